@@ -1,0 +1,28 @@
+# What every target of this project is compiled with; nothing of it reaches a consumer.
+add_library(ht_flags INTERFACE)
+target_compile_features(ht_flags INTERFACE cxx_std_20)
+target_compile_options(ht_flags INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
+if(HT_WERROR)
+  target_compile_options(ht_flags INTERFACE -Werror)
+endif()
+if(HT_SANITIZE)
+  target_compile_options(ht_flags INTERFACE -fsanitize=${HT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(ht_flags INTERFACE -fsanitize=${HT_SANITIZE})
+endif()
+# The fuzzers' build instruments the library too, so that libFuzzer sees what its input reaches.
+if(HT_FUZZ)
+  target_compile_options(ht_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
+# Both only save time; without them the build is the same.
+find_program(HT_CCACHE ccache)
+if(HT_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${HT_CCACHE}")
+endif()
+find_program(HT_MOLD mold)
+if(HT_MOLD)
+  target_link_options(ht_flags INTERFACE -fuse-ld=mold)
+endif()
+
+# The program's paths do not end up in the binary: messages name files from the project's root.
+target_compile_options(ht_flags INTERFACE "-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=")

@@ -1,0 +1,47 @@
+# ht_folder(NAME base SOURCES error.cpp TESTS error_test.cpp FUZZERS x_fuzz.cpp DEPS … LINK …)
+#
+# The target ht_NAME for the folder src/NAME. DEPS are the folders it may include, and theirs;
+# tools/check_arrows.py reads the same lines. LINK is what its sources need and no consumer sees.
+function(ht_folder)
+  cmake_parse_arguments(ARG "" "NAME" "SOURCES;TESTS;FUZZERS;DEPS;LINK" ${ARGN})
+  set(deps "")
+  foreach(dep IN LISTS ARG_DEPS)
+    list(APPEND deps ht_${dep})
+  endforeach()
+
+  if(ARG_SOURCES)
+    add_library(ht_${ARG_NAME} OBJECT ${ARG_SOURCES})
+    target_include_directories(ht_${ARG_NAME} PUBLIC "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
+    target_link_libraries(ht_${ARG_NAME} PUBLIC tl::expected ${deps} PRIVATE ht_flags fmt::fmt-header-only ${ARG_LINK})
+    set_target_properties(ht_${ARG_NAME} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  else()
+    add_library(ht_${ARG_NAME} INTERFACE)
+    target_link_libraries(ht_${ARG_NAME} INTERFACE tl::expected ${deps})
+  endif()
+
+  if(HT_TESTS AND ARG_TESTS)
+    ht_test(NAME ${ARG_NAME}_test SOURCES ${ARG_TESTS})
+  endif()
+  if(HT_FUZZ)
+    foreach(source IN LISTS ARG_FUZZERS)
+      get_filename_component(stem "${source}" NAME_WE)
+      add_executable(${stem} "${source}")
+      target_include_directories(${stem} PRIVATE "${PROJECT_SOURCE_DIR}/src")
+      target_link_libraries(${stem} PRIVATE htensor ht_flags)
+      target_link_options(${stem} PRIVATE -fsanitize=fuzzer)
+      set_target_properties(${stem} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/fuzzers")
+    endforeach()
+  endif()
+endfunction()
+
+# One program of GoogleTests, each of them a test of its own for ctest.
+function(ht_test)
+  cmake_parse_arguments(ARG "" "NAME" "SOURCES;LINK" ${ARGN})
+  add_executable(${ARG_NAME} ${ARG_SOURCES})
+  target_include_directories(${ARG_NAME} PRIVATE "${PROJECT_SOURCE_DIR}/src")
+  target_link_libraries(${ARG_NAME} PRIVATE htensor ht_testing ht_flags fmt::fmt-header-only GTest::gmock_main rapidcheck ${ARG_LINK})
+  set_target_properties(${ARG_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  # A huge allocation has to come back as null, as without the sanitizer, and not end the test.
+  gtest_discover_tests(${ARG_NAME} DISCOVERY_MODE PRE_TEST PROPERTIES
+    TIMEOUT 120 ENVIRONMENT "ASAN_OPTIONS=allocator_may_return_null=1;TSAN_OPTIONS=allocator_may_return_null=1")
+endfunction()

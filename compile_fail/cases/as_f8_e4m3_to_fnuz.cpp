@@ -1,0 +1,12 @@
+// The FNUZ variant has no -0 and a smaller range, though its name is nearly the same.
+#include <htensor/compute/cast.hpp>
+
+auto seen(const ht::Tensor<ht::F8_E4M3, ht::Rank<2>>& tensor) {
+#ifdef HT_FAIL
+  return ht::as<ht::F8_E4M3FNUZ>(tensor);  // expect: no matching function for call to .as
+                                           // expect: LosslessTo
+                                           // expect: MiniFloat<4, 3
+#else
+  return ht::as<ht::F16>(tensor);
+#endif
+}

@@ -1,0 +1,13 @@
+// Both have 16 bits, and neither holds the other.
+#include <htensor/compute/cast.hpp>
+
+auto converted(const ht::Tensor<ht::BF16, ht::Rank<2>>& tensor) {
+#ifdef HT_FAIL
+  return ht::cast<ht::F16>(tensor);  // expect: no matching function for call to .cast
+                                     // expect: LosslessTo
+                                     // expect: BFloat<16>
+                                     // expect: Float<16>
+#else
+  return ht::cast<ht::F32>(tensor);
+#endif
+}

@@ -1,0 +1,12 @@
+// BF16 and F32 are two families: crossing over is a cast.
+#include <htensor/compute/cast.hpp>
+
+auto widened(const ht::Tensor<ht::BF16, ht::Rank<2>>& tensor) {
+#ifdef HT_FAIL
+  return ht::upcast<ht::F32>(tensor);  // expect: no matching function for call to .upcast
+                                       // expect: UpcastableTo|SameFamily
+                                       // expect: BFloat<16>
+#else
+  return ht::cast<ht::F32>(tensor);
+#endif
+}

@@ -1,0 +1,5 @@
+// refused: the right way to write it does not compile
+int number() { return nothing; }
+#ifdef HT_FAIL
+int other() { return nothing; }  // expect: nothing
+#endif

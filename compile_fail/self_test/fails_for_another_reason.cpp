@@ -1,0 +1,5 @@
+// refused: does not match `convert`
+#ifdef HT_FAIL
+int number = nothing;  // expect: nothing
+                       // expect: convert
+#endif

@@ -1,0 +1,147 @@
+// What went wrong, told so that a person can act and a program can decide.
+//
+// An Error has exactly one code, which programs switch on, and one rule, which names the very rule
+// that was broken and does not change between releases. The rest is for people. An Error is a value:
+// copies are independent, and a const one may be read from many threads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace ht::inline v1 {
+
+/// One code a kind of failure. `describe` has a sentence for each.
+enum class ErrorCode : std::uint8_t {
+  open_failed,
+  read_failed,
+  map_failed,
+  unmap_failed,
+  write_failed,
+  no_space,
+  already_exists,
+  not_regular_file,
+  changed_underfoot,
+  truncated,
+  bad_magic,
+  bad_version,
+  bad_header,
+  header_too_large,
+  bad_utf8,
+  duplicate_key,
+  duplicate_tensor,
+  bad_name,
+  bad_dtype,
+  unsupported_encoding,
+  bad_shape,
+  size_overflow,
+  size_mismatch,
+  bad_offset,
+  overlap,
+  gap,
+  misaligned,
+  trailing_bytes,
+  missing_shard,
+  stale_index,
+  path_escapes,
+  not_found,
+  dtype_mismatch,
+  shape_mismatch,
+  out_of_bounds,
+  checksum_mismatch,
+  not_sealed,
+  bad_seal,
+  would_lose,
+  in_use,
+  stale_handle,
+  bad_state,
+  budget_too_small,
+  out_of_memory,
+  unsupported_platform,
+  unsupported_strategy,
+  device_unavailable,
+  cancelled,
+  internal,  // stays last: it counts the codes
+};
+
+inline constexpr std::size_t error_code_count = static_cast<std::size_t>(ErrorCode::internal) + 1;
+
+/// The code as scripts see it, for instance "size_overflow".
+[[nodiscard]] std::string_view to_string(ErrorCode code) noexcept;
+
+/// One sentence on what the code means.
+[[nodiscard]] std::string_view describe(ErrorCode code) noexcept;
+
+/// The code that has this name, if one has.
+[[nodiscard]] std::optional<ErrorCode> error_code_named(std::string_view name) noexcept;
+
+/// A place in the caller's source.
+struct SourceLine {
+  const char* file = "";
+  int line = 0;
+
+  [[nodiscard]] static constexpr SourceLine here(const char* file = __builtin_FILE(),
+                                                 int line = __builtin_LINE()) noexcept {
+    return {file, line};
+  }
+};
+
+class [[nodiscard]] Error {
+ public:
+  /// A bare code needs no memory, so that `out_of_memory` can always be told.
+  explicit Error(ErrorCode code) noexcept : code_(code) {}
+
+  /// `rule` has to outlive every Error: write a string literal.
+  Error(ErrorCode code, std::string_view rule, std::string message, SourceLine where = SourceLine::here());
+
+  Error(const Error& other);
+  Error& operator=(const Error& other);
+  Error(Error&&) noexcept = default;
+  Error& operator=(Error&&) noexcept = default;
+  ~Error() = default;
+
+  [[nodiscard]] ErrorCode code() const noexcept { return code_; }
+  [[nodiscard]] std::string_view rule() const noexcept;
+  /// What is wrong, without the path: `to_string` puts that before it.
+  [[nodiscard]] std::string_view message() const noexcept;
+  /// What to do about it; may be empty.
+  [[nodiscard]] std::string_view hint() const noexcept;
+  /// The file, as its user named it; empty where no file is concerned.
+  [[nodiscard]] std::string_view path() const noexcept;
+  /// The tensor; empty where none is concerned.
+  [[nodiscard]] std::string_view tensor() const noexcept;
+  /// The byte in the file where the trouble starts.
+  [[nodiscard]] std::optional<std::uint64_t> offset() const noexcept;
+  /// What the operating system said, where it was asked.
+  [[nodiscard]] std::error_code cause() const noexcept;
+  /// The line in the library or program that found it.
+  [[nodiscard]] SourceLine where() const noexcept;
+
+  // Each adds one fact and hands the Error on: `Error(…).at_path(p).with_hint(h)`.
+  Error&& with_hint(std::string hint) &&;
+  Error&& at_path(std::string path) &&;
+  Error&& at_tensor(std::string tensor) &&;
+  Error&& at_offset(std::uint64_t offset) &&;
+  Error&& because(std::error_code cause) &&;
+
+ private:
+  struct Details;
+  struct DeleteDetails {
+    void operator()(Details* details) const noexcept;
+  };
+  Details& details();
+
+  ErrorCode code_;
+  // Behind a pointer, so that a Result costs a function that succeeds two words and no more.
+  std::unique_ptr<Details, DeleteDetails> details_;
+};
+
+/// One line: `model.ht: the data ends at byte 640, but the file has 600 bytes [truncated]`.
+[[nodiscard]] std::string to_string(const Error& error);
+
+static_assert(sizeof(Error) == 2 * sizeof(void*));
+
+}  // namespace ht::inline v1

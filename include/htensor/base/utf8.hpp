@@ -1,0 +1,15 @@
+// Text that may not be UTF-8, made printable.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ht::inline v1 {
+
+/// Whether the text is well-formed UTF-8: no overlong form, no surrogate, nothing above U+10FFFF.
+[[nodiscard]] bool is_utf8(std::string_view text) noexcept;
+
+/// The text with each byte that is no part of a well-formed character replaced by U+FFFD.
+[[nodiscard]] std::string to_utf8(std::string_view text);
+
+}  // namespace ht::inline v1

@@ -1,0 +1,109 @@
+// a + b, a - b, a * b and a / b of tensors that have one dtype and one shape.
+//
+// Floating-point dtypes calculate in float (F64 in double) and round once; integers wrap around;
+// division asks for IsFloating, so nothing divides by an integer zero. Static shapes that differ do
+// not compile, dynamic ones return `shape_mismatch`.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <htensor/tensor/tensor.hpp>
+#include <type_traits>
+
+namespace ht::inline v1 {
+
+template <class A, class B>
+concept SameDType = std::same_as<std::remove_const_t<A>, std::remove_const_t<B>>;
+
+namespace detail {
+
+// The C++ type in which elements of D are calculated.
+template <class D>
+consteval auto calculates_in() {
+  using Element = typename D::Element;
+  if constexpr (D::number.kind == NumberKind::complex) {
+    return std::type_identity<Element>{};
+  } else if constexpr (IsFloating<D>) {
+    // A float keeps twice the digits of the small types, so rounding its result is rounding once.
+    return std::type_identity<std::conditional_t<LosslessTo<D, F32>, float, double>>{};
+  } else {
+    // Unsigned, as it may wrap around; products of narrow types must not become signed ints.
+    return std::type_identity<std::uint64_t>{};
+  }
+}
+
+template <class D>
+using CalculatesIn = typename decltype(calculates_in<D>())::type;
+
+template <class D>
+[[nodiscard]] constexpr typename D::Element wrapped(std::uint64_t value) noexcept {
+  using Element = typename D::Element;
+  if constexpr (std::integral<Element>) {
+    return static_cast<Element>(value);
+  } else {
+    return Element::from_bits(static_cast<std::uint8_t>(value & ((1U << D::bits) - 1U)));
+  }
+}
+
+template <class D, class Op>
+[[nodiscard]] constexpr typename D::Element apply(Op op, typename D::Element a,
+                                                  typename D::Element b) noexcept {
+  using In = CalculatesIn<D>;
+  if constexpr (IsIntegral<D>) {
+    // Through the signed type first, so that the low bits are those of two's complement.
+    const auto bits = [](auto x) { return static_cast<In>(static_cast<std::int64_t>(x)); };
+    return wrapped<D>(op(bits(a), bits(b)));
+  } else {
+    return static_cast<typename D::Element>(op(static_cast<In>(a), static_cast<In>(b)));
+  }
+}
+
+template <class Op, class A, class B, class SA, class SB, class Dev>
+[[nodiscard]] auto elementwise(Op op, const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b)
+    -> Result<Tensor<std::remove_const_t<A>, ShapeFrom<merged<SA, SB>()>, Dev>> {
+  using D = std::remove_const_t<A>;
+  using Out = Tensor<D, ShapeFrom<merged<SA, SB>()>, Dev>;
+  HT_TRY(layout::check_equal(a.shape().extents(), b.shape().extents()));
+  auto result = HT_TRY(Out::zeros(Out::ShapeType::assume(a.shape().extents())));
+  auto to = result.begin();
+  auto from_b = b.begin();
+  for (auto&& x : a) {
+    *to = apply<D>(op, static_cast<typename D::Element>(x), static_cast<typename D::Element>(*from_b));
+    ++to;
+    ++from_b;
+  }
+  return result;
+}
+
+}  // namespace detail
+
+template <class A, class B, class SA, class SB, class Dev>
+  requires SameDType<A, B> && Multipliable<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
+           HostAccessible<Dev>
+[[nodiscard]] auto operator+(const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b) {
+  return detail::elementwise(std::plus<>{}, a, b);
+}
+
+template <class A, class B, class SA, class SB, class Dev>
+  requires SameDType<A, B> && Multipliable<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
+           HostAccessible<Dev>
+[[nodiscard]] auto operator-(const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b) {
+  return detail::elementwise(std::minus<>{}, a, b);
+}
+
+template <class A, class B, class SA, class SB, class Dev>
+  requires SameDType<A, B> && Multipliable<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
+           HostAccessible<Dev>
+[[nodiscard]] auto operator*(const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b) {
+  return detail::elementwise(std::multiplies<>{}, a, b);
+}
+
+template <class A, class B, class SA, class SB, class Dev>
+  requires SameDType<A, B> && IsFloating<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
+           HostAccessible<Dev>
+[[nodiscard]] auto operator/(const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b) {
+  return detail::elementwise(std::divides<>{}, a, b);
+}
+
+}  // namespace ht::inline v1

@@ -1,0 +1,62 @@
+// Writing a tensor to a `.ht` file: all of it or nothing.
+//
+// The bytes go to a temporary file beside the target, to the disk, and only then to the target's name.
+// Whatever fails, the old file is untouched and the temporary one is removed. Writing over a file that
+// is open or mapped is safe: those who have it keep the old one. A link is replaced, not followed.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <htensor/base/bytes.hpp>
+#include <htensor/base/result.hpp>
+#include <htensor/dtype/visit.hpp>
+#include <htensor/io/port.hpp>
+#include <htensor/tensor/tensor.hpp>
+#include <optional>
+#include <span>
+
+namespace ht::inline v1 {
+
+struct WriteOptions {
+  /// Whether an existing file is replaced; else `already_exists`.
+  io::IfExists if_exists = io::IfExists::replace;
+  /// The system, unless a test puts another in its place.
+  io::Port* port = nullptr;
+};
+
+/// Some bytes of a tensor's data. They have to stay as they are until the next piece is asked for.
+struct DataPiece {
+  std::uint64_t offset = 0;
+  Bytes bytes{};
+};
+
+/// Hands out the next piece, in order and without overlap, and nothing after the last. Bytes that no
+/// piece covers read as zero and take no room on the disk.
+using DataSource = std::function<Result<std::optional<DataPiece>>()>;
+
+/// Writes a tensor that is made piece by piece, and so may be larger than memory. The data's checksum
+/// is stored when the pieces leave no hole. `already_exists`, `not_regular_file`, `write_failed`,
+/// `no_space`, or what the source failed with.
+[[nodiscard]] Result<void> write(const std::filesystem::path& path, const DTypeInfo& dtype,
+                                 std::span<const std::int64_t> dims, const DataSource& source,
+                                 const WriteOptions& options = {});
+
+/// Writes dense row-major data that is in memory. `size_mismatch` where it is not what dtype and dims
+/// need.
+[[nodiscard]] Result<void> write(const std::filesystem::path& path, const DTypeInfo& dtype,
+                                 std::span<const std::int64_t> dims, Bytes data,
+                                 const WriteOptions& options = {});
+
+/// Writes a tensor; a strided one is copied first.
+template <class D, class S, class Dev>
+  requires HostAccessible<Dev>
+[[nodiscard]] Result<void> write(const std::filesystem::path& path, const Tensor<D, S, Dev>& tensor,
+                                 const WriteOptions& options = {}) {
+  constexpr auto dtype = dtype_info<std::remove_const_t<D>>();
+  if (const auto data = tensor.bytes()) return write(path, dtype, tensor.shape().extents(), *data, options);
+  const auto dense = HT_TRY(tensor.copy());
+  return write(path, dtype, tensor.shape().extents(), HT_TRY(dense.bytes()), options);
+}
+
+}  // namespace ht::inline v1

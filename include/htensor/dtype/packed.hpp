@@ -1,0 +1,143 @@
+// Where elements lie in memory: a plain pointer for whole bytes, a PackedPointer for fewer bits.
+//
+// Packed elements follow each other with no bit between them, from the least significant bit of the
+// first byte up: element i has the bits [i × width, (i + 1) × width). Two threads must not write
+// packed elements that share a byte.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <htensor/dtype/scalar.hpp>
+#include <htensor/dtype/sizes.hpp>
+#include <type_traits>
+
+namespace ht::inline v1 {
+
+template <IsDType D>
+inline constexpr bool is_packed = D::bits % 8 != 0;
+
+namespace detail {
+
+struct PackedPlace {
+  std::uint64_t byte;
+  unsigned shift;
+};
+
+template <class D>
+[[nodiscard]] constexpr PackedPlace packed_place(std::int64_t index) noexcept {
+  static_assert(D::bits < 8, "a packed element spans two bytes at most");
+  // By groups of eight, which are a whole number of bytes, so that no index overflows.
+  const auto element = static_cast<std::uint64_t>(index);
+  const auto bit = static_cast<unsigned>(element % 8 * static_cast<unsigned>(D::bits));
+  return {element / 8 * static_cast<unsigned>(D::bits) + bit / 8, bit % 8};
+}
+
+template <class D>
+[[nodiscard]] constexpr typename D::Element load_packed(const std::byte* base, std::int64_t index) noexcept {
+  const auto [byte, shift] = packed_place<D>(index);
+  unsigned bits = std::to_integer<unsigned>(base[byte]) >> shift;
+  if (shift + D::bits > 8) bits |= std::to_integer<unsigned>(base[byte + 1]) << (8 - shift);
+  return D::Element::from_bits(static_cast<std::uint8_t>(bits & ((1U << D::bits) - 1U)));
+}
+
+template <class D>
+constexpr void store_packed(std::byte* base, std::int64_t index, typename D::Element value) noexcept {
+  const auto [byte, shift] = packed_place<D>(index);
+  const unsigned mask = ((1U << D::bits) - 1U) << shift;
+  const unsigned bits = (static_cast<unsigned>(value.bits()) << shift) & mask;
+  const auto put = [&](std::byte& at, unsigned mask_here, unsigned bits_here) {
+    at = (at & ~static_cast<std::byte>(mask_here)) | static_cast<std::byte>(bits_here);
+  };
+  put(base[byte], mask & 0xFFU, bits & 0xFFU);
+  if (shift + D::bits > 8) put(base[byte + 1], mask >> 8, bits >> 8);
+}
+
+}  // namespace detail
+
+/// Stands for one packed element: reads as its value, writes through.
+template <IsDType D>
+class PackedReference {
+ public:
+  using Element = typename D::Element;
+
+  constexpr PackedReference(std::byte* base, std::int64_t index) noexcept : base_(base), index_(index) {}
+  PackedReference(const PackedReference&) = default;
+
+  constexpr operator Element() const noexcept { return detail::load_packed<D>(base_, index_); }
+  template <class T>
+    requires(!std::same_as<T, Element>) && requires(Element e) { static_cast<T>(e); }
+  constexpr explicit operator T() const noexcept {
+    return static_cast<T>(static_cast<Element>(*this));
+  }
+
+  // Assigning changes the element, not what this stands for.
+  constexpr const PackedReference& operator=(Element value) const noexcept {
+    detail::store_packed<D>(base_, index_, value);
+    return *this;
+  }
+  constexpr PackedReference& operator=(const PackedReference& other) noexcept {
+    detail::store_packed<D>(base_, index_, other);
+    return *this;
+  }
+
+ private:
+  std::byte* base_;
+  std::int64_t index_;
+};
+
+/// A pointer to packed elements. `D` may be const, and then elements come by value. It may move either
+/// way but never to before its base.
+template <class D>
+class PackedPointer {
+ public:
+  using DType = std::remove_const_t<D>;
+  using Byte = std::conditional_t<std::is_const_v<D>, const std::byte, std::byte>;
+
+  constexpr PackedPointer() noexcept = default;
+  constexpr explicit PackedPointer(Byte* base, std::int64_t index = 0) noexcept
+      : base_(base), index_(index) {}
+  constexpr operator PackedPointer<const DType>() const noexcept
+    requires(!std::is_const_v<D>)
+  {
+    return PackedPointer<const DType>(base_, index_);
+  }
+
+  [[nodiscard]] constexpr auto operator[](std::int64_t i) const noexcept {
+    if constexpr (std::is_const_v<D>) {
+      return detail::load_packed<DType>(base_, index_ + i);
+    } else {
+      return PackedReference<D>(base_, index_ + i);
+    }
+  }
+  [[nodiscard]] constexpr auto operator*() const noexcept { return (*this)[0]; }
+  [[nodiscard]] constexpr PackedPointer operator+(std::int64_t elements) const noexcept {
+    return PackedPointer(base_, index_ + elements);
+  }
+  /// The byte where the element starts, or null where it starts within one.
+  [[nodiscard]] constexpr Byte* address() const noexcept {
+    const auto [byte, shift] = detail::packed_place<DType>(index_);
+    return shift == 0 && base_ != nullptr ? base_ + byte : nullptr;
+  }
+  friend constexpr bool operator==(PackedPointer, PackedPointer) noexcept = default;
+
+ private:
+  Byte* base_ = nullptr;
+  std::int64_t index_ = 0;
+};
+
+namespace detail {
+
+template <class D>
+struct PointerTo {
+  using Element = typename std::remove_const_t<D>::Element;
+  using Whole = std::conditional_t<std::is_const_v<D>, const Element, Element>*;
+  using type = std::conditional_t<is_packed<std::remove_const_t<D>>, PackedPointer<D>, Whole>;
+};
+
+}  // namespace detail
+
+/// What points to the elements of `D`, or read-only of `const D`.
+template <class D>
+using ElementPointer = typename detail::PointerTo<D>::type;
+
+}  // namespace ht::inline v1

@@ -1,0 +1,91 @@
+// Which dtype holds the values of which: derived from the facts, never from a table.
+//
+// LosslessTo is a partial order and no lattice (F16 and BF16 have no smallest type above both), so
+// `Common` takes all its dtypes at once: pairwise promotion would depend on the order.
+#pragma once
+
+#include <concepts>
+#include <htensor/dtype/dtypes.hpp>
+#include <type_traits>
+
+namespace ht::inline v1 {
+
+template <class T>
+concept IsFloating = IsNumber<T> && T::number.kind == NumberKind::floating;
+
+template <class T>
+concept IsIntegral = IsNumber<T> && T::number.kind == NumberKind::integer;
+
+/// Can be added, subtracted and multiplied: integers, floating-point and complex numbers.
+template <class T>
+concept Multipliable = IsNumber<T> && T::number.kind != NumberKind::boolean;
+
+namespace detail {
+
+template <class A, class B>
+consteval bool every_value_of_first_in_second() {
+  if constexpr (std::same_as<A, B>) {
+    return true;
+  } else if constexpr (IsNumber<A> && IsNumber<B>) {
+    return holds_every_value(B::number, A::number);
+  } else {
+    return false;
+  }
+}
+
+}  // namespace detail
+
+/// Every finite value of A is a value of B, whatever their families. `cast<B>` and `as<B>` ask this.
+template <class A, class B>
+concept LosslessTo = IsDType<A> && IsDType<B> && detail::every_value_of_first_in_second<A, B>();
+
+template <class A, class B>
+concept SameFamily = IsDType<A> && IsDType<B> && std::same_as<typename A::Family, typename B::Family>;
+
+/// As LosslessTo, within one family. `upcast<B>` asks this, and here scalars convert implicitly.
+template <class A, class B>
+concept UpcastableTo = SameFamily<A, B> && LosslessTo<A, B>;
+
+namespace detail {
+
+template <class... Ds>
+struct FirstHolding;
+template <>
+struct FirstHolding<> {
+  template <class... Wanted>
+  static consteval auto find() {}
+};
+template <class D, class... Rest>
+struct FirstHolding<D, Rest...> {
+  template <class... Wanted>
+  static consteval auto find() {
+    if constexpr ((LosslessTo<Wanted, D> && ...)) {
+      return std::type_identity<D>{};
+    } else {
+      return FirstHolding<Rest...>::template find<Wanted...>();
+    }
+  }
+};
+
+// One of the given dtypes if it holds the others, which is how users' own come in; then the list.
+template <class... Wanted, class... Listed>
+consteval auto common_of(DTypeList<Listed...>) {
+  return FirstHolding<Wanted..., Listed...>::template find<Wanted...>();
+}
+
+template <class... Ds>
+using CommonAnswer = decltype(common_of<Ds...>(AllDTypes{}));
+
+}  // namespace detail
+
+/// Some dtype holds every value of all of these. I64 and F64 have none.
+template <class... Ds>
+concept HaveCommon = sizeof...(Ds) > 0 && (IsDType<Ds> && ...) &&
+                     !std::is_void_v<detail::CommonAnswer<Ds...>>;
+
+/// The first dtype that holds every value of all of these.
+template <class... Ds>
+  requires HaveCommon<Ds...>
+using Common = typename detail::CommonAnswer<Ds...>::type;
+
+}  // namespace ht::inline v1

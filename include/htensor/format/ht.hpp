@@ -1,0 +1,50 @@
+// `.ht`: one tensor behind a 128-byte header. The normative text is spec/ht-format.md.
+//
+//   0 magic "HTENSOR\0"   8 u16 version   10 u8 dtype tag   11 u8 rank   12 u32 flags
+//  16 u64 data offset    24 u64 data bytes    32 u64 dims[8]
+//  96 u64 payload crc   104 u64 zero   112 u64 zero   120 u64 crc of bytes 0 to 119
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <htensor/base/bytes.hpp>
+#include <htensor/base/result.hpp>
+#include <htensor/format/parse.hpp>
+#include <optional>
+
+namespace ht::inline v1::format_ht {
+
+inline constexpr std::uint64_t header_bytes = 128;
+inline constexpr std::string_view magic{"HTENSOR\0", 8};
+inline constexpr std::uint16_t version = 1;
+inline constexpr std::uint64_t data_alignment = 64;
+
+/// What a header says that keeps all the rules.
+struct Header {
+  DTypeTag dtype = DTypeTag::invalid;
+  std::uint8_t rank = 0;
+  /// Outermost first; those from `rank` on are 0.
+  std::array<std::int64_t, 8> dims{};
+  std::uint64_t data_offset = header_bytes;
+  std::uint64_t data_bytes = 0;
+  /// The CRC-64/NVME of the data, where it was taken.
+  std::optional<std::uint64_t> payload_crc{};
+
+  [[nodiscard]] std::span<const std::int64_t> extents() const noexcept { return std::span(dims).first(rank); }
+  friend bool operator==(const Header&, const Header&) = default;
+};
+
+/// The header of a dense tensor: sizes follow from dtype and dims.
+[[nodiscard]] Result<Header> describe(const DTypeInfo& dtype, std::span<const std::int64_t> dims);
+
+/// Checks every rule that the 128 bytes can tell, their checksum first.
+[[nodiscard]] Result<Header> decode(std::span<const std::byte, header_bytes> bytes,
+                                    std::span<const DTypeInfo> users = {});
+
+/// The inverse of `decode`.
+[[nodiscard]] std::array<std::byte, header_bytes> encode(const Header& header) noexcept;
+
+/// A catalog of one tensor named by the options' stem.
+[[nodiscard]] Result<Parsed> parse(Bytes prefix, std::uint64_t file_bytes, const ParseOptions& options = {});
+
+}  // namespace ht::inline v1::format_ht

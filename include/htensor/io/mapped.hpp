@@ -1,0 +1,77 @@
+// The `mapped` strategy: a file's pages seen in place, read when they are touched.
+//
+// What a mapping means, honestly: pages come from the disk at the first touch, so reading can be slow
+// or fail then; a file that is truncated by somebody while it is mapped makes touching the lost pages
+// fatal; writes by others may show through. Replace files by rename, as `ht::write` does, and none of
+// this happens.
+//
+// The order of steps is in the types: `Opened` gives itself up to become `Mapped`.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <htensor/base/bytes.hpp>
+#include <htensor/base/result.hpp>
+#include <htensor/io/port.hpp>
+#include <memory>
+
+namespace ht::inline v1::io {
+
+class File;
+class Mapped;
+
+/// A regular file, open for reading. Closed when it goes, unless a `Mapped` took it over.
+class Opened {
+ public:
+  /// `open_failed`, or `not_regular_file` for a folder, a pipe, a device.
+  [[nodiscard]] static Result<Opened> open(const std::filesystem::path& path, Port& port = system_port());
+
+  Opened(Opened&&) noexcept;
+  Opened& operator=(Opened&&) noexcept;
+  ~Opened();
+
+  /// As it was when the file was opened.
+  [[nodiscard]] const FileStat& stat() const noexcept;
+  [[nodiscard]] const std::filesystem::path& path() const noexcept;
+
+  /// Fills `into` from `offset` on. `truncated` where the file ends before, `read_failed`.
+  [[nodiscard]] Result<void> read(std::uint64_t offset, MutableBytes into) const;
+
+  /// The whole file, which may be empty. `map_failed`, `unsupported_platform`.
+  [[nodiscard]] Result<Mapped> map() &&;
+  /// Any part of it, at any offset. `out_of_bounds` where it is not all in the file.
+  [[nodiscard]] Result<Mapped> map(std::uint64_t offset, std::uint64_t bytes) &&;
+
+ private:
+  explicit Opened(std::unique_ptr<File> file) noexcept;
+  std::unique_ptr<File> file_;
+};
+
+/// A mapped part of a file. Copies share one mapping and one descriptor, which go with the last.
+class Mapped {
+ public:
+  [[nodiscard]] const std::filesystem::path& path() const noexcept;
+  [[nodiscard]] const FileStat& stat() const noexcept;
+  /// Where the mapped part begins in its file.
+  [[nodiscard]] std::uint64_t offset() const noexcept;
+  /// All of the mapped part; alive as long as some copy of this or its `owner` is.
+  [[nodiscard]] Bytes bytes() const noexcept;
+  /// A part by its offset in the file. `out_of_bounds` where it is not all mapped.
+  [[nodiscard]] Result<Bytes> range(std::uint64_t file_offset, std::uint64_t bytes) const;
+  /// Keeps the mapping in place while somebody holds it.
+  [[nodiscard]] std::shared_ptr<const void> owner() const noexcept;
+
+  /// Gives the mapping back now, where the destructor could not tell of a failure. `in_use` while
+  /// others hold it; after `unmap_failed` it still stands and can be tried again. Afterwards empty.
+  [[nodiscard]] Result<void> unmap();
+
+ private:
+  friend class Opened;
+  struct Mapping;
+  explicit Mapped(std::shared_ptr<Mapping> mapping) noexcept;
+  std::shared_ptr<Mapping> mapping_;
+};
+
+static_assert(sizeof(Opened) == sizeof(void*) && sizeof(Mapped) == 2 * sizeof(void*));
+
+}  // namespace ht::inline v1::io

@@ -1,0 +1,96 @@
+// The one seam to the operating system: every system call of the library stands behind a Port.
+//
+// A Port does what it is told once and says what the system said: it neither retries nor explains;
+// those who call it do. Tests put their own in its place to make any call fail, shorten or lie. The
+// same Port may be used from many threads.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <htensor/base/bytes.hpp>
+#include <optional>
+#include <system_error>
+#include <tl/expected.hpp>
+
+namespace ht::inline v1::io {
+
+/// A value, or what the system said.
+template <class T>
+using IoResult = tl::expected<T, std::error_code>;
+
+enum class FileKind : std::uint8_t { regular, folder, pipe, socket, device, other };
+
+struct FileStat {
+  FileKind kind = FileKind::other;
+  std::uint64_t bytes = 0;
+  // What tells one file from another that has taken its name.
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  std::int64_t modified_ns = 0;
+  std::uint32_t permissions = 0;
+
+  friend bool operator==(const FileStat&, const FileStat&) = default;
+};
+
+/// An open file of one Port; the one who has it closes it.
+struct FileHandle {
+  int value = -1;
+};
+
+/// Mapped pages. No bytes: nothing is mapped.
+struct Region {
+  const std::byte* data = nullptr;
+  std::uint64_t bytes = 0;
+};
+
+enum class IfExists : std::uint8_t { replace, fail };
+
+class Port {
+ public:
+  Port() = default;
+  Port(const Port&) = delete;
+  Port& operator=(const Port&) = delete;
+  virtual ~Port() = default;
+
+  /// For reading, close-on-exec. Never waits for the other end of a pipe.
+  [[nodiscard]] virtual IoResult<FileHandle> open(const std::filesystem::path& path) = 0;
+  virtual IoResult<void> close(FileHandle file) = 0;
+  [[nodiscard]] virtual IoResult<FileStat> stat(FileHandle file) = 0;
+  /// Of what a path leads to, through links.
+  [[nodiscard]] virtual IoResult<FileStat> stat(const std::filesystem::path& path) = 0;
+  /// Where a link leads to, as it is written there.
+  [[nodiscard]] virtual IoResult<std::filesystem::path> read_link(const std::filesystem::path& path) = 0;
+  /// May read less than was asked for; 0 bytes at the end of the file.
+  [[nodiscard]] virtual IoResult<std::uint64_t> read_at(FileHandle file, std::uint64_t offset,
+                                                        MutableBytes into) = 0;
+  /// Shared, read-only pages; `offset` is a multiple of `page_bytes` and `bytes` is not 0. A system
+  /// without mappings answers `function_not_supported`.
+  [[nodiscard]] virtual IoResult<Region> map(FileHandle file, std::uint64_t offset, std::uint64_t bytes) = 0;
+  virtual IoResult<void> unmap(Region region) = 0;
+  [[nodiscard]] virtual std::uint64_t page_bytes() const noexcept = 0;
+
+  /// A new file for writing; `file_exists` where there is one. Permissions are the user's default
+  /// unless given.
+  [[nodiscard]] virtual IoResult<FileHandle> create(const std::filesystem::path& path,
+                                                    std::optional<std::uint32_t> permissions) = 0;
+  /// May write less than was asked for. Never raises SIGXFSZ: that is `file_too_large`.
+  [[nodiscard]] virtual IoResult<std::uint64_t> write_at(FileHandle file, std::uint64_t offset,
+                                                         Bytes from) = 0;
+  /// Makes the file this long with room on the disk for all of it.
+  [[nodiscard]] virtual IoResult<void> allocate(FileHandle file, std::uint64_t bytes) = 0;
+  /// Makes the file this long; what is never written stays a hole and reads as zero.
+  [[nodiscard]] virtual IoResult<void> resize(FileHandle file, std::uint64_t bytes) = 0;
+  /// Returns when the bytes are on the disk.
+  [[nodiscard]] virtual IoResult<void> sync(FileHandle file) = 0;
+  [[nodiscard]] virtual IoResult<void> sync_folder(const std::filesystem::path& folder) = 0;
+  [[nodiscard]] virtual IoResult<void> rename(const std::filesystem::path& from,
+                                              const std::filesystem::path& to, IfExists if_exists) = 0;
+  [[nodiscard]] virtual IoResult<void> unlink(const std::filesystem::path& path) = 0;
+};
+
+/// This machine's own. It has no state and lives as long as the program.
+[[nodiscard]] Port& system_port() noexcept;
+
+static_assert(sizeof(FileHandle) == sizeof(int) && sizeof(Region) == 16);
+
+}  // namespace ht::inline v1::io

@@ -1,0 +1,104 @@
+// Where a tensor's elements may lie in a Storage: every check a Tensor makes before it hands out one.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <htensor/base/bytes.hpp>
+#include <htensor/base/result.hpp>
+#include <htensor/dtype/device.hpp>
+#include <htensor/dtype/packed.hpp>
+#include <htensor/tensor/layout.hpp>
+#include <htensor/tensor/storage.hpp>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+namespace ht::inline v1 {
+
+/// A user's device that brings its own memory: a static `allocate(bytes)`.
+template <class Dev>
+concept Allocates = requires(std::uint64_t bytes) {
+  { Dev::allocate(bytes) } -> std::same_as<Result<Storage>>;
+};
+
+}  // namespace ht::inline v1
+
+namespace ht::inline v1::placement {
+
+/// Bytes of a dense tensor; what is wrong with the shape where there is no such number.
+[[nodiscard]] Result<std::uint64_t> dense_bytes(layout::Extents extents, int bits);
+
+/// `size_mismatch` unless there is a value for each element.
+[[nodiscard]] Result<void> check_value_count(layout::Extents extents, std::uint64_t values);
+
+struct Claim {
+  const Storage& storage;
+  layout::Extents extents;
+  layout::Extents strides;
+  std::uint64_t offset;
+  int bits;
+  std::uint64_t alignment;
+  bool writes;
+};
+
+/// Whether all elements of the claim are bytes of its storage: `bad_shape`, `size_overflow`,
+/// `bad_state` (read-only), `misaligned`, `out_of_bounds`.
+[[nodiscard]] Result<void> check(const Claim& claim);
+
+template <class Dev>
+[[nodiscard]] Result<Storage> allocate(std::uint64_t bytes) {
+  if constexpr (Allocates<Dev>) {
+    return Dev::allocate(bytes);
+  } else {
+    static_assert(std::same_as<Dev, Host>, "this device has no runtime that could allocate");
+    return Storage::owned(bytes);
+  }
+}
+
+/// An index of any integral type; one that has no place in 63 bits becomes -1, which is never inside.
+template <std::integral I>
+[[nodiscard]] constexpr std::int64_t to_index(I index) noexcept {
+  return std::in_range<std::int64_t>(index) ? static_cast<std::int64_t>(index) : -1;
+}
+
+template <class D>
+[[nodiscard]] ElementPointer<D> element_pointer(const Storage& storage, std::uint64_t offset) {
+  using DType = std::remove_const_t<D>;
+  using Byte = std::conditional_t<std::is_const_v<D>, const std::byte, std::byte>;
+  Byte* first = nullptr;
+  if constexpr (std::is_const_v<D>) {
+    first = storage.bytes().data();
+  } else {
+    // A claim that writes was checked before.
+    if (auto bytes = storage.writable_bytes()) first = bytes->data();
+  }
+  if (first != nullptr) first += offset;
+  if constexpr (is_packed<DType>) {
+    return PackedPointer<D>(first);
+  } else {
+    return reinterpret_cast<ElementPointer<D>>(first);
+  }
+}
+
+/// `bad_state` for elements that are no run of whole bytes.
+[[nodiscard]] Error not_contiguous(layout::Extents extents, layout::Extents strides);
+
+/// The bytes of elements that follow each other.
+template <class D>
+[[nodiscard]] Result<Bytes> dense_view(ElementPointer<D> data, layout::Extents extents,
+                                       layout::Extents strides) {
+  const std::byte* first = nullptr;
+  if constexpr (is_packed<std::remove_const_t<D>>) {
+    first = data.address();
+  } else {
+    first = reinterpret_cast<const std::byte*>(data);
+  }
+  const auto bytes = HT_TRY(dense_bytes(extents, std::remove_const_t<D>::bits));
+  if (bytes == 0) return Bytes();
+  if (first == nullptr || !layout::is_row_major(extents, strides)) {
+    return fail(not_contiguous(extents, strides));
+  }
+  return Bytes(first, static_cast<std::size_t>(bytes));
+}
+
+}  // namespace ht::inline v1::placement

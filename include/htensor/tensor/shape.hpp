@@ -1,0 +1,190 @@
+// Extents, known to the compiler where they are spelled and kept at run time where they are `dynamic`.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <htensor/base/result.hpp>
+#include <htensor/tensor/layout.hpp>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+namespace ht::inline v1 {
+
+/// An extent that is known only at run time.
+inline constexpr std::int64_t dynamic = -1;
+
+namespace detail {
+
+template <std::size_t N>
+struct Extents {
+  std::array<std::int64_t, N> values{};
+  friend constexpr bool operator==(const Extents&, const Extents&) = default;
+};
+// Empty, so that a static shape takes no room in a tensor.
+template <>
+struct Extents<0> {
+  friend constexpr bool operator==(const Extents&, const Extents&) = default;
+};
+
+}  // namespace detail
+
+/// `Shape<4, 8>`, `Shape<dynamic, 8>`, `Rank<2>`: outermost extent first.
+template <std::int64_t... Es>
+  requires(sizeof...(Es) <= max_rank) && ((Es >= 0 || Es == dynamic) && ...)
+class Shape {
+ public:
+  static constexpr int rank = sizeof...(Es);
+  static constexpr int dynamic_rank = (0 + ... + (Es == dynamic ? 1 : 0));
+  using Array = std::array<std::int64_t, sizeof...(Es)>;
+  static constexpr Array static_extents{Es...};
+
+  /// Dynamic extents start at 0.
+  constexpr Shape() noexcept = default;
+
+  /// Takes the dynamic extents alone: `Shape<dynamic, 8>(4)`.
+  template <std::integral... Is>
+    requires(sizeof...(Is) == dynamic_rank && sizeof...(Is) > 0)
+  constexpr explicit Shape(Is... dynamic_extents) noexcept
+      : dynamic_{{static_cast<std::int64_t>(dynamic_extents)...}} {}
+
+  /// From all extents; `shape_mismatch` where one contradicts the type, `bad_shape` or
+  /// `size_overflow` where they are no shape at all.
+  [[nodiscard]] static Result<Shape> from(std::span<const std::int64_t> extents) {
+    HT_TRY(layout::check_against_static(extents, static_extents));
+    HT_TRY(layout::count_elements(extents));
+    return assume(extents);
+  }
+
+  /// From all extents, which are known to be right.
+  [[nodiscard]] static constexpr Shape assume(std::span<const std::int64_t> extents) noexcept {
+    Shape shape;
+    if constexpr (dynamic_rank > 0) {
+      std::size_t next = 0;
+      for (std::size_t i = 0; i < static_extents.size(); ++i) {
+        if (static_extents[i] == dynamic) shape.dynamic_.values[next++] = extents[i];
+      }
+    }
+    return shape;
+  }
+
+  [[nodiscard]] constexpr Array extents() const noexcept {
+    Array all = static_extents;
+    if constexpr (dynamic_rank > 0) {
+      std::size_t next = 0;
+      for (auto& extent : all) {
+        if (extent == dynamic) extent = dynamic_.values[next++];
+      }
+    }
+    return all;
+  }
+  [[nodiscard]] constexpr std::int64_t extent(int dimension) const noexcept {
+    return extents()[static_cast<std::size_t>(dimension)];
+  }
+  /// The product of the extents, which `Shape::from` and every tensor have checked.
+  [[nodiscard]] constexpr std::int64_t elements() const noexcept {
+    std::int64_t product = 1;
+    for (const auto extent : extents()) product *= extent;
+    return product;
+  }
+
+  friend constexpr bool operator==(const Shape&, const Shape&) noexcept = default;
+
+ private:
+  [[no_unique_address]] detail::Extents<static_cast<std::size_t>(dynamic_rank)> dynamic_;
+};
+
+template <class T>
+inline constexpr bool is_shape = false;
+template <std::int64_t... Es>
+inline constexpr bool is_shape<Shape<Es...>> = true;
+
+template <class T>
+concept IsShape = is_shape<T>;
+
+namespace detail {
+
+template <auto Array, std::size_t... Is>
+auto shape_of(std::index_sequence<Is...>) -> Shape<Array[Is]...>;
+
+/// The Shape whose static extents are the values of a constexpr array.
+template <auto Array>
+using ShapeFrom = decltype(shape_of<Array>(std::make_index_sequence<Array.size()>{}));
+
+template <int N>
+consteval auto dynamic_extents() {
+  std::array<std::int64_t, static_cast<std::size_t>(N)> all{};
+  for (auto& extent : all) extent = dynamic;
+  return all;
+}
+
+template <class S, int Dimension>
+consteval auto with_dynamic() {
+  auto all = S::static_extents;
+  all[static_cast<std::size_t>(Dimension)] = dynamic;
+  return all;
+}
+
+template <class S, int Dimension>
+consteval auto without() {
+  std::array<std::int64_t, static_cast<std::size_t>(S::rank - 1)> rest{};
+  for (std::size_t i = 0; i < rest.size(); ++i) {
+    rest[i] = S::static_extents[i < static_cast<std::size_t>(Dimension) ? i : i + 1];
+  }
+  return rest;
+}
+
+template <class S, int A, int B>
+consteval auto with_swapped() {
+  auto all = S::static_extents;
+  std::swap(all[static_cast<std::size_t>(A)], all[static_cast<std::size_t>(B)]);
+  return all;
+}
+
+// What is known of either is known of both.
+template <class A, class B>
+consteval auto merged() {
+  auto all = A::static_extents;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i] == dynamic) all[i] = B::static_extents[i];
+  }
+  return all;
+}
+
+template <class A, class B>
+consteval bool may_be_equal() {
+  if constexpr (A::rank != B::rank) {
+    return false;
+  } else {
+    for (std::size_t i = 0; i < A::static_extents.size(); ++i) {
+      const auto a = A::static_extents[i];
+      const auto b = B::static_extents[i];
+      if (a != dynamic && b != dynamic && a != b) return false;
+    }
+    return true;
+  }
+}
+
+}  // namespace detail
+
+/// All extents dynamic.
+template <int N>
+  requires(N >= 0 && N <= max_rank)
+using Rank = detail::ShapeFrom<detail::dynamic_extents<N>()>;
+
+/// Equal rank, and no two static extents that differ.
+template <class A, class B>
+concept ShapesMayMatch = IsShape<A> && IsShape<B> && detail::may_be_equal<A, B>();
+
+/// A shape of type A is always one of type B: B leaves open what A does not say.
+template <class A, class B>
+concept ShapeFits = ShapesMayMatch<A, B> && std::same_as<A, detail::ShapeFrom<detail::merged<A, B>()>>;
+
+static_assert(std::is_empty_v<Shape<4, 8>> && std::is_empty_v<Rank<0>>);
+static_assert(sizeof(Shape<dynamic, 8>) == 8 && sizeof(Rank<8>) == 64);
+static_assert(std::is_trivially_copyable_v<Rank<3>>);
+
+}  // namespace ht::inline v1

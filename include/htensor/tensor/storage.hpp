@@ -1,0 +1,68 @@
+// Bytes and whatever keeps them alive.
+//
+// A Storage is a handle: copies share the bytes, and the last one gone releases them. It knows nothing
+// of files or devices; those who do hand it an owner to keep. Handles may be copied and dropped from
+// many threads; writing to shared bytes is the caller's to order.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <htensor/base/bytes.hpp>
+#include <htensor/base/result.hpp>
+#include <memory>
+#include <variant>
+
+namespace ht::inline v1 {
+
+class Storage {
+ public:
+  /// Memory of its own.
+  struct Owned {};
+  /// Somebody else's, who has to keep it until the last handle is gone.
+  struct Borrowed {};
+  /// A range of a file; a writer may take the bytes from there.
+  struct FileBacked {
+    std::filesystem::path locator;
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+  };
+  using Origin = std::variant<Owned, Borrowed, FileBacked>;
+
+  static constexpr std::uint64_t default_alignment = 64;
+
+  /// No bytes.
+  Storage() noexcept = default;
+
+  /// Zeroed memory, which costs nothing before it is touched. `out_of_memory` where there is none.
+  [[nodiscard]] static Result<Storage> owned(std::uint64_t bytes,
+                                             std::uint64_t alignment = default_alignment);
+  [[nodiscard]] static Result<Storage> borrowed(MutableBytes bytes);
+  /// Only read-only tensors can be made over it.
+  [[nodiscard]] static Result<Storage> borrowed(Bytes bytes);
+  /// Memory that `owner` releases when the last handle is gone, as a device's allocator needs.
+  [[nodiscard]] static Result<Storage> kept_by(std::shared_ptr<const void> owner, MutableBytes bytes);
+  /// Read-only bytes of a file, which `owner` (a mapping) keeps in place.
+  [[nodiscard]] static Result<Storage> file_backed(std::shared_ptr<const void> owner, Bytes bytes,
+                                                   FileBacked range);
+
+  [[nodiscard]] Bytes bytes() const noexcept;
+  [[nodiscard]] bool writable() const noexcept;
+  /// `bad_state` for read-only bytes.
+  [[nodiscard]] Result<MutableBytes> writable_bytes() const;
+  [[nodiscard]] const Origin& origin() const noexcept;
+
+  /// Whether both are handles to the same bytes.
+  friend bool operator==(const Storage&, const Storage&) noexcept = default;
+
+ private:
+  struct Block;
+  explicit Storage(std::shared_ptr<const Block> block) noexcept;
+  [[nodiscard]] static Result<Storage> make(std::shared_ptr<const void> owner, MutableBytes bytes,
+                                            bool writable, Origin origin);
+
+  std::shared_ptr<const Block> block_;
+};
+
+static_assert(sizeof(Storage) == 2 * sizeof(void*));
+
+}  // namespace ht::inline v1

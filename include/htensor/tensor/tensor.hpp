@@ -1,0 +1,272 @@
+// A tensor: bytes that it keeps alive by itself, seen as elements of a dtype in a shape.
+//
+// A Tensor is a handle. Copies, slices and transposes share the bytes and copy none; constness of the
+// handle is not constness of the elements: `Tensor<const D, …>` is the read-only one, which every
+// `Tensor<D, …>` converts to and which never converts back. Handles may be copied and read from many
+// threads at once; writes are the caller's to order.
+#pragma once
+
+#include <array>
+#include <cassert>
+#include <concepts>
+#include <cstdint>
+#include <htensor/base/result.hpp>
+#include <htensor/dtype/device.hpp>
+#include <htensor/dtype/packed.hpp>
+#include <htensor/tensor/iterator.hpp>
+#include <htensor/tensor/layout.hpp>
+#include <htensor/tensor/placement.hpp>
+#include <htensor/tensor/shape.hpp>
+#include <htensor/tensor/storage.hpp>
+#include <initializer_list>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+namespace ht::inline v1 {
+
+template <class D, class S, class Dev = Host>
+  requires Compatible<Dev, D> && IsShape<S>
+class Tensor {
+ public:
+  using DType = std::remove_const_t<D>;
+  using ShapeType = S;
+  using Device = Dev;
+  using Element = typename DType::Element;
+  using Pointer = ElementPointer<D>;
+  using Array = typename S::Array;
+  static constexpr int rank = S::rank;
+  static constexpr bool read_only = std::is_const_v<D>;
+
+  /// New memory on the device, all zero bits.
+  [[nodiscard]] static Result<Tensor> zeros(S shape = {})
+    requires(!read_only)
+  {
+    const auto extents = shape.extents();
+    const auto bytes = HT_TRY(placement::dense_bytes(extents, DType::bits));
+    auto storage = HT_TRY(placement::allocate<Dev>(bytes));
+    return over(std::move(storage), shape);
+  }
+
+  /// Elements given in row-major order, copied into new memory. There have to be as many as the shape
+  /// has.
+  [[nodiscard]] static Result<Tensor> of(S shape, std::span<const Element> values)
+    requires(!read_only && HostAccessible<Dev>)
+  {
+    auto tensor = HT_TRY(zeros(shape));
+    HT_TRY(placement::check_value_count(shape.extents(), values.size()));
+    std::size_t next = 0;
+    for (auto&& element : tensor) element = values[next++];
+    return tensor;
+  }
+  [[nodiscard]] static Result<Tensor> of(S shape, std::initializer_list<Element> values)
+    requires(!read_only && HostAccessible<Dev>)
+  {
+    return of(shape, std::span(values.begin(), values.size()));
+  }
+
+  /// Dense row-major elements that are in `storage` already, from a byte offset on. Everything is
+  /// checked: the bytes are there, aligned, and writable unless the tensor is read-only.
+  [[nodiscard]] static Result<Tensor> over(Storage storage, S shape, std::uint64_t offset = 0) {
+    const auto extents = shape.extents();
+    HT_TRY(layout::count_elements(extents));
+    Array strides{};
+    layout::fill_row_major_strides(extents, strides);
+    return strided(std::move(storage), shape, strides, offset);
+  }
+
+  /// Elements at any strides, counted in elements; `offset` is the byte where element (0, 0, …) lies.
+  [[nodiscard]] static Result<Tensor> strided(Storage storage, S shape, const Array& strides,
+                                              std::uint64_t offset = 0) {
+    const auto extents = shape.extents();
+    HT_TRY(placement::check({.storage = storage,
+                             .extents = extents,
+                             .strides = strides,
+                             .offset = offset,
+                             .bits = DType::bits,
+                             .alignment = is_packed<DType> ? 1 : alignof(Element),
+                             .writes = !read_only}));
+    const auto pointer = placement::element_pointer<D>(storage, offset);
+    return Tensor(std::move(storage), pointer, shape, strides);
+  }
+
+  /// A mutable tensor as a read-only one, a static shape as a dynamic one.
+  template <class Other, class OtherS>
+    requires(std::same_as<D, const Other> || std::same_as<D, Other>) && ShapeFits<OtherS, S> &&
+                (!std::same_as<Tensor<Other, OtherS, Dev>, Tensor<D, S, Dev>>)
+  Tensor(const Tensor<Other, OtherS, Dev>& other)  // NOLINT(google-explicit-constructor)
+      : storage_(other.storage_),
+        data_(other.data_),
+        shape_(S::assume(other.shape_.extents())),
+        strides_(other.strides_) {}
+
+  [[nodiscard]] const S& shape() const noexcept { return shape_; }
+  [[nodiscard]] const Array& strides() const noexcept { return strides_; }
+  [[nodiscard]] std::int64_t extent(int dimension) const noexcept { return shape_.extent(dimension); }
+  [[nodiscard]] std::int64_t elements() const noexcept { return shape_.elements(); }
+  [[nodiscard]] const Storage& storage() const noexcept { return storage_; }
+  /// Where element (0, 0, …) lies.
+  [[nodiscard]] Pointer data() const noexcept { return data_; }
+  [[nodiscard]] bool is_contiguous() const noexcept {
+    return layout::is_row_major(shape_.extents(), strides_);
+  }
+
+  /// The element; unchecked in release builds, asserted in others. `at` always checks.
+  template <std::integral... Is>
+    requires(sizeof...(Is) == rank && HostAccessible<Dev>)
+  [[nodiscard]] decltype(auto) operator()(Is... index) const noexcept {
+    assert(layout::check_index(Array{static_cast<std::int64_t>(index)...}, shape_.extents()));
+    return data_[offset_of({static_cast<std::int64_t>(index)...})];
+  }
+
+  /// The element's value, or `out_of_bounds`.
+  template <std::integral... Is>
+    requires(sizeof...(Is) == rank && HostAccessible<Dev>)
+  [[nodiscard]] Result<Element> at(Is... index) const {
+    HT_TRY(layout::check_index(Array{placement::to_index(index)...}, shape_.extents()));
+    return data_[offset_of({static_cast<std::int64_t>(index)...})];
+  }
+
+  [[nodiscard]] auto begin() const noexcept
+    requires HostAccessible<Dev>
+  {
+    return ElementIterator<Pointer, rank>(data_, shape_.extents(), strides_, 0);
+  }
+  [[nodiscard]] auto end() const noexcept
+    requires HostAccessible<Dev>
+  {
+    return ElementIterator<Pointer, rank>(data_, shape_.extents(), strides_, elements());
+  }
+
+  /// The tensor one rank lower at `index` of a dimension.
+  template <int Dimension>
+    requires(Dimension >= 0 && Dimension < rank)
+  [[nodiscard]] auto select(std::int64_t index) const
+      -> Result<Tensor<D, detail::ShapeFrom<detail::without<S, Dimension>()>, Dev>> {
+    using Lower = Tensor<D, detail::ShapeFrom<detail::without<S, Dimension>()>, Dev>;
+    HT_TRY(layout::check_index(std::array{index}, std::array{shape_.extent(Dimension)}));
+    const auto all = shape_.extents();
+    typename Lower::Array extents{};
+    typename Lower::Array strides{};
+    for (std::size_t i = 0; i < extents.size(); ++i) {
+      const std::size_t from = i < static_cast<std::size_t>(Dimension) ? i : i + 1;
+      extents[i] = all[from];
+      strides[i] = strides_[from];
+    }
+    // Where there is no element, there is no place to move to.
+    const auto move = elements() == 0 ? 0 : index * strides_[static_cast<std::size_t>(Dimension)];
+    return Lower(storage_, data_ + move, Lower::ShapeType::assume(extents), strides);
+  }
+
+  /// The elements begin, begin + step, … before `end` of a dimension. A negative step goes down, to -1
+  /// at the lowest.
+  template <int Dimension>
+    requires(Dimension >= 0 && Dimension < rank)
+  [[nodiscard]] auto slice(std::int64_t begin, std::int64_t end, std::int64_t step = 1) const
+      -> Result<Tensor<D, detail::ShapeFrom<detail::with_dynamic<S, Dimension>()>, Dev>> {
+    using Part = Tensor<D, detail::ShapeFrom<detail::with_dynamic<S, Dimension>()>, Dev>;
+    constexpr auto at = static_cast<std::size_t>(Dimension);
+    auto extents = shape_.extents();
+    const auto count = HT_TRY(layout::count_slice(extents[at], begin, end, step));
+    auto strides = strides_;
+    // The stride of fewer than two elements is never used, and the product might not fit.
+    if (count > 1) strides[at] *= step;
+    const auto move = elements() == 0 || count == 0 ? 0 : begin * strides_[at];
+    extents[at] = count;
+    return Part(storage_, data_ + move, Part::ShapeType::assume(extents), strides);
+  }
+
+  /// The same elements in another shape, never a copy: `bad_shape` where the strides do not allow it.
+  template <IsShape NewShape>
+  [[nodiscard]] Result<Tensor<D, NewShape, Dev>> reshape(NewShape shape = {}) const {
+    typename NewShape::Array strides{};
+    HT_TRY(layout::reshape_strides(shape_.extents(), strides_, shape.extents(), strides));
+    return Tensor<D, NewShape, Dev>(storage_, data_, shape, strides);
+  }
+
+  /// The same shape as another type: `shape_mismatch` where it is not.
+  template <IsShape NewShape>
+  [[nodiscard]] Result<Tensor<D, NewShape, Dev>> with_shape() const
+    requires ShapesMayMatch<S, NewShape>
+  {
+    const auto shape = HT_TRY(NewShape::from(shape_.extents()));
+    return Tensor<D, NewShape, Dev>(storage_, data_, shape, strides_);
+  }
+
+  /// Two dimensions swapped.
+  template <int A = rank - 2, int B = rank - 1>
+    requires(A >= 0 && A < rank && B >= 0 && B < rank)
+  [[nodiscard]] auto transpose() const noexcept {
+    using Swapped = Tensor<D, detail::ShapeFrom<detail::with_swapped<S, A, B>()>, Dev>;
+    auto extents = shape_.extents();
+    auto strides = strides_;
+    std::swap(extents[static_cast<std::size_t>(A)], extents[static_cast<std::size_t>(B)]);
+    std::swap(strides[static_cast<std::size_t>(A)], strides[static_cast<std::size_t>(B)]);
+    return Swapped(storage_, data_, Swapped::ShapeType::assume(extents), strides);
+  }
+
+  /// This very tensor where its elements follow each other in row-major order, else a copy whose do.
+  [[nodiscard]] Result<Tensor> contiguous() const
+    requires HostAccessible<Dev>
+  {
+    if (is_contiguous()) return *this;
+    return Tensor(HT_TRY(copy()));
+  }
+
+  /// New memory with the same elements.
+  [[nodiscard]] Result<Tensor<DType, S, Dev>> copy() const
+    requires HostAccessible<Dev>
+  {
+    auto fresh = HT_TRY((Tensor<DType, S, Dev>::zeros(shape_)));
+    auto to = fresh.begin();
+    for (auto&& element : *this) {
+      *to = static_cast<Element>(element);
+      ++to;
+    }
+    return fresh;
+  }
+
+  /// The bytes of all elements; only a contiguous tensor of whole bytes from its first on has them.
+  [[nodiscard]] Result<Bytes> bytes() const
+    requires HostAccessible<Dev>
+  {
+    return placement::dense_view<D>(data_, shape_.extents(), strides_);
+  }
+
+ private:
+  template <class OtherD, class OtherS, class OtherDev>
+    requires Compatible<OtherDev, OtherD> && IsShape<OtherS>
+  friend class Tensor;
+
+  Tensor(Storage storage, Pointer data, S shape, const Array& strides) noexcept
+      : storage_(std::move(storage)), data_(data), shape_(shape), strides_(strides) {}
+
+  [[nodiscard]] std::int64_t offset_of(const Array& index) const noexcept {
+    std::int64_t offset = 0;
+    for (std::size_t i = 0; i < index.size(); ++i) offset += index[i] * strides_[i];
+    return offset;
+  }
+
+  Storage storage_;
+  Pointer data_;
+  [[no_unique_address]] S shape_;
+  Array strides_;
+};
+
+template <class T>
+inline constexpr bool is_tensor = false;
+template <class D, class S, class Dev>
+inline constexpr bool is_tensor<Tensor<D, S, Dev>> = true;
+
+template <class T>
+concept IsTensor = is_tensor<T>;
+
+static_assert(sizeof(Tensor<F32, Shape<4, 8>>) == 24 + 16);
+static_assert(sizeof(Tensor<F32, Rank<2>>) == 24 + 32);
+static_assert(std::is_nothrow_move_constructible_v<Tensor<const BF16, Rank<8>>>);
+static_assert(std::is_convertible_v<Tensor<F32, Rank<2>>, Tensor<const F32, Rank<2>>>);
+static_assert(!std::is_convertible_v<Tensor<const F32, Rank<2>>, Tensor<F32, Rank<2>>>);
+static_assert(std::is_convertible_v<Tensor<F32, Shape<4, 8>>, Tensor<F32, Rank<2>>>);
+static_assert(!std::is_convertible_v<Tensor<F32, Rank<2>>, Tensor<F32, Shape<4, 8>>>);
+
+}  // namespace ht::inline v1

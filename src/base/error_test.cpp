@@ -1,0 +1,194 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <htensor/base/error.hpp>
+#include <new>
+#include <set>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace {
+std::size_t allocations = 0;
+}
+
+// Counted, so that a test can say "allocates nothing". The nothrow form has to come along: what it
+// gives is freed by the delete below.
+void* operator new(std::size_t bytes) {
+  ++allocations;
+  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  throw std::bad_alloc();
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  ++allocations;
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace ht {
+namespace {
+
+ErrorCode code_number(std::size_t i) { return static_cast<ErrorCode>(i); }
+
+Error full_error() {
+  return Error(ErrorCode::truncated, "data_ends_in_the_file", "the data ends at byte 640")
+      .with_hint("copy the file again")
+      .at_path("model.ht")
+      .at_tensor("blk.0.weight")
+      .at_offset(600)
+      .because(std::make_error_code(std::errc::io_error));
+}
+
+void expect_full(const Error& error) {
+  EXPECT_EQ(error.code(), ErrorCode::truncated);
+  EXPECT_EQ(error.rule(), "data_ends_in_the_file");
+  EXPECT_EQ(error.message(), "the data ends at byte 640");
+  EXPECT_EQ(error.hint(), "copy the file again");
+  EXPECT_EQ(error.path(), "model.ht");
+  EXPECT_EQ(error.tensor(), "blk.0.weight");
+  EXPECT_EQ(error.offset(), 600U);
+  EXPECT_EQ(error.cause(), std::errc::io_error);
+  EXPECT_GT(error.where().line, 0);
+}
+
+TEST(ErrorCodes, each_has_a_name_of_its_own_that_leads_back) {
+  std::set<std::string_view> names;
+  for (std::size_t i = 0; i < error_code_count; ++i) {
+    const std::string_view name = to_string(code_number(i));
+    EXPECT_FALSE(name.empty()) << i;
+    EXPECT_EQ(name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_"), name.npos) << name;
+    EXPECT_TRUE(names.insert(name).second) << name << " is used twice";
+    EXPECT_EQ(error_code_named(name), code_number(i)) << name;
+  }
+}
+
+TEST(ErrorCodes, each_has_a_sentence_of_its_own) {
+  std::set<std::string_view> sentences;
+  for (std::size_t i = 0; i < error_code_count; ++i) {
+    const std::string_view sentence = describe(code_number(i));
+    ASSERT_GT(sentence.size(), 1U) << i;
+    EXPECT_TRUE(sentence.front() >= 'A' && sentence.front() <= 'Z') << sentence;
+    EXPECT_EQ(sentence.back(), '.') << sentence;
+    EXPECT_TRUE(sentences.insert(sentence).second) << sentence;
+  }
+}
+
+TEST(ErrorCodes, names_are_those_that_scripts_know) {
+  EXPECT_EQ(error_code_count, 49U);
+  EXPECT_EQ(to_string(ErrorCode::open_failed), "open_failed");
+  EXPECT_EQ(to_string(ErrorCode::size_overflow), "size_overflow");
+  EXPECT_EQ(to_string(ErrorCode::internal), "internal");
+}
+
+TEST(ErrorCodes, another_name_is_none) {
+  for (const std::string_view name : {"", "ok", "Truncated", "truncated ", "truncate", "trunc"}) {
+    EXPECT_EQ(error_code_named(name), std::nullopt) << name;
+  }
+}
+
+TEST(ErrorCodes, a_number_that_is_no_code_reads_as_internal) {
+  EXPECT_EQ(to_string(code_number(error_code_count)), "internal");
+  EXPECT_EQ(describe(code_number(255)), describe(ErrorCode::internal));
+}
+
+TEST(Error, keeps_every_fact) { expect_full(full_error()); }
+
+TEST(Error, a_copy_is_independent) {
+  std::optional<Error> original = full_error();
+  Error copy = *original;
+  copy = std::move(copy).with_hint("another").at_offset(1);
+  expect_full(*original);
+  EXPECT_EQ(copy.hint(), "another");
+  EXPECT_EQ(copy.offset(), 1U);
+
+  const Error second = *original;
+  original.reset();
+  expect_full(second);
+}
+
+TEST(Error, assigning_replaces_all_of_it) {
+  const Error full = full_error();
+  Error error(ErrorCode::gap, "no_gap", "a gap");
+  error = full;
+  expect_full(error);
+  expect_full(full);
+  const Error bare(ErrorCode::overlap);
+  error = bare;
+  EXPECT_EQ(error.code(), ErrorCode::overlap);
+  EXPECT_EQ(error.hint(), "");
+  EXPECT_EQ(error.offset(), std::nullopt);
+}
+
+TEST(Error, assigning_it_to_itself_changes_nothing) {
+  Error error = full_error();
+  // Through a reference, as compilers warn of the plain spelling.
+  const Error& same = error;
+  error = same;
+  expect_full(error);
+}
+
+TEST(Error, moving_hands_all_of_it_on_without_memory) {
+  Error error = full_error();
+  const std::size_t before = allocations;
+  Error moved = std::move(error);
+  error = std::move(moved);
+  const std::size_t after = allocations;
+  EXPECT_EQ(after, before);
+  expect_full(error);
+  static_assert(std::is_nothrow_move_constructible_v<Error> && std::is_nothrow_move_assignable_v<Error>);
+}
+
+TEST(Error, a_bare_code_needs_no_memory_and_still_speaks) {
+  const std::size_t before = allocations;
+  const Error error(ErrorCode::out_of_memory);
+  const Error copy = error;
+  const bool speaks =
+      error.message() == describe(ErrorCode::out_of_memory) && error.rule() == "out_of_memory";
+  const bool says_no_more = error.hint().empty() && error.path().empty() && error.tensor().empty() &&
+                            !error.offset() && !error.cause() && error.where().line == 0;
+  const std::size_t after = allocations;
+  EXPECT_EQ(after, before);
+  EXPECT_TRUE(speaks);
+  EXPECT_TRUE(says_no_more);
+  EXPECT_EQ(copy.code(), ErrorCode::out_of_memory);
+  static_assert(std::is_nothrow_constructible_v<Error, ErrorCode>);
+}
+
+TEST(Error, a_bare_code_takes_facts_too) {
+  const Error error = Error(ErrorCode::not_found).at_tensor("lm_head");
+  EXPECT_EQ(error.tensor(), "lm_head");
+  EXPECT_EQ(error.message(), describe(ErrorCode::not_found));
+  EXPECT_EQ(error.rule(), "not_found");
+}
+
+TEST(Error, an_offset_of_zero_is_an_offset) {
+  const Error error = Error(ErrorCode::bad_magic).at_offset(0);
+  EXPECT_EQ(error.offset(), 0U);
+}
+
+TEST(Error, knows_its_callers_line) {
+  const int line_before = __LINE__;
+  const Error error(ErrorCode::gap, "no_gap", "a gap");
+  EXPECT_EQ(error.where().line, line_before + 1);
+  EXPECT_TRUE(std::string_view(error.where().file).ends_with("error_test.cpp")) << error.where().file;
+  // A function that makes errors for others hands their line on.
+  const auto made_for = [](SourceLine where = SourceLine::here()) {
+    return Error(ErrorCode::gap, "no_gap", "a gap", where);
+  };
+  const int second_before = __LINE__;
+  const Error handed_on = made_for();
+  EXPECT_EQ(handed_on.where().line, second_before + 1);
+}
+
+TEST(Error, one_line_has_the_path_the_message_and_the_code) {
+  EXPECT_EQ(to_string(full_error()), "model.ht: the data ends at byte 640 [truncated]");
+  EXPECT_EQ(to_string(Error(ErrorCode::gap, "no_gap", "bytes 8 to 16 belong to none")),
+            "bytes 8 to 16 belong to none [gap]");
+  EXPECT_EQ(to_string(Error(ErrorCode::cancelled)), "The step was stopped on request. [cancelled]");
+}
+
+TEST(Error, costs_a_function_that_succeeds_two_words) { EXPECT_EQ(sizeof(Error), 2 * sizeof(void*)); }
+
+}  // namespace
+}  // namespace ht

@@ -1,0 +1,63 @@
+#include <htensor/base/utf8.hpp>
+
+#include <cstddef>
+
+namespace ht::inline v1 {
+namespace {
+
+constexpr bool between(unsigned char byte, unsigned char low, unsigned char high) {
+  return byte >= low && byte <= high;
+}
+
+// The bytes of the well-formed character at the front, 0 where there is none.
+std::size_t character_bytes(std::string_view text) noexcept {
+  const auto at = [text](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : static_cast<unsigned char>(0);
+  };
+  const unsigned char first = at(0);
+  if (first < 0x80) return 1;
+  std::size_t bytes = 0;
+  // The second byte's range shuts out overlong forms, surrogates and what is above U+10FFFF.
+  unsigned char low = 0x80;
+  unsigned char high = 0xBF;
+  if (between(first, 0xC2, 0xDF)) {
+    bytes = 2;
+  } else if (between(first, 0xE0, 0xEF)) {
+    bytes = 3;
+    if (first == 0xE0) low = 0xA0;
+    if (first == 0xED) high = 0x9F;
+  } else if (between(first, 0xF0, 0xF4)) {
+    bytes = 4;
+    if (first == 0xF0) low = 0x90;
+    if (first == 0xF4) high = 0x8F;
+  }
+  if (bytes == 0 || !between(at(1), low, high)) return 0;
+  for (std::size_t i = 2; i < bytes; ++i) {
+    if (!between(at(i), 0x80, 0xBF)) return 0;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+bool is_utf8(std::string_view text) noexcept {
+  while (!text.empty()) {
+    const std::size_t bytes = character_bytes(text);
+    if (bytes == 0) return false;
+    text.remove_prefix(bytes);
+  }
+  return true;
+}
+
+std::string to_utf8(std::string_view text) {
+  std::string clean;
+  clean.reserve(text.size());
+  while (!text.empty()) {
+    const std::size_t bytes = character_bytes(text);
+    clean.append(bytes == 0 ? std::string_view("\xEF\xBF\xBD") : text.substr(0, bytes));
+    text.remove_prefix(bytes == 0 ? 1 : bytes);
+  }
+  return clean;
+}
+
+}  // namespace ht::inline v1

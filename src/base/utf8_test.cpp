@@ -1,0 +1,152 @@
+#include <gtest/gtest.h>
+
+#include <htensor/base/utf8.hpp>
+#include <set>
+#include <vector>
+
+namespace ht {
+namespace {
+
+constexpr std::string_view replacement = "\xEF\xBF\xBD";
+
+std::string bytes(std::initializer_list<int> values) {
+  std::string text;
+  for (const int value : values) text.push_back(static_cast<char>(value));
+  return text;
+}
+
+// The oracle goes the other way round: what encoding makes is well-formed, and nothing else is.
+std::string encoded(unsigned point) {
+  const auto tail = [point](int shift) { return static_cast<int>(0x80 | ((point >> shift) & 0x3F)); };
+  if (point < 0x80) return bytes({static_cast<int>(point)});
+  if (point < 0x800) return bytes({static_cast<int>(0xC0 | (point >> 6)), tail(0)});
+  if (point < 0x10000) return bytes({static_cast<int>(0xE0 | (point >> 12)), tail(6), tail(0)});
+  return bytes({static_cast<int>(0xF0 | (point >> 18)), tail(12), tail(6), tail(0)});
+}
+
+bool is_surrogate(unsigned point) { return point >= 0xD800 && point <= 0xDFFF; }
+
+const std::set<std::string>& short_characters() {
+  static const std::set<std::string> all = [] {
+    std::set<std::string> made;
+    for (unsigned point = 0; point < 0x10000; ++point) {
+      if (!is_surrogate(point)) made.insert(encoded(point));
+    }
+    return made;
+  }();
+  return all;
+}
+
+TEST(Utf8, takes_every_character) {
+  for (unsigned point = 0; point <= 0x10FFFF; ++point) {
+    if (!is_surrogate(point)) {
+      ASSERT_TRUE(is_utf8(encoded(point))) << std::hex << point;
+    }
+  }
+}
+
+TEST(Utf8, every_single_byte_is_as_the_oracle_says) {
+  for (int first = 0; first < 256; ++first) {
+    const std::string text = bytes({first});
+    const bool wanted = short_characters().contains(text);
+    EXPECT_EQ(is_utf8(text), wanted) << first;
+    EXPECT_EQ(to_utf8(text), wanted ? text : replacement) << first;
+  }
+}
+
+TEST(Utf8, every_two_bytes_are_as_the_oracle_says) {
+  const auto& characters = short_characters();
+  for (int first = 0; first < 256; ++first) {
+    for (int second = 0; second < 256; ++second) {
+      const std::string text = bytes({first, second});
+      const bool one = characters.contains(text);
+      const bool both = first < 0x80 && second < 0x80;
+      ASSERT_EQ(is_utf8(text), one || both) << first << " " << second;
+      std::string clean;
+      for (const int byte : {first, second}) clean += byte < 0x80 ? bytes({byte}) : std::string(replacement);
+      ASSERT_EQ(to_utf8(text), one ? text : clean) << first << " " << second;
+    }
+  }
+}
+
+TEST(Utf8, three_bytes_are_as_the_oracle_says) {
+  const auto& characters = short_characters();
+  // The last byte needs its edges only: its range does not depend on the others.
+  for (int first = 0xC0; first < 256; ++first) {
+    for (int second = 0; second < 256; ++second) {
+      for (const int third : {0x00, 0x7F, 0x80, 0xBF, 0xC0, 0xFF}) {
+        const std::string text = bytes({first, second, third});
+        const bool one = characters.contains(text);
+        const bool two = third < 0x80 && characters.contains(bytes({first, second}));
+        ASSERT_EQ(is_utf8(text), one || two) << first << " " << second << " " << third;
+      }
+    }
+  }
+}
+
+TEST(Utf8, refuses_overlong_forms) {
+  EXPECT_FALSE(is_utf8(bytes({0xC0, 0x80})));
+  EXPECT_FALSE(is_utf8(bytes({0xC1, 0xBF})));
+  EXPECT_FALSE(is_utf8(bytes({0xE0, 0x80, 0xAF})));
+  EXPECT_FALSE(is_utf8(bytes({0xE0, 0x9F, 0xBF})));
+  EXPECT_FALSE(is_utf8(bytes({0xF0, 0x80, 0x80, 0xAF})));
+  EXPECT_FALSE(is_utf8(bytes({0xF0, 0x8F, 0xBF, 0xBF})));
+}
+
+TEST(Utf8, refuses_surrogates) {
+  for (unsigned point = 0xD800; point <= 0xDFFF; ++point) ASSERT_FALSE(is_utf8(encoded(point))) << point;
+  EXPECT_TRUE(is_utf8(encoded(0xD7FF)));
+  EXPECT_TRUE(is_utf8(encoded(0xE000)));
+}
+
+TEST(Utf8, refuses_what_is_above_the_last_character) {
+  EXPECT_TRUE(is_utf8(encoded(0x10FFFF)));
+  for (unsigned point = 0x110000; point < 0x200000; point += 0x1000) {
+    ASSERT_FALSE(is_utf8(encoded(point))) << point;
+  }
+  EXPECT_FALSE(is_utf8(bytes({0xF8, 0x88, 0x80, 0x80, 0x80})));
+  EXPECT_FALSE(is_utf8(bytes({0xFC, 0x84, 0x80, 0x80, 0x80, 0x80})));
+}
+
+TEST(Utf8, refuses_a_character_that_is_cut_off) {
+  for (const unsigned point : {0x80U, 0x7FFU, 0x800U, 0x20ACU, 0xFFFFU, 0x10000U, 0x1F600U, 0x10FFFFU}) {
+    const std::string whole = encoded(point);
+    for (std::size_t kept = 1; kept < whole.size(); ++kept) {
+      // An exactly sized buffer on the heap, so that the sanitizer sees a byte read too many.
+      const std::vector<char> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(kept));
+      EXPECT_FALSE(is_utf8(std::string_view(cut.data(), cut.size()))) << point << " cut to " << kept;
+      EXPECT_FALSE(is_utf8(whole.substr(0, kept) + "a")) << point << " cut to " << kept;
+      EXPECT_FALSE(is_utf8("a" + whole.substr(kept))) << point << " without its first " << kept;
+    }
+  }
+}
+
+TEST(Utf8, looks_at_all_of_the_text) {
+  EXPECT_TRUE(is_utf8(""));
+  EXPECT_TRUE(is_utf8(std::string_view("a\0b", 3)));
+  const std::string good = encoded(0xE4) + encoded(0x20AC) + encoded(0x1F600) + "z";
+  EXPECT_TRUE(is_utf8(good));
+  EXPECT_FALSE(is_utf8(good + "\x80"));
+  EXPECT_FALSE(is_utf8("\x80" + good));
+}
+
+TEST(Utf8, what_is_well_formed_stays_as_it_is) {
+  for (const unsigned point : {0x00U, 0x7FU, 0x80U, 0x7FFU, 0x800U, 0xFFFDU, 0x10000U, 0x10FFFFU}) {
+    const std::string text = "a" + encoded(point) + "b";
+    EXPECT_EQ(to_utf8(text), text);
+  }
+  EXPECT_EQ(to_utf8(""), "");
+}
+
+TEST(Utf8, each_stray_byte_becomes_one_replacement_character) {
+  const std::string mark(replacement);
+  EXPECT_EQ(to_utf8("a\xE2\x82"), "a" + mark + mark);
+  EXPECT_EQ(to_utf8("\xE2\x82z"), mark + mark + "z");
+  EXPECT_EQ(to_utf8("\xF0\x80\x80\xAF"), mark + mark + mark + mark);
+  EXPECT_EQ(to_utf8("\xED\xA0\x80"), mark + mark + mark);
+  // A character that follows a stray byte is found again.
+  EXPECT_EQ(to_utf8("\xE2\xE2\x82\xAC"), mark + "\xE2\x82\xAC");
+}
+
+}  // namespace
+}  // namespace ht

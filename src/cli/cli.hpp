@@ -1,0 +1,48 @@
+// The program's frame: what every verb is given, and how each is registered.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <htensor/htensor.hpp>
+#include <string>
+#include <string_view>
+
+namespace ht::cli {
+
+/// As CLI.md has them.
+enum class Exit : int { good = 0, answer_is_no = 1, could_not = 2, interrupted = 130 };
+
+enum class ProgressBar : std::uint8_t { automatic, always, never };
+
+/// What the options that every verb has were set to.
+struct Common {
+  bool json = false;
+  bool jsonl = false;
+  bool quiet = false;
+  ProgressBar progress = ProgressBar::automatic;
+};
+
+/// What a verb does once its options are parsed. An Error becomes a message and an exit status.
+using Action = std::function<Result<Exit>(const Common&)>;
+
+/// Adds the verb to the program. The Action may refer to what the function keeps alive in itself.
+using Register = Action (*)(CLI::App& app);
+
+Action register_ls(CLI::App& verb);
+Action register_show(CLI::App& verb);
+Action register_synth(CLI::App& verb);
+Action register_version(CLI::App& verb);
+
+/// Runs the program with its arguments.
+int run(int argc, const char* const* argv);
+
+/// Whether the user has asked to stop. Long work looks at it and fails with `cancelled`.
+[[nodiscard]] bool interrupted() noexcept;
+[[nodiscard]] Error interruption();
+
+/// Everything that goes to stdout goes through here; a failure to write is the program's.
+void print(std::string_view text);
+
+}  // namespace ht::cli

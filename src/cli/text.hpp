@@ -1,0 +1,88 @@
+// What people and scripts read: sizes, safe text, JSON.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <htensor/htensor.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace ht::cli {
+
+/// "4K", "16M", "2.5G", "1T" in powers of 1024, or plain bytes.
+[[nodiscard]] std::optional<std::uint64_t> parse_size(std::string_view text);
+/// The same the other way: at most one digit after the point.
+[[nodiscard]] std::string size_text(std::uint64_t bytes);
+
+/// The text without anything that could move a cursor or reorder a line: control and direction
+/// characters are escaped, bytes that are no UTF-8 become U+FFFD.
+[[nodiscard]] std::string printable(std::string_view text);
+
+/// A JSON string with its quotes.
+[[nodiscard]] std::string json_string(std::string_view text);
+/// "[4, 8]" for people, "[4,8]" for JSON.
+[[nodiscard]] std::string shape_text(std::span<const std::int64_t> dims);
+[[nodiscard]] std::string json_shape(std::span<const std::int64_t> dims);
+/// {"error":{…}} as CLI.md has it.
+[[nodiscard]] std::string json_error(const Error& error);
+
+/// One element, as JSON has it; NaN and infinities are strings there.
+template <class D>
+void append_json(fmt::memory_buffer& out, typename D::Element value);
+/// One element for people.
+template <class D>
+void append_text(fmt::memory_buffer& out, typename D::Element value);
+
+namespace detail {
+
+template <class T>
+void append_number(fmt::memory_buffer& out, T value, bool quote_specials) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!(value - value == T{0})) {  // NaN or infinite
+      const std::string_view word = value != value ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
+      fmt::format_to(std::back_inserter(out), fmt::runtime(quote_specials ? "\"{}\"" : "{}"), word);
+      return;
+    }
+  }
+  fmt::format_to(std::back_inserter(out), "{}", value);
+}
+
+template <class D>
+void append_element(fmt::memory_buffer& out, typename D::Element value, bool json) {
+  if constexpr (D::number.kind == NumberKind::boolean) {
+    fmt::format_to(std::back_inserter(out), "{}", static_cast<bool>(value));
+  } else if constexpr (D::number.kind == NumberKind::complex) {
+    out.push_back(json ? '[' : '(');
+    append_number(out, value.real(), json);
+    out.push_back(',');
+    append_number(out, value.imag(), json);
+    out.push_back(json ? ']' : ')');
+  } else if constexpr (IsIntegral<D> && std::is_integral_v<typename D::Element>) {
+    fmt::format_to(
+        std::back_inserter(out), "{}",
+        static_cast<std::conditional_t<std::is_signed_v<typename D::Element>, std::int64_t, std::uint64_t>>(
+            value));
+  } else if constexpr (IsIntegral<D>) {
+    fmt::format_to(std::back_inserter(out), "{}", static_cast<int>(value));
+  } else if constexpr (std::same_as<D, F64>) {
+    append_number(out, value, json);
+  } else {
+    append_number(out, static_cast<float>(value), json);
+  }
+}
+
+}  // namespace detail
+
+template <class D>
+void append_json(fmt::memory_buffer& out, typename D::Element value) {
+  detail::append_element<D>(out, value, true);
+}
+template <class D>
+void append_text(fmt::memory_buffer& out, typename D::Element value) {
+  detail::append_element<D>(out, value, false);
+}
+
+}  // namespace ht::cli

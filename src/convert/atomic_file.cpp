@@ -1,0 +1,153 @@
+#include "convert/atomic_file.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <random>
+#include <utility>
+
+#include "io/system_error.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+std::filesystem::path folder_of(const std::filesystem::path& target) {
+  return target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
+}
+
+// Short whatever the target is called, hidden, and of no extension that anybody takes for weights.
+std::filesystem::path temporary_name(const std::filesystem::path& target) {
+  std::random_device random;
+  return folder_of(target) / fmt::format(".htensor-{:08x}{:08x}.part", random(), random());
+}
+
+ErrorCode code_for(std::error_code cause) {
+  const bool full = cause == std::errc::no_space_on_device || cause.value() == EDQUOT;
+  return full ? ErrorCode::no_space : ErrorCode::write_failed;
+}
+
+Error taken(const std::filesystem::path& target) {
+  return Error(ErrorCode::already_exists, "target_is_free", "is already there")
+      .at_path(target.string())
+      .with_hint("choose another name, or say that it may be replaced");
+}
+
+// What has the target's name now, if anything has: its permissions go to the new file.
+Result<std::optional<std::uint32_t>> look_at_target(const std::filesystem::path& target,
+                                                    io::IfExists if_exists, io::Port& port) {
+  const auto there = port.stat(target);
+  if (!there) {
+    if (there.error() == std::errc::no_such_file_or_directory) return std::nullopt;
+    return fail(io::system_error(ErrorCode::write_failed, "target_can_be_examined", "examined", target,
+                                 there.error()));
+  }
+  if (there->kind != io::FileKind::regular) {
+    return fail(Error(ErrorCode::not_regular_file, "target_is_a_regular_file",
+                      "is there and no regular file, so it is not replaced")
+                    .at_path(target.string())
+                    .with_hint("choose another name"));
+  }
+  if (if_exists == io::IfExists::fail) return fail(taken(target));
+  return there->permissions;
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(io::Port& port, io::IfExists if_exists, std::filesystem::path target,
+                       std::filesystem::path temporary, io::FileHandle handle)
+    : port_(&port),
+      if_exists_(if_exists),
+      target_(std::move(target)),
+      temporary_(std::move(temporary)),
+      handle_(handle) {}
+
+AtomicFile::AtomicFile(AtomicFile&& other) noexcept
+    : port_(other.port_),
+      if_exists_(other.if_exists_),
+      target_(std::move(other.target_)),
+      temporary_(std::exchange(other.temporary_, {})),
+      handle_(std::exchange(other.handle_, io::FileHandle{})) {}
+
+AtomicFile::~AtomicFile() {
+  // Nobody can be told of a failure to clean up after a failure.
+  if (handle_.value >= 0) static_cast<void>(port_->close(handle_));
+  if (!temporary_.empty()) static_cast<void>(port_->unlink(temporary_));
+}
+
+Error AtomicFile::failed(std::string_view rule, std::string_view action, std::error_code cause,
+                         SourceLine where) const {
+  return io::system_error(code_for(cause), rule, action, target_, cause, where);
+}
+
+Result<AtomicFile> AtomicFile::create(const std::filesystem::path& target, io::IfExists if_exists,
+                                      io::Port& port) {
+  const auto permissions = HT_TRY(look_at_target(target, if_exists, port));
+  // Sixteen random digits are free at the first try, unless somebody is after them.
+  constexpr int tries = 8;
+  std::error_code cause;
+  for (int i = 0; i < tries; ++i) {
+    const auto temporary = temporary_name(target);
+    const auto handle = port.create(temporary, permissions);
+    if (handle) return AtomicFile(port, if_exists, target, temporary, *handle);
+    cause = handle.error();
+    if (cause != std::errc::file_exists && cause != std::errc::interrupted) break;
+  }
+  return fail(
+      io::system_error(code_for(cause), "folder_takes_a_file", "created in its folder", target, cause));
+}
+
+Result<void> AtomicFile::allocate(std::uint64_t bytes) {
+  const auto done = port_->allocate(handle_, bytes);
+  if (done) return {};
+  if (done.error() == std::errc::interrupted) return allocate(bytes);
+  // Not every file system can promise room; then a full disk shows while writing.
+  const bool cannot =
+      done.error() == std::errc::operation_not_supported || done.error() == std::errc::function_not_supported;
+  if (cannot) return resize(bytes);
+  return fail(failed("disk_has_room", "given room on the disk", done.error()));
+}
+
+Result<void> AtomicFile::resize(std::uint64_t bytes) {
+  const auto done = port_->resize(handle_, bytes);
+  if (done) return {};
+  if (done.error() == std::errc::interrupted) return resize(bytes);
+  return fail(failed("file_can_be_this_long", "made as long as it has to be", done.error()));
+}
+
+Result<void> AtomicFile::write(std::uint64_t offset, Bytes bytes) {
+  while (!bytes.empty()) {
+    const auto count = port_->write_at(handle_, offset, bytes);
+    if (!count) {
+      if (count.error() == std::errc::interrupted) continue;
+      return fail(failed("bytes_can_be_written", "written", count.error()).at_offset(offset));
+    }
+    if (*count == 0) {
+      return fail(
+          failed("writing_goes_on", "written", std::make_error_code(std::errc::io_error)).at_offset(offset));
+    }
+    offset += *count;
+    bytes = bytes.subspan(static_cast<std::size_t>(*count));
+  }
+  return {};
+}
+
+Result<void> AtomicFile::commit() && {
+  if (const auto done = port_->sync(handle_); !done) {
+    return fail(failed("bytes_reach_the_disk", "brought to the disk", done.error()));
+  }
+  // Some file systems report a failed write only here.
+  if (const auto done = port_->close(std::exchange(handle_, io::FileHandle{})); !done) {
+    return fail(failed("file_can_be_closed", "closed", done.error()));
+  }
+  if (const auto done = port_->rename(temporary_, target_, if_exists_); !done) {
+    if (done.error() == std::errc::file_exists) return fail(taken(target_));
+    return fail(failed("file_can_be_renamed", "put in place", done.error()));
+  }
+  temporary_.clear();
+  if (const auto done = port_->sync_folder(folder_of(target_)); !done) {
+    return fail(failed("name_reaches_the_disk", "entered in its folder on the disk", done.error()));
+  }
+  return {};
+}
+
+}  // namespace ht::inline v1

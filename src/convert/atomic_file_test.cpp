@@ -1,0 +1,217 @@
+#include "convert/atomic_file.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <functional>
+
+#include "testing/faulty_port.hpp"
+#include "testing/temporary_folder.hpp"
+
+namespace ht {
+namespace {
+
+using io::IfExists;
+using testing::Call;
+using testing::FaultyPort;
+using testing::read_file;
+using testing::TemporaryFolder;
+using testing::write_file;
+
+class Replacing : public ::testing::Test {
+ protected:
+  // Every step once, as a writer takes them.
+  Result<void> replace(IfExists if_exists = IfExists::replace) {
+    auto file = HT_TRY(AtomicFile::create(target_, if_exists, port_));
+    HT_TRY(file.resize(6));
+    HT_TRY(file.allocate(6));
+    HT_TRY(file.write(0, bytes_of("newest")));
+    return std::move(file).commit();
+  }
+
+  std::string target_text() {
+    const auto bytes = read_file(target_);
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+
+  // The call fails: the old file is as it was and nothing else is there.
+  void expect_untouched(Call call, std::errc cause, ErrorCode code, std::string_view rule) {
+    write_file(target_, "old");
+    port_.fail_at(call, port_.count(call), cause);
+    const auto done = replace();
+    ASSERT_FALSE(done) << rule;
+    EXPECT_EQ(done.error().code(), code) << to_string(done.error());
+    EXPECT_EQ(done.error().rule(), rule);
+    EXPECT_EQ(done.error().path(), target_.string());
+    EXPECT_EQ(target_text(), "old");
+    EXPECT_EQ(folder_.names(), std::vector<std::string>{"target"});
+    EXPECT_EQ(port_.open_files(), 0);
+  }
+
+  TemporaryFolder folder_;
+  std::filesystem::path target_ = folder_ / "target";
+  FaultyPort port_;
+};
+
+TEST_F(Replacing, puts_the_new_file_in_place) {
+  ASSERT_TRUE(replace());
+  EXPECT_EQ(target_text(), "newest");
+  ASSERT_TRUE(replace());
+  EXPECT_EQ(folder_.names(), std::vector<std::string>{"target"});
+  EXPECT_EQ(port_.open_files(), 0);
+}
+
+TEST_F(Replacing, syncs_the_file_before_and_the_folder_after_the_rename) {
+  std::vector<Call> order;
+  port_.before_each([&](Call call, int) { order.push_back(call); });
+  ASSERT_TRUE(replace());
+  const std::vector<Call> end{Call::write_at, Call::sync, Call::close, Call::rename, Call::sync_folder};
+  ASSERT_GE(order.size(), end.size());
+  EXPECT_TRUE(std::equal(end.rbegin(), end.rend(), order.rbegin()));
+}
+
+TEST_F(Replacing, keeps_the_permissions_of_what_it_replaces) {
+  write_file(target_, "old");
+  ASSERT_EQ(chmod(target_.c_str(), 0604), 0);
+  ASSERT_TRUE(replace());
+  EXPECT_EQ(port_.stat(target_)->permissions, 0604U);
+}
+
+TEST_F(Replacing, works_in_the_current_folder) {
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_.path());
+  target_ = "target";
+  const auto done = replace();
+  std::filesystem::current_path(before);
+  EXPECT_TRUE(done);
+  EXPECT_EQ(folder_.names(), std::vector<std::string>{"target"});
+}
+
+TEST_F(Replacing, removes_the_temporary_file_when_given_up) {
+  {
+    auto file = AtomicFile::create(target_, IfExists::replace, port_);
+    ASSERT_TRUE(file);
+    EXPECT_EQ(folder_.names().size(), 1U);
+  }
+  EXPECT_TRUE(folder_.names().empty());
+}
+
+TEST_F(Replacing, target_is_free) {
+  write_file(target_, "old");
+  const auto done = replace(IfExists::fail);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code(), ErrorCode::already_exists);
+  EXPECT_EQ(done.error().rule(), "target_is_free");
+  EXPECT_EQ(target_text(), "old");
+}
+
+TEST_F(Replacing, does_not_replace_what_came_meanwhile) {
+  port_.before_each([&](Call call, int) {
+    if (call == Call::rename) write_file(target_, "theirs");
+  });
+  EXPECT_EQ(replace(IfExists::fail).error().code(), ErrorCode::already_exists);
+  EXPECT_EQ(target_text(), "theirs");
+  EXPECT_EQ(folder_.names(), std::vector<std::string>{"target"});
+}
+
+TEST_F(Replacing, target_can_be_examined) {
+  expect_untouched(Call::stat_path, std::errc::permission_denied, ErrorCode::write_failed,
+                   "target_can_be_examined");
+}
+
+TEST_F(Replacing, target_is_a_regular_file) {
+  std::filesystem::create_directory(target_);
+  const auto done = replace();
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code(), ErrorCode::not_regular_file);
+  EXPECT_EQ(done.error().rule(), "target_is_a_regular_file");
+  EXPECT_EQ(AtomicFile::create("/dev/null", IfExists::replace, port_).error().code(),
+            ErrorCode::not_regular_file);
+}
+
+TEST_F(Replacing, folder_takes_a_file) {
+  expect_untouched(Call::create, std::errc::permission_denied, ErrorCode::write_failed,
+                   "folder_takes_a_file");
+  expect_untouched(Call::create, std::errc::no_space_on_device, ErrorCode::no_space, "folder_takes_a_file");
+  const auto nowhere = AtomicFile::create(folder_ / "none" / "target", IfExists::replace, port_);
+  EXPECT_EQ(nowhere.error().rule(), "folder_takes_a_file");
+}
+
+TEST_F(Replacing, tries_another_name_when_one_is_taken) {
+  port_.fail_at(Call::create, 0, std::errc::file_exists);
+  port_.fail_at(Call::create, 1, std::errc::interrupted);
+  EXPECT_TRUE(replace());
+  EXPECT_EQ(target_text(), "newest");
+}
+
+TEST_F(Replacing, disk_has_room) {
+  expect_untouched(Call::allocate, std::errc::no_space_on_device, ErrorCode::no_space, "disk_has_room");
+}
+
+TEST_F(Replacing, goes_on_where_room_cannot_be_promised) {
+  port_.fail_at(Call::allocate, 0, std::errc::operation_not_supported);
+  EXPECT_TRUE(replace());
+  EXPECT_EQ(target_text(), "newest");
+}
+
+TEST_F(Replacing, file_can_be_this_long) {
+  expect_untouched(Call::resize, std::errc::file_too_large, ErrorCode::write_failed, "file_can_be_this_long");
+}
+
+TEST_F(Replacing, bytes_can_be_written) {
+  port_.set_most_bytes(4);
+  port_.fail_at(Call::write_at, 1, std::errc::no_space_on_device);
+  write_file(target_, "old");
+  const auto done = replace();
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code(), ErrorCode::no_space);
+  EXPECT_EQ(done.error().rule(), "bytes_can_be_written");
+  EXPECT_EQ(done.error().offset(), 4U);
+  EXPECT_EQ(target_text(), "old");
+  expect_untouched(Call::write_at, std::errc::io_error, ErrorCode::write_failed, "bytes_can_be_written");
+}
+
+TEST_F(Replacing, goes_on_after_short_and_interrupted_calls) {
+  port_.set_most_bytes(1);
+  port_.fail_at(Call::write_at, 2, std::errc::interrupted);
+  port_.fail_at(Call::allocate, 0, std::errc::interrupted);
+  port_.fail_at(Call::resize, 0, std::errc::interrupted);
+  EXPECT_TRUE(replace());
+  EXPECT_EQ(target_text(), "newest");
+}
+
+TEST_F(Replacing, writing_goes_on) {
+  // A system that takes no byte and says nothing must not make a loop without end.
+  port_.set_most_bytes(0);
+  write_file(target_, "old");
+  const auto done = replace();
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().rule(), "writing_goes_on");
+  EXPECT_EQ(target_text(), "old");
+}
+
+TEST_F(Replacing, bytes_reach_the_disk) {
+  expect_untouched(Call::sync, std::errc::io_error, ErrorCode::write_failed, "bytes_reach_the_disk");
+}
+
+TEST_F(Replacing, file_can_be_closed) {
+  expect_untouched(Call::close, std::errc::io_error, ErrorCode::write_failed, "file_can_be_closed");
+}
+
+TEST_F(Replacing, file_can_be_renamed) {
+  expect_untouched(Call::rename, std::errc::permission_denied, ErrorCode::write_failed,
+                   "file_can_be_renamed");
+}
+
+TEST_F(Replacing, name_reaches_the_disk) {
+  // The new file is in place then; only that a crash could undo it is told.
+  port_.fail_at(Call::sync_folder, 0, std::errc::io_error);
+  const auto done = replace();
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().rule(), "name_reaches_the_disk");
+  EXPECT_EQ(target_text(), "newest");
+  EXPECT_EQ(folder_.names(), std::vector<std::string>{"target"});
+}
+
+}  // namespace
+}  // namespace ht

@@ -1,0 +1,91 @@
+#include <htensor/convert/write.hpp>
+
+#include <fmt/format.h>
+
+#include <htensor/format/ht.hpp>
+#include <htensor/hash/crc64.hpp>
+#include <utility>
+
+#include "convert/atomic_file.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+// The data as the pieces come, summed up as long as they leave no hole.
+class DataWriter {
+ public:
+  DataWriter(AtomicFile& file, const format_ht::Header& header) : file_(file), header_(header) {}
+
+  Result<void> write(const DataPiece& piece) {
+    if (piece.offset < end_ || !checked::range_fits(piece.offset, piece.bytes.size(), header_.data_bytes)) {
+      return fail(
+          ErrorCode::out_of_bounds, "pieces_are_in_order_and_inside",
+          fmt::format("a piece of {} bytes at byte {} of the data, where {} of {} are written already",
+                      piece.bytes.size(), piece.offset, end_, header_.data_bytes));
+    }
+    if (piece.offset != end_) whole_ = false;
+    if (whole_) sum_ = crc64nvme(piece.bytes, sum_);
+    end_ = piece.offset + piece.bytes.size();
+    return file_.write(header_.data_offset + piece.offset, piece.bytes);
+  }
+
+  [[nodiscard]] std::optional<std::uint64_t> checksum() const {
+    if (!whole_ || end_ != header_.data_bytes) return std::nullopt;
+    return sum_;
+  }
+
+ private:
+  AtomicFile& file_;
+  const format_ht::Header& header_;
+  std::uint64_t end_ = 0;
+  std::uint64_t sum_ = 0;
+  bool whole_ = true;
+};
+
+// Whether the disk's room is taken at once; a source may leave holes, which are to take none.
+enum class Room : std::uint8_t { all_now, as_written };
+
+Result<void> write_file(const std::filesystem::path& path, format_ht::Header header, const DataSource& source,
+                        Room room, const WriteOptions& options) {
+  return without_bad_alloc([&]() -> Result<void> {
+    auto& port = options.port != nullptr ? *options.port : io::system_port();
+    auto file = HT_TRY(AtomicFile::create(path, options.if_exists, port));
+    const std::uint64_t file_bytes = header.data_offset + header.data_bytes;
+    if (room == Room::all_now) {
+      HT_TRY(file.allocate(file_bytes));
+    } else {
+      HT_TRY(file.resize(file_bytes));
+    }
+    DataWriter data(file, header);
+    while (const auto piece = HT_TRY(source())) HT_TRY(data.write(*piece));
+    header.payload_crc = data.checksum();
+    HT_TRY(file.write(0, format_ht::encode(header)));
+    return std::move(file).commit();
+  });
+}
+
+}  // namespace
+
+Result<void> write(const std::filesystem::path& path, const DTypeInfo& dtype,
+                   std::span<const std::int64_t> dims, const DataSource& source,
+                   const WriteOptions& options) {
+  return write_file(path, HT_TRY(format_ht::describe(dtype, dims)), source, Room::as_written, options);
+}
+
+Result<void> write(const std::filesystem::path& path, const DTypeInfo& dtype,
+                   std::span<const std::int64_t> dims, Bytes data, const WriteOptions& options) {
+  const auto header = HT_TRY(format_ht::describe(dtype, dims));
+  if (header.data_bytes != data.size()) {
+    return fail(
+        ErrorCode::size_mismatch, "data_is_what_the_shape_needs",
+        fmt::format("the shape needs {} bytes of data, and {} were given", header.data_bytes, data.size()));
+  }
+  bool given = false;
+  const DataSource source = [&]() -> Result<std::optional<DataPiece>> {
+    if (std::exchange(given, true)) return std::nullopt;
+    return DataPiece{0, data};
+  };
+  return write_file(path, header, source, Room::all_now, options);
+}
+
+}  // namespace ht::inline v1

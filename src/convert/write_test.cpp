@@ -1,0 +1,179 @@
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <htensor/convert/write.hpp>
+#include <htensor/format/ht.hpp>
+#include <htensor/hash/crc64.hpp>
+#include <htensor/model/model.hpp>
+
+#include "testing/faulty_port.hpp"
+#include "testing/temporary_folder.hpp"
+
+namespace ht {
+namespace {
+
+using testing::Call;
+using testing::FaultyPort;
+using testing::read_file;
+using testing::TemporaryFolder;
+using testing::write_file;
+
+class Writing : public ::testing::Test {
+ protected:
+  TemporaryFolder folder_;
+  std::filesystem::path path_ = folder_ / "t.ht";
+  Tensor<F32, Rank<2>> tensor_ = Tensor<F32, Rank<2>>::of(Rank<2>(2, 3), {1, 2, 3, 4, 5, 6}).value();
+};
+
+TEST_F(Writing, what_is_written_is_read_back) {
+  ASSERT_TRUE(write(path_, tensor_));
+  const auto back = Model::open(path_).value().tensor<F32, Rank<2>>("t").value();
+  EXPECT_TRUE(std::equal(back.begin(), back.end(), tensor_.begin(), tensor_.end()));
+  EXPECT_EQ(folder_.names(), std::vector<std::string>{"t.ht"});
+}
+
+TEST_F(Writing, strided_tensors_are_written_in_order) {
+  ASSERT_TRUE(write(path_, tensor_.transpose()));
+  const auto back = Model::open(path_).value().tensor<F32, Shape<3, 2>>("t").value();
+  EXPECT_EQ(back(0, 1), 4);
+  EXPECT_EQ(back(2, 0), 3);
+}
+
+TEST_F(Writing, sub_byte_slices_are_written_from_their_first_element) {
+  auto packed = Tensor<F4, Rank<1>>::zeros(Rank<1>(5)).value();
+  for (int i = 0; i < 5; ++i) packed(i) = F4::Element(i);
+  ASSERT_TRUE(write(path_, packed.slice<0>(1, 4).value()));
+  const auto back = Model::open(path_).value().tensor<F4, Rank<1>>("t").value();
+  ASSERT_EQ(back.elements(), 3);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(static_cast<float>(back(i)), static_cast<float>(i + 1));
+}
+
+TEST_F(Writing, rank_0_and_empty_tensors_are_written) {
+  ASSERT_TRUE(write(path_, Tensor<I64, Rank<0>>::of({}, {42}).value()));
+  EXPECT_EQ((Model::open(path_).value().tensor<I64, Rank<0>>("t").value()()), 42);
+  ASSERT_TRUE(write(path_, Tensor<I64, Rank<2>>::zeros(Rank<2>(0, 4)).value()));
+  EXPECT_EQ((Model::open(path_).value().tensor<I64, Rank<2>>("t").value().extent(1)), 4);
+}
+
+TEST_F(Writing, data_is_sealed_by_its_checksum) {
+  ASSERT_TRUE(write(path_, tensor_));
+  const auto file = read_file(path_);
+  const auto header = format_ht::decode(Bytes(file).first<format_ht::header_bytes>()).value();
+  EXPECT_EQ(header.payload_crc, crc64nvme(Bytes(file).subspan(128)));
+}
+
+TEST_F(Writing, over_the_file_that_is_mapped_is_safe) {
+  ASSERT_TRUE(write(path_, tensor_));
+  const auto mapped = Model::open(path_).value().tensor<F32, Rank<2>>("t").value();
+  ASSERT_TRUE(write(path_, mapped.transpose()));
+  EXPECT_EQ(mapped(1, 2), 6);
+  EXPECT_EQ((Model::open(path_).value().tensor<F32, Rank<2>>("t").value()(2, 0)), 3);
+}
+
+TEST_F(Writing, existing_file_is_kept_when_told) {
+  write_file(path_, "old");
+  EXPECT_EQ(write(path_, tensor_, {.if_exists = io::IfExists::fail}).error().code(),
+            ErrorCode::already_exists);
+  EXPECT_EQ(read_file(path_).size(), 3U);
+}
+
+TEST_F(Writing, every_failing_call_leaves_the_old_file_and_no_litter) {
+  ASSERT_TRUE(write(path_, tensor_));
+  const auto old = read_file(path_);
+  const auto bigger = Tensor<F32, Rank<1>>::zeros(Rank<1>(1000)).value();
+  for (const Call call : {Call::stat_path, Call::create, Call::allocate, Call::write_at, Call::sync,
+                          Call::close, Call::rename}) {
+    for (int nth = 0; nth < 2; ++nth) {
+      FaultyPort port;
+      port.fail_at(call, nth, std::errc::no_space_on_device);
+      const auto done = write(path_, bigger, {.port = &port});
+      if (port.count(call) <= nth) continue;  // there is no second call of that kind
+      EXPECT_FALSE(done);
+      EXPECT_EQ(read_file(path_), old);
+      EXPECT_EQ(folder_.names(), std::vector<std::string>{"t.ht"});
+      EXPECT_EQ(port.open_files(), 0);
+    }
+  }
+}
+
+TEST_F(Writing, file_size_limit_leaves_the_old_file_and_no_litter) {
+  ASSERT_TRUE(write(path_, tensor_));
+  const auto old = read_file(path_);
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit limit{1024, 1024};
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(2);
+    const auto done = write(path_, Tensor<F32, Rank<1>>::zeros(Rank<1>(1000)).value());
+    _exit(!done && done.error().code() == ErrorCode::write_failed && !done.error().hint().empty() ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(read_file(path_), old);
+  EXPECT_EQ(folder_.names(), std::vector<std::string>{"t.ht"});
+}
+
+TEST_F(Writing, data_is_what_the_shape_needs) {
+  const std::vector<std::int64_t> dims{3};
+  const std::vector<std::byte> data(11);
+  const auto done = write(path_, dtype_info<F32>(), dims, Bytes(data));
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code(), ErrorCode::size_mismatch);
+  EXPECT_EQ(done.error().rule(), "data_is_what_the_shape_needs");
+  EXPECT_TRUE(folder_.names().empty());
+}
+
+// Hands out the given pieces one after the other.
+DataSource source_of(std::vector<DataPiece> pieces) {
+  return [pieces = std::move(pieces), next = std::size_t{0}]() mutable -> Result<std::optional<DataPiece>> {
+    if (next == pieces.size()) return std::nullopt;
+    return pieces[next++];
+  };
+}
+
+TEST_F(Writing, pieces_make_the_same_file_as_the_whole) {
+  ASSERT_TRUE(write(path_, tensor_));
+  const auto data = tensor_.bytes().value();
+  const auto dims = tensor_.shape().extents();
+  const auto pieces = source_of({{0, data.first(7)}, {7, data.subspan(7, 9)}, {16, data.subspan(16)}});
+  ASSERT_TRUE(write(folder_ / "u.ht", dtype_info<F32>(), dims, pieces));
+  EXPECT_EQ(read_file(folder_ / "u.ht"), read_file(path_));
+}
+
+TEST_F(Writing, what_no_piece_covers_is_zero_and_unsealed) {
+  const std::vector<std::int64_t> dims{1 << 20};
+  const auto data = bytes_of("abcd");
+  ASSERT_TRUE(write(path_, dtype_info<U8>(), dims, source_of({{0, data}, {(1 << 20) - 4, data}})));
+  const auto file = read_file(path_);
+  EXPECT_FALSE(format_ht::decode(Bytes(file).first<format_ht::header_bytes>())->payload_crc);
+  EXPECT_EQ(file[128 + 3], std::byte{'d'});
+  EXPECT_EQ(file[128 + 4], std::byte{0});
+  EXPECT_EQ(file.back(), std::byte{'d'});
+}
+
+TEST_F(Writing, pieces_are_in_order_and_inside) {
+  const std::vector<std::int64_t> dims{8};
+  const auto data = bytes_of("abcd");
+  for (const auto& pieces : {std::vector<DataPiece>{{6, data}}, std::vector<DataPiece>{{2, data}, {4, data}},
+                             std::vector<DataPiece>{{UINT64_MAX, data}}}) {
+    const auto done = write(path_, dtype_info<U8>(), dims, source_of(pieces));
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code(), ErrorCode::out_of_bounds);
+    EXPECT_EQ(done.error().rule(), "pieces_are_in_order_and_inside");
+    EXPECT_TRUE(folder_.names().empty());
+  }
+}
+
+TEST_F(Writing, failing_source_leaves_nothing) {
+  const std::vector<std::int64_t> dims{8};
+  const auto done = write(path_, dtype_info<U8>(), dims, []() -> Result<std::optional<DataPiece>> {
+    return fail(Error(ErrorCode::cancelled));
+  });
+  EXPECT_EQ(done.error().code(), ErrorCode::cancelled);
+  EXPECT_TRUE(folder_.names().empty());
+}
+
+}  // namespace
+}  // namespace ht

@@ -1,0 +1,151 @@
+#include <gtest/gtest.h>
+
+#include <htensor/dtype/device.hpp>
+#include <htensor/dtype/scalar.hpp>
+#include <set>
+#include <string>
+#include <string_view>
+
+// From outside the library's namespace, as a user writes it.
+namespace users {
+
+struct Color {
+  struct Family {};
+  using Element = std::uint32_t;
+  static constexpr std::string_view name = "COLOR";
+  static constexpr int bits = 32;
+  static constexpr ht::DTypeTag tag = ht::user_tag(0);
+};
+
+// A second one, which a library's device is told to take.
+struct Pixel : Color {
+  static constexpr std::string_view name = "PIXEL";
+  static constexpr ht::DTypeTag tag = ht::user_tag(1);
+};
+
+struct Accelerator {
+  static constexpr std::string_view name = "Accelerator";
+  static constexpr bool host_accessible = false;
+  template <class D>
+  static constexpr bool stores = ht::contains<D, ht::DTypeList<ht::BF16, ht::F8_E4M3, Color>>;
+};
+
+struct NoName {
+  static constexpr bool host_accessible = true;
+};
+
+struct Holds {
+  static constexpr std::string_view name = "Holds";
+  static constexpr bool host_accessible = true;
+  int state = 0;
+};
+
+}  // namespace users
+
+// One specialisation over the family is enough for both of its streams.
+template <class Stream>
+inline constexpr bool ht::stores<ht::OpenCl<Stream>, users::Pixel> = true;
+
+namespace {
+
+template <class Dev, class... Ds>
+std::set<std::string_view> stored_by(ht::DTypeList<Ds...>) {
+  std::set<std::string_view> names;
+  ((ht::Compatible<Dev, Ds> ? void(names.insert(Ds::name)) : void()), ...);
+  return names;
+}
+
+template <class... Ds>
+std::set<std::string_view> names_of(ht::DTypeList<Ds...>) {
+  return {Ds::name...};
+}
+
+// The only template here that knows OpenCL, and it knows no stream.
+template <class Stream>
+constexpr std::string_view stream_of(ht::OpenCl<Stream>) {
+  return Stream::device_name;
+}
+
+template <class D, class Dev>
+  requires ht::Compatible<Dev, D>
+struct Spelled {};
+
+template <class D, class Dev>
+concept CanBeSpelled = requires { typename Spelled<D, Dev>; };
+
+TEST(Host, stores_every_dtype) {
+  EXPECT_EQ(stored_by<ht::Host>(ht::AllDTypes{}), names_of(ht::AllDTypes{}));
+  EXPECT_TRUE((ht::Compatible<ht::Host, users::Color>)) << "a user's too";
+  EXPECT_TRUE(ht::Host::host_accessible);
+}
+
+TEST(OpenCl, on_a_gpu_stores_all_but_double_precision) {
+  auto wanted = names_of(ht::AllDTypes{});
+  EXPECT_EQ(wanted.erase("F64"), 1U);
+  EXPECT_EQ(stored_by<ht::OpenCl<ht::Gpu>>(ht::AllDTypes{}), wanted);
+}
+
+TEST(OpenCl, on_a_cpu_stores_all) {
+  EXPECT_EQ(stored_by<ht::OpenCl<ht::Cpu>>(ht::AllDTypes{}), names_of(ht::AllDTypes{}));
+}
+
+TEST(OpenCl, one_template_serves_both_streams) {
+  EXPECT_EQ(stream_of(ht::OpenCl<ht::Gpu>{}), "OpenCl<Gpu>");
+  EXPECT_EQ(stream_of(ht::OpenCl<ht::Cpu>{}), "OpenCl<Cpu>");
+  EXPECT_EQ(ht::OpenCl<ht::Gpu>::name, "OpenCl<Gpu>");
+  EXPECT_FALSE((std::same_as<ht::OpenCl<ht::Gpu>, ht::OpenCl<ht::Cpu>>));
+  EXPECT_FALSE((ht::OpenCl<ht::Gpu>::host_accessible || ht::OpenCl<ht::Cpu>::host_accessible));
+}
+
+TEST(Compatible, decides_whether_a_type_can_be_spelled) {
+  EXPECT_TRUE((CanBeSpelled<ht::F32, ht::OpenCl<ht::Gpu>>));
+  EXPECT_FALSE((CanBeSpelled<ht::F64, ht::OpenCl<ht::Gpu>>));
+  EXPECT_TRUE((CanBeSpelled<ht::F64, ht::OpenCl<ht::Cpu>>));
+}
+
+TEST(Compatible, takes_a_read_only_dtype_as_the_dtype) {
+  EXPECT_TRUE((ht::Compatible<ht::OpenCl<ht::Gpu>, const ht::F32>));
+  EXPECT_FALSE((ht::Compatible<ht::OpenCl<ht::Gpu>, const ht::F64>));
+  EXPECT_TRUE((ht::Compatible<ht::Host, const users::Color>));
+}
+
+TEST(Compatible, wants_a_device_and_a_dtype) {
+  EXPECT_FALSE((ht::Compatible<ht::Host, float>));
+  EXPECT_FALSE((ht::Compatible<ht::Host, ht::F32*>));
+  EXPECT_FALSE((ht::Compatible<int, ht::F32>));
+  EXPECT_FALSE((ht::Compatible<ht::F32, ht::F32>));
+}
+
+TEST(IsDevice, is_an_empty_type_with_a_name) {
+  EXPECT_TRUE(
+      (ht::IsDevice<ht::Host> && ht::IsDevice<ht::OpenCl<ht::Gpu>> && ht::IsDevice<ht::OpenCl<ht::Cpu>>));
+  EXPECT_TRUE(ht::IsDevice<users::Accelerator>);
+  EXPECT_FALSE(ht::IsDevice<ht::Gpu>) << "which is a stream";
+  EXPECT_FALSE(ht::IsDevice<users::NoName>);
+  EXPECT_FALSE(ht::IsDevice<users::Holds>);
+  EXPECT_FALSE(ht::IsDevice<int>);
+}
+
+TEST(UsersDevice, stores_what_it_says) {
+  using Devices = std::set<std::string_view>;
+  EXPECT_EQ(stored_by<users::Accelerator>(ht::AllDTypes{}), (Devices{"BF16", "F8_E4M3"}));
+  EXPECT_TRUE((ht::Compatible<users::Accelerator, users::Color>));
+  EXPECT_FALSE((ht::Compatible<users::Accelerator, users::Pixel>));
+}
+
+TEST(UsersDType, is_on_a_librarys_device_once_that_is_told) {
+  EXPECT_FALSE((ht::Compatible<ht::OpenCl<ht::Gpu>, users::Color> ||
+                ht::Compatible<ht::OpenCl<ht::Cpu>, users::Color>));
+  EXPECT_TRUE((ht::Compatible<ht::OpenCl<ht::Gpu>, users::Pixel> &&
+               ht::Compatible<ht::OpenCl<ht::Cpu>, users::Pixel>));
+  EXPECT_TRUE((ht::Compatible<ht::OpenCl<ht::Gpu>, const users::Pixel>));
+}
+
+TEST(Contains, finds_exactly_what_is_listed) {
+  using List = ht::DTypeList<ht::F16, ht::F32>;
+  EXPECT_TRUE((ht::contains<ht::F16, List> && ht::contains<ht::F32, List>));
+  EXPECT_FALSE((ht::contains<ht::F64, List> || ht::contains<ht::F32, ht::DTypeList<>>));
+  EXPECT_FALSE((ht::contains<ht::F32, ht::F32>)) << "which is no list";
+}
+
+}  // namespace

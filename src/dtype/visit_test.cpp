@@ -1,0 +1,196 @@
+#include <gtest/gtest.h>
+
+#include <array>
+#include <htensor/dtype/visit.hpp>
+#include <memory>
+#include <set>
+#include <string>
+
+namespace {
+
+struct Temperature {
+  struct Family {};
+  using Element = unsigned char;
+  static constexpr std::string_view name = "TEMPERATURE";
+  static constexpr int bits = 8;
+  static constexpr ht::DTypeTag tag = ht::user_tag(0);
+};
+static_assert(ht::IsDType<Temperature>);
+
+}  // namespace
+
+namespace ht {
+namespace {
+
+DTypeTag tag_number(int number) { return static_cast<DTypeTag>(number); }
+
+constexpr auto name_of = [](auto dtype) { return decltype(dtype)::name; };
+
+struct Pinned {
+  int tag;
+  std::string_view name;
+  int bits;
+};
+
+// These numbers stand in files and these names in safetensors headers: a change here breaks both.
+constexpr std::array<Pinned, 24> pinned{{
+    {1, "BOOL", 8},     {2, "I4", 4},       {3, "U4", 4},           {4, "I8", 8},
+    {5, "U8", 8},       {6, "I16", 16},     {7, "U16", 16},         {8, "I32", 32},
+    {9, "U32", 32},     {10, "I64", 64},    {11, "U64", 64},        {12, "F16", 16},
+    {13, "BF16", 16},   {14, "F32", 32},    {15, "F64", 64},        {16, "C64", 64},
+    {17, "F4", 4},      {18, "F6_E2M3", 6}, {19, "F6_E3M2", 6},     {20, "F8_E4M3", 8},
+    {21, "F8_E5M2", 8}, {22, "F8_E8M0", 8}, {23, "F8_E4M3FNUZ", 8}, {24, "F8_E5M2FNUZ", 8},
+}};
+
+TEST(Tags, are_the_ones_in_files) {
+  EXPECT_EQ(AllDTypes::size, 24);
+  const auto infos = library_dtypes();
+  ASSERT_EQ(infos.size(), pinned.size());
+  for (std::size_t i = 0; i < pinned.size(); ++i) {
+    EXPECT_EQ(static_cast<int>(infos[i].tag), pinned[i].tag);
+    EXPECT_EQ(infos[i].name, pinned[i].name);
+    EXPECT_EQ(infos[i].bits, pinned[i].bits) << pinned[i].name;
+  }
+}
+
+TEST(Tags, are_those_of_the_dtypes_by_name) {
+  EXPECT_EQ(static_cast<int>(Bool::tag), 1);
+  EXPECT_EQ(static_cast<int>(I4::tag), 2);
+  EXPECT_EQ(static_cast<int>(U64::tag), 11);
+  EXPECT_EQ(static_cast<int>(F16::tag), 12);
+  EXPECT_EQ(static_cast<int>(BF16::tag), 13);
+  EXPECT_EQ(static_cast<int>(F32::tag), 14);
+  EXPECT_EQ(static_cast<int>(C64::tag), 16);
+  EXPECT_EQ(static_cast<int>(F8_E4M3::tag), 20);
+  EXPECT_EQ(static_cast<int>(F8_E5M2::tag), 21);
+  EXPECT_EQ(static_cast<int>(F8_E8M0::tag), 22);
+  EXPECT_EQ(static_cast<int>(F8_E4M3FNUZ::tag), 23);
+  EXPECT_EQ(static_cast<int>(F8_E5M2FNUZ::tag), 24);
+}
+
+TEST(Visit, calls_each_tags_own_dtype) {
+  for (const auto& [tag, name, bits] : pinned) {
+    const auto found = visit_dtype(tag_number(tag), name_of);
+    ASSERT_TRUE(found.has_value()) << name;
+    EXPECT_EQ(*found, name);
+    const auto same_tag = visit_dtype(tag_number(tag), [](auto dtype) { return decltype(dtype)::tag; });
+    EXPECT_EQ(same_tag, tag_number(tag)) << name;
+  }
+}
+
+TEST(Visit, calls_once) {
+  for (const auto& [tag, name, bits] : pinned) {
+    int calls = 0;
+    ASSERT_TRUE(visit_dtype(tag_number(tag), [&](auto) { ++calls; }).has_value()) << name;
+    EXPECT_EQ(calls, 1) << name;
+  }
+}
+
+TEST(Visit, dtype_tag_is_known) {
+  std::set<std::string> hints;
+  for (int tag = 0; tag < 256; ++tag) {
+    if (tag >= 1 && tag <= 24) continue;
+    bool called = false;
+    const auto answer = visit_dtype(tag_number(tag), [&](auto) { called = true; });
+    ASSERT_FALSE(answer.has_value()) << tag;
+    EXPECT_FALSE(called) << tag;
+    EXPECT_EQ(answer.error().code(), ErrorCode::bad_dtype) << tag;
+    EXPECT_EQ(answer.error().rule(), "dtype_tag_is_known") << tag;
+    EXPECT_EQ(answer.error().message(), "dtype tag " + std::to_string(tag) + " is not known");
+    EXPECT_FALSE(answer.error().hint().empty()) << tag;
+    hints.emplace(answer.error().hint());
+  }
+  // Never a dtype, from a newer library, or a user's own: three things to do.
+  EXPECT_EQ(hints.size(), 3U);
+}
+
+TEST(Visit, an_unknown_tag_gets_the_hint_that_helps) {
+  const auto hint = [](int tag) { return std::string(unknown_dtype(tag_number(tag)).hint()); };
+  EXPECT_NE(hint(0).find("never a dtype"), std::string::npos);
+  EXPECT_NE(hint(25).find("newer version"), std::string::npos);
+  EXPECT_EQ(hint(191), hint(25));
+  EXPECT_NE(hint(192).find("users' own"), std::string::npos);
+  EXPECT_EQ(hint(255), hint(192));
+}
+
+TEST(Visit, the_error_knows_its_callers_line) {
+  const int line_before = __LINE__;
+  const Error error = unknown_dtype(tag_number(99));
+  EXPECT_EQ(error.where().line, line_before + 1);
+  EXPECT_TRUE(std::string_view(error.where().file).ends_with("visit_test.cpp"));
+}
+
+TEST(Visit, answers_a_result_of_what_f_returns) {
+  static_assert(std::same_as<decltype(visit_dtype(F32::tag, [](auto) {})), Result<void>>);
+  static_assert(std::same_as<decltype(visit_dtype(F32::tag, [](auto) { return 1; })), Result<int>>);
+  static_assert(
+      std::same_as<decltype(visit_dtype(F32::tag, [](auto) -> Result<int> { return 1; })), Result<int>>);
+  const auto bits = visit_dtype(F64::tag, [](auto dtype) { return decltype(dtype)::bits; });
+  EXPECT_EQ(bits, 64);
+}
+
+TEST(Visit, hands_a_result_through) {
+  const auto only_floating = [](auto dtype) -> Result<std::string_view> {
+    if (decltype(dtype)::name.starts_with("F")) return decltype(dtype)::name;
+    return fail(ErrorCode::dtype_mismatch, "wants_floating", "this is not floating");
+  };
+  EXPECT_EQ(visit_dtype(F32::tag, only_floating).value(), "F32");
+  const auto refused = visit_dtype(I8::tag, only_floating);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), ErrorCode::dtype_mismatch);
+  EXPECT_EQ(refused.error().rule(), "wants_floating");
+
+  const auto nothing = [](auto) -> Result<void> { return fail(Error(ErrorCode::cancelled)); };
+  EXPECT_EQ(visit_dtype(F32::tag, nothing).error().code(), ErrorCode::cancelled);
+}
+
+TEST(Visit, takes_answers_that_can_only_be_moved) {
+  auto answer = visit_dtype(U8::tag, [](auto dtype) { return std::make_unique<int>(decltype(dtype)::bits); });
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(**answer, 8);
+}
+
+TEST(Visit, uses_the_callers_own_object) {
+  // A copy of it would count for itself.
+  auto counter = [calls = 0](auto) mutable { return ++calls; };
+  EXPECT_EQ(visit_dtype(F32::tag, counter), 1);
+  EXPECT_EQ(visit_dtype(I64::tag, counter), 2);
+}
+
+TEST(Visit, finds_a_users_dtype_where_it_is_named) {
+  EXPECT_EQ((visit_dtype<Temperature>(Temperature::tag, name_of).value()), "TEMPERATURE");
+  EXPECT_EQ((visit_dtype<Temperature>(F32::tag, name_of).value()), "F32");
+  EXPECT_EQ(visit_dtype(Temperature::tag, name_of).error().code(), ErrorCode::bad_dtype);
+  EXPECT_EQ((visit_dtype<Temperature>(user_tag(1), name_of).error().code()), ErrorCode::bad_dtype);
+}
+
+TEST(FindDType, by_tag_finds_each) {
+  for (const auto& [tag, name, bits] : pinned) {
+    EXPECT_EQ(find_dtype(tag_number(tag)), (DTypeInfo{tag_number(tag), name, bits}));
+  }
+  for (int tag = 0; tag < 256; ++tag) {
+    EXPECT_EQ(find_dtype(tag_number(tag)).has_value(), tag >= 1 && tag <= 24) << tag;
+  }
+}
+
+TEST(FindDType, by_name_finds_each_as_it_is_spelled) {
+  for (const auto& [tag, name, bits] : pinned) {
+    EXPECT_EQ(find_dtype(name), (DTypeInfo{tag_number(tag), name, bits}));
+  }
+  for (const std::string_view name :
+       {"", "f32", "F3", "F32 ", "F8", "Bool", "bool", "BFLOAT16", "F8_E4M3FN"}) {
+    EXPECT_EQ(find_dtype(name), std::nullopt) << name;
+  }
+}
+
+TEST(FindDType, looks_among_a_users_after_the_librarys) {
+  const std::array users{dtype_info<Temperature>(), DTypeInfo{user_tag(1), "F32", 99}};
+  EXPECT_EQ(find_dtype(Temperature::tag, users), dtype_info<Temperature>());
+  EXPECT_EQ(find_dtype("TEMPERATURE", users), dtype_info<Temperature>());
+  EXPECT_EQ(find_dtype("TEMPERATURE"), std::nullopt);
+  // A user's dtype cannot take a name away from the library.
+  EXPECT_EQ(find_dtype("F32", users), dtype_info<F32>());
+}
+
+}  // namespace
+}  // namespace ht

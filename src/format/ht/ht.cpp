@@ -1,0 +1,227 @@
+#include <htensor/format/ht.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <htensor/dtype/sizes.hpp>
+#include <htensor/hash/crc64.hpp>
+
+namespace ht::inline v1::format_ht {
+namespace {
+
+// Where each field lies.
+enum Field : std::size_t {
+  at_magic = 0,
+  at_version = 8,
+  at_dtype = 10,
+  at_rank = 11,
+  at_flags = 12,
+  at_data_offset = 16,
+  at_data_bytes = 24,
+  at_dims = 32,
+  at_payload_crc = 96,
+  at_reserved = 104,
+  at_header_crc = 120,
+};
+
+constexpr std::uint32_t flag_sealed = 1;
+
+Error broken(ErrorCode code, std::string_view rule, std::string message, std::uint64_t offset,
+             SourceLine where = SourceLine::here()) {
+  return Error(code, rule, std::move(message), where).at_offset(offset);
+}
+
+Result<void> check_frame(Bytes bytes) {
+  if (!std::ranges::equal(bytes.first(magic.size()), bytes_of(magic))) {
+    return fail(broken(ErrorCode::bad_magic, "magic_is_htensor",
+                       "does not begin with the magic of a .ht file", at_magic));
+  }
+  const auto stored = load_le<std::uint64_t>(bytes.subspan(at_header_crc));
+  const auto actual = crc64nvme(bytes.first(at_header_crc));
+  if (stored != actual) {
+    return fail(broken(ErrorCode::checksum_mismatch, "header_checksum_matches",
+                       fmt::format("the header is damaged: its checksum is {:016x}, but {:016x} is stored",
+                                   actual, stored),
+                       at_header_crc)
+                    .with_hint("the file was changed after it was written: fetch it again"));
+  }
+  const auto found = load_le<std::uint16_t>(bytes.subspan(at_version));
+  if (found != version) {
+    return fail(
+        broken(ErrorCode::bad_version, "version_is_1",
+               fmt::format("is of version {} of the format, and version {} is known here", found, version),
+               at_version)
+            .with_hint("a newer version of this library may read it"));
+  }
+  return {};
+}
+
+Result<void> check_flags(Bytes bytes) {
+  const auto flags = load_le<std::uint32_t>(bytes.subspan(at_flags));
+  if ((flags & ~flag_sealed) != 0) {
+    return fail(broken(ErrorCode::bad_header, "unknown_flags_are_zero",
+                       fmt::format("has flags {:#x}, of which only bit 0 is known", flags), at_flags));
+  }
+  if ((flags & flag_sealed) == 0 && load_le<std::uint64_t>(bytes.subspan(at_payload_crc)) != 0) {
+    return fail(broken(ErrorCode::bad_header, "unsealed_payload_has_no_checksum",
+                       "stores a checksum of its data but does not say so in its flags", at_payload_crc));
+  }
+  for (const std::size_t at : {std::size_t{at_reserved}, std::size_t{at_reserved} + 8}) {
+    if (load_le<std::uint64_t>(bytes.subspan(at)) != 0) {
+      return fail(broken(ErrorCode::bad_header, "reserved_fields_are_zero",
+                         "has something in a field that has to be zero", at));
+    }
+  }
+  return {};
+}
+
+Result<void> read_dims(Bytes bytes, Header& header) {
+  header.rank = std::to_integer<std::uint8_t>(bytes[at_rank]);
+  if (header.rank > header.dims.size()) {
+    return fail(broken(ErrorCode::bad_shape, "rank_is_at_most_8",
+                       fmt::format("says that its tensor has {} dimensions, and 8 is the most", header.rank),
+                       at_rank));
+  }
+  for (std::size_t i = 0; i < header.dims.size(); ++i) {
+    const std::size_t at = at_dims + 8 * i;
+    const auto dim = load_le<std::uint64_t>(bytes.subspan(at));
+    if (i >= header.rank && dim != 0) {
+      return fail(broken(ErrorCode::bad_shape, "unused_dims_are_zero",
+                         fmt::format("has rank {}, but dimension {} is {} and not 0", header.rank, i, dim),
+                         at));
+    }
+    const auto extent = checked::narrow<std::int64_t>(dim);
+    if (!extent) {
+      return fail(broken(ErrorCode::size_overflow, "dims_fit_63_bits",
+                         fmt::format("dimension {} is {}, more than 63 bits can count", i, dim), at));
+    }
+    header.dims[i] = *extent;
+  }
+  return {};
+}
+
+Result<void> read_data_place(Bytes bytes, Header& header, const DTypeInfo& dtype) {
+  const auto expected = dense_bytes(header.extents(), dtype.bits);
+  if (!expected) {
+    return fail(broken(ErrorCode::size_overflow, "data_size_fits_63_bits",
+                       fmt::format("has dimensions [{}] of {}, more bytes than 63 bits can count",
+                                   fmt::join(header.extents(), ", "), dtype.name),
+                       at_dims));
+  }
+  header.data_bytes = load_le<std::uint64_t>(bytes.subspan(at_data_bytes));
+  if (header.data_bytes != *expected) {
+    return fail(broken(ErrorCode::size_mismatch, "data_bytes_follow_from_the_shape",
+                       fmt::format("says that its data has {} bytes, but {} [{}] has {}", header.data_bytes,
+                                   dtype.name, fmt::join(header.extents(), ", "), *expected),
+                       at_data_bytes));
+  }
+  header.data_offset = load_le<std::uint64_t>(bytes.subspan(at_data_offset));
+  if (header.data_offset < header_bytes) {
+    return fail(
+        broken(ErrorCode::bad_offset, "data_starts_after_the_header",
+               fmt::format("says that its data starts at byte {}, inside the header", header.data_offset),
+               at_data_offset));
+  }
+  if (header.data_offset % data_alignment != 0) {
+    return fail(
+        broken(ErrorCode::misaligned, "data_offset_is_a_multiple_of_64",
+               fmt::format("says that its data starts at byte {}, no multiple of 64", header.data_offset),
+               at_data_offset));
+  }
+  if (!checked::add(header.data_offset, header.data_bytes)) {
+    return fail(broken(ErrorCode::size_overflow, "data_end_fits_64_bits",
+                       "says that its data ends where 64 bits cannot count", at_data_offset));
+  }
+  return {};
+}
+
+// The file's length against what the header says.
+Result<void> check_length(const Header& header, std::uint64_t file_bytes, bool headers_only) {
+  const std::uint64_t end = header.data_offset + header.data_bytes;
+  if (file_bytes < end && !headers_only) {
+    return fail(broken(ErrorCode::truncated, "data_is_all_there",
+                       fmt::format("ends at byte {}, but its data ends at byte {}", file_bytes, end),
+                       file_bytes)
+                    .with_hint("the download or copy was cut short: fetch it again"));
+  }
+  if (file_bytes > end) {
+    return fail(broken(ErrorCode::trailing_bytes, "nothing_follows_the_data",
+                       fmt::format("has {} bytes after the end of its data", file_bytes - end), end)
+                    .with_hint("something was appended to the file: fetch it again"));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Header> describe(const DTypeInfo& dtype, std::span<const std::int64_t> dims) {
+  Header header{.dtype = dtype.tag};
+  if (dims.size() > header.dims.size()) {
+    return fail(ErrorCode::bad_shape, "rank_is_at_most_8",
+                fmt::format("a .ht file has at most 8 dimensions, not {}", dims.size()));
+  }
+  const auto bytes = dense_bytes(dims, dtype.bits);
+  if (!bytes) {
+    return fail(ErrorCode::size_overflow, "data_size_fits_63_bits",
+                fmt::format("dimensions [{}] of {} are no shape, or more bytes than 63 bits can count",
+                            fmt::join(dims, ", "), dtype.name));
+  }
+  header.rank = static_cast<std::uint8_t>(dims.size());
+  std::ranges::copy(dims, header.dims.begin());
+  header.data_bytes = *bytes;
+  return header;
+}
+
+Result<Header> decode(std::span<const std::byte, header_bytes> bytes, std::span<const DTypeInfo> users) {
+  HT_TRY(check_frame(bytes));
+  HT_TRY(check_flags(bytes));
+  Header header{.dtype = static_cast<DTypeTag>(bytes[at_dtype])};
+  const auto dtype = find_dtype(header.dtype, users);
+  if (!dtype) return fail(unknown_dtype(header.dtype).at_offset(at_dtype));
+  HT_TRY(read_dims(bytes, header));
+  HT_TRY(read_data_place(bytes, header, *dtype));
+  const Bytes all = bytes;
+  if ((load_le<std::uint32_t>(all.subspan(at_flags)) & flag_sealed) != 0) {
+    header.payload_crc = load_le<std::uint64_t>(all.subspan(at_payload_crc));
+  }
+  return header;
+}
+
+std::array<std::byte, header_bytes> encode(const Header& header) noexcept {
+  std::array<std::byte, header_bytes> bytes{};
+  const MutableBytes all(bytes);
+  std::ranges::copy(bytes_of(magic), bytes.begin());
+  store_le(all.subspan(at_version), version);
+  store_le(all.subspan(at_dtype), static_cast<std::uint8_t>(header.dtype));
+  store_le(all.subspan(at_rank), header.rank);
+  store_le(all.subspan(at_flags), header.payload_crc ? flag_sealed : std::uint32_t{0});
+  store_le(all.subspan(at_data_offset), header.data_offset);
+  store_le(all.subspan(at_data_bytes), header.data_bytes);
+  for (std::size_t i = 0; i < header.dims.size(); ++i) store_le(all.subspan(at_dims + 8 * i), header.dims[i]);
+  store_le(all.subspan(at_payload_crc), header.payload_crc.value_or(0));
+  store_le(all.subspan(at_header_crc), crc64nvme(all.first(at_header_crc)));
+  return bytes;
+}
+
+Result<Parsed> parse(Bytes prefix, std::uint64_t file_bytes, const ParseOptions& options) {
+  if (file_bytes < header_bytes) {
+    return fail(broken(ErrorCode::truncated, "header_is_all_there",
+                       fmt::format("has {} bytes, and the header alone has {}", file_bytes, header_bytes),
+                       file_bytes)
+                    .with_hint("the download or copy was cut short: fetch it again"));
+  }
+  if (prefix.size() < header_bytes) return Need{header_bytes};
+  const auto header = HT_TRY(decode(prefix.first<header_bytes>(), options.dtypes));
+  HT_TRY(check_length(header, file_bytes, options.headers_only));
+  Catalog catalog;
+  catalog.set_format("ht");
+  HT_TRY(catalog.add({.name = options.stem,
+                      .dtype = header.dtype,
+                      .dims = header.extents(),
+                      .offset = header.data_offset,
+                      .bytes = header.data_bytes}));
+  return catalog;
+}
+
+}  // namespace ht::inline v1::format_ht

@@ -1,0 +1,112 @@
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <array>
+#include <htensor/dtype/sizes.hpp>
+#include <htensor/format/ht.hpp>
+#include <htensor/hash/crc64.hpp>
+#include <vector>
+
+namespace ht::format_ht {
+namespace {
+
+Header header_of(DTypeInfo dtype, std::vector<std::int64_t> dims) { return describe(dtype, dims).value(); }
+
+TEST(HtFormat, header_has_the_bytes_of_the_specification) {
+  Header header = header_of(dtype_info<BF16>(), {3, 5});
+  header.payload_crc = 0x1122334455667788;
+  const auto bytes = encode(header);
+  std::array<std::uint8_t, header_bytes> expected{'H', 'T', 'E', 'N', 'S', 'O', 'R', 0};
+  expected[8] = 1;     // version
+  expected[10] = 13;   // BF16
+  expected[11] = 2;    // rank
+  expected[12] = 1;    // sealed
+  expected[16] = 128;  // data offset
+  expected[24] = 30;   // data bytes
+  expected[32] = 3;
+  expected[40] = 5;
+  for (std::size_t i = 0; i < 8; ++i) expected[96 + i] = static_cast<std::uint8_t>(0x88 - 0x11 * i);
+  const auto sum = crc64nvme(std::as_bytes(std::span(expected)).first(120));
+  for (std::size_t i = 0; i < 8; ++i) expected[120 + i] = static_cast<std::uint8_t>(sum >> (8 * i));
+  EXPECT_TRUE(std::ranges::equal(bytes, std::as_bytes(std::span(expected))));
+}
+
+TEST(HtFormat, rank_0_has_one_element) {
+  const Header header = header_of(dtype_info<F64>(), {});
+  EXPECT_EQ(header.data_bytes, 8U);
+  EXPECT_EQ(decode(encode(header)), header);
+}
+
+TEST(HtFormat, zero_dimension_has_no_data) {
+  const Header header = header_of(dtype_info<F32>(), {4, 0, 7});
+  EXPECT_EQ(header.data_bytes, 0U);
+  const auto parsed = parse(encode(header), header_bytes, {.stem = "empty"});
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(std::get<Catalog>(*parsed)[0].bytes, 0U);
+}
+
+TEST(HtFormat, sub_byte_data_is_rounded_up_to_bytes) {
+  EXPECT_EQ(header_of(dtype_info<F4>(), {3}).data_bytes, 2U);
+  EXPECT_EQ(header_of(dtype_info<F6_E2M3>(), {3}).data_bytes, 3U);
+  EXPECT_EQ(header_of(dtype_info<I4>(), {1}).data_bytes, 1U);
+}
+
+TEST(HtFormat, tensor_is_named_by_the_stem) {
+  const Header header = header_of(dtype_info<U8>(), {2});
+  const auto parsed = parse(encode(header), header_bytes + 2, {.stem = "weights"});
+  ASSERT_TRUE(parsed);
+  const auto& catalog = std::get<Catalog>(*parsed);
+  EXPECT_EQ(catalog.format(), "ht");
+  EXPECT_EQ(catalog[0].name, "weights");
+  EXPECT_EQ(catalog[0].offset, 128U);
+  EXPECT_EQ(catalog[0].bytes, 2U);
+}
+
+TEST(HtFormat, users_tags_are_read_when_they_are_named) {
+  const DTypeInfo mine{user_tag(5), "F12", 12};
+  const auto bytes = encode(header_of(mine, {8}));
+  EXPECT_EQ(decode(bytes).error().code(), ErrorCode::bad_dtype);
+  const std::array users{mine};
+  const auto header = decode(bytes, users);
+  ASSERT_TRUE(header);
+  EXPECT_EQ(header->data_bytes, 12U);
+}
+
+// Any header that keeps the rules: a dtype, dims whose product fits, an aligned offset, a sum or none.
+rc::Gen<Header> any_header() {
+  return rc::gen::exec([] {
+    const auto infos = library_dtypes();
+    const auto dtype = infos[*rc::gen::inRange<std::size_t>(0, infos.size())];
+    const auto rank = *rc::gen::inRange<std::size_t>(0, 9);
+    std::vector<std::int64_t> dims;
+    for (std::size_t i = 0; i < rank; ++i) {
+      dims.push_back(*rc::gen::inRange<std::int64_t>(0, std::int64_t{1} << *rc::gen::inRange(1, 40)));
+      if (!dense_bytes(dims, dtype.bits)) dims.back() = 1;
+    }
+    Header header = describe(dtype, dims).value();
+    header.data_offset = 64 * *rc::gen::inRange<std::uint64_t>(2, std::uint64_t{1} << 40);
+    if (*rc::gen::arbitrary<bool>()) header.payload_crc = *rc::gen::arbitrary<std::uint64_t>();
+    return header;
+  });
+}
+
+TEST(HtFormat, header_round_trips_for_10000_random_headers) {
+  // One seed, so that a failure can be seen again.
+  rc::detail::TestParams params;
+  params.maxSuccess = 10'000;
+  params.seed = 20261115;
+  const auto result = rc::detail::checkTestable(
+      [] {
+        const Header header = *any_header();
+        const auto bytes = encode(header);
+        const auto decoded = decode(bytes);
+        RC_ASSERT(decoded.has_value());
+        RC_ASSERT(*decoded == header);
+        RC_ASSERT(encode(*decoded) == bytes);
+      },
+      rc::detail::TestMetadata(), params);
+  ASSERT_TRUE(result.template is<rc::detail::SuccessResult>()) << result;
+}
+
+}  // namespace
+}  // namespace ht::format_ht

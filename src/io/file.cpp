@@ -1,0 +1,83 @@
+#include "io/file.hpp"
+
+#include <fmt/format.h>
+
+#include "io/system_error.hpp"
+
+namespace ht::inline v1::io {
+namespace {
+
+std::string_view name_of(FileKind kind) {
+  switch (kind) {
+    case FileKind::regular: return "a regular file";
+    case FileKind::folder: return "a folder";
+    case FileKind::pipe: return "a pipe";
+    case FileKind::socket: return "a socket";
+    case FileKind::device: return "a device";
+    case FileKind::other: break;
+  }
+  return "something else";
+}
+
+Error not_opened(const std::filesystem::path& path, Port& port, std::error_code cause) {
+  Error error = system_error(ErrorCode::open_failed, "file_can_be_opened", "opened", path, cause);
+  if (cause != std::errc::no_such_file_or_directory) return error;
+  // "Not found" of a link that is there misleads: it is what the link names that is gone.
+  const auto target = port.read_link(path);
+  if (!target) return error;
+  return Error(ErrorCode::open_failed, "link_leads_somewhere",
+               fmt::format("is a link to '{}', which is not there", target->string()))
+      .at_path(path.string())
+      .because(cause)
+      .with_hint("restore what the link names, or remove the link");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<File>> File::open_regular(const std::filesystem::path& path, Port& port) {
+  const auto handle = port.open(path);
+  if (!handle) return fail(not_opened(path, port, handle.error()));
+  std::unique_ptr<File> file(new File(path, port, *handle));
+  const auto stat = port.stat(*handle);
+  if (!stat) {
+    return fail(system_error(ErrorCode::open_failed, "file_can_be_examined", "examined", path, stat.error()));
+  }
+  if (stat->kind != FileKind::regular) {
+    return fail(Error(ErrorCode::not_regular_file, "file_is_regular",
+                      fmt::format("is {} and no regular file", name_of(stat->kind)))
+                    .at_path(path.string())
+                    .with_hint(stat->kind == FileKind::folder ? "name a file in it"
+                                                              : "copy its contents to a file first"));
+  }
+  file->stat_ = *stat;
+  return file;
+}
+
+File::~File() {
+  // Nothing was written through it, so there is nothing that a failure could lose.
+  static_cast<void>(port_.close(handle_));
+}
+
+Result<void> File::read(std::uint64_t offset, MutableBytes into) const {
+  while (!into.empty()) {
+    const auto count = port_.read_at(handle_, offset, into);
+    if (!count) {
+      if (count.error() == std::errc::interrupted) continue;
+      return fail(system_error(ErrorCode::read_failed, "bytes_can_be_read", "read", path_, count.error())
+                      .at_offset(offset));
+    }
+    if (*count == 0) {
+      return fail(
+          Error(ErrorCode::truncated, "file_is_as_long_as_it_was",
+                fmt::format("ends at byte {}, {} bytes before what was to be read does", offset, into.size()))
+              .at_path(path_.string())
+              .at_offset(offset)
+              .with_hint("somebody shortened the file since it was opened"));
+    }
+    offset += *count;
+    into = into.subspan(static_cast<std::size_t>(*count));
+  }
+  return {};
+}
+
+}  // namespace ht::inline v1::io

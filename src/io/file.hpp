@@ -1,0 +1,38 @@
+// An open file and all that belongs to it: closed when it goes.
+#pragma once
+
+#include <filesystem>
+#include <htensor/base/result.hpp>
+#include <htensor/io/port.hpp>
+#include <memory>
+
+namespace ht::inline v1::io {
+
+class File {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<File>> open_regular(const std::filesystem::path& path,
+                                                                  Port& port);
+
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File();
+
+  [[nodiscard]] Port& port() const noexcept { return port_; }
+  [[nodiscard]] FileHandle handle() const noexcept { return handle_; }
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+  [[nodiscard]] const FileStat& stat() const noexcept { return stat_; }
+
+  /// Loops over short and interrupted reads.
+  [[nodiscard]] Result<void> read(std::uint64_t offset, MutableBytes into) const;
+
+ private:
+  File(std::filesystem::path path, Port& port, FileHandle handle)
+      : port_(port), handle_(handle), path_(std::move(path)) {}
+
+  Port& port_;
+  FileHandle handle_;
+  std::filesystem::path path_;
+  FileStat stat_;
+};
+
+}  // namespace ht::inline v1::io

@@ -1,0 +1,151 @@
+#include "io/file.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "testing/faulty_port.hpp"
+#include "testing/temporary_folder.hpp"
+
+namespace ht::io {
+namespace {
+
+using ht::testing::Call;
+using ht::testing::FaultyPort;
+using ht::testing::TemporaryFolder;
+using ht::testing::write_file;
+
+Error error_of(const std::filesystem::path& path, Port& port = system_port()) {
+  auto file = File::open_regular(path, port);
+  if (file) return Error(ErrorCode::internal, "test_expects_an_error", "it opened");
+  return std::move(file).error();
+}
+
+TEST(File, file_can_be_opened) {
+  const TemporaryFolder folder;
+  const auto error = error_of(folder / "none");
+  EXPECT_EQ(error.code(), ErrorCode::open_failed);
+  EXPECT_EQ(error.rule(), "file_can_be_opened");
+  EXPECT_EQ(error.path(), (folder / "none").string());
+  EXPECT_EQ(error.cause(), std::errc::no_such_file_or_directory);
+  EXPECT_FALSE(error.hint().empty());
+}
+
+TEST(File, says_when_permission_is_missing) {
+  const TemporaryFolder folder;
+  write_file(folder / "f", "x");
+  FaultyPort port;
+  port.fail_at(Call::open, 0, std::errc::permission_denied);
+  const auto error = error_of(folder / "f", port);
+  EXPECT_EQ(error.code(), ErrorCode::open_failed);
+  EXPECT_NE(error.hint().find("permission"), std::string_view::npos);
+}
+
+TEST(File, is_refused_without_permission_by_the_system_itself) {
+  const TemporaryFolder folder;
+  write_file(folder / "f", "x");
+  ASSERT_EQ(chmod(folder.path().c_str(), 0755), 0);
+  ASSERT_EQ(chmod((folder / "f").c_str(), 0), 0);
+  // Root may read everything, so somebody else has to try.
+  const pid_t child = fork();
+  if (child == 0) {
+    if (geteuid() == 0 && setuid(65534) != 0) _exit(2);
+    _exit(error_of(folder / "f").code() == ErrorCode::open_failed ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(File, link_leads_somewhere) {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("gone.ht", folder / "link");
+  const auto error = error_of(folder / "link");
+  EXPECT_EQ(error.code(), ErrorCode::open_failed);
+  EXPECT_EQ(error.rule(), "link_leads_somewhere");
+  EXPECT_NE(error.message().find("gone.ht"), std::string_view::npos);
+}
+
+TEST(File, links_are_followed) {
+  const TemporaryFolder folder;
+  write_file(folder / "f", "abc");
+  std::filesystem::create_symlink("f", folder / "link");
+  const auto file = File::open_regular(folder / "link", system_port());
+  ASSERT_TRUE(file);
+  EXPECT_EQ((*file)->stat().bytes, 3U);
+}
+
+TEST(File, file_is_regular) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  // The pipe has no writer: whoever waits for one hangs here.
+  for (const auto& path : {folder.path(), folder / "pipe", std::filesystem::path("/dev/zero")}) {
+    const auto error = error_of(path);
+    EXPECT_EQ(error.code(), ErrorCode::not_regular_file) << path;
+    EXPECT_EQ(error.rule(), "file_is_regular");
+    EXPECT_EQ(error.path(), path.string());
+    EXPECT_FALSE(error.hint().empty());
+  }
+}
+
+TEST(File, file_can_be_examined) {
+  const TemporaryFolder folder;
+  write_file(folder / "f", "x");
+  FaultyPort port;
+  port.fail_at(Call::stat, 0, std::errc::io_error);
+  const auto error = error_of(folder / "f", port);
+  EXPECT_EQ(error.rule(), "file_can_be_examined");
+  EXPECT_EQ(error.code(), ErrorCode::open_failed);
+  EXPECT_EQ(port.open_files(), 0);
+}
+
+class Reading : public ::testing::Test {
+ protected:
+  Result<std::string> read(std::uint64_t offset, std::size_t bytes) {
+    auto file = HT_TRY(File::open_regular(folder_ / "f", port_));
+    std::string text(bytes, '.');
+    HT_TRY(file->read(offset, std::as_writable_bytes(std::span(text))));
+    return text;
+  }
+
+  void SetUp() override { write_file(folder_ / "f", "0123456789"); }
+  TemporaryFolder folder_;
+  FaultyPort port_;
+};
+
+TEST_F(Reading, goes_on_after_short_reads) {
+  port_.set_most_bytes(3);
+  EXPECT_EQ(read(1, 8), "12345678");
+  EXPECT_EQ(port_.count(Call::read_at), 3);
+}
+
+TEST_F(Reading, goes_on_after_interruptions) {
+  port_.set_most_bytes(4);
+  port_.fail_at(Call::read_at, 0, std::errc::interrupted);
+  port_.fail_at(Call::read_at, 2, std::errc::interrupted);
+  EXPECT_EQ(read(0, 10), "0123456789");
+}
+
+TEST_F(Reading, bytes_can_be_read) {
+  port_.set_most_bytes(4);
+  port_.fail_at(Call::read_at, 1, std::errc::io_error);
+  const auto error = read(0, 10).error();
+  EXPECT_EQ(error.code(), ErrorCode::read_failed);
+  EXPECT_EQ(error.rule(), "bytes_can_be_read");
+  EXPECT_EQ(error.offset(), 4U);
+  EXPECT_EQ(error.cause(), std::errc::io_error);
+  EXPECT_EQ(port_.open_files(), 0);
+}
+
+TEST_F(Reading, file_is_as_long_as_it_was) {
+  const auto error = read(8, 4).error();
+  EXPECT_EQ(error.code(), ErrorCode::truncated);
+  EXPECT_EQ(error.rule(), "file_is_as_long_as_it_was");
+  EXPECT_EQ(error.offset(), 10U);
+}
+
+}  // namespace
+}  // namespace ht::io

@@ -1,0 +1,120 @@
+#include <htensor/io/mapped.hpp>
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "io/file.hpp"
+#include "io/system_error.hpp"
+
+namespace ht::inline v1::io {
+
+struct Mapped::Mapping {
+  std::unique_ptr<File> file;
+  Region region;
+  // What was asked for; the region may begin earlier, at a page.
+  std::uint64_t offset = 0;
+  Bytes bytes;
+
+  Mapping() = default;
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping() { static_cast<void>(unmap()); }  // who wants to hear of a failure calls Mapped::unmap
+
+  IoResult<void> unmap() {
+    if (region.bytes == 0) return {};
+    auto done = file->port().unmap(region);
+    if (done) {
+      region = {};
+      bytes = {};
+    }
+    return done;
+  }
+};
+
+Opened::Opened(std::unique_ptr<File> file) noexcept : file_(std::move(file)) {}
+Opened::Opened(Opened&&) noexcept = default;
+Opened& Opened::operator=(Opened&&) noexcept = default;
+Opened::~Opened() = default;
+
+Result<Opened> Opened::open(const std::filesystem::path& path, Port& port) {
+  return without_bad_alloc(
+      [&]() -> Result<Opened> { return Opened(HT_TRY(File::open_regular(path, port))); });
+}
+
+const FileStat& Opened::stat() const noexcept { return file_->stat(); }
+const std::filesystem::path& Opened::path() const noexcept { return file_->path(); }
+Result<void> Opened::read(std::uint64_t offset, MutableBytes into) const { return file_->read(offset, into); }
+
+Result<Mapped> Opened::map() && {
+  const auto bytes = file_->stat().bytes;
+  return std::move(*this).map(0, bytes);
+}
+
+Result<Mapped> Opened::map(std::uint64_t offset, std::uint64_t bytes) && {
+  return without_bad_alloc([&]() -> Result<Mapped> {
+    // Whatever happens, this state is over: the file is closed or belongs to the mapping.
+    auto mapping = std::make_shared<Mapped::Mapping>();
+    mapping->file = std::move(file_);
+    mapping->offset = offset;
+    const File& file = *mapping->file;
+    if (!checked::range_fits(offset, bytes, file.stat().bytes) || !checked::narrow<std::ptrdiff_t>(bytes)) {
+      return fail(Error(ErrorCode::out_of_bounds, "mapped_range_is_in_the_file",
+                        fmt::format("has {} bytes, so {} bytes from byte {} on cannot be mapped",
+                                    file.stat().bytes, bytes, offset))
+                      .at_path(file.path().string())
+                      .at_offset(offset));
+    }
+    if (bytes == 0) return Mapped(std::move(mapping));
+
+    const std::uint64_t lead = offset % file.port().page_bytes();
+    auto region = file.port().map(file.handle(), offset - lead, bytes + lead);
+    if (!region) {
+      const bool never = region.error() == std::errc::function_not_supported;
+      return fail(system_error(never ? ErrorCode::unsupported_platform : ErrorCode::map_failed,
+                               "file_can_be_mapped", "mapped", file.path(), region.error()));
+    }
+    mapping->region = *region;
+    mapping->bytes = Bytes(region->data + lead, static_cast<std::size_t>(bytes));
+    return Mapped(std::move(mapping));
+  });
+}
+
+Mapped::Mapped(std::shared_ptr<Mapping> mapping) noexcept : mapping_(std::move(mapping)) {}
+
+const std::filesystem::path& Mapped::path() const noexcept { return mapping_->file->path(); }
+const FileStat& Mapped::stat() const noexcept { return mapping_->file->stat(); }
+std::uint64_t Mapped::offset() const noexcept { return mapping_->offset; }
+Bytes Mapped::bytes() const noexcept { return mapping_->bytes; }
+std::shared_ptr<const void> Mapped::owner() const noexcept { return mapping_; }
+
+Result<Bytes> Mapped::range(std::uint64_t file_offset, std::uint64_t bytes) const {
+  const auto inside = checked::subtract(file_offset, mapping_->offset);
+  const auto found = inside ? part(mapping_->bytes, *inside, bytes) : std::nullopt;
+  if (!found) {
+    return fail(Error(ErrorCode::out_of_bounds, "range_is_mapped",
+                      fmt::format("{} bytes from byte {} on are not in the mapped part, which is {} bytes "
+                                  "from byte {} on",
+                                  bytes, file_offset, mapping_->bytes.size(), mapping_->offset))
+                    .at_path(path().string())
+                    .at_offset(file_offset));
+  }
+  return *found;
+}
+
+Result<void> Mapped::unmap() {
+  if (mapping_.use_count() > 1) {
+    return fail(Error(ErrorCode::in_use, "nobody_holds_the_mapping",
+                      fmt::format("is still held by {} others", mapping_.use_count() - 1))
+                    .at_path(path().string())
+                    .with_hint("let go of all tensors of this file first"));
+  }
+  const auto done = mapping_->unmap();
+  if (!done) {
+    return fail(
+        system_error(ErrorCode::unmap_failed, "mapping_can_be_given_back", "unmapped", path(), done.error()));
+  }
+  return {};
+}
+
+}  // namespace ht::inline v1::io

@@ -1,0 +1,114 @@
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <htensor/io/port.hpp>
+
+#include "testing/temporary_folder.hpp"
+
+namespace ht::io {
+namespace {
+
+using ht::testing::TemporaryFolder;
+using ht::testing::write_file;
+
+TEST(PosixPort, opens_close_on_exec) {
+  const TemporaryFolder folder;
+  write_file(folder / "f", "x");
+  auto& port = system_port();
+  for (const auto& handle : {port.open(folder / "f"), port.create(folder / "g", std::nullopt)}) {
+    ASSERT_TRUE(handle);
+    EXPECT_NE(fcntl(handle->value, F_GETFD) & FD_CLOEXEC, 0);
+    EXPECT_TRUE(port.close(*handle));
+  }
+}
+
+TEST(PosixPort, tells_kinds_apart) {
+  const TemporaryFolder folder;
+  write_file(folder / "f", "12345");
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  auto& port = system_port();
+  EXPECT_EQ(port.stat(folder / "f")->kind, FileKind::regular);
+  EXPECT_EQ(port.stat(folder / "f")->bytes, 5U);
+  EXPECT_EQ(port.stat(folder.path())->kind, FileKind::folder);
+  EXPECT_EQ(port.stat(folder / "pipe")->kind, FileKind::pipe);
+  EXPECT_EQ(port.stat("/dev/zero")->kind, FileKind::device);
+  EXPECT_EQ(port.stat(folder / "none").error(), std::errc::no_such_file_or_directory);
+}
+
+TEST(PosixPort, reads_up_to_the_end_and_then_nothing) {
+  const TemporaryFolder folder;
+  write_file(folder / "f", "12345");
+  auto& port = system_port();
+  const auto handle = port.open(folder / "f");
+  ASSERT_TRUE(handle);
+  std::array<std::byte, 8> buffer{};
+  EXPECT_EQ(port.read_at(*handle, 2, buffer), 3U);
+  EXPECT_EQ(buffer[0], std::byte{'3'});
+  EXPECT_EQ(port.read_at(*handle, 5, buffer), 0U);
+  EXPECT_EQ(port.read_at(*handle, UINT64_MAX, buffer).error(), std::errc::invalid_argument);
+  EXPECT_TRUE(port.close(*handle));
+}
+
+TEST(PosixPort, creates_only_what_is_not_there) {
+  const TemporaryFolder folder;
+  write_file(folder / "f", "old");
+  auto& port = system_port();
+  EXPECT_EQ(port.create(folder / "f", std::nullopt).error(), std::errc::file_exists);
+  const auto handle = port.create(folder / "g", 0640);
+  ASSERT_TRUE(handle);
+  EXPECT_EQ(port.stat(*handle)->permissions, 0640U);
+  EXPECT_TRUE(port.close(*handle));
+}
+
+TEST(PosixPort, renames_over_another_only_when_told) {
+  const TemporaryFolder folder;
+  write_file(folder / "new", "new");
+  write_file(folder / "old", "old");
+  auto& port = system_port();
+  EXPECT_EQ(port.rename(folder / "new", folder / "old", IfExists::fail).error(), std::errc::file_exists);
+  EXPECT_EQ(folder.names(), (std::vector<std::string>{"new", "old"}));
+  EXPECT_TRUE(port.rename(folder / "new", folder / "old", IfExists::replace));
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"old"});
+  EXPECT_EQ(port.stat(folder / "old")->bytes, 3U);
+}
+
+// A child process, as the limit stays for good. Exit status 0 is success.
+template <class Body>
+int in_child(Body body) {
+  const pid_t child = fork();
+  if (child == 0) _exit(body() ? 0 : 1);
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+TEST(PosixPort, size_limit_is_an_error_and_no_signal) {
+  const TemporaryFolder folder;
+  const int status = in_child([&] {
+    const rlimit limit{4096, 4096};
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
+    auto& port = system_port();
+    const auto handle = port.create(folder / "f", std::nullopt);
+    const std::vector<std::byte> bytes(8192);
+    return handle && port.write_at(*handle, 0, bytes).error() == std::errc::file_too_large &&
+           port.allocate(*handle, 8192).error() == std::errc::file_too_large &&
+           port.resize(*handle, 8192).error() == std::errc::file_too_large &&
+           port.write_at(*handle, 0, Bytes(bytes).first(4096)) == 4096U;
+  });
+  EXPECT_EQ(status, 0);
+}
+
+TEST(PosixPort, syncs_a_folder) {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(system_port().sync_folder(folder.path()));
+  EXPECT_EQ(system_port().sync_folder(folder / "none").error(), std::errc::no_such_file_or_directory);
+}
+
+}  // namespace
+}  // namespace ht::io

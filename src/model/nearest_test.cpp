@@ -1,0 +1,38 @@
+#include "model/nearest.hpp"
+
+#include <gtest/gtest.h>
+
+#include <initializer_list>
+#include <string>
+
+namespace ht {
+namespace {
+
+Catalog catalog_of(std::initializer_list<std::string_view> names) {
+  Catalog catalog;
+  for (const auto name : names) EXPECT_TRUE(catalog.add({.name = name}));
+  return catalog;
+}
+
+TEST(Nearest, finds_a_misspelled_name) {
+  const auto catalog = catalog_of({"blk.0.attn_q.weight", "blk.0.attn_k.weight", "output.weight"});
+  EXPECT_EQ(nearest_name(catalog, "blk.0.atn_k.weight"), "blk.0.attn_k.weight");
+  EXPECT_EQ(nearest_name(catalog, "output.wieght"), "output.weight");
+}
+
+TEST(Nearest, takes_the_first_of_several_in_file_order) {
+  EXPECT_EQ(nearest_name(catalog_of({"layer.b", "layer.a"}), "layer.c"), "layer.b");
+}
+
+TEST(Nearest, offers_nothing_that_is_not_even_half_alike) {
+  EXPECT_EQ(nearest_name(catalog_of({"output.weight"}), "xyz"), std::nullopt);
+  EXPECT_EQ(nearest_name(catalog_of({}), "xyz"), std::nullopt);
+  EXPECT_EQ(nearest_name(catalog_of({"a"}), ""), std::nullopt);
+}
+
+TEST(Nearest, gives_up_on_absurdly_long_names) {
+  EXPECT_EQ(nearest_name(catalog_of({"a"}), std::string(1'000'000, 'a')), std::nullopt);
+}
+
+}  // namespace
+}  // namespace ht

@@ -1,0 +1,154 @@
+#include <htensor/tensor/iterator.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <concepts>
+#include <functional>
+#include <htensor/tensor/tensor.hpp>
+#include <iterator>
+#include <limits>
+#include <numeric>
+#include <ranges>
+#include <vector>
+
+#include "tensor/test_tools.hpp"
+
+namespace ht {
+namespace {
+
+using tests::must;
+
+using Matrix = Tensor<I32, Rank<2>>;
+using Numbers = std::vector<std::int32_t>;
+
+template <class T>
+using Iterator = decltype(std::declval<const T&>().begin());
+
+static_assert(std::forward_iterator<Iterator<Matrix>>);
+static_assert(std::forward_iterator<Iterator<Tensor<const BF16, Shape<4, 8>>>>);
+static_assert(std::forward_iterator<Iterator<Tensor<C64, Rank<0>>>>);
+static_assert(std::forward_iterator<Iterator<Tensor<Bool, Rank<8>>>>);
+static_assert(std::output_iterator<Iterator<Matrix>, std::int32_t>);
+static_assert(!std::output_iterator<Iterator<Tensor<const I32, Rank<2>>>, std::int32_t>);
+static_assert(std::ranges::forward_range<const Matrix> && std::ranges::common_range<const Matrix>);
+static_assert(
+    std::derived_from<std::iterator_traits<Iterator<Matrix>>::iterator_category, std::forward_iterator_tag>);
+static_assert(std::input_iterator<Iterator<Tensor<const I4, Rank<2>>>>);
+
+Matrix counting(std::int64_t rows, std::int64_t columns) {
+  std::vector<std::int32_t> values(static_cast<std::size_t>(rows * columns));
+  std::iota(values.begin(), values.end(), 0);
+  return must(Matrix::of(Rank<2>(rows, columns), values));
+}
+
+template <class T>
+std::vector<std::int32_t> walked(const T& tensor) {
+  return {tensor.begin(), tensor.end()};
+}
+
+TEST(Iterator, walks_in_row_major_order) { EXPECT_EQ(walked(counting(2, 3)), (Numbers{0, 1, 2, 3, 4, 5})); }
+
+TEST(Iterator, walks_a_transposed_view_in_its_own_order) {
+  EXPECT_EQ(walked(counting(2, 3).transpose()), (Numbers{0, 3, 1, 4, 2, 5}));
+}
+
+TEST(Iterator, walks_down_where_strides_are_negative) {
+  const auto tensor = counting(2, 3);
+  EXPECT_EQ(walked(must(tensor.slice<1>(2, -1, -1))), (Numbers{2, 1, 0, 5, 4, 3}));
+  EXPECT_EQ(walked(must(tensor.slice<0>(1, -1, -1))), (Numbers{3, 4, 5, 0, 1, 2}));
+  EXPECT_EQ(walked(must(tensor.slice<1>(2, -1, -2)).transpose()), (Numbers{2, 5, 0, 3}));
+}
+
+TEST(Iterator, walks_more_than_two_dimensions) {
+  const auto cube = must(counting(4, 6).reshape(Rank<3>(2, 3, 4)));
+  EXPECT_EQ(walked(must(cube.transpose<0, 2>().slice<0>(0, 4, 3))),
+            (Numbers{0, 12, 4, 16, 8, 20, 3, 15, 7, 19, 11, 23}));
+}
+
+TEST(Iterator, visits_one_element_at_rank_0) {
+  const auto tensor = must(Tensor<I32, Rank<0>>::of({}, {7}));
+  EXPECT_EQ(walked(tensor), Numbers{7});
+}
+
+TEST(Iterator, visits_nothing_where_there_is_nothing) {
+  EXPECT_EQ(counting(0, 3).begin(), counting(0, 3).end());
+  EXPECT_TRUE(walked(must(Matrix::zeros(Rank<2>(3, 0)))).empty());
+}
+
+TEST(Iterator, uses_no_stride_of_a_dimension_that_has_one_index) {
+  // Such a stride was never checked, so it may be any number, this one too.
+  constexpr auto least = std::numeric_limits<std::int64_t>::min();
+  const auto storage = counting(1, 3).storage();
+  const auto tensor = must(Matrix::strided(storage, Rank<2>(1, 3), {least, 1}));
+  EXPECT_EQ(walked(tensor), (Numbers{0, 1, 2}));
+}
+
+TEST(Iterator, writes_through) {
+  const auto tensor = counting(2, 3);
+  for (auto& element : tensor) element *= 10;
+  EXPECT_EQ(tensor(1, 2), 50);
+  std::ranges::fill(must(tensor.select<1>(0)), -1);
+  EXPECT_EQ(walked(tensor), (Numbers{-1, 10, 20, -1, 40, 50}));
+}
+
+TEST(Iterator, goes_over_the_same_elements_as_often_as_one_likes) {
+  const auto tensor = counting(2, 3);
+  auto first = tensor.begin();
+  auto second = first++;
+  EXPECT_EQ(*second, 0);
+  EXPECT_EQ(*first, 1);
+  EXPECT_NE(first, second);
+  ++second;
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(&*first, &*second);
+}
+
+TEST(Iterator, outlives_the_handle_it_came_from) {
+  const auto tensor = counting(2, 3);
+  const auto begin = [&] { return Matrix(tensor).transpose().begin(); }();
+  EXPECT_EQ(*std::next(begin, 3), 4);
+}
+
+TEST(Iterator, works_with_the_algorithms_of_the_standard) {
+  const auto tensor = counting(3, 4);
+  const auto view = must(tensor.slice<1>(0, 4, 2)).transpose();
+  EXPECT_EQ(std::accumulate(view.begin(), view.end(), 0), 30);
+  EXPECT_EQ(std::count_if(view.begin(), view.end(), [](int x) { return x > 5; }), 3);
+  EXPECT_EQ(std::distance(view.begin(), view.end()), 6);
+  EXPECT_EQ(*std::max_element(view.begin(), view.end()), 10);
+}
+
+TEST(Iterator, works_with_ranges) {
+  const auto tensor = counting(3, 4);
+  EXPECT_EQ(std::ranges::count(tensor, 7), 1);
+  EXPECT_EQ(std::ranges::distance(tensor), 12);
+  EXPECT_EQ(*std::ranges::find_if(tensor, [](int x) { return x > 8; }), 9);
+  EXPECT_TRUE(std::ranges::equal(tensor.transpose(), must(tensor.transpose().copy())));
+  EXPECT_TRUE(std::ranges::is_sorted(tensor));
+  int sum = 0;
+  for (const int x : tensor | std::views::transform([](int x) { return 2 * x; }) | std::views::drop(10)) {
+    sum += x;
+  }
+  EXPECT_EQ(sum, 42);
+}
+
+TEST(Iterator, walks_packed_elements) {
+  std::vector<I4::Element> values;
+  for (int i = -8; i < 7; ++i) values.emplace_back(i);
+  const auto tensor = must(Tensor<I4, Rank<2>>::of(Rank<2>(3, 5), values));
+  int wanted = -8;
+  for (auto&& element : tensor) EXPECT_EQ(static_cast<int>(element), wanted++);
+  const Tensor<const I4, Rank<2>> seen = tensor;
+  EXPECT_EQ(std::ranges::count(seen, I4::Element(-3)), 1);
+  EXPECT_TRUE(std::ranges::equal(seen, values));
+}
+
+TEST(Iterator, has_the_element_as_its_value_also_where_it_is_packed) {
+  // A vector of the values must hold numbers and not references into the tensor.
+  EXPECT_TRUE((std::same_as<std::iter_value_t<Iterator<Tensor<const I4, Rank<1>>>>, I4::Element>));
+  EXPECT_TRUE((std::same_as<std::iter_value_t<Iterator<Tensor<I4, Rank<1>>>>, I4::Element>));
+}
+
+}  // namespace
+}  // namespace ht

@@ -1,0 +1,183 @@
+#include <htensor/tensor/layout.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <htensor/base/checked.hpp>
+#include <htensor/dtype/sizes.hpp>
+#include <limits>
+
+namespace ht::inline v1::layout {
+
+std::string to_text(Extents extents) { return fmt::format("[{}]", fmt::join(extents, ", ")); }
+
+Result<std::int64_t> count_elements(Extents extents) {
+  if (std::ranges::any_of(extents, [](std::int64_t extent) { return extent < 0; })) {
+    return fail(ErrorCode::bad_shape, "extents_are_not_negative",
+                fmt::format("shape {} has a negative extent", to_text(extents)));
+  }
+  const auto count = element_count(extents);
+  if (!count) {
+    return fail(ErrorCode::size_overflow, "elements_fit_63_bits",
+                fmt::format("shape {} has more elements than 63 bits can count", to_text(extents)));
+  }
+  return *count;
+}
+
+Result<void> check_against_static(Extents extents, Extents static_extents) {
+  const auto agrees = [](std::int64_t extent, std::int64_t wanted) { return wanted < 0 || wanted == extent; };
+  if (std::ranges::equal(extents, static_extents, agrees)) return {};
+  std::string wanted;
+  for (const auto extent : static_extents) {
+    if (!wanted.empty()) wanted += ", ";
+    wanted += extent < 0 ? "any" : std::to_string(extent);
+  }
+  return fail(ErrorCode::shape_mismatch, "shape_is_the_one_asked_for",
+              fmt::format("the shape is {}, but [{}] was asked for", to_text(extents), wanted));
+}
+
+Result<void> check_equal(Extents a, Extents b) {
+  if (std::ranges::equal(a, b)) return {};
+  return fail(ErrorCode::shape_mismatch, "shapes_are_equal",
+              fmt::format("shapes {} and {} differ", to_text(a), to_text(b)));
+}
+
+Result<void> check_index(Extents index, Extents extents) {
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    if (index[i] < 0 || index[i] >= extents[i]) {
+      return fail(
+          ErrorCode::out_of_bounds, "index_is_inside",
+          fmt::format("index {} of dimension {} is outside of shape {}", index[i], i, to_text(extents)));
+    }
+  }
+  return {};
+}
+
+void fill_row_major_strides(Extents extents, std::span<std::int64_t> strides) noexcept {
+  std::int64_t stride = 1;
+  for (std::size_t i = extents.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= std::max<std::int64_t>(extents[i], 1);
+  }
+}
+
+bool is_row_major(Extents extents, Extents strides) noexcept {
+  std::int64_t expected = 1;
+  bool dense = true;
+  for (std::size_t i = extents.size(); i-- > 0;) {
+    if (extents[i] == 0) return true;
+    // The stride of a dimension that has one index is never used.
+    dense = dense && (extents[i] == 1 || strides[i] == expected);
+    expected *= extents[i];
+  }
+  return dense;
+}
+
+Result<Reach> reach(Extents extents, Extents strides) {
+  Reach result;
+  const auto overflow = [&] {
+    return fail(ErrorCode::size_overflow, "strides_fit_63_bits",
+                fmt::format("strides {} over shape {} cannot be counted in 63 bits", to_text(strides),
+                            to_text(extents)));
+  };
+  if (std::ranges::find(extents, 0) != extents.end()) return result;
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    const auto span = checked::multiply(extents[i] - 1, strides[i]);
+    if (!span) return overflow();
+    auto& end = *span < 0 ? result.lowest : result.highest;
+    const auto moved = checked::add(end, *span);
+    if (!moved) return overflow();
+    end = *moved;
+  }
+  return result;
+}
+
+Result<std::int64_t> count_slice(std::int64_t extent, std::int64_t begin, std::int64_t end,
+                                 std::int64_t step) {
+  const auto outside = [&](std::string_view rule, std::string_view why) {
+    return fail(ErrorCode::out_of_bounds, rule,
+                fmt::format("slice {}:{}:{} of an extent of {}: {}", begin, end, step, extent, why));
+  };
+  if (step == 0 || step == std::numeric_limits<std::int64_t>::min()) {
+    return outside("slice_moves", "a step has to move");
+  }
+  if (step > 0) {
+    if (begin < 0 || end > extent || begin > end) {
+      return outside("slice_is_inside", "it has to be 0 ≤ begin ≤ end ≤ extent");
+    }
+    return (end - begin) / step + ((end - begin) % step != 0 ? 1 : 0);
+  }
+  // Downwards: from begin to just above end.
+  if (end < -1 || begin >= extent || begin < end) {
+    return outside("slice_is_inside", "downwards it has to be extent > begin ≥ end ≥ -1");
+  }
+  return (begin - end) / -step + ((begin - end) % -step != 0 ? 1 : 0);
+}
+
+namespace {
+
+struct Axis {
+  std::int64_t extent;
+  std::int64_t stride;
+};
+
+// The old axes without those of extent 1, neighbours joined where one steps over the whole of the next.
+std::size_t join_axes(Extents extents, Extents strides, std::span<Axis> joined) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    if (extents[i] == 1) continue;
+    std::int64_t whole = 0;
+    const bool steps_over = count > 0 && !__builtin_mul_overflow(strides[i], extents[i], &whole) &&
+                            joined[count - 1].stride == whole;
+    if (steps_over) {
+      joined[count - 1] = {joined[count - 1].extent * extents[i], strides[i]};
+    } else {
+      joined[count++] = {extents[i], strides[i]};
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+Result<void> reshape_strides(Extents extents, Extents strides, Extents new_extents,
+                             std::span<std::int64_t> new_strides) {
+  const auto elements = HT_TRY(count_elements(extents));
+  const auto new_elements = HT_TRY(count_elements(new_extents));
+  if (elements != new_elements) {
+    return fail(ErrorCode::shape_mismatch, "reshape_keeps_the_elements",
+                fmt::format("shape {} has {} elements and cannot become {}, which has {}", to_text(extents),
+                            elements, to_text(new_extents), new_elements));
+  }
+  fill_row_major_strides(new_extents, new_strides);
+  if (elements == 0) return {};
+
+  std::array<Axis, max_rank> joined{};
+  const std::size_t count = join_axes(extents, strides, joined);
+  // From the innermost out, each joined axis has to be used up exactly by some of the new extents.
+  std::size_t axis = count;
+  std::int64_t left = 1;
+  std::int64_t stride = 1;
+  for (std::size_t i = new_extents.size(); i-- > 0;) {
+    if (new_extents[i] == 1) continue;
+    if (left == 1) {
+      --axis;
+      left = joined[axis].extent;
+      stride = joined[axis].stride;
+    }
+    if (left % new_extents[i] != 0) {
+      return fail(Error(ErrorCode::bad_shape, "reshape_needs_no_copy",
+                        fmt::format("a view of shape {} and strides {} cannot become {} without a copy",
+                                    to_text(extents), to_text(strides), to_text(new_extents)))
+                      .with_hint("call contiguous() first"));
+    }
+    new_strides[i] = stride;
+    left /= new_extents[i];
+    if (left > 1) stride *= new_extents[i];  // else it is never used and may not fit
+  }
+  return {};
+}
+
+}  // namespace ht::inline v1::layout

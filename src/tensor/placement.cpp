@@ -1,0 +1,70 @@
+#include <htensor/tensor/placement.hpp>
+
+#include <fmt/format.h>
+
+namespace ht::inline v1::placement {
+
+Result<std::uint64_t> dense_bytes(layout::Extents extents, int bits) {
+  const auto elements = HT_TRY(layout::count_elements(extents));
+  const auto bytes = bytes_for(static_cast<std::uint64_t>(elements), bits);
+  if (!bytes || !checked::narrow<std::int64_t>(*bytes)) {
+    return fail(ErrorCode::size_overflow, "bytes_fit_63_bits",
+                fmt::format("{} elements of {} bits are more bytes than 63 bits can count", elements, bits));
+  }
+  return *bytes;
+}
+
+Result<void> check_value_count(layout::Extents extents, std::uint64_t values) {
+  const auto elements = HT_TRY(layout::count_elements(extents));
+  if (std::cmp_equal(elements, values)) return {};
+  return fail(ErrorCode::size_mismatch, "values_match_the_shape",
+              fmt::format("shape {} has {} elements, but {} values were given", layout::to_text(extents),
+                          elements, values));
+}
+
+namespace {
+
+// The bytes from the lowest to the highest element, as offsets into the storage.
+Result<void> check_reach(const Claim& claim) {
+  const auto elements = HT_TRY(layout::count_elements(claim.extents));
+  HT_TRY(dense_bytes(claim.extents, claim.bits));
+  const auto reach = HT_TRY(layout::reach(claim.extents, claim.strides));
+  const auto outside = [&] {
+    return fail(ErrorCode::out_of_bounds, "elements_are_inside_the_storage",
+                fmt::format("shape {} with strides {} at byte {} leaves a storage of {} bytes",
+                            layout::to_text(claim.extents), layout::to_text(claim.strides), claim.offset,
+                            claim.storage.bytes().size()));
+  };
+  if (claim.offset > claim.storage.bytes().size()) return outside();
+  if (elements == 0) return {};
+  // Magnitudes, as a stride may lead down: |lowest| elements before the offset, highest + 1 after.
+  const auto below = bytes_for(std::uint64_t{0} - static_cast<std::uint64_t>(reach.lowest), claim.bits);
+  const auto above = bytes_for(static_cast<std::uint64_t>(reach.highest) + 1, claim.bits);
+  if (!below || !above || *below > claim.offset) return outside();
+  if (!checked::range_fits(claim.offset, *above, claim.storage.bytes().size())) return outside();
+  return {};
+}
+
+}  // namespace
+
+Result<void> check(const Claim& claim) {
+  if (claim.writes) HT_TRY(claim.storage.writable_bytes());
+  HT_TRY(check_reach(claim));
+  const auto address = reinterpret_cast<std::uintptr_t>(claim.storage.bytes().data()) + claim.offset;
+  if (address % claim.alignment != 0) {
+    return fail(Error(ErrorCode::misaligned, "elements_are_aligned",
+                      fmt::format("elements at byte {} of their storage are not aligned to {} bytes",
+                                  claim.offset, claim.alignment))
+                    .with_hint("copy them into memory of their own first"));
+  }
+  return {};
+}
+
+Error not_contiguous(layout::Extents extents, layout::Extents strides) {
+  return Error(ErrorCode::bad_state, "elements_follow_each_other",
+               fmt::format("a view of shape {} with strides {} is no run of whole bytes",
+                           layout::to_text(extents), layout::to_text(strides)))
+      .with_hint("call copy() first");
+}
+
+}  // namespace ht::inline v1::placement

@@ -1,0 +1,86 @@
+#include <htensor/tensor/storage.hpp>
+
+#include <bit>
+#include <cstdlib>
+
+namespace ht::inline v1 {
+
+struct Storage::Block {
+  std::shared_ptr<const void> owner;
+  MutableBytes bytes;
+  bool writable = false;
+  Origin origin;
+};
+
+Storage::Storage(std::shared_ptr<const Block> block) noexcept : block_(std::move(block)) {}
+
+Result<Storage> Storage::make(std::shared_ptr<const void> owner, MutableBytes bytes, bool writable,
+                              Origin origin) {
+  return without_bad_alloc([&]() -> Result<Storage> {
+    return Storage(
+        std::make_shared<const Block>(Block{std::move(owner), bytes, writable, std::move(origin)}));
+  });
+}
+
+Result<Storage> Storage::owned(std::uint64_t bytes, std::uint64_t alignment) {
+  if (!std::has_single_bit(alignment)) {
+    return fail(ErrorCode::misaligned, "alignment_is_a_power_of_two",
+                "an alignment has to be a power of two, not " + std::to_string(alignment));
+  }
+  const auto with_room = checked::add(bytes, alignment);
+  if (!with_room || !checked::narrow<std::ptrdiff_t>(*with_room)) {
+    return fail(Error(ErrorCode::out_of_memory));
+  }
+  return without_bad_alloc([&]() -> Result<Storage> {
+    // calloc and not new: large zeroed blocks come as untouched pages.
+    std::shared_ptr<void> owner(std::calloc(1, static_cast<std::size_t>(*with_room)), std::free);
+    if (!owner) return fail(Error(ErrorCode::out_of_memory));
+    void* start = owner.get();
+    auto room = static_cast<std::size_t>(*with_room);
+    std::align(static_cast<std::size_t>(alignment), static_cast<std::size_t>(bytes), start, room);
+    return make(std::move(owner), {static_cast<std::byte*>(start), static_cast<std::size_t>(bytes)}, true,
+                Owned{});
+  });
+}
+
+Result<Storage> Storage::borrowed(MutableBytes bytes) { return make(nullptr, bytes, true, Borrowed{}); }
+
+namespace {
+
+// Read-only bytes are kept in the same block; `writable` guards them.
+MutableBytes guarded(Bytes bytes) {
+  return {const_cast<std::byte*>(bytes.data()),
+          bytes.size()};  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+}
+
+}  // namespace
+
+Result<Storage> Storage::borrowed(Bytes bytes) { return make(nullptr, guarded(bytes), false, Borrowed{}); }
+
+Result<Storage> Storage::kept_by(std::shared_ptr<const void> owner, MutableBytes bytes) {
+  return make(std::move(owner), bytes, true, Owned{});
+}
+
+Result<Storage> Storage::file_backed(std::shared_ptr<const void> owner, Bytes bytes, FileBacked range) {
+  return make(std::move(owner), guarded(bytes), false, std::move(range));
+}
+
+Bytes Storage::bytes() const noexcept { return block_ ? Bytes(block_->bytes) : Bytes(); }
+
+bool Storage::writable() const noexcept { return block_ && block_->writable; }
+
+Result<MutableBytes> Storage::writable_bytes() const {
+  if (!writable()) {
+    return fail(Error(ErrorCode::bad_state, "storage_is_writable", "these bytes are read-only")
+                    .with_hint("make a Tensor<const D, …> over them, or copy() first"));
+  }
+  return block_->bytes;
+}
+
+const Storage::Origin& Storage::origin() const noexcept {
+  static constexpr Borrowed nothing{};
+  static const Origin of_nothing = nothing;
+  return block_ ? block_->origin : of_nothing;
+}
+
+}  // namespace ht::inline v1

@@ -1,0 +1,194 @@
+#include <htensor/tensor/storage.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "tensor/test_tools.hpp"
+
+namespace ht {
+namespace {
+
+using tests::fails;
+using tests::must;
+
+bool all_zero(Bytes bytes) {
+  return std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
+}
+
+TEST(Storage, has_no_bytes_by_default) {
+  const Storage nothing;
+  EXPECT_TRUE(nothing.bytes().empty());
+  EXPECT_FALSE(nothing.writable());
+  EXPECT_TRUE(std::holds_alternative<Storage::Borrowed>(nothing.origin()));
+  EXPECT_EQ(nothing, Storage());
+}
+
+TEST(Storage, owns_zeroed_and_aligned_memory) {
+  for (const std::uint64_t alignment : {1U, 2U, 8U, 64U, 256U, 4096U, 65536U}) {
+    for (const std::uint64_t bytes : {1U, 63U, 64U, 1000U}) {
+      const auto storage = must(Storage::owned(bytes, alignment));
+      ASSERT_EQ(storage.bytes().size(), bytes);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(storage.bytes().data()) % alignment, 0U) << alignment;
+      EXPECT_TRUE(all_zero(storage.bytes()));
+      EXPECT_TRUE(storage.writable());
+      EXPECT_TRUE(std::holds_alternative<Storage::Owned>(storage.origin()));
+    }
+  }
+}
+
+TEST(Storage, aligns_to_a_cache_line_unless_told_otherwise) {
+  const auto storage = must(Storage::owned(1));
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(storage.bytes().data()) % 64, 0U);
+}
+
+TEST(Storage, owns_no_bytes_where_none_were_asked_for) {
+  const auto storage = must(Storage::owned(0));
+  EXPECT_TRUE(storage.bytes().empty());
+  EXPECT_TRUE(storage.writable());
+  EXPECT_EQ(must(storage.writable_bytes()).size(), 0U);
+}
+
+TEST(Storage, says_out_of_memory_for_what_no_machine_has) {
+  constexpr auto most = std::numeric_limits<std::uint64_t>::max();
+  for (const std::uint64_t bytes : {std::uint64_t{1} << 60, std::uint64_t{1} << 63, most - 63, most}) {
+    EXPECT_TRUE(fails(Storage::owned(bytes), ErrorCode::out_of_memory, "out_of_memory")) << bytes;
+  }
+  EXPECT_TRUE(fails(Storage::owned(1, std::uint64_t{1} << 63), ErrorCode::out_of_memory, "out_of_memory"));
+}
+
+TEST(Storage, alignment_is_a_power_of_two) {
+  for (const std::uint64_t alignment : {0U, 3U, 48U, 65U}) {
+    EXPECT_TRUE(fails(Storage::owned(16, alignment), ErrorCode::misaligned, "alignment_is_a_power_of_two"));
+  }
+}
+
+TEST(Storage, writes_through_to_what_it_borrowed) {
+  std::array<std::byte, 4> mine{};
+  const auto storage = must(Storage::borrowed(MutableBytes(mine)));
+  EXPECT_EQ(storage.bytes().data(), mine.data());
+  EXPECT_EQ(storage.bytes().size(), 4U);
+  EXPECT_TRUE(storage.writable());
+  EXPECT_TRUE(std::holds_alternative<Storage::Borrowed>(storage.origin()));
+  must(storage.writable_bytes())[2] = std::byte{7};
+  EXPECT_EQ(mine[2], std::byte{7});
+}
+
+TEST(Storage, storage_is_writable) {
+  const std::array<std::byte, 4> mine{};
+  const auto storage = must(Storage::borrowed(Bytes(mine)));
+  EXPECT_EQ(storage.bytes().data(), mine.data());
+  EXPECT_FALSE(storage.writable());
+  EXPECT_TRUE(fails(storage.writable_bytes(), ErrorCode::bad_state, "storage_is_writable"));
+  EXPECT_TRUE(fails(Storage().writable_bytes(), ErrorCode::bad_state, "storage_is_writable"));
+}
+
+TEST(Storage, equals_only_handles_to_the_same_bytes) {
+  const auto one = must(Storage::owned(4));
+  const auto other = must(Storage::owned(4));
+  const Storage same = one;
+  EXPECT_EQ(one, same);
+  EXPECT_FALSE(one == other);
+  EXPECT_FALSE(one == Storage());
+}
+
+TEST(Storage, shares_its_bytes_with_its_copies) {
+  auto one = must(Storage::owned(4));
+  const Storage copy = one;
+  must(one.writable_bytes())[0] = std::byte{9};
+  one = Storage();
+  // The copy alone keeps them now.
+  EXPECT_EQ(copy.bytes()[0], std::byte{9});
+}
+
+// An owner that tells how often it was released.
+struct Owner {
+  std::array<std::byte, 16> bytes{};
+  std::atomic<int>* released;
+
+  explicit Owner(std::atomic<int>& count) : released(&count) {}
+  Owner(const Owner&) = delete;
+  Owner& operator=(const Owner&) = delete;
+  ~Owner() { ++*released; }
+};
+
+TEST(Storage, releases_its_owner_once_and_after_the_last_handle) {
+  std::atomic<int> released = 0;
+  auto owner = std::make_shared<Owner>(released);
+  const MutableBytes bytes = owner->bytes;
+  auto first = must(Storage::kept_by(std::move(owner), bytes));
+  EXPECT_TRUE(first.writable());
+  EXPECT_TRUE(std::holds_alternative<Storage::Owned>(first.origin()));
+  EXPECT_EQ(first.bytes().data(), bytes.data());
+  {
+    Storage second = first;
+    const Storage third = std::move(second);
+    first = Storage();
+    EXPECT_EQ(released, 0);
+    EXPECT_EQ(third.bytes().data(), bytes.data());
+  }
+  EXPECT_EQ(released, 1);
+}
+
+TEST(Storage, remembers_the_range_of_the_file_it_came_from) {
+  std::atomic<int> released = 0;
+  {
+    auto owner = std::make_shared<Owner>(released);
+    const Bytes bytes = owner->bytes;
+    const auto storage =
+        must(Storage::file_backed(std::move(owner), bytes, {"weights/model.ht", 4096, bytes.size()}));
+    const Storage copy = storage;
+    const auto* range = std::get_if<Storage::FileBacked>(&copy.origin());
+    ASSERT_NE(range, nullptr);
+    EXPECT_EQ(range->locator, "weights/model.ht");
+    EXPECT_EQ(range->offset, 4096U);
+    EXPECT_EQ(range->bytes, 16U);
+    EXPECT_EQ(copy.bytes().data(), bytes.data());
+    EXPECT_TRUE(fails(copy.writable_bytes(), ErrorCode::bad_state, "storage_is_writable"));
+    EXPECT_EQ(released, 0);
+  }
+  EXPECT_EQ(released, 1);
+}
+
+TEST(Storage, is_copied_and_dropped_from_many_threads) {
+  std::atomic<int> released = 0;
+  std::atomic<int> wrong = 0;
+  {
+    auto owner = std::make_shared<Owner>(released);
+    const MutableBytes bytes = owner->bytes;
+    auto storage = must(Storage::kept_by(std::move(owner), bytes));
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 8; ++t) {
+      threads.emplace_back([handle = storage, &wrong] {
+        for (int i = 0; i < 2000; ++i) {
+          const Storage copy = handle;
+          const Storage another = copy;
+          if (another.bytes().size() != 16 || !(another == handle)) ++wrong;
+        }
+      });
+    }
+    // The threads hold the bytes by themselves, so the last of them releases the owner.
+    storage = Storage();
+    for (auto& thread : threads) thread.join();
+  }
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(released, 1);
+}
+
+template <class Container>
+concept Lendable = requires(Container& container) { Storage::borrowed(container); };
+
+TEST(Storage, borrows_the_bytes_of_a_container) {
+  EXPECT_TRUE(Lendable<const std::vector<std::byte>>);
+  EXPECT_TRUE(Lendable<std::vector<std::byte>>) << "it converts to both spans: the call is ambiguous";
+}
+
+}  // namespace
+}  // namespace ht

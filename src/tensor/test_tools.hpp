@@ -1,0 +1,164 @@
+// What the tests of tensors share: Results taken apart, elements as codes, and a model of views that is
+// too simple to be wrong.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <htensor/base/result.hpp>
+#include <htensor/tensor/tensor.hpp>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace ht::tests {
+
+using Ints = std::vector<std::int64_t>;
+
+/// The value of a Result that has to have one; the test fails with the Error's text where it has none.
+template <class T>
+T must(Result<T> result) {
+  if (!result) throw std::runtime_error(to_string(result.error()));
+  if constexpr (!std::is_void_v<T>) return *std::move(result);
+}
+
+/// Whether a Result failed with this code for the sake of this rule.
+template <class T>
+::testing::AssertionResult fails(const Result<T>& result, ErrorCode code, std::string_view rule) {
+  if (!result && result.error().code() == code && result.error().rule() == rule) {
+    return ::testing::AssertionSuccess();
+  }
+  if (result) return ::testing::AssertionFailure() << "it succeeded";
+  return ::testing::AssertionFailure() << to_string(result.error()) << " by rule " << result.error().rule();
+}
+
+/// The stored bits of an element. Numbers would not do: NaN is unequal to itself and -0 equals 0.
+template <class Element>
+std::uint64_t code_of(const Element& element) {
+  if constexpr (requires { element.bits(); }) {
+    return element.bits();
+  } else {
+    std::uint64_t code = 0;
+    std::memcpy(&code, &element, sizeof(element));
+    return code;
+  }
+}
+
+/// The element with these bits, of which those that are too many are dropped.
+template <class D>
+typename D::Element element_of(std::uint64_t code) {
+  using Element = typename D::Element;
+  if constexpr (requires { Element::from_bits(0); }) {
+    const std::uint64_t mask = (std::uint64_t{1} << D::bits) - 1;
+    return Element::from_bits(static_cast<decltype(Element().bits())>(code & mask));
+  } else {
+    Element element{};
+    std::memcpy(static_cast<void*>(&element), &code, sizeof(element));
+    return element;
+  }
+}
+
+/// Bits that differ from element to element and use the whole width of any dtype.
+inline std::uint64_t nth_code(std::int64_t n) {
+  const std::uint64_t mixed = (static_cast<std::uint64_t>(n) + 1) * 0x9E3779B97F4A7C15U;
+  return mixed ^ (mixed >> 29);
+}
+
+template <class D, class S, class Dev, class Index>
+decltype(auto) element_at(const Tensor<D, S, Dev>& tensor, const Index& index) {
+  return std::apply([&](auto... i) -> decltype(auto) { return tensor(i...); }, index);
+}
+
+/// Every index of a shape in row-major order.
+inline std::vector<Ints> all_indices(const Ints& extents) {
+  std::vector<Ints> indices{{}};
+  for (const auto extent : extents) {
+    std::vector<Ints> longer;
+    for (const auto& index : indices) {
+      for (std::int64_t i = 0; i < extent; ++i) {
+        longer.push_back(index);
+        longer.back().push_back(i);
+      }
+    }
+    indices = std::move(longer);
+  }
+  return indices;
+}
+
+/// A view as the list of the places of all its elements, in row-major order.
+struct NaiveView {
+  Ints extents;
+  Ints places;
+
+  static NaiveView dense(Ints extents) {
+    NaiveView view{std::move(extents), {}};
+    const auto count = static_cast<std::int64_t>(all_indices(view.extents).size());
+    for (std::int64_t i = 0; i < count; ++i) view.places.push_back(i);
+    return view;
+  }
+
+  static NaiveView strided(Ints extents, const Ints& strides, std::int64_t first) {
+    NaiveView view{std::move(extents), {}};
+    for (const auto& index : all_indices(view.extents)) {
+      std::int64_t place = first;
+      for (std::size_t i = 0; i < index.size(); ++i) place += index[i] * strides[i];
+      view.places.push_back(place);
+    }
+    return view;
+  }
+
+  [[nodiscard]] std::int64_t place(const Ints& index) const {
+    std::size_t position = 0;
+    for (std::size_t i = 0; i < index.size(); ++i) {
+      position = position * static_cast<std::size_t>(extents[i]) + static_cast<std::size_t>(index[i]);
+    }
+    return places.at(position);
+  }
+
+  /// The view of another shape whose every index comes from an index of this one.
+  template <class ToOld>
+  [[nodiscard]] NaiveView seen_as(Ints new_extents, ToOld to_old) const {
+    NaiveView view{std::move(new_extents), {}};
+    for (const auto& index : all_indices(view.extents)) view.places.push_back(place(to_old(index)));
+    return view;
+  }
+
+  [[nodiscard]] NaiveView slice(std::size_t dimension, std::int64_t begin, std::int64_t end,
+                                std::int64_t step) const {
+    Ints taken;
+    for (auto i = begin; step > 0 ? i < end : i > end; i += step) taken.push_back(i);
+    auto new_extents = extents;
+    new_extents[dimension] = static_cast<std::int64_t>(taken.size());
+    return seen_as(new_extents, [&](Ints index) {
+      index[dimension] = taken[static_cast<std::size_t>(index[dimension])];
+      return index;
+    });
+  }
+
+  [[nodiscard]] NaiveView select(std::size_t dimension, std::int64_t at) const {
+    auto new_extents = extents;
+    new_extents.erase(new_extents.begin() + static_cast<std::ptrdiff_t>(dimension));
+    return seen_as(new_extents, [&](Ints index) {
+      index.insert(index.begin() + static_cast<std::ptrdiff_t>(dimension), at);
+      return index;
+    });
+  }
+
+  [[nodiscard]] NaiveView transpose(std::size_t a, std::size_t b) const {
+    auto new_extents = extents;
+    std::swap(new_extents[a], new_extents[b]);
+    return seen_as(new_extents, [&](Ints index) {
+      std::swap(index[a], index[b]);
+      return index;
+    });
+  }
+
+  /// A reshape keeps the order of the elements, which is all there is to it.
+  [[nodiscard]] NaiveView reshape(Ints new_extents) const { return {std::move(new_extents), places}; }
+};
+
+}  // namespace ht::tests

@@ -1,0 +1,205 @@
+// A device and a dtype that the library has never heard of go through all of it.
+#include <gtest/gtest.h>
+
+#include <concepts>
+#include <htensor/compute/cast.hpp>
+#include <htensor/compute/elementwise.hpp>
+#include <htensor/tensor/tensor.hpp>
+#include <memory>
+#include <numeric>
+#include <string_view>
+#include <vector>
+
+#include "tensor/test_tools.hpp"
+
+namespace user {
+
+struct F8_E3M4 {
+  using Family = ht::family::MiniFloat;
+  using Element = ht::SmallFloat<F8_E3M4>;
+  static constexpr std::string_view name = "F8_E3M4";
+  static constexpr ht::FloatLayout layout{3, 4, 3, ht::Specials::ieee};
+  static constexpr int bits = 8;
+  static constexpr ht::DTypeTag tag = ht::user_tag(0);
+  static constexpr ht::NumberFacts number = ht::number_facts(layout);
+};
+
+// Memory of its own, which counts how often it was asked.
+struct Arena {
+  static constexpr std::string_view name = "Arena";
+  static constexpr bool host_accessible = true;
+  template <class D>
+  static constexpr bool stores = !std::same_as<D, ht::C64>;
+
+  static inline int allocations = 0;
+  static ht::Result<ht::Storage> allocate(std::uint64_t bytes) {
+    ++allocations;
+    auto memory = std::make_shared<std::vector<std::byte>>(bytes);
+    const ht::MutableBytes span = *memory;
+    return ht::Storage::kept_by(std::move(memory), span);
+  }
+};
+
+// Its bytes can be held and described from here, but not read.
+struct FarAway {
+  static constexpr std::string_view name = "FarAway";
+  static constexpr bool host_accessible = false;
+  template <class D>
+  static constexpr bool stores = true;
+};
+
+}  // namespace user
+
+namespace ht {
+namespace {
+
+using tests::fails;
+using tests::must;
+using user::Arena;
+using user::F8_E3M4;
+using user::FarAway;
+
+using Value = F8_E3M4::Element;
+using Matrix = Tensor<F8_E3M4, Rank<2>, Arena>;
+
+static_assert(IsDType<F8_E3M4> && IsFloating<F8_E3M4> && Multipliable<F8_E3M4>);
+static_assert(LosslessTo<F8_E3M4, F16> && !LosslessTo<F16, F8_E3M4>);
+static_assert(IsDevice<Arena> && Allocates<Arena> && Compatible<Arena, const F8_E3M4>);
+static_assert(!Compatible<Arena, C64> && !Allocates<FarAway>);
+
+Matrix matrix() {
+  std::vector<Value> values;
+  for (const float x : {0.5F, 1.0F, 1.5F, 2.0F, 2.5F, 3.0F}) values.emplace_back(x);
+  return must(Matrix::of(Rank<2>(2, 3), values));
+}
+
+float number(Value value) { return static_cast<float>(value); }
+
+TEST(UsersDevice, allocates_its_own_memory) {
+  const int before = Arena::allocations;
+  const auto tensor = must(Matrix::zeros(Rank<2>(2, 3)));
+  EXPECT_EQ(Arena::allocations, before + 1);
+  EXPECT_EQ(tensor.storage().bytes().size(), 6U);
+  for (const auto element : tensor) EXPECT_EQ(element.bits(), 0);
+}
+
+TEST(UsersDevice, is_asked_only_for_sizes_that_can_be_counted) {
+  const int before = Arena::allocations;
+  EXPECT_TRUE(fails(Matrix::zeros(Rank<2>(std::int64_t{1} << 40, std::int64_t{1} << 40)),
+                    ErrorCode::size_overflow, "elements_fit_63_bits"));
+  EXPECT_EQ(Arena::allocations, before);
+}
+
+TEST(UsersDevice, is_indexed_sliced_and_transposed) {
+  const auto tensor = matrix();
+  EXPECT_EQ(number(tensor(1, 2)), 3.0F);
+  EXPECT_EQ(number(must(tensor.at(0, 1))), 1.0F);
+  EXPECT_TRUE(fails(tensor.at(2, 0), ErrorCode::out_of_bounds, "index_is_inside"));
+  const auto part = must(tensor.slice<1>(2, -1, -2)).transpose();
+  EXPECT_EQ(part.shape(), Rank<2>(2, 2));
+  EXPECT_EQ(number(part(0, 1)), 3.0F);
+  EXPECT_EQ(number(must(tensor.select<0>(1))(0)), 2.0F);
+  EXPECT_EQ(number(must(tensor.reshape(Rank<1>(6)))(4)), 2.5F);
+  tensor(0, 0) = Value(-0.5F);
+  EXPECT_EQ(number(part(1, 0)), -0.5F);
+}
+
+TEST(UsersDevice, is_walked) {
+  const auto tensor = matrix();
+  const auto add = [](float sum, Value value) { return sum + number(value); };
+  EXPECT_EQ(std::accumulate(tensor.begin(), tensor.end(), 0.0F, add), 10.5F);
+  const auto transposed = tensor.transpose();
+  EXPECT_EQ(number(*++transposed.begin()), 2.0F);
+}
+
+TEST(UsersDevice, makes_its_copies_itself) {
+  const auto tensor = matrix();
+  const int before = Arena::allocations;
+  EXPECT_EQ(must(tensor.contiguous()).storage(), tensor.storage());
+  EXPECT_EQ(Arena::allocations, before);
+  const auto dense = must(tensor.transpose().contiguous());
+  EXPECT_EQ(Arena::allocations, before + 1);
+  EXPECT_EQ(number(dense(2, 0)), 1.5F);
+  EXPECT_EQ(must(dense.bytes()).size(), 6U);
+}
+
+TEST(UsersDevice, casts_to_a_dtype_of_the_library) {
+  const auto tensor = matrix();
+  const Tensor<F16, Rank<2>, Arena> wide = must(cast<F16>(tensor));
+  EXPECT_EQ(static_cast<float>(wide(1, 1)), 2.5F);
+  const auto lazy = as<F32>(tensor);
+  EXPECT_EQ(lazy(1, 2), 3.0F);
+  tensor(1, 2) = Value(-3.5F);
+  EXPECT_EQ(must(lazy.at(1, 2)), -3.5F);
+  EXPECT_EQ(must(lazy.copy())(1, 2), -3.5F);
+}
+
+TEST(UsersDType, keeps_every_value_it_has_in_a_wider_dtype) {
+  std::vector<Value> every;
+  for (unsigned code = 0; code < 256; ++code)
+    every.push_back(Value::from_bits(static_cast<std::uint8_t>(code)));
+  const auto tensor = must(Tensor<F8_E3M4, Rank<1>>::of(Rank<1>(256), every));
+  const auto wide = must(cast<F16>(tensor));
+  for (int code = 0; code < 256; ++code) {
+    const auto narrow = static_cast<double>(tensor(code));
+    if (narrow != narrow) {
+      EXPECT_NE(wide(code), wide(code));
+    } else {
+      EXPECT_EQ(static_cast<double>(wide(code)), narrow);
+    }
+  }
+}
+
+TEST(UsersDevice, calculates) {
+  const auto a = matrix();
+  const auto b = must(Matrix::of(Rank<2>(2, 3), std::vector<Value>(6, Value(0.5F))));
+  EXPECT_EQ(number(must(a + b)(1, 2)), 3.5F);
+  EXPECT_EQ(number(must(a - b)(0, 0)), 0.0F);
+  EXPECT_EQ(number(must(a * b)(1, 1)), 1.25F);
+  EXPECT_EQ(number(must(a / b)(1, 2)), 6.0F);
+  EXPECT_TRUE(fails(a + b.transpose(), ErrorCode::shape_mismatch, "shapes_are_equal"));
+}
+
+template <class T>
+concept Indexable = requires(const T& tensor) { tensor(0, 0); };
+template <class T>
+concept Checkable = requires(const T& tensor) { tensor.at(0, 0); };
+template <class T>
+concept Walkable = requires(const T& tensor) { tensor.begin(); };
+template <class T>
+concept Copyable = requires(const T& tensor) { tensor.copy(); };
+
+TEST(UsersDevice, is_not_read_where_the_host_cannot) {
+  using Far = Tensor<F8_E3M4, Rank<2>, FarAway>;
+  const auto far = must(Far::over(must(Storage::owned(6)), Rank<2>(2, 3)));
+  EXPECT_EQ(far.elements(), 6);
+  EXPECT_EQ(far.transpose().shape(), Rank<2>(3, 2));
+  EXPECT_EQ(must(far.slice<1>(0, 2)).shape(), Rank<2>(2, 2));
+  static_assert(!Indexable<Far> && !Checkable<Far> && !Walkable<Far> && !Copyable<Far>);
+  static_assert(Indexable<Matrix> && Checkable<Matrix> && Walkable<Matrix> && Copyable<Matrix>);
+}
+
+template <class A, class B>
+concept Addable = requires(const A& a, const B& b) { a + b; };
+template <class T>
+concept Castable = requires(const T& tensor) { cast<F16>(tensor); };
+template <class T>
+concept MadeOfZeros = requires { T::zeros(); };
+
+TEST(UsersDevice, offers_no_operation_whose_body_would_not_compile) {
+  using Far = Tensor<F8_E3M4, Shape<2, 3>, FarAway>;
+  // A concept has to refuse it at the caller's line; otherwise the error comes from inside the library.
+  EXPECT_FALSE(Castable<Far>);
+  EXPECT_FALSE((Addable<Far, Far>));
+  EXPECT_FALSE(MadeOfZeros<Far>);
+}
+
+TEST(UsersDevice, mixes_with_no_other_device) {
+  static_assert(!std::is_convertible_v<Matrix, Tensor<F8_E3M4, Rank<2>>>);
+  static_assert(!std::is_convertible_v<Tensor<F8_E3M4, Rank<2>>, Matrix>);
+  EXPECT_TRUE((Addable<Matrix, Matrix>));
+  EXPECT_FALSE((Addable<Matrix, Tensor<F8_E3M4, Rank<2>>>));
+}
+
+}  // namespace
+}  // namespace ht

@@ -1,0 +1,117 @@
+#include "testing/faulty_port.hpp"
+
+#include <algorithm>
+
+namespace ht::testing {
+
+int FaultyPort::count(Call call) const {
+  const auto found = counts_.find(call);
+  return found == counts_.end() ? 0 : found->second;
+}
+
+std::optional<std::error_code> FaultyPort::fault(Call call) {
+  const int nth = counts_[call]++;
+  if (hook_) hook_(call, nth);
+  const auto found = faults_.find({call, nth});
+  if (found == faults_.end()) return std::nullopt;
+  return std::make_error_code(found->second);
+}
+
+io::IoResult<io::FileHandle> FaultyPort::open(const std::filesystem::path& path) {
+  if (const auto error = fault(Call::open)) return tl::unexpected(*error);
+  auto handle = real_.open(path);
+  if (handle) ++open_files_;
+  return handle;
+}
+
+io::IoResult<void> FaultyPort::close(io::FileHandle file) {
+  // A close that fails has closed all the same.
+  const auto error = fault(Call::close);
+  auto done = real_.close(file);
+  --open_files_;
+  if (error) return tl::unexpected(*error);
+  return done;
+}
+
+io::IoResult<io::FileStat> FaultyPort::stat(io::FileHandle file) {
+  if (const auto error = fault(Call::stat)) return tl::unexpected(*error);
+  return real_.stat(file);
+}
+
+io::IoResult<io::FileStat> FaultyPort::stat(const std::filesystem::path& path) {
+  if (const auto error = fault(Call::stat_path)) return tl::unexpected(*error);
+  return real_.stat(path);
+}
+
+io::IoResult<std::filesystem::path> FaultyPort::read_link(const std::filesystem::path& path) {
+  if (const auto error = fault(Call::read_link)) return tl::unexpected(*error);
+  return real_.read_link(path);
+}
+
+io::IoResult<std::uint64_t> FaultyPort::read_at(io::FileHandle file, std::uint64_t offset,
+                                                MutableBytes into) {
+  if (const auto error = fault(Call::read_at)) return tl::unexpected(*error);
+  return real_.read_at(file, offset, into.first(std::min(into.size(), most_bytes_)));
+}
+
+io::IoResult<io::Region> FaultyPort::map(io::FileHandle file, std::uint64_t offset, std::uint64_t bytes) {
+  if (const auto error = fault(Call::map)) return tl::unexpected(*error);
+  auto region = real_.map(file, offset, bytes);
+  if (region) ++mapped_regions_;
+  return region;
+}
+
+io::IoResult<void> FaultyPort::unmap(io::Region region) {
+  if (const auto error = fault(Call::unmap)) return tl::unexpected(*error);
+  auto done = real_.unmap(region);
+  if (done) --mapped_regions_;
+  return done;
+}
+
+std::uint64_t FaultyPort::page_bytes() const noexcept { return real_.page_bytes(); }
+
+io::IoResult<io::FileHandle> FaultyPort::create(const std::filesystem::path& path,
+                                                std::optional<std::uint32_t> permissions) {
+  if (const auto error = fault(Call::create)) return tl::unexpected(*error);
+  auto handle = real_.create(path, permissions);
+  if (handle) ++open_files_;
+  return handle;
+}
+
+io::IoResult<std::uint64_t> FaultyPort::write_at(io::FileHandle file, std::uint64_t offset, Bytes from) {
+  if (const auto error = fault(Call::write_at)) return tl::unexpected(*error);
+  return real_.write_at(file, offset, from.first(std::min(from.size(), most_bytes_)));
+}
+
+io::IoResult<void> FaultyPort::allocate(io::FileHandle file, std::uint64_t bytes) {
+  if (const auto error = fault(Call::allocate)) return tl::unexpected(*error);
+  return real_.allocate(file, bytes);
+}
+
+io::IoResult<void> FaultyPort::resize(io::FileHandle file, std::uint64_t bytes) {
+  if (const auto error = fault(Call::resize)) return tl::unexpected(*error);
+  return real_.resize(file, bytes);
+}
+
+io::IoResult<void> FaultyPort::sync(io::FileHandle file) {
+  if (const auto error = fault(Call::sync)) return tl::unexpected(*error);
+  return real_.sync(file);
+}
+
+io::IoResult<void> FaultyPort::sync_folder(const std::filesystem::path& folder) {
+  if (const auto error = fault(Call::sync_folder)) return tl::unexpected(*error);
+  return real_.sync_folder(folder);
+}
+
+io::IoResult<void> FaultyPort::rename(const std::filesystem::path& from, const std::filesystem::path& to,
+                                      io::IfExists if_exists) {
+  if (const auto error = fault(Call::rename)) return tl::unexpected(*error);
+  return real_.rename(from, to, if_exists);
+}
+
+io::IoResult<void> FaultyPort::unlink(const std::filesystem::path& path) {
+  if (const auto error = fault(Call::unlink)) return tl::unexpected(*error);
+  return real_.unlink(path);
+}
+
+}  // namespace ht::testing

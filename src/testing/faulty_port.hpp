@@ -1,0 +1,78 @@
+// The system's Port with faults put in: any call can be made to fail, be interrupted or come up short.
+#pragma once
+
+#include <functional>
+#include <htensor/io/port.hpp>
+#include <map>
+#include <optional>
+#include <string>
+#include <system_error>
+
+namespace ht::testing {
+
+enum class Call {
+  open,
+  close,
+  stat,
+  stat_path,
+  read_link,
+  read_at,
+  map,
+  unmap,
+  create,
+  write_at,
+  allocate,
+  resize,
+  sync,
+  sync_folder,
+  rename,
+  unlink,
+};
+
+class FaultyPort final : public io::Port {
+ public:
+  /// Makes the nth call of a kind (from 0 on) fail with this; later ones of that kind go through.
+  void fail_at(Call call, int nth, std::errc error) { faults_[{call, nth}] = error; }
+  /// No read or write moves more bytes than this in one call.
+  void set_most_bytes(std::uint64_t bytes) { most_bytes_ = bytes; }
+  /// Runs before each call, for what happens between two of them.
+  void before_each(std::function<void(Call, int)> hook) { hook_ = std::move(hook); }
+  /// How often each kind was called.
+  [[nodiscard]] int count(Call call) const;
+  [[nodiscard]] int open_files() const { return open_files_; }
+  [[nodiscard]] int mapped_regions() const { return mapped_regions_; }
+
+  io::IoResult<io::FileHandle> open(const std::filesystem::path& path) override;
+  io::IoResult<void> close(io::FileHandle file) override;
+  io::IoResult<io::FileStat> stat(io::FileHandle file) override;
+  io::IoResult<io::FileStat> stat(const std::filesystem::path& path) override;
+  io::IoResult<std::filesystem::path> read_link(const std::filesystem::path& path) override;
+  io::IoResult<std::uint64_t> read_at(io::FileHandle file, std::uint64_t offset, MutableBytes into) override;
+  io::IoResult<io::Region> map(io::FileHandle file, std::uint64_t offset, std::uint64_t bytes) override;
+  io::IoResult<void> unmap(io::Region region) override;
+  [[nodiscard]] std::uint64_t page_bytes() const noexcept override;
+  io::IoResult<io::FileHandle> create(const std::filesystem::path& path,
+                                      std::optional<std::uint32_t> permissions) override;
+  io::IoResult<std::uint64_t> write_at(io::FileHandle file, std::uint64_t offset, Bytes from) override;
+  io::IoResult<void> allocate(io::FileHandle file, std::uint64_t bytes) override;
+  io::IoResult<void> resize(io::FileHandle file, std::uint64_t bytes) override;
+  io::IoResult<void> sync(io::FileHandle file) override;
+  io::IoResult<void> sync_folder(const std::filesystem::path& folder) override;
+  io::IoResult<void> rename(const std::filesystem::path& from, const std::filesystem::path& to,
+                            io::IfExists if_exists) override;
+  io::IoResult<void> unlink(const std::filesystem::path& path) override;
+
+ private:
+  /// Counts the call; the fault that was put there, if one was.
+  std::optional<std::error_code> fault(Call call);
+
+  io::Port& real_ = io::system_port();
+  std::map<std::pair<Call, int>, std::errc> faults_;
+  std::map<Call, int> counts_;
+  std::function<void(Call, int)> hook_;
+  std::uint64_t most_bytes_ = UINT64_MAX;
+  int open_files_ = 0;
+  int mapped_regions_ = 0;
+};
+
+}  // namespace ht::testing

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Refuses an #include that no arrow between folders allows.
+
+The arrows are the DEPS of ht_folder(...) in src/*/CMakeLists.txt, transitively. Also held here: public
+headers need nothing but the standard library and tl/expected.hpp; the program sees nothing but public
+headers; only src/io/port_*.cpp includes what declares system calls.
+
+Usage: check_arrows.py ROOT
+"""
+
+import pathlib
+import re
+import sys
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+FOLDER = re.compile(r"ht_folder\(\s*NAME\s+(\w+)(.*?)\)", re.DOTALL)
+KEYWORDS = {"SOURCES", "TESTS", "FUZZERS", "DEPS", "LINK"}
+# Declares calls into the system; fnmatch.h, unistd.h's isatty and signals of the program are its own.
+SYSTEM = re.compile(r"^(sys/|linux/|unistd\.h|fcntl\.h|liburing\.h|poll\.h|dirent\.h|aio\.h)")
+ALLOWED_OUTSIDE = {"tl/expected.hpp"}
+
+
+def read_arrows(root):
+    """The folders that each folder may include, itself among them."""
+    direct = {}
+    for lists in sorted(root.glob("src/*/CMakeLists.txt")):
+        for name, body in FOLDER.findall(lists.read_text()):
+            words, deps, keyword = body.split(), [], None
+            for word in words:
+                if word in KEYWORDS:
+                    keyword = word
+                elif keyword == "DEPS":
+                    deps.append(word)
+            direct[name] = deps
+
+    def reached(name, path=()):
+        if name in path:
+            sys.exit(f"check_arrows: a circle of arrows: {' -> '.join([*path, name])}")
+        if name not in direct:
+            sys.exit(f"check_arrows: {path[-1] if path else '?'} depends on {name}, which is no folder")
+        found = {name}
+        for dep in direct[name]:
+            found |= reached(dep, (*path, name))
+        return found
+
+    return {name: reached(name) for name in direct}
+
+
+def included_folder(target):
+    """The folder that an include leads to, '' for the umbrella headers, None for what is not ours."""
+    if target.startswith("htensor/"):
+        rest = target.removeprefix("htensor/")
+        return rest.split("/")[0] if "/" in rest else ""
+    return None
+
+
+def check_file(path, name, arrows, problems):
+    public = path.parts[0] == "include"
+    parts = path.parts[2:] if public else path.parts[1:]
+    folder = parts[0] if len(parts) > 1 else ""
+    is_test = name.endswith(("_test.cpp", "_fuzz.cpp"))
+    for number, line in enumerate(open(name, encoding="utf-8"), 1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        quoted, target = match[1] == '"', match[2]
+
+        def refuse(why):
+            problems.append(f"{path}:{number}: {target}: {why}")
+
+        to = included_folder(target)
+        if to is None and quoted:
+            to = target.split("/")[0]
+            if folder == "cli" and to != "cli" and not is_test:
+                refuse("the program sees nothing but public headers")
+        if to is None:
+            standard = "/" not in target and "." not in target
+            if public and not standard and target not in ALLOWED_OUTSIDE:
+                refuse("public headers need nothing but the standard library and tl/expected.hpp")
+            system_home = folder == "io" and path.name.startswith("port_")
+            if SYSTEM.match(target) and not (system_home or is_test or folder in ("testing", "cli")):
+                refuse("only src/io/port_*.cpp contains system calls")
+        elif to == "testing":
+            if not (is_test or folder == "testing"):
+                refuse("what tests share is for tests")
+        elif public and quoted:
+            refuse("public headers include public headers, with <>")
+        elif folder in arrows and to not in arrows[folder]:
+            refuse(f"no arrow leads from {folder} to {to or 'the umbrella header'}")
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    arrows = read_arrows(root)
+    if not arrows:
+        sys.exit("check_arrows: no ht_folder(...) found")
+    problems = []
+    files = [f for d in ("include/htensor", "src") for f in sorted((root / d).rglob("*")) if f.suffix in (".hpp", ".cpp", ".h")]
+    for name in files:
+        check_file(name.relative_to(root), str(name), arrows, problems)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if problems:
+        sys.exit(1)
+    print(f"check_arrows: {len(files)} files keep the arrows of {len(arrows)} folders")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""Each rule that an Error can name has a test of that very name.
+
+A rule is the literal after an error code: Error(ErrorCode::x, "rule", ...), fail(...), or any helper that
+takes them in that order. A test is TEST(Unit, rule) or one of its relatives.
+
+Usage: check_rules.py ROOT
+"""
+
+import pathlib
+import re
+import sys
+
+COMMENT = re.compile(r"//.*")
+# Not in braces: that is the table of the codes themselves.
+RULE = re.compile(r'(?<!\{)ErrorCode::\w+\s*,\s*"(\w+)"')
+# Helpers that choose the code themselves: from the cause, or always the same.
+HELPER = re.compile(r'(?:\b(?:failed|outside)\(|\bcode_for\(\w+\),)\s*"(\w+)"')
+TEST = re.compile(r"^\s*(?:TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP|RC_GTEST_FIXTURE_PROP)\(\s*\w+\s*,\s*(\w+)", re.MULTILINE)
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    rules, tests = {}, set()
+    for name in sorted([*root.glob("src/**/*.[ch]pp"), *root.glob("include/**/*.hpp")]):
+        text = name.read_text(encoding="utf-8")
+        if name.name.endswith("_test.cpp"):
+            tests.update(TEST.findall(text))
+        elif "testing" not in name.parts:
+            text = COMMENT.sub("", text)
+            for rule in RULE.findall(text) + HELPER.findall(text):
+                rules.setdefault(rule, name.relative_to(root))
+    missing = {rule: where for rule, where in rules.items() if rule not in tests}
+    for rule, where in missing.items():
+        print(f"{where}: no test is named after the rule {rule}", file=sys.stderr)
+    if missing or not rules:
+        sys.exit(1)
+    print(f"check_rules: {len(rules)} rules, each with a test of its name")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""The checkers refuse what they are there to refuse: each case is a tiny tree with one thing wrong."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOLS = pathlib.Path(__file__).parent
+GOOD = {
+    "src/base/CMakeLists.txt": "ht_folder(NAME base\n  SOURCES a.cpp)\n",
+    "src/io/CMakeLists.txt": "ht_folder(NAME io\n  SOURCES b.cpp\n  DEPS base)\n",
+    "src/base/a.cpp": "#include <htensor/base/a.hpp>\n#include <vector>\n",
+    "src/io/b.cpp": '#include <htensor/base/a.hpp>\n#include "io/b.hpp"\n#include <fmt/format.h>\n',
+    "src/io/port_posix.cpp": "#include <sys/mman.h>\n#include <unistd.h>\n",
+    "include/htensor/base/a.hpp": "#include <tl/expected.hpp>\n#include <span>\n",
+    "src/base/r.cpp": 'fail(ErrorCode::gap, "no_gap", "");\n',
+    "src/base/r_test.cpp": "TEST(R, no_gap) {}\n",
+}
+
+
+def outcome(checker, changes):
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in {**GOOD, **changes}.items():
+            path = pathlib.Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        run = subprocess.run([sys.executable, str(TOOLS / checker), folder], capture_output=True, text=True, check=False)
+        return run.returncode, run.stdout + run.stderr
+
+
+class Arrows(unittest.TestCase):
+    def refuses(self, changes, words):
+        status, said = outcome("check_arrows.py", changes)
+        self.assertNotEqual(status, 0, said)
+        self.assertIn(words, said)
+
+    def test_takes_a_tree_that_keeps_them(self):
+        self.assertEqual(outcome("check_arrows.py", {})[0], 0)
+
+    def test_refuses_an_include_against_the_arrows(self):
+        self.refuses({"src/base/a.cpp": "#include <htensor/io/b.hpp>\n"}, "src/base/a.cpp:1")
+
+    def test_refuses_a_private_include_against_the_arrows(self):
+        self.refuses({"src/base/a.cpp": '\n#include "io/b.hpp"\n'}, "no arrow leads from base to io")
+
+    def test_refuses_a_library_in_a_public_header(self):
+        self.refuses({"include/htensor/base/a.hpp": "#include <fmt/format.h>\n"}, "public headers need nothing but")
+
+    def test_refuses_a_private_header_in_a_public_one(self):
+        self.refuses({"include/htensor/base/a.hpp": '#include "base/x.hpp"\n'}, "public headers include public headers")
+
+    def test_refuses_system_calls_elsewhere(self):
+        self.refuses({"src/io/b.cpp": "#include <sys/mman.h>\n"}, "only src/io/port_")
+
+    def test_refuses_private_headers_in_the_program(self):
+        self.refuses({"src/cli/ls.cpp": '#include "io/b.hpp"\n'}, "the program sees nothing but public headers")
+
+    def test_refuses_a_circle(self):
+        self.refuses({"src/base/CMakeLists.txt": "ht_folder(NAME base\n  SOURCES a.cpp\n  DEPS io)\n"}, "circle")
+
+    def test_refuses_test_helpers_in_the_library(self):
+        self.refuses({"src/io/b.cpp": '#include "testing/fake.hpp"\n'}, "what tests share is for tests")
+
+
+class Rules(unittest.TestCase):
+    def test_takes_rules_that_have_their_tests(self):
+        self.assertEqual(outcome("check_rules.py", {})[0], 0)
+
+    def test_refuses_a_rule_without_a_test(self):
+        status, said = outcome("check_rules.py", {"src/base/r_test.cpp": "TEST(R, something_else) {}\n"})
+        self.assertNotEqual(status, 0)
+        self.assertIn("no_gap", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
