@@ -12,8 +12,12 @@ write_basic_package_version_file(htensor-config-version.cmake COMPATIBILITY Same
 install(FILES "${PROJECT_BINARY_DIR}/htensor-config.cmake" "${PROJECT_BINARY_DIR}/htensor-config-version.cmake"
   DESTINATION ${config_folder})
 
+set(HT_PC_EXTRA "")
 if(HT_SANITIZE)
-  set(HT_PC_SANITIZE "-fsanitize=${HT_SANITIZE}")
+  string(APPEND HT_PC_EXTRA " -fsanitize=${HT_SANITIZE}")
+endif()
+if(NOT HT_FMT_HEADER_ONLY)
+  string(APPEND HT_PC_EXTRA " -lfmt")
 endif()
 configure_file(cmake/htensor.pc.in htensor.pc @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/htensor.pc" DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

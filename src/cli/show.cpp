@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "cli/cli.hpp"
@@ -23,10 +26,6 @@ struct Part {
   std::vector<Axis> axes;
   std::vector<std::int64_t> strides;  // of the axes, in elements
   std::vector<std::int64_t> shape;    // without the dropped ones
-
-  [[nodiscard]] bool empty() const {
-    return std::ranges::any_of(axes, [](const Axis& axis) { return axis.count == 0; });
-  }
 };
 
 Result<Part> chosen_part(const Model& model, const Options& options) {
@@ -79,36 +78,38 @@ Result<void> for_each(const Part& part, std::size_t depth, std::int64_t offset, 
   return {};
 }
 
-template <class D>
-Result<void> print_json(const Part& part, const Tensor<const D, Rank<1>>& elements) {
+// Appends the element at a row-major index. The only thing here that knows its dtype.
+using AppendElement = std::function<void(fmt::memory_buffer&, std::int64_t)>;
+
+Result<AppendElement> element_appender(const Model& model, const Part& part, bool json) {
+  return visit_dtype(part.entry.dtype, [&]<class D>(D) -> Result<AppendElement> {
+    return [elements = HT_TRY(model.elements<D>(part.entry.name)), json](
+               fmt::memory_buffer& out, std::int64_t i) { append_element<D>(out, elements(i), json); };
+  });
+}
+
+Result<void> print_json(const Part& part, const AppendElement& append) {
   Output out;
   fmt::format_to(std::back_inserter(out.buffer()),
                  R"({{"name":{},"dtype":{},"shape":{},"values_shape":{},"values":[)",
                  json_string(part.entry.name), json_string(part.dtype.name), json_shape(part.entry.dims),
                  json_shape(part.shape));
   bool first = true;
-  if (!part.empty()) {
-    HT_TRY(for_each(part, 0, 0, [&](std::int64_t index) {
-      if (!std::exchange(first, false)) out.buffer().push_back(',');
-      append_json<D>(out.buffer(), elements(index));
-    }));
-  }
+  HT_TRY(for_each(part, 0, 0, [&](std::int64_t index) {
+    if (!std::exchange(first, false)) out.buffer().push_back(',');
+    append(out.buffer(), index);
+  }));
   out.buffer().append(std::string_view("]}\n"));
   return {};
 }
 
 // As numpy prints: nested brackets, the middle of long dimensions left out.
-template <class D>
 class Printer {
  public:
-  Printer(const Part& part, const Tensor<const D, Rank<1>>& elements) : part_(part), elements_(elements) {
+  Printer(const Part& part, const AppendElement& append) : part_(part), append_(append) {
     std::int64_t total = 1;
-    for (const auto& axis : part.axes) {
-      // Enough is known once it is too many.
-      total = axis.count == 0
-                  ? 0
-                  : std::min<std::int64_t>(total, most_) * std::min<std::int64_t>(axis.count, most_);
-    }
+    // Enough is known once it is too many.
+    for (const auto& axis : part.axes) total = std::min(total, most_) * std::min(axis.count, most_);
     shortened_ = total > most_;
   }
 
@@ -119,10 +120,7 @@ class Printer {
 
  private:
   void print_axis(std::size_t depth, std::int64_t offset, std::size_t indent) {
-    if (depth == part_.axes.size()) {
-      append_text<D>(out_.buffer(), elements_(offset));
-      return;
-    }
+    if (depth == part_.axes.size()) return append_(out_.buffer(), offset);
     const Axis& axis = part_.axes[depth];
     const auto at = [&](std::int64_t i) {
       return offset + (axis.begin + i * axis.step) * part_.strides[depth];
@@ -154,7 +152,7 @@ class Printer {
   static constexpr std::int64_t most_ = 1000;
   static constexpr std::int64_t edge_ = 3;
   const Part& part_;
-  const Tensor<const D, Rank<1>>& elements_;
+  const AppendElement& append_;
   Output out_;
   bool shortened_ = false;
 };
@@ -162,16 +160,17 @@ class Printer {
 Result<Exit> show(const Options& options, const Common& common) {
   const auto model = HT_TRY(Model::open(options.path));
   const auto part = HT_TRY(chosen_part(model, options));
-  HT_TRY(visit_dtype(part.entry.dtype, [&]<class D>(D) -> Result<void> {
-    const auto elements = HT_TRY(model.elements<D>(part.entry.name));
-    if (common.json || common.jsonl) return print_json<D>(part, elements);
-    if (!common.quiet) {
-      print(fmt::format("{}  {} {}\n", printable(part.entry.name), part.dtype.name,
-                        shape_text(part.entry.dims)));
-    }
-    Printer<D>(part, elements).print_all();
-    return {};
-  }));
+  const bool json = common.json || common.jsonl;
+  const auto append = HT_TRY(element_appender(model, part, json));
+  if (json) {
+    HT_TRY(print_json(part, append));
+    return Exit::good;
+  }
+  if (!common.quiet) {
+    print(
+        fmt::format("{}  {} {}\n", printable(part.entry.name), part.dtype.name, shape_text(part.entry.dims)));
+  }
+  Printer(part, append).print_all();
   return Exit::good;
 }
 

@@ -29,13 +29,6 @@ namespace ht::cli {
 /// {"error":{…}} as CLI.md has it.
 [[nodiscard]] std::string json_error(const Error& error);
 
-/// One element, as JSON has it; NaN and infinities are strings there.
-template <class D>
-void append_json(fmt::memory_buffer& out, typename D::Element value);
-/// One element for people.
-template <class D>
-void append_text(fmt::memory_buffer& out, typename D::Element value);
-
 namespace detail {
 
 template <class T>
@@ -50,15 +43,18 @@ void append_number(fmt::memory_buffer& out, T value, bool quote_specials) {
   fmt::format_to(std::back_inserter(out), "{}", value);
 }
 
+}  // namespace detail
+
+/// One element for people or, where NaN and infinities are strings and complex numbers pairs, for JSON.
 template <class D>
 void append_element(fmt::memory_buffer& out, typename D::Element value, bool json) {
   if constexpr (D::number.kind == NumberKind::boolean) {
     fmt::format_to(std::back_inserter(out), "{}", static_cast<bool>(value));
   } else if constexpr (D::number.kind == NumberKind::complex) {
     out.push_back(json ? '[' : '(');
-    append_number(out, value.real(), json);
+    detail::append_number(out, value.real(), json);
     out.push_back(',');
-    append_number(out, value.imag(), json);
+    detail::append_number(out, value.imag(), json);
     out.push_back(json ? ']' : ')');
   } else if constexpr (IsIntegral<D> && std::is_integral_v<typename D::Element>) {
     fmt::format_to(
@@ -68,21 +64,10 @@ void append_element(fmt::memory_buffer& out, typename D::Element value, bool jso
   } else if constexpr (IsIntegral<D>) {
     fmt::format_to(std::back_inserter(out), "{}", static_cast<int>(value));
   } else if constexpr (std::same_as<D, F64>) {
-    append_number(out, value, json);
+    detail::append_number(out, value, json);
   } else {
-    append_number(out, static_cast<float>(value), json);
+    detail::append_number(out, static_cast<float>(value), json);
   }
-}
-
-}  // namespace detail
-
-template <class D>
-void append_json(fmt::memory_buffer& out, typename D::Element value) {
-  detail::append_element<D>(out, value, true);
-}
-template <class D>
-void append_text(fmt::memory_buffer& out, typename D::Element value) {
-  detail::append_element<D>(out, value, false);
 }
 
 }  // namespace ht::cli

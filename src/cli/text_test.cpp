@@ -54,7 +54,7 @@ TEST(Text, json_strings_are_escaped_and_utf8) {
 template <class D>
 std::string json_of(typename D::Element value) {
   fmt::memory_buffer out;
-  append_json<D>(out, value);
+  append_element<D>(out, value, true);
   return fmt::to_string(out);
 }
 

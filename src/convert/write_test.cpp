@@ -50,6 +50,13 @@ TEST_F(Writing, sub_byte_slices_are_written_from_their_first_element) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(static_cast<float>(back(i)), static_cast<float>(i + 1));
 }
 
+TEST_F(Writing, bits_after_the_last_element_are_zero_whatever_the_neighbours_are) {
+  auto packed = Tensor<F4, Rank<1>>::zeros(Rank<1>(4)).value();
+  for (auto&& element : packed) element = F4::Element(6);
+  ASSERT_TRUE(write(path_, packed.slice<0>(0, 3).value()));
+  EXPECT_EQ(read_file(path_).back(), std::byte{0x07});
+}
+
 TEST_F(Writing, rank_0_and_empty_tensors_are_written) {
   ASSERT_TRUE(write(path_, Tensor<I64, Rank<0>>::of({}, {42}).value()));
   EXPECT_EQ((Model::open(path_).value().tensor<I64, Rank<0>>("t").value()()), 42);

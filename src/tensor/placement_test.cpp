@@ -104,7 +104,7 @@ TEST_F(Placement, aligns_the_address_and_not_the_offset) {
 
 TEST_F(Placement, refuses_to_write_to_read_only_bytes) {
   const std::array<std::byte, 16> bytes{};
-  storage_ = must(Storage::borrowed(Bytes(bytes)));
+  storage_ = must(Storage::borrowed_read_only(Bytes(bytes)));
   EXPECT_TRUE(fails(check({1}, {1}, 0, 8, 1), ErrorCode::bad_state, "storage_is_writable"));
   EXPECT_TRUE(placement::check({.storage = storage_,
                                 .extents = Ints{16},

@@ -55,7 +55,9 @@ MutableBytes guarded(Bytes bytes) {
 
 }  // namespace
 
-Result<Storage> Storage::borrowed(Bytes bytes) { return make(nullptr, guarded(bytes), false, Borrowed{}); }
+Result<Storage> Storage::borrowed_read_only(Bytes bytes) {
+  return make(nullptr, guarded(bytes), false, Borrowed{});
+}
 
 Result<Storage> Storage::kept_by(std::shared_ptr<const void> owner, MutableBytes bytes) {
   return make(std::move(owner), bytes, true, Owned{});

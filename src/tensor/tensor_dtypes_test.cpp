@@ -103,7 +103,8 @@ void expect_slice_within_a_byte() {
   for (int i = 0; i < 7; ++i) EXPECT_EQ(must(part.at(i)).bits(), i + 3);
   // It has no bytes of its own, but its copy has.
   EXPECT_TRUE(fails(part.bytes(), ErrorCode::bad_state, "elements_follow_each_other"));
-  EXPECT_EQ(must(must(part.copy()).bytes()).size(), static_cast<std::size_t>((7 * D::bits + 7) / 8));
+  const auto copy = must(part.copy());
+  EXPECT_EQ(must(copy.bytes()).size(), static_cast<std::size_t>((7 * D::bits + 7) / 8));
   // Writing changes no neighbour, though it shares bytes with both.
   for (auto&& element : part) element = element_of<D>(15);
   EXPECT_EQ(must(tensor.at(2)).bits(), 2);
@@ -121,7 +122,8 @@ TEST(PackedTensor, slices_within_a_byte) {
 
 TEST(PackedTensor, has_bytes_where_a_slice_starts_with_one) {
   const auto tensor = counting<U4>(8);
-  EXPECT_EQ(must(must(tensor.slice<0>(2, 8)).bytes()).data(), must(tensor.bytes()).data() + 1);
+  const auto part = must(tensor.slice<0>(2, 8));
+  EXPECT_EQ(must(part.bytes()).data(), must(tensor.bytes()).data() + 1);
 }
 
 template <class D>

@@ -95,7 +95,7 @@ class AsView {
 /// A lazy `cast`.
 template <class To, class D, class S, class Dev>
   requires LosslessTo<std::remove_const_t<D>, To> && Compatible<Dev, To> && HostAccessible<Dev>
-[[nodiscard]] AsView<To, D, S, Dev> as(const Tensor<D, S, Dev>& tensor) noexcept {
+[[nodiscard]] auto as(const Tensor<D, S, Dev>& tensor) noexcept {
   return AsView<To, D, S, Dev>(tensor);
 }
 

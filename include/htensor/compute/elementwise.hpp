@@ -25,8 +25,10 @@ consteval auto calculates_in() {
   if constexpr (D::number.kind == NumberKind::complex) {
     return std::type_identity<Element>{};
   } else if constexpr (IsFloating<D>) {
-    // A float keeps twice the digits of the small types, so rounding its result is rounding once.
-    return std::type_identity<std::conditional_t<LosslessTo<D, F32>, float, double>>{};
+    // With two more than twice the digits, rounding the rounded result is rounding the exact one once.
+    constexpr bool once = 2 * D::number.digits + 2 <= F32::number.digits;
+    constexpr bool in_float = std::same_as<D, F32> || (LosslessTo<D, F32> && once);
+    return std::type_identity<std::conditional_t<in_float, float, double>>{};
   } else {
     // Unsigned, as it may wrap around; products of narrow types must not become signed ints.
     return std::type_identity<std::uint64_t>{};

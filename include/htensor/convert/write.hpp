@@ -54,7 +54,10 @@ template <class D, class S, class Dev>
 [[nodiscard]] Result<void> write(const std::filesystem::path& path, const Tensor<D, S, Dev>& tensor,
                                  const WriteOptions& options = {}) {
   constexpr auto dtype = dtype_info<std::remove_const_t<D>>();
-  if (const auto data = tensor.bytes()) return write(path, dtype, tensor.shape().extents(), *data, options);
+  // The bits after the last element are zero in a file; in a view they are its neighbours'.
+  const bool whole_bytes = tensor.elements() % 8 * dtype.bits % 8 == 0;
+  if (const auto data = tensor.bytes(); data && whole_bytes)
+    return write(path, dtype, tensor.shape().extents(), *data, options);
   const auto dense = HT_TRY(tensor.copy());
   return write(path, dtype, tensor.shape().extents(), HT_TRY(dense.bytes()), options);
 }

@@ -19,17 +19,17 @@ inline constexpr bool is_packed = D::bits % 8 != 0;
 namespace detail {
 
 struct PackedPlace {
-  std::uint64_t byte;
+  std::int64_t byte;
   unsigned shift;
 };
 
 template <class D>
 [[nodiscard]] constexpr PackedPlace packed_place(std::int64_t index) noexcept {
   static_assert(D::bits < 8, "a packed element spans two bytes at most");
-  // By groups of eight, which are a whole number of bytes, so that no index overflows.
-  const auto element = static_cast<std::uint64_t>(index);
-  const auto bit = static_cast<unsigned>(element % 8 * static_cast<unsigned>(D::bits));
-  return {element / 8 * static_cast<unsigned>(D::bits) + bit / 8, bit % 8};
+  // By groups of eight, which are a whole number of bytes, so that no index overflows; rounded down, as
+  // a view that runs downwards starts above its base.
+  const auto bit = static_cast<unsigned>(index & 7) * static_cast<unsigned>(D::bits);
+  return {(index >> 3) * D::bits + bit / 8, bit % 8};
 }
 
 template <class D>
@@ -70,6 +70,13 @@ class PackedReference {
     return static_cast<T>(static_cast<Element>(*this));
   }
 
+  friend constexpr bool operator==(const PackedReference& a, const PackedReference& b) noexcept {
+    return static_cast<Element>(a) == static_cast<Element>(b);
+  }
+  friend constexpr bool operator==(const PackedReference& a, Element b) noexcept {
+    return static_cast<Element>(a) == b;
+  }
+
   // Assigning changes the element, not what this stands for.
   constexpr const PackedReference& operator=(Element value) const noexcept {
     detail::store_packed<D>(base_, index_, value);
@@ -85,12 +92,12 @@ class PackedReference {
   std::int64_t index_;
 };
 
-/// A pointer to packed elements. `D` may be const, and then elements come by value. It may move either
-/// way but never to before its base.
+/// A pointer to packed elements. `D` may be const, and then elements come by value.
 template <class D>
 class PackedPointer {
  public:
   using DType = std::remove_const_t<D>;
+  using value_type = typename DType::Element;
   using Byte = std::conditional_t<std::is_const_v<D>, const std::byte, std::byte>;
 
   constexpr PackedPointer() noexcept = default;

@@ -15,7 +15,7 @@ class ElementIterator {
  public:
   using Array = std::array<std::int64_t, static_cast<std::size_t>(N)>;
   using reference = decltype(*std::declval<const Pointer&>());
-  using value_type = std::remove_cvref_t<reference>;
+  using value_type = std::iter_value_t<Pointer>;
   using difference_type = std::int64_t;
   using iterator_category =
       std::conditional_t<std::is_reference_v<reference>, std::forward_iterator_tag, std::input_iterator_tag>;
@@ -36,7 +36,7 @@ class ElementIterator {
         return *this;
       }
       // Back to the first of this dimension; the one before it moves on.
-      at_ = at_ + -strides_[i] * (extents_[i] - 1);
+      at_ = at_ + strides_[i] * (1 - extents_[i]);
       index_[i] = 0;
     }
     return *this;

@@ -48,12 +48,13 @@ struct Reach {
 [[nodiscard]] Result<Reach> reach(Extents extents, Extents strides);
 
 /// How many elements `begin, begin + step, …` has before `end`, which it never includes. A step
-/// downwards ends at -1 at the earliest. `out_of_bounds` where it leaves [0, extent).
+/// downwards ends at -1 at the earliest. `out_of_bounds` where it leaves [0, extent) or `end` lies on
+/// the wrong side of `begin`.
 [[nodiscard]] Result<std::int64_t> count_slice(std::int64_t extent, std::int64_t begin, std::int64_t end,
                                                std::int64_t step);
 
-/// The strides under which the same elements have another shape. `shape_mismatch` for another number
-/// of elements, `bad_shape` where no strides can do it and a copy would be needed.
+/// The strides under which the same elements, of at most 8 dimensions, have another shape. `shape_mismatch`
+/// for another number of elements, `bad_shape` where no strides can do it and a copy would be needed.
 [[nodiscard]] Result<void> reshape_strides(Extents extents, Extents strides, Extents new_extents,
                                            std::span<std::int64_t> new_strides);
 

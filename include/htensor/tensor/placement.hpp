@@ -46,19 +46,22 @@ struct Claim {
 [[nodiscard]] Result<void> check(const Claim& claim);
 
 template <class Dev>
+concept CanAllocate = Allocates<Dev> || std::same_as<Dev, Host>;
+
+template <CanAllocate Dev>
 [[nodiscard]] Result<Storage> allocate(std::uint64_t bytes) {
   if constexpr (Allocates<Dev>) {
     return Dev::allocate(bytes);
   } else {
-    static_assert(std::same_as<Dev, Host>, "this device has no runtime that could allocate");
     return Storage::owned(bytes);
   }
 }
 
-/// An index of any integral type; one that has no place in 63 bits becomes -1, which is never inside.
+/// An index of any integral type; one that has no place in 63 bits becomes the largest, which is never
+/// inside.
 template <std::integral I>
 [[nodiscard]] constexpr std::int64_t to_index(I index) noexcept {
-  return std::in_range<std::int64_t>(index) ? static_cast<std::int64_t>(index) : -1;
+  return std::in_range<std::int64_t>(index) ? static_cast<std::int64_t>(index) : INT64_MAX;
 }
 
 template <class D>

@@ -38,7 +38,7 @@ class Storage {
                                              std::uint64_t alignment = default_alignment);
   [[nodiscard]] static Result<Storage> borrowed(MutableBytes bytes);
   /// Only read-only tensors can be made over it.
-  [[nodiscard]] static Result<Storage> borrowed(Bytes bytes);
+  [[nodiscard]] static Result<Storage> borrowed_read_only(Bytes bytes);
   /// Memory that `owner` releases when the last handle is gone, as a device's allocator needs.
   [[nodiscard]] static Result<Storage> kept_by(std::shared_ptr<const void> owner, MutableBytes bytes);
   /// Read-only bytes of a file, which `owner` (a mapping) keeps in place.

@@ -40,7 +40,7 @@ class Tensor {
 
   /// New memory on the device, all zero bits.
   [[nodiscard]] static Result<Tensor> zeros(S shape = {})
-    requires(!read_only)
+    requires(!read_only && placement::CanAllocate<Dev>)
   {
     const auto extents = shape.extents();
     const auto bytes = HT_TRY(placement::dense_bytes(extents, DType::bits));
@@ -53,8 +53,8 @@ class Tensor {
   [[nodiscard]] static Result<Tensor> of(S shape, std::span<const Element> values)
     requires(!read_only && HostAccessible<Dev>)
   {
-    auto tensor = HT_TRY(zeros(shape));
     HT_TRY(placement::check_value_count(shape.extents(), values.size()));
+    auto tensor = HT_TRY(zeros(shape));
     std::size_t next = 0;
     for (auto&& element : tensor) element = values[next++];
     return tensor;
@@ -99,6 +99,11 @@ class Tensor {
         data_(other.data_),
         shape_(S::assume(other.shape_.extents())),
         strides_(other.strides_) {}
+
+  /// A read-only tensor never becomes a mutable one: `copy()` makes another.
+  template <class OtherS>
+    requires(!read_only)
+  Tensor(const Tensor<const D, OtherS, Dev>&) = delete;
 
   [[nodiscard]] const S& shape() const noexcept { return shape_; }
   [[nodiscard]] const Array& strides() const noexcept { return strides_; }
@@ -169,8 +174,8 @@ class Tensor {
     auto extents = shape_.extents();
     const auto count = HT_TRY(layout::count_slice(extents[at], begin, end, step));
     auto strides = strides_;
-    // The stride of fewer than two elements is never used, and the product might not fit.
-    if (count > 1) strides[at] *= step;
+    // Strides that no element uses are never checked, and the product might not fit.
+    if (count > 1 && elements() > 0) strides[at] *= step;
     const auto move = elements() == 0 || count == 0 ? 0 : begin * strides_[at];
     extents[at] = count;
     return Part(storage_, data_ + move, Part::ShapeType::assume(extents), strides);
@@ -226,12 +231,14 @@ class Tensor {
     return fresh;
   }
 
-  /// The bytes of all elements; only a contiguous tensor of whole bytes from its first on has them.
-  [[nodiscard]] Result<Bytes> bytes() const
+  /// The bytes of all elements; only a contiguous tensor that starts with a whole byte has them. Bits of
+  /// the last byte that no element uses are whatever they are. Not of a temporary: they may go with it.
+  [[nodiscard]] Result<Bytes> bytes() const&
     requires HostAccessible<Dev>
   {
     return placement::dense_view<D>(data_, shape_.extents(), strides_);
   }
+  Result<Bytes> bytes() const&& = delete;
 
  private:
   template <class OtherD, class OtherS, class OtherDev>
