@@ -111,6 +111,7 @@ bool interrupted() noexcept { return stop_asked != 0; }
 Error interruption() { return Error(ErrorCode::cancelled, "nobody_asked_to_stop", "was interrupted"); }
 
 void print(std::string_view text) {
+  if (text.empty()) return;  // it may have no address, which fwrite does not take
   // Errors stick to the stream and are looked at once, at the end.
   static_cast<void>(std::fwrite(text.data(), 1, text.size(), stdout));
 }

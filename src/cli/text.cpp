@@ -37,15 +37,15 @@ std::optional<std::uint64_t> parse_size(std::string_view text) {
   const char* const end = text.data() + text.size();
   // Whole numbers exactly; a double would round those above 2^53.
   std::uint64_t whole = 0;
-  const char* rest = std::from_chars(text.data(), end, whole).ptr;
+  const auto [after_whole, error] = std::from_chars(text.data(), end, whole);
+  if (error != std::errc{}) return std::nullopt;
+  const char* rest = after_whole;
   double fraction = 0;
-  if (rest != text.data() && rest != end && *rest == '.') {
+  if (rest != end && *rest == '.') {
     const auto parsed = std::from_chars(rest, end, fraction, std::chars_format::fixed);
     if (parsed.ec != std::errc{}) return std::nullopt;
     rest = parsed.ptr;
   }
-  if (rest == text.data()) return std::nullopt;
-
   std::string_view unit(rest, static_cast<std::size_t>(end - rest));
   int power = 0;
   if (!unit.empty()) {

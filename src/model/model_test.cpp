@@ -157,7 +157,8 @@ TEST_F(ModelTest, is_used_from_many_threads) {
   std::vector<std::thread> threads;
   for (auto& sum : sums) {
     threads.emplace_back([&] {
-      for (const auto x : *model.tensor<U16, Rank<2>>("weights")) sum += x;
+      const auto tensor = model.tensor<U16, Rank<2>>("weights").value();
+      for (const auto x : tensor) sum += x;
     });
   }
   for (auto& thread : threads) thread.join();

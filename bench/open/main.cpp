@@ -1,0 +1,76 @@
+// Opening has to cost the same whatever the size: 1 MiB, 1 GiB and 1 TiB, all sparse, in one run.
+#include <benchmark/benchmark.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <htensor/htensor.hpp>
+#include <string>
+#include <vector>
+
+#include "bench/open/task.hpp"
+#include "bench/report.hpp"
+
+namespace {
+
+using ht::bench::Corners;
+
+constexpr float first = 1.5F;
+constexpr float last = 2.5F;
+
+ht::Result<void> make(const std::filesystem::path& path, std::int64_t side) {
+  const auto bytes = static_cast<std::uint64_t>(side * side) * sizeof(float);
+  const std::vector<ht::DataPiece> pieces{{0, std::as_bytes(std::span(&first, 1))},
+                                          {bytes - sizeof(float), std::as_bytes(std::span(&last, 1))}};
+  std::size_t next = 0;
+  return ht::write(path, ht::dtype_info<ht::F32>(), std::vector<std::int64_t>{side, side},
+                   [&]() -> ht::Result<std::optional<ht::DataPiece>> {
+                     if (next == pieces.size()) return std::nullopt;
+                     return pieces[next++];
+                   });
+}
+
+std::int64_t resident_kib() {
+  std::ifstream statm("/proc/self/statm");
+  std::int64_t total = 0;
+  std::int64_t resident = 0;
+  statm >> total >> resident;
+  return resident * 4;
+}
+
+void add(const std::string& name, Corners (*open)(const std::filesystem::path&),
+         const std::filesystem::path& path) {
+  benchmark::RegisterBenchmark(name.c_str(), [open, path](benchmark::State& state) {
+    const auto before = resident_kib();
+    for (auto _ : state) {
+      const Corners corners = open(path);
+      if (corners.first != first || corners.last != last) state.SkipWithError("the corners are wrong");
+    }
+    const auto grown = resident_kib() - before;
+    if (grown >= 1024) state.SkipWithError("resident memory grew by 1 MiB or more");
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string folder = (std::filesystem::temp_directory_path() / "htensor-bench-XXXXXX").string();
+  if (mkdtemp(folder.data()) == nullptr) return 2;
+  const std::vector<std::pair<std::string, int>> sizes{{"1MiB", 9}, {"1GiB", 14}, {"1TiB", 19}};
+  for (const auto& [size, bits] : sizes) {
+    const auto path = std::filesystem::path(folder) / (size + ".ht");
+    if (const auto made = make(path, std::int64_t{1} << bits); !made) {
+      std::fprintf(stderr, "%s\n", to_string(made.error()).c_str());
+      std::filesystem::remove_all(folder);
+      return 2;
+    }
+    add("open/htensor/" + size, ht::bench::open_by_htensor, path);
+    add("open/mmap/" + size, ht::bench::open_by_mmap, path);
+  }
+  const int status = ht::bench::run_and_compare(argc, argv,
+                                                {{"open/htensor/1GiB", "open/htensor/1MiB", 1.2},
+                                                 {"open/htensor/1TiB", "open/htensor/1MiB", 1.2},
+                                                 {"open/htensor/1TiB", "open/mmap/1TiB", 2.0}});
+  std::filesystem::remove_all(folder);
+  return status;
+}

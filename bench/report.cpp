@@ -1,0 +1,62 @@
+#include "bench/report.hpp"
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+namespace ht::bench {
+namespace {
+
+// Prints as usual and keeps the best time of each benchmark, in nanoseconds.
+class BestOf final : public benchmark::ConsoleReporter {
+ public:
+  void ReportRuns(const std::vector<Run>& runs) override {
+    for (const auto& run : runs) {
+      failed_ = failed_ || run.error_occurred;
+      if (run.error_occurred)
+        std::fprintf(stderr, "%s: %s\n", run.benchmark_name().c_str(), run.error_message.c_str());
+      if (run.run_type != Run::RT_Iteration || run.error_occurred) continue;
+      const double time = run.real_accumulated_time / static_cast<double>(run.iterations) * 1e9;
+      const auto [place, fresh] = best_.emplace(run.run_name.function_name, time);
+      if (!fresh) place->second = std::min(place->second, time);
+    }
+  }
+
+  [[nodiscard]] bool failed() const { return failed_; }
+  [[nodiscard]] const std::map<std::string, double>& best() const { return best_; }
+
+ private:
+  std::map<std::string, double> best_;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+int run_and_compare(int argc, char** argv, const std::vector<Goal>& goals) {
+  // Turns are mixed, so that a slow moment of the machine hits all contenders alike.
+  std::vector<char*> arguments(argv, argv + argc);
+  std::string repetitions = "--benchmark_repetitions=15";
+  std::string mixed = "--benchmark_enable_random_interleaving=true";
+  std::string time = "--benchmark_min_time=0.05";
+  arguments.insert(arguments.begin() + 1, {repetitions.data(), mixed.data(), time.data()});
+  int count = static_cast<int>(arguments.size());
+  benchmark::Initialize(&count, arguments.data());
+  BestOf reporter;
+  benchmark::RunSpecifiedBenchmarks(&reporter);
+
+  std::printf("%-32s %14s\n", "best of 15", "ns");
+  for (const auto& [name, time_ns] : reporter.best()) std::printf("%-32s %14.1f\n", name.c_str(), time_ns);
+  for (const auto& goal : goals) {
+    const auto of = reporter.best().find(goal.of);
+    const auto against = reporter.best().find(goal.against);
+    if (of == reporter.best().end() || against == reporter.best().end()) continue;  // filtered out
+    const double ratio = of->second / against->second;
+    std::printf("%s / %s = %.3f, goal at most %.2f: %s\n", goal.of.c_str(), goal.against.c_str(), ratio,
+                goal.limit, ratio <= goal.limit ? "met" : "MISSED");
+  }
+  return reporter.failed() ? 1 : 0;
+}
+
+}  // namespace ht::bench
