@@ -13,7 +13,7 @@
 
 namespace {
 
-using ht::bench::Corners;
+using ht::bench::Look;
 
 constexpr float first = 1.5F;
 constexpr float last = 2.5F;
@@ -38,16 +38,16 @@ std::int64_t resident_kib() {
   return resident * 4;
 }
 
-void add(const std::string& name, Corners (*open)(const std::filesystem::path&),
-         const std::filesystem::path& path) {
-  benchmark::RegisterBenchmark(name.c_str(), [open, path](benchmark::State& state) {
+using Open = float (*)(const std::filesystem::path&, Look);
+
+void add(const std::string& name, Open open, Look look, const std::filesystem::path& path) {
+  benchmark::RegisterBenchmark(name.c_str(), [open, look, path](benchmark::State& state) {
+    const float expected = look == Look::both_ends ? first + last : last;
     const auto before = resident_kib();
     for (auto _ : state) {
-      const Corners corners = open(path);
-      if (corners.first != first || corners.last != last) state.SkipWithError("the corners are wrong");
+      if (open(path, look) != expected) state.SkipWithError("the elements are wrong");
     }
-    const auto grown = resident_kib() - before;
-    if (grown >= 1024) state.SkipWithError("resident memory grew by 1 MiB or more");
+    if (resident_kib() - before >= 1024) state.SkipWithError("resident memory grew by 1 MiB or more");
   });
 }
 
@@ -64,8 +64,11 @@ int main(int argc, char** argv) {
       std::filesystem::remove_all(folder);
       return 2;
     }
-    add("open/htensor/" + size, ht::bench::open_by_htensor, path);
-    add("open/mmap/" + size, ht::bench::open_by_mmap, path);
+    for (const auto& [look, what] :
+         {std::pair(Look::last_element, "open/"), std::pair(Look::both_ends, "open_ends/")}) {
+      add(what + ("htensor/" + size), ht::bench::open_by_htensor, look, path);
+      add(what + ("mmap/" + size), ht::bench::open_by_mmap, look, path);
+    }
   }
   const int status = ht::bench::run_and_compare(argc, argv,
                                                 {{"open/htensor/1GiB", "open/htensor/1MiB", 1.2},
