@@ -23,6 +23,7 @@ struct Options {
 struct Row {
   Entry entry;
   std::string_view dtype;
+  std::size_t position;  // in file order, which breaks ties
 };
 
 Result<std::vector<Row>> chosen_rows(const Model& model, const Options& options) {
@@ -33,9 +34,11 @@ Result<std::vector<Row>> chosen_rows(const Model& model, const Options& options)
     // The pattern language of shells, which people know.
     const bool wanted =
         options.filter.empty() || fnmatch(options.filter.c_str(), std::string(entry.name).c_str(), 0) == 0;
-    if (wanted) rows.push_back({entry, HT_TRY(model.dtype(entry.dtype)).name});
+    if (wanted) rows.push_back({entry, HT_TRY(model.dtype(entry.dtype)).name, i});
   }
-  const auto sort_by = [&](auto key) { std::ranges::stable_sort(rows, {}, key); };
+  const auto sort_by = [&](auto key) {
+    std::ranges::sort(rows, {}, [&](const Row& row) { return std::pair(key(row), row.position); });
+  };
   if (options.sort == "name") sort_by([](const Row& row) { return row.entry.name; });
   if (options.sort == "offset")
     sort_by([](const Row& row) { return std::pair(row.entry.file, row.entry.offset); });
