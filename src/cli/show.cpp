@@ -109,8 +109,8 @@ class Printer {
   Printer(const Part& part, const AppendElement& append) : part_(part), append_(append) {
     std::int64_t total = 1;
     // Enough is known once it is too many.
-    for (const auto& axis : part.axes) total = std::min(total, most_) * std::min(axis.count, most_);
-    shortened_ = total > most_;
+    for (const auto& axis : part.axes) total = std::min(total, most) * std::min(axis.count, most);
+    shortened_ = total > most;
   }
 
   void print_all() {
@@ -131,9 +131,9 @@ class Printer {
     out_.buffer().push_back('[');
     for (std::int64_t i = 0; i < axis.count; ++i) {
       if (i > 0) separate(innermost, indent);
-      if (shortened_ && axis.count > 2 * edge_ && i == edge_) {
+      if (shortened_ && axis.count > 2 * edge && i == edge) {
         out_.buffer().append(std::string_view("..."));
-        i = axis.count - edge_ - 1;
+        i = axis.count - edge - 1;
         continue;
       }
       print_axis(depth + 1, at(i), indent + 1);
@@ -149,8 +149,8 @@ class Printer {
     }
   }
 
-  static constexpr std::int64_t most_ = 1000;
-  static constexpr std::int64_t edge_ = 3;
+  static constexpr std::int64_t most = 1000;
+  static constexpr std::int64_t edge = 3;
   const Part& part_;
   const AppendElement& append_;
   Output out_;

@@ -34,10 +34,11 @@ char32_t take_character(std::string_view& text) {
 }  // namespace
 
 std::optional<std::uint64_t> parse_size(std::string_view text) {
-  const char* const end = text.data() + text.size();
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
   // Whole numbers exactly; a double would round those above 2^53.
   std::uint64_t whole = 0;
-  const auto [after_whole, error] = std::from_chars(text.data(), end, whole);
+  const auto [after_whole, error] = std::from_chars(begin, end, whole);
   if (error != std::errc{}) return std::nullopt;
   const char* rest = after_whole;
   double fraction = 0;

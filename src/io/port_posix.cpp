@@ -101,7 +101,7 @@ class PosixPort final : public Port {
     return done_if(::munmap(data, region.bytes) == 0);
   }
 
-  std::uint64_t page_bytes() const noexcept override {
+  [[nodiscard]] std::uint64_t page_bytes() const noexcept override {
     return static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   }
 

@@ -82,6 +82,7 @@ class PackedReference {
     detail::store_packed<D>(base_, index_, value);
     return *this;
   }
+  // NOLINTNEXTLINE(bugprone-unhandled-self-assignment): an element stored over itself stays the same
   constexpr PackedReference& operator=(const PackedReference& other) noexcept {
     detail::store_packed<D>(base_, index_, other);
     return *this;

@@ -32,11 +32,11 @@ class Model {
 
   /// All tensors, in file order. Not of a temporary: the catalog would be gone with it.
   [[nodiscard]] const Catalog& catalog() const& noexcept;
-  const Catalog& catalog() const&& = delete;
+  [[nodiscard]] const Catalog& catalog() const&& = delete;
 
   /// The files that the catalog's entries lie in.
   [[nodiscard]] const std::vector<std::filesystem::path>& files() const& noexcept;
-  const std::vector<std::filesystem::path>& files() const&& = delete;
+  [[nodiscard]] const std::vector<std::filesystem::path>& files() const&& = delete;
 
   /// What is known of a dtype that the catalog names, users' own included.
   [[nodiscard]] Result<DTypeInfo> dtype(DTypeTag tag) const;

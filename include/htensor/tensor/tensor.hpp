@@ -238,7 +238,7 @@ class Tensor {
   {
     return placement::dense_view<D>(data_, shape_.extents(), strides_);
   }
-  Result<Bytes> bytes() const&& = delete;
+  [[nodiscard]] Result<Bytes> bytes() const&& = delete;
 
  private:
   template <class OtherD, class OtherS, class OtherDev>
