@@ -64,8 +64,8 @@ TEST_F(MappedFile, shows_the_whole_file) {
 }
 
 TEST_F(MappedFile, takes_any_offset_and_any_size) {
-  for (const std::uint64_t offset : {0, 1, 4095, 4096, 4097, 8191, 12410}) {
-    for (const std::uint64_t bytes : {0, 1, 1, 4096}) {
+  for (const std::uint64_t offset : {0U, 1U, 4095U, 4096U, 4097U, 8191U, 12410U}) {
+    for (const std::uint64_t bytes : {0U, 1U, 4096U}) {
       if (offset + bytes > bytes_.size()) continue;
       const auto mapped = map(offset, bytes);
       ASSERT_TRUE(mapped) << offset << " " << bytes;

@@ -114,7 +114,7 @@ TEST(HtHostile, data_bytes_follow_from_the_shape) {
 }
 
 TEST(HtHostile, data_starts_after_the_header) {
-  for (const std::uint64_t offset : {0, 64, 127}) {
+  for (const std::uint64_t offset : {0U, 64U, 127U}) {
     expect(error_with(16, offset), ErrorCode::bad_offset, "data_starts_after_the_header", 16);
   }
 }
