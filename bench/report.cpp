@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <string_view>
 
 namespace ht::bench {
 namespace {
@@ -35,28 +36,33 @@ class BestOf final : public benchmark::ConsoleReporter {
 }  // namespace
 
 int run_and_compare(int argc, char** argv, const std::vector<Goal>& goals) {
+  const bool smoke = argc == 2 && std::string_view(argv[1]) == "--smoke";
   // Turns are mixed, so that a slow moment of the machine hits all contenders alike.
-  std::vector<char*> arguments(argv, argv + argc);
-  std::string repetitions = "--benchmark_repetitions=15";
-  std::string mixed = "--benchmark_enable_random_interleaving=true";
-  std::string time = "--benchmark_min_time=0.05";
-  arguments.insert(arguments.begin() + 1, {repetitions.data(), mixed.data(), time.data()});
+  std::vector<std::string> words{argv[0], "--benchmark_enable_random_interleaving=true",
+                                 smoke ? "--benchmark_repetitions=1" : "--benchmark_repetitions=15",
+                                 smoke ? "--benchmark_min_time=0.001" : "--benchmark_min_time=0.05"};
+  if (!smoke) words.insert(words.end(), argv + 1, argv + argc);
+  std::vector<char*> arguments;
+  for (auto& word : words) arguments.push_back(word.data());
   int count = static_cast<int>(arguments.size());
   benchmark::Initialize(&count, arguments.data());
   BestOf reporter;
   benchmark::RunSpecifiedBenchmarks(&reporter);
 
-  std::printf("%-32s %14s\n", "best of 15", "ns");
+  std::printf("%-32s %14s\n", "best of its turns", "ns");
   for (const auto& [name, time_ns] : reporter.best()) std::printf("%-32s %14.1f\n", name.c_str(), time_ns);
+  bool missed = false;
   for (const auto& goal : goals) {
     const auto of = reporter.best().find(goal.of);
     const auto against = reporter.best().find(goal.against);
     if (of == reporter.best().end() || against == reporter.best().end()) continue;  // filtered out
     const double ratio = of->second / against->second;
+    const bool met = ratio <= goal.limit;
+    missed = missed || !met;
     std::printf("%s / %s = %.3f, goal at most %.2f: %s\n", goal.of.c_str(), goal.against.c_str(), ratio,
-                goal.limit, ratio <= goal.limit ? "met" : "MISSED");
+                goal.limit, met ? "met" : "MISSED");
   }
-  return reporter.failed() ? 1 : 0;
+  return reporter.failed() || (missed && !smoke) ? 1 : 0;
 }
 
 }  // namespace ht::bench

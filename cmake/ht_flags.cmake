@@ -20,7 +20,7 @@ if(HT_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${HT_CCACHE}")
 endif()
 find_program(HT_MOLD mold)
-if(HT_MOLD)
+if(HT_MOLD AND PROJECT_IS_TOP_LEVEL)
   target_link_options(ht_flags INTERFACE -fuse-ld=mold)
 endif()
 

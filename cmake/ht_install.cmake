@@ -1,7 +1,9 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS htensor EXPORT htensor-targets)
-install(TARGETS htensor_program)
+if(HT_PROGRAM)
+  install(TARGETS htensor_program)
+endif()
 install(DIRECTORY include/htensor DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
@@ -12,6 +14,7 @@ write_basic_package_version_file(htensor-config-version.cmake COMPATIBILITY Same
 install(FILES "${PROJECT_BINARY_DIR}/htensor-config.cmake" "${PROJECT_BINARY_DIR}/htensor-config-version.cmake"
   DESTINATION ${config_folder})
 
+file(RELATIVE_PATH HT_PC_TO_PREFIX "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 set(HT_PC_EXTRA "")
 if(HT_SANITIZE)
   string(APPEND HT_PC_EXTRA " -fsanitize=${HT_SANITIZE}")

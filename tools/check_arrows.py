@@ -69,7 +69,8 @@ def check_file(path, name, arrows, problems):
             problems.append(f"{path}:{number}: {target}: {why}")
 
         to = included_folder(target)
-        if to is None and quoted:
+        # Brackets or quotes: what begins with one of our folders is ours.
+        if to is None and (quoted or target.split("/")[0] in arrows):
             to = target.split("/")[0]
             if folder == "cli" and to != "cli" and not is_test:
                 refuse("the program sees nothing but public headers")
@@ -83,7 +84,7 @@ def check_file(path, name, arrows, problems):
         elif to == "testing":
             if not (is_test or folder == "testing"):
                 refuse("what tests share is for tests")
-        elif public and quoted:
+        elif public and not target.startswith("htensor/"):
             refuse("public headers include public headers, with <>")
         elif folder in arrows and to not in arrows[folder]:
             refuse(f"no arrow leads from {folder} to {to or 'the umbrella header'}")

@@ -45,6 +45,9 @@ class Arrows(unittest.TestCase):
     def test_refuses_a_private_include_against_the_arrows(self):
         self.refuses({"src/base/a.cpp": '\n#include "io/b.hpp"\n'}, "no arrow leads from base to io")
 
+    def test_refuses_a_private_include_in_brackets_too(self):
+        self.refuses({"src/base/a.cpp": "#include <io/b.hpp>\n"}, "no arrow leads from base to io")
+
     def test_refuses_a_library_in_a_public_header(self):
         self.refuses({"include/htensor/base/a.hpp": "#include <fmt/format.h>\n"}, "public headers need nothing but")
 

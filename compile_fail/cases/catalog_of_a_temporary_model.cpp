@@ -3,7 +3,7 @@
 
 std::size_t count(const ht::Model& model) {
 #ifdef HT_FAIL
-  const ht::Catalog& catalog = ht::Model(model).catalog();  // expect: deleted
+  const ht::Catalog& catalog = ht::Model(model).catalog();  // expect: deleted.*catalog
 #else
   const ht::Catalog& catalog = model.catalog();
 #endif

@@ -4,7 +4,7 @@
 
 ht::Result<ht::io::Mapped> map(ht::io::Opened& opened) {
 #ifdef HT_FAIL
-  return opened.map();  // expect: Opened|rvalue
+  return opened.map();  // expect: discards qualifiers|expects an rvalue
 #else
   return std::move(opened).map();
 #endif

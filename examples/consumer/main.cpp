@@ -1,5 +1,6 @@
 // A program with a dtype and a device of its own: both work everywhere the library's do.
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <htensor/htensor.hpp>
 #include <memory>
@@ -64,9 +65,10 @@ ht::Result<void> run(const std::filesystem::path& path) {
 }  // namespace
 
 int main() {
-  const auto path = std::filesystem::temp_directory_path() / "htensor-consumer.ht";
-  const auto done = run(path);
-  std::filesystem::remove(path);
+  std::string folder = (std::filesystem::temp_directory_path() / "htensor-consumer-XXXXXX").string();
+  if (mkdtemp(folder.data()) == nullptr) return 2;
+  const auto done = run(std::filesystem::path(folder) / "consumer.ht");
+  std::filesystem::remove_all(folder);
   if (done) return 0;
   std::fprintf(stderr, "%s\n", to_string(done.error()).c_str());
   return 1;

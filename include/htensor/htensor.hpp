@@ -1,19 +1,21 @@
+// clang-format off
 // H-Tensor: model weights opened at once, typed by the compiler.
 //
 //   #include <htensor/htensor.hpp>
 //
 //   ht::Result<float> first_look(const std::filesystem::path& path) {
-//     const auto model = HT_TRY(ht::Model::open(path));                         // maps it, reads 128 bytes
-//     const auto name = model.catalog()[0].name;                                // the tensors, in file order
-//     const auto w = HT_TRY((model.tensor<ht::BF16, ht::Rank<2>>(name)));       // what is stored, or an
-//     error const auto corner = static_cast<float>(w(0, 0));                          // unchecked in release
-//     const auto last = HT_TRY(w.at(w.extent(0) - 1, w.extent(1) - 1));         // always checked
-//     const auto row = HT_TRY(w.select<0>(1));                                  // a view: nothing is copied
-//     const auto twice = HT_TRY(row + row);                                     // BF16 + BF16; + F32 does
-//     not compile const auto wide = ht::as<ht::F32>(w.transpose());                         // lazy:
-//     converted when read HT_TRY(ht::write("row.ht", twice));                                       // all of
-//     it or nothing return corner + static_cast<float>(last) + wide(0, 1);
+//     const auto model = HT_TRY(ht::Model::open(path));                    // maps it, whatever its size
+//     const auto name = model.catalog()[0].name;                           // the tensors, in file order
+//     const auto w = HT_TRY((model.tensor<ht::BF16, ht::Rank<2>>(name)));  // what is stored, or an error
+//     const auto corner = static_cast<float>(w(0, 0));                     // unchecked in release
+//     const auto next = HT_TRY(w.at(0, 1));                                // always checked
+//     const auto row = HT_TRY(w.select<0>(1));                             // a view: nothing is copied
+//     const auto twice = HT_TRY(row + row);                                // adding F32s would not compile
+//     const auto wide = ht::as<ht::F32>(w.transpose());                    // lazy: converted when read
+//     HT_TRY(ht::write("row.ht", twice));                                  // all of it or nothing
+//     return corner + static_cast<float>(next) + wide(0, 1);
 //   }
+// clang-format on
 #pragma once
 
 #include <htensor/base/bytes.hpp>

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
+#include <utility>
 
 namespace ht::inline v1 {
 namespace {
@@ -109,24 +111,33 @@ std::optional<ErrorCode> error_code_named(std::string_view name) noexcept {
   return found->code;
 }
 
-Error::Error(ErrorCode code, std::string_view rule, std::string message, SourceLine where)
-    : code_(code), details_(new Details{}) {
-  details_->rule = rule;
-  details_->message = std::move(message);
-  details_->where = where;
+template <class Change>
+void Error::change(Change change) noexcept {
+  try {
+    if (!details_) details_.reset(new Details{});
+    change(*details_);
+  } catch (const std::bad_alloc&) {
+    // The code is what matters, and it is there.
+    return;
+  }
 }
 
-Error::Error(const Error& other)
-    : code_(other.code_), details_(other.details_ ? new Details(*other.details_) : nullptr) {}
+Error::Error(ErrorCode code, std::string_view rule, std::string message, SourceLine where) noexcept
+    : code_(code) {
+  change([&](Details& details) {
+    details.rule = rule;
+    details.message = std::move(message);
+    details.where = where;
+  });
+}
 
-Error& Error::operator=(const Error& other) {
+Error::Error(const Error& other) noexcept : code_(other.code_) {
+  if (other.details_) change([&](Details& details) { details = *other.details_; });
+}
+
+Error& Error::operator=(const Error& other) noexcept {
   if (this != &other) *this = Error(other);
   return *this;
-}
-
-Error::Details& Error::details() {
-  if (!details_) details_.reset(new Details{});
-  return *details_;
 }
 
 std::string_view Error::rule() const noexcept {
@@ -157,28 +168,28 @@ std::error_code Error::cause() const noexcept { return details_ ? details_->caus
 
 SourceLine Error::where() const noexcept { return details_ ? details_->where : SourceLine(); }
 
-Error&& Error::with_hint(std::string hint) && {
-  details().hint = std::move(hint);
+Error&& Error::with_hint(std::string_view hint) && noexcept {
+  change([&](Details& details) { details.hint = hint; });
   return std::move(*this);
 }
 
-Error&& Error::at_path(std::string path) && {
-  details().path = std::move(path);
+Error&& Error::at_path(std::string_view path) && noexcept {
+  change([&](Details& details) { details.path = path; });
   return std::move(*this);
 }
 
-Error&& Error::at_tensor(std::string tensor) && {
-  details().tensor = std::move(tensor);
+Error&& Error::at_tensor(std::string_view tensor) && noexcept {
+  change([&](Details& details) { details.tensor = tensor; });
   return std::move(*this);
 }
 
-Error&& Error::at_offset(std::uint64_t offset) && {
-  details().offset = offset;
+Error&& Error::at_offset(std::uint64_t offset) && noexcept {
+  change([&](Details& details) { details.offset = offset; });
   return std::move(*this);
 }
 
-Error&& Error::because(std::error_code cause) && {
-  details().cause = cause;
+Error&& Error::because(std::error_code cause) && noexcept {
+  change([&](Details& details) { details.cause = cause; });
   return std::move(*this);
 }
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <exception>
 #include <map>
+#include <new>
 #include <span>
 #include <utility>
 #include <vector>
@@ -35,24 +37,32 @@ constexpr std::array verbs{
 };
 
 volatile std::sig_atomic_t stop_asked = 0;
+bool anything_printed = false;
 
 extern "C" void ask_to_stop(int /*signal*/) { stop_asked = 1; }
 
 void catch_interrupts() {
+  // No restart of what they interrupt, and no end by a second one: whatever waits comes back, asks
+  // whether to stop, and cleans up.
   struct sigaction action{};
   action.sa_handler = ask_to_stop;
-  // A second one ends the program at once, should the first not be heard.
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before{};
+    sigaction(signal, nullptr, &before);
+    // Whoever started the program with it ignored, as nohup does, wants it ignored.
+    if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
+  }
 }
 
 void complain(std::string_view line, std::string_view hint) {
-  fmt::print(stderr, "htensor: {}\n", printable(line));
-  if (!hint.empty()) fmt::print(stderr, "  hint: {}\n", printable(hint));
+  std::string text = fmt::format("htensor: {}\n", printable(line));
+  if (!hint.empty()) text += fmt::format("  hint: {}\n", printable(hint));
+  print_error(text);
 }
 
 int report(const Error& error, bool json) {
-  if (json) {
+  // Within a document there is no place for another, as when the user interrupts one.
+  if (json && !anything_printed) {
     print(json_error(error) + "\n");
   } else {
     complain(to_string(error), error.hint());
@@ -80,7 +90,13 @@ int bad_usage(const CLI::ParseError& error, const CLI::App& app, bool json) {
   return static_cast<int>(Exit::could_not);
 }
 
-void print_verbs() {
+void print_verbs(bool json) {
+  if (json) {
+    std::string names;
+    for (const auto& verb : verbs)
+      names += fmt::format("{}{}", names.empty() ? "" : ",", json_string(verb.name));
+    return print(fmt::format("{{\"verbs\":[{}]}}\n", names));
+  }
   print("htensor: model weights, opened at once\n\n");
   for (const auto& verb : verbs) print(fmt::format("  {:<9} {}\n", verb.name, verb.line));
   print("\n`htensor VERB --help` tells more.\n");
@@ -89,6 +105,7 @@ void print_verbs() {
 // What was printed has to have arrived; a full disk behind a redirection is a failure.
 int finish(int status) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  if (interrupted()) return static_cast<int>(Exit::interrupted);
   complain("standard output could not be written [write_failed]", "");
   return static_cast<int>(Exit::could_not);
 }
@@ -97,10 +114,15 @@ void add_common(CLI::App& app, Common& common) {
   app.add_flag("--json", common.json, "One JSON document on stdout and nothing else there");
   app.add_flag("--jsonl", common.jsonl, "Lists as JSON, one object a line");
   app.add_flag("-q,--quiet", common.quiet, "Nothing but errors, and what was asked for");
-  const std::map<std::string, ProgressBar> bars{
-      {"auto", ProgressBar::automatic}, {"always", ProgressBar::always}, {"never", ProgressBar::never}};
-  app.add_option("--progress", common.progress, "A progress bar on stderr: auto, always or never")
-      ->transform(CLI::CheckedTransformer(bars).description(""))
+  app.add_option_function<std::string>(
+         "--progress",
+         [&common](const std::string& when) {
+           common.progress = when == "always"  ? ProgressBar::always
+                             : when == "never" ? ProgressBar::never
+                                               : ProgressBar::automatic;
+         },
+         "A progress bar on stderr: auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
       ->type_name("WHEN");
 }
 
@@ -112,14 +134,23 @@ Error interruption() { return Error(ErrorCode::cancelled, "nobody_asked_to_stop"
 
 void print(std::string_view text) {
   if (text.empty()) return;  // it may have no address, which fwrite does not take
+  anything_printed = true;
   // Errors stick to the stream and are looked at once, at the end.
   static_cast<void>(std::fwrite(text.data(), 1, text.size(), stdout));
 }
 
-int run(int argc, const char* const* argv) {
+void print_error(std::string_view text) {
+  // Who closed stderr does not want to hear of it.
+  static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
+}
+
+namespace {
+
+int run_verb(int argc, const char* const* argv) {
   CLI::App app("Model weights: opened at once, typed, proven intact.", "htensor");
   app.require_subcommand(0, 1);
   app.fallthrough();
+  app.set_version_flag("--version", "htensor " + std::string(library_version));
   Common common;
   add_common(app, common);
   std::map<const CLI::App*, Action> actions;
@@ -140,13 +171,26 @@ int run(int argc, const char* const* argv) {
   }
   const auto chosen = app.get_subcommands();
   if (chosen.empty()) {
-    print_verbs();
+    print_verbs(json);
     return finish(static_cast<int>(Exit::good));
   }
   catch_interrupts();
   auto outcome = actions.at(chosen.front())(common);
   if (!outcome) return finish(report(outcome.error(), json));
   return finish(static_cast<int>(*outcome));
+}
+
+}  // namespace
+
+int run(int argc, const char* const* argv) {
+  const bool json = wants_json(std::span(argv, static_cast<std::size_t>(argc)));
+  try {
+    return run_verb(argc, argv);
+  } catch (const std::bad_alloc&) {
+    return report(Error(ErrorCode::out_of_memory), json);
+  } catch (const std::exception& unexpected) {
+    return report(Error(ErrorCode::internal, to_string(ErrorCode::internal), unexpected.what()), json);
+  }
 }
 
 }  // namespace ht::cli

@@ -44,5 +44,7 @@ int run(int argc, const char* const* argv);
 
 /// Everything that goes to stdout goes through here; a failure to write is the program's.
 void print(std::string_view text);
+/// To stderr, as far as there is one.
+void print_error(std::string_view text);
 
 }  // namespace ht::cli

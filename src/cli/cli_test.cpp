@@ -27,11 +27,32 @@ struct Outcome {
 
 class Cli : public ::testing::Test {
  protected:
-  Outcome run(const std::string& arguments) {
-    const std::string command =
-        "cd '" + folder_.path().string() + "' && '" HT_PROGRAM "' " + arguments + " >.out 2>.err </dev/null";
+  Outcome run(const std::string& arguments, const std::string& before = "") {
+    const std::string command = "cd '" + folder_.path().string() + "' && " + before + " '" HT_PROGRAM "' " +
+                                arguments + " >.out 2>.err </dev/null";
     const int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(".out"), text_of(".err")};
+  }
+
+  // Starts `synth`, sends the signal once it is at work, and returns its exit status.
+  int status_after(int signal, void (*disposition)(int), const char* size) {
+    const pid_t child = fork();
+    if (child == 0) {
+      std::filesystem::current_path(folder_.path());
+      std::signal(signal, disposition);
+      execl(HT_PROGRAM, HT_PROGRAM, "synth", "big.ht", "--preset", "matrix", "-q", "--size", size,
+            static_cast<char*>(nullptr));
+      _exit(127);
+    }
+    int status = 0;
+    // Its temporary file tells that it has begun.
+    while (folder_.names().size() < 2) {
+      if (waitpid(child, &status, WNOHANG) != 0) return -1;
+      std::this_thread::yield();
+    }
+    kill(child, signal);
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
 
   std::string text_of(std::string_view name) {
@@ -112,6 +133,13 @@ TEST_F(Cli, show_json_has_flat_values_and_their_shape) {
   EXPECT_THAT(run("show m.ht m --slice 0:0 --json").out, HasSubstr(R"("values_shape":[0,3],"values":[]})"));
 }
 
+TEST_F(Cli, show_of_nothing_ends_however_long_the_other_dimensions_are) {
+  const std::vector<std::int64_t> dims{std::int64_t{1} << 60, 0};
+  ASSERT_TRUE(write(folder_ / "e.ht", dtype_info<F32>(), dims, Bytes()));
+  EXPECT_EQ(run("show e.ht e -q").out, "[]\n");
+  EXPECT_THAT(run("show e.ht e --json").out, HasSubstr(R"("values":[]})"));
+}
+
 TEST_F(Cli, show_leaves_out_the_middle_of_large_tensors) {
   ASSERT_EQ(run("synth big.ht --preset matrix --size 1M --dtype U8").status, 0);
   const auto outcome = run("show big.ht big");
@@ -148,7 +176,8 @@ TEST_F(Cli, errors_in_json_go_to_stdout) {
 TEST_F(Cli, bad_usage_is_2_in_both_forms) {
   for (const std::string arguments :
        {"nonsense", "ls", "ls m.ht --sort color", "ls m.ht --none", "synth x.ht",
-        "synth x.ht --preset matrix --size huge", "ls m.ht --progress maybe"}) {
+        "synth x.ht --preset matrix --size huge", "ls m.ht --progress maybe",
+        "synth x.ht --preset matrix --seed -1", "synth x.ht --preset matrix --seed 18446744073709551616"}) {
     const auto outcome = run(arguments);
     EXPECT_EQ(outcome.status, 2) << arguments;
     EXPECT_THAT(outcome.err, StartsWith("htensor: ")) << arguments;
@@ -204,10 +233,20 @@ TEST_F(Cli, synth_sparse_makes_any_size_in_an_instant) {
 }
 
 TEST_F(Cli, synth_beyond_the_file_system_is_refused) {
-  const auto outcome = run("synth big.ht --preset matrix --size 4E --sparse");
+  // A limit of the shell stands for that of a file system, which differ.
+  const auto outcome = run("synth big.ht --preset matrix --size 1G --sparse", "ulimit -f 100;");
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.err, HasSubstr("hint:"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "big.ht"));
+}
+
+TEST_F(Cli, size_fits_63_bits) {
+  for (const std::string size : {"8E --dtype I4", "5E --dtype I4", "15E --dtype F64"}) {
+    const auto outcome = run("synth big.ht --preset matrix --sparse --json --size " + size);
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_THAT(outcome.out, HasSubstr(R"("rule":"size_fits_63_bits")"));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "big.ht"));
+  }
 }
 
 TEST_F(Cli, synth_needs_force_to_replace) {
@@ -226,21 +265,27 @@ TEST_F(Cli, dtype_name_is_known) {
 }
 
 TEST_F(Cli, nobody_asked_to_stop) {
-  const pid_t child = fork();
-  if (child == 0) {
-    std::filesystem::current_path(folder_.path());
-    execl(HT_PROGRAM, HT_PROGRAM, "synth", "big.ht", "--preset", "matrix", "--size", "64G",
-          static_cast<char*>(nullptr));
-    _exit(127);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    EXPECT_EQ(status_after(signal, SIG_DFL, "64G"), 130);
+    EXPECT_EQ(folder_.names(), std::vector<std::string>{"m.ht"});
   }
-  // As soon as its temporary file is there, it is at work.
-  while (folder_.names().size() < 2) std::this_thread::yield();
-  kill(child, SIGINT);
-  int status = 0;
-  waitpid(child, &status, 0);
-  ASSERT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 130);
-  EXPECT_EQ(folder_.names(), std::vector<std::string>{"m.ht"});
+}
+
+TEST_F(Cli, ignored_signals_stay_ignored) {
+  // As nohup does it: the signal comes while it works, and it goes on.
+  EXPECT_EQ(status_after(SIGHUP, SIG_IGN, "16M"), 0);
+  EXPECT_EQ(folder_.names(), (std::vector<std::string>{"big.ht", "m.ht"}));
+}
+
+TEST_F(Cli, closed_or_full_stderr_changes_nothing) {
+  const std::string in_folder = "cd '" + folder_.path().string() + "' && '" HT_PROGRAM "' ";
+  for (const std::string how : {" 2>&-", " 2>/dev/full"}) {
+    EXPECT_EQ(WEXITSTATUS(std::system((in_folder + "ls none.ht" + how).c_str())), 2) << how;
+    const std::string synth = "synth c.ht --force --preset matrix --size 2M --progress=always -q";
+    EXPECT_EQ(WEXITSTATUS(std::system((in_folder + synth + how).c_str())), 0) << how;
+    ASSERT_EQ(run("synth d.ht --force --preset matrix --size 2M -q").status, 0);
+    EXPECT_EQ(text_of("c.ht"), text_of("d.ht")) << how;
+  }
 }
 
 TEST_F(Cli, full_disk_behind_stdout_is_told) {

@@ -94,7 +94,7 @@ void print_table(const std::vector<Row>& rows, const Model& model) {
   }
   std::vector<std::size_t> widths(cells[0].size());
   for (const auto& line : cells) {
-    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], character_count(line[i]));
   }
   for (const auto& line : cells) {
     std::string text;
@@ -164,7 +164,8 @@ void print_totals(const std::vector<Row>& rows) {
 }
 
 Result<Exit> list(const Options& options, const Common& common) {
-  const auto model = HT_TRY(Model::open(options.path, {.headers_only = options.headers_only}));
+  const auto model =
+      HT_TRY(Model::open(options.path, {.headers_only = options.headers_only, .catalog_only = true}));
   const auto rows = HT_TRY(chosen_rows(model, options));
   if (common.jsonl) {
     print_jsonl(rows, model);

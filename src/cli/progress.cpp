@@ -36,12 +36,12 @@ void Progress::update(std::uint64_t done_bytes) {
   const double left = rate > 0 ? static_cast<double>(total_ - std::min(done_bytes, total_)) / rate : 0;
   constexpr int width = 30;
   const int full = static_cast<int>(share * width);
-  fmt::print(stderr, "\r[{:#<{}}{:.<{}}] {:3.0f}%  {}/s  {:.0f} s left\x1b[K", "", full, "", width - full,
-             share * 100, size_text(static_cast<std::uint64_t>(rate)), left);
+  print_error(fmt::format("\r[{:#<{}}{:.<{}}] {:3.0f}%  {}/s  {:.0f} s left\x1b[K", "", full, "",
+                          width - full, share * 100, size_text(static_cast<std::uint64_t>(rate)), left));
 }
 
 Progress::~Progress() {
-  if (drawn_) fmt::print(stderr, "\r\x1b[K");
+  if (drawn_) print_error("\r\x1b[K");
 }
 
 }  // namespace ht::cli

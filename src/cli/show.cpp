@@ -26,13 +26,18 @@ struct Part {
   std::vector<Axis> axes;
   std::vector<std::int64_t> strides;  // of the axes, in elements
   std::vector<std::int64_t> shape;    // without the dropped ones
+
+  /// Nothing to walk, however long the other axes are.
+  [[nodiscard]] bool empty() const {
+    return std::ranges::any_of(axes, [](const Axis& axis) { return axis.count == 0; });
+  }
 };
 
 Result<Part> chosen_part(const Model& model, const Options& options) {
   const Catalog& catalog = model.catalog();
   const auto index = catalog.find(options.name);
   // The typed look-up has the words for a name that is not there.
-  if (!index) return fail(model.elements<U8>(options.name).error());
+  if (!index) return fail(model.flat<U8>(options.name).error());
   Part part{.entry = catalog[*index], .dtype = {}, .axes = {}, .strides = {}, .shape = {}};
   part.dtype = HT_TRY(model.dtype(part.entry.dtype));
   auto axes = parse_slice(options.slice, part.entry.dims);
@@ -66,8 +71,8 @@ class Output {
 // Calls `visit(linear index)` for each element in row-major order.
 template <class Visit>
 Result<void> for_each(const Part& part, std::size_t depth, std::int64_t offset, const Visit& visit) {
+  if (interrupted()) return fail(interruption());
   if (depth == part.axes.size()) {
-    if (interrupted()) return fail(interruption());
     visit(offset);
     return {};
   }
@@ -83,7 +88,7 @@ using AppendElement = std::function<void(fmt::memory_buffer&, std::int64_t)>;
 
 Result<AppendElement> element_appender(const Model& model, const Part& part, bool json) {
   return visit_dtype(part.entry.dtype, [&]<class D>(D) -> Result<AppendElement> {
-    return [elements = HT_TRY(model.elements<D>(part.entry.name)), json](
+    return [elements = HT_TRY(model.flat<D>(part.entry.name)), json](
                fmt::memory_buffer& out, std::int64_t i) { append_element<D>(out, elements(i), json); };
   });
 }
@@ -95,10 +100,12 @@ Result<void> print_json(const Part& part, const AppendElement& append) {
                  json_string(part.entry.name), json_string(part.dtype.name), json_shape(part.entry.dims),
                  json_shape(part.shape));
   bool first = true;
-  HT_TRY(for_each(part, 0, 0, [&](std::int64_t index) {
-    if (!std::exchange(first, false)) out.buffer().push_back(',');
-    append(out.buffer(), index);
-  }));
+  if (!part.empty()) {
+    HT_TRY(for_each(part, 0, 0, [&](std::int64_t index) {
+      if (!std::exchange(first, false)) out.buffer().push_back(',');
+      append(out.buffer(), index);
+    }));
+  }
   out.buffer().append(std::string_view("]}\n"));
   return {};
 }
@@ -114,7 +121,11 @@ class Printer {
   }
 
   void print_all() {
-    print_axis(0, 0, 0);
+    if (part_.empty()) {
+      out_.buffer().append(std::string_view("[]"));
+    } else {
+      print_axis(0, 0, 0);
+    }
     out_.buffer().push_back('\n');
   }
 

@@ -52,8 +52,9 @@ Result<Axis> one_index(std::string_view part, std::int64_t extent) {
   if (!index) return no_slice(part);
   const std::int64_t begin = from_front(*index, extent);
   if (begin < 0 || begin >= extent) {
-    return fail(ErrorCode::out_of_bounds, "slice_index_is_inside",
-                fmt::format("index {} is outside of a dimension of {}", *index, extent));
+    return fail(Error(ErrorCode::out_of_bounds, "slice_index_is_inside",
+                      fmt::format("index {} is outside of a dimension of {}", *index, extent))
+                    .with_hint("indices count from 0, negative ones from the end"));
   }
   return Axis{.begin = begin, .count = 1, .dropped = true};
 }
@@ -86,9 +87,10 @@ Result<std::vector<Axis>> parse_slice(std::string_view text, std::span<const std
   if (!trimmed(text).empty()) {
     const auto parts = split(text, ',');
     if (parts.size() > dims.size()) {
-      return fail(ErrorCode::bad_shape, "slice_has_at_most_the_rank",
-                  fmt::format("slice '{}' has {} parts, but the shape {} has {} dimensions", text,
-                              parts.size(), shape_text(dims), dims.size()));
+      return fail(Error(ErrorCode::bad_shape, "slice_has_at_most_the_rank",
+                        fmt::format("slice '{}' has {} parts, but the shape {} has {} dimensions", text,
+                                    parts.size(), shape_text(dims), dims.size()))
+                      .with_hint("give at most one part a dimension"));
     }
     for (const auto part : parts) {
       const std::int64_t extent = dims[axes.size()];

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <charconv>
+#include <htensor/base/checked.hpp>
 #include <memory>
 #include <vector>
 
@@ -67,11 +69,19 @@ Result<void> fill(std::uint64_t seed, std::uint64_t first, std::uint64_t count, 
 }
 
 /// A matrix of about that many bytes, its sides within a factor of two of each other.
-std::array<std::int64_t, 2> matrix_of(std::uint64_t bytes, int bits) {
+Result<std::array<std::int64_t, 2>> matrix_of(std::uint64_t bytes, int bits) {
   const auto width = static_cast<std::uint64_t>(bits);
-  const std::uint64_t elements = std::max<std::uint64_t>(bytes / width * 8 + bytes % width * 8 / width, 1);
+  const auto whole = checked::multiply(bytes / width, 8);
+  const auto wanted = whole ? checked::add(*whole, bytes % width * 8 / width) : std::nullopt;
+  if (!wanted || *wanted > INT64_MAX || bytes > INT64_MAX) {
+    return fail(
+        Error(ErrorCode::size_overflow, "size_fits_63_bits",
+              fmt::format("a matrix of {} bytes has more bytes or elements than 63 bits can count", bytes))
+            .with_hint("ask for less"));
+  }
+  const std::uint64_t elements = std::max<std::uint64_t>(*wanted, 1);
   const std::uint64_t columns = std::uint64_t{1} << ((63 - std::countl_zero(elements)) / 2);
-  return {static_cast<std::int64_t>(elements / columns), static_cast<std::int64_t>(columns)};
+  return std::array{static_cast<std::int64_t>(elements / columns), static_cast<std::int64_t>(columns)};
 }
 
 // Makes the data piece by piece. A sparse one has its first and last piece and a hole between them.
@@ -119,7 +129,7 @@ Result<Exit> synthesize(const Options& options, const Common& common) {
                       fmt::format("there is no dtype '{}'", options.dtype))
                     .with_hint("dtypes are spelled as in safetensors: F32, BF16, F8_E4M3, I8, BOOL, …"));
   }
-  const auto dims = matrix_of(options.bytes, dtype->bits);
+  const auto dims = HT_TRY(matrix_of(options.bytes, dtype->bits));
   const auto elements = static_cast<std::uint64_t>(dims[0]) * static_cast<std::uint64_t>(dims[1]);
   Generator generator(options, *dtype, elements, common);
   HT_TRY(write(options.path, *dtype, dims, [&] { return generator.next(); },
@@ -160,8 +170,17 @@ Action register_synth(CLI::App& verb) {
           },
           "About how many bytes; 1M unless given")
       ->type_name("SIZE");
-  verb.add_option("--seed", options->seed, "Another seed gives other values")
-      ->capture_default_str()
+  verb.add_option_function<std::string>(
+          "--seed",
+          [options](const std::string& text) {
+            const char* const begin = text.c_str();
+            const char* const end = begin + text.size();
+            const auto [after, error] = std::from_chars(begin, end, options->seed);
+            if (error != std::errc{} || after != end) {
+              throw CLI::ValidationError("--seed", fmt::format("'{}' is no whole number below 2^64", text));
+            }
+          },
+          "Another seed gives other values; 0 unless given")
       ->type_name("N");
   verb.add_flag(
       "--sparse", options->sparse,

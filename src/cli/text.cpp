@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -67,7 +68,12 @@ std::string size_text(std::uint64_t bytes) {
   auto value = static_cast<double>(bytes);
   std::size_t unit = 0;
   for (value /= 1024; value >= 1024 && unit + 1 < units.size(); ++unit) value /= 1024;
-  const bool whole = value == std::floor(value) || value >= 100;
+  // What would be shown as 1024 of a unit is 1 of the next.
+  if (value >= 1023.5 && unit + 1 < units.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  const bool whole = std::abs(value - std::round(value)) < 0.05 || value >= 100;
   return whole ? fmt::format("{:.0f}{}", value, units[unit]) : fmt::format("{:.1f}{}", value, units[unit]);
 }
 
@@ -90,6 +96,11 @@ std::string printable(std::string_view text) {
     }
   }
   return out;
+}
+
+std::size_t character_count(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
 std::string json_string(std::string_view text) {

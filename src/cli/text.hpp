@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdint>
 #include <htensor/htensor.hpp>
 #include <optional>
@@ -21,6 +22,9 @@ namespace ht::cli {
 /// characters are escaped, bytes that are no UTF-8 become U+FFFD.
 [[nodiscard]] std::string printable(std::string_view text);
 
+/// Characters of well-formed UTF-8, as columns are counted.
+[[nodiscard]] std::size_t character_count(std::string_view text);
+
 /// A JSON string with its quotes.
 [[nodiscard]] std::string json_string(std::string_view text);
 /// "[4, 8]" for people, "[4,8]" for JSON.
@@ -31,16 +35,16 @@ namespace ht::cli {
 
 namespace detail {
 
-template <class T>
+template <std::floating_point T>
 void append_number(fmt::memory_buffer& out, T value, bool quote_specials) {
-  if constexpr (std::is_floating_point_v<T>) {
-    if (!(value - value == T{0})) {  // NaN or infinite
-      const std::string_view word = value != value ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
-      fmt::format_to(std::back_inserter(out), fmt::runtime(quote_specials ? "\"{}\"" : "{}"), word);
-      return;
-    }
+  if (!std::isfinite(value)) {
+    const std::string_view word = value != value ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
+    fmt::format_to(std::back_inserter(out), fmt::runtime(quote_specials ? "\"{}\"" : "{}"), word);
+    return;
   }
-  fmt::format_to(std::back_inserter(out), "{}", value);
+  // JSON readers take a bare -0 for an integer, which has no sign there.
+  const bool negative_zero = value == T{0} && std::signbit(value);
+  fmt::format_to(std::back_inserter(out), fmt::runtime(negative_zero ? "{:.1f}" : "{}"), value);
 }
 
 }  // namespace detail

@@ -32,6 +32,7 @@ TEST(Text, sizes_are_shown_with_one_digit_at_most) {
   EXPECT_EQ(size_text(std::uint64_t{5} << 29), "2.5G");
   EXPECT_EQ(size_text(std::uint64_t{1} << 40), "1T");
   EXPECT_EQ(size_text(UINT64_MAX), "16E");
+  EXPECT_EQ(size_text((1 << 20) - 1), "1M");
 }
 
 TEST(Text, nothing_printed_can_move_the_cursor) {
@@ -43,6 +44,12 @@ TEST(Text, nothing_printed_can_move_the_cursor) {
             "a\\u{202e}b");
   EXPECT_EQ(printable("\xFFok"), "\xEF\xBF\xBDok");
   EXPECT_EQ(printable("naïve 模型 🙂"), "naïve 模型 🙂");
+}
+
+TEST(Text, columns_count_characters_and_not_bytes) {
+  EXPECT_EQ(character_count(""), 0U);
+  EXPECT_EQ(character_count("abc"), 3U);
+  EXPECT_EQ(character_count("naïve"), 5U);
 }
 
 TEST(Text, json_strings_are_escaped_and_utf8) {
@@ -69,7 +76,8 @@ TEST(Text, values_are_shown_so_that_they_read_back) {
   EXPECT_EQ(json_of<I4>(I4::Element(-8)), "-8");
   EXPECT_EQ(json_of<Bool>(Boolean::from_bits(2)), "true");
   EXPECT_EQ(json_of<C64>({1, -2.5F}), "[1,-2.5]");
-  EXPECT_EQ(json_of<F32>(-0.0F), "-0");
+  EXPECT_EQ(json_of<F32>(-0.0F), "-0.0");
+  EXPECT_EQ(json_of<BF16>(BF16::Element(-0.0)), "-0.0");
 }
 
 TEST(Text, nan_and_infinity_are_strings_in_json) {

@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cerrno>
-#include <random>
+#include <chrono>
 #include <utility>
 
 #include "io/system_error.hpp"
@@ -16,9 +17,20 @@ std::filesystem::path folder_of(const std::filesystem::path& target) {
 }
 
 // Short whatever the target is called, hidden, and of no extension that anybody takes for weights.
+// The system refuses one that is taken, so it need not be a secret, only new.
 std::filesystem::path temporary_name(const std::filesystem::path& target) {
-  std::random_device random;
-  return folder_of(target) / fmt::format(".htensor-{:08x}{:08x}.part", random(), random());
+  static std::atomic<std::uint64_t> count{0};
+  const auto now = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  return folder_of(target) / fmt::format(".htensor-{:016x}-{:x}.part", now, count++);
+}
+
+// The same call again, until no signal comes between.
+template <class Call>
+io::IoResult<void> uninterrupted(Call call) {
+  while (true) {
+    auto done = call();
+    if (done || done.error() != std::errc::interrupted) return done;
+  }
 }
 
 ErrorCode code_for(std::error_code cause) {
@@ -28,7 +40,7 @@ ErrorCode code_for(std::error_code cause) {
 
 Error taken(const std::filesystem::path& target) {
   return Error(ErrorCode::already_exists, "target_is_free", "is already there")
-      .at_path(target.string())
+      .at_path(target.native())
       .with_hint("choose another name, or say that it may be replaced");
 }
 
@@ -44,7 +56,7 @@ Result<std::optional<std::uint32_t>> look_at_target(const std::filesystem::path&
   if (there->kind != io::FileKind::regular) {
     return fail(Error(ErrorCode::not_regular_file, "target_is_a_regular_file",
                       "is there and no regular file, so it is not replaced")
-                    .at_path(target.string())
+                    .at_path(target.native())
                     .with_hint("choose another name"));
   }
   if (if_exists == io::IfExists::fail) return fail(taken(target));
@@ -53,24 +65,21 @@ Result<std::optional<std::uint32_t>> look_at_target(const std::filesystem::path&
 
 }  // namespace
 
-AtomicFile::AtomicFile(io::Port& port, io::IfExists if_exists, std::filesystem::path target,
-                       std::filesystem::path temporary, io::FileHandle handle)
-    : port_(&port),
-      if_exists_(if_exists),
-      target_(std::move(target)),
-      temporary_(std::move(temporary)),
-      handle_(handle) {}
+AtomicFile::AtomicFile(io::Port& port, io::IfExists if_exists, std::filesystem::path target)
+    : port_(&port), if_exists_(if_exists), target_(std::move(target)) {}
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : port_(other.port_),
       if_exists_(other.if_exists_),
       target_(std::move(other.target_)),
       temporary_(std::exchange(other.temporary_, {})),
-      handle_(std::exchange(other.handle_, io::FileHandle{})) {}
+      handle_(std::exchange(other.handle_, io::FileHandle{})),
+      folder_(std::exchange(other.folder_, io::FileHandle{})) {}
 
 AtomicFile::~AtomicFile() {
   // Nobody can be told of a failure to clean up after a failure.
   if (handle_.value >= 0) static_cast<void>(port_->close(handle_));
+  if (folder_.value >= 0) static_cast<void>(port_->close(folder_));
   if (!temporary_.empty()) static_cast<void>(port_->unlink(temporary_));
 }
 
@@ -82,13 +91,24 @@ Error AtomicFile::failed(std::string_view rule, std::string_view action, std::er
 Result<AtomicFile> AtomicFile::create(const std::filesystem::path& target, io::IfExists if_exists,
                                       io::Port& port) {
   const auto permissions = HT_TRY(look_at_target(target, if_exists, port));
-  // Sixteen random digits are free at the first try, unless somebody is after them.
   constexpr int tries = 8;
   std::error_code cause;
   for (int i = 0; i < tries; ++i) {
-    const auto temporary = temporary_name(target);
+    // All memory is had before the file is: nothing can fail between making and owning it.
+    AtomicFile file(port, if_exists, target);
+    auto temporary = temporary_name(target);
+    const auto folder = port.open(folder_of(target));
+    if (!folder) {
+      return fail(io::system_error(ErrorCode::write_failed, "folder_can_be_opened",
+                                   "written: its folder could not be opened", target, folder.error()));
+    }
+    file.folder_ = *folder;
     const auto handle = port.create(temporary, permissions);
-    if (handle) return AtomicFile(port, if_exists, target, temporary, *handle);
+    if (handle) {
+      file.handle_ = *handle;
+      file.temporary_ = std::move(temporary);
+      return file;
+    }
     cause = handle.error();
     if (cause != std::errc::file_exists && cause != std::errc::interrupted) break;
   }
@@ -97,9 +117,8 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& target, io::I
 }
 
 Result<void> AtomicFile::allocate(std::uint64_t bytes) {
-  const auto done = port_->allocate(handle_, bytes);
+  const auto done = uninterrupted([&] { return port_->allocate(handle_, bytes); });
   if (done) return {};
-  if (done.error() == std::errc::interrupted) return allocate(bytes);
   // Not every file system can promise room; then a full disk shows while writing.
   const bool cannot =
       done.error() == std::errc::operation_not_supported || done.error() == std::errc::function_not_supported;
@@ -108,9 +127,8 @@ Result<void> AtomicFile::allocate(std::uint64_t bytes) {
 }
 
 Result<void> AtomicFile::resize(std::uint64_t bytes) {
-  const auto done = port_->resize(handle_, bytes);
+  const auto done = uninterrupted([&] { return port_->resize(handle_, bytes); });
   if (done) return {};
-  if (done.error() == std::errc::interrupted) return resize(bytes);
   return fail(failed("file_can_be_this_long", "made as long as it has to be", done.error()));
 }
 
@@ -132,7 +150,7 @@ Result<void> AtomicFile::write(std::uint64_t offset, Bytes bytes) {
 }
 
 Result<void> AtomicFile::commit() && {
-  if (const auto done = port_->sync(handle_); !done) {
+  if (const auto done = uninterrupted([&] { return port_->sync(handle_); }); !done) {
     return fail(failed("bytes_reach_the_disk", "brought to the disk", done.error()));
   }
   // Some file systems report a failed write only here.
@@ -144,7 +162,9 @@ Result<void> AtomicFile::commit() && {
     return fail(failed("file_can_be_renamed", "put in place", done.error()));
   }
   temporary_.clear();
-  if (const auto done = port_->sync_folder(folder_of(target_)); !done) {
+  const auto done = uninterrupted([&] { return port_->sync(folder_); });
+  // A file system that cannot sync a folder says so, and there is nothing more to do then.
+  if (!done && done.error() != std::errc::invalid_argument) {
     return fail(failed("name_reaches_the_disk", "entered in its folder on the disk", done.error()));
   }
   return {};

@@ -28,16 +28,16 @@ class AtomicFile {
   [[nodiscard]] Result<void> commit() &&;
 
  private:
-  AtomicFile(io::Port& port, io::IfExists if_exists, std::filesystem::path target,
-             std::filesystem::path temporary, io::FileHandle handle);
+  AtomicFile(io::Port& port, io::IfExists if_exists, std::filesystem::path target);
   [[nodiscard]] Error failed(std::string_view rule, std::string_view action, std::error_code cause,
                              SourceLine where = SourceLine::here()) const;
 
   io::Port* port_;
   io::IfExists if_exists_;
   std::filesystem::path target_;
-  std::filesystem::path temporary_;  // empty once there is nothing to remove
-  io::FileHandle handle_;            // negative once it is closed
+  std::filesystem::path temporary_;  // empty while there is nothing to remove
+  io::FileHandle handle_;            // negative while it is not open
+  io::FileHandle folder_;            // opened at the start, so that only syncing it can fail at the end
 };
 
 }  // namespace ht::inline v1

@@ -65,7 +65,7 @@ TEST_F(Replacing, syncs_the_file_before_and_the_folder_after_the_rename) {
   std::vector<Call> order;
   port_.before_each([&](Call call, int) { order.push_back(call); });
   ASSERT_TRUE(replace());
-  const std::vector<Call> end{Call::write_at, Call::sync, Call::close, Call::rename, Call::sync_folder};
+  const std::vector<Call> end{Call::write_at, Call::sync, Call::close, Call::rename, Call::sync, Call::close};
   ASSERT_GE(order.size(), end.size());
   EXPECT_TRUE(std::equal(end.rbegin(), end.rend(), order.rbegin()));
 }
@@ -133,8 +133,19 @@ TEST_F(Replacing, folder_takes_a_file) {
   expect_untouched(Call::create, std::errc::permission_denied, ErrorCode::write_failed,
                    "folder_takes_a_file");
   expect_untouched(Call::create, std::errc::no_space_on_device, ErrorCode::no_space, "folder_takes_a_file");
+}
+
+TEST_F(Replacing, folder_can_be_opened) {
   const auto nowhere = AtomicFile::create(folder_ / "none" / "target", IfExists::replace, port_);
-  EXPECT_EQ(nowhere.error().rule(), "folder_takes_a_file");
+  ASSERT_FALSE(nowhere);
+  EXPECT_EQ(nowhere.error().code(), ErrorCode::write_failed);
+  EXPECT_EQ(nowhere.error().rule(), "folder_can_be_opened");
+  expect_untouched(Call::open, std::errc::permission_denied, ErrorCode::write_failed, "folder_can_be_opened");
+}
+
+TEST_F(Replacing, goes_on_where_a_folder_cannot_be_synced) {
+  port_.fail_at(Call::sync, 1, std::errc::invalid_argument);
+  EXPECT_TRUE(replace());
 }
 
 TEST_F(Replacing, tries_another_name_when_one_is_taken) {
@@ -176,6 +187,7 @@ TEST_F(Replacing, goes_on_after_short_and_interrupted_calls) {
   port_.fail_at(Call::write_at, 2, std::errc::interrupted);
   port_.fail_at(Call::allocate, 0, std::errc::interrupted);
   port_.fail_at(Call::resize, 0, std::errc::interrupted);
+  port_.fail_at(Call::sync, 0, std::errc::interrupted);
   EXPECT_TRUE(replace());
   EXPECT_EQ(target_text(), "newest");
 }
@@ -205,7 +217,7 @@ TEST_F(Replacing, file_can_be_renamed) {
 
 TEST_F(Replacing, name_reaches_the_disk) {
   // The new file is in place then; only that a crash could undo it is told.
-  port_.fail_at(Call::sync_folder, 0, std::errc::io_error);
+  port_.fail_at(Call::sync, 1, std::errc::io_error);
   const auto done = replace();
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().rule(), "name_reaches_the_disk");

@@ -1,11 +1,10 @@
 #include <htensor/convert/write.hpp>
 
-#include <fmt/format.h>
-
 #include <htensor/format/ht.hpp>
 #include <htensor/hash/crc64.hpp>
 #include <utility>
 
+#include "base/format_text.hpp"
 #include "convert/atomic_file.hpp"
 
 namespace ht::inline v1 {
@@ -20,7 +19,7 @@ class DataWriter {
     if (piece.offset < end_ || !checked::range_fits(piece.offset, piece.bytes.size(), header_.data_bytes)) {
       return fail(
           ErrorCode::out_of_bounds, "pieces_are_in_order_and_inside",
-          fmt::format("a piece of {} bytes at byte {} of the data, where {} of {} are written already",
+          format_text("a piece of {} bytes at byte {} of the data, where {} of {} are written already",
                       piece.bytes.size(), piece.offset, end_, header_.data_bytes));
     }
     if (piece.offset != end_) whole_ = false;
@@ -69,7 +68,8 @@ Result<void> write_file(const std::filesystem::path& path, format_ht::Header hea
 Result<void> write(const std::filesystem::path& path, const DTypeInfo& dtype,
                    std::span<const std::int64_t> dims, const DataSource& source,
                    const WriteOptions& options) {
-  return write_file(path, HT_TRY(format_ht::describe(dtype, dims)), source, Room::as_written, options);
+  const auto header = HT_TRY(format_ht::describe(dtype, dims));
+  return write_file(path, header, source, Room::as_written, options);
 }
 
 Result<void> write(const std::filesystem::path& path, const DTypeInfo& dtype,
@@ -78,7 +78,7 @@ Result<void> write(const std::filesystem::path& path, const DTypeInfo& dtype,
   if (header.data_bytes != data.size()) {
     return fail(
         ErrorCode::size_mismatch, "data_is_what_the_shape_needs",
-        fmt::format("the shape needs {} bytes of data, and {} were given", header.data_bytes, data.size()));
+        format_text("the shape needs {} bytes of data, and {} were given", header.data_bytes, data.size()));
   }
   bool given = false;
   const DataSource source = [&]() -> Result<std::optional<DataPiece>> {

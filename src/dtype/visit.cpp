@@ -1,9 +1,9 @@
 #include <htensor/dtype/visit.hpp>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
+
+#include "base/format_text.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -49,7 +49,7 @@ std::optional<DTypeInfo> find_dtype(std::string_view name, std::span<const DType
 
 Error unknown_dtype(DTypeTag tag, SourceLine where) {
   const auto number = static_cast<int>(tag);
-  Error error(ErrorCode::bad_dtype, "dtype_tag_is_known", fmt::format("dtype tag {} is not known", number),
+  Error error(ErrorCode::bad_dtype, "dtype_tag_is_known", format_text("dtype tag {} is not known", number),
               where);
   if (number >= first_user_tag) {
     return std::move(error).with_hint(

@@ -1,9 +1,9 @@
 #include <htensor/format/catalog.hpp>
 
-#include <fmt/format.h>
-
 #include <functional>
 #include <limits>
+
+#include "base/format_text.hpp"
 
 namespace ht::inline v1 {
 
@@ -54,20 +54,24 @@ Result<void> Catalog::add(const Entry& entry) {
     const std::size_t slot = slot_of(entry.name);
     if (slots_[slot] != 0) {
       return fail(Error(ErrorCode::duplicate_tensor, "names_are_unique",
-                        fmt::format("two tensors are named '{}'", entry.name))
-                      .at_tensor(std::string(entry.name))
-                      .at_offset(entry.offset));
+                        format_text("two tensors are named '{}'", entry.name))
+                      .at_tensor(entry.name)
+                      .at_offset(entry.offset)
+                      .with_hint("the writer of this file broke the format: write it again"));
     }
-    records_.push_back({.name_begin = names_.size(),
-                        .dims_begin = dims_.size(),
+    // Stores first and the record last: should memory run out between, nothing refers to what is left.
+    const auto name_begin = names_.size();
+    const auto dims_begin = dims_.size();
+    names_.append(entry.name);
+    dims_.insert(dims_.end(), entry.dims.begin(), entry.dims.end());
+    records_.push_back({.name_begin = name_begin,
+                        .dims_begin = dims_begin,
                         .offset = entry.offset,
                         .bytes = entry.bytes,
                         .name_bytes = static_cast<std::uint32_t>(entry.name.size()),
                         .file = entry.file,
                         .rank = static_cast<std::uint32_t>(entry.dims.size()),
                         .dtype = entry.dtype});
-    names_.append(entry.name);
-    dims_.insert(dims_.end(), entry.dims.begin(), entry.dims.end());
     slots_[slot] = static_cast<std::uint32_t>(records_.size());
     return {};
   });

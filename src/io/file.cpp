@@ -1,7 +1,6 @@
 #include "io/file.hpp"
 
-#include <fmt/format.h>
-
+#include "base/format_text.hpp"
 #include "io/system_error.hpp"
 
 namespace ht::inline v1::io {
@@ -26,36 +25,44 @@ Error not_opened(const std::filesystem::path& path, Port& port, std::error_code 
   const auto target = port.read_link(path);
   if (!target) return error;
   return Error(ErrorCode::open_failed, "link_leads_somewhere",
-               fmt::format("is a link to '{}', which is not there", target->string()))
-      .at_path(path.string())
+               format_text("is a link to '{}', which is not there", target->native()))
+      .at_path(path.native())
       .because(cause)
       .with_hint("restore what the link names, or remove the link");
+}
+
+Error not_regular(const std::filesystem::path& path, FileKind kind) {
+  return Error(ErrorCode::not_regular_file, "file_is_regular",
+               format_text("is {} and no regular file", name_of(kind)))
+      .at_path(path.native())
+      .with_hint(kind == FileKind::folder ? "name a file in it" : "copy its contents to a file first");
 }
 
 }  // namespace
 
 Result<std::unique_ptr<File>> File::open_regular(const std::filesystem::path& path, Port& port) {
+  // All memory is had before the descriptor is: nothing can fail between opening and owning it.
+  std::unique_ptr<File> file(new File(path, port));
   const auto handle = port.open(path);
-  if (!handle) return fail(not_opened(path, port, handle.error()));
-  std::unique_ptr<File> file(new File(path, port, *handle));
+  if (!handle) {
+    // A socket can only be connected to; what it is helps more than what opening it said.
+    const bool unopenable = handle.error() == std::errc::no_such_device_or_address;
+    if (const auto there = port.stat(path); unopenable && there) return fail(not_regular(path, there->kind));
+    return fail(not_opened(path, port, handle.error()));
+  }
+  file->handle_ = *handle;
   const auto stat = port.stat(*handle);
   if (!stat) {
     return fail(system_error(ErrorCode::open_failed, "file_can_be_examined", "examined", path, stat.error()));
   }
-  if (stat->kind != FileKind::regular) {
-    return fail(Error(ErrorCode::not_regular_file, "file_is_regular",
-                      fmt::format("is {} and no regular file", name_of(stat->kind)))
-                    .at_path(path.string())
-                    .with_hint(stat->kind == FileKind::folder ? "name a file in it"
-                                                              : "copy its contents to a file first"));
-  }
+  if (stat->kind != FileKind::regular) return fail(not_regular(path, stat->kind));
   file->stat_ = *stat;
   return file;
 }
 
 File::~File() {
   // Nothing was written through it, so there is nothing that a failure could lose.
-  static_cast<void>(port_.close(handle_));
+  if (handle_.value >= 0) static_cast<void>(port_.close(handle_));
 }
 
 Result<void> File::read(std::uint64_t offset, MutableBytes into) const {
@@ -69,8 +76,8 @@ Result<void> File::read(std::uint64_t offset, MutableBytes into) const {
     if (*count == 0) {
       return fail(
           Error(ErrorCode::truncated, "file_is_as_long_as_it_was",
-                fmt::format("ends at byte {}, {} bytes before what was to be read does", offset, into.size()))
-              .at_path(path_.string())
+                format_text("ends at byte {}, {} bytes before what was to be read does", offset, into.size()))
+              .at_path(path_.native())
               .at_offset(offset)
               .with_hint("somebody shortened the file since it was opened"));
     }

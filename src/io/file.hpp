@@ -26,11 +26,10 @@ class File {
   [[nodiscard]] Result<void> read(std::uint64_t offset, MutableBytes into) const;
 
  private:
-  File(std::filesystem::path path, Port& port, FileHandle handle)
-      : port_(port), handle_(handle), path_(std::move(path)) {}
+  File(std::filesystem::path path, Port& port) : port_(port), path_(std::move(path)) {}
 
   Port& port_;
-  FileHandle handle_;
+  FileHandle handle_;  // negative until it is open
   std::filesystem::path path_;
   FileStat stat_;
 };

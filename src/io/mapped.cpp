@@ -1,9 +1,9 @@
 #include <htensor/io/mapped.hpp>
 
-#include <fmt/format.h>
-
+#include <atomic>
 #include <utility>
 
+#include "base/format_text.hpp"
 #include "io/file.hpp"
 #include "io/system_error.hpp"
 
@@ -44,14 +44,29 @@ Result<Opened> Opened::open(const std::filesystem::path& path, Port& port) {
 
 const FileStat& Opened::stat() const noexcept { return file_->stat(); }
 const std::filesystem::path& Opened::path() const noexcept { return file_->path(); }
-Result<void> Opened::read(std::uint64_t offset, MutableBytes into) const { return file_->read(offset, into); }
+namespace {
+
+Error given_up() {
+  return Error(ErrorCode::bad_state, "opened_is_not_given_up",
+               "this file was given up to a mapping, or moved away")
+      .with_hint("open it again");
+}
+
+}  // namespace
+
+Result<void> Opened::read(std::uint64_t offset, MutableBytes into) const {
+  if (!file_) return fail(given_up());
+  return file_->read(offset, into);
+}
 
 Result<Mapped> Opened::map() && {
+  if (!file_) return fail(given_up());
   const auto bytes = file_->stat().bytes;
   return std::move(*this).map(0, bytes);
 }
 
 Result<Mapped> Opened::map(std::uint64_t offset, std::uint64_t bytes) && {
+  if (!file_) return fail(given_up());
   return without_bad_alloc([&]() -> Result<Mapped> {
     // Whatever happens, this state is over: the file is closed or belongs to the mapping.
     auto mapping = std::make_shared<Mapped::Mapping>();
@@ -60,9 +75,9 @@ Result<Mapped> Opened::map(std::uint64_t offset, std::uint64_t bytes) && {
     const File& file = *mapping->file;
     if (!checked::range_fits(offset, bytes, file.stat().bytes) || !checked::narrow<std::ptrdiff_t>(bytes)) {
       return fail(Error(ErrorCode::out_of_bounds, "mapped_range_is_in_the_file",
-                        fmt::format("has {} bytes, so {} bytes from byte {} on cannot be mapped",
+                        format_text("has {} bytes, so {} bytes from byte {} on cannot be mapped",
                                     file.stat().bytes, bytes, offset))
-                      .at_path(file.path().string())
+                      .at_path(file.path().native())
                       .at_offset(offset));
     }
     if (bytes == 0) return Mapped(std::move(mapping));
@@ -93,10 +108,10 @@ Result<Bytes> Mapped::range(std::uint64_t file_offset, std::uint64_t bytes) cons
   const auto found = inside ? part(mapping_->bytes, *inside, bytes) : std::nullopt;
   if (!found) {
     return fail(Error(ErrorCode::out_of_bounds, "range_is_mapped",
-                      fmt::format("{} bytes from byte {} on are not in the mapped part, which is {} bytes "
+                      format_text("{} bytes from byte {} on are not in the mapped part, which is {} bytes "
                                   "from byte {} on",
                                   bytes, file_offset, mapping_->bytes.size(), mapping_->offset))
-                    .at_path(path().string())
+                    .at_path(path().native())
                     .at_offset(file_offset));
   }
   return *found;
@@ -105,10 +120,12 @@ Result<Bytes> Mapped::range(std::uint64_t file_offset, std::uint64_t bytes) cons
 Result<void> Mapped::unmap() {
   if (mapping_.use_count() > 1) {
     return fail(Error(ErrorCode::in_use, "nobody_holds_the_mapping",
-                      fmt::format("is still held by {} others", mapping_.use_count() - 1))
-                    .at_path(path().string())
+                      format_text("is still held by {} others", mapping_.use_count() - 1))
+                    .at_path(path().native())
                     .with_hint("let go of all tensors of this file first"));
   }
+  // What others did to the bytes before they let go happened before this.
+  std::atomic_thread_fence(std::memory_order_acquire);
   const auto done = mapping_->unmap();
   if (!done) {
     return fail(

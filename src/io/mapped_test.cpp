@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <htensor/io/mapped.hpp>
 #include <numeric>
@@ -171,6 +172,21 @@ TEST_F(MappedFile, mapping_can_be_given_back) {
   EXPECT_TRUE(std::ranges::equal(mapped->bytes(), bytes_));
   EXPECT_TRUE(mapped->unmap());
   EXPECT_EQ(port_.mapped_regions(), 0);
+}
+
+TEST_F(MappedFile, opened_is_not_given_up) {
+  auto opened = Opened::open(path_, port_).value();
+  ASSERT_TRUE(std::move(opened).map());
+  std::array<std::byte, 1> buffer{};
+  // NOLINTBEGIN(bugprone-use-after-move): that is what is tested
+  const auto whole = std::move(opened).map();
+  const auto part = std::move(opened).map(0, 1);
+  const auto read = opened.read(0, buffer);
+  // NOLINTEND(bugprone-use-after-move)
+  for (const auto* error : {&whole.error(), &part.error(), &read.error()}) {
+    EXPECT_EQ(error->code(), ErrorCode::bad_state);
+    EXPECT_EQ(error->rule(), "opened_is_not_given_up");
+  }
 }
 
 TEST_F(MappedFile, every_failing_call_leaves_nothing_open) {

@@ -49,11 +49,21 @@ bool exceeds_size_limit(std::uint64_t end) {
 
 bool fits_off_t(std::uint64_t value) { return checked::narrow<off_t>(value).has_value(); }
 
+// Never 0, 1 or 2: where one of those is closed, whatever the program prints would go into the file.
+int above_standard(int fd) {
+  if (fd < 0 || fd > 2) return fd;
+  const int higher = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  const int error_number = errno;
+  ::close(fd);
+  errno = error_number;
+  return higher;
+}
+
 class PosixPort final : public Port {
  public:
   IoResult<FileHandle> open(const std::filesystem::path& path) override {
     // O_NONBLOCK, or a pipe without a writer would wait for one.
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    const int fd = above_standard(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
     if (fd < 0) return said(errno);
     return FileHandle{fd};
   }
@@ -107,9 +117,11 @@ class PosixPort final : public Port {
 
   IoResult<FileHandle> create(const std::filesystem::path& path,
                               std::optional<std::uint32_t> permissions) override {
-    const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+    const int fd =
+        above_standard(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
     if (fd < 0) return said(errno);
-    if (permissions && ::fchmod(fd, *permissions) != 0) {
+    // A file system that has no permissions says EPERM, and then there are none to keep.
+    if (permissions && ::fchmod(fd, *permissions) != 0 && errno != EPERM) {
       const int error_number = errno;
       ::close(fd);
       ::unlink(path.c_str());
@@ -138,17 +150,6 @@ class PosixPort final : public Port {
   }
 
   IoResult<void> sync(FileHandle file) override { return done_if(::fsync(file.value) == 0); }
-
-  IoResult<void> sync_folder(const std::filesystem::path& folder) override {
-    const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return said(errno);
-    // Some file systems cannot sync a folder and say so with EINVAL; there is nothing more to do then.
-    const bool good = ::fsync(fd) == 0 || errno == EINVAL;
-    const int error_number = errno;
-    ::close(fd);
-    if (!good) return said(error_number);
-    return {};
-  }
 
   IoResult<void> rename(const std::filesystem::path& from, const std::filesystem::path& to,
                         IfExists if_exists) override {

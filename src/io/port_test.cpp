@@ -106,8 +106,23 @@ TEST(PosixPort, size_limit_is_an_error_and_no_signal) {
 
 TEST(PosixPort, syncs_a_folder) {
   const TemporaryFolder folder;
-  EXPECT_TRUE(system_port().sync_folder(folder.path()));
-  EXPECT_EQ(system_port().sync_folder(folder / "none").error(), std::errc::no_such_file_or_directory);
+  const auto handle = system_port().open(folder.path());
+  ASSERT_TRUE(handle);
+  EXPECT_TRUE(system_port().sync(*handle));
+  EXPECT_TRUE(system_port().close(*handle));
+}
+
+TEST(PosixPort, no_file_takes_the_place_of_a_standard_stream) {
+  const TemporaryFolder folder;
+  const int status = in_child([&] {
+    close(STDERR_FILENO);
+    close(STDIN_FILENO);
+    const auto created = system_port().create(folder / "f", std::nullopt);
+    const auto opened = system_port().open(folder / "f");
+    return created && opened && created->value > 2 && opened->value > 2 &&
+           (fcntl(created->value, F_GETFD) & FD_CLOEXEC) != 0;
+  });
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 #include "io/system_error.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
+#include <new>
+#include <string>
 #include <utility>
+
+#include "base/format_text.hpp"
 
 namespace ht::inline v1::io {
 namespace {
@@ -30,17 +32,27 @@ constexpr std::array hints{
     HintFor{std::errc::filename_too_long, "choose a shorter name"},
 };
 
+std::string words_of(std::error_code cause) noexcept {
+  try {
+    return cause.message();
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+}
+
+constexpr std::string_view otherwise = "look the system's words up, or try again";
+
 }  // namespace
 
 Error system_error(ErrorCode code, std::string_view rule, std::string_view action,
                    const std::filesystem::path& path, std::error_code cause, SourceLine where) {
-  Error error = Error(code, rule, fmt::format("could not be {}: {}", action, cause.message()), where)
-                    .at_path(path.string())
+  Error error = Error(code, rule, format_text("could not be {}: {}", action, words_of(cause)), where)
+                    .at_path(path.native())
                     .because(cause);
   for (const auto& [errc, hint] : hints) {
-    if (cause == errc) return std::move(error).with_hint(std::string(hint));
+    if (cause == errc) return std::move(error).with_hint(hint);
   }
-  return error;
+  return std::move(error).with_hint(otherwise);
 }
 
 }  // namespace ht::inline v1::io

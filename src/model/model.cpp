@@ -1,13 +1,11 @@
 #include <htensor/model/model.hpp>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <htensor/base/utf8.hpp>
 #include <htensor/format/parse.hpp>
 #include <htensor/io/mapped.hpp>
 
+#include "base/format_text.hpp"
 #include "model/nearest.hpp"
 #include "model/read_catalog.hpp"
 
@@ -16,7 +14,8 @@ namespace ht::inline v1 {
 struct Model::State {
   Catalog catalog;
   std::vector<std::filesystem::path> paths;
-  std::vector<io::Mapped> files;  // as many as paths, in the same order
+  std::vector<io::Mapped>
+      files;  // as many as paths, in the same order; none where only the catalog was wanted
   std::vector<DTypeInfo> dtypes;
 };
 
@@ -28,11 +27,11 @@ Result<Model> Model::open(const std::filesystem::path& path, const OpenOptions& 
     const std::string stem = to_utf8(path.stem().string());
     auto catalog = read_catalog(
         file, parse, {.stem = stem, .dtypes = options.dtypes, .headers_only = options.headers_only});
-    if (!catalog) return fail(std::move(catalog).error().at_path(path.string()));
+    if (!catalog) return fail(std::move(catalog).error().at_path(path.native()));
     auto state = std::make_shared<State>();
     state->catalog = *std::move(catalog);
     state->paths.push_back(path);
-    state->files.push_back(HT_TRY(std::move(file).map()));
+    if (!options.catalog_only) state->files.push_back(HT_TRY(std::move(file).map()));
     state->dtypes = options.dtypes;
     return Model(std::move(state));
   });
@@ -51,7 +50,7 @@ Result<DTypeInfo> Model::dtype(DTypeTag tag) const {
 Error Model::located(Error error, std::string_view name) const {
   const auto index = state_->catalog.find(name);
   const auto file = index ? state_->catalog[*index].file : 0;
-  return std::move(error).at_path(state_->paths[file].string()).at_tensor(std::string(name));
+  return std::move(error).at_path(state_->paths[file].native()).at_tensor(name);
 }
 
 Result<Model::Found> Model::find(std::string_view name, const DTypeInfo& wanted) const {
@@ -59,29 +58,34 @@ Result<Model::Found> Model::find(std::string_view name, const DTypeInfo& wanted)
     const auto& catalog = state_->catalog;
     const auto index = catalog.find(name);
     if (!index) {
-      Error error(ErrorCode::not_found, "tensor_is_there", fmt::format("has no tensor named '{}'", name));
+      Error error(ErrorCode::not_found, "tensor_is_there", format_text("has no tensor named '{}'", name));
       const auto nearest = nearest_name(catalog, name);
       const std::string hint =
-          nearest ? fmt::format("did you mean '{}'?", *nearest)
+          nearest ? format_text("did you mean '{}'?", *nearest)
           : catalog.size() == 1
-              ? fmt::format("its only tensor is '{}'", catalog[0].name)
-              : fmt::format("it has {} tensors: list them with `htensor ls`", catalog.size());
+              ? format_text("its only tensor is '{}'", catalog[0].name)
+              : format_text("it has {} tensors: list them with `htensor ls`", catalog.size());
       return fail(located(std::move(error).with_hint(hint), name));
     }
     const Entry entry = catalog[*index];
     if (entry.dtype != wanted.tag) {
       const auto stored = HT_TRY(dtype(entry.dtype));
       return fail(located(Error(ErrorCode::dtype_mismatch, "dtype_is_the_one_asked_for",
-                                fmt::format("tensor '{}' is {} [{}], but {} was asked for", name, stored.name,
+                                format_text("tensor '{}' is {} [{}], but {} was asked for", name, stored.name,
                                             fmt::join(entry.dims, ", "), wanted.name))
-                              .with_hint(fmt::format("ask for {}, and widen with cast or as", stored.name)),
+                              .with_hint(format_text("ask for {}, and widen with cast or as", stored.name)),
+                          name));
+    }
+    if (state_->files.empty()) {
+      return fail(located(Error(ErrorCode::bad_state, "model_is_mapped", "was opened for its catalog alone")
+                              .with_hint("open it without catalog_only"),
                           name));
     }
     const auto& file = state_->files[entry.file];
     const auto bytes = file.range(entry.offset, entry.bytes);
     if (!bytes) {
       return fail(located(Error(ErrorCode::truncated, "tensor_is_all_there",
-                                fmt::format("tensor '{}' ends at byte {}, but the file has {}", name,
+                                format_text("tensor '{}' ends at byte {}, but the file has {}", name,
                                             entry.offset + entry.bytes, file.stat().bytes))
                               .at_offset(entry.offset),
                           name));

@@ -98,6 +98,14 @@ TEST_F(HostileModel, one_descriptor_and_one_mapping_a_file_and_none_a_tensor) {
   EXPECT_EQ(port.mapped_regions(), 0);
 }
 
+TEST_F(HostileModel, catalog_alone_needs_no_mapping) {
+  FaultyPort port;
+  port.fail_at(Call::map, 0, std::errc::not_enough_memory);
+  const auto model = Model::open(path_, {.catalog_only = true, .port = &port});
+  ASSERT_TRUE(model);
+  EXPECT_EQ(port.open_files(), 0);
+}
+
 TEST_F(HostileModel, shrinking_before_it_is_read_is_an_error) {
   FaultyPort port;
   port.before_each([&](Call call, int /*nth*/) {

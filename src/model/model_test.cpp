@@ -63,6 +63,15 @@ TEST_F(ModelTest, lists_the_catalog) {
   EXPECT_EQ(model.dtype(model.catalog()[0].dtype)->name, "U16");
 }
 
+TEST_F(ModelTest, model_is_mapped) {
+  const auto model = Model::open(path_, {.catalog_only = true}).value();
+  EXPECT_EQ(model.catalog().size(), 1U);
+  const auto tensor = model.tensor<U16, Rank<2>>("weights");
+  ASSERT_FALSE(tensor);
+  EXPECT_EQ(tensor.error().code(), ErrorCode::bad_state);
+  EXPECT_EQ(tensor.error().rule(), "model_is_mapped");
+}
+
 TEST_F(ModelTest, takes_static_shapes_that_fit) {
   const auto model = Model::open(path_).value();
   EXPECT_TRUE((model.tensor<U16, Shape<2, 3>>("weights")));
@@ -70,7 +79,7 @@ TEST_F(ModelTest, takes_static_shapes_that_fit) {
 }
 
 TEST_F(ModelTest, hands_out_all_elements_whatever_the_rank) {
-  const auto elements = Model::open(path_).value().elements<U16>("weights");
+  const auto elements = Model::open(path_).value().flat<U16>("weights");
   ASSERT_TRUE(elements);
   EXPECT_EQ(elements->elements(), 6);
   EXPECT_EQ((*elements)(5), 0x0b0a);

@@ -1,9 +1,9 @@
 #include "model/read_catalog.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <vector>
+
+#include "base/format_text.hpp"
 
 namespace ht::inline v1 {
 
@@ -15,7 +15,7 @@ Result<Catalog> read_catalog(const io::Opened& file, Parser parser, const ParseO
   std::vector<std::byte> prefix;
   std::uint64_t wanted = std::min(first_read, file_bytes);
   while (true) {
-    // Never more than the file has, so no number in a header sizes this.
+    // Never more than the file has.
     prefix.resize(static_cast<std::size_t>(wanted));
     HT_TRY(file.read(0, prefix));
     auto parsed = HT_TRY(parser(prefix, file_bytes, options));
@@ -23,7 +23,7 @@ Result<Catalog> read_catalog(const io::Opened& file, Parser parser, const ParseO
     const std::uint64_t asked = std::get<Need>(parsed).bytes;
     if (asked <= wanted || asked > file_bytes) {
       return fail(ErrorCode::internal, "parser_asks_for_more_that_is_there",
-                  fmt::format("a parser that saw {} of {} bytes asks for {}", wanted, file_bytes, asked));
+                  format_text("a parser that saw {} of {} bytes asks for {}", wanted, file_bytes, asked));
     }
     wanted = asked;
   }

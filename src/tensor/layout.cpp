@@ -1,27 +1,26 @@
 #include <htensor/tensor/layout.hpp>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <array>
 #include <htensor/base/checked.hpp>
 #include <htensor/dtype/sizes.hpp>
 #include <limits>
 
+#include "base/format_text.hpp"
+
 namespace ht::inline v1::layout {
 
-std::string to_text(Extents extents) { return fmt::format("[{}]", fmt::join(extents, ", ")); }
+std::string to_text(Extents extents) { return format_text("[{}]", fmt::join(extents, ", ")); }
 
 Result<std::int64_t> count_elements(Extents extents) {
   if (std::ranges::any_of(extents, [](std::int64_t extent) { return extent < 0; })) {
     return fail(ErrorCode::bad_shape, "extents_are_not_negative",
-                fmt::format("shape {} has a negative extent", to_text(extents)));
+                format_text("shape {} has a negative extent", to_text(extents)));
   }
   const auto count = element_count(extents);
   if (!count) {
     return fail(ErrorCode::size_overflow, "elements_fit_63_bits",
-                fmt::format("shape {} has more elements than 63 bits can count", to_text(extents)));
+                format_text("shape {} has more elements than 63 bits can count", to_text(extents)));
   }
   return *count;
 }
@@ -29,19 +28,21 @@ Result<std::int64_t> count_elements(Extents extents) {
 Result<void> check_against_static(Extents extents, Extents static_extents) {
   const auto agrees = [](std::int64_t extent, std::int64_t wanted) { return wanted < 0 || wanted == extent; };
   if (std::ranges::equal(extents, static_extents, agrees)) return {};
-  std::string wanted;
-  for (const auto extent : static_extents) {
-    if (!wanted.empty()) wanted += ", ";
-    wanted += extent < 0 ? "any" : std::to_string(extent);
-  }
-  return fail(ErrorCode::shape_mismatch, "shape_is_the_one_asked_for",
-              fmt::format("the shape is {}, but [{}] was asked for", to_text(extents), wanted));
+  return without_bad_alloc([&]() -> Result<void> {
+    std::string wanted;
+    for (const auto extent : static_extents) {
+      if (!wanted.empty()) wanted += ", ";
+      wanted += extent < 0 ? "any" : std::to_string(extent);
+    }
+    return fail(ErrorCode::shape_mismatch, "shape_is_the_one_asked_for",
+                format_text("the shape is {}, but [{}] was asked for", to_text(extents), wanted));
+  });
 }
 
 Result<void> check_equal(Extents a, Extents b) {
   if (std::ranges::equal(a, b)) return {};
   return fail(ErrorCode::shape_mismatch, "shapes_are_equal",
-              fmt::format("shapes {} and {} differ", to_text(a), to_text(b)));
+              format_text("shapes {} and {} differ", to_text(a), to_text(b)));
 }
 
 Result<void> check_index(Extents index, Extents extents) {
@@ -49,7 +50,7 @@ Result<void> check_index(Extents index, Extents extents) {
     if (index[i] < 0 || index[i] >= extents[i]) {
       return fail(
           ErrorCode::out_of_bounds, "index_is_inside",
-          fmt::format("index {} of dimension {} is outside of shape {}", index[i], i, to_text(extents)));
+          format_text("index {} of dimension {} is outside of shape {}", index[i], i, to_text(extents)));
     }
   }
   return {};
@@ -79,7 +80,7 @@ Result<Reach> reach(Extents extents, Extents strides) {
   Reach result;
   const auto overflow = [&] {
     return fail(ErrorCode::size_overflow, "strides_fit_63_bits",
-                fmt::format("strides {} over shape {} cannot be counted in 63 bits", to_text(strides),
+                format_text("strides {} over shape {} cannot be counted in 63 bits", to_text(strides),
                             to_text(extents)));
   };
   if (std::ranges::find(extents, 0) != extents.end()) return result;
@@ -98,7 +99,7 @@ Result<std::int64_t> count_slice(std::int64_t extent, std::int64_t begin, std::i
                                  std::int64_t step) {
   const auto outside = [&](std::string_view rule, std::string_view why) {
     return fail(ErrorCode::out_of_bounds, rule,
-                fmt::format("slice {}:{}:{} of an extent of {}: {}", begin, end, step, extent, why));
+                format_text("slice {}:{}:{} of an extent of {}: {}", begin, end, step, extent, why));
   };
   if (step == 0 || step == std::numeric_limits<std::int64_t>::min()) {
     return outside("slice_moves", "a step has to move");
@@ -148,7 +149,7 @@ Result<void> reshape_strides(Extents extents, Extents strides, Extents new_exten
   const auto new_elements = HT_TRY(count_elements(new_extents));
   if (elements != new_elements) {
     return fail(ErrorCode::shape_mismatch, "reshape_keeps_the_elements",
-                fmt::format("shape {} has {} elements and cannot become {}, which has {}", to_text(extents),
+                format_text("shape {} has {} elements and cannot become {}, which has {}", to_text(extents),
                             elements, to_text(new_extents), new_elements));
   }
   fill_row_major_strides(new_extents, new_strides);
@@ -169,7 +170,7 @@ Result<void> reshape_strides(Extents extents, Extents strides, Extents new_exten
     }
     if (left % new_extents[i] != 0) {
       return fail(Error(ErrorCode::bad_shape, "reshape_needs_no_copy",
-                        fmt::format("a view of shape {} and strides {} cannot become {} without a copy",
+                        format_text("a view of shape {} and strides {} cannot become {} without a copy",
                                     to_text(extents), to_text(strides), to_text(new_extents)))
                       .with_hint("call contiguous() first"));
     }

@@ -3,6 +3,8 @@
 #include <bit>
 #include <cstdlib>
 
+#include "base/format_text.hpp"
+
 namespace ht::inline v1 {
 
 struct Storage::Block {
@@ -25,7 +27,7 @@ Result<Storage> Storage::make(std::shared_ptr<const void> owner, MutableBytes by
 Result<Storage> Storage::owned(std::uint64_t bytes, std::uint64_t alignment) {
   if (!std::has_single_bit(alignment)) {
     return fail(ErrorCode::misaligned, "alignment_is_a_power_of_two",
-                "an alignment has to be a power of two, not " + std::to_string(alignment));
+                format_text("an alignment has to be a power of two, not {}", alignment));
   }
   const auto with_room = checked::add(bytes, alignment);
   if (!with_room || !checked::narrow<std::ptrdiff_t>(*with_room)) {

@@ -98,11 +98,6 @@ io::IoResult<void> FaultyPort::sync(io::FileHandle file) {
   return real_.sync(file);
 }
 
-io::IoResult<void> FaultyPort::sync_folder(const std::filesystem::path& folder) {
-  if (const auto error = fault(Call::sync_folder)) return tl::unexpected(*error);
-  return real_.sync_folder(folder);
-}
-
 io::IoResult<void> FaultyPort::rename(const std::filesystem::path& from, const std::filesystem::path& to,
                                       io::IfExists if_exists) {
   if (const auto error = fault(Call::rename)) return tl::unexpected(*error);

@@ -24,7 +24,6 @@ enum class Call {
   allocate,
   resize,
   sync,
-  sync_folder,
   rename,
   unlink,
 };
@@ -57,7 +56,6 @@ class FaultyPort final : public io::Port {
   io::IoResult<void> allocate(io::FileHandle file, std::uint64_t bytes) override;
   io::IoResult<void> resize(io::FileHandle file, std::uint64_t bytes) override;
   io::IoResult<void> sync(io::FileHandle file) override;
-  io::IoResult<void> sync_folder(const std::filesystem::path& folder) override;
   io::IoResult<void> rename(const std::filesystem::path& from, const std::filesystem::path& to,
                             io::IfExists if_exists) override;
   io::IoResult<void> unlink(const std::filesystem::path& path) override;

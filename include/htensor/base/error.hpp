@@ -94,11 +94,13 @@ class [[nodiscard]] Error {
   /// A bare code needs no memory, so that `out_of_memory` can always be told.
   explicit Error(ErrorCode code) noexcept : code_(code) {}
 
-  /// `rule` has to outlive every Error: write a string literal.
-  Error(ErrorCode code, std::string_view rule, std::string message, SourceLine where = SourceLine::here());
+  /// `rule` has to outlive every Error: write a string literal. Making an Error never fails: where there
+  /// is no memory for its words, it has its code and less of the rest.
+  Error(ErrorCode code, std::string_view rule, std::string message,
+        SourceLine where = SourceLine::here()) noexcept;
 
-  Error(const Error& other);
-  Error& operator=(const Error& other);
+  Error(const Error& other) noexcept;
+  Error& operator=(const Error& other) noexcept;
   Error(Error&&) noexcept = default;
   Error& operator=(Error&&) noexcept = default;
   ~Error() = default;
@@ -121,18 +123,20 @@ class [[nodiscard]] Error {
   [[nodiscard]] SourceLine where() const noexcept;
 
   // Each adds one fact and hands the Error on: `Error(…).at_path(p).with_hint(h)`.
-  Error&& with_hint(std::string hint) &&;
-  Error&& at_path(std::string path) &&;
-  Error&& at_tensor(std::string tensor) &&;
-  Error&& at_offset(std::uint64_t offset) &&;
-  Error&& because(std::error_code cause) &&;
+  Error&& with_hint(std::string_view hint) && noexcept;
+  Error&& at_path(std::string_view path) && noexcept;
+  Error&& at_tensor(std::string_view tensor) && noexcept;
+  Error&& at_offset(std::uint64_t offset) && noexcept;
+  Error&& because(std::error_code cause) && noexcept;
 
  private:
   struct Details;
   struct DeleteDetails {
     void operator()(Details* details) const noexcept;
   };
-  Details& details();
+  /// Adds to the details, as far as there is memory for it.
+  template <class Change>
+  void change(Change change) noexcept;
 
   ErrorCode code_;
   // Behind a pointer, so that a Result costs a function that succeeds two words and no more.

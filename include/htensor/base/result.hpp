@@ -9,6 +9,7 @@
 
 #include <htensor/base/error.hpp>
 #include <new>
+#include <stdexcept>
 #include <tl/expected.hpp>
 #include <type_traits>
 #include <utility>
@@ -43,6 +44,8 @@ template <class Body>
     return std::forward<Body>(body)();
   } catch (const std::bad_alloc&) {
     return fail(Error(ErrorCode::out_of_memory));
+  } catch (const std::length_error&) {  // more than a container could ever hold
+    return fail(Error(ErrorCode::out_of_memory));
   }
 }
 
@@ -72,5 +75,6 @@ constexpr T take_value(const Result<T>& result) {
 #define HT_INTERNAL_PASTE_(a, b) a##b
 #define HT_INTERNAL_PASTE(a, b) HT_INTERNAL_PASTE_(a, b)
 
-/// The value of a Result, or a return of its Error from the function around it. One a statement.
+/// The value of a Result, or a return of its Error from the function around it. One a statement: g++ 12
+/// forgets to destroy the members before it when it returns from within `Aggregate{member, HT_TRY(…)}`.
 #define HT_TRY(...) HT_INTERNAL_TRY(HT_INTERNAL_PASTE(ht_try_, __COUNTER__), __VA_ARGS__)

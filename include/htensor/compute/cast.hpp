@@ -46,21 +46,24 @@ template <class To, class D, class S, class Dev>
 
 /// The same values in a wider dtype of the same family, in new memory.
 template <class To, class D, class S, class Dev>
-  requires UpcastableTo<std::remove_const_t<D>, To> && Compatible<Dev, To> && HostAccessible<Dev>
+  requires UpcastableTo<std::remove_const_t<D>, To> && Compatible<Dev, To> && HostAccessible<Dev> &&
+           placement::CanAllocate<Dev>
 [[nodiscard]] Result<Tensor<To, S, Dev>> upcast(const Tensor<D, S, Dev>& tensor) {
   return detail::convert_all<To>(tensor);
 }
 
 /// The same values in any dtype that holds them all, in new memory.
 template <class To, class D, class S, class Dev>
-  requires LosslessTo<std::remove_const_t<D>, To> && Compatible<Dev, To> && HostAccessible<Dev>
+  requires LosslessTo<std::remove_const_t<D>, To> && Compatible<Dev, To> && HostAccessible<Dev> &&
+           placement::CanAllocate<Dev>
 [[nodiscard]] Result<Tensor<To, S, Dev>> cast(const Tensor<D, S, Dev>& tensor) {
   return detail::convert_all<To>(tensor);
 }
 
 /// A tensor read as another dtype: nothing is copied, each element is converted when it is read.
 template <class To, class D, class S, class Dev>
-  requires LosslessTo<std::remove_const_t<D>, To> && Compatible<Dev, To> && HostAccessible<Dev>
+  requires LosslessTo<std::remove_const_t<D>, To> && Compatible<Dev, To> && HostAccessible<Dev> &&
+           placement::CanAllocate<Dev>
 class AsView {
  public:
   using DType = To;
@@ -94,7 +97,8 @@ class AsView {
 
 /// A lazy `cast`.
 template <class To, class D, class S, class Dev>
-  requires LosslessTo<std::remove_const_t<D>, To> && Compatible<Dev, To> && HostAccessible<Dev>
+  requires LosslessTo<std::remove_const_t<D>, To> && Compatible<Dev, To> && HostAccessible<Dev> &&
+           placement::CanAllocate<Dev>
 [[nodiscard]] auto as(const Tensor<D, S, Dev>& tensor) noexcept {
   return AsView<To, D, S, Dev>(tensor);
 }

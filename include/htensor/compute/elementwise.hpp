@@ -82,28 +82,28 @@ template <class Op, class A, class B, class SA, class SB, class Dev>
 
 template <class A, class B, class SA, class SB, class Dev>
   requires SameDType<A, B> && Multipliable<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
-           HostAccessible<Dev>
+           HostAccessible<Dev> && placement::CanAllocate<Dev>
 [[nodiscard]] auto operator+(const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b) {
   return detail::elementwise(std::plus<>{}, a, b);
 }
 
 template <class A, class B, class SA, class SB, class Dev>
   requires SameDType<A, B> && Multipliable<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
-           HostAccessible<Dev>
+           HostAccessible<Dev> && placement::CanAllocate<Dev>
 [[nodiscard]] auto operator-(const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b) {
   return detail::elementwise(std::minus<>{}, a, b);
 }
 
 template <class A, class B, class SA, class SB, class Dev>
   requires SameDType<A, B> && Multipliable<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
-           HostAccessible<Dev>
+           HostAccessible<Dev> && placement::CanAllocate<Dev>
 [[nodiscard]] auto operator*(const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b) {
   return detail::elementwise(std::multiplies<>{}, a, b);
 }
 
 template <class A, class B, class SA, class SB, class Dev>
   requires SameDType<A, B> && IsFloating<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
-           HostAccessible<Dev>
+           HostAccessible<Dev> && placement::CanAllocate<Dev>
 [[nodiscard]] auto operator/(const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b) {
   return detail::elementwise(std::divides<>{}, a, b);
 }

@@ -1,8 +1,10 @@
 // Writing a tensor to a `.ht` file: all of it or nothing.
 //
 // The bytes go to a temporary file beside the target, to the disk, and only then to the target's name.
-// Whatever fails, the old file is untouched and the temporary one is removed. Writing over a file that
-// is open or mapped is safe: those who have it keep the old one. A link is replaced, not followed.
+// Whatever fails before that, the old file is untouched and the temporary one is removed; should only
+// the last step fail, bringing the folder to the disk, the new file is there and the error says so. Writing
+// over a file that is open or mapped is safe: those who have it keep the old one. A link is replaced, not
+// followed.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +52,7 @@ using DataSource = std::function<Result<std::optional<DataPiece>>()>;
 
 /// Writes a tensor; a strided one is copied first.
 template <class D, class S, class Dev>
-  requires HostAccessible<Dev>
+  requires HostAccessible<Dev> && placement::CanAllocate<Dev>
 [[nodiscard]] Result<void> write(const std::filesystem::path& path, const Tensor<D, S, Dev>& tensor,
                                  const WriteOptions& options = {}) {
   constexpr auto dtype = dtype_info<std::remove_const_t<D>>();

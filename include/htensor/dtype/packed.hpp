@@ -16,6 +16,17 @@ namespace ht::inline v1 {
 template <IsDType D>
 inline constexpr bool is_packed = D::bits % 8 != 0;
 
+/// What can be laid over bytes: an Element of exactly the dtype's width, or packed ones of fewer than 8
+/// bits that know their code.
+template <class D>
+concept HasElements =
+    IsDType<std::remove_const_t<D>> && std::is_trivially_copyable_v<typename D::Element> &&
+    ((D::bits % 8 == 0 && D::bits == 8 * static_cast<int>(sizeof(typename D::Element))) ||
+     (D::bits > 0 && D::bits < 8 && requires(typename D::Element element, std::uint8_t code) {
+       D::Element::from_bits(code);
+       element.bits();
+     }));
+
 namespace detail {
 
 struct PackedPlace {

@@ -29,7 +29,8 @@ struct Entry {
 
 class Catalog {
  public:
-  /// Copies what it is given. `duplicate_tensor` where the name is taken.
+  /// Copies what it is given, which must not be a part of this catalog. `duplicate_tensor` where the name
+  /// is taken.
   [[nodiscard]] Result<void> add(const Entry& entry);
 
   [[nodiscard]] std::size_t size() const noexcept { return records_.size(); }

@@ -23,7 +23,7 @@ class Mapped;
 /// A regular file, open for reading. Closed when it goes, unless a `Mapped` took it over.
 class Opened {
  public:
-  /// `open_failed`, or `not_regular_file` for a folder, a pipe, a device.
+  /// `open_failed`, or `not_regular_file` for a folder, a pipe, a socket, a device.
   [[nodiscard]] static Result<Opened> open(const std::filesystem::path& path, Port& port = system_port());
 
   Opened(Opened&&) noexcept;
@@ -33,6 +33,8 @@ class Opened {
   /// As it was when the file was opened.
   [[nodiscard]] const FileStat& stat() const noexcept;
   [[nodiscard]] const std::filesystem::path& path() const noexcept;
+
+  // Once given up by a move or a `map`, this answers `bad_state`.
 
   /// Fills `into` from `offset` on. `truncated` where the file ends before, `read_failed`.
   [[nodiscard]] Result<void> read(std::uint64_t offset, MutableBytes into) const;
@@ -47,9 +49,14 @@ class Opened {
   std::unique_ptr<File> file_;
 };
 
-/// A mapped part of a file. Copies share one mapping and one descriptor, which go with the last.
+/// A mapped part of a file. Copies share one mapping and one descriptor, which go with the last. There is
+/// no move: what was moved from would be a trap.
 class Mapped {
  public:
+  Mapped(const Mapped&) = default;
+  Mapped& operator=(const Mapped&) = default;
+  ~Mapped() = default;
+
   [[nodiscard]] const std::filesystem::path& path() const noexcept;
   [[nodiscard]] const FileStat& stat() const noexcept;
   /// Where the mapped part begins in its file.

@@ -52,7 +52,7 @@ class Port {
   Port& operator=(const Port&) = delete;
   virtual ~Port() = default;
 
-  /// For reading, close-on-exec. Never waits for the other end of a pipe.
+  /// For reading, close-on-exec. Never waits for the other end of a pipe. A folder opens too, to be synced.
   [[nodiscard]] virtual IoResult<FileHandle> open(const std::filesystem::path& path) = 0;
   virtual IoResult<void> close(FileHandle file) = 0;
   [[nodiscard]] virtual IoResult<FileStat> stat(FileHandle file) = 0;
@@ -80,9 +80,9 @@ class Port {
   [[nodiscard]] virtual IoResult<void> allocate(FileHandle file, std::uint64_t bytes) = 0;
   /// Makes the file this long; what is never written stays a hole and reads as zero.
   [[nodiscard]] virtual IoResult<void> resize(FileHandle file, std::uint64_t bytes) = 0;
-  /// Returns when the bytes are on the disk.
+  /// Returns when the bytes, or a folder's names, are on the disk. A file system that cannot sync a folder
+  /// answers `invalid_argument`.
   [[nodiscard]] virtual IoResult<void> sync(FileHandle file) = 0;
-  [[nodiscard]] virtual IoResult<void> sync_folder(const std::filesystem::path& folder) = 0;
   [[nodiscard]] virtual IoResult<void> rename(const std::filesystem::path& from,
                                               const std::filesystem::path& to, IfExists if_exists) = 0;
   [[nodiscard]] virtual IoResult<void> unlink(const std::filesystem::path& path) = 0;

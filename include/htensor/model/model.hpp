@@ -17,17 +17,24 @@
 namespace ht::inline v1 {
 
 struct OpenOptions {
-  /// Users' own dtypes that the file may use: `{dtype_info<MyF12>()}`.
+  /// Users' own dtypes that the file may use: `{dtype_info<MyF8>()}`.
   std::vector<DTypeInfo> dtypes{};
   /// Also opens a file whose data is not all there; its tensors are listed, and reading one that is
   /// not whole is `truncated`.
   bool headers_only = false;
+  /// Maps nothing, for those who want the catalog alone; looking a tensor up is `bad_state` then.
+  bool catalog_only = false;
   /// The system, unless a test puts another in its place. It has to outlive the model.
   io::Port* port = nullptr;
 };
 
 class Model {
  public:
+  // No move: copying costs a count, and what was moved from would be a trap.
+  Model(const Model&) = default;
+  Model& operator=(const Model&) = default;
+  ~Model() = default;
+
   [[nodiscard]] static Result<Model> open(const std::filesystem::path& path, const OpenOptions& options = {});
 
   /// All tensors, in file order. Not of a temporary: the catalog would be gone with it.
@@ -54,7 +61,7 @@ class Model {
   /// All elements of the tensor of that name in row-major order, whatever its rank.
   template <IsDType D>
     requires Compatible<Host, D>
-  [[nodiscard]] Result<Tensor<const D, Rank<1>>> elements(std::string_view name) const {
+  [[nodiscard]] Result<Tensor<const D, Rank<1>>> flat(std::string_view name) const {
     const auto found = HT_TRY(find(name, dtype_info<D>()));
     const auto count = HT_TRY(named(name, layout::count_elements(found.dims)));
     return named(name, Tensor<const D, Rank<1>>::over(found.storage, Rank<1>(count)));

@@ -48,8 +48,7 @@ class Shape {
   /// Takes the dynamic extents alone: `Shape<dynamic, 8>(4)`.
   template <std::integral... Is>
     requires(sizeof...(Is) == dynamic_rank && sizeof...(Is) > 0)
-  constexpr explicit Shape(Is... dynamic_extents) noexcept
-      : dynamic_{{static_cast<std::int64_t>(dynamic_extents)...}} {}
+  constexpr explicit Shape(Is... dynamic_extents) noexcept : dynamic_{{to_extent(dynamic_extents)...}} {}
 
   /// From all extents; `shape_mismatch` where one contradicts the type, `bad_shape` or
   /// `size_overflow` where they are no shape at all.
@@ -86,14 +85,21 @@ class Shape {
   }
   /// The product of the extents, which `Shape::from` and every tensor have checked.
   [[nodiscard]] constexpr std::int64_t elements() const noexcept {
-    std::int64_t product = 1;
-    for (const auto extent : extents()) product *= extent;
-    return product;
+    // Unsigned, as nobody has checked a shape that is not a tensor's yet.
+    std::uint64_t product = 1;
+    for (const auto extent : extents()) product *= static_cast<std::uint64_t>(extent);
+    return static_cast<std::int64_t>(product);
   }
 
   friend constexpr bool operator==(const Shape&, const Shape&) noexcept = default;
 
  private:
+  // What has no place in 63 bits becomes the largest, which no tensor has memory for.
+  template <std::integral I>
+  [[nodiscard]] static constexpr std::int64_t to_extent(I extent) noexcept {
+    return std::in_range<std::int64_t>(extent) ? static_cast<std::int64_t>(extent) : INT64_MAX;
+  }
+
   [[no_unique_address]] detail::Extents<static_cast<std::size_t>(dynamic_rank)> dynamic_;
 };
 

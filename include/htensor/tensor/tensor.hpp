@@ -26,7 +26,7 @@
 namespace ht::inline v1 {
 
 template <class D, class S, class Dev = Host>
-  requires Compatible<Dev, D> && IsShape<S>
+  requires Compatible<Dev, D> && IsShape<S> && HasElements<D>
 class Tensor {
  public:
   using DType = std::remove_const_t<D>;
@@ -51,7 +51,7 @@ class Tensor {
   /// Elements given in row-major order, copied into new memory. There have to be as many as the shape
   /// has.
   [[nodiscard]] static Result<Tensor> of(S shape, std::span<const Element> values)
-    requires(!read_only && HostAccessible<Dev>)
+    requires(!read_only && HostAccessible<Dev> && placement::CanAllocate<Dev>)
   {
     HT_TRY(placement::check_value_count(shape.extents(), values.size()));
     auto tensor = HT_TRY(zeros(shape));
@@ -60,7 +60,7 @@ class Tensor {
     return tensor;
   }
   [[nodiscard]] static Result<Tensor> of(S shape, std::initializer_list<Element> values)
-    requires(!read_only && HostAccessible<Dev>)
+    requires(!read_only && HostAccessible<Dev> && placement::CanAllocate<Dev>)
   {
     return of(shape, std::span(values.begin(), values.size()));
   }
@@ -212,7 +212,7 @@ class Tensor {
 
   /// This very tensor where its elements follow each other in row-major order, else a copy whose do.
   [[nodiscard]] Result<Tensor> contiguous() const
-    requires HostAccessible<Dev>
+    requires HostAccessible<Dev> && placement::CanAllocate<Dev>
   {
     if (is_contiguous()) return *this;
     return Tensor(HT_TRY(copy()));
@@ -220,7 +220,7 @@ class Tensor {
 
   /// New memory with the same elements.
   [[nodiscard]] Result<Tensor<DType, S, Dev>> copy() const
-    requires HostAccessible<Dev>
+    requires HostAccessible<Dev> && placement::CanAllocate<Dev>
   {
     auto fresh = HT_TRY((Tensor<DType, S, Dev>::zeros(shape_)));
     auto to = fresh.begin();
@@ -242,7 +242,7 @@ class Tensor {
 
  private:
   template <class OtherD, class OtherS, class OtherDev>
-    requires Compatible<OtherDev, OtherD> && IsShape<OtherS>
+    requires Compatible<OtherDev, OtherD> && IsShape<OtherS> && HasElements<OtherD>
   friend class Tensor;
 
   Tensor(Storage storage, Pointer data, S shape, const Array& strides) noexcept

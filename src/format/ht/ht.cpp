@@ -1,11 +1,10 @@
 #include <htensor/format/ht.hpp>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <htensor/dtype/sizes.hpp>
 #include <htensor/hash/crc64.hpp>
+
+#include "base/format_text.hpp"
 
 namespace ht::inline v1::format_ht {
 namespace {
@@ -29,7 +28,9 @@ constexpr std::uint32_t flag_sealed = 1;
 
 Error broken(ErrorCode code, std::string_view rule, std::string message, std::uint64_t offset,
              SourceLine where = SourceLine::here()) {
-  return Error(code, rule, std::move(message), where).at_offset(offset);
+  return Error(code, rule, std::move(message), where)
+      .at_offset(offset)
+      .with_hint("whatever wrote this file broke the format: write it again with another program");
 }
 
 Result<void> check_frame(Bytes bytes) {
@@ -41,7 +42,7 @@ Result<void> check_frame(Bytes bytes) {
   const auto actual = crc64nvme(bytes.first(at_header_crc));
   if (stored != actual) {
     return fail(broken(ErrorCode::checksum_mismatch, "header_checksum_matches",
-                       fmt::format("the header is damaged: its checksum is {:016x}, but {:016x} is stored",
+                       format_text("the header is damaged: its checksum is {:016x}, but {:016x} is stored",
                                    actual, stored),
                        at_header_crc)
                     .with_hint("the file was changed after it was written: fetch it again"));
@@ -50,7 +51,7 @@ Result<void> check_frame(Bytes bytes) {
   if (found != version) {
     return fail(
         broken(ErrorCode::bad_version, "version_is_1",
-               fmt::format("is of version {} of the format, and version {} is known here", found, version),
+               format_text("is of version {} of the format, and version {} is known here", found, version),
                at_version)
             .with_hint("a newer version of this library may read it"));
   }
@@ -61,7 +62,7 @@ Result<void> check_flags(Bytes bytes) {
   const auto flags = load_le<std::uint32_t>(bytes.subspan(at_flags));
   if ((flags & ~flag_sealed) != 0) {
     return fail(broken(ErrorCode::bad_header, "unknown_flags_are_zero",
-                       fmt::format("has flags {:#x}, of which only bit 0 is known", flags), at_flags));
+                       format_text("has flags {:#x}, of which only bit 0 is known", flags), at_flags));
   }
   if ((flags & flag_sealed) == 0 && load_le<std::uint64_t>(bytes.subspan(at_payload_crc)) != 0) {
     return fail(broken(ErrorCode::bad_header, "unsealed_payload_has_no_checksum",
@@ -80,7 +81,7 @@ Result<void> read_dims(Bytes bytes, Header& header) {
   header.rank = std::to_integer<std::uint8_t>(bytes[at_rank]);
   if (header.rank > header.dims.size()) {
     return fail(broken(ErrorCode::bad_shape, "rank_is_at_most_8",
-                       fmt::format("says that its tensor has {} dimensions, and 8 is the most", header.rank),
+                       format_text("says that its tensor has {} dimensions, and 8 is the most", header.rank),
                        at_rank));
   }
   for (std::size_t i = 0; i < header.dims.size(); ++i) {
@@ -88,13 +89,13 @@ Result<void> read_dims(Bytes bytes, Header& header) {
     const auto dim = load_le<std::uint64_t>(bytes.subspan(at));
     if (i >= header.rank && dim != 0) {
       return fail(broken(ErrorCode::bad_shape, "unused_dims_are_zero",
-                         fmt::format("has rank {}, but dimension {} is {} and not 0", header.rank, i, dim),
+                         format_text("has rank {}, but dimension {} is {} and not 0", header.rank, i, dim),
                          at));
     }
     const auto extent = checked::narrow<std::int64_t>(dim);
     if (!extent) {
       return fail(broken(ErrorCode::size_overflow, "dims_fit_63_bits",
-                         fmt::format("dimension {} is {}, more than 63 bits can count", i, dim), at));
+                         format_text("dimension {} is {}, more than 63 bits can count", i, dim), at));
     }
     header.dims[i] = *extent;
   }
@@ -105,14 +106,14 @@ Result<void> read_data_place(Bytes bytes, Header& header, const DTypeInfo& dtype
   const auto expected = dense_bytes(header.extents(), dtype.bits);
   if (!expected) {
     return fail(broken(ErrorCode::size_overflow, "data_size_fits_63_bits",
-                       fmt::format("has dimensions [{}] of {}, more bytes than 63 bits can count",
+                       format_text("has dimensions [{}] of {}, more bytes than 63 bits can count",
                                    fmt::join(header.extents(), ", "), dtype.name),
                        at_dims));
   }
   header.data_bytes = load_le<std::uint64_t>(bytes.subspan(at_data_bytes));
   if (header.data_bytes != *expected) {
     return fail(broken(ErrorCode::size_mismatch, "data_bytes_follow_from_the_shape",
-                       fmt::format("says that its data has {} bytes, but {} [{}] has {}", header.data_bytes,
+                       format_text("says that its data has {} bytes, but {} [{}] has {}", header.data_bytes,
                                    dtype.name, fmt::join(header.extents(), ", "), *expected),
                        at_data_bytes));
   }
@@ -120,13 +121,13 @@ Result<void> read_data_place(Bytes bytes, Header& header, const DTypeInfo& dtype
   if (header.data_offset < header_bytes) {
     return fail(
         broken(ErrorCode::bad_offset, "data_starts_after_the_header",
-               fmt::format("says that its data starts at byte {}, inside the header", header.data_offset),
+               format_text("says that its data starts at byte {}, inside the header", header.data_offset),
                at_data_offset));
   }
   if (header.data_offset % data_alignment != 0) {
     return fail(
         broken(ErrorCode::misaligned, "data_offset_is_a_multiple_of_64",
-               fmt::format("says that its data starts at byte {}, no multiple of 64", header.data_offset),
+               format_text("says that its data starts at byte {}, no multiple of 64", header.data_offset),
                at_data_offset));
   }
   if (!checked::add(header.data_offset, header.data_bytes)) {
@@ -141,13 +142,13 @@ Result<void> check_length(const Header& header, std::uint64_t file_bytes, bool h
   const std::uint64_t end = header.data_offset + header.data_bytes;
   if (file_bytes < end && !headers_only) {
     return fail(broken(ErrorCode::truncated, "data_is_all_there",
-                       fmt::format("ends at byte {}, but its data ends at byte {}", file_bytes, end),
+                       format_text("ends at byte {}, but its data ends at byte {}", file_bytes, end),
                        file_bytes)
                     .with_hint("the download or copy was cut short: fetch it again"));
   }
   if (file_bytes > end) {
     return fail(broken(ErrorCode::trailing_bytes, "nothing_follows_the_data",
-                       fmt::format("has {} bytes after the end of its data", file_bytes - end), end)
+                       format_text("has {} bytes after the end of its data", file_bytes - end), end)
                     .with_hint("something was appended to the file: fetch it again"));
   }
   return {};
@@ -159,12 +160,16 @@ Result<Header> describe(const DTypeInfo& dtype, std::span<const std::int64_t> di
   Header header{.dtype = dtype.tag};
   if (dims.size() > header.dims.size()) {
     return fail(ErrorCode::bad_shape, "rank_is_at_most_8",
-                fmt::format("a .ht file has at most 8 dimensions, not {}", dims.size()));
+                format_text("a .ht file has at most 8 dimensions, not {}", dims.size()));
+  }
+  if (std::ranges::any_of(dims, [](std::int64_t dim) { return dim < 0; })) {
+    return fail(ErrorCode::bad_shape, "dims_are_not_negative",
+                format_text("dimensions [{}] are no shape: one is negative", fmt::join(dims, ", ")));
   }
   const auto bytes = dense_bytes(dims, dtype.bits);
   if (!bytes) {
     return fail(ErrorCode::size_overflow, "data_size_fits_63_bits",
-                fmt::format("dimensions [{}] of {} are no shape, or more bytes than 63 bits can count",
+                format_text("dimensions [{}] of {} are more bytes than 63 bits can count",
                             fmt::join(dims, ", "), dtype.name));
   }
   header.rank = static_cast<std::uint8_t>(dims.size());
@@ -207,7 +212,7 @@ std::array<std::byte, header_bytes> encode(const Header& header) noexcept {
 Result<Parsed> parse(Bytes prefix, std::uint64_t file_bytes, const ParseOptions& options) {
   if (file_bytes < header_bytes) {
     return fail(broken(ErrorCode::truncated, "header_is_all_there",
-                       fmt::format("has {} bytes, and the header alone has {}", file_bytes, header_bytes),
+                       format_text("has {} bytes, and the header alone has {}", file_bytes, header_bytes),
                        file_bytes)
                     .with_hint("the download or copy was cut short: fetch it again"));
   }

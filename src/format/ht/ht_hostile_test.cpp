@@ -35,6 +35,7 @@ void expect(const Error& error, ErrorCode code, std::string_view rule, std::uint
   EXPECT_EQ(error.rule(), rule);
   EXPECT_EQ(error.offset(), offset);
   EXPECT_FALSE(error.message().empty());
+  EXPECT_FALSE(error.hint().empty()) << to_string(error);
 }
 
 TEST(HtHostile, the_good_file_is_good) { EXPECT_TRUE(parse(good_file(), good_file().size())); }
@@ -105,6 +106,14 @@ TEST(HtHostile, data_size_fits_63_bits) {
   // Also where a zero hides the product: strides could not be counted.
   const std::vector<std::int64_t> hidden{0, std::int64_t{1} << 40, std::int64_t{1} << 40};
   EXPECT_EQ(describe(dtype_info<F32>(), hidden).error().rule(), "data_size_fits_63_bits");
+}
+
+TEST(HtHostile, dims_are_not_negative) {
+  const std::vector<std::int64_t> dims{2, -1};
+  const auto header = describe(dtype_info<F32>(), dims);
+  ASSERT_FALSE(header);
+  EXPECT_EQ(header.error().code(), ErrorCode::bad_shape);
+  EXPECT_EQ(header.error().rule(), "dims_are_not_negative");
 }
 
 TEST(HtHostile, data_bytes_follow_from_the_shape) {

@@ -63,13 +63,13 @@ TEST(HtFormat, tensor_is_named_by_the_stem) {
 }
 
 TEST(HtFormat, users_tags_are_read_when_they_are_named) {
-  const DTypeInfo mine{user_tag(5), "F12", 12};
+  const DTypeInfo mine{user_tag(5), "F24", 24};
   const auto bytes = encode(header_of(mine, {8}));
   EXPECT_EQ(decode(bytes).error().code(), ErrorCode::bad_dtype);
   const std::array users{mine};
   const auto header = decode(bytes, users);
   ASSERT_TRUE(header);
-  EXPECT_EQ(header->data_bytes, 12U);
+  EXPECT_EQ(header->data_bytes, 24U);
 }
 
 // Any header that keeps the rules: a dtype, dims whose product fits, an aligned offset, a sum or none.

@@ -1,0 +1,122 @@
+// Memory that runs out at any moment is an error like others: nothing throws, nothing leaks, nothing is
+// left behind. This program has an operator new of its own that fails on request.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <htensor/convert/write.hpp>
+#include <htensor/io/mapped.hpp>
+#include <htensor/model/model.hpp>
+#include <new>
+
+#include "testing/temporary_folder.hpp"
+
+namespace {
+
+// How many more allocations succeed; negative: all of them.
+thread_local int allocations_left = -1;
+
+void* allocate(std::size_t bytes) {
+  if (allocations_left == 0) throw std::bad_alloc();
+  if (allocations_left > 0) --allocations_left;
+  void* const memory = std::malloc(bytes == 0 ? 1 : bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) { return allocate(bytes); }
+void* operator new[](std::size_t bytes) { return allocate(bytes); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t /*bytes*/) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t /*bytes*/) noexcept { std::free(memory); }
+
+namespace ht {
+namespace {
+
+// Runs the body with 0, 1, 2, … allocations until it succeeds, and `check`s after each failure.
+template <class Body, class Check>
+void starve(Body body, Check check) {
+  constexpr int most = 2000;
+  for (int allowed = 0; allowed < most; ++allowed) {
+    allocations_left = allowed;
+    const auto done = body();
+    allocations_left = -1;
+    if (done) return;
+    EXPECT_EQ(done.error().code(), ErrorCode::out_of_memory) << to_string(done.error());
+    check();
+  }
+  FAIL() << "it never succeeded";
+}
+
+class OutOfMemory : public ::testing::Test {
+ protected:
+  testing::TemporaryFolder folder_;
+  std::filesystem::path path_ = folder_ / "a_name_that_is_too_long_to_fit_into_a_short_string.ht";
+  Tensor<F32, Rank<1>> tensor_ = Tensor<F32, Rank<1>>::of(Rank<1>(3), {1, 2, 3}).value();
+};
+
+TEST_F(OutOfMemory, while_writing_leaves_no_litter) {
+  starve([&] { return write(path_, tensor_); }, [&] { EXPECT_TRUE(folder_.names().empty()); });
+  EXPECT_EQ(folder_.names().size(), 1U);
+}
+
+TEST_F(OutOfMemory, while_opening_leaves_nothing_open) {
+  ASSERT_TRUE(write(path_, tensor_));
+  const auto descriptors = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                         std::filesystem::directory_iterator());
+  };
+  const auto before = descriptors();
+  starve([&] { return Model::open(path_); }, [&] { EXPECT_EQ(descriptors(), before); });
+}
+
+TEST_F(OutOfMemory, while_cataloguing_leaves_a_sound_catalog) {
+  const std::vector<std::int64_t> dims(20, 1);
+  const std::string name(100, 'n');
+  Catalog catalog;
+  starve([&] { return catalog.add({.name = name, .dims = dims}); },
+         [&] {
+           EXPECT_EQ(catalog.size(), 0U);
+           EXPECT_EQ(catalog.find(name), std::nullopt);
+         });
+  ASSERT_EQ(catalog.find(name), 0U);
+  EXPECT_EQ(catalog[0].dims.size(), 20U);
+}
+
+// Failures keep their code when there is no memory for their words.
+template <class Body>
+void expect_code_without_memory(Body body, ErrorCode code) {
+  for (int allowed = 0; allowed < 20; ++allowed) {
+    allocations_left = allowed;
+    const auto done = body();
+    allocations_left = -1;
+    ASSERT_FALSE(done);
+    EXPECT_TRUE(done.error().code() == code || done.error().code() == ErrorCode::out_of_memory)
+        << to_string(done.error());
+  }
+}
+
+TEST_F(OutOfMemory, while_failing_is_no_exception) {
+  ASSERT_TRUE(write(path_, tensor_));
+  const auto model = Model::open(path_).value();
+  const auto name = model.catalog()[0].name;
+  expect_code_without_memory([&] { return tensor_.at(7); }, ErrorCode::out_of_bounds);
+  expect_code_without_memory([&] { return tensor_.slice<0>(2, 9); }, ErrorCode::out_of_bounds);
+  expect_code_without_memory([&] { return tensor_.reshape(Rank<2>(2, 2)); }, ErrorCode::shape_mismatch);
+  expect_code_without_memory([&] { return model.tensor<F32, Rank<2>>(name); }, ErrorCode::shape_mismatch);
+  expect_code_without_memory([&] { return model.tensor<F64, Rank<1>>(name); }, ErrorCode::dtype_mismatch);
+  expect_code_without_memory([&] { return model.tensor<F32, Rank<1>>("nothing"); }, ErrorCode::not_found);
+  expect_code_without_memory([] { return visit_dtype(DTypeTag{200}, [](auto) { return 0; }); },
+                             ErrorCode::bad_dtype);
+  const std::vector<std::int64_t> negative{-1};
+  expect_code_without_memory([&] { return write(path_, dtype_info<F32>(), negative, Bytes()); },
+                             ErrorCode::bad_shape);
+  const std::filesystem::path device("/dev/zero");
+  expect_code_without_memory([&] { return io::Opened::open(device); }, ErrorCode::not_regular_file);
+}
+
+}  // namespace
+}  // namespace ht
