@@ -101,8 +101,8 @@ ht::Result<void> run(const std::filesystem::path& folder) {
 
   print_row("", "small.ht", "large.ht");
   print_row("size of the F32 matrix", "1 MiB", "1 TiB");
-  print_row("open, read both corners", text("%.1f µs", small.microseconds),
-            text("%.1f µs", large.microseconds));
+  print_row("open, read both corners", text("%.1f us", small.microseconds),
+            text("%.1f us", large.microseconds));
   print_row("resident memory grew by", text("%lld KiB", static_cast<long long>(small.resident_bytes / 1024)),
             text("%lld KiB", static_cast<long long>(large.resident_bytes / 1024)));
   print_row("page faults", text("%lld", static_cast<long long>(small.page_faults)),
