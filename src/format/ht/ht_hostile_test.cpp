@@ -30,7 +30,7 @@ Error error_with(std::size_t at, T value) {
   return std::move(parsed).error();
 }
 
-void expect(const Error& error, ErrorCode code, std::string_view rule, std::uint64_t offset) {
+void expect_refusal(const Error& error, ErrorCode code, std::string_view rule, std::uint64_t offset) {
   EXPECT_EQ(error.code(), code) << to_string(error);
   EXPECT_EQ(error.rule(), rule);
   EXPECT_EQ(error.offset(), offset);
@@ -41,30 +41,34 @@ void expect(const Error& error, ErrorCode code, std::string_view rule, std::uint
 TEST(HtHostile, the_good_file_is_good) { EXPECT_TRUE(parse(good_file(), good_file().size())); }
 
 TEST(HtHostile, magic_is_htensor) {
-  expect(error_with<std::uint8_t>(6, 'X'), ErrorCode::bad_magic, "magic_is_htensor", 0);
+  expect_refusal(error_with<std::uint8_t>(6, 'X'), ErrorCode::bad_magic, "magic_is_htensor", 0);
 }
 
 TEST(HtHostile, header_checksum_matches) {
   auto file = good_file();
   file[40] ^= std::byte{1};
-  expect(parse(file, file.size()).error(), ErrorCode::checksum_mismatch, "header_checksum_matches", 120);
+  expect_refusal(parse(file, file.size()).error(), ErrorCode::checksum_mismatch, "header_checksum_matches",
+                 120);
 }
 
 TEST(HtHostile, version_is_1) {
   for (const int version : {0, 2, 256, 65535}) {
-    expect(error_with(8, static_cast<std::uint16_t>(version)), ErrorCode::bad_version, "version_is_1", 8);
+    expect_refusal(error_with(8, static_cast<std::uint16_t>(version)), ErrorCode::bad_version, "version_is_1",
+                   8);
   }
 }
 
 TEST(HtHostile, dtype_tag_is_known_to_the_parser) {
   for (const int tag : {0, 25, 100, 191, 192, 255}) {
-    expect(error_with(10, static_cast<std::uint8_t>(tag)), ErrorCode::bad_dtype, "dtype_tag_is_known", 10);
+    expect_refusal(error_with(10, static_cast<std::uint8_t>(tag)), ErrorCode::bad_dtype, "dtype_tag_is_known",
+                   10);
   }
 }
 
 TEST(HtHostile, rank_is_at_most_8) {
   for (const int rank : {9, 10, 255}) {
-    expect(error_with(11, static_cast<std::uint8_t>(rank)), ErrorCode::bad_shape, "rank_is_at_most_8", 11);
+    expect_refusal(error_with(11, static_cast<std::uint8_t>(rank)), ErrorCode::bad_shape, "rank_is_at_most_8",
+                   11);
   }
   const std::vector<std::int64_t> nine(9, 1);
   EXPECT_EQ(describe(dtype_info<F32>(), nine).error().rule(), "rank_is_at_most_8");
@@ -72,36 +76,39 @@ TEST(HtHostile, rank_is_at_most_8) {
 
 TEST(HtHostile, unknown_flags_are_zero) {
   for (int bit = 1; bit < 32; ++bit) {
-    expect(error_with(12, std::uint32_t{1} << bit), ErrorCode::bad_header, "unknown_flags_are_zero", 12);
+    expect_refusal(error_with(12, std::uint32_t{1} << bit), ErrorCode::bad_header, "unknown_flags_are_zero",
+                   12);
   }
 }
 
 TEST(HtHostile, unsealed_payload_has_no_checksum) {
-  expect(error_with(96, std::uint64_t{1}), ErrorCode::bad_header, "unsealed_payload_has_no_checksum", 96);
+  expect_refusal(error_with(96, std::uint64_t{1}), ErrorCode::bad_header, "unsealed_payload_has_no_checksum",
+                 96);
 }
 
 TEST(HtHostile, reserved_fields_are_zero) {
-  expect(error_with(104, std::uint64_t{1}), ErrorCode::bad_header, "reserved_fields_are_zero", 104);
-  expect(error_with(112, std::uint64_t{1} << 63), ErrorCode::bad_header, "reserved_fields_are_zero", 112);
+  expect_refusal(error_with(104, std::uint64_t{1}), ErrorCode::bad_header, "reserved_fields_are_zero", 104);
+  expect_refusal(error_with(112, std::uint64_t{1} << 63), ErrorCode::bad_header, "reserved_fields_are_zero",
+                 112);
 }
 
 TEST(HtHostile, unused_dims_are_zero) {
   for (std::size_t i = 2; i < 8; ++i) {
-    expect(error_with(32 + 8 * i, std::uint64_t{1}), ErrorCode::bad_shape, "unused_dims_are_zero",
-           32 + 8 * i);
+    expect_refusal(error_with(32 + 8 * i, std::uint64_t{1}), ErrorCode::bad_shape, "unused_dims_are_zero",
+                   32 + 8 * i);
   }
 }
 
 TEST(HtHostile, dims_fit_63_bits) {
   for (const std::uint64_t dim : {std::uint64_t{1} << 63, UINT64_MAX}) {
-    expect(error_with(40, dim), ErrorCode::size_overflow, "dims_fit_63_bits", 40);
+    expect_refusal(error_with(40, dim), ErrorCode::size_overflow, "dims_fit_63_bits", 40);
   }
 }
 
 TEST(HtHostile, data_size_fits_63_bits) {
   for (const std::uint64_t dim :
        {std::uint64_t{1} << 62, std::uint64_t{1} << 61, (std::uint64_t{1} << 63) - 1}) {
-    expect(error_with(32, dim), ErrorCode::size_overflow, "data_size_fits_63_bits", 32);
+    expect_refusal(error_with(32, dim), ErrorCode::size_overflow, "data_size_fits_63_bits", 32);
   }
   // Also where a zero hides the product: strides could not be counted.
   const std::vector<std::int64_t> hidden{0, std::int64_t{1} << 40, std::int64_t{1} << 40};
@@ -118,37 +125,38 @@ TEST(HtHostile, dims_are_not_negative) {
 
 TEST(HtHostile, data_bytes_follow_from_the_shape) {
   for (const std::uint64_t bytes : {std::uint64_t{0}, data_bytes - 1, data_bytes + 1, UINT64_MAX}) {
-    expect(error_with(24, bytes), ErrorCode::size_mismatch, "data_bytes_follow_from_the_shape", 24);
+    expect_refusal(error_with(24, bytes), ErrorCode::size_mismatch, "data_bytes_follow_from_the_shape", 24);
   }
 }
 
 TEST(HtHostile, data_starts_after_the_header) {
   for (const std::uint64_t offset : {0U, 64U, 127U}) {
-    expect(error_with(16, offset), ErrorCode::bad_offset, "data_starts_after_the_header", 16);
+    expect_refusal(error_with(16, offset), ErrorCode::bad_offset, "data_starts_after_the_header", 16);
   }
 }
 
 TEST(HtHostile, data_offset_is_a_multiple_of_64) {
   for (const std::uint64_t offset : {std::uint64_t{129}, std::uint64_t{160}, UINT64_MAX}) {
-    expect(error_with(16, offset), ErrorCode::misaligned, "data_offset_is_a_multiple_of_64", 16);
+    expect_refusal(error_with(16, offset), ErrorCode::misaligned, "data_offset_is_a_multiple_of_64", 16);
   }
 }
 
 TEST(HtHostile, data_end_fits_64_bits) {
-  expect(error_with(16, UINT64_MAX - 63), ErrorCode::truncated, "data_is_all_there",
-         header_bytes + data_bytes);
+  expect_refusal(error_with(16, UINT64_MAX - 63), ErrorCode::truncated, "data_is_all_there",
+                 header_bytes + data_bytes);
   auto file = good_file();
   Header header = decode(Bytes(file).first<header_bytes>()).value();
   header.data_offset = UINT64_MAX - 63;
   header.dims[0] = 64;
   header.data_bytes = 64 * 3 * 4;
-  expect(decode(encode(header)).error(), ErrorCode::size_overflow, "data_end_fits_64_bits", 16);
+  expect_refusal(decode(encode(header)).error(), ErrorCode::size_overflow, "data_end_fits_64_bits", 16);
 }
 
 TEST(HtHostile, data_is_all_there) {
   const auto file = good_file();
   for (std::uint64_t size = header_bytes; size < file.size(); ++size) {
-    expect(parse(Bytes(file).first(size), size).error(), ErrorCode::truncated, "data_is_all_there", size);
+    expect_refusal(parse(Bytes(file).first(size), size).error(), ErrorCode::truncated, "data_is_all_there",
+                   size);
   }
 }
 
@@ -161,14 +169,15 @@ TEST(HtHostile, headers_only_takes_a_file_that_was_cut_short) {
 TEST(HtHostile, nothing_follows_the_data) {
   auto file = good_file();
   file.resize(file.size() + 1);
-  expect(parse(file, file.size()).error(), ErrorCode::trailing_bytes, "nothing_follows_the_data",
-         header_bytes + data_bytes);
+  expect_refusal(parse(file, file.size()).error(), ErrorCode::trailing_bytes, "nothing_follows_the_data",
+                 header_bytes + data_bytes);
 }
 
 TEST(HtHostile, header_is_all_there) {
   const auto file = good_file();
   for (std::uint64_t size = 0; size < header_bytes; ++size) {
-    expect(parse(Bytes(file).first(size), size).error(), ErrorCode::truncated, "header_is_all_there", size);
+    expect_refusal(parse(Bytes(file).first(size), size).error(), ErrorCode::truncated, "header_is_all_there",
+                   size);
   }
 }
 
