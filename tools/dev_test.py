@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""./dev on machines that this one is not: without apt, without root, with a package missing.
+
+A copy of ./dev runs in a folder of its own with stand-ins for the programs that would change the machine.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+DEV = pathlib.Path(__file__).parent.parent / "dev"
+# What any shell has; everything else is a stand-in or missing.
+ORDINARY = ["bash", "env", "dirname", "mkdir", "cat", "tail", "id", "rm", "basename"]
+
+
+class Dev(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="a folder with spaces ")
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        self.bin = self.root / "bin"
+        self.bin.mkdir()
+        shutil.copy(DEV, self.root / "dev")
+        for name in ORDINARY:
+            (self.bin / name).symlink_to(shutil.which(name))
+
+    def stand_in(self, name, body):
+        """A program that notes how it was called in the file `calls`."""
+        path = self.bin / name
+        path.unlink(missing_ok=True)
+        path.write_text(f'#!{shutil.which("bash")}\nprintf "%s\\n" "{name} $*" >>"{self.root}/calls"\n{body}\n')
+        path.chmod(0o755)
+
+    def run_dev(self, *arguments, cwd="/"):
+        environment = {"PATH": str(self.bin), "HOME": str(self.root)}
+        run = subprocess.run([str(self.root / "dev"), *arguments], cwd=cwd, env=environment, capture_output=True,
+                             text=True, stdin=subprocess.DEVNULL, check=False)
+        calls = self.root / "calls"
+        return run.returncode, run.stdout + run.stderr, calls.read_text() if calls.exists() else ""
+
+    def apt(self, installed):
+        self.stand_in("apt-get", "exit 0")
+        self.stand_in("dpkg-query", f'case "{installed}" in *" ${{@: -1}} "*) echo -n installed;; *) exit 1;; esac')
+
+    def test_alone_lists_every_command_with_a_line(self):
+        status, said, _ = self.run_dev()
+        self.assertEqual(status, 0)
+        for command in ["demo", "test", "test --all", "build", "bench", "lint", "fuzz SECONDS", "install PREFIX", "clean"]:
+            self.assertRegex(said, rf"(?m)^\./dev {command} +\S")
+
+    def test_unknown_command_is_told(self):
+        status, said, _ = self.run_dev("nonsense")
+        self.assertEqual(status, 2)
+        self.assertIn("there is no 'nonsense'", said)
+
+    def test_without_apt_it_says_what_is_needed_and_stops(self):
+        for command in (["demo"], ["test"], ["build"], ["lint"], ["fuzz", "1"]):
+            status, said, calls = self.run_dev(*command)
+            self.assertEqual(status, 2, said)
+            self.assertIn("this machine has no apt", said)
+            self.assertIn("libexpected-dev", said)
+            self.assertEqual(calls, "")
+
+    def test_installs_what_is_missing_by_name_and_without_a_question(self):
+        self.apt(" g++ cmake ninja-build ccache mold libfmt-dev libcli11-dev ")
+        self.stand_in("id", "echo 0")
+        self.stand_in("cmake", "exit 0")
+        status, said, calls = self.run_dev("build")
+        self.assertEqual(status, 0, said)
+        install = next(line for line in calls.splitlines() if line.startswith("apt-get") and " install " in line)
+        self.assertTrue(install.endswith("install -y --no-install-recommends libexpected-dev"), install)
+        self.assertIn("build/release/bin/htensor", said)
+
+    def test_installs_nothing_when_nothing_is_missing(self):
+        self.apt(" g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev ")
+        self.stand_in("cmake", "exit 0")
+        status, said, calls = self.run_dev("build")
+        self.assertEqual(status, 0, said)
+        self.assertNotIn("apt-get", calls)
+
+    def test_asks_sudo_when_it_is_not_root_and_says_so_when_there_is_none(self):
+        self.apt(" ")
+        self.stand_in("id", "echo 1000")
+        self.stand_in("cmake", "exit 0")
+        status, said, _ = self.run_dev("build")
+        self.assertEqual(status, 2)
+        self.assertIn("neither root nor sudo", said)
+        self.stand_in("sudo", '"$@"')
+        status, said, calls = self.run_dev("build")
+        self.assertEqual(status, 0, said)
+        self.assertIn("sudo env DEBIAN_FRONTEND=noninteractive apt-get", calls)
+
+    def test_failing_apt_is_told_with_its_words(self):
+        self.apt(" ")
+        self.stand_in("id", "echo 0")
+        self.stand_in("apt-get", "echo 'E: no such package' >&2; exit 100")
+        status, said, _ = self.run_dev("build")
+        self.assertEqual(status, 2)
+        self.assertIn("E: no such package", said)
+        self.assertIn("apt could not install", said)
+
+    def test_relative_prefix_is_meant_from_where_the_command_was_given(self):
+        self.apt(" g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev ")
+        self.stand_in("cmake", "exit 0")
+        with tempfile.TemporaryDirectory() as elsewhere:
+            _, _, calls = self.run_dev("install", "out", cwd=elsewhere)
+            self.assertIn(f"--prefix {os.path.realpath(elsewhere)}/out", calls)
+
+
+if __name__ == "__main__":
+    unittest.main()
