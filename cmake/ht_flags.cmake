@@ -2,9 +2,9 @@
 add_library(ht_flags INTERFACE)
 target_compile_features(ht_flags INTERFACE cxx_std_20)
 target_compile_options(ht_flags INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
-# g++ 12 sees overlapping copies in std::string's operator+ where there are none (GCC bug 105651).
+# Optimising, g++ 12 sees overlapping copies in the string operator+ where there are none (GCC bug 105651).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  target_compile_options(ht_flags INTERFACE -Wno-restrict)
+  target_compile_options(ht_flags INTERFACE $<$<NOT:$<CONFIG:Debug>>:-Wno-restrict>)
 endif()
 if(HT_WERROR)
   target_compile_options(ht_flags INTERFACE -Werror)

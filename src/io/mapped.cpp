@@ -1,6 +1,5 @@
 #include <htensor/io/mapped.hpp>
 
-#include <atomic>
 #include <utility>
 
 #include "base/format_text.hpp"
@@ -124,8 +123,6 @@ Result<void> Mapped::unmap() {
                     .at_path(path().native())
                     .with_hint("let go of all tensors of this file first"));
   }
-  // What others did to the bytes before they let go happened before this.
-  std::atomic_thread_fence(std::memory_order_acquire);
   const auto done = mapping_->unmap();
   if (!done) {
     return fail(
