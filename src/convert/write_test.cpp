@@ -1,4 +1,6 @@
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -126,6 +128,29 @@ TEST_F(Writing, file_size_limit_leaves_the_old_file_and_no_litter) {
   EXPECT_EQ(status, 0);
   EXPECT_EQ(read_file(path_), old);
   EXPECT_EQ(folder_.names(), std::vector<std::string>{"t.ht"});
+}
+
+TEST_F(Writing, full_disk_leaves_the_old_file_and_no_litter) {
+  const auto disk = folder_ / "disk";
+  std::filesystem::create_directory(disk);
+  const pid_t child = fork();
+  if (child == 0) {
+    // A disk of 64 KiB that only this process sees. Who may not mount one cannot try.
+    const bool mounted = unshare(CLONE_NEWNS) == 0 &&
+                         mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                         mount("none", disk.c_str(), "tmpfs", 0, "size=64k") == 0;
+    if (!mounted) _exit(77);
+    const bool first = write(disk / "t.ht", tensor_).has_value();
+    const auto old = read_file(disk / "t.ht");
+    const auto done = write(disk / "t.ht", Tensor<F32, Rank<1>>::zeros(Rank<1>(1 << 20)).value());
+    const auto files = std::distance(std::filesystem::directory_iterator(disk), {});
+    const bool refused = !done && done.error().code() == ErrorCode::no_space && !done.error().hint().empty();
+    _exit(first && refused && read_file(disk / "t.ht") == old && files == 1 ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "no permission to mount a small disk";
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(Writing, data_is_what_the_shape_needs) {
