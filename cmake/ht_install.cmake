@@ -15,7 +15,7 @@ install(FILES "${PROJECT_BINARY_DIR}/htensor-config.cmake" "${PROJECT_BINARY_DIR
   DESTINATION ${config_folder})
 
 file(RELATIVE_PATH HT_PC_TO_PREFIX "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
-set(HT_PC_EXTRA "")
+set(HT_PC_EXTRA "-lsimdjson")
 if(HT_SANITIZE)
   string(APPEND HT_PC_EXTRA " -fsanitize=${HT_SANITIZE}")
 endif()
@@ -28,7 +28,7 @@ install(FILES "${PROJECT_BINARY_DIR}/htensor.pc" DESTINATION ${CMAKE_INSTALL_LIB
 set(CPACK_GENERATOR DEB TGZ)
 set(CPACK_PACKAGE_CONTACT "the H-Tensor maintainers")
 set(CPACK_PACKAGE_VENDOR "H-Tensor")
-set(CPACK_DEBIAN_PACKAGE_DEPENDS "libexpected-dev")
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "libexpected-dev, libsimdjson-dev")
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)

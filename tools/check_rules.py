@@ -15,7 +15,7 @@ COMMENT = re.compile(r"//.*")
 # Not in braces: that is the table of the codes themselves.
 RULE = re.compile(r'(?<!\{)ErrorCode::\w+\s*,\s*"(\w+)"')
 # Helpers that choose the code themselves: from the cause, or always the same.
-HELPER = re.compile(r'(?:\b(?:failed|outside)\(|\bcode_for\(\w+\),)\s*"(\w+)"')
+HELPER = re.compile(r'(?:\b(?:failed|outside|lost)\(|\bcode_for\(\w+\),)\s*"(\w+)"')
 TEST = re.compile(r"^\s*(?:TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP|RC_GTEST_FIXTURE_PROP)\(\s*\w+\s*,\s*(\w+)", re.MULTILINE)
 
 

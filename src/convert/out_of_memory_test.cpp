@@ -73,17 +73,25 @@ TEST_F(OutOfMemory, while_opening_leaves_nothing_open) {
   starve([&] { return Model::open(path_); }, [&] { EXPECT_EQ(descriptors(), before); });
 }
 
-TEST_F(OutOfMemory, while_cataloguing_leaves_a_sound_catalog) {
+TEST_F(OutOfMemory, while_cataloguing_is_an_error) {
+  CatalogBuilder builder("test");
   const std::vector<std::int64_t> dims(20, 1);
   const std::string name(100, 'n');
-  Catalog catalog;
-  starve([&] { return catalog.add({.name = name, .dims = dims}); },
-         [&] {
-           EXPECT_EQ(catalog.size(), 0U);
-           EXPECT_EQ(catalog.find(name), std::nullopt);
-         });
-  ASSERT_EQ(catalog.find(name), 0U);
-  EXPECT_EQ(catalog[0].dims.size(), 20U);
+  ASSERT_TRUE(builder.add({.name = name, .dims = dims}));
+  builder.metadata().add("key", "value");
+  std::optional<Catalog> catalog;
+  starve(
+      [&]() -> Result<void> {
+        return without_bad_alloc([&]() -> Result<void> {
+          auto copy = builder;
+          catalog.emplace(HT_TRY(std::move(copy).build()));
+          return {};
+        });
+      },
+      [&] { EXPECT_FALSE(catalog); });
+  ASSERT_TRUE(catalog);
+  EXPECT_EQ(catalog->find(name), 0U);
+  EXPECT_EQ((*catalog)[0].dims.size(), 20U);
 }
 
 // Failures keep their code when there is no memory for their words.

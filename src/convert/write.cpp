@@ -1,11 +1,11 @@
 #include <htensor/convert/write.hpp>
 
-#include <htensor/format/ht.hpp>
 #include <htensor/hash/crc64.hpp>
 #include <utility>
 
 #include "base/format_text.hpp"
 #include "convert/atomic_file.hpp"
+#include "format/ht/ht.hpp"
 
 namespace ht::inline v1 {
 namespace {

@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include <htensor/convert/write.hpp>
-#include <htensor/format/ht.hpp>
 #include <htensor/hash/crc64.hpp>
 #include <htensor/model/model.hpp>
 
+#include "format/ht/ht.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 

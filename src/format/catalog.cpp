@@ -1,79 +1,92 @@
 #include <htensor/format/catalog.hpp>
 
-#include <functional>
-#include <limits>
+#include <algorithm>
 
 #include "base/format_text.hpp"
 
 namespace ht::inline v1 {
 
-std::string_view Catalog::name_of(const Record& record) const noexcept {
-  return std::string_view(names_).substr(record.name_begin, record.name_bytes);
-}
-
 Entry Catalog::operator[](std::size_t index) const noexcept {
   const Record& record = records_[index];
-  return {.name = name_of(record),
-          .dtype = record.dtype,
-          .dims = std::span(dims_).subspan(record.dims_begin, record.rank),
-          .file = record.file,
-          .offset = record.offset,
-          .bytes = record.bytes};
-}
-
-std::size_t Catalog::slot_of(std::string_view name) const noexcept {
-  const std::size_t mask = slots_.size() - 1;
-  std::size_t slot = std::hash<std::string_view>{}(name)&mask;
-  while (slots_[slot] != 0 && name_of(records_[slots_[slot] - 1]) != name) slot = (slot + 1) & mask;
-  return slot;
-}
-
-std::optional<std::size_t> Catalog::find(std::string_view name) const noexcept {
-  if (slots_.empty()) return std::nullopt;
-  const std::uint32_t found = slots_[slot_of(name)];
-  if (found == 0) return std::nullopt;
-  return found - 1;
-}
-
-void Catalog::grow_slots() {
-  slots_.assign(slots_.empty() ? 8 : slots_.size() * 2, 0);
-  for (std::size_t i = 0; i < records_.size(); ++i) {
-    slots_[slot_of(name_of(records_[i]))] = static_cast<std::uint32_t>(i + 1);
+  const std::uint64_t dims_begin = index == 0 ? 0 : records_[index - 1].dims_end;
+  Entry entry{.name = names_[index],
+              .dtype = record.dtype,
+              .encoding = record.encoding,
+              .dims = std::span(dims_).subspan(dims_begin, record.dims_end - dims_begin),
+              .order = record.column_major ? ElementOrder::column_major : ElementOrder::row_major,
+              .byte_order = record.big_endian ? ByteOrder::big : ByteOrder::little,
+              .file = record.file,
+              .offset = record.offset,
+              .bytes = record.bytes};
+  if (record.pattern_bytes != 0) {
+    entry.splat = Bytes(patterns_).subspan(static_cast<std::size_t>(record.offset), record.pattern_bytes);
+    entry.offset = 0;
   }
+  if (record.has_note) entry.note = std::ranges::lower_bound(notes_, index, {}, &Note::index)->text;
+  return entry;
 }
 
-Result<void> Catalog::add(const Entry& entry) {
-  return without_bad_alloc([&]() -> Result<void> {
-    constexpr std::size_t most = std::numeric_limits<std::uint32_t>::max() - 1;
-    if (records_.size() >= most || entry.name.size() > most || entry.dims.size() > most) {
-      return fail(ErrorCode::size_overflow, "catalog_can_count_its_entries",
-                  "a catalog has room for fewer than 2^32 tensors, bytes of a name and dimensions");
-    }
-    // Half empty, so that look-ups stay short.
-    if (records_.size() * 2 >= slots_.size()) grow_slots();
-    const std::size_t slot = slot_of(entry.name);
-    if (slots_[slot] != 0) {
+std::uint64_t Catalog::memory_bytes() const noexcept {
+  std::uint64_t notes = notes_.capacity() * sizeof(Note);
+  for (const auto& note : notes_) notes += note.text.size();
+  return names_.memory_bytes() + metadata_.memory_bytes() + dims_.capacity() * sizeof(std::int64_t) +
+         patterns_.capacity() + records_.capacity() * sizeof(Record) + notes;
+}
+
+CatalogBuilder::CatalogBuilder(std::string_view format) {
+  catalog_.format_ = format;
+  catalog_.files_.emplace_back();
+}
+
+void CatalogBuilder::reserve(std::size_t tensors) {
+  catalog_.records_.reserve(tensors);
+  catalog_.names_.reserve(tensors);
+}
+
+std::uint32_t CatalogBuilder::add_file(std::string_view name) {
+  auto& files = catalog_.files_;
+  // The one that was named last is the one that is named next.
+  if (files.back() != name) files.emplace_back(name);
+  return static_cast<std::uint32_t>(files.size() - 1);
+}
+
+Result<void> CatalogBuilder::add(const Entry& entry) {
+  auto& [format, files, names, dims, patterns, records, notes, metadata] = catalog_;
+  if (!entry.note.empty()) notes.push_back({records.size(), std::string(entry.note)});
+  const std::uint64_t pattern_begin = patterns.size();
+  patterns.insert(patterns.end(), entry.splat.begin(), entry.splat.end());
+  dims.insert(dims.end(), entry.dims.begin(), entry.dims.end());
+  names.add(entry.name);
+  records.push_back({.dims_end = dims.size(),
+                     .offset = entry.is_splat() ? pattern_begin : entry.offset,
+                     .bytes = entry.bytes,
+                     .file = entry.is_splat() ? 0 : entry.file,
+                     .dtype = entry.dtype,
+                     .encoding = entry.encoding,
+                     .pattern_bytes = static_cast<std::uint8_t>(entry.splat.size()),
+                     .column_major = entry.order == ElementOrder::column_major,
+                     .big_endian = entry.byte_order == ByteOrder::big,
+                     .has_note = !entry.note.empty()});
+  return {};
+}
+
+Result<Catalog> CatalogBuilder::build() && {
+  return without_bad_alloc([&]() -> Result<Catalog> {
+    HT_TRY(catalog_.metadata_.index());
+    // Growing took more than is needed now.
+    catalog_.records_.shrink_to_fit();
+    catalog_.dims_.shrink_to_fit();
+    catalog_.names_.shrink_to_fit();
+    catalog_.metadata_.shrink_to_fit();
+    if (const auto duplicate = catalog_.names_.index()) {
+      const Entry entry = catalog_[*duplicate];
       return fail(Error(ErrorCode::duplicate_tensor, "names_are_unique",
                         format_text("two tensors are named '{}'", entry.name))
                       .at_tensor(entry.name)
                       .at_offset(entry.offset)
                       .with_hint("the writer of this file broke the format: write it again"));
     }
-    // Stores first and the record last: should memory run out between, nothing refers to what is left.
-    const auto name_begin = names_.size();
-    const auto dims_begin = dims_.size();
-    names_.append(entry.name);
-    dims_.insert(dims_.end(), entry.dims.begin(), entry.dims.end());
-    records_.push_back({.name_begin = name_begin,
-                        .dims_begin = dims_begin,
-                        .offset = entry.offset,
-                        .bytes = entry.bytes,
-                        .name_bytes = static_cast<std::uint32_t>(entry.name.size()),
-                        .file = entry.file,
-                        .rank = static_cast<std::uint32_t>(entry.dims.size()),
-                        .dtype = entry.dtype});
-    slots_[slot] = static_cast<std::uint32_t>(records_.size());
-    return {};
+    return std::move(catalog_);
   });
 }
 

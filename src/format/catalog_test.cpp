@@ -13,79 +13,101 @@ Entry entry_named(std::string_view name) {
   return {.name = name, .dtype = F32::tag, .offset = 128, .bytes = 4};
 }
 
+Catalog catalog_of(const std::vector<std::string>& names) {
+  CatalogBuilder builder("test");
+  for (const auto& name : names) EXPECT_TRUE(builder.add(entry_named(name)));
+  return std::move(builder).build().value();
+}
+
 TEST(Catalog, keeps_what_it_is_given_in_file_order) {
-  Catalog catalog;
+  CatalogBuilder builder("test");
   const std::array<std::int64_t, 3> dims{2, 3, 4};
-  ASSERT_TRUE(
-      catalog.add({.name = "b", .dtype = BF16::tag, .dims = dims, .file = 7, .offset = 256, .bytes = 48}));
-  ASSERT_TRUE(catalog.add(entry_named("a")));
-  ASSERT_EQ(catalog.size(), 2U);
+  const std::array pattern{std::byte{1}, std::byte{2}};
+  const auto other = builder.add_file("other.bin");
+  ASSERT_TRUE(builder.add(
+      {.name = "b", .dtype = BF16::tag, .dims = dims, .file = other, .offset = 256, .bytes = 48}));
+  ASSERT_TRUE(builder.add(entry_named("a")));
+  ASSERT_TRUE(builder.add({.name = "s", .bytes = 10, .splat = pattern, .note = "word for word"}));
+  ASSERT_TRUE(builder.add({.name = "q",
+                           .encoding = find_encoding("Q4_K")->tag,
+                           .dims = dims,
+                           .order = ElementOrder::column_major,
+                           .byte_order = ByteOrder::big}));
+  EXPECT_EQ(builder.size(), 4U);
+  EXPECT_EQ(builder[1].name, "a");
+  const auto catalog = std::move(builder).build().value();
+  EXPECT_EQ(catalog.format(), "test");
+  EXPECT_EQ(catalog.files(), (std::vector<std::string>{"", "other.bin"}));
+  ASSERT_EQ(catalog.size(), 4U);
   const Entry first = catalog[0];
   EXPECT_EQ(first.name, "b");
   EXPECT_EQ(first.dtype, BF16::tag);
   EXPECT_TRUE(std::ranges::equal(first.dims, dims));
-  EXPECT_EQ(first.file, 7U);
+  EXPECT_EQ(first.file, 1U);
   EXPECT_EQ(first.offset, 256U);
   EXPECT_EQ(first.bytes, 48U);
+  EXPECT_FALSE(first.is_splat());
+  EXPECT_TRUE(first.is_typed());
   EXPECT_EQ(catalog[1].name, "a");
   EXPECT_TRUE(catalog[1].dims.empty());
+  EXPECT_TRUE(catalog[1].note.empty());
+  EXPECT_TRUE(std::ranges::equal(catalog[2].splat, pattern));
+  EXPECT_EQ(catalog[2].bytes, 10U);
+  EXPECT_EQ(catalog[2].note, "word for word");
+  EXPECT_FALSE(catalog[2].is_typed());
+  EXPECT_EQ(find_encoding(catalog[3].encoding)->name, "Q4_K");
+  EXPECT_TRUE(catalog[3].is_typed());
+  EXPECT_EQ(catalog[3].order, ElementOrder::column_major);
+  EXPECT_EQ(catalog[3].byte_order, ByteOrder::big);
 }
 
 TEST(Catalog, finds_every_name_among_many_and_no_other) {
-  Catalog catalog;
-  constexpr int count = 5000;
-  for (int i = 0; i < count; ++i)
-    ASSERT_TRUE(catalog.add(entry_named("blk." + std::to_string(i) + ".weight")));
-  for (int i = 0; i < count; ++i) {
-    EXPECT_EQ(catalog.find("blk." + std::to_string(i) + ".weight"), static_cast<std::size_t>(i));
-  }
+  std::vector<std::string> names;
+  for (int i = 0; i < 5000; ++i) names.push_back("blk." + std::to_string(i) + ".weight");
+  const auto catalog = catalog_of(names);
+  for (std::size_t i = 0; i < names.size(); ++i) EXPECT_EQ(catalog.find(names[i]), i);
   EXPECT_EQ(catalog.find("blk.5000.weight"), std::nullopt);
   EXPECT_EQ(catalog.find(""), std::nullopt);
 }
 
 TEST(Catalog, empty_one_finds_nothing) {
-  const Catalog catalog;
+  const auto catalog = catalog_of({});
   EXPECT_TRUE(catalog.empty());
   EXPECT_EQ(catalog.find("a"), std::nullopt);
 }
 
 TEST(Catalog, names_may_be_empty_or_hold_any_byte) {
-  Catalog catalog;
   const std::string odd("a\0b\n", 4);
-  ASSERT_TRUE(catalog.add(entry_named("")));
-  ASSERT_TRUE(catalog.add(entry_named(odd)));
+  const auto catalog = catalog_of({"", odd});
   EXPECT_EQ(catalog.find(""), 0U);
   EXPECT_EQ(catalog.find(odd), 1U);
   EXPECT_EQ(catalog.find("a"), std::nullopt);
 }
 
 TEST(Catalog, names_are_unique) {
-  Catalog catalog;
-  ASSERT_TRUE(catalog.add(entry_named("a")));
-  const auto again = catalog.add(entry_named("a"));
-  ASSERT_FALSE(again);
-  EXPECT_EQ(again.error().code(), ErrorCode::duplicate_tensor);
-  EXPECT_EQ(again.error().rule(), "names_are_unique");
-  EXPECT_EQ(again.error().tensor(), "a");
-  EXPECT_EQ(catalog.size(), 1U);
-}
-
-TEST(Catalog, catalog_can_count_its_entries) {
-  Catalog catalog;
-  // The length is refused before a byte of it is looked at.
-  const auto added = catalog.add(entry_named(std::string_view("a", std::size_t{1} << 32)));
-  ASSERT_FALSE(added);
-  EXPECT_EQ(added.error().code(), ErrorCode::size_overflow);
-  EXPECT_EQ(added.error().rule(), "catalog_can_count_its_entries");
+  CatalogBuilder builder("test");
+  for (const auto* name : {"b", "a", "c", "a"}) ASSERT_TRUE(builder.add(entry_named(name)));
+  const auto catalog = std::move(builder).build();
+  ASSERT_FALSE(catalog);
+  EXPECT_EQ(catalog.error().code(), ErrorCode::duplicate_tensor);
+  EXPECT_EQ(catalog.error().rule(), "names_are_unique");
+  EXPECT_EQ(catalog.error().tensor(), "a");
 }
 
 TEST(Catalog, copies_are_independent) {
-  Catalog catalog;
-  ASSERT_TRUE(catalog.add(entry_named("a")));
-  Catalog copy = catalog;
-  ASSERT_TRUE(copy.add(entry_named("b")));
-  EXPECT_EQ(catalog.find("b"), std::nullopt);
+  auto catalog = catalog_of({"a"});
+  const Catalog copy = catalog;
+  catalog = catalog_of({"b"});
   EXPECT_EQ(copy.find("a"), 0U);
+  EXPECT_EQ(catalog.find("a"), std::nullopt);
+}
+
+TEST(Catalog, memory_is_that_of_its_parts) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 1000; ++i) names.push_back("blk." + std::to_string(i) + ".weight");
+  const auto bytes = catalog_of(names).memory_bytes();
+  EXPECT_GT(bytes, 1000U * (32 + 8 + 12));
+  EXPECT_LT(bytes, 1000U * 100);
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
-#include <htensor/format/ht.hpp>
+#include <htensor/format/encode.hpp>
 #include <htensor/format/parse.hpp>
+
+#include "format/ht/ht.hpp"
 
 namespace ht {
 namespace {
@@ -29,8 +31,9 @@ TEST(Parse, format_is_known) {
 }
 
 TEST(Parse, asks_for_more_until_it_has_seen_enough) {
-  const auto header = format_ht::encode(*format_ht::describe(dtype_info<F32>(), {}));
-  const std::uint64_t file_bytes = header.size() + 4;
+  const auto header =
+      format_ht::encode(*format_ht::describe(dtype_info<F32>(), std::vector<std::int64_t>{0}));
+  const std::uint64_t file_bytes = header.size();
   std::uint64_t seen = 0;
   int steps = 0;
   while (true) {
@@ -40,13 +43,29 @@ TEST(Parse, asks_for_more_until_it_has_seen_enough) {
       EXPECT_EQ((*catalog)[0].name, "t");
       break;
     }
-    const auto need = std::get<Need>(*parsed).bytes;
-    ASSERT_GT(need, seen);
-    ASSERT_LE(need, file_bytes);
-    seen = need;
+    const auto need = std::get<Need>(*parsed);
+    ASSERT_EQ(need.offset, 0U);
+    ASSERT_GT(need.bytes, seen);
+    ASSERT_LE(need.bytes, file_bytes);
+    seen = std::min<std::uint64_t>(need.bytes, header.size());
     ++steps;
   }
-  EXPECT_EQ(steps, 2);  // the magic, then the header
+  EXPECT_EQ(steps, 1);
+}
+
+TEST(Encode, format_has_a_name) {
+  const auto catalog = CatalogBuilder("test").build().value();
+  const auto encoded = encode("word", catalog);
+  ASSERT_FALSE(encoded);
+  EXPECT_EQ(encoded.error().code(), ErrorCode::not_found);
+  EXPECT_EQ(encoded.error().rule(), "format_has_a_name");
+  EXPECT_NE(encoded.error().hint().find("ht"), std::string_view::npos);
+}
+
+TEST(Encode, formats_are_found_by_extension) {
+  EXPECT_EQ(format_of_extension(".ht"), "ht");
+  EXPECT_EQ(format_of_extension(".doc"), std::nullopt);
+  EXPECT_EQ(format_of_extension(""), std::nullopt);
 }
 
 }  // namespace

@@ -28,9 +28,8 @@ Result<Model> Model::open(const std::filesystem::path& path, const OpenOptions& 
     auto catalog = read_catalog(
         file, parse, {.stem = stem, .dtypes = options.dtypes, .headers_only = options.headers_only});
     if (!catalog) return fail(std::move(catalog).error().at_path(path.native()));
-    auto state = std::make_shared<State>();
-    state->catalog = *std::move(catalog);
-    state->paths.push_back(path);
+    auto state = std::make_shared<State>(
+        State{.catalog = *std::move(catalog), .paths = {path}, .files = {}, .dtypes = {}});
     if (!options.catalog_only) state->files.push_back(HT_TRY(std::move(file).map()));
     state->dtypes = options.dtypes;
     return Model(std::move(state));

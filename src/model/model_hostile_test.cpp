@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <htensor/format/ht.hpp>
 #include <htensor/model/model.hpp>
 
+#include "format/ht/ht.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 

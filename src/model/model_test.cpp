@@ -1,11 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <htensor/format/ht.hpp>
 #include <htensor/model/model.hpp>
 #include <numeric>
 #include <thread>
 
+#include "format/ht/ht.hpp"
 #include "testing/temporary_folder.hpp"
 
 namespace ht {

@@ -9,9 +9,9 @@ namespace ht {
 namespace {
 
 Catalog catalog_of(std::initializer_list<std::string_view> names) {
-  Catalog catalog;
-  for (const auto name : names) EXPECT_TRUE(catalog.add({.name = name}));
-  return catalog;
+  CatalogBuilder builder("test");
+  for (const auto name : names) EXPECT_TRUE(builder.add({.name = name}));
+  return std::move(builder).build().value();
 }
 
 TEST(Nearest, finds_a_misspelled_name) {

@@ -1,31 +1,76 @@
 #include "model/read_catalog.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <memory>
 #include <vector>
 
 #include "base/format_text.hpp"
 
 namespace ht::inline v1 {
+namespace {
 
-// Headers are read and not looked at through the mapping: a file that shrinks meanwhile is an error
-// here and would be a fatal signal there.
+// Bytes that are about to be read, so none is cleared first.
+class Buffer {
+ public:
+  [[nodiscard]] Bytes bytes() const noexcept { return {data_.get(), size_}; }
+
+  /// Makes it longer and returns the new part.
+  MutableBytes extend_to(std::size_t size) {
+    auto larger = std::make_unique_for_overwrite<std::byte[]>(size);
+    if (size_ > 0) std::memcpy(larger.get(), data_.get(), size_);
+    data_ = std::move(larger);
+    return MutableBytes(data_.get(), size).subspan(std::exchange(size_, size));
+  }
+
+ private:
+  std::unique_ptr<std::byte[]> data_;
+  std::size_t size_ = 0;
+};
+
+// What was read of a file. Headers are read and not looked at through the mapping: a file that shrinks
+// meanwhile is an error here and would be a fatal signal there.
+class FileReader {
+ public:
+  explicit FileReader(const io::Opened& file) : file_(file) {}
+
+  [[nodiscard]] Seen seen() const noexcept { return {prefix_.bytes(), windows_}; }
+
+  Result<void> read(const Need& need) {
+    const std::uint64_t end = need.offset + need.bytes;
+    const std::uint64_t known = prefix_.bytes().size();
+    if (need.offset <= known) return file_.read(known, prefix_.extend_to(static_cast<std::size_t>(end)));
+    Buffer& buffer = buffers_.emplace_back();
+    HT_TRY(file_.read(need.offset, buffer.extend_to(static_cast<std::size_t>(need.bytes))));
+    windows_.push_back({need.offset, buffer.bytes()});
+    return {};
+  }
+
+ private:
+  const io::Opened& file_;
+  Buffer prefix_;
+  std::vector<Buffer> buffers_;
+  std::vector<Window> windows_;
+};
+
+}  // namespace
+
 Result<Catalog> read_catalog(const io::Opened& file, Parser parser, const ParseOptions& options) {
   constexpr std::uint64_t first_read = 4096;
   const std::uint64_t file_bytes = file.stat().bytes;
-  std::vector<std::byte> prefix;
-  std::uint64_t wanted = std::min(first_read, file_bytes);
+  FileReader reader(file);
+  HT_TRY(reader.read({0, std::min(first_read, file_bytes)}));
   while (true) {
-    // Never more than the file has.
-    prefix.resize(static_cast<std::size_t>(wanted));
-    HT_TRY(file.read(0, prefix));
-    auto parsed = HT_TRY(parser(prefix, file_bytes, options));
+    auto parsed = HT_TRY(parser(reader.seen(), file_bytes, options));
     if (auto* catalog = std::get_if<Catalog>(&parsed)) return std::move(*catalog);
-    const std::uint64_t asked = std::get<Need>(parsed).bytes;
-    if (asked <= wanted || asked > file_bytes) {
+    const Need need = std::get<Need>(parsed);
+    if (!checked::range_fits(need.offset, need.bytes, file_bytes) ||
+        reader.seen().range(need.offset, need.bytes)) {
       return fail(ErrorCode::internal, "parser_asks_for_more_that_is_there",
-                  format_text("a parser that saw {} of {} bytes asks for {}", wanted, file_bytes, asked));
+                  format_text("a parser of a file of {} bytes asks for {} bytes at byte {}", file_bytes,
+                              need.bytes, need.offset));
     }
-    wanted = asked;
+    HT_TRY(reader.read(need));
   }
 }
 

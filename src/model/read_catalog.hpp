@@ -1,4 +1,4 @@
-// Feeds a parser the beginning of a file until it has seen enough.
+// Feeds a parser what it asks to see of a file until it has seen enough.
 #pragma once
 
 #include <htensor/format/parse.hpp>
@@ -6,7 +6,7 @@
 
 namespace ht::inline v1 {
 
-using Parser = Result<Parsed> (*)(Bytes prefix, std::uint64_t file_bytes, const ParseOptions& options);
+using Parser = Result<Parsed> (*)(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& options);
 
 /// The file's catalog. A parser that asks for what it has seen or for what is not there is `internal`.
 [[nodiscard]] Result<Catalog> read_catalog(const io::Opened& file, Parser parser,

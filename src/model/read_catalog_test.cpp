@@ -7,21 +7,41 @@
 namespace ht {
 namespace {
 
-Result<Parsed> asks_for_all(Bytes prefix, std::uint64_t file_bytes, const ParseOptions& /*options*/) {
-  if (prefix.size() < file_bytes) return Need{file_bytes};
-  Catalog catalog;
-  HT_TRY(catalog.add({.name = "all", .bytes = prefix.size()}));
-  return catalog;
+Result<Parsed> catalog_of(std::uint64_t bytes) {
+  CatalogBuilder builder("test");
+  HT_TRY(builder.add({.name = "all", .bytes = bytes}));
+  return std::move(builder).build();
 }
 
-Result<Parsed> asks_for_what_it_saw(Bytes prefix, std::uint64_t /*file_bytes*/,
+Result<Parsed> asks_for_all(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& /*options*/) {
+  if (seen.prefix().size() < file_bytes) return Need{0, file_bytes};
+  return catalog_of(seen.prefix().size());
+}
+
+Result<Parsed> asks_for_parts(const Seen& seen, std::uint64_t /*file_bytes*/,
+                              const ParseOptions& /*options*/) {
+  for (const std::uint64_t offset : {9'000U, 6'000U}) {
+    const auto part = seen.range(offset, 10);
+    if (!part) return Need{offset, 10};
+    if ((*part)[0] != std::byte{'x'}) return fail(Error(ErrorCode::bad_header));
+  }
+  if (seen.range(9'000, 11) || seen.range(8'999, 10)) return fail(Error(ErrorCode::bad_header));
+  return catalog_of(seen.prefix().size());
+}
+
+Result<Parsed> asks_for_what_it_saw(const Seen& seen, std::uint64_t /*file_bytes*/,
                                     const ParseOptions& /*options*/) {
-  return Need{prefix.size()};
+  return Need{0, seen.prefix().size()};
 }
 
-Result<Parsed> asks_beyond_the_end(Bytes /*prefix*/, std::uint64_t file_bytes,
+Result<Parsed> asks_beyond_the_end(const Seen& /*seen*/, std::uint64_t file_bytes,
                                    const ParseOptions& /*options*/) {
-  return Need{file_bytes + 1};
+  return Need{0, file_bytes + 1};
+}
+
+Result<Parsed> asks_where_offsets_wrap(const Seen& /*seen*/, std::uint64_t /*file_bytes*/,
+                                       const ParseOptions& /*options*/) {
+  return Need{UINT64_MAX, 2};
 }
 
 class ReadCatalog : public ::testing::Test {
@@ -40,8 +60,14 @@ TEST_F(ReadCatalog, shows_a_parser_what_it_needs) {
   EXPECT_EQ((*catalog)[0].bytes, 10'000U);
 }
 
+TEST_F(ReadCatalog, reads_far_parts_alone) {
+  const auto catalog = read(asks_for_parts);
+  ASSERT_TRUE(catalog);
+  EXPECT_EQ((*catalog)[0].bytes, 4096U);  // the prefix did not grow
+}
+
 TEST_F(ReadCatalog, parser_asks_for_more_that_is_there) {
-  for (const Parser parser : {asks_for_what_it_saw, asks_beyond_the_end}) {
+  for (const Parser parser : {asks_for_what_it_saw, asks_beyond_the_end, asks_where_offsets_wrap}) {
     const auto catalog = read(parser);
     ASSERT_FALSE(catalog);
     EXPECT_EQ(catalog.error().code(), ErrorCode::internal);

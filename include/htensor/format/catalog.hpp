@@ -1,12 +1,17 @@
 // All tensors of a model, in file order, whatever format they came from.
 //
 // A Catalog holds offsets and no pointers: it can be copied, stored and sent. Nothing in it has to be
-// checked again; a parser adds only what it has validated.
+// checked again; a parser adds only what it has validated. It is made by a CatalogBuilder and does not
+// change after that.
 #pragma once
 
 #include <cstdint>
+#include <htensor/base/bytes.hpp>
 #include <htensor/base/result.hpp>
+#include <htensor/dtype/encoding.hpp>
 #include <htensor/dtype/facts.hpp>
+#include <htensor/format/metadata.hpp>
+#include <htensor/format/name_store.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,58 +20,111 @@
 
 namespace ht::inline v1 {
 
-/// A tensor in a catalog. The views live as long as the catalog does and is not changed.
+enum class ByteOrder : std::uint8_t { little, big };
+enum class ElementOrder : std::uint8_t { row_major, column_major };
+
+/// A tensor in a catalog. The views live as long as the catalog does.
 struct Entry {
   std::string_view name{};
+  /// What a dense tensor has. `invalid` for a block encoding, and where the file does not say what it holds.
   DTypeTag dtype = DTypeTag::invalid;
+  EncodingTag encoding = EncodingTag::dense;
   /// Outermost first; any rank that a file names.
   std::span<const std::int64_t> dims{};
-  /// Which of the model's files has the bytes, and where.
+  ElementOrder order = ElementOrder::row_major;
+  ByteOrder byte_order = ByteOrder::little;
+  /// Which of the model's files has the bytes, and where. Nothing of this counts for a splat but `bytes`.
   std::uint32_t file = 0;
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
+  /// The 1, 2, 4, 8 or 16 bytes that a splat repeats to fill its `bytes`; empty for all others.
+  Bytes splat{};
+  /// What a file says of the tensor that no other member has, word for word.
+  std::string_view note{};
+
+  [[nodiscard]] bool is_splat() const noexcept { return !splat.empty(); }
+  /// Whether the file says what the bytes are; else dtype and shape are unknown.
+  [[nodiscard]] bool is_typed() const noexcept {
+    return dtype != DTypeTag::invalid || encoding != EncodingTag::dense;
+  }
 };
 
 class Catalog {
  public:
-  /// Copies what it is given, which must not be a part of this catalog. `duplicate_tensor` where the name
-  /// is taken.
-  [[nodiscard]] Result<void> add(const Entry& entry);
-
   [[nodiscard]] std::size_t size() const noexcept { return records_.size(); }
   [[nodiscard]] bool empty() const noexcept { return records_.empty(); }
   /// The nth in file order; there must be one.
   [[nodiscard]] Entry operator[](std::size_t index) const noexcept;
   /// In constant time, however many there are.
-  [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const noexcept;
+  [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const noexcept {
+    return names_.find(name);
+  }
 
+  [[nodiscard]] const Metadata& metadata() const noexcept { return metadata_; }
   /// What the format is called: "ht", "safetensors", …
   [[nodiscard]] std::string_view format() const noexcept { return format_; }
-  void set_format(std::string_view format) { format_ = format; }
+  /// The files that entries lie in, as this one names them: relative, none above its own folder. The first
+  /// is the file itself and has no name.
+  [[nodiscard]] const std::vector<std::string>& files() const noexcept { return files_; }
+
+  /// Bytes of memory in use.
+  [[nodiscard]] std::uint64_t memory_bytes() const noexcept;
 
  private:
+  friend class CatalogBuilder;
   struct Record {
-    std::uint64_t name_begin;
-    std::uint64_t dims_begin;
-    std::uint64_t offset;
+    std::uint64_t dims_end;
+    std::uint64_t offset;  // of a splat: where its pattern begins in patterns_
     std::uint64_t bytes;
-    std::uint32_t name_bytes;
     std::uint32_t file;
-    std::uint32_t rank;
     DTypeTag dtype;
+    EncodingTag encoding;
+    std::uint8_t pattern_bytes;
+    bool column_major : 1;
+    bool big_endian : 1;
+    bool has_note : 1;
   };
-  [[nodiscard]] std::string_view name_of(const Record& record) const noexcept;
-  /// The slot that has the name, or the free one where it belongs.
-  [[nodiscard]] std::size_t slot_of(std::string_view name) const noexcept;
-  void grow_slots();
+  static_assert(sizeof(Record) == 32);
+  struct Note {
+    std::uint64_t index;
+    std::string text;
+  };
+
+  Catalog() = default;
 
   std::string format_;
+  std::vector<std::string> files_;
   // One store for all names and one for all dims: no allocation a tensor.
-  std::string names_;
+  NameStore names_;
   std::vector<std::int64_t> dims_;
+  std::vector<std::byte> patterns_;
   std::vector<Record> records_;
-  // Open addressing: index + 1 of a record, 0 where free. The size is a power of two.
-  std::vector<std::uint32_t> slots_;
+  std::vector<Note> notes_;  // by index; few files have any
+  Metadata metadata_;
+};
+
+/// Collects what a parser has validated.
+class CatalogBuilder {
+ public:
+  explicit CatalogBuilder(std::string_view format);
+
+  /// Room for this many tensors. A number from a file is not to be trusted with it.
+  void reserve(std::size_t tensors);
+  /// Copies what it is given, which must not be a part of this catalog.
+  [[nodiscard]] Result<void> add(const Entry& entry);
+  [[nodiscard]] Metadata& metadata() noexcept { return catalog_.metadata_; }
+  /// The number for entries that lie in this file, relative to the one that names it.
+  [[nodiscard]] std::uint32_t add_file(std::string_view name);
+
+  /// What was added so far, for checks that look at all of it.
+  [[nodiscard]] std::size_t size() const noexcept { return catalog_.size(); }
+  [[nodiscard]] Entry operator[](std::size_t index) const noexcept { return catalog_[index]; }
+
+  /// `duplicate_tensor`, `duplicate_key`.
+  [[nodiscard]] Result<Catalog> build() &&;
+
+ private:
+  Catalog catalog_;
 };
 
 }  // namespace ht::inline v1

@@ -1,23 +1,51 @@
-// From the first bytes of a file to its catalog. Parsers see bytes, never a descriptor.
+// From bytes of a file to its catalog. Parsers see bytes, never a descriptor.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/result.hpp>
 #include <htensor/dtype/visit.hpp>
 #include <htensor/format/catalog.hpp>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <variant>
 
 namespace ht::inline v1 {
 
-/// What a parser has to see before it can go on: the file's bytes from 0 to `bytes`.
+/// What a parser has to see before it can go on: the file's bytes from `offset` to `offset + bytes`. It asks
+/// for nothing that it has seen and nothing behind the file's end.
 struct Need {
+  std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
 };
 
-using Parsed = std::variant<Catalog, Need>;
+/// A part of a file that is not its beginning.
+struct Window {
+  std::uint64_t offset = 0;
+  Bytes bytes{};
+};
+
+/// What is seen of a file: its beginning, and what a parser asked for besides.
+class Seen {
+ public:
+  Seen() noexcept = default;
+  /// Implicit, so that bytes may be handed to a parser as they are.
+  template <std::convertible_to<Bytes> T>
+  Seen(const T& prefix, std::span<const Window> windows = {}) noexcept  // NOLINT(google-explicit-constructor)
+      : prefix_(prefix), windows_(windows) {}
+
+  [[nodiscard]] Bytes prefix() const noexcept { return prefix_; }
+  /// The bytes where they were seen in one piece.
+  [[nodiscard]] std::optional<Bytes> range(std::uint64_t offset, std::uint64_t bytes) const noexcept;
+
+ private:
+  Bytes prefix_;
+  std::span<const Window> windows_;
+};
+
+using Parsed = std::variant<Need, Catalog>;
 
 struct ParseOptions {
   /// Names the tensor where a format holds just one and has no name for it.
@@ -26,10 +54,14 @@ struct ParseOptions {
   std::span<const DTypeInfo> dtypes{};
   /// Also takes a file whose data is not all there, as of an unfinished download.
   bool headers_only = false;
+  /// The most bytes that are read before the data; 0 is the format's own limit, which for safetensors is
+  /// 100,000,000.
+  std::uint64_t max_header_bytes = 0;
 };
 
-/// Recognises the format by content and parses it. `prefix` is the beginning of a file of `file_bytes`
-/// bytes. `bad_magic` for what is no weights file, else the format's own errors.
-[[nodiscard]] Result<Parsed> parse(Bytes prefix, std::uint64_t file_bytes, const ParseOptions& options = {});
+/// Recognises the format by content and parses it. `seen` is some of a file of `file_bytes` bytes.
+/// `bad_magic` for what is no weights file, and says what it is; else the format's own errors.
+[[nodiscard]] Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes,
+                                   const ParseOptions& options = {});
 
 }  // namespace ht::inline v1

@@ -1,10 +1,12 @@
-#include <htensor/format/ht.hpp>
+#include "format/ht/ht.hpp"
 
 #include <algorithm>
 #include <htensor/dtype/sizes.hpp>
 #include <htensor/hash/crc64.hpp>
 
 #include "base/format_text.hpp"
+#include "format/carried.hpp"
+#include "format/formats.hpp"
 
 namespace ht::inline v1::format_ht {
 namespace {
@@ -209,24 +211,50 @@ std::array<std::byte, header_bytes> encode(const Header& header) noexcept {
   return bytes;
 }
 
-Result<Parsed> parse(Bytes prefix, std::uint64_t file_bytes, const ParseOptions& options) {
+bool looks_like(Bytes prefix, std::uint64_t /*file_bytes*/) { return begins_with(prefix, magic); }
+
+Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& options) {
   if (file_bytes < header_bytes) {
     return fail(broken(ErrorCode::truncated, "header_is_all_there",
                        format_text("has {} bytes, and the header alone has {}", file_bytes, header_bytes),
                        file_bytes)
                     .with_hint("the download or copy was cut short: fetch it again"));
   }
-  if (prefix.size() < header_bytes) return Need{header_bytes};
-  const auto header = HT_TRY(decode(prefix.first<header_bytes>(), options.dtypes));
+  if (seen.prefix().size() < header_bytes) return Need{0, header_bytes};
+  const auto header = HT_TRY(decode(seen.prefix().first<header_bytes>(), options.dtypes));
   HT_TRY(check_length(header, file_bytes, options.headers_only));
-  Catalog catalog;
-  catalog.set_format("ht");
-  HT_TRY(catalog.add({.name = options.stem,
+  CatalogBuilder builder("ht");
+  HT_TRY(builder.add({.name = options.stem,
                       .dtype = header.dtype,
                       .dims = header.extents(),
                       .offset = header.data_offset,
                       .bytes = header.data_bytes}));
-  return catalog;
+  return std::move(builder).build();
+}
+
+Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
+  if (catalog.size() != 1) {
+    return fail(Error(ErrorCode::would_lose, "ht_holds_one_tensor",
+                      format_text("a .ht file holds one tensor, and there are {}", catalog.size()))
+                    .with_hint("choose one of them"));
+  }
+  const Entry entry = catalog[0];
+  HT_TRY(check_plain(entry, "ht"));
+  // The width of a user's own dtype is not known here; it follows from the bytes.
+  HT_TRY(describe({.tag = entry.dtype, .name = "bytes", .bits = 8}, entry.dims));
+  Header header{.dtype = entry.dtype, .rank = static_cast<std::uint8_t>(entry.dims.size())};
+  std::ranges::copy(entry.dims, header.dims.begin());
+  header.data_bytes = entry.bytes;
+  const std::uint64_t alignment = std::max(layout.alignment, data_alignment);
+  const auto begin = checked::align_up(header_bytes, alignment);
+  const auto end = begin ? checked::add(*begin, header.data_bytes) : std::nullopt;
+  if (!end) {
+    return fail(ErrorCode::size_overflow, "encoded_size_fits_64_bits",
+                "the file would have more bytes than 64 bits can count");
+  }
+  header.data_offset = *begin;
+  const auto bytes = encode(header);
+  return Encoded{.header = {bytes.begin(), bytes.end()}, .offsets = {*begin}, .file_bytes = *end};
 }
 
 }  // namespace ht::inline v1::format_ht

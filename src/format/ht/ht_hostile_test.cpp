@@ -2,9 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <htensor/format/ht.hpp>
 #include <htensor/hash/crc64.hpp>
 #include <vector>
+
+#include "format/ht/ht.hpp"
 
 namespace ht::format_ht {
 namespace {

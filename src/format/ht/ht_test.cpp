@@ -3,9 +3,11 @@
 
 #include <array>
 #include <htensor/dtype/sizes.hpp>
-#include <htensor/format/ht.hpp>
 #include <htensor/hash/crc64.hpp>
 #include <vector>
+
+#include "format/ht/ht.hpp"
+#include "format/same_tensors.hpp"
 
 namespace ht::format_ht {
 namespace {
@@ -70,6 +72,41 @@ TEST(HtFormat, users_tags_are_read_when_they_are_named) {
   const auto header = decode(bytes, users);
   ASSERT_TRUE(header);
   EXPECT_EQ(header->data_bytes, 24U);
+}
+
+Catalog catalog_of(const std::vector<Entry>& entries) {
+  CatalogBuilder builder("ht");
+  for (const auto& entry : entries) EXPECT_TRUE(builder.add(entry));
+  return std::move(builder).build().value();
+}
+
+TEST(HtFormat, catalog_of_one_tensor_encodes) {
+  const std::vector<std::int64_t> dims{3, 5};
+  const auto catalog =
+      catalog_of({{.name = "t", .dtype = BF16::tag, .dims = dims, .offset = 7, .bytes = 30}});
+  const auto encoded = encode(catalog, {.alignment = 4096});
+  ASSERT_TRUE(encoded);
+  EXPECT_EQ(encoded->offsets, std::vector<std::uint64_t>{4096});
+  EXPECT_EQ(encoded->file_bytes, 4096U + 30);
+  const auto parsed = parse(encoded->header, encoded->file_bytes, {.stem = "t"});
+  ASSERT_TRUE(parsed);
+  EXPECT_TRUE(same_tensors(std::get<Catalog>(*parsed), catalog));
+}
+
+TEST(HtFormat, ht_holds_one_tensor) {
+  for (const auto& entries : {std::vector<Entry>{}, std::vector<Entry>{{.name = "a"}, {.name = "b"}}}) {
+    const auto encoded = encode(catalog_of(entries), {});
+    ASSERT_FALSE(encoded);
+    EXPECT_EQ(encoded.error().code(), ErrorCode::would_lose);
+    EXPECT_EQ(encoded.error().rule(), "ht_holds_one_tensor");
+  }
+}
+
+TEST(HtFormat, encoded_size_fits_64_bits) {
+  const auto encoded = encode(catalog_of({{.name = "t", .dtype = U8::tag, .bytes = UINT64_MAX}}), {});
+  ASSERT_FALSE(encoded);
+  EXPECT_EQ(encoded.error().code(), ErrorCode::size_overflow);
+  EXPECT_EQ(encoded.error().rule(), "encoded_size_fits_64_bits");
 }
 
 // Any header that keeps the rules: a dtype, dims whose product fits, an aligned offset, a sum or none.

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/result.hpp>
+#include <htensor/format/encode.hpp>
 #include <htensor/format/parse.hpp>
 #include <optional>
 
@@ -44,7 +45,13 @@ struct Header {
 /// The inverse of `decode`.
 [[nodiscard]] std::array<std::byte, header_bytes> encode(const Header& header) noexcept;
 
+[[nodiscard]] bool looks_like(Bytes prefix, std::uint64_t file_bytes);
+
 /// A catalog of one tensor named by the options' stem.
-[[nodiscard]] Result<Parsed> parse(Bytes prefix, std::uint64_t file_bytes, const ParseOptions& options = {});
+[[nodiscard]] Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes,
+                                   const ParseOptions& options = {});
+
+/// The file for a catalog of one dense tensor; its name is left to the file's.
+[[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const Layout& layout);
 
 }  // namespace ht::inline v1::format_ht

@@ -1,0 +1,39 @@
+// How elements are stored where they are not stored one by one: in blocks that share scales.
+#pragma once
+
+#include <cstdint>
+#include <htensor/dtype/facts.hpp>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace ht::inline v1 {
+
+/// ggml's number of a block encoding; 0, where ggml has F32, is dense: one element after another.
+enum class EncodingTag : std::uint8_t { dense = 0 };
+
+struct Encoding {
+  EncodingTag tag = EncodingTag::dense;
+  /// As ggml spells it: "Q4_K".
+  std::string_view name;
+  std::uint32_t block_elements = 1;
+  std::uint32_t block_bytes = 0;
+  /// What its elements become when they are decoded.
+  DTypeTag decodes_to = DTypeTag::invalid;
+
+  friend bool operator==(const Encoding&, const Encoding&) = default;
+};
+
+/// The block encodings, by tag.
+[[nodiscard]] std::span<const Encoding> library_encodings() noexcept;
+
+/// Nothing for `dense` and for numbers that ggml has retired or not given out.
+[[nodiscard]] std::optional<Encoding> find_encoding(EncodingTag tag) noexcept;
+[[nodiscard]] std::optional<Encoding> find_encoding(std::string_view name) noexcept;
+
+/// Bytes of a tensor whose rows, its innermost dimension, are cut into blocks. Nothing where a row is no
+/// whole number of blocks or 63 bits cannot count them.
+[[nodiscard]] std::optional<std::uint64_t> block_bytes(std::span<const std::int64_t> dims,
+                                                       const Encoding& encoding) noexcept;
+
+}  // namespace ht::inline v1

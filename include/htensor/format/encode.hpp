@@ -1,0 +1,42 @@
+// From a catalog to the bytes of a file around its data: the inverse of `parse`, as pure as that.
+#pragma once
+
+#include <cstdint>
+#include <htensor/base/result.hpp>
+#include <htensor/format/catalog.hpp>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace ht::inline v1 {
+
+/// What may be chosen about a file. Zero and empty mean what the format itself does.
+struct Layout {
+  /// Where data may begin: at multiples of this power of two.
+  std::uint64_t alignment = 0;
+  /// Whether formats that know no dtypes and shapes are told them all the same, as IRPA's `TENSORv0:`.
+  bool tensor_notes = true;
+};
+
+/// A file without its data.
+struct Encoded {
+  /// The file from its first byte on.
+  std::vector<std::byte> header;
+  /// Where the data of each of the catalog's entries begins; nothing counts for splats.
+  std::vector<std::uint64_t> offsets;
+  /// The length of the whole file. What neither header nor data covers is zero.
+  std::uint64_t file_bytes = 0;
+};
+
+/// The names of the formats that are known here.
+[[nodiscard]] std::vector<std::string_view> format_names();
+
+/// The format that a file name's extension stands for: ".gguf".
+[[nodiscard]] std::optional<std::string_view> format_of_extension(std::string_view extension);
+
+/// The file for the catalog's tensors, in the catalog's order. Where its entries lie now does not matter.
+/// `would_lose` for what the format cannot carry, `not_found` for a format that is not known.
+[[nodiscard]] Result<Encoded> encode(std::string_view format, const Catalog& catalog,
+                                     const Layout& layout = {});
+
+}  // namespace ht::inline v1

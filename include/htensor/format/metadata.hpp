@@ -1,0 +1,136 @@
+// What a model says of itself besides its tensors: keys in file order, values with their types.
+//
+// All values lie in one piece of memory, as GGUF writes them in little endian: a vocabulary of 150,000
+// strings is one range of bytes and no string object. Values are views; they live as long as the Metadata
+// that they came from and is not changed.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <htensor/base/bytes.hpp>
+#include <htensor/base/result.hpp>
+#include <htensor/format/name_store.hpp>
+#include <iterator>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace ht::inline v1 {
+
+/// GGUF's value types under GGUF's numbers.
+enum class MetaType : std::uint8_t { u8, i8, u16, i16, u32, i32, f32, boolean, string, array, u64, i64, f64 };
+
+inline constexpr std::uint32_t meta_type_count = 13;
+
+/// Bytes of a value of the type; 0 for strings and arrays, whose sizes differ.
+[[nodiscard]] std::uint32_t fixed_bytes(MetaType type) noexcept;
+/// "u32", "string", …
+[[nodiscard]] std::string_view to_string(MetaType type) noexcept;
+
+class MetaArray;
+
+/// A value. Each question is answered for the types that it makes sense for, and with nothing for others.
+class MetaValue {
+ public:
+  MetaValue(MetaType type, Bytes bytes) noexcept : type_(type), bytes_(bytes) {}
+
+  [[nodiscard]] MetaType type() const noexcept { return type_; }
+  /// As it is stored: a number in little endian, a string behind its u64 length, an array behind its u32
+  /// type and u64 count.
+  [[nodiscard]] Bytes bytes() const noexcept { return bytes_; }
+
+  [[nodiscard]] std::optional<std::string_view> text() const noexcept;
+  [[nodiscard]] std::optional<bool> boolean() const noexcept;
+  /// Any whole number, signed or not, that fits.
+  [[nodiscard]] std::optional<std::int64_t> integer() const noexcept;
+  [[nodiscard]] std::optional<std::uint64_t> natural() const noexcept;
+  /// f32 and f64.
+  [[nodiscard]] std::optional<double> real() const noexcept;
+  [[nodiscard]] std::optional<MetaArray> array() const noexcept;
+
+ private:
+  MetaType type_;
+  Bytes bytes_;
+};
+
+/// Elements of one type, read one after another.
+class MetaArray {
+ public:
+  class Iterator {
+   public:
+    using value_type = MetaValue;
+    using difference_type = std::ptrdiff_t;
+    Iterator() = default;
+    Iterator(MetaType type, std::uint64_t left, Bytes bytes) noexcept
+        : type_(type), left_(left), bytes_(bytes) {}
+
+    MetaValue operator*() const noexcept;
+    Iterator& operator++() noexcept;
+    Iterator operator++(int) noexcept {
+      auto before = *this;
+      ++*this;
+      return before;
+    }
+    friend bool operator==(const Iterator& a, const Iterator& b) noexcept { return a.left_ == b.left_; }
+
+   private:
+    MetaType type_ = MetaType::u8;
+    std::uint64_t left_ = 0;
+    Bytes bytes_{};
+  };
+
+  /// `elements` are the bytes behind the array's type and count.
+  MetaArray(MetaType type, std::uint64_t size, Bytes elements) noexcept
+      : type_(type), size_(size), elements_(elements) {}
+
+  [[nodiscard]] MetaType element_type() const noexcept { return type_; }
+  [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
+  [[nodiscard]] Iterator begin() const noexcept { return {type_, size_, elements_}; }
+  [[nodiscard]] Iterator end() const noexcept { return {type_, 0, {}}; }
+
+ private:
+  MetaType type_;
+  std::uint64_t size_;
+  Bytes elements_;
+};
+
+static_assert(std::forward_iterator<MetaArray::Iterator>);
+
+class Metadata {
+ public:
+  struct Item {
+    std::string_view key;
+    MetaValue value;
+  };
+
+  [[nodiscard]] std::size_t size() const noexcept { return keys_.size(); }
+  [[nodiscard]] bool empty() const noexcept { return size() == 0; }
+  /// The nth in file order; there must be one.
+  [[nodiscard]] Item operator[](std::size_t index) const noexcept;
+  /// The value of a key, in constant time; only once `index` was called, as a Catalog's builder does.
+  [[nodiscard]] std::optional<MetaValue> find(std::string_view key) const noexcept;
+
+  void add(std::string_view key, std::string_view text);
+  /// A value whose bytes are well formed, as `MetaValue::bytes` has them: whoever adds it has checked them.
+  void add(std::string_view key, const MetaValue& value);
+
+  /// `duplicate_key` where a key is there twice.
+  [[nodiscard]] Result<void> index();
+  void shrink_to_fit();
+  /// Bytes of memory in use.
+  [[nodiscard]] std::uint64_t memory_bytes() const noexcept;
+
+  friend bool operator==(const Metadata&, const Metadata&) = default;
+
+ private:
+  struct Place {
+    std::uint64_t end;
+    MetaType type;
+    friend bool operator==(const Place&, const Place&) = default;
+  };
+  NameStore keys_;
+  std::vector<Place> places_;
+  std::vector<std::byte> values_;
+};
+
+}  // namespace ht::inline v1

@@ -1,0 +1,72 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <htensor/dtype/dtypes.hpp>
+#include <htensor/dtype/encoding.hpp>
+#include <htensor/dtype/visit.hpp>
+#include <sstream>
+#include <vector>
+
+#include "testing/shared_folder.hpp"
+
+namespace ht {
+namespace {
+
+TEST(Encoding, knows_blocks_by_number_and_name) {
+  const auto by_name = find_encoding("Q4_K");
+  ASSERT_TRUE(by_name);
+  EXPECT_EQ(by_name, find_encoding(static_cast<EncodingTag>(12)));
+  EXPECT_EQ(by_name->block_elements, 256U);
+  EXPECT_EQ(by_name->block_bytes, 144U);
+  EXPECT_EQ(by_name->decodes_to, F32::tag);
+  EXPECT_EQ(library_encodings().size(), 27U);
+}
+
+TEST(Encoding, dense_and_retired_numbers_are_none) {
+  for (const int number : {0, 1, 4, 5, 24, 30, 31, 32, 33, 36, 37, 38, 43, 255}) {
+    EXPECT_FALSE(find_encoding(static_cast<EncodingTag>(number))) << number;
+  }
+  EXPECT_FALSE(find_encoding("F32"));
+  EXPECT_FALSE(find_encoding(""));
+}
+
+TEST(Encoding, counts_the_bytes_of_whole_blocks) {
+  const auto q8_0 = find_encoding("Q8_0").value();
+  EXPECT_EQ(block_bytes(std::vector<std::int64_t>{3, 64}, q8_0), 3U * 2 * 34);
+  EXPECT_EQ(block_bytes(std::vector<std::int64_t>{3, 0}, q8_0), 0U);
+  EXPECT_EQ(block_bytes(std::vector<std::int64_t>{32, 3}, q8_0), std::nullopt);
+  EXPECT_EQ(block_bytes({}, q8_0), std::nullopt);
+  EXPECT_EQ(block_bytes(std::vector<std::int64_t>{std::int64_t{1} << 62, 32}, q8_0), std::nullopt);
+  EXPECT_EQ(block_bytes(std::vector<std::int64_t>{std::int64_t{1} << 57, 32}, q8_0),
+            (std::uint64_t{1} << 57) * 34);
+  EXPECT_EQ(block_bytes(std::vector<std::int64_t>{std::int64_t{1} << 58, 32}, q8_0), std::nullopt);
+}
+
+TEST(Encoding, agrees_with_the_list_of_ggml_types) {
+  HT_SHARED_OR_SKIP(list, "formats/ggml_types.tsv");
+  std::ifstream file(list);
+  std::string line;
+  std::size_t blocks = 0;
+  while (std::getline(file, line)) {
+    std::istringstream row(line);
+    int number = 0;
+    std::string name;
+    std::uint32_t elements = 0;
+    std::uint32_t bytes = 0;
+    if (!(row >> number >> name >> elements >> bytes)) continue;
+    if (elements == 1) {
+      EXPECT_EQ(find_dtype(name).value_or(DTypeInfo{}).bits, static_cast<int>(bytes) * 8) << name;
+      continue;
+    }
+    ++blocks;
+    const auto encoding = find_encoding(static_cast<EncodingTag>(number));
+    ASSERT_TRUE(encoding) << name;
+    EXPECT_EQ(encoding->name, name);
+    EXPECT_EQ(encoding->block_elements, elements) << name;
+    EXPECT_EQ(encoding->block_bytes, bytes) << name;
+  }
+  EXPECT_EQ(blocks, library_encodings().size());
+}
+
+}  // namespace
+}  // namespace ht

@@ -1,0 +1,51 @@
+#include "format/formats.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/format_text.hpp"
+#include "format/ht/ht.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+// A format is registered by its line here.
+constexpr std::array registered{
+    Format{"ht", ".ht", format_ht::looks_like, format_ht::parse, format_ht::encode},
+};
+
+}  // namespace
+
+std::span<const Format> formats() noexcept { return registered; }
+
+bool begins_with(Bytes bytes, std::string_view magic) noexcept {
+  // A file that ends within a magic is a truncated file of that format.
+  const auto seen = std::min(bytes.size(), magic.size());
+  return seen > 0 && std::ranges::equal(bytes.first(seen), bytes_of(magic).first(seen));
+}
+
+std::vector<std::string_view> format_names() {
+  std::vector<std::string_view> names;
+  for (const auto& format : formats()) names.push_back(format.name);
+  return names;
+}
+
+std::optional<std::string_view> format_of_extension(std::string_view extension) {
+  const auto found = std::ranges::find(formats(), extension, &Format::extension);
+  if (found == formats().end()) return std::nullopt;
+  return found->name;
+}
+
+Result<Encoded> encode(std::string_view format, const Catalog& catalog, const Layout& layout) {
+  return without_bad_alloc([&]() -> Result<Encoded> {
+    const auto found = std::ranges::find(formats(), format, &Format::name);
+    if (found == formats().end()) {
+      return fail(
+          Error(ErrorCode::not_found, "format_has_a_name", format_text("there is no format '{}'", format))
+              .with_hint(format_text("there are {}", fmt::join(format_names(), ", "))));
+    }
+    return found->encode(catalog, layout);
+  });
+}
+
+}  // namespace ht::inline v1

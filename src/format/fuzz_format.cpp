@@ -1,0 +1,146 @@
+#include "format/fuzz_format.hpp"
+
+#include <sanitizer/allocator_interface.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "format/formats.hpp"
+#include "format/same_tensors.hpp"
+
+namespace ht::testing {
+namespace {
+
+void require(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "what does not hold: %s\n", what);
+  std::abort();
+}
+
+// Bytes that are allocated now and were at most since `watch`. The fuzzer is the only thread.
+std::int64_t live = 0;
+std::int64_t highest = 0;
+
+void count_malloc(const volatile void* /*pointer*/, std::size_t size) {
+  live += static_cast<std::int64_t>(size);
+  highest = std::max(highest, live);
+}
+
+void count_free(const volatile void* pointer) {
+  if (pointer == nullptr) return;
+  live -= static_cast<std::int64_t>(__sanitizer_get_allocated_size(const_cast<const void*>(pointer)));
+}
+
+class AllocationLimit {
+ public:
+  explicit AllocationLimit(std::size_t input)
+      : limit_(live + 8 * static_cast<std::int64_t>(input) + (1 << 20)) {
+    highest = live;
+  }
+  void check() const { require(highest <= limit_, "memory stays below 8 times the input and 1 MiB"); }
+
+ private:
+  std::int64_t limit_;
+};
+
+// An exact copy on the heap, so that a read past its end is seen.
+std::vector<std::byte> exactly(Bytes bytes) { return {bytes.begin(), bytes.end()}; }
+
+/// The answer with all of `file` in sight. Nothing where more of the claimed file would have to be seen.
+std::optional<Result<Catalog>> parse_whole(const Format& format, Bytes file, std::uint64_t file_bytes,
+                                           const ParseOptions& options) {
+  const AllocationLimit limit(file.size());
+  auto parsed = format.parse(file, file_bytes, options);
+  limit.check();
+  if (!parsed) return fail(parsed.error());
+  if (auto* catalog = std::get_if<Catalog>(&*parsed)) return std::move(*catalog);
+  const Need need = std::get<Need>(*parsed);
+  require(checked::range_fits(need.offset, need.bytes, file_bytes), "a parser asks for what is there");
+  require(!part(file, need.offset, need.bytes), "a parser asks for what it has not seen");
+  return std::nullopt;
+}
+
+/// The same, shown only what it asks for.
+std::optional<Result<Catalog>> parse_in_parts(const Format& format, Bytes file, std::uint64_t file_bytes,
+                                              const ParseOptions& options) {
+  std::vector<std::byte> prefix;
+  std::vector<std::vector<std::byte>> kept;
+  std::vector<Window> windows;
+  while (true) {
+    auto parsed = format.parse(Seen(prefix, windows), file_bytes, options);
+    if (!parsed) return fail(parsed.error());
+    if (auto* catalog = std::get_if<Catalog>(&*parsed)) return std::move(*catalog);
+    const Need need = std::get<Need>(*parsed);
+    require(checked::range_fits(need.offset, need.bytes, file_bytes), "a parser asks for what is there");
+    require(!Seen(prefix, windows).range(need.offset, need.bytes), "a parser asks for what it has not seen");
+    const auto asked = part(file, need.offset, need.bytes);
+    if (!asked) return std::nullopt;
+    if (need.offset <= prefix.size()) {
+      prefix = exactly(file.first(static_cast<std::size_t>(need.offset + need.bytes)));
+    } else {
+      kept.push_back(exactly(*asked));
+      windows.push_back({need.offset, kept.back()});
+    }
+  }
+}
+
+void check_round_trip(const Format& format, const Catalog& catalog, const ParseOptions& options) {
+  const auto encoded = format.encode(catalog, {});
+  if (!encoded) {
+    require(encoded.error().code() == ErrorCode::size_overflow, "what is accepted can be encoded");
+    return;
+  }
+  const auto again = parse_whole(format, encoded->header, encoded->file_bytes, options);
+  require(again.has_value() && again->has_value(), "what is encoded can be parsed");
+  require(same_tensors(catalog, **again), "what is encoded parses to the same tensors");
+  for (std::size_t i = 0; i < catalog.size(); ++i) {
+    const Entry entry = (**again)[i];
+    require(entry.is_splat() || entry.file != 0 || entry.bytes == 0 || entry.offset == encoded->offsets[i],
+            "data is where the encoder said");
+  }
+  const auto twice = format.encode(**again, {});
+  require(twice && twice->header == encoded->header && twice->file_bytes == encoded->file_bytes,
+          "the same tensors encode to the same bytes");
+}
+
+void check_file(const Format& format, Bytes file, std::uint64_t file_bytes, bool headers_only) {
+  const ParseOptions options{.stem = "fuzz", .headers_only = headers_only};
+  const auto whole = parse_whole(format, file, file_bytes, options);
+  const auto in_parts = parse_in_parts(format, file, file_bytes, options);
+  require(whole.has_value() == in_parts.has_value(), "parts show the same as the whole");
+  if (!whole) return;
+  require(whole->has_value() == in_parts->has_value(), "parts give the same answer");
+  if (!*whole) {
+    const Error& error = whole->error();
+    require(!error.message().empty() && !error.rule().empty(), "an error has words");
+    require(to_string(error) == to_string(in_parts->error()) && error.hint() == in_parts->error().hint(),
+            "parts give the same error");
+    return;
+  }
+  require(same_tensors(**whole, **in_parts), "parts give the same tensors");
+  check_round_trip(format, **whole, options);
+}
+
+}  // namespace
+
+void check_format(std::string_view name, const std::uint8_t* data, std::size_t size) {
+  static const bool counting = [] {
+    return __sanitizer_install_malloc_and_free_hooks(count_malloc, count_free) != 0;
+  }();
+  require(counting, "the sanitizer tells of allocations");
+  const auto format = std::ranges::find(formats(), name, &Format::name);
+  require(format != formats().end(), "the format is registered");
+  if (size < 8) return;
+  const Bytes all = std::as_bytes(std::span(data, size));
+  const auto claimed = load_le<std::uint64_t>(all);
+  const auto file = exactly(all.subspan(8));
+  for (const bool headers_only : {false, true}) {
+    check_file(*format, file, file.size(), headers_only);
+    check_file(*format, file, std::max<std::uint64_t>(claimed, file.size()), headers_only);
+  }
+}
+
+}  // namespace ht::testing

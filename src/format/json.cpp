@@ -1,0 +1,134 @@
+#include "format/json.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace ht::inline v1::json {
+namespace {
+
+constexpr std::string_view white_space = " \t\r\n";
+
+std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+
+std::string_view words(simdjson::error_code error) {
+  switch (error) {
+    case simdjson::UTF8_ERROR: return "it is no UTF-8";
+    case simdjson::UNCLOSED_STRING: return "a string has no end";
+    case simdjson::UNESCAPED_CHARS: return "a string has a control character in it that is not escaped";
+    case simdjson::STRING_ERROR: return "a string has an escape that stands for no character";
+    case simdjson::NUMBER_ERROR: return "a number is none, or is too large";
+    case simdjson::NUMBER_OUT_OF_RANGE: return "a number is too large";
+    case simdjson::INCORRECT_TYPE: return "a value is of another type than belongs there";
+    case simdjson::DEPTH_ERROR: return "objects and arrays lie too deep in each other";
+    default: return "it is no JSON";
+  }
+}
+
+}  // namespace
+
+Document::Document(Bytes text, Bytes follows)
+    : text_(as_text(text)), capacity_(text.size() + follows.size()) {
+  if (follows.size() >= simdjson::SIMDJSON_PADDING) return;
+  copy_.resize(text.size() + simdjson::SIMDJSON_PADDING);
+  std::ranges::copy(text_, copy_.begin());
+  text_ = std::string_view(copy_.data(), text.size());
+  capacity_ = copy_.size();
+}
+
+std::optional<Problem> Document::open() {
+  // With a brace at its end, no number and no string can run on into what follows the text.
+  const auto last = text_.find_last_not_of(white_space);
+  const auto first = text_.find_first_not_of(white_space);
+  if (last == std::string_view::npos) return Problem{"it is empty", 0};
+  if (text_[first] != '{') return Problem{"it does not begin with a brace", first};
+  if (text_[last] != '}') return Problem{"it does not end with a brace", last};
+  if (const auto error = parser_.allocate(text_.size(), max_depth + 2)) return problem_of(error);
+  if (const auto error = parser_.iterate(text_.data(), text_.size(), capacity_).get(document_)) {
+    return Problem{words(error), 0};
+  }
+  if (const auto error = document_.get_object().get(object_)) return problem_of(error);
+  return std::nullopt;
+}
+
+std::optional<Problem> Document::close() {
+  const char* behind = nullptr;
+  if (document_.current_location().get(behind) == simdjson::SUCCESS) {
+    return Problem{"something follows the object", static_cast<std::uint64_t>(behind - text_.data())};
+  }
+  return std::nullopt;
+}
+
+Problem Document::problem(std::string_view what) {
+  const char* at = nullptr;
+  if (document_.current_location().get(at) != simdjson::SUCCESS) at = text_.data() + text_.size();
+  return {what, static_cast<std::uint64_t>(at - text_.data())};
+}
+
+Problem Document::problem_of(simdjson::error_code error) {
+  if (error == simdjson::MEMALLOC) throw std::bad_alloc();
+  return problem(words(error));
+}
+
+Outcome<std::string_view> Document::key_of(Field& field) {
+  // Most keys have no escapes and are taken as they stand.
+  const char* const begin = field.key().raw();
+  const auto* const end = static_cast<const char*>(
+      std::memchr(begin, '"', static_cast<std::size_t>(text_.data() + text_.size() - begin)));
+  if (end == nullptr) return tl::unexpected(problem("a string has no end"));
+  const std::string_view raw(begin, static_cast<std::size_t>(end - begin));
+  if (raw.find('\\') == std::string_view::npos) return raw;
+  std::string_view key;
+  if (const auto error = field.unescaped_key().get(key)) return tl::unexpected(problem_of(error));
+  return key;
+}
+
+Outcome<std::uint64_t> Document::natural(Value& value) {
+  std::uint64_t number = 0;
+  if (value.get_uint64().get(number))
+    return tl::unexpected(problem("a number is no whole number below 2^64"));
+  return number;
+}
+
+Outcome<std::string_view> Document::text(Value& value) {
+  std::string_view text;
+  if (const auto error = value.get_string().get(text)) return tl::unexpected(problem_of(error));
+  return text;
+}
+
+std::optional<Problem> Document::check(Value& value, std::size_t depth) {  // NOLINT(misc-no-recursion)
+  if (depth > max_depth) return problem(words(simdjson::DEPTH_ERROR));
+  const auto pass_on = [](const Problem& found) { return found; };
+  simdjson::ondemand::json_type type{};
+  if (const auto error = value.type().get(type)) return problem_of(error);
+  switch (type) {
+    case simdjson::ondemand::json_type::object:
+      return each_field<Problem>(
+          value, [&](std::string_view, Value& inner) { return check(inner, depth + 1); }, pass_on);
+    case simdjson::ondemand::json_type::array:
+      return each_element<Problem>(value, [&](Value& inner) { return check(inner, depth + 1); }, pass_on);
+    case simdjson::ondemand::json_type::string: {
+      const auto checked = text(value);
+      if (!checked) return checked.error();
+      return std::nullopt;
+    }
+    case simdjson::ondemand::json_type::number: {
+      double number = 0;
+      if (const auto error = value.get_double().get(number)) return problem_of(error);
+      return std::nullopt;
+    }
+    case simdjson::ondemand::json_type::boolean: {
+      bool flag = false;
+      if (const auto error = value.get_bool().get(flag)) return problem_of(error);
+      return std::nullopt;
+    }
+    case simdjson::ondemand::json_type::null: {
+      bool null = false;
+      if (const auto error = value.is_null().get(null)) return problem_of(error);
+      if (!null) return problem("it is no JSON");
+      return std::nullopt;
+    }
+  }
+  return problem("it is no JSON");
+}
+
+}  // namespace ht::inline v1::json

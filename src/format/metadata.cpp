@@ -1,0 +1,168 @@
+#include <htensor/format/metadata.hpp>
+
+#include <array>
+#include <bit>
+
+#include "base/format_text.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+struct TypeRow {
+  std::string_view name;
+  std::uint32_t bytes;
+};
+
+constexpr std::array<TypeRow, meta_type_count> types{{{"u8", 1},
+                                                      {"i8", 1},
+                                                      {"u16", 2},
+                                                      {"i16", 2},
+                                                      {"u32", 4},
+                                                      {"i32", 4},
+                                                      {"f32", 4},
+                                                      {"bool", 1},
+                                                      {"string", 0},
+                                                      {"array", 0},
+                                                      {"u64", 8},
+                                                      {"i64", 8},
+                                                      {"f64", 8}}};
+
+constexpr std::size_t length_bytes = sizeof(std::uint64_t);
+constexpr std::size_t array_header_bytes = sizeof(std::uint32_t) + sizeof(std::uint64_t);
+
+MetaType array_type(Bytes bytes) noexcept { return static_cast<MetaType>(load_le<std::uint32_t>(bytes)); }
+std::uint64_t array_size(Bytes bytes) noexcept {
+  return load_le<std::uint64_t>(bytes.subspan(sizeof(std::uint32_t)));
+}
+
+// How many bytes the value at the front has. They are known to be well formed, and arrays within each
+// other to be few.
+std::size_t value_bytes(MetaType type, Bytes bytes) noexcept {  // NOLINT(misc-no-recursion)
+  if (type == MetaType::string) return length_bytes + static_cast<std::size_t>(load_le<std::uint64_t>(bytes));
+  if (type != MetaType::array) return fixed_bytes(type);
+  const MetaType element = array_type(bytes);
+  const auto count = static_cast<std::size_t>(array_size(bytes));
+  if (const auto each = fixed_bytes(element); each != 0) return array_header_bytes + count * each;
+  std::size_t total = array_header_bytes;
+  for (std::size_t i = 0; i < count; ++i) total += value_bytes(element, bytes.subspan(total));
+  return total;
+}
+
+std::optional<std::int64_t> signed_number(MetaType type, Bytes bytes) noexcept {
+  switch (type) {
+    case MetaType::i8: return load_le<std::int8_t>(bytes);
+    case MetaType::i16: return load_le<std::int16_t>(bytes);
+    case MetaType::i32: return load_le<std::int32_t>(bytes);
+    case MetaType::i64: return load_le<std::int64_t>(bytes);
+    default: return std::nullopt;
+  }
+}
+
+std::optional<std::uint64_t> unsigned_number(MetaType type, Bytes bytes) noexcept {
+  switch (type) {
+    case MetaType::u8: return load_le<std::uint8_t>(bytes);
+    case MetaType::u16: return load_le<std::uint16_t>(bytes);
+    case MetaType::u32: return load_le<std::uint32_t>(bytes);
+    case MetaType::u64: return load_le<std::uint64_t>(bytes);
+    default: return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::uint32_t fixed_bytes(MetaType type) noexcept { return types[static_cast<std::size_t>(type)].bytes; }
+
+std::string_view to_string(MetaType type) noexcept { return types[static_cast<std::size_t>(type)].name; }
+
+std::optional<std::string_view> MetaValue::text() const noexcept {
+  if (type_ != MetaType::string) return std::nullopt;
+  const Bytes text = bytes_.subspan(length_bytes);
+  return std::string_view(reinterpret_cast<const char*>(text.data()), text.size());
+}
+
+std::optional<bool> MetaValue::boolean() const noexcept {
+  if (type_ != MetaType::boolean) return std::nullopt;
+  return bytes_[0] != std::byte{0};
+}
+
+std::optional<std::int64_t> MetaValue::integer() const noexcept {
+  if (const auto number = unsigned_number(type_, bytes_)) return checked::narrow<std::int64_t>(*number);
+  return signed_number(type_, bytes_);
+}
+
+std::optional<std::uint64_t> MetaValue::natural() const noexcept {
+  if (const auto number = signed_number(type_, bytes_)) return checked::narrow<std::uint64_t>(*number);
+  return unsigned_number(type_, bytes_);
+}
+
+std::optional<double> MetaValue::real() const noexcept {
+  if (type_ == MetaType::f32) return load_le<float>(bytes_);
+  if (type_ == MetaType::f64) return load_le<double>(bytes_);
+  return std::nullopt;
+}
+
+std::optional<MetaArray> MetaValue::array() const noexcept {
+  if (type_ != MetaType::array) return std::nullopt;
+  return MetaArray(array_type(bytes_), array_size(bytes_), bytes_.subspan(array_header_bytes));
+}
+
+MetaValue MetaArray::Iterator::operator*() const noexcept {
+  return {type_, bytes_.first(value_bytes(type_, bytes_))};
+}
+
+MetaArray::Iterator& MetaArray::Iterator::operator++() noexcept {
+  bytes_ = bytes_.subspan(value_bytes(type_, bytes_));
+  --left_;
+  return *this;
+}
+
+Metadata::Item Metadata::operator[](std::size_t index) const noexcept {
+  const auto begin = static_cast<std::size_t>(index == 0 ? 0 : places_[index - 1].end);
+  const auto& place = places_[index];
+  return {keys_[index],
+          MetaValue(place.type, Bytes(values_).subspan(begin, static_cast<std::size_t>(place.end) - begin))};
+}
+
+std::optional<MetaValue> Metadata::find(std::string_view key) const noexcept {
+  const auto found = keys_.find(key);
+  if (!found) return std::nullopt;
+  return (*this)[*found].value;
+}
+
+void Metadata::add(std::string_view key, std::string_view text) {
+  std::array<std::byte, length_bytes> length{};
+  store_le(MutableBytes(length), static_cast<std::uint64_t>(text.size()));
+  values_.insert(values_.end(), length.begin(), length.end());
+  const Bytes bytes = bytes_of(text);
+  values_.insert(values_.end(), bytes.begin(), bytes.end());
+  places_.push_back({values_.size(), MetaType::string});
+  keys_.add(key);
+}
+
+void Metadata::add(std::string_view key, const MetaValue& value) {
+  values_.insert(values_.end(), value.bytes().begin(), value.bytes().end());
+  places_.push_back({values_.size(), value.type()});
+  keys_.add(key);
+}
+
+Result<void> Metadata::index() {
+  return without_bad_alloc([&]() -> Result<void> {
+    const auto duplicate = keys_.index();
+    if (!duplicate) return {};
+    return fail(Error(ErrorCode::duplicate_key, "metadata_keys_are_unique",
+                      format_text("two values of the metadata have the key '{}'", keys_[*duplicate]))
+                    .with_hint("readers disagree on which of them counts: write the file again with one"));
+  });
+}
+
+void Metadata::shrink_to_fit() {
+  keys_.shrink_to_fit();
+  places_.shrink_to_fit();
+  values_.shrink_to_fit();
+}
+
+std::uint64_t Metadata::memory_bytes() const noexcept {
+  return keys_.memory_bytes() + places_.capacity() * sizeof(Place) + values_.capacity();
+}
+
+}  // namespace ht::inline v1

@@ -1,0 +1,82 @@
+#include <htensor/format/name_store.hpp>
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
+namespace ht::inline v1 {
+namespace {
+
+std::size_t first_slot(std::uint64_t hash, std::size_t slots) noexcept {
+  return static_cast<std::size_t>((hash >> 32) * slots >> 32);
+}
+
+std::uint64_t slot_value(std::uint64_t hash, std::size_t number) noexcept {
+  return hash << 32 | static_cast<std::uint32_t>(number + 1);
+}
+
+std::size_t number_in(std::uint64_t slot) noexcept { return static_cast<std::uint32_t>(slot) - 1; }
+
+bool same_half_hash(std::uint64_t slot, std::uint64_t hash) noexcept {
+  return slot >> 32 == (hash & 0xFFFF'FFFF);
+}
+
+}  // namespace
+
+void NameStore::add(std::string_view name) {
+  text_.append(name);
+  ends_.push_back(text_.size());
+}
+
+std::optional<std::size_t> NameStore::index() {
+  hash_ = KeyedHash(bytes_of(text_));
+  const std::size_t count = ends_.size();
+  // A slot counts no further; their names alone would fill a large machine.
+  if (count >= UINT32_MAX) throw std::length_error("too many names");
+  slots_.assign(count + count / 2 + 1, 0);
+  std::optional<std::size_t> duplicate;
+  // In groups, so that the memory of one slot is fetched while the others are hashed.
+  std::array<std::uint64_t, 16> hashes{};
+  for (std::size_t begin = 0; begin < count; begin += hashes.size()) {
+    const std::size_t group = std::min(hashes.size(), count - begin);
+    for (std::size_t i = 0; i < group; ++i) {
+      hashes[i] = hash_((*this)[begin + i]);
+      __builtin_prefetch(&slots_[first_slot(hashes[i], slots_.size())], 1);
+    }
+    for (std::size_t i = 0; i < group; ++i) {
+      std::size_t slot = first_slot(hashes[i], slots_.size());
+      while (slots_[slot] != 0) {
+        if (!duplicate && same_half_hash(slots_[slot], hashes[i]) &&
+            (*this)[number_in(slots_[slot])] == (*this)[begin + i]) {
+          duplicate = begin + i;
+        }
+        slot = slot + 1 == slots_.size() ? 0 : slot + 1;
+      }
+      slots_[slot] = slot_value(hashes[i], begin + i);
+    }
+    if (duplicate) return duplicate;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::size_t> NameStore::find(std::string_view name) const noexcept {
+  if (slots_.empty()) return std::nullopt;
+  const std::uint64_t hash = hash_(name);
+  for (std::size_t slot = first_slot(hash, slots_.size()); slots_[slot] != 0;
+       slot = slot + 1 == slots_.size() ? 0 : slot + 1) {
+    const std::size_t number = number_in(slots_[slot]);
+    if (same_half_hash(slots_[slot], hash) && (*this)[number] == name) return number;
+  }
+  return std::nullopt;
+}
+
+void NameStore::shrink_to_fit() {
+  text_.shrink_to_fit();
+  ends_.shrink_to_fit();
+}
+
+std::uint64_t NameStore::memory_bytes() const noexcept {
+  return text_.capacity() + (ends_.capacity() + slots_.capacity()) * sizeof(std::uint64_t);
+}
+
+}  // namespace ht::inline v1

@@ -1,0 +1,65 @@
+#include <gtest/gtest.h>
+
+#include <htensor/format/name_store.hpp>
+#include <string>
+
+namespace ht {
+namespace {
+
+NameStore store_of(int count) {
+  NameStore store;
+  for (int i = 0; i < count; ++i) store.add("blk." + std::to_string(i));
+  return store;
+}
+
+TEST(NameStore, keeps_the_order_and_finds_each) {
+  // Sizes around the group that is hashed at a time.
+  for (const int count : {0, 1, 2, 15, 16, 17, 33, 1000}) {
+    auto store = store_of(count);
+    EXPECT_EQ(store.index(), std::nullopt);
+    ASSERT_EQ(store.size(), static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < store.size(); ++i) {
+      EXPECT_EQ(store[i], "blk." + std::to_string(i));
+      EXPECT_EQ(store.find(store[i]), i);
+    }
+    EXPECT_EQ(store.find("blk." + std::to_string(count)), std::nullopt);
+    EXPECT_EQ(store.find(""), std::nullopt);
+  }
+}
+
+TEST(NameStore, tells_the_first_name_that_was_there_before) {
+  for (const int count : {1, 16, 100}) {
+    auto store = store_of(count);
+    store.add("blk.0");
+    store.add("blk.0");
+    EXPECT_EQ(store.index(), static_cast<std::size_t>(count));
+  }
+}
+
+TEST(NameStore, finds_nothing_before_it_has_an_index) { EXPECT_EQ(store_of(3).find("blk.1"), std::nullopt); }
+
+TEST(NameStore, names_that_only_join_alike_are_different) {
+  NameStore a;
+  a.add("ab");
+  a.add("c");
+  NameStore b;
+  b.add("a");
+  b.add("bc");
+  EXPECT_FALSE(a == b);
+  EXPECT_TRUE(a == a);
+  ASSERT_EQ(a.index(), std::nullopt);
+  EXPECT_EQ(a.find("a"), std::nullopt);
+  EXPECT_EQ(a.find("abc"), std::nullopt);
+}
+
+TEST(NameStore, counts_its_memory) {
+  auto store = store_of(100);
+  const auto before = store.memory_bytes();
+  ASSERT_EQ(store.index(), std::nullopt);
+  EXPECT_GE(store.memory_bytes(), before + 150 * sizeof(std::uint64_t));
+  store.shrink_to_fit();
+  EXPECT_LE(store.memory_bytes(), 100U * (6 + 8) + 151 * 8 + 32);
+}
+
+}  // namespace
+}  // namespace ht

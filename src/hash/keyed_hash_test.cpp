@@ -1,0 +1,36 @@
+#include <gtest/gtest.h>
+
+#include <htensor/hash/keyed_hash.hpp>
+#include <set>
+#include <string>
+
+namespace ht {
+namespace {
+
+TEST(KeyedHash, same_content_gives_the_same_key) {
+  const KeyedHash a(bytes_of("names"));
+  const KeyedHash b(bytes_of("names"));
+  EXPECT_EQ(a("blk.0"), b("blk.0"));
+  EXPECT_EQ(KeyedHash()(""), KeyedHash()(""));
+}
+
+TEST(KeyedHash, other_content_gives_another_key) {
+  const KeyedHash a(bytes_of("names"));
+  const KeyedHash b(bytes_of("namet"));
+  int same = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string name = "blk." + std::to_string(i) + ".weight";
+    if (a(name) == b(name)) ++same;
+  }
+  EXPECT_EQ(same, 0);
+}
+
+TEST(KeyedHash, takes_names_of_any_length) {
+  const KeyedHash hash(bytes_of("x"));
+  std::set<std::uint64_t> seen;
+  for (std::size_t length = 0; length < 600; ++length) seen.insert(hash(std::string(length, 'a')));
+  EXPECT_EQ(seen.size(), 600U);
+}
+
+}  // namespace
+}  // namespace ht
