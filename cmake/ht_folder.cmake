@@ -48,6 +48,6 @@ function(ht_test)
   else()
     set(sanitizer ASAN_OPTIONS)
   endif()
-  gtest_discover_tests(${ARG_NAME} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES
-    TIMEOUT 120 ENVIRONMENT_MODIFICATION "${sanitizer}=set:allocator_may_return_null=1" ENVIRONMENT "RC_PARAMS=seed=20261115\\;HT_SHARED=${PROJECT_SOURCE_DIR}/../shared")
+  gtest_discover_tests(${ARG_NAME} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES
+    TIMEOUT 120 ENVIRONMENT_MODIFICATION "${sanitizer}=set:allocator_may_return_null=1" ENVIRONMENT "RC_PARAMS=seed=20261115")
 endfunction()

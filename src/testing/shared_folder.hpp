@@ -11,7 +11,7 @@
 
 namespace ht::testing {
 
-/// ctest sets it; a test program that is run by hand is told by HT_SHARED.
+/// Beside the project, whose folder tests run in, or where HT_SHARED says.
 inline std::filesystem::path shared_folder() {
   const char* const folder = std::getenv("HT_SHARED");
   return folder != nullptr ? folder : "../shared";
