@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <htensor/base/checked.hpp>
+#include <htensor/base/json_text.hpp>
 #include <htensor/base/utf8.hpp>
 
 namespace ht::cli {
@@ -104,18 +105,9 @@ std::size_t character_count(std::string_view text) {
 }
 
 std::string json_string(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : to_utf8(text)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += {'\\', c};
-    } else if (byte < 0x20 || byte == 0x7F) {
-      out += fmt::format("\\u{:04x}", byte);
-    } else {
-      out += c;
-    }
-  }
-  return out += '"';
+  std::string out;
+  append_json_string(out, text);
+  return out;
 }
 
 std::string shape_text(std::span<const std::int64_t> dims) {

@@ -53,7 +53,7 @@ TEST(Text, columns_count_characters_and_not_bytes) {
 }
 
 TEST(Text, json_strings_are_escaped_and_utf8) {
-  EXPECT_EQ(json_string("a\"b\\c\n"), R"("a\"b\\c\u000a")");
+  EXPECT_EQ(json_string("a\"b\\c\n"), R"("a\"b\\c\n")");
   EXPECT_EQ(json_string(std::string_view("\0", 1)), R"("\u0000")");
   EXPECT_EQ(json_string("\xFF"), "\"\xEF\xBF\xBD\"");
 }

@@ -5,6 +5,7 @@
 
 #include "base/format_text.hpp"
 #include "format/ht/ht.hpp"
+#include "format/safetensors/safetensors.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -12,6 +13,9 @@ namespace {
 // A format is registered by its line here.
 constexpr std::array registered{
     Format{"ht", ".ht", format_ht::looks_like, format_ht::parse, format_ht::encode},
+    // The last, as it has no magic.
+    Format{"safetensors", ".safetensors", format_safetensors::looks_like, format_safetensors::parse,
+           format_safetensors::encode},
 };
 
 }  // namespace

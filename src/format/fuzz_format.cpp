@@ -76,14 +76,18 @@ std::optional<Result<Catalog>> parse_in_parts(const Format& format, Bytes file, 
     const Need need = std::get<Need>(*parsed);
     require(checked::range_fits(need.offset, need.bytes, file_bytes), "a parser asks for what is there");
     require(!Seen(prefix, windows).range(need.offset, need.bytes), "a parser asks for what it has not seen");
+    if (need.offset <= prefix.size()) {
+      // A parser may ask for a little more than it cannot do without; what there is has to do.
+      const auto end =
+          static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), need.offset + need.bytes));
+      if (end <= prefix.size()) return std::nullopt;
+      prefix = exactly(file.first(end));
+      continue;
+    }
     const auto asked = part(file, need.offset, need.bytes);
     if (!asked) return std::nullopt;
-    if (need.offset <= prefix.size()) {
-      prefix = exactly(file.first(static_cast<std::size_t>(need.offset + need.bytes)));
-    } else {
-      kept.push_back(exactly(*asked));
-      windows.push_back({need.offset, kept.back()});
-    }
+    kept.push_back(exactly(*asked));
+    windows.push_back({need.offset, kept.back()});
   }
 }
 

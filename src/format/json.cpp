@@ -44,7 +44,7 @@ std::optional<Problem> Document::open() {
   if (text_[last] != '}') return Problem{"it does not end with a brace", last};
   if (const auto error = parser_.allocate(text_.size(), max_depth + 2)) return problem_of(error);
   if (const auto error = parser_.iterate(text_.data(), text_.size(), capacity_).get(document_)) {
-    return Problem{words(error), 0};
+    return Problem{words(error), 0, error == simdjson::UTF8_ERROR};
   }
   if (const auto error = document_.get_object().get(object_)) return problem_of(error);
   return std::nullopt;

@@ -22,6 +22,7 @@ using Field = simdjson::ondemand::field;
 struct Problem {
   std::string_view what;
   std::uint64_t offset = 0;
+  bool is_bad_utf8 = false;
 };
 
 template <class T>

@@ -1,0 +1,25 @@
+// safetensors: a JSON header that names every byte of the data behind it.
+//
+//   0 u64 header length N   8 N bytes of JSON   8 + N data, tiled by the tensors without gap or overlap
+//
+// {"__metadata__":{"format":"pt"},"w":{"dtype":"BF16","shape":[2,3],"data_offsets":[0,12]}}
+#pragma once
+
+#include <htensor/format/encode.hpp>
+#include <htensor/format/parse.hpp>
+
+namespace ht::inline v1::format_safetensors {
+
+/// The reference reader's limit for the JSON.
+inline constexpr std::uint64_t default_max_header_bytes = 100'000'000;
+
+[[nodiscard]] bool looks_like(Bytes prefix, std::uint64_t file_bytes);
+
+/// In the order of the header. Takes what the reference reader takes, but for keys that are there twice.
+[[nodiscard]] Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes,
+                                   const ParseOptions& options = {});
+
+/// The bytes that the reference writer makes for tensors in this order.
+[[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const Layout& layout = {});
+
+}  // namespace ht::inline v1::format_safetensors

@@ -1,0 +1,197 @@
+#include "format/safetensors/safetensors.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "format/safetensors/test_file.hpp"
+#include "format/same_tensors.hpp"
+
+namespace ht::format_safetensors {
+namespace {
+
+using testing::safetensors_file;
+
+Catalog catalog_of(std::string_view json, std::size_t data_bytes, const ParseOptions& options = {}) {
+  const auto file = safetensors_file(json, data_bytes);
+  auto parsed = format_safetensors::parse(file, file.size(), options);
+  EXPECT_TRUE(parsed) << to_string(parsed.error());
+  return std::get<Catalog>(*parsed);
+}
+
+TEST(Safetensors, reads_tensors_in_the_order_of_the_header) {
+  const std::string json =
+      R"({"b":{"dtype":"F32","shape":[2,3],"data_offsets":[2,26]},"a":{"dtype":"BF16","shape":[],"data_offsets":[0,2]}})";
+  const auto catalog = catalog_of(json, 26);
+  EXPECT_EQ(catalog.format(), "safetensors");
+  ASSERT_EQ(catalog.size(), 2U);
+  EXPECT_EQ(catalog[0].name, "b");
+  EXPECT_EQ(catalog[0].dtype, F32::tag);
+  EXPECT_TRUE(std::ranges::equal(catalog[0].dims, std::vector<std::int64_t>{2, 3}));
+  EXPECT_EQ(catalog[0].offset, 8 + json.size() + 2);
+  EXPECT_EQ(catalog[0].bytes, 24U);
+  EXPECT_EQ(catalog[1].name, "a");
+  EXPECT_TRUE(catalog[1].dims.empty());
+  EXPECT_EQ(catalog[1].offset, 8 + json.size());
+}
+
+TEST(Safetensors, knows_all_22_dtypes) {
+  std::size_t count = 0;
+  for (const auto& dtype : library_dtypes()) {
+    const auto bytes = static_cast<std::size_t>(dtype.bits);  // eight elements
+    const auto json = R"({"t":{"dtype":")" + std::string(dtype.name) + R"(","shape":[8],"data_offsets":[0,)" +
+                      std::to_string(bytes) + "]}}";
+    const auto file = safetensors_file(json, bytes);
+    const auto parsed = parse(file, file.size());
+    if (dtype.tag == I4::tag || dtype.tag == U4::tag) {
+      EXPECT_FALSE(parsed) << dtype.name;
+      continue;
+    }
+    ASSERT_TRUE(parsed) << dtype.name;
+    EXPECT_EQ(std::get<Catalog>(*parsed)[0].dtype, dtype.tag);
+    ++count;
+  }
+  EXPECT_EQ(count, 22U);
+}
+
+TEST(Safetensors, keeps_metadata) {
+  const auto catalog = catalog_of(R"({"__metadata__":{"format":"pt","empty":"","\u00fc":"\n"}})", 0);
+  EXPECT_TRUE(catalog.empty());
+  ASSERT_EQ(catalog.metadata().size(), 3U);
+  EXPECT_EQ(catalog.metadata()[0].key, "format");
+  EXPECT_EQ(catalog.metadata().find("format")->text(), "pt");
+  EXPECT_EQ(catalog.metadata().find("empty")->text(), "");
+  EXPECT_EQ(catalog.metadata().find("ü")->text(), "\n");
+  EXPECT_TRUE(catalog_of(R"({"__metadata__":null})", 0).metadata().empty());
+}
+
+TEST(Safetensors, takes_white_space_as_the_reference_reader_does) {
+  for (const auto* json : {"{}", "\t\n{}\r ", "{}\r \t\n", "{ }", "{}      "})
+    EXPECT_TRUE(catalog_of(json, 0).empty());
+  EXPECT_EQ(
+      catalog_of("{ \"a\" : { \"dtype\" : \"U8\" , \"shape\" : [ 1 ] , \"data_offsets\" : [ 0 , 1 ] } }", 1)
+          .size(),
+      1U);
+}
+
+TEST(Safetensors, passes_over_fields_that_it_does_not_know) {
+  const auto catalog = catalog_of(
+      R"({"a":{"x":{"y":[1,-2.5e3,null,true,"\u00e4"]},"dtype":"U8","shape":[1],"data_offsets":[0,1],"z":""}})",
+      1);
+  EXPECT_EQ(catalog.size(), 1U);
+}
+
+TEST(Safetensors, names_may_be_anything_that_json_can_say) {
+  const auto catalog = catalog_of(
+      R"({"":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"a\u0000\"\\\/b":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"dt\u0079pe":{"d\u0074ype":"U8","shape":[0],"data_offsets":[0,0]}})",
+      0);
+  ASSERT_EQ(catalog.size(), 3U);
+  EXPECT_TRUE(catalog.find(""));
+  EXPECT_TRUE(catalog.find(std::string_view("a\0\"\\/b", 6)));
+  EXPECT_TRUE(catalog.find("dtype"));
+}
+
+TEST(Safetensors, empty_tensors_may_lie_anywhere_between_others) {
+  EXPECT_EQ(
+      catalog_of(
+          R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"e":{"dtype":"F32","shape":[0,3],"data_offsets":[2,2]},
+    "f":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"b":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}})",
+          3)
+          .size(),
+      4U);
+}
+
+TEST(Safetensors, sub_byte_tensors_are_counted_in_bits) {
+  const auto catalog = catalog_of(
+      R"({"a":{"dtype":"F4","shape":[3,2],"data_offsets":[0,3]},"b":{"dtype":"F6_E2M3","shape":[4],"data_offsets":[3,6]}})",
+      6);
+  EXPECT_EQ(catalog[0].bytes, 3U);
+  EXPECT_EQ(catalog[1].bytes, 3U);
+}
+
+TEST(Safetensors, any_rank_is_read) {
+  std::string shape = "1";
+  for (int i = 1; i < 100; ++i) shape += ",1";
+  EXPECT_EQ(
+      catalog_of(R"({"a":{"dtype":"U8","shape":[)" + shape + R"(],"data_offsets":[0,1]}})", 1)[0].dims.size(),
+      100U);
+}
+
+TEST(Safetensors, users_dtype_is_read_when_it_is_named) {
+  const std::vector<DTypeInfo> users{{user_tag(1), "F24", 24}};
+  const auto catalog =
+      catalog_of(R"({"a":{"dtype":"F24","shape":[2],"data_offsets":[0,6]}})", 6, {.dtypes = users});
+  EXPECT_EQ(catalog[0].dtype, user_tag(1));
+}
+
+TEST(Safetensors, limit_on_the_header_can_be_set) {
+  const auto file = safetensors_file("{" + std::string(500, ' ') + "}");
+  EXPECT_TRUE(parse(file, file.size()));
+  EXPECT_FALSE(parse(file, file.size(), {.max_header_bytes = 501}));
+  EXPECT_TRUE(parse(file, file.size(), {.max_header_bytes = 502}));
+}
+
+TEST(Safetensors, asks_for_the_header_and_a_little_more) {
+  const auto file = safetensors_file(R"({"a":{"dtype":"U8","shape":[1000],"data_offsets":[0,1000]}})", 1000);
+  const auto first = parse(Bytes(file).first(7), file.size());
+  EXPECT_EQ(std::get<Need>(*first).bytes, 8U);
+  const auto second = parse(Bytes(file).first(8), file.size());
+  const auto need = std::get<Need>(*second);
+  EXPECT_EQ(need.offset, 0U);
+  EXPECT_LT(need.bytes, 200U);
+  EXPECT_EQ(std::get<Catalog>(*parse(Bytes(file).first(need.bytes), file.size())).size(), 1U);
+}
+
+TEST(Safetensors, is_recognised_by_its_length_and_brace) {
+  const auto file = safetensors_file("{}");
+  EXPECT_TRUE(looks_like(file, file.size()));
+  EXPECT_TRUE(looks_like(Bytes(file).first(8), 8));                           // cut off behind the length
+  EXPECT_TRUE(looks_like(bytes_of("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF{"), 9));  // a length that lies
+  EXPECT_FALSE(looks_like(bytes_of("{\"ab\": {\"c\":1}}"), 15));  // the brace is at byte 8 by chance
+  EXPECT_FALSE(looks_like(std::vector<std::byte>(64), 64));
+  EXPECT_FALSE(looks_like(bytes_of("1234567"), 7));
+}
+
+TEST(Safetensors, encodes_to_the_bytes_of_the_reference_writer) {
+  const std::string json =
+      R"({"__metadata__":{"format":"pt"},"a\n":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[],"data_offsets":[8,9]}})";
+  const auto padded = json + std::string(8 - json.size() % 8, ' ');
+  const auto catalog = catalog_of(padded, 9);
+  const auto encoded = encode(catalog).value();
+  EXPECT_EQ(encoded.header, safetensors_file(padded));
+  EXPECT_EQ(encoded.file_bytes, 8 + padded.size() + 9);
+  EXPECT_EQ(encoded.offsets, (std::vector<std::uint64_t>{8 + padded.size(), 8 + padded.size() + 8}));
+}
+
+TEST(Safetensors, data_begins_where_the_layout_wants) {
+  const auto catalog = catalog_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1);
+  const auto encoded = encode(catalog, {.alignment = 4096}).value();
+  EXPECT_EQ(encoded.offsets[0], 4096U);
+  const auto parsed = parse(encoded.header, encoded.file_bytes);
+  ASSERT_TRUE(parsed) << to_string(parsed.error());
+  EXPECT_TRUE(same_tensors(std::get<Catalog>(*parsed), catalog));
+}
+
+TEST(Safetensors, safetensors_metadata_is_texts) {
+  CatalogBuilder builder("gguf");
+  const std::byte one{1};
+  builder.metadata().add("n", MetaValue(MetaType::u8, std::span(&one, 1)));
+  const auto encoded = encode(std::move(builder).build().value());
+  ASSERT_FALSE(encoded);
+  EXPECT_EQ(encoded.error().code(), ErrorCode::would_lose);
+  EXPECT_EQ(encoded.error().rule(), "safetensors_metadata_is_texts");
+}
+
+TEST(Safetensors, safetensors_has_the_dtype) {
+  for (const auto tag : {I4::tag, user_tag(3)}) {
+    CatalogBuilder builder("ht");
+    ASSERT_TRUE(builder.add({.name = "t", .dtype = tag, .bytes = 1}));
+    const auto encoded = encode(std::move(builder).build().value());
+    ASSERT_FALSE(encoded);
+    EXPECT_EQ(encoded.error().code(), ErrorCode::would_lose);
+    EXPECT_EQ(encoded.error().rule(), "safetensors_has_the_dtype");
+  }
+}
+
+}  // namespace
+}  // namespace ht::format_safetensors
