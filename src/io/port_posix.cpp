@@ -1,4 +1,5 @@
 // The only file with system calls.
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -7,6 +8,7 @@
 
 #include <cerrno>
 #include <htensor/io/port.hpp>
+#include <memory>
 
 namespace ht::inline v1::io {
 namespace {
@@ -90,6 +92,25 @@ class PosixPort final : public Port {
     auto target = std::filesystem::read_symlink(path, error);
     if (error) return tl::unexpected(error);
     return target;
+  }
+
+  IoResult<std::vector<std::string>> list(const std::filesystem::path& path) override {
+    struct Close {
+      void operator()(DIR* folder) const { ::closedir(folder); }
+    };
+    const std::unique_ptr<DIR, Close> folder(::opendir(path.c_str()));
+    if (!folder) return said(errno);
+    std::vector<std::string> names;
+    while (true) {
+      errno = 0;
+      // Each caller has a folder of its own.
+      const dirent* const entry = ::readdir(folder.get());  // NOLINT(concurrency-mt-unsafe)
+      if (entry == nullptr) break;
+      const std::string_view name = entry->d_name;
+      if (name != "." && name != "..") names.emplace_back(name);
+    }
+    if (errno != 0) return said(errno);
+    return names;
   }
 
   IoResult<std::uint64_t> read_at(FileHandle file, std::uint64_t offset, MutableBytes into) override {

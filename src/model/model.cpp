@@ -2,20 +2,19 @@
 
 #include <algorithm>
 #include <htensor/base/utf8.hpp>
-#include <htensor/format/parse.hpp>
 #include <htensor/io/mapped.hpp>
 
 #include "base/format_text.hpp"
+#include "model/model_files.hpp"
 #include "model/nearest.hpp"
-#include "model/read_catalog.hpp"
+#include "model/plain_copy.hpp"
 
 namespace ht::inline v1 {
 
 struct Model::State {
   Catalog catalog;
   std::vector<std::filesystem::path> paths;
-  std::vector<io::Mapped>
-      files;  // as many as paths, in the same order; none where only the catalog was wanted
+  std::vector<io::Mapped> files;  // as many as paths; none where only the catalog was wanted
   std::vector<DTypeInfo> dtypes;
 };
 
@@ -23,15 +22,13 @@ Model::Model(std::shared_ptr<const State> state) noexcept : state_(std::move(sta
 
 Result<Model> Model::open(const std::filesystem::path& path, const OpenOptions& options) {
   return without_bad_alloc([&]() -> Result<Model> {
-    auto file = HT_TRY(io::Opened::open(path, options.port != nullptr ? *options.port : io::system_port()));
-    const std::string stem = to_utf8(path.stem().string());
-    auto catalog = read_catalog(
-        file, parse, {.stem = stem, .dtypes = options.dtypes, .headers_only = options.headers_only});
-    if (!catalog) return fail(std::move(catalog).error().at_path(path.native()));
+    auto model = HT_TRY(open_model_files(path, options));
     auto state = std::make_shared<State>(
-        State{.catalog = *std::move(catalog), .paths = {path}, .files = {}, .dtypes = {}});
-    if (!options.catalog_only) state->files.push_back(HT_TRY(std::move(file).map()));
-    state->dtypes = options.dtypes;
+        State{.catalog = std::move(model.catalog), .paths = {}, .files = {}, .dtypes = options.dtypes});
+    for (auto& file : model.files) {
+      state->paths.push_back(file.path());
+      if (!options.catalog_only) state->files.push_back(HT_TRY(std::move(file).map()));
+    }
     return Model(std::move(state));
   });
 }
@@ -49,51 +46,130 @@ Result<DTypeInfo> Model::dtype(DTypeTag tag) const {
 Error Model::located(Error error, std::string_view name) const {
   const auto index = state_->catalog.find(name);
   const auto file = index ? state_->catalog[*index].file : 0;
-  return std::move(error).at_path(state_->paths[file].native()).at_tensor(name);
+  auto placed = std::move(error).at_path(state_->paths[file].native()).at_tensor(name);
+  if (placed.code() != ErrorCode::misaligned) return placed;
+  return std::move(placed).with_hint("Model::copy makes an aligned copy");
 }
 
-Result<Model::Found> Model::find(std::string_view name, const DTypeInfo& wanted) const {
-  return without_bad_alloc([&]() -> Result<Found> {
-    const auto& catalog = state_->catalog;
-    const auto index = catalog.find(name);
-    if (!index) {
-      Error error(ErrorCode::not_found, "tensor_is_there", format_text("has no tensor named '{}'", name));
-      const auto nearest = nearest_name(catalog, name);
-      const std::string hint =
-          nearest ? format_text("did you mean '{}'?", *nearest)
-          : catalog.size() == 1
-              ? format_text("its only tensor is '{}'", catalog[0].name)
-              : format_text("it has {} tensors: list them with `htensor ls`", catalog.size());
-      return fail(located(std::move(error).with_hint(hint), name));
-    }
-    const Entry entry = catalog[*index];
-    if (entry.dtype != wanted.tag) {
-      const auto stored = HT_TRY(dtype(entry.dtype));
-      return fail(located(Error(ErrorCode::dtype_mismatch, "dtype_is_the_one_asked_for",
-                                format_text("tensor '{}' is {} [{}], but {} was asked for", name, stored.name,
-                                            fmt::join(entry.dims, ", "), wanted.name))
-                              .with_hint(format_text("ask for {}, and widen with cast or as", stored.name)),
+Result<Entry> Model::entry_named(std::string_view name) const {
+  const auto& catalog = state_->catalog;
+  if (const auto index = catalog.find(name)) return catalog[*index];
+  Error error(ErrorCode::not_found, "tensor_is_there", format_text("has no tensor named '{}'", name));
+  const auto nearest = nearest_name(catalog, name);
+  const std::string hint =
+      nearest               ? format_text("did you mean '{}'?", *nearest)
+      : catalog.size() == 1 ? format_text("its only tensor is '{}'", catalog[0].name)
+                            : format_text("it has {} tensors: list them with `htensor ls`", catalog.size());
+  return fail(located(std::move(error).with_hint(hint), name));
+}
+
+Result<Storage> Model::storage_of(const Entry& entry) const {
+  if (state_->files.empty()) {
+    return fail(located(Error(ErrorCode::bad_state, "model_is_mapped", "was opened for its catalog alone")
+                            .with_hint("open it without catalog_only"),
+                        entry.name));
+  }
+  const auto& file = state_->files[entry.file];
+  const auto bytes = file.range(entry.offset, entry.bytes);
+  if (!bytes) {
+    return fail(located(Error(ErrorCode::truncated, "tensor_is_all_there",
+                              format_text("tensor '{}' ends at byte {}, but the file has {}", entry.name,
+                                          entry.offset + entry.bytes, file.stat().bytes))
+                            .at_offset(entry.offset),
+                        entry.name));
+  }
+  return Storage::file_backed(
+      file.owner(), *bytes,
+      {.locator = state_->paths[entry.file], .offset = entry.offset, .bytes = entry.bytes});
+}
+
+Result<Storage> Model::raw(std::string_view name) const {
+  return without_bad_alloc([&]() -> Result<Storage> {
+    const Entry entry = HT_TRY(entry_named(name));
+    if (entry.is_splat()) {
+      return fail(located(Error(ErrorCode::unsupported_encoding, "splat_has_no_bytes_of_its_own",
+                                format_text("tensor '{}' is a pattern and has no bytes in the file", name))
+                              .with_hint("Model::copy makes them; Catalog has the pattern"),
                           name));
     }
-    if (state_->files.empty()) {
-      return fail(located(Error(ErrorCode::bad_state, "model_is_mapped", "was opened for its catalog alone")
-                              .with_hint("open it without catalog_only"),
-                          name));
-    }
-    const auto& file = state_->files[entry.file];
-    const auto bytes = file.range(entry.offset, entry.bytes);
-    if (!bytes) {
-      return fail(located(Error(ErrorCode::truncated, "tensor_is_all_there",
-                                format_text("tensor '{}' ends at byte {}, but the file has {}", name,
-                                            entry.offset + entry.bytes, file.stat().bytes))
-                              .at_offset(entry.offset),
-                          name));
-    }
-    return Found{entry.dims,
-                 HT_TRY(Storage::file_backed(
-                     file.owner(), *bytes,
-                     {.locator = state_->paths[entry.file], .offset = entry.offset, .bytes = entry.bytes}))};
+    return storage_of(entry);
   });
+}
+
+Result<Model::Found> Model::find(std::string_view name, const DTypeInfo& wanted, Use use) const {
+  return without_bad_alloc([&]() -> Result<Found> {
+    const Entry entry = HT_TRY(entry_named(name));
+    if (entry.dtype != wanted.tag) return fail(located(wrong_dtype(entry, wanted, state_->dtypes), name));
+    Found found{.dims = entry.dims,
+                .storage = {},
+                .order = entry.order,
+                .byte_order = entry.byte_order,
+                .splat = entry.is_splat(),
+                .bits = wanted.bits,
+                .number_bytes = static_cast<std::size_t>(wanted.bits) / (wanted.tag == C64::tag ? 16 : 8),
+                .bytes = entry.bytes};
+    if (use == Use::in_place && !is_in_machine_order(entry, wanted.bits)) {
+      return fail(located(Error(ErrorCode::unsupported_encoding, "bytes_are_in_this_machines_order",
+                                format_text("tensor '{}' is big endian and cannot be used in place", name))
+                              .with_hint("Model::copy turns its bytes round"),
+                          name));
+    }
+    if (!found.splat) {
+      found.storage = HT_TRY(storage_of(entry));
+      return found;
+    }
+    auto pattern = use == Use::in_place ? splat_element(entry.splat, wanted.bits)
+                                        : std::vector<std::byte>(entry.splat.begin(), entry.splat.end());
+    if (pattern.empty()) {
+      return fail(
+          located(Error(ErrorCode::unsupported_encoding, "splat_repeats_one_element",
+                        format_text("tensor '{}' is a pattern of {} bytes that is not the same for each {}",
+                                    name, entry.splat.size(), wanted.name))
+                      .with_hint("Model::copy writes it out"),
+                  name));
+    }
+    found.storage = HT_TRY(Storage::owned(pattern.size()));
+    std::ranges::copy(pattern, HT_TRY(found.storage.writable_bytes()).begin());
+    return found;
+  });
+}
+
+Result<Storage> Model::copied(const Found& found, std::string_view name) const {
+  return named(name, without_bad_alloc([&]() -> Result<Storage> {
+                 auto storage = HT_TRY(Storage::owned(found.bytes));
+                 const MutableBytes to = HT_TRY(storage.writable_bytes());
+                 const Bytes from = found.storage.bytes();
+                 if (found.splat) {
+                   fill_with(to, from);
+                 } else if (found.order == ElementOrder::column_major) {
+                   copy_to_row_major(to, from, found.dims, static_cast<std::size_t>(found.bits) / 8);
+                 } else {
+                   std::ranges::copy(from, to.begin());
+                 }
+                 if (found.byte_order == ByteOrder::big && !found.splat)
+                   reverse_bytes(to, found.number_bytes);
+                 return storage;
+               }));
+}
+
+void Model::fill_strides(const Found& found, std::span<std::int64_t> strides) noexcept {
+  if (found.splat) {
+    std::ranges::fill(strides, 0);
+  } else if (found.order == ElementOrder::column_major) {
+    std::int64_t step = 1;
+    for (std::size_t i = 0; i < strides.size(); ++i) {
+      strides[i] = step;
+      step *= std::max<std::int64_t>(found.dims[i], 1);
+    }
+  } else {
+    layout::fill_row_major_strides(found.dims, strides);
+  }
+}
+
+bool Model::is_plain(const Found& found, std::uint64_t alignment) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(found.storage.bytes().data());
+  return !found.splat && (found.order == ElementOrder::row_major || found.dims.size() < 2) &&
+         (found.byte_order == ByteOrder::little || found.bits <= 8) && address % alignment == 0;
 }
 
 }  // namespace ht::inline v1

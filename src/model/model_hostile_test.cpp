@@ -42,7 +42,6 @@ TEST_F(HostileModel, errors_name_the_path_as_the_user_did) {
 TEST_F(HostileModel, what_is_no_regular_file_is_refused) {
   ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   std::filesystem::create_symlink("gone", folder_ / "link");
-  EXPECT_EQ(Model::open(folder_.path()).error().code(), ErrorCode::not_regular_file);
   EXPECT_EQ(Model::open(folder_ / "pipe").error().code(), ErrorCode::not_regular_file);
   EXPECT_EQ(Model::open("/dev/zero").error().code(), ErrorCode::not_regular_file);
   EXPECT_EQ(Model::open(folder_ / "link").error().code(), ErrorCode::open_failed);

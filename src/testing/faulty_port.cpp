@@ -48,6 +48,11 @@ io::IoResult<std::filesystem::path> FaultyPort::read_link(const std::filesystem:
   return real_.read_link(path);
 }
 
+io::IoResult<std::vector<std::string>> FaultyPort::list(const std::filesystem::path& path) {
+  if (const auto error = fault(Call::list)) return tl::unexpected(*error);
+  return real_.list(path);
+}
+
 io::IoResult<std::uint64_t> FaultyPort::read_at(io::FileHandle file, std::uint64_t offset,
                                                 MutableBytes into) {
   if (const auto error = fault(Call::read_at)) return tl::unexpected(*error);

@@ -16,6 +16,7 @@ enum class Call {
   stat,
   stat_path,
   read_link,
+  list,
   read_at,
   map,
   unmap,
@@ -46,6 +47,7 @@ class FaultyPort final : public io::Port {
   io::IoResult<io::FileStat> stat(io::FileHandle file) override;
   io::IoResult<io::FileStat> stat(const std::filesystem::path& path) override;
   io::IoResult<std::filesystem::path> read_link(const std::filesystem::path& path) override;
+  io::IoResult<std::vector<std::string>> list(const std::filesystem::path& path) override;
   io::IoResult<std::uint64_t> read_at(io::FileHandle file, std::uint64_t offset, MutableBytes into) override;
   io::IoResult<io::Region> map(io::FileHandle file, std::uint64_t offset, std::uint64_t bytes) override;
   io::IoResult<void> unmap(io::Region region) override;

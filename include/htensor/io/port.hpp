@@ -9,8 +9,10 @@
 #include <filesystem>
 #include <htensor/base/bytes.hpp>
 #include <optional>
+#include <string>
 #include <system_error>
 #include <tl/expected.hpp>
+#include <vector>
 
 namespace ht::inline v1::io {
 
@@ -60,6 +62,8 @@ class Port {
   [[nodiscard]] virtual IoResult<FileStat> stat(const std::filesystem::path& path) = 0;
   /// Where a link leads to, as it is written there.
   [[nodiscard]] virtual IoResult<std::filesystem::path> read_link(const std::filesystem::path& path) = 0;
+  /// The names in a folder, in any order, without "." and "..".
+  [[nodiscard]] virtual IoResult<std::vector<std::string>> list(const std::filesystem::path& path) = 0;
   /// May read less than was asked for; 0 bytes at the end of the file.
   [[nodiscard]] virtual IoResult<std::uint64_t> read_at(FileHandle file, std::uint64_t offset,
                                                         MutableBytes into) = 0;

@@ -1,4 +1,4 @@
-// An opened file: its catalog, and its tensors by name.
+// An opened model: its catalog, and its tensors by name.
 //
 // A Model is a handle like a Tensor: copies share the files. Each tensor keeps what it needs alive by
 // itself, so it may outlive the model. A const Model may be used from many threads.
@@ -24,6 +24,8 @@ struct OpenOptions {
   bool headers_only = false;
   /// Maps nothing, for those who want the catalog alone; looking a tensor up is `bad_state` then.
   bool catalog_only = false;
+  /// The most bytes that are read of a header or an index; 0 is the format's own limit (see ParseOptions).
+  std::uint64_t max_header_bytes = 0;
   /// The system, unless a test puts another in its place. It has to outlive the model.
   io::Port* port = nullptr;
 };
@@ -35,6 +37,8 @@ class Model {
   Model& operator=(const Model&) = default;
   ~Model() = default;
 
+  /// A file of any format, any part of a split GGUF, the index of a sharded model, or a folder that holds one
+  /// model, its files being links or not.
   [[nodiscard]] static Result<Model> open(const std::filesystem::path& path, const OpenOptions& options = {});
 
   /// All tensors, in file order. Not of a temporary: the catalog would be gone with it.
@@ -49,33 +53,67 @@ class Model {
   [[nodiscard]] Result<DTypeInfo> dtype(DTypeTag tag) const;
 
   /// The tensor of that name in place, exactly as it is stored. `not_found`, `dtype_mismatch` and
-  /// `shape_mismatch` say what is there instead.
+  /// `shape_mismatch` say what is there instead; `misaligned` and `unsupported_encoding` that it cannot be
+  /// used in place, and then `copy` can. A column-major tensor has the strides for that, a splat strides of
+  /// 0.
   template <IsDType D, IsShape S>
     requires Compatible<Host, D>
   [[nodiscard]] Result<Tensor<const D, S>> tensor(std::string_view name) const {
-    const auto found = HT_TRY(find(name, dtype_info<D>()));
+    const auto found = HT_TRY(find(name, dtype_info<D>(), Use::in_place));
     const auto shape = HT_TRY(named(name, S::from(found.dims)));
-    return named(name, Tensor<const D, S>::over(found.storage, shape));
+    typename S::Array strides{};
+    fill_strides(found, strides);
+    return named(name, Tensor<const D, S>::strided(found.storage, shape, strides));
   }
 
-  /// All elements of the tensor of that name in row-major order, whatever its rank.
+  /// The tensor of that name in memory of its own: aligned, row-major, in this machine's byte order.
+  template <IsDType D, IsShape S>
+    requires Compatible<Host, D>
+  [[nodiscard]] Result<Tensor<D, S>> copy(std::string_view name) const {
+    const auto found = HT_TRY(find(name, dtype_info<D>(), Use::copied));
+    const auto shape = HT_TRY(named(name, S::from(found.dims)));
+    return named(name, Tensor<D, S>::over(HT_TRY(copied(found, name)), shape));
+  }
+
+  /// All elements of the tensor of that name in row-major order, whatever its rank: in place where they lie
+  /// like that, else as with `copy`.
   template <IsDType D>
     requires Compatible<Host, D>
   [[nodiscard]] Result<Tensor<const D, Rank<1>>> flat(std::string_view name) const {
-    const auto found = HT_TRY(find(name, dtype_info<D>()));
+    const auto found = HT_TRY(find(name, dtype_info<D>(), Use::copied));
     const auto count = HT_TRY(named(name, layout::count_elements(found.dims)));
-    return named(name, Tensor<const D, Rank<1>>::over(found.storage, Rank<1>(count)));
+    constexpr std::uint64_t alignment = is_packed<D> ? 1 : alignof(typename D::Element);
+    auto storage = is_plain(found, alignment) ? found.storage : HT_TRY(copied(found, name));
+    return named(name, Tensor<const D, Rank<1>>::over(std::move(storage), Rank<1>(count)));
   }
+
+  /// The bytes of the tensor of that name as they are stored, in place, whatever their dtype or encoding.
+  /// `unsupported_encoding` for a splat, which has none.
+  [[nodiscard]] Result<Storage> raw(std::string_view name) const;
 
  private:
   struct State;
+  enum class Use : std::uint8_t { in_place, copied };
   struct Found {
     std::span<const std::int64_t> dims;
-    Storage storage;
+    Storage storage;  // a splat's is its pattern
+    ElementOrder order = ElementOrder::row_major;
+    ByteOrder byte_order = ByteOrder::little;
+    bool splat = false;
+    int bits = 0;
+    std::size_t number_bytes = 0;  // a complex number is two
+    std::uint64_t bytes = 0;
   };
   explicit Model(std::shared_ptr<const State> state) noexcept;
-  [[nodiscard]] Result<Found> find(std::string_view name, const DTypeInfo& wanted) const;
-  /// Adds the file and the tensor to an error.
+  [[nodiscard]] Result<Entry> entry_named(std::string_view name) const;
+  [[nodiscard]] Result<Storage> storage_of(const Entry& entry) const;
+  [[nodiscard]] Result<Found> find(std::string_view name, const DTypeInfo& wanted, Use use) const;
+  [[nodiscard]] Result<Storage> copied(const Found& found, std::string_view name) const;
+  static void fill_strides(const Found& found, std::span<std::int64_t> strides) noexcept;
+  /// Whether the bytes can be used where they are, as a row-major tensor.
+  [[nodiscard]] static bool is_plain(const Found& found, std::uint64_t alignment) noexcept;
+  /// Adds the file and the tensor to an error, and what to do where it tells of bytes that cannot be used in
+  /// place.
   [[nodiscard]] Error located(Error error, std::string_view name) const;
   template <class T>
   [[nodiscard]] Result<T> named(std::string_view name, Result<T> result) const {

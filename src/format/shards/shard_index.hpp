@@ -1,0 +1,32 @@
+// The index of a sharded model, `model.safetensors.index.json`:
+//
+// {"metadata":{"total_size":16060522496},"weight_map":{"lm_head.weight":"model-00004-of-00004.safetensors",
+// …}}
+#pragma once
+
+#include <htensor/base/bytes.hpp>
+#include <htensor/base/result.hpp>
+#include <htensor/format/name_store.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ht::inline v1 {
+
+struct ShardIndex {
+  /// Relative to the index's folder and below it, sorted, each once.
+  std::vector<std::string> files;
+  /// Every tensor, and which of the files has it.
+  NameStore tensors;
+  std::vector<std::uint32_t> file_of;
+  /// How many bytes all tensors have, where the index says so.
+  std::optional<std::uint64_t> total_bytes;
+};
+
+/// Whether the beginning of a file is that of a JSON object; only then may it be an index.
+[[nodiscard]] bool may_be_shard_index(Bytes prefix);
+
+/// Nothing where the text is JSON but has no weight_map: then it is no index. `text` is the whole file.
+[[nodiscard]] Result<std::optional<ShardIndex>> parse_shard_index(Bytes text);
+
+}  // namespace ht::inline v1

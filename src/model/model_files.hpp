@@ -1,0 +1,22 @@
+// From what a user names to the files of a model and one catalog for all of them.
+#pragma once
+
+#include <filesystem>
+#include <htensor/format/catalog.hpp>
+#include <htensor/io/mapped.hpp>
+#include <htensor/model/model.hpp>
+#include <vector>
+
+namespace ht::inline v1 {
+
+struct ModelFiles {
+  Catalog catalog;
+  /// The files that entries lie in, by their number, each open.
+  std::vector<io::Opened> files;
+};
+
+/// A file of any format, one part of a split model, a shard index, or a folder that holds one model.
+[[nodiscard]] Result<ModelFiles> open_model_files(const std::filesystem::path& path,
+                                                  const OpenOptions& options);
+
+}  // namespace ht::inline v1

@@ -1,0 +1,91 @@
+#include "model/plain_copy.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/format_text.hpp"
+
+namespace ht::inline v1 {
+
+Error wrong_dtype(const Entry& entry, const DTypeInfo& wanted, std::span<const DTypeInfo> users) {
+  if (!entry.is_typed()) {
+    return Error(ErrorCode::dtype_mismatch, "dtype_is_known",
+                 format_text("the file does not say what tensor '{}' is, and {} was asked for", entry.name,
+                             wanted.name))
+        .with_hint("Model::raw gives its bytes, to be taken for what you know them to be");
+  }
+  if (entry.encoding != EncodingTag::dense) {
+    return Error(ErrorCode::dtype_mismatch, "dtype_is_dense",
+                 format_text("tensor '{}' is {} [{}], but {} was asked for", entry.name,
+                             find_encoding(entry.encoding).value_or(Encoding{.name = "encoded"}).name,
+                             fmt::join(entry.dims, ", "), wanted.name))
+        .with_hint("Model::raw gives its blocks as they are");
+  }
+  const auto stored = find_dtype(entry.dtype, users).value_or(DTypeInfo{.name = "of an unknown dtype"});
+  return Error(ErrorCode::dtype_mismatch, "dtype_is_the_one_asked_for",
+               format_text("tensor '{}' is {} [{}], but {} was asked for", entry.name, stored.name,
+                           fmt::join(entry.dims, ", "), wanted.name))
+      .with_hint(format_text("ask for {}, and widen with cast or as", stored.name));
+}
+
+bool is_in_machine_order(const Entry& entry, int bits) noexcept {
+  static_assert(std::endian::native == std::endian::little,
+                "a machine of the other order would turn the rest round");
+  return entry.byte_order == ByteOrder::little || bits <= 8 || entry.is_splat();
+}
+
+std::vector<std::byte> splat_element(Bytes pattern, int bits) {
+  if (bits % 8 != 0) return {};
+  std::vector<std::byte> element(static_cast<std::size_t>(bits) / 8);
+  fill_with(element, pattern);
+  // A pattern that is longer must be that element over and over, one that is shorter must end with it.
+  std::vector<std::byte> longer(std::max(pattern.size(), element.size()));
+  fill_with(longer, element);
+  if (!std::ranges::equal(Bytes(longer).first(pattern.size()), pattern)) return {};
+  if (element.size() > pattern.size() && element.size() % pattern.size() != 0) return {};
+  return element;
+}
+
+void fill_with(MutableBytes to, Bytes pattern) noexcept {
+  if (to.empty()) return;
+  std::size_t filled = std::min(to.size(), pattern.size());
+  std::memcpy(to.data(), pattern.data(), filled);
+  // What is there is doubled until it is enough.
+  while (filled < to.size()) {
+    const std::size_t more = std::min(filled, to.size() - filled);
+    std::memcpy(to.data() + filled, to.data(), more);
+    filled += more;
+  }
+}
+
+void copy_to_row_major(MutableBytes to, Bytes from, std::span<const std::int64_t> dims,
+                       std::size_t element_bytes) {
+  if (to.empty()) return;
+  std::vector<std::uint64_t> steps(dims.size());
+  std::uint64_t step = element_bytes;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    steps[i] = step;
+    step *= static_cast<std::uint64_t>(dims[i]);
+  }
+  std::vector<std::int64_t> index(dims.size(), 0);
+  std::uint64_t source = 0;
+  for (std::size_t target = 0; target < to.size(); target += element_bytes) {
+    std::memcpy(to.data() + target, from.data() + source, element_bytes);
+    // Counts like an odometer, the last dimension first.
+    for (std::size_t i = dims.size(); i-- > 0;) {
+      source += steps[i];
+      if (++index[i] < dims[i]) break;
+      source -= steps[i] * static_cast<std::uint64_t>(dims[i]);
+      index[i] = 0;
+    }
+  }
+}
+
+void reverse_bytes(MutableBytes bytes, std::size_t number_bytes) noexcept {
+  if (number_bytes < 2) return;
+  for (std::size_t at = 0; at + number_bytes <= bytes.size(); at += number_bytes) {
+    std::ranges::reverse(bytes.subspan(at, number_bytes));
+  }
+}
+
+}  // namespace ht::inline v1

@@ -1,0 +1,186 @@
+#include "model/shard_set.hpp"
+
+#include <algorithm>
+#include <htensor/base/utf8.hpp>
+#include <set>
+
+#include "base/format_text.hpp"
+#include "model/read_catalog.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+std::string shown(const std::filesystem::path& path) { return to_utf8(path.filename().string()); }
+
+// Entries in other files than the one that names them.
+Result<void> open_external(ModelFiles& model, const OpenOptions& options) {
+  const auto folder = model.files[0].path().parent_path();
+  const auto& names = model.catalog.files();
+  for (std::size_t i = 1; i < names.size(); ++i) {
+    auto opened = io::Opened::open(folder / names[i], port_of(options));
+    if (!opened) {
+      if (opened.error().code() != ErrorCode::open_failed) return fail(std::move(opened).error());
+      return fail(Error(ErrorCode::missing_shard, "external_files_are_there",
+                        format_text("has tensors in '{}', which could not be opened", names[i]))
+                      .at_path(model.files[0].path().native())
+                      .because(opened.error().cause())
+                      .with_hint("put it beside this file"));
+    }
+    model.files.push_back(*std::move(opened));
+  }
+  if (names.size() == 1 || options.headers_only) return {};
+  for (std::size_t i = 0; i < model.catalog.size(); ++i) {
+    const Entry entry = model.catalog[i];
+    const auto& file = model.files[entry.file];
+    if (entry.file == 0 || checked::range_fits(entry.offset, entry.bytes, file.stat().bytes)) continue;
+    return fail(Error(ErrorCode::truncated, "external_data_is_all_there",
+                      format_text("tensor '{}' ends at byte {} of '{}', which has {}", entry.name,
+                                  entry.offset + entry.bytes, names[entry.file], file.stat().bytes))
+                    .at_path(model.files[0].path().native())
+                    .at_tensor(entry.name)
+                    .at_offset(entry.offset)
+                    .with_hint("fetch that file again"));
+  }
+  return {};
+}
+
+Error duplicate_across(const std::vector<ModelFiles>& shards, const Error& error) {
+  const auto name = error.tensor();
+  std::vector<std::string> holders;
+  for (const auto& shard : shards) {
+    if (shard.catalog.find(name)) holders.push_back(shown(shard.files[0].path()));
+  }
+  return Error(ErrorCode::duplicate_tensor, "shards_share_no_tensor",
+               format_text("tensor '{}' is in {}", name, fmt::join(holders, " and in ")))
+      .at_path(shards[0].files[0].path().parent_path().native())
+      .at_tensor(name)
+      .with_hint("these files are no shards of one model: open one of them, or an index");
+}
+
+}  // namespace
+
+Result<ModelFiles> open_one(io::Opened file, const OpenOptions& options) {
+  const std::string stem = to_utf8(file.path().stem().string());
+  auto catalog = read_catalog(file, parse,
+                              {.stem = stem,
+                               .dtypes = options.dtypes,
+                               .headers_only = options.headers_only,
+                               .max_header_bytes = options.max_header_bytes});
+  if (!catalog) return fail(std::move(catalog).error().at_path(file.path().native()));
+  ModelFiles model{*std::move(catalog), {}};
+  model.files.push_back(std::move(file));
+  HT_TRY(open_external(model, options));
+  return model;
+}
+
+Result<std::vector<ModelFiles>> open_shards(const std::vector<std::filesystem::path>& paths,
+                                            const OpenOptions& options) {
+  std::vector<io::Opened> files;
+  std::vector<std::string> missing;
+  std::error_code cause;
+  for (const auto& path : paths) {
+    auto opened = io::Opened::open(path, port_of(options));
+    if (opened) {
+      files.push_back(*std::move(opened));
+    } else if (opened.error().cause() == std::errc::no_such_file_or_directory) {
+      missing.push_back(shown(path));
+      cause = opened.error().cause();
+    } else {
+      return fail(std::move(opened).error());
+    }
+  }
+  if (!missing.empty()) {
+    constexpr std::size_t most = 5;
+    const auto total = missing.size();
+    const std::string more = total > most ? format_text(" and {} more", total - most) : std::string();
+    missing.resize(std::min(total, most));
+    return fail(Error(ErrorCode::missing_shard, "shards_are_all_there",
+                      format_text("{} of {} files of this model are not there: {}{}", total, paths.size(),
+                                  fmt::join(missing, ", "), more))
+                    .at_path(paths[0].parent_path().native())
+                    .because(cause)
+                    .with_hint("fetch the missing files into the same folder"));
+  }
+  std::vector<ModelFiles> shards;
+  for (auto& file : files) shards.push_back(HT_TRY(open_one(std::move(file), options)));
+  return shards;
+}
+
+Result<ModelFiles> merge(std::vector<ModelFiles> shards) {
+  if (shards.size() == 1) return std::move(shards[0]);
+  CatalogBuilder builder(shards[0].catalog.format());
+  std::size_t tensors = 0;
+  for (const auto& shard : shards) tensors += shard.catalog.size();
+  builder.reserve(tensors);
+  std::vector<io::Opened> files;
+  std::set<std::string_view> keys;
+  std::uint32_t first_file = 0;
+  for (auto& shard : shards) {
+    for (std::size_t i = 0; i < shard.catalog.size(); ++i) {
+      Entry entry = shard.catalog[i];
+      entry.file += first_file;
+      HT_TRY(builder.add(entry));
+    }
+    // What an earlier file says counts; the others add what was not said.
+    const auto& metadata = shard.catalog.metadata();
+    for (std::size_t i = 0; i < metadata.size(); ++i) {
+      const auto [key, value] = metadata[i];
+      if (keys.insert(key).second) builder.metadata().add(key, value);
+    }
+    first_file += static_cast<std::uint32_t>(shard.files.size());
+  }
+  auto catalog = std::move(builder).build();
+  if (!catalog) {
+    if (catalog.error().code() == ErrorCode::duplicate_tensor)
+      return fail(duplicate_across(shards, catalog.error()));
+    return fail(std::move(catalog).error());
+  }
+  for (auto& shard : shards) {
+    for (auto& file : shard.files) files.push_back(std::move(file));
+  }
+  return ModelFiles{*std::move(catalog), std::move(files)};
+}
+
+Result<ModelFiles> open_indexed(const std::filesystem::path& path, const ShardIndex& index,
+                                const OpenOptions& options) {
+  const auto stale = [&](std::string_view rule, std::string message, std::string_view tensor,
+                         SourceLine where = SourceLine::here()) {
+    return fail(Error(ErrorCode::stale_index, rule, std::move(message), where)
+                    .at_path(path.native())
+                    .at_tensor(tensor)
+                    .with_hint("index and shards are of different versions: fetch them all again"));
+  };
+  if (index.files.empty()) {
+    return fail(Error(ErrorCode::stale_index, "index_names_files", "the index names no files")
+                    .at_path(path.native())
+                    .with_hint("fetch it again"));
+  }
+  std::vector<std::filesystem::path> paths;
+  for (const auto& file : index.files) paths.push_back(path.parent_path() / file);
+  auto shards = HT_TRY(open_shards(paths, options));
+  for (std::size_t i = 0; i < index.tensors.size(); ++i) {
+    const auto name = index.tensors[i];
+    const auto file = index.file_of[i];
+    if (shards[file].catalog.find(name)) continue;
+    return stale(
+        "index_names_tensors_that_are_there",
+        format_text("the index has tensor '{}' in '{}', which does not hold it", name, index.files[file]),
+        name);
+  }
+  for (std::size_t file = 0; file < shards.size(); ++file) {
+    const auto& catalog = shards[file].catalog;
+    for (std::size_t i = 0; i < catalog.size(); ++i) {
+      const auto name = catalog[i].name;
+      const auto named = index.tensors.find(name);
+      if (!named) {
+        return stale(
+            "index_names_every_tensor",
+            format_text("'{}' holds tensor '{}', which the index does not name", index.files[file], name),
+            name);
+      }
+    }
+  }
+  return merge(std::move(shards));
+}
+
+}  // namespace ht::inline v1
