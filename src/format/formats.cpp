@@ -5,6 +5,7 @@
 
 #include "base/format_text.hpp"
 #include "format/ht/ht.hpp"
+#include "format/npy/npy.hpp"
 #include "format/safetensors/safetensors.hpp"
 
 namespace ht::inline v1 {
@@ -13,6 +14,7 @@ namespace {
 // A format is registered by its line here.
 constexpr std::array registered{
     Format{"ht", ".ht", format_ht::looks_like, format_ht::parse, format_ht::encode},
+    Format{"npy", ".npy", format_npy::looks_like, format_npy::parse, format_npy::encode},
     // The last, as it has no magic.
     Format{"safetensors", ".safetensors", format_safetensors::looks_like, format_safetensors::parse,
            format_safetensors::encode},

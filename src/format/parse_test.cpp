@@ -17,7 +17,7 @@ TEST(Parse, file_is_not_empty) {
 }
 
 TEST(Parse, format_is_known) {
-  for (const std::string_view text : {"GARBAGE!more", "H", "x", "HTENSOR!"}) {
+  for (const std::string_view text : {"GARBAGE!\1more", "H", "\1", "HTENSOR!\1"}) {
     const auto parsed = parse(bytes_of(text), text.size());
     ASSERT_FALSE(parsed) << text;
     if (text == "H") {

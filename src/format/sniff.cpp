@@ -1,16 +1,281 @@
 #include "format/sniff.hpp"
 
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <htensor/base/utf8.hpp>
 #include <htensor/format/encode.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "base/format_text.hpp"
 
 namespace ht::inline v1 {
+namespace {
 
-Error no_weights(Bytes /*prefix*/, std::uint64_t file_bytes) {
+using namespace std::string_view_literals;
+
+/// The beginning of a file, as characters because most magics are.
+struct Beginning {
+  std::string_view text;
+  std::uint64_t file_bytes;
+
+  [[nodiscard]] bool has(std::string_view magic, std::size_t at = 0) const {
+    return text.size() >= at && text.substr(at).starts_with(magic);
+  }
+};
+
+bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+std::string_view after_space(std::string_view text) {
+  const auto begin = std::ranges::find_if_not(text, is_space);
+  return text.substr(static_cast<std::size_t>(begin - text.begin()));
+}
+
+/// The first words of a text, behind its byte-order mark and white space.
+std::string_view first_words(const Beginning& file) {
+  const std::string_view text = file.text;
+  return after_space(file.has("\xEF\xBB\xBF") ? text.substr(3) : text);
+}
+
+bool begins_in_any_case(std::string_view text, std::string_view lower) {
+  const auto same = [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; };
+  return text.size() >= lower.size() && std::ranges::equal(text.substr(0, lower.size()), lower, same);
+}
+
+/// Without the part of a character that the rest of the file goes on with.
+std::string_view whole_characters(std::string_view text) {
+  for (std::size_t tail = 1; tail <= 3 && tail <= text.size(); ++tail) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - tail]);
+    if ((byte & 0xC0) == 0x80) continue;
+    if (byte < 0xC2 || byte > 0xF4) return text;  // no first byte of a longer character
+    const std::size_t wanted = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
+    return wanted > tail ? text.substr(0, text.size() - tail) : text;
+  }
+  return text;
+}
+
+bool is_text(const Beginning& file) {
+  const bool goes_on = file.file_bytes > file.text.size();
+  const std::string_view text = goes_on ? whole_characters(file.text) : file.text;
+  const auto is_printable = [](char c) {
+    return static_cast<unsigned char>(c) >= ' ' ? c != 0x7F : is_space(c) || c == '\f';
+  };
+  return std::ranges::all_of(text, is_printable) && is_utf8(text);
+}
+
+bool is_html(const Beginning& file) {
+  const auto words = first_words(file);
+  return begins_in_any_case(words, "<!doctype html") || begins_in_any_case(words, "<html");
+}
+
+/// The first bracket and what may follow it; a section of a .toml file does not.
+bool is_json(const Beginning& file) {
+  const auto words = first_words(file);
+  if (words.empty() || !is_text(file)) return false;
+  const auto inside = after_space(words.substr(1));
+  const std::string_view may_follow = words[0] == '{'   ? "\"}"sv
+                                      : words[0] == '[' ? "[]{\"-0123456789"sv
+                                                        : ""sv;
+  return !inside.empty() && may_follow.find(inside[0]) != std::string_view::npos;
+}
+
+/// The name of a zip's first file, as far as it is seen.
+std::string_view first_in_zip(const Beginning& file) {
+  constexpr std::size_t at_name_bytes = 26;
+  constexpr std::size_t at_name = 30;
+  if (file.text.size() < at_name) return {};
+  return file.text.substr(at_name, load_le<std::uint16_t>(bytes_of(file.text).subspan(at_name_bytes)));
+}
+
+bool is_torch_zip(const Beginning& file) { return first_in_zip(file).find(".pkl") != std::string_view::npos; }
+
+bool is_npz(const Beginning& file) { return first_in_zip(file).ends_with(".npy"); }
+
+bool is_keras_zip(const Beginning& file) {
+  const auto name = first_in_zip(file);
+  return name == "metadata.json" || name == "config.json" || name == "model.weights.h5";
+}
+
+/// Behind its first byte a pickle says which protocol it is of.
+bool is_pickle(const Beginning& file) {
+  return file.text.size() > 1 && file.text[1] >= 2 && file.text[1] <= 5;
+}
+
+/// A number of protobuf, taken from the front.
+std::optional<std::uint64_t> take_varint(std::string_view& text) {
+  std::uint64_t value = 0;
+  for (unsigned shift = 0; shift < 63 && !text.empty(); shift += 7) {
+    const auto byte = static_cast<unsigned char>(text[0]);
+    text.remove_prefix(1);
+    value |= std::uint64_t{byte & 0x7FU} << shift;
+    if (byte < 0x80) return value;
+  }
+  return std::nullopt;
+}
+
+/// ONNX has no magic: its version, short texts on who wrote it, and then a graph that fits into the file.
+bool is_onnx(const Beginning& file) {
+  constexpr std::string_view starts_of_a_graph = "\x0A\x12\x2A\x52\x5A\x62\x6A";
+  constexpr std::uint64_t latest_version = 63;
+  std::string_view rest = file.text;
+  while (const auto field = take_varint(rest)) {
+    const auto number = take_varint(rest);
+    if (!number) return false;
+    const std::uint64_t left = file.file_bytes - (file.text.size() - rest.size());
+    switch (*field) {
+      case 0x08:  // version of the format
+        if (*number == 0 || *number > latest_version) return false;
+        continue;
+      case 0x28:  // version of the model
+        continue;
+      case 0x3A:  // graph
+        return *number > 0 && *number <= left && !rest.empty() &&
+               starts_of_a_graph.find(rest[0]) != std::string_view::npos;
+      case 0x12:  // producer, its version, domain, words on the model
+      case 0x1A:
+      case 0x22:
+      case 0x32:
+        if (*number > rest.size() || !is_text({rest.substr(0, *number), 0})) return false;
+        break;
+      case 0x42:  // operators, properties
+      case 0x72:
+        if (*number > rest.size()) return false;
+        break;
+      default: return false;
+    }
+    rest.remove_prefix(static_cast<std::size_t>(*number));
+  }
+  return false;
+}
+
+/// The magics were numbers: either end of them may come first.
+bool is_old_ggml(const Beginning& file) {
+  constexpr std::array magics{"ggml"sv, "lmgg"sv, "ggmf"sv, "fmgg"sv, "ggjt"sv, "tjgg"sv, "ggla"sv, "algg"sv};
+  // A text may begin with them as well.
+  return std::ranges::any_of(magics, [&](auto magic) { return file.has(magic); }) && !is_text(file);
+}
+
+bool is_windows_program(const Beginning& file) {
+  constexpr std::size_t at_offset = 0x3C;
+  if (file.text.size() < at_offset + 4) return false;
+  return file.has("PE\0\0"sv, load_le<std::uint32_t>(bytes_of(file.text).subspan(at_offset)));
+}
+
+bool is_bzip2(const Beginning& file) { return file.has("1AY&SY", 4); }
+
+bool is_zeros(const Beginning& file) {
+  return std::ranges::all_of(file.text, [](char c) { return c == '\0'; });
+}
+
+bool is_xml(const Beginning& file) { return first_words(file).starts_with("<?xml"); }
+
+/// A kind of file that has the magic, and that the function takes where there is one.
+struct Kind {
+  std::string_view magic;
+  std::size_t at;
+  bool (*matches)(const Beginning& file);
+  ErrorCode code;  // always the same; tools/check_rules.py knows a rule by it
+  std::string_view rule;
+  std::string_view what;
+  std::string_view hint;
+
+  [[nodiscard]] bool is(const Beginning& file) const {
+    return file.has(magic, at) && (matches == nullptr || matches(file));
+  }
+};
+
+constexpr auto from_torch =
+    "load it only if you trust where it is from: weights = torch.load(path, weights_only=True), then "
+    "safetensors.torch.save_file(weights, \"model.safetensors\")"sv;
+constexpr auto from_keras = "load it with Keras and write its weights with safetensors.numpy.save_file"sv;
+constexpr auto other_file = "this is not the file with the weights: look beside it"sv;
+constexpr auto unpack = "unpack it first"sv;
+
+// The first that matches counts: what has a magic goes before what is just text.
+constexpr std::array kinds{
+    Kind{"PK\3\4", 0, is_torch_zip, ErrorCode::bad_magic, "file_is_no_torch_zip",
+         "is a PyTorch file: a zip with a pickle in it, a program that runs when it is read", from_torch},
+    Kind{"PK\3\4", 0, is_npz, ErrorCode::bad_magic, "file_is_no_npz", "is an .npz file: a zip of .npy files",
+         "unzip it: each .npy file in it is one tensor"},
+    Kind{"PK\3\4", 0, is_keras_zip, ErrorCode::bad_magic, "file_is_no_keras_zip",
+         "is a zip that begins like a .keras file", from_keras},
+    Kind{"PK\3\4", 0, nullptr, ErrorCode::bad_magic, "file_is_no_zip", "is a zip archive", unpack},
+    Kind{"PK\5\6", 0, nullptr, ErrorCode::bad_magic, "file_is_no_empty_zip",
+         "is a zip archive without a file in it", "whatever packed it found nothing: pack it again"},
+    Kind{"\x80", 0, is_pickle, ErrorCode::bad_magic, "file_is_no_pickle",
+         "is a pickle, a program that runs when it is read, as old PyTorch files are", from_torch},
+    Kind{"ustar", 257, nullptr, ErrorCode::bad_magic, "file_is_no_tar", "is a tar archive", unpack},
+    Kind{"\x1F\x8B", 0, nullptr, ErrorCode::bad_magic, "file_is_no_gzip", "is packed with gzip", unpack},
+    Kind{"\x28\xB5\x2F\xFD", 0, nullptr, ErrorCode::bad_magic, "file_is_no_zstd", "is packed with zstd",
+         unpack},
+    Kind{"\xFD\x37zXZ\0"sv, 0, nullptr, ErrorCode::bad_magic, "file_is_no_xz", "is packed with xz", unpack},
+    Kind{"BZh", 0, is_bzip2, ErrorCode::bad_magic, "file_is_no_bzip2", "is packed with bzip2", unpack},
+    Kind{"7z\xBC\xAF\x27\x1C", 0, nullptr, ErrorCode::bad_magic, "file_is_no_7z", "is a 7z archive", unpack},
+    Kind{"\x89HDF\r\n\x1A\n", 0, nullptr, ErrorCode::bad_magic, "file_is_no_hdf5",
+         "is HDF5, as Keras' .h5 files are", from_keras},
+    Kind{"TFL3", 4, nullptr, ErrorCode::bad_magic, "file_is_no_tflite",
+         "is a TensorFlow Lite model, a program with its weights inside",
+         "take the weights from the model that it was made of"},
+    Kind{"\x08", 0, is_onnx, ErrorCode::bad_magic, "file_is_no_onnx",
+         "is an ONNX model, a program with its weights inside",
+         "load it with onnx and write its initializers with safetensors.numpy.save_file"},
+    Kind{"", 0, is_old_ggml, ErrorCode::bad_magic, "file_is_no_old_ggml",
+         "is of a format that ggml had before GGUF",
+         "make a GGUF of the original model with llama.cpp, which no longer reads this either"},
+    Kind{"\x7F"
+         "ELF",
+         0, nullptr, ErrorCode::bad_magic, "file_is_no_elf", "is an ELF program or library", other_file},
+    Kind{"MZ", 0, is_windows_program, ErrorCode::bad_magic, "file_is_no_windows_program",
+         "is a Windows program or library", other_file},
+    Kind{"\x89PNG\r\n\x1A\n", 0, nullptr, ErrorCode::bad_magic, "file_is_no_png", "is a PNG picture",
+         other_file},
+    Kind{"\xFF\xD8\xFF", 0, nullptr, ErrorCode::bad_magic, "file_is_no_jpeg", "is a JPEG picture",
+         other_file},
+    Kind{"%PDF-", 0, nullptr, ErrorCode::bad_magic, "file_is_no_pdf", "is a PDF document", other_file},
+    Kind{"\0"sv, 0, is_zeros, ErrorCode::bad_magic, "file_does_not_begin_with_zeros",
+         "begins with nothing but zeros",
+         "space was set aside for a download that was never written: fetch it again"},
+    Kind{"", 0, is_html, ErrorCode::bad_magic, "file_is_no_html_page", "is an HTML page",
+         "the download got a page that asks to log in or tells of an error: fetch it again"},
+    Kind{"", 0, is_xml, ErrorCode::bad_magic, "file_is_no_xml", "is XML",
+         "if it was downloaded, it tells of an error such as AccessDenied: read it, and fetch it again"},
+    Kind{"", 0, is_json, ErrorCode::bad_magic, "file_is_no_json", "is JSON without tensors",
+         "open the weights beside it, or their .index.json"},
+    Kind{"", 0, is_text, ErrorCode::bad_magic, "file_is_no_text", "is a text file", other_file},
+};
+
+/// What stands in for the weights in a repository that was cloned without them.
+std::optional<Error> lfs_pointer(const Beginning& file) {
+  if (!file.has("version https://git-lfs.github.com/spec/")) return std::nullopt;
+  constexpr auto size_key = "\nsize "sv;
+  std::string stands_for = "the weights";
+  const auto at = file.text.find(size_key);
+  const auto digits = at == std::string_view::npos ? ""sv : file.text.substr(at + size_key.size());
+  std::uint64_t bytes = 0;
+  if (std::from_chars(digits.data(), digits.data() + digits.size(), bytes).ec == std::errc{}) {
+    stands_for = format_text("the {} bytes of the weights", bytes);
+  }
+  return Error(ErrorCode::bad_magic, "file_is_no_lfs_pointer",
+               format_text("is a Git LFS pointer that stands for {}", stands_for))
+      .at_offset(0)
+      .with_hint("run git lfs pull in its repository");
+}
+
+}  // namespace
+
+Error no_weights(Bytes prefix, std::uint64_t file_bytes) {
   if (file_bytes == 0) {
     return Error(ErrorCode::bad_magic, "file_is_not_empty", "is empty")
         .at_offset(0)
         .with_hint("the download or copy did not start: fetch it again");
+  }
+  const Beginning file{{reinterpret_cast<const char*>(prefix.data()), prefix.size()}, file_bytes};
+  if (auto error = lfs_pointer(file)) return *std::move(error);
+  const auto kind = std::ranges::find_if(kinds, [&](const Kind& k) { return k.is(file); });
+  if (kind != kinds.end()) {
+    return Error(kind->code, kind->rule, format_text("{}", kind->what)).at_offset(0).with_hint(kind->hint);
   }
   return Error(ErrorCode::bad_magic, "format_is_known", "is of no format that is known here")
       .at_offset(0)

@@ -1,0 +1,35 @@
+// `.npy`, as numpy.save writes it: one array behind a Python dict literal.
+//
+//   0 magic "\x93NUMPY"   6 u8 major   7 u8 minor
+//   8 u16 (version 1.0) or u32 (2.0, 3.0) length of the header, little endian
+//  10 or 12 the header, padded with spaces and ended by a newline, then the data:
+//      {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
+#pragma once
+
+#include <cstdint>
+#include <htensor/format/encode.hpp>
+#include <htensor/format/parse.hpp>
+#include <string_view>
+
+namespace ht::inline v1::format_npy {
+
+inline constexpr std::string_view magic = "\x93NUMPY";
+inline constexpr std::uint64_t data_alignment = 64;
+/// What a file may have before its data unless the options say otherwise. The most that numpy writes for a
+/// plain array is some hundred bytes; this leaves room for data that is aligned to pages of any size.
+inline constexpr std::uint64_t default_header_limit = 1 << 20;
+/// numpy's own limit.
+inline constexpr std::size_t max_rank = 64;
+
+[[nodiscard]] bool looks_like(Bytes prefix, std::uint64_t file_bytes);
+
+/// A catalog of one tensor named by the options' stem. Big endian and column-major data stay as they are and
+/// are told.
+[[nodiscard]] Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes,
+                                   const ParseOptions& options = {});
+
+/// The file for a catalog of one dense tensor, byte for byte as numpy writes it; its name is left to the
+/// file's.
+[[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const Layout& layout);
+
+}  // namespace ht::inline v1::format_npy
