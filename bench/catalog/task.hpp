@@ -19,8 +19,8 @@ namespace ht::bench {
 /// nlohmann's parse of the JSON, and nothing else: what C++ programs do today.
 [[nodiscard]] std::size_t parse_by_nlohmann(std::string_view json);
 
-/// Reads the file's first `header_bytes` and walks over the lengths of a little-endian GGUF in them, believing
-/// all of it and keeping nothing: the limit for whoever reads GGUF. How many tensors were passed.
+/// Reads the file's first `header_bytes` and walks over the lengths of a little-endian GGUF in them,
+/// believing all of it and keeping nothing: the limit for whoever reads GGUF. How many tensors were passed.
 [[nodiscard]] std::size_t walk_gguf(const std::filesystem::path& path, std::size_t header_bytes);
 
 /// Reads the file's first `header_bytes` and looks at nothing: the limit for whoever reads a file.

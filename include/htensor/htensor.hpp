@@ -26,10 +26,13 @@
 #include <htensor/convert/write.hpp>
 #include <htensor/dtype/device.hpp>
 #include <htensor/dtype/dtypes.hpp>
+#include <htensor/dtype/encoding.hpp>
 #include <htensor/dtype/relations.hpp>
 #include <htensor/dtype/scalar.hpp>
 #include <htensor/dtype/visit.hpp>
 #include <htensor/format/catalog.hpp>
+#include <htensor/format/encode.hpp>
+#include <htensor/format/parse.hpp>
 #include <htensor/model/model.hpp>
 #include <htensor/tensor/tensor.hpp>
 #include <htensor/version.hpp>

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/format_text.hpp"
+#include "format/trim.hpp"
 
 namespace ht::inline v1 {
 
@@ -38,9 +39,10 @@ CatalogBuilder::CatalogBuilder(std::string_view format) {
   catalog_.files_.emplace_back();
 }
 
-void CatalogBuilder::reserve(std::size_t tensors) {
+void CatalogBuilder::reserve(std::size_t tensors, std::size_t name_bytes, std::size_t dims) {
   catalog_.records_.reserve(tensors);
-  catalog_.names_.reserve(tensors);
+  catalog_.names_.reserve(tensors, name_bytes);
+  catalog_.dims_.reserve(dims);
 }
 
 std::uint32_t CatalogBuilder::add_file(std::string_view name) {
@@ -73,11 +75,10 @@ Result<void> CatalogBuilder::add(const Entry& entry) {
 Result<Catalog> CatalogBuilder::build() && {
   return without_bad_alloc([&]() -> Result<Catalog> {
     HT_TRY(catalog_.metadata_.index());
-    // Growing took more than is needed now.
-    catalog_.records_.shrink_to_fit();
-    catalog_.dims_.shrink_to_fit();
-    catalog_.names_.shrink_to_fit();
-    catalog_.metadata_.shrink_to_fit();
+    trim(catalog_.records_);
+    trim(catalog_.dims_);
+    catalog_.names_.trim();
+    catalog_.metadata_.trim();
     if (const auto duplicate = catalog_.names_.index()) {
       const Entry entry = catalog_[*duplicate];
       return fail(Error(ErrorCode::duplicate_tensor, "names_are_unique",

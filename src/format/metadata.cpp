@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/format_text.hpp"
+#include "format/trim.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -155,10 +156,10 @@ Result<void> Metadata::index() {
   });
 }
 
-void Metadata::shrink_to_fit() {
-  keys_.shrink_to_fit();
-  places_.shrink_to_fit();
-  values_.shrink_to_fit();
+void Metadata::trim() {
+  keys_.trim();
+  ht::trim(places_);
+  ht::trim(values_);
 }
 
 std::uint64_t Metadata::memory_bytes() const noexcept {

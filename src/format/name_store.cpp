@@ -4,6 +4,8 @@
 #include <array>
 #include <stdexcept>
 
+#include "format/trim.hpp"
+
 namespace ht::inline v1 {
 namespace {
 
@@ -22,6 +24,11 @@ bool same_half_hash(std::uint64_t slot, std::uint64_t hash) noexcept {
 }
 
 }  // namespace
+
+void NameStore::reserve(std::size_t names, std::size_t bytes) {
+  ends_.reserve(names);
+  text_.reserve(bytes);
+}
 
 void NameStore::add(std::string_view name) {
   text_.append(name);
@@ -70,9 +77,9 @@ std::optional<std::size_t> NameStore::find(std::string_view name) const noexcept
   return std::nullopt;
 }
 
-void NameStore::shrink_to_fit() {
-  text_.shrink_to_fit();
-  ends_.shrink_to_fit();
+void NameStore::trim() {
+  ht::trim(text_);
+  ht::trim(ends_);
 }
 
 std::uint64_t NameStore::memory_bytes() const noexcept {

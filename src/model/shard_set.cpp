@@ -110,8 +110,17 @@ Result<ModelFiles> merge(std::vector<ModelFiles> shards) {
   if (shards.size() == 1) return std::move(shards[0]);
   CatalogBuilder builder(shards[0].catalog.format());
   std::size_t tensors = 0;
-  for (const auto& shard : shards) tensors += shard.catalog.size();
-  builder.reserve(tensors);
+  std::size_t name_bytes = 0;
+  std::size_t dims = 0;
+  for (const auto& shard : shards) {
+    tensors += shard.catalog.size();
+    for (std::size_t i = 0; i < shard.catalog.size(); ++i) {
+      const Entry entry = shard.catalog[i];
+      name_bytes += entry.name.size();
+      dims += entry.dims.size();
+    }
+  }
+  builder.reserve(tensors, name_bytes, dims);
   std::vector<io::Opened> files;
   std::set<std::string_view> keys;
   std::uint32_t first_file = 0;

@@ -116,7 +116,8 @@ class Metadata {
 
   /// `duplicate_key` where a key is there twice.
   [[nodiscard]] Result<void> index();
-  void shrink_to_fit();
+  /// Gives memory back that growing has taken and values do not need, where it is much.
+  void trim();
   /// Bytes of memory in use.
   [[nodiscard]] std::uint64_t memory_bytes() const noexcept;
 

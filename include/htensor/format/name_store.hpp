@@ -14,7 +14,7 @@ namespace ht::inline v1 {
 /// allocated for a name alone.
 class NameStore {
  public:
-  void reserve(std::size_t names) { ends_.reserve(names); }
+  void reserve(std::size_t names, std::size_t bytes);
   void add(std::string_view name);
 
   [[nodiscard]] std::size_t size() const noexcept { return ends_.size(); }
@@ -30,7 +30,8 @@ class NameStore {
   /// The number of a name, in constant time. Only after `index`, and as long as nothing was added.
   [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const noexcept;
 
-  void shrink_to_fit();
+  /// Gives memory back that growing has taken and names do not need, where it is much.
+  void trim();
   /// Bytes of memory in use.
   [[nodiscard]] std::uint64_t memory_bytes() const noexcept;
 

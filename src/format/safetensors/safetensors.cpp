@@ -4,6 +4,7 @@
 #include <array>
 #include <htensor/dtype/sizes.hpp>
 #include <numeric>
+#include <tuple>
 
 #include "base/format_text.hpp"
 #include "format/json.hpp"
@@ -38,6 +39,12 @@ struct TensorInfo {
   }
 };
 
+struct Header {
+  CatalogBuilder tensors;
+  /// The end of the data where the tensors follow each other in the order of the header, as they mostly do.
+  std::optional<std::uint64_t> data_end;
+};
+
 // Reads the header into a builder, with what is wrong where.
 class HeaderReader {
  public:
@@ -45,18 +52,13 @@ class HeaderReader {
       : options_(options),
         data_begin_(length_bytes + text.size()),
         document_(text, follows),
-        builder_("safetensors") {
-    // No entry is shorter than this, so the header's own length bounds their number.
-    constexpr std::size_t shortest_entry =
-        sizeof(R"("":{"dtype":"U8","shape":[],"data_offsets":[0,1]},)") - 1;
-    builder_.reserve(text.size() / shortest_entry);
-  }
+        builder_("safetensors") {}
 
-  Result<CatalogBuilder> read() && {
+  Result<Header> read() && {
     auto error = document_.each<Error>(
         [&](std::string_view key, json::Value& value) { return read_member(key, value); }, broken_json);
     if (error) return fail(*std::move(error));
-    return std::move(builder_);
+    return Header{std::move(builder_), data_end_};
   }
 
  private:
@@ -242,6 +244,21 @@ class HeaderReader {
     return {};
   }
 
+  // What the first tensors are like tells how much room all of them take; growing would copy.
+  void reserve_by_sample() {
+    std::size_t names = 0;
+    std::size_t dims = 0;
+    for (std::size_t i = 0; i < builder_.size(); ++i) {
+      names += builder_[i].name.size();
+      dims += builder_[i].dims.size();
+    }
+    const std::size_t seen = std::max<std::size_t>(document_.problem({}).offset, 1);
+    const std::size_t rest = static_cast<std::size_t>(data_begin_) / seen + 1;
+    const auto room = [&](std::size_t sample) { return sample * rest + sample * rest / 4; };
+    builder_.reserve(room(builder_.size()), room(names), room(dims));
+  }
+
+  static constexpr std::size_t sampled_tensors = 64;
   const ParseOptions& options_;
   std::uint64_t data_begin_;
   json::Document document_;
@@ -250,42 +267,41 @@ class HeaderReader {
   std::optional<std::string_view> name_;
   std::optional<DTypeInfo> last_dtype_;
   bool has_metadata_ = false;
+  std::optional<std::uint64_t> data_end_ = data_begin_;
 };
 
-// The tensors, in the order of their data, must follow each other from the first byte of the data to the
-// last. That alone rules out overlaps, holes to hide things in, and tensors outside the file.
-Result<void> check_tiling(const CatalogBuilder& tensors, std::uint64_t data_begin, std::uint64_t file_bytes,
-                          bool headers_only) {
-  std::vector<std::uint32_t> order;
-  const auto place = [&](std::size_t i) {
+// The tensors, in the order of their data, must follow each other from the first byte of the data. That alone
+// rules out overlaps and holes to hide things in. The end of the data.
+Result<std::uint64_t> check_tiling(const CatalogBuilder& tensors, std::uint64_t data_begin) {
+  std::vector<std::uint32_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::ranges::sort(order, {}, [&](std::uint32_t i) {
     const Entry entry = tensors[i];
-    return std::pair(entry.offset, entry.bytes);
-  };
-  bool sorted = true;
-  for (std::size_t i = 1; i < tensors.size() && sorted; ++i) sorted = place(i - 1) <= place(i);
-  if (!sorted) {
-    order.resize(tensors.size());
-    std::iota(order.begin(), order.end(), 0U);
-    std::ranges::sort(order, {}, [&](std::uint32_t i) { return std::pair(place(i), i); });
-  }
+    return std::tuple(entry.offset, entry.bytes, i);
+  });
   std::uint64_t end = data_begin;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const Entry entry = tensors[sorted ? i : order[i]];
-    if (entry.offset == end) {
-      end += entry.bytes;
-      continue;
+  std::string_view before;
+  for (const auto i : order) {
+    const Entry entry = tensors[i];
+    if (entry.offset != end) {
+      const bool overlaps = entry.offset < end;
+      auto error = overlaps ? Error(ErrorCode::overlap, "tensors_do_not_overlap",
+                                    format_text("tensor '{}' and tensor '{}' overlap at byte {}", before,
+                                                entry.name, entry.offset))
+                            : Error(ErrorCode::gap, "tensors_leave_no_gap",
+                                    format_text("{} bytes before tensor '{}' belong to no tensor",
+                                                entry.offset - end, entry.name));
+      return fail(
+          std::move(error).at_tensor(entry.name).at_offset(overlaps ? entry.offset : end).with_hint(rewrite));
     }
-    const bool overlaps = entry.offset < end;
-    const auto before = i == 0 ? std::string_view() : tensors[sorted ? i - 1 : order[i - 1]].name;
-    auto error = overlaps ? Error(ErrorCode::overlap, "tensors_do_not_overlap",
-                                  format_text("tensor '{}' and tensor '{}' overlap at byte {}", before,
-                                              entry.name, entry.offset))
-                          : Error(ErrorCode::gap, "tensors_leave_no_gap",
-                                  format_text("{} bytes before tensor '{}' belong to no tensor",
-                                              entry.offset - end, entry.name));
-    return fail(
-        std::move(error).at_tensor(entry.name).at_offset(overlaps ? entry.offset : end).with_hint(rewrite));
+    end += entry.bytes;
+    before = entry.name;
   }
+  return end;
+}
+
+// The data must be what the file has behind its header: with the tiling, no tensor lies outside the file.
+Result<void> check_end(std::uint64_t end, std::uint64_t file_bytes, bool headers_only) {
   if (end > file_bytes && !headers_only) {
     return fail(Error(ErrorCode::truncated, "safetensors_data_is_all_there",
                       format_text("the data ends at byte {}, but the file has {} bytes", end, file_bytes))
@@ -356,9 +372,11 @@ Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOpti
     return Need{0, std::min(file_bytes, data_begin + simdjson::SIMDJSON_PADDING)};
   const Bytes text = prefix.subspan(length_bytes, static_cast<std::size_t>(length));
   const Bytes follows = prefix.subspan(static_cast<std::size_t>(data_begin));
-  auto builder = HT_TRY(HeaderReader(text, follows, options).read());
-  HT_TRY(check_tiling(builder, data_begin, file_bytes, options.headers_only));
-  return std::move(builder).build();
+  auto header = HT_TRY(HeaderReader(text, follows, options).read());
+  const std::uint64_t end =
+      header.data_end ? *header.data_end : HT_TRY(check_tiling(header.tensors, data_begin));
+  HT_TRY(check_end(end, file_bytes, options.headers_only));
+  return std::move(header.tensors).build();
 }
 
 }  // namespace ht::inline v1::format_safetensors

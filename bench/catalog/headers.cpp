@@ -1,0 +1,79 @@
+#include "bench/catalog/headers.hpp"
+
+#include <array>
+#include <fstream>
+#include <string>
+
+namespace ht::bench {
+namespace {
+
+constexpr std::array<std::int64_t, 2> dims{1024, 512};
+
+template <class T>
+void append(std::vector<std::byte>& out, T value) {
+  out.resize(out.size() + sizeof(T));
+  store_le(MutableBytes(out).last(sizeof(T)), value);
+}
+
+std::vector<std::byte> array_of(MetaType type, std::uint64_t count) {
+  std::vector<std::byte> out;
+  append(out, static_cast<std::uint32_t>(type));
+  append(out, count);
+  return out;
+}
+
+}  // namespace
+
+Result<Catalog> experts(std::size_t tensors) {
+  constexpr std::array projections{".gate_proj.weight", ".up_proj.weight", ".down_proj.weight"};
+  constexpr std::size_t experts_a_layer = 1024;
+  CatalogBuilder builder("bench");
+  for (std::size_t i = 0; i < tensors; ++i) {
+    const auto expert = i / projections.size();
+    const std::string name = "model.layers." + std::to_string(expert / experts_a_layer) + ".mlp.experts." +
+                             std::to_string(expert % experts_a_layer) + projections[i % projections.size()];
+    HT_TRY(builder.add({.name = name, .dtype = BF16::tag, .dims = dims, .bytes = 1 << 20}));
+  }
+  return std::move(builder).build();
+}
+
+Result<Catalog> vocabulary() {
+  constexpr std::uint64_t entries = 150'000;
+  CatalogBuilder builder("bench");
+  builder.metadata().add("general.architecture", "llama");
+  auto tokens = array_of(MetaType::string, entries);
+  auto scores = array_of(MetaType::f32, entries);
+  auto kinds = array_of(MetaType::i32, entries);
+  for (std::uint64_t i = 0; i < entries; ++i) {
+    // From 1 to 12 bytes, as tokens are.
+    const std::string token =
+        std::string(i % 8, 'a' + static_cast<char>(i % 26)) + std::to_string(i % 10'000);
+    append(tokens, static_cast<std::uint64_t>(token.size()));
+    for (const char c : token) tokens.push_back(static_cast<std::byte>(c));
+    append(scores, -static_cast<float>(i));
+    append(kinds, std::int32_t{1});
+  }
+  builder.metadata().add("tokenizer.ggml.tokens", MetaValue(MetaType::array, tokens));
+  builder.metadata().add("tokenizer.ggml.scores", MetaValue(MetaType::array, scores));
+  builder.metadata().add("tokenizer.ggml.token_type", MetaValue(MetaType::array, kinds));
+  for (int i = 0; i < 2'000; ++i) {
+    const std::string name = "blk." + std::to_string(i / 9) + ".part_" + std::to_string(i % 9) + ".weight";
+    HT_TRY(builder.add({.name = name, .dtype = BF16::tag, .dims = dims, .bytes = 1 << 20}));
+  }
+  return std::move(builder).build();
+}
+
+Result<std::vector<std::byte>> make_file(const std::filesystem::path& path, std::string_view format,
+                                         const Catalog& catalog) {
+  auto encoded = HT_TRY(encode(format, catalog));
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(encoded.header.data()),
+             static_cast<std::streamsize>(encoded.header.size()));
+  file.close();
+  std::error_code cause;
+  std::filesystem::resize_file(path, encoded.file_bytes, cause);
+  if (!file || cause) return fail(Error(ErrorCode::write_failed).because(cause));
+  return std::move(encoded.header);
+}
+
+}  // namespace ht::bench

@@ -1,0 +1,90 @@
+// From a header to a catalog: safetensors of three sizes, a GGUF with a vocabulary, an IRPA, each against the
+// limit of its kind and what C++ programs do today.
+#include <benchmark/benchmark.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/catalog/headers.hpp"
+#include "bench/catalog/task.hpp"
+#include "bench/report.hpp"
+
+namespace {
+
+using ht::Result;
+
+void add(const std::string& name, std::size_t expected, std::function<std::size_t()> run) {
+  benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
+    for (auto _ : state) {
+      if (run() != expected) state.SkipWithError("the answer is wrong");
+    }
+  })->Unit(benchmark::kMillisecond);
+}
+
+// What a catalog takes in memory, against the header that it came from.
+Result<bool> memory_is_within_goal(const std::filesystem::path& path, std::size_t header_bytes) {
+  const auto model = HT_TRY(ht::Model::open(path, {.catalog_only = true}));
+  const double ratio =
+      static_cast<double>(model.catalog().memory_bytes()) / static_cast<double>(header_bytes);
+  std::printf("%s: the catalog takes %.2f times the header's %zu bytes, goal at most 2: %s\n",
+              path.filename().c_str(), ratio, header_bytes, ratio <= 2 ? "met" : "MISSED");
+  return ratio <= 2;
+}
+
+Result<bool> add_all(const std::filesystem::path& folder, bool smoke) {
+  bool good = true;
+  std::vector<std::size_t> sizes{300, 60'000};
+  if (!smoke) sizes.push_back(600'000);
+  for (const auto tensors : sizes) {
+    const auto size = std::to_string(tensors);
+    const auto path = folder / (size + ".safetensors");
+    const auto header =
+        HT_TRY(ht::bench::make_file(path, "safetensors", HT_TRY(ht::bench::experts(tensors))));
+    // simdjson reads a little ahead.
+    auto text =
+        std::make_shared<std::string>(reinterpret_cast<const char*>(header.data()) + 8, header.size() - 8);
+    text->resize(text->size() + 64);
+    const std::string_view json(text->data(), text->size() - 64);
+    add("safetensors/htensor/" + size, tensors, [=] { return ht::bench::list_by_htensor(path); });
+    add("safetensors/simdjson/" + size, tensors,
+        [=] { return text ? ht::bench::parse_by_simdjson(json) : 0; });
+    add("safetensors/nlohmann/" + size, tensors,
+        [=] { return text ? ht::bench::parse_by_nlohmann(json) : 0; });
+    add("safetensors/read/" + size, header.size(),
+        [=, n = header.size()] { return ht::bench::read_only(path, n); });
+    good = HT_TRY(memory_is_within_goal(path, header.size())) && good;
+  }
+  const auto gguf = folder / "vocabulary.gguf";
+  const auto gguf_header = HT_TRY(ht::bench::make_file(gguf, "gguf", HT_TRY(ht::bench::vocabulary())));
+  add("gguf/htensor", 2'000, [=] { return ht::bench::list_by_htensor(gguf); });
+  add("gguf/walk", 2'000, [=, n = gguf_header.size()] { return ht::bench::walk_gguf(gguf, n); });
+  good = HT_TRY(memory_is_within_goal(gguf, gguf_header.size())) && good;
+  const auto irpa = folder / "experts.irpa";
+  const auto irpa_header = HT_TRY(ht::bench::make_file(irpa, "irpa", HT_TRY(ht::bench::experts(60'000))));
+  add("irpa/htensor/60000", 60'000, [=] { return ht::bench::list_by_htensor(irpa); });
+  add("irpa/read/60000", irpa_header.size(),
+      [=, n = irpa_header.size()] { return ht::bench::read_only(irpa, n); });
+  return HT_TRY(memory_is_within_goal(irpa, irpa_header.size())) && good;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string folder = (std::filesystem::temp_directory_path() / "htensor-bench-XXXXXX").string();
+  if (mkdtemp(folder.data()) == nullptr) return 2;
+  const bool smoke = argc == 2 && std::string_view(argv[1]) == "--smoke";
+  const auto added = add_all(folder, smoke);
+  if (!added) std::fprintf(stderr, "%s\n", to_string(added.error()).c_str());
+  const int status =
+      added ? ht::bench::run_and_compare(argc, argv,
+                                         {{"safetensors/htensor/600000", "safetensors/simdjson/600000", 2.5},
+                                          {"safetensors/htensor/600000", "safetensors/nlohmann/600000", 0.2},
+                                          {"gguf/htensor", "gguf/walk", 2.0}})
+            : 2;
+  std::filesystem::remove_all(folder);
+  return added && !*added ? 1 : status;
+}
