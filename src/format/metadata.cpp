@@ -130,6 +130,12 @@ std::optional<MetaValue> Metadata::find(std::string_view key) const noexcept {
   return (*this)[*found].value;
 }
 
+void Metadata::reserve(std::size_t values, std::size_t bytes) {
+  keys_.reserve(values);
+  places_.reserve(values);
+  values_.reserve(bytes);
+}
+
 void Metadata::add(std::string_view key, std::string_view text) {
   std::array<std::byte, length_bytes> length{};
   store_le(MutableBytes(length), static_cast<std::uint64_t>(text.size()));

@@ -42,6 +42,14 @@ TEST(Metadata, keeps_texts_in_file_order_and_finds_them) {
   EXPECT_FALSE(metadata.find("nobody"));
 }
 
+TEST(Metadata, takes_no_more_memory_than_was_reserved) {
+  Metadata metadata;
+  metadata.reserve(1, 8 + 3);
+  const auto before = metadata.memory_bytes();
+  metadata.add("key", "abc");
+  EXPECT_EQ(metadata.memory_bytes(), before);
+}
+
 TEST(Metadata, numbers_keep_their_types) {
   std::vector<std::byte> keep;
   EXPECT_EQ(scalar(MetaType::u8, std::uint8_t{200}, keep).integer(), 200);

@@ -110,6 +110,8 @@ class Metadata {
   /// The value of a key, in constant time; only once `index` was called, as a Catalog's builder does.
   [[nodiscard]] std::optional<MetaValue> find(std::string_view key) const noexcept;
 
+  /// Room for this many values, of this many bytes in all. A number from a file is not to be trusted with it.
+  void reserve(std::size_t values, std::size_t bytes);
   void add(std::string_view key, std::string_view text);
   /// A value whose bytes are well formed, as `MetaValue::bytes` has them: whoever adds it has checked them.
   void add(std::string_view key, const MetaValue& value);
