@@ -5,6 +5,7 @@
 
 #include "base/format_text.hpp"
 #include "format/ht/ht.hpp"
+#include "format/irpa/irpa.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 // A format is registered by its line here.
 constexpr std::array registered{
     Format{"ht", ".ht", format_ht::looks_like, format_ht::parse, format_ht::encode},
+    Format{"irpa", ".irpa", format_irpa::looks_like, format_irpa::parse, format_irpa::encode},
 };
 
 }  // namespace
