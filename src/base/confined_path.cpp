@@ -4,20 +4,21 @@
 
 namespace ht::inline v1 {
 
-bool is_confined(std::string_view path) noexcept {
-  using namespace std::string_view_literals;
-  if (path.empty() || path.front() == '/' || path.back() == '/' ||
-      path.find_first_of("\\\0"sv) != path.npos || !is_utf8(path))
-    return false;
-  bool names_a_file = false;
-  while (!path.empty()) {
-    const auto slash = path.find('/');
-    const auto step = path.substr(0, slash);
-    if (step == "..") return false;
-    names_a_file = !step.empty() && step != ".";
-    path.remove_prefix(slash == path.npos ? path.size() : slash + 1);
+std::string_view path_fault(std::string_view path) noexcept {
+  if (path.empty()) return "is empty";
+  if (!is_utf8(path)) return "is no UTF-8";
+  if (path.find('\0') != path.npos) return "has a zero byte in it";
+  // Elsewhere it separates folders as a slash does.
+  if (path.find('\\') != path.npos) return "has a backslash in it";
+  if (path.front() == '/') return "is absolute";
+  std::string_view step;
+  for (std::string_view rest = path; !rest.empty();) {
+    step = rest.substr(0, rest.find('/'));
+    if (step == "..") return "leads out of the folder";
+    rest.remove_prefix(step.size() == rest.size() ? step.size() : step.size() + 1);
   }
-  return names_a_file;
+  if (path.back() == '/' || step == ".") return "names a folder";
+  return {};
 }
 
 }  // namespace ht::inline v1

@@ -5,9 +5,9 @@
 
 namespace ht::inline v1 {
 
-/// Whether a path, by its words alone, stays below the folder that it is relative to: not empty, not
-/// absolute, without "..", without a NUL or a backslash, and UTF-8. Links on the way are the user's own and
+/// What is wrong with a path that has to name a file below the folder that it is relative to, for instance "is
+/// absolute"; nothing where it is well. Only its words are looked at: links on the way are the user's own and
 /// are followed, as Hugging Face's cache needs it.
-[[nodiscard]] bool is_confined(std::string_view path) noexcept;
+[[nodiscard]] std::string_view path_fault(std::string_view path) noexcept;
 
 }  // namespace ht::inline v1

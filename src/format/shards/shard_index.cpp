@@ -85,10 +85,9 @@ class IndexReader {
     }
     // Neighbours mostly lie in the same file.
     if (files_.empty() || files_.back() != *file) {
-      if (!is_confined(*file)) {
+      if (const auto fault = path_fault(*file); !fault.empty()) {
         return broken(ErrorCode::path_escapes, "shard_path_stays_in_the_folder",
-                      format_text("the index has tensor '{}' in '{}', which is no path below its folder",
-                                  tensor, *file))
+                      format_text("the index has tensor '{}' in '{}', a path that {}", tensor, *file, fault))
             .at_tensor(tensor);
       }
       files_.push_back(*file);

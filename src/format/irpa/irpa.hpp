@@ -1,0 +1,44 @@
+// IRPA v0, IREE's parameter archive: entries without dtype or shape, in a table that a header points to.
+//
+//   header  0 magic "IRPA"  4 u16 major  6 u16 minor  8 u64 header size = 88  16 u64 next header  24 u64
+//   flags
+//          32 u64 entry count  40 entry table  56 metadata  72 storage; each of the three a {u64 offset, u64
+//          length} from the header's own first byte, as is the next header
+//   entry   0 u64 entry size  8 u32 kind  12 u64 flags  20 name  36 metadata  52 u64 minimum alignment; name
+//          and metadata are ranges of the metadata segment; the next entry is at the next multiple of 16
+//   splat  60 u64 length  68 u8 pattern[16]  84 u8 pattern length
+//   data   60 range of the storage segment
+//   external  60 path, a range of the metadata segment  76 range of the file of that path
+//
+// Nothing is padded inside an entry. What a tensor is stands in its metadata, as IREE's Python runtime writes
+// it; see irpa_note.hpp.
+#pragma once
+
+#include <cstdint>
+#include <htensor/base/bytes.hpp>
+#include <htensor/base/result.hpp>
+#include <htensor/format/encode.hpp>
+#include <htensor/format/parse.hpp>
+#include <string_view>
+
+namespace ht::inline v1::format_irpa {
+
+inline constexpr std::string_view magic = "IRPA";
+/// Headers that may be linked. No program is known to write a second one.
+inline constexpr std::size_t max_headers = 256;
+/// Bytes of headers, entry tables and metadata that are read unless the options say otherwise.
+inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{1} << 30;
+
+[[nodiscard]] bool looks_like(Bytes prefix, std::uint64_t file_bytes);
+
+/// The entries of all linked headers in order. Entries to be skipped are left out, and those that lie in
+/// other files are entries of those files. Asks for entry tables and metadata wherever they lie, and never
+/// for what is between them.
+[[nodiscard]] Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes,
+                                   const ParseOptions& options = {});
+
+/// The archive as IREE's own builder lays it out, with one header. Entries of a catalog of this format that
+/// lie in other files stay there; those of other formats' catalogs are brought in.
+[[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const Layout& layout);
+
+}  // namespace ht::inline v1::format_irpa

@@ -1,0 +1,120 @@
+// Archives that IREE's own tools made.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "format/formats.hpp"
+#include "format/irpa/irpa.hpp"
+#include "testing/shared_folder.hpp"
+
+namespace ht::format_irpa {
+namespace {
+
+std::vector<std::byte> bytes_of_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto bytes = bytes_of(text);
+  return {bytes.begin(), bytes.end()};
+}
+
+// The rows of a table below its head, cut at tabs.
+std::vector<std::vector<std::string>> rows_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::vector<std::vector<std::string>> rows;
+  std::string line;
+  std::getline(file, line);
+  while (std::getline(file, line)) {
+    auto& row = rows.emplace_back();
+    std::istringstream cells(line);
+    for (std::string cell; std::getline(cells, cell, '\t');) row.push_back(cell);
+  }
+  return rows;
+}
+
+Catalog catalog_of(const std::filesystem::path& path) {
+  const auto file = bytes_of_file(path);
+  auto parsed = ht::parse(file, file.size());
+  EXPECT_TRUE(parsed) << path << (parsed ? "" : to_string(parsed.error()));
+  return std::get<Catalog>(*std::move(parsed));
+}
+
+TEST(IrpaCorpus, verdicts_are_the_references) {
+  HT_SHARED_OR_SKIP(corpus, "corpus");
+  std::size_t archives = 0;
+  for (const auto& row : rows_of(corpus / "expected.tsv")) {
+    if (!row[0].ends_with(".irpa")) continue;
+    ++archives;
+    const auto file = bytes_of_file(corpus / row[0]);
+    EXPECT_EQ(ht::parse(file, file.size()).has_value(), row[1] == "accept") << row[0];
+    EXPECT_EQ(ht::parse(file, file.size(), {.headers_only = true}).has_value(), row[2] == "accept") << row[0];
+  }
+  EXPECT_GE(archives, 5U);
+}
+
+TEST(IrpaCorpus, entries_are_those_that_iree_lists) {
+  HT_SHARED_OR_SKIP(corpus, "corpus");
+  std::map<std::string, std::size_t> next;
+  for (const auto& row : rows_of(corpus / "listing_irpa.tsv")) {
+    const auto catalog = catalog_of(corpus / row[0]);
+    const std::size_t index = next[row[0]]++;
+    ASSERT_LT(index, catalog.size());
+    const Entry entry = catalog[index];
+    EXPECT_EQ(entry.name, row[1]);
+    EXPECT_EQ(entry.bytes, std::stoull(row[4])) << row[1];
+    EXPECT_EQ(entry.is_splat(), row[2] == "-") << row[1];
+    if (!entry.is_splat()) {
+      EXPECT_EQ(entry.offset, std::stoull(row[2])) << row[1];
+      EXPECT_EQ(entry.offset + entry.bytes, std::stoull(row[3])) << row[1];
+    }
+  }
+  for (const auto& [path, count] : next) EXPECT_EQ(catalog_of(corpus / path).size(), count) << path;
+}
+
+TEST(IrpaCorpus, encoding_gives_the_bytes_of_irees_builder) {
+  HT_SHARED_OR_SKIP(corpus, "corpus/irpa/iree");
+  for (const auto& each : std::filesystem::directory_iterator(corpus)) {
+    SCOPED_TRACE(each.path());
+    auto file = bytes_of_file(each.path());
+    const auto catalog = catalog_of(each.path());
+    const auto encoded = encode(catalog, {.tensor_notes = false});
+    ASSERT_TRUE(encoded);
+    EXPECT_EQ(encoded->file_bytes, file.size());
+    ASSERT_LE(encoded->header.size(), file.size());
+    EXPECT_TRUE(std::ranges::equal(encoded->header, Bytes(file).first(encoded->header.size())));
+    // What is left once header and data are gone is zero.
+    std::fill_n(file.begin(), encoded->header.size(), std::byte{0});
+    for (std::size_t i = 0; i < catalog.size(); ++i) {
+      const Entry entry = catalog[i];
+      if (entry.is_splat()) continue;
+      EXPECT_EQ(encoded->offsets[i], entry.offset) << entry.name;
+      std::ranges::fill(MutableBytes(file).subspan(entry.offset, entry.bytes), std::byte{0});
+    }
+    EXPECT_TRUE(std::ranges::all_of(file, [](std::byte byte) { return byte == std::byte{0}; }));
+  }
+}
+
+TEST(IrpaCorpus, splats_have_their_patterns) {
+  HT_SHARED_OR_SKIP(mixed, "corpus/irpa/iree/mixed.irpa");
+  const auto catalog = catalog_of(mixed);
+  EXPECT_TRUE(std::ranges::equal(catalog[0].splat, std::vector{std::byte{0x66}}));
+  EXPECT_EQ(catalog[1].splat.size(), 8U);
+  EXPECT_EQ(load_le<std::uint64_t>(catalog[1].splat), 0x7fffffffffffffffU);
+}
+
+TEST(IrpaCorpus, what_turbine_saved_has_its_type_and_keeps_its_words) {
+  HT_SHARED_OR_SKIP(turbine, "corpus/irpa/iree/tensor_saved_with_iree_turbine.irpa");
+  const auto catalog = catalog_of(turbine);
+  const Entry entry = catalog[0];
+  EXPECT_EQ(entry.dtype, U8::tag);
+  EXPECT_TRUE(std::ranges::equal(entry.dims, std::vector<std::int64_t>{4}));
+  EXPECT_TRUE(entry.note.starts_with("PYTORCH:{\"type\": \"Tensor\", \"dtype\": \"uint8\"")) << entry.note;
+}
+
+}  // namespace
+}  // namespace ht::format_irpa

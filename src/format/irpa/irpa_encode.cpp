@@ -1,0 +1,177 @@
+#include <algorithm>
+#include <htensor/dtype/dtypes.hpp>
+#include <string>
+
+#include "base/format_text.hpp"
+#include "format/carried.hpp"
+#include "format/irpa/irpa.hpp"
+#include "format/irpa/irpa_note.hpp"
+#include "format/irpa/irpa_wire.hpp"
+
+namespace ht::inline v1::format_irpa {
+namespace {
+
+constexpr std::uint64_t entries_begin =
+    (header_bytes + entry_alignment - 1) / entry_alignment * entry_alignment;
+
+Error too_large(SourceLine where = SourceLine::here()) {
+  return {ErrorCode::size_overflow, "encoded_size_fits_64_bits",
+          "the file would have more bytes than 64 bits can count", where};
+}
+
+// Orders are all that a dense tensor, a block encoding and mere bytes have to be asked for alike.
+Result<void> check_orders(const Entry& entry) {
+  Entry dense = entry;
+  dense.dtype = U8::tag;
+  dense.encoding = EncodingTag::dense;
+  dense.note = {};
+  return check_plain(dense, "IRPA");
+}
+
+bool is_described(const Entry& entry, const std::optional<Description>& description) {
+  if (!description) return !entry.is_typed();
+  return description->dtype == entry.dtype && description->encoding == entry.encoding &&
+         std::ranges::equal(description->extents(), entry.dims);
+}
+
+// What stands in the entry's metadata: its note as it is, else its type where that is wanted.
+Result<std::string> metadata_of(const Entry& entry, bool tensor_notes) {
+  if (!entry.note.empty()) {
+    if (is_described(entry, read_description(entry.note, entry.bytes))) return std::string(entry.note);
+    return fail(
+        Error(ErrorCode::would_lose, "irpa_notes_tell_the_type",
+              format_text("tensor '{}' has a note that says something else of it than it is, and IRPA "
+                          "has one place for both",
+                          entry.name))
+            .at_tensor(entry.name)
+            .with_hint("leave the note out"));
+  }
+  if (!entry.is_typed() || !tensor_notes) return std::string();
+  auto described = describe(entry);
+  if (described) return *std::move(described);
+  return fail(
+      Error(ErrorCode::would_lose, "irpa_knows_the_type",
+            format_text("tensor '{}' has a dtype or shape for which IRPA has no words", entry.name))
+          .at_tensor(entry.name)
+          .with_hint("convert it to a dtype of the library with at most 64 dimensions, or leave types out"));
+}
+
+// The parts of an archive as they grow with each entry.
+class ArchiveWriter {
+ public:
+  ArchiveWriter(const Catalog& catalog, const Layout& layout)
+      : catalog_(catalog),
+        tensor_notes_(layout.tensor_notes),
+        alignment_(std::max(layout.alignment, data_alignment)),
+        path_at_(catalog.files().size()) {}
+
+  Result<void> add(const Entry& entry) {
+    HT_TRY(check_orders(entry));
+    const auto note = HT_TRY(metadata_of(entry, tensor_notes_));
+    const Range name = append(entry.name);
+    // As IREE does, metadata that is not there is said to be at 0.
+    const Range metadata = note.empty() ? Range{} : append(note);
+    const Kind kind = kind_of(entry);
+    const auto at = begin_entry(kind);
+    const auto bytes = MutableBytes(table_).subspan(at);
+    store_le(bytes.subspan(at_entry_size), static_cast<std::uint64_t>(bytes.size()));
+    store_le(bytes.subspan(at_kind), static_cast<std::uint32_t>(kind));
+    store_range(bytes.subspan(at_name), name);
+    store_range(bytes.subspan(at_note), metadata);
+    if (kind == Kind::splat) put_splat(bytes, entry);
+    if (kind == Kind::data) HT_TRY(put_data(bytes, entry));
+    if (kind == Kind::external) put_external(bytes, entry);
+    if (kind != Kind::data) offsets_.push_back(0);
+    return {};
+  }
+
+  Result<Encoded> finish() && {
+    const std::uint64_t metadata_begin = entries_begin + table_.size();
+    const std::uint64_t metadata_end = metadata_begin + metadata_.size();
+    // Without data there is nothing to align.
+    const auto begin = checked::align_up(metadata_end, has_data_ ? alignment_ : 1);
+    const auto end = begin ? checked::add(*begin, storage_bytes_) : std::nullopt;
+    const auto file_bytes = end ? checked::align_up(*end, file_alignment) : std::nullopt;
+    if (!file_bytes) return fail(too_large());
+    Encoded encoded{.header = std::vector<std::byte>(static_cast<std::size_t>(metadata_end)),
+                    .offsets = std::move(offsets_),
+                    .file_bytes = *file_bytes};
+    for (auto& offset : encoded.offsets) offset += *begin;
+    const MutableBytes header(encoded.header);
+    std::ranges::copy(bytes_of(magic), header.begin());
+    store_le(header.subspan(at_header_size), header_bytes);
+    store_le(header.subspan(at_entry_count), static_cast<std::uint64_t>(catalog_.size()));
+    store_range(header.subspan(at_entries), {entries_begin, table_.size()});
+    store_range(header.subspan(at_metadata), {metadata_begin, metadata_.size()});
+    store_range(header.subspan(at_storage), {*begin, storage_bytes_});
+    std::ranges::copy(table_, header.subspan(entries_begin).begin());
+    std::ranges::copy(bytes_of(metadata_), header.subspan(static_cast<std::size_t>(metadata_begin)).begin());
+    return encoded;
+  }
+
+ private:
+  [[nodiscard]] Kind kind_of(const Entry& entry) const {
+    if (entry.is_splat()) return Kind::splat;
+    // Other formats' catalogs have several files where a model was cut into shards; an archive is whole.
+    return entry.file != 0 && catalog_.format() == "irpa" ? Kind::external : Kind::data;
+  }
+
+  Range append(std::string_view text) {
+    const Range range{metadata_.size(), text.size()};
+    metadata_ += text;
+    return range;
+  }
+
+  std::size_t begin_entry(Kind kind) {
+    const auto size = kind == Kind::splat ? splat_bytes : kind == Kind::data ? data_bytes : external_bytes;
+    const std::size_t at = (table_.size() + entry_alignment - 1) / entry_alignment * entry_alignment;
+    table_.resize(at + static_cast<std::size_t>(size));
+    return at;
+  }
+
+  static void put_splat(MutableBytes bytes, const Entry& entry) {
+    store_le(bytes.subspan(at_splat_length), entry.bytes);
+    std::ranges::copy(entry.splat, bytes.subspan(at_pattern).begin());
+    store_le(bytes.subspan(at_pattern_length), static_cast<std::uint8_t>(entry.splat.size()));
+  }
+
+  Result<void> put_data(MutableBytes bytes, const Entry& entry) {
+    const auto begin = checked::align_up(storage_bytes_, alignment_);
+    const auto end = begin ? checked::add(*begin, entry.bytes) : std::nullopt;
+    if (!end) return fail(too_large());
+    has_data_ = true;
+    storage_bytes_ = *end;
+    offsets_.push_back(*begin);
+    store_le(bytes.subspan(at_minimum_alignment), alignment_);
+    store_range(bytes.subspan(at_data), {*begin, entry.bytes});
+    return {};
+  }
+
+  void put_external(MutableBytes bytes, const Entry& entry) {
+    auto& path = path_at_[entry.file];
+    if (path.length == 0) path = append(catalog_.files()[entry.file]);
+    store_range(bytes.subspan(at_path), path);
+    store_range(bytes.subspan(at_external), {entry.offset, entry.bytes});
+  }
+
+  const Catalog& catalog_;
+  bool tensor_notes_;
+  std::uint64_t alignment_;
+  std::vector<std::byte> table_;
+  std::string metadata_;
+  std::vector<std::uint64_t> offsets_;  // from where the storage begins
+  std::uint64_t storage_bytes_ = 0;
+  bool has_data_ = false;
+  std::vector<Range> path_at_;  // by file; without length where it is not written yet
+};
+
+}  // namespace
+
+Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
+  HT_TRY(check_no_metadata(catalog, "IRPA"));
+  ArchiveWriter writer(catalog, layout);
+  for (std::size_t i = 0; i < catalog.size(); ++i) HT_TRY(writer.add(catalog[i]));
+  return std::move(writer).finish();
+}
+
+}  // namespace ht::inline v1::format_irpa

@@ -1,0 +1,194 @@
+#include "format/irpa/irpa_entries.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <htensor/base/confined_path.hpp>
+#include <htensor/base/utf8.hpp>
+
+#include "base/format_text.hpp"
+#include "format/irpa/irpa_note.hpp"
+
+namespace ht::inline v1::format_irpa {
+namespace {
+
+// Bytes of an entry of the kind; nothing for kinds that are not known.
+std::optional<std::uint64_t> bytes_of_kind(std::uint32_t kind) {
+  switch (Kind{kind}) {
+    case Kind::skip: return entry_header_bytes;
+    case Kind::splat: return splat_bytes;
+    case Kind::data: return data_bytes;
+    case Kind::external: return external_bytes;
+  }
+  return std::nullopt;
+}
+
+std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+
+}  // namespace
+
+Result<void> EntryReader::read(const Header& header, Bytes table, Bytes metadata) {
+  header_ = header;
+  metadata_ = metadata;
+  metadata_used_ = 0;
+  std::uint64_t at = 0;
+  for (std::uint64_t number = 0; number < header.entry_count; ++number) {
+    const auto rest = table.subspan(static_cast<std::size_t>(std::min<std::uint64_t>(at, table.size())));
+    const auto raw = HT_TRY(next(rest, header.entries.offset + at, number));
+    HT_TRY(add(raw));
+    // What fills up the last entry need not be a part of the table.
+    at += (raw.bytes.size() + entry_alignment - 1) / entry_alignment * entry_alignment;
+  }
+  return {};
+}
+
+Result<EntryReader::Raw> EntryReader::next(Bytes rest, std::uint64_t offset, std::uint64_t number) const {
+  const auto outside = [&](std::uint64_t size) {
+    return fail(
+        broken(ErrorCode::bad_header, "irpa_entries_are_in_their_table",
+               format_text("entry {} has {} bytes, and {} are left of the table", number, size, rest.size()),
+               offset));
+  };
+  if (rest.size() < entry_header_bytes) return outside(entry_header_bytes);
+  const auto kind = load_le<std::uint32_t>(rest.subspan(at_kind));
+  const auto least = bytes_of_kind(kind);
+  if (!least) {
+    return fail(broken(ErrorCode::unsupported_encoding, "irpa_entry_kind_is_known",
+                       format_text("entry {} is of kind {}, and 0 to 3 are known here", number, kind),
+                       offset + at_kind)
+                    .with_hint("a newer version of this library may read it"));
+  }
+  const auto size = load_le<std::uint64_t>(rest.subspan(at_entry_size));
+  if (size < *least) {
+    return fail(broken(ErrorCode::bad_header, "irpa_entry_size_holds_its_kind",
+                       format_text("entry {} says that it has {} bytes, and one of kind {} has {}", number,
+                                   size, kind, *least),
+                       offset + at_entry_size));
+  }
+  if (size > rest.size()) return outside(size);
+  return Raw{rest.first(static_cast<std::size_t>(size)), offset, number};
+}
+
+Result<void> EntryReader::add(const Raw& raw) {
+  const auto name = HT_TRY(text(raw, at_name, "name"));
+  const auto note = HT_TRY(text(raw, at_note, "metadata"));
+  const Kind kind{load_le<std::uint32_t>(raw.bytes.subspan(at_kind))};
+  if (kind == Kind::skip) return {};
+  HT_TRY(use(raw, name.size()));
+  HT_TRY(use(raw, note.size()));
+  if (!is_utf8(name)) {
+    return fail(broken(ErrorCode::bad_utf8, "irpa_names_are_utf8",
+                       format_text("entry {} has a name that is no UTF-8", raw.number),
+                       raw.offset + at_name));
+  }
+  Entry entry{.name = name};
+  if (kind == Kind::splat) HT_TRY(fill_splat(raw, entry));
+  if (kind == Kind::data) HT_TRY(fill_data(raw, entry));
+  if (kind == Kind::external) HT_TRY(fill_external(raw, entry));
+  return add_described(entry, note);
+}
+
+Result<std::string_view> EntryReader::text(const Raw& raw, std::size_t field, std::string_view what) const {
+  const Range range = load_range(raw.bytes.subspan(field));
+  if (range.length == 0) return std::string_view();
+  const auto found = part(metadata_, range.offset, range.length);
+  if (!found) {
+    return fail(broken(ErrorCode::bad_offset, "irpa_names_are_in_the_metadata",
+                       format_text("entry {} has a {} of {} bytes at byte {} of {} bytes of metadata",
+                                   raw.number, what, range.length, range.offset, metadata_.size()),
+                       raw.offset + field));
+  }
+  return as_text(*found);
+}
+
+// What is kept has to stay in proportion to the file, and it would not where all entries name the same bytes.
+Result<void> EntryReader::use(const Raw& raw, std::uint64_t bytes) {
+  metadata_used_ += bytes;
+  if (metadata_used_ <= metadata_.size()) return {};
+  return fail(
+      broken(ErrorCode::overlap, "irpa_entries_share_no_metadata",
+             format_text("entries up to {} name {} bytes of metadata, and there are {}: some are used "
+                         "more than once",
+                         raw.number, metadata_used_, metadata_.size()),
+             raw.offset));
+}
+
+Result<void> EntryReader::fill_splat(const Raw& raw, Entry& entry) const {
+  const auto bytes = std::to_integer<std::size_t>(raw.bytes[at_pattern_length]);
+  if (bytes > max_pattern_bytes || !std::has_single_bit(bytes)) {
+    return fail(broken(ErrorCode::bad_header, "irpa_patterns_have_1_2_4_8_or_16_bytes",
+                       format_text("tensor '{}' repeats a pattern of {} bytes", entry.name, bytes),
+                       raw.offset + at_pattern_length)
+                    .at_tensor(entry.name));
+  }
+  // A length that is no multiple of the pattern's cuts the last one short, as it does in IREE.
+  entry.bytes = load_le<std::uint64_t>(raw.bytes.subspan(at_splat_length));
+  entry.splat = raw.bytes.subspan(at_pattern, bytes);
+  return {};
+}
+
+Result<void> EntryReader::fill_data(const Raw& raw, Entry& entry) const {
+  const Range data = load_range(raw.bytes.subspan(at_data));
+  if (data.length == 0) return {};
+  if (!checked::range_fits(data.offset, data.length, header_.storage.length)) {
+    return fail(broken(ErrorCode::bad_offset, "irpa_data_is_in_the_storage",
+                       format_text("tensor '{}' has {} bytes at byte {} of {} bytes of storage", entry.name,
+                                   data.length, data.offset, header_.storage.length),
+                       raw.offset + at_data)
+                    .at_tensor(entry.name));
+  }
+  entry.offset = header_.storage.offset + data.offset;
+  entry.bytes = data.length;
+  return {};
+}
+
+Result<void> EntryReader::fill_external(const Raw& raw, Entry& entry) {
+  const Range range = load_range(raw.bytes.subspan(at_external));
+  if (!checked::add(range.offset, range.length)) {
+    return fail(
+        broken(ErrorCode::bad_offset, "irpa_external_ranges_end_in_64_bits",
+               format_text("tensor '{}' has {} bytes at byte {} of another file, more than 64 bits can "
+                           "count",
+                           entry.name, range.length, range.offset),
+               raw.offset + at_external)
+            .at_tensor(entry.name));
+  }
+  entry.file = HT_TRY(file_of(raw));
+  entry.offset = range.offset;
+  entry.bytes = range.length;
+  return {};
+}
+
+Result<std::uint32_t> EntryReader::file_of(const Raw& raw) {
+  const auto path = HT_TRY(text(raw, at_path, "path"));
+  Range range = load_range(raw.bytes.subspan(at_path));
+  range.offset += header_.metadata.offset;
+  if (const auto known = file_at_.find(range); known != file_at_.end()) return known->second;
+  HT_TRY(use(raw, path.size()));
+  if (const auto fault = path_fault(path); !fault.empty()) {
+    return fail(
+        Error(ErrorCode::path_escapes, "irpa_external_paths_stay_inside",
+              format_text("entry {} lies in a file whose path '{}' {}", raw.number, to_utf8(path), fault))
+            .at_offset(raw.offset + at_path)
+            .with_hint("files of an archive lie in its own folder or below it: write it again so"));
+  }
+  auto [named, is_new] = file_named_.try_emplace(path, 0U);
+  if (is_new) named->second = builder_.add_file(path);
+  file_at_.emplace(range, named->second);
+  return named->second;
+}
+
+// Metadata is kept as it is wherever it would not be written like this again.
+Result<void> EntryReader::add_described(Entry& entry, std::string_view metadata) {
+  const auto description = read_description(metadata, entry.bytes);
+  if (!description) {
+    entry.note = metadata;
+    return builder_.add(entry);
+  }
+  entry.dtype = description->dtype;
+  entry.encoding = description->encoding;
+  entry.dims = description->extents();
+  if (describe(entry) != metadata) entry.note = metadata;
+  return builder_.add(entry);
+}
+
+}  // namespace ht::inline v1::format_irpa

@@ -1,0 +1,170 @@
+#include "format/irpa/irpa_note.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <htensor/dtype/sizes.hpp>
+#include <htensor/dtype/visit.hpp>
+
+#include "format/json.hpp"
+
+namespace ht::inline v1::format_irpa {
+namespace {
+
+constexpr std::string_view prefix = "TENSORv0:";
+constexpr std::string_view older_prefix = "PYTORCH:";
+constexpr std::string_view torch_module = "torch.";
+
+struct NamedDType {
+  std::string_view name;
+  DTypeTag tag;
+  int bits;
+};
+
+template <IsDType D>
+constexpr NamedDType named(std::string_view name) {
+  return {name, D::tag, D::bits};
+}
+
+// As NumPy and ml_dtypes call them.
+constexpr std::array dtype_names{
+    named<Bool>("bool"),
+    named<I4>("int4"),
+    named<U4>("uint4"),
+    named<I8>("int8"),
+    named<U8>("uint8"),
+    named<I16>("int16"),
+    named<U16>("uint16"),
+    named<I32>("int32"),
+    named<U32>("uint32"),
+    named<I64>("int64"),
+    named<U64>("uint64"),
+    named<F16>("float16"),
+    named<BF16>("bfloat16"),
+    named<F32>("float32"),
+    named<F64>("float64"),
+    named<C64>("complex64"),
+    named<F4>("float4_e2m1fn"),
+    named<F6_E2M3>("float6_e2m3fn"),
+    named<F6_E3M2>("float6_e3m2fn"),
+    named<F8_E4M3>("float8_e4m3fn"),
+    named<F8_E5M2>("float8_e5m2"),
+    named<F8_E8M0>("float8_e8m0fnu"),
+    named<F8_E4M3FNUZ>("float8_e4m3fnuz"),
+    named<F8_E5M2FNUZ>("float8_e5m2fnuz"),
+};
+static_assert(dtype_names.size() == AllDTypes::size);
+
+const NamedDType* find_named(std::string_view name) {
+  if (name.starts_with(torch_module)) name.remove_prefix(torch_module.size());
+  const auto* const found = std::ranges::find(dtype_names, name, &NamedDType::name);
+  return found == dtype_names.end() ? nullptr : found;
+}
+
+struct Dims {
+  std::array<std::int64_t, max_rank> values{};
+  std::size_t rank = 0;
+
+  [[nodiscard]] std::span<const std::int64_t> span() const { return std::span(values).first(rank); }
+};
+
+// Why does not matter: the metadata is then kept as it is.
+struct Unread {};
+using Failed = std::optional<Unread>;
+
+// Reads the members that count, each of them once, and checks all others.
+class DescriptionReader {
+ public:
+  explicit DescriptionReader(std::string_view text) : document_(bytes_of(text)) {}
+
+  Failed read() {
+    return document_.each<Unread>(
+        [this](std::string_view key, json::Value& value) { return member(key, value); }, unread);
+  }
+
+  // Views of the document.
+  std::optional<std::string_view> type, dtype, encoding;
+  std::optional<Dims> shape, logical_shape;
+
+ private:
+  static Unread unread(const json::Problem& /*problem*/) { return {}; }
+
+  Failed member(std::string_view key, json::Value& value) {
+    if (key == "type") return text(value, type);
+    if (key == "dtype") return text(value, dtype);
+    if (key == "shape") return dims(value, shape);
+    if (key == "encoding") return text(value, encoding);
+    if (key == "logical_shape") return dims(value, logical_shape);
+    if (document_.check(value)) return Unread{};
+    return std::nullopt;
+  }
+
+  Failed text(json::Value& value, std::optional<std::string_view>& into) {
+    const auto found = document_.text(value);
+    if (!found || into) return Unread{};
+    into = *found;
+    return std::nullopt;
+  }
+
+  Failed dims(json::Value& value, std::optional<Dims>& into) {
+    if (into) return Unread{};
+    into.emplace();
+    return document_.each_element<Unread>(
+        value,
+        [&](json::Value& element) -> Failed {
+          const auto number = document_.natural(element);
+          const auto dim = number ? checked::narrow<std::int64_t>(*number) : std::nullopt;
+          if (!dim || into->rank == max_rank) return Unread{};
+          into->values[into->rank++] = *dim;
+          return std::nullopt;
+        },
+        unread);
+  }
+
+  json::Document document_;
+};
+
+Description description(DTypeTag dtype, EncodingTag encoding, const Dims& dims) {
+  return {.dtype = dtype, .encoding = encoding, .dims = dims.values, .rank = dims.rank};
+}
+
+// The JSON behind one of the prefixes.
+std::optional<std::string_view> json_of(std::string_view metadata) {
+  for (const auto each : {prefix, older_prefix}) {
+    if (metadata.starts_with(each)) return metadata.substr(each.size());
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Description> read_description(std::string_view metadata, std::uint64_t bytes) {
+  const auto text = json_of(metadata);
+  if (!text || metadata.size() > max_description_bytes) return std::nullopt;
+  DescriptionReader reader(*text);
+  if (reader.read() || reader.type != "Tensor" || !reader.dtype || !reader.shape) return std::nullopt;
+  const auto* const dtype = find_named(*reader.dtype);
+  if (dtype == nullptr || dense_bytes(reader.shape->span(), dtype->bits) != bytes) return std::nullopt;
+  if (!reader.encoding) return description(dtype->tag, EncodingTag::dense, *reader.shape);
+  const auto encoding = find_encoding(*reader.encoding);
+  if (!encoding || !reader.logical_shape) return std::nullopt;
+  if (block_bytes(reader.logical_shape->span(), *encoding) != bytes) return std::nullopt;
+  return description(DTypeTag::invalid, encoding->tag, *reader.logical_shape);
+}
+
+std::optional<std::string> describe(const Entry& entry) {
+  if (entry.dims.size() > max_rank) return std::nullopt;
+  if (const auto encoding = find_encoding(entry.encoding)) {
+    if (block_bytes(entry.dims, *encoding) != entry.bytes) return std::nullopt;
+    return fmt::format(
+        R"({}{{"type": "Tensor", "dtype": "uint8", "shape": [{}], "encoding": "{}", "logical_shape": [{}]}})",
+        prefix, entry.bytes, encoding->name, fmt::join(entry.dims, ", "));
+  }
+  const auto* const dtype = std::ranges::find(dtype_names, entry.dtype, &NamedDType::tag);
+  if (dtype == dtype_names.end() || dense_bytes(entry.dims, dtype->bits) != entry.bytes) return std::nullopt;
+  return fmt::format(R"({}{{"type": "Tensor", "dtype": "{}", "shape": [{}]}})", prefix, dtype->name,
+                     fmt::join(entry.dims, ", "));
+}
+
+}  // namespace ht::inline v1::format_irpa

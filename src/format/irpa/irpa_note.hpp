@@ -1,0 +1,43 @@
+// What an entry's metadata says of its tensor: `TENSORv0:` and JSON, a convention of IREE's Python runtime.
+//
+//   TENSORv0:{"type": "Tensor", "dtype": "float32", "shape": [2, 3]}
+//   TENSORv0:{"type": "Tensor", "dtype": "uint8", "shape": [144], "encoding": "Q4_K", "logical_shape": [256]}
+//
+// The second is a block encoding, told so that readers which know none still see bytes that they understand.
+// The older prefix `PYTORCH:` and dtypes as torch spells them ("torch.float32") are read too.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <htensor/format/catalog.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace ht::inline v1::format_irpa {
+
+/// As many as NumPy and torch know.
+inline constexpr std::size_t max_rank = 64;
+/// Longer metadata describes no tensor.
+inline constexpr std::size_t max_description_bytes = 16384;
+
+/// The type and shape of a tensor.
+struct Description {
+  DTypeTag dtype = DTypeTag::invalid;
+  EncodingTag encoding = EncodingTag::dense;
+  std::array<std::int64_t, max_rank> dims{};
+  std::size_t rank = 0;
+
+  [[nodiscard]] std::span<const std::int64_t> extents() const noexcept { return std::span(dims).first(rank); }
+};
+
+/// What the metadata says of a tensor of so many bytes. Nothing where it is no such description, is of a
+/// dtype that is not known here, or is of another number of bytes.
+[[nodiscard]] std::optional<Description> read_description(std::string_view metadata, std::uint64_t bytes);
+
+/// The metadata for a typed tensor, from which `read_description` gives its type and shape back. Nothing
+/// where it cannot be told: for users' own dtypes, and for shapes that no such metadata has.
+[[nodiscard]] std::optional<std::string> describe(const Entry& entry);
+
+}  // namespace ht::inline v1::format_irpa

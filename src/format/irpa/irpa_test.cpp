@@ -1,0 +1,308 @@
+#include <gtest/gtest.h>
+
+#include <array>
+#include <htensor/dtype/sizes.hpp>
+#include <vector>
+
+#include "format/irpa/irpa.hpp"
+#include "format/irpa/irpa_note.hpp"
+#include "format/irpa/irpa_test_archive.hpp"
+#include "format/same_tensors.hpp"
+
+namespace ht::format_irpa {
+namespace {
+
+using testing::archive;
+using testing::Piece;
+
+Catalog catalog_of(Bytes file) {
+  auto parsed = parse(file, file.size());
+  EXPECT_TRUE(parsed) << (parsed ? "" : to_string(parsed.error()));
+  return std::get<Catalog>(*std::move(parsed));
+}
+
+Catalog catalog_of(const std::vector<Entry>& entries) {
+  CatalogBuilder builder("irpa");
+  for (const auto& entry : entries) EXPECT_TRUE(builder.add(entry));
+  return std::move(builder).build().value();
+}
+
+// Encodes, parses what came out, and finds the same.
+Encoded encode_and_compare(const Catalog& catalog, const Layout& layout = {}) {
+  const auto encoded = encode(catalog, layout);
+  EXPECT_TRUE(encoded) << (encoded ? "" : to_string(encoded.error()));
+  const auto parsed = parse(encoded->header, encoded->file_bytes);
+  EXPECT_TRUE(parsed) << (parsed ? "" : to_string(parsed.error()));
+  const auto& again = std::get<Catalog>(*parsed);
+  EXPECT_TRUE(same_tensors(catalog, again));
+  EXPECT_EQ(encode(again, layout)->header, encoded->header);
+  return *encoded;
+}
+
+TEST(Irpa, data_lies_in_the_storage_segment) {
+  const auto catalog = catalog_of(
+      archive({{.name = "a", .offset = 0, .length = 16}, {.name = "b", .offset = 64, .length = 5}}, 69));
+  ASSERT_EQ(catalog.size(), 2U);
+  EXPECT_EQ(catalog.format(), "irpa");
+  EXPECT_EQ(catalog[1].name, "b");
+  EXPECT_EQ(catalog[1].offset - catalog[0].offset, 64U);
+  EXPECT_EQ(catalog[1].bytes, 5U);
+  EXPECT_FALSE(catalog[1].is_typed());
+  EXPECT_TRUE(catalog[1].note.empty());
+  encode_and_compare(catalog);
+}
+
+TEST(Irpa, data_without_bytes_may_be_anywhere) {
+  const auto catalog = catalog_of(archive({{.name = "a", .offset = UINT64_MAX, .length = 0}}));
+  EXPECT_EQ(catalog[0].offset, 0U);
+  EXPECT_EQ(catalog[0].bytes, 0U);
+}
+
+TEST(Irpa, splats_of_every_pattern_length_are_read) {
+  for (const std::size_t bytes : {1, 2, 4, 8, 16}) {
+    const std::string pattern(bytes, 'p');
+    const auto catalog = catalog_of(archive({{.kind = 1, .name = "s", .length = 100, .pattern = pattern}}));
+    EXPECT_TRUE(std::ranges::equal(catalog[0].splat, bytes_of(pattern)));
+    // 100 is no multiple of 8 and 16: the last pattern is cut.
+    EXPECT_EQ(catalog[0].bytes, 100U);
+    encode_and_compare(catalog);
+  }
+}
+
+TEST(Irpa, entries_to_be_skipped_are_left_out) {
+  const auto catalog = catalog_of(archive({{.kind = 0, .name = "old"},
+                                           {.kind = 1, .name = "s", .length = 4, .pattern = "x"},
+                                           {.kind = 0, .name = "s"}}));
+  ASSERT_EQ(catalog.size(), 1U);
+  EXPECT_EQ(catalog[0].name, "s");
+}
+
+TEST(Irpa, names_may_be_empty) { EXPECT_EQ(catalog_of(archive({{.name = ""}}))[0].name, ""); }
+
+TEST(Irpa, external_entries_lie_in_the_files_they_name) {
+  const auto catalog =
+      catalog_of(archive({{.kind = 3, .name = "a", .offset = 7, .length = 9, .path = "w/x.bin"},
+                          {.kind = 3, .name = "b", .offset = 0, .length = 1, .path = "y.bin"},
+                          {.kind = 3, .name = "c", .offset = 1, .length = 0, .path = "w/x.bin"}}));
+  EXPECT_EQ(catalog.files(), (std::vector<std::string>{"", "w/x.bin", "y.bin"}));
+  EXPECT_EQ(catalog[0].file, 1U);
+  EXPECT_EQ(catalog[0].offset, 7U);
+  EXPECT_EQ(catalog[0].bytes, 9U);
+  EXPECT_EQ(catalog[1].file, 2U);
+  EXPECT_EQ(catalog[2].file, 1U);
+  const auto encoded = encode_and_compare(catalog);
+  const auto again = parse(encoded.header, encoded.file_bytes);
+  EXPECT_EQ(std::get<Catalog>(*again)[0].offset, 7U);
+}
+
+TEST(Irpa, shards_of_other_formats_are_brought_in) {
+  CatalogBuilder builder("safetensors");
+  const auto shard = builder.add_file("b.safetensors");
+  const std::vector<std::int64_t> dims{8};
+  ASSERT_TRUE(
+      builder.add({.name = "t", .dtype = U8::tag, .dims = dims, .file = shard, .offset = 100, .bytes = 8}));
+  const auto encoded = encode(std::move(builder).build().value(), {});
+  ASSERT_TRUE(encoded);
+  const auto parsed = parse(encoded->header, encoded->file_bytes);
+  const Entry entry = std::get<Catalog>(*parsed)[0];
+  EXPECT_EQ(entry.file, 0U);
+  EXPECT_EQ(entry.offset, encoded->offsets[0]);
+}
+
+TEST(Irpa, linked_headers_count_from_their_own_base) {
+  auto file = archive({{.name = "a", .length = 8}}, 8, 4096);
+  file.resize(4096);
+  const auto second = archive({{.name = "b", .length = 3}}, 3);
+  file.insert(file.end(), second.begin(), second.end());
+  const auto catalog = catalog_of(file);
+  ASSERT_EQ(catalog.size(), 2U);
+  EXPECT_EQ(catalog[1].name, "b");
+  EXPECT_EQ(catalog[1].offset, 4096U + second.size() - 3);
+  encode_and_compare(catalog);
+}
+
+TEST(Irpa, tables_are_asked_for_wherever_they_lie) {
+  constexpr std::uint64_t far = std::uint64_t{10} << 30;
+  constexpr std::uint64_t file_bytes = far + (std::uint64_t{1} << 20);
+  const auto prefix = archive({{.name = "a", .length = 8}}, 8, far);
+  auto second = archive({{.name = "b", .length = 3}}, 3);
+  // Its metadata is moved away from its entry table.
+  store_le(MutableBytes(second).subspan(56), std::uint64_t{1} << 16);
+  const auto name = bytes_of("b");
+  const std::vector<Window> all{
+      {far, Bytes(second).first(88)}, {far + 96, Bytes(second).subspan(96, 76)}, {far + (1 << 16), name}};
+  for (std::size_t windows = 0; windows < all.size(); ++windows) {
+    const auto parsed = format_irpa::parse(Seen(prefix, std::span(all).first(windows)), file_bytes);
+    ASSERT_TRUE(parsed);
+    const auto need = std::get<Need>(*parsed);
+    EXPECT_EQ(need.offset, all[windows].offset);
+    EXPECT_EQ(need.bytes, all[windows].bytes.size());
+  }
+  const auto parsed = format_irpa::parse(Seen(prefix, all), file_bytes);
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(std::get<Catalog>(*parsed)[1].name, "b");
+}
+
+TEST(Irpa, tables_side_by_side_are_asked_for_at_once) {
+  const auto file = archive({{.name = "a"}, {.name = "b"}, {.name = "c"}});
+  const auto parsed = parse(Bytes(file).first(88), file.size());
+  const auto need = std::get<Need>(*parsed);
+  EXPECT_EQ(need.offset, 96U);
+  EXPECT_EQ(need.bytes, 80U + 80 + 76 + 3);
+}
+
+TEST(Irpa, descriptions_give_dtype_and_shape) {
+  for (const std::string_view note :
+       {R"(TENSORv0:{"type": "Tensor", "dtype": "float32", "shape": [2, 3]})",
+        R"(PYTORCH:{"type": "Tensor", "dtype": "float32", "shape": [2, 3], "dtype_desc": {"itemsize": 4}})",
+        R"(TENSORv0:{"shape":[2,3],"dtype":"torch.float32","type":"Tensor"})"}) {
+    const auto catalog = catalog_of(archive({{.name = "t", .note = std::string(note), .length = 24}}, 24));
+    const Entry entry = catalog[0];
+    EXPECT_EQ(entry.dtype, F32::tag) << note;
+    EXPECT_TRUE(std::ranges::equal(entry.dims, std::vector<std::int64_t>{2, 3}));
+    // Only what would be written otherwise is kept.
+    const bool canonical = note.find("_desc") == note.npos && note.find("torch") == note.npos;
+    EXPECT_EQ(entry.note, canonical ? "" : note);
+    encode_and_compare(catalog);
+    encode_and_compare(catalog, {.alignment = 4096});
+  }
+}
+
+TEST(Irpa, metadata_that_describes_nothing_is_kept_word_for_word) {
+  const std::string deep(1000, '[');
+  for (const std::string& note :
+       {std::string("what is this"), std::string("\xff\x00\xfe", 3), std::string("TENSORv0:"),
+        std::string("TENSORv0:{"), "TENSORv0:{\"type\": " + deep,
+        std::string(R"(TENSORv0:{"type": "Tensor", "dtype": "complex128", "shape": []})"),
+        std::string(R"(TENSORv0:{"type": "Tensor", "dtype": "float32", "shape": [2]})"),
+        std::string(R"(TENSORv0:{"type": "Tensor", "dtype": "float32", "shape": [-4]})"),
+        std::string(R"(TENSORv0:{"type": "Tensor", "dtype": "float32", "shape": [1.0]})"),
+        std::string(R"(TENSORv0:{"type": "Tensor", "dtype": "int8", "shape": [18446744073709551615, 0]})"),
+        std::string(R"(TENSORv0:{"type": "Scalar", "dtype": "float32", "shape": []})"),
+        std::string(R"(TENSORv0:{"dtype": "float32", "shape": []})"),
+        std::string(R"(TENSORv0:{"type": "Tensor", "shape": []})"),
+        std::string(R"(TENSORv0:{"type": "Tensor", "dtype": "float32"})"),
+        std::string(R"(TENSORv0:{"type": "Tensor", "dtype": "float32", "dtype": "float32", "shape": []})"),
+        std::string(R"(TENSORv0:{"type": "Tensor", "dtype": "uint8", "shape": [4], "encoding": "Q9"})"),
+        std::string(R"(TENSORv0:{"type": "Tensor", "dtype": "float32", "shape": []} more)")}) {
+    const auto catalog = catalog_of(archive({{.name = "t", .note = note, .length = 4}}, 4));
+    EXPECT_FALSE(catalog[0].is_typed()) << note;
+    EXPECT_TRUE(catalog[0].dims.empty());
+    EXPECT_EQ(catalog[0].note, note);
+    encode_and_compare(catalog, {.tensor_notes = false});
+  }
+}
+
+TEST(Irpa, description_has_at_most_64_dimensions_and_16_kib) {
+  const auto with_rank = [](std::size_t rank) {
+    std::string dims = "1";
+    for (std::size_t i = 1; i < rank; ++i) dims += ", 1";
+    return R"(TENSORv0:{"type": "Tensor", "dtype": "uint8", "shape": [)" + dims + "]}";
+  };
+  EXPECT_EQ(read_description(with_rank(64), 1)->rank, 64U);
+  EXPECT_FALSE(read_description(with_rank(65), 1));
+  const std::string small = R"(TENSORv0:{"type": "Tensor", "dtype": "uint8", "shape": [1]})";
+  EXPECT_TRUE(read_description(small + std::string(max_description_bytes - small.size(), ' '), 1));
+  EXPECT_FALSE(read_description(small + std::string(max_description_bytes + 1 - small.size(), ' '), 1));
+}
+
+TEST(Irpa, every_dtype_of_the_library_comes_back) {
+  const std::vector<std::int64_t> dims{3, 5};
+  for (const auto& dtype : library_dtypes()) {
+    const auto bytes = dense_bytes(dims, dtype.bits).value();
+    encode_and_compare(
+        catalog_of({{.name = "t", .dtype = dtype.tag, .dims = dims, .bytes = bytes},
+                    {.name = "scalar", .dtype = dtype.tag, .bytes = bytes_for(1, dtype.bits).value()}}));
+  }
+}
+
+TEST(Irpa, every_block_encoding_comes_back) {
+  for (const auto& encoding : library_encodings()) {
+    const std::vector<std::int64_t> dims{3, 2 * encoding.block_elements};
+    const auto catalog = catalog_of({{.name = "t",
+                                      .encoding = encoding.tag,
+                                      .dims = dims,
+                                      .bytes = std::uint64_t{6} * encoding.block_bytes}});
+    encode_and_compare(catalog);
+  }
+}
+
+TEST(Irpa, metadata_is_what_python_would_write) {
+  const std::vector<std::int64_t> dims{2, 256};
+  EXPECT_EQ(describe({.dtype = BF16::tag, .dims = dims, .bytes = 1024}),
+            R"(TENSORv0:{"type": "Tensor", "dtype": "bfloat16", "shape": [2, 256]})");
+  EXPECT_EQ(describe({.encoding = find_encoding("Q4_K")->tag, .dims = dims, .bytes = 288}),
+            R"(TENSORv0:{"type": "Tensor", "dtype": "uint8", "shape": [288], "encoding": "Q4_K", )"
+            R"("logical_shape": [2, 256]})");
+}
+
+TEST(Irpa, types_may_be_left_out) {
+  const std::vector<std::int64_t> dims{4};
+  const auto catalog = catalog_of({{.name = "t", .dtype = F32::tag, .dims = dims, .bytes = 16}});
+  const auto encoded = encode(catalog, {.tensor_notes = false});
+  const auto parsed = parse(encoded->header, encoded->file_bytes);
+  EXPECT_FALSE(std::get<Catalog>(*parsed)[0].is_typed());
+  EXPECT_EQ(encoded->file_bytes, 4096U);
+  EXPECT_EQ(encoded->offsets[0], 192U);
+}
+
+TEST(Irpa, alignment_can_be_raised_and_not_lowered) {
+  const auto catalog = catalog_of({{.name = "a", .bytes = 3}, {.name = "b", .bytes = 3}});
+  EXPECT_EQ(encode(catalog, {.alignment = 1})->offsets, (std::vector<std::uint64_t>{256, 320}));
+  const auto encoded = encode(catalog, {.alignment = 8192});
+  EXPECT_EQ(encoded->offsets, (std::vector<std::uint64_t>{8192, 16384}));
+  EXPECT_EQ(encoded->file_bytes, 20480U);
+  EXPECT_EQ(load_le<std::uint64_t>(Bytes(encoded->header).subspan(96 + 52)), 8192U);
+}
+
+TEST(Irpa, irpa_notes_tell_the_type) {
+  const std::vector<std::int64_t> dims{4};
+  const std::string_view note = R"(TENSORv0:{"type": "Tensor", "dtype": "int8", "shape": [4], "by": "me"})";
+  const std::array wrong{Entry{.name = "t", .dtype = U8::tag, .dims = dims, .bytes = 4, .note = note},
+                         Entry{.name = "t", .dtype = U8::tag, .dims = dims, .bytes = 4, .note = "words"},
+                         Entry{.name = "t", .bytes = 4, .note = note}};
+  for (const auto& entry : wrong) {
+    const auto encoded = encode(catalog_of({entry}), {});
+    ASSERT_FALSE(encoded);
+    EXPECT_EQ(encoded.error().code(), ErrorCode::would_lose);
+    EXPECT_EQ(encoded.error().rule(), "irpa_notes_tell_the_type");
+    EXPECT_EQ(encoded.error().tensor(), "t");
+  }
+}
+
+TEST(Irpa, irpa_knows_the_type) {
+  const std::vector<std::int64_t> dims{4};
+  const std::vector<std::int64_t> deep(65, 1);
+  const std::array wrong{Entry{.name = "t", .dtype = user_tag(3), .dims = dims, .bytes = 4},
+                         Entry{.name = "t", .dtype = U8::tag, .dims = deep, .bytes = 1},
+                         Entry{.name = "t", .dtype = U8::tag, .dims = dims, .bytes = 5}};
+  for (const auto& entry : wrong) {
+    const auto encoded = encode(catalog_of({entry}), {});
+    ASSERT_FALSE(encoded);
+    EXPECT_EQ(encoded.error().code(), ErrorCode::would_lose);
+    EXPECT_EQ(encoded.error().rule(), "irpa_knows_the_type");
+    EXPECT_TRUE(encode(catalog_of({entry}), {.tensor_notes = false}));
+  }
+}
+
+TEST(Irpa, what_no_archive_carries_is_refused) {
+  const std::vector<std::int64_t> dims{2, 2};
+  const auto rule = [](const Catalog& catalog) {
+    const auto encoded = encode(catalog, {});
+    return encoded ? "it was taken" : std::string(encoded.error().rule());
+  };
+  EXPECT_EQ(
+      rule(catalog_of({{.dtype = U8::tag, .dims = dims, .order = ElementOrder::column_major, .bytes = 4}})),
+      "format_carries_the_order");
+  EXPECT_EQ(rule(catalog_of({{.dtype = U8::tag, .dims = dims, .byte_order = ByteOrder::big, .bytes = 4}})),
+            "format_carries_the_byte_order");
+  CatalogBuilder builder("irpa");
+  builder.metadata().add("key", "value");
+  EXPECT_EQ(rule(std::move(builder).build().value()), "format_carries_metadata");
+  EXPECT_EQ(rule(catalog_of({{.name = "a", .bytes = UINT64_MAX}})), "encoded_size_fits_64_bits");
+  EXPECT_EQ(rule(catalog_of({{.name = "a", .bytes = UINT64_MAX - 70}, {.name = "b", .bytes = 70}})),
+            "encoded_size_fits_64_bits");
+}
+
+}  // namespace
+}  // namespace ht::format_irpa

@@ -1,0 +1,84 @@
+// Where the fields of an archive lie, and how its errors begin.
+#pragma once
+
+#include <cstdint>
+#include <htensor/base/bytes.hpp>
+#include <htensor/base/error.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace ht::inline v1::format_irpa {
+
+inline constexpr std::uint64_t header_bytes = 88;
+/// Headers and entries begin at multiples of it.
+inline constexpr std::uint64_t entry_alignment = 16;
+inline constexpr std::uint64_t data_alignment = 64;
+inline constexpr std::uint64_t file_alignment = 4096;
+inline constexpr std::size_t max_pattern_bytes = 16;
+
+enum HeaderField : std::size_t {
+  at_magic = 0,
+  at_major = 4,
+  at_minor = 6,
+  at_header_size = 8,
+  at_next_header = 16,
+  at_entry_count = 32,
+  at_entries = 40,
+  at_metadata = 56,
+  at_storage = 72,
+};
+
+enum EntryField : std::size_t {
+  at_entry_size = 0,
+  at_kind = 8,
+  at_name = 20,
+  at_note = 36,
+  at_minimum_alignment = 52,
+  at_splat_length = 60,
+  at_pattern = 68,
+  at_pattern_length = 84,
+  at_data = 60,
+  at_path = 60,
+  at_external = 76,
+};
+
+enum class Kind : std::uint32_t { skip, splat, data, external };
+
+/// Bytes of an entry that is to be skipped, with which all others begin.
+inline constexpr std::uint64_t entry_header_bytes = 60;
+inline constexpr std::uint64_t splat_bytes = 85;
+inline constexpr std::uint64_t data_bytes = 76;
+inline constexpr std::uint64_t external_bytes = 92;
+
+struct Range {
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+
+  friend auto operator<=>(const Range&, const Range&) = default;
+};
+
+[[nodiscard]] inline Range load_range(Bytes bytes) noexcept {
+  return {load_le<std::uint64_t>(bytes), load_le<std::uint64_t>(bytes.subspan(8))};
+}
+
+inline void store_range(MutableBytes bytes, Range range) noexcept {
+  store_le(bytes, range.offset);
+  store_le(bytes.subspan(8), range.length);
+}
+
+[[nodiscard]] inline Error broken(ErrorCode code, std::string_view rule, std::string message,
+                                  std::uint64_t offset, SourceLine where = SourceLine::here()) {
+  return Error(code, rule, std::move(message), where)
+      .at_offset(offset)
+      .with_hint("whatever wrote this archive broke the format: write it again with another program");
+}
+
+/// The same for what a file would have had if it did not end at `file_bytes`.
+[[nodiscard]] inline Error cut_short(ErrorCode code, std::string_view rule, std::string message,
+                                     std::uint64_t file_bytes, SourceLine where = SourceLine::here()) {
+  return broken(code, rule, std::move(message), file_bytes, where)
+      .with_hint("the download or copy was cut short: fetch it again");
+}
+
+}  // namespace ht::inline v1::format_irpa
