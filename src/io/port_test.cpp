@@ -78,6 +78,29 @@ TEST(PosixPort, renames_over_another_only_when_told) {
   EXPECT_EQ(port.stat(folder / "old")->bytes, 3U);
 }
 
+TEST(PosixPort, lists_the_names_in_a_folder) {
+  const TemporaryFolder folder;
+  auto& port = system_port();
+  EXPECT_EQ(port.list(folder.path()), std::vector<std::string>{});
+  write_file(folder / "f", "x");
+  write_file(folder / ".hidden", "x");
+  std::filesystem::create_directory(folder / "inner");
+  write_file(folder / "inner/g", "x");
+  std::filesystem::create_symlink("gone", folder / "link");
+  auto names = port.list(folder.path());
+  ASSERT_TRUE(names);
+  std::ranges::sort(*names);
+  EXPECT_EQ(*names, (std::vector<std::string>{".hidden", "f", "inner", "link"}));
+}
+
+TEST(PosixPort, lists_nothing_but_folders) {
+  const TemporaryFolder folder;
+  write_file(folder / "f", "x");
+  auto& port = system_port();
+  EXPECT_EQ(port.list(folder / "f").error(), std::errc::not_a_directory);
+  EXPECT_EQ(port.list(folder / "none").error(), std::errc::no_such_file_or_directory);
+}
+
 // A child process, as the limit stays for good. Exit status 0 is success.
 template <class Body>
 int in_child(Body body) {

@@ -13,6 +13,7 @@ namespace ht::inline v1 {
 
 struct Model::State {
   Catalog catalog;
+  std::filesystem::path opened;  // as the user named it: a file, or the index or folder of several
   std::vector<std::filesystem::path> paths;
   std::vector<io::Mapped> files;  // as many as paths; none where only the catalog was wanted
   std::vector<DTypeInfo> dtypes;
@@ -23,8 +24,11 @@ Model::Model(std::shared_ptr<const State> state) noexcept : state_(std::move(sta
 Result<Model> Model::open(const std::filesystem::path& path, const OpenOptions& options) {
   return without_bad_alloc([&]() -> Result<Model> {
     auto model = HT_TRY(open_model_files(path, options));
-    auto state = std::make_shared<State>(
-        State{.catalog = std::move(model.catalog), .paths = {}, .files = {}, .dtypes = options.dtypes});
+    auto state = std::make_shared<State>(State{.catalog = std::move(model.catalog),
+                                               .opened = path,
+                                               .paths = {},
+                                               .files = {},
+                                               .dtypes = options.dtypes});
     for (auto& file : model.files) {
       state->paths.push_back(file.path());
       if (!options.catalog_only) state->files.push_back(HT_TRY(std::move(file).map()));
@@ -45,8 +49,8 @@ Result<DTypeInfo> Model::dtype(DTypeTag tag) const {
 
 Error Model::located(Error error, std::string_view name) const {
   const auto index = state_->catalog.find(name);
-  const auto file = index ? state_->catalog[*index].file : 0;
-  auto placed = std::move(error).at_path(state_->paths[file].native()).at_tensor(name);
+  const auto& path = index ? state_->paths[state_->catalog[*index].file] : state_->opened;
+  auto placed = std::move(error).at_path(path.native()).at_tensor(name);
   if (placed.code() != ErrorCode::misaligned) return placed;
   return std::move(placed).with_hint("Model::copy makes an aligned copy");
 }
@@ -75,7 +79,8 @@ Result<Storage> Model::storage_of(const Entry& entry) const {
     return fail(located(Error(ErrorCode::truncated, "tensor_is_all_there",
                               format_text("tensor '{}' ends at byte {}, but the file has {}", entry.name,
                                           entry.offset + entry.bytes, file.stat().bytes))
-                            .at_offset(entry.offset),
+                            .at_offset(entry.offset)
+                            .with_hint("the download or copy was cut short: fetch it again"),
                         entry.name));
   }
   return Storage::file_backed(

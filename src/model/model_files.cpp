@@ -39,7 +39,14 @@ Result<std::optional<ShardIndex>> read_index(const Path& path, const OpenOptions
   return index;
 }
 
-Result<ModelFiles> open_split(const Path& path, const SplitInfo& info, const OpenOptions& options) {
+std::vector<Path> all_parts(const Path& folder, const NumberedName& name) {
+  std::vector<Path> paths;
+  for (std::uint32_t i = 1; i <= name.count; ++i) paths.push_back(folder / name.of(i));
+  return paths;
+}
+
+// Where all parts of a split model are, told by the name of one.
+Result<std::vector<Path>> split_paths(const Path& path, const SplitInfo& info) {
   const auto name = parse_numbered_name(path.filename().string());
   if (!name || name->count != info.count || name->number != info.number + 1) {
     return fail(
@@ -50,9 +57,11 @@ Result<ModelFiles> open_split(const Path& path, const SplitInfo& info, const Ope
             .with_hint(format_text("call it NAME-{:05}-of-{:05}.gguf, and the others likewise",
                                    info.number + 1, info.count)));
   }
-  std::vector<Path> paths;
-  for (std::uint32_t i = 1; i <= name->count; ++i) paths.push_back(path.parent_path() / name->of(i));
-  auto shards = HT_TRY(open_shards(paths, options));
+  return all_parts(path.parent_path(), *name);
+}
+
+// The parts, all of them, of the model that the file at `path` is one of.
+Result<ModelFiles> join_split(const Path& path, const SplitInfo& info, std::vector<ModelFiles> shards) {
   std::uint64_t tensors = 0;
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const auto other = split_info(shards[i].catalog);
@@ -61,7 +70,7 @@ Result<ModelFiles> open_split(const Path& path, const SplitInfo& info, const Ope
     return fail(Error(ErrorCode::stale_index, "split_parts_belong_together",
                       format_text("is no part {} of {} of the model that '{}' is of", i + 1, info.count,
                                   to_utf8(path.filename().string())))
-                    .at_path(paths[i].native())
+                    .at_path(shards[i].files[0].path().native())
                     .with_hint("a file of another model has taken its name: fetch the right one"));
   }
   if (info.tensors && tensors != *info.tensors) {
@@ -89,13 +98,17 @@ Result<FolderContents> look_into(const Path& folder, const OpenOptions& options)
   // Deterministic: the system lists in any order.
   std::ranges::sort(*names);
   FolderContents contents;
+  constexpr std::string_view index_ending = ".index.json";
   for (auto& name : *names) {
     if (name.starts_with('.')) continue;
-    if (name.ends_with(".index.json")) {
-      contents.indexes.push_back(std::move(name));
-    } else if (format_of_extension(Path(name).extension().string())) {
-      contents.weights.push_back(std::move(name));
-    }
+    const bool is_index = name.ends_with(index_ending);
+    // What an index is of stands before its ending: there are some of formats that are not read here.
+    const Path weights(is_index ? name.substr(0, name.size() - index_ending.size()) : name);
+    if (!format_of_extension(weights.extension().string())) continue;
+    // A link that leads nowhere stays, so that it is told of.
+    const auto stat = port_of(options).stat(folder / name);
+    if (stat && stat->kind == io::FileKind::folder) continue;
+    (is_index ? contents.indexes : contents.weights).push_back(std::move(name));
   }
   return contents;
 }
@@ -122,16 +135,13 @@ Result<std::vector<Path>> model_in(const Path& folder, const std::vector<std::st
       continue;
     }
     auto& set = sets[numbered->of(0)];
-    if (!set.empty()) continue;
-    for (std::uint32_t i = 1; i <= numbered->count; ++i) set.push_back(folder / numbered->of(i));
+    if (set.empty()) set = all_parts(folder, *numbered);
   }
   if (sets.size() == 1) return std::move(sets.begin()->second);
   std::vector<std::string> first_names;
   for (const auto& [name, files] : sets) first_names.push_back(files[0].filename().string());
   return fail(several_models(folder, std::move(first_names)));
 }
-
-Result<ModelFiles> open_file(io::Opened file, const OpenOptions& options);
 
 Result<ModelFiles> open_folder(const Path& folder, const OpenOptions& options) {
   const auto contents = HT_TRY(look_into(folder, options));
@@ -151,8 +161,12 @@ Result<ModelFiles> open_folder(const Path& folder, const OpenOptions& options) {
                     .with_hint(format_text("known formats: {}", fmt::join(format_names(), ", "))));
   }
   const auto paths = HT_TRY(model_in(folder, contents.weights));
-  if (paths[0].extension() == ".safetensors") return merge(HT_TRY(open_shards(paths, options)));
-  return open_file(HT_TRY(io::Opened::open(paths[0], port_of(options))), options);
+  auto shards = HT_TRY(open_shards(paths, options));
+  if (const auto split = split_info(shards[0].catalog)) {
+    HT_TRY(split_paths(paths[0], *split));
+    return join_split(paths[0], *split, std::move(shards));
+  }
+  return merge(std::move(shards));
 }
 
 Result<ModelFiles> open_file(io::Opened file, const OpenOptions& options) {
@@ -163,7 +177,9 @@ Result<ModelFiles> open_file(io::Opened file, const OpenOptions& options) {
     const auto index = HT_TRY(read_index(path, options));
     return index ? open_indexed(path, *index, options) : std::move(model);
   }
-  if (const auto split = split_info(model->catalog)) return open_split(path, *split, options);
+  if (const auto split = split_info(model->catalog)) {
+    return join_split(path, *split, HT_TRY(open_shards(HT_TRY(split_paths(path, *split)), options)));
+  }
   return model;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "base/format_text.hpp"
 
@@ -38,11 +39,12 @@ std::vector<std::byte> splat_element(Bytes pattern, int bits) {
   if (bits % 8 != 0) return {};
   std::vector<std::byte> element(static_cast<std::size_t>(bits) / 8);
   fill_with(element, pattern);
-  // A pattern that is longer must be that element over and over, one that is shorter must end with it.
-  std::vector<std::byte> longer(std::max(pattern.size(), element.size()));
-  fill_with(longer, element);
-  if (!std::ranges::equal(Bytes(longer).first(pattern.size()), pattern)) return {};
-  if (element.size() > pattern.size() && element.size() % pattern.size() != 0) return {};
+  // Over a length that both fill without a rest they have to be the same.
+  std::vector<std::byte> elements(std::lcm(pattern.size(), element.size()));
+  std::vector<std::byte> patterns(elements.size());
+  fill_with(elements, element);
+  fill_with(patterns, pattern);
+  if (elements != patterns) return {};
   return element;
 }
 

@@ -12,6 +12,11 @@ namespace {
 
 std::string shown(const std::filesystem::path& path) { return to_utf8(path.filename().string()); }
 
+// A file that is named without a folder is in this one.
+std::string folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path().string() : ".";
+}
+
 // Entries in other files than the one that names them.
 Result<void> open_external(ModelFiles& model, const OpenOptions& options) {
   const auto folder = model.files[0].path().parent_path();
@@ -52,7 +57,7 @@ Error duplicate_across(const std::vector<ModelFiles>& shards, const Error& error
   }
   return Error(ErrorCode::duplicate_tensor, "shards_share_no_tensor",
                format_text("tensor '{}' is in {}", name, fmt::join(holders, " and in ")))
-      .at_path(shards[0].files[0].path().parent_path().native())
+      .at_path(folder_of(shards[0].files[0].path()))
       .at_tensor(name)
       .with_hint("these files are no shards of one model: open one of them, or an index");
 }
@@ -97,7 +102,7 @@ Result<std::vector<ModelFiles>> open_shards(const std::vector<std::filesystem::p
     return fail(Error(ErrorCode::missing_shard, "shards_are_all_there",
                       format_text("{} of {} files of this model are not there: {}{}", total, paths.size(),
                                   fmt::join(missing, ", "), more))
-                    .at_path(paths[0].parent_path().native())
+                    .at_path(folder_of(paths[0]))
                     .because(cause)
                     .with_hint("fetch the missing files into the same folder"));
   }
@@ -121,13 +126,19 @@ Result<ModelFiles> merge(std::vector<ModelFiles> shards) {
     }
   }
   builder.reserve(tensors, name_bytes, dims);
-  std::vector<io::Opened> files;
+  const auto folder = shards[0].files[0].path().parent_path();
+  std::vector<io::Opened*> named;  // as the builder numbers them
   std::set<std::string_view> keys;
-  std::uint32_t first_file = 0;
   for (auto& shard : shards) {
+    std::vector<std::uint32_t> numbers;
+    for (auto& file : shard.files) {
+      const auto name = to_utf8(file.path().lexically_relative(folder).generic_string());
+      numbers.push_back(named.empty() ? 0 : builder.add_file(name));
+      if (numbers.back() == named.size()) named.push_back(&file);
+    }
     for (std::size_t i = 0; i < shard.catalog.size(); ++i) {
       Entry entry = shard.catalog[i];
-      entry.file += first_file;
+      entry.file = numbers[entry.file];
       HT_TRY(builder.add(entry));
     }
     // What an earlier file says counts; the others add what was not said.
@@ -136,7 +147,6 @@ Result<ModelFiles> merge(std::vector<ModelFiles> shards) {
       const auto [key, value] = metadata[i];
       if (keys.insert(key).second) builder.metadata().add(key, value);
     }
-    first_file += static_cast<std::uint32_t>(shard.files.size());
   }
   auto catalog = std::move(builder).build();
   if (!catalog) {
@@ -144,17 +154,15 @@ Result<ModelFiles> merge(std::vector<ModelFiles> shards) {
       return fail(duplicate_across(shards, catalog.error()));
     return fail(std::move(catalog).error());
   }
-  for (auto& shard : shards) {
-    for (auto& file : shard.files) files.push_back(std::move(file));
-  }
+  std::vector<io::Opened> files;
+  for (auto* file : named) files.push_back(std::move(*file));
   return ModelFiles{*std::move(catalog), std::move(files)};
 }
 
 Result<ModelFiles> open_indexed(const std::filesystem::path& path, const ShardIndex& index,
                                 const OpenOptions& options) {
-  const auto stale = [&](std::string_view rule, std::string message, std::string_view tensor,
-                         SourceLine where = SourceLine::here()) {
-    return fail(Error(ErrorCode::stale_index, rule, std::move(message), where)
+  const auto stale = [&](Error error, std::string_view tensor) {
+    return fail(std::move(error)
                     .at_path(path.native())
                     .at_tensor(tensor)
                     .with_hint("index and shards are of different versions: fetch them all again"));
@@ -171,10 +179,10 @@ Result<ModelFiles> open_indexed(const std::filesystem::path& path, const ShardIn
     const auto name = index.tensors[i];
     const auto file = index.file_of[i];
     if (shards[file].catalog.find(name)) continue;
-    return stale(
-        "index_names_tensors_that_are_there",
-        format_text("the index has tensor '{}' in '{}', which does not hold it", name, index.files[file]),
-        name);
+    return stale(Error(ErrorCode::stale_index, "index_names_tensors_that_are_there",
+                       format_text("the index has tensor '{}' in '{}', which does not hold it", name,
+                                   index.files[file])),
+                 name);
   }
   for (std::size_t file = 0; file < shards.size(); ++file) {
     const auto& catalog = shards[file].catalog;
@@ -182,10 +190,10 @@ Result<ModelFiles> open_indexed(const std::filesystem::path& path, const ShardIn
       const auto name = catalog[i].name;
       const auto named = index.tensors.find(name);
       if (!named) {
-        return stale(
-            "index_names_every_tensor",
-            format_text("'{}' holds tensor '{}', which the index does not name", index.files[file], name),
-            name);
+        return stale(Error(ErrorCode::stale_index, "index_names_every_tensor",
+                           format_text("'{}' holds tensor '{}', which the index does not name",
+                                       index.files[file], name)),
+                     name);
       }
     }
   }

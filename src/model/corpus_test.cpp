@@ -1,0 +1,157 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <htensor/model/model.hpp>
+#include <map>
+#include <sstream>
+
+#include "testing/shared_folder.hpp"
+
+namespace ht {
+namespace {
+
+// The other projects' readers whose formats are read here.
+constexpr std::array<std::string_view, 3> references{"st-rust", "ggml-data", "iree-dump"};
+
+// The rows of a table below its heading, each with as many cells as that.
+std::vector<std::vector<std::string>> rows_of(const std::filesystem::path& path) {
+  std::vector<std::vector<std::string>> rows;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::vector<std::string> cells;
+    std::istringstream in(line + '\t');
+    for (std::string cell; std::getline(in, cell, '\t');) cells.push_back(cell);
+    if (!rows.empty()) cells.resize(rows[0].size());
+    rows.push_back(std::move(cells));
+  }
+  EXPECT_GT(rows.size(), 1U) << path;
+  if (!rows.empty()) rows.erase(rows.begin());
+  return rows;
+}
+
+bool is_read(std::string_view reference) {
+  return std::ranges::find(references, reference) != references.end();
+}
+
+// Where the corpus lets this reader differ, it does.
+bool expected_verdict(const std::string& path, const std::string& verdict) {
+  if (path.find("TENSORS_BAD_NAME_SIZE") != path.npos) return true;
+  if (path.find("DATA_MEM_SIZE_OVERFLOW") != path.npos) return false;
+  return verdict == "accept";
+}
+
+// The safetensors crate has no verdict on headers alone: it refuses what it calls incomplete, be it too short
+// or too long. Here a file that is too short is one of those that `headers_only` is for.
+bool is_cut_short(const Result<Model>& strict, const std::string& reason) {
+  return !strict && strict.error().code() == ErrorCode::truncated &&
+         reason.find("MetadataIncompleteBuffer") != reason.npos;
+}
+
+std::string told(const Result<Model>& model) { return model ? "is taken" : to_string(model.error()); }
+
+TEST(Corpus, is_taken_and_refused_as_the_reference_readers_do) {
+  HT_SHARED_OR_SKIP(folder, "corpus");
+  int tried = 0;
+  for (const auto& row : rows_of(folder / "expected.tsv")) {
+    if (!is_read(row[3])) continue;
+    ++tried;
+    const auto open = [&](bool headers_only) {
+      return Model::open(folder / row[0], {.headers_only = headers_only, .catalog_only = true});
+    };
+    const auto strict = open(false);
+    EXPECT_EQ(strict.has_value(), expected_verdict(row[0], row[1])) << row[0] << ": " << told(strict);
+    const auto headers = open(true);
+    EXPECT_EQ(headers.has_value(), expected_verdict(row[0], row[2]) || is_cut_short(strict, row[4]))
+        << row[0] << ", headers only: " << told(headers);
+  }
+  EXPECT_GT(tried, 0);
+}
+
+// Files that are listed, each opened once, by their path in the corpus.
+class Listed {
+ public:
+  explicit Listed(std::filesystem::path folder) : folder_(std::move(folder)) {
+    for (const auto& row : rows_of(folder_ / "expected.tsv")) reference_of_[row[0]] = row[3];
+  }
+
+  [[nodiscard]] bool is_read(const std::string& path) const {
+    const auto found = reference_of_.find(path);
+    EXPECT_NE(found, reference_of_.end()) << path << " has no verdict";
+    return found != reference_of_.end() && ht::is_read(found->second);
+  }
+
+  const Model* open(const std::string& path) {
+    auto& model = models_[path];
+    if (!model) model = Model::open(folder_ / path, {.headers_only = true, .catalog_only = true});
+    if (*model) return &**model;
+    ADD_FAILURE() << to_string(model->error());
+    return nullptr;
+  }
+
+  // The entry of that name, which has to lie in the very file: a split model has others.
+  std::optional<Entry> find(const std::string& path, const std::string& name) {
+    const Model* model = open(path);
+    const auto index = model != nullptr ? model->catalog().find(name) : std::nullopt;
+    EXPECT_TRUE(index) << path << " lacks " << name;
+    if (!index) return std::nullopt;
+    const Entry entry = model->catalog()[*index];
+    if (!entry.is_splat()) {
+      EXPECT_EQ(model->files()[entry.file], folder_ / path);
+    }
+    return entry;
+  }
+
+ private:
+  std::filesystem::path folder_;
+  std::map<std::string, std::string> reference_of_;
+  std::map<std::string, std::optional<Result<Model>>> models_;
+};
+
+std::string type_of(const Entry& entry) {
+  if (const auto encoding = find_encoding(entry.encoding)) return std::string(encoding->name);
+  const auto dtype = find_dtype(entry.dtype);
+  return dtype ? std::string(dtype->name) : "?";
+}
+
+std::string shape_of(const Entry& entry) {
+  std::string text;
+  for (const auto dim : entry.dims) text += (text.empty() ? "" : ",") + std::to_string(dim);
+  return "[" + text + "]";
+}
+
+TEST(Corpus, tensors_are_listed_as_by_the_reference_readers) {
+  HT_SHARED_OR_SKIP(folder, "corpus");
+  Listed files(folder);
+  int tried = 0;
+  for (const auto& row : rows_of(folder / "listing.tsv")) {
+    if (!files.is_read(row[0])) continue;
+    ++tried;
+    const auto entry = files.find(row[0], row[1]);
+    if (!entry) continue;
+    const std::vector<std::string> told{type_of(*entry), shape_of(*entry), std::to_string(entry->offset),
+                                        std::to_string(entry->offset + entry->bytes)};
+    EXPECT_EQ(told, std::vector(row.begin() + 2, row.end())) << row[0] << ": " << row[1];
+  }
+  EXPECT_GT(tried, 0);
+}
+
+TEST(Corpus, parameters_are_listed_as_by_the_reference_reader) {
+  HT_SHARED_OR_SKIP(folder, "corpus");
+  Listed files(folder);
+  for (const auto& row : rows_of(folder / "listing_irpa.tsv")) {
+    if (!files.is_read(row[0])) continue;
+    const auto entry = files.find(row[0], row[1]);
+    if (!entry) continue;
+    const std::string none = "-";
+    const std::vector<std::string> told{
+        entry->is_splat() ? none : std::to_string(entry->offset),
+        entry->is_splat() ? none : std::to_string(entry->offset + entry->bytes),
+        std::to_string(entry->bytes)};
+    EXPECT_EQ(told, std::vector(row.begin() + 2, row.end())) << row[0] << ": " << row[1];
+  }
+}
+
+}  // namespace
+}  // namespace ht

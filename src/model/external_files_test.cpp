@@ -1,0 +1,107 @@
+#include "model/test_formats.hpp"
+#include "model/test_models.hpp"
+#include "testing/faulty_port.hpp"
+
+namespace ht {
+namespace {
+
+using testing::Call;
+using testing::expect_refusal;
+using testing::FaultyPort;
+using testing::irpa_file;
+using testing::refusal;
+using testing::says;
+using testing::tensor_note;
+using testing::write_file;
+
+// An archive with one tensor of its own and one each in two other files.
+class ExternalFiles : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto note = tensor_note("uint8", "[4]");
+    std::filesystem::create_directory(folder_ / "data");
+    write_file(folder_ / "x.bin", "..abcd");
+    write_file(folder_ / "data/y.bin", "efgh");
+    write_file(archive_, irpa_file({{.name = "own", .note = note, .length = 4},
+                                    {.name = "x", .note = note, .length = 4, .offset = 2, .path = "x.bin"},
+                                    {.name = "y", .note = note, .length = 4, .path = "data/y.bin"}},
+                                   "ijkl"));
+  }
+  testing::TemporaryFolder folder_;
+  std::filesystem::path archive_ = folder_ / "m.irpa";
+};
+
+TEST_F(ExternalFiles, are_opened_with_the_file_that_names_them) {
+  for (const auto& path : {archive_, folder_.path()}) {
+    const auto model = Model::open(path);
+    ASSERT_TRUE(model) << to_string(model.error());
+    EXPECT_EQ(model->files(), (std::vector{archive_, folder_ / "x.bin", folder_ / "data/y.bin"}));
+    EXPECT_EQ((model->tensor<U8, Rank<1>>("own").value()(0)), 'i');
+    EXPECT_EQ((model->tensor<U8, Rank<1>>("x").value()(0)), 'a');
+    EXPECT_EQ((model->copy<U8, Rank<1>>("y").value()(3)), 'h');
+    const auto raw = model->raw("x").value();
+    EXPECT_EQ(std::get<Storage::FileBacked>(raw.origin()).locator, folder_ / "x.bin");
+    EXPECT_EQ(std::get<Storage::FileBacked>(raw.origin()).offset, 2U);
+  }
+}
+
+TEST_F(ExternalFiles, external_files_are_there) {
+  std::filesystem::remove(folder_ / "data/y.bin");
+  for (const bool headers_only : {false, true}) {
+    const auto error = refusal(Model::open(archive_, {.headers_only = headers_only}),
+                               ErrorCode::missing_shard, "external_files_are_there");
+    EXPECT_EQ(error.path(), archive_.string());
+    EXPECT_EQ(error.cause(), std::errc::no_such_file_or_directory);
+    EXPECT_TRUE(says(error, "'data/y.bin'"));
+  }
+  std::filesystem::create_directory(folder_ / "data/y.bin");
+  EXPECT_EQ(Model::open(archive_).error().code(), ErrorCode::not_regular_file);
+}
+
+TEST_F(ExternalFiles, external_data_is_all_there) {
+  write_file(folder_ / "x.bin", "..abc");
+  const auto error = refusal(Model::open(archive_), ErrorCode::truncated, "external_data_is_all_there");
+  EXPECT_EQ(error.tensor(), "x");
+  EXPECT_TRUE(says(error, "ends at byte 6 of 'x.bin', which has 5"));
+  const auto model = Model::open(archive_, {.headers_only = true});
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_TRUE(model->raw("y"));
+  expect_refusal(model->raw("x"), ErrorCode::truncated, "tensor_is_all_there");
+}
+
+TEST_F(ExternalFiles, numbered_archives_keep_their_files_apart) {
+  const auto note = tensor_note("uint8", "[4]");
+  std::filesystem::remove(archive_);
+  // The first names the second, too, which is then one file for both.
+  const std::string second = "m-00002-of-00002.irpa";
+  write_file(folder_ / "m-00001-of-00002.irpa",
+             irpa_file({{.name = "x", .note = note, .length = 4, .offset = 2, .path = "x.bin"},
+                        {.name = "magic", .note = note, .length = 4, .path = second}}));
+  write_file(folder_ / second, irpa_file({{.name = "own", .note = note, .length = 4},
+                                          {.name = "y", .note = note, .length = 4, .path = "data/y.bin"}},
+                                         "ijkl"));
+  const auto model = Model::open(folder_.path());
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_EQ(model->files().size(), model->catalog().files().size());
+  EXPECT_EQ((model->tensor<U8, Rank<1>>("x").value()(0)), 'a');
+  EXPECT_EQ((model->tensor<U8, Rank<1>>("magic").value()(0)), 'I');
+  EXPECT_EQ((model->tensor<U8, Rank<1>>("own").value()(0)), 'i');
+  EXPECT_EQ((model->tensor<U8, Rank<1>>("y").value()(0)), 'e');
+}
+
+TEST_F(ExternalFiles, every_failing_call_leaves_nothing_open) {
+  for (const auto call : {Call::open, Call::stat, Call::map}) {
+    for (int nth = 0; nth < 3; ++nth) {
+      FaultyPort port;
+      port.fail_at(call, nth, std::errc::io_error);
+      const auto model = Model::open(archive_, {.port = &port});
+      ASSERT_FALSE(model) << nth;
+      EXPECT_EQ(model.error().cause(), std::errc::io_error);
+      EXPECT_EQ(port.open_files(), 0);
+      EXPECT_EQ(port.mapped_regions(), 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ht

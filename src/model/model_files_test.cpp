@@ -1,0 +1,212 @@
+#include "model/model_files.hpp"
+
+#include "model/test_models.hpp"
+#include "testing/faulty_port.hpp"
+
+namespace ht {
+namespace {
+
+using testing::Call;
+using testing::expect_refusal;
+using testing::FaultyPort;
+using testing::names_of;
+using testing::refusal;
+using testing::says;
+using testing::write_file;
+using testing::write_index;
+using testing::write_shard;
+using Names = std::vector<std::string>;
+
+class ModelFolder : public ::testing::Test {
+ protected:
+  Names tensors(const OpenOptions& options = {}) {
+    const auto model = Model::open(folder_.path(), options);
+    if (!model) {
+      ADD_FAILURE() << to_string(model.error());
+      return {};
+    }
+    return names_of(model->catalog());
+  }
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(ModelFolder, may_hold_one_file_and_much_that_is_no_weights) {
+  write_shard(folder_ / "model.safetensors", {"a"});
+  write_file(folder_ / "config.json", "{}");
+  write_file(folder_ / "tokenizer.model", "x");
+  write_file(folder_ / "README.md", "# {}");
+  const auto model = Model::open(folder_.path());
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_EQ(names_of(model->catalog()), Names{"a"});
+  EXPECT_EQ(model->files(), std::vector{folder_ / "model.safetensors"});
+}
+
+TEST_F(ModelFolder, numbered_files_are_one_model_without_an_index) {
+  write_shard(folder_ / "m-00002-of-00002.safetensors", {"a"});
+  write_shard(folder_ / "m-00001-of-00002.safetensors", {"b"});
+  EXPECT_EQ(tensors(), (Names{"b", "a"}));
+}
+
+TEST_F(ModelFolder, numbered_file_that_is_missing_is_missed) {
+  for (const auto* there : {"m-00001-of-00003.safetensors", "m-00003-of-00003.safetensors"}) {
+    const testing::TemporaryFolder folder;
+    write_shard(folder / there, {"a"});
+    const auto error = refusal(Model::open(folder.path()), ErrorCode::missing_shard, "shards_are_all_there");
+    EXPECT_TRUE(says(error, "2 of 3 files"));
+    EXPECT_TRUE(says(error, "m-00002-of-00003.safetensors"));
+    EXPECT_EQ(error.path(), folder.path().string());
+  }
+}
+
+TEST_F(ModelFolder, numbered_files_of_any_format_are_missed_alike) {
+  write_file(folder_ / "m-00002-of-00002.ht", "x");
+  const auto error = refusal(Model::open(folder_.path()), ErrorCode::missing_shard, "shards_are_all_there");
+  EXPECT_TRUE(says(error, "m-00001-of-00002.ht"));
+}
+
+TEST_F(ModelFolder, several_safetensors_without_numbers_are_one_model) {
+  write_shard(folder_ / "text.safetensors", {"t"});
+  write_shard(folder_ / "image.safetensors", {"i"});
+  EXPECT_EQ(tensors(), (Names{"i", "t"}));
+}
+
+TEST_F(ModelFolder, folder_holds_one_model) {
+  write_shard(folder_ / "m-00001-of-00002.safetensors", {"a"});
+  write_shard(folder_ / "m-00002-of-00002.safetensors", {"b"});
+  write_shard(folder_ / "other.safetensors", {"c"});
+  const auto error = refusal(Model::open(folder_.path()), ErrorCode::not_found, "folder_holds_one_model");
+  EXPECT_EQ(error.message(), "holds several models: other.safetensors, m-00001-of-00002.safetensors");
+  EXPECT_EQ(error.path(), folder_.path().string());
+}
+
+TEST_F(ModelFolder, five_of_many_models_are_named) {
+  for (char c = 'a'; c <= 'f'; ++c) write_file(folder_ / (std::string(1, c) + ".ht"), "x");
+  const auto error = refusal(Model::open(folder_.path()), ErrorCode::not_found, "folder_holds_one_model");
+  EXPECT_EQ(error.message(), "holds several models: a.ht, b.ht, c.ht, d.ht, e.ht, …");
+}
+
+TEST_F(ModelFolder, of_several_indexes_the_usual_one_counts) {
+  write_shard(folder_ / "m-00001-of-00001.safetensors", {"a"});
+  write_shard(folder_ / "m.fp16-00001-of-00001.safetensors", {"a"});
+  write_index(folder_ / "model.fp16.safetensors.index.json", {{"a", "m.fp16-00001-of-00001.safetensors"}});
+  EXPECT_EQ(Model::open(folder_.path())->files(), std::vector{folder_ / "m.fp16-00001-of-00001.safetensors"});
+  write_index(folder_ / "model.int8.safetensors.index.json", {{"a", "m.fp16-00001-of-00001.safetensors"}});
+  const auto error = refusal(Model::open(folder_.path()), ErrorCode::not_found, "folder_holds_one_model");
+  EXPECT_TRUE(says(error, "model.fp16.safetensors.index.json, model.int8.safetensors.index.json"));
+  write_index(folder_ / "model.safetensors.index.json", {{"a", "m-00001-of-00001.safetensors"}});
+  EXPECT_EQ(Model::open(folder_.path())->files(), std::vector{folder_ / "m-00001-of-00001.safetensors"});
+}
+
+TEST_F(ModelFolder, index_of_a_format_that_is_not_read_is_passed_over) {
+  write_shard(folder_ / "model.safetensors", {"a"});
+  write_index(folder_ / "pytorch_model.bin.index.json", {{"a", "pytorch_model-00001-of-00002.bin"}});
+  EXPECT_EQ(tensors(), Names{"a"});
+}
+
+TEST_F(ModelFolder, hidden_files_and_folders_in_it_are_passed_over) {
+  write_shard(folder_ / "model.safetensors", {"a"});
+  write_shard(folder_ / "._model.safetensors", {"b"});
+  write_file(folder_ / ".safetensors", "x");
+  std::filesystem::create_directories(folder_ / "old.safetensors");
+  std::filesystem::create_directories(folder_ / "model.safetensors.index.json");
+  write_shard(folder_ / "old.safetensors/b.safetensors", {"b"});
+  EXPECT_EQ(tensors(), Names{"a"});
+}
+
+TEST_F(ModelFolder, folder_holds_weights) {
+  std::filesystem::create_directories(folder_ / "unet");
+  write_shard(folder_ / "unet/model.safetensors", {"b"});
+  write_file(folder_ / "config.json", "{}");
+  const auto error = refusal(Model::open(folder_.path()), ErrorCode::not_found, "folder_holds_weights");
+  EXPECT_NE(error.hint().find("safetensors"), std::string_view::npos);
+  EXPECT_EQ(error.path(), folder_.path().string());
+}
+
+TEST_F(ModelFolder, folder_can_be_listed) {
+  write_shard(folder_ / "model.safetensors", {"a"});
+  FaultyPort port;
+  port.fail_at(Call::list, 0, std::errc::permission_denied);
+  const auto error =
+      refusal(Model::open(folder_.path(), {.port = &port}), ErrorCode::open_failed, "folder_can_be_listed");
+  EXPECT_EQ(error.cause(), std::errc::permission_denied);
+  EXPECT_EQ(port.open_files(), 0);
+}
+
+TEST_F(ModelFolder, link_that_leads_nowhere_is_a_missing_file) {
+  std::filesystem::create_symlink("../gone", folder_ / "model.safetensors");
+  expect_refusal(Model::open(folder_.path()), ErrorCode::missing_shard, "shards_are_all_there");
+}
+
+TEST_F(ModelFolder, snapshot_of_links_opens_as_hugging_face_leaves_it) {
+  const auto blobs = folder_ / "blobs";
+  const auto snapshot = folder_ / "snapshots/abc";
+  std::filesystem::create_directories(blobs);
+  std::filesystem::create_directories(snapshot);
+  write_shard(blobs / "0a1b", {"a"});
+  write_shard(blobs / "2c3d", {"b"});
+  write_index(blobs / "4e5f", {{"b", "m-00002-of-00002.safetensors"}, {"a", "m-00001-of-00002.safetensors"}});
+  const auto one = snapshot / "m-00001-of-00002.safetensors";
+  const auto two = snapshot / "m-00002-of-00002.safetensors";
+  std::filesystem::create_symlink("../../blobs/0a1b", one);
+  std::filesystem::create_symlink("../../blobs/2c3d", two);
+  std::filesystem::create_symlink("../../blobs/4e5f", snapshot / "model.safetensors.index.json");
+  std::filesystem::create_directory_symlink("abc", folder_ / "snapshots/main");
+  for (const auto& path : {snapshot, snapshot / "model.safetensors.index.json"}) {
+    const auto model = Model::open(path);
+    ASSERT_TRUE(model) << to_string(model.error());
+    EXPECT_EQ(names_of(model->catalog()), (Names{"a", "b"}));
+    EXPECT_EQ(model->files(), (std::vector{one, two}));
+    EXPECT_EQ((model->tensor<U8, Rank<1>>("b").value()(2)), 2);
+  }
+  EXPECT_TRUE(Model::open(folder_ / "snapshots/main"));
+  std::filesystem::remove(blobs / "2c3d");
+  expect_refusal(Model::open(snapshot), ErrorCode::missing_shard, "shards_are_all_there");
+}
+
+TEST_F(ModelFolder, json_that_is_no_index_is_of_no_known_format) {
+  for (const auto* text : {"{}", "{ }\n", R"({"architectures":["LlamaForCausalLM"],"hidden_size":4096})",
+                           R"(["weight_map"])", R"({"metadata":{"weight_map":{}}})"}) {
+    write_file(folder_ / "config.json", text);
+    const auto model = Model::open(folder_ / "config.json");
+    ASSERT_FALSE(model);
+    EXPECT_EQ(model.error().code(), ErrorCode::bad_magic) << text << to_string(model.error());
+    EXPECT_EQ(model.error().path(), (folder_ / "config.json").string());
+  }
+}
+
+TEST_F(ModelFolder, index_is_recognised_by_what_it_says_and_not_by_its_name) {
+  write_shard(folder_ / "a", {"a"});
+  write_index(folder_ / "index", {{"a", "a"}});
+  const auto model = Model::open(folder_ / "index");
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_EQ(model->files(), std::vector{folder_ / "a"});
+}
+
+TEST_F(ModelFolder, index_that_is_broken_says_where) {
+  const auto path = folder_ / "model.safetensors.index.json";
+  write_file(path, R"({"weight_map":{"a":"m.safetensors")");
+  for (const auto& opened : {path, folder_.path()}) {
+    const auto error = refusal(Model::open(opened), ErrorCode::bad_header, "index_is_json");
+    EXPECT_EQ(error.path(), path.string());
+  }
+}
+
+TEST_F(ModelFolder, index_is_not_too_large) {
+  const auto path = folder_ / "model.safetensors.index.json";
+  // A long name, so that the shard's header is shorter than the index.
+  const std::string shard = "shard-with-a-name-of-some-length.safetensors";
+  write_shard(folder_ / shard, {"a"});
+  write_index(path, {{"a", shard}});
+  const auto bytes = std::filesystem::file_size(path);
+  for (const auto& opened : {path, folder_.path()}) {
+    const auto error = refusal(Model::open(opened, {.max_header_bytes = bytes - 1}),
+                               ErrorCode::header_too_large, "index_is_not_too_large");
+    EXPECT_TRUE(says(error, std::to_string(bytes)));
+    EXPECT_EQ(error.path(), path.string());
+    const auto model = Model::open(opened, {.max_header_bytes = bytes});
+    EXPECT_TRUE(model) << to_string(model.error());
+  }
+}
+
+}  // namespace
+}  // namespace ht

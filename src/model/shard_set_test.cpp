@@ -1,0 +1,204 @@
+#include "model/shard_set.hpp"
+
+#include "model/test_models.hpp"
+#include "testing/faulty_port.hpp"
+
+namespace ht {
+namespace {
+
+using testing::Call;
+using testing::expect_refusal;
+using testing::FaultyPort;
+using testing::names_of;
+using testing::refusal;
+using testing::says;
+using testing::write_file;
+using testing::write_index;
+using testing::write_shard;
+using Names = std::vector<std::string>;
+
+class ShardSet : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write_shard(one_, {"b", "a"}, R"("format":"pt","who":"one")");
+    write_shard(two_, {"c"}, R"("who":"two","more":"yes")");
+    write_index(index_, {{"a", "m-00001-of-00002.safetensors"},
+                         {"c", "m-00002-of-00002.safetensors"},
+                         {"b", "m-00001-of-00002.safetensors"}});
+  }
+  testing::TemporaryFolder folder_;
+  std::filesystem::path one_ = folder_ / "m-00001-of-00002.safetensors";
+  std::filesystem::path two_ = folder_ / "m-00002-of-00002.safetensors";
+  std::filesystem::path index_ = folder_ / "model.safetensors.index.json";
+};
+
+TEST_F(ShardSet, opens_by_its_index_and_by_its_folder) {
+  for (const auto& path : {index_, folder_.path()}) {
+    const auto model = Model::open(path);
+    ASSERT_TRUE(model) << to_string(model.error());
+    EXPECT_EQ(names_of(model->catalog()), (Names{"b", "a", "c"}));
+    EXPECT_EQ(model->files(), (std::vector{one_, two_}));
+    EXPECT_EQ(model->catalog()[2].file, 1U);
+    EXPECT_EQ(model->catalog().files(), (Names{"", "m-00002-of-00002.safetensors"}));
+    EXPECT_EQ((model->tensor<U8, Rank<1>>("a").value()(3)), 7);
+    EXPECT_EQ((model->tensor<U8, Shape<4>>("c").value()(3)), 3);
+    EXPECT_EQ(std::get<Storage::FileBacked>(model->raw("c")->origin()).locator, two_);
+  }
+}
+
+TEST_F(ShardSet, what_an_earlier_file_says_of_the_model_counts) {
+  const auto model = Model::open(index_).value();
+  const auto& metadata = model.catalog().metadata();
+  ASSERT_EQ(metadata.size(), 3U);
+  EXPECT_EQ(metadata.find("format")->text(), "pt");
+  EXPECT_EQ(metadata.find("who")->text(), "one");
+  EXPECT_EQ(metadata.find("more")->text(), "yes");
+}
+
+TEST_F(ShardSet, tensor_that_is_not_there_is_missed_in_what_the_user_opened) {
+  EXPECT_EQ(Model::open(index_)->raw("zzz").error().path(), index_.string());
+  const auto wrong = Model::open(index_)->tensor<F32, Rank<1>>("c");
+  EXPECT_EQ(wrong.error().path(), two_.string());
+}
+
+TEST_F(ShardSet, index_may_name_files_in_folders_below_its_own) {
+  std::filesystem::create_directory(folder_ / "below");
+  write_shard(folder_ / "below/x.safetensors", {"x"});
+  write_index(index_, {{"x", "below/x.safetensors"}, {"c", "m-00002-of-00002.safetensors"}});
+  const auto model = Model::open(index_);
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_EQ(names_of(model->catalog()), (Names{"x", "c"}));
+}
+
+TEST_F(ShardSet, shards_are_all_there) {
+  std::filesystem::remove(two_);
+  const auto error = refusal(Model::open(index_), ErrorCode::missing_shard, "shards_are_all_there");
+  EXPECT_EQ(error.message(), "1 of 2 files of this model are not there: m-00002-of-00002.safetensors");
+  EXPECT_EQ(error.path(), folder_.path().string());
+  EXPECT_EQ(error.cause(), std::errc::no_such_file_or_directory);
+  std::filesystem::create_symlink("gone", two_);
+  expect_refusal(Model::open(index_), ErrorCode::missing_shard, "shards_are_all_there");
+}
+
+TEST_F(ShardSet, five_missing_files_are_named_and_the_others_counted) {
+  std::vector<std::pair<std::string, std::string>> map{{"c", "m-00002-of-00002.safetensors"}};
+  const auto message = [&] {
+    write_index(index_, map);
+    return std::string(Model::open(index_).error().message());
+  };
+  for (int i = 0; i < 5; ++i) map.emplace_back("t" + std::to_string(i), "f" + std::to_string(i));
+  EXPECT_EQ(message(), "5 of 6 files of this model are not there: f0, f1, f2, f3, f4");
+  map.emplace_back("t5", "f5");
+  map.emplace_back("t6", "f6");
+  EXPECT_EQ(message(), "7 of 8 files of this model are not there: f0, f1, f2, f3, f4 and 2 more");
+}
+
+TEST_F(ShardSet, file_named_without_a_folder_is_missed_in_this_one) {
+  const auto shards = open_shards({"no-such-1.safetensors", "no-such-2.safetensors"}, {});
+  EXPECT_EQ(refusal(shards, ErrorCode::missing_shard, "shards_are_all_there").path(), ".");
+}
+
+TEST_F(ShardSet, shard_that_is_there_but_no_file_is_not_called_missing) {
+  std::filesystem::remove(two_);
+  std::filesystem::create_directory(two_);
+  EXPECT_EQ(Model::open(index_).error().code(), ErrorCode::not_regular_file);
+}
+
+TEST_F(ShardSet, broken_shard_is_named) {
+  write_file(two_, "no weights, but words");
+  const auto error = Model::open(index_).error();
+  EXPECT_EQ(error.code(), ErrorCode::bad_magic);
+  EXPECT_EQ(error.path(), two_.string());
+}
+
+TEST_F(ShardSet, index_names_tensors_that_are_there) {
+  write_shard(one_, {"b"});
+  const auto error =
+      refusal(Model::open(index_), ErrorCode::stale_index, "index_names_tensors_that_are_there");
+  EXPECT_EQ(error.tensor(), "a");
+  EXPECT_EQ(error.path(), index_.string());
+  EXPECT_TRUE(says(error, "'m-00001-of-00002.safetensors'"));
+  // In another file than the index says is not there either.
+  write_shard(two_, {"c", "a"});
+  expect_refusal(Model::open(index_), ErrorCode::stale_index, "index_names_tensors_that_are_there");
+}
+
+TEST_F(ShardSet, index_names_every_tensor) {
+  write_shard(two_, {"c", "extra"});
+  const auto error = refusal(Model::open(folder_.path()), ErrorCode::stale_index, "index_names_every_tensor");
+  EXPECT_EQ(error.tensor(), "extra");
+  EXPECT_TRUE(says(error, "'m-00002-of-00002.safetensors'"));
+}
+
+TEST_F(ShardSet, shards_share_no_tensor) {
+  write_shard(two_, {"c", "a"});
+  const auto by_index = refusal(Model::open(index_), ErrorCode::duplicate_tensor, "shards_share_no_tensor");
+  EXPECT_EQ(by_index.tensor(), "a");
+  std::filesystem::remove(index_);
+  const auto by_folder =
+      refusal(Model::open(folder_.path()), ErrorCode::duplicate_tensor, "shards_share_no_tensor");
+  EXPECT_TRUE(says(by_folder, "m-00001-of-00002.safetensors and in m-00002-of-00002.safetensors"));
+  EXPECT_EQ(by_folder.path(), folder_.path().string());
+}
+
+TEST_F(ShardSet, index_names_files) {
+  write_index(index_, {});
+  const auto error = refusal(Model::open(index_), ErrorCode::stale_index, "index_names_files");
+  EXPECT_EQ(error.path(), index_.string());
+}
+
+TEST_F(ShardSet, shard_path_stays_in_the_folder) {
+  std::filesystem::create_directory(folder_ / "inner");
+  const auto inner = folder_ / "inner/model.safetensors.index.json";
+  for (const auto& file : {std::string("../m-00002-of-00002.safetensors"), two_.string(),
+                           std::string("x/../../m-00002-of-00002.safetensors")}) {
+    write_index(inner, {{"c", file}});
+    for (const auto& path : {inner, folder_ / "inner"}) {
+      const auto error =
+          refusal(Model::open(path), ErrorCode::path_escapes, "shard_path_stays_in_the_folder");
+      EXPECT_EQ(error.path(), inner.string());
+      EXPECT_EQ(error.tensor(), "c");
+    }
+  }
+}
+
+TEST_F(ShardSet, one_cut_short_opens_for_its_headers) {
+  std::filesystem::resize_file(two_, std::filesystem::file_size(two_) - 1);
+  EXPECT_EQ(Model::open(index_).error().code(), ErrorCode::truncated);
+  const auto model = Model::open(index_, {.headers_only = true});
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_TRUE(model->raw("a"));
+  const auto error = refusal(model->raw("c"), ErrorCode::truncated, "tensor_is_all_there");
+  EXPECT_EQ(error.path(), two_.string());
+}
+
+TEST_F(ShardSet, every_failing_call_leaves_nothing_open) {
+  const std::vector<std::pair<Call, ErrorCode>> cases{{Call::open, ErrorCode::open_failed},
+                                                      {Call::stat, ErrorCode::open_failed},
+                                                      {Call::read_at, ErrorCode::read_failed},
+                                                      {Call::map, ErrorCode::map_failed}};
+  for (const auto& path : {index_, folder_.path()}) {
+    for (const auto& [call, code] : cases) {
+      int nth = 0;
+      for (bool reached = true; reached; ++nth) {
+        FaultyPort port;
+        port.fail_at(call, nth, std::errc::io_error);
+        {
+          const auto model = Model::open(path, {.port = &port});
+          reached = port.count(call) > nth;
+          ASSERT_EQ(model.has_value(), !reached) << nth;
+          if (reached) {
+            EXPECT_EQ(model.error().code(), code) << to_string(model.error());
+            EXPECT_EQ(model.error().cause(), std::errc::io_error) << to_string(model.error());
+          }
+        }
+        EXPECT_EQ(port.open_files(), 0);
+        EXPECT_EQ(port.mapped_regions(), 0);
+      }
+      EXPECT_GT(nth, 2);  // as many at least as there are shards
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ht

@@ -1,0 +1,160 @@
+#include "format/shards/numbered_name.hpp"
+#include "model/test_formats.hpp"
+#include "model/test_models.hpp"
+#include "testing/faulty_port.hpp"
+
+namespace ht {
+namespace {
+
+using testing::expect_refusal;
+using testing::names_of;
+using testing::refusal;
+using testing::says;
+using testing::write_file;
+using testing::Written;
+using Names = std::vector<std::string>;
+
+struct Part {
+  std::uint16_t number = 0;
+  std::uint16_t count = 3;
+  std::int32_t tensors = 4;
+  Names names{};
+};
+
+// GGUF v3 with F32 [1] tensors, each the position of its letter in the alphabet.
+std::vector<std::byte> gguf(const Part& part, bool says_split = true) {
+  Written file;
+  file.text("GGUF").u32(3).u64(part.names.size()).u64(says_split ? 3 : 0);
+  const auto text = [&](std::string_view text) -> Written& { return file.u64(text.size()).text(text); };
+  if (says_split) {
+    text("split.no").u32(2).number(part.number);
+    text("split.count").u32(2).number(part.count);
+    text("split.tensors.count").u32(5).number(part.tensors);
+  }
+  for (std::size_t i = 0; i < part.names.size(); ++i) text(part.names[i]).u32(1).u64(1).u32(0).u64(32 * i);
+  file.align(32);
+  for (const auto& name : part.names) file.number(static_cast<float>(name[0] - 'a')).align(32);
+  return file.bytes();
+}
+
+class SplitGguf : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write(1, {.number = 0, .names = {"a", "b"}});
+    write(2, {.number = 1, .names = {"c"}});
+    write(3, {.number = 2, .names = {"d"}});
+  }
+  std::filesystem::path path(std::uint32_t number) const {
+    return folder_.path() / NumberedName{"m", number, 3, ".gguf"}.of(number);
+  }
+  void write(std::uint32_t number, const Part& part, bool says_split = true) {
+    write_file(path(number), gguf(part, says_split));
+  }
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(SplitGguf, opens_by_any_part_and_by_its_folder) {
+  for (const auto& opened : {path(1), path(2), path(3), folder_.path()}) {
+    const auto model = Model::open(opened);
+    ASSERT_TRUE(model) << to_string(model.error());
+    EXPECT_EQ(names_of(model->catalog()), (Names{"a", "b", "c", "d"}));
+    EXPECT_EQ(model->files(), (std::vector{path(1), path(2), path(3)}));
+    EXPECT_EQ(model->catalog().metadata().find("split.no")->natural(), 0U);
+    for (const auto* name : {"a", "b", "c", "d"}) {
+      EXPECT_EQ((model->tensor<F32, Rank<1>>(name).value()(0)), static_cast<float>(name[0] - 'a'));
+    }
+  }
+}
+
+TEST_F(SplitGguf, first_part_may_hold_no_tensor) {
+  write(1, {.number = 0, .tensors = 2});
+  const auto model = Model::open(path(1));
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_EQ(names_of(model->catalog()), (Names{"c", "d"}));
+}
+
+TEST_F(SplitGguf, parts_that_are_missing_are_missed_whatever_is_opened) {
+  std::filesystem::remove(path(1));
+  for (const auto& opened : {path(2), path(3), folder_.path()}) {
+    const auto error = refusal(Model::open(opened), ErrorCode::missing_shard, "shards_are_all_there");
+    EXPECT_TRUE(says(error, "m-00001-of-00003.gguf"));
+  }
+  std::filesystem::create_symlink("gone", path(1));
+  expect_refusal(Model::open(folder_.path()), ErrorCode::missing_shard, "shards_are_all_there");
+}
+
+TEST_F(SplitGguf, split_part_is_named_by_its_number) {
+  const testing::TemporaryFolder other;
+  for (const auto* name : {"part-one.gguf", "m-00002-of-00003.gguf", "m-00001-of-00004.gguf"}) {
+    std::filesystem::copy_file(path(1), other / name);
+    const auto error =
+        refusal(Model::open(other / name), ErrorCode::missing_shard, "split_part_is_named_by_its_number");
+    EXPECT_TRUE(says(error, "part 1 of 3"));
+    EXPECT_NE(error.hint().find("-00001-of-00003.gguf"), std::string_view::npos);
+    EXPECT_EQ(error.path(), (other / name).string());
+  }
+}
+
+TEST_F(SplitGguf, file_alone_in_a_folder_is_refused_like_the_file) {
+  const testing::TemporaryFolder other;
+  std::filesystem::copy_file(path(1), other / "model.gguf");
+  expect_refusal(Model::open(other.path()), ErrorCode::missing_shard, "split_part_is_named_by_its_number");
+}
+
+TEST_F(SplitGguf, split_parts_belong_together) {
+  for (const auto& wrong : {Part{.number = 2, .names = {"c"}}, Part{.number = 1, .count = 2, .names = {"c"}},
+                            Part{.number = 1, .tensors = 5, .names = {"c"}}}) {
+    write(2, wrong);
+    for (const auto& opened : {path(1), path(3), folder_.path()}) {
+      const auto error = refusal(Model::open(opened), ErrorCode::stale_index, "split_parts_belong_together");
+      EXPECT_EQ(error.path(), path(2).string());
+    }
+  }
+  write(2, {.names = {"c"}}, false);
+  expect_refusal(Model::open(path(1)), ErrorCode::stale_index, "split_parts_belong_together");
+}
+
+TEST_F(SplitGguf, split_tensors_are_all_there) {
+  write(2, {.number = 1});
+  const auto error = refusal(Model::open(path(3)), ErrorCode::stale_index, "split_tensors_are_all_there");
+  EXPECT_TRUE(says(error, "4 tensors together, and they have 3"));
+}
+
+TEST_F(SplitGguf, parts_share_no_tensor) {
+  write(2, {.number = 1, .names = {"a"}});
+  const auto error = refusal(Model::open(path(2)), ErrorCode::duplicate_tensor, "shards_share_no_tensor");
+  EXPECT_EQ(error.tensor(), "a");
+}
+
+TEST_F(SplitGguf, one_part_of_one_is_a_file_like_any_other) {
+  const testing::TemporaryFolder other;
+  write_file(other / "m.gguf", gguf({.number = 0, .count = 1, .tensors = 1, .names = {"a"}}));
+  EXPECT_TRUE(Model::open(other / "m.gguf"));
+  EXPECT_TRUE(Model::open(other.path()));
+}
+
+TEST_F(SplitGguf, numbered_files_that_say_nothing_of_it_are_whole_alone_and_one_model_in_a_folder) {
+  write(1, {.names = {"a", "b"}}, false);
+  write(2, {.names = {"c"}}, false);
+  write(3, {.names = {"d"}}, false);
+  EXPECT_EQ(names_of(Model::open(path(2))->catalog()), Names{"c"});
+  EXPECT_EQ(names_of(Model::open(folder_.path())->catalog()), (Names{"a", "b", "c", "d"}));
+}
+
+TEST_F(SplitGguf, every_failing_call_leaves_nothing_open) {
+  for (const auto call :
+       {testing::Call::open, testing::Call::stat, testing::Call::read_at, testing::Call::map}) {
+    for (int nth = 0; nth < 3; ++nth) {
+      testing::FaultyPort port;
+      port.fail_at(call, nth, std::errc::io_error);
+      const auto model = Model::open(path(2), {.port = &port});
+      ASSERT_FALSE(model) << nth;
+      EXPECT_EQ(model.error().cause(), std::errc::io_error);
+      EXPECT_EQ(port.open_files(), 0);
+      EXPECT_EQ(port.mapped_regions(), 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ht

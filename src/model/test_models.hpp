@@ -1,0 +1,69 @@
+// Models of several files for tests, and what their tests ask over and over.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <htensor/model/model.hpp>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "format/safetensors/test_file.hpp"
+#include "testing/temporary_folder.hpp"
+
+namespace ht::testing {
+
+/// A safetensors file with these tensors, each U8 [4]; the bytes count up from 0 through all of them.
+/// `metadata` is the inside of a JSON object.
+inline void write_shard(const std::filesystem::path& path, std::initializer_list<std::string_view> names,
+                        std::string_view metadata = {}) {
+  std::string json = "{\"__metadata__\":{" + std::string(metadata) + "}";
+  std::size_t end = 0;
+  for (const auto name : names) {
+    json += ",\"" + std::string(name) + R"(":{"dtype":"U8","shape":[4],"data_offsets":[)";
+    json += std::to_string(end) + "," + std::to_string(end + 4) + "]}";
+    end += 4;
+  }
+  write_file(path, safetensors_file(json + "}", end));
+}
+
+/// An index of tensors and the files that they are in.
+inline void write_index(const std::filesystem::path& path,
+                        const std::vector<std::pair<std::string, std::string>>& map) {
+  std::string json;
+  for (const auto& [tensor, file] : map)
+    json.append(json.empty() ? "" : ",").append("\"" + tensor + "\":\"" + file + "\"");
+  write_file(path, R"({"metadata":{"total_size":4},"weight_map":{)" + json + "}}");
+}
+
+/// The error of what must fail with this code and rule and say what to do.
+template <class T>
+Error refusal(const Result<T>& result, ErrorCode code, std::string_view rule) {
+  if (result) {
+    ADD_FAILURE() << "was taken, in spite of " << rule;
+    return Error(ErrorCode::internal);
+  }
+  const Error error = result.error();
+  EXPECT_EQ(error.code(), code) << to_string(error);
+  EXPECT_EQ(error.rule(), rule) << to_string(error);
+  EXPECT_FALSE(error.hint().empty()) << to_string(error);
+  return error;
+}
+
+template <class T>
+void expect_refusal(const Result<T>& result, ErrorCode code, std::string_view rule) {
+  static_cast<void>(refusal(result, code, rule));
+}
+
+inline bool says(const Error& error, std::string_view words) {
+  return error.message().find(words) != std::string_view::npos;
+}
+
+inline std::vector<std::string> names_of(const Catalog& catalog) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < catalog.size(); ++i) names.emplace_back(catalog[i].name);
+  return names;
+}
+
+}  // namespace ht::testing
