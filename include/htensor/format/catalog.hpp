@@ -110,7 +110,7 @@ class CatalogBuilder {
 
   /// Room for this many tensors, bytes of names and dimensions, so that growing does not copy. A number from
   /// a file is not to be trusted with it.
-  void reserve(std::size_t tensors, std::size_t name_bytes, std::size_t dims);
+  void reserve(std::size_t tensors, std::size_t name_bytes = 0, std::size_t dims = 0);
   /// Copies what it is given, which must not be a part of this catalog.
   [[nodiscard]] Result<void> add(const Entry& entry);
   [[nodiscard]] Metadata& metadata() noexcept { return catalog_.metadata_; }

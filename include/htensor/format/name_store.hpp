@@ -14,7 +14,7 @@ namespace ht::inline v1 {
 /// allocated for a name alone.
 class NameStore {
  public:
-  void reserve(std::size_t names, std::size_t bytes);
+  void reserve(std::size_t names, std::size_t bytes = 0);
   void add(std::string_view name);
 
   [[nodiscard]] std::size_t size() const noexcept { return ends_.size(); }

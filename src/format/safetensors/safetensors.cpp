@@ -235,6 +235,9 @@ class HeaderReader {
       return broken(ErrorCode::size_overflow, "data_offsets_fit_64_bits",
                     format_text("the data of '{}' lies beyond what 64 bits can count", *name_));
     }
+    if (builder_.size() == sampled_tensors) reserve_by_sample();
+    if (data_end_ != *absolute) data_end_.reset();
+    if (data_end_) data_end_ = *absolute + *bytes;
     auto added = builder_.add({.name = *name_,
                                .dtype = info_.dtype->tag,
                                .dims = info_.dims,
