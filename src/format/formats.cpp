@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/format_text.hpp"
+#include "format/gguf/gguf.hpp"
 #include "format/ht/ht.hpp"
 #include "format/npy/npy.hpp"
 #include "format/safetensors/safetensors.hpp"
@@ -14,6 +15,7 @@ namespace {
 // A format is registered by its line here.
 constexpr std::array registered{
     Format{"ht", ".ht", format_ht::looks_like, format_ht::parse, format_ht::encode},
+    Format{"gguf", ".gguf", format_gguf::looks_like, format_gguf::parse, format_gguf::encode},
     Format{"npy", ".npy", format_npy::looks_like, format_npy::parse, format_npy::encode},
     // The last, as it has no magic.
     Format{"safetensors", ".safetensors", format_safetensors::looks_like, format_safetensors::parse,

@@ -1,0 +1,113 @@
+// Files of other projects: the verdicts of ggml and its listing of their tensors.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "format/gguf/gguf.hpp"
+#include "format/same_tensors.hpp"
+#include "testing/shared_folder.hpp"
+#include "testing/temporary_folder.hpp"
+
+namespace ht::format_gguf {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+/// The lines of a table behind its head, cut at tabs.
+Rows rows_of(const std::filesystem::path& path) {
+  Rows rows;
+  std::ifstream in(path);
+  std::string line;
+  std::getline(in, line);
+  while (std::getline(in, line)) {
+    std::vector<std::string> cells;
+    std::istringstream cut(line);
+    for (std::string cell; std::getline(cut, cell, '\t');) cells.push_back(cell);
+    rows.push_back(cells);
+  }
+  return rows;
+}
+
+bool is_gguf(const std::vector<std::string>& row) { return row.at(0).ends_with(".gguf"); }
+
+// What ggml answers, but for two rules that are ours on purpose.
+std::pair<bool, bool> expected_verdicts(const std::vector<std::string>& row) {
+  const std::string name = std::filesystem::path(row.at(0)).filename().string();
+  if (name == "DATA_MEM_SIZE_OVERFLOW.gguf") return {false, false};
+  // Its name of 87 bytes is no fault here; like its siblings it has no data.
+  if (name == "TENSORS_BAD_NAME_SIZE.gguf") return {false, true};
+  return {row.at(1) == "accept", row.at(2) == "accept"};
+}
+
+TEST(GgufCorpus, verdicts_are_those_of_ggml) {
+  HT_SHARED_OR_SKIP(corpus, "corpus");
+  std::size_t files = 0;
+  for (const auto& row : rows_of(corpus / "expected.tsv")) {
+    if (!is_gguf(row)) continue;
+    ++files;
+    const auto file = testing::read_file(corpus / row.at(0));
+    const auto [strict, headers_only] = expected_verdicts(row);
+    const auto parsed = parse(file, file.size());
+    EXPECT_EQ(parsed.has_value(), strict) << row.at(0) << (parsed ? "" : to_string(parsed.error()));
+    EXPECT_EQ(parse(file, file.size(), {.headers_only = true}).has_value(), headers_only) << row.at(0);
+  }
+  EXPECT_GE(files, 40U);
+}
+
+std::string shape_text(std::span<const std::int64_t> dims) {
+  std::string text = "[";
+  for (const auto dim : dims) text.append(text.size() > 1 ? "," : "").append(std::to_string(dim));
+  return text + "]";
+}
+
+std::string_view type_name(const Entry& entry) {
+  if (const auto encoding = find_encoding(entry.encoding)) return encoding->name;
+  return find_dtype(entry.dtype).value().name;
+}
+
+TEST(GgufCorpus, tensors_are_listed_as_ggml_lists_them) {
+  HT_SHARED_OR_SKIP(corpus, "corpus");
+  std::map<std::string, Rows> files;
+  for (const auto& row : rows_of(corpus / "listing.tsv")) {
+    if (is_gguf(row)) files[row[0]].push_back(row);
+  }
+  EXPECT_FALSE(files.empty());
+  for (const auto& [path, rows] : files) {
+    const auto file = testing::read_file(corpus / path);
+    const auto parsed = parse(file, file.size(), {.headers_only = true});
+    ASSERT_TRUE(parsed) << path;
+    const auto& catalog = std::get<Catalog>(*parsed);
+    Rows found;
+    for (std::size_t i = 0; i < catalog.size(); ++i) {
+      const Entry entry = catalog[i];
+      // The listing leaves Q8_1 out.
+      if (type_name(entry) == "Q8_1") continue;
+      found.push_back({path, std::string(entry.name), std::string(type_name(entry)), shape_text(entry.dims),
+                       std::to_string(entry.offset), std::to_string(entry.offset + entry.bytes)});
+    }
+    EXPECT_EQ(found, rows);
+  }
+}
+
+TEST(GgufCorpus, what_is_accepted_encodes_to_the_same_header) {
+  HT_SHARED_OR_SKIP(corpus, "corpus");
+  for (const auto& row : rows_of(corpus / "expected.tsv")) {
+    if (!is_gguf(row) || row.at(1) != "accept") continue;
+    const auto file = testing::read_file(corpus / row.at(0));
+    const auto parsed = parse(file, file.size());
+    ASSERT_TRUE(parsed) << row.at(0);
+    const auto encoded = encode(std::get<Catalog>(*parsed), {});
+    ASSERT_TRUE(encoded) << row.at(0) << to_string(encoded.error());
+    ASSERT_LE(encoded->header.size(), file.size());
+    EXPECT_TRUE(std::ranges::equal(encoded->header, Bytes(file).first(encoded->header.size()))) << row.at(0);
+  }
+}
+
+}  // namespace
+}  // namespace ht::format_gguf

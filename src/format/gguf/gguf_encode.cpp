@@ -1,0 +1,208 @@
+#include <algorithm>
+#include <array>
+#include <htensor/base/utf8.hpp>
+#include <ranges>
+
+#include "base/format_text.hpp"
+#include "format/carried.hpp"
+#include "format/gguf/gguf.hpp"
+#include "format/gguf/gguf_tensors.hpp"
+#include "format/gguf/gguf_types.hpp"
+#include "format/gguf/gguf_values.hpp"
+
+namespace ht::inline v1::format_gguf {
+namespace {
+
+constexpr std::uint32_t written_version = 3;
+
+class Writer {
+ public:
+  explicit Writer(ByteOrder order) : order_(order) {}
+
+  template <WireNumber T>
+  void number(T value) {
+    const MutableBytes bytes = grow(sizeof(T));
+    order_ == ByteOrder::big ? store_be(bytes, value) : store_le(bytes, value);
+  }
+  void text(std::string_view text) {
+    number(static_cast<std::uint64_t>(text.size()));
+    raw(bytes_of(text));
+  }
+  void value(const MetaValue& value) {
+    number(static_cast<std::uint32_t>(value.type()));
+    const MutableBytes written = raw(value.bytes());
+    if (order_ == ByteOrder::big) reverse_value(value.type(), written, std::endian::little);
+  }
+  MutableBytes raw(Bytes bytes) {
+    const MutableBytes place = grow(bytes.size());
+    std::ranges::copy(bytes, place.begin());
+    return place;
+  }
+  [[nodiscard]] std::vector<std::byte>& bytes() noexcept { return bytes_; }
+
+ private:
+  MutableBytes grow(std::size_t bytes) {
+    bytes_.resize(bytes_.size() + bytes);
+    return MutableBytes(bytes_).last(bytes);
+  }
+
+  ByteOrder order_;
+  std::vector<std::byte> bytes_;
+};
+
+Result<void> check_entry(const Entry& entry, ByteOrder order) {
+  if (entry.byte_order != order) {
+    return fail(
+        Error(ErrorCode::would_lose, "gguf_has_one_byte_order",
+              format_text("tensor '{}' is {} endian and others are not, and a GGUF file has one byte order",
+                          entry.name, entry.byte_order == ByteOrder::big ? "big" : "little"))
+            .at_tensor(entry.name)
+            .with_hint("copy the tensors first: copies are in the order of this machine"));
+  }
+  // Blocks and big endian are at home here; all else that GGUF cannot carry is what others cannot either.
+  Entry plain = entry;
+  plain.byte_order = ByteOrder::little;
+  if (plain.encoding != EncodingTag::dense) plain.dtype = F32::tag;
+  plain.encoding = EncodingTag::dense;
+  HT_TRY(check_plain(plain, "GGUF"));
+  if (entry.dims.size() > max_rank) {
+    return fail(Error(ErrorCode::would_lose, "gguf_carries_at_most_4_dimensions",
+                      format_text("tensor '{}' has {} dimensions, and GGUF has at most {}", entry.name,
+                                  entry.dims.size(), max_rank))
+                    .at_tensor(entry.name)
+                    .with_hint("reshape it first, or choose safetensors"));
+  }
+  if (!is_utf8(entry.name)) {
+    return fail(ErrorCode::bad_utf8, "gguf_names_are_utf8", "a tensor has a name that is not UTF-8");
+  }
+  return {};
+}
+
+Result<TensorType> check_type(const Entry& entry) {
+  const auto type = type_of(entry);
+  if (!type) {
+    const auto dtype = find_dtype(entry.dtype).value_or(DTypeInfo{.name = "of a type"});
+    return fail(Error(ErrorCode::would_lose, "gguf_has_a_type_for_it",
+                      format_text("tensor '{}' is {}, which ggml has no type for", entry.name, dtype.name))
+                    .at_tensor(entry.name)
+                    .with_hint("cast it to F32, F16, BF16 or a signed integer, or choose safetensors"));
+  }
+  if (block_bytes(entry.dims, type->encoding) != entry.bytes) {
+    return fail(Error(ErrorCode::size_mismatch, "data_bytes_follow_from_the_shape",
+                      format_text("tensor '{}' has {} bytes, which is not what {} [{}] has", entry.name,
+                                  entry.bytes, type->encoding.name, fmt::join(entry.dims, ", ")))
+                    .at_tensor(entry.name));
+  }
+  return *type;
+}
+
+Result<void> check_pair(const Metadata::Item& item) {
+  const auto lose = [&](std::string_view why) {
+    return fail(Error(ErrorCode::would_lose, "gguf_can_hold_the_value",
+                      format_text("the metadata has a value '{}' {}", to_utf8(item.key), why))
+                    .with_hint("leave it out, or choose another format"));
+  };
+  if (item.key.empty() || !is_utf8(item.key))
+    return lose("whose key is empty or not UTF-8, and GGUF wants both");
+  const Bytes bytes = item.value.bytes();
+  Reader reader(bytes, bytes.size(), UINT64_MAX);
+  if (!skip_value(reader, item.value.type()) || reader.at() != bytes.size()) {
+    return lose("that is larger or more deeply nested than GGUF allows");
+  }
+  return {};
+}
+
+/// What the layout asks for, else what the metadata says.
+Result<std::uint64_t> choose_alignment(const Catalog& catalog, const Layout& layout) {
+  std::uint64_t alignment = default_alignment;
+  if (const auto stored = catalog.metadata().find(alignment_key)) {
+    if (stored->type() != MetaType::u32 || !std::has_single_bit(*stored->natural())) {
+      return fail(Error(ErrorCode::would_lose, "gguf_alignment_is_free_to_be_set",
+                        format_text("the metadata has a '{}' that is no alignment, and GGUF reads it as one",
+                                    alignment_key))
+                      .with_hint("leave it out"));
+    }
+    alignment = *stored->natural();
+  }
+  if (layout.alignment == 0) return alignment;
+  if (!std::has_single_bit(layout.alignment) || !checked::narrow<std::uint32_t>(layout.alignment)) {
+    return fail(ErrorCode::misaligned, "gguf_alignment_fits_32_bits",
+                format_text("an alignment of {} is no power of two below 2^32", layout.alignment));
+  }
+  return layout.alignment;
+}
+
+Result<void> write_metadata(const Metadata& metadata, std::uint64_t alignment, Writer& out) {
+  std::array<std::byte, sizeof(std::uint32_t)> bytes{};
+  store_le(MutableBytes(bytes), static_cast<std::uint32_t>(alignment));
+  const MetaValue chosen(MetaType::u32, bytes);
+  const bool is_said = metadata.find(alignment_key).has_value();
+  const bool has_to_be_said = !is_said && alignment != default_alignment;
+  out.number(static_cast<std::uint64_t>(metadata.size() + (has_to_be_said ? 1 : 0)));
+  for (std::size_t i = 0; i < metadata.size(); ++i) {
+    const auto item = metadata[i];
+    HT_TRY(check_pair(item));
+    out.text(item.key);
+    out.value(item.key == alignment_key ? chosen : item.value);
+  }
+  if (has_to_be_said) {
+    out.text(alignment_key);
+    out.value(chosen);
+  }
+  return {};
+}
+
+Result<void> overflows() {
+  return fail(ErrorCode::size_overflow, "encoded_size_fits_64_bits",
+              "the file would have more bytes than 63 bits can count");
+}
+
+/// Writes the table, in which offsets count from the beginning of the data.
+Result<void> write_tensors(const Catalog& catalog, ByteOrder order, std::uint64_t alignment, Writer& out) {
+  DataPlan plan(0, alignment);
+  for (std::size_t i = 0; i < catalog.size(); ++i) {
+    const Entry entry = catalog[i];
+    HT_TRY(check_entry(entry, order));
+    const auto type = HT_TRY(check_type(entry));
+    out.text(entry.name);
+    out.number(static_cast<std::uint32_t>(entry.dims.size()));
+    for (const auto dim : entry.dims | std::views::reverse) out.number(dim);
+    out.number(type.id);
+    out.number(plan.next());
+    if (!plan.place(entry.bytes)) return overflows();
+  }
+  return {};
+}
+
+/// Where data goes behind a header of that length.
+Result<void> place_data(const Catalog& catalog, std::uint64_t alignment, Encoded& encoded) {
+  DataPlan plan(*checked::align_up(encoded.header.size(), alignment), alignment);
+  encoded.offsets.reserve(catalog.size());
+  for (std::size_t i = 0; i < catalog.size(); ++i) {
+    encoded.offsets.push_back(plan.next_in_file());
+    if (!plan.place(catalog[i].bytes)) return overflows();
+  }
+  encoded.file_bytes = plan.next_in_file();
+  return {};
+}
+
+}  // namespace
+
+Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
+  const auto alignment = HT_TRY(choose_alignment(catalog, layout));
+  const ByteOrder order = catalog.empty() ? ByteOrder::little : catalog[0].byte_order;
+  Writer out(order);
+  out.raw(bytes_of(magic));
+  out.number(written_version);
+  out.number(static_cast<std::uint64_t>(catalog.size()));
+  HT_TRY(write_metadata(catalog.metadata(), alignment, out));
+  HT_TRY(write_tensors(catalog, order, alignment, out));
+  Encoded encoded;
+  encoded.header = std::move(out.bytes());
+  encoded.file_bytes = encoded.header.size();
+  if (catalog.empty()) return encoded;
+  HT_TRY(place_data(catalog, alignment, encoded));
+  return encoded;
+}
+
+}  // namespace ht::inline v1::format_gguf

@@ -1,0 +1,106 @@
+#include "format/gguf/gguf_reader.hpp"
+
+#include "base/format_text.hpp"
+
+namespace ht::inline v1::format_gguf {
+namespace {
+
+// What is asked for at first, and the least that is asked for at all.
+constexpr std::uint64_t first_bytes = std::uint64_t{64} * 1024;
+
+}  // namespace
+
+Error broken(ErrorCode code, std::string_view rule, std::string message, std::uint64_t offset,
+             SourceLine where) {
+  return Error(code, rule, std::move(message), where)
+      .at_offset(offset)
+      .with_hint(code == ErrorCode::truncated
+                     ? "the download or copy was cut short, or the file is damaged: fetch it again"
+                     : "whatever wrote this file broke the format: write it again with another program");
+}
+
+std::optional<Bytes> Reader::take(std::uint64_t bytes, std::string_view what) {
+  if (bytes > left()) {
+    stop(broken(ErrorCode::truncated, "header_is_all_there",
+                format_text("ends at byte {}, within its header: {} at byte {} has {} bytes", file_bytes_,
+                            what, at_, bytes),
+                file_bytes_));
+    return std::nullopt;
+  }
+  if (!checked::range_fits(at_, bytes, max_header_bytes_)) {
+    stop(Error(ErrorCode::header_too_large, "gguf_header_is_within_the_limit",
+               format_text("has a header of more than {} bytes, which is the limit: {} at byte {} has {}",
+                           max_header_bytes_, what, at_, bytes))
+             .at_offset(at_)
+             .with_hint("raise the limit if the file is what it should be"));
+    return std::nullopt;
+  }
+  if (bytes > seen_left()) {
+    wanted_ = at_ + bytes;
+    return std::nullopt;
+  }
+  const Bytes taken = seen_.subspan(at_, static_cast<std::size_t>(bytes));
+  at_ += taken.size();
+  return taken;
+}
+
+std::optional<std::string_view> Reader::text(std::string_view what) {
+  const std::uint64_t begin = at_;
+  const auto length = number<std::uint64_t>(what);
+  if (!length) return std::nullopt;
+  if (*length > max_text_bytes) {
+    stop(broken(ErrorCode::bad_header, "gguf_strings_have_at_most_2_30_bytes",
+                format_text("says that {} has {} bytes, more than a string may have", what, *length), begin));
+    return std::nullopt;
+  }
+  const auto bytes = take(*length, what);
+  if (!bytes) return std::nullopt;
+  return std::string_view(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+}
+
+// Vocabularies are most of a header; this does nothing but add up lengths. It ends before a string that is
+// not to be taken like the others.
+template <std::endian Order>
+std::uint64_t Reader::pass_texts(std::uint64_t count) noexcept {
+  const auto end = static_cast<std::size_t>(std::min<std::uint64_t>(seen_.size(), max_header_bytes_));
+  std::size_t at = at_;
+  std::uint64_t passed = 0;
+  for (; passed < count && at + least_text_bytes <= end; ++passed) {
+    const auto length = load<std::uint64_t, Order>(seen_.subspan(at, least_text_bytes));
+    if (length > end - at - least_text_bytes || length > max_text_bytes) break;
+    at += least_text_bytes + static_cast<std::size_t>(length);
+  }
+  at_ = at;
+  return passed;
+}
+
+bool Reader::skip_texts(std::uint64_t count, std::string_view what) {
+  const std::size_t begin = at_;
+  const std::uint64_t passed = order_ == std::endian::big ? pass_texts<std::endian::big>(count)
+                                                          : pass_texts<std::endian::little>(count);
+  if (passed == count) return true;
+  const std::uint64_t average = passed == 0 ? least_text_bytes : (at_ - begin) / passed + 1;
+  // The next one cannot be taken, and this says why.
+  static_cast<void>(text(what));
+  guess((count - passed) * average);
+  return false;
+}
+
+bool Reader::has_room_for(std::uint64_t count, std::uint64_t least, std::string_view what) {
+  if (count <= left() / least) return true;
+  stop(broken(ErrorCode::truncated, "gguf_counts_fit_in_the_file",
+              format_text("says that it has {} {}, but only {} bytes follow", count, what, left()), at_));
+  return false;
+}
+
+void Reader::guess(std::uint64_t bytes) noexcept {
+  if (wanted_ != 0) wanted_ = std::max(wanted_, checked::add<std::uint64_t>(at_, bytes).value_or(0));
+}
+
+Result<Parsed> Reader::stopped() && {
+  if (error_) return fail(*std::move(error_));
+  const std::uint64_t larger = std::max<std::uint64_t>(first_bytes, 2 * seen_.size());
+  return Need{0, std::min({std::max(wanted_, larger), file_bytes_, max_header_bytes_})};
+}
+
+}  // namespace ht::inline v1::format_gguf

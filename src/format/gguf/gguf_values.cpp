@@ -1,0 +1,161 @@
+#include "format/gguf/gguf_values.hpp"
+
+#include <algorithm>
+#include <htensor/base/utf8.hpp>
+
+#include "base/format_text.hpp"
+
+namespace ht::inline v1::format_gguf {
+namespace {
+
+constexpr std::uint64_t array_header_bytes = sizeof(std::uint32_t) + sizeof(std::uint64_t);
+
+std::optional<MetaType> read_type(Reader& reader) {
+  const std::uint64_t begin = reader.at();
+  const auto type = reader.number<std::uint32_t>("the type of a value");
+  if (!type) return std::nullopt;
+  if (*type >= meta_type_count) {
+    reader.stop(broken(ErrorCode::bad_header, "gguf_value_types_are_known",
+                       format_text("has a value of type {} in its metadata, and types are 0 to {}", *type,
+                                   meta_type_count - 1),
+                       begin));
+    return std::nullopt;
+  }
+  return static_cast<MetaType>(*type);
+}
+
+std::uint64_t least_bytes(MetaType type) noexcept {
+  if (type == MetaType::string) return least_text_bytes;
+  if (type == MetaType::array) return array_header_bytes;
+  return fixed_bytes(type);
+}
+
+std::optional<std::uint64_t> read_array_count(Reader& reader, MetaType type) {
+  const std::uint64_t begin = reader.at();
+  const auto count = reader.number<std::uint64_t>("the count of an array");
+  if (!count) return std::nullopt;
+  if (*count > max_array_elements) {
+    reader.stop(broken(ErrorCode::bad_header, "gguf_arrays_have_at_most_2_30_elements",
+                       format_text("has an array of {} elements, more than an array may have", *count),
+                       begin));
+    return std::nullopt;
+  }
+  if (!reader.has_room_for(*count, least_bytes(type), "elements of an array")) return std::nullopt;
+  return count;
+}
+
+bool skip_array(Reader& reader, int depth) {  // NOLINT(misc-no-recursion)
+  if (depth > max_array_depth) {
+    reader.stop(broken(ErrorCode::bad_header, "gguf_arrays_nest_at_most_8_deep",
+                       format_text("has arrays within arrays, more than {} deep", max_array_depth),
+                       reader.at()));
+    return false;
+  }
+  const auto type = read_type(reader);
+  if (!type) return false;
+  const auto count = read_array_count(reader, *type);
+  if (!count) return false;
+  if (*type == MetaType::string) return reader.skip_texts(*count, "a string of an array");
+  if (*type != MetaType::array) {
+    return reader.take(*count * fixed_bytes(*type), "an array").has_value();
+  }
+  for (std::uint64_t i = 0; i < *count; ++i) {
+    if (!skip_array(reader, depth + 1)) return false;
+  }
+  return true;
+}
+
+std::optional<std::string_view> read_key(Reader& reader) {
+  const std::uint64_t begin = reader.at();
+  const auto key = reader.text("a key");
+  if (!key) return std::nullopt;
+  if (key->empty()) {
+    reader.stop(broken(ErrorCode::bad_header, "gguf_keys_are_not_empty",
+                       "has a value in its metadata whose key is empty", begin));
+    return std::nullopt;
+  }
+  if (!is_utf8(*key)) {
+    reader.stop(broken(ErrorCode::bad_utf8, "gguf_keys_are_utf8",
+                       "has a value in its metadata whose key is not UTF-8", begin));
+    return std::nullopt;
+  }
+  return key;
+}
+
+// In place; gives the bytes that the value has.
+template <std::endian From>
+std::size_t reverse(MetaType type, MutableBytes value) noexcept;
+
+template <class T>
+void reverse_number(MutableBytes bytes) noexcept {
+  store_le(bytes, load_be<T>(bytes));
+}
+
+void reverse_numbers(MutableBytes bytes, std::uint32_t each) noexcept {
+  for (std::size_t at = 0; at < bytes.size(); at += each) {
+    std::ranges::reverse(bytes.subspan(at, each));
+  }
+}
+
+template <std::endian From>
+std::size_t reverse_array(MutableBytes value) noexcept {  // NOLINT(misc-no-recursion)
+  const auto type = static_cast<MetaType>(load<std::uint32_t, From>(value));
+  const auto count =
+      static_cast<std::size_t>(load<std::uint64_t, From>(value.subspan(sizeof(std::uint32_t))));
+  reverse_number<std::uint32_t>(value);
+  reverse_number<std::uint64_t>(value.subspan(sizeof(std::uint32_t)));
+  if (const auto each = fixed_bytes(type); each != 0) {
+    reverse_numbers(value.subspan(array_header_bytes, count * each), each);
+    return array_header_bytes + count * each;
+  }
+  std::size_t at = array_header_bytes;
+  for (std::size_t i = 0; i < count; ++i) at += reverse<From>(type, value.subspan(at));
+  return at;
+}
+
+template <std::endian From>
+std::size_t reverse(MetaType type, MutableBytes value) noexcept {  // NOLINT(misc-no-recursion)
+  if (type == MetaType::array) return reverse_array<From>(value);
+  if (type == MetaType::string) {
+    const auto length = static_cast<std::size_t>(load<std::uint64_t, From>(value));
+    reverse_number<std::uint64_t>(value);
+    return least_text_bytes + length;
+  }
+  reverse_numbers(value.first(fixed_bytes(type)), fixed_bytes(type));
+  return fixed_bytes(type);
+}
+
+}  // namespace
+
+bool skip_value(Reader& reader, MetaType type) {
+  if (type == MetaType::array) return skip_array(reader, 1);
+  if (type == MetaType::string) return reader.text("a string").has_value();
+  return reader.take(fixed_bytes(type), "a value").has_value();
+}
+
+std::optional<std::vector<Pair>> read_pairs(Reader& reader, std::uint64_t count) {
+  std::vector<Pair> pairs;
+  // No more than can be in what is seen, whatever the file says.
+  pairs.reserve(
+      std::min<std::size_t>(static_cast<std::size_t>(count), reader.seen_left() / least_pair_bytes));
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const auto key = read_key(reader);
+    if (!key) return std::nullopt;
+    const auto type = read_type(reader);
+    if (!type) return std::nullopt;
+    const auto begin = static_cast<std::size_t>(reader.at());
+    if (!skip_value(reader, *type)) return std::nullopt;
+    pairs.push_back({*key, MetaValue(*type, reader.since(begin))});
+  }
+  return pairs;
+}
+
+void reverse_value(MetaType type, MutableBytes value, std::endian from) noexcept {
+  if (from == std::endian::big) {
+    reverse<std::endian::big>(type, value);
+  } else {
+    reverse<std::endian::little>(type, value);
+  }
+}
+
+}  // namespace ht::inline v1::format_gguf
