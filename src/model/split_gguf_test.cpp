@@ -25,7 +25,7 @@ struct Part {
 std::vector<std::byte> gguf(const Part& part, bool says_split = true) {
   Written file;
   file.text("GGUF").u32(3).u64(part.names.size()).u64(says_split ? 3 : 0);
-  const auto text = [&](std::string_view text) -> Written& { return file.u64(text.size()).text(text); };
+  const auto text = [&](std::string_view words) -> Written& { return file.u64(words.size()).text(words); };
   if (says_split) {
     text("split.no").u32(2).number(part.number);
     text("split.count").u32(2).number(part.count);

@@ -6,7 +6,7 @@ namespace ht::inline v1::format_gguf {
 namespace {
 
 // What is asked for at first, and the least that is asked for at all.
-constexpr std::uint64_t first_bytes = 64 * 1024;
+constexpr std::uint64_t first_bytes = std::uint64_t{64} * 1024;
 
 }  // namespace
 
