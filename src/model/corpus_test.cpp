@@ -35,11 +35,18 @@ bool is_read(std::string_view reference) {
   return std::ranges::find(references, reference) != references.end();
 }
 
-// Where the corpus lets this reader differ, it does.
-bool expected_verdict(const std::string& path, const std::string& verdict) {
-  if (path.find("TENSORS_BAD_NAME_SIZE") != path.npos) return true;
-  if (path.find("DATA_MEM_SIZE_OVERFLOW") != path.npos) return false;
-  return verdict == "accept";
+struct Verdicts {
+  bool strict;
+  bool headers_only;
+};
+
+// The reference reader's, but where the corpus has it that this reader differs on purpose.
+Verdicts expected(const std::vector<std::string>& row) {
+  const auto name = std::filesystem::path(row[0]).filename();
+  if (name == "DATA_MEM_SIZE_OVERFLOW.gguf") return {false, false};
+  // A long name is none of its faults, but that its data is not there is.
+  if (name == "TENSORS_BAD_NAME_SIZE.gguf") return {false, true};
+  return {row[1] == "accept", row[2] == "accept"};
 }
 
 // The safetensors crate has no verdict on headers alone: it refuses what it calls incomplete, be it too short
@@ -61,9 +68,9 @@ TEST(Corpus, is_taken_and_refused_as_the_reference_readers_do) {
       return Model::open(folder / row[0], {.headers_only = headers_only, .catalog_only = true});
     };
     const auto strict = open(false);
-    EXPECT_EQ(strict.has_value(), expected_verdict(row[0], row[1])) << row[0] << ": " << told(strict);
+    EXPECT_EQ(strict.has_value(), expected(row).strict) << row[0] << ": " << told(strict);
     const auto headers = open(true);
-    EXPECT_EQ(headers.has_value(), expected_verdict(row[0], row[2]) || is_cut_short(strict, row[4]))
+    EXPECT_EQ(headers.has_value(), expected(row).headers_only || is_cut_short(strict, row[4]))
         << row[0] << ", headers only: " << told(headers);
   }
   EXPECT_GT(tried, 0);

@@ -1,6 +1,7 @@
 #include "model/test_formats.hpp"
 #include "model/test_models.hpp"
 #include "testing/faulty_port.hpp"
+#include "testing/temporary_folder.hpp"
 
 namespace ht {
 namespace {

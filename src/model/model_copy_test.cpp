@@ -1,6 +1,7 @@
 #include <array>
 
 #include "model/test_models.hpp"
+#include "testing/temporary_folder.hpp"
 
 namespace ht {
 namespace {

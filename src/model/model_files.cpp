@@ -139,6 +139,7 @@ Result<std::vector<Path>> model_in(const Path& folder, const std::vector<std::st
   }
   if (sets.size() == 1) return std::move(sets.begin()->second);
   std::vector<std::string> first_names;
+  first_names.reserve(sets.size());
   for (const auto& [name, files] : sets) first_names.push_back(files[0].filename().string());
   return fail(several_models(folder, std::move(first_names)));
 }

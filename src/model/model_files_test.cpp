@@ -2,6 +2,7 @@
 
 #include "model/test_models.hpp"
 #include "testing/faulty_port.hpp"
+#include "testing/temporary_folder.hpp"
 
 namespace ht {
 namespace {
@@ -9,12 +10,12 @@ namespace {
 using testing::Call;
 using testing::expect_refusal;
 using testing::FaultyPort;
+using testing::index_text;
 using testing::names_of;
 using testing::refusal;
 using testing::says;
+using testing::shard_file;
 using testing::write_file;
-using testing::write_index;
-using testing::write_shard;
 using Names = std::vector<std::string>;
 
 class ModelFolder : public ::testing::Test {
@@ -31,7 +32,7 @@ class ModelFolder : public ::testing::Test {
 };
 
 TEST_F(ModelFolder, may_hold_one_file_and_much_that_is_no_weights) {
-  write_shard(folder_ / "model.safetensors", {"a"});
+  write_file(folder_ / "model.safetensors", shard_file({"a"}));
   write_file(folder_ / "config.json", "{}");
   write_file(folder_ / "tokenizer.model", "x");
   write_file(folder_ / "README.md", "# {}");
@@ -42,15 +43,15 @@ TEST_F(ModelFolder, may_hold_one_file_and_much_that_is_no_weights) {
 }
 
 TEST_F(ModelFolder, numbered_files_are_one_model_without_an_index) {
-  write_shard(folder_ / "m-00002-of-00002.safetensors", {"a"});
-  write_shard(folder_ / "m-00001-of-00002.safetensors", {"b"});
+  write_file(folder_ / "m-00002-of-00002.safetensors", shard_file({"a"}));
+  write_file(folder_ / "m-00001-of-00002.safetensors", shard_file({"b"}));
   EXPECT_EQ(tensors(), (Names{"b", "a"}));
 }
 
 TEST_F(ModelFolder, numbered_file_that_is_missing_is_missed) {
   for (const auto* there : {"m-00001-of-00003.safetensors", "m-00003-of-00003.safetensors"}) {
     const testing::TemporaryFolder folder;
-    write_shard(folder / there, {"a"});
+    write_file(folder / there, shard_file({"a"}));
     const auto error = refusal(Model::open(folder.path()), ErrorCode::missing_shard, "shards_are_all_there");
     EXPECT_TRUE(says(error, "2 of 3 files"));
     EXPECT_TRUE(says(error, "m-00002-of-00003.safetensors"));
@@ -65,15 +66,15 @@ TEST_F(ModelFolder, numbered_files_of_any_format_are_missed_alike) {
 }
 
 TEST_F(ModelFolder, several_safetensors_without_numbers_are_one_model) {
-  write_shard(folder_ / "text.safetensors", {"t"});
-  write_shard(folder_ / "image.safetensors", {"i"});
+  write_file(folder_ / "text.safetensors", shard_file({"t"}));
+  write_file(folder_ / "image.safetensors", shard_file({"i"}));
   EXPECT_EQ(tensors(), (Names{"i", "t"}));
 }
 
 TEST_F(ModelFolder, folder_holds_one_model) {
-  write_shard(folder_ / "m-00001-of-00002.safetensors", {"a"});
-  write_shard(folder_ / "m-00002-of-00002.safetensors", {"b"});
-  write_shard(folder_ / "other.safetensors", {"c"});
+  write_file(folder_ / "m-00001-of-00002.safetensors", shard_file({"a"}));
+  write_file(folder_ / "m-00002-of-00002.safetensors", shard_file({"b"}));
+  write_file(folder_ / "other.safetensors", shard_file({"c"}));
   const auto error = refusal(Model::open(folder_.path()), ErrorCode::not_found, "folder_holds_one_model");
   EXPECT_EQ(error.message(), "holds several models: other.safetensors, m-00001-of-00002.safetensors");
   EXPECT_EQ(error.path(), folder_.path().string());
@@ -86,36 +87,39 @@ TEST_F(ModelFolder, five_of_many_models_are_named) {
 }
 
 TEST_F(ModelFolder, of_several_indexes_the_usual_one_counts) {
-  write_shard(folder_ / "m-00001-of-00001.safetensors", {"a"});
-  write_shard(folder_ / "m.fp16-00001-of-00001.safetensors", {"a"});
-  write_index(folder_ / "model.fp16.safetensors.index.json", {{"a", "m.fp16-00001-of-00001.safetensors"}});
+  write_file(folder_ / "m-00001-of-00001.safetensors", shard_file({"a"}));
+  write_file(folder_ / "m.fp16-00001-of-00001.safetensors", shard_file({"a"}));
+  write_file(folder_ / "model.fp16.safetensors.index.json",
+             index_text({{"a", "m.fp16-00001-of-00001.safetensors"}}));
   EXPECT_EQ(Model::open(folder_.path())->files(), std::vector{folder_ / "m.fp16-00001-of-00001.safetensors"});
-  write_index(folder_ / "model.int8.safetensors.index.json", {{"a", "m.fp16-00001-of-00001.safetensors"}});
+  write_file(folder_ / "model.int8.safetensors.index.json",
+             index_text({{"a", "m.fp16-00001-of-00001.safetensors"}}));
   const auto error = refusal(Model::open(folder_.path()), ErrorCode::not_found, "folder_holds_one_model");
   EXPECT_TRUE(says(error, "model.fp16.safetensors.index.json, model.int8.safetensors.index.json"));
-  write_index(folder_ / "model.safetensors.index.json", {{"a", "m-00001-of-00001.safetensors"}});
+  write_file(folder_ / "model.safetensors.index.json", index_text({{"a", "m-00001-of-00001.safetensors"}}));
   EXPECT_EQ(Model::open(folder_.path())->files(), std::vector{folder_ / "m-00001-of-00001.safetensors"});
 }
 
 TEST_F(ModelFolder, index_of_a_format_that_is_not_read_is_passed_over) {
-  write_shard(folder_ / "model.safetensors", {"a"});
-  write_index(folder_ / "pytorch_model.bin.index.json", {{"a", "pytorch_model-00001-of-00002.bin"}});
+  write_file(folder_ / "model.safetensors", shard_file({"a"}));
+  write_file(folder_ / "pytorch_model.bin.index.json",
+             index_text({{"a", "pytorch_model-00001-of-00002.bin"}}));
   EXPECT_EQ(tensors(), Names{"a"});
 }
 
 TEST_F(ModelFolder, hidden_files_and_folders_in_it_are_passed_over) {
-  write_shard(folder_ / "model.safetensors", {"a"});
-  write_shard(folder_ / "._model.safetensors", {"b"});
+  write_file(folder_ / "model.safetensors", shard_file({"a"}));
+  write_file(folder_ / "._model.safetensors", shard_file({"b"}));
   write_file(folder_ / ".safetensors", "x");
   std::filesystem::create_directories(folder_ / "old.safetensors");
   std::filesystem::create_directories(folder_ / "model.safetensors.index.json");
-  write_shard(folder_ / "old.safetensors/b.safetensors", {"b"});
+  write_file(folder_ / "old.safetensors/b.safetensors", shard_file({"b"}));
   EXPECT_EQ(tensors(), Names{"a"});
 }
 
 TEST_F(ModelFolder, folder_holds_weights) {
   std::filesystem::create_directories(folder_ / "unet");
-  write_shard(folder_ / "unet/model.safetensors", {"b"});
+  write_file(folder_ / "unet/model.safetensors", shard_file({"b"}));
   write_file(folder_ / "config.json", "{}");
   const auto error = refusal(Model::open(folder_.path()), ErrorCode::not_found, "folder_holds_weights");
   EXPECT_NE(error.hint().find("safetensors"), std::string_view::npos);
@@ -123,7 +127,7 @@ TEST_F(ModelFolder, folder_holds_weights) {
 }
 
 TEST_F(ModelFolder, folder_can_be_listed) {
-  write_shard(folder_ / "model.safetensors", {"a"});
+  write_file(folder_ / "model.safetensors", shard_file({"a"}));
   FaultyPort port;
   port.fail_at(Call::list, 0, std::errc::permission_denied);
   const auto error =
@@ -142,9 +146,10 @@ TEST_F(ModelFolder, snapshot_of_links_opens_as_hugging_face_leaves_it) {
   const auto snapshot = folder_ / "snapshots/abc";
   std::filesystem::create_directories(blobs);
   std::filesystem::create_directories(snapshot);
-  write_shard(blobs / "0a1b", {"a"});
-  write_shard(blobs / "2c3d", {"b"});
-  write_index(blobs / "4e5f", {{"b", "m-00002-of-00002.safetensors"}, {"a", "m-00001-of-00002.safetensors"}});
+  write_file(blobs / "0a1b", shard_file({"a"}));
+  write_file(blobs / "2c3d", shard_file({"b"}));
+  write_file(blobs / "4e5f",
+             index_text({{"b", "m-00002-of-00002.safetensors"}, {"a", "m-00001-of-00002.safetensors"}}));
   const auto one = snapshot / "m-00001-of-00002.safetensors";
   const auto two = snapshot / "m-00002-of-00002.safetensors";
   std::filesystem::create_symlink("../../blobs/0a1b", one);
@@ -175,8 +180,8 @@ TEST_F(ModelFolder, json_that_is_no_index_is_of_no_known_format) {
 }
 
 TEST_F(ModelFolder, index_is_recognised_by_what_it_says_and_not_by_its_name) {
-  write_shard(folder_ / "a", {"a"});
-  write_index(folder_ / "index", {{"a", "a"}});
+  write_file(folder_ / "a", shard_file({"a"}));
+  write_file(folder_ / "index", index_text({{"a", "a"}}));
   const auto model = Model::open(folder_ / "index");
   ASSERT_TRUE(model) << to_string(model.error());
   EXPECT_EQ(model->files(), std::vector{folder_ / "a"});
@@ -195,8 +200,8 @@ TEST_F(ModelFolder, index_is_not_too_large) {
   const auto path = folder_ / "model.safetensors.index.json";
   // A long name, so that the shard's header is shorter than the index.
   const std::string shard = "shard-with-a-name-of-some-length.safetensors";
-  write_shard(folder_ / shard, {"a"});
-  write_index(path, {{"a", shard}});
+  write_file(folder_ / shard, shard_file({"a"}));
+  write_file(path, index_text({{"a", shard}}));
   const auto bytes = std::filesystem::file_size(path);
   for (const auto& opened : {path, folder_.path()}) {
     const auto error = refusal(Model::open(opened, {.max_header_bytes = bytes - 1}),

@@ -2,6 +2,7 @@
 
 #include "model/test_formats.hpp"
 #include "model/test_models.hpp"
+#include "testing/temporary_folder.hpp"
 
 namespace ht {
 namespace {

@@ -107,6 +107,7 @@ Result<std::vector<ModelFiles>> open_shards(const std::vector<std::filesystem::p
                     .with_hint("fetch the missing files into the same folder"));
   }
   std::vector<ModelFiles> shards;
+  shards.reserve(files.size());
   for (auto& file : files) shards.push_back(HT_TRY(open_one(std::move(file), options)));
   return shards;
 }
@@ -155,6 +156,7 @@ Result<ModelFiles> merge(std::vector<ModelFiles> shards) {
     return fail(std::move(catalog).error());
   }
   std::vector<io::Opened> files;
+  files.reserve(named.size());
   for (auto* file : named) files.push_back(std::move(*file));
   return ModelFiles{*std::move(catalog), std::move(files)};
 }
@@ -173,6 +175,7 @@ Result<ModelFiles> open_indexed(const std::filesystem::path& path, const ShardIn
                     .with_hint("fetch it again"));
   }
   std::vector<std::filesystem::path> paths;
+  paths.reserve(index.files.size());
   for (const auto& file : index.files) paths.push_back(path.parent_path() / file);
   auto shards = HT_TRY(open_shards(paths, options));
   for (std::size_t i = 0; i < index.tensors.size(); ++i) {

@@ -2,6 +2,7 @@
 
 #include "model/test_models.hpp"
 #include "testing/faulty_port.hpp"
+#include "testing/temporary_folder.hpp"
 
 namespace ht {
 namespace {
@@ -9,22 +10,22 @@ namespace {
 using testing::Call;
 using testing::expect_refusal;
 using testing::FaultyPort;
+using testing::index_text;
 using testing::names_of;
 using testing::refusal;
 using testing::says;
+using testing::shard_file;
 using testing::write_file;
-using testing::write_index;
-using testing::write_shard;
 using Names = std::vector<std::string>;
 
 class ShardSet : public ::testing::Test {
  protected:
   void SetUp() override {
-    write_shard(one_, {"b", "a"}, R"("format":"pt","who":"one")");
-    write_shard(two_, {"c"}, R"("who":"two","more":"yes")");
-    write_index(index_, {{"a", "m-00001-of-00002.safetensors"},
-                         {"c", "m-00002-of-00002.safetensors"},
-                         {"b", "m-00001-of-00002.safetensors"}});
+    write_file(one_, shard_file({"b", "a"}, R"("format":"pt","who":"one")"));
+    write_file(two_, shard_file({"c"}, R"("who":"two","more":"yes")"));
+    write_file(index_, index_text({{"a", "m-00001-of-00002.safetensors"},
+                                   {"c", "m-00002-of-00002.safetensors"},
+                                   {"b", "m-00001-of-00002.safetensors"}}));
   }
   testing::TemporaryFolder folder_;
   std::filesystem::path one_ = folder_ / "m-00001-of-00002.safetensors";
@@ -63,8 +64,8 @@ TEST_F(ShardSet, tensor_that_is_not_there_is_missed_in_what_the_user_opened) {
 
 TEST_F(ShardSet, index_may_name_files_in_folders_below_its_own) {
   std::filesystem::create_directory(folder_ / "below");
-  write_shard(folder_ / "below/x.safetensors", {"x"});
-  write_index(index_, {{"x", "below/x.safetensors"}, {"c", "m-00002-of-00002.safetensors"}});
+  write_file(folder_ / "below/x.safetensors", shard_file({"x"}));
+  write_file(index_, index_text({{"x", "below/x.safetensors"}, {"c", "m-00002-of-00002.safetensors"}}));
   const auto model = Model::open(index_);
   ASSERT_TRUE(model) << to_string(model.error());
   EXPECT_EQ(names_of(model->catalog()), (Names{"x", "c"}));
@@ -83,7 +84,7 @@ TEST_F(ShardSet, shards_are_all_there) {
 TEST_F(ShardSet, five_missing_files_are_named_and_the_others_counted) {
   std::vector<std::pair<std::string, std::string>> map{{"c", "m-00002-of-00002.safetensors"}};
   const auto message = [&] {
-    write_index(index_, map);
+    write_file(index_, index_text(map));
     return std::string(Model::open(index_).error().message());
   };
   for (int i = 0; i < 5; ++i) map.emplace_back("t" + std::to_string(i), "f" + std::to_string(i));
@@ -112,26 +113,26 @@ TEST_F(ShardSet, broken_shard_is_named) {
 }
 
 TEST_F(ShardSet, index_names_tensors_that_are_there) {
-  write_shard(one_, {"b"});
+  write_file(one_, shard_file({"b"}));
   const auto error =
       refusal(Model::open(index_), ErrorCode::stale_index, "index_names_tensors_that_are_there");
   EXPECT_EQ(error.tensor(), "a");
   EXPECT_EQ(error.path(), index_.string());
   EXPECT_TRUE(says(error, "'m-00001-of-00002.safetensors'"));
   // In another file than the index says is not there either.
-  write_shard(two_, {"c", "a"});
+  write_file(two_, shard_file({"c", "a"}));
   expect_refusal(Model::open(index_), ErrorCode::stale_index, "index_names_tensors_that_are_there");
 }
 
 TEST_F(ShardSet, index_names_every_tensor) {
-  write_shard(two_, {"c", "extra"});
+  write_file(two_, shard_file({"c", "extra"}));
   const auto error = refusal(Model::open(folder_.path()), ErrorCode::stale_index, "index_names_every_tensor");
   EXPECT_EQ(error.tensor(), "extra");
   EXPECT_TRUE(says(error, "'m-00002-of-00002.safetensors'"));
 }
 
 TEST_F(ShardSet, shards_share_no_tensor) {
-  write_shard(two_, {"c", "a"});
+  write_file(two_, shard_file({"c", "a"}));
   const auto by_index = refusal(Model::open(index_), ErrorCode::duplicate_tensor, "shards_share_no_tensor");
   EXPECT_EQ(by_index.tensor(), "a");
   std::filesystem::remove(index_);
@@ -142,7 +143,7 @@ TEST_F(ShardSet, shards_share_no_tensor) {
 }
 
 TEST_F(ShardSet, index_names_files) {
-  write_index(index_, {});
+  write_file(index_, index_text({}));
   const auto error = refusal(Model::open(index_), ErrorCode::stale_index, "index_names_files");
   EXPECT_EQ(error.path(), index_.string());
 }
@@ -152,7 +153,7 @@ TEST_F(ShardSet, shard_path_stays_in_the_folder) {
   const auto inner = folder_ / "inner/model.safetensors.index.json";
   for (const auto& file : {std::string("../m-00002-of-00002.safetensors"), two_.string(),
                            std::string("x/../../m-00002-of-00002.safetensors")}) {
-    write_index(inner, {{"c", file}});
+    write_file(inner, index_text({{"c", file}}));
     for (const auto& path : {inner, folder_ / "inner"}) {
       const auto error =
           refusal(Model::open(path), ErrorCode::path_escapes, "shard_path_stays_in_the_folder");

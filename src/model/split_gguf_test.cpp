@@ -2,6 +2,7 @@
 #include "model/test_formats.hpp"
 #include "model/test_models.hpp"
 #include "testing/faulty_port.hpp"
+#include "testing/temporary_folder.hpp"
 
 namespace ht {
 namespace {
@@ -68,6 +69,8 @@ TEST_F(SplitGguf, opens_by_any_part_and_by_its_folder) {
 
 TEST_F(SplitGguf, first_part_may_hold_no_tensor) {
   write(1, {.number = 0, .tensors = 2});
+  write(2, {.number = 1, .tensors = 2, .names = {"c"}});
+  write(3, {.number = 2, .tensors = 2, .names = {"d"}});
   const auto model = Model::open(path(1));
   ASSERT_TRUE(model) << to_string(model.error());
   EXPECT_EQ(names_of(model->catalog()), (Names{"c", "d"}));

@@ -10,14 +10,13 @@
 #include <vector>
 
 #include "format/safetensors/test_file.hpp"
-#include "testing/temporary_folder.hpp"
 
 namespace ht::testing {
 
 /// A safetensors file with these tensors, each U8 [4]; the bytes count up from 0 through all of them.
 /// `metadata` is the inside of a JSON object.
-inline void write_shard(const std::filesystem::path& path, std::initializer_list<std::string_view> names,
-                        std::string_view metadata = {}) {
+inline std::vector<std::byte> shard_file(std::initializer_list<std::string_view> names,
+                                         std::string_view metadata = {}) {
   std::string json = "{\"__metadata__\":{" + std::string(metadata) + "}";
   std::size_t end = 0;
   for (const auto name : names) {
@@ -25,16 +24,15 @@ inline void write_shard(const std::filesystem::path& path, std::initializer_list
     json += std::to_string(end) + "," + std::to_string(end + 4) + "]}";
     end += 4;
   }
-  write_file(path, safetensors_file(json + "}", end));
+  return safetensors_file(json + "}", end);
 }
 
 /// An index of tensors and the files that they are in.
-inline void write_index(const std::filesystem::path& path,
-                        const std::vector<std::pair<std::string, std::string>>& map) {
+inline std::string index_text(const std::vector<std::pair<std::string, std::string>>& map) {
   std::string json;
   for (const auto& [tensor, file] : map)
     json.append(json.empty() ? "" : ",").append("\"" + tensor + "\":\"" + file + "\"");
-  write_file(path, R"({"metadata":{"total_size":4},"weight_map":{)" + json + "}}");
+  return R"({"metadata":{"total_size":4},"weight_map":{)" + json + "}}";
 }
 
 /// The error of what must fail with this code and rule and say what to do.
