@@ -27,12 +27,21 @@ std::string_view words(simdjson::error_code error) {
 }  // namespace
 
 Document::Document(Bytes text, Bytes follows)
-    : text_(as_text(text)), capacity_(text.size() + follows.size()) {
-  if (follows.size() >= simdjson::SIMDJSON_PADDING) return;
-  copy_.resize(text.size() + simdjson::SIMDJSON_PADDING);
-  std::ranges::copy(text_, copy_.begin());
-  text_ = std::string_view(copy_.data(), text.size());
-  capacity_ = copy_.size();
+    : text_(as_text(text)), capacity_(text.size() + follows.size()), own_(std::in_place), scratch_(*own_) {
+  if (follows.size() < simdjson::SIMDJSON_PADDING) copy_padded();
+}
+
+Document::Document(Bytes text, Scratch& scratch)
+    : text_(as_text(text)), capacity_(text.size()), scratch_(scratch) {
+  copy_padded();
+}
+
+void Document::copy_padded() {
+  auto& copy = scratch_.copy;
+  copy.resize(std::max(copy.size(), text_.size() + simdjson::SIMDJSON_PADDING));
+  std::ranges::copy(text_, copy.begin());
+  text_ = std::string_view(copy.data(), text_.size());
+  capacity_ = copy.size();
 }
 
 std::optional<Problem> Document::open() {
@@ -42,8 +51,11 @@ std::optional<Problem> Document::open() {
   if (last == std::string_view::npos) return Problem{"it is empty", 0};
   if (text_[first] != '{') return Problem{"it does not begin with a brace", first};
   if (text_[last] != '}') return Problem{"it does not end with a brace", last};
-  if (const auto error = parser_.allocate(text_.size(), max_depth + 2)) return problem_of(error);
-  if (const auto error = parser_.iterate(text_.data(), text_.size(), capacity_).get(document_)) {
+  auto& parser = scratch_.parser;
+  if (parser.capacity() < text_.size() || parser.max_depth() != max_depth + 2) {
+    if (const auto error = parser.allocate(text_.size(), max_depth + 2)) return problem_of(error);
+  }
+  if (const auto error = parser.iterate(text_.data(), text_.size(), capacity_).get(document_)) {
     return Problem{words(error), 0, error == simdjson::UTF8_ERROR};
   }
   if (const auto error = document_.get_object().get(object_)) return problem_of(error);

@@ -31,12 +31,23 @@ using Outcome = tl::expected<T, Problem>;
 /// Objects and arrays within each other; as the reference reader of safetensors has it.
 inline constexpr std::size_t max_depth = 128;
 
+/// What reading takes in memory. Many short texts are read with the same one, one after another.
+struct Scratch {
+  simdjson::ondemand::parser parser;
+  std::vector<char> copy;
+};
+
 /// A text that holds one object and nothing more but white space around it.
 class Document {
  public:
   /// `follows` are bytes that lie in memory straight behind `text`; where they are enough for simdjson to
   /// read ahead, nothing is copied. Both have to stay as they are.
   explicit Document(Bytes text, Bytes follows = {});
+  /// With memory that was used before. What was read with it then is gone.
+  Document(Bytes text, Scratch& scratch);
+  Document(const Document&) = delete;
+  Document& operator=(const Document&) = delete;
+  ~Document() = default;
 
   /// Calls `on_field(key, value)` for each member, in order, and ends at the first that answers something;
   /// that, or what is wrong with the text, is the answer.
@@ -98,10 +109,12 @@ class Document {
   [[nodiscard]] std::optional<Problem> close();
   [[nodiscard]] Outcome<std::string_view> key_of(Field& field);
 
+  void copy_padded();
+
   std::string_view text_;
   std::size_t capacity_;
-  std::vector<char> copy_;
-  simdjson::ondemand::parser parser_;
+  std::optional<Scratch> own_;
+  Scratch& scratch_;
   simdjson::ondemand::document document_;
   simdjson::ondemand::object object_;
 };

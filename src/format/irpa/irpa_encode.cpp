@@ -37,7 +37,9 @@ bool is_described(const Entry& entry, const std::optional<Description>& descript
 // What stands in the entry's metadata: its note as it is, else its type where that is wanted.
 Result<std::string> metadata_of(const Entry& entry, bool tensor_notes) {
   if (!entry.note.empty()) {
-    if (is_described(entry, read_description(entry.note, entry.bytes))) return std::string(entry.note);
+    json::Scratch scratch;
+    if (is_described(entry, read_description(entry.note, entry.bytes, scratch)))
+      return std::string(entry.note);
     return fail(
         Error(ErrorCode::would_lose, "irpa_notes_tell_the_type",
               format_text("tensor '{}' has a note that says something else of it than it is, and IRPA "

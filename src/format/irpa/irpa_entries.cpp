@@ -179,7 +179,7 @@ Result<std::uint32_t> EntryReader::file_of(const Raw& raw) {
 
 // Metadata is kept as it is wherever it would not be written like this again.
 Result<void> EntryReader::add_described(Entry& entry, std::string_view metadata) {
-  const auto description = read_description(metadata, entry.bytes);
+  const auto description = read_description(metadata, entry.bytes, scratch_);
   if (!description) {
     entry.note = metadata;
     return builder_.add(entry);

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "format/irpa/irpa_headers.hpp"
+#include "format/json.hpp"
 
 namespace ht::inline v1::format_irpa {
 
@@ -46,6 +47,7 @@ class EntryReader {
   // Many entries lie in one file: its path is looked at once, and kept once.
   std::map<Range, std::uint32_t> file_at_;
   std::map<std::string_view, std::uint32_t> file_named_;
+  json::Scratch scratch_;
 };
 
 }  // namespace ht::inline v1::format_irpa

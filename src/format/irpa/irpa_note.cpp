@@ -76,7 +76,7 @@ using Failed = std::optional<Unread>;
 // Reads the members that count, each of them once, and checks all others.
 class DescriptionReader {
  public:
-  explicit DescriptionReader(std::string_view text) : document_(bytes_of(text)) {}
+  DescriptionReader(std::string_view text, json::Scratch& scratch) : document_(bytes_of(text), scratch) {}
 
   Failed read() {
     return document_.each<Unread>(
@@ -139,10 +139,11 @@ std::optional<std::string_view> json_of(std::string_view metadata) {
 
 }  // namespace
 
-std::optional<Description> read_description(std::string_view metadata, std::uint64_t bytes) {
+std::optional<Description> read_description(std::string_view metadata, std::uint64_t bytes,
+                                            json::Scratch& scratch) {
   const auto text = json_of(metadata);
   if (!text || metadata.size() > max_description_bytes) return std::nullopt;
-  DescriptionReader reader(*text);
+  DescriptionReader reader(*text, scratch);
   if (reader.read() || reader.type != "Tensor" || !reader.dtype || !reader.shape) return std::nullopt;
   const auto* const dtype = find_named(*reader.dtype);
   if (dtype == nullptr || dense_bytes(reader.shape->span(), dtype->bits) != bytes) return std::nullopt;

@@ -15,6 +15,8 @@
 #include <string>
 #include <string_view>
 
+#include "format/json.hpp"
+
 namespace ht::inline v1::format_irpa {
 
 /// As many as NumPy and torch know.
@@ -34,7 +36,8 @@ struct Description {
 
 /// What the metadata says of a tensor of so many bytes. Nothing where it is no such description, is of a
 /// dtype that is not known here, or is of another number of bytes.
-[[nodiscard]] std::optional<Description> read_description(std::string_view metadata, std::uint64_t bytes);
+[[nodiscard]] std::optional<Description> read_description(std::string_view metadata, std::uint64_t bytes,
+                                                          json::Scratch& scratch);
 
 /// The metadata for a typed tensor, from which `read_description` gives its type and shape back. Nothing
 /// where it cannot be told: for users' own dtypes, and for shapes that no such metadata has.

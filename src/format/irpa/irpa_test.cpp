@@ -199,11 +199,13 @@ TEST(Irpa, description_has_at_most_64_dimensions_and_16_kib) {
     for (std::size_t i = 1; i < rank; ++i) dims += ", 1";
     return R"(TENSORv0:{"type": "Tensor", "dtype": "uint8", "shape": [)" + dims + "]}";
   };
-  EXPECT_EQ(read_description(with_rank(64), 1)->rank, 64U);
-  EXPECT_FALSE(read_description(with_rank(65), 1));
+  json::Scratch scratch;
+  EXPECT_EQ(read_description(with_rank(64), 1, scratch)->rank, 64U);
+  EXPECT_FALSE(read_description(with_rank(65), 1, scratch));
   const std::string small = R"(TENSORv0:{"type": "Tensor", "dtype": "uint8", "shape": [1]})";
-  EXPECT_TRUE(read_description(small + std::string(max_description_bytes - small.size(), ' '), 1));
-  EXPECT_FALSE(read_description(small + std::string(max_description_bytes + 1 - small.size(), ' '), 1));
+  EXPECT_TRUE(read_description(small + std::string(max_description_bytes - small.size(), ' '), 1, scratch));
+  EXPECT_FALSE(
+      read_description(small + std::string(max_description_bytes + 1 - small.size(), ' '), 1, scratch));
 }
 
 TEST(Irpa, every_dtype_of_the_library_comes_back) {
