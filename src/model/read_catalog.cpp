@@ -1,8 +1,10 @@
 #include "model/read_catalog.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <cstdlib>
 #include <memory>
+#include <new>
+#include <utility>
 #include <vector>
 
 #include "base/format_text.hpp"
@@ -10,21 +12,26 @@
 namespace ht::inline v1 {
 namespace {
 
-// Bytes that are about to be read, so none is cleared first.
+// Bytes that are about to be read, so none is cleared first; and large ones grow without being copied, as
+// realloc moves their pages.
 class Buffer {
  public:
   [[nodiscard]] Bytes bytes() const noexcept { return {data_.get(), size_}; }
 
   /// Makes it longer and returns the new part.
   MutableBytes extend_to(std::size_t size) {
-    auto larger = std::make_unique_for_overwrite<std::byte[]>(size);
-    if (size_ > 0) std::memcpy(larger.get(), data_.get(), size_);
-    data_ = std::move(larger);
-    return MutableBytes(data_.get(), size).subspan(std::exchange(size_, size));
+    auto* const larger = static_cast<std::byte*>(std::realloc(data_.get(), size));
+    if (larger == nullptr && size > 0) throw std::bad_alloc();
+    static_cast<void>(data_.release());
+    data_.reset(larger);
+    return MutableBytes(larger, size).subspan(std::exchange(size_, size));
   }
 
  private:
-  std::unique_ptr<std::byte[]> data_;
+  struct Free {
+    void operator()(std::byte* data) const noexcept { std::free(data); }
+  };
+  std::unique_ptr<std::byte, Free> data_;
   std::size_t size_ = 0;
 };
 

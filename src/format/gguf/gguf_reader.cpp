@@ -82,7 +82,9 @@ bool Reader::skip_texts(std::uint64_t count, std::string_view what) {
   const std::uint64_t average = passed == 0 ? least_text_bytes : (at_ - begin) / passed + 1;
   // The next one cannot be taken, and this says why.
   static_cast<void>(text(what));
-  guess((count - passed) * average);
+  // What follows a vocabulary, its scores and merges, is of the same size; to read some too much costs less
+  // than to walk all of it again.
+  guess(2 * (count - passed) * average);
   return false;
 }
 
