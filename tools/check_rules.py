@@ -2,7 +2,8 @@
 """Each rule that an Error can name has a test of that very name.
 
 A rule is the literal after an error code: Error(ErrorCode::x, "rule", ...), fail(...), or any helper that
-takes them in that order. A test is TEST(Unit, rule) or one of its relatives.
+takes them in that order. A test is TEST(Unit, rule) or one of its relatives. A rule of a format is also
+told to users, in docs/formats.md.
 
 Usage: check_rules.py ROOT
 """
@@ -33,7 +34,12 @@ def main():
     missing = {rule: where for rule, where in rules.items() if rule not in tests}
     for rule, where in missing.items():
         print(f"{where}: no test is named after the rule {rule}", file=sys.stderr)
-    if missing or not rules:
+    page = root / "docs" / "formats.md"
+    told = page.read_text(encoding="utf-8") if page.exists() else ""
+    untold = {rule: where for rule, where in rules.items() if "format" in where.parts and f"`{rule}`" not in told}
+    for rule, where in untold.items():
+        print(f"{where}: docs/formats.md does not tell of the rule {rule}", file=sys.stderr)
+    if missing or untold or not rules:
         sys.exit(1)
     print(f"check_rules: {len(rules)} rules, each with a test of its name")
 

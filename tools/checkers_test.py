@@ -76,6 +76,17 @@ class Rules(unittest.TestCase):
         self.assertNotEqual(status, 0)
         self.assertIn("no_gap", said)
 
+    def test_refuses_a_rule_of_a_format_that_users_are_not_told(self):
+        files = {
+            "src/format/f.cpp": 'return fail(ErrorCode::gap, "tensors_leave_no_gap", "x");\n',
+            "src/format/f_test.cpp": "TEST(F, tensors_leave_no_gap) {}\n",
+        }
+        status, said = outcome("check_rules.py", files)
+        self.assertNotEqual(status, 0)
+        self.assertIn("docs/formats.md does not tell of the rule tensors_leave_no_gap", said)
+        told = {"docs/formats.md": "| `tensors_leave_no_gap` | `gap` | … |\n"}
+        self.assertEqual(outcome("check_rules.py", {**files, **told})[0], 0)
+
 
 if __name__ == "__main__":
     unittest.main()
