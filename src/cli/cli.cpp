@@ -26,12 +26,14 @@ struct Verb {
 
 // One line a verb.
 constexpr std::array verbs{
-    Verb{"ls", "the tensors of a file: name, dtype, shape, bytes, offset", "htensor ls model.ht --sort size",
-         register_ls},
+    Verb{"ls", "the tensors of a file: name, dtype, shape, bytes, offset",
+         "htensor ls model.safetensors --sort size", register_ls},
     Verb{"show", "the values of a tensor, or of a part of it",
-         "htensor show model.ht model --slice 0:4,:", register_show},
+         "htensor show model.safetensors model.norm.weight --slice 0:4", register_show},
+    Verb{"doctor", "what a file is, what is wrong with it, what to do", "htensor doctor model.safetensors",
+         register_doctor},
     Verb{"synth", "makes a model to try and measure with, of any size",
-         "htensor synth big.ht --preset matrix --size 1T --sparse", register_synth},
+         "htensor synth model.safetensors --preset llama-1b --size 100M", register_synth},
     Verb{"version", "the version, the build, what of this machine is used", "htensor version --json",
          register_version},
 };
@@ -69,6 +71,8 @@ int report(const Error& error, bool json) {
   }
   return static_cast<int>(error.code() == ErrorCode::cancelled ? Exit::interrupted : Exit::could_not);
 }
+
+std::string_view as_view(const char* argument) { return argument; }
 
 // Before the options are parsed, they tell how a mistake in them is to be told.
 bool wants_json(std::span<const char* const> arguments) {
@@ -153,15 +157,18 @@ int run_verb(int argc, const char* const* argv) {
   app.set_version_flag("--version", "htensor " + std::string(library_version));
   Common common;
   add_common(app, common);
+  const std::span arguments(argv, static_cast<std::size_t>(argc));
   std::map<const CLI::App*, Action> actions;
   for (const auto& verb : verbs) {
     auto* sub = app.add_subcommand(std::string(verb.name), std::string(verb.line));
+    // Options cost more to register than a small file to list, so those of other verbs are not.
+    if (std::ranges::find(arguments, verb.name, as_view) == arguments.end()) continue;
     sub->fallthrough();
     sub->footer(fmt::format("Example:\n  {}", verb.example));
     actions.emplace(sub, verb.add(*sub));
   }
 
-  const bool json = wants_json(std::span(argv, static_cast<std::size_t>(argc)));
+  const bool json = wants_json(arguments);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& request) {

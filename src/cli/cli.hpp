@@ -30,6 +30,7 @@ using Action = std::function<Result<Exit>(const Common&)>;
 /// Adds the verb to the program. The Action may refer to what the function keeps alive in itself.
 using Register = Action (*)(CLI::App& app);
 
+Action register_doctor(CLI::App& verb);
 Action register_ls(CLI::App& verb);
 Action register_show(CLI::App& verb);
 Action register_synth(CLI::App& verb);

@@ -1,12 +1,16 @@
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include <algorithm>
+#include <array>
+#include <htensor/base/json_text.hpp>
 #include <map>
 #include <memory>
 #include <vector>
 
 #include "cli/cli.hpp"
+#include "cli/metadata_text.hpp"
+#include "cli/options.hpp"
+#include "cli/rows.hpp"
 #include "cli/text.hpp"
 
 namespace ht::cli {
@@ -15,169 +19,127 @@ namespace {
 struct Options {
   std::string path;
   std::string filter;
-  std::string sort = "file";
+  std::string sort;
   bool tree = false;
   bool headers_only = false;
+  std::uint64_t max_header = 0;
 };
 
-struct Row {
-  Entry entry;
-  std::string_view dtype;
-  std::size_t position;  // in file order, which breaks ties
-};
-
-Result<std::vector<Row>> chosen_rows(const Model& model, const Options& options) {
-  const Catalog& catalog = model.catalog();
-  std::vector<Row> rows;
-  for (std::size_t i = 0; i < catalog.size(); ++i) {
-    const Entry entry = catalog[i];
-    // The pattern language of shells, which people know.
-    const bool wanted =
-        options.filter.empty() || fnmatch(options.filter.c_str(), std::string(entry.name).c_str(), 0) == 0;
-    if (wanted) rows.push_back({entry, HT_TRY(model.dtype(entry.dtype)).name, i});
-  }
-  const auto sort_by = [&](auto key) {
-    std::ranges::sort(rows, {}, [&](const Row& row) { return std::pair(key(row), row.position); });
-  };
-  if (options.sort == "name") sort_by([](const Row& row) { return row.entry.name; });
-  if (options.sort == "offset")
-    sort_by([](const Row& row) { return std::pair(row.entry.file, row.entry.offset); });
-  // The largest first: that is what one looks for.
-  if (options.sort == "size") sort_by([](const Row& row) { return ~row.entry.bytes; });
-  return rows;
+std::vector<std::string> json_paths(const Model& model) {
+  std::vector<std::string> paths;
+  for (const auto& file : model.files()) paths.push_back(json_string(file.string()));
+  return paths;
 }
 
-std::uint64_t total_bytes(const std::vector<Row>& rows) {
-  std::uint64_t total = 0;
-  for (const auto& row : rows) total += row.entry.bytes;
-  return total;
-}
-
-std::string json_row(const Row& row, const Model& model) {
-  return fmt::format(R"({{"name":{},"dtype":{},"shape":{},"bytes":{},"offset":{},"file":{}}})",
-                     json_string(row.entry.name), json_string(row.dtype), json_shape(row.entry.dims),
-                     row.entry.bytes, row.entry.offset, json_string(model.files()[row.entry.file].string()));
-}
-
-void print_jsonl(const std::vector<Row>& rows, const Model& model) {
-  for (const auto& row : rows) print(json_row(row, model) + "\n");
-}
-
-void print_json(const std::vector<Row>& rows, const Model& model) {
-  print(fmt::format(R"({{"format":{},"files":[)", json_string(model.catalog().format())));
-  std::string_view comma;
-  for (const auto& file : model.files()) {
-    print(comma);
-    print(json_string(file.string()));
-    comma = ",";
-  }
-  print(R"(],"tensors":[)");
-  comma = "";
-  for (const auto& row : rows) {
-    print(comma);
-    print(json_row(row, model));
-    comma = ",";
-  }
-  print(fmt::format(R"(],"metadata":{{}},"total_bytes":{}}})"
-                    "\n",
-                    total_bytes(rows)));
-}
-
-void print_table(const std::vector<Row>& rows, const Model& model) {
-  std::vector<std::vector<std::string>> cells{{"name", "dtype", "shape", "bytes", "offset"}};
-  const bool many_files = model.files().size() > 1;
-  if (many_files) cells[0].emplace_back("file");
-  for (const auto& row : rows) {
-    cells.push_back({printable(row.entry.name), std::string(row.dtype), shape_text(row.entry.dims),
-                     size_text(row.entry.bytes), std::to_string(row.entry.offset)});
-    if (many_files) cells.back().push_back(printable(model.files()[row.entry.file].filename().string()));
-  }
-  std::vector<std::size_t> widths(cells[0].size());
-  for (const auto& line : cells) {
-    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], character_count(line[i]));
-  }
-  for (const auto& line : cells) {
-    std::string text;
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      const bool number = i == 3 || i == 4;
-      text += fmt::format(fmt::runtime(number ? "{:>{}}  " : "{:<{}}  "), line[i], widths[i]);
-    }
-    text.erase(text.find_last_not_of(' ') + 1);
-    print(text + "\n");
-  }
-}
-
-// Names cut at their dots.
-struct Branch {
-  std::map<std::string, std::unique_ptr<Branch>, std::less<>> children;
-  std::uint64_t bytes = 0;
-  std::size_t tensors = 0;
-  const Row* leaf = nullptr;
-};
-
-void print_branch(const Branch& branch, const std::string& name, std::size_t depth) {
-  std::string what;
-  if (branch.leaf != nullptr) {
-    what = fmt::format("{} {}  {}", branch.leaf->dtype, shape_text(branch.leaf->entry.dims),
-                       size_text(branch.bytes));
+void append_row(std::string& out, const Row& row, const std::vector<std::string>& paths) {
+  const Entry& entry = row.entry;
+  const auto end = std::back_inserter(out);
+  out += R"({"name":)";
+  append_json_string(out, entry.name);
+  out += R"(,"dtype":)";
+  if (entry.is_typed()) {
+    fmt::format_to(end, R"("{}","shape":{})", row.dtype, json_shape(entry.dims));
   } else {
-    what = fmt::format("{} tensors  {}", branch.tensors, size_text(branch.bytes));
+    out += R"(null,"shape":null)";
   }
-  print(fmt::format("{:{}}{}  {}\n", "", depth * 2, printable(name), what));
-  for (const auto& [child, below] : branch.children) print_branch(*below, child, depth + 1);
+  fmt::format_to(end, R"(,"bytes":{},"offset":)", entry.bytes);
+  if (entry.is_splat()) {
+    out += "null";
+  } else {
+    fmt::format_to(end, "{}", entry.offset);
+  }
+  fmt::format_to(end, R"(,"file":{}}})", paths[entry.file]);
 }
 
-void print_tree(const std::vector<Row>& rows) {
-  Branch root;
+std::string jsonl_text(const std::vector<Row>& rows, const Model& model) {
+  const auto paths = json_paths(model);
+  std::string out;
   for (const auto& row : rows) {
-    Branch* at = &root;
-    std::string_view rest = row.entry.name;
-    while (true) {
-      const auto dot = rest.find('.');
-      auto& child = at->children[std::string(rest.substr(0, dot))];
-      if (!child) child = std::make_unique<Branch>();
-      at = child.get();
-      at->bytes += row.entry.bytes;
-      ++at->tensors;
-      if (dot == std::string_view::npos) break;
-      rest.remove_prefix(dot + 1);
+    append_row(out, row, paths);
+    out += '\n';
+  }
+  return out;
+}
+
+std::string json_text(const std::vector<Row>& rows, const Model& model) {
+  const auto paths = json_paths(model);
+  std::string out = fmt::format(R"({{"format":{},"files":[{}],"tensors":[)",
+                                json_string(model.catalog().format()), fmt::join(paths, ","));
+  bool first = true;
+  for (const auto& row : rows) {
+    if (!first) out += ',';
+    first = false;
+    append_row(out, row, paths);
+  }
+  out += R"(],"metadata":)";
+  append_json(out, model.catalog().metadata());
+  fmt::format_to(std::back_inserter(out), R"(,"total_bytes":{}}})", total_bytes(rows));
+  return out += '\n';
+}
+
+// Columns as wide as they have to be, numbers to the right.
+std::string table_text(const std::vector<Row>& rows, const Model& model) {
+  using Line = std::array<std::string, 6>;
+  const std::size_t columns = model.files().size() > 1 ? 6 : 5;
+  std::vector<std::string> files;
+  for (const auto& file : model.files()) files.push_back(printable(file.filename().string()));
+  std::vector<Line> lines{{"name", "dtype", "shape", "bytes", "offset", "file"}};
+  lines.reserve(rows.size() + 1);
+  for (const auto& row : rows) {
+    lines.push_back({printable(row.entry.name), dtype_cell(row), shape_cell(row), size_text(row.entry.bytes),
+                     row.entry.is_splat() ? "splat" : std::to_string(row.entry.offset),
+                     columns == 6 ? files[row.entry.file] : ""});
+  }
+  std::array<std::size_t, 6> widths{};
+  for (const auto& line : lines) {
+    for (std::size_t i = 0; i < columns; ++i) widths[i] = std::max(widths[i], character_count(line[i]));
+  }
+  std::string out;
+  for (const auto& line : lines) {
+    for (std::size_t i = 0; i < columns; ++i) {
+      const std::size_t padding = widths[i] - character_count(line[i]);
+      const bool number = i == 3 || i == 4;
+      if (i > 0) out += "  ";
+      if (number) out.append(padding, ' ');
+      out += line[i];
+      if (!number && i + 1 < columns) out.append(padding, ' ');
     }
-    at->leaf = &row;
+    out += '\n';
   }
-  for (const auto& [name, branch] : root.children) print_branch(*branch, name, 0);
+  return out;
 }
 
-void print_totals(const std::vector<Row>& rows) {
-  std::map<std::string_view, std::pair<std::size_t, std::uint64_t>> by_dtype;
+std::string totals_text(const std::vector<Row>& rows) {
+  std::map<std::string, std::pair<std::size_t, std::uint64_t>> by_dtype;
   for (const auto& row : rows) {
-    auto& [count, bytes] = by_dtype[row.dtype];
+    auto& [count, bytes] = by_dtype[row.dtype.empty() ? "untyped" : std::string(row.dtype)];
     ++count;
-    bytes += row.entry.bytes;
+    bytes = saturating_add(bytes, row.entry.bytes);
   }
   std::string parts;
   for (const auto& [dtype, total] : by_dtype) {
     parts +=
         fmt::format("{}{} {} ({})", parts.empty() ? "" : ", ", total.first, dtype, size_text(total.second));
   }
-  print(fmt::format("\n{} tensor{}, {}{}{}\n", rows.size(), rows.size() == 1 ? "" : "s",
-                    size_text(total_bytes(rows)), parts.empty() ? "" : ": ", parts));
+  return fmt::format("\n{} tensor{}, {}{}{}\n", rows.size(), rows.size() == 1 ? "" : "s",
+                     size_text(total_bytes(rows)), parts.empty() ? "" : ": ", parts);
 }
 
 Result<Exit> list(const Options& options, const Common& common) {
-  const auto model =
-      HT_TRY(Model::open(options.path, {.headers_only = options.headers_only, .catalog_only = true}));
-  const auto rows = HT_TRY(chosen_rows(model, options));
+  const auto model = HT_TRY(Model::open(
+      options.path,
+      {.headers_only = options.headers_only, .catalog_only = true, .max_header_bytes = options.max_header}));
+  auto rows = HT_TRY(rows_of(model, options.filter));
+  sort_rows(rows, options.sort);
   if (common.jsonl) {
-    print_jsonl(rows, model);
+    print(jsonl_text(rows, model));
   } else if (common.json) {
-    print_json(rows, model);
+    print(json_text(rows, model));
   } else {
-    if (options.tree) {
-      print_tree(rows);
-    } else {
-      print_table(rows, model);
-    }
-    if (!common.quiet) print_totals(rows);
+    const auto metadata = common.quiet ? std::string() : metadata_text(model.catalog().metadata());
+    if (!metadata.empty()) print(metadata + "\n");
+    print(options.tree ? tree_text(rows) : table_text(rows, model));
+    if (!common.quiet) print(totals_text(rows));
   }
   return Exit::good;
 }
@@ -186,7 +148,7 @@ Result<Exit> list(const Options& options, const Common& common) {
 
 Action register_ls(CLI::App& verb) {
   auto options = std::make_shared<Options>();
-  verb.add_option("path", options->path, "The file")->required()->type_name("PATH");
+  add_path(verb, options->path);
   verb.add_option("--filter", options->filter, "Only tensors whose name matches, as a shell matches files")
       ->type_name("GLOB");
   verb.add_option("--sort", options->sort, "By name, size (largest first) or offset; else in file order")
@@ -194,6 +156,7 @@ Action register_ls(CLI::App& verb) {
       ->type_name("KEY");
   verb.add_flag("--tree", options->tree, "As a tree of the names' parts");
   verb.add_flag("--headers-only", options->headers_only, "Also list a file whose data is not all there");
+  add_max_header(verb, options->max_header);
   return [options](const Common& common) { return list(*options, common); };
 }
 

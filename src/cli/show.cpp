@@ -1,12 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "cli/cli.hpp"
+#include "cli/elements.hpp"
+#include "cli/options.hpp"
 #include "cli/slice.hpp"
 #include "cli/text.hpp"
 
@@ -17,6 +18,7 @@ struct Options {
   std::string path;
   std::string name;
   std::string slice;
+  std::uint64_t max_header = 0;
 };
 
 // What is to be shown of one tensor: which elements, in which shape.
@@ -33,18 +35,30 @@ struct Part {
   }
 };
 
+// Where a step along each dimension leads in the elements as they are stored.
+void fill_strides(Part& part) {
+  const auto& dims = part.entry.dims;
+  part.strides.resize(dims.size());
+  if (part.entry.order == ElementOrder::row_major) return layout::fill_row_major_strides(dims, part.strides);
+  std::int64_t step = 1;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    part.strides[i] = step;
+    step *= std::max<std::int64_t>(dims[i], 1);
+  }
+}
+
 Result<Part> chosen_part(const Model& model, const Options& options) {
   const Catalog& catalog = model.catalog();
   const auto index = catalog.find(options.name);
-  // The typed look-up has the words for a name that is not there.
-  if (!index) return fail(model.flat<U8>(options.name).error());
+  // The typed look-up has the words for what is not there and for what is not dense.
+  if (!index || catalog[*index].dtype == DTypeTag::invalid)
+    return fail(model.flat<F32>(options.name).error());
   Part part{.entry = catalog[*index], .dtype = {}, .axes = {}, .strides = {}, .shape = {}};
   part.dtype = HT_TRY(model.dtype(part.entry.dtype));
   auto axes = parse_slice(options.slice, part.entry.dims);
   if (!axes) return fail(std::move(axes).error().at_path(options.path).at_tensor(options.name));
   part.axes = *std::move(axes);
-  part.strides.resize(part.axes.size());
-  layout::fill_row_major_strides(part.entry.dims, part.strides);
+  fill_strides(part);
   for (const auto& axis : part.axes) {
     if (!axis.dropped) part.shape.push_back(axis.count);
   }
@@ -68,29 +82,31 @@ class Output {
   fmt::memory_buffer buffer_;
 };
 
-// Calls `visit(linear index)` for each element in row-major order.
+// Calls `visit(index of the element as stored)` for each element in row-major order. It counts like an
+// odometer and does not recurse: a file may name any rank.
 template <class Visit>
-Result<void> for_each(const Part& part, std::size_t depth, std::int64_t offset, const Visit& visit) {
-  if (interrupted()) return fail(interruption());
-  if (depth == part.axes.size()) {
+Result<void> for_each(const Part& part, const Visit& visit) {
+  if (part.empty()) return {};
+  const auto& axes = part.axes;
+  std::vector<std::int64_t> at(axes.size(), 0);
+  std::int64_t offset = 0;
+  for (std::size_t i = 0; i < axes.size(); ++i) offset += axes[i].begin * part.strides[i];
+  while (true) {
+    if (interrupted()) return fail(interruption());
     visit(offset);
-    return {};
+    std::size_t depth = axes.size();
+    while (depth > 0) {
+      const Axis& axis = axes[depth - 1];
+      const std::int64_t stride = axis.step * part.strides[depth - 1];
+      if (++at[depth - 1] < axis.count) {
+        offset += stride;
+        break;
+      }
+      offset -= stride * (axis.count - 1);
+      at[--depth] = 0;
+    }
+    if (depth == 0) return {};
   }
-  const Axis& axis = part.axes[depth];
-  for (std::int64_t i = 0; i < axis.count; ++i) {
-    HT_TRY(for_each(part, depth + 1, offset + (axis.begin + i * axis.step) * part.strides[depth], visit));
-  }
-  return {};
-}
-
-// Appends the element at a row-major index. The only thing here that knows its dtype.
-using AppendElement = std::function<void(fmt::memory_buffer&, std::int64_t)>;
-
-Result<AppendElement> element_appender(const Model& model, const Part& part, bool json) {
-  return visit_dtype(part.entry.dtype, [&]<class D>(D) -> Result<AppendElement> {
-    return [elements = HT_TRY(model.flat<D>(part.entry.name)), json](
-               fmt::memory_buffer& out, std::int64_t i) { append_element<D>(out, elements(i), json); };
-  });
 }
 
 Result<void> print_json(const Part& part, const AppendElement& append) {
@@ -100,12 +116,10 @@ Result<void> print_json(const Part& part, const AppendElement& append) {
                  json_string(part.entry.name), json_string(part.dtype.name), json_shape(part.entry.dims),
                  json_shape(part.shape));
   bool first = true;
-  if (!part.empty()) {
-    HT_TRY(for_each(part, 0, 0, [&](std::int64_t index) {
-      if (!std::exchange(first, false)) out.buffer().push_back(',');
-      append(out.buffer(), index);
-    }));
-  }
+  HT_TRY(for_each(part, [&](std::int64_t index) {
+    if (!std::exchange(first, false)) out.buffer().push_back(',');
+    append(out.buffer(), index);
+  }));
   out.buffer().append(std::string_view("]}\n"));
   return {};
 }
@@ -113,16 +127,20 @@ Result<void> print_json(const Part& part, const AppendElement& append) {
 // As numpy prints: nested brackets, the middle of long dimensions left out.
 class Printer {
  public:
-  Printer(const Part& part, const AppendElement& append) : part_(part), append_(append) {
+  Printer(const Part& part, const AppendElement& append)
+      : part_(part), append_(append), innermost_(part.axes.size()) {
     std::int64_t total = 1;
     // Enough is known once it is too many.
     for (const auto& axis : part.axes) total = std::min(total, most) * std::min(axis.count, most);
     shortened_ = total > most;
+    while (innermost_ > 0 && part.axes[innermost_ - 1].dropped) --innermost_;
   }
 
   void print_all() {
     if (part_.empty()) {
       out_.buffer().append(std::string_view("[]"));
+    } else if (part_.shape.size() > most_brackets) {
+      print_flat();
     } else {
       print_axis(0, 0, 0);
     }
@@ -130,15 +148,29 @@ class Printer {
   }
 
  private:
+  // Brackets in brackets beyond what anybody reads are left out, which bounds the recursion.
+  void print_flat() {
+    std::int64_t left = most;
+    out_.buffer().push_back('[');
+    static_cast<void>(for_each(part_, [&](std::int64_t index) {
+      if (left == 0) return;
+      if (left < most) out_.buffer().append(std::string_view(", "));
+      append_(out_.buffer(), index);
+      if (--left == 0) out_.buffer().append(std::string_view(", ..."));
+    }));
+    out_.buffer().push_back(']');
+  }
+
+  // NOLINTNEXTLINE(misc-no-recursion): most_brackets deep
   void print_axis(std::size_t depth, std::int64_t offset, std::size_t indent) {
-    if (depth == part_.axes.size()) return append_(out_.buffer(), offset);
-    const Axis& axis = part_.axes[depth];
     const auto at = [&](std::int64_t i) {
+      const Axis& axis = part_.axes[depth];
       return offset + (axis.begin + i * axis.step) * part_.strides[depth];
     };
-    if (axis.dropped) return print_axis(depth + 1, at(0), indent);
-    const bool innermost = std::ranges::all_of(part_.axes.begin() + static_cast<std::ptrdiff_t>(depth) + 1,
-                                               part_.axes.end(), &Axis::dropped);
+    for (; depth < part_.axes.size() && part_.axes[depth].dropped; ++depth) offset = at(0);
+    if (depth == part_.axes.size()) return append_(out_.buffer(), offset);
+    const Axis& axis = part_.axes[depth];
+    const bool innermost = depth + 1 == innermost_;
     out_.buffer().push_back('[');
     for (std::int64_t i = 0; i < axis.count; ++i) {
       if (i > 0) separate(innermost, indent);
@@ -162,17 +194,20 @@ class Printer {
 
   static constexpr std::int64_t most = 1000;
   static constexpr std::int64_t edge = 3;
+  static constexpr std::size_t most_brackets = 64;
   const Part& part_;
   const AppendElement& append_;
+  std::size_t innermost_;  // one behind the last axis that is not dropped
   Output out_;
   bool shortened_ = false;
 };
 
 Result<Exit> show(const Options& options, const Common& common) {
-  const auto model = HT_TRY(Model::open(options.path));
+  const auto model = HT_TRY(Model::open(options.path, {.max_header_bytes = options.max_header}));
   const auto part = HT_TRY(chosen_part(model, options));
   const bool json = common.json || common.jsonl;
-  const auto append = HT_TRY(element_appender(model, part, json));
+  const auto raw = part.entry.is_splat() ? Storage() : HT_TRY(model.raw(part.entry.name));
+  const auto append = HT_TRY(element_appender(part.entry, raw, json));
   if (json) {
     HT_TRY(print_json(part, append));
     return Exit::good;
@@ -189,12 +224,13 @@ Result<Exit> show(const Options& options, const Common& common) {
 
 Action register_show(CLI::App& verb) {
   auto options = std::make_shared<Options>();
-  verb.add_option("path", options->path, "The file")->required()->type_name("PATH");
+  add_path(verb, options->path);
   verb.add_option("name", options->name, "The tensor")->required()->type_name("NAME");
   verb.add_option("--slice", options->slice,
                   "begin:end:step or an index for each dimension, as in Python: 0:4,:,-1. "
                   "JSON has the values flat, in row-major order, and their shape as values_shape")
       ->type_name("SLICE");
+  add_max_header(verb, options->max_header);
   return [options](const Common& common) { return show(*options, common); };
 }
 

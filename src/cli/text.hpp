@@ -35,8 +35,8 @@ namespace ht::cli {
 
 namespace detail {
 
-template <std::floating_point T>
-void append_number(fmt::memory_buffer& out, T value, bool quote_specials) {
+template <class Out, std::floating_point T>
+void append_number(Out& out, T value, bool quote_specials) {
   if (!std::isfinite(value)) {
     const std::string_view word = value != value ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
     fmt::format_to(std::back_inserter(out), fmt::runtime(quote_specials ? "\"{}\"" : "{}"), word);

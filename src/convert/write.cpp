@@ -1,5 +1,6 @@
 #include <htensor/convert/write.hpp>
 
+#include <htensor/base/checked.hpp>
 #include <htensor/hash/crc64.hpp>
 #include <utility>
 
@@ -10,6 +11,14 @@
 namespace ht::inline v1 {
 namespace {
 
+tl::unexpected<Error> misplaced(const DataPiece& piece, std::uint64_t written, std::uint64_t total,
+                                SourceLine where = SourceLine::here()) {
+  return fail(Error(ErrorCode::out_of_bounds, "pieces_are_in_order_and_inside",
+                    format_text("a piece of {} bytes at byte {}, where {} of {} are written already",
+                                piece.bytes.size(), piece.offset, written, total),
+                    where));
+}
+
 // The data as the pieces come, summed up as long as they leave no hole.
 class DataWriter {
  public:
@@ -17,10 +26,7 @@ class DataWriter {
 
   Result<void> write(const DataPiece& piece) {
     if (piece.offset < end_ || !checked::range_fits(piece.offset, piece.bytes.size(), header_.data_bytes)) {
-      return fail(
-          ErrorCode::out_of_bounds, "pieces_are_in_order_and_inside",
-          format_text("a piece of {} bytes at byte {} of the data, where {} of {} are written already",
-                      piece.bytes.size(), piece.offset, end_, header_.data_bytes));
+      return misplaced(piece, end_, header_.data_bytes);
     }
     if (piece.offset != end_) whole_ = false;
     if (whole_) sum_ = crc64nvme(piece.bytes, sum_);
@@ -70,6 +76,29 @@ Result<void> write(const std::filesystem::path& path, const DTypeInfo& dtype,
                    const WriteOptions& options) {
   const auto header = HT_TRY(format_ht::describe(dtype, dims));
   return write_file(path, header, source, Room::as_written, options);
+}
+
+Result<void> write(const std::filesystem::path& path, const Encoded& file, const DataSource& source,
+                   const WriteOptions& options) {
+  if (file.header.size() > file.file_bytes) {
+    return fail(ErrorCode::size_mismatch, "file_is_longer_than_its_header",
+                format_text("the header has {} bytes, and the file is to have {}", file.header.size(),
+                            file.file_bytes));
+  }
+  return without_bad_alloc([&]() -> Result<void> {
+    auto& port = options.port != nullptr ? *options.port : io::system_port();
+    auto target = HT_TRY(AtomicFile::create(path, options.if_exists, port));
+    HT_TRY(target.resize(file.file_bytes));
+    HT_TRY(target.write(0, file.header));
+    std::uint64_t end = file.header.size();
+    while (const auto piece = HT_TRY(source())) {
+      if (piece->offset < end || !checked::range_fits(piece->offset, piece->bytes.size(), file.file_bytes))
+        return misplaced(*piece, end, file.file_bytes);
+      HT_TRY(target.write(piece->offset, piece->bytes));
+      end = piece->offset + piece->bytes.size();
+    }
+    return std::move(target).commit();
+  });
 }
 
 Result<void> write(const std::filesystem::path& path, const DTypeInfo& dtype,

@@ -2,6 +2,7 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -201,6 +202,83 @@ TEST_F(Writing, pieces_are_in_order_and_inside) {
     EXPECT_EQ(done.error().code(), ErrorCode::out_of_bounds);
     EXPECT_EQ(done.error().rule(), "pieces_are_in_order_and_inside");
     EXPECT_TRUE(folder_.names().empty());
+  }
+}
+
+// A file of eight bytes of header and as many of data.
+Encoded small_file() {
+  const auto header = bytes_of("headhead");
+  return {.header = {header.begin(), header.end()}, .offsets = {8}, .file_bytes = 16};
+}
+
+TEST_F(Writing, encoded_files_are_header_pieces_and_zeros) {
+  const auto file = small_file();
+  ASSERT_TRUE(write(path_, file, source_of({{9, bytes_of("ab")}, {11, bytes_of("c")}, {15, bytes_of("d")}})));
+  const auto expected = bytes_of(std::string_view("headhead\0abc\0\0\0d", 16));
+  EXPECT_EQ(read_file(path_), std::vector<std::byte>(expected.begin(), expected.end()));
+  EXPECT_EQ(folder_.names(), std::vector<std::string>{"t.ht"});
+  EXPECT_EQ(write(path_, file, source_of({}), {.if_exists = io::IfExists::fail}).error().code(),
+            ErrorCode::already_exists);
+  ASSERT_TRUE(write(path_, file, source_of({})));
+  EXPECT_EQ(read_file(path_).size(), 16U);
+}
+
+TEST_F(Writing, encoded_files_of_a_catalog_are_read_back) {
+  CatalogBuilder builder("safetensors");
+  const std::vector<std::int64_t> dims{3};
+  ASSERT_TRUE(builder.add({.name = "a", .dtype = F32::tag, .dims = dims, .bytes = 12}));
+  ASSERT_TRUE(builder.add({.name = "b", .dtype = U8::tag, .dims = dims, .bytes = 3}));
+  const auto file = encode("safetensors", std::move(builder).build().value()).value();
+  const std::vector<float> a{1, 2, 3};
+  ASSERT_TRUE(
+      write(path_, file,
+            source_of({{file.offsets[0], std::as_bytes(std::span(a))}, {file.offsets[1], bytes_of("xyz")}})));
+  const auto model = Model::open(path_).value();
+  EXPECT_EQ((model.tensor<F32, Rank<1>>("a").value()(2)), 3);
+  EXPECT_EQ((model.tensor<U8, Rank<1>>("b").value()(0)), 'x');
+}
+
+TEST_F(Writing, holes_of_encoded_files_take_no_room) {
+  auto file = small_file();
+  file.file_bytes = std::uint64_t{1} << 32;
+  ASSERT_TRUE(write(path_, file, source_of({{file.file_bytes - 1, bytes_of("x")}})));
+  EXPECT_EQ(std::filesystem::file_size(path_), file.file_bytes);
+  struct stat disk{};
+  ASSERT_EQ(stat(path_.c_str(), &disk), 0);
+  EXPECT_LT(disk.st_blocks * 512, 1 << 20);
+}
+
+TEST_F(Writing, pieces_of_encoded_files_leave_the_header_alone) {
+  const auto data = bytes_of("abcd");
+  for (const auto& pieces :
+       {std::vector<DataPiece>{{7, data}}, std::vector<DataPiece>{{0, {}}},
+        std::vector<DataPiece>{{13, data}}, std::vector<DataPiece>{{10, data}, {12, data}},
+        std::vector<DataPiece>{{UINT64_MAX, data}}}) {
+    const auto done = write(path_, small_file(), source_of(pieces));
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().rule(), "pieces_are_in_order_and_inside");
+    EXPECT_TRUE(folder_.names().empty());
+  }
+}
+
+TEST_F(Writing, file_is_longer_than_its_header) {
+  auto file = small_file();
+  file.file_bytes = 7;
+  const auto done = write(path_, file, source_of({}));
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code(), ErrorCode::size_mismatch);
+  EXPECT_EQ(done.error().rule(), "file_is_longer_than_its_header");
+  EXPECT_TRUE(folder_.names().empty());
+}
+
+TEST_F(Writing, every_failing_call_leaves_no_encoded_file) {
+  for (const Call call : {Call::stat_path, Call::open, Call::create, Call::resize, Call::write_at, Call::sync,
+                          Call::close, Call::rename}) {
+    FaultyPort port;
+    port.fail_at(call, 0, std::errc::no_space_on_device);
+    EXPECT_FALSE(write(path_, small_file(), source_of({{8, bytes_of("ab")}}), {.port = &port}));
+    EXPECT_TRUE(folder_.names().empty());
+    EXPECT_EQ(port.open_files(), 0);
   }
 }
 

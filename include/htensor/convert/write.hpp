@@ -1,4 +1,4 @@
-// Writing a tensor to a `.ht` file: all of it or nothing.
+// Writing a tensor to a `.ht` file, or a file of any format: all of it or nothing.
 //
 // The bytes go to a temporary file beside the target, to the disk, and only then to the target's name.
 // Whatever fails before that, the old file is untouched and the temporary one is removed; should only
@@ -13,6 +13,7 @@
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/result.hpp>
 #include <htensor/dtype/visit.hpp>
+#include <htensor/format/encode.hpp>
 #include <htensor/io/port.hpp>
 #include <htensor/tensor/tensor.hpp>
 #include <optional>
@@ -27,7 +28,8 @@ struct WriteOptions {
   io::Port* port = nullptr;
 };
 
-/// Some bytes of a tensor's data. They have to stay as they are until the next piece is asked for.
+/// Some bytes of a tensor's data, or of a file. They have to stay as they are until the next piece is asked
+/// for.
 struct DataPiece {
   std::uint64_t offset = 0;
   Bytes bytes{};
@@ -43,6 +45,12 @@ using DataSource = std::function<Result<std::optional<DataPiece>>()>;
 [[nodiscard]] Result<void> write(const std::filesystem::path& path, const DTypeInfo& dtype,
                                  std::span<const std::int64_t> dims, const DataSource& source,
                                  const WriteOptions& options = {});
+
+/// Writes a file of any format around data that is made piece by piece: `file` is what `encode` made, and the
+/// pieces are at their places in the file, behind the header and before `file_bytes`. Errors as above, and
+/// `size_mismatch` where the header is longer than the file.
+[[nodiscard]] Result<void> write(const std::filesystem::path& path, const Encoded& file,
+                                 const DataSource& source, const WriteOptions& options = {});
 
 /// Writes dense row-major data that is in memory. `size_mismatch` where it is not what dtype and dims
 /// need.

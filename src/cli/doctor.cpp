@@ -1,0 +1,212 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <htensor/format/encode.hpp>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "cli/cli.hpp"
+#include "cli/doctor_checks.hpp"
+#include "cli/options.hpp"
+#include "cli/rows.hpp"
+#include "cli/shard_names.hpp"
+#include "cli/text.hpp"
+
+namespace ht::cli {
+namespace {
+
+struct Options {
+  std::string path;
+  std::uint64_t max_header = 0;
+};
+
+struct Problem {
+  Error error;
+  bool only_warning = false;
+};
+
+// What came out of looking at a file.
+struct Findings {
+  std::optional<std::string> format;
+  std::optional<Model> model;  // its catalog at least
+  bool readable = false;
+  std::vector<std::string> missing;  // names of files that are to be there
+  std::vector<Problem> problems;
+};
+
+// Whether nothing could be looked at, which is a failure of the doctor and no finding.
+bool could_not_look(const Error& error, const std::filesystem::path& path) {
+  constexpr std::array always{ErrorCode::out_of_memory, ErrorCode::cancelled, ErrorCode::internal,
+                              ErrorCode::unsupported_platform};
+  constexpr std::array of_the_path{ErrorCode::open_failed, ErrorCode::not_regular_file,
+                                   ErrorCode::read_failed};
+  if (std::ranges::find(always, error.code()) != always.end()) return true;
+  return std::ranges::find(of_the_path, error.code()) != of_the_path.end() &&
+         (error.path().empty() || error.path() == path.native());
+}
+
+std::vector<FileFacts> facts_of(const Model& model) {
+  std::vector<FileFacts> files;
+  for (const auto& path : model.files()) {
+    std::error_code failed;
+    const auto bytes = std::filesystem::file_size(path, failed);
+    // A file that is gone by now is one whose size is not known, and nothing is said of it.
+    files.push_back({path, failed ? UINT64_MAX : static_cast<std::uint64_t>(bytes)});
+  }
+  return files;
+}
+
+void add_all(Findings& findings, std::vector<Error> errors, bool only_warnings) {
+  for (auto& error : errors) findings.problems.push_back({std::move(error), only_warnings});
+}
+
+// All that are missing, where the error names the first of them, and what is wrong with those that are there.
+void look_at_shards(Findings& findings, const Error& error, const Options& options, OpenOptions how) {
+  const auto paths = shard_paths(options.path);
+  how.headers_only = false;
+  std::vector<Error> of_others;
+  for (const auto& path : paths) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(path, ignored)) {
+      findings.missing.push_back(printable(path.filename().string()));
+      continue;
+    }
+    const auto opened = Model::open(path, how);
+    // A part of a split model asks for the others, which is known already.
+    if (!opened && opened.error().code() != ErrorCode::missing_shard) of_others.push_back(opened.error());
+  }
+  if (!findings.missing.empty()) {
+    findings.problems.push_back(
+        {Error(ErrorCode::missing_shard, "shards_are_all_there",
+               fmt::format("{} of {} files of this model are not there: {}", findings.missing.size(),
+                           paths.size(), fmt::join(findings.missing, ", ")))
+             .at_path(error.path())
+             .with_hint(error.hint())});
+  } else {
+    findings.problems.push_back({error});
+  }
+  add_all(findings, std::move(of_others), false);
+}
+
+// A parser has taken it for a file of its format where it is no `bad_magic`, and the name tells which.
+std::optional<std::string> likely_format(const Error& error, const std::filesystem::path& path) {
+  if (error.code() == ErrorCode::bad_magic || error.code() == ErrorCode::not_found) return std::nullopt;
+  const std::filesystem::path of = error.path().empty() ? path : std::filesystem::path(error.path());
+  if (const auto format = format_of_extension(of.extension().string())) return std::string(*format);
+  return std::nullopt;
+}
+
+Result<Findings> examine(const Options& options) {
+  OpenOptions how{.catalog_only = true, .max_header_bytes = options.max_header};
+  Findings findings;
+  auto model = Model::open(options.path, how);
+  if (model) {
+    findings.readable = true;
+    findings.model = *std::move(model);
+  } else {
+    const Error& error = model.error();
+    if (could_not_look(error, options.path)) return fail(error);
+    findings.format = likely_format(error, options.path);
+    if (error.code() == ErrorCode::missing_shard) look_at_shards(findings, error, options, how);
+    if (error.code() == ErrorCode::truncated) {
+      how.headers_only = true;
+      if (auto headers = Model::open(options.path, how)) findings.model = *std::move(headers);
+    }
+  }
+  if (findings.model) {
+    const Catalog& catalog = findings.model->catalog();
+    findings.format = catalog.format();
+    const auto files = facts_of(*findings.model);
+    add_all(findings, missing_data(catalog, files), false);
+    add_all(findings, warnings_of(catalog, files), true);
+  }
+  const bool told = std::ranges::any_of(findings.problems, [](const Problem& p) { return !p.only_warning; });
+  if (!findings.readable && !told) findings.problems.insert(findings.problems.begin(), {model.error()});
+  return findings;
+}
+
+std::uint64_t bytes_of_tensors(const Catalog& catalog) {
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < catalog.size(); ++i) total = saturating_add(total, catalog[i].bytes);
+  return total;
+}
+
+std::string json_problem(const Problem& problem) {
+  const Error& error = problem.error;
+  const auto or_null = [](std::string_view text) { return text.empty() ? "null" : json_string(text); };
+  return fmt::format(
+      R"({{"severity":"{}","code":{},"rule":{},"path":{},"tensor":{},"offset":{},"message":{},"hint":{}}})",
+      problem.only_warning ? "warning" : "error", json_string(to_string(error.code())),
+      json_string(error.rule()), or_null(error.path()), or_null(error.tensor()),
+      error.offset() ? std::to_string(*error.offset()) : "null", json_string(error.message()),
+      or_null(error.hint()));
+}
+
+std::string json_findings(const Findings& findings, const Options& options) {
+  std::vector<std::string> files;
+  std::string tensors = "null";
+  std::string bytes = "null";
+  if (findings.model) {
+    for (const auto& path : findings.model->files()) files.push_back(json_string(path.string()));
+    tensors = std::to_string(findings.model->catalog().size());
+    bytes = std::to_string(bytes_of_tensors(findings.model->catalog()));
+  }
+  std::vector<std::string> missing;
+  for (const auto& name : findings.missing) missing.push_back(json_string(name));
+  std::vector<std::string> problems;
+  for (const auto& problem : findings.problems) problems.push_back(json_problem(problem));
+  return fmt::format(
+      R"({{"path":{},"format":{},"readable":{},"files":[{}],"missing_files":[{}],"tensors":{},"bytes":{},"problems":[{}]}})"
+      "\n",
+      json_string(options.path), findings.format ? json_string(*findings.format) : "null", findings.readable,
+      fmt::join(files, ","), fmt::join(missing, ","), tensors, bytes, fmt::join(problems, ","));
+}
+
+std::string counted(std::size_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+std::string first_line(const Findings& findings) {
+  if (findings.model) {
+    const Catalog& catalog = findings.model->catalog();
+    return fmt::format("{}, {}, {}, {}\n", catalog.format(), counted(catalog.size(), "tensor"),
+                       size_text(bytes_of_tensors(catalog)), counted(findings.model->files().size(), "file"));
+  }
+  if (findings.format) return fmt::format("{}, which cannot be read\n", *findings.format);
+  return "no model that can be read\n";
+}
+
+std::string page(const Findings& findings, bool quiet) {
+  std::string out = quiet ? std::string() : first_line(findings);
+  for (const auto& problem : findings.problems) {
+    out += fmt::format("{}: {}\n", problem.only_warning ? "warning" : "error",
+                       printable(to_string(problem.error)));
+    if (!problem.error.hint().empty()) out += fmt::format("  hint: {}\n", printable(problem.error.hint()));
+  }
+  if (findings.problems.empty() && !quiet) out += "nothing is wrong with it\n";
+  return out;
+}
+
+Result<Exit> diagnose(const Options& options, const Common& common) {
+  const auto findings = HT_TRY(examine(options));
+  if (common.jsonl) {
+    for (const auto& problem : findings.problems) print(json_problem(problem) + "\n");
+  } else {
+    print(common.json ? json_findings(findings, options) : page(findings, common.quiet));
+  }
+  return findings.problems.empty() ? Exit::good : Exit::answer_is_no;
+}
+
+}  // namespace
+
+Action register_doctor(CLI::App& verb) {
+  auto options = std::make_shared<Options>();
+  add_path(verb, options->path);
+  add_max_header(verb, options->max_header);
+  return [options](const Common& common) { return diagnose(*options, common); };
+}
+
+}  // namespace ht::cli

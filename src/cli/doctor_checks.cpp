@@ -1,0 +1,216 @@
+#include "cli/doctor_checks.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <htensor/base/checked.hpp>
+#include <optional>
+#include <string>
+
+#include "cli/rows.hpp"
+#include "cli/text.hpp"
+
+namespace ht::cli {
+namespace {
+
+// Those of the entries that something is the matter with: how many, and the first.
+struct Matches {
+  std::size_t count = 0;
+  std::optional<Entry> first;
+};
+
+Matches matching(const Catalog& catalog, const std::function<bool(const Entry&)>& test) {
+  Matches found;
+  for (std::size_t i = 0; i < catalog.size(); ++i) {
+    const Entry entry = catalog[i];
+    if (!test(entry)) continue;
+    if (found.count++ == 0) found.first = entry;
+  }
+  return found;
+}
+
+std::string tensors(std::size_t count, std::string_view one, std::string_view many) {
+  return count == 1 ? fmt::format("1 tensor {}", one) : fmt::format("{} tensors {}", count, many);
+}
+
+std::uint64_t end_of(const Entry& entry) { return saturating_add(entry.offset, entry.bytes); }
+
+// What an element has to begin at a multiple of; a complex number is two.
+std::uint64_t alignment_of(const Entry& entry) {
+  const auto dtype = find_dtype(entry.dtype);
+  if (!dtype || dtype->bits < 16) return 1;
+  return static_cast<std::uint64_t>(entry.dtype == C64::tag ? 4 : dtype->bits / 8);
+}
+
+bool has_control_character(std::string_view name) {
+  return std::ranges::any_of(name, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
+}
+
+using Warnings = std::vector<Error>;
+
+void check_alignment(Warnings& warnings, const Catalog& catalog) {
+  const auto found = matching(catalog, [](const Entry& entry) {
+    return !entry.is_splat() && entry.bytes > 0 && entry.offset % alignment_of(entry) != 0;
+  });
+  if (!found.first) return;
+  warnings.push_back(
+      Error(ErrorCode::misaligned, "data_is_aligned_for_its_dtype",
+            fmt::format("{} at a multiple of the element's size, the first is '{}' at byte {}",
+                        tensors(found.count, "does not begin", "do not begin"), found.first->name,
+                        found.first->offset))
+          .at_tensor(found.first->name)
+          .at_offset(found.first->offset)
+          .with_hint("they have to be copied to be used; convert the file to have its data aligned"));
+}
+
+void check_names(Warnings& warnings, const Catalog& catalog) {
+  constexpr std::size_t most_of_ggml = 63;
+  const auto odd = matching(
+      catalog, [](const Entry& entry) { return entry.name.empty() || has_control_character(entry.name); });
+  if (odd.first) {
+    warnings.push_back(
+        Error(ErrorCode::bad_name, "names_can_be_printed",
+              fmt::format("{} without a name or with control characters in it, the first is '{}'",
+                          tensors(odd.count, "is", "are"), printable(odd.first->name)))
+            .at_tensor(odd.first->name)
+            .with_hint("rename them: other programs may refuse or garble such names"));
+  }
+  if (catalog.format() != "gguf") return;
+  const auto lengthy = matching(catalog, [](const Entry& entry) { return entry.name.size() > most_of_ggml; });
+  if (!lengthy.first) return;
+  warnings.push_back(Error(ErrorCode::bad_name, "names_fit_ggml",
+                           fmt::format("{} of more than {} bytes, the first is '{}'",
+                                       tensors(lengthy.count, "has a name", "have names"), most_of_ggml,
+                                       lengthy.first->name))
+                         .at_tensor(lengthy.first->name)
+                         .with_hint("llama.cpp refuses such a file: shorten the names"));
+}
+
+void check_byte_order(Warnings& warnings, const Catalog& catalog) {
+  const auto found = matching(catalog, [](const Entry& entry) { return entry.byte_order == ByteOrder::big; });
+  if (!found.first) return;
+  warnings.push_back(
+      Error(ErrorCode::unsupported_encoding, "data_is_little_endian",
+            fmt::format("{} big endian, the first is '{}'", tensors(found.count, "is", "are"),
+                        found.first->name))
+          .at_tensor(found.first->name)
+          .with_hint("most programs take it for little endian or refuse it: convert the file"));
+}
+
+void check_types(Warnings& warnings, const Catalog& catalog) {
+  const auto found = matching(catalog, [](const Entry& entry) { return !entry.is_typed(); });
+  if (!found.first) return;
+  warnings.push_back(Error(ErrorCode::bad_dtype, "entries_say_what_they_are",
+                           fmt::format("{} neither dtype nor shape, the first is '{}'",
+                                       tensors(found.count, "has", "have"), found.first->name))
+                         .at_tensor(found.first->name)
+                         .with_hint("their bytes can be had, but only you know what they are"));
+}
+
+void check_overlaps(Warnings& warnings, const Catalog& catalog) {
+  std::vector<Entry> entries;
+  for (std::size_t i = 0; i < catalog.size(); ++i) {
+    const Entry entry = catalog[i];
+    if (!entry.is_splat() && entry.bytes > 0) entries.push_back(entry);
+  }
+  std::ranges::stable_sort(entries, {},
+                           [](const Entry& entry) { return std::pair(entry.file, entry.offset); });
+  std::size_t count = 0;
+  std::optional<std::pair<Entry, Entry>> first;
+  // The one that reaches furthest so far is the one that the next may begin within.
+  const Entry* furthest = nullptr;
+  for (const auto& entry : entries) {
+    if (furthest != nullptr && furthest->file == entry.file && entry.offset < end_of(*furthest)) {
+      if (count++ == 0) first.emplace(*furthest, entry);
+    }
+    if (furthest == nullptr || furthest->file != entry.file || end_of(entry) > end_of(*furthest))
+      furthest = &entry;
+  }
+  if (!first) return;
+  warnings.push_back(Error(ErrorCode::overlap, "entries_share_no_bytes",
+                           fmt::format("{} bytes with another, the first is '{}' with '{}' at byte {}",
+                                       tensors(count, "shares", "share"), first->second.name,
+                                       first->first.name, first->second.offset))
+                         .at_tensor(first->second.name)
+                         .at_offset(first->second.offset)
+                         .with_hint("well if they are meant to be tied; writing to one changes the other"));
+}
+
+std::vector<std::uint64_t> data_ends(const Catalog& catalog, std::size_t files) {
+  std::vector<std::uint64_t> ends(files, 0);
+  for (std::size_t i = 0; i < catalog.size(); ++i) {
+    const Entry entry = catalog[i];
+    if (!entry.is_splat() && entry.file < files) ends[entry.file] = std::max(ends[entry.file], end_of(entry));
+  }
+  return ends;
+}
+
+// The other formats' own rules are about it, or have a place for what lies behind.
+void check_trailing(Warnings& warnings, const Catalog& catalog, std::span<const FileFacts> files) {
+  if (catalog.format() != "gguf") return;
+  const auto alignment = catalog.metadata().find("general.alignment");
+  const std::uint64_t padded_to = alignment ? alignment->natural().value_or(32) : 32;
+  const auto ends = data_ends(catalog, files.size());
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const auto end = checked::align_up(ends[i], padded_to);
+    if (ends[i] == 0 || !end || files[i].bytes <= *end) continue;
+    warnings.push_back(Error(ErrorCode::trailing_bytes, "files_end_with_their_data",
+                             fmt::format("{} bytes are behind the last tensor's end at byte {}",
+                                         files[i].bytes - ends[i], ends[i]))
+                           .at_path(files[i].path.native())
+                           .at_offset(ends[i])
+                           .with_hint("nothing refers to them: the file may be two written into one"));
+  }
+}
+
+}  // namespace
+
+std::vector<Error> warnings_of(const Catalog& catalog, std::span<const FileFacts> files) {
+  Warnings warnings;
+  check_alignment(warnings, catalog);
+  check_names(warnings, catalog);
+  check_byte_order(warnings, catalog);
+  check_types(warnings, catalog);
+  check_overlaps(warnings, catalog);
+  check_trailing(warnings, catalog, files);
+  return warnings;
+}
+
+std::vector<Error> missing_data(const Catalog& catalog, std::span<const FileFacts> files) {
+  constexpr std::size_t most_names = 3;
+  const auto ends = data_ends(catalog, files.size());
+  std::vector<Error> errors;
+  for (std::uint32_t file = 0; file < files.size(); ++file) {
+    const std::uint64_t bytes = files[file].bytes;
+    if (ends[file] <= bytes) continue;
+    std::size_t whole = 0;
+    std::vector<Entry> damaged;
+    for (std::size_t i = 0; i < catalog.size(); ++i) {
+      const Entry entry = catalog[i];
+      if (entry.file != file || entry.is_splat()) continue;
+      if (end_of(entry) <= bytes) {
+        ++whole;
+      } else {
+        damaged.push_back(entry);
+      }
+    }
+    std::string names;
+    for (const auto& entry : std::span(damaged).first(std::min(damaged.size(), most_names)))
+      names += fmt::format("{}'{}'", names.empty() ? "" : ", ", entry.name);
+    errors.push_back(
+        Error(ErrorCode::truncated, "files_are_whole",
+              fmt::format("{} of {} bytes are missing at the end: {} of {} tensors are whole, {} not: {}{}",
+                          ends[file] - bytes, ends[file], whole, whole + damaged.size(),
+                          damaged.size() == 1 ? "1 is" : fmt::format("{} are", damaged.size()), names,
+                          damaged.size() > most_names ? ", …" : ""))
+            .at_path(files[file].path.native())
+            .at_tensor(damaged[0].name)
+            .at_offset(bytes)
+            .with_hint(
+                "fetch it again, or the rest of it; `htensor ls --headers-only` lists what it is to hold"));
+  }
+  return errors;
+}
+
+}  // namespace ht::cli

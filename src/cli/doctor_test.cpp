@@ -1,0 +1,123 @@
+#include "cli/program_test.hpp"
+#include "cli/shard_names.hpp"
+
+namespace ht {
+namespace {
+
+constexpr std::string_view two_tensors =
+    R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[3],"data_offsets":[2,5]}})";
+
+TEST_F(Cli, doctor_finds_nothing_wrong_with_good_files) {
+  write_safetensors("s.safetensors", two_tensors, 5);
+  const auto outcome = run("doctor s.safetensors");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.out, "safetensors, 2 tensors, 5, 1 file\nnothing is wrong with it\n");
+  EXPECT_EQ(run("doctor s.safetensors -q").out, "");
+  EXPECT_EQ(run("doctor s.safetensors --json").out,
+            R"({"path":"s.safetensors","format":"safetensors","readable":true,"files":["s.safetensors"],)"
+            R"("missing_files":[],"tensors":2,"bytes":5,"problems":[]})"
+            "\n");
+  EXPECT_EQ(run("doctor m.ht").status, 0);
+}
+
+TEST_F(Cli, doctor_tells_what_is_missing_of_a_truncated_file) {
+  write_safetensors("s.safetensors", two_tensors, 3);
+  const auto outcome = run("doctor s.safetensors");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.out, StartsWith("safetensors, 2 tensors, 5, 1 file\nerror: s.safetensors: 2 of "));
+  EXPECT_THAT(
+      outcome.out,
+      HasSubstr(
+          "bytes are missing at the end: 1 of 2 tensors are whole, 1 is not: 'b' [truncated]\n  hint: "));
+  const auto json = run("doctor s.safetensors --json");
+  EXPECT_EQ(json.status, 1);
+  EXPECT_THAT(json.out, HasSubstr(R"("readable":false)"));
+  EXPECT_THAT(json.out,
+              HasSubstr(R"("problems":[{"severity":"error","code":"truncated","rule":"files_are_whole",)"
+                        R"("path":"s.safetensors","tensor":"b","offset":)"));
+  EXPECT_TRUE(is_json(json.out));
+}
+
+TEST_F(Cli, doctor_takes_malformed_files_as_problems) {
+  write_safetensors("s.safetensors", R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})", 3);
+  testing::write_file(folder_ / "text", "hello, world");
+  testing::write_file(folder_ / "empty", "");
+  std::filesystem::create_directory(folder_ / "folder");
+  EXPECT_THAT(run("doctor s.safetensors").out, StartsWith("safetensors, which cannot be read\nerror: "));
+  EXPECT_THAT(run("doctor text").out, StartsWith("no model that can be read\nerror: text: "));
+  for (const std::string path : {"s.safetensors", "text", "empty", "folder"}) {
+    const auto outcome = run("doctor --json " + path);
+    EXPECT_EQ(outcome.status, 1) << path;
+    EXPECT_TRUE(is_json(outcome.out)) << outcome.out;
+    EXPECT_THAT(outcome.out,
+                HasSubstr(R"("tensors":null,"bytes":null,"problems":[{"severity":"error","code":")"));
+  }
+  EXPECT_THAT(run("doctor text --json").out, HasSubstr(R"("format":null)"));
+}
+
+TEST_F(Cli, doctor_is_2_where_it_cannot_look) {
+  ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  for (const std::string path : {"none.ht", "pipe", "/dev/zero"}) {
+    EXPECT_EQ(run("doctor " + path).status, 2) << path;
+    EXPECT_THAT(run("doctor --json " + path).out, StartsWith(R"({"error":{)")) << path;
+  }
+}
+
+TEST_F(Cli, doctor_names_all_missing_shards_and_looks_at_the_others) {
+  std::string map;
+  for (int i = 1; i <= 9; ++i) {
+    const auto name = "x-0000" + std::to_string(i) + "-of-00009.safetensors";
+    map += (i > 1 ? ",\"t" : "\"t") + std::to_string(i) + "\":\"" + name + "\"";
+  }
+  testing::write_file(folder_ / "model.safetensors.index.json",
+                      R"({"metadata":{"total_size":9},"weight_map":{)" + map + "}}");
+  write_safetensors("x-00001-of-00009.safetensors", two_tensors, 3);
+  for (const std::string path : {".", "model.safetensors.index.json"}) {
+    const auto outcome = run("doctor " + path);
+    EXPECT_EQ(outcome.status, 1) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("8 of 9 files of this model are not there: x-00002"));
+    EXPECT_THAT(outcome.out, HasSubstr("x-00009-of-00009.safetensors [missing_shard]"));
+    EXPECT_THAT(outcome.out, HasSubstr("x-00001-of-00009.safetensors: the data ends"));
+  }
+  std::filesystem::remove(folder_ / "model.safetensors.index.json");
+  std::filesystem::remove(folder_ / "m.ht");
+  const auto json = run("doctor . --json");
+  EXPECT_THAT(json.out, HasSubstr(R"("missing_files":["x-00002-of-00009.safetensors",)"));
+  EXPECT_THAT(json.out, HasSubstr(R"("code":"missing_shard","rule":"shards_are_all_there")"));
+  EXPECT_TRUE(is_json(json.out));
+}
+
+TEST_F(Cli, doctor_warns_of_misaligned_data) {
+  // One of them begins at an odd byte, however long the header is.
+  write_safetensors("s.safetensors",
+                    R"({"h":{"dtype":"I16","shape":[1],"data_offsets":[0,2]},)"
+                    R"("u":{"dtype":"U8","shape":[1],"data_offsets":[2,3]},)"
+                    R"("i":{"dtype":"I16","shape":[1],"data_offsets":[3,5]}})",
+                    5);
+  const auto outcome = run("doctor s.safetensors --jsonl");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.out, StartsWith(R"({"severity":"warning","code":"misaligned")"));
+  EXPECT_THAT(run("doctor s.safetensors").out, HasSubstr("\nwarning: 1 tensor does not begin at a multiple"));
+}
+
+TEST(ShardNames, index_files_are_found_in_any_valid_text) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(cli::files_of_index(R"({"weight_map":{"a":"x","b":"y","c":"x"}})"), (Names{"x", "y"}));
+  EXPECT_EQ(cli::files_of_index(
+                R"({"metadata":{"weight_map":"no","m":{"q":"no"}}, "weight_map" : { "a\"{:" : "x" } })"),
+            Names{"x"});
+  EXPECT_EQ(cli::files_of_index(R"({"weight_map":{"weight_map":"x"},"more":{"a":"no"}})"), Names{"x"});
+  EXPECT_EQ(cli::files_of_index(R"({"weight_map":{"a":"x)"), Names{"x"});
+  EXPECT_EQ(cli::files_of_index(R"({"weight_map":{"a":"\)"), Names{});
+}
+
+TEST(ShardNames, numbering_names_all_files) {
+  EXPECT_EQ(cli::files_of_numbering("a-00002-of-00002.gguf"),
+            (std::vector<std::string>{"a-00001-of-00002.gguf", "a-00002-of-00002.gguf"}));
+  for (const std::string name :
+       {"", "-of-", "a.gguf", "a-1-of-2.gguf", "00001-of-00002", "-0000a-of-00002", "-00001-of-0000"})
+    EXPECT_TRUE(cli::files_of_numbering(name).empty()) << name;
+}
+
+}  // namespace
+}  // namespace ht

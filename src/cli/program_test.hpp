@@ -1,0 +1,94 @@
+// The program as its users meet it: run, its output read, its exit status taken.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <htensor/base/bytes.hpp>
+#include <htensor/htensor.hpp>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "testing/temporary_folder.hpp"
+
+namespace ht {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+struct Outcome {
+  int status = -1;
+  std::string out;
+  std::string err;
+};
+
+class Cli : public ::testing::Test {
+ protected:
+  Outcome run(const std::string& arguments, const std::string& before = "") {
+    const std::string command = "cd '" + folder_.path().string() + "' && " + before + " '" HT_PROGRAM "' " +
+                                arguments + " >.out 2>.err </dev/null";
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(".out"), text_of(".err")};
+  }
+
+  // Starts `synth`, sends the signal once it is at work, and returns its exit status.
+  int status_after(int signal, void (*disposition)(int), const char* size) {
+    const pid_t child = fork();
+    if (child == 0) {
+      std::filesystem::current_path(folder_.path());
+      std::signal(signal, disposition);
+      execl(HT_PROGRAM, HT_PROGRAM, "synth", "big.ht", "--preset", "matrix", "-q", "--size", size,
+            static_cast<char*>(nullptr));
+      _exit(127);
+    }
+    int status = 0;
+    // Its temporary file tells that it has begun.
+    while (folder_.names().size() < 2) {
+      if (waitpid(child, &status, WNOHANG) != 0) return -1;
+      std::this_thread::yield();
+    }
+    kill(child, signal);
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  std::string text_of(std::string_view name) {
+    const auto bytes = testing::read_file(folder_ / name);
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+
+  // A safetensors file: the length, the JSON, and data of bytes that count up.
+  void write_safetensors(std::string_view name, std::string_view json, std::size_t data_bytes) {
+    std::vector<std::byte> file(8);
+    store_le(MutableBytes(file), static_cast<std::uint64_t>(json.size()));
+    const Bytes text = bytes_of(json);
+    file.insert(file.end(), text.begin(), text.end());
+    for (std::size_t i = 0; i < data_bytes; ++i) file.push_back(static_cast<std::byte>(i));
+    testing::write_file(folder_ / name, file);
+  }
+
+  // Whether what the program printed is one JSON document, by a parser that is not ours.
+  bool is_json(const std::string& text) {
+    testing::write_file(folder_ / ".json", text);
+    const std::string command =
+        "python3 -m json.tool '" + (folder_ / ".json").string() + "' >/dev/null 2>/dev/null";
+    return std::system(command.c_str()) == 0;
+  }
+
+  void SetUp() override {
+    ASSERT_TRUE(
+        write(folder_ / "m.ht", Tensor<F32, Rank<2>>::of(Rank<2>(2, 3), {1, 2, 3, 4, 5, 6.5F}).value()));
+  }
+
+  testing::TemporaryFolder folder_;
+};
+
+}  // namespace ht

@@ -1,0 +1,71 @@
+#include "cli/rows.hpp"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <htensor/base/checked.hpp>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "cli/text.hpp"
+
+namespace ht::cli {
+namespace {
+
+Result<std::string_view> dtype_name(const Model& model, const Entry& entry) {
+  if (!entry.is_typed()) return std::string_view();
+  if (entry.encoding == EncodingTag::dense) return HT_TRY(model.dtype(entry.dtype)).name;
+  return find_encoding(entry.encoding).value_or(Encoding{.name = "unknown"}).name;
+}
+
+}  // namespace
+
+Result<std::vector<Row>> rows_of(const Model& model, const std::string& filter) {
+  const Catalog& catalog = model.catalog();
+  std::vector<Row> rows;
+  rows.reserve(filter.empty() ? catalog.size() : 0);
+  std::string name;
+  for (std::size_t i = 0; i < catalog.size(); ++i) {
+    const Entry entry = catalog[i];
+    if (!filter.empty()) {
+      // The pattern language of shells, which people know.
+      name.assign(entry.name);
+      if (fnmatch(filter.c_str(), name.c_str(), 0) != 0) continue;
+    }
+    const auto dtype = HT_TRY(dtype_name(model, entry));
+    rows.push_back({entry, dtype, i});
+  }
+  return rows;
+}
+
+void sort_rows(std::vector<Row>& rows, std::string_view key) {
+  const auto sort_by = [&](auto value) {
+    std::ranges::sort(rows, {}, [&](const Row& row) { return std::pair(value(row), row.position); });
+  };
+  if (key == "name") sort_by([](const Row& row) { return row.entry.name; });
+  // The largest first: that is what one looks for.
+  if (key == "size") sort_by([](const Row& row) { return ~row.entry.bytes; });
+  if (key == "offset") {
+    sort_by([](const Row& row) {
+      return row.entry.is_splat() ? std::tuple(true, std::uint32_t{0}, std::uint64_t{0})
+                                  : std::tuple(false, row.entry.file, row.entry.offset);
+    });
+  }
+}
+
+std::uint64_t saturating_add(std::uint64_t a, std::uint64_t b) noexcept {
+  return checked::add(a, b).value_or(std::numeric_limits<std::uint64_t>::max());
+}
+
+std::uint64_t total_bytes(const std::vector<Row>& rows) noexcept {
+  std::uint64_t total = 0;
+  for (const auto& row : rows) total = saturating_add(total, row.entry.bytes);
+  return total;
+}
+
+std::string dtype_cell(const Row& row) { return row.dtype.empty() ? "-" : std::string(row.dtype); }
+
+std::string shape_cell(const Row& row) { return row.entry.is_typed() ? shape_text(row.entry.dims) : "-"; }
+
+}  // namespace ht::cli

@@ -1,0 +1,73 @@
+#include "cli/program_test.hpp"
+
+namespace ht {
+namespace {
+
+TEST_F(Cli, show_prints_values_for_people) {
+  EXPECT_EQ(run("show m.ht m").out, "m  F32 [2, 3]\n[[1, 2, 3]\n [4, 5, 6.5]]\n");
+  EXPECT_EQ(run("show m.ht m --slice 1,1: -q").out, "[5, 6.5]\n");
+  EXPECT_EQ(run("show m.ht m --slice 1,-1 -q").out, "6.5\n");
+}
+
+TEST_F(Cli, show_json_has_flat_values_and_their_shape) {
+  EXPECT_EQ(run("show m.ht m --slice :,::-2 --json").out,
+            R"({"name":"m","dtype":"F32","shape":[2,3],"values_shape":[2,2],"values":[3,1,6.5,4]})"
+            "\n");
+  EXPECT_THAT(run("show m.ht m --slice 0:0 --json").out, HasSubstr(R"("values_shape":[0,3],"values":[]})"));
+}
+
+TEST_F(Cli, show_of_nothing_ends_however_long_the_other_dimensions_are) {
+  const std::vector<std::int64_t> dims{std::int64_t{1} << 60, 0};
+  ASSERT_TRUE(write(folder_ / "e.ht", dtype_info<F32>(), dims, Bytes()));
+  EXPECT_EQ(run("show e.ht e -q").out, "[]\n");
+  EXPECT_THAT(run("show e.ht e --json").out, HasSubstr(R"("values":[]})"));
+}
+
+TEST_F(Cli, show_leaves_out_the_middle_of_large_tensors) {
+  ASSERT_EQ(run("synth big.ht --preset matrix --size 1M --dtype U8").status, 0);
+  const auto outcome = run("show big.ht big");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("..."));
+  EXPECT_LT(outcome.out.size(), 1000U);
+}
+
+TEST_F(Cli, show_takes_every_dtype) {
+  for (const auto& dtype : library_dtypes()) {
+    const std::string name(dtype.name);
+    ASSERT_EQ(run("synth t.ht --force --preset matrix --size 64 --dtype " + name).status, 0) << name;
+    const auto outcome = run("show t.ht t --json");
+    EXPECT_EQ(outcome.status, 0) << name << outcome.out;
+    EXPECT_THAT(outcome.out, HasSubstr("\"dtype\":\"" + name + "\""));
+  }
+}
+
+TEST_F(Cli, show_takes_misaligned_tensors) {
+  write_safetensors("s.safetensors",
+                    R"({"u":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                    R"("h":{"dtype":"I16","shape":[2,2],"data_offsets":[1,9]}})",
+                    9);
+  EXPECT_EQ(run("show s.safetensors h -q").out, "[[513, 1027]\n [1541, 2055]]\n");
+  EXPECT_EQ(run("show s.safetensors h -q --slice :,1").out, "[1027, 2055]\n");
+}
+
+TEST_F(Cli, show_takes_ranks_beyond_those_of_types) {
+  std::string dims = "2";
+  for (int i = 0; i < 9; ++i) dims += ",1";
+  write_safetensors("s.safetensors", R"({"u":{"dtype":"U8","shape":[)" + dims + R"(],"data_offsets":[0,2]}})",
+                    2);
+  EXPECT_THAT(run("show s.safetensors u --json").out, HasSubstr(R"("values":[0,1]})"));
+  EXPECT_THAT(run("show s.safetensors u -q").out, StartsWith("[[[[[[[[[[0]"));
+  EXPECT_EQ(run("show s.safetensors u -q --slice 1,0,0,0,0,0,0,0,0").out, "[1]\n");
+}
+
+TEST_F(Cli, show_of_very_high_rank_is_flat) {
+  std::string dims = "2";
+  for (int i = 0; i < 50'000; ++i) dims += ",1";
+  write_safetensors("s.safetensors", R"({"u":{"dtype":"U8","shape":[)" + dims + R"(],"data_offsets":[0,2]}})",
+                    2);
+  EXPECT_EQ(run("show s.safetensors u -q").out, "[0, 1]\n");
+  EXPECT_THAT(run("show s.safetensors u --json").out, HasSubstr(R"("values":[0,1]})"));
+}
+
+}  // namespace
+}  // namespace ht

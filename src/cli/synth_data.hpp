@@ -1,0 +1,48 @@
+// The data that `synth` makes up: about normal, as weights are, and the same on every machine.
+#pragma once
+
+#include <cstdint>
+#include <htensor/htensor.hpp>
+#include <optional>
+#include <vector>
+
+#include "cli/progress.hpp"
+
+namespace ht::cli {
+
+/// Where the elements of one tensor go, in the file or in its data.
+struct TensorPlace {
+  std::uint64_t offset = 0;
+  std::uint64_t elements = 0;
+};
+
+/// Makes the data piece by piece. A sparse one has values in its first and last 1024 elements, and a hole
+/// between them.
+class SynthData {
+ public:
+  struct Options {
+    DTypeInfo dtype;
+    std::uint64_t seed = 0;
+    bool sparse = false;
+  };
+  /// The places are in the order of their offsets.
+  SynthData(std::vector<TensorPlace> places, const Options& options, const Common& common);
+
+  /// What a DataSource hands out.
+  Result<std::optional<DataPiece>> next();
+
+ private:
+  /// Goes on to what is to be made next, over the ends of tensors and the hole.
+  void advance();
+
+  std::vector<TensorPlace> places_;
+  Options options_;
+  std::uint64_t elements_ = 0;  // of all tensors
+  std::size_t tensor_ = 0;
+  std::uint64_t before_ = 0;  // elements of the tensors before this one
+  std::uint64_t at_ = 0;      // in this one; a multiple of 8, so a byte begins there
+  std::vector<std::byte> buffer_;
+  Progress progress_;
+};
+
+}  // namespace ht::cli
