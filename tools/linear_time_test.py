@@ -2,7 +2,7 @@
 """Opening takes a time that is linear in the number of tensors: twice as many cost at most 2.2 times as much.
 
 Instructions are counted by callgrind, so that the answer does not depend on the machine's mood.
-Usage: linear_time_test.py BENCH_LINEAR
+Usage: linear_time_test.py LINEAR
 """
 
 import pathlib

@@ -1,6 +1,6 @@
 // For tools/linear_time_test.py, which counts the instructions of `open` at several sizes:
-//   bench_linear make FORMAT TENSORS PATH
-//   bench_linear open PATH
+//   linear make FORMAT TENSORS PATH
+//   linear open PATH
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -15,6 +15,6 @@ int main(int argc, char** argv) {
     return catalog && ht::bench::make_file(argv[4], argv[2], *catalog) ? 0 : 1;
   }
   if (what == "open" && argc == 3) return ht::bench::list_by_htensor(argv[2]) > 0 ? 0 : 1;
-  std::fprintf(stderr, "bench_linear make FORMAT TENSORS PATH | open PATH\n");
+  std::fprintf(stderr, "linear make FORMAT TENSORS PATH | open PATH\n");
   return 2;
 }

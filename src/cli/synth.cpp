@@ -62,7 +62,7 @@ std::vector<TensorPlace> places_of(const Catalog& catalog, const Encoded& file) 
   places.reserve(catalog.size());
   for (std::size_t i = 0; i < catalog.size(); ++i) {
     const auto elements = element_count(catalog[i].dims).value_or(0);
-    places.push_back({file.offsets[i], static_cast<std::uint64_t>(elements)});
+    if (file.offsets[i]) places.push_back({*file.offsets[i], static_cast<std::uint64_t>(elements)});
   }
   // A format may have them in another order than the catalog.
   std::ranges::stable_sort(places, {}, &TensorPlace::offset);

@@ -230,9 +230,9 @@ TEST_F(Writing, encoded_files_of_a_catalog_are_read_back) {
   ASSERT_TRUE(builder.add({.name = "b", .dtype = U8::tag, .dims = dims, .bytes = 3}));
   const auto file = encode("safetensors", std::move(builder).build().value()).value();
   const std::vector<float> a{1, 2, 3};
-  ASSERT_TRUE(
-      write(path_, file,
-            source_of({{file.offsets[0], std::as_bytes(std::span(a))}, {file.offsets[1], bytes_of("xyz")}})));
+  ASSERT_TRUE(write(
+      path_, file,
+      source_of({{*file.offsets[0], std::as_bytes(std::span(a))}, {*file.offsets[1], bytes_of("xyz")}})));
   const auto model = Model::open(path_).value();
   EXPECT_EQ((model.tensor<F32, Rank<1>>("a").value()(2)), 3);
   EXPECT_EQ((model.tensor<U8, Rank<1>>("b").value()(0)), 'x');

@@ -84,7 +84,6 @@ Result<Catalog> CatalogBuilder::build() && {
       return fail(Error(ErrorCode::duplicate_tensor, "names_are_unique",
                         format_text("two tensors are named '{}'", entry.name))
                       .at_tensor(entry.name)
-                      .at_offset(entry.offset)
                       .with_hint("the writer of this file broke the format: write it again"));
     }
     return std::move(catalog_);

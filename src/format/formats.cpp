@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "base/format_text.hpp"
 #include "format/gguf/gguf.hpp"
@@ -53,6 +54,12 @@ Result<Encoded> encode(std::string_view format, const Catalog& catalog, const La
       return fail(
           Error(ErrorCode::not_found, "format_has_a_name", format_text("there is no format '{}'", format))
               .with_hint(format_text("there are {}", fmt::join(format_names(), ", "))));
+    }
+    if (layout.alignment != 0 && !std::has_single_bit(layout.alignment)) {
+      return fail(
+          Error(ErrorCode::misaligned, "alignment_is_a_power_of_two",
+                format_text("data cannot be aligned to {} bytes, which is no power of two", layout.alignment))
+              .with_hint("choose 64 or 4096"));
     }
     return found->encode(catalog, layout);
   });

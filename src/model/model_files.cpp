@@ -35,8 +35,11 @@ Result<std::optional<ShardIndex>> read_index(const Path& path, const OpenOptions
   text.resize(static_cast<std::size_t>(file.stat().bytes));
   HT_TRY(file.read(0, text));
   auto index = parse_shard_index(text);
-  if (!index) return fail(std::move(index).error().at_path(path.native()));
-  return index;
+  if (index) return index;
+  // What begins with a brace may be anything; only what speaks of weights is an index that is broken.
+  const std::string_view words(reinterpret_cast<const char*>(text.data()), text.size());
+  if (words.find("\"weight_map\"") == words.npos) return std::nullopt;
+  return fail(std::move(index).error().at_path(path.native()));
 }
 
 std::vector<Path> all_parts(const Path& folder, const NumberedName& name) {
@@ -80,7 +83,8 @@ Result<ModelFiles> join_split(const Path& path, const SplitInfo& info, std::vect
                     .at_path(path.native())
                     .with_hint("fetch all parts again"));
   }
-  return merge(std::move(shards));
+  // Together they are whole: what is said of the parts holds no longer.
+  return merge(std::move(shards), "split.");
 }
 
 // What a folder holds that may be weights; told by name, as the content of all its files is not to be read.
@@ -150,12 +154,11 @@ Result<ModelFiles> open_folder(const Path& folder, const OpenOptions& options) {
   // Variants such as model.fp16.safetensors.index.json lie beside the model itself.
   constexpr std::string_view usual = "model.safetensors.index.json";
   if (std::ranges::find(indexes, usual) != indexes.end()) indexes = {std::string(usual)};
-  for (const auto& name : indexes) {
-    if (indexes.size() > 1) break;
-    const auto index = HT_TRY(read_index(folder / name, options));
-    if (index) return open_indexed(folder / name, *index, options);
-  }
   if (indexes.size() > 1) return fail(several_models(folder, std::move(indexes)));
+  if (!indexes.empty()) {
+    const auto index = HT_TRY(read_index(folder / indexes[0], options));
+    if (index) return open_indexed(folder / indexes[0], *index, options);
+  }
   if (contents.weights.empty()) {
     return fail(Error(ErrorCode::not_found, "folder_holds_weights", "is a folder without a weights file")
                     .at_path(folder.native())
@@ -179,7 +182,8 @@ Result<ModelFiles> open_file(io::Opened file, const OpenOptions& options) {
     return index ? open_indexed(path, *index, options) : std::move(model);
   }
   if (const auto split = split_info(model->catalog)) {
-    return join_split(path, *split, HT_TRY(open_shards(HT_TRY(split_paths(path, *split)), options)));
+    const auto paths = HT_TRY(split_paths(path, *split));
+    return join_split(path, *split, HT_TRY(open_shards(paths, options)));
   }
   return model;
 }

@@ -33,6 +33,8 @@ std::optional<std::string_view> nearest_name(const Catalog& catalog, std::string
   // Longer than any sensible name: the answer would cost more than it helps.
   constexpr std::size_t longest = 1024;
   if (name.size() > longest) return std::nullopt;
+  // Looking for a tensor that may be there or not is common, and its answer is not to wait for a suggestion.
+  std::size_t steps_left = 2'000'000;
   std::optional<std::string_view> nearest;
   std::size_t limit = name.size() / 2;
   std::vector<std::size_t> row;
@@ -40,6 +42,9 @@ std::optional<std::string_view> nearest_name(const Catalog& catalog, std::string
     const auto candidate = catalog[i].name;
     const auto apart = std::max(candidate.size(), name.size()) - std::min(candidate.size(), name.size());
     if (apart > limit) continue;
+    const std::size_t steps = (name.size() + 1) * (candidate.size() + 1);
+    if (steps > steps_left) break;
+    steps_left -= steps;
     const auto found = distance(name, candidate, limit, row);
     if (found > limit) continue;
     nearest = candidate;

@@ -17,6 +17,8 @@ std::string folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path().string() : ".";
 }
 
+bool is_missing(const Error& error) { return error.cause() == std::errc::no_such_file_or_directory; }
+
 // Entries in other files than the one that names them.
 Result<void> open_external(ModelFiles& model, const OpenOptions& options) {
   const auto folder = model.files[0].path().parent_path();
@@ -24,9 +26,9 @@ Result<void> open_external(ModelFiles& model, const OpenOptions& options) {
   for (std::size_t i = 1; i < names.size(); ++i) {
     auto opened = io::Opened::open(folder / names[i], port_of(options));
     if (!opened) {
-      if (opened.error().code() != ErrorCode::open_failed) return fail(std::move(opened).error());
+      if (!is_missing(opened.error())) return fail(std::move(opened).error());
       return fail(Error(ErrorCode::missing_shard, "external_files_are_there",
-                        format_text("has tensors in '{}', which could not be opened", names[i]))
+                        format_text("has tensors in '{}', which is not there", names[i]))
                       .at_path(model.files[0].path().native())
                       .because(opened.error().cause())
                       .with_hint("put it beside this file"));
@@ -43,7 +45,6 @@ Result<void> open_external(ModelFiles& model, const OpenOptions& options) {
                                   entry.offset + entry.bytes, names[entry.file], file.stat().bytes))
                     .at_path(model.files[0].path().native())
                     .at_tensor(entry.name)
-                    .at_offset(entry.offset)
                     .with_hint("fetch that file again"));
   }
   return {};
@@ -87,7 +88,7 @@ Result<std::vector<ModelFiles>> open_shards(const std::vector<std::filesystem::p
     auto opened = io::Opened::open(path, port_of(options));
     if (opened) {
       files.push_back(*std::move(opened));
-    } else if (opened.error().cause() == std::errc::no_such_file_or_directory) {
+    } else if (is_missing(opened.error())) {
       missing.push_back(shown(path));
       cause = opened.error().cause();
     } else {
@@ -112,7 +113,7 @@ Result<std::vector<ModelFiles>> open_shards(const std::vector<std::filesystem::p
   return shards;
 }
 
-Result<ModelFiles> merge(std::vector<ModelFiles> shards) {
+Result<ModelFiles> merge(std::vector<ModelFiles> shards, std::string_view left_out) {
   if (shards.size() == 1) return std::move(shards[0]);
   CatalogBuilder builder(shards[0].catalog.format());
   std::size_t tensors = 0;
@@ -146,7 +147,8 @@ Result<ModelFiles> merge(std::vector<ModelFiles> shards) {
     const auto& metadata = shard.catalog.metadata();
     for (std::size_t i = 0; i < metadata.size(); ++i) {
       const auto [key, value] = metadata[i];
-      if (keys.insert(key).second) builder.metadata().add(key, value);
+      const bool wanted = left_out.empty() || !key.starts_with(left_out);
+      if (wanted && keys.insert(key).second) builder.metadata().add(key, value);
     }
   }
   auto catalog = std::move(builder).build();

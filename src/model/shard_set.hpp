@@ -17,7 +17,8 @@ namespace ht::inline v1 {
 /// where two of them have a tensor of the same name.
 [[nodiscard]] Result<std::vector<ModelFiles>> open_shards(const std::vector<std::filesystem::path>& paths,
                                                           const OpenOptions& options);
-[[nodiscard]] Result<ModelFiles> merge(std::vector<ModelFiles> shards);
+/// The metadata is that of the first with what the others add, but for keys that begin with `left_out`.
+[[nodiscard]] Result<ModelFiles> merge(std::vector<ModelFiles> shards, std::string_view left_out = {});
 
 /// The shards that an index at `path` names. `stale_index` where it and they do not agree.
 [[nodiscard]] Result<ModelFiles> open_indexed(const std::filesystem::path& path, const ShardIndex& index,

@@ -23,7 +23,7 @@ namespace ht::inline v1 {
 enum class ByteOrder : std::uint8_t { little, big };
 enum class ElementOrder : std::uint8_t { row_major, column_major };
 
-/// A tensor in a catalog. The views live as long as the catalog does.
+/// A tensor in a catalog. The views live as long as the catalog does and is not moved.
 struct Entry {
   std::string_view name{};
   /// What a dense tensor has. `invalid` for a block encoding, and where the file does not say what it holds.

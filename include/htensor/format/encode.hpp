@@ -16,14 +16,18 @@ struct Layout {
   std::uint64_t alignment = 0;
   /// Whether formats that know no dtypes and shapes are told them all the same, as IRPA's `TENSORv0:`.
   bool tensor_notes = true;
+  /// Whether entries that an IRPA has in other files stay there; else their data goes into the file, as it
+  /// has to where a model's own files are brought together.
+  bool keep_external = true;
 };
 
 /// A file without its data.
 struct Encoded {
   /// The file from its first byte on.
   std::vector<std::byte> header;
-  /// Where the data of each of the catalog's entries begins; nothing counts for splats.
-  std::vector<std::uint64_t> offsets;
+  /// Where the data of each of the catalog's entries begins. Nothing for those whose bytes do not go into
+  /// this file: splats and external entries of an IRPA. Other formats have room for a splat's bytes.
+  std::vector<std::optional<std::uint64_t>> offsets;
   /// The length of the whole file. What neither header nor data covers is zero.
   std::uint64_t file_bytes = 0;
 };
@@ -35,7 +39,8 @@ struct Encoded {
 [[nodiscard]] std::optional<std::string_view> format_of_extension(std::string_view extension);
 
 /// The file for the catalog's tensors, in the catalog's order. Where its entries lie now does not matter.
-/// `would_lose` for what the format cannot carry, `not_found` for a format that is not known.
+/// `would_lose` for what the format cannot carry, `misaligned` for an alignment that is no power of two,
+/// `not_found` for a format that is not known.
 [[nodiscard]] Result<Encoded> encode(std::string_view format, const Catalog& catalog,
                                      const Layout& layout = {});
 

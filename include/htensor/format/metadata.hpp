@@ -46,6 +46,7 @@ class MetaValue {
   [[nodiscard]] std::optional<std::uint64_t> natural() const noexcept;
   /// f32 and f64.
   [[nodiscard]] std::optional<double> real() const noexcept;
+  /// To loop over it, give it a name first: `const auto tokens = value.array().value();`.
   [[nodiscard]] std::optional<MetaArray> array() const noexcept;
 
  private:

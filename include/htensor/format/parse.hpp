@@ -15,7 +15,8 @@
 namespace ht::inline v1 {
 
 /// What a parser has to see before it can go on: the file's bytes from `offset` to `offset + bytes`. It asks
-/// for nothing that it has seen and nothing behind the file's end.
+/// for nothing that it has seen and nothing behind the file's end. What begins within the prefix, or straight
+/// behind it, is answered by a longer prefix, the rest by a window.
 struct Need {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;

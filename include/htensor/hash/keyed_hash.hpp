@@ -1,8 +1,8 @@
 // A hash whose key follows from what is hashed, for tables of names that strangers chose.
 //
 // Names that collide under a key that is known can be made by the million, and would turn a table into a
-// list. Here the key is known only when the last name is, so none can be made for it; and the same names
-// always give the same table, without a random number anywhere.
+// list. Here the key is known only when the last name is, so that whoever wants to make some has to break
+// XXH3's 128 bits first; and the same names always give the same table, without a random number anywhere.
 #pragma once
 
 #include <array>

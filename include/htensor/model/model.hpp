@@ -26,7 +26,8 @@ struct OpenOptions {
   bool catalog_only = false;
   /// The most bytes that are read of a header or an index; 0 is the format's own limit (see ParseOptions).
   std::uint64_t max_header_bytes = 0;
-  /// The system, unless a test puts another in its place. It has to outlive the model.
+  /// The system, unless a test puts another in its place. It has to outlive the model and
+  /// every tensor and storage that came from it.
   io::Port* port = nullptr;
 };
 

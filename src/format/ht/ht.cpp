@@ -240,6 +240,14 @@ Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
   }
   const Entry entry = catalog[0];
   HT_TRY(check_plain(entry, "ht"));
+  HT_TRY(check_no_metadata(catalog, "ht"));
+  if (entry.dims.size() > Header{}.dims.size()) {
+    return fail(Error(ErrorCode::would_lose, "ht_carries_at_most_8_dimensions",
+                      format_text("tensor '{}' has {} dimensions, and a .ht file has at most 8", entry.name,
+                                  entry.dims.size()))
+                    .at_tensor(entry.name)
+                    .with_hint("reshape it, or choose safetensors"));
+  }
   // The width of a user's own dtype is not known here; it follows from the bytes.
   HT_TRY(describe({.tag = entry.dtype, .name = "bytes", .bits = 8}, entry.dims));
   Header header{.dtype = entry.dtype, .rank = static_cast<std::uint8_t>(entry.dims.size())};

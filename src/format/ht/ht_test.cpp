@@ -86,7 +86,7 @@ TEST(HtFormat, catalog_of_one_tensor_encodes) {
       catalog_of({{.name = "t", .dtype = BF16::tag, .dims = dims, .offset = 7, .bytes = 30}});
   const auto encoded = encode(catalog, {.alignment = 4096});
   ASSERT_TRUE(encoded);
-  EXPECT_EQ(encoded->offsets, std::vector<std::uint64_t>{4096});
+  EXPECT_EQ(encoded->offsets, std::vector<std::optional<std::uint64_t>>{4096});
   EXPECT_EQ(encoded->file_bytes, 4096U + 30);
   const auto parsed = parse(encoded->header, encoded->file_bytes, {.stem = "t"});
   ASSERT_TRUE(parsed);
@@ -100,6 +100,14 @@ TEST(HtFormat, ht_holds_one_tensor) {
     EXPECT_EQ(encoded.error().code(), ErrorCode::would_lose);
     EXPECT_EQ(encoded.error().rule(), "ht_holds_one_tensor");
   }
+}
+
+TEST(HtFormat, ht_carries_at_most_8_dimensions) {
+  const std::vector<std::int64_t> dims(9, 1);
+  const auto encoded = encode(catalog_of({{.name = "t", .dtype = U8::tag, .dims = dims, .bytes = 1}}), {});
+  ASSERT_FALSE(encoded);
+  EXPECT_EQ(encoded.error().code(), ErrorCode::would_lose);
+  EXPECT_EQ(encoded.error().rule(), "ht_carries_at_most_8_dimensions");
 }
 
 TEST(HtFormat, encoded_size_fits_64_bits) {

@@ -64,6 +64,7 @@ class ArchiveWriter {
   ArchiveWriter(const Catalog& catalog, const Layout& layout)
       : catalog_(catalog),
         tensor_notes_(layout.tensor_notes),
+        keep_external_(layout.keep_external),
         alignment_(std::max(layout.alignment, data_alignment)),
         path_at_(catalog.files().size()) {}
 
@@ -83,7 +84,7 @@ class ArchiveWriter {
     if (kind == Kind::splat) put_splat(bytes, entry);
     if (kind == Kind::data) HT_TRY(put_data(bytes, entry));
     if (kind == Kind::external) put_external(bytes, entry);
-    if (kind != Kind::data) offsets_.push_back(0);
+    if (kind != Kind::data) offsets_.push_back(std::nullopt);
     return {};
   }
 
@@ -98,7 +99,9 @@ class ArchiveWriter {
     Encoded encoded{.header = std::vector<std::byte>(static_cast<std::size_t>(metadata_end)),
                     .offsets = std::move(offsets_),
                     .file_bytes = *file_bytes};
-    for (auto& offset : encoded.offsets) offset += *begin;
+    for (auto& offset : encoded.offsets) {
+      if (offset) *offset += *begin;
+    }
     const MutableBytes header(encoded.header);
     std::ranges::copy(bytes_of(magic), header.begin());
     store_le(header.subspan(at_header_size), header_bytes);
@@ -114,8 +117,8 @@ class ArchiveWriter {
  private:
   [[nodiscard]] Kind kind_of(const Entry& entry) const {
     if (entry.is_splat()) return Kind::splat;
-    // Other formats' catalogs have several files where a model was cut into shards; an archive is whole.
-    return entry.file != 0 && catalog_.format() == "irpa" ? Kind::external : Kind::data;
+    // Other formats' catalogs have several files where a model was cut into shards.
+    return entry.file != 0 && keep_external_ && catalog_.format() == "irpa" ? Kind::external : Kind::data;
   }
 
   Range append(std::string_view text) {
@@ -158,10 +161,11 @@ class ArchiveWriter {
 
   const Catalog& catalog_;
   bool tensor_notes_;
+  bool keep_external_;
   std::uint64_t alignment_;
   std::vector<std::byte> table_;
   std::string metadata_;
-  std::vector<std::uint64_t> offsets_;  // from where the storage begins
+  std::vector<std::optional<std::uint64_t>> offsets_;  // from where the storage begins
   std::uint64_t storage_bytes_ = 0;
   bool has_data_ = false;
   std::vector<Range> path_at_;  // by file; without length where it is not written yet

@@ -250,9 +250,10 @@ TEST(Irpa, types_may_be_left_out) {
 
 TEST(Irpa, alignment_can_be_raised_and_not_lowered) {
   const auto catalog = catalog_of({{.name = "a", .bytes = 3}, {.name = "b", .bytes = 3}});
-  EXPECT_EQ(encode(catalog, {.alignment = 1})->offsets, (std::vector<std::uint64_t>{256, 320}));
+  EXPECT_EQ(encode(catalog, {.alignment = 1})->offsets,
+            (std::vector<std::optional<std::uint64_t>>{256, 320}));
   const auto encoded = encode(catalog, {.alignment = 8192});
-  EXPECT_EQ(encoded->offsets, (std::vector<std::uint64_t>{8192, 16384}));
+  EXPECT_EQ(encoded->offsets, (std::vector<std::optional<std::uint64_t>>{8192, 16384}));
   EXPECT_EQ(encoded->file_bytes, 20480U);
   EXPECT_EQ(load_le<std::uint64_t>(Bytes(encoded->header).subspan(96 + 52)), 8192U);
 }

@@ -45,7 +45,7 @@ std::string header_of(const Entry& entry) {
   const auto encoded = encode(catalog_of(entry), {});
   EXPECT_TRUE(encoded) << (encoded ? "" : to_string(encoded.error()));
   if (!encoded) return {};
-  EXPECT_EQ(encoded->offsets, std::vector<std::uint64_t>{encoded->header.size()});
+  EXPECT_EQ(encoded->offsets, std::vector<std::optional<std::uint64_t>>{encoded->header.size()});
   EXPECT_EQ(encoded->file_bytes, encoded->header.size() + entry.bytes);
   return {reinterpret_cast<const char*>(encoded->header.data()), encoded->header.size()};
 }

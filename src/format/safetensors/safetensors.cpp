@@ -9,6 +9,7 @@
 #include "base/format_text.hpp"
 #include "format/json.hpp"
 #include "format/safetensors/safetensors_dtypes.hpp"
+#include "format/sniff.hpp"
 
 namespace ht::inline v1::format_safetensors {
 namespace {
@@ -216,11 +217,7 @@ class HeaderReader {
                     format_text("'{}', {} [{}], has more bytes than 63 bits can count", *name_,
                                 info_.dtype->name, fmt::join(info_.dims, ", ")));
     }
-    // Eight elements are whole bytes whatever their width, so only the rest of eight can leave some bits
-    // over.
-    const auto rest =
-        static_cast<unsigned>(*element_count(info_.dims) % 8) * static_cast<unsigned>(info_.dtype->bits);
-    if (rest % 8 != 0) {
+    if (!fills_whole_bytes(info_.dims, info_.dtype->bits)) {
       return broken(ErrorCode::misaligned, "sub_byte_data_fills_whole_bytes",
                     format_text("'{}', {} [{}], ends within a byte", *name_, info_.dtype->name,
                                 fmt::join(info_.dims, ", ")));
@@ -354,9 +351,11 @@ bool looks_like(Bytes prefix, std::uint64_t file_bytes) {
     return (b >= std::byte{0x20} && b < std::byte{0x7F}) || is_white_space(b);
   });
   if (begins_with_brace && !is_text) return true;
-  // Whatever the header is then, or if it is cut off, its length is one.
+  // Whatever the header is then, or if it is cut off, its length is one; unless it is the beginning of
+  // something else, as of an archive.
   constexpr std::uint64_t plausible = std::uint64_t{1} << 32;
-  return length > 0 && length < plausible && (text.empty() || length <= file_bytes - length_bytes);
+  return length > 0 && length < plausible && (text.empty() || length <= file_bytes - length_bytes) &&
+         no_weights(prefix, file_bytes).rule() == "format_is_known";
 }
 
 Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& options) {

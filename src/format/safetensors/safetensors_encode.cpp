@@ -1,5 +1,7 @@
 #include <charconv>
 #include <htensor/base/json_text.hpp>
+#include <htensor/base/utf8.hpp>
+#include <htensor/dtype/sizes.hpp>
 
 #include "base/format_text.hpp"
 #include "format/carried.hpp"
@@ -15,11 +17,19 @@ void append_number(std::string& out, std::uint64_t number) {
   out.append(digits.data(), end);
 }
 
+Error no_utf8(std::string_view what, std::string_view name) {
+  return Error(ErrorCode::would_lose, "safetensors_texts_are_utf8",
+               format_text("the {} '{}' has bytes that are no UTF-8, which safetensors cannot hold", what,
+                           to_utf8(name)))
+      .with_hint("rename it or leave it out, or choose GGUF");
+}
+
 Result<void> append_metadata(std::string& out, const Metadata& metadata) {
   out += R"("__metadata__":{)";
   for (std::size_t i = 0; i < metadata.size(); ++i) {
     const auto [key, value] = metadata[i];
     const auto text = value.text();
+    if (!is_utf8(key) || (text && !is_utf8(*text))) return fail(no_utf8("metadata", key));
     if (!text) {
       return fail(Error(ErrorCode::would_lose, "safetensors_metadata_is_texts",
                         format_text("the metadata '{}' is of type {}, and safetensors has texts alone", key,
@@ -44,6 +54,28 @@ Result<void> append_tensor(std::string& out, const Entry& entry, std::uint64_t b
                                   dtype ? dtype->name : "of a dtype that is not the library's"))
                     .at_tensor(entry.name)
                     .with_hint("cast it to a wider dtype"));
+  }
+  if (!is_utf8(entry.name)) return fail(no_utf8("name", entry.name).at_tensor(entry.name));
+  if (entry.name == "__metadata__") {
+    return fail(Error(ErrorCode::would_lose, "safetensors_keeps_a_name_for_metadata",
+                      "a tensor is named '__metadata__', which safetensors keeps for its metadata")
+                    .at_tensor(entry.name)
+                    .with_hint("rename it"));
+  }
+  const auto bytes = dense_bytes(entry.dims, dtype->bits);
+  if (bytes != entry.bytes) {
+    return fail(Error(ErrorCode::size_mismatch, "data_bytes_follow_from_the_shape",
+                      format_text("tensor '{}', {} [{}], has {} bytes, which its shape does not give",
+                                  entry.name, dtype->name, fmt::join(entry.dims, ", "), entry.bytes))
+                    .at_tensor(entry.name)
+                    .with_hint("describe it as it is"));
+  }
+  if (!fills_whole_bytes(entry.dims, dtype->bits)) {
+    return fail(Error(ErrorCode::would_lose, "safetensors_has_whole_bytes",
+                      format_text("tensor '{}', {} [{}], ends within a byte, which safetensors refuses",
+                                  entry.name, dtype->name, fmt::join(entry.dims, ", ")))
+                    .at_tensor(entry.name)
+                    .with_hint("pad its innermost dimension, or choose .ht or IRPA"));
   }
   append_json_string(out, entry.name);
   out += R"(:{"dtype":")";
@@ -90,11 +122,17 @@ Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
     return fail(ErrorCode::size_overflow, "encoded_size_fits_64_bits",
                 "the file would have more bytes than 64 bits can count");
   }
+  if (*data_begin - sizeof(std::uint64_t) > default_max_header_bytes) {
+    return fail(Error(ErrorCode::header_too_large, "safetensors_header_can_be_read",
+                      format_text("the header would have {} bytes, and readers take at most {}", *data_begin,
+                                  default_max_header_bytes))
+                    .with_hint("write several shards, or choose a smaller alignment"));
+  }
   header.resize(static_cast<std::size_t>(*data_begin), ' ');
   const Bytes bytes = bytes_of(header);
   encoded.header.assign(bytes.begin(), bytes.end());
   store_le(MutableBytes(encoded.header), *data_begin - sizeof(std::uint64_t));
-  for (auto& offset : encoded.offsets) offset += *data_begin;
+  for (auto& offset : encoded.offsets) *offset += *data_begin;
   encoded.file_bytes = *file_bytes;
   return encoded;
 }

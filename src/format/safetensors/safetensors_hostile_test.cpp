@@ -98,8 +98,8 @@ TEST(SafetensorsHostile, safetensors_header_is_json) {
 }
 
 TEST(SafetensorsHostile, safetensors_header_is_utf8) {
-  for (const auto* json : {"\xFF", "{\"\xFF\":1}", "{\"a\xC0\x80\":1}", "{\"\xED\xA0\x80\":1}"}) {
-    if (json[0] == '{') expect_refusal(json, ErrorCode::bad_utf8, "safetensors_header_is_utf8", 0);
+  for (const auto* json : {"{\"\xFF\":1}", "{\"a\xC0\x80\":1}", "{\"\xED\xA0\x80\":1}"}) {
+    expect_refusal(json, ErrorCode::bad_utf8, "safetensors_header_is_utf8", 0);
   }
 }
 

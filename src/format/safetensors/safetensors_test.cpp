@@ -150,6 +150,18 @@ TEST(Safetensors, is_recognised_by_its_length_and_brace) {
   EXPECT_FALSE(looks_like(bytes_of("{\"ab\": {\"c\":1}}"), 15));  // the brace is at byte 8 by chance
   EXPECT_FALSE(looks_like(std::vector<std::byte>(64), 64));
   EXPECT_FALSE(looks_like(bytes_of("1234567"), 7));
+  // gzip from a pipe, and a tar of a folder: their first bytes would do for a length.
+  std::vector<std::byte> gzip(512);
+  gzip[0] = std::byte{0x1F};
+  gzip[1] = std::byte{0x8B};
+  gzip[2] = std::byte{0x08};
+  EXPECT_FALSE(looks_like(gzip, 1 << 30));
+  EXPECT_EQ(ht::parse(gzip, 1 << 30).error().rule(), "file_is_no_gzip");
+  std::vector<std::byte> tar(512);
+  tar[0] = std::byte{'.'};
+  tar[1] = std::byte{'/'};
+  std::ranges::copy(bytes_of("ustar"), tar.begin() + 257);
+  EXPECT_EQ(ht::parse(tar, 1 << 30).error().rule(), "file_is_no_tar");
 }
 
 TEST(Safetensors, encodes_to_the_bytes_of_the_reference_writer) {
@@ -160,7 +172,8 @@ TEST(Safetensors, encodes_to_the_bytes_of_the_reference_writer) {
   const auto encoded = encode(catalog).value();
   EXPECT_EQ(encoded.header, safetensors_file(padded));
   EXPECT_EQ(encoded.file_bytes, 8 + padded.size() + 9);
-  EXPECT_EQ(encoded.offsets, (std::vector<std::uint64_t>{8 + padded.size(), 8 + padded.size() + 8}));
+  EXPECT_EQ(encoded.offsets,
+            (std::vector<std::optional<std::uint64_t>>{8 + padded.size(), 8 + padded.size() + 8}));
 }
 
 TEST(Safetensors, data_begins_where_the_layout_wants) {
@@ -191,6 +204,46 @@ TEST(Safetensors, safetensors_has_the_dtype) {
     EXPECT_EQ(encoded.error().code(), ErrorCode::would_lose);
     EXPECT_EQ(encoded.error().rule(), "safetensors_has_the_dtype");
   }
+}
+
+Error refusal(const Entry& entry, const Layout& layout = {}) {
+  CatalogBuilder builder("irpa");
+  EXPECT_TRUE(builder.add(entry));
+  const auto encoded = encode(std::move(builder).build().value(), layout);
+  return encoded ? Error(ErrorCode::internal) : encoded.error();
+}
+
+TEST(Safetensors, safetensors_texts_are_utf8) {
+  const auto error = refusal({.name = "a\xFF", .dtype = U8::tag, .bytes = 1});
+  EXPECT_EQ(error.code(), ErrorCode::would_lose);
+  EXPECT_EQ(error.rule(), "safetensors_texts_are_utf8");
+  for (const bool in_key : {false, true}) {
+    CatalogBuilder builder("gguf");
+    builder.metadata().add(in_key ? "\xFF" : "k", in_key ? "v" : "\xFF");
+    EXPECT_EQ(encode(std::move(builder).build().value()).error().rule(), "safetensors_texts_are_utf8");
+  }
+}
+
+TEST(Safetensors, safetensors_keeps_a_name_for_metadata) {
+  const auto error = refusal({.name = "__metadata__", .dtype = U8::tag, .bytes = 1});
+  EXPECT_EQ(error.code(), ErrorCode::would_lose);
+  EXPECT_EQ(error.rule(), "safetensors_keeps_a_name_for_metadata");
+}
+
+TEST(Safetensors, safetensors_has_whole_bytes) {
+  const std::vector<std::int64_t> dims{3};
+  const auto error = refusal({.name = "a", .dtype = F4::tag, .dims = dims, .bytes = 2});
+  EXPECT_EQ(error.code(), ErrorCode::would_lose);
+  EXPECT_EQ(error.rule(), "safetensors_has_whole_bytes");
+  EXPECT_EQ(refusal({.name = "a", .dtype = F32::tag, .dims = dims, .bytes = 2}).code(),
+            ErrorCode::size_mismatch);
+}
+
+TEST(Safetensors, safetensors_header_can_be_read) {
+  const auto error =
+      refusal({.name = "a", .dtype = U8::tag, .bytes = 1}, {.alignment = std::uint64_t{1} << 40});
+  EXPECT_EQ(error.code(), ErrorCode::header_too_large);
+  EXPECT_EQ(error.rule(), "safetensors_header_can_be_read");
 }
 
 }  // namespace

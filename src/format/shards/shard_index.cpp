@@ -56,23 +56,6 @@ class IndexReader {
           value, [&](std::string_view tensor, json::Value& file) { return read_tensor(tensor, file); },
           broken_json);
     }
-    if (key == "metadata" && is_object) {
-      return document_.each_field<Error>(
-          value, [&](std::string_view name, json::Value& inner) { return read_metadata(name, inner); },
-          broken_json);
-    }
-    return check(value);
-  }
-
-  Failure read_metadata(std::string_view name, json::Value& value) {
-    // Some writers have a fraction here; only a count is of use.
-    bool is_integer = false;
-    if (name == "total_size" && value.is_integer().get(is_integer) == simdjson::SUCCESS && is_integer) {
-      if (const auto total = document_.natural(value)) {
-        index_.total_bytes = *total;
-        return {};
-      }
-    }
     return check(value);
   }
 

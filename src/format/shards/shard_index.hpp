@@ -19,8 +19,6 @@ struct ShardIndex {
   /// Every tensor, and which of the files has it.
   NameStore tensors;
   std::vector<std::uint32_t> file_of;
-  /// How many bytes all tensors have, where the index says so.
-  std::optional<std::uint64_t> total_bytes;
 };
 
 /// Whether the beginning of a file is that of a JSON object; only then may it be an index.

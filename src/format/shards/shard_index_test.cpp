@@ -20,7 +20,6 @@ TEST(ShardIndex, names_each_tensor_and_its_file) {
   ASSERT_TRUE(*index);
   const ShardIndex& read = **index;
   EXPECT_EQ(read.files, (std::vector<std::string>{"1.safetensors", "2.safetensors"}));
-  EXPECT_EQ(read.total_bytes, 12U);
   ASSERT_EQ(read.tensors.size(), 3U);
   EXPECT_EQ(read.tensors[0], "b");
   EXPECT_EQ(read.file_of, (std::vector<std::uint32_t>{1, 0, 1}));
@@ -31,15 +30,6 @@ TEST(ShardIndex, json_without_a_weight_map_is_none) {
   EXPECT_FALSE(parse_shard_index(bytes_of("{}"))->has_value());
   EXPECT_FALSE(
       parse_shard_index(bytes_of(R"({"architectures":["LlamaForCausalLM"],"metadata":1})"))->has_value());
-}
-
-TEST(ShardIndex, total_that_is_no_count_is_passed_over) {
-  for (const auto* total : {"1.5e10", "-1", "\"12\"", "null"}) {
-    const auto text = R"({"metadata":{"total_size":)" + std::string(total) + R"(},"weight_map":{}})";
-    const auto index = parse_shard_index(bytes_of(text));
-    ASSERT_TRUE(index && *index) << text;
-    EXPECT_FALSE((*index)->total_bytes);
-  }
 }
 
 TEST(ShardIndex, index_is_json) {
