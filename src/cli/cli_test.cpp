@@ -1,4 +1,4 @@
-#include "cli/program_test.hpp"
+#include "testing/program.hpp"
 
 namespace ht {
 namespace {
@@ -55,7 +55,8 @@ TEST_F(Cli, what_is_no_weights_file_is_2) {
   testing::write_file(folder_ / "empty", "");
   testing::write_file(folder_ / "text", "hello, world");
   ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
-  for (const std::string path : {"empty", "text", "pipe", "/dev/zero", "."}) {
+  std::filesystem::create_directory(folder_ / "folder");
+  for (const std::string path : {"empty", "text", "pipe", "/dev/zero", "folder"}) {
     const auto outcome = run("ls " + path);
     EXPECT_EQ(outcome.status, 2) << path;
     EXPECT_THAT(outcome.err, HasSubstr("hint:")) << path;
