@@ -1,4 +1,4 @@
-#include "cli/program_test.hpp"
+#include "testing/program.hpp"
 
 namespace ht {
 namespace {

@@ -99,32 +99,38 @@ std::optional<std::string> likely_format(const Error& error, const std::filesyst
   return std::nullopt;
 }
 
+// As far as a file can be looked at that could not be opened.
+void look_further(Findings& findings, const Error& error, const Options& options, OpenOptions how) {
+  findings.format = likely_format(error, options.path);
+  if (error.code() == ErrorCode::missing_shard) return look_at_shards(findings, error, options, how);
+  if (error.code() == ErrorCode::truncated) {
+    how.headers_only = true;
+    if (auto headers = Model::open(options.path, how)) findings.model = *std::move(headers);
+  }
+}
+
+void look_at_catalog(Findings& findings) {
+  const Catalog& catalog = findings.model->catalog();
+  findings.format = catalog.format();
+  const auto files = facts_of(*findings.model);
+  add_all(findings, missing_data(catalog, files), false);
+  add_all(findings, warnings_of(catalog, files), true);
+}
+
 Result<Findings> examine(const Options& options) {
-  OpenOptions how{.catalog_only = true, .max_header_bytes = options.max_header};
+  const OpenOptions how{.catalog_only = true, .max_header_bytes = options.max_header};
   Findings findings;
-  auto model = Model::open(options.path, how);
-  if (model) {
-    findings.readable = true;
-    findings.model = *std::move(model);
+  const auto opened = Model::open(options.path, how);
+  findings.readable = opened.has_value();
+  if (opened) {
+    findings.model = *opened;
   } else {
-    const Error& error = model.error();
-    if (could_not_look(error, options.path)) return fail(error);
-    findings.format = likely_format(error, options.path);
-    if (error.code() == ErrorCode::missing_shard) look_at_shards(findings, error, options, how);
-    if (error.code() == ErrorCode::truncated) {
-      how.headers_only = true;
-      if (auto headers = Model::open(options.path, how)) findings.model = *std::move(headers);
-    }
+    if (could_not_look(opened.error(), options.path)) return fail(opened.error());
+    look_further(findings, opened.error(), options, how);
   }
-  if (findings.model) {
-    const Catalog& catalog = findings.model->catalog();
-    findings.format = catalog.format();
-    const auto files = facts_of(*findings.model);
-    add_all(findings, missing_data(catalog, files), false);
-    add_all(findings, warnings_of(catalog, files), true);
-  }
+  if (findings.model) look_at_catalog(findings);
   const bool told = std::ranges::any_of(findings.problems, [](const Problem& p) { return !p.only_warning; });
-  if (!findings.readable && !told) findings.problems.insert(findings.problems.begin(), {model.error()});
+  if (!opened && !told) findings.problems.insert(findings.problems.begin(), {opened.error()});
   return findings;
 }
 
@@ -146,23 +152,25 @@ std::string json_problem(const Problem& problem) {
 }
 
 std::string json_findings(const Findings& findings, const Options& options) {
-  std::vector<std::string> files;
+  std::vector<std::filesystem::path> files;
   std::string tensors = "null";
   std::string bytes = "null";
   if (findings.model) {
-    for (const auto& path : findings.model->files()) files.push_back(json_string(path.string()));
+    files = findings.model->files();
     tensors = std::to_string(findings.model->catalog().size());
     bytes = std::to_string(bytes_of_tensors(findings.model->catalog()));
   }
-  std::vector<std::string> missing;
-  for (const auto& name : findings.missing) missing.push_back(json_string(name));
-  std::vector<std::string> problems;
-  for (const auto& problem : findings.problems) problems.push_back(json_problem(problem));
+  const auto joined = [](const auto& parts, auto as_json) {
+    std::string out;
+    for (const auto& part : parts) out += (out.empty() ? "" : ",") + as_json(part);
+    return out;
+  };
   return fmt::format(
       R"({{"path":{},"format":{},"readable":{},"files":[{}],"missing_files":[{}],"tensors":{},"bytes":{},"problems":[{}]}})"
       "\n",
       json_string(options.path), findings.format ? json_string(*findings.format) : "null", findings.readable,
-      fmt::join(files, ","), fmt::join(missing, ","), tensors, bytes, fmt::join(problems, ","));
+      joined(files, [](const auto& path) { return json_string(path.string()); }),
+      joined(findings.missing, json_string), tensors, bytes, joined(findings.problems, json_problem));
 }
 
 std::string counted(std::size_t count, std::string_view what) {

@@ -7,6 +7,7 @@
 #include <htensor/base/checked.hpp>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "cli/rows.hpp"
 #include "cli/text.hpp"
@@ -114,8 +115,8 @@ void check_overlaps(Warnings& warnings, const Catalog& catalog) {
     const Entry entry = catalog[i];
     if (!entry.is_splat() && entry.bytes > 0) entries.push_back(entry);
   }
-  std::ranges::stable_sort(entries, {},
-                           [](const Entry& entry) { return std::pair(entry.file, entry.offset); });
+  std::ranges::sort(entries, {},
+                    [](const Entry& entry) { return std::tuple(entry.file, entry.offset, entry.name); });
   std::size_t count = 0;
   std::optional<std::pair<Entry, Entry>> first;
   // The one that reaches furthest so far is the one that the next may begin within.

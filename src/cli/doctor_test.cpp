@@ -1,5 +1,5 @@
-#include "cli/program_test.hpp"
 #include "cli/shard_names.hpp"
+#include "testing/program.hpp"
 
 namespace ht {
 namespace {
@@ -63,7 +63,7 @@ TEST_F(Cli, doctor_is_2_where_it_cannot_look) {
   }
 }
 
-TEST_F(Cli, doctor_names_all_missing_shards_and_looks_at_the_others) {
+TEST_F(Cli, shards_are_all_there) {
   std::string map;
   for (int i = 1; i <= 9; ++i) {
     const auto name = "x-0000" + std::to_string(i) + "-of-00009.safetensors";

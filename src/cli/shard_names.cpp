@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
-#include <charconv>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -27,10 +25,13 @@ std::string_view take_string(std::string_view& rest) {
 
 // Five digits, as everybody who numbers shards writes them.
 std::optional<unsigned> number_at(std::string_view text) {
+  constexpr std::size_t digits = 5;
+  if (text.size() < digits) return std::nullopt;
   unsigned number = 0;
-  if (text.size() < 5) return std::nullopt;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + 5, number);
-  if (error != std::errc{} || end != text.data() + 5) return std::nullopt;
+  for (const char digit : text.substr(0, digits)) {
+    if (digit < '0' || digit > '9') return std::nullopt;
+    number = number * 10 + static_cast<unsigned>(digit - '0');
+  }
   return number;
 }
 
@@ -114,6 +115,7 @@ std::vector<fs::path> shard_paths(const fs::path& path) {
     names = files_of_numbering(path.filename().string());
   }
   std::vector<fs::path> paths;
+  paths.reserve(names.size());
   for (const auto& name : names) paths.push_back(folder / name);
   return paths;
 }

@@ -81,10 +81,13 @@ Result<Catalog> CatalogBuilder::build() && {
     catalog_.metadata_.trim();
     if (const auto duplicate = catalog_.names_.index()) {
       const Entry entry = catalog_[*duplicate];
-      return fail(Error(ErrorCode::duplicate_tensor, "names_are_unique",
-                        format_text("two tensors are named '{}'", entry.name))
-                      .at_tensor(entry.name)
-                      .with_hint("the writer of this file broke the format: write it again"));
+      auto error = Error(ErrorCode::duplicate_tensor, "names_are_unique",
+                         format_text("two tensors are named '{}'", entry.name))
+                       .at_tensor(entry.name)
+                       .with_hint("the writer of this file broke the format: write it again");
+      // Where the data of the second lies, if that is in this file.
+      if (entry.is_splat() || entry.file != 0) return fail(std::move(error));
+      return fail(std::move(error).at_offset(entry.offset));
     }
     return std::move(catalog_);
   });

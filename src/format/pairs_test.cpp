@@ -75,7 +75,10 @@ TEST(Pairs, what_is_written_reads_back_or_is_refused) {
         continue;
       }
       ASSERT_EQ(encoded->offsets.size(), catalog.size());
-      const auto parsed = parse(encoded->header, encoded->file_bytes, {.stem = first});
+      // The beginning of the file, as it would be with data that is zero.
+      auto file = encoded->header;
+      file.resize(std::max<std::size_t>(file.size(), std::min<std::uint64_t>(encoded->file_bytes, 4096)));
+      const auto parsed = parse(file, encoded->file_bytes, {.stem = first});
       ASSERT_TRUE(parsed && std::holds_alternative<Catalog>(*parsed))
           << format << ": " << (parsed ? "needs more" : to_string(parsed.error()));
       const auto& again = std::get<Catalog>(*parsed);

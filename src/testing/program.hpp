@@ -1,4 +1,4 @@
-// The program as its users meet it: run, its output read, its exit status taken.
+// The program as its users meet it: run, its output read, its exit status taken. HT_PROGRAM is its path.
 #pragma once
 
 #include <gmock/gmock.h>
