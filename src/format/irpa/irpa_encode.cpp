@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <htensor/base/utf8.hpp>
 #include <htensor/dtype/dtypes.hpp>
 #include <string>
 
@@ -21,6 +22,11 @@ Error too_large(SourceLine where = SourceLine::here()) {
 
 // Orders are all that a dense tensor, a block encoding and mere bytes have to be asked for alike.
 Result<void> check_orders(const Entry& entry) {
+  if (!is_utf8(entry.name)) {
+    return fail(Error(ErrorCode::bad_utf8, "irpa_names_are_utf8",
+                      format_text("the name '{}' has bytes that are no UTF-8", to_utf8(entry.name)))
+                    .with_hint("rename it"));
+  }
   Entry dense = entry;
   dense.dtype = U8::tag;
   dense.encoding = EncodingTag::dense;
