@@ -1,0 +1,27 @@
+// Whatever the text: no crash, and every file that an index names stays below its folder.
+#include <cstdint>
+#include <cstdlib>
+#include <htensor/base/confined_path.hpp>
+#include <vector>
+
+#include "format/shards/shard_index.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  // An exact copy on the heap, so that a read past its end is seen.
+  const std::vector<std::uint8_t> text(data, data + size);
+  const auto index = ht::parse_shard_index(std::as_bytes(std::span(text)));
+  if (!index) {
+    if (index.error().message().empty() || index.error().rule().empty()) std::abort();
+    return 0;
+  }
+  if (!*index) return 0;
+  const ht::ShardIndex& read = **index;
+  if (read.file_of.size() != read.tensors.size()) std::abort();
+  for (const auto& file : read.files) {
+    if (!ht::path_fault(file).empty()) std::abort();
+  }
+  for (std::size_t i = 0; i < read.tensors.size(); ++i) {
+    if (read.file_of[i] >= read.files.size() || read.tensors.find(read.tensors[i]) != i) std::abort();
+  }
+  return 0;
+}
