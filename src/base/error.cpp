@@ -14,6 +14,16 @@ struct CodeFacts {
   std::string_view sentence;
 };
 
+// A file chooses its names, and one of megabytes in a message helps nobody. Cut where a character begins.
+void shorten(std::string& text) {
+  constexpr std::size_t longest = 2000;
+  if (text.size() <= longest) return;
+  std::size_t end = longest;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+  text.resize(end);
+  text += "…";
+}
+
 constexpr std::array<CodeFacts, error_code_count> code_facts{{
     {ErrorCode::open_failed, "open_failed", "The file could not be opened."},
     {ErrorCode::read_failed, "read_failed", "Bytes of the file could not be read."},
@@ -127,6 +137,7 @@ Error::Error(ErrorCode code, std::string_view rule, std::string message, SourceL
   change([&](Details& details) {
     details.rule = rule;
     details.message = std::move(message);
+    shorten(details.message);
     details.where = where;
   });
 }

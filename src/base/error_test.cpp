@@ -190,5 +190,14 @@ TEST(Error, one_line_has_the_path_the_message_and_the_code) {
 
 TEST(Error, costs_a_function_that_succeeds_two_words) { EXPECT_EQ(sizeof(Error), 2 * sizeof(void*)); }
 
+TEST(ErrorWords, long_messages_are_cut_between_characters) {
+  const std::string exactly(2000, 'x');
+  EXPECT_EQ(Error(ErrorCode::bad_name, "r", exactly).message(), exactly);
+  EXPECT_EQ(Error(ErrorCode::bad_name, "r", std::string(1'000'000, 'x')).message(), exactly + "…");
+  std::string accents = "x";
+  for (int i = 0; i < 2000; ++i) accents += "ü";
+  EXPECT_EQ(Error(ErrorCode::bad_name, "r", accents).message(), accents.substr(0, 1999) + "…");
+}
+
 }  // namespace
 }  // namespace ht

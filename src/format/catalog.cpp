@@ -1,6 +1,7 @@
 #include <htensor/format/catalog.hpp>
 
 #include <algorithm>
+#include <bit>
 
 #include "base/format_text.hpp"
 #include "format/trim.hpp"
@@ -52,7 +53,37 @@ std::uint32_t CatalogBuilder::add_file(std::string_view name) {
   return static_cast<std::uint32_t>(files.size() - 1);
 }
 
+namespace {
+
+// What every format has to keep, whatever else it checks.
+Result<void> check_entry(const Entry& entry, std::size_t files) {
+  const auto pattern = entry.splat.size();
+  if (pattern > 16 || (pattern != 0 && !std::has_single_bit(pattern))) {
+    return fail(Error(ErrorCode::size_mismatch, "splat_patterns_have_1_2_4_8_or_16_bytes",
+                      format_text("tensor '{}' repeats a pattern of {} bytes", entry.name, pattern))
+                    .at_tensor(entry.name));
+  }
+  if (entry.file >= files) {
+    return fail(Error(ErrorCode::out_of_bounds, "entry_lies_in_a_file_that_is_named",
+                      format_text("tensor '{}' lies in file {} of {}", entry.name, entry.file, files))
+                    .at_tensor(entry.name));
+  }
+  if (std::ranges::any_of(entry.dims, [](std::int64_t dim) { return dim < 0; })) {
+    return fail(Error(ErrorCode::bad_shape, "dims_are_not_negative",
+                      format_text("tensor '{}' has a negative dimension", entry.name))
+                    .at_tensor(entry.name));
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<void> CatalogBuilder::add(const Entry& entry) {
+  HT_TRY(check_entry(entry, catalog_.files_.size()));
+  return without_bad_alloc([&] { return append(entry); });
+}
+
+Result<void> CatalogBuilder::append(const Entry& entry) {
   auto& [format, files, names, dims, patterns, records, notes, metadata] = catalog_;
   if (!entry.note.empty()) notes.push_back({records.size(), std::string(entry.note)});
   const std::uint64_t pattern_begin = patterns.size();

@@ -94,6 +94,32 @@ TEST(Catalog, names_are_unique) {
   EXPECT_EQ(catalog.error().tensor(), "a");
 }
 
+void expect_refusal(const Entry& entry, ErrorCode code, std::string_view rule) {
+  CatalogBuilder builder("test");
+  const auto added = builder.add(entry);
+  ASSERT_FALSE(added);
+  EXPECT_EQ(added.error().code(), code);
+  EXPECT_EQ(added.error().rule(), rule);
+  EXPECT_EQ(builder.size(), 0U);
+}
+
+TEST(Catalog, splat_patterns_have_1_2_4_8_or_16_bytes) {
+  const std::vector<std::byte> pattern(300);
+  for (const std::size_t size : {3U, 5U, 15U, 17U, 32U, 256U, 300U}) {
+    expect_refusal({.name = "s", .bytes = 8, .splat = Bytes(pattern).first(size)}, ErrorCode::size_mismatch,
+                   "splat_patterns_have_1_2_4_8_or_16_bytes");
+  }
+}
+
+TEST(Catalog, entry_lies_in_a_file_that_is_named) {
+  expect_refusal({.name = "t", .file = 1}, ErrorCode::out_of_bounds, "entry_lies_in_a_file_that_is_named");
+}
+
+TEST(Catalog, dims_are_not_negative_in_a_catalog) {
+  const std::array<std::int64_t, 2> dims{2, -1};
+  expect_refusal({.name = "t", .dims = dims}, ErrorCode::bad_shape, "dims_are_not_negative");
+}
+
 TEST(Catalog, copies_are_independent) {
   auto catalog = catalog_of({"a"});
   const Catalog copy = catalog;

@@ -29,7 +29,7 @@ template <class T>
 using Outcome = tl::expected<T, Problem>;
 
 /// Objects and arrays within each other; as the reference reader of safetensors has it.
-inline constexpr std::size_t max_depth = 128;
+inline constexpr std::size_t max_depth = 127;
 
 /// What reading takes in memory. Many short texts are read with the same one, one after another.
 struct Scratch {

@@ -134,7 +134,8 @@ Result<ModelFiles> merge(std::vector<ModelFiles> shards, std::string_view left_o
   for (auto& shard : shards) {
     std::vector<std::uint32_t> numbers;
     for (auto& file : shard.files) {
-      const auto name = to_utf8(file.path().lexically_relative(folder).generic_string());
+      // As it is, UTF-8 or not: names that differ are of different files.
+      const auto name = file.path().lexically_relative(folder).generic_string();
       numbers.push_back(named.empty() ? 0 : builder.add_file(name));
       if (numbers.back() == named.size()) named.push_back(&file);
     }

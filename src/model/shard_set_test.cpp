@@ -201,5 +201,17 @@ TEST_F(ShardSet, every_failing_call_leaves_nothing_open) {
   }
 }
 
+TEST_F(ShardSet, files_whose_names_are_no_utf8_are_told_apart) {
+  const auto other = folder_ / "other";
+  std::filesystem::create_directory(other);
+  write_file(other / "a.safetensors", shard_file({"x"}));
+  write_file(other / "b\xFE.safetensors", shard_file({"y"}));
+  write_file(other / "b\xFF.safetensors", shard_file({"p", "q", "z"}));
+  const auto model = Model::open(other);
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_EQ(model->files().size(), 3U);
+  EXPECT_EQ((model->tensor<U8, Rank<1>>("z").value()(0)), 8);
+}
+
 }  // namespace
 }  // namespace ht

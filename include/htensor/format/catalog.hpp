@@ -111,7 +111,8 @@ class CatalogBuilder {
   /// Room for this many tensors, bytes of names and dimensions, so that growing does not copy. A number from
   /// a file is not to be trusted with it.
   void reserve(std::size_t tensors, std::size_t name_bytes = 0, std::size_t dims = 0);
-  /// Copies what it is given, which must not be a part of this catalog.
+  /// Copies what it is given, which must not be a part of this catalog. `bad_shape`, `size_mismatch` and
+  /// `out_of_bounds` for what no format could mean; after `out_of_memory` the builder is of no use any more.
   [[nodiscard]] Result<void> add(const Entry& entry);
   [[nodiscard]] Metadata& metadata() noexcept { return catalog_.metadata_; }
   /// The number for entries that lie in this file, relative to the one that names it.
@@ -125,6 +126,8 @@ class CatalogBuilder {
   [[nodiscard]] Result<Catalog> build() &&;
 
  private:
+  [[nodiscard]] Result<void> append(const Entry& entry);
+
   Catalog catalog_;
 };
 

@@ -24,7 +24,7 @@ inline constexpr std::string_view alignment_key = "general.alignment";
 inline constexpr std::uint64_t default_alignment = 32;
 inline constexpr std::size_t max_rank = 4;
 /// Where the options name no limit.
-inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{1} << 30;
+inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{256} << 20;
 
 [[nodiscard]] bool looks_like(Bytes prefix, std::uint64_t file_bytes);
 

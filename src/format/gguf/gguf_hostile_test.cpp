@@ -142,13 +142,13 @@ TEST(GgufHostile, gguf_header_is_within_the_limit) {
   }();
   EXPECT_LE(header, file.size() - 128);
   EXPECT_GT(header, file.size() - 128 - 64);
-  // By itself it is 2^30, told by the file's length before that much is seen.
+  // By itself it is 2^28, told by the file's length before that much is seen.
   GgufFile claims;
-  claims.header(0, 2).key("a", MetaType::array).array(MetaType::u8, (1U << 30) - 60);
+  claims.header(0, 2).key("a", MetaType::array).array(MetaType::u8, (1U << 28) - 60);
   const auto parsed = parse(claims.bytes(), std::uint64_t{1} << 40);
-  EXPECT_EQ(std::get<Need>(parsed.value()).bytes, claims.size() + (1U << 30) - 60);
+  EXPECT_EQ(std::get<Need>(parsed.value()).bytes, claims.size() + (1U << 28) - 60);
   GgufFile too_large;
-  too_large.header(0, 2).key("a", MetaType::array).array(MetaType::u8, 1U << 30);
+  too_large.header(0, 2).key("a", MetaType::array).array(MetaType::u8, 1U << 28);
   const auto refused = parse(too_large.bytes(), std::uint64_t{1} << 40);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().rule(), "gguf_header_is_within_the_limit");

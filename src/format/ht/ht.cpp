@@ -262,7 +262,7 @@ Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
   }
   header.data_offset = *begin;
   const auto bytes = encode(header);
-  return Encoded{.header = {bytes.begin(), bytes.end()}, .offsets = {*begin}, .file_bytes = *end};
+  return Encoded{.header = {bytes.begin(), bytes.end()}, .offsets = {begin}, .file_bytes = *end};
 }
 
 }  // namespace ht::inline v1::format_ht

@@ -27,7 +27,7 @@ inline constexpr std::string_view magic = "IRPA";
 /// Headers that may be linked. No program is known to write a second one.
 inline constexpr std::size_t max_headers = 256;
 /// Bytes of headers, entry tables and metadata that are read unless the options say otherwise.
-inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{1} << 30;
+inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{256} << 20;
 
 [[nodiscard]] bool looks_like(Bytes prefix, std::uint64_t file_bytes);
 

@@ -152,7 +152,7 @@ class ArchiveWriter {
     if (!end) return fail(too_large());
     has_data_ = true;
     storage_bytes_ = *end;
-    offsets_.push_back(*begin);
+    offsets_.push_back(begin);
     store_le(bytes.subspan(at_minimum_alignment), alignment_);
     store_range(bytes.subspan(at_data), {*begin, entry.bytes});
     return {};

@@ -102,10 +102,11 @@ Result<std::string_view> EntryReader::text(const Raw& raw, std::size_t field, st
 
 // What is kept has to stay in proportion to the file, and it would not where all entries name the same bytes.
 Result<void> EntryReader::use(const Raw& raw, std::uint64_t bytes) {
+  constexpr std::uint64_t always_allowed = 4096;
   metadata_used_ += bytes;
-  if (metadata_used_ <= metadata_.size()) return {};
+  if (metadata_used_ <= 2 * metadata_.size() + always_allowed) return {};
   return fail(
-      broken(ErrorCode::overlap, "irpa_entries_share_no_metadata",
+      broken(ErrorCode::overlap, "irpa_entries_share_little_metadata",
              format_text("entries up to {} name {} bytes of metadata, and there are {}: some are used "
                          "more than once",
                          raw.number, metadata_used_, metadata_.size()),

@@ -230,7 +230,7 @@ Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
     return fail(ErrorCode::size_overflow, "encoded_size_fits_64_bits",
                 "the file would have more bytes than 64 bits can count");
   }
-  return Encoded{.header = wrapped(dict, *begin, is_long), .offsets = {*begin}, .file_bytes = *end};
+  return Encoded{.header = wrapped(dict, *begin, is_long), .offsets = {begin}, .file_bytes = *end};
 }
 
 }  // namespace ht::inline v1::format_npy
