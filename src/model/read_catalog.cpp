@@ -20,10 +20,10 @@ class Buffer {
 
   /// Makes it longer and returns the new part.
   MutableBytes extend_to(std::size_t size) {
-    auto* const larger = static_cast<std::byte*>(std::realloc(data_.get(), size));
-    if (larger == nullptr && size > 0) throw std::bad_alloc();
-    static_cast<void>(data_.release());
-    data_.reset(larger);
+    std::byte* const before = data_.release();
+    auto* const larger = static_cast<std::byte*>(std::realloc(before, std::max<std::size_t>(size, 1)));
+    data_.reset(larger != nullptr ? larger : before);
+    if (larger == nullptr) throw std::bad_alloc();
     return MutableBytes(larger, size).subspan(std::exchange(size_, size));
   }
 
