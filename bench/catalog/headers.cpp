@@ -40,7 +40,7 @@ Result<Catalog> experts(std::size_t tensors) {
 Result<Catalog> vocabulary() {
   constexpr std::uint64_t entries = 150'000;
   CatalogBuilder builder("bench");
-  builder.metadata().add("general.architecture", "llama");
+  HT_TRY(builder.metadata().add("general.architecture", "llama"));
   auto tokens = array_of(MetaType::string, entries);
   auto scores = array_of(MetaType::f32, entries);
   auto kinds = array_of(MetaType::i32, entries);
@@ -53,9 +53,9 @@ Result<Catalog> vocabulary() {
     append(scores, -static_cast<float>(i));
     append(kinds, std::int32_t{1});
   }
-  builder.metadata().add("tokenizer.ggml.tokens", MetaValue(MetaType::array, tokens));
-  builder.metadata().add("tokenizer.ggml.scores", MetaValue(MetaType::array, scores));
-  builder.metadata().add("tokenizer.ggml.token_type", MetaValue(MetaType::array, kinds));
+  HT_TRY(builder.metadata().add("tokenizer.ggml.tokens", MetaValue(MetaType::array, tokens)));
+  HT_TRY(builder.metadata().add("tokenizer.ggml.scores", MetaValue(MetaType::array, scores)));
+  HT_TRY(builder.metadata().add("tokenizer.ggml.token_type", MetaValue(MetaType::array, kinds)));
   for (int i = 0; i < 2'000; ++i) {
     const std::string name = "blk." + std::to_string(i / 9) + ".part_" + std::to_string(i % 9) + ".weight";
     HT_TRY(builder.add({.name = name, .dtype = BF16::tag, .dims = dims, .bytes = 1 << 20}));

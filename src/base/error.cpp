@@ -14,14 +14,14 @@ struct CodeFacts {
   std::string_view sentence;
 };
 
-// A file chooses its names, and one of megabytes in a message helps nobody. Cut where a character begins.
-void shorten(std::string& text) {
-  constexpr std::size_t longest = 2000;
-  if (text.size() <= longest) return;
-  std::size_t end = longest;
+constexpr std::size_t longest_text = 2000;
+
+// A file chooses its names, and one of megabytes in an error helps nobody. Cut where a character begins.
+std::string shortened(std::string_view text) {
+  if (text.size() <= longest_text) return std::string(text);
+  std::size_t end = longest_text;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
-  text.resize(end);
-  text += "…";
+  return std::string(text.substr(0, end)) + "…";
 }
 
 constexpr std::array<CodeFacts, error_code_count> code_facts{{
@@ -136,8 +136,7 @@ Error::Error(ErrorCode code, std::string_view rule, std::string message, SourceL
     : code_(code) {
   change([&](Details& details) {
     details.rule = rule;
-    details.message = std::move(message);
-    shorten(details.message);
+    details.message = message.size() > longest_text ? shortened(message) : std::move(message);
     details.where = where;
   });
 }
@@ -190,7 +189,7 @@ Error&& Error::at_path(std::string_view path) && noexcept {
 }
 
 Error&& Error::at_tensor(std::string_view tensor) && noexcept {
-  change([&](Details& details) { details.tensor = tensor; });
+  change([&](Details& details) { details.tensor = shortened(tensor); });
   return std::move(*this);
 }
 

@@ -190,6 +190,11 @@ TEST(Error, one_line_has_the_path_the_message_and_the_code) {
 
 TEST(Error, costs_a_function_that_succeeds_two_words) { EXPECT_EQ(sizeof(Error), 2 * sizeof(void*)); }
 
+TEST(ErrorWords, long_names_of_tensors_are_cut) {
+  const auto error = Error(ErrorCode::bad_name, "r", "m").at_tensor(std::string(5000, 'x'));
+  EXPECT_EQ(error.tensor(), std::string(2000, 'x') + "…");
+}
+
 TEST(ErrorWords, long_messages_are_cut_between_characters) {
   const std::string exactly(2000, 'x');
   EXPECT_EQ(Error(ErrorCode::bad_name, "r", exactly).message(), exactly);

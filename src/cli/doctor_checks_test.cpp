@@ -15,7 +15,7 @@ Entry entry(std::string_view name, std::uint64_t offset, DTypeTag dtype = U8::ta
 
 Catalog catalog_of(std::string_view format, std::initializer_list<Entry> entries) {
   CatalogBuilder builder(format);
-  EXPECT_EQ(builder.add_file("other.bin"), 1U);
+  EXPECT_EQ(builder.add_file("other.bin").value(), 1U);
   for (const auto& one : entries) EXPECT_TRUE(builder.add(one));
   return std::move(builder).build().value();
 }

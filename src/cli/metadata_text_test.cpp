@@ -96,7 +96,7 @@ TEST(MetadataText, long_texts_are_cut_between_characters) {
 
 TEST(MetadataText, very_many_keys_are_counted) {
   Metadata metadata;
-  for (int i = 0; i < 150; ++i) metadata.add("k" + std::to_string(i), "v");
+  for (int i = 0; i < 150; ++i) EXPECT_TRUE(metadata.add("k" + std::to_string(i), "v"));
   const auto shown = metadata_text(metadata);
   EXPECT_TRUE(shown.starts_with("k0 = v\nk1 = v\n"));
   EXPECT_TRUE(shown.ends_with("k99 = v\n… and 50 more keys\n"));

@@ -48,7 +48,7 @@ Result<std::string_view> format_of(const std::filesystem::path& path) {
 Result<Catalog> catalog_of(const std::vector<PlannedTensor>& plan, const DTypeInfo& dtype,
                            std::string_view format) {
   CatalogBuilder builder(format);
-  builder.reserve(plan.size());
+  HT_TRY(builder.reserve(plan.size()));
   for (const auto& tensor : plan) {
     // A plan has counted them.
     const auto bytes = dense_bytes(tensor.dims, dtype.bits).value_or(0);

@@ -78,7 +78,7 @@ TEST_F(OutOfMemory, while_cataloguing_is_an_error) {
   const std::vector<std::int64_t> dims(20, 1);
   const std::string name(100, 'n');
   ASSERT_TRUE(builder.add({.name = name, .dims = dims}));
-  builder.metadata().add("key", "value");
+  EXPECT_TRUE(builder.metadata().add("key", "value"));
   std::optional<Catalog> catalog;
   starve(
       [&]() -> Result<void> {

@@ -60,7 +60,7 @@ TEST(Carried, format_carries_the_note) {
 TEST(Carried, format_carries_metadata) {
   CatalogBuilder builder("test");
   EXPECT_TRUE(check_no_metadata(CatalogBuilder("test").build().value(), "ht"));
-  builder.metadata().add("author", "somebody");
+  EXPECT_TRUE(builder.metadata().add("author", "somebody"));
   const auto checked = check_no_metadata(std::move(builder).build().value(), "ht");
   ASSERT_FALSE(checked);
   EXPECT_EQ(checked.error().code(), ErrorCode::would_lose);

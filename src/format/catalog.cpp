@@ -35,28 +35,41 @@ std::uint64_t Catalog::memory_bytes() const noexcept {
          patterns_.capacity() + records_.capacity() * sizeof(Record) + notes;
 }
 
-CatalogBuilder::CatalogBuilder(std::string_view format) {
-  catalog_.format_ = format;
-  catalog_.files_.emplace_back();
+Result<void> CatalogBuilder::reserve(std::size_t tensors, std::size_t name_bytes, std::size_t dims) {
+  return without_bad_alloc([&]() -> Result<void> {
+    catalog_.records_.reserve(tensors);
+    catalog_.names_.reserve(tensors, name_bytes);
+    catalog_.dims_.reserve(dims);
+    return {};
+  });
 }
 
-void CatalogBuilder::reserve(std::size_t tensors, std::size_t name_bytes, std::size_t dims) {
-  catalog_.records_.reserve(tensors);
-  catalog_.names_.reserve(tensors, name_bytes);
-  catalog_.dims_.reserve(dims);
+Result<void> CatalogBuilder::add_dim(std::int64_t dim) {
+  return without_bad_alloc([&]() -> Result<void> {
+    catalog_.dims_.push_back(dim);
+    return {};
+  });
 }
 
-std::uint32_t CatalogBuilder::add_file(std::string_view name) {
-  auto& files = catalog_.files_;
-  // The one that was named last is the one that is named next.
-  if (files.back() != name) files.emplace_back(name);
-  return static_cast<std::uint32_t>(files.size() - 1);
+std::span<const std::int64_t> CatalogBuilder::next_dims() const noexcept {
+  const std::size_t used = catalog_.records_.empty() ? 0 : catalog_.records_.back().dims_end;
+  return std::span(catalog_.dims_).subspan(used);
+}
+
+Result<std::uint32_t> CatalogBuilder::add_file(std::string_view name) {
+  return without_bad_alloc([&]() -> Result<std::uint32_t> {
+    auto& files = catalog_.files_;
+    if (files.empty()) files.emplace_back();
+    // The one that was named last is the one that is named next.
+    if (files.back() != name) files.emplace_back(name);
+    return static_cast<std::uint32_t>(files.size() - 1);
+  });
 }
 
 namespace {
 
 // What every format has to keep, whatever else it checks.
-Result<void> check_entry(const Entry& entry, std::size_t files) {
+Result<void> check_entry(const Entry& entry, std::span<const std::int64_t> more_dims, std::size_t files) {
   const auto pattern = entry.splat.size();
   if (pattern > 16 || (pattern != 0 && !std::has_single_bit(pattern))) {
     return fail(Error(ErrorCode::size_mismatch, "splat_patterns_have_1_2_4_8_or_16_bytes",
@@ -68,7 +81,8 @@ Result<void> check_entry(const Entry& entry, std::size_t files) {
                       format_text("tensor '{}' lies in file {} of {}", entry.name, entry.file, files))
                     .at_tensor(entry.name));
   }
-  if (std::ranges::any_of(entry.dims, [](std::int64_t dim) { return dim < 0; })) {
+  const auto is_negative = [](std::int64_t dim) { return dim < 0; };
+  if (std::ranges::any_of(entry.dims, is_negative) || std::ranges::any_of(more_dims, is_negative)) {
     return fail(Error(ErrorCode::bad_shape, "dims_are_not_negative",
                       format_text("tensor '{}' has a negative dimension", entry.name))
                     .at_tensor(entry.name));
@@ -79,7 +93,8 @@ Result<void> check_entry(const Entry& entry, std::size_t files) {
 }  // namespace
 
 Result<void> CatalogBuilder::add(const Entry& entry) {
-  HT_TRY(check_entry(entry, catalog_.files_.size()));
+  // The file itself counts, named or not.
+  HT_TRY(check_entry(entry, next_dims(), std::max<std::size_t>(catalog_.files_.size(), 1)));
   return without_bad_alloc([&] { return append(entry); });
 }
 
@@ -105,6 +120,8 @@ Result<void> CatalogBuilder::append(const Entry& entry) {
 
 Result<Catalog> CatalogBuilder::build() && {
   return without_bad_alloc([&]() -> Result<Catalog> {
+    catalog_.format_ = format_;
+    if (catalog_.files_.empty()) catalog_.files_.emplace_back();
     HT_TRY(catalog_.metadata_.index());
     trim(catalog_.records_);
     trim(catalog_.dims_);

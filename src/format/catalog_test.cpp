@@ -23,7 +23,7 @@ TEST(Catalog, keeps_what_it_is_given_in_file_order) {
   CatalogBuilder builder("test");
   const std::array<std::int64_t, 3> dims{2, 3, 4};
   const std::array pattern{std::byte{1}, std::byte{2}};
-  const auto other = builder.add_file("other.bin");
+  const auto other = builder.add_file("other.bin").value();
   ASSERT_TRUE(builder.add(
       {.name = "b", .dtype = BF16::tag, .dims = dims, .file = other, .offset = 256, .bytes = 48}));
   ASSERT_TRUE(builder.add(entry_named("a")));

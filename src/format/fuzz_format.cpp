@@ -20,7 +20,7 @@ void require(bool holds, const char* what) {
   std::abort();
 }
 
-// Bytes that are allocated now and were at most since `watch`. The fuzzer is the only thread.
+// Bytes that are allocated now and were at most since parsing began. The fuzzer is the only thread.
 std::int64_t live = 0;
 std::int64_t highest = 0;
 
@@ -34,27 +34,14 @@ void count_free(const volatile void* pointer) {
   live -= static_cast<std::int64_t>(__sanitizer_get_allocated_size(const_cast<const void*>(pointer)));
 }
 
-class AllocationLimit {
- public:
-  explicit AllocationLimit(std::size_t input)
-      : limit_(live + 8 * static_cast<std::int64_t>(input) + (1 << 20)) {
-    highest = live;
-  }
-  void check() const { require(highest <= limit_, "memory stays below 8 times the input and 1 MiB"); }
-
- private:
-  std::int64_t limit_;
-};
-
 // An exact copy on the heap, so that a read past its end is seen.
 std::vector<std::byte> exactly(Bytes bytes) { return {bytes.begin(), bytes.end()}; }
 
 /// The answer with all of `file` in sight. Nothing where more of the claimed file would have to be seen.
 std::optional<Result<Catalog>> parse_whole(const Format& format, Bytes file, std::uint64_t file_bytes,
                                            const ParseOptions& options) {
-  const AllocationLimit limit(file.size());
-  auto parsed = format.parse(file, file_bytes, options);
-  limit.check();
+  Result<Parsed> parsed = Need{};
+  check_memory(file.size(), [&] { parsed = format.parse(file, file_bytes, options); });
   if (!parsed) return fail(parsed.error());
   if (auto* catalog = std::get_if<Catalog>(&*parsed)) return std::move(*catalog);
   const Need need = std::get<Need>(*parsed);
@@ -130,11 +117,18 @@ void check_file(const Format& format, Bytes file, std::uint64_t file_bytes, bool
 
 }  // namespace
 
-void check_format(std::string_view name, const std::uint8_t* data, std::size_t size) {
+void check_memory(std::size_t input_bytes, const std::function<void()>& parse) {
   static const bool counting = [] {
     return __sanitizer_install_malloc_and_free_hooks(count_malloc, count_free) != 0;
   }();
   require(counting, "the sanitizer tells of allocations");
+  const std::int64_t limit = live + 8 * static_cast<std::int64_t>(input_bytes) + (1 << 20);
+  highest = live;
+  parse();
+  require(highest <= limit, "memory stays below 8 times the input and 1 MiB");
+}
+
+void check_format(std::string_view name, const std::uint8_t* data, std::size_t size) {
   const auto format = std::ranges::find(formats(), name, &Format::name);
   require(format != formats().end(), "the format is registered");
   if (size < 8) return;

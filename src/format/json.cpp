@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 namespace ht::inline v1::json {
 namespace {
@@ -68,6 +69,13 @@ std::optional<Problem> Document::close() {
     return Problem{"something follows the object", static_cast<std::uint64_t>(behind - text_.data())};
   }
   return std::nullopt;
+}
+
+std::optional<std::uint64_t> Document::offset_of(std::string_view read) const noexcept {
+  const std::less<> before;
+  if (before(read.data(), text_.data()) || !before(read.data(), text_.data() + text_.size()))
+    return std::nullopt;
+  return static_cast<std::uint64_t>(read.data() - text_.data());
 }
 
 Problem Document::problem(std::string_view what) {

@@ -100,6 +100,8 @@ class Document {
   /// Reads all of a value that nobody wants.
   [[nodiscard]] std::optional<Problem> check(Value& value, std::size_t depth = 2);
 
+  /// Where a key or text that was read begins, if it is there as it is: one with escapes is not.
+  [[nodiscard]] std::optional<std::uint64_t> offset_of(std::string_view read) const noexcept;
   /// The problem at the place that was read last.
   [[nodiscard]] Problem problem(std::string_view what);
   [[nodiscard]] Problem problem_of(simdjson::error_code error);

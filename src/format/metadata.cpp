@@ -118,10 +118,9 @@ MetaArray::Iterator& MetaArray::Iterator::operator++() noexcept {
 }
 
 Metadata::Item Metadata::operator[](std::size_t index) const noexcept {
-  const auto begin = static_cast<std::size_t>(index == 0 ? 0 : places_[index - 1].end);
-  const auto& place = places_[index];
-  return {keys_[index],
-          MetaValue(place.type, Bytes(values_).subspan(begin, static_cast<std::size_t>(place.end) - begin))};
+  const auto begin = static_cast<std::size_t>(index == 0 ? 0 : ends_[index - 1]);
+  const auto end = static_cast<std::size_t>(ends_[index]);
+  return {keys_[index], MetaValue(types_[index], Bytes(values_).subspan(begin, end - begin))};
 }
 
 std::optional<MetaValue> Metadata::find(std::string_view key) const noexcept {
@@ -130,26 +129,35 @@ std::optional<MetaValue> Metadata::find(std::string_view key) const noexcept {
   return (*this)[*found].value;
 }
 
-void Metadata::reserve(std::size_t values, std::size_t bytes) {
-  keys_.reserve(values);
-  places_.reserve(values);
-  values_.reserve(bytes);
+Result<void> Metadata::reserve(std::size_t values, std::size_t key_bytes, std::size_t value_bytes) {
+  return without_bad_alloc([&]() -> Result<void> {
+    keys_.reserve(values, key_bytes);
+    types_.reserve(values);
+    ends_.reserve(values);
+    values_.reserve(value_bytes);
+    return {};
+  });
 }
 
-void Metadata::add(std::string_view key, std::string_view text) {
+Result<void> Metadata::add(std::string_view key, std::string_view text) {
   std::array<std::byte, length_bytes> length{};
   store_le(MutableBytes(length), static_cast<std::uint64_t>(text.size()));
-  values_.insert(values_.end(), length.begin(), length.end());
-  const Bytes bytes = bytes_of(text);
-  values_.insert(values_.end(), bytes.begin(), bytes.end());
-  places_.push_back({values_.size(), MetaType::string});
-  keys_.add(key);
+  return append(key, MetaType::string, length, bytes_of(text));
 }
 
-void Metadata::add(std::string_view key, const MetaValue& value) {
-  values_.insert(values_.end(), value.bytes().begin(), value.bytes().end());
-  places_.push_back({values_.size(), value.type()});
-  keys_.add(key);
+Result<void> Metadata::add(std::string_view key, const MetaValue& value) {
+  return append(key, value.type(), {}, value.bytes());
+}
+
+Result<void> Metadata::append(std::string_view key, MetaType type, Bytes length, Bytes value) {
+  return without_bad_alloc([&]() -> Result<void> {
+    values_.insert(values_.end(), length.begin(), length.end());
+    values_.insert(values_.end(), value.begin(), value.end());
+    types_.push_back(type);
+    ends_.push_back(values_.size());
+    keys_.add(key);
+    return {};
+  });
 }
 
 Result<void> Metadata::index() {
@@ -164,12 +172,14 @@ Result<void> Metadata::index() {
 
 void Metadata::trim() {
   keys_.trim();
-  ht::trim(places_);
+  ht::trim(types_);
+  ht::trim(ends_);
   ht::trim(values_);
 }
 
 std::uint64_t Metadata::memory_bytes() const noexcept {
-  return keys_.memory_bytes() + places_.capacity() * sizeof(Place) + values_.capacity();
+  return keys_.memory_bytes() + types_.capacity() * sizeof(MetaType) +
+         ends_.capacity() * sizeof(std::uint64_t) + values_.capacity();
 }
 
 }  // namespace ht::inline v1

@@ -32,8 +32,8 @@ MetaValue scalar(MetaType type, T value, std::vector<std::byte>& keep) {
 
 TEST(Metadata, keeps_texts_in_file_order_and_finds_them) {
   Metadata metadata;
-  metadata.add("format", "pt");
-  metadata.add("author", "");
+  EXPECT_TRUE(metadata.add("format", "pt"));
+  EXPECT_TRUE(metadata.add("author", ""));
   ASSERT_TRUE(metadata.index());
   ASSERT_EQ(metadata.size(), 2U);
   EXPECT_EQ(metadata[0].key, "format");
@@ -42,11 +42,29 @@ TEST(Metadata, keeps_texts_in_file_order_and_finds_them) {
   EXPECT_FALSE(metadata.find("nobody"));
 }
 
+TEST(Metadata, numbers_are_added_as_their_types) {
+  Metadata metadata;
+  EXPECT_TRUE(metadata.add("whole", std::uint32_t{7}));
+  EXPECT_TRUE(metadata.add("signed", std::int64_t{-7}));
+  EXPECT_TRUE(metadata.add("real", 0.5F));
+  EXPECT_TRUE(metadata.add("flag", true));
+  ASSERT_TRUE(metadata.index());
+  EXPECT_EQ(metadata.find("whole")->type(), MetaType::u32);
+  EXPECT_EQ(metadata.find("whole")->natural(), 7U);
+  EXPECT_EQ(metadata.find("signed")->type(), MetaType::i64);
+  EXPECT_EQ(metadata.find("signed")->integer(), -7);
+  EXPECT_EQ(metadata.find("real")->type(), MetaType::f32);
+  EXPECT_EQ(metadata.find("real")->real(), 0.5);
+  EXPECT_EQ(metadata.find("flag")->boolean(), true);
+  static_assert(meta_type_of<std::uint8_t> == MetaType::u8 && meta_type_of<std::int16_t> == MetaType::i16);
+  static_assert(meta_type_of<double> == MetaType::f64 && meta_type_of<std::uint64_t> == MetaType::u64);
+}
+
 TEST(Metadata, takes_no_more_memory_than_was_reserved) {
   Metadata metadata;
-  metadata.reserve(1, 8 + 3);
+  EXPECT_TRUE(metadata.reserve(1, 3, Metadata::bytes_of_text("abc")));
   const auto before = metadata.memory_bytes();
-  metadata.add("key", "abc");
+  EXPECT_TRUE(metadata.add("key", "abc"));
   EXPECT_EQ(metadata.memory_bytes(), before);
 }
 
@@ -85,7 +103,7 @@ TEST(Metadata, arrays_are_read_one_after_another) {
   append_array_header(bytes, MetaType::string, 3);
   for (const auto* token : {"<s>", "", "hello"}) append_text(bytes, token);
   Metadata metadata;
-  metadata.add("tokens", MetaValue(MetaType::array, bytes));
+  EXPECT_TRUE(metadata.add("tokens", MetaValue(MetaType::array, bytes)));
   const auto array = metadata[0].value.array().value();
   EXPECT_EQ(array.element_type(), MetaType::string);
   EXPECT_EQ(array.size(), 3U);
@@ -111,9 +129,9 @@ TEST(Metadata, arrays_of_arrays_are_read) {
 
 TEST(Metadata, metadata_keys_are_unique) {
   Metadata metadata;
-  metadata.add("a", "1");
-  metadata.add("b", "2");
-  metadata.add("a", "3");
+  EXPECT_TRUE(metadata.add("a", "1"));
+  EXPECT_TRUE(metadata.add("b", "2"));
+  EXPECT_TRUE(metadata.add("a", "3"));
   const auto indexed = metadata.index();
   ASSERT_FALSE(indexed);
   EXPECT_EQ(indexed.error().code(), ErrorCode::duplicate_key);
@@ -124,13 +142,13 @@ TEST(Metadata, metadata_keys_are_unique) {
 TEST(Metadata, is_equal_by_keys_types_and_values) {
   std::vector<std::byte> keep;
   Metadata a;
-  a.add("k", scalar(MetaType::u32, std::uint32_t{1}, keep));
+  EXPECT_TRUE(a.add("k", scalar(MetaType::u32, std::uint32_t{1}, keep)));
   Metadata b = a;
   EXPECT_EQ(a, b);
   Metadata other_type;
-  other_type.add("k", scalar(MetaType::i32, std::int32_t{1}, keep));
+  EXPECT_TRUE(other_type.add("k", scalar(MetaType::i32, std::int32_t{1}, keep)));
   EXPECT_FALSE(a == other_type);
-  b.add("l", "x");
+  EXPECT_TRUE(b.add("l", "x"));
   EXPECT_FALSE(a == b);
 }
 

@@ -16,7 +16,9 @@ std::vector<Catalog> many_catalogs() {
   const auto add = [&](const std::vector<Entry>& entries, bool with_metadata = false) {
     CatalogBuilder builder("test");
     for (const auto& entry : entries) EXPECT_TRUE(builder.add(entry));
-    if (with_metadata) builder.metadata().add("author", "somebody");
+    if (with_metadata) {
+      EXPECT_TRUE(builder.metadata().add("author", "somebody"));
+    }
     catalogs.push_back(std::move(builder).build().value());
   };
   static const std::vector<std::int64_t> one_row{3};

@@ -127,7 +127,7 @@ Result<ModelFiles> merge(std::vector<ModelFiles> shards, std::string_view left_o
       dims += entry.dims.size();
     }
   }
-  builder.reserve(tensors, name_bytes, dims);
+  HT_TRY(builder.reserve(tensors, name_bytes, dims));
   const auto folder = shards[0].files[0].path().parent_path();
   std::vector<io::Opened*> named;  // as the builder numbers them
   std::set<std::string_view> keys;
@@ -136,7 +136,7 @@ Result<ModelFiles> merge(std::vector<ModelFiles> shards, std::string_view left_o
     for (auto& file : shard.files) {
       // As it is, UTF-8 or not: names that differ are of different files.
       const auto name = file.path().lexically_relative(folder).generic_string();
-      numbers.push_back(named.empty() ? 0 : builder.add_file(name));
+      numbers.push_back(named.empty() ? 0 : HT_TRY(builder.add_file(name)));
       if (numbers.back() == named.size()) named.push_back(&file);
     }
     for (std::size_t i = 0; i < shard.catalog.size(); ++i) {
@@ -149,7 +149,7 @@ Result<ModelFiles> merge(std::vector<ModelFiles> shards, std::string_view left_o
     for (std::size_t i = 0; i < metadata.size(); ++i) {
       const auto [key, value] = metadata[i];
       const bool wanted = left_out.empty() || !key.starts_with(left_out);
-      if (wanted && keys.insert(key).second) builder.metadata().add(key, value);
+      if (wanted && keys.insert(key).second) HT_TRY(builder.metadata().add(key, value));
     }
   }
   auto catalog = std::move(builder).build();

@@ -113,7 +113,7 @@ class [[nodiscard]] Error {
   [[nodiscard]] std::string_view hint() const noexcept;
   /// The file, as its user named it; empty where no file is concerned.
   [[nodiscard]] std::string_view path() const noexcept;
-  /// The tensor; empty where none is concerned.
+  /// The tensor, its name cut where it has thousands of bytes; empty where none is concerned.
   [[nodiscard]] std::string_view tensor() const noexcept;
   /// The byte in the file where the trouble starts.
   [[nodiscard]] std::optional<std::uint64_t> offset() const noexcept;

@@ -106,17 +106,23 @@ class Catalog {
 /// Collects what a parser has validated.
 class CatalogBuilder {
  public:
-  explicit CatalogBuilder(std::string_view format);
+  /// `format` has to outlive the builder.
+  explicit CatalogBuilder(std::string_view format) noexcept : format_(format) {}
 
   /// Room for this many tensors, bytes of names and dimensions, so that growing does not copy. A number from
   /// a file is not to be trusted with it.
-  void reserve(std::size_t tensors, std::size_t name_bytes = 0, std::size_t dims = 0);
+  [[nodiscard]] Result<void> reserve(std::size_t tensors, std::size_t name_bytes = 0, std::size_t dims = 0);
   /// Copies what it is given, which must not be a part of this catalog. `bad_shape`, `size_mismatch` and
   /// `out_of_bounds` for what no format could mean; after `out_of_memory` the builder is of no use any more.
   [[nodiscard]] Result<void> add(const Entry& entry);
+  /// One more dimension of the entry that is added next, before those that it brings along itself: for who
+  /// gets to know them one by one.
+  [[nodiscard]] Result<void> add_dim(std::int64_t dim);
+  /// Those that were added so since the last entry.
+  [[nodiscard]] std::span<const std::int64_t> next_dims() const noexcept;
   [[nodiscard]] Metadata& metadata() noexcept { return catalog_.metadata_; }
   /// The number for entries that lie in this file, relative to the one that names it.
-  [[nodiscard]] std::uint32_t add_file(std::string_view name);
+  [[nodiscard]] Result<std::uint32_t> add_file(std::string_view name);
 
   /// What was added so far, for checks that look at all of it.
   [[nodiscard]] std::size_t size() const noexcept { return catalog_.size(); }
@@ -128,6 +134,7 @@ class CatalogBuilder {
  private:
   [[nodiscard]] Result<void> append(const Entry& entry);
 
+  std::string_view format_;
   Catalog catalog_;
 };
 

@@ -5,6 +5,8 @@
 // that they came from and is not changed.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <concepts>
 #include <cstdint>
 #include <htensor/base/bytes.hpp>
@@ -13,6 +15,7 @@
 #include <iterator>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace ht::inline v1 {
@@ -26,6 +29,18 @@ inline constexpr std::uint32_t meta_type_count = 13;
 [[nodiscard]] std::uint32_t fixed_bytes(MetaType type) noexcept;
 /// "u32", "string", …
 [[nodiscard]] std::string_view to_string(MetaType type) noexcept;
+
+/// The type that a C++ type is stored as.
+template <class T>
+inline constexpr MetaType meta_type_of = [] {
+  if constexpr (std::same_as<T, bool>) return MetaType::boolean;
+  constexpr std::size_t width = std::countr_zero(sizeof(T));
+  static_assert(std::is_arithmetic_v<T> && width < 4, "GGUF has no such type");
+  if constexpr (std::is_floating_point_v<T>) return width == 2 ? MetaType::f32 : MetaType::f64;
+  constexpr std::array whole{MetaType::u8, MetaType::u16, MetaType::u32, MetaType::u64};
+  constexpr std::array with_sign{MetaType::i8, MetaType::i16, MetaType::i32, MetaType::i64};
+  return std::is_signed_v<T> ? with_sign[width] : whole[width];
+}();
 
 class MetaArray;
 
@@ -111,11 +126,28 @@ class Metadata {
   /// The value of a key, in constant time; only once `index` was called, as a Catalog's builder does.
   [[nodiscard]] std::optional<MetaValue> find(std::string_view key) const noexcept;
 
-  /// Room for this many values, of this many bytes in all. A number from a file is not to be trusted with it.
-  void reserve(std::size_t values, std::size_t bytes);
-  void add(std::string_view key, std::string_view text);
+  /// Room for this many values, with this many bytes of keys and of values in all. A number from a file is
+  /// not to be trusted with it.
+  [[nodiscard]] Result<void> reserve(std::size_t values, std::size_t key_bytes, std::size_t value_bytes);
+  /// How many bytes of values a text takes.
+  [[nodiscard]] static constexpr std::size_t bytes_of_text(std::string_view text) noexcept {
+    return sizeof(std::uint64_t) + text.size();
+  }
+  [[nodiscard]] Result<void> add(std::string_view key, std::string_view text);
   /// A value whose bytes are well formed, as `MetaValue::bytes` has them: whoever adds it has checked them.
-  void add(std::string_view key, const MetaValue& value);
+  [[nodiscard]] Result<void> add(std::string_view key, const MetaValue& value);
+  /// A number or a truth value, of the very type.
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  [[nodiscard]] Result<void> add(std::string_view key, T value) {
+    std::array<std::byte, sizeof(T)> bytes{};
+    if constexpr (std::same_as<T, bool>) {
+      bytes[0] = static_cast<std::byte>(value);
+    } else {
+      store_le(MutableBytes(bytes), value);
+    }
+    return add(key, MetaValue(meta_type_of<T>, bytes));
+  }
 
   /// `duplicate_key` where a key is there twice.
   [[nodiscard]] Result<void> index();
@@ -127,13 +159,11 @@ class Metadata {
   friend bool operator==(const Metadata&, const Metadata&) = default;
 
  private:
-  struct Place {
-    std::uint64_t end;
-    MetaType type;
-    friend bool operator==(const Place&, const Place&) = default;
-  };
+  [[nodiscard]] Result<void> append(std::string_view key, MetaType type, Bytes length, Bytes value);
+
   NameStore keys_;
-  std::vector<Place> places_;
+  std::vector<MetaType> types_;
+  std::vector<std::uint64_t> ends_;
   std::vector<std::byte> values_;
 };
 

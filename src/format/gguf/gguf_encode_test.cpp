@@ -17,7 +17,7 @@ using testing::parse_gguf;
 Catalog catalog_of(const std::vector<Entry>& entries, const std::vector<Metadata::Item>& values = {}) {
   CatalogBuilder builder("gguf");
   for (const auto& entry : entries) EXPECT_TRUE(builder.add(entry));
-  for (const auto& [key, value] : values) builder.metadata().add(key, value);
+  for (const auto& [key, value] : values) EXPECT_TRUE(builder.metadata().add(key, value));
   return std::move(builder).build().value();
 }
 
@@ -115,7 +115,7 @@ TEST(GgufEncode, gguf_alignment_is_free_to_be_set) {
   std::array<std::byte, 4> thirteen{};
   store_le(MutableBytes(thirteen), std::uint32_t{13});
   CatalogBuilder text("safetensors");
-  text.metadata().add(alignment_key, "left");
+  EXPECT_TRUE(text.metadata().add(alignment_key, "left"));
   for (const auto& catalog : {std::move(text).build().value(),
                               catalog_of({}, {{alignment_key, MetaValue(MetaType::u32, thirteen)}})}) {
     EXPECT_EQ(rule_of_encoding(catalog), "gguf_alignment_is_free_to_be_set");

@@ -69,20 +69,25 @@ std::optional<Counts> read_counts(Reader& reader) {
   return Counts{*tensors, *values};
 }
 
-void add_metadata(const std::vector<Pair>& pairs, std::endian order, Metadata& metadata) {
-  std::size_t bytes = 0;
-  for (const auto& pair : pairs) bytes += pair.value.bytes().size();
-  metadata.reserve(pairs.size(), bytes);
+Result<void> add_metadata(const std::vector<Pair>& pairs, std::endian order, Metadata& metadata) {
+  std::size_t key_bytes = 0;
+  std::size_t value_bytes = 0;
+  for (const auto& [key, value] : pairs) {
+    key_bytes += key.size();
+    value_bytes += value.bytes().size();
+  }
+  HT_TRY(metadata.reserve(pairs.size(), key_bytes, value_bytes));
   std::vector<std::byte> reversed;
   for (const auto& [key, value] : pairs) {
     if (order == std::endian::little) {
-      metadata.add(key, value);
+      HT_TRY(metadata.add(key, value));
       continue;
     }
     reversed.assign(value.bytes().begin(), value.bytes().end());
     reverse_value(value.type(), reversed, order);
-    metadata.add(key, MetaValue(value.type(), reversed));
+    HT_TRY(metadata.add(key, MetaValue(value.type(), reversed)));
   }
+  return {};
 }
 
 // `pairs` are those of the metadata as they lie in the file that begins at `file`.
@@ -144,7 +149,7 @@ Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOpti
   if (!skip_tensors(reader, counts->tensors)) return std::move(reader).stopped();
 
   CatalogBuilder builder("gguf");
-  add_metadata(*pairs, reader.order(), builder.metadata());
+  HT_TRY(add_metadata(*pairs, reader.order(), builder.metadata()));
   // A key that is there twice is told before what may follow from it.
   HT_TRY(builder.metadata().index());
   const auto alignment = HT_TRY(read_alignment(*pairs, builder.metadata(), seen.prefix().data()));

@@ -172,7 +172,7 @@ bool skip_tensors(Reader& reader, std::uint64_t count) {
 
 Result<void> read_tensors(Reader& reader, std::uint64_t count, DataPlan& plan, CatalogBuilder& builder) {
   // All of them were seen.
-  builder.reserve(static_cast<std::size_t>(count));
+  HT_TRY(builder.reserve(static_cast<std::size_t>(count)));
   for (std::uint64_t i = 0; i < count; ++i) {
     const Row row = read_row(reader);
     HT_TRY(check_name(row, i));

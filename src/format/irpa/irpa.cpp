@@ -31,7 +31,7 @@ Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOpti
   const auto tables = HT_TRY(tables_of(headers));
   if (const auto need = first_unseen(seen, tables)) return *need;
   CatalogBuilder builder("irpa");
-  builder.reserve(entries_of(headers));
+  HT_TRY(builder.reserve(entries_of(headers)));
   EntryReader reader(builder);
   for (const auto& header : headers) {
     HT_TRY(reader.read(header, seen_part(seen, header.entries), seen_part(seen, header.metadata)));

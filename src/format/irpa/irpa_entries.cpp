@@ -173,7 +173,7 @@ Result<std::uint32_t> EntryReader::file_of(const Raw& raw) {
             .with_hint("files of an archive lie in its own folder or below it: write it again so"));
   }
   auto [named, is_new] = file_named_.try_emplace(path, 0U);
-  if (is_new) named->second = builder_.add_file(path);
+  if (is_new) named->second = HT_TRY(builder_.add_file(path));
   file_at_.emplace(range, named->second);
   return named->second;
 }

@@ -97,7 +97,7 @@ TEST(Irpa, external_entries_lie_in_the_files_they_name) {
 
 TEST(Irpa, shards_of_other_formats_are_brought_in) {
   CatalogBuilder builder("safetensors");
-  const auto shard = builder.add_file("b.safetensors");
+  const auto shard = builder.add_file("b.safetensors").value();
   const std::vector<std::int64_t> dims{8};
   ASSERT_TRUE(
       builder.add({.name = "t", .dtype = U8::tag, .dims = dims, .file = shard, .offset = 100, .bytes = 8}));
@@ -300,7 +300,7 @@ TEST(Irpa, what_no_archive_carries_is_refused) {
   EXPECT_EQ(rule(catalog_of({{.dtype = U8::tag, .dims = dims, .byte_order = ByteOrder::big, .bytes = 4}})),
             "format_carries_the_byte_order");
   CatalogBuilder builder("irpa");
-  builder.metadata().add("key", "value");
+  EXPECT_TRUE(builder.metadata().add("key", "value"));
   EXPECT_EQ(rule(std::move(builder).build().value()), "format_carries_metadata");
   EXPECT_EQ(rule(catalog_of({{.name = "a", .bytes = UINT64_MAX}})), "encoded_size_fits_64_bits");
   EXPECT_EQ(rule(catalog_of({{.name = "a", .bytes = UINT64_MAX - 70}, {.name = "b", .bytes = 70}})),

@@ -259,7 +259,7 @@ TEST(Npy, what_no_format_carries_is_refused) {
   expect_lost({.name = "w", .bytes = 1}, "format_carries_untyped_bytes", "IRPA");
   expect_lost({.name = "w", .dtype = U8::tag, .bytes = 1, .note = "x"}, "format_carries_the_note", "IRPA");
   CatalogBuilder builder("npy");
-  builder.metadata().add("author", "somebody");
+  EXPECT_TRUE(builder.metadata().add("author", "somebody"));
   EXPECT_TRUE(builder.add({.name = "w", .dtype = U8::tag, .bytes = 1}));
   const auto encoded = encode(std::move(builder).build().value(), {});
   ASSERT_FALSE(encoded);

@@ -188,7 +188,7 @@ TEST(Safetensors, data_begins_where_the_layout_wants) {
 TEST(Safetensors, safetensors_metadata_is_texts) {
   CatalogBuilder builder("gguf");
   const std::byte one{1};
-  builder.metadata().add("n", MetaValue(MetaType::u8, std::span(&one, 1)));
+  EXPECT_TRUE(builder.metadata().add("n", MetaValue(MetaType::u8, std::span(&one, 1))));
   const auto encoded = encode(std::move(builder).build().value());
   ASSERT_FALSE(encoded);
   EXPECT_EQ(encoded.error().code(), ErrorCode::would_lose);
@@ -219,7 +219,7 @@ TEST(Safetensors, safetensors_texts_are_utf8) {
   EXPECT_EQ(error.rule(), "safetensors_texts_are_utf8");
   for (const bool in_key : {false, true}) {
     CatalogBuilder builder("gguf");
-    builder.metadata().add(in_key ? "\xFF" : "k", in_key ? "v" : "\xFF");
+    EXPECT_TRUE(builder.metadata().add(in_key ? "\xFF" : "k", in_key ? "v" : "\xFF"));
     EXPECT_EQ(encode(std::move(builder).build().value()).error().rule(), "safetensors_texts_are_utf8");
   }
 }

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <htensor/base/confined_path.hpp>
+#include <numeric>
 
 #include "base/format_text.hpp"
 #include "format/json.hpp"
+#include "format/packed.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -23,22 +25,28 @@ Error broken_json(const json::Problem& problem) {
       .at_offset(problem.offset);
 }
 
+/// What the weight_map says: the length of a tensor's name, the name, 0 where its file is that of the tensor
+/// before it, else the length of the file's name + 1 and the name.
+struct PackedMap {
+  Packed packed;
+  std::size_t tensors = 0;
+  std::size_t name_bytes = 0;
+  /// How often the file is another one than before, and the bytes of their names.
+  std::size_t runs = 0;
+  std::size_t file_bytes = 0;
+};
+
 class IndexReader {
  public:
-  explicit IndexReader(Bytes text) : document_(text) {}
+  explicit IndexReader(Bytes text) : document_(text), packer_(text.size()) {}
 
-  Result<std::optional<ShardIndex>> read() && {
+  Result<std::optional<PackedMap>> read() && {
     auto failure = document_.each<Error>(
         [&](std::string_view key, json::Value& value) { return read_member(key, value); }, broken_json);
     if (failure) return fail(*std::move(failure));
     if (!has_map_) return std::nullopt;
-    number_files();
-    if (const auto duplicate = index_.tensors.index()) {
-      return fail(broken(ErrorCode::duplicate_key, "weight_map_names_are_unique",
-                         format_text("the index names tensor '{}' twice", index_.tensors[*duplicate]))
-                      .at_tensor(index_.tensors[*duplicate]));
-    }
-    return std::move(index_);
+    map_.packed = std::move(packer_).finish();
+    return std::move(map_);
   }
 
  private:
@@ -56,7 +64,8 @@ class IndexReader {
           value, [&](std::string_view tensor, json::Value& file) { return read_tensor(tensor, file); },
           broken_json);
     }
-    return check(value);
+    if (const auto problem = document_.check(value)) return broken_json(*problem);
+    return {};
   }
 
   Failure read_tensor(std::string_view tensor, json::Value& value) {
@@ -66,43 +75,74 @@ class IndexReader {
                     format_text("the weight_map has no file name for tensor '{}'", tensor))
           .at_tensor(tensor);
     }
+    packer_.number(tensor.size());
+    packer_.text(tensor);
+    ++map_.tensors;
+    map_.name_bytes += tensor.size();
     // Neighbours mostly lie in the same file.
-    if (files_.empty() || files_.back() != *file) {
-      if (const auto fault = path_fault(*file); !fault.empty()) {
-        return broken(ErrorCode::path_escapes, "shard_path_stays_in_the_folder",
-                      format_text("the index has tensor '{}' in '{}', a path that {}", tensor, *file, fault))
-            .at_tensor(tensor);
-      }
-      files_.push_back(*file);
+    if (file_ == *file) {
+      packer_.number(0);
+      return {};
     }
-    index_.tensors.add(tensor);
-    index_.file_of.push_back(static_cast<std::uint32_t>(files_.size() - 1));
-    return {};
-  }
-
-  Failure check(json::Value& value) {
-    if (const auto problem = document_.check(value)) return broken_json(*problem);
-    return {};
-  }
-
-  // From the order of appearance to the sorted list.
-  void number_files() {
-    std::vector<std::string_view> sorted = files_;
-    std::ranges::sort(sorted);
-    sorted.erase(std::ranges::unique(sorted).begin(), sorted.end());
-    std::vector<std::uint32_t> number(files_.size());
-    for (std::size_t i = 0; i < files_.size(); ++i) {
-      number[i] = static_cast<std::uint32_t>(std::ranges::lower_bound(sorted, files_[i]) - sorted.begin());
+    if (const auto fault = path_fault(*file); !fault.empty()) {
+      return broken(ErrorCode::path_escapes, "shard_path_stays_in_the_folder",
+                    format_text("the index has tensor '{}' in '{}', a path that {}", tensor, *file, fault))
+          .at_tensor(tensor);
     }
-    for (auto& file : index_.file_of) file = number[file];
-    index_.files.assign(sorted.begin(), sorted.end());
+    packer_.number(file->size() + 1);
+    packer_.text(*file);
+    ++map_.runs;
+    map_.file_bytes += file->size();
+    file_ = *file;
+    return {};
   }
 
   json::Document document_;
-  ShardIndex index_;
-  std::vector<std::string_view> files_;  // in order of appearance; a file may be there more than once
+  Packer packer_;
+  PackedMap map_;
+  std::optional<std::string_view> file_;
   bool has_map_ = false;
 };
+
+// Gives each file its number in the sorted list, where `runs` has them in order of appearance and some more
+// than once.
+std::vector<std::uint32_t> number_files(const NameStore& runs, std::vector<std::string>& files) {
+  std::vector<std::uint32_t> order(runs.size());
+  std::iota(order.begin(), order.end(), 0U);
+  const auto name = [&](std::uint32_t run) { return runs[run]; };
+  std::ranges::sort(order, {}, name);
+  std::size_t distinct = 0;
+  for (std::size_t i = 0; i < order.size(); ++i) distinct += i == 0 || name(order[i]) != name(order[i - 1]);
+  files.reserve(distinct);
+  std::vector<std::uint32_t> number(runs.size());
+  for (const auto run : order) {
+    if (files.empty() || files.back() != name(run)) files.emplace_back(name(run));
+    number[run] = static_cast<std::uint32_t>(files.size() - 1);
+  }
+  return number;
+}
+
+Result<ShardIndex> unpack(PackedMap map) {
+  ShardIndex index;
+  index.tensors.reserve(map.tensors, map.name_bytes);
+  index.file_of.reserve(map.tensors);
+  NameStore runs;
+  runs.reserve(map.runs, map.file_bytes);
+  for (Unpacker in(map.packed.bytes()); !in.done();) {
+    index.tensors.add(in.text(in.number()));
+    if (const auto file = in.number(); file != 0) runs.add(in.text(file - 1));
+    index.file_of.push_back(static_cast<std::uint32_t>(runs.size() - 1));
+  }
+  map = {};
+  const auto number = number_files(runs, index.files);
+  for (auto& file : index.file_of) file = number[file];
+  if (const auto duplicate = index.tensors.index()) {
+    return fail(broken(ErrorCode::duplicate_key, "weight_map_names_are_unique",
+                       format_text("the index names tensor '{}' twice", index.tensors[*duplicate]))
+                    .at_tensor(index.tensors[*duplicate]));
+  }
+  return index;
+}
 
 }  // namespace
 
@@ -113,7 +153,11 @@ bool may_be_shard_index(Bytes prefix) {
 }
 
 Result<std::optional<ShardIndex>> parse_shard_index(Bytes text) {
-  return without_bad_alloc([&] { return IndexReader(text).read(); });
+  return without_bad_alloc([&]() -> Result<std::optional<ShardIndex>> {
+    auto map = HT_TRY(IndexReader(text).read());
+    if (!map) return std::nullopt;
+    return HT_TRY(unpack(*std::move(map)));
+  });
 }
 
 }  // namespace ht::inline v1

@@ -1,15 +1,18 @@
-// Whatever the text: no crash, and every file that an index names stays below its folder.
+// Whatever the text: no crash, memory in proportion, and every file that an index names stays below its
+// folder.
 #include <cstdint>
 #include <cstdlib>
 #include <htensor/base/confined_path.hpp>
 #include <vector>
 
+#include "format/fuzz_format.hpp"
 #include "format/shards/shard_index.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   // An exact copy on the heap, so that a read past its end is seen.
   const std::vector<std::uint8_t> text(data, data + size);
-  const auto index = ht::parse_shard_index(std::as_bytes(std::span(text)));
+  ht::Result<std::optional<ht::ShardIndex>> index;
+  ht::testing::check_memory(size, [&] { index = ht::parse_shard_index(std::as_bytes(std::span(text))); });
   if (!index) {
     if (index.error().message().empty() || index.error().rule().empty()) std::abort();
     return 0;

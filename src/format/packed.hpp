@@ -1,0 +1,93 @@
+// What a text says, in fewer bytes than the text: numbers and texts one after another.
+//
+// A parser of JSON takes several times its text in memory, and a catalog may take as much again. So a header
+// is packed first, then the JSON parser is freed, then the catalog is made: the two never stand beside each
+// other.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <htensor/base/bytes.hpp>
+#include <memory>
+#include <string_view>
+
+namespace ht::inline v1 {
+
+class Packed {
+ public:
+  Packed() = default;
+  Packed(std::unique_ptr<std::byte[]> memory, std::size_t size) noexcept
+      : memory_(std::move(memory)), size_(size) {}
+
+  [[nodiscard]] Bytes bytes() const noexcept { return {memory_.get(), size_}; }
+
+ private:
+  std::unique_ptr<std::byte[]> memory_;
+  std::size_t size_ = 0;
+};
+
+class Packer {
+ public:
+  /// For what a text of this many bytes says. A number takes no more bytes than its digits, a text a few
+  /// besides its own, as it has quotes and a comma in JSON; the rest is for long texts.
+  explicit Packer(std::size_t text_bytes)
+      : room_(text_bytes + text_bytes / 64 + 64), memory_(new std::byte[room_]) {}
+
+  /// Seven bits a byte, the lowest first.
+  void number(std::uint64_t value) {
+    make_room(10);
+    for (; value >= more; value /= more) memory_[size_++] = static_cast<std::byte>(value % more | more);
+    memory_[size_++] = static_cast<std::byte>(value);
+  }
+  /// Without its length, which the reader has to know from a number before it.
+  void text(std::string_view text) {
+    make_room(text.size());
+    std::ranges::copy(bytes_of(text), memory_.get() + size_);
+    size_ += text.size();
+  }
+
+  [[nodiscard]] Packed finish() && noexcept { return {std::move(memory_), size_}; }
+
+ private:
+  void make_room(std::size_t bytes) {
+    if (room_ - size_ >= bytes) return;
+    room_ += std::max(bytes, room_ / 2);
+    std::unique_ptr<std::byte[]> larger(new std::byte[room_]);
+    std::copy_n(memory_.get(), size_, larger.get());
+    memory_ = std::move(larger);
+  }
+
+  static constexpr std::uint64_t more = 128;
+  std::size_t room_;
+  std::size_t size_ = 0;
+  std::unique_ptr<std::byte[]> memory_;
+};
+
+/// Reads what a Packer wrote, which has to be asked for in the same order.
+class Unpacker {
+ public:
+  explicit Unpacker(Bytes bytes) noexcept : bytes_(bytes) {}
+
+  [[nodiscard]] bool done() const noexcept { return at_ == bytes_.size(); }
+  [[nodiscard]] std::uint64_t number() noexcept {
+    std::uint64_t value = 0;
+    for (int shift = 0;; shift += 7) {
+      const auto byte = std::to_integer<std::uint64_t>(bytes_[at_++]);
+      value |= (byte & 0x7F) << shift;
+      if (byte < 0x80) return value;
+    }
+  }
+  /// It lives as long as the packed bytes.
+  [[nodiscard]] std::string_view text(std::uint64_t length) noexcept {
+    const Bytes text = bytes_.subspan(at_, static_cast<std::size_t>(length));
+    at_ += text.size();
+    return {reinterpret_cast<const char*>(text.data()), text.size()};
+  }
+
+ private:
+  Bytes bytes_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace ht::inline v1

@@ -1,0 +1,232 @@
+#include "format/safetensors/safetensors_header.hpp"
+
+#include <array>
+
+#include "base/format_text.hpp"
+#include "format/json.hpp"
+#include "format/safetensors/safetensors_dtypes.hpp"
+
+namespace ht::inline v1::format_safetensors {
+namespace {
+
+constexpr std::string_view metadata_key = "__metadata__";
+
+// What was read of the tensor that is read now, but for its name and dims, which are packed at once.
+struct TensorInfo {
+  std::optional<std::size_t> dtype;
+  std::array<std::uint64_t, 2> offsets{};
+  bool has_shape = false;
+  bool has_offsets = false;
+};
+
+// Packs the header, or tells what is wrong where.
+class HeaderReader {
+ public:
+  HeaderReader(Bytes text, Bytes follows, const ParseOptions& options)
+      : options_(options), document_(text, follows), packer_(text.size()) {}
+
+  Result<HeaderItems> read() && {
+    auto error = document_.each<Error>(
+        [&](std::string_view key, json::Value& value) { return read_member(key, value); }, broken_json);
+    if (error) return fail(*std::move(error));
+    items_.packed = std::move(packer_).finish();
+    return std::move(items_);
+  }
+
+ private:
+  using Failure = std::optional<Error>;
+
+  [[nodiscard]] Error broken(ErrorCode code, std::string_view rule, std::string message,
+                             SourceLine where = SourceLine::here()) {
+    const auto at = document_.problem({}).offset;
+    auto error = Error(code, rule, std::move(message), where).at_offset(length_bytes + at).with_hint(rewrite);
+    return name_ ? std::move(error).at_tensor(*name_) : std::move(error);
+  }
+
+  [[nodiscard]] static Error broken_json(const json::Problem& problem) {
+    auto error = problem.is_bad_utf8
+                     ? Error(ErrorCode::bad_utf8, "safetensors_header_is_utf8", "the header is no UTF-8")
+                     : Error(ErrorCode::bad_header, "safetensors_header_is_json",
+                             format_text("the header is broken at byte {}: {}", length_bytes + problem.offset,
+                                         problem.what));
+    return std::move(error).at_offset(length_bytes + problem.offset).with_hint(rewrite);
+  }
+
+  Failure read_member(std::string_view key, json::Value& value) {
+    name_.reset();
+    if (key == metadata_key) return read_metadata(value);
+    name_ = key;
+    info_ = {};
+    simdjson::ondemand::json_type type{};
+    if (value.type().get(type) != simdjson::SUCCESS || type != simdjson::ondemand::json_type::object) {
+      return broken(ErrorCode::bad_header, "tensor_info_is_an_object",
+                    format_text("what the header says of '{}' is no object", key));
+    }
+    begin_tensor(key);
+    auto failure = document_.each_field<Error>(
+        value, [&](std::string_view field, json::Value& inner) { return read_info(field, inner); },
+        broken_json);
+    if (failure) return failure;
+    return end_tensor();
+  }
+
+  Failure read_metadata(json::Value& value) {
+    if (std::exchange(has_metadata_, true)) {
+      return broken(ErrorCode::duplicate_key, "metadata_is_there_once", "the header has two __metadata__");
+    }
+    if (const auto null = value.is_null(); null.error() == simdjson::SUCCESS && null.value_unsafe())
+      return {};
+    simdjson::ondemand::json_type type{};
+    if (value.type().get(type) != simdjson::SUCCESS || type != simdjson::ondemand::json_type::object) {
+      return broken(ErrorCode::bad_header, "metadata_is_an_object", "__metadata__ is no object");
+    }
+    return document_.each_field<Error>(
+        value,
+        [&](std::string_view key, json::Value& inner) -> Failure {
+          simdjson::ondemand::json_type inner_type{};
+          if (inner.type().get(inner_type) != simdjson::SUCCESS ||
+              inner_type != simdjson::ondemand::json_type::string) {
+            return broken(ErrorCode::bad_header, "metadata_is_texts",
+                          format_text("the metadata '{}' is no text", key));
+          }
+          const auto text = document_.text(inner);
+          if (!text) return broken_json(text.error());
+          add_metadata(key, *text);
+          return {};
+        },
+        broken_json);
+  }
+
+  Failure read_info(std::string_view field, json::Value& value) {
+    if (field == "dtype") return read_dtype(value);
+    if (field == "shape") return read_shape(value);
+    if (field == "data_offsets") return read_offsets(value);
+    // The reference reader passes over what it does not know, if it is JSON at all.
+    if (const auto problem = document_.check(value, 3)) return broken_json(*problem);
+    return {};
+  }
+
+  Failure twice(std::string_view field) {
+    return broken(ErrorCode::duplicate_key, "tensor_info_fields_are_unique",
+                  format_text("the header has two {} for '{}'", field, *name_));
+  }
+
+  Failure read_dtype(json::Value& value) {
+    if (info_.dtype) return twice("dtype");
+    const auto text = document_.text(value);
+    if (!text)
+      return broken(ErrorCode::bad_dtype, "dtype_is_a_text",
+                    format_text("the dtype of '{}' is no text", *name_));
+    info_.dtype = number_of_dtype(*text);
+    if (info_.dtype) return {};
+    return broken(ErrorCode::bad_dtype, "safetensors_dtype_is_known",
+                  format_text("the dtype of '{}' is '{}', which is none of safetensors'", *name_, *text));
+  }
+
+  std::optional<std::size_t> number_of_dtype(std::string_view name) {
+    auto& known = items_.dtypes;
+    const auto found = std::ranges::find(known, name, &DTypeInfo::name);
+    if (found != known.end()) return static_cast<std::size_t>(found - known.begin());
+    const auto dtype = dtype_named(name, options_.dtypes);
+    if (!dtype) return std::nullopt;
+    known.push_back(*dtype);
+    return known.size() - 1;
+  }
+
+  Failure read_shape(json::Value& value) {
+    if (std::exchange(info_.has_shape, true)) return twice("shape");
+    const auto no_list = [&](const json::Problem&) {
+      return broken(ErrorCode::bad_shape, "shape_is_a_list_of_sizes",
+                    format_text("the shape of '{}' is no list of whole numbers below 2^64", *name_));
+    };
+    auto failure = document_.each_element<Error>(
+        value,
+        [&](json::Value& element) -> Failure {
+          const auto size = document_.natural(element);
+          if (!size) return no_list(size.error());
+          if (!checked::narrow<std::int64_t>(*size)) {
+            return broken(ErrorCode::size_overflow, "safetensors_dims_fit_63_bits",
+                          format_text("the shape of '{}' has a dimension of {}", *name_, *size));
+          }
+          ++items_.dims;
+          packer_.number(*size + 1);
+          return {};
+        },
+        no_list);
+    packer_.number(end_of_dims);
+    return failure;
+  }
+
+  Failure read_offsets(json::Value& value) {
+    if (std::exchange(info_.has_offsets, true)) return twice("data_offsets");
+    const auto no_pair = [&](const json::Problem&) {
+      return broken(ErrorCode::bad_offset, "data_offsets_are_a_pair",
+                    format_text("the data_offsets of '{}' are no pair of whole numbers below 2^64", *name_));
+    };
+    std::size_t count = 0;
+    auto failure = document_.each_element<Error>(
+        value,
+        [&](json::Value& element) -> Failure {
+          const auto offset = document_.natural(element);
+          if (!offset) return no_pair(offset.error());
+          if (count == info_.offsets.size()) return no_pair({});
+          info_.offsets[count++] = *offset;
+          return {};
+        },
+        no_pair);
+    if (!failure && count != info_.offsets.size()) return no_pair({});
+    return failure;
+  }
+
+  // A name with escapes is no part of the text as it is.
+  void begin_item(std::string_view name, bool is_metadata) {
+    const auto at = document_.offset_of(name);
+    packer_.number(Item{is_metadata, at.has_value(), name.size()}.number());
+    packer_.number(at ? *at : document_.problem({}).offset);
+    if (!at) packer_.text(name);
+  }
+
+  void add_metadata(std::string_view key, std::string_view text) {
+    begin_item(key, true);
+    packer_.number(text.size());
+    packer_.text(text);
+    ++items_.values;
+    items_.key_bytes += key.size();
+    items_.value_bytes += Metadata::bytes_of_text(text);
+  }
+
+  void begin_tensor(std::string_view name) {
+    begin_item(name, false);
+    ++items_.tensors;
+    items_.name_bytes += name.size();
+  }
+
+  Failure end_tensor() {
+    if (!info_.dtype || !info_.has_shape || !info_.has_offsets) {
+      return broken(ErrorCode::bad_header, "tensor_info_is_complete",
+                    format_text("the header does not say of '{}' what its {} is", *name_,
+                                !info_.dtype       ? "dtype"
+                                : !info_.has_shape ? "shape"
+                                                   : "place"));
+    }
+    packer_.number(*info_.dtype);
+    for (const auto offset : info_.offsets) packer_.number(offset);
+    return {};
+  }
+
+  const ParseOptions& options_;
+  json::Document document_;
+  Packer packer_;
+  HeaderItems items_;
+  TensorInfo info_;
+  std::optional<std::string_view> name_;
+  bool has_metadata_ = false;
+};
+
+}  // namespace
+
+Result<HeaderItems> read_header(Bytes text, Bytes follows, const ParseOptions& options) {
+  return HeaderReader(text, follows, options).read();
+}
+
+}  // namespace ht::inline v1::format_safetensors
