@@ -20,6 +20,7 @@
 
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/error.hpp>
+#include <htensor/base/fault.hpp>
 #include <htensor/base/result.hpp>
 #include <htensor/compute/cast.hpp>
 #include <htensor/compute/elementwise.hpp>

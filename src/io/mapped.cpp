@@ -1,33 +1,71 @@
 #include <htensor/io/mapped.hpp>
 
+#include <htensor/base/fault.hpp>
+#include <optional>
 #include <utility>
 
 #include "base/format_text.hpp"
+#include "io/fault_handler.hpp"
 #include "io/file.hpp"
 #include "io/system_error.hpp"
 
 namespace ht::inline v1::io {
 
-struct Mapped::Mapping {
+struct Mapped::Mapping final : fault::Source {
   std::unique_ptr<File> file;
   Region region;
   // What was asked for; the region may begin earlier, at a page.
   std::uint64_t offset = 0;
   Bytes bytes;
+  MapOptions options;
+  std::optional<FaultHandler> handler;
+  fault::Range guarded;
 
   Mapping() = default;
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
-  ~Mapping() { static_cast<void>(unmap()); }  // who wants to hear of a failure calls Mapped::unmap
+  ~Mapping() override { static_cast<void>(unmap()); }  // who wants to hear of a failure calls Mapped::unmap
+
+  [[nodiscard]] std::uint64_t region_offset() const { return offset - offset % file->port().page_bytes(); }
+
+  Result<void> guard() {
+    if (!options.guard) return {};
+    handler.emplace();
+    guarded = HT_TRY(fault::Range::add({region.data, static_cast<std::size_t>(region.bytes)}, *this));
+    return {};
+  }
 
   IoResult<void> unmap() {
     if (region.bytes == 0) return {};
     auto done = file->port().unmap(region);
     if (done) {
+      guarded = {};
       region = {};
       bytes = {};
     }
     return done;
+  }
+
+  Error describe(std::uint64_t in_region) const override {
+    const std::uint64_t at = region_offset() + in_region;
+    const auto now = file->port().stat(file->handle());
+    const bool is_shorter = now && now->bytes < file->stat().bytes && now->bytes <= at;
+    auto error =
+        is_shorter
+            ? Error(ErrorCode::changed_underfoot, "mapped_pages_are_still_there",
+                    format_text("was cut from {} to {} bytes while it was in use, and byte {} was wanted",
+                                file->stat().bytes, now->bytes, at))
+                  .with_hint("open it again; who writes a file anew should do so beside it and rename")
+            : Error(ErrorCode::read_failed, "mapped_pages_can_be_read",
+                    format_text("byte {} cannot be read from where the file lies", at))
+                  .with_hint("its disk or network has a fault, of which the system's log may tell more");
+    if (options.tensor_at) error = std::move(error).at_tensor(options.tensor_at(at));
+    return std::move(error).at_path(file->path().native()).at_offset(at);
+  }
+
+  bool restore(std::uint64_t in_region) noexcept override {
+    const Region rest{region.data + in_region, region.bytes - in_region};
+    return file->port().map_over(rest, file->handle(), region_offset() + in_region).has_value();
   }
 };
 
@@ -58,19 +96,20 @@ Result<void> Opened::read(std::uint64_t offset, MutableBytes into) const {
   return file_->read(offset, into);
 }
 
-Result<Mapped> Opened::map() && {
+Result<Mapped> Opened::map(MapOptions options) && {
   if (!file_) return fail(given_up());
   const auto bytes = file_->stat().bytes;
-  return std::move(*this).map(0, bytes);
+  return std::move(*this).map(0, bytes, std::move(options));
 }
 
-Result<Mapped> Opened::map(std::uint64_t offset, std::uint64_t bytes) && {
+Result<Mapped> Opened::map(std::uint64_t offset, std::uint64_t bytes, MapOptions options) && {
   if (!file_) return fail(given_up());
   return without_bad_alloc([&]() -> Result<Mapped> {
     // Whatever happens, this state is over: the file is closed or belongs to the mapping.
     auto mapping = std::make_shared<Mapped::Mapping>();
     mapping->file = std::move(file_);
     mapping->offset = offset;
+    mapping->options = std::move(options);
     const File& file = *mapping->file;
     if (!checked::range_fits(offset, bytes, file.stat().bytes) || !checked::narrow<std::ptrdiff_t>(bytes)) {
       return fail(Error(ErrorCode::out_of_bounds, "mapped_range_is_in_the_file",
@@ -90,6 +129,7 @@ Result<Mapped> Opened::map(std::uint64_t offset, std::uint64_t bytes) && {
     }
     mapping->region = *region;
     mapping->bytes = Bytes(region->data + lead, static_cast<std::size_t>(bytes));
+    HT_TRY(mapping->guard());
     return Mapped(std::move(mapping));
   });
 }
@@ -114,6 +154,23 @@ Result<Bytes> Mapped::range(std::uint64_t file_offset, std::uint64_t bytes) cons
                     .at_offset(file_offset));
   }
   return *found;
+}
+
+Result<void> Mapped::check_unchanged() const {
+  const File& file = *mapping_->file;
+  const auto now = file.port().stat(file.handle());
+  if (!now) {
+    return fail(
+        system_error(ErrorCode::read_failed, "file_can_be_examined", "examined", path(), now.error()));
+  }
+  if (now->bytes == stat().bytes && now->modified_ns == stat().modified_ns) return {};
+  return fail(
+      Error(ErrorCode::changed_underfoot, "file_is_as_it_was",
+            now->bytes == stat().bytes
+                ? std::string("was written to while it was in use")
+                : format_text("had {} bytes when it was opened, and has {} now", stat().bytes, now->bytes))
+          .at_path(path().native())
+          .with_hint("open it again; who writes a file anew should do so beside it and rename"));
 }
 
 Result<void> Mapped::unmap() {

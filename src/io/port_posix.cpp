@@ -61,6 +61,11 @@ int above_standard(int fd) {
   return higher;
 }
 
+// The system's calls take addresses that could be written to, and do not write here.
+void* address_of(Region region) {
+  return const_cast<std::byte*>(region.data);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+}
+
 class PosixPort final : public Port {
  public:
   IoResult<FileHandle> open(const std::filesystem::path& path) override {
@@ -128,8 +133,13 @@ class PosixPort final : public Port {
   }
 
   IoResult<void> unmap(Region region) override {
-    void* data = const_cast<std::byte*>(region.data);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-    return done_if(::munmap(data, region.bytes) == 0);
+    return done_if(::munmap(address_of(region), region.bytes) == 0);
+  }
+
+  IoResult<void> map_over(Region region, FileHandle file, std::uint64_t offset) override {
+    if (!fits_off_t(offset)) return said(EINVAL);
+    return done_if(::mmap(address_of(region), region.bytes, PROT_READ, MAP_SHARED | MAP_FIXED, file.value,
+                          static_cast<off_t>(offset)) != MAP_FAILED);
   }
 
   [[nodiscard]] std::uint64_t page_bytes() const noexcept override {

@@ -73,6 +73,11 @@ io::IoResult<void> FaultyPort::unmap(io::Region region) {
   return done;
 }
 
+io::IoResult<void> FaultyPort::map_over(io::Region region, io::FileHandle file, std::uint64_t offset) {
+  if (const auto error = fault(Call::map_over)) return tl::unexpected(*error);
+  return real_.map_over(region, file, offset);
+}
+
 std::uint64_t FaultyPort::page_bytes() const noexcept { return real_.page_bytes(); }
 
 io::IoResult<io::FileHandle> FaultyPort::create(const std::filesystem::path& path,

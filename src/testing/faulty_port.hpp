@@ -20,6 +20,7 @@ enum class Call {
   read_at,
   map,
   unmap,
+  map_over,
   create,
   write_at,
   allocate,
@@ -51,6 +52,7 @@ class FaultyPort final : public io::Port {
   io::IoResult<std::uint64_t> read_at(io::FileHandle file, std::uint64_t offset, MutableBytes into) override;
   io::IoResult<io::Region> map(io::FileHandle file, std::uint64_t offset, std::uint64_t bytes) override;
   io::IoResult<void> unmap(io::Region region) override;
+  io::IoResult<void> map_over(io::Region region, io::FileHandle file, std::uint64_t offset) override;
   [[nodiscard]] std::uint64_t page_bytes() const noexcept override;
   io::IoResult<io::FileHandle> create(const std::filesystem::path& path,
                                       std::optional<std::uint32_t> permissions) override;

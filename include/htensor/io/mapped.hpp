@@ -1,24 +1,35 @@
 // The `mapped` strategy: a file's pages seen in place, read when they are touched.
 //
 // What a mapping means, honestly: pages come from the disk at the first touch, so reading can be slow
-// or fail then; a file that is truncated by somebody while it is mapped makes touching the lost pages
-// fatal; writes by others may show through. Replace files by rename, as `ht::write` does, and none of
-// this happens.
+// or fail then; touching pages of a file that somebody has truncated, or that the disk cannot read, gives
+// zeros, and an Error under `ht::guarded`; without the guard it ends the process. Writes by others may show
+// through. Replace files by rename, as `ht::write` does, and none of this happens.
 //
 // The order of steps is in the types: `Opened` gives itself up to become `Mapped`.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/result.hpp>
 #include <htensor/io/port.hpp>
 #include <memory>
+#include <string>
 
 namespace ht::inline v1::io {
 
 class File;
 class Mapped;
+
+struct MapOptions {
+  /// Whether pages that cannot be read are an Error under `ht::guarded` and zeros elsewhere. Else they end
+  /// the process, and no signal handler is put in place for this mapping.
+  bool guard = true;
+  /// What the byte of the file at an offset is a part of, for the Error; may be empty. Called from any thread
+  /// as long as the mapping is there.
+  std::function<std::string(std::uint64_t offset)> tensor_at{};
+};
 
 /// A regular file, open for reading. Closed when it goes, unless a `Mapped` took it over.
 class Opened {
@@ -40,9 +51,9 @@ class Opened {
   [[nodiscard]] Result<void> read(std::uint64_t offset, MutableBytes into) const;
 
   /// The whole file, which may be empty. `map_failed`, `unsupported_platform`.
-  [[nodiscard]] Result<Mapped> map() &&;
+  [[nodiscard]] Result<Mapped> map(MapOptions options = {}) &&;
   /// Any part of it, at any offset. `out_of_bounds` where it is not all in the file.
-  [[nodiscard]] Result<Mapped> map(std::uint64_t offset, std::uint64_t bytes) &&;
+  [[nodiscard]] Result<Mapped> map(std::uint64_t offset, std::uint64_t bytes, MapOptions options = {}) &&;
 
  private:
   explicit Opened(std::unique_ptr<File> file) noexcept;
@@ -65,6 +76,10 @@ class Mapped {
   [[nodiscard]] Bytes bytes() const noexcept;
   /// A part by its offset in the file. `out_of_bounds` where it is not all mapped.
   [[nodiscard]] Result<Bytes> range(std::uint64_t file_offset, std::uint64_t bytes) const;
+  /// `changed_underfoot` where the file is not as it was when it was opened: for before and after a long
+  /// walk. A file of the same name that has taken its place does not count; the mapping still is of the old
+  /// one.
+  [[nodiscard]] Result<void> check_unchanged() const;
   /// Keeps the mapping in place while somebody holds it.
   [[nodiscard]] std::shared_ptr<const void> owner() const noexcept;
 

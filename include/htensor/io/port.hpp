@@ -71,6 +71,9 @@ class Port {
   /// without mappings answers `function_not_supported`.
   [[nodiscard]] virtual IoResult<Region> map(FileHandle file, std::uint64_t offset, std::uint64_t bytes) = 0;
   virtual IoResult<void> unmap(Region region) = 0;
+  /// The same over pages that are mapped already, in one step. `bytes` of the region may be rounded up to
+  /// pages.
+  [[nodiscard]] virtual IoResult<void> map_over(Region region, FileHandle file, std::uint64_t offset) = 0;
   [[nodiscard]] virtual std::uint64_t page_bytes() const noexcept = 0;
 
   /// A new file for writing; `file_exists` where there is one. Permissions are the user's default
