@@ -172,6 +172,14 @@ Range::~Range() {
   slot->source = nullptr;
 }
 
+void touch(Bytes memory) noexcept {
+  constexpr std::size_t smallest_page = 4096;
+  for (std::size_t at = 0; at < memory.size(); at += smallest_page) {
+    static_cast<void>(*static_cast<const volatile std::byte*>(&memory[at]));
+  }
+  if (!memory.empty()) static_cast<void>(*static_cast<const volatile std::byte*>(&memory.back()));
+}
+
 // What is reported after this is told; what was before is put back. One that is just being made may be
 // neither, so it is waited for: its zeros may come any moment.
 Section::Section(std::span<const Bytes> touched) noexcept : touched_(touched), begin_(event_count) {

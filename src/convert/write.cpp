@@ -1,6 +1,7 @@
 #include <htensor/convert/write.hpp>
 
 #include <htensor/base/checked.hpp>
+#include <htensor/base/fault.hpp>
 #include <htensor/hash/crc64.hpp>
 #include <utility>
 
@@ -62,7 +63,11 @@ Result<void> write_file(const std::filesystem::path& path, format_ht::Header hea
       HT_TRY(file.resize(file_bytes));
     }
     DataWriter data(file, header);
-    while (const auto piece = HT_TRY(source())) HT_TRY(data.write(*piece));
+    // Pieces may lie in mapped files: what turns out to be unreadable does not become a file.
+    HT_TRY(guarded([&]() -> Result<void> {
+      while (const auto piece = HT_TRY(source())) HT_TRY(data.write(*piece));
+      return {};
+    }));
     header.payload_crc = data.checksum();
     HT_TRY(file.write(0, format_ht::encode(header)));
     return std::move(file).commit();
@@ -91,12 +96,18 @@ Result<void> write(const std::filesystem::path& path, const Encoded& file, const
     HT_TRY(target.resize(file.file_bytes));
     HT_TRY(target.write(0, file.header));
     std::uint64_t end = file.header.size();
-    while (const auto piece = HT_TRY(source())) {
-      if (piece->offset < end || !checked::range_fits(piece->offset, piece->bytes.size(), file.file_bytes))
-        return misplaced(*piece, end, file.file_bytes);
-      HT_TRY(target.write(piece->offset, piece->bytes));
-      end = piece->offset + piece->bytes.size();
-    }
+    HT_TRY(guarded([&]() -> Result<void> {
+      while (const auto piece = HT_TRY(source())) {
+        if (piece->offset < end || !checked::range_fits(piece->offset, piece->bytes.size(), file.file_bytes))
+          return misplaced(*piece, end, file.file_bytes);
+        auto written = target.write(piece->offset, piece->bytes);
+        // The system says "bad address" of a mapped page that it cannot read; touching it says why.
+        if (!written && written.error().cause() == std::errc::bad_address) fault::touch(piece->bytes);
+        HT_TRY(std::move(written));
+        end = piece->offset + piece->bytes.size();
+      }
+      return {};
+    }));
     return std::move(target).commit();
   });
 }

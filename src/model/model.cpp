@@ -1,6 +1,7 @@
 #include <htensor/model/model.hpp>
 
 #include <algorithm>
+#include <htensor/base/fault.hpp>
 #include <htensor/base/utf8.hpp>
 #include <htensor/io/mapped.hpp>
 
@@ -12,32 +13,51 @@
 namespace ht::inline v1 {
 
 struct Model::State {
-  Catalog catalog;
-  std::filesystem::path opened;  // as the user named it: a file, or the index or folder of several
+  std::shared_ptr<const Catalog> catalog;  // shared with the mappings, which outlive the model
+  std::filesystem::path opened;            // as the user named it: a file, or the index or folder of several
   std::vector<std::filesystem::path> paths;
   std::vector<io::Mapped> files;  // as many as paths; none where only the catalog was wanted
   std::vector<DTypeInfo> dtypes;
 };
+
+namespace {
+
+// The tensor that has the byte at an offset of a file; for who wants it once.
+std::string tensor_at(const Catalog& catalog, std::size_t file, std::uint64_t offset) {
+  for (std::size_t i = 0; i < catalog.size(); ++i) {
+    const Entry entry = catalog[i];
+    if (entry.is_splat() || entry.file != file) continue;
+    if (entry.offset <= offset && offset - entry.offset < entry.bytes) return std::string(entry.name);
+  }
+  return {};
+}
+
+}  // namespace
 
 Model::Model(std::shared_ptr<const State> state) noexcept : state_(std::move(state)) {}
 
 Result<Model> Model::open(const std::filesystem::path& path, const OpenOptions& options) {
   return without_bad_alloc([&]() -> Result<Model> {
     auto model = HT_TRY(open_model_files(path, options));
-    auto state = std::make_shared<State>(State{.catalog = std::move(model.catalog),
+    auto state = std::make_shared<State>(State{.catalog = std::make_shared<Catalog>(std::move(model.catalog)),
                                                .opened = path,
                                                .paths = {},
                                                .files = {},
                                                .dtypes = options.dtypes});
     for (auto& file : model.files) {
       state->paths.push_back(file.path());
-      if (!options.catalog_only) state->files.push_back(HT_TRY(std::move(file).map()));
+      if (options.catalog_only) continue;
+      auto name = [catalog = state->catalog, number = state->files.size()](std::uint64_t offset) {
+        return tensor_at(*catalog, number, offset);
+      };
+      state->files.push_back(
+          HT_TRY(std::move(file).map({.guard = options.fault_guard, .tensor_at = std::move(name)})));
     }
     return Model(std::move(state));
   });
 }
 
-const Catalog& Model::catalog() const& noexcept { return state_->catalog; }
+const Catalog& Model::catalog() const& noexcept { return *state_->catalog; }
 
 const std::vector<std::filesystem::path>& Model::files() const& noexcept { return state_->paths; }
 
@@ -48,15 +68,16 @@ Result<DTypeInfo> Model::dtype(DTypeTag tag) const {
 }
 
 Error Model::located(Error error, std::string_view name) const {
-  const auto index = state_->catalog.find(name);
-  const auto& path = index ? state_->paths[state_->catalog[*index].file] : state_->opened;
+  const auto& catalog = *state_->catalog;
+  const auto index = catalog.find(name);
+  const auto& path = index ? state_->paths[catalog[*index].file] : state_->opened;
   auto placed = std::move(error).at_path(path.native()).at_tensor(name);
   if (placed.code() != ErrorCode::misaligned) return placed;
   return std::move(placed).with_hint("Model::copy makes an aligned copy");
 }
 
 Result<Entry> Model::entry_named(std::string_view name) const {
-  const auto& catalog = state_->catalog;
+  const auto& catalog = *state_->catalog;
   if (const auto index = catalog.find(name)) return catalog[*index];
   Error error(ErrorCode::not_found, "tensor_is_there", format_text("has no tensor named '{}'", name));
   const auto nearest = nearest_name(catalog, name);
@@ -112,7 +133,8 @@ Result<Model::Found> Model::find(std::string_view name, const DTypeInfo& wanted,
                 .splat = entry.is_splat(),
                 .bits = wanted.bits,
                 .number_bytes = static_cast<std::size_t>(wanted.bits) / (wanted.tag == C64::tag ? 16 : 8),
-                .bytes = entry.bytes};
+                .bytes = entry.bytes,
+                .file = entry.file};
     if (use == Use::in_place && !is_in_machine_order(entry, wanted.bits)) {
       return fail(located(Error(ErrorCode::unsupported_encoding, "bytes_are_in_this_machines_order",
                                 format_text("tensor '{}' is big endian and cannot be used in place", name))
@@ -140,19 +162,26 @@ Result<Model::Found> Model::find(std::string_view name, const DTypeInfo& wanted,
 }
 
 Result<Storage> Model::copied(const Found& found, std::string_view name) const {
+  const auto copy = [&]() -> Result<Storage> {
+    auto storage = HT_TRY(Storage::owned(found.bytes));
+    const MutableBytes to = HT_TRY(storage.writable_bytes());
+    const Bytes from = found.storage.bytes();
+    if (found.splat) {
+      fill_with(to, from);
+    } else if (found.order == ElementOrder::column_major) {
+      copy_to_row_major(to, from, found.dims, static_cast<std::size_t>(found.bits) / 8);
+    } else {
+      std::ranges::copy(from, to.begin());
+    }
+    if (found.byte_order == ByteOrder::big && !found.splat) reverse_bytes(to, found.number_bytes);
+    return storage;
+  };
   return named(name, without_bad_alloc([&]() -> Result<Storage> {
-                 auto storage = HT_TRY(Storage::owned(found.bytes));
-                 const MutableBytes to = HT_TRY(storage.writable_bytes());
-                 const Bytes from = found.storage.bytes();
-                 if (found.splat) {
-                   fill_with(to, from);
-                 } else if (found.order == ElementOrder::column_major) {
-                   copy_to_row_major(to, from, found.dims, static_cast<std::size_t>(found.bits) / 8);
-                 } else {
-                   std::ranges::copy(from, to.begin());
-                 }
-                 if (found.byte_order == ByteOrder::big && !found.splat)
-                   reverse_bytes(to, found.number_bytes);
+                 if (found.splat) return copy();
+                 const auto& file = state_->files[found.file];
+                 HT_TRY(file.check_unchanged());
+                 auto storage = HT_TRY(guarded(found.storage.bytes(), copy));
+                 HT_TRY(file.check_unchanged());
                  return storage;
                }));
 }

@@ -72,6 +72,9 @@ class Section {
   std::uint64_t begin_;
 };
 
+/// Reads a byte of every page, so that a section hears of those that cannot be read.
+void touch(Bytes memory) noexcept;
+
 }  // namespace fault
 
 /// Runs `body` and gives its answer, or the Error of a page that could not be read meanwhile. What `body`

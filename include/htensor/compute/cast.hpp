@@ -35,10 +35,12 @@ template <class To, class D, class S, class Dev>
   using From = std::remove_const_t<D>;
   auto result = HT_TRY((Tensor<To, S, Dev>::zeros(tensor.shape())));
   auto to = result.begin();
-  for (auto&& element : tensor) {
-    *to = convert_element<From, To>(static_cast<typename From::Element>(element));
-    ++to;
-  }
+  HT_TRY(guarded(tensor.storage().bytes(), [&] {
+    for (auto&& element : tensor) {
+      *to = convert_element<From, To>(static_cast<typename From::Element>(element));
+      ++to;
+    }
+  }));
   return result;
 }
 

@@ -5,6 +5,7 @@
 // not compile, dynamic ones return `shape_mismatch`.
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -70,11 +71,14 @@ template <class Op, class A, class B, class SA, class SB, class Dev>
   auto result = HT_TRY(Out::zeros(Out::ShapeType::assume(a.shape().extents())));
   auto to = result.begin();
   auto from_b = b.begin();
-  for (auto&& x : a) {
-    *to = apply<D>(op, static_cast<typename D::Element>(x), static_cast<typename D::Element>(*from_b));
-    ++to;
-    ++from_b;
-  }
+  const std::array<Bytes, 2> touched{a.storage().bytes(), b.storage().bytes()};
+  HT_TRY(guarded(touched, [&] {
+    for (auto&& x : a) {
+      *to = apply<D>(op, static_cast<typename D::Element>(x), static_cast<typename D::Element>(*from_b));
+      ++to;
+      ++from_b;
+    }
+  }));
   return result;
 }
 

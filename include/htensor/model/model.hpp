@@ -26,6 +26,9 @@ struct OpenOptions {
   bool catalog_only = false;
   /// The most bytes that are read of a header or an index; 0 is the format's own limit (see ParseOptions).
   std::uint64_t max_header_bytes = 0;
+  /// Whether pages that cannot be read any more are an Error under `ht::guarded`, and in all of the library,
+  /// instead of ending the process (see base/fault.hpp).
+  bool fault_guard = true;
   /// The system, unless a test puts another in its place. It has to outlive the model and
   /// every tensor and storage that came from it.
   io::Port* port = nullptr;
@@ -104,6 +107,7 @@ class Model {
     int bits = 0;
     std::size_t number_bytes = 0;  // a complex number is two
     std::uint64_t bytes = 0;
+    std::uint32_t file = 0;
   };
   explicit Model(std::shared_ptr<const State> state) noexcept;
   [[nodiscard]] Result<Entry> entry_named(std::string_view name) const;

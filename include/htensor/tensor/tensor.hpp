@@ -10,6 +10,7 @@
 #include <cassert>
 #include <concepts>
 #include <cstdint>
+#include <htensor/base/fault.hpp>
 #include <htensor/base/result.hpp>
 #include <htensor/dtype/device.hpp>
 #include <htensor/dtype/packed.hpp>
@@ -224,10 +225,12 @@ class Tensor {
   {
     auto fresh = HT_TRY((Tensor<DType, S, Dev>::zeros(shape_)));
     auto to = fresh.begin();
-    for (auto&& element : *this) {
-      *to = static_cast<Element>(element);
-      ++to;
-    }
+    HT_TRY(guarded(storage_.bytes(), [&] {
+      for (auto&& element : *this) {
+        *to = static_cast<Element>(element);
+        ++to;
+      }
+    }));
     return fresh;
   }
 
