@@ -34,6 +34,12 @@ TEST_F(Cli, ls_filters_sorts_and_draws_a_tree) {
               StartsWith("blk  1 tensor  24\n  0  1 tensor  24\n    w  F32 [2, 3]  24\n"));
 }
 
+TEST_F(Cli, ls_filters_by_the_whole_name) {
+  write_safetensors("s.safetensors", R"({"a\u0000b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", 2);
+  EXPECT_EQ(run("ls s.safetensors --filter a --jsonl").out, "");
+  EXPECT_THAT(run("ls s.safetensors --filter '*b' --jsonl").out, HasSubstr(R"("name":"a\u0000b")"));
+}
+
 TEST_F(Cli, ls_headers_only_takes_a_partial_download) {
   std::filesystem::resize_file(folder_ / "m.ht", 130);
   EXPECT_EQ(run("ls m.ht").status, 2);
