@@ -1,7 +1,5 @@
 #include <htensor/base/utf8.hpp>
 
-#include <cstddef>
-
 namespace ht::inline v1 {
 namespace {
 
@@ -9,8 +7,10 @@ constexpr bool between(unsigned char byte, unsigned char low, unsigned char high
   return byte >= low && byte <= high;
 }
 
-// The bytes of the well-formed character at the front, 0 where there is none.
+}  // namespace
+
 std::size_t character_bytes(std::string_view text) noexcept {
+  if (text.empty()) return 0;
   const auto at = [text](std::size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : static_cast<unsigned char>(0);
   };
@@ -37,8 +37,6 @@ std::size_t character_bytes(std::string_view text) noexcept {
   }
   return bytes;
 }
-
-}  // namespace
 
 bool is_utf8(std::string_view text) noexcept {
   while (!text.empty()) {

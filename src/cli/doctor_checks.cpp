@@ -55,14 +55,14 @@ void check_alignment(Warnings& warnings, const Catalog& catalog) {
     return !entry.is_splat() && entry.bytes > 0 && entry.offset % alignment_of(entry) != 0;
   });
   if (!found.first) return;
-  warnings.push_back(
-      Error(ErrorCode::misaligned, "data_is_aligned_for_its_dtype",
-            fmt::format("{} at a multiple of the element's size, the first is '{}' at byte {}",
-                        tensors(found.count, "does not begin", "do not begin"), found.first->name,
-                        found.first->offset))
-          .at_tensor(found.first->name)
-          .at_offset(found.first->offset)
-          .with_hint("they have to be copied to be used; convert the file to have its data aligned"));
+  warnings.push_back(Error(ErrorCode::misaligned, "data_is_aligned_for_its_dtype",
+                           fmt::format("{} at a multiple of the element's size, the first is '{}' at byte {}",
+                                       tensors(found.count, "does not begin", "do not begin"),
+                                       found.first->name, found.first->offset))
+                         .at_tensor(found.first->name)
+                         .at_offset(found.first->offset)
+                         .with_hint("they have to be copied to be used, as Model::copy does; a file with "
+                                    "aligned data needs no copies"));
 }
 
 void check_names(Warnings& warnings, const Catalog& catalog) {
@@ -96,7 +96,8 @@ void check_byte_order(Warnings& warnings, const Catalog& catalog) {
             fmt::format("{} big endian, the first is '{}'", tensors(found.count, "is", "are"),
                         found.first->name))
           .at_tensor(found.first->name)
-          .with_hint("most programs take it for little endian or refuse it: convert the file"));
+          .with_hint(
+              "most programs refuse it or take it for little endian; Model::copy turns its bytes round"));
 }
 
 void check_types(Warnings& warnings, const Catalog& catalog) {

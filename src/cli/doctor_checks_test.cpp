@@ -1,11 +1,15 @@
 #include "cli/doctor_checks.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
 
 namespace ht::cli {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr std::array<std::int64_t, 1> four{4};
 
@@ -25,6 +29,7 @@ std::vector<std::string> rules(const Catalog& catalog, std::uint64_t file_bytes 
   std::vector<std::string> names;
   for (const auto& warning : warnings_of(catalog, files)) {
     EXPECT_FALSE(warning.hint().empty());
+    EXPECT_THAT(warning.hint(), Not(HasSubstr("convert"))) << "there is no such verb";
     names.emplace_back(warning.rule());
   }
   return names;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "testing/program.hpp"
 
@@ -33,12 +34,31 @@ TEST_F(Cli, ls_filters_sorts_and_draws_a_tree) {
               StartsWith("blk  1 tensor  24\n  0  1 tensor  24\n    w  F32 [2, 3]  24\n"));
 }
 
+TEST_F(Cli, ls_filters_by_the_whole_name) {
+  write_safetensors("s.safetensors", R"({"a\u0000b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", 2);
+  EXPECT_EQ(run("ls s.safetensors --filter a --jsonl").out, "");
+  EXPECT_THAT(run("ls s.safetensors --filter '*b' --jsonl").out, HasSubstr(R"("name":"a\u0000b")"));
+}
+
 TEST_F(Cli, ls_headers_only_takes_a_partial_download) {
   std::filesystem::resize_file(folder_ / "m.ht", 130);
   EXPECT_EQ(run("ls m.ht").status, 2);
   EXPECT_THAT(run("ls m.ht").err, HasSubstr("[truncated]"));
   EXPECT_EQ(run("ls m.ht --headers-only").status, 0);
   EXPECT_EQ(run("show m.ht m").status, 2);
+}
+
+TEST_F(Cli, ls_headers_only_takes_an_archive_without_the_files_that_it_names) {
+  CatalogBuilder builder("irpa");
+  const std::array<std::int64_t, 1> dims{4};
+  const auto other = builder.add_file("x.bin").value();
+  ASSERT_TRUE(builder.add({.name = "x", .dtype = U8::tag, .dims = dims, .file = other, .bytes = 4}));
+  write_encoded("a.irpa", std::move(builder).build().value());
+  EXPECT_EQ(run("ls a.irpa").status, 2);
+  EXPECT_THAT(run("ls a.irpa").err, HasSubstr("[missing_shard]"));
+  EXPECT_EQ(run("ls a.irpa --headers-only --jsonl").out,
+            R"({"name":"x","dtype":"U8","shape":[4],"bytes":4,"offset":0,"file":"x.bin"})"
+            "\n");
 }
 
 TEST_F(Cli, ls_shows_metadata_before_the_table) {

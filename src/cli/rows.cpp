@@ -1,9 +1,8 @@
 #include "cli/rows.hpp"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <htensor/base/checked.hpp>
+#include <htensor/base/glob.hpp>
 #include <limits>
 #include <tuple>
 #include <utility>
@@ -25,14 +24,9 @@ Result<std::vector<Row>> rows_of(const Model& model, const std::string& filter) 
   const Catalog& catalog = model.catalog();
   std::vector<Row> rows;
   rows.reserve(filter.empty() ? catalog.size() : 0);
-  std::string name;
   for (std::size_t i = 0; i < catalog.size(); ++i) {
     const Entry entry = catalog[i];
-    if (!filter.empty()) {
-      // The pattern language of shells, which people know.
-      name.assign(entry.name);
-      if (fnmatch(filter.c_str(), name.c_str(), 0) != 0) continue;
-    }
+    if (!filter.empty() && !glob_matches(filter, entry.name)) continue;
     const auto dtype = HT_TRY(dtype_name(model, entry));
     rows.push_back({entry, dtype, i});
   }

@@ -208,15 +208,15 @@ Result<Exit> show(const Options& options, const Common& common) {
   const bool json = common.json || common.jsonl;
   const auto raw = part.entry.is_splat() ? Storage() : HT_TRY(model.raw(part.entry.name));
   const auto append = HT_TRY(element_appender(part.entry, raw, json));
-  if (json) {
-    HT_TRY(print_json(part, append));
-    return Exit::good;
-  }
-  if (!common.quiet) {
-    print(
-        fmt::format("{}  {} {}\n", printable(part.entry.name), part.dtype.name, shape_text(part.entry.dims)));
-  }
-  Printer(part, append).print_all();
+  HT_TRY(guarded(raw.bytes(), [&]() -> Result<void> {
+    if (json) return print_json(part, append);
+    if (!common.quiet) {
+      print(fmt::format("{}  {} {}\n", printable(part.entry.name), part.dtype.name,
+                        shape_text(part.entry.dims)));
+    }
+    Printer(part, append).print_all();
+    return {};
+  }));
   return Exit::good;
 }
 

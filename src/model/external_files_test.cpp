@@ -48,15 +48,44 @@ TEST_F(ExternalFiles, are_opened_with_the_file_that_names_them) {
 
 TEST_F(ExternalFiles, external_files_are_there) {
   std::filesystem::remove(folder_ / "data/y.bin");
-  for (const bool headers_only : {false, true}) {
-    const auto error = refusal(Model::open(archive_, {.headers_only = headers_only}),
-                               ErrorCode::missing_shard, "external_files_are_there");
-    EXPECT_EQ(error.path(), archive_.string());
-    EXPECT_EQ(error.cause(), std::errc::no_such_file_or_directory);
-    EXPECT_TRUE(says(error, "'data/y.bin'"));
-  }
+  const auto error = refusal(Model::open(archive_), ErrorCode::missing_shard, "external_files_are_there");
+  EXPECT_EQ(error.path(), archive_.string());
+  EXPECT_EQ(error.cause(), std::errc::no_such_file_or_directory);
+  EXPECT_TRUE(says(error, "'data/y.bin'"));
   std::filesystem::create_directory(folder_ / "data/y.bin");
-  EXPECT_EQ(Model::open(archive_).error().code(), ErrorCode::not_regular_file);
+  for (const bool headers_only : {false, true}) {
+    EXPECT_EQ(Model::open(archive_, {.headers_only = headers_only}).error().code(),
+              ErrorCode::not_regular_file);
+  }
+}
+
+TEST_F(ExternalFiles, that_are_missing_are_listed_where_headers_are_enough) {
+  std::filesystem::remove(folder_ / "x.bin");
+  for (const auto& path : {archive_, folder_.path()}) {
+    const auto model = Model::open(path, {.headers_only = true});
+    ASSERT_TRUE(model) << to_string(model.error());
+    EXPECT_EQ(model->catalog().size(), 3U);
+    EXPECT_EQ(model->files(), (std::vector{archive_, folder_ / "x.bin", folder_ / "data/y.bin"}));
+    const auto error = refusal(model->raw("x"), ErrorCode::missing_shard, "external_files_are_there");
+    EXPECT_EQ(error.path(), (folder_ / "x.bin").string());
+    EXPECT_EQ(error.tensor(), "x");
+    expect_refusal(model->tensor<U8, Rank<1>>("x"), ErrorCode::missing_shard, "external_files_are_there");
+    EXPECT_EQ((model->tensor<U8, Rank<1>>("own").value()(0)), 'i');
+    EXPECT_EQ((model->copy<U8, Rank<1>>("y").value()(3)), 'h');
+  }
+}
+
+TEST_F(ExternalFiles, that_are_missing_are_listed_of_numbered_archives) {
+  const auto note = tensor_note("uint8", "[4]");
+  std::filesystem::rename(archive_, folder_ / "m-00001-of-00002.irpa");
+  write_file(folder_ / "m-00002-of-00002.irpa",
+             irpa_file({{.name = "more", .note = note, .length = 4}}, "mnop"));
+  std::filesystem::remove(folder_ / "x.bin");
+  const auto model = Model::open(folder_.path(), {.headers_only = true});
+  ASSERT_TRUE(model) << to_string(model.error());
+  expect_refusal(model->raw("x"), ErrorCode::missing_shard, "external_files_are_there");
+  EXPECT_EQ((model->tensor<U8, Rank<1>>("y").value()(0)), 'e');
+  EXPECT_EQ((model->tensor<U8, Rank<1>>("more").value()(0)), 'm');
 }
 
 TEST_F(ExternalFiles, external_data_is_all_there) {

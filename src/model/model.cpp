@@ -16,7 +16,8 @@ struct Model::State {
   std::shared_ptr<const Catalog> catalog;  // shared with the mappings, which outlive the model
   std::filesystem::path opened;            // as the user named it: a file, or the index or folder of several
   std::vector<std::filesystem::path> paths;
-  std::vector<io::Mapped> files;  // as many as paths; none where only the catalog was wanted
+  // As many as paths, without those that are missing; none where only the catalog was wanted.
+  std::vector<std::optional<io::Mapped>> files;
   std::vector<DTypeInfo> dtypes;
 };
 
@@ -45,13 +46,15 @@ Result<Model> Model::open(const std::filesystem::path& path, const OpenOptions& 
                                                .files = {},
                                                .dtypes = options.dtypes});
     for (auto& file : model.files) {
-      state->paths.push_back(file.path());
+      state->paths.push_back(std::move(file.path));
       if (options.catalog_only) continue;
       auto name = [catalog = state->catalog, number = state->files.size()](std::uint64_t offset) {
         return tensor_at(*catalog, number, offset);
       };
-      state->files.push_back(
-          HT_TRY(std::move(file).map({.guard = options.fault_guard, .tensor_at = std::move(name)})));
+      auto& mapped = state->files.emplace_back();
+      if (!file.opened) continue;
+      mapped =
+          HT_TRY(std::move(*file.opened).map({.guard = options.fault_guard, .tensor_at = std::move(name)}));
     }
     return Model(std::move(state));
   });
@@ -95,17 +98,24 @@ Result<Storage> Model::storage_of(const Entry& entry) const {
                         entry.name));
   }
   const auto& file = state_->files[entry.file];
-  const auto bytes = file.range(entry.offset, entry.bytes);
+  if (!file) {
+    return fail(located(Error(ErrorCode::missing_shard, "external_files_are_there",
+                              format_text("is not there, and tensor '{}' is in it", entry.name))
+                            .because(std::make_error_code(std::errc::no_such_file_or_directory))
+                            .with_hint("put it beside the file that names it"),
+                        entry.name));
+  }
+  const auto bytes = file->range(entry.offset, entry.bytes);
   if (!bytes) {
     return fail(located(Error(ErrorCode::truncated, "tensor_is_all_there",
                               format_text("tensor '{}' ends at byte {}, but the file has {}", entry.name,
-                                          entry.offset + entry.bytes, file.stat().bytes))
+                                          entry.offset + entry.bytes, file->stat().bytes))
                             .at_offset(entry.offset)
                             .with_hint("the download or copy was cut short: fetch it again"),
                         entry.name));
   }
   return Storage::file_backed(
-      file.owner(), *bytes,
+      file->owner(), *bytes,
       {.locator = state_->paths[entry.file], .offset = entry.offset, .bytes = entry.bytes});
 }
 
@@ -179,9 +189,9 @@ Result<Storage> Model::copied(const Found& found, std::string_view name) const {
   return named(name, without_bad_alloc([&]() -> Result<Storage> {
                  if (found.splat) return copy();
                  const auto& file = state_->files[found.file];
-                 HT_TRY(file.check_unchanged());
+                 HT_TRY(file->check_unchanged());
                  auto storage = HT_TRY(guarded(found.storage.bytes(), copy));
-                 HT_TRY(file.check_unchanged());
+                 HT_TRY(file->check_unchanged());
                  return storage;
                }));
 }

@@ -73,7 +73,7 @@ Result<ModelFiles> join_split(const Path& path, const SplitInfo& info, std::vect
     return fail(Error(ErrorCode::stale_index, "split_parts_belong_together",
                       format_text("is no part {} of {} of the model that '{}' is of", i + 1, info.count,
                                   to_utf8(path.filename().string())))
-                    .at_path(shards[i].files[0].path().native())
+                    .at_path(shards[i].files[0].path.native())
                     .with_hint("a file of another model has taken its name: fetch the right one"));
   }
   if (info.tensors && tensors != *info.tensors) {

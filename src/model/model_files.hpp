@@ -5,14 +5,21 @@
 #include <htensor/format/catalog.hpp>
 #include <htensor/io/mapped.hpp>
 #include <htensor/model/model.hpp>
+#include <optional>
 #include <vector>
 
 namespace ht::inline v1 {
 
+struct ModelFile {
+  std::filesystem::path path;
+  /// Nothing where it is missing, as another file's data may be with `headers_only`.
+  std::optional<io::Opened> opened;
+};
+
 struct ModelFiles {
   Catalog catalog;
-  /// The files that entries lie in, by their number, each open.
-  std::vector<io::Opened> files;
+  /// The files that entries lie in, by their number.
+  std::vector<ModelFile> files;
 };
 
 /// A file of any format, one part of a split model, a shard index, or a folder that holds one model.

@@ -21,29 +21,34 @@ bool is_missing(const Error& error) { return error.cause() == std::errc::no_such
 
 // Entries in other files than the one that names them.
 Result<void> open_external(ModelFiles& model, const OpenOptions& options) {
-  const auto folder = model.files[0].path().parent_path();
+  const auto folder = model.files[0].path.parent_path();
   const auto& names = model.catalog.files();
   for (std::size_t i = 1; i < names.size(); ++i) {
-    auto opened = io::Opened::open(folder / names[i], port_of(options));
-    if (!opened) {
-      if (!is_missing(opened.error())) return fail(std::move(opened).error());
+    const auto path = folder / names[i];
+    auto opened = io::Opened::open(path, port_of(options));
+    if (opened) {
+      model.files.push_back({path, *std::move(opened)});
+    } else if (!is_missing(opened.error())) {
+      return fail(std::move(opened).error());
+    } else if (options.headers_only) {
+      model.files.push_back({path, std::nullopt});
+    } else {
       return fail(Error(ErrorCode::missing_shard, "external_files_are_there",
                         format_text("has tensors in '{}', which is not there", names[i]))
-                      .at_path(model.files[0].path().native())
+                      .at_path(model.files[0].path.native())
                       .because(opened.error().cause())
                       .with_hint("put it beside this file"));
     }
-    model.files.push_back(*std::move(opened));
   }
   if (names.size() == 1 || options.headers_only) return {};
   for (std::size_t i = 0; i < model.catalog.size(); ++i) {
     const Entry entry = model.catalog[i];
-    const auto& file = model.files[entry.file];
-    if (entry.file == 0 || checked::range_fits(entry.offset, entry.bytes, file.stat().bytes)) continue;
+    const auto file_bytes = model.files[entry.file].opened->stat().bytes;
+    if (entry.file == 0 || checked::range_fits(entry.offset, entry.bytes, file_bytes)) continue;
     return fail(Error(ErrorCode::truncated, "external_data_is_all_there",
                       format_text("tensor '{}' ends at byte {} of '{}', which has {}", entry.name,
-                                  entry.offset + entry.bytes, names[entry.file], file.stat().bytes))
-                    .at_path(model.files[0].path().native())
+                                  entry.offset + entry.bytes, names[entry.file], file_bytes))
+                    .at_path(model.files[0].path.native())
                     .at_tensor(entry.name)
                     .with_hint("fetch that file again"));
   }
@@ -54,11 +59,11 @@ Error duplicate_across(const std::vector<ModelFiles>& shards, const Error& error
   const auto name = error.tensor();
   std::vector<std::string> holders;
   for (const auto& shard : shards) {
-    if (shard.catalog.find(name)) holders.push_back(shown(shard.files[0].path()));
+    if (shard.catalog.find(name)) holders.push_back(shown(shard.files[0].path));
   }
   return Error(ErrorCode::duplicate_tensor, "shards_share_no_tensor",
                format_text("tensor '{}' is in {}", name, fmt::join(holders, " and in ")))
-      .at_path(folder_of(shards[0].files[0].path()))
+      .at_path(folder_of(shards[0].files[0].path))
       .at_tensor(name)
       .with_hint("these files are no shards of one model: open one of them, or an index");
 }
@@ -74,7 +79,8 @@ Result<ModelFiles> open_one(io::Opened file, const OpenOptions& options) {
                                .max_header_bytes = options.max_header_bytes});
   if (!catalog) return fail(std::move(catalog).error().at_path(file.path().native()));
   ModelFiles model{*std::move(catalog), {}};
-  model.files.push_back(std::move(file));
+  auto path = file.path();
+  model.files.push_back({std::move(path), std::move(file)});
   HT_TRY(open_external(model, options));
   return model;
 }
@@ -128,14 +134,14 @@ Result<ModelFiles> merge(std::vector<ModelFiles> shards, std::string_view left_o
     }
   }
   HT_TRY(builder.reserve(tensors, name_bytes, dims));
-  const auto folder = shards[0].files[0].path().parent_path();
-  std::vector<io::Opened*> named;  // as the builder numbers them
+  const auto folder = shards[0].files[0].path.parent_path();
+  std::vector<ModelFile*> named;  // as the builder numbers them
   std::set<std::string_view> keys;
   for (auto& shard : shards) {
     std::vector<std::uint32_t> numbers;
     for (auto& file : shard.files) {
       // As it is, UTF-8 or not: names that differ are of different files.
-      const auto name = file.path().lexically_relative(folder).generic_string();
+      const auto name = file.path.lexically_relative(folder).generic_string();
       numbers.push_back(named.empty() ? 0 : HT_TRY(builder.add_file(name)));
       if (numbers.back() == named.size()) named.push_back(&file);
     }
@@ -158,7 +164,7 @@ Result<ModelFiles> merge(std::vector<ModelFiles> shards, std::string_view left_o
       return fail(duplicate_across(shards, catalog.error()));
     return fail(std::move(catalog).error());
   }
-  std::vector<io::Opened> files;
+  std::vector<ModelFile> files;
   files.reserve(named.size());
   for (auto* file : named) files.push_back(std::move(*file));
   return ModelFiles{*std::move(catalog), std::move(files)};

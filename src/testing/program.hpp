@@ -75,6 +75,20 @@ class Cli : public ::testing::Test {
     testing::write_file(folder_ / name, file);
   }
 
+  // The catalog as a file of its own format, the data of each tensor being bytes that count up.
+  void write_encoded(std::string_view name, const Catalog& catalog) {
+    const auto encoded = encode(catalog.format(), catalog);
+    ASSERT_TRUE(encoded) << to_string(encoded.error());
+    auto file = encoded->header;
+    file.resize(static_cast<std::size_t>(encoded->file_bytes));
+    for (std::size_t i = 0; i < catalog.size(); ++i) {
+      const auto offset = encoded->offsets[i];
+      for (std::uint64_t j = 0; offset && j < catalog[i].bytes; ++j)
+        file[static_cast<std::size_t>(*offset + j)] = static_cast<std::byte>(j);
+    }
+    testing::write_file(folder_ / name, file);
+  }
+
   // Whether what the program printed is one JSON document, by a parser that is not ours.
   bool is_json(const std::string& text) {
     testing::write_file(folder_ / ".json", text);

@@ -20,7 +20,7 @@ struct OpenOptions {
   /// Users' own dtypes that the file may use: `{dtype_info<MyF8>()}`.
   std::vector<DTypeInfo> dtypes{};
   /// Also opens a file whose data is not all there; its tensors are listed, and reading one that is
-  /// not whole is `truncated`.
+  /// not whole is `truncated`, one in another file that is missing `missing_shard`.
   bool headers_only = false;
   /// Maps nothing, for those who want the catalog alone; looking a tensor up is `bad_state` then.
   bool catalog_only = false;
