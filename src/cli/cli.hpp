@@ -31,7 +31,10 @@ using Action = std::function<Result<Exit>(const Common&)>;
 using Register = Action (*)(CLI::App& app);
 
 Action register_doctor(CLI::App& verb);
+Action register_evict(CLI::App& verb);
 Action register_ls(CLI::App& verb);
+Action register_prefetch(CLI::App& verb);
+Action register_residency(CLI::App& verb);
 Action register_show(CLI::App& verb);
 Action register_synth(CLI::App& verb);
 Action register_version(CLI::App& verb);

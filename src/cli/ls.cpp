@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <htensor/base/json_text.hpp>
 #include <map>
 #include <memory>
@@ -11,6 +9,7 @@
 #include "cli/metadata_text.hpp"
 #include "cli/options.hpp"
 #include "cli/rows.hpp"
+#include "cli/table.hpp"
 #include "cli/text.hpp"
 
 namespace ht::cli {
@@ -77,36 +76,19 @@ std::string json_text(const std::vector<Row>& rows, const Model& model) {
   return out += '\n';
 }
 
-// Columns as wide as they have to be, numbers to the right.
 std::string table_text(const std::vector<Row>& rows, const Model& model) {
-  using Line = std::array<std::string, 6>;
-  const std::size_t columns = model.files().size() > 1 ? 6 : 5;
+  const bool with_files = model.files().size() > 1;
   std::vector<std::string> files;
   for (const auto& file : model.files()) files.push_back(printable(file.filename().string()));
-  std::vector<Line> lines{{"name", "dtype", "shape", "bytes", "offset", "file"}};
+  std::vector<std::vector<std::string>> lines{{"name", "dtype", "shape", "bytes", "offset"}};
   lines.reserve(rows.size() + 1);
+  if (with_files) lines.back().emplace_back("file");
   for (const auto& row : rows) {
     lines.push_back({printable(row.entry.name), dtype_cell(row), shape_cell(row), size_text(row.entry.bytes),
-                     row.entry.is_splat() ? "splat" : std::to_string(row.entry.offset),
-                     columns == 6 ? files[row.entry.file] : ""});
+                     row.entry.is_splat() ? "splat" : std::to_string(row.entry.offset)});
+    if (with_files) lines.back().push_back(files[row.entry.file]);
   }
-  std::array<std::size_t, 6> widths{};
-  for (const auto& line : lines) {
-    for (std::size_t i = 0; i < columns; ++i) widths[i] = std::max(widths[i], character_count(line[i]));
-  }
-  std::string out;
-  for (const auto& line : lines) {
-    for (std::size_t i = 0; i < columns; ++i) {
-      const std::size_t padding = widths[i] - character_count(line[i]);
-      const bool number = i == 3 || i == 4;
-      if (i > 0) out += "  ";
-      if (number) out.append(padding, ' ');
-      out += line[i];
-      if (!number && i + 1 < columns) out.append(padding, ' ');
-    }
-    out += '\n';
-  }
-  return out;
+  return table(lines, {3, 4});
 }
 
 std::string totals_text(const std::vector<Row>& rows) {

@@ -1,5 +1,6 @@
 #include <htensor/io/mapped.hpp>
 
+#include <algorithm>
 #include <htensor/base/fault.hpp>
 #include <optional>
 #include <utility>
@@ -171,6 +172,76 @@ Result<void> Mapped::check_unchanged() const {
                 : format_text("had {} bytes when it was opened, and has {} now", stat().bytes, now->bytes))
           .at_path(path().native())
           .with_hint("open it again; who writes a file anew should do so beside it and rename"));
+}
+
+namespace {
+
+// Dropping a page that a neighbour is on would cost the neighbour.
+constexpr bool rounds_inward(Advice advice) { return advice == Advice::drop || advice == Advice::cold; }
+
+}  // namespace
+
+Result<Region> Mapped::pages_of(std::uint64_t offset, std::uint64_t bytes, bool inward) const {
+  const Bytes part = HT_TRY(range(offset, bytes));
+  const std::uint64_t page = mapping_->file->port().page_bytes();
+  // From the first page of the region on, which is where a page of the file begins.
+  const auto begin = static_cast<std::uint64_t>(part.data() - mapping_->region.data);
+  const std::uint64_t end = begin + part.size();
+  // The last page is whole where nothing of the file follows in it.
+  const std::uint64_t region_end = mapping_->region.bytes;
+  const auto up = [&](std::uint64_t at) { return std::min((at + page - 1) / page * page, region_end); };
+  const auto down = [&](std::uint64_t at) { return at == region_end ? at : at / page * page; };
+  const std::uint64_t first = inward ? up(begin) : begin / page * page;
+  const std::uint64_t last = inward ? down(end) : up(end);
+  if (bytes == 0 || first >= last) return Region{};
+  return Region{mapping_->region.data + first, last - first};
+}
+
+Result<void> Mapped::advise(std::uint64_t offset, std::uint64_t bytes, Advice advice) const {
+  const auto region = HT_TRY(pages_of(offset, bytes, rounds_inward(advice)));
+  if (region.bytes == 0) return {};
+  const auto done = mapping_->file->port().advise(region, advice);
+  if (done) return {};
+  if (advice == Advice::populate) {
+    // An older system does not know it, or a page cannot be read: touching the pages tells, and fetches them.
+    const Bytes pages(region.data, static_cast<std::size_t>(region.bytes));
+    return guarded(pages, [&] { fault::touch(pages); });
+  }
+  return fail(system_error(ErrorCode::unsupported_strategy, "system_takes_the_advice", "advised", path(),
+                           done.error())
+                  .at_offset(offset));
+}
+
+Result<void> Mapped::lock(std::uint64_t offset, std::uint64_t bytes) const {
+  const auto region = HT_TRY(pages_of(offset, bytes, false));
+  if (region.bytes == 0) return {};
+  const auto done = mapping_->file->port().lock(region);
+  if (done) return {};
+  return fail(Error(ErrorCode::out_of_memory, "pages_can_be_locked",
+                    format_text("{} bytes cannot be locked in memory", region.bytes))
+                  .at_path(path().native())
+                  .at_offset(offset)
+                  .because(done.error())
+                  .with_hint("raise the limit on locked memory (`ulimit -l`), or lock less"));
+}
+
+Result<std::uint64_t> Mapped::cached(std::uint64_t offset, std::uint64_t bytes) const {
+  HT_TRY(range(offset, bytes));
+  const File& file = *mapping_->file;
+  const auto found = file.port().cached(file.handle(), offset, bytes);
+  if (found) return *found;
+  return fail(system_error(ErrorCode::unsupported_strategy, "page_cache_can_be_asked",
+                           "asked for in the page cache", path(), found.error()));
+}
+
+Result<void> Mapped::forget(std::uint64_t offset, std::uint64_t bytes) const {
+  // The page cache keeps what is mapped somewhere, so it goes from here first.
+  HT_TRY(advise(offset, bytes, Advice::drop));
+  const File& file = *mapping_->file;
+  const auto done = file.port().forget(file.handle(), offset, bytes);
+  if (done) return {};
+  return fail(system_error(ErrorCode::unsupported_strategy, "page_cache_can_be_emptied",
+                           "taken out of the page cache", path(), done.error()));
 }
 
 Result<void> Mapped::unmap() {

@@ -1,14 +1,20 @@
 // The only file with system calls.
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <htensor/io/port.hpp>
 #include <memory>
+
+#include "io/system_memory.hpp"
 
 namespace ht::inline v1::io {
 namespace {
@@ -64,6 +70,64 @@ int above_standard(int fd) {
 // The system's calls take addresses that could be written to, and do not write here.
 void* address_of(Region region) {
   return const_cast<std::byte*>(region.data);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+}
+
+int madvise_number(Advice advice) {
+  switch (advice) {
+    case Advice::normal: return MADV_NORMAL;
+    case Advice::sequential: return MADV_SEQUENTIAL;
+    case Advice::random: return MADV_RANDOM;
+    case Advice::will_need: return MADV_WILLNEED;
+    case Advice::populate: return MADV_POPULATE_READ;
+    case Advice::cold: return MADV_COLD;
+    case Advice::drop: return MADV_DONTNEED;
+    case Advice::huge_pages: return MADV_HUGEPAGE;
+  }
+  return -1;
+}
+
+// cachestat of Linux 6.5, which the C library does not know yet.
+constexpr long cachestat_number = 451;
+struct CacheRange {
+  std::uint64_t offset;
+  std::uint64_t bytes;
+};
+struct CacheStat {
+  std::uint64_t cached;
+  std::uint64_t dirty;
+  std::uint64_t writeback;
+  std::uint64_t evicted;
+  std::uint64_t recently_evicted;
+};
+
+FileSystem file_system_of(std::uint64_t magic) {
+  switch (magic) {
+    case TMPFS_MAGIC:
+    case RAMFS_MAGIC:
+    case HUGETLBFS_MAGIC: return FileSystem::memory;
+    case NFS_SUPER_MAGIC:
+    case SMB_SUPER_MAGIC:
+    case SMB2_SUPER_MAGIC:
+    case CIFS_SUPER_MAGIC:
+    case CEPH_SUPER_MAGIC:
+    case AFS_SUPER_MAGIC:
+    case CODA_SUPER_MAGIC:
+    case V9FS_MAGIC:
+    case 0x0BD00BD0:  // Lustre
+      return FileSystem::network;
+    case FUSE_SUPER_MAGIC: return FileSystem::user_space;
+    case EXT4_SUPER_MAGIC:
+    case XFS_SUPER_MAGIC:
+    case BTRFS_SUPER_MAGIC:
+    case F2FS_SUPER_MAGIC:
+    case OVERLAYFS_SUPER_MAGIC:
+    case SQUASHFS_MAGIC:
+    case MSDOS_SUPER_MAGIC:
+    case EXFAT_SUPER_MAGIC:
+    case 0x2FC12FC1:  // ZFS
+      return FileSystem::local;
+    default: return FileSystem::unknown;
+  }
 }
 
 class PosixPort final : public Port {
@@ -142,9 +206,44 @@ class PosixPort final : public Port {
                           static_cast<off_t>(offset)) != MAP_FAILED);
   }
 
+  IoResult<void> advise(Region region, Advice advice) override {
+    return done_if(::madvise(address_of(region), region.bytes, madvise_number(advice)) == 0);
+  }
+
+  IoResult<void> lock(Region region) override { return done_if(::mlock(region.data, region.bytes) == 0); }
+  IoResult<void> unlock(Region region) override { return done_if(::munlock(region.data, region.bytes) == 0); }
+
   [[nodiscard]] std::uint64_t page_bytes() const noexcept override {
     return static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   }
+
+  IoResult<std::uint64_t> cached(FileHandle file, std::uint64_t offset, std::uint64_t bytes) override {
+    if (bytes == 0) return 0;
+    CacheRange range{offset, bytes};
+    CacheStat stat{};
+    if (::syscall(cachestat_number, file.value, &range, &stat, 0) == 0) {
+      return std::min(stat.cached * page_bytes(), bytes);
+    }
+    if (errno != ENOSYS && errno != EPERM && errno != EOPNOTSUPP) return said(errno);
+    return cached_by_mincore(file, offset, bytes);
+  }
+
+  IoResult<void> forget(FileHandle file, std::uint64_t offset, std::uint64_t bytes) override {
+    if (!fits_off_t(offset) || !fits_off_t(bytes)) return said(EINVAL);
+    if (bytes == 0) return {};  // to the system, no length is all of the file
+    const int error_number = ::posix_fadvise(file.value, static_cast<off_t>(offset),
+                                             static_cast<off_t>(bytes), POSIX_FADV_DONTNEED);
+    if (error_number != 0) return said(error_number);
+    return {};
+  }
+
+  IoResult<FileSystem> file_system(FileHandle file) override {
+    struct statfs raw{};
+    if (::fstatfs(file.value, &raw) != 0) return said(errno);
+    return file_system_of(static_cast<std::uint64_t>(raw.f_type));
+  }
+
+  IoResult<std::uint64_t> available_memory() override { return ht::io::available_memory(); }
 
   IoResult<FileHandle> create(const std::filesystem::path& path,
                               std::optional<std::uint32_t> permissions) override {
@@ -194,6 +293,26 @@ class PosixPort final : public Port {
 
   IoResult<void> unlink(const std::filesystem::path& path) override {
     return done_if(::unlink(path.c_str()) == 0);
+  }
+
+ private:
+  // For kernels before 6.5: the pages of a mapping, a stretch at a time.
+  IoResult<std::uint64_t> cached_by_mincore(FileHandle file, std::uint64_t offset, std::uint64_t bytes) {
+    constexpr std::uint64_t stretch = std::uint64_t{1} << 28;
+    const std::uint64_t page = page_bytes();
+    std::vector<unsigned char> resident(static_cast<std::size_t>(stretch / page));
+    std::uint64_t pages = 0;
+    for (std::uint64_t at = offset / page * page; at < offset + bytes; at += stretch) {
+      const auto region = map(file, at, std::min(stretch, offset + bytes - at));
+      if (!region) return tl::unexpected(region.error());
+      const bool good = ::mincore(address_of(*region), region->bytes, resident.data()) == 0;
+      const int error_number = errno;
+      unmap(*region);
+      if (!good) return said(error_number);
+      const auto count = static_cast<std::size_t>((region->bytes + page - 1) / page);
+      for (std::size_t i = 0; i < count; ++i) pages += resident[i] & 1U;
+    }
+    return std::min(pages * page, bytes);
   }
 };
 

@@ -7,19 +7,11 @@
 
 #include "base/format_text.hpp"
 #include "model/model_files.hpp"
+#include "model/model_state.hpp"
 #include "model/nearest.hpp"
 #include "model/plain_copy.hpp"
 
 namespace ht::inline v1 {
-
-struct Model::State {
-  std::shared_ptr<const Catalog> catalog;  // shared with the mappings, which outlive the model
-  std::filesystem::path opened;            // as the user named it: a file, or the index or folder of several
-  std::vector<std::filesystem::path> paths;
-  // As many as paths, without those that are missing; none where only the catalog was wanted.
-  std::vector<std::optional<io::Mapped>> files;
-  std::vector<DTypeInfo> dtypes;
-};
 
 namespace {
 

@@ -78,6 +78,42 @@ io::IoResult<void> FaultyPort::map_over(io::Region region, io::FileHandle file, 
   return real_.map_over(region, file, offset);
 }
 
+io::IoResult<void> FaultyPort::advise(io::Region region, io::Advice advice) {
+  if (const auto error = fault(Call::advise)) return tl::unexpected(*error);
+  return real_.advise(region, advice);
+}
+
+io::IoResult<void> FaultyPort::lock(io::Region region) {
+  if (const auto error = fault(Call::lock)) return tl::unexpected(*error);
+  return real_.lock(region);
+}
+
+io::IoResult<void> FaultyPort::unlock(io::Region region) {
+  if (const auto error = fault(Call::unlock)) return tl::unexpected(*error);
+  return real_.unlock(region);
+}
+
+io::IoResult<std::uint64_t> FaultyPort::cached(io::FileHandle file, std::uint64_t offset,
+                                               std::uint64_t bytes) {
+  if (const auto error = fault(Call::cached)) return tl::unexpected(*error);
+  return real_.cached(file, offset, bytes);
+}
+
+io::IoResult<void> FaultyPort::forget(io::FileHandle file, std::uint64_t offset, std::uint64_t bytes) {
+  if (const auto error = fault(Call::forget)) return tl::unexpected(*error);
+  return real_.forget(file, offset, bytes);
+}
+
+io::IoResult<io::FileSystem> FaultyPort::file_system(io::FileHandle file) {
+  if (const auto error = fault(Call::file_system)) return tl::unexpected(*error);
+  return real_.file_system(file);
+}
+
+io::IoResult<std::uint64_t> FaultyPort::available_memory() {
+  if (const auto error = fault(Call::available_memory)) return tl::unexpected(*error);
+  return real_.available_memory();
+}
+
 std::uint64_t FaultyPort::page_bytes() const noexcept { return real_.page_bytes(); }
 
 io::IoResult<io::FileHandle> FaultyPort::create(const std::filesystem::path& path,

@@ -21,6 +21,13 @@ enum class Call {
   map,
   unmap,
   map_over,
+  advise,
+  lock,
+  unlock,
+  cached,
+  forget,
+  file_system,
+  available_memory,
   create,
   write_at,
   allocate,
@@ -53,6 +60,13 @@ class FaultyPort final : public io::Port {
   io::IoResult<io::Region> map(io::FileHandle file, std::uint64_t offset, std::uint64_t bytes) override;
   io::IoResult<void> unmap(io::Region region) override;
   io::IoResult<void> map_over(io::Region region, io::FileHandle file, std::uint64_t offset) override;
+  io::IoResult<void> advise(io::Region region, io::Advice advice) override;
+  io::IoResult<void> lock(io::Region region) override;
+  io::IoResult<void> unlock(io::Region region) override;
+  io::IoResult<std::uint64_t> cached(io::FileHandle file, std::uint64_t offset, std::uint64_t bytes) override;
+  io::IoResult<void> forget(io::FileHandle file, std::uint64_t offset, std::uint64_t bytes) override;
+  io::IoResult<io::FileSystem> file_system(io::FileHandle file) override;
+  io::IoResult<std::uint64_t> available_memory() override;
   [[nodiscard]] std::uint64_t page_bytes() const noexcept override;
   io::IoResult<io::FileHandle> create(const std::filesystem::path& path,
                                       std::optional<std::uint32_t> permissions) override;

@@ -80,6 +80,21 @@ class Mapped {
   /// walk. A file of the same name that has taken its place does not count; the mapping still is of the old
   /// one.
   [[nodiscard]] Result<void> check_unchanged() const;
+
+  // The parts are named by their offset in the file and may begin and end anywhere: what is dropped is the
+  // whole pages inside, so that neighbours keep theirs; what is fetched is every page that is touched.
+  // `out_of_bounds` where it is not all mapped.
+
+  /// Makes the system act on what is going to happen. `unsupported_strategy` where it cannot, `read_failed`
+  /// where pages were to be fetched and could not be.
+  [[nodiscard]] Result<void> advise(std::uint64_t offset, std::uint64_t bytes, Advice advice) const;
+  /// Keeps the pages in memory until the mapping goes. `out_of_memory` at the user's limit.
+  [[nodiscard]] Result<void> lock(std::uint64_t offset, std::uint64_t bytes) const;
+  /// How many bytes of the part are in the page cache.
+  [[nodiscard]] Result<std::uint64_t> cached(std::uint64_t offset, std::uint64_t bytes) const;
+  /// Takes the part out of this process and out of the page cache, unless another process has it mapped.
+  [[nodiscard]] Result<void> forget(std::uint64_t offset, std::uint64_t bytes) const;
+
   /// Keeps the mapping in place while somebody holds it.
   [[nodiscard]] std::shared_ptr<const void> owner() const noexcept;
 
@@ -91,6 +106,7 @@ class Mapped {
   friend class Opened;
   struct Mapping;
   explicit Mapped(std::shared_ptr<Mapping> mapping) noexcept;
+  [[nodiscard]] Result<Region> pages_of(std::uint64_t offset, std::uint64_t bytes, bool inward) const;
   std::shared_ptr<Mapping> mapping_;
 };
 

@@ -45,6 +45,21 @@ struct Region {
   std::uint64_t bytes = 0;
 };
 
+/// What is going to happen with mapped pages, so that the system acts on it.
+enum class Advice : std::uint8_t {
+  normal,
+  sequential,  ///< read ahead far, and once
+  random,      ///< do not read ahead
+  will_need,   ///< begin to fetch them, and do not wait
+  populate,    ///< fetch them now: afterwards touching them does not wait
+  cold,        ///< give them up first when memory gets short
+  drop,        ///< take them out of this process; what is in the page cache stays there
+  huge_pages,  ///< for memory of one's own: use large pages
+};
+
+/// What kind of place a file lies in: it tells what reading costs.
+enum class FileSystem : std::uint8_t { local, memory, network, user_space, unknown };
+
 enum class IfExists : std::uint8_t { replace, fail };
 
 class Port {
@@ -74,7 +89,22 @@ class Port {
   /// The same over pages that are mapped already, in one step. `bytes` of the region may be rounded up to
   /// pages.
   [[nodiscard]] virtual IoResult<void> map_over(Region region, FileHandle file, std::uint64_t offset) = 0;
+  /// The region begins and ends at pages. What a system does not know is `invalid_argument`.
+  [[nodiscard]] virtual IoResult<void> advise(Region region, Advice advice) = 0;
+  /// Keeps the pages in memory. `not_enough_memory` at the user's limit.
+  [[nodiscard]] virtual IoResult<void> lock(Region region) = 0;
+  [[nodiscard]] virtual IoResult<void> unlock(Region region) = 0;
   [[nodiscard]] virtual std::uint64_t page_bytes() const noexcept = 0;
+
+  /// How many bytes of that part of a file are in the page cache, counted by pages that it touches.
+  [[nodiscard]] virtual IoResult<std::uint64_t> cached(FileHandle file, std::uint64_t offset,
+                                                       std::uint64_t bytes) = 0;
+  /// Takes the whole pages of that part of a file out of the page cache, unless somebody has them mapped or
+  /// they are not yet on the disk.
+  [[nodiscard]] virtual IoResult<void> forget(FileHandle file, std::uint64_t offset, std::uint64_t bytes) = 0;
+  [[nodiscard]] virtual IoResult<FileSystem> file_system(FileHandle file) = 0;
+  /// Bytes that this process may take without hurting others or hitting its own limit.
+  [[nodiscard]] virtual IoResult<std::uint64_t> available_memory() = 0;
 
   /// A new file for writing; `file_exists` where there is one. Permissions are the user's default
   /// unless given.

@@ -9,6 +9,7 @@
 #include <htensor/dtype/visit.hpp>
 #include <htensor/format/catalog.hpp>
 #include <htensor/io/port.hpp>
+#include <htensor/model/residency.hpp>
 #include <htensor/tensor/tensor.hpp>
 #include <memory>
 #include <string_view>
@@ -95,6 +96,16 @@ class Model {
   /// `unsupported_encoding` for a splat, which has none.
   [[nodiscard]] Result<Storage> raw(std::string_view name) const;
 
+  /// What of each tensor is in memory, in file order.
+  [[nodiscard]] Result<std::vector<TensorResidency>> residency() const;
+  /// Brings the tensors whose names match into memory, so that touching them does not wait for the disk; how
+  /// many bytes those have. `not_found` where none matches.
+  [[nodiscard]] Result<std::uint64_t> prefetch(std::string_view glob = "*",
+                                               const WorkOptions& options = {}) const;
+  /// Takes them out of memory, and out of the page cache where no other process has them mapped. They can be
+  /// used as before, and come from the disk again. Pages that a tensor shares with one that stays, stay.
+  [[nodiscard]] Result<std::uint64_t> evict(std::string_view glob = "*") const;
+
  private:
   struct State;
   enum class Use : std::uint8_t { in_place, copied };
@@ -114,6 +125,9 @@ class Model {
   [[nodiscard]] Result<Storage> storage_of(const Entry& entry) const;
   [[nodiscard]] Result<Found> find(std::string_view name, const DTypeInfo& wanted, Use use) const;
   [[nodiscard]] Result<Storage> copied(const Found& found, std::string_view name) const;
+  struct FileRange;
+  /// What the tensors that match have in their files, in the order of the files, touching ones as one.
+  [[nodiscard]] Result<std::vector<FileRange>> ranges_of(std::string_view glob) const;
   static void fill_strides(const Found& found, std::span<std::int64_t> strides) noexcept;
   /// Whether the bytes can be used where they are, as a row-major tensor.
   [[nodiscard]] static bool is_plain(const Found& found, std::uint64_t alignment) noexcept;

@@ -1,0 +1,41 @@
+// Where the bytes of tensors are: on the disk alone, or in memory already.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <stop_token>
+
+namespace ht::inline v1 {
+
+struct TensorResidency {
+  /// Its number in the catalog.
+  std::size_t index = 0;
+  /// What it has in its file: none if it is a splat.
+  std::uint64_t bytes = 0;
+  /// How many of these are in the page cache. A page that it shares with a neighbour counts for both.
+  std::uint64_t cached_bytes = 0;
+};
+
+/// How far long work has got.
+struct Progress {
+  std::uint64_t done_bytes = 0;
+  std::uint64_t total_bytes = 0;
+  std::chrono::nanoseconds elapsed{};
+
+  /// Since it began; 0 where no time has passed.
+  [[nodiscard]] double bytes_per_second() const noexcept {
+    return elapsed.count() > 0 ? static_cast<double>(done_bytes) * 1e9 / static_cast<double>(elapsed.count())
+                               : 0;
+  }
+};
+
+/// What long work looks at after every piece.
+struct WorkOptions {
+  /// Then it ends with `cancelled`. What was done by then stays done.
+  std::stop_token stop{};
+  /// Called on the thread that works; once more when all is done.
+  std::function<void(const Progress&)> on_progress{};
+};
+
+}  // namespace ht::inline v1
