@@ -15,6 +15,7 @@
 #include <memory>
 
 #include "io/system_memory.hpp"
+#include "io/uring_queue.hpp"
 
 namespace ht::inline v1::io {
 namespace {
@@ -216,6 +217,25 @@ class PosixPort final : public Port {
   [[nodiscard]] std::uint64_t page_bytes() const noexcept override {
     return static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   }
+
+  IoResult<FileHandle> reopen_direct(FileHandle file) override {
+    // By its descriptor: its path may lead to another file by now.
+    const std::string path = "/proc/self/fd/" + std::to_string(file.value);
+    const int fd = above_standard(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT));
+    if (fd < 0) return said(errno);
+    return FileHandle{fd};
+  }
+
+  IoResult<std::uint64_t> direct_alignment(FileHandle file) override {
+    struct ::statx raw{};
+    if (::statx(file.value, "", AT_EMPTY_PATH, STATX_DIOALIGN, &raw) != 0) return said(errno);
+    // Systems before 6.1 do not tell; a page suits all of them.
+    if ((raw.stx_mask & STATX_DIOALIGN) == 0) return page_bytes();
+    if (raw.stx_dio_offset_align == 0) return said(EINVAL);
+    return std::max<std::uint64_t>(raw.stx_dio_offset_align, raw.stx_dio_mem_align);
+  }
+
+  IoResult<std::unique_ptr<ReadQueue>> read_queue(std::uint32_t depth) override { return uring_queue(depth); }
 
   IoResult<std::uint64_t> cached(FileHandle file, std::uint64_t offset, std::uint64_t bytes) override {
     if (bytes == 0) return 0;

@@ -5,12 +5,16 @@
 namespace ht::testing {
 
 int FaultyPort::count(Call call) const {
+  const std::lock_guard lock(mutex_);
   const auto found = counts_.find(call);
   return found == counts_.end() ? 0 : found->second;
 }
 
 std::optional<std::error_code> FaultyPort::fault(Call call) {
-  const int nth = counts_[call]++;
+  const int nth = [&] {
+    const std::lock_guard lock(mutex_);
+    return counts_[call]++;
+  }();
   if (hook_) hook_(call, nth);
   const auto found = faults_.find({call, nth});
   if (found == faults_.end()) return std::nullopt;
@@ -91,6 +95,51 @@ io::IoResult<void> FaultyPort::lock(io::Region region) {
 io::IoResult<void> FaultyPort::unlock(io::Region region) {
   if (const auto error = fault(Call::unlock)) return tl::unexpected(*error);
   return real_.unlock(region);
+}
+
+io::IoResult<io::FileHandle> FaultyPort::reopen_direct(io::FileHandle file) {
+  if (const auto error = fault(Call::reopen_direct)) return tl::unexpected(*error);
+  auto handle = real_.reopen_direct(file);
+  if (handle) ++open_files_;
+  return handle;
+}
+
+io::IoResult<std::uint64_t> FaultyPort::direct_alignment(io::FileHandle file) {
+  if (const auto error = fault(Call::direct_alignment)) return tl::unexpected(*error);
+  return real_.direct_alignment(file);
+}
+
+// A fault at `complete` is one of the read that is done then.
+class FaultyPort::Queue final : public io::ReadQueue {
+ public:
+  Queue(FaultyPort& port, std::unique_ptr<io::ReadQueue> real) : port_(port), real_(std::move(real)) {
+    ++port_.open_queues_;
+  }
+  ~Queue() override { --port_.open_queues_; }
+
+  io::IoResult<void> submit(const io::ReadRequest& request) override {
+    if (const auto error = port_.fault(Call::submit)) return tl::unexpected(*error);
+    auto shortened = request;
+    shortened.into = request.into.first(std::min<std::size_t>(request.into.size(), port_.most_bytes_));
+    return real_->submit(shortened);
+  }
+  io::IoResult<io::ReadDone> complete() override {
+    const auto error = port_.fault(Call::complete);
+    auto done = real_->complete();
+    if (done && error) done->bytes = tl::unexpected(*error);
+    return done;
+  }
+
+ private:
+  FaultyPort& port_;
+  std::unique_ptr<io::ReadQueue> real_;
+};
+
+io::IoResult<std::unique_ptr<io::ReadQueue>> FaultyPort::read_queue(std::uint32_t depth) {
+  if (const auto error = fault(Call::read_queue)) return tl::unexpected(*error);
+  auto real = real_.read_queue(depth);
+  if (!real) return real;
+  return std::make_unique<Queue>(*this, *std::move(real));
 }
 
 io::IoResult<std::uint64_t> FaultyPort::cached(io::FileHandle file, std::uint64_t offset,

@@ -1,9 +1,11 @@
 // The system's Port with faults put in: any call can be made to fail, be interrupted or come up short.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <htensor/io/port.hpp>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -24,6 +26,11 @@ enum class Call {
   advise,
   lock,
   unlock,
+  reopen_direct,
+  direct_alignment,
+  read_queue,
+  submit,
+  complete,
   cached,
   forget,
   file_system,
@@ -37,6 +44,7 @@ enum class Call {
   unlink,
 };
 
+/// May be used from many threads once its faults are set.
 class FaultyPort final : public io::Port {
  public:
   /// Makes the nth call of a kind (from 0 on) fail with this; later ones of that kind go through.
@@ -49,6 +57,7 @@ class FaultyPort final : public io::Port {
   [[nodiscard]] int count(Call call) const;
   [[nodiscard]] int open_files() const { return open_files_; }
   [[nodiscard]] int mapped_regions() const { return mapped_regions_; }
+  [[nodiscard]] int open_queues() const { return open_queues_; }
 
   io::IoResult<io::FileHandle> open(const std::filesystem::path& path) override;
   io::IoResult<void> close(io::FileHandle file) override;
@@ -63,6 +72,9 @@ class FaultyPort final : public io::Port {
   io::IoResult<void> advise(io::Region region, io::Advice advice) override;
   io::IoResult<void> lock(io::Region region) override;
   io::IoResult<void> unlock(io::Region region) override;
+  io::IoResult<io::FileHandle> reopen_direct(io::FileHandle file) override;
+  io::IoResult<std::uint64_t> direct_alignment(io::FileHandle file) override;
+  io::IoResult<std::unique_ptr<io::ReadQueue>> read_queue(std::uint32_t depth) override;
   io::IoResult<std::uint64_t> cached(io::FileHandle file, std::uint64_t offset, std::uint64_t bytes) override;
   io::IoResult<void> forget(io::FileHandle file, std::uint64_t offset, std::uint64_t bytes) override;
   io::IoResult<io::FileSystem> file_system(io::FileHandle file) override;
@@ -79,16 +91,19 @@ class FaultyPort final : public io::Port {
   io::IoResult<void> unlink(const std::filesystem::path& path) override;
 
  private:
+  class Queue;
   /// Counts the call; the fault that was put there, if one was.
   std::optional<std::error_code> fault(Call call);
 
   io::Port& real_ = io::system_port();
+  mutable std::mutex mutex_;
   std::map<std::pair<Call, int>, std::errc> faults_;
   std::map<Call, int> counts_;
   std::function<void(Call, int)> hook_;
   std::uint64_t most_bytes_ = UINT64_MAX;
-  int open_files_ = 0;
-  int mapped_regions_ = 0;
+  std::atomic<int> open_files_ = 0;
+  std::atomic<int> mapped_regions_ = 0;
+  std::atomic<int> open_queues_ = 0;
 };
 
 }  // namespace ht::testing

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <htensor/base/bytes.hpp>
+#include <memory>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -62,6 +63,37 @@ enum class FileSystem : std::uint8_t { local, memory, network, user_space, unkno
 
 enum class IfExists : std::uint8_t { replace, fail };
 
+/// A read that is to be under way with others. `into` has to stay where it is until it is done.
+struct ReadRequest {
+  FileHandle file{};
+  std::uint64_t offset = 0;
+  MutableBytes into{};
+  /// The caller's own, to tell them apart.
+  std::uint64_t tag = 0;
+};
+
+struct ReadDone {
+  std::uint64_t tag = 0;
+  /// As of `Port::read_at`: it may be less than was asked for.
+  IoResult<std::uint64_t> bytes{};
+};
+
+/// Several reads at once. One thread uses it at a time. When it goes, it waits for those that are under way.
+class ReadQueue {
+ public:
+  ReadQueue() = default;
+  ReadQueue(const ReadQueue&) = delete;
+  ReadQueue& operator=(const ReadQueue&) = delete;
+  virtual ~ReadQueue() = default;
+
+  /// Begins one. `resource_unavailable_try_again` where as many are under way as there can be; then one has
+  /// to be completed first.
+  [[nodiscard]] virtual IoResult<void> submit(const ReadRequest& request) = 0;
+  /// Waits for one to be done, whichever it is. Only while there are some under way, else `invalid_argument`.
+  /// What fails here is the waiting: that one is still under way then.
+  [[nodiscard]] virtual IoResult<ReadDone> complete() = 0;
+};
+
 class Port {
  public:
   Port() = default;
@@ -95,6 +127,15 @@ class Port {
   [[nodiscard]] virtual IoResult<void> lock(Region region) = 0;
   [[nodiscard]] virtual IoResult<void> unlock(Region region) = 0;
   [[nodiscard]] virtual std::uint64_t page_bytes() const noexcept = 0;
+
+  /// The same file once more, for reads that go past the page cache. `invalid_argument` where it cannot be.
+  [[nodiscard]] virtual IoResult<FileHandle> reopen_direct(FileHandle file) = 0;
+  /// What addresses, offsets and sizes of direct reads have to be multiples of. Not of the size at the file's
+  /// end.
+  [[nodiscard]] virtual IoResult<std::uint64_t> direct_alignment(FileHandle file) = 0;
+  /// For this many reads at once. `function_not_supported` where the system has no such thing, or keeps it
+  /// from this process.
+  [[nodiscard]] virtual IoResult<std::unique_ptr<ReadQueue>> read_queue(std::uint32_t depth) = 0;
 
   /// How many bytes of that part of a file are in the page cache, counted by pages that it touches.
   [[nodiscard]] virtual IoResult<std::uint64_t> cached(FileHandle file, std::uint64_t offset,

@@ -1,0 +1,78 @@
+#include "io/thread_queue.hpp"
+
+#include <algorithm>
+
+namespace ht::inline v1::io {
+
+ThreadQueue::ThreadQueue(Port& port, std::uint32_t depth) : port_(port), depth_(depth) {
+  // More do not make a disk faster, and each has a stack.
+  constexpr std::uint32_t most_threads = 8;
+  threads_.reserve(std::min(depth, most_threads));
+  try {
+    for (std::uint32_t i = 0; i < std::min(depth, most_threads); ++i)
+      threads_.emplace_back([this] { work(); });
+  } catch (const std::system_error&) {
+    // Fewer do, but none does not.
+    if (threads_.empty()) throw;
+  }
+}
+
+ThreadQueue::~ThreadQueue() {
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+    to_do_.clear();  // what nobody has begun need not be read
+  }
+  to_do_added_.notify_all();
+}
+
+void ThreadQueue::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    to_do_added_.wait(lock, [&] { return over_ || !to_do_.empty(); });
+    if (over_) return;
+    const ReadRequest request = to_do_.front();
+    to_do_.pop_front();
+    lock.unlock();
+    auto bytes = port_.read_at(request.file, request.offset, request.into);
+    lock.lock();
+    done_.push_back({request.tag, bytes});
+    done_added_.notify_one();
+  }
+}
+
+IoResult<void> ThreadQueue::submit(const ReadRequest& request) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (under_way_ == depth_) {
+      return tl::unexpected(std::make_error_code(std::errc::resource_unavailable_try_again));
+    }
+    to_do_.push_back(request);
+    ++under_way_;
+  }
+  to_do_added_.notify_one();
+  return {};
+}
+
+IoResult<ReadDone> ThreadQueue::complete() {
+  std::unique_lock lock(mutex_);
+  if (under_way_ == 0) return tl::unexpected(std::make_error_code(std::errc::invalid_argument));
+  done_added_.wait(lock, [&] { return !done_.empty(); });
+  ReadDone done = done_.front();
+  done_.pop_front();
+  --under_way_;
+  return done;
+}
+
+IoResult<OpenQueue> open_read_queue(Port& port, std::uint32_t depth) {
+  auto queue = port.read_queue(depth);
+  if (queue) return OpenQueue{*std::move(queue), true};
+  // Whatever keeps the system's queue away, a limit on locked memory for one, does not keep threads away.
+  try {
+    return OpenQueue{std::make_unique<ThreadQueue>(port, depth), false};
+  } catch (const std::system_error& error) {
+    return tl::unexpected(error.code());
+  }
+}
+
+}  // namespace ht::inline v1::io
