@@ -65,6 +65,20 @@ File::~File() {
   if (handle_.value >= 0) static_cast<void>(port_.close(handle_));
 }
 
+Result<void> File::check_unchanged() const {
+  const auto now = port_.stat(handle_);
+  if (!now) {
+    return fail(system_error(ErrorCode::read_failed, "file_can_be_examined", "examined", path_, now.error()));
+  }
+  if (now->bytes == stat_.bytes && now->modified_ns == stat_.modified_ns) return {};
+  return fail(Error(ErrorCode::changed_underfoot, "file_is_as_it_was",
+                    now->bytes == stat_.bytes ? std::string("was written to while it was in use")
+                                              : format_text("had {} bytes when it was opened, and has {} now",
+                                                            stat_.bytes, now->bytes))
+                  .at_path(path_.native())
+                  .with_hint("open it again; who writes a file anew should do so beside it and rename"));
+}
+
 Result<void> File::read(std::uint64_t offset, MutableBytes into) const {
   while (!into.empty()) {
     const auto count = port_.read_at(handle_, offset, into);

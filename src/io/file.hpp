@@ -24,6 +24,8 @@ class File {
 
   /// Loops over short and interrupted reads.
   [[nodiscard]] Result<void> read(std::uint64_t offset, MutableBytes into) const;
+  /// `changed_underfoot` where it is not as it was when it was opened.
+  [[nodiscard]] Result<void> check_unchanged() const;
 
  private:
   File(std::filesystem::path path, Port& port) : port_(port), path_(std::move(path)) {}

@@ -157,22 +157,7 @@ Result<Bytes> Mapped::range(std::uint64_t file_offset, std::uint64_t bytes) cons
   return *found;
 }
 
-Result<void> Mapped::check_unchanged() const {
-  const File& file = *mapping_->file;
-  const auto now = file.port().stat(file.handle());
-  if (!now) {
-    return fail(
-        system_error(ErrorCode::read_failed, "file_can_be_examined", "examined", path(), now.error()));
-  }
-  if (now->bytes == stat().bytes && now->modified_ns == stat().modified_ns) return {};
-  return fail(
-      Error(ErrorCode::changed_underfoot, "file_is_as_it_was",
-            now->bytes == stat().bytes
-                ? std::string("was written to while it was in use")
-                : format_text("had {} bytes when it was opened, and has {} now", stat().bytes, now->bytes))
-          .at_path(path().native())
-          .with_hint("open it again; who writes a file anew should do so beside it and rename"));
-}
+Result<void> Mapped::check_unchanged() const { return mapping_->file->check_unchanged(); }
 
 namespace {
 

@@ -64,15 +64,19 @@ IoResult<ReadDone> ThreadQueue::complete() {
   return done;
 }
 
-IoResult<OpenQueue> open_read_queue(Port& port, std::uint32_t depth) {
-  auto queue = port.read_queue(depth);
-  if (queue) return OpenQueue{*std::move(queue), true};
-  // Whatever keeps the system's queue away, a limit on locked memory for one, does not keep threads away.
+IoResult<OpenQueue> open_thread_queue(Port& port, std::uint32_t depth) {
   try {
     return OpenQueue{std::make_unique<ThreadQueue>(port, depth), false};
   } catch (const std::system_error& error) {
     return tl::unexpected(error.code());
   }
+}
+
+IoResult<OpenQueue> open_read_queue(Port& port, std::uint32_t depth) {
+  auto queue = port.read_queue(depth);
+  if (queue) return OpenQueue{*std::move(queue), true};
+  // Whatever keeps the system's queue away, a limit on locked memory for one, does not keep threads away.
+  return open_thread_queue(port, depth);
 }
 
 }  // namespace ht::inline v1::io

@@ -39,6 +39,7 @@ struct OpenQueue {
   std::unique_ptr<ReadQueue> queue;
   bool is_the_systems = false;
 };
+[[nodiscard]] IoResult<OpenQueue> open_thread_queue(Port& port, std::uint32_t depth);
 /// The system's queue where it has one, else threads. Fails where not even those can be had.
 [[nodiscard]] IoResult<OpenQueue> open_read_queue(Port& port, std::uint32_t depth);
 

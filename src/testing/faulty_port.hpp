@@ -49,6 +49,7 @@ class FaultyPort final : public io::Port {
  public:
   /// Makes the nth call of a kind (from 0 on) fail with this; later ones of that kind go through.
   void fail_at(Call call, int nth, std::errc error) { faults_[{call, nth}] = error; }
+  void clear_faults() { faults_.clear(); }
   /// No read or write moves more bytes than this in one call.
   void set_most_bytes(std::uint64_t bytes) { most_bytes_ = bytes; }
   /// Runs before each call, for what happens between two of them.

@@ -1,0 +1,61 @@
+#include "io/choice.hpp"
+
+namespace ht::inline v1::io {
+namespace {
+
+// What may be taken of available memory: the rest is for whoever else needs some meanwhile.
+bool fits(const Facts& facts) { return facts.bytes <= facts.available_memory / 8 * 7; }
+
+bool is_cached(const Facts& facts) { return facts.cached_bytes >= facts.bytes / 10 * 9; }
+
+// Where touching page by page waits for somebody else each time.
+bool is_far(const Facts& facts) {
+  return facts.file_system == FileSystem::network || facts.file_system == FileSystem::user_space;
+}
+
+}  // namespace
+
+Choice choose(const Facts& facts) noexcept {
+  if (!facts.can_map) {
+    if (facts.use == Use::one_pass || !fits(facts)) {
+      return {Strategy::staged, "no_mapping_streamed",
+              "The system maps no files, so they are read piece by piece."};
+    }
+    return {Strategy::read, "no_mapping_read", "The system maps no files, so they are read into memory."};
+  }
+  if (facts.file_system == FileSystem::memory) {
+    return {Strategy::mapped, "file_is_memory",
+            "The file lies in memory already: mapping it copies nothing."};
+  }
+  if (is_cached(facts)) {
+    return {Strategy::mapped, "already_cached", "The page cache has it already: mapping it copies nothing."};
+  }
+  if (facts.use == Use::few) {
+    return {Strategy::mapped, "only_a_few", "Only what is looked at is read."};
+  }
+  if (facts.use == Use::one_pass) {
+    return {Strategy::staged, "one_pass",
+            "Each byte is wanted once: large reads past the page cache are fastest."};
+  }
+  if (!fits(facts)) {
+    return {Strategy::mapped, "larger_than_memory",
+            "It does not fit into memory: mapped, the system keeps of it what is used."};
+  }
+  if (is_far(facts)) {
+    return {Strategy::read, "far_away",
+            "It lies on a network or behind a program: large reads wait less often."};
+  }
+  return {Strategy::read, "cold_and_fits",
+          "It is not in the page cache and fits into memory: large reads are fastest."};
+}
+
+std::string_view to_string(Strategy strategy) noexcept {
+  switch (strategy) {
+    case Strategy::mapped: return "mapped";
+    case Strategy::read: return "read";
+    case Strategy::staged: return "staged";
+  }
+  return "unknown";
+}
+
+}  // namespace ht::inline v1::io

@@ -1,0 +1,93 @@
+#include "io/choice.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace ht::io {
+namespace {
+
+constexpr std::uint64_t gib = std::uint64_t{1} << 30;
+
+// A cold file of 4 GiB on a disk, with room for it.
+Facts cold() {
+  return {
+      .file_system = FileSystem::local, .bytes = 4 * gib, .cached_bytes = 0, .available_memory = 16 * gib};
+}
+
+std::string_view code_of(Facts facts) { return choose(facts).code; }
+
+TEST(Choice, of_a_cold_file_depends_on_its_use) {
+  auto facts = cold();
+  EXPECT_EQ(choose(facts).strategy, Strategy::read);
+  EXPECT_EQ(code_of(facts), "cold_and_fits");
+  facts.use = Use::few;
+  EXPECT_EQ(choose(facts).strategy, Strategy::mapped);
+  EXPECT_EQ(code_of(facts), "only_a_few");
+  facts.use = Use::one_pass;
+  EXPECT_EQ(choose(facts).strategy, Strategy::staged);
+  EXPECT_EQ(code_of(facts), "one_pass");
+}
+
+TEST(Choice, of_what_is_in_memory_already_is_to_map_it) {
+  for (const auto use : {Use::few, Use::all, Use::one_pass}) {
+    auto facts = cold();
+    facts.use = use;
+    facts.cached_bytes = facts.bytes;
+    EXPECT_EQ(code_of(facts), "already_cached");
+    facts.cached_bytes = 0;
+    facts.file_system = FileSystem::memory;
+    EXPECT_EQ(code_of(facts), "file_is_memory");
+    EXPECT_EQ(choose(facts).strategy, Strategy::mapped);
+  }
+}
+
+TEST(Choice, of_what_does_not_fit_is_to_map_it) {
+  auto facts = cold();
+  facts.available_memory = 4 * gib;
+  EXPECT_EQ(choose(facts).strategy, Strategy::mapped);
+  EXPECT_EQ(code_of(facts), "larger_than_memory");
+}
+
+TEST(Choice, of_what_is_far_away_is_to_read_it) {
+  for (const auto system : {FileSystem::network, FileSystem::user_space}) {
+    auto facts = cold();
+    facts.file_system = system;
+    EXPECT_EQ(choose(facts).strategy, Strategy::read);
+    EXPECT_EQ(code_of(facts), "far_away");
+  }
+}
+
+TEST(Choice, without_mappings_never_maps) {
+  auto facts = cold();
+  facts.can_map = false;
+  EXPECT_EQ(code_of(facts), "no_mapping_read");
+  facts.available_memory = 0;
+  EXPECT_EQ(code_of(facts), "no_mapping_streamed");
+  facts.use = Use::one_pass;
+  EXPECT_EQ(choose(facts).strategy, Strategy::staged);
+}
+
+TEST(Choice, always_has_words) {
+  std::set<std::string_view> codes;
+  for (const auto system :
+       {FileSystem::local, FileSystem::memory, FileSystem::network, FileSystem::unknown}) {
+    for (const auto use : {Use::few, Use::all, Use::one_pass}) {
+      for (const std::uint64_t cached : {std::uint64_t{0}, 4 * gib}) {
+        for (const std::uint64_t memory : {std::uint64_t{0}, 16 * gib}) {
+          for (const bool can_map : {true, false}) {
+            const auto choice = choose({system, 4 * gib, cached, memory, can_map, use});
+            EXPECT_EQ(choice.reason.back(), '.');
+            EXPECT_EQ(choice.strategy == Strategy::mapped && !can_map, false);
+            EXPECT_NE(to_string(choice.strategy), "unknown");
+            codes.insert(choice.code);
+          }
+        }
+      }
+    }
+  }
+  EXPECT_EQ(codes.size(), 9U);
+}
+
+}  // namespace
+}  // namespace ht::io

@@ -1,0 +1,298 @@
+#include "io/staged.hpp"
+
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "base/format_text.hpp"
+#include "io/staged_machine.hpp"
+#include "io/system_error.hpp"
+#include "io/thread_queue.hpp"
+
+namespace ht::inline v1::io {
+namespace {
+
+constexpr std::uint64_t page_bytes = 4096;
+
+// The file once more for direct reads, if that can be.
+class DirectFile {
+ public:
+  DirectFile(const File& file, bool wanted) : port_(file.port()) {
+    if (!wanted) return;
+    const auto alignment = port_.direct_alignment(file.handle());
+    // Chunks are multiples of a page, so what needs more than that is not for here.
+    if (!alignment || *alignment == 0 || page_bytes % *alignment != 0) return;
+    if (const auto handle = port_.reopen_direct(file.handle())) {
+      handle_ = *handle;
+      alignment_ = *alignment;
+    }
+  }
+  DirectFile(DirectFile&& other) noexcept
+      : port_(other.port_), handle_(std::exchange(other.handle_, {})), alignment_(other.alignment_) {}
+  DirectFile& operator=(DirectFile&&) = delete;
+  ~DirectFile() {
+    if (handle_.value >= 0) static_cast<void>(port_.close(handle_));  // it was only read from
+  }
+
+  [[nodiscard]] FileHandle handle() const noexcept { return handle_; }
+  /// 0 where there are no direct reads.
+  [[nodiscard]] std::uint64_t alignment() const noexcept { return alignment_; }
+
+ private:
+  Port& port_;
+  FileHandle handle_;
+  std::uint64_t alignment_ = 0;
+};
+
+IoResult<OpenQueue> open_queue(Port& port, const StagedOptions& options) {
+  return options.queueing == Queueing::threads ? open_thread_queue(port, options.chunks)
+                                               : open_read_queue(port, options.chunks);
+}
+
+struct Free {
+  void operator()(std::byte* memory) const noexcept { std::free(memory); }
+};
+
+// Performs what the machine asks for and answers with what came of it. The queue goes first, as reads that
+// are under way write into the ring.
+class Shell {
+ public:
+  /// Without `memory` there is a ring, and chunks are handed to the consumer from there.
+  Shell(std::span<const File* const> files, std::span<const FileRange> ranges, MutableBytes memory,
+        const ChunkConsumer& consumer, const StagedOptions& options)
+      : files_(files),
+        memory_(memory),
+        consumer_(consumer),
+        options_(options),
+        plan_(ranges, alignments_, options.chunk_bytes) {}
+
+  Result<void> open(std::span<const FileRange> ranges) {
+    for (const auto* const file : files_) {
+      direct_.emplace_back(*file, options_.direct);
+      alignments_.push_back(direct_.back().alignment());
+    }
+    plan_ = ChunkPlan(ranges, alignments_, options_.chunk_bytes);
+    slots_.resize(options_.chunks);
+    const auto bytes = checked::multiply<std::uint64_t>(options_.chunks, options_.chunk_bytes);
+    if (!bytes || !checked::narrow<std::ptrdiff_t>(*bytes)) return fail(Error(ErrorCode::out_of_memory));
+    if (memory_.empty()) {
+      ring_.reset(static_cast<std::byte*>(std::aligned_alloc(page_bytes, static_cast<std::size_t>(*bytes))));
+      if (!ring_) return fail(Error(ErrorCode::out_of_memory));
+    }
+    auto opened = open_queue(files_[0]->port(), options_);
+    if (!opened) {
+      return fail(system_error(ErrorCode::read_failed, "reads_can_be_queued", "queued for reading",
+                               files_[0]->path(), opened.error()));
+    }
+    queue_ = std::move(opened->queue);
+    staged_.through_the_systems_queue = opened->is_the_systems;
+    return {};
+  }
+
+  Result<Staged> run() {
+    auto [state, effect] = staged::step(staged::Idle{options_.chunks}, staged::Start{});
+    while (effect) {
+      const bool stops = options_.stop.stop_requested() && std::holds_alternative<staged::Running>(state);
+      const staged::Event event = stops
+                                      ? staged::Broke{stopped()}
+                                      : std::visit([&](const auto& what) { return perform(what); }, *effect);
+      auto next = staged::step(state, event);
+      state = std::move(next.next);
+      effect = next.effect;
+    }
+    if (auto* const failed = std::get_if<staged::Failed>(&state)) return fail(std::move(failed->error));
+    return staged_;
+  }
+
+ private:
+  struct Slot {
+    Chunk chunk;
+    std::uint64_t done = 0;
+    bool direct = false;
+  };
+
+  MutableBytes memory_of(std::uint32_t slot) {
+    const Chunk& chunk = slots_[slot].chunk;
+    const auto bytes = static_cast<std::size_t>(chunk.range.bytes);
+    if (!memory_.empty()) return memory_.subspan(static_cast<std::size_t>(chunk.position), bytes);
+    return {ring_.get() + slot * options_.chunk_bytes, bytes};
+  }
+
+  // Whether what a chunk is read into is as direct reads need it.
+  bool is_aligned(std::uint32_t slot) {
+    const auto address = reinterpret_cast<std::uintptr_t>(memory_of(slot).data());
+    return address % direct_[slots_[slot].chunk.range.file].alignment() == 0;
+  }
+
+  const File& file_of(const Slot& slot) const { return *files_[slot.chunk.range.file]; }
+
+  IoResult<void> submit(std::uint32_t number) {
+    const Slot& slot = slots_[number];
+    return queue_->submit(
+        {.file = slot.direct ? direct_[slot.chunk.range.file].handle() : file_of(slot).handle(),
+         .offset = slot.chunk.range.offset + slot.done,
+         .into = memory_of(number).subspan(static_cast<std::size_t>(slot.done)),
+         .tag = number});
+  }
+
+  Error refused(const Slot& slot, std::error_code cause) const {
+    return system_error(ErrorCode::read_failed, "bytes_can_be_read", "read", file_of(slot).path(), cause)
+        .at_offset(slot.chunk.range.offset + slot.done);
+  }
+
+  Error stopped() const {
+    return Error(ErrorCode::cancelled, "work_is_not_stopped",
+                 format_text("was stopped with {} bytes loaded", staged_.bytes))
+        .at_path(files_[0]->path().native());
+  }
+
+  staged::Event perform(const staged::Begin& begin) {
+    // One that found no room is begun first.
+    const auto chunk = waiting_ ? std::exchange(waiting_, std::nullopt) : plan_.next();
+    if (!chunk) return staged::NothingLeft{};
+    Slot& slot = slots_[begin.slot];
+    slot = {.chunk = *chunk, .done = 0, .direct = false};
+    slot.direct = chunk->direct && is_aligned(begin.slot);
+    const auto begun = submit(begin.slot);
+    if (begun) return staged::Begun{};
+    if (begun.error() == std::errc::resource_unavailable_try_again) {
+      waiting_ = chunk;
+      return staged::NoRoom{};
+    }
+    return staged::Broke{refused(slot, begun.error())};
+  }
+
+  staged::Event perform(const staged::BeginRest& rest) {
+    const auto begun = submit(rest.slot);
+    if (!begun) return staged::Broke{refused(slots_[rest.slot], begun.error())};
+    return staged::BegunRest{};
+  }
+
+  staged::Event perform(const staged::Hand& hand) {
+    const Slot& slot = slots_[hand.slot];
+    auto taken = consumer_(slot.chunk, memory_of(hand.slot));
+    if (!taken) return staged::Broke{std::move(taken).error()};
+    staged_.bytes += slot.chunk.range.bytes;
+    ++staged_.chunks;
+    if (slot.direct) staged_.direct_bytes += slot.chunk.range.bytes;
+    if (options_.on_progress) options_.on_progress(staged_.bytes);
+    return staged::Handed{};
+  }
+
+  staged::Event perform(const staged::Await& /*await*/) {
+    const auto done = queue_->complete();
+    if (!done) {
+      return staged::Broke{system_error(ErrorCode::read_failed, "reads_can_be_awaited", "waited for",
+                                        files_[0]->path(), done.error())};
+    }
+    const auto number = static_cast<std::uint32_t>(done->tag);
+    Slot& slot = slots_[number];
+    if (!done->bytes) return after_failure(number, done->bytes.error());
+    if (*done->bytes == 0) {
+      return staged::ReadFailed{Error(ErrorCode::truncated, "file_is_as_long_as_it_was",
+                                      format_text("ends at byte {}, before what was to be read does",
+                                                  slot.chunk.range.offset + slot.done))
+                                    .at_path(file_of(slot).path().native())
+                                    .at_offset(slot.chunk.range.offset + slot.done)
+                                    .with_hint("somebody shortened the file since it was opened")};
+    }
+    slot.done += *done->bytes;
+    if (slot.done == slot.chunk.range.bytes) return staged::Arrived{number};
+    // The rest may begin anywhere, which a direct read may not.
+    slot.direct = false;
+    return staged::CameShort{number};
+  }
+
+  staged::Event after_failure(std::uint32_t number, std::error_code cause) {
+    Slot& slot = slots_[number];
+    const bool again = cause == std::errc::interrupted || cause == std::errc::resource_unavailable_try_again;
+    // A file system that opens for direct reads may still refuse one.
+    const bool not_direct = slot.direct && cause == std::errc::invalid_argument;
+    if (!again && !not_direct) return staged::ReadFailed{refused(slot, cause)};
+    if (not_direct) slot.direct = false;
+    return staged::CameShort{number};
+  }
+
+  std::span<const File* const> files_;
+  MutableBytes memory_;
+  const ChunkConsumer& consumer_;
+  const StagedOptions& options_;
+  std::vector<DirectFile> direct_;
+  std::vector<std::uint64_t> alignments_;
+  ChunkPlan plan_;
+  std::optional<Chunk> waiting_;
+  std::vector<Slot> slots_;
+  Staged staged_;
+  std::unique_ptr<std::byte, Free> ring_;
+  std::unique_ptr<ReadQueue> queue_;
+};
+
+Result<void> check(std::span<const File* const> files, std::span<const FileRange> ranges,
+                   const StagedOptions& options) {
+  if (options.chunks == 0 || options.chunks > staged::Ring::most_slots || options.chunk_bytes == 0 ||
+      options.chunk_bytes % page_bytes != 0) {
+    return fail(
+        Error(ErrorCode::bad_state, "ring_can_be",
+              format_text("a ring of {} chunks of {} bytes cannot be", options.chunks, options.chunk_bytes))
+            .with_hint("1 to 64 chunks of a multiple of 4096 bytes"));
+  }
+  for (const auto& range : ranges) {
+    if (range.file < files.size() &&
+        checked::range_fits(range.offset, range.bytes, files[range.file]->stat().bytes)) {
+      continue;
+    }
+    return fail(ErrorCode::out_of_bounds, "staged_ranges_are_in_their_files",
+                format_text("{} bytes from byte {} on are not in file {} of {}", range.bytes, range.offset,
+                            range.file, files.size()));
+  }
+  return {};
+}
+
+Result<void> check_unchanged(std::span<const File* const> files) {
+  for (const auto* const file : files) HT_TRY(file->check_unchanged());
+  return {};
+}
+
+Error not_as_large(std::size_t bytes) {
+  return Error(ErrorCode::size_mismatch, "memory_is_as_large_as_the_ranges",
+               format_text("the memory has {} bytes, and what is to be read has others", bytes));
+}
+
+Result<Staged> load(MutableBytes memory, std::span<const File* const> files,
+                    std::span<const FileRange> ranges, const ChunkConsumer& consumer,
+                    const StagedOptions& options) {
+  return without_bad_alloc([&]() -> Result<Staged> {
+    HT_TRY(check(files, ranges, options));
+    if (ranges.empty()) return Staged{};
+    HT_TRY(check_unchanged(files));
+    Shell shell(files, ranges, memory, consumer, options);
+    HT_TRY(shell.open(ranges));
+    const auto staged = HT_TRY(shell.run());
+    HT_TRY(check_unchanged(files));
+    return staged;
+  });
+}
+
+}  // namespace
+
+Result<Staged> load_staged(std::span<const File* const> files, std::span<const FileRange> ranges,
+                           const ChunkConsumer& consumer, const StagedOptions& options) {
+  return load({}, files, ranges, consumer, options);
+}
+
+Result<Staged> load_into(MutableBytes memory, std::span<const File* const> files,
+                         std::span<const FileRange> ranges, const StagedOptions& options) {
+  HT_TRY(check(files, ranges, options));
+  std::uint64_t total = 0;
+  for (const auto& range : ranges) {
+    // Ranges may lie over each other, so that together they may be more than all files.
+    const auto sum = checked::add(total, range.bytes);
+    if (!sum || *sum > memory.size()) return fail(not_as_large(memory.size()));
+    total = *sum;
+  }
+  if (total != memory.size()) return fail(not_as_large(memory.size()));
+  if (memory.empty()) return Staged{};
+  return load(memory, files, ranges, [](const Chunk&, Bytes) -> Result<void> { return {}; }, options);
+}
+
+}  // namespace ht::inline v1::io

@@ -1,0 +1,60 @@
+// Files read in large pieces, several at once. The `staged` strategy hands the pieces on in order through a
+// ring of fixed size: memory is that of the ring, however large the files are. The `external` strategy, and
+// `read` with memory of its own, have them where they are wanted at once.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <htensor/base/result.hpp>
+#include <span>
+#include <stop_token>
+
+#include "io/chunks.hpp"
+#include "io/file.hpp"
+
+namespace ht::inline v1::io {
+
+/// Which queue has the reads.
+enum class Queueing : std::uint8_t {
+  automatic,  ///< the system's, else threads
+  threads,    ///< what is in the page cache already is copied by all of them at once
+};
+
+struct StagedOptions {
+  /// From 1 to 64.
+  std::uint32_t chunks = 8;
+  /// A multiple of 4096.
+  std::uint64_t chunk_bytes = std::uint64_t{8} << 20;
+  /// Past the page cache where the file system allows it.
+  bool direct = true;
+  Queueing queueing = Queueing::automatic;
+  std::stop_token stop{};
+  /// Called after each chunk with all bytes so far.
+  std::function<void(std::uint64_t done_bytes)> on_progress{};
+};
+
+/// What was done, and how.
+struct Staged {
+  std::uint64_t bytes = 0;
+  std::uint64_t direct_bytes = 0;
+  std::uint64_t chunks = 0;
+  /// By io_uring, else by threads.
+  bool through_the_systems_queue = false;
+};
+
+/// Gets every chunk in order, once. Its bytes are its own only during the call. What it fails with ends the
+/// load.
+using ChunkConsumer = std::function<Result<void>(const Chunk& chunk, Bytes bytes)>;
+
+/// `read_failed`, `truncated`, `changed_underfoot` where a file is not as it was when it was opened,
+/// `cancelled`, `out_of_bounds` for a range that is not in its file, `bad_state` for a ring that cannot be.
+[[nodiscard]] Result<Staged> load_staged(std::span<const File* const> files,
+                                         std::span<const FileRange> ranges, const ChunkConsumer& consumer,
+                                         const StagedOptions& options = {});
+
+/// The ranges laid end to end into memory that is there already, of exactly their size (`size_mismatch`).
+/// Direct reads are for what begins at a block in its file and in memory; the rest is read the usual way.
+[[nodiscard]] Result<Staged> load_into(MutableBytes memory, std::span<const File* const> files,
+                                       std::span<const FileRange> ranges, const StagedOptions& options = {});
+
+}  // namespace ht::inline v1::io
