@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <htensor/base/bytes.hpp>
@@ -19,9 +20,10 @@ std::vector<std::byte> stored(T value) {
 }
 
 std::vector<std::byte> stored_text(std::string_view text) {
-  auto bytes = stored<std::uint64_t>(text.size());
-  const Bytes all = bytes_of(text);
-  bytes.insert(bytes.end(), all.begin(), all.end());
+  // As long as it has to be from the start: g++ 12 warns of vectors of a known size that grow.
+  std::vector<std::byte> bytes(sizeof(std::uint64_t) + text.size());
+  store_le(MutableBytes(bytes), static_cast<std::uint64_t>(text.size()));
+  std::ranges::copy(bytes_of(text), bytes.begin() + sizeof(std::uint64_t));
   return bytes;
 }
 

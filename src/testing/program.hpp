@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "format/safetensors/test_file.hpp"
 #include "testing/temporary_folder.hpp"
 
 namespace ht {
@@ -67,12 +68,7 @@ class Cli : public ::testing::Test {
 
   // A safetensors file: the length, the JSON, and data of bytes that count up.
   void write_safetensors(std::string_view name, std::string_view json, std::size_t data_bytes) {
-    std::vector<std::byte> file(8);
-    store_le(MutableBytes(file), static_cast<std::uint64_t>(json.size()));
-    const Bytes text = bytes_of(json);
-    file.insert(file.end(), text.begin(), text.end());
-    for (std::size_t i = 0; i < data_bytes; ++i) file.push_back(static_cast<std::byte>(i));
-    testing::write_file(folder_ / name, file);
+    testing::write_file(folder_ / name, testing::safetensors_file(json, data_bytes));
   }
 
   // The catalog as a file of its own format, the data of each tensor being bytes that count up.

@@ -78,7 +78,7 @@ TEST(IrpaHostile, irpa_headers_begin_with_the_magic) {
 }
 
 TEST(IrpaHostile, irpa_version_is_0_0) {
-  for (const std::size_t at : {4, 6}) {
+  for (const std::size_t at : {4U, 6U}) {
     for (const int version : {1, 256, 65535}) {
       expect_refusal(error_with(at, static_cast<std::uint16_t>(version)), ErrorCode::bad_version,
                      "irpa_version_is_0_0", 4);
@@ -107,7 +107,7 @@ TEST(IrpaHostile, irpa_headers_are_all_there) {
 }
 
 TEST(IrpaHostile, irpa_segments_end_in_64_bits) {
-  for (const std::size_t segment : {40, 56, 72}) {
+  for (const std::size_t segment : {40U, 56U, 72U}) {
     expect_refusal(error_with(segment, UINT64_MAX), ErrorCode::bad_offset, "irpa_segments_end_in_64_bits",
                    segment);
     expect_refusal(error_with(segment + 8, UINT64_MAX, {.headers_only = true}), ErrorCode::bad_offset,
@@ -142,7 +142,7 @@ TEST(IrpaHostile, irpa_storage_is_all_there) {
 
 TEST(IrpaHostile, segments_without_bytes_may_be_anywhere) {
   auto file = archive({});
-  for (const std::size_t segment : {40, 56, 72}) store_le(MutableBytes(file).subspan(segment), UINT64_MAX);
+  for (const std::size_t segment : {40U, 56U, 72U}) store_le(MutableBytes(file).subspan(segment), UINT64_MAX);
   EXPECT_TRUE(format_irpa::parse(file, file.size()));
 }
 

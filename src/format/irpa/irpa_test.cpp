@@ -59,7 +59,7 @@ TEST(Irpa, data_without_bytes_may_be_anywhere) {
 }
 
 TEST(Irpa, splats_of_every_pattern_length_are_read) {
-  for (const std::size_t bytes : {1, 2, 4, 8, 16}) {
+  for (const std::size_t bytes : {1U, 2U, 4U, 8U, 16U}) {
     const std::string pattern(bytes, 'p');
     const auto catalog = catalog_of(archive({{.kind = 1, .name = "s", .length = 100, .pattern = pattern}}));
     EXPECT_TRUE(std::ranges::equal(catalog[0].splat, bytes_of(pattern)));
