@@ -35,6 +35,8 @@ constexpr std::array verbs{
     Verb{"prefetch", "brings tensors into memory",
          "htensor prefetch model.safetensors --filter 'model.layers.0.*'", register_prefetch},
     Verb{"evict", "takes tensors out of memory", "htensor evict model.safetensors", register_evict},
+    Verb{"plan", "what a model takes in memory, and whether it fits",
+         "htensor plan model.safetensors --budget 16G", register_plan},
     Verb{"doctor", "what a file is, what is wrong with it, what to do", "htensor doctor model.safetensors",
          register_doctor},
     Verb{"synth", "makes a model to try and measure with, of any size",
