@@ -1,4 +1,6 @@
 // plan: what a model takes in memory, from its headers alone, and whether it fits.
+#include "cli/plan.hpp"
+
 #include <fmt/format.h>
 
 #include <memory>
@@ -38,22 +40,14 @@ Result<Plan> plan_of(const Options& options) {
       HT_TRY(Model::open(options.path, {.headers_only = true,  // what is not there yet counts, too
                                         .catalog_only = true,
                                         .max_header_bytes = options.max_header}));
-  Plan plan{.budget = options.budget, .budget_was_given = options.budget != 0};
+  Plan plan{.budget_was_given = options.budget != 0};
   for (const auto& row : HT_TRY(rows_of(model, options.filter))) {
     if (row.entry.is_splat()) continue;
     plan.all = saturating_add(plan.all, row.entry.bytes);
     plan.largest = std::max(plan.largest, row.entry.bytes);
   }
   plan.staged = std::min(plan.all, ring_bytes);
-  if (plan.budget_was_given) return plan;
-  const auto available = io::system_port().available_memory();
-  if (!available) {
-    return fail(Error(ErrorCode::unsupported_platform, "available_memory_is_known",
-                      "the system does not tell how much memory there is")
-                    .because(available.error())
-                    .with_hint("say how much it may take: --budget 8G"));
-  }
-  plan.budget = *available;
+  plan.budget = HT_TRY(memory_budget(options.budget, io::system_port()));
   return plan;
 }
 
@@ -77,6 +71,16 @@ std::string people_text(const Plan& plan) {
 }
 
 }  // namespace
+
+Result<std::uint64_t> memory_budget(std::uint64_t asked, io::Port& port) {
+  if (asked != 0) return asked;
+  const auto available = port.available_memory();
+  if (available) return *available;
+  return fail(Error(ErrorCode::unsupported_platform, "available_memory_is_known",
+                    "the system does not tell how much memory there is")
+                  .because(available.error())
+                  .with_hint("say how much it may take: --budget 8G"));
+}
 
 Action register_plan(CLI::App& verb) {
   auto options = std::make_shared<Options>();

@@ -1,7 +1,22 @@
+#include "cli/plan.hpp"
+
+#include "testing/faulty_port.hpp"
 #include "testing/program.hpp"
 
 namespace ht {
 namespace {
+
+TEST(Plan, available_memory_is_known) {
+  testing::FaultyPort port;
+  EXPECT_EQ(cli::memory_budget(5, port), 5U);
+  EXPECT_GT(cli::memory_budget(0, port).value(), 0U);
+  port.fail_at(testing::Call::available_memory, 1, std::errc::function_not_supported);
+  const auto unknown = cli::memory_budget(0, port);
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code(), ErrorCode::unsupported_platform);
+  EXPECT_EQ(unknown.error().rule(), "available_memory_is_known");
+  EXPECT_EQ(cli::memory_budget(5, port), 5U);
+}
 
 TEST_F(Cli, plan_tells_whether_it_fits) {
   ASSERT_EQ(run("synth m.safetensors --preset llama-8b --sparse -q").status, 0);

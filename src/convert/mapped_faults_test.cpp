@@ -1,7 +1,11 @@
 // The file is cut under a mapped model: whatever walks its tensors tells which of them, and where.
 #include <gtest/gtest.h>
 
-#include <htensor/htensor.hpp>
+#include <htensor/base/fault.hpp>
+#include <htensor/compute/cast.hpp>
+#include <htensor/compute/elementwise.hpp>
+#include <htensor/convert/write.hpp>
+#include <htensor/model/model.hpp>
 
 #include "format/safetensors/test_file.hpp"
 #include "testing/temporary_folder.hpp"

@@ -223,5 +223,34 @@ TEST_F(MappedFile, is_read_from_many_threads) {
   EXPECT_EQ(std::accumulate(equal.begin(), equal.end(), 0), 4);
 }
 
+TEST_F(MappedFile, pages_can_be_locked) {
+  const auto mapped = map().value();
+  port_.fail_at(Call::lock, 0, std::errc::not_enough_memory);
+  const auto refused = mapped.lock(0, 1);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::out_of_memory);
+  EXPECT_EQ(refused.error().rule(), "pages_can_be_locked");
+  EXPECT_NE(refused.error().hint().find("ulimit -l"), std::string_view::npos);
+  EXPECT_TRUE(mapped.lock(0, 1));
+  EXPECT_TRUE(mapped.lock(0, 0));
+}
+
+TEST_F(MappedFile, advice_is_rounded_inward_to_drop_and_outward_to_fetch) {
+  std::ofstream(path_, std::ios::binary) << std::string(4 * 4096, 'x');
+  const auto mapped = map().value();
+  const int before = port_.count(Call::advise);
+  // No whole page inside: nothing is dropped.
+  EXPECT_TRUE(mapped.advise(10, 4096, Advice::drop));
+  EXPECT_EQ(port_.count(Call::advise), before);
+  EXPECT_TRUE(mapped.advise(10, 2 * 4096, Advice::drop));
+  EXPECT_EQ(port_.count(Call::advise), before + 1);
+  for (const auto advice : {Advice::normal, Advice::sequential, Advice::random, Advice::will_need,
+                            Advice::populate, Advice::cold}) {
+    EXPECT_TRUE(mapped.advise(10, 4096 + 10, advice)) << static_cast<int>(advice);
+  }
+  EXPECT_EQ(mapped.advise(1, 4 * 4096, Advice::drop).error().rule(), "range_is_mapped");
+  EXPECT_EQ(mapped.cached(1, 4 * 4096).error().rule(), "range_is_mapped");
+}
+
 }  // namespace
 }  // namespace ht::io

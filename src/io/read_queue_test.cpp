@@ -24,12 +24,11 @@ class ReadQueues : public ::testing::TestWithParam<Kind> {
     file_ = port_.open(folder_ / "f").value();
     if (GetParam() == Kind::threads) port_.fail_at(Call::read_queue, 0, std::errc::function_not_supported);
     auto opened = open_read_queue(port_, 4);
-    ASSERT_TRUE(opened);
-    if (GetParam() == Kind::the_systems && !opened->is_the_systems) {
+    if (GetParam() == Kind::the_systems && !opened.is_the_systems) {
       GTEST_SKIP() << "io_uring is not to be had here";
     }
-    EXPECT_EQ(opened->is_the_systems, GetParam() == Kind::the_systems);
-    queue_ = std::move(opened->queue);
+    EXPECT_EQ(opened.is_the_systems, GetParam() == Kind::the_systems);
+    queue_ = std::move(opened.queue);
   }
   void TearDown() override {
     queue_.reset();
@@ -80,6 +79,7 @@ TEST_P(ReadQueues, refuse_more_than_their_depth) {
   EXPECT_EQ(fifth.error(), std::errc::resource_unavailable_try_again);
   ASSERT_TRUE(queue_->complete());
   EXPECT_TRUE(submit(4, 4, texts[4]));
+  queue_.reset();  // before what is read into goes
 }
 
 TEST_P(ReadQueues, have_nothing_to_wait_for_when_nothing_is_under_way) {
@@ -118,6 +118,25 @@ INSTANTIATE_TEST_SUITE_P(Both, ReadQueues, ::testing::Values(Kind::the_systems, 
                          [](const auto& each) {
                            return each.param == Kind::threads ? "threads" : "the_systems";
                          });
+
+TEST(ThreadQueues, read_even_without_a_thread) {
+  const TemporaryFolder folder;
+  write_file(folder / "f", "abc");
+  auto& port = system_port();
+  const auto file = port.open(folder / "f").value();
+  ThreadQueue queue(port, 0);  // no thread, and no room either
+  std::string text(3, '.');
+  EXPECT_FALSE(queue.submit({file, 0, std::as_writable_bytes(std::span(text)), 1}));
+  ThreadQueue alone(port, 2, 0);
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    ASSERT_TRUE(alone.submit({file, i, std::as_writable_bytes(std::span(text)).first(1), i}));
+  }
+  EXPECT_EQ(alone.complete().value().tag, 0U);
+  EXPECT_EQ(text, "a..");
+  EXPECT_EQ(alone.complete().value().bytes, 1U);
+  EXPECT_FALSE(alone.complete());
+  EXPECT_TRUE(port.close(file));
+}
 
 TEST(DirectReads, go_past_the_page_cache_where_they_can) {
   const TemporaryFolder folder;

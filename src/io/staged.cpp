@@ -44,9 +44,9 @@ class DirectFile {
   std::uint64_t alignment_ = 0;
 };
 
-IoResult<OpenQueue> open_queue(Port& port, const StagedOptions& options) {
-  return options.queueing == Queueing::threads ? open_thread_queue(port, options.chunks)
-                                               : open_read_queue(port, options.chunks);
+OpenQueue open_queue(Port& port, const StagedOptions& options) {
+  if (options.queueing == Queueing::automatic) return open_read_queue(port, options.chunks);
+  return {std::make_unique<ThreadQueue>(port, options.chunks), false};
 }
 
 struct Free {
@@ -80,12 +80,8 @@ class Shell {
       if (!ring_) return fail(Error(ErrorCode::out_of_memory));
     }
     auto opened = open_queue(files_[0]->port(), options_);
-    if (!opened) {
-      return fail(system_error(ErrorCode::read_failed, "reads_can_be_queued", "queued for reading",
-                               files_[0]->path(), opened.error()));
-    }
-    queue_ = std::move(opened->queue);
-    staged_.through_the_systems_queue = opened->is_the_systems;
+    queue_ = std::move(opened.queue);
+    staged_.through_the_systems_queue = opened.is_the_systems;
     return {};
   }
 

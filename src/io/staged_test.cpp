@@ -166,6 +166,22 @@ TEST_F(StagedLoad, every_begin_may_fail) {
   EXPECT_EQ(loaded_, expected());
 }
 
+TEST_F(StagedLoad, reads_can_be_awaited) {
+  for (int nth = 0;; ++nth) {
+    // Then not even those that are under way can be waited for but by the queue itself.
+    for (int i = 0; i < 2; ++i) {
+      port_.fail_at(Call::await, port_.count(Call::await) + nth + i, std::errc::not_enough_memory);
+    }
+    const auto staged = load(ranges());
+    port_.clear_faults();
+    if (staged) break;
+    EXPECT_EQ(staged.error().code(), ErrorCode::read_failed);
+    EXPECT_EQ(staged.error().rule(), "reads_can_be_awaited");
+    EXPECT_EQ(port_.open_queues(), 0);
+  }
+  EXPECT_EQ(loaded_, expected());
+}
+
 TEST_F(StagedLoad, waits_where_the_queue_is_full) {
   for (int i = 1; i < 40; i += 2) port_.fail_at(Call::submit, i, std::errc::resource_unavailable_try_again);
   const auto staged = load(ranges());

@@ -4,16 +4,16 @@
 
 namespace ht::inline v1::io {
 
-ThreadQueue::ThreadQueue(Port& port, std::uint32_t depth) : port_(port), depth_(depth) {
-  // More do not make a disk faster, and each has a stack.
-  constexpr std::uint32_t most_threads = 8;
+// More do not make a disk faster, and each has a stack.
+ThreadQueue::ThreadQueue(Port& port, std::uint32_t depth, std::uint32_t most_threads)
+    : port_(port), depth_(depth) {
   threads_.reserve(std::min(depth, most_threads));
   try {
     for (std::uint32_t i = 0; i < std::min(depth, most_threads); ++i)
       threads_.emplace_back([this] { work(); });
   } catch (const std::system_error&) {
-    // Fewer do, but none does not.
-    if (threads_.empty()) throw;
+    // There are as many as the system gives.
+    return;
   }
 }
 
@@ -57,6 +57,12 @@ IoResult<void> ThreadQueue::submit(const ReadRequest& request) {
 IoResult<ReadDone> ThreadQueue::complete() {
   std::unique_lock lock(mutex_);
   if (under_way_ == 0) return tl::unexpected(std::make_error_code(std::errc::invalid_argument));
+  if (threads_.empty()) {
+    const ReadRequest request = to_do_.front();
+    to_do_.pop_front();
+    --under_way_;
+    return ReadDone{request.tag, port_.read_at(request.file, request.offset, request.into)};
+  }
   done_added_.wait(lock, [&] { return !done_.empty(); });
   ReadDone done = done_.front();
   done_.pop_front();
@@ -64,19 +70,11 @@ IoResult<ReadDone> ThreadQueue::complete() {
   return done;
 }
 
-IoResult<OpenQueue> open_thread_queue(Port& port, std::uint32_t depth) {
-  try {
-    return OpenQueue{std::make_unique<ThreadQueue>(port, depth), false};
-  } catch (const std::system_error& error) {
-    return tl::unexpected(error.code());
-  }
-}
-
-IoResult<OpenQueue> open_read_queue(Port& port, std::uint32_t depth) {
+OpenQueue open_read_queue(Port& port, std::uint32_t depth) {
   auto queue = port.read_queue(depth);
-  if (queue) return OpenQueue{*std::move(queue), true};
+  if (queue) return {*std::move(queue), true};
   // Whatever keeps the system's queue away, a limit on locked memory for one, does not keep threads away.
-  return open_thread_queue(port, depth);
+  return {std::make_unique<ThreadQueue>(port, depth), false};
 }
 
 }  // namespace ht::inline v1::io

@@ -12,9 +12,9 @@ namespace ht::inline v1::io {
 
 class ThreadQueue final : public ReadQueue {
  public:
-  /// `depth` requests at most, with a thread for each of the first few. Throws std::system_error where a
-  /// thread cannot be had, and std::bad_alloc.
-  ThreadQueue(Port& port, std::uint32_t depth);
+  /// `depth` requests at most, with a thread for each of the first few; where not one can be had, reading is
+  /// done by who waits for it.
+  ThreadQueue(Port& port, std::uint32_t depth, std::uint32_t most_threads = 8);
   ~ThreadQueue() override;
 
   IoResult<void> submit(const ReadRequest& request) override;
@@ -39,8 +39,7 @@ struct OpenQueue {
   std::unique_ptr<ReadQueue> queue;
   bool is_the_systems = false;
 };
-[[nodiscard]] IoResult<OpenQueue> open_thread_queue(Port& port, std::uint32_t depth);
-/// The system's queue where it has one, else threads. Fails where not even those can be had.
-[[nodiscard]] IoResult<OpenQueue> open_read_queue(Port& port, std::uint32_t depth);
+/// The system's queue where it has one, else threads.
+[[nodiscard]] OpenQueue open_read_queue(Port& port, std::uint32_t depth);
 
 }  // namespace ht::inline v1::io

@@ -109,7 +109,7 @@ io::IoResult<std::uint64_t> FaultyPort::direct_alignment(io::FileHandle file) {
   return real_.direct_alignment(file);
 }
 
-// A fault at `complete` is one of the read that is done then.
+// A fault at `complete` is one of the read that is done then, one at `await` is one of waiting for it.
 class FaultyPort::Queue final : public io::ReadQueue {
  public:
   Queue(FaultyPort& port, std::unique_ptr<io::ReadQueue> real) : port_(port), real_(std::move(real)) {
@@ -124,6 +124,7 @@ class FaultyPort::Queue final : public io::ReadQueue {
     return real_->submit(shortened);
   }
   io::IoResult<io::ReadDone> complete() override {
+    if (const auto error = port_.fault(Call::await)) return tl::unexpected(*error);
     const auto error = port_.fault(Call::complete);
     auto done = real_->complete();
     if (done && error) done->bytes = tl::unexpected(*error);

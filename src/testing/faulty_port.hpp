@@ -31,6 +31,7 @@ enum class Call {
   read_queue,
   submit,
   complete,
+  await,
   cached,
   forget,
   file_system,
