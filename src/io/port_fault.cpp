@@ -7,6 +7,7 @@
 
 #include "base/fault_registry.hpp"
 #include "io/fault_handler.hpp"
+#include "io/port_map_fixed.hpp"
 
 namespace ht::inline v1::io {
 namespace {
@@ -42,10 +43,7 @@ void on_sigbus(int signal, siginfo_t* info, void* context) {
   if (hit) {
     fault::Report report(*hit);
     const auto page = reinterpret_cast<std::uintptr_t>(info->si_addr) / page_bytes * page_bytes;
-    void* const zeros =
-        ::mmap(reinterpret_cast<void*>(page), hit->end - page, PROT_READ,  // NOLINT(*-int-to-ptr)
-               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
-    if (zeros != MAP_FAILED) {
+    if (map_fixed(page, hit->end - page, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
       report.set_zeros(info->si_addr, page);
       errno = error_number;
       return;

@@ -14,6 +14,7 @@
 #include <htensor/io/port.hpp>
 #include <memory>
 
+#include "io/port_map_fixed.hpp"
 #include "io/system_memory.hpp"
 #include "io/uring_queue.hpp"
 
@@ -203,8 +204,8 @@ class PosixPort final : public Port {
 
   IoResult<void> map_over(Region region, FileHandle file, std::uint64_t offset) override {
     if (!fits_off_t(offset)) return said(EINVAL);
-    return done_if(::mmap(address_of(region), region.bytes, PROT_READ, MAP_SHARED | MAP_FIXED, file.value,
-                          static_cast<off_t>(offset)) != MAP_FAILED);
+    const auto address = reinterpret_cast<std::uintptr_t>(region.data);
+    return done_if(map_fixed(address, region.bytes, MAP_SHARED, file.value, static_cast<off_t>(offset)));
   }
 
   IoResult<void> advise(Region region, Advice advice) override {
