@@ -15,7 +15,7 @@ import sys
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 FOLDER = re.compile(r"ht_folder\(\s*NAME\s+(\w+)(.*?)\)", re.DOTALL)
 KEYWORDS = {"SOURCES", "TESTS", "FUZZERS", "DEPS", "LINK"}
-# Declares calls into the system; fnmatch.h, unistd.h's isatty and signals of the program are its own.
+# Declares calls into the system; unistd.h's isatty and signals of the program are its own.
 SYSTEM = re.compile(r"^(sys/|linux/|unistd\.h|fcntl\.h|liburing\.h|poll\.h|dirent\.h|aio\.h)")
 ALLOWED_OUTSIDE = {"tl/expected.hpp"}
 
