@@ -120,7 +120,7 @@ class Shell {
     return address % direct_[slots_[slot].chunk.range.file].alignment() == 0;
   }
 
-  const File& file_of(const Slot& slot) const { return *files_[slot.chunk.range.file]; }
+  [[nodiscard]] const File& file_of(const Slot& slot) const { return *files_[slot.chunk.range.file]; }
 
   IoResult<void> submit(std::uint32_t number) {
     const Slot& slot = slots_[number];

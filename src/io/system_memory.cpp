@@ -19,7 +19,7 @@ std::optional<std::uint64_t> leading_number(std::string_view text) noexcept {
 
 // All of a small text that the system makes up as it is read.
 std::optional<std::string> text_of(const std::filesystem::path& path) {
-  std::ifstream file(path);
+  const std::ifstream file(path);
   if (!file) return std::nullopt;
   std::ostringstream text;
   text << file.rdbuf();
