@@ -1,3 +1,5 @@
+#include <cstdint>
+#include <cstring>
 #include <htensor/base/utf8.hpp>
 
 namespace ht::inline v1 {
@@ -5,6 +7,17 @@ namespace {
 
 constexpr bool between(unsigned char byte, unsigned char low, unsigned char high) {
   return byte >= low && byte <= high;
+}
+
+// How many bytes at the front have no high bit, counted by eights: names mostly have none at all.
+std::size_t plain_words(std::string_view text) noexcept {
+  constexpr std::uint64_t high_bits = 0x8080'8080'8080'8080;
+  std::size_t at = 0;
+  for (std::uint64_t word = 0; at + sizeof(word) <= text.size(); at += sizeof(word)) {
+    std::memcpy(&word, text.data() + at, sizeof(word));
+    if ((word & high_bits) != 0) break;
+  }
+  return at;
 }
 
 }  // namespace
@@ -40,6 +53,8 @@ std::size_t character_bytes(std::string_view text) noexcept {
 
 bool is_utf8(std::string_view text) noexcept {
   while (!text.empty()) {
+    text.remove_prefix(plain_words(text));
+    if (text.empty()) break;
     const std::size_t bytes = character_bytes(text);
     if (bytes == 0) return false;
     text.remove_prefix(bytes);
