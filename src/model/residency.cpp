@@ -115,12 +115,18 @@ Result<std::uint64_t> Model::evict(std::string_view glob) const {
   return without_bad_alloc([&]() -> Result<std::uint64_t> {
     std::uint64_t total = 0;
     const auto stays = files_with_others(*state_->catalog, state_->files.size(), glob);
-    for (const auto& range : HT_TRY(ranges_of(glob))) {
-      // The page cache drops its larger pieces whole or not at all: with the header, where nothing stays.
-      const auto& file = *state_->files[range.file];
-      HT_TRY(stays[range.file] ? file.forget(range.offset, range.bytes)
-                               : file.forget(file.offset(), file.bytes().size()));
+    const auto ranges = HT_TRY(ranges_of(glob));
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      const auto& range = ranges[i];
       total += range.bytes;
+      const auto& file = *state_->files[range.file];
+      if (stays[range.file]) {
+        HT_TRY(file.forget(range.offset, range.bytes));
+      } else if (i == 0 || ranges[i - 1].file != range.file) {
+        // The page cache drops its larger pieces whole or not at all: all of the file at once, where nothing
+        // of it stays.
+        HT_TRY(file.forget(file.offset(), file.bytes().size()));
+      }
     }
     return total;
   });

@@ -105,6 +105,14 @@ TEST_F(ResidencyOfModel, evicted_tensors_can_be_used_as_before) {
   EXPECT_EQ(tensor(4242), before);
 }
 
+TEST_F(ResidencyOfModel, a_file_that_goes_as_a_whole_goes_at_once) {
+  ASSERT_TRUE(model_->evict());
+  EXPECT_EQ(port_.count(Call::forget), 1);
+  // These do not touch each other.
+  ASSERT_TRUE(model_->evict("layer.?.[03]"));
+  EXPECT_EQ(port_.count(Call::forget), 3);
+}
+
 TEST_F(ResidencyOfModel, glob_matches_a_tensor) {
   for (const auto& error : {refusal(model_->prefetch("none*"), ErrorCode::not_found, "glob_matches_a_tensor"),
                             refusal(model_->evict("none*"), ErrorCode::not_found, "glob_matches_a_tensor")}) {
