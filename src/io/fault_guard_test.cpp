@@ -189,6 +189,16 @@ TEST_F(FaultGuard, outlives_the_mapping) {
   EXPECT_EQ(gone.error().rule(), "mapped_pages_can_be_read");
 }
 
+TEST_F(FaultGuard, stays_where_unmapping_fails) {
+  auto mapped = map();
+  ASSERT_TRUE(mapped);
+  port_.fail_at(Call::unmap, 0, std::errc::not_enough_memory);
+  EXPECT_EQ(mapped->unmap().error().code(), ErrorCode::unmap_failed);
+  cut_to(page);
+  EXPECT_FALSE(guarded([&] { return sum_of(mapped->bytes()); }));
+  EXPECT_TRUE(mapped->unmap());
+}
+
 TEST_F(FaultGuard, file_is_as_it_was) {
   const auto mapped = map();
   ASSERT_TRUE(mapped);

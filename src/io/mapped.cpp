@@ -31,19 +31,23 @@ struct Mapped::Mapping final : fault::Source {
 
   Result<void> guard() {
     if (!options.guard) return {};
-    handler.emplace();
+    if (!handler) handler.emplace();
     guarded = HT_TRY(fault::Range::add({region.data, static_cast<std::size_t>(region.bytes)}, *this));
     return {};
   }
 
   IoResult<void> unmap() {
     if (region.bytes == 0) return {};
+    // Before its pages are free for others, whose faults are none of ours.
+    guarded = {};
     auto done = file->port().unmap(region);
-    if (done) {
-      guarded = {};
-      region = {};
-      bytes = {};
+    if (!done) {
+      // It still stands. Without memory for this it does so unguarded, as it is about to go.
+      static_cast<void>(guard());
+      return done;
     }
+    region = {};
+    bytes = {};
     return done;
   }
 
