@@ -114,7 +114,7 @@ Result<std::uint64_t> Model::prefetch(std::string_view glob, const WorkOptions& 
 Result<std::uint64_t> Model::evict(std::string_view glob) const {
   return without_bad_alloc([&]() -> Result<std::uint64_t> {
     std::uint64_t total = 0;
-    const auto stays = files_with_others(*state_->catalog, state_->files.size(), glob);
+    const auto stays = files_with_others(*state_->catalog, state_->paths.size(), glob);
     const auto ranges = HT_TRY(ranges_of(glob));
     for (std::size_t i = 0; i < ranges.size(); ++i) {
       const auto& range = ranges[i];

@@ -178,6 +178,8 @@ TEST_F(ResidencyOfModel, is_not_known_of_a_catalog_alone) {
   const auto catalog = Model::open(path_, {.catalog_only = true}).value();
   EXPECT_EQ(refusal(catalog.residency(), ErrorCode::bad_state, "model_is_mapped").path(), path_.string());
   EXPECT_EQ(refusal(catalog.prefetch(), ErrorCode::bad_state, "model_is_mapped").path(), path_.string());
+  EXPECT_EQ(refusal(catalog.evict("layer.0.*"), ErrorCode::bad_state, "model_is_mapped").path(),
+            path_.string());
 }
 
 }  // namespace
