@@ -39,7 +39,7 @@ class ResidencyOfModel : public ::testing::Test {
  protected:
   void SetUp() override {
     std::string json = "{";
-    for (int i = 0; i < 4; ++i) {
+    for (std::uint64_t i = 0; i < 4; ++i) {
       json += (i == 0 ? "\"" : ",\"") + std::string(i < 2 ? "layer.0." : "layer.1.") + std::to_string(i) +
               R"(":{"dtype":"U8","shape":[8388608],"data_offsets":[)" + std::to_string(i * tensor_bytes) +
               "," + std::to_string((i + 1) * tensor_bytes) + "]}";
