@@ -3,8 +3,7 @@
 namespace ht::inline v1::io {
 namespace {
 
-// What may be taken of available memory: the rest is for whoever else needs some meanwhile.
-bool fits(const Facts& facts) { return facts.bytes <= facts.available_memory / 8 * 7; }
+bool fits(const Facts& facts) { return facts.bytes <= facts.budget_bytes; }
 
 bool is_cached(const Facts& facts) { return facts.cached_bytes >= facts.bytes / 10 * 9; }
 
@@ -51,9 +50,11 @@ Choice choose(const Facts& facts) noexcept {
 
 std::string_view to_string(Strategy strategy) noexcept {
   switch (strategy) {
+    case Strategy::automatic: return "automatic";
     case Strategy::mapped: return "mapped";
     case Strategy::read: return "read";
     case Strategy::staged: return "staged";
+    case Strategy::external: return "external";
   }
   return "unknown";
 }

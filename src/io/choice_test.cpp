@@ -11,8 +11,7 @@ constexpr std::uint64_t gib = std::uint64_t{1} << 30;
 
 // A cold file of 4 GiB on a disk, with room for it.
 Facts cold() {
-  return {
-      .file_system = FileSystem::local, .bytes = 4 * gib, .cached_bytes = 0, .available_memory = 16 * gib};
+  return {.file_system = FileSystem::local, .bytes = 4 * gib, .cached_bytes = 0, .budget_bytes = 16 * gib};
 }
 
 std::string_view code_of(Facts facts) { return choose(facts).code; }
@@ -44,7 +43,7 @@ TEST(Choice, of_what_is_in_memory_already_is_to_map_it) {
 
 TEST(Choice, of_what_does_not_fit_is_to_map_it) {
   auto facts = cold();
-  facts.available_memory = 4 * gib;
+  facts.budget_bytes = 3 * gib;
   EXPECT_EQ(choose(facts).strategy, Strategy::mapped);
   EXPECT_EQ(code_of(facts), "larger_than_memory");
 }
@@ -62,7 +61,7 @@ TEST(Choice, without_mappings_never_maps) {
   auto facts = cold();
   facts.can_map = false;
   EXPECT_EQ(code_of(facts), "no_mapping_read");
-  facts.available_memory = 0;
+  facts.budget_bytes = 0;
   EXPECT_EQ(code_of(facts), "no_mapping_streamed");
   facts.use = Use::one_pass;
   EXPECT_EQ(choose(facts).strategy, Strategy::staged);

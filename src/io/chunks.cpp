@@ -14,7 +14,10 @@ std::optional<Chunk> ChunkPlan::next() noexcept {
   const std::uint64_t offset = range.offset + done_;
   const std::uint64_t left = range.bytes - done_;
   const std::uint64_t alignment = alignments_[range.file];
-  Chunk chunk{.range = {range.file, offset, std::min(left, chunk_bytes_)}, .position = position_};
+  Chunk chunk{.range = {range.file, offset, std::min(left, chunk_bytes_)},
+              .position = position_,
+              .number = range_,
+              .in_range = done_};
   if (alignment != 0) {
     const std::uint64_t to_aligned = (alignment - offset % alignment) % alignment;
     if (to_aligned != 0) {

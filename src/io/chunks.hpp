@@ -1,6 +1,7 @@
 // Ranges of files cut into pieces that are read one by one.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -22,6 +23,9 @@ struct Chunk {
   std::uint64_t position = 0;
   /// Whether offset and size are as direct reads need them.
   bool direct = false;
+  /// Which of the ranges it is of, and where it begins in that.
+  std::size_t number = 0;
+  std::uint64_t in_range = 0;
 
   friend bool operator==(const Chunk&, const Chunk&) = default;
 };

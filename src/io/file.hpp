@@ -36,4 +36,8 @@ class File {
   FileStat stat_;
 };
 
+class Mapped;
+/// The file that is mapped.
+[[nodiscard]] const File& file_of(const Mapped& mapped) noexcept;
+
 }  // namespace ht::inline v1::io

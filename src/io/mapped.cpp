@@ -18,6 +18,7 @@ struct Mapped::Mapping final : fault::Source {
   // What was asked for; the region may begin earlier, at a page.
   std::uint64_t offset = 0;
   Bytes bytes;
+  std::size_t unmapped_bytes = 0;  // what there was before it was given back
   MapOptions options;
   std::optional<FaultHandler> handler;
   fault::Range guarded;
@@ -28,6 +29,20 @@ struct Mapped::Mapping final : fault::Source {
   ~Mapping() override { static_cast<void>(unmap()); }  // who wants to hear of a failure calls Mapped::unmap
 
   [[nodiscard]] std::uint64_t region_offset() const { return offset - offset % file->port().page_bytes(); }
+
+  // Of the range that was asked for, which is not empty.
+  Result<void> map(std::uint64_t range_bytes) {
+    const std::uint64_t lead = offset % file->port().page_bytes();
+    const auto mapped = file->port().map(file->handle(), region_offset(), range_bytes + lead);
+    if (!mapped) {
+      const bool never = mapped.error() == std::errc::function_not_supported;
+      return fail(system_error(never ? ErrorCode::unsupported_platform : ErrorCode::map_failed,
+                               "file_can_be_mapped", "mapped", file->path(), mapped.error()));
+    }
+    region = *mapped;
+    bytes = Bytes(region.data + lead, static_cast<std::size_t>(range_bytes));
+    return guard();
+  }
 
   Result<void> guard() {
     if (!options.guard) return {};
@@ -47,6 +62,7 @@ struct Mapped::Mapping final : fault::Source {
       return done;
     }
     region = {};
+    unmapped_bytes = bytes.size();
     bytes = {};
     return done;
   }
@@ -125,16 +141,7 @@ Result<Mapped> Opened::map(std::uint64_t offset, std::uint64_t bytes, MapOptions
     }
     if (bytes == 0) return Mapped(std::move(mapping));
 
-    const std::uint64_t lead = offset % file.port().page_bytes();
-    auto region = file.port().map(file.handle(), offset - lead, bytes + lead);
-    if (!region) {
-      const bool never = region.error() == std::errc::function_not_supported;
-      return fail(system_error(never ? ErrorCode::unsupported_platform : ErrorCode::map_failed,
-                               "file_can_be_mapped", "mapped", file.path(), region.error()));
-    }
-    mapping->region = *region;
-    mapping->bytes = Bytes(region->data + lead, static_cast<std::size_t>(bytes));
-    HT_TRY(mapping->guard());
+    HT_TRY(mapping->map(bytes));
     return Mapped(std::move(mapping));
   });
 }
@@ -232,6 +239,16 @@ Result<void> Mapped::forget(std::uint64_t offset, std::uint64_t bytes) const {
   return fail(system_error(ErrorCode::unsupported_strategy, "page_cache_can_be_emptied",
                            "taken out of the page cache", path(), done.error()));
 }
+
+Result<void> Mapped::map_again() {
+  if (mapping_->unmapped_bytes == 0) return {};
+  HT_TRY(mapping_->file->check_unchanged());
+  HT_TRY(mapping_->map(mapping_->unmapped_bytes));
+  mapping_->unmapped_bytes = 0;
+  return {};
+}
+
+const File& file_of(const Mapped& mapped) noexcept { return *mapped.mapping_->file; }
 
 Result<void> Mapped::unmap() {
   if (mapping_.use_count() > 1) {

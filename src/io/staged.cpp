@@ -1,5 +1,6 @@
 #include "io/staged.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <vector>
@@ -17,12 +18,12 @@ constexpr std::uint64_t page_bytes = 4096;
 // The file once more for direct reads, if that can be.
 class DirectFile {
  public:
-  DirectFile(const File& file, bool wanted) : port_(file.port()) {
-    if (!wanted) return;
-    const auto alignment = port_.direct_alignment(file.handle());
+  DirectFile() = default;
+  explicit DirectFile(const File& file) : port_(&file.port()) {
+    const auto alignment = port_->direct_alignment(file.handle());
     // Chunks are multiples of a page, so what needs more than that is not for here.
     if (!alignment || *alignment == 0 || page_bytes % *alignment != 0) return;
-    if (const auto handle = port_.reopen_direct(file.handle())) {
+    if (const auto handle = port_->reopen_direct(file.handle())) {
       handle_ = *handle;
       alignment_ = *alignment;
     }
@@ -31,7 +32,7 @@ class DirectFile {
       : port_(other.port_), handle_(std::exchange(other.handle_, {})), alignment_(other.alignment_) {}
   DirectFile& operator=(DirectFile&&) = delete;
   ~DirectFile() {
-    if (handle_.value >= 0) static_cast<void>(port_.close(handle_));  // it was only read from
+    if (handle_.value >= 0) static_cast<void>(port_->close(handle_));  // it was only read from
   }
 
   [[nodiscard]] FileHandle handle() const noexcept { return handle_; }
@@ -39,10 +40,15 @@ class DirectFile {
   [[nodiscard]] std::uint64_t alignment() const noexcept { return alignment_; }
 
  private:
-  Port& port_;
+  Port* port_ = nullptr;
   FileHandle handle_;
   std::uint64_t alignment_ = 0;
 };
+
+// Files of which nothing is wanted may be missing, and are left alone.
+bool is_read(std::span<const FileRange> ranges, std::size_t file) {
+  return std::ranges::find(ranges, file, &FileRange::file) != ranges.end();
+}
 
 OpenQueue open_queue(Port& port, const StagedOptions& options) {
   if (options.queueing == Queueing::automatic) return open_read_queue(port, options.chunks);
@@ -57,29 +63,32 @@ struct Free {
 // are under way write into the ring.
 class Shell {
  public:
-  /// Without `memory` there is a ring, and chunks are handed to the consumer from there.
-  Shell(std::span<const File* const> files, std::span<const FileRange> ranges, MutableBytes memory,
-        const ChunkConsumer& consumer, const StagedOptions& options)
+  /// Without `into` there is a ring, and chunks are handed to the consumer from there.
+  Shell(std::span<const File* const> files, std::span<const FileRange> ranges,
+        std::span<const MutableBytes> into, const ChunkConsumer& consumer, const StagedOptions& options)
       : files_(files),
-        memory_(memory),
+        into_(into),
         consumer_(consumer),
         options_(options),
         plan_(ranges, alignments_, options.chunk_bytes) {}
 
   Result<void> open(std::span<const FileRange> ranges) {
-    for (const auto* const file : files_) {
-      direct_.emplace_back(*file, options_.direct);
+    direct_.reserve(files_.size());
+    for (std::size_t i = 0; i < files_.size(); ++i) {
+      const bool wanted = options_.direct && is_read(ranges, i);
+      direct_.push_back(wanted ? DirectFile(*files_[i]) : DirectFile());
       alignments_.push_back(direct_.back().alignment());
     }
     plan_ = ChunkPlan(ranges, alignments_, options_.chunk_bytes);
     slots_.resize(options_.chunks);
     const auto bytes = checked::multiply<std::uint64_t>(options_.chunks, options_.chunk_bytes);
     if (!bytes || !checked::narrow<std::ptrdiff_t>(*bytes)) return fail(Error(ErrorCode::out_of_memory));
-    if (memory_.empty()) {
+    if (into_.empty()) {
       ring_.reset(static_cast<std::byte*>(std::aligned_alloc(page_bytes, static_cast<std::size_t>(*bytes))));
       if (!ring_) return fail(Error(ErrorCode::out_of_memory));
     }
-    auto opened = open_queue(files_[0]->port(), options_);
+    first_ = files_[ranges[0].file];
+    auto opened = open_queue(first_->port(), options_);
     queue_ = std::move(opened.queue);
     staged_.through_the_systems_queue = opened.is_the_systems;
     return {};
@@ -110,7 +119,7 @@ class Shell {
   MutableBytes memory_of(std::uint32_t slot) {
     const Chunk& chunk = slots_[slot].chunk;
     const auto bytes = static_cast<std::size_t>(chunk.range.bytes);
-    if (!memory_.empty()) return memory_.subspan(static_cast<std::size_t>(chunk.position), bytes);
+    if (!into_.empty()) return into_[chunk.number].subspan(static_cast<std::size_t>(chunk.in_range), bytes);
     return {ring_.get() + slot * options_.chunk_bytes, bytes};
   }
 
@@ -139,7 +148,7 @@ class Shell {
   Error stopped() const {
     return Error(ErrorCode::cancelled, "work_is_not_stopped",
                  format_text("was stopped with {} bytes loaded", staged_.bytes))
-        .at_path(files_[0]->path().native());
+        .at_path(first_->path().native());
   }
 
   staged::Event perform(const staged::Begin& begin) {
@@ -179,7 +188,7 @@ class Shell {
     const auto done = queue_->complete();
     if (!done) {
       return staged::Broke{system_error(ErrorCode::read_failed, "reads_can_be_awaited", "waited for",
-                                        files_[0]->path(), done.error())};
+                                        first_->path(), done.error())};
     }
     const auto number = static_cast<std::uint32_t>(done->tag);
     Slot& slot = slots_[number];
@@ -210,7 +219,8 @@ class Shell {
   }
 
   std::span<const File* const> files_;
-  MutableBytes memory_;
+  const File* first_ = nullptr;  // for what is of no file in particular
+  std::span<const MutableBytes> into_;
   const ChunkConsumer& consumer_;
   const StagedOptions& options_;
   std::vector<DirectFile> direct_;
@@ -233,7 +243,7 @@ Result<void> check(std::span<const File* const> files, std::span<const FileRange
             .with_hint("1 to 64 chunks of a multiple of 4096 bytes"));
   }
   for (const auto& range : ranges) {
-    if (range.file < files.size() &&
+    if (range.file < files.size() && files[range.file] != nullptr &&
         checked::range_fits(range.offset, range.bytes, files[range.file]->stat().bytes)) {
       continue;
     }
@@ -244,27 +254,36 @@ Result<void> check(std::span<const File* const> files, std::span<const FileRange
   return {};
 }
 
-Result<void> check_unchanged(std::span<const File* const> files) {
-  for (const auto* const file : files) HT_TRY(file->check_unchanged());
+Result<void> check_unchanged(std::span<const File* const> files, std::span<const FileRange> ranges) {
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (is_read(ranges, i)) HT_TRY(files[i]->check_unchanged());
+  }
   return {};
 }
 
-Error not_as_large(std::size_t bytes) {
-  return Error(ErrorCode::size_mismatch, "memory_is_as_large_as_the_ranges",
-               format_text("the memory has {} bytes, and what is to be read has others", bytes));
+// Whether most of the memory lies to blocks as the files do, so that direct reads can go there.
+bool lies_as_the_files(std::span<const MutableBytes> into, std::span<const FileRange> ranges) {
+  std::uint64_t such = 0;
+  std::uint64_t all = 0;
+  for (std::size_t i = 0; i < into.size(); ++i) {
+    const auto address = reinterpret_cast<std::uintptr_t>(into[i].data());
+    all += into[i].size();
+    if (address % page_bytes == ranges[i].offset % page_bytes) such += into[i].size();
+  }
+  return such >= all - such;
 }
 
-Result<Staged> load(MutableBytes memory, std::span<const File* const> files,
+Result<Staged> load(std::span<const MutableBytes> into, std::span<const File* const> files,
                     std::span<const FileRange> ranges, const ChunkConsumer& consumer,
                     const StagedOptions& options) {
   return without_bad_alloc([&]() -> Result<Staged> {
     HT_TRY(check(files, ranges, options));
     if (ranges.empty()) return Staged{};
-    HT_TRY(check_unchanged(files));
-    Shell shell(files, ranges, memory, consumer, options);
+    HT_TRY(check_unchanged(files, ranges));
+    Shell shell(files, ranges, into, consumer, options);
     HT_TRY(shell.open(ranges));
     const auto staged = HT_TRY(shell.run());
-    HT_TRY(check_unchanged(files));
+    HT_TRY(check_unchanged(files, ranges));
     return staged;
   });
 }
@@ -276,19 +295,24 @@ Result<Staged> load_staged(std::span<const File* const> files, std::span<const F
   return load({}, files, ranges, consumer, options);
 }
 
-Result<Staged> load_into(MutableBytes memory, std::span<const File* const> files,
+Result<Staged> load_into(std::span<const MutableBytes> into, std::span<const File* const> files,
                          std::span<const FileRange> ranges, const StagedOptions& options) {
   HT_TRY(check(files, ranges, options));
-  std::uint64_t total = 0;
-  for (const auto& range : ranges) {
-    // Ranges may lie over each other, so that together they may be more than all files.
-    const auto sum = checked::add(total, range.bytes);
-    if (!sum || *sum > memory.size()) return fail(not_as_large(memory.size()));
-    total = *sum;
+  const auto as_large = [](const MutableBytes& memory, const FileRange& range) {
+    return memory.size() == range.bytes;
+  };
+  if (!std::ranges::equal(into, ranges, as_large)) {
+    return fail(ErrorCode::size_mismatch, "memory_is_as_large_as_the_ranges",
+                "the memory has another size than what is to be read into it");
   }
-  if (total != memory.size()) return fail(not_as_large(memory.size()));
-  if (memory.empty()) return Staged{};
-  return load(memory, files, ranges, [](const Chunk&, Bytes) -> Result<void> { return {}; }, options);
+  if (options.direct && !lies_as_the_files(into, ranges)) {
+    const auto copy = [&](const Chunk& chunk, Bytes bytes) -> Result<void> {
+      std::ranges::copy(bytes, into[chunk.number].begin() + static_cast<std::ptrdiff_t>(chunk.in_range));
+      return {};
+    };
+    return load({}, files, ranges, copy, options);
+  }
+  return load(into, files, ranges, [](const Chunk&, Bytes) -> Result<void> { return {}; }, options);
 }
 
 }  // namespace ht::inline v1::io

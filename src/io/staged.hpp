@@ -52,9 +52,10 @@ using ChunkConsumer = std::function<Result<void>(const Chunk& chunk, Bytes bytes
                                          std::span<const FileRange> ranges, const ChunkConsumer& consumer,
                                          const StagedOptions& options = {});
 
-/// The ranges laid end to end into memory that is there already, of exactly their size (`size_mismatch`).
-/// Direct reads are for what begins at a block in its file and in memory; the rest is read the usual way.
-[[nodiscard]] Result<Staged> load_into(MutableBytes memory, std::span<const File* const> files,
+/// Each range into memory that is there already, of exactly its size (`size_mismatch`). Direct reads need
+/// memory that lies as the file's blocks do; where most of it does not, they go through a ring and are
+/// copied.
+[[nodiscard]] Result<Staged> load_into(std::span<const MutableBytes> into, std::span<const File* const> files,
                                        std::span<const FileRange> ranges, const StagedOptions& options = {});
 
 }  // namespace ht::inline v1::io

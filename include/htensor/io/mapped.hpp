@@ -101,9 +101,12 @@ class Mapped {
   /// Gives the mapping back now, where the destructor could not tell of a failure. `in_use` while
   /// others hold it; after `unmap_failed` it still stands and can be tried again. Afterwards empty.
   [[nodiscard]] Result<void> unmap();
+  /// Maps anew what was given back, unless the file has changed since it was opened.
+  [[nodiscard]] Result<void> map_again();
 
  private:
   friend class Opened;
+  friend const File& file_of(const Mapped& mapped) noexcept;
   struct Mapping;
   explicit Mapped(std::shared_ptr<Mapping> mapping) noexcept;
   [[nodiscard]] Result<Region> pages_of(std::uint64_t offset, std::uint64_t bytes, bool inward) const;

@@ -1,0 +1,30 @@
+// Where tensors go in one piece of memory: pure arithmetic.
+#pragma once
+
+#include <cstdint>
+#include <htensor/base/result.hpp>
+#include <span>
+#include <vector>
+
+#include "io/requests.hpp"
+
+namespace ht::inline v1::io {
+
+struct ArenaLayout {
+  /// Where each request's bytes begin.
+  std::vector<std::uint64_t> positions;
+  /// What is to be read, in the order of the files, and where to. Requests that touch or nearly do are read
+  /// as one.
+  std::vector<FileRange> reads;
+  std::vector<std::uint64_t> read_positions;
+  std::uint64_t bytes = 0;
+  /// Whether some requests lie over each other, so that they share memory.
+  bool shared = false;
+};
+
+/// For ranges that are in their files. What is aligned in its file lies in memory as it does in the file's
+/// pages, so that it can be read past the page cache; what is not is put where it is aligned. `size_overflow`
+/// where all of it is more than can be counted.
+[[nodiscard]] Result<ArenaLayout> lay_out(std::span<const LoadRequest> requests);
+
+}  // namespace ht::inline v1::io

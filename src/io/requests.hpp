@@ -1,0 +1,52 @@
+// What residency asks of io, and what io answers: the only words between the two. Every request is answered
+// exactly once, with what was done or with why it was not.
+#pragma once
+
+#include <htensor/base/bytes.hpp>
+#include <htensor/base/error.hpp>
+#include <htensor/io/port.hpp>
+#include <variant>
+
+#include "io/chunks.hpp"
+#include "io/handles.hpp"
+
+namespace ht::inline v1::io {
+
+/// Its pages in place.
+struct MapRequest {
+  FileRange range;
+};
+/// Its bytes in memory.
+struct LoadRequest {
+  FileRange range{};
+  /// What the memory is to be aligned to, where that is the strategy's own.
+  std::uint64_t alignment = 1;
+  /// The caller's memory, for `external`.
+  MutableBytes into{};
+};
+/// What is going to happen with what a handle names.
+struct AdviseRequest {
+  Handle handle;
+  Advice advice;
+};
+struct ReleaseRequest {
+  Handle handle;
+};
+using Request = std::variant<MapRequest, LoadRequest, AdviseRequest, ReleaseRequest>;
+
+struct MapDone {
+  Handle handle;
+};
+/// Where the strategy keeps nothing, the handle is one of nothing.
+struct LoadDone {
+  Handle handle;
+};
+struct AdviseDone {};
+struct ReleaseDone {};
+/// What the request was about is as it was before.
+struct RequestFailed {
+  Error error;
+};
+using Answer = std::variant<MapDone, LoadDone, AdviseDone, ReleaseDone, RequestFailed>;
+
+}  // namespace ht::inline v1::io
