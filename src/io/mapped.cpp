@@ -196,13 +196,18 @@ Result<Region> Mapped::pages_of(std::uint64_t offset, std::uint64_t bytes, bool 
 Result<void> Mapped::advise(std::uint64_t offset, std::uint64_t bytes, Advice advice) const {
   const auto region = HT_TRY(pages_of(offset, bytes, rounds_inward(advice)));
   if (region.bytes == 0) return {};
+  if (advice == Advice::populate) {
+    const Bytes pages(region.data, static_cast<std::size_t>(region.bytes));
+    // Under the guard also where nothing is touched: it puts the file's own pages in place of the zeros that
+    // an earlier fault has left, which the system would take for fetched.
+    return guarded(pages, [&] {
+      // An older system does not know it, or a page cannot be read: touching the pages tells, and fetches
+      // them.
+      if (!mapping_->file->port().advise(region, advice)) fault::touch(pages);
+    });
+  }
   const auto done = mapping_->file->port().advise(region, advice);
   if (done) return {};
-  if (advice == Advice::populate) {
-    // An older system does not know it, or a page cannot be read: touching the pages tells, and fetches them.
-    const Bytes pages(region.data, static_cast<std::size_t>(region.bytes));
-    return guarded(pages, [&] { fault::touch(pages); });
-  }
   return fail(system_error(ErrorCode::unsupported_strategy, "system_takes_the_advice", "advised", path(),
                            done.error())
                   .at_offset(offset));

@@ -24,10 +24,11 @@ struct LoadRequest {
   /// The caller's memory, for `external`.
   MutableBytes into{};
 };
-/// What is going to happen with what a handle names.
+/// What is going to happen with a part of what a handle names. What is dropped leaves the page cache, too.
 struct AdviseRequest {
   Handle handle;
   Advice advice;
+  FileRange part;
 };
 struct ReleaseRequest {
   Handle handle;

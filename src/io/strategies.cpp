@@ -90,8 +90,17 @@ Result<Handle> MappedStrategy::map(const MapRequest& request) {
 
 Result<void> MappedStrategy::advise(const AdviseRequest& request) {
   const std::lock_guard lock(mutex_);
-  const FileRange range = *HT_TRY(parts_.find(request.handle));
-  return files_[range.file]->advise(range.offset, range.bytes, request.advice);
+  const FileRange all = *HT_TRY(parts_.find(request.handle));
+  const FileRange& part = request.part;
+  const auto inside = checked::subtract(part.offset, all.offset);
+  if (part.file != all.file || !inside || !checked::range_fits(*inside, part.bytes, all.bytes)) {
+    return fail(ErrorCode::out_of_bounds, "advice_is_on_what_the_handle_names",
+                format_text("{} bytes from byte {} of file {} on are not what the handle names", part.bytes,
+                            part.offset, part.file));
+  }
+  const Mapped& file = *files_[part.file];
+  if (request.advice == Advice::drop) return file.forget(part.offset, part.bytes);
+  return file.advise(part.offset, part.bytes, request.advice);
 }
 
 Result<void> MappedStrategy::release(const ReleaseRequest& request) {

@@ -69,13 +69,31 @@ TEST_F(Strategies, mapped_has_one_mapping_for_all_parts) {
   const Handle a = done(mapped.answer(MapRequest{{0, 1, 5}}));
   const Handle b = done(mapped.answer(MapRequest{{0, 20'000, 20'000}}));
   EXPECT_EQ(port_.mapped_regions(), 1);
-  EXPECT_TRUE(std::holds_alternative<AdviseDone>(mapped.answer(AdviseRequest{b, Advice::populate})));
+  EXPECT_TRUE(std::holds_alternative<AdviseDone>(
+      mapped.answer(AdviseRequest{b, Advice::populate, {0, 30'000, 10'000}})));
   EXPECT_TRUE(std::holds_alternative<ReleaseDone>(mapped.answer(ReleaseRequest{a})));
   EXPECT_EQ(port_.mapped_regions(), 1);
   EXPECT_EQ(error_of(mapped.answer(ReleaseRequest{a})).rule(), "handle_is_not_released");
-  EXPECT_EQ(error_of(mapped.answer(AdviseRequest{a, Advice::drop})).code(), ErrorCode::stale_handle);
+  EXPECT_EQ(error_of(mapped.answer(AdviseRequest{a, Advice::drop, {0, 1, 5}})).code(),
+            ErrorCode::stale_handle);
   EXPECT_TRUE(std::holds_alternative<ReleaseDone>(mapped.answer(ReleaseRequest{b})));
   EXPECT_EQ(port_.mapped_regions(), 0);
+}
+
+TEST_F(Strategies, advice_is_on_what_the_handle_names) {
+  MappedStrategy mapped;
+  add_file(mapped);
+  const Handle part = done(mapped.answer(MapRequest{{0, 8192, 8192}}));
+  for (const FileRange& other : {FileRange{0, 8191, 10}, FileRange{0, 8192, 8193}, FileRange{1, 8192, 1},
+                                 FileRange{0, UINT64_MAX, 2}}) {
+    const auto error = error_of(mapped.answer(AdviseRequest{part, Advice::populate, other}));
+    EXPECT_EQ(error.code(), ErrorCode::out_of_bounds);
+    EXPECT_EQ(error.rule(), "advice_is_on_what_the_handle_names");
+  }
+  // What is dropped leaves the page cache, too.
+  EXPECT_TRUE(
+      std::holds_alternative<AdviseDone>(mapped.answer(AdviseRequest{part, Advice::drop, {0, 8192, 8192}})));
+  EXPECT_EQ(port_.count(Call::forget), 1);
 }
 
 TEST_F(Strategies, mapped_maps_again) {
@@ -240,10 +258,10 @@ TEST_F(Strategies, strategy_has_what_is_asked_for) {
                                    static_cast<Answering*>(&external)}) {
     expect_refused(*loading, MapRequest{{0, 0, 1}});
   }
-  expect_refused(staged, AdviseRequest{{}, Advice::drop});
+  expect_refused(staged, AdviseRequest{{}, Advice::drop, {}});
   expect_refused(external, ReleaseRequest{});
   const Handle loaded = done(read.answer(LoadRequest{.range = {0, 0, 1}}));
-  expect_refused(read, AdviseRequest{loaded, Advice::cold});
+  expect_refused(read, AdviseRequest{loaded, Advice::cold, {0, 0, 1}});
   // Of another strategy.
   EXPECT_EQ(error_of(mapped.answer(ReleaseRequest{loaded})).rule(), "handle_is_of_this_strategy");
   EXPECT_EQ(error_of(read.answer(ReleaseRequest{})).code(), ErrorCode::stale_handle);

@@ -10,22 +10,9 @@
 #include "model/model_state.hpp"
 #include "model/nearest.hpp"
 #include "model/plain_copy.hpp"
+#include "model/ranges.hpp"
 
 namespace ht::inline v1 {
-
-namespace {
-
-// The tensor that has the byte at an offset of a file; for who wants it once.
-std::string tensor_at(const Catalog& catalog, std::size_t file, std::uint64_t offset) {
-  for (std::size_t i = 0; i < catalog.size(); ++i) {
-    const Entry entry = catalog[i];
-    if (entry.is_splat() || entry.file != file) continue;
-    if (entry.offset <= offset && offset - entry.offset < entry.bytes) return std::string(entry.name);
-  }
-  return {};
-}
-
-}  // namespace
 
 Model::Model(std::shared_ptr<const State> state) noexcept : state_(std::move(state)) {}
 
@@ -35,18 +22,21 @@ Result<Model> Model::open(const std::filesystem::path& path, const OpenOptions& 
     auto state = std::make_shared<State>(State{.catalog = std::make_shared<Catalog>(std::move(model.catalog)),
                                                .opened = path,
                                                .paths = {},
-                                               .files = {},
-                                               .dtypes = options.dtypes});
+                                               .dtypes = options.dtypes,
+                                               .residency = nullptr});
+    state->residency = std::make_unique<ResidencyShell>(*state->catalog);
     for (auto& file : model.files) {
       state->paths.push_back(std::move(file.path));
       if (options.catalog_only) continue;
-      auto name = [catalog = state->catalog, number = state->files.size()](std::uint64_t offset) {
-        return tensor_at(*catalog, number, offset);
+      auto name = [catalog = state->catalog, number = state->residency->file_count()](std::uint64_t offset) {
+        return name_at(*catalog, number, offset);
       };
-      auto& mapped = state->files.emplace_back();
-      if (!file.opened) continue;
-      mapped =
-          HT_TRY(std::move(*file.opened).map({.guard = options.fault_guard, .tensor_at = std::move(name)}));
+      std::optional<io::Mapped> mapped;
+      if (file.opened) {
+        mapped =
+            HT_TRY(std::move(*file.opened).map({.guard = options.fault_guard, .tensor_at = std::move(name)}));
+      }
+      HT_TRY(state->residency->add_file(std::move(mapped)));
     }
     return Model(std::move(state));
   });
@@ -71,9 +61,9 @@ Error Model::located(Error error, std::string_view name) const {
   return std::move(placed).with_hint("Model::copy makes an aligned copy");
 }
 
-Result<Entry> Model::entry_named(std::string_view name) const {
+Result<std::size_t> Model::index_of(std::string_view name) const {
   const auto& catalog = *state_->catalog;
-  if (const auto index = catalog.find(name)) return catalog[*index];
+  if (const auto index = catalog.find(name)) return *index;
   Error error(ErrorCode::not_found, "tensor_is_there", format_text("has no tensor named '{}'", name));
   const auto nearest = nearest_name(catalog, name);
   const std::string hint =
@@ -83,13 +73,13 @@ Result<Entry> Model::entry_named(std::string_view name) const {
   return fail(located(std::move(error).with_hint(hint), name));
 }
 
-Result<Storage> Model::storage_of(const Entry& entry) const {
-  if (state_->files.empty()) {
+Result<Bytes> Model::mapped_bytes(const Entry& entry) const {
+  if (state_->residency->file_count() == 0) {
     return fail(located(Error(ErrorCode::bad_state, "model_is_mapped", "was opened for its catalog alone")
                             .with_hint("open it without catalog_only"),
                         entry.name));
   }
-  const auto& file = state_->files[entry.file];
+  const auto& file = state_->residency->file(entry.file);
   if (!file) {
     return fail(located(Error(ErrorCode::missing_shard, "external_files_are_there",
                               format_text("is not there, and tensor '{}' is in it", entry.name))
@@ -97,7 +87,7 @@ Result<Storage> Model::storage_of(const Entry& entry) const {
                             .with_hint("put it beside the file that names it"),
                         entry.name));
   }
-  const auto bytes = file->range(entry.offset, entry.bytes);
+  auto bytes = file->range(entry.offset, entry.bytes);
   if (!bytes) {
     return fail(located(Error(ErrorCode::truncated, "tensor_is_all_there",
                               format_text("tensor '{}' ends at byte {}, but the file has {}", entry.name,
@@ -106,27 +96,44 @@ Result<Storage> Model::storage_of(const Entry& entry) const {
                             .with_hint("the download or copy was cut short: fetch it again"),
                         entry.name));
   }
+  return bytes;
+}
+
+Result<Storage> Model::storage_of(std::size_t index) const {
+  const Entry entry = (*state_->catalog)[index];
+  Bytes bytes = HT_TRY(mapped_bytes(entry));
+  std::shared_ptr<const void> owner;
+  if (auto block = state_->residency->resident(index)) {
+    bytes = block->bytes();
+    owner = std::move(block);
+  } else {
+    owner = state_->residency->file(entry.file)->owner();
+  }
   return Storage::file_backed(
-      file->owner(), *bytes,
+      std::move(owner), bytes,
       {.locator = state_->paths[entry.file], .offset = entry.offset, .bytes = entry.bytes});
+}
+
+Result<void> Model::check_has_bytes(const Entry& entry) const {
+  if (!entry.is_splat()) return {};
+  return fail(located(Error(ErrorCode::unsupported_encoding, "splat_has_no_bytes_of_its_own",
+                            format_text("tensor '{}' is a pattern and has no bytes in the file", entry.name))
+                          .with_hint("Model::copy makes them; Catalog has the pattern"),
+                      entry.name));
 }
 
 Result<Storage> Model::raw(std::string_view name) const {
   return without_bad_alloc([&]() -> Result<Storage> {
-    const Entry entry = HT_TRY(entry_named(name));
-    if (entry.is_splat()) {
-      return fail(located(Error(ErrorCode::unsupported_encoding, "splat_has_no_bytes_of_its_own",
-                                format_text("tensor '{}' is a pattern and has no bytes in the file", name))
-                              .with_hint("Model::copy makes them; Catalog has the pattern"),
-                          name));
-    }
-    return storage_of(entry);
+    const std::size_t index = HT_TRY(index_of(name));
+    HT_TRY(check_has_bytes((*state_->catalog)[index]));
+    return storage_of(index);
   });
 }
 
 Result<Model::Found> Model::find(std::string_view name, const DTypeInfo& wanted, Use use) const {
   return without_bad_alloc([&]() -> Result<Found> {
-    const Entry entry = HT_TRY(entry_named(name));
+    const std::size_t index = HT_TRY(index_of(name));
+    const Entry entry = (*state_->catalog)[index];
     if (entry.dtype != wanted.tag) return fail(located(wrong_dtype(entry, wanted, state_->dtypes), name));
     Found found{.dims = entry.dims,
                 .storage = {},
@@ -144,7 +151,8 @@ Result<Model::Found> Model::find(std::string_view name, const DTypeInfo& wanted,
                           name));
     }
     if (!found.splat) {
-      found.storage = HT_TRY(storage_of(entry));
+      found.storage = HT_TRY(storage_of(index));
+      found.resident = found.storage.bytes().data() != HT_TRY(mapped_bytes(entry)).data();
       return found;
     }
     auto pattern = use == Use::in_place ? splat_element(entry.splat, wanted.bits)
@@ -179,8 +187,8 @@ Result<Storage> Model::copied(const Found& found, std::string_view name) const {
     return storage;
   };
   return named(name, without_bad_alloc([&]() -> Result<Storage> {
-                 if (found.splat) return copy();
-                 const auto& file = state_->files[found.file];
+                 if (found.splat || found.resident) return copy();
+                 const auto& file = state_->residency->file(found.file);
                  HT_TRY(file->check_unchanged());
                  auto storage = HT_TRY(guarded(found.storage.bytes(), copy));
                  HT_TRY(file->check_unchanged());

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <filesystem>
-#include <htensor/io/mapped.hpp>
 #include <htensor/model/model.hpp>
 #include <memory>
-#include <optional>
 #include <vector>
+
+#include "model/residency_shell.hpp"
 
 namespace ht::inline v1 {
 
@@ -14,9 +14,10 @@ struct Model::State {
   std::shared_ptr<const Catalog> catalog;  // shared with the mappings, which outlive the model
   std::filesystem::path opened;            // as the user named it: a file, or the index or folder of several
   std::vector<std::filesystem::path> paths;
-  // As many as paths, without those that are missing; none where only the catalog was wanted.
-  std::vector<std::optional<io::Mapped>> files;
   std::vector<DTypeInfo> dtypes;
+  // Has as many files as there are paths, without those that are missing; none where only the catalog was
+  // wanted. Its states change, which nobody sees in the model itself.
+  std::unique_ptr<ResidencyShell> residency;
 };
 
 }  // namespace ht::inline v1

@@ -1,11 +1,12 @@
 #include <htensor/model/residency.hpp>
 
 #include <algorithm>
+#include <array>
 #include <htensor/base/glob.hpp>
-#include <tuple>
 
 #include "base/format_text.hpp"
 #include "model/model_state.hpp"
+#include "model/ranges.hpp"
 
 namespace ht::inline v1 {
 
@@ -23,112 +24,84 @@ std::vector<bool> files_with_others(const Catalog& catalog, std::size_t files, s
 
 }  // namespace
 
-struct Model::FileRange {
-  std::uint32_t file = 0;
-  std::uint64_t offset = 0;
-  std::uint64_t bytes = 0;
-};
+std::string_view to_string(Residence residence) noexcept {
+  constexpr std::array<std::string_view, 7> names{"unbound",  "bound",   "mapped", "loading",
+                                                  "resident", "evicted", "failed"};
+  return names[static_cast<std::size_t>(residence)];
+}
 
-Result<std::vector<Model::FileRange>> Model::ranges_of(std::string_view glob) const {
+Result<std::vector<std::size_t>> Model::tensors_matching(std::string_view glob) const {
   const auto& catalog = *state_->catalog;
-  std::vector<FileRange> ranges;
-  bool any = false;
+  std::vector<std::size_t> tensors;
+  bool any = catalog.size() == 0;  // all of nothing is nothing
   for (std::size_t i = 0; i < catalog.size(); ++i) {
     const Entry entry = catalog[i];
     if (!glob_matches(glob, entry.name)) continue;
     any = true;
-    // Whether it can be looked up at all.
-    if (!entry.is_splat()) HT_TRY(storage_of(entry));
-    if (!entry.is_splat() && entry.bytes != 0) ranges.push_back({entry.file, entry.offset, entry.bytes});
+    if (entry.is_splat()) continue;
+    HT_TRY(mapped_bytes(entry));  // whether it is there
+    if (entry.bytes != 0) tensors.push_back(i);
   }
-  if (!any) {
-    return fail(Error(ErrorCode::not_found, "glob_matches_a_tensor",
-                      format_text("has no tensor whose name matches '{}'", glob))
-                    .at_path(state_->opened.native())
-                    .with_hint("list the names with `htensor ls`; * stands for any characters"));
+  if (any) return tensors;
+  return fail(Error(ErrorCode::not_found, "glob_matches_a_tensor",
+                    format_text("has no tensor whose name matches '{}'", glob))
+                  .at_path(state_->opened.native())
+                  .with_hint("list the names with `htensor ls`; * stands for any characters"));
+}
+
+Result<Loaded> Model::placed(Result<Loaded> loaded) const {
+  if (loaded) return loaded;
+  Error error = std::move(loaded).error();
+  const auto path = std::ranges::find(state_->paths, error.path(), &std::filesystem::path::native);
+  if (error.path().empty()) error = std::move(error).at_path(state_->opened.native());
+  if (error.offset() && path != state_->paths.end()) {
+    const auto file = static_cast<std::size_t>(path - state_->paths.begin());
+    const auto name = name_at(*state_->catalog, file, *error.offset());
+    if (!name.empty()) error = std::move(error).at_tensor(name);
   }
-  std::ranges::sort(ranges, {}, [](const FileRange& range) { return std::tuple(range.file, range.offset); });
-  // Entries may share bytes, so the end that counts is the furthest.
-  std::vector<FileRange> merged;
-  for (const auto& range : ranges) {
-    auto* const last = merged.empty() ? nullptr : &merged.back();
-    if (last != nullptr && last->file == range.file && range.offset <= last->offset + last->bytes) {
-      last->bytes = std::max(last->bytes, range.offset + range.bytes - last->offset);
-    } else {
-      merged.push_back(range);
-    }
-  }
-  return merged;
+  return fail(std::move(error));
 }
 
 Result<std::vector<TensorResidency>> Model::residency() const {
   return without_bad_alloc([&]() -> Result<std::vector<TensorResidency>> {
     const auto& catalog = *state_->catalog;
+    const auto& files = *state_->residency;
     std::vector<TensorResidency> tensors;
     tensors.reserve(catalog.size());
     for (std::size_t i = 0; i < catalog.size(); ++i) {
       const Entry entry = catalog[i];
       auto& tensor = tensors.emplace_back(TensorResidency{.index = i});
       if (entry.is_splat()) continue;
-      HT_TRY(storage_of(entry));
       tensor.bytes = entry.bytes;
+      if (files.file_count() != 0) tensor.residence = residency::residence_of(files.state_of(i));
+      if (tensor.residence == Residence::unbound) continue;
+      HT_TRY(mapped_bytes(entry));
+      if (tensor.residence == Residence::resident) tensor.resident_bytes = entry.bytes;
       tensor.cached_bytes =
-          HT_TRY(named(entry.name, state_->files[entry.file]->cached(entry.offset, entry.bytes)));
+          HT_TRY(named(entry.name, files.file(entry.file)->cached(entry.offset, entry.bytes)));
     }
     return tensors;
   });
 }
 
-Result<std::uint64_t> Model::prefetch(std::string_view glob, const WorkOptions& options) const {
-  return without_bad_alloc([&]() -> Result<std::uint64_t> {
-    // Small enough to be stopped soon, large enough for the disk.
-    constexpr std::uint64_t piece = std::uint64_t{16} << 20;
-    const auto begin = std::chrono::steady_clock::now();
-    const auto ranges = HT_TRY(ranges_of(glob));
-    Progress progress;
-    for (const auto& range : ranges) progress.total_bytes += range.bytes;
-    const auto tell = [&] {
-      progress.elapsed = std::chrono::steady_clock::now() - begin;
-      if (options.on_progress) options.on_progress(progress);
-    };
-    for (const auto& range : ranges) {
-      const auto& file = *state_->files[range.file];
-      for (std::uint64_t done = 0; done < range.bytes; done += piece) {
-        if (options.stop.stop_requested()) {
-          return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
-                            format_text("was stopped with {} of {} bytes fetched", progress.done_bytes,
-                                        progress.total_bytes))
-                          .at_path(state_->opened.native()));
-        }
-        const std::uint64_t bytes = std::min(piece, range.bytes - done);
-        HT_TRY(file.advise(range.offset + done, bytes, io::Advice::populate));
-        progress.done_bytes += bytes;
-        tell();
-      }
-    }
-    tell();
-    return progress.total_bytes;
-  });
-}
-
 Result<std::uint64_t> Model::evict(std::string_view glob) const {
   return without_bad_alloc([&]() -> Result<std::uint64_t> {
-    std::uint64_t total = 0;
+    const auto tensors = HT_TRY(tensors_matching(glob));
+    const auto ranges = merged_ranges(*state_->catalog, tensors);
     const auto stays = files_with_others(*state_->catalog, state_->paths.size(), glob);
-    const auto ranges = HT_TRY(ranges_of(glob));
-    for (std::size_t i = 0; i < ranges.size(); ++i) {
-      const auto& range = ranges[i];
-      total += range.bytes;
-      const auto& file = *state_->files[range.file];
+    std::vector<io::FileRange> dropped;
+    for (const auto& range : ranges) {
       if (stays[range.file]) {
-        HT_TRY(file.forget(range.offset, range.bytes));
-      } else if (i == 0 || ranges[i - 1].file != range.file) {
+        dropped.push_back(range);
+      } else if (dropped.empty() || dropped.back().file != range.file) {
         // The page cache drops its larger pieces whole or not at all: all of the file at once, where nothing
         // of it stays.
-        HT_TRY(file.forget(file.offset(), file.bytes().size()));
+        const auto& file = *state_->residency->file(range.file);
+        dropped.push_back({range.file, file.offset(), file.bytes().size()});
       }
     }
-    return total;
+    HT_TRY(state_->residency->evict(tensors, dropped));
+    return sum_of(ranges);
   });
 }
 

@@ -168,10 +168,13 @@ TEST_F(ResidencyOfModel, page_cache_can_be_asked) {
 
 TEST_F(ResidencyOfModel, prefetch_tells_of_a_file_that_was_cut) {
   std::filesystem::resize_file(path_, 2 * tensor_bytes);
-  const auto error =
-      refusal(model_->prefetch(), ErrorCode::changed_underfoot, "mapped_pages_are_still_there");
-  EXPECT_EQ(error.path(), path_.string());
-  EXPECT_EQ(error.tensor(), "layer.0.1");
+  // As often as it is asked.
+  for (int i = 0; i < 2; ++i) {
+    const auto error =
+        refusal(model_->prefetch(), ErrorCode::changed_underfoot, "mapped_pages_are_still_there");
+    EXPECT_EQ(error.path(), path_.string());
+    EXPECT_EQ(error.tensor(), "layer.0.1");
+  }
 }
 
 TEST_F(ResidencyOfModel, is_not_known_of_a_catalog_alone) {

@@ -9,6 +9,7 @@
 #include <htensor/dtype/visit.hpp>
 #include <htensor/format/catalog.hpp>
 #include <htensor/io/port.hpp>
+#include <htensor/model/load.hpp>
 #include <htensor/model/residency.hpp>
 #include <htensor/tensor/tensor.hpp>
 #include <memory>
@@ -96,17 +97,34 @@ class Model {
   /// `unsupported_encoding` for a splat, which has none.
   [[nodiscard]] Result<Storage> raw(std::string_view name) const;
 
-  /// What of each tensor is in memory, in file order.
+  /// Brings the tensors whose names match into memory and says how. By `mapped`, their pages are fetched; by
+  /// `read`, they are in memory of the model's own afterwards, which is what later look-ups give, whatever
+  /// becomes of the file. `budget_too_small` where they need more than they may take; `unsupported_strategy`
+  /// for `staged` and `external`, which are the next two. What failed has changed nothing, and can be tried
+  /// again.
+  [[nodiscard]] Result<Loaded> load(const LoadOptions& options = {}) const;
+  /// All bytes of the tensors that match, once, in the order of the files: to be summed up, copied, sent. By
+  /// `staged`, memory is that of a ring, however large the model is; by `mapped`, what the page cache has is
+  /// not copied.
+  [[nodiscard]] Result<Loaded> stream(const PieceConsumer& consumer, const LoadOptions& options = {}) const;
+  /// Tensors into memory that is there already, as they are stored. `size_mismatch` where it has not just
+  /// their size. The options' strategy, use and glob have no say here.
+  [[nodiscard]] Result<Loaded> load_into(std::span<const Target> targets,
+                                         const LoadOptions& options = {}) const;
+
+  /// What of each tensor is in memory, in file order. One whose file is missing is `unbound`.
   [[nodiscard]] Result<std::vector<TensorResidency>> residency() const;
   /// Brings the tensors whose names match into memory, so that touching them does not wait for the disk; how
   /// many bytes those have. `not_found` where none matches.
   [[nodiscard]] Result<std::uint64_t> prefetch(std::string_view glob = "*",
                                                const WorkOptions& options = {}) const;
   /// Takes them out of memory, and out of the page cache where no other process has them mapped. They can be
-  /// used as before, and come from the disk again. Pages that a tensor shares with one that stays, stay.
+  /// used as before, and come from the disk again. Pages that a tensor shares with one that stays, stay. One
+  /// that was loaded by `read` and is held by somebody is `in_use`; all others are gone then.
   [[nodiscard]] Result<std::uint64_t> evict(std::string_view glob = "*") const;
 
  private:
+  friend class ModelLoad;
   struct State;
   enum class Use : std::uint8_t { in_place, copied };
   struct Found {
@@ -119,15 +137,20 @@ class Model {
     std::size_t number_bytes = 0;  // a complex number is two
     std::uint64_t bytes = 0;
     std::uint32_t file = 0;
+    bool resident = false;  // whatever becomes of the file
   };
   explicit Model(std::shared_ptr<const State> state) noexcept;
-  [[nodiscard]] Result<Entry> entry_named(std::string_view name) const;
-  [[nodiscard]] Result<Storage> storage_of(const Entry& entry) const;
+  [[nodiscard]] Result<std::size_t> index_of(std::string_view name) const;
+  /// Not a splat.
+  [[nodiscard]] Result<void> check_has_bytes(const Entry& entry) const;
+  [[nodiscard]] Result<Bytes> mapped_bytes(const Entry& entry) const;
+  [[nodiscard]] Result<Storage> storage_of(std::size_t index) const;
   [[nodiscard]] Result<Found> find(std::string_view name, const DTypeInfo& wanted, Use use) const;
   [[nodiscard]] Result<Storage> copied(const Found& found, std::string_view name) const;
-  struct FileRange;
-  /// What the tensors that match have in their files, in the order of the files, touching ones as one.
-  [[nodiscard]] Result<std::vector<FileRange>> ranges_of(std::string_view glob) const;
+  /// Those that are there and have bytes. `not_found` where no name matches, unless there is none at all.
+  [[nodiscard]] Result<std::vector<std::size_t>> tensors_matching(std::string_view glob) const;
+  /// Names the tensor that a fault is in.
+  [[nodiscard]] Result<Loaded> placed(Result<Loaded> loaded) const;
   static void fill_strides(const Found& found, std::span<std::int64_t> strides) noexcept;
   /// Whether the bytes can be used where they are, as a row-major tensor.
   [[nodiscard]] static bool is_plain(const Found& found, std::uint64_t alignment) noexcept;

@@ -5,8 +5,22 @@
 #include <cstdint>
 #include <functional>
 #include <stop_token>
+#include <string_view>
 
 namespace ht::inline v1 {
+
+/// Where a tensor stands (docs/io.md has the way from one to the other).
+enum class Residence : std::uint8_t {
+  unbound,   ///< its file is not there
+  bound,     ///< its file is open, and no more
+  mapped,    ///< its pages come when they are touched
+  loading,   ///< on its way into memory
+  resident,  ///< in memory of the model's own
+  evicted,   ///< was that, and is on the disk alone
+  failed,    ///< could not be loaded; it can be tried again
+};
+
+[[nodiscard]] std::string_view to_string(Residence residence) noexcept;
 
 struct TensorResidency {
   /// Its number in the catalog.
@@ -15,6 +29,9 @@ struct TensorResidency {
   std::uint64_t bytes = 0;
   /// How many of these are in the page cache. A page that it shares with a neighbour counts for both.
   std::uint64_t cached_bytes = 0;
+  /// How many are in memory of the model's own: all or none.
+  std::uint64_t resident_bytes = 0;
+  Residence residence = Residence::mapped;
 };
 
 /// How far long work has got.

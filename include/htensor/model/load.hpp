@@ -1,0 +1,62 @@
+// Loading: bytes brought to where they are wanted, by a strategy that is named or picked.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <htensor/base/bytes.hpp>
+#include <htensor/base/result.hpp>
+#include <htensor/io/strategy.hpp>
+#include <htensor/model/residency.hpp>
+#include <string>
+#include <string_view>
+
+namespace ht::inline v1 {
+
+struct LoadOptions {
+  io::Strategy strategy = io::Strategy::automatic;
+  /// What `automatic` is to choose for: `few` or `all`. A stream is always for one pass.
+  io::Use use = io::Use::all;
+  /// Only the tensors whose names match.
+  std::string glob = "*";
+  /// The most memory that may be taken: by `read` in all, by `staged` for its ring, which gets smaller for
+  /// it, by `mapped` for pages that are mapped at a time. 0 is most of what is available.
+  std::uint64_t budget_bytes = 0;
+  /// Reads that are under way at once, from 1 to 64, and the bytes of each, a multiple of 4096.
+  std::uint32_t chunks = 8;
+  std::uint64_t chunk_bytes = std::uint64_t{8} << 20;
+  /// Whether the page cache is to have nothing of it afterwards.
+  bool drop_after = false;
+  /// To stop it, and to hear how far it has got.
+  WorkOptions work{};
+};
+
+/// What was done, and how.
+struct Loaded {
+  io::Choice choice;
+  std::uint64_t bytes = 0;
+  /// Those of them that went past the page cache.
+  std::uint64_t direct_bytes = 0;
+  std::chrono::nanoseconds elapsed{};
+};
+
+/// A part of a tensor as it is stored.
+struct TensorPiece {
+  /// The tensor's number in the catalog.
+  std::size_t index = 0;
+  /// Where the part begins in the tensor.
+  std::uint64_t offset = 0;
+  /// There only during the call.
+  Bytes bytes{};
+};
+
+/// Gets the pieces of each tensor in order, every byte once. What it fails with ends the stream.
+using PieceConsumer = std::function<Result<void>(const TensorPiece&)>;
+
+/// Where a tensor is wanted: as many bytes as it has in its file.
+struct Target {
+  std::string_view name;
+  MutableBytes into;
+};
+
+}  // namespace ht::inline v1

@@ -1,0 +1,66 @@
+// Performs what the residency machines of a model's tensors ask for, and keeps their states. May be used from
+// many threads.
+#pragma once
+
+#include <atomic>
+#include <htensor/format/catalog.hpp>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "io/strategies.hpp"
+#include "model/residency_machine.hpp"
+
+namespace ht::inline v1 {
+
+class ResidencyShell {
+ public:
+  /// The catalog has to outlive it.
+  explicit ResidencyShell(const Catalog& catalog) : catalog_(catalog) {}
+
+  /// While the model is being opened: the next file, or none where it is missing.
+  [[nodiscard]] Result<void> add_file(std::optional<io::Mapped> file);
+
+  [[nodiscard]] std::size_t file_count() const noexcept { return mapped_.size(); }
+  /// Mapped as long as this lives.
+  [[nodiscard]] const std::optional<io::Mapped>& file(std::size_t number) const {
+    return mapped_.file(number);
+  }
+
+  [[nodiscard]] residency::State state_of(std::size_t tensor) const;
+  /// Its bytes where they are in memory of our own, else nothing.
+  [[nodiscard]] std::shared_ptr<const io::OwnBlock> resident(std::size_t tensor) const;
+
+  /// For strategies that load; those that are missing are null.
+  [[nodiscard]] io::LoadFiles load_files() const;
+
+  /// Tensors that are in a file that is there. Those that are in memory already stay there.
+  [[nodiscard]] Result<void> load(std::span<const std::size_t> tensors, io::LoadWork& work);
+  /// What cannot be evicted stays; the first of these is told once all others are gone. `ranges` is what goes
+  /// from the page cache.
+  [[nodiscard]] Result<void> evict(std::span<const std::size_t> tensors,
+                                   std::span<const io::FileRange> ranges);
+
+ private:
+  [[nodiscard]] residency::State initial(std::size_t tensor) const;
+  /// What has happened to a tensor: its state becomes the next; what io is to do about it is the answer.
+  /// Refusals are kept, the first of them.
+  std::optional<io::Request> tell(std::size_t tensor, const residency::Event& event,
+                                  std::optional<Error>& refusal);
+  /// Before the first load.
+  void keep_states();
+
+  const Catalog& catalog_;
+  io::MappedStrategy mapped_;
+  std::vector<io::Handle> mappings_;  // of each file
+  mutable std::optional<io::ReadStrategy> read_;
+  std::mutex load_mutex_;  // one load at a time, so that a second one finds what the first has brought
+  mutable std::mutex mutex_;
+  // Of all tensors once one was loaded: before that each is as it was at first, which costs nothing.
+  std::vector<residency::State> states_;
+  std::atomic<bool> any_loaded_ = false;
+};
+
+}  // namespace ht::inline v1
