@@ -30,6 +30,8 @@ constexpr std::array verbs{
          "htensor ls model.safetensors --sort size", register_ls},
     Verb{"show", "the values of a tensor, or of a part of it",
          "htensor show model.safetensors model.norm.weight --slice 0:4", register_show},
+    Verb{"load", "loads a model and says how fast, by which strategy and why",
+         "htensor load model.safetensors --strategy read", register_load},
     Verb{"residency", "what of each tensor is in memory", "htensor residency model.safetensors",
          register_residency},
     Verb{"prefetch", "brings tensors into memory",

@@ -32,6 +32,7 @@ using Register = Action (*)(CLI::App& app);
 
 Action register_doctor(CLI::App& verb);
 Action register_evict(CLI::App& verb);
+Action register_load(CLI::App& verb);
 Action register_ls(CLI::App& verb);
 Action register_plan(CLI::App& verb);
 Action register_prefetch(CLI::App& verb);

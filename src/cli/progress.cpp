@@ -44,4 +44,12 @@ Progress::~Progress() {
   if (drawn_) print_error("\r\x1b[K");
 }
 
+WorkOptions WorkWithBar::options() {
+  return {.stop = stop_.get_token(), .on_progress = [this](const auto& progress) {
+            if (!bar_) bar_.emplace(progress.total_bytes, common_);
+            bar_->update(progress.done_bytes);
+            if (interrupted()) stop_.request_stop();
+          }};
+}
+
 }  // namespace ht::cli

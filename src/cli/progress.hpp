@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
+#include <stop_token>
 
 #include "cli/cli.hpp"
 
@@ -25,6 +27,22 @@ class Progress {
   bool drawn_ = false;  // whether it is
   Clock::time_point start_ = Clock::now();
   Clock::time_point next_;
+};
+
+/// Long work of the library with a bar, which the user can interrupt.
+class WorkWithBar {
+ public:
+  explicit WorkWithBar(const Common& common) : common_(common) {}
+  WorkWithBar(const WorkWithBar&) = delete;
+  WorkWithBar& operator=(const WorkWithBar&) = delete;
+
+  /// This has to live as long as they are used.
+  [[nodiscard]] WorkOptions options();
+
+ private:
+  const Common& common_;
+  std::stop_source stop_;
+  std::optional<Progress> bar_;
 };
 
 }  // namespace ht::cli

@@ -3,7 +3,6 @@
 
 #include <htensor/base/json_text.hpp>
 #include <memory>
-#include <optional>
 
 #include "cli/cli.hpp"
 #include "cli/options.hpp"
@@ -87,13 +86,8 @@ Result<void> print_residency(const Model& model, const Options& options, const C
 }
 
 Result<void> prefetch(const Model& model, const std::string& glob, const Common& common) {
-  std::stop_source stop;
-  std::optional<Progress> bar;
-  HT_TRY(model.prefetch(glob, {.stop = stop.get_token(), .on_progress = [&](const auto& progress) {
-                                 if (!bar) bar.emplace(progress.total_bytes, common);
-                                 bar->update(progress.done_bytes);
-                                 if (interrupted()) stop.request_stop();
-                               }}));
+  WorkWithBar work(common);
+  HT_TRY(model.prefetch(glob, work.options()));
   return {};
 }
 

@@ -265,6 +265,7 @@ class PosixPort final : public Port {
   }
 
   IoResult<std::uint64_t> available_memory() override { return ht::io::available_memory(); }
+  IoResult<std::uint64_t> peak_memory() override { return ht::io::peak_memory(); }
 
   IoResult<FileHandle> create(const std::filesystem::path& path,
                               std::optional<std::uint32_t> permissions) override {

@@ -55,7 +55,8 @@ std::optional<std::uint64_t> number_behind(std::string_view text, std::string_vi
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     const auto line = text.substr(begin, end - begin);
     const auto rest = line.substr(std::min(word.size(), line.size()));
-    if (line.starts_with(word) && rest.starts_with(' ')) return leading_number(rest);
+    if (line.starts_with(word) && (rest.starts_with(' ') || rest.starts_with('\t')))
+      return leading_number(rest);
     begin = end + 1;
   }
   return std::nullopt;
@@ -102,6 +103,13 @@ IoResult<std::uint64_t> available_memory() {
     }
   }
   return least;
+}
+
+IoResult<std::uint64_t> peak_memory() {
+  // Not getrusage's, which a process that was started by a larger one has from that.
+  const auto kib = number_behind(text_of("/proc/self/status").value_or(""), "VmHWM:");
+  if (!kib) return tl::unexpected(std::make_error_code(std::errc::function_not_supported));
+  return *kib * 1024;
 }
 
 }  // namespace ht::inline v1::io

@@ -24,5 +24,7 @@ namespace ht::inline v1::io {
 
 /// The least of what the machine and the groups above this process have left.
 [[nodiscard]] IoResult<std::uint64_t> available_memory();
+/// The most that this process has had.
+[[nodiscard]] IoResult<std::uint64_t> peak_memory();
 
 }  // namespace ht::inline v1::io

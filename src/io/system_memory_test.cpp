@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace ht::io {
 namespace {
 
@@ -31,6 +33,12 @@ TEST(SystemMemory, there_is_some) {
   const auto bytes = system_port().available_memory();
   ASSERT_TRUE(bytes);
   EXPECT_GT(*bytes, 0U);
+}
+
+TEST(SystemMemory, peak_grows_with_what_is_touched) {
+  const auto before = system_port().peak_memory().value();
+  const std::vector<char> memory(before + (std::size_t{8} << 20), 1);
+  EXPECT_GE(system_port().peak_memory().value(), before + memory.size() / 2);
 }
 
 }  // namespace

@@ -164,6 +164,11 @@ io::IoResult<std::uint64_t> FaultyPort::available_memory() {
   return real_.available_memory();
 }
 
+io::IoResult<std::uint64_t> FaultyPort::peak_memory() {
+  if (const auto error = fault(Call::peak_memory)) return tl::unexpected(*error);
+  return real_.peak_memory();
+}
+
 std::uint64_t FaultyPort::page_bytes() const noexcept { return real_.page_bytes(); }
 
 io::IoResult<io::FileHandle> FaultyPort::create(const std::filesystem::path& path,

@@ -36,6 +36,7 @@ enum class Call {
   forget,
   file_system,
   available_memory,
+  peak_memory,
   create,
   write_at,
   allocate,
@@ -81,6 +82,7 @@ class FaultyPort final : public io::Port {
   io::IoResult<void> forget(io::FileHandle file, std::uint64_t offset, std::uint64_t bytes) override;
   io::IoResult<io::FileSystem> file_system(io::FileHandle file) override;
   io::IoResult<std::uint64_t> available_memory() override;
+  io::IoResult<std::uint64_t> peak_memory() override;
   [[nodiscard]] std::uint64_t page_bytes() const noexcept override;
   io::IoResult<io::FileHandle> create(const std::filesystem::path& path,
                                       std::optional<std::uint32_t> permissions) override;

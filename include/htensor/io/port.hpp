@@ -146,6 +146,8 @@ class Port {
   [[nodiscard]] virtual IoResult<FileSystem> file_system(FileHandle file) = 0;
   /// Bytes that this process may take without hurting others or hitting its own limit.
   [[nodiscard]] virtual IoResult<std::uint64_t> available_memory() = 0;
+  /// The most bytes of memory that this process has had so far, files' pages that it has mapped among them.
+  [[nodiscard]] virtual IoResult<std::uint64_t> peak_memory() = 0;
 
   /// A new file for writing; `file_exists` where there is one. Permissions are the user's default
   /// unless given.

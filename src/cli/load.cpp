@@ -1,0 +1,97 @@
+// load: all of a model brought to where it can be used, how fast, by which strategy and why.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "cli/cli.hpp"
+#include "cli/options.hpp"
+#include "cli/progress.hpp"
+#include "cli/text.hpp"
+
+namespace ht::cli {
+namespace {
+
+struct Options {
+  std::string path;
+  std::string filter;
+  std::string strategy = "automatic";
+  std::uint64_t budget = 0;
+  std::uint64_t max_header = 0;
+  bool drop_after = false;
+};
+
+struct Report {
+  Loaded loaded;
+  double seconds = 0;
+  double gb_per_s = 0;
+  std::optional<std::uint64_t> peak_rss;  // nothing where the system does not tell
+};
+
+io::Strategy strategy_named(std::string_view name) {
+  for (const auto strategy : {io::Strategy::mapped, io::Strategy::read, io::Strategy::staged}) {
+    if (io::to_string(strategy) == name) return strategy;
+  }
+  return io::Strategy::automatic;
+}
+
+Result<Report> load(const Options& options, const Common& common) {
+  const auto model = HT_TRY(Model::open(options.path, {.max_header_bytes = options.max_header}));
+  WorkWithBar work(common);
+  const LoadOptions how{.strategy = strategy_named(options.strategy),
+                        .glob = options.filter.empty() ? "*" : options.filter,
+                        .budget_bytes = options.budget,
+                        .drop_after = options.drop_after,
+                        .work = work.options()};
+  // What is staged is for somebody to take, and here nobody wants it.
+  const auto leave = [](const TensorPiece&) -> Result<void> { return {}; };
+  Report report;
+  report.loaded = HT_TRY(how.strategy == io::Strategy::staged ? model.stream(leave, how) : model.load(how));
+  report.seconds = std::chrono::duration<double>(report.loaded.elapsed).count();
+  if (report.seconds > 0) report.gb_per_s = static_cast<double>(report.loaded.bytes) / report.seconds / 1e9;
+  if (const auto peak = io::system_port().peak_memory()) report.peak_rss = *peak;
+  return report;
+}
+
+std::string json_text(const Report& report) {
+  const auto& [loaded, seconds, gb_per_s, peak_rss] = report;
+  return fmt::format(
+      R"({{"strategy":"{}","reason":{},"code":"{}","bytes":{},"direct_bytes":{},"seconds":{},"gb_per_s":{},"peak_rss":{},"verified":null}})"
+      "\n",
+      to_string(loaded.choice.strategy), json_string(loaded.choice.reason), loaded.choice.code, loaded.bytes,
+      loaded.direct_bytes, seconds, gb_per_s, peak_rss ? fmt::to_string(*peak_rss) : "null");
+}
+
+std::string people_text(const Report& report, bool quiet) {
+  const auto& loaded = report.loaded;
+  std::string out = fmt::format("{} by {} in {:.3f} s: {:.2f} GB/s\n", size_text(loaded.bytes),
+                                to_string(loaded.choice.strategy), report.seconds, report.gb_per_s);
+  if (quiet) return out;
+  out += fmt::format("{} [{}]\n{} of it went past the page cache", loaded.choice.reason, loaded.choice.code,
+                     size_text(loaded.direct_bytes));
+  if (report.peak_rss) out += fmt::format("; {} of memory at most", size_text(*report.peak_rss));
+  return out += '\n';
+}
+
+}  // namespace
+
+Action register_load(CLI::App& verb) {
+  auto options = std::make_shared<Options>();
+  add_path(verb, options->path);
+  verb.add_option("--strategy", options->strategy, "automatic, mapped, read or staged")
+      ->check(CLI::IsMember({"automatic", "mapped", "read", "staged"}))
+      ->type_name("NAME");
+  add_size(verb, "--budget", options->budget, "The memory that it may take; else most of what is available");
+  verb.add_flag("--drop-after", options->drop_after, "Leave nothing of it in the page cache");
+  verb.add_option("--filter", options->filter, "Only tensors whose name matches, as a shell matches files")
+      ->type_name("GLOB");
+  add_max_header(verb, options->max_header);
+  return [options](const Common& common) -> Result<Exit> {
+    const auto report = HT_TRY(load(*options, common));
+    print(common.json || common.jsonl ? json_text(report) : people_text(report, common.quiet));
+    return Exit::good;
+  };
+}
+
+}  // namespace ht::cli
