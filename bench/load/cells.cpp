@@ -1,0 +1,118 @@
+#include "bench/load/cells.hpp"
+
+#include <cstdio>
+#include <functional>
+#include <utility>
+
+namespace ht::bench {
+namespace {
+
+using io::Strategy;
+
+class Builder {
+ public:
+  Builder(const Workload& workload, const Destination& into, const CellOptions& options)
+      : file_(workload), into_(into), options_(options) {}
+
+  Cells build() && {
+    add_first();
+    for (const auto cache : {Cache::cold, Cache::warm}) add_few(cache);
+    for (const auto cache : {Cache::cold, Cache::warm}) add_all(cache);
+    for (const auto cache : {Cache::cold, Cache::warm}) add_one_pass(cache);
+    if (options_.far != nullptr) add_far(*options_.far);
+    return std::move(cells_);
+  }
+
+ private:
+  static std::string named(Cache cache, const std::string& what) {
+    return (cache == Cache::cold ? "cold, " : "warm, ") + what;
+  }
+
+  void begin(Cell cell) { cells_.cells.push_back(std::move(cell)); }
+  // Who is added next is in the cell that was begun last.
+  template <class Run, class... Arguments>
+  void add(const std::string& name, Kind kind, Run run, const Arguments&... arguments) {
+    cells_.contenders.push_back(
+        {.cell = &cells_.cells.back(), .name = name, .kind = kind, .run = [run, arguments...] {
+           return run(arguments...);
+         }});
+  }
+
+  void add_first() {
+    begin({"cold, first", Cache::cold, What::first, &file_});
+    add("htensor", Kind::strategy, first_by_open, std::cref(file_));
+    add("mmap", Kind::other, first_by_mmap, std::cref(file_));
+  }
+
+  void add_few(Cache cache) {
+    begin({named(cache, "few"), cache, What::few, &file_});
+    add("automatic", Kind::automatic, few_by_load, std::cref(file_), Strategy::automatic);
+    add("mapped", Kind::strategy, few_by_load, std::cref(file_), Strategy::mapped);
+    add("read", Kind::strategy, few_by_load, std::cref(file_), Strategy::read);
+    add("staged", Kind::strategy, few_by_stream, std::cref(file_));
+    add("ifstream", Kind::other, few_by_ifstream, std::cref(file_));
+    add("mmap", Kind::other, few_by_mmap, std::cref(file_));
+  }
+
+  void add_all(Cache cache) {
+    begin({named(cache, "all"), cache, What::all, &file_});
+    add("automatic", Kind::automatic, all_by_load, std::cref(file_), Strategy::automatic);
+    add("mapped", Kind::strategy, all_by_load, std::cref(file_), Strategy::mapped);
+    add("read (own memory)", Kind::strategy, all_by_load, std::cref(file_), Strategy::read);
+    // Into memory that is there, which nobody who picks has.
+    add("read", Kind::given_memory, all_by_load_into, std::cref(file_), std::cref(into_));
+    add("ifstream", Kind::other, all_by_ifstream, std::cref(file_), std::cref(into_));
+    add("mmap walk", Kind::other, all_by_mmap, std::cref(file_), Ahead::no);
+    add("mmap walk, WILLNEED", Kind::other, all_by_mmap, std::cref(file_), Ahead::will_need);
+    if (options_.direct) {
+      add("O_DIRECT loop", limit_if(cache == Cache::cold), all_by_direct, std::cref(file_), std::cref(into_),
+          *options_.direct);
+    }
+    if (cache == Cache::warm) add("memcpy", Kind::limit, all_by_memcpy, std::cref(file_), std::cref(into_));
+  }
+
+  void add_one_pass(Cache cache) {
+    begin({named(cache, "one pass"), cache, What::one_pass, &file_});
+    add("automatic", Kind::automatic, one_pass_by_stream, std::cref(file_), Strategy::automatic);
+    add("staged", Kind::strategy, one_pass_by_stream, std::cref(file_), Strategy::staged);
+    add("mapped", Kind::strategy, one_pass_by_stream, std::cref(file_), Strategy::mapped);
+    add("ifstream", Kind::other, one_pass_by_ifstream, std::cref(file_));
+    add("mmap walk", Kind::other, one_pass_by_mmap, std::cref(file_), Ahead::no);
+    add("mmap walk, WILLNEED", Kind::other, one_pass_by_mmap, std::cref(file_), Ahead::will_need);
+    if (options_.direct) {
+      add("O_DIRECT loop", limit_if(cache == Cache::cold), one_pass_by_direct, std::cref(file_),
+          *options_.direct);
+    }
+    if (dd_) add("dd", Kind::other, one_pass_by_dd, std::cref(file_), Through::page_cache);
+    if (dd_direct_) add("dd iflag=direct", Kind::other, one_pass_by_dd, std::cref(file_), Through::direct);
+  }
+
+  void add_far(const Workload& far) {
+    begin({"far, one pass", Cache::cold, What::one_pass, &far});
+    add("staged", Kind::strategy, one_pass_by_stream, std::cref(far), Strategy::staged);
+    add("mmap walk", Kind::other, one_pass_by_mmap, std::cref(far), Ahead::no);
+  }
+
+  // Direct reads are the limit of the disk; a warm file needs none.
+  static Kind limit_if(bool limit) { return limit ? Kind::limit : Kind::other; }
+
+  static bool told_if_left_out(bool works, const char* name) {
+    if (!works) std::printf("left out: %s, as it fails here\n", name);
+    return works;
+  }
+
+  Cells cells_;
+  const Workload& file_;
+  const Destination& into_;
+  const CellOptions& options_;
+  bool dd_ = told_if_left_out(dd_works(file_, Through::page_cache), "dd");
+  bool dd_direct_ = told_if_left_out(dd_works(file_, Through::direct), "dd iflag=direct");
+};
+
+}  // namespace
+
+Cells make_cells(const Workload& workload, const Destination& into, const CellOptions& options) {
+  return Builder(workload, into, options).build();
+}
+
+}  // namespace ht::bench

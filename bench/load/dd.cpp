@@ -1,0 +1,37 @@
+#include "bench/load/child.hpp"
+#include "bench/load/contenders.hpp"
+
+namespace ht::bench {
+namespace {
+
+std::vector<std::string> command(const Workload& workload, Through through) {
+  // In English, as the number of bytes is looked for in what it says.
+  std::vector<std::string> words{"env",          "LC_ALL=C",
+                                 "dd",           "if=" + workload.path.string(),
+                                 "of=/dev/null", "bs=" + std::to_string(piece_bytes)};
+  if (through == Through::direct) words.emplace_back("iflag=direct");
+  return words;
+}
+
+bool copied_all(const Workload& workload, const Ended& ended) {
+  return ended.status == 0 &&
+         ended.said.find("\n" + std::to_string(workload.file_bytes) + " bytes") != std::string::npos;
+}
+
+}  // namespace
+
+bool dd_works(const Workload& workload, Through through) {
+  auto words = command(workload, through);
+  words.emplace_back("count=1");
+  return run_child(words).status == 0;
+}
+
+Turn one_pass_by_dd(const Workload& workload, Through through) {
+  const Stopwatch watch;
+  const auto ended = run_child(command(workload, through));
+  const double seconds = watch.seconds();
+  must(copied_all(workload, ended), "dd failed: " + ended.said);
+  return {seconds, workload.answers.sum};
+}
+
+}  // namespace ht::bench

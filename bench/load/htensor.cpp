@@ -1,0 +1,99 @@
+#include <algorithm>
+#include <array>
+#include <htensor/model/model.hpp>
+#include <unordered_map>
+#include <vector>
+
+#include "bench/load/contenders.hpp"
+#include "bench/load/page_cache.hpp"
+#include "bench/load/sum.hpp"
+
+namespace ht::bench {
+namespace {
+
+Bytes bytes_of(const Model& model, const Place& place) { return value_of(model.raw(place.name)).bytes(); }
+
+std::string note_of(const Loaded& loaded) {
+  return std::string(to_string(loaded.choice.strategy)) + ": " + std::string(loaded.choice.code);
+}
+
+void must_be_all(const Workload& workload, const Loaded& loaded) {
+  must(loaded.bytes == workload.data_bytes, "not all was loaded");
+}
+
+}  // namespace
+
+Turn all_by_load(const Workload& workload, io::Strategy strategy) {
+  const Stopwatch watch;
+  const auto model = value_of(Model::open(workload.path));
+  const auto loaded = value_of(model.load({.strategy = strategy, .use = io::Use::all}));
+  const double seconds = watch.seconds();
+  must_be_all(workload, loaded);
+  must(loaded.choice.strategy != io::Strategy::mapped || is_warm(workload.path),
+       "pages that were fetched are not there");
+  const auto answer = sample_answer(workload, [&](const Place& place) { return bytes_of(model, place); });
+  return {seconds, answer, note_of(loaded)};
+}
+
+Turn all_by_load_into(const Workload& workload, const Destination& into) {
+  into.spoil(workload);
+  std::vector<Target> targets;
+  for (const auto& place : workload.places) {
+    targets.push_back({place.name, {into.data() + place.offset, static_cast<std::size_t>(place.bytes)}});
+  }
+  const Stopwatch watch;
+  const auto model = value_of(Model::open(workload.path));
+  const auto loaded = value_of(model.load_into(targets));
+  const double seconds = watch.seconds();
+  must_be_all(workload, loaded);
+  return {seconds, sample_answer(workload, into.data()), note_of(loaded)};
+}
+
+Turn one_pass_by_stream(const Workload& workload, io::Strategy strategy) {
+  std::uint64_t sum = 0;
+  const auto take = [&](const TensorPiece& piece) -> Result<void> {
+    sum += sum_of(workload.places[piece.index].offset + piece.offset, piece.bytes);
+    return {};
+  };
+  const Stopwatch watch;
+  const auto model = value_of(Model::open(workload.path));
+  const auto loaded = value_of(model.stream(take, {.strategy = strategy}));
+  const double seconds = watch.seconds();
+  must_be_all(workload, loaded);
+  return {seconds, sum, note_of(loaded)};
+}
+
+Turn few_by_load(const Workload& workload, io::Strategy strategy) {
+  // Who reads has to say what; who maps does not.
+  const std::string glob = strategy == io::Strategy::read ? workload.few_glob : "*";
+  const Stopwatch watch;
+  const auto model = value_of(Model::open(workload.path));
+  const auto loaded = value_of(model.load({.strategy = strategy, .use = io::Use::few, .glob = glob}));
+  const auto answer = few_answer(workload, [&](const Place& place) { return bytes_of(model, place); });
+  return {watch.seconds(), answer, note_of(loaded)};
+}
+
+Turn few_by_stream(const Workload& workload) {
+  std::unordered_map<std::string_view, std::array<std::byte, 2>> first;
+  const auto take = [&](const TensorPiece& piece) -> Result<void> {
+    // A piece of a tensor's beginning has its first element: they are large.
+    if (piece.offset == 0)
+      std::ranges::copy(piece.bytes.first<2>(), first[workload.places[piece.index].name].begin());
+    return {};
+  };
+  const Stopwatch watch;
+  const auto model = value_of(Model::open(workload.path));
+  const auto loaded =
+      value_of(model.stream(take, {.strategy = io::Strategy::staged, .glob = workload.few_glob}));
+  const auto answer = few_answer(workload, [&](const Place& place) { return Bytes(first.at(place.name)); });
+  return {watch.seconds(), answer, note_of(loaded)};
+}
+
+Turn first_by_open(const Workload& workload) {
+  const Stopwatch watch;
+  const auto model = value_of(Model::open(workload.path));
+  const std::uint64_t answer = load_le<std::uint16_t>(bytes_of(model, workload.places[0]));
+  return {watch.seconds(), answer};
+}
+
+}  // namespace ht::bench

@@ -1,0 +1,102 @@
+// Loading a model: cold and warm, a few of its tensors, all of it, and once through; by every strategy, by
+// what programs do without the library, and by what nothing can beat.
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <htensor/io/port.hpp>
+#include <string_view>
+
+#include "bench/load/cells.hpp"
+#include "bench/load/far_disk.hpp"
+#include "bench/load/options.hpp"
+#include "bench/load/page_cache.hpp"
+#include "bench/load/peak_memory.hpp"
+#include "bench/load/report.hpp"
+
+namespace {
+
+using namespace ht::bench;
+
+// Gone with all that is in it, also when something fails.
+class Folder {
+ public:
+  explicit Folder(const std::filesystem::path& in) : name_((in / "htensor-bench-XXXXXX").string()) {
+    system_must(mkdtemp(name_.data()) != nullptr, name_);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(name_, ignored);
+  }
+
+  [[nodiscard]] std::filesystem::path operator/(const char* name) const {
+    return std::filesystem::path(name_) / name;
+  }
+
+ private:
+  std::string name_;
+};
+
+Workload make_workload(const std::filesystem::path& path, std::uint64_t bytes) {
+  synthesize(path, bytes);
+  return look_at(path);
+}
+
+// The page cache, the memory that is copied to, and what the library takes itself: who swaps measures the
+// disk.
+void must_fit(std::uint64_t bytes) {
+  const auto available = value_of(ht::io::system_port().available_memory(), "available memory");
+  must(available / 7 * 2 >= bytes, "not enough memory for a file of this --size: it takes 3.5 times that");
+}
+
+/// Whether all goals were met.
+bool run_all(const Options& options) {
+  must_fit(options.bytes);
+  const Folder folder(options.folder);
+  const auto large = make_workload(folder / "large.safetensors", options.bytes);
+  // For what would take too long, or has to be the same for any size.
+  const auto small = make_workload(folder / "small.safetensors", options.bytes / 8);
+  const Destination into(large);
+  const auto disk = FarDisk::mount(small.path, folder / "far");
+  auto far = small;
+  if (disk) far.path = disk->path();
+
+  CellOptions what;
+  if (!make_cold(large.path))
+    std::printf("nothing is cold here: %s stays in the page cache\n", large.path.c_str());
+  what.direct = best_direct_shape(large);
+  if (disk) what.far = &far;
+  auto cells = make_cells(large, into, what);
+  run(cells.contenders, {.repeats = options.repeats, .smoke = options.smoke});
+
+  Report report{.file_bytes = large.file_bytes,
+                .contenders = std::move(cells.contenders),
+                .goals = {},
+                .direct = what.direct,
+                .repeats = options.repeats};
+  report.goals = goals_of(report.contenders);
+  for (const auto* const file : {&small, &large}) report.goals.push_back(peak_memory_goal(*file));
+  print_cells(report.contenders);
+  if (!options.json.empty()) write_json(options.json, report);
+  // A test may not depend on time.
+  return options.smoke || print_goals(report.goals);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // So that lines come in the order in which things happen, also into a file.
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+  try {
+    // What the program has others do, in processes of their own.
+    const std::string_view what = argc > 1 ? argv[1] : "";
+    if (what == "--serve" && argc == 4) return serve_far_disk(argv[2], argv[3]);
+    if (what == "--peak" && argc == 3) return measure_peak_memory(argv[2]);
+    end_orderly_when_interrupted();
+    return run_all(parse_options(argc, argv)) ? 0 : 1;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_load: %s\n", error.what());
+    return 2;
+  }
+}

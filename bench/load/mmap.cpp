@@ -1,0 +1,61 @@
+#include "bench/load/contenders.hpp"
+#include "bench/load/page_cache.hpp"
+#include "bench/load/sum.hpp"
+
+namespace ht::bench {
+namespace {
+
+void advise(const Mapping& mapping, Ahead ahead) {
+  if (ahead == Ahead::will_need) {
+    system_must(::madvise(mapping.data(), mapping.size(), MADV_WILLNEED) == 0, "madvise");
+  }
+}
+
+Bytes bytes_of(const Mapping& mapping, const Place& place) {
+  return {mapping.data() + place.offset, static_cast<std::size_t>(place.bytes)};
+}
+
+}  // namespace
+
+Turn all_by_mmap(const Workload& workload, Ahead ahead) {
+  const Stopwatch watch;
+  const OpenFile file(workload.path);
+  const Mapping mapping(file, workload.file_bytes);
+  advise(mapping, ahead);
+  constexpr std::size_t page = 4096;
+  for (std::size_t at = 0; at < mapping.size(); at += page) {
+    // Volatile, as else nothing would be touched.
+    static_cast<void>(*const_cast<const volatile std::byte*>(mapping.data() + at));
+  }
+  const double seconds = watch.seconds();
+  must(is_warm(workload.path), "pages that were touched are not there");
+  return {seconds, sample_answer(workload, mapping.data())};
+}
+
+Turn one_pass_by_mmap(const Workload& workload, Ahead ahead) {
+  const Stopwatch watch;
+  const OpenFile file(workload.path);
+  const Mapping mapping(file, workload.file_bytes);
+  advise(mapping, ahead);
+  const auto sum = sum_of(workload.data_begin, {mapping.data() + workload.data_begin,
+                                                static_cast<std::size_t>(workload.data_bytes)});
+  return {watch.seconds(), sum};
+}
+
+Turn few_by_mmap(const Workload& workload) {
+  const Stopwatch watch;
+  const OpenFile file(workload.path);
+  const Mapping mapping(file, workload.file_bytes);
+  const auto answer = few_answer(workload, [&](const Place& place) { return bytes_of(mapping, place); });
+  return {watch.seconds(), answer};
+}
+
+Turn first_by_mmap(const Workload& workload) {
+  const Stopwatch watch;
+  const OpenFile file(workload.path);
+  const Mapping mapping(file, workload.file_bytes);
+  const std::uint64_t answer = load_le<std::uint16_t>(bytes_of(mapping, workload.places[0]));
+  return {watch.seconds(), answer};
+}
+
+}  // namespace ht::bench

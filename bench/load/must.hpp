@@ -1,0 +1,34 @@
+// Errors of the benchmark itself: they end it, so they are exceptions.
+#pragma once
+
+#include <cerrno>
+#include <htensor/base/result.hpp>
+#include <htensor/io/port.hpp>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+
+namespace ht::bench {
+
+inline void must(bool good, const std::string& what) {
+  if (!good) throw std::runtime_error(what);
+}
+
+/// For what leaves its reason in errno.
+inline void system_must(bool good, const std::string& what) {
+  if (!good) throw std::system_error(errno, std::generic_category(), what);
+}
+
+template <class T>
+T value_of(Result<T> result) {
+  if (!result) throw std::runtime_error(to_string(result.error()));
+  if constexpr (!std::is_void_v<T>) return *std::move(result);
+}
+
+template <class T>
+T value_of(io::IoResult<T> result, const std::string& what) {
+  if (!result) throw std::system_error(result.error(), what);
+  if constexpr (!std::is_void_v<T>) return *std::move(result);
+}
+
+}  // namespace ht::bench

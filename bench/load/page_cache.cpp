@@ -1,0 +1,73 @@
+#include "bench/load/page_cache.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <htensor/io/port.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bench/load/must.hpp"
+
+namespace ht::bench {
+namespace {
+
+class CachedFile {
+ public:
+  explicit CachedFile(const std::filesystem::path& path)
+      : path_(path.string()), file_(value_of(port_.open(path), path_)) {
+    bytes_ = value_of(port_.stat(file_), path_).bytes;
+  }
+  CachedFile(const CachedFile&) = delete;
+  CachedFile& operator=(const CachedFile&) = delete;
+  ~CachedFile() { static_cast<void>(port_.close(file_)); }  // it was only read from
+
+  [[nodiscard]] double cached_share() {
+    return static_cast<double>(value_of(port_.cached(file_, 0, bytes_), path_)) / static_cast<double>(bytes_);
+  }
+  // What is not on the disk yet would stay. A file system of one's own need not be able to sync.
+  void forget() {
+    static_cast<void>(port_.sync(file_));
+    value_of(port_.forget(file_, 0, bytes_), path_);
+  }
+  void read() {
+    std::vector<std::byte> buffer(std::size_t{8} << 20);
+    for (std::uint64_t at = 0; at < bytes_;) {
+      const auto got = value_of(port_.read_at(file_, at, buffer), path_);
+      must(got > 0, path_ + " ends too early");
+      at += got;
+    }
+  }
+
+ private:
+  io::Port& port_ = io::system_port();
+  std::string path_;
+  io::FileHandle file_;
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace
+
+bool make_cold(const std::filesystem::path& path, int tries) {
+  CachedFile file(path);
+  for (;;) {
+    file.forget();
+    if (file.cached_share() <= 0.01) return true;
+    if (--tries == 0) return false;
+    // Pages that somebody is busy with stay; in a moment they are free.
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
+void make_warm(const std::filesystem::path& path) {
+  CachedFile file(path);
+  for (int tries = 0; tries < 3; ++tries) {
+    if (file.cached_share() >= 1) return;
+    file.read();
+  }
+  must(file.cached_share() >= 0.99, path.string() + " does not stay in the page cache: memory is too small");
+}
+
+bool is_warm(const std::filesystem::path& path) { return CachedFile(path).cached_share() >= 0.99; }
+
+}  // namespace ht::bench

@@ -1,0 +1,63 @@
+#include "bench/load/peak_memory.hpp"
+
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <htensor/model/model.hpp>
+#include <sstream>
+
+#include "bench/load/child.hpp"
+#include "bench/load/sum.hpp"
+
+namespace ht::bench {
+namespace {
+
+constexpr double mebibyte = 1 << 20;
+
+std::uint64_t status_bytes(const std::string& field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(field + ":")) return std::stoull(line.substr(field.size() + 1)) * 1024;
+  }
+  throw std::runtime_error("the system does not tell " + field);
+}
+
+}  // namespace
+
+int measure_peak_memory(const std::filesystem::path& path) {
+  const auto model = value_of(Model::open(path));
+  const Catalog& catalog = model.catalog();
+  std::uint64_t sum = 0;
+  const auto take = [&](const TensorPiece& piece) -> Result<void> {
+    sum += sum_of(catalog[piece.index].offset + piece.offset, piece.bytes);
+    return {};
+  };
+  // The peak counts from here on. Where that cannot be said, what came before counts too: on the safe side.
+  std::ofstream("/proc/self/clear_refs") << "5";
+  const auto before = status_bytes("VmRSS");
+  value_of(model.stream(take, {.strategy = io::Strategy::staged}));
+  std::printf("%" PRIu64 " %" PRIu64 "\n", status_bytes("VmHWM") - before, sum);
+  return 0;
+}
+
+LoadGoal peak_memory_goal(const Workload& workload) {
+  const auto ended = run_child({own_program(), "--peak", workload.path.string()});
+  std::istringstream said(ended.said);
+  std::uint64_t grown = 0;
+  std::uint64_t sum = 0;
+  said >> grown >> sum;
+  must(ended.status == 0 && said, "measuring memory failed: " + ended.said);
+  must(sum == workload.answers.sum, "measuring memory: the answer is wrong");
+  const LoadOptions usual;
+  const double ring = static_cast<double>(usual.chunks * usual.chunk_bytes) / mebibyte;
+  const auto file_mebibytes =
+      std::to_string(std::llround(static_cast<double>(workload.file_bytes) / mebibyte));
+  return {.text = "staged, file of " + file_mebibytes + " MiB: peak memory",
+          .unit = "MiB",
+          .value = static_cast<double>(grown) / mebibyte,
+          .limit = ring + 16,
+          .at_least = false};
+}
+
+}  // namespace ht::bench

@@ -1,0 +1,80 @@
+#include "bench/load/runner.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <random>
+
+#include "bench/load/page_cache.hpp"
+
+namespace ht::bench {
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+void prepare(const Cell& cell, const RunOptions& options) {
+  const auto& path = cell.workload->path;
+  if (cell.cache == Cache::warm) return make_warm(path);
+  if (options.smoke) {
+    static_cast<void>(make_cold(path, 1));
+  } else {
+    must(make_cold(path),
+         path.string() + " stays in the page cache, so nothing cold can be measured; try another --folder");
+  }
+}
+
+void take_turn(Contender& contender, const RunOptions& options) {
+  must(interrupted == 0, "interrupted");
+  const Cell& cell = *contender.cell;
+  prepare(cell, options);
+  auto turn = contender.run();
+  must(turn.answer == cell.right_answer(), cell.name + ", " + contender.name + ": the answer is wrong");
+  contender.seconds.push_back(turn.seconds);
+  contender.note = std::move(turn.note);
+}
+
+// Short ones have more turns, as chance has more of a say in them.
+int turns_a_round(const Cell& cell) { return cell.bytes() == 0 ? 3 : 1; }
+
+}  // namespace
+
+std::uint64_t Cell::right_answer() const noexcept {
+  switch (what) {
+    case What::first: return workload->answers.first;
+    case What::few: return workload->answers.few;
+    case What::all: return workload->answers.samples;
+    case What::one_pass: return workload->answers.sum;
+  }
+  return 0;
+}
+
+double Contender::median() const {
+  auto sorted = seconds;
+  std::ranges::sort(sorted);
+  const auto middle = sorted.size() / 2;
+  return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+double Contender::best() const { return std::ranges::min(seconds); }
+
+void end_orderly_when_interrupted() {
+  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { interrupted = 1; });
+}
+
+void run(std::vector<Contender>& contenders, const RunOptions& options) {
+  std::vector<Contender*> turns;
+  for (auto& contender : contenders) {
+    turns.insert(turns.end(), static_cast<std::size_t>(options.smoke ? 1 : turns_a_round(*contender.cell)),
+                 &contender);
+  }
+  std::mt19937 random(20261115);
+  for (int round = 1; round <= options.repeats; ++round) {
+    // A slow moment of the machine hits all alike. Cold ones go before warm ones, as warming up takes long.
+    std::ranges::shuffle(turns, random);
+    std::ranges::partition(turns, [](auto* turn) { return turn->cell->cache == Cache::cold; });
+    std::fprintf(stderr, "round %d of %d\n", round, options.repeats);
+    for (auto* const turn : turns) take_turn(*turn, options);
+  }
+}
+
+}  // namespace ht::bench
