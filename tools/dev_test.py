@@ -48,7 +48,7 @@ class Dev(unittest.TestCase):
     def test_alone_lists_every_command_with_a_line(self):
         status, said, _ = self.run_dev()
         self.assertEqual(status, 0)
-        for command in ["demo", "test", "test --all", "build", "bench", "lint", "fuzz SECONDS", "install PREFIX", "clean"]:
+        for command in ["demo", "test", "test --all", "build", r"bench \[TASK…\]", "lint", "fuzz SECONDS", "install PREFIX", "clean"]:
             self.assertRegex(said, rf"(?m)^\./dev {command} +\S")
 
     def test_unknown_command_is_told(self):
@@ -80,6 +80,52 @@ class Dev(unittest.TestCase):
         status, said, calls = self.run_dev("build")
         self.assertEqual(status, 0, said)
         self.assertNotIn("apt-get", calls)
+
+    def benchmarks(self, *tasks):
+        """Stand-ins for built ones; the last one misses a goal."""
+        everything = " g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libxxhash-dev liburing-dev "
+        self.apt(everything + "libbenchmark-dev nlohmann-json3-dev libfuse3-dev valgrind python3 ")
+        self.stand_in("cmake", "exit 0")
+        self.stand_in("python3", "exit 0")
+        for task in tasks:
+            (self.root / "bench" / task).mkdir(parents=True)
+            program = self.root / "build" / "bench" / "bench" / f"bench_{task}"
+            self.stand_in(program.name, f"exit {int(task == tasks[-1])}")
+            program.parent.mkdir(parents=True, exist_ok=True)
+            (self.bin / program.name).rename(program)
+
+    def test_bench_runs_all_tasks_though_a_goal_is_missed(self):
+        self.benchmarks("index", "open", "catalog")
+        status, said, calls = self.run_dev("bench")
+        self.assertEqual(status, 1, said)
+        self.assertEqual([line for line in calls.splitlines() if line.startswith("bench_")],
+                         ["bench_catalog ", "bench_index ", "bench_open "])
+
+    def test_bench_runs_the_tasks_that_are_named_with_their_options(self):
+        self.benchmarks("index", "open", "catalog")
+        status, said, calls = self.run_dev("bench", "open", "index", "--smoke")
+        self.assertEqual(status, 0, said)
+        self.assertEqual([line for line in calls.splitlines() if line.startswith("bench_")],
+                         ["bench_open --smoke", "bench_index --smoke"])
+
+    def test_bench_of_loading_draws_its_picture_unless_it_has_options(self):
+        self.benchmarks("load", "open")
+        program = self.root / "build" / "bench" / "bench" / "bench_load"
+        program.write_text(program.read_text().replace("exit 0", '[ "$1" != --json ] || echo {} >"$2"'))
+        status, said, calls = self.run_dev("bench", "load")
+        self.assertEqual(status, 0, said)
+        self.assertIn("bench_load --json build/bench/load.json\n", calls)
+        self.assertIn("python3 bench/load/plot.py build/bench/load.json docs/load.svg\n", calls)
+        (self.root / "calls").unlink()
+        status, said, calls = self.run_dev("bench", "load", "--smoke")
+        self.assertEqual(status, 0, said)
+        self.assertNotIn("plot.py", calls)
+
+    def test_unknown_benchmark_is_told(self):
+        status, said, calls = self.run_dev("bench", "nonsense")
+        self.assertEqual(status, 2)
+        self.assertIn("there is no benchmark 'nonsense'", said)
+        self.assertEqual(calls, "")
 
     def test_asks_sudo_when_it_is_not_root_and_says_so_when_there_is_none(self):
         self.apt(" ")
