@@ -33,8 +33,6 @@ struct Plan {
   [[nodiscard]] bool fits() const noexcept { return all <= budget; }
 };
 
-constexpr std::uint64_t ring_bytes = std::uint64_t{64} << 20;
-
 Result<Plan> plan_of(const Options& options) {
   const auto model =
       HT_TRY(Model::open(options.path, {.headers_only = true,  // what is not there yet counts, too
@@ -46,7 +44,8 @@ Result<Plan> plan_of(const Options& options) {
     plan.all = saturating_add(plan.all, row.entry.bytes);
     plan.largest = std::max(plan.largest, row.entry.bytes);
   }
-  plan.staged = std::min(plan.all, ring_bytes);
+  const LoadOptions load;
+  plan.staged = std::min(plan.all, load.chunks * load.chunk_bytes);
   plan.budget = HT_TRY(memory_budget(options.budget, io::system_port()));
   return plan;
 }

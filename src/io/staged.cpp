@@ -305,7 +305,7 @@ Result<Staged> load_into(std::span<const MutableBytes> into, std::span<const Fil
     return fail(ErrorCode::size_mismatch, "memory_is_as_large_as_the_ranges",
                 "the memory has another size than what is to be read into it");
   }
-  if (options.direct && !lies_as_the_files(into, ranges)) {
+  if (options.direct && options.ring_for_memory && !lies_as_the_files(into, ranges)) {
     const auto copy = [&](const Chunk& chunk, Bytes bytes) -> Result<void> {
       std::ranges::copy(bytes, into[chunk.number].begin() + static_cast<std::ptrdiff_t>(chunk.in_range));
       return {};

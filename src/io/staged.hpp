@@ -27,6 +27,8 @@ struct StagedOptions {
   std::uint64_t chunk_bytes = std::uint64_t{8} << 20;
   /// Past the page cache where the file system allows it.
   bool direct = true;
+  /// Whether there may be a ring where memory does not lie as the file does; else that is not read directly.
+  bool ring_for_memory = true;
   Queueing queueing = Queueing::automatic;
   std::stop_token stop{};
   /// Called after each chunk with all bytes so far.

@@ -135,7 +135,10 @@ Result<std::vector<Handle>> ReadStrategy::load(std::span<const LoadRequest> requ
     into.push_back(all.subspan(static_cast<std::size_t>(layout.read_positions[i]),
                                static_cast<std::size_t>(layout.reads[i].bytes)));
   }
-  add_up(work.done, HT_TRY(load_into(into, files_, layout.reads, work.reading)));
+  // A ring on the way is memory, too.
+  auto reading = work.reading;
+  reading.ring_for_memory = reading.chunks * reading.chunk_bytes <= work.budget_bytes - layout.bytes;
+  add_up(work.done, HT_TRY(load_into(into, files_, layout.reads, reading)));
   std::vector<std::shared_ptr<const OwnBlock>> blocks;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const Bytes bytes = all.subspan(static_cast<std::size_t>(layout.positions[i]),

@@ -96,12 +96,7 @@ class ModelLoad {
 
   /// What lies around a page that is touched is not read along: a disk that reads far ahead would be busy
   /// with that.
-  Result<void> expect_few() {
-    for (const auto& [number, offset, bytes] : ranges_) {
-      HT_TRY(file(number).advise(offset, bytes, io::Advice::random));
-    }
-    return {};
-  }
+  Result<void> expect_few() { return advise_files(io::Advice::random); }
   /// Brings the pages in.
   Result<void> fetch() {
     return walk_mapped([](Bytes) -> Result<void> { return {}; });
@@ -207,12 +202,24 @@ class ModelLoad {
                     .at_path(state_.opened.native()));
   }
 
+  /// Whole files, as the system keeps each part that differs from its neighbours apart.
+  Result<void> advise_files(io::Advice advice) const {
+    for (std::size_t i = 0; i < ranges_.size(); ++i) {
+      if (i != 0 && ranges_[i].file == ranges_[i - 1].file) continue;
+      const auto& mapped = file(ranges_[i].file);
+      HT_TRY(mapped.advise(mapped.offset(), mapped.bytes().size(), advice));
+    }
+    return {};
+  }
+
   /// Piece by piece: each is fetched, handed to `each`, and let go of where not all may stay.
   template <class Each>
   Result<void> walk_mapped(Each&& each) {
     const bool lets_go = options_.budget_bytes != 0 && progress_.total_bytes > options_.budget_bytes;
     const std::uint64_t piece_bytes = HT_TRY(ring_within(options_)).chunk_bytes;
     std::uint64_t done_bytes = 0;
+    // Whoever expected a few before would fetch page by page.
+    HT_TRY(advise_files(io::Advice::normal));
     for (const auto& range : ranges_) {
       const auto& mapped = file(range.file);
       for (std::uint64_t done = 0; done < range.bytes; done += piece_.bytes) {

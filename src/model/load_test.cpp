@@ -272,6 +272,9 @@ TEST_F(LoadModel, few_are_not_fetched) {
   // Nor is what lies around one that is looked at.
   ASSERT_EQ(model_->raw(tensor(0, 1)).value().bytes()[50'000], expected(0, 1)[50'000]);
   EXPECT_LE(model_->residency().value()[1].cached_bytes, 65536U);
+  // Who wants all afterwards gets them in large pieces again.
+  ASSERT_TRUE(model_->load(options(Strategy::mapped)));
+  EXPECT_EQ(model_->residency().value()[1].cached_bytes, tensor_bytes);
 }
 
 TEST_F(LoadModel, of_nothing_is_nothing) {

@@ -124,7 +124,7 @@ Result<void> ResidencyShell::load(std::span<const std::size_t> tensors, io::Load
 
 Result<void> ResidencyShell::evict(std::span<const std::size_t> tensors,
                                    std::span<const io::FileRange> ranges) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   std::optional<Error> refusal;
   std::vector<std::size_t> losing_pages;
   std::vector<io::Answer> of_file(mapped_.size(), io::AdviseDone{});
@@ -140,7 +140,8 @@ Result<void> ResidencyShell::evict(std::span<const std::size_t> tensors,
       }
     }
   }
-  // Pages of neighbours go together.
+  // Pages of neighbours go together, which takes a while: others may look tensors up meanwhile.
+  lock.unlock();
   for (const auto& range : ranges) {
     auto answer = mapped_.answer(io::AdviseRequest{mappings_[range.file], io::Advice::drop, range});
     const auto* const failed = std::get_if<io::RequestFailed>(&answer);
@@ -148,6 +149,7 @@ Result<void> ResidencyShell::evict(std::span<const std::size_t> tensors,
     if (!refusal) refusal = failed->error;
     of_file[range.file] = std::move(answer);
   }
+  lock.lock();
   for (const std::size_t tensor : losing_pages) {
     tell(tensor, event_of(of_file[catalog_[tensor].file]), refusal);
   }
