@@ -52,7 +52,8 @@ class ModelLoad {
     loaded_.bytes = progress_.total_bytes;
     budget_bytes_ = options_.budget_bytes;
     // Who looks at a few alone need not wait for an answer about all.
-    if (ranges_.empty() || options_.use == io::Use::few) return {};
+    const bool only_maps = options_.use == io::Use::few && options_.strategy != io::Strategy::read;
+    if (ranges_.empty() || only_maps) return {};
     // A system that does not tell is taken for one that has nothing in its page cache, and enough memory.
     for (const auto& [number, offset, bytes] : ranges_) {
       cached_bytes_ += file(number).cached(offset, bytes).value_or(0);

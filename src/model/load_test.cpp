@@ -277,6 +277,11 @@ TEST_F(LoadModel, few_are_not_fetched) {
   EXPECT_EQ(model_->residency().value()[1].cached_bytes, tensor_bytes);
 }
 
+TEST_F(LoadModel, few_can_be_read) {
+  ASSERT_TRUE(model_->load({.strategy = Strategy::read, .use = io::Use::few, .glob = "t1.*"}));
+  EXPECT_EQ(residences(), (std::set{Residence::resident, Residence::mapped}));
+}
+
 TEST_F(LoadModel, of_nothing_is_nothing) {
   testing::write_file(folder_ / "empty.safetensors", testing::safetensors_file("{}", 0));
   const auto empty = Model::open(folder_ / "empty.safetensors").value();
