@@ -35,5 +35,6 @@
 #include <htensor/format/encode.hpp>
 #include <htensor/format/parse.hpp>
 #include <htensor/model/model.hpp>
+#include <htensor/model/window.hpp>
 #include <htensor/tensor/tensor.hpp>
 #include <htensor/version.hpp>

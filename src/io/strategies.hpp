@@ -64,6 +64,7 @@ class MappedStrategy final : public Answering {
   void add(std::optional<Mapped> file);
   /// By its number. For looking at bytes: it stays mapped while a handle of a part of it is held.
   [[nodiscard]] const std::optional<Mapped>& file(std::size_t number) const { return files_[number]; }
+  [[nodiscard]] const std::vector<std::optional<Mapped>>& files() const noexcept { return files_; }
   [[nodiscard]] std::size_t size() const noexcept { return files_.size(); }
 
  private:

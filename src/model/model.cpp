@@ -11,6 +11,7 @@
 #include "model/nearest.hpp"
 #include "model/plain_copy.hpp"
 #include "model/ranges.hpp"
+#include "model/shard_set.hpp"
 
 namespace ht::inline v1 {
 
@@ -23,6 +24,7 @@ Result<Model> Model::open(const std::filesystem::path& path, const OpenOptions& 
                                                .opened = path,
                                                .paths = {},
                                                .dtypes = options.dtypes,
+                                               .port = &port_of(options),
                                                .residency = nullptr});
     state->residency = std::make_unique<ResidencyShell>(*state->catalog);
     for (auto& file : model.files) {

@@ -15,6 +15,7 @@ struct Model::State {
   std::filesystem::path opened;            // as the user named it: a file, or the index or folder of several
   std::vector<std::filesystem::path> paths;
   std::vector<DTypeInfo> dtypes;
+  io::Port* port;
   // Has as many files as there are paths, without those that are missing; none where only the catalog was
   // wanted. Its states change, which nobody sees in the model itself.
   std::unique_ptr<ResidencyShell> residency;

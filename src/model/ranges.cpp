@@ -1,9 +1,20 @@
 #include "model/ranges.hpp"
 
 #include <algorithm>
+#include <htensor/base/checked.hpp>
 #include <tuple>
 
 namespace ht::inline v1 {
+
+namespace {
+
+std::uint64_t sum(std::uint64_t a, std::uint64_t b) noexcept {
+  return checked::add(a, b).value_or(UINT64_MAX);
+}
+
+}  // namespace
+
+std::uint64_t end_of(const io::FileRange& range) noexcept { return sum(range.offset, range.bytes); }
 
 std::vector<io::FileRange> merged_ranges(const Catalog& catalog, std::span<const std::size_t> tensors,
                                          std::uint64_t gap_bytes) {
@@ -18,9 +29,8 @@ std::vector<io::FileRange> merged_ranges(const Catalog& catalog, std::span<const
   std::size_t merged = 0;
   for (const auto& range : ranges) {
     auto* const last = merged == 0 ? nullptr : &ranges[merged - 1];
-    if (last != nullptr && last->file == range.file &&
-        range.offset <= last->offset + last->bytes + gap_bytes) {
-      last->bytes = std::max(last->bytes, range.offset + range.bytes - last->offset);
+    if (last != nullptr && last->file == range.file && range.offset <= sum(end_of(*last), gap_bytes)) {
+      last->bytes = std::max(end_of(*last), end_of(range)) - last->offset;
     } else {
       ranges[merged++] = range;
     }
@@ -30,9 +40,9 @@ std::vector<io::FileRange> merged_ranges(const Catalog& catalog, std::span<const
 }
 
 std::uint64_t sum_of(std::span<const io::FileRange> ranges) noexcept {
-  std::uint64_t sum = 0;
-  for (const auto& range : ranges) sum += range.bytes;
-  return sum;
+  std::uint64_t all = 0;
+  for (const auto& range : ranges) all = sum(all, range.bytes);
+  return all;
 }
 
 std::string name_at(const Catalog& catalog, std::size_t file, std::uint64_t offset) {

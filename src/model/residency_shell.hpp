@@ -28,6 +28,9 @@ class ResidencyShell {
   [[nodiscard]] const std::optional<io::Mapped>& file(std::size_t number) const {
     return mapped_.file(number);
   }
+  [[nodiscard]] const std::vector<std::optional<io::Mapped>>& files() const noexcept {
+    return mapped_.files();
+  }
 
   [[nodiscard]] residency::State state_of(std::size_t tensor) const;
   /// Its bytes where they are in memory of our own, else nothing.

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <htensor/base/checked.hpp>
 #include <htensor/base/glob.hpp>
 #include <tuple>
 #include <utility>
 
 #include "base/format_text.hpp"
+#include "model/ranges.hpp"
 
 namespace ht::inline v1::window {
 namespace {
@@ -32,30 +32,6 @@ std::optional<std::uint64_t> first_part_that_is_a_number(std::string_view name) 
     if (end == std::string_view::npos) return std::nullopt;
     name.remove_prefix(end + 1);
   }
-}
-
-// A catalog may name what is not there, and that is found out later.
-std::uint64_t sum(std::uint64_t a, std::uint64_t b) noexcept {
-  return checked::add(a, b).value_or(UINT64_MAX);
-}
-std::uint64_t end_of(const io::FileRange& range) noexcept { return sum(range.offset, range.bytes); }
-
-// Adds the ranges of a layer, touching ones as one, and their bytes to its row.
-void add_ranges(LayerTable& table, LayerTable::Row& row, std::vector<io::FileRange>& ranges) {
-  std::ranges::sort(ranges, {},
-                    [](const io::FileRange& range) { return std::tuple(range.file, range.offset); });
-  const std::size_t begin = table.ranges.size();
-  for (const auto& range : ranges) {
-    auto* const last = table.ranges.size() == begin ? nullptr : &table.ranges.back();
-    // Entries may share bytes, so the end that counts is the furthest.
-    if (last != nullptr && last->file == range.file && range.offset <= end_of(*last)) {
-      last->bytes = std::max(end_of(*last), end_of(range)) - last->offset;
-    } else {
-      table.ranges.push_back(range);
-    }
-  }
-  row.ranges_end = table.ranges.size();
-  for (std::size_t i = begin; i < row.ranges_end; ++i) row.bytes = sum(row.bytes, table.ranges[i].bytes);
 }
 
 void mark_shared(LayerTable& table) {
@@ -123,17 +99,17 @@ LayerTable layers_of(const Catalog& catalog, const LayerPattern& pattern) {
   std::ranges::sort(numbered);
   LayerTable table;
   table.tensors.reserve(numbered.size());
-  std::vector<io::FileRange> ranges;
   for (std::size_t i = 0; i < numbered.size();) {
     LayerTable::Row row{.number = numbered[i].first};
-    ranges.clear();
+    const std::size_t begin = table.tensors.size();
     for (; i < numbered.size() && numbered[i].first == row.number; ++i) {
-      const Entry entry = catalog[numbered[i].second];
       table.tensors.push_back(numbered[i].second);
-      if (!entry.is_splat() && entry.bytes != 0) ranges.push_back({entry.file, entry.offset, entry.bytes});
     }
     row.tensors_end = table.tensors.size();
-    add_ranges(table, row, ranges);
+    const auto ranges = merged_ranges(catalog, std::span(table.tensors).subspan(begin));
+    table.ranges.insert(table.ranges.end(), ranges.begin(), ranges.end());
+    row.ranges_end = table.ranges.size();
+    row.bytes = sum_of(ranges);
     table.rows.push_back(row);
   }
   mark_shared(table);

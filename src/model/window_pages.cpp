@@ -1,15 +1,14 @@
 #include "model/window_pages.hpp"
 
 #include <algorithm>
-#include <htensor/base/fault.hpp>
+
+#include "model/ranges.hpp"
 
 namespace ht::inline v1::window {
 namespace {
 
 // The most that systems with small limits read for one wish.
 constexpr std::uint64_t wish_bytes = std::uint64_t{1} << 20;
-
-std::uint64_t end_of(const io::FileRange& range) { return range.offset + range.bytes; }
 
 // The first of a layer's ranges that ends behind a place in a file.
 const io::FileRange* first_behind(std::span<const io::FileRange> ranges, const io::FileRange& at) {
@@ -55,10 +54,7 @@ Result<void> LayerPages::fetch_pages(const io::FileRange& range) const {
     const std::uint64_t bytes = std::min(wish_bytes, range.bytes - done);
     if (!file.advise(range.offset + done, bytes, io::Advice::will_need)) break;
   }
-  // Where pages could not be read before, there are zeros that look like pages which are there. A guarded
-  // section puts the file's own back first.
-  return guarded(HT_TRY(file.range(range.offset, range.bytes)),
-                 [&] { return file.advise(range.offset, range.bytes, io::Advice::populate); });
+  return file.advise(range.offset, range.bytes, io::Advice::populate);
 }
 
 Result<void> LayerPages::drop(std::size_t layer) {

@@ -125,6 +125,7 @@ class Model {
 
  private:
   friend class ModelLoad;
+  friend class Window;
   struct State;
   enum class Use : std::uint8_t { in_place, copied };
   struct Found {
