@@ -55,14 +55,14 @@ std::optional<Result<Catalog>> parse_in_parts(const Format& format, Bytes file, 
                                               const ParseOptions& options) {
   std::vector<std::byte> prefix;
   std::vector<std::vector<std::byte>> kept;
-  std::vector<Window> windows;
+  std::vector<SeenPart> parts;
   while (true) {
-    auto parsed = format.parse(Seen(prefix, windows), file_bytes, options);
+    auto parsed = format.parse(Seen(prefix, parts), file_bytes, options);
     if (!parsed) return fail(parsed.error());
     if (auto* catalog = std::get_if<Catalog>(&*parsed)) return std::move(*catalog);
     const Need need = std::get<Need>(*parsed);
     require(checked::range_fits(need.offset, need.bytes, file_bytes), "a parser asks for what is there");
-    require(!Seen(prefix, windows).range(need.offset, need.bytes), "a parser asks for what it has not seen");
+    require(!Seen(prefix, parts).range(need.offset, need.bytes), "a parser asks for what it has not seen");
     if (need.offset <= prefix.size()) {
       // A parser may ask for a little more than it cannot do without; what there is has to do.
       const auto end =
@@ -74,7 +74,7 @@ std::optional<Result<Catalog>> parse_in_parts(const Format& format, Bytes file, 
     const auto asked = part(file, need.offset, need.bytes);
     if (!asked) return std::nullopt;
     kept.push_back(exactly(*asked));
-    windows.push_back({need.offset, kept.back()});
+    parts.push_back({need.offset, kept.back()});
   }
 }
 

@@ -9,9 +9,9 @@ namespace ht::inline v1 {
 
 std::optional<Bytes> Seen::range(std::uint64_t offset, std::uint64_t bytes) const noexcept {
   if (const auto found = part(prefix_, offset, bytes)) return found;
-  for (const auto& window : windows_) {
-    if (offset < window.offset) continue;
-    if (const auto found = part(window.bytes, offset - window.offset, bytes)) return found;
+  for (const auto& seen : parts_) {
+    if (offset < seen.offset) continue;
+    if (const auto found = part(seen.bytes, offset - seen.offset, bytes)) return found;
   }
   return std::nullopt;
 }

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::uint64_t page_bytes = 4096;
 // A gap that is cheaper to read along than to begin another read behind.
-constexpr std::uint64_t gap_bytes = 16384;
+constexpr std::uint64_t most_gap_bytes = 16384;
+constexpr std::uint64_t least_gap_bytes = 64;
 // For whatever computes on it.
 constexpr std::uint64_t least_alignment = 64;
 
@@ -32,11 +33,17 @@ Error too_many_bytes() {
                "what is to be loaded has more bytes than can be counted");
 }
 
+// Small against what it joins, as it takes memory, too.
+std::uint64_t gap_behind(const FileRange& read) {
+  return std::clamp(read.bytes / 8, least_gap_bytes, most_gap_bytes);
+}
+
 }  // namespace
 
 Result<ArenaLayout> lay_out(std::span<const LoadRequest> requests) {
   ArenaLayout layout;
   layout.positions.resize(requests.size());
+  layout.read_of.resize(requests.size());
   std::vector<std::size_t> order(requests.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   // Aligned ones first, as only those can be read as one.
@@ -50,17 +57,19 @@ Result<ArenaLayout> lay_out(std::span<const LoadRequest> requests) {
     if (range.bytes == 0) continue;
     auto* const last = layout.reads.empty() ? nullptr : &layout.reads.back();
     const bool joins = last != nullptr && is_aligned(request) && last->file == range.file &&
-                       range.offset <= last->offset + last->bytes + gap_bytes;
+                       range.offset <= last->offset + last->bytes + gap_behind(*last);
     if (!joins) {
       const auto position = place_behind(layout.bytes, request);
       if (!position) return fail(too_many_bytes());
       layout.reads.push_back({range.file, range.offset, 0});
       layout.read_positions.push_back(*position);
+      layout.shared.push_back(false);
     }
     auto& read = layout.reads.back();
-    if (range.offset < read.offset + read.bytes) layout.shared = true;
+    if (range.offset < read.offset + read.bytes) layout.shared.back() = true;
     // Requests may lie over each other, so the end that counts is the furthest.
     read.bytes = std::max(read.bytes, range.offset + range.bytes - read.offset);
+    layout.read_of[i] = layout.reads.size() - 1;
     layout.positions[i] = layout.read_positions.back() + (range.offset - read.offset);
     const auto end = checked::add(layout.read_positions.back(), read.bytes);
     if (!end) return fail(too_many_bytes());

@@ -18,12 +18,20 @@ TEST(ArenaLayout, reads_neighbours_as_one) {
   EXPECT_EQ(layout.reads, reads);
   EXPECT_EQ(layout.positions, (std::vector<std::uint64_t>{64, 192, 2 * page + 8, page}));
   EXPECT_EQ(layout.bytes, 2 * page + 16);
-  EXPECT_FALSE(layout.shared);
+  EXPECT_EQ(layout.shared, std::vector<bool>(3));
+  EXPECT_EQ(layout.read_of, (std::vector<std::size_t>{0, 0, 2, 1}));
 }
 
 TEST(ArenaLayout, tells_of_shared_bytes) {
-  const std::vector<LoadRequest> requests{{{0, 0, 100}, 4}, {{0, 96, 8}, 4}};
-  EXPECT_TRUE(lay_out(requests).value().shared);
+  const std::vector<LoadRequest> requests{{{0, 0, 100}, 4}, {{0, 96, 8}, 4}, {{1, 0, 100}, 4}};
+  EXPECT_EQ(lay_out(requests).value().shared, (std::vector<bool>{true, false}));
+}
+
+TEST(ArenaLayout, does_not_read_large_gaps_along_for_small_tensors) {
+  const std::vector<LoadRequest> requests{{{0, 0, 64}, 4}, {{0, 16384, 64}, 4}, {{0, 32768, 64}, 4}};
+  const auto layout = lay_out(requests).value();
+  EXPECT_EQ(layout.reads.size(), 3U);
+  EXPECT_EQ(layout.bytes, 2 * page + 64);
 }
 
 TEST(ArenaLayout, of_nothing_is_nothing) {

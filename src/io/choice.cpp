@@ -1,9 +1,11 @@
 #include "io/choice.hpp"
 
+#include <algorithm>
+
 namespace ht::inline v1::io {
 namespace {
 
-bool fits(const Facts& facts) { return facts.bytes <= facts.budget_bytes; }
+bool fits(const Facts& facts) { return std::max(facts.bytes, facts.memory_bytes) <= facts.budget_bytes; }
 
 bool is_cached(const Facts& facts) { return facts.cached_bytes >= facts.bytes / 10 * 9; }
 

@@ -11,6 +11,8 @@ struct Facts {
   FileSystem file_system = FileSystem::unknown;
   std::uint64_t bytes = 0;
   std::uint64_t cached_bytes = 0;
+  /// What they take by `read`, which is a little more.
+  std::uint64_t memory_bytes = 0;
   /// What may be taken.
   std::uint64_t budget_bytes = 0;
   /// Whether the system maps files at all.

@@ -46,6 +46,12 @@ TEST(Choice, of_what_does_not_fit_is_to_map_it) {
   facts.budget_bytes = 3 * gib;
   EXPECT_EQ(choose(facts).strategy, Strategy::mapped);
   EXPECT_EQ(code_of(facts), "larger_than_memory");
+  // Also where only the rests of pages are too much.
+  facts = cold();
+  facts.budget_bytes = facts.bytes;
+  EXPECT_EQ(choose(facts).strategy, Strategy::read);
+  facts.memory_bytes = facts.bytes + 1;
+  EXPECT_EQ(code_of(facts), "larger_than_memory");
 }
 
 TEST(Choice, of_what_is_far_away_is_to_read_it) {
@@ -75,7 +81,7 @@ TEST(Choice, always_has_words) {
       for (const std::uint64_t cached : {std::uint64_t{0}, 4 * gib}) {
         for (const std::uint64_t memory : {std::uint64_t{0}, 16 * gib}) {
           for (const bool can_map : {true, false}) {
-            const auto choice = choose({system, 4 * gib, cached, memory, can_map, use});
+            const auto choice = choose({system, 4 * gib, cached, 4 * gib, memory, can_map, use});
             EXPECT_EQ(choice.reason.back(), '.');
             EXPECT_EQ(choice.strategy == Strategy::mapped && !can_map, false);
             EXPECT_NE(to_string(choice.strategy), "unknown");

@@ -41,7 +41,10 @@ struct Mapped::Mapping final : fault::Source {
     }
     region = *mapped;
     bytes = Bytes(region.data + lead, static_cast<std::size_t>(range_bytes));
-    return guard();
+    auto is_guarded = guard();
+    // Unguarded it is not to stand, and is given back as far as that can be done.
+    if (!is_guarded) static_cast<void>(unmap());
+    return is_guarded;
   }
 
   Result<void> guard() {

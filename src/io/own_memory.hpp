@@ -34,18 +34,19 @@ class OwnMemory {
   Port& port_;
 };
 
-/// A part of it that goes when nobody holds it, unless it is `shared` with other parts: then it goes with all
-/// of the memory.
+/// A part of it that goes when nobody holds it, unless it is `shared` with other parts. Then it goes, as
+/// pages that it has in common with its neighbours do, with the last part of what it is `within`.
 class OwnBlock {
  public:
-  /// Without memory it has no bytes.
-  OwnBlock(std::shared_ptr<OwnMemory> memory, Bytes bytes, bool shared) noexcept
-      : memory_(std::move(memory)), bytes_(bytes), shared_(shared) {}
+  /// No bytes.
+  OwnBlock() noexcept = default;
+  OwnBlock(std::shared_ptr<OwnMemory> memory, Bytes bytes, std::shared_ptr<const OwnBlock> within = {},
+           bool shared = false) noexcept
+      : memory_(std::move(memory)), bytes_(bytes), within_(std::move(within)), shared_(shared) {}
   OwnBlock(const OwnBlock&) = delete;
   OwnBlock& operator=(const OwnBlock&) = delete;
   ~OwnBlock() {
-    // The last one gone frees all of it at once.
-    if (memory_ && !shared_ && memory_.use_count() > 1) memory_->drop(bytes_);
+    if (memory_ && !shared_) memory_->drop(bytes_);
   }
 
   [[nodiscard]] Bytes bytes() const noexcept { return bytes_; }
@@ -53,7 +54,8 @@ class OwnBlock {
  private:
   std::shared_ptr<OwnMemory> memory_;
   Bytes bytes_;
-  bool shared_;
+  std::shared_ptr<const OwnBlock> within_;
+  bool shared_ = false;
 };
 
 }  // namespace ht::inline v1::io

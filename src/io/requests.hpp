@@ -5,6 +5,7 @@
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/error.hpp>
 #include <htensor/io/port.hpp>
+#include <memory>
 #include <variant>
 
 #include "io/chunks.hpp"
@@ -46,7 +47,8 @@ struct AdviseDone {};
 struct ReleaseDone {};
 /// What the request was about is as it was before.
 struct RequestFailed {
-  Error error;
+  /// Many may share one.
+  std::shared_ptr<const Error> error;
 };
 using Answer = std::variant<MapDone, LoadDone, AdviseDone, ReleaseDone, RequestFailed>;
 

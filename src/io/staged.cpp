@@ -46,8 +46,10 @@ class DirectFile {
 };
 
 // Files of which nothing is wanted may be missing, and are left alone.
-bool is_read(std::span<const FileRange> ranges, std::size_t file) {
-  return std::ranges::find(ranges, file, &FileRange::file) != ranges.end();
+std::vector<bool> files_read(std::size_t files, std::span<const FileRange> ranges) {
+  std::vector<bool> read(files);
+  for (const auto& range : ranges) read[range.file] = true;
+  return read;
 }
 
 OpenQueue open_queue(Port& port, const StagedOptions& options) {
@@ -74,8 +76,9 @@ class Shell {
 
   Result<void> open(std::span<const FileRange> ranges) {
     direct_.reserve(files_.size());
+    const auto read = files_read(files_.size(), ranges);
     for (std::size_t i = 0; i < files_.size(); ++i) {
-      const bool wanted = options_.direct && is_read(ranges, i);
+      const bool wanted = options_.direct && read[i];
       direct_.push_back(wanted ? DirectFile(*files_[i]) : DirectFile());
       alignments_.push_back(direct_.back().alignment());
     }
@@ -233,30 +236,10 @@ class Shell {
   std::unique_ptr<ReadQueue> queue_;
 };
 
-Result<void> check(std::span<const File* const> files, std::span<const FileRange> ranges,
-                   const StagedOptions& options) {
-  if (options.chunks == 0 || options.chunks > staged::Ring::most_slots || options.chunk_bytes == 0 ||
-      options.chunk_bytes % page_bytes != 0) {
-    return fail(
-        Error(ErrorCode::bad_state, "ring_can_be",
-              format_text("a ring of {} chunks of {} bytes cannot be", options.chunks, options.chunk_bytes))
-            .with_hint("1 to 64 chunks of a multiple of 4096 bytes"));
-  }
-  for (const auto& range : ranges) {
-    if (range.file < files.size() && files[range.file] != nullptr &&
-        checked::range_fits(range.offset, range.bytes, files[range.file]->stat().bytes)) {
-      continue;
-    }
-    return fail(ErrorCode::out_of_bounds, "staged_ranges_are_in_their_files",
-                format_text("{} bytes from byte {} on are not in file {} of {}", range.bytes, range.offset,
-                            range.file, files.size()));
-  }
-  return {};
-}
-
 Result<void> check_unchanged(std::span<const File* const> files, std::span<const FileRange> ranges) {
+  const auto read = files_read(files.size(), ranges);
   for (std::size_t i = 0; i < files.size(); ++i) {
-    if (is_read(ranges, i)) HT_TRY(files[i]->check_unchanged());
+    if (read[i]) HT_TRY(files[i]->check_unchanged());
   }
   return {};
 }
@@ -277,7 +260,8 @@ Result<Staged> load(std::span<const MutableBytes> into, std::span<const File* co
                     std::span<const FileRange> ranges, const ChunkConsumer& consumer,
                     const StagedOptions& options) {
   return without_bad_alloc([&]() -> Result<Staged> {
-    HT_TRY(check(files, ranges, options));
+    HT_TRY(check_ring(options.chunks, options.chunk_bytes));
+    HT_TRY(check_ranges(files, ranges));
     if (ranges.empty()) return Staged{};
     HT_TRY(check_unchanged(files, ranges));
     Shell shell(files, ranges, into, consumer, options);
@@ -290,6 +274,29 @@ Result<Staged> load(std::span<const MutableBytes> into, std::span<const File* co
 
 }  // namespace
 
+Result<void> check_ring(std::uint32_t chunks, std::uint64_t chunk_bytes) {
+  if (chunks != 0 && chunks <= staged::Ring::most_slots && chunk_bytes != 0 &&
+      chunk_bytes % page_bytes == 0) {
+    return {};
+  }
+  return fail(Error(ErrorCode::bad_state, "ring_can_be",
+                    format_text("a ring of {} chunks of {} bytes cannot be", chunks, chunk_bytes))
+                  .with_hint("1 to 64 chunks of a multiple of 4096 bytes"));
+}
+
+Result<void> check_ranges(std::span<const File* const> files, std::span<const FileRange> ranges) {
+  for (const auto& range : ranges) {
+    if (range.file < files.size() && files[range.file] != nullptr &&
+        checked::range_fits(range.offset, range.bytes, files[range.file]->stat().bytes)) {
+      continue;
+    }
+    return fail(ErrorCode::out_of_bounds, "staged_ranges_are_in_their_files",
+                format_text("{} bytes from byte {} on are not in file {} of {}", range.bytes, range.offset,
+                            range.file, files.size()));
+  }
+  return {};
+}
+
 Result<Staged> load_staged(std::span<const File* const> files, std::span<const FileRange> ranges,
                            const ChunkConsumer& consumer, const StagedOptions& options) {
   return load({}, files, ranges, consumer, options);
@@ -297,7 +304,8 @@ Result<Staged> load_staged(std::span<const File* const> files, std::span<const F
 
 Result<Staged> load_into(std::span<const MutableBytes> into, std::span<const File* const> files,
                          std::span<const FileRange> ranges, const StagedOptions& options) {
-  HT_TRY(check(files, ranges, options));
+  HT_TRY(check_ring(options.chunks, options.chunk_bytes));
+  HT_TRY(check_ranges(files, ranges));
   const auto as_large = [](const MutableBytes& memory, const FileRange& range) {
     return memory.size() == range.bytes;
   };

@@ -48,6 +48,12 @@ struct Staged {
 /// load.
 using ChunkConsumer = std::function<Result<void>(const Chunk& chunk, Bytes bytes)>;
 
+/// `bad_state` for a ring that cannot be.
+[[nodiscard]] Result<void> check_ring(std::uint32_t chunks, std::uint64_t chunk_bytes);
+/// `out_of_bounds` for a range that is not in its file, or whose file is missing.
+[[nodiscard]] Result<void> check_ranges(std::span<const File* const> files,
+                                        std::span<const FileRange> ranges);
+
 /// `read_failed`, `truncated`, `changed_underfoot` where a file is not as it was when it was opened,
 /// `cancelled`, `out_of_bounds` for a range that is not in its file, `bad_state` for a ring that cannot be.
 [[nodiscard]] Result<Staged> load_staged(std::span<const File* const> files,

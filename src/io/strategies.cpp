@@ -1,5 +1,7 @@
 #include "io/strategies.hpp"
 
+#include <algorithm>
+
 #include "base/format_text.hpp"
 #include "io/arena_layout.hpp"
 
@@ -12,7 +14,7 @@ Error not_for(Strategy strategy, std::string_view what) {
       .with_hint("`mapped` maps; `read`, `staged` and `external` load");
 }
 
-Answer failed(Error error) { return RequestFailed{std::move(error)}; }
+Answer failed(Error error) { return RequestFailed{std::make_shared<const Error>(std::move(error))}; }
 
 std::vector<FileRange> ranges_of(std::span<const LoadRequest> requests) {
   std::vector<FileRange> ranges;
@@ -51,9 +53,11 @@ std::vector<Answer> Answering::answer(std::span<const LoadRequest> requests, Loa
   // Before anything is done, so that there is an answer whatever happens.
   std::vector<Answer> answers(requests.size());
   const auto loaded = without_bad_alloc([&] { return load(requests, work); });
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    answers[i] = loaded ? Answer(LoadDone{(*loaded)[i]}) : failed(loaded.error());
+  if (!loaded) {
+    std::ranges::fill(answers, failed(loaded.error()));
+    return answers;
   }
+  for (std::size_t i = 0; i < answers.size(); ++i) answers[i] = LoadDone{(*loaded)[i]};
   return answers;
 }
 
@@ -119,6 +123,7 @@ Result<std::shared_ptr<const OwnBlock>> ReadStrategy::block(Handle handle) {
 }
 
 Result<std::vector<Handle>> ReadStrategy::load(std::span<const LoadRequest> requests, LoadWork& work) {
+  HT_TRY(check_ranges(files_, ranges_of(requests)));
   const auto layout = HT_TRY(lay_out(requests));
   if (layout.bytes > work.budget_bytes) {
     return fail(
@@ -139,11 +144,18 @@ Result<std::vector<Handle>> ReadStrategy::load(std::span<const LoadRequest> requ
   auto reading = work.reading;
   reading.ring_for_memory = reading.chunks * reading.chunk_bytes <= work.budget_bytes - layout.bytes;
   add_up(work.done, HT_TRY(load_into(into, files_, layout.reads, reading)));
+  std::vector<std::shared_ptr<const OwnBlock>> blocks_read;
+  for (const auto& each : into) blocks_read.push_back(std::make_shared<const OwnBlock>(memory, each));
   std::vector<std::shared_ptr<const OwnBlock>> blocks;
   for (std::size_t i = 0; i < requests.size(); ++i) {
+    const std::size_t read = layout.read_of[i];
+    if (requests[i].range.bytes == 0) {
+      blocks.push_back(std::make_shared<const OwnBlock>());
+      continue;
+    }
     const Bytes bytes = all.subspan(static_cast<std::size_t>(layout.positions[i]),
                                     static_cast<std::size_t>(requests[i].range.bytes));
-    blocks.push_back(std::make_shared<const OwnBlock>(memory, bytes, layout.shared));
+    blocks.push_back(std::make_shared<const OwnBlock>(memory, bytes, blocks_read[read], layout.shared[read]));
   }
   const std::lock_guard lock(mutex_);
   std::vector<Handle> handles;

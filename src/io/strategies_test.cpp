@@ -45,13 +45,13 @@ class Strategies : public ::testing::Test {
   static Handle done(const Answer& answer) {
     if (const auto* const mapped = std::get_if<MapDone>(&answer)) return mapped->handle;
     if (const auto* const loaded = std::get_if<LoadDone>(&answer)) return loaded->handle;
-    ADD_FAILURE() << "failed: " << to_string(std::get<RequestFailed>(answer).error);
+    ADD_FAILURE() << "failed: " << to_string(*std::get<RequestFailed>(answer).error);
     return {};
   }
   static Error error_of(const Answer& answer) {
     const auto* const failed = std::get_if<RequestFailed>(&answer);
     EXPECT_NE(failed, nullptr);
-    return failed != nullptr ? failed->error : Error(ErrorCode::internal);
+    return failed != nullptr ? *failed->error : Error(ErrorCode::internal);
   }
   static std::string text_of(Bytes bytes) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -161,6 +161,21 @@ TEST_F(Strategies, read_has_the_bytes_in_memory_of_its_own) {
     EXPECT_TRUE(std::holds_alternative<ReleaseDone>(read.answer(ReleaseRequest{done(answer)})));
   }
   EXPECT_EQ(read.block(done(answers[0])).error().rule(), "handle_is_not_released");
+}
+
+TEST_F(Strategies, staged_ranges_are_in_their_files) {
+  // Whoever loads is told, and nobody dies of a file that is missing.
+  ReadStrategy read(files());
+  StagedStrategy staged(files(), [](const Chunk&, Bytes) -> Result<void> { return {}; });
+  ExternalStrategy external(files());
+  std::vector<std::byte> memory(1);
+  for (const FileRange& range : {FileRange{1, 0, 1}, FileRange{7, 0, 1}, FileRange{0, file_bytes, 1}}) {
+    for (Answering* const loading : {static_cast<Answering*>(&read), static_cast<Answering*>(&staged),
+                                     static_cast<Answering*>(&external)}) {
+      EXPECT_EQ(error_of(loading->answer(LoadRequest{.range = range, .into = memory})).rule(),
+                "staged_ranges_are_in_their_files");
+    }
+  }
 }
 
 TEST_F(Strategies, nobody_holds_what_was_read) {

@@ -1,6 +1,7 @@
 #include "io/thread_queue.hpp"
 
 #include <algorithm>
+#include <new>
 
 namespace ht::inline v1::io {
 
@@ -13,6 +14,9 @@ ThreadQueue::ThreadQueue(Port& port, std::uint32_t depth, std::uint32_t most_thr
       threads_.emplace_back([this] { work(); });
   } catch (const std::system_error&) {
     // There are as many as the system gives.
+    return;
+  } catch (const std::bad_alloc&) {
+    // Those that were started wait to be told that it is over, which only a whole queue does.
     return;
   }
 }

@@ -1,6 +1,7 @@
 #include <htensor/model/load.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <htensor/base/fault.hpp>
 
 #include "base/format_text.hpp"
@@ -29,7 +30,7 @@ Error not_by(io::Strategy strategy) {
 Result<io::StagedOptions> ring_within(const LoadOptions& options) {
   io::StagedOptions ring{.chunks = options.chunks, .chunk_bytes = options.chunk_bytes};
   const std::uint64_t budget = options.budget_bytes;
-  if (budget == 0 || ring.chunk_bytes == 0 || ring.chunks <= budget / ring.chunk_bytes) return ring;
+  if (budget == 0 || ring.chunks <= budget / ring.chunk_bytes) return ring;
   ring.chunks = static_cast<std::uint32_t>(std::max<std::uint64_t>(budget / ring.chunk_bytes, 2));
   ring.chunk_bytes = std::min(ring.chunk_bytes, budget / ring.chunks / page_bytes * page_bytes);
   if (ring.chunk_bytes >= std::min(least_chunk_bytes, options.chunk_bytes)) return ring;
@@ -38,77 +39,73 @@ Result<io::StagedOptions> ring_within(const LoadOptions& options) {
                   .with_hint(format_text("allow {} bytes at least", 2 * least_chunk_bytes)));
 }
 
+Result<void> answered(const std::vector<io::Answer>& answers) {
+  for (const auto& answer : answers) {
+    if (const auto* const failed = std::get_if<io::RequestFailed>(&answer)) return fail(*failed->error);
+  }
+  return {};
+}
+
+// Two reads into one place leave there what nobody can tell.
+Result<void> check_apart(std::span<const Target> targets) {
+  std::vector<MutableBytes> places;
+  for (const auto& target : targets) {
+    if (!target.into.empty()) places.push_back(target.into);
+  }
+  std::ranges::sort(places, std::less<>(), [](MutableBytes place) { return place.data(); });
+  for (std::size_t i = 1; i < places.size(); ++i) {
+    if (places[i - 1].data() + places[i - 1].size() <= places[i].data()) continue;
+    return fail(Error(ErrorCode::overlap, "targets_are_apart", "two targets lie over each other in memory")
+                    .with_hint("give each tensor memory of its own"));
+  }
+  return {};
+}
+
 }  // namespace
 
 // One load of a model: what is wanted, what is known, and how far it has got.
 class ModelLoad {
  public:
-  ModelLoad(const Model& model, const LoadOptions& options) : state_(*model.state_), options_(options) {}
-
-  Result<void> plan(std::vector<std::size_t> tensors) {
-    tensors_ = std::move(tensors);
-    ranges_ = merged_ranges(*state_.catalog, tensors_);
-    progress_.total_bytes = sum_of(ranges_);
-    loaded_.bytes = progress_.total_bytes;
-    budget_bytes_ = options_.budget_bytes;
-    // Who looks at a few alone need not wait for an answer about all.
-    const bool only_maps = options_.use == io::Use::few && options_.strategy != io::Strategy::read;
-    if (ranges_.empty() || only_maps) return {};
-    // A system that does not tell is taken for one that has nothing in its page cache, and enough memory.
-    for (const auto& [number, offset, bytes] : ranges_) {
-      cached_bytes_ += file(number).cached(offset, bytes).value_or(0);
-    }
-    if (budget_bytes_ == 0) {
-      const auto available = io::file_of(file(ranges_[0].file)).port().available_memory();
-      budget_bytes_ = available ? io::most_of(*available) : UINT64_MAX;
-    }
-    return {};
+  ModelLoad(const Model& model, const LoadOptions& options, std::vector<std::size_t> tensors)
+      : state_(*model.state_),
+        options_(options),
+        tensors_(std::move(tensors)),
+        ranges_(merged_ranges(*state_.catalog, tensors_)),
+        bytes_(sum_of(ranges_)) {
+    progress_.total_bytes = bytes_;
   }
 
   Result<Loaded> load() {
-    choose(options_.use);
+    HT_TRY(io::check_ring(options_.chunks, options_.chunk_bytes));
+    const bool few = options_.use == io::Use::few;
+    choose(few ? io::Use::few : io::Use::all);
     switch (loaded_.choice.strategy) {
-      case io::Strategy::mapped: HT_TRY(options_.use == io::Use::few ? expect_few() : fetch()); break;
-      case io::Strategy::read: HT_TRY(read()); break;
+      case io::Strategy::mapped: return finished(few ? expect_few() : fetch());
+      case io::Strategy::read: return finished(read());
       default: return fail(not_by(loaded_.choice.strategy));
     }
-    return done();
   }
 
   Result<Loaded> stream(const PieceConsumer& consumer) {
+    HT_TRY(io::check_ring(options_.chunks, options_.chunk_bytes));
     choose(io::Use::one_pass);
+    loaded_.bytes = bytes_;
     TensorPieces pieces(*state_.catalog, tensors_, consumer);
     switch (loaded_.choice.strategy) {
-      case io::Strategy::mapped: HT_TRY(hand_on_mapped(pieces)); break;
-      case io::Strategy::staged: HT_TRY(hand_on_staged(pieces)); break;
+      case io::Strategy::mapped: return finished(hand_on_mapped(pieces));
+      case io::Strategy::staged: return finished(hand_on_staged(pieces));
       default: return fail(not_by(loaded_.choice.strategy));
     }
-    return done();
   }
 
   Result<Loaded> into(std::span<const io::LoadRequest> requests) {
+    HT_TRY(io::check_ring(options_.chunks, options_.chunk_bytes));
     loaded_.choice = {io::Strategy::external, "asked_for", "The memory was given."};
-    auto work = HT_TRY(work_of(reading()));
-    io::ExternalStrategy external(state_.residency->load_files());
-    HT_TRY(answered(external.answer(requests, work)));
-    loaded_.direct_bytes = work.done.direct_bytes;
-    return done();
+    // One that is wanted twice is read twice.
+    for (const auto& request : requests) loaded_.bytes += request.range.bytes;
+    progress_.total_bytes = loaded_.bytes;
+    return finished(fill(requests));
   }
-
-  /// What lies around a page that is touched is not read along: a disk that reads far ahead would be busy
-  /// with that.
-  Result<void> expect_few() { return advise_files(io::Advice::random); }
-  /// Brings the pages in.
-  Result<void> fetch() {
-    return walk_mapped([](Bytes) -> Result<void> { return {}; });
-  }
-  void tell(std::uint64_t done_bytes) {
-    // What is read along between tensors is none of theirs.
-    progress_.done_bytes = std::min(done_bytes, progress_.total_bytes);
-    progress_.elapsed = std::chrono::steady_clock::now() - begin_;
-    if (options_.work.on_progress) options_.work.on_progress(progress_);
-  }
-  [[nodiscard]] std::uint64_t total_bytes() const noexcept { return progress_.total_bytes; }
 
  private:
   [[nodiscard]] const io::Mapped& file(std::size_t number) const { return *state_.residency->file(number); }
@@ -116,12 +113,21 @@ class ModelLoad {
   void choose(io::Use use) {
     if (options_.strategy != io::Strategy::automatic) {
       loaded_.choice = {options_.strategy, "asked_for", "It was asked for."};
-      return;
+    } else if (ranges_.empty()) {
+      loaded_.choice = {use == io::Use::one_pass ? io::Strategy::staged : io::Strategy::mapped,
+                        "nothing_to_load", "There is nothing to load, or it is in memory already."};
+    } else {
+      loaded_.choice = io::choose(facts(use));
     }
-    io::Facts facts{.bytes = progress_.total_bytes,
-                    .cached_bytes = cached_bytes_,
-                    .budget_bytes = budget_bytes_,
-                    .use = use};
+  }
+
+  io::Facts facts(io::Use use) const {
+    io::Facts facts{.bytes = bytes_, .use = use};
+    // Who looks at a few need not wait for an answer about all.
+    if (use == io::Use::few) return facts;
+    facts.cached_bytes = cached_bytes();
+    facts.budget_bytes = options_.budget_bytes != 0 ? options_.budget_bytes : most_of_memory();
+    facts.memory_bytes = state_.residency->memory_for(tensors_).value_or(UINT64_MAX);
     std::optional<std::uint32_t> last;
     for (const auto& range : ranges_) {
       if (last == range.file) continue;
@@ -132,42 +138,58 @@ class ModelLoad {
       if (!last || is_far || facts.file_system == io::FileSystem::memory) facts.file_system = system;
       last = range.file;
     }
-    loaded_.choice = io::choose(facts);
+    return facts;
+  }
+
+  // A system that does not tell is taken for one that has nothing in its page cache, and enough memory.
+  [[nodiscard]] std::uint64_t cached_bytes() const {
+    std::uint64_t cached = 0;
+    for (const auto& [number, offset, bytes] : ranges_) {
+      cached += file(number).cached(offset, bytes).value_or(0);
+    }
+    return cached;
+  }
+  [[nodiscard]] std::uint64_t most_of_memory() const {
+    const auto available = state_.port->available_memory();
+    return available ? io::most_of(*available) : UINT64_MAX;
   }
 
   // What is in the page cache is copied by several threads at once; what is not goes past it.
-  [[nodiscard]] Result<io::StagedOptions> reading() const {
-    auto reading = HT_TRY(ring_within(options_));
-    if (cached_bytes_ >= progress_.total_bytes / 2) {
+  io::LoadWork work_for_memory() {
+    io::StagedOptions reading{.chunks = options_.chunks, .chunk_bytes = options_.chunk_bytes};
+    const std::uint64_t budget = options_.budget_bytes;
+    reading.ring_for_memory = budget == 0 || reading.chunks <= budget / reading.chunk_bytes;
+    if (cached_bytes() >= bytes_ / 2) {
       reading.direct = false;
       reading.queueing = io::Queueing::threads;
     }
-    return reading;
+    return work_by(std::move(reading));
   }
 
-  Result<io::LoadWork> work_of(Result<io::StagedOptions> options) {
-    io::LoadWork work{.reading = HT_TRY(std::move(options)), .budget_bytes = budget_bytes_};
-    work.reading.stop = options_.work.stop;
-    work.reading.on_progress = [this](std::uint64_t done_bytes) { tell(done_bytes); };
-    return work;
-  }
-
-  static Result<void> answered(const std::vector<io::Answer>& answers) {
-    for (const auto& answer : answers) {
-      if (const auto* const failed = std::get_if<io::RequestFailed>(&answer)) return fail(failed->error);
-    }
-    return {};
+  io::LoadWork work_by(io::StagedOptions reading) {
+    reading.stop = options_.work.stop;
+    reading.on_progress = [this](std::uint64_t done_bytes) { tell(done_bytes); };
+    return {.reading = std::move(reading), .budget_bytes = options_.budget_bytes};
   }
 
   Result<void> read() {
-    auto work = HT_TRY(work_of(reading()));
+    auto work = work_for_memory();
     HT_TRY(state_.residency->load(tensors_, work));
+    loaded_.bytes = bytes_;
+    loaded_.direct_bytes = work.done.direct_bytes;
+    return {};
+  }
+
+  Result<void> fill(std::span<const io::LoadRequest> requests) {
+    auto work = work_for_memory();
+    io::ExternalStrategy external(state_.residency->load_files());
+    HT_TRY(answered(external.answer(requests, work)));
     loaded_.direct_bytes = work.done.direct_bytes;
     return {};
   }
 
   Result<void> hand_on_staged(TensorPieces& pieces) {
-    auto work = HT_TRY(work_of(ring_within(options_)));
+    auto work = work_by(HT_TRY(ring_within(options_)));
     io::StagedStrategy staged(state_.residency->load_files(), [&](const io::Chunk& chunk, Bytes bytes) {
       return pieces.take(chunk.range, bytes);
     });
@@ -176,16 +198,51 @@ class ModelLoad {
       requests.push_back({.range = range});
     }
     HT_TRY(answered(staged.answer(requests, work)));
-    loaded_.direct_bytes = std::min(work.done.direct_bytes, loaded_.bytes);
+    loaded_.direct_bytes = work.done.direct_bytes;
     return {};
   }
 
   Result<void> hand_on_mapped(TensorPieces& pieces) {
     HT_TRY(check_unchanged());
-    HT_TRY(walk_mapped([&](Bytes bytes) -> Result<void> {
-      return guarded(bytes, [&] { return pieces.take(piece_, bytes); });
+    const bool lets_go = options_.budget_bytes != 0 && bytes_ > options_.budget_bytes;
+    HT_TRY(walk_mapped([&](const io::FileRange& piece) -> Result<void> {
+      const auto& mapped = file(piece.file);
+      const Bytes bytes = HT_TRY(mapped.range(piece.offset, piece.bytes));
+      HT_TRY(guarded(bytes, [&] { return pieces.take(piece, bytes); }));
+      if (options_.drop_after) return mapped.forget(piece.offset, piece.bytes);
+      if (lets_go) return mapped.advise(piece.offset, piece.bytes, io::Advice::drop);
+      return {};
     }));
     return check_unchanged();
+  }
+
+  /// Brings the pages in, as far as there is memory for them; the others come when they are touched.
+  Result<void> fetch() {
+    state_.residency->map(tensors_);
+    const std::uint64_t budget = options_.budget_bytes != 0 ? options_.budget_bytes : most_of_memory();
+    const bool by_itself = options_.strategy == io::Strategy::automatic;
+    if (bytes_ > budget) progress_.total_bytes = by_itself ? 0 : budget;
+    HT_TRY(walk_mapped([](const io::FileRange&) -> Result<void> { return {}; }));
+    loaded_.bytes = progress_.done_bytes;
+    return {};
+  }
+
+  /// What lies around a page that is touched is not read along: a disk that reads far ahead would be busy
+  /// with that.
+  Result<void> expect_few() {
+    state_.residency->map(tensors_);
+    progress_.total_bytes = 0;
+    return advise_files(io::Advice::random);
+  }
+
+  /// Whole files, as the system keeps each part that differs from its neighbours apart.
+  Result<void> advise_files(io::Advice advice) const {
+    for (std::size_t i = 0; i < ranges_.size(); ++i) {
+      if (i != 0 && ranges_[i].file == ranges_[i - 1].file) continue;
+      const auto& mapped = file(ranges_[i].file);
+      HT_TRY(mapped.advise(mapped.offset(), mapped.bytes().size(), advice));
+    }
+    return {};
   }
 
   Result<void> check_unchanged() const {
@@ -203,49 +260,49 @@ class ModelLoad {
                     .at_path(state_.opened.native()));
   }
 
-  /// Whole files, as the system keeps each part that differs from its neighbours apart.
-  Result<void> advise_files(io::Advice advice) const {
-    for (std::size_t i = 0; i < ranges_.size(); ++i) {
-      if (i != 0 && ranges_[i].file == ranges_[i - 1].file) continue;
-      const auto& mapped = file(ranges_[i].file);
-      HT_TRY(mapped.advise(mapped.offset(), mapped.bytes().size(), advice));
-    }
-    return {};
-  }
-
-  /// Piece by piece: each is fetched, handed to `each`, and let go of where not all may stay.
+  /// Piece by piece, each fetched and handed to `each`, until all that there is to do is done.
   template <class Each>
   Result<void> walk_mapped(Each&& each) {
-    const bool lets_go = options_.budget_bytes != 0 && progress_.total_bytes > options_.budget_bytes;
-    const std::uint64_t piece_bytes = HT_TRY(ring_within(options_)).chunk_bytes;
-    std::uint64_t done_bytes = 0;
+    const std::uint64_t most = options_.budget_bytes != 0 ? options_.budget_bytes : UINT64_MAX;
+    const std::uint64_t piece_bytes =
+        std::min(options_.chunk_bytes, std::max(most / page_bytes * page_bytes, page_bytes));
     // Whoever expected a few before would fetch page by page.
     HT_TRY(advise_files(io::Advice::normal));
+    std::uint64_t all_done = 0;
     for (const auto& range : ranges_) {
-      const auto& mapped = file(range.file);
-      for (std::uint64_t done = 0; done < range.bytes; done += piece_.bytes) {
+      for (std::uint64_t done = 0; done < range.bytes && all_done < progress_.total_bytes;) {
         HT_TRY(check_stop());
-        piece_ = {range.file, range.offset + done, std::min(piece_bytes, range.bytes - done)};
-        HT_TRY(mapped.advise(piece_.offset, piece_.bytes, io::Advice::populate));
-        HT_TRY(each(HT_TRY(mapped.range(piece_.offset, piece_.bytes))));
-        if (options_.drop_after) {
-          HT_TRY(mapped.forget(piece_.offset, piece_.bytes));
-        } else if (lets_go) {
-          HT_TRY(mapped.advise(piece_.offset, piece_.bytes, io::Advice::drop));
-        }
-        done_bytes += piece_.bytes;
-        tell(done_bytes);
+        const std::uint64_t left = std::min(range.bytes - done, progress_.total_bytes - all_done);
+        const io::FileRange piece{range.file, range.offset + done, std::min(piece_bytes, left)};
+        HT_TRY(file(range.file).advise(piece.offset, piece.bytes, io::Advice::populate));
+        HT_TRY(each(piece));
+        done += piece.bytes;
+        all_done += piece.bytes;
+        tell(all_done);
       }
     }
     return {};
   }
 
-  Result<Loaded> done() {
-    tell(progress_.total_bytes);
-    loaded_.elapsed = progress_.elapsed;
+  void tell(std::uint64_t done_bytes) {
+    // What is read along between tensors is none of theirs.
+    progress_.done_bytes = std::min(done_bytes, progress_.total_bytes);
+    progress_.elapsed = std::chrono::steady_clock::now() - begin_;
+    if (options_.work.on_progress) options_.work.on_progress(progress_);
+  }
+
+  Result<Loaded> finished(Result<void> done) {
+    loaded_.elapsed = std::chrono::steady_clock::now() - begin_;
     if (options_.drop_after) {
-      for (const auto& [number, offset, bytes] : ranges_) HT_TRY(file(number).forget(offset, bytes));
+      // Also of what failed.
+      for (const auto& [number, offset, bytes] : state_.residency->pages_of(tensors_)) {
+        auto dropped = file(number).forget(offset, bytes);
+        if (done && !dropped) done = std::move(dropped);
+      }
     }
+    if (!done) return fail(std::move(done).error());
+    tell(progress_.total_bytes);
+    loaded_.direct_bytes = std::min(loaded_.direct_bytes, loaded_.bytes);
     return loaded_;
   }
 
@@ -254,31 +311,28 @@ class ModelLoad {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::vector<std::size_t> tensors_;
   std::vector<io::FileRange> ranges_;
-  std::uint64_t cached_bytes_ = 0;
-  std::uint64_t budget_bytes_ = 0;
-  io::FileRange piece_;
+  std::uint64_t bytes_;
   Progress progress_;
   Loaded loaded_;
 };
 
 Result<Loaded> Model::load(const LoadOptions& options) const {
   return without_bad_alloc([&]() -> Result<Loaded> {
-    ModelLoad load(*this, options);
-    HT_TRY(load.plan(HT_TRY(tensors_matching(options.glob))));
-    return placed(load.load());
+    auto tensors = HT_TRY(tensors_matching(options.glob));
+    std::erase_if(tensors, [&](std::size_t index) { return state_->residency->is_resident(index); });
+    return placed(ModelLoad(*this, options, std::move(tensors)).load());
   });
 }
 
 Result<Loaded> Model::stream(const PieceConsumer& consumer, const LoadOptions& options) const {
   return without_bad_alloc([&]() -> Result<Loaded> {
-    ModelLoad load(*this, options);
-    HT_TRY(load.plan(HT_TRY(tensors_matching(options.glob))));
-    return placed(load.stream(consumer));
+    return placed(ModelLoad(*this, options, HT_TRY(tensors_matching(options.glob))).stream(consumer));
   });
 }
 
 Result<Loaded> Model::load_into(std::span<const Target> targets, const LoadOptions& options) const {
   return without_bad_alloc([&]() -> Result<Loaded> {
+    HT_TRY(check_apart(targets));
     std::vector<std::size_t> tensors;
     std::vector<io::LoadRequest> requests;
     for (const auto& [name, into] : targets) {
@@ -296,16 +350,19 @@ Result<Loaded> Model::load_into(std::span<const Target> targets, const LoadOptio
       tensors.push_back(index);
       requests.push_back({.range = {entry.file, entry.offset, entry.bytes}, .into = into});
     }
-    ModelLoad load(*this, options);
-    HT_TRY(load.plan(std::move(tensors)));
-    return placed(load.into(requests));
+    return placed(ModelLoad(*this, options, std::move(tensors)).into(requests));
   });
 }
 
 Result<std::uint64_t> Model::prefetch(std::string_view glob, const WorkOptions& options) const {
-  auto fetched = load({.strategy = io::Strategy::mapped, .glob = std::string(glob), .work = options});
-  if (!fetched) return fail(std::move(fetched).error());
-  return fetched->bytes;
+  return without_bad_alloc([&]() -> Result<std::uint64_t> {
+    // Whoever asks for it by name gets all of it, whatever memory there is.
+    const auto fetched = HT_TRY(load({.strategy = io::Strategy::mapped,
+                                      .glob = std::string(glob),
+                                      .budget_bytes = UINT64_MAX,
+                                      .work = options}));
+    return fetched.bytes;
+  });
 }
 
 }  // namespace ht::inline v1

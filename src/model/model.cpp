@@ -103,16 +103,13 @@ Result<Bytes> Model::mapped_bytes(const Entry& entry) const {
 
 Result<Storage> Model::storage_of(std::size_t index) const {
   const Entry entry = (*state_->catalog)[index];
-  Bytes bytes = HT_TRY(mapped_bytes(entry));
-  std::shared_ptr<const void> owner;
+  const Bytes bytes = HT_TRY(mapped_bytes(entry));
   if (auto block = state_->residency->resident(index)) {
-    bytes = block->bytes();
-    owner = std::move(block);
-  } else {
-    owner = state_->residency->file(entry.file)->owner();
+    const Bytes own = block->bytes();
+    return Storage::kept_read_only(std::move(block), own);
   }
   return Storage::file_backed(
-      std::move(owner), bytes,
+      state_->residency->file(entry.file)->owner(), bytes,
       {.locator = state_->paths[entry.file], .offset = entry.offset, .bytes = entry.bytes});
 }
 

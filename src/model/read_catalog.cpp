@@ -41,7 +41,7 @@ class FileReader {
  public:
   explicit FileReader(const io::Opened& file) : file_(file) {}
 
-  [[nodiscard]] Seen seen() const noexcept { return {prefix_.bytes(), windows_}; }
+  [[nodiscard]] Seen seen() const noexcept { return {prefix_.bytes(), parts_}; }
 
   Result<void> read(const Need& need) {
     const std::uint64_t end = need.offset + need.bytes;
@@ -49,7 +49,7 @@ class FileReader {
     if (need.offset <= known) return file_.read(known, prefix_.extend_to(static_cast<std::size_t>(end)));
     Buffer& buffer = buffers_.emplace_back();
     HT_TRY(file_.read(need.offset, buffer.extend_to(static_cast<std::size_t>(need.bytes))));
-    windows_.push_back({need.offset, buffer.bytes()});
+    parts_.push_back({need.offset, buffer.bytes()});
     return {};
   }
 
@@ -57,7 +57,7 @@ class FileReader {
   const io::Opened& file_;
   Buffer prefix_;
   std::vector<Buffer> buffers_;
-  std::vector<Window> windows_;
+  std::vector<SeenPart> parts_;
 };
 
 }  // namespace

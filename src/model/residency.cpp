@@ -10,20 +10,6 @@
 
 namespace ht::inline v1 {
 
-namespace {
-
-// Which files have a tensor that does not match.
-std::vector<bool> files_with_others(const Catalog& catalog, std::size_t files, std::string_view glob) {
-  std::vector<bool> found(files);
-  for (std::size_t i = 0; i < catalog.size(); ++i) {
-    const Entry entry = catalog[i];
-    if (!glob_matches(glob, entry.name)) found[entry.file] = true;
-  }
-  return found;
-}
-
-}  // namespace
-
 std::string_view to_string(Residence residence) noexcept {
   constexpr std::array<std::string_view, 7> names{"unbound",  "bound",   "mapped", "loading",
                                                   "resident", "evicted", "failed"};
@@ -33,6 +19,7 @@ std::string_view to_string(Residence residence) noexcept {
 Result<std::vector<std::size_t>> Model::tensors_matching(std::string_view glob) const {
   const auto& catalog = *state_->catalog;
   std::vector<std::size_t> tensors;
+  if (state_->residency->file_count() == 0 && catalog.size() != 0) HT_TRY(mapped_bytes(catalog[0]));
   bool any = catalog.size() == 0;  // all of nothing is nothing
   for (std::size_t i = 0; i < catalog.size(); ++i) {
     const Entry entry = catalog[i];
@@ -87,21 +74,8 @@ Result<std::vector<TensorResidency>> Model::residency() const {
 Result<std::uint64_t> Model::evict(std::string_view glob) const {
   return without_bad_alloc([&]() -> Result<std::uint64_t> {
     const auto tensors = HT_TRY(tensors_matching(glob));
-    const auto ranges = merged_ranges(*state_->catalog, tensors);
-    const auto stays = files_with_others(*state_->catalog, state_->paths.size(), glob);
-    std::vector<io::FileRange> dropped;
-    for (const auto& range : ranges) {
-      if (stays[range.file]) {
-        dropped.push_back(range);
-      } else if (dropped.empty() || dropped.back().file != range.file) {
-        // The page cache drops its larger pieces whole or not at all: all of the file at once, where nothing
-        // of it stays.
-        const auto& file = *state_->residency->file(range.file);
-        dropped.push_back({range.file, file.offset(), file.bytes().size()});
-      }
-    }
-    HT_TRY(state_->residency->evict(tensors, dropped));
-    return sum_of(ranges);
+    HT_TRY(state_->residency->evict(tensors));
+    return sum_of(merged_ranges(*state_->catalog, tensors));
   });
 }
 

@@ -28,8 +28,22 @@ Step stays(const State& state, const RequestFailed& event) { return {state, {}, 
 Step is_busy(const Loading& state) {
   return {state,
           {},
-          Error(ErrorCode::in_use, "tensor_is_not_being_loaded", "is being loaded at this moment")
-              .with_hint("wait for that load, or stop it")};
+          std::make_shared<const Error>(
+              Error(ErrorCode::in_use, "tensor_is_not_being_loaded", "is being loaded at this moment")
+                  .with_hint("wait for that load, or stop it"))};
+}
+
+// Whatever goes wrong, a tensor knows where its bytes are.
+Place place_of(const State& state) {
+  return std::visit(
+      [](const auto& each) -> Place {
+        if constexpr (requires { each.place; }) {
+          return each.place;
+        } else {
+          return {};
+        }
+      },
+      state);
 }
 
 }  // namespace
@@ -89,9 +103,10 @@ Step step(const State& state, const Event& event) {
         if constexpr (requires { on(s, e); }) {
           return on(s, e);
         } else {
-          Error error(ErrorCode::bad_state, "event_belongs_to_the_state",
-                      format_text("a tensor that is {} was told {}", name_of(state), name_of(event)));
-          return {Failed{error}, {}, error};
+          const auto error = std::make_shared<const Error>(
+              ErrorCode::bad_state, "event_belongs_to_the_state",
+              format_text("a tensor that is {} was told {}", name_of(state), name_of(event)));
+          return {Failed{error, place_of(state)}, {}, error};
         }
       },
       state, event);

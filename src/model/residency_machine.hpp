@@ -39,7 +39,7 @@ struct Evicted {  ///< was in memory, and is on the disk alone
   Place place;
 };
 struct Failed {
-  Error error;
+  std::shared_ptr<const Error> error;
   Place place{};
 };
 using State = std::variant<Unbound, Bound, Mapped, Loading, Resident, Evicted, Failed>;
@@ -65,7 +65,7 @@ struct Step {
   /// What io is asked for; it is answered by one event.
   std::optional<io::Request> effect{};
   /// What whoever wished for something is told, where it cannot be.
-  std::optional<Error> refusal{};
+  std::shared_ptr<const Error> refusal{};
 };
 
 // The table.

@@ -14,7 +14,9 @@ constexpr io::FileRange range{2, 4096, 100};
 constexpr io::Handle mapping{1, 2, 3};
 constexpr io::Handle block{4, 5, 6};
 
-Error some_error() { return Error(ErrorCode::read_failed, "test", "it failed"); }
+std::shared_ptr<const Error> some_error() {
+  return std::make_shared<const Error>(ErrorCode::read_failed, "test", "it failed");
+}
 
 // One of each, with a mapping and without.
 std::vector<State> states() {
@@ -60,6 +62,9 @@ TEST(ResidencyMachine, event_belongs_to_the_state) {
       EXPECT_NE(next.refusal->message().find(name_of(state)), std::string_view::npos);
       EXPECT_NE(next.refusal->message().find(name_of(event)), std::string_view::npos);
       EXPECT_FALSE(next.effect);
+      // It still knows where its bytes are.
+      const auto& place = std::get<Failed>(next.next).place;
+      EXPECT_EQ(place.range, std::holds_alternative<Unbound>(state) ? io::FileRange{} : range);
     }
   }
   EXPECT_EQ(known.size(), 31U);
@@ -108,7 +113,7 @@ TEST(ResidencyMachine, what_cannot_be_released_stays_resident) {
 
 TEST(ResidencyMachine, what_failed_can_be_tried_again) {
   auto at = step(Loading{{range, mapping}}, RequestFailed{some_error()});
-  EXPECT_EQ(std::get<Failed>(at.next).error.rule(), "test");
+  EXPECT_EQ(std::get<Failed>(at.next).error->rule(), "test");
   const State failed = at.next;
   EXPECT_EQ(residence_of(step(failed, Load{1}).next), Residence::loading);
   EXPECT_EQ(residence_of(step(failed, Map{}).next), Residence::mapped);

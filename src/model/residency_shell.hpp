@@ -3,11 +3,13 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <htensor/format/catalog.hpp>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "io/strategies.hpp"
@@ -34,33 +36,41 @@ class ResidencyShell {
 
   [[nodiscard]] residency::State state_of(std::size_t tensor) const;
   /// Its bytes where they are in memory of our own, else nothing.
-  [[nodiscard]] std::shared_ptr<const io::OwnBlock> resident(std::size_t tensor) const;
+  [[nodiscard]] std::shared_ptr<const io::OwnBlock> resident(std::size_t tensor);
+  [[nodiscard]] bool is_resident(std::size_t tensor) const;
 
   /// For strategies that load; those that are missing are null.
   [[nodiscard]] io::LoadFiles load_files() const;
 
-  /// Tensors that are in a file that is there. Those that are in memory already stay there.
+  /// What loading these takes in memory.
+  [[nodiscard]] Result<std::uint64_t> memory_for(std::span<const std::size_t> tensors) const;
+  /// Tensors that are in a file that is there. Those that are in memory already stay there. One load at a
+  /// time, so that a second one finds what the first has brought. A budget of 0 is most of what is available.
   [[nodiscard]] Result<void> load(std::span<const std::size_t> tensors, io::LoadWork& work);
-  /// What cannot be evicted stays; the first of these is told once all others are gone. `ranges` is what goes
-  /// from the page cache.
-  [[nodiscard]] Result<void> evict(std::span<const std::size_t> tensors,
-                                   std::span<const io::FileRange> ranges);
+  /// Those that are not in memory of our own are used by their mappings from now on.
+  void map(std::span<const std::size_t> tensors);
+  /// What is dropped from the page cache where these go.
+  [[nodiscard]] std::vector<io::FileRange> pages_of(std::span<const std::size_t> tensors) const;
+  /// What cannot be evicted stays; the first of these is told once all others are gone.
+  [[nodiscard]] Result<void> evict(std::span<const std::size_t> tensors);
 
  private:
   [[nodiscard]] residency::State initial(std::size_t tensor) const;
-  /// What has happened to a tensor: its state becomes the next; what io is to do about it is the answer.
-  /// Refusals are kept, the first of them.
-  std::optional<io::Request> tell(std::size_t tensor, const residency::Event& event,
-                                  std::optional<Error>& refusal);
+  [[nodiscard]] io::LoadRequest request_for(std::size_t tensor) const;
+  /// What has happened to a tensor: its state becomes the next; what io is to do about it, and what is
+  /// refused, is the answer.
+  residency::Step tell(std::size_t tensor, const residency::Event& event);
   /// Before the first load.
   void keep_states();
+  [[nodiscard]] Result<void> load_alone(std::span<const std::size_t> tensors, io::LoadWork& work);
 
   const Catalog& catalog_;
   io::MappedStrategy mapped_;
   std::vector<io::Handle> mappings_;  // of each file
   mutable std::optional<io::ReadStrategy> read_;
-  std::mutex load_mutex_;  // one load at a time, so that a second one finds what the first has brought
   mutable std::mutex mutex_;
+  std::thread::id loader_;  // who loads at this moment, if somebody does
+  std::condition_variable_any nobody_loads_;
   // Of all tensors once one was loaded: before that each is as it was at first, which costs nothing.
   std::vector<residency::State> states_;
   std::atomic<bool> any_loaded_ = false;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "model/ranges.hpp"
+
 namespace ht::inline v1 {
 
 TensorPieces::TensorPieces(const Catalog& catalog, std::span<const std::size_t> tensors,
@@ -21,17 +23,20 @@ TensorPieces::TensorPieces(const Catalog& catalog, std::span<const std::size_t> 
 }
 
 Result<void> TensorPieces::take(const io::FileRange& range, Bytes bytes) {
-  const std::uint64_t end = range.offset + range.bytes;
-  const auto is_over = [&](const io::FileRange& part) {
-    return part.file < range.file || (part.file == range.file && part.offset + part.bytes <= range.offset);
+  const std::uint64_t end = end_of(range);
+  const auto begins_before_end = [&](const io::FileRange& part) {
+    return part.file < range.file || (part.file == range.file && part.offset < end);
   };
-  while (first_ < parts_.size() && is_over(parts_[first_].range)) ++first_;
-  for (std::size_t i = first_; i < parts_.size(); ++i) {
+  const auto is_over = [&](std::size_t i) {
+    const auto& part = parts_[i].range;
+    return part.file < range.file || (part.file == range.file && end_of(part) <= range.offset);
+  };
+  while (next_ < parts_.size() && begins_before_end(parts_[next_].range)) begun_.push_back(next_++);
+  std::erase_if(begun_, is_over);
+  for (const std::size_t i : begun_) {
     const auto& [index, part] = parts_[i];
-    if (part.file != range.file || part.offset >= end) break;
-    if (is_over(part)) continue;  // one that began before, and ended before
     const std::uint64_t from = std::max(part.offset, range.offset);
-    const std::uint64_t to = std::min(part.offset + part.bytes, end);
+    const std::uint64_t to = std::min(end_of(part), end);
     HT_TRY(consumer_({.index = index,
                       .offset = from - part.offset,
                       .bytes = bytes.subspan(static_cast<std::size_t>(from - range.offset),

@@ -24,8 +24,9 @@ class TensorPieces {
     std::size_t index;
     io::FileRange range;
   };
-  std::vector<Part> parts_;  // by file and offset
-  std::size_t first_ = 0;    // those before are over
+  std::vector<Part> parts_;         // by file and offset
+  std::size_t next_ = 0;            // those before have begun
+  std::vector<std::size_t> begun_;  // and these are not over
   const PieceConsumer& consumer_;
 };
 

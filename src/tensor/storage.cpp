@@ -65,6 +65,10 @@ Result<Storage> Storage::kept_by(std::shared_ptr<const void> owner, MutableBytes
   return make(std::move(owner), bytes, true, Owned{});
 }
 
+Result<Storage> Storage::kept_read_only(std::shared_ptr<const void> owner, Bytes bytes) {
+  return make(std::move(owner), guarded(bytes), false, Owned{});
+}
+
 Result<Storage> Storage::file_backed(std::shared_ptr<const void> owner, Bytes bytes, FileBacked range) {
   return make(std::move(owner), guarded(bytes), false, std::move(range));
 }

@@ -16,14 +16,14 @@ namespace ht::inline v1 {
 
 /// What a parser has to see before it can go on: the file's bytes from `offset` to `offset + bytes`. It asks
 /// for nothing that it has seen and nothing behind the file's end. What begins within the prefix, or straight
-/// behind it, is answered by a longer prefix, the rest by a window.
+/// behind it, is answered by a longer prefix, the rest by a part of its own.
 struct Need {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
 };
 
 /// A part of a file that is not its beginning.
-struct Window {
+struct SeenPart {
   std::uint64_t offset = 0;
   Bytes bytes{};
 };
@@ -34,8 +34,8 @@ class Seen {
   Seen() noexcept = default;
   /// Implicit, so that bytes may be handed to a parser as they are.
   template <std::convertible_to<Bytes> T>
-  Seen(const T& prefix, std::span<const Window> windows = {}) noexcept  // NOLINT(google-explicit-constructor)
-      : prefix_(prefix), windows_(windows) {}
+  Seen(const T& prefix, std::span<const SeenPart> parts = {}) noexcept  // NOLINT(google-explicit-constructor)
+      : prefix_(prefix), parts_(parts) {}
 
   [[nodiscard]] Bytes prefix() const noexcept { return prefix_; }
   /// The bytes where they were seen in one piece.
@@ -43,7 +43,7 @@ class Seen {
 
  private:
   Bytes prefix_;
-  std::span<const Window> windows_;
+  std::span<const SeenPart> parts_;
 };
 
 using Parsed = std::variant<Need, Catalog>;

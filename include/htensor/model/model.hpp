@@ -97,11 +97,12 @@ class Model {
   /// `unsupported_encoding` for a splat, which has none.
   [[nodiscard]] Result<Storage> raw(std::string_view name) const;
 
-  /// Brings the tensors whose names match into memory and says how. By `mapped`, their pages are fetched; by
-  /// `read`, they are in memory of the model's own afterwards, which is what later look-ups give, whatever
-  /// becomes of the file. `budget_too_small` where they need more than they may take; `unsupported_strategy`
-  /// for `staged` and `external`, which are the next two. What failed has changed nothing, and can be tried
-  /// again.
+  /// Brings the tensors whose names match into memory and says how. By `mapped`, their pages are fetched, as
+  /// far as there is memory for them; `automatic` fetches none of what does not fit. By `read`, they are in
+  /// memory of the model's own afterwards, which is what later look-ups give, whatever becomes of the file;
+  /// `budget_too_small` where they need more than they may take. `unsupported_strategy` for `staged` and
+  /// `external`, which are the next two. What failed, or was stopped, has put nothing into memory of the
+  /// model's own, and can be tried again.
   [[nodiscard]] Result<Loaded> load(const LoadOptions& options = {}) const;
   /// All bytes of the tensors that match, once, in the order of the files: to be summed up, copied, sent. By
   /// `staged`, memory is that of a ring, however large the model is; by `mapped`, what the page cache has is

@@ -49,7 +49,7 @@ struct Progress {
 
 /// What long work looks at after every piece.
 struct WorkOptions {
-  /// Then it ends with `cancelled`. What was done by then stays done.
+  /// Then it ends with `cancelled`.
   std::stop_token stop{};
   /// Called on the thread that works; once more when all is done.
   std::function<void(const Progress&)> on_progress{};

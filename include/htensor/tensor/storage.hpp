@@ -41,6 +41,8 @@ class Storage {
   [[nodiscard]] static Result<Storage> borrowed_read_only(Bytes bytes);
   /// Memory that `owner` releases when the last handle is gone, as a device's allocator needs.
   [[nodiscard]] static Result<Storage> kept_by(std::shared_ptr<const void> owner, MutableBytes bytes);
+  /// The same, for reading alone.
+  [[nodiscard]] static Result<Storage> kept_read_only(std::shared_ptr<const void> owner, Bytes bytes);
   /// Read-only bytes of a file, which `owner` (a mapping) keeps in place.
   [[nodiscard]] static Result<Storage> file_backed(std::shared_ptr<const void> owner, Bytes bytes,
                                                    FileBacked range);

@@ -129,14 +129,14 @@ TEST(Irpa, tables_are_asked_for_wherever_they_lie) {
   // Its metadata is moved away from its entry table.
   store_le(MutableBytes(second).subspan(56), std::uint64_t{1} << 16);
   const auto name = bytes_of("b");
-  const std::vector<Window> all{
+  const std::vector<SeenPart> all{
       {far, Bytes(second).first(88)}, {far + 96, Bytes(second).subspan(96, 76)}, {far + (1 << 16), name}};
-  for (std::size_t windows = 0; windows < all.size(); ++windows) {
-    const auto parsed = format_irpa::parse(Seen(prefix, std::span(all).first(windows)), file_bytes);
+  for (std::size_t parts = 0; parts < all.size(); ++parts) {
+    const auto parsed = format_irpa::parse(Seen(prefix, std::span(all).first(parts)), file_bytes);
     ASSERT_TRUE(parsed);
     const auto need = std::get<Need>(*parsed);
-    EXPECT_EQ(need.offset, all[windows].offset);
-    EXPECT_EQ(need.bytes, all[windows].bytes.size());
+    EXPECT_EQ(need.offset, all[parts].offset);
+    EXPECT_EQ(need.bytes, all[parts].bytes.size());
   }
   const auto parsed = format_irpa::parse(Seen(prefix, all), file_bytes);
   ASSERT_TRUE(parsed);
