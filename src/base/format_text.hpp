@@ -4,8 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <iterator>
-#include <new>
+#include <cstddef>
 #include <string>
 
 namespace ht::inline v1 {
@@ -15,15 +14,12 @@ namespace ht::inline v1 {
 inline constexpr std::size_t most_text_bytes = 2048;
 
 /// fmt::format without its exceptions, and cut. An Error without words describes itself by its code.
+/// The work is in a function that is no template: all of fmt would else be compiled anew for every file.
+[[nodiscard]] std::string vformat_text(fmt::string_view format, fmt::format_args args) noexcept;
+
 template <class... Args>
 [[nodiscard]] std::string format_text(fmt::format_string<Args...> format, Args&&... args) noexcept {
-  try {
-    std::string text;
-    fmt::format_to_n(std::back_inserter(text), most_text_bytes, format, std::forward<Args>(args)...);
-    return text;
-  } catch (const std::bad_alloc&) {
-    return {};
-  }
+  return vformat_text(format, fmt::make_format_args(args...));
 }
 
 }  // namespace ht::inline v1

@@ -1,0 +1,18 @@
+#include "base/format_text.hpp"
+
+#include <iterator>
+#include <new>
+
+namespace ht::inline v1 {
+
+std::string vformat_text(fmt::string_view format, fmt::format_args args) noexcept {
+  try {
+    std::string text;
+    fmt::vformat_to_n(std::back_inserter(text), most_text_bytes, format, args);
+    return text;
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+}
+
+}  // namespace ht::inline v1
