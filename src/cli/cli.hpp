@@ -1,13 +1,17 @@
 // The program's frame: what every verb is given, and how each is registered.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <htensor/htensor.hpp>
 #include <string>
 #include <string_view>
+
+// CLI11 is large, and its header is for cli.cpp and options.cpp alone: verbs use what options.hpp has.
+namespace CLI {
+class App;
+}
 
 namespace ht::cli {
 

@@ -32,22 +32,21 @@ std::vector<std::string> json_paths(const Model& model) {
 
 void append_row(std::string& out, const Row& row, const std::vector<std::string>& paths) {
   const Entry& entry = row.entry;
-  const auto end = std::back_inserter(out);
   out += R"({"name":)";
   append_json_string(out, entry.name);
   out += R"(,"dtype":)";
   if (entry.is_typed()) {
-    fmt::format_to(end, R"("{}","shape":{})", row.dtype, json_shape(entry.dims));
+    append_text(out, R"("{}","shape":{})", row.dtype, json_shape(entry.dims));
   } else {
     out += R"(null,"shape":null)";
   }
-  fmt::format_to(end, R"(,"bytes":{},"offset":)", entry.bytes);
+  append_text(out, R"(,"bytes":{},"offset":)", entry.bytes);
   if (entry.is_splat()) {
     out += "null";
   } else {
-    fmt::format_to(end, "{}", entry.offset);
+    append_text(out, "{}", entry.offset);
   }
-  fmt::format_to(end, R"(,"file":{}}})", paths[entry.file]);
+  append_text(out, R"(,"file":{}}})", paths[entry.file]);
 }
 
 std::string jsonl_text(const std::vector<Row>& rows, const Model& model) {
@@ -72,7 +71,7 @@ std::string json_text(const std::vector<Row>& rows, const Model& model) {
   }
   out += R"(],"metadata":)";
   append_json(out, model.catalog().metadata());
-  fmt::format_to(std::back_inserter(out), R"(,"total_bytes":{}}})", total_bytes(rows));
+  append_text(out, R"(,"total_bytes":{}}})", total_bytes(rows));
   return out += '\n';
 }
 
@@ -131,13 +130,14 @@ Result<Exit> list(const Options& options, const Common& common) {
 Action register_ls(CLI::App& verb) {
   auto options = std::make_shared<Options>();
   add_path(verb, options->path);
-  verb.add_option("--filter", options->filter, "Only tensors whose name matches, as a shell matches files")
-      ->type_name("GLOB");
-  verb.add_option("--sort", options->sort, "By name, size (largest first) or offset; else in file order")
-      ->check(CLI::IsMember({"name", "size", "offset"}))
-      ->type_name("KEY");
-  verb.add_flag("--tree", options->tree, "As a tree of the names' parts");
-  verb.add_flag("--headers-only", options->headers_only, "Also list a file whose data is not all there");
+  add_filter(verb, options->filter);
+  add_text(verb, options->sort,
+           {.name = "--sort",
+            .type = "KEY",
+            .description = "By name, size (largest first) or offset; else in file order",
+            .one_of = {"name", "size", "offset"}});
+  add_flag(verb, "--tree", options->tree, "As a tree of the names' parts");
+  add_flag(verb, "--headers-only", options->headers_only, "Also list a file whose data is not all there");
   add_max_header(verb, options->max_header);
   return [options](const Common& common) { return list(*options, common); };
 }

@@ -16,9 +16,9 @@ constexpr std::uint64_t most_elements = 8;
 
 void append_whole(std::string& out, const MetaValue& value) {
   if (const auto natural = value.natural()) {
-    fmt::format_to(std::back_inserter(out), "{}", *natural);
+    append_text(out, "{}", *natural);
   } else {
-    fmt::format_to(std::back_inserter(out), "{}", value.integer().value_or(0));
+    append_text(out, "{}", value.integer().value_or(0));
   }
 }
 
@@ -103,10 +103,9 @@ std::string metadata_text(const Metadata& metadata) {
   const std::size_t shown = std::min(metadata.size(), most_keys);
   for (std::size_t i = 0; i < shown; ++i) {
     const auto [key, value] = metadata[i];
-    fmt::format_to(std::back_inserter(out), "{} = {}\n", short_text(key), value_text(value));
+    append_text(out, "{} = {}\n", short_text(key), value_text(value));
   }
-  if (shown < metadata.size())
-    fmt::format_to(std::back_inserter(out), "… and {} more keys\n", metadata.size() - shown);
+  if (shown < metadata.size()) append_text(out, "… and {} more keys\n", metadata.size() - shown);
   return out;
 }
 

@@ -2,14 +2,36 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+#include <charconv>
+
 #include "cli/text.hpp"
 
 namespace ht::cli {
 
-void add_path(CLI::App& verb, std::string& path) {
-  verb.add_option("path", path, "A file of any format, a shard index, or a folder")
-      ->required()
-      ->type_name("PATH");
+void add_text(CLI::App& verb, std::string& text, const TextOption& option) {
+  auto* added = verb.add_option(option.name, text, option.description)
+                    ->required(option.required)
+                    ->type_name(option.type);
+  if (!option.one_of.empty()) added->check(CLI::IsMember(option.one_of));
+}
+
+void add_flag(CLI::App& verb, const std::string& name, bool& flag, const std::string& description) {
+  verb.add_flag(name, flag, description);
+}
+
+void add_number(CLI::App& verb, const std::string& name, std::uint64_t& number,
+                const std::string& description) {
+  verb.add_option_function<std::string>(
+          name,
+          [name, &number](const std::string& text) {
+            const char* const end = text.c_str() + text.size();
+            const auto [after, error] = std::from_chars(text.c_str(), end, number);
+            if (error != std::errc{} || after != end)
+              throw CLI::ValidationError(name, fmt::format("'{}' is no whole number below 2^64", text));
+          },
+          description)
+      ->type_name("N");
 }
 
 void add_size(CLI::App& verb, const std::string& name, std::uint64_t& bytes, const std::string& description) {
@@ -23,6 +45,21 @@ void add_size(CLI::App& verb, const std::string& name, std::uint64_t& bytes, con
           },
           description)
       ->type_name("SIZE");
+}
+
+void add_path(CLI::App& verb, std::string& path) {
+  add_text(verb, path,
+           {.name = "path",
+            .type = "PATH",
+            .description = "A file of any format, a shard index, or a folder",
+            .required = true});
+}
+
+void add_filter(CLI::App& verb, std::string& glob) {
+  add_text(verb, glob,
+           {.name = "--filter",
+            .type = "GLOB",
+            .description = "Only tensors whose name matches, as a shell matches files"});
 }
 
 void add_max_header(CLI::App& verb, std::uint64_t& bytes) {

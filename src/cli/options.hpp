@@ -1,18 +1,39 @@
-// Options that several verbs have, read in one way.
+// How verbs declare their options, so that each kind is read in one way. What an option is read into has
+// to live as long as the verb.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
-#include <memory>
 #include <string>
+#include <vector>
+
+#include "cli/cli.hpp"
 
 namespace ht::cli {
+
+/// An option that takes text, or, without dashes before its name, an argument.
+struct TextOption {
+  std::string name;
+  std::string type;  // as the help calls it
+  std::string description;
+  bool required = false;
+  std::vector<std::string> one_of = {};  // nothing else is taken, unless it is empty
+};
+void add_text(CLI::App& verb, std::string& text, const TextOption& option);
+
+void add_flag(CLI::App& verb, const std::string& name, bool& flag, const std::string& description);
+
+/// A whole number below 2^64.
+void add_number(CLI::App& verb, const std::string& name, std::uint64_t& number,
+                const std::string& description);
+
+/// A SIZE such as 4K or 2.5G.
+void add_size(CLI::App& verb, const std::string& name, std::uint64_t& bytes, const std::string& description);
 
 /// The PATH that verbs look at.
 void add_path(CLI::App& verb, std::string& path);
 
-/// A SIZE such as 4K or 2.5G. What it is read into has to live as long as the verb.
-void add_size(CLI::App& verb, const std::string& name, std::uint64_t& bytes, const std::string& description);
+/// --filter: the tensors that are meant.
+void add_filter(CLI::App& verb, std::string& glob);
 
 /// --max-header: the most that is read of a header.
 void add_max_header(CLI::App& verb, std::uint64_t& bytes);

@@ -85,8 +85,7 @@ Action register_plan(CLI::App& verb) {
   auto options = std::make_shared<Options>();
   add_path(verb, options->path);
   add_size(verb, "--budget", options->budget, "The memory that it may take; else what is available");
-  verb.add_option("--filter", options->filter, "Only tensors whose name matches, as a shell matches files")
-      ->type_name("GLOB");
+  add_filter(verb, options->filter);
   add_max_header(verb, options->max_header);
   return [options](const Common& common) -> Result<Exit> {
     const auto plan = HT_TRY(plan_of(*options));

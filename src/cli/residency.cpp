@@ -34,8 +34,7 @@ std::uint64_t sum_of(const std::vector<Line>& lines, std::uint64_t TensorResiden
 void append_json(std::string& out, const Line& line) {
   out += R"({"name":)";
   append_json_string(out, line.name);
-  fmt::format_to(std::back_inserter(out), R"(,"bytes":{},"cached_bytes":{}}})", line.residency.bytes,
-                 line.residency.cached_bytes);
+  append_text(out, R"(,"bytes":{},"cached_bytes":{}}})", line.residency.bytes, line.residency.cached_bytes);
 }
 
 std::string json_text(const std::vector<Line>& lines) {
@@ -96,8 +95,7 @@ enum class Deed : std::uint8_t { look, fetch, drop };
 Action register_verb(CLI::App& verb, Deed deed) {
   auto options = std::make_shared<Options>();
   add_path(verb, options->path);
-  verb.add_option("--filter", options->filter, "Only tensors whose name matches, as a shell matches files")
-      ->type_name("GLOB");
+  add_filter(verb, options->filter);
   add_max_header(verb, options->max_header);
   return [options, deed](const Common& common) -> Result<Exit> {
     const auto model = HT_TRY(Model::open(options->path, {.max_header_bytes = options->max_header}));

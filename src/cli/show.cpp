@@ -111,10 +111,9 @@ Result<void> for_each(const Part& part, const Visit& visit) {
 
 Result<void> print_json(const Part& part, const AppendElement& append) {
   Output out;
-  fmt::format_to(std::back_inserter(out.buffer()),
-                 R"({{"name":{},"dtype":{},"shape":{},"values_shape":{},"values":[)",
-                 json_string(part.entry.name), json_string(part.dtype.name), json_shape(part.entry.dims),
-                 json_shape(part.shape));
+  append_text(out.buffer(), R"({{"name":{},"dtype":{},"shape":{},"values_shape":{},"values":[)",
+              json_string(part.entry.name), json_string(part.dtype.name), json_shape(part.entry.dims),
+              json_shape(part.shape));
   bool first = true;
   HT_TRY(for_each(part, [&](std::int64_t index) {
     if (!std::exchange(first, false)) out.buffer().push_back(',');
@@ -188,7 +187,7 @@ class Printer {
     if (innermost) {
       out_.buffer().append(std::string_view(", "));
     } else {
-      fmt::format_to(std::back_inserter(out_.buffer()), "\n{:{}}", "", indent + 1);
+      append_text(out_.buffer(), "\n{:{}}", "", indent + 1);
     }
   }
 
@@ -225,11 +224,13 @@ Result<Exit> show(const Options& options, const Common& common) {
 Action register_show(CLI::App& verb) {
   auto options = std::make_shared<Options>();
   add_path(verb, options->path);
-  verb.add_option("name", options->name, "The tensor")->required()->type_name("NAME");
-  verb.add_option("--slice", options->slice,
-                  "begin:end:step or an index for each dimension, as in Python: 0:4,:,-1. "
-                  "JSON has the values flat, in row-major order, and their shape as values_shape")
-      ->type_name("SLICE");
+  add_text(verb, options->name,
+           {.name = "name", .type = "NAME", .description = "The tensor", .required = true});
+  add_text(verb, options->slice,
+           {.name = "--slice",
+            .type = "SLICE",
+            .description = "begin:end:step or an index for each dimension, as in Python: 0:4,:,-1. "
+                           "JSON has the values flat, in row-major order, and their shape as values_shape"});
   add_max_header(verb, options->max_header);
   return [options](const Common& common) { return show(*options, common); };
 }

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <htensor/base/checked.hpp>
 #include <htensor/base/utf8.hpp>
 #include <htensor/format/encode.hpp>
@@ -112,39 +111,33 @@ Result<Exit> synthesize(const Options& options, const Common& common) {
   return Exit::good;
 }
 
-void read_seed(const std::string& text, std::uint64_t& seed) {
-  const char* const end = text.c_str() + text.size();
-  const auto [after, error] = std::from_chars(text.c_str(), end, seed);
-  if (error != std::errc{} || after != end)
-    throw CLI::ValidationError("--seed", fmt::format("'{}' is no whole number below 2^64", text));
-}
-
 }  // namespace
 
 Action register_synth(CLI::App& verb) {
   auto options = std::make_shared<Options>();
-  verb.add_option("out", options->path, "The file to make; its extension names the format")
-      ->required()
-      ->type_name("OUT");
-  verb.add_option("--preset", options->preset,
-                  fmt::format("What to make: {}. A matrix is one tensor", fmt::join(preset_names(), ", ")))
-      ->required()
-      ->check(CLI::IsMember(preset_names()))
-      ->type_name("PRESET");
-  verb.add_option(
-          "--dtype", options->dtype,
-          "As in safetensors: F32, BF16, F8_E4M3, …; F32 for a matrix and BF16 for a model unless given")
-      ->type_name("DTYPE");
+  add_text(verb, options->path,
+           {.name = "out",
+            .type = "OUT",
+            .description = "The file to make; its extension names the format",
+            .required = true});
+  add_text(verb, options->preset,
+           {.name = "--preset",
+            .type = "PRESET",
+            .description =
+                fmt::format("What to make: {}. A matrix is one tensor", fmt::join(preset_names(), ", ")),
+            .required = true,
+            .one_of = preset_names()});
+  add_text(verb, options->dtype,
+           {.name = "--dtype",
+            .type = "DTYPE",
+            .description = "As in safetensors: F32, BF16, F8_E4M3, …; F32 for a matrix and BF16 for a model "
+                           "unless given"});
   add_size(verb, "--size", options->bytes,
            "About how many bytes; 1M for a matrix and the size of such models unless given");
-  verb.add_option_function<std::string>(
-          "--seed", [options](const std::string& text) { read_seed(text, options->seed); },
-          "Another seed gives other values; 0 unless given")
-      ->type_name("N");
-  verb.add_flag(
-      "--sparse", options->sparse,
-      "In an instant: the first and last 1024 elements have values, the rest is zero and takes no room");
-  verb.add_flag("--force", options->force, "Replace OUT if it is there");
+  add_number(verb, "--seed", options->seed, "Another seed gives other values; 0 unless given");
+  add_flag(verb, "--sparse", options->sparse,
+           "In an instant: the first and last 1024 elements have values, the rest is zero and takes no room");
+  add_flag(verb, "--force", options->force, "Replace OUT if it is there");
   return [options](const Common& common) { return synthesize(*options, common); };
 }
 

@@ -9,6 +9,7 @@
 #include <htensor/base/checked.hpp>
 #include <htensor/base/json_text.hpp>
 #include <htensor/base/utf8.hpp>
+#include <iterator>
 
 namespace ht::cli {
 namespace {
@@ -125,6 +126,14 @@ std::string json_error(const Error& error) {
       json_string(to_string(error.code())), json_string(error.rule()), or_null(error.path()),
       or_null(error.tensor()), error.offset() ? std::to_string(*error.offset()) : "null",
       json_string(error.message()), or_null(error.hint()));
+}
+
+void vappend_text(std::string& out, fmt::string_view format, fmt::format_args args) {
+  fmt::vformat_to(std::back_inserter(out), format, args);
+}
+
+void vappend_text(fmt::memory_buffer& out, fmt::string_view format, fmt::format_args args) {
+  fmt::vformat_to(std::back_inserter(out), format, args);
 }
 
 }  // namespace ht::cli

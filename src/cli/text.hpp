@@ -33,18 +33,28 @@ namespace ht::cli {
 /// {"error":{…}} as CLI.md has it.
 [[nodiscard]] std::string json_error(const Error& error);
 
+/// fmt::format_to its end, by functions that are no templates: all of fmt would else be compiled anew for
+/// every file.
+void vappend_text(std::string& out, fmt::string_view format, fmt::format_args args);
+void vappend_text(fmt::memory_buffer& out, fmt::string_view format, fmt::format_args args);
+
+template <class Out, class... Args>
+void append_text(Out& out, fmt::format_string<Args...> format, Args&&... args) {
+  vappend_text(out, format, fmt::make_format_args(args...));
+}
+
 namespace detail {
 
 template <class Out, std::floating_point T>
 void append_number(Out& out, T value, bool quote_specials) {
   if (!std::isfinite(value)) {
     const std::string_view word = value != value ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
-    fmt::format_to(std::back_inserter(out), fmt::runtime(quote_specials ? "\"{}\"" : "{}"), word);
+    append_text(out, fmt::runtime(quote_specials ? "\"{}\"" : "{}"), word);
     return;
   }
   // JSON readers take a bare -0 for an integer, which has no sign there.
   const bool negative_zero = value == T{0} && std::signbit(value);
-  fmt::format_to(std::back_inserter(out), fmt::runtime(negative_zero ? "{:.1f}" : "{}"), value);
+  append_text(out, fmt::runtime(negative_zero ? "{:.1f}" : "{}"), value);
 }
 
 }  // namespace detail
@@ -53,7 +63,7 @@ void append_number(Out& out, T value, bool quote_specials) {
 template <class D>
 void append_element(fmt::memory_buffer& out, typename D::Element value, bool json) {
   if constexpr (D::number.kind == NumberKind::boolean) {
-    fmt::format_to(std::back_inserter(out), "{}", static_cast<bool>(value));
+    append_text(out, "{}", static_cast<bool>(value));
   } else if constexpr (D::number.kind == NumberKind::complex) {
     out.push_back(json ? '[' : '(');
     detail::append_number(out, value.real(), json);
@@ -61,12 +71,12 @@ void append_element(fmt::memory_buffer& out, typename D::Element value, bool jso
     detail::append_number(out, value.imag(), json);
     out.push_back(json ? ']' : ')');
   } else if constexpr (IsIntegral<D> && std::is_integral_v<typename D::Element>) {
-    fmt::format_to(
-        std::back_inserter(out), "{}",
+    append_text(
+        out, "{}",
         static_cast<std::conditional_t<std::is_signed_v<typename D::Element>, std::int64_t, std::uint64_t>>(
             value));
   } else if constexpr (IsIntegral<D>) {
-    fmt::format_to(std::back_inserter(out), "{}", static_cast<int>(value));
+    append_text(out, "{}", static_cast<int>(value));
   } else if constexpr (std::same_as<D, F64>) {
     detail::append_number(out, value, json);
   } else {

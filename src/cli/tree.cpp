@@ -22,14 +22,13 @@ struct Branch {
 
 void append_branch(std::string& out, const Branch& branch, std::string_view name,
                    std::size_t level) {  // NOLINT(misc-no-recursion): most_levels deep
-  const auto end = std::back_inserter(out);
-  fmt::format_to(end, "{:{}}{}  ", "", level * 2, printable(name));
+  append_text(out, "{:{}}{}  ", "", level * 2, printable(name));
   if (branch.leaf != nullptr) {
-    fmt::format_to(end, "{} {}  {}\n", dtype_cell(*branch.leaf), shape_cell(*branch.leaf),
-                   size_text(branch.leaf->entry.bytes));
+    append_text(out, "{} {}  {}\n", dtype_cell(*branch.leaf), shape_cell(*branch.leaf),
+                size_text(branch.leaf->entry.bytes));
   } else {
-    fmt::format_to(end, "{} tensor{}  {}\n", branch.tensors, branch.tensors == 1 ? "" : "s",
-                   size_text(branch.bytes));
+    append_text(out, "{} tensor{}  {}\n", branch.tensors, branch.tensors == 1 ? "" : "s",
+                size_text(branch.bytes));
   }
   for (const auto& [child, below] : branch.children) append_branch(out, *below, child, level + 1);
 }
