@@ -28,8 +28,9 @@ endif()
 
 # Both only save time; without them the build is the same.
 find_program(HT_CCACHE ccache)
+# Objects are the same wherever the project's folder lies, so that a fresh clone finds those of any other.
 if(HT_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${HT_CCACHE}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1 "${HT_CCACHE}")
 endif()
 find_program(HT_MOLD mold)
 if(HT_MOLD AND PROJECT_IS_TOP_LEVEL)

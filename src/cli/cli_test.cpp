@@ -84,7 +84,7 @@ TEST_F(Cli, ignored_signals_stay_ignored) {
 }
 
 TEST_F(Cli, closed_or_full_stderr_changes_nothing) {
-  const std::string in_folder = "cd '" + folder_.path().string() + "' && '" HT_PROGRAM "' ";
+  const std::string in_folder = "cd '" + folder_.path().string() + "' && '" + program() + "' ";
   for (const std::string how : {" 2>&-", " 2>/dev/full"}) {
     EXPECT_EQ(WEXITSTATUS(std::system((in_folder + "ls none.ht" + how).c_str())), 2) << how;
     const std::string synth = "synth c.ht --force --preset matrix --size 2M --progress=always -q";
@@ -97,7 +97,7 @@ TEST_F(Cli, closed_or_full_stderr_changes_nothing) {
 TEST_F(Cli, full_disk_behind_stdout_is_told) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
   const std::string command =
-      "'" HT_PROGRAM "' ls '" + (folder_ / "m.ht").string() + "' >/dev/full 2>/dev/null";
+      "'" + program() + "' ls '" + (folder_ / "m.ht").string() + "' >/dev/full 2>/dev/null";
   EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 2);
 }
 
