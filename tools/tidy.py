@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Runs clang-tidy on a file, unless the same was found clean before.
+
+ccache remembers it: to ccache, this program is a compiler that makes an object of a file with nothing to find.
+So a file is looked at again when it, anything that it includes, its flags, .clang-tidy or clang-tidy is another;
+not because the project lies elsewhere. What was found is never remembered.
+
+Usage: tidy.py BUILD_FOLDER FILE
+"""
+
+import json
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+
+TIDY, CLANG = "clang-tidy-19", "clang++-19"
+
+
+def analyse(folder, source):
+    """Its findings go to stdout; of what is clean there is nothing to say."""
+    run = subprocess.run([TIDY, "-p", str(folder), "--quiet", "--warnings-as-errors=*", str(source)],
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    if run.returncode != 0:
+        sys.stdout.buffer.write(run.stdout)
+    return run.returncode
+
+
+def as_compiler(arguments):
+    """What ccache calls, in the build folder. It needs to be told which files were included, as by -MD."""
+    source = next(argument for argument in arguments if argument.endswith(".cpp"))
+    status = analyse(pathlib.Path.cwd(), pathlib.Path(source).resolve())
+    if status != 0:
+        return status
+    made = arguments[arguments.index("-o") + 1]
+    instead = {"-c": "-E", made: os.devnull}
+    status = subprocess.run([CLANG, "-w", *(instead.get(a, a) for a in arguments)], check=False).returncode
+    if status == 0:
+        pathlib.Path(made).write_text("clean\n", encoding="utf-8")
+    return status
+
+
+def through_ccache(entry, source):
+    folder = pathlib.Path(entry["directory"])
+    arguments = shlex.split(entry["command"])[1:]
+    output = arguments.index("-o") + 1
+    made = folder / "tidy" / arguments[output]
+    made.parent.mkdir(parents=True, exist_ok=True)
+    arguments[output] = str(made)
+    program = pathlib.Path(shutil.which(TIDY)).resolve()
+    said = subprocess.run([TIDY, "--version"], capture_output=True, text=True, check=True).stdout
+    configs = [str(above / ".clang-tidy") for above in source.parents if (above / ".clang-tidy").exists()]
+    environment = {
+        **os.environ,
+        "CCACHE_BASEDIR": str(pathlib.Path(__file__).resolve().parent.parent),
+        "CCACHE_NOHASHDIR": "1",
+        "CCACHE_COMPILERTYPE": "clang",
+        "CCACHE_COMPILERCHECK": f"string:{' '.join(said.split())} {program.stat().st_size} {program.stat().st_mtime_ns}",
+        "CCACHE_EXTRAFILES": ":".join([__file__, *configs]),
+        # By what is included alone: preprocessed text lacks comments and unused macros, which are looked at too.
+        "CCACHE_DEPEND": "1",
+    }
+    command = ["ccache", os.path.abspath(__file__), *arguments, "-MD", "-MF", f"{made}.d"]
+    return subprocess.run(command, cwd=folder, env=environment, check=False).returncode
+
+
+def main():
+    if "-c" in sys.argv:
+        return as_compiler(sys.argv[1:])
+    folder, source = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
+    entries = json.loads((folder / "compile_commands.json").read_text(encoding="utf-8"))
+    entry = next((entry for entry in entries if pathlib.Path(entry["file"]) == source), None)
+    if entry is None or shutil.which("ccache") is None:
+        return analyse(folder, source)
+    return through_ccache(entry, source)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
