@@ -79,13 +79,14 @@ std::string people_text(const Report& report, bool quiet) {
 Action register_load(CLI::App& verb) {
   auto options = std::make_shared<Options>();
   add_path(verb, options->path);
-  verb.add_option("--strategy", options->strategy, "automatic, mapped, read or staged")
-      ->check(CLI::IsMember({"automatic", "mapped", "read", "staged"}))
-      ->type_name("NAME");
+  add_text(verb, options->strategy,
+           {.name = "--strategy",
+            .type = "NAME",
+            .description = "automatic, mapped, read or staged",
+            .one_of = {"automatic", "mapped", "read", "staged"}});
   add_size(verb, "--budget", options->budget, "The memory that it may take; else most of what is available");
-  verb.add_flag("--drop-after", options->drop_after, "Leave nothing of it in the page cache");
-  verb.add_option("--filter", options->filter, "Only tensors whose name matches, as a shell matches files")
-      ->type_name("GLOB");
+  add_flag(verb, "--drop-after", options->drop_after, "Leave nothing of it in the page cache");
+  add_filter(verb, options->filter);
   add_max_header(verb, options->max_header);
   return [options](const Common& common) -> Result<Exit> {
     const auto report = HT_TRY(load(*options, common));
