@@ -67,7 +67,9 @@ void run(std::vector<Contender>& contenders, const RunOptions& options) {
     turns.insert(turns.end(), static_cast<std::size_t>(options.smoke ? 1 : turns_a_round(*contender.cell)),
                  &contender);
   }
-  std::mt19937 random(20261115);
+  // Another order in every run: what ran before tells on a disk, and should not tell for the same contender
+  // each time.
+  std::mt19937 random(std::random_device{}());
   for (int round = 1; round <= options.repeats; ++round) {
     // A slow moment of the machine hits all alike. Cold ones go before warm ones, as warming up takes long.
     std::ranges::shuffle(turns, random);

@@ -9,9 +9,10 @@ bool fits(const Facts& facts) { return std::max(facts.bytes, facts.memory_bytes)
 
 bool is_cached(const Facts& facts) { return facts.cached_bytes >= facts.bytes / 10 * 9; }
 
-// Where touching page by page waits for somebody else each time.
+// Where fetching page by page waits for somebody else each time, or may do so.
 bool is_far(const Facts& facts) {
-  return facts.file_system == FileSystem::network || facts.file_system == FileSystem::user_space;
+  return facts.file_system == FileSystem::network || facts.file_system == FileSystem::user_space ||
+         facts.file_system == FileSystem::unknown;
 }
 
 }  // namespace
@@ -46,8 +47,9 @@ Choice choose(const Facts& facts) noexcept {
     return {Strategy::read, "far_away",
             "It lies on a network or behind a program: large reads wait less often."};
   }
-  return {Strategy::read, "cold_and_fits",
-          "It is not in the page cache and fits into memory: large reads are fastest."};
+  // Measured by bench/load: memory of one's own has to be cleared before it is read into, pages do not.
+  return {Strategy::mapped, "near_and_fits",
+          "It lies on a disk of this machine: its pages are fetched and need not be copied."};
 }
 
 std::string_view to_string(Strategy strategy) noexcept {

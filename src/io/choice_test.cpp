@@ -18,8 +18,8 @@ std::string_view code_of(Facts facts) { return choose(facts).code; }
 
 TEST(Choice, of_a_cold_file_depends_on_its_use) {
   auto facts = cold();
-  EXPECT_EQ(choose(facts).strategy, Strategy::read);
-  EXPECT_EQ(code_of(facts), "cold_and_fits");
+  EXPECT_EQ(choose(facts).strategy, Strategy::mapped);
+  EXPECT_EQ(code_of(facts), "near_and_fits");
   facts.use = Use::few;
   EXPECT_EQ(choose(facts).strategy, Strategy::mapped);
   EXPECT_EQ(code_of(facts), "only_a_few");
@@ -48,6 +48,7 @@ TEST(Choice, of_what_does_not_fit_is_to_map_it) {
   EXPECT_EQ(code_of(facts), "larger_than_memory");
   // Also where only the rests of pages are too much.
   facts = cold();
+  facts.file_system = FileSystem::network;
   facts.budget_bytes = facts.bytes;
   EXPECT_EQ(choose(facts).strategy, Strategy::read);
   facts.memory_bytes = facts.bytes + 1;
@@ -55,7 +56,7 @@ TEST(Choice, of_what_does_not_fit_is_to_map_it) {
 }
 
 TEST(Choice, of_what_is_far_away_is_to_read_it) {
-  for (const auto system : {FileSystem::network, FileSystem::user_space}) {
+  for (const auto system : {FileSystem::network, FileSystem::user_space, FileSystem::unknown}) {
     auto facts = cold();
     facts.file_system = system;
     EXPECT_EQ(choose(facts).strategy, Strategy::read);

@@ -157,6 +157,8 @@ std::uint64_t Mapped::offset() const noexcept { return mapping_->offset; }
 Bytes Mapped::bytes() const noexcept { return mapping_->bytes; }
 std::shared_ptr<const void> Mapped::owner() const noexcept { return mapping_; }
 
+bool Mapped::is_guarded() const noexcept { return mapping_->options.guard; }
+
 Result<Bytes> Mapped::range(std::uint64_t file_offset, std::uint64_t bytes) const {
   const auto inside = checked::subtract(file_offset, mapping_->offset);
   const auto found = inside ? part(mapping_->bytes, *inside, bytes) : std::nullopt;

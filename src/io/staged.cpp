@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
+#include <htensor/base/fault.hpp>
+#include <htensor/io/mapped.hpp>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "base/format_text.hpp"
@@ -52,9 +56,12 @@ std::vector<bool> files_read(std::size_t files, std::span<const FileRange> range
   return read;
 }
 
-OpenQueue open_queue(Port& port, const StagedOptions& options) {
-  if (options.queueing == Queueing::automatic) return open_read_queue(port, options.chunks);
-  return {std::make_unique<ThreadQueue>(port, options.chunks), false};
+// Copies from the mapping; nothing where that cannot be, and then reading tells why.
+bool copy_mapped(const Mapped& mapped, const ReadRequest& request) {
+  const auto from = mapped.range(request.offset, request.into.size());
+  // All pages of it at once, and not one by one as they are touched.
+  if (!from || !mapped.advise(request.offset, request.into.size(), Advice::populate)) return false;
+  return guarded(*from, [&] { std::memcpy(request.into.data(), from->data(), from->size()); }).has_value();
 }
 
 struct Free {
@@ -91,7 +98,7 @@ class Shell {
       if (!ring_) return fail(Error(ErrorCode::out_of_memory));
     }
     first_ = files_[ranges[0].file];
-    auto opened = open_queue(first_->port(), options_);
+    auto opened = open_queue(first_->port());
     queue_ = std::move(opened.queue);
     staged_.through_the_systems_queue = opened.is_the_systems;
     return {};
@@ -118,6 +125,18 @@ class Shell {
     std::uint64_t done = 0;
     bool direct = false;
   };
+
+  OpenQueue open_queue(Port& port) {
+    if (options_.queueing == Queueing::automatic) return open_read_queue(port, options_.chunks);
+    if (options_.mapped.empty()) return {std::make_unique<ThreadQueue>(port, options_.chunks), false};
+    const auto copy_or_read = [this, &port](const ReadRequest& request) -> IoResult<std::uint64_t> {
+      const Mapped* const mapped = options_.mapped[slots_[request.tag].chunk.range.file];
+      if (mapped != nullptr && copy_mapped(*mapped, request)) return request.into.size();
+      return port.read_at(request.file, request.offset, request.into);
+    };
+    const auto threads = std::max(std::thread::hardware_concurrency(), 1U);
+    return {std::make_unique<ThreadQueue>(copy_or_read, options_.chunks, threads), false};
+  }
 
   MutableBytes memory_of(std::uint32_t slot) {
     const Chunk& chunk = slots_[slot].chunk;

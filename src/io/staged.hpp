@@ -20,6 +20,8 @@ enum class Queueing : std::uint8_t {
   threads,    ///< what is in the page cache already is copied by all of them at once
 };
 
+class Mapped;
+
 struct StagedOptions {
   /// From 1 to 64.
   std::uint32_t chunks = 8;
@@ -30,6 +32,9 @@ struct StagedOptions {
   /// Whether there may be a ring where memory does not lie as the file does; else that is not read directly.
   bool ring_for_memory = true;
   Queueing queueing = Queueing::automatic;
+  /// Where threads copy from, file by file, instead of reading: copying what is mapped costs less than asking
+  /// for it. Null where a file is not mapped, or touching it may end the process.
+  std::span<const Mapped* const> mapped{};
   std::stop_token stop{};
   /// Called after each chunk with all bytes so far.
   std::function<void(std::uint64_t done_bytes)> on_progress{};

@@ -7,7 +7,14 @@ namespace ht::inline v1::io {
 
 // More do not make a disk faster, and each has a stack.
 ThreadQueue::ThreadQueue(Port& port, std::uint32_t depth, std::uint32_t most_threads)
-    : port_(port), depth_(depth) {
+    : ThreadQueue(
+          [&port](const ReadRequest& request) {
+            return port.read_at(request.file, request.offset, request.into);
+          },
+          depth, most_threads) {}
+
+ThreadQueue::ThreadQueue(Reading reading, std::uint32_t depth, std::uint32_t most_threads)
+    : reading_(std::move(reading)), depth_(depth) {
   threads_.reserve(std::min(depth, most_threads));
   try {
     for (std::uint32_t i = 0; i < std::min(depth, most_threads); ++i)
@@ -38,7 +45,7 @@ void ThreadQueue::work() {
     const ReadRequest request = to_do_.front();
     to_do_.pop_front();
     lock.unlock();
-    auto bytes = port_.read_at(request.file, request.offset, request.into);
+    auto bytes = reading_(request);
     lock.lock();
     done_.push_back({request.tag, bytes});
     done_added_.notify_one();
@@ -65,7 +72,7 @@ IoResult<ReadDone> ThreadQueue::complete() {
     const ReadRequest request = to_do_.front();
     to_do_.pop_front();
     --under_way_;
-    return ReadDone{request.tag, port_.read_at(request.file, request.offset, request.into)};
+    return ReadDone{request.tag, reading_(request)};
   }
   done_added_.wait(lock, [&] { return !done_.empty(); });
   ReadDone done = done_.front();

@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <htensor/io/port.hpp>
 #include <mutex>
 #include <thread>
@@ -15,6 +16,9 @@ class ThreadQueue final : public ReadQueue {
   /// `depth` requests at most, with a thread for each of the first few; where not one can be had, reading is
   /// done by who waits for it.
   ThreadQueue(Port& port, std::uint32_t depth, std::uint32_t most_threads = 8);
+  /// The same with another way of reading, as of `Port::read_at`; called from many threads at once.
+  using Reading = std::function<IoResult<std::uint64_t>(const ReadRequest&)>;
+  ThreadQueue(Reading reading, std::uint32_t depth, std::uint32_t most_threads);
   ~ThreadQueue() override;
 
   IoResult<void> submit(const ReadRequest& request) override;
@@ -23,7 +27,7 @@ class ThreadQueue final : public ReadQueue {
  private:
   void work();
 
-  Port& port_;
+  Reading reading_;
   std::uint32_t depth_;
   std::uint32_t under_way_ = 0;
   std::mutex mutex_;

@@ -162,6 +162,8 @@ class ModelLoad {
     if (cached_bytes() >= bytes_ / 2) {
       reading.direct = false;
       reading.queueing = io::Queueing::threads;
+      guarded_files_ = state_.residency->guarded_files();
+      reading.mapped = guarded_files_;
     }
     return work_by(std::move(reading));
   }
@@ -312,6 +314,7 @@ class ModelLoad {
   std::vector<std::size_t> tensors_;
   std::vector<io::FileRange> ranges_;
   std::uint64_t bytes_;
+  std::vector<const io::Mapped*> guarded_files_;
   Progress progress_;
   Loaded loaded_;
 };

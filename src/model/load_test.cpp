@@ -52,6 +52,7 @@ class LoadModel : public ::testing::Test {
     }
     testing::write_file(folder_ / "model.safetensors.index.json", testing::index_text(index));
     model_ = Model::open(folder_ / "model.safetensors.index.json", {.port = &port_}).value();
+    headers_read_ = port_.count(Call::read_at);
   }
   void TearDown() override {
     model_.reset();
@@ -117,6 +118,7 @@ class LoadModel : public ::testing::Test {
 
   TemporaryFolder folder_;
   FaultyPort port_;
+  int headers_read_ = 0;
   std::vector<std::vector<std::byte>> contents_;
   std::optional<Model> model_;
   std::map<std::string, std::vector<std::byte>> streamed_;
@@ -311,8 +313,7 @@ TEST_F(LoadModel, automatic_stays_within_the_budget) {
 }
 
 TEST_F(LoadModel, automatic_knows_what_is_there_already) {
-  forget_everything();
-  ASSERT_EQ(model_->load().value().choice.strategy, Strategy::read);
+  ASSERT_TRUE(model_->load(options(Strategy::read)));
   auto how = options(Strategy::automatic);
   how.budget_bytes = 1;
   const auto again = model_->load(how).value();
@@ -500,6 +501,33 @@ TEST_F(LoadModel, a_read_that_fails_names_the_tensor_and_the_cause) {
   EXPECT_LE(entry.offset, at);
   EXPECT_LT(at, entry.offset + entry.bytes);
   EXPECT_EQ(residences(), std::set{Residence::failed});
+}
+
+TEST_F(LoadModel, what_is_cached_is_copied_and_tells_of_a_file_that_is_cut_meanwhile) {
+  ASSERT_TRUE(model_->load(options(Strategy::mapped)));
+  ASSERT_TRUE(model_->load({.strategy = Strategy::read, .glob = "t1.*"}));
+  EXPECT_EQ(port_.count(Call::read_at), headers_read_);
+  // Cut when the first pages are about to be copied.
+  const auto path = folder_ / "part0.safetensors";
+  const int for_memory = port_.count(Call::advise);
+  port_.before_each([&](Call call, int nth) {
+    if (call == Call::advise && nth == for_memory + 1) std::filesystem::resize_file(path, 4096);
+  });
+  const auto cut = model_->load(options(Strategy::read));
+  port_.before_each({});
+  ASSERT_FALSE(cut);
+  EXPECT_EQ(cut.error().code(), ErrorCode::truncated) << to_string(cut.error());
+  EXPECT_EQ(cut.error().path(), path.string());
+  EXPECT_TRUE(cut.error().tensor().starts_with("t0."));
+}
+
+TEST_F(LoadModel, without_the_guard_nothing_is_copied_from_pages) {
+  const auto bare =
+      Model::open(folder_ / "part0.safetensors", {.fault_guard = false, .port = &port_}).value();
+  ASSERT_TRUE(bare.load(options(Strategy::mapped)));
+  const int before = port_.count(Call::read_at);
+  ASSERT_TRUE(bare.load(options(Strategy::read)));
+  EXPECT_GT(port_.count(Call::read_at), before);
 }
 
 TEST_F(LoadModel, is_not_for_a_catalog_alone) {

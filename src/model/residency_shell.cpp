@@ -85,6 +85,14 @@ io::LoadFiles ResidencyShell::load_files() const {
   return files;
 }
 
+std::vector<const io::Mapped*> ResidencyShell::guarded_files() const {
+  std::vector<const io::Mapped*> files;
+  for (const auto& each : mapped_.files()) {
+    files.push_back(each && each->is_guarded() ? &*each : nullptr);
+  }
+  return files;
+}
+
 void ResidencyShell::keep_states() {
   if (!states_.empty()) return;
   std::vector<residency::State> states;

@@ -41,6 +41,8 @@ class ResidencyShell {
 
   /// For strategies that load; those that are missing are null.
   [[nodiscard]] io::LoadFiles load_files() const;
+  /// Those whose pages can be touched whatever becomes of the file; the others are null.
+  [[nodiscard]] std::vector<const io::Mapped*> guarded_files() const;
 
   /// What loading these takes in memory.
   [[nodiscard]] Result<std::uint64_t> memory_for(std::span<const std::size_t> tensors) const;

@@ -76,6 +76,8 @@ class Mapped {
   [[nodiscard]] Bytes bytes() const noexcept;
   /// A part by its offset in the file. `out_of_bounds` where it is not all mapped.
   [[nodiscard]] Result<Bytes> range(std::uint64_t file_offset, std::uint64_t bytes) const;
+  /// Whether pages that cannot be read are an Error under `ht::guarded` (see MapOptions).
+  [[nodiscard]] bool is_guarded() const noexcept;
   /// `changed_underfoot` where the file is not as it was when it was opened: for before and after a long
   /// walk. A file of the same name that has taken its place does not count; the mapping still is of the old
   /// one.
