@@ -432,6 +432,7 @@ TEST_F(LoadModel, every_call_may_fail_once) {
         const int before = port_.count(call);
         port_.fail_at(call, before + nth, std::errc::io_error);
         auto how = options(strategy);
+        how.chunk_bytes = 4 * chunk;  // fewer of them
         how.drop_after = true;
         const bool streams = strategy == Strategy::staged;
         const auto done = streams ? stream(how) : model_->load(how);
