@@ -136,6 +136,7 @@ Result<std::vector<Handle>> ReadStrategy::load(std::span<const LoadRequest> requ
     memory = HT_TRY(OwnMemory::allocate(layout.bytes, files_[layout.reads[0].file]->port()));
   const MutableBytes all = memory ? memory->bytes() : MutableBytes{};
   std::vector<MutableBytes> into;
+  into.reserve(layout.reads.size());
   for (std::size_t i = 0; i < layout.reads.size(); ++i) {
     into.push_back(all.subspan(static_cast<std::size_t>(layout.read_positions[i]),
                                static_cast<std::size_t>(layout.reads[i].bytes)));
@@ -145,6 +146,7 @@ Result<std::vector<Handle>> ReadStrategy::load(std::span<const LoadRequest> requ
   reading.ring_for_memory = reading.chunks * reading.chunk_bytes <= work.budget_bytes - layout.bytes;
   add_up(work.done, HT_TRY(load_into(into, files_, layout.reads, reading)));
   std::vector<std::shared_ptr<const OwnBlock>> blocks_read;
+  blocks_read.reserve(into.size());
   for (const auto& each : into) blocks_read.push_back(std::make_shared<const OwnBlock>(memory, each));
   std::vector<std::shared_ptr<const OwnBlock>> blocks;
   for (std::size_t i = 0; i < requests.size(); ++i) {

@@ -121,7 +121,7 @@ class ModelLoad {
     }
   }
 
-  io::Facts facts(io::Use use) const {
+  [[nodiscard]] io::Facts facts(io::Use use) const {
     io::Facts facts{.bytes = bytes_, .use = use};
     // Who looks at a few need not wait for an answer about all.
     if (use == io::Use::few) return facts;
@@ -238,7 +238,7 @@ class ModelLoad {
   }
 
   /// Whole files, as the system keeps each part that differs from its neighbours apart.
-  Result<void> advise_files(io::Advice advice) const {
+  [[nodiscard]] Result<void> advise_files(io::Advice advice) const {
     for (std::size_t i = 0; i < ranges_.size(); ++i) {
       if (i != 0 && ranges_[i].file == ranges_[i - 1].file) continue;
       const auto& mapped = file(ranges_[i].file);
@@ -247,14 +247,14 @@ class ModelLoad {
     return {};
   }
 
-  Result<void> check_unchanged() const {
+  [[nodiscard]] Result<void> check_unchanged() const {
     for (std::size_t i = 0; i < ranges_.size(); ++i) {
       if (i == 0 || ranges_[i].file != ranges_[i - 1].file) HT_TRY(file(ranges_[i].file).check_unchanged());
     }
     return {};
   }
 
-  Result<void> check_stop() const {
+  [[nodiscard]] Result<void> check_stop() const {
     if (!options_.work.stop.stop_requested()) return {};
     return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
                       format_text("was stopped with {} of {} bytes loaded", progress_.done_bytes,
