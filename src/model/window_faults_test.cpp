@@ -25,18 +25,8 @@ using testing::refusal;
 using testing::room_for;
 using testing::tensor_bytes;
 
-class WindowFaults : public ::testing::Test {
+class WindowFaults : public testing::LayeredModel {
  protected:
-  void SetUp() override {
-    testing::write_file(path_, file_);
-    model_ = Model::open(path_, {.port = &port_}).value();
-  }
-  [[nodiscard]] Window open(const WindowOptions& options) const {
-    return Window::open(*model_, options).value();
-  }
-  [[nodiscard]] bool is_right(const Window& window, std::size_t layer) const {
-    return testing::is_right(*model_, window, layer, file_);
-  }
   /// Two passes; each layer is tried until it is entered, and each failure is one that names the file.
   void run(Window& window) const {
     for (std::size_t i = 0; i < 2 * layers; ++i) {
@@ -52,12 +42,6 @@ class WindowFaults : public ::testing::Test {
       EXPECT_TRUE(is_right(window, i % layers));
     }
   }
-
-  testing::TemporaryFolder folder_;
-  std::filesystem::path path_ = folder_ / "model.safetensors";
-  std::vector<std::byte> file_ = testing::layered_file();
-  FaultyPort port_;
-  std::optional<Model> model_;
 };
 
 TEST_F(WindowFaults, any_call_may_fail_once) {

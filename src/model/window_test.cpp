@@ -28,25 +28,7 @@ using testing::room_for;
 using testing::says;
 using testing::tensor_bytes;
 
-class WindowTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    testing::write_file(path_, file_);
-    model_ = Model::open(path_, {.port = &port_}).value();
-  }
-  [[nodiscard]] Window open(const WindowOptions& options) const {
-    return Window::open(*model_, options).value();
-  }
-  [[nodiscard]] bool is_right(const Window& window, std::size_t layer) const {
-    return testing::is_right(*model_, window, layer, file_);
-  }
-
-  testing::TemporaryFolder folder_;
-  std::filesystem::path path_ = folder_ / "model.safetensors";
-  std::vector<std::byte> file_ = testing::layered_file();
-  FaultyPort port_;
-  std::optional<Model> model_;
-};
+class WindowTest : public testing::LayeredModel {};
 
 TEST_F(WindowTest, layers_come_from_the_names) {
   const auto window = open({.budget_bytes = UINT64_MAX});

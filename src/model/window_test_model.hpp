@@ -1,13 +1,19 @@
 // A model with layers for the tests of windows.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <htensor/model/window.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "format/safetensors/test_file.hpp"
+#include "testing/faulty_port.hpp"
+#include "testing/temporary_folder.hpp"
 
 namespace ht::testing {
 
@@ -55,5 +61,26 @@ inline Result<void> pass(Window& window) {
   for (std::size_t i = 0; i < window.size(); ++i) HT_TRY(window.enter(i));
   return {};
 }
+
+/// The model, through a port that can fail.
+class LayeredModel : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write_file(path_, file_);
+    model_ = Model::open(path_, {.port = &port_}).value();
+  }
+  [[nodiscard]] Window open(const WindowOptions& options) const {
+    return Window::open(*model_, options).value();
+  }
+  [[nodiscard]] bool is_right(const Window& window, std::size_t layer) const {
+    return testing::is_right(*model_, window, layer, file_);
+  }
+
+  TemporaryFolder folder_;
+  std::filesystem::path path_ = folder_ / "model.safetensors";
+  std::vector<std::byte> file_ = layered_file();
+  FaultyPort port_;
+  std::optional<Model> model_;
+};
 
 }  // namespace ht::testing
