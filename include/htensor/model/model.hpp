@@ -102,7 +102,8 @@ class Model {
   /// memory of the model's own afterwards, which is what later look-ups give, whatever becomes of the file;
   /// `budget_too_small` where they need more than they may take. `unsupported_strategy` for `staged` and
   /// `external`, which are the next two. What failed, or was stopped, has put nothing into memory of the
-  /// model's own, and can be tried again.
+  /// model's own, and can be tried again; only where dropping pages afterwards fails are they there all the
+  /// same.
   [[nodiscard]] Result<Loaded> load(const LoadOptions& options = {}) const;
   /// All bytes of the tensors that match, once, in the order of the files: to be summed up, copied, sent. By
   /// `staged`, memory is that of a ring, however large the model is; by `mapped`, what the page cache has is
