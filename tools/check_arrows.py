@@ -17,6 +17,8 @@ FOLDER = re.compile(r"ht_folder\(\s*NAME\s+(\w+)(.*?)\)", re.DOTALL)
 KEYWORDS = {"SOURCES", "TESTS", "FUZZERS", "DEPS", "LINK"}
 # Declares calls into the system; unistd.h's isatty and signals of the program are its own.
 SYSTEM = re.compile(r"^(sys/|linux/|unistd\.h|fcntl\.h|liburing\.h|poll\.h|dirent\.h|aio\.h)")
+# A fixture that two tests of one folder share is a header that is named as they are.
+TESTS = ("_test.cpp", "_test.hpp", "_fuzz.cpp")
 ALLOWED_OUTSIDE = {"tl/expected.hpp"}
 
 
@@ -58,7 +60,7 @@ def check_file(path, name, arrows, problems):
     public = path.parts[0] == "include"
     parts = path.parts[2:] if public else path.parts[1:]
     folder = parts[0] if len(parts) > 1 else ""
-    is_test = name.endswith(("_test.cpp", "_fuzz.cpp"))
+    is_test = name.endswith(TESTS)
     for number, line in enumerate(open(name, encoding="utf-8"), 1):
         match = INCLUDE.match(line)
         if not match:
@@ -81,9 +83,10 @@ def check_file(path, name, arrows, problems):
             system_home = folder == "io" and path.name.startswith("port_")
             if SYSTEM.match(target) and not (system_home or is_test or folder in ("testing", "cli")):
                 refuse("only src/io/port_*.cpp contains system calls")
+        elif (to == "testing" or target.endswith("_test.hpp")) and not (is_test or folder == "testing"):
+            refuse("what tests share is for tests")
         elif to == "testing":
-            if not (is_test or folder == "testing"):
-                refuse("what tests share is for tests")
+            pass
         elif public and not target.startswith("htensor/"):
             refuse("public headers include public headers, with <>")
         elif folder in arrows and to not in arrows[folder]:

@@ -66,6 +66,11 @@ class Arrows(unittest.TestCase):
     def test_refuses_test_helpers_in_the_library(self):
         self.refuses({"src/io/b.cpp": '#include "testing/fake.hpp"\n'}, "what tests share is for tests")
 
+    def test_takes_a_fixture_that_tests_share_and_refuses_it_in_the_library(self):
+        fixture = {"src/io/b_test.hpp": '#include "testing/fake.hpp"\n', "src/io/b_test.cpp": '#include "io/b_test.hpp"\n'}
+        self.assertEqual(outcome("check_arrows.py", fixture)[0], 0)
+        self.refuses({**fixture, "src/io/b.cpp": '#include "io/b_test.hpp"\n'}, "what tests share is for tests")
+
 
 class Rules(unittest.TestCase):
     def test_takes_rules_that_have_their_tests(self):

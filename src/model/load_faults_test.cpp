@@ -4,7 +4,7 @@
 #include <stop_token>
 #include <thread>
 
-#include "model/load_test_model.hpp"
+#include "model/load_test.hpp"
 
 namespace ht {
 namespace {

@@ -1,7 +1,7 @@
 // Tensors brought to where they are wanted, by each strategy.
 #include <algorithm>
 
-#include "model/load_test_model.hpp"
+#include "model/load_test.hpp"
 
 namespace ht {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "model/test_models.hpp"
-#include "model/window_test_model.hpp"
+#include "model/window_test.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 

@@ -10,7 +10,7 @@
 
 #include "format/irpa/irpa_test_archive.hpp"
 #include "model/test_models.hpp"
-#include "model/window_test_model.hpp"
+#include "model/window_test.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
