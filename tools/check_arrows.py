@@ -15,11 +15,14 @@ import sys
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 FOLDER = re.compile(r"ht_folder\(\s*NAME\s+(\w+)(.*?)\)", re.DOTALL)
 KEYWORDS = {"SOURCES", "TESTS", "FUZZERS", "DEPS", "LINK"}
-# Declares calls into the system; unistd.h's isatty and signals of the program are its own.
-SYSTEM = re.compile(r"^(sys/|linux/|unistd\.h|fcntl\.h|liburing\.h|poll\.h|dirent\.h|aio\.h)")
+# Declares calls into the system; unistd.h's isatty and signals of the program are its own, and sys/auxv.h tells what the
+# processor has.
+SYSTEM = re.compile(r"^(sys/(?!auxv\.h)|linux/|unistd\.h|fcntl\.h|liburing\.h|poll\.h|dirent\.h|aio\.h)")
 # A fixture that two tests of one folder share is a header that is named as they are.
 TESTS = ("_test.cpp", "_test.hpp", "_fuzz.cpp")
 ALLOWED_OUTSIDE = {"tl/expected.hpp"}
+# For what other languages include.
+C_STANDARD = {"stddef.h", "stdint.h"}
 
 
 def read_arrows(root):
@@ -77,7 +80,7 @@ def check_file(path, name, arrows, problems):
             if folder == "cli" and to != "cli" and not is_test:
                 refuse("the program sees nothing but public headers")
         if to is None:
-            standard = "/" not in target and "." not in target
+            standard = ("/" not in target and "." not in target) or (path.suffix == ".h" and target in C_STANDARD)
             if public and not standard and target not in ALLOWED_OUTSIDE:
                 refuse("public headers need nothing but the standard library and tl/expected.hpp")
             system_home = folder == "io" and path.name.startswith("port_")

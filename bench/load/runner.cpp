@@ -33,8 +33,12 @@ void take_turn(Contender& contender, const RunOptions& options) {
   contender.note = std::move(turn.note);
 }
 
-// Short ones have more turns, as chance has more of a say in them.
-int turns_a_round(const Cell& cell) { return cell.bytes() == 0 ? 3 : 1; }
+// Short ones have more turns, as chance has more of a say in them, and so have those that goals hold against
+// each other.
+int turns_a_round(const Contender& contender) {
+  if (contender.cell->bytes() == 0) return 5;
+  return contender.kind == Kind::other ? 1 : 3;
+}
 
 }  // namespace
 
@@ -62,20 +66,26 @@ void end_orderly_when_interrupted() {
 }
 
 void run(std::vector<Contender>& contenders, const RunOptions& options) {
-  std::vector<Contender*> turns;
+  // Those of a cell follow each other, so that a slow moment of the machine hits alike who is compared.
+  std::vector<std::vector<Contender*>> cells;
   for (auto& contender : contenders) {
-    turns.insert(turns.end(), static_cast<std::size_t>(options.smoke ? 1 : turns_a_round(*contender.cell)),
-                 &contender);
+    if (cells.empty() || cells.back().front()->cell != contender.cell) cells.emplace_back();
+    const int turns = options.smoke ? 1 : turns_a_round(contender);
+    cells.back().insert(cells.back().end(), static_cast<std::size_t>(turns), &contender);
   }
   // Another order in every run: what ran before tells on a disk, and should not tell for the same contender
   // each time.
   std::mt19937 random(std::random_device{}());
   for (int round = 1; round <= options.repeats; ++round) {
-    // A slow moment of the machine hits all alike. Cold ones go before warm ones, as warming up takes long.
-    std::ranges::shuffle(turns, random);
-    std::ranges::partition(turns, [](auto* turn) { return turn->cell->cache == Cache::cold; });
     std::fprintf(stderr, "round %d of %d\n", round, options.repeats);
-    for (auto* const turn : turns) take_turn(*turn, options);
+    std::ranges::shuffle(cells, random);
+    // Cold ones go before warm ones, as warming up takes long.
+    std::ranges::partition(cells,
+                           [](const auto& turns) { return turns.front()->cell->cache == Cache::cold; });
+    for (auto& turns : cells) {
+      std::ranges::shuffle(turns, random);
+      for (auto* const turn : turns) take_turn(*turn, options);
+    }
   }
 }
 

@@ -34,6 +34,10 @@
 #include <htensor/format/catalog.hpp>
 #include <htensor/format/encode.hpp>
 #include <htensor/format/parse.hpp>
+#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
+#include <htensor/integrity/seal.hpp>
+#include <htensor/integrity/verify.hpp>
 #include <htensor/model/model.hpp>
 #include <htensor/model/window.hpp>
 #include <htensor/tensor/tensor.hpp>

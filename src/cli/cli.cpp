@@ -31,6 +31,12 @@ constexpr std::array verbs{
          "htensor ls model.safetensors --sort size", register_ls},
     Verb{"show", "the values of a tensor, or of a part of it",
          "htensor show model.safetensors model.norm.weight --slice 0:4", register_show},
+    Verb{"seal", "writes down what every byte adds up to, beside the model", "htensor seal model.safetensors",
+         register_seal},
+    Verb{"verify", "whether every byte is as it was sealed, and which tensors are bad",
+         "htensor verify model.safetensors", register_verify},
+    Verb{"hash", "the digests of a model and its tensors", "htensor hash model.safetensors --per-tensor",
+         register_hash},
     Verb{"load", "loads a model and says how fast, by which strategy and why",
          "htensor load model.safetensors --strategy read", register_load},
     Verb{"residency", "what of each tensor is in memory", "htensor residency model.safetensors",
@@ -143,6 +149,13 @@ void add_common(CLI::App& app, Common& common) {
 }  // namespace
 
 bool interrupted() noexcept { return stop_asked != 0; }
+
+void complain(const Error& error) { complain(to_string(error), error.hint()); }
+
+Exit answer_no(const Error& error, const Common& common) {
+  static_cast<void>(report(error, common.json || common.jsonl));
+  return Exit::answer_is_no;
+}
 
 Error interruption() { return Error(ErrorCode::cancelled, "nobody_asked_to_stop", "was interrupted"); }
 

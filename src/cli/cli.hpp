@@ -36,13 +36,16 @@ using Register = Action (*)(CLI::App& app);
 
 Action register_doctor(CLI::App& verb);
 Action register_evict(CLI::App& verb);
+Action register_hash(CLI::App& verb);
 Action register_load(CLI::App& verb);
 Action register_ls(CLI::App& verb);
 Action register_plan(CLI::App& verb);
 Action register_prefetch(CLI::App& verb);
 Action register_residency(CLI::App& verb);
+Action register_seal(CLI::App& verb);
 Action register_show(CLI::App& verb);
 Action register_synth(CLI::App& verb);
+Action register_verify(CLI::App& verb);
 Action register_version(CLI::App& verb);
 
 /// Runs the program with its arguments.
@@ -56,5 +59,10 @@ int run(int argc, const char* const* argv);
 void print(std::string_view text);
 /// To stderr, as far as there is one.
 void print_error(std::string_view text);
+
+/// One line that a person can act on, and a hint, to stderr.
+void complain(const Error& error);
+/// The same, or JSON where that is wanted, for an Error that is an answer.
+[[nodiscard]] Exit answer_no(const Error& error, const Common& common);
 
 }  // namespace ht::cli

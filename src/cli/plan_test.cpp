@@ -27,7 +27,7 @@ TEST_F(Cli, plan_tells_whether_it_fits) {
   const auto large = run("plan m.safetensors --json --budget 1T");
   EXPECT_EQ(large.status, 0) << large.err;
   EXPECT_THAT(large.out, StartsWith(R"({"fits":true,"bytes":{"mapped":)" + total + R"(,"read":)" + total +
-                                    R"(,"staged":67108864},"largest_tensor":)"));
+                                    R"(,"staged":16777216},"largest_tensor":)"));
   const auto small = run("plan m.safetensors --json --budget 1G");
   EXPECT_EQ(small.status, 1);
   EXPECT_THAT(small.out, StartsWith(R"({"fits":false,)"));

@@ -16,14 +16,20 @@ constexpr std::string_view build = "debug";
 
 Action register_version(CLI::App& /*verb*/) {
   return [](const Common& common) -> Result<Exit> {
+    // What of the processor is used beyond what all of its kind have.
+    const auto kernel = crc64nvme_kernel();
+    const bool baseline = kernel == "table";
+    const bool has_sha256 = Hasher::make(HashAlgorithm::sha256).has_value();
     if (common.json || common.jsonl) {
-      // No kernel of this version asks for a CPU feature, and no part is optional.
-      print(fmt::format(R"({{"version":{},"build":{},"compiler":{},"cpu":[],"parts":[]}})"
+      print(fmt::format(R"({{"version":{},"build":{},"compiler":{},"cpu":[{}],"parts":[{}]}})"
                         "\n",
-                        json_string(library_version), json_string(build), json_string(__VERSION__)));
+                        json_string(library_version), json_string(build), json_string(__VERSION__),
+                        baseline ? "" : json_string(kernel), has_sha256 ? json_string("openssl") : ""));
     } else {
       print(fmt::format("htensor {} ({} build, compiler {})\n", library_version, build, __VERSION__));
-      print("cpu features in use: none beyond the baseline\noptional parts: none\n");
+      print(fmt::format("cpu features in use: {}\noptional parts: {}\n",
+                        baseline ? "none beyond the baseline" : kernel,
+                        has_sha256 ? "openssl (sha256)" : "none"));
     }
     return Exit::good;
   };

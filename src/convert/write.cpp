@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/format_text.hpp"
-#include "convert/atomic_file.hpp"
+#include "io/atomic_file.hpp"
 #include "format/ht/ht.hpp"
 
 namespace ht::inline v1 {
@@ -23,7 +23,7 @@ tl::unexpected<Error> misplaced(const DataPiece& piece, std::uint64_t written, s
 // The data as the pieces come, summed up as long as they leave no hole.
 class DataWriter {
  public:
-  DataWriter(AtomicFile& file, const format_ht::Header& header) : file_(file), header_(header) {}
+  DataWriter(io::AtomicFile& file, const format_ht::Header& header) : file_(file), header_(header) {}
 
   Result<void> write(const DataPiece& piece) {
     if (piece.offset < end_ || !checked::range_fits(piece.offset, piece.bytes.size(), header_.data_bytes)) {
@@ -41,7 +41,7 @@ class DataWriter {
   }
 
  private:
-  AtomicFile& file_;
+  io::AtomicFile& file_;
   const format_ht::Header& header_;
   std::uint64_t end_ = 0;
   std::uint64_t sum_ = 0;
@@ -55,7 +55,7 @@ Result<void> write_file(const std::filesystem::path& path, format_ht::Header hea
                         Room room, const WriteOptions& options) {
   return without_bad_alloc([&]() -> Result<void> {
     auto& port = options.port != nullptr ? *options.port : io::system_port();
-    auto file = HT_TRY(AtomicFile::create(path, options.if_exists, port));
+    auto file = HT_TRY(io::AtomicFile::create(path, options.if_exists, port));
     const std::uint64_t file_bytes = header.data_offset + header.data_bytes;
     if (room == Room::all_now) {
       HT_TRY(file.allocate(file_bytes));
@@ -92,7 +92,7 @@ Result<void> write(const std::filesystem::path& path, const Encoded& file, const
   }
   return without_bad_alloc([&]() -> Result<void> {
     auto& port = options.port != nullptr ? *options.port : io::system_port();
-    auto target = HT_TRY(AtomicFile::create(path, options.if_exists, port));
+    auto target = HT_TRY(io::AtomicFile::create(path, options.if_exists, port));
     HT_TRY(target.resize(file.file_bytes));
     HT_TRY(target.write(0, file.header));
     std::uint64_t end = file.header.size();

@@ -1,45 +1,78 @@
+// Which kernel sums up, chosen once.
+#include <htensor/hash/crc64nvme.h>
 #include <htensor/hash/crc64.hpp>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
+
+#include "hash/crc64_kernels.hpp"
+#include "hash/crc64_math.hpp"
 
 namespace ht::inline v1 {
+namespace crc64 {
 namespace {
 
-constexpr std::uint64_t polynomial = 0x9a6c'9329'ac4b'c9b5;
+// Later ones are faster.
+struct KernelsHere {
+  std::array<Kernel, 4> kernels{{{"table", by_table, []() noexcept { return true; }}}};
+  std::size_t count = 1;
 
-// tables[k][b] is what byte b does to the sum when k more bytes follow it.
-constexpr auto tables = [] {
-  std::array<std::array<std::uint64_t, 256>, 8> all{};
-  for (std::uint64_t byte = 0; byte < 256; ++byte) {
-    std::uint64_t sum = byte;
-    for (int bit = 0; bit < 8; ++bit) sum = (sum >> 1) ^ ((sum & 1) != 0 ? polynomial : 0);
-    all[0][byte] = sum;
-  }
-  for (std::size_t k = 1; k < all.size(); ++k) {
-    for (std::size_t byte = 0; byte < 256; ++byte) {
-      const std::uint64_t before = all[k - 1][byte];
-      all[k][byte] = (before >> 8) ^ all[0][before & 0xFF];
+  KernelsHere() noexcept {
+    for (const auto& kernel : processor_kernels()) {
+      if (kernel.runs_here()) kernels[count++] = kernel;
     }
   }
-  return all;
-}();
+};
+
+// Null until somebody sums up: nothing happens before main.
+constinit std::atomic<const Kernel*> chosen = nullptr;
+
+const Kernel& kernel() noexcept {
+  const Kernel* found = chosen.load(std::memory_order_acquire);
+  if (found == nullptr) {
+    // Whoever else looks at the same time finds the same.
+    found = &kernels_here().back();
+    chosen.store(found, std::memory_order_release);
+  }
+  return *found;
+}
 
 }  // namespace
 
-std::uint64_t crc64nvme(Bytes bytes, std::uint64_t before) noexcept {
-  std::uint64_t sum = ~before;
-  // Eight bytes a step: their eight look-ups do not wait for each other.
-  while (bytes.size() >= 8) {
-    sum ^= load_le<std::uint64_t>(bytes);
-    std::uint64_t next = 0;
-    for (unsigned i = 0; i < 8; ++i) next ^= tables[7 - i][(sum >> (8 * i)) & 0xFF];
-    sum = next;
-    bytes = bytes.subspan(8);
-  }
-  for (const std::byte byte : bytes) {
-    sum = (sum >> 8) ^ tables[0][(sum ^ std::to_integer<std::uint64_t>(byte)) & 0xFF];
-  }
-  return ~sum;
+#if !defined(__x86_64__) && !(defined(__aarch64__) && defined(__linux__))
+std::span<const Kernel> processor_kernels() noexcept { return {}; }
+#endif
+
+std::span<const Kernel> kernels_here() noexcept {
+  static const KernelsHere here;
+  return std::span(here.kernels).first(here.count);
 }
 
+UseKernel::UseKernel(const Kernel& kernel) noexcept : before_(chosen.exchange(&kernel)) {}
+UseKernel::~UseKernel() { chosen.store(before_); }
+
+}  // namespace crc64
+
+std::uint64_t crc64nvme(Bytes bytes, std::uint64_t before) noexcept {
+  return ~crc64::kernel().function(bytes.data(), bytes.size(), ~before);
+}
+
+std::uint64_t crc64nvme_combine(std::uint64_t first, std::uint64_t second,
+                                std::uint64_t second_bytes) noexcept {
+  // Linear: the first sum goes on over as many zeros, and the all ones before and behind cancel out.
+  for (const std::uint64_t zeros : crc64::zero_bytes) {
+    if (second_bytes == 0) break;
+    if ((second_bytes & 1) != 0) first = crc64::multiply(first, zeros);
+    second_bytes >>= 1;
+  }
+  return first ^ second;
+}
+
+std::string_view crc64nvme_kernel() noexcept { return crc64::kernel().name; }
+
 }  // namespace ht::inline v1
+
+extern "C" std::uint64_t htensor_crc64nvme(const void* data, std::size_t size) {
+  return ht::crc64nvme(ht::Bytes(static_cast<const std::byte*>(data), size));
+}

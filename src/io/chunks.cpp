@@ -1,8 +1,24 @@
 #include "io/chunks.hpp"
 
 #include <algorithm>
+#include <htensor/base/checked.hpp>
 
 namespace ht::inline v1::io {
+namespace {
+
+std::uint64_t sum(std::uint64_t a, std::uint64_t b) noexcept {
+  return checked::add(a, b).value_or(UINT64_MAX);
+}
+
+}  // namespace
+
+std::uint64_t end_of(const FileRange& range) noexcept { return sum(range.offset, range.bytes); }
+
+std::uint64_t sum_of(std::span<const FileRange> ranges) noexcept {
+  std::uint64_t all = 0;
+  for (const auto& range : ranges) all = sum(all, range.bytes);
+  return all;
+}
 
 std::optional<Chunk> ChunkPlan::next() noexcept {
   while (range_ < ranges_.size() && done_ == ranges_[range_].bytes) {

@@ -17,6 +17,10 @@ struct FileRange {
   friend bool operator==(const FileRange&, const FileRange&) = default;
 };
 
+// A catalog may name what is not there, so sums end at the largest number.
+[[nodiscard]] std::uint64_t end_of(const FileRange& range) noexcept;
+[[nodiscard]] std::uint64_t sum_of(std::span<const FileRange> ranges) noexcept;
+
 struct Chunk {
   FileRange range;
   /// Where it begins in all the ranges, laid end to end.

@@ -335,11 +335,14 @@ Result<Staged> load_into(std::span<const MutableBytes> into, std::span<const Fil
   if (options.direct && options.ring_for_memory && !lies_as_the_files(into, ranges)) {
     const auto copy = [&](const Chunk& chunk, Bytes bytes) -> Result<void> {
       std::ranges::copy(bytes, into[chunk.number].begin() + static_cast<std::ptrdiff_t>(chunk.in_range));
-      return {};
+      return options.on_loaded ? options.on_loaded(chunk, bytes) : Result<void>();
     };
     return load({}, files, ranges, copy, options);
   }
-  return load(into, files, ranges, [](const Chunk&, Bytes) -> Result<void> { return {}; }, options);
+  const auto leave = [&](const Chunk& chunk, Bytes bytes) -> Result<void> {
+    return options.on_loaded ? options.on_loaded(chunk, bytes) : Result<void>();
+  };
+  return load(into, files, ranges, leave, options);
 }
 
 }  // namespace ht::inline v1::io

@@ -22,11 +22,15 @@ enum class Queueing : std::uint8_t {
 
 class Mapped;
 
+/// Gets every chunk in order, once. Its bytes are its own only during the call. What it fails with ends the
+/// load.
+using ChunkConsumer = std::function<Result<void>(const Chunk& chunk, Bytes bytes)>;
+
 struct StagedOptions {
   /// From 1 to 64.
   std::uint32_t chunks = 8;
   /// A multiple of 4096.
-  std::uint64_t chunk_bytes = std::uint64_t{8} << 20;
+  std::uint64_t chunk_bytes = std::uint64_t{2} << 20;
   /// Past the page cache where the file system allows it.
   bool direct = true;
   /// Whether there may be a ring where memory does not lie as the file does; else that is not read directly.
@@ -35,6 +39,8 @@ struct StagedOptions {
   /// Where threads copy from, file by file, instead of reading: copying what is mapped costs less than asking
   /// for it. Null where a file is not mapped, or touching it may end the process.
   std::span<const Mapped* const> mapped{};
+  /// Sees what goes into memory, where it then is.
+  ChunkConsumer on_loaded{};
   std::stop_token stop{};
   /// Called after each chunk with all bytes so far.
   std::function<void(std::uint64_t done_bytes)> on_progress{};
@@ -48,10 +54,6 @@ struct Staged {
   /// By io_uring, else by threads.
   bool through_the_systems_queue = false;
 };
-
-/// Gets every chunk in order, once. Its bytes are its own only during the call. What it fails with ends the
-/// load.
-using ChunkConsumer = std::function<Result<void>(const Chunk& chunk, Bytes bytes)>;
 
 /// `bad_state` for a ring that cannot be.
 [[nodiscard]] Result<void> check_ring(std::uint32_t chunks, std::uint64_t chunk_bytes);

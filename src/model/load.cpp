@@ -6,7 +6,9 @@
 
 #include "base/format_text.hpp"
 #include "io/choice.hpp"
+#include "io/sampled_cache.hpp"
 #include "model/model_state.hpp"
+#include "model/pass_check.hpp"
 #include "model/ranges.hpp"
 #include "model/tensor_pieces.hpp"
 
@@ -77,6 +79,7 @@ class ModelLoad {
 
   Result<Loaded> load() {
     HT_TRY(io::check_ring(options_.chunks, options_.chunk_bytes));
+    HT_TRY(begin_check());
     const bool few = options_.use == io::Use::few;
     choose(few ? io::Use::few : io::Use::all);
     switch (loaded_.choice.strategy) {
@@ -88,6 +91,7 @@ class ModelLoad {
 
   Result<Loaded> stream(const PieceConsumer& consumer) {
     HT_TRY(io::check_ring(options_.chunks, options_.chunk_bytes));
+    HT_TRY(begin_check());
     choose(io::Use::one_pass);
     loaded_.bytes = bytes_;
     TensorPieces pieces(*state_.catalog, tensors_, consumer);
@@ -100,6 +104,7 @@ class ModelLoad {
 
   Result<Loaded> into(std::span<const io::LoadRequest> requests) {
     HT_TRY(io::check_ring(options_.chunks, options_.chunk_bytes));
+    HT_TRY(begin_check());
     loaded_.choice = {io::Strategy::external, "asked_for", "The memory was given."};
     // One that is wanted twice is read twice.
     for (const auto& request : requests) loaded_.bytes += request.range.bytes;
@@ -109,6 +114,18 @@ class ModelLoad {
 
  private:
   [[nodiscard]] const io::Mapped& file(std::size_t number) const { return *state_.residency->file(number); }
+
+  Result<void> begin_check() {
+    if (!options_.verify) return {};
+    files_ = state_.residency->mapped_files();
+    check_ = HT_TRY(PassCheck::make(
+        {.opened = state_.opened, .paths = state_.paths, .mapped = files_, .port = *state_.port}));
+    return {};
+  }
+
+  Result<void> pass(const io::FileRange& range, Bytes bytes) {
+    return check_ ? check_->take(range, bytes) : Result<void>();
+  }
 
   void choose(io::Use use) {
     if (options_.strategy != io::Strategy::automatic) {
@@ -126,8 +143,10 @@ class ModelLoad {
     // Who looks at a few need not wait for an answer about all.
     if (use == io::Use::few) return facts;
     facts.cached_bytes = cached_bytes();
-    facts.budget_bytes = options_.budget_bytes != 0 ? options_.budget_bytes : most_of_memory();
-    facts.memory_bytes = state_.residency->memory_for(tensors_).value_or(UINT64_MAX);
+    if (use == io::Use::all) {
+      facts.budget_bytes = budget_bytes();
+      facts.memory_bytes = state_.residency->memory_for(tensors_).value_or(UINT64_MAX);
+    }
     std::optional<std::uint32_t> last;
     for (const auto& range : ranges_) {
       if (last == range.file) continue;
@@ -141,15 +160,14 @@ class ModelLoad {
     return facts;
   }
 
-  // A system that does not tell is taken for one that has nothing in its page cache, and enough memory.
+  // About as many, as the question should take no time.
   [[nodiscard]] std::uint64_t cached_bytes() const {
-    std::uint64_t cached = 0;
-    for (const auto& [number, offset, bytes] : ranges_) {
-      cached += file(number).cached(offset, bytes).value_or(0);
-    }
-    return cached;
+    const double share = io::cached_share(state_.residency->mapped_files(), ranges_);
+    return std::min(bytes_, static_cast<std::uint64_t>(share * static_cast<double>(bytes_)));
   }
-  [[nodiscard]] std::uint64_t most_of_memory() const {
+  // A system that does not tell is taken for one that has enough memory.
+  [[nodiscard]] std::uint64_t budget_bytes() const {
+    if (options_.budget_bytes != 0) return options_.budget_bytes;
     const auto available = state_.port->available_memory();
     return available ? io::most_of(*available) : UINT64_MAX;
   }
@@ -170,6 +188,9 @@ class ModelLoad {
 
   io::LoadWork work_by(io::StagedOptions reading) {
     reading.stop = options_.work.stop;
+    if (check_) {
+      reading.on_loaded = [this](const io::Chunk& chunk, Bytes bytes) { return pass(chunk.range, bytes); };
+    }
     reading.on_progress = [this](std::uint64_t done_bytes) { tell(done_bytes); };
     return {.reading = std::move(reading), .budget_bytes = options_.budget_bytes};
   }
@@ -192,9 +213,11 @@ class ModelLoad {
 
   Result<void> hand_on_staged(TensorPieces& pieces) {
     auto work = work_by(HT_TRY(ring_within(options_)));
-    io::StagedStrategy staged(state_.residency->load_files(), [&](const io::Chunk& chunk, Bytes bytes) {
+    const auto take = [&](const io::Chunk& chunk, Bytes bytes) -> Result<void> {
+      HT_TRY(pass(chunk.range, bytes));
       return pieces.take(chunk.range, bytes);
-    });
+    };
+    io::StagedStrategy staged(state_.residency->load_files(), take);
     std::vector<io::LoadRequest> requests;
     for (const auto& range : merged_ranges(*state_.catalog, tensors_, gap_bytes)) {
       requests.push_back({.range = range});
@@ -210,7 +233,10 @@ class ModelLoad {
     HT_TRY(walk_mapped([&](const io::FileRange& piece) -> Result<void> {
       const auto& mapped = file(piece.file);
       const Bytes bytes = HT_TRY(mapped.range(piece.offset, piece.bytes));
-      HT_TRY(guarded(bytes, [&] { return pieces.take(piece, bytes); }));
+      HT_TRY(guarded(bytes, [&]() -> Result<void> {
+        HT_TRY(pass(piece, bytes));
+        return pieces.take(piece, bytes);
+      }));
       if (options_.drop_after) return mapped.forget(piece.offset, piece.bytes);
       if (lets_go) return mapped.advise(piece.offset, piece.bytes, io::Advice::drop);
       return {};
@@ -221,12 +247,27 @@ class ModelLoad {
   /// Brings the pages in, as far as there is memory for them; the others come when they are touched.
   Result<void> fetch() {
     state_.residency->map(tensors_);
-    const std::uint64_t budget = options_.budget_bytes != 0 ? options_.budget_bytes : most_of_memory();
+    const std::uint64_t budget = budget_bytes();
     const bool by_itself = options_.strategy == io::Strategy::automatic;
-    if (bytes_ > budget) progress_.total_bytes = by_itself ? 0 : budget;
-    HT_TRY(walk_mapped([](const io::FileRange&) -> Result<void> { return {}; }));
+    // Who wants all of it checked has all of it come by.
+    if (bytes_ > budget && !check_) progress_.total_bytes = by_itself ? 0 : budget;
+    HT_TRY(check_ ? fetch_and_check() : walk_mapped([](const io::FileRange&) -> Result<void> { return {}; }));
     loaded_.bytes = progress_.done_bytes;
     return {};
+  }
+
+  /// What is in memory already is gone through by all processors at once.
+  Result<void> fetch_and_check() {
+    if (cached_bytes() >= bytes_ / 2) {
+      HT_TRY(check_->check_mapped(files_, ranges_, options_.work));
+      tell(bytes_);
+      return {};
+    }
+    HT_TRY(check_unchanged());
+    CheckBehind behind(*check_, files_);
+    HT_TRY(walk_mapped([&](const io::FileRange& piece) { return behind.add(piece); }));
+    HT_TRY(behind.finish());
+    return check_unchanged();
   }
 
   /// What lies around a page that is touched is not read along: a disk that reads far ahead would be busy
@@ -266,8 +307,10 @@ class ModelLoad {
   template <class Each>
   Result<void> walk_mapped(Each&& each) {
     const std::uint64_t most = options_.budget_bytes != 0 ? options_.budget_bytes : UINT64_MAX;
+    // Several chunks, as each is waited for here.
     const std::uint64_t piece_bytes =
-        std::min(options_.chunk_bytes, std::max(most / page_bytes * page_bytes, page_bytes));
+        std::min(std::max<std::uint64_t>(options_.chunks / 2, 1) * options_.chunk_bytes,
+                 std::max(most / page_bytes * page_bytes, page_bytes));
     // Whoever expected a few before would fetch page by page.
     HT_TRY(advise_files(io::Advice::normal));
     std::uint64_t all_done = 0;
@@ -294,6 +337,8 @@ class ModelLoad {
   }
 
   Result<Loaded> finished(Result<void> done) {
+    if (done && check_ && loaded_.bytes != 0) done = check_->finish();
+    if (check_) loaded_.verified_bytes = check_->checked_bytes();
     loaded_.elapsed = std::chrono::steady_clock::now() - begin_;
     if (options_.drop_after) {
       // Also of what failed.
@@ -315,6 +360,8 @@ class ModelLoad {
   std::vector<io::FileRange> ranges_;
   std::uint64_t bytes_;
   std::vector<const io::Mapped*> guarded_files_;
+  std::vector<const io::Mapped*> files_;  // where something is checked
+  std::optional<PassCheck> check_;
   Progress progress_;
   Loaded loaded_;
 };

@@ -23,6 +23,7 @@ Result<Model> Model::open(const std::filesystem::path& path, const OpenOptions& 
     auto state = std::make_shared<State>(State{.catalog = std::make_shared<Catalog>(std::move(model.catalog)),
                                                .opened = path,
                                                .paths = {},
+                                               .index = std::move(model.index),
                                                .dtypes = options.dtypes,
                                                .port = &port_of(options),
                                                .residency = nullptr});

@@ -20,6 +20,8 @@ struct ModelFiles {
   Catalog catalog;
   /// The files that entries lie in, by their number.
   std::vector<ModelFile> files;
+  /// What named the files, where an index did.
+  std::optional<std::filesystem::path> index = std::nullopt;
 };
 
 /// A file of any format, one part of a split model, a shard index, or a folder that holds one model.

@@ -14,6 +14,7 @@ struct Model::State {
   std::shared_ptr<const Catalog> catalog;  // shared with the mappings, which outlive the model
   std::filesystem::path opened;            // as the user named it: a file, or the index or folder of several
   std::vector<std::filesystem::path> paths;
+  std::optional<std::filesystem::path> index;  // what named these, where an index did
   std::vector<DTypeInfo> dtypes;
   io::Port* port;
   // Has as many files as there are paths, without those that are missing; none where only the catalog was

@@ -6,16 +6,6 @@
 
 namespace ht::inline v1 {
 
-namespace {
-
-std::uint64_t sum(std::uint64_t a, std::uint64_t b) noexcept {
-  return checked::add(a, b).value_or(UINT64_MAX);
-}
-
-}  // namespace
-
-std::uint64_t end_of(const io::FileRange& range) noexcept { return sum(range.offset, range.bytes); }
-
 std::vector<io::FileRange> merged_ranges(const Catalog& catalog, std::span<const std::size_t> tensors,
                                          std::uint64_t gap_bytes) {
   std::vector<io::FileRange> ranges;
@@ -29,7 +19,8 @@ std::vector<io::FileRange> merged_ranges(const Catalog& catalog, std::span<const
   std::size_t merged = 0;
   for (const auto& range : ranges) {
     auto* const last = merged == 0 ? nullptr : &ranges[merged - 1];
-    if (last != nullptr && last->file == range.file && range.offset <= sum(end_of(*last), gap_bytes)) {
+    if (last != nullptr && last->file == range.file &&
+        range.offset <= checked::add(end_of(*last), gap_bytes).value_or(UINT64_MAX)) {
       last->bytes = std::max(end_of(*last), end_of(range)) - last->offset;
     } else {
       ranges[merged++] = range;
@@ -37,12 +28,6 @@ std::vector<io::FileRange> merged_ranges(const Catalog& catalog, std::span<const
   }
   ranges.resize(merged);
   return ranges;
-}
-
-std::uint64_t sum_of(std::span<const io::FileRange> ranges) noexcept {
-  std::uint64_t all = 0;
-  for (const auto& range : ranges) all = sum(all, range.bytes);
-  return all;
 }
 
 std::string name_at(const Catalog& catalog, std::size_t file, std::uint64_t offset) {

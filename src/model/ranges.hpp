@@ -16,10 +16,6 @@ namespace ht::inline v1 {
                                                        std::span<const std::size_t> tensors,
                                                        std::uint64_t gap_bytes = 0);
 
-// A catalog may name what is not there, so sums end at the largest number.
-[[nodiscard]] std::uint64_t end_of(const io::FileRange& range) noexcept;
-[[nodiscard]] std::uint64_t sum_of(std::span<const io::FileRange> ranges) noexcept;
-
 /// The name of the tensor that has the byte at an offset of a file; may be empty. For who wants it once.
 [[nodiscard]] std::string name_at(const Catalog& catalog, std::size_t file, std::uint64_t offset);
 

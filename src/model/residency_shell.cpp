@@ -85,11 +85,17 @@ io::LoadFiles ResidencyShell::load_files() const {
   return files;
 }
 
-std::vector<const io::Mapped*> ResidencyShell::guarded_files() const {
+std::vector<const io::Mapped*> ResidencyShell::mapped_files() const {
   std::vector<const io::Mapped*> files;
-  for (const auto& each : mapped_.files()) {
-    files.push_back(each && each->is_guarded() ? &*each : nullptr);
-  }
+  files.reserve(mapped_.files().size());
+  for (const auto& each : mapped_.files()) files.push_back(each ? &*each : nullptr);
+  return files;
+}
+
+std::vector<const io::Mapped*> ResidencyShell::guarded_files() const {
+  auto files = mapped_files();
+  std::ranges::replace_if(
+      files, [](const io::Mapped* file) { return file != nullptr && !file->is_guarded(); }, nullptr);
   return files;
 }
 

@@ -43,6 +43,8 @@ class ResidencyShell {
   [[nodiscard]] io::LoadFiles load_files() const;
   /// Those whose pages can be touched whatever becomes of the file; the others are null.
   [[nodiscard]] std::vector<const io::Mapped*> guarded_files() const;
+  /// Null where a file is missing.
+  [[nodiscard]] std::vector<const io::Mapped*> mapped_files() const;
 
   /// What loading these takes in memory.
   [[nodiscard]] Result<std::uint64_t> memory_for(std::span<const std::size_t> tensors) const;

@@ -209,7 +209,9 @@ Result<ModelFiles> open_indexed(const std::filesystem::path& path, const ShardIn
       }
     }
   }
-  return merge(std::move(shards));
+  auto model = HT_TRY(merge(std::move(shards)));
+  model.index = path;
+  return model;
 }
 
 }  // namespace ht::inline v1

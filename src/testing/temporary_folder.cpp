@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -32,9 +33,11 @@ std::vector<std::string> TemporaryFolder::names() const {
 
 std::vector<std::byte> read_file(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  const auto* first = reinterpret_cast<const std::byte*>(text.data());
-  return {first, first + text.size()};
+  std::ostringstream text;
+  if (in.peek() != std::ifstream::traits_type::eof()) text << in.rdbuf();
+  const auto all = std::move(text).str();
+  const auto* first = reinterpret_cast<const std::byte*>(all.data());
+  return {first, first + all.size()};
 }
 
 void write_file(const std::filesystem::path& path, std::string_view text) {

@@ -27,9 +27,13 @@ struct LoadOptions {
   std::uint64_t budget_bytes = 0;
   /// Reads that are under way at once, from 1 to 64, and the bytes of each, a multiple of 4096.
   std::uint32_t chunks = 8;
-  std::uint64_t chunk_bytes = std::uint64_t{8} << 20;
+  std::uint64_t chunk_bytes = std::uint64_t{2} << 20;
   /// Whether the page cache is to have nothing of it afterwards, also where it failed.
   bool drop_after = false;
+  /// Whether each byte is held against the model's seal, or a `.ht`'s own checksum, as it comes in, and
+  /// headers and sizes before that. `checksum_mismatch` names the tensor; `not_sealed` where there is nothing
+  /// to hold it against. A stream hands bytes on before it knows of all in their chunk of 4 MiB.
+  bool verify = false;
   /// To stop it, and to hear how far it has got. A callback must not load from the same model.
   WorkOptions work{};
 };
@@ -42,6 +46,8 @@ struct Loaded {
   std::uint64_t bytes = 0;
   /// Those of them that went past the page cache.
   std::uint64_t direct_bytes = 0;
+  /// Those that are as they were sealed; with `few`, which reads none, 0.
+  std::uint64_t verified_bytes = 0;
   std::chrono::nanoseconds elapsed{};
 };
 

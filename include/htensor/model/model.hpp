@@ -8,15 +8,21 @@
 #include <htensor/base/result.hpp>
 #include <htensor/dtype/visit.hpp>
 #include <htensor/format/catalog.hpp>
+#include <htensor/integrity/verify.hpp>
 #include <htensor/io/port.hpp>
 #include <htensor/model/load.hpp>
 #include <htensor/model/residency.hpp>
+#include <htensor/model/seal.hpp>
 #include <htensor/tensor/tensor.hpp>
 #include <memory>
 #include <string_view>
 #include <vector>
 
 namespace ht::inline v1 {
+
+namespace io {
+class Mapped;
+}
 
 struct OpenOptions {
   /// Users' own dtypes that the file may use: `{dtype_info<MyF8>()}`.
@@ -125,6 +131,19 @@ class Model {
   /// that was loaded by `read` and is held by somebody is `in_use`; all others are gone then.
   [[nodiscard]] Result<std::uint64_t> evict(std::string_view glob = "*") const;
 
+  /// Writes the seal of all files of the model to where `seal_path` says, in place of one that is there: what
+  /// they hold now is what they are verified against from then on.
+  [[nodiscard]] Result<SealedModel> seal(const SealOptions& options = {}) const;
+  /// The digests that a seal would have.
+  [[nodiscard]] Result<ModelDigests> hash(const HashOptions& options = {}) const;
+  /// Holds every byte of the files that are open against the seal, or a `.ht` against its own checksum, by
+  /// all processors at once; an Error names the first tensor that is bad (`checksum_mismatch`, `truncated`,
+  /// …), or says that there is no seal (`not_sealed`). `ht::verify` lists all that is bad, and also takes
+  /// files that can no longer be opened as a model.
+  [[nodiscard]] Result<void> verify(const VerifyOptions& options = {}) const;
+  /// The tensor of that name as it is in memory at this moment, be it mapped or loaded.
+  [[nodiscard]] Result<void> validate(std::string_view name) const;
+
  private:
   friend class ModelLoad;
   friend class Window;
@@ -144,6 +163,7 @@ class Model {
   };
   explicit Model(std::shared_ptr<const State> state) noexcept;
   [[nodiscard]] Result<std::size_t> index_of(std::string_view name) const;
+  [[nodiscard]] Result<std::vector<const io::Mapped*>> all_files() const;
   /// Not a splat.
   [[nodiscard]] Result<void> check_has_bytes(const Entry& entry) const;
   [[nodiscard]] Result<Bytes> mapped_bytes(const Entry& entry) const;

@@ -6,13 +6,13 @@
 #include <htensor/base/result.hpp>
 #include <htensor/io/port.hpp>
 
-namespace ht::inline v1 {
+namespace ht::inline v1::io {
 
 class AtomicFile {
  public:
   /// Makes the temporary file beside `target`.
-  [[nodiscard]] static Result<AtomicFile> create(const std::filesystem::path& target, io::IfExists if_exists,
-                                                 io::Port& port);
+  [[nodiscard]] static Result<AtomicFile> create(const std::filesystem::path& target, IfExists if_exists,
+                                                 Port& port);
 
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&&) = delete;
@@ -28,16 +28,16 @@ class AtomicFile {
   [[nodiscard]] Result<void> commit() &&;
 
  private:
-  AtomicFile(io::Port& port, io::IfExists if_exists, std::filesystem::path target);
+  AtomicFile(Port& port, IfExists if_exists, std::filesystem::path target);
   [[nodiscard]] Error failed(std::string_view rule, std::string_view action, std::error_code cause,
                              SourceLine where = SourceLine::here()) const;
 
-  io::Port* port_;
-  io::IfExists if_exists_;
+  Port* port_;
+  IfExists if_exists_;
   std::filesystem::path target_;
   std::filesystem::path temporary_;  // empty while there is nothing to remove
-  io::FileHandle handle_;            // negative while it is not open
-  io::FileHandle folder_;            // opened at the start, so that only syncing it can fail at the end
+  FileHandle handle_;                // negative while it is not open
+  FileHandle folder_;                // opened at the start, so that only syncing it can fail at the end
 };
 
-}  // namespace ht::inline v1
+}  // namespace ht::inline v1::io

@@ -1,4 +1,4 @@
-#include "convert/atomic_file.hpp"
+#include "io/atomic_file.hpp"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "io/system_error.hpp"
 
-namespace ht::inline v1 {
+namespace ht::inline v1::io {
 namespace {
 
 std::filesystem::path folder_of(const std::filesystem::path& target) {
@@ -26,7 +26,7 @@ std::filesystem::path temporary_name(const std::filesystem::path& target) {
 
 // The same call again, until no signal comes between.
 template <class Call>
-io::IoResult<void> uninterrupted(Call call) {
+IoResult<void> uninterrupted(Call call) {
   while (true) {
     auto done = call();
     if (done || done.error() != std::errc::interrupted) return done;
@@ -45,27 +45,27 @@ Error taken(const std::filesystem::path& target) {
 }
 
 // What has the target's name now, if anything has: its permissions go to the new file.
-Result<std::optional<std::uint32_t>> look_at_target(const std::filesystem::path& target,
-                                                    io::IfExists if_exists, io::Port& port) {
+Result<std::optional<std::uint32_t>> look_at_target(const std::filesystem::path& target, IfExists if_exists,
+                                                    Port& port) {
   const auto there = port.stat(target);
   if (!there) {
     if (there.error() == std::errc::no_such_file_or_directory) return std::nullopt;
-    return fail(io::system_error(ErrorCode::write_failed, "target_can_be_examined", "examined", target,
-                                 there.error()));
+    return fail(
+        system_error(ErrorCode::write_failed, "target_can_be_examined", "examined", target, there.error()));
   }
-  if (there->kind != io::FileKind::regular) {
+  if (there->kind != FileKind::regular) {
     return fail(Error(ErrorCode::not_regular_file, "target_is_a_regular_file",
                       "is there and no regular file, so it is not replaced")
                     .at_path(target.native())
                     .with_hint("choose another name"));
   }
-  if (if_exists == io::IfExists::fail) return fail(taken(target));
+  if (if_exists == IfExists::fail) return fail(taken(target));
   return there->permissions;
 }
 
 }  // namespace
 
-AtomicFile::AtomicFile(io::Port& port, io::IfExists if_exists, std::filesystem::path target)
+AtomicFile::AtomicFile(Port& port, IfExists if_exists, std::filesystem::path target)
     : port_(&port), if_exists_(if_exists), target_(std::move(target)) {}
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
@@ -73,8 +73,8 @@ AtomicFile::AtomicFile(AtomicFile&& other) noexcept
       if_exists_(other.if_exists_),
       target_(std::move(other.target_)),
       temporary_(std::exchange(other.temporary_, {})),
-      handle_(std::exchange(other.handle_, io::FileHandle{})),
-      folder_(std::exchange(other.folder_, io::FileHandle{})) {}
+      handle_(std::exchange(other.handle_, FileHandle{})),
+      folder_(std::exchange(other.folder_, FileHandle{})) {}
 
 AtomicFile::~AtomicFile() {
   // Nobody can be told of a failure to clean up after a failure.
@@ -85,11 +85,10 @@ AtomicFile::~AtomicFile() {
 
 Error AtomicFile::failed(std::string_view rule, std::string_view action, std::error_code cause,
                          SourceLine where) const {
-  return io::system_error(code_for(cause), rule, action, target_, cause, where);
+  return system_error(code_for(cause), rule, action, target_, cause, where);
 }
 
-Result<AtomicFile> AtomicFile::create(const std::filesystem::path& target, io::IfExists if_exists,
-                                      io::Port& port) {
+Result<AtomicFile> AtomicFile::create(const std::filesystem::path& target, IfExists if_exists, Port& port) {
   const auto permissions = HT_TRY(look_at_target(target, if_exists, port));
   constexpr int tries = 8;
   std::error_code cause;
@@ -99,8 +98,8 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& target, io::I
     auto temporary = temporary_name(target);
     const auto folder = port.open(folder_of(target));
     if (!folder) {
-      return fail(io::system_error(ErrorCode::write_failed, "folder_can_be_opened",
-                                   "written: its folder could not be opened", target, folder.error()));
+      return fail(system_error(ErrorCode::write_failed, "folder_can_be_opened",
+                               "written: its folder could not be opened", target, folder.error()));
     }
     file.folder_ = *folder;
     const auto handle = port.create(temporary, permissions);
@@ -112,8 +111,7 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& target, io::I
     cause = handle.error();
     if (cause != std::errc::file_exists && cause != std::errc::interrupted) break;
   }
-  return fail(
-      io::system_error(code_for(cause), "folder_takes_a_file", "created in its folder", target, cause));
+  return fail(system_error(code_for(cause), "folder_takes_a_file", "created in its folder", target, cause));
 }
 
 Result<void> AtomicFile::allocate(std::uint64_t bytes) {
@@ -154,7 +152,7 @@ Result<void> AtomicFile::commit() && {
     return fail(failed("bytes_reach_the_disk", "brought to the disk", done.error()));
   }
   // Some file systems report a failed write only here.
-  if (const auto done = port_->close(std::exchange(handle_, io::FileHandle{})); !done) {
+  if (const auto done = port_->close(std::exchange(handle_, FileHandle{})); !done) {
     return fail(failed("file_can_be_closed", "closed", done.error()));
   }
   if (const auto done = port_->rename(temporary_, target_, if_exists_); !done) {
@@ -170,4 +168,4 @@ Result<void> AtomicFile::commit() && {
   return {};
 }
 
-}  // namespace ht::inline v1
+}  // namespace ht::inline v1::io

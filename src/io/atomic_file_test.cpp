@@ -1,4 +1,4 @@
-#include "convert/atomic_file.hpp"
+#include "io/atomic_file.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -11,6 +11,7 @@
 namespace ht {
 namespace {
 
+using io::AtomicFile;
 using io::IfExists;
 using testing::Call;
 using testing::FaultyPort;

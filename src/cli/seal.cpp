@@ -1,0 +1,131 @@
+// seal and hash: the digests of a model, kept or shown.
+#include <fmt/format.h>
+
+#include <htensor/base/json_text.hpp>
+#include <memory>
+
+#include "cli/cli.hpp"
+#include "cli/options.hpp"
+#include "cli/progress.hpp"
+#include "cli/text.hpp"
+
+namespace ht::cli {
+namespace {
+
+struct Options {
+  std::string path;
+  std::string algorithm = "crc64nvme";
+  std::uint64_t max_header = 0;
+  bool per_tensor = false;
+
+  [[nodiscard]] HashAlgorithm chosen() const {
+    return hash_algorithm_named(algorithm).value_or(HashAlgorithm::crc64nvme);
+  }
+};
+
+void add_algorithm(CLI::App& verb, std::string& algorithm) {
+  std::vector<std::string> names;
+  for (const auto each : all_hash_algorithms) names.emplace_back(to_string(each));
+  add_text(verb, algorithm,
+           {.name = "--algorithm",
+            .type = "NAME",
+            .description = "crc64nvme, which costs nothing, xxh3-128 or sha256",
+            .one_of = std::move(names)});
+}
+
+Result<Exit> seal(const Options& options, const Common& common) {
+  const auto model = HT_TRY(Model::open(options.path, {.max_header_bytes = options.max_header}));
+  WorkWithBar work(common);
+  const auto sealed = HT_TRY(model.seal({.algorithm = options.chosen(), .work = work.options()}));
+  const auto hex = to_hex(sealed.digest);
+  if (common.json || common.jsonl) {
+    print(fmt::format(R"({{"seal":{},"bytes":{},"digest":"{}","base64":"{}","algorithm":"{}"}})"
+                      "\n",
+                      json_string(sealed.seal.string()), sealed.bytes, hex, to_base64(sealed.digest),
+                      options.algorithm));
+  } else if (!common.quiet) {
+    print(fmt::format("{}: {} sealed, {} {}\n", printable(sealed.seal.string()), size_text(sealed.bytes),
+                      options.algorithm, hex));
+  }
+  return Exit::good;
+}
+
+void append_json(std::string& out, std::string_view name, const Digest& digest) {
+  out += R"({"name":)";
+  append_json_string(out, name);
+  append_text(out, R"(,"digest":"{}"}})", to_hex(digest));
+}
+
+template <class Name>
+void append_json_list(std::string& out, const std::vector<Digest>& digests, const Name& name) {
+  out += '[';
+  for (std::size_t i = 0; i < digests.size(); ++i) {
+    if (i != 0) out += ',';
+    append_json(out, name(i), digests[i]);
+  }
+  out += ']';
+}
+
+Result<Exit> hash(const Options& options, const Common& common) {
+  const auto model = HT_TRY(Model::open(options.path, {.max_header_bytes = options.max_header}));
+  WorkWithBar work(common);
+  const auto found = HT_TRY(
+      model.hash({.algorithm = options.chosen(), .per_tensor = options.per_tensor, .work = work.options()}));
+  const auto file_name = [&](std::size_t i) { return model.files()[i].string(); };
+  const auto tensor_name = [&](std::size_t i) { return model.catalog()[i].name; };
+  std::string out;
+  if (common.jsonl) {
+    const auto add_lines = [&](const std::vector<Digest>& digests, const auto& name) {
+      for (std::size_t i = 0; i < digests.size(); ++i) {
+        append_json(out, name(i), digests[i]);
+        out += '\n';
+      }
+    };
+    if (options.per_tensor) {
+      add_lines(found.tensors, tensor_name);
+    } else {
+      add_lines(found.files, file_name);
+    }
+  } else if (common.json) {
+    append_text(out, R"({{"digest":"{}","base64":"{}","algorithm":"{}","files":)", to_hex(found.digest),
+                to_base64(found.digest), options.algorithm);
+    append_json_list(out, found.files, file_name);
+    out += R"(,"tensors":)";
+    append_json_list(out, found.tensors, tensor_name);
+    out += "}\n";
+  } else {
+    // As sha256sum and its like print them.
+    for (std::size_t i = 0; i < found.tensors.size(); ++i) {
+      append_text(out, "{}  {}\n", to_hex(found.tensors[i]), printable(tensor_name(i)));
+    }
+    for (std::size_t i = 0; i < found.files.size() && !options.per_tensor; ++i) {
+      append_text(out, "{}  {}\n", to_hex(found.files[i]), printable(file_name(i)));
+    }
+    if (options.per_tensor || found.files.size() > 1) {
+      append_text(out, "{}  {}\n", to_hex(found.digest), printable(options.path));
+    }
+  }
+  print(out);
+  return Exit::good;
+}
+
+}  // namespace
+
+Action register_seal(CLI::App& verb) {
+  auto options = std::make_shared<Options>();
+  add_path(verb, options->path);
+  add_algorithm(verb, options->algorithm);
+  add_max_header(verb, options->max_header);
+  return [options](const Common& common) { return seal(*options, common); };
+}
+
+Action register_hash(CLI::App& verb) {
+  auto options = std::make_shared<Options>();
+  add_path(verb, options->path);
+  add_algorithm(verb, options->algorithm);
+  add_flag(verb, "--per-tensor", options->per_tensor, "Of each tensor, too: the same in every format");
+  add_max_header(verb, options->max_header);
+  return [options](const Common& common) { return hash(*options, common); };
+}
+
+}  // namespace ht::cli

@@ -1,0 +1,170 @@
+#include "testing/program.hpp"
+
+namespace ht {
+namespace {
+
+class CliSeal : public Cli {
+ protected:
+  void SetUp() override {
+    Cli::SetUp();
+    ASSERT_EQ(run("synth m.safetensors --preset llama-1b --size 9M -q").status, 0);
+  }
+  void flip(std::string_view name, std::uint64_t offset) {
+    auto bytes = testing::read_file(folder_ / name);
+    bytes[offset] ^= std::byte{4};
+    testing::write_file(folder_ / name, bytes);
+  }
+  std::string said_by(const std::string& command) {
+    const auto status =
+        std::system(("cd '" + folder_.path().string() + "' && " + command + " >.said 2>/dev/null").c_str());
+    return status == 0 ? text_of(".said") : "";
+  }
+};
+
+TEST_F(CliSeal, seal_says_where_and_what) {
+  const auto sealed = run("seal m.safetensors --json");
+  EXPECT_EQ(sealed.status, 0) << sealed.err;
+  EXPECT_TRUE(is_json(sealed.out)) << sealed.out;
+  EXPECT_THAT(sealed.out, StartsWith(R"({"seal":"m.safetensors.htseal","bytes":)"));
+  for (const auto* const key : {"\"digest\":\"", "\"base64\":\"", "\"algorithm\":\"crc64nvme\""}) {
+    EXPECT_THAT(sealed.out, HasSubstr(key));
+  }
+  EXPECT_THAT(run("seal m.safetensors").out, HasSubstr("m.safetensors.htseal: "));
+  EXPECT_EQ(run("seal m.safetensors -q").out, "");
+  EXPECT_EQ(run("seal m.safetensors --algorithm md5").status, 2);
+  EXPECT_EQ(run("seal .out").status, 2);
+}
+
+TEST_F(CliSeal, verify_is_0_where_all_is_well) {
+  for (const std::string algorithm : {"crc64nvme", "xxh3-128", "sha256"}) {
+    ASSERT_EQ(run("seal m.safetensors --algorithm " + algorithm).status, 0);
+    const auto good = run("verify m.safetensors --json");
+    EXPECT_EQ(good.status, 0) << good.err;
+    EXPECT_TRUE(is_json(good.out)) << good.out;
+    EXPECT_THAT(good.out, StartsWith(R"({"ok":true,"verdict":"intact","checked_bytes":)"));
+    EXPECT_THAT(good.out, HasSubstr("\"algorithm\":\"" + algorithm + "\""));
+    EXPECT_THAT(good.out, HasSubstr("\"bad\":[]"));
+  }
+  EXPECT_THAT(run("verify m.safetensors").out, HasSubstr("intact"));
+  EXPECT_THAT(run("verify m.safetensors --quick").out, HasSubstr("headers and sizes"));
+  EXPECT_EQ(run("verify m.safetensors -q").out, "");
+}
+
+TEST_F(CliSeal, verify_names_what_is_bad) {
+  ASSERT_EQ(run("seal m.safetensors").status, 0);
+  const auto listed = run("ls m.safetensors --filter model.norm.weight --json");
+  const auto at = listed.out.find("\"offset\":") + 9;
+  const auto offset = std::stoull(listed.out.substr(at));
+  flip("m.safetensors", offset + 1);
+  const auto bad = run("verify m.safetensors --json");
+  EXPECT_EQ(bad.status, 1);
+  EXPECT_TRUE(is_json(bad.out)) << bad.out;
+  EXPECT_THAT(bad.out, StartsWith(R"({"ok":false,"verdict":"damaged",)"));
+  EXPECT_THAT(
+      bad.out,
+      HasSubstr(R"("bad":[{"file":"m.safetensors","part":"tensor","tensor":"model.norm.weight","offset":)" +
+                std::to_string(offset)));
+  const auto people = run("verify m.safetensors");
+  EXPECT_EQ(people.status, 1);
+  EXPECT_THAT(people.out, HasSubstr("model.norm.weight"));
+  EXPECT_THAT(people.out, HasSubstr("damaged"));
+  EXPECT_THAT(run("verify m.safetensors -q").out, HasSubstr("model.norm.weight"));
+  EXPECT_EQ(run("verify m.safetensors --quick").status, 0);
+}
+
+TEST_F(CliSeal, verify_of_a_sealed_file_that_no_longer_parses_is_1) {
+  ASSERT_EQ(run("seal m.safetensors").status, 0);
+  flip("m.safetensors", 8);
+  ASSERT_EQ(run("ls m.safetensors").status, 2);
+  const auto bad = run("verify m.safetensors --json");
+  EXPECT_EQ(bad.status, 1);
+  EXPECT_THAT(bad.out, HasSubstr(R"("part":"header","tensor":null,"offset":0,)"));
+}
+
+TEST_F(CliSeal, verify_without_a_seal_is_1_and_of_what_is_no_model_2) {
+  const auto unsealed = run("verify m.safetensors --json");
+  EXPECT_EQ(unsealed.status, 1);
+  EXPECT_TRUE(is_json(unsealed.out)) << unsealed.out;
+  EXPECT_THAT(unsealed.out,
+              StartsWith(R"({"ok":false,"verdict":"not_sealed","checked_bytes":0,"bad":[],"error":{)"));
+  const auto people = run("verify m.safetensors");
+  EXPECT_EQ(people.status, 1);
+  EXPECT_THAT(people.err, HasSubstr("[not_sealed]"));
+  flip("m.safetensors", 8);
+  EXPECT_EQ(run("verify m.safetensors").status, 2);
+  EXPECT_EQ(run("verify nothing.safetensors").status, 2);
+}
+
+TEST_F(CliSeal, verify_of_a_damaged_seal_is_1) {
+  ASSERT_EQ(run("seal m.safetensors").status, 0);
+  flip("m.safetensors.htseal", 100);
+  const auto bad = run("verify m.safetensors --json");
+  EXPECT_EQ(bad.status, 1);
+  EXPECT_THAT(bad.out, HasSubstr(R"("verdict":"bad_seal")"));
+  EXPECT_THAT(run("verify m.safetensors").err, HasSubstr("[bad_seal]"));
+}
+
+TEST_F(CliSeal, verify_takes_the_checksum_that_a_file_has_of_its_own) {
+  const auto good = run("verify m.ht --json");
+  EXPECT_EQ(good.status, 0) << good.out << good.err;
+  EXPECT_THAT(good.out, HasSubstr("\"seal\":null"));
+  flip("m.ht", 130);
+  EXPECT_EQ(run("verify m.ht").status, 1);
+}
+
+TEST_F(CliSeal, hash_is_what_other_tools_say) {
+  const auto sha = said_by("sha256sum m.safetensors");
+  ASSERT_FALSE(sha.empty());
+  EXPECT_EQ(run("hash m.safetensors --algorithm sha256").out, sha);
+  const auto xxh = said_by("xxhsum -H2 m.safetensors");
+  if (xxh.empty()) {
+    std::printf("left out: xxhsum is not installed\n");
+  } else {
+    EXPECT_EQ(run("hash m.safetensors --algorithm xxh3-128").out, xxh);
+  }
+}
+
+TEST_F(CliSeal, hash_of_tensors_is_of_their_bytes_alone) {
+  const auto found = run("hash m.ht --per-tensor --json");
+  EXPECT_EQ(found.status, 0);
+  EXPECT_TRUE(is_json(found.out)) << found.out;
+  const auto bytes = testing::read_file(folder_ / "m.ht");
+  const auto alone = to_hex(Digest(crc64nvme(Bytes(bytes).subspan(128))));
+  EXPECT_THAT(found.out, HasSubstr(R"("tensors":[{"name":"m","digest":")" + alone + "\"}]"));
+  EXPECT_THAT(found.out,
+              StartsWith("{\"digest\":\"" + to_hex(Digest(crc64nvme(bytes))) + "\",\"base64\":\""));
+  EXPECT_THAT(run("hash m.ht --per-tensor").out, StartsWith(alone + "  m\n"));
+  EXPECT_EQ(run("hash m.ht --per-tensor --jsonl").out, R"({"name":"m","digest":")" + alone + "\"}\n");
+}
+
+TEST_F(CliSeal, load_verifies_as_it_loads) {
+  const auto unsealed = run("load m.safetensors --verify");
+  EXPECT_EQ(unsealed.status, 1);
+  EXPECT_THAT(unsealed.err, HasSubstr("[not_sealed]"));
+  ASSERT_EQ(run("seal m.safetensors").status, 0);
+  for (const std::string strategy : {"automatic", "mapped", "read", "staged"}) {
+    const auto good = run("load m.safetensors --verify --json --strategy " + strategy);
+    EXPECT_EQ(good.status, 0) << good.out << good.err;
+    EXPECT_THAT(good.out, HasSubstr("\"verified\":true"));
+  }
+  EXPECT_THAT(run("load m.safetensors --verify").out, HasSubstr("as it was sealed"));
+  flip("m.safetensors", 5'000'000);
+  for (const std::string strategy : {"automatic", "mapped", "read", "staged"}) {
+    const auto bad = run("load m.safetensors --verify --json --strategy " + strategy);
+    EXPECT_EQ(bad.status, 1);
+    EXPECT_THAT(bad.out, HasSubstr(R"("code":"checksum_mismatch")"));
+  }
+  EXPECT_EQ(run("load m.safetensors").status, 0);
+}
+
+TEST_F(CliSeal, progress_is_shown_where_it_is_wanted) {
+  for (const std::string verb : {"seal", "hash", "verify"}) {
+    const auto shown = run(verb + " m.safetensors --progress=always");
+    EXPECT_EQ(shown.status, 0) << shown.err;
+    EXPECT_FALSE(shown.err.empty()) << verb;
+    EXPECT_EQ(run(verb + " m.safetensors --progress=never").err, "");
+  }
+}
+
+}  // namespace
+}  // namespace ht

@@ -1,0 +1,116 @@
+// verify: whether every byte is as it was sealed, and if not, which tensors are concerned.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <htensor/base/json_text.hpp>
+#include <memory>
+
+#include "cli/cli.hpp"
+#include "cli/options.hpp"
+#include "cli/progress.hpp"
+#include "cli/table.hpp"
+#include "cli/text.hpp"
+
+namespace ht::cli {
+namespace {
+
+struct Options {
+  std::string path;
+  bool quick = false;
+};
+
+std::string json_text(const Verification& found) {
+  std::string out =
+      fmt::format(R"({{"ok":{},"verdict":"{}","checked_bytes":{},"algorithm":"{}","seal":{},"bad":[)",
+                  found.ok(), to_string(found.verdict), found.checked_bytes, to_string(found.algorithm),
+                  found.seal.empty() ? "null" : json_string(found.seal.string()));
+  for (const auto& bad : found.bad) {
+    if (&bad != &found.bad.front()) out += ',';
+    append_text(out, R"({{"file":{},"part":"{}","tensor":{},"offset":{},"bytes":{}}})",
+                json_string(bad.file.string()), to_string(bad.part),
+                bad.part == FilePart::tensor ? json_string(bad.tensor) : "null", bad.offset, bad.bytes);
+  }
+  return out += "]}\n";
+}
+
+std::string_view explained(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::intact: return "every byte is as it was sealed";
+    case Verdict::damaged: return "bytes are not as they were sealed; fetch the file again";
+    case Verdict::grown: return "there are bytes behind what was sealed";
+    case Verdict::truncated: return "bytes that were sealed are gone from the end; fetch the file again";
+    case Verdict::replaced: return "nothing is as it was sealed: this is another file";
+    case Verdict::missing: return "a file that was sealed is not there; fetch it";
+  }
+  return "";
+}
+
+std::string people_text(const Verification& found, const Options& options, double seconds) {
+  std::string out;
+  if (!found.bad.empty()) {
+    std::vector<std::vector<std::string>> cells{{"file", "what", "offset", "bytes"}};
+    for (const auto& bad : found.bad) {
+      cells.push_back(
+          {printable(bad.file.string()),
+           bad.part == FilePart::tensor ? printable(bad.tensor) : fmt::format("({})", to_string(bad.part)),
+           fmt::to_string(bad.offset), fmt::to_string(bad.bytes)});
+    }
+    out += table(cells, {2, 3}) + "\n";
+  }
+  const double rate = seconds > 0 ? static_cast<double>(found.checked_bytes) / seconds / 1e9 : 0;
+  append_text(
+      out, "{}: {}: {}\n", printable(options.path), to_string(found.verdict),
+      found.ok() && options.quick ? "headers and sizes are as they were sealed" : explained(found.verdict));
+  append_text(out, "{} checked by {} in {:.3f} s: {:.2f} GB/s{}\n", size_text(found.checked_bytes),
+              to_string(found.algorithm), seconds, rate,
+              found.seal.empty() ? ", against the file's own checksum" : "");
+  return out;
+}
+
+// No verdict on the bytes, as there is none to be had: that is an answer, too.
+Result<Exit> without_verdict(const Error& error, const Options& options, const Common& common) {
+  if (error.code() == ErrorCode::not_sealed) {
+    // What is no model at all has to be told first.
+    const auto model = Model::open(options.path, {.catalog_only = true});
+    if (!model) return fail(model.error());
+  }
+  if (common.json || common.jsonl) {
+    auto json = json_error(error);
+    json.erase(json.begin());  // its brace, as it stands within another
+    print(fmt::format(R"({{"ok":false,"verdict":"{}","checked_bytes":0,"bad":[],{})"
+                      "\n",
+                      to_string(error.code()), json));
+  } else {
+    complain(error);
+  }
+  return Exit::answer_is_no;
+}
+
+Result<Exit> verify(const Options& options, const Common& common) {
+  const auto begin = std::chrono::steady_clock::now();
+  WorkWithBar work(common);
+  const auto found = ht::verify(options.path, {.quick = options.quick, .work = work.options()});
+  if (!found) {
+    const auto code = found.error().code();
+    if (code != ErrorCode::not_sealed && code != ErrorCode::bad_seal) return fail(found.error());
+    return without_verdict(found.error(), options, common);
+  }
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+  if (common.json || common.jsonl) {
+    print(json_text(*found));
+  } else if (!common.quiet || !found->ok()) {
+    print(people_text(*found, options, elapsed.count()));
+  }
+  return found->ok() ? Exit::good : Exit::answer_is_no;
+}
+
+}  // namespace
+
+Action register_verify(CLI::App& verb) {
+  auto options = std::make_shared<Options>();
+  add_path(verb, options->path);
+  add_flag(verb, "--quick", options->quick, "Headers and sizes only");
+  return [options](const Common& common) { return verify(*options, common); };
+}
+
+}  // namespace ht::cli

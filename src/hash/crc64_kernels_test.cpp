@@ -1,0 +1,187 @@
+#include "hash/crc64_kernels.hpp"
+
+#include <gtest/gtest.h>
+
+#include <htensor/hash/crc64nvme.h>
+#include <array>
+#include <htensor/hash/crc64.hpp>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "hash/crc64_math.hpp"
+
+namespace ht {
+namespace {
+
+std::vector<std::byte> noise(std::size_t count, unsigned seed = 1) {
+  std::mt19937_64 random(seed);
+  std::vector<std::byte> bytes(count);
+  for (auto& byte : bytes) byte = static_cast<std::byte>(random());
+  return bytes;
+}
+
+// Each kernel that this processor runs; the table is the first.
+class Crc64Kernels : public testing::TestWithParam<crc64::Kernel> {
+ protected:
+  static std::uint64_t sum(Bytes bytes, std::uint64_t before = 0) {
+    return ~GetParam().function(bytes.data(), bytes.size(), ~before);
+  }
+  static std::uint64_t right(Bytes bytes, std::uint64_t before = 0) {
+    return ~crc64::by_table(bytes.data(), bytes.size(), ~before);
+  }
+};
+
+TEST_P(Crc64Kernels, has_the_published_check_value) {
+  EXPECT_EQ(sum(bytes_of("123456789")), 0xAE8B'1486'0A79'9888U);
+}
+
+TEST_P(Crc64Kernels, sums_up_nothing_and_each_single_byte) {
+  EXPECT_EQ(sum({}), 0U);
+  for (int value = 0; value < 256; ++value) {
+    const std::array one{static_cast<std::byte>(value)};
+    ASSERT_EQ(sum(one), right(one)) << value;
+  }
+}
+
+TEST_P(Crc64Kernels, is_the_tables_sum_for_all_lengths_at_all_misalignments) {
+  // The table takes its bytes eight by eight at most, and is slow.
+  const std::size_t longest = GetParam().function == crc64::by_table ? 512 : 4096;
+  const auto contents = noise(longest + 64);
+  for (std::size_t misaligned = 0; misaligned < 64; ++misaligned) {
+    const Bytes from = Bytes(contents).subspan(misaligned);
+    std::uint64_t wanted = 0;
+    for (std::size_t length = 0; length <= longest; ++length) {
+      if (length > 0) wanted = right(from.subspan(length - 1, 1), wanted);
+      ASSERT_EQ(sum(from.first(length)), wanted) << length << " bytes at " << misaligned;
+    }
+  }
+}
+
+TEST_P(Crc64Kernels, reads_nothing_beyond_the_end) {
+  // In memory that ends there, so that the sanitizer sees it.
+  for (std::size_t length = 0; length <= 600; ++length) {
+    const auto exact = noise(length);
+    ASSERT_EQ(sum(exact), right(exact)) << length;
+  }
+}
+
+TEST_P(Crc64Kernels, goes_on_from_every_split) {
+  const auto contents = noise(1500);
+  const Bytes all = contents;
+  const std::uint64_t wanted = right(all);
+  for (std::size_t split = 0; split <= all.size(); ++split) {
+    ASSERT_EQ(sum(all.subspan(split), sum(all.first(split))), wanted) << split;
+  }
+}
+
+TEST_P(Crc64Kernels, sums_up_what_is_long) {
+  const auto contents = noise(3'000'017);
+  EXPECT_EQ(sum(contents), right(contents));
+}
+
+TEST_P(Crc64Kernels, is_what_is_used_while_it_is_put_in_place) {
+  const crc64::UseKernel use(GetParam());
+  EXPECT_EQ(crc64nvme_kernel(), GetParam().name);
+  EXPECT_EQ(crc64nvme(bytes_of("123456789")), 0xAE8B'1486'0A79'9888U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Here, Crc64Kernels, testing::ValuesIn(crc64::kernels_here()),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST(Crc64, is_done_by_the_fastest_kernel_that_runs_here) {
+  EXPECT_EQ(crc64nvme_kernel(), crc64::kernels_here().back().name);
+  EXPECT_EQ(crc64::kernels_here().front().name, "table");
+}
+
+TEST(Crc64, finds_every_flipped_bit_of_64_kib) {
+  auto contents = noise(65536);
+  const Bytes all = contents;
+  const std::uint64_t sum = crc64nvme(all);
+  // Only the block that a bit is in is summed up anew; what stands before and behind it does not change.
+  constexpr std::size_t block = 1024;
+  for (std::size_t begin = 0; begin < contents.size(); begin += block) {
+    const std::size_t behind_bytes = contents.size() - begin - block;
+    const std::uint64_t before = crc64nvme(all.first(begin));
+    const std::uint64_t behind = crc64nvme(all.last(behind_bytes));
+    const auto whole = [&] {
+      return crc64nvme_combine(crc64nvme(all.subspan(begin, block), before), behind, behind_bytes);
+    };
+    ASSERT_EQ(whole(), sum);
+    for (std::size_t bit = 8 * begin; bit < 8 * (begin + block); ++bit) {
+      const auto flip = static_cast<std::byte>(1U << (bit % 8));
+      contents[bit / 8] ^= flip;
+      ASSERT_NE(whole(), sum) << "bit " << bit;
+      contents[bit / 8] ^= flip;
+    }
+  }
+}
+
+TEST(Crc64, finds_a_hundred_thousand_double_bit_errors) {
+  auto contents = noise(16384);
+  const std::uint64_t sum = crc64nvme(contents);
+  std::mt19937_64 random(7);
+  const auto flip = [&](std::size_t bit) { contents[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8)); };
+  for (int i = 0; i < 100'000; ++i) {
+    const std::size_t first = random() % (8 * contents.size());
+    const std::size_t second = (first + 1 + random() % (8 * contents.size() - 1)) % (8 * contents.size());
+    flip(first);
+    flip(second);
+    ASSERT_NE(crc64nvme(contents), sum) << first << " and " << second;
+    flip(first);
+    flip(second);
+  }
+}
+
+TEST(Crc64, of_two_pieces_is_combined_from_both_sums) {
+  const auto contents = noise(2000);
+  const Bytes all = contents;
+  for (std::size_t split = 0; split <= all.size(); ++split) {
+    const auto first = crc64nvme(all.first(split));
+    const auto second = crc64nvme(all.subspan(split));
+    ASSERT_EQ(crc64nvme_combine(first, second, all.size() - split), crc64nvme(all)) << split;
+  }
+}
+
+TEST(Crc64, is_combined_over_more_bytes_than_there_is_memory) {
+  // Zeros in powers of two, by joining each with itself, against one jump.
+  const std::array<std::byte, 1> zero{};
+  std::uint64_t zeros = crc64nvme(zero);
+  for (int k = 0; k < 62; ++k) zeros = crc64nvme_combine(zeros, zeros, std::uint64_t{1} << k);
+  const auto head = crc64nvme(bytes_of("head"));
+  const auto whole = crc64nvme_combine(head, zeros, std::uint64_t{1} << 62);
+  // The same in two steps.
+  auto half = crc64nvme(zero);
+  for (int k = 0; k < 61; ++k) half = crc64nvme_combine(half, half, std::uint64_t{1} << k);
+  const std::uint64_t bytes = std::uint64_t{1} << 61;
+  EXPECT_EQ(crc64nvme_combine(crc64nvme_combine(head, half, bytes), half, bytes), whole);
+}
+
+TEST(Crc64, has_an_entry_for_other_languages) {
+  EXPECT_EQ(htensor_crc64nvme("123456789", 9), 0xAE8B'1486'0A79'9888U);
+  EXPECT_EQ(htensor_crc64nvme(nullptr, 0), 0U);
+}
+
+TEST(Crc64, is_chosen_once_by_many_threads) {
+  const auto contents = noise(10'000);
+  const std::uint64_t wanted = crc64nvme(contents);
+  std::vector<std::uint64_t> sums(8);
+  {
+    std::vector<std::jthread> threads;
+    threads.reserve(sums.size());
+    for (auto& sum : sums) threads.emplace_back([&] { sum = crc64nvme(contents); });
+  }
+  for (const auto sum : sums) EXPECT_EQ(sum, wanted);
+}
+
+TEST(Crc64Math, powers_of_x_are_products) {
+  for (std::uint64_t n = 0; n < 200; ++n) {
+    EXPECT_EQ(crc64::times_x(crc64::power_of_x(n)), crc64::power_of_x(n + 1));
+  }
+  EXPECT_EQ(crc64::multiply(crc64::power_of_x(1000), crc64::power_of_x(234)), crc64::power_of_x(1234));
+  EXPECT_EQ(crc64::zero_bytes[5], crc64::power_of_x(8 * 32));
+}
+
+}  // namespace
+}  // namespace ht

@@ -1,0 +1,126 @@
+// Carry-less multiplication: a lane of 128 bits is carried over the lanes behind it and added to one of them,
+// which does not change the sum of all, until a single lane is left. Several lanes go side by side, as a
+// product takes several cycles.
+#include "hash/crc64_kernels.hpp"
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#include <array>
+
+#include "hash/crc64_math.hpp"
+
+namespace ht::inline v1::crc64 {
+namespace {
+
+// Hardware reads ahead within a page alone, and not far.
+constexpr std::size_t prefetch_bytes = 4096;
+constexpr std::size_t line_bytes = 64;
+
+template <std::uint64_t Bytes>
+constexpr auto constants = fold_constants(Bytes);
+
+inline void prefetch(const std::byte* data) noexcept { __builtin_prefetch(data, 0, 3); }
+
+inline __m128i load(const std::byte* data) noexcept {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(data));
+}
+
+template <std::uint64_t Bytes>
+__m128i constants_128() noexcept {
+  return _mm_set_epi64x(static_cast<long long>(constants<Bytes>[1]),
+                        static_cast<long long>(constants<Bytes>[0]));
+}
+
+[[gnu::target("pclmul")]] inline __m128i carry(__m128i lane, __m128i by, __m128i to) noexcept {
+  return _mm_xor_si128(
+      _mm_xor_si128(_mm_clmulepi64_si128(lane, by, 0x00), _mm_clmulepi64_si128(lane, by, 0x11)), to);
+}
+
+// The bytes behind the lane, then the lane itself, to a sum.
+[[gnu::target("pclmul")]] std::uint64_t finish(__m128i lane, const std::byte* data,
+                                               std::size_t size) noexcept {
+  const __m128i by = constants_128<16>();
+  for (; size >= 16; data += 16, size -= 16) lane = carry(lane, by, load(data));
+  std::array<std::byte, 16> left{};
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(left.data()), lane);
+  return by_table(data, size, by_table(left.data(), left.size(), 0));
+}
+
+[[gnu::target("pclmul")]] std::uint64_t by_pclmul(const std::byte* data, std::size_t size,
+                                                  std::uint64_t sum) noexcept {
+  constexpr std::size_t lanes = 8;
+  constexpr std::size_t step = lanes * 16;
+  if (size < step) return by_table(data, size, sum);
+  __m128i all[lanes];  // an array of the library would drop the type's alignment
+#pragma GCC unroll 8
+  for (std::size_t i = 0; i < lanes; ++i) all[i] = load(data + 16 * i);
+  all[0] = _mm_xor_si128(all[0], _mm_set_epi64x(0, static_cast<long long>(sum)));
+  const __m128i by = constants_128<step>();
+  for (data += step, size -= step; size >= step; data += step, size -= step) {
+    prefetch(data + prefetch_bytes);
+    prefetch(data + prefetch_bytes + line_bytes);
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < lanes; ++i) all[i] = carry(all[i], by, load(data + 16 * i));
+  }
+  const __m128i next = constants_128<16>();
+#pragma GCC unroll 8
+  for (std::size_t i = 1; i < lanes; ++i) all[i] = carry(all[i - 1], next, all[i]);
+  return finish(all[lanes - 1], data, size);
+}
+
+[[gnu::target("avx2,vpclmulqdq")]] inline __m256i load_256(const std::byte* data) noexcept {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(data));
+}
+
+template <std::uint64_t Bytes>
+[[gnu::target("avx2,vpclmulqdq")]] __m256i constants_256() noexcept {
+  return _mm256_broadcastsi128_si256(constants_128<Bytes>());
+}
+
+[[gnu::target("avx2,vpclmulqdq")]] inline __m256i carry(__m256i lane, __m256i by, __m256i to) noexcept {
+  return _mm256_xor_si256(
+      _mm256_xor_si256(_mm256_clmulepi64_epi128(lane, by, 0x00), _mm256_clmulepi64_epi128(lane, by, 0x11)),
+      to);
+}
+
+[[gnu::target("avx2,pclmul,vpclmulqdq")]] std::uint64_t by_vpclmul(const std::byte* data, std::size_t size,
+                                                                   std::uint64_t sum) noexcept {
+  constexpr std::size_t lanes = 8;
+  constexpr std::size_t step = lanes * 32;
+  if (size < step) return by_pclmul(data, size, sum);
+  __m256i all[lanes];
+#pragma GCC unroll 8
+  for (std::size_t i = 0; i < lanes; ++i) all[i] = load_256(data + 32 * i);
+  all[0] = _mm256_xor_si256(all[0], _mm256_set_epi64x(0, 0, 0, static_cast<long long>(sum)));
+  const __m256i by = constants_256<step>();
+  for (data += step, size -= step; size >= step; data += step, size -= step) {
+    for (std::size_t i = 0; i < step; i += line_bytes) prefetch(data + prefetch_bytes + i);
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < lanes; ++i) all[i] = carry(all[i], by, load_256(data + 32 * i));
+  }
+  const __m256i next = constants_256<32>();
+#pragma GCC unroll 8
+  for (std::size_t i = 1; i < lanes; ++i) all[i] = carry(all[i - 1], next, all[i]);
+  for (; size >= 32; data += 32, size -= 32) all[lanes - 1] = carry(all[lanes - 1], next, load_256(data));
+  const __m128i first = _mm256_castsi256_si128(all[lanes - 1]);
+  const __m128i second = _mm256_extracti128_si256(all[lanes - 1], 1);
+  return finish(carry(first, constants_128<16>(), second), data, size);
+}
+
+bool has_pclmul() noexcept { return __builtin_cpu_supports("pclmul") != 0; }
+bool has_vpclmul() noexcept {
+  return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("vpclmulqdq") != 0 && has_pclmul();
+}
+
+constexpr std::array<Kernel, 2> kernels{
+    {{"pclmulqdq", by_pclmul, has_pclmul}, {"vpclmulqdq", by_vpclmul, has_vpclmul}}};
+
+}  // namespace
+
+std::span<const Kernel> processor_kernels() noexcept { return kernels; }
+
+}  // namespace ht::inline v1::crc64
+
+#endif

@@ -1,0 +1,85 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <htensor/hash/digest.hpp>
+#include <vector>
+
+#include "hash/sha256.hpp"
+
+namespace ht {
+namespace {
+
+std::string hex(HashAlgorithm algorithm, std::string_view text) {
+  const auto found = digest(algorithm, bytes_of(text));
+  return found ? to_hex(*found) : to_string(found.error());
+}
+
+TEST(Digest, of_known_texts_is_as_published) {
+  EXPECT_EQ(hex(HashAlgorithm::crc64nvme, "123456789"), "ae8b14860a799888");
+  EXPECT_EQ(hex(HashAlgorithm::sha256, "abc"),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(hex(HashAlgorithm::sha256, ""),
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  // Of nothing, with the seed 0.
+  EXPECT_EQ(hex(HashAlgorithm::xxh3_128, ""), "99aa06d3014798d86001c324468d497f");
+}
+
+TEST(Digest, in_base64_is_what_object_stores_show) {
+  EXPECT_EQ(to_base64(Digest(0xAE8B'1486'0A79'9888U)), "rosUhgp5mIg=");
+  EXPECT_EQ(to_base64(Digest(0)), "AAAAAAAAAAA=");
+  // Of 16 and 32 bytes, two and one of which are left over.
+  EXPECT_EQ(to_base64(digest(HashAlgorithm::xxh3_128, {}).value()), "maoG0wFHmNhgAcMkRo1Jfw==");
+  EXPECT_EQ(to_base64(digest(HashAlgorithm::sha256, {}).value()),
+            "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");
+}
+
+TEST(Digest, has_the_size_of_its_algorithm) {
+  for (const auto algorithm : all_hash_algorithms) {
+    const auto of_nothing = digest(algorithm, {}).value();
+    EXPECT_EQ(of_nothing.bytes().size(), digest_bytes(algorithm));
+    EXPECT_EQ(hash_algorithm_named(to_string(algorithm)), algorithm);
+  }
+  EXPECT_EQ(hash_algorithm_named("md5"), std::nullopt);
+}
+
+TEST(Digest, differs_where_algorithm_or_bytes_do) {
+  EXPECT_EQ(Digest(5), Digest(5));
+  EXPECT_NE(Digest(5), Digest(6));
+  std::array<std::byte, 32> zeros{};
+  EXPECT_NE(Digest(HashAlgorithm::crc64nvme, zeros), Digest(HashAlgorithm::xxh3_128, zeros));
+}
+
+TEST(Hasher, is_the_digest_of_all_pieces_and_begins_anew) {
+  std::vector<std::byte> contents(5000);
+  for (std::size_t i = 0; i < contents.size(); ++i) contents[i] = static_cast<std::byte>(i * i >> 3);
+  for (const auto algorithm : all_hash_algorithms) {
+    const auto wanted = digest(algorithm, contents).value();
+    auto hasher = Hasher::make(algorithm).value();
+    for (const std::size_t piece : {1UL, 7UL, 64UL, 1000UL, 5000UL}) {
+      for (std::size_t at = 0; at < contents.size(); at += piece) {
+        hasher.update(Bytes(contents).subspan(at, std::min(piece, contents.size() - at)));
+        hasher.update({});
+      }
+      EXPECT_EQ(hasher.finish(), wanted) << to_string(algorithm) << " in pieces of " << piece;
+    }
+  }
+}
+
+TEST(Hasher, hash_algorithm_is_known) {
+  const auto none = Hasher::make(static_cast<HashAlgorithm>(9));
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().rule(), "hash_algorithm_is_known");
+}
+
+TEST(Hasher, sha256_needs_openssl) {
+  for (const char* const library : {"libno-such-library.so.3", "libc.so.6"}) {
+    const auto missing = Sha256::check_library(library);
+    ASSERT_FALSE(missing);
+    EXPECT_EQ(missing.error().code(), ErrorCode::unsupported_platform);
+    EXPECT_EQ(missing.error().rule(), "sha256_needs_openssl");
+  }
+}
+
+}  // namespace
+}  // namespace ht

@@ -1,0 +1,108 @@
+#include "hash/sha256.hpp"
+
+#include <utility>
+
+#if HT_HAVE_OPENSSL
+#include <dlfcn.h>
+#include <openssl/evp.h>
+#endif
+
+namespace ht::inline v1 {
+namespace {
+
+tl::unexpected<Error> no_openssl(SourceLine where = SourceLine::here()) {
+  return fail(Error(ErrorCode::unsupported_platform, "sha256_needs_openssl",
+                    "SHA-256 needs OpenSSL's libcrypto, which is not there", where)
+                  .with_hint("install libssl3, or take crc64nvme or xxh3-128"));
+}
+
+}  // namespace
+
+#if HT_HAVE_OPENSSL
+
+namespace {
+
+// What is used of it. As it is never let go, its functions are there until the process ends.
+struct OpenSsl {
+  decltype(&EVP_MD_CTX_new) make = nullptr;
+  decltype(&EVP_MD_CTX_free) free = nullptr;
+  decltype(&EVP_sha256) sha256 = nullptr;
+  decltype(&EVP_DigestInit_ex) begin = nullptr;
+  decltype(&EVP_DigestUpdate) update = nullptr;
+  decltype(&EVP_DigestFinal_ex) finish = nullptr;
+  bool loaded = false;
+
+  explicit OpenSsl(const char* name) noexcept {
+    void* const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    loaded = library != nullptr && find(library, "EVP_MD_CTX_new", make) &&
+             find(library, "EVP_MD_CTX_free", free) && find(library, "EVP_sha256", sha256) &&
+             find(library, "EVP_DigestInit_ex", begin) && find(library, "EVP_DigestUpdate", update) &&
+             find(library, "EVP_DigestFinal_ex", finish);
+  }
+
+ private:
+  template <class Function>
+  static bool find(void* library, const char* name, Function& function) noexcept {
+    function = reinterpret_cast<Function>(dlsym(library, name));
+    return function != nullptr;
+  }
+};
+
+const OpenSsl& openssl() noexcept {
+  static const OpenSsl loaded("libcrypto.so.3");
+  return loaded;
+}
+
+EVP_MD_CTX* context_of(void* context) noexcept { return static_cast<EVP_MD_CTX*>(context); }
+
+}  // namespace
+
+Result<Sha256> Sha256::make() {
+  const auto& ssl = openssl();
+  if (!ssl.loaded) return no_openssl();
+  Sha256 hash(ssl.make());
+  if (hash.context_ == nullptr) return fail(Error(ErrorCode::out_of_memory));
+  if (ssl.begin(context_of(hash.context_), ssl.sha256(), nullptr) != 1) return no_openssl();
+  return hash;
+}
+
+Result<void> Sha256::check_library(const char* name) {
+  if (!OpenSsl(name).loaded) return no_openssl();
+  return {};
+}
+
+Sha256::~Sha256() {
+  if (context_ != nullptr) openssl().free(context_of(context_));
+}
+
+// None of these can fail once it has begun: SHA-256 keeps its state in place.
+void Sha256::update(Bytes bytes) noexcept {
+  static_cast<void>(openssl().update(context_of(context_), bytes.data(), bytes.size()));
+}
+
+std::array<std::byte, 32> Sha256::finish() noexcept {
+  std::array<std::byte, 32> digest{};
+  const auto& ssl = openssl();
+  static_cast<void>(
+      ssl.finish(context_of(context_), reinterpret_cast<unsigned char*>(digest.data()), nullptr));
+  static_cast<void>(ssl.begin(context_of(context_), nullptr, nullptr));
+  return digest;
+}
+
+#else
+
+Result<Sha256> Sha256::make() { return no_openssl(); }
+Result<void> Sha256::check_library(const char*) { return no_openssl(); }
+Sha256::~Sha256() = default;
+void Sha256::update(Bytes) noexcept {}
+std::array<std::byte, 32> Sha256::finish() noexcept { return {}; }
+
+#endif
+
+Sha256::Sha256(Sha256&& other) noexcept : context_(std::exchange(other.context_, nullptr)) {}
+Sha256& Sha256::operator=(Sha256&& other) noexcept {
+  std::swap(context_, other.context_);
+  return *this;
+}
+
+}  // namespace ht::inline v1

@@ -1,0 +1,30 @@
+// SHA-256 by OpenSSL, which is loaded at first use: who needs none pays nothing for it.
+#pragma once
+
+#include <array>
+#include <htensor/base/bytes.hpp>
+#include <htensor/base/result.hpp>
+
+namespace ht::inline v1 {
+
+class Sha256 {
+ public:
+  /// `unsupported_platform` where there is no OpenSSL.
+  [[nodiscard]] static Result<Sha256> make();
+  /// Whether a library of that name has what is needed; else the same error.
+  [[nodiscard]] static Result<void> check_library(const char* name);
+
+  Sha256(Sha256&& other) noexcept;
+  Sha256& operator=(Sha256&& other) noexcept;
+  ~Sha256();
+
+  void update(Bytes bytes) noexcept;
+  /// And begins anew.
+  [[nodiscard]] std::array<std::byte, 32> finish() noexcept;
+
+ private:
+  explicit Sha256(void* context) noexcept : context_(context) {}
+  void* context_;
+};
+
+}  // namespace ht::inline v1

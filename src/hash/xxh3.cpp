@@ -1,0 +1,41 @@
+#include "hash/xxh3.hpp"
+
+#include <bit>
+
+// All of xxHash within this file, so that who links the library needs none.
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace ht::inline v1 {
+namespace {
+
+XXH3_state_t* state_of(void* state) noexcept { return static_cast<XXH3_state_t*>(state); }
+
+}  // namespace
+
+void Xxh3::FreeState::operator()(void* state) const noexcept {
+  static_cast<void>(XXH3_freeState(state_of(state)));
+}
+
+Result<Xxh3> Xxh3::make() {
+  Xxh3 hash(XXH3_createState());
+  if (hash.state_ == nullptr) return fail(Error(ErrorCode::out_of_memory));
+  static_cast<void>(XXH3_128bits_reset(state_of(hash.state_.get())));
+  return hash;
+}
+
+// It fails for null pointers alone, which empty pieces may have.
+void Xxh3::update(Bytes bytes) noexcept {
+  if (!bytes.empty()) {
+    static_cast<void>(XXH3_128bits_update(state_of(state_.get()), bytes.data(), bytes.size()));
+  }
+}
+
+std::array<std::byte, 16> Xxh3::finish() noexcept {
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state_of(state_.get())));
+  static_cast<void>(XXH3_128bits_reset(state_of(state_.get())));
+  return std::bit_cast<std::array<std::byte, 16>>(canonical.digest);
+}
+
+}  // namespace ht::inline v1

@@ -1,0 +1,203 @@
+#include "integrity/compare.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "integrity/measure.hpp"
+#include "integrity/regions.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+std::vector<std::uint64_t> sizes_of(const Seal& seal) {
+  std::vector<std::uint64_t> sizes;
+  sizes.reserve(seal.files.size());
+  for (const auto& file : seal.files) sizes.push_back(file.bytes);
+  return sizes;
+}
+
+class Comparing {
+ public:
+  Comparing(const Seal& seal, std::span<const io::Mapped* const> files,
+            std::span<const std::filesystem::path> paths, bool all_wanted)
+      : seal_(seal),
+        files_(files),
+        paths_(paths),
+        all_wanted_(all_wanted),
+        regions_(sizes_of(seal), seal.tensors) {
+    found_.algorithm = seal.algorithm;
+  }
+
+  Result<Verification> run(const VerifyOptions& options) {
+    const auto chunks = chunks_to_look_at(options.quick);
+    std::vector<io::FileRange> ranges;
+    ranges.reserve(chunks.size());
+    for (const auto& chunk : chunks) ranges.push_back(chunk.range);
+    const auto digests =
+        HT_TRY(measure({.files = files_, .algorithm = seal_.algorithm}, ranges, options.work));
+    found_.checked_bytes = io::sum_of(ranges);
+    std::vector<Tally> tallies(files_.size());
+    for (std::size_t i = 0; i < chunks.size(); ++i) {
+      auto& tally = tallies[chunks[i].range.file];
+      ++tally.compared;
+      if (digests[i] == sealed(chunks[i].number)) continue;
+      ++tally.bad;
+      note(chunks[i].region, chunks[i].range);
+    }
+    for (std::uint32_t file = 0; file < files_.size(); ++file) judge(file, tallies[file]);
+    finish_rows();
+    return std::move(found_);
+  }
+
+ private:
+  struct Tally {
+    std::uint64_t compared = 0;
+    std::uint64_t bad = 0;
+  };
+  struct Row {
+    std::optional<std::size_t> tensor;
+    FilePart part = FilePart::tensor;
+    io::FileRange range;
+  };
+
+  [[nodiscard]] std::uint64_t bytes_there(std::uint32_t file) const {
+    return files_[file] != nullptr ? files_[file]->stat().bytes : 0;
+  }
+
+  // Those that are all there; quickly, those of headers alone.
+  [[nodiscard]] std::vector<SealChunk> chunks_to_look_at(bool quick) const {
+    std::vector<SealChunk> chunks;
+    if (!quick) chunks.reserve(static_cast<std::size_t>(regions_.chunks()));
+    for (std::size_t i = 0; i < regions_.all().size(); ++i) {
+      const auto& region = regions_[i];
+      if (quick && (region.tensor || region.range.offset != 0)) continue;
+      for (std::uint64_t nth = 0; nth < region.chunks(); ++nth) {
+        const auto chunk = regions_.chunk(i, nth);
+        if (io::end_of(chunk.range) <= bytes_there(region.range.file)) chunks.push_back(chunk);
+      }
+    }
+    return chunks;
+  }
+
+  [[nodiscard]] Digest sealed(std::uint64_t chunk) const {
+    const std::size_t size = digest_bytes(seal_.algorithm);
+    return {seal_.algorithm, Bytes(seal_.chunks).subspan(static_cast<std::size_t>(chunk) * size, size)};
+  }
+
+  [[nodiscard]] FilePart part_of(const SealRegion& region) const {
+    if (region.tensor) return FilePart::tensor;
+    if (region.range.offset == 0) return FilePart::header;
+    return io::end_of(region.range) == seal_.files[region.range.file].bytes ? FilePart::tail : FilePart::gap;
+  }
+
+  void note(std::size_t number, const io::FileRange& range) {
+    const auto& region = regions_[number];
+    raise(Verdict::damaged);
+    if (!rows_.empty() && rows_.back().tensor == region.tensor && rows_.back().part == part_of(region) &&
+        rows_.back().range.file == range.file && io::end_of(rows_.back().range) == range.offset) {
+      rows_.back().range.bytes += range.bytes;
+    } else {
+      rows_.push_back({.tensor = region.tensor, .part = part_of(region), .range = range});
+    }
+  }
+
+  void raise(Verdict verdict) { found_.verdict = std::max(found_.verdict, verdict); }
+
+  void judge(std::uint32_t file, const Tally& tally) {
+    const std::uint64_t sealed_bytes = seal_.files[file].bytes;
+    const std::uint64_t there = bytes_there(file);
+    if (files_[file] == nullptr) {
+      if (!all_wanted_) return;
+      raise(Verdict::missing);
+      note_gone(file, 0);
+      return;
+    }
+    // Of a file of one chunk nobody can tell whether it is another or a bad one, unless its size tells.
+    const bool is_another = tally.bad == tally.compared && tally.compared >= (there != sealed_bytes ? 1 : 2);
+    if (is_another) raise(Verdict::replaced);
+    if (there < sealed_bytes) {
+      raise(Verdict::truncated);
+      note_gone(file, there);
+    } else if (there > sealed_bytes) {
+      raise(Verdict::grown);
+      rows_.push_back({.tensor = std::nullopt,
+                       .part = FilePart::tail,
+                       .range = {file, sealed_bytes, there - sealed_bytes}});
+    }
+  }
+
+  // What was sealed from `offset` on is not there.
+  void note_gone(std::uint32_t file, std::uint64_t offset) {
+    for (std::size_t i = 0; i < regions_.all().size(); ++i) {
+      const auto& region = regions_[i];
+      if (region.range.file != file || io::end_of(region.range) <= offset) continue;
+      const std::uint64_t begin = std::max(region.range.offset, offset);
+      const Verdict before = found_.verdict;
+      note(i, {file, begin, io::end_of(region.range) - begin});
+      found_.verdict = before;
+    }
+  }
+
+  void finish_rows() {
+    add_those_that_share();
+    std::ranges::sort(rows_, {}, [](const Row& row) {
+      return std::tuple(row.range.file, row.range.offset, row.tensor.value_or(0), row.part);
+    });
+    found_.bad.reserve(rows_.size());
+    for (const auto& row : rows_) {
+      found_.bad.push_back({.file = paths_[row.range.file],
+                            .part = row.part,
+                            .tensor = row.tensor ? seal_.tensors[*row.tensor].name : std::string(),
+                            .offset = row.range.offset,
+                            .bytes = row.range.bytes});
+    }
+  }
+
+  // Tensors whose bytes are another's, too: from the first that is bad to the last.
+  void add_those_that_share() {
+    std::vector<bool> named(seal_.tensors.size());
+    std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint64_t> bad;  // begin to end
+    for (const auto& row : rows_) {
+      if (row.tensor) named[*row.tensor] = true;
+      bad.emplace(std::pair(row.range.file, row.range.offset), io::end_of(row.range));
+    }
+    for (std::size_t i = 0; i < seal_.tensors.size(); ++i) {
+      const auto& tensor = seal_.tensors[i];
+      if (named[i] || !tensor.file || tensor.bytes == 0) continue;
+      const std::uint64_t end = tensor.offset + tensor.bytes;
+      auto first = bad.lower_bound({*tensor.file, tensor.offset});
+      if (first != bad.begin()) {
+        const auto before = std::prev(first);
+        if (before->first.first == *tensor.file && before->second > tensor.offset) first = before;
+      }
+      const auto behind = bad.lower_bound({*tensor.file, end});
+      if (first == behind) continue;
+      const std::uint64_t from = std::max(first->first.second, tensor.offset);
+      const std::uint64_t to = std::min(std::prev(behind)->second, end);
+      rows_.push_back({.tensor = i, .part = FilePart::tensor, .range = {*tensor.file, from, to - from}});
+    }
+  }
+
+  const Seal& seal_;
+  std::span<const io::Mapped* const> files_;
+  std::span<const std::filesystem::path> paths_;
+  bool all_wanted_;
+  SealRegions regions_;
+  std::vector<Row> rows_;
+  Verification found_;
+};
+
+}  // namespace
+
+Result<Verification> compare(const Seal& seal, std::span<const io::Mapped* const> files,
+                             std::span<const std::filesystem::path> paths, const VerifyOptions& options) {
+  return without_bad_alloc([&] { return Comparing(seal, files, paths, true).run(options); });
+}
+
+Result<Verification> compare_there(const Seal& seal, std::span<const io::Mapped* const> files,
+                                   std::span<const std::filesystem::path> paths,
+                                   const VerifyOptions& options) {
+  return without_bad_alloc([&] { return Comparing(seal, files, paths, false).run(options); });
+}
+
+}  // namespace ht::inline v1

@@ -1,0 +1,168 @@
+#include "integrity/measure.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <htensor/base/fault.hpp>
+
+#include "base/format_text.hpp"
+#include "base/jobs.hpp"
+#include "io/file.hpp"
+#include "io/sampled_cache.hpp"
+#include "io/staged.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+// What is fetched and summed up before anybody is asked whether to go on.
+constexpr std::uint64_t piece_bytes = std::uint64_t{4} << 20;
+constexpr std::uint64_t least_fetch_bytes = std::uint64_t{1} << 16;
+
+class Measuring {
+ public:
+  Measuring(const Measured& what, std::span<const io::FileRange> ranges, const WorkOptions& work)
+      : what_(what), ranges_(ranges), work_(work) {
+    progress_.total_bytes = io::sum_of(ranges);
+  }
+
+  Result<std::vector<Digest>> run() {
+    digests_.assign(ranges_.size(), HT_TRY(digest(what_.algorithm, {})));
+    HT_TRY(check_unchanged());
+    HT_TRY(is_for_one_pass() ? by_one_pass() : by_all_processors());
+    HT_TRY(check_unchanged());
+    return std::move(digests_);
+  }
+
+ private:
+  // Large reads past the page cache are fastest for what is not there; whoever is slower than a disk, or
+  // goes over bytes twice, is better off with all processors.
+  [[nodiscard]] bool is_for_one_pass() const {
+    if (what_.algorithm == HashAlgorithm::sha256) return false;
+    const io::FileRange* last = nullptr;
+    for (const auto& range : ranges_) {
+      if (last != nullptr &&
+          std::tuple(last->file, io::end_of(*last)) > std::tuple(range.file, range.offset)) {
+        return false;
+      }
+      last = &range;
+    }
+    return io::cached_share(what_.files, ranges_) < 0.5;
+  }
+
+  [[nodiscard]] Result<void> check_unchanged() const {
+    const io::Mapped* last = nullptr;
+    for (const auto& range : ranges_) {
+      const io::Mapped* const file = what_.files[range.file];
+      if (file != last) HT_TRY(file->check_unchanged());
+      last = file;
+    }
+    return {};
+  }
+
+  Result<void> by_all_processors() {
+    Jobs jobs{.count = ranges_.size(), .threads = 0, .run = {}, .meanwhile = [this] { return look_up(); }};
+    std::vector<Hasher> hashers;
+    for (std::size_t i = 0; i < workers_for(jobs); ++i) {
+      hashers.push_back(HT_TRY(Hasher::make(what_.algorithm)));
+    }
+    jobs.run = [&](std::size_t job, std::size_t worker) { return hash_range(job, hashers[worker]); };
+    return run_all(jobs);
+  }
+
+  Result<void> hash_range(std::size_t number, Hasher& hasher) {
+    const auto& [file, offset, bytes] = ranges_[number];
+    const io::Mapped& mapped = *what_.files[file];
+    for (std::uint64_t done = 0; done < bytes;) {
+      const std::uint64_t count = std::min(piece_bytes, bytes - done);
+      // All its pages at once, and not one by one as they are touched; for a few that is no gain.
+      if (count >= least_fetch_bytes) HT_TRY(mapped.advise(offset + done, count, io::Advice::populate));
+      const Bytes piece = HT_TRY(mapped.range(offset + done, count));
+      HT_TRY(guarded(piece, [&] { hasher.update(piece); }));
+      done += count;
+      done_bytes_ += count;
+      if (work_.stop.stop_requested()) return fail(stopped());
+    }
+    digests_[number] = hasher.finish();
+    return {};
+  }
+
+  Result<void> by_one_pass() {
+    std::vector<const io::File*> files;
+    files.reserve(what_.files.size());
+    for (const auto* const file : what_.files)
+      files.push_back(file != nullptr ? &io::file_of(*file) : nullptr);
+    auto hasher = HT_TRY(Hasher::make(what_.algorithm));
+    std::size_t number = 0;
+    std::uint64_t done = 0;  // of that range
+    // Ranges that touch are read as one, and what comes ends anywhere in them.
+    const auto take = [&](const io::Chunk& /*chunk*/, Bytes bytes) -> Result<void> {
+      while (!bytes.empty()) {
+        const std::uint64_t left = ranges_[number].bytes - done;
+        const Bytes mine = bytes.first(static_cast<std::size_t>(std::min<std::uint64_t>(left, bytes.size())));
+        hasher.update(mine);
+        bytes = bytes.subspan(mine.size());
+        done += mine.size();
+        while (number < ranges_.size() && done == ranges_[number].bytes) {
+          digests_[number++] = hasher.finish();
+          done = 0;
+        }
+      }
+      return {};
+    };
+    const io::StagedOptions how{.stop = work_.stop, .on_progress = [this](std::uint64_t bytes) {
+                                  done_bytes_ = bytes;
+                                  tell();
+                                }};
+    HT_TRY(io::load_staged(files, touching_as_one(), take, how));
+    return {};
+  }
+
+  [[nodiscard]] std::vector<io::FileRange> touching_as_one() const {
+    std::vector<io::FileRange> merged;
+    for (const auto& range : ranges_) {
+      if (range.bytes == 0) continue;
+      if (!merged.empty() && merged.back().file == range.file && io::end_of(merged.back()) == range.offset) {
+        merged.back().bytes += range.bytes;
+      } else {
+        merged.push_back(range);
+      }
+    }
+    return merged;
+  }
+
+  [[nodiscard]] Error stopped() const {
+    return Error(ErrorCode::cancelled, "work_is_not_stopped",
+                 format_text("was stopped with {} of {} bytes looked at", done_bytes_.load(),
+                             progress_.total_bytes))
+        .at_path(what_.files[ranges_[0].file]->path().native());
+  }
+
+  Result<void> look_up() {
+    tell();
+    if (work_.stop.stop_requested() && done_bytes_ < progress_.total_bytes) return fail(stopped());
+    return {};
+  }
+
+  void tell() {
+    if (!work_.on_progress) return;
+    progress_.done_bytes = done_bytes_;
+    progress_.elapsed = std::chrono::steady_clock::now() - begin_;
+    work_.on_progress(progress_);
+  }
+
+  const Measured& what_;
+  std::span<const io::FileRange> ranges_;
+  const WorkOptions& work_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::atomic<std::uint64_t> done_bytes_ = 0;
+  Progress progress_;
+  std::vector<Digest> digests_;
+};
+
+}  // namespace
+
+Result<std::vector<Digest>> measure(const Measured& what, std::span<const io::FileRange> ranges,
+                                    const WorkOptions& work) {
+  return without_bad_alloc([&] { return Measuring(what, ranges, work).run(); });
+}
+
+}  // namespace ht::inline v1

@@ -1,0 +1,27 @@
+// Digests of parts of files, by all processors at once.
+#pragma once
+
+#include <htensor/base/result.hpp>
+#include <htensor/base/work.hpp>
+#include <htensor/hash/digest.hpp>
+#include <htensor/io/mapped.hpp>
+#include <span>
+#include <vector>
+
+#include "io/chunks.hpp"
+
+namespace ht::inline v1 {
+
+struct Measured {
+  /// Null where a file is missing; nothing of that may be asked for.
+  std::span<const io::Mapped* const> files;
+  HashAlgorithm algorithm = HashAlgorithm::crc64nvme;
+};
+
+/// The digest of each of the ranges, which have to lie in their files. What is in the page cache is read
+/// there; what is not, past it where that is faster and the ranges are in order. `changed_underfoot` where a
+/// file is not as it was when it was opened, `cancelled`, `read_failed`.
+[[nodiscard]] Result<std::vector<Digest>> measure(const Measured& what, std::span<const io::FileRange> ranges,
+                                                  const WorkOptions& work = {});
+
+}  // namespace ht::inline v1

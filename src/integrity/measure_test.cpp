@@ -1,0 +1,157 @@
+#include "integrity/measure.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <htensor/hash/crc64.hpp>
+#include <random>
+
+#include "testing/faulty_port.hpp"
+#include "testing/temporary_folder.hpp"
+
+namespace ht {
+namespace {
+
+using testing::Call;
+
+class Measuring : public ::testing::Test {
+ protected:
+  static constexpr std::size_t file_bytes = 9'000'001;
+
+  void SetUp() override {
+    std::mt19937_64 random(5);
+    contents_.resize(file_bytes);
+    for (auto& byte : contents_) byte = static_cast<std::byte>(random());
+    testing::write_file(folder_ / "data", contents_);
+    for (std::uint64_t at = 0; at < file_bytes; at += 1'000'000) {
+      ranges_.push_back({0, at, std::min<std::uint64_t>(1'000'000, file_bytes - at)});
+    }
+    open();
+  }
+  void TearDown() override {
+    mapped_.reset();
+    EXPECT_EQ(port_.open_files(), 0);
+    EXPECT_EQ(port_.mapped_regions(), 0);
+    EXPECT_EQ(port_.open_queues(), 0);
+  }
+
+  void open() {
+    mapped_.reset();
+    auto opened = io::Opened::open(folder_ / "data", port_).value();
+    mapped_ = std::move(opened).map().value();
+    files_ = {&*mapped_};
+  }
+  // Out of the page cache, so that it is read past it, where the file system lets go of it.
+  void make_cold() {
+    const auto file = io::system_port().open(folder_ / "data").value();
+    ASSERT_TRUE(io::system_port().sync(file));
+    ASSERT_TRUE(io::system_port().close(file));
+    ASSERT_TRUE(mapped_->forget(0, file_bytes));
+  }
+
+  Result<std::vector<Digest>> measured(HashAlgorithm algorithm, const WorkOptions& work = {}) {
+    return measure({.files = files_, .algorithm = algorithm}, ranges_, work);
+  }
+  void expect_right(const Result<std::vector<Digest>>& found, HashAlgorithm algorithm) {
+    ASSERT_TRUE(found) << to_string(found.error());
+    ASSERT_EQ(found->size(), ranges_.size());
+    for (std::size_t i = 0; i < ranges_.size(); ++i) {
+      const Bytes part = Bytes(contents_).subspan(ranges_[i].offset, ranges_[i].bytes);
+      EXPECT_EQ((*found)[i], digest(algorithm, part).value()) << to_string(algorithm) << ' ' << i;
+    }
+  }
+
+  testing::TemporaryFolder folder_;
+  testing::FaultyPort port_;
+  std::vector<std::byte> contents_;
+  std::optional<io::Mapped> mapped_;
+  std::vector<const io::Mapped*> files_;
+  std::vector<io::FileRange> ranges_;
+};
+
+TEST_F(Measuring, gives_the_digest_of_each_range_warm_and_cold) {
+  for (const auto algorithm : all_hash_algorithms) {
+    expect_right(measured(algorithm), algorithm);
+    make_cold();
+    expect_right(measured(algorithm), algorithm);
+  }
+}
+
+TEST_F(Measuring, takes_ranges_in_any_order_over_each_other_and_empty_ones) {
+  ranges_ = {{0, 5'000'000, 4'000'001}, {0, 0, 0}, {0, 17, 9}, {0, 0, file_bytes}, {0, file_bytes, 0}};
+  for (const auto algorithm : all_hash_algorithms) expect_right(measured(algorithm), algorithm);
+  ranges_ = {{0, 0, 0}, {0, 100, 50}, {0, 150, 0}, {0, 150, 7}, {0, 4'000'000, 4'500'000}, {0, 8'500'000, 0}};
+  make_cold();
+  expect_right(measured(HashAlgorithm::crc64nvme), HashAlgorithm::crc64nvme);
+  ranges_.clear();
+  expect_right(measured(HashAlgorithm::crc64nvme), HashAlgorithm::crc64nvme);
+}
+
+TEST_F(Measuring, tells_how_far_it_has_got) {
+  for (const bool cold : {false, true}) {
+    if (cold) make_cold();
+    Progress last;
+    ASSERT_TRUE(measured(HashAlgorithm::crc64nvme, {.stop = {}, .on_progress = [&](const Progress& progress) {
+                                                      EXPECT_GE(progress.done_bytes, last.done_bytes);
+                                                      last = progress;
+                                                    }}));
+    EXPECT_EQ(last.done_bytes, file_bytes);
+    EXPECT_EQ(last.total_bytes, file_bytes);
+  }
+}
+
+TEST_F(Measuring, work_is_not_stopped) {
+  for (const bool cold : {false, true}) {
+    if (cold) make_cold();
+    std::stop_source stop;
+    stop.request_stop();
+    const auto found = measured(HashAlgorithm::crc64nvme, {.stop = stop.get_token(), .on_progress = {}});
+    ASSERT_FALSE(found);
+    EXPECT_EQ(found.error().code(), ErrorCode::cancelled);
+  }
+}
+
+TEST_F(Measuring, of_a_file_that_was_changed_is_changed_underfoot) {
+  contents_[5] ^= std::byte{1};
+  testing::write_file(folder_ / "data", "short");
+  const auto found = measured(HashAlgorithm::crc64nvme);
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code(), ErrorCode::changed_underfoot);
+}
+
+TEST_F(Measuring, of_a_file_that_is_truncated_meanwhile_is_changed_underfoot) {
+  int looked = 0;
+  port_.before_each([&](Call call, int) {
+    // After the first look at it, before its pages are touched.
+    if (call == Call::advise && looked++ == 0) std::filesystem::resize_file(folder_ / "data", 4096);
+  });
+  const auto found = measured(HashAlgorithm::crc64nvme);
+  port_.before_each({});
+  ASSERT_FALSE(found);
+  EXPECT_TRUE(found.error().code() == ErrorCode::changed_underfoot ||
+              found.error().code() == ErrorCode::read_failed)
+      << to_string(found.error());
+}
+
+TEST_F(Measuring, survives_each_call_that_fails_once) {
+  for (const bool cold : {false, true}) {
+    for (const auto call : {Call::stat, Call::advise, Call::cached, Call::submit, Call::complete,
+                            Call::read_at, Call::reopen_direct, Call::direct_alignment, Call::read_queue}) {
+      for (int nth = 0; nth < 3; ++nth) {
+        if (cold) make_cold();
+        port_.fail_at(call, port_.count(call) + nth, std::errc::io_error);
+        const auto found = measured(HashAlgorithm::crc64nvme);
+        port_.clear_faults();
+        if (found) {
+          expect_right(found, HashAlgorithm::crc64nvme);
+        } else {
+          EXPECT_NE(found.error().code(), ErrorCode::internal) << to_string(found.error());
+        }
+      }
+    }
+  }
+  expect_right(measured(HashAlgorithm::crc64nvme), HashAlgorithm::crc64nvme);
+}
+
+}  // namespace
+}  // namespace ht

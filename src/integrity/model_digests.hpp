@@ -1,0 +1,38 @@
+// The digests of a model: of its files, of its tensors, of the chunks that a seal has.
+#pragma once
+
+#include <htensor/base/work.hpp>
+#include <htensor/format/catalog.hpp>
+#include <htensor/integrity/seal.hpp>
+#include <htensor/io/mapped.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ht::inline v1 {
+
+struct ModelToMeasure {
+  const Catalog& catalog;
+  /// Those of the catalog's entries, and then any others; all have to be there.
+  std::span<const io::Mapped* const> files;
+  HashAlgorithm algorithm = HashAlgorithm::crc64nvme;
+};
+
+struct FileAndTensorDigests {
+  std::vector<Digest> files;
+  /// Empty where they were not asked for.
+  std::vector<Digest> tensors;
+};
+
+/// Without what only a seal needs.
+[[nodiscard]] Result<FileAndTensorDigests> measure_model(const ModelToMeasure& model, bool tensors,
+                                                         const WorkOptions& work);
+
+/// `names` are what the seal calls the files.
+[[nodiscard]] Result<Seal> make_seal(const ModelToMeasure& model, std::vector<std::string> names,
+                                     const WorkOptions& work);
+
+/// Of all `bytes` that a splat's pattern is repeated for.
+[[nodiscard]] Result<Digest> digest_of_splat(HashAlgorithm algorithm, Bytes pattern, std::uint64_t bytes);
+
+}  // namespace ht::inline v1

@@ -1,0 +1,89 @@
+#include "integrity/regions.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace ht::inline v1 {
+namespace {
+
+// Where a tensor begins or ends.
+struct Cut {
+  std::uint32_t file;
+  std::uint64_t offset;
+  std::size_t tensor;
+  bool begins;
+};
+
+std::vector<Cut> cuts_of(std::span<const SealedTensor> tensors) {
+  std::vector<Cut> cuts;
+  cuts.reserve(2 * tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto& [name, file, offset, bytes, digest] = tensors[i];
+    if (!file || bytes == 0) continue;
+    cuts.push_back({*file, offset, i, true});
+    cuts.push_back({*file, offset + bytes, i, false});
+  }
+  std::ranges::sort(cuts, {}, [](const Cut& cut) { return std::tuple(cut.file, cut.offset, cut.tensor); });
+  return cuts;
+}
+
+}  // namespace
+
+SealRegions::SealRegions(std::span<const std::uint64_t> file_bytes, std::span<const SealedTensor> tensors) {
+  const auto cuts = cuts_of(tensors);
+  regions_.reserve(cuts.size() + file_bytes.size());
+  auto cut = cuts.begin();
+  std::set<std::size_t> open;  // the tensors that have the byte at hand
+  for (std::uint32_t file = 0; file < file_bytes.size(); ++file) {
+    first_regions_.push_back(regions_.size());
+    std::uint64_t begin = 0;
+    const auto end_region_at = [&](std::uint64_t end) {
+      if (end == begin) return;
+      SealRegion region{.range = {file, begin, end - begin}, .first_chunk = chunks_, .tensor = std::nullopt};
+      if (!open.empty()) region.tensor = *open.begin();
+      chunks_ += region.chunks();
+      regions_.push_back(region);
+      begin = end;
+    };
+    for (; cut != cuts.end() && cut->file == file; ++cut) {
+      end_region_at(cut->offset);
+      if (cut->begins) {
+        open.insert(cut->tensor);
+      } else {
+        open.erase(cut->tensor);
+      }
+    }
+    end_region_at(file_bytes[file]);
+  }
+  first_regions_.push_back(regions_.size());
+}
+
+SealChunk SealRegions::chunk(std::size_t region, std::uint64_t nth) const noexcept {
+  const auto& [range, first, tensor] = regions_[region];
+  const std::uint64_t skipped = nth * Seal::chunk_bytes;
+  return {.number = first + nth,
+          .region = region,
+          .range = {range.file, range.offset + skipped, std::min(Seal::chunk_bytes, range.bytes - skipped)}};
+}
+
+SealChunk SealRegions::chunk(std::uint64_t number) const noexcept {
+  const auto behind = std::ranges::upper_bound(regions_, number, {}, &SealRegion::first_chunk);
+  const auto region = static_cast<std::size_t>(behind - regions_.begin()) - 1;
+  return chunk(region, number - regions_[region].first_chunk);
+}
+
+SealChunk SealRegions::chunk_at(std::uint32_t file, std::uint64_t offset) const noexcept {
+  const auto begin = regions_.begin() + static_cast<std::ptrdiff_t>(first_regions_[file]);
+  const auto end = regions_.begin() + static_cast<std::ptrdiff_t>(first_regions_[file + 1]);
+  const auto behind = std::ranges::upper_bound(begin, end, offset, {},
+                                               [](const SealRegion& region) { return region.range.offset; });
+  const auto region = static_cast<std::size_t>(behind - regions_.begin()) - 1;
+  return chunk(region, (offset - regions_[region].range.offset) / Seal::chunk_bytes);
+}
+
+std::uint64_t SealRegions::first_chunk(std::size_t file) const noexcept {
+  const std::size_t region = first_regions_[file];
+  return region < regions_.size() ? regions_[region].first_chunk : chunks_;
+}
+
+}  // namespace ht::inline v1

@@ -1,0 +1,46 @@
+// Bytes held against a seal as they pass by, so that loading and verifying is one pass.
+#pragma once
+
+#include <htensor/base/work.hpp>
+#include <htensor/integrity/seal.hpp>
+#include <htensor/integrity/verify.hpp>
+#include <htensor/io/mapped.hpp>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "integrity/regions.hpp"
+#include "io/chunks.hpp"
+
+namespace ht::inline v1 {
+
+class SealCheck {
+ public:
+  /// Headers and sizes are held against the seal at once. `files` are those that pieces will be of, and
+  /// `names` what the seal calls them; `not_sealed` where it is not of one of them.
+  [[nodiscard]] static Result<SealCheck> make(Seal seal, std::span<const io::Mapped* const> files,
+                                              std::span<const std::string> names);
+
+  /// Pieces in any order, but those of a tensor in theirs. `checksum_mismatch` with the first chunk that is
+  /// not as it was sealed; what begins within a chunk counts from the next one on.
+  [[nodiscard]] Result<void> take(const io::FileRange& range, Bytes bytes);
+  /// All of these ranges where they are mapped, by all processors at once. They have to begin where a tensor
+  /// does, and end so.
+  [[nodiscard]] Result<void> check_mapped(std::span<const io::Mapped* const> files,
+                                          std::span<const io::FileRange> ranges, const WorkOptions& work);
+  /// Those of chunks that were good.
+  [[nodiscard]] std::uint64_t checked_bytes() const noexcept { return checked_bytes_; }
+
+ private:
+  struct Sealed;
+  explicit SealCheck(std::shared_ptr<const Sealed> sealed, Hasher hasher) noexcept;
+  [[nodiscard]] Result<void> compare(const SealChunk& chunk, const Digest& found);
+
+  std::shared_ptr<const Sealed> sealed_;
+  Hasher hasher_;
+  std::optional<SealChunk> chunk_;  // the one that is being added up
+  std::uint64_t done_ = 0;          // of that
+  std::uint64_t checked_bytes_ = 0;
+};
+
+}  // namespace ht::inline v1

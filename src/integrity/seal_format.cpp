@@ -1,0 +1,288 @@
+// The bytes of a seal (spec/seal-format.md):
+//
+//   0 magic "HTSEAL\0\0"   8 u16 version   10 u8 algorithm   11 u8 zero   12 u32 files
+//  16 u64 tensors   24 u64 chunks   32 u64 bytes of a chunk   40 u64 bytes of names   48 u64 bytes of the
+//  seal 56 u64 zero files:   u64 bytes, u32 bytes of the name, u32 zero, digest tensors: u64 offset, u64
+//  bytes, u32 file or all ones, u32 bytes of the name, digest digests of the chunks · names of files, then of
+//  tensors · digest of all before
+#include <algorithm>
+#include <htensor/base/checked.hpp>
+#include <htensor/base/confined_path.hpp>
+#include <htensor/base/utf8.hpp>
+#include <htensor/integrity/seal.hpp>
+#include <set>
+
+#include "base/format_text.hpp"
+#include "integrity/regions.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+constexpr std::string_view magic{"HTSEAL\0\0", 8};
+constexpr std::uint16_t version = 1;
+constexpr std::uint64_t header_bytes = 64;
+constexpr std::uint64_t file_record_bytes = 16;    // without its digest
+constexpr std::uint64_t tensor_record_bytes = 24;  // likewise
+constexpr std::uint32_t no_file = UINT32_MAX;
+
+tl::unexpected<Error> bad(std::string_view rule, std::string message, SourceLine where = SourceLine::here()) {
+  return fail(Error(ErrorCode::bad_seal, rule, std::move(message), where)
+                  .with_hint("fetch the seal again, or seal the model anew if you know that it is good"));
+}
+
+struct Counts {
+  std::uint64_t files = 0;
+  std::uint64_t tensors = 0;
+  std::uint64_t chunks = 0;
+  std::uint64_t name_bytes = 0;
+
+  /// Of the whole seal; nothing where no file could have as many.
+  [[nodiscard]] std::optional<std::uint64_t> seal_bytes(HashAlgorithm algorithm) const noexcept {
+    const std::uint64_t digest = digest_bytes(algorithm);
+    std::optional<std::uint64_t> sum = header_bytes + digest;
+    const auto add = [&](std::uint64_t count, std::uint64_t bytes) {
+      const auto product = checked::multiply(count, bytes);
+      sum = sum && product ? checked::add(*sum, *product) : std::nullopt;
+    };
+    add(files, file_record_bytes + digest);
+    add(tensors, tensor_record_bytes + digest);
+    add(chunks, digest);
+    add(name_bytes, 1);
+    return sum;
+  }
+};
+
+// Takes what comes next; the size of all was checked before.
+class Reader {
+ public:
+  Reader(Bytes bytes, HashAlgorithm algorithm) : bytes_(bytes), algorithm_(algorithm) {}
+
+  template <class T>
+  T number() {
+    return load_le<T>(take(sizeof(T)));
+  }
+  Digest digest() { return {algorithm_, take(digest_bytes(algorithm_))}; }
+  Bytes take(std::uint64_t count) {
+    const Bytes taken = bytes_.first(static_cast<std::size_t>(count));
+    bytes_ = bytes_.subspan(taken.size());
+    return taken;
+  }
+  [[nodiscard]] std::uint64_t left() const { return bytes_.size(); }
+
+ private:
+  Bytes bytes_;
+  HashAlgorithm algorithm_;
+};
+
+// The names of files are the system's, and may be any bytes.
+enum class Of : std::uint8_t { file, tensor };
+
+Result<std::string> take_name(Reader& names, std::uint32_t bytes, Of what) {
+  if (bytes > names.left()) {
+    return bad("seal_names_are_all_there", "names more than it has the letters for");
+  }
+  const Bytes name = names.take(bytes);
+  std::string text(reinterpret_cast<const char*>(name.data()), name.size());
+  if (what == Of::tensor && !is_utf8(text)) return bad("seal_names_are_utf8", "has a name that is not UTF-8");
+  return text;
+}
+
+Result<void> check_files(const Seal& seal) {
+  if (seal.files.empty()) return bad("seal_has_a_file", "is of no file");
+  std::uint64_t all = 0;
+  std::set<std::string_view> names;
+  for (const auto& file : seal.files) {
+    if (const auto fault = path_fault(file.name); !fault.empty()) {
+      return bad("seal_names_files_beside_it",
+                 format_text("names the file '{}', which {}", to_utf8(file.name), fault));
+    }
+    if (!names.insert(file.name).second) {
+      return bad("seal_names_each_file_once", format_text("names the file '{}' twice", to_utf8(file.name)));
+    }
+    const auto sum = checked::add(all, file.bytes);
+    if (!sum || !checked::narrow<std::int64_t>(*sum)) {
+      return bad("seal_sizes_can_be", "is of files that together are larger than any disk");
+    }
+    all = *sum;
+  }
+  return {};
+}
+
+Result<void> check_tensors(const Seal& seal) {
+  for (const auto& tensor : seal.tensors) {
+    if (!tensor.file) continue;
+    if (*tensor.file < seal.files.size() &&
+        checked::range_fits(tensor.offset, tensor.bytes, seal.files[*tensor.file].bytes)) {
+      continue;
+    }
+    return bad("seal_tensors_lie_in_its_files",
+               format_text("has the tensor '{}' where none of its files is", to_utf8(tensor.name)));
+  }
+  return {};
+}
+
+Result<void> check(const Seal& seal) {
+  HT_TRY(check_files(seal));
+  HT_TRY(check_tensors(seal));
+  std::vector<std::uint64_t> file_bytes;
+  file_bytes.reserve(seal.files.size());
+  for (const auto& file : seal.files) file_bytes.push_back(file.bytes);
+  const std::uint64_t chunks = SealRegions(file_bytes, seal.tensors).chunks();
+  if (seal.chunks.size() / digest_bytes(seal.algorithm) != chunks) {
+    return bad("seal_covers_every_byte",
+               format_text("has digests of {} chunks, where its files have {}",
+                           seal.chunks.size() / digest_bytes(seal.algorithm), chunks));
+  }
+  return {};
+}
+
+// The part of the header that has to be right before anything else is looked at.
+Result<HashAlgorithm> check_beginning(Bytes bytes) {
+  if (bytes.size() < header_bytes) {
+    return bad("seal_has_a_header", format_text("has {} bytes, and a seal has 64 at least", bytes.size()));
+  }
+  if (!std::ranges::equal(bytes.first(magic.size()), bytes_of(magic))) {
+    return bad("seal_has_its_magic", "is no seal: it does not begin with HTSEAL");
+  }
+  if (const auto found = load_le<std::uint16_t>(bytes.subspan(8)); found != version) {
+    return bad("seal_version_is_known",
+               format_text("has version {}, and this program knows {}", found, version));
+  }
+  const auto algorithm = static_cast<HashAlgorithm>(bytes[10]);
+  if (std::ranges::find(all_hash_algorithms, algorithm) == all_hash_algorithms.end()) {
+    return bad("seal_algorithm_is_known",
+               format_text("uses hash algorithm {}, which is not known", static_cast<int>(bytes[10])));
+  }
+  if (const auto says = load_le<std::uint64_t>(bytes.subspan(48)); says != bytes.size()) {
+    return bad("seal_is_as_long_as_it_says", format_text("has {} bytes, and says {}", bytes.size(), says));
+  }
+  return algorithm;
+}
+
+Result<void> check_own_digest(Bytes bytes, HashAlgorithm algorithm) {
+  const std::size_t size = digest_bytes(algorithm);
+  const auto found = HT_TRY(digest(algorithm, bytes.first(bytes.size() - size)));
+  if (found == Digest(algorithm, bytes.last(size))) return {};
+  return bad("seal_digest_is_right", "is damaged: its bytes do not add up to its own digest");
+}
+
+class Writer {
+ public:
+  template <class T>
+  void number(T value) {
+    bytes_.resize(bytes_.size() + sizeof(T));
+    store_le(MutableBytes(bytes_).last(sizeof(T)), value);
+  }
+  void add(Bytes bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
+  std::vector<std::byte>& bytes() { return bytes_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+}  // namespace
+
+Result<Seal> parse_seal(Bytes bytes) {
+  return without_bad_alloc([&]() -> Result<Seal> {
+    Seal seal{.algorithm = HT_TRY(check_beginning(bytes)), .files = {}, .tensors = {}, .chunks = {}};
+    const std::size_t digest_size = digest_bytes(seal.algorithm);
+    Reader in(bytes, seal.algorithm);
+    in.take(12);
+    const Counts counts{in.number<std::uint32_t>(), in.number<std::uint64_t>(), in.number<std::uint64_t>(),
+                        load_le<std::uint64_t>(bytes.subspan(40))};
+    // From here on everything that is counted is there.
+    if (counts.seal_bytes(seal.algorithm) != bytes.size()) {
+      return bad("seal_has_what_it_counts", "does not have as many files, tensors and chunks as it says");
+    }
+    HT_TRY(check_own_digest(bytes, seal.algorithm));
+    const auto chunk_bytes = in.number<std::uint64_t>();
+    in.take(16);
+    if (chunk_bytes != Seal::chunk_bytes || in.number<std::uint64_t>() != 0 || bytes[11] != std::byte{0}) {
+      return bad("seal_header_is_of_its_version", "has fields that its version does not have so");
+    }
+    const std::uint64_t at_names = bytes.size() - digest_size - counts.name_bytes;
+    Reader names(*part(bytes, at_names, counts.name_bytes), seal.algorithm);
+    seal.files.reserve(counts.files);
+    for (std::uint64_t i = 0; i < counts.files; ++i) {
+      const auto file_bytes = in.number<std::uint64_t>();
+      auto name = HT_TRY(take_name(names, in.number<std::uint32_t>(), Of::file));
+      if (in.number<std::uint32_t>() != 0) {
+        return bad("seal_header_is_of_its_version", "has fields that its version does not have so");
+      }
+      seal.files.push_back({std::move(name), file_bytes, in.digest()});
+    }
+    seal.tensors.reserve(counts.tensors);
+    for (std::uint64_t i = 0; i < counts.tensors; ++i) {
+      const auto offset = in.number<std::uint64_t>();
+      const auto tensor_bytes = in.number<std::uint64_t>();
+      const auto file = in.number<std::uint32_t>();
+      auto name = HT_TRY(take_name(names, in.number<std::uint32_t>(), Of::tensor));
+      seal.tensors.push_back({.name = std::move(name),
+                              .file = file == no_file ? std::nullopt : std::optional(file),
+                              .offset = offset,
+                              .bytes = tensor_bytes,
+                              .digest = in.digest()});
+    }
+    const Bytes chunks = in.take(counts.chunks * digest_size);
+    seal.chunks.assign(chunks.begin(), chunks.end());
+    if (names.left() != 0) return bad("seal_names_are_all_used", "has letters that belong to no name");
+    HT_TRY(check(seal));
+    return seal;
+  });
+}
+
+Result<std::vector<std::byte>> encode_seal(const Seal& seal) {
+  return without_bad_alloc([&]() -> Result<std::vector<std::byte>> {
+    HT_TRY(check(seal));
+    Counts counts{seal.files.size(), seal.tensors.size(), seal.chunks.size() / digest_bytes(seal.algorithm)};
+    for (const auto& file : seal.files) counts.name_bytes += file.name.size();
+    for (const auto& tensor : seal.tensors) counts.name_bytes += tensor.name.size();
+    const std::uint64_t all = counts.seal_bytes(seal.algorithm).value_or(UINT64_MAX);
+    Writer out;
+    out.bytes().reserve(static_cast<std::size_t>(all));
+    out.add(bytes_of(magic));
+    out.number(version);
+    out.number(static_cast<std::uint8_t>(seal.algorithm));
+    out.number(std::uint8_t{0});
+    out.number(static_cast<std::uint32_t>(counts.files));
+    for (const std::uint64_t number :
+         {counts.tensors, counts.chunks, Seal::chunk_bytes, counts.name_bytes, all, std::uint64_t{0}}) {
+      out.number(number);
+    }
+    for (const auto& file : seal.files) {
+      out.number(file.bytes);
+      out.number(static_cast<std::uint32_t>(file.name.size()));
+      out.number(std::uint32_t{0});
+      out.add(file.digest.bytes());
+    }
+    for (const auto& tensor : seal.tensors) {
+      out.number(tensor.offset);
+      out.number(tensor.bytes);
+      out.number(tensor.file.value_or(no_file));
+      out.number(static_cast<std::uint32_t>(tensor.name.size()));
+      out.add(tensor.digest.bytes());
+    }
+    out.add(seal.chunks);
+    for (const auto& file : seal.files) out.add(bytes_of(file.name));
+    for (const auto& tensor : seal.tensors) out.add(bytes_of(tensor.name));
+    const auto own = HT_TRY(digest(seal.algorithm, out.bytes()));
+    out.add(own.bytes());
+    return std::move(out.bytes());
+  });
+}
+
+Result<Digest> digest_of_files(HashAlgorithm algorithm, std::span<const Digest> files) {
+  if (files.size() == 1) return files[0];
+  auto hasher = HT_TRY(Hasher::make(algorithm));
+  for (const auto& file : files) hasher.update(file.bytes());
+  return hasher.finish();
+}
+
+Result<Digest> digest_of(const Seal& seal) {
+  std::vector<Digest> files;
+  files.reserve(seal.files.size());
+  for (const auto& file : seal.files) files.push_back(file.digest);
+  return digest_of_files(seal.algorithm, files);
+}
+
+}  // namespace ht::inline v1

@@ -1,0 +1,68 @@
+#include "integrity/seal_place.hpp"
+
+#include "base/format_text.hpp"
+#include "format/shards/numbered_name.hpp"
+#include "io/file.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+constexpr std::string_view ending = ".htseal";
+constexpr std::string_view of_folder = "model.htseal";
+// Larger than that of any model that there is: 128 TiB of weights have 256 MiB.
+constexpr std::uint64_t most_bytes = std::uint64_t{1} << 30;
+
+}  // namespace
+
+SealPlace place_of_seal(const std::filesystem::path& model, io::Port& port) {
+  const auto stat = port.stat(model);
+  if (stat && stat->kind == io::FileKind::folder) return {.seal = model / of_folder, .file = std::nullopt};
+  const auto name = model.filename().string();
+  if (name.ends_with(".index.json")) return {.seal = model.parent_path() / of_folder, .file = std::nullopt};
+  auto file = model;
+  // The parts of a split model have one together. Shards that an index names have none of their own.
+  const auto numbered = parse_numbered_name(name);
+  if (numbered && numbered->extension == ".gguf") file.replace_filename(numbered->of(1));
+  auto seal = file;
+  seal += ending;
+  return {.seal = std::move(seal), .file = std::move(file)};
+}
+
+std::filesystem::path seal_path(const std::filesystem::path& model, io::Port& port) {
+  return place_of_seal(model, port).seal;
+}
+
+std::vector<std::filesystem::path> sealed_paths(const Seal& seal, const SealPlace& place) {
+  std::vector<std::filesystem::path> paths;
+  paths.reserve(seal.files.size());
+  for (const auto& file : seal.files) paths.push_back(place.seal.parent_path() / file.name);
+  if (place.file) paths[0] = *place.file;
+  return paths;
+}
+
+Result<Seal> read_seal(const std::filesystem::path& path, io::Port& port) {
+  return without_bad_alloc([&]() -> Result<Seal> {
+    auto opened = io::File::open_regular(path, port);
+    if (!opened) {
+      auto error = std::move(opened).error();
+      if (error.cause() != std::errc::no_such_file_or_directory) return fail(std::move(error));
+      return fail(Error(ErrorCode::not_sealed, "model_is_sealed", "there is no seal to verify against")
+                      .at_path(path.native())
+                      .with_hint("`htensor seal` writes one, of a model that is known to be good"));
+    }
+    const io::File& file = **opened;
+    if (file.stat().bytes > most_bytes) {
+      return fail(Error(ErrorCode::bad_seal, "seal_is_not_too_large",
+                        format_text("has {} bytes, and {} are the most that a seal has", file.stat().bytes,
+                                    most_bytes))
+                      .at_path(path.native()));
+    }
+    std::vector<std::byte> bytes(static_cast<std::size_t>(file.stat().bytes));
+    HT_TRY(file.read(0, bytes));
+    auto seal = parse_seal(bytes);
+    if (!seal) return fail(std::move(seal).error().at_path(path.native()));
+    return seal;
+  });
+}
+
+}  // namespace ht::inline v1

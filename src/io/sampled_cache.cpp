@@ -1,0 +1,45 @@
+#include "io/sampled_cache.hpp"
+
+#include <algorithm>
+#include <htensor/io/mapped.hpp>
+
+namespace ht::inline v1::io {
+namespace {
+
+// Enough to tell whether nearly all is there. Asking about each page of 4 GiB takes a third of the time in
+// which mapped pages that are there can be had.
+constexpr std::uint64_t samples = 128;
+constexpr std::uint64_t sample_bytes = std::uint64_t{1} << 18;
+
+}  // namespace
+
+std::vector<FileRange> samples_of(std::span<const FileRange> ranges) {
+  const std::uint64_t all = sum_of(ranges);
+  if (all <= samples * sample_bytes) return {ranges.begin(), ranges.end()};
+  std::vector<FileRange> found;
+  found.reserve(samples);
+  // From the middle of each of as many equal parts, as the ends of a model are what is looked at most.
+  const std::uint64_t part = all / samples;
+  std::uint64_t next = (part - sample_bytes) / 2;
+  std::uint64_t before = 0;
+  for (const auto& range : ranges) {
+    for (; next - before < range.bytes && found.size() < samples; next += part) {
+      const std::uint64_t skipped = next - before;
+      found.push_back({range.file, range.offset + skipped, std::min(sample_bytes, range.bytes - skipped)});
+    }
+    before += range.bytes;
+  }
+  return found;
+}
+
+double cached_share(std::span<const Mapped* const> files, std::span<const FileRange> ranges) {
+  const auto samples_here = samples_of(ranges);
+  std::uint64_t cached = 0;
+  for (const auto& [file, offset, bytes] : samples_here) {
+    if (files[file] != nullptr) cached += files[file]->cached(offset, bytes).value_or(0);
+  }
+  const std::uint64_t asked = sum_of(samples_here);
+  return asked == 0 ? 0 : static_cast<double>(cached) / static_cast<double>(asked);
+}
+
+}  // namespace ht::inline v1::io

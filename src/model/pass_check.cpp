@@ -1,0 +1,152 @@
+#include "model/pass_check.hpp"
+
+#include <condition_variable>
+#include <deque>
+#include <htensor/base/fault.hpp>
+#include <htensor/hash/crc64.hpp>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "base/format_text.hpp"
+#include "model/model_seal.hpp"
+
+namespace ht::inline v1 {
+
+PassCheck::PassCheck(std::filesystem::path path, std::optional<SealCheck> seal, std::optional<Own> own)
+    : path_(std::move(path)), seal_(std::move(seal)), own_(own) {}
+
+Result<PassCheck> PassCheck::make(const Files& files) {
+  const auto place = place_of_seal(files.opened, files.port);
+  auto seal = read_seal(place.seal, files.port);
+  if (!seal) {
+    if (seal.error().code() != ErrorCode::not_sealed || files.mapped.size() != 1) return fail(seal.error());
+    const auto own = HT_TRY(own_checksum(io::file_of(*files.mapped[0])));
+    if (!own) return fail(seal.error());
+    return PassCheck(files.paths[0], std::nullopt, Own{.wanted = *own});
+  }
+  std::vector<std::string> names;
+  names.reserve(files.paths.size());
+  for (const auto& path : files.paths) names.push_back(name_in_seal(path, place));
+  // A file and its seal may have been renamed together.
+  if (place.file) names[0] = seal->files[0].name;
+  auto check = SealCheck::make(*std::move(seal), files.mapped, names);
+  if (!check) {
+    auto error = std::move(check).error();
+    if (error.path().empty()) error = std::move(error).at_path(place.seal.native());
+    return fail(std::move(error));
+  }
+  return PassCheck(files.paths[0], *std::move(check), std::nullopt);
+}
+
+Result<void> PassCheck::take(const io::FileRange& range, Bytes bytes) {
+  if (seal_) return seal_->take(range, bytes);
+  if (range.offset == own_->wanted.offset + own_->done) {
+    own_->sum = crc64nvme(bytes, own_->sum);
+    own_->done += bytes.size();
+    if (own_->done == own_->wanted.bytes) return finish();
+  }
+  return {};
+}
+
+Result<void> PassCheck::check_mapped(std::span<const io::Mapped* const> files,
+                                     std::span<const io::FileRange> ranges, const WorkOptions& work) {
+  if (seal_) return seal_->check_mapped(files, ranges, work);
+  const auto found = HT_TRY(verify_own(*files[0], own_->wanted, {.work = work}));
+  own_->checked = true;
+  own_->done = own_->wanted.bytes;
+  return found.result();
+}
+
+Result<void> PassCheck::finish() {
+  if (!own_ || own_->checked) return {};
+  if (own_->done == own_->wanted.bytes && own_->sum == own_->wanted.crc) return {};
+  const auto name = path_.stem().string();
+  return fail(Error(ErrorCode::checksum_mismatch, "payload_is_as_its_header_says",
+                    format_text("is damaged: the {} bytes of tensor '{}' do not add up to its checksum",
+                                own_->wanted.bytes, name))
+                  .at_path(path_.native())
+                  .at_tensor(name)
+                  .at_offset(own_->wanted.offset)
+                  .with_hint("fetch the file again"));
+}
+
+std::uint64_t PassCheck::checked_bytes() const noexcept {
+  return seal_ ? seal_->checked_bytes() : own_->done;
+}
+
+struct CheckBehind::Shared {
+  Shared(PassCheck& pass, std::span<const io::Mapped* const> mapped) : check(pass), files(mapped) {}
+
+  // So many may wait; whoever fetches faster than this hashes waits himself.
+  static constexpr std::size_t most = 4;
+
+  void work() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      changed.wait(lock, [&] { return !waiting.empty() || over; });
+      if (waiting.empty()) return;
+      const auto range = waiting.front();
+      lock.unlock();
+      auto taken = take(range);
+      lock.lock();
+      waiting.pop_front();
+      if (!taken && !failed) failed = std::move(taken).error();
+      changed.notify_all();
+    }
+  }
+
+  Result<void> take(const io::FileRange& range) {
+    return without_bad_alloc([&]() -> Result<void> {
+      const Bytes bytes = HT_TRY(files[range.file]->range(range.offset, range.bytes));
+      return guarded(bytes, [&] { return check.take(range, bytes); });
+    });
+  }
+
+  Result<void> so_far() {
+    if (failed) return fail(*failed);
+    return {};
+  }
+
+  PassCheck& check;
+  std::span<const io::Mapped* const> files;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<io::FileRange> waiting;
+  std::optional<Error> failed;
+  bool over = false;
+  std::jthread thread;
+};
+
+CheckBehind::CheckBehind(PassCheck& check, std::span<const io::Mapped* const> files)
+    : shared_(std::make_unique<Shared>(check, files)) {
+  try {
+    shared_->thread = std::jthread([shared = shared_.get()] { shared->work(); });
+  } catch (const std::system_error&) {
+    shared_->over = true;  // no thread to be had: then it is done when it is added
+  }
+}
+
+CheckBehind::~CheckBehind() { static_cast<void>(finish()); }
+
+Result<void> CheckBehind::add(const io::FileRange& range) {
+  if (!shared_->thread.joinable()) return shared_->take(range);
+  std::unique_lock lock(shared_->mutex);
+  shared_->changed.wait(lock, [&] { return shared_->waiting.size() < Shared::most; });
+  HT_TRY(shared_->so_far());
+  shared_->waiting.push_back(range);
+  shared_->changed.notify_all();
+  return {};
+}
+
+Result<void> CheckBehind::finish() {
+  {
+    const std::scoped_lock lock(shared_->mutex);
+    shared_->over = true;
+    shared_->changed.notify_all();
+  }
+  if (shared_->thread.joinable()) shared_->thread.join();
+  return shared_->so_far();
+}
+
+}  // namespace ht::inline v1
