@@ -1,4 +1,5 @@
-// Opens a small and an enormous file and shows what each costs, side by side.
+// Opens a small and an enormous file and shows what each costs, side by side; seals one, flips a bit of a
+// copy, and finds it.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -91,6 +92,60 @@ std::string text(const char* format, auto value) {
   return buffer;
 }
 
+// A model of a few layers as safetensors, 4 MiB a tensor.
+ht::Result<void> make_layers(const std::filesystem::path& path) {
+  const std::vector<std::int64_t> dims{1024, 1024};
+  const std::vector<float> weights(1024 * 1024, 0.5F);
+  ht::CatalogBuilder builder("safetensors");
+  for (int layer = 0; layer < 8; ++layer) {
+    const auto name = "blk." + std::to_string(layer) + ".attn_q.weight";
+    HT_TRY(builder.add({.name = name, .dtype = ht::F32::tag, .dims = dims, .bytes = 4 * weights.size()}));
+  }
+  const auto catalog = HT_TRY(std::move(builder).build());
+  const auto file = HT_TRY(ht::encode("safetensors", catalog));
+  std::size_t next = 0;
+  return ht::write(path, file, [&]() -> ht::Result<std::optional<ht::DataPiece>> {
+    if (next == file.offsets.size()) return std::nullopt;
+    return ht::DataPiece{*file.offsets[next++], std::as_bytes(std::span(weights))};
+  });
+}
+
+// Seals a model, flips one bit of a copy, and has it found.
+ht::Result<void> find_a_flipped_bit(const std::filesystem::path& folder) {
+  const auto good = folder / "model.safetensors";
+  const auto copy = folder / "copy.safetensors";
+  HT_TRY(make_layers(good));
+  const auto model = HT_TRY(ht::Model::open(good));
+  const auto sealed = HT_TRY(model.seal());
+  std::printf("\n  model.safetensors sealed: 8 tensors, 32 MiB, crc64nvme %s\n",
+              to_hex(sealed.digest).c_str());
+  std::filesystem::copy_file(good, copy);
+  std::filesystem::copy_file(sealed.seal, ht::seal_path(copy));
+
+  const auto start = std::chrono::steady_clock::now();
+  const auto before = HT_TRY(ht::verify(copy));
+  const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
+  std::printf("  a copy of it is %s, as found in %.1f ms\n", std::string(to_string(before.verdict)).c_str(),
+              elapsed.count());
+
+  const std::uint64_t at = model.catalog()[5].offset + 1234;
+  std::fstream file(copy, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(at));
+  const int byte = file.get();
+  file.seekp(static_cast<std::streamoff>(at));
+  file.put(static_cast<char>(byte ^ 0x10));
+  file.close();
+  const auto after = HT_TRY(ht::verify(copy));
+  if (!before.ok() || after.bad.size() != 1 || after.bad[0].tensor != model.catalog()[5].name) {
+    return ht::fail(ht::ErrorCode::internal, "flipped_bit_is_found", "the flipped bit was not found");
+  }
+  std::printf("  one bit flipped: %s, in tensor %s, within %llu bytes from byte %llu on\n",
+              std::string(to_string(after.verdict)).c_str(), after.bad[0].tensor.c_str(),
+              static_cast<unsigned long long>(after.bad[0].bytes),
+              static_cast<unsigned long long>(after.bad[0].offset));
+  return {};
+}
+
 ht::Result<void> run(const std::filesystem::path& folder) {
   const auto small_path = folder / "small.ht";
   const auto large_path = folder / "large.ht";
@@ -111,6 +166,7 @@ ht::Result<void> run(const std::filesystem::path& folder) {
             text("%g", static_cast<double>(large.first)));
   print_row("last element", text("%g", static_cast<double>(small.last)),
             text("%g", static_cast<double>(large.last)));
+  HT_TRY(find_a_flipped_bit(folder));
   const bool right = small.first == 1.5F && small.last == 2.5F && large.first == 1.5F && large.last == 2.5F;
   if (!right) return ht::fail(ht::ErrorCode::internal, "corners_are_what_was_written", "a corner is wrong");
   return {};

@@ -1,0 +1,45 @@
+// Holds every kernel that runs here against the table: a program of its own, so that it can be compiled for
+// another processor with nothing but a compiler, and run where that is emulated (crc64_arm_test.py).
+#include <cstdio>
+#include <htensor/hash/crc64.hpp>
+#include <string>
+#include <vector>
+
+#include "hash/crc64_kernels.hpp"
+
+using namespace ht;
+
+namespace {
+
+bool agrees(const crc64::Kernel& kernel, const std::vector<std::byte>& data) {
+  constexpr std::size_t longest = 4096;
+  for (std::size_t misaligned = 0; misaligned < 64; misaligned += 7) {
+    std::uint64_t wanted = 0x1234'5678'9abc'def0;
+    for (std::size_t length = 0; length <= longest; ++length) {
+      if (length > 0) wanted = crc64::by_table(data.data() + misaligned + length - 1, 1, wanted);
+      if (kernel.function(data.data() + misaligned, length, 0x1234'5678'9abc'def0) != wanted) {
+        std::printf("%s is wrong for %zu bytes at %zu\n", std::string(kernel.name).c_str(), length,
+                    misaligned);
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+int main() {
+  std::vector<std::byte> data(4096 + 64);
+  std::uint64_t state = 1;
+  for (auto& byte : data) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    byte = static_cast<std::byte>(state >> 56);
+  }
+  bool good = crc64nvme(bytes_of("123456789")) == 0xae8b'1486'0a79'9888;
+  for (const auto& kernel : crc64::kernels_here()) {
+    std::printf("%s\n", std::string(kernel.name).c_str());
+    good = agrees(kernel, data) && good;
+  }
+  return good ? 0 : 1;
+}

@@ -1,0 +1,34 @@
+#!/usr/bin/env python3
+"""The checksum on AArch64: compiled by a cross compiler and run by qemu, where both are there.
+
+Usage: crc64_arm_test.py ROOT. Ends with 77, and says why, where it is skipped.
+"""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+COMPILER, EMULATOR = "aarch64-linux-gnu-g++", "qemu-aarch64"
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    missing = [name for name in (COMPILER, EMULATOR) if shutil.which(name) is None]
+    if missing:
+        print(f"skipped: {' and '.join(missing)} not found (g++-aarch64-linux-gnu, qemu-user)")
+        sys.exit(77)
+    sources = [root / "src" / "hash" / f"crc64{part}.cpp" for part in ("", "_arm", "_table", "_x86", "_arm_test")]
+    with tempfile.TemporaryDirectory() as folder:
+        program = pathlib.Path(folder, "crc64_arm_test")
+        subprocess.run([COMPILER, "-std=c++20", "-O2", "-static", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror",
+                        f"-I{root / 'include'}", f"-I{root / 'src'}", *map(str, sources), "-o", str(program)], check=True)
+        run = subprocess.run([EMULATOR, str(program)], capture_output=True, text=True, check=False)
+    print(run.stdout, end="")
+    if run.returncode != 0 or run.stdout.split() != ["table", "pmull"]:
+        sys.exit(f"the kernels do not agree, or there is no pmull: {run.stderr}")
+
+
+if __name__ == "__main__":
+    main()
