@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/format_text.hpp"
-#include "io/atomic_file.hpp"
 #include "format/ht/ht.hpp"
+#include "io/atomic_file.hpp"
 
 namespace ht::inline v1 {
 namespace {

@@ -6,6 +6,7 @@
 //  bytes, u32 file or all ones, u32 bytes of the name, digest digests of the chunks · names of files, then of
 //  tensors · digest of all before
 #include <algorithm>
+#include <array>
 #include <htensor/base/checked.hpp>
 #include <htensor/base/confined_path.hpp>
 #include <htensor/base/utf8.hpp>
@@ -170,8 +171,9 @@ class Writer {
  public:
   template <class T>
   void number(T value) {
-    bytes_.resize(bytes_.size() + sizeof(T));
-    store_le(MutableBytes(bytes_).last(sizeof(T)), value);
+    std::array<std::byte, sizeof(T)> bytes{};
+    store_le(bytes, value);
+    add(bytes);
   }
   void add(Bytes bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
   std::vector<std::byte>& bytes() { return bytes_; }

@@ -78,8 +78,9 @@ std::uint64_t PassCheck::checked_bytes() const noexcept {
 struct CheckBehind::Shared {
   Shared(PassCheck& pass, std::span<const io::Mapped* const> mapped) : check(pass), files(mapped) {}
 
-  // So many may wait; whoever fetches faster than this hashes waits himself.
-  static constexpr std::size_t most = 4;
+  // So many pieces may wait, which are in the page cache anyhow: where memory is slow when it is first
+  // touched, as on virtual machines, the disk need not wait for that.
+  static constexpr std::size_t most = 64;
 
   void work() {
     std::unique_lock lock(mutex);
