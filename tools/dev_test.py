@@ -84,7 +84,7 @@ class Dev(unittest.TestCase):
     def benchmarks(self, *tasks):
         """Stand-ins for built ones; the last one misses a goal."""
         everything = " g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libxxhash-dev libssl-dev liburing-dev "
-        self.apt(everything + "libbenchmark-dev nlohmann-json3-dev libfuse3-dev valgrind python3 ")
+        self.apt(everything + "libbenchmark-dev nlohmann-json3-dev libfuse3-dev libisal-dev valgrind python3 ")
         self.stand_in("cmake", "exit 0")
         self.stand_in("python3", "exit 0")
         for task in tasks:
@@ -108,17 +108,27 @@ class Dev(unittest.TestCase):
         self.assertEqual([line for line in calls.splitlines() if line.startswith("bench_")],
                          ["bench_open --smoke", "bench_index --smoke"])
 
-    def test_bench_of_loading_draws_its_picture_unless_it_has_options(self):
-        self.benchmarks("load", "open")
-        program = self.root / "build" / "bench" / "bench" / "bench_load"
-        program.write_text(program.read_text().replace("exit 0", '[ "$1" != --json ] || echo {} >"$2"'))
-        status, said, calls = self.run_dev("bench", "load")
+    def test_bench_of_a_task_with_a_plot_draws_it_unless_it_has_options(self):
+        self.benchmarks("load", "checksum", "open")
+        for task in ("load", "checksum"):
+            (self.root / "bench" / task / "plot.py").touch()
+            program = self.root / "build" / "bench" / "bench" / f"bench_{task}"
+            program.write_text(program.read_text().replace("exit 0", '[ "$1" != --json ] || echo {} >"$2"'))
+            status, said, calls = self.run_dev("bench", task)
+            self.assertEqual(status, 0, said)
+            self.assertIn(f"bench_{task} --json build/bench/{task}.json\n", calls)
+            self.assertIn(f"python3 bench/{task}/plot.py build/bench/{task}.json docs/{task}.svg\n", calls)
+            (self.root / "calls").unlink()
+            status, said, calls = self.run_dev("bench", task, "--smoke")
+            self.assertEqual(status, 0, said)
+            self.assertNotIn("plot.py", calls)
+            (self.root / "calls").unlink()
+
+    def test_bench_of_a_task_without_a_plot_draws_none(self):
+        self.benchmarks("open", "catalog")
+        status, said, calls = self.run_dev("bench", "open")
         self.assertEqual(status, 0, said)
-        self.assertIn("bench_load --json build/bench/load.json\n", calls)
-        self.assertIn("python3 bench/load/plot.py build/bench/load.json docs/load.svg\n", calls)
-        (self.root / "calls").unlink()
-        status, said, calls = self.run_dev("bench", "load", "--smoke")
-        self.assertEqual(status, 0, said)
+        self.assertIn("bench_open \n", calls)
         self.assertNotIn("plot.py", calls)
 
     def test_unknown_benchmark_is_told(self):

@@ -28,24 +28,56 @@ class Builder {
     return (cache == Cache::cold ? "cold, " : "warm, ") + what;
   }
 
-  void begin(Cell cell) { cells_.cells.push_back(std::move(cell)); }
+  enum class What : std::uint8_t {
+    first,     ///< open, and look at the first element
+    few,       ///< open, and look at the first element of some tensors
+    all,       ///< have all bytes in memory, to be used over and over
+    one_pass,  ///< look at every byte once
+  };
+
+  static std::uint64_t answer_of(const Workload& workload, What what) {
+    switch (what) {
+      case What::first: return workload.answers.first;
+      case What::few: return workload.answers.few;
+      case What::all: return workload.answers.samples;
+      case What::one_pass: return workload.answers.sum;
+    }
+    return 0;
+  }
+
+  void begin(const std::string& name, Cache cache, What what, const Workload& workload) {
+    const bool has_speed = what == What::all || what == What::one_pass;
+    cells_.cells.push_back(
+        {.name = name, .cache = cache, .path = workload.path, .bytes = has_speed ? workload.data_bytes : 0});
+    right_answer_ = answer_of(workload, what);
+  }
+
+  // Short ones have more turns, as chance has more of a say in them, and so have those that goals hold
+  // against each other.
+  [[nodiscard]] int turns_a_round(Kind kind) const {
+    if (cells_.cells.back().bytes == 0) return 5;
+    return kind == Kind::other ? 1 : 3;
+  }
+
   // Who is added next is in the cell that was begun last.
   template <class Run, class... Arguments>
   void add(const std::string& name, Kind kind, Run run, const Arguments&... arguments) {
-    cells_.contenders.push_back(
-        {.cell = &cells_.cells.back(), .name = name, .kind = kind, .run = [run, arguments...] {
-           return run(arguments...);
-         }});
+    cells_.contenders.push_back({.cell = &cells_.cells.back(),
+                                 .name = name,
+                                 .kind = kind,
+                                 .run = [run, arguments...] { return run(arguments...); },
+                                 .right_answer = right_answer_,
+                                 .turns_a_round = turns_a_round(kind)});
   }
 
   void add_first() {
-    begin({"cold, first", Cache::cold, What::first, &file_});
+    begin("cold, first", Cache::cold, What::first, file_);
     add("htensor", Kind::strategy, first_by_open, std::cref(file_));
     add("mmap", Kind::other, first_by_mmap, std::cref(file_));
   }
 
   void add_few(Cache cache) {
-    begin({named(cache, "few"), cache, What::few, &file_});
+    begin(named(cache, "few"), cache, What::few, file_);
     add("automatic", Kind::automatic, few_by_load, std::cref(file_), Strategy::automatic);
     add("mapped", Kind::strategy, few_by_load, std::cref(file_), Strategy::mapped);
     add("read", Kind::strategy, few_by_load, std::cref(file_), Strategy::read);
@@ -55,12 +87,14 @@ class Builder {
   }
 
   void add_all(Cache cache) {
-    begin({named(cache, "all"), cache, What::all, &file_});
-    add("automatic", Kind::automatic, all_by_load, std::cref(file_), Strategy::automatic);
-    add("mapped", Kind::strategy, all_by_load, std::cref(file_), Strategy::mapped);
-    add("read (own memory)", Kind::strategy, all_by_load, std::cref(file_), Strategy::read);
+    begin(named(cache, "all"), cache, What::all, file_);
+    add("automatic", Kind::automatic, all_by_load, std::cref(file_),
+        LoadOptions{.strategy = Strategy::automatic});
+    add("mapped", Kind::strategy, all_by_load, std::cref(file_), LoadOptions{.strategy = Strategy::mapped});
+    add("read (own memory)", Kind::strategy, all_by_load, std::cref(file_),
+        LoadOptions{.strategy = Strategy::read});
     // Into memory that is there, which nobody who picks has.
-    add("read", Kind::given_memory, all_by_load_into, std::cref(file_), std::cref(into_));
+    add("read", Kind::ours, all_by_load_into, std::cref(file_), std::cref(into_));
     add("ifstream", Kind::other, all_by_ifstream, std::cref(file_), std::cref(into_));
     add("mmap walk", Kind::other, all_by_mmap, std::cref(file_), Ahead::no);
     add("mmap walk, WILLNEED", Kind::other, all_by_mmap, std::cref(file_), Ahead::will_need);
@@ -72,7 +106,7 @@ class Builder {
   }
 
   void add_one_pass(Cache cache) {
-    begin({named(cache, "one pass"), cache, What::one_pass, &file_});
+    begin(named(cache, "one pass"), cache, What::one_pass, file_);
     add("automatic", Kind::automatic, one_pass_by_stream, std::cref(file_), Strategy::automatic);
     add("staged", Kind::strategy, one_pass_by_stream, std::cref(file_), Strategy::staged);
     add("mapped", Kind::strategy, one_pass_by_stream, std::cref(file_), Strategy::mapped);
@@ -88,7 +122,7 @@ class Builder {
   }
 
   void add_far(const Workload& far) {
-    begin({"far, one pass", Cache::cold, What::one_pass, &far});
+    begin("far, one pass", Cache::cold, What::one_pass, far);
     add("staged", Kind::strategy, one_pass_by_stream, std::cref(far), Strategy::staged);
     add("mmap walk", Kind::other, one_pass_by_mmap, std::cref(far), Ahead::no);
   }
@@ -102,6 +136,7 @@ class Builder {
   }
 
   Cells cells_;
+  std::uint64_t right_answer_ = 0;  // in the cell that was begun last
   const Workload& file_;
   const Destination& into_;
   const CellOptions& options_;

@@ -2,36 +2,18 @@
 // bytes are there; giving back what was taken is not.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <htensor/io/strategy.hpp>
+#include <htensor/model/load.hpp>
 #include <optional>
-#include <string>
 
+#include "bench/load/turn.hpp"
 #include "bench/load/workload.hpp"
 
 namespace ht::bench {
 
 /// Bytes that are read at a time by whoever has a buffer.
 inline constexpr std::uint64_t piece_bytes = std::uint64_t{8} << 20;
-
-/// What one turn took and came to.
-struct Turn {
-  double seconds = 0;
-  std::uint64_t answer = 0;
-  /// What there is to say of it, for instance which strategy was picked.
-  std::string note{};
-};
-
-class Stopwatch {
- public:
-  [[nodiscard]] double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
 
 // std::ifstream, as most programs read.
 Turn all_by_ifstream(const Workload& workload, const Destination& into);
@@ -65,7 +47,7 @@ Turn one_pass_by_dd(const Workload& workload, Through through);
 Turn all_by_memcpy(const Workload& workload, const Destination& into);
 
 // This library.
-Turn all_by_load(const Workload& workload, io::Strategy strategy);
+Turn all_by_load(const Workload& workload, const LoadOptions& how);
 Turn all_by_load_into(const Workload& workload, const Destination& into);
 Turn one_pass_by_stream(const Workload& workload, io::Strategy strategy);
 Turn few_by_load(const Workload& workload, io::Strategy strategy);

@@ -23,12 +23,13 @@ void must_be_all(const Workload& workload, const Loaded& loaded) {
 
 }  // namespace
 
-Turn all_by_load(const Workload& workload, io::Strategy strategy) {
+Turn all_by_load(const Workload& workload, const LoadOptions& how) {
   const Stopwatch watch;
   const auto model = value_of(Model::open(workload.path));
-  const auto loaded = value_of(model.load({.strategy = strategy, .use = io::Use::all}));
+  const auto loaded = value_of(model.load(how));
   const double seconds = watch.seconds();
   must_be_all(workload, loaded);
+  must(!how.verify || loaded.verified_bytes >= workload.data_bytes, "not all was verified");
   must(loaded.choice.strategy != io::Strategy::mapped || is_warm(workload.path),
        "pages that were fetched are not there");
   const auto answer = sample_answer(workload, [&](const Place& place) { return bytes_of(model, place); });

@@ -1,54 +1,21 @@
 // Loading a model: cold and warm, a few of its tensors, all of it, and once through; by every strategy, by
 // what programs do without the library, and by what nothing can beat.
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
-#include <htensor/io/port.hpp>
 #include <string_view>
 
 #include "bench/load/cells.hpp"
 #include "bench/load/far_disk.hpp"
+#include "bench/load/goals.hpp"
 #include "bench/load/options.hpp"
 #include "bench/load/page_cache.hpp"
 #include "bench/load/peak_memory.hpp"
 #include "bench/load/report.hpp"
+#include "bench/load/room.hpp"
 
 namespace {
 
 using namespace ht::bench;
-
-// Gone with all that is in it, also when something fails.
-class Folder {
- public:
-  explicit Folder(const std::filesystem::path& in) : name_((in / "htensor-bench-XXXXXX").string()) {
-    system_must(mkdtemp(name_.data()) != nullptr, name_);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(name_, ignored);
-  }
-
-  [[nodiscard]] std::filesystem::path operator/(const char* name) const {
-    return std::filesystem::path(name_) / name;
-  }
-
- private:
-  std::string name_;
-};
-
-Workload make_workload(const std::filesystem::path& path, std::uint64_t bytes) {
-  synthesize(path, bytes);
-  return look_at(path);
-}
-
-// The page cache, the memory that is copied to, and what the library takes itself: who swaps measures the
-// disk.
-void must_fit(std::uint64_t bytes) {
-  const auto available = value_of(ht::io::system_port().available_memory(), "available memory");
-  must(available / 7 * 2 >= bytes, "not enough memory for a file of this --size: it takes 3.5 times that");
-}
 
 /// Whether all goals were met.
 bool run_all(const Options& options) {
@@ -73,8 +40,10 @@ bool run_all(const Options& options) {
   Report report{.file_bytes = large.file_bytes,
                 .contenders = std::move(cells.contenders),
                 .goals = {},
-                .direct = what.direct,
                 .repeats = options.repeats};
+  if (what.direct) {
+    report.facts = {{"direct_depth", what.direct->depth}, {"direct_chunk_bytes", what.direct->chunk_bytes}};
+  }
   report.goals = goals_of(report.contenders);
   for (const auto* const file : {&small, &large}) report.goals.push_back(peak_memory_goal(*file));
   print_cells(report.contenders);

@@ -8,7 +8,8 @@
 namespace ht::bench {
 namespace {
 
-constexpr const char* usage = "bench_load [--smoke] [--size 4G] [--repeats 5] [--folder DIR] [--json FILE]: ";
+// Who catches it puts the program's name before it.
+constexpr const char* usage = "[--smoke] [--size 4G] [--repeats N] [--folder DIR] [--json FILE]: ";
 
 template <class T>
 std::string_view parse_number(std::string_view text, T& number) {
@@ -36,8 +37,7 @@ int parse_repeats(std::string_view text) {
 
 }  // namespace
 
-Options parse_options(int argc, char** argv) {
-  Options options;
+Options parse_options(int argc, char** argv, Options options) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
     if (word == "--smoke") {

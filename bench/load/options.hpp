@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <string>
 
 namespace ht::bench {
 
@@ -16,7 +15,7 @@ struct Options {
   std::filesystem::path json{};
 };
 
-/// Throws where it cannot be understood.
-[[nodiscard]] Options parse_options(int argc, char** argv);
+/// `options` are what counts where nothing is said. Throws where it cannot be understood.
+[[nodiscard]] Options parse_options(int argc, char** argv, Options options = {});
 
 }  // namespace ht::bench

@@ -41,7 +41,7 @@ int measure_peak_memory(const std::filesystem::path& path) {
   return 0;
 }
 
-LoadGoal peak_memory_goal(const Workload& workload) {
+FigureGoal peak_memory_goal(const Workload& workload) {
   const auto ended = run_child({own_program(), "--peak", workload.path.string()});
   std::istringstream said(ended.said);
   std::uint64_t grown = 0;

@@ -1,133 +1,26 @@
 #!/usr/bin/env python3
 """The figures of bench_load as a picture and as tables.
 
-Bars are medians in GB/s, this library's in colour and others' in grey; the line is what nothing can beat.
-Each cell has a scale of its own, as memory is far faster than a disk. The tables, in Markdown, go to
-standard output.
-
 Usage: plot.py FIGURES.json PICTURE.svg
 """
 
-import json
 import pathlib
 import sys
-from xml.sax.saxutils import escape
 
-TITLES = {
-    "cold, all": "Cold: all of it into memory",
-    "warm, all": "Warm: all of it into memory",
-    "cold, one pass": "Cold: every byte once",
-    "warm, one pass": "Warm: every byte once",
-    "far, one pass": "Behind a slow network, cold: every byte once",
-}
-WIDTH, LEFT, BARS = 760, 190, 480
-ROW, BAR, HEAD, GAP = 18, 12, 26, 14
-# A bar this many times as long as the limit would make all others too short to be told apart.
-MOST_LIMITS = 2.5
-STYLE = """
-text { font: 12px sans-serif; fill: #24292f }
-.title { font-weight: bold }
-.ours { fill: #1a7f6b }
-.other { fill: #9aa4ad }
-.limit { stroke: #c2410c; stroke-width: 1.5; stroke-dasharray: 4 3 }
-@media (prefers-color-scheme: dark) {
-  text { fill: #e6edf3 }
-  .ours { fill: #3fb59b }
-  .other { fill: #6e7781 }
-  .limit { stroke: #fb923c }
-}
-"""
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import plot_common  # noqa: E402
 
-
-def by_cell(rows):
-    cells = {}
-    for row in rows:
-        cells.setdefault(row["cell"], []).append(row)
-    return cells
-
-
-def speed(row, seconds):
-    return row["bytes"] / row[seconds] / 1e9
-
-
-def text(x, y, words, **attributes):
-    extra = "".join(f' {name}="{value}"' for name, value in attributes.items())
-    return f'<text x="{x:g}" y="{y:g}"{extra}>{escape(words)}</text>'
-
-
-def draw_cell(name, rows, top):
-    """The lines of one cell and where it ends."""
-    fastest = max(speed(row, "median_s") for row in rows)
-    limits = [speed(row, "median_s") for row in rows if row["kind"] == "limit"]
-    scale = BARS / min([fastest] + [MOST_LIMITS * limit for limit in limits])
-    lines = [text(0, top + 14, TITLES.get(name, name), **{"class": "title"})]
-    y = top + HEAD
-    for row in rows:
-        value = speed(row, "median_s")
-        length = min(value * scale, BARS)
-        lines.append(text(LEFT - 8, y + 10, row["contender"], **{"text-anchor": "end"}))
-        if row["kind"] != "limit":
-            lines.append(f'<rect class="{row["kind"]}" x="{LEFT}" y="{y}" width="{length:.1f}" height="{BAR}"/>')
-        cut = "» " if value * scale > BARS + 0.5 else ""
-        # All in one column, where no line crosses them.
-        lines.append(text(WIDTH - 16, y + 10, f"{cut}{value:.2f}", **{"text-anchor": "end"}))
-        y += ROW
-    for limit in limits:
-        x = f"{LEFT + limit * scale:.1f}"
-        lines.append(f'<line class="limit" x1="{x}" y1="{top + HEAD - 4}" x2="{x}" y2="{y - 2}"/>')
-    return lines, y + GAP
-
-
-def picture(figures):
-    lines, top = [], 0
-    for name, rows in by_cell(figures["cells"]).items():
-        if rows[0]["bytes"]:
-            drawn, top = draw_cell(name, rows, top)
-            lines += drawn
-    size = f"{figures['file_bytes'] / 2**30:.2g} GiB"
-    lines.append(text(0, top + 12, f"GB/s, medians of {figures['repeats']}, a file of {size}. "
-                                   "Dashed: the limit."))
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-8 -4 {WIDTH} {top + 28}" role="img" '
-            f'aria-label="Speed of loading, GB/s">\n<style>{STYLE}</style>\n' + "\n".join(lines) + "\n</svg>\n")
-
-
-def table(cells, shown):
-    """Contenders down, cells across."""
-    every = sorted((row for rows in cells.values() for row in rows), key=lambda row: row["kind"] != "ours")
-    names = list(dict.fromkeys(row["contender"] for row in every))
-    found = {(name, row["contender"]): row for name, rows in cells.items() for row in rows}
-    lines = ["| median (best) | " + " | ".join(cells) + " |", "|---" * (len(cells) + 1) + "|"]
-    for contender in names:
-        row = [found.get((cell, contender)) for cell in cells]
-        lines.append(f"| {contender} | " + " | ".join(shown(one) if one else "" for one in row) + " |")
-    return "\n".join(lines)
-
-
-def goals_table(goals):
-    lines = ["| goal | reached | |", "|---|---|---|"]
-    for goal in goals:
-        kind, unit = ("≥" if goal["at_least"] else "≤"), (" " + goal["unit"] if goal["unit"] else "")
-        reached = "not measured" if goal["value"] is None else f"{goal['value']:.3g}{unit}"
-        met = {True: "met", False: "missed", None: ""}[goal["met"]]
-        lines.append(f"| {goal['text']} {kind} {goal['limit']:g}{unit} | {reached} | {met} |")
-    return "\n".join(lines)
-
-
-def main():
-    figures = json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8"))
-    pathlib.Path(sys.argv[2]).write_text(picture(figures), encoding="utf-8")
-    cells = by_cell(figures["cells"])
-    quick = {name: rows for name, rows in cells.items() if not rows[0]["bytes"]}
-    long = {name: rows for name, rows in cells.items() if rows[0]["bytes"]}
-    print("Milliseconds:\n")
-    print(table(quick, lambda row: f"{row['median_s'] * 1e3:.3g} ({row['best_s'] * 1e3:.3g})"))
-    print("\nGB/s:\n")
-    print(table(long, lambda row: f"{speed(row, 'median_s'):.2f} ({speed(row, 'best_s'):.2f})"))
-    print()
-    print(goals_table(figures["goals"]))
-
+LOADING = plot_common.Picture(
+    label="Speed of loading",
+    titles={
+        "cold, all": "Cold: all of it into memory",
+        "warm, all": "Warm: all of it into memory",
+        "cold, one pass": "Cold: every byte once",
+        "warm, one pass": "Warm: every byte once",
+        "far, one pass": "Behind a slow network, cold: every byte once",
+    },
+    measured=lambda figures: f"a file of {plot_common.gibibytes(figures['file_bytes'])}",
+)
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    main()
+    plot_common.main(__doc__, LOADING)

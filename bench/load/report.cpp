@@ -1,19 +1,22 @@
 #include "bench/load/report.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "bench/load/must.hpp"
+
 namespace ht::bench {
 namespace {
 
-// As bench/load/plot.py knows them.
+// As bench/plot_common.py knows them.
 const char* name_of(Kind kind) {
   switch (kind) {
     case Kind::strategy:
     case Kind::automatic:
-    case Kind::given_memory: return "ours";
+    case Kind::ours: return "ours";
     case Kind::other: return "other";
     case Kind::limit: return "limit";
   }
@@ -21,13 +24,12 @@ const char* name_of(Kind kind) {
 }
 
 nlohmann::ordered_json json_of(const Contender& contender) {
-  return {{"cell", contender.cell->name},     {"contender", contender.name},
-          {"kind", name_of(contender.kind)},  {"note", contender.note},
-          {"bytes", contender.cell->bytes()}, {"median_s", contender.median()},
-          {"best_s", contender.best()},       {"samples_s", contender.seconds}};
+  return {{"cell", contender.cell->name}, {"contender", contender.name},    {"kind", name_of(contender.kind)},
+          {"note", contender.note},       {"bytes", contender.cell->bytes}, {"median_s", contender.median()},
+          {"best_s", contender.best()},   {"samples_s", contender.seconds}};
 }
 
-nlohmann::ordered_json json_of(const LoadGoal& goal) {
+nlohmann::ordered_json json_of(const FigureGoal& goal) {
   nlohmann::ordered_json json{{"text", goal.text},   {"unit", goal.unit},         {"value", nullptr},
                               {"limit", goal.limit}, {"at_least", goal.at_least}, {"met", nullptr}};
   if (goal.value) {
@@ -39,6 +41,40 @@ nlohmann::ordered_json json_of(const LoadGoal& goal) {
 
 }  // namespace
 
+std::optional<double> median_of(const std::vector<Contender>& contenders, std::string_view cell,
+                                std::string_view name) {
+  const auto found = std::ranges::find_if(
+      contenders, [&](const auto& one) { return one.cell->name == cell && one.name == name; });
+  if (found == contenders.end()) return std::nullopt;
+  return found->median();
+}
+
+FigureGoal speed_goal(const std::vector<Contender>& contenders, const std::string& cell,
+                      const std::string& of, const std::string& against, double limit) {
+  const auto mine = median_of(contenders, cell, of);
+  const auto theirs = median_of(contenders, cell, against);
+  FigureGoal goal{.text = cell + ": speed of " + of + " / " + against, .limit = limit};
+  if (mine && theirs) goal.value = *theirs / *mine;
+  return goal;
+}
+
+bool print_goals(const std::vector<FigureGoal>& goals) {
+  bool good = true;
+  for (const auto& goal : goals) {
+    const char* const kind = goal.at_least ? "at least" : "at most";
+    const std::string unit = goal.unit.empty() ? "" : " " + goal.unit;
+    if (!goal.value) {
+      std::printf("%s: not measured here, goal %s %.2f%s\n", goal.text.c_str(), kind, goal.limit,
+                  unit.c_str());
+      continue;
+    }
+    std::printf("%s = %.3f%s, goal %s %.2f%s: %s\n", goal.text.c_str(), *goal.value, unit.c_str(), kind,
+                goal.limit, unit.c_str(), goal.missed() ? "MISSED" : "met");
+    good = good && !goal.missed();
+  }
+  return good;
+}
+
 void print_cells(const std::vector<Contender>& contenders) {
   const Cell* cell = nullptr;
   for (const auto& one : contenders) {
@@ -46,9 +82,12 @@ void print_cells(const std::vector<Contender>& contenders) {
       std::printf("\n%-28s %12s %12s %9s\n", one.cell->name.c_str(), "median ms", "best ms", "GB/s");
     }
     cell = one.cell;
-    std::printf("  %-26s %12.3f %12.3f ", one.name.c_str(), one.median() * 1e3, one.best() * 1e3);
-    if (cell->bytes() > 0) {
-      std::printf("%9.2f", static_cast<double>(cell->bytes()) / one.median() / 1e9);
+    // What takes nanoseconds needs more digits.
+    const int digits = one.median() < 1e-5 ? 6 : 3;
+    std::printf("  %-26s %12.*f %12.*f ", one.name.c_str(), digits, one.median() * 1e3, digits,
+                one.best() * 1e3);
+    if (cell->bytes > 0) {
+      std::printf("%9.2f", static_cast<double>(cell->bytes) / one.median() / 1e9);
     } else {
       std::printf("%9s", "");
     }
@@ -60,13 +99,10 @@ void print_cells(const std::vector<Contender>& contenders) {
 void write_json(const std::filesystem::path& path, const Report& report) {
   nlohmann::ordered_json json{{"file_bytes", report.file_bytes},
                               {"repeats", report.repeats},
-                              {"threads", std::thread::hardware_concurrency()},
-                              {"direct", nullptr},
-                              {"cells", nlohmann::json::array()},
-                              {"goals", nlohmann::json::array()}};
-  if (report.direct) {
-    json["direct"] = {{"depth", report.direct->depth}, {"chunk_bytes", report.direct->chunk_bytes}};
-  }
+                              {"threads", std::thread::hardware_concurrency()}};
+  for (const auto& [name, number] : report.facts) json[name] = number;
+  json["cells"] = nlohmann::json::array();
+  json["goals"] = nlohmann::json::array();
   for (const auto& contender : report.contenders) json["cells"].push_back(json_of(contender));
   for (const auto& goal : report.goals) json["goals"].push_back(json_of(goal));
   std::ofstream file(path);

@@ -1,16 +1,19 @@
-// What a run has shown: tables and goals for people, JSON for bench/load/plot.py.
+// What a run has shown: tables and goals for people, JSON for plot.py.
 #pragma once
 
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "bench/load/runner.hpp"
 
 namespace ht::bench {
 
-struct LoadGoal {
+/// A figure, and what it should be.
+struct FigureGoal {
   std::string text;
   std::string unit{};
   /// Nothing where it was not measured here.
@@ -24,17 +27,22 @@ struct LoadGoal {
 struct Report {
   std::uint64_t file_bytes = 0;
   std::vector<Contender> contenders;
-  std::vector<LoadGoal> goals;
-  std::optional<DirectShape> direct;
+  std::vector<FigureGoal> goals;
   int repeats = 0;
+  /// What else there is to know of the run.
+  std::vector<std::pair<std::string, std::uint64_t>> facts{};
 };
 
-/// The goals that are ratios and times of contenders.
-[[nodiscard]] std::vector<LoadGoal> goals_of(const std::vector<Contender>& contenders);
+/// Nothing where nobody of that name is in the cell.
+[[nodiscard]] std::optional<double> median_of(const std::vector<Contender>& contenders, std::string_view cell,
+                                              std::string_view name);
+/// How many times as fast `of` is as `against`.
+[[nodiscard]] FigureGoal speed_goal(const std::vector<Contender>& contenders, const std::string& cell,
+                                    const std::string& of, const std::string& against, double limit);
 
 void print_cells(const std::vector<Contender>& contenders);
 /// Whether none was missed.
-[[nodiscard]] bool print_goals(const std::vector<LoadGoal>& goals);
+[[nodiscard]] bool print_goals(const std::vector<FigureGoal>& goals);
 void write_json(const std::filesystem::path& path, const Report& report);
 
 }  // namespace ht::bench

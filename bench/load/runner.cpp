@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <random>
 
+#include "bench/load/must.hpp"
 #include "bench/load/page_cache.hpp"
 
 namespace ht::bench {
@@ -13,7 +14,8 @@ namespace {
 volatile std::sig_atomic_t interrupted = 0;
 
 void prepare(const Cell& cell, const RunOptions& options) {
-  const auto& path = cell.workload->path;
+  const auto& path = cell.path;
+  if (cell.cache == Cache::no_file) return;
   if (cell.cache == Cache::warm) return make_warm(path);
   if (options.smoke) {
     static_cast<void>(make_cold(path, 1));
@@ -28,29 +30,12 @@ void take_turn(Contender& contender, const RunOptions& options) {
   const Cell& cell = *contender.cell;
   prepare(cell, options);
   auto turn = contender.run();
-  must(turn.answer == cell.right_answer(), cell.name + ", " + contender.name + ": the answer is wrong");
+  must(turn.answer == contender.right_answer, cell.name + ", " + contender.name + ": the answer is wrong");
   contender.seconds.push_back(turn.seconds);
   contender.note = std::move(turn.note);
 }
 
-// Short ones have more turns, as chance has more of a say in them, and so have those that goals hold against
-// each other.
-int turns_a_round(const Contender& contender) {
-  if (contender.cell->bytes() == 0) return 5;
-  return contender.kind == Kind::other ? 1 : 3;
-}
-
 }  // namespace
-
-std::uint64_t Cell::right_answer() const noexcept {
-  switch (what) {
-    case What::first: return workload->answers.first;
-    case What::few: return workload->answers.few;
-    case What::all: return workload->answers.samples;
-    case What::one_pass: return workload->answers.sum;
-  }
-  return 0;
-}
 
 double Contender::median() const {
   auto sorted = seconds;
@@ -70,7 +55,7 @@ void run(std::vector<Contender>& contenders, const RunOptions& options) {
   std::vector<std::vector<Contender*>> cells;
   for (auto& contender : contenders) {
     if (cells.empty() || cells.back().front()->cell != contender.cell) cells.emplace_back();
-    const int turns = options.smoke ? 1 : turns_a_round(contender);
+    const int turns = options.smoke ? 1 : contender.turns_a_round;
     cells.back().insert(cells.back().end(), static_cast<std::size_t>(turns), &contender);
   }
   // Another order in every run: what ran before tells on a disk, and should not tell for the same contender

@@ -1,42 +1,39 @@
 // Cells with their contenders, run in mixed turns, and what came of them.
 #pragma once
 
+#include <cstdint>
+#include <deque>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "bench/load/contenders.hpp"
+#include "bench/load/turn.hpp"
 
 namespace ht::bench {
 
-enum class Cache : bool { cold, warm };
-enum class What : std::uint8_t {
-  first,     ///< open, and look at the first element
-  few,       ///< open, and look at the first element of some tensors
-  all,       ///< have all bytes in memory, to be used over and over
-  one_pass,  ///< look at every byte once
+enum class Cache : std::uint8_t {
+  cold,
+  warm,
+  no_file,  ///< nothing to prepare: the bytes are in memory
 };
 
-/// One table of the report: who is in the same cell does the same with the same file.
+/// One table of the report: who is in the same cell does the same with the same bytes.
 struct Cell {
   std::string name;
-  Cache cache = Cache::cold;
-  What what = What::all;
-  const Workload* workload = nullptr;
-
+  Cache cache = Cache::no_file;
+  /// The file that is to be cold or warm.
+  std::filesystem::path path{};
   /// What throughput is counted with; 0 where it would say nothing.
-  [[nodiscard]] std::uint64_t bytes() const noexcept {
-    return what == What::all || what == What::one_pass ? workload->data_bytes : 0;
-  }
-  [[nodiscard]] std::uint64_t right_answer() const noexcept;
+  std::uint64_t bytes = 0;
 };
 
 enum class Kind : std::uint8_t {
-  strategy,      ///< one of the library's that `automatic` could pick
-  automatic,     ///< the library's, which picks
-  given_memory,  ///< the library's, into memory of the caller's
-  other,         ///< what programs do without the library
-  limit,         ///< what cannot be beaten
+  strategy,   ///< one of the library's that `automatic` could pick
+  automatic,  ///< the library's, which picks
+  ours,       ///< the library's in any other way
+  other,      ///< what programs do without the library
+  limit,      ///< what cannot be beaten
 };
 
 struct Contender {
@@ -44,12 +41,20 @@ struct Contender {
   std::string name;
   Kind kind = Kind::other;
   std::function<Turn()> run;
+  std::uint64_t right_answer = 0;
+  int turns_a_round = 1;
   std::vector<double> seconds{};
   /// Of its last turn.
   std::string note{};
 
   [[nodiscard]] double median() const;
   [[nodiscard]] double best() const;
+};
+
+/// The cells stay where they are, as contenders point to them.
+struct Cells {
+  std::deque<Cell> cells;
+  std::vector<Contender> contenders;
 };
 
 struct RunOptions {

@@ -100,6 +100,11 @@ Workload look_at(const std::filesystem::path& path) {
   return workload;
 }
 
+Workload make_workload(const std::filesystem::path& path, std::uint64_t bytes) {
+  synthesize(path, bytes);
+  return look_at(path);
+}
+
 std::uint64_t few_answer(const Workload& workload, const std::function<Bytes(const Place&)>& first_bytes) {
   std::uint64_t answer = 0;
   for (const auto index : workload.few) {

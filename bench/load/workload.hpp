@@ -53,6 +53,8 @@ void synthesize(const std::filesystem::path& path, std::uint64_t bytes);
 
 /// Looks at the file with nothing but plain reads.
 [[nodiscard]] Workload look_at(const std::filesystem::path& path);
+/// Both.
+[[nodiscard]] Workload make_workload(const std::filesystem::path& path, std::uint64_t bytes);
 
 /// The first element of each of these tensors, in order, in one number. `first_bytes` gives at least two
 /// bytes.

@@ -1,0 +1,206 @@
+#include "bench/checksum/cells.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <htensor/hash/crc64.hpp>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "bench/checksum/files.hpp"
+#include "bench/load/contenders.hpp"
+#include "bench/load/sum.hpp"
+
+namespace ht::bench {
+namespace {
+
+// What one byte after the other may take of the large memory; the time for all of it follows.
+constexpr std::size_t most_by_bytes = std::size_t{64} << 20;
+
+struct Method {
+  std::string name;
+  Kind kind = Kind::other;
+  Sum sum = nullptr;
+  Combine combine = one_after_the_other;
+  /// Another way to the same answer, of the whole. Nothing where there is none: then it is what one thread
+  /// comes to, part by part.
+  Sum right = nullptr;
+  std::string note{};
+  std::size_t most_bytes = SIZE_MAX;
+};
+
+std::uint64_t exclusive_or(std::uint64_t first, std::uint64_t second, std::uint64_t /*second_bytes*/) {
+  return first ^ second;
+}
+std::uint64_t added_up(std::uint64_t first, std::uint64_t second, std::uint64_t /*second_bytes*/) {
+  return first + second;
+}
+std::uint64_t combined_crc(std::uint64_t first, std::uint64_t second, std::uint64_t second_bytes) {
+  return crc64nvme_combine(first, second, second_bytes);
+}
+
+std::vector<Method> read_loops() {
+  if (!has_avx2()) {
+    return {{.name = "read loop",
+             .kind = Kind::limit,
+             .sum = by_plain_read,
+             .combine = exclusive_or,
+             .note = "64 bits at a time, as there is no AVX2 here"}};
+  }
+  return {{.name = "read loop",
+           .kind = Kind::limit,
+           .sum = by_avx2_read,
+           .combine = exclusive_or,
+           .right = by_plain_read},
+          {.name = "read loop, prefetch",
+           .kind = Kind::limit,
+           .sum = by_avx2_read_with_prefetch,
+           .combine = exclusive_or,
+           .right = by_plain_read}};
+}
+
+std::vector<Method> methods() {
+  std::vector<Method> all{
+      {.name = "crc64nvme",
+       .kind = Kind::ours,
+       .sum = by_crc64nvme,
+       .combine = combined_crc,
+       .right = right_crc64nvme,
+       .note = std::string(crc64nvme_kernel())},
+      {.name = "CRC-64, byte at a time",
+       .sum = by_byte_at_a_time,
+       .combine = combined_crc,
+       .right = right_crc64nvme,
+       .most_bytes = most_by_bytes},
+      {.name = "plain fold",
+       .sum = by_accumulate,
+       .combine = added_up,
+       .right = [](Bytes bytes) { return sum_of(0, bytes); }},
+      {.name = "XXH3-64", .sum = by_xxh3_64},
+      {.name = "XXH3-128", .sum = by_xxh3_128},
+  };
+#if HT_HAVE_ISAL
+  all.push_back({.name = "CRC-32C (ISA-L)", .sum = by_crc32c});
+#else
+  std::printf("left out: CRC-32C, as ISA-L was not there when this was built (libisal-dev)\n");
+#endif
+  if (sha256_works()) {
+    all.push_back({.name = "SHA-256 (OpenSSL)", .sum = by_sha256});
+  } else {
+    std::printf("left out: SHA-256, as OpenSSL is not there\n");
+  }
+  for (auto& loop : read_loops()) all.push_back(std::move(loop));
+  return all;
+}
+
+class Builder {
+ public:
+  Builder(const Material& material, bool smoke) : material_(material), smoke_(smoke) {}
+
+  Cells build() && {
+    const unsigned threads = std::max(1U, std::thread::hardware_concurrency());
+    // Large memory takes long enough by itself; the small one some milliseconds.
+    const double small_seconds = smoke_ ? 0.0001 : 0.005;
+    const auto large = material_.large.bytes();
+    const auto small = material_.small.bytes();
+    add_memory("memory, 1 thread", large, 1, 0);
+    add_memory("memory, all threads", large, threads, 0);
+    add_memory("16 KiB, 1 thread", small, 1, small_seconds);
+    add_memory("16 KiB, all threads", small, threads, small_seconds);
+    add_verify();
+    add_load();
+    add_stream();
+    return std::move(cells_);
+  }
+
+ private:
+  void begin(Cell cell) { cells_.cells.push_back(std::move(cell)); }
+
+  // Who is added next is in the cell that was begun last.
+  void add(const std::string& name, Kind kind, std::function<Turn()> run, std::uint64_t right_answer) {
+    cells_.contenders.push_back({.cell = &cells_.cells.back(),
+                                 .name = name,
+                                 .kind = kind,
+                                 .run = std::move(run),
+                                 .right_answer = right_answer});
+  }
+
+  void add_memory(const std::string& name, Bytes data, unsigned threads, double least_seconds) {
+    begin({.name = name, .bytes = data.size()});
+    for (const auto& method : methods_) {
+      const Bytes taken = data.first(std::min(data.size(), method.most_bytes));
+      SumJob job{.sum = method.sum, .combine = method.combine, .parts = parts_of(taken, threads)};
+      if (least_seconds > 0) job.passes = passes_for(job.sum, job.parts[0], least_seconds);
+      const double scale = static_cast<double>(data.size()) / static_cast<double>(taken.size());
+      const auto right = right_answer(method, taken, job);
+      const std::string note = taken.size() < data.size() ? "over 64 MiB, scaled" : method.note;
+      const auto run = [job = std::move(job), scale, note] {
+        auto turn = take_sum(job);
+        turn.seconds *= scale;
+        turn.note = note;
+        return turn;
+      };
+      add(method.name, method.kind, run, right);
+    }
+  }
+
+  // By another way once for each memory, as that takes seconds where it is large.
+  std::uint64_t right_answer(const Method& method, Bytes bytes, const SumJob& job) {
+    if (method.right == nullptr) return answer_of(job);
+    const auto same = std::ranges::find_if(known_, [&](const Known& known) {
+      return known.sum == method.right && known.data == bytes.data() && known.size == bytes.size();
+    });
+    if (same != known_.end()) return same->answer;
+    known_.push_back({method.right, bytes.data(), bytes.size(), method.right(bytes)});
+    return known_.back().answer;
+  }
+
+  void add_verify() {
+    const Workload& file = material_.file;
+    begin({.name = "warm, verify", .cache = Cache::warm, .path = file.path, .bytes = file.file_bytes});
+    add("verify", Kind::ours, [&file] { return verified(file); }, file.file_bytes);
+    const auto right = right_read(file);
+    for (const auto& loop : read_loops()) {
+      const auto run = [&file, sum = loop.sum] { return read_by_mapping(file, sum); };
+      add(loop.name, loop.kind, run, right);
+    }
+  }
+
+  void add_load() {
+    const Workload& file = material_.file;
+    begin({.name = "cold, load", .cache = Cache::cold, .path = file.path, .bytes = file.data_bytes});
+    for (const bool verify : {false, true}) {
+      const auto run = [&file, verify] { return all_by_load(file, {.verify = verify}); };
+      add(verify ? "load --verify" : "load", Kind::ours, run, file.answers.samples);
+    }
+  }
+
+  void add_stream() {
+    const Workload& file = material_.file;
+    begin({.name = "cold, stream", .cache = Cache::cold, .path = file.path, .bytes = file.data_bytes});
+    for (const auto verify : {Verified::no, Verified::yes}) {
+      const auto run = [&file, verify] { return streamed(file, verify); };
+      add(verify == Verified::yes ? "stream --verify" : "stream", Kind::ours, run, file.data_bytes);
+    }
+  }
+
+  struct Known {
+    Sum sum;
+    const std::byte* data;
+    std::size_t size;
+    std::uint64_t answer;
+  };
+
+  Cells cells_;
+  const Material& material_;
+  bool smoke_;
+  std::vector<Method> methods_ = methods();
+  std::vector<Known> known_;
+};
+
+}  // namespace
+
+Cells make_cells(const Material& material, bool smoke) { return Builder(material, smoke).build(); }
+
+}  // namespace ht::bench

@@ -1,0 +1,34 @@
+#include <algorithm>
+
+#include "bench/checksum/cells.hpp"
+
+namespace ht::bench {
+namespace {
+
+// Of several read loops the better one is the limit.
+FigureGoal limit_goal(const std::vector<Contender>& contenders, const std::string& cell,
+                      const std::string& of, double limit) {
+  std::optional<double> best;
+  for (const auto& one : contenders) {
+    if (one.cell->name != cell || one.kind != Kind::limit) continue;
+    best = best ? std::min(*best, one.median()) : one.median();
+  }
+  FigureGoal goal{.text = cell + ": speed of " + of + " / the better read loop", .limit = limit};
+  const auto mine = median_of(contenders, cell, of);
+  if (best && mine) goal.value = *best / *mine;
+  return goal;
+}
+
+}  // namespace
+
+std::vector<FigureGoal> goals_of(const std::vector<Contender>& contenders) {
+  return {
+      limit_goal(contenders, "memory, 1 thread", "crc64nvme", 0.9),
+      speed_goal(contenders, "memory, 1 thread", "crc64nvme", "XXH3-64", 1.0),
+      limit_goal(contenders, "memory, all threads", "crc64nvme", 0.95),
+      speed_goal(contenders, "cold, load", "load --verify", "load", 0.95),
+      limit_goal(contenders, "warm, verify", "verify", 0.85),
+  };
+}
+
+}  // namespace ht::bench

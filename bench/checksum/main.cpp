@@ -1,0 +1,59 @@
+// Checksums: of bytes in memory by every way there is, of a file that is verified, and of one that is
+// verified while it is loaded; each against the same work without a checksum.
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+
+#include "bench/checksum/cells.hpp"
+#include "bench/checksum/files.hpp"
+#include "bench/load/options.hpp"
+#include "bench/load/page_cache.hpp"
+#include "bench/load/report.hpp"
+#include "bench/load/room.hpp"
+
+namespace {
+
+using namespace ht::bench;
+
+constexpr std::uint64_t small_bytes = std::uint64_t{16} << 10;
+
+/// Whether all goals were met.
+bool run_all(const Options& options) {
+  must_fit(options.bytes);
+  const Folder folder(options.folder);
+  const auto file = make_workload(folder / "sealed.safetensors", options.bytes);
+  seal(file.path);
+  // A page at least, however small the file is.
+  const Noise large(std::max<std::uint64_t>(options.bytes / 2 / 4096 * 4096, 4096));
+  const Noise small(small_bytes);
+  if (!make_cold(file.path))
+    std::printf("nothing is cold here: %s stays in the page cache\n", file.path.c_str());
+
+  auto cells = make_cells({.large = large, .small = small, .file = file}, options.smoke);
+  run(cells.contenders, {.repeats = options.repeats, .smoke = options.smoke});
+
+  Report report{.file_bytes = file.file_bytes,
+                .contenders = std::move(cells.contenders),
+                .goals = {},
+                .repeats = options.repeats,
+                .facts = {{"memory_bytes", large.bytes().size()}}};
+  report.goals = goals_of(report.contenders);
+  print_cells(report.contenders);
+  if (!options.json.empty()) write_json(options.json, report);
+  // A test may not depend on time.
+  return options.smoke || print_goals(report.goals);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // So that lines come in the order in which things happen, also into a file.
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+  try {
+    end_orderly_when_interrupted();
+    return run_all(parse_options(argc, argv, {.repeats = 7})) ? 0 : 1;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_checksum: %s\n", error.what());
+    return 2;
+  }
+}

@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""The figures of bench_checksum as a picture and as tables.
+
+Usage: plot.py FIGURES.json PICTURE.svg
+"""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import plot_common  # noqa: E402
+
+
+def measured(figures):
+    sizes = {what: plot_common.gibibytes(figures[what + "_bytes"]) for what in ("memory", "file")}
+    return f"memory of {sizes['memory']} and of 16 KiB, a file of {sizes['file']}"
+
+
+def by_place(cells):
+    """Sums over memory have the same contenders in every cell, and those of files others."""
+    files = {name: rows for name, rows in cells.items() if name.startswith(("cold", "warm"))}
+    return [{name: rows for name, rows in cells.items() if name not in files}, files]
+
+
+CHECKSUMS = plot_common.Picture(
+    label="Speed of checksums",
+    titles={
+        "memory, 1 thread": "In memory, by 1 thread",
+        "memory, all threads": "In memory, by all threads",
+        "16 KiB, 1 thread": "16 KiB over and over, by 1 thread",
+        "16 KiB, all threads": "16 KiB over and over, by all threads",
+        "warm, verify": "Warm file: verified",
+        "cold, load": "Cold file: loaded",
+        "cold, stream": "Cold file: streamed",
+    },
+    measured=measured,
+    tables=by_place,
+)
+
+if __name__ == "__main__":
+    plot_common.main(__doc__, CHECKSUMS)

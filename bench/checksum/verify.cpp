@@ -1,0 +1,22 @@
+#include <htensor/integrity/verify.hpp>
+#include <htensor/model/model.hpp>
+
+#include "bench/checksum/files.hpp"
+#include "bench/load/must.hpp"
+
+namespace ht::bench {
+
+void seal(const std::filesystem::path& path) {
+  const auto model = value_of(Model::open(path));
+  static_cast<void>(value_of(model.seal()));
+}
+
+Turn verified(const Workload& workload) {
+  const Stopwatch watch;
+  const auto found = value_of(verify(workload.path));
+  const double seconds = watch.seconds();
+  value_of(found.result());
+  return {seconds, found.checked_bytes};
+}
+
+}  // namespace ht::bench

@@ -1,0 +1,30 @@
+#if defined(__x86_64__)
+#include <xxh_x86dispatch.h>
+#else
+#include <xxhash.h>
+#endif
+
+#include "bench/checksum/sums.hpp"
+
+namespace ht::bench {
+namespace {
+
+// Others have one kind of registers, which the library was compiled for.
+#if defined(__x86_64__)
+constexpr auto xxh3_64 = XXH3_64bits_dispatch;
+constexpr auto xxh3_128 = XXH3_128bits_dispatch;
+#else
+constexpr auto xxh3_64 = XXH3_64bits;
+constexpr auto xxh3_128 = XXH3_128bits;
+#endif
+
+}  // namespace
+
+std::uint64_t by_xxh3_64(Bytes bytes) { return xxh3_64(bytes.data(), bytes.size()); }
+
+std::uint64_t by_xxh3_128(Bytes bytes) {
+  const XXH128_hash_t hash = xxh3_128(bytes.data(), bytes.size());
+  return one_after_the_other(hash.high64, hash.low64, 0);
+}
+
+}  // namespace ht::bench
