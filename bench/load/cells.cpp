@@ -55,8 +55,10 @@ class Builder {
   // Short ones have more turns, as chance has more of a say in them, and so have those that goals hold
   // against each other.
   [[nodiscard]] int turns_a_round(Kind kind) const {
-    if (cells_.cells.back().bytes == 0) return 5;
-    return kind == Kind::other ? 1 : 3;
+    const Cell& cell = cells_.cells.back();
+    if (cell.bytes == 0) return 5;
+    if (kind == Kind::other) return 1;
+    return cell.cache == Cache::warm ? 5 : 3;
   }
 
   // Who is added next is in the cell that was begun last.

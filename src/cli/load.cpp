@@ -28,7 +28,7 @@ struct Report {
   double seconds = 0;
   double gb_per_s = 0;
   std::optional<std::uint64_t> peak_rss;  // nothing where the system does not tell
-  bool verified = false;                  // else nobody asked
+  std::optional<bool> verified;           // nothing where nobody asked
 };
 
 io::Strategy strategy_named(std::string_view name) {
@@ -53,7 +53,8 @@ Result<Report> load(const Options& options, const Common& common) {
   report.loaded = HT_TRY(how.strategy == io::Strategy::staged ? model.stream(leave, how) : model.load(how));
   report.seconds = std::chrono::duration<double>(report.loaded.elapsed).count();
   if (report.seconds > 0) report.gb_per_s = static_cast<double>(report.loaded.bytes) / report.seconds / 1e9;
-  report.verified = options.verify;
+  // Tensors that were checked in memory, and those that others loaded meanwhile, are not among these.
+  if (options.verify) report.verified = report.loaded.verified_bytes >= report.loaded.bytes;
   if (const auto peak = io::system_port().peak_memory()) report.peak_rss = *peak;
   return report;
 }
@@ -68,11 +69,11 @@ bool is_answer(const Error& error) {
 std::string json_text(const Report& report) {
   const auto& [loaded, seconds, gb_per_s, peak_rss, verified] = report;
   return fmt::format(
-      R"({{"strategy":"{}","reason":{},"code":"{}","bytes":{},"direct_bytes":{},"seconds":{},"gb_per_s":{},"peak_rss":{},"verified":{}}})"
+      R"({{"strategy":"{}","reason":{},"code":"{}","bytes":{},"direct_bytes":{},"seconds":{},"gb_per_s":{},"peak_rss":{},"verified":{},"verified_bytes":{}}})"
       "\n",
       to_string(loaded.choice.strategy), json_string(loaded.choice.reason), loaded.choice.code, loaded.bytes,
       loaded.direct_bytes, seconds, gb_per_s, peak_rss ? fmt::to_string(*peak_rss) : "null",
-      verified ? "true" : "null");
+      verified ? fmt::to_string(*verified) : "null", loaded.verified_bytes);
 }
 
 std::string people_text(const Report& report, bool quiet) {

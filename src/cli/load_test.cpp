@@ -10,7 +10,7 @@ TEST_F(Cli, load_says_how_and_why_by_each_strategy) {
     EXPECT_EQ(loaded.status, 0) << loaded.err;
     EXPECT_THAT(loaded.out, StartsWith(R"({"strategy":")" + strategy +
                                        R"(","reason":"It was asked for.","code":"asked_for","bytes":)"));
-    for (const auto* const key : {"\"seconds\":", "\"gb_per_s\":", "\"peak_rss\":", "\"verified\":null}"}) {
+    for (const auto* const key : {"\"seconds\":", "\"gb_per_s\":", "\"peak_rss\":", "\"verified\":null,"}) {
       EXPECT_THAT(loaded.out, HasSubstr(key));
     }
   }

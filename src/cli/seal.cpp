@@ -56,14 +56,14 @@ void append_json(std::string& out, std::string_view name, const Digest& digest) 
   append_text(out, R"(,"digest":"{}"}})", to_hex(digest));
 }
 
-template <class Name>
-void append_json_list(std::string& out, const std::vector<Digest>& digests, const Name& name) {
-  out += '[';
-  for (std::size_t i = 0; i < digests.size(); ++i) {
-    if (i != 0) out += ',';
-    append_json(out, name(i), digests[i]);
+// A list, or a line for each.
+template <class List, class Add>
+void append_each(std::string& out, const List& list, bool lines, const Add& add) {
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (i != 0 && !lines) out += ',';
+    add(i);
+    if (lines) out += '\n';
   }
-  out += ']';
 }
 
 Result<Exit> hash(const Options& options, const Common& common) {
@@ -71,35 +71,32 @@ Result<Exit> hash(const Options& options, const Common& common) {
   WorkWithBar work(common);
   const auto found = HT_TRY(
       model.hash({.algorithm = options.chosen(), .per_tensor = options.per_tensor, .work = work.options()}));
-  const auto file_name = [&](std::size_t i) { return model.files()[i].string(); };
-  const auto tensor_name = [&](std::size_t i) { return model.catalog()[i].name; };
   std::string out;
+  const auto add_file = [&](std::size_t i) {
+    append_json(out, found.files[i].path.string(), found.files[i].digest);
+  };
+  const auto add_tensor = [&](std::size_t i) { append_json(out, model.catalog()[i].name, found.tensors[i]); };
   if (common.jsonl) {
-    const auto add_lines = [&](const std::vector<Digest>& digests, const auto& name) {
-      for (std::size_t i = 0; i < digests.size(); ++i) {
-        append_json(out, name(i), digests[i]);
-        out += '\n';
-      }
-    };
     if (options.per_tensor) {
-      add_lines(found.tensors, tensor_name);
+      append_each(out, found.tensors, true, add_tensor);
     } else {
-      add_lines(found.files, file_name);
+      append_each(out, found.files, true, add_file);
     }
   } else if (common.json) {
-    append_text(out, R"({{"digest":"{}","base64":"{}","algorithm":"{}","files":)", to_hex(found.digest),
+    append_text(out, R"({{"digest":"{}","base64":"{}","algorithm":"{}","files":[)", to_hex(found.digest),
                 to_base64(found.digest), options.algorithm);
-    append_json_list(out, found.files, file_name);
-    out += R"(,"tensors":)";
-    append_json_list(out, found.tensors, tensor_name);
-    out += "}\n";
+    append_each(out, found.files, false, add_file);
+    out += R"(],"tensors":[)";
+    append_each(out, found.tensors, false, add_tensor);
+    out += "]}\n";
   } else {
     // As sha256sum and its like print them.
     for (std::size_t i = 0; i < found.tensors.size(); ++i) {
-      append_text(out, "{}  {}\n", to_hex(found.tensors[i]), printable(tensor_name(i)));
+      append_text(out, "{}  {}\n", to_hex(found.tensors[i]), printable(model.catalog()[i].name));
     }
-    for (std::size_t i = 0; i < found.files.size() && !options.per_tensor; ++i) {
-      append_text(out, "{}  {}\n", to_hex(found.files[i]), printable(file_name(i)));
+    for (const auto& file : found.files) {
+      if (!options.per_tensor)
+        append_text(out, "{}  {}\n", to_hex(file.digest), printable(file.path.string()));
     }
     if (options.per_tensor || found.files.size() > 1) {
       append_text(out, "{}  {}\n", to_hex(found.digest), printable(options.path));

@@ -16,6 +16,7 @@ namespace {
 
 struct Options {
   std::string path;
+  std::uint64_t max_header = 0;
   bool quick = false;
 };
 
@@ -71,7 +72,8 @@ std::string people_text(const Verification& found, const Options& options, doubl
 Result<Exit> without_verdict(const Error& error, const Options& options, const Common& common) {
   if (error.code() == ErrorCode::not_sealed) {
     // What is no model at all has to be told first.
-    const auto model = Model::open(options.path, {.catalog_only = true});
+    const auto model =
+        Model::open(options.path, {.catalog_only = true, .max_header_bytes = options.max_header});
     if (!model) return fail(model.error());
   }
   if (common.json || common.jsonl) {
@@ -89,7 +91,8 @@ Result<Exit> without_verdict(const Error& error, const Options& options, const C
 Result<Exit> verify(const Options& options, const Common& common) {
   const auto begin = std::chrono::steady_clock::now();
   WorkWithBar work(common);
-  const auto found = ht::verify(options.path, {.quick = options.quick, .work = work.options()});
+  const auto found = ht::verify(
+      options.path, {.quick = options.quick, .work = work.options(), .max_header_bytes = options.max_header});
   if (!found) {
     const auto code = found.error().code();
     if (code != ErrorCode::not_sealed && code != ErrorCode::bad_seal) return fail(found.error());
@@ -110,6 +113,7 @@ Action register_verify(CLI::App& verb) {
   auto options = std::make_shared<Options>();
   add_path(verb, options->path);
   add_flag(verb, "--quick", options->quick, "Headers and sizes only");
+  add_max_header(verb, options->max_header);
   return [options](const Common& common) { return verify(*options, common); };
 }
 

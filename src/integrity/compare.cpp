@@ -64,13 +64,13 @@ class Comparing {
     return files_[file] != nullptr ? files_[file]->stat().bytes : 0;
   }
 
-  // Those that are all there; quickly, those of headers alone.
+  // Those that are all there; quickly, those of headers alone, which may stand anywhere in some formats.
   [[nodiscard]] std::vector<SealChunk> chunks_to_look_at(bool quick) const {
     std::vector<SealChunk> chunks;
     if (!quick) chunks.reserve(static_cast<std::size_t>(regions_.chunks()));
     for (std::size_t i = 0; i < regions_.all().size(); ++i) {
       const auto& region = regions_[i];
-      if (quick && (region.tensor || region.range.offset != 0)) continue;
+      if (quick && region.tensor) continue;
       for (std::uint64_t nth = 0; nth < region.chunks(); ++nth) {
         const auto chunk = regions_.chunk(i, nth);
         if (io::end_of(chunk.range) <= bytes_there(region.range.file)) chunks.push_back(chunk);
@@ -128,9 +128,10 @@ class Comparing {
 
   // What was sealed from `offset` on is not there.
   void note_gone(std::uint32_t file, std::uint64_t offset) {
-    for (std::size_t i = 0; i < regions_.all().size(); ++i) {
+    const auto [first, end] = regions_.of_file(file);
+    for (std::size_t i = first; i < end; ++i) {
       const auto& region = regions_[i];
-      if (region.range.file != file || io::end_of(region.range) <= offset) continue;
+      if (io::end_of(region.range) <= offset) continue;
       const std::uint64_t begin = std::max(region.range.offset, offset);
       const Verdict before = found_.verdict;
       note(i, {file, begin, io::end_of(region.range) - begin});
@@ -155,15 +156,23 @@ class Comparing {
 
   // Tensors whose bytes are another's, too: from the first that is bad to the last.
   void add_those_that_share() {
-    std::vector<bool> named(seal_.tensors.size());
+    struct Extent {
+      std::uint64_t from = UINT64_MAX;
+      std::uint64_t to = 0;
+    };
+    std::vector<Extent> told(seal_.tensors.size());
     std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint64_t> bad;  // begin to end
     for (const auto& row : rows_) {
-      if (row.tensor) named[*row.tensor] = true;
-      bad.emplace(std::pair(row.range.file, row.range.offset), io::end_of(row.range));
+      const std::uint64_t end = io::end_of(row.range);
+      bad.emplace(std::pair(row.range.file, row.range.offset), end);
+      if (!row.tensor) continue;
+      auto& [from, to] = told[*row.tensor];
+      from = std::min(from, row.range.offset);
+      to = std::max(to, end);
     }
     for (std::size_t i = 0; i < seal_.tensors.size(); ++i) {
       const auto& tensor = seal_.tensors[i];
-      if (named[i] || !tensor.file || tensor.bytes == 0) continue;
+      if (!tensor.file || tensor.bytes == 0) continue;
       const std::uint64_t end = tensor.offset + tensor.bytes;
       auto first = bad.lower_bound({*tensor.file, tensor.offset});
       if (first != bad.begin()) {
@@ -174,6 +183,7 @@ class Comparing {
       if (first == behind) continue;
       const std::uint64_t from = std::max(first->first.second, tensor.offset);
       const std::uint64_t to = std::min(std::prev(behind)->second, end);
+      if (told[i].from <= from && to <= told[i].to) continue;
       rows_.push_back({.tensor = i, .part = FilePart::tensor, .range = {*tensor.file, from, to - from}});
     }
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <htensor/hash/crc64.hpp>
 
+#include "base/format_text.hpp"
 #include "integrity/measure.hpp"
 #include "integrity/regions.hpp"
 
@@ -69,7 +70,7 @@ class ModelMeasuring {
       if (entry.is_splat()) {
         tensor.file = std::nullopt;
         tensor.offset = 0;
-        tensor.digest = HT_TRY(digest_of_splat(model_.algorithm, entry.splat, entry.bytes));
+        tensor.digest = HT_TRY(digest_of_splat(model_.algorithm, entry.splat, entry.bytes, work_.stop));
       }
       seal_.tensors.push_back(std::move(tensor));
     }
@@ -165,7 +166,8 @@ Result<Seal> make_seal(const ModelToMeasure& model, std::vector<std::string> nam
   return without_bad_alloc([&] { return ModelMeasuring(model, work).seal(std::move(names)); });
 }
 
-Result<Digest> digest_of_splat(HashAlgorithm algorithm, Bytes pattern, std::uint64_t bytes) {
+Result<Digest> digest_of_splat(HashAlgorithm algorithm, Bytes pattern, std::uint64_t bytes,
+                               const std::stop_token& stop) {
   const std::uint64_t times = bytes / pattern.size();
   const Bytes rest = pattern.first(static_cast<std::size_t>(bytes % pattern.size()));
   if (algorithm == HashAlgorithm::crc64nvme) {
@@ -180,6 +182,9 @@ Result<Digest> digest_of_splat(HashAlgorithm algorithm, Bytes pattern, std::uint
     const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), whole - done));
     hasher.update(Bytes(piece).first(count));
     done += count;
+    if (!stop.stop_requested()) continue;
+    return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
+                      format_text("was stopped with {} of {} bytes of a splat looked at", done, bytes)));
   }
   hasher.update(rest);
   return hasher.finish();

@@ -32,7 +32,8 @@ struct FileAndTensorDigests {
 [[nodiscard]] Result<Seal> make_seal(const ModelToMeasure& model, std::vector<std::string> names,
                                      const WorkOptions& work);
 
-/// Of all `bytes` that a splat's pattern is repeated for.
-[[nodiscard]] Result<Digest> digest_of_splat(HashAlgorithm algorithm, Bytes pattern, std::uint64_t bytes);
+/// Of all `bytes` that a splat's pattern is repeated for: at once with CRC-64/NVME, else by going over them.
+[[nodiscard]] Result<Digest> digest_of_splat(HashAlgorithm algorithm, Bytes pattern, std::uint64_t bytes,
+                                             const std::stop_token& stop = {});
 
 }  // namespace ht::inline v1

@@ -1,6 +1,7 @@
 #include "integrity/own_checksum.hpp"
 
 #include <algorithm>
+#include <htensor/base/fault.hpp>
 #include <htensor/hash/crc64.hpp>
 #include <htensor/integrity/seal.hpp>
 
@@ -56,7 +57,14 @@ Result<Verification> verify_own(const io::Mapped& file, const OwnChecksum& own,
     bad(Verdict::truncated, FilePart::tensor, std::max(there, own.offset), end - std::max(there, own.offset));
     return found;
   }
-  found.checked_bytes = format_ht::header_bytes;
+  found.checked_bytes = own.offset;
+  // What lies between header and data is written as zero.
+  const std::uint64_t gap = own.offset - format_ht::header_bytes;
+  const Bytes between = HT_TRY(file.range(format_ht::header_bytes, gap));
+  const bool is_zero = HT_TRY(guarded(between, [&] {
+    return std::ranges::all_of(between, [](std::byte byte) { return byte == std::byte{0}; });
+  }));
+  if (!is_zero) bad(Verdict::damaged, FilePart::gap, format_ht::header_bytes, gap);
   if (!options.quick) {
     found.checked_bytes += own.bytes;
     if (HT_TRY(crc_of(file, own.offset, own.bytes, options.work)) != own.crc) {

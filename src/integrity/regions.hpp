@@ -8,6 +8,7 @@
 #include <htensor/base/result.hpp>
 #include <htensor/integrity/seal.hpp>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "io/chunks.hpp"
@@ -49,6 +50,10 @@ class SealRegions {
   [[nodiscard]] SealChunk chunk(std::uint64_t number) const noexcept;
   /// The one that has this byte; there must be one.
   [[nodiscard]] SealChunk chunk_at(std::uint32_t file, std::uint64_t offset) const noexcept;
+  /// The numbers of a file's regions: from the first to behind the last.
+  [[nodiscard]] std::pair<std::size_t, std::size_t> of_file(std::size_t file) const noexcept {
+    return {first_regions_[file], first_regions_[file + 1]};
+  }
   /// The number of the first chunk of a file, or, behind the last file, of all.
   [[nodiscard]] std::uint64_t first_chunk(std::size_t file) const noexcept;
 

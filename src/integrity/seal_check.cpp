@@ -1,7 +1,7 @@
 #include "integrity/seal_check.hpp"
 
 #include <algorithm>
-#include <htensor/base/utf8.hpp>
+#include <map>
 #include <utility>
 
 #include "base/format_text.hpp"
@@ -14,49 +14,54 @@ struct SealCheck::Sealed {
   Seal seal;
   SealRegions regions;
   std::vector<std::uint32_t> numbers;  // which of the seal's files each file is
+  std::vector<std::string> wanted;     // in order
   std::vector<std::filesystem::path> paths;
+  std::map<std::string_view, std::size_t> tensors;  // by name
+
+  // The tensor that a chunk is of, for whoever reads of it: one that was asked for, if there is one.
+  [[nodiscard]] std::string name_of(const SealChunk& chunk) const {
+    const auto has = [&](const SealedTensor& tensor) {
+      return tensor.file == chunk.range.file && tensor.offset <= chunk.range.offset &&
+             chunk.range.offset - tensor.offset < tensor.bytes &&
+             std::ranges::binary_search(wanted, tensor.name);
+    };
+    const auto asked = std::ranges::find_if(seal.tensors, has);
+    if (asked != seal.tensors.end()) return asked->name;
+    const auto first = regions[chunk.region].tensor;
+    return first ? seal.tensors[*first].name : std::string();
+  }
 };
-
-namespace {
-
-std::optional<std::uint32_t> number_of(const Seal& seal, std::string_view name) {
-  const auto found = std::ranges::find(seal.files, name, &SealedFile::name);
-  if (found == seal.files.end()) return std::nullopt;
-  return static_cast<std::uint32_t>(found - seal.files.begin());
-}
-
-}  // namespace
 
 SealCheck::SealCheck(std::shared_ptr<const Sealed> sealed, Hasher hasher) noexcept
     : sealed_(std::move(sealed)), hasher_(std::move(hasher)) {}
 
-Result<SealCheck> SealCheck::make(Seal seal, std::span<const io::Mapped* const> files,
-                                  std::span<const std::string> names) {
-  std::vector<std::uint32_t> numbers;
+Result<SealCheck> SealCheck::make(Seal seal, Files files) {
   std::vector<const io::Mapped*> in_seal(seal.files.size());
   std::vector<std::filesystem::path> paths(seal.files.size());
   for (std::size_t i = 0; i < seal.files.size(); ++i) paths[i] = seal.files[i].name;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    const auto number = number_of(seal, names[i]);
-    if (!number) {
-      return fail(Error(ErrorCode::not_sealed, "file_is_of_the_seal",
-                        format_text("the seal has no file '{}'", to_utf8(names[i])))
-                      .with_hint("seal the model anew if you know that it is good"));
-    }
-    numbers.push_back(*number);
-    in_seal[*number] = files[i];
-    if (files[i] != nullptr) paths[*number] = files[i]->path();
+  for (std::size_t i = 0; i < files.files.size(); ++i) {
+    in_seal[files.numbers[i]] = files.files[i];
+    if (files.files[i] != nullptr) paths[files.numbers[i]] = files.files[i]->path();
   }
   // Those that nobody loads from are left alone.
   const auto quick = HT_TRY(compare_there(seal, in_seal, paths, {.quick = true}));
   HT_TRY(quick.result());
   std::vector<std::uint64_t> sizes;
+  sizes.reserve(seal.files.size());
   for (const auto& file : seal.files) sizes.push_back(file.bytes);
+  std::ranges::sort(files.wanted);
   auto hasher = HT_TRY(Hasher::make(seal.algorithm));
   SealRegions regions(sizes, seal.tensors);
-  return SealCheck(std::make_shared<const Sealed>(
-                       Sealed{std::move(seal), std::move(regions), std::move(numbers), std::move(paths)}),
-                   std::move(hasher));
+  auto sealed = std::make_shared<Sealed>(Sealed{std::move(seal),
+                                                std::move(regions),
+                                                std::move(files.numbers),
+                                                std::move(files.wanted),
+                                                std::move(paths),
+                                                {}});
+  for (std::size_t i = 0; i < sealed->seal.tensors.size(); ++i) {
+    sealed->tensors.emplace(sealed->seal.tensors[i].name, i);
+  }
+  return SealCheck(std::move(sealed), std::move(hasher));
 }
 
 Result<void> SealCheck::take(const io::FileRange& range, Bytes bytes) {
@@ -111,25 +116,35 @@ Result<void> SealCheck::check_mapped(std::span<const io::Mapped* const> files,
   return {};
 }
 
+Result<void> SealCheck::check_tensor(std::string_view name, Bytes bytes) {
+  const auto& seal = sealed_->seal;
+  const auto found = sealed_->tensors.find(name);
+  if (found != sealed_->tensors.end()) {
+    const SealedTensor& tensor = seal.tensors[found->second];
+    if (HT_TRY(digest(seal.algorithm, bytes)) == tensor.digest) return {};
+    return fail(mismatch(tensor.name, {tensor.file.value_or(0), tensor.offset, tensor.bytes}));
+  }
+  return fail(mismatch(std::string(name), {}));
+}
+
 Result<void> SealCheck::compare(const SealChunk& chunk, const Digest& found) {
-  const auto& [seal, regions, numbers, paths] = *sealed_;
+  const auto& seal = sealed_->seal;
   const std::size_t size = digest_bytes(seal.algorithm);
   const Digest wanted(seal.algorithm,
                       Bytes(seal.chunks).subspan(static_cast<std::size_t>(chunk.number) * size, size));
-  if (found == wanted) {
-    checked_bytes_ += chunk.range.bytes;
-    return {};
-  }
-  const auto tensor = regions[chunk.region].tensor;
-  const std::string name = tensor ? seal.tensors[*tensor].name : std::string();
-  return fail(Error(ErrorCode::checksum_mismatch, "loaded_bytes_are_as_sealed",
-                    format_text("is damaged: {} bytes from byte {} on{} are not as they were sealed",
-                                chunk.range.bytes, chunk.range.offset,
-                                tensor ? format_text(", in tensor '{}',", name) : ""))
-                  .at_path(paths[chunk.range.file].native())
-                  .at_tensor(name)
-                  .at_offset(chunk.range.offset)
-                  .with_hint("fetch the file again; `htensor verify` lists all that is bad"));
+  if (found != wanted) return fail(mismatch(sealed_->name_of(chunk), chunk.range));
+  checked_bytes_ += chunk.range.bytes;
+  return {};
+}
+
+Error SealCheck::mismatch(const std::string& tensor, const io::FileRange& range) const {
+  return Error(ErrorCode::checksum_mismatch, "loaded_bytes_are_as_sealed",
+               format_text("is damaged: {} bytes from byte {} on{} are not as they were sealed", range.bytes,
+                           range.offset, tensor.empty() ? "" : format_text(", in tensor '{}',", tensor)))
+      .at_path(sealed_->paths[range.file].native())
+      .at_tensor(tensor)
+      .at_offset(range.offset)
+      .with_hint("fetch the file again; `htensor verify` lists all that is bad");
 }
 
 }  // namespace ht::inline v1

@@ -17,9 +17,13 @@ namespace ht::inline v1 {
 class SealCheck {
  public:
   /// Headers and sizes are held against the seal at once. `files` are those that pieces will be of, and
-  /// `names` what the seal calls them; `not_sealed` where it is not of one of them.
-  [[nodiscard]] static Result<SealCheck> make(Seal seal, std::span<const io::Mapped* const> files,
-                                              std::span<const std::string> names);
+  /// `numbers` which of the seal's each is; an Error names one of the tensors in `wanted` where it can.
+  struct Files {
+    std::span<const io::Mapped* const> files;
+    std::vector<std::uint32_t> numbers;
+    std::vector<std::string> wanted;
+  };
+  [[nodiscard]] static Result<SealCheck> make(Seal seal, Files files);
 
   /// Pieces in any order, but those of a tensor in theirs. `checksum_mismatch` with the first chunk that is
   /// not as it was sealed; what begins within a chunk counts from the next one on.
@@ -28,6 +32,8 @@ class SealCheck {
   /// does, and end so.
   [[nodiscard]] Result<void> check_mapped(std::span<const io::Mapped* const> files,
                                           std::span<const io::FileRange> ranges, const WorkOptions& work);
+  /// All bytes of a tensor, wherever they are.
+  [[nodiscard]] Result<void> check_tensor(std::string_view name, Bytes bytes);
   /// Those of chunks that were good.
   [[nodiscard]] std::uint64_t checked_bytes() const noexcept { return checked_bytes_; }
 
@@ -35,6 +41,7 @@ class SealCheck {
   struct Sealed;
   explicit SealCheck(std::shared_ptr<const Sealed> sealed, Hasher hasher) noexcept;
   [[nodiscard]] Result<void> compare(const SealChunk& chunk, const Digest& found);
+  [[nodiscard]] Error mismatch(const std::string& tensor, const io::FileRange& range) const;
 
   std::shared_ptr<const Sealed> sealed_;
   Hasher hasher_;

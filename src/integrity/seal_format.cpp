@@ -15,6 +15,7 @@
 
 #include "base/format_text.hpp"
 #include "integrity/regions.hpp"
+#include "integrity/seal_place.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -75,16 +76,13 @@ class Reader {
   HashAlgorithm algorithm_;
 };
 
-// The names of files are the system's, and may be any bytes.
-enum class Of : std::uint8_t { file, tensor };
-
-Result<std::string> take_name(Reader& names, std::uint32_t bytes, Of what) {
+Result<std::string> take_name(Reader& names, std::uint32_t bytes) {
   if (bytes > names.left()) {
     return bad("seal_names_are_all_there", "names more than it has the letters for");
   }
   const Bytes name = names.take(bytes);
   std::string text(reinterpret_cast<const char*>(name.data()), name.size());
-  if (what == Of::tensor && !is_utf8(text)) return bad("seal_names_are_utf8", "has a name that is not UTF-8");
+  if (!is_utf8(text)) return bad("seal_names_are_utf8", "has a name that is not UTF-8");
   return text;
 }
 
@@ -93,7 +91,7 @@ Result<void> check_files(const Seal& seal) {
   std::uint64_t all = 0;
   std::set<std::string_view> names;
   for (const auto& file : seal.files) {
-    if (const auto fault = path_fault(file.name); !fault.empty()) {
+    if (const auto fault = sealed_name_fault(file.name); !fault.empty()) {
       return bad("seal_names_files_beside_it",
                  format_text("names the file '{}', which {}", to_utf8(file.name), fault));
     }
@@ -184,6 +182,13 @@ class Writer {
 
 }  // namespace
 
+std::string_view sealed_name_fault(std::string_view name) {
+  if (const auto fault = path_fault(name); !fault.empty()) return fault;
+  // One way to name a file, so that none is named twice.
+  const bool is_plain = std::filesystem::path(name).lexically_normal().generic_string() == name;
+  return is_plain ? "" : "goes a roundabout way";
+}
+
 Result<Seal> parse_seal(Bytes bytes) {
   return without_bad_alloc([&]() -> Result<Seal> {
     Seal seal{.algorithm = HT_TRY(check_beginning(bytes)), .files = {}, .tensors = {}, .chunks = {}};
@@ -207,7 +212,7 @@ Result<Seal> parse_seal(Bytes bytes) {
     seal.files.reserve(counts.files);
     for (std::uint64_t i = 0; i < counts.files; ++i) {
       const auto file_bytes = in.number<std::uint64_t>();
-      auto name = HT_TRY(take_name(names, in.number<std::uint32_t>(), Of::file));
+      auto name = HT_TRY(take_name(names, in.number<std::uint32_t>()));
       if (in.number<std::uint32_t>() != 0) {
         return bad("seal_header_is_of_its_version", "has fields that its version does not have so");
       }
@@ -218,7 +223,7 @@ Result<Seal> parse_seal(Bytes bytes) {
       const auto offset = in.number<std::uint64_t>();
       const auto tensor_bytes = in.number<std::uint64_t>();
       const auto file = in.number<std::uint32_t>();
-      auto name = HT_TRY(take_name(names, in.number<std::uint32_t>(), Of::tensor));
+      auto name = HT_TRY(take_name(names, in.number<std::uint32_t>()));
       seal.tensors.push_back({.name = std::move(name),
                               .file = file == no_file ? std::nullopt : std::optional(file),
                               .offset = offset,

@@ -167,7 +167,7 @@ TEST(SealFormat, seal_has_a_file) {
 }
 
 TEST(SealFormat, seal_names_files_beside_it) {
-  for (const std::string name : {"/etc/passwd", "../other", "a/../../b", ""}) {
+  for (const std::string name : {"/etc/passwd", "../other", "a/../../b", "", "./m", "a//b", "a/./b", "b/"}) {
     expect_unwritable([&](Seal& seal) { seal.files[0].name = name; }, "seal_names_files_beside_it");
   }
 }
@@ -223,7 +223,7 @@ TEST(SealPlace, model_is_sealed) {
 TEST(SealPlace, seal_is_not_too_large) {
   const testing::TemporaryFolder folder;
   testing::write_file(folder / "m.htseal", "HTSEAL");
-  std::filesystem::resize_file(folder / "m.htseal", (std::uint64_t{1} << 30) + 1);
+  std::filesystem::resize_file(folder / "m.htseal", (std::uint64_t{1} << 28) + 1);
   const auto huge = read_seal(folder / "m.htseal");
   ASSERT_FALSE(huge);
   EXPECT_EQ(huge.error().rule(), "seal_is_not_too_large");

@@ -10,15 +10,19 @@ namespace {
 constexpr std::string_view ending = ".htseal";
 constexpr std::string_view of_folder = "model.htseal";
 // Larger than that of any model that there is: 128 TiB of weights have 256 MiB.
-constexpr std::uint64_t most_bytes = std::uint64_t{1} << 30;
+constexpr std::uint64_t most_bytes = std::uint64_t{1} << 28;
 
 }  // namespace
 
+SealPlace place_in_folder(const std::filesystem::path& folder) {
+  return {.seal = folder / of_folder, .file = std::nullopt};
+}
+
 SealPlace place_of_seal(const std::filesystem::path& model, io::Port& port) {
   const auto stat = port.stat(model);
-  if (stat && stat->kind == io::FileKind::folder) return {.seal = model / of_folder, .file = std::nullopt};
+  if (stat && stat->kind == io::FileKind::folder) return place_in_folder(model);
   const auto name = model.filename().string();
-  if (name.ends_with(".index.json")) return {.seal = model.parent_path() / of_folder, .file = std::nullopt};
+  if (name.ends_with(".index.json")) return place_in_folder(model.parent_path());
   auto file = model;
   // The parts of a split model have one together. Shards that an index names have none of their own.
   const auto numbered = parse_numbered_name(name);
@@ -35,8 +39,12 @@ std::filesystem::path seal_path(const std::filesystem::path& model, io::Port& po
 std::vector<std::filesystem::path> sealed_paths(const Seal& seal, const SealPlace& place) {
   std::vector<std::filesystem::path> paths;
   paths.reserve(seal.files.size());
-  for (const auto& file : seal.files) paths.push_back(place.seal.parent_path() / file.name);
-  if (place.file) paths[0] = *place.file;
+  bool named = false;
+  for (const auto& file : seal.files) {
+    paths.push_back(place.seal.parent_path() / file.name);
+    named = named || (place.file && file.name == place.file->filename());
+  }
+  if (place.file && !named) paths[0] = *place.file;
   return paths;
 }
 
@@ -45,6 +53,12 @@ Result<Seal> read_seal(const std::filesystem::path& path, io::Port& port) {
     auto opened = io::File::open_regular(path, port);
     if (!opened) {
       auto error = std::move(opened).error();
+      if (error.code() == ErrorCode::not_regular_file) {
+        return fail(
+            Error(ErrorCode::bad_seal, "seal_is_a_file", "is where the seal should be, and is no file")
+                .at_path(path.native())
+                .with_hint("move it away and seal the model"));
+      }
       if (error.cause() != std::errc::no_such_file_or_directory) return fail(std::move(error));
       return fail(Error(ErrorCode::not_sealed, "model_is_sealed", "there is no seal to verify against")
                       .at_path(path.native())

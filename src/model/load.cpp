@@ -69,7 +69,8 @@ Result<void> check_apart(std::span<const Target> targets) {
 class ModelLoad {
  public:
   ModelLoad(const Model& model, const LoadOptions& options, std::vector<std::size_t> tensors)
-      : state_(*model.state_),
+      : model_(model),
+        state_(*model.state_),
         options_(options),
         tensors_(std::move(tensors)),
         ranges_(merged_ranges(*state_.catalog, tensors_)),
@@ -77,7 +78,9 @@ class ModelLoad {
     progress_.total_bytes = bytes_;
   }
 
-  Result<Loaded> load() {
+  /// `in_memory` are those that need not be loaded.
+  Result<Loaded> load(std::vector<std::size_t> in_memory) {
+    in_memory_ = std::move(in_memory);
     HT_TRY(io::check_ring(options_.chunks, options_.chunk_bytes));
     HT_TRY(begin_check());
     const bool few = options_.use == io::Use::few;
@@ -118,8 +121,16 @@ class ModelLoad {
   Result<void> begin_check() {
     if (!options_.verify) return {};
     files_ = state_.residency->mapped_files();
-    check_ = HT_TRY(PassCheck::make(
-        {.opened = state_.opened, .paths = state_.paths, .mapped = files_, .port = *state_.port}));
+    check_ = HT_TRY(PassCheck::make({.opened = state_.opened,
+                                     .paths = state_.paths,
+                                     .mapped = files_,
+                                     .catalog = *state_.catalog,
+                                     .tensors = tensors_,
+                                     .port = *state_.port}));
+    for (const std::size_t tensor : in_memory_) {
+      const auto storage = HT_TRY(model_.storage_of(tensor));
+      HT_TRY(check_->check_tensor((*state_.catalog)[tensor].name, storage.bytes()));
+    }
     return {};
   }
 
@@ -180,6 +191,8 @@ class ModelLoad {
     if (cached_bytes() >= bytes_ / 2) {
       reading.direct = false;
       reading.queueing = io::Queueing::threads;
+      // Copying takes a fraction of the time of reading, and handing pieces to threads as long as ever.
+      reading.chunk_bytes *= 4;
       guarded_files_ = state_.residency->guarded_files();
       reading.mapped = guarded_files_;
     }
@@ -264,7 +277,7 @@ class ModelLoad {
       return {};
     }
     HT_TRY(check_unchanged());
-    CheckBehind behind(*check_, files_);
+    CheckBehind behind(*check_, files_, bytes_ > budget_bytes());
     HT_TRY(walk_mapped([&](const io::FileRange& piece) { return behind.add(piece); }));
     HT_TRY(behind.finish());
     return check_unchanged();
@@ -337,7 +350,6 @@ class ModelLoad {
   }
 
   Result<Loaded> finished(Result<void> done) {
-    if (done && check_ && loaded_.bytes != 0) done = check_->finish();
     if (check_) loaded_.verified_bytes = check_->checked_bytes();
     loaded_.elapsed = std::chrono::steady_clock::now() - begin_;
     if (options_.drop_after) {
@@ -353,6 +365,7 @@ class ModelLoad {
     return loaded_;
   }
 
+  const Model& model_;
   const Model::State& state_;
   const LoadOptions& options_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
@@ -361,6 +374,7 @@ class ModelLoad {
   std::uint64_t bytes_;
   std::vector<const io::Mapped*> guarded_files_;
   std::vector<const io::Mapped*> files_;  // where something is checked
+  std::vector<std::size_t> in_memory_;
   std::optional<PassCheck> check_;
   Progress progress_;
   Loaded loaded_;
@@ -369,8 +383,13 @@ class ModelLoad {
 Result<Loaded> Model::load(const LoadOptions& options) const {
   return without_bad_alloc([&]() -> Result<Loaded> {
     auto tensors = HT_TRY(tensors_matching(options.glob));
-    std::erase_if(tensors, [&](std::size_t index) { return state_->residency->is_resident(index); });
-    return placed(ModelLoad(*this, options, std::move(tensors)).load());
+    std::vector<std::size_t> in_memory;
+    std::erase_if(tensors, [&](std::size_t index) {
+      if (!state_->residency->is_resident(index)) return false;
+      in_memory.push_back(index);
+      return true;
+    });
+    return placed(ModelLoad(*this, options, std::move(tensors)).load(std::move(in_memory)));
   });
 }
 

@@ -1,14 +1,40 @@
-// What the seal of a model calls its files.
+// The seal of a model: where it is, what it calls the files, whether it is of these at all.
 #pragma once
 
 #include <filesystem>
+#include <htensor/format/catalog.hpp>
+#include <htensor/io/mapped.hpp>
+#include <map>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "integrity/seal_place.hpp"
 
 namespace ht::inline v1 {
 
-/// From the seal's folder on, with slashes.
+struct FoundSeal {
+  Seal seal;
+  SealPlace place;
+  /// What its files are called now, and their numbers by that.
+  std::vector<std::filesystem::path> paths;
+  std::map<std::string, std::uint32_t> numbers;
+  /// Whether it is of more than what was named: a file that was sealed with the others in its folder.
+  bool of_more = false;
+
+  /// Which of its files this is. `not_sealed` where none is.
+  [[nodiscard]] Result<std::uint32_t> number_of(const std::filesystem::path& path) const;
+};
+
+/// `not_sealed` where there is none, `bad_seal`.
+[[nodiscard]] Result<FoundSeal> find_seal(const std::filesystem::path& named, io::Port& port);
+
+/// What a seal at this place calls a file.
 [[nodiscard]] std::string name_in_seal(const std::filesystem::path& file, const SealPlace& place);
+
+/// `bad_seal` where the seal has not just the tensors that the files say they have: these were then read from
+/// something that was not sealed. `numbers` has the seal's number of each of the catalog's files.
+[[nodiscard]] Result<void> check_same_tensors(const FoundSeal& found, const Catalog& catalog,
+                                              std::span<const std::uint32_t> numbers);
 
 }  // namespace ht::inline v1

@@ -17,50 +17,51 @@ PassCheck::PassCheck(std::filesystem::path path, std::optional<SealCheck> seal, 
     : path_(std::move(path)), seal_(std::move(seal)), own_(own) {}
 
 Result<PassCheck> PassCheck::make(const Files& files) {
-  const auto place = place_of_seal(files.opened, files.port);
-  auto seal = read_seal(place.seal, files.port);
-  if (!seal) {
-    if (seal.error().code() != ErrorCode::not_sealed || files.mapped.size() != 1) return fail(seal.error());
+  auto found = find_seal(files.opened, files.port);
+  if (!found) {
+    if (found.error().code() != ErrorCode::not_sealed || files.mapped.size() != 1) return fail(found.error());
     const auto own = HT_TRY(own_checksum(io::file_of(*files.mapped[0])));
-    if (!own) return fail(seal.error());
+    if (!own) return fail(found.error());
     return PassCheck(files.paths[0], std::nullopt, Own{.wanted = *own});
   }
-  std::vector<std::string> names;
-  names.reserve(files.paths.size());
-  for (const auto& path : files.paths) names.push_back(name_in_seal(path, place));
-  // A file and its seal may have been renamed together.
-  if (place.file) names[0] = seal->files[0].name;
-  auto check = SealCheck::make(*std::move(seal), files.mapped, names);
-  if (!check) {
-    auto error = std::move(check).error();
-    if (error.path().empty()) error = std::move(error).at_path(place.seal.native());
-    return fail(std::move(error));
-  }
-  return PassCheck(files.paths[0], *std::move(check), std::nullopt);
+  SealCheck::Files in_seal{.files = files.mapped, .numbers = {}, .wanted = {}};
+  for (const auto& path : files.paths) in_seal.numbers.push_back(HT_TRY(found->number_of(path)));
+  for (const std::size_t tensor : files.tensors) in_seal.wanted.emplace_back(files.catalog[tensor].name);
+  HT_TRY(check_same_tensors(*found, files.catalog, in_seal.numbers));
+  auto check = HT_TRY(SealCheck::make(std::move(found->seal), std::move(in_seal)));
+  return PassCheck(files.paths[0], std::move(check), std::nullopt);
 }
 
 Result<void> PassCheck::take(const io::FileRange& range, Bytes bytes) {
   if (seal_) return seal_->take(range, bytes);
-  if (range.offset == own_->wanted.offset + own_->done) {
-    own_->sum = crc64nvme(bytes, own_->sum);
-    own_->done += bytes.size();
-    if (own_->done == own_->wanted.bytes) return finish();
-  }
-  return {};
+  // It may be wanted more than once.
+  if (range.offset == own_->wanted.offset) own_->sum = own_->done = 0;
+  if (range.offset != own_->wanted.offset + own_->done) return {};
+  own_->sum = crc64nvme(bytes, own_->sum);
+  own_->done += bytes.size();
+  return own_->done == own_->wanted.bytes ? check_sum() : Result<void>();
 }
 
 Result<void> PassCheck::check_mapped(std::span<const io::Mapped* const> files,
                                      std::span<const io::FileRange> ranges, const WorkOptions& work) {
   if (seal_) return seal_->check_mapped(files, ranges, work);
   const auto found = HT_TRY(verify_own(*files[0], own_->wanted, {.work = work}));
-  own_->checked = true;
-  own_->done = own_->wanted.bytes;
-  return found.result();
+  HT_TRY(found.result());
+  own_->checked_bytes += own_->wanted.bytes;
+  return {};
 }
 
-Result<void> PassCheck::finish() {
-  if (!own_ || own_->checked) return {};
-  if (own_->done == own_->wanted.bytes && own_->sum == own_->wanted.crc) return {};
+Result<void> PassCheck::check_tensor(std::string_view name, Bytes bytes) {
+  if (seal_) return seal_->check_tensor(name, bytes);
+  own_->sum = crc64nvme(bytes);
+  return check_sum();
+}
+
+Result<void> PassCheck::check_sum() {
+  if (own_->sum == own_->wanted.crc) {
+    own_->checked_bytes += own_->wanted.bytes;
+    return {};
+  }
   const auto name = path_.stem().string();
   return fail(Error(ErrorCode::checksum_mismatch, "payload_is_as_its_header_says",
                     format_text("is damaged: the {} bytes of tensor '{}' do not add up to its checksum",
@@ -72,11 +73,12 @@ Result<void> PassCheck::finish() {
 }
 
 std::uint64_t PassCheck::checked_bytes() const noexcept {
-  return seal_ ? seal_->checked_bytes() : own_->done;
+  return seal_ ? seal_->checked_bytes() : own_->checked_bytes;
 }
 
 struct CheckBehind::Shared {
-  Shared(PassCheck& pass, std::span<const io::Mapped* const> mapped) : check(pass), files(mapped) {}
+  Shared(PassCheck& pass, std::span<const io::Mapped* const> mapped, bool drops)
+      : check(pass), files(mapped), lets_go(drops) {}
 
   // So many pieces may wait, which are in the page cache anyhow: where memory is slow when it is first
   // touched, as on virtual machines, the disk need not wait for that.
@@ -100,7 +102,9 @@ struct CheckBehind::Shared {
   Result<void> take(const io::FileRange& range) {
     return without_bad_alloc([&]() -> Result<void> {
       const Bytes bytes = HT_TRY(files[range.file]->range(range.offset, range.bytes));
-      return guarded(bytes, [&] { return check.take(range, bytes); });
+      HT_TRY(guarded(bytes, [&] { return check.take(range, bytes); }));
+      if (lets_go) return files[range.file]->advise(range.offset, range.bytes, io::Advice::drop);
+      return {};
     });
   }
 
@@ -111,6 +115,7 @@ struct CheckBehind::Shared {
 
   PassCheck& check;
   std::span<const io::Mapped* const> files;
+  bool lets_go;
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<io::FileRange> waiting;
@@ -119,8 +124,8 @@ struct CheckBehind::Shared {
   std::jthread thread;
 };
 
-CheckBehind::CheckBehind(PassCheck& check, std::span<const io::Mapped* const> files)
-    : shared_(std::make_unique<Shared>(check, files)) {
+CheckBehind::CheckBehind(PassCheck& check, std::span<const io::Mapped* const> files, bool lets_go)
+    : shared_(std::make_unique<Shared>(check, files, lets_go)) {
   try {
     shared_->thread = std::jthread([shared = shared_.get()] { shared->work(); });
   } catch (const std::system_error&) {

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <htensor/base/work.hpp>
+#include <htensor/format/catalog.hpp>
 #include <optional>
 #include <span>
 #include <vector>
@@ -19,17 +20,21 @@ class PassCheck {
     const std::filesystem::path& opened;
     std::span<const std::filesystem::path> paths;
     std::span<const io::Mapped* const> mapped;
+    const Catalog& catalog;
+    /// The numbers of those that are loaded.
+    std::span<const std::size_t> tensors;
     io::Port& port;
   };
-  /// Headers and sizes are checked at once. `not_sealed` where there is nothing to check against.
+  /// Headers and sizes are checked at once, and that the seal has just these tensors. `not_sealed` where
+  /// there is nothing to check against.
   [[nodiscard]] static Result<PassCheck> make(const Files& files);
 
   /// As SealCheck takes them.
   [[nodiscard]] Result<void> take(const io::FileRange& range, Bytes bytes);
   [[nodiscard]] Result<void> check_mapped(std::span<const io::Mapped* const> files,
                                           std::span<const io::FileRange> ranges, const WorkOptions& work);
-  /// All that was to be taken has been.
-  [[nodiscard]] Result<void> finish();
+  /// Bytes of a tensor that are in memory already.
+  [[nodiscard]] Result<void> check_tensor(std::string_view name, Bytes bytes);
   [[nodiscard]] std::uint64_t checked_bytes() const noexcept;
 
  private:
@@ -38,8 +43,9 @@ class PassCheck {
     OwnChecksum wanted;
     std::uint64_t sum = 0;
     std::uint64_t done = 0;
-    bool checked = false;
+    std::uint64_t checked_bytes = 0;
   };
+  [[nodiscard]] Result<void> check_sum();
   PassCheck(std::filesystem::path path, std::optional<SealCheck> seal, std::optional<Own> own);
 
   std::filesystem::path path_;
@@ -50,7 +56,8 @@ class PassCheck {
 /// Hashing on a thread of its own while the caller fetches what comes next.
 class CheckBehind {
  public:
-  CheckBehind(PassCheck& check, std::span<const io::Mapped* const> files);
+  /// `lets_go` of pages once they are checked, for who has not the memory for all.
+  CheckBehind(PassCheck& check, std::span<const io::Mapped* const> files, bool lets_go);
   CheckBehind(const CheckBehind&) = delete;
   CheckBehind& operator=(const CheckBehind&) = delete;
   ~CheckBehind();

@@ -41,7 +41,7 @@ Result<Loaded> Model::placed(Result<Loaded> loaded) const {
   Error error = std::move(loaded).error();
   const auto path = std::ranges::find(state_->paths, error.path(), &std::filesystem::path::native);
   if (error.path().empty()) error = std::move(error).at_path(state_->opened.native());
-  if (error.offset() && path != state_->paths.end()) {
+  if (error.offset() && error.tensor().empty() && path != state_->paths.end()) {
     const auto file = static_cast<std::size_t>(path - state_->paths.begin());
     const auto name = name_at(*state_->catalog, file, *error.offset());
     if (!name.empty()) error = std::move(error).at_tensor(name);

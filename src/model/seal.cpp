@@ -1,12 +1,10 @@
 #include <algorithm>
-#include <htensor/base/fault.hpp>
 #include <htensor/base/utf8.hpp>
 #include <htensor/integrity/seal.hpp>
+#include <set>
 
 #include "base/format_text.hpp"
-#include "integrity/compare.hpp"
 #include "integrity/model_digests.hpp"
-#include "integrity/own_checksum.hpp"
 #include "integrity/seal_place.hpp"
 #include "integrity/validate.hpp"
 #include "io/atomic_file.hpp"
@@ -18,20 +16,41 @@ namespace {
 
 using Path = std::filesystem::path;
 
-// Files that are no part of the catalog and belong to the model all the same.
-Result<std::optional<io::Mapped>> map_index(const std::optional<Path>& index, io::Port& port) {
-  if (!index) return std::nullopt;
-  auto opened = HT_TRY(io::Opened::open(*index, port));
-  return HT_TRY(std::move(opened).map());
+// What a seal can call them is told before all bytes are gone over.
+Result<std::vector<std::string>> names_in_seal(const std::vector<Path>& paths, const SealPlace& place) {
+  std::vector<std::string> names;
+  names.reserve(paths.size());
+  for (const auto& path : paths) {
+    names.push_back(name_in_seal(path, place));
+    if (const auto fault = sealed_name_fault(names.back()); !fault.empty()) {
+      return fail(Error(ErrorCode::bad_name, "sealed_files_have_plain_names",
+                        format_text("cannot be named in a seal: its name {}", fault))
+                      .at_path(path.native())
+                      .with_hint("rename it"));
+    }
+  }
+  return names;
+}
+
+// The seal of another model that is still there, as of a second index in the same folder, is not thrown away.
+Result<void> check_may_replace(const SealPlace& place, const std::vector<Path>& paths, io::Port& port) {
+  const auto before = read_seal(place.seal, port);
+  if (!before) return {};
+  std::set<Path> ours;
+  for (const auto& path : paths) ours.insert(path.lexically_normal());
+  for (const auto& path : sealed_paths(*before, place)) {
+    if (ours.contains(path.lexically_normal()) || !port.stat(path)) continue;
+    return fail(
+        Error(ErrorCode::already_exists, "seal_of_other_files_stays",
+              format_text("is the seal of other files, such as '{}'", to_utf8(path.filename().string())))
+            .at_path(place.seal.native())
+            .with_hint(
+                "remove it if it is of no use any more, or keep the two models in folders of their own"));
+  }
+  return {};
 }
 
 }  // namespace
-
-std::string name_in_seal(const Path& file, const SealPlace& place) {
-  return file.lexically_normal()
-      .lexically_relative(place.seal.parent_path().lexically_normal())
-      .generic_string();
-}
 
 // Every file is needed, and mapped.
 Result<std::vector<const io::Mapped*>> Model::all_files() const {
@@ -50,20 +69,33 @@ Result<std::vector<const io::Mapped*>> Model::all_files() const {
   return files;
 }
 
+// Every file that belongs to the model, its index among them.
+struct Model::SealedParts {
+  std::vector<const io::Mapped*> files;
+  std::vector<std::filesystem::path> paths;
+  std::optional<io::Mapped> index;
+};
+
+Result<Model::SealedParts> Model::sealed_parts() const {
+  SealedParts parts{.files = HT_TRY(all_files()), .paths = state_->paths, .index = std::nullopt};
+  if (state_->index) {
+    auto opened = HT_TRY(io::Opened::open(*state_->index, *state_->port));
+    parts.index = HT_TRY(std::move(opened).map());
+    parts.paths.push_back(*state_->index);
+  }
+  return parts;
+}
+
 Result<SealedModel> Model::seal(const SealOptions& options) const {
   return without_bad_alloc([&]() -> Result<SealedModel> {
     auto& port = *state_->port;
     const auto place = place_of_seal(state_->opened, port);
-    auto files = HT_TRY(all_files());
-    const auto index = HT_TRY(map_index(state_->index, port));
-    std::vector<std::string> names;
-    for (const auto& path : state_->paths) names.push_back(name_in_seal(path, place));
-    if (index) {
-      files.push_back(&*index);
-      names.push_back(name_in_seal(*state_->index, place));
-    }
+    auto parts = HT_TRY(sealed_parts());
+    if (parts.index) parts.files.push_back(&*parts.index);
+    HT_TRY(check_may_replace(place, parts.paths, port));
+    auto names = HT_TRY(names_in_seal(parts.paths, place));
     const auto seal =
-        HT_TRY(make_seal({.catalog = *state_->catalog, .files = files, .algorithm = options.algorithm},
+        HT_TRY(make_seal({.catalog = *state_->catalog, .files = parts.files, .algorithm = options.algorithm},
                          std::move(names), options.work));
     const auto bytes = HT_TRY(encode_seal(seal));
     auto file = HT_TRY(io::AtomicFile::create(place.seal, io::IfExists::replace, port));
@@ -77,44 +109,18 @@ Result<SealedModel> Model::seal(const SealOptions& options) const {
 
 Result<ModelDigests> Model::hash(const HashOptions& options) const {
   return without_bad_alloc([&]() -> Result<ModelDigests> {
-    const auto files = HT_TRY(all_files());
-    auto found =
-        HT_TRY(measure_model({.catalog = *state_->catalog, .files = files, .algorithm = options.algorithm},
-                             options.per_tensor, options.work));
-    const auto whole = HT_TRY(digest_of_files(options.algorithm, found.files));
-    return ModelDigests{
-        .digest = whole, .files = std::move(found.files), .tensors = std::move(found.tensors)};
-  });
-}
-
-Result<void> Model::verify(const VerifyOptions& options) const {
-  return without_bad_alloc([&]() -> Result<void> {
-    auto& port = options.port != nullptr ? *options.port : *state_->port;
-    const auto mapped = HT_TRY(all_files());
-    const auto place = place_of_seal(state_->opened, port);
-    const auto seal = read_seal(place.seal, port);
-    if (!seal) {
-      if (seal.error().code() != ErrorCode::not_sealed || mapped.size() != 1) return fail(seal.error());
-      const auto own = HT_TRY(own_checksum(io::file_of(*mapped[0])));
-      if (!own) return fail(seal.error());
-      return HT_TRY(verify_own(*mapped[0], *own, options)).result();
+    auto parts = HT_TRY(sealed_parts());
+    if (parts.index) parts.files.push_back(&*parts.index);
+    auto found = HT_TRY(
+        measure_model({.catalog = *state_->catalog, .files = parts.files, .algorithm = options.algorithm},
+                      options.per_tensor, options.work));
+    ModelDigests digests{.digest = HT_TRY(digest_of_files(options.algorithm, found.files)),
+                         .files = {},
+                         .tensors = std::move(found.tensors)};
+    for (std::size_t i = 0; i < found.files.size(); ++i) {
+      digests.files.push_back({std::move(parts.paths[i]), found.files[i]});
     }
-    // What is open is what is used, whatever has its name by now.
-    const auto paths = sealed_paths(*seal, place);
-    std::vector<const io::Mapped*> files(paths.size());
-    const auto index = HT_TRY(map_index(state_->index, port));
-    for (std::size_t i = 0; i < paths.size(); ++i) {
-      const auto same = [&](const Path& path) {
-        return path.lexically_normal() == paths[i].lexically_normal();
-      };
-      const auto found = std::ranges::find_if(state_->paths, same);
-      if (found != state_->paths.end()) {
-        files[i] = mapped[static_cast<std::size_t>(found - state_->paths.begin())];
-      } else if (index && same(*state_->index)) {
-        files[i] = &*index;
-      }
-    }
-    return HT_TRY(compare(*seal, files, paths, options)).result();
+    return digests;
   });
 }
 

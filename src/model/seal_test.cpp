@@ -313,6 +313,40 @@ TEST_F(OwnChecksums, find_each_flipped_bit_of_a_header) {
   EXPECT_TRUE(verify(path_).value().ok());
 }
 
+TEST_F(OwnChecksums, are_verified_in_a_folder_as_well) {
+  EXPECT_TRUE(verify(folder_.path()).value().ok());
+  EXPECT_TRUE(Model::open(folder_.path()).value().verify());
+  EXPECT_TRUE(Model::open(folder_.path()).value().load({.verify = true}));
+}
+
+TEST_F(OwnChecksums, know_that_what_lies_before_the_data_is_zero) {
+  const auto data = noise(64, 4);
+  const std::int64_t dims[] = {16};
+  auto header = format_ht::describe(dtype_info<F32>(), dims).value();
+  header.payload_crc = crc64nvme(data);
+  header.data_offset = 256;
+  const auto encoded = format_ht::encode(header);
+  std::vector<std::byte> file(encoded.begin(), encoded.end());
+  file.resize(256);
+  file.insert(file.end(), data.begin(), data.end());
+  write_file(path_, file);
+  EXPECT_TRUE(verify(path_).value().ok());
+  EXPECT_EQ(verify(path_).value().checked_bytes, 320U);
+  flip_bit(path_, 200);
+  const std::vector<BadRange> wanted{{path_, FilePart::gap, "", 128, 128}};
+  EXPECT_EQ(verify(path_).value().bad, wanted);
+}
+
+TEST_F(OwnChecksums, are_checked_for_each_target) {
+  const auto model = Model::open(path_).value();
+  std::vector<std::byte> one(40'000);
+  std::vector<std::byte> two(40'000);
+  const Target targets[] = {{"w", one}, {"w", two}};
+  const auto loaded = model.load_into(targets, {.verify = true});
+  ASSERT_TRUE(loaded) << to_string(loaded.error());
+  EXPECT_EQ(loaded->verified_bytes, 80'000U);
+}
+
 TEST_F(OwnChecksums, tell_a_truncated_file) {
   std::filesystem::resize_file(path_, 1000);
   EXPECT_EQ(verify(path_).value().verdict, Verdict::truncated);

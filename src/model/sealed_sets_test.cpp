@@ -140,12 +140,182 @@ TEST_F(SealedSet, is_not_loaded_where_its_header_or_size_is_bad) {
   expect_refusal(model_->load(checked(Strategy::mapped)), ErrorCode::not_sealed, "model_is_sealed");
 }
 
-TEST_F(SealedSet, file_is_of_the_seal) {
-  // The seal of another model in the same folder.
+TEST_F(SealedSet, every_file_is_sealed) {
+  // One more in the folder, without an index that would leave it out.
+  std::filesystem::remove(folder_ / "model.safetensors.index.json");
+  std::filesystem::remove(folder_ / "model.htseal");
+  model_ = Model::open(folder_.path(), {.port = &port_}).value();
+  ASSERT_TRUE(model_->seal());
+  EXPECT_TRUE(verify(folder_.path()).value().ok());
+  write_file(folder_ / "part2.safetensors", noise_file("safetensors", {5}));
+  expect_refusal(verify(folder_.path()), ErrorCode::not_sealed, "every_file_is_sealed");
+  const auto with_it = Model::open(folder_.path()).value();
+  expect_refusal(with_it.verify(), ErrorCode::not_sealed, "every_file_is_sealed");
+  expect_refusal(with_it.load({.verify = true}), ErrorCode::not_sealed, "every_file_is_sealed");
+}
+
+TEST_F(SealedSet, is_not_that_of_another_index_in_the_same_folder) {
+  const auto other = folder_ / "other.safetensors.index.json";
   write_file(folder_ / "x.safetensors", noise_file("safetensors", {5}));
-  ASSERT_TRUE(Model::open(folder_ / "x.safetensors").value().seal());
-  std::filesystem::rename(folder_ / "x.safetensors.htseal", folder_ / "model.htseal");
-  EXPECT_EQ(model_->load(checked(Strategy::mapped)).error().rule(), "file_is_of_the_seal");
+  write_file(other, testing::index_text({{"t0", "x.safetensors"}}));
+  expect_refusal(verify(other), ErrorCode::not_sealed, "every_file_is_sealed");
+  expect_refusal(Model::open(other).value().verify(), ErrorCode::not_sealed, "every_file_is_sealed");
+  // One that is not there at all.
+  EXPECT_EQ(verify(folder_ / "none.index.json").error().code(), ErrorCode::open_failed);
+}
+
+TEST_F(SealedSet, seal_of_other_files_stays) {
+  const auto other = folder_ / "other.safetensors.index.json";
+  write_file(folder_ / "x.safetensors", noise_file("safetensors", {5}));
+  write_file(other, testing::index_text({{"t0", "x.safetensors"}}));
+  const auto before = read_file(folder_ / "model.htseal");
+  const auto model = Model::open(other).value();
+  expect_refusal(model.seal(), ErrorCode::already_exists, "seal_of_other_files_stays");
+  EXPECT_EQ(read_file(folder_ / "model.htseal"), before);
+  // Of files that are gone it is of no use.
+  model_.reset();
+  for (const auto* const name : {"part0.safetensors", "part1.safetensors", "model.safetensors.index.json"}) {
+    std::filesystem::remove(folder_ / name);
+  }
+  EXPECT_TRUE(model.seal());
+}
+
+TEST_F(SealedSet, is_that_of_each_of_its_files) {
+  const auto found = verify(folder_ / "part1.safetensors");
+  ASSERT_TRUE(found) << to_string(found.error());
+  EXPECT_TRUE(found->ok());
+  EXPECT_EQ(found->checked_bytes, std::filesystem::file_size(folder_ / "part1.safetensors"));
+  flip_bit(folder_ / "part0.safetensors", offset_of(0, 0));
+  EXPECT_TRUE(verify(folder_ / "part1.safetensors").value().ok());
+  EXPECT_FALSE(verify(folder_ / "part0.safetensors").value().ok());
+  EXPECT_TRUE(Model::open(folder_ / "part1.safetensors").value().verify());
+  EXPECT_FALSE(Model::open(folder_ / "part0.safetensors").value().verify());
+  EXPECT_TRUE(Model::open(folder_ / "part1.safetensors").value().load({.verify = true}));
+}
+
+TEST_F(SealedSet, has_the_digest_that_hash_shows) {
+  const auto hashed = model_->hash().value();
+  EXPECT_EQ(hashed.digest, digest_of(read_seal(folder_ / "model.htseal").value()).value());
+  ASSERT_EQ(hashed.files.size(), 3U);
+  EXPECT_EQ(hashed.files[2].path, folder_ / "model.safetensors.index.json");
+}
+
+TEST_F(SealedSet, is_held_against_what_is_in_memory_already) {
+  ASSERT_TRUE(model_->load(options(Strategy::read)));
+  flip_bit(folder_ / "part1.safetensors", offset_of(1, 1));
+  model_ = Model::open(folder_.path(), {.port = &port_}).value();
+  ASSERT_TRUE(model_->load(options(Strategy::read)));
+  const auto again = model_->load(checked(Strategy::read));
+  const auto error = testing::refusal(again, ErrorCode::checksum_mismatch, "loaded_bytes_are_as_sealed");
+  EXPECT_EQ(error.tensor(), tensor(1, 1));
+}
+
+TEST_F(SealedSet, stays_within_a_budget_while_it_is_checked) {
+  forget_everything();
+  auto how = checked(Strategy::mapped);
+  how.budget_bytes = 2 * chunk;
+  const auto loaded = model_->load(how);
+  ASSERT_TRUE(loaded) << to_string(loaded.error());
+  EXPECT_EQ(loaded->verified_bytes, 2U * per_file * tensor_bytes);
+}
+
+TEST(SealedTables, seal_has_the_models_tensors) {
+  const testing::TemporaryFolder folder;
+  const std::vector<testing::IrpaEntry> entries{{.name = "a", .length = 8, .offset = 0},
+                                                {.name = "b", .length = 8, .offset = 8}};
+  write_file(folder / "m.irpa", testing::irpa_file(entries, "0123456789abcdef"));
+  ASSERT_TRUE(Model::open(folder / "m.irpa").value().seal());
+  // A seal that covers every byte, and knows of one tensor where the model has two.
+  auto seal = read_seal(folder / "m.irpa.htseal").value();
+  const auto first = seal.tensors[0].offset;
+  seal.tensors.resize(1, seal.tensors[0]);
+  seal.tensors[0].bytes = 16;
+  const auto file = read_file(folder / "m.irpa");
+  seal.tensors[0].digest = digest(seal.algorithm, Bytes(file).subspan(first, 16)).value();
+  seal.chunks.clear();
+  for (const auto& [from, to] :
+       {std::pair<std::uint64_t, std::uint64_t>{0, first}, {first, first + 16}, {first + 16, file.size()}}) {
+    const auto sum = digest(seal.algorithm, Bytes(file).subspan(from, to - from)).value();
+    seal.chunks.insert(seal.chunks.end(), sum.bytes().begin(), sum.bytes().end());
+  }
+  write_file(folder / "m.irpa.htseal", encode_seal(seal).value());
+  const auto model = Model::open(folder / "m.irpa").value();
+  EXPECT_TRUE(model.verify());
+  for (const auto strategy : {Strategy::mapped, Strategy::read}) {
+    expect_refusal(model.load({.strategy = strategy, .glob = "b", .verify = true}), ErrorCode::bad_seal,
+                   "seal_has_the_models_tensors");
+  }
+}
+
+TEST(SealedTables, that_stand_behind_the_data_are_checked_quickly_too) {
+  const testing::TemporaryFolder folder;
+  // A tail of zeros stands for whatever a format has there.
+  write_file(folder / "m.irpa", testing::irpa_file({{.name = "a", .length = 8, .offset = 0}}, "01234567"));
+  const auto model = Model::open(folder / "m.irpa").value();
+  ASSERT_TRUE(model.seal());
+  flip_bit(folder / "m.irpa", std::filesystem::file_size(folder / "m.irpa") - 1);
+  const auto quick = verify(folder / "m.irpa", {.quick = true}).value();
+  EXPECT_EQ(quick.verdict, Verdict::damaged);
+  EXPECT_EQ(quick.bad[0].part, FilePart::tail);
+  expect_refusal(Model::open(folder / "m.irpa").value().load({.verify = true}), ErrorCode::checksum_mismatch,
+                 "bytes_are_as_sealed");
+}
+
+TEST(SealedTables, blame_a_tensor_that_was_asked_for) {
+  const testing::TemporaryFolder folder;
+  write_file(folder / "s.irpa", testing::irpa_file({{.name = "a", .length = 8, .offset = 0},
+                                                    {.name = "b", .length = 12, .offset = 4}},
+                                                   "0123456789abcdef"));
+  const auto model = Model::open(folder / "s.irpa").value();
+  ASSERT_TRUE(model.seal());
+  flip_bit(folder / "s.irpa", model.catalog()[0].offset + 5);
+  const auto loaded = Model::open(folder / "s.irpa").value().load({.glob = "b", .verify = true});
+  EXPECT_EQ(testing::refusal(loaded, ErrorCode::checksum_mismatch, "loaded_bytes_are_as_sealed").tensor(),
+            "b");
+}
+
+TEST(SealedTables, of_a_huge_splat_can_be_given_up) {
+  const testing::TemporaryFolder folder;
+  write_file(folder / "s.irpa",
+             testing::irpa_file({{.name = "s", .length = std::uint64_t{1} << 50, .pattern = "ab"}}));
+  const auto model = Model::open(folder / "s.irpa").value();
+  // A sum over it is had at once.
+  EXPECT_TRUE(model.hash({.per_tensor = true}));
+  std::stop_source stop;
+  stop.request_stop();
+  const auto stopped = model.hash({.algorithm = HashAlgorithm::sha256,
+                                   .per_tensor = true,
+                                   .work = {.stop = stop.get_token(), .on_progress = {}}});
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code(), ErrorCode::cancelled);
+}
+
+TEST(SealedTables, an_index_of_any_name_has_its_seal) {
+  const testing::TemporaryFolder folder;
+  write_file(folder / "x.safetensors", noise_file("safetensors", {5}));
+  write_file(folder / "weights.json", testing::index_text({{"t0", "x.safetensors"}}));
+  const auto model = Model::open(folder / "weights.json").value();
+  ASSERT_TRUE(model.seal());
+  EXPECT_TRUE(verify(folder / "weights.json").value().ok());
+  EXPECT_TRUE(model.verify());
+  EXPECT_TRUE(model.load({.verify = true}));
+}
+
+TEST(SealedTables, sealed_files_have_plain_names) {
+  const testing::TemporaryFolder folder;
+  for (const std::string name : {"back\\slash.safetensors", "not\xff.safetensors"}) {
+    write_file(folder / name, noise_file("safetensors", {5}));
+    const auto sealed = Model::open(folder / name).value().seal();
+    const auto error = testing::refusal(sealed, ErrorCode::bad_name, "sealed_files_have_plain_names");
+    EXPECT_EQ(error.path(), (folder / name).native());
+  }
+}
+
+TEST(SealedTables, seal_is_a_file) {
+  const testing::TemporaryFolder folder;
+  write_file(folder / "x.safetensors", noise_file("safetensors", {5}));
+  std::filesystem::create_directory(folder / "x.safetensors.htseal");
+  expect_refusal(verify(folder / "x.safetensors"), ErrorCode::bad_seal, "seal_is_a_file");
 }
 
 TEST_F(SealedSet, is_found_for_each_of_its_tensors) {

@@ -62,22 +62,18 @@ struct Verification {
 };
 
 struct VerifyOptions {
-  /// Headers and sizes only: in an instant, for files of any size.
+  /// Headers, gaps and sizes only: in an instant, for files of any size.
   bool quick = false;
   WorkOptions work{};
+  /// The most bytes that are read of a header (see OpenOptions).
+  std::uint64_t max_header_bytes = 0;
   /// The system, unless a test puts another in its place.
   io::Port* port = nullptr;
 };
 
-/// Every byte of a file, or of all files of a model, by all processors. A file that no longer parses can be
-/// verified as well as any. What is found is in the answer; an Error is what kept it from being found:
-/// `not_sealed`, `bad_seal` for a seal that is damaged or of another file, `changed_underfoot` for a file
-/// that is written to meanwhile.
-[[nodiscard]] Result<Verification> verify(const std::filesystem::path& path,
-                                          const VerifyOptions& options = {});
-
 /// Whether the bytes that are in memory at this moment are those that the tensor's file was sealed with:
-/// `checksum_mismatch` where not. `not_sealed` where nobody can tell, as with memory that is of no file.
+/// `checksum_mismatch` where not. `not_sealed` where nobody can tell, as with memory that is of no file; of
+/// what was loaded by `read`, `Model::validate` can. It reads the seal each time: for all tensors, verify.
 [[nodiscard]] Result<void> validate(const Storage& storage);
 template <class D, class Shape>
 [[nodiscard]] Result<void> validate(const Tensor<D, Shape, Host>& tensor) {

@@ -23,6 +23,7 @@ namespace ht::inline v1 {
 namespace io {
 class Mapped;
 }
+struct FoundSeal;
 
 struct OpenOptions {
   /// Users' own dtypes that the file may use: `{dtype_info<MyF8>()}`.
@@ -132,7 +133,8 @@ class Model {
   [[nodiscard]] Result<std::uint64_t> evict(std::string_view glob = "*") const;
 
   /// Writes the seal of all files of the model to where `seal_path` says, in place of one that is there: what
-  /// they hold now is what they are verified against from then on.
+  /// they hold now is what they are verified against from then on. `already_exists` where that is the seal of
+  /// other files, which are still there.
   [[nodiscard]] Result<SealedModel> seal(const SealOptions& options = {}) const;
   /// The digests that a seal would have.
   [[nodiscard]] Result<ModelDigests> hash(const HashOptions& options = {}) const;
@@ -147,6 +149,7 @@ class Model {
  private:
   friend class ModelLoad;
   friend class Window;
+  friend Result<Verification> verify(const std::filesystem::path& path, const VerifyOptions& options);
   struct State;
   enum class Use : std::uint8_t { in_place, copied };
   struct Found {
@@ -164,6 +167,9 @@ class Model {
   explicit Model(std::shared_ptr<const State> state) noexcept;
   [[nodiscard]] Result<std::size_t> index_of(std::string_view name) const;
   [[nodiscard]] Result<std::vector<const io::Mapped*>> all_files() const;
+  struct SealedParts;
+  [[nodiscard]] Result<SealedParts> sealed_parts() const;
+  [[nodiscard]] Result<void> check_all_sealed(const FoundSeal& found) const;
   /// Not a splat.
   [[nodiscard]] Result<void> check_has_bytes(const Entry& entry) const;
   [[nodiscard]] Result<Bytes> mapped_bytes(const Entry& entry) const;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <htensor/base/work.hpp>
 #include <htensor/hash/digest.hpp>
+#include <htensor/integrity/verify.hpp>
 #include <vector>
 
 namespace ht::inline v1 {
@@ -28,14 +29,26 @@ struct HashOptions {
   WorkOptions work{};
 };
 
+struct FileDigest {
+  std::filesystem::path path;
+  Digest digest;
+};
+
 struct ModelDigests {
   /// Of one file it is that of the file; of several it is over their digests.
   Digest digest;
-  /// As `Model::files` has them.
-  std::vector<Digest> files;
+  /// As `Model::files` has them, then the index, where one named them.
+  std::vector<FileDigest> files;
   /// In the order of the catalog; of a tensor's bytes alone, so that it has the same in every format. Empty
   /// where they were not asked for.
   std::vector<Digest> tensors;
 };
+
+/// Every byte of a file, or of all files of a model, by all processors. A file that no longer parses can be
+/// verified as well as any. What is found is in the answer; an Error is what kept it from being found:
+/// `not_sealed`, `bad_seal` for a seal that is damaged or of another file, `changed_underfoot` for a file
+/// that is written to meanwhile.
+[[nodiscard]] Result<Verification> verify(const std::filesystem::path& path,
+                                          const VerifyOptions& options = {});
 
 }  // namespace ht::inline v1
