@@ -21,7 +21,7 @@ constexpr std::size_t line_bytes = 64;
 template <std::uint64_t Bytes>
 constexpr auto constants = fold_constants(Bytes);
 
-inline void prefetch(const std::byte* data) noexcept { __builtin_prefetch(data, 0, 3); }
+inline void prefetch(const std::byte* data) noexcept { __builtin_prefetch(data, 0, 2); }
 
 inline __m128i load(const std::byte* data) noexcept {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(data));

@@ -36,7 +36,7 @@ class Measuring {
   // Large reads past the page cache are fastest for what is not there; whoever is slower than a disk, or
   // goes over bytes twice, is better off with all processors.
   [[nodiscard]] bool is_for_one_pass() const {
-    if (what_.algorithm == HashAlgorithm::sha256) return false;
+    if (what_.algorithm == HashAlgorithm::sha256 || what_.wait_for) return false;
     const io::FileRange* last = nullptr;
     for (const auto& range : ranges_) {
       if (last != nullptr &&
@@ -71,10 +71,12 @@ class Measuring {
   Result<void> hash_range(std::size_t number, Hasher& hasher) {
     const auto& [file, offset, bytes] = ranges_[number];
     const io::Mapped& mapped = *what_.files[file];
+    if (what_.wait_for) HT_TRY(what_.wait_for(number));
     for (std::uint64_t done = 0; done < bytes;) {
       const std::uint64_t count = std::min(piece_bytes, bytes - done);
       // All its pages at once, and not one by one as they are touched; for a few that is no gain.
-      if (count >= least_fetch_bytes) HT_TRY(mapped.advise(offset + done, count, io::Advice::populate));
+      if (count >= least_fetch_bytes && !what_.wait_for)
+        HT_TRY(mapped.advise(offset + done, count, io::Advice::populate));
       const Bytes piece = HT_TRY(mapped.range(offset + done, count));
       HT_TRY(guarded(piece, [&] { hasher.update(piece); }));
       done += count;

@@ -1,6 +1,7 @@
 // Digests of parts of files, by all processors at once.
 #pragma once
 
+#include <functional>
 #include <htensor/base/result.hpp>
 #include <htensor/base/work.hpp>
 #include <htensor/hash/digest.hpp>
@@ -16,6 +17,9 @@ struct Measured {
   /// Null where a file is missing; nothing of that may be asked for.
   std::span<const io::Mapped* const> files;
   HashAlgorithm algorithm = HashAlgorithm::crc64nvme;
+  /// Where somebody else fetches the pages meanwhile: waits, on any thread, until those of a range are there.
+  /// What it fails with ends all.
+  std::function<Result<void>(std::size_t range)> wait_for{};
 };
 
 /// The digest of each of the ranges, which have to lie in their files. What is in the page cache is read

@@ -101,17 +101,22 @@ Result<void> SealCheck::take(const io::FileRange& range, Bytes bytes) {
 }
 
 Result<void> SealCheck::check_mapped(std::span<const io::Mapped* const> files,
-                                     std::span<const io::FileRange> ranges, const WorkOptions& work) {
+                                     std::span<const io::FileRange> ranges, const WorkOptions& work,
+                                     const WaitFor& wait_for) {
   std::vector<SealChunk> chunks;
   std::vector<io::FileRange> places;  // in the files as they are given
+  std::vector<std::uint64_t> ends;    // in the ranges, laid end to end
   for (const auto& range : ranges) {
     for (std::uint64_t offset = range.offset; offset < io::end_of(range);) {
       chunks.push_back(sealed_->regions.chunk_at(sealed_->numbers[range.file], offset));
       places.push_back({range.file, offset, chunks.back().range.bytes});
       offset += chunks.back().range.bytes;
+      ends.push_back((ends.empty() ? 0 : ends.back()) + chunks.back().range.bytes);
     }
   }
-  const auto digests = HT_TRY(measure({.files = files, .algorithm = sealed_->seal.algorithm}, places, work));
+  Measured what{.files = files, .algorithm = sealed_->seal.algorithm, .wait_for = {}};
+  if (wait_for) what.wait_for = [&](std::size_t number) { return wait_for(ends[number]); };
+  const auto digests = HT_TRY(measure(what, places, work));
   for (std::size_t i = 0; i < chunks.size(); ++i) HT_TRY(compare(chunks[i], digests[i]));
   return {};
 }

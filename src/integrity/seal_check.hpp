@@ -1,6 +1,7 @@
 // Bytes held against a seal as they pass by, so that loading and verifying is one pass.
 #pragma once
 
+#include <functional>
 #include <htensor/base/work.hpp>
 #include <htensor/integrity/seal.hpp>
 #include <htensor/integrity/verify.hpp>
@@ -28,10 +29,13 @@ class SealCheck {
   /// Pieces in any order, but those of a tensor in theirs. `checksum_mismatch` with the first chunk that is
   /// not as it was sealed; what begins within a chunk counts from the next one on.
   [[nodiscard]] Result<void> take(const io::FileRange& range, Bytes bytes);
+  /// Waits until the first so many bytes of the ranges, laid end to end, are in memory.
+  using WaitFor = std::function<Result<void>(std::uint64_t bytes)>;
   /// All of these ranges where they are mapped, by all processors at once. They have to begin where a tensor
-  /// does, and end so.
+  /// does, and end so. With `wait_for`, somebody else fetches their pages meanwhile, in this order.
   [[nodiscard]] Result<void> check_mapped(std::span<const io::Mapped* const> files,
-                                          std::span<const io::FileRange> ranges, const WorkOptions& work);
+                                          std::span<const io::FileRange> ranges, const WorkOptions& work,
+                                          const WaitFor& wait_for = {});
   /// All bytes of a tensor, wherever they are.
   [[nodiscard]] Result<void> check_tensor(std::string_view name, Bytes bytes);
   /// Those of chunks that were good.

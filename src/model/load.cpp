@@ -1,12 +1,17 @@
 #include <htensor/model/load.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <htensor/base/fault.hpp>
+#include <optional>
+#include <system_error>
+#include <thread>
 
 #include "base/format_text.hpp"
 #include "io/choice.hpp"
 #include "io/sampled_cache.hpp"
+#include "model/load_checks.hpp"
 #include "model/model_state.hpp"
 #include "model/pass_check.hpp"
 #include "model/ranges.hpp"
@@ -18,7 +23,6 @@ namespace {
 // What is read along where tensors nearly touch, so that files are read in large pieces.
 constexpr std::uint64_t gap_bytes = 16384;
 constexpr std::uint64_t page_bytes = 4096;
-constexpr std::uint64_t least_chunk_bytes = 65536;
 
 Error not_by(io::Strategy strategy) {
   return Error(ErrorCode::unsupported_strategy, "strategy_is_for_this_kind_of_load",
@@ -28,37 +32,9 @@ Error not_by(io::Strategy strategy) {
           "Model::load_into is `external`");
 }
 
-// The ring within a budget: fewer chunks, then smaller ones.
-Result<io::StagedOptions> ring_within(const LoadOptions& options) {
-  io::StagedOptions ring{.chunks = options.chunks, .chunk_bytes = options.chunk_bytes};
-  const std::uint64_t budget = options.budget_bytes;
-  if (budget == 0 || ring.chunks <= budget / ring.chunk_bytes) return ring;
-  ring.chunks = static_cast<std::uint32_t>(std::max<std::uint64_t>(budget / ring.chunk_bytes, 2));
-  ring.chunk_bytes = std::min(ring.chunk_bytes, budget / ring.chunks / page_bytes * page_bytes);
-  if (ring.chunk_bytes >= std::min(least_chunk_bytes, options.chunk_bytes)) return ring;
-  return fail(Error(ErrorCode::budget_too_small, "ring_fits_into_the_budget",
-                    format_text("cannot be read through {} bytes of memory", budget))
-                  .with_hint(format_text("allow {} bytes at least", 2 * least_chunk_bytes)));
-}
-
 Result<void> answered(const std::vector<io::Answer>& answers) {
   for (const auto& answer : answers) {
     if (const auto* const failed = std::get_if<io::RequestFailed>(&answer)) return fail(*failed->error);
-  }
-  return {};
-}
-
-// Two reads into one place leave there what nobody can tell.
-Result<void> check_apart(std::span<const Target> targets) {
-  std::vector<MutableBytes> places;
-  for (const auto& target : targets) {
-    if (!target.into.empty()) places.push_back(target.into);
-  }
-  std::ranges::sort(places, std::less<>(), [](MutableBytes place) { return place.data(); });
-  for (std::size_t i = 1; i < places.size(); ++i) {
-    if (places[i - 1].data() + places[i - 1].size() <= places[i].data()) continue;
-    return fail(Error(ErrorCode::overlap, "targets_are_apart", "two targets lie over each other in memory")
-                    .with_hint("give each tensor memory of its own"));
   }
   return {};
 }
@@ -269,18 +245,52 @@ class ModelLoad {
     return {};
   }
 
-  /// What is in memory already is gone through by all processors at once.
+  /// What is in memory already is gone through by all processors at once; what is not, as it comes in.
   Result<void> fetch_and_check() {
+    if (bytes_ > budget_bytes()) {
+      return walk_mapped([&](const io::FileRange& piece) -> Result<void> {
+        const auto& mapped = file(piece.file);
+        const Bytes bytes = HT_TRY(mapped.range(piece.offset, piece.bytes));
+        HT_TRY(guarded(bytes, [&] { return pass(piece, bytes); }));
+        return mapped.advise(piece.offset, piece.bytes, io::Advice::drop);
+      });
+    }
     if (cached_bytes() >= bytes_ / 2) {
       HT_TRY(check_->check_mapped(files_, ranges_, options_.work));
       tell(bytes_);
       return {};
     }
-    HT_TRY(check_unchanged());
-    CheckBehind behind(*check_, files_, bytes_ > budget_bytes());
-    HT_TRY(walk_mapped([&](const io::FileRange& piece) { return behind.add(piece); }));
-    HT_TRY(behind.finish());
-    return check_unchanged();
+    Fetched fetched;
+    std::atomic<bool> came = true;
+    Result<void> walked;
+    const auto wait_for = [&](std::uint64_t bytes) -> Result<void> {
+      if (fetched.wait_for(bytes)) return {};
+      came = false;
+      return fail(Error(ErrorCode::read_failed));  // whoever fetches says why
+    };
+    std::optional<std::jthread> fetcher;
+    try {
+      fetcher.emplace([&] { walked = fetch_for(fetched); });
+    } catch (const std::system_error&) {
+      walked = fetch_for(fetched);  // no thread to be had
+    }
+    auto checked =
+        check_->check_mapped(files_, ranges_, {.stop = options_.work.stop, .on_progress = {}}, wait_for);
+    if (!checked) fetched.give_up();
+    fetcher.reset();
+    return checked || !came ? walked : checked;
+  }
+
+  Result<void> fetch_for(Fetched& fetched) {
+    auto walked = without_bad_alloc([&] {
+      return walk_mapped([&](const io::FileRange& piece) -> Result<void> {
+        fetched.add(piece.bytes);
+        if (fetched.is_given_up()) return fail(Error(ErrorCode::cancelled));
+        return {};
+      });
+    });
+    fetched.end();
+    return walked;
   }
 
   /// What lies around a page that is touched is not read along: a disk that reads far ahead would be busy

@@ -1,12 +1,6 @@
 #include "model/pass_check.hpp"
 
-#include <condition_variable>
-#include <deque>
-#include <htensor/base/fault.hpp>
 #include <htensor/hash/crc64.hpp>
-#include <mutex>
-#include <system_error>
-#include <thread>
 
 #include "base/format_text.hpp"
 #include "model/model_seal.hpp"
@@ -43,8 +37,10 @@ Result<void> PassCheck::take(const io::FileRange& range, Bytes bytes) {
 }
 
 Result<void> PassCheck::check_mapped(std::span<const io::Mapped* const> files,
-                                     std::span<const io::FileRange> ranges, const WorkOptions& work) {
-  if (seal_) return seal_->check_mapped(files, ranges, work);
+                                     std::span<const io::FileRange> ranges, const WorkOptions& work,
+                                     const SealCheck::WaitFor& wait_for) {
+  if (seal_) return seal_->check_mapped(files, ranges, work, wait_for);
+  if (wait_for) HT_TRY(wait_for(own_->wanted.bytes));
   const auto found = HT_TRY(verify_own(*files[0], own_->wanted, {.work = work}));
   HT_TRY(found.result());
   own_->checked_bytes += own_->wanted.bytes;
@@ -76,83 +72,22 @@ std::uint64_t PassCheck::checked_bytes() const noexcept {
   return seal_ ? seal_->checked_bytes() : own_->checked_bytes;
 }
 
-struct CheckBehind::Shared {
-  Shared(PassCheck& pass, std::span<const io::Mapped* const> mapped, bool drops)
-      : check(pass), files(mapped), lets_go(drops) {}
-
-  // So many pieces may wait, which are in the page cache anyhow: where memory is slow when it is first
-  // touched, as on virtual machines, the disk need not wait for that.
-  static constexpr std::size_t most = 64;
-
-  void work() {
-    std::unique_lock lock(mutex);
-    for (;;) {
-      changed.wait(lock, [&] { return !waiting.empty() || over; });
-      if (waiting.empty()) return;
-      const auto range = waiting.front();
-      lock.unlock();
-      auto taken = take(range);
-      lock.lock();
-      waiting.pop_front();
-      if (!taken && !failed) failed = std::move(taken).error();
-      changed.notify_all();
-    }
-  }
-
-  Result<void> take(const io::FileRange& range) {
-    return without_bad_alloc([&]() -> Result<void> {
-      const Bytes bytes = HT_TRY(files[range.file]->range(range.offset, range.bytes));
-      HT_TRY(guarded(bytes, [&] { return check.take(range, bytes); }));
-      if (lets_go) return files[range.file]->advise(range.offset, range.bytes, io::Advice::drop);
-      return {};
-    });
-  }
-
-  Result<void> so_far() {
-    if (failed) return fail(*failed);
-    return {};
-  }
-
-  PassCheck& check;
-  std::span<const io::Mapped* const> files;
-  bool lets_go;
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<io::FileRange> waiting;
-  std::optional<Error> failed;
-  bool over = false;
-  std::jthread thread;
-};
-
-CheckBehind::CheckBehind(PassCheck& check, std::span<const io::Mapped* const> files, bool lets_go)
-    : shared_(std::make_unique<Shared>(check, files, lets_go)) {
-  try {
-    shared_->thread = std::jthread([shared = shared_.get()] { shared->work(); });
-  } catch (const std::system_error&) {
-    shared_->over = true;  // no thread to be had: then it is done when it is added
-  }
+void Fetched::add(std::uint64_t bytes) noexcept {
+  bytes_ += bytes;
+  bytes_.notify_all();
 }
 
-CheckBehind::~CheckBehind() { static_cast<void>(finish()); }
-
-Result<void> CheckBehind::add(const io::FileRange& range) {
-  if (!shared_->thread.joinable()) return shared_->take(range);
-  std::unique_lock lock(shared_->mutex);
-  shared_->changed.wait(lock, [&] { return shared_->waiting.size() < Shared::most; });
-  HT_TRY(shared_->so_far());
-  shared_->waiting.push_back(range);
-  shared_->changed.notify_all();
-  return {};
+void Fetched::end() noexcept {
+  bytes_ |= over;
+  bytes_.notify_all();
 }
 
-Result<void> CheckBehind::finish() {
-  {
-    const std::scoped_lock lock(shared_->mutex);
-    shared_->over = true;
-    shared_->changed.notify_all();
+bool Fetched::wait_for(std::uint64_t bytes) const noexcept {
+  for (std::uint64_t there = bytes_;; there = bytes_) {
+    if ((there & ~over) >= bytes) return true;
+    if ((there & over) != 0) return false;
+    bytes_.wait(there);
   }
-  if (shared_->thread.joinable()) shared_->thread.join();
-  return shared_->so_far();
 }
 
 }  // namespace ht::inline v1

@@ -1,6 +1,7 @@
 // What is loaded held against the model's seal, or a `.ht`'s own checksum, as it passes by.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <htensor/base/work.hpp>
 #include <htensor/format/catalog.hpp>
@@ -32,7 +33,8 @@ class PassCheck {
   /// As SealCheck takes them.
   [[nodiscard]] Result<void> take(const io::FileRange& range, Bytes bytes);
   [[nodiscard]] Result<void> check_mapped(std::span<const io::Mapped* const> files,
-                                          std::span<const io::FileRange> ranges, const WorkOptions& work);
+                                          std::span<const io::FileRange> ranges, const WorkOptions& work,
+                                          const SealCheck::WaitFor& wait_for = {});
   /// Bytes of a tensor that are in memory already.
   [[nodiscard]] Result<void> check_tensor(std::string_view name, Bytes bytes);
   [[nodiscard]] std::uint64_t checked_bytes() const noexcept;
@@ -53,23 +55,22 @@ class PassCheck {
   std::optional<Own> own_;
 };
 
-/// Hashing on a thread of its own while the caller fetches what comes next.
-class CheckBehind {
+/// How far pages have been fetched, for those who wait for them.
+class Fetched {
  public:
-  /// `lets_go` of pages once they are checked, for who has not the memory for all.
-  CheckBehind(PassCheck& check, std::span<const io::Mapped* const> files, bool lets_go);
-  CheckBehind(const CheckBehind&) = delete;
-  CheckBehind& operator=(const CheckBehind&) = delete;
-  ~CheckBehind();
-
-  /// Pages that are there. What went wrong with those before, if something did.
-  [[nodiscard]] Result<void> add(const io::FileRange& range);
-  /// Waits for all.
-  [[nodiscard]] Result<void> finish();
+  void add(std::uint64_t bytes) noexcept;
+  /// No more will come, be it that all are there or that something failed.
+  void end() noexcept;
+  /// Whether they came.
+  [[nodiscard]] bool wait_for(std::uint64_t bytes) const noexcept;
+  /// Whoever waits wants no more.
+  void give_up() noexcept { given_up_ = true; }
+  [[nodiscard]] bool is_given_up() const noexcept { return given_up_; }
 
  private:
-  struct Shared;
-  std::unique_ptr<Shared> shared_;
+  static constexpr std::uint64_t over = std::uint64_t{1} << 63;
+  std::atomic<std::uint64_t> bytes_ = 0;  // with the bit for "no more"
+  std::atomic<bool> given_up_ = false;
 };
 
 }  // namespace ht::inline v1
