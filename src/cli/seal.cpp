@@ -25,6 +25,7 @@ struct Options {
 
 void add_algorithm(CLI::App& verb, std::string& algorithm) {
   std::vector<std::string> names;
+  names.reserve(all_hash_algorithms.size());
   for (const auto each : all_hash_algorithms) names.emplace_back(to_string(each));
   add_text(verb, algorithm,
            {.name = "--algorithm",

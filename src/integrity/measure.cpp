@@ -61,6 +61,7 @@ class Measuring {
   Result<void> by_all_processors() {
     Jobs jobs{.count = ranges_.size(), .threads = 0, .run = {}, .meanwhile = [this] { return look_up(); }};
     std::vector<Hasher> hashers;
+    hashers.reserve(workers_for(jobs));
     for (std::size_t i = 0; i < workers_for(jobs); ++i) {
       hashers.push_back(HT_TRY(Hasher::make(what_.algorithm)));
     }

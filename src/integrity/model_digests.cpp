@@ -128,6 +128,7 @@ class ModelMeasuring {
   // Digests that cannot be joined: whole files, tensors and chunks, each for itself.
   Result<void> one_by_one(std::vector<io::FileRange> chunks) {
     std::vector<io::FileRange> ranges;
+    ranges.reserve(sizes_.size() + seal_.tensors.size() + chunks.size());
     for (std::uint32_t i = 0; i < sizes_.size(); ++i) ranges.push_back({i, 0, sizes_[i]});
     std::vector<std::size_t> tensors;
     for (std::size_t i = 0; i < seal_.tensors.size(); ++i) {
