@@ -38,10 +38,7 @@ bool run_all(const Options& options) {
                 .repeats = options.repeats,
                 .facts = {{"memory_bytes", large.bytes().size()}}};
   report.goals = goals_of(report.contenders);
-  print_cells(report.contenders);
-  if (!options.json.empty()) write_json(options.json, report);
-  // A test may not depend on time.
-  return options.smoke || print_goals(report.goals);
+  return publish(report, options);
 }
 
 }  // namespace

@@ -46,10 +46,7 @@ bool run_all(const Options& options) {
   }
   report.goals = goals_of(report.contenders);
   for (const auto* const file : {&small, &large}) report.goals.push_back(peak_memory_goal(*file));
-  print_cells(report.contenders);
-  if (!options.json.empty()) write_json(options.json, report);
-  // A test may not depend on time.
-  return options.smoke || print_goals(report.goals);
+  return publish(report, options);
 }
 
 }  // namespace

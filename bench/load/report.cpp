@@ -111,4 +111,11 @@ void write_json(const std::filesystem::path& path, const Report& report) {
   must(file.good(), "cannot write " + path.string());
 }
 
+bool publish(const Report& report, const Options& options) {
+  print_cells(report.contenders);
+  if (!options.json.empty()) write_json(options.json, report);
+  // A test may not depend on time.
+  return options.smoke || print_goals(report.goals);
+}
+
 }  // namespace ht::bench

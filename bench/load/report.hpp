@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/load/options.hpp"
 #include "bench/load/runner.hpp"
 
 namespace ht::bench {
@@ -44,5 +45,7 @@ void print_cells(const std::vector<Contender>& contenders);
 /// Whether none was missed.
 [[nodiscard]] bool print_goals(const std::vector<FigureGoal>& goals);
 void write_json(const std::filesystem::path& path, const Report& report);
+/// All of these, as the options say. Whether no goal was missed, which does not count in a smoke test.
+[[nodiscard]] bool publish(const Report& report, const Options& options);
 
 }  // namespace ht::bench

@@ -5,16 +5,8 @@ import pathlib
 import struct
 import sys
 
-MASK = (1 << 64) - 1
-
-
-def crc64nvme(data):
-    crc = MASK
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = (crc >> 1) ^ (0x9A6C9329AC4BC9B5 if crc & 1 else 0)
-    return crc ^ MASK
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "tools"))
+from crc64nvme import crc64nvme  # noqa: E402
 
 
 def ht(tag, dims, data_bytes, offset=128, flags=0, payload=0):
