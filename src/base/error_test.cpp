@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <htensor/base/error.hpp>
 #include <new>
@@ -9,7 +10,7 @@
 #include <utility>
 
 namespace {
-std::size_t allocations = 0;
+std::atomic<std::size_t> allocations = 0;
 }
 
 // Counted, so that a test can say "allocates nothing". The nothrow form has to come along: what it

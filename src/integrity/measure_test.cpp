@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <htensor/hash/crc64.hpp>
 #include <random>
 
@@ -120,7 +121,7 @@ TEST_F(Measuring, of_a_file_that_was_changed_is_changed_underfoot) {
 }
 
 TEST_F(Measuring, of_a_file_that_is_truncated_meanwhile_is_changed_underfoot) {
-  int looked = 0;
+  std::atomic<int> looked = 0;
   port_.before_each([&](Call call, int) {
     // After the first look at it, before its pages are touched.
     if (call == Call::advise && looked++ == 0) std::filesystem::resize_file(folder_ / "data", 4096);

@@ -1,6 +1,7 @@
 #include "model/seal_test.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <htensor/hash/crc64.hpp>
 
 #include "format/ht/ht.hpp"
@@ -216,9 +217,9 @@ TEST_F(Sealing, of_nothing_is_not_sealed) {
 
 TEST_F(Sealing, of_a_file_that_changes_meanwhile_is_changed_underfoot) {
   testing::FaultyPort port;
-  bool done = false;
+  std::atomic<bool> done = false;
   port.before_each([&](Call call, int) {
-    if (call != Call::advise || std::exchange(done, true)) return;
+    if (call != Call::advise || done.exchange(true)) return;
     flip_bit(path_, offsets_[1] + 100);
     std::filesystem::last_write_time(path_,
                                      std::filesystem::file_time_type::clock::now() + std::chrono::hours(1));
