@@ -14,18 +14,18 @@ std::atomic<std::size_t> allocations = 0;
 }
 
 // Counted, so that a test can say "allocates nothing". The nothrow form has to come along: what it
-// gives is freed by the delete below.
-void* operator new(std::size_t bytes) {
+// gives is freed by the delete below. Not inlined, as compilers take malloc and delete for a mismatch then.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++allocations;
   if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
   throw std::bad_alloc();
 }
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   ++allocations;
   return std::malloc(bytes == 0 ? 1 : bytes);
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace ht {
 namespace {
