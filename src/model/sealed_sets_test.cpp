@@ -345,6 +345,46 @@ TEST_F(SealedSet, survives_each_call_that_fails_once_while_it_is_loaded) {
   expect_all_tensors();
 }
 
+TEST_F(SealedSet, tells_why_pages_did_not_come_where_they_are_checked_as_they_do) {
+  using testing::Call;
+  // Each of the pieces that are fetched, on a thread of its own, while others wait for them.
+  for (int nth = 0; nth < 8; ++nth) {
+    forget_everything();
+    port_.fail_at(Call::advise, port_.count(Call::advise) + nth, std::errc::io_error);
+    const auto loaded = model_->load(checked(Strategy::mapped));
+    port_.clear_faults();
+    if (loaded) {
+      EXPECT_EQ(loaded->verified_bytes, 2U * per_file * tensor_bytes);
+    } else {
+      EXPECT_FALSE(loaded.error().rule().empty()) << to_string(loaded.error());
+      EXPECT_FALSE(loaded.error().path().empty()) << to_string(loaded.error());
+    }
+    forget_everything();
+    const auto again = model_->load(checked(Strategy::mapped));
+    ASSERT_TRUE(again) << to_string(again.error());
+  }
+}
+
+TEST_F(SealedSet, can_be_given_up_while_it_is_checked) {
+  for (const bool cold : {false, true}) {
+    for (const auto strategy : {Strategy::mapped, Strategy::read}) {
+      ASSERT_TRUE(model_->evict());
+      if (cold) forget_everything();
+      std::stop_source stop;
+      auto how = checked(strategy);
+      how.work.stop = stop.get_token();
+      how.work.on_progress = [&](const Progress&) { stop.request_stop(); };
+      const auto loaded = model_->load(how);
+      // What had come already when it was asked to stop may be all.
+      if (!loaded) {
+        EXPECT_EQ(loaded.error().code(), ErrorCode::cancelled) << to_string(loaded.error());
+        EXPECT_EQ(loaded.error().rule(), "work_is_not_stopped");
+      }
+      EXPECT_TRUE(model_->load(checked(strategy)));
+    }
+  }
+}
+
 TEST(SealedSplit, lies_beside_the_first_part) {
   const testing::TemporaryFolder folder;
   // An archive whose tensor is in another file is a model of two files, too.
