@@ -31,6 +31,7 @@ CHECKSUMS = plot_common.Picture(
         "16 KiB, all threads": "16 KiB over and over, by all threads",
         "warm, verify": "Warm file: verified",
         "cold, load": "Cold file: loaded",
+        "cold, load, memory as it is": "Cold file: loaded, memory as it is",
         "cold, stream": "Cold file: streamed",
     },
     measured=measured,

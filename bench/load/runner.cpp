@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <random>
 
+#include "bench/load/free_memory.hpp"
 #include "bench/load/must.hpp"
 #include "bench/load/page_cache.hpp"
 
@@ -22,6 +23,7 @@ void prepare(const Cell& cell, const RunOptions& options) {
   } else {
     must(make_cold(path),
          path.string() + " stays in the page cache, so nothing cold can be measured; try another --folder");
+    if (cell.memory == FreeMemory::touched) touch_free_memory();
   }
 }
 

@@ -18,6 +18,12 @@ enum class Cache : std::uint8_t {
   no_file,  ///< nothing to prepare: the bytes are in memory
 };
 
+/// What pages of a cold file come into.
+enum class FreeMemory : std::uint8_t {
+  as_it_is,
+  touched,  ///< as on a machine whose memory is its own
+};
+
 /// One table of the report: who is in the same cell does the same with the same bytes.
 struct Cell {
   std::string name;
@@ -26,6 +32,7 @@ struct Cell {
   std::filesystem::path path{};
   /// What throughput is counted with; 0 where it would say nothing.
   std::uint64_t bytes = 0;
+  FreeMemory memory = FreeMemory::as_it_is;
 };
 
 enum class Kind : std::uint8_t {

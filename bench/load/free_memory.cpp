@@ -1,0 +1,35 @@
+#include "bench/load/free_memory.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <htensor/io/port.hpp>
+#include <thread>
+#include <vector>
+
+#include "bench/load/must.hpp"
+
+namespace ht::bench {
+
+void touch_free_memory() {
+  const std::size_t bytes = value_of(io::system_port().available_memory(), "available memory") / 10 * 9;
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  system_must(memory != MAP_FAILED, "memory to touch");
+  static_cast<void>(madvise(memory, bytes, MADV_HUGEPAGE));  // faster where there are such pages
+  {
+    const std::size_t threads = std::max(1U, std::thread::hardware_concurrency());
+    const std::size_t part = bytes / threads;
+    std::vector<std::jthread> touching;
+    touching.reserve(threads);
+    for (std::size_t i = 0; i < threads; ++i) {
+      touching.emplace_back([first = static_cast<volatile std::byte*>(memory) + i * part, part] {
+        constexpr std::size_t page_bytes = 4096;
+        for (std::size_t at = 0; at < part; at += page_bytes) first[at] = std::byte{1};
+      });
+    }
+  }
+  system_must(munmap(memory, bytes) == 0, "memory that was touched");
+}
+
+}  // namespace ht::bench
