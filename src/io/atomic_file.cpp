@@ -16,12 +16,16 @@ std::filesystem::path folder_of(const std::filesystem::path& target) {
   return target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
 }
 
+constexpr std::string_view temporary_prefix = ".htensor-";
+constexpr std::string_view temporary_suffix = ".part";
+
 // Short whatever the target is called, hidden, and of no extension that anybody takes for weights.
 // The system refuses one that is taken, so it need not be a secret, only new.
 std::filesystem::path temporary_name(const std::filesystem::path& target) {
   static std::atomic<std::uint64_t> count{0};
   const auto now = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-  return folder_of(target) / fmt::format(".htensor-{:016x}-{:x}.part", now, count++);
+  return folder_of(target) /
+         fmt::format("{}{:016x}-{:x}{}", temporary_prefix, now, count++, temporary_suffix);
 }
 
 // The same call again, until no signal comes between.
@@ -63,6 +67,29 @@ Result<std::optional<std::uint32_t>> look_at_target(const std::filesystem::path&
   return there->permissions;
 }
 
+// Removes what was left behind in the folder by one who was killed. Who still writes has claimed his, before
+// it got its name or, where that cannot be, before it got its first byte. That something stays is no reason
+// not to write.
+void remove_leftovers(const std::filesystem::path& folder, Port& port) {
+  const auto names = port.list(folder);
+  if (!names) return;
+  for (const auto& name : *names) {
+    if (!name.starts_with(temporary_prefix) || !name.ends_with(temporary_suffix)) continue;
+    const auto file = port.open(folder / name);
+    if (!file) continue;
+    const auto there = port.stat(*file);
+    const bool abandoned =
+        there && there->kind == FileKind::regular && there->bytes != 0 && port.claim(*file);
+    if (abandoned) static_cast<void>(port.unlink(folder / name));
+    static_cast<void>(port.close(*file));
+  }
+}
+
+bool is_unsupported(std::error_code cause) {
+  return cause == std::errc::operation_not_supported || cause == std::errc::function_not_supported ||
+         cause == std::errc::invalid_argument;
+}
+
 }  // namespace
 
 AtomicFile::AtomicFile(Port& port, IfExists if_exists, std::filesystem::path target)
@@ -73,6 +100,7 @@ AtomicFile::AtomicFile(AtomicFile&& other) noexcept
       if_exists_(other.if_exists_),
       target_(std::move(other.target_)),
       temporary_(std::exchange(other.temporary_, {})),
+      named_(std::exchange(other.named_, false)),
       handle_(std::exchange(other.handle_, FileHandle{})),
       folder_(std::exchange(other.folder_, FileHandle{})) {}
 
@@ -80,7 +108,7 @@ AtomicFile::~AtomicFile() {
   // Nobody can be told of a failure to clean up after a failure.
   if (handle_.value >= 0) static_cast<void>(port_->close(handle_));
   if (folder_.value >= 0) static_cast<void>(port_->close(folder_));
-  if (!temporary_.empty()) static_cast<void>(port_->unlink(temporary_));
+  if (named_) static_cast<void>(port_->unlink(temporary_));
 }
 
 Error AtomicFile::failed(std::string_view rule, std::string_view action, std::error_code cause,
@@ -90,28 +118,40 @@ Error AtomicFile::failed(std::string_view rule, std::string_view action, std::er
 
 Result<AtomicFile> AtomicFile::create(const std::filesystem::path& target, IfExists if_exists, Port& port) {
   const auto permissions = HT_TRY(look_at_target(target, if_exists, port));
+  AtomicFile file(port, if_exists, target);
+  const auto folder = port.open(folder_of(target));
+  if (!folder) {
+    return fail(system_error(ErrorCode::write_failed, "folder_can_be_opened",
+                             "written: its folder could not be opened", target, folder.error()));
+  }
+  file.folder_ = *folder;
+  remove_leftovers(folder_of(target), port);
+  HT_TRY(file.make(permissions));
+  // A file system without claims has nobody who would ask for one.
+  static_cast<void>(port.claim(file.handle_));
+  return file;
+}
+
+Result<void> AtomicFile::make(std::optional<std::uint32_t> permissions) {
   constexpr int tries = 8;
+  bool can_be_nameless = true;
   std::error_code cause;
   for (int i = 0; i < tries; ++i) {
     // All memory is had before the file is: nothing can fail between making and owning it.
-    AtomicFile file(port, if_exists, target);
-    auto temporary = temporary_name(target);
-    const auto folder = port.open(folder_of(target));
-    if (!folder) {
-      return fail(system_error(ErrorCode::write_failed, "folder_can_be_opened",
-                               "written: its folder could not be opened", target, folder.error()));
-    }
-    file.folder_ = *folder;
-    const auto handle = port.create(temporary, permissions);
+    temporary_ = temporary_name(target_);
+    const auto handle = can_be_nameless ? port_->create_nameless(folder_of(target_), permissions)
+                                        : port_->create(temporary_, permissions);
     if (handle) {
-      file.handle_ = *handle;
-      file.temporary_ = std::move(temporary);
-      return file;
+      handle_ = *handle;
+      named_ = !can_be_nameless;
+      return {};
     }
     cause = handle.error();
-    if (cause != std::errc::file_exists && cause != std::errc::interrupted) break;
+    const bool other_way =
+        std::exchange(can_be_nameless, can_be_nameless && !is_unsupported(cause)) && is_unsupported(cause);
+    if (!other_way && cause != std::errc::file_exists && cause != std::errc::interrupted) break;
   }
-  return fail(system_error(code_for(cause), "folder_takes_a_file", "created in its folder", target, cause));
+  return fail(failed("folder_takes_a_file", "created in its folder", cause));
 }
 
 Result<void> AtomicFile::allocate(std::uint64_t bytes) {
@@ -130,9 +170,13 @@ Result<void> AtomicFile::resize(std::uint64_t bytes) {
   return fail(failed("file_can_be_this_long", "made as long as it has to be", done.error()));
 }
 
-Result<void> AtomicFile::write(std::uint64_t offset, Bytes bytes) {
+Result<void> AtomicFile::write(std::uint64_t offset, Bytes bytes) const {
+  return write_by(handle_, offset, bytes);
+}
+
+Result<void> AtomicFile::write_by(FileHandle handle, std::uint64_t offset, Bytes bytes) const {
   while (!bytes.empty()) {
-    const auto count = port_->write_at(handle_, offset, bytes);
+    const auto count = port_->write_at(handle, offset, bytes);
     if (!count) {
       if (count.error() == std::errc::interrupted) continue;
       return fail(failed("bytes_can_be_written", "written", count.error()).at_offset(offset));
@@ -147,23 +191,43 @@ Result<void> AtomicFile::write(std::uint64_t offset, Bytes bytes) {
   return {};
 }
 
+Result<void> AtomicFile::sync() const {
+  const auto done = uninterrupted([&] { return port_->sync(handle_); });
+  if (!done) return fail(failed("bytes_reach_the_disk", "brought to the disk", done.error()));
+  return {};
+}
+
+Result<void> AtomicFile::put_in_place() {
+  const auto refused = [&](std::error_code cause) {
+    if (cause == std::errc::file_exists) return fail(taken(target_));
+    return fail(failed("file_can_be_renamed", "put in place", cause));
+  };
+  if (!named_ && if_exists_ == IfExists::fail) {
+    const auto done = port_->name(handle_, target_);
+    return done ? Result<void>() : refused(done.error());
+  }
+  if (!named_) {
+    const auto done = port_->name(handle_, temporary_);
+    if (!done) return fail(failed("file_can_be_named", "put in place", done.error()));
+    named_ = true;
+  }
+  if (const auto done = port_->rename(temporary_, target_, if_exists_); !done) return refused(done.error());
+  named_ = false;
+  return {};
+}
+
 Result<void> AtomicFile::commit() && {
-  if (const auto done = uninterrupted([&] { return port_->sync(handle_); }); !done) {
-    return fail(failed("bytes_reach_the_disk", "brought to the disk", done.error()));
-  }
-  // Some file systems report a failed write only here.
-  if (const auto done = port_->close(std::exchange(handle_, FileHandle{})); !done) {
-    return fail(failed("file_can_be_closed", "closed", done.error()));
-  }
-  if (const auto done = port_->rename(temporary_, target_, if_exists_); !done) {
-    if (done.error() == std::errc::file_exists) return fail(taken(target_));
-    return fail(failed("file_can_be_renamed", "put in place", done.error()));
-  }
-  temporary_.clear();
+  HT_TRY(sync());
+  HT_TRY(put_in_place());
   const auto done = uninterrupted([&] { return port_->sync(folder_); });
   // A file system that cannot sync a folder says so, and there is nothing more to do then.
   if (!done && done.error() != std::errc::invalid_argument) {
     return fail(failed("name_reaches_the_disk", "entered in its folder on the disk", done.error()));
+  }
+  // It was claimed until now: whoever removes leftovers might have taken it for one. Its bytes are on the
+  // disk.
+  if (const auto closed = port_->close(std::exchange(handle_, FileHandle{})); !closed) {
+    return fail(failed("file_can_be_closed", "closed", closed.error()));
   }
   return {};
 }

@@ -30,6 +30,10 @@ class Replacing : public ::testing::Test {
     return std::move(file).commit();
   }
 
+  void without_nameless_files() {
+    port_.fail_from(Call::create_nameless, 0, std::errc::operation_not_supported);
+  }
+
   std::string target_text() {
     const auto bytes = read_file(target_);
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -66,7 +70,8 @@ TEST_F(Replacing, syncs_the_file_before_and_the_folder_after_the_rename) {
   std::vector<Call> order;
   port_.before_each([&](Call call, int) { order.push_back(call); });
   ASSERT_TRUE(replace());
-  const std::vector<Call> end{Call::write_at, Call::sync, Call::close, Call::rename, Call::sync, Call::close};
+  const std::vector<Call> end{Call::write_at, Call::sync,  Call::name, Call::rename,
+                              Call::sync,     Call::close, Call::close};
   ASSERT_GE(order.size(), end.size());
   EXPECT_TRUE(std::equal(end.rbegin(), end.rend(), order.rbegin()));
 }
@@ -92,9 +97,55 @@ TEST_F(Replacing, removes_the_temporary_file_when_given_up) {
   {
     auto file = AtomicFile::create(target_, IfExists::replace, port_);
     ASSERT_TRUE(file);
+    EXPECT_TRUE(folder_.names().empty()) << "it has no name yet";
+  }
+  EXPECT_TRUE(folder_.names().empty());
+  without_nameless_files();
+  {
+    auto file = AtomicFile::create(target_, IfExists::replace, port_);
+    ASSERT_TRUE(file);
     EXPECT_EQ(folder_.names().size(), 1U);
   }
   EXPECT_TRUE(folder_.names().empty());
+}
+
+TEST_F(Replacing, works_where_files_need_a_name) {
+  without_nameless_files();
+  ASSERT_TRUE(replace());
+  EXPECT_EQ(target_text(), "newest");
+  EXPECT_EQ(replace(IfExists::fail).error().rule(), "target_is_free");
+  EXPECT_EQ(folder_.names(), std::vector<std::string>{"target"});
+  EXPECT_EQ(port_.open_files(), 0);
+}
+
+TEST_F(Replacing, removes_what_somebody_left_who_was_killed) {
+  write_file(folder_ / ".htensor-0123-0.part", "half of a file");
+  write_file(folder_ / ".htensor-0123-0.other", "not ours");
+  ASSERT_TRUE(replace());
+  EXPECT_EQ(folder_.names(), (std::vector<std::string>{".htensor-0123-0.other", "target"}));
+}
+
+TEST_F(Replacing, leaves_alone_what_others_still_write) {
+  without_nameless_files();
+  auto theirs = AtomicFile::create(folder_ / "theirs", IfExists::replace, port_).value();
+  ASSERT_TRUE(replace()) << "theirs has no byte yet";
+  ASSERT_TRUE(theirs.write(0, bytes_of("theirs")));
+  ASSERT_TRUE(replace()) << "theirs is claimed";
+  ASSERT_TRUE(std::move(theirs).commit());
+  EXPECT_EQ(folder_.names(), (std::vector<std::string>{"target", "theirs"}));
+}
+
+TEST_F(Replacing, goes_on_where_leftovers_cannot_be_removed) {
+  for (const auto call : {Call::list, Call::claim, Call::unlink}) {
+    write_file(folder_ / ".htensor-0123-0.part", "half of a file");
+    port_.fail_at(call, port_.count(call), std::errc::permission_denied);
+    EXPECT_TRUE(replace());
+    EXPECT_EQ(port_.open_files(), 0);
+  }
+}
+
+TEST_F(Replacing, file_can_be_named) {
+  expect_untouched(Call::name, std::errc::permission_denied, ErrorCode::write_failed, "file_can_be_named");
 }
 
 TEST_F(Replacing, target_is_free) {
@@ -108,8 +159,12 @@ TEST_F(Replacing, target_is_free) {
 
 TEST_F(Replacing, does_not_replace_what_came_meanwhile) {
   port_.before_each([&](Call call, int) {
-    if (call == Call::rename) write_file(target_, "theirs");
+    if (call == Call::rename || call == Call::name) write_file(target_, "theirs");
   });
+  EXPECT_EQ(replace(IfExists::fail).error().code(), ErrorCode::already_exists);
+  EXPECT_EQ(target_text(), "theirs");
+  std::filesystem::remove(target_);
+  without_nameless_files();
   EXPECT_EQ(replace(IfExists::fail).error().code(), ErrorCode::already_exists);
   EXPECT_EQ(target_text(), "theirs");
   EXPECT_EQ(folder_.names(), std::vector<std::string>{"target"});
@@ -131,6 +186,9 @@ TEST_F(Replacing, target_is_a_regular_file) {
 }
 
 TEST_F(Replacing, folder_takes_a_file) {
+  expect_untouched(Call::create_nameless, std::errc::permission_denied, ErrorCode::write_failed,
+                   "folder_takes_a_file");
+  without_nameless_files();
   expect_untouched(Call::create, std::errc::permission_denied, ErrorCode::write_failed,
                    "folder_takes_a_file");
   expect_untouched(Call::create, std::errc::no_space_on_device, ErrorCode::no_space, "folder_takes_a_file");
@@ -150,6 +208,7 @@ TEST_F(Replacing, goes_on_where_a_folder_cannot_be_synced) {
 }
 
 TEST_F(Replacing, tries_another_name_when_one_is_taken) {
+  without_nameless_files();
   port_.fail_at(Call::create, 0, std::errc::file_exists);
   port_.fail_at(Call::create, 1, std::errc::interrupted);
   EXPECT_TRUE(replace());
@@ -208,7 +267,14 @@ TEST_F(Replacing, bytes_reach_the_disk) {
 }
 
 TEST_F(Replacing, file_can_be_closed) {
-  expect_untouched(Call::close, std::errc::io_error, ErrorCode::write_failed, "file_can_be_closed");
+  // Its bytes are on the disk and it is in place then.
+  port_.fail_at(Call::close, 0, std::errc::io_error);
+  const auto done = replace();
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().rule(), "file_can_be_closed");
+  EXPECT_EQ(target_text(), "newest");
+  EXPECT_EQ(folder_.names(), std::vector<std::string>{"target"});
+  EXPECT_EQ(port_.open_files(), 0);
 }
 
 TEST_F(Replacing, file_can_be_renamed) {

@@ -1,7 +1,10 @@
 // The only file with system calls.
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/magic.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -219,21 +222,21 @@ class PosixPort final : public Port {
     return static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   }
 
-  IoResult<FileHandle> reopen_direct(FileHandle file) override {
+  IoResult<FileHandle> reopen_direct(FileHandle file, Access access) override {
     // By its descriptor: its path may lead to another file by now.
-    const std::string path = "/proc/self/fd/" + std::to_string(file.value);
-    const int fd = above_standard(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT));
+    const int how = access == Access::write ? O_RDWR : O_RDONLY;
+    const int fd = above_standard(::open(path_of(file).c_str(), how | O_CLOEXEC | O_DIRECT));
     if (fd < 0) return said(errno);
     return FileHandle{fd};
   }
 
-  IoResult<std::uint64_t> direct_alignment(FileHandle file) override {
+  IoResult<DirectAlignment> direct_alignment(FileHandle file) override {
     struct ::statx raw{};
     if (::statx(file.value, "", AT_EMPTY_PATH, STATX_DIOALIGN, &raw) != 0) return said(errno);
     // Systems before 6.1 do not tell; a page suits all of them.
-    if ((raw.stx_mask & STATX_DIOALIGN) == 0) return page_bytes();
+    if ((raw.stx_mask & STATX_DIOALIGN) == 0) return DirectAlignment{page_bytes(), page_bytes()};
     if (raw.stx_dio_offset_align == 0) return said(EINVAL);
-    return std::max<std::uint64_t>(raw.stx_dio_offset_align, raw.stx_dio_mem_align);
+    return DirectAlignment{raw.stx_dio_offset_align, raw.stx_dio_mem_align};
   }
 
   IoResult<std::unique_ptr<ReadQueue>> read_queue(std::uint32_t depth) override { return uring_queue(depth); }
@@ -267,6 +270,13 @@ class PosixPort final : public Port {
   IoResult<std::uint64_t> available_memory() override { return ht::io::available_memory(); }
   IoResult<std::uint64_t> peak_memory() override { return ht::io::peak_memory(); }
 
+  IoResult<std::uint64_t> next_data(FileHandle file, std::uint64_t offset) override {
+    return sought(file, offset, SEEK_DATA);
+  }
+  IoResult<std::uint64_t> next_hole(FileHandle file, std::uint64_t offset) override {
+    return sought(file, offset, SEEK_HOLE);
+  }
+
   IoResult<FileHandle> create(const std::filesystem::path& path,
                               std::optional<std::uint32_t> permissions) override {
     const int fd =
@@ -280,6 +290,48 @@ class PosixPort final : public Port {
       return said(error_number);
     }
     return FileHandle{fd};
+  }
+
+  IoResult<FileHandle> create_nameless(const std::filesystem::path& folder,
+                                       std::optional<std::uint32_t> permissions) override {
+    const int fd = above_standard(::open(folder.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0666));
+    // Systems that do not know the flag take it for one that asks for a folder.
+    if (fd < 0) return said(errno == EISDIR || errno == ENOENT ? EOPNOTSUPP : errno);
+    if (permissions && ::fchmod(fd, *permissions) != 0 && errno != EPERM) {
+      const int error_number = errno;
+      ::close(fd);
+      return said(error_number);
+    }
+    return FileHandle{fd};
+  }
+
+  IoResult<void> name(FileHandle file, const std::filesystem::path& path) override {
+    const auto from = path_of(file);
+    return done_if(::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) == 0);
+  }
+
+  IoResult<void> claim(FileHandle file) override {
+    return done_if(::flock(file.value, LOCK_EX | LOCK_NB) == 0);
+  }
+
+  IoResult<void> clone_range(const CopyRequest& request) override {
+    if (exceeds_size_limit(request.to_offset + request.bytes)) return said(EFBIG);
+    const file_clone_range range{.src_fd = request.from.value,
+                                 .src_offset = request.from_offset,
+                                 .src_length = request.bytes,
+                                 .dest_offset = request.to_offset};
+    return done_if(::ioctl(request.to.value, FICLONERANGE, &range) == 0);
+  }
+
+  IoResult<std::uint64_t> copy_range(const CopyRequest& request) override {
+    const auto end = checked::add(request.to_offset, request.bytes);
+    if (!end || !fits_off_t(*end) || exceeds_size_limit(*end)) return said(EFBIG);
+    if (!fits_off_t(request.from_offset)) return said(EINVAL);
+    auto from = static_cast<off_t>(request.from_offset);
+    auto to = static_cast<off_t>(request.to_offset);
+    const auto count = ::copy_file_range(request.from.value, &from, request.to.value, &to, request.bytes, 0);
+    if (count < 0) return said(errno);
+    return static_cast<std::uint64_t>(count);
   }
 
   IoResult<std::uint64_t> write_at(FileHandle file, std::uint64_t offset, Bytes from) override {
@@ -318,6 +370,17 @@ class PosixPort final : public Port {
   }
 
  private:
+  // Where a descriptor leads to, whatever has the file's name by now.
+  static std::string path_of(FileHandle file) { return "/proc/self/fd/" + std::to_string(file.value); }
+
+  // Moves the descriptor's own position, which nothing here uses.
+  static IoResult<std::uint64_t> sought(FileHandle file, std::uint64_t offset, int what) {
+    if (!fits_off_t(offset)) return said(EINVAL);
+    const off_t found = ::lseek(file.value, static_cast<off_t>(offset), what);
+    if (found < 0) return said(errno);
+    return static_cast<std::uint64_t>(found);
+  }
+
   // For kernels before 6.5: the pages of a mapping, a stretch at a time.
   IoResult<std::uint64_t> cached_by_mincore(FileHandle file, std::uint64_t offset, std::uint64_t bytes) {
     constexpr std::uint64_t stretch = std::uint64_t{1} << 28;

@@ -148,5 +148,68 @@ TEST(PosixPort, no_file_takes_the_place_of_a_standard_stream) {
   EXPECT_EQ(status, 0);
 }
 
+TEST(PosixPort, files_without_a_name_are_gone_with_their_handle) {
+  const TemporaryFolder folder;
+  auto& port = system_port();
+  const auto file = port.create_nameless(folder.path(), 0640);
+  if (!file) {
+    EXPECT_EQ(file.error(), std::errc::operation_not_supported);
+    GTEST_SKIP() << "the folder for temporary files has none without a name";
+  }
+  EXPECT_EQ(port.stat(*file)->permissions, 0640U);
+  EXPECT_TRUE(folder.names().empty());
+  EXPECT_TRUE(port.name(*file, folder / "f"));
+  EXPECT_EQ(port.name(*file, folder / "f").error(), std::errc::file_exists);
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"f"});
+  EXPECT_TRUE(port.close(*file));
+}
+
+TEST(PosixPort, one_at_a_time_claims_a_file) {
+  const TemporaryFolder folder;
+  write_file(folder / "f", "x");
+  auto& port = system_port();
+  const auto first = port.open(folder / "f").value();
+  const auto second = port.open(folder / "f").value();
+  EXPECT_TRUE(port.claim(first));
+  EXPECT_EQ(port.claim(second).error(), std::errc::resource_unavailable_try_again);
+  EXPECT_TRUE(port.close(first));
+  EXPECT_TRUE(port.claim(second));
+  EXPECT_TRUE(port.close(second));
+}
+
+TEST(PosixPort, copies_from_file_to_file) {
+  const TemporaryFolder folder;
+  write_file(folder / "f", "0123456789");
+  auto& port = system_port();
+  const auto from = port.open(folder / "f").value();
+  const auto to = port.create(folder / "g", std::nullopt).value();
+  EXPECT_EQ(port.copy_range({.from = from, .from_offset = 2, .to = to, .to_offset = 1, .bytes = 3}), 3U);
+  EXPECT_EQ(port.copy_range({.from = from, .from_offset = 10, .to = to, .to_offset = 4, .bytes = 3}), 0U);
+  std::array<std::byte, 8> buffer{};
+  EXPECT_EQ(port.read_at(to, 0, buffer), 4U);
+  EXPECT_EQ(buffer[1], std::byte{'2'});
+  EXPECT_EQ(buffer[3], std::byte{'4'});
+  EXPECT_FALSE(port.copy_range({.from = from, .to = to, .to_offset = UINT64_MAX, .bytes = 2}));
+  EXPECT_FALSE(port.clone_range({.from = from, .to = to, .to_offset = 1, .bytes = 3})) << "not by blocks";
+  EXPECT_TRUE(port.close(from));
+  EXPECT_TRUE(port.close(to));
+}
+
+TEST(PosixPort, tells_holes_from_data) {
+  const TemporaryFolder folder;
+  auto& port = system_port();
+  const auto file = port.create(folder / "f", std::nullopt).value();
+  constexpr std::uint64_t at = std::uint64_t{1} << 20;
+  ASSERT_TRUE(port.resize(file, 2 * at));
+  ASSERT_EQ(port.write_at(file, at, bytes_of("x")), 1U);
+  const auto data = port.next_data(file, 0).value();
+  EXPECT_LE(data, at);
+  const auto hole = port.next_hole(file, at).value();
+  EXPECT_GT(hole, at);
+  EXPECT_LE(hole, 2 * at);
+  EXPECT_EQ(port.next_data(file, 2 * at).error(), std::errc::no_such_device_or_address);
+  EXPECT_TRUE(port.close(file));
+}
+
 }  // namespace
 }  // namespace ht::io

@@ -26,10 +26,10 @@ class DirectFile {
   explicit DirectFile(const File& file) : port_(&file.port()) {
     const auto alignment = port_->direct_alignment(file.handle());
     // Chunks are multiples of a page, so what needs more than that is not for here.
-    if (!alignment || *alignment == 0 || page_bytes % *alignment != 0) return;
-    if (const auto handle = port_->reopen_direct(file.handle())) {
+    if (!alignment || alignment->both() == 0 || page_bytes % alignment->both() != 0) return;
+    if (const auto handle = port_->reopen_direct(file.handle(), Access::read)) {
       handle_ = *handle;
-      alignment_ = *alignment;
+      alignment_ = alignment->both();
     }
   }
   DirectFile(DirectFile&& other) noexcept

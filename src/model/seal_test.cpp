@@ -327,8 +327,8 @@ TEST_F(OwnChecksums, know_that_what_lies_before_the_data_is_zero) {
   header.payload_crc = crc64nvme(data);
   header.data_offset = 256;
   const auto encoded = format_ht::encode(header);
-  std::vector<std::byte> file(encoded.begin(), encoded.end());
-  file.resize(256);
+  std::vector<std::byte> file(256);
+  std::ranges::copy(encoded, file.begin());
   file.insert(file.end(), data.begin(), data.end());
   write_file(path_, file);
   EXPECT_TRUE(verify(path_).value().ok());

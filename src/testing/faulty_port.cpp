@@ -16,9 +16,12 @@ std::optional<std::error_code> FaultyPort::fault(Call call) {
     return counts_[call]++;
   }();
   if (hook_) hook_(call, nth);
-  const auto found = faults_.find({call, nth});
-  if (found == faults_.end()) return std::nullopt;
-  return std::make_error_code(found->second);
+  if (const auto found = faults_.find({call, nth}); found != faults_.end()) {
+    return std::make_error_code(found->second);
+  }
+  const auto lasting = lasting_.find(call);
+  if (lasting == lasting_.end() || nth < lasting->second.first) return std::nullopt;
+  return std::make_error_code(lasting->second.second);
 }
 
 io::IoResult<io::FileHandle> FaultyPort::open(const std::filesystem::path& path) {
@@ -97,14 +100,14 @@ io::IoResult<void> FaultyPort::unlock(io::Region region) {
   return real_.unlock(region);
 }
 
-io::IoResult<io::FileHandle> FaultyPort::reopen_direct(io::FileHandle file) {
+io::IoResult<io::FileHandle> FaultyPort::reopen_direct(io::FileHandle file, io::Access access) {
   if (const auto error = fault(Call::reopen_direct)) return tl::unexpected(*error);
-  auto handle = real_.reopen_direct(file);
+  auto handle = real_.reopen_direct(file, access);
   if (handle) ++open_files_;
   return handle;
 }
 
-io::IoResult<std::uint64_t> FaultyPort::direct_alignment(io::FileHandle file) {
+io::IoResult<io::DirectAlignment> FaultyPort::direct_alignment(io::FileHandle file) {
   if (const auto error = fault(Call::direct_alignment)) return tl::unexpected(*error);
   return real_.direct_alignment(file);
 }
@@ -177,6 +180,46 @@ io::IoResult<io::FileHandle> FaultyPort::create(const std::filesystem::path& pat
   auto handle = real_.create(path, permissions);
   if (handle) ++open_files_;
   return handle;
+}
+
+io::IoResult<std::uint64_t> FaultyPort::next_data(io::FileHandle file, std::uint64_t offset) {
+  if (const auto error = fault(Call::next_data)) return tl::unexpected(*error);
+  return real_.next_data(file, offset);
+}
+
+io::IoResult<std::uint64_t> FaultyPort::next_hole(io::FileHandle file, std::uint64_t offset) {
+  if (const auto error = fault(Call::next_hole)) return tl::unexpected(*error);
+  return real_.next_hole(file, offset);
+}
+
+io::IoResult<io::FileHandle> FaultyPort::create_nameless(const std::filesystem::path& folder,
+                                                         std::optional<std::uint32_t> permissions) {
+  if (const auto error = fault(Call::create_nameless)) return tl::unexpected(*error);
+  auto handle = real_.create_nameless(folder, permissions);
+  if (handle) ++open_files_;
+  return handle;
+}
+
+io::IoResult<void> FaultyPort::name(io::FileHandle file, const std::filesystem::path& path) {
+  if (const auto error = fault(Call::name)) return tl::unexpected(*error);
+  return real_.name(file, path);
+}
+
+io::IoResult<void> FaultyPort::claim(io::FileHandle file) {
+  if (const auto error = fault(Call::claim)) return tl::unexpected(*error);
+  return real_.claim(file);
+}
+
+io::IoResult<void> FaultyPort::clone_range(const io::CopyRequest& request) {
+  if (const auto error = fault(Call::clone_range)) return tl::unexpected(*error);
+  return real_.clone_range(request);
+}
+
+io::IoResult<std::uint64_t> FaultyPort::copy_range(const io::CopyRequest& request) {
+  if (const auto error = fault(Call::copy_range)) return tl::unexpected(*error);
+  auto shortened = request;
+  shortened.bytes = std::min(request.bytes, most_bytes_);
+  return real_.copy_range(shortened);
 }
 
 io::IoResult<std::uint64_t> FaultyPort::write_at(io::FileHandle file, std::uint64_t offset, Bytes from) {

@@ -37,7 +37,14 @@ enum class Call {
   file_system,
   available_memory,
   peak_memory,
+  next_data,
+  next_hole,
   create,
+  create_nameless,
+  name,
+  claim,
+  clone_range,
+  copy_range,
   write_at,
   allocate,
   resize,
@@ -51,7 +58,12 @@ class FaultyPort final : public io::Port {
  public:
   /// Makes the nth call of a kind (from 0 on) fail with this; later ones of that kind go through.
   void fail_at(Call call, int nth, std::errc error) { faults_[{call, nth}] = error; }
-  void clear_faults() { faults_.clear(); }
+  /// Makes all calls of a kind fail with this, from the nth on.
+  void fail_from(Call call, int nth, std::errc error) { lasting_[call] = {nth, error}; }
+  void clear_faults() {
+    faults_.clear();
+    lasting_.clear();
+  }
   /// No read or write moves more bytes than this in one call.
   void set_most_bytes(std::uint64_t bytes) { most_bytes_ = bytes; }
   /// Runs before each call, for what happens between two of them.
@@ -75,8 +87,8 @@ class FaultyPort final : public io::Port {
   io::IoResult<void> advise(io::Region region, io::Advice advice) override;
   io::IoResult<void> lock(io::Region region) override;
   io::IoResult<void> unlock(io::Region region) override;
-  io::IoResult<io::FileHandle> reopen_direct(io::FileHandle file) override;
-  io::IoResult<std::uint64_t> direct_alignment(io::FileHandle file) override;
+  io::IoResult<io::FileHandle> reopen_direct(io::FileHandle file, io::Access access) override;
+  io::IoResult<io::DirectAlignment> direct_alignment(io::FileHandle file) override;
   io::IoResult<std::unique_ptr<io::ReadQueue>> read_queue(std::uint32_t depth) override;
   io::IoResult<std::uint64_t> cached(io::FileHandle file, std::uint64_t offset, std::uint64_t bytes) override;
   io::IoResult<void> forget(io::FileHandle file, std::uint64_t offset, std::uint64_t bytes) override;
@@ -86,6 +98,14 @@ class FaultyPort final : public io::Port {
   [[nodiscard]] std::uint64_t page_bytes() const noexcept override;
   io::IoResult<io::FileHandle> create(const std::filesystem::path& path,
                                       std::optional<std::uint32_t> permissions) override;
+  io::IoResult<std::uint64_t> next_data(io::FileHandle file, std::uint64_t offset) override;
+  io::IoResult<std::uint64_t> next_hole(io::FileHandle file, std::uint64_t offset) override;
+  io::IoResult<io::FileHandle> create_nameless(const std::filesystem::path& folder,
+                                               std::optional<std::uint32_t> permissions) override;
+  io::IoResult<void> name(io::FileHandle file, const std::filesystem::path& path) override;
+  io::IoResult<void> claim(io::FileHandle file) override;
+  io::IoResult<void> clone_range(const io::CopyRequest& request) override;
+  io::IoResult<std::uint64_t> copy_range(const io::CopyRequest& request) override;
   io::IoResult<std::uint64_t> write_at(io::FileHandle file, std::uint64_t offset, Bytes from) override;
   io::IoResult<void> allocate(io::FileHandle file, std::uint64_t bytes) override;
   io::IoResult<void> resize(io::FileHandle file, std::uint64_t bytes) override;
@@ -102,6 +122,7 @@ class FaultyPort final : public io::Port {
   io::Port& real_ = io::system_port();
   mutable std::mutex mutex_;
   std::map<std::pair<Call, int>, std::errc> faults_;
+  std::map<Call, std::pair<int, std::errc>> lasting_;
   std::map<Call, int> counts_;
   std::function<void(Call, int)> hook_;
   std::uint64_t most_bytes_ = UINT64_MAX;

@@ -63,6 +63,25 @@ enum class FileSystem : std::uint8_t { local, memory, network, user_space, unkno
 
 enum class IfExists : std::uint8_t { replace, fail };
 
+enum class Access : std::uint8_t { read, write };
+
+/// What direct reads and writes have to be multiples of.
+struct DirectAlignment {
+  std::uint64_t offset = 0;  ///< offsets in the file, and sizes, but for a read's at the file's end
+  std::uint64_t memory = 0;  ///< addresses
+
+  [[nodiscard]] constexpr std::uint64_t both() const noexcept { return offset > memory ? offset : memory; }
+};
+
+/// A part of one file that goes to another.
+struct CopyRequest {
+  FileHandle from{};
+  std::uint64_t from_offset = 0;
+  FileHandle to{};
+  std::uint64_t to_offset = 0;
+  std::uint64_t bytes = 0;
+};
+
 /// A read that is to be under way with others. `into` has to stay where it is until it is done.
 struct ReadRequest {
   FileHandle file{};
@@ -128,11 +147,10 @@ class Port {
   [[nodiscard]] virtual IoResult<void> unlock(Region region) = 0;
   [[nodiscard]] virtual std::uint64_t page_bytes() const noexcept = 0;
 
-  /// The same file once more, for reads that go past the page cache. `invalid_argument` where it cannot be.
-  [[nodiscard]] virtual IoResult<FileHandle> reopen_direct(FileHandle file) = 0;
-  /// What addresses, offsets and sizes of direct reads have to be multiples of. Not of the size at the file's
-  /// end.
-  [[nodiscard]] virtual IoResult<std::uint64_t> direct_alignment(FileHandle file) = 0;
+  /// The same file once more, for reads or writes that go past the page cache. `invalid_argument` where it
+  /// cannot be.
+  [[nodiscard]] virtual IoResult<FileHandle> reopen_direct(FileHandle file, Access access) = 0;
+  [[nodiscard]] virtual IoResult<DirectAlignment> direct_alignment(FileHandle file) = 0;
   /// For this many reads at once. `function_not_supported` where the system has no such thing, or keeps it
   /// from this process.
   [[nodiscard]] virtual IoResult<std::unique_ptr<ReadQueue>> read_queue(std::uint32_t depth) = 0;
@@ -149,13 +167,36 @@ class Port {
   /// The most bytes of memory that this process has had so far, files' pages that it has mapped among them.
   [[nodiscard]] virtual IoResult<std::uint64_t> peak_memory() = 0;
 
+  /// Where the next bytes are that a file really has, at or behind this offset: what lies before them reads
+  /// as zero and takes no room. `no_such_device_or_address` behind the last. A file system that does not tell
+  /// has all of it.
+  [[nodiscard]] virtual IoResult<std::uint64_t> next_data(FileHandle file, std::uint64_t offset) = 0;
+  /// The same for the next hole; there is always one, behind the last byte.
+  [[nodiscard]] virtual IoResult<std::uint64_t> next_hole(FileHandle file, std::uint64_t offset) = 0;
+
   /// A new file for writing; `file_exists` where there is one. Permissions are the user's default
   /// unless given.
   [[nodiscard]] virtual IoResult<FileHandle> create(const std::filesystem::path& path,
                                                     std::optional<std::uint32_t> permissions) = 0;
+  /// A new file without a name, which is gone with its handle unless it gets one. `operation_not_supported`
+  /// where a file system has no such thing.
+  [[nodiscard]] virtual IoResult<FileHandle> create_nameless(const std::filesystem::path& folder,
+                                                             std::optional<std::uint32_t> permissions) = 0;
+  /// Gives it one. `file_exists` where that is taken.
+  [[nodiscard]] virtual IoResult<void> name(FileHandle file, const std::filesystem::path& path) = 0;
+  /// Takes the file for this process until it is closed there; `resource_unavailable_try_again` while another
+  /// has it. It keeps only those away who ask.
+  [[nodiscard]] virtual IoResult<void> claim(FileHandle file) = 0;
   /// May write less than was asked for. Never raises SIGXFSZ: that is `file_too_large`.
   [[nodiscard]] virtual IoResult<std::uint64_t> write_at(FileHandle file, std::uint64_t offset,
                                                          Bytes from) = 0;
+  /// Shares the blocks of a part with another file, so that they are stored once until one of them is
+  /// written to. All three numbers are multiples of the file system's blocks; what it cannot share is
+  /// `operation_not_supported`, `cross_device_link` or `invalid_argument`.
+  [[nodiscard]] virtual IoResult<void> clone_range(const CopyRequest& request) = 0;
+  /// Copied by the system itself; may be less than was asked for, and is 0 at the file's end. What it cannot
+  /// do is answered as above, or `function_not_supported`.
+  [[nodiscard]] virtual IoResult<std::uint64_t> copy_range(const CopyRequest& request) = 0;
   /// Makes the file this long with room on the disk for all of it.
   [[nodiscard]] virtual IoResult<void> allocate(FileHandle file, std::uint64_t bytes) = 0;
   /// Makes the file this long; what is never written stays a hole and reads as zero.
