@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/format_text.hpp"
+#include "io/direct_file.hpp"
 #include "io/staged_machine.hpp"
 #include "io/system_error.hpp"
 #include "io/thread_queue.hpp"
@@ -18,36 +19,6 @@ namespace ht::inline v1::io {
 namespace {
 
 constexpr std::uint64_t page_bytes = 4096;
-
-// The file once more for direct reads, if that can be.
-class DirectFile {
- public:
-  DirectFile() = default;
-  explicit DirectFile(const File& file) : port_(&file.port()) {
-    const auto alignment = port_->direct_alignment(file.handle());
-    // Chunks are multiples of a page, so what needs more than that is not for here.
-    if (!alignment || alignment->both() == 0 || page_bytes % alignment->both() != 0) return;
-    if (const auto handle = port_->reopen_direct(file.handle(), Access::read)) {
-      handle_ = *handle;
-      alignment_ = alignment->both();
-    }
-  }
-  DirectFile(DirectFile&& other) noexcept
-      : port_(other.port_), handle_(std::exchange(other.handle_, {})), alignment_(other.alignment_) {}
-  DirectFile& operator=(DirectFile&&) = delete;
-  ~DirectFile() {
-    if (handle_.value >= 0) static_cast<void>(port_->close(handle_));  // it was only read from
-  }
-
-  [[nodiscard]] FileHandle handle() const noexcept { return handle_; }
-  /// 0 where there are no direct reads.
-  [[nodiscard]] std::uint64_t alignment() const noexcept { return alignment_; }
-
- private:
-  Port* port_ = nullptr;
-  FileHandle handle_;
-  std::uint64_t alignment_ = 0;
-};
 
 // Files of which nothing is wanted may be missing, and are left alone.
 std::vector<bool> files_read(std::size_t files, std::span<const FileRange> ranges) {
@@ -86,8 +57,9 @@ class Shell {
     const auto read = files_read(files_.size(), ranges);
     for (std::size_t i = 0; i < files_.size(); ++i) {
       const bool wanted = options_.direct && read[i];
-      direct_.push_back(wanted ? DirectFile(*files_[i]) : DirectFile());
-      alignments_.push_back(direct_.back().alignment());
+      direct_.push_back(wanted ? DirectFile(files_[i]->handle(), Access::read, files_[i]->port())
+                               : DirectFile());
+      alignments_.push_back(direct_.back().alignment().both());
     }
     plan_ = ChunkPlan(ranges, alignments_, options_.chunk_bytes);
     slots_.resize(options_.chunks);
@@ -148,7 +120,7 @@ class Shell {
   // Whether what a chunk is read into is as direct reads need it.
   bool is_aligned(std::uint32_t slot) {
     const auto address = reinterpret_cast<std::uintptr_t>(memory_of(slot).data());
-    return address % direct_[slots_[slot].chunk.range.file].alignment() == 0;
+    return address % direct_[slots_[slot].chunk.range.file].alignment().both() == 0;
   }
 
   [[nodiscard]] const File& file_of(const Slot& slot) const { return *files_[slot.chunk.range.file]; }

@@ -1,0 +1,56 @@
+// What a file is going to be made of, before a byte of it is written: where every part comes from.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <htensor/base/bytes.hpp>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ht::inline v1 {
+
+/// Bytes of one of the source's files.
+struct StoredBytes {
+  std::uint32_t file = 0;
+  std::uint64_t offset = 0;
+
+  friend bool operator==(const StoredBytes&, const StoredBytes&) = default;
+};
+
+/// Some bytes over and over, cut at the end: a splat.
+struct RepeatedBytes {
+  std::array<std::byte, 16> pattern{};
+  std::uint8_t pattern_bytes = 1;
+
+  [[nodiscard]] Bytes bytes() const noexcept { return Bytes(pattern).first(pattern_bytes); }
+  friend bool operator==(const RepeatedBytes&, const RepeatedBytes&) = default;
+};
+
+/// A part of a file that is to be.
+struct PlannedPart {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  /// `Bytes` are in memory, and have to stay there until the plan is applied.
+  std::variant<StoredBytes, Bytes, RepeatedBytes> from{};
+};
+
+struct PlannedFile {
+  std::filesystem::path path;
+  std::uint64_t bytes = 0;
+  /// What is made up: the file from its first byte on.
+  std::vector<std::byte> header;
+  /// In order, apart, and behind the header. What none of them covers is zero.
+  std::vector<PlannedPart> parts;
+};
+
+/// How many bytes of the source came by which way.
+struct CopiedBy {
+  std::uint64_t reflink = 0;          ///< stored once for both files
+  std::uint64_t direct = 0;           ///< past the page cache, in large pieces
+  std::uint64_t copy_file_range = 0;  ///< by the system
+  std::uint64_t read_write = 0;       ///< through a small ring of buffers
+};
+
+}  // namespace ht::inline v1

@@ -1,0 +1,391 @@
+#include "convert/copy_engine.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <htensor/base/fault.hpp>
+#include <memory>
+
+#include "base/format_text.hpp"
+#include "base/jobs.hpp"
+#include "convert/copy_parts.hpp"
+#include "io/direct_file.hpp"
+#include "io/file.hpp"
+#include "io/sampled_cache.hpp"
+#include "model/plain_copy.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+constexpr std::uint64_t page_bytes = io::DirectFile::page_bytes;
+constexpr std::uint64_t piece_bytes = std::uint64_t{4} << 20;
+// Enough to keep a disk busy while one of them is put together.
+constexpr std::size_t workers = 4;
+// Smaller holes are not worth asking for.
+constexpr std::uint64_t least_hole_bytes = std::uint64_t{1} << 16;
+// What is shared at once, so that who gives up does not wait for all of it.
+constexpr std::uint64_t shared_at_once = std::uint64_t{1} << 30;
+
+std::uint64_t align_down(std::uint64_t offset) { return offset / page_bytes * page_bytes; }
+std::uint64_t align_up(std::uint64_t offset) { return align_down(offset + page_bytes - 1); }
+
+bool cannot_be_done(std::error_code cause) {
+  return cause == std::errc::operation_not_supported || cause == std::errc::function_not_supported ||
+         cause == std::errc::cross_device_link || cause == std::errc::invalid_argument ||
+         cause == std::errc::inappropriate_io_control_operation ||
+         cause == std::errc::operation_not_permitted;
+}
+
+// What is under way in one worker.
+class Buffer {
+ public:
+  Buffer() : memory_(static_cast<std::byte*>(std::aligned_alloc(page_bytes, bytes))) {}
+
+  [[nodiscard]] bool is_there() const noexcept { return memory_ != nullptr; }
+  [[nodiscard]] MutableBytes all() const noexcept { return {memory_.get(), bytes}; }
+
+ private:
+  // A piece, and what has to be read around it.
+  static constexpr std::size_t bytes = piece_bytes + 2 * page_bytes;
+  struct Free {
+    void operator()(std::byte* memory) const noexcept {
+      std::free(memory);
+    }  // NOLINT(*-no-malloc,*-owning-memory)
+  };
+  std::unique_ptr<std::byte, Free> memory_;
+};
+
+struct Counts {
+  std::atomic<std::uint64_t> reflink = 0;
+  std::atomic<std::uint64_t> direct = 0;
+  std::atomic<std::uint64_t> copy_file_range = 0;
+  std::atomic<std::uint64_t> read_write = 0;
+};
+
+class FileCopy {
+ public:
+  FileCopy(const PlannedFile& file, io::AtomicFile& target, const CopyOptions& options)
+      : file_(file), target_(target), options_(options), parts_(covered_parts(file)) {}
+
+  Result<CopiedBy> run() {
+    HT_TRY(target_.resize(file_.bytes));
+    HT_TRY(leave_out_holes());
+    if (options_.watcher == nullptr) HT_TRY(share_blocks());
+    // With all of it ahead, a full disk shows at once and the file lies in one piece.
+    if (!has_holes_) HT_TRY(target_.allocate(file_.bytes));
+    io::DirectFile direct(target_.handle(), io::Access::write, target_.port());
+    direct_ = &direct;
+    open_sources();
+    HT_TRY(copy_pieces());
+    HT_TRY(check_sources());
+    return CopiedBy{counts_.reflink, counts_.direct, counts_.copy_file_range, counts_.read_write};
+  }
+
+ private:
+  [[nodiscard]] const io::File& source(const StoredBytes& from) const {
+    return io::file_of(*options_.sources[from.file]);
+  }
+
+  // Takes out of the parts what `keep` says has been dealt with; it gets one stored part and a list to put
+  // the rest of it into.
+  template <class Deal>
+  Result<void> replace_stored(const Deal& deal) {
+    std::vector<PlannedPart> left;
+    left.reserve(parts_.size());
+    for (const auto& part : parts_) {
+      if (std::holds_alternative<StoredBytes>(part.from)) {
+        HT_TRY(check_stop());
+        HT_TRY(deal(part, std::get<StoredBytes>(part.from), left));
+      } else {
+        left.push_back(part);
+      }
+    }
+    parts_ = std::move(left);
+    return {};
+  }
+
+  Result<void> leave_out_holes() {
+    return replace_stored(
+        [&](PlannedPart part, const StoredBytes& from, std::vector<PlannedPart>& left) -> Result<void> {
+          const io::File& file = source(from);
+          auto& port = file.port();
+          while (part.bytes >= least_hole_bytes) {
+            const std::uint64_t at = std::get<StoredBytes>(part.from).offset;
+            const auto data = port.next_data(file.handle(), at);
+            const bool none = !data && data.error() == std::errc::no_such_device_or_address;
+            if (!data && !none) break;  // a file system that does not tell
+            // Whole pages, so that what is written beside it is not torn.
+            const std::uint64_t hole = none ? part.bytes : align_down(std::min(*data - at, part.bytes));
+            if (hole >= least_hole_bytes) {
+              has_holes_ = true;
+              HT_TRY(see_zeros(part.offset, hole));
+              done_ += hole;
+              part = without_first(part, hole);
+              continue;
+            }
+            const auto end = port.next_hole(file.handle(), std::max(at, data.value_or(at)));
+            if (!end || *end - at >= part.bytes) break;
+            left.push_back(first_of(part, *end - at));
+            part = without_first(part, *end - at);
+          }
+          if (part.bytes != 0) left.push_back(part);
+          return {};
+        });
+  }
+
+  Result<void> see_zeros(std::uint64_t offset, std::uint64_t bytes) {
+    if (options_.watcher == nullptr) return {};
+    static constexpr std::array<std::byte, 65536> zeros{};
+    for (std::uint64_t done = 0; done < bytes;) {
+      const auto count = std::min<std::uint64_t>(zeros.size(), bytes - done);
+      HT_TRY(options_.watcher->see(offset + done, Bytes(zeros).first(static_cast<std::size_t>(count))));
+      done += count;
+    }
+    return {};
+  }
+
+  Result<void> share_blocks() {
+    std::vector<bool> refused(options_.sources.size(), false);
+    return replace_stored([&](const PlannedPart& part, const StoredBytes& from,
+                              std::vector<PlannedPart>& left) -> Result<void> {
+      const std::uint64_t begin = align_up(part.offset);
+      const std::uint64_t end = align_down(part.offset + part.bytes);
+      const bool alike = part.offset % page_bytes == from.offset % page_bytes;
+      std::uint64_t at = begin;
+      while (alike && at < end && !refused[from.file]) {
+        HT_TRY(check_stop());
+        const std::uint64_t count = std::min(end - at, shared_at_once);
+        const auto done = target_.port().clone_range({.from = source(from).handle(),
+                                                      .from_offset = from.offset + (at - part.offset),
+                                                      .to = target_.handle(),
+                                                      .to_offset = at,
+                                                      .bytes = count});
+        if (!done && done.error() == std::errc::interrupted) continue;
+        if (!done && !cannot_be_done(done.error())) {
+          return fail(target_.failed("blocks_can_be_shared", "given blocks of its source", done.error())
+                          .at_offset(at));
+        }
+        refused[from.file] = !done;
+        if (done) at += count;
+      }
+      const std::uint64_t shared = at > begin ? at - begin : 0;
+      if (shared == 0) {
+        left.push_back(part);
+        return {};
+      }
+      has_holes_ = true;  // as room for these is not to be taken twice
+      counts_.reflink += shared;
+      done_ += shared;
+      if (begin > part.offset) left.push_back(first_of(part, begin - part.offset));
+      if (part.offset + part.bytes > at) left.push_back(without_first(part, at - part.offset));
+      return {};
+    });
+  }
+
+  // Past the page cache where that has little of them.
+  void open_sources() {
+    std::vector<std::vector<io::FileRange>> wanted(options_.sources.size());
+    for (const auto& part : parts_) {
+      if (const auto* const from = std::get_if<StoredBytes>(&part.from)) {
+        wanted[from->file].push_back({from->file, from->offset, part.bytes});
+      }
+    }
+    direct_sources_.reserve(wanted.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const bool cold =
+          !wanted[i].empty() && direct_->is_open() && io::cached_share(options_.sources, wanted[i]) < 0.5;
+      if (!cold) {
+        direct_sources_.emplace_back();
+        continue;
+      }
+      const auto& file = io::file_of(*options_.sources[i]);
+      direct_sources_.emplace_back(file.handle(), io::Access::read, file.port());
+    }
+  }
+
+  Result<void> copy_pieces() {
+    const auto pieces = pieces_of(parts_, piece_bytes);
+    std::vector<Buffer> buffers(std::min(workers, std::max<std::size_t>(pieces.size(), 1)));
+    if (!std::ranges::all_of(buffers, &Buffer::is_there)) return fail(Error(ErrorCode::out_of_memory));
+    return run_all({.count = pieces.size(),
+                    .threads = buffers.size(),
+                    .run = [&](std::size_t job, std::size_t worker) -> Result<void> {
+                      HT_TRY(copy(pieces[job], buffers[worker].all()));
+                      done_ += pieces[job].bytes;
+                      return {};
+                    },
+                    .meanwhile = [&]() -> Result<void> {
+                      HT_TRY(check_stop());
+                      tell();
+                      return {};
+                    }});
+  }
+
+  Result<void> copy(const CopyPiece& piece, MutableBytes buffer) {
+    if (!direct_->is_open() && options_.watcher == nullptr && HT_TRY(copy_by_system(piece))) return {};
+    const Bytes bytes = HT_TRY(put_together(piece, buffer));
+    if (options_.watcher != nullptr) HT_TRY(options_.watcher->see(piece.offset, bytes));
+    return write(piece, bytes, buffer);
+  }
+
+  // Nothing is done where it is not all from a file, or where the system refuses.
+  Result<bool> copy_by_system(const CopyPiece& piece) {
+    const PlannedPart part = within(piece, parts_[piece.first_part]);
+    const auto* const from = std::get_if<StoredBytes>(&part.from);
+    if (piece.parts != 1 || from == nullptr || system_refuses_) return false;
+    for (std::uint64_t done = 0; done < part.bytes;) {
+      const auto count = target_.port().copy_range({.from = source(*from).handle(),
+                                                    .from_offset = from->offset + done,
+                                                    .to = target_.handle(),
+                                                    .to_offset = part.offset + done,
+                                                    .bytes = part.bytes - done});
+      if (!count && count.error() == std::errc::interrupted) continue;
+      if (!count && cannot_be_done(count.error())) {
+        system_refuses_ = true;
+        return false;
+      }
+      if (!count) {
+        return fail(
+            target_.failed("bytes_can_be_copied", "copied to", count.error()).at_offset(part.offset + done));
+      }
+      // Some systems say so of files that they cannot copy; reading tells what there is.
+      if (*count == 0) return false;
+      done += *count;
+    }
+    counts_.copy_file_range += part.bytes;
+    return true;
+  }
+
+  // The bytes of a piece, somewhere in the buffer.
+  Result<Bytes> put_together(const CopyPiece& piece, MutableBytes buffer) {
+    if (piece.parts == 1) {
+      const PlannedPart only = within(piece, parts_[piece.first_part]);
+      if (const auto* const from = std::get_if<StoredBytes>(&only.from)) {
+        return read(*from, only.bytes, buffer);
+      }
+    }
+    // Where memory and file are aligned alike nothing has to be moved before it is written.
+    const MutableBytes room = buffer.subspan(static_cast<std::size_t>(piece.offset % page_bytes),
+                                             static_cast<std::size_t>(piece.bytes));
+    for (std::size_t i = 0; i < piece.parts; ++i) {
+      const PlannedPart part = within(piece, parts_[piece.first_part + i]);
+      const MutableBytes into = room.subspan(static_cast<std::size_t>(part.offset - piece.offset),
+                                             static_cast<std::size_t>(part.bytes));
+      if (const auto* const from = std::get_if<StoredBytes>(&part.from)) {
+        HT_TRY(read_plainly(*from, into));
+      } else if (const auto* const memory = std::get_if<Bytes>(&part.from)) {
+        std::ranges::copy(*memory, into.begin());
+      } else {
+        fill_with(into, std::get<RepeatedBytes>(part.from).bytes());
+      }
+    }
+    return Bytes(room);
+  }
+
+  Result<Bytes> read(const StoredBytes& from, std::uint64_t bytes, MutableBytes buffer) {
+    const auto& direct = direct_sources_[from.file];
+    if (direct.is_open()) {
+      const std::uint64_t begin = align_down(from.offset);
+      const std::uint64_t end = align_up(from.offset + bytes);
+      const auto got =
+          target_.port().read_at(direct.handle(), begin, buffer.first(static_cast<std::size_t>(end - begin)));
+      const auto before = static_cast<std::size_t>(from.offset - begin);
+      if (got && *got >= before + bytes)
+        return Bytes(buffer).subspan(before, static_cast<std::size_t>(bytes));
+      // Whatever it was, reading plainly goes on or tells.
+    }
+    const MutableBytes into = buffer.first(static_cast<std::size_t>(bytes));
+    HT_TRY(read_plainly(from, into));
+    return Bytes(into);
+  }
+
+  Result<void> read_plainly(const StoredBytes& from, MutableBytes into) {
+    auto done = source(from).read(from.offset, into);
+    // A file that got shorter is one that changed, and that is the better answer.
+    if (!done) HT_TRY(source(from).check_unchanged());
+    return done;
+  }
+
+  Result<void> write(const CopyPiece& piece, Bytes bytes, MutableBytes buffer) {
+    const std::uint64_t begin = align_up(piece.offset);
+    const std::uint64_t end = align_down(piece.offset + piece.bytes);
+    if (!direct_->is_open() || begin >= end) {
+      HT_TRY(target_.write(piece.offset, bytes));
+      count(piece, counts_.read_write);
+      return {};
+    }
+    const auto before = static_cast<std::size_t>(begin - piece.offset);
+    const auto middle_bytes = static_cast<std::size_t>(end - begin);
+    // The ends share their pages with nothing that is written past the page cache.
+    HT_TRY(target_.write(piece.offset, bytes.first(before)));
+    HT_TRY(target_.write(end, bytes.subspan(before + middle_bytes)));
+    Bytes middle = bytes.subspan(before, middle_bytes);
+    if (reinterpret_cast<std::uintptr_t>(middle.data()) % direct_->alignment().memory != 0) {
+      std::memmove(buffer.data(), middle.data(), middle.size());
+      middle = Bytes(buffer).first(middle_bytes);
+    }
+    auto done = target_.write_by(direct_->handle(), begin, middle);
+    if (!done && done.error().cause() == std::errc::invalid_argument) {
+      // A file system that promised what it does not do.
+      HT_TRY(target_.write(begin, middle));
+      count(piece, counts_.read_write);
+      return {};
+    }
+    HT_TRY(std::move(done));
+    count(piece, counts_.direct);
+    return {};
+  }
+
+  // What is made up here was not copied.
+  void count(const CopyPiece& piece, std::atomic<std::uint64_t>& way) {
+    for (std::size_t i = 0; i < piece.parts; ++i) {
+      const auto& part = parts_[piece.first_part + i];
+      if (std::holds_alternative<StoredBytes>(part.from)) way += within(piece, part).bytes;
+    }
+  }
+
+  Result<void> check_sources() {
+    for (const auto* const source : options_.sources) {
+      if (source != nullptr) HT_TRY(source->check_unchanged());
+    }
+    return {};
+  }
+
+  [[nodiscard]] Result<void> check_stop() const {
+    if (!options_.work.stop.stop_requested()) return {};
+    return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
+                      format_text("was stopped with {} of {} bytes written", done_.load(), file_.bytes))
+                    .at_path(target_.target().native()));
+  }
+
+  void tell() const {
+    if (!options_.work.on_progress) return;
+    options_.work.on_progress({.done_bytes = std::min(done_.load(), file_.bytes),
+                               .total_bytes = file_.bytes,
+                               .elapsed = std::chrono::steady_clock::now() - begin_});
+  }
+
+  const PlannedFile& file_;
+  io::AtomicFile& target_;
+  const CopyOptions& options_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::vector<PlannedPart> parts_;
+  const io::DirectFile* direct_ = nullptr;
+  std::vector<io::DirectFile> direct_sources_;
+  bool has_holes_ = false;
+  std::atomic<bool> system_refuses_ = false;
+  std::atomic<std::uint64_t> done_ = 0;
+  Counts counts_;
+};
+
+}  // namespace
+
+Result<CopiedBy> copy_file(const PlannedFile& file, io::AtomicFile& target, const CopyOptions& options) {
+  return without_bad_alloc([&] {
+    // What is in memory may be pages of a file: what turns out to be unreadable does not become one.
+    return guarded([&] { return FileCopy(file, target, options).run(); });
+  });
+}
+
+}  // namespace ht::inline v1
