@@ -24,6 +24,7 @@
 #include <htensor/base/result.hpp>
 #include <htensor/compute/cast.hpp>
 #include <htensor/compute/elementwise.hpp>
+#include <htensor/convert/convert.hpp>
 #include <htensor/convert/write.hpp>
 #include <htensor/dtype/device.hpp>
 #include <htensor/dtype/dtypes.hpp>

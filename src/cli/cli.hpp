@@ -34,8 +34,10 @@ using Action = std::function<Result<Exit>(const Common&)>;
 /// Adds the verb to the program. The Action may refer to what the function keeps alive in itself.
 using Register = Action (*)(CLI::App& app);
 
+Action register_convert(CLI::App& verb);
 Action register_doctor(CLI::App& verb);
 Action register_evict(CLI::App& verb);
+Action register_export(CLI::App& verb);
 Action register_hash(CLI::App& verb);
 Action register_load(CLI::App& verb);
 Action register_ls(CLI::App& verb);

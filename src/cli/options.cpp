@@ -16,6 +16,14 @@ void add_text(CLI::App& verb, std::string& text, const TextOption& option) {
   if (!option.one_of.empty()) added->check(CLI::IsMember(option.one_of));
 }
 
+void add_texts(CLI::App& verb, std::vector<std::string>& texts, const TextOption& option) {
+  // One value a time: what follows is an argument again.
+  verb.add_option(option.name, texts, option.description)
+      ->type_name(option.type)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
 void add_flag(CLI::App& verb, const std::string& name, bool& flag, const std::string& description) {
   verb.add_flag(name, flag, description);
 }

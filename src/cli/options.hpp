@@ -20,6 +20,9 @@ struct TextOption {
 };
 void add_text(CLI::App& verb, std::string& text, const TextOption& option);
 
+/// One that may be given several times.
+void add_texts(CLI::App& verb, std::vector<std::string>& texts, const TextOption& option);
+
 void add_flag(CLI::App& verb, const std::string& name, bool& flag, const std::string& description);
 
 /// A whole number below 2^64.

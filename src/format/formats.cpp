@@ -61,6 +61,10 @@ Result<Encoded> encode(std::string_view format, const Catalog& catalog, const La
                 format_text("data cannot be aligned to {} bytes, which is no power of two", layout.alignment))
               .with_hint("choose 64 or 4096"));
     }
+    if (layout.block_bytes != 0 && !std::has_single_bit(layout.block_bytes)) {
+      return fail(ErrorCode::misaligned, "blocks_are_powers_of_two",
+                  format_text("blocks of {} bytes are no power of two", layout.block_bytes));
+    }
     return found->encode(catalog, layout);
   });
 }

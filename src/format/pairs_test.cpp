@@ -91,6 +91,15 @@ TEST(Pairs, what_is_written_reads_back_or_is_refused) {
   }
 }
 
+TEST(Pairs, blocks_are_powers_of_two) {
+  for (const auto format : format_names()) {
+    const auto encoded =
+        encode(format, std::move(CatalogBuilder(format)).build().value(), {.block_bytes = 4095});
+    ASSERT_FALSE(encoded);
+    EXPECT_EQ(encoded.error().rule(), "blocks_are_powers_of_two") << format;
+  }
+}
+
 TEST(Pairs, alignment_is_a_power_of_two) {
   CatalogBuilder builder("test");
   ASSERT_TRUE(builder.add({.name = "t", .dtype = U8::tag, .bytes = 1}));

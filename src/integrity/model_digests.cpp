@@ -95,12 +95,16 @@ class ModelMeasuring {
     }
   }
 
+  Result<std::vector<Digest>> measured(std::span<const io::FileRange> ranges) const {
+    if (model_.measured) return model_.measured(ranges);
+    return measure({.files = model_.files, .algorithm = model_.algorithm}, ranges, work_);
+  }
+
   // Each byte once: all else follows from the sums of the chunks.
   Result<void> by_sums() {
     const SealRegions regions(sizes_, seal_.tensors);
     const auto ranges = chunk_ranges(regions);
-    const auto digests =
-        HT_TRY(measure({.files = model_.files, .algorithm = model_.algorithm}, ranges, work_));
+    const auto digests = HT_TRY(measured(ranges));
     keep_chunks(digests);
     // The sum from the beginning of the file to the beginning of each chunk.
     std::vector<std::uint64_t> before;
@@ -138,8 +142,7 @@ class ModelMeasuring {
       ranges.push_back({*tensor.file, tensor.offset, tensor.bytes});
     }
     ranges.insert(ranges.end(), chunks.begin(), chunks.end());
-    const auto digests =
-        HT_TRY(measure({.files = model_.files, .algorithm = model_.algorithm}, ranges, work_));
+    const auto digests = HT_TRY(measured(ranges));
     const std::span all(digests);
     files_.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(sizes_.size()));
     for (std::size_t i = 0; i < tensors.size(); ++i) {

@@ -1,6 +1,7 @@
 // The digests of a model: of its files, of its tensors, of the chunks that a seal has.
 #pragma once
 
+#include <functional>
 #include <htensor/base/work.hpp>
 #include <htensor/format/catalog.hpp>
 #include <htensor/integrity/seal.hpp>
@@ -9,13 +10,20 @@
 #include <string>
 #include <vector>
 
+#include "io/chunks.hpp"
+
 namespace ht::inline v1 {
+
+/// The digests of ranges of the files, as `measure` gives them.
+using Measure = std::function<Result<std::vector<Digest>>(std::span<const io::FileRange> ranges)>;
 
 struct ModelToMeasure {
   const Catalog& catalog;
   /// Those of the catalog's entries, and then any others; all have to be there.
   std::span<const io::Mapped* const> files;
   HashAlgorithm algorithm = HashAlgorithm::crc64nvme;
+  /// Who has seen the bytes already tells by this; else they are read.
+  Measure measured{};
 };
 
 struct FileAndTensorDigests {

@@ -6,6 +6,7 @@
 #include <htensor/io/mapped.hpp>
 
 #include "base/format_text.hpp"
+#include "model/model_access.hpp"
 #include "model/model_files.hpp"
 #include "model/model_state.hpp"
 #include "model/nearest.hpp"
@@ -215,5 +216,7 @@ bool Model::is_plain(const Found& found, std::uint64_t alignment) noexcept {
   return !found.splat && (found.order == ElementOrder::row_major || found.dims.size() < 2) &&
          (found.byte_order == ByteOrder::little || found.bits <= 8) && address % alignment == 0;
 }
+
+io::Port& ModelAccess::port(const Model& model) noexcept { return *model.state_->port; }
 
 }  // namespace ht::inline v1

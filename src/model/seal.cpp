@@ -8,6 +8,7 @@
 #include "integrity/seal_place.hpp"
 #include "integrity/validate.hpp"
 #include "io/atomic_file.hpp"
+#include "model/model_access.hpp"
 #include "model/model_seal.hpp"
 #include "model/model_state.hpp"
 
@@ -87,16 +88,34 @@ Result<Model::SealedParts> Model::sealed_parts() const {
 }
 
 Result<SealedModel> Model::seal(const SealOptions& options) const {
+  return ModelAccess::seal(*this, options, {});
+}
+
+Result<SealedModel> ModelAccess::seal(const Model& model, const SealOptions& options, const Seen& seen) {
   return without_bad_alloc([&]() -> Result<SealedModel> {
-    auto& port = *state_->port;
-    const auto place = place_of_seal(state_->opened, port);
-    auto parts = HT_TRY(sealed_parts());
+    const auto& state = *model.state_;
+    auto& port = *state.port;
+    const auto place = place_of_seal(state.opened, port);
+    auto parts = HT_TRY(model.sealed_parts());
     if (parts.index) parts.files.push_back(&*parts.index);
     HT_TRY(check_may_replace(place, parts.paths, port));
     auto names = HT_TRY(names_in_seal(parts.paths, place));
-    const auto seal =
-        HT_TRY(make_seal({.catalog = *state_->catalog, .files = parts.files, .algorithm = options.algorithm},
-                         std::move(names), options.work));
+    Measure measured;
+    if (seen) {
+      measured = [&](std::span<const io::FileRange> ranges) -> Result<std::vector<Digest>> {
+        std::vector<Digest> digests;
+        digests.reserve(ranges.size());
+        for (const auto& range : ranges) {
+          digests.push_back(HT_TRY(seen(parts.paths[range.file], range.offset, range.bytes)));
+        }
+        return digests;
+      };
+    }
+    const auto seal = HT_TRY(make_seal({.catalog = *state.catalog,
+                                        .files = parts.files,
+                                        .algorithm = options.algorithm,
+                                        .measured = std::move(measured)},
+                                       std::move(names), options.work));
     const auto bytes = HT_TRY(encode_seal(seal));
     auto file = HT_TRY(io::AtomicFile::create(place.seal, io::IfExists::replace, port));
     HT_TRY(file.write(0, bytes));

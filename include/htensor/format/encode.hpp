@@ -19,6 +19,11 @@ struct Layout {
   /// Whether entries that an IRPA has in other files stay there; else their data goes into the file, as it
   /// has to where a model's own files are brought together.
   bool keep_external = true;
+  /// Not 0: data goes to places that leave the same rest, divided by this power of two, as where it lies now,
+  /// so that whole blocks of so many bytes can be shared with the source. IRPA does that for all of its
+  /// tensors, safetensors for those that follow each other as they do in the source; for other formats it is
+  /// chance.
+  std::uint64_t block_bytes = 0;
 };
 
 /// A file without its data.

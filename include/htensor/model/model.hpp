@@ -148,6 +148,7 @@ class Model {
 
  private:
   friend class ModelLoad;
+  friend struct ModelAccess;
   friend class Window;
   friend Result<Verification> verify(const std::filesystem::path& path, const VerifyOptions& options);
   struct State;

@@ -96,22 +96,6 @@ Result<TensorType> check_type(const Entry& entry) {
   return *type;
 }
 
-Result<void> check_pair(const Metadata::Item& item) {
-  const auto lose = [&](std::string_view why) {
-    return fail(Error(ErrorCode::would_lose, "gguf_can_hold_the_value",
-                      format_text("the metadata has a value '{}' {}", to_utf8(item.key), why))
-                    .with_hint("leave it out, or choose another format"));
-  };
-  if (item.key.empty() || !is_utf8(item.key))
-    return lose("whose key is empty or not UTF-8, and GGUF wants both");
-  const Bytes bytes = item.value.bytes();
-  Reader reader(bytes, bytes.size(), UINT64_MAX);
-  if (!skip_value(reader, item.value.type()) || reader.at() != bytes.size()) {
-    return lose("that is larger or more deeply nested than GGUF allows");
-  }
-  return {};
-}
-
 /// What the layout asks for, else what the metadata says.
 Result<std::uint64_t> choose_alignment(const Catalog& catalog, const Layout& layout) {
   std::uint64_t alignment = default_alignment;
@@ -141,7 +125,11 @@ Result<void> write_metadata(const Metadata& metadata, std::uint64_t alignment, W
   out.number(static_cast<std::uint64_t>(metadata.size() + (has_to_be_said ? 1 : 0)));
   for (std::size_t i = 0; i < metadata.size(); ++i) {
     const auto item = metadata[i];
-    HT_TRY(check_pair(item));
+    if (const auto fault = pair_fault(item); !fault.empty()) {
+      return fail(Error(ErrorCode::would_lose, "gguf_can_hold_the_value",
+                        format_text("the metadata has a value '{}' {} GGUF allows", to_utf8(item.key), fault))
+                      .with_hint("leave it out, or choose another format"));
+    }
     out.text(item.key);
     out.value(item.key == alignment_key ? chosen : item.value);
   }

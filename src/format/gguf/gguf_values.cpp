@@ -150,6 +150,16 @@ std::optional<std::vector<Pair>> read_pairs(Reader& reader, std::uint64_t count)
   return pairs;
 }
 
+std::string_view pair_fault(const Metadata::Item& item) {
+  if (item.key.empty() || !is_utf8(item.key)) return "whose key is empty or no UTF-8, which is less than";
+  const Bytes bytes = item.value.bytes();
+  Reader reader(bytes, bytes.size(), UINT64_MAX);
+  if (!skip_value(reader, item.value.type()) || reader.at() != bytes.size()) {
+    return "that is larger or more deeply nested than";
+  }
+  return {};
+}
+
 void reverse_value(MetaType type, MutableBytes value, std::endian from) noexcept {
   if (from == std::endian::big) {
     reverse<std::endian::big>(type, value);

@@ -28,6 +28,9 @@ struct Pair {
 /// Nothing where the reader stopped.
 [[nodiscard]] std::optional<std::vector<Pair>> read_pairs(Reader& reader, std::uint64_t count);
 
+/// Why a pair could not be read back, before "GGUF allows"; nothing where it can.
+[[nodiscard]] std::string_view pair_fault(const Metadata::Item& item);
+
 /// Turns a value that is in the order `from` into the other order.
 void reverse_value(MetaType type, MutableBytes value, std::endian from) noexcept;
 

@@ -195,6 +195,13 @@ Result<Header> decode(std::span<const std::byte, header_bytes> bytes, std::span<
   return header;
 }
 
+void store_payload_crc(std::span<std::byte, header_bytes> header, std::uint64_t crc) noexcept {
+  const MutableBytes all = header;
+  store_le(all.subspan(at_flags), flag_sealed);
+  store_le(all.subspan(at_payload_crc), crc);
+  store_le(all.subspan(at_header_crc), crc64nvme(all.first(at_header_crc)));
+}
+
 std::array<std::byte, header_bytes> encode(const Header& header) noexcept {
   std::array<std::byte, header_bytes> bytes{};
   const MutableBytes all(bytes);
@@ -202,12 +209,11 @@ std::array<std::byte, header_bytes> encode(const Header& header) noexcept {
   store_le(all.subspan(at_version), version);
   store_le(all.subspan(at_dtype), static_cast<std::uint8_t>(header.dtype));
   store_le(all.subspan(at_rank), header.rank);
-  store_le(all.subspan(at_flags), header.payload_crc ? flag_sealed : std::uint32_t{0});
   store_le(all.subspan(at_data_offset), header.data_offset);
   store_le(all.subspan(at_data_bytes), header.data_bytes);
   for (std::size_t i = 0; i < header.dims.size(); ++i) store_le(all.subspan(at_dims + 8 * i), header.dims[i]);
-  store_le(all.subspan(at_payload_crc), header.payload_crc.value_or(0));
   store_le(all.subspan(at_header_crc), crc64nvme(all.first(at_header_crc)));
+  if (header.payload_crc) store_payload_crc(bytes, *header.payload_crc);
   return bytes;
 }
 

@@ -45,6 +45,9 @@ struct Header {
 /// The inverse of `decode`.
 [[nodiscard]] std::array<std::byte, header_bytes> encode(const Header& header) noexcept;
 
+/// Puts the checksum of the data into a header, and that of the header itself anew.
+void store_payload_crc(std::span<std::byte, header_bytes> header, std::uint64_t crc) noexcept;
+
 [[nodiscard]] bool looks_like(Bytes prefix, std::uint64_t file_bytes);
 
 /// A catalog of one tensor named by the options' stem.

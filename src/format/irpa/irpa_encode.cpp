@@ -6,6 +6,7 @@
 #include "base/format_text.hpp"
 #include "format/carried.hpp"
 #include "format/irpa/irpa.hpp"
+#include "format/irpa/irpa_metadata.hpp"
 #include "format/irpa/irpa_note.hpp"
 #include "format/irpa/irpa_wire.hpp"
 
@@ -72,6 +73,7 @@ class ArchiveWriter {
         tensor_notes_(layout.tensor_notes),
         keep_external_(layout.keep_external),
         alignment_(std::max(layout.alignment, data_alignment)),
+        block_bytes_(layout.block_bytes),
         path_at_(catalog.files().size()) {}
 
   Result<void> add(const Entry& entry) {
@@ -91,6 +93,21 @@ class ArchiveWriter {
     if (kind == Kind::data) HT_TRY(put_data(bytes, entry));
     if (kind == Kind::external) put_external(bytes, entry);
     if (kind != Kind::data) offsets_.push_back(std::nullopt);
+    ++entries_;
+    return {};
+  }
+
+  /// Behind all tensors, in an entry that other readers skip.
+  Result<void> add_metadata(const Metadata& metadata) {
+    const Range name = append(metadata_name);
+    const Range note = append(HT_TRY(metadata_text(metadata)));
+    const auto at = begin_entry(Kind::skip);
+    const auto bytes = MutableBytes(table_).subspan(at);
+    store_le(bytes.subspan(at_entry_size), static_cast<std::uint64_t>(bytes.size()));
+    store_le(bytes.subspan(at_kind), static_cast<std::uint32_t>(Kind::skip));
+    store_range(bytes.subspan(at_name), name);
+    store_range(bytes.subspan(at_note), note);
+    ++entries_;
     return {};
   }
 
@@ -98,7 +115,7 @@ class ArchiveWriter {
     const std::uint64_t metadata_begin = entries_begin + table_.size();
     const std::uint64_t metadata_end = metadata_begin + metadata_.size();
     // Without data there is nothing to align.
-    const auto begin = checked::align_up(metadata_end, has_data_ ? alignment_ : 1);
+    const auto begin = checked::align_up(metadata_end, has_data_ ? std::max(alignment_, block_bytes_) : 1);
     const auto end = begin ? checked::add(*begin, storage_bytes_) : std::nullopt;
     const auto file_bytes = end ? checked::align_up(*end, file_alignment) : std::nullopt;
     if (!file_bytes) return fail(too_large());
@@ -111,7 +128,7 @@ class ArchiveWriter {
     const MutableBytes header(encoded.header);
     std::ranges::copy(bytes_of(magic), header.begin());
     store_le(header.subspan(at_header_size), header_bytes);
-    store_le(header.subspan(at_entry_count), static_cast<std::uint64_t>(catalog_.size()));
+    store_le(header.subspan(at_entry_count), entries_);
     store_range(header.subspan(at_entries), {entries_begin, table_.size()});
     store_range(header.subspan(at_metadata), {metadata_begin, metadata_.size()});
     store_range(header.subspan(at_storage), {*begin, storage_bytes_});
@@ -134,7 +151,7 @@ class ArchiveWriter {
   }
 
   std::size_t begin_entry(Kind kind) {
-    const auto size = kind == Kind::splat ? splat_bytes : kind == Kind::data ? data_bytes : external_bytes;
+    const auto size = entry_bytes(kind);
     const std::size_t at = (table_.size() + entry_alignment - 1) / entry_alignment * entry_alignment;
     table_.resize(at + static_cast<std::size_t>(size));
     return at;
@@ -147,15 +164,24 @@ class ArchiveWriter {
   }
 
   Result<void> put_data(MutableBytes bytes, const Entry& entry) {
-    const auto begin = checked::align_up(storage_bytes_, alignment_);
+    const auto begin = place_for(entry);
     const auto end = begin ? checked::add(*begin, entry.bytes) : std::nullopt;
     if (!end) return fail(too_large());
     has_data_ = true;
     storage_bytes_ = *end;
     offsets_.push_back(begin);
-    store_le(bytes.subspan(at_minimum_alignment), alignment_);
+    // What shares blocks lies as it lay in the source, which may be less.
+    const std::uint64_t reached = *begin == 0 ? alignment_ : std::min(alignment_, *begin & (~*begin + 1));
+    store_le(bytes.subspan(at_minimum_alignment), reached);
     store_range(bytes.subspan(at_data), {*begin, entry.bytes});
     return {};
+  }
+
+  // From where the storage begins, which is a multiple of the blocks.
+  [[nodiscard]] std::optional<std::uint64_t> place_for(const Entry& entry) const {
+    if (block_bytes_ == 0) return checked::align_up(storage_bytes_, alignment_);
+    const std::uint64_t rest = (entry.offset - storage_bytes_) & (block_bytes_ - 1);
+    return checked::add(storage_bytes_, rest);
   }
 
   void put_external(MutableBytes bytes, const Entry& entry) {
@@ -169,9 +195,11 @@ class ArchiveWriter {
   bool tensor_notes_;
   bool keep_external_;
   std::uint64_t alignment_;
+  std::uint64_t block_bytes_;
   std::vector<std::byte> table_;
   std::string metadata_;
   std::vector<std::optional<std::uint64_t>> offsets_;  // from where the storage begins
+  std::uint64_t entries_ = 0;
   std::uint64_t storage_bytes_ = 0;
   bool has_data_ = false;
   std::vector<Range> path_at_;  // by file; without length where it is not written yet
@@ -180,9 +208,11 @@ class ArchiveWriter {
 }  // namespace
 
 Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
-  HT_TRY(check_no_metadata(catalog, "IRPA"));
+  // Who wants an archive as IREE writes it gets nothing else either.
+  if (!layout.tensor_notes) HT_TRY(check_no_metadata(catalog, "plain IRPA"));
   ArchiveWriter writer(catalog, layout);
   for (std::size_t i = 0; i < catalog.size(); ++i) HT_TRY(writer.add(catalog[i]));
+  if (!catalog.metadata().empty()) HT_TRY(writer.add_metadata(catalog.metadata()));
   return std::move(writer).finish();
 }
 

@@ -6,20 +6,16 @@
 #include <htensor/base/utf8.hpp>
 
 #include "base/format_text.hpp"
+#include "format/irpa/irpa_metadata.hpp"
 #include "format/irpa/irpa_note.hpp"
 
 namespace ht::inline v1::format_irpa {
 namespace {
 
-// Bytes of an entry of the kind; nothing for kinds that are not known.
+// Nothing for kinds that are not known.
 std::optional<std::uint64_t> bytes_of_kind(std::uint32_t kind) {
-  switch (Kind{kind}) {
-    case Kind::skip: return entry_header_bytes;
-    case Kind::splat: return splat_bytes;
-    case Kind::data: return data_bytes;
-    case Kind::external: return external_bytes;
-  }
-  return std::nullopt;
+  if (kind > static_cast<std::uint32_t>(Kind::external)) return std::nullopt;
+  return entry_bytes(Kind{kind});
 }
 
 std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
@@ -72,9 +68,10 @@ Result<void> EntryReader::add(const Raw& raw) {
   const auto name = HT_TRY(text(raw, at_name, "name"));
   const auto note = HT_TRY(text(raw, at_note, "metadata"));
   const Kind kind{load_le<std::uint32_t>(raw.bytes.subspan(at_kind))};
-  if (kind == Kind::skip) return {};
+  if (kind == Kind::skip && name != metadata_name) return {};
   HT_TRY(use(raw, name.size()));
   HT_TRY(use(raw, note.size()));
+  if (kind == Kind::skip) return read_metadata_text(note, raw.offset, builder_.metadata());
   if (!is_utf8(name)) {
     return fail(broken(ErrorCode::bad_utf8, "irpa_names_are_utf8",
                        format_text("entry {} has a name that is no UTF-8", raw.number),

@@ -64,6 +64,8 @@ MIXED = [
 DESC = ', "dtype_desc": {"class_name": "dtype", "is_complex": false, "itemsize": 1}'
 Q4 = ', "encoding": "Q4_K", "logical_shape": [2, 256]'
 
+METADATA = b"METADATAv0:" + struct.pack("<QQ1sIB", 2, 1, b"k", 0, 7) + struct.pack("<Q4sIIQB", 4, b"list", 9, 0, 1, 3)
+
 SEEDS = {
     "empty": archive([]),
     "single": archive([(DATA, b"key0", b"", (0, 16))], 16),
@@ -87,6 +89,7 @@ SEEDS = {
     "unnamed": archive([(DATA, b"", b"", (0, 1))], 1),
     "duplicate": archive([(DATA, b"a", b"", (0, 1)), (DATA, b"a", b"", (0, 1))], 1),
     "nothing_in_it": archive([(DATA, b"a", b"", ((1 << 64) - 1, 0))]),
+    "metadata": archive([(DATA, b"a", b"", (0, 1)), (SKIP, b"htensor.metadata", METADATA, None)], 1),
     "far": archive(MIXED, 69, tables=5000, gap=6000),
     "many": archive([(DATA, b"layer.%d.weight" % n, tensor("float32", [4]), (64 * n, 16)) for n in range(40)], 64 * 40),
     "version": changed(archive(MIXED, 69), 6, "<H", 1),

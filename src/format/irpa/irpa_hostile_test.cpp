@@ -352,5 +352,27 @@ TEST(IrpaHostile, parsing_in_parts_gives_the_same_error_at_every_cut) {
   }
 }
 
+TEST(IrpaHostile, irpa_metadata_is_well_formed) {
+  const std::string good = std::string("METADATAv0:") + std::string("\1\0\0\0\0\0\0\0", 8) +
+                           std::string("\1\0\0\0\0\0\0\0k", 9) + std::string("\0\0\0\0x", 5);
+  const auto file_with = [](const std::string& note) {
+    return archive({{.kind = 0, .name = "htensor.metadata", .note = note}});
+  };
+  ASSERT_EQ(error_of(file_with(good)).rule(), "test_expects_an_error") << "it is good as it is";
+  std::vector<std::string> bad{"", "something else", good + "y", "METADATAv0:"};
+  for (std::size_t size = 11; size < good.size(); ++size) bad.push_back(good.substr(0, size));
+  auto huge = good;
+  huge[18] = '\xff';  // as many values as no memory has
+  bad.push_back(huge);
+  auto type = good;
+  type[28] = 13;
+  bad.push_back(type);
+  for (const auto& note : bad) {
+    const auto error = error_of(file_with(note));
+    EXPECT_EQ(error.code(), ErrorCode::bad_header) << note;
+    EXPECT_EQ(error.rule(), "irpa_metadata_is_well_formed") << note;
+  }
+}
+
 }  // namespace
 }  // namespace ht::format_irpa

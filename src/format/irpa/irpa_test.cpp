@@ -288,6 +288,32 @@ TEST(Irpa, irpa_knows_the_type) {
   }
 }
 
+TEST(Irpa, metadata_is_carried_in_an_entry_that_others_skip) {
+  CatalogBuilder builder("irpa");
+  const std::vector<std::int64_t> dims{4};
+  ASSERT_TRUE(builder.add({.name = "a", .dtype = U8::tag, .dims = dims, .bytes = 4}));
+  ASSERT_TRUE(builder.metadata().add("text", "значение"));
+  ASSERT_TRUE(builder.metadata().add("number", std::uint16_t{7}));
+  const auto catalog = std::move(builder).build().value();
+  const auto encoded = encode(catalog, {}).value();
+  auto file = encoded.header;
+  file.resize(static_cast<std::size_t>(encoded.file_bytes));
+  const auto parsed = std::get<Catalog>(format_irpa::parse(Seen(file), file.size()).value());
+  EXPECT_EQ(parsed.metadata(), catalog.metadata());
+  EXPECT_EQ(parsed.size(), 1U);
+  constexpr std::size_t second_entry = testing::first_entry + 80;
+  EXPECT_EQ(load_le<std::uint32_t>(Bytes(file).subspan(second_entry + 8)), 0U) << "of the kind to be skipped";
+}
+
+TEST(Irpa, irpa_can_hold_the_value) {
+  CatalogBuilder builder("irpa");
+  ASSERT_TRUE(builder.metadata().add("", "a key without a name"));
+  const auto encoded = encode(std::move(builder).build().value(), {});
+  ASSERT_FALSE(encoded);
+  EXPECT_EQ(encoded.error().code(), ErrorCode::would_lose);
+  EXPECT_EQ(encoded.error().rule(), "irpa_can_hold_the_value");
+}
+
 TEST(Irpa, what_no_archive_carries_is_refused) {
   const std::vector<std::int64_t> dims{2, 2};
   const auto rule = [](const Catalog& catalog) {
@@ -301,7 +327,8 @@ TEST(Irpa, what_no_archive_carries_is_refused) {
             "format_carries_the_byte_order");
   CatalogBuilder builder("irpa");
   EXPECT_TRUE(builder.metadata().add("key", "value"));
-  EXPECT_EQ(rule(std::move(builder).build().value()), "format_carries_metadata");
+  const auto with_metadata = std::move(builder).build().value();
+  EXPECT_EQ(encode(with_metadata, {.tensor_notes = false}).error().rule(), "format_carries_metadata");
   EXPECT_EQ(rule(catalog_of({{.name = "a", .bytes = UINT64_MAX}})), "encoded_size_fits_64_bits");
   EXPECT_EQ(rule(catalog_of({{.name = "a", .bytes = UINT64_MAX - 70}, {.name = "b", .bytes = 70}})),
             "encoded_size_fits_64_bits");

@@ -51,6 +51,16 @@ inline constexpr std::uint64_t splat_bytes = 85;
 inline constexpr std::uint64_t data_bytes = 76;
 inline constexpr std::uint64_t external_bytes = 92;
 
+[[nodiscard]] constexpr std::uint64_t entry_bytes(Kind kind) noexcept {
+  switch (kind) {
+    case Kind::skip: return entry_header_bytes;
+    case Kind::splat: return splat_bytes;
+    case Kind::data: return data_bytes;
+    case Kind::external: return external_bytes;
+  }
+  return entry_header_bytes;
+}
+
 struct Range {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;

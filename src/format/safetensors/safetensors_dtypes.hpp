@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <htensor/dtype/sizes.hpp>
 #include <htensor/dtype/visit.hpp>
 #include <optional>
@@ -12,6 +13,20 @@ namespace ht::inline v1::format_safetensors {
 /// All of the library's but its 4-bit integers, which safetensors does not know.
 [[nodiscard]] inline bool is_safetensors_dtype(DTypeTag tag) noexcept {
   return tag != I4::tag && tag != U4::tag;
+}
+
+/// The reference crate writes tensors by their dtypes, the last of these first, and then by their names:
+/// those that need the largest alignment go first.
+inline constexpr std::array canonical_dtypes{
+    Bool::tag,    F4::tag,      F6_E2M3::tag, F6_E3M2::tag,     U8::tag,          I8::tag,
+    F8_E5M2::tag, F8_E4M3::tag, F8_E8M0::tag, F8_E4M3FNUZ::tag, F8_E5M2FNUZ::tag, I16::tag,
+    U16::tag,     F16::tag,     BF16::tag,    I32::tag,         U32::tag,         F32::tag,
+    C64::tag,     F64::tag,     I64::tag,     U64::tag};
+
+/// The place of a dtype among these; -1 for one that is not there.
+[[nodiscard]] constexpr int canonical_rank(DTypeTag tag) noexcept {
+  const auto found = std::ranges::find(canonical_dtypes, tag);
+  return found == canonical_dtypes.end() ? -1 : static_cast<int>(found - canonical_dtypes.begin());
 }
 
 /// One of safetensors', or one of the users' own.

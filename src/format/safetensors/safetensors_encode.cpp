@@ -93,6 +93,19 @@ Result<void> append_tensor(std::string& out, const Entry& entry, std::uint64_t b
   return {};
 }
 
+std::optional<std::uint64_t> begin_of_data(const Catalog& catalog, std::uint64_t header_end,
+                                           const Layout& layout) {
+  if (layout.block_bytes == 0)
+    return checked::align_up(header_end, std::max<std::uint64_t>(layout.alignment, 8));
+  for (std::size_t i = 0; i < catalog.size(); ++i) {
+    const Entry first = catalog[i];
+    if (first.bytes == 0 || first.is_splat()) continue;
+    // Blocks are powers of two, so that numbers below 0 leave the right rest as well.
+    return checked::add(header_end, (first.offset - header_end) % layout.block_bytes);
+  }
+  return checked::align_up(header_end, 8);
+}
+
 }  // namespace
 
 Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
@@ -116,7 +129,7 @@ Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
     encoded.offsets.push_back(begin);
   }
   header += '}';
-  const auto data_begin = checked::align_up(header.size(), std::max<std::uint64_t>(layout.alignment, 8));
+  const auto data_begin = begin_of_data(catalog, header.size(), layout);
   const auto file_bytes = end && data_begin ? checked::add(*end, *data_begin) : std::nullopt;
   if (!file_bytes) {
     return fail(ErrorCode::size_overflow, "encoded_size_fits_64_bits",

@@ -1,0 +1,105 @@
+// From any format to any other: a plan, which is pure and can be looked at, and then the files.
+//
+// Bytes that do not change never pass through the heap (see DESIGN section 8); files appear whole and on the
+// disk, or not at all, and a model may be converted onto its own file. What the target cannot carry is in the
+// plan, and refused unless it is allowed to go.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <htensor/base/result.hpp>
+#include <htensor/base/work.hpp>
+#include <htensor/convert/plan.hpp>
+#include <htensor/format/catalog.hpp>
+#include <htensor/io/port.hpp>
+#include <htensor/model/model.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ht::inline v1 {
+
+/// Tensors whose names match get another name. One `*` on each side stands for the same text: `model.*` to
+/// `*`.
+struct Rename {
+  std::string from;
+  std::string to;
+};
+
+struct ConvertOptions {
+  /// One of `format_names`; empty: what the target's extension stands for.
+  std::string format{};
+  /// The tensors that are wanted.
+  std::string glob = "*";
+  /// The first that matches a name counts. `not_found` for one that matches none.
+  std::vector<Rename> renames{};
+  /// Whether the model's metadata goes along; leaving it out so is no loss.
+  bool metadata = true;
+  /// Where data may begin: at multiples of this power of two; 0 is the format's own.
+  std::uint64_t alignment = 0;
+  /// The order that the format's own writer would give the tensors, for files that are the same whoever wrote
+  /// them.
+  bool canonical = false;
+  /// Places data so that its blocks can be shared with the source, for file systems that do that.
+  bool share_blocks = false;
+  /// Whether an IRPA tells what its tensors are, as IREE's own tools read it.
+  bool tensor_notes = true;
+  /// Cuts the model into files of about this many bytes of data; 0: one file. safetensors and GGUF alone.
+  std::uint64_t shard_bytes = 0;
+};
+
+/// Something that the target has no place for.
+struct Loss {
+  /// A tensor's name or a key of the metadata.
+  std::string name;
+  bool is_tensor = false;
+  /// What is lost, as a sentence.
+  std::string why;
+  /// What could be done instead.
+  std::string hint;
+};
+
+struct ConversionPlan {
+  std::string format;
+  /// In the order in which they get their names.
+  std::vector<PlannedFile> files;
+  /// What the files do not have: metadata is left out, tensors of types that the format does not know are
+  /// mere bytes.
+  std::vector<Loss> losses;
+  std::uint64_t tensors = 0;
+
+  /// Of all files.
+  [[nodiscard]] std::uint64_t bytes() const noexcept;
+};
+
+/// `would_lose` is an Error only for what cannot be left out either.
+[[nodiscard]] Result<ConversionPlan> plan_conversion(const Catalog& source,
+                                                     const std::filesystem::path& target,
+                                                     const ConvertOptions& options = {});
+
+struct ApplyOptions {
+  io::IfExists if_exists = io::IfExists::fail;
+  /// Whether a plan with losses is applied; else `would_lose`.
+  bool lossy = false;
+  /// Also writes the target's seal, from the very bytes that pass by.
+  bool seal = false;
+  WorkOptions work{};
+};
+
+struct Converted {
+  std::vector<std::filesystem::path> written;
+  std::uint64_t bytes = 0;
+  CopiedBy copied_by;
+  std::optional<std::filesystem::path> seal;
+};
+
+/// The plan has to be of the model's catalog. `changed_underfoot` where one of the model's files is not as it
+/// was when it was opened; `already_exists`, `write_failed`, `no_space`, `cancelled`.
+[[nodiscard]] Result<Converted> apply(const ConversionPlan& plan, const Model& source,
+                                      const ApplyOptions& options = {});
+
+/// Both at once.
+[[nodiscard]] Result<Converted> convert(const Model& source, const std::filesystem::path& target,
+                                        const ConvertOptions& options = {}, const ApplyOptions& how = {});
+
+}  // namespace ht::inline v1

@@ -1,0 +1,124 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "cli/cli.hpp"
+#include "cli/conversion_text.hpp"
+#include "cli/options.hpp"
+#include "cli/progress.hpp"
+#include "cli/text.hpp"
+
+namespace ht::cli {
+namespace {
+
+struct Options {
+  std::string source;
+  std::string target;
+  std::string format;
+  std::string glob = "*";
+  std::vector<std::string> renames;
+  std::uint64_t alignment = 0;
+  std::string layout = "iree";
+  std::uint64_t shard_bytes = 0;
+  std::uint64_t max_header = 0;
+  bool canonical = false;
+  bool plain = false;
+  bool seal = false;
+  bool lossy = false;
+  bool dry_run = false;
+  bool force = false;
+};
+
+Result<std::vector<Rename>> renames_of(const std::vector<std::string>& texts) {
+  std::vector<Rename> renames;
+  renames.reserve(texts.size());
+  for (const auto& text : texts) {
+    const auto equals = text.find('=');
+    if (equals == 0 || equals == std::string::npos) {
+      return fail(Error(ErrorCode::bad_name, "rename_has_two_names",
+                        fmt::format("'{}' is not of the form A=B", printable(text)))
+                      .with_hint("--rename 'model.*=*' takes 'model.' off the beginning of names"));
+    }
+    renames.push_back({text.substr(0, equals), text.substr(equals + 1)});
+  }
+  return renames;
+}
+
+Result<ConvertOptions> what_is_wanted(const Options& options) {
+  return ConvertOptions{.format = options.format,
+                        .glob = options.glob,
+                        .renames = HT_TRY(renames_of(options.renames)),
+                        .alignment = options.alignment,
+                        .canonical = options.canonical,
+                        .share_blocks = options.layout == "shared",
+                        .tensor_notes = !options.plain,
+                        .shard_bytes = options.shard_bytes};
+}
+
+Result<Exit> convert_model(const Options& options, const Common& common) {
+  const auto model = HT_TRY(Model::open(options.source, {.max_header_bytes = options.max_header}));
+  const auto wanted = HT_TRY(what_is_wanted(options));
+  const auto plan = HT_TRY(plan_conversion(model.catalog(), options.target, wanted));
+  const bool json = common.json || common.jsonl;
+  if (options.dry_run) {
+    print(json ? plan_json(plan, model) : plan_text(plan, model));
+    return plan.losses.empty() || options.lossy ? Exit::good : Exit::answer_is_no;
+  }
+  WorkWithBar work(common);
+  const auto converted =
+      HT_TRY(apply(plan, model,
+                   {.if_exists = options.force ? io::IfExists::replace : io::IfExists::fail,
+                    .lossy = options.lossy,
+                    .seal = options.seal,
+                    .work = work.options()}));
+  if (json) {
+    print(converted_json(converted));
+  } else if (!common.quiet) {
+    print(converted_text(converted));
+    for (const auto& loss : plan.losses) print_error(fmt::format("lost: {}\n", printable(loss.why)));
+  }
+  return Exit::good;
+}
+
+}  // namespace
+
+Action register_convert(CLI::App& verb) {
+  auto options = std::make_shared<Options>();
+  add_text(verb, options->source,
+           {.name = "source",
+            .type = "SRC",
+            .description = "A file of any format, a shard index, or a folder",
+            .required = true});
+  add_text(verb, options->target,
+           {.name = "target", .type = "DST", .description = "The file to make", .required = true});
+  std::vector<std::string> formats;
+  for (const auto name : format_names()) formats.emplace_back(name);
+  add_text(verb, options->format,
+           {.name = "--to",
+            .type = "FORMAT",
+            .description = "Its format; that of DST's extension unless given",
+            .one_of = formats});
+  add_filter(verb, options->glob);
+  add_texts(verb, options->renames,
+            {.name = "--rename",
+             .type = "A=B",
+             .description = "Another name for a tensor; one * stands for the same text in both"});
+  add_size(verb, "--align", options->alignment, "Data begins at multiples of this power of two");
+  add_flag(verb, "--canonical", options->canonical,
+           "The order of the format's own writer, whatever SRC's is");
+  add_text(verb, options->layout,
+           {.name = "--layout",
+            .type = "LAYOUT",
+            .description = "iree: as IREE writes it; shared: so that blocks can be shared with SRC",
+            .one_of = {"iree", "shared"}});
+  add_flag(verb, "--plain", options->plain, "An IRPA without what IREE's own writer does not put there");
+  add_size(verb, "--shard-size", options->shard_bytes, "Cuts the model into files of about this size");
+  add_flag(verb, "--seal", options->seal, "Seals what was written, from the bytes that pass by");
+  add_flag(verb, "--lossy", options->lossy, "Leaves out what DST has no place for");
+  add_flag(verb, "--dry-run", options->dry_run, "Shows the plan and writes nothing");
+  add_flag(verb, "--force", options->force, "Replaces DST if it is there");
+  add_max_header(verb, options->max_header);
+  return [options](const Common& common) { return convert_model(*options, common); };
+}
+
+}  // namespace ht::cli

@@ -1,0 +1,171 @@
+#include <htensor/convert/convert.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <htensor/hash/crc64.hpp>
+#include <map>
+
+#include "base/format_text.hpp"
+#include "convert/copy_engine.hpp"
+#include "convert/passing_sums.hpp"
+#include "format/ht/ht.hpp"
+#include "integrity/regions.hpp"
+#include "io/atomic_file.hpp"
+#include "model/model_access.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+using Path = std::filesystem::path;
+
+Error would_lose(const ConversionPlan& plan) {
+  const Loss& first = plan.losses.front();
+  const std::size_t more = plan.losses.size() - 1;
+  auto error = Error(ErrorCode::would_lose, "nothing_is_lost_unasked",
+                     more == 0 ? first.why : format_text("{}; and {} more would be lost", first.why, more))
+                   .with_hint(format_text("{}; or say that it may be lost (--lossy)", first.hint));
+  return first.is_tensor ? std::move(error).at_tensor(first.name) : error;
+}
+
+// Where a seal will want the sums to begin and end.
+std::vector<std::uint64_t> cuts_of(const PlannedFile& file) {
+  std::vector<SealedTensor> tensors;
+  tensors.reserve(file.parts.size());
+  for (const auto& part : file.parts) {
+    tensors.push_back(
+        {.name = {}, .file = 0, .offset = part.offset, .bytes = part.bytes, .digest = Digest(0)});
+  }
+  const std::uint64_t sizes[] = {file.bytes};
+  const SealRegions regions(sizes, tensors);
+  std::vector<std::uint64_t> cuts;
+  cuts.reserve(static_cast<std::size_t>(regions.chunks()));
+  for (std::size_t i = 0; i < regions.all().size(); ++i) {
+    for (std::uint64_t nth = 0; nth < regions[i].chunks(); ++nth)
+      cuts.push_back(regions.chunk(i, nth).range.offset);
+  }
+  return cuts;
+}
+
+class Application {
+ public:
+  Application(const ConversionPlan& plan, const Model& source, const ApplyOptions& options)
+      : plan_(plan), source_(source), options_(options), port_(ModelAccess::port(source)) {}
+
+  Result<Converted> run() {
+    HT_TRY(check());
+    sources_ = HT_TRY(ModelAccess::files(source_));
+    targets_.reserve(plan_.files.size());
+    for (const auto& file : plan_.files) HT_TRY(write(file));
+    HT_TRY(put_in_place());
+    if (options_.seal) HT_TRY(seal());
+    return std::move(converted_);
+  }
+
+ private:
+  // What can be known before anything is written.
+  Result<void> check() const {
+    if (!plan_.losses.empty() && !options_.lossy) return fail(would_lose(plan_));
+    return {};
+  }
+
+  Result<void> write(const PlannedFile& file) {
+    targets_.push_back(HT_TRY(io::AtomicFile::create(file.path, options_.if_exists, port_)));
+    auto& target = targets_.back();
+    // A .ht has its data's checksum in its header.
+    const bool is_ht = plan_.format == "ht";
+    PassingSums* sums = nullptr;
+    if (options_.seal || is_ht)
+      sums = &sums_.try_emplace(file.path.lexically_normal(), cuts_of(file)).first->second;
+    const auto by = HT_TRY(copy_file(file, target, {.sources = sources_, .watcher = sums, .work = work()}));
+    if (is_ht) HT_TRY(finish_ht(file, target, *sums));
+    HT_TRY(target.sync());
+    done_before_ += file.bytes;
+    converted_.copied_by.reflink += by.reflink;
+    converted_.copied_by.direct += by.direct;
+    converted_.copied_by.copy_file_range += by.copy_file_range;
+    converted_.copied_by.read_write += by.read_write;
+    return {};
+  }
+
+  // The bytes of all files count.
+  [[nodiscard]] WorkOptions work() const {
+    if (!options_.work.on_progress) return options_.work;
+    const auto tell = [this, before = done_before_](const Progress& now) {
+      options_.work.on_progress({.done_bytes = before + now.done_bytes,
+                                 .total_bytes = plan_.bytes(),
+                                 .elapsed = std::chrono::steady_clock::now() - begin_});
+    };
+    return {.stop = options_.work.stop, .on_progress = tell};
+  }
+
+  static Result<void> finish_ht(const PlannedFile& file, const io::AtomicFile& target, PassingSums& sums) {
+    const auto& data = file.parts;
+    std::vector<std::byte> header(file.header.begin(), file.header.begin() + format_ht::header_bytes);
+    const auto sum = data.empty() ? crc64nvme({}) : HT_TRY(sums.sum_of(data[0].offset, data[0].bytes));
+    format_ht::store_payload_crc(std::span(header).first<format_ht::header_bytes>(), sum);
+    HT_TRY(target.write(0, header));
+    return sums.see_instead(0, header);
+  }
+
+  Result<void> put_in_place() {
+    if (options_.seal) HT_TRY(remove(seal_path(sealed_target(), port_)));
+    // Of a set that is half replaced nobody finds an index: the last of the files is that.
+    const bool is_set = plan_.files.size() > 1;
+    if (is_set && options_.if_exists == io::IfExists::replace) HT_TRY(remove(plan_.files.back().path));
+    for (std::size_t i = 0; i < targets_.size(); ++i) {
+      HT_TRY(std::move(targets_[i]).commit());
+      converted_.written.push_back(plan_.files[i].path);
+      converted_.bytes += plan_.files[i].bytes;
+    }
+    return {};
+  }
+
+  Result<void> remove(const Path& path) const {
+    const auto done = port_.unlink(path);
+    if (done || done.error() == std::errc::no_such_file_or_directory) return {};
+    return fail(Error(ErrorCode::write_failed, "old_seal_or_index_can_be_removed", "could not be removed")
+                    .at_path(path.native())
+                    .because(done.error())
+                    .with_hint("what is there is of the old files: remove it, and try again"));
+  }
+
+  // By the index of a set, else by the first file.
+  [[nodiscard]] const Path& sealed_target() const {
+    return plan_.format == "safetensors" ? plan_.files.back().path : plan_.files.front().path;
+  }
+
+  Result<void> seal() {
+    const auto target = HT_TRY(Model::open(sealed_target(), {.port = &port_}));
+    const auto seen = [&](const Path& file, std::uint64_t offset, std::uint64_t bytes) -> Result<Digest> {
+      const auto found = sums_.find(file.lexically_normal());
+      if (found == sums_.end()) return fail(Error(ErrorCode::internal).at_path(file.native()));
+      return Digest(HT_TRY(found->second.sum_of(offset, bytes)));
+    };
+    converted_.seal = HT_TRY(ModelAccess::seal(target, {}, seen)).seal;
+    return {};
+  }
+
+  const ConversionPlan& plan_;
+  const Model& source_;
+  const ApplyOptions& options_;
+  io::Port& port_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::vector<const io::Mapped*> sources_;
+  std::vector<io::AtomicFile> targets_;
+  std::map<Path, PassingSums> sums_;
+  std::uint64_t done_before_ = 0;
+  Converted converted_;
+};
+
+}  // namespace
+
+Result<Converted> apply(const ConversionPlan& plan, const Model& source, const ApplyOptions& options) {
+  return without_bad_alloc([&] { return Application(plan, source, options).run(); });
+}
+
+Result<Converted> convert(const Model& source, const Path& target, const ConvertOptions& options,
+                          const ApplyOptions& how) {
+  return apply(HT_TRY(plan_conversion(source.catalog(), target, options)), source, how);
+}
+
+}  // namespace ht::inline v1

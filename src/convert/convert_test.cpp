@@ -1,0 +1,206 @@
+#include <gtest/gtest.h>
+
+#include <htensor/convert/convert.hpp>
+
+#include "format/safetensors/test_file.hpp"
+#include "model/seal_test.hpp"
+#include "model/test_formats.hpp"
+#include "model/test_models.hpp"
+#include "testing/faulty_port.hpp"
+#include "testing/shared_folder.hpp"
+#include "testing/temporary_folder.hpp"
+
+namespace ht {
+namespace {
+
+using testing::Call;
+using testing::FaultyPort;
+using testing::read_file;
+using testing::TemporaryFolder;
+using testing::write_file;
+
+// A tensor that is larger than a piece, one at an odd place, one without bytes, one of rank 0, and names that
+// shells stumble over.
+std::vector<std::byte> many_kinds() {
+  const std::string json =
+      R"({"__metadata__":{"format":"pt","ключ":"значение"},)"
+      R"("big":{"dtype":"F32","shape":[1100000],"data_offsets":[3,4400003]},)"
+      R"("odd":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},)"
+      R"("none":{"dtype":"BF16","shape":[0,7],"data_offsets":[4400003,4400003]},)"
+      R"("$(rm) *'\"\\ é\n":{"dtype":"F64","shape":[],"data_offsets":[4400003,4400011]}})";
+  return testing::safetensors_file(json, 4'400'011);
+}
+
+class Converting : public ::testing::Test {
+ protected:
+  Converting() { write_file(source_, many_kinds()); }
+
+  [[nodiscard]] Model open(const std::filesystem::path& path) {
+    auto opened = Model::open(path, {.port = &port_});
+    EXPECT_TRUE(opened) << (opened ? "" : to_string(opened.error()));
+    return opened.value();
+  }
+
+  void expect_same_tensors(const Model& a, const Model& b) {
+    ASSERT_EQ(a.catalog().size(), b.catalog().size());
+    const auto digests = a.hash({.per_tensor = true}).value().tensors;
+    const auto others = b.hash({.per_tensor = true}).value().tensors;
+    for (std::size_t i = 0; i < a.catalog().size(); ++i) {
+      const Entry entry = a.catalog()[i];
+      const auto found = b.catalog().find(entry.name);
+      ASSERT_TRUE(found) << entry.name;
+      const Entry other = b.catalog()[*found];
+      EXPECT_EQ(entry.dtype, other.dtype);
+      EXPECT_EQ(entry.encoding, other.encoding);
+      EXPECT_TRUE(std::ranges::equal(entry.dims, other.dims)) << entry.name;
+      EXPECT_EQ(digests[i], others[*found]) << entry.name;
+    }
+  }
+
+  TemporaryFolder folder_;
+  std::filesystem::path source_ = folder_ / "source.safetensors";
+  FaultyPort port_;
+};
+
+TEST_F(Converting, keeps_every_tensor_and_the_metadata) {
+  const auto source = open(source_);
+  for (const std::string extension : {"safetensors", "irpa"}) {
+    const auto target = folder_ / ("target." + extension);
+    const auto done = convert(source, target);
+    ASSERT_TRUE(done) << to_string(done.error());
+    EXPECT_EQ(done->written, std::vector{target});
+    EXPECT_EQ(done->bytes, std::filesystem::file_size(target));
+    const auto converted = open(target);
+    expect_same_tensors(source, converted);
+    EXPECT_EQ(converted.catalog().metadata(), source.catalog().metadata());
+    // And back again.
+    ASSERT_TRUE(convert(open(target), folder_ / ("back_from_" + extension + ".safetensors")));
+    EXPECT_EQ(read_file(folder_ / ("back_from_" + extension + ".safetensors")),
+              read_file(folder_ / "target.safetensors"));
+  }
+}
+
+TEST_F(Converting, goes_by_way_of_every_format_that_can_hold_it) {
+  const auto source = open(source_);
+  const ConvertOptions only_floats{.glob = "big"};
+  for (const std::string extension : {"safetensors", "irpa", "gguf", "ht", "npy"}) {
+    const auto target = folder_ / ("big." + extension);
+    const auto done = convert(source, target, only_floats, {.lossy = true});
+    ASSERT_TRUE(done) << to_string(done.error());
+    const auto model = open(target);
+    EXPECT_EQ(model.catalog()[0].name, "big");
+    EXPECT_EQ(model.hash({.per_tensor = true}).value().tensors[0],
+              open(folder_ / "big.safetensors").hash({.per_tensor = true}).value().tensors[0]);
+  }
+  EXPECT_TRUE(open(folder_ / "big.ht").verify()) << "it has the checksum of its data";
+}
+
+TEST_F(Converting, nothing_is_lost_unasked) {
+  const auto source = open(source_);
+  const auto refused = convert(source, folder_ / "x.npy", {.glob = "big"});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::would_lose);
+  EXPECT_EQ(refused.error().rule(), "nothing_is_lost_unasked");
+  EXPECT_FALSE(refused.error().hint().empty());
+  EXPECT_EQ(folder_.names(), std::vector<std::string>{"source.safetensors"});
+}
+
+TEST_F(Converting, onto_its_own_file_is_safe) {
+  const auto before = open(source_);
+  ASSERT_FALSE(convert(before, source_)) << "not without being told to";
+  ASSERT_TRUE(convert(before, source_, {.glob = "big"}, {.if_exists = io::IfExists::replace}));
+  const auto after = open(source_);
+  EXPECT_EQ(after.catalog().size(), 1U);
+  EXPECT_EQ(before.catalog().size(), 4U);
+  EXPECT_TRUE(before.raw("odd")) << "who has the old one keeps it";
+}
+
+TEST_F(Converting, seals_from_the_bytes_that_pass_by) {
+  const auto source = open(source_);
+  for (const std::string extension : {"irpa", "safetensors", "ht"}) {
+    const auto target = folder_ / ("sealed." + extension);
+    const ConvertOptions what{.glob = extension == "ht" ? "big" : "*"};
+    const auto done = convert(source, target, what, {.lossy = true, .seal = true});
+    ASSERT_TRUE(done) << to_string(done.error());
+    ASSERT_TRUE(done->seal);
+    const auto by_passing = read_file(*done->seal);
+    EXPECT_TRUE(verify(target).value().ok());
+    ASSERT_TRUE(open(target).seal());
+    EXPECT_EQ(read_file(*done->seal), by_passing) << "as if it were sealed later";
+  }
+}
+
+TEST_F(Converting, cuts_into_shards_that_are_one_model) {
+  const auto source = open(source_);
+  const auto done = convert(source, folder_ / "m.safetensors", {.shard_bytes = 1000}, {.seal = true}).value();
+  EXPECT_EQ(done.written.size(), 3U);
+  const auto index = folder_ / "m.safetensors.index.json";
+  expect_same_tensors(source, open(index));
+  EXPECT_TRUE(verify(index).value().ok());
+  // Again, in place of the old ones, and as one file.
+  ASSERT_TRUE(convert(open(index), folder_ / "m.safetensors", {.shard_bytes = 1000},
+                      {.if_exists = io::IfExists::replace}));
+  ASSERT_TRUE(convert(open(index), folder_ / "one.safetensors"));
+  expect_same_tensors(source, open(folder_ / "one.safetensors"));
+}
+
+TEST_F(Converting, cuts_a_gguf_into_parts) {
+  const auto source = open(source_);
+  ASSERT_TRUE(convert(source, folder_ / "whole.gguf", {.renames = {{"odd", "small"}}}, {.lossy = true}));
+  const auto whole = open(folder_ / "whole.gguf");
+  ASSERT_TRUE(convert(whole, folder_ / "m.gguf", {.shard_bytes = 1000}, {.seal = true}));
+  const auto parts = open(folder_ / "m-00001-of-00002.gguf");
+  expect_same_tensors(whole, parts);
+  EXPECT_EQ(parts.catalog().metadata(), whole.catalog().metadata());
+  EXPECT_TRUE(verify(folder_ / "m-00001-of-00002.gguf").value().ok());
+}
+
+TEST_F(Converting, old_seal_or_index_can_be_removed) {
+  const auto source = open(source_);
+  ASSERT_TRUE(convert(source, folder_ / "x.irpa", {}, {.seal = true}));
+  port_.fail_at(Call::unlink, port_.count(Call::unlink), std::errc::permission_denied);
+  const auto done =
+      convert(source, folder_ / "x.irpa", {}, {.if_exists = io::IfExists::replace, .seal = true});
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().rule(), "old_seal_or_index_can_be_removed");
+  EXPECT_TRUE(verify(folder_ / "x.irpa").value().ok()) << "all is as it was";
+}
+
+TEST_F(Converting, writes_splats_where_a_format_has_none) {
+  write_file(folder_ / "s.irpa", testing::irpa_file({{.name = "s",
+                                                      .note = testing::tensor_note("float32", "[1000]"),
+                                                      .length = 4000,
+                                                      .pattern = "\1\2\3\4"}}));
+  const auto splat = open(folder_ / "s.irpa");
+  ASSERT_TRUE(convert(splat, folder_ / "s.safetensors"));
+  EXPECT_EQ(open(folder_ / "s.safetensors").hash({.per_tensor = true}).value().tensors,
+            splat.hash({.per_tensor = true}).value().tensors);
+  ASSERT_TRUE(convert(splat, folder_ / "again.irpa"));
+  const auto again = open(folder_ / "again.irpa");
+  EXPECT_TRUE(again.catalog()[0].is_splat());
+}
+
+TEST_F(Converting, brings_other_files_data_into_an_archive) {
+  write_file(folder_ / "data.bin", "0123456789abcdef");
+  write_file(folder_ / "e.irpa", testing::irpa_file({{.name = "e",
+                                                      .note = testing::tensor_note("uint8", "[4]"),
+                                                      .length = 4,
+                                                      .offset = 10,
+                                                      .path = "data.bin"}}));
+  ASSERT_TRUE(convert(open(folder_ / "e.irpa"), folder_ / "all.irpa"));
+  const auto bytes = open(folder_ / "all.irpa").raw("e").value();
+  EXPECT_TRUE(std::ranges::equal(bytes.bytes(), bytes_of("abcd")));
+}
+
+TEST_F(Converting, gives_irees_own_bytes_back) {
+  HT_SHARED_OR_SKIP(corpus, "corpus/irpa/iree");
+  for (const std::string name : {"empty", "single", "multiple", "mixed"}) {
+    const auto target = folder_ / (name + ".irpa");
+    const auto done = convert(open(corpus / (name + ".irpa")), target, {.tensor_notes = false});
+    ASSERT_TRUE(done) << name << to_string(done.error());
+    EXPECT_TRUE(read_file(target) == read_file(corpus / (name + ".irpa"))) << name;
+  }
+}
+
+}  // namespace
+}  // namespace ht

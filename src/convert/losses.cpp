@@ -1,0 +1,104 @@
+#include "convert/losses.hpp"
+
+#include <algorithm>
+#include <array>
+#include <htensor/dtype/dtypes.hpp>
+
+namespace ht::inline v1 {
+namespace {
+
+// Bytes can be put in another order, and should be; they are not made into something else for it.
+constexpr std::array kept_rules{"format_carries_the_order", "format_carries_the_byte_order",
+                                "gguf_has_one_byte_order"};
+constexpr std::array note_rules{"format_carries_the_note", "irpa_notes_tell_the_type"};
+
+class Fitting {
+ public:
+  Fitting(const Catalog& source, std::string_view format, const Layout& layout)
+      : source_(source), format_(format), layout_(layout) {}
+
+  Result<Fitted> run(std::vector<TargetTensor> tensors, const Metadata& metadata) && {
+    fitted_.tensors = std::move(tensors);
+    // Most fit as they are.
+    const auto whole = refusal(fitted_.tensors, metadata);
+    if (!whole) {
+      fitted_.metadata = metadata;
+      return std::move(fitted_);
+    }
+    if (whole->code() != ErrorCode::would_lose) return fail(*whole);
+    HT_TRY(fit_metadata(metadata));
+    // No reallocation: entries point into it.
+    fitted_.dims.reserve(fitted_.tensors.size());
+    for (auto& tensor : fitted_.tensors) HT_TRY(fit_tensor(tensor));
+    // What is wrong with all of it together cannot be mended one by one.
+    if (auto still = refusal(fitted_.tensors, fitted_.metadata)) return fail(*std::move(still));
+    return std::move(fitted_);
+  }
+
+ private:
+  // Nothing where the format takes these.
+  [[nodiscard]] std::optional<Error> refusal(std::span<const TargetTensor> tensors,
+                                             const Metadata& metadata) const {
+    auto catalog = catalog_of(tensors, metadata, source_, format_);
+    if (!catalog) return std::move(catalog).error();
+    auto encoded = encode(format_, *catalog, layout_);
+    if (!encoded) return std::move(encoded).error();
+    return std::nullopt;
+  }
+
+  Result<void> fit_metadata(const Metadata& metadata) {
+    static constexpr std::array<std::int64_t, 1> none{0};
+    const TargetTensor small{"t", {.dtype = F32::tag, .dims = none}};
+    for (std::size_t i = 0; i < metadata.size(); ++i) {
+      const auto [key, value] = metadata[i];
+      Metadata alone;
+      HT_TRY(alone.add(key, value));
+      const auto refused = refusal(std::span(&small, 1), alone);
+      if (!refused) {
+        HT_TRY(fitted_.metadata.add(key, value));
+        continue;
+      }
+      if (refused->code() != ErrorCode::would_lose) return fail(*refused);
+      fitted_.losses.push_back(
+          {std::string(key), false, std::string(refused->message()), std::string(refused->hint())});
+    }
+    return fitted_.metadata.index();
+  }
+
+  Result<void> fit_tensor(TargetTensor& tensor) {
+    auto refused = refusal(std::span(&tensor, 1), {});
+    if (refused && std::ranges::find(note_rules, refused->rule()) != note_rules.end()) {
+      lose(tensor, *refused);
+      tensor.entry.note = {};
+      refused = refusal(std::span(&tensor, 1), {});
+    }
+    if (!refused) return {};
+    const bool is_kept = std::ranges::find(kept_rules, refused->rule()) != kept_rules.end();
+    if (refused->code() != ErrorCode::would_lose || is_kept) return fail(*refused);
+    lose(tensor, *refused);
+    fitted_.dims.push_back(static_cast<std::int64_t>(tensor.entry.bytes));
+    tensor.entry.dtype = format_ == "gguf" ? I8::tag : U8::tag;
+    tensor.entry.encoding = EncodingTag::dense;
+    tensor.entry.dims = std::span(&fitted_.dims.back(), 1);
+    if (refusal(std::span(&tensor, 1), {})) return fail(*refused);
+    return {};
+  }
+
+  void lose(const TargetTensor& tensor, const Error& error) {
+    fitted_.losses.push_back({tensor.name, true, std::string(error.message()), std::string(error.hint())});
+  }
+
+  const Catalog& source_;
+  std::string_view format_;
+  const Layout& layout_;
+  Fitted fitted_;
+};
+
+}  // namespace
+
+Result<Fitted> fit(std::vector<TargetTensor> tensors, const Metadata& metadata, const Catalog& source,
+                   std::string_view format, const Layout& layout) {
+  return Fitting(source, format, layout).run(std::move(tensors), metadata);
+}
+
+}  // namespace ht::inline v1

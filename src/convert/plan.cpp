@@ -1,0 +1,197 @@
+#include <htensor/convert/convert.hpp>
+
+#include <algorithm>
+#include <htensor/base/json_text.hpp>
+#include <htensor/base/utf8.hpp>
+#include <htensor/format/encode.hpp>
+#include <numeric>
+
+#include "base/format_text.hpp"
+#include "convert/losses.hpp"
+#include "format/shards/numbered_name.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+using Path = std::filesystem::path;
+
+// As file systems that share blocks have them.
+constexpr std::uint64_t block_bytes = 4096;
+
+Result<std::string_view> format_for(const Path& target, const ConvertOptions& options) {
+  const auto names = format_names();
+  if (!options.format.empty()) {
+    if (const auto found = std::ranges::find(names, options.format); found != names.end()) return *found;
+    return fail(Error(ErrorCode::not_found, "format_has_a_name",
+                      format_text("there is no format '{}'", to_utf8(options.format)))
+                    .with_hint(format_text("there are {}", fmt::join(names, ", "))));
+  }
+  const auto extension = target.extension().string();
+  if (const auto found = format_of_extension(extension)) return *found;
+  return fail(Error(ErrorCode::not_found, "extension_names_a_format",
+                    format_text("'{}' is no extension of a format that can be written", to_utf8(extension)))
+                  .at_path(target.native())
+                  .with_hint(format_text("name the format, or give the file the extension of one of {}",
+                                         fmt::join(names, ", "))));
+}
+
+PlannedPart part_of(const Entry& entry, std::uint64_t offset) {
+  PlannedPart part{.offset = offset, .bytes = entry.bytes, .from = StoredBytes{entry.file, entry.offset}};
+  if (entry.is_splat()) {
+    RepeatedBytes repeated{.pattern = {}, .pattern_bytes = static_cast<std::uint8_t>(entry.splat.size())};
+    std::ranges::copy(entry.splat, repeated.pattern.begin());
+    part.from = repeated;
+  }
+  return part;
+}
+
+class Planner {
+ public:
+  Planner(const Catalog& source, Path target, const ConvertOptions& options, std::string_view format)
+      : source_(source),
+        target_(std::move(target)),
+        options_(options),
+        format_(format),
+        layout_{.alignment = options.alignment,
+                .tensor_notes = options.tensor_notes,
+                .keep_external = false,
+                .block_bytes = options.share_blocks ? block_bytes : 0} {}
+
+  Result<ConversionPlan> run() {
+    auto tensors = HT_TRY(target_tensors(source_, options_, format_));
+    fitted_ = HT_TRY(fit(std::move(tensors), options_.metadata ? source_.metadata() : Metadata(), source_,
+                         format_, layout_));
+    plan_.format = format_;
+    plan_.tensors = fitted_.tensors.size();
+    plan_.losses = std::move(fitted_.losses);
+    const auto shards = HT_TRY(cut_into_shards());
+    if (shards.size() <= 1) {
+      plan_.files.push_back(HT_TRY(plan_file(target_, fitted_.tensors, fitted_.metadata)));
+      return std::move(plan_);
+    }
+    HT_TRY(plan_shards(shards));
+    return std::move(plan_);
+  }
+
+ private:
+  Result<PlannedFile> plan_file(Path path, std::span<const TargetTensor> tensors, const Metadata& metadata) {
+    const auto catalog = HT_TRY(catalog_of(tensors, metadata, source_, format_));
+    auto encoded = HT_TRY(encode(format_, catalog, layout_));
+    PlannedFile file{.path = std::move(path),
+                     .bytes = encoded.file_bytes,
+                     .header = std::move(encoded.header),
+                     .parts = {}};
+    file.parts.reserve(catalog.size());
+    for (std::size_t i = 0; i < catalog.size(); ++i) {
+      if (encoded.offsets[i] && catalog[i].bytes != 0)
+        file.parts.push_back(part_of(catalog[i], *encoded.offsets[i]));
+    }
+    std::ranges::sort(file.parts, {}, &PlannedPart::offset);
+    return file;
+  }
+
+  // Tensors that follow each other; each shard has one at least.
+  Result<std::vector<std::span<const TargetTensor>>> cut_into_shards() const {
+    const std::span<const TargetTensor> all(fitted_.tensors);
+    if (options_.shard_bytes == 0) return std::vector{all};
+    if (format_ != "safetensors" && format_ != "gguf") {
+      return fail(Error(ErrorCode::would_lose, "format_has_shards",
+                        format_text("a model in {} is one file and cannot be cut into shards", format_))
+                      .with_hint("choose safetensors or GGUF, or leave the size of shards out"));
+    }
+    std::vector<std::span<const TargetTensor>> shards;
+    std::size_t begin = 0;
+    std::uint64_t bytes = 0;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (i != begin && all[i].entry.bytes > options_.shard_bytes - std::min(bytes, options_.shard_bytes)) {
+        shards.push_back(all.subspan(begin, i - begin));
+        begin = i;
+        bytes = 0;
+      }
+      bytes += all[i].entry.bytes;
+    }
+    shards.push_back(all.subspan(begin));
+    constexpr std::size_t most = 99'999;
+    if (shards.size() > most) {
+      return fail(
+          Error(ErrorCode::would_lose, "shards_have_five_digits",
+                format_text("these would be {} shards, and names have room for {}", shards.size(), most))
+              .with_hint("choose larger shards"));
+    }
+    return shards;
+  }
+
+  Result<void> plan_shards(const std::vector<std::span<const TargetTensor>>& shards) {
+    const NumberedName name{.stem = target_.stem().string(),
+                            .number = 1,
+                            .count = static_cast<std::uint32_t>(shards.size()),
+                            .extension = target_.extension().string()};
+    for (std::uint32_t i = 0; i < shards.size(); ++i) {
+      const auto path = target_.parent_path() / name.of(i + 1);
+      const auto metadata = HT_TRY(metadata_of_shard(i, name.count));
+      plan_.files.push_back(HT_TRY(plan_file(path, shards[i], metadata)));
+    }
+    if (format_ == "safetensors") plan_index(shards);
+    return {};
+  }
+
+  // Each safetensors file tells all; the first part of a GGUF does, and the others which part they are.
+  Result<Metadata> metadata_of_shard(std::uint32_t number, std::uint32_t count) const {
+    if (format_ == "safetensors") return fitted_.metadata;
+    Metadata metadata = number == 0 ? fitted_.metadata : Metadata();
+    HT_TRY(metadata.add("split.no", static_cast<std::uint16_t>(number)));
+    HT_TRY(metadata.add("split.count", static_cast<std::uint16_t>(count)));
+    HT_TRY(metadata.add("split.tensors.count", static_cast<std::int32_t>(fitted_.tensors.size())));
+    HT_TRY(metadata.index());
+    return metadata;
+  }
+
+  void plan_index(const std::vector<std::span<const TargetTensor>>& shards) {
+    std::uint64_t total = 0;
+    for (const auto& tensor : fitted_.tensors) total += tensor.entry.bytes;
+    std::string json =
+        format_text("{{\n  \"metadata\": {{\n    \"total_size\": {}\n  }},\n  \"weight_map\": {{", total);
+    bool first = true;
+    for (std::size_t i = 0; i < shards.size(); ++i) {
+      for (const auto& tensor : shards[i]) {
+        json += std::exchange(first, false) ? "\n    " : ",\n    ";
+        append_json_string(json, tensor.name);
+        json += ": ";
+        append_json_string(json, plan_.files[i].path.filename().string());
+      }
+    }
+    json += "\n  }\n}\n";
+    const Bytes bytes = bytes_of(json);
+    auto path = target_;
+    path += ".index.json";
+    plan_.files.push_back({.path = std::move(path),
+                           .bytes = bytes.size(),
+                           .header = {bytes.begin(), bytes.end()},
+                           .parts = {}});
+  }
+
+  const Catalog& source_;
+  Path target_;
+  const ConvertOptions& options_;
+  std::string_view format_;
+  Layout layout_;
+  Fitted fitted_;
+  ConversionPlan plan_;
+};
+
+}  // namespace
+
+std::uint64_t ConversionPlan::bytes() const noexcept {
+  return std::accumulate(files.begin(), files.end(), std::uint64_t{0},
+                         [](std::uint64_t sum, const PlannedFile& file) { return sum + file.bytes; });
+}
+
+Result<ConversionPlan> plan_conversion(const Catalog& source, const Path& target,
+                                       const ConvertOptions& options) {
+  return without_bad_alloc([&]() -> Result<ConversionPlan> {
+    const auto format = HT_TRY(format_for(target, options));
+    return Planner(source, target, options, format).run();
+  });
+}
+
+}  // namespace ht::inline v1

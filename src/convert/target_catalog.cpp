@@ -1,0 +1,85 @@
+#include "convert/target_catalog.hpp"
+
+#include <algorithm>
+#include <htensor/base/glob.hpp>
+#include <htensor/base/utf8.hpp>
+
+#include "base/format_text.hpp"
+#include "format/safetensors/safetensors_dtypes.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+// Nothing where the name is not meant. A star stands for the same text on both sides.
+std::optional<std::string> renamed(std::string_view name, const Rename& rename) {
+  const std::string_view from = rename.from;
+  const std::string_view to = rename.to;
+  const auto star = from.find('*');
+  if (star == std::string_view::npos) return name == from ? std::optional(rename.to) : std::nullopt;
+  const auto before = from.substr(0, star);
+  const auto behind = from.substr(star + 1);
+  if (name.size() < before.size() + behind.size() || !name.starts_with(before) || !name.ends_with(behind)) {
+    return std::nullopt;
+  }
+  const auto middle = name.substr(before.size(), name.size() - before.size() - behind.size());
+  const auto place = to.find('*');
+  if (place == std::string_view::npos) return rename.to;
+  return std::string(to.substr(0, place)).append(middle).append(to.substr(place + 1));
+}
+
+Error matches_none(std::string_view rule, std::string_view what, std::string_view pattern) {
+  return Error(ErrorCode::not_found, rule, format_text("{} '{}' matches no tensor", what, to_utf8(pattern)))
+      .with_hint("`htensor ls` lists the tensors");
+}
+
+}  // namespace
+
+Result<std::vector<TargetTensor>> target_tensors(const Catalog& source, const ConvertOptions& options,
+                                                 std::string_view format) {
+  std::vector<TargetTensor> tensors;
+  tensors.reserve(source.size());
+  std::vector<bool> used(options.renames.size(), false);
+  for (std::size_t i = 0; i < source.size(); ++i) {
+    const Entry entry = source[i];
+    if (!glob_matches(options.glob, entry.name)) continue;
+    TargetTensor tensor{std::string(entry.name), entry};
+    for (std::size_t k = 0; k < options.renames.size(); ++k) {
+      auto name = renamed(entry.name, options.renames[k]);
+      if (!name) continue;
+      tensor.name = *std::move(name);
+      used[k] = true;
+      break;
+    }
+    tensors.push_back(std::move(tensor));
+  }
+  if (tensors.empty() && !source.empty())
+    return fail(matches_none("filter_matches_a_tensor", "the filter", options.glob));
+  for (std::size_t k = 0; k < used.size(); ++k) {
+    if (!used[k])
+      return fail(
+          matches_none("rename_matches_a_tensor", "the name to be changed,", options.renames[k].from));
+  }
+  if (options.canonical) {
+    const bool by_dtype = format == "safetensors";
+    std::ranges::sort(tensors, [&](const TargetTensor& a, const TargetTensor& b) {
+      const int rank_a = by_dtype ? format_safetensors::canonical_rank(a.entry.dtype) : 0;
+      const int rank_b = by_dtype ? format_safetensors::canonical_rank(b.entry.dtype) : 0;
+      return rank_a != rank_b ? rank_a > rank_b : a.name < b.name;
+    });
+  }
+  return tensors;
+}
+
+Result<Catalog> catalog_of(std::span<const TargetTensor> tensors, const Metadata& metadata,
+                           const Catalog& source, std::string_view format) {
+  CatalogBuilder builder(format);
+  HT_TRY(builder.reserve(tensors.size()));
+  for (std::size_t i = 1; i < source.files().size(); ++i) HT_TRY(builder.add_file(source.files()[i]));
+  for (const auto& tensor : tensors) HT_TRY(builder.add(tensor.as_entry()));
+  for (std::size_t i = 0; i < metadata.size(); ++i) {
+    HT_TRY(builder.metadata().add(metadata[i].key, metadata[i].value));
+  }
+  return std::move(builder).build();
+}
+
+}  // namespace ht::inline v1

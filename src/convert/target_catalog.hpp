@@ -1,0 +1,31 @@
+// The tensors of a target: those that are wanted of a source, under their new names and in their new order.
+#pragma once
+
+#include <htensor/convert/convert.hpp>
+
+namespace ht::inline v1 {
+
+/// Like the entries of a Catalog, but free to be put in another order and changed.
+struct TargetTensor {
+  std::string name;
+  /// What it is in the source; its name is the old one.
+  Entry entry;
+
+  /// With the new name; good as long as this is.
+  [[nodiscard]] Entry as_entry() const noexcept {
+    Entry renamed = entry;
+    renamed.name = name;
+    return renamed;
+  }
+};
+
+/// `not_found` where the glob or a rename matches no tensor.
+[[nodiscard]] Result<std::vector<TargetTensor>> target_tensors(const Catalog& source,
+                                                               const ConvertOptions& options,
+                                                               std::string_view format);
+
+/// A catalog of these; the files are those of the source. `duplicate_tensor` where two have one name.
+[[nodiscard]] Result<Catalog> catalog_of(std::span<const TargetTensor> tensors, const Metadata& metadata,
+                                         const Catalog& source, std::string_view format);
+
+}  // namespace ht::inline v1

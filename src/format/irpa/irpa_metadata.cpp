@@ -1,0 +1,61 @@
+#include "format/irpa/irpa_metadata.hpp"
+
+#include <htensor/base/utf8.hpp>
+
+#include "base/format_text.hpp"
+#include "format/gguf/gguf_values.hpp"
+#include "format/irpa/irpa_wire.hpp"
+
+namespace ht::inline v1::format_irpa {
+namespace {
+
+constexpr std::string_view prefix = "METADATAv0:";
+
+template <WireNumber T>
+void append_number(std::string& text, T value) {
+  std::array<std::byte, sizeof(T)> bytes{};
+  store_le(MutableBytes(bytes), value);
+  text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+}  // namespace
+
+Result<std::string> metadata_text(const Metadata& metadata) {
+  std::string text(prefix);
+  append_number(text, static_cast<std::uint64_t>(metadata.size()));
+  for (std::size_t i = 0; i < metadata.size(); ++i) {
+    const auto item = metadata[i];
+    if (const auto fault = format_gguf::pair_fault(item); !fault.empty()) {
+      return fail(
+          Error(ErrorCode::would_lose, "irpa_can_hold_the_value",
+                format_text("the metadata has a value '{}' {} is written here", to_utf8(item.key), fault))
+              .with_hint("leave it out"));
+    }
+    append_number(text, static_cast<std::uint64_t>(item.key.size()));
+    text += item.key;
+    append_number(text, static_cast<std::uint32_t>(item.value.type()));
+    const Bytes value = item.value.bytes();
+    text.append(reinterpret_cast<const char*>(value.data()), value.size());
+  }
+  return text;
+}
+
+Result<void> read_metadata_text(std::string_view text, std::uint64_t offset, Metadata& metadata) {
+  const auto malformed = [&](std::string_view why) {
+    return fail(broken(ErrorCode::bad_header, "irpa_metadata_is_well_formed",
+                       format_text("the entry '{}' {}", metadata_name, why), offset));
+  };
+  if (!text.starts_with(prefix)) return malformed("does not begin with 'METADATAv0:'");
+  const Bytes bytes = bytes_of(text.substr(prefix.size()));
+  format_gguf::Reader reader(bytes, bytes.size(), UINT64_MAX);
+  const auto count = reader.number<std::uint64_t>("the number of values");
+  if (!count || !reader.has_room_for(*count, format_gguf::least_pair_bytes, "values"))
+    return malformed("is cut short");
+  const auto pairs = format_gguf::read_pairs(reader, *count);
+  if (!pairs) return malformed("has a value that is cut short, or of no known type");
+  if (reader.at() != bytes.size()) return malformed("has bytes behind its last value");
+  for (const auto& [key, value] : *pairs) HT_TRY(metadata.add(key, value));
+  return {};
+}
+
+}  // namespace ht::inline v1::format_irpa
