@@ -28,13 +28,6 @@ struct Options {
   static constexpr std::uint64_t unset = UINT64_MAX;
 };
 
-Result<DTypeInfo> dtype_of(const Options& options) {
-  const std::string_view name = options.dtype.empty() ? usual_dtype(options.preset) : options.dtype;
-  if (const auto dtype = find_dtype(name)) return *dtype;
-  return fail(Error(ErrorCode::bad_dtype, "dtype_name_is_known", fmt::format("there is no dtype '{}'", name))
-                  .with_hint("dtypes are spelled as in safetensors: F32, BF16, F8_E4M3, I8, BOOL, …"));
-}
-
 Result<std::string_view> format_of(const std::filesystem::path& path) {
   if (const auto format = format_of_extension(path.extension().string())) return *format;
   return fail(Error(ErrorCode::not_found, "extension_names_a_format",
@@ -44,61 +37,70 @@ Result<std::string_view> format_of(const std::filesystem::path& path) {
                   .with_hint(fmt::format("there are {}", fmt::join(format_names(), ", "))));
 }
 
-Result<Catalog> catalog_of(const std::vector<PlannedTensor>& plan, const DTypeInfo& dtype,
-                           std::string_view format) {
+Result<Catalog> catalog_of(const Plan& plan, std::string_view format) {
   CatalogBuilder builder(format);
-  HT_TRY(builder.reserve(plan.size()));
-  for (const auto& tensor : plan) {
+  HT_TRY(builder.reserve(plan.tensors.size()));
+  for (const auto& [name, dims, type] : plan.tensors) {
     // A plan has counted them.
-    const auto bytes = dense_bytes(tensor.dims, dtype.bits).value_or(0);
-    HT_TRY(builder.add({.name = tensor.name, .dtype = dtype.tag, .dims = tensor.dims, .bytes = bytes}));
+    const auto bytes = type.bytes_for(static_cast<std::uint64_t>(element_count(dims).value_or(0)));
+    HT_TRY(builder.add(
+        {.name = name, .dtype = type.dtype, .encoding = type.encoding, .dims = dims, .bytes = bytes}));
   }
   return std::move(builder).build();
 }
 
-std::vector<TensorPlace> places_of(const Catalog& catalog, const Encoded& file) {
+// The catalog has the plan's tensors in the plan's order.
+std::vector<TensorPlace> places_of(const Plan& plan, const Encoded& file) {
   std::vector<TensorPlace> places;
-  places.reserve(catalog.size());
-  for (std::size_t i = 0; i < catalog.size(); ++i) {
-    const auto elements = element_count(catalog[i].dims).value_or(0);
-    if (file.offsets[i]) places.push_back({*file.offsets[i], static_cast<std::uint64_t>(elements)});
+  places.reserve(plan.tensors.size());
+  for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
+    const auto& [name, dims, type] = plan.tensors[i];
+    const auto elements = static_cast<std::uint64_t>(element_count(dims).value_or(0));
+    if (file.offsets[i]) places.push_back({*file.offsets[i], elements, type});
   }
   // A format may have them in another order than the catalog. None is empty, so no two are at one place.
   std::ranges::sort(places, {}, &TensorPlace::offset);
   return places;
 }
 
-Result<void> write_model(const Options& options, const Catalog& catalog, const DTypeInfo& dtype,
+Result<void> write_model(const Options& options, const Plan& plan, const Catalog& catalog,
                          const Common& common) {
   const auto file = HT_TRY(encode(catalog.format(), catalog));
   const WriteOptions how{.if_exists = options.force ? io::IfExists::replace : io::IfExists::fail};
-  const SynthData::Options what{.dtype = dtype, .seed = options.seed, .sparse = options.sparse};
-  if (catalog.format() != "ht") {
-    SynthData data(places_of(catalog, file), what, common);
-    return write(options.path, file, [&] { return data.next(); }, how);
-  }
-  // A .ht has its data's checksum in the header, which is known when the data is.
-  const Entry entry = catalog[0];
-  SynthData data({{0, static_cast<std::uint64_t>(element_count(entry.dims).value_or(0))}}, what, common);
-  return write(options.path, dtype, entry.dims, [&] { return data.next(); }, how);
+  auto places = places_of(plan, file);
+  // A .ht has its data's checksum in the header, which is known when the data is: it is written by another
+  // function, to which data begins at 0.
+  const bool is_ht = catalog.format() == "ht";
+  if (is_ht) places.front().offset = 0;
+  SynthData data(std::move(places), {.seed = options.seed, .sparse = options.sparse}, common);
+  const auto source = [&] { return data.next(); };
+  if (!is_ht) return write(options.path, file, source, how);
+  const auto dtype = HT_TRY(visit_dtype(catalog[0].dtype, []<class D>(D) { return dtype_info<D>(); }));
+  return write(options.path, dtype, catalog[0].dims, source, how);
 }
 
-std::string summary(const Options& options, const Catalog& catalog, const DTypeInfo& dtype,
-                    std::uint64_t bytes) {
-  const std::string what = catalog.size() == 1 ? fmt::format("{} {}", dtype.name, shape_text(catalog[0].dims))
-                                               : fmt::format("{} tensors of {}", catalog.size(), dtype.name);
+std::string summary(const Options& options, const Plan& plan, std::uint64_t bytes) {
+  std::vector<std::string_view> types;
+  for (const auto& tensor : plan.tensors) {
+    if (std::ranges::find(types, tensor.type.name) == types.end()) types.push_back(tensor.type.name);
+  }
+  const auto& first = plan.tensors.front();
+  const std::string what = plan.tensors.size() == 1
+                               ? fmt::format("{} {}", first.type.name, shape_text(first.dims))
+                               : fmt::format("{} tensors of {}", plan.tensors.size(), fmt::join(types, ", "));
   return fmt::format("{}: {}, {}{}\n", printable(options.path), what, size_text(bytes),
                      options.sparse ? ", sparse" : "");
 }
 
 Result<Exit> synthesize(const Options& options, const Common& common) {
-  const auto dtype = HT_TRY(dtype_of(options));
   const auto format = HT_TRY(format_of(options.path));
-  const auto stem = to_utf8(std::filesystem::path(options.path).stem().string());
-  const auto size = options.bytes == Options::unset ? std::nullopt : std::optional(options.bytes);
-  const auto plan = HT_TRY(plan_of(options.preset, dtype, size, stem));
-  const auto catalog = HT_TRY(catalog_of(plan, dtype, format));
-  HT_TRY(write_model(options, catalog, dtype, common));
+  const auto plan =
+      HT_TRY(plan_of({.preset = options.preset,
+                      .dtype = options.dtype,
+                      .bytes = options.bytes == Options::unset ? std::nullopt : std::optional(options.bytes),
+                      .stem = to_utf8(std::filesystem::path(options.path).stem().string())}));
+  const auto catalog = HT_TRY(catalog_of(plan, format));
+  HT_TRY(write_model(options, plan, catalog, common));
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < catalog.size(); ++i) bytes += catalog[i].bytes;
   if (common.json || common.jsonl) {
@@ -106,7 +108,7 @@ Result<Exit> synthesize(const Options& options, const Common& common) {
                       "\n",
                       json_string(options.path), catalog.size(), bytes));
   } else if (!common.quiet) {
-    print(summary(options, catalog, dtype, bytes));
+    print(summary(options, plan, bytes));
   }
   return Exit::good;
 }

@@ -3,33 +3,19 @@
 #include <algorithm>
 #include <utility>
 
+#include "cli/synth_random.hpp"
+
 namespace ht::cli {
 namespace {
 
 constexpr std::uint64_t sparse_elements = 1024;
 constexpr std::uint64_t piece_elements = std::uint64_t{1} << 18;
 
-// SplitMix64: element i of a seed is the same on every machine and in every piece.
-constexpr std::uint64_t step = 0x9e37'79b9'7f4a'7c15;
-
-std::uint64_t mixed(std::uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58'476d'1ce4'e5b9;
-  z = (z ^ (z >> 27)) * 0x94d0'49bb'1331'11eb;
-  return z ^ (z >> 31);
-}
-
-// About normal: four uniform numbers added up, of which 16 bits are kept.
-std::size_t bell(std::uint64_t random) {
-  constexpr std::uint64_t lanes = 0x0000'FFFF'0000'FFFF;
-  const std::uint64_t pairs = (random & lanes) + ((random >> 16) & lanes);
-  return static_cast<std::size_t>(((pairs & 0xFFFF'FFFF) + (pairs >> 32)) >> 2);
-}
-
-// Around 0 with a deviation of 0.02, as weights are. All of it is exact but one product, so that no machine
+// Around 0, as weights are. All of it is exact but one product, so that no machine
 // rounds otherwise.
 float weight(std::size_t bell) {
-  constexpr float deviation = 0.02F * 1.7320508F / 32768.0F;
-  return static_cast<float>(2 * static_cast<std::int32_t>(bell) - 0xFFFF) * deviation;
+  constexpr float unit = usual_deviation * 1.7320508F / 32768.0F;
+  return static_cast<float>(2 * static_cast<std::int32_t>(bell) - 0xFFFF) * unit;
 }
 
 // What each of them becomes in a narrow dtype: rounding a billion of them one by one takes a minute.
@@ -57,7 +43,7 @@ typename D::Element element(std::uint64_t random) {
   if constexpr (D::number.kind == NumberKind::boolean) {
     return Element((random & 1) != 0);
   } else if constexpr (D::number.kind == NumberKind::complex) {
-    return Element(weight(bell(random)), weight(bell(mixed(random + step))));
+    return Element(weight(bell(random)), weight(bell(mixed(random + random_step))));
   } else if constexpr (IsIntegral<D> && std::is_integral_v<Element>) {
     return static_cast<Element>(random);
   } else if constexpr (IsIntegral<D>) {
@@ -72,21 +58,25 @@ typename D::Element element(std::uint64_t random) {
 template <class D>
 Result<void> fill(std::uint64_t seed, std::uint64_t first, std::uint64_t count, MutableBytes into) {
   auto tensor = HT_TRY((Tensor<D, Rank<1>>::over(HT_TRY(Storage::borrowed(into)), Rank<1>(count))));
-  std::uint64_t state = seed + first * step;
+  std::uint64_t state = seed + first * random_step;
   if constexpr (is_narrow_float<D>) {
     const auto& weights = narrow_weights<D>();
-    for (auto&& slot : tensor) slot = weights[bell(mixed(state += step))];
+    for (auto&& slot : tensor) slot = weights[bell(mixed(state += random_step))];
   } else {
-    for (auto&& slot : tensor) slot = element<D>(mixed(state += step));
+    for (auto&& slot : tensor) slot = element<D>(mixed(state += random_step));
   }
   return {};
 }
 
-std::uint64_t round_up_to_8(std::uint64_t n) { return (n + 7) / 8 * 8; }
-
 std::uint64_t total_elements(const std::vector<TensorPlace>& places) {
   std::uint64_t total = 0;
   for (const auto& place : places) total += place.elements;
+  return total;
+}
+
+std::uint64_t total_bytes(const std::vector<TensorPlace>& places) {
+  std::uint64_t total = 0;
+  for (const auto& place : places) total += place.type.bytes_for(place.elements);
   return total;
 }
 
@@ -96,15 +86,17 @@ SynthData::SynthData(std::vector<TensorPlace> places, const Options& options, co
     : places_(std::move(places)),
       options_(options),
       elements_(total_elements(places_)),
-      progress_(bytes_for(elements_, options.dtype.bits).value_or(0), common) {}
+      progress_(total_bytes(places_), common) {}
 
 void SynthData::advance() {
   const std::uint64_t last = elements_ - std::min(elements_, sparse_elements);
-  for (; tensor_ < places_.size(); before_ += places_[tensor_++].elements, at_ = 0) {
-    const std::uint64_t elements = places_[tensor_].elements;
+  for (; tensor_ < places_.size(); ++tensor_, at_ = 0) {
+    const auto& [offset, elements, type] = places_[tensor_];
     const bool in_hole = options_.sparse && before_ + at_ >= sparse_elements && before_ + at_ < last;
-    if (in_hole) at_ = before_ + elements <= last ? elements : round_up_to_8(last - before_);
+    if (in_hole) at_ = before_ + elements <= last ? elements : type.next_group(last - before_);
     if (at_ < elements) return;
+    before_ += elements;
+    bytes_before_ += type.bytes_for(elements);
   }
 }
 
@@ -112,22 +104,20 @@ Result<std::optional<DataPiece>> SynthData::next() {
   if (interrupted()) return fail(interruption());
   advance();
   if (tensor_ == places_.size()) return std::nullopt;
-  const auto& place = places_[tensor_];
-  std::uint64_t count = std::min(place.elements - at_, piece_elements);
-  // The first ones of a sparse file, up to the end of a byte.
+  const auto& [offset, elements, type] = places_[tensor_];
+  std::uint64_t count = std::min(elements - at_, piece_elements);
+  // The first ones of a sparse file, up to the end of a group.
   if (options_.sparse && before_ + at_ < sparse_elements)
-    count = std::min(count, round_up_to_8(sparse_elements - before_ - at_));
-  const int bits = options_.dtype.bits;
-  buffer_.resize(static_cast<std::size_t>(*bytes_for(count, bits)));
+    count = std::min(count, type.next_group(sparse_elements - before_ - at_));
   // The bits after the last element are zero.
-  if (bits % 8 != 0) std::ranges::fill(buffer_, std::byte{});
-  HT_TRY(visit_dtype(options_.dtype.tag, [&]<class D>(D) {
+  buffer_.assign(static_cast<std::size_t>(type.bytes_for(count)), std::byte{});
+  HT_TRY(visit_dtype(type.dtype, [&]<class D>(D) {
     return fill<D>(options_.seed, before_ + at_, count, MutableBytes(buffer_));
   }));
-  progress_.update(*bytes_for(before_ + at_, bits));
-  const std::uint64_t begin = place.offset + *bytes_for(at_, bits);
+  const std::uint64_t begin = type.bytes_for(at_);
+  progress_.update(bytes_before_ + begin);
   at_ += count;
-  return DataPiece{begin, buffer_};
+  return DataPiece{offset + begin, buffer_};
 }
 
 }  // namespace ht::cli

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/progress.hpp"
+#include "cli/synth_plan.hpp"
 
 namespace ht::cli {
 
@@ -14,6 +15,7 @@ namespace ht::cli {
 struct TensorPlace {
   std::uint64_t offset = 0;
   std::uint64_t elements = 0;
+  StoredAs type;
 };
 
 /// Makes the data piece by piece. A sparse one has values in its first and last 1024 elements, and a hole
@@ -21,7 +23,6 @@ struct TensorPlace {
 class SynthData {
  public:
   struct Options {
-    DTypeInfo dtype;
     std::uint64_t seed = 0;
     bool sparse = false;
   };
@@ -39,8 +40,9 @@ class SynthData {
   Options options_;
   std::uint64_t elements_ = 0;  // of all tensors
   std::size_t tensor_ = 0;
-  std::uint64_t before_ = 0;  // elements of the tensors before this one
-  std::uint64_t at_ = 0;      // in this one; a multiple of 8, so a byte begins there
+  std::uint64_t before_ = 0;        // elements of the tensors before this one
+  std::uint64_t bytes_before_ = 0;  // and their bytes
+  std::uint64_t at_ = 0;            // in this one; where a group begins, and so a byte
   std::vector<std::byte> buffer_;
   Progress progress_;
 };

@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <htensor/base/checked.hpp>
-
-#include "cli/text.hpp"
+#include <utility>
 
 namespace ht::cli {
 namespace {
@@ -32,21 +30,12 @@ constexpr std::array transformers{
     Transformer{"moe-60k", 52, 256, 64, 64, 32000, 384, false},
 };
 
-tl::unexpected<Error> too_large(std::uint64_t bytes) {
-  return fail(
-      Error(ErrorCode::size_overflow, "size_fits_63_bits",
-            fmt::format("a model of {} bytes has more bytes or elements than 63 bits can count", bytes))
-          .with_hint("ask for less"));
-}
-
 // Whole groups of eight elements, which are whole bytes in every dtype.
-std::int64_t scaled(std::int64_t size, double scale) {
-  return std::max<std::int64_t>(8, std::llround(static_cast<double>(size) * scale / 8) * 8);
-}
+constexpr std::int64_t dense_granule = 8;
 
 Transformer scaled(Transformer model, double scale) {
   for (auto* size : {&model.hidden, &model.intermediate, &model.keys, &model.vocabulary})
-    *size = scaled(*size, scale);
+    *size = scaled_size(*size, scale, dense_granule);
   return model;
 }
 
@@ -60,59 +49,77 @@ double elements_of(const Transformer& model) {
          hidden;
 }
 
-// All sizes grow by one factor, which is looked for: rounding makes it another than the square root.
-double scale_for(const Transformer& model, double elements) {
-  double low = 0x1p-24;
-  double high = 0x1p40;
-  for (int i = 0; i < 100; ++i) {
-    const double middle = std::sqrt(low * high);
-    (elements_of(scaled(model, middle)) <= elements ? low : high) = middle;
+// The tensors of a model under the names that Hugging Face gives them, all of one dtype.
+class Tensors {
+ public:
+  Tensors(const Transformer& model, const StoredAs& type) : model_(model), type_(type) {}
+
+  std::vector<PlannedTensor> all() && {
+    add("model.embed_tokens", {model_.vocabulary, model_.hidden});
+    for (std::int64_t i = 0; i < model_.layers; ++i) add_layer(fmt::format("model.layers.{}", i));
+    add("model.norm", {model_.hidden});
+    if (!model_.tied) add("lm_head", {model_.vocabulary, model_.hidden});
+    return std::move(tensors_);
   }
-  return low;
-}
 
-void add_network(std::vector<PlannedTensor>& plan, const std::string& prefix, const Transformer& model) {
-  plan.push_back({prefix + ".gate_proj.weight", {model.intermediate, model.hidden}});
-  plan.push_back({prefix + ".up_proj.weight", {model.intermediate, model.hidden}});
-  plan.push_back({prefix + ".down_proj.weight", {model.hidden, model.intermediate}});
-}
+ private:
+  void add(std::string_view name, std::vector<std::int64_t> dims) {
+    tensors_.push_back({fmt::format("{}.weight", name), std::move(dims), type_});
+  }
 
-void add_layer(std::vector<PlannedTensor>& plan, std::int64_t number, const Transformer& model) {
-  const std::string prefix = fmt::format("model.layers.{}", number);
-  plan.push_back({prefix + ".input_layernorm.weight", {model.hidden}});
-  plan.push_back({prefix + ".self_attn.q_proj.weight", {model.hidden, model.hidden}});
-  plan.push_back({prefix + ".self_attn.k_proj.weight", {model.keys, model.hidden}});
-  plan.push_back({prefix + ".self_attn.v_proj.weight", {model.keys, model.hidden}});
-  plan.push_back({prefix + ".self_attn.o_proj.weight", {model.hidden, model.hidden}});
-  plan.push_back({prefix + ".post_attention_layernorm.weight", {model.hidden}});
-  if (model.experts == 0) return add_network(plan, prefix + ".mlp", model);
-  plan.push_back({prefix + ".mlp.gate.weight", {model.experts, model.hidden}});
-  for (std::int64_t expert = 0; expert < model.experts; ++expert)
-    add_network(plan, fmt::format("{}.mlp.experts.{}", prefix, expert), model);
-}
+  void add_layer(const std::string& prefix) {
+    add(prefix + ".input_layernorm", {model_.hidden});
+    add(prefix + ".self_attn.q_proj", {model_.hidden, model_.hidden});
+    add(prefix + ".self_attn.k_proj", {model_.keys, model_.hidden});
+    add(prefix + ".self_attn.v_proj", {model_.keys, model_.hidden});
+    add(prefix + ".self_attn.o_proj", {model_.hidden, model_.hidden});
+    add(prefix + ".post_attention_layernorm", {model_.hidden});
+    if (model_.experts == 0) return add_network(prefix + ".mlp");
+    add(prefix + ".mlp.gate", {model_.experts, model_.hidden});
+    for (std::int64_t expert = 0; expert < model_.experts; ++expert)
+      add_network(fmt::format("{}.mlp.experts.{}", prefix, expert));
+  }
 
-std::vector<PlannedTensor> tensors_of(const Transformer& model) {
-  std::vector<PlannedTensor> plan;
-  plan.push_back({"model.embed_tokens.weight", {model.vocabulary, model.hidden}});
-  for (std::int64_t i = 0; i < model.layers; ++i) add_layer(plan, i, model);
-  plan.push_back({"model.norm.weight", {model.hidden}});
-  if (!model.tied) plan.push_back({"lm_head.weight", {model.vocabulary, model.hidden}});
-  return plan;
+  void add_network(const std::string& prefix) {
+    add(prefix + ".gate_proj", {model_.intermediate, model_.hidden});
+    add(prefix + ".up_proj", {model_.intermediate, model_.hidden});
+    add(prefix + ".down_proj", {model_.hidden, model_.intermediate});
+  }
+
+  Transformer model_;
+  StoredAs type_;
+  std::vector<PlannedTensor> tensors_;
+};
+
+Result<Plan> transformer_of(const Transformer& model, const DTypeInfo& dtype,
+                            std::optional<std::uint64_t> bytes) {
+  if (!bytes) return Plan{Tensors(model, stored_as(dtype)).all()};
+  const double elements = static_cast<double>(*bytes) * 8 / dtype.bits;
+  // Far enough from the border that rounding a size up does not cross it.
+  if (*bytes > INT64_MAX || elements > 0x1p62) return too_large(*bytes);
+  const auto fits = [&](double scale) { return elements_of(scaled(model, scale)) <= elements; };
+  return Plan{Tensors(scaled(model, largest_scale(fits)), stored_as(dtype)).all()};
 }
 
 /// A matrix of about that many bytes, its sides within a factor of two of each other.
-Result<std::vector<PlannedTensor>> matrix_of(std::uint64_t bytes, int bits, const std::string& name) {
-  const auto width = static_cast<std::uint64_t>(bits);
+Result<Plan> matrix_of(std::uint64_t bytes, const DTypeInfo& dtype, const std::string& name) {
+  const auto width = static_cast<std::uint64_t>(dtype.bits);
   const auto whole = checked::multiply(bytes / width, 8);
   const auto wanted = whole ? checked::add(*whole, bytes % width * 8 / width) : std::nullopt;
   if (!wanted || *wanted > INT64_MAX || bytes > INT64_MAX) return too_large(bytes);
   const std::uint64_t elements = std::max<std::uint64_t>(*wanted, 1);
   std::uint64_t columns = std::uint64_t{1} << ((63 - std::countl_zero(elements)) / 2);
   // Most formats want whole bytes.
-  if (bits % 8 != 0) columns = std::max<std::uint64_t>(columns, 8);
+  if (dtype.bits % 8 != 0) columns = std::max<std::uint64_t>(columns, 8);
   const std::uint64_t rows = std::max<std::uint64_t>(elements / columns, 1);
-  return std::vector{
-      PlannedTensor{name, {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns)}}};
+  return Plan{
+      {{name, {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns)}, stored_as(dtype)}}};
+}
+
+Result<DTypeInfo> dtype_of(std::string_view name) {
+  if (const auto dtype = find_dtype(name)) return *dtype;
+  return fail(Error(ErrorCode::bad_dtype, "dtype_name_is_known", fmt::format("there is no dtype '{}'", name))
+                  .with_hint("dtypes are spelled as in safetensors: F32, BF16, F8_E4M3, I8, BOOL, …"));
 }
 
 }  // namespace
@@ -123,18 +130,14 @@ std::vector<std::string> preset_names() {
   return names;
 }
 
-std::string_view usual_dtype(std::string_view preset) { return preset == "matrix" ? "F32" : "BF16"; }
-
-Result<std::vector<PlannedTensor>> plan_of(std::string_view preset, const DTypeInfo& dtype,
-                                           std::optional<std::uint64_t> bytes, const std::string& stem) {
+Result<Plan> plan_of(const Wanted& wanted) {
   constexpr std::uint64_t usual_matrix = std::uint64_t{1} << 20;
-  const auto* model = std::ranges::find(transformers, preset, &Transformer::preset);
-  if (model == transformers.end()) return matrix_of(bytes.value_or(usual_matrix), dtype.bits, stem);
-  if (!bytes) return tensors_of(*model);
-  const double elements = static_cast<double>(*bytes) * 8 / dtype.bits;
-  // Far enough from the border that rounding a size up does not cross it.
-  if (*bytes > INT64_MAX || elements > 0x1p62) return too_large(*bytes);
-  return tensors_of(scaled(*model, scale_for(*model, elements)));
+  const auto* model = std::ranges::find(transformers, wanted.preset, &Transformer::preset);
+  const bool is_matrix = model == transformers.end();
+  const std::string_view usual_dtype = is_matrix ? "F32" : "BF16";
+  const auto dtype = HT_TRY(dtype_of(wanted.dtype.empty() ? usual_dtype : wanted.dtype));
+  if (is_matrix) return matrix_of(wanted.bytes.value_or(usual_matrix), dtype, wanted.stem);
+  return transformer_of(*model, dtype, wanted.bytes);
 }
 
 }  // namespace ht::cli

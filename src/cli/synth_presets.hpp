@@ -3,29 +3,30 @@
 
 #include <cstdint>
 #include <htensor/base/result.hpp>
-#include <htensor/dtype/visit.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace ht::cli {
+#include "cli/synth_plan.hpp"
 
-struct PlannedTensor {
-  std::string name;
-  std::vector<std::int64_t> dims;
-};
+namespace ht::cli {
 
 /// The names that plan_of knows.
 [[nodiscard]] std::vector<std::string> preset_names();
 
-/// The dtype that such models have.
-[[nodiscard]] std::string_view usual_dtype(std::string_view preset);
+struct Wanted {
+  std::string_view preset;
+  /// Spelled as in safetensors; empty for what such models have.
+  std::string_view dtype = {};
+  /// About so many bytes; those of such models where nothing is given.
+  std::optional<std::uint64_t> bytes = {};
+  /// Names the only tensor of a matrix.
+  std::string stem = {};
+};
 
-/// The tensors of a preset, scaled to about so many bytes if that is given. `stem` names the only tensor of
-/// a matrix. `size_overflow` where 63 bits cannot count its bytes.
-[[nodiscard]] Result<std::vector<PlannedTensor>> plan_of(std::string_view preset, const DTypeInfo& dtype,
-                                                         std::optional<std::uint64_t> bytes,
-                                                         const std::string& stem);
+/// The tensors of a preset. `bad_dtype` for a dtype that there is not, `size_overflow` where 63 bits cannot
+/// count their bytes.
+[[nodiscard]] Result<Plan> plan_of(const Wanted& wanted);
 
 }  // namespace ht::cli
