@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <htensor/convert/mlir.hpp>
 #include <htensor/convert/write.hpp>
 #include <htensor/io/mapped.hpp>
 #include <htensor/model/model.hpp>
@@ -71,6 +72,13 @@ TEST_F(OutOfMemory, while_opening_leaves_nothing_open) {
   };
   const auto before = descriptors();
   starve([&] { return Model::open(path_); }, [&] { EXPECT_EQ(descriptors(), before); });
+}
+
+TEST_F(OutOfMemory, while_emitting_a_module_is_an_error) {
+  ASSERT_TRUE(write(path_, tensor_));
+  const auto model = Model::open(path_).value();
+  const MlirOptions options{.scope = "scope", .inline_below = 100};
+  starve([&] { return mlir_text(model, options); }, [] {});
 }
 
 TEST_F(OutOfMemory, while_cataloguing_is_an_error) {

@@ -1,0 +1,99 @@
+#include "convert/mlir_elements.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <htensor/base/fault.hpp>
+
+#include "model/plain_copy.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+// A multiple of every element's and every pattern's length.
+constexpr std::size_t piece_bytes = std::size_t{1} << 14U;
+constexpr std::size_t longest_pattern = 16;
+
+// What is stored, brought to a form in which each element has whole bytes. The answer is one of the two.
+Bytes widened(const MlirElement& element, MutableBytes piece, std::vector<std::byte>& wide) {
+  if (element.bits == 4) {
+    wide.clear();
+    for (const std::byte both : piece) {
+      wide.push_back(both & std::byte{0xF});
+      wide.push_back(both >> 4U);
+    }
+    return wide;
+  }
+  if (element.is_boolean()) {
+    std::ranges::transform(piece, piece.begin(),
+                           [](std::byte byte) { return std::byte{byte != std::byte{0}}; });
+  }
+  return piece;
+}
+
+std::size_t wide_bytes(const MlirElement& element) {
+  return static_cast<std::size_t>(std::max(element.bits / 8, 1));
+}
+
+}  // namespace
+
+MlirElements::MlirElements(const MlirTensor& tensor, Bytes stored)
+    : tensor_(tensor), stored_(stored), elements_left_(tensor.elements()) {}
+
+Result<Bytes> MlirElements::next() {
+  const Entry& entry = tensor_.entry();
+  const MlirElement& element = tensor_.element();
+  piece_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes, entry.bytes - at_)));
+  HT_TRY(guarded(stored_, [&] { read(piece_); }));
+  at_ += piece_.size();
+  if (entry.byte_order == ByteOrder::big && !entry.is_splat()) reverse_bytes(piece_, element.number_bytes);
+  const Bytes wide = widened(element, piece_, widened_);
+  // The last byte may have room for one more element than there are.
+  const auto count = std::min<std::uint64_t>(wide.size() / wide_bytes(element), elements_left_);
+  elements_left_ -= count;
+  return wide.first(static_cast<std::size_t>(count) * wide_bytes(element));
+}
+
+void MlirElements::read(MutableBytes into) {
+  const Entry& entry = tensor_.entry();
+  if (entry.is_splat()) {
+    fill_with(into, entry.splat);
+  } else if (entry.order == ElementOrder::column_major) {
+    read_transposed(into);
+  } else {
+    std::ranges::copy(stored_.subspan(static_cast<std::size_t>(at_), into.size()), into.begin());
+  }
+}
+
+void MlirElements::read_transposed(MutableBytes into) {
+  const auto dims = tensor_.dims();
+  const std::size_t element_bytes = wide_bytes(tensor_.element());
+  index_.resize(dims.size());
+  for (std::size_t target = 0; target < into.size(); target += element_bytes) {
+    std::memcpy(into.data() + target, stored_.data() + source_, element_bytes);
+    // Counts like an odometer, the last dimension first, whose elements lie furthest apart.
+    std::uint64_t step = stored_.size();
+    for (std::size_t i = dims.size(); i-- > 0;) {
+      const std::uint64_t whole = step;
+      step /= static_cast<std::uint64_t>(dims[i]);
+      source_ += step;
+      if (++index_[i] < dims[i]) break;
+      source_ -= whole;
+      index_[i] = 0;
+    }
+  }
+}
+
+std::optional<std::vector<std::byte>> mlir_splat(const MlirTensor& tensor) {
+  // Both the pattern and an element come out even in this.
+  std::array<std::byte, longest_pattern> piece{};
+  fill_with(piece, tensor.entry().splat);
+  std::vector<std::byte> wide;
+  const Bytes elements = widened(tensor.element(), piece, wide);
+  const Bytes first = elements.first(wide_bytes(tensor.element()));
+  for (std::size_t at = 0; at < elements.size(); at += first.size()) {
+    if (!std::ranges::equal(elements.subspan(at, first.size()), first)) return std::nullopt;
+  }
+  return std::vector<std::byte>(first.begin(), first.end());
+}
+
+}  // namespace ht::inline v1
