@@ -242,7 +242,7 @@ Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
   if (catalog.size() != 1) {
     return fail(Error(ErrorCode::would_lose, "ht_holds_one_tensor",
                       format_text("a .ht file holds one tensor, and there are {}", catalog.size()))
-                    .with_hint("choose one of them"));
+                    .with_hint("choose one of them, or GGUF, IRPA or safetensors, which hold many"));
   }
   const Entry entry = catalog[0];
   HT_TRY(check_plain(entry, "ht"));

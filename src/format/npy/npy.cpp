@@ -210,7 +210,7 @@ Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
   if (catalog.size() != 1) {
     return fail(Error(ErrorCode::would_lose, "npy_holds_one_tensor",
                       format_text("a .npy file holds one tensor, and there are {}", catalog.size()))
-                    .with_hint("choose one of them"));
+                    .with_hint("choose one of them, or GGUF, IRPA or safetensors, which hold many"));
   }
   HT_TRY(check_no_metadata(catalog, "NPY"));
   const Entry entry = catalog[0];
