@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <utility>
 
 #include "cli/text.hpp"
 
@@ -53,6 +54,12 @@ void add_size(CLI::App& verb, const std::string& name, std::uint64_t& bytes, con
           },
           description)
       ->type_name("SIZE");
+}
+
+void add_check(CLI::App& verb, const std::string& name, std::function<std::string()> whats_wrong) {
+  verb.callback([name, whats_wrong = std::move(whats_wrong)] {
+    if (const auto text = whats_wrong(); !text.empty()) throw CLI::ValidationError(name, text);
+  });
 }
 
 void add_path(CLI::App& verb, std::string& path) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,9 @@ void add_number(CLI::App& verb, const std::string& name, std::uint64_t& number,
 
 /// A SIZE such as 4K or 2.5G.
 void add_size(CLI::App& verb, const std::string& name, std::uint64_t& bytes, const std::string& description);
+
+/// What is wrong with an option beside the others, or nothing: asked once all are read. A verb has one.
+void add_check(CLI::App& verb, const std::string& name, std::function<std::string()> whats_wrong);
 
 /// The PATH that verbs look at.
 void add_path(CLI::App& verb, std::string& path);

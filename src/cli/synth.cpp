@@ -39,6 +39,8 @@ Result<std::string_view> format_of(const std::filesystem::path& path) {
 
 Result<Catalog> catalog_of(const Plan& plan, std::string_view format) {
   CatalogBuilder builder(format);
+  // It is GGUF's and made up, so that nothing is lost where another format has no place for it.
+  if (format == "gguf") builder.metadata() = plan.metadata;
   HT_TRY(builder.reserve(plan.tensors.size()));
   for (const auto& [name, dims, type] : plan.tensors) {
     // A plan has counted them.
@@ -65,7 +67,9 @@ std::vector<TensorPlace> places_of(const Plan& plan, const Encoded& file) {
 
 Result<void> write_model(const Options& options, const Plan& plan, const Catalog& catalog,
                          const Common& common) {
-  const auto file = HT_TRY(encode(catalog.format(), catalog));
+  const auto file = HT_TRY(encode(catalog.format(), catalog).map_error([&](Error error) {
+    return std::move(error).at_path(options.path);
+  }));
   const WriteOptions how{.if_exists = options.force ? io::IfExists::replace : io::IfExists::fail};
   auto places = places_of(plan, file);
   // A .ht has its data's checksum in the header, which is known when the data is: it is written by another
@@ -133,13 +137,17 @@ Action register_synth(CLI::App& verb) {
            {.name = "--dtype",
             .type = "DTYPE",
             .description = "As in safetensors: F32, BF16, F8_E4M3, …; F32 for a matrix and BF16 for a model "
-                           "unless given"});
+                           "unless given; a quantized model has types of its own"});
   add_size(verb, "--size", options->bytes,
            "About how many bytes; 1M for a matrix and the size of such models unless given");
   add_number(verb, "--seed", options->seed, "Another seed gives other values; 0 unless given");
   add_flag(verb, "--sparse", options->sparse,
            "In an instant: the first and last 1024 elements have values, the rest is zero and takes no room");
   add_flag(verb, "--force", options->force, "Replace OUT if it is there");
+  add_check(verb, "--dtype", [options]() -> std::string {
+    if (options->dtype.empty() || !has_own_types(options->preset)) return {};
+    return fmt::format("{} has the types of such a model, and no other dtype can be chosen", options->preset);
+  });
   return [options](const Common& common) { return synthesize(*options, common); };
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cli/synth_blocks.hpp"
 #include "cli/synth_random.hpp"
 
 namespace ht::cli {
@@ -68,6 +69,12 @@ Result<void> fill(std::uint64_t seed, std::uint64_t first, std::uint64_t count, 
   return {};
 }
 
+Result<void> fill(const StoredAs& type, std::uint64_t seed, std::uint64_t first, std::uint64_t count,
+                  MutableBytes into) {
+  if (type.encoding != EncodingTag::dense) return fill_blocks(type.encoding, seed, first, into);
+  return visit_dtype(type.dtype, [&]<class D>(D) { return fill<D>(seed, first, count, into); });
+}
+
 std::uint64_t total_elements(const std::vector<TensorPlace>& places) {
   std::uint64_t total = 0;
   for (const auto& place : places) total += place.elements;
@@ -111,9 +118,7 @@ Result<std::optional<DataPiece>> SynthData::next() {
     count = std::min(count, type.next_group(sparse_elements - before_ - at_));
   // The bits after the last element are zero.
   buffer_.assign(static_cast<std::size_t>(type.bytes_for(count)), std::byte{});
-  HT_TRY(visit_dtype(type.dtype, [&]<class D>(D) {
-    return fill<D>(options_.seed, before_ + at_, count, MutableBytes(buffer_));
-  }));
+  HT_TRY(fill(type, options_.seed, before_ + at_, count, buffer_));
   const std::uint64_t begin = type.bytes_for(at_);
   progress_.update(bytes_before_ + begin);
   at_ += count;

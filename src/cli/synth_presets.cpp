@@ -8,6 +8,8 @@
 #include <htensor/base/checked.hpp>
 #include <utility>
 
+#include "cli/synth_llama.hpp"
+
 namespace ht::cli {
 namespace {
 
@@ -116,6 +118,8 @@ Result<Plan> matrix_of(std::uint64_t bytes, const DTypeInfo& dtype, const std::s
       {{name, {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns)}, stored_as(dtype)}}};
 }
 
+constexpr std::string_view quantized_preset = "llama-1b-q4_k_m";
+
 Result<DTypeInfo> dtype_of(std::string_view name) {
   if (const auto dtype = find_dtype(name)) return *dtype;
   return fail(Error(ErrorCode::bad_dtype, "dtype_name_is_known", fmt::format("there is no dtype '{}'", name))
@@ -127,10 +131,14 @@ Result<DTypeInfo> dtype_of(std::string_view name) {
 std::vector<std::string> preset_names() {
   std::vector<std::string> names{"matrix"};
   for (const auto& model : transformers) names.emplace_back(model.preset);
+  names.emplace_back(quantized_preset);
   return names;
 }
 
+bool has_own_types(std::string_view preset) { return preset == quantized_preset; }
+
 Result<Plan> plan_of(const Wanted& wanted) {
+  if (has_own_types(wanted.preset)) return quantized_llama(wanted.bytes);
   constexpr std::uint64_t usual_matrix = std::uint64_t{1} << 20;
   const auto* model = std::ranges::find(transformers, wanted.preset, &Transformer::preset);
   const bool is_matrix = model == transformers.end();

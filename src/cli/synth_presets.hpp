@@ -15,9 +15,12 @@ namespace ht::cli {
 /// The names that plan_of knows.
 [[nodiscard]] std::vector<std::string> preset_names();
 
+/// Whether the preset says what each tensor is stored as, so that no dtype can be chosen.
+[[nodiscard]] bool has_own_types(std::string_view preset);
+
 struct Wanted {
   std::string_view preset;
-  /// Spelled as in safetensors; empty for what such models have.
+  /// Spelled as in safetensors; empty for what such models have, and where the preset has types of its own.
   std::string_view dtype = {};
   /// About so many bytes; those of such models where nothing is given.
   std::optional<std::uint64_t> bytes = {};

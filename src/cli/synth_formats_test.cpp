@@ -1,0 +1,100 @@
+// Every preset in every format.
+#include <algorithm>
+#include <cmath>
+
+#include "testing/program.hpp"
+
+namespace ht {
+namespace {
+
+class SynthFormats : public Cli {
+ protected:
+  Outcome make(const std::string& name, const std::string& options) {
+    return run("synth " + name + " --force -q " + options);
+  }
+
+  // The file that `synth` makes with these options.
+  std::string made(const std::string& name, const std::string& options) {
+    const auto outcome = make(name, options);
+    EXPECT_EQ(outcome.status, 0) << name << options << outcome.err;
+    return text_of(name);
+  }
+};
+
+bool is_for_one_tensor(const std::string& extension) { return extension == ".ht" || extension == ".npy"; }
+
+// All that a catalog says, but where things lie.
+std::vector<std::string> lines_of(const Catalog& catalog) {
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < catalog.size(); ++i) {
+    const auto entry = catalog[i];
+    std::string line(entry.name);
+    line += ' ' + std::to_string(static_cast<int>(entry.dtype)) + ' ' +
+            std::to_string(static_cast<int>(entry.encoding)) + ' ' + std::to_string(entry.bytes);
+    for (const auto dim : entry.dims) line += ' ' + std::to_string(dim);
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+TEST_F(SynthFormats, every_preset_goes_into_every_format_that_can_hold_it) {
+  for (const std::string preset : {"matrix", "llama-1b", "llama-8b", "llama-1b-q4_k_m"}) {
+    std::vector<std::string> lines;
+    for (const std::string extension : {".safetensors", ".gguf", ".irpa", ".ht", ".npy"}) {
+      SCOPED_TRACE(preset + extension);
+      const std::string name = "t" + extension;
+      const std::string options = "--size 1M --preset " + preset;
+      std::filesystem::remove(folder_ / name);
+      if ((is_for_one_tensor(extension) && preset != "matrix") ||
+          (extension == ".safetensors" && preset == "llama-1b-q4_k_m")) {
+        const auto outcome = make(name, options);
+        EXPECT_EQ(outcome.status, 2);
+        EXPECT_THAT(outcome.err, HasSubstr("[would_lose]"));
+        EXPECT_THAT(outcome.err, StartsWith("htensor: " + name));
+        EXPECT_THAT(outcome.err, HasSubstr("IRPA"));
+        EXPECT_FALSE(std::filesystem::exists(folder_ / name));
+        continue;
+      }
+      const auto bytes = made(name, options + " --seed 7");
+      EXPECT_NE(made(name, options), bytes);
+      EXPECT_EQ(made(name, options + " --sparse --seed 7").size(), bytes.size());
+      const auto sparse = Model::open(folder_ / name);
+      ASSERT_TRUE(sparse) << to_string(sparse.error());
+      EXPECT_EQ(made(name, options + " --seed 7"), bytes);
+      // Nothing of a sparse file is said otherwise, and every format says the same.
+      const auto dense = Model::open(folder_ / name);
+      ASSERT_TRUE(dense) << to_string(dense.error());
+      EXPECT_EQ(dense->catalog().format(), extension.substr(1));
+      EXPECT_EQ(lines_of(dense->catalog()), lines_of(sparse->catalog()));
+      EXPECT_EQ(dense->catalog().metadata(), sparse->catalog().metadata());
+      if (lines.empty()) lines = lines_of(dense->catalog());
+      EXPECT_EQ(lines_of(dense->catalog()), lines);
+    }
+  }
+}
+
+TEST_F(SynthFormats, the_many_experts_go_into_every_format_for_many_tensors) {
+  for (const std::string name : {"e.safetensors", "e.gguf", "e.irpa"}) {
+    ASSERT_EQ(run("synth " + name + " --preset moe-60k --sparse -q").status, 0) << name;
+    const auto model = Model::open(folder_ / name);
+    ASSERT_TRUE(model) << to_string(model.error());
+    EXPECT_EQ(model->catalog().size(), 60271U) << name;
+  }
+}
+
+TEST_F(SynthFormats, hold_the_values_of_one_matrix) {
+  std::vector<float> first;
+  for (const std::string extension : {".safetensors", ".gguf", ".irpa", ".ht", ".npy"}) {
+    made("t" + extension, "--preset matrix --size 64K --seed 5");
+    const auto model = Model::open(folder_ / ("t" + extension)).value();
+    const auto values = model.flat<F32>("t").value();
+    double squares = 0;
+    for (const float value : values) squares += static_cast<double>(value) * value;
+    EXPECT_NEAR(std::sqrt(squares / static_cast<double>(values.elements())), 0.02, 0.001);
+    if (first.empty()) first.assign(values.begin(), values.end());
+    EXPECT_TRUE(std::ranges::equal(first, values)) << extension;
+  }
+}
+
+}  // namespace
+}  // namespace ht

@@ -1,0 +1,219 @@
+// The preset llama-1b-q4_k_m.
+#include <algorithm>
+#include <cmath>
+#include <htensor/hash/crc64.hpp>
+#include <map>
+#include <set>
+
+#include "testing/program.hpp"
+
+namespace ht {
+namespace {
+
+class SynthLlama : public Cli {
+ protected:
+  // The model that `synth` makes of the preset with these options.
+  Model made(const std::string& name, const std::string& options) {
+    const auto outcome = run("synth " + name + " --preset llama-1b-q4_k_m -q " + options);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return Model::open(folder_ / name).value();
+  }
+};
+
+std::string_view type_name(const Entry& entry) {
+  return entry.encoding == EncodingTag::dense ? find_dtype(entry.dtype)->name
+                                              : find_encoding(entry.encoding)->name;
+}
+
+// What the tensor is: "Q4_K [512, 2048]".
+std::string what(const Catalog& catalog, std::string_view name) {
+  const auto entry = catalog[catalog.find(name).value()];
+  std::string text(type_name(entry));
+  for (const auto dim : entry.dims) text += ' ' + std::to_string(dim);
+  return text;
+}
+
+TEST_F(SynthLlama, has_the_tensors_of_llama_cpp) {
+  const auto outcome = run("synth q.gguf --preset llama-1b-q4_k_m --sparse --json");
+  EXPECT_EQ(outcome.out, R"({"written":"q.gguf","tensors":147,"bytes":799862912})"
+                         "\n");
+  const auto model = Model::open(folder_ / "q.gguf").value();
+  const auto& catalog = model.catalog();
+  std::map<std::string_view, int> types;
+  std::int64_t parameters = 0;
+  for (std::size_t i = 0; i < catalog.size(); ++i) {
+    ++types[type_name(catalog[i])];
+    parameters += element_count(catalog[i].dims).value();
+  }
+  EXPECT_EQ(types, (std::map<std::string_view, int>{{"F32", 34}, {"Q4_K", 96}, {"Q6_K", 17}}));
+  EXPECT_EQ(parameters, 1235814432);
+  EXPECT_EQ(what(catalog, "token_embd.weight"), "Q6_K 128256 2048");
+  EXPECT_EQ(what(catalog, "rope_freqs.weight"), "F32 32");
+  EXPECT_EQ(what(catalog, "output_norm.weight"), "F32 2048");
+  const std::set<int> finer{0, 1, 4, 7, 10, 13, 14, 15};
+  for (int i = 0; i < 16; ++i) {
+    const std::string prefix = "blk." + std::to_string(i) + '.';
+    const std::string type = finer.contains(i) ? "Q6_K" : "Q4_K";
+    EXPECT_EQ(what(catalog, prefix + "attn_norm.weight"), "F32 2048");
+    EXPECT_EQ(what(catalog, prefix + "attn_q.weight"), "Q4_K 2048 2048");
+    EXPECT_EQ(what(catalog, prefix + "attn_k.weight"), "Q4_K 512 2048");
+    EXPECT_EQ(what(catalog, prefix + "attn_v.weight"), type + " 512 2048");
+    EXPECT_EQ(what(catalog, prefix + "attn_output.weight"), "Q4_K 2048 2048");
+    EXPECT_EQ(what(catalog, prefix + "ffn_norm.weight"), "F32 2048");
+    EXPECT_EQ(what(catalog, prefix + "ffn_gate.weight"), "Q4_K 8192 2048");
+    EXPECT_EQ(what(catalog, prefix + "ffn_up.weight"), "Q4_K 8192 2048");
+    EXPECT_EQ(what(catalog, prefix + "ffn_down.weight"), type + " 2048 8192");
+  }
+  // The vocabulary takes room, and the data next to none.
+  struct stat disk{};
+  ASSERT_EQ(stat((folder_ / "q.gguf").c_str(), &disk), 0);
+  EXPECT_LT(disk.st_blocks * 512, 8 << 20);
+}
+
+TEST_F(SynthLlama, has_metadata_of_the_types_of_llama_cpp) {
+  const auto model = made("q.gguf", "--sparse");
+  const auto& metadata = model.catalog().metadata();
+  const std::map<std::string, std::string> texts{{"general.architecture", "llama"},
+                                                 {"tokenizer.ggml.model", "gpt2"},
+                                                 {"tokenizer.ggml.pre", "llama-bpe"}};
+  for (const auto& [key, text] : texts) EXPECT_EQ(metadata.find(key)->text(), text) << key;
+  EXPECT_TRUE(metadata.find("general.name")->text());
+  const std::map<std::string, std::uint64_t> numbers{{"general.file_type", 15},
+                                                     {"general.quantization_version", 2},
+                                                     {"llama.block_count", 16},
+                                                     {"llama.context_length", 131072},
+                                                     {"llama.embedding_length", 2048},
+                                                     {"llama.feed_forward_length", 8192},
+                                                     {"llama.attention.head_count", 32},
+                                                     {"llama.attention.head_count_kv", 8},
+                                                     {"llama.attention.key_length", 64},
+                                                     {"llama.attention.value_length", 64},
+                                                     {"llama.rope.dimension_count", 64},
+                                                     {"llama.vocab_size", 128256},
+                                                     {"tokenizer.ggml.bos_token_id", 128000},
+                                                     {"tokenizer.ggml.eos_token_id", 128001}};
+  for (const auto& [key, number] : numbers) {
+    EXPECT_EQ(metadata.find(key)->type(), MetaType::u32) << key;
+    EXPECT_EQ(metadata.find(key)->natural(), number) << key;
+  }
+  EXPECT_EQ(metadata.find("llama.rope.freq_base")->type(), MetaType::f32);
+  EXPECT_EQ(metadata.find("llama.rope.freq_base")->real(), 500000.0);
+  EXPECT_EQ(metadata.find("llama.attention.layer_norm_rms_epsilon")->type(), MetaType::f32);
+  EXPECT_NEAR(metadata.find("llama.attention.layer_norm_rms_epsilon")->real().value(), 1e-5, 1e-9);
+  EXPECT_EQ(metadata.find("tokenizer.ggml.token_type")->array()->element_type(), MetaType::i32);
+  EXPECT_EQ(metadata.find("tokenizer.ggml.token_type")->array()->size(), 128256U);
+}
+
+TEST_F(SynthLlama, has_tokens_that_differ_and_merges_that_make_them) {
+  const auto model = made("q.gguf", "--size 4M --sparse");
+  const auto& metadata = model.catalog().metadata();
+  const auto vocabulary = metadata.find("llama.vocab_size")->natural().value();
+  EXPECT_EQ(what(model.catalog(), "token_embd.weight"), "Q6_K " + std::to_string(vocabulary) + " 256");
+  const auto tokens = metadata.find("tokenizer.ggml.tokens")->array().value();
+  EXPECT_EQ(tokens.element_type(), MetaType::string);
+  EXPECT_EQ(tokens.size(), vocabulary);
+  EXPECT_EQ(metadata.find("tokenizer.ggml.token_type")->array()->size(), vocabulary);
+  std::vector<std::string> texts;
+  for (const auto token : tokens) texts.emplace_back(token.text().value());
+  const std::set<std::string> all(texts.begin(), texts.end());
+  EXPECT_EQ(all.size(), vocabulary);
+  EXPECT_EQ(texts[metadata.find("tokenizer.ggml.bos_token_id")->natural().value()], "<|begin_of_text|>");
+  EXPECT_EQ(texts[metadata.find("tokenizer.ggml.eos_token_id")->natural().value()], "<|end_of_text|>");
+  const auto merges = metadata.find("tokenizer.ggml.merges")->array().value();
+  EXPECT_GT(merges.size(), vocabulary / 2);
+  for (const auto merge : merges) {
+    std::string text(merge.text().value());
+    const auto middle = text.find(' ');
+    ASSERT_NE(middle, std::string::npos) << text;
+    EXPECT_TRUE(all.contains(text.substr(middle + 1))) << text;
+    EXPECT_TRUE(all.contains(text.erase(middle, 1))) << text;
+  }
+}
+
+TEST_F(SynthLlama, scales_to_about_the_size_in_whole_blocks) {
+  for (const std::uint64_t size : {std::uint64_t{1} << 18, std::uint64_t{1} << 20, std::uint64_t{15} << 20,
+                                   std::uint64_t{1} << 27, std::uint64_t{1} << 30, std::uint64_t{1} << 40}) {
+    const auto model = made("s.gguf", "--force --sparse --size " + std::to_string(size));
+    const auto& catalog = model.catalog();
+    std::uint64_t bytes = 0;
+    for (std::size_t i = 0; i < catalog.size(); ++i) bytes += catalog[i].bytes;
+    EXPECT_GE(bytes, size * 9 / 10);
+    EXPECT_LE(bytes, size);
+    // What the metadata says is what the tensors are.
+    const auto number = [&](const char* key) { return catalog.metadata().find(key)->integer().value(); };
+    const auto head = number("llama.rope.dimension_count");
+    const auto hidden = number("llama.embedding_length");
+    EXPECT_EQ(hidden % 256, 0);
+    EXPECT_EQ(head * number("llama.attention.head_count"), hidden);
+    EXPECT_EQ(what(catalog, "rope_freqs.weight"), "F32 " + std::to_string(head / 2));
+    EXPECT_EQ(catalog.size(), static_cast<std::size_t>(number("llama.block_count")) * 9 + 3);
+    const auto down = catalog[catalog.find("blk.0.ffn_down.weight").value()];
+    EXPECT_EQ(down.dims[0], hidden);
+    EXPECT_EQ(down.dims[1], number("llama.feed_forward_length"));
+    EXPECT_EQ(down.dims[1] % 256, 0);
+    const auto keys = catalog[catalog.find("blk.0.attn_k.weight").value()];
+    EXPECT_EQ(keys.dims[0], head * number("llama.attention.head_count_kv"));
+  }
+  const auto outcome = run("synth t.gguf --preset llama-1b-q4_k_m --sparse --json --size 8E");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.out, HasSubstr(R"("rule":"size_fits_63_bits")"));
+}
+
+TEST_F(SynthLlama, has_no_hole_where_it_is_not_sparse) {
+  const auto dense = made("d.gguf", "--size 4M");
+  const auto sparse = made("s.gguf", "--size 4M --sparse");
+  const auto& catalog = dense.catalog();
+  for (std::size_t i = 0; i < catalog.size(); ++i) {
+    const auto entry = catalog[i];
+    const auto facts = find_encoding(entry.encoding);
+    if (!facts) continue;
+    // No piece of the data leaves a block out.
+    const auto storage = dense.raw(entry.name).value();
+    const auto bytes = storage.bytes();
+    for (std::size_t at = 0; at < bytes.size(); at += facts->block_bytes) {
+      const auto block = bytes.subspan(at, facts->block_bytes);
+      ASSERT_NE(load_le<std::uint64_t>(block), 0U) << entry.name << " at " << at;
+    }
+  }
+  // The ends of a sparse one are those of the dense one, and whole blocks.
+  const auto whole = dense.raw("token_embd.weight").value();
+  const auto holed = sparse.raw("token_embd.weight").value();
+  constexpr std::size_t four_blocks = 840;
+  EXPECT_TRUE(std::ranges::equal(whole.bytes().first(four_blocks), holed.bytes().first(four_blocks)));
+  for (const auto byte : holed.bytes().subspan(four_blocks)) ASSERT_EQ(byte, std::byte{});
+  const auto norm = dense.flat<F32>("output_norm.weight").value();
+  const auto end = sparse.flat<F32>("output_norm.weight").value();
+  EXPECT_TRUE(std::ranges::equal(norm, end));
+  for (const float value : norm) EXPECT_LT(std::abs(value), 0.1F);
+}
+
+TEST_F(SynthLlama, has_the_same_data_in_irpa_without_metadata) {
+  const auto gguf = made("q.gguf", "--size 1M --seed 9");
+  const auto irpa = made("q.irpa", "--size 1M --seed 9");
+  EXPECT_TRUE(irpa.catalog().metadata().empty());
+  ASSERT_EQ(irpa.catalog().size(), gguf.catalog().size());
+  for (std::size_t i = 0; i < gguf.catalog().size(); ++i) {
+    const auto name = gguf.catalog()[i].name;
+    EXPECT_EQ(what(irpa.catalog(), name), what(gguf.catalog(), name));
+    const auto a = gguf.raw(name).value();
+    const auto b = irpa.raw(name).value();
+    EXPECT_TRUE(std::ranges::equal(a.bytes(), b.bytes())) << name;
+  }
+}
+
+TEST_F(SynthLlama, has_no_other_dtype) {
+  const auto outcome = run("synth q.gguf --preset llama-1b-q4_k_m --dtype F32");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("--dtype: llama-1b-q4_k_m has the types of such a model"));
+  EXPECT_THAT(outcome.err, HasSubstr("[usage]"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "q.gguf"));
+}
+
+TEST_F(SynthLlama, is_pinned) {
+  // The same on every machine and in every version: files are compared by those who made them elsewhere.
+  made("q.gguf", "--size 1M --seed 3");
+  EXPECT_EQ(crc64nvme(testing::read_file(folder_ / "q.gguf")), 17354731266931775951U);
+}
+
+}  // namespace
+}  // namespace ht
