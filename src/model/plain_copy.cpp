@@ -61,7 +61,7 @@ void fill_with(MutableBytes to, Bytes pattern) noexcept {
 }
 
 void copy_to_row_major(MutableBytes to, Bytes from, std::span<const std::int64_t> dims,
-                       std::size_t element_bytes) {
+                       std::size_t element_bytes, std::uint64_t first) {
   if (to.empty()) return;
   std::vector<std::uint64_t> steps(dims.size());
   std::uint64_t step = element_bytes;
@@ -71,6 +71,12 @@ void copy_to_row_major(MutableBytes to, Bytes from, std::span<const std::int64_t
   }
   std::vector<std::int64_t> index(dims.size(), 0);
   std::uint64_t source = 0;
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    const auto dim = static_cast<std::uint64_t>(dims[i]);
+    index[i] = static_cast<std::int64_t>(first % dim);
+    source += first % dim * steps[i];
+    first /= dim;
+  }
   for (std::size_t target = 0; target < to.size(); target += element_bytes) {
     std::memcpy(to.data() + target, from.data() + source, element_bytes);
     // Counts like an odometer, the last dimension first.

@@ -21,9 +21,10 @@ namespace ht::inline v1 {
 /// Repeats the pattern; the last one may be cut.
 void fill_with(MutableBytes to, Bytes pattern) noexcept;
 
-/// Elements of that many bytes, whose first dimension runs fastest in `from`.
+/// Elements of that many bytes, whose first dimension runs fastest in `from`: as many as `to` has room for,
+/// from the one on that is the `first` in row-major order.
 void copy_to_row_major(MutableBytes to, Bytes from, std::span<const std::int64_t> dims,
-                       std::size_t element_bytes);
+                       std::size_t element_bytes, std::uint64_t first = 0);
 
 /// Turns the bytes of each number round.
 void reverse_bytes(MutableBytes bytes, std::size_t number_bytes) noexcept;

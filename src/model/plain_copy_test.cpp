@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <string>
 
@@ -90,6 +91,21 @@ TEST(PlainCopy, column_major_of_rank_4_goes_where_its_index_says) {
     const std::size_t c = i / 5 % 4;
     const std::size_t d = i % 5;
     EXPECT_EQ(to[i], static_cast<std::byte>(a + 2 * (b + 3 * (c + 4 * d)))) << i;
+  }
+}
+
+TEST(PlainCopy, column_major_becomes_row_major_from_any_element_on) {
+  const std::vector<std::int64_t> dims{2, 3, 4};
+  std::vector<std::byte> from(48);
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i);
+  std::vector<std::byte> all(from.size());
+  copy_to_row_major(all, from, dims, 2);
+  for (std::size_t first = 0; first < 24; ++first) {
+    for (std::size_t count = 0; first + count <= 24; ++count) {
+      std::vector<std::byte> to(2 * count);
+      copy_to_row_major(to, from, dims, 2, first);
+      EXPECT_TRUE(std::ranges::equal(to, Bytes(all).subspan(2 * first, 2 * count))) << first << " " << count;
+    }
   }
 }
 

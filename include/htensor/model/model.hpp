@@ -24,6 +24,7 @@ namespace io {
 class Mapped;
 }
 struct FoundSeal;
+struct StoredTensor;
 
 struct OpenOptions {
   /// Users' own dtypes that the file may use: `{dtype_info<MyF8>()}`.
@@ -150,6 +151,7 @@ class Model {
   friend class ModelLoad;
   friend struct ModelAccess;
   friend class Window;
+  friend Result<StoredTensor> stored_tensor(const Model& model, std::size_t index);
   friend Result<Verification> verify(const std::filesystem::path& path, const VerifyOptions& options);
   struct State;
   enum class Use : std::uint8_t { in_place, copied };
