@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <htensor/convert/mlir.hpp>
+#include <htensor/convert/diff.hpp>
 #include <htensor/convert/write.hpp>
 #include <htensor/io/mapped.hpp>
 #include <htensor/model/model.hpp>
@@ -79,6 +80,13 @@ TEST_F(OutOfMemory, while_emitting_a_module_is_an_error) {
   const auto model = Model::open(path_).value();
   const MlirOptions options{.scope = "scope", .inline_below = 100};
   starve([&] { return mlir_text(model, options); }, [] {});
+TEST_F(OutOfMemory, while_comparing_is_an_error) {
+  ASSERT_TRUE(write(path_, tensor_));
+  const auto other = folder_ / "another_name_that_is_too_long_to_fit_into_a_short_string.ht";
+  ASSERT_TRUE(write(other, Tensor<F32, Rank<1>>::of(Rank<1>(3), {1, 2, 4}).value()));
+  const auto a = Model::open(path_).value();
+  const auto b = Model::open(other).value();
+  starve([&] { return diff(a, b); }, [] {});
 }
 
 TEST_F(OutOfMemory, while_cataloguing_is_an_error) {

@@ -1,0 +1,227 @@
+#include <htensor/convert/diff.hpp>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <htensor/base/checked.hpp>
+#include <htensor/base/fault.hpp>
+#include <htensor/dtype/sizes.hpp>
+#include <limits>
+#include <mutex>
+#include <set>
+
+#include "base/format_text.hpp"
+#include "base/jobs.hpp"
+#include "convert/diff_pairs.hpp"
+#include "convert/number_gap.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+// The first byte that differs. Of the last one only so many bits count, unless that is 0.
+std::optional<std::size_t> first_difference(Bytes a, Bytes b, unsigned last_bits) {
+  const std::size_t whole = last_bits == 0 ? a.size() : a.size() - 1;
+  if (std::memcmp(a.data(), b.data(), whole) != 0) {
+    return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+  }
+  const std::byte mask{static_cast<unsigned char>((1U << last_bits) - 1U)};
+  if (last_bits != 0 && ((a.back() ^ b.back()) & mask) != std::byte{0}) return whole;
+  return std::nullopt;
+}
+
+// Behind every byte.
+constexpr std::uint64_t nowhere = UINT64_MAX;
+
+// A run of a pair's elements, and what was found in it.
+struct Run {
+  TensorPair& pair;
+  std::uint64_t first;
+  std::uint64_t count;
+  std::uint64_t first_byte = nowhere;
+  double max_abs = 0;
+};
+
+// Each worker's own room for what is not in place as it is to be compared.
+struct Buffers {
+  std::vector<std::byte> a;
+  std::vector<std::byte> b;
+};
+
+class Comparing {
+ public:
+  Comparing(const Model& a, const Model& b, const DiffOptions& options) : a_(a), b_(b), options_(options) {}
+
+  Result<Differences> run() {
+    auto pairs = HT_TRY(pair_up(a_, b_, options_));
+    both_ = std::move(pairs.both);
+    files_ = std::move(pairs.files);
+    count_runs();
+    HT_TRY(check_unchanged());
+    HT_TRY(compare_all());
+    HT_TRY(check_unchanged());
+    return Differences{.only_a = std::move(pairs.only_a),
+                       .only_b = std::move(pairs.only_b),
+                       .differ = differing(),
+                       .metadata = compare(a_.catalog().metadata(), b_.catalog().metadata())};
+  }
+
+ private:
+  void count_runs() {
+    std::uint64_t runs = 0;
+    ends_.reserve(both_.size());
+    for (const auto& pair : both_) {
+      runs += pair.runs();
+      ends_.push_back(runs);
+      const auto bytes = bytes_for(pair.elements, pair.bits).value_or(UINT64_MAX);
+      progress_.total_bytes = checked::add(progress_.total_bytes, bytes).value_or(UINT64_MAX);
+    }
+  }
+
+  [[nodiscard]] Result<void> check_unchanged() const {
+    for (const auto* const file : files_) HT_TRY(file->check_unchanged());
+    return {};
+  }
+
+  Result<void> compare_all() {
+    Jobs jobs{.count = ends_.empty() ? 0 : static_cast<std::size_t>(ends_.back()),
+              .threads = 0,
+              .run = {},
+              .meanwhile = [this] { return look_up(); }};
+    std::vector<Buffers> buffers(workers_for(jobs));
+    jobs.run = [&](std::size_t job, std::size_t worker) { return compare_run(job, buffers[worker]); };
+    return run_all(jobs);
+  }
+
+  Result<void> compare_run(std::uint64_t job, Buffers& buffers) {
+    const auto place = std::ranges::upper_bound(ends_, job) - ends_.begin();
+    auto& pair = both_[static_cast<std::size_t>(place)];
+    const std::uint64_t number = job - (ends_[static_cast<std::size_t>(place)] - pair.runs());
+    const std::uint64_t first = number * pair.run_elements;
+    Run run{.pair = pair, .first = first, .count = std::min(pair.run_elements, pair.elements - first)};
+    const auto a = HT_TRY(PlainTensor::of(a_, pair.a));
+    const auto b = HT_TRY(PlainTensor::of(b_, pair.b));
+    HT_TRY(a.fetch(first, run.count));
+    HT_TRY(b.fetch(first, run.count));
+    const std::array touched{a.stored().bytes, b.stored().bytes};
+    HT_TRY(guarded(touched, [&] { return look_at(run, a, b, buffers); }));
+    note(run);
+    done_bytes_ += bytes_for(run.count, pair.bits).value_or(0);
+    if (options_.work.stop.stop_requested()) return fail(stopped());
+    return {};
+  }
+
+  Result<void> look_at(Run& run, const PlainTensor& a, const PlainTensor& b, Buffers& buffers) const {
+    const Bytes bytes_a = a.read(run.first, run.count, buffers.a);
+    const Bytes bytes_b = b.read(run.first, run.count, buffers.b);
+    // What fills up the last byte is no element; all runs but the last end with a byte.
+    const auto last_bits = static_cast<unsigned>(run.count % 8) * static_cast<unsigned>(a.bits()) % 8;
+    const std::uint64_t begin = bytes_for(run.first, a.bits()).value_or(0);
+    if (run.pair.by_bytes) {
+      const auto at = first_difference(bytes_a, bytes_b, last_bits);
+      if (!at) return {};
+      if (options_.tolerance && a.entry().encoding != EncodingTag::dense) return not_decoded(a.entry());
+      run.first_byte = begin + *at;
+    }
+    if (!run.pair.by_gap) return {};
+    constexpr double any = std::numeric_limits<double>::infinity();
+    const auto gap = HT_TRY(gap_between({a.entry().dtype, bytes_a}, {b.entry().dtype, bytes_b}, run.count,
+                                        options_.tolerance.value_or(any)));
+    run.max_abs = gap.largest;
+    if (options_.tolerance) {
+      run.first_byte = nowhere;
+      if (gap.first_beyond) run.first_byte = begin + *gap.first_beyond * static_cast<unsigned>(a.bits()) / 8;
+    }
+    return {};
+  }
+
+  [[nodiscard]] tl::unexpected<Error> not_decoded(const Entry& entry) const {
+    const auto encoding = find_encoding(entry.encoding).value_or(Encoding{.name = "encoded"});
+    return fail(Error(ErrorCode::unsupported_encoding, "tolerance_is_for_dense_elements",
+                      format_text("tensor '{}' is {}, and whether blocks that differ hold about the same "
+                                  "numbers cannot be told without decoding them",
+                                  entry.name, encoding.name))
+                    .at_path(a_.files()[entry.file].native())
+                    .at_tensor(entry.name)
+                    .with_hint("compare without a tolerance: that tells which tensors have other bytes"));
+  }
+
+  void note(const Run& run) {
+    if (run.first_byte == nowhere && run.max_abs == 0) return;
+    const std::scoped_lock lock(mutex_);
+    auto& pair = run.pair;
+    pair.max_abs = std::max(pair.max_abs, run.max_abs);
+    const bool is_known = pair.differ && pair.differ != DifferenceKind::contents;
+    if (run.first_byte == nowhere || is_known) return;
+    pair.differ = DifferenceKind::contents;
+    pair.first_byte = std::min(pair.first_byte.value_or(nowhere), run.first_byte);
+  }
+
+  [[nodiscard]] std::vector<TensorDifference> differing() const {
+    std::vector<TensorDifference> found;
+    for (const auto& pair : both_) {
+      if (!pair.differ) continue;
+      found.push_back({.name = std::string(a_.catalog()[pair.a].name),
+                       .why = *pair.differ,
+                       .first_byte = pair.first_byte,
+                       .max_abs = pair.tells_gap ? std::optional(pair.max_abs) : std::nullopt});
+    }
+    return found;
+  }
+
+  [[nodiscard]] Error stopped() const {
+    return Error(ErrorCode::cancelled, "work_is_not_stopped",
+                 format_text("was stopped with {} of {} bytes compared", done_bytes_.load(),
+                             progress_.total_bytes))
+        .at_path(a_.files()[0].native());
+  }
+
+  Result<void> look_up() {
+    if (options_.work.on_progress) {
+      progress_.done_bytes = done_bytes_;
+      progress_.elapsed = std::chrono::steady_clock::now() - begin_;
+      options_.work.on_progress(progress_);
+    }
+    if (options_.work.stop.stop_requested() && done_bytes_ < progress_.total_bytes) return fail(stopped());
+    return {};
+  }
+
+  const Model& a_;
+  const Model& b_;
+  const DiffOptions& options_;
+  std::vector<TensorPair> both_;
+  std::vector<std::uint64_t> ends_;  // of the runs of each, counted through all
+  std::set<const io::Mapped*> files_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::atomic<std::uint64_t> done_bytes_ = 0;
+  Progress progress_;
+  std::mutex mutex_;
+};
+
+Result<void> check(const DiffOptions& options) {
+  if (!options.tolerance || (*options.tolerance >= 0 && std::isfinite(*options.tolerance))) return {};
+  return fail(Error(ErrorCode::out_of_bounds, "tolerance_is_finite_and_not_negative",
+                    format_text("{} is no tolerance", *options.tolerance))
+                  .with_hint("0 is for values that are equal, whatever their bytes"));
+}
+
+}  // namespace
+
+std::string_view to_string(DifferenceKind kind) noexcept {
+  switch (kind) {
+    case DifferenceKind::dtype: return "dtype";
+    case DifferenceKind::shape: return "shape";
+    case DifferenceKind::contents: break;
+  }
+  return "contents";
+}
+
+Result<Differences> diff(const Model& a, const Model& b, const DiffOptions& options) {
+  return without_bad_alloc([&]() -> Result<Differences> {
+    HT_TRY(check(options));
+    return Comparing(a, b, options).run();
+  });
+}
+
+}  // namespace ht::inline v1

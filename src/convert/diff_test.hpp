@@ -1,0 +1,125 @@
+// Models of any format with given tensors, for tests of what differs between two.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <functional>
+#include <htensor/convert/diff.hpp>
+#include <htensor/format/encode.hpp>
+#include <htensor/model/model.hpp>
+#include <initializer_list>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "model/test_formats.hpp"
+#include "model/test_models.hpp"
+#include "testing/temporary_folder.hpp"
+
+namespace ht::inline v1 {
+
+inline std::ostream& operator<<(std::ostream& out, const TensorDifference& difference) {
+  out << difference.name << " " << to_string(difference.why);
+  if (difference.first_byte) out << " at " << *difference.first_byte;
+  if (difference.max_abs) out << " by " << *difference.max_abs;
+  return out;
+}
+
+}  // namespace ht::inline v1
+
+namespace ht::testing {
+
+/// Numbers as a file of either byte order has them.
+template <class T>
+std::string stored(std::initializer_list<T> numbers, bool big_endian = false) {
+  std::string text;
+  for (const auto number : numbers) {
+    const auto bytes = std::bit_cast<std::array<char, sizeof(T)>>(number);
+    text += big_endian ? std::string(bytes.rbegin(), bytes.rend()) : std::string(bytes.begin(), bytes.end());
+  }
+  return text;
+}
+
+struct GivenTensor {
+  std::string name;
+  DTypeTag dtype = DTypeTag::invalid;
+  std::vector<std::int64_t> dims{};
+  std::string data{};
+  EncodingTag encoding = EncodingTag::dense;
+  ByteOrder byte_order = ByteOrder::little;
+  ElementOrder order = ElementOrder::row_major;
+};
+
+class Diff : public ::testing::Test {
+ protected:
+  using SetMetadata = std::function<Result<void>(Metadata&)>;
+
+  /// A file of the folder. A format of a single tensor names it by the file.
+  Model made(std::string_view name, std::string_view format, const std::vector<GivenTensor>& tensors,
+             const SetMetadata& set = {}, const OpenOptions& options = {}) {
+    CatalogBuilder builder(format);
+    if (set) {
+      EXPECT_TRUE(set(builder.metadata()));
+    }
+    for (const auto& [tensor, dtype, dims, data, encoding, byte_order, order] : tensors) {
+      EXPECT_TRUE(builder.add({.name = tensor,
+                               .dtype = dtype,
+                               .encoding = encoding,
+                               .dims = dims,
+                               .order = order,
+                               .byte_order = byte_order,
+                               .bytes = data.size()}));
+    }
+    const auto encoded = encode(format, std::move(builder).build().value());
+    if (!encoded) ADD_FAILURE() << to_string(encoded.error());
+    auto file = encoded->header;
+    file.resize(static_cast<std::size_t>(encoded->file_bytes));
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (tensors[i].data.empty()) continue;
+      std::ranges::copy(bytes_of(tensors[i].data),
+                        file.begin() + static_cast<std::ptrdiff_t>(encoded->offsets[i].value()));
+    }
+    return opened(name, file, options);
+  }
+
+  Model opened(std::string_view name, const std::vector<std::byte>& file, const OpenOptions& options = {}) {
+    // Whoever has one of this name open keeps it.
+    std::filesystem::remove(folder_ / name);
+    write_file(folder_ / name, file);
+    auto model = Model::open(folder_ / name, options);
+    if (!model) ADD_FAILURE() << to_string(model.error());
+    return std::move(model).value();
+  }
+
+  /// A model of one tensor `t`.
+  Model one(std::string_view name, DTypeTag dtype, std::vector<std::int64_t> dims, std::string data) {
+    return made(name, "safetensors",
+                {{.name = "t", .dtype = dtype, .dims = std::move(dims), .data = std::move(data)}});
+  }
+
+  static Differences compared(const Model& a, const Model& b, std::optional<double> tolerance = {}) {
+    auto found = diff(a, b, {.tolerance = tolerance});
+    if (!found) ADD_FAILURE() << to_string(found.error());
+    return found ? *std::move(found) : Differences{};
+  }
+
+  /// The one tensor in which they differ.
+  static TensorDifference difference(const Model& a, const Model& b, std::optional<double> tolerance = {}) {
+    const auto found = compared(a, b, tolerance);
+    EXPECT_EQ(found.differ.size(), 1U);
+    EXPECT_TRUE(found.only_a.empty() && found.only_b.empty() && found.metadata.none());
+    return found.differ.empty() ? TensorDifference{} : found.differ[0];
+  }
+
+  static void expect_same(const Model& a, const Model& b, std::optional<double> tolerance = {}) {
+    EXPECT_TRUE(compared(a, b, tolerance).same());
+    EXPECT_TRUE(compared(b, a, tolerance).same());
+  }
+
+  TemporaryFolder folder_;
+};
+
+}  // namespace ht::testing

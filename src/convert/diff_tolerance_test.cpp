@@ -1,0 +1,111 @@
+#include <limits>
+
+#include "convert/diff_test.hpp"
+
+namespace ht {
+namespace {
+
+using testing::Diff;
+using testing::refusal;
+using testing::stored;
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+TEST_F(Diff, elements_within_the_tolerance_are_the_same) {
+  const auto a = one("a", F32::tag, {3}, stored<float>({1, 2, 3}));
+  const auto b = one("b", F32::tag, {3}, stored<float>({1.25F, 2, 2.5F}));
+  expect_same(a, b, 0.5);
+  EXPECT_EQ(difference(a, b, 0.375), (TensorDifference{"t", DifferenceKind::contents, 8, 0.5}));
+  EXPECT_EQ(difference(a, b, 0.0), (TensorDifference{"t", DifferenceKind::contents, 0, 0.5}));
+}
+
+TEST_F(Diff, a_tolerance_of_zero_takes_values_that_are_equal) {
+  expect_same(one("a", F32::tag, {2}, stored<float>({0.0F, 1})),
+              one("b", F32::tag, {2}, stored<float>({-0.0F, 1})), 0.0);
+}
+
+TEST_F(Diff, an_infinity_is_the_same_as_itself_alone) {
+  const auto a = one("a", F32::tag, {2}, stored<float>({infinity, -infinity}));
+  expect_same(a, one("b", F64::tag, {2}, stored<double>({double{infinity}, double{-infinity}})), 0.0);
+  const auto c = one("c", F32::tag, {2}, stored<float>({infinity, infinity}));
+  const auto d = one("d", F32::tag, {2}, stored<float>({infinity, -3e38F}));
+  EXPECT_EQ(difference(a, c, 1e300), (TensorDifference{"t", DifferenceKind::contents, 4, infinity}));
+  EXPECT_EQ(difference(a, d, 1e300).max_abs, infinity);
+}
+
+TEST_F(Diff, floating_dtypes_may_differ_within_a_tolerance) {
+  const auto wide = one("a", F64::tag, {2}, stored<double>({1, 2.001}));
+  const auto half = one("b", F16::tag, {2}, stored<std::uint16_t>({0x3C00, 0x4000}));
+  const auto brain = one("c", BF16::tag, {2}, stored<std::uint16_t>({0x3F80, 0x4000}));
+  const auto small = one("d", F8_E4M3::tag, {2}, stored<std::uint8_t>({0x38, 0x40}));
+  for (const auto* const other : {&half, &brain, &small}) {
+    expect_same(wide, *other, 0.01);
+    const auto far = difference(wide, *other, 0.0001);
+    EXPECT_EQ(far.why, DifferenceKind::contents);
+    EXPECT_EQ(far.first_byte, 8U);
+    EXPECT_NEAR(far.max_abs.value(), 0.001, 1e-9);
+  }
+  expect_same(half, brain, 0.0);
+  // Of integers and floats, one is not a rounding of the other.
+  const auto whole = one("e", I32::tag, {2}, stored<std::int32_t>({1, 2}));
+  EXPECT_EQ(difference(whole, half, 1.0), (TensorDifference{"t", DifferenceKind::dtype, {}, 0.0}));
+  const auto shaped = one("f", F32::tag, {1, 2}, stored<float>({1, 2}));
+  EXPECT_EQ(difference(shaped, half, 1.0).why, DifferenceKind::shape);
+  EXPECT_EQ(difference(shaped, half).why, DifferenceKind::dtype);
+}
+
+TEST_F(Diff, integers_and_truth_values_are_numbers) {
+  expect_same(one("a", U8::tag, {2}, std::string("\xFF\x00", 2)), one("b", U8::tag, {2}, "\xFE\x01"), 1.0);
+  const auto yes = one("c", Bool::tag, {1}, "\x01");
+  EXPECT_EQ(difference(yes, one("d", Bool::tag, {1}, std::string(1, '\0'))).max_abs, 1.0);
+  // Another byte for the same truth.
+  EXPECT_EQ(difference(yes, one("e", Bool::tag, {1}, "\x02")).max_abs, 0.0);
+}
+
+TEST_F(Diff, tolerance_is_for_dense_elements) {
+  const auto blocks = [&](std::string_view name, char last) {
+    return made(name, "gguf",
+                {{.name = "t",
+                  .dims = {1, 32},
+                  .data = std::string(17, 'q') + last,
+                  .encoding = find_encoding("Q4_0").value().tag}});
+  };
+  const auto a = blocks("a", 'q');
+  const auto b = blocks("b", 'r');
+  const auto error = refusal(diff(a, b, {.tolerance = 0.5}), ErrorCode::unsupported_encoding,
+                             "tolerance_is_for_dense_elements");
+  EXPECT_EQ(error.path(), (folder_ / "a").string());
+  EXPECT_EQ(error.tensor(), "t");
+  EXPECT_TRUE(testing::says(error, "Q4_0")) << error.message();
+  expect_same(a, blocks("c", 'q'), 0.5);
+}
+
+TEST_F(Diff, blocks_are_in_one_byte_order) {
+  const auto blocks = [&](std::string_view name, ByteOrder order) {
+    return made(name, "gguf",
+                {{.name = "t",
+                  .dims = {1, 32},
+                  .data = std::string(18, 'q'),
+                  .encoding = find_encoding("Q4_0").value().tag,
+                  .byte_order = order}});
+  };
+  const auto big = blocks("a", ByteOrder::big);
+  expect_same(big, blocks("b", ByteOrder::big));
+  const auto error = refusal(diff(big, blocks("c", ByteOrder::little)), ErrorCode::unsupported_encoding,
+                             "blocks_are_in_one_byte_order");
+  EXPECT_EQ(error.tensor(), "t");
+}
+
+TEST_F(Diff, tolerance_is_finite_and_not_negative) {
+  const auto a = one("a", U8::tag, {1}, "x");
+  for (const double wrong :
+       {-1.0, -std::numeric_limits<double>::denorm_min(), std::numeric_limits<double>::infinity(),
+        std::numeric_limits<double>::quiet_NaN()}) {
+    const auto error = refusal(diff(a, a, {.tolerance = wrong}), ErrorCode::out_of_bounds,
+                               "tolerance_is_finite_and_not_negative");
+  }
+  EXPECT_TRUE(diff(a, a, {.tolerance = -0.0}));
+}
+
+}  // namespace
+}  // namespace ht
