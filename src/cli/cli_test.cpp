@@ -6,12 +6,12 @@ namespace {
 TEST_F(Cli, alone_lists_the_verbs) {
   const auto outcome = run("");
   EXPECT_EQ(outcome.status, 0);
-  for (const auto* verb : {"  ls ", "  show ", "  doctor ", "  synth ", "  version "})
+  for (const auto* verb : {"  ls ", "  show ", "  diff ", "  doctor ", "  synth ", "  version "})
     EXPECT_THAT(outcome.out, HasSubstr(verb));
 }
 
 TEST_F(Cli, help_of_every_verb_has_an_example) {
-  for (const std::string verb : {"ls", "show", "doctor", "synth", "version"}) {
+  for (const std::string verb : {"ls", "show", "diff", "doctor", "synth", "version"}) {
     const auto outcome = run(verb + " --help");
     EXPECT_EQ(outcome.status, 0);
     EXPECT_THAT(outcome.out, HasSubstr("Example:\n  htensor " + verb));

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <utility>
+#include <cmath>
 
 #include "cli/text.hpp"
 
@@ -43,6 +44,23 @@ void add_number(CLI::App& verb, const std::string& name, std::uint64_t& number,
       ->type_name("N");
 }
 
+void add_real(CLI::App& verb, const std::string& name, std::optional<double>& number,
+              const std::string& description) {
+  verb.add_option_function<std::string>(
+          name,
+          [name, &number](const std::string& text) {
+            double parsed = 0;
+            const char* const end = text.c_str() + text.size();
+            const auto [after, error] = std::from_chars(text.c_str(), end, parsed);
+            if (error != std::errc{} || after != end || !std::isfinite(parsed) || parsed < 0)
+              throw CLI::ValidationError(name,
+                                         fmt::format("'{}' is no number from 0 on, such as 1e-3", text));
+            number = parsed;
+          },
+          description)
+      ->type_name("X");
+}
+
 void add_size(CLI::App& verb, const std::string& name, std::uint64_t& bytes, const std::string& description) {
   verb.add_option_function<std::string>(
           name,
@@ -63,8 +81,9 @@ void add_check(CLI::App& verb, const std::string& name, std::function<std::strin
 }
 
 void add_path(CLI::App& verb, std::string& path) {
+void add_path(CLI::App& verb, std::string& path, const std::string& name) {
   add_text(verb, path,
-           {.name = "path",
+           {.name = name,
             .type = "PATH",
             .description = "A file of any format, a shard index, or a folder",
             .required = true});

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,10 @@ void add_flag(CLI::App& verb, const std::string& name, bool& flag, const std::st
 void add_number(CLI::App& verb, const std::string& name, std::uint64_t& number,
                 const std::string& description);
 
+/// A finite number, not below 0.
+void add_real(CLI::App& verb, const std::string& name, std::optional<double>& number,
+              const std::string& description);
+
 /// A SIZE such as 4K or 2.5G.
 void add_size(CLI::App& verb, const std::string& name, std::uint64_t& bytes, const std::string& description);
 
@@ -37,7 +42,7 @@ void add_size(CLI::App& verb, const std::string& name, std::uint64_t& bytes, con
 void add_check(CLI::App& verb, const std::string& name, std::function<std::string()> whats_wrong);
 
 /// The PATH that verbs look at.
-void add_path(CLI::App& verb, std::string& path);
+void add_path(CLI::App& verb, std::string& path, const std::string& name = "path");
 
 /// --filter: the tensors that are meant.
 void add_filter(CLI::App& verb, std::string& glob);
