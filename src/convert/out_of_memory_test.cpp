@@ -4,8 +4,8 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <htensor/convert/mlir.hpp>
 #include <htensor/convert/diff.hpp>
+#include <htensor/convert/mlir.hpp>
 #include <htensor/convert/write.hpp>
 #include <htensor/io/mapped.hpp>
 #include <htensor/model/model.hpp>
@@ -80,6 +80,16 @@ TEST_F(OutOfMemory, while_emitting_a_module_is_an_error) {
   const auto model = Model::open(path_).value();
   const MlirOptions options{.scope = "scope", .inline_below = 100};
   starve([&] { return mlir_text(model, options); }, [] {});
+}
+
+TEST_F(OutOfMemory, while_converting_is_an_error) {
+  ASSERT_TRUE(write(path_, tensor_));
+  const auto model = Model::open(path_).value();
+  const auto target = folder_ / "a_target_whose_name_is_too_long_to_fit_into_a_short_string.irpa";
+  starve([&] { return convert(model, target, {}, {.if_exists = io::IfExists::replace, .seal = true}); },
+         [&] { EXPECT_FALSE(std::filesystem::exists(target)); });
+}
+
 TEST_F(OutOfMemory, while_comparing_is_an_error) {
   ASSERT_TRUE(write(path_, tensor_));
   const auto other = folder_ / "another_name_that_is_too_long_to_fit_into_a_short_string.ht";
