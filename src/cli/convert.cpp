@@ -21,6 +21,10 @@ struct Options {
   std::string layout = "iree";
   std::uint64_t shard_bytes = 0;
   std::uint64_t max_header = 0;
+  std::string module;
+  std::string scope;
+  std::uint64_t inline_below = 0;
+  bool inline_all = false;
   bool canonical = false;
   bool plain = false;
   bool seal = false;
@@ -55,22 +59,32 @@ Result<ConvertOptions> what_is_wanted(const Options& options) {
                         .shard_bytes = options.shard_bytes};
 }
 
+// What opens all of the files: the index, or the first of them.
+const std::filesystem::path& model_of(const ConversionPlan& plan) {
+  return plan.format == "safetensors" ? plan.files.back().path : plan.files.front().path;
+}
+
 Result<Exit> convert_model(const Options& options, const Common& common) {
   const auto model = HT_TRY(Model::open(options.source, {.max_header_bytes = options.max_header}));
   const auto wanted = HT_TRY(what_is_wanted(options));
   const auto plan = HT_TRY(plan_conversion(model.catalog(), options.target, wanted));
   const bool json = common.json || common.jsonl;
+  const auto if_exists = options.force ? io::IfExists::replace : io::IfExists::fail;
   if (options.dry_run) {
     print(json ? plan_json(plan, model) : plan_text(plan, model));
     return plan.losses.empty() || options.lossy ? Exit::good : Exit::answer_is_no;
   }
   WorkWithBar work(common);
-  const auto converted =
-      HT_TRY(apply(plan, model,
-                   {.if_exists = options.force ? io::IfExists::replace : io::IfExists::fail,
-                    .lossy = options.lossy,
-                    .seal = options.seal,
-                    .work = work.options()}));
+  const auto converted = HT_TRY(
+      apply(plan, model,
+            {.if_exists = if_exists, .lossy = options.lossy, .seal = options.seal, .work = work.options()}));
+  if (!options.module.empty()) {
+    const auto made = HT_TRY(Model::open(model_of(plan)));
+    HT_TRY(write_mlir(
+        options.module, made,
+        {.scope = options.scope, .inline_below = options.inline_all ? UINT64_MAX : options.inline_below},
+        {.if_exists = if_exists}));
+  }
   if (json) {
     print(converted_json(converted));
   } else if (!common.quiet) {
@@ -115,6 +129,17 @@ Action register_convert(CLI::App& verb) {
   add_size(verb, "--shard-size", options->shard_bytes, "Cuts the model into files of about this size");
   add_flag(verb, "--seal", options->seal, "Seals what was written, from the bytes that pass by");
   add_flag(verb, "--lossy", options->lossy, "Leaves out what DST has no place for");
+  add_text(verb, options->module,
+           {.name = "--emit-mlir",
+            .type = "FILE",
+            .description = "Also declares DST's tensors as globals of an MLIR module, for IREE"});
+  add_text(verb, options->scope,
+           {.name = "--scope",
+            .type = "NAME",
+            .description = "What IREE is told to call DST: --parameters=NAME=DST"});
+  add_size(verb, "--inline-below", options->inline_below,
+           "Tensors of fewer bytes go into the module; none unless given");
+  add_flag(verb, "--inline-all", options->inline_all, "All tensors go into the module");
   add_flag(verb, "--dry-run", options->dry_run, "Shows the plan and writes nothing");
   add_flag(verb, "--force", options->force, "Replaces DST if it is there");
   add_max_header(verb, options->max_header);

@@ -85,6 +85,24 @@ TEST_F(CliConvert, writes_plain_archives) {
   EXPECT_THAT(run("ls p.irpa --json").out, HasSubstr(R"("dtype":null,"shape":null)"));
 }
 
+TEST_F(CliConvert, declares_globals_for_iree) {
+  ASSERT_EQ(run("convert m.safetensors m.irpa --filter model.norm.weight --rename model.norm.weight=norm "
+                "--emit-mlir m.mlir "
+                "--scope weights -q")
+                .status,
+            0);
+  EXPECT_THAT(text_of("m.mlir"),
+              HasSubstr(R"(@norm = #stream.parameter.named<"weights"::"norm"> : tensor<)"));
+  const auto refused = run("convert m.safetensors n.irpa --emit-mlir m.mlir");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("m.mlir"));
+  ASSERT_EQ(run("convert m.safetensors m.irpa --filter model.norm.weight --inline-all --emit-mlir m.mlir "
+                "--force -q")
+                .status,
+            0);
+  EXPECT_THAT(text_of("m.mlir"), HasSubstr("dense<"));
+}
+
 TEST_F(CliConvert, exports_one_tensor) {
   ASSERT_EQ(run("synth f.safetensors --preset llama-1b --size 3M --dtype F32 -q").status, 0);
   const auto done = run("export f.safetensors model.norm.weight -o norm.npy --json");

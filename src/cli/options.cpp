@@ -80,25 +80,24 @@ void add_check(CLI::App& verb, const std::string& name, std::function<std::strin
   });
 }
 
-void add_path(CLI::App& verb, std::string& path) {
-  void add_path(CLI::App & verb, std::string & path, const std::string& name) {
-    add_text(verb, path,
-             {.name = name,
-              .type = "PATH",
-              .description = "A file of any format, a shard index, or a folder",
-              .required = true});
-  }
+void add_path(CLI::App& verb, std::string& path, const std::string& name) {
+  add_text(verb, path,
+           {.name = name,
+            .type = "PATH",
+            .description = "A file of any format, a shard index, or a folder",
+            .required = true});
+}
 
-  void add_filter(CLI::App & verb, std::string & glob) {
-    add_text(verb, glob,
-             {.name = "--filter",
-              .type = "GLOB",
-              .description = "Only tensors whose name matches, as a shell matches files"});
-  }
+void add_filter(CLI::App& verb, std::string& glob) {
+  add_text(verb, glob,
+           {.name = "--filter",
+            .type = "GLOB",
+            .description = "Only tensors whose name matches, as a shell matches files"});
+}
 
-  void add_max_header(CLI::App & verb, std::uint64_t& bytes) {
-    add_size(verb, "--max-header", bytes,
-             "The most that is read of a header; the format's own limit unless given");
-  }
+void add_max_header(CLI::App& verb, std::uint64_t& bytes) {
+  add_size(verb, "--max-header", bytes,
+           "The most that is read of a header; the format's own limit unless given");
+}
 
 }  // namespace ht::cli

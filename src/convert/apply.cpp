@@ -112,11 +112,10 @@ class Application {
     // Of a set that is half replaced nobody finds an index: the last of the files is that.
     const bool is_set = plan_.files.size() > 1;
     if (is_set && options_.if_exists == io::IfExists::replace) HT_TRY(remove(plan_.files.back().path));
-    for (std::size_t i = 0; i < targets_.size(); ++i) {
-      HT_TRY(std::move(targets_[i]).commit());
-      converted_.written.push_back(plan_.files[i].path);
-      converted_.bytes += plan_.files[i].bytes;
-    }
+    // All memory is had before the first file is in place: what is there then is told.
+    for (const auto& file : plan_.files) converted_.written.push_back(file.path);
+    converted_.bytes = plan_.bytes();
+    for (auto& target : targets_) HT_TRY(std::move(target).commit());
     return {};
   }
 

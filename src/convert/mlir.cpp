@@ -7,6 +7,7 @@
 #include "base/format_text.hpp"
 #include "convert/mlir_elements.hpp"
 #include "convert/mlir_syntax.hpp"
+#include "io/atomic_file.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -214,6 +215,21 @@ Result<std::string> mlir_text(const Model& model, const MlirOptions& options) {
       return {};
     }));
     return text;
+  });
+}
+
+Result<void> write_mlir(const std::filesystem::path& path, const Model& model, const MlirOptions& options,
+                        const WriteOptions& how) {
+  return without_bad_alloc([&]() -> Result<void> {
+    auto& port = how.port != nullptr ? *how.port : io::system_port();
+    auto file = HT_TRY(io::AtomicFile::create(path, how.if_exists, port));
+    std::uint64_t end = 0;
+    HT_TRY(emit_mlir(model, options, [&](std::string_view text) -> Result<void> {
+      HT_TRY(file.write(end, bytes_of(text)));
+      end += text.size();
+      return {};
+    }));
+    return std::move(file).commit();
   });
 }
 

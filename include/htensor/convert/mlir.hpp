@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <functional>
 #include <htensor/base/result.hpp>
+#include <htensor/convert/write.hpp>
 #include <htensor/model/model.hpp>
 #include <string>
 #include <string_view>
@@ -59,5 +60,9 @@ using MlirSink = std::function<Result<void>(std::string_view)>;
 
 /// The same in one piece.
 [[nodiscard]] Result<std::string> mlir_text(const Model& model, const MlirOptions& options = {});
+
+/// Into a file: all of it or nothing, as `ht::write` does it.
+[[nodiscard]] Result<void> write_mlir(const std::filesystem::path& path, const Model& model,
+                                      const MlirOptions& options = {}, const WriteOptions& how = {});
 
 }  // namespace ht::inline v1
