@@ -84,7 +84,7 @@ class Dev(unittest.TestCase):
     def benchmarks(self, *tasks):
         """Stand-ins for built ones; the last one misses a goal."""
         everything = " g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libxxhash-dev libssl-dev liburing-dev "
-        self.apt(everything + "libbenchmark-dev nlohmann-json3-dev libfuse3-dev libisal-dev valgrind python3 ")
+        self.apt(everything + "libbenchmark-dev nlohmann-json3-dev libfuse3-dev libisal-dev valgrind python3 xfsprogs ")
         self.stand_in("cmake", "exit 0")
         self.stand_in("python3", "exit 0")
         for task in tasks:

@@ -1,0 +1,82 @@
+#include <sys/stat.h>
+
+#include <vector>
+
+#include "bench/convert/contenders.hpp"
+#include "bench/load/child.hpp"
+#include "bench/load/must.hpp"
+#include "bench/load/open_file.hpp"
+
+namespace ht::bench {
+namespace {
+
+using Path = std::filesystem::path;
+
+std::uint64_t answer_of(const Workload& source, const Path& target) {
+  must(std::filesystem::file_size(target) == source.file_bytes, "the copy is of another size");
+  const OpenFile file(target);
+  const Mapping mapping(file, source.file_bytes);
+  return sample_answer(source, mapping.data());
+}
+
+void run_or_fail(const std::vector<std::string>& command) {
+  const auto ended = run_child(command);
+  must(ended.status == 0, command[0] + " failed: " + ended.said);
+}
+
+std::vector<std::string> dd_command(const Workload& source, const Path& target) {
+  return {"dd",
+          "if=" + source.path.string(),
+          "of=" + target.string(),
+          "bs=4M",
+          "iflag=direct",
+          "oflag=direct",
+          "conv=fsync"};
+}
+
+}  // namespace
+
+Turn copied_by_cp(const Workload& source, const Path& target) {
+  const Stopwatch watch;
+  run_or_fail({"cp", "--reflink=never", source.path.string(), target.string()});
+  run_or_fail({"sync", target.string()});
+  const double seconds = watch.seconds();
+  return {seconds, answer_of(source, target)};
+}
+
+Turn copied_by_dd(const Workload& source, const Path& target) {
+  const Stopwatch watch;
+  run_or_fail(dd_command(source, target));
+  const double seconds = watch.seconds();
+  return {seconds, answer_of(source, target)};
+}
+
+bool dd_can_copy(const Workload& source, const Path& target) {
+  auto command = dd_command(source, target);
+  command.emplace_back("count=1");
+  const bool can = run_child(command).status == 0;
+  std::filesystem::remove(target);
+  return can;
+}
+
+Turn copied_by_loop(const Workload& source, const Path& target) {
+  const Stopwatch watch;
+  {
+    const OpenFile from(source.path);
+    const int to = ::open(target.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    system_must(to >= 0, target.string());
+    std::vector<char> buffer(std::size_t{1} << 20);
+    for (;;) {
+      const auto got = ::read(from.fd(), buffer.data(), buffer.size());
+      system_must(got >= 0, source.path.string());
+      if (got == 0) break;
+      system_must(::write(to, buffer.data(), static_cast<std::size_t>(got)) == got, target.string());
+    }
+    system_must(::fsync(to) == 0, target.string());
+    system_must(::close(to) == 0, target.string());
+  }
+  const double seconds = watch.seconds();
+  return {seconds, answer_of(source, target)};
+}
+
+}  // namespace ht::bench

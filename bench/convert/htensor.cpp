@@ -1,0 +1,37 @@
+#include <htensor/convert/convert.hpp>
+
+#include "bench/convert/contenders.hpp"
+#include "bench/load/must.hpp"
+
+namespace ht::bench {
+namespace {
+
+Turn convert_by(const Workload& source, const std::filesystem::path& target, const ConvertOptions& what,
+                const ApplyOptions& how) {
+  const Stopwatch watch;
+  const auto model = value_of(Model::open(source.path));
+  const auto done = value_of(convert(model, target, what, how));
+  const double seconds = watch.seconds();
+  const auto made = value_of(Model::open(target));
+  const auto answer =
+      sample_answer(source, [&](const Place& place) { return value_of(made.raw(place.name)).bytes(); });
+  const auto& by = done.copied_by;
+  const char* const way = by.reflink > by.direct      ? "reflink"
+                          : by.direct > by.read_write ? "direct"
+                                                      : "read_write";
+  return {seconds, answer, way};
+}
+
+}  // namespace
+
+Turn converted(const Workload& source, const std::filesystem::path& target, bool share) {
+  return convert_by(source, target, {.share_blocks = share}, {});
+}
+
+Turn converted_and_sealed(const Workload& source, const std::filesystem::path& target) {
+  auto turn = convert_by(source, target, {}, {.seal = true});
+  std::filesystem::remove(target.string() + ".htseal");
+  return turn;
+}
+
+}  // namespace ht::bench

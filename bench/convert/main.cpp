@@ -1,0 +1,146 @@
+// Making an IRPA of a safetensors model, durably, against copying the file by what every system has.
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <htensor/convert/convert.hpp>
+#include <string_view>
+
+#include "bench/convert/contenders.hpp"
+#include "bench/convert/sharing_disk.hpp"
+#include "bench/load/child.hpp"
+#include "bench/load/must.hpp"
+#include "bench/load/options.hpp"
+#include "bench/load/page_cache.hpp"
+#include "bench/load/report.hpp"
+#include "bench/load/room.hpp"
+
+namespace {
+
+using namespace ht::bench;
+using Path = std::filesystem::path;
+
+class Builder {
+ public:
+  Builder(const Workload& source, const Folder& folder) : source_(source), target_(folder / "target.irpa") {}
+
+  Cells build() && {
+    const bool dd = dd_can_copy(source_, target_);
+    if (!dd) std::printf("left out: dd, as there is no direct writing here\n");
+    for (const auto cache : {Cache::cold, Cache::warm}) {
+      cells_.cells.push_back({.name = cache == Cache::cold ? "cold" : "warm",
+                              .cache = cache,
+                              .path = source_.path,
+                              .bytes = source_.data_bytes});
+      add("convert", Kind::ours,
+          [](const Workload& source, const Path& target) { return converted(source, target); });
+      add("convert --seal", Kind::ours, converted_and_sealed);
+      add("cp + sync", Kind::other, copied_by_cp);
+      if (dd) add("dd, direct", Kind::limit, copied_by_dd);
+      add("read/write loop", Kind::other, copied_by_loop);
+    }
+    return std::move(cells_);
+  }
+
+ private:
+  template <class Copy>
+  void add(const std::string& name, Kind kind, Copy copy) {
+    const auto run = [this_source = &source_, target = target_, copy] {
+      std::filesystem::remove(target);
+      auto turn = copy(*this_source, target);
+      std::filesystem::remove(target);
+      return turn;
+    };
+    cells_.contenders.push_back({.cell = &cells_.cells.back(),
+                                 .name = name,
+                                 .kind = kind,
+                                 .run = run,
+                                 .right_answer = source_.answers.samples});
+  }
+
+  const Workload& source_;
+  Path target_;
+  Cells cells_;
+};
+
+std::uint64_t peak_of_this_process() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::stoull(line.substr(6)) * 1024;
+  }
+  throw std::runtime_error("the system does not tell the peak of memory");
+}
+
+// What a process of its own does.
+int measure_peak(const Path& source, const Path& target) {
+  const auto model = value_of(ht::Model::open(source));
+  value_of(ht::convert(model, target));
+  std::printf("%llu\n", static_cast<unsigned long long>(peak_of_this_process()));
+  return 0;
+}
+
+FigureGoal peak_goal(const Workload& source, const Path& target) {
+  const auto ended = run_child({own_program(), "--peak", source.path.string(), target.string()});
+  must(ended.status == 0, "measuring memory failed: " + ended.said);
+  std::filesystem::remove(target);
+  return {.text = "peak memory of a process that converts",
+          .unit = "MiB",
+          .value = std::stod(ended.said) / (1 << 20),
+          .limit = 96,
+          .at_least = false};
+}
+
+FigureGoal sharing_goal(const Folder& folder, const Options& options) {
+  FigureGoal goal{
+      .text = "shared blocks: convert --layout shared", .unit = "ms", .limit = 150, .at_least = false};
+  const auto disk = SharingDisk::mount(folder / "", options.bytes * 2 + (std::uint64_t{1} << 30));
+  if (!disk) return goal;
+  const auto source = make_workload(disk->path() / "source.safetensors", options.bytes);
+  const auto target = disk->path() / "target.irpa";
+  double best = 1e9;
+  for (int i = 0; i < options.repeats; ++i) {
+    std::filesystem::remove(target);
+    const auto turn = converted(source, target, true);
+    must(turn.answer == source.answers.samples, "shared blocks: the answer is wrong");
+    must(options.smoke || turn.note == "reflink", "shared blocks: they were not shared");
+    best = std::min(best, turn.seconds);
+  }
+  goal.value = best * 1e3;
+  return goal;
+}
+
+/// Whether all goals were met.
+bool run_all(const Options& options) {
+  must_fit(options.bytes);
+  const Folder folder(options.folder);
+  const auto source = make_workload(folder / "source.safetensors", options.bytes);
+  if (!make_cold(source.path))
+    std::printf("nothing is cold here: %s stays in the page cache\n", source.path.c_str());
+  auto cells = Builder(source, folder).build();
+  run(cells.contenders, {.repeats = options.repeats, .smoke = options.smoke});
+  Report report{.file_bytes = source.file_bytes,
+                .contenders = std::move(cells.contenders),
+                .goals = {},
+                .repeats = options.repeats};
+  for (const std::string cell : {"cold", "warm"}) {
+    report.goals.push_back(speed_goal(report.contenders, cell, "convert", "cp + sync", 3));
+    report.goals.push_back(speed_goal(report.contenders, cell, "convert", "dd, direct", 0.85));
+  }
+  report.goals.push_back(peak_goal(source, folder / "peak.irpa"));
+  report.goals.push_back(sharing_goal(folder, options));
+  return publish(report, options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // So that lines come in the order in which things happen, also into a file.
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+  try {
+    if (argc == 4 && std::string_view(argv[1]) == "--peak") return measure_peak(argv[2], argv[3]);
+    end_orderly_when_interrupted();
+    return run_all(parse_options(argc, argv)) ? 0 : 1;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_convert: %s\n", error.what());
+    return 2;
+  }
+}

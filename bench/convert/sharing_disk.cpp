@@ -1,0 +1,29 @@
+#include "bench/convert/sharing_disk.hpp"
+
+#include <cstdio>
+#include <fstream>
+
+#include "bench/load/child.hpp"
+
+namespace ht::bench {
+
+std::unique_ptr<SharingDisk> SharingDisk::mount(const std::filesystem::path& folder, std::uint64_t bytes) {
+  const auto image = folder / "sharing.img";
+  const auto at = folder / "sharing";
+  std::ofstream(image).close();
+  std::filesystem::resize_file(image, bytes);
+  std::filesystem::create_directory(at);
+  std::string why;
+  for (const auto* const make : {"mkfs.xfs", "mkfs.btrfs"}) {
+    auto ended = run_child({make, "-q", image.string()});
+    if (ended.status == 0) ended = run_child({"mount", "-o", "loop", image.string(), at.string()});
+    if (ended.status == 0) return std::make_unique<SharingDisk>(at);
+    why = ended.said;
+  }
+  std::printf("left out: shared blocks, as no such disk can be mounted here: %s\n", why.c_str());
+  return nullptr;
+}
+
+SharingDisk::~SharingDisk() { static_cast<void>(run_child({"umount", at_.string()})); }
+
+}  // namespace ht::bench
