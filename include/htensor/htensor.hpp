@@ -25,8 +25,9 @@
 #include <htensor/compute/cast.hpp>
 #include <htensor/compute/elementwise.hpp>
 #include <htensor/convert/convert.hpp>
-#include <htensor/convert/mlir.hpp>
 #include <htensor/convert/diff.hpp>
+#include <htensor/convert/mlir.hpp>
+#include <htensor/convert/save.hpp>
 #include <htensor/convert/write.hpp>
 #include <htensor/dtype/device.hpp>
 #include <htensor/dtype/dtypes.hpp>

@@ -7,6 +7,7 @@
 
 #include "base/format_text.hpp"
 #include "convert/copy_engine.hpp"
+#include "convert/from_memory.hpp"
 #include "convert/passing_sums.hpp"
 #include "format/ht/ht.hpp"
 #include "integrity/regions.hpp"
@@ -48,12 +49,12 @@ std::vector<std::uint64_t> cuts_of(const PlannedFile& file) {
 
 class Application {
  public:
-  Application(const ConversionPlan& plan, const Model& source, const ApplyOptions& options)
-      : plan_(plan), source_(source), options_(options), port_(ModelAccess::port(source)) {}
+  Application(const ConversionPlan& plan, std::span<const io::Mapped* const> sources,
+              const ApplyOptions& options, io::Port& port)
+      : plan_(plan), sources_(sources), options_(options), port_(port) {}
 
   Result<Converted> run() {
     HT_TRY(check());
-    sources_ = HT_TRY(ModelAccess::files(source_));
     targets_.reserve(plan_.files.size());
     for (const auto& file : plan_.files) HT_TRY(write(file));
     HT_TRY(put_in_place());
@@ -145,11 +146,10 @@ class Application {
   }
 
   const ConversionPlan& plan_;
-  const Model& source_;
+  std::span<const io::Mapped* const> sources_;
   const ApplyOptions& options_;
   io::Port& port_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  std::vector<const io::Mapped*> sources_;
   std::vector<io::AtomicFile> targets_;
   std::map<Path, PassingSums> sums_;
   std::uint64_t done_before_ = 0;
@@ -158,8 +158,14 @@ class Application {
 
 }  // namespace
 
+Result<Converted> apply_from(const ConversionPlan& plan, std::span<const io::Mapped* const> sources,
+                             const ApplyOptions& options, io::Port& port) {
+  return without_bad_alloc([&] { return Application(plan, sources, options, port).run(); });
+}
+
 Result<Converted> apply(const ConversionPlan& plan, const Model& source, const ApplyOptions& options) {
-  return without_bad_alloc([&] { return Application(plan, source, options).run(); });
+  const auto files = HT_TRY(ModelAccess::files(source));
+  return apply_from(plan, files, options, ModelAccess::port(source));
 }
 
 Result<Converted> convert(const Model& source, const Path& target, const ConvertOptions& options,

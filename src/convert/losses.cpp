@@ -48,7 +48,7 @@ class Fitting {
 
   Result<void> fit_metadata(const Metadata& metadata) {
     static constexpr std::array<std::int64_t, 1> none{0};
-    const TargetTensor small{"t", {.dtype = F32::tag, .dims = none}};
+    const TargetTensor small{"t", {.dtype = F32::tag, .dims = none}, {}};
     for (std::size_t i = 0; i < metadata.size(); ++i) {
       const auto [key, value] = metadata[i];
       Metadata alone;

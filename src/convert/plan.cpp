@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/format_text.hpp"
+#include "convert/from_memory.hpp"
 #include "convert/losses.hpp"
 #include "format/shards/numbered_name.hpp"
 
@@ -35,7 +36,9 @@ Result<std::string_view> format_for(const Path& target, const ConvertOptions& op
                                          fmt::join(names, ", "))));
 }
 
-PlannedPart part_of(const Entry& entry, std::uint64_t offset) {
+PlannedPart part_of(const TargetTensor& tensor, std::uint64_t offset) {
+  const Entry& entry = tensor.entry;
+  if (tensor.memory) return {.offset = offset, .bytes = entry.bytes, .from = *tensor.memory};
   PlannedPart part{.offset = offset, .bytes = entry.bytes, .from = StoredBytes{entry.file, entry.offset}};
   if (entry.is_splat()) {
     RepeatedBytes repeated{.pattern = {}, .pattern_bytes = static_cast<std::uint8_t>(entry.splat.size())};
@@ -47,8 +50,10 @@ PlannedPart part_of(const Entry& entry, std::uint64_t offset) {
 
 class Planner {
  public:
-  Planner(const Catalog& source, Path target, const ConvertOptions& options, std::string_view format)
+  Planner(const Catalog& source, const InMemory& memory, Path target, const ConvertOptions& options,
+          std::string_view format)
       : source_(source),
+        memory_(memory),
         target_(std::move(target)),
         options_(options),
         format_(format),
@@ -58,7 +63,7 @@ class Planner {
                 .block_bytes = options.share_blocks ? block_bytes : 0} {}
 
   Result<ConversionPlan> run() {
-    auto tensors = HT_TRY(target_tensors(source_, options_, format_));
+    auto tensors = HT_TRY(target_tensors(source_, memory_, options_, format_));
     fitted_ = HT_TRY(fit(std::move(tensors), options_.metadata ? source_.metadata() : Metadata(), source_,
                          format_, layout_));
     plan_.format = format_;
@@ -84,7 +89,7 @@ class Planner {
     file.parts.reserve(catalog.size());
     for (std::size_t i = 0; i < catalog.size(); ++i) {
       if (encoded.offsets[i] && catalog[i].bytes != 0)
-        file.parts.push_back(part_of(catalog[i], *encoded.offsets[i]));
+        file.parts.push_back(part_of(tensors[i], *encoded.offsets[i]));
     }
     std::ranges::sort(file.parts, {}, &PlannedPart::offset);
     return file;
@@ -171,6 +176,7 @@ class Planner {
   }
 
   const Catalog& source_;
+  const InMemory& memory_;
   Path target_;
   const ConvertOptions& options_;
   std::string_view format_;
@@ -188,9 +194,14 @@ std::uint64_t ConversionPlan::bytes() const noexcept {
 
 Result<ConversionPlan> plan_conversion(const Catalog& source, const Path& target,
                                        const ConvertOptions& options) {
+  return plan_from(source, {}, target, options);
+}
+
+Result<ConversionPlan> plan_from(const Catalog& source, const InMemory& memory, const Path& target,
+                                 const ConvertOptions& options) {
   return without_bad_alloc([&]() -> Result<ConversionPlan> {
     const auto format = HT_TRY(format_for(target, options));
-    return Planner(source, target, options, format).run();
+    return Planner(source, memory, target, options, format).run();
   });
 }
 

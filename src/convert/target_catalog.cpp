@@ -34,15 +34,15 @@ Error matches_none(std::string_view rule, std::string_view what, std::string_vie
 
 }  // namespace
 
-Result<std::vector<TargetTensor>> target_tensors(const Catalog& source, const ConvertOptions& options,
-                                                 std::string_view format) {
+Result<std::vector<TargetTensor>> target_tensors(const Catalog& source, const InMemory& memory,
+                                                 const ConvertOptions& options, std::string_view format) {
   std::vector<TargetTensor> tensors;
   tensors.reserve(source.size());
   std::vector<bool> used(options.renames.size(), false);
   for (std::size_t i = 0; i < source.size(); ++i) {
     const Entry entry = source[i];
     if (!glob_matches(options.glob, entry.name)) continue;
-    TargetTensor tensor{std::string(entry.name), entry};
+    TargetTensor tensor{std::string(entry.name), entry, memory.empty() ? std::nullopt : memory[i]};
     for (std::size_t k = 0; k < options.renames.size(); ++k) {
       auto name = renamed(entry.name, options.renames[k]);
       if (!name) continue;

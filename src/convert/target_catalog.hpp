@@ -3,6 +3,8 @@
 
 #include <htensor/convert/convert.hpp>
 
+#include "convert/from_memory.hpp"
+
 namespace ht::inline v1 {
 
 /// Like the entries of a Catalog, but free to be put in another order and changed.
@@ -10,6 +12,8 @@ struct TargetTensor {
   std::string name;
   /// What it is in the source; its name is the old one.
   Entry entry;
+  /// Where its bytes are, if they are in no file of the source.
+  std::optional<Bytes> memory{};
 
   /// With the new name; good as long as this is.
   [[nodiscard]] Entry as_entry() const noexcept {
@@ -20,7 +24,7 @@ struct TargetTensor {
 };
 
 /// `not_found` where the glob or a rename matches no tensor.
-[[nodiscard]] Result<std::vector<TargetTensor>> target_tensors(const Catalog& source,
+[[nodiscard]] Result<std::vector<TargetTensor>> target_tensors(const Catalog& source, const InMemory& memory,
                                                                const ConvertOptions& options,
                                                                std::string_view format);
 

@@ -73,6 +73,12 @@ Result<Storage> Storage::file_backed(std::shared_ptr<const void> owner, Bytes by
   return make(std::move(owner), guarded(bytes), false, std::move(range));
 }
 
+Result<Storage> Storage::in_file(FileBacked range) { return make(nullptr, {}, false, std::move(range)); }
+
+Result<Storage> Storage::on_device(std::shared_ptr<const void> owner, OnDevice where) {
+  return make(std::move(owner), {}, false, std::move(where));
+}
+
 Bytes Storage::bytes() const noexcept { return block_ ? Bytes(block_->bytes) : Bytes(); }
 
 bool Storage::writable() const noexcept { return block_ && block_->writable; }

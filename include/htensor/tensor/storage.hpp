@@ -10,6 +10,7 @@
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/result.hpp>
 #include <memory>
+#include <string>
 #include <variant>
 
 namespace ht::inline v1 {
@@ -26,7 +27,12 @@ class Storage {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
   };
-  using Origin = std::variant<Owned, Borrowed, FileBacked>;
+  /// Memory of a device, which the host does not see.
+  struct OnDevice {
+    std::string device;
+    std::uint64_t bytes = 0;
+  };
+  using Origin = std::variant<Owned, Borrowed, FileBacked, OnDevice>;
 
   static constexpr std::uint64_t default_alignment = 64;
 
@@ -46,6 +52,11 @@ class Storage {
   /// Read-only bytes of a file, which `owner` (a mapping) keeps in place.
   [[nodiscard]] static Result<Storage> file_backed(std::shared_ptr<const void> owner, Bytes bytes,
                                                    FileBacked range);
+
+  /// A range of a file that nobody has opened: it has no bytes here, and a writer takes them from the file.
+  [[nodiscard]] static Result<Storage> in_file(FileBacked range);
+  /// It has no bytes here either; `owner` releases those on the device.
+  [[nodiscard]] static Result<Storage> on_device(std::shared_ptr<const void> owner, OnDevice where);
 
   [[nodiscard]] Bytes bytes() const noexcept;
   [[nodiscard]] bool writable() const noexcept;

@@ -1,0 +1,64 @@
+// Tensors from wherever they are into a file of any format.
+//
+// Memory of one's own, memory of others, ranges of files, patterns: each goes to the target by the way that
+// is best for it, and none is copied to the heap first. The target appears whole and on the disk, or not at
+// all.
+#pragma once
+
+#include <filesystem>
+#include <htensor/convert/convert.hpp>
+#include <htensor/dtype/encoding.hpp>
+#include <htensor/format/metadata.hpp>
+#include <htensor/tensor/storage.hpp>
+#include <htensor/tensor/tensor.hpp>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ht::inline v1 {
+
+/// So many bytes of a pattern of 1, 2, 4, 8 or 16.
+struct Splat {
+  RepeatedBytes pattern;
+  std::uint64_t bytes = 0;
+};
+
+struct TensorToSave {
+  std::string name;
+  DTypeTag dtype = DTypeTag::invalid;
+  EncodingTag encoding = EncodingTag::dense;
+  std::vector<std::int64_t> dims{};
+  /// A Storage is row-major and little endian. `Storage::in_file` needs no mapping; one without bytes is not
+  /// even opened.
+  std::variant<Storage, Splat> data{};
+  /// Tensors of one scope stand together, in the order in which scopes, and tensors of each, come first.
+  std::string scope{};
+};
+
+/// A tensor of the host as it is; `bad_state` for one that is strided, which has to be copied first.
+template <class D, class S>
+[[nodiscard]] Result<TensorToSave> to_save(std::string name, const Tensor<D, S>& tensor) {
+  const auto bytes = HT_TRY(tensor.bytes());
+  const auto extents = tensor.shape().extents();
+  TensorToSave saved{.name = std::move(name), .dtype = std::remove_const_t<D>::tag};
+  saved.dims.assign(extents.begin(), extents.end());
+  saved.data = HT_TRY(Storage::borrowed_read_only(bytes));
+  return saved;
+}
+
+struct SaveOptions {
+  ConvertOptions what{};
+  ApplyOptions how{};
+  Metadata metadata{};
+  /// The system, unless a test puts another in its place.
+  io::Port* port = nullptr;
+};
+
+/// The Errors of `apply`; `duplicate_tensor` where two have one name, `size_mismatch` where one has not the
+/// bytes of its shape, `device_unavailable` for what is on a device, `truncated` where a file ends before a
+/// range does.
+[[nodiscard]] Result<Converted> save(const std::filesystem::path& target,
+                                     std::span<const TensorToSave> tensors, const SaveOptions& options = {});
+
+}  // namespace ht::inline v1

@@ -1,0 +1,114 @@
+#include <htensor/convert/save.hpp>
+
+#include <algorithm>
+#include <htensor/base/checked.hpp>
+#include <htensor/base/utf8.hpp>
+#include <htensor/io/mapped.hpp>
+#include <map>
+
+#include "base/format_text.hpp"
+#include "convert/from_memory.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+using Path = std::filesystem::path;
+
+// Stable in both: scopes as they come first, and what is in each.
+std::vector<const TensorToSave*> by_scope(std::span<const TensorToSave> tensors) {
+  std::map<std::string_view, std::size_t> ranks;
+  for (const auto& tensor : tensors) ranks.emplace(tensor.scope, ranks.size());
+  std::vector<const TensorToSave*> ordered;
+  ordered.reserve(tensors.size());
+  for (const auto& tensor : tensors) ordered.push_back(&tensor);
+  std::ranges::stable_sort(ordered, {}, [&](const TensorToSave* tensor) { return ranks.at(tensor->scope); });
+  return ordered;
+}
+
+class Saving {
+ public:
+  explicit Saving(const SaveOptions& options)
+      : options_(options), port_(options.port != nullptr ? *options.port : io::system_port()) {}
+
+  Result<Converted> run(const Path& target, std::span<const TensorToSave> tensors) {
+    for (const auto* const tensor : by_scope(tensors)) HT_TRY(add(*tensor));
+    for (std::size_t i = 0; i < options_.metadata.size(); ++i) {
+      HT_TRY(builder_.metadata().add(options_.metadata[i].key, options_.metadata[i].value));
+    }
+    const auto catalog = HT_TRY(std::move(builder_).build());
+    const auto plan = HT_TRY(plan_from(catalog, memory_, target, options_.what));
+    std::vector<const io::Mapped*> sources{nullptr};  // the first of a catalog's files is itself
+    sources.reserve(files_.size() + 1);
+    for (const auto& file : files_) sources.push_back(&file);
+    return apply_from(plan, sources, options_.how, port_);
+  }
+
+ private:
+  Result<void> add(const TensorToSave& tensor) {
+    Entry entry{.name = tensor.name, .dtype = tensor.dtype, .encoding = tensor.encoding, .dims = tensor.dims};
+    std::optional<Bytes> memory;
+    if (const auto* const splat = std::get_if<Splat>(&tensor.data)) {
+      entry.bytes = splat->bytes;
+      entry.splat = splat->pattern.bytes();
+    } else {
+      const auto& storage = std::get<Storage>(tensor.data);
+      if (const auto* const device = std::get_if<Storage::OnDevice>(&storage.origin())) {
+        return fail(Error(ErrorCode::device_unavailable, "bytes_are_where_the_host_can_read",
+                          format_text("tensor '{}' is in the memory of {}, which cannot be read from here",
+                                      to_utf8(tensor.name), to_utf8(device->device)))
+                        .at_tensor(tensor.name)
+                        .with_hint("copy it to the host first"));
+      }
+      const auto* const range = std::get_if<Storage::FileBacked>(&storage.origin());
+      // What is mapped is taken from there: its path may lead to another file by now.
+      if (range != nullptr && storage.bytes().empty() && range->bytes != 0) {
+        HT_TRY(place(*range, tensor.name, entry));
+      } else {
+        entry.bytes = storage.bytes().size();
+        memory = storage.bytes();
+      }
+    }
+    memory_.push_back(memory);
+    return builder_.add(entry);
+  }
+
+  Result<void> place(const Storage::FileBacked& range, std::string_view name, Entry& entry) {
+    const auto [found, is_new] =
+        numbers_.try_emplace(range.locator, static_cast<std::uint32_t>(files_.size() + 1));
+    if (is_new) {
+      auto opened = HT_TRY(io::Opened::open(range.locator, port_));
+      files_.push_back(HT_TRY(std::move(opened).map()));
+      HT_TRY(builder_.add_file(range.locator.string()));
+    }
+    const auto& file = files_[found->second - 1];
+    if (!checked::range_fits(range.offset, range.bytes, file.stat().bytes)) {
+      return fail(Error(ErrorCode::truncated, "file_has_the_range",
+                        format_text("has {} bytes, and tensor '{}' is to be {} of them from byte {} on",
+                                    file.stat().bytes, to_utf8(name), range.bytes, range.offset))
+                      .at_path(range.locator.native())
+                      .at_tensor(name)
+                      .at_offset(range.offset)
+                      .with_hint("the file is another one, or was cut short"));
+    }
+    entry.file = found->second;
+    entry.offset = range.offset;
+    entry.bytes = range.bytes;
+    return {};
+  }
+
+  const SaveOptions& options_;
+  io::Port& port_;
+  CatalogBuilder builder_{"tensors"};
+  InMemory memory_;
+  std::map<Path, std::uint32_t> numbers_;
+  std::vector<io::Mapped> files_;
+};
+
+}  // namespace
+
+Result<Converted> save(const Path& target, std::span<const TensorToSave> tensors,
+                       const SaveOptions& options) {
+  return without_bad_alloc([&] { return Saving(options).run(target, tensors); });
+}
+
+}  // namespace ht::inline v1

@@ -1,0 +1,131 @@
+#include <gtest/gtest.h>
+
+#include <htensor/convert/save.hpp>
+#include <htensor/dtype/dtypes.hpp>
+
+#include "model/test_models.hpp"
+#include "testing/faulty_port.hpp"
+#include "testing/temporary_folder.hpp"
+
+namespace ht {
+namespace {
+
+using testing::Call;
+using testing::FaultyPort;
+using testing::TemporaryFolder;
+using testing::write_file;
+
+class Saving : public ::testing::Test {
+ protected:
+  TensorToSave bytes(std::string name, std::variant<Storage, Splat> data, std::int64_t count) {
+    return {.name = std::move(name), .dtype = U8::tag, .dims = {count}, .data = std::move(data)};
+  }
+  std::string text_of(const Model& model, std::string_view name) {
+    const auto raw = model.raw(name).value().bytes();
+    return {reinterpret_cast<const char*>(raw.data()), raw.size()};
+  }
+
+  TemporaryFolder folder_;
+  std::filesystem::path target_ = folder_ / "target.safetensors";
+  FaultyPort port_;
+};
+
+TEST_F(Saving, takes_bytes_from_wherever_they_are) {
+  write_file(folder_ / "file", "0123456789");
+  auto owned = Storage::owned(3).value();
+  std::ranges::copy(bytes_of("own"), owned.writable_bytes().value().begin());
+  const std::string theirs = "borrowed";
+  const std::vector<TensorToSave> tensors{
+      bytes("owned", owned, 3),
+      bytes("borrowed", Storage::borrowed_read_only(bytes_of(theirs)).value(), 8),
+      bytes("in a file", Storage::in_file({folder_ / "file", 3, 4}).value(), 4),
+      bytes("splat", Splat{{{std::byte{'a'}, std::byte{'b'}}, 2}, 5}, 5),
+      bytes("none", Storage(), 0),
+  };
+  for (const std::string extension : {"safetensors", "irpa"}) {
+    SaveOptions options;
+    ASSERT_TRUE(options.metadata.add("key", "value"));
+    const auto target = folder_ / ("target." + extension);
+    const auto done = save(target, tensors, options);
+    ASSERT_TRUE(done) << to_string(done.error());
+    const auto model = Model::open(target).value();
+    EXPECT_EQ(testing::names_of(model.catalog()),
+              (std::vector<std::string>{"owned", "borrowed", "in a file", "splat", "none"}));
+    EXPECT_EQ(text_of(model, "owned"), "own");
+    EXPECT_EQ(text_of(model, "borrowed"), "borrowed");
+    EXPECT_EQ(text_of(model, "in a file"), "3456");
+    EXPECT_EQ(model.catalog().metadata().find("key")->text(), "value");
+    if (extension == "irpa") {
+      EXPECT_TRUE(model.catalog()[3].is_splat());
+    } else {
+      EXPECT_EQ(text_of(model, "splat"), "ababa");
+    }
+  }
+}
+
+TEST_F(Saving, takes_tensors_as_they_are_typed) {
+  const auto tensor = Tensor<F32, Rank<2>>::of(Rank<2>(2, 2), {1, 2, 3, 4}).value();
+  const TensorToSave saved[] = {to_save("t", tensor).value()};
+  ASSERT_TRUE(save(target_, saved));
+  const auto back = Model::open(target_).value().tensor<F32, Rank<2>>("t").value();
+  EXPECT_EQ(back(1, 0), 3.0F);
+}
+
+TEST_F(Saving, takes_a_models_own_bytes_from_its_mapping) {
+  write_file(target_, testing::shard_file({"a", "b"}));
+  const auto model = Model::open(target_).value();
+  const TensorToSave saved[] = {bytes("only", model.raw("b").value(), 4)};
+  ASSERT_TRUE(save(target_, saved, {.what = {}, .how = {.if_exists = io::IfExists::replace}}));
+  EXPECT_EQ(text_of(Model::open(target_).value(), "only"), text_of(model, "b"));
+}
+
+TEST_F(Saving, does_not_open_the_file_of_a_range_without_bytes) {
+  const TensorToSave saved[] = {bytes("none", Storage::in_file({folder_ / "nowhere", 3, 0}).value(), 0)};
+  EXPECT_TRUE(save(target_, saved, {.port = &port_}));
+}
+
+TEST_F(Saving, bytes_are_where_the_host_can_read) {
+  const TensorToSave saved[] = {bytes("far", Storage::on_device(nullptr, {"OpenCL: a card", 4}).value(), 4)};
+  const auto done = save(target_, saved);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code(), ErrorCode::device_unavailable);
+  EXPECT_EQ(done.error().rule(), "bytes_are_where_the_host_can_read");
+  EXPECT_TRUE(testing::says(done.error(), "OpenCL: a card"));
+  EXPECT_TRUE(folder_.names().empty());
+}
+
+TEST_F(Saving, file_has_the_range) {
+  write_file(folder_ / "file", "0123456789");
+  for (const std::uint64_t offset : {std::uint64_t{7}, UINT64_MAX}) {
+    const TensorToSave saved[] = {bytes("t", Storage::in_file({folder_ / "file", offset, 4}).value(), 4)};
+    const auto done = save(target_, saved);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code(), ErrorCode::truncated);
+    EXPECT_EQ(done.error().rule(), "file_has_the_range");
+  }
+}
+
+TEST_F(Saving, refuses_two_of_one_name_and_sizes_that_do_not_fit) {
+  const auto four = Storage::owned(4).value();
+  const std::vector<TensorToSave> twice{bytes("t", four, 4), bytes("t", four, 4)};
+  EXPECT_EQ(save(target_, twice).error().code(), ErrorCode::duplicate_tensor);
+  const std::vector<TensorToSave> wrong{bytes("t", four, 5)};
+  EXPECT_EQ(save(target_, wrong).error().code(), ErrorCode::size_mismatch);
+  EXPECT_TRUE(folder_.names().empty());
+}
+
+TEST_F(Saving, groups_scopes_and_keeps_their_order) {
+  const auto four = Storage::owned(4).value();
+  std::vector<TensorToSave> tensors;
+  for (const auto& [scope, name] : std::vector<std::pair<std::string, std::string>>{
+           {"b", "1"}, {"a", "2"}, {"b", "3"}, {"", "4"}, {"a", "5"}}) {
+    tensors.push_back(bytes(name, four, 4));
+    tensors.back().scope = scope;
+  }
+  ASSERT_TRUE(save(target_, tensors));
+  const auto model = Model::open(target_).value();
+  EXPECT_EQ(testing::names_of(model.catalog()), (std::vector<std::string>{"1", "3", "2", "5", "4"}));
+}
+
+}  // namespace
+}  // namespace ht
