@@ -64,7 +64,7 @@ class Application {
 
  private:
   // What can be known before anything is written.
-  Result<void> check() const {
+  [[nodiscard]] Result<void> check() const {
     if (!plan_.losses.empty() && !options_.lossy) return fail(would_lose(plan_));
     return {};
   }
@@ -120,7 +120,7 @@ class Application {
     return {};
   }
 
-  Result<void> remove(const Path& path) const {
+  [[nodiscard]] Result<void> remove(const Path& path) const {
     const auto done = port_.unlink(path);
     if (done || done.error() == std::errc::no_such_file_or_directory) return {};
     return fail(Error(ErrorCode::write_failed, "old_seal_or_index_can_be_removed", "could not be removed")

@@ -74,7 +74,7 @@ class FileCopy {
     if (options_.watcher == nullptr) HT_TRY(share_blocks());
     // With all of it ahead, a full disk shows at once and the file lies in one piece.
     if (!has_holes_) HT_TRY(target_.allocate(file_.bytes));
-    io::DirectFile direct(target_.handle(), io::Access::write, target_.port());
+    const io::DirectFile direct(target_.handle(), io::Access::write, target_.port());
     direct_ = &direct;
     open_sources();
     HT_TRY(copy_pieces());

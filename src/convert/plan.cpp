@@ -96,7 +96,7 @@ class Planner {
   }
 
   // Tensors that follow each other; each shard has one at least.
-  Result<std::vector<std::span<const TargetTensor>>> cut_into_shards() const {
+  [[nodiscard]] Result<std::vector<std::span<const TargetTensor>>> cut_into_shards() const {
     const std::span<const TargetTensor> all(fitted_.tensors);
     if (options_.shard_bytes == 0) return std::vector{all};
     if (format_ != "safetensors" && format_ != "gguf") {
@@ -141,7 +141,7 @@ class Planner {
   }
 
   // Each safetensors file tells all; the first part of a GGUF does, and the others which part they are.
-  Result<Metadata> metadata_of_shard(std::uint32_t number, std::uint32_t count) const {
+  [[nodiscard]] Result<Metadata> metadata_of_shard(std::uint32_t number, std::uint32_t count) const {
     if (format_ == "safetensors") return fitted_.metadata;
     Metadata metadata = number == 0 ? fitted_.metadata : Metadata();
     HT_TRY(metadata.add("split.no", static_cast<std::uint16_t>(number)));

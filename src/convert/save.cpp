@@ -1,6 +1,5 @@
 #include <htensor/convert/save.hpp>
 
-#include <algorithm>
 #include <htensor/base/checked.hpp>
 #include <htensor/base/utf8.hpp>
 #include <htensor/io/mapped.hpp>
@@ -16,12 +15,16 @@ using Path = std::filesystem::path;
 
 // Stable in both: scopes as they come first, and what is in each.
 std::vector<const TensorToSave*> by_scope(std::span<const TensorToSave> tensors) {
-  std::map<std::string_view, std::size_t> ranks;
-  for (const auto& tensor : tensors) ranks.emplace(tensor.scope, ranks.size());
+  std::map<std::string_view, std::vector<const TensorToSave*>> scopes;
+  std::vector<std::string_view> order;
+  for (const auto& tensor : tensors) {
+    auto& scope = scopes[tensor.scope];
+    if (scope.empty()) order.push_back(tensor.scope);
+    scope.push_back(&tensor);
+  }
   std::vector<const TensorToSave*> ordered;
   ordered.reserve(tensors.size());
-  for (const auto& tensor : tensors) ordered.push_back(&tensor);
-  std::ranges::stable_sort(ordered, {}, [&](const TensorToSave* tensor) { return ranks.at(tensor->scope); });
+  for (const auto scope : order) ordered.insert(ordered.end(), scopes[scope].begin(), scopes[scope].end());
   return ordered;
 }
 

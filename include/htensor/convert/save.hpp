@@ -13,6 +13,7 @@
 #include <htensor/tensor/tensor.hpp>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -38,10 +39,10 @@ struct TensorToSave {
 
 /// A tensor of the host as it is; `bad_state` for one that is strided, which has to be copied first.
 template <class D, class S>
-[[nodiscard]] Result<TensorToSave> to_save(std::string name, const Tensor<D, S>& tensor) {
+[[nodiscard]] Result<TensorToSave> to_save(std::string_view name, const Tensor<D, S>& tensor) {
   const auto bytes = HT_TRY(tensor.bytes());
   const auto extents = tensor.shape().extents();
-  TensorToSave saved{.name = std::move(name), .dtype = std::remove_const_t<D>::tag};
+  TensorToSave saved{.name = std::string(name), .dtype = std::remove_const_t<D>::tag};
   saved.dims.assign(extents.begin(), extents.end());
   saved.data = HT_TRY(Storage::borrowed_read_only(bytes));
   return saved;
