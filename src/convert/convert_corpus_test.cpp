@@ -1,0 +1,50 @@
+// Other projects' files to every format that holds many tensors.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "convert/convert_pairs_test.hpp"
+#include "testing/shared_folder.hpp"
+
+namespace ht {
+namespace {
+
+using testing::ConvertPairs;
+
+// Those that their own readers take.
+std::vector<std::string> accepted_files(const std::filesystem::path& folder) {
+  std::vector<std::string> paths;
+  std::ifstream file(folder / "expected.tsv");
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream in(line);
+    std::string path;
+    std::string verdict;
+    std::getline(in, path, '\t');
+    std::getline(in, verdict, '\t');
+    if (verdict == "accept") paths.push_back(path);
+  }
+  return paths;
+}
+
+class ConvertCorpus : public ConvertPairs {};
+
+TEST_F(ConvertCorpus, keeps_every_byte_in_every_format) {
+  HT_SHARED_OR_SKIP(folder, "corpus");
+  int went = 0;
+  for (const auto& path : accepted_files(folder)) {
+    const auto model = Model::open(folder / path);
+    ASSERT_TRUE(model) << to_string(model.error());
+    for (const std::string to : {"safetensors", "gguf", "irpa"}) {
+      SCOPED_TRACE(path + " to " + to);
+      const auto there = moved(*model, to, "there");
+      if (!there) continue;
+      ++went;
+      expect_kept(*model, there->model, there->lost_tensors, there->lost_keys);
+    }
+  }
+  EXPECT_GT(went, 60);
+}
+
+}  // namespace
+}  // namespace ht

@@ -1,0 +1,260 @@
+// From every format by way of every other and back, with everything that a file can have in it.
+#include "convert/convert_pairs_test.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+namespace ht {
+namespace {
+
+using testing::ConvertPairs;
+using testing::GivenTensor;
+using testing::hostile_names;
+using testing::some_data;
+using testing::Written;
+
+using Dims = std::vector<std::int64_t>;
+
+std::string text_of(const Dims& dims) {
+  std::string text;
+  for (const auto dim : dims) text += "_" + std::to_string(dim);
+  return text;
+}
+
+GivenTensor dense(std::string name, const DTypeInfo& dtype, const Dims& dims) {
+  const auto bytes = dense_bytes(dims, dtype.bits).value();
+  const auto seed = static_cast<unsigned>(name.size() + bytes);
+  return {.name = std::move(name), .dtype = dtype.tag, .dims = dims, .data = some_data(bytes, seed)};
+}
+
+GivenTensor in_blocks(std::string name, const Encoding& encoding, const Dims& dims) {
+  const auto bytes = block_bytes(dims, encoding).value();
+  const auto seed = static_cast<unsigned>(encoding.tag);
+  return {.name = std::move(name),
+          .dtype = DTypeTag::invalid,
+          .dims = dims,
+          .data = some_data(bytes, seed),
+          .encoding = encoding.tag};
+}
+
+// Every dtype and encoding in every kind of shape: of rank 0, without elements, of more dimensions than GGUF
+// has, and with elements that end inside of a byte.
+std::vector<GivenTensor> every_kind() {
+  std::vector<GivenTensor> all;
+  const std::vector<Dims> shapes{{}, {0}, {3}, {2, 4}, {4, 0, 7}, {1, 2, 1, 4}, {1, 2, 1, 1, 2, 2}};
+  for (const auto& dtype : library_dtypes()) {
+    for (const auto& dims : shapes)
+      all.push_back(dense(std::string(dtype.name) + text_of(dims), dtype, dims));
+  }
+  for (const auto& encoding : library_encodings()) {
+    for (const Dims& dims : {Dims{2, 256}, Dims{256}, Dims{0, 256}, Dims{3, 0}})
+      all.push_back(in_blocks(std::string(encoding.name) + text_of(dims), encoding, dims));
+  }
+  all.push_back({.name = "untyped", .data = some_data(5, 5)});
+  return all;
+}
+
+Result<void> add_text(Metadata& metadata) {
+  HT_TRY(metadata.add("format", "pt"));
+  HT_TRY(metadata.add("ключ 'с' \"$HOME\"", "значение\n\t\\ 🙂"));
+  return metadata.add("empty", "");
+}
+
+// One of every type that GGUF has, arrays of arrays among them.
+Result<void> add_everything(Metadata& metadata) {
+  HT_TRY(add_text(metadata));
+  HT_TRY(metadata.add("u8", std::uint8_t{255}));
+  HT_TRY(metadata.add("i8", std::int8_t{-128}));
+  HT_TRY(metadata.add("u16", std::uint16_t{65535}));
+  HT_TRY(metadata.add("i16", std::int16_t{-1}));
+  HT_TRY(metadata.add("u32", std::uint32_t{4'000'000'000U}));
+  HT_TRY(metadata.add("i32", std::int32_t{-7}));
+  HT_TRY(metadata.add("u64", UINT64_MAX));
+  HT_TRY(metadata.add("i64", INT64_MIN));
+  HT_TRY(metadata.add("f32", std::numeric_limits<float>::quiet_NaN()));
+  HT_TRY(metadata.add("f64", -0.0));
+  HT_TRY(metadata.add("yes", true));
+  HT_TRY(metadata.add("general.alignment", std::uint32_t{64}));
+  Written texts;
+  texts.u32(8).u64(2).u64(3).text("é\n").u64(0);
+  HT_TRY(metadata.add("texts", MetaValue(MetaType::array, texts.bytes())));
+  Written nested;
+  nested.u32(9).u64(2).u32(5).u64(1).u32(77).u32(6).u64(0);
+  return metadata.add("nested", MetaValue(MetaType::array, nested.bytes()));
+}
+
+TEST_F(ConvertPairs, of_all_dtypes_and_encodings_give_them_back) {
+  const auto all = every_kind();
+  for (const std::string from : {"safetensors", "gguf", "irpa"}) {
+    std::vector<GivenTensor> taken;
+    std::ranges::copy_if(all, std::back_inserter(taken), [&](const auto& each) { return takes(from, each); });
+    ASSERT_GT(taken.size(), 20U) << from;
+    const auto model = made("source." + from, from, taken, from == "safetensors" ? add_text : add_everything);
+    for (const auto to : format_names()) go_there_and_back(model, to, "all");
+  }
+}
+
+TEST_F(ConvertPairs, of_single_tensors_give_them_back) {
+  int went = 0;
+  const auto all = every_kind();
+  // A third of them, as each takes as long as all of a file; there are seven shapes of each dtype, so that
+  // this leaves out no shape and no dtype.
+  for (std::size_t i = 0; i < all.size(); i += 3) {
+    auto tensor = all[i];
+    tensor.name = "t";
+    for (const std::string from : {"ht", "npy"}) {
+      if (!takes(from, tensor)) continue;
+      ++went;
+      const auto model = made("t." + from, from, {tensor});
+      for (const auto to : format_names()) go_there_and_back(model, to, "t");
+    }
+  }
+  EXPECT_GT(went, 50);
+}
+
+TEST_F(ConvertPairs, keep_names_that_others_stumble_over) {
+  std::vector<GivenTensor> tensors;
+  for (const auto& name : hostile_names()) tensors.push_back(dense(name, dtype_info<F32>(), {3}));
+  for (const std::string from : {"safetensors", "gguf", "irpa"}) {
+    std::vector<GivenTensor> taken;
+    std::ranges::copy_if(tensors, std::back_inserter(taken),
+                         [&](const auto& each) { return takes(from, each); });
+    EXPECT_EQ(taken.size(), tensors.size()) << from;
+    const auto model = made("names." + from, from, taken);
+    for (const std::string to : {"safetensors", "gguf", "irpa"}) {
+      go_there_and_back(model, to, "names");
+      const auto again = Model::open(folder_ / ("names." + to)).value();
+      EXPECT_EQ(testing::names_of(again.catalog()), testing::names_of(model.catalog()))
+          << "in the same order";
+    }
+  }
+}
+
+// NPY has both orders of bytes and of elements, and GGUF one order of bytes for all of a file.
+TEST_F(ConvertPairs, keep_the_order_of_bytes_or_are_refused) {
+  const Dims dims{2, 3};
+  for (const bool big : {false, true}) {
+    for (const bool fortran : {false, true}) {
+      const auto model =
+          opened("t.npy", testing::npy_file(big ? ">f4" : "<f4", fortran, "(2, 3)", some_data(24, 1)));
+      for (const auto to : format_names()) {
+        SCOPED_TRACE(to);
+        const auto there = moved(model, to, "o");
+        const bool taken = to == "npy" || (to == "gguf" && !fortran) || (!big && !fortran);
+        EXPECT_EQ(there.has_value(), taken);
+        if (there) expect_kept(model, there->model, {}, {});
+      }
+    }
+  }
+  auto tensor = dense("t", dtype_info<F32>(), dims);
+  tensor.byte_order = ByteOrder::big;
+  const auto big = made("big.gguf", "gguf", {tensor}, add_everything);
+  for (const auto to : format_names()) go_there_and_back(big, to, "t");
+}
+
+// Rarely one that some format refuses, or takes for something of its own.
+rc::Gen<std::string> any_name() {
+  return rc::gen::weightedOneOf<std::string>(
+      {{20, rc::gen::elementOf(hostile_names())},
+       {1, rc::gen::element<std::string>("", "htensor.metadata", "__metadata__", "general.alignment",
+                                         "split.count", "a\xFF")}});
+}
+
+// What a model is made of: what all formats know, all dtypes, or blocks too.
+enum class Kinds { common, dtypes, all };
+
+GivenTensor random_tensor(const std::string& name, Kinds kinds) {
+  static const std::vector<DTypeInfo> common{dtype_info<F32>(), dtype_info<F16>(), dtype_info<F64>(),
+                                             dtype_info<I8>(),  dtype_info<I16>(), dtype_info<I64>()};
+  auto dims = *rc::gen::container<Dims>(rc::gen::inRange<std::int64_t>(0, 4));
+  dims.resize(std::min<std::size_t>(dims.size(), kinds == Kinds::common ? 4 : 5));
+  if (kinds == Kinds::common) return dense(name, *rc::gen::elementOf(common), dims);
+  if (kinds == Kinds::dtypes || *rc::gen::inRange(0, 4) != 0)
+    return dense(name, *rc::gen::elementOf(library_dtypes()), dims);
+  const auto encoding = *rc::gen::elementOf(library_encodings());
+  if (dims.empty()) dims.push_back(1);
+  dims.back() *= encoding.block_elements;
+  return in_blocks(name, encoding, dims);
+}
+
+struct RandomModel {
+  std::vector<GivenTensor> tensors;
+  Metadata metadata;
+};
+
+RandomModel random_model() {
+  RandomModel model;
+  const auto kinds = *rc::gen::element(Kinds::common, Kinds::common, Kinds::dtypes, Kinds::all);
+  const auto names = *rc::gen::unique<std::vector<std::string>>(any_name());
+  for (std::size_t i = 0; i < std::min<std::size_t>(names.size(), 4); ++i)
+    model.tensors.push_back(random_tensor(names[i], kinds));
+  const auto keys = *rc::gen::unique<std::vector<std::string>>(any_name());
+  for (std::size_t i = 0; i < std::min<std::size_t>(keys.size(), 3); ++i) {
+    switch (kinds == Kinds::all ? *rc::gen::inRange(0, 3) : 2) {
+      case 0: EXPECT_TRUE(model.metadata.add(keys[i], *rc::gen::arbitrary<std::uint32_t>())); break;
+      case 1: EXPECT_TRUE(model.metadata.add(keys[i], *rc::gen::arbitrary<bool>())); break;
+      default: EXPECT_TRUE(model.metadata.add(keys[i], *rc::gen::elementOf(hostile_names())));
+    }
+  }
+  return model;
+}
+
+Result<Encoded> encoded_as(std::string_view format, const RandomModel& model) {
+  CatalogBuilder builder(format);
+  for (const auto& tensor : model.tensors) {
+    HT_TRY(builder.add({.name = tensor.name,
+                        .dtype = tensor.dtype,
+                        .encoding = tensor.encoding,
+                        .dims = tensor.dims,
+                        .bytes = tensor.data.size()}));
+  }
+  for (std::size_t i = 0; i < model.metadata.size(); ++i)
+    HT_TRY(builder.metadata().add(model.metadata[i].key, model.metadata[i].value));
+  return encode(format, HT_TRY(std::move(builder).build()));
+}
+
+// A fixture's test cannot be a property as well, so that this has a fixture of its own.
+struct AnyModel : ConvertPairs {
+  void TestBody() override {}
+
+  int went = 0;
+
+  void goes_wherever_it_fits() {
+    const auto wanted = random_model();
+    const auto to = *rc::gen::elementOf(format_names());
+    auto formats = format_names();
+    std::erase_if(formats, [&](std::string_view format) { return !encoded_as(format, wanted); });
+    if (formats.empty()) return;
+    const auto from = *rc::gen::elementOf(formats);
+    const auto model = made("any." + std::string(from), from, wanted.tensors, [&](Metadata& metadata) {
+      metadata = wanted.metadata;
+      return Result<void>();
+    });
+    const auto there = moved(model, to, "there");
+    RC_ASSERT(!HasFailure());
+    if (!there || !there->lost_keys.empty() || !there->lost_tensors.empty()) return;
+    // Where the tensor was called like its file it gets its name again.
+    ConvertOptions options;
+    if (is_of_one_tensor(to)) options.renames = {{"there", wanted.tensors[0].name}};
+    const auto back = moved(there->model, from, "back", options);
+    RC_ASSERT(back.has_value());
+    const auto differences = diff(model, back->model);
+    RC_ASSERT(differences.has_value());
+    RC_ASSERT(differences->same());
+    RC_ASSERT(!HasFailure());
+    ++went;
+  }
+};
+
+TEST(AnyModels, go_wherever_they_fit_and_come_back_the_same) {
+  int went = 0;
+  EXPECT_TRUE(rc::check([&] {
+    AnyModel model;
+    model.goes_wherever_it_fits();
+    went += model.went;
+  }));
+  EXPECT_GT(went, 30) << "else most of them fitted nowhere";
+}
+
+}  // namespace
+}  // namespace ht

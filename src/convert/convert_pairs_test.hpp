@@ -1,0 +1,151 @@
+// Models that go from one format to another, and what has to be left of them there.
+#pragma once
+
+#include <algorithm>
+#include <htensor/convert/convert.hpp>
+#include <htensor/dtype/sizes.hpp>
+#include <htensor/dtype/visit.hpp>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "convert/diff_test.hpp"
+
+namespace ht::testing {
+
+/// Bytes that no other tensor has in that order.
+inline std::string some_data(std::uint64_t bytes, unsigned seed) {
+  std::mt19937 random(seed);
+  std::string data(static_cast<std::size_t>(bytes), '\0');
+  for (auto& each : data) each = static_cast<char>(random());
+  return data;
+}
+
+/// Names that shells, paths, format strings and other programs' parsers stumble over.
+inline std::vector<std::string> hostile_names() {
+  return {"$(rm -rf .)",
+          "`x`; & | > < !",
+          "a b\tc\nd\re",
+          "-rf",
+          "../../etc/passwd",
+          "/",
+          "'\"\\",
+          "*?[a-z]{x,y}~",
+          "%s%n{}",
+          "é漢字🙂\u202e",
+          "e\u0301",
+          std::string("nul\0inside", 10),
+          "\x7f\x1b[31m",
+          "htensor.metadat",
+          "__metadata",
+          std::string(300, 'n'),
+          "blk.0.attn_q.weight"};
+}
+
+/// A model that was written in another format, and what the plan said would be lost by that.
+struct Moved {
+  Model model;
+  std::set<std::string> lost_tensors;
+  std::set<std::string> lost_keys;
+};
+
+class ConvertPairs : public Diff {
+ protected:
+  /// The formats whose one tensor is named by its file.
+  static bool is_of_one_tensor(std::string_view format) { return format == "ht" || format == "npy"; }
+
+  static bool takes(std::string_view format, const GivenTensor& tensor) {
+    CatalogBuilder builder(format);
+    return builder.add({.name = tensor.name,
+                        .dtype = tensor.dtype,
+                        .encoding = tensor.encoding,
+                        .dims = tensor.dims,
+                        .order = tensor.order,
+                        .byte_order = tensor.byte_order,
+                        .bytes = tensor.data.size()}) &&
+           encode(format, std::move(builder).build().value());
+  }
+
+  /// Nothing where the plan says that it cannot be.
+  std::optional<Moved> moved(const Model& from, std::string_view format, const std::string& stem,
+                             const ConvertOptions& options = {}) {
+    const auto target = folder_ / (stem + "." + std::string(format));
+    const auto plan = plan_conversion(from.catalog(), target, options);
+    if (!plan) {
+      EXPECT_EQ(plan.error().code(), ErrorCode::would_lose) << format << ": " << to_string(plan.error());
+      EXPECT_FALSE(plan.error().hint().empty()) << to_string(plan.error());
+      return std::nullopt;
+    }
+    std::set<std::string> tensors;
+    std::set<std::string> keys;
+    for (const auto& loss : plan->losses) (loss.is_tensor ? tensors : keys).insert(loss.name);
+    const auto done = apply(*plan, from, {.if_exists = io::IfExists::replace, .lossy = true});
+    if (!done) {
+      ADD_FAILURE() << format << ": " << to_string(done.error());
+      return std::nullopt;
+    }
+    auto model = Model::open(target);
+    if (!model) {
+      ADD_FAILURE() << "what was written cannot be read: " << to_string(model.error());
+      return std::nullopt;
+    }
+    return Moved{*std::move(model), std::move(tensors), std::move(keys)};
+  }
+
+  /// Bytes stay as they are whatever is lost of what they mean.
+  static void expect_kept(const Model& a, const Model& b, const std::set<std::string>& lost_tensors,
+                          const std::set<std::string>& lost_keys) {
+    const Catalog& before = a.catalog();
+    const Catalog& after = b.catalog();
+    ASSERT_EQ(after.size(), before.size());
+    const auto digests = a.hash({.per_tensor = true}).value().tensors;
+    const auto others = b.hash({.per_tensor = true}).value().tensors;
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      const Entry entry = before[i];
+      const auto found =
+          is_of_one_tensor(after.format()) ? std::optional<std::size_t>(0) : after.find(entry.name);
+      ASSERT_TRUE(found) << "gone: " << entry.name;
+      const Entry other = after[*found];
+      EXPECT_EQ(digests[i], others[*found]) << entry.name;
+      if (lost_tensors.contains(std::string(entry.name))) continue;
+      EXPECT_EQ(entry.dtype, other.dtype) << entry.name;
+      EXPECT_EQ(entry.encoding, other.encoding) << entry.name;
+      EXPECT_TRUE(std::ranges::equal(entry.dims, other.dims)) << entry.name;
+      EXPECT_EQ(entry.byte_order, other.byte_order) << entry.name;
+      EXPECT_EQ(entry.order, other.order) << entry.name;
+    }
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < before.metadata().size(); ++i) {
+      const auto [key, value] = before.metadata()[i];
+      if (lost_keys.contains(std::string(key))) continue;
+      ++kept;
+      const auto other = after.metadata().find(key);
+      ASSERT_TRUE(other) << "gone: " << key;
+      EXPECT_EQ(other->type(), value.type()) << key;
+      EXPECT_TRUE(std::ranges::equal(other->bytes(), value.bytes())) << key;
+    }
+    EXPECT_EQ(after.metadata().size(), kept) << "nothing is made up";
+  }
+
+  /// From `a`'s format to the other and back.
+  void go_there_and_back(const Model& a, std::string_view other, const std::string& stem) {
+    SCOPED_TRACE(std::string(a.catalog().format()) + " to " + std::string(other) + ": " + stem);
+    const auto there = moved(a, other, stem);
+    if (!there) return;
+    expect_kept(a, there->model, there->lost_tensors, there->lost_keys);
+    const std::string format(a.catalog().format());
+    // Into a folder of its own, as formats of one tensor name it by the file.
+    std::filesystem::create_directories(folder_ / "back");
+    const auto back = moved(there->model, format, "back/" + stem);
+    ASSERT_TRUE(back) << "what came from there can go there";
+    auto lost_tensors = there->lost_tensors;
+    lost_tensors.insert(back->lost_tensors.begin(), back->lost_tensors.end());
+    auto lost_keys = there->lost_keys;
+    lost_keys.insert(back->lost_keys.begin(), back->lost_keys.end());
+    expect_kept(a, back->model, lost_tensors, lost_keys);
+  }
+};
+
+}  // namespace ht::testing
