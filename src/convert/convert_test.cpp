@@ -130,6 +130,20 @@ TEST_F(Converting, seals_from_the_bytes_that_pass_by) {
   }
 }
 
+TEST_F(Converting, seals_holes_that_alignment_leaves) {
+  const auto source = open(source_);
+  for (const std::string extension : {"irpa", "safetensors", "gguf", "ht"}) {
+    const auto target = folder_ / ("aligned." + extension);
+    const ConvertOptions what{.glob = extension == "ht" ? "big" : "*", .alignment = 1 << 20};
+    const auto done = convert(source, target, what, {.lossy = true, .seal = true});
+    ASSERT_TRUE(done) << extension << ": " << to_string(done.error());
+    const auto by_passing = read_file(*done->seal);
+    EXPECT_TRUE(verify(target).value().ok());
+    ASSERT_TRUE(open(target).seal());
+    EXPECT_EQ(read_file(*done->seal), by_passing) << "as if it were sealed later";
+  }
+}
+
 TEST_F(Converting, cuts_into_shards_that_are_one_model) {
   const auto source = open(source_);
   const auto done = convert(source, folder_ / "m.safetensors", {.shard_bytes = 1000}, {.seal = true}).value();

@@ -70,6 +70,7 @@ class FileCopy {
 
   Result<CopiedBy> run() {
     HT_TRY(target_.resize(file_.bytes));
+    HT_TRY(show_gaps());
     HT_TRY(leave_out_holes());
     if (options_.watcher == nullptr) HT_TRY(share_blocks());
     // With all of it ahead, a full disk shows at once and the file lies in one piece.
@@ -105,6 +106,16 @@ class FileCopy {
     return {};
   }
 
+  // What lies between the parts is never written.
+  Result<void> show_gaps() {
+    std::uint64_t end = 0;
+    for (const auto& part : parts_) {
+      if (part.offset > end) HT_TRY(see_zeros(end, part.offset - end));
+      end = part.offset + part.bytes;
+    }
+    return end < file_.bytes ? see_zeros(end, file_.bytes - end) : Result<void>();
+  }
+
   Result<void> leave_out_holes() {
     return replace_stored(
         [&](PlannedPart part, const StoredBytes& from, std::vector<PlannedPart>& left) -> Result<void> {
@@ -135,14 +146,7 @@ class FileCopy {
   }
 
   Result<void> see_zeros(std::uint64_t offset, std::uint64_t bytes) {
-    if (options_.watcher == nullptr) return {};
-    static constexpr std::array<std::byte, 65536> zeros{};
-    for (std::uint64_t done = 0; done < bytes;) {
-      const auto count = std::min<std::uint64_t>(zeros.size(), bytes - done);
-      HT_TRY(options_.watcher->see(offset + done, Bytes(zeros).first(static_cast<std::size_t>(count))));
-      done += count;
-    }
-    return {};
+    return options_.watcher != nullptr ? options_.watcher->see_zeros(offset, bytes) : Result<void>();
   }
 
   Result<void> share_blocks() {

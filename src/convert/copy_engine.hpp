@@ -16,7 +16,7 @@
 
 namespace ht::inline v1 {
 
-/// Sees every byte that is written, once, in any order, on any thread.
+/// Sees every byte of the file, once, in any order, on any thread.
 class ByteWatcher {
  public:
   ByteWatcher() = default;
@@ -25,6 +25,8 @@ class ByteWatcher {
   virtual ~ByteWatcher() = default;
 
   virtual Result<void> see(std::uint64_t offset, Bytes bytes) = 0;
+  /// The same for zeros that nobody writes, as they are a hole: there may be any number of them.
+  virtual Result<void> see_zeros(std::uint64_t offset, std::uint64_t bytes) = 0;
 };
 
 struct CopyOptions {

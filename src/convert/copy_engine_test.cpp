@@ -188,14 +188,18 @@ class Notebook final : public ByteWatcher {
     EXPECT_TRUE(seen_.emplace(offset, std::vector(bytes.begin(), bytes.end())).second);
     return {};
   }
+  Result<void> see_zeros(std::uint64_t offset, std::uint64_t bytes) override {
+    return see(offset, std::vector<std::byte>(static_cast<std::size_t>(bytes)));
+  }
   [[nodiscard]] std::vector<std::byte> all(std::uint64_t size) const {
     std::vector<std::byte> bytes(static_cast<std::size_t>(size));
     std::uint64_t end = 0;
     for (const auto& [offset, part] : seen_) {
-      EXPECT_GE(offset, end) << "twice";
+      EXPECT_EQ(offset, end) << "twice, or not at all";
       end = offset + part.size();
       std::ranges::copy(part, bytes.begin() + static_cast<std::ptrdiff_t>(offset));
     }
+    EXPECT_EQ(end, size);
     return bytes;
   }
 

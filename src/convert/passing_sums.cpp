@@ -1,23 +1,62 @@
 #include "convert/passing_sums.hpp"
 
 #include <algorithm>
+#include <array>
 #include <htensor/hash/crc64.hpp>
+#include <utility>
 
 namespace ht::inline v1 {
 
+namespace {
+
+// In the logarithm of their number: those of twice as many follow from those of so many.
+std::uint64_t sum_of_zeros(std::uint64_t bytes) {
+  constexpr std::array<std::byte, 1> zero{};
+  std::uint64_t sum = crc64nvme({});
+  std::uint64_t power = crc64nvme(zero);
+  for (std::uint64_t power_bytes = 1; bytes != 0; power_bytes *= 2, bytes /= 2) {
+    if (bytes % 2 != 0) sum = crc64nvme_combine(sum, power, power_bytes);
+    power = crc64nvme_combine(power, power, power_bytes);
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::vector<std::uint64_t>::const_iterator PassingSums::next_cut(std::uint64_t offset) const {
+  return std::ranges::upper_bound(cuts_, offset);
+}
+
+void PassingSums::keep(std::uint64_t offset, std::uint64_t bytes, std::uint64_t sum) {
+  const std::scoped_lock lock(mutex_);
+  pieces_.push_back({offset, bytes, sum});
+  sorted_ = false;
+}
+
 Result<void> PassingSums::see(std::uint64_t offset, Bytes bytes) {
-  auto cut = std::ranges::upper_bound(cuts_, offset);
+  auto cut = next_cut(offset);
   while (!bytes.empty()) {
     const std::uint64_t room = cut == cuts_.end() ? UINT64_MAX : *cut++ - offset;
     const Bytes piece = bytes.first(static_cast<std::size_t>(std::min<std::uint64_t>(room, bytes.size())));
-    const std::uint64_t sum = crc64nvme(piece);
-    {
-      const std::scoped_lock lock(mutex_);
-      pieces_.push_back({offset, piece.size(), sum});
-      sorted_ = false;
-    }
+    keep(offset, piece.size(), crc64nvme(piece));
     offset += piece.size();
     bytes = bytes.subspan(piece.size());
+  }
+  return {};
+}
+
+Result<void> PassingSums::see_zeros(std::uint64_t offset, std::uint64_t bytes) {
+  auto cut = next_cut(offset);
+  // All but the first and the last are as long as each other.
+  std::uint64_t summed_bytes = 0;
+  std::uint64_t sum = sum_of_zeros(summed_bytes);
+  while (bytes != 0) {
+    const std::uint64_t room = cut == cuts_.end() ? UINT64_MAX : *cut++ - offset;
+    const std::uint64_t count = std::min(room, bytes);
+    if (std::exchange(summed_bytes, count) != count) sum = sum_of_zeros(count);
+    keep(offset, count, sum);
+    offset += count;
+    bytes -= count;
   }
   return {};
 }

@@ -15,6 +15,7 @@ class PassingSums final : public ByteWatcher {
   explicit PassingSums(std::vector<std::uint64_t> cuts) noexcept : cuts_(std::move(cuts)) {}
 
   Result<void> see(std::uint64_t offset, Bytes bytes) override;
+  Result<void> see_zeros(std::uint64_t offset, std::uint64_t bytes) override;
 
   /// What was seen there does not count any more, and these bytes do.
   Result<void> see_instead(std::uint64_t offset, Bytes bytes);
@@ -23,6 +24,10 @@ class PassingSums final : public ByteWatcher {
   [[nodiscard]] Result<std::uint64_t> sum_of(std::uint64_t offset, std::uint64_t bytes);
 
  private:
+  /// The first of the cuts that lies behind the offset.
+  [[nodiscard]] std::vector<std::uint64_t>::const_iterator next_cut(std::uint64_t offset) const;
+  void keep(std::uint64_t offset, std::uint64_t bytes, std::uint64_t sum);
+
   struct Piece {
     std::uint64_t offset;
     std::uint64_t bytes;

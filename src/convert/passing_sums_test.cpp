@@ -30,6 +30,19 @@ TEST(PassingSums, are_those_of_the_parts_whatever_the_order_of_the_pieces) {
   EXPECT_EQ(sums.sum_of(0, 100), crc64nvme(other));
 }
 
+TEST(PassingSums, of_zeros_are_those_of_the_zeros) {
+  const std::vector<std::byte> zeros(10'000);
+  for (const std::size_t count : {1U, 2U, 3U, 64U, 1000U, 4095U, 9000U}) {
+    PassingSums sums({0, 100, 1100, 2100, 3100});
+    ASSERT_TRUE(sums.see(0, Bytes(zeros).first(50)));
+    ASSERT_TRUE(sums.see_zeros(50, count));
+    EXPECT_EQ(sums.sum_of(0, 50 + count), crc64nvme(Bytes(zeros).first(50 + count)));
+  }
+  PassingSums sums({0});
+  ASSERT_TRUE(sums.see_zeros(0, UINT64_MAX)) << "whatever their number";
+  ASSERT_TRUE(sums.see_zeros(0, 0));
+}
+
 TEST(PassingSums, bytes_were_seen_as_they_were_cut) {
   PassingSums sums({});
   ASSERT_TRUE(sums.see(0, std::vector<std::byte>(10)));
