@@ -1,0 +1,104 @@
+// Tensors larger than memory should be: what has holes keeps them, and the program stays small.
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "testing/program.hpp"
+
+namespace ht {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool sanitized = true;
+#elif defined(__has_feature)
+constexpr bool sanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#else
+constexpr bool sanitized = false;
+#endif
+
+constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
+constexpr std::size_t end_bytes = 70'001;
+
+// A tensor at an odd offset, with noise at its ends and nothing between them.
+class SparseConvert : public Cli {
+ protected:
+  void make(std::uint64_t tensor_bytes) {
+    std::string json =
+        R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},"big":{"dtype":"F32","shape":[)" +
+        std::to_string(tensor_bytes / 4) + R"(],"data_offsets":[3,)" + std::to_string(tensor_bytes + 3) +
+        "]}}";
+    while (json.size() % 8 != 0) json += ' ';
+    const auto begin = testing::safetensors_file(json, 3);
+    const auto path = folder_ / "sparse.safetensors";
+    testing::write_file(path, begin);
+    std::filesystem::resize_file(path, begin.size() + tensor_bytes);
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(begin.size()));
+    file.write(first_.data(), end_bytes);
+    file.seekp(static_cast<std::streamoff>(begin.size() + tensor_bytes - end_bytes));
+    file.write(last_.data(), end_bytes);
+    ASSERT_TRUE(file.flush());
+    ASSERT_EQ(begin.size() % 8, 3U) << "which is odd";
+    bytes_ = tensor_bytes;
+  }
+
+  static std::string noise(unsigned seed) {
+    std::string text(end_bytes, '\0');
+    for (auto& each : text) each = static_cast<char>((seed = seed * 1'664'525 + 1'013'904'223) >> 24);
+    return text;
+  }
+
+  void expect_ends_and_hole(std::string_view name) {
+    const auto path = folder_ / name;
+    const auto model = Model::open(path).value();
+    const auto bytes = model.raw("big").value();
+    ASSERT_EQ(bytes.bytes().size(), bytes_);
+    EXPECT_TRUE(std::ranges::equal(bytes.bytes().first(end_bytes), bytes_of(first_))) << name;
+    EXPECT_TRUE(std::ranges::equal(bytes.bytes().last(end_bytes), bytes_of(last_))) << name;
+    const auto middle = bytes.bytes().subspan(end_bytes, mebibyte);
+    EXPECT_TRUE(std::ranges::all_of(middle, [](std::byte each) { return each == std::byte{0}; })) << name;
+    struct stat made{};
+    ASSERT_EQ(stat(path.c_str(), &made), 0);
+    EXPECT_LT(static_cast<std::uint64_t>(made.st_blocks) * 512, mebibyte) << name;
+  }
+
+  // The most memory that any program had which this test ran.
+  static std::uint64_t most_memory_of_programs() {
+    rusage usage{};
+    getrusage(RUSAGE_CHILDREN, &usage);
+    return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+  }
+
+  std::string first_ = noise(1);
+  std::string last_ = noise(2);
+  std::uint64_t bytes_ = 0;
+};
+
+TEST_F(SparseConvert, of_five_gibibytes_takes_neither_memory_nor_room) {
+  make(5 * 1024 * mebibyte);
+  for (const std::string name : {"t.irpa", "t.gguf --lossy", "t.safetensors", "sealed.irpa --seal"}) {
+    const auto done = run("convert sparse.safetensors -q " + name);
+    ASSERT_EQ(done.status, 0) << done.err;
+    expect_ends_and_hole(name.substr(0, name.find(' ')));
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "sealed.irpa.htseal"));
+  if (!sanitized) {
+    EXPECT_LE(most_memory_of_programs(), 96 * mebibyte);
+  }
+}
+
+TEST_F(SparseConvert, seals_holes_as_the_zeros_that_they_are) {
+  make(48 * mebibyte);
+  for (const std::string name : {"t.irpa", "t.safetensors", "t.gguf --lossy"}) {
+    const auto file = name.substr(0, name.find(' '));
+    ASSERT_EQ(run("convert sparse.safetensors -q --seal " + name).status, 0);
+    EXPECT_EQ(run("verify -q " + file).status, 0) << file;
+    const auto seal = text_of(file + ".htseal");
+    ASSERT_EQ(run("seal -q " + file).status, 0);
+    EXPECT_EQ(text_of(file + ".htseal"), seal) << "as if it were sealed later";
+  }
+}
+
+}  // namespace
+}  // namespace ht
