@@ -67,9 +67,9 @@ Result<std::optional<std::uint32_t>> look_at_target(const std::filesystem::path&
   return there->permissions;
 }
 
-// Removes what was left behind in the folder by one who was killed. Who still writes has claimed his, before
-// it got its name or, where that cannot be, before it got its first byte. That something stays is no reason
-// not to write.
+// Removes what was left behind in the folder by one who was killed. Who still writes has claimed his before
+// it got its name or, where that cannot be, looks after claiming it whether it still has it. That something
+// stays is no reason not to write.
 void remove_leftovers(const std::filesystem::path& folder, Port& port) {
   const auto names = port.list(folder);
   if (!names) return;
@@ -78,8 +78,7 @@ void remove_leftovers(const std::filesystem::path& folder, Port& port) {
     const auto file = port.open(folder / name);
     if (!file) continue;
     const auto there = port.stat(*file);
-    const bool abandoned =
-        there && there->kind == FileKind::regular && there->bytes != 0 && port.claim(*file);
+    const bool abandoned = there && there->kind == FileKind::regular && port.claim(*file);
     if (abandoned) static_cast<void>(port.unlink(folder / name));
     static_cast<void>(port.close(*file));
   }
@@ -127,9 +126,17 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& target, IfExi
   file.folder_ = *folder;
   remove_leftovers(folder_of(target), port);
   HT_TRY(file.make(permissions));
-  // A file system without claims has nobody who would ask for one.
-  static_cast<void>(port.claim(file.handle_));
   return file;
+}
+
+// Whether it is this one's own now: whoever removes leftovers may have taken it for one in the moment between
+// its name and the claim. A file system without claims has nobody who would ask for one.
+bool AtomicFile::claim() {
+  const auto claimed = port_->claim(handle_);
+  if (!named_) return true;
+  if (!claimed && claimed.error() == std::errc::resource_unavailable_try_again) return false;
+  const auto there = port_->stat(temporary_);
+  return there || there.error() != std::errc::no_such_file_or_directory;
 }
 
 Result<void> AtomicFile::make(std::optional<std::uint32_t> permissions) {
@@ -144,7 +151,11 @@ Result<void> AtomicFile::make(std::optional<std::uint32_t> permissions) {
     if (handle) {
       handle_ = *handle;
       named_ = !can_be_nameless;
-      return {};
+      if (claim()) return {};
+      cause = std::make_error_code(std::errc::resource_unavailable_try_again);
+      static_cast<void>(port_->close(std::exchange(handle_, FileHandle{})));
+      named_ = false;
+      continue;
     }
     cause = handle.error();
     const bool other_way =

@@ -49,6 +49,7 @@ class AtomicFile {
  private:
   AtomicFile(Port& port, IfExists if_exists, std::filesystem::path target);
   [[nodiscard]] Result<void> make(std::optional<std::uint32_t> permissions);
+  [[nodiscard]] bool claim();
   [[nodiscard]] Result<void> put_in_place();
 
   Port* port_;

@@ -120,6 +120,7 @@ TEST_F(Replacing, works_where_files_need_a_name) {
 
 TEST_F(Replacing, removes_what_somebody_left_who_was_killed) {
   write_file(folder_ / ".htensor-0123-0.part", "half of a file");
+  write_file(folder_ / ".htensor-0123-1.part", "");
   write_file(folder_ / ".htensor-0123-0.other", "not ours");
   ASSERT_TRUE(replace());
   EXPECT_EQ(folder_.names(), (std::vector<std::string>{".htensor-0123-0.other", "target"}));
@@ -128,11 +129,39 @@ TEST_F(Replacing, removes_what_somebody_left_who_was_killed) {
 TEST_F(Replacing, leaves_alone_what_others_still_write) {
   without_nameless_files();
   auto theirs = AtomicFile::create(folder_ / "theirs", IfExists::replace, port_).value();
-  ASSERT_TRUE(replace()) << "theirs has no byte yet";
+  ASSERT_TRUE(replace()) << "theirs is claimed, and has no byte yet";
   ASSERT_TRUE(theirs.write(0, bytes_of("theirs")));
   ASSERT_TRUE(replace()) << "theirs is claimed";
   ASSERT_TRUE(std::move(theirs).commit());
   EXPECT_EQ(folder_.names(), (std::vector<std::string>{"target", "theirs"}));
+}
+
+// Between the moment that it gets its name and the claim, somebody else may take it for a leftover.
+TEST_F(Replacing, tries_another_name_when_its_file_was_taken_for_a_leftover) {
+  without_nameless_files();
+  for (const bool still_at_it : {false, true}) {
+    std::optional<io::FileHandle> other;
+    bool once = false;
+    port_.before_each([&](Call call, int) {
+      if (call != Call::claim || std::exchange(once, true)) return;
+      const auto name = folder_.names().front();
+      ASSERT_TRUE(name.starts_with(".htensor-"));
+      other = io::system_port().open(folder_ / name).value();
+      ASSERT_TRUE(io::system_port().claim(*other));
+      if (!still_at_it) {
+        ASSERT_TRUE(io::system_port().unlink(folder_ / name));
+        ASSERT_TRUE(io::system_port().close(*other));
+      }
+    });
+    ASSERT_TRUE(replace());
+    EXPECT_TRUE(once);
+    EXPECT_EQ(port_.open_files(), 0);
+    EXPECT_EQ(target_text(), "newest");
+    if (still_at_it) static_cast<void>(io::system_port().close(*other));
+    port_.before_each({});
+    ASSERT_TRUE(replace());
+    EXPECT_EQ(folder_.names(), std::vector<std::string>{"target"});
+  }
 }
 
 TEST_F(Replacing, goes_on_where_leftovers_cannot_be_removed) {

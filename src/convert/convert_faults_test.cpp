@@ -1,0 +1,243 @@
+// A disk that fails at any step of a conversion: whatever call it is, there is the old file or the new one.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <htensor/convert/convert.hpp>
+
+#include "format/safetensors/test_file.hpp"
+#include "testing/faulty_port.hpp"
+#include "testing/temporary_folder.hpp"
+
+namespace ht {
+namespace {
+
+using testing::Call;
+using testing::FaultyPort;
+using testing::read_file;
+using testing::TemporaryFolder;
+using testing::write_file;
+
+// Less than a piece, so that one thread does all and the nth call is the same one every time.
+std::vector<std::byte> small_model() {
+  return testing::safetensors_file(
+      R"({"__metadata__":{"format":"pt"},"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},)"
+      R"("b":{"dtype":"F32","shape":[25000],"data_offsets":[3,100003]},)"
+      R"("c":{"dtype":"BF16","shape":[100],"data_offsets":[100003,100203]}})",
+      100'203);
+}
+
+struct Way {
+  std::string name;
+  std::string target;
+  ConvertOptions what{};
+  ApplyOptions how{};
+  // What the file system cannot do.
+  std::vector<std::pair<Call, std::errc>> lacks{};
+};
+
+std::vector<Way> ways() {
+  const auto replace = io::IfExists::replace;
+  return {
+      {.name = "a new file", .target = "t.irpa"},
+      {.name = "over an old file, sealed",
+       .target = "t.irpa",
+       .what = {.share_blocks = true},
+       .how = {.if_exists = replace, .seal = true}},
+      {.name = "over old shards, sealed",
+       .target = "t.safetensors",
+       .what = {.shard_bytes = 1000},
+       .how = {.if_exists = replace, .seal = true}},
+      {.name = "with a checksum in the header",
+       .target = "t.ht",
+       .what = {.glob = "b"},
+       .how = {.if_exists = replace, .lossy = true}},
+      {.name = "by a system that copies but has no files without names",
+       .target = "t.gguf",
+       .how = {.if_exists = replace, .lossy = true},
+       .lacks = {{Call::clone_range, std::errc::operation_not_supported},
+                 {Call::reopen_direct, std::errc::invalid_argument},
+                 {Call::create_nameless, std::errc::operation_not_supported}}},
+      {.name = "by reading and writing, nothing being cached",
+       .target = "t.irpa",
+       .lacks = {{Call::clone_range, std::errc::operation_not_supported},
+                 {Call::copy_range, std::errc::function_not_supported},
+                 {Call::cached, std::errc::function_not_supported},
+                 {Call::allocate, std::errc::operation_not_supported}}},
+  };
+}
+
+constexpr std::array<Call, 38> all_calls{Call::open,
+                                         Call::close,
+                                         Call::stat,
+                                         Call::stat_path,
+                                         Call::read_link,
+                                         Call::list,
+                                         Call::read_at,
+                                         Call::map,
+                                         Call::unmap,
+                                         Call::map_over,
+                                         Call::advise,
+                                         Call::lock,
+                                         Call::unlock,
+                                         Call::reopen_direct,
+                                         Call::direct_alignment,
+                                         Call::read_queue,
+                                         Call::submit,
+                                         Call::complete,
+                                         Call::await,
+                                         Call::cached,
+                                         Call::forget,
+                                         Call::file_system,
+                                         Call::available_memory,
+                                         Call::peak_memory,
+                                         Call::next_data,
+                                         Call::next_hole,
+                                         Call::create,
+                                         Call::create_nameless,
+                                         Call::name,
+                                         Call::claim,
+                                         Call::clone_range,
+                                         Call::copy_range,
+                                         Call::write_at,
+                                         Call::allocate,
+                                         Call::resize,
+                                         Call::sync,
+                                         Call::rename,
+                                         Call::unlink};
+
+// All files of a folder, by name.
+std::map<std::string, std::vector<std::byte>> files_in(const TemporaryFolder& folder) {
+  std::map<std::string, std::vector<std::byte>> files;
+  for (const auto& name : folder.names()) files[name] = read_file(folder / name);
+  return files;
+}
+
+class FailingConversion : public ::testing::Test {
+ protected:
+  using Files = std::map<std::string, std::vector<std::byte>>;
+
+  // What is there before: nothing, or what another conversion made of other tensors.
+  static void prepare(const Way& way, const TemporaryFolder& folder) {
+    auto bytes = small_model();
+    bytes.back() = std::byte{99};
+    write_file(folder / "source.safetensors", bytes);
+    if (way.how.if_exists == io::IfExists::replace) {
+      const auto old = Model::open(folder / "source.safetensors").value();
+      ASSERT_TRUE(convert(old, folder / way.target, way.what, way.how));
+    }
+    write_file(folder / "source.safetensors", small_model());
+  }
+
+  struct Run {
+    Files before;
+    Files after;
+    Result<Converted> done;
+    std::map<Call, int> calls;
+  };
+
+  // In a folder of its own, so that all runs see the same.
+  static Run run(const Way& way, std::optional<std::pair<Call, int>> fault, std::errc cause) {
+    const TemporaryFolder folder;
+    prepare(way, folder);
+    Run run{.before = files_in(folder), .after = {}, .done = fail(Error(ErrorCode::internal)), .calls = {}};
+    FaultyPort port;
+    for (const auto& [call, error] : way.lacks) port.fail_from(call, 0, error);
+    {
+      const auto source = Model::open(folder / "source.safetensors", {.port = &port}).value();
+      const int open_before = port.open_files();
+      std::map<Call, int> counts;
+      for (const auto call : all_calls) counts[call] = port.count(call);
+      if (fault) port.fail_at(fault->first, counts[fault->first] + fault->second, cause);
+      run.done = convert(source, folder / way.target, way.what, way.how);
+      for (const auto call : all_calls) run.calls[call] = port.count(call) - counts[call];
+      EXPECT_EQ(port.open_files(), open_before) << "handles are left open";
+    }
+    EXPECT_EQ(port.open_files(), 0);
+    EXPECT_EQ(port.open_queues(), 0);
+    run.after = files_in(folder);
+    expect_no_wrong_seal(folder);
+    return run;
+  }
+
+  // A seal is of what is there, or there is none.
+  static void expect_no_wrong_seal(const TemporaryFolder& folder) {
+    for (const auto& name : folder.names()) {
+      const bool is_index = name.ends_with(".index.json");
+      const bool has_seal = is_index ? std::filesystem::exists(folder / "model.htseal")
+                                     : std::filesystem::exists(folder / (name + ".htseal"));
+      if (!has_seal) continue;
+      const auto verified = verify(folder / name);
+      ASSERT_TRUE(verified) << name << ": " << to_string(verified.error());
+      EXPECT_TRUE(verified->ok()) << name;
+    }
+  }
+
+  static void expect_old_or_new(const Run& run, const Files& wanted) {
+    for (const auto& [name, bytes] : run.after) {
+      const auto old = run.before.find(name);
+      const auto made = wanted.find(name);
+      const bool is_old = old != run.before.end() && old->second == bytes;
+      const bool is_new = made != wanted.end() && made->second == bytes;
+      EXPECT_TRUE(is_old || is_new) << name
+                                    << (old == run.before.end() && made == wanted.end()
+                                            ? " is litter"
+                                            : " is neither the old file nor the new one");
+    }
+  }
+};
+
+// The words of an error, but for the folder that the test was in.
+std::string words_of(const Error& error) {
+  return std::string(to_string(error.code())) + " " + std::string(error.rule()) + " " +
+         std::string(error.message()) + " " + std::filesystem::path(error.path()).filename().string() + " " +
+         std::to_string(error.offset().value_or(0));
+}
+
+TEST_F(FailingConversion, leaves_the_old_file_or_the_new_one) {
+  for (const auto& way : ways()) {
+    SCOPED_TRACE(way.name);
+    const auto good = run(way, std::nullopt, {});
+    ASSERT_TRUE(good.done) << to_string(good.done.error());
+    int failed = 0;
+    for (const auto call : all_calls) {
+      const int count = good.calls.at(call);
+      for (const int nth : std::set{0, 1, count - 1}) {
+        if (nth < 0 || nth >= count) continue;
+        SCOPED_TRACE("call " + std::to_string(static_cast<int>(call)) + ", the " + std::to_string(nth) +
+                     "th");
+        const auto bad = run(way, std::pair(call, nth), std::errc::io_error);
+        expect_old_or_new(bad, good.after);
+        if (bad.done) {
+          EXPECT_TRUE(bad.after == good.after) << "it said that it was done";
+          continue;
+        }
+        ++failed;
+        EXPECT_NE(bad.done.error().code(), ErrorCode::internal) << to_string(bad.done.error());
+        EXPECT_EQ(bad.done.error().cause(), std::errc::io_error) << to_string(bad.done.error());
+        EXPECT_FALSE(bad.done.error().path().empty()) << to_string(bad.done.error());
+        if (nth != 0) continue;
+        const auto again = run(way, std::pair(call, nth), std::errc::io_error);
+        ASSERT_FALSE(again.done);
+        EXPECT_EQ(words_of(again.done.error()), words_of(bad.done.error()));
+        EXPECT_TRUE(again.after == bad.after);
+      }
+    }
+    EXPECT_GT(failed, 5);
+  }
+}
+
+TEST_F(FailingConversion, for_want_of_room_says_so) {
+  for (const auto& way : ways()) {
+    SCOPED_TRACE(way.name);
+    for (const auto call : {Call::create, Call::create_nameless, Call::write_at, Call::allocate, Call::resize,
+                            Call::copy_range, Call::clone_range, Call::sync, Call::name, Call::rename}) {
+      const auto full = run(way, std::pair(call, 0), std::errc::no_space_on_device);
+      if (full.done) continue;
+      EXPECT_EQ(full.done.error().code(), ErrorCode::no_space) << to_string(full.done.error());
+      EXPECT_FALSE(full.done.error().hint().empty());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ht

@@ -1,0 +1,148 @@
+// Whoever is killed while he converts leaves the old file or the new one, and what else he leaves is gone
+// with the next who writes there.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <htensor/convert/convert.hpp>
+#include <random>
+#include <thread>
+
+#include "format/safetensors/test_file.hpp"
+#include "testing/faulty_port.hpp"
+#include "testing/temporary_folder.hpp"
+
+namespace ht {
+namespace {
+
+using testing::Call;
+using testing::FaultyPort;
+using testing::read_file;
+using testing::TemporaryFolder;
+using testing::write_file;
+
+// Two models of the same tensors with other bytes, and a target that is made of one of them after the other.
+class Killed : public ::testing::Test {
+ protected:
+  using Contents = std::vector<std::byte>;
+
+  explicit Killed(std::size_t tensor_bytes = 1'000'000) {
+    const std::string json =
+        R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},"b":{"dtype":"U8","shape":[)" +
+        std::to_string(tensor_bytes) + R"(],"data_offsets":[3,)" + std::to_string(tensor_bytes + 3) + "]}}";
+    auto bytes = testing::safetensors_file(json, tensor_bytes + 3);
+    for (int i = 0; i < 2; ++i) {
+      bytes[bytes.size() / 2] = bytes.back() = static_cast<std::byte>(i);
+      write_file(sources_[i], bytes);
+      EXPECT_TRUE(convert_from(i, io::system_port()));
+      contents_[i] = read_file(target_);
+    }
+  }
+
+  [[nodiscard]] bool convert_from(int source, io::Port& port) const {
+    const auto model = Model::open(sources_[source], {.port = &port});
+    return model && convert(*model, target_, {}, {.if_exists = io::IfExists::replace, .seal = true});
+  }
+
+  // In a process of its own, which is left to itself for so long and then killed; whether it was done before.
+  template <class Kill>
+  [[nodiscard]] bool convert_and_kill(int source, bool nameless, const Kill& kill_child) {
+    const pid_t child = fork();
+    if (child == 0) {
+      FaultyPort port;
+      if (!nameless) port.fail_from(Call::create_nameless, 0, std::errc::operation_not_supported);
+      kill_child(port, 0);
+      _exit(convert_from(source, port) ? 0 : 1);
+    }
+    FaultyPort unused;
+    kill_child(unused, child);
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
+    return WIFEXITED(status);
+  }
+
+  // Which of the two it is made of; a failure where it is neither.
+  int look_at_target() {
+    const auto now = read_file(target_);
+    EXPECT_TRUE(now == contents_[0] || now == contents_[1]) << "neither the old one nor the new one";
+    const auto verified = verify(target_);
+    EXPECT_TRUE(verified ? verified->ok() : verified.error().code() == ErrorCode::not_sealed)
+        << "the seal of another";
+    return now == contents_[0] ? 0 : 1;
+  }
+
+  void expect_no_litter() {
+    ASSERT_TRUE(convert_from(0, io::system_port()));
+    EXPECT_EQ(folder_.names(),
+              (std::vector<std::string>{"0.safetensors", "1.safetensors", "t.irpa", "t.irpa.htseal"}));
+  }
+
+  TemporaryFolder folder_;
+  std::array<std::filesystem::path, 2> sources_{folder_ / "0.safetensors", folder_ / "1.safetensors"};
+  std::filesystem::path target_ = folder_ / "t.irpa";
+  std::array<Contents, 2> contents_;
+};
+
+TEST_F(Killed, at_200_moments_leaves_the_old_file_or_the_new_one) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  constexpr int rounds = 5;
+  for (int i = 0; i < rounds; ++i) {
+    ASSERT_TRUE(convert_and_kill(i % 2, i % 2 == 0, [](FaultyPort&, pid_t) {}));
+  }
+  const auto usual =
+      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count() / rounds;
+  std::mt19937 random(20261115);
+  int finished = 0;
+  int renewed = 0;
+  constexpr int moments = 200;
+  int before = look_at_target();
+  for (int i = 0; i < moments; ++i) {
+    const auto pause = std::uniform_int_distribution<std::int64_t>(0, usual * 11 / 10)(random);
+    finished += static_cast<int>(convert_and_kill(1 - before, i % 2 == 0, [&](FaultyPort&, pid_t child) {
+      if (child == 0) return;
+      std::this_thread::sleep_for(std::chrono::microseconds(pause));
+      kill(child, SIGKILL);
+    }));
+    const int after = look_at_target();
+    renewed += static_cast<int>(after != before);
+    before = after;
+  }
+  EXPECT_LT(finished, moments) << "nobody was killed at work";
+  EXPECT_GE(renewed, finished) << "who was done has done it";
+  expect_no_litter();
+}
+
+class KilledAtCalls : public Killed {
+ protected:
+  KilledAtCalls() : Killed(5000) {}
+};
+
+// Random moments seldom hit the short ones.
+TEST_F(KilledAtCalls, leaves_the_old_file_or_the_new_one_and_no_litter) {
+  for (const bool nameless : {true, false}) {
+    SCOPED_TRACE(nameless ? "without a name" : "with a name");
+    bool finished = false;
+    int call = 0;
+    for (; !finished; ++call) {
+      ASSERT_LT(call, 1000);
+      SCOPED_TRACE("before call " + std::to_string(call));
+      const int before = look_at_target();
+      finished = convert_and_kill(1 - before, nameless, [&](FaultyPort& port, pid_t child) {
+        if (child != 0) return;
+        port.before_each([left = call](Call, int) mutable {
+          if (left-- == 0) raise(SIGKILL);
+        });
+      });
+      EXPECT_TRUE(!finished || look_at_target() != before);
+      expect_no_litter();
+    }
+    EXPECT_GT(call, 20);
+  }
+}
+
+}  // namespace
+}  // namespace ht
