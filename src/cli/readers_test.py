@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""What other programs read of files that htensor has written: numpy its NPY, plain Python its safetensors, and
+@huggingface/gguf its GGUF where HT_NODE_MODULES names a folder node_modules that has it.
+
+Usage: readers_test.py HTENSOR. Ends with 77, and says why, where it is skipped.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HTENSOR = ""
+# The dtypes of NPY, as safetensors spells them.
+NUMPY = {"BOOL": "|b1", "I8": "|i1", "I16": "<i2", "I32": "<i4", "I64": "<i8", "U8": "|u1", "U16": "<u2", "U32": "<u4",
+         "U64": "<u8", "F16": "<f2", "F32": "<f4", "F64": "<f8", "C64": "<c8"}
+SHAPES = [(), (0,), (3,), (2, 5), (4, 0, 7), (1, 2, 3, 2)]
+
+
+def run(*arguments, **options):
+    return subprocess.run([HTENSOR, *map(str, arguments)], capture_output=True, text=True, check=False, **options)
+
+
+def find_numpy():
+    """An interpreter that has it: this one, or the one that Debian's packages are for."""
+    for python in (sys.executable, "/usr/bin/python3"):
+        try:
+            if subprocess.run([python, "-c", "import numpy"], capture_output=True, check=False).returncode == 0:
+                return python
+        except OSError:
+            pass
+    return None
+
+
+def write_safetensors(path, tensors, metadata=None):
+    """By hand: the length, the JSON, the data."""
+    header, data = ({"__metadata__": metadata} if metadata else {}), b""
+    for name, (dtype, shape, content) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [len(data), len(data) + len(content)]}
+        data += content
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def read_safetensors(path):
+    """The same backwards, and by nothing but json; data has to be tiled without a gap."""
+    file = path.read_bytes()
+    (length,) = struct.unpack("<Q", file[:8])
+    header = json.loads(file[8:8 + length])
+    metadata, data, end = header.pop("__metadata__", None), file[8 + length:], 0
+    for entry in sorted(header.values(), key=lambda each: each["data_offsets"]):
+        if entry["data_offsets"][0] != end:
+            raise ValueError(f"there is a gap at {end}")
+        end = entry["data_offsets"][1]
+    if end != len(data):
+        raise ValueError("there is something behind the data")
+    return {name: (entry["dtype"], tuple(entry["shape"]), data[slice(*entry["data_offsets"])])
+            for name, entry in header.items()}, metadata
+
+
+def all_tensors():
+    """Every dtype of NPY in some of the shapes, with bytes that are values of it."""
+    import numpy
+    random = numpy.random.default_rng(1)
+    tensors = {}
+    for i, (dtype, code) in enumerate(NUMPY.items()):
+        for shape in (SHAPES[i % 6], SHAPES[(i + 3) % 6]):
+            wide = random.integers(0, 2 if dtype == "BOOL" else 100, size=shape)
+            array = numpy.asarray(wide * (1 + 2j) if dtype == "C64" else wide).astype(code)
+            tensors[f"{dtype}_{'x'.join(map(str, shape))}"] = (dtype, shape, array.tobytes())
+    return tensors
+
+
+class Readers(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def convert(self, *arguments):
+        done = run("convert", "-q", *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_numpy_reads_every_npy(self):
+        import numpy
+        tensors = all_tensors()
+        write_safetensors(self.folder / "all.safetensors", tensors)
+        for name, (dtype, shape, content) in tensors.items():
+            with self.subTest(name):
+                target = self.folder / f"{name}.npy"
+                done = run("export", "-q", self.folder / "all.safetensors", name, "-o", target)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                array = numpy.load(target, allow_pickle=False)
+                self.assertEqual((array.dtype.str, array.shape), (NUMPY[dtype], shape))
+                self.assertEqual(array.tobytes(), content)
+
+    def test_what_numpy_saves_is_read_the_same(self):
+        import numpy
+        numbers = numpy.arange(24).reshape(2, 3, 4)
+        for code in sorted({*NUMPY.values()} - {"|b1"}):
+            source = self.folder / "t.npy"
+            numpy.save(source, numbers.astype(code))
+            self.convert(source, self.folder / "t.safetensors", "--force")
+            tensors, _ = read_safetensors(self.folder / "t.safetensors")
+            dtype, shape, content = tensors["t"]
+            self.assertEqual((NUMPY[dtype], shape), (code, (2, 3, 4)))
+            self.assertEqual(content, numbers.astype(code).tobytes())
+
+    def test_plain_python_reads_safetensors(self):
+        tensors = all_tensors()
+        names = ["$(rm -rf .)", "a b\n\t'\"\\", "é漢字🙂", "../../etc/passwd", ""]
+        for i, name in enumerate(names):
+            tensors[name] = ("BF16", (2, i), bytes(range(4 * i)))
+        metadata = {"format": "pt", "ключ": "\n\"🙂\\"}
+        source = self.folder / "all.safetensors"
+        write_safetensors(source, tensors, metadata)
+        del tensors[""]
+        self.convert(source, self.folder / "all.irpa", "--filter", "?*")
+        self.convert(self.folder / "all.irpa", self.folder / "back.safetensors")
+        self.assertEqual(read_safetensors(self.folder / "back.safetensors"), (tensors, metadata))
+
+    def test_huggingface_reads_gguf(self):
+        modules = os.environ.get("HT_NODE_MODULES")
+        if shutil.which("node") is None or not modules or not pathlib.Path(modules, "@huggingface", "gguf").is_dir():
+            print("skipped: @huggingface/gguf (node, and HT_NODE_MODULES that names the folder with it)")
+            return
+        source, target = self.folder / "m.safetensors", self.folder / "m.gguf"
+        write_safetensors(source, {"a.weight": ("F32", (2, 3), bytes(24)), "b": ("F16", (5,), bytes(10))})
+        self.convert(source, target)
+        script = self.folder / "read.mjs"
+        script.write_text("import { createRequire } from 'node:module';\n"
+                          f"const {{ gguf }} = createRequire({json.dumps(modules + '/x.js')})('@huggingface/gguf');\n"
+                          "const { tensorInfos } = await gguf(process.argv[2], { allowLocalFile: true });\n"
+                          "console.log(JSON.stringify(tensorInfos, (_, v) => typeof v === 'bigint' ? Number(v) : v));\n")
+        read = subprocess.run(["node", str(script), str(target)], capture_output=True, text=True, check=True)
+        told = {each["name"]: (each["dtype"], each["shape"]) for each in json.loads(read.stdout)}
+        self.assertEqual(told, {"a.weight": (0, [3, 2]), "b": (1, [5])})
+
+
+def main():
+    global HTENSOR
+    HTENSOR = os.path.abspath(sys.argv.pop(1))
+    python = find_numpy()
+    if python is None:
+        print("skipped: numpy not found (python3-numpy)")
+        sys.exit(77)
+    if python != sys.executable and os.environ.get("HT_NUMPY_PYTHON") != python:
+        os.execve(python, [python, __file__, HTENSOR], {**os.environ, "HT_NUMPY_PYTHON": python})
+    unittest.main()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+// Disks that are full, files that may not be so long, and disks whose files can share their blocks.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <functional>
+#include <htensor/convert/convert.hpp>
+#include <iostream>
+
+#include "format/safetensors/test_file.hpp"
+#include "testing/temporary_folder.hpp"
+
+namespace ht {
+namespace {
+
+using testing::TemporaryFolder;
+using testing::write_file;
+using Path = std::filesystem::path;
+
+constexpr int cannot_be_tried = 77;
+constexpr std::size_t megabyte = std::size_t{1} << 20;
+
+// In a process of its own, whose mounts and limits nobody else sees and end with it; it says on its standard
+// error what is wrong.
+int status_of(const std::function<int()>& body) {
+  const pid_t child = fork();
+  if (child == 0) _exit(body());
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+bool may_mount() {
+  return unshare(CLONE_NEWNS) == 0 && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+}
+
+// Whether it is so; else it says which one is not.
+bool holds(bool is_so, std::string_view what) {
+  if (!is_so) std::cerr << "not so: " << what << '\n';
+  return is_so;
+}
+
+std::vector<std::byte> model_of(std::size_t data_bytes) {
+  const auto count = std::to_string(data_bytes);
+  return testing::safetensors_file(
+      R"({"t":{"dtype":"U8","shape":[)" + count + R"(],"data_offsets":[0,)" + count + "]}}", data_bytes);
+}
+
+std::vector<std::string> names_in(const Path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.push_back(entry.path().filename().string());
+  return names;
+}
+
+class Disks : public ::testing::Test {
+ protected:
+  TemporaryFolder folder_;
+  Path source_ = folder_ / "source.safetensors";
+};
+
+// A conversion that has to be refused with this code, and leaves nothing.
+bool is_refused(const Path& source, const Path& target, ErrorCode code, const ApplyOptions& how) {
+  const auto model = Model::open(source).value();
+  const auto done = convert(model, target, {}, how);
+  const bool refused = !done && done.error().code() == code && !done.error().hint().empty();
+  if (!refused) std::cerr << (done ? "was taken" : to_string(done.error())) << '\n';
+  return refused;
+}
+
+TEST_F(Disks, that_are_full_are_told_and_have_nothing_left_on_them) {
+  write_file(source_, model_of(6 * megabyte));
+  const Path disk = folder_ / "disk";
+  std::filesystem::create_directory(disk);
+  const int status = status_of([&] {
+    if (!may_mount() || mount("none", disk.c_str(), "tmpfs", 0, "size=4m") != 0) return cannot_be_tried;
+    write_file(disk / "old.irpa", "old");
+    bool good = true;
+    for (const bool seal : {false, true}) {
+      for (const auto* const name : {"new.irpa", "new.safetensors", "new.ht", "old.irpa"}) {
+        const ApplyOptions how{.if_exists = io::IfExists::replace, .lossy = true, .seal = seal};
+        good = is_refused(source_, disk / name, ErrorCode::no_space, how) && good;
+        good = holds(names_in(disk) == std::vector<std::string>{"old.irpa"}, "no litter") && good;
+      }
+    }
+    // With holes, the room is not promised ahead.
+    std::filesystem::resize_file(source_, model_of(6 * megabyte).size() - 5 * megabyte);
+    std::filesystem::resize_file(source_, model_of(6 * megabyte).size());
+    const auto sparse = convert(Model::open(source_).value(), disk / "sparse.irpa");
+    return holds(good, "all were refused") && holds(sparse.has_value(), "holes take no room") ? 0 : 1;
+  });
+  if (status == cannot_be_tried) GTEST_SKIP() << "no permission to mount a small disk";
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(Disks, that_take_no_file_so_long_say_so) {
+  write_file(source_, model_of(2 * megabyte));
+  const int status = status_of([&] {
+    const rlimit limit{.rlim_cur = megabyte, .rlim_max = megabyte};
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return cannot_be_tried;
+    bool good = true;
+    for (const auto* const name : {"new.irpa", "new.ht", "new.gguf", "new.npy"}) {
+      good =
+          is_refused(source_, folder_ / name, ErrorCode::write_failed, {.lossy = true, .seal = true}) && good;
+    }
+    return good && holds(folder_.names() == std::vector<std::string>{"source.safetensors"}, "no litter") ? 0
+                                                                                                         : 1;
+  });
+  if (status == cannot_be_tried) GTEST_SKIP() << "there are no limits here";
+  EXPECT_EQ(status, 0);
+}
+
+std::uint64_t free_bytes(const Path& disk) {
+  struct statvfs now{};
+  const int folder = open(disk.c_str(), O_RDONLY | O_CLOEXEC);
+  // What is not on the disk yet does not count there.
+  const bool known = syncfs(folder) == 0 && fstatvfs(folder, &now) == 0;
+  close(folder);
+  if (!known) return 0;
+  return static_cast<std::uint64_t>(now.f_bfree) * now.f_frsize;
+}
+
+// What a file system that can share blocks makes of a conversion.
+bool shares_blocks(const Path& disk) {
+  constexpr std::size_t tensor_bytes = 20 * megabyte;
+  const Path source = disk / "source.safetensors";
+  write_file(source, model_of(tensor_bytes));
+  const auto model = Model::open(source).value();
+  const auto digests = model.hash({.per_tensor = true}).value().tensors;
+  bool good = true;
+  for (const auto* const name : {"t.irpa", "t.safetensors"}) {
+    const std::uint64_t before = free_bytes(disk);
+    const auto done = convert(model, disk / name, {.share_blocks = true});
+    if (!holds(done.has_value(), name)) return false;
+    const std::uint64_t used = before - std::min(before, free_bytes(disk));
+    const auto target = Model::open(disk / name).value();
+    good = holds(done->copied_by.reflink > tensor_bytes - megabyte, "blocks are shared") && good;
+    good = holds(used < 4 * megabyte, "the room is taken once") && good;
+    good =
+        holds(target.hash({.per_tensor = true}).value().tensors == digests, "the bytes are the same") && good;
+    // Who writes to one of them does not write to the other.
+    const int file = open((disk / name).c_str(), O_RDWR | O_CLOEXEC);
+    const auto at = static_cast<off_t>(target.catalog()[0].offset + tensor_bytes / 2);
+    good = holds(pwrite(file, "changed", 7, at) == 7 && close(file) == 0, "it can be written to") && good;
+    good =
+        holds(model.hash({.per_tensor = true}).value().tensors == digests, "the source is as it was") && good;
+  }
+  return good;
+}
+
+// An image in a file, on a loop device that goes with the mount.
+class SharedBlocks : public Disks {
+ protected:
+  void try_on(const std::string& make, const std::string& type) {
+    const Path disk = folder_ / "disk";
+    std::filesystem::create_directory(disk);
+    const auto image = (folder_ / "image").string();
+    write_file(image, "");
+    std::filesystem::resize_file(image, 320 * megabyte);
+    if (std::system((make + " '" + image + "' >/dev/null 2>&1").c_str()) != 0) {
+      GTEST_SKIP() << "no " << make << " here";
+    }
+    const int status = status_of([&] {
+      const auto command =
+          "mount -t " + type + " -o loop '" + image + "' '" + disk.string() + "' >/dev/null 2>&1";
+      if (!may_mount() || std::system(command.c_str()) != 0) return cannot_be_tried;
+      const bool good = shares_blocks(disk);
+      // The device is busy until the last mapping of a file is gone, which is at the end of this process.
+      umount2(disk.c_str(), MNT_DETACH);
+      return good ? 0 : 1;
+    });
+    if (status == cannot_be_tried) GTEST_SKIP() << "no " << type << " can be mounted here";
+    EXPECT_EQ(status, 0);
+  }
+};
+
+TEST_F(SharedBlocks, are_those_of_the_source_on_btrfs) { try_on("mkfs.btrfs -q", "btrfs"); }
+
+TEST_F(SharedBlocks, are_those_of_the_source_on_xfs) { try_on("mkfs.xfs -q -m reflink=1", "xfs"); }
+
+}  // namespace
+}  // namespace ht
