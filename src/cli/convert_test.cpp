@@ -1,3 +1,4 @@
+#include "model/test_formats.hpp"
 #include "testing/program.hpp"
 
 namespace ht {
@@ -9,6 +10,40 @@ class CliConvert : public Cli {
     Cli::SetUp();
     ASSERT_EQ(run("synth m.safetensors --preset llama-1b --size 9M -q").status, 0);
   }
+  // The exit status of a run that gets the signal once it has a file without a name.
+  int status_once_writing(int signal, std::vector<std::string> arguments) {
+    std::string path = program();
+    const pid_t child = fork();
+    if (child == 0) {
+      std::filesystem::current_path(folder_.path());
+      std::vector<char*> words{path.data()};
+      for (auto& argument : arguments) words.push_back(argument.data());
+      words.push_back(nullptr);
+      execv(path.c_str(), words.data());
+      _exit(127);
+    }
+    int status = 0;
+    while (!has_nameless_file(child)) {
+      if (waitpid(child, &status, WNOHANG) != 0) return -1;
+      std::this_thread::yield();
+    }
+    kill(child, signal);
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  bool has_nameless_file(pid_t process) {
+    std::error_code gone;
+    const auto own = std::filesystem::canonical(folder_.path()).string();
+    for (const auto& file :
+         std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/fd", gone)) {
+      const auto name = std::filesystem::read_symlink(file.path(), gone).string();
+      // Where files need a name they have one of these.
+      if (name.starts_with(own) && (name.ends_with(" (deleted)") || name.ends_with(".part"))) return true;
+    }
+    return false;
+  }
+
   std::string hashes(const std::string& path) { return run("hash " + path + " --per-tensor --jsonl").out; }
 };
 
@@ -101,6 +136,23 @@ TEST_F(CliConvert, declares_globals_for_iree) {
                 .status,
             0);
   EXPECT_THAT(text_of("m.mlir"), HasSubstr("dense<"));
+}
+
+TEST_F(CliConvert, ends_with_130_and_leaves_all_as_it_was_when_it_is_interrupted) {
+  // Made of nothing, and it takes seconds to write.
+  testing::write_file(folder_ / "s.irpa",
+                      testing::irpa_file({{.name = "s",
+                                           .note = testing::tensor_note("uint8", "[1073741824]"),
+                                           .length = std::uint64_t{1} << 30,
+                                           .pattern = "\7"}}));
+  testing::write_file(folder_ / "t.safetensors", "old");
+  const auto before = folder_.names();
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const auto status = status_once_writing(signal, {"convert", "s.irpa", "t.safetensors", "--force", "-q"});
+    EXPECT_EQ(status, 130);
+    EXPECT_EQ(folder_.names(), before);
+    EXPECT_EQ(text_of("t.safetensors"), "old");
+  }
 }
 
 TEST_F(CliConvert, exports_one_tensor) {

@@ -57,6 +57,7 @@ class Application {
     HT_TRY(check());
     targets_.reserve(plan_.files.size());
     for (const auto& file : plan_.files) HT_TRY(write(file));
+    HT_TRY(check_stop());
     HT_TRY(put_in_place());
     if (options_.seal) HT_TRY(seal());
     return std::move(converted_);
@@ -97,6 +98,18 @@ class Application {
                                  .elapsed = std::chrono::steady_clock::now() - begin_});
     };
     return {.stop = options_.work.stop, .on_progress = tell};
+  }
+
+  // Bytes take their time to the disk, and who asked to stop meanwhile is to find all as it was.
+  [[nodiscard]] Result<void> check_stop() const {
+    if (options_.work.on_progress) {
+      options_.work.on_progress({.done_bytes = plan_.bytes(),
+                                 .total_bytes = plan_.bytes(),
+                                 .elapsed = std::chrono::steady_clock::now() - begin_});
+    }
+    if (!options_.work.stop.stop_requested()) return {};
+    return fail(Error(ErrorCode::cancelled, "work_is_not_stopped", "was stopped before it was put in place")
+                    .at_path(plan_.files.front().path.native()));
   }
 
   static Result<void> finish_ht(const PlannedFile& file, const io::AtomicFile& target, PassingSums& sums) {

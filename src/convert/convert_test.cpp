@@ -169,6 +169,24 @@ TEST_F(Converting, cuts_a_gguf_into_parts) {
   EXPECT_TRUE(verify(folder_ / "m-00001-of-00002.gguf").value().ok());
 }
 
+// Bringing it to the disk takes its time, too.
+TEST_F(Converting, work_is_not_stopped) {
+  const auto source = open(source_);
+  for (const std::uint64_t shard_bytes : {0U, 1000U}) {
+    std::stop_source stop;
+    const auto stop_at_the_end = [&](const Progress& now) {
+      if (now.done_bytes == now.total_bytes) stop.request_stop();
+    };
+    const auto done =
+        convert(source, folder_ / "m.safetensors", {.shard_bytes = shard_bytes},
+                {.seal = true, .work = {.stop = stop.get_token(), .on_progress = stop_at_the_end}});
+    ASSERT_FALSE(done) << "it was stopped before anything was in place";
+    EXPECT_EQ(done.error().code(), ErrorCode::cancelled);
+    EXPECT_EQ(done.error().rule(), "work_is_not_stopped");
+    EXPECT_EQ(folder_.names(), std::vector<std::string>{"source.safetensors"});
+  }
+}
+
 TEST_F(Converting, old_seal_or_index_can_be_removed) {
   const auto source = open(source_);
   ASSERT_TRUE(convert(source, folder_ / "x.irpa", {}, {.seal = true}));

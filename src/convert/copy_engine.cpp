@@ -219,11 +219,7 @@ class FileCopy {
                       done_ += pieces[job].bytes;
                       return {};
                     },
-                    .meanwhile = [&]() -> Result<void> {
-                      HT_TRY(check_stop());
-                      tell();
-                      return {};
-                    }});
+                    .meanwhile = [&] { return check_stop(); }});
   }
 
   Result<void> copy(const CopyPiece& piece, MutableBytes buffer) {
@@ -356,7 +352,9 @@ class FileCopy {
     return {};
   }
 
+  // Whoever is told may be the one who wants to stop.
   [[nodiscard]] Result<void> check_stop() const {
+    tell();
     if (!options_.work.stop.stop_requested()) return {};
     return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
                       format_text("was stopped with {} of {} bytes written", done_.load(), file_.bytes))
