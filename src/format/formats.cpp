@@ -17,12 +17,13 @@ namespace {
 // A format is registered by its line here.
 constexpr std::array registered{
     Format{"ht", ".ht", format_ht::looks_like, format_ht::parse, format_ht::encode},
-    Format{"gguf", ".gguf", format_gguf::looks_like, format_gguf::parse, format_gguf::encode},
+    Format{"gguf", ".gguf", format_gguf::looks_like, format_gguf::parse, format_gguf::encode,
+           format_gguf::edit},
     Format{"irpa", ".irpa", format_irpa::looks_like, format_irpa::parse, format_irpa::encode},
     Format{"npy", ".npy", format_npy::looks_like, format_npy::parse, format_npy::encode},
     // The last, as it has no magic.
     Format{"safetensors", ".safetensors", format_safetensors::looks_like, format_safetensors::parse,
-           format_safetensors::encode},
+           format_safetensors::encode, format_safetensors::edit},
 };
 
 }  // namespace

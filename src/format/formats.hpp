@@ -6,6 +6,8 @@
 #include <span>
 #include <string_view>
 
+#include "format/header_edit.hpp"
+
 namespace ht::inline v1 {
 
 struct Format {
@@ -16,6 +18,8 @@ struct Format {
   bool (*looks_like)(Bytes prefix, std::uint64_t file_bytes);
   Result<Parsed> (*parse)(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& options);
   Result<Encoded> (*encode)(const Catalog& catalog, const Layout& layout);
+  /// Nothing where the header has no metadata, or none that could be changed by itself.
+  Result<EditedHeader> (*edit)(const HeaderEdit& edit) = nullptr;
 };
 
 /// All of them, in the order in which they are tried.

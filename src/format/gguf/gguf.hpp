@@ -17,6 +17,8 @@
 #include <htensor/format/parse.hpp>
 #include <string_view>
 
+#include "format/header_edit.hpp"
+
 namespace ht::inline v1::format_gguf {
 
 inline constexpr std::string_view magic = "GGUF";
@@ -34,5 +36,13 @@ inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{256} << 
 
 /// In big endian where the tensors are. An alignment that the layout asks for goes into the metadata.
 [[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const Layout& layout);
+
+/// A string of spaces under this key, behind all others, fills a header up whose data is to stay where it is.
+/// Edits take it for room, and leave as much of it as they do not need.
+inline constexpr std::string_view pad_key = "htensor.pad";
+
+/// Version, byte order, table of tensors and all values that stay are kept byte for byte. `bad_name` for
+/// values that say how the file is laid out.
+[[nodiscard]] Result<EditedHeader> edit(const HeaderEdit& edit);
 
 }  // namespace ht::inline v1::format_gguf

@@ -9,46 +9,12 @@
 #include "format/gguf/gguf_tensors.hpp"
 #include "format/gguf/gguf_types.hpp"
 #include "format/gguf/gguf_values.hpp"
+#include "format/gguf/gguf_writer.hpp"
 
 namespace ht::inline v1::format_gguf {
 namespace {
 
 constexpr std::uint32_t written_version = 3;
-
-class Writer {
- public:
-  explicit Writer(ByteOrder order) : order_(order) {}
-
-  template <WireNumber T>
-  void number(T value) {
-    const MutableBytes bytes = grow(sizeof(T));
-    order_ == ByteOrder::big ? store_be(bytes, value) : store_le(bytes, value);
-  }
-  void text(std::string_view text) {
-    number(static_cast<std::uint64_t>(text.size()));
-    raw(bytes_of(text));
-  }
-  void value(const MetaValue& value) {
-    number(static_cast<std::uint32_t>(value.type()));
-    const MutableBytes written = raw(value.bytes());
-    if (order_ == ByteOrder::big) reverse_value(value.type(), written, std::endian::little);
-  }
-  MutableBytes raw(Bytes bytes) {
-    const MutableBytes place = grow(bytes.size());
-    std::ranges::copy(bytes, place.begin());
-    return place;
-  }
-  [[nodiscard]] std::vector<std::byte>& bytes() noexcept { return bytes_; }
-
- private:
-  MutableBytes grow(std::size_t bytes) {
-    bytes_.resize(bytes_.size() + bytes);
-    return MutableBytes(bytes_).last(bytes);
-  }
-
-  ByteOrder order_;
-  std::vector<std::byte> bytes_;
-};
 
 Result<void> check_entry(const Entry& entry, ByteOrder order) {
   if (entry.byte_order != order) {
@@ -125,11 +91,7 @@ Result<void> write_metadata(const Metadata& metadata, std::uint64_t alignment, W
   out.number(static_cast<std::uint64_t>(metadata.size() + (has_to_be_said ? 1 : 0)));
   for (std::size_t i = 0; i < metadata.size(); ++i) {
     const auto item = metadata[i];
-    if (const auto fault = pair_fault(item); !fault.empty()) {
-      return fail(Error(ErrorCode::would_lose, "gguf_can_hold_the_value",
-                        format_text("the metadata has a value '{}' {} GGUF allows", to_utf8(item.key), fault))
-                      .with_hint("leave it out, or choose another format"));
-    }
+    HT_TRY(check_pair(item));
     out.text(item.key);
     out.value(item.key == alignment_key ? chosen : item.value);
   }

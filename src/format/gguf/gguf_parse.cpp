@@ -26,15 +26,13 @@ bool read_magic(Reader& reader) {
   return false;
 }
 
-// The version tells the byte order: no version that is known reads as another one from behind.
 bool read_version(Reader& reader) {
   const std::uint64_t begin = reader.at();
   const auto bytes = reader.take(sizeof(std::uint32_t), "the version");
   if (!bytes) return false;
-  const auto little = load_le<std::uint32_t>(*bytes);
-  const bool is_big = little != 0 && (little & 0xFFFF) == 0;
-  const auto version = is_big ? load_be<std::uint32_t>(*bytes) : little;
-  reader.set_order(is_big ? std::endian::big : std::endian::little);
+  reader.set_order(order_of_version(*bytes));
+  const auto version =
+      reader.order() == std::endian::big ? load_be<std::uint32_t>(*bytes) : load_le<std::uint32_t>(*bytes);
   if (is_known_version(version)) return true;
   reader.stop(broken(ErrorCode::bad_version, "gguf_version_is_2_or_3",
                      format_text("is of version {} of GGUF, and versions 2 and 3 are known here", version),

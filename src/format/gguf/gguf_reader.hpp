@@ -22,6 +22,12 @@ inline constexpr std::uint64_t least_text_bytes = 8;
 [[nodiscard]] Error broken(ErrorCode code, std::string_view rule, std::string message, std::uint64_t offset,
                            SourceLine where = SourceLine::here());
 
+/// The byte order that the four bytes of a version tell: none that is known reads as another one from behind.
+[[nodiscard]] inline std::endian order_of_version(Bytes version) noexcept {
+  const auto little = load_le<std::uint32_t>(version);
+  return little != 0 && (little & 0xFFFF) == 0 ? std::endian::big : std::endian::little;
+}
+
 /// Hands out what follows, or stops: then `stopped` has why. That the file ends too early or the header is
 /// too large is told by the file's length and not by how much of it is seen, so that whoever sees less of it
 /// gets the same answer in the end.

@@ -160,6 +160,14 @@ std::string_view pair_fault(const Metadata::Item& item) {
   return {};
 }
 
+Result<void> check_pair(const Metadata::Item& item) {
+  const auto fault = pair_fault(item);
+  if (fault.empty()) return {};
+  return fail(Error(ErrorCode::would_lose, "gguf_can_hold_the_value",
+                    format_text("the metadata has a value '{}' {} GGUF allows", to_utf8(item.key), fault))
+                  .with_hint("leave it out, or choose another format"));
+}
+
 void reverse_value(MetaType type, MutableBytes value, std::endian from) noexcept {
   if (from == std::endian::big) {
     reverse<std::endian::big>(type, value);

@@ -31,6 +31,9 @@ struct Pair {
 /// Why a pair could not be read back, before "GGUF allows"; nothing where it can.
 [[nodiscard]] std::string_view pair_fault(const Metadata::Item& item);
 
+/// `would_lose` for such a pair.
+[[nodiscard]] Result<void> check_pair(const Metadata::Item& item);
+
 /// Turns a value that is in the order `from` into the other order.
 void reverse_value(MetaType type, MutableBytes value, std::endian from) noexcept;
 

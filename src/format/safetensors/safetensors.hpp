@@ -8,6 +8,8 @@
 #include <htensor/format/encode.hpp>
 #include <htensor/format/parse.hpp>
 
+#include "format/header_edit.hpp"
+
 namespace ht::inline v1::format_safetensors {
 
 /// The reference reader's limit for the JSON.
@@ -21,5 +23,11 @@ inline constexpr std::uint64_t default_max_header_bytes = 100'000'000;
 
 /// The bytes that the reference writer makes for tensors in this order.
 [[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const Layout& layout = {});
+
+/// `"__metadata__":{…}`, as it is written. `would_lose` for what is no text.
+[[nodiscard]] Result<void> append_metadata(std::string& out, const Metadata& metadata);
+
+/// All of the JSON but its metadata stays as it is; spaces behind it fill the header up.
+[[nodiscard]] Result<EditedHeader> edit(const HeaderEdit& edit);
 
 }  // namespace ht::inline v1::format_safetensors

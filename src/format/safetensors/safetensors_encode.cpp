@@ -24,27 +24,6 @@ Error no_utf8(std::string_view what, std::string_view name) {
       .with_hint("rename it or leave it out, or choose GGUF");
 }
 
-Result<void> append_metadata(std::string& out, const Metadata& metadata) {
-  out += R"("__metadata__":{)";
-  for (std::size_t i = 0; i < metadata.size(); ++i) {
-    const auto [key, value] = metadata[i];
-    const auto text = value.text();
-    if (!is_utf8(key) || (text && !is_utf8(*text))) return fail(no_utf8("metadata", key));
-    if (!text) {
-      return fail(Error(ErrorCode::would_lose, "safetensors_metadata_is_texts",
-                        format_text("the metadata '{}' is of type {}, and safetensors has texts alone", key,
-                                    to_string(value.type())))
-                      .with_hint("leave it out, or choose GGUF"));
-    }
-    if (i > 0) out += ',';
-    append_json_string(out, key);
-    out += ':';
-    append_json_string(out, *text);
-  }
-  out += '}';
-  return {};
-}
-
 Result<void> append_tensor(std::string& out, const Entry& entry, std::uint64_t begin, std::uint64_t end) {
   HT_TRY(check_plain(entry, "safetensors"));
   const auto dtype = find_dtype(entry.dtype);
@@ -107,6 +86,27 @@ std::optional<std::uint64_t> begin_of_data(const Catalog& catalog, std::uint64_t
 }
 
 }  // namespace
+
+Result<void> append_metadata(std::string& out, const Metadata& metadata) {
+  out += R"("__metadata__":{)";
+  for (std::size_t i = 0; i < metadata.size(); ++i) {
+    const auto [key, value] = metadata[i];
+    const auto text = value.text();
+    if (!is_utf8(key) || (text && !is_utf8(*text))) return fail(no_utf8("metadata", key));
+    if (!text) {
+      return fail(Error(ErrorCode::would_lose, "safetensors_metadata_is_texts",
+                        format_text("the metadata '{}' is of type {}, and safetensors has texts alone", key,
+                                    to_string(value.type())))
+                      .with_hint("leave it out, or choose GGUF"));
+    }
+    if (i > 0) out += ',';
+    append_json_string(out, key);
+    out += ':';
+    append_json_string(out, *text);
+  }
+  out += '}';
+  return {};
+}
 
 Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
   Encoded encoded;

@@ -1,0 +1,184 @@
+#include <gtest/gtest.h>
+
+#include <htensor/format/metadata_edit.hpp>
+
+#include "format/gguf/gguf_test_file.hpp"
+#include "format/same_tensors.hpp"
+
+namespace ht::format_gguf {
+namespace {
+
+using testing::all_values;
+using testing::GgufFile;
+using testing::parse_gguf;
+
+// A text, and a tensor of 64 bytes behind.
+GgufFile with_text(const std::string& text, std::endian order = std::endian::little,
+                   std::optional<std::uint32_t> alignment = std::nullopt, std::uint32_t version = 3) {
+  GgufFile file(order);
+  file.header(1, alignment ? 2 : 1, version);
+  if (alignment) file.pair("general.alignment", MetaType::u32, *alignment);
+  file.key("text", MetaType::string).text(text);
+  return file.tensor("t", {16}, 0, 0).pad(alignment.value_or(32)).zeros(64);
+}
+
+struct After {
+  Catalog catalog;
+  std::vector<std::byte> header;
+  std::uint64_t old_bytes = 0;
+};
+
+Result<After> after(const std::vector<std::byte>& file, const std::vector<MetadataEdit>& edits,
+                    bool grow = false) {
+  const auto catalog = std::get<Catalog>(parse(file, file.size()).value());
+  const auto metadata = HT_TRY(edited(catalog.metadata(), edits));
+  auto header = HT_TRY(edit({file, file.size(), catalog, metadata, grow}));
+  EXPECT_TRUE(catalog.empty() || header.old_bytes == catalog[0].offset);
+  auto parsed = parse(header.bytes, header.bytes.size() + file.size() - header.old_bytes);
+  EXPECT_TRUE(parsed) << to_string(parsed.error());
+  auto now = std::get<Catalog>(*std::move(parsed));
+  EXPECT_EQ(now.size(), catalog.size());
+  if (!now.empty()) {
+    EXPECT_EQ(now[0].offset, header.bytes.size());
+    EXPECT_EQ(now[0].byte_order, catalog[0].byte_order);
+    EXPECT_EQ(now[0].name, catalog[0].name);
+  }
+  return After{std::move(now), std::move(header.bytes), header.old_bytes};
+}
+
+// The same without what fills up.
+Metadata without_padding(const Metadata& metadata) {
+  Metadata out;
+  for (std::size_t i = 0; i < metadata.size(); ++i) {
+    if (metadata[i].key == pad_key) continue;
+    EXPECT_TRUE(out.add(metadata[i].key, metadata[i].value));
+  }
+  EXPECT_TRUE(out.index());
+  return out;
+}
+
+TEST(GgufEdit, keeps_everything_else_byte_for_byte) {
+  for (const auto order : {std::endian::little, std::endian::big}) {
+    const auto file = all_values(order);
+    const auto old = parse_gguf(file).value();
+    const auto now = after(file.bytes(), {{.key = "u32", .value = "17"}}).value();
+    EXPECT_EQ(now.header.size(), now.old_bytes);
+    EXPECT_EQ(now.catalog.metadata().find("u32")->natural(), 17U);
+    auto wanted = file.bytes();
+    wanted.resize(now.old_bytes);
+    std::size_t differences = 0;
+    for (std::size_t i = 0; i < wanted.size(); ++i) differences += wanted[i] == now.header[i] ? 0 : 1;
+    EXPECT_LE(differences, 4U);
+    // And back again: the very bytes.
+    auto whole = file.bytes();
+    std::ranges::copy(now.header, whole.begin());
+    EXPECT_EQ(after(whole, {{.key = "u32", .value = "4000000000"}})->header, wanted);
+  }
+}
+
+TEST(GgufEdit, fills_up_what_gets_shorter_and_takes_it_again) {
+  for (const auto order : {std::endian::little, std::endian::big}) {
+    for (std::size_t length = 0; length <= 200; ++length) {
+      const auto file = with_text(std::string(200, 'x'), order);
+      const auto now = after(file.bytes(), {{.key = "text", .value = std::string(length, 'y')}}).value();
+      ASSERT_EQ(now.header.size(), now.old_bytes) << length;
+      EXPECT_EQ(now.catalog.metadata().find("text")->text(), std::string(length, 'y'));
+      auto whole = file.bytes();
+      std::ranges::copy(now.header, whole.begin());
+      const auto again = after(whole, {{.key = "text", .value = std::string(200, 'x')}}).value();
+      EXPECT_TRUE(std::ranges::equal(again.header, Bytes(file.bytes()).first(again.header.size()))) << length;
+    }
+  }
+}
+
+TEST(GgufEdit, metadata_fits_the_slack) {
+  const auto file = with_text(std::string(10, 'x'));
+  const auto old = parse_gguf(file).value();
+  // magic, version, counts, the value, the tensor
+  const std::size_t used = 24 + (8 + 4 + 4 + 8 + 10) + (8 + 1 + 4 + 8 + 4 + 8);
+  const std::size_t room = old[0].offset - used;
+  EXPECT_EQ(after(file.bytes(), {{.key = "text", .value = std::string(10 + room, 'y')}})->header.size(),
+            old[0].offset);
+  const std::vector<MetadataEdit> longer{{.key = "text", .value = std::string(11 + room, 'y')}};
+  const auto refused = after(file.bytes(), longer);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::header_too_large);
+  EXPECT_EQ(refused.error().rule(), "metadata_fits_the_slack");
+  EXPECT_NE(refused.error().message().find(" 1 bytes more"), std::string_view::npos);
+  const auto grown = after(file.bytes(), longer, true).value();
+  EXPECT_EQ(grown.header.size(), old[0].offset + 4096);
+  EXPECT_GE(grown.catalog.metadata().find(pad_key)->text()->size(), 900U);
+  EXPECT_EQ(without_padding(grown.catalog.metadata()).size(), 1U);
+}
+
+TEST(GgufEdit, header_can_be_filled_up) {
+  // Aligned to less than the shortest value that fills up.
+  const auto file = with_text(std::string(40, 'x'), std::endian::little, 8);
+  const std::vector<MetadataEdit> shorter{{.key = "text", .value = std::string(24, 'y')}};
+  const auto refused = after(file.bytes(), shorter);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::misaligned);
+  EXPECT_EQ(refused.error().rule(), "header_can_be_filled_up");
+  EXPECT_EQ(after(file.bytes(), shorter, true)->catalog.metadata().find("text")->text()->size(), 24U);
+  EXPECT_TRUE(after(file.bytes(), {{.key = "text", .value = std::string(39, 'y')}}));
+  EXPECT_TRUE(after(file.bytes(), {{.key = "text", .value = ""}}));
+}
+
+TEST(GgufEdit, edits_leave_the_layout_alone) {
+  const auto plain = with_text(std::string(100, 'x'));
+  const auto aligned = with_text(std::string(100, 'x'), std::endian::little, 64);
+  const ValueType u32{MetaType::u32};
+  const auto rule = [](const GgufFile& file, const MetadataEdit& edit) {
+    const auto refused = after(file.bytes(), {{.key = "text", .value = ""}, edit}, true);
+    return refused ? "" : std::string(refused.error().rule());
+  };
+  for (const auto& edit : {MetadataEdit{.key = "general.alignment", .value = "32", .type = u32},
+                           MetadataEdit{.key = "split.no", .value = "0", .type = u32},
+                           MetadataEdit{.key = "htensor.pad", .value = " "}}) {
+    EXPECT_EQ(rule(plain, edit), "edits_leave_the_layout_alone") << edit.key;
+  }
+  EXPECT_EQ(rule(aligned, {.key = "general.alignment"}), "edits_leave_the_layout_alone");
+  EXPECT_EQ(rule(aligned, {.key = "general.alignment", .value = "128"}), "edits_leave_the_layout_alone");
+  EXPECT_EQ(rule(aligned, {.key = "general.alignment", .value = "64"}), "") << "as it is";
+}
+
+TEST(GgufEdit, takes_nothing_for_padding_that_is_none) {
+  GgufFile file;
+  file.header(1, 2).key(pad_key, MetaType::string).text("mine");
+  file.key("text", MetaType::string).text(std::string(100, 'x'));
+  file.tensor("t", {16}, 0, 0).pad().zeros(64);
+  EXPECT_EQ(after(file.bytes(), {{.key = "text"}}).error().rule(), "header_can_be_filled_up");
+  EXPECT_EQ(after(file.bytes(), {{.key = "text", .value = std::string(90, 'y')}})
+                ->catalog.metadata()
+                .find(pad_key)
+                ->text(),
+            "mine");
+}
+
+TEST(GgufEdit, keeps_the_version) {
+  const auto file = with_text("x", std::endian::big, std::nullopt, 2);
+  const auto now = after(file.bytes(), {{.key = "text", .value = "y"}}).value();
+  EXPECT_EQ(load_be<std::uint32_t>(Bytes(now.header).subspan(4)), 2U);
+}
+
+TEST(GgufEdit, has_no_data_to_move_without_a_tensor) {
+  GgufFile file;
+  file.header(0, 1).key("text", MetaType::string).text("x");
+  const auto longer = after(file.bytes(), {{.key = "text", .value = std::string(100, 'y')}}).value();
+  EXPECT_EQ(longer.catalog.metadata().find("text")->text()->size(), 100U);
+  EXPECT_TRUE(after(longer.header, {{.key = "text", .value = "z"}}));
+  EXPECT_TRUE(after(GgufFile().header(0, 0).bytes(), {{.key = "text", .value = "x"}}));
+}
+
+TEST(GgufEdit, refuses_what_gguf_cannot_hold) {
+  const auto file = with_text(std::string(100, 'x'));
+  for (const auto* const key : {"", "\xFF"}) {
+    EXPECT_EQ(after(file.bytes(), {{.key = key, .value = "v"}}, true).error().rule(),
+              "gguf_can_hold_the_value");
+  }
+  EXPECT_EQ(after(file.bytes(), {{.key = "k", .value = "\xFF"}}, true)->catalog.metadata().find("k")->text(),
+            "\xFF");
+}
+
+}  // namespace
+}  // namespace ht::format_gguf

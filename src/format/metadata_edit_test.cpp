@@ -1,0 +1,153 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <htensor/format/metadata_edit.hpp>
+
+#include "format/value_text.hpp"
+
+namespace ht {
+namespace {
+
+Metadata some() {
+  Metadata metadata;
+  EXPECT_TRUE(metadata.add("a", "text"));
+  EXPECT_TRUE(metadata.add("b", std::uint8_t{7}));
+  EXPECT_TRUE(metadata.add("c", 1.5F));
+  EXPECT_TRUE(metadata.index());
+  return metadata;
+}
+
+std::vector<std::string> keys_of(const Metadata& metadata) {
+  std::vector<std::string> keys;
+  for (std::size_t i = 0; i < metadata.size(); ++i) keys.emplace_back(metadata[i].key);
+  return keys;
+}
+
+Result<Metadata> after(const std::vector<MetadataEdit>& edits) { return edited(some(), edits); }
+
+std::vector<std::byte> array_of(const std::string& text, MetaType type) {
+  return value_of_text(text, {MetaType::array, type}).value();
+}
+
+TEST(MetadataEdit, keeps_the_place_and_the_type_of_a_key) {
+  const auto metadata = after({{.key = "b", .value = "200"}, {.key = "c", .value = "-0.1"}}).value();
+  EXPECT_EQ(keys_of(metadata), (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(metadata.find("b")->type(), MetaType::u8);
+  EXPECT_EQ(metadata.find("b")->natural(), 200U);
+  EXPECT_EQ(metadata.find("c")->real(), static_cast<double>(-0.1F));
+  EXPECT_EQ(metadata.find("a")->text(), "text");
+}
+
+TEST(MetadataEdit, adds_new_keys_behind_the_others_as_strings_unless_told_otherwise) {
+  const auto metadata = after({{.key = "n", .value = "5"},
+                               {.key = "m", .value = "5", .type = ValueType{MetaType::i64}},
+                               {.key = "a", .value = "true", .type = ValueType{MetaType::boolean}}})
+                            .value();
+  EXPECT_EQ(keys_of(metadata), (std::vector<std::string>{"a", "b", "c", "n", "m"}));
+  EXPECT_EQ(metadata.find("n")->text(), "5");
+  EXPECT_EQ(metadata.find("m")->type(), MetaType::i64);
+  EXPECT_EQ(metadata.find("a")->boolean(), true);
+}
+
+TEST(MetadataEdit, applies_one_after_another) {
+  EXPECT_EQ(after({{.key = "a", .value = "1"}, {.key = "a", .value = "2"}})->find("a")->text(), "2");
+  EXPECT_EQ(after({{.key = "n", .value = "1"}, {.key = "n"}}), some());
+  EXPECT_EQ(keys_of(after({{.key = "a"}, {.key = "a", .value = "back"}}).value()),
+            (std::vector<std::string>{"b", "c", "a"}));
+  EXPECT_EQ(after({}), some());
+}
+
+TEST(MetadataEdit, key_is_there) {
+  for (const auto& edits : {std::vector<MetadataEdit>{{.key = "no"}}, {{.key = "a"}, {.key = "a"}}}) {
+    const auto refused = after(edits);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), ErrorCode::not_found);
+    EXPECT_EQ(refused.error().rule(), "key_is_there");
+  }
+}
+
+TEST(MetadataEdit, value_is_of_its_type) {
+  const std::vector<std::pair<std::string, ValueType>> bad{
+      {"256", {MetaType::u8}},
+      {"-1", {MetaType::u64}},
+      {"128", {MetaType::i8}},
+      {"1.0", {MetaType::i32}},
+      {"", {MetaType::u32}},
+      {" 1", {MetaType::u32}},
+      {"+1", {MetaType::i16}},
+      {"0x10", {MetaType::u16}},
+      {"1e39", {MetaType::f32}},
+      {"one", {MetaType::f64}},
+      {"1", {MetaType::boolean}},
+      {"True", {MetaType::boolean}},
+      {"1", {MetaType::array, MetaType::u8}},
+      {"[1, 256]", {MetaType::array, MetaType::u8}},
+      {"[1, \"2\"]", {MetaType::array, MetaType::u8}},
+      {"[1", {MetaType::array, MetaType::u8}},
+      {"[1],\"a\":[2]", {MetaType::array, MetaType::u8}},
+      {"[1]},{\"\":[2]", {MetaType::array, MetaType::u8}},
+      {"[01]", {MetaType::array, MetaType::u8}},
+      {"[1]", {MetaType::array, MetaType::string}},
+      {"[true]", {MetaType::array, MetaType::i32}},
+      {"[1]", {MetaType::array, MetaType::boolean}},
+      {"[[1]]", {MetaType::array, MetaType::u8}},
+      {"[[1]]", {MetaType::array, MetaType::array}},
+      {"[null]", {MetaType::array, MetaType::f32}},
+      {"", {MetaType::array, MetaType::f32}},
+  };
+  for (const auto& [text, type] : bad) {
+    const auto refused = value_of_text(text, type);
+    ASSERT_FALSE(refused) << text;
+    EXPECT_EQ(refused.error().code(), ErrorCode::dtype_mismatch);
+    EXPECT_EQ(refused.error().rule(), "value_is_of_its_type") << text;
+  }
+  EXPECT_EQ(after({{.key = "b", .value = "text"}}).error().rule(), "value_is_of_its_type");
+}
+
+TEST(MetadataEdit, reads_numbers_of_every_type) {
+  const auto number = [](const std::string& text, MetaType type) {
+    const auto bytes = value_of_text(text, {type}).value();
+    EXPECT_EQ(bytes.size(), fixed_bytes(type));
+    const MetaValue value(type, bytes);
+    return value.real().value_or(static_cast<double>(value.integer().value_or(-1)));
+  };
+  for (const auto type : {MetaType::u8, MetaType::i8, MetaType::u16, MetaType::i16, MetaType::u32,
+                          MetaType::i32, MetaType::u64, MetaType::i64, MetaType::f32, MetaType::f64}) {
+    EXPECT_EQ(number("100", type), 100) << to_string(type);
+  }
+  EXPECT_EQ(number("-9223372036854775808", MetaType::i64), -0x1p63);
+  EXPECT_EQ(
+      MetaValue(MetaType::u64, value_of_text("18446744073709551615", {MetaType::u64}).value()).natural(),
+      UINT64_MAX);
+  EXPECT_TRUE(std::isnan(number("NaN", MetaType::f32)));
+  EXPECT_EQ(number("-Infinity", MetaType::f64), -INFINITY);
+}
+
+TEST(MetadataEdit, reads_lists) {
+  const auto numbers = array_of(" [1, -2 ,3\n] ", MetaType::i16);
+  const MetaArray three = MetaValue(MetaType::array, numbers).array().value();
+  EXPECT_EQ(three.size(), 3U);
+  EXPECT_EQ((*++three.begin()).integer(), -2);
+  const auto texts = array_of(R"(["a", "", "\u00e9\"", "]"])", MetaType::string);
+  const MetaArray words = MetaValue(MetaType::array, texts).array().value();
+  std::vector<std::string_view> read;
+  for (const auto& word : words) read.push_back(word.text().value());
+  EXPECT_EQ(read, (std::vector<std::string_view>{"a", "", "\u00e9\"", "]"}));
+  const auto truths = array_of("[true,false]", MetaType::boolean);
+  EXPECT_EQ((*MetaValue(MetaType::array, truths).array()->begin()).boolean(), true);
+  const auto reals = array_of(R"([0.1, "NaN", "Infinity", 1e3])", MetaType::f32);
+  EXPECT_EQ((*MetaValue(MetaType::array, reals).array()->begin()).real(), static_cast<double>(0.1F));
+  EXPECT_EQ(MetaValue(MetaType::array, array_of("[]", MetaType::u8)).array()->size(), 0U);
+}
+
+TEST(MetadataEdit, types_have_names) {
+  EXPECT_EQ(value_type_named("u32"), (ValueType{MetaType::u32}));
+  EXPECT_EQ(value_type_named("bool"), (ValueType{MetaType::boolean}));
+  EXPECT_EQ(value_type_named("array:f64"), (ValueType{MetaType::array, MetaType::f64}));
+  for (const auto* const bad : {"", "array", "array:", "array:array", "u33", "U32"}) {
+    EXPECT_FALSE(value_type_named(bad)) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace ht

@@ -1,0 +1,120 @@
+#include <gtest/gtest.h>
+
+#include "format/safetensors/safetensors.hpp"
+#include "format/safetensors/test_file.hpp"
+#include "format/same_tensors.hpp"
+
+namespace ht::format_safetensors {
+namespace {
+
+using testing::safetensors_file;
+
+constexpr std::string_view tensor = R"("a":{"dtype":"U8","shape":[4],"data_offsets":[0,4],"note":[1, "}"]})";
+
+Metadata metadata_of(const std::vector<std::pair<std::string, std::string>>& pairs) {
+  Metadata metadata;
+  for (const auto& [key, value] : pairs) EXPECT_TRUE(metadata.add(key, value));
+  EXPECT_TRUE(metadata.index());
+  return metadata;
+}
+
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+// The JSON of the file after the edit, or the Error.
+Result<std::string> after(const std::string& json, const Pairs& pairs, bool grow = false,
+                          std::size_t data_bytes = 4) {
+  const auto file = safetensors_file(json, data_bytes);
+  const auto catalog = std::get<Catalog>(parse(file, file.size()).value());
+  const auto metadata = metadata_of(pairs);
+  const auto header = HT_TRY(edit({file, file.size(), catalog, metadata, grow}));
+  EXPECT_EQ(header.old_bytes, 8 + json.size());
+  const auto parsed = parse(header.bytes, header.bytes.size() + data_bytes);
+  EXPECT_TRUE(parsed) << to_string(parsed.error());
+  EXPECT_EQ(std::get<Catalog>(*parsed).metadata(), metadata);
+  EXPECT_EQ(std::get<Catalog>(*parsed).size(), catalog.size());
+  return std::string(reinterpret_cast<const char*>(header.bytes.data()) + 8, header.bytes.size() - 8);
+}
+
+std::string object(std::string_view members, std::size_t spaces = 0) {
+  return "{" + std::string(members) + "}" + std::string(spaces, ' ');
+}
+
+TEST(SafetensorsEdit, replaces_metadata_wherever_it_stands) {
+  const std::string old = R"("__metadata__":{"k":"long value"})";
+  const std::string now = R"("__metadata__":{"k":"v"})";
+  const std::string t(tensor);
+  for (const auto& [before, wanted] :
+       std::vector<std::pair<std::string, std::string>>{{old + "," + t, now + "," + t},
+                                                        {t + "," + old, t + "," + now},
+                                                        {" " + old + " ,\n" + t, " " + now + " ,\n" + t}}) {
+    EXPECT_EQ(after(object(before, 3), {{"k", "v"}}), object(wanted, 3 + old.size() - now.size()));
+  }
+}
+
+TEST(SafetensorsEdit, adds_the_first_and_removes_the_last) {
+  const std::string t(tensor);
+  const std::string member = R"("__metadata__":{"k":"v"})";
+  EXPECT_EQ(after(object(t, 50), {{"k", "v"}}), object(member + "," + t, 49 - member.size()));
+  EXPECT_EQ(after(object(member + "," + t), {}), object(t, member.size() + 1));
+  EXPECT_EQ(after(object(t + " , " + member), {}), object(t + " ", member.size() + 2));
+  EXPECT_EQ(after(object(member), {}, false, 0), object("", member.size()));
+  EXPECT_EQ(after(object(" ", 40), {{"k", "v"}}, false, 0), object(member + " ", 40 - member.size()));
+  EXPECT_EQ(after(object("\"__metadata__\" : null," + t, 40), {{"k", "v"}}).value().substr(0, 30),
+            object(member + "," + t).substr(0, 30));
+}
+
+TEST(SafetensorsEdit, knows_the_key_by_what_it_means) {
+  const std::string t(tensor);
+  const std::string escaped = "\"__meta\\u0064ata__\":{}," + t;
+  EXPECT_EQ(after(object(escaped), {}), object(t, escaped.size() - t.size()));
+  const std::string other = R"("__metadata__\\":{"dtype":"U8","shape":[0],"data_offsets":[4,4]},)" + t;
+  EXPECT_EQ(after(object(other), {}), object(other));
+}
+
+TEST(SafetensorsEdit, writes_texts_so_that_they_can_be_read) {
+  const Pairs pairs{{"quote \" and \\", "line\nbreak"}, {"\u00e9\u4e2d", "}{\",:"}, {"", ""}};
+  EXPECT_TRUE(after(object(tensor, 200), pairs));
+}
+
+TEST(SafetensorsEdit, metadata_fits_the_slack) {
+  const std::string member = R"("__metadata__":{"k":"v"},)";
+  const std::string t(tensor);
+  EXPECT_EQ(after(object(t, member.size()), {{"k", "v"}}), object(member + t)) << "exactly";
+  const auto refused = after(object(t, member.size() - 1), {{"k", "v"}});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::header_too_large);
+  EXPECT_EQ(refused.error().rule(), "metadata_fits_the_slack");
+  EXPECT_NE(refused.error().message().find("1 bytes more"), std::string_view::npos);
+  EXPECT_NE(refused.error().hint().find("--grow"), std::string_view::npos);
+}
+
+TEST(SafetensorsEdit, grows_by_whole_blocks_with_room_for_more) {
+  for (const std::size_t begin :
+       {std::size_t{101}, std::size_t{128}, std::size_t{4096}, std::size_t{65536}}) {
+    const std::string json = object(tensor, begin - 8 - tensor.size() - 2);
+    const std::string value(begin, 'x');
+    const auto grown = after(json, {{"k", value}}, true);
+    ASSERT_TRUE(grown);
+    const std::size_t now = grown->size() + 8;
+    EXPECT_EQ((now - begin) % 4096, 0U);
+    EXPECT_GE(grown->size() - grown->find_last_not_of(' ') - 1, 1024U);
+    EXPECT_TRUE(begin != 65536 || now == 131072);
+    EXPECT_EQ(after(json, {}, true), json) << "nothing grows that need not";
+  }
+}
+
+TEST(SafetensorsEdit, has_no_data_to_move_where_there_is_none) {
+  EXPECT_TRUE(after("{}", {{"k", "v"}}, false, 0));
+}
+
+TEST(SafetensorsEdit, refuses_what_safetensors_cannot_hold) {
+  const auto file = safetensors_file(object(tensor, 100), 4);
+  const auto catalog = std::get<Catalog>(parse(file, file.size()).value());
+  Metadata metadata;
+  EXPECT_TRUE(metadata.add("n", std::uint8_t{1}));
+  EXPECT_EQ(edit({file, file.size(), catalog, metadata, true}).error().rule(),
+            "safetensors_metadata_is_texts");
+}
+
+}  // namespace
+}  // namespace ht::format_safetensors
