@@ -26,6 +26,7 @@
 #include <htensor/compute/elementwise.hpp>
 #include <htensor/convert/convert.hpp>
 #include <htensor/convert/diff.hpp>
+#include <htensor/convert/edit_metadata.hpp>
 #include <htensor/convert/mlir.hpp>
 #include <htensor/convert/save.hpp>
 #include <htensor/convert/write.hpp>

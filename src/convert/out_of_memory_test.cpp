@@ -6,12 +6,14 @@
 #include <filesystem>
 #include <htensor/convert/convert.hpp>
 #include <htensor/convert/diff.hpp>
+#include <htensor/convert/edit_metadata.hpp>
 #include <htensor/convert/mlir.hpp>
 #include <htensor/convert/write.hpp>
 #include <htensor/io/mapped.hpp>
 #include <htensor/model/model.hpp>
 #include <new>
 
+#include "format/gguf/gguf_test_file.hpp"
 #include "testing/temporary_folder.hpp"
 
 namespace {
@@ -89,6 +91,18 @@ TEST_F(OutOfMemory, while_converting_is_an_error) {
   const auto target = folder_ / "a_target_whose_name_is_too_long_to_fit_into_a_short_string.irpa";
   starve([&] { return convert(model, target, {}, {.if_exists = io::IfExists::replace}); },
          [&] { EXPECT_FALSE(std::filesystem::exists(target)); });
+}
+
+TEST_F(OutOfMemory, while_editing_metadata_leaves_the_old_file) {
+  const auto before = testing::all_values(std::endian::little).bytes();
+  testing::write_file(path_, before);
+  const std::vector<MetadataEdit> edits{{.key = "key", .value = std::string(100, 'v')}};
+  starve([&] { return edit_metadata(path_, edits, {.grow = true}); },
+         [&] {
+           EXPECT_EQ(testing::read_file(path_), before);
+           EXPECT_EQ(folder_.names().size(), 1U);
+         });
+  EXPECT_NE(testing::read_file(path_), before);
 }
 
 TEST_F(OutOfMemory, while_comparing_is_an_error) {

@@ -1,0 +1,138 @@
+#include <htensor/convert/edit_metadata.hpp>
+
+#include <algorithm>
+#include <htensor/integrity/seal.hpp>
+#include <htensor/io/mapped.hpp>
+
+#include "convert/copy_engine.hpp"
+#include "convert/edited_file.hpp"
+#include "io/atomic_file.hpp"
+#include "io/system_error.hpp"
+#include "model/read_catalog.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+using Path = std::filesystem::path;
+
+class Edit {
+ public:
+  Edit(const Path& path, std::span<const MetadataEdit> edits, const EditOptions& options)
+      : path_(path),
+        edits_(edits),
+        options_(options),
+        port_(options.port != nullptr ? *options.port : io::system_port()) {}
+
+  Result<Edited> run() {
+    auto file = io::Opened::open(path_, port_);
+    if (!file) return fail(no_file(std::move(file).error()));
+    auto plan = HT_TRY(at_path(look(*file)));
+    edited_.metadata = std::move(plan.metadata);
+    edited_.changed = plan.changed;
+    edited_.moved_by = plan.moved_by;
+    if (!plan.changed) return std::move(edited_);
+    // Before anything is written: once the new file is there, nothing is left that could fail.
+    edited_.stale_seal = find_seal();
+    plan.file.path = path_;
+    HT_TRY(write(plan.file, *std::move(file)));
+    return std::move(edited_);
+  }
+
+ private:
+  // Parsers name no path, as they know none.
+  template <class T>
+  [[nodiscard]] Result<T> at_path(Result<T> result) const {
+    if (result || !result.error().path().empty()) return result;
+    return fail(std::move(result).error().at_path(path_.native()));
+  }
+
+  [[nodiscard]] Error several_files(std::string_view what) const {
+    return Error(ErrorCode::not_regular_file, "one_file_is_edited", std::string(what))
+        .at_path(path_.native())
+        .with_hint("name the file whose metadata is to be edited");
+  }
+
+  [[nodiscard]] Error no_file(Error error) const {
+    const auto stat = port_.stat(path_);
+    if (stat && stat->kind == io::FileKind::folder)
+      return several_files("is a folder, and metadata is edited in one file");
+    return error;
+  }
+
+  [[nodiscard]] Result<EditedFile> look(const io::Opened& file) const {
+    const ParseOptions options{.max_header_bytes = options_.max_header_bytes};
+    auto catalog = read_catalog(file, parse, options);
+    if (!catalog && catalog.error().rule() == "file_is_no_json")
+      return fail(several_files("is a JSON text and perhaps an index, which has no metadata of its own"));
+    HT_TRY(check_editable(HT_TRY(std::move(catalog))));
+    // Both formats want to see nothing but a beginning. What is planned from is in memory, whatever becomes
+    // of the file meanwhile.
+    const std::uint64_t file_bytes = file.stat().bytes;
+    std::vector<std::byte> seen;
+    std::uint64_t wanted = std::min<std::uint64_t>(file_bytes, 4096);
+    while (true) {
+      const std::size_t known = seen.size();
+      seen.resize(static_cast<std::size_t>(wanted));
+      HT_TRY(file.read(known, MutableBytes(seen).subspan(known)));
+      const auto parsed = HT_TRY(parse(seen, file_bytes, options));
+      if (std::holds_alternative<Catalog>(parsed)) break;
+      wanted = std::get<Need>(parsed).offset + std::get<Need>(parsed).bytes;
+      if (wanted <= seen.size() || wanted > file_bytes) return fail(Error(ErrorCode::internal));
+    }
+    return plan_edit(seen, file_bytes, edits_, options_.grow, options);
+  }
+
+  Result<void> write(const PlannedFile& file, io::Opened opened) {
+    const auto source = HT_TRY(std::move(opened).map());
+    const io::Mapped* const sources[] = {&source};
+    auto target = HT_TRY(io::AtomicFile::create(path_, io::IfExists::replace, port_));
+    edited_.copied_by = HT_TRY(copy_file(file, target, {.sources = sources, .work = options_.work}));
+    HT_TRY(target.sync());
+    // The header was read before: whoever changed the file since would lose what he wrote.
+    HT_TRY(source.check_unchanged());
+    HT_TRY(check_still_there(source.stat()));
+    return std::move(target).commit();
+  }
+
+  [[nodiscard]] Result<void> check_still_there(const io::FileStat& before) const {
+    const auto now = port_.stat(path_);
+    if (!now) {
+      return fail(io::system_error(ErrorCode::changed_underfoot, "file_can_be_found_again", "found again",
+                                   path_, now.error()));
+    }
+    if (*now == before) return {};
+    return fail(Error(ErrorCode::changed_underfoot, "file_is_not_replaced_meanwhile",
+                      "was replaced by somebody else meanwhile, and was left as it is now")
+                    .at_path(path_.native())
+                    .with_hint("try again"));
+  }
+
+  // Its own, or one that it is named in for several files. That it cannot be read is not told here: whoever
+  // verifies is told.
+  [[nodiscard]] std::optional<Path> find_seal() const {
+    const Path folder = path_.has_parent_path() ? path_.parent_path() : Path(".");
+    for (const auto& candidate : {seal_path(path_, port_), seal_path(folder, port_)}) {
+      const auto seal = read_seal(candidate, port_);
+      if (!seal) continue;
+      const bool covered = std::ranges::any_of(
+          seal->files, [&](const SealedFile& file) { return file.name == path_.filename(); });
+      if (covered) return candidate;
+    }
+    return std::nullopt;
+  }
+
+  const Path& path_;
+  std::span<const MetadataEdit> edits_;
+  const EditOptions& options_;
+  io::Port& port_;
+  Edited edited_;
+};
+
+}  // namespace
+
+Result<Edited> edit_metadata(const Path& file, std::span<const MetadataEdit> edits,
+                             const EditOptions& options) {
+  return without_bad_alloc([&] { return Edit(file, edits, options).run(); });
+}
+
+}  // namespace ht::inline v1

@@ -1,0 +1,417 @@
+#include <htensor/convert/edit_metadata.hpp>
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+#include <algorithm>
+#include <htensor/integrity/verify.hpp>
+#include <htensor/model/model.hpp>
+
+#include "convert/edited_file.hpp"
+#include "format/gguf/gguf_test_file.hpp"
+#include "format/safetensors/test_file.hpp"
+#include "testing/faulty_port.hpp"
+#include "testing/temporary_folder.hpp"
+
+namespace ht {
+namespace {
+
+using testing::all_values;
+using testing::Call;
+using testing::FaultyPort;
+using testing::GgufFile;
+using testing::read_file;
+using testing::safetensors_file;
+using testing::TemporaryFolder;
+using testing::write_file;
+
+using Edits = std::vector<MetadataEdit>;
+using File = std::vector<std::byte>;
+
+constexpr std::string_view json =
+    R"({"__metadata__":{"format":"pt","who":"somebody else"},"b":{"dtype":"U8","shape":[3,5000],"data_offsets":[5000,20000]},"a":{"dtype":"F32","shape":[1250],"data_offsets":[0,5000]}}   )";
+
+File gguf_file(std::endian order) {
+  GgufFile file(order);
+  file.header(2, 2).key("general.name", MetaType::string).text("a name that is long enough to be cut");
+  file.pair("llama.block_count", MetaType::u32, 22U);
+  file.tensor("t", {100, 100}, 0, 0).tensor("u", {8}, 0, 40'000).pad().zeros(40'000 + 32);
+  auto bytes = file.bytes();
+  for (std::size_t i = bytes.size() - 40'032; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7);
+  return bytes;
+}
+
+class EditMeta : public ::testing::Test {
+ protected:
+  EditMeta() {
+    write_file(safetensors_, safetensors_file(json, 20'000));
+    write_file(gguf_, gguf_file(std::endian::little));
+    write_file(big_, gguf_file(std::endian::big));
+  }
+
+  Result<Edited> edit(const std::filesystem::path& path, const Edits& edits, bool grow = false) {
+    return edit_metadata(path, edits, {.grow = grow, .port = &port_});
+  }
+
+  // All tensors are where they were, but for `moved_by`, and all data is the same.
+  static void expect_same_data(const std::filesystem::path& path, const File& before,
+                               std::uint64_t moved_by = 0) {
+    const auto old = catalog_of(before);
+    const auto now_bytes = read_file(path);
+    const auto now = catalog_of(now_bytes);
+    ASSERT_EQ(now.size(), old.size());
+    ASSERT_EQ(now_bytes.size(), before.size() + moved_by);
+    std::uint64_t begin = before.size();
+    for (std::size_t i = 0; i < old.size(); ++i) {
+      EXPECT_EQ(now[i].name, old[i].name);
+      EXPECT_EQ(now[i].offset, old[i].offset + moved_by);
+      EXPECT_EQ(now[i].dtype, old[i].dtype);
+      EXPECT_TRUE(std::ranges::equal(now[i].dims, old[i].dims));
+      begin = std::min(begin, old[i].offset);
+    }
+    EXPECT_TRUE(std::ranges::equal(Bytes(before).subspan(begin), Bytes(now_bytes).subspan(begin + moved_by)));
+  }
+
+  static Catalog catalog_of(const File& file) { return std::get<Catalog>(parse(file, file.size()).value()); }
+
+  void expect_no_litter() const {
+    EXPECT_EQ(folder_.names(), (std::vector<std::string>{"big.gguf", "m.gguf", "m.safetensors"}));
+    EXPECT_EQ(port_.open_files(), 0);
+    EXPECT_EQ(port_.mapped_regions(), 0);
+  }
+
+  TemporaryFolder folder_;
+  std::filesystem::path safetensors_ = folder_ / "m.safetensors";
+  std::filesystem::path gguf_ = folder_ / "m.gguf";
+  std::filesystem::path big_ = folder_ / "big.gguf";
+  FaultyPort port_;
+};
+
+TEST_F(EditMeta, sets_and_removes_and_leaves_the_data) {
+  for (const auto& path : {safetensors_, gguf_, big_}) {
+    const auto before = read_file(path);
+    const std::string key(catalog_of(before).metadata()[0].key);
+    const auto set = edit(path, {{.key = key, .value = "x\u00e9\""}});
+    ASSERT_TRUE(set) << to_string(set.error());
+    EXPECT_TRUE(set->changed);
+    EXPECT_EQ(set->moved_by, 0U);
+    EXPECT_EQ(set->metadata.find(key)->text(), "x\u00e9\"");
+    EXPECT_EQ(set->metadata, catalog_of(read_file(path)).metadata());
+    expect_same_data(path, before);
+    const auto removed = edit(path, {{.key = key}}).value();
+    EXPECT_FALSE(removed.metadata.find(key));
+    expect_same_data(path, before);
+  }
+  EXPECT_EQ(catalog_of(read_file(gguf_)).metadata().find("llama.block_count")->natural(), 22U);
+  EXPECT_EQ(catalog_of(read_file(big_)).metadata().find("llama.block_count")->natural(), 22U);
+  EXPECT_EQ(catalog_of(read_file(big_))[0].byte_order, ByteOrder::big);
+  expect_no_litter();
+}
+
+TEST_F(EditMeta, takes_back_what_it_freed) {
+  for (const auto& path : {safetensors_, gguf_, big_}) {
+    const auto before = read_file(path);
+    const std::string key(catalog_of(before).metadata()[0].key);
+    const std::string value(*catalog_of(before).metadata().find(key)->text());
+    ASSERT_TRUE(edit(path, {{.key = key, .value = ""}}));
+    EXPECT_NE(read_file(path), before);
+    ASSERT_TRUE(edit(path, {{.key = key, .value = value}}));
+    EXPECT_EQ(read_file(path), before);
+  }
+}
+
+TEST_F(EditMeta, moves_the_data_when_it_may) {
+  const Edits longer{{.key = "new", .value = std::string(2000, 'n')}};
+  for (const auto& path : {safetensors_, gguf_, big_}) {
+    const auto before = read_file(path);
+    const auto refused = edit(path, longer);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().rule(), "metadata_fits_the_slack");
+    EXPECT_EQ(refused.error().path(), path.native());
+    EXPECT_EQ(read_file(path), before);
+    const auto grown = edit(path, longer, true);
+    ASSERT_TRUE(grown) << to_string(grown.error());
+    EXPECT_EQ(grown->moved_by, 4096U);
+    expect_same_data(path, before, 4096);
+    // Some hundred bytes more find room now.
+    const auto again = edit(path, {{.key = "more", .value = std::string(800, 'm')}});
+    ASSERT_TRUE(again) << to_string(again.error());
+    EXPECT_EQ(again->moved_by, 0U);
+    expect_same_data(path, before, 4096);
+    EXPECT_EQ(again->metadata.find("new")->text()->size(), 2000U);
+  }
+  expect_no_litter();
+}
+
+TEST_F(EditMeta, writes_nothing_where_nothing_changes) {
+  for (const auto& path : {safetensors_, gguf_, big_}) {
+    EXPECT_FALSE(edit(path, {})->changed);
+    EXPECT_FALSE(edit(path, {{.key = "k", .value = "v"}, {.key = "k"}})->changed);
+  }
+  EXPECT_FALSE(edit(gguf_, {{.key = "llama.block_count", .value = "22"}})->changed);
+  EXPECT_EQ(port_.count(Call::create_nameless) + port_.count(Call::create), 0);
+}
+
+TEST_F(EditMeta, adds_metadata_to_a_file_without_any) {
+  const auto path = folder_ / "bare.safetensors";
+  const auto before = safetensors_file(R"({"a":{"dtype":"U8","shape":[9],"data_offsets":[0,9]}}       )", 9);
+  write_file(path, before);
+  EXPECT_EQ(edit(path, {{.key = "k", .value = "v"}}).error().code(), ErrorCode::header_too_large);
+  const auto grown = edit(path, {{.key = "k", .value = "v"}}, true).value();
+  EXPECT_EQ(grown.metadata.size(), 1U);
+  expect_same_data(path, before, grown.moved_by);
+}
+
+TEST_F(EditMeta, keeps_permissions) {
+  ASSERT_EQ(chmod(gguf_.c_str(), 0640), 0);
+  ASSERT_TRUE(edit(gguf_, {{.key = "general.name", .value = "x"}}));
+  struct stat now{};
+  ASSERT_EQ(stat(gguf_.c_str(), &now), 0);
+  EXPECT_EQ(now.st_mode & 0777U, 0640U);
+}
+
+TEST_F(EditMeta, replaces_a_link_and_leaves_what_it_leads_to) {
+  const auto link = folder_ / "link.gguf";
+  std::filesystem::create_symlink("m.gguf", link);
+  const auto before = read_file(gguf_);
+  ASSERT_TRUE(edit(link, {{.key = "general.name", .value = "x"}}));
+  EXPECT_FALSE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(read_file(gguf_), before);
+  EXPECT_EQ(catalog_of(read_file(link)).metadata().find("general.name")->text(), "x");
+}
+
+TEST_F(EditMeta, leaves_the_old_file_to_whoever_has_it) {
+  const auto before = read_file(gguf_);
+  const auto model = Model::open(gguf_).value();
+  const auto raw = model.raw("u").value();
+  ASSERT_TRUE(edit(gguf_, {{.key = "general.name", .value = std::string(100, 'x')}}, true));
+  EXPECT_EQ(model.catalog().metadata().find("general.name")->text()->size(), 36U);
+  EXPECT_TRUE(std::ranges::equal(raw.bytes(), Bytes(before).last(32)));
+}
+
+TEST_F(EditMeta, tells_of_a_seal_that_is_stale) {
+  EXPECT_FALSE(edit(gguf_, {{.key = "general.name", .value = "w"}})->stale_seal);
+  const auto sealed = Model::open(gguf_)->seal().value();
+  EXPECT_FALSE(edit(gguf_, {})->stale_seal);
+  const auto done = edit(gguf_, {{.key = "general.name", .value = "x"}}).value();
+  EXPECT_EQ(done.stale_seal, sealed.seal);
+  EXPECT_FALSE(verify(gguf_).value().ok());
+  EXPECT_FALSE(edit(big_, {{.key = "general.name", .value = "x"}})->stale_seal) << "of another file";
+}
+
+TEST_F(EditMeta, tells_of_the_seal_of_a_set) {
+  const TemporaryFolder set;
+  for (const auto* const name : {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"}) {
+    const std::string tensor = name[10] == '1' ? "a" : "b";
+    write_file(set / name, safetensors_file(R"({"__metadata__":{"k":"v"},")" + tensor +
+                                                R"(":{"dtype":"U8","shape":[9],"data_offsets":[0,9]}})",
+                                            9));
+  }
+  const auto sealed = Model::open(set.path())->seal().value();
+  const auto done = edit(set / "model-00002-of-00002.safetensors", {{.key = "k", .value = ""}}).value();
+  EXPECT_EQ(done.stale_seal, sealed.seal);
+}
+
+TEST_F(EditMeta, one_file_is_edited) {
+  write_file(folder_ / "model.safetensors.index.json", R"({"weight_map":{"a":"m.safetensors"}})");
+  for (const auto& path : {folder_.path(), folder_ / "model.safetensors.index.json"}) {
+    const auto refused = edit(path, {{.key = "k", .value = "v"}});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), ErrorCode::not_regular_file);
+    EXPECT_EQ(refused.error().rule(), "one_file_is_edited");
+    EXPECT_EQ(refused.error().path(), path.native());
+  }
+  EXPECT_EQ(edit(folder_ / "none", {}).error().code(), ErrorCode::open_failed);
+}
+
+TEST_F(EditMeta, metadata_is_in_the_first_part) {
+  const auto part = [&](std::uint16_t number) {
+    GgufFile file;
+    file.header(1, 3)
+        .pair("split.no", MetaType::u16, number)
+        .pair("split.count", MetaType::u16, std::uint16_t{2});
+    file.key("k", MetaType::string).text("value");
+    file.tensor(number == 0 ? "a" : "b", {8}, 0, 0).pad().zeros(32);
+    const auto path = folder_ / (number == 0 ? "s-00001-of-00002.gguf" : "s-00002-of-00002.gguf");
+    write_file(path, file.bytes());
+    return path;
+  };
+  const auto first = part(0);
+  const auto refused = edit(part(1), {{.key = "k", .value = "v"}});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::bad_state);
+  EXPECT_EQ(refused.error().rule(), "metadata_is_in_the_first_part");
+  ASSERT_TRUE(edit(first, {{.key = "k", .value = "v"}}));
+  EXPECT_EQ(Model::open(first)->catalog().metadata().find("k")->text(), "v");
+}
+
+TEST_F(EditMeta, format_has_metadata_to_edit) {
+  for (const std::string format : {"ht", "npy", "irpa"}) {
+    CatalogBuilder builder("safetensors");
+    const std::vector<std::int64_t> dims{4};
+    ASSERT_TRUE(builder.add({.name = "t", .dtype = U8::tag, .dims = dims, .bytes = 4}));
+    auto encoded = encode(format, std::move(builder).build().value()).value();
+    encoded.header.resize(encoded.file_bytes);
+    const auto path = folder_ / ("t." + format);
+    write_file(path, encoded.header);
+    const auto refused = edit(path, {{.key = "k", .value = "v"}}, true);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), ErrorCode::unsupported_encoding);
+    EXPECT_EQ(refused.error().rule(), "format_has_metadata_to_edit");
+    EXPECT_EQ(read_file(path), encoded.header);
+  }
+}
+
+TEST_F(EditMeta, refuses_hostile_files_as_the_parsers_do) {
+  const auto path = folder_ / "bad";
+  for (auto file : {safetensors_file(json, 20'001), gguf_file(std::endian::little)}) {
+    file.resize(file.size() - 33);
+    write_file(path, file);
+    EXPECT_FALSE(edit(path, {{.key = "k", .value = ""}}, true));
+    EXPECT_EQ(read_file(path), file);
+  }
+  write_file(path, safetensors_file("{\"__metadata__\":{\"k\":1}}"));
+  EXPECT_EQ(edit(path, {}, true).error().rule(), "metadata_is_texts");
+  write_file(path, "");
+  EXPECT_EQ(edit(path, {}, true).error().rule(), "file_is_not_empty");
+}
+
+TEST_F(EditMeta, has_headers_that_can_be_read_afterwards) {
+  const EditOptions small{.grow = true, .max_header_bytes = 1000, .port = &port_};
+  const Edits longer{{.key = "k", .value = std::string(100, 'v')}};
+  EXPECT_EQ(edit_metadata(safetensors_, longer, small).error().rule(), "safetensors_header_is_not_too_large");
+  EXPECT_EQ(edit_metadata(gguf_, longer, small).error().rule(), "gguf_header_is_within_the_limit");
+}
+
+TEST_F(EditMeta, leaves_the_old_file_or_the_new_one_whatever_fails) {
+  const Edits edits{{.key = "general.name", .value = "another"}};
+  const auto before = read_file(gguf_);
+  ASSERT_TRUE(edit(gguf_, edits));
+  const auto after = read_file(gguf_);
+  constexpr int last = static_cast<int>(Call::unlink);
+  for (int kind = 0; kind <= last; ++kind) {
+    const auto call = static_cast<Call>(kind);
+    for (int nth = 0;; ++nth) {
+      write_file(gguf_, before);
+      FaultyPort port;
+      port.fail_at(call, nth, std::errc::io_error);
+      const auto done = edit_metadata(gguf_, edits, {.port = &port});
+      const auto now = read_file(gguf_);
+      // Only bringing the folder to the disk, and closing, come after the name.
+      const bool is_new = now == after;
+      EXPECT_TRUE(is_new || now == before) << kind << " " << nth;
+      EXPECT_TRUE(!done || is_new) << kind << " " << nth;
+      EXPECT_TRUE(done || !is_new || call == Call::sync || call == Call::close) << kind << " " << nth;
+      // A mapping that could not be given back stays with the process.
+      EXPECT_TRUE(call == Call::unmap || port.mapped_regions() == 0) << kind << " " << nth;
+      EXPECT_EQ(port.open_files(), 0) << kind << " " << nth;
+      EXPECT_EQ(folder_.names().size(), 3U) << kind << " " << nth;
+      if (port.count(call) <= nth) break;
+    }
+  }
+}
+
+TEST_F(EditMeta, sees_that_the_source_changes) {
+  const auto before = read_file(gguf_);
+  port_.before_each([&](Call call, int nth) {
+    if (call != Call::create_nameless || nth != 0) return;
+    std::filesystem::last_write_time(gguf_,
+                                     std::filesystem::file_time_type::clock::now() + std::chrono::hours(1));
+  });
+  EXPECT_EQ(edit(gguf_, {{.key = "general.name", .value = "x"}}).error().code(),
+            ErrorCode::changed_underfoot);
+  EXPECT_EQ(read_file(gguf_), before);
+}
+
+TEST_F(EditMeta, file_is_not_replaced_meanwhile) {
+  const auto other = gguf_file(std::endian::big);
+  port_.before_each([&](Call call, int nth) {
+    if (call != Call::sync || nth != 0) return;
+    std::filesystem::rename(big_, gguf_);
+  });
+  const auto refused = edit(gguf_, {{.key = "general.name", .value = "x"}});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::changed_underfoot);
+  EXPECT_EQ(refused.error().rule(), "file_is_not_replaced_meanwhile");
+  EXPECT_EQ(read_file(gguf_), other);
+}
+
+TEST_F(EditMeta, file_can_be_found_again) {
+  port_.before_each([&](Call call, int nth) {
+    if (call == Call::sync && nth == 0) std::filesystem::remove(gguf_);
+  });
+  const auto refused = edit(gguf_, {{.key = "general.name", .value = "x"}});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::changed_underfoot);
+  EXPECT_EQ(refused.error().rule(), "file_can_be_found_again");
+  EXPECT_EQ(folder_.names(), (std::vector<std::string>{"big.gguf", "m.safetensors"}));
+}
+
+TEST_F(EditMeta, can_be_stopped) {
+  std::stop_source stop;
+  stop.request_stop();
+  const auto before = read_file(gguf_);
+  const auto stopped = edit_metadata(gguf_, Edits{{.key = "general.name", .value = "x"}},
+                                     {.work = {.stop = stop.get_token()}, .port = &port_});
+  EXPECT_EQ(stopped.error().code(), ErrorCode::cancelled);
+  EXPECT_EQ(read_file(gguf_), before);
+  expect_no_litter();
+}
+
+// Edits of keys that are there or not, of any length, as a program would do them one after another.
+Edits any_edits(bool texts_alone) {
+  Edits edits;
+  const auto count = *rc::gen::inRange(1, 6);
+  for (int i = 0; i < count; ++i) {
+    const auto key = std::string(1, *rc::gen::inRange('a', 'e'));
+    const auto length = static_cast<std::size_t>(*rc::gen::inRange(0, 300));
+    const auto number = std::to_string(*rc::gen::inRange(0, 1000));
+    const bool is_number = !texts_alone && *rc::gen::arbitrary<bool>();
+    edits.push_back({.key = key,
+                     .value = is_number ? number : std::string(length, '"'),
+                     .type = ValueType{is_number ? MetaType::u32 : MetaType::string}});
+  }
+  return edits;
+}
+
+RC_GTEST_PROP(EditMetaProperties, any_edits_keep_the_data, ()) {
+  const bool is_gguf = *rc::gen::arbitrary<bool>();
+  auto file = is_gguf
+                  ? all_values(*rc::gen::arbitrary<bool>() ? std::endian::big : std::endian::little).bytes()
+                  : safetensors_file(json, 20'000);
+  const auto rounds = *rc::gen::inRange(1, 5);
+  for (int i = 0; i < rounds; ++i) {
+    const auto old = std::get<Catalog>(parse(file, file.size()).value());
+    const auto edits = any_edits(!is_gguf);
+    const auto planned = plan_edit(file, file.size(), edits, *rc::gen::arbitrary<bool>());
+    if (!planned) {
+      RC_ASSERT(planned.error().rule() == "metadata_fits_the_slack");
+      continue;
+    }
+    const auto& from = std::get<StoredBytes>(planned->file.parts.at(0).from);
+    const auto data = Bytes(file).subspan(static_cast<std::size_t>(from.offset));
+    auto now = planned->file.header;
+    now.insert(now.end(), data.begin(), data.end());
+    RC_ASSERT(now.size() == planned->file.bytes && planned->moved_by % 4096 == 0);
+    const auto catalog = std::get<Catalog>(parse(now, now.size()).value());
+    RC_ASSERT(catalog.size() == old.size());
+    for (std::size_t j = 0; j < old.size(); ++j) {
+      RC_ASSERT(catalog[j].offset == old[j].offset + planned->moved_by);
+      RC_ASSERT(std::ranges::equal(Bytes(now).subspan(catalog[j].offset, catalog[j].bytes),
+                                   Bytes(file).subspan(old[j].offset, old[j].bytes)));
+    }
+    const auto wanted = edited(old.metadata(), edits).value();
+    for (std::size_t j = 0; j < wanted.size(); ++j) {
+      if (wanted[j].key == "htensor.pad") continue;
+      const auto found = catalog.metadata().find(wanted[j].key);
+      RC_ASSERT(found && found->type() == wanted[j].value.type());
+      RC_ASSERT(std::ranges::equal(found->bytes(), wanted[j].value.bytes()));
+    }
+    file = now;
+  }
+}
+
+}  // namespace
+}  // namespace ht
