@@ -43,6 +43,8 @@ constexpr std::array verbs{
          "htensor export model.safetensors model.norm.weight -o norm.npy", register_export},
     Verb{"diff", "what differs between two models, across formats",
          "htensor diff model.safetensors model.gguf --tolerance 1e-3", register_diff},
+    Verb{"meta", "the metadata of a model, or an edit of it that leaves the data where it is",
+         "htensor meta model.gguf set general.name 'My model'", register_meta},
     Verb{"load", "loads a model and says how fast, by which strategy and why",
          "htensor load model.safetensors --strategy read", register_load},
     Verb{"residency", "what of each tensor is in memory", "htensor residency model.safetensors",

@@ -42,6 +42,7 @@ Action register_export(CLI::App& verb);
 Action register_hash(CLI::App& verb);
 Action register_load(CLI::App& verb);
 Action register_ls(CLI::App& verb);
+Action register_meta(CLI::App& verb);
 Action register_plan(CLI::App& verb);
 Action register_prefetch(CLI::App& verb);
 Action register_residency(CLI::App& verb);

@@ -109,4 +109,22 @@ std::string metadata_text(const Metadata& metadata) {
   return out;
 }
 
+std::string aligned_text(const Metadata& metadata) {
+  // One very long key does not push all values off the screen.
+  constexpr std::size_t most_width = 48;
+  std::vector<std::string> keys;
+  keys.reserve(metadata.size());
+  std::size_t width = 0;
+  for (std::size_t i = 0; i < metadata.size(); ++i) {
+    const auto& key = keys.emplace_back(short_text(metadata[i].key));
+    width = std::max(width, std::min(character_count(key), most_width));
+  }
+  std::string out;
+  for (std::size_t i = 0; i < metadata.size(); ++i) {
+    const std::string spaces(width - std::min(character_count(keys[i]), width), ' ');
+    append_text(out, "{}{} = {}\n", keys[i], spaces, value_text(metadata[i].value));
+  }
+  return out;
+}
+
 }  // namespace ht::cli

@@ -15,5 +15,7 @@ void append_json(std::string& out, const Metadata& metadata);
 [[nodiscard]] std::string value_text(const MetaValue& value);
 /// `key = value` a line; where there are very many keys, the first and how many more.
 [[nodiscard]] std::string metadata_text(const Metadata& metadata);
+/// All keys, with the values in one column.
+[[nodiscard]] std::string aligned_text(const Metadata& metadata);
 
 }  // namespace ht::cli

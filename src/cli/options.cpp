@@ -18,6 +18,14 @@ void add_text(CLI::App& verb, std::string& text, const TextOption& option) {
   if (!option.one_of.empty()) added->check(CLI::IsMember(option.one_of));
 }
 
+void add_text(CLI::App& verb, std::optional<std::string>& text, const TextOption& option) {
+  auto* added = verb.add_option_function<std::string>(
+                        option.name, [&text](const std::string& given) { text = given; }, option.description)
+                    ->required(option.required)
+                    ->type_name(option.type);
+  if (!option.one_of.empty()) added->check(CLI::IsMember(option.one_of));
+}
+
 void add_texts(CLI::App& verb, std::vector<std::string>& texts, const TextOption& option) {
   // One value a time: what follows is an argument again.
   verb.add_option(option.name, texts, option.description)

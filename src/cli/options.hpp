@@ -22,6 +22,9 @@ struct TextOption {
 };
 void add_text(CLI::App& verb, std::string& text, const TextOption& option);
 
+/// The same where an empty text is not the same as none.
+void add_text(CLI::App& verb, std::optional<std::string>& text, const TextOption& option);
+
 /// One that may be given several times.
 void add_texts(CLI::App& verb, std::vector<std::string>& texts, const TextOption& option);
 
