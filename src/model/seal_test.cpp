@@ -241,7 +241,7 @@ TEST_F(Sealing, looks_at_what_is_open_and_not_at_what_has_its_name) {
 
 TEST_F(Sealing, leaves_the_old_seal_where_it_cannot_write_a_new_one) {
   const auto before = read_file(path_.string() + ".htseal");
-  for (const auto call : {Call::create, Call::write_at, Call::sync, Call::rename}) {
+  for (const auto call : {Call::create_nameless, Call::write_at, Call::sync, Call::name, Call::rename}) {
     testing::FaultyPort port;
     const auto model = Model::open(path_, {.port = &port}).value();
     port.fail_at(call, 0, std::errc::io_error);
