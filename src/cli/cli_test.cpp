@@ -70,16 +70,20 @@ TEST_F(Cli, names_cannot_harm_the_terminal) {
   EXPECT_THAT(outcome.out, HasSubstr("\\u{1b}[31m"));
 }
 
+std::vector<std::string> synth_of(const std::string& size) {
+  return {"synth", "big.ht", "--preset", "matrix", "-q", "--size", size};
+}
+
 TEST_F(Cli, nobody_asked_to_stop) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    EXPECT_EQ(status_after(signal, SIG_DFL, "64G"), 130);
+    EXPECT_EQ(status_once_writing(signal, synth_of("64G")), 130);
     EXPECT_EQ(folder_.names(), std::vector<std::string>{"m.ht"});
   }
 }
 
 TEST_F(Cli, ignored_signals_stay_ignored) {
   // As nohup does it: the signal comes while it works, and it goes on.
-  EXPECT_EQ(status_after(SIGHUP, SIG_IGN, "16M"), 0);
+  EXPECT_EQ(status_once_writing(SIGHUP, synth_of("16M"), SIG_IGN), 0);
   EXPECT_EQ(folder_.names(), (std::vector<std::string>{"big.ht", "m.ht"}));
 }
 

@@ -10,40 +10,6 @@ class CliConvert : public Cli {
     Cli::SetUp();
     ASSERT_EQ(run("synth m.safetensors --preset llama-1b --size 9M -q").status, 0);
   }
-  // The exit status of a run that gets the signal once it has a file without a name.
-  int status_once_writing(int signal, std::vector<std::string> arguments) {
-    std::string path = program();
-    const pid_t child = fork();
-    if (child == 0) {
-      std::filesystem::current_path(folder_.path());
-      std::vector<char*> words{path.data()};
-      for (auto& argument : arguments) words.push_back(argument.data());
-      words.push_back(nullptr);
-      execv(path.c_str(), words.data());
-      _exit(127);
-    }
-    int status = 0;
-    while (!has_nameless_file(child)) {
-      if (waitpid(child, &status, WNOHANG) != 0) return -1;
-      std::this_thread::yield();
-    }
-    kill(child, signal);
-    waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-
-  bool has_nameless_file(pid_t process) {
-    std::error_code gone;
-    const auto own = std::filesystem::canonical(folder_.path()).string();
-    for (const auto& file :
-         std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/fd", gone)) {
-      const auto name = std::filesystem::read_symlink(file.path(), gone).string();
-      // Where files need a name they have one of these.
-      if (name.starts_with(own) && (name.ends_with(" (deleted)") || name.ends_with(".part"))) return true;
-    }
-    return false;
-  }
-
   std::string hashes(const std::string& path) { return run("hash " + path + " --per-tensor --jsonl").out; }
 };
 

@@ -46,26 +46,41 @@ class Cli : public ::testing::Test {
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(".out"), text_of(".err")};
   }
 
-  // Starts `synth`, sends the signal once it is at work, and returns its exit status.
-  int status_after(int signal, void (*disposition)(int), const char* size) {
-    const std::string path = program();
+  // Starts the program, sends the signal once it writes a file, and returns its exit status.
+  int status_once_writing(int signal, std::vector<std::string> arguments,
+                          void (*disposition)(int) = SIG_DFL) {
+    std::string path = program();
     const pid_t child = fork();
     if (child == 0) {
       std::filesystem::current_path(folder_.path());
       std::signal(signal, disposition);
-      execl(path.c_str(), path.c_str(), "synth", "big.ht", "--preset", "matrix", "-q", "--size", size,
-            static_cast<char*>(nullptr));
+      std::vector<char*> words{path.data()};
+      for (auto& argument : arguments) words.push_back(argument.data());
+      words.push_back(nullptr);
+      execv(path.c_str(), words.data());
       _exit(127);
     }
     int status = 0;
-    // Its temporary file tells that it has begun.
-    while (folder_.names().size() < 2) {
+    while (!is_writing(child)) {
       if (waitpid(child, &status, WNOHANG) != 0) return -1;
       std::this_thread::yield();
     }
     kill(child, signal);
     waitpid(child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  // Whether the process has a file of this folder open that has no name yet.
+  bool is_writing(pid_t process) {
+    std::error_code gone;
+    const auto own = std::filesystem::canonical(folder_.path()).string();
+    for (const auto& file :
+         std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/fd", gone)) {
+      const auto name = std::filesystem::read_symlink(file.path(), gone).string();
+      // Where files need a name they have one of these.
+      if (name.starts_with(own) && (name.ends_with(" (deleted)") || name.ends_with(".part"))) return true;
+    }
+    return false;
   }
 
   std::string text_of(std::string_view name) {
