@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "testing/program.hpp"
 
 namespace ht {
@@ -72,7 +74,7 @@ TEST_F(CliMeta, takes_values_of_any_look) {
                                                {"true", "bool", "true"},
                                                {"'[1,-2]'", "array:i8", "[1,-2]"},
                                                {"'[\"a\"]'", "array:string", "[\"a\"]"}}) {
-    const auto done = run("meta m.gguf set k " + given + " --grow --type " + type);
+    const auto done = run(fmt::format("meta m.gguf set k {} --grow --type {}", given, type));
     EXPECT_EQ(done.status, 0) << given << done.err;
     EXPECT_EQ(run("meta m.gguf get k").out, shown + "\n");
   }

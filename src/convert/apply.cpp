@@ -177,8 +177,10 @@ Result<Converted> apply_from(const ConversionPlan& plan, std::span<const io::Map
 }
 
 Result<Converted> apply(const ConversionPlan& plan, const Model& source, const ApplyOptions& options) {
-  const auto files = HT_TRY(ModelAccess::files(source));
-  return apply_from(plan, files, options, ModelAccess::port(source));
+  return without_bad_alloc([&]() -> Result<Converted> {
+    const auto files = HT_TRY(ModelAccess::files(source));
+    return apply_from(plan, files, options, ModelAccess::port(source));
+  });
 }
 
 Result<Converted> convert(const Model& source, const Path& target, const ConvertOptions& options,

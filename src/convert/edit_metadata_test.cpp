@@ -350,8 +350,11 @@ TEST_F(EditMeta, file_can_be_found_again) {
 }
 
 TEST_F(EditMeta, can_be_stopped) {
-  std::stop_source stop;
-  stop.request_stop();
+  const std::stop_source stop = [] {
+    std::stop_source asked;
+    asked.request_stop();
+    return asked;
+  }();
   const auto before = read_file(gguf_);
   const auto stopped = edit_metadata(gguf_, Edits{{.key = "general.name", .value = "x"}},
                                      {.work = {.stop = stop.get_token()}, .port = &port_});

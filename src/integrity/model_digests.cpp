@@ -95,7 +95,7 @@ class ModelMeasuring {
     }
   }
 
-  Result<std::vector<Digest>> measured(std::span<const io::FileRange> ranges) const {
+  [[nodiscard]] Result<std::vector<Digest>> measured(std::span<const io::FileRange> ranges) const {
     if (model_.measured) return model_.measured(ranges);
     return measure({.files = model_.files, .algorithm = model_.algorithm}, ranges, work_);
   }

@@ -42,12 +42,15 @@ std::string object(std::string_view members, std::size_t spaces = 0) {
 TEST(SafetensorsEdit, replaces_metadata_wherever_it_stands) {
   const std::string old = R"("__metadata__":{"k":"long value"})";
   const std::string now = R"("__metadata__":{"k":"v"})";
-  const std::string t(tensor);
-  for (const auto& [before, wanted] :
-       std::vector<std::pair<std::string, std::string>>{{old + "," + t, now + "," + t},
-                                                        {t + "," + old, t + "," + now},
-                                                        {" " + old + " ,\n" + t, " " + now + " ,\n" + t}}) {
-    EXPECT_EQ(after(object(before, 3), {{"k", "v"}}), object(wanted, 3 + old.size() - now.size()));
+  // What stands before it and behind it.
+  for (const auto& [before, behind] :
+       std::vector<std::pair<std::string, std::string>>{{"", "," + std::string(tensor)},
+                                                        {std::string(tensor) + ",", ""},
+                                                        {" ", " ,\n" + std::string(tensor)}}) {
+    const auto around = [&, front = before, back = behind](const std::string& member) {
+      return std::string(front).append(member).append(back);
+    };
+    EXPECT_EQ(after(object(around(old), 3), {{"k", "v"}}), object(around(now), 3 + old.size() - now.size()));
   }
 }
 
