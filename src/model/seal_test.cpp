@@ -276,6 +276,13 @@ TEST_F(Sealing, names_tensors_that_share_the_bytes_that_are_bad) {
 }
 
 // A `.ht` has a checksum of its own.
+std::vector<std::byte> ht_file(const format_ht::Header& header, const std::vector<std::byte>& data) {
+  std::vector<std::byte> file(static_cast<std::size_t>(header.data_offset) + data.size());
+  std::ranges::copy(format_ht::encode(header), file.begin());
+  std::ranges::copy(data, file.end() - static_cast<std::ptrdiff_t>(data.size()));
+  return file;
+}
+
 class OwnChecksums : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -283,10 +290,7 @@ class OwnChecksums : public ::testing::Test {
     const std::int64_t dims[] = {100, 100};
     auto header = format_ht::describe(dtype_info<F32>(), dims).value();
     header.payload_crc = crc64nvme(data);
-    const auto encoded = format_ht::encode(header);
-    std::vector<std::byte> file(encoded.begin(), encoded.end());
-    file.insert(file.end(), data.begin(), data.end());
-    write_file(path_, file);
+    write_file(path_, ht_file(header, data));
   }
   testing::TemporaryFolder folder_;
   std::filesystem::path path_ = folder_ / "w.ht";
@@ -326,11 +330,7 @@ TEST_F(OwnChecksums, know_that_what_lies_before_the_data_is_zero) {
   auto header = format_ht::describe(dtype_info<F32>(), dims).value();
   header.payload_crc = crc64nvme(data);
   header.data_offset = 256;
-  const auto encoded = format_ht::encode(header);
-  std::vector<std::byte> file(256);
-  std::ranges::copy(encoded, file.begin());
-  file.insert(file.end(), data.begin(), data.end());
-  write_file(path_, file);
+  write_file(path_, ht_file(header, data));
   EXPECT_TRUE(verify(path_).value().ok());
   EXPECT_EQ(verify(path_).value().checked_bytes, 320U);
   flip_bit(path_, 200);
