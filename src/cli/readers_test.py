@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What other programs read of files that htensor has written: numpy its NPY, plain Python its safetensors, and
-@huggingface/gguf its GGUF where HT_NODE_MODULES names a folder node_modules that has it.
+@huggingface/gguf and @huggingface/hub what they read where HT_NODE_MODULES names a folder node_modules that has them.
 
 Usage: readers_test.py HTENSOR. Ends with 77, and says why, where it is skipped.
 """
@@ -124,22 +124,67 @@ class Readers(unittest.TestCase):
         self.convert(self.folder / "all.irpa", self.folder / "back.safetensors")
         self.assertEqual(read_safetensors(self.folder / "back.safetensors"), (tensors, metadata))
 
+    def read_by_node(self, kind, path):
+        """What a package of Hugging Face says; None, with a line, where it is not there."""
+        modules = os.environ.get("HT_NODE_MODULES", "")
+        package = {"gguf": "gguf", "safetensors": "hub"}[kind]
+        if shutil.which("node") is None or not pathlib.Path(modules, "@huggingface", package).is_dir():
+            print(f"skipped: @huggingface/{package} (node, and HT_NODE_MODULES that names the folder with it)")
+            return None
+        script = pathlib.Path(__file__).with_suffix(".mjs")
+        read = subprocess.run(["node", str(script), modules, kind, str(path)], capture_output=True, text=True, check=False)
+        self.assertEqual(read.returncode, 0, read.stderr)
+        return json.loads(read.stdout)
+
     def test_huggingface_reads_gguf(self):
-        modules = os.environ.get("HT_NODE_MODULES")
-        if shutil.which("node") is None or not modules or not pathlib.Path(modules, "@huggingface", "gguf").is_dir():
-            print("skipped: @huggingface/gguf (node, and HT_NODE_MODULES that names the folder with it)")
-            return
         source, target = self.folder / "m.safetensors", self.folder / "m.gguf"
         write_safetensors(source, {"a.weight": ("F32", (2, 3), bytes(24)), "b": ("F16", (5,), bytes(10))})
         self.convert(source, target)
-        script = self.folder / "read.mjs"
-        script.write_text("import { createRequire } from 'node:module';\n"
-                          f"const {{ gguf }} = createRequire({json.dumps(modules + '/x.js')})('@huggingface/gguf');\n"
-                          "const { tensorInfos } = await gguf(process.argv[2], { allowLocalFile: true });\n"
-                          "console.log(JSON.stringify(tensorInfos, (_, v) => typeof v === 'bigint' ? Number(v) : v));\n")
-        read = subprocess.run(["node", str(script), str(target)], capture_output=True, text=True, check=True)
-        told = {each["name"]: (each["dtype"], each["shape"]) for each in json.loads(read.stdout)}
-        self.assertEqual(told, {"a.weight": (0, [3, 2]), "b": (1, [5])})
+        said = self.read_by_node("gguf", target)
+        if said is not None:
+            told = {each["name"]: (each["dtype"], each["shape"]) for each in said["tensorInfos"]}
+            self.assertEqual(told, {"a.weight": (0, [3, 2]), "b": (1, [5])})
+
+    def test_huggingface_reads_quantized_gguf_and_its_metadata(self):
+        source, target = self.folder / "m.gguf", self.folder / "copy.gguf"
+        self.assertEqual(run("synth", "-q", source, "--preset", "llama-1b-q4_k_m", "--size", "4M").returncode, 0)
+        self.convert(source, self.folder / "m.irpa")
+        self.convert(self.folder / "m.irpa", target)
+        said = self.read_by_node("gguf", target)
+        if said is None:
+            return
+        listed = json.loads(run("ls", "--json", source).stdout)
+        numbers = {"F32": 0, "F16": 1, "Q4_K": 12, "Q6_K": 14}
+        told = {each["name"]: (each["dtype"], each["shape"][::-1]) for each in said["tensorInfos"]}
+        self.assertEqual(told, {each["name"]: (numbers[each["dtype"]], each["shape"]) for each in listed["tensors"]})
+        # All that was written is there; the package adds what a header tells besides.
+        for key, value in listed["metadata"].items():
+            if isinstance(value, (str, int)):
+                self.assertEqual(said["metadata"][key], value, key)
+
+    def test_huggingface_reads_safetensors(self):
+        tensors = {"a": ("F32", (2, 3), bytes(24)), "é漢字🙂": ("BF16", (5,), bytes(10)), "none": ("F8_E4M3", (0, 7), b"")}
+        metadata = {"format": "pt"}
+        write_safetensors(self.folder / "s.safetensors", tensors, metadata)
+        self.convert(self.folder / "s.safetensors", self.folder / "model.safetensors")
+        said = self.read_by_node("safetensors", self.folder)
+        if said is None:
+            return
+        header = said["header"]
+        self.assertEqual(header.pop("__metadata__"), metadata)
+        told = {name: (each["dtype"], tuple(each["shape"])) for name, each in header.items()}
+        self.assertEqual(told, {name: (dtype, shape) for name, (dtype, shape, _) in tensors.items()})
+
+    def test_huggingface_reads_shards_and_their_index(self):
+        names = [f"model.layers.{i}.weight" for i in range(7)]
+        write_safetensors(self.folder / "s.safetensors", {name: ("F16", (8, 8), bytes(128)) for name in names})
+        self.convert(self.folder / "s.safetensors", self.folder / "model.safetensors", "--shard-size", "300")
+        said = self.read_by_node("safetensors", self.folder)
+        if said is None:
+            return
+        self.assertTrue(said["sharded"])
+        self.assertEqual(list(said["index"]["weight_map"]), names)
+        self.assertEqual([name for header in said["headers"].values() for name in header if name != "__metadata__"], names)
 
 
 def main():
