@@ -179,6 +179,11 @@ void print_error(std::string_view text) {
   static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
 }
 
+void tell_of_stale_seal(const std::optional<std::filesystem::path>& seal, const Common& common) {
+  if (!seal || common.quiet) return;
+  print_error(fmt::format("  hint: {} is of the file as it was: seal it again\n", printable(seal->string())));
+}
+
 namespace {
 
 int run_verb(int argc, const char* const* argv) {

@@ -17,6 +17,9 @@ PartText from_text(const PlannedPart& part, const Model& source) {
   if (const auto* const stored = std::get_if<StoredBytes>(&part.from)) {
     return {"file", source.files()[stored->file].string(), std::to_string(stored->offset)};
   }
+  if (const auto* const turned = std::get_if<TurnedBytes>(&part.from)) {
+    return {"turned", source.files()[turned->file].string(), std::to_string(turned->offset)};
+  }
   return {std::holds_alternative<RepeatedBytes>(part.from) ? "splat" : "memory", "", ""};
 }
 
@@ -41,8 +44,10 @@ std::string plan_text(const ConversionPlan& plan, const Model& source) {
     lines.push_back({"", "0", std::to_string(file.header.size()), "made here: the header", ""});
     for (const auto& part : file.parts) {
       const auto from = from_text(part, source);
-      lines.push_back({"", std::to_string(part.offset), std::to_string(part.bytes),
-                       from.kind == "file" ? printable(from.file) : "made here: a splat", from.offset});
+      std::string where = from.file.empty() ? "made here: a splat" : printable(from.file);
+      if (from.kind == "turned") where += " (turned round)";
+      lines.push_back(
+          {"", std::to_string(part.offset), std::to_string(part.bytes), std::move(where), from.offset});
     }
     out += table(lines, {1, 2, 4});
   }

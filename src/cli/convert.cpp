@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "cli/cli.hpp"
@@ -26,6 +27,7 @@ struct Options {
   std::uint64_t inline_below = 0;
   bool inline_all = false;
   bool canonical = false;
+  bool usual_order = false;
   bool plain = false;
   bool seal = false;
   bool lossy = false;
@@ -49,19 +51,42 @@ Result<std::vector<Rename>> renames_of(const std::vector<std::string>& texts) {
 }
 
 Result<ConvertOptions> what_is_wanted(const Options& options) {
+  auto renames = HT_TRY(renames_of(options.renames));
   return ConvertOptions{.format = options.format,
                         .glob = options.glob,
-                        .renames = HT_TRY(renames_of(options.renames)),
+                        .renames = std::move(renames),
                         .alignment = options.alignment,
                         .canonical = options.canonical,
+                        .usual_order = options.usual_order,
                         .share_blocks = options.layout == "shared",
                         .tensor_notes = !options.plain,
                         .shard_bytes = options.shard_bytes};
 }
 
-// What opens all of the files: the index, or the first of them.
-const std::filesystem::path& model_of(const ConversionPlan& plan) {
-  return plan.format == "safetensors" ? plan.files.back().path : plan.files.front().path;
+// Told before anything is written: the module is a file beside the model's own.
+Result<void> check_module(const Options& options, const ConversionPlan& plan, const Model& source) {
+  const std::filesystem::path module = options.module;
+  if (module.empty()) return {};
+  std::error_code none;
+  const auto is_module = [&](const std::filesystem::path& file) {
+    return file.lexically_normal() == module.lexically_normal() ||
+           std::filesystem::equivalent(file, module, none);
+  };
+  const bool is_taken = std::ranges::any_of(source.files(), is_module) ||
+                        std::ranges::any_of(plan.files, is_module, &PlannedFile::path);
+  if (is_taken) {
+    return fail(Error(ErrorCode::already_exists, "module_is_a_file_of_its_own",
+                      "is the model's, and cannot be the module's too")
+                    .at_path(options.module)
+                    .with_hint("choose another name for the module"));
+  }
+  if (!options.force && std::filesystem::exists(module, none)) {
+    return fail(
+        Error(ErrorCode::already_exists, "module_is_not_there_yet", "is there already")
+            .at_path(options.module)
+            .with_hint("choose another name for the module, or say that both may be replaced (--force)"));
+  }
+  return {};
 }
 
 Result<Exit> convert_model(const Options& options, const Common& common) {
@@ -74,12 +99,13 @@ Result<Exit> convert_model(const Options& options, const Common& common) {
     print(json ? plan_json(plan, model) : plan_text(plan, model));
     return plan.losses.empty() || options.lossy ? Exit::good : Exit::answer_is_no;
   }
+  HT_TRY(check_module(options, plan, model));
   WorkWithBar work(common);
   const auto converted = HT_TRY(
       apply(plan, model,
             {.if_exists = if_exists, .lossy = options.lossy, .seal = options.seal, .work = work.options()}));
   if (!options.module.empty()) {
-    const auto made = HT_TRY(Model::open(model_of(plan)));
+    const auto made = HT_TRY(Model::open(plan.model_path(), {.max_header_bytes = options.max_header}));
     HT_TRY(write_mlir(
         options.module, made,
         {.scope = options.scope, .inline_below = options.inline_all ? UINT64_MAX : options.inline_below},
@@ -91,6 +117,7 @@ Result<Exit> convert_model(const Options& options, const Common& common) {
     print(converted_text(converted));
     for (const auto& loss : plan.losses) print_error(fmt::format("lost: {}\n", printable(loss.why)));
   }
+  tell_of_stale_seal(converted.stale_seal, common);
   return Exit::good;
 }
 
@@ -120,6 +147,8 @@ Action register_convert(CLI::App& verb) {
   add_size(verb, "--align", options->alignment, "Data begins at multiples of this power of two");
   add_flag(verb, "--canonical", options->canonical,
            "The order of the format's own writer, whatever SRC's is");
+  add_flag(verb, "--usual-order", options->usual_order,
+           "Row-major and little-endian, even where DST could keep another order");
   add_text(verb, options->layout,
            {.name = "--layout",
             .type = "LAYOUT",

@@ -94,14 +94,29 @@ TEST_F(CliConvert, declares_globals_for_iree) {
             0);
   EXPECT_THAT(text_of("m.mlir"),
               HasSubstr(R"(@norm = #stream.parameter.named<"weights"::"norm"> : tensor<)"));
-  const auto refused = run("convert m.safetensors n.irpa --emit-mlir m.mlir");
-  EXPECT_EQ(refused.status, 2);
-  EXPECT_THAT(refused.err, HasSubstr("m.mlir"));
   ASSERT_EQ(run("convert m.safetensors m.irpa --filter model.norm.weight --inline-all --emit-mlir m.mlir "
                 "--force -q")
                 .status,
             0);
   EXPECT_THAT(text_of("m.mlir"), HasSubstr("dense<"));
+}
+
+TEST_F(CliConvert, module_is_a_file_of_its_own) {
+  for (const std::string module : {"m.safetensors", "n.irpa", "./n.irpa"}) {
+    const auto refused = run("convert m.safetensors n.irpa --force --emit-mlir " + module);
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_THAT(refused.err, HasSubstr("[already_exists]"));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "n.irpa"));
+  }
+  EXPECT_EQ(run("ls m.safetensors").status, 0) << "the source is as it was";
+}
+
+TEST_F(CliConvert, module_is_not_there_yet) {
+  testing::write_file(folder_ / "m.mlir", std::vector<std::byte>(3));
+  const auto refused = run("convert m.safetensors n.irpa --emit-mlir m.mlir");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("m.mlir"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "n.irpa")) << "nothing was written";
 }
 
 TEST_F(CliConvert, ends_with_130_and_leaves_all_as_it_was_when_it_is_interrupted) {

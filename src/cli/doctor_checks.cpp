@@ -55,14 +55,15 @@ void check_alignment(Warnings& warnings, const Catalog& catalog) {
     return !entry.is_splat() && entry.bytes > 0 && entry.offset % alignment_of(entry) != 0;
   });
   if (!found.first) return;
-  warnings.push_back(Error(ErrorCode::misaligned, "data_is_aligned_for_its_dtype",
-                           fmt::format("{} at a multiple of the element's size, the first is '{}' at byte {}",
-                                       tensors(found.count, "does not begin", "do not begin"),
-                                       found.first->name, found.first->offset))
-                         .at_tensor(found.first->name)
-                         .at_offset(found.first->offset)
-                         .with_hint("they have to be copied to be used, as Model::copy does; a file with "
-                                    "aligned data needs no copies"));
+  warnings.push_back(
+      Error(ErrorCode::misaligned, "data_is_aligned_for_its_dtype",
+            fmt::format("{} at a multiple of the element's size, the first is '{}' at byte {}",
+                        tensors(found.count, "does not begin", "do not begin"), found.first->name,
+                        found.first->offset))
+          .at_tensor(found.first->name)
+          .at_offset(found.first->offset)
+          .with_hint("they have to be copied to be used; `htensor convert --canonical` makes a "
+                     "file whose tensors need not be"));
 }
 
 void check_names(Warnings& warnings, const Catalog& catalog) {
@@ -75,17 +76,18 @@ void check_names(Warnings& warnings, const Catalog& catalog) {
               fmt::format("{} without a name or with control characters in it, the first is '{}'",
                           tensors(odd.count, "is", "are"), printable(odd.first->name)))
             .at_tensor(odd.first->name)
-            .with_hint("rename them: other programs may refuse or garble such names"));
+            .with_hint("other programs may refuse or garble such names: `htensor convert --rename A=B`"));
   }
   if (catalog.format() != "gguf") return;
   const auto lengthy = matching(catalog, [](const Entry& entry) { return entry.name.size() > most_of_ggml; });
   if (!lengthy.first) return;
-  warnings.push_back(Error(ErrorCode::bad_name, "names_fit_ggml",
-                           fmt::format("{} of more than {} bytes, the first is '{}'",
-                                       tensors(lengthy.count, "has a name", "have names"), most_of_ggml,
-                                       lengthy.first->name))
-                         .at_tensor(lengthy.first->name)
-                         .with_hint("llama.cpp refuses such a file: shorten the names"));
+  warnings.push_back(
+      Error(
+          ErrorCode::bad_name, "names_fit_ggml",
+          fmt::format("{} of more than {} bytes, the first is '{}'",
+                      tensors(lengthy.count, "has a name", "have names"), most_of_ggml, lengthy.first->name))
+          .at_tensor(lengthy.first->name)
+          .with_hint("llama.cpp refuses such a file: shorten the names by `htensor convert --rename A=B`"));
 }
 
 void check_byte_order(Warnings& warnings, const Catalog& catalog) {
@@ -96,8 +98,8 @@ void check_byte_order(Warnings& warnings, const Catalog& catalog) {
             fmt::format("{} big endian, the first is '{}'", tensors(found.count, "is", "are"),
                         found.first->name))
           .at_tensor(found.first->name)
-          .with_hint(
-              "most programs refuse it or take it for little endian; Model::copy turns its bytes round"));
+          .with_hint("most programs refuse it or take it for little endian: `htensor convert --usual-order` "
+                     "turns it round"));
 }
 
 void check_types(Warnings& warnings, const Catalog& catalog) {

@@ -8,9 +8,6 @@
 namespace ht::cli {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::Not;
-
 constexpr std::array<std::int64_t, 1> four{4};
 
 Entry entry(std::string_view name, std::uint64_t offset, DTypeTag dtype = U8::tag, std::uint64_t bytes = 4) {
@@ -29,7 +26,6 @@ std::vector<std::string> rules(const Catalog& catalog, std::uint64_t file_bytes 
   std::vector<std::string> names;
   for (const auto& warning : warnings_of(catalog, files)) {
     EXPECT_FALSE(warning.hint().empty());
-    EXPECT_THAT(warning.hint(), Not(HasSubstr("convert"))) << "there is no such verb";
     names.emplace_back(warning.rule());
   }
   return names;

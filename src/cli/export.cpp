@@ -17,6 +17,7 @@ struct Options {
   std::string target;
   std::uint64_t max_header = 0;
   bool force = false;
+  bool lossy = false;
 };
 
 // The pattern that matches this name alone.
@@ -37,9 +38,11 @@ Result<Exit> export_tensor(const Options& options, const Common& common) {
   }
   WorkWithBar work(common);
   // The model's metadata is not the tensor's.
-  const auto written = HT_TRY(convert(
-      model, options.target, {.glob = glob_of(options.name), .metadata = false},
-      {.if_exists = options.force ? io::IfExists::replace : io::IfExists::fail, .work = work.options()}));
+  const auto written =
+      HT_TRY(convert(model, options.target, {.glob = glob_of(options.name), .metadata = false},
+                     {.if_exists = options.force ? io::IfExists::replace : io::IfExists::fail,
+                      .lossy = options.lossy,
+                      .work = work.options()}));
   if (common.json || common.jsonl) {
     print(fmt::format(R"({{"written":{}}})"
                       "\n",
@@ -47,6 +50,7 @@ Result<Exit> export_tensor(const Options& options, const Common& common) {
   } else if (!common.quiet) {
     print(fmt::format("{}: {}\n", printable(options.target), size_text(written.bytes)));
   }
+  tell_of_stale_seal(written.stale_seal, common);
   return Exit::good;
 }
 
@@ -62,6 +66,7 @@ Action register_export(CLI::App& verb) {
             .type = "FILE",
             .description = "The file to make: .npy or .ht, or any other format's extension",
             .required = true});
+  add_flag(verb, "--lossy", options->lossy, "Its mere bytes, where FILE has no place for its type");
   add_flag(verb, "--force", options->force, "Replaces FILE if it is there");
   add_max_header(verb, options->max_header);
   return [options](const Common& common) { return export_tensor(*options, common); };

@@ -103,10 +103,7 @@ Result<Exit> edit(const Options& options, const Common& common) {
                         : fmt::format("'{}' is gone", printable(*options.key)),
         edited.moved_by == 0 ? "" : fmt::format("; the data begins {} later", size_text(edited.moved_by))));
   }
-  if (edited.stale_seal && !common.quiet) {
-    print_error(fmt::format("  hint: {} is of the file as it was: seal it again\n",
-                            printable(edited.stale_seal->string())));
-  }
+  tell_of_stale_seal(edited.stale_seal, common);
   return Exit::good;
 }
 

@@ -40,7 +40,7 @@ Result<std::string_view> format_of(const std::filesystem::path& path) {
 Result<Catalog> catalog_of(const Plan& plan, std::string_view format) {
   CatalogBuilder builder(format);
   // It is GGUF's and made up, so that nothing is lost where another format has no place for it.
-  if (format == "gguf") builder.metadata() = plan.metadata;
+  if (format == "gguf" || format == "irpa") builder.metadata() = plan.metadata;
   HT_TRY(builder.reserve(plan.tensors.size()));
   for (const auto& [name, dims, type] : plan.tensors) {
     // A plan has counted them.

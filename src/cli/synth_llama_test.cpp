@@ -187,10 +187,10 @@ TEST_F(SynthLlama, has_no_hole_where_it_is_not_sparse) {
   for (const float value : norm) EXPECT_LT(std::abs(value), 0.1F);
 }
 
-TEST_F(SynthLlama, has_the_same_data_in_irpa_without_metadata) {
+TEST_F(SynthLlama, has_the_same_in_irpa) {
   const auto gguf = made("q.gguf", "--size 1M --seed 9");
   const auto irpa = made("q.irpa", "--size 1M --seed 9");
-  EXPECT_TRUE(irpa.catalog().metadata().empty());
+  EXPECT_EQ(irpa.catalog().metadata(), gguf.catalog().metadata());
   ASSERT_EQ(irpa.catalog().size(), gguf.catalog().size());
   for (std::size_t i = 0; i < gguf.catalog().size(); ++i) {
     const auto name = gguf.catalog()[i].name;

@@ -11,6 +11,7 @@
 #include "convert/passing_sums.hpp"
 #include "format/ht/ht.hpp"
 #include "integrity/regions.hpp"
+#include "integrity/seal_place.hpp"
 #include "io/atomic_file.hpp"
 #include "model/model_access.hpp"
 
@@ -28,8 +29,8 @@ Error would_lose(const ConversionPlan& plan) {
   return first.is_tensor ? std::move(error).at_tensor(first.name) : error;
 }
 
-// Where a seal will want the sums to begin and end.
-std::vector<std::uint64_t> cuts_of(const PlannedFile& file) {
+// Where a seal will want the sums to begin and end, and where a header ends that is written again.
+std::vector<std::uint64_t> cuts_of(const PlannedFile& file, bool is_ht) {
   std::vector<SealedTensor> tensors;
   tensors.reserve(file.parts.size());
   for (const auto& part : file.parts) {
@@ -44,17 +45,23 @@ std::vector<std::uint64_t> cuts_of(const PlannedFile& file) {
     for (std::uint64_t nth = 0; nth < regions[i].chunks(); ++nth)
       cuts.push_back(regions.chunk(i, nth).range.offset);
   }
+  if (is_ht) cuts.insert(std::ranges::upper_bound(cuts, format_ht::header_bytes), format_ht::header_bytes);
   return cuts;
 }
 
 class Application {
  public:
   Application(const ConversionPlan& plan, std::span<const io::Mapped* const> sources,
-              const ApplyOptions& options, io::Port& port)
-      : plan_(plan), sources_(sources), options_(options), port_(port) {}
+              const ApplyOptions& options, const OpenOptions& reading)
+      : plan_(plan),
+        sources_(sources),
+        options_(options),
+        reading_(reading),
+        port_(reading.port != nullptr ? *reading.port : io::system_port()) {}
 
   Result<Converted> run() {
     HT_TRY(check());
+    find_stale_seal();
     targets_.reserve(plan_.files.size());
     for (const auto& file : plan_.files) HT_TRY(write(file));
     HT_TRY(check_stop());
@@ -67,7 +74,41 @@ class Application {
   // What can be known before anything is written.
   [[nodiscard]] Result<void> check() const {
     if (!plan_.losses.empty() && !options_.lossy) return fail(would_lose(plan_));
+    std::vector<Path> paths;
+    for (const auto& file : plan_.files) {
+      HT_TRY(io::AtomicFile::check_target(file.path, options_.if_exists, port_));
+      if (is_set()) HT_TRY(check_is_no_source(file.path));
+      paths.push_back(file.path);
+    }
+    if (options_.seal) HT_TRY(ModelAccess::check_can_seal(plan_.model_path(), paths, port_));
     return {};
+  }
+
+  [[nodiscard]] bool is_set() const noexcept { return plan_.files.size() > 1; }
+
+  // One file takes the place of another at once. Of several, the first would be there when the others are not
+  // yet, and what they hold would be nowhere if it all ended then.
+  [[nodiscard]] Result<void> check_is_no_source(const Path& path) const {
+    const auto there = port_.stat(path);
+    if (!there) return {};
+    for (const auto* const source : sources_) {
+      if (source == nullptr) continue;
+      if (source->stat().device != there->device || source->stat().inode != there->inode) continue;
+      return fail(Error(ErrorCode::in_use, "several_files_do_not_replace_their_source",
+                        "is a file of the source, and several files cannot take the place of their source")
+                      .at_path(path.native())
+                      .with_hint("write them into another folder"));
+    }
+    return {};
+  }
+
+  // Of files that are there and will be others.
+  void find_stale_seal() {
+    if (options_.seal || options_.if_exists == io::IfExists::fail) return;
+    for (const auto& file : plan_.files) {
+      if (converted_.stale_seal || !port_.stat(file.path)) continue;
+      converted_.stale_seal = seal_that_names(file.path, port_);
+    }
   }
 
   Result<void> write(const PlannedFile& file) {
@@ -77,7 +118,7 @@ class Application {
     const bool is_ht = plan_.format == "ht";
     PassingSums* sums = nullptr;
     if (options_.seal || is_ht)
-      sums = &sums_.try_emplace(file.path.lexically_normal(), cuts_of(file)).first->second;
+      sums = &sums_.try_emplace(file.path.lexically_normal(), cuts_of(file, is_ht)).first->second;
     const auto by = HT_TRY(copy_file(file, target, {.sources = sources_, .watcher = sums, .work = work()}));
     if (is_ht) HT_TRY(finish_ht(file, target, *sums));
     HT_TRY(target.sync());
@@ -122,10 +163,11 @@ class Application {
   }
 
   Result<void> put_in_place() {
-    if (options_.seal) HT_TRY(remove(seal_path(sealed_target(), port_)));
-    // Of a set that is half replaced nobody finds an index: the last of the files is that.
-    const bool is_set = plan_.files.size() > 1;
-    if (is_set && options_.if_exists == io::IfExists::replace) HT_TRY(remove(plan_.files.back().path));
+    if (options_.seal) HT_TRY(remove(seal_path(plan_.model_path(), port_)));
+    // So that nobody ever takes some old and some new files for one model; the index goes first.
+    if (is_set() && options_.if_exists == io::IfExists::replace) {
+      for (auto file = plan_.files.rbegin(); file != plan_.files.rend(); ++file) HT_TRY(remove(file->path));
+    }
     // All memory is had before the first file is in place: what is there then is told.
     for (const auto& file : plan_.files) converted_.written.push_back(file.path);
     converted_.bytes = plan_.bytes();
@@ -136,19 +178,17 @@ class Application {
   [[nodiscard]] Result<void> remove(const Path& path) const {
     const auto done = port_.unlink(path);
     if (done || done.error() == std::errc::no_such_file_or_directory) return {};
-    return fail(Error(ErrorCode::write_failed, "old_seal_or_index_can_be_removed", "could not be removed")
+    return fail(Error(ErrorCode::write_failed, "old_files_can_be_removed", "could not be removed")
                     .at_path(path.native())
                     .because(done.error())
-                    .with_hint("what is there is of the old files: remove it, and try again"));
-  }
-
-  // By the index of a set, else by the first file.
-  [[nodiscard]] const Path& sealed_target() const {
-    return plan_.format == "safetensors" ? plan_.files.back().path : plan_.files.front().path;
+                    .with_hint("it is of the old files: remove it, and try again"));
   }
 
   Result<void> seal() {
-    const auto target = HT_TRY(Model::open(sealed_target(), {.port = &port_}));
+    auto reading = reading_;
+    // What was written can be read, whatever the limit for files of others.
+    reading.max_header_bytes = std::uint64_t{1} << 40;
+    const auto target = HT_TRY(Model::open(plan_.model_path(), reading));
     const auto seen = [&](const Path& file, std::uint64_t offset, std::uint64_t bytes) -> Result<Digest> {
       const auto found = sums_.find(file.lexically_normal());
       if (found == sums_.end()) return fail(Error(ErrorCode::internal).at_path(file.native()));
@@ -161,6 +201,7 @@ class Application {
   const ConversionPlan& plan_;
   std::span<const io::Mapped* const> sources_;
   const ApplyOptions& options_;
+  const OpenOptions& reading_;
   io::Port& port_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::vector<io::AtomicFile> targets_;
@@ -172,14 +213,14 @@ class Application {
 }  // namespace
 
 Result<Converted> apply_from(const ConversionPlan& plan, std::span<const io::Mapped* const> sources,
-                             const ApplyOptions& options, io::Port& port) {
-  return without_bad_alloc([&] { return Application(plan, sources, options, port).run(); });
+                             const ApplyOptions& options, const OpenOptions& reading) {
+  return without_bad_alloc([&] { return Application(plan, sources, options, reading).run(); });
 }
 
 Result<Converted> apply(const ConversionPlan& plan, const Model& source, const ApplyOptions& options) {
   return without_bad_alloc([&]() -> Result<Converted> {
     const auto files = HT_TRY(ModelAccess::files(source));
-    return apply_from(plan, files, options, ModelAccess::port(source));
+    return apply_from(plan, files, options, ModelAccess::open_options(source));
   });
 }
 

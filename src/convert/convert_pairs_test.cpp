@@ -130,8 +130,8 @@ TEST_F(ConvertPairs, keep_names_that_others_stumble_over) {
   }
 }
 
-// NPY has both orders of bytes and of elements, and GGUF one order of bytes for all of a file.
-TEST_F(ConvertPairs, keep_the_order_of_bytes_or_are_refused) {
+// NPY has both orders of bytes and of elements. A big-endian GGUF is for who has one already.
+TEST_F(ConvertPairs, keep_the_order_of_bytes_or_turn_them_round) {
   const Dims dims{2, 3};
   for (const bool big : {false, true}) {
     for (const bool fortran : {false, true}) {
@@ -140,9 +140,11 @@ TEST_F(ConvertPairs, keep_the_order_of_bytes_or_are_refused) {
       for (const auto to : format_names()) {
         SCOPED_TRACE(to);
         const auto there = moved(model, to, "o");
-        const bool taken = to == "npy" || (to == "gguf" && !fortran) || (!big && !fortran);
-        EXPECT_EQ(there.has_value(), taken);
-        if (there) expect_kept(model, there->model, {}, {});
+        ASSERT_TRUE(there);
+        expect_kept(model, there->model, {}, {});
+        const Entry entry = there->model.catalog()[0];
+        EXPECT_EQ(entry.order == ElementOrder::column_major, fortran && to == "npy");
+        EXPECT_EQ(entry.byte_order == ByteOrder::big, big && to == "npy");
       }
     }
   }
@@ -150,6 +152,7 @@ TEST_F(ConvertPairs, keep_the_order_of_bytes_or_are_refused) {
   tensor.byte_order = ByteOrder::big;
   const auto big = made("big.gguf", "gguf", {tensor}, add_everything);
   for (const auto to : format_names()) go_there_and_back(big, to, "t");
+  EXPECT_EQ(moved(big, "gguf", "t")->model.catalog()[0].byte_order, ByteOrder::big);
 }
 
 // Rarely one that some format refuses, or takes for something of its own.

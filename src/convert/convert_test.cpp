@@ -130,17 +130,21 @@ TEST_F(Converting, seals_from_the_bytes_that_pass_by) {
   }
 }
 
-TEST_F(Converting, seals_holes_that_alignment_leaves) {
+TEST_F(Converting, seals_gaps_and_holes_that_alignment_leaves) {
   const auto source = open(source_);
-  for (const std::string extension : {"irpa", "safetensors", "gguf", "ht"}) {
-    const auto target = folder_ / ("aligned." + extension);
-    const ConvertOptions what{.glob = extension == "ht" ? "big" : "*", .alignment = 1 << 20};
-    const auto done = convert(source, target, what, {.lossy = true, .seal = true});
-    ASSERT_TRUE(done) << extension << ": " << to_string(done.error());
-    const auto by_passing = read_file(*done->seal);
-    EXPECT_TRUE(verify(target).value().ok());
-    ASSERT_TRUE(open(target).seal());
-    EXPECT_EQ(read_file(*done->seal), by_passing) << "as if it were sealed later";
+  for (const std::uint64_t alignment : {256U, 4096U, 1U << 16, 1U << 20}) {
+    for (const std::string extension : {"irpa", "safetensors", "gguf", "ht"}) {
+      SCOPED_TRACE(extension + " aligned to " + std::to_string(alignment));
+      const auto target = folder_ / ("aligned." + extension);
+      const ConvertOptions what{.glob = extension == "ht" ? "big" : "*", .alignment = alignment};
+      const auto done =
+          convert(source, target, what, {.if_exists = io::IfExists::replace, .lossy = true, .seal = true});
+      ASSERT_TRUE(done) << to_string(done.error());
+      const auto by_passing = read_file(*done->seal);
+      EXPECT_TRUE(verify(target).value().ok());
+      ASSERT_TRUE(open(target).seal());
+      EXPECT_EQ(read_file(*done->seal), by_passing) << "as if it were sealed later";
+    }
   }
 }
 
@@ -152,8 +156,11 @@ TEST_F(Converting, cuts_into_shards_that_are_one_model) {
   expect_same_tensors(source, open(index));
   EXPECT_TRUE(verify(index).value().ok());
   // Again, in place of the old ones, and as one file.
-  ASSERT_TRUE(convert(open(index), folder_ / "m.safetensors", {.shard_bytes = 1000},
-                      {.if_exists = io::IfExists::replace}));
+  const auto again =
+      convert(source, folder_ / "m.safetensors", {.shard_bytes = 1000}, {.if_exists = io::IfExists::replace});
+  ASSERT_TRUE(again) << to_string(again.error());
+  EXPECT_EQ(again->stale_seal, done.seal);
+  expect_same_tensors(source, open(index));
   ASSERT_TRUE(convert(open(index), folder_ / "one.safetensors"));
   expect_same_tensors(source, open(folder_ / "one.safetensors"));
 }
@@ -187,14 +194,78 @@ TEST_F(Converting, work_is_not_stopped) {
   }
 }
 
-TEST_F(Converting, old_seal_or_index_can_be_removed) {
+TEST_F(Converting, several_files_do_not_replace_their_source) {
+  ASSERT_TRUE(convert(open(source_), folder_ / "m.safetensors", {.shard_bytes = 1000}));
+  const auto set = open(folder_ / "m.safetensors.index.json");
+  const auto done =
+      convert(set, folder_ / "m.safetensors", {.shard_bytes = 1000}, {.if_exists = io::IfExists::replace});
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code(), ErrorCode::in_use);
+  EXPECT_EQ(done.error().rule(), "several_files_do_not_replace_their_source");
+  expect_same_tensors(open(source_), open(folder_ / "m.safetensors.index.json"));
+}
+
+// Old and new shards of one number would be taken for one model where a folder is opened.
+TEST_F(Converting, never_leaves_old_and_new_shards_side_by_side) {
+  const auto source = open(source_);
+  const auto target = folder_ / "set" / "m.safetensors";
+  std::filesystem::create_directory(folder_ / "set");
+  ASSERT_TRUE(convert(source, target, {.shard_bytes = 1000}));
+  for (int nth = 0; nth < 3; ++nth) {
+    ASSERT_TRUE(convert(source, target, {.shard_bytes = 1000}, {.if_exists = io::IfExists::replace}));
+    port_.fail_at(Call::rename, port_.count(Call::rename) + nth, std::errc::io_error);
+    const auto failed = convert(source, target, {.renames = {{"odd", "even"}}, .shard_bytes = 1000},
+                                {.if_exists = io::IfExists::replace});
+    ASSERT_FALSE(failed);
+    // Without the index alone they are whole.
+    EXPECT_EQ(Model::open(folder_ / "set").has_value(), nth == 2) << nth;
+  }
+}
+
+TEST_F(Converting, tells_at_once_of_any_target_that_is_there) {
+  write_file(folder_ / "m.safetensors.index.json", "of another model");
+  const auto before = port_.count(Call::create_nameless);
+  const auto done = convert(open(source_), folder_ / "m.safetensors", {.shard_bytes = 1000});
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code(), ErrorCode::already_exists);
+  EXPECT_EQ(port_.count(Call::create_nameless), before) << "before anything was written";
+}
+
+TEST_F(Converting, leaves_the_seal_of_another_model_alone) {
+  const auto source = open(source_);
+  ASSERT_TRUE(convert(source, folder_ / "a.safetensors", {.shard_bytes = 1000}, {.seal = true}));
+  const auto seal = read_file(folder_ / "model.htseal");
+  const auto done = convert(source, folder_ / "b.safetensors", {.shard_bytes = 1000}, {.seal = true});
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().rule(), "seal_of_other_files_stays");
+  EXPECT_TRUE(read_file(folder_ / "model.htseal") == seal);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "b.safetensors.index.json"));
+}
+
+TEST_F(Converting, tells_before_it_writes_of_a_name_that_no_seal_can_have) {
+  const auto done = convert(open(source_), folder_ / "a\\b.irpa", {}, {.seal = true});
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().rule(), "sealed_files_have_plain_names");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "a\\b.irpa"));
+}
+
+TEST_F(Converting, tells_of_a_seal_that_is_stale) {
+  const auto source = open(source_);
+  const auto sealed = convert(source, folder_ / "x.irpa", {}, {.seal = true}).value();
+  EXPECT_FALSE(sealed.stale_seal);
+  const auto done =
+      convert(source, folder_ / "x.irpa", {.glob = "big"}, {.if_exists = io::IfExists::replace});
+  EXPECT_EQ(done.value().stale_seal, sealed.seal);
+}
+
+TEST_F(Converting, old_files_can_be_removed) {
   const auto source = open(source_);
   ASSERT_TRUE(convert(source, folder_ / "x.irpa", {}, {.seal = true}));
   port_.fail_at(Call::unlink, port_.count(Call::unlink), std::errc::permission_denied);
   const auto done =
       convert(source, folder_ / "x.irpa", {}, {.if_exists = io::IfExists::replace, .seal = true});
   ASSERT_FALSE(done);
-  EXPECT_EQ(done.error().rule(), "old_seal_or_index_can_be_removed");
+  EXPECT_EQ(done.error().rule(), "old_files_can_be_removed");
   EXPECT_TRUE(verify(folder_ / "x.irpa").value().ok()) << "all is as it was";
 }
 

@@ -10,6 +10,7 @@
 #include "base/format_text.hpp"
 #include "base/jobs.hpp"
 #include "convert/copy_parts.hpp"
+#include "convert/turning.hpp"
 #include "io/direct_file.hpp"
 #include "io/file.hpp"
 #include "io/sampled_cache.hpp"
@@ -19,7 +20,8 @@ namespace ht::inline v1 {
 namespace {
 
 constexpr std::uint64_t page_bytes = io::DirectFile::page_bytes;
-constexpr std::uint64_t piece_bytes = std::uint64_t{4} << 20;
+// Larger ones were slower: while one of them is read, those before it leave the processor's caches.
+constexpr std::uint64_t piece_bytes = std::uint64_t{1} << 20;
 // Enough to keep a disk busy while one of them is put together.
 constexpr std::size_t workers = 4;
 // Smaller holes are not worth asking for.
@@ -35,6 +37,12 @@ bool cannot_be_done(std::error_code cause) {
          cause == std::errc::cross_device_link || cause == std::errc::invalid_argument ||
          cause == std::errc::inappropriate_io_control_operation ||
          cause == std::errc::operation_not_permitted;
+}
+
+std::uint64_t tensor_bytes(const Turning& turning) {
+  std::uint64_t bytes = turning.unit_bytes;
+  for (const auto dim : turning.column_major) bytes *= static_cast<std::uint64_t>(dim);
+  return bytes;
 }
 
 // What is under way in one worker.
@@ -274,6 +282,8 @@ class FileCopy {
                                              static_cast<std::size_t>(part.bytes));
       if (const auto* const from = std::get_if<StoredBytes>(&part.from)) {
         HT_TRY(read_plainly(*from, into));
+      } else if (const auto* const turned = std::get_if<TurnedBytes>(&part.from)) {
+        HT_TRY(read_turned(*turned, into));
       } else if (const auto* const memory = std::get_if<Bytes>(&part.from)) {
         std::ranges::copy(*memory, into.begin());
       } else {
@@ -305,6 +315,20 @@ class FileCopy {
     // A file that got shorter is one that changed, and that is the better answer.
     if (!done) HT_TRY(source(from).check_unchanged());
     return done;
+  }
+
+  Result<void> read_turned(const TurnedBytes& from, MutableBytes into) {
+    const Turning& turning = *from.turning;
+    return turn_into(into, turning, from.before,
+                     [&](std::uint64_t first, MutableBytes units) -> Result<void> {
+                       if (turning.column_major.empty())
+                         return read_plainly({from.file, from.offset + first * turning.unit_bytes}, units);
+                       // They are all over the tensor.
+                       const io::Mapped& mapped = *options_.sources[from.file];
+                       const Bytes stored = HT_TRY(mapped.range(from.offset, tensor_bytes(turning)));
+                       copy_units(units, stored, turning, first);
+                       return {};
+                     });
   }
 
   Result<void> write(const CopyPiece& piece, Bytes bytes, MutableBytes buffer) {
@@ -341,7 +365,9 @@ class FileCopy {
   void count(const CopyPiece& piece, std::atomic<std::uint64_t>& way) {
     for (std::size_t i = 0; i < piece.parts; ++i) {
       const auto& part = parts_[piece.first_part + i];
-      if (std::holds_alternative<StoredBytes>(part.from)) way += within(piece, part).bytes;
+      const bool is_copied =
+          std::holds_alternative<StoredBytes>(part.from) || std::holds_alternative<TurnedBytes>(part.from);
+      if (is_copied) way += within(piece, part).bytes;
     }
   }
 

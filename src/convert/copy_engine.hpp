@@ -3,7 +3,8 @@
 // Blocks are shared with the source where the file system can do that and both lie alike; else bytes go past
 // the page cache, in large aligned pieces, several under way at once; else the system copies them by itself;
 // else they are read and written through a small ring. Holes of the source stay holes. Memory is that of the
-// ring, whatever the file's size.
+// ring, whatever the file's size; column-major tensors that become row-major are looked at through their
+// mapping.
 #pragma once
 
 #include <htensor/base/result.hpp>

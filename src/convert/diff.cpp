@@ -100,8 +100,8 @@ class Comparing {
     const std::uint64_t number = job - (ends_[static_cast<std::size_t>(place)] - pair.runs());
     const std::uint64_t first = number * pair.run_elements;
     Run run{.pair = pair, .first = first, .count = std::min(pair.run_elements, pair.elements - first)};
-    const auto a = HT_TRY(PlainTensor::of(a_, pair.a));
-    const auto b = HT_TRY(PlainTensor::of(b_, pair.b));
+    const auto a = HT_TRY(PlainTensor::of(a_, pair.a, pair.order));
+    const auto b = HT_TRY(PlainTensor::of(b_, pair.b, pair.order));
     HT_TRY(a.fetch(first, run.count));
     HT_TRY(b.fetch(first, run.count));
     const std::array touched{a.stored().bytes, b.stored().bytes};
@@ -113,8 +113,8 @@ class Comparing {
   }
 
   Result<void> look_at(Run& run, const PlainTensor& a, const PlainTensor& b, Buffers& buffers) const {
-    const Bytes bytes_a = a.read(run.first, run.count, buffers.a);
-    const Bytes bytes_b = b.read(run.first, run.count, buffers.b);
+    const Bytes bytes_a = HT_TRY(a.read(run.first, run.count, buffers.a));
+    const Bytes bytes_b = HT_TRY(b.read(run.first, run.count, buffers.b));
     // What fills up the last byte is no element; all runs but the last end with a byte.
     const auto last_bits = static_cast<unsigned>(run.count % 8) * static_cast<unsigned>(a.bits()) % 8;
     const std::uint64_t begin = bytes_for(run.first, a.bits()).value_or(0);

@@ -4,8 +4,8 @@
 #include <bit>
 #include <htensor/base/utf8.hpp>
 
-#include "base/format_text.hpp"
 #include "convert/number_gap.hpp"
+#include "format/gguf/gguf.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -39,15 +39,6 @@ Result<void> plan_dense(TensorPair& pair, const Model& model_a, const Model& mod
   return {};
 }
 
-tl::unexpected<Error> other_byte_order(const Model& model, const Entry& entry) {
-  return fail(
-      Error(ErrorCode::unsupported_encoding, "blocks_are_in_one_byte_order",
-            format_text("tensor '{}' has blocks of one byte order here and of the other there", entry.name))
-          .at_path(model.files()[entry.file].native())
-          .at_tensor(entry.name)
-          .with_hint("blocks can be compared in files of the same byte order"));
-}
-
 // Of blocks, and of bytes that nobody knows the dtype of.
 Result<void> plan_bytes(TensorPair& pair, const Model& model_a, const Model& model_b) {
   const Entry a = model_a.catalog()[pair.a];
@@ -56,7 +47,7 @@ Result<void> plan_bytes(TensorPair& pair, const Model& model_a, const Model& mod
     pair.differ = DifferenceKind::shape;
     return {};
   }
-  if (a.is_typed() && a.byte_order != b.byte_order) return other_byte_order(model_a, a);
+  if (a.byte_order == b.byte_order) pair.order = PlainTensor::Order::stored;
   pair.by_bytes = true;
   // What one has and the other has not is the difference, unless there is one before.
   if (a.bytes != b.bytes) {
@@ -92,8 +83,8 @@ class Pairing {
  private:
   // How far the elements have to be looked at, and whether they are there.
   Result<void> plan_runs(TensorPair& pair) {
-    const auto a = HT_TRY(PlainTensor::of(a_, pair.a));
-    const auto b = HT_TRY(PlainTensor::of(b_, pair.b));
+    const auto a = HT_TRY(PlainTensor::of(a_, pair.a, pair.order));
+    const auto b = HT_TRY(PlainTensor::of(b_, pair.b, pair.order));
     for (const auto* const file : {a.stored().file, b.stored().file}) {
       if (file != nullptr) pairs.files.insert(file);
     }
@@ -147,6 +138,7 @@ Result<Pairs> pair_up(const Model& a, const Model& b, const DiffOptions& options
 MetadataDifferences compare(const Metadata& a, const Metadata& b) {
   MetadataDifferences found;
   for (std::size_t i = 0; i < a.size(); ++i) {
+    if (format_gguf::is_padding(a[i])) continue;
     const auto [key, value] = a[i];
     const auto other = b.find(key);
     if (!other) {
@@ -156,7 +148,7 @@ MetadataDifferences compare(const Metadata& a, const Metadata& b) {
     }
   }
   for (std::size_t i = 0; i < b.size(); ++i) {
-    if (!a.find(b[i].key)) found.only_b.emplace_back(b[i].key);
+    if (!a.find(b[i].key) && !format_gguf::is_padding(b[i])) found.only_b.emplace_back(b[i].key);
   }
   return found;
 }

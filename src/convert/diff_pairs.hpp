@@ -32,6 +32,8 @@ struct TensorPair {
   std::uint64_t elements = 0;
   std::uint64_t run_elements = PlainTensor::run_step;
   int bits = 8;
+  /// Blocks of one byte order are compared as they are.
+  PlainTensor::Order order = PlainTensor::Order::usual;
 
   [[nodiscard]] std::uint64_t runs() const noexcept {
     return elements / run_elements + (elements % run_elements != 0 ? 1 : 0);
@@ -48,7 +50,7 @@ struct Pairs {
 };
 
 /// Errors are those of `Model::raw`, of the first tensor that would have to be looked at and cannot be;
-/// `unsupported_encoding` for blocks of different byte orders.
+/// `unsupported_encoding` for blocks of different byte orders that cannot be turned round.
 [[nodiscard]] Result<Pairs> pair_up(const Model& a, const Model& b, const DiffOptions& options);
 
 [[nodiscard]] MetadataDifferences compare(const Metadata& a, const Metadata& b);

@@ -227,6 +227,15 @@ TEST_F(Diff, encodings_are_compared_like_dtypes_and_blocks_by_bytes) {
             DifferenceKind::dtype);
 }
 
+TEST_F(Diff, what_an_edit_has_filled_a_header_up_with_is_no_metadata) {
+  const auto filled = [&](std::string_view name, std::string_view pad) {
+    return made(name, "gguf", {}, [&](Metadata& metadata) { return metadata.add("htensor.pad", pad); });
+  };
+  const auto plain = made("plain", "gguf", {});
+  expect_same(plain, filled("a", "   "));
+  EXPECT_EQ(compared(plain, filled("b", "mine")).metadata.only_b, std::vector<std::string>{"htensor.pad"});
+}
+
 TEST_F(Diff, metadata_is_compared_by_key_type_and_value) {
   const auto a = made("a", "gguf", {}, [](Metadata& metadata) -> Result<void> {
     HT_TRY(metadata.add("same", std::uint32_t{1}));

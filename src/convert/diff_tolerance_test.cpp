@@ -80,19 +80,26 @@ TEST_F(Diff, tolerance_is_for_dense_elements) {
   expect_same(a, blocks("c", 'q'), 0.5);
 }
 
-TEST_F(Diff, blocks_are_in_one_byte_order) {
-  const auto blocks = [&](std::string_view name, ByteOrder order) {
+TEST_F(Diff, blocks_of_the_other_byte_order_are_turned_round) {
+  const auto blocks = [&](std::string_view name, std::string_view encoding, ByteOrder order,
+                          const std::string& scale) {
+    const auto found = find_encoding(encoding).value();
     return made(name, "gguf",
                 {{.name = "t",
-                  .dims = {1, 32},
-                  .data = std::string(18, 'q'),
-                  .encoding = find_encoding("Q4_0").value().tag,
+                  .dims = {1, found.block_elements},
+                  .data = scale + std::string(found.block_bytes - scale.size(), 'q'),
+                  .encoding = found.tag,
                   .byte_order = order}});
   };
-  const auto big = blocks("a", ByteOrder::big);
-  expect_same(big, blocks("b", ByteOrder::big));
-  const auto error = refusal(diff(big, blocks("c", ByteOrder::little)), ErrorCode::unsupported_encoding,
-                             "blocks_are_in_one_byte_order");
+  const auto big = blocks("a", "Q4_0", ByteOrder::big, "xy");
+  expect_same(big, blocks("b", "Q4_0", ByteOrder::big, "xy"));
+  expect_same(big, blocks("c", "Q4_0", ByteOrder::little, "yx"));
+  EXPECT_EQ(difference(big, blocks("d", "Q4_0", ByteOrder::little, "xy")).first_byte, 0U);
+  // Of these only blocks of one order can be compared.
+  const auto unturned = blocks("e", "Q5_0", ByteOrder::big, "xy");
+  expect_same(unturned, blocks("f", "Q5_0", ByteOrder::big, "xy"));
+  const auto error = refusal(diff(unturned, blocks("g", "Q5_0", ByteOrder::little, "xy")),
+                             ErrorCode::unsupported_encoding, "blocks_can_be_turned_round");
   EXPECT_EQ(error.tensor(), "t");
 }
 

@@ -1,11 +1,11 @@
 #include <htensor/convert/edit_metadata.hpp>
 
 #include <algorithm>
-#include <htensor/integrity/seal.hpp>
 #include <htensor/io/mapped.hpp>
 
 #include "convert/copy_engine.hpp"
 #include "convert/edited_file.hpp"
+#include "integrity/seal_place.hpp"
 #include "io/atomic_file.hpp"
 #include "io/system_error.hpp"
 #include "model/read_catalog.hpp"
@@ -32,7 +32,7 @@ class Edit {
     edited_.moved_by = plan.moved_by;
     if (!plan.changed) return std::move(edited_);
     // Before anything is written: once the new file is there, nothing is left that could fail.
-    edited_.stale_seal = find_seal();
+    edited_.stale_seal = seal_that_names(path_, port_);
     plan.file.path = path_;
     HT_TRY(write(plan.file, *std::move(file)));
     return std::move(edited_);
@@ -105,20 +105,6 @@ class Edit {
                       "was replaced by somebody else meanwhile, and was left as it is now")
                     .at_path(path_.native())
                     .with_hint("try again"));
-  }
-
-  // Its own, or one that it is named in for several files. That it cannot be read is not told here: whoever
-  // verifies is told.
-  [[nodiscard]] std::optional<Path> find_seal() const {
-    const Path folder = path_.has_parent_path() ? path_.parent_path() : Path(".");
-    for (const auto& candidate : {seal_path(path_, port_), seal_path(folder, port_)}) {
-      const auto seal = read_seal(candidate, port_);
-      if (!seal) continue;
-      const bool covered = std::ranges::any_of(
-          seal->files, [&](const SealedFile& file) { return file.name == path_.filename(); });
-      if (covered) return candidate;
-    }
-    return std::nullopt;
   }
 
   const Path& path_;

@@ -6,6 +6,7 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 #include <algorithm>
+#include <htensor/convert/convert.hpp>
 #include <htensor/integrity/verify.hpp>
 #include <htensor/model/model.hpp>
 
@@ -152,6 +153,14 @@ TEST_F(EditMeta, writes_nothing_where_nothing_changes) {
   }
   EXPECT_FALSE(edit(gguf_, {{.key = "llama.block_count", .value = "22"}})->changed);
   EXPECT_EQ(port_.count(Call::create_nameless) + port_.count(Call::create), 0);
+}
+
+TEST_F(EditMeta, looks_at_no_more_than_was_read_of_a_header_with_much_room) {
+  const auto path = folder_ / "aligned.gguf";
+  ASSERT_TRUE(convert(Model::open(gguf_).value(), path, {.alignment = 1 << 16}));
+  EXPECT_FALSE(edit(path, {{.key = "llama.block_count", .value = "22"}})->changed);
+  EXPECT_TRUE(edit(path, {{.key = "llama.block_count", .value = "23"}})->changed);
+  EXPECT_EQ(catalog_of(read_file(path)).metadata().find("llama.block_count")->natural(), 23U);
 }
 
 TEST_F(EditMeta, adds_metadata_to_a_file_without_any) {

@@ -63,8 +63,10 @@ Result<EditedFile> plan_edit(Bytes seen, std::uint64_t file_bytes, std::span<con
   const std::uint64_t data_bytes = file_bytes - header.old_bytes;
   const std::uint64_t begin = header.bytes.size();
   planned.moved_by = begin - header.old_bytes;
+  // What was not seen is room before the data.
+  const std::size_t both = std::min(header.bytes.size(), seen.size());
   planned.changed =
-      planned.moved_by != 0 || !std::ranges::equal(header.bytes, seen.first(static_cast<std::size_t>(begin)));
+      planned.moved_by != 0 || !std::ranges::equal(Bytes(header.bytes).first(both), seen.first(both));
   planned.file.bytes = begin + data_bytes;
   planned.file.header = std::move(header.bytes);
   if (data_bytes != 0) {

@@ -15,9 +15,10 @@ using InMemory = std::vector<std::optional<Bytes>>;
                                                const std::filesystem::path& target,
                                                const ConvertOptions& options);
 
-/// `sources` are the files that the plan's bytes lie in; null where nothing is taken from one.
+/// `sources` are the files that the plan's bytes lie in; null where nothing is taken from one. `reading` is
+/// how the target is opened to be sealed.
 [[nodiscard]] Result<Converted> apply_from(const ConversionPlan& plan,
                                            std::span<const io::Mapped* const> sources,
-                                           const ApplyOptions& options, io::Port& port);
+                                           const ApplyOptions& options, const OpenOptions& reading);
 
 }  // namespace ht::inline v1

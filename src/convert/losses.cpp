@@ -4,18 +4,19 @@
 #include <array>
 #include <htensor/dtype/dtypes.hpp>
 
+#include "convert/turning.hpp"
+
 namespace ht::inline v1 {
 namespace {
 
-// Bytes can be put in another order, and should be; they are not made into something else for it.
-constexpr std::array kept_rules{"format_carries_the_order", "format_carries_the_byte_order",
-                                "gguf_has_one_byte_order"};
+// What is broken by tensors that can be put in another order.
+constexpr std::array order_rules{"format_carries_the_order", "format_carries_the_byte_order"};
 constexpr std::array note_rules{"format_carries_the_note", "irpa_notes_tell_the_type"};
 
 class Fitting {
  public:
-  Fitting(const Catalog& source, std::string_view format, const Layout& layout)
-      : source_(source), format_(format), layout_(layout) {}
+  Fitting(const Catalog& source, std::string_view format, const Layout& layout, bool cut)
+      : source_(source), format_(format), layout_(layout), cut_(cut) {}
 
   Result<Fitted> run(std::vector<TargetTensor> tensors, const Metadata& metadata) && {
     fitted_.tensors = std::move(tensors);
@@ -25,17 +26,22 @@ class Fitting {
       fitted_.metadata = metadata;
       return std::move(fitted_);
     }
-    if (whole->code() != ErrorCode::would_lose) return fail(*whole);
+    if (whole->code() != ErrorCode::would_lose && !is_mended_by_cutting(*whole)) return fail(*whole);
     HT_TRY(fit_metadata(metadata));
     // No reallocation: entries point into it.
     fitted_.dims.reserve(fitted_.tensors.size());
     for (auto& tensor : fitted_.tensors) HT_TRY(fit_tensor(tensor));
     // What is wrong with all of it together cannot be mended one by one.
-    if (auto still = refusal(fitted_.tensors, fitted_.metadata)) return fail(*std::move(still));
+    auto still = refusal(fitted_.tensors, fitted_.metadata);
+    if (still && !is_mended_by_cutting(*still)) return fail(*std::move(still));
     return std::move(fitted_);
   }
 
  private:
+  [[nodiscard]] bool is_mended_by_cutting(const Error& error) const noexcept {
+    return cut_ && error.code() == ErrorCode::header_too_large;
+  }
+
   // Nothing where the format takes these.
   [[nodiscard]] std::optional<Error> refusal(std::span<const TargetTensor> tensors,
                                              const Metadata& metadata) const {
@@ -67,15 +73,20 @@ class Fitting {
 
   Result<void> fit_tensor(TargetTensor& tensor) {
     auto refused = refusal(std::span(&tensor, 1), {});
+    if (refused && std::ranges::find(order_rules, refused->rule()) != order_rules.end()) {
+      HT_TRY(turn(tensor));
+      refused = refusal(std::span(&tensor, 1), {});
+    }
     if (refused && std::ranges::find(note_rules, refused->rule()) != note_rules.end()) {
       lose(tensor, *refused);
       tensor.entry.note = {};
       refused = refusal(std::span(&tensor, 1), {});
     }
     if (!refused) return {};
-    const bool is_kept = std::ranges::find(kept_rules, refused->rule()) != kept_rules.end();
-    if (refused->code() != ErrorCode::would_lose || is_kept) return fail(*refused);
+    if (refused->code() != ErrorCode::would_lose) return fail(*refused);
     lose(tensor, *refused);
+    // Mere bytes do not tell that they are in another order than those of all others.
+    HT_TRY(turn(tensor));
     fitted_.dims.push_back(static_cast<std::int64_t>(tensor.entry.bytes));
     tensor.entry.dtype = format_ == "gguf" ? I8::tag : U8::tag;
     tensor.entry.encoding = EncodingTag::dense;
@@ -91,14 +102,15 @@ class Fitting {
   const Catalog& source_;
   std::string_view format_;
   const Layout& layout_;
+  bool cut_;
   Fitted fitted_;
 };
 
 }  // namespace
 
 Result<Fitted> fit(std::vector<TargetTensor> tensors, const Metadata& metadata, const Catalog& source,
-                   std::string_view format, const Layout& layout) {
-  return Fitting(source, format, layout).run(std::move(tensors), metadata);
+                   std::string_view format, const Layout& layout, bool cut) {
+  return Fitting(source, format, layout, cut).run(std::move(tensors), metadata);
 }
 
 }  // namespace ht::inline v1

@@ -19,7 +19,9 @@ struct Fitted {
 
 /// Leaves out metadata, and makes tensors mere bytes, where the format cannot carry them as they are. An
 /// Error is what cannot be left out either, such as a second tensor where there is room for one.
+/// With `cut` it will be several files, whose headers are shorter than that of one would be.
 [[nodiscard]] Result<Fitted> fit(std::vector<TargetTensor> tensors, const Metadata& metadata,
-                                 const Catalog& source, std::string_view format, const Layout& layout);
+                                 const Catalog& source, std::string_view format, const Layout& layout,
+                                 bool cut);
 
 }  // namespace ht::inline v1

@@ -5,6 +5,7 @@
 #include <htensor/model/model.hpp>
 #include <vector>
 
+#include "convert/turning.hpp"
 #include "model/stored_tensor.hpp"
 
 namespace ht::inline v1 {
@@ -18,8 +19,14 @@ class PlainTensor {
   /// begins anew.
   static constexpr std::uint64_t run_step = 128;
 
-  /// The nth of the catalog. Errors are those of `Model::raw`, but for splats.
-  [[nodiscard]] static Result<PlainTensor> of(const Model& model, std::size_t index);
+  enum class Order : std::uint8_t {
+    usual,   ///< row-major and little-endian
+    stored,  ///< whatever the file has
+  };
+
+  /// The nth of the catalog. Errors are those of `Model::raw`, but for splats, and of `turning_of`.
+  [[nodiscard]] static Result<PlainTensor> of(const Model& model, std::size_t index,
+                                              Order order = Order::usual);
 
   [[nodiscard]] const Entry& entry() const noexcept { return entry_; }
   [[nodiscard]] int bits() const noexcept { return bits_; }
@@ -30,15 +37,17 @@ class PlainTensor {
   /// Brings the pages of a run in.
   [[nodiscard]] Result<void> fetch(std::uint64_t first, std::uint64_t count) const;
   /// The elements of a run, in place or in the buffer. May touch mapped bytes.
-  [[nodiscard]] Bytes read(std::uint64_t first, std::uint64_t count, std::vector<std::byte>& buffer) const;
+  [[nodiscard]] Result<Bytes> read(std::uint64_t first, std::uint64_t count,
+                                   std::vector<std::byte>& buffer) const;
 
  private:
   PlainTensor(const Entry& entry, int bits, std::uint64_t elements) noexcept
       : entry_(entry), bits_(bits), elements_(elements) {}
-  [[nodiscard]] bool is_column_major() const noexcept;
 
   Entry entry_;
   StoredTensor stored_{};
+  /// Null where it lies as it is wanted.
+  std::shared_ptr<const Turning> turning_{};
   int bits_;
   std::uint64_t elements_;
 };

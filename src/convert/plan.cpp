@@ -9,6 +9,8 @@
 #include "base/format_text.hpp"
 #include "convert/from_memory.hpp"
 #include "convert/losses.hpp"
+#include "convert/turning.hpp"
+#include "format/gguf/gguf.hpp"
 #include "format/shards/numbered_name.hpp"
 
 namespace ht::inline v1 {
@@ -40,6 +42,7 @@ PlannedPart part_of(const TargetTensor& tensor, std::uint64_t offset) {
   const Entry& entry = tensor.entry;
   if (tensor.memory) return {.offset = offset, .bytes = entry.bytes, .from = *tensor.memory};
   PlannedPart part{.offset = offset, .bytes = entry.bytes, .from = StoredBytes{entry.file, entry.offset}};
+  if (tensor.turning) part.from = TurnedBytes{entry.file, entry.offset, tensor.turning};
   if (entry.is_splat()) {
     RepeatedBytes repeated{.pattern = {}, .pattern_bytes = static_cast<std::uint8_t>(entry.splat.size())};
     std::ranges::copy(entry.splat, repeated.pattern.begin());
@@ -63,9 +66,12 @@ class Planner {
                 .block_bytes = options.share_blocks ? block_bytes : 0} {}
 
   Result<ConversionPlan> run() {
-    auto tensors = HT_TRY(target_tensors(source_, memory_, options_, format_));
-    fitted_ = HT_TRY(fit(std::move(tensors), options_.metadata ? source_.metadata() : Metadata(), source_,
-                         format_, layout_));
+    auto tensors = HT_TRY(target_tensors(source_, memory_, options_));
+    if (options_.usual_order || must_be_little(tensors)) HT_TRY(turn_all(tensors));
+    const auto metadata = HT_TRY(metadata_to_carry());
+    fitted_ = HT_TRY(fit(std::move(tensors), metadata, source_, format_, layout_, options_.shard_bytes != 0));
+    // As what they are now.
+    if (options_.canonical) sort_canonically(fitted_.tensors, format_);
     plan_.format = format_;
     plan_.tensors = fitted_.tensors.size();
     plan_.losses = std::move(fitted_.losses);
@@ -79,6 +85,18 @@ class Planner {
   }
 
  private:
+  // What fills a header up says nothing of the model.
+  [[nodiscard]] Result<Metadata> metadata_to_carry() const {
+    Metadata metadata;
+    if (!options_.metadata) return metadata;
+    const Metadata& all = source_.metadata();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (!format_gguf::is_padding(all[i])) HT_TRY(metadata.add(all[i].key, all[i].value));
+    }
+    HT_TRY(metadata.index());
+    return metadata;
+  }
+
   Result<PlannedFile> plan_file(Path path, std::span<const TargetTensor> tensors, const Metadata& metadata) {
     const auto catalog = HT_TRY(catalog_of(tensors, metadata, source_, format_));
     auto encoded = HT_TRY(encode(format_, catalog, layout_));
@@ -93,6 +111,13 @@ class Planner {
     }
     std::ranges::sort(file.parts, {}, &PlannedPart::offset);
     return file;
+  }
+
+  // A GGUF has one order for all of its tensors, and most programs refuse the other one: only who has such a
+  // file already gets another.
+  [[nodiscard]] bool must_be_little(std::span<const TargetTensor> tensors) const {
+    const auto is_big = [](const TargetTensor& tensor) { return tensor.entry.byte_order == ByteOrder::big; };
+    return format_ == "gguf" && (source_.format() != "gguf" || !std::ranges::all_of(tensors, is_big));
   }
 
   // Tensors that follow each other; each shard has one at least.
@@ -116,12 +141,12 @@ class Planner {
       bytes += all[i].entry.bytes;
     }
     shards.push_back(all.subspan(begin));
-    constexpr std::size_t most = 99'999;
+    // Of five digits in their names, and in GGUF of 16 bits.
+    const std::size_t most = format_ == "gguf" ? 65'535 : 99'999;
     if (shards.size() > most) {
-      return fail(
-          Error(ErrorCode::would_lose, "shards_have_five_digits",
-                format_text("these would be {} shards, and names have room for {}", shards.size(), most))
-              .with_hint("choose larger shards"));
+      return fail(Error(ErrorCode::would_lose, "shards_can_be_numbered",
+                        format_text("these would be {} shards, and there can be {}", shards.size(), most))
+                      .with_hint("choose larger shards"));
     }
     return shards;
   }
@@ -143,7 +168,12 @@ class Planner {
   // Each safetensors file tells all; the first part of a GGUF does, and the others which part they are.
   [[nodiscard]] Result<Metadata> metadata_of_shard(std::uint32_t number, std::uint32_t count) const {
     if (format_ == "safetensors") return fitted_.metadata;
-    Metadata metadata = number == 0 ? fitted_.metadata : Metadata();
+    Metadata metadata;
+    const Metadata& all = fitted_.metadata;
+    for (std::size_t i = 0; number == 0 && i < all.size(); ++i) {
+      // What was split, or merged, before may tell so still.
+      if (!all[i].key.starts_with("split.")) HT_TRY(metadata.add(all[i].key, all[i].value));
+    }
     HT_TRY(metadata.add("split.no", static_cast<std::uint16_t>(number)));
     HT_TRY(metadata.add("split.count", static_cast<std::uint16_t>(count)));
     HT_TRY(metadata.add("split.tensors.count", static_cast<std::int32_t>(fitted_.tensors.size())));
@@ -190,6 +220,10 @@ class Planner {
 std::uint64_t ConversionPlan::bytes() const noexcept {
   return std::accumulate(files.begin(), files.end(), std::uint64_t{0},
                          [](std::uint64_t sum, const PlannedFile& file) { return sum + file.bytes; });
+}
+
+const Path& ConversionPlan::model_path() const noexcept {
+  return format == "safetensors" ? files.back().path : files.front().path;
 }
 
 Result<ConversionPlan> plan_conversion(const Catalog& source, const Path& target,

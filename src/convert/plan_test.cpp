@@ -85,7 +85,7 @@ TEST(PlanConversion, filter_matches_a_tensor) {
 
 TEST(PlanConversion, rename_matches_a_tensor) {
   const auto source = catalog({{"model.a"}, {"model.c.weight"}});
-  ConvertOptions options{.renames = {{"model.a", "b"}, {"model.*.weight", "*"}, {"model.*", "never"}}};
+  ConvertOptions options{.renames = {{"model.a", "b"}, {"model.*.weight", "*"}, {"other.*", "never"}}};
   EXPECT_EQ(plan_conversion(source, "x.safetensors", options).error().rule(), "rename_matches_a_tensor");
   options.renames.pop_back();
   EXPECT_EQ(names_in(plan_conversion(source, "x.safetensors", options).value().files[0]),
@@ -103,6 +103,51 @@ TEST(PlanConversion, has_the_canonical_order_of_a_format) {
   const auto source = catalog({{"d", U8::tag, {128}}, {"c"}, {"b", I64::tag, {16}}, {"a"}});
   EXPECT_EQ(names_in(plan_conversion(source, "x.safetensors", {.canonical = true}).value().files[0]),
             (std::vector<std::string>{"b", "a", "c", "d"}));
+}
+
+TEST(PlanConversion, aligns_every_tensor_in_that_order) {
+  const auto source = catalog({{"a", Bool::tag, {3}, 3}, {"b", F64::tag, {1}, 8}, {"c", F16::tag, {3}, 6}});
+  const auto file = plan_conversion(source, "x.safetensors", {.canonical = true}).value().files[0];
+  ASSERT_EQ(file.parts.size(), 3U);
+  EXPECT_EQ(file.parts[0].offset % 8, 0U);
+  EXPECT_EQ(file.parts[1].offset % 2, 0U);
+}
+
+TEST(PlanConversion, orders_mere_bytes_as_what_they_are_now) {
+  const auto source = catalog({{"a", F4::tag, {4}, 2}, {"b", I4::tag, {4}, 2}});
+  EXPECT_EQ(names_in(plan_conversion(source, "x.safetensors", {.canonical = true}).value().files[0]),
+            (std::vector<std::string>{"b", "a"}));
+}
+
+TEST(PlanConversion, rename_changes_a_name) {
+  const auto source = catalog({{"a"}, {"b"}});
+  const auto plan = plan_conversion(source, "x.safetensors", {.renames = {{"*", "x.*"}, {"a", "c"}}});
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().rule(), "rename_changes_a_name");
+  EXPECT_TRUE(plan_conversion(source, "x.safetensors", {.renames = {{"a", "c"}, {"*", "x.*"}}}));
+}
+
+TEST(PlanConversion, cuts_a_gguf_that_tells_of_an_earlier_cut) {
+  CatalogBuilder builder("gguf");
+  for (const std::string name : {"a", "b"}) {
+    ASSERT_TRUE(
+        builder.add({.name = name, .dtype = F32::tag, .dims = std::array<std::int64_t, 1>{1}, .bytes = 4}));
+  }
+  ASSERT_TRUE(builder.metadata().add("split.count", std::uint16_t{0}));
+  ASSERT_TRUE(builder.metadata().add("split.no", std::uint16_t{0}));
+  const auto plan = plan_conversion(std::move(builder).build().value(), "x.gguf", {.shard_bytes = 4});
+  ASSERT_TRUE(plan) << to_string(plan.error());
+  EXPECT_EQ(plan->files.size(), 2U);
+}
+
+TEST(PlanConversion, leaves_out_what_an_edit_has_filled_the_header_up_with) {
+  const auto padded = catalog({{"a"}}, {{"htensor.pad", "    "}, {"name", "x"}});
+  const auto plain = catalog({{"a"}}, {{"name", "x"}});
+  EXPECT_EQ(plan_conversion(padded, "x.gguf").value().files[0].header,
+            plan_conversion(plain, "x.gguf").value().files[0].header);
+  const auto said = catalog({{"a"}}, {{"htensor.pad", "mine"}, {"name", "x"}});
+  EXPECT_NE(plan_conversion(said, "x.gguf").value().files[0].header,
+            plan_conversion(plain, "x.gguf").value().files[0].header);
 }
 
 TEST(PlanConversion, lists_all_that_would_be_lost) {
@@ -134,11 +179,11 @@ TEST(PlanConversion, format_has_shards) {
       << "what fits into one is one";
 }
 
-TEST(PlanConversion, shards_have_five_digits) {
+TEST(PlanConversion, shards_can_be_numbered) {
   std::vector<Made> many;
   for (int i = 0; i < 100'000; ++i) many.push_back({std::to_string(i), I8::tag, {1}, 1});
   EXPECT_EQ(plan_conversion(catalog(many), "x.gguf", {.shard_bytes = 1}).error().rule(),
-            "shards_have_five_digits");
+            "shards_can_be_numbered");
 }
 
 TEST(PlanConversion, cuts_into_shards_with_an_index) {

@@ -1,7 +1,10 @@
 #include <htensor/convert/save.hpp>
 
+#include <bit>
 #include <htensor/base/checked.hpp>
 #include <htensor/base/utf8.hpp>
+#include <htensor/dtype/sizes.hpp>
+#include <htensor/dtype/visit.hpp>
 #include <htensor/io/mapped.hpp>
 #include <map>
 
@@ -43,7 +46,7 @@ class Saving {
     std::vector<const io::Mapped*> sources{nullptr};  // the first of a catalog's files is itself
     sources.reserve(files_.size() + 1);
     for (const auto& file : files_) sources.push_back(&file);
-    return apply_from(plan, sources, options_.how, port_);
+    return apply_from(plan, sources, options_.how, {.dtypes = options_.dtypes, .port = &port_});
   }
 
  private:
@@ -51,6 +54,7 @@ class Saving {
     Entry entry{.name = tensor.name, .dtype = tensor.dtype, .encoding = tensor.encoding, .dims = tensor.dims};
     std::optional<Bytes> memory;
     if (const auto* const splat = std::get_if<Splat>(&tensor.data)) {
+      HT_TRY(check_pattern(tensor.name, splat->pattern));
       entry.bytes = splat->bytes;
       entry.splat = splat->pattern.bytes();
     } else {
@@ -71,8 +75,43 @@ class Saving {
         memory = storage.bytes();
       }
     }
+    HT_TRY(check_size(entry));
     memory_.push_back(memory);
     return builder_.add(entry);
+  }
+
+  static Result<void> check_pattern(std::string_view name, const RepeatedBytes& pattern) {
+    if (std::has_single_bit(pattern.pattern_bytes) && pattern.pattern_bytes <= pattern.pattern.size())
+      return {};
+    return fail(
+        Error(ErrorCode::size_mismatch, "patterns_have_a_power_of_two_of_bytes",
+              format_text("tensor '{}' is to be a pattern of {} bytes, and patterns have 1, 2, 4, 8 or 16",
+                          to_utf8(name), pattern.pattern_bytes))
+            .at_tensor(name)
+            .with_hint("repeat the pattern until it has as many"));
+  }
+
+  // Of types that are known; what a user's own needs is his to know.
+  [[nodiscard]] Result<void> check_size(const Entry& entry) const {
+    std::optional<std::uint64_t> needed;
+    if (entry.encoding != EncodingTag::dense) {
+      const auto encoding = find_encoding(entry.encoding);
+      if (!encoding) return {};
+      needed = block_bytes(entry.dims, *encoding);
+    } else {
+      const auto dtype = find_dtype(entry.dtype, options_.dtypes);
+      if (!dtype) return {};
+      needed = dense_bytes(entry.dims, dtype->bits);
+    }
+    if (needed == entry.bytes) return {};
+    return fail(
+        Error(ErrorCode::size_mismatch, "saved_bytes_are_those_of_the_shape",
+              needed ? format_text("tensor '{}' of shape [{}] needs {} bytes and is given {}",
+                                   to_utf8(entry.name), fmt::join(entry.dims, ", "), *needed, entry.bytes)
+                     : format_text("tensor '{}' cannot have the shape [{}]", to_utf8(entry.name),
+                                   fmt::join(entry.dims, ", ")))
+            .at_tensor(entry.name)
+            .with_hint("give it another shape, or the bytes of this one"));
   }
 
   Result<void> place(const Storage::FileBacked& range, std::string_view name, Entry& entry) {

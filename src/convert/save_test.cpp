@@ -114,6 +114,50 @@ TEST_F(Saving, refuses_two_of_one_name_and_sizes_that_do_not_fit) {
   EXPECT_TRUE(folder_.names().empty());
 }
 
+TEST_F(Saving, saved_bytes_are_those_of_the_shape) {
+  const auto five = Storage::owned(5).value();
+  const TensorToSave dense[] = {{.name = "t", .dtype = F32::tag, .dims = {4}, .data = five}};
+  const TensorToSave blocks[] = {
+      {.name = "t", .encoding = find_encoding("Q4_0").value().tag, .dims = {1, 32}, .data = five}};
+  const TensorToSave uneven[] = {
+      {.name = "t", .encoding = find_encoding("Q4_0").value().tag, .dims = {1, 31}, .data = five}};
+  for (const std::string extension : {"safetensors", "gguf", "irpa", "ht", "npy"}) {
+    for (const auto tensors : {std::span(dense), std::span(blocks), std::span(uneven)}) {
+      const auto done = save(folder_ / ("t." + extension), tensors, {.what = {.tensor_notes = false}});
+      ASSERT_FALSE(done) << extension;
+      EXPECT_EQ(done.error().code(), ErrorCode::size_mismatch) << to_string(done.error());
+      EXPECT_EQ(done.error().rule(), "saved_bytes_are_those_of_the_shape");
+    }
+  }
+  EXPECT_TRUE(folder_.names().empty());
+}
+
+TEST_F(Saving, patterns_have_a_power_of_two_of_bytes) {
+  for (const std::uint8_t count : {std::uint8_t{0}, std::uint8_t{3}, std::uint8_t{17}, std::uint8_t{32}}) {
+    const TensorToSave saved[] = {bytes("t", Splat{{.pattern = {}, .pattern_bytes = count}, 4}, 4)};
+    const auto done = save(target_, saved);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().rule(), "patterns_have_a_power_of_two_of_bytes");
+  }
+}
+
+TEST_F(Saving, keeps_the_bytes_of_a_tensor_that_is_gone) {
+  const auto make = [] { return Tensor<F32, Rank<1>>::of(Rank<1>(2), {1, 2}).value(); };
+  const TensorToSave saved[] = {to_save("t", make()).value()};
+  ASSERT_TRUE(save(target_, saved));
+  EXPECT_EQ((Model::open(target_).value().tensor<F32, Rank<1>>("t").value()(1)), 2.0F);
+}
+
+TEST_F(Saving, writes_no_bits_of_a_views_neighbours) {
+  auto packed = Tensor<F4, Rank<1>>::zeros(Rank<1>(4)).value();
+  for (auto&& element : packed) element = F4::Element(6);
+  const auto three = packed.slice<0>(0, 3).value();
+  const TensorToSave saved[] = {to_save("t", three).value()};
+  ASSERT_TRUE(save(folder_ / "t.ht", saved));
+  const auto raw = Model::open(folder_ / "t.ht").value().raw("t").value();
+  EXPECT_EQ(raw.bytes()[1], std::byte{0x07});
+}
+
 TEST_F(Saving, groups_scopes_and_keeps_their_order) {
   const auto four = Storage::owned(4).value();
   std::vector<TensorToSave> tensors;

@@ -32,42 +32,54 @@ Error matches_none(std::string_view rule, std::string_view what, std::string_vie
       .with_hint("`htensor ls` lists the tensors");
 }
 
+Error comes_too_late(std::string_view pattern) {
+  return Error(ErrorCode::not_found, "rename_changes_a_name",
+               format_text(
+                   "the name to be changed, '{}', matches no tensor but those that an earlier one renames",
+                   to_utf8(pattern)))
+      .with_hint("the first that matches a name counts: say this one before");
+}
+
 }  // namespace
 
 Result<std::vector<TargetTensor>> target_tensors(const Catalog& source, const InMemory& memory,
-                                                 const ConvertOptions& options, std::string_view format) {
+                                                 const ConvertOptions& options) {
   std::vector<TargetTensor> tensors;
   tensors.reserve(source.size());
-  std::vector<bool> used(options.renames.size(), false);
+  std::vector<bool> matched(options.renames.size(), false);
+  std::vector<bool> used = matched;
   for (std::size_t i = 0; i < source.size(); ++i) {
     const Entry entry = source[i];
     if (!glob_matches(options.glob, entry.name)) continue;
     TargetTensor tensor{std::string(entry.name), entry, memory.empty() ? std::nullopt : memory[i]};
+    bool is_renamed = false;
     for (std::size_t k = 0; k < options.renames.size(); ++k) {
       auto name = renamed(entry.name, options.renames[k]);
       if (!name) continue;
-      tensor.name = *std::move(name);
+      matched[k] = true;
+      if (std::exchange(is_renamed, true)) continue;
       used[k] = true;
-      break;
+      tensor.name = *std::move(name);
     }
     tensors.push_back(std::move(tensor));
   }
   if (tensors.empty() && !source.empty())
     return fail(matches_none("filter_matches_a_tensor", "the filter", options.glob));
   for (std::size_t k = 0; k < used.size(); ++k) {
-    if (!used[k])
-      return fail(
-          matches_none("rename_matches_a_tensor", "the name to be changed,", options.renames[k].from));
-  }
-  if (options.canonical) {
-    const bool by_dtype = format == "safetensors";
-    std::ranges::sort(tensors, [&](const TargetTensor& a, const TargetTensor& b) {
-      const int rank_a = by_dtype ? format_safetensors::canonical_rank(a.entry.dtype) : 0;
-      const int rank_b = by_dtype ? format_safetensors::canonical_rank(b.entry.dtype) : 0;
-      return rank_a != rank_b ? rank_a > rank_b : a.name < b.name;
-    });
+    if (used[k]) continue;
+    if (matched[k]) return fail(comes_too_late(options.renames[k].from));
+    return fail(matches_none("rename_matches_a_tensor", "the name to be changed,", options.renames[k].from));
   }
   return tensors;
+}
+
+void sort_canonically(std::span<TargetTensor> tensors, std::string_view format) {
+  const bool by_dtype = format == "safetensors";
+  std::ranges::sort(tensors, [&](const TargetTensor& a, const TargetTensor& b) {
+    const int rank_a = by_dtype ? format_safetensors::canonical_rank(a.entry.dtype) : 0;
+    const int rank_b = by_dtype ? format_safetensors::canonical_rank(b.entry.dtype) : 0;
+    return rank_a != rank_b ? rank_a > rank_b : a.name < b.name;
+  });
 }
 
 Result<Catalog> catalog_of(std::span<const TargetTensor> tensors, const Metadata& metadata,

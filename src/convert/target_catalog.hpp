@@ -1,4 +1,4 @@
-// The tensors of a target: those that are wanted of a source, under their new names and in their new order.
+// The tensors of a target: those that are wanted of a source, under their new names.
 #pragma once
 
 #include <htensor/convert/convert.hpp>
@@ -14,6 +14,8 @@ struct TargetTensor {
   Entry entry;
   /// Where its bytes are, if they are in no file of the source.
   std::optional<Bytes> memory{};
+  /// What is done to its bytes on their way, where the entry tells another order than the source has.
+  std::shared_ptr<const Turning> turning{};
 
   /// With the new name; good as long as this is.
   [[nodiscard]] Entry as_entry() const noexcept {
@@ -25,8 +27,10 @@ struct TargetTensor {
 
 /// `not_found` where the glob or a rename matches no tensor.
 [[nodiscard]] Result<std::vector<TargetTensor>> target_tensors(const Catalog& source, const InMemory& memory,
-                                                               const ConvertOptions& options,
-                                                               std::string_view format);
+                                                               const ConvertOptions& options);
+
+/// The order of `ConvertOptions::canonical`.
+void sort_canonically(std::span<TargetTensor> tensors, std::string_view format);
 
 /// A catalog of these; the files are those of the source. `duplicate_tensor` where two have one name.
 [[nodiscard]] Result<Catalog> catalog_of(std::span<const TargetTensor> tensors, const Metadata& metadata,

@@ -1,5 +1,7 @@
 #include "integrity/seal_place.hpp"
 
+#include <algorithm>
+
 #include "base/format_text.hpp"
 #include "format/shards/numbered_name.hpp"
 #include "io/file.hpp"
@@ -46,6 +48,18 @@ std::vector<std::filesystem::path> sealed_paths(const Seal& seal, const SealPlac
   }
   if (place.file && !named) paths[0] = *place.file;
   return paths;
+}
+
+std::optional<std::filesystem::path> seal_that_names(const std::filesystem::path& file, io::Port& port) {
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  for (const auto& candidate : {seal_path(file, port), seal_path(folder, port)}) {
+    const auto seal = read_seal(candidate, port);
+    if (!seal) continue;
+    const bool named = std::ranges::any_of(
+        seal->files, [&](const SealedFile& each) { return each.name == file.filename(); });
+    if (named) return candidate;
+  }
+  return std::nullopt;
 }
 
 Result<Seal> read_seal(const std::filesystem::path& path, io::Port& port) {

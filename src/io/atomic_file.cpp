@@ -115,6 +115,11 @@ Error AtomicFile::failed(std::string_view rule, std::string_view action, std::er
   return system_error(code_for(cause), rule, action, target_, cause, where);
 }
 
+Result<void> AtomicFile::check_target(const std::filesystem::path& target, IfExists if_exists, Port& port) {
+  HT_TRY(look_at_target(target, if_exists, port));
+  return {};
+}
+
 Result<AtomicFile> AtomicFile::create(const std::filesystem::path& target, IfExists if_exists, Port& port) {
   const auto permissions = HT_TRY(look_at_target(target, if_exists, port));
   AtomicFile file(port, if_exists, target);

@@ -21,6 +21,11 @@ class AtomicFile {
   [[nodiscard]] static Result<AtomicFile> create(const std::filesystem::path& target, IfExists if_exists,
                                                  Port& port);
 
+  /// Whether `create` would refuse the target for what has its name now, for those who have much to do before
+  /// they make it.
+  [[nodiscard]] static Result<void> check_target(const std::filesystem::path& target, IfExists if_exists,
+                                                 Port& port);
+
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&&) = delete;
   /// Removes the temporary file unless it was committed.

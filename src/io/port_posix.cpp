@@ -361,8 +361,11 @@ class PosixPort final : public Port {
     if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return {};
     if (errno != EINVAL && errno != ENOSYS) return said(errno);
     // A file system without that flag: a second name refuses to replace too.
-    if (::link(from.c_str(), to.c_str()) != 0) return said(errno);
-    return unlink(from);
+    if (::link(from.c_str(), to.c_str()) == 0) return unlink(from);
+    if (errno != EPERM && errno != ENOSYS && errno != EOPNOTSUPP) return said(errno);
+    // Nor second names: what is left is to look, and to be quick.
+    if (::faccessat(AT_FDCWD, to.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) return said(EEXIST);
+    return done_if(::rename(from.c_str(), to.c_str()) == 0);
   }
 
   IoResult<void> unlink(const std::filesystem::path& path) override {

@@ -217,6 +217,8 @@ bool Model::is_plain(const Found& found, std::uint64_t alignment) noexcept {
          (found.byte_order == ByteOrder::little || found.bits <= 8) && address % alignment == 0;
 }
 
-io::Port& ModelAccess::port(const Model& model) noexcept { return *model.state_->port; }
+OpenOptions ModelAccess::open_options(const Model& model) {
+  return {.dtypes = model.state_->dtypes, .port = model.state_->port};
+}
 
 }  // namespace ht::inline v1

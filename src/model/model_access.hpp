@@ -12,7 +12,8 @@ struct ModelAccess {
   [[nodiscard]] static Result<std::vector<const io::Mapped*>> files(const Model& model) {
     return model.all_files();
   }
-  [[nodiscard]] static io::Port& port(const Model& model) noexcept;
+  /// With which another file of the same kind can be opened.
+  [[nodiscard]] static OpenOptions open_options(const Model& model);
 
   /// The digest of a part of one of the model's files, from who has seen its bytes.
   using Seen = std::function<Result<Digest>(const std::filesystem::path& file, std::uint64_t offset,
@@ -20,6 +21,11 @@ struct ModelAccess {
   /// `Model::seal` without reading anything.
   [[nodiscard]] static Result<SealedModel> seal(const Model& model, const SealOptions& options,
                                                 const Seen& seen);
+  /// Whether files that are to be can be sealed under these names, with the seal of what they are opened by:
+  /// `bad_name`, or `already_exists` where the seal of other files is there.
+  [[nodiscard]] static Result<void> check_can_seal(const std::filesystem::path& opened,
+                                                   const std::vector<std::filesystem::path>& files,
+                                                   io::Port& port);
 };
 
 }  // namespace ht::inline v1

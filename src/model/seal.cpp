@@ -91,6 +91,13 @@ Result<SealedModel> Model::seal(const SealOptions& options) const {
   return ModelAccess::seal(*this, options, {});
 }
 
+Result<void> ModelAccess::check_can_seal(const Path& opened, const std::vector<Path>& files, io::Port& port) {
+  const auto place = place_of_seal(opened, port);
+  HT_TRY(check_may_replace(place, files, port));
+  HT_TRY(names_in_seal(files, place));
+  return {};
+}
+
 Result<SealedModel> ModelAccess::seal(const Model& model, const SealOptions& options, const Seen& seen) {
   return without_bad_alloc([&]() -> Result<SealedModel> {
     const auto& state = *model.state_;

@@ -31,7 +31,7 @@ struct ConvertOptions {
   std::string format{};
   /// The tensors that are wanted.
   std::string glob = "*";
-  /// The first that matches a name counts. `not_found` for one that matches none.
+  /// The first that matches a name counts. `not_found` for one that changes none.
   std::vector<Rename> renames{};
   /// Whether the model's metadata goes along; leaving it out so is no loss.
   bool metadata = true;
@@ -40,6 +40,9 @@ struct ConvertOptions {
   /// The order that the format's own writer would give the tensors, for files that are the same whoever wrote
   /// them.
   bool canonical = false;
+  /// Tensors become row-major and little-endian also where the format could carry them as they are. They do
+  /// wherever it cannot.
+  bool usual_order = false;
   /// Places data so that its blocks can be shared with the source, for file systems that do that.
   bool share_blocks = false;
   /// Whether an IRPA tells what its tensors are, as IREE's own tools read it.
@@ -70,6 +73,8 @@ struct ConversionPlan {
 
   /// Of all files.
   [[nodiscard]] std::uint64_t bytes() const noexcept;
+  /// What all of them are opened by: the index, or the first.
+  [[nodiscard]] const std::filesystem::path& model_path() const noexcept;
 };
 
 /// `would_lose` is an Error only for what cannot be left out either.
@@ -91,10 +96,14 @@ struct Converted {
   std::uint64_t bytes = 0;
   CopiedBy copied_by;
   std::optional<std::filesystem::path> seal;
+  /// A seal of the files as they were before, which was not asked to be made anew.
+  std::optional<std::filesystem::path> stale_seal;
 };
 
 /// The plan has to be of the model's catalog. `changed_underfoot` where one of the model's files is not as it
-/// was when it was opened; `already_exists`, `write_failed`, `no_space`, `cancelled`.
+/// was when it was opened; `already_exists`, `write_failed`, `no_space`, `cancelled`; `in_use` where several
+/// files would take the place of the model's own, which cannot be done at once as it can for one. Files are
+/// in place when nothing but their seal could not be written.
 [[nodiscard]] Result<Converted> apply(const ConversionPlan& plan, const Model& source,
                                       const ApplyOptions& options = {});
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <htensor/base/bytes.hpp>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -28,12 +29,38 @@ struct RepeatedBytes {
   friend bool operator==(const RepeatedBytes&, const RepeatedBytes&) = default;
 };
 
+/// What makes a tensor row-major and little-endian that is not.
+struct Turning {
+  /// Its bytes are turned round.
+  struct Number {
+    std::uint16_t offset = 0;
+    std::uint16_t bytes = 0;
+  };
+
+  /// An element, or a block.
+  std::uint32_t unit_bytes = 1;
+  /// Those of one unit.
+  std::vector<Number> numbers;
+  /// The shape of a tensor whose first dimension runs fastest; else empty.
+  std::vector<std::int64_t> column_major;
+};
+
+/// A tensor of one of the source's files, which gets another order on its way.
+struct TurnedBytes {
+  std::uint32_t file = 0;
+  /// Where the tensor begins.
+  std::uint64_t offset = 0;
+  std::shared_ptr<const Turning> turning{};
+  /// How many bytes of the turned tensor come before these.
+  std::uint64_t before = 0;
+};
+
 /// A part of a file that is to be.
 struct PlannedPart {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
   /// `Bytes` are in memory, and have to stay there until the plan is applied.
-  std::variant<StoredBytes, Bytes, RepeatedBytes> from{};
+  std::variant<StoredBytes, Bytes, RepeatedBytes, TurnedBytes> from{};
 };
 
 struct PlannedFile {

@@ -37,14 +37,23 @@ struct TensorToSave {
   std::string scope{};
 };
 
-/// A tensor of the host as it is; `bad_state` for one that is strided, which has to be copied first.
+/// A tensor of the host, whose bytes are kept as long as this is; `bad_state` for one that is strided, which
+/// has to be copied first.
 template <class D, class S>
 [[nodiscard]] Result<TensorToSave> to_save(std::string_view name, const Tensor<D, S>& tensor) {
-  const auto bytes = HT_TRY(tensor.bytes());
+  using Plain = std::remove_const_t<D>;
+  const auto kept = std::make_shared<const Tensor<const Plain, S>>(tensor);
+  const auto bytes = HT_TRY(kept->bytes());
   const auto extents = tensor.shape().extents();
-  TensorToSave saved{.name = std::string(name), .dtype = std::remove_const_t<D>::tag};
+  TensorToSave saved{.name = std::string(name), .dtype = Plain::tag};
   saved.dims.assign(extents.begin(), extents.end());
-  saved.data = HT_TRY(Storage::borrowed_read_only(bytes));
+  // The bits after the last element are zero in a file; in a view they are its neighbours'.
+  if (tensor.elements() % 8 * dtype_info<Plain>().bits % 8 != 0) {
+    const auto copy = std::make_shared<const Tensor<Plain, S>>(HT_TRY(tensor.copy()));
+    saved.data = HT_TRY(Storage::kept_read_only(copy, HT_TRY(copy->bytes())));
+  } else {
+    saved.data = HT_TRY(Storage::kept_read_only(kept, bytes));
+  }
   return saved;
 }
 
@@ -52,13 +61,16 @@ struct SaveOptions {
   ConvertOptions what{};
   ApplyOptions how{};
   Metadata metadata{};
+  /// Users' own dtypes among the tensors.
+  std::vector<DTypeInfo> dtypes{};
   /// The system, unless a test puts another in its place.
   io::Port* port = nullptr;
 };
 
 /// The Errors of `apply`; `duplicate_tensor` where two have one name, `size_mismatch` where one has not the
 /// bytes of its shape, `device_unavailable` for what is on a device, `truncated` where a file ends before a
-/// range does.
+/// range does. Memory, mapped or not, has to stay as it is meanwhile: only of `Storage::in_file` it is told
+/// that it was changed.
 [[nodiscard]] Result<Converted> save(const std::filesystem::path& target,
                                      std::span<const TensorToSave> tensors, const SaveOptions& options = {});
 

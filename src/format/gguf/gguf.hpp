@@ -40,6 +40,8 @@ inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{256} << 
 /// A string of spaces under this key, behind all others, fills a header up whose data is to stay where it is.
 /// Edits take it for room, and leave as much of it as they do not need.
 inline constexpr std::string_view pad_key = "htensor.pad";
+/// Whether it is that, and not something that somebody has to say.
+[[nodiscard]] bool is_padding(const Metadata::Item& item) noexcept;
 
 /// Version, byte order, table of tensors and all values that stay are kept byte for byte. `bad_name` for
 /// values that say how the file is laid out.

@@ -51,11 +51,6 @@ std::optional<OldHeader> read_header(const HeaderEdit& edit) {
   return old;
 }
 
-bool is_padding(const Metadata::Item& item) {
-  const auto text = item.value.text();
-  return item.key == pad_key && text && text->find_first_not_of(' ') == std::string_view::npos;
-}
-
 bool describes_the_layout(std::string_view key) {
   return key == alignment_key || key == pad_key || key.starts_with("split.");
 }
@@ -115,6 +110,11 @@ Result<std::optional<std::uint64_t>> choose_pad(std::uint64_t free, const OldHea
 }
 
 }  // namespace
+
+bool is_padding(const Metadata::Item& item) noexcept {
+  const auto text = item.value.text();
+  return item.key == pad_key && text && text->find_first_not_of(' ') == std::string_view::npos;
+}
 
 Result<EditedHeader> edit(const HeaderEdit& edit) {
   const auto old = read_header(edit);
