@@ -116,7 +116,8 @@ bool run_all(const Options& options) {
   if (!make_cold(source.path))
     std::printf("nothing is cold here: %s stays in the page cache\n", source.path.c_str());
   auto cells = Builder(source, folder).build();
-  run(cells.contenders, {.repeats = options.repeats, .smoke = options.smoke});
+  run(cells.contenders,
+      {.repeats = options.repeats, .smoke = options.smoke, .rest = std::chrono::seconds(3)});
   Report report{.file_bytes = source.file_bytes,
                 .contenders = std::move(cells.contenders),
                 .goals = {},

@@ -1,9 +1,12 @@
 #include "bench/load/runner.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <random>
+#include <thread>
 
 #include "bench/load/free_memory.hpp"
 #include "bench/load/must.hpp"
@@ -31,6 +34,10 @@ void take_turn(Contender& contender, const RunOptions& options) {
   must(interrupted == 0, "interrupted");
   const Cell& cell = *contender.cell;
   prepare(cell, options);
+  if (!options.smoke && options.rest.count() != 0) {
+    sync();
+    std::this_thread::sleep_for(options.rest);
+  }
   auto turn = contender.run();
   must(turn.answer == contender.right_answer, cell.name + ", " + contender.name + ": the answer is wrong");
   contender.seconds.push_back(turn.seconds);

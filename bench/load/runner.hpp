@@ -1,6 +1,7 @@
 // Cells with their contenders, run in mixed turns, and what came of them.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
@@ -68,6 +69,9 @@ struct RunOptions {
   int repeats = 5;
   /// Answers are all that is looked at, so a file that will not get cold is no reason to fail.
   bool smoke = false;
+  /// How long the disk is left alone before each turn, for those who write much: what one has written is not
+  /// yet where it will stay when its time ends, and is not to tell on the next.
+  std::chrono::seconds rest{0};
 };
 
 /// From now on an interrupt is looked at between two turns, so that files of gigabytes are not left behind.
