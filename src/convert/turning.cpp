@@ -59,9 +59,8 @@ Result<std::shared_ptr<const Turning>> turning_of(const Entry& entry) {
   Turning turning{.unit_bytes = unit_bytes, .numbers = {}, .column_major = {}};
   // A complex number is two numbers.
   const auto number_bytes = static_cast<std::uint16_t>(unit_bytes / (is_complex(entry.dtype) ? 2 : 1));
-  if (is_big && number_bytes > 1) {
-    for (std::uint16_t at = 0; at < unit_bytes; at += number_bytes)
-      turning.numbers.push_back({at, number_bytes});
+  for (std::uint32_t at = 0; is_big && number_bytes > 1 && at < unit_bytes; at += number_bytes) {
+    turning.numbers.push_back({static_cast<std::uint16_t>(at), number_bytes});
   }
   if (by_columns) turning.column_major.assign(entry.dims.begin(), entry.dims.end());
   if (turning.numbers.empty() && !by_columns) return nullptr;
