@@ -28,15 +28,6 @@ struct Options {
   static constexpr std::uint64_t unset = UINT64_MAX;
 };
 
-Result<std::string_view> format_of(const std::filesystem::path& path) {
-  if (const auto format = format_of_extension(path.extension().string())) return *format;
-  return fail(Error(ErrorCode::not_found, "extension_names_a_format",
-                    fmt::format("'{}' is no extension of a format that can be written",
-                                to_utf8(path.extension().string())))
-                  .at_path(path.native())
-                  .with_hint(fmt::format("there are {}", fmt::join(format_names(), ", "))));
-}
-
 Result<Catalog> catalog_of(const Plan& plan, std::string_view format) {
   CatalogBuilder builder(format);
   // It is GGUF's and made up, so that nothing is lost where another format has no place for it.
@@ -97,7 +88,7 @@ std::string summary(const Options& options, const Plan& plan, std::uint64_t byte
 }
 
 Result<Exit> synthesize(const Options& options, const Common& common) {
-  const auto format = HT_TRY(format_of(options.path));
+  const auto format = HT_TRY(format_for(options.path));
   const auto plan =
       HT_TRY(plan_of({.preset = options.preset,
                       .dtype = options.dtype,

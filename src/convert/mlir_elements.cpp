@@ -1,7 +1,6 @@
 #include "convert/mlir_elements.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <htensor/base/fault.hpp>
 
 #include "model/plain_copy.hpp"
@@ -58,28 +57,10 @@ void MlirElements::read(MutableBytes into) {
   if (entry.is_splat()) {
     fill_with(into, entry.splat);
   } else if (entry.order == ElementOrder::column_major) {
-    read_transposed(into);
+    const std::size_t bytes = wide_bytes(tensor_.element());
+    copy_to_row_major(into, stored_, tensor_.dims(), bytes, at_ / bytes);
   } else {
     std::ranges::copy(stored_.subspan(static_cast<std::size_t>(at_), into.size()), into.begin());
-  }
-}
-
-void MlirElements::read_transposed(MutableBytes into) {
-  const auto dims = tensor_.dims();
-  const std::size_t element_bytes = wide_bytes(tensor_.element());
-  index_.resize(dims.size());
-  for (std::size_t target = 0; target < into.size(); target += element_bytes) {
-    std::memcpy(into.data() + target, stored_.data() + source_, element_bytes);
-    // Counts like an odometer, the last dimension first, whose elements lie furthest apart.
-    std::uint64_t step = stored_.size();
-    for (std::size_t i = dims.size(); i-- > 0;) {
-      const std::uint64_t whole = step;
-      step /= static_cast<std::uint64_t>(dims[i]);
-      source_ += step;
-      if (++index_[i] < dims[i]) break;
-      source_ -= whole;
-      index_[i] = 0;
-    }
   }
 }
 

@@ -24,16 +24,12 @@ class MlirElements {
 
  private:
   void read(MutableBytes into);
-  void read_transposed(MutableBytes into);
 
   const MlirTensor& tensor_;
   Bytes stored_;
   std::uint64_t at_ = 0;  // how many of the entry's bytes are read
   std::uint64_t elements_left_;
   std::vector<std::byte> piece_, widened_;
-  // Of a column-major tensor: the element that comes next, and where it is.
-  std::vector<std::int64_t> index_;
-  std::uint64_t source_ = 0;
 };
 
 /// The one element that a splat repeats, as MlirElements would have it; nothing where its elements differ.

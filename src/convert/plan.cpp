@@ -21,21 +21,18 @@ using Path = std::filesystem::path;
 // As file systems that share blocks have them.
 constexpr std::uint64_t block_bytes = 4096;
 
-Result<std::string_view> format_for(const Path& target, const ConvertOptions& options) {
+Result<std::string_view> chosen_format(const Path& target, const ConvertOptions& options) {
   const auto names = format_names();
-  if (!options.format.empty()) {
-    if (const auto found = std::ranges::find(names, options.format); found != names.end()) return *found;
-    return fail(Error(ErrorCode::not_found, "format_has_a_name",
-                      format_text("there is no format '{}'", to_utf8(options.format)))
-                    .with_hint(format_text("there are {}", fmt::join(names, ", "))));
+  if (options.format.empty()) {
+    auto meant = format_for(target);
+    if (meant) return meant;
+    return fail(std::move(meant).error().with_hint(
+        format_text("name the format, or give the file the extension of one of {}", fmt::join(names, ", "))));
   }
-  const auto extension = target.extension().string();
-  if (const auto found = format_of_extension(extension)) return *found;
-  return fail(Error(ErrorCode::not_found, "extension_names_a_format",
-                    format_text("'{}' is no extension of a format that can be written", to_utf8(extension)))
-                  .at_path(target.native())
-                  .with_hint(format_text("name the format, or give the file the extension of one of {}",
-                                         fmt::join(names, ", "))));
+  if (const auto found = std::ranges::find(names, options.format); found != names.end()) return *found;
+  return fail(Error(ErrorCode::not_found, "format_has_a_name",
+                    format_text("there is no format '{}'", to_utf8(options.format)))
+                  .with_hint(format_text("there are {}", fmt::join(names, ", "))));
 }
 
 PlannedPart part_of(const TargetTensor& tensor, std::uint64_t offset) {
@@ -234,7 +231,7 @@ Result<ConversionPlan> plan_conversion(const Catalog& source, const Path& target
 Result<ConversionPlan> plan_from(const Catalog& source, const InMemory& memory, const Path& target,
                                  const ConvertOptions& options) {
   return without_bad_alloc([&]() -> Result<ConversionPlan> {
-    const auto format = HT_TRY(format_for(target, options));
+    const auto format = HT_TRY(chosen_format(target, options));
     return Planner(source, memory, target, options, format).run();
   });
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <htensor/base/utf8.hpp>
 
 #include "base/format_text.hpp"
 #include "format/gguf/gguf.hpp"
@@ -46,6 +47,18 @@ std::optional<std::string_view> format_of_extension(std::string_view extension) 
   const auto found = std::ranges::find(formats(), extension, &Format::extension);
   if (found == formats().end()) return std::nullopt;
   return found->name;
+}
+
+Result<std::string_view> format_for(const std::filesystem::path& target) {
+  return without_bad_alloc([&]() -> Result<std::string_view> {
+    const auto extension = target.extension().string();
+    if (const auto found = format_of_extension(extension)) return *found;
+    return fail(Error(ErrorCode::not_found, "extension_names_a_format",
+                      format_text("'{}' is no extension of a format that can be written", to_utf8(extension)))
+                    .at_path(target.native())
+                    .with_hint(format_text("give the file the extension of one of {}",
+                                           fmt::join(format_names(), ", "))));
+  });
 }
 
 Result<Encoded> encode(std::string_view format, const Catalog& catalog, const Layout& layout) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <htensor/base/result.hpp>
 #include <htensor/format/catalog.hpp>
 #include <optional>
@@ -42,6 +43,8 @@ struct Encoded {
 
 /// The format that a file name's extension stands for: ".gguf".
 [[nodiscard]] std::optional<std::string_view> format_of_extension(std::string_view extension);
+/// The same for a file that is to be written; `not_found`, with what there is.
+[[nodiscard]] Result<std::string_view> format_for(const std::filesystem::path& target);
 
 /// The file for the catalog's tensors, in the catalog's order. Where its entries lie now does not matter.
 /// `would_lose` for what the format cannot carry, `misaligned` for an alignment that is no power of two,
