@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -57,7 +58,8 @@ Result<ConvertOptions> what_is_wanted(const Options& options) {
                         .renames = std::move(renames),
                         .alignment = options.alignment,
                         .canonical = options.canonical,
-                        .usual_order = options.usual_order,
+                        // IREE knows no other.
+                        .usual_order = options.usual_order || !options.module.empty(),
                         .share_blocks = options.layout == "shared",
                         .tensor_notes = !options.plain,
                         .shard_bytes = options.shard_bytes};
@@ -80,7 +82,17 @@ Result<void> check_module(const Options& options, const ConversionPlan& plan, co
                     .at_path(options.module)
                     .with_hint("choose another name for the module"));
   }
-  if (!options.force && std::filesystem::exists(module, none)) {
+  const auto folder = module.has_parent_path() ? module.parent_path() : std::filesystem::path(".");
+  const bool is_writable = std::filesystem::is_directory(folder, none) && access(folder.c_str(), W_OK) == 0;
+  const auto there = std::filesystem::status(module, none);
+  if (!is_writable || (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))) {
+    return fail(
+        Error(ErrorCode::write_failed, "module_can_be_written",
+              is_writable ? "is there and no regular file" : "is in no folder that can be written into")
+            .at_path(options.module)
+            .with_hint("choose another name for the module"));
+  }
+  if (!options.force && std::filesystem::exists(there)) {
     return fail(
         Error(ErrorCode::already_exists, "module_is_not_there_yet", "is there already")
             .at_path(options.module)
@@ -95,11 +107,13 @@ Result<Exit> convert_model(const Options& options, const Common& common) {
   const auto plan = HT_TRY(plan_conversion(model.catalog(), options.target, wanted));
   const bool json = common.json || common.jsonl;
   const auto if_exists = options.force ? io::IfExists::replace : io::IfExists::fail;
+  // What would be lost is in the plan.
+  HT_TRY(can_apply(plan, model, {.if_exists = if_exists, .lossy = true, .seal = options.seal}));
+  HT_TRY(check_module(options, plan, model));
   if (options.dry_run) {
     print(json ? plan_json(plan, model) : plan_text(plan, model));
     return plan.losses.empty() || options.lossy ? Exit::good : Exit::answer_is_no;
   }
-  HT_TRY(check_module(options, plan, model));
   WorkWithBar work(common);
   const auto converted = HT_TRY(
       apply(plan, model,

@@ -111,6 +111,22 @@ TEST_F(CliConvert, module_is_a_file_of_its_own) {
   EXPECT_EQ(run("ls m.safetensors").status, 0) << "the source is as it was";
 }
 
+TEST_F(CliConvert, module_can_be_written) {
+  std::filesystem::create_directory(folder_ / "d");
+  for (const std::string module : {"nowhere/m.mlir", "d", "/dev/full"}) {
+    const auto refused = run("convert m.safetensors n.irpa --force --emit-mlir " + module + " --json");
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_THAT(refused.out, HasSubstr(R"("rule":"module_can_be_written")"));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "n.irpa")) << "nothing was written";
+  }
+}
+
+TEST_F(CliConvert, refuses_a_dry_run_of_what_would_be_refused) {
+  EXPECT_EQ(run("convert m.safetensors m.safetensors --dry-run").status, 2);
+  EXPECT_EQ(run("convert m.safetensors m.safetensors --dry-run --force").status, 0);
+  EXPECT_EQ(run("convert m.safetensors nowhere/m.irpa --dry-run").status, 2);
+}
+
 TEST_F(CliConvert, module_is_not_there_yet) {
   testing::write_file(folder_ / "m.mlir", std::vector<std::byte>(3));
   const auto refused = run("convert m.safetensors n.irpa --emit-mlir m.mlir");

@@ -25,6 +25,7 @@ Error would_lose(const ConversionPlan& plan) {
   const std::size_t more = plan.losses.size() - 1;
   auto error = Error(ErrorCode::would_lose, "nothing_is_lost_unasked",
                      more == 0 ? first.why : format_text("{}; and {} more would be lost", first.why, more))
+                   .at_path(plan.files.front().path.native())
                    .with_hint(format_text("{}; or say that it may be lost (--lossy)", first.hint));
   return first.is_tensor ? std::move(error).at_tensor(first.name) : error;
 }
@@ -59,18 +60,6 @@ class Application {
         reading_(reading),
         port_(reading.port != nullptr ? *reading.port : io::system_port()) {}
 
-  Result<Converted> run() {
-    HT_TRY(check());
-    find_stale_seal();
-    targets_.reserve(plan_.files.size());
-    for (const auto& file : plan_.files) HT_TRY(write(file));
-    HT_TRY(check_stop());
-    HT_TRY(put_in_place());
-    if (options_.seal) HT_TRY(seal());
-    return std::move(converted_);
-  }
-
- private:
   // What can be known before anything is written.
   [[nodiscard]] Result<void> check() const {
     if (!plan_.losses.empty() && !options_.lossy) return fail(would_lose(plan_));
@@ -84,6 +73,18 @@ class Application {
     return {};
   }
 
+  Result<Converted> run() {
+    HT_TRY(check());
+    find_stale_seal();
+    targets_.reserve(plan_.files.size());
+    for (const auto& file : plan_.files) HT_TRY(write(file));
+    HT_TRY(check_stop());
+    HT_TRY(put_in_place());
+    if (options_.seal) HT_TRY(seal());
+    return std::move(converted_);
+  }
+
+ private:
   [[nodiscard]] bool is_set() const noexcept { return plan_.files.size() > 1; }
 
   // One file takes the place of another at once. Of several, the first would be there when the others are not
@@ -221,6 +222,13 @@ Result<Converted> apply(const ConversionPlan& plan, const Model& source, const A
   return without_bad_alloc([&]() -> Result<Converted> {
     const auto files = HT_TRY(ModelAccess::files(source));
     return apply_from(plan, files, options, ModelAccess::open_options(source));
+  });
+}
+
+Result<void> can_apply(const ConversionPlan& plan, const Model& source, const ApplyOptions& options) {
+  return without_bad_alloc([&]() -> Result<void> {
+    const auto files = HT_TRY(ModelAccess::files(source));
+    return Application(plan, files, options, ModelAccess::open_options(source)).check();
   });
 }
 

@@ -118,10 +118,16 @@ class FileCopy {
   Result<void> show_gaps() {
     std::uint64_t end = 0;
     for (const auto& part : parts_) {
-      if (part.offset > end) HT_TRY(see_zeros(end, part.offset - end));
+      if (part.offset > end) HT_TRY(leave_out(end, part.offset - end));
       end = part.offset + part.bytes;
     }
-    return end < file_.bytes ? see_zeros(end, file_.bytes - end) : Result<void>();
+    return end < file_.bytes ? leave_out(end, file_.bytes - end) : Result<void>();
+  }
+
+  // There is to be no room for these.
+  Result<void> leave_out(std::uint64_t offset, std::uint64_t bytes) {
+    has_holes_ = true;
+    return see_zeros(offset, bytes);
   }
 
   Result<void> leave_out_holes() {
@@ -137,8 +143,7 @@ class FileCopy {
             // Whole pages, so that what is written beside it is not torn.
             const std::uint64_t hole = none ? part.bytes : align_down(std::min(*data - at, part.bytes));
             if (hole >= least_hole_bytes) {
-              has_holes_ = true;
-              HT_TRY(see_zeros(part.offset, hole));
+              HT_TRY(leave_out(part.offset, hole));
               done_ += hole;
               part = without_first(part, hole);
               continue;
@@ -318,7 +323,7 @@ class FileCopy {
   }
 
   Result<void> read_turned(const TurnedBytes& from, MutableBytes into) {
-    const Turning& turning = *from.turning;
+    const Turning& turning = file_.turnings[from.turning];
     return turn_into(into, turning, from.before,
                      [&](std::uint64_t first, MutableBytes units) -> Result<void> {
                        if (turning.column_major.empty())

@@ -135,10 +135,20 @@ Result<Pairs> pair_up(const Model& a, const Model& b, const DiffOptions& options
   return std::move(pairs);
 }
 
+namespace {
+
+// Says how a file is laid out, and nothing of the model.
+bool is_layout(const Metadata::Item& item) {
+  return format_gguf::is_padding(item) ||
+         (item.key != format_gguf::pad_key && format_gguf::describes_the_layout(item.key));
+}
+
+}  // namespace
+
 MetadataDifferences compare(const Metadata& a, const Metadata& b) {
   MetadataDifferences found;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    if (format_gguf::is_padding(a[i])) continue;
+    if (is_layout(a[i])) continue;
     const auto [key, value] = a[i];
     const auto other = b.find(key);
     if (!other) {
@@ -148,7 +158,7 @@ MetadataDifferences compare(const Metadata& a, const Metadata& b) {
     }
   }
   for (std::size_t i = 0; i < b.size(); ++i) {
-    if (!a.find(b[i].key) && !format_gguf::is_padding(b[i])) found.only_b.emplace_back(b[i].key);
+    if (!a.find(b[i].key) && !is_layout(b[i])) found.only_b.emplace_back(b[i].key);
   }
   return found;
 }

@@ -236,6 +236,14 @@ TEST_F(Diff, what_an_edit_has_filled_a_header_up_with_is_no_metadata) {
   EXPECT_EQ(compared(plain, filled("b", "mine")).metadata.only_b, std::vector<std::string>{"htensor.pad"});
 }
 
+TEST_F(Diff, how_a_file_is_laid_out_is_no_metadata) {
+  const auto aligned = made("a", "gguf", {}, [](Metadata& metadata) -> Result<void> {
+    HT_TRY(metadata.add("general.alignment", std::uint32_t{64}));
+    return metadata.add("split.tensors.count", std::int32_t{0});
+  });
+  expect_same(aligned, made("plain", "gguf", {}));
+}
+
 TEST_F(Diff, metadata_is_compared_by_key_type_and_value) {
   const auto a = made("a", "gguf", {}, [](Metadata& metadata) -> Result<void> {
     HT_TRY(metadata.add("same", std::uint32_t{1}));

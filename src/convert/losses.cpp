@@ -5,6 +5,7 @@
 #include <htensor/dtype/dtypes.hpp>
 
 #include "convert/turning.hpp"
+#include "format/gguf/gguf.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -65,6 +66,8 @@ class Fitting {
         continue;
       }
       if (refused->code() != ErrorCode::would_lose) return fail(*refused);
+      // How a file was laid out is no loss for one that is laid out in another way.
+      if (format_gguf::describes_the_layout(key)) continue;
       fitted_.losses.push_back(
           {std::string(key), false, std::string(refused->message()), std::string(refused->hint())});
     }
@@ -77,11 +80,7 @@ class Fitting {
       HT_TRY(turn(tensor));
       refused = refusal(std::span(&tensor, 1), {});
     }
-    if (refused && std::ranges::find(note_rules, refused->rule()) != note_rules.end()) {
-      lose(tensor, *refused);
-      tensor.entry.note = {};
-      refused = refusal(std::span(&tensor, 1), {});
-    }
+    if (refused) refused = without_note(tensor, *std::move(refused));
     if (!refused) return {};
     if (refused->code() != ErrorCode::would_lose) return fail(*refused);
     lose(tensor, *refused);
@@ -91,8 +90,18 @@ class Fitting {
     tensor.entry.dtype = format_ == "gguf" ? I8::tag : U8::tag;
     tensor.entry.encoding = EncodingTag::dense;
     tensor.entry.dims = std::span(&fitted_.dims.back(), 1);
-    if (refusal(std::span(&tensor, 1), {})) return fail(*refused);
+    auto again = refusal(std::span(&tensor, 1), {});
+    if (again) again = without_note(tensor, *std::move(again));
+    if (again) return fail(*refused);
     return {};
+  }
+
+  // What is still refused when the note is left out, where that was it.
+  std::optional<Error> without_note(TargetTensor& tensor, Error refused) {
+    if (std::ranges::find(note_rules, refused.rule()) == note_rules.end()) return refused;
+    lose(tensor, refused);
+    tensor.entry.note = {};
+    return refusal(std::span(&tensor, 1), {});
   }
 
   void lose(const TargetTensor& tensor, const Error& error) {

@@ -97,7 +97,8 @@ class ModuleWriter {
                             entry.name))
               .at_path(model_.files()[entry.file].native())
               .at_tensor(entry.name)
-              .with_hint("leave it in the archive: inline fewer bytes than it has"));
+              .with_hint(
+                  "convert the model to an IRPA, which turns it round, and inline that one's tensors"));
     }
     return {};
   }

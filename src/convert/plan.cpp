@@ -26,8 +26,8 @@ Result<std::string_view> chosen_format(const Path& target, const ConvertOptions&
   if (options.format.empty()) {
     auto meant = format_for(target);
     if (meant) return meant;
-    return fail(std::move(meant).error().with_hint(
-        format_text("name the format, or give the file the extension of one of {}", fmt::join(names, ", "))));
+    return fail(std::move(meant).error().with_hint(format_text(
+        "name the format (--to), or give the file the extension of one of {}", fmt::join(names, ", "))));
   }
   if (const auto found = std::ranges::find(names, options.format); found != names.end()) return *found;
   return fail(Error(ErrorCode::not_found, "format_has_a_name",
@@ -39,7 +39,6 @@ PlannedPart part_of(const TargetTensor& tensor, std::uint64_t offset) {
   const Entry& entry = tensor.entry;
   if (tensor.memory) return {.offset = offset, .bytes = entry.bytes, .from = *tensor.memory};
   PlannedPart part{.offset = offset, .bytes = entry.bytes, .from = StoredBytes{entry.file, entry.offset}};
-  if (tensor.turning) part.from = TurnedBytes{entry.file, entry.offset, tensor.turning};
   if (entry.is_splat()) {
     RepeatedBytes repeated{.pattern = {}, .pattern_bytes = static_cast<std::uint8_t>(entry.splat.size())};
     std::ranges::copy(entry.splat, repeated.pattern.begin());
@@ -63,6 +62,7 @@ class Planner {
                 .block_bytes = options.share_blocks ? block_bytes : 0} {}
 
   Result<ConversionPlan> run() {
+    HT_TRY(check_alignment());
     auto tensors = HT_TRY(target_tensors(source_, memory_, options_));
     if (options_.usual_order || must_be_little(tensors)) HT_TRY(turn_all(tensors));
     const auto metadata = HT_TRY(metadata_to_carry());
@@ -82,13 +82,27 @@ class Planner {
   }
 
  private:
+  // An NPY's header is as long as it takes to align the data.
+  [[nodiscard]] Result<void> check_alignment() const {
+    constexpr std::uint64_t most = 8192;
+    if (format_ != "npy" || options_.alignment <= most) return {};
+    return fail(Error(ErrorCode::header_too_large, "numpy_reads_the_header",
+                      format_text("data at multiples of {} needs a header of that length, and numpy refuses "
+                                  "one of more than 10000 bytes unless it is told to take it",
+                                  options_.alignment))
+                    .with_hint(format_text("align it to at most {}", most)));
+  }
+
   // What fills a header up says nothing of the model.
   [[nodiscard]] Result<Metadata> metadata_to_carry() const {
     Metadata metadata;
     if (!options_.metadata) return metadata;
     const Metadata& all = source_.metadata();
+    const bool from_gguf = source_.format() == "gguf";
     for (std::size_t i = 0; i < all.size(); ++i) {
-      if (!format_gguf::is_padding(all[i])) HT_TRY(metadata.add(all[i].key, all[i].value));
+      // Nor does which part of another file this one was.
+      const bool is_of_a_part = from_gguf && all[i].key.starts_with("split.");
+      if (!format_gguf::is_padding(all[i]) && !is_of_a_part) HT_TRY(metadata.add(all[i].key, all[i].value));
     }
     HT_TRY(metadata.index());
     return metadata;
@@ -100,11 +114,19 @@ class Planner {
     PlannedFile file{.path = std::move(path),
                      .bytes = encoded.file_bytes,
                      .header = std::move(encoded.header),
-                     .parts = {}};
+                     .parts = {},
+                     .turnings = {}};
     file.parts.reserve(catalog.size());
     for (std::size_t i = 0; i < catalog.size(); ++i) {
-      if (encoded.offsets[i] && catalog[i].bytes != 0)
-        file.parts.push_back(part_of(tensors[i], *encoded.offsets[i]));
+      if (!encoded.offsets[i] || catalog[i].bytes == 0) continue;
+      auto part = part_of(tensors[i], *encoded.offsets[i]);
+      if (tensors[i].turning) {
+        part.from = TurnedBytes{.file = tensors[i].entry.file,
+                                .offset = tensors[i].entry.offset,
+                                .turning = static_cast<std::uint32_t>(file.turnings.size())};
+        file.turnings.push_back(*tensors[i].turning);
+      }
+      file.parts.push_back(part);
     }
     std::ranges::sort(file.parts, {}, &PlannedPart::offset);
     return file;
@@ -149,6 +171,7 @@ class Planner {
   }
 
   Result<void> plan_shards(const std::vector<std::span<const TargetTensor>>& shards) {
+    HT_TRY(check_name());
     const NumberedName name{.stem = target_.stem().string(),
                             .number = 1,
                             .count = static_cast<std::uint32_t>(shards.size()),
@@ -160,6 +183,17 @@ class Planner {
     }
     if (format_ == "safetensors") plan_index(shards);
     return {};
+  }
+
+  // Shards are found again by their names, and those of safetensors by what an index calls them.
+  [[nodiscard]] Result<void> check_name() const {
+    const bool is_found = format_of_extension(target_.extension().string()) == format_ && target_.has_stem();
+    if (is_found && is_utf8(target_.filename().string())) return {};
+    return fail(Error(ErrorCode::bad_name, "shards_are_found_by_their_names",
+                      is_found ? "is no UTF-8, as names of shards have to be"
+                               : format_text("is no name that shards in {} can be found by", format_))
+                    .at_path(target_.native())
+                    .with_hint(format_text("call it model.{}", format_)));
   }
 
   // Each safetensors file tells all; the first part of a GGUF does, and the others which part they are.
@@ -199,7 +233,8 @@ class Planner {
     plan_.files.push_back({.path = std::move(path),
                            .bytes = bytes.size(),
                            .header = {bytes.begin(), bytes.end()},
-                           .parts = {}});
+                           .parts = {},
+                           .turnings = {}});
   }
 
   const Catalog& source_;
@@ -232,7 +267,9 @@ Result<ConversionPlan> plan_from(const Catalog& source, const InMemory& memory, 
                                  const ConvertOptions& options) {
   return without_bad_alloc([&]() -> Result<ConversionPlan> {
     const auto format = HT_TRY(chosen_format(target, options));
-    return Planner(source, memory, target, options, format).run();
+    auto plan = Planner(source, memory, target, options, format).run();
+    if (plan || !plan.error().path().empty()) return plan;
+    return fail(std::move(plan).error().at_path(target.native()));
   });
 }
 

@@ -119,6 +119,54 @@ TEST(PlanConversion, orders_mere_bytes_as_what_they_are_now) {
             (std::vector<std::string>{"b", "a"}));
 }
 
+TEST(PlanConversion, shards_are_found_by_their_names) {
+  const auto source = catalog({{"a"}, {"b"}});
+  for (const std::string format : {"gguf", "safetensors"}) {
+    for (const auto& name : std::vector<std::string>{"m", "folder/", "m.bin", "m\xFF." + format}) {
+      const auto plan = plan_conversion(source, name, {.format = format, .shard_bytes = 128});
+      ASSERT_FALSE(plan) << name;
+      EXPECT_EQ(plan.error().rule(), "shards_are_found_by_their_names") << name;
+    }
+    EXPECT_TRUE(plan_conversion(source, "m." + format, {.shard_bytes = 128}));
+    EXPECT_TRUE(plan_conversion(source, "m", {.format = format, .shard_bytes = 1000})) << "one is no shard";
+  }
+}
+
+TEST(PlanConversion, says_of_which_target_it_is_an_error) {
+  const auto refused = plan_conversion(catalog({{"a"}, {"b"}}), "x.npy");
+  EXPECT_EQ(refused.error().path(), "x.npy");
+}
+
+TEST(PlanConversion, takes_how_a_gguf_was_laid_out_for_no_metadata) {
+  CatalogBuilder builder("gguf");
+  ASSERT_TRUE(
+      builder.add({.name = "a", .dtype = F32::tag, .dims = std::array<std::int64_t, 1>{1}, .bytes = 4}));
+  ASSERT_TRUE(builder.metadata().add("general.alignment", std::uint32_t{64}));
+  ASSERT_TRUE(builder.metadata().add("split.tensors.count", std::int32_t{3}));
+  const auto source = std::move(builder).build().value();
+  EXPECT_TRUE(plan_conversion(source, "x.safetensors").value().losses.empty());
+  const auto header = plan_conversion(source, "x.gguf").value().files[0].header;
+  const std::string_view text(reinterpret_cast<const char*>(header.data()), header.size());
+  EXPECT_EQ(text.find("split."), std::string_view::npos);
+  EXPECT_NE(text.find("general.alignment"), std::string_view::npos);
+}
+
+TEST(PlanConversion, loses_the_note_of_what_becomes_mere_bytes) {
+  CatalogBuilder builder("irpa");
+  ASSERT_TRUE(builder.add({.name = "a", .bytes = 4, .note = "hello"}));
+  const auto plan = plan_conversion(std::move(builder).build().value(), "x.safetensors");
+  ASSERT_TRUE(plan) << to_string(plan.error());
+  EXPECT_EQ(plan->losses.size(), 2U);
+}
+
+TEST(PlanConversion, numpy_reads_the_header) {
+  const auto source = catalog({{"a"}});
+  EXPECT_TRUE(plan_conversion(source, "a.npy", {.alignment = 8192}));
+  const auto refused = plan_conversion(source, "a.npy", {.alignment = 16384});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().rule(), "numpy_reads_the_header");
+}
+
 TEST(PlanConversion, rename_changes_a_name) {
   const auto source = catalog({{"a"}, {"b"}});
   const auto plan = plan_conversion(source, "x.safetensors", {.renames = {{"*", "x.*"}, {"a", "c"}}});

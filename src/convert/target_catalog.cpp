@@ -91,7 +91,10 @@ Result<Catalog> catalog_of(std::span<const TargetTensor> tensors, const Metadata
   for (std::size_t i = 0; i < metadata.size(); ++i) {
     HT_TRY(builder.metadata().add(metadata[i].key, metadata[i].value));
   }
-  return std::move(builder).build();
+  auto catalog = std::move(builder).build();
+  if (catalog || catalog.error().code() != ErrorCode::duplicate_tensor) return catalog;
+  return fail(
+      std::move(catalog).error().with_hint("two tensors would have this name: give one another by --rename"));
 }
 
 }  // namespace ht::inline v1

@@ -45,7 +45,7 @@ ErrorCode code_for(std::error_code cause) {
 Error taken(const std::filesystem::path& target) {
   return Error(ErrorCode::already_exists, "target_is_free", "is already there")
       .at_path(target.native())
-      .with_hint("choose another name, or say that it may be replaced");
+      .with_hint("choose another name, or say that it may be replaced (--force)");
 }
 
 // What has the target's name now, if anything has: its permissions go to the new file.
@@ -117,7 +117,11 @@ Error AtomicFile::failed(std::string_view rule, std::string_view action, std::er
 
 Result<void> AtomicFile::check_target(const std::filesystem::path& target, IfExists if_exists, Port& port) {
   HT_TRY(look_at_target(target, if_exists, port));
-  return {};
+  const auto folder = port.stat(folder_of(target));
+  if (folder && folder->kind == FileKind::folder) return {};
+  const auto cause = folder ? std::make_error_code(std::errc::not_a_directory) : folder.error();
+  return fail(system_error(ErrorCode::write_failed, "folder_is_there",
+                           "written: its folder could not be found", target, cause));
 }
 
 Result<AtomicFile> AtomicFile::create(const std::filesystem::path& target, IfExists if_exists, Port& port) {

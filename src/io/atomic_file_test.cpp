@@ -231,6 +231,15 @@ TEST_F(Replacing, folder_can_be_opened) {
   expect_untouched(Call::open, std::errc::permission_denied, ErrorCode::write_failed, "folder_can_be_opened");
 }
 
+TEST_F(Replacing, folder_is_there) {
+  EXPECT_TRUE(AtomicFile::check_target(folder_ / "new", IfExists::fail, port_));
+  const auto refused = AtomicFile::check_target(folder_ / "none" / "target", IfExists::replace, port_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::write_failed);
+  EXPECT_EQ(refused.error().rule(), "folder_is_there");
+  EXPECT_EQ(refused.error().path(), (folder_ / "none" / "target").string());
+}
+
 TEST_F(Replacing, goes_on_where_a_folder_cannot_be_synced) {
   port_.fail_at(Call::sync, 1, std::errc::invalid_argument);
   EXPECT_TRUE(replace());

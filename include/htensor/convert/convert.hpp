@@ -107,6 +107,11 @@ struct Converted {
 [[nodiscard]] Result<Converted> apply(const ConversionPlan& plan, const Model& source,
                                       const ApplyOptions& options = {});
 
+/// Whether `apply` would refuse it before a byte is written: for what it would lose, for a target that is
+/// there or cannot be, for a seal that cannot be.
+[[nodiscard]] Result<void> can_apply(const ConversionPlan& plan, const Model& source,
+                                     const ApplyOptions& options = {});
+
 /// Both at once.
 [[nodiscard]] Result<Converted> convert(const Model& source, const std::filesystem::path& target,
                                         const ConvertOptions& options = {}, const ApplyOptions& how = {});

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <htensor/base/bytes.hpp>
-#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -50,7 +49,8 @@ struct TurnedBytes {
   std::uint32_t file = 0;
   /// Where the tensor begins.
   std::uint64_t offset = 0;
-  std::shared_ptr<const Turning> turning{};
+  /// Which of the file's.
+  std::uint32_t turning = 0;
   /// How many bytes of the turned tensor come before these.
   std::uint64_t before = 0;
 };
@@ -70,6 +70,8 @@ struct PlannedFile {
   std::vector<std::byte> header;
   /// In order, apart, and behind the header. What none of them covers is zero.
   std::vector<PlannedPart> parts;
+  /// What is done to tensors that are turned round.
+  std::vector<Turning> turnings{};
 };
 
 /// How many bytes of the source came by which way.

@@ -51,10 +51,6 @@ std::optional<OldHeader> read_header(const HeaderEdit& edit) {
   return old;
 }
 
-bool describes_the_layout(std::string_view key) {
-  return key == alignment_key || key == pad_key || key.starts_with("split.");
-}
-
 bool same(const std::optional<MetaValue>& a, const std::optional<MetaValue>& b) {
   return a.has_value() == b.has_value() &&
          (!a || (a->type() == b->type() && std::ranges::equal(a->bytes(), b->bytes())));
@@ -110,6 +106,10 @@ Result<std::optional<std::uint64_t>> choose_pad(std::uint64_t free, const OldHea
 }
 
 }  // namespace
+
+bool describes_the_layout(std::string_view key) noexcept {
+  return key == alignment_key || key == pad_key || key.starts_with("split.");
+}
 
 bool is_padding(const Metadata::Item& item) noexcept {
   const auto text = item.value.text();
