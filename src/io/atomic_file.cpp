@@ -48,9 +48,9 @@ Error taken(const std::filesystem::path& target) {
       .with_hint("choose another name, or say that it may be replaced (--force)");
 }
 
-// What has the target's name now, if anything has: its permissions go to the new file.
-Result<std::optional<std::uint32_t>> look_at_target(const std::filesystem::path& target, IfExists if_exists,
-                                                    Port& port) {
+// What has the target's name now, if anything has: its rights go to the new file.
+Result<std::optional<FileRights>> look_at_target(const std::filesystem::path& target, IfExists if_exists,
+                                                 Port& port) {
   const auto there = port.stat(target);
   if (!there) {
     if (there.error() == std::errc::no_such_file_or_directory) return std::nullopt;
@@ -64,7 +64,7 @@ Result<std::optional<std::uint32_t>> look_at_target(const std::filesystem::path&
                     .with_hint("choose another name"));
   }
   if (if_exists == IfExists::fail) return fail(taken(target));
-  return there->permissions;
+  return there->rights;
 }
 
 // Removes what was left behind in the folder by one who was killed. Who still writes has claimed his before
@@ -125,7 +125,7 @@ Result<void> AtomicFile::check_target(const std::filesystem::path& target, IfExi
 }
 
 Result<AtomicFile> AtomicFile::create(const std::filesystem::path& target, IfExists if_exists, Port& port) {
-  const auto permissions = HT_TRY(look_at_target(target, if_exists, port));
+  const auto rights = HT_TRY(look_at_target(target, if_exists, port));
   AtomicFile file(port, if_exists, target);
   const auto folder = port.open(folder_of(target));
   if (!folder) {
@@ -134,7 +134,7 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& target, IfExi
   }
   file.folder_ = *folder;
   remove_leftovers(folder_of(target), port);
-  HT_TRY(file.make(permissions));
+  HT_TRY(file.make(rights));
   return file;
 }
 
@@ -148,15 +148,15 @@ bool AtomicFile::claim() {
   return there || there.error() != std::errc::no_such_file_or_directory;
 }
 
-Result<void> AtomicFile::make(std::optional<std::uint32_t> permissions) {
+Result<void> AtomicFile::make(std::optional<FileRights> rights) {
   constexpr int tries = 8;
   bool can_be_nameless = true;
   std::error_code cause;
   for (int i = 0; i < tries; ++i) {
     // All memory is had before the file is: nothing can fail between making and owning it.
     temporary_ = temporary_name(target_);
-    const auto handle = can_be_nameless ? port_->create_nameless(folder_of(target_), permissions)
-                                        : port_->create(temporary_, permissions);
+    const auto handle = can_be_nameless ? port_->create_nameless(folder_of(target_), rights)
+                                        : port_->create(temporary_, rights);
     if (handle) {
       handle_ = *handle;
       named_ = !can_be_nameless;

@@ -53,7 +53,7 @@ class AtomicFile {
 
  private:
   AtomicFile(Port& port, IfExists if_exists, std::filesystem::path target);
-  [[nodiscard]] Result<void> make(std::optional<std::uint32_t> permissions);
+  [[nodiscard]] Result<void> make(std::optional<FileRights> rights);
   [[nodiscard]] bool claim();
   [[nodiscard]] Result<void> put_in_place();
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <functional>
 
@@ -80,7 +81,17 @@ TEST_F(Replacing, keeps_the_permissions_of_what_it_replaces) {
   write_file(target_, "old");
   ASSERT_EQ(chmod(target_.c_str(), 0604), 0);
   ASSERT_TRUE(replace());
-  EXPECT_EQ(port_.stat(target_)->permissions, 0604U);
+  EXPECT_EQ(port_.stat(target_)->rights.permissions, 0604U);
+}
+
+TEST_F(Replacing, keeps_the_owner_where_it_may) {
+  write_file(target_, "old");
+  constexpr unsigned somebody = 12345;
+  if (chown(target_.c_str(), somebody, somebody) != 0) GTEST_SKIP() << "not root, who alone gives files away";
+  ASSERT_EQ(chmod(target_.c_str(), 0600), 0);
+  ASSERT_TRUE(replace());
+  EXPECT_EQ(port_.stat(target_)->rights,
+            (io::FileRights{.permissions = 0600, .owner = somebody, .group = somebody}));
 }
 
 TEST_F(Replacing, works_in_the_current_folder) {

@@ -51,7 +51,17 @@ FileStat to_file_stat(const struct stat& raw) {
           .device = raw.st_dev,
           .inode = raw.st_ino,
           .modified_ns = raw.st_mtim.tv_sec * 1'000'000'000 + raw.st_mtim.tv_nsec,
-          .permissions = raw.st_mode & 07777U};
+          .rights = {.permissions = raw.st_mode & 07777U, .owner = raw.st_uid, .group = raw.st_gid}};
+}
+
+// Who is not root gives nothing away, but may give a file to a group of his; some file systems have no rights
+// at all, and say EPERM: then there are none to keep.
+bool give_rights(int fd, const FileRights& rights) {
+  constexpr auto as_it_is = static_cast<uid_t>(-1);
+  const bool given =
+      ::fchown(fd, rights.owner, rights.group) == 0 || ::fchown(fd, as_it_is, rights.group) == 0;
+  if (!given && errno != EPERM && errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) return false;
+  return ::fchmod(fd, rights.permissions) == 0 || errno == EPERM;
 }
 
 // A write past this limit would raise SIGXFSZ, whose default is to end the process.
@@ -277,13 +287,11 @@ class PosixPort final : public Port {
     return sought(file, offset, SEEK_HOLE);
   }
 
-  IoResult<FileHandle> create(const std::filesystem::path& path,
-                              std::optional<std::uint32_t> permissions) override {
+  IoResult<FileHandle> create(const std::filesystem::path& path, std::optional<FileRights> rights) override {
     const int fd =
         above_standard(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
     if (fd < 0) return said(errno);
-    // A file system that has no permissions says EPERM, and then there are none to keep.
-    if (permissions && ::fchmod(fd, *permissions) != 0 && errno != EPERM) {
+    if (rights && !give_rights(fd, *rights)) {
       const int error_number = errno;
       ::close(fd);
       ::unlink(path.c_str());
@@ -293,11 +301,11 @@ class PosixPort final : public Port {
   }
 
   IoResult<FileHandle> create_nameless(const std::filesystem::path& folder,
-                                       std::optional<std::uint32_t> permissions) override {
+                                       std::optional<FileRights> rights) override {
     const int fd = above_standard(::open(folder.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0666));
     // Systems that do not know the flag take it for one that asks for a folder.
     if (fd < 0) return said(errno == EISDIR || errno == ENOENT ? EOPNOTSUPP : errno);
-    if (permissions && ::fchmod(fd, *permissions) != 0 && errno != EPERM) {
+    if (rights && !give_rights(fd, *rights)) {
       const int error_number = errno;
       ::close(fd);
       return said(error_number);

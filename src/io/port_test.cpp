@@ -60,9 +60,10 @@ TEST(PosixPort, creates_only_what_is_not_there) {
   write_file(folder / "f", "old");
   auto& port = system_port();
   EXPECT_EQ(port.create(folder / "f", std::nullopt).error(), std::errc::file_exists);
-  const auto handle = port.create(folder / "g", 0640);
+  const auto handle =
+      port.create(folder / "g", io::FileRights{.permissions = 0640, .owner = getuid(), .group = getgid()});
   ASSERT_TRUE(handle);
-  EXPECT_EQ(port.stat(*handle)->permissions, 0640U);
+  EXPECT_EQ(port.stat(*handle)->rights.permissions, 0640U);
   EXPECT_TRUE(port.close(*handle));
 }
 
@@ -151,12 +152,13 @@ TEST(PosixPort, no_file_takes_the_place_of_a_standard_stream) {
 TEST(PosixPort, files_without_a_name_are_gone_with_their_handle) {
   const TemporaryFolder folder;
   auto& port = system_port();
-  const auto file = port.create_nameless(folder.path(), 0640);
+  const auto file = port.create_nameless(
+      folder.path(), io::FileRights{.permissions = 0640, .owner = getuid(), .group = getgid()});
   if (!file) {
     EXPECT_EQ(file.error(), std::errc::operation_not_supported);
     GTEST_SKIP() << "the folder for temporary files has none without a name";
   }
-  EXPECT_EQ(port.stat(*file)->permissions, 0640U);
+  EXPECT_EQ(port.stat(*file)->rights.permissions, 0640U);
   EXPECT_TRUE(folder.names().empty());
   EXPECT_TRUE(port.name(*file, folder / "f"));
   EXPECT_EQ(port.name(*file, folder / "f").error(), std::errc::file_exists);

@@ -175,9 +175,9 @@ io::IoResult<std::uint64_t> FaultyPort::peak_memory() {
 std::uint64_t FaultyPort::page_bytes() const noexcept { return real_.page_bytes(); }
 
 io::IoResult<io::FileHandle> FaultyPort::create(const std::filesystem::path& path,
-                                                std::optional<std::uint32_t> permissions) {
+                                                std::optional<io::FileRights> rights) {
   if (const auto error = fault(Call::create)) return tl::unexpected(*error);
-  auto handle = real_.create(path, permissions);
+  auto handle = real_.create(path, rights);
   if (handle) ++open_files_;
   return handle;
 }
@@ -193,9 +193,9 @@ io::IoResult<std::uint64_t> FaultyPort::next_hole(io::FileHandle file, std::uint
 }
 
 io::IoResult<io::FileHandle> FaultyPort::create_nameless(const std::filesystem::path& folder,
-                                                         std::optional<std::uint32_t> permissions) {
+                                                         std::optional<io::FileRights> rights) {
   if (const auto error = fault(Call::create_nameless)) return tl::unexpected(*error);
-  auto handle = real_.create_nameless(folder, permissions);
+  auto handle = real_.create_nameless(folder, rights);
   if (handle) ++open_files_;
   return handle;
 }

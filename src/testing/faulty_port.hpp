@@ -97,11 +97,11 @@ class FaultyPort final : public io::Port {
   io::IoResult<std::uint64_t> peak_memory() override;
   [[nodiscard]] std::uint64_t page_bytes() const noexcept override;
   io::IoResult<io::FileHandle> create(const std::filesystem::path& path,
-                                      std::optional<std::uint32_t> permissions) override;
+                                      std::optional<io::FileRights> rights) override;
   io::IoResult<std::uint64_t> next_data(io::FileHandle file, std::uint64_t offset) override;
   io::IoResult<std::uint64_t> next_hole(io::FileHandle file, std::uint64_t offset) override;
   io::IoResult<io::FileHandle> create_nameless(const std::filesystem::path& folder,
-                                               std::optional<std::uint32_t> permissions) override;
+                                               std::optional<io::FileRights> rights) override;
   io::IoResult<void> name(io::FileHandle file, const std::filesystem::path& path) override;
   io::IoResult<void> claim(io::FileHandle file) override;
   io::IoResult<void> clone_range(const io::CopyRequest& request) override;

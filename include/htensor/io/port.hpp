@@ -23,6 +23,15 @@ using IoResult = tl::expected<T, std::error_code>;
 
 enum class FileKind : std::uint8_t { regular, folder, pipe, socket, device, other };
 
+/// Whose a file is, and what others may do with it.
+struct FileRights {
+  std::uint32_t permissions = 0;
+  std::uint32_t owner = 0;
+  std::uint32_t group = 0;
+
+  friend bool operator==(const FileRights&, const FileRights&) = default;
+};
+
 struct FileStat {
   FileKind kind = FileKind::other;
   std::uint64_t bytes = 0;
@@ -30,7 +39,7 @@ struct FileStat {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
   std::int64_t modified_ns = 0;
-  std::uint32_t permissions = 0;
+  FileRights rights{};
 
   friend bool operator==(const FileStat&, const FileStat&) = default;
 };
@@ -174,14 +183,14 @@ class Port {
   /// The same for the next hole; there is always one, behind the last byte.
   [[nodiscard]] virtual IoResult<std::uint64_t> next_hole(FileHandle file, std::uint64_t offset) = 0;
 
-  /// A new file for writing; `file_exists` where there is one. Permissions are the user's default
-  /// unless given.
+  /// A new file for writing; `file_exists` where there is one. Rights are the user's default
+  /// unless given, and then kept as far as this process may give them.
   [[nodiscard]] virtual IoResult<FileHandle> create(const std::filesystem::path& path,
-                                                    std::optional<std::uint32_t> permissions) = 0;
+                                                    std::optional<FileRights> rights) = 0;
   /// A new file without a name, which is gone with its handle unless it gets one. `operation_not_supported`
   /// where a file system has no such thing.
   [[nodiscard]] virtual IoResult<FileHandle> create_nameless(const std::filesystem::path& folder,
-                                                             std::optional<std::uint32_t> permissions) = 0;
+                                                             std::optional<FileRights> rights) = 0;
   /// Gives it one. `file_exists` where that is taken.
   [[nodiscard]] virtual IoResult<void> name(FileHandle file, const std::filesystem::path& path) = 0;
   /// Takes the file for this process until it is closed there; `resource_unavailable_try_again` while another
