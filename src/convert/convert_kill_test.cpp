@@ -33,16 +33,16 @@ class Killed : public ::testing::Test {
         R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},"b":{"dtype":"U8","shape":[)" +
         std::to_string(tensor_bytes) + R"(],"data_offsets":[3,)" + std::to_string(tensor_bytes + 3) + "]}}";
     auto bytes = testing::safetensors_file(json, tensor_bytes + 3);
-    for (int i = 0; i < 2; ++i) {
+    for (std::size_t i = 0; i < 2; ++i) {
       bytes[bytes.size() / 2] = bytes.back() = static_cast<std::byte>(i);
       write_file(sources_[i], bytes);
-      EXPECT_TRUE(convert_from(i, io::system_port()));
+      EXPECT_TRUE(convert_from(static_cast<int>(i), io::system_port()));
       contents_[i] = read_file(target_);
     }
   }
 
   [[nodiscard]] bool convert_from(int source, io::Port& port) const {
-    const auto model = Model::open(sources_[source], {.port = &port});
+    const auto model = Model::open(sources_[static_cast<std::size_t>(source)], {.port = &port});
     return model && convert(*model, target_, {}, {.if_exists = io::IfExists::replace, .seal = true});
   }
 
