@@ -35,16 +35,15 @@ Result<std::string_view> chosen_format(const Path& target, const ConvertOptions&
                   .with_hint(format_text("there are {}", fmt::join(names, ", "))));
 }
 
-PlannedPart part_of(const TargetTensor& tensor, std::uint64_t offset) {
+using From = decltype(PlannedPart::from);
+
+From from_of(const TargetTensor& tensor) {
   const Entry& entry = tensor.entry;
-  if (tensor.memory) return {.offset = offset, .bytes = entry.bytes, .from = *tensor.memory};
-  PlannedPart part{.offset = offset, .bytes = entry.bytes, .from = StoredBytes{entry.file, entry.offset}};
-  if (entry.is_splat()) {
-    RepeatedBytes repeated{.pattern = {}, .pattern_bytes = static_cast<std::uint8_t>(entry.splat.size())};
-    std::ranges::copy(entry.splat, repeated.pattern.begin());
-    part.from = repeated;
-  }
-  return part;
+  if (tensor.memory) return *tensor.memory;
+  if (!entry.is_splat()) return StoredBytes{entry.file, entry.offset};
+  RepeatedBytes repeated{.pattern = {}, .pattern_bytes = static_cast<std::uint8_t>(entry.splat.size())};
+  std::ranges::copy(entry.splat, repeated.pattern.begin());
+  return repeated;
 }
 
 class Planner {
@@ -119,14 +118,8 @@ class Planner {
     file.parts.reserve(catalog.size());
     for (std::size_t i = 0; i < catalog.size(); ++i) {
       if (!encoded.offsets[i] || catalog[i].bytes == 0) continue;
-      auto part = part_of(tensors[i], *encoded.offsets[i]);
-      if (tensors[i].turning) {
-        part.from = TurnedBytes{.file = tensors[i].entry.file,
-                                .offset = tensors[i].entry.offset,
-                                .turning = static_cast<std::uint32_t>(file.turnings.size())};
-        file.turnings.push_back(*tensors[i].turning);
-      }
-      file.parts.push_back(part);
+      const From from = tensors[i].turning ? From(turned(tensors[i], file)) : from_of(tensors[i]);
+      file.parts.push_back({.offset = *encoded.offsets[i], .bytes = catalog[i].bytes, .from = from});
     }
     std::ranges::sort(file.parts, {}, &PlannedPart::offset);
     return file;
@@ -137,6 +130,13 @@ class Planner {
   [[nodiscard]] bool must_be_little(std::span<const TargetTensor> tensors) const {
     const auto is_big = [](const TargetTensor& tensor) { return tensor.entry.byte_order == ByteOrder::big; };
     return format_ == "gguf" && (source_.format() != "gguf" || !std::ranges::all_of(tensors, is_big));
+  }
+
+  static TurnedBytes turned(const TargetTensor& tensor, PlannedFile& file) {
+    file.turnings.push_back(*tensor.turning);
+    return {.file = tensor.entry.file,
+            .offset = tensor.entry.offset,
+            .turning = static_cast<std::uint32_t>(file.turnings.size() - 1)};
   }
 
   // Tensors that follow each other; each shard has one at least.
