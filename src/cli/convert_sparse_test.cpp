@@ -65,16 +65,7 @@ class SparseConvert : public Cli {
 
   // Runs the program and adds what memory it has had to the most so far; its exit status.
   int run_measured(std::vector<std::string> arguments) {
-    std::string path = program();
-    const pid_t child = fork();
-    if (child == 0) {
-      std::filesystem::current_path(folder_.path());
-      std::vector<char*> words{path.data()};
-      for (auto& argument : arguments) words.push_back(argument.data());
-      words.push_back(nullptr);
-      execv(path.c_str(), words.data());
-      _exit(127);
-    }
+    const pid_t child = start(std::move(arguments), [] {});
     int status = 0;
     rusage usage{};
     wait4(child, &status, 0, &usage);

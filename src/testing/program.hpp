@@ -46,20 +46,25 @@ class Cli : public ::testing::Test {
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(".out"), text_of(".err")};
   }
 
+  // A process of its own, which does `first` and then runs the program in the folder.
+  template <class First>
+  pid_t start(std::vector<std::string> arguments, const First& first) {
+    std::string path = program();
+    const pid_t child = fork();
+    if (child != 0) return child;
+    std::filesystem::current_path(folder_.path());
+    first();
+    std::vector<char*> words{path.data()};
+    for (auto& argument : arguments) words.push_back(argument.data());
+    words.push_back(nullptr);
+    execv(path.c_str(), words.data());
+    _exit(127);
+  }
+
   // Starts the program, sends the signal once it writes a file, and returns its exit status.
   int status_once_writing(int signal, std::vector<std::string> arguments,
                           void (*disposition)(int) = SIG_DFL) {
-    std::string path = program();
-    const pid_t child = fork();
-    if (child == 0) {
-      std::filesystem::current_path(folder_.path());
-      std::signal(signal, disposition);
-      std::vector<char*> words{path.data()};
-      for (auto& argument : arguments) words.push_back(argument.data());
-      words.push_back(nullptr);
-      execv(path.c_str(), words.data());
-      _exit(127);
-    }
+    const pid_t child = start(std::move(arguments), [&] { std::signal(signal, disposition); });
     int status = 0;
     while (!is_writing(child)) {
       if (waitpid(child, &status, WNOHANG) != 0) return -1;
