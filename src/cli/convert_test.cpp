@@ -163,7 +163,7 @@ TEST_F(CliConvert, exports_one_tensor) {
   EXPECT_EQ(run("export m.safetensors model.norm.weight -o norm.ht -q").status, 0);
   EXPECT_EQ(run("verify norm.ht -q").status, 0);
   EXPECT_THAT(run("export m.safetensors model.norm.weight -o x.npy").err,
-              HasSubstr("BF16, which NPY does not know"));
+              HasSubstr("NPY cannot store BF16"));
   const auto none = run("export m.safetensors model.norm.wieght -o x.npy");
   EXPECT_EQ(none.status, 2);
   EXPECT_THAT(none.err, HasSubstr("model.norm.weight"));

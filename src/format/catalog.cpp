@@ -73,18 +73,20 @@ Result<void> check_entry(const Entry& entry, std::span<const std::int64_t> more_
   const auto pattern = entry.splat.size();
   if (pattern > 16 || (pattern != 0 && !std::has_single_bit(pattern))) {
     return fail(Error(ErrorCode::size_mismatch, "splat_patterns_have_1_2_4_8_or_16_bytes",
-                      format_text("tensor '{}' repeats a pattern of {} bytes", entry.name, pattern))
+                      format_text("tensor '{}': splat pattern has {} bytes, not 1, 2, 4, 8 or 16", entry.name,
+                                  pattern))
                     .at_tensor(entry.name));
   }
   if (entry.file >= files) {
     return fail(Error(ErrorCode::out_of_bounds, "entry_lies_in_a_file_that_is_named",
-                      format_text("tensor '{}' lies in file {} of {}", entry.name, entry.file, files))
+                      format_text("tensor '{}': file number {} is out of range; the catalog has {} files",
+                                  entry.name, entry.file, files))
                     .at_tensor(entry.name));
   }
   const auto is_negative = [](std::int64_t dim) { return dim < 0; };
   if (std::ranges::any_of(entry.dims, is_negative) || std::ranges::any_of(more_dims, is_negative)) {
     return fail(Error(ErrorCode::bad_shape, "dims_are_not_negative",
-                      format_text("tensor '{}' has a negative dimension", entry.name))
+                      format_text("tensor '{}': a dimension is negative", entry.name))
                     .at_tensor(entry.name));
   }
   return {};
@@ -130,9 +132,9 @@ Result<Catalog> CatalogBuilder::build() && {
     if (const auto duplicate = catalog_.names_.index()) {
       const Entry entry = catalog_[*duplicate];
       auto error = Error(ErrorCode::duplicate_tensor, "names_are_unique",
-                         format_text("two tensors are named '{}'", entry.name))
+                         format_text("tensor name '{}' occurs twice", entry.name))
                        .at_tensor(entry.name)
-                       .with_hint("the writer of this file broke the format: write it again");
+                       .with_hint("write the file again with its exporter");
       // Where the data of the second lies, if that is in this file.
       if (entry.is_splat() || entry.file != 0) return fail(std::move(error));
       return fail(std::move(error).at_offset(entry.offset));

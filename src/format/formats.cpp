@@ -53,11 +53,11 @@ Result<std::string_view> format_for(const std::filesystem::path& target) {
   return without_bad_alloc([&]() -> Result<std::string_view> {
     const auto extension = target.extension().string();
     if (const auto found = format_of_extension(extension)) return *found;
-    return fail(Error(ErrorCode::not_found, "extension_names_a_format",
-                      format_text("'{}' is no extension of a format that can be written", to_utf8(extension)))
-                    .at_path(target.native())
-                    .with_hint(format_text("give the file the extension of one of {}",
-                                           fmt::join(format_names(), ", "))));
+    return fail(
+        Error(ErrorCode::not_found, "extension_names_a_format",
+              format_text("extension '{}' does not name a format that can be written", to_utf8(extension)))
+            .at_path(target.native())
+            .with_hint(format_text("use one of the extensions .{}", fmt::join(format_names(), ", ."))));
   });
 }
 
@@ -66,18 +66,17 @@ Result<Encoded> encode(std::string_view format, const Catalog& catalog, const La
     const auto found = std::ranges::find(formats(), format, &Format::name);
     if (found == formats().end()) {
       return fail(
-          Error(ErrorCode::not_found, "format_has_a_name", format_text("there is no format '{}'", format))
-              .with_hint(format_text("there are {}", fmt::join(format_names(), ", "))));
+          Error(ErrorCode::not_found, "format_has_a_name", format_text("format '{}' is unknown", format))
+              .with_hint(format_text("use one of {}", fmt::join(format_names(), ", "))));
     }
     if (layout.alignment != 0 && !std::has_single_bit(layout.alignment)) {
-      return fail(
-          Error(ErrorCode::misaligned, "alignment_is_a_power_of_two",
-                format_text("data cannot be aligned to {} bytes, which is no power of two", layout.alignment))
-              .with_hint("choose 64 or 4096"));
+      return fail(Error(ErrorCode::misaligned, "alignment_is_a_power_of_two",
+                        format_text("alignment {} is not a power of two", layout.alignment))
+                      .with_hint("use 64 or 4096"));
     }
     if (layout.block_bytes != 0 && !std::has_single_bit(layout.block_bytes)) {
       return fail(ErrorCode::misaligned, "blocks_are_powers_of_two",
-                  format_text("blocks of {} bytes are no power of two", layout.block_bytes));
+                  format_text("block size {} is not a power of two", layout.block_bytes));
     }
     return found->encode(catalog, layout);
   });

@@ -13,15 +13,15 @@ std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char*>(by
 
 std::string_view words(simdjson::error_code error) {
   switch (error) {
-    case simdjson::UTF8_ERROR: return "it is no UTF-8";
-    case simdjson::UNCLOSED_STRING: return "a string has no end";
-    case simdjson::UNESCAPED_CHARS: return "a string has a control character in it that is not escaped";
-    case simdjson::STRING_ERROR: return "a string has an escape that stands for no character";
-    case simdjson::NUMBER_ERROR: return "a number is none, or is too large";
-    case simdjson::NUMBER_OUT_OF_RANGE: return "a number is too large";
-    case simdjson::INCORRECT_TYPE: return "a value is of another type than belongs there";
-    case simdjson::DEPTH_ERROR: return "objects and arrays lie too deep in each other";
-    default: return "it is no JSON";
+    case simdjson::UTF8_ERROR: return "not valid UTF-8";
+    case simdjson::UNCLOSED_STRING: return "unterminated string";
+    case simdjson::UNESCAPED_CHARS: return "unescaped control character in a string";
+    case simdjson::STRING_ERROR: return "invalid escape sequence in a string";
+    case simdjson::NUMBER_ERROR: return "invalid number";
+    case simdjson::NUMBER_OUT_OF_RANGE: return "number out of range";
+    case simdjson::INCORRECT_TYPE: return "unexpected value type";
+    case simdjson::DEPTH_ERROR: return "objects and arrays are nested too deeply";
+    default: return "syntax error";
   }
 }
 
@@ -49,9 +49,9 @@ std::optional<Problem> Document::open() {
   // With a brace at its end, no number and no string can run on into what follows the text.
   const auto last = text_.find_last_not_of(white_space);
   const auto first = text_.find_first_not_of(white_space);
-  if (last == std::string_view::npos) return Problem{"it is empty", 0};
-  if (text_[first] != '{') return Problem{"it does not begin with a brace", first};
-  if (text_[last] != '}') return Problem{"it does not end with a brace", last};
+  if (last == std::string_view::npos) return Problem{"text is empty", 0};
+  if (text_[first] != '{') return Problem{"text does not start with '{'", first};
+  if (text_[last] != '}') return Problem{"text does not end with '}'", last};
   auto& parser = scratch_.parser;
   if (parser.capacity() < text_.size() || parser.max_depth() != max_depth + 2) {
     if (const auto error = parser.allocate(text_.size(), max_depth + 2)) return problem_of(error);
@@ -66,7 +66,7 @@ std::optional<Problem> Document::open() {
 std::optional<Problem> Document::close() {
   const char* behind = nullptr;
   if (document_.current_location().get(behind) == simdjson::SUCCESS) {
-    return Problem{"something follows the object", static_cast<std::uint64_t>(behind - text_.data())};
+    return Problem{"text continues after the object", static_cast<std::uint64_t>(behind - text_.data())};
   }
   return std::nullopt;
 }
@@ -94,7 +94,7 @@ Outcome<std::string_view> Document::key_of(Field& field) {
   const char* const begin = field.key().raw();
   const auto* const end = static_cast<const char*>(
       std::memchr(begin, '"', static_cast<std::size_t>(text_.data() + text_.size() - begin)));
-  if (end == nullptr) return tl::unexpected(problem("a string has no end"));
+  if (end == nullptr) return tl::unexpected(problem("unterminated string"));
   const std::string_view raw(begin, static_cast<std::size_t>(end - begin));
   if (raw.find('\\') == std::string_view::npos) return raw;
   std::string_view key;
@@ -105,7 +105,7 @@ Outcome<std::string_view> Document::key_of(Field& field) {
 Outcome<std::uint64_t> Document::natural(Value& value) {
   std::uint64_t number = 0;
   if (value.get_uint64().get(number))
-    return tl::unexpected(problem("a number is no whole number below 2^64"));
+    return tl::unexpected(problem("number is not an integer from 0 to 2^64-1"));
   return number;
 }
 
@@ -144,11 +144,11 @@ std::optional<Problem> Document::check(Value& value, std::size_t depth) {  // NO
     case simdjson::ondemand::json_type::null: {
       bool null = false;
       if (const auto error = value.is_null().get(null)) return problem_of(error);
-      if (!null) return problem("it is no JSON");
+      if (!null) return problem("syntax error");
       return std::nullopt;
     }
   }
-  return problem("it is no JSON");
+  return problem("syntax error");
 }
 
 }  // namespace ht::inline v1::json

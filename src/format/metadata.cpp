@@ -165,8 +165,8 @@ Result<void> Metadata::index() {
     const auto duplicate = keys_.index();
     if (!duplicate) return {};
     return fail(Error(ErrorCode::duplicate_key, "metadata_keys_are_unique",
-                      format_text("two values of the metadata have the key '{}'", keys_[*duplicate]))
-                    .with_hint("readers disagree on which of them counts: write the file again with one"));
+                      format_text("metadata key '{}' occurs twice", keys_[*duplicate]))
+                    .with_hint("write the file again with its exporter"));
   });
 }
 

@@ -29,14 +29,14 @@ struct OldHeader {
 std::optional<OldHeader> read_header(const HeaderEdit& edit) {
   Reader reader(edit.seen, edit.file_bytes, UINT64_MAX);
   OldHeader old;
-  if (!reader.take(magic.size(), "the magic")) return std::nullopt;
-  const auto version = reader.take(sizeof(std::uint32_t), "the version");
+  if (!reader.take(magic.size(), "magic")) return std::nullopt;
+  const auto version = reader.take(sizeof(std::uint32_t), "version");
   if (!version) return std::nullopt;
   old.order = order_of_version(*version);
   reader.set_order(old.order);
-  const auto tensors = reader.number<std::uint64_t>("the number of tensors");
+  const auto tensors = reader.number<std::uint64_t>("tensor count");
   old.before_values = reader.since(0);
-  const auto values = reader.number<std::uint64_t>("the number of values");
+  const auto values = reader.number<std::uint64_t>("metadata count");
   if (!tensors || !values || !read_pairs(reader, *values)) return std::nullopt;
   const auto table = static_cast<std::size_t>(reader.at());
   if (!skip_tensors(reader, *tensors)) return std::nullopt;
@@ -62,8 +62,8 @@ Result<void> check_layout(const Metadata& metadata, const Metadata& other) {
     if (!describes_the_layout(key) || same(value, other.find(key))) continue;
     return fail(
         Error(ErrorCode::bad_name, "edits_leave_the_layout_alone",
-              format_text("'{}' says how the file is laid out, and cannot be changed alone", to_utf8(key)))
-            .with_hint("convert the model: --align and --shard-size write it anew"));
+              format_text("metadata key '{}' describes the file's layout and cannot be edited", to_utf8(key)))
+            .with_hint("convert the model with --align or --shard-size"));
   }
   return {};
 }

@@ -18,12 +18,12 @@ constexpr std::uint32_t written_version = 3;
 
 Result<void> check_entry(const Entry& entry, ByteOrder order) {
   if (entry.byte_order != order) {
-    return fail(
-        Error(ErrorCode::would_lose, "gguf_has_one_byte_order",
-              format_text("tensor '{}' is {} endian and others are not, and a GGUF file has one byte order",
-                          entry.name, entry.byte_order == ByteOrder::big ? "big" : "little"))
-            .at_tensor(entry.name)
-            .with_hint("copy the tensors first: copies are in the order of this machine"));
+    return fail(Error(ErrorCode::would_lose, "gguf_has_one_byte_order",
+                      format_text("tensor '{}': data is {}-endian but other tensors are not, and a GGUF file "
+                                  "has one byte order",
+                                  entry.name, entry.byte_order == ByteOrder::big ? "big" : "little"))
+                    .at_tensor(entry.name)
+                    .with_hint("byte-swap the tensors to one byte order first"));
   }
   // Blocks and big endian are at home here; all else that GGUF cannot carry is what others cannot either.
   Entry plain = entry;
@@ -33,13 +33,15 @@ Result<void> check_entry(const Entry& entry, ByteOrder order) {
   HT_TRY(check_plain(plain, "GGUF"));
   if (entry.dims.size() > max_rank) {
     return fail(Error(ErrorCode::would_lose, "gguf_carries_at_most_4_dimensions",
-                      format_text("tensor '{}' has {} dimensions, and GGUF has at most {}", entry.name,
+                      format_text("tensor '{}': rank {} exceeds GGUF's limit of {}", entry.name,
                                   entry.dims.size(), max_rank))
                     .at_tensor(entry.name)
-                    .with_hint("reshape it first, or choose safetensors"));
+                    .with_hint("convert to safetensors or IRPA instead"));
   }
   if (!is_utf8(entry.name)) {
-    return fail(ErrorCode::bad_utf8, "gguf_names_are_utf8", "a tensor has a name that is not UTF-8");
+    return fail(Error(ErrorCode::bad_utf8, "gguf_names_are_utf8",
+                      format_text("tensor name '{}' is not valid UTF-8", to_utf8(entry.name)))
+                    .with_hint("rename the tensor with --rename OLD=NEW"));
   }
   return {};
 }
@@ -47,15 +49,15 @@ Result<void> check_entry(const Entry& entry, ByteOrder order) {
 Result<TensorType> check_type(const Entry& entry) {
   const auto type = type_of(entry);
   if (!type) {
-    const auto dtype = find_dtype(entry.dtype).value_or(DTypeInfo{.name = "of a type"});
+    const auto dtype = find_dtype(entry.dtype).value_or(DTypeInfo{.name = "this dtype"});
     return fail(Error(ErrorCode::would_lose, "gguf_has_a_type_for_it",
-                      format_text("tensor '{}' is {}, which ggml has no type for", entry.name, dtype.name))
+                      format_text("tensor '{}': GGUF cannot store {}", entry.name, dtype.name))
                     .at_tensor(entry.name)
-                    .with_hint("cast it to F32, F16, BF16 or a signed integer, or choose safetensors"));
+                    .with_hint("convert to safetensors or IRPA instead"));
   }
   if (block_bytes(entry.dims, type->encoding) != entry.bytes) {
     return fail(Error(ErrorCode::size_mismatch, "data_bytes_follow_from_the_shape",
-                      format_text("tensor '{}' has {} bytes, which is not what {} [{}] has", entry.name,
+                      format_text("tensor '{}': data of {} bytes does not match {} [{}]", entry.name,
                                   entry.bytes, type->encoding.name, fmt::join(entry.dims, ", ")))
                     .at_tensor(entry.name));
   }
@@ -67,17 +69,17 @@ Result<std::uint64_t> choose_alignment(const Catalog& catalog, const Layout& lay
   std::uint64_t alignment = default_alignment;
   if (const auto stored = catalog.metadata().find(alignment_key)) {
     if (stored->type() != MetaType::u32 || !std::has_single_bit(*stored->natural())) {
-      return fail(Error(ErrorCode::would_lose, "gguf_alignment_is_free_to_be_set",
-                        format_text("the metadata has a '{}' that is no alignment, and GGUF reads it as one",
-                                    alignment_key))
-                      .with_hint("leave it out"));
+      return fail(
+          Error(ErrorCode::would_lose, "gguf_alignment_is_free_to_be_set",
+                format_text("metadata key '{}' is not a u32 power of two, as GGUF requires", alignment_key))
+              .with_hint("remove the key from the source with `htensor meta SRC rm general.alignment`"));
     }
     alignment = *stored->natural();
   }
   if (layout.alignment == 0) return alignment;
   if (!std::has_single_bit(layout.alignment) || !checked::narrow<std::uint32_t>(layout.alignment)) {
     return fail(ErrorCode::misaligned, "gguf_alignment_fits_32_bits",
-                format_text("an alignment of {} is no power of two below 2^32", layout.alignment));
+                format_text("alignment {} is not a power of two below 2^32", layout.alignment));
   }
   return layout.alignment;
 }
@@ -103,8 +105,7 @@ Result<void> write_metadata(const Metadata& metadata, std::uint64_t alignment, W
 }
 
 Result<void> overflows() {
-  return fail(ErrorCode::size_overflow, "encoded_size_fits_64_bits",
-              "the file would have more bytes than 63 bits can count");
+  return fail(ErrorCode::size_overflow, "encoded_size_fits_64_bits", "file size exceeds 2^63-1 bytes");
 }
 
 /// Writes the table, in which offsets count from the beginning of the data.

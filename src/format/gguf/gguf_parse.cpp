@@ -18,27 +18,26 @@ struct Counts {
 constexpr bool is_known_version(std::uint32_t version) { return version == 2 || version == 3; }
 
 bool read_magic(Reader& reader) {
-  const auto found = reader.take(magic.size(), "the magic");
+  const auto found = reader.take(magic.size(), "magic");
   if (!found) return false;
   if (std::ranges::equal(*found, bytes_of(magic))) return true;
-  reader.stop(
-      broken(ErrorCode::bad_magic, "magic_is_gguf", "does not begin with the magic of a GGUF file", 0));
+  reader.stop(broken(ErrorCode::bad_magic, "magic_is_gguf", "file does not start with the magic 'GGUF'", 0));
   return false;
 }
 
 bool read_version(Reader& reader) {
   const std::uint64_t begin = reader.at();
-  const auto bytes = reader.take(sizeof(std::uint32_t), "the version");
+  const auto bytes = reader.take(sizeof(std::uint32_t), "version");
   if (!bytes) return false;
   reader.set_order(order_of_version(*bytes));
   const auto version =
       reader.order() == std::endian::big ? load_be<std::uint32_t>(*bytes) : load_le<std::uint32_t>(*bytes);
   if (is_known_version(version)) return true;
   reader.stop(broken(ErrorCode::bad_version, "gguf_version_is_2_or_3",
-                     format_text("is of version {} of GGUF, and versions 2 and 3 are known here", version),
+                     format_text("GGUF version {} is not supported; supported versions are 2 and 3", version),
                      begin)
-                  .with_hint(version == 1 ? "convert the model again: nobody reads version 1 any more"
-                                          : "a newer version of this library may read it"));
+                  .with_hint(version == 1 ? "convert the original model again with a current llama.cpp"
+                                          : "update htensor, or write the file again as GGUF version 3"));
   return false;
 }
 
@@ -48,7 +47,7 @@ std::optional<std::uint64_t> read_count(Reader& reader, std::string_view what) {
   if (!count) return std::nullopt;
   if (*count < 0) {
     reader.stop(broken(ErrorCode::bad_header, "gguf_counts_are_not_negative",
-                       format_text("says that {} is {}", what, *count), begin));
+                       format_text("{} is negative: {}", what, *count), begin));
     return std::nullopt;
   }
   return static_cast<std::uint64_t>(*count);
@@ -56,12 +55,12 @@ std::optional<std::uint64_t> read_count(Reader& reader, std::string_view what) {
 
 std::optional<Counts> read_counts(Reader& reader) {
   if (!read_magic(reader) || !read_version(reader)) return std::nullopt;
-  const auto tensors = read_count(reader, "the number of tensors");
+  const auto tensors = read_count(reader, "tensor count");
   if (!tensors) return std::nullopt;
-  const auto values = read_count(reader, "the number of values");
+  const auto values = read_count(reader, "metadata count");
   if (!values) return std::nullopt;
   if (!reader.has_room_for(*tensors, least_tensor_bytes, "tensors") ||
-      !reader.has_room_for(*values, least_pair_bytes, "values in its metadata")) {
+      !reader.has_room_for(*values, least_pair_bytes, "metadata values")) {
     return std::nullopt;
   }
   return Counts{*tensors, *values};
@@ -98,14 +97,15 @@ Result<std::uint64_t> read_alignment(const std::vector<Pair>& pairs, const Metad
   if (value.type() != MetaType::u32) {
     return fail(broken(
         ErrorCode::bad_header, "gguf_alignment_is_a_u32",
-        format_text("has a '{}' of type {}, which has to be u32", alignment_key, to_string(value.type())),
+        format_text("metadata key '{}' has type {} but must be u32", alignment_key, to_string(value.type())),
         offset));
   }
   const std::uint64_t alignment = *value.natural();
   if (!std::has_single_bit(alignment)) {
-    return fail(broken(ErrorCode::bad_header, "gguf_alignment_is_a_power_of_two",
-                       format_text("has a '{}' of {}, which is no power of two", alignment_key, alignment),
-                       offset));
+    return fail(
+        broken(ErrorCode::bad_header, "gguf_alignment_is_a_power_of_two",
+               format_text("metadata key '{}' is {}, which is not a power of two", alignment_key, alignment),
+               offset));
   }
   return alignment;
 }
@@ -117,7 +117,7 @@ Result<DataPlan> plan_data(std::uint64_t header_bytes, std::uint64_t alignment, 
   const std::uint64_t begin = *checked::align_up(header_bytes, alignment);
   if (any_tensor && begin > file_bytes) {
     return fail(broken(ErrorCode::truncated, "gguf_data_begins_in_the_file",
-                       format_text("ends at byte {}, but its data begins at byte {}", file_bytes, begin),
+                       format_text("data starts at byte {} but the file has {} bytes", begin, file_bytes),
                        file_bytes));
   }
   return DataPlan(begin, alignment);
@@ -127,7 +127,7 @@ Result<void> check_data_is_there(const DataPlan& plan, std::uint64_t file_bytes)
   if (plan.next_in_file() <= file_bytes) return {};
   return fail(
       broken(ErrorCode::truncated, "data_is_all_there",
-             format_text("ends at byte {}, but its data ends at byte {}", file_bytes, plan.next_in_file()),
+             format_text("data ends at byte {} but the file has {} bytes", plan.next_in_file(), file_bytes),
              file_bytes));
 }
 
@@ -148,7 +148,7 @@ Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOpti
 
   CatalogBuilder builder("gguf");
   HT_TRY(add_metadata(*pairs, reader.order(), builder.metadata()));
-  // A key that is there twice is told before what may follow from it.
+  // A duplicate key is reported before its consequences, such as a wrong alignment.
   HT_TRY(builder.metadata().index());
   const auto alignment = HT_TRY(read_alignment(*pairs, builder.metadata(), seen.prefix().data()));
   const bool any_tensor = counts->tensors > 0;

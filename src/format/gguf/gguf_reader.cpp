@@ -14,25 +14,24 @@ Error broken(ErrorCode code, std::string_view rule, std::string message, std::ui
              SourceLine where) {
   return Error(code, rule, std::move(message), where)
       .at_offset(offset)
-      .with_hint(code == ErrorCode::truncated
-                     ? "the download or copy was cut short, or the file is damaged: fetch it again"
-                     : "whatever wrote this file broke the format: write it again with another program");
+      .with_hint(code == ErrorCode::truncated ? "download the file again"
+                                              : "write the file again with its exporter");
 }
 
 std::optional<Bytes> Reader::take(std::uint64_t bytes, std::string_view what) {
   if (bytes > left()) {
     stop(broken(ErrorCode::truncated, "header_is_all_there",
-                format_text("ends at byte {}, within its header: {} at byte {} has {} bytes", file_bytes_,
-                            what, at_, bytes),
+                format_text("header is incomplete: {} at byte {} needs {} bytes but the file has {} bytes",
+                            what, at_, bytes, file_bytes_),
                 file_bytes_));
     return std::nullopt;
   }
   if (!checked::range_fits(at_, bytes, max_header_bytes_)) {
     stop(Error(ErrorCode::header_too_large, "gguf_header_is_within_the_limit",
-               format_text("has a header of more than {} bytes, which is the limit: {} at byte {} has {}",
+               format_text("header exceeds the limit of {} bytes: {} at byte {} has {} bytes",
                            max_header_bytes_, what, at_, bytes))
              .at_offset(at_)
-             .with_hint("raise the limit if the file is what it should be"));
+             .with_hint("raise the limit with --max-header SIZE if you trust the file"));
     return std::nullopt;
   }
   if (bytes > seen_left()) {
@@ -50,7 +49,7 @@ std::optional<std::string_view> Reader::text(std::string_view what) {
   if (!length) return std::nullopt;
   if (*length > max_text_bytes) {
     stop(broken(ErrorCode::bad_header, "gguf_strings_have_at_most_2_30_bytes",
-                format_text("says that {} has {} bytes, more than a string may have", what, *length), begin));
+                format_text("{} has {} bytes but the limit is {}", what, *length, max_text_bytes), begin));
     return std::nullopt;
   }
   const auto bytes = take(*length, what);
@@ -91,7 +90,7 @@ bool Reader::skip_texts(std::uint64_t count, std::string_view what) {
 bool Reader::has_room_for(std::uint64_t count, std::uint64_t least, std::string_view what) {
   if (count <= left() / least) return true;
   stop(broken(ErrorCode::truncated, "gguf_counts_fit_in_the_file",
-              format_text("says that it has {} {}, but only {} bytes follow", count, what, left()), at_));
+              format_text("header declares {} {} but only {} bytes follow", count, what, left()), at_));
   return false;
 }
 

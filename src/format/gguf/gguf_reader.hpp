@@ -18,7 +18,7 @@ inline constexpr std::uint64_t max_array_elements = std::uint64_t{1} << 30;
 /// Of a string: its length.
 inline constexpr std::uint64_t least_text_bytes = 8;
 
-/// What is wrong with the file, with a hint: its writer is to blame, or for `truncated` whoever copied it.
+/// An Error with the hint to write the file again, or for `truncated` to download it again.
 [[nodiscard]] Error broken(ErrorCode code, std::string_view rule, std::string message, std::uint64_t offset,
                            SourceLine where = SourceLine::here());
 
@@ -49,7 +49,7 @@ class Reader {
   [[nodiscard]] Bytes since(std::size_t begin) const noexcept { return seen_.subspan(begin, at_ - begin); }
   void go_back(std::size_t begin) noexcept { at_ = begin; }
 
-  /// The next bytes. `what` says in the error what they would have been.
+  /// The next bytes. `what` names them in the error.
   [[nodiscard]] std::optional<Bytes> take(std::uint64_t bytes, std::string_view what);
 
   template <WireNumber T>

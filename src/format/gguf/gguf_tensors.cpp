@@ -27,21 +27,21 @@ struct Row {
 };
 
 bool skip_row(Reader& reader) {
-  const auto name = reader.text("a tensor's name");
+  const auto name = reader.text("tensor name");
   if (!name) return false;
   const std::uint64_t begin = reader.at();
-  const auto rank = reader.number<std::uint32_t>("a tensor's rank");
+  const auto rank = reader.number<std::uint32_t>("tensor rank");
   if (!rank) return false;
   if (*rank > max_rank) {
     reader.stop(
         broken(ErrorCode::bad_shape, "gguf_rank_is_at_most_4",
-               format_text("says that a tensor has {} dimensions, and {} is the most", *rank, max_rank),
+               format_text("tensor '{}': rank {} exceeds the limit of {}", to_utf8(*name), *rank, max_rank),
                begin)
             .at_tensor(*name));
     return false;
   }
   const std::uint64_t rest = *rank * sizeof(std::int64_t) + sizeof(std::uint32_t) + sizeof(std::uint64_t);
-  return reader.take(rest, "a tensor's shape, type and offset").has_value();
+  return reader.take(rest, "tensor shape, type and offset").has_value();
 }
 
 // Its bytes are known to be there.
@@ -60,36 +60,36 @@ Result<TensorType> check_type(const Row& row) {
   const auto type = find_type(row.type);
   if (type) return *type;
   return fail(Error(ErrorCode::unsupported_encoding, "gguf_tensor_types_are_known",
-                    format_text("tensor '{}' is of ggml type {}, which is retired or not known here",
-                                row.name, row.type))
+                    format_text("tensor '{}': ggml type {} is retired or unknown", row.name, row.type))
                   .at_offset(row.at_type())
                   .at_tensor(row.name)
-                  .with_hint("quantize the model again, or look for a newer version of this library"));
+                  .with_hint("quantize the model again with a current llama.cpp, or update htensor"));
 }
 
 Result<std::uint64_t> check_shape(const Row& row, const Encoding& encoding) {
   const auto refuse = [&](ErrorCode code, std::string_view rule, std::string_view why,
                           SourceLine where = SourceLine::here()) {
     return fail(broken(code, rule,
-                       format_text("tensor '{}' is {} [{}], {}", row.name, encoding.name,
+                       format_text("tensor '{}', {} [{}]: {}", row.name, encoding.name,
                                    fmt::join(row.dims(), ", "), why),
                        row.at_dims(), where)
                     .at_tensor(row.name));
   };
   if (std::ranges::any_of(row.dims(), [](std::int64_t dim) { return dim < 0; })) {
-    return refuse(ErrorCode::bad_shape, "dims_are_not_negative", "and a dimension is negative");
+    return refuse(ErrorCode::bad_shape, "dims_are_not_negative", "a dimension is negative");
   }
   if (!element_count(row.dims())) {
-    return refuse(ErrorCode::size_overflow, "elements_fit_63_bits", "more elements than 63 bits can count");
+    return refuse(ErrorCode::size_overflow, "elements_fit_63_bits", "element count exceeds 2^63-1");
   }
   const std::int64_t elements_in_a_row = row.rank == 0 ? 1 : row.dims().back();
   if (elements_in_a_row % encoding.block_elements != 0) {
-    return refuse(ErrorCode::bad_shape, "gguf_rows_are_whole_blocks",
-                  format_text("and rows have to be multiples of {}", encoding.block_elements));
+    return refuse(
+        ErrorCode::bad_shape, "gguf_rows_are_whole_blocks",
+        format_text("rows are not multiples of the block size, {} elements", encoding.block_elements));
   }
   const auto bytes = block_bytes(row.dims(), encoding);
   if (!bytes) {
-    return refuse(ErrorCode::size_overflow, "data_size_fits_63_bits", "more bytes than 63 bits can count");
+    return refuse(ErrorCode::size_overflow, "data_size_fits_63_bits", "size exceeds 2^63-1 bytes");
   }
   return *bytes;
 }
@@ -97,30 +97,30 @@ Result<std::uint64_t> check_shape(const Row& row, const Encoding& encoding) {
 Result<void> check_offset(const Row& row, const DataPlan& plan) {
   const auto refuse = [&](ErrorCode code, std::string_view rule, std::string_view why,
                           SourceLine where = SourceLine::here()) {
-    return fail(broken(code, rule, format_text("tensor '{}' has offset {}, {}", row.name, row.offset, why),
+    return fail(broken(code, rule, format_text("tensor '{}': offset {} {}", row.name, row.offset, why),
                        row.at_offset(), where)
                     .at_tensor(row.name));
   };
   if (row.offset == plan.next()) return {};
   if (!checked::narrow<std::int64_t>(row.offset)) {
-    return refuse(ErrorCode::bad_offset, "gguf_offsets_fit_63_bits", "more than 63 bits can count");
+    return refuse(ErrorCode::bad_offset, "gguf_offsets_fit_63_bits", "exceeds 2^63-1");
   }
   if (row.offset % plan.alignment() != 0) {
     return refuse(ErrorCode::misaligned, "gguf_offsets_are_multiples_of_the_alignment",
-                  format_text("no multiple of {}", plan.alignment()));
+                  format_text("is not a multiple of the alignment, {}", plan.alignment()));
   }
   if (row.offset < plan.next()) {
     return refuse(ErrorCode::overlap, "gguf_tensors_do_not_overlap",
-                  format_text("but the tensors before it end at {}", plan.next()));
+                  format_text("overlaps the previous tensors, which end at offset {}", plan.next()));
   }
   return refuse(ErrorCode::gap, "gguf_tensors_leave_no_gap",
-                format_text("but the tensors before it end at {} already", plan.next()));
+                format_text("leaves a gap after the previous tensors, which end at offset {}", plan.next()));
 }
 
 Result<void> check_name(const Row& row, std::uint64_t number) {
   if (is_utf8(row.name)) return {};
   return fail(broken(ErrorCode::bad_utf8, "gguf_names_are_utf8",
-                     format_text("tensor {} of the table has a name that is not UTF-8", number), row.at));
+                     format_text("name of tensor {} is not valid UTF-8", number), row.at));
 }
 
 Result<void> add_tensor(const Row& row, std::endian order, DataPlan& plan, CatalogBuilder& builder) {
@@ -129,12 +129,11 @@ Result<void> add_tensor(const Row& row, std::endian order, DataPlan& plan, Catal
   HT_TRY(check_offset(row, plan));
   const std::uint64_t offset = plan.next_in_file();
   if (!plan.place(bytes)) {
-    return fail(
-        broken(ErrorCode::size_overflow, "gguf_data_end_fits_63_bits",
-               format_text("tensor '{}' has {} bytes at offset {}, and ends where 63 bits cannot count",
-                           row.name, bytes, row.offset),
-               row.at_offset())
-            .at_tensor(row.name));
+    return fail(broken(ErrorCode::size_overflow, "gguf_data_end_fits_63_bits",
+                       format_text("tensor '{}': {} bytes at offset {} end beyond 2^63-1", row.name, bytes,
+                                   row.offset),
+                       row.at_offset())
+                    .at_tensor(row.name));
   }
   return builder.add({.name = row.name,
                       .dtype = type.dtype,

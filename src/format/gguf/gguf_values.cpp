@@ -12,11 +12,11 @@ constexpr std::uint64_t array_header_bytes = sizeof(std::uint32_t) + sizeof(std:
 
 std::optional<MetaType> read_type(Reader& reader) {
   const std::uint64_t begin = reader.at();
-  const auto type = reader.number<std::uint32_t>("the type of a value");
+  const auto type = reader.number<std::uint32_t>("value type");
   if (!type) return std::nullopt;
   if (*type >= meta_type_count) {
     reader.stop(broken(ErrorCode::bad_header, "gguf_value_types_are_known",
-                       format_text("has a value of type {} in its metadata, and types are 0 to {}", *type,
+                       format_text("metadata value has unknown type {}; known types are 0 to {}", *type,
                                    meta_type_count - 1),
                        begin));
     return std::nullopt;
@@ -32,22 +32,23 @@ std::uint64_t least_bytes(MetaType type) noexcept {
 
 std::optional<std::uint64_t> read_array_count(Reader& reader, MetaType type) {
   const std::uint64_t begin = reader.at();
-  const auto count = reader.number<std::uint64_t>("the count of an array");
+  const auto count = reader.number<std::uint64_t>("array length");
   if (!count) return std::nullopt;
   if (*count > max_array_elements) {
-    reader.stop(broken(ErrorCode::bad_header, "gguf_arrays_have_at_most_2_30_elements",
-                       format_text("has an array of {} elements, more than an array may have", *count),
-                       begin));
+    reader.stop(
+        broken(ErrorCode::bad_header, "gguf_arrays_have_at_most_2_30_elements",
+               format_text("metadata array has {} elements but the limit is {}", *count, max_array_elements),
+               begin));
     return std::nullopt;
   }
-  if (!reader.has_room_for(*count, least_bytes(type), "elements of an array")) return std::nullopt;
+  if (!reader.has_room_for(*count, least_bytes(type), "array elements")) return std::nullopt;
   return count;
 }
 
 bool skip_array(Reader& reader, int depth) {  // NOLINT(misc-no-recursion)
   if (depth > max_array_depth) {
     reader.stop(broken(ErrorCode::bad_header, "gguf_arrays_nest_at_most_8_deep",
-                       format_text("has arrays within arrays, more than {} deep", max_array_depth),
+                       format_text("metadata arrays are nested more than {} levels deep", max_array_depth),
                        reader.at()));
     return false;
   }
@@ -55,9 +56,9 @@ bool skip_array(Reader& reader, int depth) {  // NOLINT(misc-no-recursion)
   if (!type) return false;
   const auto count = read_array_count(reader, *type);
   if (!count) return false;
-  if (*type == MetaType::string) return reader.skip_texts(*count, "a string of an array");
+  if (*type == MetaType::string) return reader.skip_texts(*count, "string in an array");
   if (*type != MetaType::array) {
-    return reader.take(*count * fixed_bytes(*type), "an array").has_value();
+    return reader.take(*count * fixed_bytes(*type), "array").has_value();
   }
   for (std::uint64_t i = 0; i < *count; ++i) {
     if (!skip_array(reader, depth + 1)) return false;
@@ -67,16 +68,14 @@ bool skip_array(Reader& reader, int depth) {  // NOLINT(misc-no-recursion)
 
 std::optional<std::string_view> read_key(Reader& reader) {
   const std::uint64_t begin = reader.at();
-  const auto key = reader.text("a key");
+  const auto key = reader.text("metadata key");
   if (!key) return std::nullopt;
   if (key->empty()) {
-    reader.stop(broken(ErrorCode::bad_header, "gguf_keys_are_not_empty",
-                       "has a value in its metadata whose key is empty", begin));
+    reader.stop(broken(ErrorCode::bad_header, "gguf_keys_are_not_empty", "metadata key is empty", begin));
     return std::nullopt;
   }
   if (!is_utf8(*key)) {
-    reader.stop(broken(ErrorCode::bad_utf8, "gguf_keys_are_utf8",
-                       "has a value in its metadata whose key is not UTF-8", begin));
+    reader.stop(broken(ErrorCode::bad_utf8, "gguf_keys_are_utf8", "metadata key is not valid UTF-8", begin));
     return std::nullopt;
   }
   return key;
@@ -129,8 +128,8 @@ std::size_t reverse(MetaType type, MutableBytes value) noexcept {  // NOLINT(mis
 
 bool skip_value(Reader& reader, MetaType type) {
   if (type == MetaType::array) return skip_array(reader, 1);
-  if (type == MetaType::string) return reader.text("a string").has_value();
-  return reader.take(fixed_bytes(type), "a value").has_value();
+  if (type == MetaType::string) return reader.text("string").has_value();
+  return reader.take(fixed_bytes(type), "value").has_value();
 }
 
 std::optional<std::vector<Pair>> read_pairs(Reader& reader, std::uint64_t count) {
@@ -151,11 +150,11 @@ std::optional<std::vector<Pair>> read_pairs(Reader& reader, std::uint64_t count)
 }
 
 std::string_view pair_fault(const Metadata::Item& item) {
-  if (item.key.empty() || !is_utf8(item.key)) return "whose key is empty or no UTF-8, which is less than";
+  if (item.key.empty() || !is_utf8(item.key)) return "the key is empty or not valid UTF-8";
   const Bytes bytes = item.value.bytes();
   Reader reader(bytes, bytes.size(), UINT64_MAX);
   if (!skip_value(reader, item.value.type()) || reader.at() != bytes.size()) {
-    return "that is larger or more deeply nested than";
+    return "the value exceeds a limit on its size or nesting";
   }
   return {};
 }
@@ -164,8 +163,8 @@ Result<void> check_pair(const Metadata::Item& item) {
   const auto fault = pair_fault(item);
   if (fault.empty()) return {};
   return fail(Error(ErrorCode::would_lose, "gguf_can_hold_the_value",
-                    format_text("the metadata has a value '{}' {} GGUF allows", to_utf8(item.key), fault))
-                  .with_hint("leave it out, or choose another format"));
+                    format_text("metadata key '{}' cannot be stored in GGUF: {}", to_utf8(item.key), fault))
+                  .with_hint("remove the key from the source with `htensor meta SRC rm KEY`"));
 }
 
 void reverse_value(MetaType type, MutableBytes value, std::endian from) noexcept {

@@ -28,7 +28,7 @@ struct Pair {
 /// Nothing where the reader stopped.
 [[nodiscard]] std::optional<std::vector<Pair>> read_pairs(Reader& reader, std::uint64_t count);
 
-/// Why a pair could not be read back, before "GGUF allows"; nothing where it can.
+/// Why the pair cannot be stored; empty if it can.
 [[nodiscard]] std::string_view pair_fault(const Metadata::Item& item);
 
 /// `would_lose` for such a pair.

@@ -32,30 +32,30 @@ Error broken(ErrorCode code, std::string_view rule, std::string message, std::ui
              SourceLine where = SourceLine::here()) {
   return Error(code, rule, std::move(message), where)
       .at_offset(offset)
-      .with_hint("whatever wrote this file broke the format: write it again with another program");
+      .with_hint("write the file again with its exporter");
 }
 
 Result<void> check_frame(Bytes bytes) {
   if (!std::ranges::equal(bytes.first(magic.size()), bytes_of(magic))) {
     return fail(broken(ErrorCode::bad_magic, "magic_is_htensor",
-                       "does not begin with the magic of a .ht file", at_magic));
+                       "file does not start with the magic 'HTENSOR'", at_magic));
   }
   const auto stored = load_le<std::uint64_t>(bytes.subspan(at_header_crc));
   const auto actual = crc64nvme(bytes.first(at_header_crc));
   if (stored != actual) {
     return fail(broken(ErrorCode::checksum_mismatch, "header_checksum_matches",
-                       format_text("the header is damaged: its checksum is {:016x}, but {:016x} is stored",
+                       format_text("checksum mismatch in the header: computed {:016x}, stored {:016x}",
                                    actual, stored),
                        at_header_crc)
-                    .with_hint("the file was changed after it was written: fetch it again"));
+                    .with_hint("download the file again"));
   }
   const auto found = load_le<std::uint16_t>(bytes.subspan(at_version));
   if (found != version) {
     return fail(
         broken(ErrorCode::bad_version, "version_is_1",
-               format_text("is of version {} of the format, and version {} is known here", found, version),
+               format_text("ht version {} is not supported; the supported version is {}", found, version),
                at_version)
-            .with_hint("a newer version of this library may read it"));
+            .with_hint("update htensor, or write the file again with an older version of it"));
   }
   return {};
 }
@@ -64,16 +64,16 @@ Result<void> check_flags(Bytes bytes) {
   const auto flags = load_le<std::uint32_t>(bytes.subspan(at_flags));
   if ((flags & ~flag_sealed) != 0) {
     return fail(broken(ErrorCode::bad_header, "unknown_flags_are_zero",
-                       format_text("has flags {:#x}, of which only bit 0 is known", flags), at_flags));
+                       format_text("flags are {:#x} but only bit 0 is defined", flags), at_flags));
   }
   if ((flags & flag_sealed) == 0 && load_le<std::uint64_t>(bytes.subspan(at_payload_crc)) != 0) {
     return fail(broken(ErrorCode::bad_header, "unsealed_payload_has_no_checksum",
-                       "stores a checksum of its data but does not say so in its flags", at_payload_crc));
+                       "payload checksum is set but its flag is not", at_payload_crc));
   }
   for (const std::size_t at : {std::size_t{at_reserved}, std::size_t{at_reserved} + 8}) {
     if (load_le<std::uint64_t>(bytes.subspan(at)) != 0) {
-      return fail(broken(ErrorCode::bad_header, "reserved_fields_are_zero",
-                         "has something in a field that has to be zero", at));
+      return fail(
+          broken(ErrorCode::bad_header, "reserved_fields_are_zero", "reserved field is not zero", at));
     }
   }
   return {};
@@ -83,21 +83,20 @@ Result<void> read_dims(Bytes bytes, Header& header) {
   header.rank = std::to_integer<std::uint8_t>(bytes[at_rank]);
   if (header.rank > header.dims.size()) {
     return fail(broken(ErrorCode::bad_shape, "rank_is_at_most_8",
-                       format_text("says that its tensor has {} dimensions, and 8 is the most", header.rank),
-                       at_rank));
+                       format_text("rank {} exceeds the limit of 8", header.rank), at_rank));
   }
   for (std::size_t i = 0; i < header.dims.size(); ++i) {
     const std::size_t at = at_dims + 8 * i;
     const auto dim = load_le<std::uint64_t>(bytes.subspan(at));
     if (i >= header.rank && dim != 0) {
       return fail(broken(ErrorCode::bad_shape, "unused_dims_are_zero",
-                         format_text("has rank {}, but dimension {} is {} and not 0", header.rank, i, dim),
+                         format_text("dimension {} is {} but must be 0 beyond rank {}", i, dim, header.rank),
                          at));
     }
     const auto extent = checked::narrow<std::int64_t>(dim);
     if (!extent) {
       return fail(broken(ErrorCode::size_overflow, "dims_fit_63_bits",
-                         format_text("dimension {} is {}, more than 63 bits can count", i, dim), at));
+                         format_text("dimension {} is {}, which exceeds 2^63-1", i, dim), at));
     }
     header.dims[i] = *extent;
   }
@@ -107,34 +106,34 @@ Result<void> read_dims(Bytes bytes, Header& header) {
 Result<void> read_data_place(Bytes bytes, Header& header, const DTypeInfo& dtype) {
   const auto expected = dense_bytes(header.extents(), dtype.bits);
   if (!expected) {
-    return fail(broken(ErrorCode::size_overflow, "data_size_fits_63_bits",
-                       format_text("has dimensions [{}] of {}, more bytes than 63 bits can count",
-                                   fmt::join(header.extents(), ", "), dtype.name),
-                       at_dims));
+    return fail(broken(
+        ErrorCode::size_overflow, "data_size_fits_63_bits",
+        format_text("shape [{}] of {} exceeds 2^63-1 bytes", fmt::join(header.extents(), ", "), dtype.name),
+        at_dims));
   }
   header.data_bytes = load_le<std::uint64_t>(bytes.subspan(at_data_bytes));
   if (header.data_bytes != *expected) {
     return fail(broken(ErrorCode::size_mismatch, "data_bytes_follow_from_the_shape",
-                       format_text("says that its data has {} bytes, but {} [{}] has {}", header.data_bytes,
+                       format_text("data size field is {} bytes but {} [{}] needs {}", header.data_bytes,
                                    dtype.name, fmt::join(header.extents(), ", "), *expected),
                        at_data_bytes));
   }
   header.data_offset = load_le<std::uint64_t>(bytes.subspan(at_data_offset));
   if (header.data_offset < header_bytes) {
-    return fail(
-        broken(ErrorCode::bad_offset, "data_starts_after_the_header",
-               format_text("says that its data starts at byte {}, inside the header", header.data_offset),
-               at_data_offset));
+    return fail(broken(ErrorCode::bad_offset, "data_starts_after_the_header",
+                       format_text("data starts at byte {}, inside the header of {} bytes",
+                                   header.data_offset, header_bytes),
+                       at_data_offset));
   }
   if (header.data_offset % data_alignment != 0) {
     return fail(
         broken(ErrorCode::misaligned, "data_offset_is_a_multiple_of_64",
-               format_text("says that its data starts at byte {}, no multiple of 64", header.data_offset),
+               format_text("data starts at byte {}, which is not a multiple of 64", header.data_offset),
                at_data_offset));
   }
   if (!checked::add(header.data_offset, header.data_bytes)) {
-    return fail(broken(ErrorCode::size_overflow, "data_end_fits_64_bits",
-                       "says that its data ends where 64 bits cannot count", at_data_offset));
+    return fail(
+        broken(ErrorCode::size_overflow, "data_end_fits_64_bits", "data ends beyond 2^64-1", at_data_offset));
   }
   return {};
 }
@@ -144,14 +143,15 @@ Result<void> check_length(const Header& header, std::uint64_t file_bytes, bool h
   const std::uint64_t end = header.data_offset + header.data_bytes;
   if (file_bytes < end && !headers_only) {
     return fail(broken(ErrorCode::truncated, "data_is_all_there",
-                       format_text("ends at byte {}, but its data ends at byte {}", file_bytes, end),
+                       format_text("data ends at byte {} but the file has {} bytes", end, file_bytes),
                        file_bytes)
-                    .with_hint("the download or copy was cut short: fetch it again"));
+                    .with_hint("download the file again"));
   }
   if (file_bytes > end) {
     return fail(broken(ErrorCode::trailing_bytes, "nothing_follows_the_data",
-                       format_text("has {} bytes after the end of its data", file_bytes - end), end)
-                    .with_hint("something was appended to the file: fetch it again"));
+                       format_text("{} bytes follow the data, which ends at byte {}", file_bytes - end, end),
+                       end)
+                    .with_hint("download the file again"));
   }
   return {};
 }
@@ -162,17 +162,16 @@ Result<Header> describe(const DTypeInfo& dtype, std::span<const std::int64_t> di
   Header header{.dtype = dtype.tag};
   if (dims.size() > header.dims.size()) {
     return fail(ErrorCode::bad_shape, "rank_is_at_most_8",
-                format_text("a .ht file has at most 8 dimensions, not {}", dims.size()));
+                format_text("rank {} exceeds the limit of 8", dims.size()));
   }
   if (std::ranges::any_of(dims, [](std::int64_t dim) { return dim < 0; })) {
     return fail(ErrorCode::bad_shape, "dims_are_not_negative",
-                format_text("dimensions [{}] are no shape: one is negative", fmt::join(dims, ", ")));
+                format_text("shape [{}] has a negative dimension", fmt::join(dims, ", ")));
   }
   const auto bytes = dense_bytes(dims, dtype.bits);
   if (!bytes) {
     return fail(ErrorCode::size_overflow, "data_size_fits_63_bits",
-                format_text("dimensions [{}] of {} are more bytes than 63 bits can count",
-                            fmt::join(dims, ", "), dtype.name));
+                format_text("shape [{}] of {} exceeds 2^63-1 bytes", fmt::join(dims, ", "), dtype.name));
   }
   header.rank = static_cast<std::uint8_t>(dims.size());
   std::ranges::copy(dims, header.dims.begin());
@@ -221,10 +220,11 @@ bool looks_like(Bytes prefix, std::uint64_t /*file_bytes*/) { return begins_with
 
 Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& options) {
   if (file_bytes < header_bytes) {
-    return fail(broken(ErrorCode::truncated, "header_is_all_there",
-                       format_text("has {} bytes, and the header alone has {}", file_bytes, header_bytes),
-                       file_bytes)
-                    .with_hint("the download or copy was cut short: fetch it again"));
+    return fail(
+        broken(ErrorCode::truncated, "header_is_all_there",
+               format_text("header ends at byte {} but the file has {} bytes", header_bytes, file_bytes),
+               file_bytes)
+            .with_hint("download the file again"));
   }
   if (seen.prefix().size() < header_bytes) return Need{0, header_bytes};
   const auto header = HT_TRY(decode(seen.prefix().first<header_bytes>(), options.dtypes));
@@ -240,19 +240,21 @@ Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOpti
 
 Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
   if (catalog.size() != 1) {
-    return fail(Error(ErrorCode::would_lose, "ht_holds_one_tensor",
-                      format_text("a .ht file holds one tensor, and there are {}", catalog.size()))
-                    .with_hint("choose one of them, or GGUF, IRPA or safetensors, which hold many"));
+    return fail(
+        Error(ErrorCode::would_lose, "ht_holds_one_tensor",
+              format_text("ht stores one tensor but the model has {}", catalog.size()))
+            .with_hint(
+                "export one tensor with `htensor export`, or convert to safetensors, GGUF or IRPA instead"));
   }
   const Entry entry = catalog[0];
   HT_TRY(check_plain(entry, "ht"));
   HT_TRY(check_no_metadata(catalog, "ht"));
   if (entry.dims.size() > Header{}.dims.size()) {
-    return fail(Error(ErrorCode::would_lose, "ht_carries_at_most_8_dimensions",
-                      format_text("tensor '{}' has {} dimensions, and a .ht file has at most 8", entry.name,
-                                  entry.dims.size()))
-                    .at_tensor(entry.name)
-                    .with_hint("reshape it, or choose safetensors"));
+    return fail(
+        Error(ErrorCode::would_lose, "ht_carries_at_most_8_dimensions",
+              format_text("tensor '{}': rank {} exceeds ht's limit of 8", entry.name, entry.dims.size()))
+            .at_tensor(entry.name)
+            .with_hint("convert to safetensors or IRPA instead"));
   }
   // The width of a user's own dtype is not known here; it follows from the bytes.
   HT_TRY(describe({.tag = entry.dtype, .name = "bytes", .bits = 8}, entry.dims));
@@ -263,8 +265,7 @@ Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
   const auto begin = checked::align_up(header_bytes, alignment);
   const auto end = begin ? checked::add(*begin, header.data_bytes) : std::nullopt;
   if (!end) {
-    return fail(ErrorCode::size_overflow, "encoded_size_fits_64_bits",
-                "the file would have more bytes than 64 bits can count");
+    return fail(ErrorCode::size_overflow, "encoded_size_fits_64_bits", "file size exceeds 2^64-1 bytes");
   }
   header.data_offset = *begin;
   const auto bytes = encode(header);

@@ -17,16 +17,15 @@ constexpr std::uint64_t entries_begin =
     (header_bytes + entry_alignment - 1) / entry_alignment * entry_alignment;
 
 Error too_large(SourceLine where = SourceLine::here()) {
-  return {ErrorCode::size_overflow, "encoded_size_fits_64_bits",
-          "the file would have more bytes than 64 bits can count", where};
+  return {ErrorCode::size_overflow, "encoded_size_fits_64_bits", "file size exceeds 2^64-1 bytes", where};
 }
 
 // Orders are all that a dense tensor, a block encoding and mere bytes have to be asked for alike.
 Result<void> check_orders(const Entry& entry) {
   if (!is_utf8(entry.name)) {
     return fail(Error(ErrorCode::bad_utf8, "irpa_names_are_utf8",
-                      format_text("the name '{}' has bytes that are no UTF-8", to_utf8(entry.name)))
-                    .with_hint("rename it"));
+                      format_text("tensor name '{}' is not valid UTF-8", to_utf8(entry.name)))
+                    .with_hint("rename the tensor with --rename OLD=NEW"));
   }
   Entry dense = entry;
   dense.dtype = U8::tag;
@@ -49,20 +48,19 @@ Result<std::string> metadata_of(const Entry& entry, bool tensor_notes) {
       return std::string(entry.note);
     return fail(
         Error(ErrorCode::would_lose, "irpa_notes_tell_the_type",
-              format_text("tensor '{}' has a note that says something else of it than it is, and IRPA "
-                          "has one place for both",
-                          entry.name))
+              format_text(
+                  "tensor '{}': its note contradicts its dtype or shape, and IRPA has one field for both",
+                  entry.name))
             .at_tensor(entry.name)
-            .with_hint("leave the note out"));
+            .with_hint("remove the tensor's note"));
   }
   if (!entry.is_typed() || !tensor_notes) return std::string();
   auto described = describe(entry);
   if (described) return *std::move(described);
-  return fail(
-      Error(ErrorCode::would_lose, "irpa_knows_the_type",
-            format_text("tensor '{}' has a dtype or shape for which IRPA has no words", entry.name))
-          .at_tensor(entry.name)
-          .with_hint("convert it to a dtype of the library with at most 64 dimensions, or leave types out"));
+  return fail(Error(ErrorCode::would_lose, "irpa_knows_the_type",
+                    format_text("tensor '{}': IRPA has no notation for its dtype or shape", entry.name))
+                  .at_tensor(entry.name)
+                  .with_hint("write the archive without dtypes and shapes (--plain)"));
 }
 
 // The parts of an archive as they grow with each entry.

@@ -39,25 +39,24 @@ Result<void> EntryReader::read(const Header& header, Bytes table, Bytes metadata
 
 Result<EntryReader::Raw> EntryReader::next(Bytes rest, std::uint64_t offset, std::uint64_t number) const {
   const auto outside = [&](std::uint64_t size) {
-    return fail(
-        broken(ErrorCode::bad_header, "irpa_entries_are_in_their_table",
-               format_text("entry {} has {} bytes, and {} are left of the table", number, size, rest.size()),
-               offset));
+    return fail(broken(ErrorCode::bad_header, "irpa_entries_are_in_their_table",
+                       format_text("entry {} has {} bytes but only {} bytes of the entry table are left",
+                                   number, size, rest.size()),
+                       offset));
   };
   if (rest.size() < entry_header_bytes) return outside(entry_header_bytes);
   const auto kind = load_le<std::uint32_t>(rest.subspan(at_kind));
   const auto least = bytes_of_kind(kind);
   if (!least) {
     return fail(broken(ErrorCode::unsupported_encoding, "irpa_entry_kind_is_known",
-                       format_text("entry {} is of kind {}, and 0 to 3 are known here", number, kind),
+                       format_text("entry {} has kind {} but only kinds 0 to 3 are supported", number, kind),
                        offset + at_kind)
-                    .with_hint("a newer version of this library may read it"));
+                    .with_hint("update htensor, or write the file again with IREE's exporter"));
   }
   const auto size = load_le<std::uint64_t>(rest.subspan(at_entry_size));
   if (size < *least) {
     return fail(broken(ErrorCode::bad_header, "irpa_entry_size_holds_its_kind",
-                       format_text("entry {} says that it has {} bytes, and one of kind {} has {}", number,
-                                   size, kind, *least),
+                       format_text("entry {} has {} bytes but kind {} needs {}", number, size, kind, *least),
                        offset + at_entry_size));
   }
   if (size > rest.size()) return outside(size);
@@ -74,8 +73,7 @@ Result<void> EntryReader::add(const Raw& raw) {
   if (kind == Kind::skip) return read_metadata_text(note, raw.offset, builder_.metadata());
   if (!is_utf8(name)) {
     return fail(broken(ErrorCode::bad_utf8, "irpa_names_are_utf8",
-                       format_text("entry {} has a name that is no UTF-8", raw.number),
-                       raw.offset + at_name));
+                       format_text("name of entry {} is not valid UTF-8", raw.number), raw.offset + at_name));
   }
   Entry entry{.name = name};
   if (kind == Kind::splat) HT_TRY(fill_splat(raw, entry));
@@ -89,10 +87,11 @@ Result<std::string_view> EntryReader::text(const Raw& raw, std::size_t field, st
   if (range.length == 0) return std::string_view();
   const auto found = part(metadata_, range.offset, range.length);
   if (!found) {
-    return fail(broken(ErrorCode::bad_offset, "irpa_names_are_in_the_metadata",
-                       format_text("entry {} has a {} of {} bytes at byte {} of {} bytes of metadata",
-                                   raw.number, what, range.length, range.offset, metadata_.size()),
-                       raw.offset + field));
+    return fail(
+        broken(ErrorCode::bad_offset, "irpa_names_are_in_the_metadata",
+               format_text("entry {}: {} of {} bytes at offset {} is outside the metadata of {} bytes",
+                           raw.number, what, range.length, range.offset, metadata_.size()),
+               raw.offset + field));
   }
   return as_text(*found);
 }
@@ -102,19 +101,19 @@ Result<void> EntryReader::use(const Raw& raw, std::uint64_t bytes) {
   constexpr std::uint64_t always_allowed = 4096;
   metadata_used_ += bytes;
   if (metadata_used_ <= 2 * metadata_.size() + always_allowed) return {};
-  return fail(
-      broken(ErrorCode::overlap, "irpa_entries_share_little_metadata",
-             format_text("entries up to {} name {} bytes of metadata, and there are {}: some are used "
-                         "more than once",
-                         raw.number, metadata_used_, metadata_.size()),
-             raw.offset));
+  return fail(broken(ErrorCode::overlap, "irpa_entries_share_little_metadata",
+                     format_text("entries 0 to {} use {} bytes of metadata but the archive has {}: too many "
+                                 "entries share the same bytes",
+                                 raw.number, metadata_used_, metadata_.size()),
+                     raw.offset));
 }
 
 Result<void> EntryReader::fill_splat(const Raw& raw, Entry& entry) const {
   const auto bytes = std::to_integer<std::size_t>(raw.bytes[at_pattern_length]);
   if (bytes > max_pattern_bytes || !std::has_single_bit(bytes)) {
     return fail(broken(ErrorCode::bad_header, "irpa_patterns_have_1_2_4_8_or_16_bytes",
-                       format_text("tensor '{}' repeats a pattern of {} bytes", entry.name, bytes),
+                       format_text("tensor '{}': splat pattern has {} bytes, not 1, 2, 4, 8 or 16",
+                                   entry.name, bytes),
                        raw.offset + at_pattern_length)
                     .at_tensor(entry.name));
   }
@@ -129,8 +128,8 @@ Result<void> EntryReader::fill_data(const Raw& raw, Entry& entry) const {
   if (data.length == 0) return {};
   if (!checked::range_fits(data.offset, data.length, header_.storage.length)) {
     return fail(broken(ErrorCode::bad_offset, "irpa_data_is_in_the_storage",
-                       format_text("tensor '{}' has {} bytes at byte {} of {} bytes of storage", entry.name,
-                                   data.length, data.offset, header_.storage.length),
+                       format_text("tensor '{}': {} bytes at offset {} are outside the storage of {} bytes",
+                                   entry.name, data.length, data.offset, header_.storage.length),
                        raw.offset + at_data)
                     .at_tensor(entry.name));
   }
@@ -142,13 +141,11 @@ Result<void> EntryReader::fill_data(const Raw& raw, Entry& entry) const {
 Result<void> EntryReader::fill_external(const Raw& raw, Entry& entry) {
   const Range range = load_range(raw.bytes.subspan(at_external));
   if (!checked::add(range.offset, range.length)) {
-    return fail(
-        broken(ErrorCode::bad_offset, "irpa_external_ranges_end_in_64_bits",
-               format_text("tensor '{}' has {} bytes at byte {} of another file, more than 64 bits can "
-                           "count",
-                           entry.name, range.length, range.offset),
-               raw.offset + at_external)
-            .at_tensor(entry.name));
+    return fail(broken(ErrorCode::bad_offset, "irpa_external_ranges_end_in_64_bits",
+                       format_text("tensor '{}': {} bytes at byte {} of an external file end beyond 2^64-1",
+                                   entry.name, range.length, range.offset),
+                       raw.offset + at_external)
+                    .at_tensor(entry.name));
   }
   entry.file = HT_TRY(file_of(raw));
   entry.offset = range.offset;
@@ -165,9 +162,10 @@ Result<std::uint32_t> EntryReader::file_of(const Raw& raw) {
   if (const auto fault = path_fault(path); !fault.empty()) {
     return fail(
         Error(ErrorCode::path_escapes, "irpa_external_paths_stay_inside",
-              format_text("entry {} lies in a file whose path '{}' {}", raw.number, to_utf8(path), fault))
+              format_text("entry {}: the path of its external file, '{}', {}", raw.number, to_utf8(path),
+                          fault))
             .at_offset(raw.offset + at_path)
-            .with_hint("files of an archive lie in its own folder or below it: write it again so"));
+            .with_hint("move the external files into the archive's folder and write the archive again"));
   }
   auto [named, is_new] = file_named_.try_emplace(path, 0U);
   if (is_new) named->second = HT_TRY(builder_.add_file(path));

@@ -14,23 +14,23 @@ constexpr std::uint64_t close_bytes = 4096;
 Result<void> check_frame(Bytes header, std::uint64_t base) {
   if (!std::ranges::equal(header.first(magic.size()), bytes_of(magic))) {
     return fail(broken(ErrorCode::bad_magic, "irpa_headers_begin_with_the_magic",
-                       format_text("has no archive header at byte {}, where one should be", base), base));
+                       format_text("IRPA header at byte {} does not start with the magic 'IRPA'", base),
+                       base));
   }
   const auto major = load_le<std::uint16_t>(header.subspan(at_major));
   const auto minor = load_le<std::uint16_t>(header.subspan(at_minor));
   if (major != 0 || minor != 0) {
-    return fail(broken(ErrorCode::bad_version, "irpa_version_is_0_0",
-                       format_text("is of version {}.{} of the format, and 0.0 is known here", major, minor),
-                       base + at_major)
-                    .with_hint("a newer version of this library may read it"));
+    return fail(
+        broken(ErrorCode::bad_version, "irpa_version_is_0_0",
+               format_text("IRPA version {}.{} is not supported; the supported version is 0.0", major, minor),
+               base + at_major)
+            .with_hint("update htensor, or write the file again with IREE's exporter"));
   }
   const auto size = load_le<std::uint64_t>(header.subspan(at_header_size));
   if (size != header_bytes) {
-    return fail(
-        broken(ErrorCode::bad_header, "irpa_header_size_is_88",
-               format_text("says that its header has {} bytes, and it has {}", size, header_bytes),
-               base + at_header_size)
-            .with_hint("the structures of this format have no padding: a writer that adds some is broken"));
+    return fail(broken(ErrorCode::bad_header, "irpa_header_size_is_88",
+                       format_text("header size field is {} but must be {}", size, header_bytes),
+                       base + at_header_size));
   }
   return {};
 }
@@ -42,11 +42,11 @@ Result<Range> segment(Bytes header, std::uint64_t base, std::size_t field, std::
   if (relative.length == 0) return Range{};
   const auto begin = checked::add(base, relative.offset);
   if (!begin || !checked::add(*begin, relative.length)) {
-    return fail(broken(ErrorCode::bad_offset, "irpa_segments_end_in_64_bits",
-                       format_text("has its {} of {} bytes at byte {} from a header at {}, more than 64 bits "
-                                   "can count",
-                                   what, relative.length, relative.offset, base),
-                       base + field));
+    return fail(
+        broken(ErrorCode::bad_offset, "irpa_segments_end_in_64_bits",
+               format_text("{} of {} bytes at offset {} from the header at byte {} ends beyond 2^64-1", what,
+                           relative.length, relative.offset, base),
+               base + field));
   }
   return Range{*begin, relative.length};
 }
@@ -54,16 +54,16 @@ Result<Range> segment(Bytes header, std::uint64_t base, std::size_t field, std::
 Result<void> check_table(const Range& table, std::uint64_t file_bytes, std::string_view what) {
   if (checked::range_fits(table.offset, table.length, file_bytes)) return {};
   return fail(cut_short(ErrorCode::truncated, "irpa_tables_are_all_there",
-                        format_text("ends at byte {}, but its {} ends at byte {}", file_bytes, what,
-                                    table.offset + table.length),
+                        format_text("{} ends at byte {} but the file has {} bytes", what,
+                                    table.offset + table.length, file_bytes),
                         file_bytes));
 }
 
 Result<void> check_storage(const Range& storage, std::uint64_t file_bytes, bool headers_only) {
   if (headers_only || checked::range_fits(storage.offset, storage.length, file_bytes)) return {};
   return fail(cut_short(ErrorCode::truncated, "irpa_storage_is_all_there",
-                        format_text("ends at byte {}, but its storage ends at byte {}", file_bytes,
-                                    storage.offset + storage.length),
+                        format_text("storage ends at byte {} but the file has {} bytes",
+                                    storage.offset + storage.length, file_bytes),
                         file_bytes));
 }
 
@@ -73,10 +73,11 @@ Result<void> check_count(const Header& header, std::uint64_t base) {
   const std::uint64_t room =
       header.entries.length < entry_header_bytes ? 0 : (header.entries.length - entry_header_bytes) / 64 + 1;
   if (header.entry_count <= room) return {};
-  return fail(broken(ErrorCode::bad_header, "irpa_entry_count_fits_the_table",
-                     format_text("says that it has {} entries, in a table of {} bytes with room for {}",
-                                 header.entry_count, header.entries.length, room),
-                     base + at_entry_count));
+  return fail(
+      broken(ErrorCode::bad_header, "irpa_entry_count_fits_the_table",
+             format_text("header declares {} entries but its entry table of {} bytes holds at most {}",
+                         header.entry_count, header.entries.length, room),
+             base + at_entry_count));
 }
 
 Result<Header> read_header(Bytes bytes, std::uint64_t base, std::uint64_t file_bytes, bool headers_only) {
@@ -101,10 +102,11 @@ class ReadLimit {
     for (const std::uint64_t bytes : {header_bytes, header.entries.length, header.metadata.length}) {
       const auto total = checked::add(read_, bytes);
       if (!total || *total > limit_) {
-        return fail(Error(ErrorCode::header_too_large, "irpa_tables_fit_the_limit",
-                          format_text("has more than {} bytes of headers, entry tables and metadata", limit_))
-                        .at_offset(base)
-                        .with_hint("raise max_header_bytes if the archive is meant to be like this"));
+        return fail(
+            Error(ErrorCode::header_too_large, "irpa_tables_fit_the_limit",
+                  format_text("headers, entry tables and metadata exceed the limit of {} bytes", limit_))
+                .at_offset(base)
+                .with_hint("raise the limit with --max-header SIZE if you trust the file"));
       }
       read_ = *total;
     }
@@ -122,16 +124,15 @@ Result<std::optional<std::uint64_t>> next_header(Bytes bytes, std::uint64_t base
   if (distance == 0) return std::nullopt;
   const auto next = checked::add(base, distance);
   if (!next) {
-    return fail(
-        broken(ErrorCode::bad_offset, "irpa_next_header_is_in_64_bits",
-               format_text("has its next header {} bytes behind the one at byte {}, more than 64 bits "
-                           "can count",
-                           distance, base),
-               base + at_next_header));
+    return fail(broken(
+        ErrorCode::bad_offset, "irpa_next_header_is_in_64_bits",
+        format_text("next header, {} bytes after the header at byte {}, is beyond 2^64-1", distance, base),
+        base + at_next_header));
   }
   if (headers == max_headers) {
     return fail(broken(ErrorCode::bad_header, "irpa_headers_are_at_most_256",
-                       format_text("links more than {} headers", max_headers), base + at_next_header));
+                       format_text("archive links more than {} headers", max_headers),
+                       base + at_next_header));
   }
   return next;
 }
@@ -147,8 +148,8 @@ Result<std::variant<Need, std::vector<Header>>> read_headers(const Seen& seen, s
   while (base) {
     if (!checked::range_fits(*base, header_bytes, file_bytes)) {
       return fail(cut_short(ErrorCode::truncated, "irpa_headers_are_all_there",
-                            format_text("has {} bytes, too few for a header of {} bytes at byte {}",
-                                        file_bytes, header_bytes, *base),
+                            format_text("header at byte {} needs {} bytes but the file has {} bytes", *base,
+                                        header_bytes, file_bytes),
                             file_bytes));
     }
     const auto bytes = seen.range(*base, header_bytes);
@@ -180,12 +181,11 @@ Result<std::vector<Range>> tables_of(const std::vector<Header>& headers) {
     end = std::max(end, table_end);
   }
   if (named > 2 * covered) {
-    return fail(
-        broken(ErrorCode::overlap, "irpa_tables_share_few_bytes",
-               format_text("has entry tables and metadata segments of {} bytes in all, which lie in {}: "
-                           "many share the same",
-                           named, covered),
-               tables[0].offset));
+    return fail(broken(ErrorCode::overlap, "irpa_tables_share_few_bytes",
+                       format_text("entry tables and metadata add up to {} bytes but cover only {}: too many "
+                                   "headers share the same bytes",
+                                   named, covered),
+                       tables[0].offset));
   }
   return tables;
 }

@@ -28,8 +28,8 @@ Result<std::string> metadata_text(const Metadata& metadata) {
     if (const auto fault = format_gguf::pair_fault(item); !fault.empty()) {
       return fail(
           Error(ErrorCode::would_lose, "irpa_can_hold_the_value",
-                format_text("the metadata has a value '{}' {} is written here", to_utf8(item.key), fault))
-              .with_hint("leave it out"));
+                format_text("metadata key '{}' cannot be stored in IRPA: {}", to_utf8(item.key), fault))
+              .with_hint("remove the key from the source with `htensor meta SRC rm KEY`"));
     }
     append_number(text, static_cast<std::uint64_t>(item.key.size()));
     text += item.key;
@@ -43,17 +43,17 @@ Result<std::string> metadata_text(const Metadata& metadata) {
 Result<void> read_metadata_text(std::string_view text, std::uint64_t offset, Metadata& metadata) {
   const auto malformed = [&](std::string_view why) {
     return fail(broken(ErrorCode::bad_header, "irpa_metadata_is_well_formed",
-                       format_text("the entry '{}' {}", metadata_name, why), offset));
+                       format_text("entry '{}': {}", metadata_name, why), offset));
   };
-  if (!text.starts_with(prefix)) return malformed("does not begin with 'METADATAv0:'");
+  if (!text.starts_with(prefix)) return malformed("text does not start with 'METADATAv0:'");
   const Bytes bytes = bytes_of(text.substr(prefix.size()));
   format_gguf::Reader reader(bytes, bytes.size(), UINT64_MAX);
-  const auto count = reader.number<std::uint64_t>("the number of values");
+  const auto count = reader.number<std::uint64_t>("value count");
   if (!count || !reader.has_room_for(*count, format_gguf::least_pair_bytes, "values"))
-    return malformed("is cut short");
+    return malformed("text ends before its last value");
   const auto pairs = format_gguf::read_pairs(reader, *count);
-  if (!pairs) return malformed("has a value that is cut short, or of no known type");
-  if (reader.at() != bytes.size()) return malformed("has bytes behind its last value");
+  if (!pairs) return malformed("a value is truncated or of an unknown type");
+  if (reader.at() != bytes.size()) return malformed("bytes follow the last value");
   for (const auto& [key, value] : *pairs) HT_TRY(metadata.add(key, value));
   return {};
 }

@@ -81,14 +81,13 @@ inline void store_range(MutableBytes bytes, Range range) noexcept {
                                   std::uint64_t offset, SourceLine where = SourceLine::here()) {
   return Error(code, rule, std::move(message), where)
       .at_offset(offset)
-      .with_hint("whatever wrote this archive broke the format: write it again with another program");
+      .with_hint("write the file again with its exporter");
 }
 
-/// The same for what a file would have had if it did not end at `file_bytes`.
+/// The same for a file that ends too early, at `file_bytes`.
 [[nodiscard]] inline Error cut_short(ErrorCode code, std::string_view rule, std::string message,
                                      std::uint64_t file_bytes, SourceLine where = SourceLine::here()) {
-  return broken(code, rule, std::move(message), file_bytes, where)
-      .with_hint("the download or copy was cut short: fetch it again");
+  return broken(code, rule, std::move(message), file_bytes, where).with_hint("download the file again");
 }
 
 }  // namespace ht::inline v1::format_irpa

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <htensor/base/utf8.hpp>
-#include <htensor/dtype/relations.hpp>
 #include <htensor/dtype/sizes.hpp>
 
 #include "base/format_text.hpp"
@@ -22,24 +21,26 @@ constexpr std::uint64_t long_preamble = at_length + sizeof(std::uint32_t);
 
 Error cut_short(std::uint64_t file_bytes, std::uint64_t wanted) {
   return broken(ErrorCode::truncated, "header_is_all_there",
-                format_text("has {} bytes, and the header alone has {}", file_bytes, wanted), file_bytes)
-      .with_hint("the download or copy was cut short: fetch it again");
+                format_text("header ends at byte {} but the file has {} bytes", wanted, file_bytes),
+                file_bytes)
+      .with_hint("download the file again");
 }
 
 /// The major version.
 Result<int> read_version(Bytes start) {
   if (!std::ranges::equal(start.first(magic.size()), bytes_of(magic))) {
-    return fail(broken(ErrorCode::bad_magic, "magic_is_numpy", "does not begin with the magic of a .npy file",
-                       at_magic));
+    return fail(broken(ErrorCode::bad_magic, "magic_is_numpy",
+                       "file does not start with the magic '\\x93NUMPY'", at_magic));
   }
   const auto major = std::to_integer<int>(start[at_major]);
   const auto minor = std::to_integer<int>(start[at_minor]);
   if (major < 1 || major > 3 || minor != 0) {
     return fail(
         broken(ErrorCode::bad_version, "npy_version_is_1_2_or_3",
-               format_text("is of version {}.{} of NPY, and 1.0, 2.0 and 3.0 are known here", major, minor),
+               format_text("NPY version {}.{} is not supported; supported versions are 1.0, 2.0 and 3.0",
+                           major, minor),
                at_major)
-            .with_hint("a newer version of this library may read it"));
+            .with_hint("save the array again with numpy.save"));
   }
   return major;
 }
@@ -47,28 +48,25 @@ Result<int> read_version(Bytes start) {
 Result<void> check_limit(std::uint64_t data_offset, std::uint64_t wanted_limit) {
   const std::uint64_t limit = wanted_limit == 0 ? default_header_limit : wanted_limit;
   if (data_offset <= limit) return {};
-  return fail(
-      broken(ErrorCode::header_too_large, "npy_header_is_within_the_limit",
-             format_text("says that its data begins at byte {}, and {} is the most that is read before",
-                         data_offset, limit),
-             at_length)
-          .with_hint("no plain array needs that much; if the file is trusted, raise max_header_bytes"));
+  return fail(broken(ErrorCode::header_too_large, "npy_header_is_within_the_limit",
+                     format_text("header ends at byte {} but the limit is {} bytes", data_offset, limit),
+                     at_length)
+                  .with_hint("raise the limit with --max-header SIZE if you trust the file"));
 }
 
 // The file's length against what the header says.
 Result<void> check_length(std::uint64_t end, std::uint64_t file_bytes, bool headers_only) {
   if (file_bytes < end && !headers_only) {
     return fail(broken(ErrorCode::truncated, "data_is_all_there",
-                       format_text("ends at byte {}, but its data ends at byte {}", file_bytes, end),
+                       format_text("data ends at byte {} but the file has {} bytes", end, file_bytes),
                        file_bytes)
-                    .with_hint("the download or copy was cut short: fetch it again"));
+                    .with_hint("download the file again"));
   }
   if (file_bytes > end) {
-    return fail(
-        broken(ErrorCode::trailing_bytes, "nothing_follows_the_data",
-               format_text("has {} bytes after the end of its array", file_bytes - end), end)
-            .with_hint("if several arrays were saved into it, give each a file of its own: numpy.load "
-                       "on the open file gives one after another"));
+    return fail(broken(ErrorCode::trailing_bytes, "nothing_follows_the_data",
+                       format_text("{} bytes follow the array, which ends at byte {}", file_bytes - end, end),
+                       end)
+                    .with_hint("save each array to a file of its own with numpy.save"));
   }
   return {};
 }
@@ -79,15 +77,15 @@ Result<Catalog> read_array(Bytes header, int version, std::uint64_t file_bytes, 
   const std::string_view text(reinterpret_cast<const char*>(rest.data()), rest.size());
   // The versions before are in Latin-1, in which every byte is a character.
   if (version == 3 && !is_utf8(text)) {
-    return fail(broken(ErrorCode::bad_utf8, "npy_header_is_utf8", "has a header that is no UTF-8", begin));
+    return fail(broken(ErrorCode::bad_utf8, "npy_header_is_utf8", "header is not valid UTF-8", begin));
   }
   const auto literal = HT_TRY(read_literal(text, begin));
   const auto descr = HT_TRY(read_descr(literal.descr, literal.descr_at));
   const auto bytes = dense_bytes(literal.shape, descr.dtype.bits);
   if (!bytes) {
     return fail(broken(ErrorCode::size_overflow, "data_size_fits_63_bits",
-                       format_text("has dimensions [{}] of {}, more bytes than 63 bits can count",
-                                   fmt::join(literal.shape, ", "), descr.dtype.name),
+                       format_text("shape [{}] of {} exceeds 2^63-1 bytes", fmt::join(literal.shape, ", "),
+                                   descr.dtype.name),
                        literal.shape_at));
   }
   // 63 bits and a header of 32 do not overflow.
@@ -104,17 +102,6 @@ Result<Catalog> read_array(Bytes header, int version, std::uint64_t file_bytes, 
   return std::move(builder).build();
 }
 
-/// The dtype of NPY that takes every value of one that NPY does not know.
-std::string_view nearest(DTypeTag tag) {
-  const auto found = visit_dtype(tag, []<class D>(D) -> std::string_view {
-    if constexpr (LosslessTo<D, U8>) return "U8";
-    if constexpr (LosslessTo<D, I8>) return "I8";
-    if constexpr (LosslessTo<D, F16>) return "F16";
-    return "F32";
-  });
-  return found ? *found : "a dtype that numpy has";
-}
-
 Result<std::string> descr_for(const Entry& entry) {
   // Order and byte order are what NPY carries and others do not.
   Entry plain = entry;
@@ -123,31 +110,29 @@ Result<std::string> descr_for(const Entry& entry) {
   HT_TRY(check_plain(plain, "NPY"));
   if (auto descr = write_descr(entry.dtype, entry.byte_order)) return *std::move(descr);
   const auto dtype = find_dtype(entry.dtype);
-  return fail(
-      Error(ErrorCode::would_lose, "npy_carries_the_dtype",
-            format_text("tensor '{}' is of {}, which NPY does not know", entry.name,
-                        dtype ? dtype->name : "a dtype of a user's own"))
-          .at_tensor(entry.name)
-          .with_hint(format_text("cast it to {} first, or choose safetensors", nearest(entry.dtype))));
+  return fail(Error(ErrorCode::would_lose, "npy_carries_the_dtype",
+                    format_text("tensor '{}': NPY cannot store {}", entry.name,
+                                dtype ? dtype->name : "a user-defined dtype"))
+                  .at_tensor(entry.name)
+                  .with_hint("convert to IRPA or ht instead"));
 }
 
 Result<void> check_rank(const Entry& entry) {
   if (entry.dims.size() <= max_rank) return {};
   return fail(Error(ErrorCode::would_lose, "npy_carries_at_most_64_dims",
-                    format_text("tensor '{}' has {} dimensions, and numpy takes at most {}", entry.name,
+                    format_text("tensor '{}': rank {} exceeds NPY's limit of {}", entry.name,
                                 entry.dims.size(), max_rank))
                   .at_tensor(entry.name)
-                  .with_hint("join some of its dimensions first"));
+                  .with_hint("convert to safetensors instead"));
 }
 
 // The header is as long as it takes to align the data, and has to be read again.
 Result<void> check_alignment(std::uint64_t alignment) {
   if (alignment <= default_header_limit) return {};
   return fail(Error(ErrorCode::header_too_large, "npy_alignment_is_within_the_limit",
-                    format_text("data at multiples of {} needs a header of that length, and {} is the most "
-                                "that is read back",
+                    format_text("alignment {} needs a header of that size but the limit is {} bytes",
                                 alignment, default_header_limit))
-                  .with_hint("choose 4096: numpy itself reads at most 10000 bytes unless it is told more"));
+                  .with_hint("use --align 4096: numpy.load accepts headers of up to 10000 bytes"));
 }
 
 /// The dict as numpy writes it, with room behind it for the outermost dimension in memory to grow.
@@ -208,9 +193,11 @@ Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOpti
 
 Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
   if (catalog.size() != 1) {
-    return fail(Error(ErrorCode::would_lose, "npy_holds_one_tensor",
-                      format_text("a .npy file holds one tensor, and there are {}", catalog.size()))
-                    .with_hint("choose one of them, or GGUF, IRPA or safetensors, which hold many"));
+    return fail(
+        Error(ErrorCode::would_lose, "npy_holds_one_tensor",
+              format_text("NPY stores one tensor but the model has {}", catalog.size()))
+            .with_hint(
+                "export one tensor with `htensor export`, or convert to safetensors, GGUF or IRPA instead"));
   }
   HT_TRY(check_no_metadata(catalog, "NPY"));
   const Entry entry = catalog[0];
@@ -227,8 +214,7 @@ Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
   const auto begin = is_long ? data_offset(long_preamble) : if_short;
   const auto end = begin ? checked::add(*begin, entry.bytes) : std::nullopt;
   if (!end) {
-    return fail(ErrorCode::size_overflow, "encoded_size_fits_64_bits",
-                "the file would have more bytes than 64 bits can count");
+    return fail(ErrorCode::size_overflow, "encoded_size_fits_64_bits", "file size exceeds 2^64-1 bytes");
   }
   return Encoded{.header = wrapped(dict, *begin, is_long), .offsets = {begin}, .file_bytes = *end};
 }

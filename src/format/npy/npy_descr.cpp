@@ -27,30 +27,28 @@ std::string_view hint_for(std::string_view code) {
   switch (code.empty() ? '\0' : code[0]) {
     case 'c': return "save it as complex64: numpy.save(path, array.astype(numpy.complex64))";
     case 'f':
-    case 'g': return "a long double is another number on every machine: save array.astype(numpy.float64)";
+    case 'g': return "save it as float64: numpy.save(path, array.astype(numpy.float64))";
     case 'S':
     case 'U':
-    case 'a': return "texts are no weights: keep them beside the weights, for instance as JSON";
+    case 'a': return "store text outside the weights, for instance as JSON";
     case 'M':
-    case 'm': return "times are no weights: save array.astype(numpy.int64)";
+    case 'm': return "save it as int64: numpy.save(path, array.astype(numpy.int64))";
     case 'V':
-      return "bfloat16, float8 and other arrays of ml_dtypes lose their dtype when numpy saves them: write "
-             "them as safetensors, or save array.astype(numpy.float32)";
+      return "numpy.save drops the dtype of ml_dtypes arrays such as bfloat16 and float8: write them as "
+             "safetensors, or save array.astype(numpy.float32)";
     default:
-      return "known are b1, i1 to i8, u1 to u8, f2, f4, f8 and c8 with '<', '>', '=' or '|' before them";
+      return "save it as b1, i1 to i8, u1 to u8, f2, f4, f8 or c8, with the byte order '<', '>', '=' or '|'";
   }
 }
 
 Error unknown(std::string_view text, std::string_view code, std::uint64_t offset) {
   if (code.starts_with('O')) {
     return broken(ErrorCode::bad_dtype, "npy_elements_are_no_pickled_objects",
-                  "holds Python objects, which are pickles: programs that run when they are read", offset)
-        .with_hint(
-            "they cannot be read safely; whoever trusts the file can save the numbers in it with a plain "
-            "dtype");
+                  "array holds pickled Python objects, which can run code when loaded", offset)
+        .with_hint("if you trust the file, load it with numpy and save its numbers with a plain dtype");
   }
   return broken(ErrorCode::bad_dtype, "npy_dtype_is_known",
-                format_text("is of dtype '{}', which is not known here", shown(text)), offset)
+                format_text("dtype '{}' is not supported", shown(text)), offset)
       .with_hint(hint_for(code));
 }
 
@@ -66,8 +64,7 @@ Result<Descr> read_descr(std::string_view text, std::uint64_t offset) {
   const char order = has_order ? text[0] : '=';
   if (order == '|') {
     return fail(broken(ErrorCode::bad_dtype, "npy_wide_dtypes_have_a_byte_order",
-                       format_text("is of dtype '{}', which does not say in what order its bytes are", text),
-                       offset));
+                       format_text("dtype '{}' has no byte order", text), offset));
   }
   return Descr{row->dtype, order == '>' ? ByteOrder::big : ByteOrder::little};
 }

@@ -237,8 +237,8 @@ TEST(NpyHostile, npy_dtype_is_known) {
   expect_hint("<c32", "complex64");
   expect_hint("<f16", "float64");
   expect_hint("<f12", "float64");
-  expect_hint("|S5", "texts");
-  expect_hint("<U12", "texts");
+  expect_hint("|S5", "store text");
+  expect_hint("<U12", "store text");
   expect_hint("<M8[ns]", "int64");
   expect_hint("<m8[s]", "int64");
   for (const char* descr : {"|V2", "<V2", "|V1", "V1"}) expect_hint(descr, "ml_dtypes");

@@ -20,7 +20,7 @@ class LiteralReader {
   LiteralReader(std::string_view text, std::uint64_t begin) : text_(text), begin_(begin) {}
 
   Result<Literal> read() {
-    if (!take('{')) return fail(expected("a dict, which begins with '{',"));
+    if (!take('{')) return fail(expected("'{'"));
     while (!take('}')) {
       HT_TRY(read_item());
       if (take(',')) continue;
@@ -30,13 +30,13 @@ class LiteralReader {
     for (std::size_t key = 0; key < keys.size(); ++key) {
       if (!has_[key]) {
         return fail(broken(ErrorCode::bad_header, "npy_header_has_all_keys",
-                           format_text("has a header without '{}'", keys[key]), begin_));
+                           format_text("header key '{}' is missing", keys[key]), begin_));
       }
     }
     skip_space();
     if (at_ != text_.size()) {
       return fail(broken(ErrorCode::bad_header, "npy_header_ends_with_its_dict",
-                         format_text("has {} behind the dict in its header", found()), here()));
+                         format_text("{} follows the dict in the header", found()), here()));
     }
     return std::move(literal_);
   }
@@ -49,12 +49,11 @@ class LiteralReader {
     const auto known = static_cast<std::size_t>(std::ranges::find(keys, key) - keys.begin());
     if (known == keys.size()) {
       return fail(broken(ErrorCode::bad_header, "npy_header_has_no_other_keys",
-                         format_text("has a header with the key '{}', which NPY does not know", shown(key)),
-                         key_at));
+                         format_text("header key '{}' is unknown", shown(key)), key_at));
     }
     if (has_[known]) {
       return fail(broken(ErrorCode::duplicate_key, "npy_header_has_each_key_once",
-                         format_text("has a header with the key '{}' twice", key), key_at));
+                         format_text("header key '{}' occurs twice", key), key_at));
     }
     has_[known] = true;
     if (!take(':')) return fail(expected("':'"));
@@ -69,8 +68,8 @@ class LiteralReader {
     if (front() == '[' || front() == '(') {
       return fail(
           broken(ErrorCode::bad_dtype, "npy_dtype_has_no_fields",
-                 "holds an array of records, whose dtype is a list of fields", literal_.descr_at)
-              .with_hint("save each field as a file of its own: numpy.save(\"x.npy\", array[\"x\"])"));
+                 "dtype is a list of fields (structured array)", literal_.descr_at)
+              .with_hint("save each field to a file of its own: numpy.save(\"x.npy\", array[\"x\"])"));
     }
     literal_.descr = HT_TRY(read_string());
     return {};
@@ -82,7 +81,7 @@ class LiteralReader {
     const std::string_view word = text_.substr(begin, at_ - begin);
     if (word != "True" && word != "False") {
       return fail(broken(ErrorCode::bad_header, "npy_fortran_order_is_true_or_false",
-                         format_text("has a header whose fortran_order is neither True nor False but '{}'",
+                         format_text("fortran_order is '{}', not True or False",
                                      shown(text_.substr(begin, std::max<std::size_t>(word.size(), 1)))),
                          begin_ + begin));
     }
@@ -97,7 +96,7 @@ class LiteralReader {
     while (!take(')')) {
       if (shape.size() == max_rank) {
         return fail(broken(ErrorCode::bad_shape, "npy_rank_is_at_most_64",
-                           format_text("has a shape of more than {} dimensions", max_rank), here()));
+                           format_text("shape has more than {} dimensions", max_rank), here()));
       }
       shape.push_back(HT_TRY(read_dim()));
       if (take(',')) continue;
@@ -114,7 +113,7 @@ class LiteralReader {
     const std::size_t begin = at_;
     if (front() == '-') {
       return fail(broken(ErrorCode::bad_shape, "dims_are_not_negative",
-                         format_text("has a shape whose dimension {} is negative", literal_.shape.size()),
+                         format_text("dimension {} of the shape is negative", literal_.shape.size()),
                          here()));
     }
     std::int64_t dim = 0;
@@ -123,8 +122,7 @@ class LiteralReader {
       const auto sum = tens ? checked::add(*tens, front() - '0') : std::nullopt;
       if (!sum) {
         return fail(broken(ErrorCode::size_overflow, "dims_fit_63_bits",
-                           format_text("has a shape whose dimension {} is more than 63 bits can count",
-                                       literal_.shape.size()),
+                           format_text("dimension {} of the shape exceeds 2^63-1", literal_.shape.size()),
                            begin_ + begin));
       }
       dim = *sum;
@@ -135,7 +133,7 @@ class LiteralReader {
     const bool goes_on = is_digit(front()) || is_letter(front()) || front() == '.';
     if (digits == 0 || goes_on || (digits > 1 && text_[begin] == '0')) {
       return fail(broken(ErrorCode::bad_shape, "npy_dims_are_whole_numbers",
-                         format_text("has a shape whose dimension {} is no whole number: there is '{}'",
+                         format_text("dimension {} of the shape is not an integer: '{}'",
                                      literal_.shape.size(), shown(text_.substr(begin, at_ - begin + 1))),
                          begin_ + begin));
     }
@@ -146,17 +144,16 @@ class LiteralReader {
   Result<std::string_view> read_string() {
     skip_space();
     const char quote = front();
-    if (quote != '\'' && quote != '"') return fail(expected("a text in quotes"));
+    if (quote != '\'' && quote != '"') return fail(expected("a quoted string"));
     const std::size_t begin = at_ + 1;
     const std::array<char, 5> stops{quote, '\\', '\n', '\r', '\0'};
     const auto end = text_.find_first_of(std::string_view(stops.data(), stops.size()), begin);
     at_ = std::min(end, text_.size());
     if (front() != quote) {
-      return fail(broken(ErrorCode::bad_header, "npy_texts_are_closed_and_plain",
-                         format_text("has a text in its header that begins at byte {} and has {} before its "
-                                     "closing quote",
-                                     begin_ + begin - 1, found()),
-                         here()));
+      return fail(broken(
+          ErrorCode::bad_header, "npy_texts_are_closed_and_plain",
+          format_text("string at byte {} has {} before its closing quote", begin_ + begin - 1, found()),
+          here()));
     }
     ++at_;
     return text_.substr(begin, end - begin);
@@ -164,17 +161,16 @@ class LiteralReader {
 
   Error no_tuple() const {
     return broken(ErrorCode::bad_shape, "npy_shape_is_a_tuple",
-                  "has a shape that is no tuple of numbers, such as (2, 3), (3,) or ()", literal_.shape_at);
+                  "shape is not a tuple of integers such as (2, 3), (3,) or ()", literal_.shape_at);
   }
 
   Error expected(std::string_view what, SourceLine where = SourceLine::here()) const {
     return broken(ErrorCode::bad_header, "npy_header_is_a_dict_literal",
-                  format_text("has a header where {} is expected, and there is {}", what, found()), here(),
-                  where);
+                  format_text("header has {1} where {0} is expected", what, found()), here(), where);
   }
 
   [[nodiscard]] std::string found() const {
-    if (at_ == text_.size()) return "its end";
+    if (at_ == text_.size()) return "the end of the header";
     const char c = text_[at_];
     if (c > ' ' && c < 0x7F) return format_text("'{}'", c);
     return format_text("byte {:#04x}", static_cast<unsigned char>(c));
@@ -206,7 +202,7 @@ Error broken(ErrorCode code, std::string_view rule, std::string message, std::ui
              SourceLine where) {
   return Error(code, rule, std::move(message), where)
       .at_offset(offset)
-      .with_hint("whatever wrote this file broke the format: write it again with numpy.save");
+      .with_hint("save the array again with numpy.save");
 }
 
 std::string shown(std::string_view text) {

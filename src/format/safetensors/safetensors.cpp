@@ -14,7 +14,7 @@
 namespace ht::inline v1::format_safetensors {
 namespace {
 
-constexpr std::string_view fetch_again = "the download or copy was cut short: fetch it again";
+constexpr std::string_view fetch_again = "download the file again";
 
 bool is_white_space(std::byte byte) {
   return byte == std::byte{' '} || byte == std::byte{'\t'} || byte == std::byte{'\n'} ||
@@ -69,29 +69,30 @@ class TensorPlacer {
           Error(code, rule, std::move(message), where).at_offset(at).with_hint(rewrite).at_tensor(name));
     };
     if (begin > end) {
-      return refuse(ErrorCode::bad_offset, "data_offsets_are_in_order",
-                    format_text("the data of '{}' ends at {}, before it begins at {}", name, end, begin));
+      return refuse(
+          ErrorCode::bad_offset, "data_offsets_are_in_order",
+          format_text("tensor '{}': data_offsets end at {}, before their start at {}", name, end, begin));
     }
     const auto bytes = dense_bytes(dims, dtype.bits);
     if (!bytes) {
       return refuse(ErrorCode::size_overflow, "safetensors_size_fits_63_bits",
-                    format_text("'{}', {} [{}], has more bytes than 63 bits can count", name, dtype.name,
+                    format_text("tensor '{}', {} [{}]: size exceeds 2^63-1 bytes", name, dtype.name,
                                 fmt::join(dims, ", ")));
     }
     if (!fills_whole_bytes(dims, dtype.bits)) {
-      return refuse(
-          ErrorCode::misaligned, "sub_byte_data_fills_whole_bytes",
-          format_text("'{}', {} [{}], ends within a byte", name, dtype.name, fmt::join(dims, ", ")));
+      return refuse(ErrorCode::misaligned, "sub_byte_data_fills_whole_bytes",
+                    format_text("tensor '{}', {} [{}]: size is not a whole number of bytes", name, dtype.name,
+                                fmt::join(dims, ", ")));
     }
     if (*bytes != end - begin) {
       return refuse(ErrorCode::size_mismatch, "data_offsets_span_the_tensor",
-                    format_text("'{}', {} [{}], has {} bytes, but its data_offsets span {}", name, dtype.name,
-                                fmt::join(dims, ", "), *bytes, end - begin));
+                    format_text("tensor '{}', {} [{}]: needs {} bytes but its data_offsets span {}", name,
+                                dtype.name, fmt::join(dims, ", "), *bytes, end - begin));
     }
     const auto absolute = checked::add(data_begin_, begin);
     if (!absolute || !checked::add(*absolute, *bytes)) {
       return refuse(ErrorCode::size_overflow, "data_offsets_fit_64_bits",
-                    format_text("the data of '{}' lies beyond what 64 bits can count", name));
+                    format_text("tensor '{}': data ends beyond 2^64-1", name));
     }
     auto& data_end = tensors_.data_end;
     if (data_end != *absolute) data_end.reset();
@@ -124,8 +125,8 @@ Result<std::uint64_t> check_tiling(const CatalogBuilder& tensors, std::uint64_t 
                                     format_text("tensor '{}' and tensor '{}' overlap at byte {}", before,
                                                 entry.name, entry.offset))
                             : Error(ErrorCode::gap, "tensors_leave_no_gap",
-                                    format_text("{} bytes before tensor '{}' belong to no tensor",
-                                                entry.offset - end, entry.name));
+                                    format_text("gap of {} bytes at byte {}, before tensor '{}'",
+                                                entry.offset - end, end, entry.name));
       return fail(
           std::move(error).at_tensor(entry.name).at_offset(overlaps ? entry.offset : end).with_hint(rewrite));
     }
@@ -139,13 +140,13 @@ Result<std::uint64_t> check_tiling(const CatalogBuilder& tensors, std::uint64_t 
 Result<void> check_end(std::uint64_t end, std::uint64_t file_bytes, bool headers_only) {
   if (end > file_bytes && !headers_only) {
     return fail(Error(ErrorCode::truncated, "safetensors_data_is_all_there",
-                      format_text("the data ends at byte {}, but the file has {} bytes", end, file_bytes))
+                      format_text("data ends at byte {} but the file has {} bytes", end, file_bytes))
                     .at_offset(file_bytes)
                     .with_hint(fetch_again));
   }
   if (end < file_bytes) {
     return fail(Error(ErrorCode::trailing_bytes, "nothing_follows_the_tensors",
-                      format_text("{} bytes follow the last tensor and belong to none", file_bytes - end))
+                      format_text("{} bytes follow the data, which ends at byte {}", file_bytes - end, end))
                     .at_offset(end)
                     .with_hint(rewrite));
   }
@@ -157,16 +158,15 @@ Result<std::uint64_t> read_length(Bytes prefix, std::uint64_t file_bytes, const 
   const std::uint64_t limit =
       options.max_header_bytes != 0 ? options.max_header_bytes : default_max_header_bytes;
   if (length > limit) {
-    return fail(
-        Error(ErrorCode::header_too_large, "safetensors_header_is_not_too_large",
-              format_text("the header claims {} bytes, and {} are the most that are taken", length, limit))
-            .at_offset(0)
-            .with_hint("if it is not damaged but has that many tensors, raise the limit on header bytes"));
+    return fail(Error(ErrorCode::header_too_large, "safetensors_header_is_not_too_large",
+                      format_text("header has {} bytes but the limit is {}", length, limit))
+                    .at_offset(0)
+                    .with_hint("raise the limit with --max-header SIZE if you trust the file"));
   }
   if (!checked::range_fits(length_bytes, length, file_bytes)) {
     return fail(Error(ErrorCode::truncated, "safetensors_header_is_all_there",
-                      format_text("the header ends at byte {}, but the file has {} bytes",
-                                  length_bytes + length, file_bytes))
+                      format_text("header ends at byte {} but the file has {} bytes", length_bytes + length,
+                                  file_bytes))
                     .at_offset(file_bytes)
                     .with_hint(fetch_again));
   }
@@ -197,7 +197,7 @@ Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOpti
   const Bytes prefix = seen.prefix();
   if (file_bytes < length_bytes) {
     return fail(Error(ErrorCode::truncated, "safetensors_length_is_all_there",
-                      format_text("has {} bytes, and the length of the header alone has 8", file_bytes))
+                      format_text("header size field ends at byte 8 but the file has {} bytes", file_bytes))
                     .at_offset(file_bytes)
                     .with_hint(fetch_again));
   }

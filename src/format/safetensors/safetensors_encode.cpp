@@ -11,17 +11,18 @@
 namespace ht::inline v1::format_safetensors {
 namespace {
 
+constexpr std::string_view rename_tensor = "rename the tensor with --rename OLD=NEW";
+
 void append_number(std::string& out, std::uint64_t number) {
   std::array<char, 20> digits{};
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
   out.append(digits.data(), end);
 }
 
-Error no_utf8(std::string_view what, std::string_view name) {
+Error no_utf8(std::string_view what, std::string_view name, std::string_view hint) {
   return Error(ErrorCode::would_lose, "safetensors_texts_are_utf8",
-               format_text("the {} '{}' has bytes that are no UTF-8, which safetensors cannot hold", what,
-                           to_utf8(name)))
-      .with_hint("rename it or leave it out, or choose GGUF");
+               format_text("{} '{}' is not valid UTF-8, as safetensors requires", what, to_utf8(name)))
+      .with_hint(hint);
 }
 
 Result<void> append_tensor(std::string& out, const Entry& entry, std::uint64_t begin, std::uint64_t end) {
@@ -29,32 +30,35 @@ Result<void> append_tensor(std::string& out, const Entry& entry, std::uint64_t b
   const auto dtype = find_dtype(entry.dtype);
   if (!dtype || !is_safetensors_dtype(entry.dtype)) {
     return fail(Error(ErrorCode::would_lose, "safetensors_has_the_dtype",
-                      format_text("tensor '{}' is {}, which safetensors does not know", entry.name,
-                                  dtype ? dtype->name : "of a dtype that is not the library's"))
+                      format_text("tensor '{}': safetensors cannot store {}", entry.name,
+                                  dtype ? dtype->name : "a user-defined dtype"))
                     .at_tensor(entry.name)
-                    .with_hint("cast it to a wider dtype"));
+                    .with_hint("convert to IRPA or ht instead"));
   }
-  if (!is_utf8(entry.name)) return fail(no_utf8("name", entry.name).at_tensor(entry.name));
+  if (!is_utf8(entry.name))
+    return fail(no_utf8("tensor name", entry.name, rename_tensor).at_tensor(entry.name));
   if (entry.name == "__metadata__") {
     return fail(Error(ErrorCode::would_lose, "safetensors_keeps_a_name_for_metadata",
-                      "a tensor is named '__metadata__', which safetensors keeps for its metadata")
+                      "tensor name '__metadata__' is reserved in safetensors")
                     .at_tensor(entry.name)
-                    .with_hint("rename it"));
+                    .with_hint(rename_tensor));
   }
   const auto bytes = dense_bytes(entry.dims, dtype->bits);
   if (bytes != entry.bytes) {
     return fail(Error(ErrorCode::size_mismatch, "data_bytes_follow_from_the_shape",
-                      format_text("tensor '{}', {} [{}], has {} bytes, which its shape does not give",
+                      format_text("tensor '{}', {} [{}]: data of {} bytes does not match the shape",
                                   entry.name, dtype->name, fmt::join(entry.dims, ", "), entry.bytes))
                     .at_tensor(entry.name)
-                    .with_hint("describe it as it is"));
+                    .with_hint("pass the dtype and shape of the data"));
   }
   if (!fills_whole_bytes(entry.dims, dtype->bits)) {
-    return fail(Error(ErrorCode::would_lose, "safetensors_has_whole_bytes",
-                      format_text("tensor '{}', {} [{}], ends within a byte, which safetensors refuses",
-                                  entry.name, dtype->name, fmt::join(entry.dims, ", ")))
-                    .at_tensor(entry.name)
-                    .with_hint("pad its innermost dimension, or choose .ht or IRPA"));
+    return fail(
+        Error(
+            ErrorCode::would_lose, "safetensors_has_whole_bytes",
+            format_text("tensor '{}', {} [{}]: size is not a whole number of bytes, as safetensors requires",
+                        entry.name, dtype->name, fmt::join(entry.dims, ", ")))
+            .at_tensor(entry.name)
+            .with_hint("convert to IRPA or ht instead"));
   }
   append_json_string(out, entry.name);
   out += R"(:{"dtype":")";
@@ -92,12 +96,13 @@ Result<void> append_metadata(std::string& out, const Metadata& metadata) {
   for (std::size_t i = 0; i < metadata.size(); ++i) {
     const auto [key, value] = metadata[i];
     const auto text = value.text();
-    if (!is_utf8(key) || (text && !is_utf8(*text))) return fail(no_utf8("metadata", key));
+    if (!is_utf8(key) || (text && !is_utf8(*text)))
+      return fail(no_utf8("metadata key or value", key, "convert to GGUF or IRPA instead"));
     if (!text) {
       return fail(Error(ErrorCode::would_lose, "safetensors_metadata_is_texts",
-                        format_text("the metadata '{}' is of type {}, and safetensors has texts alone", key,
+                        format_text("metadata key '{}' has type {} but safetensors stores only strings", key,
                                     to_string(value.type())))
-                      .with_hint("leave it out, or choose GGUF"));
+                      .with_hint("convert to GGUF or IRPA instead"));
     }
     if (i > 0) out += ',';
     append_json_string(out, key);
@@ -132,14 +137,13 @@ Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
   const auto data_begin = begin_of_data(catalog, header.size(), layout);
   const auto file_bytes = end && data_begin ? checked::add(*end, *data_begin) : std::nullopt;
   if (!file_bytes) {
-    return fail(ErrorCode::size_overflow, "encoded_size_fits_64_bits",
-                "the file would have more bytes than 64 bits can count");
+    return fail(ErrorCode::size_overflow, "encoded_size_fits_64_bits", "file size exceeds 2^64-1 bytes");
   }
   if (*data_begin - sizeof(std::uint64_t) > default_max_header_bytes) {
     return fail(Error(ErrorCode::header_too_large, "safetensors_header_can_be_read",
-                      format_text("the header would have {} bytes, and readers take at most {}", *data_begin,
+                      format_text("header would have {} bytes but readers accept at most {}", *data_begin,
                                   default_max_header_bytes))
-                    .with_hint("write several shards, or choose a smaller alignment"));
+                    .with_hint("use --shard-size, or a smaller --align"));
   }
   header.resize(static_cast<std::size_t>(*data_begin), ' ');
   const Bytes bytes = bytes_of(header);

@@ -45,10 +45,10 @@ class HeaderReader {
 
   [[nodiscard]] static Error broken_json(const json::Problem& problem) {
     auto error = problem.is_bad_utf8
-                     ? Error(ErrorCode::bad_utf8, "safetensors_header_is_utf8", "the header is no UTF-8")
+                     ? Error(ErrorCode::bad_utf8, "safetensors_header_is_utf8", "header is not valid UTF-8")
                      : Error(ErrorCode::bad_header, "safetensors_header_is_json",
-                             format_text("the header is broken at byte {}: {}", length_bytes + problem.offset,
-                                         problem.what));
+                             format_text("header is not valid JSON at byte {}: {}",
+                                         length_bytes + problem.offset, problem.what));
     return std::move(error).at_offset(length_bytes + problem.offset).with_hint(rewrite);
   }
 
@@ -60,7 +60,7 @@ class HeaderReader {
     simdjson::ondemand::json_type type{};
     if (value.type().get(type) != simdjson::SUCCESS || type != simdjson::ondemand::json_type::object) {
       return broken(ErrorCode::bad_header, "tensor_info_is_an_object",
-                    format_text("what the header says of '{}' is no object", key));
+                    format_text("header entry '{}' is not a JSON object", key));
     }
     begin_tensor(key);
     auto failure = document_.each_field<Error>(
@@ -72,13 +72,14 @@ class HeaderReader {
 
   Failure read_metadata(json::Value& value) {
     if (std::exchange(has_metadata_, true)) {
-      return broken(ErrorCode::duplicate_key, "metadata_is_there_once", "the header has two __metadata__");
+      return broken(ErrorCode::duplicate_key, "metadata_is_there_once",
+                    "__metadata__ occurs twice in the header");
     }
     if (const auto null = value.is_null(); null.error() == simdjson::SUCCESS && null.value_unsafe())
       return {};
     simdjson::ondemand::json_type type{};
     if (value.type().get(type) != simdjson::SUCCESS || type != simdjson::ondemand::json_type::object) {
-      return broken(ErrorCode::bad_header, "metadata_is_an_object", "__metadata__ is no object");
+      return broken(ErrorCode::bad_header, "metadata_is_an_object", "__metadata__ is not a JSON object");
     }
     return document_.each_field<Error>(
         value,
@@ -87,7 +88,7 @@ class HeaderReader {
           if (inner.type().get(inner_type) != simdjson::SUCCESS ||
               inner_type != simdjson::ondemand::json_type::string) {
             return broken(ErrorCode::bad_header, "metadata_is_texts",
-                          format_text("the metadata '{}' is no text", key));
+                          format_text("metadata key '{}': value is not a string", key));
           }
           const auto text = document_.text(inner);
           if (!text) return broken_json(text.error());
@@ -108,7 +109,7 @@ class HeaderReader {
 
   Failure twice(std::string_view field) {
     return broken(ErrorCode::duplicate_key, "tensor_info_fields_are_unique",
-                  format_text("the header has two {} for '{}'", field, *name_));
+                  format_text("header has two {} for tensor '{}'", field, *name_));
   }
 
   Failure read_dtype(json::Value& value) {
@@ -116,11 +117,11 @@ class HeaderReader {
     const auto text = document_.text(value);
     if (!text)
       return broken(ErrorCode::bad_dtype, "dtype_is_a_text",
-                    format_text("the dtype of '{}' is no text", *name_));
+                    format_text("tensor '{}': dtype is not a string", *name_));
     info_.dtype = number_of_dtype(*text);
     if (info_.dtype) return {};
     return broken(ErrorCode::bad_dtype, "safetensors_dtype_is_known",
-                  format_text("the dtype of '{}' is '{}', which is none of safetensors'", *name_, *text));
+                  format_text("tensor '{}': dtype '{}' is unknown", *name_, *text));
   }
 
   std::optional<std::size_t> number_of_dtype(std::string_view name) {
@@ -137,7 +138,7 @@ class HeaderReader {
     if (std::exchange(info_.has_shape, true)) return twice("shape");
     const auto no_list = [&](const json::Problem&) {
       return broken(ErrorCode::bad_shape, "shape_is_a_list_of_sizes",
-                    format_text("the shape of '{}' is no list of whole numbers below 2^64", *name_));
+                    format_text("tensor '{}': shape is not a list of integers from 0 to 2^64-1", *name_));
     };
     auto failure = document_.each_element<Error>(
         value,
@@ -146,7 +147,7 @@ class HeaderReader {
           if (!size) return no_list(size.error());
           if (!checked::narrow<std::int64_t>(*size)) {
             return broken(ErrorCode::size_overflow, "safetensors_dims_fit_63_bits",
-                          format_text("the shape of '{}' has a dimension of {}", *name_, *size));
+                          format_text("tensor '{}': dimension {} exceeds 2^63-1", *name_, *size));
           }
           ++items_.dims;
           packer_.number(*size + 1);
@@ -160,8 +161,9 @@ class HeaderReader {
   Failure read_offsets(json::Value& value) {
     if (std::exchange(info_.has_offsets, true)) return twice("data_offsets");
     const auto no_pair = [&](const json::Problem&) {
-      return broken(ErrorCode::bad_offset, "data_offsets_are_a_pair",
-                    format_text("the data_offsets of '{}' are no pair of whole numbers below 2^64", *name_));
+      return broken(
+          ErrorCode::bad_offset, "data_offsets_are_a_pair",
+          format_text("tensor '{}': data_offsets are not a pair of integers from 0 to 2^64-1", *name_));
     };
     std::size_t count = 0;
     auto failure = document_.each_element<Error>(
@@ -204,10 +206,10 @@ class HeaderReader {
   Failure end_tensor() {
     if (!info_.dtype || !info_.has_shape || !info_.has_offsets) {
       return broken(ErrorCode::bad_header, "tensor_info_is_complete",
-                    format_text("the header does not say of '{}' what its {} is", *name_,
+                    format_text("tensor '{}': {} is missing", *name_,
                                 !info_.dtype       ? "dtype"
                                 : !info_.has_shape ? "shape"
-                                                   : "place"));
+                                                   : "data_offsets"));
     }
     packer_.number(*info_.dtype);
     for (const auto offset : info_.offsets) packer_.number(offset);

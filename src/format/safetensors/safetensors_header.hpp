@@ -11,8 +11,7 @@
 namespace ht::inline v1::format_safetensors {
 
 inline constexpr std::uint64_t length_bytes = sizeof(std::uint64_t);
-inline constexpr std::string_view rewrite =
-    "whatever wrote this file broke the format: write it again with another program";
+inline constexpr std::string_view rewrite = "write the file again with its exporter";
 
 /// How the packed members lie. A number says what follows: of which kind it is, and how long its name or key
 /// is. Then where that begins in the text, and itself, unless it can be read there as it is. Then of a tensor
