@@ -100,7 +100,8 @@ class Edit {
       return fail(io::system_error(ErrorCode::changed_underfoot, "file_can_be_found_again", "found again",
                                    path_, now.error()));
     }
-    if (*now == before) return {};
+    const bool is_same = now->device == before.device && now->inode == before.inode;
+    if (is_same && now->rights == before.rights) return {};
     return fail(Error(ErrorCode::changed_underfoot, "file_is_not_replaced_meanwhile",
                       "was replaced by somebody else meanwhile, and was left as it is now")
                     .at_path(path_.native())

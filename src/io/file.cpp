@@ -65,18 +65,29 @@ File::~File() {
   if (handle_.value >= 0) static_cast<void>(port_.close(handle_));
 }
 
+// A write whose mtime was set back still changes ctime. So do links, rights and a rename, which leave the
+// contents alone; each of them shows in what it changed.
+bool File::may_have_other_contents(const FileStat& now) const {
+  if (now.bytes != stat_.bytes || now.modified_ns != stat_.modified_ns) return true;
+  if (now.changed_ns == stat_.changed_ns) return false;
+  if (now.links != stat_.links || now.rights != stat_.rights) return false;
+  const auto named = port_.stat(path_);
+  const bool is_renamed = !named || named->device != stat_.device || named->inode != stat_.inode;
+  return !is_renamed;
+}
+
 Result<void> File::check_unchanged() const {
   const auto now = port_.stat(handle_);
   if (!now) {
     return fail(system_error(ErrorCode::read_failed, "file_can_be_examined", "examined", path_, now.error()));
   }
-  if (now->bytes == stat_.bytes && now->modified_ns == stat_.modified_ns) return {};
+  if (!may_have_other_contents(*now)) return {};
   return fail(Error(ErrorCode::changed_underfoot, "file_is_as_it_was",
-                    now->bytes == stat_.bytes ? std::string("was written to while it was in use")
-                                              : format_text("had {} bytes when it was opened, and has {} now",
-                                                            stat_.bytes, now->bytes))
+                    now->bytes == stat_.bytes
+                        ? std::string("was written to while in use")
+                        : format_text("changed from {} to {} bytes while in use", stat_.bytes, now->bytes))
                   .at_path(path_.native())
-                  .with_hint("open it again; who writes a file anew should do so beside it and rename"));
+                  .with_hint("open the file again; replace files by rename instead of writing in place"));
 }
 
 Result<void> File::read(std::uint64_t offset, MutableBytes into) const {

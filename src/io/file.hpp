@@ -24,10 +24,12 @@ class File {
 
   /// Loops over short and interrupted reads.
   [[nodiscard]] Result<void> read(std::uint64_t offset, MutableBytes into) const;
-  /// `changed_underfoot` where it is not as it was when it was opened.
+  /// `changed_underfoot` if the contents may have changed since the file was opened: size or mtime differ, or
+  /// ctime does and neither a link, nor a change of rights, nor a rename explains it.
   [[nodiscard]] Result<void> check_unchanged() const;
 
  private:
+  [[nodiscard]] bool may_have_other_contents(const FileStat& now) const;
   File(std::filesystem::path path, Port& port) : port_(port), path_(std::move(path)) {}
 
   Port& port_;

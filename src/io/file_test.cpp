@@ -1,5 +1,6 @@
 #include "io/file.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -145,6 +146,108 @@ TEST_F(Reading, file_is_as_long_as_it_was) {
   EXPECT_EQ(error.code(), ErrorCode::truncated);
   EXPECT_EQ(error.rule(), "file_is_as_long_as_it_was");
   EXPECT_EQ(error.offset(), 10U);
+}
+
+// What happens to a file that is open, on a file system that is there.
+class FileChange : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write_file(path_, "0123456789");
+    before_ = port_.stat(path_).value();
+    file_ = File::open_regular(path_, port_).value();
+  }
+
+  // The system's clock for files ticks every few milliseconds: until ctime shows it, do it again.
+  template <class Change>
+  void until_it_shows(const Change& change) {
+    do {
+      change();
+    } while (port_.stat(file_->handle()).value().changed_ns == before_.changed_ns);
+  }
+  void write_and_set_the_time_back() const {
+    const int fd = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+    ASSERT_EQ(::pwrite(fd, "x", 1, 3), 1);
+    const timespec modified{before_.modified_ns / 1'000'000'000, before_.modified_ns % 1'000'000'000};
+    const std::array times{modified, modified};
+    ASSERT_EQ(::futimens(fd, times.data()), 0);
+    ::close(fd);
+  }
+
+  TemporaryFolder folder_;
+  std::filesystem::path path_ = folder_ / "f";
+  Port& port_ = system_port();
+  FileStat before_;
+  std::unique_ptr<File> file_;
+};
+
+TEST_F(FileChange, is_not_seen_in_a_file_left_alone) { EXPECT_TRUE(file_->check_unchanged()); }
+
+TEST_F(FileChange, is_seen_after_a_write_whose_mtime_was_set_back) {
+  until_it_shows([&] { write_and_set_the_time_back(); });
+  const auto now = port_.stat(path_).value();
+  ASSERT_EQ(now.modified_ns, before_.modified_ns);
+  ASSERT_EQ(now.bytes, before_.bytes);
+  const auto error = file_->check_unchanged().error();
+  EXPECT_EQ(error.code(), ErrorCode::changed_underfoot);
+  EXPECT_EQ(error.rule(), "file_is_as_it_was");
+  EXPECT_FALSE(error.hint().empty());
+}
+
+TEST_F(FileChange, is_not_seen_after_a_link) {
+  until_it_shows([&] {
+    std::filesystem::remove(folder_ / "link");
+    std::filesystem::create_hard_link(path_, folder_ / "link");
+  });
+  EXPECT_TRUE(file_->check_unchanged());
+}
+
+TEST_F(FileChange, is_not_seen_after_an_unlink) {
+  std::filesystem::create_hard_link(path_, folder_ / "link");
+  file_ = File::open_regular(path_, port_).value();
+  before_ = file_->stat();
+  until_it_shows([&] {
+    std::filesystem::rename(folder_ / "link", folder_ / "other");
+    std::filesystem::rename(folder_ / "other", folder_ / "link");
+  });
+  std::filesystem::remove(folder_ / "link");
+  EXPECT_TRUE(file_->check_unchanged());
+  std::filesystem::remove(path_);
+  EXPECT_TRUE(file_->check_unchanged());
+}
+
+TEST_F(FileChange, is_not_seen_after_a_rename_over_the_file) {
+  // One name that ticks the clock, so that losing the other shows.
+  until_it_shows([&] {
+    std::filesystem::rename(path_, folder_ / "other");
+    std::filesystem::rename(folder_ / "other", path_);
+  });
+  write_file(folder_ / "new", "9876543210");
+  std::filesystem::rename(folder_ / "new", path_);
+  EXPECT_EQ(port_.stat(file_->handle()).value().links, 0U);
+  EXPECT_TRUE(file_->check_unchanged());
+}
+
+TEST_F(FileChange, is_not_seen_after_a_rename_of_the_file) {
+  until_it_shows([&] {
+    std::filesystem::rename(path_, folder_ / "other");
+    std::filesystem::rename(folder_ / "other", path_);
+  });
+  std::filesystem::rename(path_, folder_ / "other");
+  EXPECT_TRUE(file_->check_unchanged());
+  write_file(path_, "another");
+  EXPECT_TRUE(file_->check_unchanged());
+}
+
+TEST_F(FileChange, is_not_seen_after_chmod) {
+  until_it_shows([&] { ASSERT_EQ(::chmod(path_.c_str(), 0600), 0); });
+  ASSERT_EQ(::chmod(path_.c_str(), 0711), 0);
+  EXPECT_TRUE(file_->check_unchanged());
+}
+
+TEST_F(FileChange, is_seen_in_a_renamed_file) {
+  std::filesystem::rename(path_, folder_ / "other");
+  write_file(folder_ / "other", "012345678901");
+  EXPECT_EQ(file_->check_unchanged().error().code(), ErrorCode::changed_underfoot);
 }
 
 }  // namespace

@@ -45,12 +45,16 @@ FileKind kind_of(mode_t mode) {
   }
 }
 
+std::int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000 + time.tv_nsec; }
+
 FileStat to_file_stat(const struct stat& raw) {
   return {.kind = kind_of(raw.st_mode),
           .bytes = static_cast<std::uint64_t>(raw.st_size),
           .device = raw.st_dev,
           .inode = raw.st_ino,
-          .modified_ns = raw.st_mtim.tv_sec * 1'000'000'000 + raw.st_mtim.tv_nsec,
+          .modified_ns = nanoseconds(raw.st_mtim),
+          .changed_ns = nanoseconds(raw.st_ctim),
+          .links = raw.st_nlink,
           .rights = {.permissions = raw.st_mode & 07777U, .owner = raw.st_uid, .group = raw.st_gid}};
 }
 

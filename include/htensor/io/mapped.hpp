@@ -78,9 +78,9 @@ class Mapped {
   [[nodiscard]] Result<Bytes> range(std::uint64_t file_offset, std::uint64_t bytes) const;
   /// Whether pages that cannot be read are an Error under `ht::guarded` (see MapOptions).
   [[nodiscard]] bool is_guarded() const noexcept;
-  /// `changed_underfoot` where the file is not as it was when it was opened: for before and after a long
-  /// walk. A file of the same name that has taken its place does not count; the mapping still is of the old
-  /// one.
+  /// `changed_underfoot` if the file was written to since it was opened, even if its mtime was set back: call
+  /// it before and after a long walk. A link, other rights, a rename, or another file renamed over this one do
+  /// not count; the mapping still is of the old file.
   [[nodiscard]] Result<void> check_unchanged() const;
 
   // The parts are named by their offset in the file and may begin and end anywhere: what is dropped is the

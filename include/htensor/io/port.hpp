@@ -35,10 +35,14 @@ struct FileRights {
 struct FileStat {
   FileKind kind = FileKind::other;
   std::uint64_t bytes = 0;
-  // What tells one file from another that has taken its name.
+  /// The identity of the file, whatever its name is now.
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
+  /// The last write (mtime), which utimensat can set back.
   std::int64_t modified_ns = 0;
+  /// The last change of contents, links, rights or name (ctime), which nothing can set back.
+  std::int64_t changed_ns = 0;
+  std::uint64_t links = 1;
   FileRights rights{};
 
   friend bool operator==(const FileStat&, const FileStat&) = default;
