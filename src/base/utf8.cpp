@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <htensor/base/utf8.hpp>
@@ -71,6 +72,17 @@ std::string to_utf8(std::string_view text) {
     text.remove_prefix(bytes == 0 ? 1 : bytes);
   }
   return clean;
+}
+
+std::string name_list(std::span<const std::string> names) {
+  constexpr std::size_t max_names = 10;
+  std::string list;
+  for (const auto& name : names.first(std::min(names.size(), max_names))) {
+    if (!list.empty()) list += ", ";
+    list += to_utf8(name);
+  }
+  if (names.size() > max_names) list += " … and " + std::to_string(names.size() - max_names) + " more";
+  return list;
 }
 
 }  // namespace ht::inline v1

@@ -148,5 +148,16 @@ TEST(Utf8, each_stray_byte_becomes_one_replacement_character) {
   EXPECT_EQ(to_utf8("\xE2\xE2\x82\xAC"), mark + "\xE2\x82\xAC");
 }
 
+TEST(Utf8, a_list_has_at_most_ten_names) {
+  std::vector<std::string> names;
+  EXPECT_EQ(name_list(names), "");
+  names = {"a", "b\xFF"};
+  EXPECT_EQ(name_list(names), "a, b\xEF\xBF\xBD");
+  names.assign(10, "x");
+  EXPECT_EQ(name_list(names), "x, x, x, x, x, x, x, x, x, x");
+  names.assign(1000, "x");
+  EXPECT_EQ(name_list(names), "x, x, x, x, x, x, x, x, x, x … and 990 more");
+}
+
 }  // namespace
 }  // namespace ht

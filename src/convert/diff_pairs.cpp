@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <htensor/base/utf8.hpp>
+#include <htensor/format/metadata_edit.hpp>
 
 #include "convert/number_gap.hpp"
 #include "format/gguf/gguf.hpp"
@@ -139,7 +140,7 @@ namespace {
 
 // Says how a file is laid out, and nothing of the model.
 bool is_layout(const Metadata::Item& item) {
-  return format_gguf::is_padding(item) ||
+  return is_padding(item) ||
          (item.key != format_gguf::pad_key && format_gguf::describes_the_layout(item.key));
 }
 

@@ -4,6 +4,7 @@
 #include <htensor/base/json_text.hpp>
 #include <htensor/base/utf8.hpp>
 #include <htensor/format/encode.hpp>
+#include <htensor/format/metadata_edit.hpp>
 #include <numeric>
 
 #include "base/format_text.hpp"
@@ -101,7 +102,7 @@ class Planner {
     for (std::size_t i = 0; i < all.size(); ++i) {
       // Nor does which part of another file this one was.
       const bool is_of_a_part = from_gguf && all[i].key.starts_with("split.");
-      if (!format_gguf::is_padding(all[i]) && !is_of_a_part) HT_TRY(metadata.add(all[i].key, all[i].value));
+      if (!is_padding(all[i]) && !is_of_a_part) HT_TRY(metadata.add(all[i].key, all[i].value));
     }
     HT_TRY(metadata.index());
     return metadata;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/format_text.hpp"
+#include "format/gguf/gguf.hpp"
 #include "format/value_text.hpp"
 
 namespace ht::inline v1 {
@@ -86,6 +87,12 @@ std::optional<ValueType> value_type_named(std::string_view name) noexcept {
   const auto type = type_named(is_array ? name.substr(array.size()) : name);
   if (!type) return std::nullopt;
   return is_array ? ValueType{MetaType::array, *type} : ValueType{*type};
+}
+
+bool is_padding(const Metadata::Item& item) noexcept {
+  if (item.key != format_gguf::pad_key) return false;
+  const auto text = item.value.text();
+  return text && text->find_first_not_of(' ') == std::string_view::npos;
 }
 
 Result<Metadata> edited(const Metadata& metadata, std::span<const MetadataEdit> edits) {

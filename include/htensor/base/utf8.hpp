@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -15,5 +16,8 @@ namespace ht::inline v1 {
 
 /// The text with each byte that is no part of a well-formed character replaced by U+FFFD.
 [[nodiscard]] std::string to_utf8(std::string_view text);
+
+/// Names for a message, made well-formed: "a, b". Ten at most, then the number of others: "… and 3 more".
+[[nodiscard]] std::string name_list(std::span<const std::string> names);
 
 }  // namespace ht::inline v1

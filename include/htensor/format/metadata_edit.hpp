@@ -21,6 +21,10 @@ struct ValueType {
 /// "u32", "string", … or "array:u32".
 [[nodiscard]] std::optional<ValueType> value_type_named(std::string_view name) noexcept;
 
+/// Whether the item is padding that an edit left in a header (`htensor.pad`, spaces only). It describes the
+/// file's layout and not the model, so it is neither shown nor compared nor converted.
+[[nodiscard]] bool is_padding(const Metadata::Item& item) noexcept;
+
 struct MetadataEdit {
   std::string key;
   /// A number in digits, `true` or `false`, a string as it is, an array as a JSON list. Nothing: the key

@@ -42,8 +42,6 @@ inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{256} << 
 inline constexpr std::string_view pad_key = "htensor.pad";
 /// Whether values under this key tell how a file is laid out, and nothing of the model.
 [[nodiscard]] bool describes_the_layout(std::string_view key) noexcept;
-/// Whether it is padding, and not something that somebody has to say.
-[[nodiscard]] bool is_padding(const Metadata::Item& item) noexcept;
 
 /// Version, byte order, table of tensors and all values that stay are kept byte for byte. `bad_name` for
 /// values that say how the file is laid out.

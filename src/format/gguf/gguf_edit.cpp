@@ -2,6 +2,7 @@
 #include <array>
 #include <bit>
 #include <htensor/base/utf8.hpp>
+#include <htensor/format/metadata_edit.hpp>
 #include <optional>
 
 #include "base/format_text.hpp"
@@ -109,11 +110,6 @@ Result<std::optional<std::uint64_t>> choose_pad(std::uint64_t free, const OldHea
 
 bool describes_the_layout(std::string_view key) noexcept {
   return key == alignment_key || key == pad_key || key.starts_with("split.");
-}
-
-bool is_padding(const Metadata::Item& item) noexcept {
-  const auto text = item.value.text();
-  return item.key == pad_key && text && text->find_first_not_of(' ') == std::string_view::npos;
 }
 
 Result<EditedHeader> edit(const HeaderEdit& edit) {
