@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """The checkers refuse what they are there to refuse: each case is a tiny tree with one thing wrong."""
 
+import json
 import pathlib
+import platform
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -91,6 +94,42 @@ class Rules(unittest.TestCase):
         self.assertIn("docs/formats.md does not tell of the rule tensors_leave_no_gap", said)
         told = {"docs/formats.md": "| `tensors_leave_no_gap` | `gap` | … |\n"}
         self.assertEqual(outcome("check_rules.py", {**files, **told})[0], 0)
+
+
+# An inline function that an optimiser cannot inline away, and its use.
+INLINE = "[[gnu::noinline]] inline int twice(int x) { return 2 * x; }\nint use(int x) { return twice(x); }\n"
+TARGETED = '[[gnu::target("avx2")]] int add(int a, int b) { return a + b; }\n'
+
+
+@unittest.skipUnless(shutil.which("g++") and platform.machine() == "x86_64", "needs g++ for x86-64")
+class Weak(unittest.TestCase):
+    def outcome(self, text, flags=""):
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "a.cpp").write_text(text)
+            entry = {"directory": folder, "file": "a.cpp", "command": f"g++ -O0 {flags} -c a.cpp -o a.o"}
+            pathlib.Path(folder, "compile_commands.json").write_text(json.dumps([entry]))
+            checker = [sys.executable, str(TOOLS / "check_weak.py"), folder]
+            run = subprocess.run(checker, capture_output=True, text=True, check=False)
+            return run.returncode, run.stdout + run.stderr
+
+    def test_takes_a_source_for_a_processor_without_weak_symbols(self):
+        self.assertEqual(self.outcome(TARGETED), (0, self.outcome("int x;\n", "-mavx2")[1]))
+
+    def test_takes_weak_symbols_for_the_baseline(self):
+        status, said = self.outcome(INLINE)
+        self.assertEqual(status, 0, said)
+        self.assertIn("0 sources", said)
+
+    def test_refuses_a_weak_symbol_under_a_flag(self):
+        status, said = self.outcome(INLINE, "-mavx2")
+        self.assertNotEqual(status, 0, said)
+        self.assertIn("weak symbol: twice(int)", said)
+
+    def test_refuses_a_weak_symbol_beside_an_attribute(self):
+        self.assertIn("weak symbol: twice(int)", self.outcome(TARGETED + INLINE)[1])
+
+    def test_refuses_a_weak_symbol_under_a_pragma(self):
+        self.assertIn("weak symbol: twice(int)", self.outcome('#pragma GCC target("avx2")\n' + INLINE)[1])
 
 
 if __name__ == "__main__":
