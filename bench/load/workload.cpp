@@ -42,8 +42,9 @@ void list_tensors(Workload& workload) {
 // One of each layer: a projection of keys is small beside the model and large beside a page.
 void choose_few(Workload& workload) {
   workload.few_glob = "*.k_proj.weight";
+  const NameFilter few(workload.few_glob);
   for (std::size_t i = 0; i < workload.places.size(); ++i) {
-    if (glob_matches(workload.few_glob, workload.places[i].name)) workload.few.push_back(i);
+    if (few.matches(workload.places[i].name)) workload.few.push_back(i);
   }
   must(workload.few.size() == looked_at, "the model has other layers than it should");
 }

@@ -2,34 +2,42 @@
 
 #include <algorithm>
 #include <htensor/base/utf8.hpp>
-#include <optional>
+#include <iterator>
+#include <span>
+#include <utility>
+
+#include "base/format_text.hpp"
 
 namespace ht::inline v1 {
 namespace {
 
 using Text = std::string_view;
 
-// Takes the character at the front off.
+constexpr std::size_t max_alternatives = 1024;
+// Of a pattern with braces: no alternative is longer than its pattern, so this bounds the memory of all.
+constexpr std::size_t max_pattern_bytes = 4096;
+
+// Removes the character at the front and returns it.
 Text take(Text& text) noexcept {
-  const Text front = text.substr(0, std::max<std::size_t>(character_bytes(text), 1));
+  const bool is_ascii = !text.empty() && static_cast<unsigned char>(text.front()) < 0x80;
+  const Text front = text.substr(0, is_ascii ? 1 : std::max<std::size_t>(character_bytes(text), 1));
   text.remove_prefix(front.size());
   return front;
 }
 
-// Takes a character that means itself, with the backslash before it if there is one. Empty, which is no
-// character, where nothing follows the backslash.
+// Removes a literal character, with its backslash if it is escaped. Empty where the text ends.
 Text take_literal(Text& pattern) noexcept {
   if (pattern.starts_with('\\')) pattern.remove_prefix(1);
   return take(pattern);
 }
 
-// Takes a set of characters and the bracket that closes it; the one that opens it is taken already. Tells
-// whether the character is one that is meant, or nothing where no bracket closes the set.
+// Removes a set up to its closing bracket; the opening one is removed already. Returns whether the set
+// selects the character, or nullopt where the set is not closed.
 std::optional<bool> take_set(Text& pattern, Text character) noexcept {
-  const bool others = pattern.starts_with('!') || pattern.starts_with('^');
-  if (others) pattern.remove_prefix(1);
+  const bool negated = pattern.starts_with('!') || pattern.starts_with('^');
+  if (negated) pattern.remove_prefix(1);
   bool found = false;
-  // A bracket that comes first is one of the set.
+  // A closing bracket in the first place is a member.
   for (bool first = true; first || !pattern.starts_with(']'); first = false) {
     if (pattern.empty()) return std::nullopt;
     const Text low = take_literal(pattern);
@@ -38,62 +46,216 @@ std::optional<bool> take_set(Text& pattern, Text character) noexcept {
       pattern.remove_prefix(1);
       high = take_literal(pattern);
     }
-    // The bytes of UTF-8 are in the order of the characters.
+    // The bytes of UTF-8 sort as the characters do.
     found = found || (low <= character && character <= high);
   }
   pattern.remove_prefix(1);
-  return found != others;
+  return found != negated;
 }
 
-class Matcher {
- public:
-  // Takes what stands for one character off the pattern, and that character off the text.
-  bool step(Text& pattern, Text& text) noexcept {
-    const Text character = take(text);
-    if (pattern.starts_with('?')) {
-      pattern.remove_prefix(1);
-      return true;
-    }
-    if (pattern.starts_with('[') && pattern.size() > unclosed_) {
-      Text behind = pattern.substr(1);
-      if (const auto meant = take_set(behind, character)) {
-        pattern = behind;
-        return *meant;
-      }
-      unclosed_ = pattern.size();
-    }
-    return take_literal(pattern) == character;
+// Removes one character of the text and the part of the pattern that has to match it.
+bool step(Text& pattern, Text& text) noexcept {
+  const Text character = take(text);
+  if (pattern.starts_with('?')) {
+    pattern.remove_prefix(1);
+    return true;
   }
+  if (pattern.starts_with('[')) {
+    pattern.remove_prefix(1);
+    return take_set(pattern, character).value_or(false);
+  }
+  return take_literal(pattern) == character;
+}
 
- private:
-  // What closes a bracket would also close one before it: where one is not closed, none behind it is. So
-  // many bytes are left there, and what is behind is searched once and not again for each bracket.
-  std::size_t unclosed_ = 0;
-};
-
-}  // namespace
-
-bool glob_matches(Text pattern, Text text) noexcept {
-  Matcher matcher;
-  // What is behind the last star, and where it was tried: if that fails, the star takes one character more.
-  // Those before it need not take more, as all that they could leave this one can take itself.
-  std::optional<Text> behind_star;
+// A well-formed pattern without braces against all of the text.
+bool matches_whole(Text pattern, Text text) noexcept {
+  // The pattern after the last star, and the text where it was tried last. On a mismatch this star takes one
+  // more character. Earlier stars need not: this one can take anything that they could leave.
+  std::optional<Text> after_star;
   Text tried;
   for (;;) {
     if (pattern.starts_with('*')) {
       pattern.remove_prefix(1);
-      behind_star = pattern;
+      after_star = pattern;
       tried = text;
     } else if (text.empty()) {
-      // A star that takes more leaves less for the rest.
-      return pattern.empty();
-    } else if (pattern.empty() || !matcher.step(pattern, text)) {
-      if (!behind_star) return false;
+      return pattern.empty();  // a star that takes more leaves less for the rest
+    } else if (pattern.empty() || !step(pattern, text)) {
+      if (!after_star) return false;
       take(tried);
-      pattern = *behind_star;
+      pattern = *after_star;
       text = tried;
     }
   }
+}
+
+Error malformed(std::string_view rule, Text pattern, std::string_view problem, std::string_view hint) {
+  return Error(ErrorCode::bad_state, rule, format_text("pattern '{}': {}", to_utf8(pattern), problem))
+      .with_hint(hint);
+}
+
+// Checks a pattern and writes out its braces, from left to right and without recursion.
+class Expansion {
+ public:
+  explicit Expansion(Text pattern) : pattern_(pattern) {}
+
+  Result<std::vector<std::string>> run() {
+    for (Text rest = pattern_; !rest.empty();) {
+      const Text before = rest;
+      const char front = take(rest).front();
+      const bool in_braces = groups_.size() > 1;
+      if (front == '{') {
+        HT_TRY(open());
+        continue;
+      }
+      if (in_braces && front == ',') {
+        HT_TRY(end_alternative());
+        continue;
+      }
+      if (in_braces && front == '}') {
+        HT_TRY(close());
+        continue;
+      }
+      if (front == '\\' && take(rest).empty()) {
+        return fail(malformed("escape_is_followed_by_a_character", pattern_,
+                              "nothing follows the backslash at its end",
+                              R"(write \\ to match a backslash)"));
+      }
+      if (front == '[' && !take_set(rest, {})) {
+        return fail(malformed("bracket_is_closed", pattern_, "the bracket [ is not closed",
+                              R"(add the ], or write \[ to match a bracket)"));
+      }
+      for (auto& text : groups_.back().current) text += before.substr(0, before.size() - rest.size());
+    }
+    if (groups_.size() > 1) {
+      return fail(malformed("brace_is_closed", pattern_, "the brace { is not closed",
+                            R"(add the }, or write \{ to match a brace)"));
+    }
+    return std::move(groups_.back().current);
+  }
+
+ private:
+  // One pair of braces; the outermost is the pattern itself.
+  struct Group {
+    std::vector<std::string> finished;
+    std::vector<std::string> current{std::string()};
+  };
+
+  Result<void> open() {
+    if (pattern_.size() > max_pattern_bytes) return fail(too_many());
+    groups_.emplace_back();
+    return {};
+  }
+
+  Result<void> end_alternative() {
+    auto& [finished, current] = groups_.back();
+    if (finished.size() + current.size() > max_alternatives) return fail(too_many());
+    std::ranges::move(current, std::back_inserter(finished));
+    current.assign(1, std::string());
+    return {};
+  }
+
+  // Each text so far is continued by each alternative.
+  Result<void> close() {
+    HT_TRY(end_alternative());
+    const auto alternatives = std::move(groups_.back().finished);
+    groups_.pop_back();
+    auto& current = groups_.back().current;
+    if (current.size() * alternatives.size() > max_alternatives) return fail(too_many());
+    std::vector<std::string> continued;
+    continued.reserve(current.size() * alternatives.size());
+    for (const auto& text : current) {
+      for (const auto& alternative : alternatives) continued.push_back(text + alternative);
+    }
+    current = std::move(continued);
+    return {};
+  }
+
+  [[nodiscard]] Error too_many() const {
+    return malformed("braces_expand_within_limit", pattern_,
+                     format_text("its braces stand for more than {} patterns or are in more than {} bytes",
+                                 max_alternatives, max_pattern_bytes),
+                     "use * for a part of the alternatives, or several patterns");
+  }
+
+  Text pattern_;
+  std::vector<Group> groups_{Group{}};
+};
+
+// "'a*', 'b*' or 3 more": a message has at most ten.
+std::string listed(std::span<const std::string> patterns) {
+  constexpr std::size_t max_listed = 10;
+  std::string out;
+  for (std::size_t i = 0; i < std::min(patterns.size(), max_listed); ++i) {
+    out += format_text("{}'{}'",
+                       i == 0                     ? ""
+                       : i + 1 == patterns.size() ? " or "
+                                                  : ", ",
+                       to_utf8(patterns[i]));
+  }
+  if (patterns.size() > max_listed) out += format_text(" or {} more", patterns.size() - max_listed);
+  return out;
+}
+
+}  // namespace
+
+NameFilter::NameFilter(std::vector<std::string> include, std::vector<std::string> exclude) {
+  include_.given = std::move(include);
+  exclude_.given = std::move(exclude);
+  compile(include_);
+  compile(exclude_);
+  // The pattern of every name equals no pattern, which costs nothing to match.
+  if (std::ranges::find(include_.given, "*") != include_.given.end()) include_ = {};
+}
+
+void NameFilter::compile(Patterns& patterns) {
+  for (const auto& pattern : patterns.given) {
+    auto expanded = Expansion(pattern).run();
+    if (expanded) {
+      std::ranges::move(*expanded, std::back_inserter(patterns.expanded));
+    } else if (!error_) {
+      error_ = std::move(expanded).error();
+    }
+  }
+}
+
+Result<void> NameFilter::check() const {
+  if (error_) return fail(*error_);
+  return {};
+}
+
+bool NameFilter::Patterns::match(std::string_view name) const noexcept {
+  return std::ranges::any_of(expanded, [&](Text pattern) { return matches_whole(pattern, name); });
+}
+
+bool NameFilter::matches(std::string_view name) const noexcept {
+  if (is_everything()) return true;
+  return !error_ && (include_.given.empty() || include_.match(name)) && !exclude_.match(name);
+}
+
+bool NameFilter::is_everything() const noexcept {
+  return include_.given.empty() && exclude_.given.empty() && !error_;
+}
+
+Error NameFilter::no_match() const {
+  std::string message;
+  if (include_.given.empty()) {
+    message = format_text("every tensor is excluded by {}", listed(exclude_.given));
+  } else {
+    message = format_text("no tensor matches {}{}{}", listed(include_.given),
+                          exclude_.given.empty() ? "" : " without matching ", listed(exclude_.given));
+  }
+  return Error(ErrorCode::not_found, "filter_matches_a_tensor", std::move(message))
+      .with_hint("list the names with `htensor ls`; * matches any characters");
+}
+
+std::string escape_glob(std::string_view name) {
+  std::string pattern;
+  for (const char c : name) {
+    if (Text("*?[{\\").find(c) != Text::npos) pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
 }
 
 }  // namespace ht::inline v1

@@ -17,7 +17,7 @@ struct Options {
   std::string source;
   std::string target;
   std::string format;
-  std::string glob = "*";
+  NameFilter filter;
   std::vector<std::string> renames;
   std::uint64_t alignment = 0;
   std::string layout = "iree";
@@ -54,7 +54,7 @@ Result<std::vector<Rename>> renames_of(const std::vector<std::string>& texts) {
 Result<ConvertOptions> what_is_wanted(const Options& options) {
   auto renames = HT_TRY(renames_of(options.renames));
   return ConvertOptions{.format = options.format,
-                        .glob = options.glob,
+                        .glob = options.filter,
                         .renames = std::move(renames),
                         .alignment = options.alignment,
                         .canonical = options.canonical,
@@ -153,7 +153,7 @@ Action register_convert(CLI::App& verb) {
             .type = "FORMAT",
             .description = "Its format; that of DST's extension unless given",
             .one_of = formats});
-  add_filter(verb, options->glob);
+  add_filter(verb, options->filter);
   add_texts(verb, options->renames,
             {.name = "--rename",
              .type = "A=B",

@@ -20,16 +20,6 @@ struct Options {
   bool lossy = false;
 };
 
-// The pattern that matches this name alone.
-std::string glob_of(std::string_view name) {
-  std::string glob;
-  for (const char c : name) {
-    if (std::string_view("*?[\\").find(c) != std::string_view::npos) glob += '\\';
-    glob += c;
-  }
-  return glob;
-}
-
 Result<Exit> export_tensor(const Options& options, const Common& common) {
   const auto model = HT_TRY(Model::open(options.path, {.max_header_bytes = options.max_header}));
   // Says which names are near where there is none like this.
@@ -39,7 +29,7 @@ Result<Exit> export_tensor(const Options& options, const Common& common) {
   WorkWithBar work(common);
   // The model's metadata is not the tensor's.
   const auto written =
-      HT_TRY(convert(model, options.target, {.glob = glob_of(options.name), .metadata = false},
+      HT_TRY(convert(model, options.target, {.glob = escape_glob(options.name), .metadata = false},
                      {.if_exists = options.force ? io::IfExists::replace : io::IfExists::fail,
                       .lossy = options.lossy,
                       .work = work.options()}));

@@ -15,7 +15,7 @@ namespace {
 
 struct Options {
   std::string path;
-  std::string filter;
+  NameFilter filter;
   std::string strategy = "automatic";
   std::uint64_t budget = 0;
   std::uint64_t max_header = 0;
@@ -42,7 +42,7 @@ Result<Report> load(const Options& options, const Common& common) {
   const auto model = HT_TRY(Model::open(options.path, {.max_header_bytes = options.max_header}));
   WorkWithBar work(common);
   const LoadOptions how{.strategy = strategy_named(options.strategy),
-                        .glob = options.filter.empty() ? "*" : options.filter,
+                        .glob = options.filter,
                         .budget_bytes = options.budget,
                         .drop_after = options.drop_after,
                         .verify = options.verify,

@@ -17,7 +17,7 @@ namespace {
 
 struct Options {
   std::string path;
-  std::string filter;
+  NameFilter filter;
   std::string sort;
   bool tree = false;
   bool headers_only = false;

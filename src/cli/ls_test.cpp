@@ -26,7 +26,6 @@ TEST_F(Cli, ls_json_has_the_keys_that_stay) {
 }
 
 TEST_F(Cli, ls_filters_sorts_and_draws_a_tree) {
-  EXPECT_THAT(run("ls m.ht --filter 'x*' --json").out, HasSubstr(R"("tensors":[],)"));
   EXPECT_THAT(run("ls m.ht --filter 'm*' --json").out, HasSubstr(R"("name":"m")"));
   for (const std::string key : {"name", "size", "offset"}) EXPECT_EQ(run("ls m.ht --sort " + key).status, 0);
   std::filesystem::rename(folder_ / "m.ht", folder_ / "blk.0.w.ht");
@@ -36,7 +35,7 @@ TEST_F(Cli, ls_filters_sorts_and_draws_a_tree) {
 
 TEST_F(Cli, ls_filters_by_the_whole_name) {
   write_safetensors("s.safetensors", R"({"a\u0000b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", 2);
-  EXPECT_EQ(run("ls s.safetensors --filter a --jsonl").out, "");
+  EXPECT_EQ(run("ls s.safetensors --filter a").status, 2);
   EXPECT_THAT(run("ls s.safetensors --filter '*b' --jsonl").out, HasSubstr(R"("name":"a\u0000b")"));
 }
 

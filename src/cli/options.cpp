@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
+#include <memory>
 #include <utility>
 
 #include "cli/text.hpp"
@@ -96,11 +97,30 @@ void add_path(CLI::App& verb, std::string& path, const std::string& name) {
             .required = true});
 }
 
-void add_filter(CLI::App& verb, std::string& glob) {
-  add_text(verb, glob,
-           {.name = "--filter",
-            .type = "GLOB",
-            .description = "Only tensors whose name matches, as a shell matches files"});
+void add_filter(CLI::App& verb, NameFilter& filter) {
+  struct Patterns {
+    std::vector<std::string> include;
+    std::vector<std::string> exclude;
+  };
+  auto patterns = std::make_shared<Patterns>();
+  const auto add = [&](const std::string& name, std::vector<std::string> Patterns::* list,
+                       const std::string& description) {
+    verb.add_option_function<std::vector<std::string>>(
+            name,
+            [name, list, patterns, &filter](const std::vector<std::string>& given) {
+              patterns.get()->*list = given;
+              filter = NameFilter(patterns->include, patterns->exclude);
+              if (const auto checked = NameFilter(given).check(); !checked)
+                throw CLI::ValidationError(name, std::string(checked.error().message()));
+            },
+            description)
+        ->type_name("GLOB")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  };
+  add("--filter", &Patterns::include,
+      "Only tensors whose names match *, ?, [a-z], {a,b}; repeat it for more tensors");
+  add("--exclude", &Patterns::exclude, "Leave out tensors whose names match; repeat it for more patterns");
 }
 
 void add_max_header(CLI::App& verb, std::uint64_t& bytes) {

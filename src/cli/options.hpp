@@ -47,8 +47,8 @@ void add_check(CLI::App& verb, const std::string& name, std::function<std::strin
 /// The PATH that verbs look at.
 void add_path(CLI::App& verb, std::string& path, const std::string& name = "path");
 
-/// --filter: the tensors that are meant.
-void add_filter(CLI::App& verb, std::string& glob);
+/// --filter and --exclude: the tensors to work on.
+void add_filter(CLI::App& verb, NameFilter& filter);
 
 /// --max-header: the most that is read of a header.
 void add_max_header(CLI::App& verb, std::uint64_t& bytes);

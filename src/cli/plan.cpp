@@ -16,7 +16,7 @@ namespace {
 
 struct Options {
   std::string path;
-  std::string filter;
+  NameFilter filter;
   std::uint64_t budget = 0;
   std::uint64_t max_header = 0;
 };

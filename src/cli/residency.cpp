@@ -16,7 +16,7 @@ namespace {
 
 struct Options {
   std::string path;
-  std::string filter;
+  NameFilter filter;
   std::uint64_t max_header = 0;
 };
 
@@ -84,9 +84,9 @@ Result<void> print_residency(const Model& model, const Options& options, const C
   return {};
 }
 
-Result<void> prefetch(const Model& model, const std::string& glob, const Common& common) {
+Result<void> prefetch(const Model& model, const NameFilter& filter, const Common& common) {
   WorkWithBar work(common);
-  HT_TRY(model.prefetch(glob, work.options()));
+  HT_TRY(model.prefetch(filter, work.options()));
   return {};
 }
 
@@ -99,9 +99,8 @@ Action register_verb(CLI::App& verb, Deed deed) {
   add_max_header(verb, options->max_header);
   return [options, deed](const Common& common) -> Result<Exit> {
     const auto model = HT_TRY(Model::open(options->path, {.max_header_bytes = options->max_header}));
-    const std::string glob = options->filter.empty() ? "*" : options->filter;
-    if (deed == Deed::fetch) HT_TRY(prefetch(model, glob, common));
-    if (deed == Deed::drop) HT_TRY(model.evict(glob));
+    if (deed == Deed::fetch) HT_TRY(prefetch(model, options->filter, common));
+    if (deed == Deed::drop) HT_TRY(model.evict(options->filter));
     HT_TRY(print_residency(model, *options, common));
     return Exit::good;
   };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <htensor/base/checked.hpp>
-#include <htensor/base/glob.hpp>
 #include <limits>
 #include <tuple>
 #include <utility>
@@ -20,16 +19,18 @@ Result<std::string_view> dtype_name(const Model& model, const Entry& entry) {
 
 }  // namespace
 
-Result<std::vector<Row>> rows_of(const Model& model, const std::string& filter) {
+Result<std::vector<Row>> rows_of(const Model& model, const NameFilter& filter) {
+  HT_TRY(filter.check());
   const Catalog& catalog = model.catalog();
   std::vector<Row> rows;
-  rows.reserve(filter.empty() ? catalog.size() : 0);
+  rows.reserve(filter.is_everything() ? catalog.size() : 0);
   for (std::size_t i = 0; i < catalog.size(); ++i) {
     const Entry entry = catalog[i];
-    if (!filter.empty() && !glob_matches(filter, entry.name)) continue;
+    if (!filter.matches(entry.name)) continue;
     const auto dtype = HT_TRY(dtype_name(model, entry));
     rows.push_back({entry, dtype, i});
   }
+  if (rows.empty() && !filter.is_everything()) return fail(filter.no_match());
   return rows;
 }
 

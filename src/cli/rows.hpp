@@ -16,8 +16,8 @@ struct Row {
   std::size_t position;  // in file order, which breaks ties
 };
 
-/// Those whose name the shell pattern matches, all for an empty one, in file order.
-[[nodiscard]] Result<std::vector<Row>> rows_of(const Model& model, const std::string& filter = {});
+/// The tensors whose names match, in file order. `not_found` where the filter matches no tensor.
+[[nodiscard]] Result<std::vector<Row>> rows_of(const Model& model, const NameFilter& filter = {});
 
 /// By "name", "size" (the largest first) or "offset" (splats, which have none, last); else as they are.
 void sort_rows(std::vector<Row>& rows, std::string_view key);

@@ -80,6 +80,7 @@ TEST(PlanConversion, filter_matches_a_tensor) {
             std::vector<std::string>{"b"});
   EXPECT_EQ(plan_conversion(source, "x.safetensors", {.glob = "z*"}).error().rule(),
             "filter_matches_a_tensor");
+  EXPECT_EQ(plan_conversion(source, "x.safetensors", {.glob = "b["}).error().rule(), "bracket_is_closed");
   EXPECT_TRUE(plan_conversion(catalog({}), "x.safetensors")) << "no tensors at all are no mistake";
 }
 

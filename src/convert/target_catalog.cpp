@@ -1,7 +1,6 @@
 #include "convert/target_catalog.hpp"
 
 #include <algorithm>
-#include <htensor/base/glob.hpp>
 #include <htensor/base/utf8.hpp>
 
 #include "base/format_text.hpp"
@@ -44,13 +43,14 @@ Error comes_too_late(std::string_view pattern) {
 
 Result<std::vector<TargetTensor>> target_tensors(const Catalog& source, const InMemory& memory,
                                                  const ConvertOptions& options) {
+  HT_TRY(options.glob.check());
   std::vector<TargetTensor> tensors;
   tensors.reserve(source.size());
   std::vector<bool> matched(options.renames.size(), false);
   std::vector<bool> used = matched;
   for (std::size_t i = 0; i < source.size(); ++i) {
     const Entry entry = source[i];
-    if (!glob_matches(options.glob, entry.name)) continue;
+    if (!options.glob.matches(entry.name)) continue;
     TargetTensor tensor{std::string(entry.name), entry, memory.empty() ? std::nullopt : memory[i]};
     bool is_renamed = false;
     for (std::size_t k = 0; k < options.renames.size(); ++k) {
@@ -63,8 +63,7 @@ Result<std::vector<TargetTensor>> target_tensors(const Catalog& source, const In
     }
     tensors.push_back(std::move(tensor));
   }
-  if (tensors.empty() && !source.empty())
-    return fail(matches_none("filter_matches_a_tensor", "the filter", options.glob));
+  if (tensors.empty() && !options.glob.is_everything()) return fail(options.glob.no_match());
   for (std::size_t k = 0; k < used.size(); ++k) {
     if (used[k]) continue;
     if (matched[k]) return fail(comes_too_late(options.renames[k].from));

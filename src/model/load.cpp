@@ -433,13 +433,11 @@ Result<Loaded> Model::load_into(std::span<const Target> targets, const LoadOptio
   });
 }
 
-Result<std::uint64_t> Model::prefetch(std::string_view glob, const WorkOptions& options) const {
+Result<std::uint64_t> Model::prefetch(const NameFilter& glob, const WorkOptions& options) const {
   return without_bad_alloc([&]() -> Result<std::uint64_t> {
     // Whoever asks for it by name gets all of it, whatever memory there is.
-    const auto fetched = HT_TRY(load({.strategy = io::Strategy::mapped,
-                                      .glob = std::string(glob),
-                                      .budget_bytes = UINT64_MAX,
-                                      .work = options}));
+    const auto fetched = HT_TRY(
+        load({.strategy = io::Strategy::mapped, .glob = glob, .budget_bytes = UINT64_MAX, .work = options}));
     return fetched.bytes;
   });
 }

@@ -268,7 +268,7 @@ TEST_F(LoadModel, of_nothing_is_nothing) {
   EXPECT_EQ(empty.stream([](const TensorPiece&) -> Result<void> { return {}; }).value().bytes, 0U);
   EXPECT_EQ(empty.prefetch().value(), 0U);
   EXPECT_EQ(empty.evict().value(), 0U);
-  testing::expect_refusal(model_->load({.glob = "none*"}), ErrorCode::not_found, "glob_matches_a_tensor");
+  testing::expect_refusal(model_->load({.glob = "none*"}), ErrorCode::not_found, "filter_matches_a_tensor");
 }
 
 TEST_F(LoadModel, progress_is_told_to_the_end_by_each_strategy) {

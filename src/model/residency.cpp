@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <htensor/base/glob.hpp>
 
-#include "base/format_text.hpp"
 #include "model/model_state.hpp"
 #include "model/ranges.hpp"
 
@@ -16,24 +14,22 @@ std::string_view to_string(Residence residence) noexcept {
   return names[static_cast<std::size_t>(residence)];
 }
 
-Result<std::vector<std::size_t>> Model::tensors_matching(std::string_view glob) const {
+Result<std::vector<std::size_t>> Model::tensors_matching(const NameFilter& glob) const {
+  HT_TRY(glob.check());
   const auto& catalog = *state_->catalog;
   std::vector<std::size_t> tensors;
   if (state_->residency->file_count() == 0 && catalog.size() != 0) HT_TRY(mapped_bytes(catalog[0]));
-  bool any = catalog.size() == 0;  // all of nothing is nothing
+  bool any = glob.is_everything();  // an empty model has nothing to match
   for (std::size_t i = 0; i < catalog.size(); ++i) {
     const Entry entry = catalog[i];
-    if (!glob_matches(glob, entry.name)) continue;
+    if (!glob.matches(entry.name)) continue;
     any = true;
     if (entry.is_splat()) continue;
     HT_TRY(mapped_bytes(entry));  // whether it is there
     if (entry.bytes != 0) tensors.push_back(i);
   }
   if (any) return tensors;
-  return fail(Error(ErrorCode::not_found, "glob_matches_a_tensor",
-                    format_text("has no tensor whose name matches '{}'", glob))
-                  .at_path(state_->opened.native())
-                  .with_hint("list the names with `htensor ls`; * stands for any characters"));
+  return fail(glob.no_match().at_path(state_->opened.native()));
 }
 
 Result<Loaded> Model::placed(Result<Loaded> loaded) const {
@@ -71,7 +67,7 @@ Result<std::vector<TensorResidency>> Model::residency() const {
   });
 }
 
-Result<std::uint64_t> Model::evict(std::string_view glob) const {
+Result<std::uint64_t> Model::evict(const NameFilter& glob) const {
   return without_bad_alloc([&]() -> Result<std::uint64_t> {
     const auto tensors = HT_TRY(tensors_matching(glob));
     HT_TRY(state_->residency->evict(tensors));

@@ -113,11 +113,21 @@ TEST_F(ResidencyOfModel, a_file_that_goes_as_a_whole_goes_at_once) {
   EXPECT_EQ(port_.count(Call::forget), 3);
 }
 
-TEST_F(ResidencyOfModel, glob_matches_a_tensor) {
-  for (const auto& error : {refusal(model_->prefetch("none*"), ErrorCode::not_found, "glob_matches_a_tensor"),
-                            refusal(model_->evict("none*"), ErrorCode::not_found, "glob_matches_a_tensor")}) {
+TEST_F(ResidencyOfModel, filter_matches_a_tensor) {
+  for (const auto& error :
+       {refusal(model_->prefetch("none*"), ErrorCode::not_found, "filter_matches_a_tensor"),
+        refusal(model_->evict("none*"), ErrorCode::not_found, "filter_matches_a_tensor")}) {
     EXPECT_EQ(error.path(), path_.string());
   }
+}
+
+TEST_F(ResidencyOfModel, malformed_patterns_are_errors) {
+  const auto consumer = [](const TensorPiece&) -> Result<void> { return {}; };
+  testing::expect_refusal(model_->prefetch("a["), ErrorCode::bad_state, "bracket_is_closed");
+  testing::expect_refusal(model_->evict("a{b"), ErrorCode::bad_state, "brace_is_closed");
+  testing::expect_refusal(model_->load({.glob = "a["}), ErrorCode::bad_state, "bracket_is_closed");
+  testing::expect_refusal(model_->stream(consumer, {.glob = "a["}), ErrorCode::bad_state,
+                          "bracket_is_closed");
 }
 
 TEST_F(ResidencyOfModel, progress_is_told_to_the_end) {

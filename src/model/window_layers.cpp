@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <htensor/base/glob.hpp>
 #include <tuple>
 #include <utility>
 
@@ -63,7 +62,9 @@ void mark_shared(LayerTable& table) {
 Result<LayerPattern> LayerPattern::from(std::string_view text) {
   if (text.empty()) text = "*";
   const auto at = text.find(number_mark);
-  if (at == std::string_view::npos) return LayerPattern(text, std::nullopt);
+  NameFilter before(text.substr(0, at));
+  HT_TRY(before.check());
+  if (at == std::string_view::npos) return LayerPattern(std::move(before), std::nullopt);
   const auto behind = text.substr(at + number_mark.size());
   if (behind.find(number_mark) != std::string_view::npos) {
     return fail(
@@ -71,12 +72,14 @@ Result<LayerPattern> LayerPattern::from(std::string_view text) {
               format_text("the pattern '{}' has more than one {{}}, and a layer has one number", text))
             .with_hint("write * in the place of all but one of them"));
   }
-  return LayerPattern(text.substr(0, at), behind);
+  NameFilter behind_number(behind);
+  HT_TRY(behind_number.check());
+  return LayerPattern(std::move(before), std::move(behind_number));
 }
 
 std::optional<std::uint64_t> LayerPattern::number_in(std::string_view name) const noexcept {
   if (!behind_) {
-    return glob_matches(before_, name) ? first_part_that_is_a_number(name) : std::nullopt;
+    return before_.matches(name) ? first_part_that_is_a_number(name) : std::nullopt;
   }
   std::size_t end = 0;
   for (int tried = 0; tried < most_numbers; ++tried) {
@@ -84,7 +87,7 @@ std::optional<std::uint64_t> LayerPattern::number_in(std::string_view name) cons
     if (begin == std::string_view::npos) return std::nullopt;
     end = std::min(name.find_first_not_of(digits, begin), name.size());
     const auto number = number_from(name.substr(begin, end - begin));
-    if (number && glob_matches(before_, name.substr(0, begin)) && glob_matches(*behind_, name.substr(end))) {
+    if (number && before_.matches(name.substr(0, begin)) && behind_->matches(name.substr(end))) {
       return number;
     }
   }

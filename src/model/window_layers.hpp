@@ -2,32 +2,34 @@
 #pragma once
 
 #include <cstdint>
+#include <htensor/base/glob.hpp>
 #include <htensor/base/result.hpp>
 #include <htensor/format/catalog.hpp>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "io/chunks.hpp"
 
 namespace ht::inline v1::window {
 
-/// As `WindowOptions::layers` describes it. The text has to outlive this.
+/// As `WindowOptions::layers` describes it.
 class LayerPattern {
  public:
-  /// `bad_state` where the number stands in it more than once.
+  /// `bad_state` where the number is in it more than once, or a pattern is malformed.
   [[nodiscard]] static Result<LayerPattern> from(std::string_view text);
 
   /// The number of the layer that a tensor of this name is in. It takes time in proportion to the name.
   [[nodiscard]] std::optional<std::uint64_t> number_in(std::string_view name) const noexcept;
 
  private:
-  LayerPattern(std::string_view before, std::optional<std::string_view> behind) noexcept
-      : before_(before), behind_(behind) {}
+  LayerPattern(NameFilter before, std::optional<NameFilter> behind) noexcept
+      : before_(std::move(before)), behind_(std::move(behind)) {}
 
-  std::string_view before_;  // the number, or all of it where there is none
-  std::optional<std::string_view> behind_;
+  NameFilter before_;  // the number, or the whole name where the pattern has no number
+  std::optional<NameFilter> behind_;
 };
 
 /// Layers in the order of their numbers. What one has of the tensors and ranges begins where what the one

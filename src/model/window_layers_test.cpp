@@ -60,6 +60,16 @@ TEST(WindowLayers, names_of_numbers_alone_take_no_longer_than_others) {
   EXPECT_EQ(number("*{}a", "1.2.3.4.5.6.7.8.9.10.11.12.13.14.15.16.17a"), std::nullopt);
 }
 
+TEST(WindowLayers, patterns_have_braces_and_are_checked) {
+  EXPECT_EQ(number("{blk,layers}.{}.attn_{q,k}", "layers.3.attn_k"), 3U);
+  EXPECT_EQ(number("{blk,layers}.{}.attn_{q,k}", "layers.3.attn_v"), std::nullopt);
+  for (const auto* malformed : {"[", "blk[.{}", "{}.[", "{a.{}.b}"}) {
+    const auto pattern = LayerPattern::from(malformed);
+    ASSERT_FALSE(pattern) << malformed;
+    EXPECT_EQ(pattern.error().code(), ErrorCode::bad_state);
+  }
+}
+
 TEST(WindowLayers, pattern_has_one_number) {
   const auto pattern = LayerPattern::from("blk.{}.experts.{}.*");
   ASSERT_FALSE(pattern);

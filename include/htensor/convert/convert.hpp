@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <htensor/base/glob.hpp>
 #include <htensor/base/result.hpp>
 #include <htensor/base/work.hpp>
 #include <htensor/convert/plan.hpp>
@@ -29,8 +30,8 @@ struct Rename {
 struct ConvertOptions {
   /// One of `format_names`; empty: what the target's extension stands for.
   std::string format{};
-  /// The tensors that are wanted.
-  std::string glob = "*";
+  /// The tensors to convert, by their names in the source.
+  NameFilter glob{};
   /// The first that matches a name counts. `not_found` for one that changes none.
   std::vector<Rename> renames{};
   /// Whether the model's metadata goes along; leaving it out so is no loss.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <htensor/base/bytes.hpp>
+#include <htensor/base/glob.hpp>
 #include <htensor/base/result.hpp>
 #include <htensor/io/strategy.hpp>
 #include <htensor/model/residency.hpp>
@@ -19,8 +20,8 @@ struct LoadOptions {
   /// lies around a page of these files that is touched, until somebody loads all. A stream is always for one
   /// pass.
   io::Use use = io::Use::all;
-  /// Only the tensors whose names match.
-  std::string glob = "*";
+  /// The tensors to load, by name.
+  NameFilter glob{};
   /// The most memory that may be taken: by `read` in all; by `staged` for its ring, which gets smaller for
   /// it; by `mapped` for the pages that are fetched, or, in a stream, mapped at a time. 0 is most of what is
   /// available.

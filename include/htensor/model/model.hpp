@@ -124,14 +124,14 @@ class Model {
 
   /// What of each tensor is in memory, in file order. One whose file is missing is `unbound`.
   [[nodiscard]] Result<std::vector<TensorResidency>> residency() const;
-  /// Brings the tensors whose names match into memory, so that touching them does not wait for the disk; how
-  /// many bytes those have. `not_found` where none matches.
-  [[nodiscard]] Result<std::uint64_t> prefetch(std::string_view glob = "*",
+  /// Brings the tensors whose names match into memory, so that touching them does not wait for the disk, and
+  /// returns their number of bytes. `not_found` where no tensor matches.
+  [[nodiscard]] Result<std::uint64_t> prefetch(const NameFilter& glob = {},
                                                const WorkOptions& options = {}) const;
   /// Takes them out of memory, and out of the page cache where no other process has them mapped. They can be
   /// used as before, and come from the disk again. Pages that a tensor shares with one that stays, stay. One
   /// that was loaded by `read` and is held by somebody is `in_use`; all others are gone then.
-  [[nodiscard]] Result<std::uint64_t> evict(std::string_view glob = "*") const;
+  [[nodiscard]] Result<std::uint64_t> evict(const NameFilter& glob = {}) const;
 
   /// Writes the seal of all files of the model to where `seal_path` says, in place of one that is there: what
   /// they hold now is what they are verified against from then on. `already_exists` where that is the seal of
@@ -179,8 +179,9 @@ class Model {
   [[nodiscard]] Result<Storage> storage_of(std::size_t index) const;
   [[nodiscard]] Result<Found> find(std::string_view name, const DTypeInfo& wanted, Use use) const;
   [[nodiscard]] Result<Storage> copied(const Found& found, std::string_view name) const;
-  /// Those that are there and have bytes. `not_found` where no name matches, unless there is none at all.
-  [[nodiscard]] Result<std::vector<std::size_t>> tensors_matching(std::string_view glob) const;
+  /// The tensors that match, have bytes and are not splats; fails where one of their files is missing.
+  /// `not_found` where no name matches, unless the filter takes every name.
+  [[nodiscard]] Result<std::vector<std::size_t>> tensors_matching(const NameFilter& glob) const;
   /// Names the tensor that a fault is in.
   [[nodiscard]] Result<Loaded> placed(Result<Loaded> loaded) const;
   static void fill_strides(const Found& found, std::span<std::int64_t> strides) noexcept;

@@ -42,7 +42,7 @@
 namespace ht::inline v1 {
 
 struct WindowOptions {
-  /// Which tensors are in a layer, and in which: a pattern as of `glob_matches` in which `{}` stands for the
+  /// Which tensors are in a layer, and in which: a pattern as of `NameFilter` in which `{}` stands for the
   /// layer's number, "blk.{}.*", which is one of the first 16 numbers of the name. Without `{}`, the number
   /// is the first part of the name between dots that is one; empty, this is so for all tensors. Tensors of no
   /// layer are left alone. A number has at most 64 bits, and what has more is none; 007 is 7.
