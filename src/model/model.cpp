@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <htensor/base/fault.hpp>
+#include <htensor/base/nearest.hpp>
 #include <htensor/base/utf8.hpp>
 #include <htensor/io/mapped.hpp>
 
@@ -9,7 +10,6 @@
 #include "model/model_access.hpp"
 #include "model/model_files.hpp"
 #include "model/model_state.hpp"
-#include "model/nearest.hpp"
 #include "model/plain_copy.hpp"
 #include "model/ranges.hpp"
 #include "model/shard_set.hpp"
@@ -69,9 +69,12 @@ Result<std::size_t> Model::index_of(std::string_view name) const {
   const auto& catalog = *state_->catalog;
   if (const auto index = catalog.find(name)) return *index;
   Error error(ErrorCode::not_found, "tensor_is_there", format_text("has no tensor named '{}'", name));
-  const auto nearest = nearest_name(catalog, name);
+  NearestName nearest(name);
+  for (std::size_t i = 0; i < catalog.size(); ++i) {
+    if (!nearest.consider(catalog[i].name)) break;
+  }
   const std::string hint =
-      nearest               ? format_text("did you mean '{}'?", *nearest)
+      nearest.found()       ? format_text("did you mean '{}'?", *nearest.found())
       : catalog.size() == 1 ? format_text("its only tensor is '{}'", catalog[0].name)
                             : format_text("it has {} tensors: list them with `htensor ls`", catalog.size());
   return fail(located(std::move(error).with_hint(hint), name));
