@@ -6,10 +6,10 @@ namespace ht::inline v1 {
 
 std::string_view path_fault(std::string_view path) noexcept {
   if (path.empty()) return "is empty";
-  if (!is_utf8(path)) return "is no UTF-8";
-  if (path.find('\0') != path.npos) return "has a zero byte in it";
+  if (!is_utf8(path)) return "is not valid UTF-8";
+  if (path.find('\0') != path.npos) return "contains a NUL byte";
   // Elsewhere it separates folders as a slash does.
-  if (path.find('\\') != path.npos) return "has a backslash in it";
+  if (path.find('\\') != path.npos) return "contains a backslash";
   if (path.front() == '/') return "is absolute";
   std::string_view step;
   for (std::string_view rest = path; !rest.empty();) {

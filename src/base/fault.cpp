@@ -107,7 +107,7 @@ std::optional<Error> describe(const Event& event) {
     return slot.source->describe(event.offset);
   }
   return Error(ErrorCode::read_failed, "mapped_pages_can_be_read",
-               "a page of a mapped file could not be read, and the mapping is gone by now");
+               "cannot read a page of a mapped file, which has been unmapped since");
 }
 
 Slot* free_slot() {
@@ -201,7 +201,7 @@ std::optional<Error> Section::error() const {
   }
   if (!forgotten) return std::nullopt;
   return Error(ErrorCode::read_failed, "mapped_pages_can_be_read",
-               "many pages of mapped files could not be read, some of them perhaps here");
+               "cannot read many pages of mapped files, possibly of this one");
 }
 
 }  // namespace ht::inline v1::fault

@@ -23,7 +23,8 @@ TEST_F(Cli, errors_are_a_line_and_a_hint) {
   const auto outcome = run("show m.ht mm");
   EXPECT_EQ(outcome.status, 2);
   EXPECT_EQ(outcome.out, "");
-  EXPECT_EQ(outcome.err, "htensor: m.ht: has no tensor named 'mm' [not_found]\n  hint: did you mean 'm'?\n");
+  EXPECT_EQ(outcome.err,
+            "htensor: m.ht: tensor 'mm' does not exist [not_found]\n  hint: did you mean 'm'?\n");
 }
 
 TEST_F(Cli, errors_in_json_go_to_stdout) {

@@ -98,7 +98,7 @@ TEST(Text, errors_have_all_their_keys_in_json) {
   EXPECT_EQ(
       json_error(Error(ErrorCode::out_of_memory)),
       R"({"error":{"code":"out_of_memory","rule":"out_of_memory","path":null,"tensor":null,"offset":null,)"
-      R"("message":"Memory could not be had.","hint":null}})");
+      R"("message":"out of memory","hint":null}})");
 }
 
 }  // namespace

@@ -180,7 +180,7 @@ class FileCopy {
                                                       .bytes = count});
         if (!done && done.error() == std::errc::interrupted) continue;
         if (!done && !cannot_be_done(done.error())) {
-          return fail(target_.failed("blocks_can_be_shared", "given blocks of its source", done.error())
+          return fail(target_.failed("blocks_can_be_shared", "share blocks with its source", done.error())
                           .at_offset(at));
         }
         refused[from.file] = !done;
@@ -259,8 +259,8 @@ class FileCopy {
         return false;
       }
       if (!count) {
-        return fail(
-            target_.failed("bytes_can_be_copied", "copied to", count.error()).at_offset(part.offset + done));
+        return fail(target_.failed("bytes_can_be_copied", "copy data into it", count.error())
+                        .at_offset(part.offset + done));
       }
       // Some systems say so of files that they cannot copy; reading tells what there is.
       if (*count == 0) return false;

@@ -97,8 +97,8 @@ class Edit {
   [[nodiscard]] Result<void> check_still_there(const io::FileStat& before) const {
     const auto now = port_.stat(path_);
     if (!now) {
-      return fail(io::system_error(ErrorCode::changed_underfoot, "file_can_be_found_again", "found again",
-                                   path_, now.error()));
+      return fail(io::system_error(ErrorCode::changed_underfoot, "file_can_be_found_again", "stat", path_,
+                                   now.error()));
     }
     const bool is_same = now->device == before.device && now->inode == before.inode;
     if (is_same && now->rights == before.rights) return {};

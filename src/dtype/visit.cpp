@@ -49,14 +49,14 @@ std::optional<DTypeInfo> find_dtype(std::string_view name, std::span<const DType
 
 Error unknown_dtype(DTypeTag tag, SourceLine where) {
   const auto number = static_cast<int>(tag);
-  Error error(ErrorCode::bad_dtype, "dtype_tag_is_known", format_text("dtype tag {} is not known", number),
+  Error error(ErrorCode::bad_dtype, "dtype_tag_is_known", format_text("dtype tag {} is unknown", number),
               where);
   if (number >= first_user_tag) {
     return std::move(error).with_hint(
-        "tags from 192 on belong to users' own dtypes: name yours where the file is opened");
+        "open the file with a program that defines this user-defined dtype (tags from 192)");
   }
-  return std::move(error).with_hint(number == 0 ? "0 is never a dtype; the file was not written to its end"
-                                                : "the file may come from a newer version of this library");
+  return std::move(error).with_hint(number == 0 ? "write the file again: tag 0 marks an incomplete header"
+                                                : "update htensor");
 }
 
 }  // namespace ht::inline v1

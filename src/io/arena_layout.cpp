@@ -30,7 +30,7 @@ std::optional<std::uint64_t> place_behind(std::uint64_t end, const LoadRequest& 
 
 Error too_many_bytes() {
   return Error(ErrorCode::size_overflow, "loaded_bytes_can_be_counted",
-               "what is to be loaded has more bytes than can be counted");
+               "total size to load exceeds 2^64-1 bytes");
 }
 
 // Small against what it joins, as it takes memory, too.

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/format_text.hpp"
 #include "io/system_error.hpp"
 
 namespace ht::inline v1::io {
@@ -43,9 +44,9 @@ ErrorCode code_for(std::error_code cause) {
 }
 
 Error taken(const std::filesystem::path& target) {
-  return Error(ErrorCode::already_exists, "target_is_free", "is already there")
+  return Error(ErrorCode::already_exists, "target_is_free", "file already exists")
       .at_path(target.native())
-      .with_hint("choose another name, or say that it may be replaced (--force)");
+      .with_hint("use another name, or --force to replace it");
 }
 
 // What has the target's name now, if anything has: its rights go to the new file.
@@ -55,13 +56,13 @@ Result<std::optional<FileRights>> look_at_target(const std::filesystem::path& ta
   if (!there) {
     if (there.error() == std::errc::no_such_file_or_directory) return std::nullopt;
     return fail(
-        system_error(ErrorCode::write_failed, "target_can_be_examined", "examined", target, there.error()));
+        system_error(ErrorCode::write_failed, "target_can_be_examined", "stat", target, there.error()));
   }
   if (there->kind != FileKind::regular) {
     return fail(Error(ErrorCode::not_regular_file, "target_is_a_regular_file",
-                      "is there and no regular file, so it is not replaced")
+                      "target exists and is not a regular file")
                     .at_path(target.native())
-                    .with_hint("choose another name"));
+                    .with_hint("use another name"));
   }
   if (if_exists == IfExists::fail) return fail(taken(target));
   return there->rights;
@@ -104,7 +105,7 @@ AtomicFile::AtomicFile(AtomicFile&& other) noexcept
       folder_(std::exchange(other.folder_, FileHandle{})) {}
 
 AtomicFile::~AtomicFile() {
-  // Nobody can be told of a failure to clean up after a failure.
+  // A failure to clean up after a failure cannot be reported.
   if (handle_.value >= 0) static_cast<void>(port_->close(handle_));
   if (folder_.value >= 0) static_cast<void>(port_->close(folder_));
   if (named_) static_cast<void>(port_->unlink(temporary_));
@@ -120,8 +121,7 @@ Result<void> AtomicFile::check_target(const std::filesystem::path& target, IfExi
   const auto folder = port.stat(folder_of(target));
   if (folder && folder->kind == FileKind::folder) return {};
   const auto cause = folder ? std::make_error_code(std::errc::not_a_directory) : folder.error();
-  return fail(system_error(ErrorCode::write_failed, "folder_is_there",
-                           "written: its folder could not be found", target, cause));
+  return fail(system_error(ErrorCode::write_failed, "folder_is_there", "find its folder", target, cause));
 }
 
 Result<AtomicFile> AtomicFile::create(const std::filesystem::path& target, IfExists if_exists, Port& port) {
@@ -129,8 +129,8 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& target, IfExi
   AtomicFile file(port, if_exists, target);
   const auto folder = port.open(folder_of(target));
   if (!folder) {
-    return fail(system_error(ErrorCode::write_failed, "folder_can_be_opened",
-                             "written: its folder could not be opened", target, folder.error()));
+    return fail(system_error(ErrorCode::write_failed, "folder_can_be_opened", "open its folder", target,
+                             folder.error()));
   }
   file.folder_ = *folder;
   remove_leftovers(folder_of(target), port);
@@ -171,7 +171,7 @@ Result<void> AtomicFile::make(std::optional<FileRights> rights) {
         std::exchange(can_be_nameless, can_be_nameless && !is_unsupported(cause)) && is_unsupported(cause);
     if (!other_way && cause != std::errc::file_exists && cause != std::errc::interrupted) break;
   }
-  return fail(failed("folder_takes_a_file", "created in its folder", cause));
+  return fail(failed("folder_takes_a_file", "create a file in its folder", cause));
 }
 
 Result<void> AtomicFile::allocate(std::uint64_t bytes) {
@@ -181,13 +181,14 @@ Result<void> AtomicFile::allocate(std::uint64_t bytes) {
   const bool cannot =
       done.error() == std::errc::operation_not_supported || done.error() == std::errc::function_not_supported;
   if (cannot) return resize(bytes);
-  return fail(failed("disk_has_room", "given room on the disk", done.error()));
+  return fail(failed("disk_has_room", format_text("reserve {} bytes on the disk", bytes), done.error()));
 }
 
 Result<void> AtomicFile::resize(std::uint64_t bytes) {
   const auto done = uninterrupted([&] { return port_->resize(handle_, bytes); });
   if (done) return {};
-  return fail(failed("file_can_be_this_long", "made as long as it has to be", done.error()));
+  return fail(
+      failed("file_can_be_this_long", format_text("set the file size to {} bytes", bytes), done.error()));
 }
 
 Result<void> AtomicFile::write(std::uint64_t offset, Bytes bytes) const {
@@ -199,11 +200,11 @@ Result<void> AtomicFile::write_by(FileHandle handle, std::uint64_t offset, Bytes
     const auto count = port_->write_at(handle, offset, bytes);
     if (!count) {
       if (count.error() == std::errc::interrupted) continue;
-      return fail(failed("bytes_can_be_written", "written", count.error()).at_offset(offset));
+      return fail(failed("bytes_can_be_written", "write", count.error()).at_offset(offset));
     }
     if (*count == 0) {
       return fail(
-          failed("writing_goes_on", "written", std::make_error_code(std::errc::io_error)).at_offset(offset));
+          failed("writing_goes_on", "write", std::make_error_code(std::errc::io_error)).at_offset(offset));
     }
     offset += *count;
     bytes = bytes.subspan(static_cast<std::size_t>(*count));
@@ -213,14 +214,14 @@ Result<void> AtomicFile::write_by(FileHandle handle, std::uint64_t offset, Bytes
 
 Result<void> AtomicFile::sync() const {
   const auto done = uninterrupted([&] { return port_->sync(handle_); });
-  if (!done) return fail(failed("bytes_reach_the_disk", "brought to the disk", done.error()));
+  if (!done) return fail(failed("bytes_reach_the_disk", "fsync", done.error()));
   return {};
 }
 
 Result<void> AtomicFile::put_in_place() {
   const auto refused = [&](std::error_code cause) {
     if (cause == std::errc::file_exists) return fail(taken(target_));
-    return fail(failed("file_can_be_renamed", "put in place", cause));
+    return fail(failed("file_can_be_renamed", "rename into place", cause));
   };
   if (!named_ && if_exists_ == IfExists::fail) {
     const auto done = port_->name(handle_, target_);
@@ -228,7 +229,7 @@ Result<void> AtomicFile::put_in_place() {
   }
   if (!named_) {
     const auto done = port_->name(handle_, temporary_);
-    if (!done) return fail(failed("file_can_be_named", "put in place", done.error()));
+    if (!done) return fail(failed("file_can_be_named", "rename into place", done.error()));
     named_ = true;
   }
   if (const auto done = port_->rename(temporary_, target_, if_exists_); !done) return refused(done.error());
@@ -242,12 +243,12 @@ Result<void> AtomicFile::commit() && {
   const auto done = uninterrupted([&] { return port_->sync(folder_); });
   // A file system that cannot sync a folder says so, and there is nothing more to do then.
   if (!done && done.error() != std::errc::invalid_argument) {
-    return fail(failed("name_reaches_the_disk", "entered in its folder on the disk", done.error()));
+    return fail(failed("name_reaches_the_disk", "fsync its folder", done.error()));
   }
   // It was claimed until now: whoever removes leftovers might have taken it for one. Its bytes are on the
   // disk.
   if (const auto closed = port_->close(std::exchange(handle_, FileHandle{})); !closed) {
-    return fail(failed("file_can_be_closed", "closed", closed.error()));
+    return fail(failed("file_can_be_closed", "close", closed.error()));
   }
   return {};
 }

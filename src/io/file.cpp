@@ -15,27 +15,28 @@ std::string_view name_of(FileKind kind) {
     case FileKind::device: return "a device";
     case FileKind::other: break;
   }
-  return "something else";
+  return "a special file";
 }
 
 Error not_opened(const std::filesystem::path& path, Port& port, std::error_code cause) {
-  Error error = system_error(ErrorCode::open_failed, "file_can_be_opened", "opened", path, cause);
+  Error error = system_error(ErrorCode::open_failed, "file_can_be_opened", "open", path, cause);
   if (cause != std::errc::no_such_file_or_directory) return error;
   // "Not found" of a link that is there misleads: it is what the link names that is gone.
   const auto target = port.read_link(path);
   if (!target) return error;
   return Error(ErrorCode::open_failed, "link_leads_somewhere",
-               format_text("is a link to '{}', which is not there", target->native()))
+               format_text("symbolic link points to '{}', which does not exist", target->native()))
       .at_path(path.native())
       .because(cause)
-      .with_hint("restore what the link names, or remove the link");
+      .with_hint("download the target again, or fix the link");
 }
 
 Error not_regular(const std::filesystem::path& path, FileKind kind) {
   return Error(ErrorCode::not_regular_file, "file_is_regular",
-               format_text("is {} and no regular file", name_of(kind)))
+               format_text("path is {}, not a regular file", name_of(kind)))
       .at_path(path.native())
-      .with_hint(kind == FileKind::folder ? "name a file in it" : "copy its contents to a file first");
+      .with_hint(kind == FileKind::folder ? "pass a file in the folder"
+                                          : "copy the contents to a regular file first");
 }
 
 }  // namespace
@@ -53,7 +54,7 @@ Result<std::unique_ptr<File>> File::open_regular(const std::filesystem::path& pa
   file->handle_ = *handle;
   const auto stat = port.stat(*handle);
   if (!stat) {
-    return fail(system_error(ErrorCode::open_failed, "file_can_be_examined", "examined", path, stat.error()));
+    return fail(system_error(ErrorCode::open_failed, "file_can_be_examined", "stat", path, stat.error()));
   }
   if (stat->kind != FileKind::regular) return fail(not_regular(path, stat->kind));
   file->stat_ = *stat;
@@ -79,15 +80,16 @@ bool File::may_have_other_contents(const FileStat& now) const {
 Result<void> File::check_unchanged() const {
   const auto now = port_.stat(handle_);
   if (!now) {
-    return fail(system_error(ErrorCode::read_failed, "file_can_be_examined", "examined", path_, now.error()));
+    return fail(system_error(ErrorCode::read_failed, "file_can_be_examined", "stat", path_, now.error()));
   }
   if (!may_have_other_contents(*now)) return {};
-  return fail(Error(ErrorCode::changed_underfoot, "file_is_as_it_was",
-                    now->bytes == stat_.bytes
-                        ? std::string("was written to while in use")
-                        : format_text("changed from {} to {} bytes while in use", stat_.bytes, now->bytes))
-                  .at_path(path_.native())
-                  .with_hint("open the file again; replace files by rename instead of writing in place"));
+  return fail(
+      Error(ErrorCode::changed_underfoot, "file_is_as_it_was",
+            now->bytes == stat_.bytes
+                ? std::string("file was modified while in use")
+                : format_text("file had {} bytes when it was opened but has {} now", stat_.bytes, now->bytes))
+          .at_path(path_.native())
+          .with_hint("retry when no other program writes to the file"));
 }
 
 Result<void> File::read(std::uint64_t offset, MutableBytes into) const {
@@ -99,12 +101,11 @@ Result<void> File::read(std::uint64_t offset, MutableBytes into) const {
                       .at_offset(offset));
     }
     if (*count == 0) {
-      return fail(
-          Error(ErrorCode::truncated, "file_is_as_long_as_it_was",
-                format_text("ends at byte {}, {} bytes before what was to be read does", offset, into.size()))
-              .at_path(path_.native())
-              .at_offset(offset)
-              .with_hint("somebody shortened the file since it was opened"));
+      return fail(Error(ErrorCode::truncated, "file_is_as_long_as_it_was",
+                        format_text("file ends at byte {} but {} more bytes are needed", offset, into.size()))
+                      .at_path(path_.native())
+                      .at_offset(offset)
+                      .with_hint("retry when no other program writes to the file"));
     }
     offset += *count;
     into = into.subspan(static_cast<std::size_t>(*count));

@@ -10,14 +10,13 @@ std::uint64_t new_giver() noexcept {
 }
 
 Error foreign_handle() {
-  return Error(ErrorCode::stale_handle, "handle_is_of_this_strategy",
-               "this handle was given by somebody else")
-      .with_hint("give a handle back to the strategy that it came from");
+  return Error(ErrorCode::stale_handle, "handle_is_of_this_strategy", "handle was issued by another strategy")
+      .with_hint("release a handle through the strategy that issued it");
 }
 
 Error released_handle() {
-  return Error(ErrorCode::stale_handle, "handle_is_not_released", "this handle was given back before")
-      .with_hint("give each handle back once, and do not use it afterwards");
+  return Error(ErrorCode::stale_handle, "handle_is_not_released", "handle was already released")
+      .with_hint("release each handle once and do not use it afterwards");
 }
 
 }  // namespace ht::inline v1::io

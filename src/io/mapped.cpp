@@ -37,7 +37,7 @@ struct Mapped::Mapping final : fault::Source {
     if (!mapped) {
       const bool never = mapped.error() == std::errc::function_not_supported;
       return fail(system_error(never ? ErrorCode::unsupported_platform : ErrorCode::map_failed,
-                               "file_can_be_mapped", "mapped", file->path(), mapped.error()));
+                               "file_can_be_mapped", "map", file->path(), mapped.error()));
     }
     region = *mapped;
     bytes = Bytes(region.data + lead, static_cast<std::size_t>(range_bytes));
@@ -75,14 +75,13 @@ struct Mapped::Mapping final : fault::Source {
     const auto now = file->port().stat(file->handle());
     const bool is_shorter = now && now->bytes < file->stat().bytes && now->bytes <= at;
     auto error =
-        is_shorter
-            ? Error(ErrorCode::changed_underfoot, "mapped_pages_are_still_there",
-                    format_text("was cut from {} to {} bytes while it was in use, and byte {} was wanted",
-                                file->stat().bytes, now->bytes, at))
-                  .with_hint("open it again; who writes a file anew should do so beside it and rename")
-            : Error(ErrorCode::read_failed, "mapped_pages_can_be_read",
-                    format_text("byte {} cannot be read from where the file lies", at))
-                  .with_hint("its disk or network has a fault, of which the system's log may tell more");
+        is_shorter ? Error(ErrorCode::changed_underfoot, "mapped_pages_are_still_there",
+                           format_text("file shrank from {} to {} bytes while in use; byte {} cannot be read",
+                                       file->stat().bytes, now->bytes, at))
+                         .with_hint("retry when no other program writes to the file")
+                   : Error(ErrorCode::read_failed, "mapped_pages_can_be_read",
+                           format_text("cannot read mapped byte {}", at))
+                         .with_hint("check the disk or network, for instance in the system log (dmesg)");
     if (options.tensor_at) error = std::move(error).at_tensor(options.tensor_at(at));
     return std::move(error).at_path(file->path().native()).at_offset(at);
   }
@@ -108,9 +107,8 @@ const std::filesystem::path& Opened::path() const noexcept { return file_->path(
 namespace {
 
 Error given_up() {
-  return Error(ErrorCode::bad_state, "opened_is_not_given_up",
-               "this file was given up to a mapping, or moved away")
-      .with_hint("open it again");
+  return Error(ErrorCode::bad_state, "opened_is_not_given_up", "file was already mapped or moved from")
+      .with_hint("open the file again");
 }
 
 }  // namespace
@@ -137,8 +135,8 @@ Result<Mapped> Opened::map(std::uint64_t offset, std::uint64_t bytes, MapOptions
     const File& file = *mapping->file;
     if (!checked::range_fits(offset, bytes, file.stat().bytes) || !checked::narrow<std::ptrdiff_t>(bytes)) {
       return fail(Error(ErrorCode::out_of_bounds, "mapped_range_is_in_the_file",
-                        format_text("has {} bytes, so {} bytes from byte {} on cannot be mapped",
-                                    file.stat().bytes, bytes, offset))
+                        format_text("{} bytes at byte {} are outside the file of {} bytes", bytes, offset,
+                                    file.stat().bytes))
                       .at_path(file.path().native())
                       .at_offset(offset));
     }
@@ -164,9 +162,8 @@ Result<Bytes> Mapped::range(std::uint64_t file_offset, std::uint64_t bytes) cons
   const auto found = inside ? part(mapping_->bytes, *inside, bytes) : std::nullopt;
   if (!found) {
     return fail(Error(ErrorCode::out_of_bounds, "range_is_mapped",
-                      format_text("{} bytes from byte {} on are not in the mapped part, which is {} bytes "
-                                  "from byte {} on",
-                                  bytes, file_offset, mapping_->bytes.size(), mapping_->offset))
+                      format_text("{} bytes at byte {} are outside the mapping of {} bytes at byte {}", bytes,
+                                  file_offset, mapping_->bytes.size(), mapping_->offset))
                     .at_path(path().native())
                     .at_offset(file_offset));
   }
@@ -213,8 +210,8 @@ Result<void> Mapped::advise(std::uint64_t offset, std::uint64_t bytes, Advice ad
   }
   const auto done = mapping_->file->port().advise(region, advice);
   if (done) return {};
-  return fail(system_error(ErrorCode::unsupported_strategy, "system_takes_the_advice", "advised", path(),
-                           done.error())
+  return fail(system_error(ErrorCode::unsupported_strategy, "system_takes_the_advice", "apply memory advice",
+                           path(), done.error())
                   .at_offset(offset));
 }
 
@@ -224,7 +221,7 @@ Result<void> Mapped::lock(std::uint64_t offset, std::uint64_t bytes) const {
   const auto done = mapping_->file->port().lock(region);
   if (done) return {};
   return fail(Error(ErrorCode::out_of_memory, "pages_can_be_locked",
-                    format_text("{} bytes cannot be locked in memory", region.bytes))
+                    format_text("cannot lock {} bytes in memory", region.bytes))
                   .at_path(path().native())
                   .at_offset(offset)
                   .because(done.error())
@@ -236,8 +233,8 @@ Result<std::uint64_t> Mapped::cached(std::uint64_t offset, std::uint64_t bytes) 
   const File& file = *mapping_->file;
   const auto found = file.port().cached(file.handle(), offset, bytes);
   if (found) return *found;
-  return fail(system_error(ErrorCode::unsupported_strategy, "page_cache_can_be_asked",
-                           "asked for in the page cache", path(), found.error()));
+  return fail(system_error(ErrorCode::unsupported_strategy, "page_cache_can_be_asked", "query the page cache",
+                           path(), found.error()));
 }
 
 Result<void> Mapped::forget(std::uint64_t offset, std::uint64_t bytes) const {
@@ -247,7 +244,7 @@ Result<void> Mapped::forget(std::uint64_t offset, std::uint64_t bytes) const {
   const auto done = file.port().forget(file.handle(), offset, bytes);
   if (done) return {};
   return fail(system_error(ErrorCode::unsupported_strategy, "page_cache_can_be_emptied",
-                           "taken out of the page cache", path(), done.error()));
+                           "evict from the page cache", path(), done.error()));
 }
 
 Result<void> Mapped::map_again() {
@@ -263,14 +260,14 @@ const File& file_of(const Mapped& mapped) noexcept { return *mapped.mapping_->fi
 Result<void> Mapped::unmap() {
   if (mapping_.use_count() > 1) {
     return fail(Error(ErrorCode::in_use, "nobody_holds_the_mapping",
-                      format_text("is still held by {} others", mapping_.use_count() - 1))
+                      format_text("mapping is still in use: {} references", mapping_.use_count() - 1))
                     .at_path(path().native())
-                    .with_hint("let go of all tensors of this file first"));
+                    .with_hint("release all tensors of this file first"));
   }
   const auto done = mapping_->unmap();
   if (!done) {
     return fail(
-        system_error(ErrorCode::unmap_failed, "mapping_can_be_given_back", "unmapped", path(), done.error()));
+        system_error(ErrorCode::unmap_failed, "mapping_can_be_given_back", "unmap", path(), done.error()));
   }
   return {};
 }

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <htensor/base/checked.hpp>
 
+#include "base/out_of_memory.hpp"
+
 namespace ht::inline v1::io {
 namespace {
 
@@ -16,10 +18,10 @@ void OwnMemory::Free::operator()(std::byte* memory) const noexcept { std::free(m
 Result<std::shared_ptr<OwnMemory>> OwnMemory::allocate(std::uint64_t bytes, Port& port) {
   const std::uint64_t alignment = bytes >= large_page_bytes ? large_page_bytes : port.page_bytes();
   const auto rounded = checked::align_up(std::max<std::uint64_t>(bytes, 1), alignment);
-  if (!rounded || !checked::narrow<std::ptrdiff_t>(*rounded)) return fail(Error(ErrorCode::out_of_memory));
+  if (!rounded || !checked::narrow<std::ptrdiff_t>(*rounded)) return fail(out_of_memory(bytes));
   std::unique_ptr<std::byte, Free> memory(static_cast<std::byte*>(
       std::aligned_alloc(static_cast<std::size_t>(alignment), static_cast<std::size_t>(*rounded))));
-  if (!memory) return fail(Error(ErrorCode::out_of_memory));
+  if (!memory) return fail(out_of_memory(bytes));
   // Small pages do as well, only slower: a system without large ones refuses this.
   static_cast<void>(port.advise({memory.get(), *rounded}, Advice::huge_pages));
   return std::shared_ptr<OwnMemory>(new OwnMemory(std::move(memory), static_cast<std::size_t>(bytes), port));

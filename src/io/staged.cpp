@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/format_text.hpp"
+#include "base/out_of_memory.hpp"
 #include "io/direct_file.hpp"
 #include "io/staged_machine.hpp"
 #include "io/system_error.hpp"
@@ -67,7 +68,7 @@ class Shell {
     if (!bytes || !checked::narrow<std::ptrdiff_t>(*bytes)) return fail(Error(ErrorCode::out_of_memory));
     if (into_.empty()) {
       ring_.reset(static_cast<std::byte*>(std::aligned_alloc(page_bytes, static_cast<std::size_t>(*bytes))));
-      if (!ring_) return fail(Error(ErrorCode::out_of_memory));
+      if (!ring_) return fail(out_of_memory(*bytes));
     }
     first_ = files_[ranges[0].file];
     auto opened = open_queue(first_->port());
@@ -141,7 +142,7 @@ class Shell {
 
   Error stopped() const {
     return Error(ErrorCode::cancelled, "work_is_not_stopped",
-                 format_text("was stopped with {} bytes loaded", staged_.bytes))
+                 format_text("stopped: {} bytes loaded", staged_.bytes))
         .at_path(first_->path().native());
   }
 
@@ -181,7 +182,7 @@ class Shell {
   staged::Event perform(const staged::Await& /*await*/) {
     const auto done = queue_->complete();
     if (!done) {
-      return staged::Broke{system_error(ErrorCode::read_failed, "reads_can_be_awaited", "waited for",
+      return staged::Broke{system_error(ErrorCode::read_failed, "reads_can_be_awaited", "wait for reads",
                                         first_->path(), done.error())};
     }
     const auto number = static_cast<std::uint32_t>(done->tag);
@@ -189,11 +190,11 @@ class Shell {
     if (!done->bytes) return after_failure(number, done->bytes.error());
     if (*done->bytes == 0) {
       return staged::ReadFailed{Error(ErrorCode::truncated, "file_is_as_long_as_it_was",
-                                      format_text("ends at byte {}, before what was to be read does",
+                                      format_text("file ends at byte {} but more bytes are needed",
                                                   slot.chunk.range.offset + slot.done))
                                     .at_path(file_of(slot).path().native())
                                     .at_offset(slot.chunk.range.offset + slot.done)
-                                    .with_hint("somebody shortened the file since it was opened")};
+                                    .with_hint("retry when no other program writes to the file")};
     }
     slot.done += *done->bytes;
     if (slot.done == slot.chunk.range.bytes) return staged::Arrived{number};
@@ -271,8 +272,8 @@ Result<void> check_ring(std::uint32_t chunks, std::uint64_t chunk_bytes) {
     return {};
   }
   return fail(Error(ErrorCode::bad_state, "ring_can_be",
-                    format_text("a ring of {} chunks of {} bytes cannot be", chunks, chunk_bytes))
-                  .with_hint("1 to 64 chunks of a multiple of 4096 bytes"));
+                    format_text("ring of {} chunks of {} bytes is not supported", chunks, chunk_bytes))
+                  .with_hint("use 1 to 64 chunks, each a multiple of 4096 bytes"));
 }
 
 Result<void> check_ranges(std::span<const File* const> files, std::span<const FileRange> ranges) {
@@ -282,7 +283,7 @@ Result<void> check_ranges(std::span<const File* const> files, std::span<const Fi
       continue;
     }
     return fail(ErrorCode::out_of_bounds, "staged_ranges_are_in_their_files",
-                format_text("{} bytes from byte {} on are not in file {} of {}", range.bytes, range.offset,
+                format_text("{} bytes at byte {} are outside file {} of {}", range.bytes, range.offset,
                             range.file, files.size()));
   }
   return {};
@@ -302,7 +303,7 @@ Result<Staged> load_into(std::span<const MutableBytes> into, std::span<const Fil
   };
   if (!std::ranges::equal(into, ranges, as_large)) {
     return fail(ErrorCode::size_mismatch, "memory_is_as_large_as_the_ranges",
-                "the memory has another size than what is to be read into it");
+                "destination memory and file ranges differ in size");
   }
   if (options.direct && options.ring_for_memory && !lies_as_the_files(into, ranges)) {
     const auto copy = [&](const Chunk& chunk, Bytes bytes) -> Result<void> {

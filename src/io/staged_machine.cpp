@@ -19,9 +19,9 @@ Step go_on(Ring ring) {
 Step go_on_without_beginning(const Ring& ring) {
   if (ring.is_filled(ring.slot_of(ring.handed))) return {Running{ring}, Hand{ring.slot_of(ring.handed)}};
   if (ring.under_way > 0) return {Running{ring}, Await{}};
-  return {Failed{Error(ErrorCode::internal, "queue_takes_a_read",
-                       "a queue with no read under way has no room for one")},
-          {}};
+  return {
+      Failed{Error(ErrorCode::internal, "queue_takes_a_read", "read queue is full with no read in flight")},
+      {}};
 }
 
 Step drain(const Ring& ring, const Error& error) {
@@ -100,9 +100,9 @@ Step step(const State& state, const Event& event) {
         if constexpr (requires { on(s, e); }) {
           return on(s, e);
         } else {
-          return {Failed{Error(
-                      ErrorCode::bad_state, "event_belongs_to_the_state",
-                      format_text("a staged load that is {} was told {}", name_of(state), name_of(event)))},
+          return {Failed{Error(ErrorCode::bad_state, "event_belongs_to_the_state",
+                               format_text("staged load in state {} got the unexpected event {}",
+                                           name_of(state), name_of(event)))},
                   {}};
         }
       },

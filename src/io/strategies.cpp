@@ -10,8 +10,8 @@ namespace {
 
 Error not_for(Strategy strategy, std::string_view what) {
   return Error(ErrorCode::unsupported_strategy, "strategy_has_what_is_asked_for",
-               format_text("the strategy '{}' does not {}", to_string(strategy), what))
-      .with_hint("`mapped` maps; `read`, `staged` and `external` load");
+               format_text("strategy '{}' cannot {}", to_string(strategy), what))
+      .with_hint("use `mapped` to map files; use `read`, `staged` or `external` to load them");
 }
 
 Answer failed(Error error) { return RequestFailed{std::make_shared<const Error>(std::move(error))}; }
@@ -66,10 +66,10 @@ Result<std::vector<Handle>> Answering::load(std::span<const LoadRequest> /*reque
   return fail(not_for(strategy_, "load into memory"));
 }
 Result<void> Answering::advise(const AdviseRequest& /*request*/) {
-  return fail(not_for(strategy_, "keep anything to be advised on"));
+  return fail(not_for(strategy_, "take advice"));
 }
 Result<void> Answering::release(const ReleaseRequest& /*request*/) {
-  return fail(not_for(strategy_, "keep anything that could be given back"));
+  return fail(not_for(strategy_, "release memory"));
 }
 
 void MappedStrategy::add(std::optional<Mapped> file) {
@@ -82,7 +82,7 @@ Result<Handle> MappedStrategy::map(const MapRequest& request) {
   const auto [number, offset, bytes] = request.range;
   if (number >= files_.size() || !files_[number]) {
     return fail(ErrorCode::missing_shard, "mapped_file_is_there",
-                format_text("file {} of {} is not there to be mapped", number, files_.size()));
+                format_text("file {} of {} is missing and cannot be mapped", number, files_.size()));
   }
   auto& file = *files_[number];
   if (parts_of_[number] == 0) HT_TRY(file.map_again());
@@ -99,7 +99,7 @@ Result<void> MappedStrategy::advise(const AdviseRequest& request) {
   const auto inside = checked::subtract(part.offset, all.offset);
   if (part.file != all.file || !inside || !checked::range_fits(*inside, part.bytes, all.bytes)) {
     return fail(ErrorCode::out_of_bounds, "advice_is_on_what_the_handle_names",
-                format_text("{} bytes from byte {} of file {} on are not what the handle names", part.bytes,
+                format_text("{} bytes at byte {} of file {} are outside the range of the handle", part.bytes,
                             part.offset, part.file));
   }
   const Mapped& file = *files_[part.file];
@@ -128,8 +128,8 @@ Result<std::vector<Handle>> ReadStrategy::load(std::span<const LoadRequest> requ
   if (layout.bytes > work.budget_bytes) {
     return fail(
         Error(ErrorCode::budget_too_small, "what_is_read_fits_into_the_budget",
-              format_text("takes {} bytes of memory, and may take {}", layout.bytes, work.budget_bytes))
-            .with_hint("load fewer tensors, allow more memory, or use `mapped` or `staged`"));
+              format_text("needs {} bytes of memory but the budget is {}", layout.bytes, work.budget_bytes))
+            .with_hint("raise the budget, or use the strategy `mapped` or `staged`"));
   }
   std::shared_ptr<OwnMemory> memory;
   if (layout.bytes != 0)
@@ -170,7 +170,7 @@ Result<std::vector<Handle>> ReadStrategy::load(std::span<const LoadRequest> requ
 Result<void> ReadStrategy::advise(const AdviseRequest& request) {
   const std::lock_guard lock(mutex_);
   HT_TRY(blocks_.find(request.handle));
-  return fail(not_for(strategy(), "take advice: its memory is there and stays"));
+  return fail(not_for(strategy(), "take advice"));
 }
 
 Result<void> ReadStrategy::release(const ReleaseRequest& request) {
@@ -178,8 +178,8 @@ Result<void> ReadStrategy::release(const ReleaseRequest& request) {
   const std::lock_guard lock(mutex_);
   // Nobody but this table hands it out, so one count means that nobody else has it.
   if (HT_TRY(blocks_.find(request.handle))->use_count() > 1) {
-    return fail(Error(ErrorCode::in_use, "nobody_holds_what_was_read", "is still held by somebody")
-                    .with_hint("let go of all tensors of that name first"));
+    return fail(Error(ErrorCode::in_use, "nobody_holds_what_was_read", "memory is still in use by a tensor")
+                    .with_hint("release all tensors of that name first"));
   }
   block = HT_TRY(blocks_.take(request.handle));
   return {};

@@ -17,19 +17,19 @@ struct HintFor {
 
 constexpr std::array hints{
     HintFor{std::errc::no_such_file_or_directory,
-            "check the spelling; a relative path starts at the current folder"},
-    HintFor{std::errc::permission_denied, "you lack the permission: ask the owner, or change it with chmod"},
-    HintFor{std::errc::operation_not_permitted,
-            "you lack the permission: ask the owner, or change it with chmod"},
+            "check the path; a relative path starts at the current folder"},
+    HintFor{std::errc::permission_denied, "change the permissions with chmod, or ask the owner"},
+    HintFor{std::errc::operation_not_permitted, "change the permissions with chmod, or ask the owner"},
     HintFor{std::errc::too_many_files_open, "raise the limit on open files (ulimit -n)"},
-    HintFor{std::errc::not_enough_memory, "raise the limit on address space (ulimit -v) or free some memory"},
-    HintFor{std::errc::no_space_on_device, "free some space on the disk, or write to another one"},
-    HintFor{std::errc::file_too_large, "the file system or a limit (ulimit -f) allows no file of that size"},
-    HintFor{std::errc::read_only_file_system, "the file system is mounted read-only: write to another one"},
-    HintFor{std::errc::io_error, "the disk or the network under it failed: look at the system's log"},
-    HintFor{std::errc::not_a_directory, "a part of the path is a file and not a folder"},
-    HintFor{std::errc::too_many_symbolic_link_levels, "the links in the path lead in a circle"},
-    HintFor{std::errc::filename_too_long, "choose a shorter name"},
+    HintFor{std::errc::not_enough_memory, "free memory, or raise the limit on address space (ulimit -v)"},
+    HintFor{std::errc::no_space_on_device, "free disk space, or write to another disk"},
+    HintFor{std::errc::file_too_large,
+            "raise the limit on file sizes (ulimit -f), or write to another file system"},
+    HintFor{std::errc::read_only_file_system, "write to a file system that is not read-only"},
+    HintFor{std::errc::io_error, "check the disk or network, for instance in the system log (dmesg)"},
+    HintFor{std::errc::not_a_directory, "check the path: one of its parents is a file"},
+    HintFor{std::errc::too_many_symbolic_link_levels, "remove the loop of symbolic links in the path"},
+    HintFor{std::errc::filename_too_long, "use a shorter name"},
 };
 
 std::string words_of(std::error_code cause) noexcept {
@@ -40,13 +40,13 @@ std::string words_of(std::error_code cause) noexcept {
   }
 }
 
-constexpr std::string_view otherwise = "look the system's words up, or try again";
+constexpr std::string_view otherwise = "retry, or look up the system's error";
 
 }  // namespace
 
 Error system_error(ErrorCode code, std::string_view rule, std::string_view action,
                    const std::filesystem::path& path, std::error_code cause, SourceLine where) {
-  Error error = Error(code, rule, format_text("could not be {}: {}", action, words_of(cause)), where)
+  Error error = Error(code, rule, format_text("cannot {}: {}", action, words_of(cause)), where)
                     .at_path(path.native())
                     .because(cause);
   for (const auto& [errc, hint] : hints) {

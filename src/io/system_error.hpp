@@ -1,4 +1,4 @@
-// What the system said, turned into an Error that a person can act on.
+// Errors of system calls, with a hint for each common cause.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,7 @@
 
 namespace ht::inline v1::io {
 
-/// `action` completes "could not be …", for instance "opened".
+/// `action` completes "cannot …", for instance "open".
 [[nodiscard]] Error system_error(ErrorCode code, std::string_view rule, std::string_view action,
                                  const std::filesystem::path& path, std::error_code cause,
                                  SourceLine where = SourceLine::here());

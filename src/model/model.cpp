@@ -62,45 +62,46 @@ Error Model::located(Error error, std::string_view name) const {
   const auto& path = index ? state_->paths[catalog[*index].file] : state_->opened;
   auto placed = std::move(error).at_path(path.native()).at_tensor(name);
   if (placed.code() != ErrorCode::misaligned) return placed;
-  return std::move(placed).with_hint("Model::copy makes an aligned copy");
+  return std::move(placed).with_hint("use Model::copy for an aligned copy");
 }
 
 Result<std::size_t> Model::index_of(std::string_view name) const {
   const auto& catalog = *state_->catalog;
   if (const auto index = catalog.find(name)) return *index;
-  Error error(ErrorCode::not_found, "tensor_is_there", format_text("has no tensor named '{}'", name));
+  Error error(ErrorCode::not_found, "tensor_is_there", format_text("tensor '{}' does not exist", name));
   NearestName nearest(name);
   for (std::size_t i = 0; i < catalog.size(); ++i) {
     if (!nearest.consider(catalog[i].name)) break;
   }
-  const std::string hint =
-      nearest.found()       ? format_text("did you mean '{}'?", *nearest.found())
-      : catalog.size() == 1 ? format_text("its only tensor is '{}'", catalog[0].name)
-                            : format_text("it has {} tensors: list them with `htensor ls`", catalog.size());
+  const std::string hint = nearest.found() ? format_text("did you mean '{}'?", *nearest.found())
+                           : catalog.size() == 1
+                               ? format_text("the only tensor is '{}'", catalog[0].name)
+                               : format_text("list the {} tensors with `htensor ls`", catalog.size());
   return fail(located(std::move(error).with_hint(hint), name));
 }
 
 Result<Bytes> Model::mapped_bytes(const Entry& entry) const {
   if (state_->residency->file_count() == 0) {
-    return fail(located(Error(ErrorCode::bad_state, "model_is_mapped", "was opened for its catalog alone")
-                            .with_hint("open it without catalog_only"),
-                        entry.name));
+    return fail(located(
+        Error(ErrorCode::bad_state, "model_is_mapped", "model was opened without its data (catalog_only)")
+            .with_hint("open the model without catalog_only"),
+        entry.name));
   }
   const auto& file = state_->residency->file(entry.file);
   if (!file) {
     return fail(located(Error(ErrorCode::missing_shard, "external_files_are_there",
-                              format_text("is not there, and tensor '{}' is in it", entry.name))
+                              format_text("file is missing but holds tensor '{}'", entry.name))
                             .because(std::make_error_code(std::errc::no_such_file_or_directory))
-                            .with_hint("put it beside the file that names it"),
+                            .with_hint("put the file next to the archive that names it"),
                         entry.name));
   }
   auto bytes = file->range(entry.offset, entry.bytes);
   if (!bytes) {
     return fail(located(Error(ErrorCode::truncated, "tensor_is_all_there",
-                              format_text("tensor '{}' ends at byte {}, but the file has {}", entry.name,
+                              format_text("tensor '{}' ends at byte {} but the file has {} bytes", entry.name,
                                           entry.offset + entry.bytes, file->stat().bytes))
                             .at_offset(entry.offset)
-                            .with_hint("the download or copy was cut short: fetch it again"),
+                            .with_hint("download the file again"),
                         entry.name));
   }
   return bytes;
@@ -121,8 +122,8 @@ Result<Storage> Model::storage_of(std::size_t index) const {
 Result<void> Model::check_has_bytes(const Entry& entry) const {
   if (!entry.is_splat()) return {};
   return fail(located(Error(ErrorCode::unsupported_encoding, "splat_has_no_bytes_of_its_own",
-                            format_text("tensor '{}' is a pattern and has no bytes in the file", entry.name))
-                          .with_hint("Model::copy makes them; Catalog has the pattern"),
+                            format_text("tensor '{}' is a splat and has no bytes in the file", entry.name))
+                          .with_hint("use Model::copy to materialize it, or Catalog for its pattern"),
                       entry.name));
 }
 
@@ -150,8 +151,8 @@ Result<Model::Found> Model::find(std::string_view name, const DTypeInfo& wanted,
                 .file = entry.file};
     if (use == Use::in_place && !is_in_machine_order(entry, wanted.bits)) {
       return fail(located(Error(ErrorCode::unsupported_encoding, "bytes_are_in_this_machines_order",
-                                format_text("tensor '{}' is big endian and cannot be used in place", name))
-                              .with_hint("Model::copy turns its bytes round"),
+                                format_text("tensor '{}' is big-endian and cannot be used in place", name))
+                              .with_hint("use Model::copy, which byte-swaps it"),
                           name));
     }
     if (!found.splat) {
@@ -162,12 +163,11 @@ Result<Model::Found> Model::find(std::string_view name, const DTypeInfo& wanted,
     auto pattern = use == Use::in_place ? splat_element(entry.splat, wanted.bits)
                                         : std::vector<std::byte>(entry.splat.begin(), entry.splat.end());
     if (pattern.empty()) {
-      return fail(
-          located(Error(ErrorCode::unsupported_encoding, "splat_repeats_one_element",
-                        format_text("tensor '{}' is a pattern of {} bytes that is not the same for each {}",
-                                    name, entry.splat.size(), wanted.name))
-                      .with_hint("Model::copy writes it out"),
-                  name));
+      return fail(located(Error(ErrorCode::unsupported_encoding, "splat_repeats_one_element",
+                                format_text("tensor '{}': splat pattern of {} bytes is not one {} repeated",
+                                            name, entry.splat.size(), wanted.name))
+                              .with_hint("use Model::copy to materialize it"),
+                          name));
     }
     found.storage = HT_TRY(Storage::owned(pattern.size()));
     std::ranges::copy(pattern, HT_TRY(found.storage.writable_bytes()).begin());

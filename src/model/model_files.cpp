@@ -96,8 +96,8 @@ struct FolderContents {
 Result<FolderContents> look_into(const Path& folder, const OpenOptions& options) {
   auto names = port_of(options).list(folder);
   if (!names) {
-    return fail(
-        io::system_error(ErrorCode::open_failed, "folder_can_be_listed", "listed", folder, names.error()));
+    return fail(io::system_error(ErrorCode::open_failed, "folder_can_be_listed", "list the folder", folder,
+                                 names.error()));
   }
   // Deterministic: the system lists in any order.
   std::ranges::sort(*names);

@@ -10,28 +10,28 @@ namespace ht::inline v1 {
 
 Error wrong_dtype(const Entry& entry, const DTypeInfo& wanted, std::span<const DTypeInfo> users) {
   if (!entry.is_typed()) {
-    return Error(ErrorCode::dtype_mismatch, "dtype_is_known",
-                 format_text("the file does not say what tensor '{}' is, and {} was asked for", entry.name,
-                             wanted.name))
-        .with_hint("Model::raw gives its bytes, to be taken for what you know them to be");
+    return Error(
+               ErrorCode::dtype_mismatch, "dtype_is_known",
+               format_text("tensor '{}' has an unknown dtype but {} was requested", entry.name, wanted.name))
+        .with_hint("use Model::raw to read its bytes");
   }
   if (entry.encoding != EncodingTag::dense) {
     return Error(ErrorCode::dtype_mismatch, "dtype_is_dense",
-                 format_text("tensor '{}' is {} [{}], but {} was asked for", entry.name,
+                 format_text("tensor '{}' is {} [{}] but {} was requested", entry.name,
                              find_encoding(entry.encoding).value_or(Encoding{.name = "encoded"}).name,
                              fmt::join(entry.dims, ", "), wanted.name))
-        .with_hint("Model::raw gives its blocks as they are");
+        .with_hint("use Model::raw to read its blocks");
   }
-  const auto stored = find_dtype(entry.dtype, users).value_or(DTypeInfo{.name = "of an unknown dtype"});
+  const auto stored = find_dtype(entry.dtype, users).value_or(DTypeInfo{.name = "an unknown dtype"});
   return Error(ErrorCode::dtype_mismatch, "dtype_is_the_one_asked_for",
-               format_text("tensor '{}' is {} [{}], but {} was asked for", entry.name, stored.name,
+               format_text("tensor '{}' is {} [{}] but {} was requested", entry.name, stored.name,
                            fmt::join(entry.dims, ", "), wanted.name))
-      .with_hint(format_text("ask for {}, and widen with cast or as", stored.name));
+      .with_hint(format_text("request {} and widen it with cast or as", stored.name));
 }
 
 bool is_in_machine_order(const Entry& entry, int bits) noexcept {
   static_assert(std::endian::native == std::endian::little,
-                "a machine of the other order would turn the rest round");
+                "a big-endian machine would have to byte-swap little-endian data");
   return entry.byte_order == ByteOrder::little || bits <= 8 || entry.is_splat();
 }
 

@@ -138,7 +138,7 @@ Error refused(Entry entry, std::span<const DTypeInfo> users = {}) {
   entry.dims = dims;
   auto error = wrong_dtype(entry, dtype_info<F32>(), users);
   EXPECT_EQ(error.code(), ErrorCode::dtype_mismatch);
-  EXPECT_NE(error.message().find("F32 was asked for"), std::string_view::npos) << error.message();
+  EXPECT_NE(error.message().find("F32 was requested"), std::string_view::npos) << error.message();
   EXPECT_FALSE(error.hint().empty());
   return error;
 }
@@ -160,7 +160,7 @@ TEST(PlainCopy, dtype_is_the_one_asked_for) {
   const auto error = refused({.dtype = BF16::tag});
   EXPECT_EQ(error.rule(), "dtype_is_the_one_asked_for");
   EXPECT_NE(error.message().find("BF16 [2, 32]"), std::string_view::npos);
-  EXPECT_NE(error.hint().find("ask for BF16"), std::string_view::npos);
+  EXPECT_NE(error.hint().find("request BF16"), std::string_view::npos);
   const std::vector<DTypeInfo> users{{user_tag(3), "MINE", 8}};
   EXPECT_NE(refused({.dtype = user_tag(3)}, users).message().find("MINE [2, 32]"), std::string_view::npos);
 }

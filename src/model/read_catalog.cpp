@@ -74,8 +74,8 @@ Result<Catalog> read_catalog(const io::Opened& file, Parser parser, const ParseO
     if (!checked::range_fits(need.offset, need.bytes, file_bytes) ||
         reader.seen().range(need.offset, need.bytes)) {
       return fail(ErrorCode::internal, "parser_asks_for_more_that_is_there",
-                  format_text("a parser of a file of {} bytes asks for {} bytes at byte {}", file_bytes,
-                              need.bytes, need.offset));
+                  format_text("parser requested {} bytes at byte {} of a file of {} bytes", need.bytes,
+                              need.offset, file_bytes));
     }
     HT_TRY(reader.read(need));
   }

@@ -22,23 +22,22 @@ namespace {
 
 Error no_layers(const Catalog& catalog, std::string_view pattern) {
   Error error(ErrorCode::not_found, "pattern_matches_a_layer",
-              pattern.empty() ? format_text("has no tensor whose name has a number between dots")
-                              : format_text("has no tensor that '{}' puts into a layer", pattern));
-  if (catalog.empty()) return std::move(error).with_hint("it has no tensors at all");
+              pattern.empty() ? format_text("no tensor name has a number between dots")
+                              : format_text("pattern '{}' matches no layer", pattern));
+  if (catalog.empty()) return std::move(error).with_hint("open a model that has tensors");
   return std::move(error).with_hint(
-      format_text("its first tensor is '{}'; set WindowOptions::layers to a pattern such as 'blk.{{}}.*', in "
-                  "which {{}} stands for the layer's number",
+      format_text("set WindowOptions::layers to a pattern such as 'blk.{{}}.*', where {{}} is the layer "
+                  "number; the first tensor is '{}'",
                   catalog[0].name));
 }
 
 Error too_small(const LayerTable& table, std::span<const std::uint64_t> layer_bytes, std::uint64_t budget) {
   const auto largest = static_cast<std::size_t>(std::ranges::max_element(layer_bytes) - layer_bytes.begin());
   return Error(ErrorCode::budget_too_small, "budget_holds_the_largest_layer",
-               format_text("layer {} has {} bytes, and the budget is {}", table.rows[largest].number,
+               format_text("layer {} has {} bytes but the budget is {}", table.rows[largest].number,
                            layer_bytes[largest], budget))
       .with_hint(
-          format_text("set WindowOptions::budget_bytes to {} at least, or to {} so that the next layer "
-                      "can be fetched meanwhile",
+          format_text("set WindowOptions::budget_bytes to at least {}, or to {} to prefetch the next layer",
                       layer_bytes[largest], window::two_largest(layer_bytes)));
 }
 
@@ -46,7 +45,7 @@ Result<std::uint64_t> available_budget(io::Port& port) {
   const auto available = port.available_memory();
   if (available) return io::most_of(*available);
   return fail(Error(ErrorCode::unsupported_platform, "available_memory_is_known",
-                    "the system does not tell how much memory is available")
+                    "available memory is unknown on this system")
                   .because(available.error())
                   .with_hint("set WindowOptions::budget_bytes"));
 }
@@ -94,9 +93,10 @@ class Window::Shell {
   Result<void> enter(std::size_t index) {
     if (index >= layers_.size()) {
       return fail(Error(ErrorCode::out_of_bounds, "layer_is_in_the_window",
-                        format_text("has {} layers, and the one at {} was entered", layers_.size(), index))
+                        format_text("layer index {} is out of range; the window has {} layers", index,
+                                    layers_.size()))
                       .at_path(path_)
-                      .with_hint("they are counted from 0, whatever their numbers are"));
+                      .with_hint("count layers from 0 in the order of the window"));
     }
     std::unique_lock lock(mutex_);
     heed_stop();
@@ -149,7 +149,7 @@ class Window::Shell {
   void heed_stop() {
     if (!stop_.stop_requested()) return;
     feed(window::Stop{Error(ErrorCode::cancelled, "work_is_not_stopped",
-                            format_text("was stopped with {} bytes fetched", statistics_.fetched_bytes))
+                            format_text("stopped: {} bytes fetched", statistics_.fetched_bytes))
                           .at_path(path_)});
   }
 
@@ -226,8 +226,8 @@ Window::Statistics Window::statistics() const { return shell_ ? shell_->statisti
 
 Result<void> Window::enter(std::size_t index) {
   if (!shell_) {
-    return fail(Error(ErrorCode::bad_state, "window_is_not_given_up", "this window was moved away")
-                    .with_hint("use the one that it was moved to"));
+    return fail(Error(ErrorCode::bad_state, "window_is_not_given_up", "window was moved from")
+                    .with_hint("use the window that it was moved to"));
   }
   return without_bad_alloc([&] { return shell_->enter(index); });
 }

@@ -67,10 +67,9 @@ Result<LayerPattern> LayerPattern::from(std::string_view text) {
   if (at == std::string_view::npos) return LayerPattern(std::move(before), std::nullopt);
   const auto behind = text.substr(at + number_mark.size());
   if (behind.find(number_mark) != std::string_view::npos) {
-    return fail(
-        Error(ErrorCode::bad_state, "pattern_has_one_number",
-              format_text("the pattern '{}' has more than one {{}}, and a layer has one number", text))
-            .with_hint("write * in the place of all but one of them"));
+    return fail(Error(ErrorCode::bad_state, "pattern_has_one_number",
+                      format_text("pattern '{}' has more than one {{}}", text))
+                    .with_hint("keep one {} and write * for the others"));
   }
   NameFilter behind_number(behind);
   HT_TRY(behind_number.check());

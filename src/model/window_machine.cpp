@@ -243,9 +243,9 @@ Step step(State&& state, Event&& event) {
         if constexpr (requires { on(std::forward<S>(s), std::forward<E>(e)); }) {
           return on(std::forward<S>(s), std::forward<E>(e));
         } else {
-          Failed failed{
-              Error(ErrorCode::bad_state, "event_belongs_to_the_state",
-                    format_text("a window that is {} was told {}", name_of(state), name_of(event)))};
+          Failed failed{Error(
+              ErrorCode::bad_state, "event_belongs_to_the_state",
+              format_text("window in state {} got the unexpected event {}", name_of(state), name_of(event)))};
           if constexpr (awaits_answer<S, E>) return over(std::move(failed));
           return {std::move(failed)};
         }

@@ -15,12 +15,12 @@ std::string to_text(Extents extents) { return format_text("[{}]", fmt::join(exte
 Result<std::int64_t> count_elements(Extents extents) {
   if (std::ranges::any_of(extents, [](std::int64_t extent) { return extent < 0; })) {
     return fail(ErrorCode::bad_shape, "extents_are_not_negative",
-                format_text("shape {} has a negative extent", to_text(extents)));
+                format_text("shape {} has a negative dimension", to_text(extents)));
   }
   const auto count = element_count(extents);
   if (!count) {
     return fail(ErrorCode::size_overflow, "elements_fit_63_bits",
-                format_text("shape {} has more elements than 63 bits can count", to_text(extents)));
+                format_text("shape {} has more than 2^63-1 elements", to_text(extents)));
   }
   return *count;
 }
@@ -35,7 +35,7 @@ Result<void> check_against_static(Extents extents, Extents static_extents) {
       wanted += extent < 0 ? "any" : std::to_string(extent);
     }
     return fail(ErrorCode::shape_mismatch, "shape_is_the_one_asked_for",
-                format_text("the shape is {}, but [{}] was asked for", to_text(extents), wanted));
+                format_text("shape is {} but [{}] was requested", to_text(extents), wanted));
   });
 }
 
@@ -48,9 +48,8 @@ Result<void> check_equal(Extents a, Extents b) {
 Result<void> check_index(Extents index, Extents extents) {
   for (std::size_t i = 0; i < extents.size(); ++i) {
     if (index[i] < 0 || index[i] >= extents[i]) {
-      return fail(
-          ErrorCode::out_of_bounds, "index_is_inside",
-          format_text("index {} of dimension {} is outside of shape {}", index[i], i, to_text(extents)));
+      return fail(ErrorCode::out_of_bounds, "index_is_inside",
+                  format_text("index {} of dimension {} is outside shape {}", index[i], i, to_text(extents)));
     }
   }
   return {};
@@ -79,9 +78,9 @@ bool is_row_major(Extents extents, Extents strides) noexcept {
 Result<Reach> reach(Extents extents, Extents strides) {
   Reach result;
   const auto overflow = [&] {
-    return fail(ErrorCode::size_overflow, "strides_fit_63_bits",
-                format_text("strides {} over shape {} cannot be counted in 63 bits", to_text(strides),
-                            to_text(extents)));
+    return fail(
+        ErrorCode::size_overflow, "strides_fit_63_bits",
+        format_text("strides {} over shape {} exceed 2^63-1 elements", to_text(strides), to_text(extents)));
   };
   if (std::ranges::find(extents, 0) != extents.end()) return result;
   for (std::size_t i = 0; i < extents.size(); ++i) {
@@ -99,20 +98,20 @@ Result<std::int64_t> count_slice(std::int64_t extent, std::int64_t begin, std::i
                                  std::int64_t step) {
   const auto outside = [&](std::string_view rule, std::string_view why) {
     return fail(ErrorCode::out_of_bounds, rule,
-                format_text("slice {}:{}:{} of an extent of {}: {}", begin, end, step, extent, why));
+                format_text("slice {}:{}:{} of a dimension of size {}: {}", begin, end, step, extent, why));
   };
   if (step == 0 || step == std::numeric_limits<std::int64_t>::min()) {
-    return outside("slice_moves", "a step has to move");
+    return outside("slice_moves", "the step is 0 or out of range");
   }
   if (step > 0) {
     if (begin < 0 || end > extent || begin > end) {
-      return outside("slice_is_inside", "it has to be 0 ≤ begin ≤ end ≤ extent");
+      return outside("slice_is_inside", "0 ≤ begin ≤ end ≤ size is required");
     }
     return (end - begin) / step + ((end - begin) % step != 0 ? 1 : 0);
   }
   // Downwards: from begin to just above end.
   if (end < -1 || begin >= extent || begin < end) {
-    return outside("slice_is_inside", "downwards it has to be extent > begin ≥ end ≥ -1");
+    return outside("slice_is_inside", "size > begin ≥ end ≥ -1 is required for a negative step");
   }
   return (begin - end) / -step + ((begin - end) % -step != 0 ? 1 : 0);
 }
@@ -149,8 +148,8 @@ Result<void> reshape_strides(Extents extents, Extents strides, Extents new_exten
   const auto new_elements = HT_TRY(count_elements(new_extents));
   if (elements != new_elements) {
     return fail(ErrorCode::shape_mismatch, "reshape_keeps_the_elements",
-                format_text("shape {} has {} elements and cannot become {}, which has {}", to_text(extents),
-                            elements, to_text(new_extents), new_elements));
+                format_text("shape {} has {} elements but {} has {}", to_text(extents), elements,
+                            to_text(new_extents), new_elements));
   }
   fill_row_major_strides(new_extents, new_strides);
   if (elements == 0) return {};
@@ -170,7 +169,7 @@ Result<void> reshape_strides(Extents extents, Extents strides, Extents new_exten
     }
     if (left % new_extents[i] != 0) {
       return fail(Error(ErrorCode::bad_shape, "reshape_needs_no_copy",
-                        format_text("a view of shape {} and strides {} cannot become {} without a copy",
+                        format_text("view of shape {} and strides {} cannot be reshaped to {} without a copy",
                                     to_text(extents), to_text(strides), to_text(new_extents)))
                       .with_hint("call contiguous() first"));
     }

@@ -79,7 +79,7 @@ TEST(Layout, shape_is_the_one_asked_for) {
   };
   const auto refused = check({4, 9}, {-1, 8});
   EXPECT_TRUE(fails(refused, ErrorCode::shape_mismatch, "shape_is_the_one_asked_for"));
-  EXPECT_EQ(refused.error().message(), "the shape is [4, 9], but [any, 8] was asked for");
+  EXPECT_EQ(refused.error().message(), "shape is [4, 9] but [any, 8] was requested");
   EXPECT_TRUE(fails(check({4}, {4, 1}), ErrorCode::shape_mismatch, "shape_is_the_one_asked_for"));
   EXPECT_TRUE(fails(check({4, 1}, {4}), ErrorCode::shape_mismatch, "shape_is_the_one_asked_for"));
   EXPECT_TRUE(fails(check({}, {-1}), ErrorCode::shape_mismatch, "shape_is_the_one_asked_for"));
@@ -107,7 +107,7 @@ TEST(Layout, index_is_inside) {
 
 TEST(Layout, names_the_index_and_the_dimension_that_is_outside) {
   EXPECT_EQ(layout::check_index(Ints{1, 9}, Ints{4, 8}).error().message(),
-            "index 9 of dimension 1 is outside of shape [4, 8]");
+            "index 9 of dimension 1 is outside shape [4, 8]");
 }
 
 TEST(Layout, row_major_strides_step_over_the_inner_dimensions) {

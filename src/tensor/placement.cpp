@@ -9,7 +9,7 @@ Result<std::uint64_t> dense_bytes(layout::Extents extents, int bits) {
   const auto bytes = bytes_for(static_cast<std::uint64_t>(elements), bits);
   if (!bytes || !checked::narrow<std::int64_t>(*bytes)) {
     return fail(ErrorCode::size_overflow, "bytes_fit_63_bits",
-                format_text("{} elements of {} bits are more bytes than 63 bits can count", elements, bits));
+                format_text("{} elements of {} bits exceed 2^63-1 bytes", elements, bits));
   }
   return *bytes;
 }
@@ -18,7 +18,7 @@ Result<void> check_value_count(layout::Extents extents, std::uint64_t values) {
   const auto elements = HT_TRY(layout::count_elements(extents));
   if (std::cmp_equal(elements, values)) return {};
   return fail(ErrorCode::size_mismatch, "values_match_the_shape",
-              format_text("shape {} has {} elements, but {} values were given", layout::to_text(extents),
+              format_text("shape {} has {} elements but {} values were given", layout::to_text(extents),
                           elements, values));
 }
 
@@ -31,7 +31,7 @@ Result<void> check_reach(const Claim& claim) {
   const auto reach = HT_TRY(layout::reach(claim.extents, claim.strides));
   const auto outside = [&] {
     return fail(ErrorCode::out_of_bounds, "elements_are_inside_the_storage",
-                format_text("shape {} with strides {} at byte {} leaves a storage of {} bytes",
+                format_text("shape {} with strides {} at byte {} exceeds the storage of {} bytes",
                             layout::to_text(claim.extents), layout::to_text(claim.strides), claim.offset,
                             claim.storage.bytes().size()));
   };
@@ -55,17 +55,17 @@ Result<void> check(const Claim& claim) {
   const bool touched = HT_TRY(layout::count_elements(claim.extents)) > 0;
   if (touched && address % claim.alignment != 0) {
     return fail(Error(ErrorCode::misaligned, "elements_are_aligned",
-                      format_text("elements at byte {} of their storage are not aligned to {} bytes",
+                      format_text("elements at byte {} of the storage are not aligned to {} bytes",
                                   claim.offset, claim.alignment))
-                    .with_hint("copy them into memory of their own first"));
+                    .with_hint("copy them to aligned memory first"));
   }
   return {};
 }
 
 Error not_contiguous(layout::Extents extents, layout::Extents strides) {
   return Error(ErrorCode::bad_state, "elements_follow_each_other",
-               format_text("a view of shape {} with strides {} is no run of whole bytes",
-                           layout::to_text(extents), layout::to_text(strides)))
+               format_text("view of shape {} with strides {} is not contiguous", layout::to_text(extents),
+                           layout::to_text(strides)))
       .with_hint("call copy() first");
 }
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "base/format_text.hpp"
+#include "base/out_of_memory.hpp"
 
 namespace ht::inline v1 {
 
@@ -27,16 +28,16 @@ Result<Storage> Storage::make(std::shared_ptr<const void> owner, MutableBytes by
 Result<Storage> Storage::owned(std::uint64_t bytes, std::uint64_t alignment) {
   if (!std::has_single_bit(alignment)) {
     return fail(ErrorCode::misaligned, "alignment_is_a_power_of_two",
-                format_text("an alignment has to be a power of two, not {}", alignment));
+                format_text("alignment {} is not a power of two", alignment));
   }
   const auto with_room = checked::add(bytes, alignment);
   if (!with_room || !checked::narrow<std::ptrdiff_t>(*with_room)) {
-    return fail(Error(ErrorCode::out_of_memory));
+    return fail(out_of_memory(bytes));
   }
   return without_bad_alloc([&]() -> Result<Storage> {
     // calloc and not new: large zeroed blocks come as untouched pages.
     std::shared_ptr<void> owner(std::calloc(1, static_cast<std::size_t>(*with_room)), std::free);
-    if (!owner) return fail(Error(ErrorCode::out_of_memory));
+    if (!owner) return fail(out_of_memory(bytes));
     void* start = owner.get();
     auto room = static_cast<std::size_t>(*with_room);
     std::align(static_cast<std::size_t>(alignment), static_cast<std::size_t>(bytes), start, room);
@@ -85,8 +86,8 @@ bool Storage::writable() const noexcept { return block_ && block_->writable; }
 
 Result<MutableBytes> Storage::writable_bytes() const {
   if (!writable()) {
-    return fail(Error(ErrorCode::bad_state, "storage_is_writable", "these bytes are read-only")
-                    .with_hint("make a Tensor<const D, …> over them, or copy() first"));
+    return fail(Error(ErrorCode::bad_state, "storage_is_writable", "storage is read-only")
+                    .with_hint("use a Tensor<const D, …>, or copy() first"));
   }
   return block_->bytes;
 }

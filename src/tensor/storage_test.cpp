@@ -60,6 +60,7 @@ TEST(Storage, says_out_of_memory_for_what_no_machine_has) {
   constexpr auto most = std::numeric_limits<std::uint64_t>::max();
   for (const std::uint64_t bytes : {std::uint64_t{1} << 60, std::uint64_t{1} << 63, most - 63, most}) {
     EXPECT_TRUE(fails(Storage::owned(bytes), ErrorCode::out_of_memory, "out_of_memory")) << bytes;
+    EXPECT_EQ(Storage::owned(bytes).error().message(), "out of memory: " + std::to_string(bytes) + " bytes");
   }
   EXPECT_TRUE(fails(Storage::owned(1, std::uint64_t{1} << 63), ErrorCode::out_of_memory, "out_of_memory"));
 }
