@@ -91,7 +91,7 @@ TEST_F(CliMeta, keeps_types_and_tells_what_does_not_fit) {
             "{\"metadata\":{\"llama.block_count\":7}}\n");
   const auto no_number = run("meta m.gguf set llama.block_count seven");
   EXPECT_EQ(no_number.status, 2);
-  EXPECT_THAT(no_number.err, HasSubstr("'seven' is no u32 [dtype_mismatch]"));
+  EXPECT_THAT(no_number.err, HasSubstr("'seven' is not of type u32 [dtype_mismatch]"));
   const auto no_room = run("meta m.safetensors set k '" + std::string(100, 'x') + "'");
   EXPECT_EQ(no_room.status, 2);
   EXPECT_THAT(no_room.err, HasSubstr("[header_too_large]"));

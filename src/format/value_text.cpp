@@ -114,18 +114,17 @@ Result<std::vector<std::byte>> value_of_text(std::string_view text, const ValueT
   Value value;
   const bool is_list = type.type == MetaType::array;
   if (is_list && type.element == MetaType::array) {
-    return fail(Error(ErrorCode::dtype_mismatch, "value_is_of_its_type",
-                      "an array of arrays cannot be written as a text")
-                    .with_hint("remove the key, or choose another type"));
+    return fail(
+        Error(ErrorCode::dtype_mismatch, "value_is_of_its_type", "an array of arrays cannot be set from text")
+            .with_hint("choose another type with --type, or remove the key"));
   }
   if (is_list ? append_list(value, type.element, text) : append_scalar(value, type.type, text)) return value;
-  return fail(
-      Error(ErrorCode::dtype_mismatch, "value_is_of_its_type",
-            is_list ? format_text("'{}' is no list of {}", to_utf8(text), to_string(type.element))
-                    : format_text("'{}' is no {}", to_utf8(text), to_string(type.type)))
-          .with_hint(is_list
-                         ? "write a JSON list such as [1, 2], or choose another type with --type"
-                         : "a number has to fit, and a bool is true or false; --type chooses another type"));
+  return fail(Error(ErrorCode::dtype_mismatch, "value_is_of_its_type",
+                    is_list ? format_text("'{}' is not a list of {}", to_utf8(text), to_string(type.element))
+                            : format_text("'{}' is not of type {}", to_utf8(text), to_string(type.type)))
+                  .with_hint(is_list ? "write a JSON list such as [1, 2], or choose another type with --type"
+                                     : "pass a number in the range of the type, or true or false for a bool; "
+                                       "--type chooses another type"));
 }
 
 }  // namespace ht::inline v1
