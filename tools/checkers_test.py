@@ -132,5 +132,50 @@ class Weak(unittest.TestCase):
         self.assertIn("weak symbol: twice(int)", self.outcome('#pragma GCC target("avx2")\n' + INLINE)[1])
 
 
+class Messages(unittest.TestCase):
+    def said_of(self, source):
+        return outcome("check_messages.py", {"src/base/m.cpp": source})
+
+    def refuses(self, source, words):
+        status, said = self.said_of(source)
+        self.assertNotEqual(status, 0, said)
+        self.assertIn(words, said)
+
+    def test_takes_plain_words(self):
+        plain = 'fail(ErrorCode::gap, "no_gap", "data ends at byte 8 but the file has 4 bytes");\n'
+        self.assertEqual(self.said_of(plain)[0], 0)
+
+    def test_refuses_each_phrase_and_says_what_to_write(self):
+        for phrase in (
+            "the key is no text",
+            "these are none of ours",
+            "the system does not tell",
+            "whoever wrote it",
+            "only those that match",
+            "the bytes are as they were",
+            "none of them matches",
+            "memory could not be had",
+            "it is turned round",
+            "the read came short",
+            "has not just their size",
+            "the file is not there",
+            "please fetch it again",
+            "what is loaded is too large",
+        ):
+            self.refuses(f'x = "{phrase}";\n', "src/base/m.cpp:1: ")
+
+    def test_sees_a_phrase_across_wrapped_literals(self):
+        self.refuses('\nx = "the key is "\n    "no text";\n', "src/base/m.cpp:2: 'is no'")
+
+    def test_leaves_comments_names_and_tests_alone(self):
+        free = '// It is no text.\nconst char* slashes = "a // b"; /* told "it is no" */\nx = "is_no_gap";\n'
+        self.assertEqual(self.said_of(free)[0], 0)
+        fixture = {"src/base/m.cpp": 'x = "a b";\n', "src/base/m_test.cpp": 'x = "it is no text";\n'}
+        self.assertEqual(outcome("check_messages.py", fixture)[0], 0)
+
+    def test_takes_words_that_only_look_alike(self):
+        self.assertEqual(self.said_of('x = "the file is not a folder; memory is no longer used; as it is read";\n')[0], 0)
+
+
 if __name__ == "__main__":
     unittest.main()
