@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -28,16 +27,16 @@ struct Problem {
   bool only_warning = false;
 };
 
-// What came out of looking at a file.
+// The diagnosis of one path.
 struct Findings {
   std::optional<std::string> format;
   std::optional<Model> model;  // its catalog at least
   bool readable = false;
-  std::vector<std::string> missing;  // names of files that are to be there
+  std::vector<std::string> missing;  // names of files that do not exist
   std::vector<Problem> problems;
 };
 
-// Whether nothing could be looked at, which is a failure of the doctor and no finding.
+// Whether the path could not be examined at all: a failure of the doctor instead of a finding.
 bool could_not_look(const Error& error, const std::filesystem::path& path) {
   constexpr std::array always{ErrorCode::out_of_memory, ErrorCode::cancelled, ErrorCode::internal,
                               ErrorCode::unsupported_platform};
@@ -53,7 +52,7 @@ std::vector<FileFacts> facts_of(const Model& model) {
   for (const auto& path : model.files()) {
     std::error_code failed;
     const auto bytes = std::filesystem::file_size(path, failed);
-    // A file that is gone by now is one whose size is not known, and nothing is said of it.
+    // The size of a file that was removed meanwhile is unknown, so no problem with it is reported.
     files.push_back({path, failed ? UINT64_MAX : static_cast<std::uint64_t>(bytes)});
   }
   return files;
@@ -63,7 +62,7 @@ void add_all(Findings& findings, std::vector<Error> errors, bool only_warnings) 
   for (auto& error : errors) findings.problems.push_back({std::move(error), only_warnings});
 }
 
-// All that are missing, where the error names the first of them, and what is wrong with those that are there.
+// Lists the missing files and opens the others, which may have problems of their own.
 void look_at_shards(Findings& findings, const Error& error, const Options& options, OpenOptions how) {
   const auto paths = shard_paths(options.path);
   how.headers_only = false;
@@ -75,23 +74,14 @@ void look_at_shards(Findings& findings, const Error& error, const Options& optio
       continue;
     }
     const auto opened = Model::open(path, how);
-    // A part of a split model asks for the others, which is known already.
+    // A part of a split model asks for the missing ones as well.
     if (!opened && opened.error().code() != ErrorCode::missing_shard) of_others.push_back(opened.error());
   }
-  if (!findings.missing.empty()) {
-    findings.problems.push_back(
-        {Error(ErrorCode::missing_shard, "shards_are_all_there",
-               fmt::format("{} of {} files of this model are not there: {}", findings.missing.size(),
-                           paths.size(), fmt::join(findings.missing, ", ")))
-             .at_path(error.path())
-             .with_hint(error.hint())});
-  } else {
-    findings.problems.push_back({error});
-  }
+  findings.problems.push_back({error});
   add_all(findings, std::move(of_others), false);
 }
 
-// A parser has taken it for a file of its format where it is no `bad_magic`, and the name tells which.
+// By the file's name; an error other than these comes from the parser of that format.
 std::optional<std::string> likely_format(const Error& error, const std::filesystem::path& path) {
   if (error.code() == ErrorCode::bad_magic || error.code() == ErrorCode::not_found) return std::nullopt;
   const std::filesystem::path of = error.path().empty() ? path : std::filesystem::path(error.path());
@@ -99,7 +89,7 @@ std::optional<std::string> likely_format(const Error& error, const std::filesyst
   return std::nullopt;
 }
 
-// As far as a file can be looked at that could not be opened.
+// Examines a file that could not be opened.
 void look_further(Findings& findings, const Error& error, const Options& options, OpenOptions how) {
   findings.format = likely_format(error, options.path);
   if (error.code() == ErrorCode::missing_shard) return look_at_shards(findings, error, options, how);
@@ -129,8 +119,9 @@ Result<Findings> examine(const Options& options) {
     look_further(findings, opened.error(), options, how);
   }
   if (findings.model) look_at_catalog(findings);
-  const bool told = std::ranges::any_of(findings.problems, [](const Problem& p) { return !p.only_warning; });
-  if (!opened && !told) findings.problems.insert(findings.problems.begin(), {opened.error()});
+  const bool has_error =
+      std::ranges::any_of(findings.problems, [](const Problem& p) { return !p.only_warning; });
+  if (!opened && !has_error) findings.problems.insert(findings.problems.begin(), {opened.error()});
   return findings;
 }
 
@@ -183,8 +174,8 @@ std::string first_line(const Findings& findings) {
     return fmt::format("{}, {}, {}, {}\n", catalog.format(), counted(catalog.size(), "tensor"),
                        size_text(bytes_of_tensors(catalog)), counted(findings.model->files().size(), "file"));
   }
-  if (findings.format) return fmt::format("{}, which cannot be read\n", *findings.format);
-  return "no model that can be read\n";
+  if (findings.format) return fmt::format("{}, not readable\n", *findings.format);
+  return "not a readable model\n";
 }
 
 std::string page(const Findings& findings, bool quiet) {
@@ -194,7 +185,7 @@ std::string page(const Findings& findings, bool quiet) {
                        printable(to_string(problem.error)));
     if (!problem.error.hint().empty()) out += fmt::format("  hint: {}\n", printable(problem.error.hint()));
   }
-  if (findings.problems.empty() && !quiet) out += "nothing is wrong with it\n";
+  if (findings.problems.empty() && !quiet) out += "no problems found\n";
   return out;
 }
 

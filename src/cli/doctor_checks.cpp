@@ -15,7 +15,7 @@
 namespace ht::cli {
 namespace {
 
-// Those of the entries that something is the matter with: how many, and the first.
+// The entries that a check finds: their number, and the first.
 struct Matches {
   std::size_t count = 0;
   std::optional<Entry> first;
@@ -37,7 +37,7 @@ std::string tensors(std::size_t count, std::string_view one, std::string_view ma
 
 std::uint64_t end_of(const Entry& entry) { return saturating_add(entry.offset, entry.bytes); }
 
-// What an element has to begin at a multiple of; a complex number is two.
+// In bytes; a complex number is aligned as its two halves are.
 std::uint64_t alignment_of(const Entry& entry) {
   const auto dtype = find_dtype(entry.dtype);
   if (!dtype || dtype->bits < 16) return 1;
@@ -57,37 +57,37 @@ void check_alignment(Warnings& warnings, const Catalog& catalog) {
   if (!found.first) return;
   warnings.push_back(
       Error(ErrorCode::misaligned, "data_is_aligned_for_its_dtype",
-            fmt::format("{} at a multiple of the element's size, the first is '{}' at byte {}",
-                        tensors(found.count, "does not begin", "do not begin"), found.first->name,
-                        found.first->offset))
+            fmt::format("{} misaligned for the element's size; the first is '{}' at byte {}",
+                        tensors(found.count, "is", "are"), found.first->name, found.first->offset))
           .at_tensor(found.first->name)
           .at_offset(found.first->offset)
-          .with_hint("they have to be copied to be used; `htensor convert --canonical` makes a "
-                     "file whose tensors need not be"));
+          .with_hint("align them with `htensor convert --canonical`; until then they are copied when used"));
 }
 
 void check_names(Warnings& warnings, const Catalog& catalog) {
-  constexpr std::size_t most_of_ggml = 63;
+  constexpr std::size_t max_ggml_name_bytes = 63;
   const auto odd = matching(
       catalog, [](const Entry& entry) { return entry.name.empty() || has_control_character(entry.name); });
   if (odd.first) {
     warnings.push_back(
         Error(ErrorCode::bad_name, "names_can_be_printed",
-              fmt::format("{} without a name or with control characters in it, the first is '{}'",
-                          tensors(odd.count, "is", "are"), printable(odd.first->name)))
+              fmt::format("{} an empty name or one with control characters; the first is '{}'",
+                          tensors(odd.count, "has", "have"), printable(odd.first->name)))
             .at_tensor(odd.first->name)
-            .with_hint("other programs may refuse or garble such names: `htensor convert --rename A=B`"));
+            .with_hint(
+                "rename them with `htensor convert --rename A=B`: other programs may refuse such names"));
   }
   if (catalog.format() != "gguf") return;
-  const auto lengthy = matching(catalog, [](const Entry& entry) { return entry.name.size() > most_of_ggml; });
+  const auto lengthy =
+      matching(catalog, [](const Entry& entry) { return entry.name.size() > max_ggml_name_bytes; });
   if (!lengthy.first) return;
   warnings.push_back(
-      Error(
-          ErrorCode::bad_name, "names_fit_ggml",
-          fmt::format("{} of more than {} bytes, the first is '{}'",
-                      tensors(lengthy.count, "has a name", "have names"), most_of_ggml, lengthy.first->name))
+      Error(ErrorCode::bad_name, "names_fit_ggml",
+            fmt::format("{} of more than {} bytes; the first is '{}'",
+                        tensors(lengthy.count, "has a name", "have names"), max_ggml_name_bytes,
+                        lengthy.first->name))
           .at_tensor(lengthy.first->name)
-          .with_hint("llama.cpp refuses such a file: shorten the names by `htensor convert --rename A=B`"));
+          .with_hint("shorten the names with `htensor convert --rename A=B`: llama.cpp refuses such a file"));
 }
 
 void check_byte_order(Warnings& warnings, const Catalog& catalog) {
@@ -95,21 +95,22 @@ void check_byte_order(Warnings& warnings, const Catalog& catalog) {
   if (!found.first) return;
   warnings.push_back(
       Error(ErrorCode::unsupported_encoding, "data_is_little_endian",
-            fmt::format("{} big endian, the first is '{}'", tensors(found.count, "is", "are"),
+            fmt::format("{} big endian; the first is '{}'", tensors(found.count, "is", "are"),
                         found.first->name))
           .at_tensor(found.first->name)
-          .with_hint("most programs refuse it or take it for little endian: `htensor convert --usual-order` "
-                     "turns it round"));
+          .with_hint(
+              "byte-swap it with `htensor convert --usual-order`: most programs do not read big endian"));
 }
 
 void check_types(Warnings& warnings, const Catalog& catalog) {
   const auto found = matching(catalog, [](const Entry& entry) { return !entry.is_typed(); });
   if (!found.first) return;
-  warnings.push_back(Error(ErrorCode::bad_dtype, "entries_say_what_they_are",
-                           fmt::format("{} neither dtype nor shape, the first is '{}'",
-                                       tensors(found.count, "has", "have"), found.first->name))
-                         .at_tensor(found.first->name)
-                         .with_hint("their bytes can be had, but only you know what they are"));
+  warnings.push_back(
+      Error(ErrorCode::bad_dtype, "entries_say_what_they_are",
+            fmt::format("{} neither dtype nor shape; the first is '{}'", tensors(found.count, "has", "have"),
+                        found.first->name))
+          .at_tensor(found.first->name)
+          .with_hint("write the archive again with TENSORv0 metadata, as `htensor convert` does"));
 }
 
 void check_overlaps(Warnings& warnings, const Catalog& catalog) {
@@ -122,7 +123,7 @@ void check_overlaps(Warnings& warnings, const Catalog& catalog) {
                     [](const Entry& entry) { return std::tuple(entry.file, entry.offset, entry.name); });
   std::size_t count = 0;
   std::optional<std::pair<Entry, Entry>> first;
-  // The one that reaches furthest so far is the one that the next may begin within.
+  // The next entry overlaps one before it if it begins before the furthest end so far.
   const Entry* furthest = nullptr;
   for (const auto& entry : entries) {
     if (furthest != nullptr && furthest->file == entry.file && entry.offset < end_of(*furthest)) {
@@ -132,13 +133,14 @@ void check_overlaps(Warnings& warnings, const Catalog& catalog) {
       furthest = &entry;
   }
   if (!first) return;
-  warnings.push_back(Error(ErrorCode::overlap, "entries_share_no_bytes",
-                           fmt::format("{} bytes with another, the first is '{}' with '{}' at byte {}",
-                                       tensors(count, "shares", "share"), first->second.name,
-                                       first->first.name, first->second.offset))
-                         .at_tensor(first->second.name)
-                         .at_offset(first->second.offset)
-                         .with_hint("well if they are meant to be tied; writing to one changes the other"));
+  warnings.push_back(
+      Error(ErrorCode::overlap, "entries_share_no_bytes",
+            fmt::format("{} bytes with another; the first is '{}' with '{}' at byte {}",
+                        tensors(count, "shares", "share"), first->second.name, first->first.name,
+                        first->second.offset))
+          .at_tensor(first->second.name)
+          .at_offset(first->second.offset)
+          .with_hint("ignore this if the tensors are tied on purpose; a write to one changes the other"));
 }
 
 std::vector<std::uint64_t> data_ends(const Catalog& catalog, std::size_t files) {
@@ -150,7 +152,7 @@ std::vector<std::uint64_t> data_ends(const Catalog& catalog, std::size_t files) 
   return ends;
 }
 
-// The other formats' own rules are about it, or have a place for what lies behind.
+// The rules of other formats refuse trailing bytes or have a use for them.
 void check_trailing(Warnings& warnings, const Catalog& catalog, std::span<const FileFacts> files) {
   if (catalog.format() != "gguf") return;
   const auto alignment = catalog.metadata().find("general.alignment");
@@ -159,12 +161,13 @@ void check_trailing(Warnings& warnings, const Catalog& catalog, std::span<const 
   for (std::size_t i = 0; i < files.size(); ++i) {
     const auto end = checked::align_up(ends[i], padded_to);
     if (ends[i] == 0 || !end || files[i].bytes <= *end) continue;
-    warnings.push_back(Error(ErrorCode::trailing_bytes, "files_end_with_their_data",
-                             fmt::format("{} bytes are behind the last tensor's end at byte {}",
-                                         files[i].bytes - ends[i], ends[i]))
-                           .at_path(files[i].path.native())
-                           .at_offset(ends[i])
-                           .with_hint("nothing refers to them: the file may be two written into one"));
+    warnings.push_back(
+        Error(ErrorCode::trailing_bytes, "files_end_with_their_data",
+              fmt::format("{} bytes follow the end of the last tensor at byte {}", files[i].bytes - ends[i],
+                          ends[i]))
+            .at_path(files[i].path.native())
+            .at_offset(ends[i])
+            .with_hint("remove them with `htensor convert` to a new file: no tensor uses them"));
   }
 }
 
@@ -182,7 +185,7 @@ std::vector<Error> warnings_of(const Catalog& catalog, std::span<const FileFacts
 }
 
 std::vector<Error> missing_data(const Catalog& catalog, std::span<const FileFacts> files) {
-  constexpr std::size_t most_names = 3;
+  constexpr std::size_t max_names = 3;
   const auto ends = data_ends(catalog, files.size());
   std::vector<Error> errors;
   for (std::uint32_t file = 0; file < files.size(); ++file) {
@@ -200,19 +203,19 @@ std::vector<Error> missing_data(const Catalog& catalog, std::span<const FileFact
       }
     }
     std::string names;
-    for (const auto& entry : std::span(damaged).first(std::min(damaged.size(), most_names)))
+    for (const auto& entry : std::span(damaged).first(std::min(damaged.size(), max_names)))
       names += fmt::format("{}'{}'", names.empty() ? "" : ", ", entry.name);
     errors.push_back(
         Error(ErrorCode::truncated, "files_are_whole",
-              fmt::format("{} of {} bytes are missing at the end: {} of {} tensors are whole, {} not: {}{}",
-                          ends[file] - bytes, ends[file], whole, whole + damaged.size(),
-                          damaged.size() == 1 ? "1 is" : fmt::format("{} are", damaged.size()), names,
-                          damaged.size() > most_names ? ", …" : ""))
+              fmt::format(
+                  "{} of {} bytes are missing at the end: {} of {} tensors are complete, {} cut: {}{}",
+                  ends[file] - bytes, ends[file], whole, whole + damaged.size(),
+                  damaged.size() == 1 ? "1 is" : fmt::format("{} are", damaged.size()), names,
+                  damaged.size() > max_names ? fmt::format(" and {} more", damaged.size() - max_names) : ""))
             .at_path(files[file].path.native())
             .at_tensor(damaged[0].name)
             .at_offset(bytes)
-            .with_hint(
-                "fetch it again, or the rest of it; `htensor ls --headers-only` lists what it is to hold"));
+            .with_hint("resume or repeat the download; `htensor ls --headers-only` lists all tensors"));
   }
   return errors;
 }

@@ -1,4 +1,4 @@
-// What may be wrong with a model that can be read all the same.
+// Checks for problems of models that are readable.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,11 @@ struct FileFacts {
   std::uint64_t bytes = 0;
 };
 
-/// What there is to be warned of, each with what to do. `files` are those that the entries lie in.
+/// Warnings, each with a hint. `files` are the files of the entries, by number.
 [[nodiscard]] std::vector<Error> warnings_of(const Catalog& catalog, std::span<const FileFacts> files);
 
-/// `truncated` for each file that ends before its data does: how much is missing and which tensors that hits.
+/// `truncated` for each file that ends before its data: the missing bytes and the tensors that they belong
+/// to.
 [[nodiscard]] std::vector<Error> missing_data(const Catalog& catalog, std::span<const FileFacts> files);
 
 }  // namespace ht::cli

@@ -77,7 +77,7 @@ TEST(DoctorChecks, entries_share_no_bytes) {
   ASSERT_EQ(warnings.size(), 1U);
   EXPECT_EQ(warnings[0].rule(), "entries_share_no_bytes");
   EXPECT_EQ(warnings[0].message(),
-            "2 tensors share bytes with another, the first is 'b' with 'a' at byte 10");
+            "2 tensors share bytes with another; the first is 'b' with 'a' at byte 10");
   auto elsewhere = entry("b", 2);
   elsewhere.file = 1;
   const std::array<std::byte, 1> pattern{};
@@ -104,8 +104,7 @@ TEST(DoctorChecks, files_are_whole) {
   EXPECT_EQ(errors[0].tensor(), "b");
   EXPECT_EQ(errors[0].message(),
             "18446744073709551610 of 18446744073709551615 bytes are missing at the end: 1 of 3 tensors are "
-            "whole, 2 are "
-            "not: 'b', 'd'");
+            "complete, 2 are cut: 'b', 'd'");
 }
 
 }  // namespace

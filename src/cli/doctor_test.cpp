@@ -11,7 +11,7 @@ TEST_F(Cli, doctor_finds_nothing_wrong_with_good_files) {
   write_safetensors("s.safetensors", two_tensors, 5);
   const auto outcome = run("doctor s.safetensors");
   EXPECT_EQ(outcome.status, 0);
-  EXPECT_EQ(outcome.out, "safetensors, 2 tensors, 5, 1 file\nnothing is wrong with it\n");
+  EXPECT_EQ(outcome.out, "safetensors, 2 tensors, 5, 1 file\nno problems found\n");
   EXPECT_EQ(run("doctor s.safetensors -q").out, "");
   EXPECT_EQ(run("doctor s.safetensors --json").out,
             R"({"path":"s.safetensors","format":"safetensors","readable":true,"files":["s.safetensors"],)"
@@ -28,7 +28,7 @@ TEST_F(Cli, doctor_tells_what_is_missing_of_a_truncated_file) {
   EXPECT_THAT(
       outcome.out,
       HasSubstr(
-          "bytes are missing at the end: 1 of 2 tensors are whole, 1 is not: 'b' [truncated]\n  hint: "));
+          "bytes are missing at the end: 1 of 2 tensors are complete, 1 is cut: 'b' [truncated]\n  hint: "));
   const auto json = run("doctor s.safetensors --json");
   EXPECT_EQ(json.status, 1);
   EXPECT_THAT(json.out, HasSubstr(R"("readable":false)"));
@@ -43,8 +43,8 @@ TEST_F(Cli, doctor_takes_malformed_files_as_problems) {
   testing::write_file(folder_ / "text", "hello, world");
   testing::write_file(folder_ / "empty", "");
   std::filesystem::create_directory(folder_ / "folder");
-  EXPECT_THAT(run("doctor s.safetensors").out, StartsWith("safetensors, which cannot be read\nerror: "));
-  EXPECT_THAT(run("doctor text").out, StartsWith("no model that can be read\nerror: text: "));
+  EXPECT_THAT(run("doctor s.safetensors").out, StartsWith("safetensors, not readable\nerror: "));
+  EXPECT_THAT(run("doctor text").out, StartsWith("not a readable model\nerror: text: "));
   for (const std::string path : {"s.safetensors", "text", "empty", "folder"}) {
     const auto outcome = run("doctor --json " + path);
     EXPECT_EQ(outcome.status, 1) << path;
@@ -75,7 +75,7 @@ TEST_F(Cli, shards_are_all_there) {
   for (const std::string path : {".", "model.safetensors.index.json"}) {
     const auto outcome = run("doctor " + path);
     EXPECT_EQ(outcome.status, 1) << outcome.err;
-    EXPECT_THAT(outcome.out, HasSubstr("8 of 9 files of this model are not there: x-00002"));
+    EXPECT_THAT(outcome.out, HasSubstr("8 of 9 files of this model are missing: x-00002"));
     EXPECT_THAT(outcome.out, HasSubstr("x-00009-of-00009.safetensors [missing_shard]"));
     EXPECT_THAT(outcome.out, HasSubstr("x-00001-of-00009.safetensors: data ends"));
   }
@@ -85,6 +85,45 @@ TEST_F(Cli, shards_are_all_there) {
   EXPECT_THAT(json.out, HasSubstr(R"("missing_files":["x-00002-of-00009.safetensors",)"));
   EXPECT_THAT(json.out, HasSubstr(R"("code":"missing_shard","rule":"shards_are_all_there")"));
   EXPECT_TRUE(is_json(json.out));
+}
+
+TEST_F(Cli, a_damaged_index_is_an_error_in_every_verb) {
+  write_safetensors("x-00001-of-00002.safetensors", two_tensors, 5);
+  const auto index = folder_ / "model.safetensors.index.json";
+  struct Damage {
+    std::string text, code, rule;
+  };
+  for (const auto& [text, code, rule] :
+       {Damage{"", "bad_magic", "file_is_not_empty"},
+        Damage{"version https://git-lfs.github.com/spec/v1\noid sha256:8ed0\nsize 358\n", "bad_magic",
+               "file_is_no_lfs_pointer"},
+        Damage{R"({"metadata":{"total_size":9},"weight_map":{"a":"x-0000)", "bad_header", "index_is_json"},
+        Damage{"not an index", "bad_header", "index_is_json"},
+        Damage{R"({"metadata":{}})", "bad_header", "index_has_a_weight_map"}}) {
+    testing::write_file(index, text);
+    for (const std::string path : {".", "model.safetensors.index.json"}) {
+      const auto listed = run("ls " + path + " --json");
+      EXPECT_EQ(listed.status, 2) << text;
+      for (const auto& part : {"\"code\":\"" + code, "\"rule\":\"" + rule})
+        EXPECT_THAT(listed.out, HasSubstr(part));
+      const auto examined = run("doctor " + path + " --json");
+      EXPECT_EQ(examined.status, 1) << text;
+      EXPECT_THAT(examined.out, HasSubstr(R"("readable":false)"));
+      for (const auto& part : {"\"code\":\"" + code, "\"rule\":\"" + rule})
+        EXPECT_THAT(examined.out, HasSubstr(part));
+    }
+  }
+}
+
+TEST_F(Cli, doctor_names_ten_missing_files_and_counts_the_others) {
+  std::filesystem::remove(folder_ / "m.ht");
+  write_safetensors("x-00001-of-00020.safetensors", two_tensors, 5);
+  const auto found = run("doctor .");
+  EXPECT_EQ(found.status, 1);
+  EXPECT_THAT(found.out, HasSubstr("19 of 20 files of this model are missing: x-00002"));
+  EXPECT_THAT(found.out, HasSubstr("x-00011-of-00020.safetensors … and 9 more [missing_shard]"));
+  EXPECT_THAT(run("doctor . --json").out,
+              HasSubstr(R"("x-00019-of-00020.safetensors","x-00020-of-00020.safetensors"])"));
 }
 
 TEST_F(Cli, doctor_warns_of_misaligned_data) {
@@ -97,7 +136,8 @@ TEST_F(Cli, doctor_warns_of_misaligned_data) {
   const auto outcome = run("doctor s.safetensors --jsonl");
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(outcome.out, StartsWith(R"({"severity":"warning","code":"misaligned")"));
-  EXPECT_THAT(run("doctor s.safetensors").out, HasSubstr("\nwarning: 1 tensor does not begin at a multiple"));
+  EXPECT_THAT(run("doctor s.safetensors").out,
+              HasSubstr("\nwarning: 1 tensor is misaligned for the element's size"));
 }
 
 TEST(ShardNames, index_files_are_found_in_any_valid_text) {

@@ -1,8 +1,9 @@
-// residency, prefetch and evict: what of a model is in memory, brought there, taken away.
+// The verbs residency, prefetch and evict: they report and change which tensors are in the page cache.
 #include <fmt/format.h>
 
 #include <htensor/base/json_text.hpp>
 #include <memory>
+#include <optional>
 
 #include "cli/cli.hpp"
 #include "cli/options.hpp"
@@ -21,20 +22,38 @@ struct Options {
 };
 
 struct Line {
-  std::string_view name;
+  Entry entry;
   TensorResidency residency;
 };
 
-std::uint64_t sum_of(const std::vector<Line>& lines, std::uint64_t TensorResidency::* member) {
-  std::uint64_t sum = 0;
-  for (const auto& line : lines) sum = saturating_add(sum, line.residency.*member);
-  return sum;
+struct Totals {
+  std::uint64_t stored_bytes = 0;
+  std::uint64_t splat_bytes = 0;
+  std::optional<std::uint64_t> cached_bytes = 0;
+};
+
+// One tensor whose share is unknown makes the sum unknown.
+Totals totals_of(const std::vector<Line>& lines) {
+  Totals totals;
+  for (const auto& [entry, residency] : lines) {
+    auto& bytes = entry.is_splat() ? totals.splat_bytes : totals.stored_bytes;
+    bytes = saturating_add(bytes, residency.bytes);
+    if (!residency.cached_bytes) totals.cached_bytes = std::nullopt;
+    if (totals.cached_bytes)
+      *totals.cached_bytes = saturating_add(*totals.cached_bytes, *residency.cached_bytes);
+  }
+  return totals;
+}
+
+std::string number_or_null(std::optional<std::uint64_t> number) {
+  return number ? std::to_string(*number) : "null";
 }
 
 void append_json(std::string& out, const Line& line) {
   out += R"({"name":)";
-  append_json_string(out, line.name);
-  append_text(out, R"(,"bytes":{},"cached_bytes":{}}})", line.residency.bytes, line.residency.cached_bytes);
+  append_json_string(out, line.entry.name);
+  append_text(out, R"(,"bytes":{},"cached_bytes":{}}})", line.residency.bytes,
+              number_or_null(line.residency.cached_bytes));
 }
 
 std::string json_text(const std::vector<Line>& lines) {
@@ -43,7 +62,7 @@ std::string json_text(const std::vector<Line>& lines) {
     if (&line != &lines.front()) out += ',';
     append_json(out, line);
   }
-  return out += fmt::format("],\"cached_bytes\":{}}}\n", sum_of(lines, &TensorResidency::cached_bytes));
+  return out += fmt::format("],\"cached_bytes\":{}}}\n", number_or_null(totals_of(lines).cached_bytes));
 }
 
 std::string percent(std::uint64_t part, std::uint64_t whole) {
@@ -51,25 +70,39 @@ std::string percent(std::uint64_t part, std::uint64_t whole) {
   return fmt::format("{:.0f}%", 100 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
+std::string summary(const Totals& totals) {
+  std::string out =
+      totals.cached_bytes
+          ? fmt::format("{} of {} in the page cache ({})", size_text(*totals.cached_bytes),
+                        size_text(totals.stored_bytes), percent(*totals.cached_bytes, totals.stored_bytes))
+          : fmt::format(
+                "{}; how much of it is in the page cache is unknown: the kernel reports it only to users "
+                "that own the file or may write to it",
+                size_text(totals.stored_bytes));
+  if (totals.splat_bytes != 0)
+    out += fmt::format("; {} in splats, which are not stored", size_text(totals.splat_bytes));
+  return out;
+}
+
 std::string people_text(const std::vector<Line>& lines, bool quiet) {
   std::vector<std::vector<std::string>> cells{{"name", "bytes", "cached", ""}};
-  for (const auto& [name, residency] : lines) {
-    cells.push_back({printable(name), size_text(residency.bytes), size_text(residency.cached_bytes),
-                     percent(residency.cached_bytes, residency.bytes)});
+  for (const auto& [entry, residency] : lines) {
+    const auto cached = residency.cached_bytes;
+    const bool has_share = cached && !entry.is_splat();
+    cells.push_back({printable(entry.name), size_text(residency.bytes),
+                     cached ? size_text(*cached) : "unknown",
+                     has_share ? percent(*cached, residency.bytes) : "-"});
   }
   std::string out = table(cells, {1, 2, 3});
   if (quiet) return out;
-  const auto all = sum_of(lines, &TensorResidency::bytes);
-  const auto cached = sum_of(lines, &TensorResidency::cached_bytes);
-  return out += fmt::format("\n{} of {} in the page cache ({})\n", size_text(cached), size_text(all),
-                            percent(cached, all));
+  return out += fmt::format("\n{}\n", summary(totals_of(lines)));
 }
 
 Result<void> print_residency(const Model& model, const Options& options, const Common& common) {
   const auto all = HT_TRY(model.residency());
   std::vector<Line> lines;
   for (const auto& row : HT_TRY(rows_of(model, options.filter))) {
-    lines.push_back({row.entry.name, all[row.position]});
+    lines.push_back({row.entry, all[row.position]});
   }
   if (common.jsonl) {
     std::string out;

@@ -1,3 +1,9 @@
+#include <linux/capability.h>
+#include <sys/prctl.h>
+
+#include <array>
+#include <cstdio>
+
 #include "testing/program.hpp"
 
 namespace ht {
@@ -33,6 +39,59 @@ TEST_F(Cli, residency_takes_a_filter) {
   EXPECT_EQ(std::ranges::count(one.out, '\n'), 1);
   const auto people = run("prefetch m.safetensors --filter '*norm*'");
   EXPECT_THAT(people.out, HasSubstr("in the page cache (100%)"));
+}
+
+TEST_F(Cli, residency_counts_the_bytes_of_a_splat_as_ls_does) {
+  CatalogBuilder builder("irpa");
+  const std::byte pattern{7};
+  const std::array<std::int64_t, 1> dims{1 << 20};
+  ASSERT_TRUE(builder.add(
+      {.name = "s", .dtype = U8::tag, .dims = dims, .bytes = 1 << 20, .splat = Bytes(&pattern, 1)}));
+  ASSERT_TRUE(builder.add({.name = "t", .dtype = U8::tag, .dims = dims, .bytes = 1 << 20}));
+  write_encoded("m.irpa", std::move(builder).build().value());
+  ASSERT_EQ(run("prefetch m.irpa -q").status, 0);
+  const auto all = run("residency m.irpa --json");
+  EXPECT_THAT(all.out, HasSubstr(R"({"name":"s","bytes":1048576,"cached_bytes":0})"));
+  EXPECT_THAT(all.out,
+              HasSubstr(R"({"name":"t","bytes":1048576,"cached_bytes":1048576}],"cached_bytes":1048576})"));
+  EXPECT_THAT(run("ls m.irpa --json").out, HasSubstr(R"("total_bytes":2097152)"));
+  EXPECT_THAT(run("residency m.irpa").out,
+              HasSubstr("1M of 1M in the page cache (100%); 1M in splats, which are not stored\n"));
+}
+
+// Root without its privileges is such a user of a file of somebody else.
+TEST_F(Cli, residency_of_a_file_that_others_own_is_unknown) {
+  ASSERT_EQ(run("synth m.safetensors --preset llama-1b --size 1M -q").status, 0);
+  const auto path = folder_ / "m.safetensors";
+  const auto run_without_privileges = [&](std::vector<std::string> arguments) {
+    const pid_t child = start(std::move(arguments), [] {
+      const bool dropped = prctl(PR_CAPBSET_DROP, CAP_FOWNER, 0, 0, 0) == 0 &&
+                           prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0) == 0;
+      if (!dropped || std::freopen(".out", "w", stdout) == nullptr) _exit(126);
+    });
+    int status = 0;
+    waitpid(child, &status, 0);
+    return Outcome{WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(".out"), ""};
+  };
+  constexpr uid_t nobody = 65534;
+  if (geteuid() != 0 || chown(path.c_str(), nobody, nobody) != 0) GTEST_SKIP() << "needs root";
+  ASSERT_EQ(chmod(path.c_str(), 0444), 0);
+  ASSERT_EQ(run("evict m.safetensors -q").status, 0);
+  const auto found = run_without_privileges({"residency", "m.safetensors", "--json"});
+  if (found.status == 126) GTEST_SKIP() << "needs CAP_SETPCAP";
+  EXPECT_EQ(found.status, 0);
+  if (found.out.find(R"("cached_bytes":0})") != std::string::npos)
+    GTEST_SKIP() << "cachestat answers everybody";
+  EXPECT_THAT(found.out, HasSubstr(R"("bytes":)"));
+  EXPECT_THAT(found.out, Not(HasSubstr(R"("cached_bytes":0)")));
+  EXPECT_TRUE(found.out.ends_with("],\"cached_bytes\":null}\n")) << found.out;
+  EXPECT_TRUE(is_json(found.out));
+  EXPECT_THAT(run_without_privileges({"residency", "m.safetensors"}).out,
+              HasSubstr("how much of it is in the page cache is unknown"));
+  const auto loaded = run_without_privileges({"load", "m.safetensors", "--json"});
+  EXPECT_EQ(loaded.status, 0);
+  EXPECT_THAT(loaded.out, Not(HasSubstr("already_cached")));
+  EXPECT_THAT(loaded.out, HasSubstr("unknown"));
 }
 
 TEST_F(Cli, prefetch_of_nothing_is_told) {

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The text between the quotes, the first of which is at the front. The rest is behind the second.
+// The string at the front, without its quotes; removes it from `rest`.
 std::string_view take_string(std::string_view& rest) {
   std::size_t end = 1;
   while (end < rest.size() && rest[end] != '"') end += rest[end] == '\\' ? 2 : 1;
@@ -23,7 +23,7 @@ std::string_view take_string(std::string_view& rest) {
   return text;
 }
 
-// Five digits, as everybody who numbers shards writes them.
+// Five digits: all writers of shards use them.
 std::optional<unsigned> number_at(std::string_view text) {
   constexpr std::size_t digits = 5;
   if (text.size() < digits) return std::nullopt;
@@ -60,7 +60,7 @@ std::vector<std::string> files_of_index(std::string_view text) {
     if (text.front() == '"') {
       const auto string = take_string(text);
       if (!is_value) key = string;
-      // An escaped name is one that nobody gives to a file.
+      // File names with escapes do not occur in practice.
       if (is_value && in_map && depth == 2 && string.find('\\') == std::string_view::npos)
         files.emplace(string);
       continue;

@@ -1,4 +1,4 @@
-// The files that a sharded model is to have, by the names that an index or its numbering give them.
+// The files of a sharded model, by its index or by their numbers.
 #pragma once
 
 #include <filesystem>
@@ -8,13 +8,13 @@
 
 namespace ht::cli {
 
-/// The files that an index names, each once, in the order of their names. The text is known to be an index.
+/// The files that an index names, sorted and without duplicates. The text has to be an index.
 [[nodiscard]] std::vector<std::string> files_of_index(std::string_view text);
 
-/// `model-00002-of-00004.safetensors` names four files, from 00001 on; anything else none.
+/// All four names for `model-00002-of-00004.safetensors`; empty for a name without numbers.
 [[nodiscard]] std::vector<std::string> files_of_numbering(const std::string& name);
 
-/// All files of the model at the path, an index, a folder or one of its parts; none where they are not told.
+/// All files of the model at the path, which is an index, a folder or one of the files; empty if unknown.
 [[nodiscard]] std::vector<std::filesystem::path> shard_paths(const std::filesystem::path& path);
 
 }  // namespace ht::cli

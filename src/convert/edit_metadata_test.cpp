@@ -238,9 +238,10 @@ TEST_F(EditMeta, one_file_is_edited) {
 TEST_F(EditMeta, metadata_is_in_the_first_part) {
   const auto part = [&](std::uint16_t number) {
     GgufFile file;
-    file.header(1, 3)
+    file.header(1, 4)
         .pair("split.no", MetaType::u16, number)
-        .pair("split.count", MetaType::u16, std::uint16_t{2});
+        .pair("split.count", MetaType::u16, std::uint16_t{2})
+        .pair("split.tensors.count", MetaType::i32, std::int32_t{2});
     file.key("k", MetaType::string).text("value");
     file.tensor(number == 0 ? "a" : "b", {8}, 0, 0).pad().zeros(32);
     const auto path = folder_ / (number == 0 ? "s-00001-of-00002.gguf" : "s-00002-of-00002.gguf");

@@ -111,14 +111,27 @@ std::string safetensors(const std::string& json) {
 TEST(SafetensorsMemory, is_bounded_for_a_shape_of_noughts) {
   expect_bounded(
       "safetensors",
-      safetensors(R"({"a":{"dtype":"U8","data_offsets":[0,0],"shape":[)" + copies_of("0,") + "0]}}"), "");
+      safetensors(R"({"a":{"dtype":"U8","data_offsets":[0,0],"shape":[)" + copies_of("0,") + "0]}}"),
+      "safetensors_rank_is_at_most_64");
+}
+
+TEST(SafetensorsMemory, is_bounded_for_many_shapes_of_the_largest_rank) {
+  std::string shape = "0";
+  for (int i = 1; i < 64; ++i) shape += ",0";
+  expect_bounded("safetensors",
+                 safetensors("{" + repeated([&](std::size_t i) {
+                               return '"' + short_name(i) +
+                                      R"(":{"dtype":"U8","data_offsets":[0,0],"shape":[)" + shape + "]},";
+                             }) +
+                             R"("the last":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})"),
+                 "");
 }
 
 TEST(SafetensorsMemory, is_bounded_for_a_shape_that_does_not_fit) {
   expect_bounded(
       "safetensors",
       safetensors(R"({"a":{"dtype":"U8","data_offsets":[0,0],"shape":[)" + copies_of("1,") + "1]}}"),
-      "data_offsets_span_the_tensor");
+      "safetensors_rank_is_at_most_64");
 }
 
 TEST(SafetensorsMemory, is_bounded_for_many_tensors) {

@@ -6,6 +6,7 @@
 #include <htensor/base/utf8.hpp>
 #include <htensor/format/encode.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -187,43 +188,42 @@ struct Kind {
 };
 
 constexpr auto from_torch =
-    "load it only if you trust where it is from: weights = torch.load(path, weights_only=True), then "
-    "safetensors.torch.save_file(weights, \"model.safetensors\")"sv;
+    "convert it with Python if you trust its source: safetensors.torch.save_file(torch.load(path, "
+    "weights_only=True), \"model.safetensors\")"sv;
 constexpr auto from_keras = "load it with Keras and write its weights with safetensors.numpy.save_file"sv;
-constexpr auto other_file = "this is not the file with the weights: look beside it"sv;
+constexpr auto other_file = "open the weights file beside this one"sv;
 constexpr auto unpack = "unpack it first"sv;
 
-// The first that matches counts: what has a magic goes before what is just text.
+// The first match counts, so kinds with a magic precede kinds without one.
 constexpr std::array kinds{
     Kind{"PK\3\4", 0, is_torch_zip, ErrorCode::bad_magic, "file_is_no_torch_zip",
-         "is a PyTorch file: a zip with a pickle in it, a program that runs when it is read", from_torch},
+         "is a PyTorch file: a zip with a pickle, which runs code when it is read", from_torch},
     Kind{"PK\3\4", 0, is_npz, ErrorCode::bad_magic, "file_is_no_npz", "is an .npz file: a zip of .npy files",
          "unzip it: each .npy file in it is one tensor"},
     Kind{"PK\3\4", 0, is_keras_zip, ErrorCode::bad_magic, "file_is_no_keras_zip",
          "is a zip that begins like a .keras file", from_keras},
     Kind{"PK\3\4", 0, nullptr, ErrorCode::bad_magic, "file_is_no_zip", "is a zip archive", unpack},
-    Kind{"PK\5\6", 0, nullptr, ErrorCode::bad_magic, "file_is_no_empty_zip",
-         "is a zip archive without a file in it", "whatever packed it found nothing: pack it again"},
+    Kind{"PK\5\6", 0, nullptr, ErrorCode::bad_magic, "file_is_no_empty_zip", "is a zip archive without files",
+         "pack the archive again"},
     Kind{"\x80", 0, is_pickle, ErrorCode::bad_magic, "file_is_no_pickle",
-         "is a pickle, a program that runs when it is read, as old PyTorch files are", from_torch},
+         "is a pickle, as old PyTorch files are; it runs code when it is read", from_torch},
     Kind{"ustar", 257, nullptr, ErrorCode::bad_magic, "file_is_no_tar", "is a tar archive", unpack},
-    Kind{"\x1F\x8B", 0, nullptr, ErrorCode::bad_magic, "file_is_no_gzip", "is packed with gzip", unpack},
-    Kind{"\x28\xB5\x2F\xFD", 0, nullptr, ErrorCode::bad_magic, "file_is_no_zstd", "is packed with zstd",
+    Kind{"\x1F\x8B", 0, nullptr, ErrorCode::bad_magic, "file_is_no_gzip", "is compressed with gzip", unpack},
+    Kind{"\x28\xB5\x2F\xFD", 0, nullptr, ErrorCode::bad_magic, "file_is_no_zstd", "is compressed with zstd",
          unpack},
-    Kind{"\xFD\x37zXZ\0"sv, 0, nullptr, ErrorCode::bad_magic, "file_is_no_xz", "is packed with xz", unpack},
-    Kind{"BZh", 0, is_bzip2, ErrorCode::bad_magic, "file_is_no_bzip2", "is packed with bzip2", unpack},
+    Kind{"\xFD\x37zXZ\0"sv, 0, nullptr, ErrorCode::bad_magic, "file_is_no_xz", "is compressed with xz",
+         unpack},
+    Kind{"BZh", 0, is_bzip2, ErrorCode::bad_magic, "file_is_no_bzip2", "is compressed with bzip2", unpack},
     Kind{"7z\xBC\xAF\x27\x1C", 0, nullptr, ErrorCode::bad_magic, "file_is_no_7z", "is a 7z archive", unpack},
     Kind{"\x89HDF\r\n\x1A\n", 0, nullptr, ErrorCode::bad_magic, "file_is_no_hdf5",
-         "is HDF5, as Keras' .h5 files are", from_keras},
+         "is an HDF5 file, as .h5 files of Keras are", from_keras},
     Kind{"TFL3", 4, nullptr, ErrorCode::bad_magic, "file_is_no_tflite",
-         "is a TensorFlow Lite model, a program with its weights inside",
-         "take the weights from the model that it was made of"},
+         "is a TensorFlow Lite model: a graph with its weights", "open the model that it was converted from"},
     Kind{"\x08", 0, is_onnx, ErrorCode::bad_magic, "file_is_no_onnx",
-         "is an ONNX model, a program with its weights inside",
+         "is an ONNX model: a graph with its weights",
          "load it with onnx and write its initializers with safetensors.numpy.save_file"},
     Kind{"", 0, is_old_ggml, ErrorCode::bad_magic, "file_is_no_old_ggml",
-         "is of a format that ggml had before GGUF",
-         "make a GGUF of the original model with llama.cpp, which no longer reads this either"},
+         "is in a format that ggml used before GGUF", "convert the original model to GGUF with llama.cpp"},
     Kind{"\x7F"
          "ELF",
          0, nullptr, ErrorCode::bad_magic, "file_is_no_elf", "is an ELF program or library", other_file},
@@ -235,49 +235,63 @@ constexpr std::array kinds{
          other_file},
     Kind{"%PDF-", 0, nullptr, ErrorCode::bad_magic, "file_is_no_pdf", "is a PDF document", other_file},
     Kind{"\0"sv, 0, is_zeros, ErrorCode::bad_magic, "file_does_not_begin_with_zeros",
-         "begins with nothing but zeros",
-         "space was set aside for a download that was never written: fetch it again"},
+         "begins with zeros: its space was allocated but not written", "download the file again"},
     Kind{"", 0, is_html, ErrorCode::bad_magic, "file_is_no_html_page", "is an HTML page",
-         "the download got a page that asks to log in or tells of an error: fetch it again"},
+         "download the file again: the server sent a page to log in or an error page"},
     Kind{"", 0, is_xml, ErrorCode::bad_magic, "file_is_no_xml", "is XML",
-         "if it was downloaded, it tells of an error such as AccessDenied: read it, and fetch it again"},
+         "read it: a server may have sent an error such as AccessDenied; then download the file again"},
+};
+
+// Text that is not of a kind above.
+constexpr std::array texts{
     Kind{"", 0, is_json, ErrorCode::bad_magic, "file_is_no_json", "is JSON without tensors",
          "open the weights beside it, or their .index.json"},
     Kind{"", 0, is_text, ErrorCode::bad_magic, "file_is_no_text", "is a text file", other_file},
 };
 
-/// What stands in for the weights in a repository that was cloned without them.
+/// A repository that was cloned without Git LFS has these files in place of the large ones.
 std::optional<Error> lfs_pointer(const Beginning& file) {
   if (!file.has("version https://git-lfs.github.com/spec/")) return std::nullopt;
   constexpr auto size_key = "\nsize "sv;
-  std::string stands_for = "the weights";
+  std::string size;
   const auto at = file.text.find(size_key);
   const auto digits = at == std::string_view::npos ? ""sv : file.text.substr(at + size_key.size());
   std::uint64_t bytes = 0;
   if (std::from_chars(digits.data(), digits.data() + digits.size(), bytes).ec == std::errc{}) {
-    stands_for = format_text("the {} bytes of the weights", bytes);
+    size = format_text(" to a file of {} bytes", bytes);
   }
-  return Error(ErrorCode::bad_magic, "file_is_no_lfs_pointer",
-               format_text("is a Git LFS pointer that stands for {}", stands_for))
+  return Error(ErrorCode::bad_magic, "file_is_no_lfs_pointer", format_text("is a Git LFS pointer{}", size))
       .at_offset(0)
-      .with_hint("run git lfs pull in its repository");
+      .with_hint("run `git lfs pull` in its repository");
+}
+
+Beginning beginning_of(Bytes prefix, std::uint64_t file_bytes) {
+  return {{reinterpret_cast<const char*>(prefix.data()), prefix.size()}, file_bytes};
+}
+
+std::optional<Error> first_match(std::span<const Kind> candidates, const Beginning& file) {
+  const auto kind = std::ranges::find_if(candidates, [&](const Kind& each) { return each.is(file); });
+  if (kind == candidates.end()) return std::nullopt;
+  return Error(kind->code, kind->rule, format_text("{}", kind->what)).at_offset(0).with_hint(kind->hint);
 }
 
 }  // namespace
 
-Error no_weights(Bytes prefix, std::uint64_t file_bytes) {
+std::optional<Error> other_file_kind(Bytes prefix, std::uint64_t file_bytes) {
   if (file_bytes == 0) {
     return Error(ErrorCode::bad_magic, "file_is_not_empty", "is empty")
         .at_offset(0)
-        .with_hint("the download or copy did not start: fetch it again");
+        .with_hint("download or copy the file again");
   }
-  const Beginning file{{reinterpret_cast<const char*>(prefix.data()), prefix.size()}, file_bytes};
-  if (auto error = lfs_pointer(file)) return *std::move(error);
-  const auto kind = std::ranges::find_if(kinds, [&](const Kind& k) { return k.is(file); });
-  if (kind != kinds.end()) {
-    return Error(kind->code, kind->rule, format_text("{}", kind->what)).at_offset(0).with_hint(kind->hint);
-  }
-  return Error(ErrorCode::bad_magic, "format_is_known", "is of no format that is known here")
+  const auto file = beginning_of(prefix, file_bytes);
+  if (auto error = lfs_pointer(file)) return error;
+  return first_match(kinds, file);
+}
+
+Error no_weights(Bytes prefix, std::uint64_t file_bytes) {
+  if (auto error = other_file_kind(prefix, file_bytes)) return *std::move(error);
+  if (auto error = first_match(texts, beginning_of(prefix, file_bytes))) return *std::move(error);
+  return Error(ErrorCode::bad_magic, "format_is_known", "is not in a known format")
       .at_offset(0)
       .with_hint(format_text("known formats: {}", fmt::join(format_names(), ", ")));
 }

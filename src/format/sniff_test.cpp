@@ -52,7 +52,7 @@ TEST(Sniff, file_is_no_lfs_pointer) {
   for (const char* end : {"", "size ", "size 99999999999999999999\n", "size x\n"}) {
     const std::string without = "version https://git-lfs.github.com/spec/v1\n"s + end;
     expect_kind(without, "file_is_no_lfs_pointer", "git lfs pull");
-    EXPECT_EQ(sniffed(without).message(), "is a Git LFS pointer that stands for the weights");
+    EXPECT_EQ(sniffed(without).message(), "is a Git LFS pointer");
   }
   expect_other("version https://git-lfs.github.org/", "file_is_no_text");
 }

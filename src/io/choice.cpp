@@ -15,9 +15,7 @@ bool is_far(const Facts& facts) {
          facts.file_system == FileSystem::unknown;
 }
 
-}  // namespace
-
-Choice choose(const Facts& facts) noexcept {
+Choice choose_strategy(const Facts& facts) {
   if (!facts.can_map) {
     if (facts.use == Use::one_pass || !fits(facts)) {
       return {Strategy::staged, "no_mapping_streamed",
@@ -50,6 +48,18 @@ Choice choose(const Facts& facts) noexcept {
   // Measured by bench/load: memory of one's own has to be cleared before it is read into, pages do not.
   return {Strategy::mapped, "near_and_fits",
           "It lies on a disk of this machine: its pages are fetched and need not be copied."};
+}
+
+}  // namespace
+
+Choice choose(const Facts& facts) {
+  Choice choice = choose_strategy(facts);
+  if (!facts.cached_bytes && facts.file_system != FileSystem::memory) {
+    choice.reason +=
+        " How much of it is in the page cache is unknown: the kernel reports it only to users that own the "
+        "file or may write to it.";
+  }
+  return choice;
 }
 
 std::string_view to_string(Strategy strategy) noexcept {

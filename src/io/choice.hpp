@@ -4,13 +4,15 @@
 #include <cstdint>
 #include <htensor/io/port.hpp>
 #include <htensor/io/strategy.hpp>
+#include <optional>
 
 namespace ht::inline v1::io {
 
 struct Facts {
   FileSystem file_system = FileSystem::unknown;
   std::uint64_t bytes = 0;
-  std::uint64_t cached_bytes = 0;
+  /// nullopt: the kernel does not report it (see `Port::cached`), and no choice is based on it.
+  std::optional<std::uint64_t> cached_bytes = 0;
   /// What they take by `read`, which is a little more.
   std::uint64_t memory_bytes = 0;
   /// What may be taken.
@@ -26,6 +28,6 @@ struct Facts {
 }
 
 /// One of `mapped`, `read` and `staged`.
-[[nodiscard]] Choice choose(const Facts& facts) noexcept;
+[[nodiscard]] Choice choose(const Facts& facts);
 
 }  // namespace ht::inline v1::io

@@ -41,6 +41,22 @@ TEST(Choice, of_what_is_in_memory_already_is_to_map_it) {
   }
 }
 
+TEST(Choice, takes_an_unknown_page_cache_for_an_empty_one_and_says_so) {
+  for (const auto use : {Use::all, Use::one_pass}) {
+    auto facts = cold();
+    facts.use = use;
+    const auto known = choose(facts);
+    facts.cached_bytes = std::nullopt;
+    const auto unknown = choose(facts);
+    EXPECT_EQ(unknown.code, known.code);
+    EXPECT_EQ(unknown.strategy, known.strategy);
+    EXPECT_TRUE(unknown.reason.starts_with(known.reason));
+    EXPECT_NE(unknown.reason.find("unknown"), std::string::npos);
+    facts.bytes = 0;  // none of nothing is not "all of it"
+    EXPECT_NE(choose(facts).code, "already_cached");
+  }
+}
+
 TEST(Choice, of_what_does_not_fit_is_to_map_it) {
   auto facts = cold();
   facts.budget_bytes = 3 * gib;

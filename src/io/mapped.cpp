@@ -228,11 +228,12 @@ Result<void> Mapped::lock(std::uint64_t offset, std::uint64_t bytes) const {
                   .with_hint("raise the limit on locked memory (`ulimit -l`), or lock less"));
 }
 
-Result<std::uint64_t> Mapped::cached(std::uint64_t offset, std::uint64_t bytes) const {
+Result<std::optional<std::uint64_t>> Mapped::cached(std::uint64_t offset, std::uint64_t bytes) const {
   HT_TRY(range(offset, bytes));
   const File& file = *mapping_->file;
   const auto found = file.port().cached(file.handle(), offset, bytes);
   if (found) return *found;
+  if (found.error() == std::errc::operation_not_permitted) return std::nullopt;
   return fail(system_error(ErrorCode::unsupported_strategy, "page_cache_can_be_asked", "query the page cache",
                            path(), found.error()));
 }

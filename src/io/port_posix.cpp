@@ -262,7 +262,9 @@ class PosixPort final : public Port {
     if (::syscall(cachestat_number, file.value, &range, &stat, 0) == 0) {
       return std::min(stat.cached * page_bytes(), bytes);
     }
+    // EPERM is also the answer of a sandbox that does not know the call.
     if (errno != ENOSYS && errno != EPERM && errno != EOPNOTSUPP) return said(errno);
+    if (!mincore_reports(file)) return said(EPERM);
     return cached_by_mincore(file, offset, bytes);
   }
 
@@ -394,6 +396,21 @@ class PosixPort final : public Port {
     const off_t found = ::lseek(file.value, static_cast<off_t>(offset), what);
     if (found < 0) return said(errno);
     return static_cast<std::uint64_t>(found);
+  }
+
+  // Since Linux 5.2 mincore reports every page as resident, unless the user owns the file or may write to it;
+  // some sandboxes always do. A page far behind the file's end is never resident.
+  bool mincore_reports(FileHandle file) {
+    constexpr std::uint64_t beyond_large_pages = std::uint64_t{2} << 30;
+    const auto stat = this->stat(file);
+    if (!stat) return false;
+    const std::uint64_t behind = (stat->bytes / beyond_large_pages + 2) * beyond_large_pages;
+    const auto region = map(file, behind, page_bytes());
+    if (!region) return false;
+    unsigned char resident = 1;
+    const bool good = ::mincore(address_of(*region), region->bytes, &resident) == 0;
+    unmap(*region);
+    return good && (resident & 1U) == 0;
   }
 
   // For kernels before 6.5: the pages of a mapping, a stretch at a time.

@@ -1,7 +1,12 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,6 +58,71 @@ TEST(PosixPort, reads_up_to_the_end_and_then_nothing) {
   EXPECT_EQ(port.read_at(*handle, 5, buffer), 0U);
   EXPECT_EQ(port.read_at(*handle, UINT64_MAX, buffer).error(), std::errc::invalid_argument);
   EXPECT_TRUE(port.close(*handle));
+}
+
+// As on a kernel before 6.5.
+bool hide_cachestat() {
+  constexpr unsigned cachestat_number = 451;
+  std::array<sock_filter, 4> rules{{{BPF_LD | BPF_W | BPF_ABS, 0, 0, 0},
+                                    {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, cachestat_number},
+                                    {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | ENOSYS},
+                                    {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}}};
+  const sock_fprog filter{static_cast<unsigned short>(rules.size()), rules.data()};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+// After this, root is a user like all others.
+bool drop_capabilities() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, 2> none{};
+  return syscall(SYS_capset, &header, none.data()) == 0;
+}
+
+// What a process of its own gets from `cached` of the whole file, which is not in the page cache.
+enum class Answer { none_cached, not_permitted, other, not_set_up };
+Answer ask_about(const std::filesystem::path& path, bool with_cachestat) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto answer = [&] {
+      if ((!with_cachestat && !hide_cachestat()) || !drop_capabilities()) return Answer::not_set_up;
+      auto& port = system_port();
+      const auto file = port.open(path);
+      if (!file) return Answer::other;
+      const auto cached = port.cached(*file, 0, 1 << 16);
+      if (!cached)
+        return cached.error() == std::errc::operation_not_permitted ? Answer::not_permitted : Answer::other;
+      return *cached == 0 ? Answer::none_cached : Answer::other;
+    };
+    _exit(static_cast<int>(answer()));
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? static_cast<Answer>(WEXITSTATUS(status)) : Answer::other;
+}
+
+TEST(PosixPort, reports_the_page_cache_to_the_owner_alone) {
+  const TemporaryFolder folder;
+  const auto path = folder / "f";
+  write_file(path, std::string(1 << 16, 'x'));
+  ASSERT_EQ(chmod(path.c_str(), 0444), 0);
+  auto& port = system_port();
+  const auto file = port.open(path).value();
+  const bool in_memory = port.file_system(file).value() == FileSystem::memory;
+  ASSERT_TRUE(port.sync(file));
+  ASSERT_TRUE(port.forget(file, 0, 1 << 16));
+  ASSERT_TRUE(port.close(file));
+  if (in_memory) GTEST_SKIP() << "the folder for temporary files is a memory file system";
+  constexpr uid_t nobody = 65534;
+  if (geteuid() != 0 || ask_about(path, false) == Answer::not_set_up)
+    GTEST_SKIP() << "needs root and seccomp filters";
+  for (const bool with_cachestat : {true, false})
+    EXPECT_EQ(ask_about(path, with_cachestat), Answer::none_cached);
+  ASSERT_EQ(chown(path.c_str(), nobody, nobody), 0);
+  EXPECT_EQ(ask_about(path, false), Answer::not_permitted);
+  // cachestat answers everybody before Linux 6.16; that answer is true as well.
+  const auto answer = ask_about(path, true);
+  EXPECT_TRUE(answer == Answer::not_permitted || answer == Answer::none_cached) << static_cast<int>(answer);
 }
 
 TEST(PosixPort, creates_only_what_is_not_there) {

@@ -6,8 +6,8 @@
 namespace ht::inline v1::io {
 namespace {
 
-// Enough to tell whether nearly all is there. Asking about each page of 4 GiB takes a third of the time in
-// which mapped pages that are there can be had.
+// Enough to see whether nearly all pages are resident. Asking about each page of 4 GiB takes a third of the
+// time that mapping its resident pages takes.
 constexpr std::uint64_t samples = 128;
 constexpr std::uint64_t sample_bytes = std::uint64_t{1} << 18;
 
@@ -18,7 +18,7 @@ std::vector<FileRange> samples_of(std::span<const FileRange> ranges) {
   if (all <= samples * sample_bytes) return {ranges.begin(), ranges.end()};
   std::vector<FileRange> found;
   found.reserve(samples);
-  // From the middle of each of as many equal parts, as the ends of a model are what is looked at most.
+  // From the middle of equal parts: the ends of a model are read most often.
   const std::uint64_t part = all / samples;
   std::uint64_t next = (part - sample_bytes) / 2;
   std::uint64_t before = 0;
@@ -32,11 +32,14 @@ std::vector<FileRange> samples_of(std::span<const FileRange> ranges) {
   return found;
 }
 
-double cached_share(std::span<const Mapped* const> files, std::span<const FileRange> ranges) {
+std::optional<double> cached_share(std::span<const Mapped* const> files, std::span<const FileRange> ranges) {
   const auto samples_here = samples_of(ranges);
   std::uint64_t cached = 0;
   for (const auto& [file, offset, bytes] : samples_here) {
-    if (files[file] != nullptr) cached += files[file]->cached(offset, bytes).value_or(0);
+    if (files[file] == nullptr) continue;
+    const auto found = files[file]->cached(offset, bytes);
+    if (!found || !*found) return std::nullopt;
+    cached += **found;
   }
   const std::uint64_t asked = sum_of(samples_here);
   return asked == 0 ? 0 : static_cast<double>(cached) / static_cast<double>(asked);

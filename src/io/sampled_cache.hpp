@@ -1,6 +1,7 @@
-// About how much of something large is in the page cache, told in microseconds.
+// An estimate of how much of a large file is in the page cache, in microseconds.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -10,12 +11,13 @@ namespace ht::inline v1::io {
 
 class Mapped;
 
-/// Pieces that stand for all of the ranges where a question about each of their pages takes too long: evenly
-/// spread, the same each time. What is not large is all there.
+/// Evenly spread pieces of the ranges, the same in every call; the ranges themselves where they are small.
+/// Asking about every page of a large file takes too long.
 [[nodiscard]] std::vector<FileRange> samples_of(std::span<const FileRange> ranges);
 
-/// The share of the ranges that is in the page cache, from 0 to 1. A system that does not tell is taken for
-/// one that has nothing there.
-[[nodiscard]] double cached_share(std::span<const Mapped* const> files, std::span<const FileRange> ranges);
+/// The share of the ranges that is in the page cache, from 0 to 1; nullopt where the kernel does not report
+/// it for one of them (see `Port::cached`).
+[[nodiscard]] std::optional<double> cached_share(std::span<const Mapped* const> files,
+                                                 std::span<const FileRange> ranges);
 
 }  // namespace ht::inline v1::io

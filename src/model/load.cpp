@@ -148,9 +148,10 @@ class ModelLoad {
   }
 
   // About as many, as the question should take no time.
-  [[nodiscard]] std::uint64_t cached_bytes() const {
-    const double share = io::cached_share(state_.residency->mapped_files(), ranges_);
-    return std::min(bytes_, static_cast<std::uint64_t>(share * static_cast<double>(bytes_)));
+  [[nodiscard]] std::optional<std::uint64_t> cached_bytes() const {
+    const auto share = io::cached_share(state_.residency->mapped_files(), ranges_);
+    if (!share) return std::nullopt;
+    return std::min(bytes_, static_cast<std::uint64_t>(*share * static_cast<double>(bytes_)));
   }
   // A system that does not tell is taken for one that has enough memory.
   [[nodiscard]] std::uint64_t budget_bytes() const {

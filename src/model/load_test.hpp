@@ -99,7 +99,7 @@ class LoadModel : public ::testing::Test {
   [[nodiscard]] std::uint64_t cached() const {
     const auto tensors = model_->residency().value();
     std::uint64_t bytes = 0;
-    for (const auto& each : tensors) bytes += each.cached_bytes;
+    for (const auto& each : tensors) bytes += each.cached_bytes.value();
     return bytes;
   }
   void forget_everything() const {

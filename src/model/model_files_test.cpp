@@ -76,14 +76,16 @@ TEST_F(ModelFolder, folder_holds_one_model) {
   write_file(folder_ / "m-00002-of-00002.safetensors", shard_file({"b"}));
   write_file(folder_ / "other.safetensors", shard_file({"c"}));
   const auto error = refusal(Model::open(folder_.path()), ErrorCode::not_found, "folder_holds_one_model");
-  EXPECT_EQ(error.message(), "holds several models: other.safetensors, m-00001-of-00002.safetensors");
+  EXPECT_EQ(error.message(), "the folder holds 2 models: other.safetensors, m-00001-of-00002.safetensors");
   EXPECT_EQ(error.path(), folder_.path().string());
 }
 
-TEST_F(ModelFolder, five_of_many_models_are_named) {
-  for (char c = 'a'; c <= 'f'; ++c) write_file(folder_ / (std::string(1, c) + ".ht"), "x");
+TEST_F(ModelFolder, ten_of_many_models_are_named) {
+  for (char c = 'a'; c <= 'l'; ++c) write_file(folder_ / (std::string(1, c) + ".ht"), "x");
   const auto error = refusal(Model::open(folder_.path()), ErrorCode::not_found, "folder_holds_one_model");
-  EXPECT_EQ(error.message(), "holds several models: a.ht, b.ht, c.ht, d.ht, e.ht, …");
+  EXPECT_EQ(
+      error.message(),
+      "the folder holds 12 models: a.ht, b.ht, c.ht, d.ht, e.ht, f.ht, g.ht, h.ht, i.ht, j.ht … and 2 more");
 }
 
 TEST_F(ModelFolder, of_several_indexes_the_usual_one_counts) {
@@ -118,8 +120,6 @@ TEST_F(ModelFolder, hidden_files_and_folders_in_it_are_passed_over) {
 }
 
 TEST_F(ModelFolder, folder_holds_weights) {
-  std::filesystem::create_directories(folder_ / "unet");
-  write_file(folder_ / "unet/model.safetensors", shard_file({"b"}));
   write_file(folder_ / "config.json", "{}");
   const auto error = refusal(Model::open(folder_.path()), ErrorCode::not_found, "folder_holds_weights");
   EXPECT_NE(error.hint().find("safetensors"), std::string_view::npos);
@@ -193,6 +193,36 @@ TEST_F(ModelFolder, index_that_is_broken_says_where) {
   for (const auto& opened : {path, folder_.path()}) {
     const auto error = refusal(Model::open(opened), ErrorCode::bad_header, "index_is_json");
     EXPECT_EQ(error.path(), path.string());
+  }
+}
+
+TEST_F(ModelFolder, a_file_named_as_an_index_has_to_be_one) {
+  write_file(folder_ / "m-00001-of-00002.safetensors", shard_file({"a"}));
+  const auto path = folder_ / "model.safetensors.index.json";
+  const auto expect = [&](std::string_view text, ErrorCode code, std::string_view rule) {
+    write_file(path, text);
+    for (const auto& opened : {path, folder_.path()})
+      EXPECT_EQ(refusal(Model::open(opened), code, rule).path(), path.string()) << text;
+  };
+  expect("", ErrorCode::bad_magic, "file_is_not_empty");
+  expect("version https://git-lfs.github.com/spec/v1\noid sha256:8ed0\nsize 3587\n", ErrorCode::bad_magic,
+         "file_is_no_lfs_pointer");
+  expect("<!doctype html><html>", ErrorCode::bad_magic, "file_is_no_html_page");
+  expect("[1]", ErrorCode::bad_header, "index_is_json");
+  expect("words", ErrorCode::bad_header, "index_is_json");
+  expect(R"({"metadata":{"total_size":4},"wei)", ErrorCode::bad_header, "index_is_json");
+  expect(R"({"metadata":{"total_size":4})", ErrorCode::bad_header, "index_is_json");
+}
+
+TEST_F(ModelFolder, index_has_a_weight_map) {
+  const auto path = folder_ / "model.safetensors.index.json";
+  write_file(folder_ / "m.safetensors", shard_file({"a"}));
+  for (const auto* text : {"{}", R"({"metadata":{"weight_map":{}}})"}) {
+    write_file(path, text);
+    for (const auto& opened : {path, folder_.path()}) {
+      const auto error = refusal(Model::open(opened), ErrorCode::bad_header, "index_has_a_weight_map");
+      EXPECT_EQ(error.path(), path.string());
+    }
   }
 }
 

@@ -54,8 +54,8 @@ Result<std::vector<TensorResidency>> Model::residency() const {
     for (std::size_t i = 0; i < catalog.size(); ++i) {
       const Entry entry = catalog[i];
       auto& tensor = tensors.emplace_back(TensorResidency{.index = i});
-      if (entry.is_splat()) continue;
       tensor.bytes = entry.bytes;
+      if (entry.is_splat()) continue;
       if (files.file_count() != 0) tensor.residence = residency::residence_of(files.state_of(i));
       if (tensor.residence == Residence::unbound) continue;
       HT_TRY(mapped_bytes(entry));

@@ -59,8 +59,9 @@ class ResidencyOfModel : public ::testing::Test {
   }
   [[nodiscard]] std::uint64_t cached() const {
     const auto tensors = model_->residency().value();
-    return std::accumulate(tensors.begin(), tensors.end(), std::uint64_t{0},
-                           [](std::uint64_t sum, const auto& tensor) { return sum + tensor.cached_bytes; });
+    return std::accumulate(
+        tensors.begin(), tensors.end(), std::uint64_t{0},
+        [](std::uint64_t sum, const auto& tensor) { return sum + tensor.cached_bytes.value(); });
   }
   /// A file system that is memory itself has all of it there at all times.
   [[nodiscard]] bool is_in_memory() {
@@ -87,14 +88,14 @@ TEST_F(ResidencyOfModel, evict_and_prefetch_act) {
   EXPECT_EQ(model_->prefetch("layer.1.*"), 2 * tensor_bytes);
   const auto tensors = model_->residency().value();
   ASSERT_EQ(tensors.size(), 4U);
-  EXPECT_LE(tensors[0].cached_bytes, largest_piece);
+  EXPECT_LE(tensors[0].cached_bytes.value(), largest_piece);
   EXPECT_EQ(tensors[3].cached_bytes, tensor_bytes);
   EXPECT_EQ(tensors[3].bytes, tensor_bytes);
   EXPECT_EQ(tensors[3].index, 3U);
   // Its neighbour loses nothing.
   EXPECT_EQ(model_->evict("layer.1.2"), tensor_bytes);
   const auto after = model_->residency().value();
-  EXPECT_LE(after[2].cached_bytes, 2 * largest_piece);
+  EXPECT_LE(after[2].cached_bytes.value(), 2 * largest_piece);
   EXPECT_EQ(after[3].cached_bytes, tensor_bytes);
 }
 
@@ -175,6 +176,20 @@ TEST_F(ResidencyOfModel, page_cache_can_be_asked) {
   port_.fail_at(Call::cached, 2, std::errc::function_not_supported);
   const auto error = refusal(model_->residency(), ErrorCode::unsupported_strategy, "page_cache_can_be_asked");
   EXPECT_EQ(error.tensor(), "layer.1.2");
+}
+
+TEST_F(ResidencyOfModel, is_unknown_where_the_kernel_does_not_report_it) {
+  ASSERT_TRUE(model_->prefetch());
+  port_.fail_from(Call::cached, 0, std::errc::operation_not_permitted);
+  const auto tensors = model_->residency().value();
+  ASSERT_EQ(tensors.size(), 4U);
+  for (const auto& tensor : tensors) {
+    EXPECT_EQ(tensor.cached_bytes, std::nullopt);
+    EXPECT_EQ(tensor.bytes, tensor_bytes);
+  }
+  const auto loaded = model_->load().value();
+  EXPECT_NE(loaded.choice.code, "already_cached");
+  EXPECT_NE(loaded.choice.reason.find("unknown"), std::string::npos);
 }
 
 TEST_F(ResidencyOfModel, prefetch_tells_of_a_file_that_was_cut) {

@@ -5,14 +5,13 @@
 #include <set>
 
 #include "base/format_text.hpp"
+#include "format/shards/numbered_name.hpp"
 #include "model/read_catalog.hpp"
 
 namespace ht::inline v1 {
 namespace {
 
-std::string shown(const std::filesystem::path& path) { return to_utf8(path.filename().string()); }
-
-// A file that is named without a folder is in this one.
+// A path without a folder is relative to the current one.
 std::string folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path().string() : ".";
 }
@@ -34,10 +33,10 @@ Result<void> open_external(ModelFiles& model, const OpenOptions& options) {
       model.files.push_back({path, std::nullopt});
     } else {
       return fail(Error(ErrorCode::missing_shard, "external_files_are_there",
-                        format_text("has tensors in '{}', which is not there", names[i]))
+                        format_text("has tensors in '{}', which is missing", names[i]))
                       .at_path(model.files[0].path.native())
                       .because(opened.error().cause())
-                      .with_hint("put it beside this file"));
+                      .with_hint("download the missing file into the same folder"));
     }
   }
   if (names.size() == 1 || options.headers_only) return {};
@@ -46,11 +45,40 @@ Result<void> open_external(ModelFiles& model, const OpenOptions& options) {
     const auto file_bytes = model.files[entry.file].opened->stat().bytes;
     if (entry.file == 0 || checked::range_fits(entry.offset, entry.bytes, file_bytes)) continue;
     return fail(Error(ErrorCode::truncated, "external_data_is_all_there",
-                      format_text("tensor '{}' ends at byte {} of '{}', which has {}", entry.name,
+                      format_text("tensor '{}' ends at byte {} of '{}', which has {} bytes", entry.name,
                                   entry.offset + entry.bytes, names[entry.file], file_bytes))
                     .at_path(model.files[0].path.native())
                     .at_tensor(entry.name)
-                    .with_hint("fetch that file again"));
+                    .with_hint(format_text("download '{}' again", names[entry.file])));
+  }
+  return {};
+}
+
+Error missing_files(const std::vector<std::filesystem::path>& paths, const std::vector<std::string>& missing,
+                    std::error_code cause) {
+  return Error(ErrorCode::missing_shard, "shards_are_all_there",
+               format_text("{} of {} files of this model are missing: {}", missing.size(), paths.size(),
+                           name_list(missing)))
+      .at_path(folder_of(paths[0]))
+      .because(cause)
+      .with_hint("download the missing files into the same folder");
+}
+
+// An index that names some files of a numbered set has to name all of them.
+Result<void> check_numbering(const std::filesystem::path& path, const ShardIndex& index) {
+  for (const auto& file : index.files) {
+    const auto numbered = parse_numbered_name(file);
+    if (!numbered) continue;
+    auto unnamed = numbered->all();
+    // Both are sorted.
+    std::erase_if(unnamed, [&](const auto& name) { return std::ranges::binary_search(index.files, name); });
+    if (unnamed.empty()) continue;
+    return fail(
+        Error(ErrorCode::missing_shard, "index_names_all_numbered_files",
+              format_text("the index names {} of the {} files numbered like '{}', but not {}",
+                          numbered->count - unnamed.size(), numbered->count, file, name_list(unnamed)))
+            .at_path(path.native())
+            .with_hint("download the index and all shards again"));
   }
   return {};
 }
@@ -59,16 +87,29 @@ Error duplicate_across(const std::vector<ModelFiles>& shards, const Error& error
   const auto name = error.tensor();
   std::vector<std::string> holders;
   for (const auto& shard : shards) {
-    if (shard.catalog.find(name)) holders.push_back(shown(shard.files[0].path));
+    if (shard.catalog.find(name)) holders.push_back(shard.files[0].path.filename().string());
   }
   return Error(ErrorCode::duplicate_tensor, "shards_share_no_tensor",
-               format_text("tensor '{}' is in {}", name, fmt::join(holders, " and in ")))
+               format_text("tensor '{}' is in {} files: {}", name, holders.size(), name_list(holders)))
       .at_path(folder_of(shards[0].files[0].path))
       .at_tensor(name)
-      .with_hint("these files are no shards of one model: open one of them, or an index");
+      .with_hint("open one of these files, or an index: they are not shards of one model");
 }
 
 }  // namespace
+
+Result<void> check_all_there(const std::vector<std::filesystem::path>& paths, const OpenOptions& options) {
+  std::vector<std::string> missing;
+  std::error_code cause;
+  for (const auto& path : paths) {
+    const auto stat = port_of(options).stat(path);
+    if (stat || stat.error() != std::errc::no_such_file_or_directory) continue;
+    missing.push_back(path.filename().string());
+    cause = stat.error();
+  }
+  if (missing.empty()) return {};
+  return fail(missing_files(paths, missing, cause));
+}
 
 Result<ModelFiles> open_one(io::Opened file, const OpenOptions& options) {
   const std::string stem = to_utf8(file.path().stem().string());
@@ -95,24 +136,13 @@ Result<std::vector<ModelFiles>> open_shards(const std::vector<std::filesystem::p
     if (opened) {
       files.push_back(*std::move(opened));
     } else if (is_missing(opened.error())) {
-      missing.push_back(shown(path));
+      missing.push_back(path.filename().string());
       cause = opened.error().cause();
     } else {
       return fail(std::move(opened).error());
     }
   }
-  if (!missing.empty()) {
-    constexpr std::size_t most = 5;
-    const auto total = missing.size();
-    const std::string more = total > most ? format_text(" and {} more", total - most) : std::string();
-    missing.resize(std::min(total, most));
-    return fail(Error(ErrorCode::missing_shard, "shards_are_all_there",
-                      format_text("{} of {} files of this model are not there: {}{}", total, paths.size(),
-                                  fmt::join(missing, ", "), more))
-                    .at_path(folder_of(paths[0]))
-                    .because(cause)
-                    .with_hint("fetch the missing files into the same folder"));
-  }
+  if (!missing.empty()) return fail(missing_files(paths, missing, cause));
   std::vector<ModelFiles> shards;
   shards.reserve(files.size());
   for (auto& file : files) shards.push_back(HT_TRY(open_one(std::move(file), options)));
@@ -140,7 +170,7 @@ Result<ModelFiles> merge(std::vector<ModelFiles> shards, std::string_view left_o
   for (auto& shard : shards) {
     std::vector<std::uint32_t> numbers;
     for (auto& file : shard.files) {
-      // As it is, UTF-8 or not: names that differ are of different files.
+      // Not converted to UTF-8: different names have to stay different.
       const auto name = file.path.lexically_relative(folder).generic_string();
       numbers.push_back(named.empty() ? 0 : HT_TRY(builder.add_file(name)));
       if (numbers.back() == named.size()) named.push_back(&file);
@@ -150,7 +180,7 @@ Result<ModelFiles> merge(std::vector<ModelFiles> shards, std::string_view left_o
       entry.file = numbers[entry.file];
       HT_TRY(builder.add(entry));
     }
-    // What an earlier file says counts; the others add what was not said.
+    // The first file that has a key decides its value.
     const auto& metadata = shard.catalog.metadata();
     for (std::size_t i = 0; i < metadata.size(); ++i) {
       const auto [key, value] = metadata[i];
@@ -176,23 +206,24 @@ Result<ModelFiles> open_indexed(const std::filesystem::path& path, const ShardIn
     return fail(std::move(error)
                     .at_path(path.native())
                     .at_tensor(tensor)
-                    .with_hint("index and shards are of different versions: fetch them all again"));
+                    .with_hint("download the index and all shards again: they are of different versions"));
   };
   if (index.files.empty()) {
     return fail(Error(ErrorCode::stale_index, "index_names_files", "the index names no files")
                     .at_path(path.native())
-                    .with_hint("fetch it again"));
+                    .with_hint("download the index again"));
   }
   std::vector<std::filesystem::path> paths;
   paths.reserve(index.files.size());
   for (const auto& file : index.files) paths.push_back(path.parent_path() / file);
+  HT_TRY(check_numbering(path, index));
   auto shards = HT_TRY(open_shards(paths, options));
   for (std::size_t i = 0; i < index.tensors.size(); ++i) {
     const auto name = index.tensors[i];
     const auto file = index.file_of[i];
     if (shards[file].catalog.find(name)) continue;
     return stale(Error(ErrorCode::stale_index, "index_names_tensors_that_are_there",
-                       format_text("the index has tensor '{}' in '{}', which does not hold it", name,
+                       format_text("the index has tensor '{}' in '{}', which does not have it", name,
                                    index.files[file])),
                  name);
   }
@@ -203,7 +234,7 @@ Result<ModelFiles> open_indexed(const std::filesystem::path& path, const ShardIn
       const auto named = index.tensors.find(name);
       if (!named) {
         return stale(Error(ErrorCode::stale_index, "index_names_every_tensor",
-                           format_text("'{}' holds tensor '{}', which the index does not name",
+                           format_text("'{}' has tensor '{}', which the index does not name",
                                        index.files[file], name)),
                      name);
       }

@@ -10,17 +10,22 @@
 
 namespace ht::inline v1 {
 
+/// `missing_shard` names the files that do not exist.
+[[nodiscard]] Result<void> check_all_there(const std::vector<std::filesystem::path>& paths,
+                                           const OpenOptions& options);
+
 /// One file with its own catalog, and the files that it refers to.
 [[nodiscard]] Result<ModelFiles> open_one(io::Opened file, const OpenOptions& options);
 
-/// These files as one model, in this order. `missing_shard` names all that are not there; `duplicate_tensor`
-/// where two of them have a tensor of the same name.
+/// Each of these files, in this order. `missing_shard` names the files that do not exist.
 [[nodiscard]] Result<std::vector<ModelFiles>> open_shards(const std::vector<std::filesystem::path>& paths,
                                                           const OpenOptions& options);
-/// The metadata is that of the first with what the others add, but for keys that begin with `left_out`.
+/// All of them as one model. A key's value is that of the first shard that has the key; keys that begin with
+/// `left_out` are dropped. `duplicate_tensor` where two shards have a tensor of the same name.
 [[nodiscard]] Result<ModelFiles> merge(std::vector<ModelFiles> shards, std::string_view left_out = {});
 
-/// The shards that an index at `path` names. `stale_index` where it and they do not agree.
+/// The shards that the index at `path` names. `missing_shard` where shards are missing, or the index skips
+/// some of a numbered set; `stale_index` where index and shards do not agree.
 [[nodiscard]] Result<ModelFiles> open_indexed(const std::filesystem::path& path, const ShardIndex& index,
                                               const OpenOptions& options);
 

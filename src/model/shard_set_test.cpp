@@ -65,7 +65,8 @@ TEST_F(ShardSet, tensor_that_is_not_there_is_missed_in_what_the_user_opened) {
 TEST_F(ShardSet, index_may_name_files_in_folders_below_its_own) {
   std::filesystem::create_directory(folder_ / "below");
   write_file(folder_ / "below/x.safetensors", shard_file({"x"}));
-  write_file(index_, index_text({{"x", "below/x.safetensors"}, {"c", "m-00002-of-00002.safetensors"}}));
+  write_file(folder_ / "c.safetensors", shard_file({"c"}));
+  write_file(index_, index_text({{"x", "below/x.safetensors"}, {"c", "c.safetensors"}}));
   const auto model = Model::open(index_);
   ASSERT_TRUE(model) << to_string(model.error());
   EXPECT_EQ(names_of(model->catalog()), (Names{"x", "c"}));
@@ -74,24 +75,26 @@ TEST_F(ShardSet, index_may_name_files_in_folders_below_its_own) {
 TEST_F(ShardSet, shards_are_all_there) {
   std::filesystem::remove(two_);
   const auto error = refusal(Model::open(index_), ErrorCode::missing_shard, "shards_are_all_there");
-  EXPECT_EQ(error.message(), "1 of 2 files of this model are not there: m-00002-of-00002.safetensors");
+  EXPECT_EQ(error.message(), "1 of 2 files of this model are missing: m-00002-of-00002.safetensors");
   EXPECT_EQ(error.path(), folder_.path().string());
   EXPECT_EQ(error.cause(), std::errc::no_such_file_or_directory);
   std::filesystem::create_symlink("gone", two_);
   expect_refusal(Model::open(index_), ErrorCode::missing_shard, "shards_are_all_there");
 }
 
-TEST_F(ShardSet, five_missing_files_are_named_and_the_others_counted) {
-  std::vector<std::pair<std::string, std::string>> map{{"c", "m-00002-of-00002.safetensors"}};
+TEST_F(ShardSet, ten_missing_files_are_named_and_the_others_counted) {
+  write_file(folder_ / "c", shard_file({"c"}));
+  std::vector<std::pair<std::string, std::string>> map{{"c", "c"}};
   const auto message = [&] {
     write_file(index_, index_text(map));
     return std::string(Model::open(index_).error().message());
   };
-  for (int i = 0; i < 5; ++i) map.emplace_back("t" + std::to_string(i), "f" + std::to_string(i));
-  EXPECT_EQ(message(), "5 of 6 files of this model are not there: f0, f1, f2, f3, f4");
-  map.emplace_back("t5", "f5");
-  map.emplace_back("t6", "f6");
-  EXPECT_EQ(message(), "7 of 8 files of this model are not there: f0, f1, f2, f3, f4 and 2 more");
+  for (int i = 0; i < 10; ++i) map.emplace_back("t" + std::to_string(i), "f" + std::to_string(i));
+  const std::string ten = "f0, f1, f2, f3, f4, f5, f6, f7, f8, f9";
+  EXPECT_EQ(message(), "10 of 11 files of this model are missing: " + ten);
+  map.emplace_back("u", "g");
+  map.emplace_back("v", "h");
+  EXPECT_EQ(message(), "12 of 13 files of this model are missing: " + ten + " … and 2 more");
 }
 
 TEST_F(ShardSet, file_named_without_a_folder_is_missed_in_this_one) {
@@ -138,8 +141,30 @@ TEST_F(ShardSet, shards_share_no_tensor) {
   std::filesystem::remove(index_);
   const auto by_folder =
       refusal(Model::open(folder_.path()), ErrorCode::duplicate_tensor, "shards_share_no_tensor");
-  EXPECT_TRUE(says(by_folder, "m-00001-of-00002.safetensors and in m-00002-of-00002.safetensors"));
+  EXPECT_TRUE(says(by_folder, "in 2 files: m-00001-of-00002.safetensors, m-00002-of-00002.safetensors"));
   EXPECT_EQ(by_folder.path(), folder_.path().string());
+}
+
+TEST_F(ShardSet, index_names_all_numbered_files) {
+  for (const bool is_there : {true, false}) {
+    write_file(index_,
+               index_text({{"a", "m-00001-of-00002.safetensors"}, {"b", "m-00001-of-00002.safetensors"}}));
+    if (!is_there) std::filesystem::remove(two_);
+    for (const auto& path : {index_, folder_.path()}) {
+      const auto error =
+          refusal(Model::open(path), ErrorCode::missing_shard, "index_names_all_numbered_files");
+      EXPECT_TRUE(says(error, "1 of the 2 files"));
+      EXPECT_TRUE(says(error, "but not m-00002-of-00002.safetensors"));
+      EXPECT_EQ(error.path(), index_.string());
+    }
+  }
+}
+
+TEST_F(ShardSet, a_numbered_file_opens_alone_by_its_path) {
+  std::filesystem::remove(index_);
+  std::filesystem::remove(two_);
+  EXPECT_EQ(names_of(Model::open(one_)->catalog()), (Names{"b", "a"}));
+  expect_refusal(Model::open(folder_.path()), ErrorCode::missing_shard, "shards_are_all_there");
 }
 
 TEST_F(ShardSet, index_names_files) {

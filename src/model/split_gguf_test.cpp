@@ -1,3 +1,5 @@
+#include <array>
+
 #include "format/shards/numbered_name.hpp"
 #include "model/test_formats.hpp"
 #include "model/test_models.hpp"
@@ -20,17 +22,34 @@ struct Part {
   std::uint16_t count = 3;
   std::int32_t tensors = 4;
   Names names{};
+  /// A key that is not written, and one that is of another type.
+  std::string_view left_out{};
+  std::string_view as_u32{};
 };
+
+constexpr std::array<std::string_view, 3> split_keys{"split.no", "split.count", "split.tensors.count"};
 
 // GGUF v3 with F32 [1] tensors, each the position of its letter in the alphabet.
 std::vector<std::byte> gguf(const Part& part, bool says_split = true) {
   Written file;
-  file.text("GGUF").u32(3).u64(part.names.size()).u64(says_split ? 3 : 0);
   const auto text = [&](std::string_view words) -> Written& { return file.u64(words.size()).text(words); };
-  if (says_split) {
-    text("split.no").u32(2).number(part.number);
-    text("split.count").u32(2).number(part.count);
-    text("split.tensors.count").u32(5).number(part.tensors);
+  const bool has_number = says_split && part.left_out != "split.no";
+  const bool has_count = says_split && part.left_out != "split.count";
+  const bool has_tensors = says_split && part.left_out != "split.tensors.count";
+  file.text("GGUF").u32(3).u64(part.names.size());
+  file.u64(std::uint64_t{has_number} + std::uint64_t{has_count} + std::uint64_t{has_tensors});
+  const auto number = [&](std::string_view key, auto value) {
+    text(key).u32(static_cast<std::uint32_t>(meta_type_of<decltype(value)>)).number(value);
+  };
+  const auto wide = [&](std::string_view key) { return part.as_u32 == key; };
+  if (has_number)
+    wide("split.no") ? number("split.no", std::uint32_t{part.number}) : number("split.no", part.number);
+  if (has_count)
+    wide("split.count") ? number("split.count", std::uint32_t{part.count})
+                        : number("split.count", part.count);
+  if (has_tensors) {
+    wide("split.tensors.count") ? number("split.tensors.count", static_cast<std::uint32_t>(part.tensors))
+                                : number("split.tensors.count", part.tensors);
   }
   for (std::size_t i = 0; i < part.names.size(); ++i) text(part.names[i]).u32(1).u64(1).u32(0).u64(32 * i);
   file.align(32);
@@ -120,7 +139,7 @@ TEST_F(SplitGguf, split_parts_belong_together) {
 TEST_F(SplitGguf, split_tensors_are_all_there) {
   write(2, {.number = 1});
   const auto error = refusal(Model::open(path(3)), ErrorCode::stale_index, "split_tensors_are_all_there");
-  EXPECT_TRUE(says(error, "4 tensors together, and they have 3"));
+  EXPECT_TRUE(says(error, "the parts have 3 tensors, but split.tensors.count is 4"));
 }
 
 TEST_F(SplitGguf, parts_share_no_tensor) {
@@ -136,12 +155,47 @@ TEST_F(SplitGguf, one_part_of_one_is_a_file_like_any_other) {
   EXPECT_TRUE(Model::open(other.path()));
 }
 
-TEST_F(SplitGguf, numbered_files_that_say_nothing_of_it_are_whole_alone_and_one_model_in_a_folder) {
-  write(1, {.names = {"a", "b"}}, false);
-  write(2, {.names = {"c"}}, false);
-  write(3, {.names = {"d"}}, false);
-  EXPECT_EQ(names_of(Model::open(path(2))->catalog()), Names{"c"});
-  EXPECT_EQ(names_of(Model::open(folder_.path())->catalog()), (Names{"a", "b", "c", "d"}));
+TEST_F(SplitGguf, split_keys_are_there) {
+  for (const auto key : split_keys) {
+    for (const std::uint32_t part : {1U, 2U}) {
+      SetUp();
+      write(part, {.number = static_cast<std::uint16_t>(part - 1), .names = {"x"}, .left_out = key});
+      const auto error = refusal(Model::open(path(part)), ErrorCode::bad_header, "split_keys_are_there");
+      EXPECT_TRUE(says(error, "'" + std::string(key) + "'"));
+      EXPECT_EQ(error.path(), path(part).string());
+      EXPECT_FALSE(Model::open(path(3)));
+      EXPECT_FALSE(Model::open(folder_.path()));
+    }
+  }
+  for (const std::uint32_t part : {1U, 2U, 3U}) write(part, {.names = {"abc"}}, false);
+  for (const auto& opened : {path(2), folder_.path()})
+    expect_refusal(Model::open(opened), ErrorCode::bad_header, "split_keys_are_there");
+}
+
+TEST_F(SplitGguf, split_keys_have_their_types) {
+  for (const auto key : split_keys) {
+    for (const std::uint32_t part : {1U, 2U}) {
+      SetUp();
+      write(part, {.number = static_cast<std::uint16_t>(part - 1), .names = {"x"}, .as_u32 = key});
+      for (const auto& opened : {path(1), path(2), path(3), folder_.path()}) {
+        const auto error = refusal(Model::open(opened), ErrorCode::bad_header, "split_keys_have_their_types");
+        EXPECT_TRUE(says(error, std::string(key) + "' is of type u32"));
+        EXPECT_EQ(error.path(), path(part).string());
+      }
+    }
+  }
+}
+
+TEST_F(SplitGguf, one_of_one_needs_no_split_keys) {
+  const testing::TemporaryFolder other;
+  write_file(other / "m-00001-of-00001.gguf", gguf({.names = {"a"}}, false));
+  EXPECT_TRUE(Model::open(other.path()));
+  // Keys that contradict the name are refused all the same.
+  write_file(other / "m-00001-of-00001.gguf", gguf({.count = 3, .names = {"a"}}));
+  expect_refusal(Model::open(other.path()), ErrorCode::missing_shard, "split_part_is_named_by_its_number");
+  write_file(other / "m-00001-of-00002.gguf", gguf({.count = 1, .names = {"a"}}));
+  expect_refusal(Model::open(other / "m-00001-of-00002.gguf"), ErrorCode::missing_shard,
+                 "split_part_is_named_by_its_number");
 }
 
 TEST_F(SplitGguf, every_failing_call_leaves_nothing_open) {

@@ -43,7 +43,7 @@ class WindowPages : public ::testing::Test {
   [[nodiscard]] double cached(std::size_t layer) const {
     std::uint64_t bytes = 0;
     for (const auto& range : table_.ranges_of(layer))
-      bytes += files_[0]->cached(range.offset, range.bytes).value();
+      bytes += files_[0]->cached(range.offset, range.bytes).value().value();
     return static_cast<double>(bytes) / static_cast<double>(mib);
   }
 

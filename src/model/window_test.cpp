@@ -136,7 +136,7 @@ TEST_F(WindowTest, no_more_than_the_budget_is_in_memory) {
     ASSERT_TRUE(window.enter(layer));
     std::uint64_t cached = 0;
     const auto now = model.residency().value();
-    for (const auto& tensor : now) cached += tensor.cached_bytes;
+    for (const auto& tensor : now) cached += tensor.cached_bytes.value();
     EXPECT_EQ(now[layer].cached_bytes, bytes);
     EXPECT_LE(cached, 2 * bytes + slack) << layer;
   }

@@ -79,8 +79,8 @@ class Mapped {
   /// Whether pages that cannot be read are an Error under `ht::guarded` (see MapOptions).
   [[nodiscard]] bool is_guarded() const noexcept;
   /// `changed_underfoot` if the file was written to since it was opened, even if its mtime was set back: call
-  /// it before and after a long walk. A link, other rights, a rename, or another file renamed over this one do
-  /// not count; the mapping still is of the old file.
+  /// it before and after a long walk. A link, other rights, a rename, or another file renamed over this one
+  /// do not count; the mapping still is of the old file.
   [[nodiscard]] Result<void> check_unchanged() const;
 
   // The parts are named by their offset in the file and may begin and end anywhere: what is dropped is the
@@ -92,8 +92,9 @@ class Mapped {
   [[nodiscard]] Result<void> advise(std::uint64_t offset, std::uint64_t bytes, Advice advice) const;
   /// Keeps the pages in memory until the mapping goes. `out_of_memory` at the user's limit.
   [[nodiscard]] Result<void> lock(std::uint64_t offset, std::uint64_t bytes) const;
-  /// How many bytes of the part are in the page cache.
-  [[nodiscard]] Result<std::uint64_t> cached(std::uint64_t offset, std::uint64_t bytes) const;
+  /// The bytes of the part that are in the page cache; nullopt where the kernel does not report it to this
+  /// user (see `Port::cached`).
+  [[nodiscard]] Result<std::optional<std::uint64_t>> cached(std::uint64_t offset, std::uint64_t bytes) const;
   /// Takes the part out of this process and out of the page cache, unless another process has it mapped.
   [[nodiscard]] Result<void> forget(std::uint64_t offset, std::uint64_t bytes) const;
 

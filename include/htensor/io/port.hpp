@@ -168,7 +168,9 @@ class Port {
   /// from this process.
   [[nodiscard]] virtual IoResult<std::unique_ptr<ReadQueue>> read_queue(std::uint32_t depth) = 0;
 
-  /// How many bytes of that part of a file are in the page cache, counted by pages that it touches.
+  /// The bytes of that part of a file that are in the page cache, counted by the pages that it touches.
+  /// `operation_not_permitted` where the kernel does not report it to this user: Linux answers the file's
+  /// owner, users that may write to it, and CAP_FOWNER.
   [[nodiscard]] virtual IoResult<std::uint64_t> cached(FileHandle file, std::uint64_t offset,
                                                        std::uint64_t bytes) = 0;
   /// Takes the whole pages of that part of a file out of the page cache, unless somebody has them mapped or

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace ht::inline v1::io {
@@ -27,7 +28,7 @@ struct Choice {
   /// For programs.
   std::string_view code{};
   /// For people: a whole sentence.
-  std::string_view reason{};
+  std::string reason{};
 };
 
 [[nodiscard]] std::string_view to_string(Strategy strategy) noexcept;

@@ -52,7 +52,8 @@ class Model {
   ~Model() = default;
 
   /// A file of any format, any part of a split GGUF, the index of a sharded model, or a folder that holds one
-  /// model, its files being links or not.
+  /// model; its files may be links. One numbered safetensors shard opens alone. `not_found` names the models
+  /// of a folder that holds several: `models_in` lists them.
   [[nodiscard]] static Result<Model> open(const std::filesystem::path& path, const OpenOptions& options = {});
 
   /// All tensors, in file order. Not of a temporary: the catalog would be gone with it.
@@ -198,6 +199,14 @@ class Model {
 
   std::shared_ptr<const State> state_;
 };
+
+/// The paths of the models that a folder holds, each of which `Model::open` takes: the folder itself if it
+/// holds one model. A path that is not a folder is returned unchanged. Shards that are numbered but have no
+/// index are listed one by one where the folder holds other models as well; `missing_shard` if one of them is
+/// missing. `not_found` where there are no weights: the hint names a folder below that has some, or how to
+/// convert the files that are there.
+[[nodiscard]] Result<std::vector<std::filesystem::path>> models_in(const std::filesystem::path& path,
+                                                                   const OpenOptions& options = {});
 
 static_assert(sizeof(Model) == 2 * sizeof(void*));
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <htensor/base/work.hpp>
+#include <optional>
 #include <string_view>
 
 namespace ht::inline v1 {
@@ -23,10 +24,11 @@ enum class Residence : std::uint8_t {
 struct TensorResidency {
   /// Its number in the catalog.
   std::size_t index = 0;
-  /// What it has in its file: none if it is a splat.
+  /// The tensor's bytes as the catalog has them. A splat has its pattern repeated this far, in no file.
   std::uint64_t bytes = 0;
-  /// How many of these are in the page cache. A page that it shares with a neighbour counts for both.
-  std::uint64_t cached_bytes = 0;
+  /// The bytes that are in the page cache: 0 for a splat; nullopt where the kernel does not report it, as for
+  /// a file that this user neither owns nor may write to. A page that two tensors share counts for both.
+  std::optional<std::uint64_t> cached_bytes = 0;
   /// How many are in memory of the model's own: all or none.
   std::uint64_t resident_bytes = 0;
   Residence residence = Residence::mapped;

@@ -15,9 +15,13 @@ namespace ht::inline v1::format_safetensors {
 /// The reference reader's limit for the JSON.
 inline constexpr std::uint64_t default_max_header_bytes = 100'000'000;
 
+/// As many dimensions as NumPy and PyTorch tensors can have: a header must not size memory by its rank.
+inline constexpr std::size_t max_rank = 64;
+
 [[nodiscard]] bool looks_like(Bytes prefix, std::uint64_t file_bytes);
 
-/// In the order of the header. Takes what the reference reader takes, but for keys that are there twice.
+/// In the order of the header. Takes what the reference reader takes, except duplicate keys, shapes of more
+/// than `max_rank` dimensions and sizes over 63 bits.
 [[nodiscard]] Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes,
                                    const ParseOptions& options = {});
 

@@ -43,6 +43,14 @@ Result<void> append_tensor(std::string& out, const Entry& entry, std::uint64_t b
                     .at_tensor(entry.name)
                     .with_hint(rename_tensor));
   }
+  if (entry.dims.size() > max_rank) {
+    return fail(
+        Error(ErrorCode::would_lose, "safetensors_carries_at_most_64_dims",
+              format_text("tensor '{}' has {} dimensions, and a safetensors file is read with at most {}",
+                          entry.name, entry.dims.size(), max_rank))
+            .at_tensor(entry.name)
+            .with_hint("reshape the tensor to fewer dimensions"));
+  }
   const auto bytes = dense_bytes(entry.dims, dtype->bits);
   if (bytes != entry.bytes) {
     return fail(Error(ErrorCode::size_mismatch, "data_bytes_follow_from_the_shape",

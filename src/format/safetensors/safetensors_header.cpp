@@ -4,6 +4,7 @@
 
 #include "base/format_text.hpp"
 #include "format/json.hpp"
+#include "format/safetensors/safetensors.hpp"
 #include "format/safetensors/safetensors_dtypes.hpp"
 
 namespace ht::inline v1::format_safetensors {
@@ -140,9 +141,15 @@ class HeaderReader {
       return broken(ErrorCode::bad_shape, "shape_is_a_list_of_sizes",
                     format_text("tensor '{}': shape is not a list of integers from 0 to 2^64-1", *name_));
     };
+    std::size_t rank = 0;
     auto failure = document_.each_element<Error>(
         value,
         [&](json::Value& element) -> Failure {
+          if (++rank > max_rank) {
+            return broken(
+                ErrorCode::bad_shape, "safetensors_rank_is_at_most_64",
+                format_text("tensor '{}': the shape has more than {} dimensions", *name_, max_rank));
+          }
           const auto size = document_.natural(element);
           if (!size) return no_list(size.error());
           if (!checked::narrow<std::int64_t>(*size)) {

@@ -177,6 +177,17 @@ TEST(SafetensorsHostile, shape_is_a_list_of_sizes) {
   }
 }
 
+TEST(SafetensorsHostile, safetensors_rank_is_at_most_64) {
+  for (const std::size_t rank : {65U, 1000U}) {
+    for (const auto* dim : {"1", "0"}) {
+      std::string shape = "[";
+      for (std::size_t i = 0; i < rank; ++i) shape += (i == 0 ? "" : ",") + std::string(dim);
+      expect_refusal(one(R"("F32")", shape + "]", "[0,4]"), ErrorCode::bad_shape,
+                     "safetensors_rank_is_at_most_64");
+    }
+  }
+}
+
 TEST(SafetensorsHostile, safetensors_dims_fit_63_bits) {
   for (const auto* shape : {"[9223372036854775808]", "[0,18446744073709551615]"}) {
     expect_refusal(one(R"("F32")", shape, "[0,4]"), ErrorCode::size_overflow, "safetensors_dims_fit_63_bits");

@@ -109,12 +109,12 @@ TEST(Safetensors, sub_byte_tensors_are_counted_in_bits) {
   EXPECT_EQ(catalog[1].bytes, 3U);
 }
 
-TEST(Safetensors, any_rank_is_read) {
+TEST(Safetensors, a_rank_of_64_is_read) {
   std::string shape = "1";
-  for (int i = 1; i < 100; ++i) shape += ",1";
+  for (int i = 1; i < 64; ++i) shape += ",1";
   EXPECT_EQ(
       catalog_of(R"({"a":{"dtype":"U8","shape":[)" + shape + R"(],"data_offsets":[0,1]}})", 1)[0].dims.size(),
-      100U);
+      64U);
 }
 
 TEST(Safetensors, users_dtype_is_read_when_it_is_named) {
@@ -237,6 +237,14 @@ TEST(Safetensors, safetensors_has_whole_bytes) {
   EXPECT_EQ(error.rule(), "safetensors_has_whole_bytes");
   EXPECT_EQ(refusal({.name = "a", .dtype = F32::tag, .dims = dims, .bytes = 2}).code(),
             ErrorCode::size_mismatch);
+}
+
+TEST(Safetensors, safetensors_carries_at_most_64_dims) {
+  const std::vector<std::int64_t> dims(65, 1);
+  const auto error = refusal({.name = "a", .dtype = U8::tag, .dims = dims, .bytes = 1});
+  EXPECT_EQ(error.code(), ErrorCode::would_lose);
+  EXPECT_EQ(error.rule(), "safetensors_carries_at_most_64_dims");
+  EXPECT_EQ(error.tensor(), "a");
 }
 
 TEST(Safetensors, safetensors_header_can_be_read) {

@@ -23,6 +23,13 @@ std::string NumberedName::of(std::uint32_t other) const {
   return fmt::format("{}-{:05}-of-{:05}{}", stem, other, count, extension);
 }
 
+std::vector<std::string> NumberedName::all() const {
+  std::vector<std::string> names;
+  names.reserve(count);
+  for (std::uint32_t i = 1; i <= count; ++i) names.push_back(of(i));
+  return names;
+}
+
 std::optional<NumberedName> parse_numbered_name(std::string_view file_name) {
   const auto dot = file_name.rfind('.');
   if (dot == std::string_view::npos) return std::nullopt;

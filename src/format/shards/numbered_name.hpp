@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ht::inline v1 {
 
@@ -18,6 +19,8 @@ struct NumberedName {
 
   /// The name of another part.
   [[nodiscard]] std::string of(std::uint32_t other) const;
+  /// The names of all parts, in order.
+  [[nodiscard]] std::vector<std::string> all() const;
   friend bool operator==(const NumberedName&, const NumberedName&) = default;
 };
 

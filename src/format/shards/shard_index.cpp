@@ -15,13 +15,12 @@ using Failure = std::optional<Error>;
 
 Error broken(ErrorCode code, std::string_view rule, std::string message,
              SourceLine where = SourceLine::here()) {
-  return Error(code, rule, std::move(message), where)
-      .with_hint("fetch the index again, or make it anew from its shards");
+  return Error(code, rule, std::move(message), where).with_hint("download the index again");
 }
 
 Error broken_json(const json::Problem& problem) {
   return broken(ErrorCode::bad_header, "index_is_json",
-                format_text("the index is broken at byte {}: {}", problem.offset, problem.what))
+                format_text("the index is not valid JSON at byte {}: {}", problem.offset, problem.what))
       .at_offset(problem.offset);
 }
 
@@ -59,7 +58,7 @@ class IndexReader {
         return broken(ErrorCode::duplicate_key, "weight_map_is_there_once", "the index has two weight_maps");
       }
       if (!is_object)
-        return broken(ErrorCode::bad_header, "weight_map_is_an_object", "the weight_map is no object");
+        return broken(ErrorCode::bad_header, "weight_map_is_an_object", "the weight_map is not an object");
       return document_.each_field<Error>(
           value, [&](std::string_view tensor, json::Value& file) { return read_tensor(tensor, file); },
           broken_json);

@@ -24,7 +24,7 @@ struct ShardIndex {
 /// Whether the beginning of a file is that of a JSON object; only then may it be an index.
 [[nodiscard]] bool may_be_shard_index(Bytes prefix);
 
-/// Nothing where the text is JSON but has no weight_map: then it is no index. `text` is the whole file.
+/// nullopt where the text is JSON without a weight_map. `text` is the whole file.
 [[nodiscard]] Result<std::optional<ShardIndex>> parse_shard_index(Bytes text);
 
 }  // namespace ht::inline v1

@@ -1,9 +1,12 @@
-// What a part of a split GGUF says of the whole.
+// The keys by which a part of a split GGUF names its place in the set: `split.no`, `split.count`,
+// `split.tensors.count`.
 #pragma once
 
 #include <cstdint>
+#include <htensor/base/result.hpp>
 #include <htensor/format/catalog.hpp>
 #include <optional>
+#include <string_view>
 
 namespace ht::inline v1 {
 
@@ -11,20 +14,16 @@ struct SplitInfo {
   /// From 0 on.
   std::uint64_t number = 0;
   std::uint64_t count = 0;
-  /// Of all parts together, where it says so.
+  /// The tensors of all parts together.
   std::optional<std::uint64_t> tensors;
 };
 
-/// Nothing for a file that is no part of several. Whole numbers count whatever their type.
-[[nodiscard]] inline std::optional<SplitInfo> split_info(const Catalog& catalog) {
-  const auto number = [&](std::string_view key) -> std::optional<std::uint64_t> {
-    const auto value = catalog.metadata().find(key);
-    return value ? value->natural() : std::nullopt;
-  };
-  const auto part = number("split.no");
-  const auto count = number("split.count");
-  if (!part || !count || *count < 2) return std::nullopt;
-  return SplitInfo{*part, *count, number("split.tensors.count")};
-}
+/// nullopt for a file that is not a part of several. Whole numbers count whatever their type.
+[[nodiscard]] std::optional<SplitInfo> split_info(const Catalog& catalog);
+
+/// The same, checked. A file is a part if its name says so (`-00001-of-00003`) or its keys do; then all three
+/// keys have to be there, have the types that llama.cpp reads, and agree with the name.
+[[nodiscard]] Result<std::optional<SplitInfo>> checked_split_info(const Catalog& catalog,
+                                                                  std::string_view file_name);
 
 }  // namespace ht::inline v1

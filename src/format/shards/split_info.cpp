@@ -1,0 +1,70 @@
+#include "format/shards/split_info.hpp"
+
+#include <array>
+
+#include "base/format_text.hpp"
+#include "format/shards/numbered_name.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+struct SplitKey {
+  std::string_view name;
+  MetaType type;
+};
+
+constexpr std::array split_keys{SplitKey{"split.no", MetaType::u16}, SplitKey{"split.count", MetaType::u16},
+                                SplitKey{"split.tensors.count", MetaType::i32}};
+
+Result<void> check_keys(const Catalog& catalog) {
+  constexpr std::string_view hint = "download the file again, or split the model again with llama-gguf-split";
+  for (const auto& [name, type] : split_keys) {
+    const auto value = catalog.metadata().find(name);
+    if (!value) {
+      return fail(Error(ErrorCode::bad_header, "split_keys_are_there",
+                        format_text("is a part of a split model without the key '{}'", name))
+                      .with_hint(hint));
+    }
+    if (value->type() != type) {
+      return fail(Error(ErrorCode::bad_header, "split_keys_have_their_types",
+                        format_text("the key '{}' is of type {} instead of {}", name,
+                                    to_string(value->type()), to_string(type)))
+                      .with_hint(hint));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<SplitInfo> split_info(const Catalog& catalog) {
+  const auto number = [&](std::string_view key) -> std::optional<std::uint64_t> {
+    const auto value = catalog.metadata().find(key);
+    return value ? value->natural() : std::nullopt;
+  };
+  const auto part = number("split.no");
+  const auto count = number("split.count");
+  if (!part || !count || *count < 2) return std::nullopt;
+  return SplitInfo{*part, *count, number("split.tensors.count")};
+}
+
+Result<std::optional<SplitInfo>> checked_split_info(const Catalog& catalog, std::string_view file_name) {
+  if (catalog.format() != "gguf") return std::nullopt;
+  const auto name = parse_numbered_name(file_name);
+  const bool is_named_as_part = name && name->count > 1;
+  const auto count = catalog.metadata().find("split.count");
+  const std::uint64_t parts = count ? count->natural().value_or(0) : 0;
+  if (!is_named_as_part && parts < 2) return std::nullopt;
+  HT_TRY(check_keys(catalog));
+  const std::uint64_t number = *catalog.metadata().find("split.no")->natural();
+  if (!name || name->count != parts || name->number != number + 1) {
+    return fail(
+        Error(ErrorCode::missing_shard, "split_part_is_named_by_its_number",
+              format_text("is part {} of {} by its keys, but not by its name", number + 1, parts))
+            .with_hint(format_text("name the file NAME-{:05}-of-{:05}.gguf, and the other parts alike",
+                                   number + 1, parts)));
+  }
+  return split_info(catalog);
+}
+
+}  // namespace ht::inline v1

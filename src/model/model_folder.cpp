@@ -1,0 +1,194 @@
+#include "model/model_folder.hpp"
+
+#include <algorithm>
+#include <array>
+#include <htensor/base/utf8.hpp>
+#include <htensor/format/encode.hpp>
+#include <map>
+
+#include "base/format_text.hpp"
+#include "format/shards/numbered_name.hpp"
+#include "format/sniff.hpp"
+#include "io/system_error.hpp"
+#include "model/shard_set.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+using Path = std::filesystem::path;
+using Names = std::vector<std::string>;
+
+constexpr std::string_view index_ending = ".index.json";
+
+// Sorted, as the system lists in any order, and without hidden files.
+Result<Names> names_in(const Path& folder, const OpenOptions& options) {
+  auto names = port_of(options).list(folder);
+  if (!names) {
+    return fail(
+        io::system_error(ErrorCode::open_failed, "folder_can_be_listed", "listed", folder, names.error()));
+  }
+  std::erase_if(*names, [](const std::string& name) { return name.starts_with('.'); });
+  std::ranges::sort(*names);
+  return *std::move(names);
+}
+
+bool is_folder(const Path& path, const OpenOptions& options) {
+  const auto stat = port_of(options).stat(path);
+  return stat && stat->kind == io::FileKind::folder;
+}
+
+bool is_index_name(std::string_view name) { return name.ends_with(index_ending); }
+
+// By name, as the contents of all files are not to be read. An index is named after the files that it is of:
+// there are indexes of formats that are not read here.
+bool may_be_weights(std::string_view name) {
+  if (is_index_name(name)) name.remove_suffix(index_ending.size());
+  return format_of_extension(Path(name).extension().string()).has_value();
+}
+
+struct FolderContents {
+  Names indexes;
+  Names weights;
+};
+
+FolderContents contents_of(const Path& folder, const Names& names, const OpenOptions& options) {
+  FolderContents contents;
+  for (const auto& name : names) {
+    // A dangling link stays, so that it is reported as missing.
+    if (!may_be_weights(name) || is_folder(folder / name, options)) continue;
+    (is_index_name(name) ? contents.indexes : contents.weights).push_back(name);
+  }
+  return contents;
+}
+
+bool holds_weights(const Path& folder, const OpenOptions& options) {
+  const auto names = names_in(folder, options);
+  if (!names) return false;
+  const auto contents = contents_of(folder, *names, options);
+  return !contents.indexes.empty() || !contents.weights.empty();
+}
+
+// The first line of a small text file, empty where it cannot be read.
+std::string first_line(const Path& path, const OpenOptions& options) {
+  const auto file = io::Opened::open(path, port_of(options));
+  if (!file) return {};
+  std::string text(static_cast<std::size_t>(std::min<std::uint64_t>(file->stat().bytes, 256)), '\0');
+  if (!file->read(0, std::as_writable_bytes(std::span(text)))) return {};
+  return text.substr(0, text.find_first_of("\r\n"));
+}
+
+// The snapshots of a model in Hugging Face's cache: `refs/main` names the current one.
+std::vector<Path> snapshots_in(const Path& model, const OpenOptions& options) {
+  const auto snapshots = model / "snapshots";
+  const auto names = names_in(snapshots, options);
+  if (!names) return {};
+  const auto current = first_line(model / "refs" / "main", options);
+  if (std::ranges::find(*names, current) != names->end()) return {snapshots / current};
+  std::vector<Path> found;
+  for (const auto& name : *names) found.push_back(snapshots / name);
+  return found;
+}
+
+// Folders below this one that hold weights: those of a pipeline (`unet`, `vae`), or snapshots in Hugging
+// Face's cache, from its root on. Nothing else is searched, as a folder can be as large as a disk.
+std::vector<Path> folders_with_weights(const Path& folder, const Names& names, const OpenOptions& options) {
+  std::vector<Path> candidates;
+  const auto add = [&](const std::vector<Path>& more) {
+    candidates.insert(candidates.end(), more.begin(), more.end());
+  };
+  const auto add_models = [&](const Path& hub, const Names& models) {
+    for (const auto& name : models) {
+      if (name.starts_with("models--")) add(snapshots_in(hub / name, options));
+    }
+  };
+  add(snapshots_in(folder, options));
+  add_models(folder, names);
+  if (const auto hub = names_in(folder / "hub", options)) add_models(folder / "hub", *hub);
+  for (const auto& name : names) candidates.push_back(folder / name);
+  std::erase_if(candidates,
+                [&](const Path& path) { return !is_folder(path, options) || !holds_weights(path, options); });
+  return candidates;
+}
+
+// Files of other programs that may hold weights.
+bool is_of_another_format(std::string_view name) {
+  constexpr std::array<std::string_view, 10> endings{".bin", ".pt",  ".pth",     ".ckpt",   ".onnx",
+                                                     ".h5",  ".npz", ".msgpack", ".tflite", ".keras"};
+  return std::ranges::any_of(endings, [&](auto ending) { return name.ends_with(ending); });
+}
+
+Error no_weights_in(const Path& folder, const Names& names, const OpenOptions& options) {
+  const auto error = [&](std::string message, std::string_view hint) {
+    return Error(ErrorCode::not_found, "folder_holds_weights", std::move(message))
+        .at_path(folder.native())
+        .with_hint(hint);
+  };
+  const auto below = folders_with_weights(folder, names, options);
+  if (!below.empty()) {
+    Names paths;
+    for (const auto& path : below) paths.push_back(path.native());
+    return error(format_text("the folder has no weights file, but {} below it {}",
+                             below.size() == 1 ? "a folder" : "folders", below.size() == 1 ? "has" : "have"),
+                 format_text("open {}{}", below.size() == 1 ? "" : "one of ", name_list(paths)));
+  }
+  const auto other = std::ranges::find_if(names, is_of_another_format);
+  if (other != names.end()) {
+    const auto file = io::Opened::open(folder / *other, port_of(options));
+    std::array<std::byte, sniffed_bytes> buffer{};
+    const auto prefix = MutableBytes(buffer).first(
+        static_cast<std::size_t>(file ? std::min<std::uint64_t>(file->stat().bytes, sniffed_bytes) : 0));
+    if (file && file->read(0, prefix)) {
+      const auto kind = no_weights(prefix, file->stat().bytes);
+      return error(format_text("the folder has no weights file of a known format; '{}' {}",
+                               name_list(std::span(&*other, 1)), kind.message()),
+                   kind.hint());
+    }
+  }
+  return error("the folder has no weights file",
+               format_text("known formats: {}", fmt::join(format_names(), ", ")));
+}
+
+std::vector<FolderModel> group_files(const Path& folder, const Names& weights) {
+  std::map<std::string, FolderModel> models;
+  for (const auto& name : weights) {
+    const auto numbered = parse_numbered_name(name);
+    if (!numbered) {
+      const bool joins = name.ends_with(".safetensors");
+      models[joins ? std::string("*.safetensors") : name].files.push_back(folder / name);
+      continue;
+    }
+    auto& model = models[numbered->of(0)];
+    if (model.is_numbered) continue;
+    model.is_numbered = true;
+    for (const auto& part : numbered->all()) model.files.push_back(folder / part);
+  }
+  std::vector<FolderModel> found;
+  for (auto& [name, model] : models) found.push_back(std::move(model));
+  return found;
+}
+
+}  // namespace
+
+Result<std::vector<FolderModel>> models_of_folder(const Path& folder, const OpenOptions& options) {
+  const auto names = HT_TRY(names_in(folder, options));
+  auto [indexes, weights] = contents_of(folder, names, options);
+  // Variants such as model.fp16.safetensors.index.json lie beside the model itself.
+  constexpr std::string_view usual = "model.safetensors.index.json";
+  if (std::ranges::find(indexes, usual) != indexes.end()) indexes = {std::string(usual)};
+  std::vector<FolderModel> models;
+  for (const auto& index : indexes) models.push_back({.files = {folder / index}, .is_index = true});
+  if (models.empty()) models = group_files(folder, weights);
+  if (models.empty()) return fail(no_weights_in(folder, names, options));
+  return models;
+}
+
+Error several_models(const Path& folder, const std::vector<FolderModel>& models) {
+  Names names;
+  for (const auto& model : models) names.push_back(model.files[0].filename().string());
+  return Error(ErrorCode::not_found, "folder_holds_one_model",
+               format_text("the folder holds {} models: {}", models.size(), name_list(names)))
+      .at_path(folder.native())
+      .with_hint("open one of them by its path; `htensor ls` lists all of them");
+}
+
+}  // namespace ht::inline v1
