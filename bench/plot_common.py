@@ -111,10 +111,12 @@ def table(cells, shown):
 
 
 def goals_table(goals):
-    lines = ["| goal | reached | |", "|---|---|---|"]
+    lines = ["| goal | median (quartiles) | |", "|---|---|---|"]
     for goal in goals:
         kind, unit = ("≥" if goal["at_least"] else "≤"), (" " + goal["unit"] if goal["unit"] else "")
         reached = "not measured" if goal["value"] is None else f"{goal['value']:.3g}{unit}"
+        if goal.get("lower") is not None:
+            reached += f" ({goal['lower']:.3g} to {goal['upper']:.3g})"
         met = {True: "met", False: "missed", None: ""}[goal["met"]]
         lines.append(f"| {goal['text']} {kind} {goal['limit']:g}{unit} | {reached} | {met} |")
     return "\n".join(lines)

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "bench/checksum/cells.hpp"
 
 namespace ht::bench {
@@ -8,15 +6,8 @@ namespace {
 // Of several read loops the better one is the limit.
 FigureGoal limit_goal(const std::vector<Contender>& contenders, const std::string& cell,
                       const std::string& of, double limit) {
-  std::optional<double> best;
-  for (const auto& one : contenders) {
-    if (one.cell->name != cell || one.kind != Kind::limit) continue;
-    best = best ? std::min(*best, one.median()) : one.median();
-  }
-  FigureGoal goal{.text = cell + ": speed of " + of + " / the better read loop", .limit = limit};
-  const auto mine = median_of(contenders, cell, of);
-  if (best && mine) goal.value = *best / *mine;
-  return goal;
+  return pair_goal(cell + ": speed of " + of + " / the better read loop", find(contenders, cell, of),
+                   best_of(contenders, cell, Kind::limit), limit);
 }
 
 }  // namespace

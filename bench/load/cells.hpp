@@ -8,6 +8,9 @@
 
 namespace ht::bench {
 
+/// The strategy `read`; "read" is the same into the caller's memory.
+inline constexpr const char* own_memory = "read (own memory)";
+
 struct CellOptions {
   /// Where direct reads can be.
   std::optional<DirectShape> direct;

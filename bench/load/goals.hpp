@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "bench/load/cells.hpp"
 #include "bench/load/report.hpp"
 
 namespace ht::bench {

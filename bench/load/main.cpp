@@ -1,5 +1,6 @@
 // Loading a model: cold and warm, a few of its tensors, all of it, and once through; by every strategy, by
 // what programs do without the library, and by what nothing can beat.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <string_view>
@@ -16,6 +17,16 @@
 namespace {
 
 using namespace ht::bench;
+
+/// Only the cells that the options name.
+void select(std::vector<Contender>& contenders, const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  std::erase_if(contenders, [&](const Contender& one) {
+    return std::ranges::none_of(names,
+                                [&](const auto& name) { return one.cell->name.find(name) != name.npos; });
+  });
+  must(!contenders.empty(), "no cell has a name that contains the text of --cells");
+}
 
 /// Whether all goals were met.
 bool run_all(const Options& options) {
@@ -35,6 +46,7 @@ bool run_all(const Options& options) {
   what.direct = best_direct_shape(large);
   if (disk) what.far = &far;
   auto cells = make_cells(large, into, what);
+  select(cells.contenders, options.cells);
   run(cells.contenders, {.repeats = options.repeats, .smoke = options.smoke});
 
   Report report{.file_bytes = large.file_bytes,
@@ -45,7 +57,9 @@ bool run_all(const Options& options) {
     report.facts = {{"direct_depth", what.direct->depth}, {"direct_chunk_bytes", what.direct->chunk_bytes}};
   }
   report.goals = goals_of(report.contenders);
-  for (const auto* const file : {&small, &large}) report.goals.push_back(peak_memory_goal(*file));
+  if (options.cells.empty()) {
+    for (const auto* const file : {&small, &large}) report.goals.push_back(peak_memory_goal(*file));
+  }
   return publish(report, options);
 }
 

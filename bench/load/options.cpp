@@ -8,13 +8,14 @@
 namespace ht::bench {
 namespace {
 
-// Who catches it puts the program's name before it.
-constexpr const char* usage = "[--smoke] [--size 4G] [--repeats N] [--folder DIR] [--json FILE]: ";
+// The program's name comes before it.
+constexpr const char* usage =
+    "[--smoke] [--size 4G] [--repeats N] [--cells TEXT]... [--folder DIR] [--json FILE]: ";
 
 template <class T>
 std::string_view parse_number(std::string_view text, T& number) {
   const auto [after, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  must(error == std::errc{} && number > 0, usage + std::string(text) + " is no number above 0");
+  must(error == std::errc{} && number > 0, usage + std::string(text) + " is not a number above 0");
   return text.substr(static_cast<std::size_t>(after - text.data()));
 }
 
@@ -23,7 +24,7 @@ std::uint64_t parse_size(std::string_view text) {
   std::uint64_t number = 0;
   const auto unit = parse_number(text, number);
   constexpr std::string_view units = "KMGT";
-  must(unit.size() <= 1 && units.find(unit) != units.npos, usage + std::string(text) + " is no size");
+  must(unit.size() <= 1 && units.find(unit) != units.npos, usage + std::string(text) + " is not a size");
   const auto shift = unit.empty() ? 0 : 10 * (units.find(unit) + 1);
   must(number <= UINT64_MAX >> shift, usage + std::string(text) + " is too large");
   return number << shift;
@@ -31,7 +32,7 @@ std::uint64_t parse_size(std::string_view text) {
 
 int parse_repeats(std::string_view text) {
   int number = 0;
-  must(parse_number(text, number).empty(), usage + std::string(text) + " is no number");
+  must(parse_number(text, number).empty(), usage + std::string(text) + " is not a number");
   return number;
 }
 
@@ -52,6 +53,8 @@ Options parse_options(int argc, char** argv, Options options) {
       options.bytes = parse_size(value);
     } else if (word == "--repeats") {
       options.repeats = parse_repeats(value);
+    } else if (word == "--cells") {
+      options.cells.emplace_back(value);
     } else if (word == "--folder") {
       options.folder = value;
     } else if (word == "--json") {

@@ -30,32 +30,59 @@ nlohmann::ordered_json json_of(const Contender& contender) {
 }
 
 nlohmann::ordered_json json_of(const FigureGoal& goal) {
-  nlohmann::ordered_json json{{"text", goal.text},   {"unit", goal.unit},         {"value", nullptr},
-                              {"limit", goal.limit}, {"at_least", goal.at_least}, {"met", nullptr}};
+  nlohmann::ordered_json json{{"text", goal.text},         {"unit", goal.unit}, {"value", nullptr},
+                              {"lower", nullptr},          {"upper", nullptr},  {"limit", goal.limit},
+                              {"at_least", goal.at_least}, {"met", nullptr}};
   if (goal.value) {
     json["value"] = *goal.value;
     json["met"] = !goal.missed();
   }
+  if (goal.lower) json["lower"] = *goal.lower;
+  if (goal.upper) json["upper"] = *goal.upper;
   return json;
 }
 
 }  // namespace
 
-std::optional<double> median_of(const std::vector<Contender>& contenders, std::string_view cell,
-                                std::string_view name) {
+void FigureGoal::set(const std::vector<double>& values) {
+  if (values.empty()) return;
+  value = quantile(values, 0.5);
+  if (values.size() < 2) return;
+  lower = quantile(values, 0.25);
+  upper = quantile(values, 0.75);
+}
+
+const Contender* find(const std::vector<Contender>& contenders, std::string_view cell,
+                      std::string_view name) {
   const auto found = std::ranges::find_if(
       contenders, [&](const auto& one) { return one.cell->name == cell && one.name == name; });
-  if (found == contenders.end()) return std::nullopt;
-  return found->median();
+  return found == contenders.end() ? nullptr : &*found;
+}
+
+const Contender* best_of(const std::vector<Contender>& contenders, std::string_view cell, Kind kind) {
+  const Contender* best = nullptr;
+  for (const auto& one : contenders) {
+    if (one.cell->name != cell || one.kind != kind) continue;
+    if (best == nullptr || one.median() < best->median()) best = &one;
+  }
+  return best;
+}
+
+FigureGoal pair_goal(std::string text, const Contender* of, const Contender* against, double limit) {
+  FigureGoal goal{.text = std::move(text), .limit = limit};
+  if (of == nullptr || against == nullptr) return goal;
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < std::min(of->seconds.size(), against->seconds.size()); ++i) {
+    ratios.push_back(against->seconds[i] / of->seconds[i]);
+  }
+  goal.set(ratios);
+  return goal;
 }
 
 FigureGoal speed_goal(const std::vector<Contender>& contenders, const std::string& cell,
                       const std::string& of, const std::string& against, double limit) {
-  const auto mine = median_of(contenders, cell, of);
-  const auto theirs = median_of(contenders, cell, against);
-  FigureGoal goal{.text = cell + ": speed of " + of + " / " + against, .limit = limit};
-  if (mine && theirs) goal.value = *theirs / *mine;
-  return goal;
+  return pair_goal(cell + ": speed of " + of + " / " + against, find(contenders, cell, of),
+                   find(contenders, cell, against), limit);
 }
 
 bool print_goals(const std::vector<FigureGoal>& goals) {
@@ -68,8 +95,9 @@ bool print_goals(const std::vector<FigureGoal>& goals) {
                   unit.c_str());
       continue;
     }
-    std::printf("%s = %.3f%s, goal %s %.2f%s: %s\n", goal.text.c_str(), *goal.value, unit.c_str(), kind,
-                goal.limit, unit.c_str(), goal.missed() ? "MISSED" : "met");
+    std::printf("%s = %.3f%s", goal.text.c_str(), *goal.value, unit.c_str());
+    if (goal.lower && goal.upper) std::printf(" (quartiles %.3f to %.3f)", *goal.lower, *goal.upper);
+    std::printf(", goal %s %.2f%s: %s\n", kind, goal.limit, unit.c_str(), goal.missed() ? "MISSED" : "met");
     good = good && !goal.missed();
   }
   return good;

@@ -13,16 +13,26 @@
 
 namespace ht::bench {
 
-/// A figure, and what it should be.
+/// A figure and its goal.
 struct FigureGoal {
   std::string text;
   std::string unit{};
-  /// Nothing where it was not measured here.
+  /// The median of all turns or pairs; nullopt where it was not measured.
   std::optional<double> value{};
+  /// The quartiles, where there are several turns or pairs.
+  std::optional<double> lower{};
+  std::optional<double> upper{};
   double limit = 0;
   bool at_least = true;
 
-  [[nodiscard]] bool missed() const noexcept { return value && (at_least ? *value < limit : *value > limit); }
+  /// Missed where even the better quartile is.
+  [[nodiscard]] bool missed() const noexcept {
+    const auto better = at_least ? upper : lower;
+    const auto decisive = better ? better : value;
+    return decisive && (at_least ? *decisive < limit : *decisive > limit);
+  }
+  /// Median and quartiles of these.
+  void set(const std::vector<double>& values);
 };
 
 struct Report {
@@ -34,10 +44,16 @@ struct Report {
   std::vector<std::pair<std::string, std::uint64_t>> facts{};
 };
 
-/// Nothing where nobody of that name is in the cell.
-[[nodiscard]] std::optional<double> median_of(const std::vector<Contender>& contenders, std::string_view cell,
-                                              std::string_view name);
-/// How many times as fast `of` is as `against`.
+/// Null where the cell has no contender of that name.
+[[nodiscard]] const Contender* find(const std::vector<Contender>& contenders, std::string_view cell,
+                                    std::string_view name);
+/// The contender with the best median among those of a kind; null where the cell has none.
+[[nodiscard]] const Contender* best_of(const std::vector<Contender>& contenders, std::string_view cell,
+                                       Kind kind);
+/// How many times as fast `of` is as `against`, by pairs of turns. Not measured where one is null.
+[[nodiscard]] FigureGoal pair_goal(std::string text, const Contender* of, const Contender* against,
+                                   double limit);
+/// The same by their names.
 [[nodiscard]] FigureGoal speed_goal(const std::vector<Contender>& contenders, const std::string& cell,
                                     const std::string& of, const std::string& against, double limit);
 

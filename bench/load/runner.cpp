@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <random>
@@ -44,14 +45,23 @@ void take_turn(Contender& contender, const RunOptions& options) {
   contender.note = std::move(turn.note);
 }
 
+int max_turns(const std::vector<Contender*>& cell) {
+  int turns = 0;
+  for (const auto* const one : cell) turns = std::max(turns, one->turns_a_round);
+  return turns;
+}
+
 }  // namespace
 
-double Contender::median() const {
-  auto sorted = seconds;
-  std::ranges::sort(sorted);
-  const auto middle = sorted.size() / 2;
-  return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+double quantile(std::vector<double> values, double share) {
+  std::ranges::sort(values);
+  const double at = share * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(at);
+  const auto above = std::min(below + 1, values.size() - 1);
+  return std::lerp(values[below], values[above], at - static_cast<double>(below));
 }
+
+double Contender::median() const { return quantile(seconds, 0.5); }
 
 double Contender::best() const { return std::ranges::min(seconds); }
 
@@ -60,15 +70,14 @@ void end_orderly_when_interrupted() {
 }
 
 void run(std::vector<Contender>& contenders, const RunOptions& options) {
-  // Those of a cell follow each other, so that a slow moment of the machine hits alike who is compared.
+  // The contenders of a cell follow each other, so that a slow moment of the machine hits all that are
+  // compared.
   std::vector<std::vector<Contender*>> cells;
   for (auto& contender : contenders) {
     if (cells.empty() || cells.back().front()->cell != contender.cell) cells.emplace_back();
-    const int turns = options.smoke ? 1 : contender.turns_a_round;
-    cells.back().insert(cells.back().end(), static_cast<std::size_t>(turns), &contender);
+    cells.back().push_back(&contender);
   }
-  // Another order in every run: what ran before tells on a disk, and should not tell for the same contender
-  // each time.
+  // In random order, as a turn may depend on the one before it.
   std::mt19937 random(std::random_device{}());
   for (int round = 1; round <= options.repeats; ++round) {
     std::fprintf(stderr, "round %d of %d\n", round, options.repeats);
@@ -76,9 +85,14 @@ void run(std::vector<Contender>& contenders, const RunOptions& options) {
     // Cold ones go before warm ones, as warming up takes long.
     std::ranges::partition(cells,
                            [](const auto& turns) { return turns.front()->cell->cache == Cache::cold; });
-    for (auto& turns : cells) {
-      std::ranges::shuffle(turns, random);
-      for (auto* const turn : turns) take_turn(*turn, options);
+    for (auto& cell : cells) {
+      std::ranges::shuffle(cell, random);
+      // One turn each, and again: the nth turns of two contenders make a pair.
+      for (int turn = 0; turn < (options.smoke ? 1 : max_turns(cell)); ++turn) {
+        for (auto* const one : cell) {
+          if (turn < one->turns_a_round && (round - 1) % one->every_rounds == 0) take_turn(*one, options);
+        }
+      }
     }
   }
 }

@@ -51,6 +51,8 @@ struct Contender {
   std::function<Turn()> run;
   std::uint64_t right_answer = 0;
   int turns_a_round = 1;
+  /// Has turns in every nth round only, as no goal compares it.
+  int every_rounds = 1;
   std::vector<double> seconds{};
   /// Of its last turn.
   std::string note{};
@@ -59,6 +61,9 @@ struct Contender {
   [[nodiscard]] double best() const;
 };
 
+/// Between two values, on the line between them; `values` is not empty.
+[[nodiscard]] double quantile(std::vector<double> values, double share);
+
 /// The cells stay where they are, as contenders point to them.
 struct Cells {
   std::deque<Cell> cells;
@@ -66,7 +71,7 @@ struct Cells {
 };
 
 struct RunOptions {
-  int repeats = 5;
+  int repeats = 11;
   /// Answers are all that is looked at, so a file that will not get cold is no reason to fail.
   bool smoke = false;
   /// How long the disk is left alone before each turn, for those who write much: what one has written is not

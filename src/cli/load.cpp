@@ -1,6 +1,7 @@
-// load: all of a model brought to where it can be used, how fast, by which strategy and why.
+// load: loads all of a model and reports how fast, by which strategy and why.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -26,10 +27,17 @@ struct Options {
 struct Report {
   Loaded loaded;
   double seconds = 0;
-  double gb_per_s = 0;
-  std::optional<std::uint64_t> peak_rss;  // nothing where the system does not tell
-  std::optional<bool> verified;           // nothing where nobody asked
+  std::optional<double> gb_per_s;         // nullopt: nothing was read
+  std::optional<std::uint64_t> peak_rss;  // nullopt: the system does not report it
+  std::optional<bool> verified;           // nullopt: without --verify
 };
+
+// Bytes that were read from the file or copied from its pages; `mapped` leaves pages that are cached in
+// place.
+std::uint64_t read_bytes(const Loaded& loaded) {
+  if (loaded.choice.strategy != io::Strategy::mapped) return loaded.bytes;
+  return loaded.bytes - std::min(loaded.bytes, loaded.cached_bytes.value_or(0));
+}
 
 io::Strategy strategy_named(std::string_view name) {
   for (const auto strategy : {io::Strategy::mapped, io::Strategy::read, io::Strategy::staged}) {
@@ -47,44 +55,58 @@ Result<Report> load(const Options& options, const Common& common) {
                         .drop_after = options.drop_after,
                         .verify = options.verify,
                         .work = work.options()};
-  // What is staged is for somebody to take, and here nobody wants it.
+  // Streamed bytes are counted and not used.
   const auto leave = [](const TensorPiece&) -> Result<void> { return {}; };
   Report report;
   report.loaded = HT_TRY(how.strategy == io::Strategy::staged ? model.stream(leave, how) : model.load(how));
   report.seconds = std::chrono::duration<double>(report.loaded.elapsed).count();
-  if (report.seconds > 0) report.gb_per_s = static_cast<double>(report.loaded.bytes) / report.seconds / 1e9;
-  // Tensors that were checked in memory, and those that others loaded meanwhile, are not among these.
+  if (const auto bytes = read_bytes(report.loaded); bytes != 0 && report.seconds > 0)
+    report.gb_per_s = static_cast<double>(bytes) / report.seconds / 1e9;
   if (options.verify) report.verified = report.loaded.verified_bytes >= report.loaded.bytes;
   if (const auto peak = io::system_port().peak_memory()) report.peak_rss = *peak;
   return report;
 }
 
-// The model was looked at, and is not what was sealed, or nobody knows whether it is.
-bool is_answer(const Error& error) {
+// The model does not fit or does not match its seal: exit status 1.
+bool is_answer(const Error& error, bool verify) {
+  if (error.code() == ErrorCode::budget_too_small) return true;
+  if (!verify) return false;
   return error.code() == ErrorCode::not_sealed || error.code() == ErrorCode::bad_seal ||
          error.rule() == "bytes_are_as_sealed" || error.rule() == "loaded_bytes_are_as_sealed" ||
          error.rule() == "payload_is_as_its_header_says";
 }
 
+template <class T>
+std::string number_or_null(const std::optional<T>& number) {
+  return number ? fmt::to_string(*number) : "null";
+}
+
 std::string json_text(const Report& report) {
   const auto& [loaded, seconds, gb_per_s, peak_rss, verified] = report;
   return fmt::format(
-      R"({{"strategy":"{}","reason":{},"code":"{}","bytes":{},"direct_bytes":{},"seconds":{},"gb_per_s":{},"peak_rss":{},"verified":{},"verified_bytes":{}}})"
+      R"({{"strategy":"{}","reason":{},"code":"{}","wanted_bytes":{},"bytes":{},"cached_bytes":{},"streamed_bytes":{},"direct_bytes":{},"seconds":{},"gb_per_s":{},"peak_rss":{},"verified":{},"verified_bytes":{}}})"
       "\n",
-      to_string(loaded.choice.strategy), json_string(loaded.choice.reason), loaded.choice.code, loaded.bytes,
-      loaded.direct_bytes, seconds, gb_per_s, peak_rss ? fmt::to_string(*peak_rss) : "null",
-      verified ? fmt::to_string(*verified) : "null", loaded.verified_bytes);
+      to_string(loaded.choice.strategy), json_string(loaded.choice.reason), loaded.choice.code,
+      loaded.wanted_bytes, loaded.bytes, number_or_null(loaded.cached_bytes), loaded.streamed_bytes,
+      loaded.direct_bytes, seconds, number_or_null(gb_per_s), number_or_null(peak_rss),
+      number_or_null(verified), loaded.verified_bytes);
 }
 
 std::string people_text(const Report& report, bool quiet) {
   const auto& loaded = report.loaded;
-  std::string out = fmt::format("{} by {} in {:.3f} s: {:.2f} GB/s\n", size_text(loaded.bytes),
-                                to_string(loaded.choice.strategy), report.seconds, report.gb_per_s);
+  std::string out = fmt::format("{} {} by {} in {:.3f} s", size_text(loaded.bytes),
+                                loaded.streamed_bytes != 0 ? "streamed" : "loaded",
+                                to_string(loaded.choice.strategy), report.seconds);
+  if (report.gb_per_s) {
+    out += fmt::format(": {:.2f} GB/s\n", *report.gb_per_s);
+  } else {
+    out += loaded.bytes != 0 ? ": already in the page cache\n" : "\n";
+  }
   if (quiet) return out;
-  out += fmt::format("{} [{}]\n{} of it went past the page cache", loaded.choice.reason, loaded.choice.code,
+  out += fmt::format("{} [{}]\ndirect I/O {}", loaded.choice.reason, loaded.choice.code,
                      size_text(loaded.direct_bytes));
-  if (report.verified) out += fmt::format("; {} of it as it was sealed", size_text(loaded.verified_bytes));
-  if (report.peak_rss) out += fmt::format("; {} of memory at most", size_text(*report.peak_rss));
+  if (report.verified) out += fmt::format(", verified {}", size_text(loaded.verified_bytes));
+  if (report.peak_rss) out += fmt::format(", peak memory {}", size_text(*report.peak_rss));
   return out += '\n';
 }
 
@@ -98,15 +120,16 @@ Action register_load(CLI::App& verb) {
             .type = "NAME",
             .description = "automatic, mapped, read or staged",
             .one_of = {"automatic", "mapped", "read", "staged"}});
-  add_size(verb, "--budget", options->budget, "The memory that it may take; else most of what is available");
-  add_flag(verb, "--drop-after", options->drop_after, "Leave nothing of it in the page cache");
-  add_flag(verb, "--verify", options->verify, "Hold each byte against the seal as it comes in");
+  add_size(verb, "--budget", options->budget,
+           "The most memory to use (default: 7/8 of the available memory)");
+  add_flag(verb, "--drop-after", options->drop_after, "Drop the files from the page cache afterwards");
+  add_flag(verb, "--verify", options->verify, "Check each byte against the seal while it is loaded");
   add_filter(verb, options->filter);
   add_max_header(verb, options->max_header);
   return [options](const Common& common) -> Result<Exit> {
     const auto loaded = load(*options, common);
     if (!loaded) {
-      if (options->verify && is_answer(loaded.error())) return answer_no(loaded.error(), common);
+      if (is_answer(loaded.error(), options->verify)) return answer_no(loaded.error(), common);
       return fail(loaded.error());
     }
     const Report& report = *loaded;

@@ -13,16 +13,18 @@ struct Facts {
   std::uint64_t bytes = 0;
   /// nullopt: the kernel does not report it (see `Port::cached`), and no choice is based on it.
   std::optional<std::uint64_t> cached_bytes = 0;
-  /// What they take by `read`, which is a little more.
+  /// Memory that `read` needs for them, with padding.
   std::uint64_t memory_bytes = 0;
-  /// What may be taken.
   std::uint64_t budget_bytes = 0;
-  /// Whether the system maps files at all.
+  /// The caller has set the budget. Else it is an estimate of the free memory, of which pages that are in
+  /// memory already take none.
+  bool budget_is_set = false;
+  /// Whether the system can map files.
   bool can_map = true;
   Use use = Use::all;
 };
 
-/// What may be taken of available memory: the rest is for whoever else needs some meanwhile.
+/// The share of the available memory that one load may use; the rest is for other processes.
 [[nodiscard]] constexpr std::uint64_t most_of(std::uint64_t available_memory) noexcept {
   return available_memory / 8 * 7;
 }

@@ -29,7 +29,7 @@ TEST(Choice, of_a_cold_file_depends_on_its_use) {
 }
 
 TEST(Choice, of_what_is_in_memory_already_is_to_map_it) {
-  for (const auto use : {Use::few, Use::all, Use::one_pass}) {
+  for (const auto use : {Use::all, Use::one_pass}) {
     auto facts = cold();
     facts.use = use;
     facts.cached_bytes = facts.bytes;
@@ -52,23 +52,34 @@ TEST(Choice, takes_an_unknown_page_cache_for_an_empty_one_and_says_so) {
     EXPECT_EQ(unknown.strategy, known.strategy);
     EXPECT_TRUE(unknown.reason.starts_with(known.reason));
     EXPECT_NE(unknown.reason.find("unknown"), std::string::npos);
-    facts.bytes = 0;  // none of nothing is not "all of it"
+    facts.bytes = 0;  // zero of zero bytes is not all of them
     EXPECT_NE(choose(facts).code, "already_cached");
   }
 }
 
-TEST(Choice, of_what_does_not_fit_is_to_map_it) {
+TEST(Choice, of_what_does_not_fit_is_to_stream_it) {
   auto facts = cold();
   facts.budget_bytes = 3 * gib;
-  EXPECT_EQ(choose(facts).strategy, Strategy::mapped);
+  EXPECT_EQ(choose(facts).strategy, Strategy::staged);
   EXPECT_EQ(code_of(facts), "larger_than_memory");
-  // Also where only the rests of pages are too much.
+  // A budget that was set counts for pages that are there, an estimate of free memory does not.
+  facts.cached_bytes = facts.bytes;
+  EXPECT_EQ(code_of(facts), "already_cached");
+  facts.budget_is_set = true;
+  EXPECT_EQ(code_of(facts), "larger_than_memory");
+  facts.file_system = FileSystem::memory;
+  EXPECT_EQ(code_of(facts), "larger_than_memory");
+  facts.budget_is_set = false;
+  EXPECT_EQ(code_of(facts), "file_is_memory");
+  // The padding of `read` does not count for pages.
   facts = cold();
   facts.file_system = FileSystem::network;
   facts.budget_bytes = facts.bytes;
   EXPECT_EQ(choose(facts).strategy, Strategy::read);
   facts.memory_bytes = facts.bytes + 1;
-  EXPECT_EQ(code_of(facts), "larger_than_memory");
+  EXPECT_EQ(choose(facts).strategy, Strategy::mapped);
+  facts.can_map = false;
+  EXPECT_EQ(choose(facts).strategy, Strategy::staged);
 }
 
 TEST(Choice, of_what_is_far_away_is_to_read_it) {
@@ -85,8 +96,9 @@ TEST(Choice, without_mappings_never_maps) {
   facts.can_map = false;
   EXPECT_EQ(code_of(facts), "no_mapping_read");
   facts.budget_bytes = 0;
-  EXPECT_EQ(code_of(facts), "no_mapping_streamed");
+  EXPECT_EQ(choose(facts).strategy, Strategy::staged);
   facts.use = Use::one_pass;
+  EXPECT_EQ(code_of(facts), "no_mapping_streamed");
   EXPECT_EQ(choose(facts).strategy, Strategy::staged);
 }
 
@@ -98,8 +110,14 @@ TEST(Choice, always_has_words) {
       for (const std::uint64_t cached : {std::uint64_t{0}, 4 * gib}) {
         for (const std::uint64_t memory : {std::uint64_t{0}, 16 * gib}) {
           for (const bool can_map : {true, false}) {
-            const auto choice = choose({system, 4 * gib, cached, 4 * gib, memory, can_map, use});
-            EXPECT_EQ(choice.reason.back(), '.');
+            const auto choice = choose({.file_system = system,
+                                        .bytes = 4 * gib,
+                                        .cached_bytes = cached,
+                                        .memory_bytes = 4 * gib,
+                                        .budget_bytes = memory,
+                                        .can_map = can_map,
+                                        .use = use});
+            EXPECT_FALSE(choice.reason.empty());
             EXPECT_EQ(choice.strategy == Strategy::mapped && !can_map, false);
             EXPECT_NE(to_string(choice.strategy), "unknown");
             codes.insert(choice.code);

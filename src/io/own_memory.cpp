@@ -27,6 +27,13 @@ Result<std::shared_ptr<OwnMemory>> OwnMemory::allocate(std::uint64_t bytes, Port
   return std::shared_ptr<OwnMemory>(new OwnMemory(std::move(memory), static_cast<std::size_t>(bytes), port));
 }
 
+bool OwnMemory::allocate_pages(std::uint64_t offset, std::uint64_t bytes) const {
+  const std::uint64_t page = port_.page_bytes();
+  const std::uint64_t first = offset / page * page;
+  const std::uint64_t last = (offset + bytes + page - 1) / page * page;
+  return port_.advise({memory_.get() + first, last - first}, Advice::allocate).has_value();
+}
+
 void OwnMemory::drop(Bytes part) noexcept {
   const std::uint64_t page = port_.page_bytes();
   const auto begin = static_cast<std::uint64_t>(part.data() - memory_.get());

@@ -19,6 +19,9 @@ class OwnMemory {
   ~OwnMemory() = default;
 
   [[nodiscard]] MutableBytes bytes() const noexcept { return {memory_.get(), bytes_}; }
+  /// Whether the pages of this part have memory now, so that writing to them does not wait; the others get it
+  /// when they are written to. May be called from several threads at once.
+  [[nodiscard]] bool allocate_pages(std::uint64_t offset, std::uint64_t bytes) const;
   /// Gives the whole pages of a part back to the system; nobody may look at it any more.
   void drop(Bytes part) noexcept;
 

@@ -98,6 +98,7 @@ int madvise_number(Advice advice) {
     case Advice::random: return MADV_RANDOM;
     case Advice::will_need: return MADV_WILLNEED;
     case Advice::populate: return MADV_POPULATE_READ;
+    case Advice::allocate: return MADV_POPULATE_WRITE;
     case Advice::cold: return MADV_COLD;
     case Advice::drop: return MADV_DONTNEED;
     case Advice::huge_pages: return MADV_HUGEPAGE;

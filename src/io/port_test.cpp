@@ -3,6 +3,7 @@
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -12,7 +13,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <htensor/io/port.hpp>
+#include <memory>
+#include <vector>
 
 #include "testing/temporary_folder.hpp"
 
@@ -123,6 +127,19 @@ TEST(PosixPort, reports_the_page_cache_to_the_owner_alone) {
   // cachestat answers everybody before Linux 6.16; that answer is true as well.
   const auto answer = ask_about(path, true);
   EXPECT_TRUE(answer == Answer::not_permitted || answer == Answer::none_cached) << static_cast<int>(answer);
+}
+
+TEST(PosixPort, allocates_the_pages_of_private_memory) {
+  auto& port = system_port();
+  const auto bytes = static_cast<std::size_t>(port.page_bytes()) * 16;
+  const std::unique_ptr<std::byte, decltype(&std::free)> memory(
+      static_cast<std::byte*>(std::aligned_alloc(static_cast<std::size_t>(port.page_bytes()), bytes)),
+      &std::free);
+  std::vector<unsigned char> resident(16);
+  const auto allocated = port.advise({memory.get(), bytes}, Advice::allocate);
+  if (!allocated) GTEST_SKIP() << "needs Linux 5.14: " << allocated.error().message();
+  ASSERT_EQ(mincore(memory.get(), bytes, resident.data()), 0);
+  for (const auto page : resident) EXPECT_EQ(page & 1U, 1U);
 }
 
 TEST(PosixPort, creates_only_what_is_not_there) {

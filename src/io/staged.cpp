@@ -28,7 +28,7 @@ std::vector<bool> files_read(std::size_t files, std::span<const FileRange> range
   return read;
 }
 
-// Copies from the mapping; nothing where that cannot be, and then reading tells why.
+// Whether the bytes were copied from the mapping; else a read reports the cause.
 bool copy_mapped(const Mapped& mapped, const ReadRequest& request) {
   const auto from = mapped.range(request.offset, request.into.size());
   // All pages of it at once, and not one by one as they are touched.
@@ -150,6 +150,7 @@ class Shell {
     // One that found no room is begun first.
     const auto chunk = waiting_ ? std::exchange(waiting_, std::nullopt) : plan_.next();
     if (!chunk) return staged::NothingLeft{};
+    if (options_.before_read) options_.before_read(*chunk);
     Slot& slot = slots_[begin.slot];
     slot = {.chunk = *chunk, .done = 0, .direct = false};
     slot.direct = chunk->direct && is_aligned(begin.slot);
@@ -190,11 +191,12 @@ class Shell {
     if (!done->bytes) return after_failure(number, done->bytes.error());
     if (*done->bytes == 0) {
       return staged::ReadFailed{Error(ErrorCode::truncated, "file_is_as_long_as_it_was",
-                                      format_text("file ends at byte {} but more bytes are needed",
-                                                  slot.chunk.range.offset + slot.done))
+                                      format_text("ends at byte {} but {} bytes at byte {} were to be read",
+                                                  slot.chunk.range.offset + slot.done, slot.chunk.range.bytes,
+                                                  slot.chunk.range.offset))
                                     .at_path(file_of(slot).path().native())
                                     .at_offset(slot.chunk.range.offset + slot.done)
-                                    .with_hint("retry when no other program writes to the file")};
+                                    .with_hint("the file was truncated after it was opened; open it again")};
     }
     slot.done += *done->bytes;
     if (slot.done == slot.chunk.range.bytes) return staged::Arrived{number};
@@ -272,7 +274,7 @@ Result<void> check_ring(std::uint32_t chunks, std::uint64_t chunk_bytes) {
     return {};
   }
   return fail(Error(ErrorCode::bad_state, "ring_can_be",
-                    format_text("ring of {} chunks of {} bytes is not supported", chunks, chunk_bytes))
+                    format_text("a ring of {} chunks of {} bytes is not possible", chunks, chunk_bytes))
                   .with_hint("use 1 to 64 chunks, each a multiple of 4096 bytes"));
 }
 
@@ -283,7 +285,7 @@ Result<void> check_ranges(std::span<const File* const> files, std::span<const Fi
       continue;
     }
     return fail(ErrorCode::out_of_bounds, "staged_ranges_are_in_their_files",
-                format_text("{} bytes at byte {} are outside file {} of {}", range.bytes, range.offset,
+                format_text("{} bytes at byte {} are outside of file {} of {}", range.bytes, range.offset,
                             range.file, files.size()));
   }
   return {};
@@ -303,7 +305,7 @@ Result<Staged> load_into(std::span<const MutableBytes> into, std::span<const Fil
   };
   if (!std::ranges::equal(into, ranges, as_large)) {
     return fail(ErrorCode::size_mismatch, "memory_is_as_large_as_the_ranges",
-                "destination memory and file ranges differ in size");
+                "the memory and the ranges to read into it differ in size");
   }
   if (options.direct && options.ring_for_memory && !lies_as_the_files(into, ranges)) {
     const auto copy = [&](const Chunk& chunk, Bytes bytes) -> Result<void> {

@@ -39,6 +39,8 @@ struct StagedOptions {
   /// Where threads copy from, file by file, instead of reading: copying what is mapped costs less than asking
   /// for it. Null where a file is not mapped, or touching it may end the process.
   std::span<const Mapped* const> mapped{};
+  /// Called before the read of a chunk is begun, in order; may wait for its memory.
+  std::function<void(const Chunk& chunk)> before_read{};
   /// Sees what goes into memory, where it then is.
   ChunkConsumer on_loaded{};
   std::stop_token stop{};

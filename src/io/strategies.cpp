@@ -1,17 +1,20 @@
 #include "io/strategies.hpp"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 
 #include "base/format_text.hpp"
 #include "io/arena_layout.hpp"
+#include "io/parallel_pass.hpp"
 
 namespace ht::inline v1::io {
 namespace {
 
 Error not_for(Strategy strategy, std::string_view what) {
   return Error(ErrorCode::unsupported_strategy, "strategy_has_what_is_asked_for",
-               format_text("strategy '{}' cannot {}", to_string(strategy), what))
-      .with_hint("use `mapped` to map files; use `read`, `staged` or `external` to load them");
+               format_text("the strategy '{}' cannot {}", to_string(strategy), what))
+      .with_hint("use `mapped` to map files, and `read`, `staged` or `external` to load them");
 }
 
 Answer failed(Error error) { return RequestFailed{std::make_shared<const Error>(std::move(error))}; }
@@ -29,6 +32,47 @@ void add_up(Staged& sum, const Staged& more) {
   sum.chunks += more.chunks;
   sum.through_the_systems_queue = more.through_the_systems_queue;
 }
+
+// Gives memory its pages ahead of the reads that fill it: a direct read into memory without pages faults them
+// in one after the other while the disk waits.
+class PagesAhead {
+ public:
+  PagesAhead(const OwnMemory& memory, const ArenaLayout& layout, std::stop_token stop)
+      : layout_(layout),
+        pass_(pieces_of(layout.bytes),
+              [&memory, all = layout.bytes](std::size_t piece, std::size_t /*end*/,
+                                            Way /*way*/) -> Result<void> {
+                const std::uint64_t offset = piece * piece_bytes;
+                if (memory.allocate_pages(offset, std::min(piece_bytes, all - offset))) return {};
+                return fail(Error(ErrorCode::out_of_memory));
+              },
+              {.ways = ways, .stop = std::move(stop)}) {}
+
+  /// Waits until the memory of a chunk has its pages. Where that fails, reads fault them in as they go.
+  void wait_for(const Chunk& chunk) {
+    if (failed_) return;
+    const std::uint64_t end = layout_.read_positions[chunk.number] + chunk.in_range + chunk.range.bytes;
+    failed_ = !pass_.wait_for(static_cast<std::size_t>((end - 1) / piece_bytes));
+  }
+
+  /// 0 after a failure.
+  [[nodiscard]] std::uint32_t threads() const { return failed_ ? 0 : pass_.way().threads; }
+
+ private:
+  // A multiple of large pages.
+  static constexpr std::uint64_t piece_bytes = std::uint64_t{8} << 20;
+  static constexpr std::array<Way, 3> ways{
+      {{Engine::populate, 2}, {Engine::populate, 4}, {Engine::populate, 1}}};
+
+  static std::vector<std::uint64_t> pieces_of(std::uint64_t bytes) {
+    return std::vector<std::uint64_t>(static_cast<std::size_t>((bytes + piece_bytes - 1) / piece_bytes),
+                                      piece_bytes);
+  }
+
+  const ArenaLayout& layout_;
+  bool failed_ = false;
+  ParallelPass pass_;
+};
 
 }  // namespace
 
@@ -99,7 +143,7 @@ Result<void> MappedStrategy::advise(const AdviseRequest& request) {
   const auto inside = checked::subtract(part.offset, all.offset);
   if (part.file != all.file || !inside || !checked::range_fits(*inside, part.bytes, all.bytes)) {
     return fail(ErrorCode::out_of_bounds, "advice_is_on_what_the_handle_names",
-                format_text("{} bytes at byte {} of file {} are outside the range of the handle", part.bytes,
+                format_text("{} bytes at byte {} of file {} are outside of the handle's range", part.bytes,
                             part.offset, part.file));
   }
   const Mapped& file = *files_[part.file];
@@ -126,10 +170,10 @@ Result<std::vector<Handle>> ReadStrategy::load(std::span<const LoadRequest> requ
   HT_TRY(check_ranges(files_, ranges_of(requests)));
   const auto layout = HT_TRY(lay_out(requests));
   if (layout.bytes > work.budget_bytes) {
-    return fail(
-        Error(ErrorCode::budget_too_small, "what_is_read_fits_into_the_budget",
-              format_text("needs {} bytes of memory but the budget is {}", layout.bytes, work.budget_bytes))
-            .with_hint("raise the budget, or use the strategy `mapped` or `staged`"));
+    return fail(Error(ErrorCode::budget_too_small, "what_is_read_fits_into_the_budget",
+                      format_text("needs {} bytes of memory but the budget is {} bytes; 0 bytes were loaded",
+                                  layout.bytes, work.budget_bytes))
+                    .with_hint("raise the budget, load fewer tensors, or use the strategy `staged`"));
   }
   std::shared_ptr<OwnMemory> memory;
   if (layout.bytes != 0)
@@ -144,7 +188,15 @@ Result<std::vector<Handle>> ReadStrategy::load(std::span<const LoadRequest> requ
   // A ring on the way is memory, too.
   auto reading = work.reading;
   reading.ring_for_memory = reading.chunks * reading.chunk_bytes <= work.budget_bytes - layout.bytes;
+  std::optional<PagesAhead> pages;
+  // Threads that copy fault in pages side by side; reads do not.
+  if (memory && reading.mapped.empty()) {
+    pages.emplace(*memory, layout, reading.stop);
+    reading.before_read = [&](const Chunk& chunk) { pages->wait_for(chunk); };
+  }
   add_up(work.done, HT_TRY(load_into(into, files_, layout.reads, reading)));
+  if (pages) work.page_threads = pages->threads();
+  pages.reset();
   std::vector<std::shared_ptr<const OwnBlock>> blocks_read;
   blocks_read.reserve(into.size());
   for (const auto& each : into) blocks_read.push_back(std::make_shared<const OwnBlock>(memory, each));
@@ -170,7 +222,7 @@ Result<std::vector<Handle>> ReadStrategy::load(std::span<const LoadRequest> requ
 Result<void> ReadStrategy::advise(const AdviseRequest& request) {
   const std::lock_guard lock(mutex_);
   HT_TRY(blocks_.find(request.handle));
-  return fail(not_for(strategy(), "take advice"));
+  return fail(not_for(strategy(), "take advice on memory that is allocated"));
 }
 
 Result<void> ReadStrategy::release(const ReleaseRequest& request) {
@@ -178,8 +230,8 @@ Result<void> ReadStrategy::release(const ReleaseRequest& request) {
   const std::lock_guard lock(mutex_);
   // Nobody but this table hands it out, so one count means that nobody else has it.
   if (HT_TRY(blocks_.find(request.handle))->use_count() > 1) {
-    return fail(Error(ErrorCode::in_use, "nobody_holds_what_was_read", "memory is still in use by a tensor")
-                    .with_hint("release all tensors of that name first"));
+    return fail(Error(ErrorCode::in_use, "nobody_holds_what_was_read", "is still in use")
+                    .with_hint("destroy all tensors of that name first"));
   }
   block = HT_TRY(blocks_.take(request.handle));
   return {};

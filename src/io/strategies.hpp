@@ -24,6 +24,8 @@ struct LoadWork {
   std::uint64_t budget_bytes = UINT64_MAX;
   /// Added up.
   Staged done{};
+  /// Threads that gave memory its pages ahead of the reads; 0: the reads did.
+  std::uint32_t page_threads = 0;
 };
 
 class Answering {

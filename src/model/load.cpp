@@ -10,6 +10,7 @@
 
 #include "base/format_text.hpp"
 #include "io/choice.hpp"
+#include "io/fetch_pages.hpp"
 #include "io/sampled_cache.hpp"
 #include "model/load_checks.hpp"
 #include "model/model_state.hpp"
@@ -20,16 +21,23 @@
 namespace ht::inline v1 {
 namespace {
 
-// What is read along where tensors nearly touch, so that files are read in large pieces.
+// Gaps up to this size between tensors are read along, so that files are read in large pieces.
 constexpr std::uint64_t gap_bytes = 16384;
 constexpr std::uint64_t page_bytes = 4096;
 
+// How far a stream by `mapped` is ahead of its consumer.
+constexpr std::size_t stream_ahead_pieces = 16;
+
 Error not_by(io::Strategy strategy) {
   return Error(ErrorCode::unsupported_strategy, "strategy_is_for_this_kind_of_load",
-               format_text("cannot be loaded so by '{}'", io::to_string(strategy)))
-      .with_hint(
-          "Model::load takes `mapped` and `read`, Model::stream `mapped` and `staged`, and "
-          "Model::load_into is `external`");
+               format_text("the strategy '{}' does not apply to this kind of load", io::to_string(strategy)))
+      .with_hint("use `mapped` or `read` with Model::load, `mapped` or `staged` with Model::stream");
+}
+
+std::string rate_text(double bytes_per_second) { return format_text("{:.1f} GB/s", bytes_per_second / 1e9); }
+
+std::string threads_text(std::uint32_t threads) {
+  return format_text("{} {}", threads, threads == 1 ? "thread" : "threads");
 }
 
 Result<void> answered(const std::vector<io::Answer>& answers) {
@@ -41,7 +49,7 @@ Result<void> answered(const std::vector<io::Answer>& answers) {
 
 }  // namespace
 
-// One load of a model: what is wanted, what is known, and how far it has got.
+// One load of a model.
 class ModelLoad {
  public:
   ModelLoad(const Model& model, const LoadOptions& options, std::vector<std::size_t> tensors)
@@ -54,9 +62,11 @@ class ModelLoad {
     progress_.total_bytes = bytes_;
   }
 
-  /// `in_memory` are those that need not be loaded.
+  /// Tensors `in_memory` are not loaded again.
   Result<Loaded> load(std::vector<std::size_t> in_memory) {
     in_memory_ = std::move(in_memory);
+    loaded_.resident_bytes = sum_of(merged_ranges(*state_.catalog, in_memory_));
+    loaded_.wanted_bytes = bytes_ + loaded_.resident_bytes;
     HT_TRY(io::check_ring(options_.chunks, options_.chunk_bytes));
     HT_TRY(begin_check());
     const bool few = options_.use == io::Use::few;
@@ -64,6 +74,9 @@ class ModelLoad {
     switch (loaded_.choice.strategy) {
       case io::Strategy::mapped: return finished(few ? expect_few() : fetch());
       case io::Strategy::read: return finished(read());
+      case io::Strategy::staged:
+        if (options_.strategy == io::Strategy::automatic) return finished(stream_through());
+        [[fallthrough]];
       default: return fail(not_by(loaded_.choice.strategy));
     }
   }
@@ -72,7 +85,7 @@ class ModelLoad {
     HT_TRY(io::check_ring(options_.chunks, options_.chunk_bytes));
     HT_TRY(begin_check());
     choose(io::Use::one_pass);
-    loaded_.bytes = bytes_;
+    loaded_.wanted_bytes = loaded_.bytes = loaded_.streamed_bytes = bytes_;
     TensorPieces pieces(*state_.catalog, tensors_, consumer);
     switch (loaded_.choice.strategy) {
       case io::Strategy::mapped: return finished(hand_on_mapped(pieces));
@@ -84,10 +97,11 @@ class ModelLoad {
   Result<Loaded> into(std::span<const io::LoadRequest> requests) {
     HT_TRY(io::check_ring(options_.chunks, options_.chunk_bytes));
     HT_TRY(begin_check());
-    loaded_.choice = {io::Strategy::external, "asked_for", "The memory was given."};
-    // One that is wanted twice is read twice.
+    loaded_.choice = {io::Strategy::external, "asked_for", "into the caller's memory"};
+    ask_page_cache();
+    // A tensor with two targets is read twice.
     for (const auto& request : requests) loaded_.bytes += request.range.bytes;
-    progress_.total_bytes = loaded_.bytes;
+    loaded_.wanted_bytes = progress_.total_bytes = loaded_.bytes;
     return finished(fill(requests));
   }
 
@@ -115,23 +129,35 @@ class ModelLoad {
   }
 
   void choose(io::Use use) {
+    if (use != io::Use::few) ask_page_cache();
     if (options_.strategy != io::Strategy::automatic) {
-      loaded_.choice = {options_.strategy, "asked_for", "It was asked for."};
+      loaded_.choice = {options_.strategy, "asked_for", "requested by name"};
     } else if (ranges_.empty()) {
       loaded_.choice = {use == io::Use::one_pass ? io::Strategy::staged : io::Strategy::mapped,
-                        "nothing_to_load", "There is nothing to load, or it is in memory already."};
+                        "nothing_to_load", "nothing to load, or loaded into memory already"};
     } else {
       loaded_.choice = io::choose(facts(use));
     }
   }
 
+  // By samples, so that it takes microseconds.
+  void ask_page_cache() {
+    const auto share = io::cached_share(state_.residency->mapped_files(), ranges_);
+    if (!share) return;
+    loaded_.cached_bytes = std::min(bytes_, static_cast<std::uint64_t>(*share * static_cast<double>(bytes_)));
+  }
+  [[nodiscard]] bool is_mostly_cached() const {
+    return loaded_.cached_bytes && *loaded_.cached_bytes >= bytes_ / 2;
+  }
+
   [[nodiscard]] io::Facts facts(io::Use use) const {
     io::Facts facts{.bytes = bytes_, .use = use};
-    // Who looks at a few need not wait for an answer about all.
+    // Asking about all files would cost more than a few pages do.
     if (use == io::Use::few) return facts;
-    facts.cached_bytes = cached_bytes();
+    facts.cached_bytes = loaded_.cached_bytes;
     if (use == io::Use::all) {
       facts.budget_bytes = budget_bytes();
+      facts.budget_is_set = options_.budget_bytes != 0;
       facts.memory_bytes = state_.residency->memory_for(tensors_).value_or(UINT64_MAX);
     }
     std::optional<std::uint32_t> last;
@@ -147,28 +173,22 @@ class ModelLoad {
     return facts;
   }
 
-  // About as many, as the question should take no time.
-  [[nodiscard]] std::optional<std::uint64_t> cached_bytes() const {
-    const auto share = io::cached_share(state_.residency->mapped_files(), ranges_);
-    if (!share) return std::nullopt;
-    return std::min(bytes_, static_cast<std::uint64_t>(*share * static_cast<double>(bytes_)));
-  }
-  // A system that does not tell is taken for one that has enough memory.
+  // A system that does not report its memory is taken for one that has enough.
   [[nodiscard]] std::uint64_t budget_bytes() const {
     if (options_.budget_bytes != 0) return options_.budget_bytes;
     const auto available = state_.port->available_memory();
     return available ? io::most_of(*available) : UINT64_MAX;
   }
 
-  // What is in the page cache is copied by several threads at once; what is not goes past it.
+  // Bytes in the page cache are copied by several threads; the others are read past it.
   io::LoadWork work_for_memory() {
     io::StagedOptions reading{.chunks = options_.chunks, .chunk_bytes = options_.chunk_bytes};
     const std::uint64_t budget = options_.budget_bytes;
     reading.ring_for_memory = budget == 0 || reading.chunks <= budget / reading.chunk_bytes;
-    if (cached_bytes() >= bytes_ / 2) {
+    if (is_mostly_cached()) {
       reading.direct = false;
       reading.queueing = io::Queueing::threads;
-      // Copying takes a fraction of the time of reading, and handing pieces to threads as long as ever.
+      // Copying is faster than reading, so handing a piece to a thread costs relatively more.
       reading.chunk_bytes *= 4;
       guarded_files_ = state_.residency->guarded_files();
       reading.mapped = guarded_files_;
@@ -190,6 +210,7 @@ class ModelLoad {
     HT_TRY(state_.residency->load(tensors_, work));
     loaded_.bytes = bytes_;
     loaded_.direct_bytes = work.done.direct_bytes;
+    page_threads_ = work.page_threads;
     return {};
   }
 
@@ -217,10 +238,24 @@ class ModelLoad {
     return {};
   }
 
+  /// For what exceeds the memory budget: every byte is read, and checked if that is asked for.
+  Result<void> stream_through() {
+    const PieceConsumer leave = [](const TensorPiece&) -> Result<void> { return {}; };
+    TensorPieces pieces(*state_.catalog, tensors_, leave);
+    HT_TRY(hand_on_staged(pieces));
+    state_.residency->map(tensors_);
+    loaded_.bytes = loaded_.streamed_bytes = bytes_;
+    return {};
+  }
+
   Result<void> hand_on_mapped(TensorPieces& pieces) {
     HT_TRY(check_unchanged());
-    const bool lets_go = options_.budget_bytes != 0 && bytes_ > options_.budget_bytes;
-    HT_TRY(walk_mapped([&](const io::FileRange& piece) -> Result<void> {
+    const std::uint64_t budget = options_.budget_bytes;
+    const bool lets_go = budget != 0 && bytes_ > budget;
+    const io::FetchOptions how{
+        .tune = false,
+        .max_ahead = lets_go ? static_cast<std::size_t>(budget / piece_bytes()) : stream_ahead_pieces};
+    HT_TRY(walk_mapped(how, [&](const io::FileRange& piece) -> Result<void> {
       const auto& mapped = file(piece.file);
       const Bytes bytes = HT_TRY(mapped.range(piece.offset, piece.bytes));
       HT_TRY(guarded(bytes, [&]() -> Result<void> {
@@ -234,29 +269,31 @@ class ModelLoad {
     return check_unchanged();
   }
 
-  /// Brings the pages in, as far as there is memory for them; the others come when they are touched.
+  /// Brings all pages in.
   Result<void> fetch() {
+    if (options_.strategy == io::Strategy::mapped) HT_TRY(check_fits());
     state_.residency->map(tensors_);
-    const std::uint64_t budget = budget_bytes();
-    const bool by_itself = options_.strategy == io::Strategy::automatic;
-    // Who wants all of it checked has all of it come by.
-    if (bytes_ > budget && !check_) progress_.total_bytes = by_itself ? 0 : budget;
-    HT_TRY(check_ ? fetch_and_check() : walk_mapped([](const io::FileRange&) -> Result<void> { return {}; }));
-    loaded_.bytes = progress_.done_bytes;
+    HT_TRY(check_ ? fetch_and_check()
+                  : walk_mapped({}, [](const io::FileRange&) -> Result<void> { return {}; }));
+    loaded_.bytes = bytes_;
     return {};
   }
 
-  /// What is in memory already is gone through by all processors at once; what is not, as it comes in.
+  [[nodiscard]] Result<void> check_fits() const {
+    // Without a budget, pages that are in memory already do not need free memory.
+    const bool is_set = options_.budget_bytes != 0;
+    const std::uint64_t needed = is_set ? bytes_ : bytes_ - loaded_.cached_bytes.value_or(0);
+    const std::uint64_t budget = budget_bytes();
+    if (needed <= budget) return {};
+    return fail(Error(ErrorCode::budget_too_small, "mapped_bytes_fit_into_the_budget",
+                      format_text("needs {} bytes of memory but {} {} bytes; 0 bytes were loaded", needed,
+                                  is_set ? "the budget is" : "a load may use", budget))
+                    .with_hint("raise the budget, load fewer tensors, or use the strategy `staged`"));
+  }
+
+  /// Pages in memory are checked by all processors at once; the others as they come in.
   Result<void> fetch_and_check() {
-    if (bytes_ > budget_bytes()) {
-      return walk_mapped([&](const io::FileRange& piece) -> Result<void> {
-        const auto& mapped = file(piece.file);
-        const Bytes bytes = HT_TRY(mapped.range(piece.offset, piece.bytes));
-        HT_TRY(guarded(bytes, [&] { return pass(piece, bytes); }));
-        return mapped.advise(piece.offset, piece.bytes, io::Advice::drop);
-      });
-    }
-    if (cached_bytes() >= bytes_ / 2) {
+    if (is_mostly_cached()) {
       HT_TRY(check_->check_mapped(files_, ranges_, options_.work));
       tell(bytes_);
       return {};
@@ -267,13 +304,13 @@ class ModelLoad {
     const auto wait_for = [&](std::uint64_t bytes) -> Result<void> {
       if (fetched.wait_for(bytes)) return {};
       came = false;
-      return fail(Error(ErrorCode::read_failed));  // whoever fetches says why
+      return fail(Error(ErrorCode::read_failed));  // `walked` has the cause
     };
     std::optional<std::jthread> fetcher;
     try {
       fetcher.emplace([&] { walked = fetch_for(fetched); });
     } catch (const std::system_error&) {
-      walked = fetch_for(fetched);  // no thread to be had
+      walked = fetch_for(fetched);  // the system starts no thread
     }
     auto checked =
         check_->check_mapped(files_, ranges_, {.stop = options_.work.stop, .on_progress = {}}, wait_for);
@@ -284,7 +321,7 @@ class ModelLoad {
 
   Result<void> fetch_for(Fetched& fetched) {
     auto walked = without_bad_alloc([&] {
-      return walk_mapped([&](const io::FileRange& piece) -> Result<void> {
+      return walk_mapped({}, [&](const io::FileRange& piece) -> Result<void> {
         fetched.add(piece.bytes);
         if (fetched.is_given_up()) return fail(Error(ErrorCode::cancelled));
         return {};
@@ -294,15 +331,14 @@ class ModelLoad {
     return walked;
   }
 
-  /// What lies around a page that is touched is not read along: a disk that reads far ahead would be busy
-  /// with that.
+  /// Without readahead, which would keep the disk busy with pages that are not needed.
   Result<void> expect_few() {
     state_.residency->map(tensors_);
     progress_.total_bytes = 0;
     return advise_files(io::Advice::random);
   }
 
-  /// Whole files, as the system keeps each part that differs from its neighbours apart.
+  /// Whole files: the kernel splits a mapping at each change of advice.
   [[nodiscard]] Result<void> advise_files(io::Advice advice) const {
     for (std::size_t i = 0; i < ranges_.size(); ++i) {
       if (i != 0 && ranges_[i].file == ranges_[i - 1].file) continue;
@@ -321,40 +357,47 @@ class ModelLoad {
 
   [[nodiscard]] Result<void> check_stop() const {
     if (!options_.work.stop.stop_requested()) return {};
-    return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
-                      format_text("was stopped with {} of {} bytes loaded", progress_.done_bytes,
-                                  progress_.total_bytes))
-                    .at_path(state_.opened.native()));
+    return fail(
+        Error(ErrorCode::cancelled, "work_is_not_stopped",
+              format_text("stopped: {} of {} bytes loaded", progress_.done_bytes, progress_.total_bytes))
+            .at_path(state_.opened.native()));
   }
 
-  /// Piece by piece, each fetched and handed to `each`, until all that there is to do is done.
+  /// Two chunks, or as much as the budget allows.
+  [[nodiscard]] std::uint64_t piece_bytes() const {
+    constexpr std::uint64_t most = std::uint64_t{1} << 29;
+    const std::uint64_t budget = options_.budget_bytes != 0 ? options_.budget_bytes : UINT64_MAX;
+    return std::min(2 * std::min(options_.chunk_bytes, most),
+                    std::max(budget / page_bytes * page_bytes, page_bytes));
+  }
+
+  /// Fetches all pages and calls `each` with the pieces in order, on this thread.
   template <class Each>
-  Result<void> walk_mapped(Each&& each) {
-    const std::uint64_t most = options_.budget_bytes != 0 ? options_.budget_bytes : UINT64_MAX;
-    // Several chunks, as each is waited for here.
-    const std::uint64_t piece_bytes =
-        std::min(std::max<std::uint64_t>(options_.chunks / 2, 1) * options_.chunk_bytes,
-                 std::max(most / page_bytes * page_bytes, page_bytes));
-    // Whoever expected a few before would fetch page by page.
+  Result<void> walk_mapped(io::FetchOptions how, Each&& each) {
+    // An earlier load of a few has turned off readahead.
     HT_TRY(advise_files(io::Advice::normal));
-    std::uint64_t all_done = 0;
-    for (const auto& range : ranges_) {
-      for (std::uint64_t done = 0; done < range.bytes && all_done < progress_.total_bytes;) {
-        HT_TRY(check_stop());
-        const std::uint64_t left = std::min(range.bytes - done, progress_.total_bytes - all_done);
-        const io::FileRange piece{range.file, range.offset + done, std::min(piece_bytes, left)};
-        HT_TRY(file(range.file).advise(piece.offset, piece.bytes, io::Advice::populate));
-        HT_TRY(each(piece));
-        done += piece.bytes;
-        all_done += piece.bytes;
-        tell(all_done);
-      }
+    how.piece_bytes = piece_bytes();
+    how.cached = is_mostly_cached();
+    how.stop = options_.work.stop;
+    std::uint64_t done_bytes = 0;
+    const auto take = [&](const io::FileRange& piece) -> Result<void> {
+      HT_TRY(check_stop());
+      HT_TRY(each(piece));
+      done_bytes += piece.bytes;
+      tell(done_bytes);
+      return {};
+    };
+    const auto fetched = io::fetch_pages(state_.residency->mapped_files(), ranges_, take, how);
+    if (!fetched) {
+      HT_TRY(check_stop());
+      return fail(fetched.error());
     }
+    if (!ranges_.empty()) fetched_by_ = *fetched;
     return {};
   }
 
   void tell(std::uint64_t done_bytes) {
-    // What is read along between tensors is none of theirs.
+    // Gaps between tensors are read along, and do not count.
     progress_.done_bytes = std::min(done_bytes, progress_.total_bytes);
     progress_.elapsed = std::chrono::steady_clock::now() - begin_;
     if (options_.work.on_progress) options_.work.on_progress(progress_);
@@ -364,7 +407,7 @@ class ModelLoad {
     if (check_) loaded_.verified_bytes = check_->checked_bytes();
     loaded_.elapsed = std::chrono::steady_clock::now() - begin_;
     if (options_.drop_after) {
-      // Also of what failed.
+      // Also after a failure.
       for (const auto& [number, offset, bytes] : state_.residency->pages_of(tensors_)) {
         auto dropped = file(number).forget(offset, bytes);
         if (done && !dropped) done = std::move(dropped);
@@ -373,7 +416,26 @@ class ModelLoad {
     if (!done) return fail(std::move(done).error());
     tell(progress_.total_bytes);
     loaded_.direct_bytes = std::min(loaded_.direct_bytes, loaded_.bytes);
+    add_how();
     return loaded_;
+  }
+
+  /// How bytes were fetched, and how fast, where some were read.
+  void add_how() {
+    if (loaded_.bytes == 0) return;
+    auto& reason = loaded_.choice.reason;
+    if (fetched_by_) {
+      if (loaded_.cached_bytes == loaded_.bytes) return;
+      const auto& [way, rate] = *fetched_by_;
+      reason +=
+          format_text("; pages populated by {}{} at {}", threads_text(way.threads),
+                      way.engine == io::Engine::read_ahead ? " after readahead calls" : "", rate_text(rate));
+    } else if (loaded_.choice.strategy != io::Strategy::mapped) {
+      const double seconds = std::chrono::duration<double>(loaded_.elapsed).count();
+      reason += loaded_.direct_bytes != 0 ? "; direct reads" : "; reads through the page cache";
+      if (page_threads_ != 0) reason += " into pages allocated by " + threads_text(page_threads_);
+      if (seconds > 0) reason += " at " + rate_text(static_cast<double>(loaded_.bytes) / seconds);
+    }
   }
 
   const Model& model_;
@@ -384,7 +446,9 @@ class ModelLoad {
   std::vector<io::FileRange> ranges_;
   std::uint64_t bytes_;
   std::vector<const io::Mapped*> guarded_files_;
-  std::vector<const io::Mapped*> files_;  // where something is checked
+  std::vector<const io::Mapped*> files_;     // only where something is checked
+  std::optional<io::FetchedBy> fetched_by_;  // only where pages were
+  std::uint32_t page_threads_ = 0;
   std::vector<std::size_t> in_memory_;
   std::optional<PassCheck> check_;
   Progress progress_;
@@ -421,10 +485,10 @@ Result<Loaded> Model::load_into(std::span<const Target> targets, const LoadOptio
       HT_TRY(check_has_bytes(entry));
       HT_TRY(mapped_bytes(entry));
       if (into.size() != entry.bytes) {
-        return fail(located(
-            Error(ErrorCode::size_mismatch, "target_is_as_large_as_its_tensor",
-                  format_text("tensor '{}' has {} bytes, and its target {}", name, entry.bytes, into.size())),
-            name));
+        return fail(located(Error(ErrorCode::size_mismatch, "target_is_as_large_as_its_tensor",
+                                  format_text("tensor '{}' has {} bytes but its target has {}", name,
+                                              entry.bytes, into.size())),
+                            name));
       }
       if (entry.bytes == 0) continue;
       tensors.push_back(index);
@@ -436,7 +500,7 @@ Result<Loaded> Model::load_into(std::span<const Target> targets, const LoadOptio
 
 Result<std::uint64_t> Model::prefetch(const NameFilter& glob, const WorkOptions& options) const {
   return without_bad_alloc([&]() -> Result<std::uint64_t> {
-    // Whoever asks for it by name gets all of it, whatever memory there is.
+    // A prefetch is never too large: the kernel drops pages that do not fit.
     const auto fetched = HT_TRY(
         load({.strategy = io::Strategy::mapped, .glob = glob, .budget_bytes = UINT64_MAX, .work = options}));
     return fetched.bytes;

@@ -22,8 +22,8 @@ Result<io::StagedOptions> ring_within(const LoadOptions& options) {
   ring.chunk_bytes = std::min(ring.chunk_bytes, budget / ring.chunks / page_bytes * page_bytes);
   if (ring.chunk_bytes >= std::min(least_chunk_bytes, options.chunk_bytes)) return ring;
   return fail(Error(ErrorCode::budget_too_small, "ring_fits_into_the_budget",
-                    format_text("cannot be read through {} bytes of memory", budget))
-                  .with_hint(format_text("allow {} bytes at least", 2 * least_chunk_bytes)));
+                    format_text("a budget of {} bytes is too small for a ring; 0 bytes were loaded", budget))
+                  .with_hint(format_text("use a budget of {} bytes or more", 2 * least_chunk_bytes)));
 }
 
 Result<void> check_apart(std::span<const Target> targets) {
@@ -34,8 +34,8 @@ Result<void> check_apart(std::span<const Target> targets) {
   std::ranges::sort(places, std::less<>(), [](MutableBytes place) { return place.data(); });
   for (std::size_t i = 1; i < places.size(); ++i) {
     if (places[i - 1].data() + places[i - 1].size() <= places[i].data()) continue;
-    return fail(Error(ErrorCode::overlap, "targets_are_apart", "two targets lie over each other in memory")
-                    .with_hint("give each tensor memory of its own"));
+    return fail(Error(ErrorCode::overlap, "targets_are_apart", "two targets overlap in memory")
+                    .with_hint("give each tensor its own memory"));
   }
   return {};
 }

@@ -1,4 +1,4 @@
-// What is looked at before anything is loaded.
+// Checks before a load.
 #pragma once
 
 #include <htensor/model/load.hpp>
@@ -8,10 +8,10 @@
 
 namespace ht::inline v1 {
 
-/// The ring within the budget: fewer chunks, then smaller ones. `budget_too_small` where there can be none.
+/// The ring within the budget: fewer chunks, then smaller ones. `budget_too_small` below the smallest ring.
 [[nodiscard]] Result<io::StagedOptions> ring_within(const LoadOptions& options);
 
-/// `overlap` where two targets do: two reads into one place leave there what nobody can tell.
+/// `overlap` where two targets do: two reads into the same bytes would race.
 [[nodiscard]] Result<void> check_apart(std::span<const Target> targets);
 
 }  // namespace ht::inline v1

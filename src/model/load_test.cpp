@@ -1,4 +1,6 @@
 // Tensors brought to where they are wanted, by each strategy.
+#include <gmock/gmock.h>
+
 #include <algorithm>
 
 #include "model/load_test.hpp"
@@ -17,7 +19,10 @@ TEST_F(LoadModel, by_each_strategy_has_all_tensors) {
     ASSERT_TRUE(loaded) << to_string(loaded.error());
     EXPECT_EQ(loaded->bytes, 2 * per_file * tensor_bytes);
     EXPECT_FALSE(loaded->choice.code.empty());
-    EXPECT_EQ(loaded->choice.reason.back(), '.');
+    EXPECT_FALSE(loaded->choice.reason.empty());
+    EXPECT_EQ(loaded->wanted_bytes, loaded->bytes);
+    EXPECT_EQ(loaded->resident_bytes, 0U);
+    EXPECT_EQ(loaded->streamed_bytes, 0U);
     if (strategy != Strategy::automatic) {
       EXPECT_EQ(loaded->choice.strategy, strategy);
     }
@@ -181,22 +186,86 @@ TEST_F(LoadModel, what_is_read_fits_into_the_budget) {
   EXPECT_EQ(residences(), std::set{Residence::resident});
 }
 
-TEST_F(LoadModel, automatic_stays_within_the_budget) {
-  forget_everything();
+TEST_F(LoadModel, automatic_streams_through_what_exceeds_the_budget) {
+  for (const bool cold : {true, false}) {
+    if (cold) {
+      forget_everything();
+    } else {
+      ASSERT_TRUE(model_->prefetch());
+    }
+    auto how = options(Strategy::automatic);
+    how.budget_bytes = 3 * tensor_bytes;
+    const auto loaded = model_->load(how).value();
+    EXPECT_EQ(loaded.choice.strategy, Strategy::staged);
+    EXPECT_EQ(loaded.choice.code, "larger_than_memory");
+    EXPECT_THAT(loaded.choice.reason, ::testing::StartsWith("exceeds the memory budget: streamed"));
+    EXPECT_EQ(loaded.wanted_bytes, 2 * per_file * tensor_bytes);
+    EXPECT_EQ(loaded.bytes, loaded.wanted_bytes);
+    EXPECT_EQ(loaded.streamed_bytes, loaded.wanted_bytes);
+    EXPECT_EQ(residences(), std::set{Residence::mapped});
+    expect_all_tensors();
+  }
+  // The padding of `read` does not count for pages.
   auto how = options(Strategy::automatic);
-  how.budget_bytes = 3 * tensor_bytes;
-  const auto loaded = model_->load(how).value();
-  EXPECT_EQ(loaded.choice.strategy, Strategy::mapped);
-  // What does not fit is not pushed through memory.
-  EXPECT_EQ(loaded.bytes, 0U);
-  EXPECT_EQ(cached(), 0U);
-  // The rests of pages count.
   how.budget_bytes = 2 * per_file * tensor_bytes;
-  EXPECT_EQ(model_->load(how).value().choice.strategy, Strategy::mapped);
-  // By name, as much as fits is fetched.
-  how.strategy = Strategy::mapped;
-  how.budget_bytes = 3 * tensor_bytes;
-  EXPECT_EQ(model_->load(how).value().bytes, 3 * tensor_bytes);
+  const auto fits = model_->load(how).value();
+  EXPECT_EQ(fits.choice.strategy, Strategy::mapped);
+  EXPECT_EQ(fits.streamed_bytes, 0U);
+}
+
+TEST_F(LoadModel, mapped_bytes_fit_into_the_budget) {
+  for (const bool verify : {false, true}) {
+    ASSERT_TRUE(!verify || model_->seal());
+    auto how = options(Strategy::mapped);
+    how.verify = verify;
+    how.budget_bytes = 2 * per_file * tensor_bytes - 1;
+    forget_everything();
+    const auto error =
+        refusal(model_->load(how), ErrorCode::budget_too_small, "mapped_bytes_fit_into_the_budget");
+    EXPECT_EQ(error.message(),
+              "needs 600000 bytes of memory but the budget is 599999 bytes; 0 bytes were loaded");
+    if (!verify) {  // which reads headers
+      EXPECT_EQ(cached(), 0U);
+    }
+    ++how.budget_bytes;
+    EXPECT_EQ(model_->load(how).value().bytes, 2 * per_file * tensor_bytes);
+  }
+  // Without a budget, the available memory counts, but not for pages that are there. A prefetch has no limit.
+  forget_everything();
+  const auto available = [&](std::uint64_t bytes) {
+    port_.set_available_memory(bytes);
+    return model_->load(options(Strategy::mapped));
+  };
+  testing::expect_refusal(available(8 * 1000), ErrorCode::budget_too_small,
+                          "mapped_bytes_fit_into_the_budget");
+  EXPECT_EQ(model_->prefetch().value(), 2 * per_file * tensor_bytes);
+  EXPECT_TRUE(available(8 * 1000));
+}
+
+TEST_F(LoadModel, separates_bytes_in_memory_from_bytes_that_were_loaded) {
+  forget_everything();
+  ASSERT_TRUE(model_->load({.strategy = Strategy::read, .glob = "t0.*"}));
+  const auto loaded = model_->load(options(Strategy::mapped)).value();
+  EXPECT_EQ(loaded.wanted_bytes, 2 * per_file * tensor_bytes);
+  EXPECT_EQ(loaded.bytes, per_file * tensor_bytes);
+  EXPECT_EQ(loaded.resident_bytes, per_file * tensor_bytes);
+  EXPECT_EQ(loaded.cached_bytes, 0U);
+  const auto again = model_->load(options(Strategy::mapped)).value();
+  EXPECT_EQ(again.cached_bytes, again.bytes);
+}
+
+TEST_F(LoadModel, the_reason_names_threads_and_rate) {
+  forget_everything();
+  const auto mapped = model_->load(options(Strategy::mapped)).value();
+  EXPECT_THAT(mapped.choice.reason,
+              ::testing::MatchesRegex("requested by name; pages populated by 2 threads at [0-9.]+ GB/s"));
+  const auto cached = model_->load(options(Strategy::mapped)).value();
+  EXPECT_EQ(cached.choice.reason, "requested by name");
+  forget_everything();
+  const auto read = model_->load(options(Strategy::read)).value();
+  EXPECT_THAT(read.choice.reason,
+              ::testing::MatchesRegex("requested by name; .*reads.* into pages allocated by "
+                                      "1 thread at [0-9.]+ GB/s"));
 }
 
 TEST_F(LoadModel, automatic_knows_what_is_there_already) {

@@ -164,6 +164,7 @@ io::IoResult<io::FileSystem> FaultyPort::file_system(io::FileHandle file) {
 
 io::IoResult<std::uint64_t> FaultyPort::available_memory() {
   if (const auto error = fault(Call::available_memory)) return tl::unexpected(*error);
+  if (available_memory_) return *available_memory_;
   return real_.available_memory();
 }
 

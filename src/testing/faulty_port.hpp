@@ -66,6 +66,8 @@ class FaultyPort final : public io::Port {
   }
   /// No read or write moves more bytes than this in one call.
   void set_most_bytes(std::uint64_t bytes) { most_bytes_ = bytes; }
+  /// What `available_memory` answers from now on.
+  void set_available_memory(std::uint64_t bytes) { available_memory_ = bytes; }
   /// Runs before each call, for what happens between two of them.
   void before_each(std::function<void(Call, int)> hook) { hook_ = std::move(hook); }
   /// How often each kind was called.
@@ -126,6 +128,7 @@ class FaultyPort final : public io::Port {
   std::map<Call, int> counts_;
   std::function<void(Call, int)> hook_;
   std::uint64_t most_bytes_ = UINT64_MAX;
+  std::optional<std::uint64_t> available_memory_;
   std::atomic<int> open_files_ = 0;
   std::atomic<int> mapped_regions_ = 0;
   std::atomic<int> open_queues_ = 0;

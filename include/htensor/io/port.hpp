@@ -66,6 +66,7 @@ enum class Advice : std::uint8_t {
   random,      ///< do not read ahead
   will_need,   ///< begin to fetch them, and do not wait
   populate,    ///< fetch them now: afterwards touching them does not wait
+  allocate,    ///< for private memory: give it pages now, so that writing to it does not wait
   cold,        ///< give them up first when memory gets short
   drop,        ///< take them out of this process; what is in the page cache stays there
   huge_pages,  ///< for memory of one's own: use large pages

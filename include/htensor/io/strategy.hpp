@@ -27,7 +27,7 @@ struct Choice {
   Strategy strategy = Strategy::automatic;
   /// For programs.
   std::string_view code{};
-  /// For people: a whole sentence.
+  /// For people: facts that led to it, and after a load, how bytes were fetched and how fast.
   std::string reason{};
 };
 

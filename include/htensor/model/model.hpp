@@ -106,20 +106,18 @@ class Model {
   /// `unsupported_encoding` for a splat, which has none.
   [[nodiscard]] Result<Storage> raw(std::string_view name) const;
 
-  /// Brings the tensors whose names match into memory and says how. By `mapped`, their pages are fetched, as
-  /// far as there is memory for them; `automatic` fetches none of what does not fit. By `read`, they are in
-  /// memory of the model's own afterwards, which is what later look-ups give, whatever becomes of the file;
-  /// `budget_too_small` where they need more than they may take. `unsupported_strategy` for `staged` and
-  /// `external`, which are the next two. What failed, or was stopped, has put nothing into memory of the
-  /// model's own, and can be tried again; only where dropping pages afterwards fails are they there all the
-  /// same.
+  /// Loads all tensors whose names match and reports how. `mapped` brings their pages into the page cache.
+  /// `read` copies them into the model's own memory; later look-ups return that memory, independent of the
+  /// file. `automatic` takes one of the two, or streams the bytes through a ring (`Loaded::streamed_bytes`)
+  /// if they exceed the memory budget; the tensors are mapped then. `budget_too_small` where `mapped` or
+  /// `read` is named and exceeds the budget. `unsupported_strategy` for `staged` and `external`, which are
+  /// the next two functions. After a failure or a stop the load can be repeated.
   [[nodiscard]] Result<Loaded> load(const LoadOptions& options = {}) const;
-  /// All bytes of the tensors that match, once, in the order of the files: to be summed up, copied, sent. By
-  /// `staged`, memory is that of a ring, however large the model is; by `mapped`, what the page cache has is
-  /// not copied.
+  /// Hands all bytes of the matching tensors to the consumer, once, in file order. `staged` needs memory for
+  /// its ring only, however large the model is; `mapped` copies nothing that is in the page cache.
   [[nodiscard]] Result<Loaded> stream(const PieceConsumer& consumer, const LoadOptions& options = {}) const;
-  /// Tensors into memory that is there already, as they are stored. `size_mismatch` where it has not just
-  /// their size. The options' strategy, use and glob have no say here.
+  /// Reads the stored bytes of tensors into the caller's memory. `size_mismatch` unless each target has the
+  /// size of its tensor. The options' strategy, use and glob are ignored.
   [[nodiscard]] Result<Loaded> load_into(std::span<const Target> targets,
                                          const LoadOptions& options = {}) const;
 
