@@ -181,7 +181,10 @@ void print_error(std::string_view text) {
 
 void tell_of_stale_seal(const std::optional<std::filesystem::path>& seal, const Common& common) {
   if (!seal || common.quiet) return;
-  print_error(fmt::format("  hint: {} is of the file as it was: seal it again\n", printable(seal->string())));
+  const auto folder = seal->has_parent_path() ? seal->parent_path() : std::filesystem::path(".");
+  print_error(fmt::format(
+      "  hint: {0} lists the file before it was replaced; renew it with `htensor seal --force {1}`\n",
+      printable(seal->string()), printable(folder.string())));
 }
 
 namespace {

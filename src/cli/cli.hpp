@@ -63,7 +63,7 @@ int run(int argc, const char* const* argv);
 void print(std::string_view text);
 /// To stderr, as far as there is one.
 void print_error(std::string_view text);
-/// For who has changed files that were sealed.
+/// Warns of a seal that names a replaced file and was not renewed, because it is of other files too.
 void tell_of_stale_seal(const std::optional<std::filesystem::path>& seal, const Common& common);
 
 /// One line that a person can act on, and a hint, to stderr.

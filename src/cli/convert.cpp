@@ -123,7 +123,7 @@ Result<Exit> convert_model(const Options& options, const Common& common) {
     HT_TRY(write_mlir(
         options.module, made,
         {.scope = options.scope, .inline_below = options.inline_all ? UINT64_MAX : options.inline_below},
-        {.if_exists = if_exists}));
+        {.if_exists = if_exists, .stop = work.options().stop}));
   }
   if (json) {
     print(converted_json(converted));

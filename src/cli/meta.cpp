@@ -103,7 +103,6 @@ Result<Exit> edit(const Options& options, const Common& common) {
                         : fmt::format("'{}' is gone", printable(*options.key)),
         edited.moved_by == 0 ? "" : fmt::format("; the data begins {} later", size_text(edited.moved_by))));
   }
-  tell_of_stale_seal(edited.stale_seal, common);
   return Exit::good;
 }
 

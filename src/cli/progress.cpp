@@ -4,6 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
 
 #include "cli/text.hpp"
 
@@ -42,6 +45,23 @@ void Progress::update(std::uint64_t done_bytes) {
 
 Progress::~Progress() {
   if (drawn_) print_error("\r\x1b[K");
+}
+
+WorkWithBar::WorkWithBar(const Common& common) : common_(common) {
+  try {
+    watcher_ = std::jthread([stop = stop_](const std::stop_token& over) mutable {
+      std::mutex mutex;
+      std::condition_variable_any ended;
+      std::unique_lock lock(mutex);
+      while (!ended.wait_for(lock, over, 20ms, [&] { return over.stop_requested(); })) {
+        if (!interrupted()) continue;
+        stop.request_stop();
+        return;
+      }
+    });
+  } catch (const std::system_error&) {
+    // Without a thread, work that reports progress can still be interrupted.
+  }
 }
 
 WorkOptions WorkWithBar::options() {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <stop_token>
+#include <thread>
 
 #include "cli/cli.hpp"
 
@@ -29,10 +30,11 @@ class Progress {
   Clock::time_point next_;
 };
 
-/// Long work of the library with a bar, which the user can interrupt.
+/// Long work of the library with a bar, which the user can interrupt. A signal handler cannot request a stop,
+/// and work need not report progress to be long: a thread looks for signals as long as this lives.
 class WorkWithBar {
  public:
-  explicit WorkWithBar(const Common& common) : common_(common) {}
+  explicit WorkWithBar(const Common& common);
   WorkWithBar(const WorkWithBar&) = delete;
   WorkWithBar& operator=(const WorkWithBar&) = delete;
 
@@ -43,6 +45,7 @@ class WorkWithBar {
   const Common& common_;
   std::stop_source stop_;
   std::optional<Progress> bar_;
+  std::jthread watcher_;
 };
 
 }  // namespace ht::cli

@@ -16,7 +16,9 @@ struct Options {
   std::string path;
   std::string algorithm = "crc64nvme";
   std::uint64_t max_header = 0;
+  std::uint64_t max_splat = default_max_splat_bytes;
   bool per_tensor = false;
+  bool force = false;
 
   [[nodiscard]] HashAlgorithm chosen() const {
     return hash_algorithm_named(algorithm).value_or(HashAlgorithm::crc64nvme);
@@ -34,10 +36,25 @@ void add_algorithm(CLI::App& verb, std::string& algorithm) {
             .one_of = std::move(names)});
 }
 
+// The files were compared with the seal that they have, and differ, or that seal is damaged.
+bool is_answer(const Error& error) {
+  return error.code() == ErrorCode::checksum_mismatch || error.code() == ErrorCode::bad_seal;
+}
+
+void add_max_splat(CLI::App& verb, std::uint64_t& bytes) {
+  add_size(verb, "--max-splat", bytes,
+           "The largest splat that xxh3-128 and sha256 hash, byte by byte; 1G unless given");
+}
+
 Result<Exit> seal(const Options& options, const Common& common) {
   const auto model = HT_TRY(Model::open(options.path, {.max_header_bytes = options.max_header}));
   WorkWithBar work(common);
-  const auto sealed = HT_TRY(model.seal({.algorithm = options.chosen(), .work = work.options()}));
+  const auto made = model.seal({.algorithm = options.chosen(),
+                                .work = work.options(),
+                                .max_splat_bytes = options.max_splat,
+                                .force = options.force});
+  if (!made && is_answer(made.error())) return answer_no(made.error(), common);
+  const auto sealed = HT_TRY(made);
   const auto hex = to_hex(sealed.digest);
   if (common.json || common.jsonl) {
     print(fmt::format(R"({{"seal":{},"bytes":{},"digest":"{}","base64":"{}","algorithm":"{}"}})"
@@ -70,8 +87,10 @@ void append_each(std::string& out, const List& list, bool lines, const Add& add)
 Result<Exit> hash(const Options& options, const Common& common) {
   const auto model = HT_TRY(Model::open(options.path, {.max_header_bytes = options.max_header}));
   WorkWithBar work(common);
-  const auto found = HT_TRY(
-      model.hash({.algorithm = options.chosen(), .per_tensor = options.per_tensor, .work = work.options()}));
+  const auto found = HT_TRY(model.hash({.algorithm = options.chosen(),
+                                        .per_tensor = options.per_tensor,
+                                        .work = work.options(),
+                                        .max_splat_bytes = options.max_splat}));
   std::string out;
   const auto add_file = [&](std::size_t i) {
     append_json(out, found.files[i].path.string(), found.files[i].digest);
@@ -113,6 +132,8 @@ Action register_seal(CLI::App& verb) {
   auto options = std::make_shared<Options>();
   add_path(verb, options->path);
   add_algorithm(verb, options->algorithm);
+  add_flag(verb, "--force", options->force, "Seal the bytes as they are, even if they differ from the seal");
+  add_max_splat(verb, options->max_splat);
   add_max_header(verb, options->max_header);
   return [options](const Common& common) { return seal(*options, common); };
 }
@@ -122,6 +143,7 @@ Action register_hash(CLI::App& verb) {
   add_path(verb, options->path);
   add_algorithm(verb, options->algorithm);
   add_flag(verb, "--per-tensor", options->per_tensor, "Of each tensor, too: the same in every format");
+  add_max_splat(verb, options->max_splat);
   add_max_header(verb, options->max_header);
   return [options](const Common& common) { return hash(*options, common); };
 }

@@ -1,3 +1,4 @@
+#include "model/test_formats.hpp"
 #include "testing/program.hpp"
 
 namespace ht {
@@ -46,7 +47,13 @@ TEST_F(CliSeal, verify_is_0_where_all_is_well) {
     EXPECT_THAT(good.out, HasSubstr("\"bad\":[]"));
   }
   EXPECT_THAT(run("verify m.safetensors").out, HasSubstr("intact"));
-  EXPECT_THAT(run("verify m.safetensors --quick").out, HasSubstr("headers and sizes"));
+  const auto quick = run("verify m.safetensors --quick");
+  EXPECT_EQ(quick.status, 0);
+  EXPECT_THAT(quick.out, HasSubstr("headers and sizes match; data not read"));
+  EXPECT_THAT(quick.out, Not(HasSubstr("intact")));
+  const auto quick_json = run("verify m.safetensors --quick --json");
+  EXPECT_EQ(quick_json.status, 0);
+  EXPECT_THAT(quick_json.out, StartsWith(R"({"ok":true,"verdict":"headers_match","checked_bytes":)"));
   EXPECT_EQ(run("verify m.safetensors -q").out, "");
 }
 
@@ -102,6 +109,71 @@ TEST_F(CliSeal, verify_of_a_damaged_seal_is_1) {
   EXPECT_EQ(bad.status, 1);
   EXPECT_THAT(bad.out, HasSubstr(R"("verdict":"bad_seal")"));
   EXPECT_THAT(run("verify m.safetensors").err, HasSubstr("[bad_seal]"));
+}
+
+TEST_F(CliSeal, seal_keeps_a_seal_that_shows_damage_unless_forced) {
+  ASSERT_EQ(run("seal m.safetensors").status, 0);
+  EXPECT_EQ(run("seal m.safetensors").status, 0) << "an intact file may be sealed again";
+  EXPECT_EQ(run("seal m.safetensors --algorithm sha256").status, 0);
+  const auto before = text_of("m.safetensors.htseal");
+  flip("m.safetensors", 5'000'000);
+  for (const std::string algorithm : {"crc64nvme", "sha256"}) {
+    const auto refused = run("seal m.safetensors --json --algorithm " + algorithm);
+    EXPECT_EQ(refused.status, 1) << refused.err;
+    EXPECT_TRUE(is_json(refused.out)) << refused.out;
+    EXPECT_THAT(refused.out, HasSubstr(R"("code":"checksum_mismatch")"));
+    EXPECT_THAT(refused.out, HasSubstr("checksum mismatch in tensor "));
+    EXPECT_THAT(refused.out, HasSubstr("--force"));
+    EXPECT_EQ(text_of("m.safetensors.htseal"), before);
+  }
+  EXPECT_EQ(run("verify m.safetensors").status, 1);
+  EXPECT_EQ(run("seal m.safetensors --force").status, 0);
+  EXPECT_EQ(run("verify m.safetensors").status, 0);
+  flip("m.safetensors.htseal", 100);
+  EXPECT_EQ(run("seal m.safetensors").status, 1) << "nobody knows what a damaged seal would show";
+  EXPECT_EQ(run("seal m.safetensors --force").status, 0);
+}
+
+TEST_F(CliSeal, a_sealed_file_that_is_replaced_gets_a_new_seal) {
+  for (const std::string algorithm : {"crc64nvme", "sha256"}) {
+    ASSERT_EQ(run("synth s.safetensors --preset llama-1b --size 3M --seed 1 --force -q").status, 0);
+    ASSERT_EQ(run("seal s.safetensors --force --algorithm " + algorithm).status, 0);
+    ASSERT_EQ(run("synth s.safetensors --preset llama-1b --size 3M --seed 2 --force -q").status, 0);
+    const auto synthesized = run("verify s.safetensors --json");
+    EXPECT_THAT(synthesized.out, HasSubstr(R"("verdict":"intact")"));
+    EXPECT_THAT(synthesized.out, HasSubstr(algorithm));
+    const auto converted = run("convert m.safetensors s.safetensors --force");
+    EXPECT_EQ(converted.status, 0) << converted.err;
+    EXPECT_THAT(converted.err, Not(HasSubstr("hint")));
+    EXPECT_THAT(run("verify s.safetensors --json").out, HasSubstr(R"("verdict":"intact")"));
+    EXPECT_THAT(run("verify s.safetensors --json").out, HasSubstr(algorithm));
+  }
+}
+
+TEST_F(CliSeal, a_huge_splat_is_refused_and_can_be_interrupted) {
+  testing::write_file(folder_ / "s.irpa",
+                      testing::irpa_file({{.name = "s", .length = std::uint64_t{1} << 50, .pattern = "ab"}}));
+  for (const std::string verb : {"seal", "hash --per-tensor"}) {
+    EXPECT_EQ(run(verb + " s.irpa").status, 0) << "crc64nvme does not walk it";
+    for (const std::string algorithm : {"xxh3-128", "sha256"}) {
+      const auto without = run(verb + " s.irpa --algorithm " + algorithm);
+      EXPECT_EQ(without.status, 2);
+      EXPECT_THAT(without.err, HasSubstr("tensor 's' is a splat of 1125899906842624 bytes"));
+      EXPECT_THAT(without.err, HasSubstr("--max-splat"));
+      EXPECT_THAT(without.err, HasSubstr("--algorithm crc64nvme"));
+    }
+  }
+  std::filesystem::remove(folder_ / "s.irpa.htseal");
+  const auto before = folder_.names();
+  for (const int signal : {SIGINT, SIGTERM}) {
+    EXPECT_EQ(status_once_catching(signal, {"hash", "--per-tensor", "s.irpa", "--algorithm", "sha256",
+                                            "--max-splat", "2048T"}),
+              130);
+    EXPECT_EQ(
+        status_once_catching(signal, {"seal", "s.irpa", "--algorithm", "xxh3-128", "--max-splat", "2048T"}),
+        130);
+  }
+  EXPECT_EQ(folder_.names(), before);
 }
 
 TEST_F(CliSeal, verify_takes_the_checksum_that_a_file_has_of_its_own) {

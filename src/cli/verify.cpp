@@ -1,4 +1,4 @@
-// verify: whether every byte is as it was sealed, and if not, which tensors are concerned.
+// verify: compares every byte with the seal and names the tensors that differ.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -36,12 +36,13 @@ std::string json_text(const Verification& found) {
 
 std::string_view explained(Verdict verdict) {
   switch (verdict) {
-    case Verdict::intact: return "every byte is as it was sealed";
-    case Verdict::damaged: return "bytes are not as they were sealed; fetch the file again";
-    case Verdict::grown: return "there are bytes behind what was sealed";
-    case Verdict::truncated: return "bytes that were sealed are gone from the end; fetch the file again";
-    case Verdict::replaced: return "nothing is as it was sealed: this is another file";
-    case Verdict::missing: return "a file that was sealed is not there; fetch it";
+    case Verdict::intact: return "intact: every byte matches";
+    case Verdict::headers_match: return "headers and sizes match; data not read";
+    case Verdict::damaged: return "damaged: checksum mismatch; download the file again";
+    case Verdict::grown: return "grown: bytes follow the sealed end of the file";
+    case Verdict::truncated: return "truncated: bytes are missing at the end; download the file again";
+    case Verdict::replaced: return "replaced: every byte range differs, this is another file";
+    case Verdict::missing: return "missing: a sealed file does not exist; download it";
   }
   return "";
 }
@@ -49,7 +50,7 @@ std::string_view explained(Verdict verdict) {
 std::string people_text(const Verification& found, const Options& options, double seconds) {
   std::string out;
   if (!found.bad.empty()) {
-    std::vector<std::vector<std::string>> cells{{"file", "what", "offset", "bytes"}};
+    std::vector<std::vector<std::string>> cells{{"file", "part", "offset", "bytes"}};
     for (const auto& bad : found.bad) {
       cells.push_back(
           {printable(bad.file.string()),
@@ -59,19 +60,17 @@ std::string people_text(const Verification& found, const Options& options, doubl
     out += table(cells, {2, 3}) + "\n";
   }
   const double rate = seconds > 0 ? static_cast<double>(found.checked_bytes) / seconds / 1e9 : 0;
-  append_text(
-      out, "{}: {}: {}\n", printable(options.path), to_string(found.verdict),
-      found.ok() && options.quick ? "headers and sizes are as they were sealed" : explained(found.verdict));
+  append_text(out, "{}: {}\n", printable(options.path), explained(found.verdict));
   append_text(out, "{} checked by {} in {:.3f} s: {:.2f} GB/s{}\n", size_text(found.checked_bytes),
               to_string(found.algorithm), seconds, rate,
               found.seal.empty() ? ", against the file's own checksum" : "");
   return out;
 }
 
-// No verdict on the bytes, as there is none to be had: that is an answer, too.
+// Without a seal that can be read, the answer is no.
 Result<Exit> without_verdict(const Error& error, const Options& options, const Common& common) {
   if (error.code() == ErrorCode::not_sealed) {
-    // What is no model at all has to be told first.
+    // A file that is not a model is an error of its own.
     const auto model =
         Model::open(options.path, {.catalog_only = true, .max_header_bytes = options.max_header});
     if (!model) return fail(model.error());

@@ -9,6 +9,7 @@
 #include "convert/copy_engine.hpp"
 #include "convert/from_memory.hpp"
 #include "convert/passing_sums.hpp"
+#include "convert/renewed_seal.hpp"
 #include "format/ht/ht.hpp"
 #include "integrity/regions.hpp"
 #include "integrity/seal_place.hpp"
@@ -75,12 +76,12 @@ class Application {
 
   Result<Converted> run() {
     HT_TRY(check());
-    find_stale_seal();
+    HT_TRY(find_replaced_seal());
     targets_.reserve(plan_.files.size());
     for (const auto& file : plan_.files) HT_TRY(write(file));
     HT_TRY(check_stop());
     HT_TRY(put_in_place());
-    if (options_.seal) HT_TRY(seal());
+    if (algorithm_) HT_TRY(seal());
     return std::move(converted_);
   }
 
@@ -103,13 +104,17 @@ class Application {
     return {};
   }
 
-  // Of files that are there and will be others.
-  void find_stale_seal() {
-    if (options_.seal || options_.if_exists == io::IfExists::fail) return;
-    for (const auto& file : plan_.files) {
-      if (converted_.stale_seal || !port_.stat(file.path)) continue;
-      converted_.stale_seal = seal_that_names(file.path, port_);
-    }
+  // A sealed target gets a new seal of the same algorithm, whether one was asked for or not.
+  Result<void> find_replaced_seal() {
+    if (options_.seal) algorithm_ = HashAlgorithm::crc64nvme;
+    if (options_.if_exists == io::IfExists::fail) return {};
+    std::vector<Path> paths;
+    for (const auto& file : plan_.files) paths.push_back(file.path);
+    const auto replaced = HT_TRY(ReplacedSeal::find(plan_.model_path(), paths, port_));
+    if (!replaced) return {};
+    if (replaced->algorithm) algorithm_ = replaced->algorithm;
+    if (!algorithm_) converted_.stale_seal = replaced->path;
+    return {};
   }
 
   Result<void> write(const PlannedFile& file) {
@@ -118,7 +123,7 @@ class Application {
     // A .ht has its data's checksum in its header.
     const bool is_ht = plan_.format == "ht";
     PassingSums* sums = nullptr;
-    if (options_.seal || is_ht)
+    if (sums_are_sealed() || is_ht)
       sums = &sums_.try_emplace(file.path.lexically_normal(), cuts_of(file, is_ht)).first->second;
     const auto by = HT_TRY(copy_file(file, target, {.sources = sources_, .watcher = sums, .work = work()}));
     if (is_ht) HT_TRY(finish_ht(file, target, *sums));
@@ -164,10 +169,11 @@ class Application {
   }
 
   Result<void> put_in_place() {
-    if (options_.seal) HT_TRY(remove(seal_path(plan_.model_path(), port_)));
+    if (algorithm_) HT_TRY(remove_file(seal_path(plan_.model_path(), port_), port_));
     // So that nobody ever takes some old and some new files for one model; the index goes first.
     if (is_set() && options_.if_exists == io::IfExists::replace) {
-      for (auto file = plan_.files.rbegin(); file != plan_.files.rend(); ++file) HT_TRY(remove(file->path));
+      for (auto file = plan_.files.rbegin(); file != plan_.files.rend(); ++file)
+        HT_TRY(remove_file(file->path, port_));
     }
     // All memory is had before the first file is in place: what is there then is told.
     for (const auto& file : plan_.files) converted_.written.push_back(file.path);
@@ -176,26 +182,23 @@ class Application {
     return {};
   }
 
-  [[nodiscard]] Result<void> remove(const Path& path) const {
-    const auto done = port_.unlink(path);
-    if (done || done.error() == std::errc::no_such_file_or_directory) return {};
-    return fail(Error(ErrorCode::write_failed, "old_files_can_be_removed", "could not be removed")
-                    .at_path(path.native())
-                    .because(done.error())
-                    .with_hint("it is of the old files: remove it, and try again"));
-  }
+  // Of other algorithms the files are read again.
+  [[nodiscard]] bool sums_are_sealed() const noexcept { return algorithm_ == HashAlgorithm::crc64nvme; }
 
   Result<void> seal() {
     auto reading = reading_;
     // What was written can be read, whatever the limit for files of others.
     reading.max_header_bytes = std::uint64_t{1} << 40;
     const auto target = HT_TRY(Model::open(plan_.model_path(), reading));
-    const auto seen = [&](const Path& file, std::uint64_t offset, std::uint64_t bytes) -> Result<Digest> {
+    const ModelAccess::Seen seen = [&](const Path& file, std::uint64_t offset,
+                                       std::uint64_t bytes) -> Result<Digest> {
       const auto found = sums_.find(file.lexically_normal());
       if (found == sums_.end()) return fail(Error(ErrorCode::internal).at_path(file.native()));
       return Digest(HT_TRY(found->second.sum_of(offset, bytes)));
     };
-    converted_.seal = HT_TRY(ModelAccess::seal(target, {}, seen)).seal;
+    const SealOptions how{.algorithm = *algorithm_, .work = options_.work};
+    converted_.seal =
+        HT_TRY(ModelAccess::seal(target, how, sums_are_sealed() ? seen : ModelAccess::Seen())).seal;
     return {};
   }
 
@@ -208,6 +211,7 @@ class Application {
   std::vector<io::AtomicFile> targets_;
   std::map<Path, PassingSums> sums_;
   std::uint64_t done_before_ = 0;
+  std::optional<HashAlgorithm> algorithm_;  // of the target's seal, if it gets one
   Converted converted_;
 };
 

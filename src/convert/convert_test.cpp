@@ -159,7 +159,9 @@ TEST_F(Converting, cuts_into_shards_that_are_one_model) {
   const auto again =
       convert(source, folder_ / "m.safetensors", {.shard_bytes = 1000}, {.if_exists = io::IfExists::replace});
   ASSERT_TRUE(again) << to_string(again.error());
-  EXPECT_EQ(again->stale_seal, done.seal);
+  EXPECT_EQ(again->seal, done.seal) << "a sealed set gets a new seal";
+  EXPECT_FALSE(again->stale_seal);
+  EXPECT_TRUE(verify(index).value().ok());
   expect_same_tensors(source, open(index));
   ASSERT_TRUE(convert(open(index), folder_ / "one.safetensors"));
   expect_same_tensors(source, open(folder_ / "one.safetensors"));
@@ -249,13 +251,30 @@ TEST_F(Converting, tells_before_it_writes_of_a_name_that_no_seal_can_have) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "a\\b.irpa"));
 }
 
-TEST_F(Converting, tells_of_a_seal_that_is_stale) {
+TEST_F(Converting, a_sealed_target_gets_a_new_seal_of_the_same_algorithm) {
   const auto source = open(source_);
-  const auto sealed = convert(source, folder_ / "x.irpa", {}, {.seal = true}).value();
-  EXPECT_FALSE(sealed.stale_seal);
-  const auto done =
-      convert(source, folder_ / "x.irpa", {.glob = "big"}, {.if_exists = io::IfExists::replace});
-  EXPECT_EQ(done.value().stale_seal, sealed.seal);
+  ASSERT_TRUE(convert(source, folder_ / "x.irpa"));
+  for (const auto algorithm : all_hash_algorithms) {
+    const auto sealed = open(folder_ / "x.irpa").seal({.algorithm = algorithm, .force = true}).value();
+    const auto done =
+        convert(source, folder_ / "x.irpa", {.glob = "big"}, {.if_exists = io::IfExists::replace}).value();
+    EXPECT_EQ(done.seal, sealed.seal);
+    EXPECT_FALSE(done.stale_seal);
+    const auto found = verify(folder_ / "x.irpa").value();
+    EXPECT_EQ(found.verdict, Verdict::intact);
+    EXPECT_EQ(found.algorithm, algorithm);
+  }
+}
+
+TEST_F(Converting, reports_a_seal_that_other_files_share) {
+  const auto source = open(source_);
+  ASSERT_TRUE(convert(source, folder_ / "m.safetensors", {.shard_bytes = 1000}, {.seal = true}));
+  const auto before = read_file(folder_ / "model.htseal");
+  const auto done = convert(source, folder_ / "m-00001-of-00002.safetensors", {.glob = "big"},
+                            {.if_exists = io::IfExists::replace});
+  ASSERT_TRUE(done) << to_string(done.error());
+  EXPECT_EQ(done->stale_seal, folder_ / "model.htseal");
+  EXPECT_EQ(read_file(folder_ / "model.htseal"), before);
 }
 
 TEST_F(Converting, old_files_can_be_removed) {

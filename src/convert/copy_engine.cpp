@@ -136,6 +136,7 @@ class FileCopy {
           const io::File& file = source(from);
           auto& port = file.port();
           while (part.bytes >= least_hole_bytes) {
+            HT_TRY(check_stop());
             const std::uint64_t at = std::get<StoredBytes>(part.from).offset;
             const auto data = port.next_data(file.handle(), at);
             const bool none = !data && data.error() == std::errc::no_such_device_or_address;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <random>
@@ -309,6 +310,36 @@ TEST_F(CopyingFiles, can_be_stopped_and_tells_how_far_it_got) {
   ASSERT_TRUE(copy(file, nullptr, {.stop = {}, .on_progress = [&](const Progress& now) { last = now; }}));
   EXPECT_EQ(last.total_bytes, file.bytes);
   EXPECT_GT(last.done_bytes, file.bytes / 2);
+}
+
+TEST_F(CopyingFiles, can_be_stopped_between_two_holes) {
+  // A page of data after each hole.
+  constexpr int holes = 50;
+  constexpr std::uint64_t step = megabyte;
+  std::filesystem::resize_file(source_, 0);
+  std::filesystem::resize_file(source_, holes * step);
+  {
+    std::fstream out(source_, std::ios::in | std::ios::out | std::ios::binary);
+    for (int i = 1; i <= holes; ++i) {
+      out.seekp(static_cast<std::streamoff>(static_cast<std::uint64_t>(i) * step - 1));
+      out.put('x');
+    }
+  }
+  const PlannedFile file{.path = target_,
+                         .bytes = holes * step,
+                         .header = {},
+                         .parts = {{.offset = 0, .bytes = holes * step, .from = StoredBytes{0, 0}}}};
+  std::stop_source stop;
+  int polls = 0;
+  const auto stop_at_third = [&](const Progress&) {
+    if (++polls == 3) stop.request_stop();
+  };
+  const int before = port_.count(Call::next_data);
+  const auto done = copy(file, nullptr, {.stop = stop.get_token(), .on_progress = stop_at_third});
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code(), ErrorCode::cancelled);
+  EXPECT_EQ(polls, 3);
+  EXPECT_LT(port_.count(Call::next_data) - before, 3);
 }
 
 // As alignment makes them.

@@ -5,7 +5,7 @@
 
 #include "convert/copy_engine.hpp"
 #include "convert/edited_file.hpp"
-#include "integrity/seal_place.hpp"
+#include "convert/renewed_seal.hpp"
 #include "io/atomic_file.hpp"
 #include "io/system_error.hpp"
 #include "model/read_catalog.hpp"
@@ -31,10 +31,8 @@ class Edit {
     edited_.changed = plan.changed;
     edited_.moved_by = plan.moved_by;
     if (!plan.changed) return std::move(edited_);
-    // Before anything is written: once the new file is there, nothing is left that could fail.
-    edited_.stale_seal = seal_that_names(path_, port_);
     plan.file.path = path_;
-    HT_TRY(write(plan.file, *std::move(file)));
+    HT_TRY(write(plan, *std::move(file)));
     return std::move(edited_);
   }
 
@@ -82,8 +80,16 @@ class Edit {
     return plan_edit(seen, file_bytes, edits_, options_.grow, options);
   }
 
-  Result<void> write(const PlannedFile& file, io::Opened opened) {
+  Result<void> write(const EditedFile& plan, io::Opened opened) {
+    const auto& file = plan.file;
     const auto source = HT_TRY(std::move(opened).map());
+    auto seal = HT_TRY(RenewedSeal::prepare({.path = path_,
+                                             .source = source,
+                                             .header = file.header,
+                                             .moved_by = plan.moved_by,
+                                             .work = options_.work,
+                                             .port = port_}));
+    if (seal) edited_.seal = seal->path();
     const io::Mapped* const sources[] = {&source};
     auto target = HT_TRY(io::AtomicFile::create(path_, io::IfExists::replace, port_));
     edited_.copied_by = HT_TRY(copy_file(file, target, {.sources = sources, .work = options_.work}));
@@ -91,7 +97,11 @@ class Edit {
     // The header was read before: whoever changed the file since would lose what he wrote.
     HT_TRY(source.check_unchanged());
     HT_TRY(check_still_there(source.stat()));
-    return std::move(target).commit();
+    if (seal) HT_TRY(seal->commit());
+    auto done = std::move(target).commit();
+    // The new file may be in place although its folder could not be synced.
+    if (!done && seal && check_still_there(source.stat())) seal->roll_back(port_);
+    return done;
   }
 
   [[nodiscard]] Result<void> check_still_there(const io::FileStat& before) const {

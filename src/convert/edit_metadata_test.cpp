@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 #include <algorithm>
+#include <csignal>
 #include <htensor/convert/convert.hpp>
 #include <htensor/integrity/verify.hpp>
 #include <htensor/model/model.hpp>
@@ -200,17 +203,28 @@ TEST_F(EditMeta, leaves_the_old_file_to_whoever_has_it) {
   EXPECT_TRUE(std::ranges::equal(raw.bytes(), Bytes(before).last(32)));
 }
 
-TEST_F(EditMeta, tells_of_a_seal_that_is_stale) {
-  EXPECT_FALSE(edit(gguf_, {{.key = "general.name", .value = "w"}})->stale_seal);
-  const auto sealed = Model::open(gguf_)->seal().value();
-  EXPECT_FALSE(edit(gguf_, {})->stale_seal);
-  const auto done = edit(gguf_, {{.key = "general.name", .value = "x"}}).value();
-  EXPECT_EQ(done.stale_seal, sealed.seal);
-  EXPECT_FALSE(verify(gguf_).value().ok());
-  EXPECT_FALSE(edit(big_, {{.key = "general.name", .value = "x"}})->stale_seal) << "of another file";
+TEST_F(EditMeta, carries_the_seal_over) {
+  EXPECT_FALSE(edit(gguf_, {{.key = "general.name", .value = "w"}})->seal);
+  for (const auto algorithm : all_hash_algorithms) {
+    const auto sealed = Model::open(gguf_)->seal({.algorithm = algorithm, .force = true}).value();
+    EXPECT_FALSE(edit(gguf_, {})->seal) << "nothing was written";
+    // In place, then with data that moves, and by more than a chunk of the seal.
+    for (const std::size_t length : {3, 5000, 5'000'000}) {
+      const auto done =
+          edit(gguf_, {{.key = "general.name", .value = std::string(length, 'x')}}, true).value();
+      EXPECT_EQ(done.seal, sealed.seal);
+      EXPECT_EQ(verify(gguf_).value().verdict, Verdict::intact);
+      const auto carried = read_file(sealed.seal);
+      ASSERT_TRUE(Model::open(gguf_)->seal({.algorithm = algorithm, .force = true}));
+      EXPECT_EQ(read_file(sealed.seal), carried) << "as if the file were sealed anew";
+    }
+    ASSERT_TRUE(edit(gguf_, {{.key = "general.name", .value = "x"}}));
+    EXPECT_EQ(verify(gguf_).value().verdict, Verdict::intact);
+  }
+  EXPECT_FALSE(edit(big_, {{.key = "general.name", .value = "x"}})->seal) << "of another file";
 }
 
-TEST_F(EditMeta, tells_of_the_seal_of_a_set) {
+TEST_F(EditMeta, carries_the_seal_of_a_set_over) {
   const TemporaryFolder set;
   for (const auto* const name : {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"}) {
     const std::string tensor = name[10] == '1' ? "a" : "b";
@@ -219,8 +233,108 @@ TEST_F(EditMeta, tells_of_the_seal_of_a_set) {
                                             9));
   }
   const auto sealed = Model::open(set.path())->seal().value();
-  const auto done = edit(set / "model-00002-of-00002.safetensors", {{.key = "k", .value = ""}}).value();
-  EXPECT_EQ(done.stale_seal, sealed.seal);
+  for (const auto* const name : {"model-00002-of-00002.safetensors", "model-00001-of-00002.safetensors"}) {
+    const auto done = edit(set / name, {{.key = "k", .value = std::string(5000, 'y')}}, true).value();
+    EXPECT_EQ(done.seal, sealed.seal);
+    EXPECT_EQ(verify(set.path()).value().verdict, Verdict::intact);
+  }
+}
+
+TEST_F(EditMeta, damage_of_the_data_stays_visible) {
+  ASSERT_TRUE(Model::open(gguf_)->seal());
+  auto bytes = read_file(gguf_);
+  bytes.back() ^= std::byte{1};
+  write_file(gguf_, bytes);
+  ASSERT_TRUE(edit(gguf_, {{.key = "general.name", .value = std::string(5000, 'x')}}, true));
+  const auto found = verify(gguf_).value();
+  EXPECT_EQ(found.verdict, Verdict::damaged);
+  ASSERT_EQ(found.bad.size(), 1U);
+  EXPECT_EQ(found.bad[0].tensor, "u");
+}
+
+TEST_F(EditMeta, edited_file_matches_its_seal) {
+  const auto refuse = [&](std::size_t offset, HashAlgorithm algorithm) {
+    auto bytes = gguf_file(std::endian::little);
+    write_file(gguf_, bytes);
+    const auto seal = Model::open(gguf_)->seal({.algorithm = algorithm, .force = true}).value().seal;
+    const auto sealed = read_file(seal);
+    bytes[offset] ^= std::byte{1};
+    write_file(gguf_, bytes);
+    const auto refused = edit(gguf_, {{.key = "general.name", .value = "x"}});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), ErrorCode::checksum_mismatch);
+    EXPECT_EQ(refused.error().rule(), "edited_file_matches_its_seal");
+    EXPECT_NE(refused.error().hint().find("seal --force"), std::string_view::npos);
+    EXPECT_EQ(read_file(gguf_), bytes);
+    EXPECT_EQ(read_file(seal), sealed);
+  };
+  const auto name_at = 24 + 8 + std::string_view("general.name").size() + 4 + 8;
+  for (const auto algorithm : all_hash_algorithms) refuse(name_at, algorithm);
+  // The digest of the whole file needs all bytes with these, and a damaged one would become part of it.
+  const auto last = gguf_file(std::endian::little).size() - 1;
+  refuse(last, HashAlgorithm::xxh3_128);
+  refuse(last, HashAlgorithm::sha256);
+}
+
+TEST_F(EditMeta, puts_the_old_seal_back_where_the_file_cannot_be_put_in_place) {
+  const auto seal = Model::open(gguf_)->seal().value().seal;
+  const auto before = read_file(gguf_);
+  const auto sealed = read_file(seal);
+  for (const auto call : {Call::rename, Call::name}) {
+    FaultyPort counting;
+    ASSERT_TRUE(edit_metadata(gguf_, Edits{{.key = "general.name", .value = "x"}}, {.port = &counting}));
+    write_file(gguf_, before);
+    write_file(seal, sealed);
+    FaultyPort port;
+    port.fail_at(call, counting.count(call) - 1, std::errc::io_error);
+    ASSERT_FALSE(edit_metadata(gguf_, Edits{{.key = "general.name", .value = "x"}}, {.port = &port}));
+    EXPECT_EQ(read_file(gguf_), before);
+    EXPECT_EQ(verify(gguf_).value().verdict, Verdict::intact);
+  }
+}
+
+// Before each call in turn: no state in which verify says intact of the wrong bytes, and none that the same
+// edit does not complete.
+TEST_F(EditMeta, killed_at_any_call_can_be_completed) {
+  const auto seal = Model::open(gguf_)->seal().value().seal;
+  const auto before = read_file(gguf_);
+  const auto sealed = read_file(seal);
+  const Edits edits{{.key = "general.name", .value = std::string(5000, 'x')}};
+  ASSERT_TRUE(edit(gguf_, edits, true));
+  const auto after = read_file(gguf_);
+  bool finished = false;
+  int halfway = 0;
+  for (int call = 0; !finished; ++call) {
+    ASSERT_LT(call, 1000);
+    SCOPED_TRACE("before call " + std::to_string(call));
+    write_file(gguf_, before);
+    write_file(seal, sealed);
+    const pid_t child = fork();
+    if (child == 0) {
+      FaultyPort port;
+      port.before_each([left = call](Call, int) mutable {
+        if (left-- == 0) raise(SIGKILL);
+      });
+      _exit(edit_metadata(gguf_, edits, {.grow = true, .port = &port}) ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    finished = WIFEXITED(status);
+    ASSERT_TRUE(!finished || WEXITSTATUS(status) == 0);
+    const auto now = read_file(gguf_);
+    ASSERT_TRUE(now == before || now == after);
+    const auto found = verify(gguf_).value();
+    if (!found.ok()) {
+      ++halfway;
+      EXPECT_EQ(now, before) << "the old file beside the new seal";
+    }
+    ASSERT_TRUE(edit(gguf_, edits, true));
+    EXPECT_EQ(read_file(gguf_), after);
+    EXPECT_EQ(verify(gguf_).value().verdict, Verdict::intact);
+  }
+  EXPECT_GT(halfway, 0);
+  EXPECT_EQ(folder_.names(),
+            (std::vector<std::string>{"big.gguf", "m.gguf", "m.gguf.htseal", "m.safetensors"}));
 }
 
 TEST_F(EditMeta, one_file_is_edited) {

@@ -226,6 +226,11 @@ Result<void> write_mlir(const std::filesystem::path& path, const Model& model, c
     auto file = HT_TRY(io::AtomicFile::create(path, how.if_exists, port));
     std::uint64_t end = 0;
     HT_TRY(emit_mlir(model, options, [&](std::string_view text) -> Result<void> {
+      if (how.stop.stop_requested()) {
+        return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
+                          format_text("stopped: {} bytes of the module written, nothing left behind", end))
+                        .at_path(path.native()));
+      }
       HT_TRY(file.write(end, bytes_of(text)));
       end += text.size();
       return {};

@@ -219,6 +219,20 @@ TEST_F(Mlir, what_the_sink_fails_with_ends_it) {
   EXPECT_EQ(calls, 1);
 }
 
+TEST_F(Mlir, can_be_stopped_while_it_is_written) {
+  const testing::TemporaryFolder folder;
+  testing::write_file(folder / "s.irpa",
+                      testing::irpa_file({{.name = "s", .length = std::uint64_t{1} << 40, .pattern = "ab"}}));
+  const auto model = Model::open(folder / "s.irpa").value();
+  std::stop_source stop;
+  stop.request_stop();
+  const auto written =
+      write_mlir(folder / "m.mlir", model, {.inline_below = UINT64_MAX}, {.stop = stop.get_token()});
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code(), ErrorCode::cancelled);
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"s.irpa"});
+}
+
 TEST_F(Mlir, a_catalog_is_enough_where_nothing_is_inlined) {
   const auto model = open(safetensors_file(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1),
                           {.catalog_only = true});

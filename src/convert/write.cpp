@@ -1,16 +1,22 @@
 #include <htensor/convert/write.hpp>
 
+#include <algorithm>
 #include <htensor/base/checked.hpp>
 #include <htensor/base/fault.hpp>
 #include <htensor/hash/crc64.hpp>
 #include <utility>
 
 #include "base/format_text.hpp"
+#include "convert/renewed_seal.hpp"
 #include "format/ht/ht.hpp"
 #include "io/atomic_file.hpp"
+#include "model/model_access.hpp"
 
 namespace ht::inline v1 {
 namespace {
+
+// What is written between two looks at the stop token.
+constexpr std::size_t piece_bytes = std::size_t{16} << 20;
 
 tl::unexpected<Error> misplaced(const DataPiece& piece, std::uint64_t written, std::uint64_t total,
                                 SourceLine where = SourceLine::here()) {
@@ -18,6 +24,33 @@ tl::unexpected<Error> misplaced(const DataPiece& piece, std::uint64_t written, s
                     format_text("a piece of {} bytes at byte {}, where {} of {} are written already",
                                 piece.bytes.size(), piece.offset, written, total),
                     where));
+}
+
+Result<void> check_stop(const WriteOptions& options, const std::filesystem::path& path, std::uint64_t written,
+                        std::uint64_t total) {
+  if (!options.stop.stop_requested()) return {};
+  return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
+                    format_text("stopped: {} of {} bytes written, nothing left behind", written, total))
+                  .at_path(path.native()));
+}
+
+// Puts the file in place and, where it replaces a sealed one, renews the seal: see renewed_seal.hpp.
+Result<void> commit_with_seal(io::AtomicFile file, const WriteOptions& options,
+                              std::vector<DTypeInfo> dtypes = {}) {
+  auto& port = file.port();
+  const auto path = file.target();
+  std::optional<ReplacedSeal> replaced;
+  if (options.if_exists == io::IfExists::replace) replaced = HT_TRY(ReplacedSeal::find(path, {path}, port));
+  if (!replaced || !replaced->algorithm) return std::move(file).commit();
+  HT_TRY(file.sync());
+  HT_TRY(remove_file(replaced->path, port));
+  HT_TRY(std::move(file).commit());
+  // The limit is for files of others.
+  constexpr auto any_header = std::uint64_t{1} << 40;
+  const auto model =
+      HT_TRY(Model::open(path, {.dtypes = std::move(dtypes), .max_header_bytes = any_header, .port = &port}));
+  HT_TRY(ModelAccess::seal(model, {.algorithm = *replaced->algorithm, .work = {.stop = options.stop}}, {}));
+  return {};
 }
 
 // The data as the pieces come, summed up as long as they leave no hole.
@@ -51,8 +84,8 @@ class DataWriter {
 // Whether the disk's room is taken at once; a source may leave holes, which are to take none.
 enum class Room : std::uint8_t { all_now, as_written };
 
-Result<void> write_file(const std::filesystem::path& path, format_ht::Header header, const DataSource& source,
-                        Room room, const WriteOptions& options) {
+Result<void> write_file(const std::filesystem::path& path, format_ht::Header header, const DTypeInfo& dtype,
+                        const DataSource& source, Room room, const WriteOptions& options) {
   return without_bad_alloc([&]() -> Result<void> {
     auto& port = options.port != nullptr ? *options.port : io::system_port();
     auto file = HT_TRY(io::AtomicFile::create(path, options.if_exists, port));
@@ -65,12 +98,15 @@ Result<void> write_file(const std::filesystem::path& path, format_ht::Header hea
     DataWriter data(file, header);
     // Pieces may lie in mapped files: what turns out to be unreadable does not become a file.
     HT_TRY(guarded([&]() -> Result<void> {
-      while (const auto piece = HT_TRY(source())) HT_TRY(data.write(*piece));
+      while (const auto piece = HT_TRY(source())) {
+        HT_TRY(check_stop(options, path, piece->offset, header.data_bytes));
+        HT_TRY(data.write(*piece));
+      }
       return {};
     }));
     header.payload_crc = data.checksum();
     HT_TRY(file.write(0, format_ht::encode(header)));
-    return std::move(file).commit();
+    return commit_with_seal(std::move(file), options, {dtype});
   });
 }
 
@@ -80,7 +116,7 @@ Result<void> write(const std::filesystem::path& path, const DTypeInfo& dtype,
                    std::span<const std::int64_t> dims, const DataSource& source,
                    const WriteOptions& options) {
   const auto header = HT_TRY(format_ht::describe(dtype, dims));
-  return write_file(path, header, source, Room::as_written, options);
+  return write_file(path, header, dtype, source, Room::as_written, options);
 }
 
 Result<void> write(const std::filesystem::path& path, const Encoded& file, const DataSource& source,
@@ -100,6 +136,7 @@ Result<void> write(const std::filesystem::path& path, const Encoded& file, const
       while (const auto piece = HT_TRY(source())) {
         if (piece->offset < end || !checked::range_fits(piece->offset, piece->bytes.size(), file.file_bytes))
           return misplaced(*piece, end, file.file_bytes);
+        HT_TRY(check_stop(options, path, piece->offset, file.file_bytes));
         auto written = target.write(piece->offset, piece->bytes);
         // The system says "bad address" of a mapped page that it cannot read; touching it says why.
         if (!written && written.error().cause() == std::errc::bad_address) fault::touch(piece->bytes);
@@ -108,7 +145,7 @@ Result<void> write(const std::filesystem::path& path, const Encoded& file, const
       }
       return {};
     }));
-    return std::move(target).commit();
+    return commit_with_seal(std::move(target), options);
   });
 }
 
@@ -120,12 +157,13 @@ Result<void> write(const std::filesystem::path& path, const DTypeInfo& dtype,
         ErrorCode::size_mismatch, "data_is_what_the_shape_needs",
         format_text("the shape needs {} bytes of data, and {} were given", header.data_bytes, data.size()));
   }
-  bool given = false;
+  std::size_t given = 0;
   const DataSource source = [&]() -> Result<std::optional<DataPiece>> {
-    if (std::exchange(given, true)) return std::nullopt;
-    return DataPiece{0, data};
+    if (given == data.size()) return std::nullopt;
+    const Bytes piece = data.subspan(given, std::min(piece_bytes, data.size() - given));
+    return DataPiece{std::exchange(given, given + piece.size()), piece};
   };
-  return write_file(path, header, source, Room::all_now, options);
+  return write_file(path, header, dtype, source, Room::all_now, options);
 }
 
 }  // namespace ht::inline v1

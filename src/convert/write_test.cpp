@@ -155,6 +155,36 @@ TEST_F(Writing, full_disk_leaves_the_old_file_and_no_litter) {
   EXPECT_EQ(status, 0);
 }
 
+TEST_F(Writing, a_sealed_file_gets_a_new_seal) {
+  ASSERT_TRUE(write(path_, tensor_));
+  for (const auto algorithm : all_hash_algorithms) {
+    ASSERT_TRUE(Model::open(path_).value().seal({.algorithm = algorithm, .force = true}));
+    ASSERT_TRUE(write(path_, Tensor<F32, Rank<1>>::zeros(Rank<1>(1000)).value()));
+    const auto found = verify(path_).value();
+    EXPECT_EQ(found.verdict, Verdict::intact);
+    EXPECT_EQ(found.algorithm, algorithm);
+    EXPECT_EQ(found.seal, folder_ / "t.ht.htseal");
+  }
+}
+
+TEST_F(Writing, can_be_stopped_before_the_first_piece) {
+  std::stop_source stop;
+  stop.request_stop();
+  const auto written = write(path_, tensor_, {.stop = stop.get_token()});
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code(), ErrorCode::cancelled);
+  int asked = 0;
+  const std::byte data[64] = {};
+  const auto source = [&]() -> Result<std::optional<DataPiece>> {
+    ++asked;
+    return DataPiece{0, data};
+  };
+  const Encoded file{.header = {}, .offsets = {}, .file_bytes = 64};
+  EXPECT_EQ(write(path_, file, source, {.stop = stop.get_token()}).error().code(), ErrorCode::cancelled);
+  EXPECT_EQ(asked, 1);
+  EXPECT_TRUE(folder_.names().empty());
+}
+
 TEST_F(Writing, data_is_what_the_shape_needs) {
   const std::vector<std::int64_t> dims{3};
   const std::vector<std::byte> data(11);

@@ -13,7 +13,7 @@
 namespace ht::inline v1 {
 namespace {
 
-// What is fetched and summed up before anybody is asked whether to go on.
+// The bytes that are fetched and hashed between two looks at the stop token.
 constexpr std::uint64_t piece_bytes = std::uint64_t{4} << 20;
 constexpr std::uint64_t least_fetch_bytes = std::uint64_t{1} << 16;
 
@@ -134,8 +134,7 @@ class Measuring {
 
   [[nodiscard]] Error stopped() const {
     return Error(ErrorCode::cancelled, "work_is_not_stopped",
-                 format_text("was stopped with {} of {} bytes looked at", done_bytes_.load(),
-                             progress_.total_bytes))
+                 format_text("stopped: {} of {} bytes hashed", done_bytes_.load(), progress_.total_bytes))
         .at_path(what_.files[ranges_[0].file]->path().native());
   }
 
@@ -166,6 +165,20 @@ class Measuring {
 Result<std::vector<Digest>> measure(const Measured& what, std::span<const io::FileRange> ranges,
                                     const WorkOptions& work) {
   return without_bad_alloc([&] { return Measuring(what, ranges, work).run(); });
+}
+
+Result<Digest> digest_in_memory(HashAlgorithm algorithm, Bytes bytes, const std::stop_token& stop) {
+  auto hasher = HT_TRY(Hasher::make(algorithm));
+  for (std::size_t done = 0; done < bytes.size();) {
+    if (stop.stop_requested()) {
+      return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
+                        format_text("stopped: {} of {} bytes hashed", done, bytes.size())));
+    }
+    const std::size_t count = std::min<std::size_t>(piece_bytes, bytes.size() - done);
+    hasher.update(bytes.subspan(done, count));
+    done += count;
+  }
+  return hasher.finish();
 }
 
 }  // namespace ht::inline v1

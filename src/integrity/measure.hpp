@@ -28,4 +28,8 @@ struct Measured {
 [[nodiscard]] Result<std::vector<Digest>> measure(const Measured& what, std::span<const io::FileRange> ranges,
                                                   const WorkOptions& work = {});
 
+/// The digest of bytes in memory, on this thread. `cancelled` soon after a stop is requested.
+[[nodiscard]] Result<Digest> digest_in_memory(HashAlgorithm algorithm, Bytes bytes,
+                                              const std::stop_token& stop);
+
 }  // namespace ht::inline v1

@@ -1,6 +1,7 @@
 #include "integrity/model_digests.hpp"
 
 #include <algorithm>
+#include <htensor/base/utf8.hpp>
 #include <htensor/hash/crc64.hpp>
 
 #include "base/format_text.hpp"
@@ -10,7 +11,7 @@
 namespace ht::inline v1 {
 namespace {
 
-// Joined with itself again and again.
+// Repeats of a pattern: twice as many follow from so many.
 std::uint64_t crc_of_repeated(Bytes pattern, std::uint64_t times) {
   std::uint64_t sum = 0;
   std::uint64_t doubled = crc64nvme(pattern);
@@ -61,6 +62,10 @@ class ModelMeasuring {
     const auto nothing = HT_TRY(digest(model_.algorithm, {}));
     seal_.tensors.reserve(catalog.size());
     for (std::size_t i = 0; i < catalog.size(); ++i) {
+      if (work_.stop.stop_requested()) {
+        return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
+                          format_text("stopped: {} of {} tensors listed", i, catalog.size())));
+      }
       const Entry entry = catalog[i];
       SealedTensor tensor{.name = std::string(entry.name),
                           .file = entry.file,
@@ -70,11 +75,23 @@ class ModelMeasuring {
       if (entry.is_splat()) {
         tensor.file = std::nullopt;
         tensor.offset = 0;
+        HT_TRY(check_splat_size(entry));
         tensor.digest = HT_TRY(digest_of_splat(model_.algorithm, entry.splat, entry.bytes, work_.stop));
       }
       seal_.tensors.push_back(std::move(tensor));
     }
     return {};
+  }
+
+  [[nodiscard]] Result<void> check_splat_size(const Entry& entry) const {
+    if (model_.algorithm == HashAlgorithm::crc64nvme || entry.bytes <= model_.max_splat_bytes) return {};
+    return fail(Error(ErrorCode::budget_too_small, "splat_bytes_within_limit",
+                      format_text("tensor '{}' is a splat of {} bytes, and {} hashes at most {} bytes of one",
+                                  to_utf8(entry.name), entry.bytes, to_string(model_.algorithm),
+                                  model_.max_splat_bytes))
+                    .at_tensor(entry.name)
+                    .with_hint("raise the limit with --max-splat, or use --algorithm crc64nvme, which does "
+                               "not walk the bytes"));
   }
 
   [[nodiscard]] static std::vector<io::FileRange> chunk_ranges(const SealRegions& regions) {
@@ -178,17 +195,19 @@ Result<Digest> digest_of_splat(HashAlgorithm algorithm, Bytes pattern, std::uint
     return Digest(crc64nvme(rest, crc_of_repeated(pattern, times)));
   }
   auto hasher = HT_TRY(Hasher::make(algorithm));
-  // Patterns are of 16 bytes at most, so pieces of whole patterns are made of some.
+  // Whole patterns, and at least one of them.
   std::vector<std::byte> piece;
-  while (piece.size() + pattern.size() <= 65536) piece.insert(piece.end(), pattern.begin(), pattern.end());
+  while (piece.empty() || piece.size() + pattern.size() <= 65536)
+    piece.insert(piece.end(), pattern.begin(), pattern.end());
   const std::uint64_t whole = bytes - rest.size();
   for (std::uint64_t done = 0; done < whole;) {
     const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), whole - done));
+    if (stop.stop_requested()) {
+      return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
+                        format_text("stopped: {} of {} bytes of a splat hashed", done, bytes)));
+    }
     hasher.update(Bytes(piece).first(count));
     done += count;
-    if (!stop.stop_requested()) continue;
-    return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
-                      format_text("was stopped with {} of {} bytes of a splat looked at", done, bytes)));
   }
   hasher.update(rest);
   return hasher.finish();

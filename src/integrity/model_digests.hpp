@@ -22,8 +22,9 @@ struct ModelToMeasure {
   /// Those of the catalog's entries, and then any others; all have to be there.
   std::span<const io::Mapped* const> files;
   HashAlgorithm algorithm = HashAlgorithm::crc64nvme;
-  /// Who has seen the bytes already tells by this; else they are read.
+  /// Returns digests of bytes that were seen before; if empty, the files are read.
   Measure measured{};
+  std::uint64_t max_splat_bytes = UINT64_MAX;
 };
 
 struct FileAndTensorDigests {
@@ -40,7 +41,8 @@ struct FileAndTensorDigests {
 [[nodiscard]] Result<Seal> make_seal(const ModelToMeasure& model, std::vector<std::string> names,
                                      const WorkOptions& work);
 
-/// Of all `bytes` that a splat's pattern is repeated for: at once with CRC-64/NVME, else by going over them.
+/// The digest of `bytes` bytes of a repeated pattern. CRC-64/NVME takes O(log bytes) steps; the others walk
+/// all bytes and end with `cancelled` soon after a stop is requested.
 [[nodiscard]] Result<Digest> digest_of_splat(HashAlgorithm algorithm, Bytes pattern, std::uint64_t bytes,
                                              const std::stop_token& stop = {});
 

@@ -1,6 +1,7 @@
 #include "integrity/seal_check.hpp"
 
 #include <algorithm>
+#include <htensor/base/utf8.hpp>
 #include <map>
 #include <utility>
 
@@ -18,7 +19,7 @@ struct SealCheck::Sealed {
   std::vector<std::filesystem::path> paths;
   std::map<std::string_view, std::size_t> tensors;  // by name
 
-  // The tensor that a chunk is of, for whoever reads of it: one that was asked for, if there is one.
+  // The tensor that an error names for a chunk: one that was asked for, if possible.
   [[nodiscard]] std::string name_of(const SealChunk& chunk) const {
     const auto has = [&](const SealedTensor& tensor) {
       return tensor.file == chunk.range.file && tensor.offset <= chunk.range.offset &&
@@ -43,7 +44,7 @@ Result<SealCheck> SealCheck::make(Seal seal, Files files) {
     in_seal[files.numbers[i]] = files.files[i];
     if (files.files[i] != nullptr) paths[files.numbers[i]] = files.files[i]->path();
   }
-  // Those that nobody loads from are left alone.
+  // Files that nothing is loaded from are not opened.
   const auto quick = HT_TRY(compare_there(seal, in_seal, paths, {.quick = true}));
   HT_TRY(quick.result());
   std::vector<std::uint64_t> sizes;
@@ -77,7 +78,7 @@ Result<void> SealCheck::take(const io::FileRange& range, Bytes bytes) {
       chunk_ = sealed_->regions.chunk_at(file, offset);
       done_ = 0;
       if (chunk_->range.offset != offset) {
-        // The rest of a chunk tells nothing.
+        // A part of a chunk cannot be compared.
         const std::uint64_t skipped = io::end_of(chunk_->range) - offset;
         chunk_.reset();
         if (skipped >= bytes.size()) return {};
@@ -121,12 +122,12 @@ Result<void> SealCheck::check_mapped(std::span<const io::Mapped* const> files,
   return {};
 }
 
-Result<void> SealCheck::check_tensor(std::string_view name, Bytes bytes) {
+Result<void> SealCheck::check_tensor(std::string_view name, Bytes bytes, const std::stop_token& stop) {
   const auto& seal = sealed_->seal;
   const auto found = sealed_->tensors.find(name);
   if (found != sealed_->tensors.end()) {
     const SealedTensor& tensor = seal.tensors[found->second];
-    if (HT_TRY(digest(seal.algorithm, bytes)) == tensor.digest) return {};
+    if (HT_TRY(digest_in_memory(seal.algorithm, bytes, stop)) == tensor.digest) return {};
     return fail(mismatch(tensor.name, {tensor.file.value_or(0), tensor.offset, tensor.bytes}));
   }
   return fail(mismatch(std::string(name), {}));
@@ -144,12 +145,13 @@ Result<void> SealCheck::compare(const SealChunk& chunk, const Digest& found) {
 
 Error SealCheck::mismatch(const std::string& tensor, const io::FileRange& range) const {
   return Error(ErrorCode::checksum_mismatch, "loaded_bytes_are_as_sealed",
-               format_text("is damaged: {} bytes from byte {} on{} are not as they were sealed", range.bytes,
-                           range.offset, tensor.empty() ? "" : format_text(", in tensor '{}',", tensor)))
+               format_text("checksum mismatch in {}, bytes {}–{}",
+                           tensor.empty() ? "a gap" : format_text("tensor '{}'", to_utf8(tensor)),
+                           range.offset, range.offset + std::max<std::uint64_t>(range.bytes, 1) - 1))
       .at_path(sealed_->paths[range.file].native())
       .at_tensor(tensor)
       .at_offset(range.offset)
-      .with_hint("fetch the file again; `htensor verify` lists all that is bad");
+      .with_hint("download the file again; `htensor verify` lists all bad ranges");
 }
 
 }  // namespace ht::inline v1

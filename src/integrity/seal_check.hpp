@@ -37,7 +37,7 @@ class SealCheck {
                                           std::span<const io::FileRange> ranges, const WorkOptions& work,
                                           const WaitFor& wait_for = {});
   /// All bytes of a tensor, wherever they are.
-  [[nodiscard]] Result<void> check_tensor(std::string_view name, Bytes bytes);
+  [[nodiscard]] Result<void> check_tensor(std::string_view name, Bytes bytes, const std::stop_token& stop);
   /// Those of chunks that were good.
   [[nodiscard]] std::uint64_t checked_bytes() const noexcept { return checked_bytes_; }
 

@@ -28,8 +28,10 @@ constexpr std::uint64_t tensor_record_bytes = 24;  // likewise
 constexpr std::uint32_t no_file = UINT32_MAX;
 
 tl::unexpected<Error> bad(std::string_view rule, std::string message, SourceLine where = SourceLine::here()) {
-  return fail(Error(ErrorCode::bad_seal, rule, std::move(message), where)
-                  .with_hint("fetch the seal again, or seal the model anew if you know that it is good"));
+  return fail(
+      Error(ErrorCode::bad_seal, rule, std::move(message), where)
+          .with_hint("download the seal again, or replace it with `htensor seal --force` if the model is "
+                     "known to be good"));
 }
 
 struct Counts {
@@ -78,29 +80,29 @@ class Reader {
 
 Result<std::string> take_name(Reader& names, std::uint32_t bytes) {
   if (bytes > names.left()) {
-    return bad("seal_names_are_all_there", "names more than it has the letters for");
+    return bad("seal_names_are_all_there", "has fewer bytes of names than its records count");
   }
   const Bytes name = names.take(bytes);
   std::string text(reinterpret_cast<const char*>(name.data()), name.size());
-  if (!is_utf8(text)) return bad("seal_names_are_utf8", "has a name that is not UTF-8");
+  if (!is_utf8(text)) return bad("seal_names_are_utf8", "contains a name that is not UTF-8");
   return text;
 }
 
 Result<void> check_files(const Seal& seal) {
-  if (seal.files.empty()) return bad("seal_has_a_file", "is of no file");
+  if (seal.files.empty()) return bad("seal_has_a_file", "lists 0 files");
   std::uint64_t all = 0;
   std::set<std::string_view> names;
   for (const auto& file : seal.files) {
     if (const auto fault = sealed_name_fault(file.name); !fault.empty()) {
       return bad("seal_names_files_beside_it",
-                 format_text("names the file '{}', which {}", to_utf8(file.name), fault));
+                 format_text("lists the file '{}', whose name {}", to_utf8(file.name), fault));
     }
     if (!names.insert(file.name).second) {
-      return bad("seal_names_each_file_once", format_text("names the file '{}' twice", to_utf8(file.name)));
+      return bad("seal_names_each_file_once", format_text("lists the file '{}' twice", to_utf8(file.name)));
     }
     const auto sum = checked::add(all, file.bytes);
     if (!sum || !checked::narrow<std::int64_t>(*sum)) {
-      return bad("seal_sizes_can_be", "is of files that together are larger than any disk");
+      return bad("seal_sizes_can_be", "lists files of 2^63 bytes or more in total");
     }
     all = *sum;
   }
@@ -115,7 +117,8 @@ Result<void> check_tensors(const Seal& seal) {
       continue;
     }
     return bad("seal_tensors_lie_in_its_files",
-               format_text("has the tensor '{}' where none of its files is", to_utf8(tensor.name)));
+               format_text("places tensor '{}' outside its files: {} bytes at byte {}", to_utf8(tensor.name),
+                           tensor.bytes, tensor.offset));
   }
   return {};
 }
@@ -129,7 +132,7 @@ Result<void> check(const Seal& seal) {
   const std::uint64_t chunks = SealRegions(file_bytes, seal.tensors).chunks();
   if (seal.chunks.size() / digest_bytes(seal.algorithm) != chunks) {
     return bad("seal_covers_every_byte",
-               format_text("has digests of {} chunks, where its files have {}",
+               format_text("has digests of {} chunks, but its files have {}",
                            seal.chunks.size() / digest_bytes(seal.algorithm), chunks));
   }
   return {};
@@ -138,22 +141,24 @@ Result<void> check(const Seal& seal) {
 // The part of the header that has to be right before anything else is looked at.
 Result<HashAlgorithm> check_beginning(Bytes bytes) {
   if (bytes.size() < header_bytes) {
-    return bad("seal_has_a_header", format_text("has {} bytes, and a seal has 64 at least", bytes.size()));
+    return bad("seal_has_a_header",
+               format_text("has {} bytes, fewer than the 64 of a seal's header", bytes.size()));
   }
   if (!std::ranges::equal(bytes.first(magic.size()), bytes_of(magic))) {
-    return bad("seal_has_its_magic", "is no seal: it does not begin with HTSEAL");
+    return bad("seal_has_its_magic", "does not begin with HTSEAL");
   }
   if (const auto found = load_le<std::uint16_t>(bytes.subspan(8)); found != version) {
     return bad("seal_version_is_known",
-               format_text("has version {}, and this program knows {}", found, version));
+               format_text("has version {}, but this program reads version {}", found, version));
   }
   const auto algorithm = static_cast<HashAlgorithm>(bytes[10]);
   if (std::ranges::find(all_hash_algorithms, algorithm) == all_hash_algorithms.end()) {
     return bad("seal_algorithm_is_known",
-               format_text("uses hash algorithm {}, which is not known", static_cast<int>(bytes[10])));
+               format_text("uses unknown hash algorithm {}", static_cast<int>(bytes[10])));
   }
   if (const auto says = load_le<std::uint64_t>(bytes.subspan(48)); says != bytes.size()) {
-    return bad("seal_is_as_long_as_it_says", format_text("has {} bytes, and says {}", bytes.size(), says));
+    return bad("seal_is_as_long_as_it_says",
+               format_text("has {} bytes, but its header says {}", bytes.size(), says));
   }
   return algorithm;
 }
@@ -162,7 +167,7 @@ Result<void> check_own_digest(Bytes bytes, HashAlgorithm algorithm) {
   const std::size_t size = digest_bytes(algorithm);
   const auto found = HT_TRY(digest(algorithm, bytes.first(bytes.size() - size)));
   if (found == Digest(algorithm, bytes.last(size))) return {};
-  return bad("seal_digest_is_right", "is damaged: its bytes do not add up to its own digest");
+  return bad("seal_digest_is_right", "checksum mismatch in the seal itself");
 }
 
 class Writer {
@@ -186,7 +191,7 @@ std::string_view sealed_name_fault(std::string_view name) {
   if (const auto fault = path_fault(name); !fault.empty()) return fault;
   // One way to name a file, so that none is named twice.
   const bool is_plain = std::filesystem::path(name).lexically_normal().generic_string() == name;
-  return is_plain ? "" : "goes a roundabout way";
+  return is_plain ? "" : "is not in its shortest form";
 }
 
 Result<Seal> parse_seal(Bytes bytes) {
@@ -199,13 +204,15 @@ Result<Seal> parse_seal(Bytes bytes) {
                         load_le<std::uint64_t>(bytes.subspan(40))};
     // From here on everything that is counted is there.
     if (counts.seal_bytes(seal.algorithm) != bytes.size()) {
-      return bad("seal_has_what_it_counts", "does not have as many files, tensors and chunks as it says");
+      return bad("seal_has_what_it_counts",
+                 "has another length than its counts of files, tensors and chunks give");
     }
     HT_TRY(check_own_digest(bytes, seal.algorithm));
     const auto chunk_bytes = in.number<std::uint64_t>();
     in.take(16);
     if (chunk_bytes != Seal::chunk_bytes || in.number<std::uint64_t>() != 0 || bytes[11] != std::byte{0}) {
-      return bad("seal_header_is_of_its_version", "has fields that its version does not have so");
+      return bad("seal_header_is_of_its_version",
+                 "has a reserved field that is not 0, or chunks of another size");
     }
     const std::uint64_t at_names = bytes.size() - digest_size - counts.name_bytes;
     Reader names(*part(bytes, at_names, counts.name_bytes), seal.algorithm);
@@ -214,7 +221,8 @@ Result<Seal> parse_seal(Bytes bytes) {
       const auto file_bytes = in.number<std::uint64_t>();
       auto name = HT_TRY(take_name(names, in.number<std::uint32_t>()));
       if (in.number<std::uint32_t>() != 0) {
-        return bad("seal_header_is_of_its_version", "has fields that its version does not have so");
+        return bad("seal_header_is_of_its_version",
+                   "has a reserved field that is not 0, or chunks of another size");
       }
       seal.files.push_back({std::move(name), file_bytes, in.digest()});
     }
@@ -232,7 +240,8 @@ Result<Seal> parse_seal(Bytes bytes) {
     }
     const Bytes chunks = in.take(counts.chunks * digest_size);
     seal.chunks.assign(chunks.begin(), chunks.end());
-    if (names.left() != 0) return bad("seal_names_are_all_used", "has letters that belong to no name");
+    if (names.left() != 0)
+      return bad("seal_names_are_all_used", "has more bytes of names than its records count");
     HT_TRY(check(seal));
     return seal;
   });

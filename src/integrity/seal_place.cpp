@@ -50,11 +50,16 @@ std::vector<std::filesystem::path> sealed_paths(const Seal& seal, const SealPlac
   return paths;
 }
 
-std::optional<std::filesystem::path> seal_that_names(const std::filesystem::path& file, io::Port& port) {
+Result<std::optional<std::filesystem::path>> seal_that_names(const std::filesystem::path& file,
+                                                             io::Port& port) {
   const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
   for (const auto& candidate : {seal_path(file, port), seal_path(folder, port)}) {
     const auto seal = read_seal(candidate, port);
-    if (!seal) continue;
+    if (!seal) {
+      const auto code = seal.error().code();
+      if (code == ErrorCode::not_sealed || code == ErrorCode::bad_seal) continue;
+      return fail(seal.error());
+    }
     const bool named = std::ranges::any_of(
         seal->files, [&](const SealedFile& each) { return each.name == file.filename(); });
     if (named) return candidate;
@@ -69,21 +74,22 @@ Result<Seal> read_seal(const std::filesystem::path& path, io::Port& port) {
       auto error = std::move(opened).error();
       if (error.code() == ErrorCode::not_regular_file) {
         return fail(
-            Error(ErrorCode::bad_seal, "seal_is_a_file", "is where the seal should be, and is no file")
+            Error(ErrorCode::bad_seal, "seal_is_a_file", "has the name of the seal and is not a regular file")
                 .at_path(path.native())
                 .with_hint("move it away and seal the model"));
       }
       if (error.cause() != std::errc::no_such_file_or_directory) return fail(std::move(error));
-      return fail(Error(ErrorCode::not_sealed, "model_is_sealed", "there is no seal to verify against")
+      return fail(Error(ErrorCode::not_sealed, "model_is_sealed", "the seal does not exist")
                       .at_path(path.native())
-                      .with_hint("`htensor seal` writes one, of a model that is known to be good"));
+                      .with_hint("if the model is known to be good, seal it with `htensor seal`"));
     }
     const io::File& file = **opened;
     if (file.stat().bytes > most_bytes) {
-      return fail(Error(ErrorCode::bad_seal, "seal_is_not_too_large",
-                        format_text("has {} bytes, and {} are the most that a seal has", file.stat().bytes,
-                                    most_bytes))
-                      .at_path(path.native()));
+      return fail(
+          Error(ErrorCode::bad_seal, "seal_is_not_too_large",
+                format_text("has {} bytes, more than the limit of {} bytes", file.stat().bytes, most_bytes))
+              .at_path(path.native())
+              .with_hint("replace the seal with `htensor seal --force`"));
     }
     std::vector<std::byte> bytes(static_cast<std::size_t>(file.stat().bytes));
     HT_TRY(file.read(0, bytes));

@@ -18,10 +18,10 @@ struct SealPlace {
 /// What is wrong with the name of a file in a seal; nothing where it is well.
 [[nodiscard]] std::string_view sealed_name_fault(std::string_view name);
 
-/// The seal of a file, its own or that of several in its folder; nothing where none names it. That one cannot
-/// be read is not told: who verifies is told.
-[[nodiscard]] std::optional<std::filesystem::path> seal_that_names(const std::filesystem::path& file,
-                                                                   io::Port& port);
+/// The seal of a file, its own or that of several files in its folder; nullopt if no seal names it. A damaged
+/// seal names nothing; one that cannot be opened or read is an Error.
+[[nodiscard]] Result<std::optional<std::filesystem::path>> seal_that_names(const std::filesystem::path& file,
+                                                                           io::Port& port);
 
 /// What the seal's files are called.
 [[nodiscard]] std::vector<std::filesystem::path> sealed_paths(const Seal& seal, const SealPlace& place);

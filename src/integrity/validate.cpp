@@ -14,7 +14,7 @@ namespace {
 
 Error unsealed(std::string message) {
   return Error(ErrorCode::not_sealed, "tensor_is_sealed", std::move(message))
-      .with_hint("`htensor seal` writes a seal, of a model that is known to be good");
+      .with_hint("if the file is known to be good, seal it with `htensor seal`");
 }
 
 // The digest that a file's bytes were sealed with, if they are those of a tensor.
@@ -54,7 +54,7 @@ Result<Wanted> wanted_for(const Storage::FileBacked& range, io::Port& port) {
       return Wanted{path.stem().string(), Digest(own->crc)};
     }
   }
-  return fail(unsealed("has no seal that tells of this tensor").at_path(path.native()));
+  return fail(unsealed("no seal covers this tensor").at_path(path.native()));
 }
 
 }  // namespace
@@ -64,18 +64,19 @@ Result<void> validate_bytes(Bytes bytes, const Storage::FileBacked& range, io::P
   const auto found = HT_TRY(guarded(bytes, [&] { return digest(wanted.digest.algorithm(), bytes); }));
   if (found == wanted.digest) return {};
   return fail(Error(ErrorCode::checksum_mismatch, "tensor_is_as_sealed",
-                    format_text("tensor '{}' is damaged: its bytes are not those that were sealed",
-                                to_utf8(wanted.tensor)))
+                    format_text("checksum mismatch in tensor '{}', bytes {}–{}", to_utf8(wanted.tensor),
+                                range.offset, range.offset + std::max<std::uint64_t>(range.bytes, 1) - 1))
                   .at_path(range.locator.native())
                   .at_tensor(wanted.tensor)
                   .at_offset(range.offset)
-                  .with_hint("fetch the file again"));
+                  .with_hint("download the file again"));
 }
 
 Result<void> validate(const Storage& storage) {
   return without_bad_alloc([&]() -> Result<void> {
     const auto* const range = std::get_if<Storage::FileBacked>(&storage.origin());
-    if (range == nullptr) return fail(unsealed("the tensor's memory is of no file, so no seal tells of it"));
+    if (range == nullptr)
+      return fail(unsealed("the tensor's memory does not come from a file, so no seal covers it"));
     return validate_bytes(storage.bytes(), *range, io::system_port());
   });
 }

@@ -119,7 +119,7 @@ class ModelLoad {
                                      .port = *state_.port}));
     for (const std::size_t tensor : in_memory_) {
       const auto storage = HT_TRY(model_.storage_of(tensor));
-      HT_TRY(check_->check_tensor((*state_.catalog)[tensor].name, storage.bytes()));
+      HT_TRY(check_->check_tensor((*state_.catalog)[tensor].name, storage.bytes(), options_.work.stop));
     }
     return {};
   }

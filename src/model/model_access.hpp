@@ -2,10 +2,19 @@
 #pragma once
 
 #include <functional>
+#include <htensor/integrity/seal.hpp>
 #include <htensor/model/model.hpp>
 #include <vector>
 
 namespace ht::inline v1 {
+
+struct FoundSeal;
+
+/// A seal that is not written yet.
+struct MadeSeal {
+  std::filesystem::path path;
+  Seal seal;
+};
 
 struct ModelAccess {
   /// All files, mapped. `bad_state` where it was opened for its catalog alone, `missing_shard`.
@@ -15,10 +24,20 @@ struct ModelAccess {
   /// With which another file of the same kind can be opened.
   [[nodiscard]] static OpenOptions open_options(const Model& model);
 
+  /// The model's open files compared with a seal: those of its files that the model does not have are
+  /// missing.
+  [[nodiscard]] static Result<Verification> compare(const Model& model, const FoundSeal& found,
+                                                    const VerifyOptions& options);
+
   /// The digest of a part of one of the model's files, from who has seen its bytes.
   using Seen = std::function<Result<Digest>(const std::filesystem::path& file, std::uint64_t offset,
                                             std::uint64_t bytes)>;
-  /// `Model::seal` without reading anything.
+  /// The model's seal; the files are read unless `seen` has their digests. It is not compared with a seal
+  /// that the model has.
+  [[nodiscard]] static Result<MadeSeal> make_seal(const Model& model, const SealOptions& options,
+                                                  const Seen& seen);
+  [[nodiscard]] static Result<SealedModel> write_seal(const MadeSeal& made, io::Port& port);
+  /// Both.
   [[nodiscard]] static Result<SealedModel> seal(const Model& model, const SealOptions& options,
                                                 const Seen& seen);
   /// Whether files that are to be can be sealed under these names, with the seal of what they are opened by:

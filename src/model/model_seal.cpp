@@ -18,9 +18,9 @@ Result<std::uint32_t> FoundSeal::number_of(const Path& path) const {
   const auto found = numbers.find(plain(path));
   if (found != numbers.end()) return found->second;
   return fail(Error(ErrorCode::not_sealed, "every_file_is_sealed",
-                    format_text("is no file of the seal '{}'", to_utf8(place.seal.filename().string())))
+                    format_text("is not listed in the seal '{}'", to_utf8(place.seal.filename().string())))
                   .at_path(path.native())
-                  .with_hint("if it belongs to the model and is good, seal the model anew"));
+                  .with_hint("if it belongs to the model and is known to be good, run `htensor seal` again"));
 }
 
 Result<FoundSeal> find_seal(const Path& named, io::Port& port) {
@@ -64,12 +64,11 @@ Result<void> check_same_tensors(const FoundSeal& found, const Catalog& catalog,
                             : tensor.file == numbers[entry.file] && tensor.offset == entry.offset;
       if (same && tensor.bytes == entry.bytes) continue;
     }
-    return fail(
-        Error(ErrorCode::bad_seal, "seal_has_the_models_tensors",
-              format_text("the seal does not have tensor '{}' where the model has it", to_utf8(entry.name)))
-            .at_path(found.place.seal.native())
-            .at_tensor(entry.name)
-            .with_hint("`htensor verify` tells whether the files are as they were sealed"));
+    return fail(Error(ErrorCode::bad_seal, "seal_has_the_models_tensors",
+                      format_text("does not list tensor '{}' at its place in the model", to_utf8(entry.name)))
+                    .at_path(found.place.seal.native())
+                    .at_tensor(entry.name)
+                    .with_hint("run `htensor verify` to compare the files with the seal"));
   }
   return {};
 }

@@ -1,8 +1,11 @@
 #include "model/pass_check.hpp"
 
+#include <algorithm>
+#include <htensor/base/utf8.hpp>
 #include <htensor/hash/crc64.hpp>
 
 #include "base/format_text.hpp"
+#include "integrity/measure.hpp"
 #include "model/model_seal.hpp"
 
 namespace ht::inline v1 {
@@ -47,9 +50,9 @@ Result<void> PassCheck::check_mapped(std::span<const io::Mapped* const> files,
   return {};
 }
 
-Result<void> PassCheck::check_tensor(std::string_view name, Bytes bytes) {
-  if (seal_) return seal_->check_tensor(name, bytes);
-  own_->sum = crc64nvme(bytes);
+Result<void> PassCheck::check_tensor(std::string_view name, Bytes bytes, const std::stop_token& stop) {
+  if (seal_) return seal_->check_tensor(name, bytes, stop);
+  own_->sum = HT_TRY(digest_in_memory(HashAlgorithm::crc64nvme, bytes, stop)).crc64nvme();
   return check_sum();
 }
 
@@ -59,13 +62,14 @@ Result<void> PassCheck::check_sum() {
     return {};
   }
   const auto name = path_.stem().string();
-  return fail(Error(ErrorCode::checksum_mismatch, "payload_is_as_its_header_says",
-                    format_text("is damaged: the {} bytes of tensor '{}' do not add up to its checksum",
-                                own_->wanted.bytes, name))
-                  .at_path(path_.native())
-                  .at_tensor(name)
-                  .at_offset(own_->wanted.offset)
-                  .with_hint("fetch the file again"));
+  return fail(
+      Error(ErrorCode::checksum_mismatch, "payload_is_as_its_header_says",
+            format_text("checksum mismatch in tensor '{}', bytes {}–{}", to_utf8(name), own_->wanted.offset,
+                        own_->wanted.offset + std::max<std::uint64_t>(own_->wanted.bytes, 1) - 1))
+          .at_path(path_.native())
+          .at_tensor(name)
+          .at_offset(own_->wanted.offset)
+          .with_hint("download the file again"));
 }
 
 std::uint64_t PassCheck::checked_bytes() const noexcept {

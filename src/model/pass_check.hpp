@@ -36,7 +36,7 @@ class PassCheck {
                                           std::span<const io::FileRange> ranges, const WorkOptions& work,
                                           const SealCheck::WaitFor& wait_for = {});
   /// Bytes of a tensor that are in memory already.
-  [[nodiscard]] Result<void> check_tensor(std::string_view name, Bytes bytes);
+  [[nodiscard]] Result<void> check_tensor(std::string_view name, Bytes bytes, const std::stop_token& stop);
   [[nodiscard]] std::uint64_t checked_bytes() const noexcept;
 
  private:

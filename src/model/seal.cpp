@@ -5,6 +5,7 @@
 
 #include "base/format_text.hpp"
 #include "integrity/model_digests.hpp"
+#include "integrity/own_checksum.hpp"
 #include "integrity/seal_place.hpp"
 #include "integrity/validate.hpp"
 #include "io/atomic_file.hpp"
@@ -17,7 +18,7 @@ namespace {
 
 using Path = std::filesystem::path;
 
-// What a seal can call them is told before all bytes are gone over.
+// Checked before any byte is hashed.
 Result<std::vector<std::string>> names_in_seal(const std::vector<Path>& paths, const SealPlace& place) {
   std::vector<std::string> names;
   names.reserve(paths.size());
@@ -27,13 +28,13 @@ Result<std::vector<std::string>> names_in_seal(const std::vector<Path>& paths, c
       return fail(Error(ErrorCode::bad_name, "sealed_files_have_plain_names",
                         format_text("cannot be named in a seal: its name {}", fault))
                       .at_path(path.native())
-                      .with_hint("rename it"));
+                      .with_hint("rename the file"));
     }
   }
   return names;
 }
 
-// The seal of another model that is still there, as of a second index in the same folder, is not thrown away.
+// The seal of another model in the same folder, such as that of a second index, is not replaced.
 Result<void> check_may_replace(const SealPlace& place, const std::vector<Path>& paths, io::Port& port) {
   const auto before = read_seal(place.seal, port);
   if (!before) return {};
@@ -45,9 +46,26 @@ Result<void> check_may_replace(const SealPlace& place, const std::vector<Path>& 
         Error(ErrorCode::already_exists, "seal_of_other_files_stays",
               format_text("is the seal of other files, such as '{}'", to_utf8(path.filename().string())))
             .at_path(place.seal.native())
-            .with_hint(
-                "remove it if it is of no use any more, or keep the two models in folders of their own"));
+            .with_hint("remove the seal if it is not needed, or move one of the models to another folder"));
   }
+  return {};
+}
+
+// A seal that shows damage is evidence, and a new one would hide it.
+Error keeps_seal(const Error& found, ErrorCode code, const Path& seal) {
+  return Error(code, "seal_shows_no_damage",
+               format_text("{}; the seal '{}' was kept", found.message(), to_utf8(seal.filename().string())))
+      .at_path(found.path())
+      .at_tensor(found.tensor())
+      .with_hint(
+          "run `htensor verify` to list all bad ranges, and download the file again; --force seals the "
+          "bytes as they are");
+}
+
+Result<void> check_undamaged(const Result<Verification>& compared, const Path& seal) {
+  if (!compared) return fail(compared.error());
+  const auto result = compared->result();
+  if (!result) return fail(keeps_seal(result.error(), ErrorCode::checksum_mismatch, seal));
   return {};
 }
 
@@ -57,15 +75,16 @@ Result<void> check_may_replace(const SealPlace& place, const std::vector<Path>& 
 Result<std::vector<const io::Mapped*>> Model::all_files() const {
   auto files = state_->residency->mapped_files();
   if (files.size() < state_->paths.size()) {
-    return fail(Error(ErrorCode::bad_state, "model_is_mapped", "was opened for its catalog alone")
-                    .at_path(state_->opened.native())
-                    .with_hint("open it without `catalog_only`"));
+    return fail(
+        Error(ErrorCode::bad_state, "model_is_mapped", "was opened with `catalog_only`, without its data")
+            .at_path(state_->opened.native())
+            .with_hint("open it without `catalog_only`"));
   }
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (files[i] != nullptr) continue;
-    return fail(Error(ErrorCode::missing_shard, "sealed_files_are_all_there", "is not there")
+    return fail(Error(ErrorCode::missing_shard, "sealed_files_are_all_there", "does not exist")
                     .at_path(state_->paths[i].native())
-                    .with_hint("fetch it"));
+                    .with_hint("download the file"));
   }
   return files;
 }
@@ -88,7 +107,40 @@ Result<Model::SealedParts> Model::sealed_parts() const {
 }
 
 Result<SealedModel> Model::seal(const SealOptions& options) const {
-  return ModelAccess::seal(*this, options, {});
+  return without_bad_alloc([&]() -> Result<SealedModel> {
+    if (options.force) return ModelAccess::seal(*this, options, {});
+    auto paths = state_->paths;
+    if (state_->index) paths.push_back(*state_->index);
+    const auto found = find_seal(state_->opened, *state_->port);
+    const bool is_named = found && std::ranges::any_of(paths, [&](const Path& path) {
+                            return found->number_of(path).has_value();
+                          });
+    // The seal of files that do not exist any more says nothing about these.
+    if (found && !is_named) return ModelAccess::seal(*this, options, {});
+    if (!found) {
+      if (found.error().code() == ErrorCode::bad_seal) {
+        return fail(keeps_seal(found.error(), ErrorCode::bad_seal, found.error().path()));
+      }
+      if (found.error().code() != ErrorCode::not_sealed) return fail(found.error());
+      const auto files = HT_TRY(all_files());
+      const auto own = files.size() == 1 ? HT_TRY(own_checksum(io::file_of(*files[0]))) : std::nullopt;
+      if (own) {
+        HT_TRY(check_undamaged(verify_own(*files[0], *own, {.work = options.work}), state_->opened));
+      }
+      return ModelAccess::seal(*this, options, {});
+    }
+    HT_TRY(check_may_replace(place_of_seal(state_->opened, *state_->port), paths, *state_->port));
+    const auto check = [&] {
+      return check_undamaged(ModelAccess::compare(*this, *found, {.work = options.work}), found->place.seal);
+    };
+    // With the same algorithm the new seal shows by itself whether the files match the old one, and all bytes
+    // are read once.
+    const bool is_comparable = found->seal.algorithm == options.algorithm;
+    if (!is_comparable) HT_TRY(check());
+    const auto made = HT_TRY(ModelAccess::make_seal(*this, options, {}));
+    if (is_comparable && made.seal != found->seal) HT_TRY(check());
+    return ModelAccess::write_seal(made, *state_->port);
+  });
 }
 
 Result<void> ModelAccess::check_can_seal(const Path& opened, const std::vector<Path>& files, io::Port& port) {
@@ -98,38 +150,47 @@ Result<void> ModelAccess::check_can_seal(const Path& opened, const std::vector<P
   return {};
 }
 
+Result<MadeSeal> ModelAccess::make_seal(const Model& model, const SealOptions& options, const Seen& seen) {
+  const auto& state = *model.state_;
+  auto& port = *state.port;
+  auto place = place_of_seal(state.opened, port);
+  auto parts = HT_TRY(model.sealed_parts());
+  if (parts.index) parts.files.push_back(&*parts.index);
+  HT_TRY(check_may_replace(place, parts.paths, port));
+  auto names = HT_TRY(names_in_seal(parts.paths, place));
+  Measure measured;
+  if (seen) {
+    measured = [&](std::span<const io::FileRange> ranges) -> Result<std::vector<Digest>> {
+      std::vector<Digest> digests;
+      digests.reserve(ranges.size());
+      for (const auto& range : ranges) {
+        digests.push_back(HT_TRY(seen(parts.paths[range.file], range.offset, range.bytes)));
+      }
+      return digests;
+    };
+  }
+  auto seal = HT_TRY(ht::make_seal({.catalog = *state.catalog,
+                                    .files = parts.files,
+                                    .algorithm = options.algorithm,
+                                    .measured = std::move(measured),
+                                    .max_splat_bytes = options.max_splat_bytes},
+                                   std::move(names), options.work));
+  return MadeSeal{std::move(place.seal), std::move(seal)};
+}
+
+Result<SealedModel> ModelAccess::write_seal(const MadeSeal& made, io::Port& port) {
+  const auto bytes = HT_TRY(encode_seal(made.seal));
+  auto file = HT_TRY(io::AtomicFile::create(made.path, io::IfExists::replace, port));
+  HT_TRY(file.write(0, bytes));
+  HT_TRY(std::move(file).commit());
+  SealedModel sealed{.seal = made.path, .bytes = 0, .digest = HT_TRY(digest_of(made.seal))};
+  for (const auto& each : made.seal.files) sealed.bytes += each.bytes;
+  return sealed;
+}
+
 Result<SealedModel> ModelAccess::seal(const Model& model, const SealOptions& options, const Seen& seen) {
   return without_bad_alloc([&]() -> Result<SealedModel> {
-    const auto& state = *model.state_;
-    auto& port = *state.port;
-    const auto place = place_of_seal(state.opened, port);
-    auto parts = HT_TRY(model.sealed_parts());
-    if (parts.index) parts.files.push_back(&*parts.index);
-    HT_TRY(check_may_replace(place, parts.paths, port));
-    auto names = HT_TRY(names_in_seal(parts.paths, place));
-    Measure measured;
-    if (seen) {
-      measured = [&](std::span<const io::FileRange> ranges) -> Result<std::vector<Digest>> {
-        std::vector<Digest> digests;
-        digests.reserve(ranges.size());
-        for (const auto& range : ranges) {
-          digests.push_back(HT_TRY(seen(parts.paths[range.file], range.offset, range.bytes)));
-        }
-        return digests;
-      };
-    }
-    const auto seal = HT_TRY(make_seal({.catalog = *state.catalog,
-                                        .files = parts.files,
-                                        .algorithm = options.algorithm,
-                                        .measured = std::move(measured)},
-                                       std::move(names), options.work));
-    const auto bytes = HT_TRY(encode_seal(seal));
-    auto file = HT_TRY(io::AtomicFile::create(place.seal, io::IfExists::replace, port));
-    HT_TRY(file.write(0, bytes));
-    HT_TRY(std::move(file).commit());
-    SealedModel sealed{.seal = place.seal, .bytes = 0, .digest = HT_TRY(digest_of(seal))};
-    for (const auto& each : seal.files) sealed.bytes += each.bytes;
-    return sealed;
+    return write_seal(HT_TRY(make_seal(model, options, seen)), *model.state_->port);
   });
 }
 
@@ -137,9 +198,11 @@ Result<ModelDigests> Model::hash(const HashOptions& options) const {
   return without_bad_alloc([&]() -> Result<ModelDigests> {
     auto parts = HT_TRY(sealed_parts());
     if (parts.index) parts.files.push_back(&*parts.index);
-    auto found = HT_TRY(
-        measure_model({.catalog = *state_->catalog, .files = parts.files, .algorithm = options.algorithm},
-                      options.per_tensor, options.work));
+    auto found = HT_TRY(measure_model({.catalog = *state_->catalog,
+                                       .files = parts.files,
+                                       .algorithm = options.algorithm,
+                                       .max_splat_bytes = options.max_splat_bytes},
+                                      options.per_tensor, options.work));
     ModelDigests digests{.digest = HT_TRY(digest_of_files(options.algorithm, found.files)),
                          .files = {},
                          .tensors = std::move(found.tensors)};

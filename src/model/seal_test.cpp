@@ -148,6 +148,7 @@ TEST_F(Sealing, finds_damage_in_a_header_that_no_longer_parses) {
 TEST_F(Sealing, quickly_sees_sizes_and_headers_alone) {
   flip_bit(path_, offsets_[1] + 5);
   EXPECT_TRUE(verified({.quick = true}).ok());
+  EXPECT_EQ(verified({.quick = true}).verdict, Verdict::headers_match) << "data that was not read";
   std::filesystem::resize_file(path_, offsets_[2]);
   EXPECT_EQ(verified({.quick = true}).verdict, Verdict::truncated);
 }
@@ -253,6 +254,55 @@ TEST_F(Sealing, leaves_the_old_seal_where_it_cannot_write_a_new_one) {
   }
 }
 
+TEST_F(Sealing, seal_shows_no_damage) {
+  const auto model = Model::open(path_).value();
+  const auto before = read_file(folder_ / "m.safetensors.htseal");
+  ASSERT_TRUE(model.seal());
+  EXPECT_EQ(read_file(folder_ / "m.safetensors.htseal"), before) << "an intact file is sealed again";
+  flip_bit(path_, offsets_[0]);
+  flip_bit(path_, offsets_[2] + 7);
+  const auto damaged = Model::open(path_).value();
+  for (const auto algorithm : all_hash_algorithms) {
+    const auto refused = damaged.seal({.algorithm = algorithm});
+    const auto error = testing::refusal(refused, ErrorCode::checksum_mismatch, "seal_shows_no_damage");
+    EXPECT_EQ(error.tensor(), "t0");
+    for (const auto& range : {"tensor 't0', bytes " + std::to_string(offsets_[0]) + "–",
+                              "tensor 't2', bytes " + std::to_string(offsets_[2]) + "–"}) {
+      EXPECT_NE(error.message().find(range), std::string_view::npos) << error.message();
+    }
+    EXPECT_NE(error.hint().find("--force"), std::string_view::npos);
+    EXPECT_EQ(read_file(folder_ / "m.safetensors.htseal"), before);
+  }
+  ASSERT_TRUE(damaged.seal({.force = true}));
+  EXPECT_EQ(verified().verdict, Verdict::intact);
+  // With another algorithm the files are compared first, too.
+  ASSERT_TRUE(damaged.seal({.algorithm = HashAlgorithm::xxh3_128}));
+  EXPECT_EQ(verified().algorithm, HashAlgorithm::xxh3_128);
+  // A damaged seal cannot show whether the file is good.
+  flip_bit(folder_ / "m.safetensors.htseal", 70);
+  expect_refusal(damaged.seal(), ErrorCode::bad_seal, "seal_shows_no_damage");
+  EXPECT_TRUE(damaged.seal({.force = true}));
+}
+
+TEST_F(Sealing, of_a_renamed_file_and_its_seal_can_be_renewed) {
+  std::filesystem::rename(path_, folder_ / "n.safetensors");
+  std::filesystem::rename(folder_ / "m.safetensors.htseal", folder_ / "n.safetensors.htseal");
+  ASSERT_TRUE(Model::open(folder_ / "n.safetensors").value().seal());
+  EXPECT_EQ(read_seal(folder_ / "n.safetensors.htseal").value().files[0].name, "n.safetensors");
+}
+
+TEST_F(Sealing, memory_that_is_checked_again_can_be_stopped) {
+  ASSERT_TRUE(Model::open(path_).value().seal());
+  const auto model = Model::open(path_).value();
+  ASSERT_TRUE(model.load({.strategy = io::Strategy::read, .verify = true}));
+  std::stop_source stop;
+  stop.request_stop();
+  const auto stopped =
+      model.load({.strategy = io::Strategy::read, .verify = true, .work = {.stop = stop.get_token()}});
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code(), ErrorCode::cancelled);
+}
+
 TEST_F(Sealing, sealed_files_are_all_there) {
   write_file(folder_ / "e.irpa", testing::irpa_file({{.name = "e", .length = 4, .path = "gone.bin"}}));
   const auto model = Model::open(folder_ / "e.irpa", {.headers_only = true}).value();
@@ -295,6 +345,30 @@ class OwnChecksums : public ::testing::Test {
   testing::TemporaryFolder folder_;
   std::filesystem::path path_ = folder_ / "w.ht";
 };
+
+TEST_F(OwnChecksums, are_compared_before_the_file_is_sealed) {
+  flip_bit(path_, 200);
+  const auto model = Model::open(path_).value();
+  expect_refusal(model.seal(), ErrorCode::checksum_mismatch, "seal_shows_no_damage");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "w.ht.htseal"));
+  EXPECT_TRUE(model.seal({.force = true}));
+}
+
+// A header may place the data behind any number of zeros.
+TEST_F(OwnChecksums, of_data_behind_a_long_gap_can_be_stopped) {
+  const auto data = noise(400, 4);
+  const std::int64_t dims[] = {100};
+  auto header = format_ht::describe(dtype_info<F32>(), dims).value();
+  header.data_offset = std::uint64_t{1} << 23;
+  header.payload_crc = crc64nvme(data);
+  write_file(path_, ht_file(header, data));
+  EXPECT_EQ(verify(path_, {.quick = true}).value().verdict, Verdict::headers_match);
+  std::stop_source stop;
+  stop.request_stop();
+  const auto stopped = verify(path_, {.quick = true, .work = {.stop = stop.get_token()}});
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code(), ErrorCode::cancelled);
+}
 
 TEST_F(OwnChecksums, are_verified_without_a_seal) {
   const auto found = verify(path_).value();

@@ -1,6 +1,8 @@
 // Seals of models of several files, and verifying while loading.
 #include <algorithm>
+#include <htensor/hash/crc64.hpp>
 
+#include "integrity/model_digests.hpp"
 #include "model/load_test.hpp"
 #include "model/seal_test.hpp"
 #include "model/test_formats.hpp"
@@ -11,6 +13,7 @@ namespace {
 using io::Strategy;
 using testing::expect_refusal;
 using testing::flip_bit;
+using testing::noise;
 using testing::noise_file;
 using testing::read_file;
 using testing::write_file;
@@ -154,6 +157,22 @@ TEST_F(SealedSet, every_file_is_sealed) {
   expect_refusal(with_it.load({.verify = true}), ErrorCode::not_sealed, "every_file_is_sealed");
 }
 
+TEST_F(SealedSet, is_renewed_with_a_file_more_and_kept_with_a_damaged_one) {
+  std::filesystem::remove(folder_ / "model.safetensors.index.json");
+  std::filesystem::remove(folder_ / "model.htseal");
+  ASSERT_TRUE(Model::open(folder_.path()).value().seal());
+  write_file(folder_ / "part2.safetensors", noise_file("safetensors", {5}));
+  ASSERT_TRUE(Model::open(folder_.path()).value().seal());
+  EXPECT_TRUE(verify(folder_.path()).value().ok());
+  flip_bit(folder_ / "part2.safetensors", std::filesystem::file_size(folder_ / "part2.safetensors") - 1);
+  expect_refusal(Model::open(folder_.path()).value().seal(), ErrorCode::checksum_mismatch,
+                 "seal_shows_no_damage");
+  // A seal of its own would hide what the folder's shows.
+  expect_refusal(Model::open(folder_ / "part2.safetensors").value().seal(), ErrorCode::checksum_mismatch,
+                 "seal_shows_no_damage");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "part2.safetensors.htseal"));
+}
+
 TEST_F(SealedSet, is_not_that_of_another_index_in_the_same_folder) {
   const auto other = folder_ / "other.safetensors.index.json";
   write_file(folder_ / "x.safetensors", noise_file("safetensors", {5}));
@@ -286,9 +305,58 @@ TEST(SealedTables, of_a_huge_splat_can_be_given_up) {
   stop.request_stop();
   const auto stopped = model.hash({.algorithm = HashAlgorithm::sha256,
                                    .per_tensor = true,
-                                   .work = {.stop = stop.get_token(), .on_progress = {}}});
+                                   .work = {.stop = stop.get_token(), .on_progress = {}},
+                                   .max_splat_bytes = UINT64_MAX});
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().code(), ErrorCode::cancelled);
+}
+
+TEST(SealedTables, splat_bytes_within_limit) {
+  const testing::TemporaryFolder folder;
+  write_file(folder / "s.irpa",
+             testing::irpa_file({{.name = "small", .length = 1 << 20, .pattern = "ab"},
+                                 {.name = "huge", .length = std::uint64_t{1} << 50, .pattern = "ab"}}));
+  const auto model = Model::open(folder / "s.irpa").value();
+  for (const auto algorithm : {HashAlgorithm::xxh3_128, HashAlgorithm::sha256}) {
+    const auto hashed = model.hash({.algorithm = algorithm, .per_tensor = true});
+    const auto error = testing::refusal(hashed, ErrorCode::budget_too_small, "splat_bytes_within_limit");
+    EXPECT_EQ(error.tensor(), "huge");
+    for (const auto* const number : {"1125899906842624", "1073741824"}) {
+      EXPECT_NE(error.message().find(number), std::string_view::npos) << error.message();
+    }
+    for (const auto* const option : {"--max-splat", "--algorithm crc64nvme"}) {
+      EXPECT_NE(error.hint().find(option), std::string_view::npos) << error.hint();
+    }
+    expect_refusal(model.seal({.algorithm = algorithm}), ErrorCode::budget_too_small,
+                   "splat_bytes_within_limit");
+    expect_refusal(model.seal({.algorithm = algorithm, .max_splat_bytes = (1 << 20) - 1}),
+                   ErrorCode::budget_too_small, "splat_bytes_within_limit");
+    EXPECT_TRUE(model.hash({.algorithm = algorithm})) << "no digest of a tensor was asked for";
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "s.irpa.htseal"));
+  // A seal has the splat's digest, and verifying reads the header, which has its pattern.
+  ASSERT_TRUE(model.seal());
+  EXPECT_TRUE(verify(folder / "s.irpa").value().ok());
+  EXPECT_TRUE(model.load({.verify = true}));
+}
+
+// Any pattern and any rest, against the bytes written out.
+TEST(SealedTables, the_crc_of_a_splat_is_that_of_its_bytes) {
+  for (const std::size_t pattern_bytes : {1, 2, 3, 5, 7, 8, 13, 16}) {
+    const auto pattern = noise(pattern_bytes, 7);
+    for (const std::uint64_t bytes : {0, 1, 2, 6, 15, 16, 17, 255, 4096, 65535, 65536, 70'001}) {
+      std::vector<std::byte> filled(bytes);
+      for (std::size_t i = 0; i < filled.size(); ++i) filled[i] = pattern[i % pattern_bytes];
+      for (const auto algorithm : all_hash_algorithms) {
+        EXPECT_EQ(digest_of_splat(algorithm, pattern, bytes).value(), digest(algorithm, filled).value())
+            << pattern_bytes << " " << bytes;
+      }
+    }
+  }
+  // A splat of twice the bytes is the splat and once more the splat.
+  const auto half = digest_of_splat(HashAlgorithm::crc64nvme, noise(16, 1), std::uint64_t{1} << 62).value();
+  const auto both = digest_of_splat(HashAlgorithm::crc64nvme, noise(16, 1), std::uint64_t{1} << 63).value();
+  EXPECT_EQ(crc64nvme_combine(half.crc64nvme(), half.crc64nvme(), std::uint64_t{1} << 62), both.crc64nvme());
 }
 
 TEST(SealedTables, an_index_of_any_name_has_its_seal) {

@@ -6,6 +6,7 @@
 #include "base/format_text.hpp"
 #include "integrity/compare.hpp"
 #include "integrity/own_checksum.hpp"
+#include "model/model_access.hpp"
 #include "model/model_seal.hpp"
 #include "model/model_state.hpp"
 
@@ -19,7 +20,7 @@ struct OpenFiles {
   std::vector<const io::Mapped*> files;
 };
 
-// One that is missing is told with all others; `only` leaves all but one alone.
+// Missing files are null and reported with the others; `only` opens one file alone.
 Result<OpenFiles> open_files(const std::vector<Path>& paths, std::optional<std::uint32_t> only,
                              io::Port& port) {
   OpenFiles open;
@@ -43,21 +44,22 @@ Result<Verification> held_against(const FoundSeal& found, std::span<const io::Ma
   auto answer = HT_TRY(found.of_more ? compare_there(found.seal, files, found.paths, options)
                                      : compare(found.seal, files, found.paths, options));
   answer.seal = found.place.seal;
-  // Who renames both keeps what he has; who finds nothing as it should be under another name has mixed up
-  // seals.
+  // A file and its seal may be renamed together. If every byte differs and the name does too, the seal
+  // belongs to another file.
   const auto& file = found.place.file;
   if (answer.verdict == Verdict::replaced && file && found.seal.files.size() == 1 &&
       file->filename() != found.seal.files[0].name) {
     return fail(Error(ErrorCode::bad_seal, "seal_is_of_this_file",
-                      format_text("is the seal of '{}', and nothing in '{}' is as it says",
+                      format_text("is the seal of '{}': every byte range of '{}' differs",
                                   to_utf8(found.seal.files[0].name), to_utf8(file->filename().string())))
                     .at_path(found.place.seal.native())
-                    .with_hint("put the seal back beside its own file"));
+                    .with_hint("move the seal back beside its own file, or replace it with `htensor seal "
+                               "--force`"));
   }
   return answer;
 }
 
-// A `.ht` may have a checksum of its own; else what was said of the seal holds.
+// A `.ht` may have a checksum of its own; otherwise the file is not sealed.
 Result<Verification> by_own_checksum(const Path& path, const Error& no_seal, const VerifyOptions& options,
                                      io::Port& port) {
   auto opened = HT_TRY(io::Opened::open(path, port));
@@ -73,7 +75,7 @@ Result<Verification> verify(const Path& path, const VerifyOptions& options) {
   return without_bad_alloc([&]() -> Result<Verification> {
     auto& port = options.port != nullptr ? *options.port : io::system_port();
     const auto found = find_seal(path, port);
-    // What can be opened tells which files belong to it.
+    // A model that opens says which files belong to it.
     const auto model = Model::open(path, {.headers_only = true,
                                           .catalog_only = true,
                                           .max_header_bytes = options.max_header_bytes,
@@ -119,19 +121,28 @@ Result<void> Model::verify(const VerifyOptions& options) const {
       return HT_TRY(verify_own(*mapped[0], *own, options)).result();
     }
     HT_TRY(check_all_sealed(*found));
-    // What is open is what is used, whatever has its name by now.
-    std::vector<const io::Mapped*> files(found->paths.size());
-    for (std::size_t i = 0; i < mapped.size(); ++i) {
-      files[HT_TRY(found->number_of(state_->paths[i]))] = mapped[i];
-    }
-    std::optional<io::Mapped> index;
-    if (state_->index) {
-      auto opened = HT_TRY(io::Opened::open(*state_->index, port));
-      index = HT_TRY(std::move(opened).map());
-      files[HT_TRY(found->number_of(*state_->index))] = &*index;
-    }
-    return HT_TRY(held_against(*found, files, options)).result();
+    return HT_TRY(ModelAccess::compare(*this, *found, options)).result();
   });
+}
+
+Result<Verification> ModelAccess::compare(const Model& model, const FoundSeal& found,
+                                          const VerifyOptions& options) {
+  const auto& state = *model.state_;
+  const auto mapped = HT_TRY(model.all_files());
+  // The open files are the ones in use, whatever their paths lead to by now.
+  std::vector<const io::Mapped*> files(found.paths.size());
+  for (std::size_t i = 0; i < mapped.size(); ++i) {
+    if (const auto number = found.number_of(state.paths[i])) files[*number] = mapped[i];
+  }
+  std::optional<io::Mapped> index;
+  const auto index_number = state.index ? found.number_of(*state.index) : Result<std::uint32_t>(0);
+  if (state.index && index_number) {
+    auto& port = options.port != nullptr ? *options.port : *state.port;
+    auto opened = HT_TRY(io::Opened::open(*state.index, port));
+    index = HT_TRY(std::move(opened).map());
+    files[*index_number] = &*index;
+  }
+  return held_against(found, files, options);
 }
 
 }  // namespace ht::inline v1

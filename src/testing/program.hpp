@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <htensor/base/bytes.hpp>
 #include <htensor/htensor.hpp>
 #include <string>
@@ -73,6 +74,33 @@ class Cli : public ::testing::Test {
     kill(child, signal);
     waitpid(child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  // Starts the program, sends the signal once a verb has taken over its handling, and returns the exit
+  // status.
+  int status_once_catching(int signal, std::vector<std::string> arguments) {
+    const pid_t child = start(std::move(arguments), [&] {
+      std::signal(signal, SIG_DFL);
+      std::freopen("/dev/null", "w", stdout);
+      std::freopen("/dev/null", "w", stderr);
+    });
+    int status = 0;
+    while (!is_catching(child, signal)) {
+      if (waitpid(child, &status, WNOHANG) != 0) return -1;
+      std::this_thread::yield();
+    }
+    kill(child, signal);
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  static bool is_catching(pid_t process, int signal) {
+    std::ifstream status("/proc/" + std::to_string(process) + "/status");
+    for (std::string line; std::getline(status, line);) {
+      if (!line.starts_with("SigCgt:")) continue;
+      return (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1U) != 0;
+    }
+    return false;
   }
 
   // Whether the process has a file of this folder open that has no name yet.

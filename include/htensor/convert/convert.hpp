@@ -96,8 +96,9 @@ struct Converted {
   std::vector<std::filesystem::path> written;
   std::uint64_t bytes = 0;
   CopiedBy copied_by;
+  /// The target's seal, if it was asked for or the target was sealed before.
   std::optional<std::filesystem::path> seal;
-  /// A seal of the files as they were before, which was not asked to be made anew.
+  /// A seal that names a replaced file and was not renewed, because it is of other files too.
   std::optional<std::filesystem::path> stale_seal;
 };
 

@@ -44,15 +44,17 @@ struct Edited {
   /// How many bytes later the data begins than it did.
   std::uint64_t moved_by = 0;
   CopiedBy copied_by{};
-  /// The seal of the file as it was, if there is one: it has to be sealed again.
-  std::optional<std::filesystem::path> stale_seal{};
+  /// The file's seal, renewed along with it; nullopt if the file is not sealed. Digests of the data are
+  /// carried over, not computed anew.
+  std::optional<std::filesystem::path> seal{};
 };
 
 /// Of one file; for a split GGUF that is its first part. `header_too_large` where there is no room and the
 /// data is not to move, `not_found` for a key that is to go and is not there, `dtype_mismatch` for a value
 /// that is not of its type, `would_lose` for one that the format cannot hold, `bad_name` for one that says
 /// how the file is laid out, `unsupported_encoding` for formats whose metadata cannot be edited,
-/// `changed_underfoot` where somebody else has changed or replaced the file meanwhile.
+/// `changed_underfoot` where somebody else has changed or replaced the file meanwhile, `checksum_mismatch`
+/// for a sealed file that differs from its seal.
 [[nodiscard]] Result<Edited> edit_metadata(const std::filesystem::path& file,
                                            std::span<const MetadataEdit> edits,
                                            const EditOptions& options = {});

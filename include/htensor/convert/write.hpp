@@ -18,6 +18,7 @@
 #include <htensor/tensor/tensor.hpp>
 #include <optional>
 #include <span>
+#include <stop_token>
 
 namespace ht::inline v1 {
 
@@ -26,6 +27,8 @@ struct WriteOptions {
   io::IfExists if_exists = io::IfExists::replace;
   /// The system, unless a test puts another in its place.
   io::Port* port = nullptr;
+  /// Looked at before each piece; then the write ends with `cancelled` and leaves nothing behind.
+  std::stop_token stop{};
 };
 
 /// Some bytes of a tensor's data, or of a file. They have to stay as they are until the next piece is asked

@@ -16,24 +16,25 @@
 
 namespace ht::inline v1 {
 
-/// What became of files since they were sealed. Where several are true, the last of these is told.
+/// The state of files compared with their seal. If several apply, the last of these is reported.
 enum class Verdict : std::uint8_t {
-  intact,
-  damaged,    ///< bytes differ
-  grown,      ///< there are bytes behind what was sealed
-  truncated,  ///< bytes are gone from the end
-  replaced,   ///< nothing of a file is as it was sealed
-  missing,    ///< a file of several is not there
+  intact,         ///< every byte was read and matches
+  headers_match,  ///< headers and sizes match; data was not read
+  damaged,        ///< bytes differ
+  grown,          ///< there are bytes after the sealed end
+  truncated,      ///< bytes are missing at the end
+  replaced,       ///< every chunk of a file differs
+  missing,        ///< a file of the set does not exist
 };
 
 [[nodiscard]] std::string_view to_string(Verdict verdict) noexcept;
 
-/// What a byte of a file is a part of.
+/// The part of a file that a byte belongs to.
 enum class FilePart : std::uint8_t { header, tensor, gap, tail };
 
 [[nodiscard]] std::string_view to_string(FilePart part) noexcept;
 
-/// Bytes that are not as they were sealed: whole chunks, so that some of them may be good.
+/// Bytes whose checksum differs from the seal: whole chunks, so some of the bytes may be good.
 struct BadRange {
   std::filesystem::path file;
   FilePart part = FilePart::tensor;
@@ -47,22 +48,26 @@ struct BadRange {
 
 struct Verification {
   Verdict verdict = Verdict::intact;
-  /// Those that were read and compared.
+  /// The bytes that were read and compared.
   std::uint64_t checked_bytes = 0;
   /// In the order of the files and of their bytes.
   std::vector<BadRange> bad;
   HashAlgorithm algorithm = HashAlgorithm::crc64nvme;
-  /// Empty where the file's own checksum told.
+  /// Empty if the file's own checksum was used.
   std::filesystem::path seal;
 
-  [[nodiscard]] bool ok() const noexcept { return verdict == Verdict::intact; }
-  /// `checksum_mismatch`, `truncated`, `missing_shard` … with the first tensor that is concerned, unless all
-  /// is well.
+  /// Whether nothing that was compared differs: the verdict is `intact` or `headers_match`.
+  [[nodiscard]] bool ok() const noexcept {
+    return verdict == Verdict::intact || verdict == Verdict::headers_match;
+  }
+  /// `checksum_mismatch`, `truncated`, `trailing_bytes` or `missing_shard` unless `ok`, with the first tensor
+  /// concerned; the message names up to ten ranges.
   [[nodiscard]] Result<void> result() const;
 };
 
 struct VerifyOptions {
-  /// Headers, gaps and sizes only: in an instant, for files of any size.
+  /// Headers, gaps and sizes only: takes milliseconds for files of any size. The best verdict is then
+  /// `headers_match`.
   bool quick = false;
   WorkOptions work{};
   /// The most bytes that are read of a header (see OpenOptions).

@@ -10,9 +10,19 @@
 
 namespace ht::inline v1 {
 
+/// The largest splat that is hashed byte by byte unless options allow more. CRC-64/NVME of a splat takes no
+/// time whatever its size; XXH3 and SHA-256 walk all the bytes that it stands for, and a file of 4 KB may
+/// name 2^50 of them. 1 GiB takes SHA-256 about two seconds without SHA instructions.
+inline constexpr std::uint64_t default_max_splat_bytes = std::uint64_t{1} << 30;
+
 struct SealOptions {
   HashAlgorithm algorithm = HashAlgorithm::crc64nvme;
   WorkOptions work{};
+  /// `budget_too_small` for a larger splat, unless the algorithm is CRC-64/NVME.
+  std::uint64_t max_splat_bytes = default_max_splat_bytes;
+  /// Seals the bytes as they are. Otherwise files that differ from the seal they have are
+  /// `checksum_mismatch`, a seal that cannot be read is `bad_seal`, and either seal stays.
+  bool force = false;
 };
 
 struct SealedModel {
@@ -27,6 +37,8 @@ struct HashOptions {
   /// Also of each tensor.
   bool per_tensor = false;
   WorkOptions work{};
+  /// As in SealOptions; splats are hashed only for `per_tensor`.
+  std::uint64_t max_splat_bytes = default_max_splat_bytes;
 };
 
 struct FileDigest {
