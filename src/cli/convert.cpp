@@ -14,8 +14,7 @@ namespace ht::cli {
 namespace {
 
 struct Options {
-  std::string source;
-  std::string target;
+  std::vector<std::string> paths;  // sources, then the target
   std::string format;
   NameFilter filter;
   std::vector<std::string> renames;
@@ -31,6 +30,8 @@ struct Options {
   bool usual_order = false;
   bool plain = false;
   bool seal = false;
+  bool drop_metadata = false;
+  bool raw_bytes = false;
   bool lossy = false;
   bool dry_run = false;
   bool force = false;
@@ -43,29 +44,29 @@ Result<std::vector<Rename>> renames_of(const std::vector<std::string>& texts) {
     const auto equals = text.find('=');
     if (equals == 0 || equals == std::string::npos) {
       return fail(Error(ErrorCode::bad_name, "rename_has_two_names",
-                        fmt::format("'{}' is not of the form A=B", printable(text)))
-                      .with_hint("--rename 'model.*=*' takes 'model.' off the beginning of names"));
+                        fmt::format("--rename '{}' is not of the form A=B", printable(text)))
+                      .with_hint("for example, --rename 'model.*=*' removes the prefix 'model.'"));
     }
     renames.push_back({text.substr(0, equals), text.substr(equals + 1)});
   }
   return renames;
 }
 
-Result<ConvertOptions> what_is_wanted(const Options& options) {
+Result<ConvertOptions> convert_options(const Options& options) {
   auto renames = HT_TRY(renames_of(options.renames));
   return ConvertOptions{.format = options.format,
                         .glob = options.filter,
                         .renames = std::move(renames),
                         .alignment = options.alignment,
                         .canonical = options.canonical,
-                        // IREE knows no other.
+                        // IREE reads no other order.
                         .usual_order = options.usual_order || !options.module.empty(),
                         .share_blocks = options.layout == "shared",
                         .tensor_notes = !options.plain,
                         .shard_bytes = options.shard_bytes};
 }
 
-// Told before anything is written: the module is a file beside the model's own.
+// Refuses a module that cannot be written before anything is written.
 Result<void> check_module(const Options& options, const ConversionPlan& plan, const Model& source) {
   const std::filesystem::path module = options.module;
   if (module.empty()) return {};
@@ -78,9 +79,9 @@ Result<void> check_module(const Options& options, const ConversionPlan& plan, co
                         std::ranges::any_of(plan.files, is_module, &PlannedFile::path);
   if (is_taken) {
     return fail(Error(ErrorCode::already_exists, "module_is_a_file_of_its_own",
-                      "is the model's, and cannot be the module's too")
+                      "is a file of the model, and the MLIR module needs a file of its own")
                     .at_path(options.module)
-                    .with_hint("choose another name for the module"));
+                    .with_hint("choose another FILE for --emit-mlir"));
   }
   const auto folder = module.has_parent_path() ? module.parent_path() : std::filesystem::path(".");
   const bool is_writable = std::filesystem::is_directory(folder, none) && access(folder.c_str(), W_OK) == 0;
@@ -88,49 +89,71 @@ Result<void> check_module(const Options& options, const ConversionPlan& plan, co
   if (!is_writable || (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))) {
     return fail(
         Error(ErrorCode::write_failed, "module_can_be_written",
-              is_writable ? "is there and no regular file" : "is in no folder that can be written into")
+              is_writable ? "exists and is not a regular file" : "its folder is missing or not writable")
             .at_path(options.module)
-            .with_hint("choose another name for the module"));
+            .with_hint("choose another FILE for --emit-mlir"));
   }
   if (!options.force && std::filesystem::exists(there)) {
-    return fail(
-        Error(ErrorCode::already_exists, "module_is_not_there_yet", "is there already")
-            .at_path(options.module)
-            .with_hint("choose another name for the module, or say that both may be replaced (--force)"));
+    return fail(Error(ErrorCode::already_exists, "module_is_not_there_yet", "already exists")
+                    .at_path(options.module)
+                    .with_hint("choose another FILE for --emit-mlir, or replace it and DST with --force"));
   }
   return {};
 }
 
+void print_warnings(const std::vector<Error>& warnings, const Common& common) {
+  if (common.quiet) return;
+  for (const auto& warning : warnings) {
+    print_error(
+        fmt::format("warning: {}\n  hint: {}\n", printable(to_string(warning)), printable(warning.hint())));
+  }
+}
+
 Result<Exit> convert_model(const Options& options, const Common& common) {
-  const auto model = HT_TRY(Model::open(options.source, {.max_header_bytes = options.max_header}));
-  const auto wanted = HT_TRY(what_is_wanted(options));
-  const auto plan = HT_TRY(plan_conversion(model.catalog(), options.target, wanted));
+  const std::vector<std::filesystem::path> sources(options.paths.begin(), options.paths.end() - 1);
+  const auto model = HT_TRY(Model::open_merged(sources, {.max_header_bytes = options.max_header}));
+  const auto wanted = HT_TRY(convert_options(options));
+  const auto plan = HT_TRY(plan_conversion(model.catalog(), options.paths.back(), wanted));
   const bool json = common.json || common.jsonl;
-  const auto if_exists = options.force ? io::IfExists::replace : io::IfExists::fail;
-  // What would be lost is in the plan.
-  HT_TRY(can_apply(plan, model, {.if_exists = if_exists, .lossy = true, .seal = options.seal}));
+  ApplyOptions how{.if_exists = options.force ? io::IfExists::replace : io::IfExists::fail,
+                   .drop_metadata = options.drop_metadata,
+                   .raw_bytes = options.raw_bytes,
+                   .lossy = options.lossy,
+                   .seal = options.seal};
+  const auto refused = can_apply(plan, model, how);
+  const bool loses = !refused && refused.error().code() == ErrorCode::would_lose;
+  if (!refused && !(loses && options.dry_run)) return fail(refused.error());
+  if (loses) {
+    auto allowing = how;
+    allowing.lossy = true;
+    HT_TRY(can_apply(plan, model, allowing));
+  }
   HT_TRY(check_module(options, plan, model));
   if (options.dry_run) {
-    print(json ? plan_json(plan, model) : plan_text(plan, model));
-    return plan.losses.empty() || options.lossy ? Exit::good : Exit::answer_is_no;
+    const auto removed =
+        options.force ? HT_TRY(shards_to_remove(plan)) : std::vector<std::filesystem::path>();
+    print(json ? plan_json(plan, model, removed) : plan_text(plan, model, removed));
+    print_warnings(plan.warnings, common);
+    if (loses && !json) complain(refused.error());
+    return loses ? Exit::answer_is_no : Exit::good;
   }
   WorkWithBar work(common);
-  const auto converted = HT_TRY(
-      apply(plan, model,
-            {.if_exists = if_exists, .lossy = options.lossy, .seal = options.seal, .work = work.options()}));
+  how.work = work.options();
+  const auto converted = HT_TRY(apply(plan, model, how));
   if (!options.module.empty()) {
     const auto made = HT_TRY(Model::open(plan.model_path(), {.max_header_bytes = options.max_header}));
     HT_TRY(write_mlir(
         options.module, made,
         {.scope = options.scope, .inline_below = options.inline_all ? UINT64_MAX : options.inline_below},
-        {.if_exists = if_exists, .stop = work.options().stop}));
+        {.if_exists = how.if_exists, .stop = work.options().stop}));
   }
   if (json) {
-    print(converted_json(converted));
+    print(converted_json(converted, plan));
   } else if (!common.quiet) {
     print(converted_text(converted));
-    for (const auto& loss : plan.losses) print_error(fmt::format("lost: {}\n", printable(loss.why)));
+    for (const auto& loss : plan.losses) print_error(loss_text(loss) + "\n");
   }
+  print_warnings(plan.warnings, common);
   tell_of_stale_seal(converted.stale_seal, common);
   return Exit::good;
 }
@@ -139,52 +162,56 @@ Result<Exit> convert_model(const Options& options, const Common& common) {
 
 Action register_convert(CLI::App& verb) {
   auto options = std::make_shared<Options>();
-  add_text(verb, options->source,
-           {.name = "source",
-            .type = "SRC",
-            .description = "A file of any format, a shard index, or a folder",
-            .required = true});
-  add_text(verb, options->target,
-           {.name = "target", .type = "DST", .description = "The file to make", .required = true});
+  add_arguments(verb, options->paths,
+                {.name = "paths",
+                 .type = "SRC... DST",
+                 .description = "Files of any format, shard indexes or folders, merged into the file DST",
+                 .required = true});
+  add_check(verb, "paths", [options] { return options->paths.size() < 2 ? "SRC and DST are needed" : ""; });
   std::vector<std::string> formats;
   for (const auto name : format_names()) formats.emplace_back(name);
   add_text(verb, options->format,
            {.name = "--to",
             .type = "FORMAT",
-            .description = "Its format; that of DST's extension unless given",
+            .description = "DST's format; unless given, the one of DST's extension",
             .one_of = formats});
   add_filter(verb, options->filter);
   add_texts(verb, options->renames,
             {.name = "--rename",
              .type = "A=B",
-             .description = "Another name for a tensor; one * stands for the same text in both"});
-  add_size(verb, "--align", options->alignment, "Data begins at multiples of this power of two");
+             .description = "Renames tensors; one * stands for the same text in A and B"});
+  add_size(verb, "--align", options->alignment, "Aligns data to multiples of this power of two");
   add_flag(verb, "--canonical", options->canonical,
-           "The order of the format's own writer, whatever SRC's is");
+           "Orders tensors as the format's own writer does, not as SRC does");
   add_flag(verb, "--usual-order", options->usual_order,
-           "Row-major and little-endian, even where DST could keep another order");
-  add_text(verb, options->layout,
-           {.name = "--layout",
-            .type = "LAYOUT",
-            .description = "iree: as IREE writes it; shared: so that blocks can be shared with SRC",
-            .one_of = {"iree", "shared"}});
-  add_flag(verb, "--plain", options->plain, "An IRPA without what IREE's own writer does not put there");
+           "Writes all tensors row-major and little-endian, also where DST's format could keep SRC's order");
+  add_text(
+      verb, options->layout,
+      {.name = "--layout",
+       .type = "LAYOUT",
+       .description = "iree: as IREE places data; shared: so that file system blocks can be shared with SRC",
+       .one_of = {"iree", "shared"}});
+  add_flag(verb, "--plain", options->plain,
+           "Writes an IRPA without dtypes, shapes and metadata, as IREE's own writer does");
   add_size(verb, "--shard-size", options->shard_bytes, "Cuts the model into files of about this size");
-  add_flag(verb, "--seal", options->seal, "Seals what was written, from the bytes that pass by");
-  add_flag(verb, "--lossy", options->lossy, "Leaves out what DST has no place for");
+  add_flag(verb, "--seal", options->seal, "Also writes DST's seal, computed while the bytes are copied");
+  add_flag(verb, "--drop-metadata", options->drop_metadata, "Drops metadata that DST's format cannot hold");
+  add_flag(verb, "--raw-bytes", options->raw_bytes,
+           "Keeps tensors as raw bytes where DST's format has no such dtype, encoding or shape");
+  add_flag(verb, "--lossy", options->lossy, "Allows every loss: --drop-metadata and --raw-bytes");
   add_text(verb, options->module,
            {.name = "--emit-mlir",
             .type = "FILE",
-            .description = "Also declares DST's tensors as globals of an MLIR module, for IREE"});
+            .description = "Also writes an MLIR module for IREE that declares DST's tensors as globals"});
   add_text(verb, options->scope,
            {.name = "--scope",
             .type = "NAME",
-            .description = "What IREE is told to call DST: --parameters=NAME=DST"});
+            .description = "DST's name in the module, as in iree-run-module --parameters=NAME=DST"});
   add_size(verb, "--inline-below", options->inline_below,
-           "Tensors of fewer bytes go into the module; none unless given");
-  add_flag(verb, "--inline-all", options->inline_all, "All tensors go into the module");
-  add_flag(verb, "--dry-run", options->dry_run, "Shows the plan and writes nothing");
-  add_flag(verb, "--force", options->force, "Replaces DST if it is there");
+           "Stores tensors of fewer bytes in the module itself; none unless given");
+  add_flag(verb, "--inline-all", options->inline_all, "Stores all tensors in the module itself");
+  add_flag(verb, "--dry-run", options->dry_run, "Prints the plan and writes nothing");
+  add_flag(verb, "--force", options->force, "Replaces DST if it exists");
   add_max_header(verb, options->max_header);
   return [options](const Common& common) { return convert_model(*options, common); };
 }

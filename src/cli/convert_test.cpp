@@ -40,7 +40,8 @@ TEST_F(CliConvert, shows_the_plan_and_writes_nothing) {
   EXPECT_TRUE(is_json(plan.out));
   EXPECT_THAT(plan.out, HasSubstr(R"("from":"file","file":"m.safetensors","file_offset":)"));
   EXPECT_THAT(plan.out, HasSubstr(R"("losses":[])"));
-  EXPECT_THAT(run("convert m.safetensors m.irpa --dry-run").out, HasSubstr("made here: the header"));
+  EXPECT_THAT(plan.out, HasSubstr(R"("warnings":[])"));
+  EXPECT_THAT(run("convert m.safetensors m.irpa --dry-run").out, HasSubstr("  header"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "m.irpa"));
 }
 
@@ -65,12 +66,85 @@ TEST_F(CliConvert, says_no_to_what_would_be_lost) {
   const auto refused = run("convert t.safetensors t.gguf --json");
   EXPECT_EQ(refused.status, 2);
   EXPECT_THAT(refused.out, HasSubstr(R"("code":"would_lose")"));
-  EXPECT_EQ(run("convert t.safetensors t.gguf --dry-run").status, 1);
-  EXPECT_THAT(run("convert t.safetensors t.gguf --dry-run").out, HasSubstr("would be lost: "));
-  const auto lossy = run("convert t.safetensors t.gguf --lossy");
-  EXPECT_EQ(lossy.status, 0);
-  EXPECT_THAT(lossy.err, StartsWith("lost: "));
-  EXPECT_THAT(run("ls t.gguf --json").out, HasSubstr(R"("dtype":"I8","shape":[1])"));
+  EXPECT_THAT(refused.out, HasSubstr("with --raw-bytes"));
+  const auto plan = run("convert t.safetensors t.gguf --dry-run");
+  EXPECT_EQ(plan.status, 1);
+  EXPECT_THAT(plan.out, HasSubstr("kept as raw bytes: 'x' F4 [2] → I8 [1]"));
+  EXPECT_THAT(plan.err, HasSubstr("with --raw-bytes"));
+  EXPECT_EQ(run("convert t.safetensors t.gguf --dry-run --raw-bytes").status, 0);
+  EXPECT_EQ(run("convert t.safetensors t.gguf --drop-metadata").status, 2) << "the wrong option";
+  for (const std::string option : {"--raw-bytes", "--lossy"}) {
+    const auto lossy = run("convert t.safetensors t.gguf --force " + option);
+    EXPECT_EQ(lossy.status, 0);
+    EXPECT_THAT(lossy.err, StartsWith("kept as raw bytes: 'x' F4 [2] → I8 [1]\n"));
+    EXPECT_THAT(run("ls t.gguf --json").out, HasSubstr(R"("dtype":"I8","shape":[1])"));
+  }
+}
+
+TEST_F(CliConvert, drops_metadata_only_where_it_is_allowed) {
+  write_safetensors("k.safetensors",
+                    R"({"__metadata__":{"a":"b"},"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 4);
+  const auto refused = run("convert k.safetensors k.npy");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("with --drop-metadata\n"));
+  EXPECT_EQ(run("convert k.safetensors k.npy --raw-bytes").status, 2);
+  const auto done = run("convert k.safetensors k.npy --drop-metadata");
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_EQ(done.err, "metadata dropped: 'a'\n");
+  EXPECT_THAT(run("convert k.safetensors k.npy --drop-metadata --force --json").out,
+              HasSubstr(R"("losses":[{"name":"a","kind":"metadata","tensor":false,)"));
+}
+
+TEST_F(CliConvert, warns_of_a_gguf_that_llama_cpp_refuses) {
+  const std::string name(64, 'n');
+  write_safetensors("w.safetensors",
+                    R"({")" + name + R"(":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 4);
+  const auto done = run("convert w.safetensors w.gguf --json");
+  EXPECT_EQ(done.status, 0);
+  EXPECT_TRUE(is_json(done.out)) << done.out;
+  EXPECT_THAT(done.out, HasSubstr(R"("warnings":[{"code":"bad_name","rule":"names_fit_ggml",)"));
+  EXPECT_THAT(done.out, HasSubstr(R"("rule":"metadata_names_the_architecture")"));
+  const auto told = run("convert w.safetensors w.gguf --force");
+  EXPECT_EQ(told.status, 0);
+  EXPECT_THAT(told.err, HasSubstr("warning: "));
+  EXPECT_THAT(told.err, HasSubstr("hint: set it: htensor meta FILE set general.architecture NAME"));
+  EXPECT_EQ(run("convert w.safetensors w.gguf --force -q").err, "");
+  EXPECT_THAT(run("convert w.safetensors w.gguf --force --dry-run --json").out, HasSubstr("names_fit_ggml"));
+  const auto doctor = run("doctor w.gguf --json");
+  EXPECT_THAT(doctor.out, HasSubstr("names_fit_ggml"));
+  EXPECT_THAT(doctor.out, HasSubstr("metadata_names_the_architecture"));
+  ASSERT_EQ(run("convert w.safetensors v.gguf --rename " + name + "=a -q").status, 0);
+  ASSERT_EQ(run("meta v.gguf set general.architecture llama -q").status, 0);
+  EXPECT_EQ(run("doctor v.gguf -q").out, "") << "the hints work";
+}
+
+TEST_F(CliConvert, merges_several_sources) {
+  write_safetensors("a.safetensors", R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 4);
+  write_safetensors("b.safetensors", R"({"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 4);
+  const auto done = run("convert a.safetensors m.ht b.safetensors all.irpa --json");
+  EXPECT_EQ(done.status, 0) << done.out;
+  const auto listed = run("ls all.irpa --json").out;
+  for (const std::string name : {"a", "b", "m"}) EXPECT_THAT(listed, HasSubstr(R"({"name":")" + name + "\""));
+  const auto twice = run("convert a.safetensors a.safetensors x.irpa");
+  EXPECT_EQ(twice.status, 2);
+  EXPECT_THAT(twice.err, HasSubstr("tensor 'a' is in 'a.safetensors' and in 'a.safetensors'"));
+  EXPECT_THAT(twice.err, HasSubstr("[duplicate_tensor]"));
+  const auto alone = run("convert a.safetensors");
+  EXPECT_EQ(alone.status, 2);
+  EXPECT_THAT(alone.err, HasSubstr("[usage]"));
+}
+
+TEST_F(CliConvert, names_the_old_shards_that_it_removes) {
+  ASSERT_EQ(run("convert m.safetensors s.safetensors --shard-size 3M -q").status, 0);
+  const auto plan = run("convert m.safetensors s.safetensors --shard-size 5M --force --dry-run");
+  EXPECT_THAT(plan.out, HasSubstr("would remove "));
+  const auto done = run("convert m.safetensors s.safetensors --shard-size 5M --force");
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("files of the replaced set: s-00001-of-"));
+  EXPECT_EQ(hashes("s.safetensors.index.json"), hashes("m.safetensors"));
+  const auto again = run("convert m.safetensors s.safetensors --shard-size 3M --force --json");
+  EXPECT_TRUE(is_json(again.out));
+  EXPECT_THAT(again.out, HasSubstr(R"("removed":["s-00001-of-)"));
 }
 
 TEST_F(CliConvert, rename_has_two_names) {
@@ -152,6 +226,65 @@ TEST_F(CliConvert, ends_with_130_and_leaves_all_as_it_was_when_it_is_interrupted
   }
 }
 
+TEST_F(CliConvert, exports_stored_bytes) {
+  ASSERT_EQ(run("export m.ht m -o m.bin -q").status, 0);
+  EXPECT_EQ(text_of("m.bin"), text_of("m.ht").substr(128)) << "the data, without the header";
+  EXPECT_EQ(run("export m.ht m -o -").out, text_of("m.bin"));
+  EXPECT_EQ(run("export m.ht m -o other --to bin").status, 0);
+  EXPECT_EQ(text_of("other"), text_of("m.bin"));
+  EXPECT_EQ(run("export m.ht m -o m.bin").status, 2) << "it is there";
+  // Blocks, which no other verb decodes yet, and a splat, whose bytes are in no file.
+  ASSERT_EQ(run("synth q.gguf --preset llama-1b-q4_k_m --size 9M -q").status, 0);
+  EXPECT_EQ(run("export q.gguf blk.0.attn_q.weight -o q.bin -q").status, 0);
+  EXPECT_THAT(run("ls q.gguf --filter blk.0.attn_q.weight --json").out,
+              HasSubstr("\"bytes\":" + std::to_string(text_of("q.bin").size())));
+  testing::write_file(folder_ / "s.irpa",
+                      testing::irpa_file({{.name = "s",
+                                           .note = testing::tensor_note("uint8", "[100000]"),
+                                           .length = 100'000,
+                                           .pattern = "\7"}}));
+  EXPECT_EQ(run("export s.irpa s -o -").out, std::string(100'000, '\7'));
+  EXPECT_EQ(run("export s.irpa s -o s.bin -q").status, 0);
+  EXPECT_EQ(text_of("s.bin"), std::string(100'000, '\7'));
+}
+
+TEST_F(CliConvert, exports_several_tensors_into_a_folder) {
+  write_safetensors("n.safetensors",
+                    R"({"a/../../b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+                    R"("..":{"dtype":"F32","shape":[1],"data_offsets":[4,8]},)"
+                    R"("/etc/x%":{"dtype":"BF16","shape":[2],"data_offsets":[8,12]},)"
+                    R"("":{"dtype":"F32","shape":[1],"data_offsets":[12,16]}})",
+                    16);
+  const auto done = run("export n.safetensors 'a/../../b' .. '' .. -o out/ --json");
+  EXPECT_EQ(done.status, 0) << done.out;
+  EXPECT_EQ(done.out, "{\"written\":[\"out/a%2F..%2F..%2Fb.npy\",\"out/%2E..npy\",\"out/%.npy\"]}\n");
+  EXPECT_EQ(run("show out/%.npy % -q").status, 0);
+  EXPECT_EQ(run("export n.safetensors '/etc/x%' .. -o out --to bin -q").status, 0)
+      << "a folder that is there";
+  EXPECT_EQ(text_of("out/%2Fetc%2Fx%25.bin").size(), 4U);
+  const auto before = std::distance(std::filesystem::directory_iterator(folder_ / "out"), {});
+  EXPECT_EQ(run("export n.safetensors '/etc/x%' '' -o out --force").status, 2) << "numpy has no BF16";
+  EXPECT_EQ(run("export n.safetensors .. nothing -o out --force").status, 2);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_ / "out"), {}), before);
+  const auto no_folder = run("export n.safetensors .. '' -o x.npy");
+  EXPECT_EQ(no_folder.status, 2);
+  EXPECT_THAT(no_folder.err, HasSubstr("-o DIR/"));
+}
+
+TEST_F(CliConvert, standard_output_has_one_use) {
+  const auto refused = run("export m.ht m -o - --json");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.out, HasSubstr(R"("rule":"standard_output_has_one_use")"));
+  EXPECT_EQ(run("export m.safetensors model.norm.weight lm_head.weight -o -").status, 2);
+  EXPECT_EQ(run("export m.ht m -o - --to npy").status, 2);
+}
+
+TEST_F(CliConvert, export_folder_can_be_made) {
+  const auto refused = run("export m.ht m -o m.ht/out/ --json");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.out, HasSubstr(R"("rule":"export_folder_can_be_made")"));
+}
+
 TEST_F(CliConvert, exports_one_tensor) {
   ASSERT_EQ(run("synth f.safetensors --preset llama-1b --size 3M --dtype F32 -q").status, 0);
   const auto done = run("export f.safetensors model.norm.weight -o norm.npy --json");
@@ -162,8 +295,10 @@ TEST_F(CliConvert, exports_one_tensor) {
   EXPECT_EQ(run("export f.safetensors model.norm.weight -o norm.npy --force -q").status, 0);
   EXPECT_EQ(run("export m.safetensors model.norm.weight -o norm.ht -q").status, 0);
   EXPECT_EQ(run("verify norm.ht -q").status, 0);
-  EXPECT_THAT(run("export m.safetensors model.norm.weight -o x.npy").err,
-              HasSubstr("NPY cannot store BF16"));
+  const auto no_bf16 = run("export m.safetensors model.norm.weight -o x.npy");
+  EXPECT_THAT(no_bf16.err, HasSubstr("NPY cannot store BF16"));
+  EXPECT_THAT(no_bf16.err, HasSubstr("with --raw-bytes"));
+  EXPECT_EQ(run("export m.safetensors model.norm.weight -o x.npy --raw-bytes -q").status, 0);
   const auto none = run("export m.safetensors model.norm.wieght -o x.npy");
   EXPECT_EQ(none.status, 2);
   EXPECT_THAT(none.err, HasSubstr("model.norm.weight"));

@@ -132,14 +132,8 @@ std::uint64_t bytes_of_tensors(const Catalog& catalog) {
 }
 
 std::string json_problem(const Problem& problem) {
-  const Error& error = problem.error;
-  const auto or_null = [](std::string_view text) { return text.empty() ? "null" : json_string(text); };
-  return fmt::format(
-      R"({{"severity":"{}","code":{},"rule":{},"path":{},"tensor":{},"offset":{},"message":{},"hint":{}}})",
-      problem.only_warning ? "warning" : "error", json_string(to_string(error.code())),
-      json_string(error.rule()), or_null(error.path()), or_null(error.tensor()),
-      error.offset() ? std::to_string(*error.offset()) : "null", json_string(error.message()),
-      or_null(error.hint()));
+  return fmt::format(R"({{"severity":"{}",{}}})", problem.only_warning ? "warning" : "error",
+                     json_members(problem.error));
 }
 
 std::string json_findings(const Findings& findings, const Options& options) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <htensor/base/checked.hpp>
+#include <htensor/format/encode.hpp>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -65,7 +66,6 @@ void check_alignment(Warnings& warnings, const Catalog& catalog) {
 }
 
 void check_names(Warnings& warnings, const Catalog& catalog) {
-  constexpr std::size_t max_ggml_name_bytes = 63;
   const auto odd = matching(
       catalog, [](const Entry& entry) { return entry.name.empty() || has_control_character(entry.name); });
   if (odd.first) {
@@ -77,17 +77,6 @@ void check_names(Warnings& warnings, const Catalog& catalog) {
             .with_hint(
                 "rename them with `htensor convert --rename A=B`: other programs may refuse such names"));
   }
-  if (catalog.format() != "gguf") return;
-  const auto lengthy =
-      matching(catalog, [](const Entry& entry) { return entry.name.size() > max_ggml_name_bytes; });
-  if (!lengthy.first) return;
-  warnings.push_back(
-      Error(ErrorCode::bad_name, "names_fit_ggml",
-            fmt::format("{} of more than {} bytes; the first is '{}'",
-                        tensors(lengthy.count, "has a name", "have names"), max_ggml_name_bytes,
-                        lengthy.first->name))
-          .at_tensor(lengthy.first->name)
-          .with_hint("shorten the names with `htensor convert --rename A=B`: llama.cpp refuses such a file"));
 }
 
 void check_byte_order(Warnings& warnings, const Catalog& catalog) {
@@ -181,6 +170,7 @@ std::vector<Error> warnings_of(const Catalog& catalog, std::span<const FileFacts
   check_types(warnings, catalog);
   check_overlaps(warnings, catalog);
   check_trailing(warnings, catalog, files);
+  for (auto& warning : reader_warnings(catalog.format(), catalog)) warnings.push_back(std::move(warning));
   return warnings;
 }
 

@@ -14,8 +14,10 @@ Entry entry(std::string_view name, std::uint64_t offset, DTypeTag dtype = U8::ta
   return {.name = name, .dtype = dtype, .dims = four, .offset = offset, .bytes = bytes};
 }
 
-Catalog catalog_of(std::string_view format, std::initializer_list<Entry> entries) {
+Catalog catalog_of(std::string_view format, std::initializer_list<Entry> entries,
+                   std::string_view architecture = "llama") {
   CatalogBuilder builder(format);
+  if (!architecture.empty()) EXPECT_TRUE(builder.metadata().add("general.architecture", architecture));
   EXPECT_EQ(builder.add_file("other.bin").value(), 1U);
   for (const auto& one : entries) EXPECT_TRUE(builder.add(one));
   return std::move(builder).build().value();
@@ -57,6 +59,11 @@ TEST(DoctorChecks, names_fit_ggml) {
   EXPECT_EQ(rules(catalog_of("gguf", {entry(name, 0)}), 4), Rules{"names_fit_ggml"});
   EXPECT_EQ(rules(catalog_of("gguf", {entry(std::string_view(name).substr(1), 0)}), 4), Rules{});
   EXPECT_EQ(rules(catalog_of("irpa", {entry(name, 0)})), Rules{});
+}
+
+TEST(DoctorChecks, metadata_names_the_architecture) {
+  EXPECT_EQ(rules(catalog_of("gguf", {entry("a", 0)}, ""), 4), Rules{"metadata_names_the_architecture"});
+  EXPECT_EQ(rules(catalog_of("irpa", {entry("a", 0)}, "")), Rules{});
 }
 
 TEST(DoctorChecks, data_is_little_endian) {

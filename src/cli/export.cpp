@@ -1,9 +1,14 @@
 #include <fmt/format.h>
 
-#include <htensor/base/utf8.hpp>
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <htensor/base/fault.hpp>
 #include <memory>
+#include <vector>
 
 #include "cli/cli.hpp"
+#include "cli/conversion_text.hpp"
 #include "cli/options.hpp"
 #include "cli/progress.hpp"
 #include "cli/text.hpp"
@@ -11,36 +16,167 @@
 namespace ht::cli {
 namespace {
 
+using Path = std::filesystem::path;
+
 struct Options {
   std::string path;
-  std::string name;
+  std::vector<std::string> names;
   std::string target;
+  std::string format;
   std::uint64_t max_header = 0;
-  bool force = false;
+  bool raw_bytes = false;
   bool lossy = false;
+  bool force = false;
+
+  [[nodiscard]] bool is_to_stdout() const { return target == "-"; }
+  /// Whether every tensor gets a file of its own in the folder `target`.
+  [[nodiscard]] bool is_to_folder() const {
+    std::error_code failed;
+    return target.ends_with('/') || std::filesystem::is_directory(target, failed);
+  }
+  /// Whether the stored bytes are written, without any header.
+  [[nodiscard]] bool is_raw() const {
+    return is_to_stdout() || format == "bin" || (format.empty() && Path(target).extension() == ".bin");
+  }
+
+  [[nodiscard]] std::string usage_error() const {
+    if (is_to_stdout() && !format.empty() && format != "bin")
+      return "-o - writes the stored bytes: leave out --to";
+    if (is_to_stdout() && names.size() > 1) return "-o - takes one NAME";
+    if (names.size() > 1 && !is_to_folder()) return "several NAMEs need a folder: -o DIR/";
+    return {};
+  }
 };
 
-Result<Exit> export_tensor(const Options& options, const Common& common) {
+// A file name for a tensor, different for different tensors, that stays in its folder whatever the tensor is
+// called: bytes that are unsafe in file names are written as %XX.
+std::string file_name_of(std::string_view tensor) {
+  if (tensor.empty()) return "%";
+  std::string name;
+  for (const char c : tensor) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool is_unsafe =
+        byte < 0x20 || byte == 0x7F || c == '/' || c == '\\' || c == '%' || (c == '.' && name.empty());
+    if (is_unsafe) {
+      append_text(name, "%{:02X}", byte);
+    } else {
+      name += c;
+    }
+  }
+  return name;
+}
+
+// A file of the tensor's stored bytes alone.
+ConversionPlan plan_raw(const Entry& entry, const Path& target) {
+  PlannedPart part{.offset = 0, .bytes = entry.bytes, .from = StoredBytes{entry.file, entry.offset}};
+  if (entry.is_splat()) {
+    RepeatedBytes repeated{.pattern = {}, .pattern_bytes = static_cast<std::uint8_t>(entry.splat.size())};
+    std::ranges::copy(entry.splat, repeated.pattern.begin());
+    part.from = repeated;
+  }
+  PlannedFile file{.path = target, .bytes = entry.bytes, .header = {}, .parts = {}, .turnings = {}};
+  if (entry.bytes != 0) file.parts.push_back(part);
+  ConversionPlan plan;
+  plan.format = "bin";
+  plan.target = target;
+  plan.files.push_back(std::move(file));
+  plan.tensors = 1;
+  return plan;
+}
+
+Result<ConversionPlan> plan_export(const Model& model, std::size_t index, const Path& target,
+                                   const Options& options) {
+  const Entry entry = model.catalog()[index];
+  if (options.is_raw()) return plan_raw(entry, target);
+  // The model's metadata does not belong to the tensor.
+  return plan_conversion(model.catalog(), target,
+                         {.format = options.format, .glob = escape_glob(entry.name), .metadata = false});
+}
+
+// Each tensor once, in the order of the arguments.
+Result<std::vector<std::size_t>> tensors_of(const Model& model, const Options& options) {
+  std::vector<std::size_t> indices;
+  for (const auto& name : options.names) {
+    const auto found = model.catalog().find(name);
+    if (!found) return fail(model.raw(name).error());
+    if (std::ranges::find(indices, *found) == indices.end()) indices.push_back(*found);
+  }
+  return indices;
+}
+
+Result<std::vector<ConversionPlan>> plans_of(const Model& model, const Options& options) {
+  std::vector<ConversionPlan> plans;
+  for (const std::size_t index : HT_TRY(tensors_of(model, options))) {
+    Path target = options.target;
+    if (options.is_to_folder()) {
+      const std::string_view format = options.format.empty() ? "npy" : std::string_view(options.format);
+      target /= fmt::format("{}.{}", file_name_of(model.catalog()[index].name), format);
+    }
+    plans.push_back(HT_TRY(plan_export(model, index, target, options)));
+  }
+  return plans;
+}
+
+// The stored bytes of a tensor to standard output.
+Result<Exit> print_bytes(const Model& model, const Options& options) {
+  const Entry entry = model.catalog()[HT_TRY(tensors_of(model, options)).front()];
+  const auto storage = entry.is_splat() ? Storage() : HT_TRY(model.raw(entry.name));
+  std::array<char, 65536> piece{};
+  HT_TRY(guarded(storage.bytes(), [&]() -> Result<void> {
+    for (std::uint64_t done = 0; done < entry.bytes && std::ferror(stdout) == 0; done += piece.size()) {
+      if (interrupted()) return fail(interruption());
+      const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), entry.bytes - done));
+      for (std::size_t i = 0; i < count; ++i) {
+        // Pieces are whole patterns of 1, 2, 4, 8 or 16 bytes.
+        piece[i] = static_cast<char>(entry.is_splat() ? entry.splat[i % entry.splat.size()]
+                                                      : storage.bytes()[static_cast<std::size_t>(done) + i]);
+      }
+      print({piece.data(), count});
+    }
+    return {};
+  }));
+  return Exit::good;
+}
+
+Result<void> make_folder(const Path& folder) {
+  std::error_code failed;
+  std::filesystem::create_directory(folder, failed);
+  if (!failed || std::filesystem::is_directory(folder)) return {};
+  return fail(Error(ErrorCode::write_failed, "export_folder_can_be_made", "cannot create the folder")
+                  .at_path(folder.native())
+                  .because(failed)
+                  .with_hint("choose another folder for -o"));
+}
+
+Result<Exit> export_tensors(const Options& options, const Common& common) {
+  const bool json = common.json || common.jsonl;
+  if (options.is_to_stdout() && json) {
+    return fail(Error(ErrorCode::bad_state, "standard_output_has_one_use",
+                      "-o - and --json both write to standard output")
+                    .with_hint("leave out --json, or write to a file: -o FILE.bin"));
+  }
   const auto model = HT_TRY(Model::open(options.path, {.max_header_bytes = options.max_header}));
-  // Says which names are near where there is none like this.
-  if (const auto found = model.raw(options.name); !found && found.error().code() == ErrorCode::not_found) {
-    return fail(found.error());
+  if (options.is_to_stdout()) return print_bytes(model, options);
+  ApplyOptions how{.if_exists = options.force ? io::IfExists::replace : io::IfExists::fail,
+                   .raw_bytes = options.raw_bytes,
+                   .lossy = options.lossy};
+  const auto plans = HT_TRY(plans_of(model, options));
+  // All are checked before the first is written.
+  if (options.is_to_folder()) HT_TRY(make_folder(Path(options.target + "/").parent_path()));
+  for (const auto& plan : plans) HT_TRY(can_apply(plan, model, how));
+  std::string list;
+  for (const auto& plan : plans) {
+    WorkWithBar work(common);
+    how.work = work.options();
+    const auto written = HT_TRY(apply(plan, model, how));
+    const auto& path = plan.files.front().path;
+    if (!common.quiet && !json)
+      print(fmt::format("{}: {}\n", printable(path.string()), size_text(written.bytes)));
+    append_text(list, "{}{}", list.empty() ? "" : ",", json_string(path.string()));
+    tell_of_stale_seal(written.stale_seal, common);
   }
-  WorkWithBar work(common);
-  // The model's metadata is not the tensor's.
-  const auto written =
-      HT_TRY(convert(model, options.target, {.glob = escape_glob(options.name), .metadata = false},
-                     {.if_exists = options.force ? io::IfExists::replace : io::IfExists::fail,
-                      .lossy = options.lossy,
-                      .work = work.options()}));
-  if (common.json || common.jsonl) {
-    print(fmt::format(R"({{"written":{}}})"
-                      "\n",
-                      json_string(options.target)));
-  } else if (!common.quiet) {
-    print(fmt::format("{}: {}\n", printable(options.target), size_text(written.bytes)));
-  }
-  tell_of_stale_seal(written.stale_seal, common);
+  // One file is a string, several are a list, as `convert` has it.
+  if (json) print(fmt::format("{{\"written\":{}}}\n", plans.size() == 1 ? list : "[" + list + "]"));
   return Exit::good;
 }
 
@@ -49,17 +185,29 @@ Result<Exit> export_tensor(const Options& options, const Common& common) {
 Action register_export(CLI::App& verb) {
   auto options = std::make_shared<Options>();
   add_path(verb, options->path);
-  add_text(verb, options->name,
-           {.name = "name", .type = "NAME", .description = "The tensor", .required = true});
-  add_text(verb, options->target,
-           {.name = "-o,--output",
-            .type = "FILE",
-            .description = "The file to make: .npy or .ht, or any other format's extension",
-            .required = true});
-  add_flag(verb, "--lossy", options->lossy, "Its mere bytes, where FILE has no place for its type");
-  add_flag(verb, "--force", options->force, "Replaces FILE if it is there");
+  add_arguments(verb, options->names,
+                {.name = "names", .type = "NAME", .description = "The tensors", .required = true});
+  add_text(
+      verb, options->target,
+      {.name = "-o,--output",
+       .type = "FILE|DIR/|-",
+       .description = "A file, whose extension names the format; a folder, with a file for each tensor; or - "
+                      "for standard output. .bin and - are the stored bytes",
+       .required = true});
+  std::vector<std::string> formats{"bin"};
+  for (const auto name : format_names()) formats.emplace_back(name);
+  add_text(verb, options->format,
+           {.name = "--to",
+            .type = "FORMAT",
+            .description = "The format; unless given, the one of FILE's extension, and npy in a folder",
+            .one_of = formats});
+  add_flag(verb, "--raw-bytes", options->raw_bytes,
+           "Keeps the tensor as raw bytes where the format has no such dtype, encoding or shape");
+  add_flag(verb, "--lossy", options->lossy, "Allows every loss, as --raw-bytes does");
+  add_flag(verb, "--force", options->force, "Replaces files that exist");
   add_max_header(verb, options->max_header);
-  return [options](const Common& common) { return export_tensor(*options, common); };
+  add_check(verb, "--output", [options] { return options->usage_error(); });
+  return [options](const Common& common) { return export_tensors(*options, common); };
 }
 
 }  // namespace ht::cli

@@ -1,9 +1,15 @@
-// meta: what a model says of itself, all of it or one value, and edits of it.
+// meta: lists the metadata of a model, prints one value, edits values.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <htensor/base/utf8.hpp>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "cli/cli.hpp"
 #include "cli/metadata_text.hpp"
@@ -17,22 +23,25 @@ namespace {
 struct Options {
   std::string path;
   std::string action;
-  std::optional<std::string> key;
-  std::optional<std::string> value;
+  std::vector<std::string> words;  // behind the action: keys, or keys and values
+  std::optional<std::string> from;
   std::string type;
   std::uint64_t max_header = 0;
-  bool grow = false;
+  bool no_grow = false;
 
-  // What is wrong with what was given beside the action, or nothing.
-  [[nodiscard]] std::string whats_wrong() const {
+  /// Why the arguments do not fit the action; empty where they do.
+  [[nodiscard]] std::string usage_error() const {
     const bool sets = action == "set";
-    if (!action.empty() && !key) return fmt::format("{} needs a KEY", action);
-    if (sets && !value) return "set needs a VALUE; one that begins with a dash comes last, behind --";
-    if (!sets && value) return fmt::format("{} takes no VALUE", action);
+    if (action == "get" && words.size() != 1) return "get takes one KEY";
+    if (action == "rm" && words.empty()) return "rm takes one KEY or more";
+    if (sets && from && words.size() != 1) return "set with --from takes one KEY and no VALUE";
+    if (sets && !from && (words.empty() || words.size() % 2 != 0))
+      return "set takes pairs of KEY and VALUE; a value that begins with a dash comes behind --";
+    if (!sets && from) return "--from is for set";
     if (!sets && !type.empty()) return "--type is for set";
     if (!type.empty() && !value_type_named(type))
-      return fmt::format("'{}' is no type such as string, bool, u32, f32 or array:i32", type);
-    if (grow && !sets && action != "rm") return "--grow is for set and rm";
+      return fmt::format("'{}' is not a type such as string, bool, u32, f32 or array:i32", type);
+    if (no_grow && !sets && action != "rm") return "--no-grow is for set and rm";
     return {};
   }
 };
@@ -43,65 +52,118 @@ void print_json(const Metadata& metadata) {
   print(out + "}\n");
 }
 
-Error no_such_key(const Options& options) {
-  return Error(ErrorCode::not_found, "metadata_has_the_key",
-               fmt::format("the metadata has no '{}'", *options.key))
-      .at_path(options.path)
-      .with_hint(fmt::format("htensor meta {} lists what there is", options.path));
-}
-
-// All of a value: what is asked for by name is not cut short.
+// A value in full: a string as its own bytes, an array as a JSON list.
 std::string whole_text(const MetaValue& value) {
-  if (const auto text = value.text()) return printable(*text);
+  if (const auto text = value.text()) return std::string(*text);
   if (!value.array()) return value_text(value);
   std::string out;
   append_json(out, value);
   return out;
 }
 
-Result<Exit> get(const Options& options, const Common& common) {
-  const auto model =
-      HT_TRY(Model::open(options.path, {.catalog_only = true, .max_header_bytes = options.max_header}));
+Result<Exit> list(const Model& model, bool json) {
   const Metadata& metadata = model.catalog().metadata();
-  const bool json = common.json || common.jsonl;
-  if (options.action.empty()) {
-    if (json) {
-      print_json(metadata);
-    } else {
-      print(aligned_text(metadata));
-    }
-    return Exit::good;
+  if (json) {
+    print_json(metadata);
+  } else {
+    print(aligned_text(metadata));
   }
-  const auto value = metadata.find(*options.key);
-  if (!value) return answer_no(no_such_key(options), common);
-  if (!json) {
-    print(whole_text(*value) + "\n");
-    return Exit::good;
-  }
-  Metadata one;
-  HT_TRY(one.add(*options.key, *value));
-  print_json(one);
   return Exit::good;
 }
 
+Result<Exit> get(const Options& options, const Common& common) {
+  const auto model =
+      HT_TRY(Model::open(options.path, {.catalog_only = true, .max_header_bytes = options.max_header}));
+  const bool json = common.json || common.jsonl;
+  if (options.action.empty()) return list(model, json);
+  const std::string& key = options.words.front();
+  const auto value = model.catalog().metadata().find(key);
+  if (!value || is_padding({key, *value})) {
+    return fail(Error(ErrorCode::not_found, "metadata_has_the_key",
+                      fmt::format("the metadata has no key '{}'", printable(key)))
+                    .at_path(options.path)
+                    .with_hint(fmt::format("list the keys: htensor meta {}", options.path)));
+  }
+  if (json) {
+    Metadata one;
+    HT_TRY(one.add(key, *value));
+    print_json(one);
+  } else if (isatty(STDOUT_FILENO) != 0) {
+    print(printable(whole_text(*value)) + "\n");
+  } else {
+    // Exactly the value, so that `set KEY --from FILE` restores it.
+    print(whole_text(*value));
+  }
+  return Exit::good;
+}
+
+Error too_large(const std::string& path, std::uint64_t max_bytes) {
+  return Error(ErrorCode::header_too_large, "value_file_fits_a_header",
+               fmt::format("has more than the {} bytes of a header", max_bytes))
+      .at_path(path)
+      .with_hint("name a file that holds one value, or raise the limit with --max-header");
+}
+
+Result<std::string> read_value(const std::string& path, std::uint64_t max_bytes) {
+  std::error_code unknown;
+  const auto bytes = std::filesystem::file_size(path, unknown);
+  if (!unknown && bytes > max_bytes) return fail(too_large(path, max_bytes));
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
+  std::string value;
+  std::array<char, 65536> piece{};
+  std::size_t count = 0;
+  while (file && value.size() <= max_bytes &&
+         (count = std::fread(piece.data(), 1, piece.size(), file.get())) > 0) {
+    if (interrupted()) return fail(interruption());
+    value.append(piece.data(), count);
+  }
+  if (!file || std::ferror(file.get()) != 0) {
+    return fail(Error(ErrorCode::read_failed, "value_file_can_be_read", "cannot read the value")
+                    .at_path(path)
+                    .because({errno, std::generic_category()})
+                    .with_hint("name a file that holds the value"));
+  }
+  if (value.size() > max_bytes) return fail(too_large(path, max_bytes));
+  return value;
+}
+
+Result<std::vector<MetadataEdit>> edits_of(const Options& options) {
+  std::vector<MetadataEdit> edits;
+  const auto type = value_type_named(options.type);
+  if (options.action == "rm") {
+    for (const auto& key : options.words) edits.push_back({.key = key});
+  } else if (options.from) {
+    constexpr std::uint64_t usual_max = std::uint64_t{256} << 20;
+    auto value = HT_TRY(read_value(*options.from, std::max(options.max_header, usual_max)));
+    edits.push_back({.key = options.words.front(), .value = std::move(value), .type = type});
+  } else {
+    for (std::size_t i = 0; i < options.words.size(); i += 2)
+      edits.push_back({.key = options.words[i], .value = options.words[i + 1], .type = type});
+  }
+  return edits;
+}
+
+std::string edited_text(const Options& options, const std::vector<MetadataEdit>& edits,
+                        const Edited& edited) {
+  if (!edited.changed) return fmt::format("{}: unchanged\n", printable(options.path));
+  std::vector<std::string> names;
+  for (const auto& edit : edits) names.push_back(fmt::format("'{}'", printable(edit.key)));
+  const std::string moved =
+      edited.moved_by == 0 ? "" : fmt::format("; data moved by {}", size_text(edited.moved_by));
+  return fmt::format("{}: {} {}{}\n", printable(options.path), options.action == "set" ? "set" : "removed",
+                     name_list(names), moved);
+}
+
 Result<Exit> edit(const Options& options, const Common& common) {
-  const MetadataEdit edit{
-      .key = *options.key, .value = options.value, .type = value_type_named(options.type)};
+  const auto edits = HT_TRY(edits_of(options));
   WorkWithBar work(common);
-  const auto done =
-      edit_metadata(options.path, std::span(&edit, 1),
-                    {.grow = options.grow, .max_header_bytes = options.max_header, .work = work.options()});
-  if (!done && done.error().code() == ErrorCode::not_found) return answer_no(no_such_key(options), common);
-  const Edited edited = HT_TRY(done);
+  const Edited edited = HT_TRY(edit_metadata(
+      options.path, edits,
+      {.grow = !options.no_grow, .max_header_bytes = options.max_header, .work = work.options()}));
   if (common.json || common.jsonl) {
     print_json(edited.metadata);
   } else if (!common.quiet) {
-    print(fmt::format(
-        "{}: {}{}\n", printable(options.path),
-        !edited.changed ? "is just so already"
-        : options.value ? fmt::format("'{}' is set", printable(*options.key))
-                        : fmt::format("'{}' is gone", printable(*options.key)),
-        edited.moved_by == 0 ? "" : fmt::format("; the data begins {} later", size_text(edited.moved_by))));
+    print(edited_text(options, edits, edited));
   }
   return Exit::good;
 }
@@ -111,27 +173,32 @@ Result<Exit> edit(const Options& options, const Common& common) {
 Action register_meta(CLI::App& verb) {
   auto options = std::make_shared<Options>();
   add_path(verb, options->path);
-  add_text(verb, options->action,
-           {.name = "action",
-            .type = "get|set|rm",
-            .description = "One value, or an edit of a safetensors or GGUF file; all values unless given",
-            .one_of = {"get", "set", "rm"}});
-  add_text(verb, options->key, {.name = "key", .type = "KEY", .description = "The value's name"});
   add_text(
-      verb, options->value,
-      {.name = "value",
-       .type = "VALUE",
-       .description = "A text, a number, true or false, or a JSON list; behind -- it may begin with a dash"});
+      verb, options->action,
+      {.name = "action",
+       .type = "get|set|rm",
+       .description = "Prints one value, or edits a safetensors or GGUF file; lists all values unless given",
+       .one_of = {"get", "set", "rm"}});
+  add_arguments(
+      verb, options->words,
+      {.name = "words",
+       .type = "KEY [VALUE]...",
+       .description = "Keys for get and rm, pairs of key and value for set. A value is a text, a number, "
+                      "true or false, or a JSON list; behind -- it may begin with a dash"});
+  add_text(verb, options->from,
+           {.name = "--from",
+            .type = "FILE",
+            .description = "set: the value is the content of FILE, byte for byte"});
   add_text(
       verb, options->type,
       {.name = "--type",
        .type = "TYPE",
-       .description = "string, bool, u8 to u64, i8 to i64, f32, f64 or array:TYPE; what the key has unless "
-                      "given, and a string where it is new"});
-  add_flag(verb, "--grow", options->grow,
-           "Lets the data move where there is no room for the value before it");
+       .description = "set: string, bool, u8 to u64, i8 to i64, f32, f64 or array:TYPE; unless given, the "
+                      "type that the key has, and string for a new key"});
+  add_flag(verb, "--no-grow", options->no_grow,
+           "set, rm: refuses an edit that does not fit before the data instead of moving the data");
   add_max_header(verb, options->max_header);
-  add_check(verb, "action", [options] { return options->whats_wrong(); });
+  add_check(verb, "action", [options] { return options->usage_error(); });
   return [options](const Common& common) {
     const bool edits = options->action == "set" || options->action == "rm";
     return edits ? edit(*options, common) : get(*options, common);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <htensor/base/json_text.hpp>
+#include <htensor/format/metadata_edit.hpp>
 
 #include "cli/text.hpp"
 
@@ -35,6 +36,12 @@ void append_scalar(std::string& out, const MetaValue& value, bool json) {
   } else {
     append_whole(out, value);
   }
+}
+
+std::string type_text(const MetaValue& value) {
+  const auto array = value.array();
+  return array ? fmt::format("array:{}", to_string(array->element_type()))
+               : std::string(to_string(value.type()));
 }
 
 std::string short_text(std::string_view text) {
@@ -113,16 +120,23 @@ std::string aligned_text(const Metadata& metadata) {
   // One very long key does not push all values off the screen.
   constexpr std::size_t most_width = 48;
   std::vector<std::string> keys;
+  std::vector<std::string> types;
   keys.reserve(metadata.size());
+  types.reserve(metadata.size());
   std::size_t width = 0;
+  std::size_t type_width = 0;
   for (std::size_t i = 0; i < metadata.size(); ++i) {
-    const auto& key = keys.emplace_back(short_text(metadata[i].key));
+    const auto item = metadata[i];
+    const auto& key = keys.emplace_back(is_padding(item) ? std::string() : short_text(item.key));
     width = std::max(width, std::min(character_count(key), most_width));
+    type_width = std::max(type_width, types.emplace_back(type_text(item.value)).size());
   }
   std::string out;
   for (std::size_t i = 0; i < metadata.size(); ++i) {
+    if (is_padding(metadata[i])) continue;
     const std::string spaces(width - std::min(character_count(keys[i]), width), ' ');
-    append_text(out, "{}{} = {}\n", keys[i], spaces, value_text(metadata[i].value));
+    append_text(out, "{}{}  {:<{}}  {}\n", keys[i], spaces, types[i], type_width,
+                value_text(metadata[i].value));
   }
   return out;
 }

@@ -15,7 +15,7 @@ void append_json(std::string& out, const Metadata& metadata);
 [[nodiscard]] std::string value_text(const MetaValue& value);
 /// `key = value` a line; where there are very many keys, the first and how many more.
 [[nodiscard]] std::string metadata_text(const Metadata& metadata);
-/// All keys, with the values in one column.
+/// All keys but padding, in columns: key, type, value.
 [[nodiscard]] std::string aligned_text(const Metadata& metadata);
 
 }  // namespace ht::cli

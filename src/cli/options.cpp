@@ -35,6 +35,17 @@ void add_texts(CLI::App& verb, std::vector<std::string>& texts, const TextOption
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
+void add_arguments(CLI::App& verb, std::vector<std::string>& texts, const TextOption& option) {
+  // Extra arguments, which an unlimited vector takes otherwise, would be split where they look like [a,b].
+  constexpr int any_number = CLI::detail::expected_max_vector_size;
+  verb.add_option(option.name, texts, option.description)
+      ->required(option.required)
+      ->type_name(option.type)
+      ->expected(any_number, any_number)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
 void add_flag(CLI::App& verb, const std::string& name, bool& flag, const std::string& description) {
   verb.add_flag(name, flag, description);
 }

@@ -28,6 +28,9 @@ void add_text(CLI::App& verb, std::optional<std::string>& text, const TextOption
 /// One that may be given several times.
 void add_texts(CLI::App& verb, std::vector<std::string>& texts, const TextOption& option);
 
+/// All arguments that follow those before it.
+void add_arguments(CLI::App& verb, std::vector<std::string>& texts, const TextOption& option);
+
 void add_flag(CLI::App& verb, const std::string& name, bool& flag, const std::string& description);
 
 /// A whole number below 2^64.

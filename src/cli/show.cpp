@@ -21,7 +21,7 @@ struct Options {
   std::uint64_t max_header = 0;
 };
 
-// What is to be shown of one tensor: which elements, in which shape.
+// The elements of one tensor to print, and their shape.
 struct Part {
   Entry entry;
   DTypeInfo dtype;
@@ -47,12 +47,22 @@ void fill_strides(Part& part) {
   }
 }
 
+Error not_dense(const Entry& entry, const Options& options) {
+  const auto encoding = find_encoding(entry.encoding);
+  return Error(ErrorCode::unsupported_encoding, "shown_tensors_are_dense",
+               encoding ? fmt::format("tensor '{}' is {}, and show decodes no block encodings yet",
+                                      printable(entry.name), encoding->name)
+                        : fmt::format("tensor '{}' has an unknown dtype and shape", printable(entry.name)))
+      .at_path(options.path)
+      .at_tensor(entry.name)
+      .with_hint("write the stored bytes to a file: htensor export PATH NAME -o FILE.bin");
+}
+
 Result<Part> chosen_part(const Model& model, const Options& options) {
   const Catalog& catalog = model.catalog();
   const auto index = catalog.find(options.name);
-  // The typed look-up has the words for what is not there and for what is not dense.
-  if (!index || catalog[*index].dtype == DTypeTag::invalid)
-    return fail(model.flat<F32>(options.name).error());
+  if (!index) return fail(model.raw(options.name).error());
+  if (catalog[*index].dtype == DTypeTag::invalid) return fail(not_dense(catalog[*index], options));
   Part part{.entry = catalog[*index], .dtype = {}, .axes = {}, .strides = {}, .shape = {}};
   part.dtype = HT_TRY(model.dtype(part.entry.dtype));
   auto axes = parse_slice(options.slice, part.entry.dims);

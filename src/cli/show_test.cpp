@@ -41,6 +41,16 @@ TEST_F(Cli, show_takes_every_dtype) {
   }
 }
 
+TEST_F(Cli, shown_tensors_are_dense) {
+  ASSERT_EQ(run("synth q.gguf --preset llama-1b-q4_k_m --size 9M -q").status, 0);
+  const auto refused = run("show q.gguf blk.0.attn_q.weight");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("tensor 'blk.0.attn_q.weight' is Q4_K"));
+  EXPECT_THAT(refused.err,
+              HasSubstr("hint: write the stored bytes to a file: htensor export PATH NAME -o FILE.bin"));
+  EXPECT_THAT(refused.err, Not(HasSubstr("::")));
+}
+
 TEST_F(Cli, show_takes_misaligned_tensors) {
   write_safetensors("s.safetensors",
                     R"({"u":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"

@@ -115,29 +115,30 @@ Action register_synth(CLI::App& verb) {
   add_text(verb, options->path,
            {.name = "out",
             .type = "OUT",
-            .description = "The file to make; its extension names the format",
+            .description = "The file to write; its extension names the format",
             .required = true});
   add_text(verb, options->preset,
            {.name = "--preset",
             .type = "PRESET",
-            .description =
-                fmt::format("What to make: {}. A matrix is one tensor", fmt::join(preset_names(), ", ")),
+            .description = fmt::format("The model to write: {}. A matrix is one tensor",
+                                       fmt::join(preset_names(), ", ")),
             .required = true,
             .one_of = preset_names()});
-  add_text(verb, options->dtype,
-           {.name = "--dtype",
-            .type = "DTYPE",
-            .description = "As in safetensors: F32, BF16, F8_E4M3, …; F32 for a matrix and BF16 for a model "
-                           "unless given; a quantized model has types of its own"});
+  add_text(
+      verb, options->dtype,
+      {.name = "--dtype",
+       .type = "DTYPE",
+       .description = "A dtype as in safetensors: F32, BF16, F8_E4M3, …; unless given, F32 for a matrix and "
+                      "BF16 for a model; a quantized model has types of its own"});
   add_size(verb, "--size", options->bytes,
-           "About how many bytes; 1M for a matrix and the size of such models unless given");
-  add_number(verb, "--seed", options->seed, "Another seed gives other values; 0 unless given");
+           "The approximate size; unless given, 1M for a matrix and the usual size of the model");
+  add_number(verb, "--seed", options->seed, "The seed of the values; 0 unless given");
   add_flag(verb, "--sparse", options->sparse,
-           "In an instant: the first and last 1024 elements have values, the rest is zero and takes no room");
-  add_flag(verb, "--force", options->force, "Replace OUT if it is there");
+           "Fills only the first and last 1024 elements of each tensor; the rest is a hole of zeros");
+  add_flag(verb, "--force", options->force, "Replaces OUT if it exists");
   add_check(verb, "--dtype", [options]() -> std::string {
     if (options->dtype.empty() || !has_own_types(options->preset)) return {};
-    return fmt::format("{} has the types of such a model, and no other dtype can be chosen", options->preset);
+    return fmt::format("{} has fixed types, so --dtype cannot be set", options->preset);
   });
   return [options](const Common& common) { return synthesize(*options, common); };
 }

@@ -59,7 +59,7 @@ tl::unexpected<Error> too_large(std::uint64_t bytes) {
   return fail(
       Error(ErrorCode::size_overflow, "size_fits_63_bits",
             fmt::format("a model of {} bytes has more bytes or elements than 63 bits can count", bytes))
-          .with_hint("ask for less"));
+          .with_hint("choose a smaller --size"));
 }
 
 }  // namespace ht::cli

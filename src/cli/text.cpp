@@ -120,12 +120,15 @@ std::string json_shape(std::span<const std::int64_t> dims) {
 }
 
 std::string json_error(const Error& error) {
+  return fmt::format(R"({{"error":{{{}}}}})", json_members(error));
+}
+
+std::string json_members(const Error& error) {
   const auto or_null = [](std::string_view text) { return text.empty() ? "null" : json_string(text); };
-  return fmt::format(
-      R"({{"error":{{"code":{},"rule":{},"path":{},"tensor":{},"offset":{},"message":{},"hint":{}}}}})",
-      json_string(to_string(error.code())), json_string(error.rule()), or_null(error.path()),
-      or_null(error.tensor()), error.offset() ? std::to_string(*error.offset()) : "null",
-      json_string(error.message()), or_null(error.hint()));
+  return fmt::format(R"("code":{},"rule":{},"path":{},"tensor":{},"offset":{},"message":{},"hint":{})",
+                     json_string(to_string(error.code())), json_string(error.rule()), or_null(error.path()),
+                     or_null(error.tensor()), error.offset() ? std::to_string(*error.offset()) : "null",
+                     json_string(error.message()), or_null(error.hint()));
 }
 
 void vappend_text(std::string& out, fmt::string_view format, fmt::format_args args) {

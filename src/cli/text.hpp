@@ -32,6 +32,8 @@ namespace ht::cli {
 [[nodiscard]] std::string json_shape(std::span<const std::int64_t> dims);
 /// {"error":{…}} as CLI.md has it.
 [[nodiscard]] std::string json_error(const Error& error);
+/// The members of that object, for an object with more members.
+[[nodiscard]] std::string json_members(const Error& error);
 
 /// fmt::format_to its end, by functions that are no templates: all of fmt would else be compiled anew for
 /// every file.

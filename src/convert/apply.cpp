@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <htensor/hash/crc64.hpp>
+#include <htensor/io/mapped.hpp>
 #include <map>
 
 #include "base/format_text.hpp"
@@ -11,9 +12,12 @@
 #include "convert/passing_sums.hpp"
 #include "convert/renewed_seal.hpp"
 #include "format/ht/ht.hpp"
+#include "format/shards/numbered_name.hpp"
+#include "format/shards/shard_index.hpp"
 #include "integrity/regions.hpp"
 #include "integrity/seal_place.hpp"
 #include "io/atomic_file.hpp"
+#include "io/system_error.hpp"
 #include "model/model_access.hpp"
 
 namespace ht::inline v1 {
@@ -21,14 +25,28 @@ namespace {
 
 using Path = std::filesystem::path;
 
-Error would_lose(const ConversionPlan& plan) {
-  const Loss& first = plan.losses.front();
-  const std::size_t more = plan.losses.size() - 1;
-  auto error = Error(ErrorCode::would_lose, "nothing_is_lost_unasked",
-                     more == 0 ? first.why : format_text("{}; and {} more would be lost", first.why, more))
-                   .at_path(plan.files.front().path.native())
-                   .with_hint(format_text("{}; or say that it may be lost (--lossy)", first.hint));
-  return first.is_tensor ? std::move(error).at_tensor(first.name) : error;
+std::string_view option_that_allows(LossKind kind) noexcept {
+  return kind == LossKind::metadata ? "--drop-metadata" : "--raw-bytes";
+}
+
+// The hint names the options that allow every loss that is still refused, and no other.
+Result<void> check_losses(const ConversionPlan& plan, const ApplyOptions& options) {
+  const Loss* first = nullptr;
+  std::size_t count = 0;
+  std::vector<std::string_view> missing;
+  for (const auto& loss : plan.losses) {
+    if (is_allowed(loss, options)) continue;
+    if (count++ == 0) first = &loss;
+    const auto option = option_that_allows(loss.kind);
+    if (std::ranges::find(missing, option) == missing.end()) missing.push_back(option);
+  }
+  if (first == nullptr) return {};
+  const std::string more = count == 1 ? std::string() : format_text("; {} more would be lost", count - 1);
+  auto error =
+      Error(ErrorCode::would_lose, "nothing_is_lost_unasked", first->why + more)
+          .at_path(plan.files.front().path.native())
+          .with_hint(format_text("{}, or allow the loss with {}", first->hint, fmt::join(missing, " ")));
+  return fail(first->is_tensor ? std::move(error).at_tensor(first->name) : std::move(error));
 }
 
 // Where a seal will want the sums to begin and end, and where a header ends that is written again.
@@ -62,13 +80,18 @@ class Application {
         port_(reading.port != nullptr ? *reading.port : io::system_port()) {}
 
   // What can be known before anything is written.
-  [[nodiscard]] Result<void> check() const {
-    if (!plan_.losses.empty() && !options_.lossy) return fail(would_lose(plan_));
+  [[nodiscard]] Result<void> check() {
+    HT_TRY(check_losses(plan_, options_));
     std::vector<Path> paths;
     for (const auto& file : plan_.files) {
       HT_TRY(io::AtomicFile::check_target(file.path, options_.if_exists, port_));
       if (is_set()) HT_TRY(check_is_no_source(file.path));
       paths.push_back(file.path);
+    }
+    if (options_.if_exists == io::IfExists::replace) {
+      // While the old index exists. A seal of the old shards is not one of another model.
+      converted_.removed = HT_TRY(shards_to_remove(plan_, &port_));
+      paths.insert(paths.end(), converted_.removed.begin(), converted_.removed.end());
     }
     if (options_.seal) HT_TRY(ModelAccess::check_can_seal(plan_.model_path(), paths, port_));
     return {};
@@ -81,6 +104,8 @@ class Application {
     for (const auto& file : plan_.files) HT_TRY(write(file));
     HT_TRY(check_stop());
     HT_TRY(put_in_place());
+    // All of the new set is in place: an end of the process from here on leaves old files, and loses none.
+    for (const auto& path : converted_.removed) HT_TRY(remove_file(path, port_));
     if (algorithm_) HT_TRY(seal());
     return std::move(converted_);
   }
@@ -97,9 +122,9 @@ class Application {
       if (source == nullptr) continue;
       if (source->stat().device != there->device || source->stat().inode != there->inode) continue;
       return fail(Error(ErrorCode::in_use, "several_files_do_not_replace_their_source",
-                        "is a file of the source, and several files cannot take the place of their source")
+                        "is a file of the source, and a set of shards cannot replace its own source")
                       .at_path(path.native())
-                      .with_hint("write them into another folder"));
+                      .with_hint("write the shards into another folder"));
     }
     return {};
   }
@@ -147,7 +172,7 @@ class Application {
     return {.stop = options_.work.stop, .on_progress = tell};
   }
 
-  // Bytes take their time to the disk, and who asked to stop meanwhile is to find all as it was.
+  // Honours a stop that was requested during fsync.
   [[nodiscard]] Result<void> check_stop() const {
     if (options_.work.on_progress) {
       options_.work.on_progress({.done_bytes = plan_.bytes(),
@@ -155,7 +180,8 @@ class Application {
                                  .elapsed = std::chrono::steady_clock::now() - begin_});
     }
     if (!options_.work.stop.stop_requested()) return {};
-    return fail(Error(ErrorCode::cancelled, "work_is_not_stopped", "was stopped before it was put in place")
+    return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
+                      format_text("stopped: {} bytes written, nothing left behind", plan_.bytes()))
                     .at_path(plan_.files.front().path.native()));
   }
 
@@ -170,9 +196,10 @@ class Application {
 
   Result<void> put_in_place() {
     if (algorithm_) HT_TRY(remove_file(seal_path(plan_.model_path(), port_), port_));
-    // So that nobody ever takes some old and some new files for one model; the index goes first.
-    if (is_set() && options_.if_exists == io::IfExists::replace) {
-      for (auto file = plan_.files.rbegin(); file != plan_.files.rend(); ++file)
+    // So that nobody ever takes some old and some new files for one model; the index goes first. Where the
+    // new shards have other names than the old ones, the new index replaces the old one at once.
+    if (is_set() && options_.if_exists == io::IfExists::replace && replaces_a_shard()) {
+      for (auto file = plan_.files.rbegin(); file != plan_.files.rend(); ++file) 
         HT_TRY(remove_file(file->path, port_));
     }
     // All memory is had before the first file is in place: what is there then is told.
@@ -184,6 +211,13 @@ class Application {
 
   // Of other algorithms the files are read again.
   [[nodiscard]] bool sums_are_sealed() const noexcept { return algorithm_ == HashAlgorithm::crc64nvme; }
+
+  // Whether a file other than the index has the name of a new shard.
+  [[nodiscard]] bool replaces_a_shard() const {
+    return std::ranges::any_of(plan_.files, [this](const PlannedFile& file) {
+      return parse_numbered_name(file.path.filename().string()) && port_.stat(file.path);
+    });
+  }
 
   Result<void> seal() {
     auto reading = reading_;
@@ -215,7 +249,61 @@ class Application {
   Converted converted_;
 };
 
+// The files that an index names; nothing where there is no index.
+Result<std::optional<std::vector<Path>>> files_of_index(const Path& path, io::Port& port) {
+  if (!port.stat(path)) return std::nullopt;
+  constexpr std::uint64_t max_bytes = 100'000'000;
+  const auto file = HT_TRY(io::Opened::open(path, port));
+  std::vector<Path> files;
+  // A file that is not an index, or too large for one, proves nothing about other files.
+  if (file.stat().bytes > max_bytes) return files;
+  std::vector<std::byte> text(static_cast<std::size_t>(file.stat().bytes));
+  HT_TRY(file.read(0, text));
+  const auto index = parse_shard_index(text);
+  if (index && *index) {
+    for (const auto& name : (*index)->files) files.push_back(path.parent_path() / name);
+  }
+  return files;
+}
+
 }  // namespace
+
+Result<std::vector<Path>> shards_to_remove(const ConversionPlan& plan, io::Port* given) {
+  return without_bad_alloc([&]() -> Result<std::vector<Path>> {
+    std::vector<Path> old;
+    if (!plan.is_sharded) return old;
+    auto& port = given != nullptr ? *given : io::system_port();
+    const Path folder = plan.target.parent_path();
+    auto index = plan.target;
+    index += ".index.json";
+    const auto indexed = HT_TRY(files_of_index(index, port));
+    const auto is_planned = [&](const Path& path) {
+      return std::ranges::find(plan.files, path, &PlannedFile::path) != plan.files.end();
+    };
+    const auto names = port.list(folder.empty() ? Path(".") : folder);
+    if (!names) {
+      return fail(io::system_error(ErrorCode::open_failed, "folder_can_be_listed", "listed",
+                                   folder.empty() ? Path(".") : folder, names.error()));
+    }
+    for (const auto& name : *names) {
+      const auto path = folder / name;
+      const auto numbered = parse_numbered_name(name);
+      const bool is_shard = numbered && numbered->stem == plan.target.stem().string() &&
+                            numbered->extension == plan.target.extension().string();
+      const bool is_of_the_set = !indexed || std::ranges::find(*indexed, path) != indexed->end();
+      if (is_shard && is_of_the_set && !is_planned(path)) old.push_back(path);
+    }
+    // Deterministic: the system lists in any order.
+    std::ranges::sort(old);
+    // The index goes first, so that it never names a file that is gone.
+    if (indexed && !indexed->empty() && !is_planned(index)) old.insert(old.begin(), index);
+    return old;
+  });
+}
+
+bool is_allowed(const Loss& loss, const ApplyOptions& options) noexcept {
+  return options.lossy || (loss.kind == LossKind::metadata ? options.drop_metadata : options.raw_bytes);
+}
 
 Result<Converted> apply_from(const ConversionPlan& plan, std::span<const io::Mapped* const> sources,
                              const ApplyOptions& options, const OpenOptions& reading) {

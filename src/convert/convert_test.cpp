@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <htensor/convert/convert.hpp>
 
 #include "format/safetensors/test_file.hpp"
@@ -103,6 +106,30 @@ TEST_F(Converting, nothing_is_lost_unasked) {
   EXPECT_EQ(refused.error().rule(), "nothing_is_lost_unasked");
   EXPECT_FALSE(refused.error().hint().empty());
   EXPECT_EQ(folder_.names(), std::vector<std::string>{"source.safetensors"});
+}
+
+TEST_F(Converting, each_kind_of_loss_has_an_option_that_the_refusal_names) {
+  write_file(
+      folder_ / "f8.safetensors",
+      testing::safetensors_file(
+          R"({"__metadata__":{"k":"v"},"x":{"dtype":"F8_E4M3","shape":[8],"data_offsets":[0,8]}})", 8));
+  const auto source = open(folder_ / "f8.safetensors");
+  const auto plan = plan_conversion(source.catalog(), folder_ / "x.npy").value();
+  ASSERT_EQ(plan.losses.size(), 2U);
+  EXPECT_EQ(plan.losses[0].kind, LossKind::metadata);
+  EXPECT_EQ(plan.losses[1].kind, LossKind::raw_bytes);
+  EXPECT_EQ(plan.losses[1].change, "F8_E4M3 [8] → U8 [8]");
+  const auto hint = [&](const ApplyOptions& how) {
+    const auto done = can_apply(plan, source, how);
+    return done ? "" : std::string(done.error().hint());
+  };
+  EXPECT_NE(hint({}).find("with --drop-metadata --raw-bytes"), std::string::npos) << hint({});
+  EXPECT_NE(hint({.drop_metadata = true}).find("with --raw-bytes"), std::string::npos);
+  EXPECT_EQ(hint({.drop_metadata = true}).find("--drop-metadata"), std::string::npos);
+  EXPECT_NE(hint({.raw_bytes = true}).find("with --drop-metadata"), std::string::npos);
+  EXPECT_EQ(hint({.raw_bytes = true}).find("--raw-bytes"), std::string::npos);
+  EXPECT_EQ(hint({.drop_metadata = true, .raw_bytes = true}), "");
+  EXPECT_EQ(hint({.lossy = true}), "");
 }
 
 TEST_F(Converting, onto_its_own_file_is_safe) {
@@ -221,6 +248,126 @@ TEST_F(Converting, never_leaves_old_and_new_shards_side_by_side) {
     ASSERT_FALSE(failed);
     // Without the index alone they are whole.
     EXPECT_EQ(Model::open(folder_ / "set").has_value(), nth == 2) << nth;
+  }
+}
+
+using Names = std::vector<std::string>;
+
+// A folder of its own with a set of three tensors in as many shards, and files of other names.
+class Resharding : public Converting {
+ protected:
+  Resharding() {
+    std::filesystem::create_directory(set_);
+    write_file(folder_ / "small.safetensors",
+               testing::safetensors_file(R"({"a":{"dtype":"I8","shape":[4],"data_offsets":[0,4]},)"
+                                         R"("b":{"dtype":"I8","shape":[4],"data_offsets":[4,8]},)"
+                                         R"("c":{"dtype":"I8","shape":[4],"data_offsets":[8,12]}})",
+                                         12));
+  }
+  void write_old(const std::string& extension) {
+    for (const auto& file : std::filesystem::directory_iterator(set_)) std::filesystem::remove(file.path());
+    const auto old = Model::open(folder_ / "small.safetensors").value();
+    ASSERT_TRUE(convert(old, set_ / ("m" + extension), {.shard_bytes = 1}, {.lossy = true}));
+    for (const auto* const other : {"m-00001-of-00003.txt", "mm-00001-of-00003", "n-00002-of-00003"}) {
+      write_file(set_ / (other + (std::string(other).ends_with("txt") ? "" : extension)), "another file");
+    }
+  }
+  Names names() const {
+    Names found;
+    for (const auto& file : std::filesystem::directory_iterator(set_)) {
+      const auto name = file.path().filename().string();
+      if (name.starts_with("m-") && !name.ends_with("txt")) found.push_back(name);
+      if (name.ends_with(".json")) found.push_back(name);
+    }
+    std::ranges::sort(found);
+    return found;
+  }
+  std::filesystem::path set_ = folder_ / "set";
+};
+
+TEST_F(Resharding, removes_the_old_shards_and_no_other_file) {
+  for (const std::string extension : {".safetensors", ".gguf"}) {
+    write_old(extension);
+    const bool has_index = extension == ".safetensors";
+    const auto source = open(folder_ / "small.safetensors");
+    const auto target = set_ / ("m" + extension);
+    const auto done =
+        convert(source, target, {.shard_bytes = 8}, {.if_exists = io::IfExists::replace, .lossy = true})
+            .value();
+    Names removed;
+    for (const auto& path : done.removed) removed.push_back(path.filename().string());
+    EXPECT_EQ(removed, (Names{"m-00001-of-00003" + extension, "m-00002-of-00003" + extension,
+                              "m-00003-of-00003" + extension}));
+    Names left{"m-00001-of-00002" + extension, "m-00002-of-00002" + extension};
+    if (has_index) left.push_back("m.safetensors.index.json");
+    EXPECT_EQ(names(), left);
+    expect_same_tensors(source, open(set_ / left[has_index ? 2 : 0]));
+    for (const auto& other : Names{"m-00001-of-00003.txt", "mm-00001-of-00003" + extension}) {
+      EXPECT_TRUE(std::filesystem::exists(set_ / other)) << other;
+    }
+  }
+}
+
+TEST_F(Resharding, seals_the_new_set_in_place_of_the_old_one) {
+  const auto source = open(folder_ / "small.safetensors");
+  ASSERT_TRUE(convert(source, set_ / "m.safetensors", {.shard_bytes = 1}, {.seal = true}));
+  const auto done = convert(source, set_ / "m.safetensors", {.shard_bytes = 8},
+                            {.if_exists = io::IfExists::replace, .seal = true});
+  ASSERT_TRUE(done) << to_string(done.error());
+  EXPECT_EQ(done->removed.size(), 3U);
+  EXPECT_TRUE(verify(set_ / "m.safetensors.index.json").value().ok());
+}
+
+TEST_F(Resharding, into_one_file_removes_the_old_index_too) {
+  write_old(".safetensors");
+  const auto done = convert(open(folder_ / "small.safetensors"), set_ / "m.safetensors", {.shard_bytes = 100},
+                            {.if_exists = io::IfExists::replace})
+                        .value();
+  EXPECT_EQ(done.removed.size(), 4U);
+  EXPECT_EQ(names(), Names{});
+  EXPECT_TRUE(Model::open(set_ / "m.safetensors"));
+}
+
+TEST_F(Resharding, keeps_files_that_the_old_index_does_not_name) {
+  write_old(".safetensors");
+  write_file(set_ / "m-00001-of-00009.safetensors", "not a part of the set");
+  const auto source = open(folder_ / "small.safetensors");
+  const auto removed = [&](std::uint64_t shard_bytes) {
+    const auto plan = plan_conversion(source.catalog(), set_ / "m.safetensors", {.shard_bytes = shard_bytes});
+    return shards_to_remove(plan.value()).value().size();
+  };
+  EXPECT_EQ(removed(8), 3U);
+  EXPECT_EQ(removed(0), 0U) << "one file replaces no set";
+  write_file(set_ / "m.safetensors.index.json", "not an index");
+  EXPECT_EQ(removed(8), 0U) << "nothing proves that they belong to the set";
+  std::filesystem::remove(set_ / "m.safetensors.index.json");
+  EXPECT_EQ(removed(8), 4U) << "by their numbers";
+}
+
+// The old set is the source itself: whatever the moment of the kill, all tensors are in one of the two sets.
+TEST_F(Resharding, killed_at_any_call_loses_no_tensor) {
+  bool is_finished = false;
+  for (int call = 0; !is_finished; ++call) {
+    ASSERT_LT(call, 1000);
+    write_old(".safetensors");
+    const pid_t child = fork();
+    if (child == 0) {
+      FaultyPort port;
+      const auto source = Model::open(set_ / "m.safetensors.index.json", {.port = &port});
+      port.before_each([left = call](Call, int) mutable {
+        if (left-- == 0) raise(SIGKILL);
+      });
+      const auto done = convert(source.value(), set_ / "m.safetensors", {.shard_bytes = 8},
+                                {.if_exists = io::IfExists::replace});
+      _exit(done ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    is_finished = WIFEXITED(status);
+    ASSERT_TRUE(!is_finished || WEXITSTATUS(status) == 0);
+    const auto after = Model::open(set_ / "m.safetensors.index.json");
+    ASSERT_TRUE(after) << "before call " << call << ": " << to_string(after.error());
+    expect_same_tensors(open(folder_ / "small.safetensors"), *after);
   }
 }
 

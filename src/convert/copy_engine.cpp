@@ -388,9 +388,10 @@ class FileCopy {
   [[nodiscard]] Result<void> check_stop() const {
     tell();
     if (!options_.work.stop.stop_requested()) return {};
-    return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
-                      format_text("was stopped with {} of {} bytes written", done_.load(), file_.bytes))
-                    .at_path(target_.target().native()));
+    return fail(
+        Error(ErrorCode::cancelled, "work_is_not_stopped",
+              format_text("stopped: {} of {} bytes written, nothing left behind", done_.load(), file_.bytes))
+            .at_path(target_.target().native()));
   }
 
   void tell() const {

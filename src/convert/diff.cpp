@@ -139,12 +139,11 @@ class Comparing {
   [[nodiscard]] tl::unexpected<Error> not_decoded(const Entry& entry) const {
     const auto encoding = find_encoding(entry.encoding).value_or(Encoding{.name = "encoded"});
     return fail(Error(ErrorCode::unsupported_encoding, "tolerance_is_for_dense_elements",
-                      format_text("tensor '{}' is {}, and whether blocks that differ hold about the same "
-                                  "numbers cannot be told without decoding them",
+                      format_text("tensor '{}': blocks of {} differ, and a tolerance needs decoded values",
                                   entry.name, encoding.name))
                     .at_path(a_.files()[entry.file].native())
                     .at_tensor(entry.name)
-                    .with_hint("compare without a tolerance: that tells which tensors have other bytes"));
+                    .with_hint("leave out --tolerance to compare the stored bytes"));
   }
 
   void note(const Run& run) {
@@ -172,8 +171,7 @@ class Comparing {
 
   [[nodiscard]] Error stopped() const {
     return Error(ErrorCode::cancelled, "work_is_not_stopped",
-                 format_text("was stopped with {} of {} bytes compared", done_bytes_.load(),
-                             progress_.total_bytes))
+                 format_text("stopped: {} of {} bytes compared", done_bytes_.load(), progress_.total_bytes))
         .at_path(a_.files()[0].native());
   }
 
@@ -202,8 +200,8 @@ class Comparing {
 Result<void> check(const DiffOptions& options) {
   if (!options.tolerance || (*options.tolerance >= 0 && std::isfinite(*options.tolerance))) return {};
   return fail(Error(ErrorCode::out_of_bounds, "tolerance_is_finite_and_not_negative",
-                    format_text("{} is no tolerance", *options.tolerance))
-                  .with_hint("0 is for values that are equal, whatever their bytes"));
+                    format_text("tolerance {} is not a finite number of 0 or more", *options.tolerance))
+                  .with_hint("use --tolerance 0 for equal values in different encodings"));
 }
 
 }  // namespace

@@ -47,13 +47,13 @@ class Edit {
   [[nodiscard]] Error several_files(std::string_view what) const {
     return Error(ErrorCode::not_regular_file, "one_file_is_edited", std::string(what))
         .at_path(path_.native())
-        .with_hint("name the file whose metadata is to be edited");
+        .with_hint("name one file of the model");
   }
 
   [[nodiscard]] Error no_file(Error error) const {
     const auto stat = port_.stat(path_);
     if (stat && stat->kind == io::FileKind::folder)
-      return several_files("is a folder, and metadata is edited in one file");
+      return several_files("is a folder, and an edit changes one file");
     return error;
   }
 
@@ -61,7 +61,7 @@ class Edit {
     const ParseOptions options{.max_header_bytes = options_.max_header_bytes};
     auto catalog = read_catalog(file, parse, options);
     if (!catalog && catalog.error().rule() == "file_is_no_json")
-      return fail(several_files("is a JSON text and perhaps an index, which has no metadata of its own"));
+      return fail(several_files("is JSON, perhaps a shard index, and holds no metadata that can be edited"));
     HT_TRY(check_editable(HT_TRY(std::move(catalog))));
     // Both formats want to see nothing but a beginning. What is planned from is in memory, whatever becomes
     // of the file meanwhile.
@@ -113,9 +113,9 @@ class Edit {
     const bool is_same = now->device == before.device && now->inode == before.inode;
     if (is_same && now->rights == before.rights) return {};
     return fail(Error(ErrorCode::changed_underfoot, "file_is_not_replaced_meanwhile",
-                      "was replaced by somebody else meanwhile, and was left as it is now")
+                      "was replaced by another program during the edit, and stays unchanged")
                     .at_path(path_.native())
-                    .with_hint("try again"));
+                    .with_hint("run the command again"));
   }
 
   const Path& path_;

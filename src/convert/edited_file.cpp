@@ -37,16 +37,16 @@ Result<void> check_editable(const Catalog& catalog) {
   if (format == formats().end() || format->edit == nullptr) {
     const bool irpa = catalog.format() == "irpa";
     return fail(Error(ErrorCode::unsupported_encoding, "format_has_metadata_to_edit",
-                      irpa ? std::string("the metadata of an IRPA cannot be edited by itself")
-                           : format_text("a file in {} has no metadata", catalog.format()))
-                    .with_hint(irpa ? "convert it to GGUF or safetensors, edit that, and convert it back"
-                                    : "convert it to GGUF or safetensors, which have some"));
+                      irpa ? std::string("metadata of an IRPA cannot be edited in place")
+                           : format_text("the format {} has no metadata", catalog.format()))
+                    .with_hint(irpa ? "convert to GGUF, edit that file, and convert back"
+                                    : "convert to GGUF or safetensors first"));
   }
   if (const auto split = split_info(catalog); split && split->number != 0) {
     return fail(Error(ErrorCode::bad_state, "metadata_is_in_the_first_part",
-                      format_text("is part {} of {}, and the metadata of a split model is in its first",
+                      format_text("is part {} of {}, and the metadata of a split model is in part 1",
                                   split->number + 1, split->count))
-                    .with_hint("name the first part"));
+                    .with_hint("name part 1"));
   }
   return {};
 }

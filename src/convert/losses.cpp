@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <htensor/dtype/dtypes.hpp>
+#include <htensor/dtype/encoding.hpp>
+#include <htensor/dtype/visit.hpp>
 
+#include "base/format_text.hpp"
 #include "convert/turning.hpp"
 #include "format/gguf/gguf.hpp"
 
@@ -13,6 +16,15 @@ namespace {
 // What is broken by tensors that can be put in another order.
 constexpr std::array order_rules{"format_carries_the_order", "format_carries_the_byte_order"};
 constexpr std::array note_rules{"format_carries_the_note", "irpa_notes_tell_the_type"};
+
+std::string type_and_shape(const Entry& entry) {
+  if (!entry.is_typed()) return format_text("{} bytes", entry.bytes);
+  const auto encoding = find_encoding(entry.encoding);
+  const auto dtype = find_dtype(entry.dtype);
+  const std::string_view type = entry.encoding != EncodingTag::dense ? (encoding ? encoding->name : "unknown")
+                                                                     : (dtype ? dtype->name : "unknown");
+  return format_text("{} [{}]", type, fmt::join(entry.dims, ", "));
+}
 
 class Fitting {
  public:
@@ -68,8 +80,11 @@ class Fitting {
       if (refused->code() != ErrorCode::would_lose) return fail(*refused);
       // How a file was laid out is no loss for one that is laid out in another way.
       if (format_gguf::describes_the_layout(key)) continue;
-      fitted_.losses.push_back(
-          {std::string(key), false, std::string(refused->message()), std::string(refused->hint())});
+      fitted_.losses.push_back({.name = std::string(key),
+                                .kind = LossKind::metadata,
+                                .is_tensor = false,
+                                .why = std::string(refused->message()),
+                                .hint = std::string(refused->hint())});
     }
     return fitted_.metadata.index();
   }
@@ -83,13 +98,15 @@ class Fitting {
     if (refused) refused = without_note(tensor, *std::move(refused));
     if (!refused) return {};
     if (refused->code() != ErrorCode::would_lose) return fail(*refused);
-    lose(tensor, *refused);
-    // Mere bytes do not tell that they are in another order than those of all others.
+    auto& loss = lose(tensor, LossKind::raw_bytes, *refused);
+    const std::string before = type_and_shape(tensor.entry);
+    // Raw bytes carry no byte order, so they are written in the usual one.
     HT_TRY(turn(tensor));
     fitted_.dims.push_back(static_cast<std::int64_t>(tensor.entry.bytes));
     tensor.entry.dtype = format_ == "gguf" ? I8::tag : U8::tag;
     tensor.entry.encoding = EncodingTag::dense;
     tensor.entry.dims = std::span(&fitted_.dims.back(), 1);
+    loss.change = format_text("{} → {}", before, type_and_shape(tensor.entry));
     auto again = refusal(std::span(&tensor, 1), {});
     if (again) again = without_note(tensor, *std::move(again));
     if (again) return fail(*refused);
@@ -99,13 +116,17 @@ class Fitting {
   // What is still refused when the note is left out, where that was it.
   std::optional<Error> without_note(TargetTensor& tensor, Error refused) {
     if (std::ranges::find(note_rules, refused.rule()) == note_rules.end()) return refused;
-    lose(tensor, refused);
+    lose(tensor, LossKind::metadata, refused);
     tensor.entry.note = {};
     return refusal(std::span(&tensor, 1), {});
   }
 
-  void lose(const TargetTensor& tensor, const Error& error) {
-    fitted_.losses.push_back({tensor.name, true, std::string(error.message()), std::string(error.hint())});
+  Loss& lose(const TargetTensor& tensor, LossKind kind, const Error& error) {
+    return fitted_.losses.emplace_back(Loss{.name = tensor.name,
+                                            .kind = kind,
+                                            .is_tensor = true,
+                                            .why = std::string(error.message()),
+                                            .hint = std::string(error.hint())});
   }
 
   const Catalog& source_;

@@ -73,17 +73,17 @@ class ModuleWriter {
     if (entry.name.empty()) {
       // It can be read, and what it is printed as cannot.
       return fail(Error(ErrorCode::bad_name, "symbol_has_a_name",
-                        "a tensor has no name, and no symbol of MLIR is empty")
+                        "a tensor has an empty name, and MLIR symbols are not empty")
                       .at_path(model_.files()[entry.file].native())
-                      .with_hint("write the file again, with a name for it"));
+                      .with_hint("name the tensor with --rename"));
     }
     if (!std::in_range<std::int64_t>(entry.bytes)) {
       return fail(
           Error(ErrorCode::size_overflow, "dimensions_fit_63_bits",
-                format_text("tensor '{}' has {} bytes, more than MLIR can count", entry.name, entry.bytes))
+                format_text("tensor '{}': {} bytes exceed MLIR's limit of 2^63-1", entry.name, entry.bytes))
               .at_path(model_.files()[entry.file].native())
               .at_tensor(entry.name)
-              .with_hint("no machine could hold it: check what made the file"));
+              .with_hint("leave the tensor out with --filter"));
     }
     const bool as_stored = tensor.is_bytes() || tensor.element().bits % 8 != 0;
     const bool is_plain =
@@ -92,13 +92,10 @@ class ModuleWriter {
     if (is_inlined(tensor) && as_stored && !is_plain) {
       return fail(
           Error(ErrorCode::unsupported_encoding, "inlined_bytes_are_row_major_and_little_endian",
-                format_text("tensor '{}' is to be inlined as the bytes that the file has, and these are in "
-                            "an order that IREE does not expect",
-                            entry.name))
+                format_text("tensor '{}': inlined bytes must be row-major and little-endian", entry.name))
               .at_path(model_.files()[entry.file].native())
               .at_tensor(entry.name)
-              .with_hint(
-                  "convert the model to an IRPA, which turns it round, and inline that one's tensors"));
+              .with_hint("convert to IRPA first, then inline the tensors of the IRPA"));
     }
     return {};
   }

@@ -27,13 +27,13 @@ Result<std::string_view> chosen_format(const Path& target, const ConvertOptions&
   if (options.format.empty()) {
     auto meant = format_for(target);
     if (meant) return meant;
-    return fail(std::move(meant).error().with_hint(format_text(
-        "name the format (--to), or give the file the extension of one of {}", fmt::join(names, ", "))));
+    return fail(std::move(meant).error().with_hint(
+        format_text("name the format with --to, or use the extension of one of {}", fmt::join(names, ", "))));
   }
   if (const auto found = std::ranges::find(names, options.format); found != names.end()) return *found;
   return fail(Error(ErrorCode::not_found, "format_has_a_name",
-                    format_text("there is no format '{}'", to_utf8(options.format)))
-                  .with_hint(format_text("there are {}", fmt::join(names, ", "))));
+                    format_text("format '{}' does not exist", to_utf8(options.format)))
+                  .with_hint(format_text("choose one of {}", fmt::join(names, ", "))));
 }
 
 using From = decltype(PlannedPart::from);
@@ -70,8 +70,12 @@ class Planner {
     // As what they are now.
     if (options_.canonical) sort_canonically(fitted_.tensors, format_);
     plan_.format = format_;
+    plan_.target = target_;
+    plan_.is_sharded = options_.shard_bytes != 0;
     plan_.tensors = fitted_.tensors.size();
     plan_.losses = std::move(fitted_.losses);
+    const auto whole = HT_TRY(catalog_of(fitted_.tensors, fitted_.metadata, source_, format_));
+    plan_.warnings = reader_warnings(format_, whole);
     const auto shards = HT_TRY(cut_into_shards());
     if (shards.size() <= 1) {
       plan_.files.push_back(HT_TRY(plan_file(target_, fitted_.tensors, fitted_.metadata)));
@@ -87,10 +91,10 @@ class Planner {
     constexpr std::uint64_t most = 8192;
     if (format_ != "npy" || options_.alignment <= most) return {};
     return fail(Error(ErrorCode::header_too_large, "numpy_reads_the_header",
-                      format_text("data at multiples of {} needs a header of that length, and numpy refuses "
-                                  "one of more than 10000 bytes unless it is told to take it",
+                      format_text("alignment {} needs a header of that size, and numpy.load accepts at most "
+                                  "10000 bytes by default",
                                   options_.alignment))
-                    .with_hint(format_text("align it to at most {}", most)));
+                    .with_hint(format_text("use --align {} or less", most)));
   }
 
   // What fills a header up says nothing of the model.
@@ -146,8 +150,8 @@ class Planner {
     if (options_.shard_bytes == 0) return std::vector{all};
     if (format_ != "safetensors" && format_ != "gguf") {
       return fail(Error(ErrorCode::would_lose, "format_has_shards",
-                        format_text("a model in {} is one file and cannot be cut into shards", format_))
-                      .with_hint("choose safetensors or GGUF, or leave the size of shards out"));
+                        format_text("the format {} has no shards", format_))
+                      .with_hint("convert to safetensors or GGUF, or leave out --shard-size"));
     }
     std::vector<std::span<const TargetTensor>> shards;
     std::size_t begin = 0;
@@ -165,8 +169,8 @@ class Planner {
     const std::size_t most = format_ == "gguf" ? 65'535 : 99'999;
     if (shards.size() > most) {
       return fail(Error(ErrorCode::would_lose, "shards_can_be_numbered",
-                        format_text("these would be {} shards, and there can be {}", shards.size(), most))
-                      .with_hint("choose larger shards"));
+                        format_text("the model needs {} shards but the limit is {}", shards.size(), most))
+                      .with_hint("use a larger --shard-size"));
     }
     return shards;
   }
@@ -191,10 +195,11 @@ class Planner {
     const bool is_found = format_of_extension(target_.extension().string()) == format_ && target_.has_stem();
     if (is_found && is_utf8(target_.filename().string())) return {};
     return fail(Error(ErrorCode::bad_name, "shards_are_found_by_their_names",
-                      is_found ? "is no UTF-8, as names of shards have to be"
-                               : format_text("is no name that shards in {} can be found by", format_))
+                      is_found
+                          ? "names of shards must be valid UTF-8"
+                          : format_text("shards of {} need a name that ends with its extension", format_))
                     .at_path(target_.native())
-                    .with_hint(format_text("call it model.{}", format_)));
+                    .with_hint(format_text("name the target model.{}", format_)));
   }
 
   // Each safetensors file tells all; the first part of a GGUF does, and the others which part they are.

@@ -199,6 +199,22 @@ TEST(PlanConversion, leaves_out_what_an_edit_has_filled_the_header_up_with) {
             plan_conversion(plain, "x.gguf").value().files[0].header);
 }
 
+TEST(PlanConversion, warns_of_a_gguf_that_llama_cpp_refuses) {
+  const auto rules = [](const Catalog& source, std::string_view target) {
+    const auto plan = plan_conversion(source, target, {.shard_bytes = 4}).value();
+    std::vector<std::string> found;
+    for (const auto& warning : plan.warnings) found.emplace_back(warning.rule());
+    return found;
+  };
+  const std::string lengthy(64, 'n');
+  const auto bad = catalog({{lengthy}, {"a"}});
+  EXPECT_EQ(rules(bad, "x.gguf"),
+            (std::vector<std::string>{"names_fit_ggml", "metadata_names_the_architecture"}));
+  EXPECT_EQ(rules(bad, "x.safetensors"), std::vector<std::string>{});
+  const auto good = catalog({{lengthy.substr(1)}, {"a"}}, {{"general.architecture", "llama"}});
+  EXPECT_EQ(rules(good, "x.gguf"), std::vector<std::string>{});
+}
+
 TEST(PlanConversion, lists_all_that_would_be_lost) {
   const auto source = catalog({{"a"}, {"b", I4::tag, {256}, 128}}, {{"text", "stays"}}, 7);
   const auto plan = plan_conversion(source, "x.safetensors").value();

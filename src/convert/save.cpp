@@ -61,7 +61,7 @@ class Saving {
       const auto& storage = std::get<Storage>(tensor.data);
       if (const auto* const device = std::get_if<Storage::OnDevice>(&storage.origin())) {
         return fail(Error(ErrorCode::device_unavailable, "bytes_are_where_the_host_can_read",
-                          format_text("tensor '{}' is in the memory of {}, which cannot be read from here",
+                          format_text("tensor '{}' is in the memory of {}, which the host cannot read",
                                       to_utf8(tensor.name), to_utf8(device->device)))
                         .at_tensor(tensor.name)
                         .with_hint("copy it to the host first"));
@@ -85,10 +85,10 @@ class Saving {
       return {};
     return fail(
         Error(ErrorCode::size_mismatch, "patterns_have_a_power_of_two_of_bytes",
-              format_text("tensor '{}' is to be a pattern of {} bytes, and patterns have 1, 2, 4, 8 or 16",
+              format_text("tensor '{}' repeats a pattern of {} bytes, and patterns have 1, 2, 4, 8 or 16",
                           to_utf8(name), pattern.pattern_bytes))
             .at_tensor(name)
-            .with_hint("repeat the pattern until it has as many"));
+            .with_hint("repeat the pattern to 1, 2, 4, 8 or 16 bytes"));
   }
 
   // Of types that are known; what a user's own needs is his to know.
@@ -106,12 +106,12 @@ class Saving {
     if (needed == entry.bytes) return {};
     return fail(
         Error(ErrorCode::size_mismatch, "saved_bytes_are_those_of_the_shape",
-              needed ? format_text("tensor '{}' of shape [{}] needs {} bytes and is given {}",
-                                   to_utf8(entry.name), fmt::join(entry.dims, ", "), *needed, entry.bytes)
+              needed ? format_text("tensor '{}' of shape [{}] needs {} bytes but has {}", to_utf8(entry.name),
+                                   fmt::join(entry.dims, ", "), *needed, entry.bytes)
                      : format_text("tensor '{}' cannot have the shape [{}]", to_utf8(entry.name),
                                    fmt::join(entry.dims, ", ")))
             .at_tensor(entry.name)
-            .with_hint("give it another shape, or the bytes of this one"));
+            .with_hint("pass the shape of the data"));
   }
 
   Result<void> place(const Storage::FileBacked& range, std::string_view name, Entry& entry) {
@@ -125,12 +125,12 @@ class Saving {
     const auto& file = files_[found->second - 1];
     if (!checked::range_fits(range.offset, range.bytes, file.stat().bytes)) {
       return fail(Error(ErrorCode::truncated, "file_has_the_range",
-                        format_text("has {} bytes, and tensor '{}' is to be {} of them from byte {} on",
+                        format_text("has {} bytes, and tensor '{}' needs {} bytes from byte {} on",
                                     file.stat().bytes, to_utf8(name), range.bytes, range.offset))
                       .at_path(range.locator.native())
                       .at_tensor(name)
                       .at_offset(range.offset)
-                      .with_hint("the file is another one, or was cut short"));
+                      .with_hint("pass a range within the file"));
     }
     entry.file = found->second;
     entry.offset = range.offset;

@@ -33,10 +33,9 @@ Error matches_none(std::string_view rule, std::string_view what, std::string_vie
 
 Error comes_too_late(std::string_view pattern) {
   return Error(ErrorCode::not_found, "rename_changes_a_name",
-               format_text(
-                   "the name to be changed, '{}', matches no tensor but those that an earlier one renames",
-                   to_utf8(pattern)))
-      .with_hint("the first that matches a name counts: say this one before");
+               format_text("--rename '{}' matches only tensors that an earlier --rename matches",
+                           to_utf8(pattern)))
+      .with_hint("put this --rename before the others: the first match counts");
 }
 
 }  // namespace
@@ -67,7 +66,7 @@ Result<std::vector<TargetTensor>> target_tensors(const Catalog& source, const In
   for (std::size_t k = 0; k < used.size(); ++k) {
     if (used[k]) continue;
     if (matched[k]) return fail(comes_too_late(options.renames[k].from));
-    return fail(matches_none("rename_matches_a_tensor", "the name to be changed,", options.renames[k].from));
+    return fail(matches_none("rename_matches_a_tensor", "--rename", options.renames[k].from));
   }
   return tensors;
 }
@@ -92,8 +91,7 @@ Result<Catalog> catalog_of(std::span<const TargetTensor> tensors, const Metadata
   }
   auto catalog = std::move(builder).build();
   if (catalog || catalog.error().code() != ErrorCode::duplicate_tensor) return catalog;
-  return fail(
-      std::move(catalog).error().with_hint("two tensors would have this name: give one another by --rename"));
+  return fail(std::move(catalog).error().with_hint("rename one of the two tensors with --rename"));
 }
 
 }  // namespace ht::inline v1

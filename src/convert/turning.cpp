@@ -32,13 +32,11 @@ Result<Turning> turning_of_blocks(const Entry& entry) {
   const auto encoding = find_encoding(entry.encoding).value_or(Encoding{.name = "of an unknown encoding"});
   const auto found = std::ranges::find(turned_blocks, encoding.name, &TurnedBlock::encoding);
   if (found == turned_blocks.end()) {
-    return fail(
-        Error(
-            ErrorCode::unsupported_encoding, "blocks_can_be_turned_round",
-            format_text("tensor '{}' is big-endian {}, and nobody has said how such blocks are turned round",
-                        entry.name, encoding.name))
-            .at_tensor(entry.name)
-            .with_hint("keep it in a big-endian GGUF, or make the file anew as little-endian"));
+    return fail(Error(ErrorCode::unsupported_encoding, "blocks_can_be_turned_round",
+                      format_text("tensor '{}': big-endian blocks of {} cannot be byte-swapped", entry.name,
+                                  encoding.name))
+                    .at_tensor(entry.name)
+                    .with_hint("convert to GGUF, which keeps them big-endian"));
   }
   Turning turning{.unit_bytes = encoding.block_bytes, .numbers = {}, .column_major = {}};
   std::ranges::copy_if(found->numbers, std::back_inserter(turning.numbers),

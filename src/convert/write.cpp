@@ -122,9 +122,9 @@ Result<void> write(const std::filesystem::path& path, const DTypeInfo& dtype,
 Result<void> write(const std::filesystem::path& path, const Encoded& file, const DataSource& source,
                    const WriteOptions& options) {
   if (file.header.size() > file.file_bytes) {
-    return fail(ErrorCode::size_mismatch, "file_is_longer_than_its_header",
-                format_text("the header has {} bytes, and the file is to have {}", file.header.size(),
-                            file.file_bytes));
+    return fail(
+        ErrorCode::size_mismatch, "file_is_longer_than_its_header",
+        format_text("the header has {} bytes but the file has {}", file.header.size(), file.file_bytes));
   }
   return without_bad_alloc([&]() -> Result<void> {
     auto& port = options.port != nullptr ? *options.port : io::system_port();
@@ -155,7 +155,7 @@ Result<void> write(const std::filesystem::path& path, const DTypeInfo& dtype,
   if (header.data_bytes != data.size()) {
     return fail(
         ErrorCode::size_mismatch, "data_is_what_the_shape_needs",
-        format_text("the shape needs {} bytes of data, and {} were given", header.data_bytes, data.size()));
+        format_text("the shape needs {} bytes of data but {} were given", header.data_bytes, data.size()));
   }
   std::size_t given = 0;
   const DataSource source = [&]() -> Result<std::optional<DataPiece>> {

@@ -19,7 +19,7 @@ namespace {
 constexpr std::array registered{
     Format{"ht", ".ht", format_ht::looks_like, format_ht::parse, format_ht::encode},
     Format{"gguf", ".gguf", format_gguf::looks_like, format_gguf::parse, format_gguf::encode,
-           format_gguf::edit},
+           format_gguf::edit, format_gguf::warnings},
     Format{"irpa", ".irpa", format_irpa::looks_like, format_irpa::parse, format_irpa::encode},
     Format{"npy", ".npy", format_npy::looks_like, format_npy::parse, format_npy::encode},
     // The last, as it has no magic.
@@ -59,6 +59,12 @@ Result<std::string_view> format_for(const std::filesystem::path& target) {
             .at_path(target.native())
             .with_hint(format_text("use one of the extensions .{}", fmt::join(format_names(), ", ."))));
   });
+}
+
+std::vector<Error> reader_warnings(std::string_view format, const Catalog& catalog) {
+  const auto found = std::ranges::find(formats(), format, &Format::name);
+  if (found == formats().end() || found->warnings == nullptr) return {};
+  return found->warnings(catalog);
 }
 
 Result<Encoded> encode(std::string_view format, const Catalog& catalog, const Layout& layout) {

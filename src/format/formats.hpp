@@ -20,6 +20,8 @@ struct Format {
   Result<Encoded> (*encode)(const Catalog& catalog, const Layout& layout);
   /// Nothing where the header has no metadata, or none that could be changed by itself.
   Result<EditedHeader> (*edit)(const HeaderEdit& edit) = nullptr;
+  /// Null where the format's usual readers take every file that the format allows.
+  std::vector<Error> (*warnings)(const Catalog& catalog) = nullptr;
 };
 
 /// All of them, in the order in which they are tried.

@@ -16,7 +16,7 @@ struct HeaderEdit {
   const Catalog& catalog;
   /// All that is to be in it.
   const Metadata& metadata;
-  /// Whether data may begin later than it did.
+  /// Whether data may begin later than before.
   bool grow = false;
 };
 

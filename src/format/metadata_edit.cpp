@@ -38,7 +38,8 @@ class Editing {
     if (!edit.value) {
       if (!is_there) {
         return fail(Error(ErrorCode::not_found, "key_is_there",
-                          format_text("the metadata has no '{}'", to_utf8(edit.key))));
+                          format_text("the metadata has no key '{}'", to_utf8(edit.key)))
+                        .with_hint("list the keys: htensor meta FILE"));
       }
       items_.erase(found);
       return {};

@@ -20,30 +20,41 @@ Model::Model(std::shared_ptr<const State> state) noexcept : state_(std::move(sta
 
 Result<Model> Model::open(const std::filesystem::path& path, const OpenOptions& options) {
   return without_bad_alloc([&]() -> Result<Model> {
-    auto model = HT_TRY(open_model_files(path, options));
-    auto state = std::make_shared<State>(State{.catalog = std::make_shared<Catalog>(std::move(model.catalog)),
-                                               .opened = path,
-                                               .paths = {},
-                                               .index = std::move(model.index),
-                                               .dtypes = options.dtypes,
-                                               .port = &port_of(options),
-                                               .residency = nullptr});
-    state->residency = std::make_unique<ResidencyShell>(*state->catalog);
-    for (auto& file : model.files) {
-      state->paths.push_back(std::move(file.path));
-      if (options.catalog_only) continue;
-      auto name = [catalog = state->catalog, number = state->residency->file_count()](std::uint64_t offset) {
-        return name_at(*catalog, number, offset);
-      };
-      std::optional<io::Mapped> mapped;
-      if (file.opened) {
-        mapped =
-            HT_TRY(std::move(*file.opened).map({.guard = options.fault_guard, .tensor_at = std::move(name)}));
-      }
-      HT_TRY(state->residency->add_file(std::move(mapped)));
-    }
-    return Model(std::move(state));
+    return map_files(HT_TRY(open_model_files(path, options)), std::span(&path, 1), options);
   });
+}
+
+Result<Model> Model::open_merged(std::span<const std::filesystem::path> paths, const OpenOptions& options) {
+  return without_bad_alloc([&]() -> Result<Model> {
+    return map_files(HT_TRY(open_merged_files(paths, options)), paths, options);
+  });
+}
+
+Result<Model> Model::map_files(ModelFiles files, std::span<const std::filesystem::path> opened,
+                               const OpenOptions& options) {
+  auto state = std::make_shared<State>(State{.catalog = std::make_shared<Catalog>(std::move(files.catalog)),
+                                             .opened = opened.front(),
+                                             .paths = {},
+                                             .index = std::move(files.index),
+                                             .is_merged = opened.size() > 1,
+                                             .dtypes = options.dtypes,
+                                             .port = &port_of(options),
+                                             .residency = nullptr});
+  state->residency = std::make_unique<ResidencyShell>(*state->catalog);
+  for (auto& file : files.files) {
+    state->paths.push_back(std::move(file.path));
+    if (options.catalog_only) continue;
+    auto name = [catalog = state->catalog, number = state->residency->file_count()](std::uint64_t offset) {
+      return name_at(*catalog, number, offset);
+    };
+    std::optional<io::Mapped> mapped;
+    if (file.opened) {
+      mapped =
+          HT_TRY(std::move(*file.opened).map({.guard = options.fault_guard, .tensor_at = std::move(name)}));
+    }
+    HT_TRY(state->residency->add_file(std::move(mapped)));
+  }
+  return Model(std::move(state));
 }
 
 const Catalog& Model::catalog() const& noexcept { return *state_->catalog; }

@@ -4,6 +4,7 @@
 #include <htensor/base/utf8.hpp>
 
 #include "base/format_text.hpp"
+#include "format/gguf/gguf.hpp"
 #include "format/shards/numbered_name.hpp"
 #include "format/shards/split_info.hpp"
 #include "format/sniff.hpp"
@@ -123,7 +124,50 @@ Result<ModelFiles> open_file(io::Opened file, const OpenOptions& options) {
   return model;
 }
 
+// Two models that are merged have to agree: no tensor in both, no key with two values.
+Result<void> check_mergeable(const ModelFiles& first, const Path& first_path, const ModelFiles& second,
+                             const Path& second_path) {
+  for (std::size_t i = 0; i < second.catalog.size(); ++i) {
+    const auto name = second.catalog[i].name;
+    if (!first.catalog.find(name)) continue;
+    return fail(
+        Error(ErrorCode::duplicate_tensor, "merged_models_share_no_tensor",
+              format_text("tensor '{}' is in '{}' and in '{}'", to_utf8(name), to_utf8(first_path.string()),
+                          to_utf8(second_path.string())))
+            .at_path(second_path.native())
+            .at_tensor(name)
+            .with_hint("write one of the models without the tensor first: htensor convert --exclude NAME"));
+  }
+  const Metadata& values = second.catalog.metadata();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto [key, value] = values[i];
+    const auto other = first.catalog.metadata().find(key);
+    if (!other || format_gguf::describes_the_layout(key)) continue;
+    if (other->type() == value.type() && std::ranges::equal(other->bytes(), value.bytes())) continue;
+    return fail(
+        Error(ErrorCode::duplicate_key, "merged_models_agree_on_metadata",
+              format_text("metadata key '{}' has one value in '{}' and another in '{}'", to_utf8(key),
+                          to_utf8(first_path.string()), to_utf8(second_path.string())))
+            .at_path(second_path.native())
+            .with_hint("give the key one value: htensor meta FILE set KEY VALUE, or remove it from one "
+                       "model: htensor meta FILE rm KEY"));
+  }
+  return {};
+}
+
 }  // namespace
+
+Result<ModelFiles> open_merged_files(std::span<const Path> paths, const OpenOptions& options) {
+  if (paths.empty()) return fail(Error(ErrorCode::internal));
+  std::vector<ModelFiles> models;
+  models.reserve(paths.size());
+  for (const auto& path : paths) {
+    auto model = HT_TRY(open_model_files(path, options));
+    for (std::size_t i = 0; i < models.size(); ++i) HT_TRY(check_mergeable(models[i], paths[i], model, path));
+    models.push_back(std::move(model));
+  }
+  return merge(std::move(models));
+}
 
 Result<ModelFiles> open_model_files(const Path& path, const OpenOptions& options) {
   auto file = io::Opened::open(path, port_of(options));

@@ -6,6 +6,7 @@
 #include <htensor/io/mapped.hpp>
 #include <htensor/model/model.hpp>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace ht::inline v1 {
@@ -27,5 +28,9 @@ struct ModelFiles {
 /// A file of any format, one part of a split model, a shard index, or a folder that holds one model.
 [[nodiscard]] Result<ModelFiles> open_model_files(const std::filesystem::path& path,
                                                   const OpenOptions& options);
+
+/// Several models as one, as `Model::open_merged` has it; at least one path.
+[[nodiscard]] Result<ModelFiles> open_merged_files(std::span<const std::filesystem::path> paths,
+                                                   const OpenOptions& options);
 
 }  // namespace ht::inline v1

@@ -1,5 +1,6 @@
 #include "model/model_files.hpp"
 
+#include "format/safetensors/test_file.hpp"
 #include "model/test_models.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
@@ -117,6 +118,74 @@ TEST_F(ModelFolder, hidden_files_and_folders_in_it_are_passed_over) {
   std::filesystem::create_directories(folder_ / "model.safetensors.index.json");
   write_file(folder_ / "old.safetensors/b.safetensors", shard_file({"b"}));
   EXPECT_EQ(tensors(), Names{"a"});
+}
+
+class Merging : public ::testing::Test {
+ protected:
+  void write(std::string_view name, const std::string& tensor, const std::string& metadata) {
+    write_file(folder_ / name,
+               testing::safetensors_file(R"({"__metadata__":{)" + metadata + R"(},")" + tensor +
+                                             R"(":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})",
+                                         4));
+  }
+  Result<Model> merge(std::initializer_list<std::string_view> names) {
+    std::vector<std::filesystem::path> paths;
+    for (const auto name : names) paths.push_back(folder_ / name);
+    return Model::open_merged(paths);
+  }
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(Merging, several_models_are_one_in_their_order) {
+  std::filesystem::create_directory(folder_ / "sub");
+  write("b.safetensors", "b", R"("format":"pt","of_b":"1")");
+  write("sub/a.safetensors", "a", R"("format":"pt","of_a":"2")");
+  const auto merged = merge({"b.safetensors", "sub/a.safetensors"}).value();
+  EXPECT_EQ(names_of(merged.catalog()), (Names{"b", "a"}));
+  EXPECT_EQ(merged.files().size(), 2U);
+  EXPECT_EQ(merged.catalog().metadata().size(), 3U);
+  EXPECT_TRUE(merged.raw("a"));
+  // A path from the root and one that is relative name different files.
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_.path());
+  const std::vector<std::filesystem::path> mixed{"b.safetensors", folder_ / "sub" / "a.safetensors"};
+  const auto also = Model::open_merged(mixed);
+  std::filesystem::current_path(before);
+  ASSERT_TRUE(also) << to_string(also.error());
+  EXPECT_EQ(also->catalog()[1].file, 1U);
+}
+
+TEST_F(Merging, merged_models_share_no_tensor) {
+  write("a.safetensors", "x", "");
+  write("b.safetensors", "x", "");
+  const auto refused = merge({"a.safetensors", "b.safetensors"});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::duplicate_tensor);
+  EXPECT_EQ(refused.error().rule(), "merged_models_share_no_tensor");
+  EXPECT_NE(refused.error().message().find("a.safetensors' and in '"), std::string_view::npos);
+  EXPECT_NE(refused.error().message().find("b.safetensors'"), std::string_view::npos);
+}
+
+TEST_F(Merging, merged_models_agree_on_metadata) {
+  write("a.safetensors", "a", R"("k":"1")");
+  write("b.safetensors", "b", R"("k":"2")");
+  const auto refused = merge({"a.safetensors", "b.safetensors"});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::duplicate_key);
+  EXPECT_EQ(refused.error().rule(), "merged_models_agree_on_metadata");
+  EXPECT_NE(refused.error().message().find("'k'"), std::string_view::npos);
+  write("c.safetensors", "c", R"("general.alignment":"32")");
+  write("d.safetensors", "d", R"("general.alignment":"64")");
+  EXPECT_TRUE(merge({"c.safetensors", "d.safetensors"})) << "the layout of a file is not the model's";
+}
+
+TEST_F(Merging, sealed_model_has_one_path) {
+  write("a.safetensors", "a", "");
+  write("b.safetensors", "b", "");
+  const auto refused = merge({"a.safetensors", "b.safetensors"}).value().seal();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().rule(), "sealed_model_has_one_path");
+  EXPECT_TRUE(merge({"a.safetensors"}).value().seal());
 }
 
 TEST_F(ModelFolder, folder_holds_weights) {

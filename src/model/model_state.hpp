@@ -15,6 +15,7 @@ struct Model::State {
   std::filesystem::path opened;            // as the user named it: a file, or the index or folder of several
   std::vector<std::filesystem::path> paths;
   std::optional<std::filesystem::path> index;  // what named these, where an index did
+  bool is_merged = false;                      // of several models; `opened` is the first
   std::vector<DTypeInfo> dtypes;
   io::Port* port;
   // Has as many files as there are paths, without those that are missing; none where only the catalog was

@@ -153,6 +153,12 @@ Result<void> ModelAccess::check_can_seal(const Path& opened, const std::vector<P
 Result<MadeSeal> ModelAccess::make_seal(const Model& model, const SealOptions& options, const Seen& seen) {
   const auto& state = *model.state_;
   auto& port = *state.port;
+  if (state.is_merged) {
+    return fail(Error(ErrorCode::bad_state, "sealed_model_has_one_path",
+                      "model was opened together with other models, and a seal covers one model")
+                    .at_path(state.opened.native())
+                    .with_hint("seal each model by itself"));
+  }
   auto place = place_of_seal(state.opened, port);
   auto parts = HT_TRY(model.sealed_parts());
   if (parts.index) parts.files.push_back(&*parts.index);

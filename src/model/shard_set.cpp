@@ -171,7 +171,8 @@ Result<ModelFiles> merge(std::vector<ModelFiles> shards, std::string_view left_o
     std::vector<std::uint32_t> numbers;
     for (auto& file : shard.files) {
       // Not converted to UTF-8: different names have to stay different.
-      const auto name = file.path.lexically_relative(folder).generic_string();
+      const auto relative = file.path.lexically_relative(folder);
+      const auto name = (relative.empty() ? file.path : relative).generic_string();
       numbers.push_back(named.empty() ? 0 : HT_TRY(builder.add_file(name)));
       if (numbers.back() == named.size()) named.push_back(&file);
     }

@@ -52,24 +52,37 @@ struct ConvertOptions {
   std::uint64_t shard_bytes = 0;
 };
 
-/// Something that the target has no place for.
+enum class LossKind : std::uint8_t {
+  metadata,   ///< a key of the metadata, or the note of a tensor, is left out
+  raw_bytes,  ///< a tensor keeps its bytes and loses its dtype, encoding or shape
+};
+
+/// Something that the target format cannot hold.
 struct Loss {
   /// A tensor's name or a key of the metadata.
   std::string name;
+  LossKind kind = LossKind::metadata;
   bool is_tensor = false;
-  /// What is lost, as a sentence.
+  /// The rule of the format that the source breaks, as a sentence.
   std::string why;
-  /// What could be done instead.
+  /// An alternative without the loss.
   std::string hint;
+  /// The type and shape before and after, for `raw_bytes`: "F8_E4M3 [8] → I8 [8]".
+  std::string change{};
 };
 
 struct ConversionPlan {
   std::string format;
+  /// The file that was asked for. One with shards stands for a set: old shards of the same set go away when
+  /// the plan is applied with `IfExists::replace`.
+  std::filesystem::path target{};
+  bool is_sharded = false;
   /// In the order in which they get their names.
   std::vector<PlannedFile> files;
-  /// What the files do not have: metadata is left out, tensors of types that the format does not know are
-  /// mere bytes.
+  /// Everything that the source has and the files will not have.
   std::vector<Loss> losses;
+  /// Reasons why the format's usual readers refuse the files, although the format allows them.
+  std::vector<Error> warnings{};
   std::uint64_t tensors = 0;
 
   /// Of all files.
@@ -85,7 +98,10 @@ struct ConversionPlan {
 
 struct ApplyOptions {
   io::IfExists if_exists = io::IfExists::fail;
-  /// Whether a plan with losses is applied; else `would_lose`.
+  /// Which losses of a plan are allowed; a plan with any other loss is `would_lose`.
+  bool drop_metadata = false;
+  bool raw_bytes = false;
+  /// All of them.
   bool lossy = false;
   /// Also writes the target's seal, from the very bytes that pass by.
   bool seal = false;
@@ -96,16 +112,25 @@ struct Converted {
   std::vector<std::filesystem::path> written;
   std::uint64_t bytes = 0;
   CopiedBy copied_by;
+  /// Shards, and the index, of the set that was replaced and had other names.
+  std::vector<std::filesystem::path> removed{};
   /// The target's seal, if it was asked for or the target was sealed before.
   std::optional<std::filesystem::path> seal;
   /// A seal that names a replaced file and was not renewed, because it is of other files too.
   std::optional<std::filesystem::path> stale_seal;
 };
 
+/// Whether the options allow the loss.
+[[nodiscard]] bool is_allowed(const Loss& loss, const ApplyOptions& options) noexcept;
+
 /// The plan has to be of the model's catalog. `changed_underfoot` where one of the model's files is not as it
 /// was when it was opened; `already_exists`, `write_failed`, `no_space`, `cancelled`; `in_use` where several
-/// files would take the place of the model's own, which cannot be done at once as it can for one. Files are
-/// in place when nothing but their seal could not be written.
+/// files would take the place of the model's own, which cannot be done at once as it can for one. The files
+/// are in place where only their seal could not be written, or an old shard could not be removed.
+///
+/// A sharded plan that replaces a set of another number of shards removes the old shards once all new files
+/// are in place: the files that the old index names or, without an index, the files that are numbered as
+/// shards of the same name. Other files stay.
 [[nodiscard]] Result<Converted> apply(const ConversionPlan& plan, const Model& source,
                                       const ApplyOptions& options = {});
 
@@ -113,6 +138,10 @@ struct Converted {
 /// there or cannot be, for a seal that cannot be.
 [[nodiscard]] Result<void> can_apply(const ConversionPlan& plan, const Model& source,
                                      const ApplyOptions& options = {});
+
+/// The files that `apply` would remove, as `Converted::removed` has them. `port` is the system unless given.
+[[nodiscard]] Result<std::vector<std::filesystem::path>> shards_to_remove(const ConversionPlan& plan,
+                                                                          io::Port* port = nullptr);
 
 /// Both at once.
 [[nodiscard]] Result<Converted> convert(const Model& source, const std::filesystem::path& target,

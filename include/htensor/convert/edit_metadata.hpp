@@ -3,7 +3,7 @@
 // All but the metadata is kept as it is: tensors, their order, their offsets, the byte order. The room is
 // what the header leaves before the data: spaces behind the JSON of a safetensors file, and in a GGUF the
 // zeros before the data and a string of spaces under the key `htensor.pad`, which an edit that makes the
-// header shorter puts there and the next one takes. Where that is not enough, the data can be let move.
+// header shorter puts there and the next one takes. Where that is not enough, the data moves.
 //
 // The file is replaced as a whole, as `ht::write` does it: whoever has it open or mapped keeps the old one,
 // and whatever happens meanwhile leaves the old file or the new one. Data that does not move, or by whole
@@ -27,8 +27,9 @@
 namespace ht::inline v1 {
 
 struct EditOptions {
-  /// Whether data may begin later than it did where there is no room for the metadata before it.
-  bool grow = false;
+  /// Whether the data may move, by a multiple of 4096 bytes, where the metadata does not fit before it; else
+  /// `header_too_large`.
+  bool grow = true;
   /// The most bytes that are read of a header, and that it may have afterwards; 0 is the format's own limit.
   std::uint64_t max_header_bytes = 0;
   WorkOptions work{};
@@ -49,8 +50,9 @@ struct Edited {
   std::optional<std::filesystem::path> seal{};
 };
 
-/// Of one file; for a split GGUF that is its first part. `header_too_large` where there is no room and the
-/// data is not to move, `not_found` for a key that is to go and is not there, `dtype_mismatch` for a value
+/// Applies all edits to one file, or none of them; of a split GGUF that file is the first part.
+/// `header_too_large` where the header would pass the limit, or `grow` is false and the metadata does not fit
+/// before the data; `not_found` for a key to remove that the file does not have, `dtype_mismatch` for a value
 /// that is not of its type, `would_lose` for one that the format cannot hold, `bad_name` for one that says
 /// how the file is laid out, `unsupported_encoding` for formats whose metadata cannot be edited,
 /// `changed_underfoot` where somebody else has changed or replaced the file meanwhile, `checksum_mismatch`

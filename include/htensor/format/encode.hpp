@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <htensor/base/error.hpp>
 #include <htensor/base/result.hpp>
 #include <htensor/format/catalog.hpp>
 #include <optional>
@@ -45,6 +46,11 @@ struct Encoded {
 [[nodiscard]] std::optional<std::string_view> format_of_extension(std::string_view extension);
 /// The same for a file that is to be written; `not_found`, with what there is.
 [[nodiscard]] Result<std::string_view> format_for(const std::filesystem::path& target);
+
+/// Reasons why the format's usual readers refuse a file of this catalog, although the format allows it; for
+/// GGUF the usual reader is llama.cpp. Each is a warning, with its rule and a hint. May throw
+/// `std::bad_alloc`.
+[[nodiscard]] std::vector<Error> reader_warnings(std::string_view format, const Catalog& catalog);
 
 /// The file for the catalog's tensors, in the catalog's order. Where its entries lie now does not matter.
 /// `would_lose` for what the format cannot carry, `misaligned` for an alignment that is no power of two,

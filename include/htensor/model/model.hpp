@@ -15,6 +15,7 @@
 #include <htensor/model/seal.hpp>
 #include <htensor/tensor/tensor.hpp>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -24,6 +25,7 @@ namespace io {
 class Mapped;
 }
 struct FoundSeal;
+struct ModelFiles;
 struct StoredTensor;
 
 struct OpenOptions {
@@ -55,6 +57,13 @@ class Model {
   /// model; its files may be links. One numbered safetensors shard opens alone. `not_found` names the models
   /// of a folder that holds several: `models_in` lists them.
   [[nodiscard]] static Result<Model> open(const std::filesystem::path& path, const OpenOptions& options = {});
+
+  /// Several models as one, in this order, to be converted into one file: `duplicate_tensor` where two have a
+  /// tensor of the same name, `duplicate_key` where they have different values for one key. Keys that
+  /// describe the layout of a file are those of the first model. A seal covers one model, so `seal` is
+  /// `bad_state`.
+  [[nodiscard]] static Result<Model> open_merged(std::span<const std::filesystem::path> paths,
+                                                 const OpenOptions& options = {});
 
   /// All tensors, in file order. Not of a temporary: the catalog would be gone with it.
   [[nodiscard]] const Catalog& catalog() const& noexcept;
@@ -167,6 +176,9 @@ class Model {
     bool resident = false;  // whatever becomes of the file
   };
   explicit Model(std::shared_ptr<const State> state) noexcept;
+  [[nodiscard]] static Result<Model> map_files(ModelFiles files,
+                                               std::span<const std::filesystem::path> opened,
+                                               const OpenOptions& options);
   [[nodiscard]] Result<std::size_t> index_of(std::string_view name) const;
   [[nodiscard]] Result<std::vector<const io::Mapped*>> all_files() const;
   struct SealedParts;

@@ -43,6 +43,9 @@ inline constexpr std::string_view pad_key = "htensor.pad";
 /// Whether values under this key tell how a file is laid out, and nothing of the model.
 [[nodiscard]] bool describes_the_layout(std::string_view key) noexcept;
 
+/// Why llama.cpp refuses a file of this catalog: names that are too long for ggml, no architecture.
+[[nodiscard]] std::vector<Error> warnings(const Catalog& catalog);
+
 /// Version, byte order, table of tensors and all values that stay are kept byte for byte. `bad_name` for
 /// values that say how the file is laid out.
 [[nodiscard]] Result<EditedHeader> edit(const HeaderEdit& edit);

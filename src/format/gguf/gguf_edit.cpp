@@ -102,8 +102,9 @@ Result<std::optional<std::uint64_t>> choose_pad(std::uint64_t free, const OldHea
   if (can_be) return free - pad_overhead;
   return fail(
       Error(ErrorCode::misaligned, "header_can_be_filled_up",
-            format_text("the header would be {} bytes shorter, which nothing in it can fill up", free))
-          .with_hint("let the data move (--grow): the whole file is written anew, with room for more"));
+            format_text("the header would end {} bytes before the data, and padding takes {} at least", free,
+                        pad_overhead))
+          .with_hint("leave out --no-grow: the data then moves by a multiple of 4096 bytes"));
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ TEST(GgufEdit, metadata_fits_the_slack) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ErrorCode::header_too_large);
   EXPECT_EQ(refused.error().rule(), "metadata_fits_the_slack");
-  EXPECT_NE(refused.error().message().find(" 1 bytes more"), std::string_view::npos);
+  EXPECT_NE(refused.error().message().find("before the data"), std::string_view::npos);
   const auto grown = after(file.bytes(), longer, true).value();
   EXPECT_EQ(grown.header.size(), old[0].offset + 4096);
   EXPECT_GE(grown.catalog.metadata().find(pad_key)->text()->size(), 900U);

@@ -139,6 +139,35 @@ Result<void> place_data(const Catalog& catalog, std::uint64_t alignment, Encoded
 
 }  // namespace
 
+std::vector<Error> warnings(const Catalog& catalog) {
+  constexpr std::size_t max_name_bytes = 63;
+  constexpr std::string_view architecture_key = "general.architecture";
+  std::vector<Error> found;
+  std::size_t count = 0;
+  std::string_view first;
+  for (std::size_t i = 0; i < catalog.size(); ++i) {
+    const auto name = catalog[i].name;
+    if (name.size() > max_name_bytes && count++ == 0) first = name;
+  }
+  if (count != 0) {
+    found.push_back(
+        Error(ErrorCode::bad_name, "names_fit_ggml",
+              format_text(
+                  "{} tensor name{} longer than {} bytes, the first is '{}'; llama.cpp refuses the file",
+                  count, count == 1 ? " is" : "s are", max_name_bytes, to_utf8(first)))
+            .at_tensor(first)
+            .with_hint("shorten the names: htensor convert SRC DST --rename A=B"));
+  }
+  const auto architecture = catalog.metadata().find(architecture_key);
+  if (!architecture || !architecture->text()) {
+    found.push_back(
+        Error(ErrorCode::not_found, "metadata_names_the_architecture",
+              format_text("the metadata has no string '{}'; llama.cpp refuses the file", architecture_key))
+            .with_hint(format_text("set it: htensor meta FILE set {} NAME", architecture_key)));
+  }
+  return found;
+}
+
 Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
   const auto alignment = HT_TRY(choose_alignment(catalog, layout));
   const ByteOrder order = catalog.empty() ? ByteOrder::little : catalog[0].byte_order;
