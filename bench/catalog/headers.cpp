@@ -22,6 +22,16 @@ std::vector<std::byte> array_of(MetaType type, std::uint64_t count) {
   return out;
 }
 
+void append_text(std::vector<std::byte>& out, std::string_view text) {
+  append(out, static_cast<std::uint64_t>(text.size()));
+  for (const char c : text) out.push_back(static_cast<std::byte>(c));
+}
+
+// From 1 to 12 bytes, as tokens are.
+std::string token(std::uint64_t i) {
+  return std::string(i % 8, static_cast<char>('a' + i % 26)) + std::to_string(i % 10'000);
+}
+
 }  // namespace
 
 Result<Catalog> experts(std::size_t tensors) {
@@ -45,11 +55,7 @@ Result<Catalog> vocabulary() {
   auto scores = array_of(MetaType::f32, entries);
   auto kinds = array_of(MetaType::i32, entries);
   for (std::uint64_t i = 0; i < entries; ++i) {
-    // From 1 to 12 bytes, as tokens are.
-    const std::string token =
-        std::string(i % 8, 'a' + static_cast<char>(i % 26)) + std::to_string(i % 10'000);
-    append(tokens, static_cast<std::uint64_t>(token.size()));
-    for (const char c : token) tokens.push_back(static_cast<std::byte>(c));
+    append_text(tokens, token(i));
     append(scores, -static_cast<float>(i));
     append(kinds, std::int32_t{1});
   }
@@ -59,6 +65,36 @@ Result<Catalog> vocabulary() {
   for (int i = 0; i < 2'000; ++i) {
     const std::string name = "blk." + std::to_string(i / 9) + ".part_" + std::to_string(i % 9) + ".weight";
     HT_TRY(builder.add({.name = name, .dtype = BF16::tag, .dims = dims, .bytes = 1 << 20}));
+  }
+  return std::move(builder).build();
+}
+
+Result<Catalog> llama() {
+  constexpr std::uint64_t token_count = 128'256;
+  constexpr std::uint64_t merge_count = 280'147;
+  CatalogBuilder builder("bench");
+  HT_TRY(builder.metadata().add("general.architecture", "llama"));
+  auto tokens = array_of(MetaType::string, token_count);
+  auto kinds = array_of(MetaType::i32, token_count);
+  for (std::uint64_t i = 0; i < token_count; ++i) {
+    append_text(tokens, token(i));
+    append(kinds, std::int32_t{1});
+  }
+  auto merges = array_of(MetaType::string, merge_count);
+  for (std::uint64_t i = 0; i < merge_count; ++i)
+    append_text(merges, token(i) + " " + std::to_string(i % 100));
+  HT_TRY(builder.metadata().add("tokenizer.ggml.tokens", MetaValue(MetaType::array, tokens)));
+  HT_TRY(builder.metadata().add("tokenizer.ggml.token_type", MetaValue(MetaType::array, kinds)));
+  HT_TRY(builder.metadata().add("tokenizer.ggml.merges", MetaValue(MetaType::array, merges)));
+  constexpr std::array parts{"attn_q",   "attn_k", "attn_v",   "attn_output", "attn_norm",
+                             "ffn_gate", "ffn_up", "ffn_down", "ffn_norm"};
+  constexpr std::size_t layers = 32;
+  const auto add = [&](const std::string& name) {
+    return builder.add({.name = name + ".weight", .dtype = BF16::tag, .dims = dims, .bytes = 1 << 20});
+  };
+  for (const auto* const name : {"token_embd", "output_norm", "output"}) HT_TRY(add(name));
+  for (std::size_t i = 0; i < layers * parts.size(); ++i) {
+    HT_TRY(add("blk." + std::to_string(i / parts.size()) + "." + parts[i % parts.size()]));
   }
   return std::move(builder).build();
 }

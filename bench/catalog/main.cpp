@@ -47,8 +47,8 @@ Result<bool> add_all(const std::filesystem::path& folder, bool smoke) {
     // simdjson reads a little ahead.
     auto text =
         std::make_shared<std::string>(reinterpret_cast<const char*>(header.data()) + 8, header.size() - 8);
-    text->resize(text->size() + 64);
-    const std::string_view json(text->data(), text->size() - 64);
+    text->resize(text->size() + ht::bench::json_padding);
+    const std::string_view json(text->data(), text->size() - ht::bench::json_padding);
     add("safetensors/htensor/" + size, tensors, [=] { return ht::bench::list_by_htensor(path); });
     add("safetensors/simdjson/" + size, tensors,
         [=] { return text ? ht::bench::parse_by_simdjson(json) : 0; });

@@ -12,8 +12,11 @@ namespace ht::bench {
 /// has, 0 on an error or where the last one cannot be looked up.
 [[nodiscard]] std::size_t list_by_htensor(const std::filesystem::path& path);
 
-/// simdjson's DOM of the JSON, and nothing else: the limit for whoever reads JSON. The text has simdjson's
-/// padding behind it. How many members the object has.
+/// Bytes behind a text that `parse_by_simdjson` may read.
+inline constexpr std::size_t json_padding = 64;
+
+/// simdjson's DOM of the JSON, and nothing else: the limit for a reader of JSON. `json_padding` bytes follow
+/// the text. Returns the number of members of the object.
 [[nodiscard]] std::size_t parse_by_simdjson(std::string_view padded_json);
 
 /// nlohmann's parse of the JSON, and nothing else: what C++ programs do today.

@@ -1,5 +1,6 @@
 #include <htensor/format/metadata.hpp>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 
@@ -120,7 +121,22 @@ MetaArray::Iterator& MetaArray::Iterator::operator++() noexcept {
 Metadata::Item Metadata::operator[](std::size_t index) const noexcept {
   const auto begin = static_cast<std::size_t>(index == 0 ? 0 : ends_[index - 1]);
   const auto end = static_cast<std::size_t>(ends_[index]);
+  if (begin == end) return {keys_[index], MetaValue(types_[index], owned_bytes(index))};
   return {keys_[index], MetaValue(types_[index], Bytes(values_).subspan(begin, end - begin))};
+}
+
+// A well-formed value has at least one byte, so one without any in values_ has an owner.
+Bytes Metadata::owned_bytes(std::size_t index) const noexcept {
+  const auto found = std::ranges::lower_bound(owned_, index, {}, &Owned::index);
+  return found != owned_.end() && found->index == index ? found->bytes : Bytes();
+}
+
+bool operator==(const Metadata& a, const Metadata& b) noexcept {
+  if (a.keys_ != b.keys_ || a.types_ != b.types_) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (!std::ranges::equal(a[i].value.bytes(), b[i].value.bytes())) return false;
+  }
+  return true;
 }
 
 std::optional<MetaValue> Metadata::find(std::string_view key) const noexcept {
@@ -147,6 +163,14 @@ Result<void> Metadata::add(std::string_view key, std::string_view text) {
 
 Result<void> Metadata::add(std::string_view key, const MetaValue& value) {
   return append(key, value.type(), {}, value.bytes());
+}
+
+Result<void> Metadata::add(std::string_view key, const MetaValue& value, std::shared_ptr<const void> owner) {
+  HT_TRY(append(key, value.type(), {}, {}));
+  return without_bad_alloc([&]() -> Result<void> {
+    owned_.push_back({size() - 1, value.bytes(), std::move(owner)});
+    return {};
+  });
 }
 
 Result<void> Metadata::append(std::string_view key, MetaType type, Bytes length, Bytes value) {
@@ -178,8 +202,10 @@ void Metadata::trim() {
 }
 
 std::uint64_t Metadata::memory_bytes() const noexcept {
+  std::uint64_t owned = owned_.capacity() * sizeof(Owned);
+  for (const auto& value : owned_) owned += value.bytes.size();
   return keys_.memory_bytes() + types_.capacity() * sizeof(MetaType) +
-         ends_.capacity() * sizeof(std::uint64_t) + values_.capacity();
+         ends_.capacity() * sizeof(std::uint64_t) + values_.capacity() + owned;
 }
 
 }  // namespace ht::inline v1

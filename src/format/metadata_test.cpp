@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <htensor/format/metadata.hpp>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,41 @@ TEST(Metadata, takes_no_more_memory_than_was_reserved) {
   const auto before = metadata.memory_bytes();
   EXPECT_TRUE(metadata.add("key", "abc"));
   EXPECT_EQ(metadata.memory_bytes(), before);
+}
+
+TEST(Metadata, keeps_a_value_where_its_owner_has_it) {
+  auto owner = std::make_shared<std::vector<std::byte>>();
+  append_text(*owner, "a long text");
+  const Bytes bytes = *owner;
+  Metadata metadata;
+  EXPECT_TRUE(metadata.add("first", std::uint8_t{1}));
+  EXPECT_TRUE(metadata.add("shared", MetaValue(MetaType::string, bytes), owner));
+  EXPECT_TRUE(metadata.add("last", "text"));
+  const std::weak_ptr<const void> watched = owner;
+  owner.reset();
+  ASSERT_TRUE(metadata.index());
+  const Metadata copy = metadata;
+  metadata = {};
+  ASSERT_EQ(copy.size(), 3U);
+  EXPECT_EQ(copy[0].value.natural(), 1U);
+  EXPECT_EQ(copy.find("shared")->text(), "a long text");
+  EXPECT_EQ(copy.find("shared")->bytes().data(), bytes.data());
+  EXPECT_EQ(copy[2].value.text(), "text");
+  EXPECT_GE(copy.memory_bytes(), bytes.size());
+  EXPECT_FALSE(watched.expired());
+}
+
+TEST(Metadata, is_equal_wherever_its_values_are_stored) {
+  auto owner = std::make_shared<std::vector<std::byte>>();
+  append_text(*owner, "text");
+  Metadata shared;
+  EXPECT_TRUE(shared.add("key", MetaValue(MetaType::string, *owner), owner));
+  Metadata copied;
+  EXPECT_TRUE(copied.add("key", "text"));
+  EXPECT_EQ(shared, copied);
+  Metadata other;
+  EXPECT_TRUE(other.add("key", "texx"));
+  EXPECT_NE(shared, other);
 }
 
 TEST(Metadata, numbers_keep_their_types) {

@@ -39,7 +39,9 @@ class File {
 };
 
 class Mapped;
-/// The file that is mapped.
+class Opened;
+/// The file that is mapped, or opened and not yet mapped or moved from.
 [[nodiscard]] const File& file_of(const Mapped& mapped) noexcept;
+[[nodiscard]] const File& file_of(const Opened& opened) noexcept;
 
 }  // namespace ht::inline v1::io

@@ -102,6 +102,8 @@ Result<Opened> Opened::open(const std::filesystem::path& path, Port& port) {
       [&]() -> Result<Opened> { return Opened(HT_TRY(File::open_regular(path, port))); });
 }
 
+const File& file_of(const Opened& opened) noexcept { return *opened.file_; }
+
 const FileStat& Opened::stat() const noexcept { return file_->stat(); }
 const std::filesystem::path& Opened::path() const noexcept { return file_->path(); }
 namespace {

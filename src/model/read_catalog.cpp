@@ -8,17 +8,17 @@
 #include <vector>
 
 #include "base/format_text.hpp"
+#include "io/file.hpp"
 
 namespace ht::inline v1 {
 namespace {
 
-// Bytes that are about to be read, so none is cleared first; and large ones grow without being copied, as
-// realloc moves their pages.
+// Memory to read into. It is not cleared first, and a large one grows without a copy, as realloc moves pages.
 class Buffer {
  public:
   [[nodiscard]] Bytes bytes() const noexcept { return {data_.get(), size_}; }
 
-  /// Makes it longer and returns the new part.
+  /// Grows to `size` and returns the new part.
   MutableBytes extend_to(std::size_t size) {
     std::byte* const before = data_.release();
     auto* const larger = static_cast<std::byte*>(std::realloc(before, std::max<std::size_t>(size, 1)));
@@ -35,27 +35,44 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
-// What was read of a file. Headers are read and not looked at through the mapping: a file that shrinks
-// meanwhile is an error here and would be a fatal signal there.
+// The parts of a file read so far. A header is read and not mapped: a file that shrinks meanwhile is an error
+// here, and would be a fatal signal there.
 class FileReader {
  public:
   explicit FileReader(const io::Opened& file) : file_(file) {}
 
-  [[nodiscard]] Seen seen() const noexcept { return {prefix_.bytes(), parts_}; }
+  // The catalog may keep the prefix, which does not grow once there is a catalog.
+  [[nodiscard]] Seen seen() const noexcept { return {prefix_->bytes(), parts_, prefix_}; }
 
   Result<void> read(const Need& need) {
     const std::uint64_t end = need.offset + need.bytes;
-    const std::uint64_t known = prefix_.bytes().size();
-    if (need.offset <= known) return file_.read(known, prefix_.extend_to(static_cast<std::size_t>(end)));
+    const std::uint64_t known = prefix_->bytes().size();
+    if (need.offset <= known) return fill(known, prefix_->extend_to(static_cast<std::size_t>(end)));
     Buffer& buffer = buffers_.emplace_back();
-    HT_TRY(file_.read(need.offset, buffer.extend_to(static_cast<std::size_t>(need.bytes))));
+    HT_TRY(fill(need.offset, buffer.extend_to(static_cast<std::size_t>(need.bytes))));
     parts_.push_back({need.offset, buffer.bytes()});
     return {};
   }
 
  private:
+  // Fresh memory is mapped page by page on its first use, which takes longer than the read: large pages are
+  // fewer. A system that refuses them reads into small ones.
+  Result<void> fill(std::uint64_t offset, MutableBytes into) {
+    if (into.size() >= min_large_bytes) {
+      auto& port = io::file_of(file_).port();
+      const auto page = static_cast<std::size_t>(port.page_bytes());
+      void* begin = into.data();
+      std::size_t bytes = into.size();
+      if (std::align(page, page, begin, bytes) != nullptr) {
+        static_cast<void>(port.advise({begin, bytes / page * page}, io::Advice::huge_pages));
+      }
+    }
+    return file_.read(offset, into);
+  }
+
+  static constexpr std::size_t min_large_bytes = std::size_t{4} << 20;
   const io::Opened& file_;
-  Buffer prefix_;
+  std::shared_ptr<Buffer> prefix_ = std::make_shared<Buffer>();
   std::vector<Buffer> buffers_;
   std::vector<SeenPart> parts_;
 };

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
 namespace ht {
@@ -58,6 +59,34 @@ TEST_F(ReadCatalog, shows_a_parser_what_it_needs) {
   const auto catalog = read(asks_for_all);
   ASSERT_TRUE(catalog);
   EXPECT_EQ((*catalog)[0].bytes, 10'000U);
+}
+
+Result<Parsed> keeps_the_prefix(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& /*options*/) {
+  if (seen.prefix().size() < file_bytes) return Need{0, file_bytes};
+  CatalogBuilder builder("test");
+  HT_TRY(builder.metadata().add("byte", MetaValue(MetaType::u8, seen.prefix().last(1)), seen.owner()));
+  return std::move(builder).build();
+}
+
+TEST_F(ReadCatalog, a_catalog_keeps_the_memory_it_refers_to) {
+  const auto catalog = read(keeps_the_prefix);
+  ASSERT_TRUE(catalog);
+  EXPECT_EQ(catalog->metadata()[0].value.natural(), std::uint64_t{'x'});
+}
+
+TEST_F(ReadCatalog, reads_a_large_header_with_and_without_large_pages) {
+  constexpr std::size_t bytes = std::size_t{9} << 20;
+  testing::write_file(folder_ / "large", std::string(bytes, 'x'));
+  for (const bool refused : {false, true}) {
+    testing::FaultyPort port;
+    if (refused) port.fail_at(testing::Call::advise, 0, std::errc::invalid_argument);
+    const auto file = io::Opened::open(folder_ / "large", port);
+    ASSERT_TRUE(file);
+    const auto catalog = read_catalog(*file, keeps_the_prefix, {});
+    ASSERT_TRUE(catalog) << to_string(catalog.error());
+    EXPECT_EQ(catalog->metadata()[0].value.natural(), std::uint64_t{'x'});
+    EXPECT_EQ(port.count(testing::Call::advise), 1);
+  }
 }
 
 TEST_F(ReadCatalog, reads_far_parts_alone) {

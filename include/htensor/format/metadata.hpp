@@ -1,8 +1,9 @@
-// What a model says of itself besides its tensors: keys in file order, values with their types.
+// The metadata of a model: keys in file order, values with their types.
 //
-// All values lie in one piece of memory, as GGUF writes them in little endian: a vocabulary of 150,000
-// strings is one range of bytes and no string object. Values are views; they live as long as the Metadata
-// that they came from and is not changed.
+// Values are stored as GGUF writes them in little endian, one after another: a vocabulary of 150,000 strings
+// is one range of bytes, without a string object. A large value may stay in the memory it was read into,
+// which copies of the Metadata then share. Values are views; they are valid while the Metadata that they came
+// from is alive and unchanged.
 #pragma once
 
 #include <array>
@@ -13,6 +14,7 @@
 #include <htensor/base/result.hpp>
 #include <htensor/format/name_store.hpp>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <type_traits>
@@ -134,8 +136,12 @@ class Metadata {
     return sizeof(std::uint64_t) + text.size();
   }
   [[nodiscard]] Result<void> add(std::string_view key, std::string_view text);
-  /// A value whose bytes are well formed, as `MetaValue::bytes` has them: whoever adds it has checked them.
+  /// Copies a value. Its bytes must be well formed, as `MetaValue::bytes` has them: the caller has checked
+  /// them.
   [[nodiscard]] Result<void> add(std::string_view key, const MetaValue& value);
+  /// The same without a copy of the value's bytes: `owner` keeps them alive and unchanged.
+  [[nodiscard]] Result<void> add(std::string_view key, const MetaValue& value,
+                                 std::shared_ptr<const void> owner);
   /// A number or a truth value, of the very type.
   template <class T>
     requires std::is_arithmetic_v<T>
@@ -153,18 +159,27 @@ class Metadata {
   [[nodiscard]] Result<void> index();
   /// Gives memory back that growing has taken and values do not need, where it is much.
   void trim();
-  /// Bytes of memory in use.
+  /// Bytes of memory in use; values with an owner count, the rest of the owner's memory does not.
   [[nodiscard]] std::uint64_t memory_bytes() const noexcept;
 
-  friend bool operator==(const Metadata&, const Metadata&) = default;
+  /// The same keys in the same order, with values of the same types and bytes.
+  friend bool operator==(const Metadata& a, const Metadata& b) noexcept;
 
  private:
+  struct Owned {
+    std::size_t index;
+    Bytes bytes;
+    std::shared_ptr<const void> owner;
+  };
+
   [[nodiscard]] Result<void> append(std::string_view key, MetaType type, Bytes length, Bytes value);
+  [[nodiscard]] Bytes owned_bytes(std::size_t index) const noexcept;
 
   NameStore keys_;
   std::vector<MetaType> types_;
-  std::vector<std::uint64_t> ends_;
+  std::vector<std::uint64_t> ends_;  // in values_; a value with an owner has no bytes there
   std::vector<std::byte> values_;
+  std::vector<Owned> owned_;  // by index
 };
 
 }  // namespace ht::inline v1

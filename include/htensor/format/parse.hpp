@@ -7,9 +7,11 @@
 #include <htensor/base/result.hpp>
 #include <htensor/dtype/visit.hpp>
 #include <htensor/format/catalog.hpp>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 namespace ht::inline v1 {
@@ -28,22 +30,27 @@ struct SeenPart {
   Bytes bytes{};
 };
 
-/// What is seen of a file: its beginning, and what a parser asked for besides.
+/// The bytes of a file that a parser sees: the beginning, and the parts that the parser asked for.
 class Seen {
  public:
   Seen() noexcept = default;
-  /// Implicit, so that bytes may be handed to a parser as they are.
+  /// Implicit, so that a parser takes plain bytes. `owner` keeps the prefix alive and unchanged for as long
+  /// as a catalog refers to it; without one, a parser copies.
   template <std::convertible_to<Bytes> T>
-  Seen(const T& prefix, std::span<const SeenPart> parts = {}) noexcept  // NOLINT(google-explicit-constructor)
-      : prefix_(prefix), parts_(parts) {}
+  Seen(const T& prefix, std::span<const SeenPart> parts = {},  // NOLINT(google-explicit-constructor)
+       std::shared_ptr<const void> owner = {}) noexcept
+      : prefix_(prefix), parts_(parts), owner_(std::move(owner)) {}
 
   [[nodiscard]] Bytes prefix() const noexcept { return prefix_; }
+  /// Null where nobody keeps the prefix.
+  [[nodiscard]] const std::shared_ptr<const void>& owner() const noexcept { return owner_; }
   /// The bytes where they were seen in one piece.
   [[nodiscard]] std::optional<Bytes> range(std::uint64_t offset, std::uint64_t bytes) const noexcept;
 
  private:
   Bytes prefix_;
   std::span<const SeenPart> parts_;
+  std::shared_ptr<const void> owner_;
 };
 
 using Parsed = std::variant<Need, Catalog>;

@@ -56,6 +56,7 @@ class Opened {
   [[nodiscard]] Result<Mapped> map(std::uint64_t offset, std::uint64_t bytes, MapOptions options = {}) &&;
 
  private:
+  friend const File& file_of(const Opened& opened) noexcept;
   explicit Opened(std::unique_ptr<File> file) noexcept;
   std::unique_ptr<File> file_;
 };

@@ -66,23 +66,32 @@ std::optional<Counts> read_counts(Reader& reader) {
   return Counts{*tensors, *values};
 }
 
-Result<void> add_metadata(const std::vector<Pair>& pairs, std::endian order, Metadata& metadata) {
+// Vocabularies stay where they were read; short values are copied, as the header's memory is large.
+constexpr std::size_t min_shared_bytes = 4096;
+
+Result<void> add_metadata(const std::vector<Pair>& pairs, std::endian order,
+                          const std::shared_ptr<const void>& owner, Metadata& metadata) {
+  const auto is_shared = [&](const MetaValue& value) {
+    return owner != nullptr && order == std::endian::little && value.bytes().size() >= min_shared_bytes;
+  };
   std::size_t key_bytes = 0;
   std::size_t value_bytes = 0;
   for (const auto& [key, value] : pairs) {
     key_bytes += key.size();
-    value_bytes += value.bytes().size();
+    if (!is_shared(value)) value_bytes += value.bytes().size();
   }
   HT_TRY(metadata.reserve(pairs.size(), key_bytes, value_bytes));
   std::vector<std::byte> reversed;
   for (const auto& [key, value] : pairs) {
-    if (order == std::endian::little) {
+    if (is_shared(value)) {
+      HT_TRY(metadata.add(key, value, owner));
+    } else if (order == std::endian::little) {
       HT_TRY(metadata.add(key, value));
-      continue;
+    } else {
+      reversed.assign(value.bytes().begin(), value.bytes().end());
+      reverse_value(value.type(), reversed, order);
+      HT_TRY(metadata.add(key, MetaValue(value.type(), reversed)));
     }
-    reversed.assign(value.bytes().begin(), value.bytes().end());
-    reverse_value(value.type(), reversed, order);
-    HT_TRY(metadata.add(key, MetaValue(value.type(), reversed)));
   }
   return {};
 }
@@ -138,7 +147,7 @@ bool looks_like(Bytes prefix, std::uint64_t /*file_bytes*/) { return begins_with
 Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& options) {
   Reader reader(seen.prefix(), file_bytes,
                 options.max_header_bytes != 0 ? options.max_header_bytes : default_max_header_bytes);
-  // First the whole header is passed: nothing is copied before all of it is seen.
+  // The whole header is checked before any of it is copied.
   const auto counts = read_counts(reader);
   if (!counts) return std::move(reader).stopped();
   const auto pairs = read_pairs(reader, counts->values);
@@ -147,7 +156,7 @@ Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOpti
   if (!skip_tensors(reader, counts->tensors)) return std::move(reader).stopped();
 
   CatalogBuilder builder("gguf");
-  HT_TRY(add_metadata(*pairs, reader.order(), builder.metadata()));
+  HT_TRY(add_metadata(*pairs, reader.order(), seen.owner(), builder.metadata()));
   // A duplicate key is reported before its consequences, such as a wrong alignment.
   HT_TRY(builder.metadata().index());
   const auto alignment = HT_TRY(read_alignment(*pairs, builder.metadata(), seen.prefix().data()));

@@ -205,6 +205,29 @@ Result<Catalog> parse_as_asked(const GgufFile& file, std::vector<std::uint64_t>&
   }
 }
 
+bool part_of(Bytes whole, Bytes part) {
+  return part.data() >= whole.data() && part.data() + part.size() <= whole.data() + whole.size();
+}
+
+TEST(Gguf, large_values_stay_in_the_memory_of_an_owner) {
+  const std::string large(5'000, 'x');
+  for (const auto order : {std::endian::little, std::endian::big}) {
+    testing::GgufFile file(order);
+    file.header(0, 3).key("large", MetaType::string).text(large);
+    file.key("small", MetaType::string).text("few").pair("last", MetaType::u32, 7U);
+    auto owner = std::make_shared<std::vector<std::byte>>(file.bytes());
+    const Bytes bytes = *owner;
+    const auto parsed = format_gguf::parse(Seen(bytes, {}, std::move(owner)), bytes.size());
+    ASSERT_TRUE(parsed) << to_string(parsed.error());
+    const auto& metadata = std::get<Catalog>(*parsed).metadata();
+    EXPECT_EQ(metadata, testing::parse_gguf(file)->metadata());
+    const auto value = metadata.find("large").value();
+    EXPECT_EQ(value.text(), large);
+    EXPECT_EQ(part_of(bytes, value.bytes()), order == std::endian::little);
+    EXPECT_FALSE(part_of(bytes, metadata.find("small")->bytes()));
+  }
+}
+
 TEST(Gguf, small_files_are_asked_for_whole) {
   std::vector<std::uint64_t> needs;
   const auto file = all_values(std::endian::big);

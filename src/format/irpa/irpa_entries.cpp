@@ -173,7 +173,7 @@ Result<std::uint32_t> EntryReader::file_of(const Raw& raw) {
   return named->second;
 }
 
-// Metadata is kept as it is wherever it would not be written like this again.
+// Metadata that `describe` would not write again is kept word for word.
 Result<void> EntryReader::add_described(Entry& entry, std::string_view metadata) {
   const auto description = read_description(metadata, entry.bytes, scratch_);
   if (!description) {
@@ -183,7 +183,7 @@ Result<void> EntryReader::add_described(Entry& entry, std::string_view metadata)
   entry.dtype = description->dtype;
   entry.encoding = description->encoding;
   entry.dims = description->extents();
-  if (describe(entry) != metadata) entry.note = metadata;
+  if (!description->is_canonical && describe(entry) != metadata) entry.note = metadata;
   return builder_.add(entry);
 }
 

@@ -8,6 +8,7 @@
 #include <htensor/dtype/visit.hpp>
 
 #include "format/json.hpp"
+#include "format/plain_json.hpp"
 
 namespace ht::inline v1::format_irpa {
 namespace {
@@ -15,6 +16,7 @@ namespace {
 constexpr std::string_view prefix = "TENSORv0:";
 constexpr std::string_view older_prefix = "PYTORCH:";
 constexpr std::string_view torch_module = "torch.";
+constexpr std::string_view byte_dtype = "uint8";
 
 struct NamedDType {
   std::string_view name;
@@ -69,7 +71,7 @@ struct Dims {
   [[nodiscard]] std::span<const std::int64_t> span() const { return std::span(values).first(rank); }
 };
 
-// Why does not matter: the metadata is then kept as it is.
+// The reason does not matter: the metadata is then kept word for word.
 struct Unread {};
 using Failed = std::optional<Unread>;
 
@@ -125,9 +127,73 @@ class DescriptionReader {
   json::Document document_;
 };
 
-Description description(DTypeTag dtype, EncodingTag encoding, const Dims& dims) {
-  return {.dtype = dtype, .encoding = encoding, .dims = dims.values, .rank = dims.rank};
+Description description(DTypeTag dtype, EncodingTag encoding, const Dims& dims, bool is_canonical) {
+  return {.dtype = dtype,
+          .encoding = encoding,
+          .dims = dims.values,
+          .rank = dims.rank,
+          .is_canonical = is_canonical};
 }
+
+// The texts that `describe` puts around names and dims, and the only ones that CanonicalReader reads. The
+// quote behind a name is not among them.
+constexpr std::string_view before_dtype = R"(TENSORv0:{"type": "Tensor", "dtype": ")";
+constexpr std::string_view before_shape = R"(, "shape": [)";
+constexpr std::string_view before_encoding = R"(], "encoding": ")";
+constexpr std::string_view before_logical_shape = R"(, "logical_shape": [)";
+constexpr std::string_view behind_shape = "]}";
+constexpr std::string_view between_dims = ", ";
+
+// Reads the text that `describe` writes, without a JSON parser. Any other text, and that of another number of
+// bytes, is left to DescriptionReader.
+class CanonicalReader {
+ public:
+  explicit CanonicalReader(std::string_view text) : text_(text) {}
+
+  std::optional<Description> read(std::uint64_t bytes) {
+    if (!text_.take(before_dtype)) return std::nullopt;
+    const auto dtype = text_.string();
+    if (!dtype || !text_.take(before_shape)) return std::nullopt;
+    const auto shape = dims();
+    if (!shape) return std::nullopt;
+    if (text_.take(before_encoding)) return read_blocks(*dtype, *shape, bytes);
+    const auto* const named = std::ranges::find(dtype_names, *dtype, &NamedDType::name);
+    if (!ends() || named == dtype_names.end()) return std::nullopt;
+    if (dense_bytes(shape->span(), named->bits) != bytes) return std::nullopt;
+    return description(named->tag, EncodingTag::dense, *shape, true);
+  }
+
+ private:
+  std::optional<Description> read_blocks(std::string_view dtype, const Dims& shape, std::uint64_t bytes) {
+    const auto name = text_.string();
+    const auto encoding = name ? find_encoding(*name) : std::nullopt;
+    if (!encoding || encoding->name != *name || !text_.take(before_logical_shape)) return std::nullopt;
+    const auto logical = dims();
+    if (!logical || !ends() || dtype != byte_dtype) return std::nullopt;
+    if (shape.rank != 1 || std::cmp_not_equal(shape.values[0], bytes)) return std::nullopt;
+    if (block_bytes(logical->span(), *encoding) != bytes) return std::nullopt;
+    return description(DTypeTag::invalid, encoding->tag, *logical, true);
+  }
+
+  // Up to the bracket, which is left.
+  std::optional<Dims> dims() {
+    Dims read;
+    auto dim = text_.natural();
+    if (!dim) return read;
+    while (read.rank < max_rank) {
+      const auto narrow = dim ? checked::narrow<std::int64_t>(*dim) : std::nullopt;
+      if (!narrow) return std::nullopt;
+      read.values[read.rank++] = *narrow;
+      if (!text_.take(between_dims)) return read;
+      dim = text_.natural();
+    }
+    return std::nullopt;
+  }
+
+  bool ends() { return text_.take(behind_shape) && text_.done(); }
+
+  json::PlainReader text_;
+};
 
 // The JSON behind one of the prefixes.
 std::optional<std::string_view> json_of(std::string_view metadata) {
@@ -141,31 +207,38 @@ std::optional<std::string_view> json_of(std::string_view metadata) {
 
 std::optional<Description> read_description(std::string_view metadata, std::uint64_t bytes,
                                             json::Scratch& scratch) {
+  if (metadata.size() > max_description_bytes) return std::nullopt;
+  if (auto canonical = CanonicalReader(metadata).read(bytes)) return canonical;
+  return read_json_description(metadata, bytes, scratch);
+}
+
+std::optional<Description> read_json_description(std::string_view metadata, std::uint64_t bytes,
+                                                 json::Scratch& scratch) {
   const auto text = json_of(metadata);
   if (!text || metadata.size() > max_description_bytes) return std::nullopt;
   DescriptionReader reader(*text, scratch);
   if (reader.read() || reader.type != "Tensor" || !reader.dtype || !reader.shape) return std::nullopt;
   const auto* const dtype = find_named(*reader.dtype);
   if (dtype == nullptr || dense_bytes(reader.shape->span(), dtype->bits) != bytes) return std::nullopt;
-  if (!reader.encoding) return description(dtype->tag, EncodingTag::dense, *reader.shape);
+  if (!reader.encoding) return description(dtype->tag, EncodingTag::dense, *reader.shape, false);
   const auto encoding = find_encoding(*reader.encoding);
   if (!encoding || !reader.logical_shape) return std::nullopt;
   if (block_bytes(reader.logical_shape->span(), *encoding) != bytes) return std::nullopt;
-  return description(DTypeTag::invalid, encoding->tag, *reader.logical_shape);
+  return description(DTypeTag::invalid, encoding->tag, *reader.logical_shape, false);
 }
 
 std::optional<std::string> describe(const Entry& entry) {
   if (entry.dims.size() > max_rank) return std::nullopt;
   if (const auto encoding = find_encoding(entry.encoding)) {
     if (block_bytes(entry.dims, *encoding) != entry.bytes) return std::nullopt;
-    return fmt::format(
-        R"({}{{"type": "Tensor", "dtype": "uint8", "shape": [{}], "encoding": "{}", "logical_shape": [{}]}})",
-        prefix, entry.bytes, encoding->name, fmt::join(entry.dims, ", "));
+    return fmt::format("{}{}\"{}{}{}{}\"{}{}{}", before_dtype, byte_dtype, before_shape, entry.bytes,
+                       before_encoding, encoding->name, before_logical_shape,
+                       fmt::join(entry.dims, between_dims), behind_shape);
   }
   const auto* const dtype = std::ranges::find(dtype_names, entry.dtype, &NamedDType::tag);
   if (dtype == dtype_names.end() || dense_bytes(entry.dims, dtype->bits) != entry.bytes) return std::nullopt;
-  return fmt::format(R"({}{{"type": "Tensor", "dtype": "{}", "shape": [{}]}})", prefix, dtype->name,
-                     fmt::join(entry.dims, ", "));
+  return fmt::format("{}{}\"{}{}{}", before_dtype, dtype->name, before_shape,
+                     fmt::join(entry.dims, between_dims), behind_shape);
 }
 
 }  // namespace ht::inline v1::format_irpa

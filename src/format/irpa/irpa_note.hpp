@@ -30,14 +30,21 @@ struct Description {
   EncodingTag encoding = EncodingTag::dense;
   std::array<std::int64_t, max_rank> dims{};
   std::size_t rank = 0;
+  /// Whether `describe` is known to write the same text for it.
+  bool is_canonical = false;
 
   [[nodiscard]] std::span<const std::int64_t> extents() const noexcept { return std::span(dims).first(rank); }
 };
 
-/// What the metadata says of a tensor of so many bytes. Nothing where it is no such description, is of a
-/// dtype that is not known here, or is of another number of bytes.
+/// The type and shape of a tensor of this many bytes from its metadata. nullopt where the metadata is not a
+/// description, has an unknown dtype, or describes another number of bytes.
 [[nodiscard]] std::optional<Description> read_description(std::string_view metadata, std::uint64_t bytes,
                                                           json::Scratch& scratch);
+
+/// The same by the JSON parser alone. `read_description` reads the text that `describe` and IREE write
+/// directly, as a JSON parser costs more than all other work on an entry, and the rest by this.
+[[nodiscard]] std::optional<Description> read_json_description(std::string_view metadata, std::uint64_t bytes,
+                                                               json::Scratch& scratch);
 
 /// The metadata for a typed tensor, from which `read_description` gives its type and shape back. Nothing
 /// where it cannot be told: for users' own dtypes, and for shapes that no such metadata has.

@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <htensor/dtype/sizes.hpp>
+#include <htensor/dtype/visit.hpp>
 #include <vector>
 
 #include "format/irpa/irpa.hpp"
@@ -332,6 +335,95 @@ TEST(Irpa, what_no_archive_carries_is_refused) {
   EXPECT_EQ(rule(catalog_of({{.name = "a", .bytes = UINT64_MAX}})), "encoded_size_fits_64_bits");
   EXPECT_EQ(rule(catalog_of({{.name = "a", .bytes = UINT64_MAX - 70}, {.name = "b", .bytes = 70}})),
             "encoded_size_fits_64_bits");
+}
+
+// Both readers, and `describe`, agree on a text that the direct reader takes.
+void expect_readers_agree(std::string_view text, std::uint64_t bytes) {
+  json::Scratch scratch;
+  const auto read = read_description(text, bytes, scratch);
+  const auto by_json = read_json_description(text, bytes, scratch);
+  ASSERT_EQ(read.has_value(), by_json.has_value()) << text;
+  if (!read) return;
+  EXPECT_EQ(read->dtype, by_json->dtype) << text;
+  EXPECT_EQ(read->encoding, by_json->encoding) << text;
+  EXPECT_TRUE(std::ranges::equal(read->extents(), by_json->extents())) << text;
+  if (!read->is_canonical) return;
+  const Entry entry{
+      .dtype = read->dtype, .encoding = read->encoding, .dims = read->extents(), .bytes = bytes};
+  EXPECT_EQ(describe(entry), text);
+}
+
+TEST(IrpaNote, reads_directly_what_is_written) {
+  const std::array<std::int64_t, 2> dims{3, 256};
+  json::Scratch scratch;
+  for (const auto& dtype : library_dtypes()) {
+    const auto bytes = dense_bytes(dims, dtype.bits).value();
+    const auto text = describe({.dtype = dtype.tag, .dims = dims, .bytes = bytes}).value();
+    EXPECT_TRUE(read_description(text, bytes, scratch)->is_canonical) << text;
+    expect_readers_agree(text, bytes);
+    expect_readers_agree(text, bytes + 1);
+  }
+  const auto blocks = find_encoding("Q4_K").value();
+  const auto bytes = block_bytes(dims, blocks).value();
+  const auto text = describe({.encoding = blocks.tag, .dims = dims, .bytes = bytes}).value();
+  EXPECT_TRUE(read_description(text, bytes, scratch)->is_canonical) << text;
+  expect_readers_agree(text, bytes);
+}
+
+TEST(IrpaNote, readers_agree_on_texts_that_are_nearly_canonical) {
+  const std::string start = R"(TENSORv0:{"type": "Tensor", "dtype": ")";
+  for (const std::string_view rest :
+       {R"(uint8", "shape": []})",
+        R"(uint8", "shape": [1]})",
+        R"(uint8", "shape": [01]})",
+        R"(uint8", "shape": [-0]})",
+        R"(uint8", "shape": [1, ]})",
+        R"(uint8", "shape": [, 1]})",
+        R"(uint8", "shape": [1,1]})",
+        R"(uint8", "shape": [1,  1]})",
+        R"(uint8", "shape": [+1]})",
+        R"(uint8", "shape": [1.0]})",
+        R"(uint8", "shape": [1e0]})",
+        R"(uint8", "shape": [ 1]})",
+        R"(uint8", "shape": [1]} )",
+        R"(uint8", "shape": [1]}x)",
+        R"(uint8", "shape": [1])",
+        R"(torch.uint8", "shape": [1]})",
+        R"(\u0075int8", "shape": [1]})",
+        R"(uint9", "shape": [1]})",
+        R"(uint8", "shape": [9223372036854775807]})",
+        R"(uint8", "shape": [9223372036854775808]})",
+        R"(uint8", "shape": [18446744073709551616]})",
+        R"(uint8", "shape": [1], "shape": [1]})",
+        R"(uint8", "shape": [144], "encoding": "Q4_K", "logical_shape": [256]})",
+        R"(int8", "shape": [144], "encoding": "Q4_K", "logical_shape": [256]})",
+        R"(uint8", "shape": [12, 12], "encoding": "Q4_K", "logical_shape": [256]})",
+        R"(uint8", "shape": [144], "encoding": "q4_k", "logical_shape": [256]})",
+        R"(uint8", "shape": [144], "encoding": "Q4_K", "logical_shape": [255]})",
+        R"(uint8", "shape": [144], "encoding": "Q4_K"})"}) {
+    for (const std::uint64_t bytes : {0U, 1U, 144U}) expect_readers_agree(start + std::string(rest), bytes);
+  }
+}
+
+RC_GTEST_PROP(IrpaNote, readers_agree_on_any_variation, ()) {
+  const auto dtypes = library_dtypes();
+  const auto dtype = dtypes[*rc::gen::inRange<std::size_t>(0, dtypes.size())];
+  const auto dims = *rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(0, 300));
+  const auto bytes = dense_bytes(dims, dtype.bits);
+  if (!bytes || dims.size() > max_rank) return;
+  auto text = describe({.dtype = dtype.tag, .dims = dims, .bytes = *bytes}).value();
+  constexpr std::string_view letters = "0123456789 ,[]{}:\"\\-+.eTENSOR";
+  for (int changes = *rc::gen::inRange(0, 3); changes > 0; --changes) {
+    const auto at = *rc::gen::inRange<std::size_t>(0, text.size());
+    const char letter = letters[*rc::gen::inRange<std::size_t>(0, letters.size())];
+    switch (*rc::gen::inRange(0, 3)) {
+      case 0: text[at] = letter; break;
+      case 1: text.insert(at, 1, letter); break;
+      default: text.erase(at, 1); break;
+    }
+  }
+  expect_readers_agree(text, *bytes);
+  expect_readers_agree(text, *bytes / 10);
 }
 
 }  // namespace

@@ -5,12 +5,9 @@
 #include "base/format_text.hpp"
 #include "format/json.hpp"
 #include "format/safetensors/safetensors.hpp"
-#include "format/safetensors/safetensors_dtypes.hpp"
 
 namespace ht::inline v1::format_safetensors {
 namespace {
-
-constexpr std::string_view metadata_key = "__metadata__";
 
 // What was read of the tensor that is read now, but for its name and dims, which are packed at once.
 struct TensorInfo {
@@ -24,14 +21,13 @@ struct TensorInfo {
 class HeaderReader {
  public:
   HeaderReader(Bytes text, Bytes follows, const ParseOptions& options)
-      : options_(options), document_(text, follows), packer_(text.size()) {}
+      : document_(text, follows), pack_(text.size(), options.dtypes) {}
 
   Result<HeaderItems> read() && {
     auto error = document_.each<Error>(
         [&](std::string_view key, json::Value& value) { return read_member(key, value); }, broken_json);
     if (error) return fail(*std::move(error));
-    items_.packed = std::move(packer_).finish();
-    return std::move(items_);
+    return std::move(pack_).finish();
   }
 
  private:
@@ -119,20 +115,10 @@ class HeaderReader {
     if (!text)
       return broken(ErrorCode::bad_dtype, "dtype_is_a_text",
                     format_text("tensor '{}': dtype is not a string", *name_));
-    info_.dtype = number_of_dtype(*text);
+    info_.dtype = pack_.number_of_dtype(*text);
     if (info_.dtype) return {};
     return broken(ErrorCode::bad_dtype, "safetensors_dtype_is_known",
                   format_text("tensor '{}': dtype '{}' is unknown", *name_, *text));
-  }
-
-  std::optional<std::size_t> number_of_dtype(std::string_view name) {
-    auto& known = items_.dtypes;
-    const auto found = std::ranges::find(known, name, &DTypeInfo::name);
-    if (found != known.end()) return static_cast<std::size_t>(found - known.begin());
-    const auto dtype = dtype_named(name, options_.dtypes);
-    if (!dtype) return std::nullopt;
-    known.push_back(*dtype);
-    return known.size() - 1;
   }
 
   Failure read_shape(json::Value& value) {
@@ -156,12 +142,11 @@ class HeaderReader {
             return broken(ErrorCode::size_overflow, "safetensors_dims_fit_63_bits",
                           format_text("tensor '{}': dimension {} exceeds 2^63-1", *name_, *size));
           }
-          ++items_.dims;
-          packer_.number(*size + 1);
+          pack_.dim(*size);
           return {};
         },
         no_list);
-    packer_.number(end_of_dims);
+    pack_.end_dims();
     return failure;
   }
 
@@ -187,27 +172,18 @@ class HeaderReader {
     return failure;
   }
 
-  // A name with escapes is no part of the text as it is.
-  void begin_item(std::string_view name, bool is_metadata) {
+  // Where a name begins that has no escapes; else where it was read.
+  [[nodiscard]] std::uint64_t place_of(std::string_view name) {
     const auto at = document_.offset_of(name);
-    packer_.number(Item{is_metadata, at.has_value(), name.size()}.number());
-    packer_.number(at ? *at : document_.problem({}).offset);
-    if (!at) packer_.text(name);
+    return at ? *at : document_.problem({}).offset;
   }
 
   void add_metadata(std::string_view key, std::string_view text) {
-    begin_item(key, true);
-    packer_.number(text.size());
-    packer_.text(text);
-    ++items_.values;
-    items_.key_bytes += key.size();
-    items_.value_bytes += Metadata::bytes_of_text(text);
+    pack_.metadata(key, place_of(key), document_.offset_of(key).has_value(), text);
   }
 
   void begin_tensor(std::string_view name) {
-    begin_item(name, false);
-    ++items_.tensors;
-    items_.name_bytes += name.size();
+    pack_.begin_tensor(name, place_of(name), document_.offset_of(name).has_value());
   }
 
   Failure end_tensor() {
@@ -218,15 +194,12 @@ class HeaderReader {
                                 : !info_.has_shape ? "shape"
                                                    : "data_offsets"));
     }
-    packer_.number(*info_.dtype);
-    for (const auto offset : info_.offsets) packer_.number(offset);
+    pack_.end_tensor(*info_.dtype, info_.offsets);
     return {};
   }
 
-  const ParseOptions& options_;
   json::Document document_;
-  Packer packer_;
-  HeaderItems items_;
+  HeaderPacker pack_;
   TensorInfo info_;
   std::optional<std::string_view> name_;
   bool has_metadata_ = false;
@@ -234,8 +207,14 @@ class HeaderReader {
 
 }  // namespace
 
-Result<HeaderItems> read_header(Bytes text, Bytes follows, const ParseOptions& options) {
+Result<HeaderItems> read_json_header(Bytes text, Bytes follows, const ParseOptions& options) {
   return HeaderReader(text, follows, options).read();
+}
+
+Result<HeaderItems> read_header(Bytes text, Bytes follows, const ParseOptions& options) {
+  const std::string_view letters(reinterpret_cast<const char*>(text.data()), text.size());
+  if (auto items = read_plain_header(letters, options)) return *std::move(items);
+  return read_json_header(text, follows, options);
 }
 
 }  // namespace ht::inline v1::format_safetensors

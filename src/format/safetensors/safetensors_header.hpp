@@ -1,12 +1,18 @@
 // What the JSON of a header says, before it is known to make sense.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <htensor/base/result.hpp>
 #include <htensor/format/parse.hpp>
+#include <optional>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "format/packed.hpp"
+#include "format/safetensors/safetensors_dtypes.hpp"
 
 namespace ht::inline v1::format_safetensors {
 
@@ -44,8 +50,79 @@ struct HeaderItems {
   std::size_t value_bytes = 0;
 };
 
-/// Every value is of its type, and every tensor has all that belongs to one. `follows` are the bytes straight
-/// behind the text.
+/// Packs members one after another.
+class HeaderPacker {
+ public:
+  HeaderPacker(std::size_t text_bytes, std::span<const DTypeInfo> users)
+      : packer_(text_bytes), users_(users) {}
+
+  /// `at` is the place of the key in the text; `is_in_text` says that the key is there without escapes.
+  void metadata(std::string_view key, std::uint64_t at, bool is_in_text, std::string_view text) {
+    begin(Item{true, is_in_text, key.size()}, key, at);
+    packer_.number(text.size());
+    packer_.text(text);
+    ++items_.values;
+    items_.key_bytes += key.size();
+    items_.value_bytes += Metadata::bytes_of_text(text);
+  }
+
+  // A tensor: its name, then its dims, then the rest.
+  void begin_tensor(std::string_view name, std::uint64_t at, bool is_in_text) {
+    begin(Item{false, is_in_text, name.size()}, name, at);
+    ++items_.tensors;
+    items_.name_bytes += name.size();
+  }
+  void dim(std::uint64_t size) {
+    ++items_.dims;
+    packer_.number(size + 1);
+  }
+  void end_dims() { packer_.number(end_of_dims); }
+  void end_tensor(std::size_t dtype, const std::array<std::uint64_t, 2>& offsets) {
+    packer_.number(dtype);
+    for (const auto offset : offsets) packer_.number(offset);
+  }
+
+  /// The number of a dtype in `HeaderItems::dtypes`; nullopt for an unknown one.
+  [[nodiscard]] std::optional<std::size_t> number_of_dtype(std::string_view name) {
+    auto& known = items_.dtypes;
+    const auto found = std::ranges::find(known, name, &DTypeInfo::name);
+    if (found != known.end()) return static_cast<std::size_t>(found - known.begin());
+    const auto dtype = dtype_named(name, users_);
+    if (!dtype) return std::nullopt;
+    known.push_back(*dtype);
+    return known.size() - 1;
+  }
+
+  [[nodiscard]] HeaderItems finish() && {
+    items_.packed = std::move(packer_).finish();
+    return std::move(items_);
+  }
+
+ private:
+  void begin(const Item& item, std::string_view name, std::uint64_t at) {
+    packer_.number(item.number());
+    packer_.number(at);
+    if (!item.is_in_text) packer_.text(name);
+  }
+
+  Packer packer_;
+  std::span<const DTypeInfo> users_;
+  HeaderItems items_;
+};
+
+inline constexpr std::string_view metadata_key = "__metadata__";
+
+/// The members of a header: every value is of its type, and every tensor has a dtype, a shape and offsets.
+/// `follows` are the bytes straight behind the text.
 [[nodiscard]] Result<HeaderItems> read_header(Bytes text, Bytes follows, const ParseOptions& options);
+
+/// The same by the JSON parser alone. `read_header` reads the spelling of the safetensors library directly
+/// and all others by this.
+[[nodiscard]] Result<HeaderItems> read_json_header(Bytes text, Bytes follows, const ParseOptions& options);
+
+/// The members of a header in that spelling: without white space but behind the object, names and texts
+/// without escapes and in ASCII. nullopt for any other text, wrong or not.
+[[nodiscard]] std::optional<HeaderItems> read_plain_header(std::string_view text,
+                                                           const ParseOptions& options);
 
 }  // namespace ht::inline v1::format_safetensors

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "format/safetensors/safetensors_header.hpp"
+
 namespace ht::testing {
 
 /// The length, the JSON, and this many bytes of data that count up.
@@ -16,6 +18,14 @@ inline std::vector<std::byte> safetensors_file(std::string_view json, std::size_
   auto data = std::ranges::copy(bytes_of(json), file.begin() + sizeof(std::uint64_t)).out;
   for (std::size_t i = 0; i < data_bytes; ++i) *data++ = static_cast<std::byte>(i);
   return file;
+}
+
+/// Whether two readers packed the same members.
+inline bool same_items(const format_safetensors::HeaderItems& a, const format_safetensors::HeaderItems& b) {
+  return std::ranges::equal(a.packed.bytes(), b.packed.bytes()) &&
+         std::ranges::equal(a.dtypes, b.dtypes, {}, &DTypeInfo::tag, &DTypeInfo::tag) &&
+         a.tensors == b.tensors && a.name_bytes == b.name_bytes && a.dims == b.dims && a.values == b.values &&
+         a.key_bytes == b.key_bytes && a.value_bytes == b.value_bytes;
 }
 
 }  // namespace ht::testing
