@@ -182,19 +182,9 @@ class Expansion {
   std::vector<Group> groups_{Group{}};
 };
 
-// "'a*', 'b*' or 3 more": a message has at most ten.
+// One pattern in quotes, or a list.
 std::string listed(std::span<const std::string> patterns) {
-  constexpr std::size_t max_listed = 10;
-  std::string out;
-  for (std::size_t i = 0; i < std::min(patterns.size(), max_listed); ++i) {
-    out += format_text("{}'{}'",
-                       i == 0                     ? ""
-                       : i + 1 == patterns.size() ? " or "
-                                                  : ", ",
-                       to_utf8(patterns[i]));
-  }
-  if (patterns.size() > max_listed) out += format_text(" or {} more", patterns.size() - max_listed);
-  return out;
+  return patterns.size() == 1 ? format_text("'{}'", to_utf8(patterns.front())) : name_list(patterns);
 }
 
 }  // namespace
@@ -242,8 +232,8 @@ Error NameFilter::no_match() const {
   if (include_.given.empty()) {
     message = format_text("every tensor is excluded by {}", listed(exclude_.given));
   } else {
-    message = format_text("no tensor matches {}{}{}", listed(include_.given),
-                          exclude_.given.empty() ? "" : " without matching ", listed(exclude_.given));
+    message = format_text("no tensor matches {}", listed(include_.given));
+    if (!exclude_.given.empty()) message += format_text(" without matching {}", listed(exclude_.given));
   }
   return Error(ErrorCode::not_found, "filter_matches_a_tensor", std::move(message))
       .with_hint("list the names with `htensor ls`; * matches any characters");

@@ -7,12 +7,15 @@
 #include <array>
 #include <csignal>
 #include <exception>
-#include <map>
+#include <htensor/base/nearest.hpp>
+#include <memory>
 #include <new>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "cli/options.hpp"
+#include "cli/output.hpp"
 #include "cli/text.hpp"
 
 namespace ht::cli {
@@ -21,61 +24,62 @@ namespace {
 struct Verb {
   std::string_view name;
   std::string_view line;
-  std::string_view example;
+  std::string_view example;  // works after: htensor synth model.safetensors --preset llama-1b --size 100M
   Register add;
 };
 
-// One line a verb.
 constexpr std::array verbs{
-    Verb{"ls", "the tensors of a file: name, dtype, shape, bytes, offset",
+    Verb{"ls", "list the tensors: name, dtype, shape, bytes, offset",
          "htensor ls model.safetensors --sort size", register_ls},
-    Verb{"show", "the values of a tensor, or of a part of it",
+    Verb{"show", "print the values of a tensor or of a slice",
          "htensor show model.safetensors model.norm.weight --slice 0:4", register_show},
-    Verb{"seal", "writes down what every byte adds up to, beside the model", "htensor seal model.safetensors",
-         register_seal},
-    Verb{"verify", "whether every byte is as it was sealed, and which tensors are bad",
-         "htensor verify model.safetensors", register_verify},
-    Verb{"hash", "the digests of a model and its tensors", "htensor hash model.safetensors --per-tensor",
-         register_hash},
-    Verb{"convert", "another format, whole or not at all", "htensor convert model.gguf model.irpa --seal",
+    Verb{"seal", "write the checksums of all bytes to a file beside the model",
+         "htensor seal model.safetensors", register_seal},
+    Verb{"verify", "check all bytes against the seal and name the damaged tensors",
+         "htensor seal model.safetensors\n"
+         "htensor verify model.safetensors",
+         register_verify},
+    Verb{"hash", "print the digests of a model and of its tensors",
+         "htensor hash model.safetensors --per-tensor", register_hash},
+    Verb{"convert", "write a model in another format", "htensor convert model.safetensors model.gguf --seal",
          register_convert},
-    Verb{"export", "one tensor to a file of its own",
-         "htensor export model.safetensors model.norm.weight -o norm.npy", register_export},
-    Verb{"diff", "what differs between two models, across formats",
-         "htensor diff model.safetensors model.gguf --tolerance 1e-3", register_diff},
-    Verb{"meta", "the metadata of a model, or an edit of it that leaves the data where it is",
-         "htensor meta model.gguf set general.name 'My model'", register_meta},
-    Verb{"load", "loads a model and says how fast, by which strategy and why",
+    Verb{"export", "write a tensor to a file of its own",
+         "htensor export model.safetensors model.norm.weight -o norm.ht", register_export},
+    Verb{"diff", "compare two models, also across formats",
+         "htensor convert model.safetensors model.irpa\n"
+         "htensor diff model.safetensors model.irpa --tolerance 1e-3",
+         register_diff},
+    Verb{"meta", "read or edit the metadata of a model", "htensor meta model.safetensors", register_meta},
+    Verb{"load", "load a model and report the rate, the strategy and why it was chosen",
          "htensor load model.safetensors --strategy read", register_load},
-    Verb{"residency", "what of each tensor is in memory", "htensor residency model.safetensors",
-         register_residency},
-    Verb{"prefetch", "brings tensors into memory",
-         "htensor prefetch model.safetensors --filter 'model.layers.0.*'", register_prefetch},
-    Verb{"evict", "takes tensors out of memory", "htensor evict model.safetensors", register_evict},
-    Verb{"plan", "what a model takes in memory, and whether it fits",
+    Verb{"residency", "show how much of each tensor is in the page cache",
+         "htensor residency model.safetensors", register_residency},
+    Verb{"prefetch", "read tensors into the page cache",
+         "htensor prefetch model.safetensors --filter 'model.layers.{0,1}.*'", register_prefetch},
+    Verb{"evict", "drop tensors from the page cache", "htensor evict model.safetensors", register_evict},
+    Verb{"plan", "show the memory that each strategy needs and whether it fits",
          "htensor plan model.safetensors --budget 16G", register_plan},
-    Verb{"doctor", "what a file is, what is wrong with it, what to do", "htensor doctor model.safetensors",
-         register_doctor},
-    Verb{"synth", "makes a model to try and measure with, of any size",
-         "htensor synth model.safetensors --preset llama-1b --size 100M", register_synth},
-    Verb{"version", "the version, the build, what of this machine is used", "htensor version --json",
+    Verb{"doctor", "find out what a file is, what is wrong with it and what to do",
+         "htensor doctor model.safetensors", register_doctor},
+    Verb{"synth", "make a model of any size to try and measure with",
+         "htensor synth model.gguf --preset llama-1b-q4_k_m --size 100M", register_synth},
+    Verb{"version", "print the version, the build and the CPU features in use", "htensor version --json",
          register_version},
 };
 
 volatile std::sig_atomic_t stop_asked = 0;
-bool anything_printed = false;
 
 extern "C" void ask_to_stop(int /*signal*/) { stop_asked = 1; }
 
 void catch_interrupts() {
-  // No restart of what they interrupt, and no end by a second one: whatever waits comes back, asks
-  // whether to stop, and cleans up.
+  // Without SA_RESTART, and never ending the process: a system call that waits returns, the work polls
+  // `interrupted` and cleans up.
   struct sigaction action{};
   action.sa_handler = ask_to_stop;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before{};
     sigaction(signal, nullptr, &before);
-    // Whoever started the program with it ignored, as nohup does, wants it ignored.
+    // A signal that was ignored at the start, as by nohup, stays ignored.
     if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
   }
 }
@@ -86,97 +90,151 @@ void complain(std::string_view line, std::string_view hint) {
   print_error(text);
 }
 
-int report(const Error& error, bool json) {
-  // Within a document there is no place for another, as when the user interrupts one.
-  if (json && !anything_printed) {
+Exit report(const Error& error, bool json) {
+  // A document that was begun, as by a verb that is interrupted, has no place for another.
+  if (json && !has_printed()) {
     print(json_error(error) + "\n");
   } else {
     complain(to_string(error), error.hint());
   }
-  return static_cast<int>(error.code() == ErrorCode::cancelled ? Exit::interrupted : Exit::could_not);
+  return error.code() == ErrorCode::cancelled ? Exit::interrupted : Exit::could_not;
 }
 
-std::string_view as_view(const char* argument) { return argument; }
-
-// Before the options are parsed, they tell how a mistake in them is to be told.
-bool wants_json(std::span<const char* const> arguments) {
-  return std::ranges::any_of(arguments, [](std::string_view a) { return a == "--json" || a == "--jsonl"; });
-}
-
-int bad_usage(const CLI::ParseError& error, const CLI::App& app, bool json) {
-  const auto chosen = app.get_subcommands();
-  const std::string hint =
-      chosen.empty() ? "htensor --help" : fmt::format("htensor {} --help", chosen.front()->get_name());
+Exit bad_usage(std::string_view message, std::string_view hint, bool json) {
   if (json) {
     print(fmt::format(
         R"({{"error":{{"code":"usage","rule":"usage","path":null,"tensor":null,"offset":null,"message":{},"hint":{}}}}})"
         "\n",
-        json_string(error.what()), json_string(hint)));
+        json_string(message), json_string(hint)));
   } else {
-    complain(fmt::format("{} [usage]", error.what()), hint);
+    complain(fmt::format("{} [usage]", message), hint);
   }
-  return static_cast<int>(Exit::could_not);
+  return Exit::could_not;
+}
+
+std::string did_you_mean(const NearestName& nearest, std::string_view otherwise) {
+  return nearest.found() ? fmt::format("did you mean '{}'?", *nearest.found()) : std::string(otherwise);
+}
+
+std::string nearest_option(const CLI::App& app, const std::string& given, std::string_view otherwise) {
+  const auto name = given.substr(0, given.find('='));
+  std::vector<std::string> names;
+  for (const auto* option : app.get_options()) {
+    for (const auto& long_name : option->get_lnames()) names.push_back("--" + long_name);
+  }
+  NearestName nearest(name);
+  for (const auto& candidate : names) nearest.consider(candidate);
+  return did_you_mean(nearest, otherwise);
+}
+
+// CLI11's words for a number of values that does not fit are those of a library.
+std::string usage_text(const CLI::ParseError& error) {
+  std::string text = error.what();
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) == nullptr) return text;
+  const auto name = text.substr(0, text.find(':'));
+  if (text.ends_with(" missing")) return fmt::format("{}: a value is missing", name);
+  if (text.find("At Most") != std::string::npos) return fmt::format("{}: given more than once", name);
+  return text;
+}
+
+Exit bad_usage(const CLI::ParseError& error, const CLI::App& app, bool json) {
+  const std::string see_help = fmt::format("see `{} --help`", app.get_name());
+  const auto extra = app.remaining();
+  // A misspelled option explains a missing one.
+  const auto option = std::ranges::find_if(extra, [](const auto& word) { return word.starts_with('-'); });
+  if (option != extra.end()) {
+    return bad_usage(fmt::format("unknown option '{}'", *option), nearest_option(app, *option, see_help),
+                     json);
+  }
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !extra.empty()) {
+    return bad_usage(fmt::format("unexpected argument '{}'", extra.front()), see_help, json);
+  }
+  return bad_usage(usage_text(error), see_help, json);
+}
+
+Exit unknown_verb(std::string_view name, bool json) {
+  NearestName nearest(name);
+  for (const auto& verb : verbs) nearest.consider(verb.name);
+  return bad_usage(fmt::format("unknown verb '{}'", name),
+                   did_you_mean(nearest, "list the verbs with `htensor`"), json);
+}
+
+std::string verb_lines() {
+  std::string out;
+  for (const auto& verb : verbs) out += fmt::format("  {:<9} {}\n", verb.name, verb.line);
+  return out += "\nSee `htensor VERB --help` for the options and an example of each.\n";
+}
+
+// "Example:" and its commands, each on a line.
+std::string example_text(std::string_view commands) {
+  std::string out = "Example:";
+  while (!commands.empty()) {
+    const auto line = commands.substr(0, commands.find('\n'));
+    out += fmt::format("\n  {}", line);
+    commands.remove_prefix(std::min(line.size() + 1, commands.size()));
+  }
+  return out;
 }
 
 void print_verbs(bool json) {
-  if (json) {
-    std::string names;
-    for (const auto& verb : verbs)
-      names += fmt::format("{}{}", names.empty() ? "" : ",", json_string(verb.name));
-    return print(fmt::format("{{\"verbs\":[{}]}}\n", names));
-  }
-  print("htensor: model weights, opened at once\n\n");
-  for (const auto& verb : verbs) print(fmt::format("  {:<9} {}\n", verb.name, verb.line));
-  print("\n`htensor VERB --help` tells more.\n");
+  if (!json) return print("htensor: a program for model weights\n\n" + verb_lines());
+  std::string names;
+  for (const auto& verb : verbs)
+    names += fmt::format("{}{}", names.empty() ? "" : ",", json_string(verb.name));
+  print(fmt::format("{{\"verbs\":[{}]}}\n", names));
 }
 
-// What was printed has to have arrived; a full disk behind a redirection is a failure.
-int finish(int status) {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+// Flushes stdout: a full disk behind a redirection is an error.
+int finish(Exit status) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return static_cast<int>(status);
   if (interrupted()) return static_cast<int>(Exit::interrupted);
   complain("standard output could not be written [write_failed]", "");
   return static_cast<int>(Exit::could_not);
 }
 
-void add_common(CLI::App& app, Common& common) {
-  app.add_flag("--json", common.json, "One JSON document on stdout and nothing else there");
-  app.add_flag("--jsonl", common.jsonl, "Lists as JSON, one object a line");
-  app.add_flag("-q,--quiet", common.quiet, "Nothing but errors, and what was asked for");
-  app.add_option_function<std::string>(
-         "--progress",
-         [&common](const std::string& when) {
-           common.progress = when == "always"  ? ProgressBar::always
-                             : when == "never" ? ProgressBar::never
-                                               : ProgressBar::automatic;
-         },
-         "A progress bar on stderr: auto, always or never")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->type_name("WHEN");
+void add_common(CLI::App& app, Common& common, std::string& progress) {
+  add_flag(app, "--json", common.json, "Print one JSON document to stdout and nothing else there");
+  add_flag(app, "--jsonl", common.jsonl, "Print lists as JSON, one object per line");
+  add_flag(app, "-q,--quiet", common.quiet, "Print nothing but results and errors");
+  add_text(app, progress,
+           {.name = "--progress",
+            .type = "WHEN",
+            .description = "Show a progress bar on stderr; auto: on a terminal",
+            .one_of = {"always", "auto", "never"}});
+  for (const auto* name : {"--json", "--jsonl", "--quiet", "--progress"}) {
+    app.get_option(name)->group("Global options");
+  }
+}
+
+// The name of the verb is the first argument that is neither an option nor the value of one.
+std::size_t find_verb(std::span<const char* const> arguments) {
+  std::size_t at = 0;
+  while (at < arguments.size() && *arguments[at] == '-') {
+    at += std::string_view(arguments[at]) == "--progress" ? 2 : 1;
+  }
+  return std::min(at, arguments.size());
+}
+
+// Parses the arguments but the one at `verb_at`.
+void parse(CLI::App& app, std::span<const char* const> arguments, std::size_t verb_at) {
+  std::vector<std::string> words;  // the last one first, as CLI11 takes them
+  for (std::size_t i = arguments.size(); i > 0; --i) {
+    if (i - 1 != verb_at) words.emplace_back(arguments[i - 1]);
+  }
+  app.parse(std::move(words));
 }
 
 }  // namespace
 
 bool interrupted() noexcept { return stop_asked != 0; }
 
+Error interruption() { return Error(ErrorCode::cancelled, "nobody_asked_to_stop", "interrupted"); }
+
 void complain(const Error& error) { complain(to_string(error), error.hint()); }
 
 Exit answer_no(const Error& error, const Common& common) {
   static_cast<void>(report(error, common.json || common.jsonl));
   return Exit::answer_is_no;
-}
-
-Error interruption() { return Error(ErrorCode::cancelled, "nobody_asked_to_stop", "was interrupted"); }
-
-void print(std::string_view text) {
-  if (text.empty()) return;  // it may have no address, which fwrite does not take
-  anything_printed = true;
-  // Errors stick to the stream and are looked at once, at the end.
-  static_cast<void>(std::fwrite(text.data(), 1, text.size(), stdout));
-}
-
-void print_error(std::string_view text) {
-  // Who closed stderr does not want to hear of it.
-  static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
 }
 
 void tell_of_stale_seal(const std::optional<std::filesystem::path>& seal, const Common& common) {
@@ -189,53 +247,108 @@ void tell_of_stale_seal(const std::optional<std::filesystem::path>& seal, const 
 
 namespace {
 
-int run_verb(int argc, const char* const* argv) {
-  CLI::App app("Model weights: opened at once, typed, proven intact.", "htensor");
-  app.require_subcommand(0, 1);
-  app.fallthrough();
-  app.set_version_flag("--version", "htensor " + std::string(library_version));
-  Common common;
-  add_common(app, common);
-  const std::span arguments(argv, static_cast<std::size_t>(argc));
-  std::map<const CLI::App*, Action> actions;
-  for (const auto& verb : verbs) {
-    auto* sub = app.add_subcommand(std::string(verb.name), std::string(verb.line));
-    // Options cost more to register than a small file to list, so those of other verbs are not.
-    if (std::ranges::find(arguments, verb.name, as_view) == arguments.end()) continue;
-    sub->fallthrough();
-    sub->footer(fmt::format("Example:\n  {}", verb.example));
-    actions.emplace(sub, verb.add(*sub));
-  }
+Result<Exit> run_for_path(const std::string& path, const Action& action, const Common& common) {
+  auto outcome = action(common);
+  if (outcome || !outcome.error().path().empty()) return outcome;
+  return fail(std::move(outcome).error().at_path(path));
+}
 
-  const bool json = wants_json(arguments);
+Exit run_for_paths(const std::vector<std::string>& paths, std::string& path, const Action& action,
+                   Heading heading, const Common& common) {
+  const bool is_document = common.json && !common.jsonl;
+  const Frame frame = common.jsonl               ? Frame::json_lines
+                      : common.json              ? Frame::json_object
+                      : heading == Heading::path ? Frame::heading
+                                                 : Frame::none;
+  Exit worst = Exit::good;
+  if (is_document) print(R"({"results":[)");
+  for (const auto& next : paths) {
+    if (is_document && &next != &paths.front()) print(",");
+    path = next;
+    begin_block(path, frame);
+    const auto outcome =
+        interrupted() ? fail(interruption().at_path(path)) : run_for_path(path, action, common);
+    const Exit status =
+        outcome ? *outcome : report(outcome.error(), frame == Frame::json_lines || is_document);
+    end_block();
+    worst = std::max(worst, status);
+    if (status == Exit::interrupted) break;
+  }
+  if (is_document) print("]}\n");
+  return worst;
+}
+
+}  // namespace
+
+Action for_each_path(CLI::App& verb, std::string& path, Action action, Heading heading) {
+  auto paths = std::make_shared<std::vector<std::string>>();
+  add_paths(verb, *paths);
+  return [paths, &path, action = std::move(action), heading](const Common& common) -> Result<Exit> {
+    if (paths->size() > 1) return run_for_paths(*paths, path, action, heading, common);
+    path = paths->front();
+    return run_for_path(path, action, common);
+  };
+}
+
+namespace {
+
+// `verb` is null where none is named: for --help, --version or the list of verbs.
+Exit run_verb(const Verb* verb, std::span<const char* const> arguments, std::size_t verb_at, bool json) {
+  // An App of the one verb alone: adding options costs more than listing a small file.
+  CLI::App app(verb != nullptr ? std::string(verb->line) : "A program for model weights",
+               verb != nullptr ? fmt::format("htensor {}", verb->name) : "htensor");
+  Common common;
+  std::string progress = "auto";
+  Action action;
+  if (verb != nullptr) {
+    action = verb->add(app);
+    app.footer(example_text(verb->example));
+  } else {
+    app.set_version_flag("--version", fmt::format("htensor {}", library_version));
+    app.footer("Verbs:\n" + verb_lines());
+  }
+  add_common(app, common, progress);
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& request) {
-    return finish(app.exit(request));  // --help
+    parse(app, arguments, verb_at);
+  } catch (const CLI::CallForHelp&) {
+    print(app.help());
+    return Exit::good;
+  } catch (const CLI::CallForVersion& version) {
+    print(fmt::format("{}\n", version.what()));
+    return Exit::good;
   } catch (const CLI::ParseError& error) {
-    return finish(bad_usage(error, app, json));
+    return bad_usage(error, app, json);
   }
-  const auto chosen = app.get_subcommands();
-  if (chosen.empty()) {
+  if (verb == nullptr) {
     print_verbs(json);
-    return finish(static_cast<int>(Exit::good));
+    return Exit::good;
   }
+  common.progress = progress == "always"  ? ProgressBar::always
+                    : progress == "never" ? ProgressBar::never
+                                          : ProgressBar::automatic;
   catch_interrupts();
-  auto outcome = actions.at(chosen.front())(common);
-  if (!outcome) return finish(report(outcome.error(), json));
-  return finish(static_cast<int>(*outcome));
+  const auto outcome = action(common);
+  return outcome ? *outcome : report(outcome.error(), json);
 }
 
 }  // namespace
 
 int run(int argc, const char* const* argv) {
-  const bool json = wants_json(std::span(argv, static_cast<std::size_t>(argc)));
+  const auto arguments = std::span(argv, static_cast<std::size_t>(argc)).subspan(argc > 0 ? 1 : 0);
+  // Also decides how an error in the options is reported, before they are parsed.
+  const bool json = std::ranges::any_of(
+      arguments, [](std::string_view word) { return word == "--json" || word == "--jsonl"; });
   try {
-    return run_verb(argc, argv);
+    const std::size_t at = find_verb(arguments);
+    if (at == arguments.size()) return finish(run_verb(nullptr, arguments, at, json));
+    const auto* const verb = std::ranges::find(verbs, std::string_view(arguments[at]), &Verb::name);
+    if (verb == verbs.end()) return finish(unknown_verb(arguments[at], json));
+    return finish(run_verb(verb, arguments, at, json));
   } catch (const std::bad_alloc&) {
-    return report(Error(ErrorCode::out_of_memory), json);
+    return finish(report(Error(ErrorCode::out_of_memory), json));
   } catch (const std::exception& unexpected) {
-    return report(Error(ErrorCode::internal, to_string(ErrorCode::internal), unexpected.what()), json);
+    return finish(
+        report(Error(ErrorCode::internal, to_string(ErrorCode::internal), unexpected.what()), json));
   }
 }
 

@@ -1,4 +1,7 @@
-// The program's frame: what every verb is given, and how each is registered.
+// The program's frame: the interface between it and the verbs.
+//
+// A verb adds its options to a CLI::App and returns an Action, which the frame calls once they are parsed.
+// Verbs print by `print` and return an Error where they fail; the frame frames, reports and counts.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +18,12 @@ class App;
 
 namespace ht::cli {
 
-/// As CLI.md has them.
+/// The exit status; the larger of two is the worse.
 enum class Exit : int { good = 0, answer_is_no = 1, could_not = 2, interrupted = 130 };
 
 enum class ProgressBar : std::uint8_t { automatic, always, never };
 
-/// What the options that every verb has were set to.
+/// The options that every verb has.
 struct Common {
   bool json = false;
   bool jsonl = false;
@@ -28,10 +31,10 @@ struct Common {
   ProgressBar progress = ProgressBar::automatic;
 };
 
-/// What a verb does once its options are parsed. An Error becomes a message and an exit status.
+/// Does the verb's work once its options are parsed. An Error becomes a message and an exit status.
 using Action = std::function<Result<Exit>(const Common&)>;
 
-/// Adds the verb to the program. The Action may refer to what the function keeps alive in itself.
+/// Adds the verb's options. The Action owns the variables that they are read into.
 using Register = Action (*)(CLI::App& app);
 
 Action register_convert(CLI::App& verb);
@@ -52,23 +55,37 @@ Action register_synth(CLI::App& verb);
 Action register_verify(CLI::App& verb);
 Action register_version(CLI::App& verb);
 
-/// Runs the program with its arguments.
+/// Runs the program and returns its exit status.
 int run(int argc, const char* const* argv);
 
-/// Whether the user has asked to stop. Long work looks at it and fails with `cancelled`.
+/// Whether a block of output starts with its path where there are several. Without it, the verb's own lines
+/// name the path.
+enum class Heading : std::uint8_t { path, none };
+
+/// Declares PATH… and returns an Action that calls `action` for each path, which is in `path` meanwhile. For
+/// one path the output is that of `action`. For several, it is a block for each; with --json one document
+/// {"results":[…]}, each element being the object that `action` prints, or its error, behind "path"; with
+/// --jsonl the lines of all, each behind "path". An error in one path does not keep the others from being
+/// looked at, an interruption does; the exit status is the worst.
+[[nodiscard]] Action for_each_path(CLI::App& verb, std::string& path, Action action,
+                                   Heading heading = Heading::path);
+
+/// Whether the user asked to stop. Long work polls it and fails with `interruption`.
 [[nodiscard]] bool interrupted() noexcept;
 [[nodiscard]] Error interruption();
 
-/// Everything that goes to stdout goes through here; a failure to write is the program's.
+/// Writes to stdout; all output does so here. A failure is reported once, at the end. With --json a verb
+/// prints one object and a newline, in as many pieces as it likes, the first of which is longer than its
+/// brace.
 void print(std::string_view text);
-/// To stderr, as far as there is one.
+/// Writes to stderr; a failure is ignored.
 void print_error(std::string_view text);
 /// Warns of a seal that names a replaced file and was not renewed, because it is of other files too.
 void tell_of_stale_seal(const std::optional<std::filesystem::path>& seal, const Common& common);
 
-/// One line that a person can act on, and a hint, to stderr.
+/// Writes the error in one line, and its hint in another, to stderr.
 void complain(const Error& error);
-/// The same, or JSON where that is wanted, for an Error that is an answer.
+/// Reports an error that answers the question of the verb: by `complain`, or as JSON if that is asked for.
 [[nodiscard]] Exit answer_no(const Error& error, const Common& common);
 
 }  // namespace ht::cli

@@ -10,15 +10,6 @@ TEST_F(Cli, alone_lists_the_verbs) {
     EXPECT_THAT(outcome.out, HasSubstr(verb));
 }
 
-TEST_F(Cli, help_of_every_verb_has_an_example) {
-  for (const std::string verb : {"ls", "show", "diff", "doctor", "synth", "version"}) {
-    const auto outcome = run(verb + " --help");
-    EXPECT_EQ(outcome.status, 0);
-    EXPECT_THAT(outcome.out, HasSubstr("Example:\n  htensor " + verb));
-    EXPECT_EQ(outcome.err, "");
-  }
-}
-
 TEST_F(Cli, errors_are_a_line_and_a_hint) {
   const auto outcome = run("show m.ht mm");
   EXPECT_EQ(outcome.status, 2);

@@ -113,7 +113,10 @@ Result<Exit> convert_model(const Options& options, const Common& common) {
   const std::vector<std::filesystem::path> sources(options.paths.begin(), options.paths.end() - 1);
   const auto model = HT_TRY(Model::open_merged(sources, {.max_header_bytes = options.max_header}));
   const auto wanted = HT_TRY(convert_options(options));
-  const auto plan = HT_TRY(plan_conversion(model.catalog(), options.paths.back(), wanted));
+  auto planned = plan_conversion(model.catalog(), options.paths.back(), wanted);
+  if (!planned && planned.error().code() == ErrorCode::not_found)
+    return fail(std::move(planned).error().at_path(options.paths.front()));
+  const auto plan = HT_TRY(planned);
   const bool json = common.json || common.jsonl;
   ApplyOptions how{.if_exists = options.force ? io::IfExists::replace : io::IfExists::fail,
                    .drop_metadata = options.drop_metadata,

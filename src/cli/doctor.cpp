@@ -197,9 +197,9 @@ Result<Exit> diagnose(const Options& options, const Common& common) {
 
 Action register_doctor(CLI::App& verb) {
   auto options = std::make_shared<Options>();
-  add_path(verb, options->path);
   add_max_header(verb, options->max_header);
-  return [options](const Common& common) { return diagnose(*options, common); };
+  return for_each_path(verb, options->path,
+                       [options](const Common& common) { return diagnose(*options, common); });
 }
 
 }  // namespace ht::cli

@@ -36,6 +36,11 @@ TEST_F(CliFilter, filter_and_exclude_may_be_repeated) {
   EXPECT_EQ(names("--exclude '*.0.*' --filter 'a.*'"), " a.1.w a.1.b");
 }
 
+TEST_F(CliFilter, a_set_alone_is_a_pattern) {
+  EXPECT_EQ(names("--filter '[{]*' --filter '*[b]'"), " a.1.b {x,y}");
+  EXPECT_EQ(run("ls m.ht --filter '[km]'").status, 0);
+}
+
 TEST_F(CliFilter, braces_are_alternatives) {
   EXPECT_EQ(names("--filter 'a.{0,1}.w'"), " a.0.w a.1.w");
   EXPECT_EQ(names(R"(--filter '\{*')"), " {x,y}");
@@ -65,6 +70,7 @@ TEST_F(CliFilter, a_filter_without_a_match_is_2_in_every_verb) {
       const auto outcome = run(verb + " --filter 'z*'" + format);
       EXPECT_EQ(outcome.status, 2) << verb;
       EXPECT_THAT(format.empty() ? outcome.err : outcome.out, HasSubstr("no tensor matches 'z*'")) << verb;
+      EXPECT_THAT(format.empty() ? outcome.err : outcome.out, HasSubstr("s.safetensors")) << verb;
       EXPECT_EQ(run(verb + " --exclude '*'" + format).status, 2) << verb;
     }
   }

@@ -129,7 +129,6 @@ Result<Exit> list(const Options& options, const Common& common) {
 
 Action register_ls(CLI::App& verb) {
   auto options = std::make_shared<Options>();
-  add_path(verb, options->path);
   add_filter(verb, options->filter);
   add_text(verb, options->sort,
            {.name = "--sort",
@@ -139,7 +138,8 @@ Action register_ls(CLI::App& verb) {
   add_flag(verb, "--tree", options->tree, "As a tree of the names' parts");
   add_flag(verb, "--headers-only", options->headers_only, "Also list a file whose data is not all there");
   add_max_header(verb, options->max_header);
-  return [options](const Common& common) { return list(*options, common); };
+  return for_each_path(verb, options->path,
+                       [options](const Common& common) { return list(*options, common); });
 }
 
 }  // namespace ht::cli

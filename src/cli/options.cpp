@@ -1,10 +1,13 @@
 #include "cli/options.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <htensor/base/nearest.hpp>
 #include <memory>
 #include <utility>
 
@@ -12,27 +15,49 @@
 
 namespace ht::cli {
 
+namespace {
+
+constexpr const char* path_description = "A file of any format, a shard index, or a folder";
+
+// The problem with a value that is not one of the accepted ones; empty where it is.
+std::string problem_of(const std::string& given, const std::vector<std::string>& one_of) {
+  if (std::ranges::find(one_of, given) != one_of.end()) return {};
+  NearestName nearest(given);
+  for (const auto& value : one_of) nearest.consider(value);
+  const auto suggestion = nearest.found() ? fmt::format("; did you mean '{}'?", *nearest.found()) : "";
+  return fmt::format("'{}' is not one of {}{}", given, fmt::join(one_of, ", "), suggestion);
+}
+
+void describe(CLI::Option& added, const TextOption& option) {
+  added.required(option.required);
+  if (option.one_of.empty()) {
+    added.type_name(option.type);
+    return;
+  }
+  added.type_name(fmt::format("{}", fmt::join(option.one_of, "|")));
+  added.check([one_of = option.one_of](const std::string& given) { return problem_of(given, one_of); });
+}
+
+// One value at a time, so that the word after it is an argument again, and [ab] is not read as a list.
+void allow_repeating(CLI::Option& added) {
+  added.expected(1)->allow_extra_args(false)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+}  // namespace
+
 void add_text(CLI::App& verb, std::string& text, const TextOption& option) {
-  auto* added = verb.add_option(option.name, text, option.description)
-                    ->required(option.required)
-                    ->type_name(option.type);
-  if (!option.one_of.empty()) added->check(CLI::IsMember(option.one_of));
+  describe(*verb.add_option(option.name, text, option.description), option);
 }
 
 void add_text(CLI::App& verb, std::optional<std::string>& text, const TextOption& option) {
-  auto* added = verb.add_option_function<std::string>(
-                        option.name, [&text](const std::string& given) { text = given; }, option.description)
-                    ->required(option.required)
-                    ->type_name(option.type);
-  if (!option.one_of.empty()) added->check(CLI::IsMember(option.one_of));
+  const auto set = [&text](const std::string& given) { text = given; };
+  describe(*verb.add_option_function<std::string>(option.name, set, option.description), option);
 }
 
 void add_texts(CLI::App& verb, std::vector<std::string>& texts, const TextOption& option) {
-  // One value a time: what follows is an argument again.
-  verb.add_option(option.name, texts, option.description)
-      ->type_name(option.type)
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  auto& added = *verb.add_option(option.name, texts, option.description);
+  describe(added, option);
+  allow_repeating(added);
 }
 
 void add_arguments(CLI::App& verb, std::vector<std::string>& texts, const TextOption& option) {
@@ -58,7 +83,7 @@ void add_number(CLI::App& verb, const std::string& name, std::uint64_t& number,
             const char* const end = text.c_str() + text.size();
             const auto [after, error] = std::from_chars(text.c_str(), end, number);
             if (error != std::errc{} || after != end)
-              throw CLI::ValidationError(name, fmt::format("'{}' is no whole number below 2^64", text));
+              throw CLI::ValidationError(name, fmt::format("'{}' is not a whole number below 2^64", text));
           },
           description)
       ->type_name("N");
@@ -73,8 +98,8 @@ void add_real(CLI::App& verb, const std::string& name, std::optional<double>& nu
             const char* const end = text.c_str() + text.size();
             const auto [after, error] = std::from_chars(text.c_str(), end, parsed);
             if (error != std::errc{} || after != end || !std::isfinite(parsed) || parsed < 0)
-              throw CLI::ValidationError(name,
-                                         fmt::format("'{}' is no number from 0 on, such as 1e-3", text));
+              throw CLI::ValidationError(
+                  name, fmt::format("'{}' is not a number of at least 0, such as 1e-3", text));
             number = parsed;
           },
           description)
@@ -87,25 +112,25 @@ void add_size(CLI::App& verb, const std::string& name, std::uint64_t& bytes, con
           [name, &bytes](const std::string& text) {
             const auto parsed = parse_size(text);
             if (!parsed)
-              throw CLI::ValidationError(name, fmt::format("'{}' is no size such as 4K, 16M, 2.5G", text));
+              throw CLI::ValidationError(name, fmt::format("'{}' is not a size such as 4K, 16M, 2.5G", text));
             bytes = *parsed;
           },
           description)
       ->type_name("SIZE");
 }
 
-void add_check(CLI::App& verb, const std::string& name, std::function<std::string()> whats_wrong) {
-  verb.callback([name, whats_wrong = std::move(whats_wrong)] {
-    if (const auto text = whats_wrong(); !text.empty()) throw CLI::ValidationError(name, text);
+void add_check(CLI::App& verb, const std::string& name, std::function<std::string()> find_problem) {
+  verb.callback([name, find_problem = std::move(find_problem)] {
+    if (const auto problem = find_problem(); !problem.empty()) throw CLI::ValidationError(name, problem);
   });
 }
 
 void add_path(CLI::App& verb, std::string& path, const std::string& name) {
-  add_text(verb, path,
-           {.name = name,
-            .type = "PATH",
-            .description = "A file of any format, a shard index, or a folder",
-            .required = true});
+  add_text(verb, path, {.name = name, .type = "PATH", .description = path_description, .required = true});
+}
+
+void add_paths(CLI::App& verb, std::vector<std::string>& paths) {
+  verb.add_option("path", paths, path_description)->required()->type_name("PATH");
 }
 
 void add_filter(CLI::App& verb, NameFilter& filter) {
@@ -116,18 +141,16 @@ void add_filter(CLI::App& verb, NameFilter& filter) {
   auto patterns = std::make_shared<Patterns>();
   const auto add = [&](const std::string& name, std::vector<std::string> Patterns::* list,
                        const std::string& description) {
-    verb.add_option_function<std::vector<std::string>>(
-            name,
-            [name, list, patterns, &filter](const std::vector<std::string>& given) {
-              patterns.get()->*list = given;
-              filter = NameFilter(patterns->include, patterns->exclude);
-              if (const auto checked = NameFilter(given).check(); !checked)
-                throw CLI::ValidationError(name, std::string(checked.error().message()));
-            },
-            description)
-        ->type_name("GLOB")
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    auto* added = verb.add_option_function<std::vector<std::string>>(
+        name,
+        [name, list, patterns, &filter](const std::vector<std::string>& given) {
+          patterns.get()->*list = given;
+          filter = NameFilter(patterns->include, patterns->exclude);
+          if (const auto checked = NameFilter(given).check(); !checked)
+            throw CLI::ValidationError(name, std::string(checked.error().message()));
+        },
+        description);
+    allow_repeating(*added->type_name("GLOB"));
   };
   add("--filter", &Patterns::include,
       "Only tensors whose names match *, ?, [a-z], {a,b}; repeat it for more tensors");
@@ -135,8 +158,7 @@ void add_filter(CLI::App& verb, NameFilter& filter) {
 }
 
 void add_max_header(CLI::App& verb, std::uint64_t& bytes) {
-  add_size(verb, "--max-header", bytes,
-           "The most that is read of a header; the format's own limit unless given");
+  add_size(verb, "--max-header", bytes, "Read headers up to this size; the default is the format's limit");
 }
 
 }  // namespace ht::cli

@@ -39,7 +39,9 @@ Result<Plan> plan_of(const Options& options) {
                                         .catalog_only = true,
                                         .max_header_bytes = options.max_header}));
   Plan plan{.budget_was_given = options.budget != 0};
-  for (const auto& row : HT_TRY(rows_of(model, options.filter))) {
+  const auto rows = rows_of(model, options.filter);
+  if (!rows) return fail(Error(rows.error()).at_path(options.path));
+  for (const auto& row : *rows) {
     if (row.entry.is_splat()) continue;
     plan.all = saturating_add(plan.all, row.entry.bytes);
     plan.largest = std::max(plan.largest, row.entry.bytes);

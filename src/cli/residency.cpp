@@ -127,16 +127,15 @@ enum class Deed : std::uint8_t { look, fetch, drop };
 
 Action register_verb(CLI::App& verb, Deed deed) {
   auto options = std::make_shared<Options>();
-  add_path(verb, options->path);
   add_filter(verb, options->filter);
   add_max_header(verb, options->max_header);
-  return [options, deed](const Common& common) -> Result<Exit> {
+  return for_each_path(verb, options->path, [options, deed](const Common& common) -> Result<Exit> {
     const auto model = HT_TRY(Model::open(options->path, {.max_header_bytes = options->max_header}));
     if (deed == Deed::fetch) HT_TRY(prefetch(model, options->filter, common));
     if (deed == Deed::drop) HT_TRY(model.evict(options->filter));
     HT_TRY(print_residency(model, *options, common));
     return Exit::good;
-  };
+  });
 }
 
 }  // namespace

@@ -130,22 +130,22 @@ Result<Exit> hash(const Options& options, const Common& common) {
 
 Action register_seal(CLI::App& verb) {
   auto options = std::make_shared<Options>();
-  add_path(verb, options->path);
   add_algorithm(verb, options->algorithm);
   add_flag(verb, "--force", options->force, "Seal the bytes as they are, even if they differ from the seal");
   add_max_splat(verb, options->max_splat);
   add_max_header(verb, options->max_header);
-  return [options](const Common& common) { return seal(*options, common); };
+  return for_each_path(
+      verb, options->path, [options](const Common& common) { return seal(*options, common); }, Heading::none);
 }
 
 Action register_hash(CLI::App& verb) {
   auto options = std::make_shared<Options>();
-  add_path(verb, options->path);
   add_algorithm(verb, options->algorithm);
   add_flag(verb, "--per-tensor", options->per_tensor, "Of each tensor, too: the same in every format");
   add_max_splat(verb, options->max_splat);
   add_max_header(verb, options->max_header);
-  return [options](const Common& common) { return hash(*options, common); };
+  return for_each_path(
+      verb, options->path, [options](const Common& common) { return hash(*options, common); }, Heading::none);
 }
 
 }  // namespace ht::cli

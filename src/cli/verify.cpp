@@ -110,10 +110,11 @@ Result<Exit> verify(const Options& options, const Common& common) {
 
 Action register_verify(CLI::App& verb) {
   auto options = std::make_shared<Options>();
-  add_path(verb, options->path);
   add_flag(verb, "--quick", options->quick, "Headers and sizes only");
   add_max_header(verb, options->max_header);
-  return [options](const Common& common) { return verify(*options, common); };
+  return for_each_path(
+      verb, options->path, [options](const Common& common) { return verify(*options, common); },
+      Heading::none);
 }
 
 }  // namespace ht::cli

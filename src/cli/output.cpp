@@ -1,0 +1,90 @@
+#include "cli/output.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "cli/cli.hpp"
+#include "cli/text.hpp"
+
+namespace ht::cli {
+namespace {
+
+constexpr std::string_view path_key = R"({"path":)";
+
+// The block that is being printed.
+struct Block {
+  Frame frame = Frame::none;
+  std::string opening{};
+  bool has_printed = false;
+  bool is_line_begun = false;
+};
+
+Block block;
+bool has_any_output = false;
+
+// A failure sticks to the stream and is reported once, at the end.
+void write(std::string_view text) {
+  if (text.empty()) return;  // its address may be null
+  has_any_output = true;
+  static_cast<void>(std::fwrite(text.data(), 1, text.size(), stdout));
+}
+
+void write_object_start(std::string_view& text) {
+  // The verb's own "path" is before any object within this one.
+  if (text.substr(0, text.find('{', 1)).find(R"("path":)") != std::string_view::npos) return;
+  text.remove_prefix(1);  // its brace is in the opening
+  write(block.opening);
+}
+
+void write_object(std::string_view text) {
+  if (!block.has_printed) write_object_start(text);
+  // JSON has no other newlines, as they are escaped in strings.
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  write(text);
+}
+
+void write_lines(std::string_view text) {
+  while (!text.empty()) {
+    if (!block.is_line_begun) write_object_start(text);
+    const auto end = text.find('\n');
+    block.is_line_begun = end == std::string_view::npos;
+    const auto line = text.substr(0, block.is_line_begun ? text.size() : end + 1);
+    write(line);
+    text.remove_prefix(line.size());
+  }
+}
+
+}  // namespace
+
+void begin_block(std::string_view path, Frame frame) {
+  block = {.frame = frame};
+  if (frame == Frame::heading) {
+    block.opening = fmt::format("{}{}:\n", has_any_output ? "\n" : "", printable(path));
+  } else if (frame != Frame::none) {
+    block.opening = fmt::format("{}{},", path_key, json_string(path));
+  }
+}
+
+void end_block() { block = {.has_printed = true}; }
+
+bool has_printed() noexcept { return block.has_printed; }
+
+void print(std::string_view text) {
+  if (text.empty()) return;
+  if (block.frame == Frame::json_object) {
+    write_object(text);
+  } else if (block.frame == Frame::json_lines) {
+    write_lines(text);
+  } else {
+    if (!block.has_printed) write(block.opening);
+    write(text);
+  }
+  block.has_printed = true;
+}
+
+void print_error(std::string_view text) {
+  static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
+}
+
+}  // namespace ht::cli
