@@ -80,6 +80,8 @@ enum class Heading : std::uint8_t { path, none };
 void print(std::string_view text);
 /// Writes to stderr; a failure is ignored.
 void print_error(std::string_view text);
+/// Whether the last line on stdout is not complete and stdout is a terminal.
+[[nodiscard]] bool is_line_open() noexcept;
 /// Warns of a seal that names a replaced file and was not renewed, because it is of other files too.
 void tell_of_stale_seal(const std::optional<std::filesystem::path>& seal, const Common& common);
 

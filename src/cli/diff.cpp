@@ -1,4 +1,4 @@
-// diff: what differs between two models, whatever formats they are in.
+// diff: the differences between two models of any formats.
 #include <fmt/format.h>
 
 #include <htensor/base/json_text.hpp>
@@ -25,72 +25,80 @@ struct Options {
 };
 
 using Names = std::vector<std::string>;
-using Cells = std::vector<std::vector<std::string>>;
 
 // The inside of an object.
-std::string json_members(const TensorDifference& tensor) {
-  std::string out =
-      fmt::format(R"("name":{},"why":"{}","max_abs":)", json_string(tensor.name), to_string(tensor.why));
+void append_members(OutputBuffer& out, const TensorDifference& tensor) {
+  out += R"("name":)";
+  append_json_string(out, tensor.name);
+  append_text(out, R"(,"why":"{}","max_abs":)", to_string(tensor.why));
   if (tensor.max_abs) {
     detail::append_number(out, *tensor.max_abs, true);
   } else {
     out += "null";
   }
   append_text(out, R"(,"first_byte":{})", tensor.first_byte ? fmt::to_string(*tensor.first_byte) : "null");
-  return out;
 }
 
-std::string json_list(const Names& names) {
-  std::string out;
-  for (const auto& name : names) {
-    out += out.empty() ? '[' : ',';
-    append_json_string(out, name);
+void append_list(OutputBuffer& out, std::string_view key, const Names& names) {
+  append_text(out, R"("{}":[)", key);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) out += ',';
+    append_json_string(out, names[i]);
   }
-  return out.empty() ? "[]" : out + "]";
+  out += ']';
 }
 
-std::string json_text(const Differences& found) {
-  std::string differ;
-  for (const auto& tensor : found.differ) {
-    append_text(differ, "{}{{{}}}", differ.empty() ? "" : ",", json_members(tensor));
+void print_json(OutputBuffer& out, const Differences& found) {
+  append_text(out, R"({{"same":{},)", found.same());
+  append_list(out, "only_a", found.only_a);
+  out += ',';
+  append_list(out, "only_b", found.only_b);
+  out += R"(,"differ":[)";
+  for (std::size_t i = 0; i < found.differ.size(); ++i) {
+    out += i > 0 ? ",{" : "{";
+    append_members(out, found.differ[i]);
+    out += '}';
   }
-  return fmt::format(
-      R"({{"same":{},"only_a":{},"only_b":{},"differ":[{}],"metadata":{{"only_a":{},"only_b":{},"differ":{}}}}})"
-      "\n",
-      found.same(), json_list(found.only_a), json_list(found.only_b), differ,
-      json_list(found.metadata.only_a), json_list(found.metadata.only_b), json_list(found.metadata.differ));
+  out += R"(],"metadata":{)";
+  append_list(out, "only_a", found.metadata.only_a);
+  out += ',';
+  append_list(out, "only_b", found.metadata.only_b);
+  out += ',';
+  append_list(out, "differ", found.metadata.differ);
+  out += "}}\n";
 }
 
-// A line for each difference, which says what kind it is of.
-std::string jsonl_text(const Differences& found) {
-  std::string out;
+// A line for each difference, with its kind.
+void print_json_lines(OutputBuffer& out, const Differences& found) {
   const auto add = [&](std::string_view kind, const Names& names) {
-    for (const auto& name : names)
-      append_text(out, "{{\"kind\":\"{}\",\"name\":{}}}\n", kind, json_string(name));
+    for (const auto& name : names) {
+      append_text(out, R"({{"kind":"{}","name":)", kind);
+      append_json_string(out, name);
+      out += "}\n";
+    }
   };
   add("only_a", found.only_a);
   add("only_b", found.only_b);
-  for (const auto& tensor : found.differ)
-    append_text(out, "{{\"kind\":\"differ\",{}}}\n", json_members(tensor));
+  for (const auto& tensor : found.differ) {
+    out += R"({"kind":"differ",)";
+    append_members(out, tensor);
+    out += "}\n";
+  }
   add("metadata_only_a", found.metadata.only_a);
   add("metadata_only_b", found.metadata.only_b);
   add("metadata_differ", found.metadata.differ);
-  return out;
 }
 
-// What one of the models has under a name, for people.
+// Describes tensors and values of one of the models for people.
 class Described {
  public:
-  static Result<Described> of(const Model& model) {
-    auto rows = HT_TRY(rows_of(model));
-    return Described(model, std::move(rows));
-  }
+  explicit Described(const Model& model) : model_(model), rows_(model) {}
 
   [[nodiscard]] std::string tensor(std::string_view name) const {
-    // One that is alone in its file and named by it need not have the name of that in the other.
-    const auto& row = rows_[model_.catalog().find(name).value_or(0)];
-    if (!row.entry.is_typed()) return fmt::format("{} bytes", row.entry.bytes);
-    return dtype_cell(row) + " " + shape_cell(row);
+    // A tensor that is alone in its file and named by it is compared under the name of the other one.
+    const Row row = rows_.at(model_.catalog().find(name).value_or(0));
+    if (!row.entry.is_typed()) return byte_count_text(row.entry.bytes);
+    return fmt::format("{} {}", row.dtype, shape_text(row.entry.dims));
   }
 
   [[nodiscard]] std::string value(std::string_view key) const {
@@ -99,40 +107,63 @@ class Described {
   }
 
  private:
-  Described(const Model& model, std::vector<Row> rows) : model_(model), rows_(std::move(rows)) {}
-
   const Model& model_;
-  std::vector<Row> rows_;
+  Rows rows_;
 };
 
-std::string tensors_text(const Differences& found, const Described& a, const Described& b) {
-  if (found.same_tensors()) return "";
-  Cells cells{{"tensor", "differs in", "A", "B", "max |a-b|", "first byte"}};
-  for (const auto& name : found.only_a) {
-    cells.push_back({printable(name), "only in A", a.tensor(name), "-", "-", "-"});
-  }
-  for (const auto& name : found.only_b) {
-    cells.push_back({printable(name), "only in B", "-", b.tensor(name), "-", "-"});
-  }
-  for (const auto& [name, why, first_byte, max_abs] : found.differ) {
-    std::string gap = max_abs ? "" : "-";
-    if (max_abs) detail::append_number(gap, *max_abs, false);
-    cells.push_back({printable(name), std::string(to_string(why)), a.tensor(name), b.tensor(name), gap,
-                     first_byte ? fmt::to_string(*first_byte) : "-"});
-  }
-  return table(cells, {4, 5}) + "\n";
+void print_tensors(OutputBuffer& out, const Differences& found, const Described& a, const Described& b) {
+  if (found.same_tensors()) return;
+  Table table(out, {{.title = "tensor", .shortens = true},
+                    {.title = "differs in"},
+                    {.title = "A"},
+                    {.title = "B"},
+                    {.title = "max |a-b|", .right = true},
+                    {.title = "first byte", .right = true}});
+  const auto add = [&](std::string_view name, std::string_view why, std::string_view in_a,
+                       std::string_view in_b, std::string_view gap = "-", std::string_view first_byte = "-") {
+    table.name(name);
+    for (const auto& text : {why, in_a, in_b, gap, first_byte}) table.text(text);
+  };
+  const auto add_all = [&] {
+    for (const auto& name : found.only_a) add(name, "only in A", a.tensor(name), "-");
+    for (const auto& name : found.only_b) add(name, "only in B", "-", b.tensor(name));
+    for (const auto& [name, why, first_byte, max_abs] : found.differ) {
+      std::string gap = max_abs ? "" : "-";
+      if (max_abs) detail::append_number(gap, *max_abs, false);
+      add(name, to_string(why), a.tensor(name), b.tensor(name), gap,
+          first_byte ? fmt::to_string(*first_byte) : "-");
+    }
+  };
+  add_all();
+  table.start_printing();
+  add_all();
+  out += '\n';
 }
 
-std::string metadata_text(const MetadataDifferences& found, const Described& a, const Described& b) {
-  if (found.none()) return "";
-  Cells cells{{"metadata", "differs in", "A", "B"}};
-  const auto add = [&](const Names& keys, const char* what) {
-    for (const auto& key : keys) cells.push_back({printable(key), what, a.value(key), b.value(key)});
+void print_metadata(OutputBuffer& out, const MetadataDifferences& found, const Described& a,
+                    const Described& b) {
+  if (found.none()) return;
+  Table table(out, {{.title = "metadata", .shortens = true},
+                    {.title = "differs in"},
+                    {.title = "A", .shortens = true},
+                    {.title = "B", .shortens = true}});
+  const auto add = [&](const Names& keys, std::string_view why) {
+    for (const auto& key : keys) {
+      table.name(key);
+      table.text(why);
+      table.text(a.value(key));
+      table.text(b.value(key));
+    }
   };
-  add(found.only_a, "only in A");
-  add(found.only_b, "only in B");
-  add(found.differ, "value");
-  return table(cells, {}) + "\n";
+  const auto add_all = [&] {
+    add(found.only_a, "only in A");
+    add(found.only_b, "only in B");
+    add(found.differ, "value");
+  };
+  add_all();
+  table.start_printing();
+  add_all();
+  out += '\n';
 }
 
 std::string summary(const Differences& found, const Options& options) {
@@ -157,15 +188,17 @@ Result<Exit> diff(const Options& options, const Common& common) {
   WorkWithBar work(common);
   auto found = HT_TRY(ht::diff(a, b, {.tolerance = options.tolerance, .work = work.options()}));
   if (options.ignore_metadata) found.metadata = {};
+  OutputBuffer out;
   if (common.jsonl) {
-    print(jsonl_text(found));
+    print_json_lines(out, found);
   } else if (common.json) {
-    print(json_text(found));
+    print_json(out, found);
   } else if (!common.quiet) {
-    const auto of_a = HT_TRY(Described::of(a));
-    const auto of_b = HT_TRY(Described::of(b));
-    print(tensors_text(found, of_a, of_b) + metadata_text(found.metadata, of_a, of_b) +
-          summary(found, options));
+    const Described of_a(a);
+    const Described of_b(b);
+    print_tensors(out, found, of_a, of_b);
+    print_metadata(out, found.metadata, of_a, of_b);
+    out += summary(found, options);
   }
   return found.same() ? Exit::good : Exit::answer_is_no;
 }
@@ -177,8 +210,8 @@ Action register_diff(CLI::App& verb) {
   add_path(verb, options->a, "A");
   add_path(verb, options->b, "B");
   add_real(verb, "--tolerance", options->tolerance,
-           "How far numbers may be apart; floating-point dtypes need not be the same then");
-  add_flag(verb, "--ignore-metadata", options->ignore_metadata, "Compare the tensors alone");
+           "Largest allowed |a-b|; floating-point dtypes may differ then");
+  add_flag(verb, "--ignore-metadata", options->ignore_metadata, "Compare tensors only");
   add_max_header(verb, options->max_header);
   return [options](const Common& common) { return diff(*options, common); };
 }

@@ -24,7 +24,7 @@ TEST_F(Cli, gguf_is_listed_shown_and_looked_at) {
       R"({"format":"gguf","files":["g.gguf"],"tensors":[)"
       R"({"name":"blk.0.w","dtype":"I16","shape":[2,2],"bytes":8,"offset":224,"file":"g.gguf"},)"
       R"({"name":"blk.0.q","dtype":"Q4_0","shape":[1,32],"bytes":18,"offset":256,"file":"g.gguf"}],)"
-      R"("metadata":{"general.architecture":"llama","llama.block_count":1,"llama.scale":0.5},"total_bytes":26})"
+      R"("metadata":{"general.architecture":"llama","llama.block_count":1,"llama.scale":0.5},"total_bytes":26,"parameters":36})"
       "\n");
   EXPECT_EQ(
       run("show g.gguf blk.0.w --json").out,
@@ -51,7 +51,7 @@ TEST_F(Cli, irpa_is_listed_shown_and_looked_at) {
             R"({"name":"data","dtype":"I16","shape":[2,2],"bytes":8,"offset":512,"file":"a.irpa"},)"
             R"({"name":"ones","dtype":"F32","shape":[3],"bytes":12,"offset":null,"file":"a.irpa"},)"
             R"({"name":"blob","dtype":null,"shape":null,"bytes":5,"offset":576,"file":"a.irpa"}],)"
-            R"("metadata":{},"total_bytes":25})"
+            R"("metadata":{},"total_bytes":25,"parameters":null})"
             "\n");
   EXPECT_EQ(run("show a.irpa data --json").out,
             R"({"name":"data","dtype":"I16","shape":[2,2],"values_shape":[2,2],"values":[256,770,1284,1798]})"
@@ -81,7 +81,7 @@ TEST_F(Cli, npy_is_listed_shown_and_looked_at) {
   EXPECT_EQ(run("ls n.npy --json").out,
             R"({"format":"npy","files":["n.npy"],"tensors":[)"
             R"({"name":"n","dtype":"I16","shape":[2,3],"bytes":12,"offset":128,"file":"n.npy"}],)"
-            R"("metadata":{},"total_bytes":12})"
+            R"("metadata":{},"total_bytes":12,"parameters":6})"
             "\n");
   EXPECT_EQ(run("show n.npy n --json").out, R"({"name":"n","dtype":"I16","shape":[2,3],"values_shape":[2,3],)"
                                             R"("values":[256,1284,2312,770,1798,2826]})"

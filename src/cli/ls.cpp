@@ -1,8 +1,7 @@
-#include <fmt/format.h>
-
-#include <htensor/base/json_text.hpp>
+// ls: the tensors of a model, its metadata and totals.
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "cli/cli.hpp"
@@ -21,7 +20,59 @@ struct Options {
   std::string sort;
   bool tree = false;
   bool headers_only = false;
+  bool metadata = false;
+  bool no_metadata = false;
   std::uint64_t max_header = 0;
+};
+
+class Totals {
+ public:
+  void add(const Row& row) {
+    // Neighbours mostly have one dtype.
+    if (last_ == nullptr || last_dtype_ != row.dtype) {
+      last_dtype_ = row.dtype;
+      last_ = &by_dtype_[row.dtype];
+    }
+    ++last_->tensors;
+    last_->bytes = saturating_add(last_->bytes, row.entry.bytes);
+    ++all_.tensors;
+    all_.bytes = saturating_add(all_.bytes, row.entry.bytes);
+    const auto more = parameter_count(row.entry);
+    parameters_ = more && parameters_ ? std::optional(saturating_add(*parameters_, *more)) : std::nullopt;
+  }
+
+  [[nodiscard]] std::uint64_t bytes() const { return all_.bytes; }
+  /// nullopt where a tensor has no type.
+  [[nodiscard]] std::optional<std::uint64_t> parameters() const { return parameters_; }
+
+  /// "2 tensors, 24 parameters, 96 bytes: 2 F32 (96 bytes)".
+  void append_text_to(OutputBuffer& out) const {
+    append_text(out, "{} tensor{}, ", all_.tensors, all_.tensors == 1 ? "" : "s");
+    if (parameters_) {
+      append_text(out, "{} parameter{}, ", count_text(*parameters_), *parameters_ == 1 ? "" : "s");
+    } else {
+      out += "parameters unknown, ";
+    }
+    out += byte_count_text(all_.bytes);
+    std::string_view separator = ": ";
+    for (const auto& [dtype, total] : by_dtype_) {
+      append_text(out, "{}{} {} ({})", separator, total.tensors, dtype.empty() ? "untyped" : dtype,
+                  byte_count_text(total.bytes));
+      separator = ", ";
+    }
+    out += '\n';
+  }
+
+ private:
+  struct Total {
+    std::uint64_t tensors = 0;
+    std::uint64_t bytes = 0;
+  };
+  std::map<std::string_view, Total> by_dtype_;
+  std::string_view last_dtype_;
+  Total* last_ = nullptr;
+  Total all_;
+  std::optional<std::uint64_t> parameters_ = 0;
 };
 
 std::vector<std::string> json_paths(const Model& model) {
@@ -30,97 +81,136 @@ std::vector<std::string> json_paths(const Model& model) {
   return paths;
 }
 
-void append_row(std::string& out, const Row& row, const std::vector<std::string>& paths) {
+void append_json_row(OutputBuffer& out, const Row& row, const std::vector<std::string>& paths) {
   const Entry& entry = row.entry;
   out += R"({"name":)";
   append_json_string(out, entry.name);
-  out += R"(,"dtype":)";
   if (entry.is_typed()) {
-    append_text(out, R"("{}","shape":{})", row.dtype, json_shape(entry.dims));
+    out += R"(,"dtype":")";
+    out += row.dtype;
+    out += R"(","shape":)";
+    append_shape(out, entry.dims, ",");
   } else {
-    out += R"(null,"shape":null)";
+    out += R"(,"dtype":null,"shape":null)";
   }
-  append_text(out, R"(,"bytes":{},"offset":)", entry.bytes);
+  out += R"(,"bytes":)";
+  out.append_number(entry.bytes);
+  out += R"(,"offset":)";
   if (entry.is_splat()) {
     out += "null";
   } else {
-    append_text(out, "{}", entry.offset);
+    out.append_number(entry.offset);
   }
-  append_text(out, R"(,"file":{}}})", paths[entry.file]);
+  out += R"(,"file":)";
+  out += paths[entry.file];
+  out += '}';
 }
 
-std::string jsonl_text(const std::vector<Row>& rows, const Model& model) {
+Result<void> print_json_lines(OutputBuffer& out, const Rows& rows, const Model& model) {
   const auto paths = json_paths(model);
-  std::string out;
-  for (const auto& row : rows) {
-    append_row(out, row, paths);
+  return rows.for_each([&](const Row& row) {
+    append_json_row(out, row, paths);
     out += '\n';
-  }
-  return out;
+  });
 }
 
-std::string json_text(const std::vector<Row>& rows, const Model& model) {
+Result<void> print_json(OutputBuffer& out, const Rows& rows, const Model& model, bool with_metadata) {
   const auto paths = json_paths(model);
-  std::string out = fmt::format(R"({{"format":{},"files":[{}],"tensors":[)",
-                                json_string(model.catalog().format()), fmt::join(paths, ","));
-  bool first = true;
-  for (const auto& row : rows) {
-    if (!first) out += ',';
-    first = false;
-    append_row(out, row, paths);
+  append_text(out, R"({{"format":{},"files":[)", json_string(model.catalog().format()));
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    if (i > 0) out += ',';
+    out += paths[i];
   }
+  out += R"(],"tensors":[)";
+  Totals totals;
+  bool is_first = true;
+  HT_TRY(rows.for_each([&](const Row& row) {
+    if (!is_first) out += ',';
+    is_first = false;
+    append_json_row(out, row, paths);
+    totals.add(row);
+  }));
   out += R"(],"metadata":)";
-  append_json(out, model.catalog().metadata());
-  append_text(out, R"(,"total_bytes":{}}})", total_bytes(rows));
-  return out += '\n';
+  if (with_metadata) {
+    append_json(out, model.catalog().metadata());
+  } else {
+    out += "null";
+  }
+  append_text(out, R"(,"total_bytes":{},"parameters":{}}})", totals.bytes(),
+              totals.parameters() ? fmt::to_string(*totals.parameters()) : "null");
+  out += '\n';
+  return {};
 }
 
-std::string table_text(const std::vector<Row>& rows, const Model& model) {
-  const bool with_files = model.files().size() > 1;
+Result<void> print_table(OutputBuffer& out, const Rows& rows, const Model& model, Totals& totals) {
+  std::vector<Column> columns{{.title = "name", .shortens = true},
+                              {.title = "dtype"},
+                              {.title = "shape"},
+                              {.title = "bytes", .right = true},
+                              {.title = "offset", .right = true}};
   std::vector<std::string> files;
-  for (const auto& file : model.files()) files.push_back(printable(file.filename().string()));
-  std::vector<std::vector<std::string>> lines{{"name", "dtype", "shape", "bytes", "offset"}};
-  lines.reserve(rows.size() + 1);
-  if (with_files) lines.back().emplace_back("file");
-  for (const auto& row : rows) {
-    lines.push_back({printable(row.entry.name), dtype_cell(row), shape_cell(row), size_text(row.entry.bytes),
-                     row.entry.is_splat() ? "splat" : std::to_string(row.entry.offset)});
-    if (with_files) lines.back().push_back(files[row.entry.file]);
+  if (model.files().size() > 1) {
+    columns.push_back({.title = "file", .shortens = true});
+    for (const auto& file : model.files()) files.push_back(file.filename().string());
   }
-  return table(lines, {3, 4});
+  Table table(out, std::move(columns));
+  const auto add = [&](const Row& row) {
+    const Entry& entry = row.entry;
+    table.name(entry.name);
+    if (entry.is_typed()) {
+      table.text(row.dtype);
+      table.shape(entry.dims);
+    } else {
+      table.text("-");
+      table.text("-");
+    }
+    table.size(entry.bytes);
+    if (entry.is_splat()) {
+      table.text("splat");
+    } else {
+      table.number(entry.offset);
+    }
+    if (!files.empty()) table.text(files[entry.file]);
+  };
+  HT_TRY(rows.for_each([&](const Row& row) {
+    totals.add(row);
+    add(row);
+  }));
+  table.start_printing();
+  return rows.for_each(add);
 }
 
-std::string totals_text(const std::vector<Row>& rows) {
-  std::map<std::string, std::pair<std::size_t, std::uint64_t>> by_dtype;
-  for (const auto& row : rows) {
-    auto& [count, bytes] = by_dtype[row.dtype.empty() ? "untyped" : std::string(row.dtype)];
-    ++count;
-    bytes = saturating_add(bytes, row.entry.bytes);
+Result<void> print_for_people(OutputBuffer& out, const Rows& rows, const Model& model, const Options& options,
+                              bool quiet) {
+  const bool with_metadata = options.metadata || (!quiet && !options.no_metadata);
+  if (with_metadata) append_lines(out, model.catalog().metadata(), options.metadata);
+  Totals totals;
+  if (options.tree) {
+    HT_TRY(print_tree(out, rows, options.sort));
+    if (!quiet) HT_TRY(rows.for_each([&](const Row& row) { totals.add(row); }));
+  } else {
+    HT_TRY(print_table(out, rows, model, totals));
   }
-  std::string parts;
-  for (const auto& [dtype, total] : by_dtype) {
-    parts +=
-        fmt::format("{}{} {} ({})", parts.empty() ? "" : ", ", total.first, dtype, size_text(total.second));
-  }
-  return fmt::format("\n{} tensor{}, {}{}{}\n", rows.size(), rows.size() == 1 ? "" : "s",
-                     size_text(total_bytes(rows)), parts.empty() ? "" : ": ", parts);
+  if (quiet) return {};
+  out += '\n';
+  totals.append_text_to(out);
+  return {};
 }
 
 Result<Exit> list(const Options& options, const Common& common) {
   const auto model = HT_TRY(Model::open(
       options.path,
       {.headers_only = options.headers_only, .catalog_only = true, .max_header_bytes = options.max_header}));
-  auto rows = HT_TRY(rows_of(model, options.filter));
-  sort_rows(rows, options.sort);
+  auto rows = HT_TRY(Rows::of(model, options.filter));
+  const bool is_json = common.json || common.jsonl;
+  if (!options.tree || is_json) rows.sort(options.sort);
+  OutputBuffer out;
   if (common.jsonl) {
-    print(jsonl_text(rows, model));
+    HT_TRY(print_json_lines(out, rows, model));
   } else if (common.json) {
-    print(json_text(rows, model));
+    HT_TRY(print_json(out, rows, model, !options.no_metadata));
   } else {
-    const auto metadata = common.quiet ? std::string() : metadata_text(model.catalog().metadata());
-    if (!metadata.empty()) print(metadata + "\n");
-    print(options.tree ? tree_text(rows) : table_text(rows, model));
-    if (!common.quiet) print(totals_text(rows));
+    HT_TRY(print_for_people(out, rows, model, options, common.quiet));
   }
   return Exit::good;
 }
@@ -130,14 +220,21 @@ Result<Exit> list(const Options& options, const Common& common) {
 Action register_ls(CLI::App& verb) {
   auto options = std::make_shared<Options>();
   add_filter(verb, options->filter);
-  add_text(verb, options->sort,
-           {.name = "--sort",
-            .type = "KEY",
-            .description = "By name, size (largest first) or offset; else in file order",
-            .one_of = {"name", "size", "offset"}});
-  add_flag(verb, "--tree", options->tree, "As a tree of the names' parts");
-  add_flag(verb, "--headers-only", options->headers_only, "Also list a file whose data is not all there");
+  add_text(
+      verb, options->sort,
+      {.name = "--sort",
+       .type = "KEY",
+       .description = "Sort by name (2 before 10), size (largest first) or offset; unless given, tensors "
+                      "are in file order and a tree by name",
+       .one_of = {"name", "size", "offset"}});
+  add_flag(verb, "--tree", options->tree, "Show names as a tree of their parts, with totals");
+  add_flag(verb, "--metadata", options->metadata, "Show metadata in full; unless given, long values are cut");
+  add_flag(verb, "--no-metadata", options->no_metadata, "Leave metadata out (null in JSON)");
+  add_flag(verb, "--headers-only", options->headers_only, "Also list a file whose data is incomplete");
   add_max_header(verb, options->max_header);
+  add_check(verb, "--metadata", [options] {
+    return options->metadata && options->no_metadata ? "excludes --no-metadata" : std::string();
+  });
   return for_each_path(verb, options->path,
                        [options](const Common& common) { return list(*options, common); });
 }

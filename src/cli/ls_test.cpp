@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <sstream>
 
 #include "testing/program.hpp"
 
@@ -12,14 +13,14 @@ TEST_F(Cli, ls_shows_columns_and_totals) {
   EXPECT_EQ(outcome.out,
             "name  dtype  shape   bytes  offset\n"
             "m     F32    [2, 3]     24     128\n"
-            "\n1 tensor, 24: 1 F32 (24)\n");
+            "\n1 tensor, 6 parameters, 24 bytes: 1 F32 (24 bytes)\n");
 }
 
 TEST_F(Cli, ls_json_has_the_keys_that_stay) {
   const std::string tensor =
       R"({"name":"m","dtype":"F32","shape":[2,3],"bytes":24,"offset":128,"file":"m.ht"})";
   EXPECT_EQ(run("ls m.ht --json").out, R"({"format":"ht","files":["m.ht"],"tensors":[)" + tensor +
-                                           R"(],"metadata":{},"total_bytes":24})"
+                                           R"(],"metadata":{},"total_bytes":24,"parameters":6})"
                                            "\n");
   EXPECT_EQ(run("ls m.ht --jsonl").out, tensor + "\n");
   EXPECT_EQ(run("--json ls m.ht").status, 0);
@@ -68,7 +69,8 @@ TEST_F(Cli, ls_shows_metadata_before_the_table) {
   EXPECT_THAT(run("ls s.safetensors").out, StartsWith("format = pt\nnote = a\\u{1b}\"b\n\nname  dtype"));
   EXPECT_THAT(run("ls s.safetensors -q").out, StartsWith("name  dtype"));
   const auto json = run("ls s.safetensors --json").out;
-  EXPECT_THAT(json, HasSubstr(R"("metadata":{"format":"pt","note":"a\u001b\"b"},"total_bytes":2})"));
+  EXPECT_THAT(json,
+              HasSubstr(R"("metadata":{"format":"pt","note":"a\u001b\"b"},"total_bytes":2,"parameters":2})"));
   EXPECT_TRUE(is_json(json));
 }
 
@@ -91,6 +93,106 @@ TEST_F(Cli, ls_sorts_by_name_size_and_offset) {
   EXPECT_EQ(order("--filter '[bc]' --sort name"), "bc");
 }
 
+// The first column of the table or tree, without its title.
+std::string first_column(const std::string& table) {
+  std::istringstream lines(table);
+  std::string names;
+  for (std::string line; std::getline(lines, line);) {
+    const auto name = line.substr(0, line.find("  ", line.find_first_not_of(' ')));
+    if (name != "name") names += name + "|";
+  }
+  return names;
+}
+
+TEST_F(Cli, ls_sorts_numbers_in_names_by_value) {
+  write_safetensors("s.safetensors",
+                    R"({"l.10.a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                    R"("l.2.b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]},)"
+                    R"("l.2.a":{"dtype":"U8","shape":[9],"data_offsets":[3,12]},)"
+                    R"("k":{"dtype":"U8","shape":[4],"data_offsets":[12,16]}})",
+                    16);
+  EXPECT_EQ(first_column(run("ls s.safetensors -q").out), "l.10.a|l.2.b|l.2.a|k|");
+  EXPECT_EQ(first_column(run("ls s.safetensors -q --sort name").out), "k|l.2.a|l.2.b|l.10.a|");
+  EXPECT_EQ(first_column(run("ls s.safetensors -q --tree").out), "k|l|  2|    a|    b|  10|    a|");
+  EXPECT_EQ(first_column(run("ls s.safetensors -q --tree --sort name").out),
+            "k|l|  2|    a|    b|  10|    a|");
+  EXPECT_EQ(first_column(run("ls s.safetensors -q --tree --sort size").out),
+            "l|  2|    a|    b|  10|    a|k|");
+  EXPECT_EQ(first_column(run("ls s.safetensors -q --tree --sort offset").out),
+            "l|  10|    a|  2|    b|    a|k|");
+  EXPECT_EQ(first_column(run("ls s.safetensors -q --tree --filter 'l.2*'").out), "l|  2|    a|    b|");
+}
+
+TEST_F(Cli, ls_tree_keeps_names_with_other_signs_apart) {
+  // A plain order of whole names would put a-b between a and a.b.
+  write_safetensors("s.safetensors",
+                    R"({"a.b":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                    R"("a-b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]},)"
+                    R"("a":{"dtype":"U8","shape":[1],"data_offsets":[2,3]},)"
+                    R"("":{"dtype":"U8","shape":[1],"data_offsets":[3,4]},)"
+                    R"("a..c":{"dtype":"U8","shape":[1],"data_offsets":[4,5]}})",
+                    5);
+  EXPECT_EQ(run("ls s.safetensors -q --tree").out,
+            "''  U8 [1]  1\n"
+            "a  U8 [1]  1\n"
+            "  ''  1 tensor  1\n"
+            "    c  U8 [1]  1\n"
+            "  b  U8 [1]  1\n"
+            "a-b  U8 [1]  1\n");
+}
+
+TEST_F(Cli, ls_counts_parameters) {
+  ASSERT_EQ(run("synth m.safetensors --preset llama-1b --sparse -q").status, 0);
+  EXPECT_THAT(run("ls m.safetensors").out, HasSubstr(" tensors, 1.24 B parameters, 2.3G: "));
+  EXPECT_THAT(run("ls m.safetensors --json").out, HasSubstr(R"(,"parameters":1235814400})"));
+  EXPECT_THAT(run("ls m.safetensors --json --filter model.norm.weight").out,
+              HasSubstr(R"("parameters":2048})"));
+  CatalogBuilder untyped("irpa");
+  ASSERT_TRUE(untyped.add({.name = "x", .bytes = 4}));
+  write_encoded("a.irpa", std::move(untyped).build().value());
+  EXPECT_THAT(run("ls a.irpa").out,
+              HasSubstr("1 tensor, parameters unknown, 4 bytes: 1 untyped (4 bytes)\n"));
+}
+
+TEST_F(Cli, ls_shows_as_much_metadata_as_asked_for) {
+  write_safetensors("s.safetensors",
+                    R"({"__metadata__":{"k":")" + std::string(70, 'v') +
+                        R"("},"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})",
+                    2);
+  const std::string cut = "k = " + std::string(60, 'v') + "… (70 bytes)\n\nname";
+  const std::string whole = "k = " + std::string(70, 'v') + "\n\nname";
+  EXPECT_THAT(run("ls s.safetensors").out, StartsWith(cut));
+  EXPECT_THAT(run("ls s.safetensors --metadata").out, StartsWith(whole));
+  EXPECT_THAT(run("ls s.safetensors --metadata -q").out, StartsWith(whole));
+  EXPECT_THAT(run("ls s.safetensors --no-metadata").out, StartsWith("name"));
+  EXPECT_THAT(run("ls s.safetensors --no-metadata --json").out,
+              HasSubstr(R"(],"metadata":null,"total_bytes":)"));
+  EXPECT_THAT(run("ls s.safetensors --metadata --json").out, HasSubstr(R"(],"metadata":{"k":"vvv)"));
+  EXPECT_EQ(run("ls s.safetensors --metadata --no-metadata").status, 2);
+}
+
+TEST_F(Cli, ls_hides_padding_in_a_header) {
+  CatalogBuilder builder("gguf");
+  ASSERT_TRUE(builder.metadata().add("general.name", "n"));
+  ASSERT_TRUE(builder.metadata().add("htensor.pad", "     "));
+  write_encoded("g.gguf", std::move(builder).build().value());
+  EXPECT_THAT(run("ls g.gguf --json").out, HasSubstr(R"("metadata":{"general.name":"n"})"));
+  for (const std::string verb : {"ls g.gguf", "ls g.gguf --metadata", "meta g.gguf"})
+    EXPECT_THAT(run(verb).out, Not(HasSubstr("pad"))) << verb;
+}
+
+TEST_F(Cli, ls_keeps_columns_of_wide_names_aligned) {
+  write_safetensors("s.safetensors",
+                    R"({"":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                    R"("模型.🙂":{"dtype":"U8","shape":[1],"data_offsets":[1,2]},)"
+                    R"("e\u0301":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}})",
+                    3);
+  const auto table = run("ls s.safetensors -q").out;
+  EXPECT_THAT(table, HasSubstr("\n''       U8     [1]        1"));
+  EXPECT_THAT(table, HasSubstr("\n模型.🙂  U8     [1]        1"));
+  EXPECT_THAT(table, HasSubstr("\ne\u0301        U8     [1]        1"));
+}
+
 TEST_F(Cli, ls_of_shards_has_a_column_for_the_file) {
   write_safetensors("x-00001-of-00002.safetensors",
                     R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", 2);
@@ -100,7 +202,7 @@ TEST_F(Cli, ls_of_shards_has_a_column_for_the_file) {
   const auto outcome = run("ls .");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("x-00002-of-00002.safetensors\n"));
-  EXPECT_THAT(outcome.out, HasSubstr("2 tensors, 3: 1 I8 (1), 1 U8 (2)\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("2 tensors, 3 parameters, 3 bytes: 1 I8 (1 byte), 1 U8 (2 bytes)\n"));
   const auto json = run("ls . --json").out;
   EXPECT_THAT(json,
               HasSubstr(R"("files":["./x-00001-of-00002.safetensors","./x-00002-of-00002.safetensors"])"));
@@ -140,8 +242,9 @@ TEST_F(Cli, ls_totals_do_not_overflow) {
   std::filesystem::remove(folder_ / "m.ht");
   const auto outcome = run("ls . --headers-only --json");
   EXPECT_EQ(outcome.status, 0) << outcome.out;
-  EXPECT_THAT(outcome.out, HasSubstr(R"("total_bytes":18446744073709551615)"));
-  EXPECT_THAT(run("ls . --headers-only").out, HasSubstr("3 tensors, 16E: 3 U8 (16E)"));
+  EXPECT_THAT(outcome.out,
+              HasSubstr(R"("total_bytes":18446744073709551615,"parameters":18446744073709551615})"));
+  EXPECT_THAT(run("ls . --headers-only").out, HasSubstr("3 tensors, 18446744 T parameters, 16E: 3 U8 (16E)"));
   EXPECT_THAT(run("ls . --headers-only --tree").out, StartsWith("t  3 tensors  16E\n"));
   EXPECT_EQ(run("doctor .").status, 1);
 }

@@ -6,16 +6,18 @@
 #include <htensor/base/json_text.hpp>
 #include <htensor/format/metadata_edit.hpp>
 
+#include "cli/display_width.hpp"
 #include "cli/text.hpp"
 
 namespace ht::cli {
 namespace {
 
-constexpr std::size_t most_keys = 100;
-constexpr std::size_t most_characters = 60;
-constexpr std::uint64_t most_elements = 8;
+constexpr std::size_t max_keys = 100;
+constexpr std::size_t max_characters = 60;
+constexpr std::uint64_t max_elements = 8;
 
-void append_whole(std::string& out, const MetaValue& value) {
+template <class Out>
+void append_integer(Out& out, const MetaValue& value) {
   if (const auto natural = value.natural()) {
     append_text(out, "{}", *natural);
   } else {
@@ -23,8 +25,9 @@ void append_whole(std::string& out, const MetaValue& value) {
   }
 }
 
-// A number or a truth, which look alike for people and machines but for NaN and infinities.
-void append_scalar(std::string& out, const MetaValue& value, bool json) {
+// A number or a boolean. Only NaN and infinities differ between people and JSON.
+template <class Out>
+void append_scalar(Out& out, const MetaValue& value, bool json) {
   if (const auto truth = value.boolean()) {
     out += *truth ? "true" : "false";
   } else if (const auto real = value.real()) {
@@ -34,7 +37,7 @@ void append_scalar(std::string& out, const MetaValue& value, bool json) {
       detail::append_number(out, *real, json);
     }
   } else {
-    append_whole(out, value);
+    append_integer(out, value);
   }
 }
 
@@ -45,46 +48,67 @@ std::string type_text(const MetaValue& value) {
 }
 
 std::string short_text(std::string_view text) {
-  // No character has more than four bytes, so the cut through one is behind what is shown.
-  std::string shown = printable(text.substr(0, 4 * most_characters + 4));
-  std::size_t end = 0;
-  std::size_t characters = 0;
-  while (end < shown.size() && characters < most_characters) {
-    ++characters;
-    for (++end; end < shown.size() && (static_cast<unsigned char>(shown[end]) & 0xC0U) == 0x80U;) ++end;
+  // A character has at most four bytes, so one that is cut here is not among the shown ones.
+  std::string shown = printable(text.substr(0, 4 * max_characters + 4));
+  std::string_view rest = shown;
+  for (std::size_t characters = 0; !rest.empty() && characters < max_characters; ++characters) {
+    static_cast<void>(take_character(rest));
   }
-  if (end == shown.size()) return shown;
-  shown.resize(end);
+  if (rest.empty()) return shown;
+  shown.resize(shown.size() - rest.size());
   return fmt::format("{}… ({} bytes)", shown, text.size());
 }
 
-}  // namespace
-
-void append_json(std::string& out, const MetaValue& value) {  // NOLINT(misc-no-recursion): parsers bound it
+template <class Out>
+void append_json_value(Out& out, const MetaValue& value) {  // NOLINT(misc-no-recursion): parsers bound it
   if (const auto text = value.text()) return append_json_string(out, *text);
   const auto array = value.array();
   if (!array) return append_scalar(out, value, true);
   out += '[';
-  bool first = true;
+  bool is_first = true;
   for (const auto& element : *array) {
-    if (!first) out += ',';
-    first = false;
-    append_json(out, element);
+    if (!is_first) out += ',';
+    is_first = false;
+    append_json_value(out, element);
   }
   out += ']';
 }
 
-void append_json(std::string& out, const Metadata& metadata) {
+template <class Out>
+void append_json_object(Out& out, const Metadata& metadata) {
   out += '{';
+  bool is_first = true;
   for (std::size_t i = 0; i < metadata.size(); ++i) {
-    const auto [key, value] = metadata[i];
-    if (i > 0) out += ',';
-    append_json_string(out, key);
+    const auto item = metadata[i];
+    if (is_padding(item)) continue;
+    if (!is_first) out += ',';
+    is_first = false;
+    append_json_string(out, item.key);
     out += ':';
-    append_json(out, value);
+    append_json_value(out, item.value);
   }
   out += '}';
 }
+
+void append_whole(OutputBuffer& out, const Metadata::Item& item) {
+  out += name_text(item.key);
+  out += " = ";
+  if (const auto text = item.value.text()) {
+    out += printable(*text);
+  } else if (item.value.array()) {
+    append_json_value(out, item.value);
+  } else {
+    append_scalar(out, item.value, false);
+  }
+  out += '\n';
+}
+
+}  // namespace
+
+void append_json(std::string& out, const MetaValue& value) { append_json_value(out, value); }
+void append_json(OutputBuffer& out, const MetaValue& value) { append_json_value(out, value); }
+void append_json(std::string& out, const Metadata& metadata) { append_json_object(out, metadata); }
+void append_json(OutputBuffer& out, const Metadata& metadata) { append_json_object(out, metadata); }
 
 std::string value_text(const MetaValue& value) {
   if (const auto text = value.text()) return short_text(*text);
@@ -95,7 +119,7 @@ std::string value_text(const MetaValue& value) {
     return out;
   }
   const bool scalars = fixed_bytes(array->element_type()) != 0;
-  if (!scalars || array->size() > most_elements)
+  if (!scalars || array->size() > max_elements)
     return fmt::format("[{} x {}]", to_string(array->element_type()), array->size());
   out += '[';
   for (const auto& element : *array) {
@@ -105,20 +129,25 @@ std::string value_text(const MetaValue& value) {
   return out + ']';
 }
 
-std::string metadata_text(const Metadata& metadata) {
-  std::string out;
-  const std::size_t shown = std::min(metadata.size(), most_keys);
-  for (std::size_t i = 0; i < shown; ++i) {
-    const auto [key, value] = metadata[i];
-    append_text(out, "{} = {}\n", short_text(key), value_text(value));
+void append_lines(OutputBuffer& out, const Metadata& metadata, bool whole) {
+  std::size_t keys = 0;
+  for (std::size_t i = 0; i < metadata.size(); ++i) {
+    const auto item = metadata[i];
+    if (is_padding(item)) continue;
+    ++keys;
+    if (whole) {
+      append_whole(out, item);
+    } else if (keys <= max_keys) {
+      append_text(out, "{} = {}\n", short_text(item.key), value_text(item.value));
+    }
   }
-  if (shown < metadata.size()) append_text(out, "… and {} more keys\n", metadata.size() - shown);
-  return out;
+  if (!whole && keys > max_keys) append_text(out, "… and {} more keys\n", keys - max_keys);
+  if (keys > 0) out += '\n';
 }
 
 std::string aligned_text(const Metadata& metadata) {
   // One very long key does not push all values off the screen.
-  constexpr std::size_t most_width = 48;
+  constexpr std::size_t max_width = 48;
   std::vector<std::string> keys;
   std::vector<std::string> types;
   keys.reserve(metadata.size());
@@ -128,13 +157,13 @@ std::string aligned_text(const Metadata& metadata) {
   for (std::size_t i = 0; i < metadata.size(); ++i) {
     const auto item = metadata[i];
     const auto& key = keys.emplace_back(is_padding(item) ? std::string() : short_text(item.key));
-    width = std::max(width, std::min(character_count(key), most_width));
+    width = std::max(width, std::min(display_width(key), max_width));
     type_width = std::max(type_width, types.emplace_back(type_text(item.value)).size());
   }
   std::string out;
   for (std::size_t i = 0; i < metadata.size(); ++i) {
     if (is_padding(metadata[i])) continue;
-    const std::string spaces(width - std::min(character_count(keys[i]), width), ' ');
+    const std::string spaces(width - std::min(display_width(keys[i]), width), ' ');
     append_text(out, "{}{}  {:<{}}  {}\n", keys[i], spaces, types[i], type_width,
                 value_text(metadata[i].value));
   }

@@ -1,20 +1,25 @@
-// What a model says of itself, for people and as JSON.
+// Metadata for people and as JSON. Padding that an edit left in a header is not shown.
 #pragma once
 
 #include <htensor/format/metadata.hpp>
 #include <string>
 
+#include "cli/output_buffer.hpp"
+
 namespace ht::cli {
 
 /// Appends a value with its type: numbers as numbers, arrays as arrays, NaN and infinities as strings.
 void append_json(std::string& out, const MetaValue& value);
+void append_json(OutputBuffer& out, const MetaValue& value);
 /// Appends an object of all keys in file order.
 void append_json(std::string& out, const Metadata& metadata);
+void append_json(OutputBuffer& out, const Metadata& metadata);
 
-/// A line: long texts are cut and say their length, long arrays say their type and length.
+/// One line: long texts are cut and followed by their length, long arrays are their type and length.
 [[nodiscard]] std::string value_text(const MetaValue& value);
-/// `key = value` a line; where there are very many keys, the first and how many more.
-[[nodiscard]] std::string metadata_text(const Metadata& metadata);
+/// Appends `key = value` lines and an empty line, nothing for empty metadata. Unless `whole`, these are
+/// the first hundred keys with their values as `value_text` has them, and the number of further keys.
+void append_lines(OutputBuffer& out, const Metadata& metadata, bool whole);
 /// All keys but padding, in columns: key, type, value.
 [[nodiscard]] std::string aligned_text(const Metadata& metadata);
 

@@ -96,12 +96,45 @@ TEST(MetadataText, long_texts_are_cut_between_characters) {
   EXPECT_EQ(text(MetaType::string, stored_text(std::string(61, 'x'))), std::string(60, 'x') + "… (61 bytes)");
 }
 
+std::string lines(const Metadata& metadata, bool whole) {
+  std::string text;
+  {
+    OutputBuffer out(text);
+    append_lines(out, metadata, whole);
+  }
+  return text;
+}
+
+TEST(MetadataText, whole_values_are_not_cut) {
+  Metadata metadata;
+  EXPECT_TRUE(metadata.add("long", std::string(100, 'x') + "\n"));
+  EXPECT_TRUE(
+      metadata.add("", MetaValue(MetaType::array, stored_array(MetaType::string, {stored_text("a")}))));
+  EXPECT_TRUE(metadata.add("nan", std::nan("")));
+  EXPECT_EQ(lines(metadata, true), "long = " + std::string(100, 'x') + "\\n\n'' = [\"a\"]\nnan = NaN\n\n");
+  EXPECT_EQ(lines(Metadata(), true), "");
+}
+
+TEST(MetadataText, padding_is_not_shown) {
+  Metadata metadata;
+  EXPECT_TRUE(metadata.add("htensor.pad", "   "));
+  std::string json;
+  append_json(json, metadata);
+  EXPECT_EQ(json, "{}");
+  EXPECT_EQ(lines(metadata, false) + lines(metadata, true) + aligned_text(metadata), "");
+  // A text under this key that is not padding belongs to a user.
+  Metadata of_user;
+  EXPECT_TRUE(of_user.add("htensor.pad", "mine"));
+  EXPECT_EQ(aligned_text(of_user), "htensor.pad = mine\n");
+}
+
 TEST(MetadataText, very_many_keys_are_counted) {
   Metadata metadata;
   for (int i = 0; i < 150; ++i) EXPECT_TRUE(metadata.add("k" + std::to_string(i), "v"));
-  const auto shown = metadata_text(metadata);
+  const auto shown = lines(metadata, false);
   EXPECT_TRUE(shown.starts_with("k0 = v\nk1 = v\n"));
-  EXPECT_TRUE(shown.ends_with("k99 = v\n… and 50 more keys\n"));
+  EXPECT_TRUE(shown.ends_with("k99 = v\n… and 50 more keys\n\n"));
+  EXPECT_TRUE(lines(metadata, true).ends_with("k149 = v\n\n"));
   std::string all;
   append_json(all, metadata);
   EXPECT_TRUE(all.ends_with(R"("k149":"v"})"));

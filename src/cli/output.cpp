@@ -1,10 +1,12 @@
 #include "cli/output.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <string>
 
 #include "cli/cli.hpp"
+#include "cli/progress.hpp"
 #include "cli/text.hpp"
 
 namespace ht::cli {
@@ -22,17 +24,19 @@ struct Block {
 
 Block block;
 bool has_any_output = false;
+bool ends_within_a_line = false;
 
 // A failure sticks to the stream and is reported once, at the end.
 void write(std::string_view text) {
   if (text.empty()) return;  // its address may be null
+  erase_progress();
   has_any_output = true;
+  ends_within_a_line = !text.ends_with('\n');
   static_cast<void>(std::fwrite(text.data(), 1, text.size(), stdout));
 }
 
 void write_object_start(std::string_view& text) {
-  // The verb's own "path" is before any object within this one.
-  if (text.substr(0, text.find('{', 1)).find(R"("path":)") != std::string_view::npos) return;
+  if (text.starts_with(path_key)) return;
   text.remove_prefix(1);  // its brace is in the opening
   write(block.opening);
 }
@@ -68,6 +72,8 @@ void begin_block(std::string_view path, Frame frame) {
 
 void end_block() { block = {.has_printed = true}; }
 
+bool is_line_open() noexcept { return ends_within_a_line && isatty(STDOUT_FILENO) != 0; }
+
 bool has_printed() noexcept { return block.has_printed; }
 
 void print(std::string_view text) {
@@ -84,6 +90,7 @@ void print(std::string_view text) {
 }
 
 void print_error(std::string_view text) {
+  erase_progress();
   static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
 }
 

@@ -1,4 +1,4 @@
-// plan: what a model takes in memory, from its headers alone, and whether it fits.
+// plan: how much memory a model needs by each strategy, from its headers alone, and whether it fits.
 #include "cli/plan.hpp"
 
 #include <fmt/format.h>
@@ -22,9 +22,9 @@ struct Options {
 };
 
 struct Plan {
-  /// All of it in memory: of one's own with `read`, of the page cache with `mapped`.
+  /// All tensors: in the process's own memory with `read`, in the page cache with `mapped`.
   std::uint64_t all = 0;
-  /// The ring, however large the model is.
+  /// The ring, whose size does not depend on the model's.
   std::uint64_t staged = 0;
   std::uint64_t largest = 0;
   std::uint64_t budget = 0;
@@ -35,17 +35,16 @@ struct Plan {
 
 Result<Plan> plan_of(const Options& options) {
   const auto model =
-      HT_TRY(Model::open(options.path, {.headers_only = true,  // what is not there yet counts, too
+      HT_TRY(Model::open(options.path, {.headers_only = true,  // data that is not there yet counts, too
                                         .catalog_only = true,
                                         .max_header_bytes = options.max_header}));
   Plan plan{.budget_was_given = options.budget != 0};
-  const auto rows = rows_of(model, options.filter);
-  if (!rows) return fail(Error(rows.error()).at_path(options.path));
-  for (const auto& row : *rows) {
-    if (row.entry.is_splat()) continue;
+  const auto rows = HT_TRY(Rows::of(model, options.filter));
+  HT_TRY(rows.for_each([&](const Row& row) {
+    if (row.entry.is_splat()) return;
     plan.all = saturating_add(plan.all, row.entry.bytes);
     plan.largest = std::max(plan.largest, row.entry.bytes);
-  }
+  }));
   const LoadOptions load;
   plan.staged = std::min(plan.all, load.chunks * load.chunk_bytes);
   plan.budget = HT_TRY(memory_budget(options.budget, io::system_port()));
@@ -61,14 +60,14 @@ std::string json_text(const Plan& plan) {
 
 std::string people_text(const Plan& plan) {
   std::string out = table({{"strategy", "memory", ""},
-                           {"mapped", size_text(plan.all), "of the page cache, as far as it is touched"},
-                           {"read", size_text(plan.all), "of its own"},
-                           {"staged", size_text(plan.staged), "at a time, for one pass"}},
+                           {"mapped", size_text(plan.all), "in the page cache, as pages are touched"},
+                           {"read", size_text(plan.all), "in the process"},
+                           {"staged", size_text(plan.staged), "in the process, at any time of one pass"}},
                           {1});
-  return out +=
-         fmt::format("\n{} {} {}; the largest tensor has {}\n",
-                     plan.fits() ? "fits into" : "does not fit into", size_text(plan.budget),
-                     plan.budget_was_given ? "as asked for" : "that are available", size_text(plan.largest));
+  append_text(out, "\n{} {} ({}); largest tensor: {}\n", plan.fits() ? "fits into" : "does not fit into",
+              byte_count_text(plan.budget), plan.budget_was_given ? "--budget" : "available memory",
+              byte_count_text(plan.largest));
+  return out;
 }
 
 }  // namespace
@@ -78,15 +77,15 @@ Result<std::uint64_t> memory_budget(std::uint64_t asked, io::Port& port) {
   const auto available = port.available_memory();
   if (available) return *available;
   return fail(Error(ErrorCode::unsupported_platform, "available_memory_is_known",
-                    "the system does not tell how much memory there is")
+                    "the amount of available memory is unknown")
                   .because(available.error())
-                  .with_hint("say how much it may take: --budget 8G"));
+                  .with_hint("give the limit: --budget 8G"));
 }
 
 Action register_plan(CLI::App& verb) {
   auto options = std::make_shared<Options>();
   add_path(verb, options->path);
-  add_size(verb, "--budget", options->budget, "The memory that it may take; else what is available");
+  add_size(verb, "--budget", options->budget, "Memory limit; unless given, the available memory");
   add_filter(verb, options->filter);
   add_max_header(verb, options->max_header);
   return [options](const Common& common) -> Result<Exit> {

@@ -1,4 +1,4 @@
-// How much memory a plan may count with.
+// The memory that a plan may use.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace ht::cli {
 
-/// What was asked for; without that (0), what is available.
+/// The asked number of bytes; the available memory if that is 0.
 [[nodiscard]] Result<std::uint64_t> memory_budget(std::uint64_t asked, io::Port& port);
 
 }  // namespace ht::cli

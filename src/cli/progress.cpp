@@ -8,6 +8,7 @@
 #include <mutex>
 #include <system_error>
 
+#include "cli/display_width.hpp"
 #include "cli/text.hpp"
 
 namespace ht::cli {
@@ -15,37 +16,72 @@ namespace {
 
 using namespace std::chrono_literals;
 
-bool is_shown(const Common& common) {
+bool is_drawn = false;
+
+bool is_wanted(const Common& common) {
   if (common.progress == ProgressBar::always) return true;
   return common.progress == ProgressBar::automatic && !common.quiet && isatty(STDERR_FILENO) != 0;
 }
 
+// Without the erasing that print_error does.
+void write_to_stderr(std::string_view text) noexcept {
+  static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
+}
+
+// Where nothing says how wide a line may be.
+constexpr std::size_t usual_columns = 80;
+
 }  // namespace
+
+std::string progress_text(double share, std::uint64_t bytes_per_second, double seconds_left,
+                          std::size_t columns) {
+  const std::string percent = fmt::format("{:3.0f}%", share * 100);
+  const std::string rate = fmt::format("  {}/s", size_text(bytes_per_second));
+  const std::string left = fmt::format("  {:.0f} s left", seconds_left);
+  constexpr std::size_t max_bar = 30;
+  constexpr std::size_t min_bar = 5;
+  constexpr std::size_t around_bar = 3;  // the brackets and a space
+  const std::size_t numbers = percent.size() + rate.size() + left.size();
+  if (columns >= numbers + around_bar + min_bar) {
+    const std::size_t width = std::min(max_bar, columns - numbers - around_bar);
+    const auto full = std::min(width, static_cast<std::size_t>(share * static_cast<double>(width)));
+    return fmt::format("[{:#<{}}{:.<{}}] {}{}{}", "", full, "", width - full, percent, rate, left);
+  }
+  if (columns >= numbers) return percent + rate + left;
+  if (columns >= percent.size() + left.size()) return percent + left;
+  return columns >= percent.size() ? percent : std::string();
+}
+
+void erase_progress() noexcept {
+  if (!is_drawn) return;
+  is_drawn = false;
+  write_to_stderr("\r\x1b[K");
+}
 
 Progress::Progress(std::uint64_t total_bytes, const Common& common)
     : total_(total_bytes),
-      shown_(is_shown(common)),
+      is_wanted_(is_wanted(common)),
       next_(start_ + (common.progress == ProgressBar::always ? 0ms : 500ms)) {}
 
 void Progress::update(std::uint64_t done_bytes) {
   const auto now = Clock::now();
-  if (!shown_ || now < next_) return;
+  // A line of output that is not complete has no place for a bar.
+  if (!is_wanted_ || now < next_ || is_line_open()) return;
   next_ = now + 100ms;
-  drawn_ = true;
   const double seconds = std::max(std::chrono::duration<double>(now - start_).count(), 1e-9);
   const double rate = static_cast<double>(done_bytes) / seconds;
   const double share =
       total_ == 0 ? 1.0 : std::min(1.0, static_cast<double>(done_bytes) / static_cast<double>(total_));
   const double left = rate > 0 ? static_cast<double>(total_ - std::min(done_bytes, total_)) / rate : 0;
-  constexpr int width = 30;
-  const int full = static_cast<int>(share * width);
-  print_error(fmt::format("\r[{:#<{}}{:.<{}}] {:3.0f}%  {}/s  {:.0f} s left\x1b[K", "", full, "",
-                          width - full, share * 100, size_text(static_cast<std::uint64_t>(rate)), left));
+  const std::size_t columns = terminal_columns(STDERR_FILENO);
+  // A terminal moves to the next line when the last column is filled.
+  const auto text = progress_text(share, static_cast<std::uint64_t>(rate), left,
+                                  (columns == 0 ? usual_columns : columns) - 1);
+  write_to_stderr(fmt::format("\r{}\x1b[K", text));
+  is_drawn = true;
 }
 
-Progress::~Progress() {
-  if (drawn_) print_error("\r\x1b[K");
-}
+Progress::~Progress() { erase_progress(); }
 
 WorkWithBar::WorkWithBar(const Common& common) : common_(common) {
   try {

@@ -1,17 +1,19 @@
-// A bar on stderr for work that takes a while.
+// A progress bar on stderr for work that takes long.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <stop_token>
+#include <string>
 #include <thread>
 
 #include "cli/cli.hpp"
 
 namespace ht::cli {
 
-/// Shows itself on a terminal once the work has taken half a second, and wipes itself when done.
+/// Appears on a terminal once the work has taken half a second. Its destructor erases it, and so do `print`
+/// and `print_error`, so that it never shares a line with other text.
 class Progress {
  public:
   Progress(std::uint64_t total_bytes, const Common& common);
@@ -24,11 +26,18 @@ class Progress {
  private:
   using Clock = std::chrono::steady_clock;
   std::uint64_t total_;
-  bool shown_;          // whether it may be
-  bool drawn_ = false;  // whether it is
+  bool is_wanted_;
   Clock::time_point start_ = Clock::now();
   Clock::time_point next_;
 };
+
+/// Erases the bar that is on the terminal, if any; the next update draws it again.
+void erase_progress() noexcept;
+
+/// The bar with percentage, rate and time left in at most this many columns; parts that do not fit are left
+/// out.
+[[nodiscard]] std::string progress_text(double share, std::uint64_t bytes_per_second, double seconds_left,
+                                        std::size_t columns);
 
 /// Long work of the library with a bar, which the user can interrupt. A signal handler cannot request a stop,
 /// and work need not report progress to be long: a thread looks for signals as long as this lives.
@@ -38,7 +47,7 @@ class WorkWithBar {
   WorkWithBar(const WorkWithBar&) = delete;
   WorkWithBar& operator=(const WorkWithBar&) = delete;
 
-  /// This has to live as long as they are used.
+  /// This object must outlive their use.
   [[nodiscard]] WorkOptions options();
 
  private:

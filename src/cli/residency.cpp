@@ -101,9 +101,8 @@ std::string people_text(const std::vector<Line>& lines, bool quiet) {
 Result<void> print_residency(const Model& model, const Options& options, const Common& common) {
   const auto all = HT_TRY(model.residency());
   std::vector<Line> lines;
-  for (const auto& row : HT_TRY(rows_of(model, options.filter))) {
-    lines.push_back({row.entry, all[row.position]});
-  }
+  const auto rows = HT_TRY(Rows::of(model, options.filter));
+  HT_TRY(rows.for_each([&](const Row& row) { lines.push_back({row.entry, all[row.position]}); }));
   if (common.jsonl) {
     std::string out;
     for (const auto& line : lines) {

@@ -4,63 +4,106 @@
 #include <htensor/base/checked.hpp>
 #include <limits>
 #include <tuple>
-#include <utility>
 
 #include "cli/text.hpp"
 
 namespace ht::cli {
 namespace {
 
-Result<std::string_view> dtype_name(const Model& model, const Entry& entry) {
-  if (!entry.is_typed()) return std::string_view();
-  if (entry.encoding == EncodingTag::dense) return HT_TRY(model.dtype(entry.dtype)).name;
-  return find_encoding(entry.encoding).value_or(Encoding{.name = "unknown"}).name;
-}
+constexpr std::uint64_t max_count = std::numeric_limits<std::uint64_t>::max();
 
 }  // namespace
 
-Result<std::vector<Row>> rows_of(const Model& model, const NameFilter& filter) {
+Result<Rows> Rows::of(const Model& model, const NameFilter& filter) {
   HT_TRY(filter.check());
+  Rows rows(model);
+  rows.filter_ = filter;
+  if (filter.is_everything()) return rows;
   const Catalog& catalog = model.catalog();
-  std::vector<Row> rows;
-  rows.reserve(filter.is_everything() ? catalog.size() : 0);
   for (std::size_t i = 0; i < catalog.size(); ++i) {
-    const Entry entry = catalog[i];
-    if (!filter.matches(entry.name)) continue;
-    const auto dtype = HT_TRY(dtype_name(model, entry));
-    rows.push_back({entry, dtype, i});
+    if (filter.matches(catalog[i].name)) return rows;
   }
-  if (rows.empty() && !filter.is_everything()) return fail(filter.no_match());
-  return rows;
+  return fail(filter.no_match());
 }
 
-void sort_rows(std::vector<Row>& rows, std::string_view key) {
-  const auto sort_by = [&](auto value) {
-    std::ranges::sort(rows, {}, [&](const Row& row) { return std::pair(value(row), row.position); });
+Row Rows::at(std::size_t position) const {
+  Row row{model_.catalog()[position], {}, position};
+  if (!row.entry.is_typed()) return row;
+  constexpr std::string_view unknown = "unknown";
+  if (row.entry.encoding == EncodingTag::dense) {
+    auto& name = dtypes_[static_cast<std::uint8_t>(row.entry.dtype)];
+    if (name.empty()) {
+      const auto dtype = model_.dtype(row.entry.dtype);
+      name = dtype ? dtype->name : unknown;
+    }
+    row.dtype = name;
+  } else {
+    auto& name = encodings_[static_cast<std::uint8_t>(row.entry.encoding)];
+    if (name.empty()) name = find_encoding(row.entry.encoding).value_or(Encoding{.name = unknown}).name;
+    row.dtype = name;
+  }
+  return row;
+}
+
+std::vector<std::uint32_t> Rows::positions() const {
+  const Catalog& catalog = model_.catalog();
+  std::vector<std::uint32_t> positions;
+  // A catalog has fewer than 2^32 names.
+  if (filter_.is_everything()) positions.reserve(catalog.size());
+  for (std::size_t i = 0; i < catalog.size(); ++i) {
+    if (filter_.matches(catalog[i].name)) positions.push_back(static_cast<std::uint32_t>(i));
+  }
+  return positions;
+}
+
+void Rows::sort(std::string_view key) {
+  const Catalog& catalog = model_.catalog();
+  const auto sort_by = [&](const auto& less) {
+    order_ = positions();
+    is_sorted_ = true;
+    std::ranges::sort(order_, [&](std::uint32_t a, std::uint32_t b) { return less(a, b); });
   };
-  if (key == "name") sort_by([](const Row& row) { return row.entry.name; });
-  // The largest first: that is what one looks for.
-  if (key == "size") sort_by([](const Row& row) { return ~row.entry.bytes; });
-  if (key == "offset") {
-    sort_by([](const Row& row) {
-      return row.entry.is_splat() ? std::tuple(true, std::uint32_t{0}, std::uint64_t{0})
-                                  : std::tuple(false, row.entry.file, row.entry.offset);
+  // File order decides between equal ones.
+  if (key == "name") {
+    sort_by([&](std::uint32_t a, std::uint32_t b) {
+      return natural_order(catalog[a].name, catalog[b].name) < 0;
     });
+  } else if (key == "size") {
+    sort_by([&](std::uint32_t a, std::uint32_t b) {
+      return std::pair(catalog[b].bytes, a) < std::pair(catalog[a].bytes, b);
+    });
+  } else if (key == "offset") {
+    const auto place = [&](std::uint32_t i) {
+      const Entry entry = catalog[i];
+      return entry.is_splat() ? std::tuple(true, std::uint32_t{0}, std::uint64_t{0}, i)
+                              : std::tuple(false, entry.file, entry.offset, i);
+    };
+    sort_by([&](std::uint32_t a, std::uint32_t b) { return place(a) < place(b); });
   }
 }
 
 std::uint64_t saturating_add(std::uint64_t a, std::uint64_t b) noexcept {
-  return checked::add(a, b).value_or(std::numeric_limits<std::uint64_t>::max());
+  return checked::add(a, b).value_or(max_count);
 }
 
-std::uint64_t total_bytes(const std::vector<Row>& rows) noexcept {
-  std::uint64_t total = 0;
-  for (const auto& row : rows) total = saturating_add(total, row.entry.bytes);
-  return total;
+std::optional<std::uint64_t> parameter_count(const Entry& entry) noexcept {
+  if (!entry.is_typed()) return std::nullopt;
+  std::uint64_t count = 1;
+  for (const std::int64_t dim : entry.dims) {
+    if (dim == 0) return 0;
+    count = checked::multiply(count, static_cast<std::uint64_t>(dim)).value_or(max_count);
+  }
+  return count;
 }
 
-std::string dtype_cell(const Row& row) { return row.dtype.empty() ? "-" : std::string(row.dtype); }
-
-std::string shape_cell(const Row& row) { return row.entry.is_typed() ? shape_text(row.entry.dims) : "-"; }
+void append_type(OutputBuffer& out, const Row& row) {
+  if (!row.entry.is_typed()) {
+    out += '-';
+    return;
+  }
+  out += row.dtype;
+  out += ' ';
+  append_shape(out, row.entry.dims, ", ");
+}
 
 }  // namespace ht::cli

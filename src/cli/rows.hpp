@@ -1,37 +1,83 @@
-// The tensors that a verb is about: those of a model that a pattern names.
+// The tensors of a model that a verb is about.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <htensor/base/glob.hpp>
 #include <htensor/htensor.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "cli/cli.hpp"
+#include "cli/output_buffer.hpp"
 
 namespace ht::cli {
 
 struct Row {
   Entry entry;
-  /// The dtype or block encoding; empty where the file does not say.
+  /// The dtype or block encoding; empty where the file has none.
   std::string_view dtype;
-  std::size_t position;  // in file order, which breaks ties
+  std::size_t position;  // in file order
 };
 
-/// The tensors whose names match, in file order. `not_found` where the filter matches no tensor.
-[[nodiscard]] Result<std::vector<Row>> rows_of(const Model& model, const NameFilter& filter = {});
+/// The tensors of a model whose names match a filter. A view of the model's catalog: rows are made one by
+/// one while they are visited, and only a sorted order takes memory, 4 bytes for each tensor.
+class Rows {
+ public:
+  /// All tensors. The model must outlive the rows.
+  explicit Rows(const Model& model) : model_(model) {}
+  /// The tensors whose names match. `not_found` where the filter matches no tensor.
+  [[nodiscard]] static Result<Rows> of(const Model& model, const NameFilter& filter);
 
-/// By "name", "size" (the largest first) or "offset" (splats, which have none, last); else as they are.
-void sort_rows(std::vector<Row>& rows, std::string_view key);
+  /// By "name" (natural order), "size" (largest first) or "offset" (splats last); other keys keep file order.
+  void sort(std::string_view key);
 
-/// A header of a file whose data need not be there can name more bytes than 64 bits count; then it is as
-/// many as they can.
+  /// Calls `visit(row)` for each row. `cancelled` when the user interrupts the program.
+  template <class Visit>
+  [[nodiscard]] Result<void> for_each(const Visit& visit) const {
+    const std::size_t count = is_sorted_ ? order_.size() : model_.catalog().size();
+    for (std::size_t i = 0; i < count; ++i) {
+      if (i % 4096 == 0 && interrupted()) return fail(interruption());
+      if (is_sorted_) {
+        visit(at(order_[i]));
+      } else if (const Row row = at(i); filter_.matches(row.entry.name)) {
+        visit(row);
+      }
+    }
+    return {};
+  }
+
+  /// The row at this position in file order, whether it matches or not.
+  [[nodiscard]] Row at(std::size_t position) const;
+  /// The positions of all rows in file order, to be sorted.
+  [[nodiscard]] std::vector<std::uint32_t> positions() const;
+
+ private:
+  const Model& model_;
+  NameFilter filter_;
+  std::vector<std::uint32_t> order_;
+  bool is_sorted_ = false;
+  // By tag, filled in when first asked for: a lookup in the model for each tensor would take longer than
+  // printing.
+  mutable std::array<std::string_view, 256> dtypes_{};
+  mutable std::array<std::string_view, 256> encodings_{};
+};
+
+/// The largest number where the sum does not fit: the headers of files whose data need not exist can name
+/// more bytes than 64 bits count.
 [[nodiscard]] std::uint64_t saturating_add(std::uint64_t a, std::uint64_t b) noexcept;
-[[nodiscard]] std::uint64_t total_bytes(const std::vector<Row>& rows) noexcept;
 
-/// "F32", or "-" where it is not known; "[4, 8]" or "-".
-[[nodiscard]] std::string dtype_cell(const Row& row);
-[[nodiscard]] std::string shape_cell(const Row& row);
+/// Elements of a tensor, the largest number where they do not fit; nullopt for an entry without a type.
+[[nodiscard]] std::optional<std::uint64_t> parameter_count(const Entry& entry) noexcept;
 
-/// As a tree of the names' parts, which stand between dots, with what is below each.
-[[nodiscard]] std::string tree_text(const std::vector<Row>& rows);
+/// "F32 [4, 8]", "-" for an entry without a type.
+void append_type(OutputBuffer& out, const Row& row);
+
+/// Prints the rows as a tree of the parts of their names, which are separated by dots, with the totals of
+/// each subtree. Siblings are in natural order, or by "size" (largest first) or "offset".
+[[nodiscard]] Result<void> print_tree(OutputBuffer& out, const Rows& rows, std::string_view sort_key);
 
 }  // namespace ht::cli

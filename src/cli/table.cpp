@@ -1,31 +1,137 @@
 #include "cli/table.hpp"
 
-#include <algorithm>
+#include <unistd.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "cli/display_width.hpp"
 #include "cli/text.hpp"
 
 namespace ht::cli {
+namespace {
+
+constexpr std::string_view gap = "  ";
+
+// A name in fewer columns is not recognisable.
+constexpr std::size_t min_shortened = 8;
+// One very long name does not fill up all other rows with spaces; it is not aligned instead.
+constexpr std::size_t max_aligned = 256;
+
+}  // namespace
+
+Table::Table(OutputBuffer& out, std::vector<Column> columns)
+    : Table(out, std::move(columns), terminal_columns(STDOUT_FILENO)) {}
+
+Table::Table(OutputBuffer& out, std::vector<Column> columns, std::size_t max_columns)
+    : out_(out), max_columns_(max_columns) {
+  for (const auto& column : columns) columns_.push_back({column, display_width(column.title)});
+}
+
+void Table::start_printing() {
+  if (max_columns_ > 0) fit(max_columns_);
+  for (auto& each : columns_) each.width = std::min(each.width, max_aligned);
+  printing_ = true;
+  for (const auto& each : columns_) printable_text(each.column.title, display_width(each.column.title));
+}
+
+// Shortens the widest column that may be, again and again, until all fit.
+void Table::fit(std::size_t max_columns) {
+  std::size_t total = gap.size() * (columns_.size() - 1);
+  for (const auto& each : columns_) total += each.width;
+  while (total > max_columns) {
+    Measured* widest = nullptr;
+    std::size_t next_width = min_shortened;
+    for (auto& each : columns_) {
+      if (!each.column.shortens) continue;
+      if (widest == nullptr || each.width > widest->width) {
+        if (widest != nullptr) next_width = std::max(next_width, widest->width);
+        widest = &each;
+      } else {
+        next_width = std::max(next_width, each.width);
+      }
+    }
+    if (widest == nullptr || widest->width <= min_shortened) return;
+    // Two of one width lose a column each in turn.
+    const std::size_t most = std::max<std::size_t>(1, widest->width - std::min(next_width, widest->width));
+    const std::size_t less = std::min(most, total - max_columns);
+    widest->width -= less;
+    widest->is_shortened = true;
+    total -= less;
+  }
+}
+
+template <class Print>
+void Table::cell(std::size_t width, const Print& print) {
+  auto& [column, column_width, is_shortened] = columns_[next_];
+  const bool is_last = ++next_ == columns_.size();
+  if (is_last) next_ = 0;
+  if (!printing_) {
+    column_width = std::max(column_width, width);
+    return;
+  }
+  const std::size_t padding = column_width - std::min(width, column_width);
+  if (column.right) out_.append_spaces(padding);
+  print();
+  if (is_last) {
+    out_ += '\n';
+    return;
+  }
+  out_.append_spaces(gap.size() + (column.right ? 0 : padding));
+}
+
+void Table::printable_text(std::string_view text, std::size_t width) {
+  const auto& column = columns_[next_];
+  if (printing_ && column.is_shortened && width > column.width) {
+    const std::string cut = shorten_middle(text, column.width);
+    return cell(display_width(cut), [&] { out_ += cut; });
+  }
+  cell(width, [&] { out_ += text; });
+}
+
+void Table::text(std::string_view text) {
+  if (is_plain(text)) return printable_text(text, text.size());
+  const std::string clean = printable(text);
+  printable_text(clean, display_width(clean));
+}
+
+void Table::number(std::uint64_t number) {
+  cell(digit_count(number), [&] { out_.append_number(number); });
+}
+
+void Table::size(std::uint64_t bytes) {
+  SizeBuffer buffer;
+  const std::size_t length = write_size(buffer, bytes);
+  cell(length, [&] { out_ += std::string_view(buffer.data(), length); });
+}
+
+void Table::shape(std::span<const std::int64_t> dims) {
+  std::size_t width = 2 + (dims.empty() ? 0 : 2 * (dims.size() - 1));
+  for (const std::int64_t dim : dims) width += digit_count(static_cast<std::uint64_t>(dim));
+  cell(width, [&] { append_shape(out_, dims, ", "); });
+}
 
 std::string table(const std::vector<std::vector<std::string>>& lines,
                   std::initializer_list<std::size_t> right) {
-  std::vector<std::size_t> widths;
-  for (const auto& line : lines) {
-    widths.resize(std::max(widths.size(), line.size()));
-    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], character_count(line[i]));
+  std::vector<Column> columns;
+  for (const auto& title : lines.front()) {
+    const bool is_number = std::ranges::find(right, columns.size()) != right.end();
+    columns.push_back({title, is_number, !is_number});
   }
-  std::string out;
-  for (const auto& line : lines) {
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      const std::size_t padding = widths[i] - character_count(line[i]);
-      const bool to_the_right = std::ranges::find(right, i) != right.end();
-      if (i > 0) out += "  ";
-      if (to_the_right) out.append(padding, ' ');
-      out += line[i];
-      if (!to_the_right && i + 1 < line.size()) out.append(padding, ' ');
-    }
-    out += '\n';
+  std::string text;
+  {
+    OutputBuffer out(text);
+    Table printed(out, std::move(columns));
+    const auto add_rows = [&] {
+      for (const auto& line : std::span(lines).subspan(1)) {
+        for (const auto& cell : line) printed.text(cell);
+      }
+    };
+    add_rows();
+    printed.start_printing();
+    add_rows();
   }
-  return out;
+  return text;
 }
 
 }  // namespace ht::cli

@@ -1,13 +1,74 @@
 // Columns for people.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "cli/output_buffer.hpp"
 
 namespace ht::cli {
 
-/// Lines of cells, each column as wide as it has to be. These columns, which are numbers, stand to the right.
+struct Column {
+  std::string_view title;
+  /// Numbers are aligned to the right.
+  bool right = false;
+  /// Whether the middle of a text may be left out where the terminal is too narrow for the table.
+  bool shortens = false;
+};
+
+/// A table that is printed in two passes over its rows, so that no row is kept: the first pass measures
+/// the columns, and after `start_printing` the second pass prints the same rows.
+///
+///   for (const auto& row : rows) table.name(row.name), table.size(row.bytes);
+///   table.start_printing();
+///   for (const auto& row : rows) table.name(row.name), table.size(row.bytes);
+///
+/// Cells come from left to right; a row ends with its last column.
+class Table {
+ public:
+  /// The titles must outlive the table. A table wider than `max_columns` is shortened; 0 means unlimited.
+  /// Unless given, the limit is the terminal's width if standard output is a terminal.
+  Table(OutputBuffer& out, std::vector<Column> columns);
+  Table(OutputBuffer& out, std::vector<Column> columns, std::size_t max_columns);
+
+  void start_printing();
+
+  /// A text, made printable.
+  void text(std::string_view text);
+  /// The same, and '' for an empty one.
+  void name(std::string_view name) { text(name.empty() ? std::string_view("''") : name); }
+  void number(std::uint64_t number);
+  /// A size such as 2.5G.
+  void size(std::uint64_t bytes);
+  /// A shape such as [4, 8].
+  void shape(std::span<const std::int64_t> dims);
+
+ private:
+  struct Measured {
+    Column column;
+    std::size_t width;
+    bool is_shortened = false;
+  };
+
+  void printable_text(std::string_view text, std::size_t width);
+  /// Calls `print` for the cell of this width, between the spaces that align it.
+  template <class Print>
+  void cell(std::size_t width, const Print& print);
+  void fit(std::size_t max_columns);
+
+  OutputBuffer& out_;
+  std::vector<Measured> columns_;
+  std::size_t max_columns_;
+  std::size_t next_ = 0;
+  bool printing_ = false;
+};
+
+/// The table of these lines, the first one being its titles. The columns in `right` are numbers; the others
+/// are shortened where the terminal is too narrow.
 [[nodiscard]] std::string table(const std::vector<std::vector<std::string>>& lines,
                                 std::initializer_list<std::size_t> right);
 

@@ -1,9 +1,11 @@
-// What people and scripts read: sizes, safe text, JSON.
+// Text for people and scripts: sizes, counts, names that are safe on a terminal, JSON.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
+#include <compare>
 #include <cstdint>
 #include <htensor/htensor.hpp>
 #include <optional>
@@ -17,13 +19,31 @@ namespace ht::cli {
 [[nodiscard]] std::optional<std::uint64_t> parse_size(std::string_view text);
 /// The same the other way: at most one digit after the point.
 [[nodiscard]] std::string size_text(std::uint64_t bytes);
+/// For sentences: "24 bytes" below 1024, else as `size_text`.
+[[nodiscard]] std::string byte_count_text(std::uint64_t bytes);
+/// Writes `size_text` into a buffer and returns its length.
+using SizeBuffer = std::array<char, 8>;
+[[nodiscard]] std::size_t write_size(SizeBuffer& out, std::uint64_t bytes) noexcept;
+/// Decimal digits of the number.
+[[nodiscard]] std::size_t digit_count(std::uint64_t number) noexcept;
 
-/// The text without anything that could move a cursor or reorder a line: control and direction
-/// characters are escaped, bytes that are no UTF-8 become U+FFFD.
+/// A count as people say it: "999", then three significant digits and K, M, B or T: "1.24 B".
+[[nodiscard]] std::string count_text(std::uint64_t count);
+
+/// Whether all characters are printable ASCII: the text is shown unchanged, and its width is its length.
+[[nodiscard]] bool is_plain(std::string_view text) noexcept;
+/// Whether the text is plain and needs no escape in JSON.
+[[nodiscard]] bool is_plain_json(std::string_view text) noexcept;
+
+/// The text with control and direction characters escaped, so that it can neither move a cursor nor reorder a
+/// line. Bytes that are not UTF-8 become U+FFFD.
 [[nodiscard]] std::string printable(std::string_view text);
+/// The printable name, '' for an empty one.
+[[nodiscard]] std::string name_text(std::string_view name);
 
-/// Characters of well-formed UTF-8, as columns are counted.
-[[nodiscard]] std::size_t character_count(std::string_view text);
+/// The order of two names in which numbers compare by value: "a.2" before "a.10". Names that differ in
+/// leading zeros only compare as bytes, so that only equal names are equal.
+[[nodiscard]] std::strong_ordering natural_order(std::string_view a, std::string_view b) noexcept;
 
 /// A JSON string with its quotes.
 [[nodiscard]] std::string json_string(std::string_view text);
@@ -35,8 +55,7 @@ namespace ht::cli {
 /// The members of that object, for an object with more members.
 [[nodiscard]] std::string json_members(const Error& error);
 
-/// fmt::format_to its end, by functions that are no templates: all of fmt would else be compiled anew for
-/// every file.
+/// Appends formatted text. The work is not in a template, as every file would compile all of fmt then.
 void vappend_text(std::string& out, fmt::string_view format, fmt::format_args args);
 void vappend_text(fmt::memory_buffer& out, fmt::string_view format, fmt::format_args args);
 

@@ -2,6 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <htensor/base/utf8.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/display_width.hpp"
+
 namespace ht::cli {
 namespace {
 
@@ -46,10 +53,136 @@ TEST(Text, nothing_printed_can_move_the_cursor) {
   EXPECT_EQ(printable("naïve 模型 🙂"), "naïve 模型 🙂");
 }
 
-TEST(Text, columns_count_characters_and_not_bytes) {
-  EXPECT_EQ(character_count(""), 0U);
-  EXPECT_EQ(character_count("abc"), 3U);
-  EXPECT_EQ(character_count("naïve"), 5U);
+TEST(Text, sizes_are_rounded_to_the_nearest_tenth) {
+  for (const std::uint64_t bytes :
+       {1024ULL, 1075ULL, 1076ULL, 1126ULL, 2047ULL, 2048ULL, 102'349ULL, 102'400ULL, 102'912ULL,
+        1'048'063ULL, 1'048'064ULL, 1'048'576ULL, 123'456'789ULL, 987'654'321'012ULL, 1ULL << 63}) {
+    auto value = static_cast<double>(bytes);
+    char unit = '\0';
+    for (const char next : std::string_view("KMGTPE")) {
+      if (value < 1023.5) break;
+      value /= 1024;
+      unit = next;
+    }
+    const auto shown = size_text(bytes);
+    EXPECT_EQ(shown.back(), unit) << bytes;
+    EXPECT_NEAR(std::stod(shown), value, value < 100 ? 0.0501 : 0.5001) << bytes;
+  }
+  EXPECT_EQ(byte_count_text(1), "1 byte");
+  EXPECT_EQ(byte_count_text(1023), "1023 bytes");
+  EXPECT_EQ(byte_count_text(1024), "1K");
+}
+
+TEST(Text, digits_are_counted) {
+  EXPECT_EQ(digit_count(0), 1U);
+  EXPECT_EQ(digit_count(UINT64_MAX), 20U);
+  for (std::uint64_t power = 10; power < UINT64_MAX / 10; power *= 10) {
+    EXPECT_EQ(digit_count(power - 1), std::to_string(power - 1).size());
+    EXPECT_EQ(digit_count(power), std::to_string(power).size());
+  }
+}
+
+TEST(Text, counts_are_said_with_three_digits) {
+  EXPECT_EQ(count_text(0), "0");
+  EXPECT_EQ(count_text(999), "999");
+  EXPECT_EQ(count_text(1000), "1.00 K");
+  EXPECT_EQ(count_text(12'345), "12.3 K");
+  EXPECT_EQ(count_text(999'499), "999 K");
+  EXPECT_EQ(count_text(999'500), "1.00 M");
+  EXPECT_EQ(count_text(9'995'000), "10.0 M");
+  EXPECT_EQ(count_text(1'235'814'400), "1.24 B");
+  EXPECT_EQ(count_text(8'030'261'248), "8.03 B");
+  EXPECT_EQ(count_text(671'000'000'000), "671 B");
+  EXPECT_EQ(count_text(1'000'000'000'000), "1.00 T");
+  EXPECT_EQ(count_text(UINT64_MAX), "18446744 T");
+}
+
+TEST(Text, plain_text_is_printable_ascii) {
+  for (int byte = 0; byte < 256; ++byte) {
+    const bool is_printable = byte >= 0x20 && byte < 0x7F;
+    for (std::size_t size = 1; size < 20; ++size) {
+      for (std::size_t at = 0; at < size; ++at) {
+        std::string text(size, 'x');
+        text[at] = static_cast<char>(byte);
+        ASSERT_EQ(is_plain(text), is_printable) << byte << " at " << at << " of " << size;
+        ASSERT_EQ(is_plain_json(text), is_printable && byte != '"' && byte != '\\') << byte;
+      }
+    }
+  }
+  EXPECT_TRUE(is_plain(""));
+}
+
+TEST(Text, natural_order_compares_numbers_by_value) {
+  const std::vector<std::string> sorted{"",
+                                        "a",
+                                        "a.02",
+                                        "a.2",
+                                        "a.10",
+                                        "a.10b",
+                                        "a.11",
+                                        "a.b",
+                                        "b.0",
+                                        "b.00",
+                                        "b.1",
+                                        "b.1.9",
+                                        "b.1a",
+                                        "b.99999999999999999999999999",
+                                        "b.100000000000000000000000000",
+                                        "ba",
+                                        "\xC3\xA9"};
+  auto names = sorted;
+  std::ranges::reverse(names);
+  std::ranges::sort(names, [](const auto& a, const auto& b) { return natural_order(a, b) < 0; });
+  EXPECT_EQ(names, sorted);
+}
+
+TEST(Text, natural_order_is_total) {
+  std::vector<std::string> names{""};
+  const std::string letters = "019a.";
+  for (std::size_t begin = 0, length = 0; length < 4; ++length) {
+    const std::size_t end = names.size();
+    for (; begin < end; ++begin) {
+      for (const char letter : letters) names.push_back(names[begin] + letter);
+    }
+  }
+  std::ranges::sort(names, [](const auto& a, const auto& b) { return natural_order(a, b) < 0; });
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    for (std::size_t j = 0; j < names.size(); ++j) {
+      ASSERT_EQ(natural_order(names[i], names[j]), i <=> j) << names[i] << " and " << names[j];
+    }
+  }
+}
+
+TEST(Text, columns_count_wide_characters_twice_and_marks_not_at_all) {
+  EXPECT_EQ(display_width(""), 0U);
+  EXPECT_EQ(display_width("abc"), 3U);
+  EXPECT_EQ(display_width("naïve"), 5U);
+  EXPECT_EQ(display_width("模型"), 4U);
+  EXPECT_EQ(display_width("ｗ한か"), 6U);
+  EXPECT_EQ(display_width("🙂"), 2U);
+  EXPECT_EQ(display_width("e\u0301"), 1U);
+  EXPECT_EQ(display_width("…"), 1U);
+}
+
+TEST(Text, shortening_leaves_out_the_middle) {
+  EXPECT_EQ(shorten_middle("abcdefghij", 10), "abcdefghij");
+  EXPECT_EQ(shorten_middle("abcdefghij", 5), "ab…ij");
+  EXPECT_EQ(shorten_middle("abcdefghij", 6), "abc…ij");
+  EXPECT_EQ(shorten_middle("abc", 1), "…");
+  EXPECT_EQ(shorten_middle("abc", 0), "");
+  // Neither a wide character nor one with a mark is cut.
+  EXPECT_EQ(shorten_middle("模型模型", 6), "模…型");
+  EXPECT_EQ(shorten_middle("ae\u0301bcde\u0301", 3), "a…e\u0301");
+  for (std::size_t columns = 0; columns < 12; ++columns) {
+    const auto cut = shorten_middle("a模e\u0301🙂b型c", columns);
+    EXPECT_LE(display_width(cut), columns);
+    EXPECT_TRUE(is_utf8(cut)) << cut;
+  }
+}
+
+TEST(Text, empty_names_are_visible) {
+  EXPECT_EQ(name_text(""), "''");
+  EXPECT_EQ(name_text("a\n"), "a\\n");
 }
 
 TEST(Text, json_strings_are_escaped_and_utf8) {

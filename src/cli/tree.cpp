@@ -1,7 +1,5 @@
-#include <fmt/format.h>
-
-#include <map>
-#include <memory>
+#include <algorithm>
+#include <tuple>
 
 #include "cli/rows.hpp"
 #include "cli/text.hpp"
@@ -9,54 +7,113 @@
 namespace ht::cli {
 namespace {
 
-// No model nests its names like that; the rest of a name that has more dots is one part. This bounds the
-// recursion, and the indentation, whatever a file calls its tensors.
-constexpr std::size_t most_levels = 32;
+// Model names have far fewer parts; the rest of a name with more dots is one part. This bounds the recursion
+// and the indentation, whatever names a file has.
+constexpr std::size_t max_levels = 32;
 
-struct Branch {
-  std::map<std::string_view, std::unique_ptr<Branch>> children;
+// The part of the name that begins at this byte.
+std::string_view part_at(std::string_view name, std::size_t begin, std::size_t level) {
+  const auto rest = name.substr(begin);
+  return level + 1 < max_levels ? rest.substr(0, rest.find('.')) : rest;
+}
+
+// Natural order part by part, so that names with a common beginning are neighbours.
+bool is_before(std::string_view a, std::string_view b) {
+  std::size_t begin = 0;
+  for (std::size_t level = 0;; ++level) {
+    const auto part_a = part_at(a, begin, level);
+    const auto part_b = part_at(b, begin, level);
+    if (const auto order = natural_order(part_a, part_b); order != 0) return order < 0;
+    begin += part_a.size() + 1;
+    // The tensor that has the name of a subtree comes before the tensors in it.
+    if (begin > a.size() || begin > b.size()) return a.size() < b.size();
+  }
+}
+
+// Tensors whose names have the same parts up to a level.
+struct Subtree {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::string_view part;
+  bool has_leaf = false;  // whether the first tensor has no further part
   std::uint64_t bytes = 0;
-  std::size_t tensors = 0;
-  const Row* leaf = nullptr;
+  std::tuple<bool, std::uint32_t, std::uint64_t> place{true, 0, 0};  // the first in the files; splats last
 };
 
-void append_branch(std::string& out, const Branch& branch, std::string_view name,
-                   std::size_t level) {  // NOLINT(misc-no-recursion): most_levels deep
-  append_text(out, "{:{}}{}  ", "", level * 2, printable(name));
-  if (branch.leaf != nullptr) {
-    append_text(out, "{} {}  {}\n", dtype_cell(*branch.leaf), shape_cell(*branch.leaf),
-                size_text(branch.leaf->entry.bytes));
-  } else {
-    append_text(out, "{} tensor{}  {}\n", branch.tensors, branch.tensors == 1 ? "" : "s",
-                size_text(branch.bytes));
+class Tree {
+ public:
+  Tree(OutputBuffer& out, const Rows& rows, std::string_view sort_key)
+      : out_(out), rows_(rows), sort_key_(sort_key), order_(rows.positions()) {
+    std::ranges::sort(order_, [&](std::uint32_t a, std::uint32_t b) { return is_before(name(a), name(b)); });
   }
-  for (const auto& [child, below] : branch.children) append_branch(out, *below, child, level + 1);
-}
 
-void add(Branch& root, const Row& row) {
-  Branch* at = &root;
-  std::string_view rest = row.entry.name;
-  for (std::size_t level = 1;; ++level) {
-    const auto dot = level < most_levels ? rest.find('.') : std::string_view::npos;
-    auto& child = at->children[rest.substr(0, dot)];
-    if (!child) child = std::make_unique<Branch>();
-    at = child.get();
-    at->bytes = saturating_add(at->bytes, row.entry.bytes);
-    ++at->tensors;
-    if (dot == std::string_view::npos) break;
-    rest.remove_prefix(dot + 1);
+  // The subtrees of the tensors [begin, end), whose names are equal up to this byte.
+  [[nodiscard]] Result<void> print(std::size_t begin, std::size_t end, std::size_t byte,
+                                   std::size_t level) {  // NOLINT(misc-no-recursion): max_levels deep
+    std::vector<Subtree> children;
+    const bool is_sorted = sort_key_ == "size" || sort_key_ == "offset";
+    for (std::size_t i = begin; i < end;) {
+      const Subtree child = subtree_at(i, end, byte, level);
+      i = child.end;
+      if (is_sorted) {
+        children.push_back(child);
+      } else {
+        HT_TRY(print(child, byte, level));
+      }
+    }
+    if (sort_key_ == "size") std::ranges::stable_sort(children, std::ranges::greater(), &Subtree::bytes);
+    if (sort_key_ == "offset") std::ranges::stable_sort(children, {}, &Subtree::place);
+    for (const auto& child : children) HT_TRY(print(child, byte, level));
+    return {};
   }
-  at->leaf = &row;
-}
+
+  [[nodiscard]] Result<void> print() { return print(0, order_.size(), 0, 0); }
+
+ private:
+  [[nodiscard]] std::string_view name(std::uint32_t position) const { return rows_.at(position).entry.name; }
+
+  [[nodiscard]] Subtree subtree_at(std::size_t begin, std::size_t end, std::size_t byte,
+                                   std::size_t level) const {
+    const auto first = name(order_[begin]);
+    Subtree found{.begin = begin, .end = begin, .part = part_at(first, byte, level)};
+    found.has_leaf = byte + found.part.size() == first.size();
+    for (; found.end < end; ++found.end) {
+      const Entry entry = rows_.at(order_[found.end]).entry;
+      if (part_at(entry.name, byte, level) != found.part) break;
+      found.bytes = saturating_add(found.bytes, entry.bytes);
+      if (!entry.is_splat()) found.place = std::min(found.place, std::tuple(false, entry.file, entry.offset));
+    }
+    return found;
+  }
+
+  [[nodiscard]] Result<void> print(const Subtree& subtree, std::size_t byte,
+                                   std::size_t level) {  // NOLINT(misc-no-recursion): max_levels deep
+    if (interrupted()) return fail(interruption());
+    out_.append_spaces(2 * level);
+    out_ += name_text(subtree.part);
+    out_ += "  ";
+    const Row first = rows_.at(order_[subtree.begin]);
+    if (subtree.has_leaf) {
+      append_type(out_, first);
+    } else {
+      const std::size_t count = subtree.end - subtree.begin;
+      append_text(out_, "{} tensor{}", count, count == 1 ? "" : "s");
+    }
+    append_text(out_, "  {}\n", size_text(subtree.has_leaf ? first.entry.bytes : subtree.bytes));
+    return print(subtree.begin + (subtree.has_leaf ? 1 : 0), subtree.end, byte + subtree.part.size() + 1,
+                 level + 1);
+  }
+
+  OutputBuffer& out_;
+  const Rows& rows_;
+  std::string_view sort_key_;
+  std::vector<std::uint32_t> order_;
+};
 
 }  // namespace
 
-std::string tree_text(const std::vector<Row>& rows) {
-  Branch root;
-  for (const auto& row : rows) add(root, row);
-  std::string out;
-  for (const auto& [name, branch] : root.children) append_branch(out, *branch, name, 0);
-  return out;
+Result<void> print_tree(OutputBuffer& out, const Rows& rows, std::string_view sort_key) {
+  return Tree(out, rows, sort_key).print();
 }
 
 }  // namespace ht::cli

@@ -1,0 +1,133 @@
+// Listing takes no memory that grows with the number of tensors, beyond the catalog. This program counts the
+// bytes that operator new hands out.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "cli/cli.hpp"
+#include "testing/temporary_folder.hpp"
+
+namespace {
+
+// Bytes allocated now, and the most since it was reset. The size of a piece is stored before it.
+std::size_t live = 0;
+std::size_t highest = 0;
+constexpr std::size_t room_for_size = alignof(std::max_align_t);
+
+void* allocate(std::size_t bytes) noexcept {
+  auto* const memory = static_cast<std::byte*>(std::malloc(bytes + room_for_size));
+  if (memory == nullptr) return nullptr;
+  *reinterpret_cast<std::size_t*>(memory) = bytes;
+  live += bytes;
+  highest = std::max(highest, live);
+  return memory + room_for_size;
+}
+
+void release(void* pointer) noexcept {
+  if (pointer == nullptr) return;
+  auto* const memory = static_cast<std::byte*>(pointer) - room_for_size;
+  live -= *reinterpret_cast<std::size_t*>(memory);
+  std::free(memory);
+}
+
+void* allocate_or_throw(std::size_t bytes) {
+  if (void* memory = allocate(bytes)) return memory;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) { return allocate_or_throw(bytes); }
+void* operator new[](std::size_t bytes) { return allocate_or_throw(bytes); }
+void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept { return allocate(bytes); }
+void* operator new[](std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept { return allocate(bytes); }
+void operator delete(void* memory) noexcept { release(memory); }
+void operator delete[](void* memory) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t /*bytes*/) noexcept { release(memory); }
+void operator delete[](void* memory, std::size_t /*bytes*/) noexcept { release(memory); }
+
+namespace ht {
+namespace {
+
+constexpr std::size_t tensors = 100'000;
+
+// Standard output goes nowhere while it lives.
+class WithoutOutput {
+ public:
+  WithoutOutput() : before_(dup(STDOUT_FILENO)) {
+    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    dup2(nowhere, STDOUT_FILENO);
+    close(nowhere);
+  }
+  WithoutOutput(const WithoutOutput&) = delete;
+  WithoutOutput& operator=(const WithoutOutput&) = delete;
+  ~WithoutOutput() {
+    std::fflush(stdout);
+    dup2(before_, STDOUT_FILENO);
+    close(before_);
+  }
+
+ private:
+  int before_;
+};
+
+class ListingMemory : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    CatalogBuilder builder("gguf");
+    const std::array<std::int64_t, 2> dims{1, 1};
+    for (std::size_t i = 0; i < tensors; ++i) {
+      const std::string name = "blk." + std::to_string(i) + ".weight";
+      ASSERT_TRUE(builder.add({.name = name, .dtype = F32::tag, .dims = dims, .bytes = 4}));
+    }
+    const auto catalog = std::move(builder).build().value();
+    auto encoded = encode("gguf", catalog).value();
+    encoded.header.resize(static_cast<std::size_t>(encoded.file_bytes));
+    testing::write_file(path_, encoded.header);
+  }
+
+  // The most memory that the program has at any time.
+  std::size_t peak_of(const std::vector<const char*>& options) {
+    const std::string path = path_.string();
+    std::vector<const char*> arguments{"htensor", "ls", path.c_str()};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const WithoutOutput quiet;
+    const std::size_t before = live;
+    highest = live;
+    EXPECT_EQ(cli::run(static_cast<int>(arguments.size()), arguments.data()), 0);
+    return highest - before;
+  }
+
+  testing::TemporaryFolder folder_;
+  std::filesystem::path path_ = folder_ / "m.gguf";
+};
+
+// Listing one tensor needs the memory for opening the file; listing all must need no more.
+TEST_F(ListingMemory, does_not_grow_with_the_number_of_tensors) {
+  const std::size_t for_one = peak_of({"--json", "--filter", "blk.0.weight"});
+  EXPECT_GT(for_one, tensors * 40);
+  constexpr std::size_t buffers = std::size_t{128} << 10;
+  EXPECT_LE(peak_of({"--json"}), for_one + buffers);
+  EXPECT_LE(peak_of({"--jsonl"}), for_one + buffers);
+  EXPECT_LE(peak_of({}), for_one + buffers);
+  EXPECT_LE(peak_of({"--filter", "*"}), for_one + buffers);
+}
+
+// The order takes 4 bytes for each tensor.
+TEST_F(ListingMemory, of_a_sorted_list_is_4_bytes_for_each_tensor) {
+  const std::size_t for_one = peak_of({"--json", "--filter", "blk.0.weight"});
+  constexpr std::size_t order = 4 * tensors + (std::size_t{128} << 10);
+  for (const char* const key : {"name", "size", "offset"}) {
+    EXPECT_LE(peak_of({"--json", "--sort", key}), for_one + order);
+  }
+  EXPECT_LE(peak_of({"--tree"}), for_one + order);
+}
+
+}  // namespace
+}  // namespace ht

@@ -1,0 +1,133 @@
+// The program on a terminal: what its lines look like in the end.
+#include <pty.h>
+
+#include "cli/display_width.hpp"
+#include "cli/progress.hpp"
+#include "testing/program.hpp"
+
+namespace ht {
+namespace {
+
+struct Screen {
+  std::vector<std::string> lines;
+  std::string sent;
+  std::size_t widest = 0;  // columns that were in use at any time
+};
+
+// As far as the program uses a terminal: text, carriage return, newline, erasing to the end of the line.
+Screen shown(std::string sent) {
+  Screen screen{.lines = {""}, .sent = std::move(sent), .widest = 0};
+  for (std::size_t i = 0; i < screen.sent.size(); ++i) {
+    auto& line = screen.lines.back();
+    if (screen.sent[i] == '\n') {
+      screen.lines.emplace_back();
+    } else if (screen.sent.compare(i, 2, "\r\n") == 0) {
+      continue;
+    } else if (screen.sent[i] == '\r') {
+      line += '\r';
+    } else if (screen.sent.compare(i, 3, "\x1b[K") == 0) {
+      // All text before the return was overwritten or is erased.
+      const auto at = line.rfind('\r');
+      if (at != std::string::npos) line.erase(0, at + 1);
+      i += 2;
+    } else {
+      line += screen.sent[i];
+      const auto at = line.rfind('\r');
+      screen.widest =
+          std::max(screen.widest, cli::display_width(at == std::string::npos ? line : line.substr(at + 1)));
+    }
+  }
+  return screen;
+}
+
+class CliTerminal : public Cli {
+ protected:
+  Screen run_on_terminal(std::vector<std::string> arguments, unsigned short columns) {
+    std::string path = program();
+    std::vector<char*> words{path.data()};
+    for (auto& argument : arguments) words.push_back(argument.data());
+    words.push_back(nullptr);
+    const winsize size{.ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+    int terminal = -1;
+    const pid_t child = forkpty(&terminal, nullptr, nullptr, &size);
+    if (child == 0) {
+      std::filesystem::current_path(folder_.path());
+      execv(path.c_str(), words.data());
+      _exit(127);
+    }
+    std::string sent;
+    std::array<char, 4096> piece{};
+    for (ssize_t got = 0; (got = read(terminal, piece.data(), piece.size())) > 0;)
+      sent.append(piece.data(), static_cast<std::size_t>(got));
+    close(terminal);
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0) << sent;
+    return shown(std::move(sent));
+  }
+};
+
+TEST_F(CliTerminal, tables_fit_its_width) {
+  const std::string name = "model.layers.0.模型.self_attn.weight";
+  write_safetensors("s.safetensors",
+                    "{\"" + name + R"(":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)" + "\"" + name +
+                        R"(2":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
+                    2);
+  for (const unsigned short columns : {40, 50, 60}) {
+    const auto screen = run_on_terminal({"ls", "-q", "s.safetensors"}, columns);
+    EXPECT_EQ(screen.lines.size(), 4U);
+    EXPECT_EQ(screen.widest, columns) << screen.sent;
+    EXPECT_THAT(screen.lines[1], HasSubstr("…"));
+    EXPECT_THAT(screen.lines[2], HasSubstr("weight2 "));
+  }
+  EXPECT_THAT(run_on_terminal({"ls", "-q", "s.safetensors"}, 200).lines[1], StartsWith(name + "  "));
+  EXPECT_THAT(run("ls -q s.safetensors", "COLUMNS=40").out, HasSubstr(name + "2  "));
+}
+
+TEST_F(CliTerminal, the_progress_bar_leaves_nothing_behind) {
+  const auto made = run_on_terminal(
+      {"synth", "p.safetensors", "--preset", "llama-1b", "--size", "8M", "--progress=always"}, 30);
+  EXPECT_THAT(made.sent, HasSubstr("%  "));
+  EXPECT_LE(made.widest, 64U);
+  ASSERT_EQ(made.lines.size(), 2U) << made.sent;
+  EXPECT_THAT(made.lines[0], StartsWith("p.safetensors: "));
+  const auto sealed = run_on_terminal({"seal", "p.safetensors", "--progress=always"}, 40);
+  EXPECT_THAT(sealed.sent, HasSubstr("%"));
+  for (const auto& line : sealed.lines) EXPECT_THAT(line, Not(HasSubstr("%"))) << sealed.sent;
+  const auto verified = run_on_terminal({"verify", "p.safetensors", "--progress=always"}, 40);
+  EXPECT_THAT(verified.sent, HasSubstr("%"));
+  for (const auto& line : verified.lines) EXPECT_THAT(line, Not(HasSubstr("%"))) << verified.sent;
+}
+
+TEST(ProgressBar, fits_narrow_terminals) {
+  const auto text = [](std::size_t columns) { return cli::progress_text(0.5, 1 << 20, 12, columns); };
+  EXPECT_EQ(text(80), "[###############...............]  50%  1M/s  12 s left");
+  EXPECT_EQ(text(40), "[########.........]  50%  1M/s  12 s left");
+  EXPECT_EQ(text(22), " 50%  1M/s  12 s left");
+  EXPECT_EQ(text(15), " 50%  12 s left");
+  EXPECT_EQ(text(10), " 50%");
+  EXPECT_EQ(text(3), "");
+  for (std::size_t columns = 0; columns < 100; ++columns) EXPECT_LE(text(columns).size(), columns);
+}
+
+TEST(ProgressBar, is_erased_before_other_text) {
+  constexpr std::string_view erase = "\r\x1b[K";
+  for (const bool is_error : {false, true}) {
+    ::testing::internal::CaptureStderr();
+    ::testing::internal::CaptureStdout();
+    {
+      cli::Progress bar(100, {.progress = cli::ProgressBar::always});
+      bar.update(50);
+      is_error ? cli::print_error("error\n") : cli::print("result\n");
+    }
+    std::fflush(stdout);
+    const auto out = ::testing::internal::GetCapturedStdout();
+    const auto err = ::testing::internal::GetCapturedStderr();
+    EXPECT_EQ(out, is_error ? "" : "result\n");
+    EXPECT_THAT(err, StartsWith("\r["));
+    EXPECT_TRUE(err.ends_with(std::string(erase) + (is_error ? "error\n" : ""))) << err;
+  }
+}
+
+}  // namespace
+}  // namespace ht
