@@ -42,7 +42,7 @@ constexpr std::array verbs{
          register_verify},
     Verb{"hash", "print the digests of a model and of its tensors",
          "htensor hash model.safetensors --per-tensor", register_hash},
-    Verb{"convert", "write a model in another format", "htensor convert model.safetensors model.gguf --seal",
+    Verb{"convert", "write a model in another format", "htensor convert model.safetensors model.irpa --seal",
          register_convert},
     Verb{"export", "write a tensor to a file of its own",
          "htensor export model.safetensors model.norm.weight -o norm.ht", register_export},
@@ -50,7 +50,8 @@ constexpr std::array verbs{
          "htensor convert model.safetensors model.irpa\n"
          "htensor diff model.safetensors model.irpa --tolerance 1e-3",
          register_diff},
-    Verb{"meta", "read or edit the metadata of a model", "htensor meta model.safetensors", register_meta},
+    Verb{"meta", "read or edit the metadata of a model",
+         "htensor meta model.safetensors set title 'My model'", register_meta},
     Verb{"load", "load a model and report the rate, the strategy and why it was chosen",
          "htensor load model.safetensors --strategy read", register_load},
     Verb{"residency", "show how much of each tensor is in the page cache",
@@ -189,7 +190,7 @@ void print_verbs(bool json) {
 int finish(Exit status) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return static_cast<int>(status);
   if (interrupted()) return static_cast<int>(Exit::interrupted);
-  complain("standard output could not be written [write_failed]", "");
+  complain("cannot write to standard output [write_failed]", "");
   return static_cast<int>(Exit::could_not);
 }
 
@@ -281,10 +282,29 @@ Exit run_for_paths(const std::vector<std::string>& paths, std::string& path, con
 
 }  // namespace
 
-Action for_each_path(CLI::App& verb, std::string& path, Action action, Heading heading) {
+namespace {
+
+// A path that fails here stays: the verb reports its error.
+std::vector<std::string> expand_folders(const std::vector<std::string>& paths) {
+  std::vector<std::string> expanded;
+  for (const auto& path : paths) {
+    const auto models = models_in(path);
+    if (!models) {
+      expanded.push_back(path);
+      continue;
+    }
+    for (const auto& model : *models) expanded.push_back(model.string());
+  }
+  return expanded;
+}
+
+}  // namespace
+
+Action for_each_path(CLI::App& verb, std::string& path, Action action, Heading heading, Folders folders) {
   auto paths = std::make_shared<std::vector<std::string>>();
   add_paths(verb, *paths);
-  return [paths, &path, action = std::move(action), heading](const Common& common) -> Result<Exit> {
+  return [paths, &path, action = std::move(action), heading, folders](const Common& common) -> Result<Exit> {
+    if (folders == Folders::every_model) *paths = expand_folders(*paths);
     if (paths->size() > 1) return run_for_paths(*paths, path, action, heading, common);
     path = paths->front();
     return run_for_path(path, action, common);

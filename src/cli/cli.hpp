@@ -62,13 +62,16 @@ int run(int argc, const char* const* argv);
 /// name the path.
 enum class Heading : std::uint8_t { path, none };
 
+/// Whether a folder that holds several models is an error, or stands for all of them.
+enum class Folders : std::uint8_t { one_model, every_model };
+
 /// Declares PATH… and returns an Action that calls `action` for each path, which is in `path` meanwhile. For
 /// one path the output is that of `action`. For several, it is a block for each; with --json one document
 /// {"results":[…]}, each element being the object that `action` prints, or its error, behind "path"; with
 /// --jsonl the lines of all, each behind "path". An error in one path does not keep the others from being
 /// looked at, an interruption does; the exit status is the worst.
 [[nodiscard]] Action for_each_path(CLI::App& verb, std::string& path, Action action,
-                                   Heading heading = Heading::path);
+                                   Heading heading = Heading::path, Folders folders = Folders::one_model);
 
 /// Whether the user asked to stop. Long work polls it and fails with `interruption`.
 [[nodiscard]] bool interrupted() noexcept;

@@ -40,6 +40,7 @@ void append_list(std::string& out, const List& list, const Add& add) {
 void append_removed(std::string& out, std::string_view verb, const std::vector<Path>& paths) {
   if (paths.empty()) return;
   std::vector<std::string> names;
+  names.reserve(paths.size());
   for (const auto& path : paths) names.push_back(printable(path.string()));
   append_text(out, "{} {} file{} of the replaced set: {}\n", verb, names.size(), names.size() == 1 ? "" : "s",
               name_list(names));

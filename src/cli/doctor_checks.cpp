@@ -99,7 +99,8 @@ void check_types(Warnings& warnings, const Catalog& catalog) {
             fmt::format("{} neither dtype nor shape; the first is '{}'", tensors(found.count, "has", "have"),
                         found.first->name))
           .at_tensor(found.first->name)
-          .with_hint("write the archive again with TENSORv0 metadata, as `htensor convert` does"));
+          .with_hint(
+              "convert the original model again with `htensor convert MODEL FILE.irpa`, which writes both"));
 }
 
 void check_overlaps(Warnings& warnings, const Catalog& catalog) {

@@ -17,7 +17,9 @@ Entry entry(std::string_view name, std::uint64_t offset, DTypeTag dtype = U8::ta
 Catalog catalog_of(std::string_view format, std::initializer_list<Entry> entries,
                    std::string_view architecture = "llama") {
   CatalogBuilder builder(format);
-  if (!architecture.empty()) EXPECT_TRUE(builder.metadata().add("general.architecture", architecture));
+  if (!architecture.empty()) {
+    EXPECT_TRUE(builder.metadata().add("general.architecture", architecture));
+  }
   EXPECT_EQ(builder.add_file("other.bin").value(), 1U);
   for (const auto& one : entries) EXPECT_TRUE(builder.add(one));
   return std::move(builder).build().value();

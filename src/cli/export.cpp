@@ -141,7 +141,7 @@ Result<Exit> print_bytes(const Model& model, const Options& options) {
 Result<void> make_folder(const Path& folder) {
   std::error_code failed;
   std::filesystem::create_directory(folder, failed);
-  if (!failed || std::filesystem::is_directory(folder)) return {};
+  if (!failed) return {};
   return fail(Error(ErrorCode::write_failed, "export_folder_can_be_made", "cannot create the folder")
                   .at_path(folder.native())
                   .because(failed)

@@ -235,8 +235,9 @@ Action register_ls(CLI::App& verb) {
   add_check(verb, "--metadata", [options] {
     return options->metadata && options->no_metadata ? "excludes --no-metadata" : std::string();
   });
-  return for_each_path(verb, options->path,
-                       [options](const Common& common) { return list(*options, common); });
+  return for_each_path(
+      verb, options->path, [options](const Common& common) { return list(*options, common); }, Heading::path,
+      Folders::every_model);
 }
 
 }  // namespace ht::cli

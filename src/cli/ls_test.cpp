@@ -270,5 +270,33 @@ TEST_F(Cli, ls_of_60000_tensors_is_whole) {
               HasSubstr("\nmodel.layers.11.mlp.experts.37.up_proj.weight    BF16   [64, 256]    32K "));
 }
 
+TEST_F(Cli, ls_of_a_folder_with_several_models_lists_all_of_them) {
+  std::filesystem::copy_file(folder_ / "m.ht", folder_ / "n.ht");
+  const auto listed = run("ls . --json");
+  EXPECT_EQ(listed.status, 0) << listed.err;
+  EXPECT_TRUE(is_json(listed.out));
+  EXPECT_THAT(listed.out, StartsWith(R"({"results":[)"));
+  for (const auto* name : {R"("name":"m")", R"("name":"n")"}) EXPECT_THAT(listed.out, HasSubstr(name));
+  // Other verbs are about one model.
+  const auto examined = run("doctor .");
+  EXPECT_EQ(examined.status, 1);
+  EXPECT_THAT(examined.out, HasSubstr("the folder holds 2 models: m.ht, n.ht"));
+  std::filesystem::remove(folder_ / "n.ht");
+  EXPECT_THAT(run("ls . --json").out, StartsWith(R"({"format":"ht")"));
+}
+
+TEST_F(Cli, ls_of_a_folder_without_weights_says_how_to_get_at_some) {
+  std::filesystem::create_directories(folder_ / "hub/models--org--name/snapshots/4567");
+  std::filesystem::rename(folder_ / "m.ht", folder_ / "hub/models--org--name/snapshots/4567/m.ht");
+  for (const std::string path : {"hub", "hub/models--org--name", "hub/models--org--name/snapshots"}) {
+    const auto listed = run("ls " + path);
+    EXPECT_EQ(listed.status, 2);
+    EXPECT_THAT(listed.err, HasSubstr("hint: open hub/models--org--name/snapshots/4567\n"));
+  }
+  std::filesystem::create_directory(folder_ / "torch");
+  testing::write_file(folder_ / "torch/pytorch_model.bin", "\x80\x02}q");
+  EXPECT_THAT(run("ls torch").err, HasSubstr("safetensors.torch.save_file"));
+}
+
 }  // namespace
 }  // namespace ht

@@ -235,14 +235,14 @@ TEST_F(CliMeta, carries_a_seal_over) {
 
 TEST_F(CliMeta, refuses_bad_usage) {
   for (const std::string bad :
-       {"", "m.gguf put k v", "m.gguf get", "m.gguf set k", "m.gguf rm", "m.gguf rm k v", "m.gguf get k v",
-        "m.gguf set k v w", "m.gguf set k v --type u33", "m.gguf get k --type u32", "m.gguf get k --no-grow",
-        "m.gguf --no-grow", "m.gguf set k v --from f", "m.gguf set --from f", "m.gguf get k --from f"}) {
+       {"", "m.gguf put k v", "m.gguf get", "m.gguf set k", "m.gguf rm", "m.gguf get k v", "m.gguf set k v w",
+        "m.gguf set k v --type u33", "m.gguf get k --type u32", "m.gguf get k --no-grow", "m.gguf --no-grow",
+        "m.gguf set k v --from f", "m.gguf set --from f", "m.gguf get k --from f"}) {
     const auto refused = run("meta " + bad);
     EXPECT_EQ(refused.status, 2) << bad;
     EXPECT_THAT(refused.err, HasSubstr("[usage]")) << bad;
   }
-  EXPECT_THAT(run("meta --help").out, HasSubstr("htensor meta model.gguf set general.name"));
+  EXPECT_THAT(run("meta --help").out, HasSubstr("htensor meta model.safetensors set title"));
 }
 
 }  // namespace

@@ -36,7 +36,8 @@ void write(std::string_view text) {
 }
 
 void write_object_start(std::string_view& text) {
-  if (text.starts_with(path_key)) return;
+  // The verb's own "path" is before any object within this one.
+  if (text.substr(0, text.find('{', 1)).find(R"("path":)") != std::string_view::npos) return;
   text.remove_prefix(1);  // its brace is in the opening
   write(block.opening);
 }

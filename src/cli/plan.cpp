@@ -39,8 +39,9 @@ Result<Plan> plan_of(const Options& options) {
                                         .catalog_only = true,
                                         .max_header_bytes = options.max_header}));
   Plan plan{.budget_was_given = options.budget != 0};
-  const auto rows = HT_TRY(Rows::of(model, options.filter));
-  HT_TRY(rows.for_each([&](const Row& row) {
+  const auto rows = Rows::of(model, options.filter);
+  if (!rows) return fail(Error(rows.error()).at_path(options.path));
+  HT_TRY(rows->for_each([&](const Row& row) {
     if (row.entry.is_splat()) return;
     plan.all = saturating_add(plan.all, row.entry.bytes);
     plan.largest = std::max(plan.largest, row.entry.bytes);

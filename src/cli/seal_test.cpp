@@ -219,7 +219,7 @@ TEST_F(CliSeal, load_verifies_as_it_loads) {
     EXPECT_EQ(good.status, 0) << good.out << good.err;
     EXPECT_THAT(good.out, HasSubstr("\"verified\":true"));
   }
-  EXPECT_THAT(run("load m.safetensors --verify").out, HasSubstr("as it was sealed"));
+  EXPECT_THAT(run("load m.safetensors --verify").out, HasSubstr("verified 9M"));
   flip("m.safetensors", 5'000'000);
   for (const std::string strategy : {"automatic", "mapped", "read", "staged"}) {
     const auto bad = run("load m.safetensors --verify --json --strategy " + strategy);

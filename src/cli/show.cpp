@@ -50,7 +50,7 @@ void fill_strides(Part& part) {
 Error not_dense(const Entry& entry, const Options& options) {
   const auto encoding = find_encoding(entry.encoding);
   return Error(ErrorCode::unsupported_encoding, "shown_tensors_are_dense",
-               encoding ? fmt::format("tensor '{}' is {}, and show decodes no block encodings yet",
+               encoding ? fmt::format("tensor '{}' is {}, and show cannot decode block encodings yet",
                                       printable(entry.name), encoding->name)
                         : fmt::format("tensor '{}' has an unknown dtype and shape", printable(entry.name)))
       .at_path(options.path)
@@ -148,8 +148,6 @@ class Printer {
   void print_all() {
     if (part_.empty()) {
       out_.buffer().append(std::string_view("[]"));
-    } else if (part_.shape.size() > most_brackets) {
-      print_flat();
     } else {
       print_axis(0, 0, 0);
     }
@@ -157,20 +155,7 @@ class Printer {
   }
 
  private:
-  // Brackets in brackets beyond what anybody reads are left out, which bounds the recursion.
-  void print_flat() {
-    std::int64_t left = most;
-    out_.buffer().push_back('[');
-    static_cast<void>(for_each(part_, [&](std::int64_t index) {
-      if (left == 0) return;
-      if (left < most) out_.buffer().append(std::string_view(", "));
-      append_(out_.buffer(), index);
-      if (--left == 0) out_.buffer().append(std::string_view(", ..."));
-    }));
-    out_.buffer().push_back(']');
-  }
-
-  // NOLINTNEXTLINE(misc-no-recursion): most_brackets deep
+  // NOLINTNEXTLINE(misc-no-recursion): as deep as the rank, which is at most 64 in every format
   void print_axis(std::size_t depth, std::int64_t offset, std::size_t indent) {
     const auto at = [&](std::int64_t i) {
       const Axis& axis = part_.axes[depth];
@@ -203,7 +188,6 @@ class Printer {
 
   static constexpr std::int64_t most = 1000;
   static constexpr std::int64_t edge = 3;
-  static constexpr std::size_t most_brackets = 64;
   const Part& part_;
   const AppendElement& append_;
   std::size_t innermost_;  // one behind the last axis that is not dropped

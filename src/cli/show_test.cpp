@@ -70,12 +70,12 @@ TEST_F(Cli, show_takes_ranks_beyond_those_of_types) {
   EXPECT_EQ(run("show s.safetensors u -q --slice 1,0,0,0,0,0,0,0,0").out, "[1]\n");
 }
 
-TEST_F(Cli, show_of_very_high_rank_is_flat) {
+TEST_F(Cli, show_takes_the_highest_rank) {
   std::string dims = "2";
-  for (int i = 0; i < 50'000; ++i) dims += ",1";
+  for (int i = 1; i < 64; ++i) dims += ",1";
   write_safetensors("s.safetensors", R"({"u":{"dtype":"U8","shape":[)" + dims + R"(],"data_offsets":[0,2]}})",
                     2);
-  EXPECT_EQ(run("show s.safetensors u -q").out, "[0, 1]\n");
+  EXPECT_THAT(run("show s.safetensors u -q").out, StartsWith(std::string(64, '[') + "0]"));
   EXPECT_THAT(run("show s.safetensors u --json").out, HasSubstr(R"("values":[0,1]})"));
 }
 

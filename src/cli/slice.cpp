@@ -29,7 +29,7 @@ std::vector<std::string_view> split(std::string_view text, char at) {
 }
 
 tl::unexpected<Error> no_slice(std::string_view part) {
-  return fail(Error(ErrorCode::bad_shape, "slice_is_well_formed", fmt::format("'{}' is no slice", part))
+  return fail(Error(ErrorCode::bad_shape, "slice_is_well_formed", fmt::format("'{}' is not a slice", part))
                   .with_hint("write begin:end:step or an index for each dimension, as in 0:4,:,-1"));
 }
 
@@ -53,8 +53,8 @@ Result<Axis> one_index(std::string_view part, std::int64_t extent) {
   const std::int64_t begin = from_front(*index, extent);
   if (begin < 0 || begin >= extent) {
     return fail(Error(ErrorCode::out_of_bounds, "slice_index_is_inside",
-                      fmt::format("index {} is outside of a dimension of {}", *index, extent))
-                    .with_hint("indices count from 0, negative ones from the end"));
+                      fmt::format("index {} is outside a dimension of size {}", *index, extent))
+                    .with_hint("count indices from 0, and negative ones from the end"));
   }
   return Axis{.begin = begin, .count = 1, .dropped = true};
 }
@@ -88,9 +88,9 @@ Result<std::vector<Axis>> parse_slice(std::string_view text, std::span<const std
     const auto parts = split(text, ',');
     if (parts.size() > dims.size()) {
       return fail(Error(ErrorCode::bad_shape, "slice_has_at_most_the_rank",
-                        fmt::format("slice '{}' has {} parts, but the shape {} has {} dimensions", text,
+                        fmt::format("slice '{}' has {} parts but the shape {} has {} dimensions", text,
                                     parts.size(), shape_text(dims), dims.size()))
-                      .with_hint("give at most one part a dimension"));
+                      .with_hint("give at most one part per dimension"));
     }
     for (const auto part : parts) {
       const std::int64_t extent = dims[axes.size()];

@@ -204,7 +204,7 @@ TEST_F(SynthLlama, has_the_same_in_irpa) {
 TEST_F(SynthLlama, has_no_other_dtype) {
   const auto outcome = run("synth q.gguf --preset llama-1b-q4_k_m --dtype F32");
   EXPECT_EQ(outcome.status, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("--dtype: llama-1b-q4_k_m has the types of such a model"));
+  EXPECT_THAT(outcome.err, HasSubstr("--dtype: llama-1b-q4_k_m has fixed types"));
   EXPECT_THAT(outcome.err, HasSubstr("[usage]"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "q.gguf"));
 }

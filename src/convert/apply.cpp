@@ -199,7 +199,7 @@ class Application {
     // So that nobody ever takes some old and some new files for one model; the index goes first. Where the
     // new shards have other names than the old ones, the new index replaces the old one at once.
     if (is_set() && options_.if_exists == io::IfExists::replace && replaces_a_shard()) {
-      for (auto file = plan_.files.rbegin(); file != plan_.files.rend(); ++file) 
+      for (auto file = plan_.files.rbegin(); file != plan_.files.rend(); ++file)
         HT_TRY(remove_file(file->path, port_));
     }
     // All memory is had before the first file is in place: what is there then is told.
@@ -282,7 +282,7 @@ Result<std::vector<Path>> shards_to_remove(const ConversionPlan& plan, io::Port*
     };
     const auto names = port.list(folder.empty() ? Path(".") : folder);
     if (!names) {
-      return fail(io::system_error(ErrorCode::open_failed, "folder_can_be_listed", "listed",
+      return fail(io::system_error(ErrorCode::open_failed, "folder_can_be_listed", "list the folder",
                                    folder.empty() ? Path(".") : folder, names.error()));
     }
     for (const auto& name : *names) {

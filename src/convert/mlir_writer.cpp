@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
                                             : ht::MlirOptions::Form::iree};
   const auto done = emit_mlir(*model, options, [](std::string_view text) -> ht::Result<void> {
     if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size()) return {};
-    return ht::fail(ht::ErrorCode::write_failed, "", "standard output does not take it");
+    return ht::fail(ht::ErrorCode::write_failed, "", "cannot write to standard output");
   });
   if (!done) std::fputs((to_string(done.error()) + "\n").c_str(), stderr);
   return done ? 0 : 1;

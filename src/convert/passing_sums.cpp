@@ -84,7 +84,7 @@ Result<std::uint64_t> PassingSums::sum_of(std::uint64_t offset, std::uint64_t by
   }
   if (offset == end) return sum;
   return fail(ErrorCode::internal, "bytes_were_seen_as_they_were_cut",
-              "a checksum was asked for of bytes that have not passed by");
+              "checksum requested for bytes that were not copied");
 }
 
 }  // namespace ht::inline v1

@@ -70,8 +70,8 @@ Result<std::optional<ReplacedSeal>> ReplacedSeal::find(const std::filesystem::pa
   for (const auto& file : files) {
     if (const auto there = port.stat(file); !there) {
       if (there.error() == std::errc::no_such_file_or_directory) continue;
-      return fail(io::system_error(ErrorCode::write_failed, "target_can_be_examined", "examined", file,
-                                   there.error()));
+      return fail(
+          io::system_error(ErrorCode::write_failed, "target_can_be_examined", "stat", file, there.error()));
     }
     auto path = HT_TRY(seal_that_names(file, port));
     if (!path) continue;
@@ -88,7 +88,7 @@ Result<std::optional<ReplacedSeal>> ReplacedSeal::find(const std::filesystem::pa
 Result<void> remove_file(const std::filesystem::path& path, io::Port& port) {
   const auto done = port.unlink(path);
   if (done || done.error() == std::errc::no_such_file_or_directory) return {};
-  return fail(Error(ErrorCode::write_failed, "old_files_can_be_removed", "could not be removed")
+  return fail(Error(ErrorCode::write_failed, "old_files_can_be_removed", "cannot remove the file")
                   .at_path(path.native())
                   .because(done.error())
                   .with_hint("remove the file and try again"));

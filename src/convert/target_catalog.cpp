@@ -28,7 +28,7 @@ std::optional<std::string> renamed(std::string_view name, const Rename& rename) 
 
 Error matches_none(std::string_view rule, std::string_view what, std::string_view pattern) {
   return Error(ErrorCode::not_found, rule, format_text("{} '{}' matches no tensor", what, to_utf8(pattern)))
-      .with_hint("`htensor ls` lists the tensors");
+      .with_hint("list the tensors with `htensor ls`");
 }
 
 Error comes_too_late(std::string_view pattern) {

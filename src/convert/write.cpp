@@ -21,7 +21,7 @@ constexpr std::size_t piece_bytes = std::size_t{16} << 20;
 tl::unexpected<Error> misplaced(const DataPiece& piece, std::uint64_t written, std::uint64_t total,
                                 SourceLine where = SourceLine::here()) {
   return fail(Error(ErrorCode::out_of_bounds, "pieces_are_in_order_and_inside",
-                    format_text("a piece of {} bytes at byte {}, where {} of {} are written already",
+                    format_text("piece of {} bytes at byte {} is out of order: {} of {} bytes are written",
                                 piece.bytes.size(), piece.offset, written, total),
                     where));
 }

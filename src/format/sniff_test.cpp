@@ -124,12 +124,12 @@ TEST(Sniff, file_is_no_zip) {
 }
 
 TEST(Sniff, file_is_no_empty_zip) {
-  expect_kind("PK\x05\x06"s + std::string(18, '\0'), "file_is_no_empty_zip", "pack it again");
+  expect_kind("PK\x05\x06"s + std::string(18, '\0'), "file_is_no_empty_zip", "pack the archive again");
 }
 
 TEST(Sniff, file_is_no_pickle) {
   for (const char protocol : {'\2', '\3', '\4', '\5'}) {
-    expect_kind("\x80"s + protocol + "\x8A\nl\xFC\x9C", "file_is_no_pickle", "only if you trust");
+    expect_kind("\x80"s + protocol + "\x8A\nl\xFC\x9C", "file_is_no_pickle", "if you trust its source");
   }
   expect_other("\x80\x01}q"s);
   expect_other("\x80\x06}q"s);
@@ -156,7 +156,9 @@ TEST(Sniff, file_is_no_7z) { expect_kind("7z\xBC\xAF\x27\x1C" + garbage, "file_i
 
 TEST(Sniff, file_is_no_hdf5) { expect_kind("\x89HDF\r\n\x1A\n" + garbage, "file_is_no_hdf5", "Keras"); }
 
-TEST(Sniff, file_is_no_tflite) { expect_kind("\x1C\0\0\0TFL3"s + garbage, "file_is_no_tflite", "weights"); }
+TEST(Sniff, file_is_no_tflite) {
+  expect_kind("\x1C\0\0\0TFL3"s + garbage, "file_is_no_tflite", "converted from");
+}
 
 TEST(Sniff, file_is_no_onnx) {
   const std::string graph = "\x3A\x05\x0A\x03xyz"s;
@@ -210,7 +212,7 @@ TEST(Sniff, file_is_no_pdf) { expect_kind("%PDF-1.7\n" + garbage, "file_is_no_pd
 
 TEST(Sniff, file_does_not_begin_with_zeros) {
   for (const std::size_t size : {1U, 100U, 512U, 600U}) {
-    expect_kind(std::string(size, '\0'), "file_does_not_begin_with_zeros", "fetch it again");
+    expect_kind(std::string(size, '\0'), "file_does_not_begin_with_zeros", "download the file again");
   }
   expect_other(std::string(511, '\0') + "\1");
 }

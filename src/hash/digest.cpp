@@ -97,7 +97,7 @@ Result<Hasher> Hasher::make(HashAlgorithm algorithm) {
       case HashAlgorithm::xxh3_128: return Hasher(std::make_unique<State>(HT_TRY(Xxh3::make())));
       case HashAlgorithm::sha256: return Hasher(std::make_unique<State>(HT_TRY(Sha256::make())));
     }
-    return fail(ErrorCode::bad_state, "hash_algorithm_is_known", "there is no such hash algorithm");
+    return fail(ErrorCode::bad_state, "hash_algorithm_is_known", "hash algorithm is unknown");
   });
 }
 

@@ -12,8 +12,8 @@ namespace {
 
 tl::unexpected<Error> no_openssl(SourceLine where = SourceLine::here()) {
   return fail(Error(ErrorCode::unsupported_platform, "sha256_needs_openssl",
-                    "SHA-256 needs OpenSSL's libcrypto, which is not there", where)
-                  .with_hint("install libssl3, or take crc64nvme or xxh3-128"));
+                    "SHA-256 needs OpenSSL's libcrypto, which is not installed", where)
+                  .with_hint("install libssl3, or use crc64nvme or xxh3-128"));
 }
 
 }  // namespace

@@ -78,7 +78,11 @@ Result<Seal> read_seal(const std::filesystem::path& path, io::Port& port) {
                 .at_path(path.native())
                 .with_hint("move it away and seal the model"));
       }
-      if (error.cause() != std::errc::no_such_file_or_directory) return fail(std::move(error));
+      auto cause = error.cause();
+      if (!cause) {  // an Error made when memory was short has none
+        if (const auto there = port.stat(path); !there) cause = there.error();
+      }
+      if (cause != std::errc::no_such_file_or_directory) return fail(std::move(error));
       return fail(Error(ErrorCode::not_sealed, "model_is_sealed", "the seal does not exist")
                       .at_path(path.native())
                       .with_hint("if the model is known to be good, seal it with `htensor seal`"));

@@ -114,6 +114,7 @@ Result<void> ParallelPass::work_here(std::size_t piece) {
 
 Result<void> ParallelPass::wait_for(std::size_t piece) {
   if (threads_.empty()) return work_here(piece);
+  if (stop_.stop_requested()) return fail(Error(ErrorCode::cancelled));
   std::unique_lock lock(mutex_);
   wanted_ = piece;
   if (max_ahead_ != SIZE_MAX) may_begin_.notify_all();

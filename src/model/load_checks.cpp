@@ -22,7 +22,8 @@ Result<io::StagedOptions> ring_within(const LoadOptions& options) {
   ring.chunk_bytes = std::min(ring.chunk_bytes, budget / ring.chunks / page_bytes * page_bytes);
   if (ring.chunk_bytes >= std::min(least_chunk_bytes, options.chunk_bytes)) return ring;
   return fail(Error(ErrorCode::budget_too_small, "ring_fits_into_the_budget",
-                    format_text("a budget of {} bytes is too small for a ring; 0 bytes were loaded", budget))
+                    format_text("a budget of {} bytes is too small for the read buffers; 0 bytes were loaded",
+                                budget))
                   .with_hint(format_text("use a budget of {} bytes or more", 2 * least_chunk_bytes)));
 }
 

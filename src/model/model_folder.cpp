@@ -24,8 +24,8 @@ constexpr std::string_view index_ending = ".index.json";
 Result<Names> names_in(const Path& folder, const OpenOptions& options) {
   auto names = port_of(options).list(folder);
   if (!names) {
-    return fail(
-        io::system_error(ErrorCode::open_failed, "folder_can_be_listed", "listed", folder, names.error()));
+    return fail(io::system_error(ErrorCode::open_failed, "folder_can_be_listed", "list the folder", folder,
+                                 names.error()));
   }
   std::erase_if(*names, [](const std::string& name) { return name.starts_with('.'); });
   std::ranges::sort(*names);

@@ -64,7 +64,8 @@ class FileReader {
       void* begin = into.data();
       std::size_t bytes = into.size();
       if (std::align(page, page, begin, bytes) != nullptr) {
-        static_cast<void>(port.advise({begin, bytes / page * page}, io::Advice::huge_pages));
+        static_cast<void>(
+            port.advise({static_cast<std::byte*>(begin), bytes / page * page}, io::Advice::huge_pages));
       }
     }
     return file_.read(offset, into);

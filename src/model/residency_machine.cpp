@@ -28,9 +28,9 @@ Step stays(const State& state, const RequestFailed& event) { return {state, {}, 
 Step is_busy(const Loading& state) {
   return {state,
           {},
-          std::make_shared<const Error>(
-              Error(ErrorCode::in_use, "tensor_is_not_being_loaded", "is being loaded at this moment")
-                  .with_hint("wait for that load, or stop it"))};
+          std::make_shared<const Error>(Error(ErrorCode::in_use, "tensor_is_not_being_loaded",
+                                              "tensor is being loaded by another thread")
+                                            .with_hint("wait for that load, or stop it"))};
 }
 
 // Whatever goes wrong, a tensor knows where its bytes are.
@@ -105,7 +105,7 @@ Step step(const State& state, const Event& event) {
         } else {
           const auto error = std::make_shared<const Error>(
               ErrorCode::bad_state, "event_belongs_to_the_state",
-              format_text("a tensor that is {} was told {}", name_of(state), name_of(event)));
+              format_text("tensor in state {} got the unexpected event {}", name_of(state), name_of(event)));
           return {Failed{error, place_of(state)}, {}, error};
         }
       },

@@ -131,12 +131,12 @@ Result<void> ResidencyShell::load(std::span<const std::size_t> tensors, io::Load
   if (tensors.empty()) return {};
   std::unique_lock lock(mutex_);
   if (loader_ == std::this_thread::get_id()) {
-    return fail(Error(ErrorCode::in_use, "loads_are_not_nested", "is being loaded by this very thread")
-                    .with_hint("do not load from within a callback of a load"));
+    return fail(Error(ErrorCode::in_use, "loads_are_not_nested", "tensor is being loaded by this thread")
+                    .with_hint("do not load from a callback of a load"));
   }
   nobody_loads_.wait(lock, work.reading.stop, [&] { return loader_ == std::thread::id(); });
   if (work.reading.stop.stop_requested()) {
-    return fail(ErrorCode::cancelled, "work_is_not_stopped", "was stopped with nothing loaded");
+    return fail(ErrorCode::cancelled, "work_is_not_stopped", "stopped: 0 bytes loaded");
   }
   struct Turn {
     ResidencyShell& shell;

@@ -148,7 +148,7 @@ Result<void> check_end(std::uint64_t end, std::uint64_t file_bytes, bool headers
     return fail(Error(ErrorCode::trailing_bytes, "nothing_follows_the_tensors",
                       format_text("{} bytes follow the data, which ends at byte {}", file_bytes - end, end))
                     .at_offset(end)
-                    .with_hint(rewrite));
+                    .with_hint(fetch_again));
   }
   return {};
 }
