@@ -147,6 +147,7 @@ std::string edited_text(const Options& options, const std::vector<MetadataEdit>&
                         const Edited& edited) {
   if (!edited.changed) return fmt::format("{}: unchanged\n", printable(options.path));
   std::vector<std::string> names;
+  names.reserve(edits.size());
   for (const auto& edit : edits) names.push_back(fmt::format("'{}'", printable(edit.key)));
   const std::string moved =
       edited.moved_by == 0 ? "" : fmt::format("; data moved by {}", size_text(edited.moved_by));

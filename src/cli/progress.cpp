@@ -96,7 +96,7 @@ WorkWithBar::WorkWithBar(const Common& common) : common_(common) {
       }
     });
   } catch (const std::system_error&) {
-    // Without a thread, work that reports progress can still be interrupted.
+    watcher_ = std::jthread();  // without one, the progress callback alone looks for signals
   }
 }
 
