@@ -153,7 +153,7 @@ Result<void> print_table(OutputBuffer& out, const Rows& rows, const Model& model
     columns.push_back({.title = "file", .shortens = true});
     for (const auto& file : model.files()) files.push_back(file.filename().string());
   }
-  Table table(out, std::move(columns));
+  Table table(out, columns);
   const auto add = [&](const Row& row) {
     const Entry& entry = row.entry;
     table.name(entry.name);

@@ -20,11 +20,12 @@ constexpr std::size_t max_aligned = 256;
 
 }  // namespace
 
-Table::Table(OutputBuffer& out, std::vector<Column> columns)
-    : Table(out, std::move(columns), terminal_columns(STDOUT_FILENO)) {}
+Table::Table(OutputBuffer& out, const std::vector<Column>& columns)
+    : Table(out, columns, terminal_columns(STDOUT_FILENO)) {}
 
-Table::Table(OutputBuffer& out, std::vector<Column> columns, std::size_t max_columns)
+Table::Table(OutputBuffer& out, const std::vector<Column>& columns, std::size_t max_columns)
     : out_(out), max_columns_(max_columns) {
+  columns_.reserve(columns.size());
   for (const auto& column : columns) columns_.push_back({column, display_width(column.title)});
 }
 

@@ -32,8 +32,8 @@ class Table {
  public:
   /// The titles must outlive the table. A table wider than `max_columns` is shortened; 0 means unlimited.
   /// Unless given, the limit is the terminal's width if standard output is a terminal.
-  Table(OutputBuffer& out, std::vector<Column> columns);
-  Table(OutputBuffer& out, std::vector<Column> columns, std::size_t max_columns);
+  Table(OutputBuffer& out, const std::vector<Column>& columns);
+  Table(OutputBuffer& out, const std::vector<Column>& columns, std::size_t max_columns);
 
   void start_printing();
 

@@ -61,8 +61,12 @@ class Tree {
         HT_TRY(print(child, byte, level));
       }
     }
-    if (sort_key_ == "size") std::ranges::stable_sort(children, std::ranges::greater(), &Subtree::bytes);
-    if (sort_key_ == "offset") std::ranges::stable_sort(children, {}, &Subtree::place);
+    // Natural order, in which the subtrees begin, decides between equal ones.
+    if (sort_key_ == "size") {
+      std::ranges::sort(children, {}, [](const Subtree& each) { return std::pair(~each.bytes, each.begin); });
+    } else if (sort_key_ == "offset") {
+      std::ranges::sort(children, {}, [](const Subtree& each) { return std::pair(each.place, each.begin); });
+    }
     for (const auto& child : children) HT_TRY(print(child, byte, level));
     return {};
   }

@@ -134,6 +134,7 @@ class Application {
     if (options_.seal) algorithm_ = HashAlgorithm::crc64nvme;
     if (options_.if_exists == io::IfExists::fail) return {};
     std::vector<Path> paths;
+    paths.reserve(plan_.files.size());
     for (const auto& file : plan_.files) paths.push_back(file.path);
     const auto replaced = HT_TRY(ReplacedSeal::find(plan_.model_path(), paths, port_));
     if (!replaced) return {};
