@@ -62,8 +62,15 @@ void Tuner::end_round() {
   const auto score = [&](const Candidate& one) {
     return one.way == preferred ? one.rate() * clear_lead : one.rate();
   };
-  std::ranges::stable_sort(candidates_, std::ranges::greater(), score);
-  candidates_.resize(half_of(candidates_.size()));
+  std::vector<std::pair<double, std::size_t>> ranked;  // the best first
+  ranked.reserve(candidates_.size());
+  for (std::size_t i = 0; i < candidates_.size(); ++i) ranked.emplace_back(-score(candidates_[i]), i);
+  std::ranges::sort(ranked);
+  ranked.resize(half_of(ranked.size()));
+  std::vector<Candidate> staying;
+  staying.reserve(ranked.size());
+  for (const auto& each : ranked) staying.push_back(candidates_[each.second]);
+  candidates_ = std::move(staying);
   // The first one is what the next round compares with.
   const auto stays = std::ranges::find(candidates_, preferred, &Candidate::way);
   if (stays != candidates_.end()) std::rotate(candidates_.begin(), stays, stays + 1);

@@ -118,6 +118,7 @@ Result<ModelFiles> open_file(io::Opened file, const OpenOptions& options) {
   if (const auto split = HT_TRY(split_of(*model))) {
     const auto parts = parse_numbered_name(path.filename().string())->all();
     std::vector<Path> paths;
+    paths.reserve(parts.size());
     for (const auto& part : parts) paths.push_back(path.parent_path() / part);
     return join_split(path, *split, HT_TRY(open_shards(paths, options)));
   }

@@ -163,6 +163,7 @@ std::vector<FolderModel> group_files(const Path& folder, const Names& weights) {
     for (const auto& part : numbered->all()) model.files.push_back(folder / part);
   }
   std::vector<FolderModel> found;
+  found.reserve(models.size());
   for (auto& [name, model] : models) found.push_back(std::move(model));
   return found;
 }
