@@ -122,7 +122,7 @@ std::string table(const std::vector<std::vector<std::string>>& lines,
   std::string text;
   {
     OutputBuffer out(text);
-    Table printed(out, std::move(columns));
+    Table printed(out, columns);
     const auto add_rows = [&] {
       for (const auto& line : std::span(lines).subspan(1)) {
         for (const auto& cell : line) printed.text(cell);
