@@ -104,10 +104,10 @@ TEST_F(CliConvert, warns_of_a_gguf_that_llama_cpp_refuses) {
   EXPECT_TRUE(is_json(done.out)) << done.out;
   EXPECT_THAT(done.out, HasSubstr(R"("warnings":[{"code":"bad_name","rule":"names_fit_ggml",)"));
   EXPECT_THAT(done.out, HasSubstr(R"("rule":"metadata_names_the_architecture")"));
-  const auto told = run("convert w.safetensors w.gguf --force");
-  EXPECT_EQ(told.status, 0);
-  EXPECT_THAT(told.err, HasSubstr("warning: "));
-  EXPECT_THAT(told.err, HasSubstr("hint: set it: htensor meta FILE set general.architecture NAME"));
+  const auto warned = run("convert w.safetensors w.gguf --force");
+  EXPECT_EQ(warned.status, 0);
+  EXPECT_THAT(warned.err, HasSubstr("warning: "));
+  EXPECT_THAT(warned.err, HasSubstr("hint: set it: htensor meta FILE set general.architecture NAME"));
   EXPECT_EQ(run("convert w.safetensors w.gguf --force -q").err, "");
   EXPECT_THAT(run("convert w.safetensors w.gguf --force --dry-run --json").out, HasSubstr("names_fit_ggml"));
   const auto doctor = run("doctor w.gguf --json");

@@ -44,7 +44,7 @@ void write_object_start(std::string_view& text) {
 
 void write_object(std::string_view text) {
   if (!block.has_printed) write_object_start(text);
-  // JSON has no other newlines, as they are escaped in strings.
+  // The only newline is the last one: JSON escapes newlines in strings.
   while (text.ends_with('\n')) text.remove_suffix(1);
   write(text);
 }

@@ -86,7 +86,7 @@ TEST_F(CliPaths, every_line_of_jsonl_has_its_path) {
 TEST_F(CliPaths, the_exit_status_is_the_worst) {
   ASSERT_EQ(run("seal s.safetensors").status, 0);
   EXPECT_EQ(run("verify s.safetensors s.safetensors").status, 0);
-  // Of one without a seal there is no verdict, which is 1; what is no model is 2.
+  // Exit 1 for a model without a seal, 2 for a file that is not a model.
   ASSERT_EQ(run("convert s.safetensors t.safetensors -q").status, 0);
   EXPECT_EQ(run("verify s.safetensors t.safetensors").status, 1);
   EXPECT_EQ(run("verify t.safetensors s.safetensors").status, 1);

@@ -134,8 +134,9 @@ class Application {
     if (options_.seal) algorithm_ = HashAlgorithm::crc64nvme;
     if (options_.if_exists == io::IfExists::fail) return {};
     std::vector<Path> paths;
-    paths.reserve(plan_.files.size());
+    paths.reserve(plan_.files.size() + converted_.removed.size());
     for (const auto& file : plan_.files) paths.push_back(file.path);
+    paths.insert(paths.end(), converted_.removed.begin(), converted_.removed.end());
     const auto replaced = HT_TRY(ReplacedSeal::find(plan_.model_path(), paths, port_));
     if (!replaced) return {};
     if (replaced->algorithm) algorithm_ = replaced->algorithm;

@@ -318,6 +318,18 @@ TEST_F(Resharding, seals_the_new_set_in_place_of_the_old_one) {
   EXPECT_TRUE(verify(set_ / "m.safetensors.index.json").value().ok());
 }
 
+TEST_F(Resharding, renews_the_seal_of_the_old_set) {
+  const auto source = open(folder_ / "small.safetensors");
+  ASSERT_TRUE(convert(source, set_ / "m.safetensors", {.shard_bytes = 1}, {.seal = true}));
+  const auto done =
+      convert(source, set_ / "m.safetensors", {.shard_bytes = 8}, {.if_exists = io::IfExists::replace});
+  ASSERT_TRUE(done) << to_string(done.error());
+  EXPECT_EQ(done->removed.size(), 3U);
+  EXPECT_TRUE(done->seal);
+  EXPECT_FALSE(done->stale_seal);
+  EXPECT_TRUE(verify(set_ / "m.safetensors.index.json").value().ok());
+}
+
 TEST_F(Resharding, into_one_file_removes_the_old_index_too) {
   write_old(".safetensors");
   const auto done = convert(open(folder_ / "small.safetensors"), set_ / "m.safetensors", {.shard_bytes = 100},
