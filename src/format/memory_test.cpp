@@ -108,11 +108,17 @@ std::string safetensors(const std::string& json) {
   return le(static_cast<std::uint64_t>(json.size())) + json;
 }
 
-TEST(SafetensorsMemory, is_bounded_for_a_shape_of_noughts) {
-  expect_bounded(
-      "safetensors",
-      safetensors(R"({"a":{"dtype":"U8","data_offsets":[0,0],"shape":[)" + copies_of("0,") + "0]}}"),
-      "safetensors_rank_is_at_most_64");
+TEST(SafetensorsMemory, is_not_taken_for_a_shape_of_too_many_dimensions) {
+  const std::string start = R"({"a\\\"[":{"dtype":"U8","data_offsets":[0,0],"shape":[)";
+  for (const std::string_view space : {"", " "}) {
+    for (const std::string_view dim : {"0,", "1,", " 1 ,"}) {
+      const auto file = safetensors(std::string(space) + start + copies_of(dim) + "0]}}");
+      const std::size_t before = live;
+      highest = live;
+      expect_bounded("safetensors", file, "safetensors_rank_is_at_most_64");
+      EXPECT_LE(highest - before, file.size() * 3 / 2);
+    }
+  }
 }
 
 TEST(SafetensorsMemory, is_bounded_for_many_shapes_of_the_largest_rank) {

@@ -13,33 +13,68 @@
 namespace ht::inline v1 {
 namespace {
 
-// Memory to read into. It is not cleared first, and a large one grows without a copy, as realloc moves pages.
+// Memory for a header. It is not cleared first. A large header gets address space that is reserved for
+// several times its size, so that it grows in place. Fresh memory is mapped page by page on its first use,
+// which takes longer than the read: large pages are fewer.
 class Buffer {
  public:
+  explicit Buffer(io::Port& port) : port_(&port) {}
+
   [[nodiscard]] Bytes bytes() const noexcept { return {data_.get(), size_}; }
 
   /// Grows to `size` and returns the new part.
   MutableBytes extend_to(std::size_t size) {
-    std::byte* const before = data_.release();
-    auto* const larger = static_cast<std::byte*>(std::realloc(before, std::max<std::size_t>(size, 1)));
-    data_.reset(larger != nullptr ? larger : before);
-    if (larger == nullptr) throw std::bad_alloc();
-    return MutableBytes(larger, size).subspan(std::exchange(size_, size));
+    if (size > capacity_) reallocate(size);
+    return MutableBytes(data_.get(), size).subspan(std::exchange(size_, size));
   }
 
  private:
   struct Free {
     void operator()(std::byte* data) const noexcept { std::free(data); }
   };
-  std::unique_ptr<std::byte, Free> data_;
+  using Memory = std::unique_ptr<std::byte, Free>;
+
+  Memory allocate_large(std::size_t bytes) {
+    Memory memory(static_cast<std::byte*>(std::aligned_alloc(large_page_bytes, bytes)));
+    // A system that refuses large pages uses small ones.
+    if (memory) static_cast<void>(port_->advise({memory.get(), bytes}, io::Advice::huge_pages));
+    return memory;
+  }
+
+  void reallocate(std::size_t size) {
+    std::size_t capacity = std::max<std::size_t>(size, 1);
+    Memory larger;
+    if (size >= min_large_bytes) {
+      const std::size_t whole = (size / large_page_bytes + 1) * large_page_bytes;
+      // Less where the address space is limited.
+      for (const std::size_t times : {reserved_times, std::size_t{1}}) {
+        capacity = whole * times;
+        larger = allocate_large(capacity);
+        if (larger) break;
+      }
+    } else {
+      larger = Memory(static_cast<std::byte*>(std::malloc(capacity)));
+    }
+    if (!larger) throw std::bad_alloc();
+    std::copy_n(data_.get(), size_, larger.get());
+    data_ = std::move(larger);
+    capacity_ = capacity;
+  }
+
+  static constexpr std::size_t large_page_bytes = std::size_t{2} << 20;
+  static constexpr std::size_t min_large_bytes = std::size_t{1} << 20;
+  static constexpr std::size_t reserved_times = 8;
+  io::Port* port_;
+  Memory data_;
   std::size_t size_ = 0;
+  std::size_t capacity_ = 0;
 };
 
 // The parts of a file read so far. A header is read and not mapped: a file that shrinks meanwhile is an error
 // here, and would be a fatal signal there.
 class FileReader {
  public:
-  explicit FileReader(const io::Opened& file) : file_(file) {}
+  explicit FileReader(const io::Opened& file) : file_(file), port_(io::file_of(file).port()) {}
 
   // The catalog may keep the prefix, which does not grow once there is a catalog.
   [[nodiscard]] Seen seen() const noexcept { return {prefix_->bytes(), parts_, prefix_}; }
@@ -47,33 +82,17 @@ class FileReader {
   Result<void> read(const Need& need) {
     const std::uint64_t end = need.offset + need.bytes;
     const std::uint64_t known = prefix_->bytes().size();
-    if (need.offset <= known) return fill(known, prefix_->extend_to(static_cast<std::size_t>(end)));
-    Buffer& buffer = buffers_.emplace_back();
-    HT_TRY(fill(need.offset, buffer.extend_to(static_cast<std::size_t>(need.bytes))));
+    if (need.offset <= known) return file_.read(known, prefix_->extend_to(static_cast<std::size_t>(end)));
+    Buffer& buffer = buffers_.emplace_back(port_);
+    HT_TRY(file_.read(need.offset, buffer.extend_to(static_cast<std::size_t>(need.bytes))));
     parts_.push_back({need.offset, buffer.bytes()});
     return {};
   }
 
  private:
-  // Fresh memory is mapped page by page on its first use, which takes longer than the read: large pages are
-  // fewer. A system that refuses them reads into small ones.
-  Result<void> fill(std::uint64_t offset, MutableBytes into) {
-    if (into.size() >= min_large_bytes) {
-      auto& port = io::file_of(file_).port();
-      const auto page = static_cast<std::size_t>(port.page_bytes());
-      void* begin = into.data();
-      std::size_t bytes = into.size();
-      if (std::align(page, page, begin, bytes) != nullptr) {
-        static_cast<void>(
-            port.advise({static_cast<std::byte*>(begin), bytes / page * page}, io::Advice::huge_pages));
-      }
-    }
-    return file_.read(offset, into);
-  }
-
-  static constexpr std::size_t min_large_bytes = std::size_t{4} << 20;
   const io::Opened& file_;
-  std::shared_ptr<Buffer> prefix_ = std::make_shared<Buffer>();
+  io::Port& port_;
+  std::shared_ptr<Buffer> prefix_ = std::make_shared<Buffer>(port_);
   std::vector<Buffer> buffers_;
   std::vector<SeenPart> parts_;
 };

@@ -8,6 +8,11 @@ namespace {
 // What is asked for at first, and the least that is asked for at all.
 constexpr std::uint64_t first_bytes = std::uint64_t{64} * 1024;
 
+// Of headers with a vocabulary; Llama 3 has 57.
+constexpr std::uint64_t vocabulary_bytes_per_token = 60;
+// A count in a header decides about no more than this.
+constexpr std::uint64_t max_guess = std::uint64_t{64} << 20;
+
 }  // namespace
 
 Error broken(ErrorCode code, std::string_view rule, std::string message, std::uint64_t offset,
@@ -61,15 +66,20 @@ std::optional<std::string_view> Reader::text(std::string_view what) {
 // not to be taken like the others.
 template <std::endian Order>
 std::uint64_t Reader::pass_texts(std::uint64_t count) noexcept {
-  const auto end = static_cast<std::size_t>(std::min<std::uint64_t>(seen_.size(), max_header_bytes_));
+  const Bytes seen =
+      seen_.first(static_cast<std::size_t>(std::min<std::uint64_t>(seen_.size(), max_header_bytes_)));
+  // Each address depends on the length before it, so the loop takes as long as a load and an addition: the
+  // bytes of the lengths are added by the addressing.
   std::size_t at = at_;
   std::uint64_t passed = 0;
-  for (; passed < count && at + least_text_bytes <= end; ++passed) {
-    const auto length = load<std::uint64_t, Order>(seen_.subspan(at, least_text_bytes));
-    if (length > end - at - least_text_bytes || length > max_text_bytes) break;
-    at += least_text_bytes + static_cast<std::size_t>(length);
+  for (; passed < count; ++passed) {
+    const std::size_t begin = at + passed * least_text_bytes;
+    if (begin + least_text_bytes > seen.size()) break;
+    const auto length = load<std::uint64_t, Order>(seen.subspan(begin, least_text_bytes));
+    if (length > std::min<std::uint64_t>(seen.size() - begin - least_text_bytes, max_text_bytes)) break;
+    at += static_cast<std::size_t>(length);
   }
-  at_ = at;
+  at_ = at + passed * least_text_bytes;
   return passed;
 }
 
@@ -79,11 +89,13 @@ bool Reader::skip_texts(std::uint64_t count, std::string_view what) {
                                                           : pass_texts<std::endian::little>(count);
   if (passed == count) return true;
   const std::uint64_t average = passed == 0 ? least_text_bytes : (at_ - begin) / passed + 1;
+  const std::uint64_t rest = (count - passed) * average;
   // The next one cannot be taken, and this says why.
   static_cast<void>(text(what));
-  // What follows a vocabulary, its scores and merges, is of the same size; to read some too much costs less
-  // than to walk all of it again.
-  guess(2 * (count - passed) * average);
+  // The types, scores and merges of a vocabulary follow it. Reading some bytes too many costs less than a
+  // second walk.
+  guess(std::min(max_guess, begin < first_bytes ? std::max(rest, count * vocabulary_bytes_per_token)
+                                                : rest + rest / 16 + first_bytes));
   return false;
 }
 

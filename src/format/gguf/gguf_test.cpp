@@ -275,5 +275,32 @@ TEST(Gguf, vocabularies_and_tables_are_asked_for_in_few_rounds) {
   EXPECT_LE(needs.size(), 4U);
 }
 
+TEST(Gguf, vocabulary_with_types_and_merges_is_asked_for_at_once) {
+  GgufFile file;
+  constexpr int tokens = 20'000;
+  file.header(1, 3).key("tokens", MetaType::array).array(MetaType::string, tokens);
+  for (int i = 0; i < tokens; ++i) file.text("t" + std::to_string(i));
+  file.key("types", MetaType::array).array(MetaType::i32, tokens).zeros(4 * tokens);
+  file.key("merges", MetaType::array).array(MetaType::string, tokens);
+  for (int i = 0; i < tokens; ++i) file.text("t" + std::to_string(i) + " t");
+  file.tensor("t", {1'000'000}, f32, 0);
+  const std::uint64_t header_bytes = file.size();
+  file.pad().zeros(4'000'000);
+  std::vector<std::uint64_t> needs;
+  ASSERT_TRUE(parse_as_asked(file, needs));
+  ASSERT_EQ(needs.size(), 2U);
+  EXPECT_EQ(needs[0], 64U * 1024);
+  EXPECT_LE(needs[1], 2 * header_bytes);
+}
+
+TEST(Gguf, array_count_decides_about_64_mib_at_most) {
+  GgufFile file;
+  file.header(0, 1).key("tokens", MetaType::array).array(MetaType::string, 100'000'000);
+  file.zeros(100'000);
+  const auto parsed = parse(file.bytes(), std::uint64_t{1} << 40);
+  ASSERT_TRUE(parsed);
+  EXPECT_LE(std::get<Need>(*parsed).bytes, (64U << 20) + file.size());
+}
+
 }  // namespace
 }  // namespace ht::format_gguf

@@ -12,11 +12,17 @@ Bytes seen_part(const Seen& seen, const Range& range) {
   return range.length == 0 ? Bytes() : seen.range(range.offset, range.length).value();
 }
 
-// Each has bytes of its own in a table, so that there is memory for as many.
-std::size_t entries_of(const std::vector<Header>& headers) {
+// Reserves memory in proportion to tables that are all there: each entry has bytes of its own in one, and
+// names are about half of the metadata, as each has a description beside it.
+Result<void> reserve(const std::vector<Header>& headers, CatalogBuilder& builder) {
   std::size_t entries = 0;
-  for (const auto& header : headers) entries += static_cast<std::size_t>(header.entry_count);
-  return entries;
+  std::size_t metadata_bytes = 0;
+  for (const auto& header : headers) {
+    entries += static_cast<std::size_t>(header.entry_count);
+    metadata_bytes += static_cast<std::size_t>(header.metadata.length);
+  }
+  constexpr std::size_t usual_rank = 2;
+  return builder.reserve(entries, metadata_bytes / 2, usual_rank * entries);
 }
 
 }  // namespace
@@ -31,7 +37,7 @@ Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOpti
   const auto tables = HT_TRY(tables_of(headers));
   if (const auto need = first_unseen(seen, tables)) return *need;
   CatalogBuilder builder("irpa");
-  HT_TRY(builder.reserve(entries_of(headers)));
+  HT_TRY(reserve(headers, builder));
   EntryReader reader(builder);
   for (const auto& header : headers) {
     HT_TRY(reader.read(header, seen_part(seen, header.entries), seen_part(seen, header.metadata)));

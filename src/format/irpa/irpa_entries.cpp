@@ -7,7 +7,6 @@
 
 #include "base/format_text.hpp"
 #include "format/irpa/irpa_metadata.hpp"
-#include "format/irpa/irpa_note.hpp"
 
 namespace ht::inline v1::format_irpa {
 namespace {
@@ -173,9 +172,19 @@ Result<std::uint32_t> EntryReader::file_of(const Raw& raw) {
   return named->second;
 }
 
+const std::optional<Description>& EntryReader::described(std::string_view metadata, std::uint64_t bytes) {
+  for (const auto& known : known_) {
+    if (known.bytes == bytes && known.metadata == metadata) return known.description;
+  }
+  auto& known = known_[oldest_];
+  oldest_ = (oldest_ + 1) % known_.size();
+  known = {metadata, bytes, read_description(metadata, bytes, scratch_)};
+  return known.description;
+}
+
 // Metadata that `describe` would not write again is kept word for word.
 Result<void> EntryReader::add_described(Entry& entry, std::string_view metadata) {
-  const auto description = read_description(metadata, entry.bytes, scratch_);
+  const auto& description = described(metadata, entry.bytes);
   if (!description) {
     entry.note = metadata;
     return builder_.add(entry);

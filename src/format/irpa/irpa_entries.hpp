@@ -1,6 +1,7 @@
 // The entries that a header's table has.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <htensor/base/result.hpp>
 #include <htensor/format/catalog.hpp>
@@ -9,6 +10,7 @@
 #include <string_view>
 
 #include "format/irpa/irpa_headers.hpp"
+#include "format/irpa/irpa_note.hpp"
 #include "format/json.hpp"
 
 namespace ht::inline v1::format_irpa {
@@ -38,6 +40,7 @@ class EntryReader {
   [[nodiscard]] Result<void> fill_external(const Raw& raw, Entry& entry);
   [[nodiscard]] Result<std::uint32_t> file_of(const Raw& raw);
   [[nodiscard]] Result<void> add_described(Entry& entry, std::string_view metadata);
+  [[nodiscard]] const std::optional<Description>& described(std::string_view metadata, std::uint64_t bytes);
 
   CatalogBuilder& builder_;
   // Of the header that is read now.
@@ -48,6 +51,14 @@ class EntryReader {
   std::map<Range, std::uint32_t> file_at_;
   std::map<std::string_view, std::uint32_t> file_named_;
   json::Scratch scratch_;
+  // A model has few shapes, so the next entry's metadata is often one of the last ones.
+  struct Known {
+    std::string_view metadata;
+    std::uint64_t bytes = 0;
+    std::optional<Description> description;
+  };
+  std::array<Known, 4> known_{};
+  std::size_t oldest_ = 0;
 };
 
 }  // namespace ht::inline v1::format_irpa

@@ -171,6 +171,31 @@ TEST(Irpa, descriptions_give_dtype_and_shape) {
   }
 }
 
+TEST(Irpa, same_description_of_other_sizes_is_read_each_time) {
+  const auto note = [](int rows) {
+    return R"(TENSORv0:{"type": "Tensor", "dtype": "float32", "shape": [)" + std::to_string(rows) + "]}";
+  };
+  std::vector<testing::Piece> pieces;
+  // More descriptions than are remembered, each once with its size and once with another.
+  for (int round = 0; round < 3; ++round) {
+    for (int rows = 0; rows < 7; ++rows) {
+      const auto bytes = static_cast<std::uint64_t>(4 * rows);
+      const auto name = std::to_string(round) + "." + std::to_string(rows);
+      pieces.push_back({.name = name, .note = note(rows), .length = bytes});
+      pieces.push_back({.name = name + ".other", .note = note(rows), .length = bytes + 1});
+    }
+  }
+  const auto catalog = catalog_of(archive(pieces, 32));
+  ASSERT_EQ(catalog.size(), pieces.size());
+  for (std::size_t i = 0; i < pieces.size(); i += 2) {
+    const auto rows = static_cast<std::int64_t>(i / 2 % 7);
+    EXPECT_EQ(catalog[i].dtype, F32::tag);
+    EXPECT_TRUE(std::ranges::equal(catalog[i].dims, std::vector<std::int64_t>{rows})) << i;
+    EXPECT_FALSE(catalog[i + 1].is_typed());
+    EXPECT_EQ(catalog[i + 1].note, pieces[i + 1].note);
+  }
+}
+
 TEST(Irpa, metadata_that_describes_nothing_is_kept_word_for_word) {
   const std::string deep(1000, '[');
   for (const std::string& note :

@@ -205,6 +205,35 @@ class HeaderReader {
   bool has_metadata_ = false;
 };
 
+// Whether an odd number of backslashes precedes the character.
+bool is_escaped(std::string_view text, std::size_t at) {
+  const std::size_t before = text.find_last_not_of('\\', at - 1);
+  return (at - before) % 2 == 0;
+}
+
+// The offset of the first array with more elements than a shape may have. The search needs no memory; the
+// index of a JSON parser takes several bytes for each element.
+std::optional<std::size_t> find_long_array(std::string_view text) {
+  std::optional<std::size_t> array;
+  std::size_t commas = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char letter = text[at];
+    if (letter == '"') {
+      do at = text.find('"', at + 1);
+      while (at != text.npos && is_escaped(text, at));
+      if (at == text.npos) return std::nullopt;
+    } else if (letter == '[') {
+      array = at;
+      commas = 0;
+    } else if (letter == ']' || letter == '{' || letter == '}') {
+      array.reset();
+    } else if (letter == ',' && array && ++commas == max_rank) {
+      return array;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result<HeaderItems> read_json_header(Bytes text, Bytes follows, const ParseOptions& options) {
@@ -214,6 +243,16 @@ Result<HeaderItems> read_json_header(Bytes text, Bytes follows, const ParseOptio
 Result<HeaderItems> read_header(Bytes text, Bytes follows, const ParseOptions& options) {
   const std::string_view letters(reinterpret_cast<const char*>(text.data()), text.size());
   if (auto items = read_plain_header(letters, options)) return *std::move(items);
+  constexpr std::size_t min_searched_bytes = std::size_t{1} << 20;
+  if (text.size() >= min_searched_bytes) {
+    if (const auto at = find_long_array(letters)) {
+      return fail(
+          Error(ErrorCode::bad_shape, "safetensors_rank_is_at_most_64",
+                format_text("the shape at byte {} has more than {} dimensions", length_bytes + *at, max_rank))
+              .at_offset(length_bytes + *at)
+              .with_hint(rewrite));
+    }
+  }
   return read_json_header(text, follows, options);
 }
 
