@@ -1,56 +1,15 @@
-// Listing takes no memory that grows with the number of tensors, beyond the catalog. This program counts the
-// bytes that operator new hands out.
+// Listing takes no memory that grows with the number of tensors, beyond the catalog.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstdlib>
-#include <new>
+#include <array>
 #include <string>
 #include <vector>
 
 #include "cli/cli.hpp"
+#include "testing/allocations.hpp"
 #include "testing/temporary_folder.hpp"
-
-namespace {
-
-// Bytes allocated now, and the most since it was reset. The size of a piece is stored before it.
-std::size_t live = 0;
-std::size_t highest = 0;
-constexpr std::size_t room_for_size = alignof(std::max_align_t);
-
-void* allocate(std::size_t bytes) noexcept {
-  auto* const memory = static_cast<std::byte*>(std::malloc(bytes + room_for_size));
-  if (memory == nullptr) return nullptr;
-  *reinterpret_cast<std::size_t*>(memory) = bytes;
-  live += bytes;
-  highest = std::max(highest, live);
-  return memory + room_for_size;
-}
-
-void release(void* pointer) noexcept {
-  if (pointer == nullptr) return;
-  auto* const memory = static_cast<std::byte*>(pointer) - room_for_size;
-  live -= *reinterpret_cast<std::size_t*>(memory);
-  std::free(memory);
-}
-
-void* allocate_or_throw(std::size_t bytes) {
-  if (void* memory = allocate(bytes)) return memory;
-  throw std::bad_alloc();
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) { return allocate_or_throw(bytes); }
-void* operator new[](std::size_t bytes) { return allocate_or_throw(bytes); }
-void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept { return allocate(bytes); }
-void* operator new[](std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept { return allocate(bytes); }
-void operator delete(void* memory) noexcept { release(memory); }
-void operator delete[](void* memory) noexcept { release(memory); }
-void operator delete(void* memory, std::size_t /*bytes*/) noexcept { release(memory); }
-void operator delete[](void* memory, std::size_t /*bytes*/) noexcept { release(memory); }
 
 namespace ht {
 namespace {
@@ -98,10 +57,9 @@ class ListingMemory : public ::testing::Test {
     std::vector<const char*> arguments{"htensor", "ls", path.c_str()};
     arguments.insert(arguments.end(), options.begin(), options.end());
     const WithoutOutput quiet;
-    const std::size_t before = live;
-    highest = live;
+    const testing::PeakMemory peak;
     EXPECT_EQ(cli::run(static_cast<int>(arguments.size()), arguments.data()), 0);
-    return highest - before;
+    return peak.bytes();
   }
 
   testing::TemporaryFolder folder_;

@@ -1,54 +1,14 @@
-// What parsing takes in memory stays below 8 times the input and 1 MiB, whatever the input is made of: a file
-// of a few MiB must not fill a machine. This program counts what operator new hands out.
+// The memory that parsing takes stays below 8 times the input and 1 MiB, whatever the input is made of: a
+// file of a few MiB must not fill a machine.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
-#include <new>
 #include <string>
 
 #include "format/formats.hpp"
 #include "format/shards/shard_index.hpp"
-
-namespace {
-
-// Bytes that are allocated now, and were at most. Each piece of memory has its size before it.
-std::size_t live = 0;
-std::size_t highest = 0;
-constexpr std::size_t room_for_size = alignof(std::max_align_t);
-
-void* allocate(std::size_t bytes) noexcept {
-  auto* const memory = static_cast<std::byte*>(std::malloc(bytes + room_for_size));
-  if (memory == nullptr) return nullptr;
-  *reinterpret_cast<std::size_t*>(memory) = bytes;
-  live += bytes;
-  highest = std::max(highest, live);
-  return memory + room_for_size;
-}
-
-void release(void* pointer) noexcept {
-  if (pointer == nullptr) return;
-  auto* const memory = static_cast<std::byte*>(pointer) - room_for_size;
-  live -= *reinterpret_cast<std::size_t*>(memory);
-  std::free(memory);
-}
-
-void* allocate_or_throw(std::size_t bytes) {
-  if (void* memory = allocate(bytes)) return memory;
-  throw std::bad_alloc();
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) { return allocate_or_throw(bytes); }
-void* operator new[](std::size_t bytes) { return allocate_or_throw(bytes); }
-void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept { return allocate(bytes); }
-void* operator new[](std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept { return allocate(bytes); }
-void operator delete(void* memory) noexcept { release(memory); }
-void operator delete[](void* memory) noexcept { release(memory); }
-void operator delete(void* memory, std::size_t /*bytes*/) noexcept { release(memory); }
-void operator delete[](void* memory, std::size_t /*bytes*/) noexcept { release(memory); }
+#include "testing/allocations.hpp"
 
 namespace ht {
 namespace {
@@ -86,11 +46,11 @@ std::string le(T value) {
 }
 
 void expect_bounded(std::size_t input, const std::function<void()>& parse) {
-  const std::size_t before = live;
-  highest = live;
+  const testing::PeakMemory peak;
   parse();
-  EXPECT_LE(highest - before, 8 * input + (std::size_t{1} << 20))
-      << static_cast<double>(highest - before) / static_cast<double>(input) << " times the input";
+  const std::size_t bytes = peak.bytes();
+  EXPECT_LE(bytes, 8 * input + (std::size_t{1} << 20))
+      << static_cast<double>(bytes) / static_cast<double>(input) << " times the input";
 }
 
 /// Whether it was accepted does not matter, but that it is as the test thinks does.

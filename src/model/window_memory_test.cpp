@@ -1,43 +1,13 @@
 // Once a window is running it allocates nothing, on no thread; and memory that runs out while it is opened is
-// an error like others. This program has an operator new of its own that counts, and fails on request.
+// an error like others.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
 #include <filesystem>
 #include <htensor/model/window.hpp>
-#include <new>
 
 #include "format/safetensors/test_file.hpp"
+#include "testing/allocations.hpp"
 #include "testing/temporary_folder.hpp"
-
-namespace {
-
-std::atomic<int> allocations{0};
-// How many more succeed on this thread; negative: all of them.
-thread_local int allocations_left = -1;
-
-void* allocate(std::size_t bytes) noexcept {
-  ++allocations;
-  if (allocations_left == 0) return nullptr;
-  if (allocations_left > 0) --allocations_left;
-  return std::malloc(bytes == 0 ? 1 : bytes);
-}
-void* allocate_or_throw(std::size_t bytes) {
-  if (void* memory = allocate(bytes)) return memory;
-  throw std::bad_alloc();
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) { return allocate_or_throw(bytes); }
-void* operator new[](std::size_t bytes) { return allocate_or_throw(bytes); }
-void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept { return allocate(bytes); }
-void* operator new[](std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept { return allocate(bytes); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t /*bytes*/) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t /*bytes*/) noexcept { std::free(memory); }
 
 namespace ht {
 namespace {
@@ -72,12 +42,12 @@ TEST_F(WindowMemory, is_not_allocated_once_it_runs) {
         for (std::size_t i = 0; i < layers; ++i) good = window.enter(i).has_value() && good;
       };
       pass();
-      const int before = allocations;
+      const std::size_t before = testing::allocation_count();
       pass();
       pass();
       // And with a jump back.
       for (const std::size_t layer : {5U, 2U, 6U, 2U}) good = window.enter(layer).has_value() && good;
-      EXPECT_EQ(allocations, before) << "with room for " << room;
+      EXPECT_EQ(testing::allocation_count(), before) << "with room for " << room;
       EXPECT_TRUE(good);
     }
   }
@@ -87,9 +57,10 @@ TEST_F(WindowMemory, that_runs_out_while_it_is_opened_is_an_error) {
   const auto model = Model::open(path_).value();
   for (int allowed = 0;; ++allowed) {
     ASSERT_LT(allowed, 1000);
-    allocations_left = allowed;
-    auto window = Window::open(model, {.layers = "*{}.w", .budget_bytes = 2 * layer_bytes});
-    allocations_left = -1;
+    auto window = [&] {
+      const testing::AllocationLimit limit(allowed);
+      return Window::open(model, {.layers = "*{}.w", .budget_bytes = 2 * layer_bytes});
+    }();
     if (window) {
       EXPECT_TRUE(window->enter(3));
       break;
@@ -103,9 +74,10 @@ TEST_F(WindowMemory, that_runs_out_while_it_fails_is_no_exception) {
   auto window = Window::open(model, {.budget_bytes = layer_bytes, .own_thread = false}).value();
   std::filesystem::resize_file(path_, layer_bytes);
   for (int allowed = 0; allowed < 20; ++allowed) {
-    allocations_left = allowed;
-    const auto entered = window.enter(5);
-    allocations_left = -1;
+    const auto entered = [&] {
+      const testing::AllocationLimit limit(allowed);
+      return window.enter(5);
+    }();
     ASSERT_FALSE(entered);
     EXPECT_TRUE(entered.error().code() == ErrorCode::changed_underfoot ||
                 entered.error().code() == ErrorCode::out_of_memory)

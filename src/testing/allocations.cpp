@@ -1,0 +1,66 @@
+#include "testing/allocations.hpp"
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+std::atomic<std::size_t> count{0};
+std::atomic<std::size_t> live_bytes{0};
+std::atomic<std::size_t> peak_bytes{0};
+constexpr int unlimited = -1;
+thread_local int allocations_left = unlimited;
+
+// The size of a block is stored before it.
+constexpr std::size_t size_bytes = alignof(std::max_align_t);
+
+void* allocate(std::size_t bytes) noexcept {
+  ++count;
+  if (allocations_left == 0) return nullptr;
+  if (allocations_left > 0) --allocations_left;
+  auto* const block = static_cast<std::byte*>(std::malloc(bytes + size_bytes));
+  if (block == nullptr) return nullptr;
+  *reinterpret_cast<std::size_t*>(block) = bytes;
+  const std::size_t live = live_bytes += bytes;
+  for (std::size_t peak = peak_bytes; peak < live && !peak_bytes.compare_exchange_weak(peak, live);) {
+  }
+  return block + size_bytes;
+}
+
+void* allocate_or_throw(std::size_t bytes) {
+  if (void* memory = allocate(bytes)) return memory;
+  throw std::bad_alloc();
+}
+
+void release(void* memory) noexcept {
+  if (memory == nullptr) return;
+  auto* const block = static_cast<std::byte*>(memory) - size_bytes;
+  live_bytes -= *reinterpret_cast<std::size_t*>(block);
+  std::free(block);
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) { return allocate_or_throw(bytes); }
+void* operator new[](std::size_t bytes) { return allocate_or_throw(bytes); }
+void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept { return allocate(bytes); }
+void* operator new[](std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept { return allocate(bytes); }
+void operator delete(void* memory) noexcept { release(memory); }
+void operator delete[](void* memory) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t /*bytes*/) noexcept { release(memory); }
+void operator delete[](void* memory, std::size_t /*bytes*/) noexcept { release(memory); }
+
+namespace ht::testing {
+
+std::size_t allocation_count() noexcept { return count; }
+
+PeakMemory::PeakMemory() noexcept : start_(live_bytes) { peak_bytes = start_; }
+
+std::size_t PeakMemory::bytes() const noexcept { return peak_bytes - start_; }
+
+AllocationLimit::AllocationLimit(int allowed) noexcept { allocations_left = allowed; }
+
+AllocationLimit::~AllocationLimit() { allocations_left = unlimited; }
+
+}  // namespace ht::testing
