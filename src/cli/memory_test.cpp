@@ -52,9 +52,10 @@ class ListingMemory : public ::testing::Test {
   }
 
   // The most memory that the program has at any time.
-  std::size_t peak_of(const std::vector<const char*>& options) {
+  std::size_t peak_of(const std::vector<const char*>& options) { return peak_of("ls", options); }
+  std::size_t peak_of(const char* verb, const std::vector<const char*>& options) {
     const std::string path = path_.string();
-    std::vector<const char*> arguments{"htensor", "ls", path.c_str()};
+    std::vector<const char*> arguments{"htensor", verb, path.c_str()};
     arguments.insert(arguments.end(), options.begin(), options.end());
     const WithoutOutput quiet;
     const testing::PeakMemory peak;
@@ -75,6 +76,15 @@ TEST_F(ListingMemory, does_not_grow_with_the_number_of_tensors) {
   EXPECT_LE(peak_of({"--jsonl"}), for_one + buffers);
   EXPECT_LE(peak_of({}), for_one + buffers);
   EXPECT_LE(peak_of({"--filter", "*"}), for_one + buffers);
+}
+
+TEST_F(ListingMemory, of_residency_does_not_grow_with_the_number_of_tensors) {
+  const std::size_t for_one = peak_of("residency", {"--json", "--filter", "blk.0.weight"});
+  EXPECT_GT(for_one, tensors * 40);
+  constexpr std::size_t buffers = std::size_t{128} << 10;
+  EXPECT_LE(peak_of("residency", {"--json"}), for_one + buffers);
+  EXPECT_LE(peak_of("residency", {"--jsonl"}), for_one + buffers);
+  EXPECT_LE(peak_of("residency", {}), for_one + buffers);
 }
 
 // The order takes 4 bytes for each tensor.

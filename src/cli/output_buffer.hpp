@@ -46,6 +46,8 @@ class OutputBuffer {
   }
 
   void flush();
+  /// Drops the text that was not printed yet: an error found early takes the place of the output.
+  void discard() noexcept { used_ = 0; }
 
  private:
   static constexpr std::size_t capacity = std::size_t{1} << 16;

@@ -1,9 +1,11 @@
 // The verbs residency, prefetch and evict: they report and change which tensors are in the page cache.
 #include <fmt/format.h>
 
-#include <htensor/base/json_text.hpp>
+#include <htensor/io/mapped.hpp>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "cli/cli.hpp"
 #include "cli/options.hpp"
@@ -21,99 +23,150 @@ struct Options {
   std::uint64_t max_header = 0;
 };
 
-struct Line {
-  Entry entry;
-  TensorResidency residency;
+// Queries the page cache for one tensor at a time: `Model::residency` holds the answers for all tensors.
+class PageCache {
+ public:
+  // The model must outlive the object.
+  explicit PageCache(const Model& model) : model_(model), files_(model.files().size()) {}
+
+  // Bytes of the tensor in the page cache: 0 for a splat, nullopt where the kernel does not report it.
+  [[nodiscard]] Result<std::optional<std::uint64_t>> cached_bytes(const Entry& entry) {
+    if (entry.is_splat()) return 0;
+    auto& file = files_[entry.file];
+    if (!file) {
+      auto opened = HT_TRY(io::Opened::open(model_.files()[entry.file]));
+      file = HT_TRY(std::move(opened).map({.guard = false}));
+    }
+    return file->cached(entry.offset, entry.bytes);
+  }
+
+ private:
+  const Model& model_;
+  std::vector<std::optional<io::Mapped>> files_;  // opened at the first query
 };
 
-struct Totals {
-  std::uint64_t stored_bytes = 0;
-  std::uint64_t splat_bytes = 0;
-  std::optional<std::uint64_t> cached_bytes = 0;
+class Totals {
+ public:
+  // One tensor whose share is unknown makes the sum unknown.
+  void add(const Entry& entry, std::optional<std::uint64_t> cached_bytes) {
+    auto& bytes = entry.is_splat() ? splat_bytes_ : stored_bytes_;
+    bytes = saturating_add(bytes, entry.bytes);
+    if (!cached_bytes) cached_bytes_ = std::nullopt;
+    if (cached_bytes_) *cached_bytes_ = saturating_add(*cached_bytes_, *cached_bytes);
+  }
+
+  [[nodiscard]] std::optional<std::uint64_t> cached_bytes() const { return cached_bytes_; }
+  [[nodiscard]] std::string summary() const;
+
+ private:
+  std::uint64_t stored_bytes_ = 0;
+  std::uint64_t splat_bytes_ = 0;
+  std::optional<std::uint64_t> cached_bytes_ = 0;
 };
-
-// One tensor whose share is unknown makes the sum unknown.
-Totals totals_of(const std::vector<Line>& lines) {
-  Totals totals;
-  for (const auto& [entry, residency] : lines) {
-    auto& bytes = entry.is_splat() ? totals.splat_bytes : totals.stored_bytes;
-    bytes = saturating_add(bytes, residency.bytes);
-    if (!residency.cached_bytes) totals.cached_bytes = std::nullopt;
-    if (totals.cached_bytes)
-      *totals.cached_bytes = saturating_add(*totals.cached_bytes, *residency.cached_bytes);
-  }
-  return totals;
-}
-
-std::string number_or_null(std::optional<std::uint64_t> number) {
-  return number ? std::to_string(*number) : "null";
-}
-
-void append_json(std::string& out, const Line& line) {
-  out += R"({"name":)";
-  append_json_string(out, line.entry.name);
-  append_text(out, R"(,"bytes":{},"cached_bytes":{}}})", line.residency.bytes,
-              number_or_null(line.residency.cached_bytes));
-}
-
-std::string json_text(const std::vector<Line>& lines) {
-  std::string out = R"({"tensors":[)";
-  for (const auto& line : lines) {
-    if (&line != &lines.front()) out += ',';
-    append_json(out, line);
-  }
-  return out += fmt::format("],\"cached_bytes\":{}}}\n", number_or_null(totals_of(lines).cached_bytes));
-}
 
 std::string percent(std::uint64_t part, std::uint64_t whole) {
   if (whole == 0) return "-";
   return fmt::format("{:.0f}%", 100 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
-std::string summary(const Totals& totals) {
+std::string Totals::summary() const {
   std::string out =
-      totals.cached_bytes
-          ? fmt::format("{} of {} in the page cache ({})", size_text(*totals.cached_bytes),
-                        size_text(totals.stored_bytes), percent(*totals.cached_bytes, totals.stored_bytes))
+      cached_bytes_
+          ? fmt::format("{} of {} in the page cache ({})", size_text(*cached_bytes_),
+                        size_text(stored_bytes_), percent(*cached_bytes_, stored_bytes_))
           : fmt::format(
                 "{}; how much of it is in the page cache is unknown: the kernel reports it only to users "
                 "that own the file or may write to it",
-                size_text(totals.stored_bytes));
-  if (totals.splat_bytes != 0)
-    out += fmt::format("; {} in splats, which are not stored", size_text(totals.splat_bytes));
+                size_text(stored_bytes_));
+  if (splat_bytes_ != 0) append_text(out, "; {} in splats, which are not stored", size_text(splat_bytes_));
   return out;
 }
 
-std::string people_text(const std::vector<Line>& lines, bool quiet) {
-  std::vector<std::vector<std::string>> cells{{"name", "bytes", "cached", ""}};
-  for (const auto& [entry, residency] : lines) {
-    const auto cached = residency.cached_bytes;
-    const bool has_share = cached && !entry.is_splat();
-    cells.push_back({printable(entry.name), size_text(residency.bytes),
-                     cached ? size_text(*cached) : "unknown",
-                     has_share ? percent(*cached, residency.bytes) : "-"});
+void append_number_or_null(OutputBuffer& out, std::optional<std::uint64_t> number) {
+  if (number) {
+    out.append_number(*number);
+  } else {
+    out += "null";
   }
-  std::string out = table(cells, {1, 2, 3});
-  if (quiet) return out;
-  return out += fmt::format("\n{}\n", summary(totals_of(lines)));
+}
+
+void append_json_row(OutputBuffer& out, const Entry& entry, std::optional<std::uint64_t> cached_bytes) {
+  out += R"({"name":)";
+  append_json_string(out, entry.name);
+  out += R"(,"bytes":)";
+  out.append_number(entry.bytes);
+  out += R"(,"cached_bytes":)";
+  append_number_or_null(out, cached_bytes);
+  out += '}';
+}
+
+Result<void> print_json_lines(OutputBuffer& out, const Rows& rows, PageCache& cache) {
+  return rows.for_each([&](const Row& row) -> Result<void> {
+    append_json_row(out, row.entry, HT_TRY(cache.cached_bytes(row.entry)));
+    out += '\n';
+    return {};
+  });
+}
+
+Result<void> print_json(OutputBuffer& out, const Rows& rows, PageCache& cache) {
+  Totals totals;
+  out += R"({"tensors":[)";
+  bool is_first = true;
+  HT_TRY(rows.for_each([&](const Row& row) -> Result<void> {
+    const auto cached_bytes = HT_TRY(cache.cached_bytes(row.entry));
+    totals.add(row.entry, cached_bytes);
+    if (!is_first) out += ',';
+    is_first = false;
+    append_json_row(out, row.entry, cached_bytes);
+    return {};
+  }));
+  out += R"(],"cached_bytes":)";
+  append_number_or_null(out, totals.cached_bytes());
+  out += "}\n";
+  return {};
+}
+
+Result<void> print_for_people(OutputBuffer& out, const Rows& rows, PageCache& cache, bool quiet) {
+  const std::vector<Column> columns{{.title = "name", .shortens = true},
+                                    {.title = "bytes", .right = true},
+                                    {.title = "cached", .right = true},
+                                    {.title = "", .right = true}};
+  constexpr std::string_view unknown = "unknown";
+  Table table(out, columns);
+  // The page cache is queried once, when rows are printed; until then its columns have their widest text.
+  HT_TRY(rows.for_each([&](const Row& row) {
+    table.name(row.entry.name);
+    table.size(row.entry.bytes);
+    table.text(unknown);
+    table.text("100%");
+  }));
+  table.start_printing();
+  Totals totals;
+  HT_TRY(rows.for_each([&](const Row& row) -> Result<void> {
+    const auto cached_bytes = HT_TRY(cache.cached_bytes(row.entry));
+    totals.add(row.entry, cached_bytes);
+    table.name(row.entry.name);
+    table.size(row.entry.bytes);
+    cached_bytes ? table.size(*cached_bytes) : table.text(unknown);
+    const bool has_share = cached_bytes && !row.entry.is_splat();
+    table.text(has_share ? percent(*cached_bytes, row.entry.bytes) : "-");
+    return {};
+  }));
+  if (quiet) return {};
+  append_text(out, "\n{}\n", totals.summary());
+  return {};
 }
 
 Result<void> print_residency(const Model& model, const Options& options, const Common& common) {
-  const auto all = HT_TRY(model.residency());
-  std::vector<Line> lines;
   const auto rows = HT_TRY(Rows::of(model, options.filter));
-  HT_TRY(rows.for_each([&](const Row& row) { lines.push_back({row.entry, all[row.position]}); }));
-  if (common.jsonl) {
-    std::string out;
-    for (const auto& line : lines) {
-      append_json(out, line);
-      out += '\n';
-    }
-    print(out);
-  } else {
-    print(common.json ? json_text(lines) : people_text(lines, common.quiet));
-  }
-  return {};
+  PageCache cache(model);
+  OutputBuffer out;
+  auto printed = common.jsonl  ? print_json_lines(out, rows, cache)
+                 : common.json ? print_json(out, rows, cache)
+                               : print_for_people(out, rows, cache, common.quiet);
+  // Where the kernel cannot be queried at all, the first query fails.
+  if (!printed) out.discard();
+  return printed;
 }
 
 Result<void> prefetch(const Model& model, const NameFilter& filter, const Common& common) {

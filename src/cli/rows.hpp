@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -35,16 +36,25 @@ class Rows {
   /// By "name" (natural order), "size" (largest first) or "offset" (splats last); other keys keep file order.
   void sort(std::string_view key);
 
-  /// Calls `visit(row)` for each row. `cancelled` when the user interrupts the program.
+  /// Calls `visit(row)` for each row, until a visit that returns a Result fails. `cancelled` when the user
+  /// interrupts the program.
   template <class Visit>
   [[nodiscard]] Result<void> for_each(const Visit& visit) const {
+    const auto visit_row = [&](const Row& row) -> Result<void> {
+      if constexpr (std::is_void_v<decltype(visit(row))>) {
+        visit(row);
+        return {};
+      } else {
+        return visit(row);
+      }
+    };
     const std::size_t count = is_sorted_ ? order_.size() : model_.catalog().size();
     for (std::size_t i = 0; i < count; ++i) {
       if (i % 4096 == 0 && interrupted()) return fail(interruption());
       if (is_sorted_) {
-        visit(at(order_[i]));
+        HT_TRY(visit_row(at(order_[i])));
       } else if (const Row row = at(i); filter_.matches(row.entry.name)) {
-        visit(row);
+        HT_TRY(visit_row(row));
       }
     }
     return {};

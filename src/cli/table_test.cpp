@@ -78,6 +78,18 @@ TEST(Table, rows_of_any_number_are_printed_through_one_buffer) {
   EXPECT_EQ(text.find("99999\nxxx"), 588'890U - 6);
 }
 
+TEST(OutputBuffer, discarded_text_is_not_printed) {
+  std::string text;
+  {
+    OutputBuffer out(text);
+    out += "printed";
+    out.flush();
+    out += "discarded";
+    out.discard();
+  }
+  EXPECT_EQ(text, "printed");
+}
+
 TEST(Table, lines_of_cells_are_a_table) {
   EXPECT_EQ(table({{"a", "n"}, {"text", "1"}, {"t", "10"}}, {1}), "a      n\ntext   1\nt     10\n");
 }
