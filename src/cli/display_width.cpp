@@ -114,6 +114,12 @@ std::string shorten_middle(std::string_view text, std::size_t columns) {
   return out += text.substr(begin_of(tail));
 }
 
+SharedColumns share_columns(std::size_t first, std::size_t second, std::size_t columns) noexcept {
+  const std::size_t beside_second = columns - std::min(second, columns);
+  const std::size_t for_first = std::min(first, std::max(beside_second, columns - columns / 2));
+  return {for_first, columns - for_first};
+}
+
 std::size_t terminal_columns(int descriptor) {
   if (isatty(descriptor) == 0) return 0;
   winsize size{};

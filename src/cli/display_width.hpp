@@ -19,6 +19,15 @@ namespace ht::cli {
 /// character is separated from its combining marks.
 [[nodiscard]] std::string shorten_middle(std::string_view text, std::size_t columns);
 
+/// The columns of a text and of the text behind it, of these widths, where both have to fit into `columns`:
+/// the second one is shortened first, down to half of them.
+struct SharedColumns {
+  std::size_t first;
+  std::size_t second;
+};
+[[nodiscard]] SharedColumns share_columns(std::size_t first, std::size_t second,
+                                          std::size_t columns) noexcept;
+
 /// Columns of the terminal behind the descriptor: its own answer, else the variable COLUMNS, else 80. 0 where
 /// the descriptor is not a terminal.
 [[nodiscard]] std::size_t terminal_columns(int descriptor);

@@ -1,10 +1,13 @@
 // ls: the tensors of a model, its metadata and totals.
+#include <unistd.h>
+
 #include <map>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "cli/cli.hpp"
+#include "cli/display_width.hpp"
 #include "cli/metadata_text.hpp"
 #include "cli/options.hpp"
 #include "cli/rows.hpp"
@@ -183,10 +186,11 @@ Result<void> print_table(OutputBuffer& out, const Rows& rows, const Model& model
 Result<void> print_for_people(OutputBuffer& out, const Rows& rows, const Model& model, const Options& options,
                               bool quiet) {
   const bool with_metadata = options.metadata || (!quiet && !options.no_metadata);
-  if (with_metadata) append_lines(out, model.catalog().metadata(), options.metadata);
+  const std::size_t columns = terminal_columns(STDOUT_FILENO);
+  if (with_metadata) append_lines(out, model.catalog().metadata(), options.metadata, columns);
   Totals totals;
   if (options.tree) {
-    HT_TRY(print_tree(out, rows, options.sort));
+    HT_TRY(print_tree(out, rows, options.sort, columns));
     if (!quiet) HT_TRY(rows.for_each([&](const Row& row) { totals.add(row); }));
   } else {
     HT_TRY(print_table(out, rows, model, totals));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cli/cli.hpp"
+#include "cli/display_width.hpp"
 #include "cli/metadata_text.hpp"
 #include "cli/options.hpp"
 #include "cli/progress.hpp"
@@ -66,7 +67,7 @@ Result<Exit> list(const Model& model, bool json) {
   if (json) {
     print_json(metadata);
   } else {
-    print(aligned_text(metadata));
+    print(aligned_text(metadata, terminal_columns(STDOUT_FILENO)));
   }
   return Exit::good;
 }

@@ -103,6 +103,21 @@ void append_whole(OutputBuffer& out, const Metadata::Item& item) {
   out += '\n';
 }
 
+void append_short(OutputBuffer& out, const Metadata::Item& item, std::size_t max_columns) {
+  constexpr std::string_view equals = " = ";
+  std::string key = short_text(item.key);
+  std::string value = value_text(item.value);
+  if (max_columns > 0) {
+    const auto [for_key, for_value] = share_columns(display_width(key), display_width(value),
+                                                    max_columns - std::min(equals.size(), max_columns));
+    key = shorten_middle(key, for_key);
+    value = shorten_middle(value, for_value);
+  }
+  const std::string line = fmt::format("{}{}{}", key, equals, value);
+  out += max_columns > 0 ? shorten_middle(line, max_columns) : line;
+  out += '\n';
+}
+
 }  // namespace
 
 void append_json(std::string& out, const MetaValue& value) { append_json_value(out, value); }
@@ -129,7 +144,7 @@ std::string value_text(const MetaValue& value) {
   return out + ']';
 }
 
-void append_lines(OutputBuffer& out, const Metadata& metadata, bool whole) {
+void append_lines(OutputBuffer& out, const Metadata& metadata, bool whole, std::size_t max_columns) {
   std::size_t keys = 0;
   for (std::size_t i = 0; i < metadata.size(); ++i) {
     const auto item = metadata[i];
@@ -138,34 +153,47 @@ void append_lines(OutputBuffer& out, const Metadata& metadata, bool whole) {
     if (whole) {
       append_whole(out, item);
     } else if (keys <= max_keys) {
-      append_text(out, "{} = {}\n", short_text(item.key), value_text(item.value));
+      append_short(out, item, max_columns);
     }
   }
   if (!whole && keys > max_keys) append_text(out, "… and {} more keys\n", keys - max_keys);
   if (keys > 0) out += '\n';
 }
 
-std::string aligned_text(const Metadata& metadata) {
+std::string aligned_text(const Metadata& metadata, std::size_t max_columns) {
   // One very long key does not push all values off the screen.
   constexpr std::size_t max_width = 48;
-  std::vector<std::string> keys;
-  std::vector<std::string> types;
-  keys.reserve(metadata.size());
-  types.reserve(metadata.size());
+  constexpr std::size_t gaps = 4;
+  struct Line {
+    std::string key;
+    std::string type;
+    std::string value;
+  };
+  std::vector<Line> lines;
+  lines.reserve(metadata.size());
   std::size_t width = 0;
   std::size_t type_width = 0;
+  std::size_t value_width = 0;
   for (std::size_t i = 0; i < metadata.size(); ++i) {
     const auto item = metadata[i];
-    const auto& key = keys.emplace_back(is_padding(item) ? std::string() : short_text(item.key));
-    width = std::max(width, std::min(display_width(key), max_width));
-    type_width = std::max(type_width, types.emplace_back(type_text(item.value)).size());
+    if (is_padding(item)) continue;
+    const auto& line =
+        lines.emplace_back(short_text(item.key), type_text(item.value), value_text(item.value));
+    width = std::max(width, std::min(display_width(line.key), max_width));
+    type_width = std::max(type_width, line.type.size());
+    value_width = std::max(value_width, display_width(line.value));
   }
+  const std::size_t shared = max_columns - std::min(max_columns, type_width + gaps);
+  if (max_columns > 0) width = share_columns(width, value_width, shared).first;
   std::string out;
-  for (std::size_t i = 0; i < metadata.size(); ++i) {
-    if (is_padding(metadata[i])) continue;
-    const std::string spaces(width - std::min(display_width(keys[i]), width), ' ');
-    append_text(out, "{}{}  {:<{}}  {}\n", keys[i], spaces, types[i], type_width,
-                value_text(metadata[i].value));
+  for (auto& [key, type, value] : lines) {
+    if (max_columns > 0) {
+      key = shorten_middle(key, width);
+      value = shorten_middle(value, shared - width);
+    }
+    const std::string spaces(width - std::min(display_width(key), width), ' ');
+    const std::string line = fmt::format("{}{}  {:<{}}  {}", key, spaces, type, type_width, value);
+    append_text(out, "{}\n", max_columns > 0 ? shorten_middle(line, max_columns) : line);
   }
   return out;
 }

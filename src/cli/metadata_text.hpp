@@ -18,9 +18,11 @@ void append_json(OutputBuffer& out, const Metadata& metadata);
 /// One line: long texts are cut and followed by their length, long arrays are their type and length.
 [[nodiscard]] std::string value_text(const MetaValue& value);
 /// Appends `key = value` lines and an empty line, nothing for empty metadata. Unless `whole`, these are
-/// the first hundred keys with their values as `value_text` has them, and the number of further keys.
-void append_lines(OutputBuffer& out, const Metadata& metadata, bool whole);
-/// All keys but padding, in columns: key, type, value.
-[[nodiscard]] std::string aligned_text(const Metadata& metadata);
+/// the first hundred keys with their values as `value_text` has them, and the number of further keys; lines
+/// wider than `max_columns` are shortened then (0: unlimited).
+void append_lines(OutputBuffer& out, const Metadata& metadata, bool whole, std::size_t max_columns = 0);
+/// All keys but padding, in columns: key, type, value. Lines wider than `max_columns` are shortened (0:
+/// unlimited).
+[[nodiscard]] std::string aligned_text(const Metadata& metadata, std::size_t max_columns = 0);
 
 }  // namespace ht::cli

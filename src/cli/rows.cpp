@@ -96,14 +96,11 @@ std::optional<std::uint64_t> parameter_count(const Entry& entry) noexcept {
   return count;
 }
 
-void append_type(OutputBuffer& out, const Row& row) {
-  if (!row.entry.is_typed()) {
-    out += '-';
-    return;
-  }
-  out += row.dtype;
-  out += ' ';
-  append_shape(out, row.entry.dims, ", ");
+std::string type_text(const Row& row) {
+  if (!row.entry.is_typed()) return "-";
+  std::string text(row.dtype);
+  text += ' ';
+  return text += shape_text(row.entry.dims);
 }
 
 }  // namespace ht::cli

@@ -84,10 +84,12 @@ class Rows {
 [[nodiscard]] std::optional<std::uint64_t> parameter_count(const Entry& entry) noexcept;
 
 /// "F32 [4, 8]", "-" for an entry without a type.
-void append_type(OutputBuffer& out, const Row& row);
+[[nodiscard]] std::string type_text(const Row& row);
 
 /// Prints the rows as a tree of the parts of their names, which are separated by dots, with the totals of
-/// each subtree. Siblings are in natural order, or by "size" (largest first) or "offset".
-[[nodiscard]] Result<void> print_tree(OutputBuffer& out, const Rows& rows, std::string_view sort_key);
+/// each subtree. Siblings are in natural order, or by "size" (largest first) or "offset". Lines wider than
+/// `max_columns` are shortened; 0 means unlimited.
+[[nodiscard]] Result<void> print_tree(OutputBuffer& out, const Rows& rows, std::string_view sort_key,
+                                      std::size_t max_columns);
 
 }  // namespace ht::cli

@@ -2,6 +2,7 @@
 #include <pty.h>
 
 #include <array>
+#include <span>
 
 #include "cli/display_width.hpp"
 #include "cli/progress.hpp"
@@ -87,6 +88,50 @@ TEST_F(CliTerminal, tables_fit_its_width) {
   }
   EXPECT_THAT(run_on_terminal({"ls", "-q", "s.safetensors"}, 200).lines[1], StartsWith(name + "  "));
   EXPECT_THAT(run("ls -q s.safetensors", "COLUMNS=40").out, HasSubstr(name + "2  "));
+}
+
+TEST_F(CliTerminal, trees_fit_its_width) {
+  write_safetensors("s.safetensors",
+                    R"({"model.a_very_long_模型_part_of_a_name.weight":)"
+                    R"({"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                    R"("model.b.a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r.s.t.u.a_very_long_part_of_a_name":)"
+                    R"({"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
+                    2);
+  for (const unsigned short columns : std::array<unsigned short, 4>{5, 20, 35, 60}) {
+    const auto screen = run_on_terminal({"ls", "-q", "--tree", "s.safetensors"}, columns);
+    EXPECT_LE(screen.widest, columns) << screen.sent;
+    EXPECT_THAT(screen.sent, HasSubstr("…"));
+  }
+  const auto narrow = run_on_terminal({"ls", "-q", "--tree", "s.safetensors"}, 35);
+  EXPECT_EQ(narrow.lines[1], "  a_very_lon…of_a_name  1 tensor  1");
+  const auto wide = run_on_terminal({"ls", "-q", "--tree", "s.safetensors"}, 200);
+  EXPECT_THAT(wide.sent, HasSubstr("  a_very_long_模型_part_of_a_name  1 tensor  1"));
+  EXPECT_THAT(run("ls -q --tree s.safetensors", "COLUMNS=20").out, Not(HasSubstr("…")));
+}
+
+TEST_F(CliTerminal, metadata_fits_its_width) {
+  write_safetensors("s.safetensors",
+                    R"({"__metadata__":{"a.key.that.is.not.short":"and a value that is not short either",)"
+                    R"("k":"a value that is not short at all"},)"
+                    R"("a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
+                    1);
+  for (const std::vector<std::string>& verb :
+       {std::vector<std::string>{"ls", "--tree", "s.safetensors"}, {"meta", "s.safetensors"}}) {
+    for (const unsigned short columns : std::array<unsigned short, 4>{2, 5, 24, 40}) {
+      const auto screen = run_on_terminal(verb, columns);
+      for (const auto& line : std::span(screen.lines).first(2)) {
+        EXPECT_LE(cli::display_width(line.substr(0, line.find('\r'))), columns) << line;
+      }
+      EXPECT_THAT(screen.lines[0], HasSubstr("…"));
+    }
+    EXPECT_THAT(run_on_terminal(verb, 200).sent, Not(HasSubstr("…")));
+  }
+  const auto lines = run_on_terminal({"ls", "s.safetensors"}, 40).lines;
+  EXPECT_THAT(lines[0], StartsWith("a.key.tha…not.short = and a val…t either"));
+  EXPECT_THAT(lines[1], StartsWith("k = a value that is not short at all"));
+  // Metadata in full stays so.
+  EXPECT_THAT(run_on_terminal({"ls", "--metadata", "s.safetensors"}, 40).lines[0],
+              HasSubstr("a value that is not short either"));
 }
 
 TEST_F(CliTerminal, the_progress_bar_leaves_nothing_behind) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "cli/display_width.hpp"
 #include "cli/rows.hpp"
 #include "cli/text.hpp"
 
@@ -42,8 +43,8 @@ struct Subtree {
 
 class Tree {
  public:
-  Tree(OutputBuffer& out, const Rows& rows, std::string_view sort_key)
-      : out_(out), rows_(rows), sort_key_(sort_key), order_(rows.positions()) {
+  Tree(OutputBuffer& out, const Rows& rows, std::string_view sort_key, std::size_t max_columns)
+      : out_(out), rows_(rows), sort_key_(sort_key), max_columns_(max_columns), order_(rows.positions()) {
     std::ranges::sort(order_, [&](std::uint32_t a, std::uint32_t b) { return is_before(name(a), name(b)); });
   }
 
@@ -93,31 +94,46 @@ class Tree {
   [[nodiscard]] Result<void> print(const Subtree& subtree, std::size_t byte,
                                    std::size_t level) {  // NOLINT(misc-no-recursion): max_levels deep
     if (interrupted()) return fail(interruption());
-    out_.append_spaces(2 * level);
-    out_ += name_text(subtree.part);
-    out_ += "  ";
-    const Row first = rows_.at(order_[subtree.begin]);
-    if (subtree.has_leaf) {
-      append_type(out_, first);
-    } else {
-      const std::size_t count = subtree.end - subtree.begin;
-      append_text(out_, "{} tensor{}", count, count == 1 ? "" : "s");
-    }
-    append_text(out_, "  {}\n", size_text(subtree.has_leaf ? first.entry.bytes : subtree.bytes));
+    print_line(subtree, level);
     return print(subtree.begin + (subtree.has_leaf ? 1 : 0), subtree.end, byte + subtree.part.size() + 1,
                  level + 1);
+  }
+
+  void print_line(const Subtree& subtree, std::size_t level) {
+    const Row first = rows_.at(order_[subtree.begin]);
+    const std::size_t count = subtree.end - subtree.begin;
+    const std::string facts = fmt::format(
+        "  {}  {}",
+        subtree.has_leaf ? type_text(first) : fmt::format("{} tensor{}", count, count == 1 ? "" : "s"),
+        size_text(subtree.has_leaf ? first.entry.bytes : subtree.bytes));
+    std::string name = name_text(subtree.part);
+    const std::size_t indent = 2 * level;
+    const std::size_t taken = indent + facts.size();
+    if (max_columns_ > 0 && taken + display_width(name) > max_columns_) {
+      // A name in fewer columns than this is not recognisable, so the whole line is shortened then.
+      constexpr std::size_t min_name = 8;
+      name = shorten_middle(name, std::max(min_name, max_columns_ - std::min(taken, max_columns_)));
+      out_ += shorten_middle(std::string(indent, ' ') + name + facts, max_columns_);
+    } else {
+      out_.append_spaces(indent);
+      out_ += name;
+      out_ += facts;
+    }
+    out_ += '\n';
   }
 
   OutputBuffer& out_;
   const Rows& rows_;
   std::string_view sort_key_;
+  std::size_t max_columns_;
   std::vector<std::uint32_t> order_;
 };
 
 }  // namespace
 
-Result<void> print_tree(OutputBuffer& out, const Rows& rows, std::string_view sort_key) {
-  return Tree(out, rows, sort_key).print();
+Result<void> print_tree(OutputBuffer& out, const Rows& rows, std::string_view sort_key,
+                        std::size_t max_columns) {
+  return Tree(out, rows, sort_key, max_columns).print();
 }
 
 }  // namespace ht::cli
