@@ -186,6 +186,22 @@ void print_verbs(bool json) {
   print(fmt::format("{{\"verbs\":[{}]}}\n", names));
 }
 
+// An argument is named by its type alone, as in docs/cli.md: `PATH...`, `KEY [VALUE]...`.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  HelpFormatter() { label("Positionals", "Arguments"); }
+  [[nodiscard]] std::string make_option_usage(const CLI::Option* option) const override {
+    const auto name = option->get_type_name();
+    return option->get_required() ? name : fmt::format("[{}]", name);
+  }
+  [[nodiscard]] std::string make_option_name(const CLI::Option* option, bool is_argument) const override {
+    return is_argument ? option->get_type_name() : Formatter::make_option_name(option, is_argument);
+  }
+  [[nodiscard]] std::string make_option_opts(const CLI::Option* option) const override {
+    return option->get_positional() ? "" : Formatter::make_option_opts(option);
+  }
+};
+
 // Flushes stdout: a full disk behind a redirection is an error.
 int finish(Exit status) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return static_cast<int>(status);
@@ -332,6 +348,7 @@ Exit run_verb(const Verb* verb, std::span<const char* const> arguments, std::siz
   try {
     parse(app, arguments, verb_at);
   } catch (const CLI::CallForHelp&) {
+    app.formatter(std::make_shared<HelpFormatter>());
     print(app.help());
     return Exit::good;
   } catch (const CLI::CallForVersion& version) {

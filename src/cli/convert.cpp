@@ -166,11 +166,11 @@ Result<Exit> convert_model(const Options& options, const Common& common) {
 Action register_convert(CLI::App& verb) {
   auto options = std::make_shared<Options>();
   add_arguments(verb, options->paths,
-                {.name = "paths",
+                {.name = "SRC",
                  .type = "SRC... DST",
                  .description = "Files of any format, shard indexes or folders, merged into the file DST",
                  .required = true});
-  add_check(verb, "paths", [options] { return options->paths.size() < 2 ? "SRC and DST are needed" : ""; });
+  add_check(verb, [options] { return options->paths.size() < 2 ? "DST is required" : ""; });
   std::vector<std::string> formats;
   for (const auto name : format_names()) formats.emplace_back(name);
   add_text(verb, options->format,

@@ -186,7 +186,7 @@ Action register_export(CLI::App& verb) {
   auto options = std::make_shared<Options>();
   add_path(verb, options->path);
   add_arguments(verb, options->names,
-                {.name = "names", .type = "NAME", .description = "The tensors", .required = true});
+                {.name = "NAME", .type = "NAME...", .description = "The tensors", .required = true});
   add_text(
       verb, options->target,
       {.name = "-o,--output",
@@ -206,7 +206,7 @@ Action register_export(CLI::App& verb) {
   add_flag(verb, "--lossy", options->lossy, "Allows every loss, as --raw-bytes does");
   add_flag(verb, "--force", options->force, "Replaces files that exist");
   add_max_header(verb, options->max_header);
-  add_check(verb, "--output", [options] { return options->usage_error(); });
+  add_check(verb, [options] { return options->usage_error(); });
   return [options](const Common& common) { return export_tensors(*options, common); };
 }
 

@@ -236,8 +236,8 @@ Action register_ls(CLI::App& verb) {
   add_flag(verb, "--no-metadata", options->no_metadata, "Leave metadata out (null in JSON)");
   add_flag(verb, "--headers-only", options->headers_only, "Also list a file whose data is incomplete");
   add_max_header(verb, options->max_header);
-  add_check(verb, "--metadata", [options] {
-    return options->metadata && options->no_metadata ? "excludes --no-metadata" : std::string();
+  add_check(verb, [options] {
+    return options->metadata && options->no_metadata ? "--metadata excludes --no-metadata" : std::string();
   });
   return for_each_path(
       verb, options->path, [options](const Common& common) { return list(*options, common); }, Heading::path,

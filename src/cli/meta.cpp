@@ -183,7 +183,7 @@ Action register_meta(CLI::App& verb) {
        .one_of = {"get", "set", "rm"}});
   add_arguments(
       verb, options->words,
-      {.name = "words",
+      {.name = "KEY",
        .type = "KEY [VALUE]...",
        .description = "Keys for get and rm, pairs of key and value for set. A value is a text, a number, "
                       "true or false, or a JSON list; behind -- it may begin with a dash"});
@@ -200,7 +200,7 @@ Action register_meta(CLI::App& verb) {
   add_flag(verb, "--no-grow", options->no_grow,
            "set, rm: refuses an edit that does not fit before the data instead of moving the data");
   add_max_header(verb, options->max_header);
-  add_check(verb, "action", [options] { return options->usage_error(); });
+  add_check(verb, [options] { return options->usage_error(); });
   return [options](const Common& common) {
     const bool edits = options->action == "set" || options->action == "rm";
     return edits ? edit(*options, common) : get(*options, common);

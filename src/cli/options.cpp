@@ -119,18 +119,19 @@ void add_size(CLI::App& verb, const std::string& name, std::uint64_t& bytes, con
       ->type_name("SIZE");
 }
 
-void add_check(CLI::App& verb, const std::string& name, std::function<std::string()> find_problem) {
-  verb.callback([name, find_problem = std::move(find_problem)] {
-    if (const auto problem = find_problem(); !problem.empty()) throw CLI::ValidationError(name, problem);
+void add_check(CLI::App& verb, std::function<std::string()> find_problem) {
+  verb.callback([find_problem = std::move(find_problem)] {
+    if (const auto problem = find_problem(); !problem.empty()) throw CLI::ValidationError(problem);
   });
 }
 
 void add_path(CLI::App& verb, std::string& path, const std::string& name) {
-  add_text(verb, path, {.name = name, .type = "PATH", .description = path_description, .required = true});
+  add_text(verb, path, {.name = name, .type = name, .description = path_description, .required = true});
 }
 
 void add_paths(CLI::App& verb, std::vector<std::string>& paths) {
-  verb.add_option("path", paths, path_description)->required()->type_name("PATH");
+  add_arguments(verb, paths,
+                {.name = "PATH", .type = "PATH...", .description = path_description, .required = true});
 }
 
 void add_filter(CLI::App& verb, NameFilter& filter) {

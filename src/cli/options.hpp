@@ -15,7 +15,7 @@ namespace ht::cli {
 /// An option that takes text or, without dashes before its name, an argument.
 struct TextOption {
   std::string name;
-  std::string type;  // the value's name in the help; unused where the values are listed
+  std::string type;  // the value's name in the help, all of an argument there; unused where values are listed
   std::string description;
   bool required = false;
   std::vector<std::string> one_of = {};  // the accepted values; empty: any
@@ -46,10 +46,10 @@ void add_size(CLI::App& verb, const std::string& name, std::uint64_t& bytes, con
 
 /// Checks the options against each other once all are read. The function returns the problem, or an empty
 /// text. A verb has one check.
-void add_check(CLI::App& verb, const std::string& name, std::function<std::string()> find_problem);
+void add_check(CLI::App& verb, std::function<std::string()> find_problem);
 
 /// PATH: a model.
-void add_path(CLI::App& verb, std::string& path, const std::string& name = "path");
+void add_path(CLI::App& verb, std::string& path, const std::string& name = "PATH");
 /// PATH…: one or more. Verbs use `for_each_path`, which calls this.
 void add_paths(CLI::App& verb, std::vector<std::string>& paths);
 

@@ -35,6 +35,21 @@ TEST_F(CliPaths, verbs_whose_lines_name_the_path_have_no_headings) {
   EXPECT_EQ(run("verify m.ht s.safetensors -q").out, "");
 }
 
+TEST_F(CliPaths, brackets_in_a_path_are_literal) {
+  std::filesystem::create_directory(folder_ / "[x]");
+  for (const std::string path : {"[x].safetensors", "[x]/[y,z].safetensors", "[]"})
+    std::filesystem::copy_file(folder_ / "s.safetensors", folder_ / path);
+  for (const std::string path : {"[x]", "[]", "[x].safetensors", "'[x]/[y,z].safetensors'"}) {
+    for (const auto& verb : verbs_) {
+      const auto outcome = run(verb + " " + path + " '[x]' --json");
+      EXPECT_NE(outcome.status, 2) << verb << ' ' << path << '\n' << outcome.out;
+    }
+    EXPECT_EQ(run("convert " + path + " '[]' '[out]' --to safetensors --force -q").status, 2);
+    EXPECT_EQ(run("convert " + path + " '[out]' --to safetensors --force -q").status, 0);
+    EXPECT_EQ(run("diff " + path + " '[out]'").status, 0);
+  }
+}
+
 TEST_F(CliPaths, json_is_one_document_of_results_in_order) {
   const auto only = [&](const std::string& path) { return run("ls --json " + path).out; };
   const auto both = run("ls --json m.ht s.safetensors");

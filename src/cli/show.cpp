@@ -219,7 +219,7 @@ Action register_show(CLI::App& verb) {
   auto options = std::make_shared<Options>();
   add_path(verb, options->path);
   add_text(verb, options->name,
-           {.name = "name", .type = "NAME", .description = "The tensor", .required = true});
+           {.name = "NAME", .type = "NAME", .description = "The tensor", .required = true});
   add_text(verb, options->slice,
            {.name = "--slice",
             .type = "SLICE",

@@ -113,7 +113,7 @@ Result<Exit> synthesize(const Options& options, const Common& common) {
 Action register_synth(CLI::App& verb) {
   auto options = std::make_shared<Options>();
   add_text(verb, options->path,
-           {.name = "out",
+           {.name = "OUT",
             .type = "OUT",
             .description = "The file to write; its extension names the format",
             .required = true});
@@ -136,9 +136,9 @@ Action register_synth(CLI::App& verb) {
   add_flag(verb, "--sparse", options->sparse,
            "Fills only the first and last 1024 elements of each tensor; the rest is a hole of zeros");
   add_flag(verb, "--force", options->force, "Replaces OUT if it exists");
-  add_check(verb, "--dtype", [options]() -> std::string {
+  add_check(verb, [options]() -> std::string {
     if (options->dtype.empty() || !has_own_types(options->preset)) return {};
-    return fmt::format("{} has fixed types, so --dtype cannot be set", options->preset);
+    return fmt::format("--dtype: {} has fixed types", options->preset);
   });
   return [options](const Common& common) { return synthesize(*options, common); };
 }

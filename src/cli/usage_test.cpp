@@ -62,6 +62,22 @@ TEST_F(CliUsage, help_of_every_verb_has_the_global_options) {
   EXPECT_THAT(run("--help").out, HasSubstr("\n  residency "));
 }
 
+TEST_F(CliUsage, help_names_arguments_as_the_contract_does) {
+  const std::vector<std::pair<std::string, std::string>> usages{
+      {"ls", "PATH..."},         {"show", "PATH NAME"}, {"export", "PATH NAME..."},
+      {"convert", "SRC... DST"}, {"diff", "A B"},       {"meta", "PATH [get|set|rm] [KEY [VALUE]...]"},
+      {"synth", "OUT"}};
+  for (const auto& [verb, arguments] : usages) {
+    const auto help = run(verb + " --help").out;
+    EXPECT_THAT(help, HasSubstr("Usage: htensor " + verb + " [OPTIONS] " + arguments + "\n"));
+  }
+  for (const auto& verb : verbs()) EXPECT_THAT(run(verb + " --help").out, Not(HasSubstr("... ..."))) << verb;
+  EXPECT_THAT(run("meta --help").out, HasSubstr("\n  KEY [VALUE]...  "));
+  EXPECT_THAT(run("ls").err, StartsWith("htensor: PATH is required [usage]\n"));
+  EXPECT_THAT(run("convert m.ht").err, StartsWith("htensor: DST is required [usage]\n"));
+  EXPECT_THAT(run("meta m.ht get").err, StartsWith("htensor: get takes one KEY [usage]\n"));
+}
+
 TEST_F(CliUsage, a_misspelled_verb_gets_a_suggestion) {
   for (const std::string after : {"", " m.ht", " --help", " m.ht --json --help"}) {
     const auto outcome = run("verfy" + after);
