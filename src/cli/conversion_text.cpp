@@ -1,5 +1,6 @@
 #include "cli/conversion_text.hpp"
 
+#include <algorithm>
 #include <htensor/base/utf8.hpp>
 
 #include "cli/table.hpp"
@@ -57,13 +58,23 @@ void append_losses_and_warnings(std::string& out, const ConversionPlan& plan) {
   append_list(out, plan.warnings, [&](const Error& warning) { out += "{" + json_members(warning) + "}"; });
 }
 
-}  // namespace
-
 std::string loss_text(const Loss& loss) {
   const std::string name = printable(loss.name);
   if (loss.kind == LossKind::raw_bytes) return fmt::format("kept as raw bytes: '{}' {}", name, loss.change);
   if (loss.is_tensor) return fmt::format("metadata dropped: the note of tensor '{}'", name);
   return fmt::format("metadata dropped: '{}'", name);
+}
+
+}  // namespace
+
+std::string losses_text(std::span<const Loss> losses) {
+  constexpr std::size_t max_lines = 10;
+  std::string out;
+  for (const auto& loss : losses.first(std::min(losses.size(), max_lines)))
+    append_text(out, "{}\n", loss_text(loss));
+  if (losses.size() > max_lines)
+    append_text(out, "… and {} more; list them with --json\n", losses.size() - max_lines);
+  return out;
 }
 
 std::string plan_text(const ConversionPlan& plan, const Model& source, const std::vector<Path>& removed) {

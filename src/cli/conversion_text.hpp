@@ -3,13 +3,15 @@
 
 #include <filesystem>
 #include <htensor/convert/convert.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace ht::cli {
 
-/// One line for people: "kept as raw bytes: 'x' F8_E4M3 [8] → I8 [8]".
-[[nodiscard]] std::string loss_text(const Loss& loss);
+/// A line for each of the first ten losses, "kept as raw bytes: 'x' F8_E4M3 [8] → I8 [8]", and one with the
+/// number of further losses.
+[[nodiscard]] std::string losses_text(std::span<const Loss> losses);
 
 /// The plan: every range of every file with the origin of its bytes, losses; in JSON also warnings.
 /// `removed` are the files that would go away.

@@ -114,7 +114,9 @@ Result<Exit> convert_model(const Options& options, const Common& common) {
   const auto model = HT_TRY(Model::open_merged(sources, {.max_header_bytes = options.max_header}));
   const auto wanted = HT_TRY(convert_options(options));
   auto planned = plan_conversion(model.catalog(), options.paths.back(), wanted);
-  if (!planned && planned.error().code() == ErrorCode::not_found)
+  // A pattern that matches no tensor is an error in the sources, an unknown extension one in the target.
+  if (!planned && planned.error().code() == ErrorCode::not_found &&
+      planned.error().rule() != "extension_names_a_format")
     return fail(std::move(planned).error().at_path(options.paths.front()));
   const auto plan = HT_TRY(planned);
   const bool json = common.json || common.jsonl;
@@ -154,7 +156,7 @@ Result<Exit> convert_model(const Options& options, const Common& common) {
     print(converted_json(converted, plan));
   } else if (!common.quiet) {
     print(converted_text(converted));
-    for (const auto& loss : plan.losses) print_error(loss_text(loss) + "\n");
+    print_error(losses_text(plan.losses));
   }
   print_warnings(plan.warnings, common);
   tell_of_stale_seal(converted.stale_seal, common);

@@ -95,6 +95,30 @@ TEST_F(CliConvert, drops_metadata_only_where_it_is_allowed) {
               HasSubstr(R"("losses":[{"name":"a","kind":"metadata","tensor":false,)"));
 }
 
+TEST_F(CliConvert, lists_at_most_ten_losses) {
+  std::string json;
+  for (std::size_t i = 0; i < 25; ++i) {
+    json += (i == 0 ? "{\"x" : ",\"x") + std::to_string(i) +
+            R"(":{"dtype":"F4","shape":[2],"data_offsets":[)" + std::to_string(i) + "," +
+            std::to_string(i + 1) + "]}";
+  }
+  write_safetensors("x.safetensors", json + "}", 25);
+  const auto done = run("convert x.safetensors x.gguf --lossy");
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_THAT(done.err, HasSubstr("kept as raw bytes: 'x9' F4 [2] → I8 [1]\n… and 15 more; list them with"));
+  EXPECT_THAT(done.err, Not(HasSubstr("'x10'")));
+  const auto all = run("convert x.safetensors x.gguf --lossy --force --json").out;
+  EXPECT_THAT(all, HasSubstr(R"({"name":"x24","kind":"raw_bytes")"));
+  // The plan is the result that was asked for.
+  EXPECT_THAT(run("convert x.safetensors y.gguf --dry-run").out, HasSubstr("raw bytes: 'x24'"));
+}
+
+TEST_F(CliConvert, names_the_target_whose_extension_is_unknown) {
+  EXPECT_THAT(run("convert m.ht out.xyz").err,
+              StartsWith("htensor: out.xyz: extension '.xyz' does not name a format"));
+  EXPECT_THAT(run("convert m.ht out.irpa --filter none").err, StartsWith("htensor: m.ht: "));
+}
+
 TEST_F(CliConvert, warns_of_a_gguf_that_llama_cpp_refuses) {
   const std::string name(64, 'n');
   write_safetensors("w.safetensors",
