@@ -122,6 +122,10 @@ Result<Findings> examine(const Options& options) {
   const bool has_error =
       std::ranges::any_of(findings.problems, [](const Problem& p) { return !p.only_warning; });
   if (!opened && !has_error) findings.problems.insert(findings.problems.begin(), {opened.error()});
+  // A problem of the model as a whole.
+  for (auto& problem : findings.problems) {
+    if (problem.error.path().empty()) problem.error = Error(std::move(problem.error).at_path(options.path));
+  }
   return findings;
 }
 

@@ -50,8 +50,14 @@ bool has_control_character(std::string_view name) {
 }
 
 using Warnings = std::vector<Error>;
+using Files = std::span<const FileFacts>;
 
-void check_alignment(Warnings& warnings, const Catalog& catalog) {
+// Empty where the file is not one of these.
+std::string path_of(const Entry& entry, Files files) {
+  return entry.file < files.size() ? files[entry.file].path.string() : std::string();
+}
+
+void check_alignment(Warnings& warnings, const Catalog& catalog, Files files) {
   const auto found = matching(catalog, [](const Entry& entry) {
     return !entry.is_splat() && entry.bytes > 0 && entry.offset % alignment_of(entry) != 0;
   });
@@ -60,12 +66,13 @@ void check_alignment(Warnings& warnings, const Catalog& catalog) {
       Error(ErrorCode::misaligned, "data_is_aligned_for_its_dtype",
             fmt::format("{} misaligned for the element's size; the first is '{}' at byte {}",
                         tensors(found.count, "is", "are"), found.first->name, found.first->offset))
+          .at_path(path_of(*found.first, files))
           .at_tensor(found.first->name)
           .at_offset(found.first->offset)
           .with_hint("align them with `htensor convert --canonical`; until then they are copied when used"));
 }
 
-void check_names(Warnings& warnings, const Catalog& catalog) {
+void check_names(Warnings& warnings, const Catalog& catalog, Files files) {
   const auto odd = matching(
       catalog, [](const Entry& entry) { return entry.name.empty() || has_control_character(entry.name); });
   if (odd.first) {
@@ -73,37 +80,40 @@ void check_names(Warnings& warnings, const Catalog& catalog) {
         Error(ErrorCode::bad_name, "names_can_be_printed",
               fmt::format("{} an empty name or one with control characters; the first is '{}'",
                           tensors(odd.count, "has", "have"), printable(odd.first->name)))
+            .at_path(path_of(*odd.first, files))
             .at_tensor(odd.first->name)
             .with_hint(
                 "rename them with `htensor convert --rename A=B`: other programs may refuse such names"));
   }
 }
 
-void check_byte_order(Warnings& warnings, const Catalog& catalog) {
+void check_byte_order(Warnings& warnings, const Catalog& catalog, Files files) {
   const auto found = matching(catalog, [](const Entry& entry) { return entry.byte_order == ByteOrder::big; });
   if (!found.first) return;
   warnings.push_back(
       Error(ErrorCode::unsupported_encoding, "data_is_little_endian",
             fmt::format("{} big endian; the first is '{}'", tensors(found.count, "is", "are"),
                         found.first->name))
+          .at_path(path_of(*found.first, files))
           .at_tensor(found.first->name)
           .with_hint(
               "byte-swap it with `htensor convert --usual-order`: most programs do not read big endian"));
 }
 
-void check_types(Warnings& warnings, const Catalog& catalog) {
+void check_types(Warnings& warnings, const Catalog& catalog, Files files) {
   const auto found = matching(catalog, [](const Entry& entry) { return !entry.is_typed(); });
   if (!found.first) return;
   warnings.push_back(
       Error(ErrorCode::bad_dtype, "entries_say_what_they_are",
             fmt::format("{} neither dtype nor shape; the first is '{}'", tensors(found.count, "has", "have"),
                         found.first->name))
+          .at_path(path_of(*found.first, files))
           .at_tensor(found.first->name)
           .with_hint(
               "convert the original model again with `htensor convert MODEL FILE.irpa`, which writes both"));
 }
 
-void check_overlaps(Warnings& warnings, const Catalog& catalog) {
+void check_overlaps(Warnings& warnings, const Catalog& catalog, Files files) {
   std::vector<Entry> entries;
   for (std::size_t i = 0; i < catalog.size(); ++i) {
     const Entry entry = catalog[i];
@@ -128,6 +138,7 @@ void check_overlaps(Warnings& warnings, const Catalog& catalog) {
             fmt::format("{} bytes with another; the first is '{}' with '{}' at byte {}",
                         tensors(count, "shares", "share"), first->second.name, first->first.name,
                         first->second.offset))
+          .at_path(path_of(first->second, files))
           .at_tensor(first->second.name)
           .at_offset(first->second.offset)
           .with_hint("ignore this if the tensors are tied on purpose; a write to one changes the other"));
@@ -143,7 +154,7 @@ std::vector<std::uint64_t> data_ends(const Catalog& catalog, std::size_t files) 
 }
 
 // The rules of other formats refuse trailing bytes or have a use for them.
-void check_trailing(Warnings& warnings, const Catalog& catalog, std::span<const FileFacts> files) {
+void check_trailing(Warnings& warnings, const Catalog& catalog, Files files) {
   if (catalog.format() != "gguf") return;
   const auto alignment = catalog.metadata().find("general.alignment");
   const std::uint64_t padded_to = alignment ? alignment->natural().value_or(32) : 32;
@@ -165,11 +176,11 @@ void check_trailing(Warnings& warnings, const Catalog& catalog, std::span<const 
 
 std::vector<Error> warnings_of(const Catalog& catalog, std::span<const FileFacts> files) {
   Warnings warnings;
-  check_alignment(warnings, catalog);
-  check_names(warnings, catalog);
-  check_byte_order(warnings, catalog);
-  check_types(warnings, catalog);
-  check_overlaps(warnings, catalog);
+  check_alignment(warnings, catalog, files);
+  check_names(warnings, catalog, files);
+  check_byte_order(warnings, catalog, files);
+  check_types(warnings, catalog, files);
+  check_overlaps(warnings, catalog, files);
   check_trailing(warnings, catalog, files);
   for (auto& warning : reader_warnings(catalog.format(), catalog)) warnings.push_back(std::move(warning));
   return warnings;

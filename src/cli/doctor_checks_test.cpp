@@ -51,6 +51,15 @@ TEST(DoctorChecks, data_is_aligned_for_its_dtype) {
   EXPECT_EQ(rules(catalog_of("safetensors", {entry("a", 1, F32::tag, 0)})), Rules{});
 }
 
+TEST(DoctorChecks, warnings_have_the_path_of_the_first_tensor) {
+  const std::array files{FileFacts{"f", 1 << 20}, FileFacts{"other.bin", 1 << 20}};
+  auto in_other = entry("b\n", 2, F32::tag, 16);
+  in_other.file = 1;
+  const auto warnings = warnings_of(catalog_of("irpa", {entry("a", 0), in_other}), files);
+  ASSERT_EQ(warnings.size(), 2U);
+  for (const auto& warning : warnings) EXPECT_EQ(warning.path(), "other.bin") << warning.rule();
+}
+
 TEST(DoctorChecks, names_can_be_printed) {
   EXPECT_EQ(rules(catalog_of("safetensors", {entry("", 0), entry("a\nb", 4)})),
             Rules{"names_can_be_printed"});

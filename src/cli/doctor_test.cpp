@@ -1,4 +1,7 @@
 #include "cli/shard_names.hpp"
+
+#include <array>
+
 #include "testing/program.hpp"
 
 namespace ht {
@@ -136,8 +139,24 @@ TEST_F(Cli, doctor_warns_of_misaligned_data) {
   const auto outcome = run("doctor s.safetensors --jsonl");
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(outcome.out, StartsWith(R"({"severity":"warning","code":"misaligned")"));
+  EXPECT_THAT(outcome.out, HasSubstr(R"("path":"s.safetensors","tensor":")"));
   EXPECT_THAT(run("doctor s.safetensors").out,
-              HasSubstr("\nwarning: 1 tensor is misaligned for the element's size"));
+              HasSubstr("\nwarning: s.safetensors: 1 tensor is misaligned for the element's size"));
+}
+
+TEST_F(Cli, doctor_gives_the_path_of_every_problem) {
+  CatalogBuilder builder("gguf");
+  constexpr std::array<std::int64_t, 1> dims{4};
+  ASSERT_TRUE(builder.add({.name = std::string(64, 'n'), .dtype = F32::tag, .dims = dims, .bytes = 16}));
+  write_encoded("g.gguf", std::move(builder).build().value());
+  write_safetensors("x-00001-of-00002.safetensors", two_tensors, 5);
+  testing::write_file(folder_ / "text", "hello, world");
+  for (const std::string path : {"g.gguf", "text", "."}) {
+    const auto outcome = run("doctor --jsonl " + path);
+    EXPECT_EQ(outcome.status, 1) << path;
+    EXPECT_THAT(outcome.out, HasSubstr(R"("path":")")) << path;
+    EXPECT_THAT(outcome.out, Not(HasSubstr(R"("path":null)"))) << path;
+  }
 }
 
 TEST(ShardNames, index_files_are_found_in_any_valid_text) {

@@ -65,7 +65,7 @@ TEST_F(Cli, irpa_is_listed_shown_and_looked_at) {
       doctor.out,
       R"({"path":"a.irpa","format":"irpa","readable":true,"files":["a.irpa"],"missing_files":[],)"
       R"("tensors":3,"bytes":25,"problems":[{"severity":"warning","code":"bad_dtype",)"
-      R"("rule":"entries_say_what_they_are","path":null,"tensor":"blob","offset":null,)"
+      R"("rule":"entries_say_what_they_are","path":"a.irpa","tensor":"blob","offset":null,)"
       R"("message":"1 tensor has neither dtype nor shape; the first is 'blob'",)"
       R"("hint":"convert the original model again with `htensor convert MODEL FILE.irpa`, which writes both"}]})"
       "\n");
