@@ -44,7 +44,7 @@ constexpr std::array verbs{
          "htensor hash model.safetensors --per-tensor", register_hash},
     Verb{"convert", "write a model in another format", "htensor convert model.safetensors model.irpa --seal",
          register_convert},
-    Verb{"export", "write a tensor to a file of its own",
+    Verb{"export", "write tensors to separate files",
          "htensor export model.safetensors model.norm.weight -o norm.ht", register_export},
     Verb{"diff", "compare two models, also across formats",
          "htensor convert model.safetensors model.irpa\n"
@@ -52,7 +52,7 @@ constexpr std::array verbs{
          register_diff},
     Verb{"meta", "read or edit the metadata of a model",
          "htensor meta model.safetensors set title 'My model'", register_meta},
-    Verb{"load", "load a model and report the rate, the strategy and why it was chosen",
+    Verb{"load", "load a model and report rate, strategy and the reason for it",
          "htensor load model.safetensors --strategy read", register_load},
     Verb{"residency", "show how much of each tensor is in the page cache",
          "htensor residency model.safetensors", register_residency},
@@ -61,9 +61,9 @@ constexpr std::array verbs{
     Verb{"evict", "drop tensors from the page cache", "htensor evict model.safetensors", register_evict},
     Verb{"plan", "show the memory that each strategy needs and whether it fits",
          "htensor plan model.safetensors --budget 16G", register_plan},
-    Verb{"doctor", "find out what a file is, what is wrong with it and what to do",
+    Verb{"doctor", "identify a file, report its problems and how to fix them",
          "htensor doctor model.safetensors", register_doctor},
-    Verb{"synth", "make a model of any size to try and measure with",
+    Verb{"synth", "write a synthetic model of any size for tests and benchmarks",
          "htensor synth model.gguf --preset llama-1b-q4_k_m --size 100M", register_synth},
     Verb{"version", "print the version, the build and the CPU features in use", "htensor version --json",
          register_version},
@@ -129,13 +129,13 @@ std::string nearest_option(const CLI::App& app, const std::string& given, std::s
   return did_you_mean(nearest, otherwise);
 }
 
-// CLI11's words for a number of values that does not fit are those of a library.
+// Replaces CLI11's messages for a wrong number of values.
 std::string usage_text(const CLI::ParseError& error) {
   std::string text = error.what();
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) == nullptr) return text;
   const auto name = text.substr(0, text.find(':'));
   if (text.ends_with(" missing")) return fmt::format("{}: a value is missing", name);
-  if (text.find("At Most") != std::string::npos) return fmt::format("{}: given more than once", name);
+  if (text.find("At Most") != std::string::npos) return fmt::format("{}: may be given only once", name);
   return text;
 }
 
@@ -211,13 +211,13 @@ int finish(Exit status) {
 }
 
 void add_common(CLI::App& app, Common& common, std::string& progress) {
-  add_flag(app, "--json", common.json, "Print one JSON document to stdout and nothing else there");
-  add_flag(app, "--jsonl", common.jsonl, "Print lists as JSON, one object per line");
-  add_flag(app, "-q,--quiet", common.quiet, "Print nothing but results and errors");
+  add_flag(app, "--json", common.json, "Print one JSON document to stdout and nothing else");
+  add_flag(app, "--jsonl", common.jsonl, "Print one JSON object per line");
+  add_flag(app, "-q,--quiet", common.quiet, "Print only results and errors");
   add_text(app, progress,
            {.name = "--progress",
             .type = "WHEN",
-            .description = "Show a progress bar on stderr; auto: on a terminal",
+            .description = "When to show a progress bar on stderr; auto: if it is a terminal",
             .one_of = {"always", "auto", "never"}});
   for (const auto* name : {"--json", "--jsonl", "--quiet", "--progress"}) {
     app.get_option(name)->group("Global options");
@@ -255,7 +255,7 @@ Exit answer_no(const Error& error, const Common& common) {
   return Exit::answer_is_no;
 }
 
-void tell_of_stale_seal(const std::optional<std::filesystem::path>& seal, const Common& common) {
+void warn_of_stale_seal(const std::optional<std::filesystem::path>& seal, const Common& common) {
   if (!seal || common.quiet) return;
   const auto folder = seal->has_parent_path() ? seal->parent_path() : std::filesystem::path(".");
   print_error(fmt::format(

@@ -86,7 +86,7 @@ void print_error(std::string_view text);
 /// Whether the last line on stdout is not complete and stdout is a terminal.
 [[nodiscard]] bool is_line_open() noexcept;
 /// Warns of a seal that names a replaced file and was not renewed, because it is of other files too.
-void tell_of_stale_seal(const std::optional<std::filesystem::path>& seal, const Common& common);
+void warn_of_stale_seal(const std::optional<std::filesystem::path>& seal, const Common& common);
 
 /// Writes the error in one line, and its hint in another, to stderr.
 void complain(const Error& error);

@@ -43,7 +43,7 @@ TEST_F(Cli, bad_usage_is_2_in_both_forms) {
   }
 }
 
-TEST_F(Cli, what_is_no_weights_file_is_2) {
+TEST_F(Cli, other_files_than_weights_are_2) {
   testing::write_file(folder_ / "empty", "");
   testing::write_file(folder_ / "text", "hello, world");
   ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
@@ -90,7 +90,7 @@ TEST_F(Cli, closed_or_full_stderr_changes_nothing) {
   }
 }
 
-TEST_F(Cli, full_disk_behind_stdout_is_told) {
+TEST_F(Cli, full_disk_behind_stdout_is_2) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
   const std::string command =
       "'" + program() + "' ls '" + (folder_ / "m.ht").string() + "' >/dev/full 2>/dev/null";

@@ -79,7 +79,7 @@ Result<void> check_module(const Options& options, const ConversionPlan& plan, co
                         std::ranges::any_of(plan.files, is_module, &PlannedFile::path);
   if (is_taken) {
     return fail(Error(ErrorCode::already_exists, "module_is_a_file_of_its_own",
-                      "is a file of the model, and the MLIR module needs a file of its own")
+                      "is a file of the model and cannot also be the MLIR module")
                     .at_path(options.module)
                     .with_hint("choose another FILE for --emit-mlir"));
   }
@@ -159,7 +159,7 @@ Result<Exit> convert_model(const Options& options, const Common& common) {
     print_error(losses_text(plan.losses));
   }
   print_warnings(plan.warnings, common);
-  tell_of_stale_seal(converted.stale_seal, common);
+  warn_of_stale_seal(converted.stale_seal, common);
   return Exit::good;
 }
 
@@ -170,7 +170,7 @@ Action register_convert(CLI::App& verb) {
   add_arguments(verb, options->paths,
                 {.name = "SRC",
                  .type = "SRC... DST",
-                 .description = "Files of any format, shard indexes or folders, merged into the file DST",
+                 .description = "Files of any format, shard indexes or folders; merged into DST",
                  .required = true});
   add_check(verb, [options] { return options->paths.size() < 2 ? "DST is required" : ""; });
   std::vector<std::string> formats;
@@ -178,45 +178,46 @@ Action register_convert(CLI::App& verb) {
   add_text(verb, options->format,
            {.name = "--to",
             .type = "FORMAT",
-            .description = "DST's format; unless given, the one of DST's extension",
+            .description = "Format of DST; default: by DST's extension",
             .one_of = formats});
   add_filter(verb, options->filter);
   add_texts(verb, options->renames,
             {.name = "--rename",
              .type = "A=B",
-             .description = "Renames tensors; one * stands for the same text in A and B"});
-  add_size(verb, "--align", options->alignment, "Aligns data to multiples of this power of two");
+             .description = "Rename tensors; * in A and B stands for the same text"});
+  add_size(verb, "--align", options->alignment, "Align data to multiples of this power of two");
   add_flag(verb, "--canonical", options->canonical,
-           "Orders tensors as the format's own writer does, not as SRC does");
+           "Order tensors as the format's reference writer does instead of as in SRC");
   add_flag(verb, "--usual-order", options->usual_order,
-           "Writes all tensors row-major and little-endian, also where DST's format could keep SRC's order");
-  add_text(
-      verb, options->layout,
-      {.name = "--layout",
-       .type = "LAYOUT",
-       .description = "iree: as IREE places data; shared: so that file system blocks can be shared with SRC",
-       .one_of = {"iree", "shared"}});
+           "Write all tensors row-major and little-endian, even if DST's format can store SRC's order");
+  add_text(verb, options->layout,
+           {.name = "--layout",
+            .type = "LAYOUT",
+            .description = "iree: place data as IREE does; shared: align data so that the file system can "
+                           "share blocks with SRC",
+            .one_of = {"iree", "shared"}});
   add_flag(verb, "--plain", options->plain,
-           "Writes an IRPA without dtypes, shapes and metadata, as IREE's own writer does");
-  add_size(verb, "--shard-size", options->shard_bytes, "Cuts the model into files of about this size");
-  add_flag(verb, "--seal", options->seal, "Also writes DST's seal, computed while the bytes are copied");
-  add_flag(verb, "--drop-metadata", options->drop_metadata, "Drops metadata that DST's format cannot hold");
+           "Write an IRPA without dtypes, shapes and metadata, as IREE's writer does");
+  add_size(verb, "--shard-size", options->shard_bytes, "Split the model into files of about this size");
+  add_flag(verb, "--seal", options->seal, "Also write DST's seal, computed while the bytes are copied");
+  add_flag(verb, "--drop-metadata", options->drop_metadata, "Drop metadata that DST's format cannot store");
   add_flag(verb, "--raw-bytes", options->raw_bytes,
-           "Keeps tensors as raw bytes where DST's format has no such dtype, encoding or shape");
-  add_flag(verb, "--lossy", options->lossy, "Allows every loss: --drop-metadata and --raw-bytes");
+           "Store tensors as raw bytes if DST's format lacks their dtype, encoding or shape");
+  add_flag(verb, "--lossy", options->lossy, "Allow every loss: --drop-metadata and --raw-bytes");
   add_text(verb, options->module,
            {.name = "--emit-mlir",
             .type = "FILE",
-            .description = "Also writes an MLIR module for IREE that declares DST's tensors as globals"});
-  add_text(verb, options->scope,
-           {.name = "--scope",
-            .type = "NAME",
-            .description = "DST's name in the module, as in iree-run-module --parameters=NAME=DST"});
+            .description = "Also write an MLIR module for IREE that declares DST's tensors as globals"});
+  add_text(
+      verb, options->scope,
+      {.name = "--scope",
+       .type = "NAME",
+       .description = "Parameter scope of DST in the module, as in iree-run-module --parameters=NAME=DST"});
   add_size(verb, "--inline-below", options->inline_below,
-           "Stores tensors of fewer bytes in the module itself; none unless given");
-  add_flag(verb, "--inline-all", options->inline_all, "Stores all tensors in the module itself");
-  add_flag(verb, "--dry-run", options->dry_run, "Prints the plan and writes nothing");
-  add_flag(verb, "--force", options->force, "Replaces DST if it exists");
+           "Store tensors smaller than this in the module itself; default: 0");
+  add_flag(verb, "--inline-all", options->inline_all, "Store all tensors in the module itself");
+  add_flag(verb, "--dry-run", options->dry_run, "Print the plan and write nothing");
+  add_flag(verb, "--force", options->force, "Replace DST if it exists");
   add_max_header(verb, options->max_header);
   return [options](const Common& common) { return convert_model(*options, common); };
 }

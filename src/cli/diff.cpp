@@ -210,7 +210,7 @@ Action register_diff(CLI::App& verb) {
   add_path(verb, options->a, "A");
   add_path(verb, options->b, "B");
   add_real(verb, "--tolerance", options->tolerance,
-           "Largest allowed |a-b|; floating-point dtypes may differ then");
+           "Largest allowed |a-b|; also allows different floating-point dtypes");
   add_flag(verb, "--ignore-metadata", options->ignore_metadata, "Compare tensors only");
   add_max_header(verb, options->max_header);
   return [options](const Common& common) { return diff(*options, common); };

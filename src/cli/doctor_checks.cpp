@@ -69,7 +69,8 @@ void check_alignment(Warnings& warnings, const Catalog& catalog, Files files) {
           .at_path(path_of(*found.first, files))
           .at_tensor(found.first->name)
           .at_offset(found.first->offset)
-          .with_hint("align them with `htensor convert --canonical`; until then they are copied when used"));
+          .with_hint(
+              "align them with `htensor convert --canonical`; misaligned tensors are copied on access"));
 }
 
 void check_names(Warnings& warnings, const Catalog& catalog, Files files) {

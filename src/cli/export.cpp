@@ -173,7 +173,7 @@ Result<Exit> export_tensors(const Options& options, const Common& common) {
     if (!common.quiet && !json)
       print(fmt::format("{}: {}\n", printable(path.string()), size_text(written.bytes)));
     append_text(list, "{}{}", list.empty() ? "" : ",", json_string(path.string()));
-    tell_of_stale_seal(written.stale_seal, common);
+    warn_of_stale_seal(written.stale_seal, common);
   }
   // One file is a string, several are a list, as `convert` has it.
   if (json) print(fmt::format("{{\"written\":{}}}\n", plans.size() == 1 ? list : "[" + list + "]"));
@@ -187,24 +187,23 @@ Action register_export(CLI::App& verb) {
   add_path(verb, options->path);
   add_arguments(verb, options->names,
                 {.name = "NAME", .type = "NAME...", .description = "The tensors", .required = true});
-  add_text(
-      verb, options->target,
-      {.name = "-o,--output",
-       .type = "FILE|DIR/|-",
-       .description = "A file, whose extension names the format; a folder, with a file for each tensor; or - "
-                      "for standard output. .bin and - are the stored bytes",
-       .required = true});
+  add_text(verb, options->target,
+           {.name = "-o,--output",
+            .type = "FILE|DIR/|-",
+            .description = "FILE: the extension names the format; DIR/: one file per tensor; -: standard "
+                           "output. .bin and - are the stored bytes",
+            .required = true});
   std::vector<std::string> formats{"bin"};
   for (const auto name : format_names()) formats.emplace_back(name);
   add_text(verb, options->format,
            {.name = "--to",
             .type = "FORMAT",
-            .description = "The format; unless given, the one of FILE's extension, and npy in a folder",
+            .description = "Format of the files; default: by FILE's extension, npy in a folder",
             .one_of = formats});
   add_flag(verb, "--raw-bytes", options->raw_bytes,
-           "Keeps the tensor as raw bytes where the format has no such dtype, encoding or shape");
-  add_flag(verb, "--lossy", options->lossy, "Allows every loss, as --raw-bytes does");
-  add_flag(verb, "--force", options->force, "Replaces files that exist");
+           "Store tensors as raw bytes if the format lacks their dtype, encoding or shape");
+  add_flag(verb, "--lossy", options->lossy, "Allow every loss; the same as --raw-bytes");
+  add_flag(verb, "--force", options->force, "Replace existing files");
   add_max_header(verb, options->max_header);
   add_check(verb, [options] { return options->usage_error(); });
   return [options](const Common& common) { return export_tensors(*options, common); };

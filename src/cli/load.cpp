@@ -118,10 +118,9 @@ Action register_load(CLI::App& verb) {
   add_text(verb, options->strategy,
            {.name = "--strategy",
             .type = "NAME",
-            .description = "automatic, mapped, read or staged",
+            .description = "Loading strategy; default: automatic",
             .one_of = {"automatic", "mapped", "read", "staged"}});
-  add_size(verb, "--budget", options->budget,
-           "The most memory to use (default: 7/8 of the available memory)");
+  add_size(verb, "--budget", options->budget, "Memory limit; default: 7/8 of the available memory");
   add_flag(verb, "--drop-after", options->drop_after, "Drop the files from the page cache afterwards");
   add_flag(verb, "--verify", options->verify, "Check each byte against the seal while it is loaded");
   add_filter(verb, options->filter);

@@ -224,16 +224,16 @@ Result<Exit> list(const Options& options, const Common& common) {
 Action register_ls(CLI::App& verb) {
   auto options = std::make_shared<Options>();
   add_filter(verb, options->filter);
-  add_text(
-      verb, options->sort,
-      {.name = "--sort",
-       .type = "KEY",
-       .description = "Sort by name (2 before 10), size (largest first) or offset; unless given, tensors "
-                      "are in file order and a tree by name",
-       .one_of = {"name", "size", "offset"}});
-  add_flag(verb, "--tree", options->tree, "Show names as a tree of their parts, with totals");
-  add_flag(verb, "--metadata", options->metadata, "Show metadata in full; unless given, long values are cut");
-  add_flag(verb, "--no-metadata", options->no_metadata, "Leave metadata out (null in JSON)");
+  add_text(verb, options->sort,
+           {.name = "--sort",
+            .type = "KEY",
+            .description = "Sort by name (2 before 10), size (largest first) or offset; default: file order, "
+                           "by name in a tree",
+            .one_of = {"name", "size", "offset"}});
+  add_flag(verb, "--tree", options->tree, "Show names as a tree of their parts, with subtotals");
+  add_flag(verb, "--metadata", options->metadata,
+           "Show metadata in full; default: long values are shortened");
+  add_flag(verb, "--no-metadata", options->no_metadata, "Omit metadata (null in JSON)");
   add_flag(verb, "--headers-only", options->headers_only, "Also list a file whose data is incomplete");
   add_max_header(verb, options->max_header);
   add_check(verb, [options] {

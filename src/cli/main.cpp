@@ -2,13 +2,13 @@
 
 #include "cli/cli.hpp"
 
-// A model of many shards has as many files open. The system's first limit is for programs that wait for
-// descriptors by select, and this one does not.
+// A model of many shards needs as many open files. The soft limit protects programs that use select(), and
+// this one does not.
 static void allow_many_files() {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
   files.rlim_cur = files.rlim_max;
-  // Where it cannot be raised, what cannot be opened for it says so.
+  // If this fails, opening too many files reports it.
   static_cast<void>(setrlimit(RLIMIT_NOFILE, &files));
 }
 

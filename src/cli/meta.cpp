@@ -37,7 +37,7 @@ struct Options {
     if (action == "rm" && words.empty()) return "rm takes one KEY or more";
     if (sets && from && words.size() != 1) return "set with --from takes one KEY and no VALUE";
     if (sets && !from && (words.empty() || words.size() % 2 != 0))
-      return "set takes pairs of KEY and VALUE; a value that begins with a dash comes behind --";
+      return "set takes pairs of KEY and VALUE; put -- before a value that starts with a dash";
     if (!sets && from) return "--from is for set";
     if (!sets && !type.empty()) return "--type is for set";
     if (!type.empty() && !value_type_named(type))
@@ -100,7 +100,7 @@ Result<Exit> get(const Options& options, const Common& common) {
 
 Error too_large(const std::string& path, std::uint64_t max_bytes) {
   return Error(ErrorCode::header_too_large, "value_file_fits_a_header",
-               fmt::format("has more than the {} bytes of a header", max_bytes))
+               fmt::format("has more than {} bytes, the limit of a header", max_bytes))
       .at_path(path)
       .with_hint("name a file that holds one value, or raise the limit with --max-header");
 }
@@ -175,30 +175,27 @@ Result<Exit> edit(const Options& options, const Common& common) {
 Action register_meta(CLI::App& verb) {
   auto options = std::make_shared<Options>();
   add_path(verb, options->path);
-  add_text(
-      verb, options->action,
-      {.name = "action",
-       .type = "get|set|rm",
-       .description = "Prints one value, or edits a safetensors or GGUF file; lists all values unless given",
-       .one_of = {"get", "set", "rm"}});
+  add_text(verb, options->action,
+           {.name = "action",
+            .type = "get|set|rm",
+            .description =
+                "get: print one value; set, rm: edit a safetensors or GGUF file; default: list all values",
+            .one_of = {"get", "set", "rm"}});
   add_arguments(
       verb, options->words,
       {.name = "KEY",
        .type = "KEY [VALUE]...",
-       .description = "Keys for get and rm, pairs of key and value for set. A value is a text, a number, "
-                      "true or false, or a JSON list; behind -- it may begin with a dash"});
+       .description = "get: one key; rm: keys; set: pairs of key and value. A value is text, a number, true, "
+                      "false or a JSON list; put -- before a value that starts with a dash"});
   add_text(verb, options->from,
-           {.name = "--from",
-            .type = "FILE",
-            .description = "set: the value is the content of FILE, byte for byte"});
-  add_text(
-      verb, options->type,
-      {.name = "--type",
-       .type = "TYPE",
-       .description = "set: string, bool, u8 to u64, i8 to i64, f32, f64 or array:TYPE; unless given, the "
-                      "type that the key has, and string for a new key"});
+           {.name = "--from", .type = "FILE", .description = "set: read the value from FILE, byte for byte"});
+  add_text(verb, options->type,
+           {.name = "--type",
+            .type = "TYPE",
+            .description = "set: string, bool, u8 to u64, i8 to i64, f32, f64 or array:TYPE; default: the "
+                           "type of the existing key, string for a new key"});
   add_flag(verb, "--no-grow", options->no_grow,
-           "set, rm: refuses an edit that does not fit before the data instead of moving the data");
+           "set, rm: refuse an edit that does not fit before the data instead of moving the data");
   add_max_header(verb, options->max_header);
   add_check(verb, [options] { return options->usage_error(); });
   return [options](const Common& common) {

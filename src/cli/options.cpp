@@ -153,13 +153,12 @@ void add_filter(CLI::App& verb, NameFilter& filter) {
         description);
     allow_repeating(*added->type_name("GLOB"));
   };
-  add("--filter", &Patterns::include,
-      "Only tensors whose names match *, ?, [a-z], {a,b}; repeat it for more tensors");
-  add("--exclude", &Patterns::exclude, "Leave out tensors whose names match; repeat it for more patterns");
+  add("--filter", &Patterns::include, "Select tensors whose names match *, ?, [a-z], {a,b}; may be repeated");
+  add("--exclude", &Patterns::exclude, "Exclude tensors whose names match; may be repeated");
 }
 
 void add_max_header(CLI::App& verb, std::uint64_t& bytes) {
-  add_size(verb, "--max-header", bytes, "Read headers up to this size; the default is the format's limit");
+  add_size(verb, "--max-header", bytes, "Largest header to read; default: the format's limit");
 }
 
 }  // namespace ht::cli

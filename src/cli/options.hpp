@@ -28,7 +28,7 @@ void add_text(CLI::App& verb, std::optional<std::string>& text, const TextOption
 /// An option that may be repeated.
 void add_texts(CLI::App& verb, std::vector<std::string>& texts, const TextOption& option);
 
-/// All arguments that follow those before it.
+/// All remaining arguments.
 void add_arguments(CLI::App& verb, std::vector<std::string>& texts, const TextOption& option);
 
 void add_flag(CLI::App& verb, const std::string& name, bool& flag, const std::string& description);

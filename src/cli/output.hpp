@@ -18,7 +18,7 @@ enum class Frame : std::uint8_t {
 void begin_block(std::string_view path, Frame frame);
 void end_block();
 
-/// Whether anything was printed in the block, or at all where there is none.
+/// Whether anything was printed in the current block, or at all if no block was begun.
 [[nodiscard]] bool has_printed() noexcept;
 
 }  // namespace ht::cli

@@ -34,10 +34,9 @@ struct Plan {
 };
 
 Result<Plan> plan_of(const Options& options) {
-  const auto model =
-      HT_TRY(Model::open(options.path, {.headers_only = true,  // data that is not there yet counts, too
-                                        .catalog_only = true,
-                                        .max_header_bytes = options.max_header}));
+  const auto model = HT_TRY(Model::open(options.path, {.headers_only = true,  // missing data counts, too
+                                                       .catalog_only = true,
+                                                       .max_header_bytes = options.max_header}));
   Plan plan{.budget_was_given = options.budget != 0};
   const auto rows = Rows::of(model, options.filter);
   if (!rows) return fail(Error(rows.error()).at_path(options.path));
@@ -60,11 +59,12 @@ std::string json_text(const Plan& plan) {
 }
 
 std::string people_text(const Plan& plan) {
-  std::string out = table({{"strategy", "memory", ""},
-                           {"mapped", size_text(plan.all), "in the page cache, as pages are touched"},
-                           {"read", size_text(plan.all), "in the process"},
-                           {"staged", size_text(plan.staged), "in the process, at any time of one pass"}},
-                          {1});
+  std::string out =
+      table({{"strategy", "memory", ""},
+             {"mapped", size_text(plan.all), "in the page cache, as pages are touched"},
+             {"read", size_text(plan.all), "in the process"},
+             {"staged", size_text(plan.staged), "in the process, during one pass over the data"}},
+            {1});
   append_text(out, "\n{} {} ({}); largest tensor: {}\n", plan.fits() ? "fits into" : "does not fit into",
               byte_count_text(plan.budget), plan.budget_was_given ? "--budget" : "available memory",
               byte_count_text(plan.largest));
@@ -80,13 +80,13 @@ Result<std::uint64_t> memory_budget(std::uint64_t asked, io::Port& port) {
   return fail(Error(ErrorCode::unsupported_platform, "available_memory_is_known",
                     "the amount of available memory is unknown")
                   .because(available.error())
-                  .with_hint("give the limit: --budget 8G"));
+                  .with_hint("set the limit, for example --budget 8G"));
 }
 
 Action register_plan(CLI::App& verb) {
   auto options = std::make_shared<Options>();
   add_path(verb, options->path);
-  add_size(verb, "--budget", options->budget, "Memory limit; unless given, the available memory");
+  add_size(verb, "--budget", options->budget, "Memory limit; default: the available memory");
   add_filter(verb, options->filter);
   add_max_header(verb, options->max_header);
   return [options](const Common& common) -> Result<Exit> {

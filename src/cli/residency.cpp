@@ -70,14 +70,13 @@ std::string percent(std::uint64_t part, std::uint64_t whole) {
 }
 
 std::string Totals::summary() const {
-  std::string out =
-      cached_bytes_
-          ? fmt::format("{} of {} in the page cache ({})", size_text(*cached_bytes_),
-                        size_text(stored_bytes_), percent(*cached_bytes_, stored_bytes_))
-          : fmt::format(
-                "{}; how much of it is in the page cache is unknown: the kernel reports it only to users "
-                "that own the file or may write to it",
-                size_text(stored_bytes_));
+  std::string out = cached_bytes_
+                        ? fmt::format("{} of {} in the page cache ({})", size_text(*cached_bytes_),
+                                      size_text(stored_bytes_), percent(*cached_bytes_, stored_bytes_))
+                        : fmt::format(
+                              "{}; the amount in the page cache is unknown: the kernel reports it only to "
+                              "users who own the file or can write to it",
+                              size_text(stored_bytes_));
   if (splat_bytes_ != 0) append_text(out, "; {} in splats, which are not stored", size_text(splat_bytes_));
   return out;
 }
@@ -175,16 +174,16 @@ Result<void> prefetch(const Model& model, const NameFilter& filter, const Common
   return {};
 }
 
-enum class Deed : std::uint8_t { look, fetch, drop };
+enum class Operation : std::uint8_t { report, prefetch, evict };
 
-Action register_verb(CLI::App& verb, Deed deed) {
+Action register_verb(CLI::App& verb, Operation operation) {
   auto options = std::make_shared<Options>();
   add_filter(verb, options->filter);
   add_max_header(verb, options->max_header);
-  return for_each_path(verb, options->path, [options, deed](const Common& common) -> Result<Exit> {
+  return for_each_path(verb, options->path, [options, operation](const Common& common) -> Result<Exit> {
     const auto model = HT_TRY(Model::open(options->path, {.max_header_bytes = options->max_header}));
-    if (deed == Deed::fetch) HT_TRY(prefetch(model, options->filter, common));
-    if (deed == Deed::drop) HT_TRY(model.evict(options->filter));
+    if (operation == Operation::prefetch) HT_TRY(prefetch(model, options->filter, common));
+    if (operation == Operation::evict) HT_TRY(model.evict(options->filter));
     HT_TRY(print_residency(model, *options, common));
     return Exit::good;
   });
@@ -192,8 +191,8 @@ Action register_verb(CLI::App& verb, Deed deed) {
 
 }  // namespace
 
-Action register_residency(CLI::App& verb) { return register_verb(verb, Deed::look); }
-Action register_prefetch(CLI::App& verb) { return register_verb(verb, Deed::fetch); }
-Action register_evict(CLI::App& verb) { return register_verb(verb, Deed::drop); }
+Action register_residency(CLI::App& verb) { return register_verb(verb, Operation::report); }
+Action register_prefetch(CLI::App& verb) { return register_verb(verb, Operation::prefetch); }
+Action register_evict(CLI::App& verb) { return register_verb(verb, Operation::evict); }
 
 }  // namespace ht::cli

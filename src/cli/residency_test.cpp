@@ -9,7 +9,6 @@
 namespace ht {
 namespace {
 
-// One that has nothing but the answer in it: what is cached of a file of any size.
 TEST_F(Cli, residency_follows_prefetch_and_evict) {
   ASSERT_EQ(run("synth m.safetensors --preset llama-1b --size 32M -q").status, 0);
   const auto fetched = run("prefetch m.safetensors --json");
@@ -87,14 +86,14 @@ TEST_F(Cli, residency_of_a_file_that_others_own_is_unknown) {
   EXPECT_TRUE(found.out.ends_with("],\"cached_bytes\":null}\n")) << found.out;
   EXPECT_TRUE(is_json(found.out));
   EXPECT_THAT(run_without_privileges({"residency", "m.safetensors"}).out,
-              HasSubstr("how much of it is in the page cache is unknown"));
+              HasSubstr("the amount in the page cache is unknown"));
   const auto loaded = run_without_privileges({"load", "m.safetensors", "--json"});
   EXPECT_EQ(loaded.status, 0);
   EXPECT_THAT(loaded.out, Not(HasSubstr("already_cached")));
   EXPECT_THAT(loaded.out, HasSubstr("unknown"));
 }
 
-TEST_F(Cli, prefetch_of_nothing_is_told) {
+TEST_F(Cli, prefetch_without_a_match_is_2) {
   ASSERT_EQ(run("synth m.safetensors --preset llama-1b --size 1M -q").status, 0);
   for (const std::string verb : {"prefetch", "evict"}) {
     const auto none = run(verb + " m.safetensors --filter none");

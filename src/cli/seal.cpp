@@ -1,4 +1,4 @@
-// seal and hash: the digests of a model, kept or shown.
+// seal and hash: write or print the digests of a model.
 #include <fmt/format.h>
 
 #include <htensor/base/json_text.hpp>
@@ -32,7 +32,7 @@ void add_algorithm(CLI::App& verb, std::string& algorithm) {
   add_text(verb, algorithm,
            {.name = "--algorithm",
             .type = "NAME",
-            .description = "crc64nvme, which costs nothing, xxh3-128 or sha256",
+            .description = "Digest algorithm; default: crc64nvme, the fastest",
             .one_of = std::move(names)});
 }
 
@@ -42,8 +42,7 @@ bool is_answer(const Error& error) {
 }
 
 void add_max_splat(CLI::App& verb, std::uint64_t& bytes) {
-  add_size(verb, "--max-splat", bytes,
-           "The largest splat that xxh3-128 and sha256 hash, byte by byte; 1G unless given");
+  add_size(verb, "--max-splat", bytes, "Largest splat that xxh3-128 and sha256 hash; default: 1G");
 }
 
 Result<Exit> seal(const Options& options, const Common& common) {
@@ -110,7 +109,7 @@ Result<Exit> hash(const Options& options, const Common& common) {
     append_each(out, found.tensors, false, add_tensor);
     out += "]}\n";
   } else {
-    // As sha256sum and its like print them.
+    // In the format of sha256sum.
     for (std::size_t i = 0; i < found.tensors.size(); ++i) {
       append_text(out, "{}  {}\n", to_hex(found.tensors[i]), printable(model.catalog()[i].name));
     }
@@ -131,7 +130,7 @@ Result<Exit> hash(const Options& options, const Common& common) {
 Action register_seal(CLI::App& verb) {
   auto options = std::make_shared<Options>();
   add_algorithm(verb, options->algorithm);
-  add_flag(verb, "--force", options->force, "Seal the bytes as they are, even if they differ from the seal");
+  add_flag(verb, "--force", options->force, "Replace the seal even if the current bytes do not match it");
   add_max_splat(verb, options->max_splat);
   add_max_header(verb, options->max_header);
   return for_each_path(
@@ -141,7 +140,8 @@ Action register_seal(CLI::App& verb) {
 Action register_hash(CLI::App& verb) {
   auto options = std::make_shared<Options>();
   add_algorithm(verb, options->algorithm);
-  add_flag(verb, "--per-tensor", options->per_tensor, "Of each tensor, too: the same in every format");
+  add_flag(verb, "--per-tensor", options->per_tensor,
+           "Also print the digest of each tensor, which is equal in every format");
   add_max_splat(verb, options->max_splat);
   add_max_header(verb, options->max_header);
   return for_each_path(

@@ -223,8 +223,8 @@ Action register_show(CLI::App& verb) {
   add_text(verb, options->slice,
            {.name = "--slice",
             .type = "SLICE",
-            .description = "begin:end:step or an index for each dimension, as in Python: 0:4,:,-1. "
-                           "JSON has the values flat, in row-major order, and their shape as values_shape"});
+            .description = "begin:end:step or an index for each dimension, as in Python: 0:4,:,-1. In JSON, "
+                           "values are flat in row-major order and values_shape is their shape"});
   add_max_header(verb, options->max_header);
   return [options](const Common& common) { return show(*options, common); };
 }

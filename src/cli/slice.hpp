@@ -14,13 +14,13 @@ struct Axis {
   std::int64_t begin = 0;
   std::int64_t count = 0;
   std::int64_t step = 1;
-  /// Whether a single index chose it, so that the result has no such dimension.
+  /// Whether a single index selects from the dimension, which the result then lacks.
   bool dropped = false;
 };
 
-/// One axis for each dimension; those that the text leaves out are whole. Negative numbers count from
-/// the end and ranges are cut at the edges, as in Python; an index outside is `out_of_bounds`, a text
-/// that is no slice or has too many parts `bad_shape`.
+/// One axis for each dimension; dimensions that the text omits are whole. Negative numbers count from the end
+/// and ranges are clamped, as in Python. `out_of_bounds` for an index outside, `bad_shape` for a malformed
+/// slice or one with too many parts.
 [[nodiscard]] Result<std::vector<Axis>> parse_slice(std::string_view text,
                                                     std::span<const std::int64_t> dims);
 

@@ -115,27 +115,25 @@ Action register_synth(CLI::App& verb) {
   add_text(verb, options->path,
            {.name = "OUT",
             .type = "OUT",
-            .description = "The file to write; its extension names the format",
+            .description = "File to write; the extension names the format",
             .required = true});
   add_text(verb, options->preset,
            {.name = "--preset",
             .type = "PRESET",
-            .description = fmt::format("The model to write: {}. A matrix is one tensor",
-                                       fmt::join(preset_names(), ", ")),
+            .description = "Model to write; matrix is a single tensor",
             .required = true,
             .one_of = preset_names()});
-  add_text(
-      verb, options->dtype,
-      {.name = "--dtype",
-       .type = "DTYPE",
-       .description = "A dtype as in safetensors: F32, BF16, F8_E4M3, …; unless given, F32 for a matrix and "
-                      "BF16 for a model; a quantized model has types of its own"});
+  add_text(verb, options->dtype,
+           {.name = "--dtype",
+            .type = "DTYPE",
+            .description = "A dtype of safetensors: F32, BF16, F8_E4M3, …; default: F32 for matrix, else "
+                           "BF16; quantized presets have fixed types"});
   add_size(verb, "--size", options->bytes,
-           "The approximate size; unless given, 1M for a matrix and the usual size of the model");
-  add_number(verb, "--seed", options->seed, "The seed of the values; 0 unless given");
+           "Approximate size; default: 1M for matrix, else the size of the real model");
+  add_number(verb, "--seed", options->seed, "Seed of the values; default: 0");
   add_flag(verb, "--sparse", options->sparse,
-           "Fills only the first and last 1024 elements of each tensor; the rest is a hole of zeros");
-  add_flag(verb, "--force", options->force, "Replaces OUT if it exists");
+           "Write only the first and last 1024 elements of each tensor; the rest is a hole of zeros");
+  add_flag(verb, "--force", options->force, "Replace OUT if it exists");
   add_check(verb, [options]() -> std::string {
     if (options->dtype.empty() || !has_own_types(options->preset)) return {};
     return fmt::format("--dtype: {} has fixed types", options->preset);

@@ -110,7 +110,7 @@ Result<void> fill_blocks(EncodingTag encoding, std::uint64_t seed, std::uint64_t
     return {};
   }
   return fail(ErrorCode::unsupported_encoding, "synth_makes_such_blocks",
-              fmt::format("blocks of {} cannot be made up", facts.name));
+              fmt::format("cannot generate blocks of {}", facts.name));
 }
 
 }  // namespace ht::cli

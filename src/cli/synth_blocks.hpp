@@ -1,4 +1,4 @@
-// Blocks of ggml's K encodings, made up: they decode to weights that deviate from 0 as those of models do.
+// Synthetic blocks of ggml's K encodings, which decode to weights of a realistic distribution.
 #pragma once
 
 #include <cstdint>

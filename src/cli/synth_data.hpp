@@ -29,11 +29,11 @@ class SynthData {
   /// The places are in the order of their offsets.
   SynthData(std::vector<TensorPlace> places, const Options& options, const Common& common);
 
-  /// What a DataSource hands out.
+  /// The next piece, as a DataSource returns it.
   Result<std::optional<DataPiece>> next();
 
  private:
-  /// Goes on to what is to be made next, over the ends of tensors and the hole.
+  /// Moves to the next elements to generate, past the ends of tensors and the hole.
   void advance();
 
   std::vector<TensorPlace> places_;

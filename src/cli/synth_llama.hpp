@@ -22,8 +22,7 @@ struct LlamaSizes {
   [[nodiscard]] std::int64_t keys() const noexcept { return key_heads * head(); }
 };
 
-/// All of the model, scaled to about so many bytes if that is given. `size_overflow` where 63 bits cannot
-/// count them.
+/// The whole model, scaled to about this many bytes if given. `size_overflow` if they exceed 63 bits.
 [[nodiscard]] Result<Plan> quantized_llama(std::optional<std::uint64_t> bytes);
 
 }  // namespace ht::cli

@@ -71,7 +71,7 @@ constexpr std::string_view space = "\u0120";
 constexpr std::int32_t normal_token = 1;
 constexpr std::int32_t control_token = 3;
 
-// 256 of 128256 as in Llama 3, and at least those that begin and end a text.
+// 256 of 128256 as in Llama 3, and at least the tokens for the begin and the end of a text.
 std::uint64_t control_tokens(std::uint64_t vocabulary) {
   return std::max<std::uint64_t>(2, vocabulary / 501);
 }

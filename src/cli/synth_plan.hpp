@@ -43,11 +43,10 @@ struct Plan {
 /// The bytes of all tensors, which may be more than can be counted.
 [[nodiscard]] double about_bytes(const std::vector<PlannedTensor>& tensors);
 
-/// The size times the scale, rounded to a multiple of the granule, of which there is at least one.
+/// The size times the scale, rounded to a multiple of the granule, and at least one granule.
 [[nodiscard]] std::int64_t scaled_size(std::int64_t size, double scale, std::int64_t granule);
 
-/// The largest scale that fits, or a tiny one where none does. It is looked for: as sizes are rounded, it
-/// does not follow from what they are to add up to.
+/// The largest scale that fits, or a tiny one if no scale fits. Found by search, as sizes are rounded.
 [[nodiscard]] double largest_scale(const std::function<bool(double)>& fits);
 
 /// `size_overflow` for a model of so many bytes.

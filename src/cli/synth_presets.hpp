@@ -15,21 +15,20 @@ namespace ht::cli {
 /// The names that plan_of knows.
 [[nodiscard]] std::vector<std::string> preset_names();
 
-/// Whether the preset says what each tensor is stored as, so that no dtype can be chosen.
+/// Whether the preset fixes the type of each tensor, so that no dtype can be chosen.
 [[nodiscard]] bool has_own_types(std::string_view preset);
 
 struct Wanted {
   std::string_view preset;
-  /// Spelled as in safetensors; empty for what such models have, and where the preset has types of its own.
+  /// Spelled as in safetensors; empty for the preset's default or fixed types.
   std::string_view dtype = {};
-  /// About so many bytes; those of such models where nothing is given.
+  /// Approximate size; nullopt for the size of the real model.
   std::optional<std::uint64_t> bytes = {};
   /// Names the only tensor of a matrix.
   std::string stem = {};
 };
 
-/// The tensors of a preset. `bad_dtype` for a dtype that there is not, `size_overflow` where 63 bits cannot
-/// count their bytes.
+/// The tensors of a preset. `bad_dtype` for an unknown dtype, `size_overflow` if their bytes exceed 63 bits.
 [[nodiscard]] Result<Plan> plan_of(const Wanted& wanted);
 
 }  // namespace ht::cli

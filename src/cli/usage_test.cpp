@@ -99,7 +99,8 @@ TEST_F(CliUsage, a_misspelled_option_gets_a_suggestion) {
   EXPECT_THAT(run("ls m.ht --sort nmae").err,
               HasSubstr("--sort: 'nmae' is not one of name, size, offset; did you mean 'name'? [usage]"));
   EXPECT_THAT(run("ls m.ht --sort").err, HasSubstr("--sort: a value is missing [usage]"));
-  EXPECT_THAT(run("ls m.ht --sort name --sort size").err, HasSubstr("--sort: given more than once [usage]"));
+  EXPECT_THAT(run("ls m.ht --sort name --sort size").err,
+              HasSubstr("--sort: may be given only once [usage]"));
 }
 
 TEST_F(CliUsage, global_options_may_stand_before_the_verb) {

@@ -41,7 +41,7 @@ std::string_view explained(Verdict verdict) {
     case Verdict::damaged: return "damaged: checksum mismatch; download the file again";
     case Verdict::grown: return "grown: bytes follow the sealed end of the file";
     case Verdict::truncated: return "truncated: bytes are missing at the end; download the file again";
-    case Verdict::replaced: return "replaced: every byte range differs, this is another file";
+    case Verdict::replaced: return "replaced: every byte range differs from the seal";
     case Verdict::missing: return "missing: a sealed file does not exist; download it";
   }
   return "";
@@ -110,7 +110,7 @@ Result<Exit> verify(const Options& options, const Common& common) {
 
 Action register_verify(CLI::App& verb) {
   auto options = std::make_shared<Options>();
-  add_flag(verb, "--quick", options->quick, "Headers and sizes only");
+  add_flag(verb, "--quick", options->quick, "Check headers and sizes only");
   add_max_header(verb, options->max_header);
   return for_each_path(
       verb, options->path, [options](const Common& common) { return verify(*options, common); },

@@ -16,7 +16,7 @@ constexpr std::string_view build = "debug";
 
 Action register_version(CLI::App& /*verb*/) {
   return [](const Common& common) -> Result<Exit> {
-    // What of the processor is used beyond what all of its kind have.
+    // The kernel that uses CPU features beyond the baseline.
     const auto kernel = crc64nvme_kernel();
     const bool baseline = kernel == "table";
     const bool has_sha256 = Hasher::make(HashAlgorithm::sha256).has_value();
@@ -28,8 +28,7 @@ Action register_version(CLI::App& /*verb*/) {
     } else {
       print(fmt::format("htensor {} ({} build, compiler {})\n", library_version, build, __VERSION__));
       print(fmt::format("cpu features in use: {}\noptional parts: {}\n",
-                        baseline ? "none beyond the baseline" : kernel,
-                        has_sha256 ? "openssl (sha256)" : "none"));
+                        baseline ? "only the baseline" : kernel, has_sha256 ? "openssl (sha256)" : "none"));
     }
     return Exit::good;
   };
