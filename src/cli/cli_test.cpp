@@ -82,9 +82,10 @@ TEST_F(Cli, ignored_signals_stay_ignored) {
 TEST_F(Cli, closed_or_full_stderr_changes_nothing) {
   const std::string in_folder = "cd '" + folder_.path().string() + "' && '" + program() + "' ";
   for (const std::string how : {" 2>&-", " 2>/dev/full"}) {
-    EXPECT_EQ(WEXITSTATUS(std::system((in_folder + "ls none.ht" + how).c_str())), 2) << how;
+    EXPECT_EQ(WEXITSTATUS(std::system(std::string(in_folder).append("ls none.ht").append(how).c_str())), 2)
+        << how;
     const std::string synth = "synth c.ht --force --preset matrix --size 2M --progress=always -q";
-    EXPECT_EQ(WEXITSTATUS(std::system((in_folder + synth + how).c_str())), 0) << how;
+    EXPECT_EQ(WEXITSTATUS(std::system(std::string(in_folder).append(synth).append(how).c_str())), 0) << how;
     ASSERT_EQ(run("synth d.ht --force --preset matrix --size 2M -q").status, 0);
     EXPECT_EQ(text_of("c.ht"), text_of("d.ht")) << how;
   }

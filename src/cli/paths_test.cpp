@@ -41,7 +41,7 @@ TEST_F(CliPaths, brackets_in_a_path_are_literal) {
     std::filesystem::copy_file(folder_ / "s.safetensors", folder_ / path);
   for (const std::string path : {"[x]", "[]", "[x].safetensors", "'[x]/[y,z].safetensors'"}) {
     for (const auto& verb : verbs_) {
-      const auto outcome = run(verb + " " + path + " '[x]' --json");
+      const auto outcome = run(std::string(verb).append(" ").append(path).append(" '[x]' --json"));
       EXPECT_NE(outcome.status, 2) << verb << ' ' << path << '\n' << outcome.out;
     }
     EXPECT_EQ(run("convert " + path + " '[]' '[out]' --to safetensors --force -q").status, 2);

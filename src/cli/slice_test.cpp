@@ -14,6 +14,7 @@ std::vector<Axis> slice(std::string_view text, std::vector<std::int64_t> dims) {
 
 std::vector<std::int64_t> indices(const Axis& axis) {
   std::vector<std::int64_t> all;
+  all.reserve(static_cast<std::size_t>(axis.count));
   for (std::int64_t i = 0; i < axis.count; ++i) all.push_back(axis.begin + i * axis.step);
   return all;
 }
