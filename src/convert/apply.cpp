@@ -15,7 +15,6 @@
 #include "format/shards/numbered_name.hpp"
 #include "format/shards/shard_index.hpp"
 #include "integrity/regions.hpp"
-#include "integrity/seal_place.hpp"
 #include "io/atomic_file.hpp"
 #include "io/system_error.hpp"
 #include "model/model_access.hpp"
@@ -102,11 +101,17 @@ class Application {
     HT_TRY(find_replaced_seal());
     targets_.reserve(plan_.files.size());
     for (const auto& file : plan_.files) HT_TRY(write(file));
+    report_end();
     HT_TRY(check_stop());
-    HT_TRY(put_in_place());
+    std::optional<RenewedSeal> seal;
+    if (algorithm_) {
+      seal.emplace(HT_TRY(new_seal()));
+      HT_TRY(check_stop());
+      converted_.seal = seal->path();
+    }
+    HT_TRY(put_in_place(seal ? &*seal : nullptr));
     // All of the new set is in place: an end of the process from here on leaves old files, and loses none.
     for (const auto& path : converted_.removed) HT_TRY(remove_file(path, port_));
-    if (algorithm_) HT_TRY(seal());
     return std::move(converted_);
   }
 
@@ -174,16 +179,18 @@ class Application {
     return {.stop = options_.work.stop, .on_progress = tell};
   }
 
+  void report_end() const {
+    if (!options_.work.on_progress) return;
+    options_.work.on_progress({.done_bytes = plan_.bytes(),
+                               .total_bytes = plan_.bytes(),
+                               .elapsed = std::chrono::steady_clock::now() - begin_});
+  }
+
   // Honours a stop that was requested during fsync.
   [[nodiscard]] Result<void> check_stop() const {
-    if (options_.work.on_progress) {
-      options_.work.on_progress({.done_bytes = plan_.bytes(),
-                                 .total_bytes = plan_.bytes(),
-                                 .elapsed = std::chrono::steady_clock::now() - begin_});
-    }
     if (!options_.work.stop.stop_requested()) return {};
     return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
-                      format_text("stopped: {} bytes written, nothing left behind", plan_.bytes()))
+                      format_text("stopped: {0} of {0} bytes written, nothing left behind", plan_.bytes()))
                     .at_path(plan_.files.front().path.native()));
   }
 
@@ -196,19 +203,20 @@ class Application {
     return sums.see_instead(0, header);
   }
 
-  Result<void> put_in_place() {
-    if (algorithm_) HT_TRY(remove_file(seal_path(plan_.model_path(), port_), port_));
+  Result<void> put_in_place(RenewedSeal* seal) {
     // So that nobody ever takes some old and some new files for one model; the index goes first. Where the
     // new shards have other names than the old ones, the new index replaces the old one at once.
+    std::vector<Path> replaced;
     if (is_set() && options_.if_exists == io::IfExists::replace && replaces_a_shard()) {
-      for (auto file = plan_.files.rbegin(); file != plan_.files.rend(); ++file)
-        HT_TRY(remove_file(file->path, port_));
+      replaced.reserve(plan_.files.size());
+      for (auto file = plan_.files.rbegin(); file != plan_.files.rend(); ++file) {
+        if (port_.stat(file->path)) replaced.push_back(file->path);
+      }
     }
     // All memory is had before the first file is in place: what is there then is told.
     for (const auto& file : plan_.files) converted_.written.push_back(file.path);
     converted_.bytes = plan_.bytes();
-    for (auto& target : targets_) HT_TRY(std::move(target).commit());
-    return {};
+    return commit_files(targets_, seal, replaced);
   }
 
   // Of other algorithms the files are read again.
@@ -221,21 +229,20 @@ class Application {
     });
   }
 
-  Result<void> seal() {
-    auto reading = reading_;
-    // What was written can be read, whatever the limit for files of others.
-    reading.max_header_bytes = std::uint64_t{1} << 40;
-    const auto target = HT_TRY(Model::open(plan_.model_path(), reading));
+  Result<RenewedSeal> new_seal() {
     const ModelAccess::Seen seen = [&](const Path& file, std::uint64_t offset,
                                        std::uint64_t bytes) -> Result<Digest> {
       const auto found = sums_.find(file.lexically_normal());
       if (found == sums_.end()) return fail(Error(ErrorCode::internal).at_path(file.native()));
       return Digest(HT_TRY(found->second.sum_of(offset, bytes)));
     };
-    const SealOptions how{.algorithm = *algorithm_, .work = options_.work};
-    converted_.seal =
-        HT_TRY(ModelAccess::seal(target, how, sums_are_sealed() ? seen : ModelAccess::Seen())).seal;
-    return {};
+    return RenewedSeal::of_new_files({.opened = plan_.model_path(),
+                                      .files = targets_,
+                                      .removed = converted_.removed,
+                                      .dtypes = reading_.dtypes,
+                                      .port = port_},
+                                     {.algorithm = *algorithm_, .work = options_.work},
+                                     sums_are_sealed() ? seen : ModelAccess::Seen());
   }
 
   const ConversionPlan& plan_;

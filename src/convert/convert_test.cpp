@@ -438,13 +438,13 @@ TEST_F(Converting, reports_a_seal_that_other_files_share) {
 
 TEST_F(Converting, old_files_can_be_removed) {
   const auto source = open(source_);
-  ASSERT_TRUE(convert(source, folder_ / "x.irpa", {}, {.seal = true}));
+  const ConvertOptions shards{.shard_bytes = 1000};
+  ASSERT_TRUE(convert(source, folder_ / "x.safetensors", shards, {.seal = true}));
   port_.fail_at(Call::unlink, port_.count(Call::unlink), std::errc::permission_denied);
-  const auto done =
-      convert(source, folder_ / "x.irpa", {}, {.if_exists = io::IfExists::replace, .seal = true});
+  const auto done = convert(source, folder_ / "x.safetensors", shards, {.if_exists = io::IfExists::replace});
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().rule(), "old_files_can_be_removed");
-  EXPECT_TRUE(verify(folder_ / "x.irpa").value().ok()) << "all is as it was";
+  EXPECT_TRUE(verify(folder_ / "x.safetensors.index.json").value().ok()) << "all is as it was";
 }
 
 TEST_F(Converting, writes_splats_where_a_format_has_none) {

@@ -97,11 +97,7 @@ class Edit {
     // The header was read before: whoever changed the file since would lose what he wrote.
     HT_TRY(source.check_unchanged());
     HT_TRY(check_still_there(source.stat()));
-    if (seal) HT_TRY(seal->commit());
-    auto done = std::move(target).commit();
-    // The new file may be in place although its folder could not be synced.
-    if (!done && seal && check_still_there(source.stat())) seal->roll_back(port_);
-    return done;
+    return commit_files(std::span(&target, 1), seal ? &*seal : nullptr);
   }
 
   [[nodiscard]] Result<void> check_still_there(const io::FileStat& before) const {

@@ -7,8 +7,7 @@
 #include "integrity/carried_seal.hpp"
 #include "integrity/compare.hpp"
 #include "integrity/seal_place.hpp"
-#include "io/system_error.hpp"
-#include "model/model_access.hpp"
+#include "io/pending_port.hpp"
 #include "model/model_seal.hpp"
 
 namespace ht::inline v1 {
@@ -23,6 +22,18 @@ Error not_edited(const Error& found, const std::filesystem::path& seal) {
       .with_hint(
           "run `htensor verify` to list all bad ranges, and download the file again; `htensor seal "
           "--force` accepts the bytes as they are");
+}
+
+// nullopt if the file does not exist, or is larger than any seal. It may be damaged.
+Result<std::optional<std::vector<std::byte>>> bytes_of_seal(const std::filesystem::path& path,
+                                                            io::Port& port) {
+  if (const auto there = port.stat(path); !there && there.error() == std::errc::no_such_file_or_directory)
+    return std::nullopt;
+  const auto file = HT_TRY(io::Opened::open(path, port));
+  if (file.stat().bytes > Seal::max_bytes) return std::nullopt;
+  std::vector<std::byte> bytes(static_cast<std::size_t>(file.stat().bytes));
+  HT_TRY(file.read(0, bytes));
+  return bytes;
 }
 
 }  // namespace
@@ -46,7 +57,7 @@ Result<std::optional<RenewedSeal>> RenewedSeal::prepare(const Edit& edit) {
   const bool reads_data = found->seal.algorithm != HashAlgorithm::crc64nvme;
   const auto compared =
       HT_TRY(compare_there(found->seal, files, found->paths, {.quick = !reads_data, .work = edit.work}));
-  RenewedSeal renewed(found->place.seal, HT_TRY(encode_seal(found->seal)));
+  RenewedSeal renewed(found->place.seal);
   if (const auto matches = compared.result(); !matches) {
     if (HT_TRY(is_carried_seal(found->seal, header, edit.work))) return renewed;
     return fail(not_edited(matches.error(), found->place.seal));
@@ -56,30 +67,58 @@ Result<std::optional<RenewedSeal>> RenewedSeal::prepare(const Edit& edit) {
     return fail(carried.error().path().empty() ? std::move(carried).error().at_path(renewed.path_.native())
                                                : std::move(carried).error());
   }
-  renewed.file_.emplace(HT_TRY(io::AtomicFile::create(renewed.path_, io::IfExists::replace, edit.port)));
-  HT_TRY(renewed.file_->write(0, HT_TRY(encode_seal(*carried))));
-  HT_TRY(renewed.file_->sync());
+  HT_TRY(renewed.write(HT_TRY(encode_seal(*carried)), edit.port));
   return renewed;
 }
 
-Result<void> RenewedSeal::commit() { return file_ ? std::move(*file_).commit() : Result<void>(); }
+Result<RenewedSeal> RenewedSeal::of_new_files(NewFiles files, const SealOptions& how,
+                                              const ModelAccess::Seen& seen) {
+  io::PendingPort pending(files.files, files.removed, files.port);
+  // The limit is for files of others.
+  constexpr auto any_header = std::uint64_t{1} << 40;
+  const auto model = HT_TRY(Model::open(
+      files.opened, {.dtypes = std::move(files.dtypes), .max_header_bytes = any_header, .port = &pending}));
+  const auto made = HT_TRY(ModelAccess::make_seal(model, how, seen));
+  RenewedSeal renewed(made.path);
+  HT_TRY(renewed.write(HT_TRY(encode_seal(made.seal)), files.port));
+  return renewed;
+}
+
+Result<void> RenewedSeal::write(Bytes seal, io::Port& port) {
+  old_ = HT_TRY(bytes_of_seal(path_, port));
+  file_.emplace(HT_TRY(io::AtomicFile::create(path_, io::IfExists::replace, port)));
+  HT_TRY(file_->write(0, seal));
+  return file_->sync();
+}
+
+Result<void> commit_files(std::span<io::AtomicFile> files, RenewedSeal* seal,
+                          std::span<const std::filesystem::path> replaced) {
+  for (const auto& file : files) HT_TRY(file.sync());
+  for (const auto& path : replaced) HT_TRY(remove_file(path, files[0].port()));
+  auto& last = files.back();
+  for (auto& file : files.first(files.size() - 1)) HT_TRY(file.put_in_place());
+  if (files.size() > 1) HT_TRY(last.sync_folder());
+  auto* const seal_file = seal != nullptr && seal->file_ ? &*seal->file_ : nullptr;
+  if (seal_file != nullptr) HT_TRY(seal_file->put_in_place());
+  auto renamed = last.put_in_place();
+  // Unless files were removed, all old ones are in place.
+  if (!renamed && seal_file != nullptr && replaced.empty()) seal->roll_back();
+  HT_TRY(std::move(renamed));
+  if (seal_file != nullptr) HT_TRY(std::move(*seal_file).finish());
+  for (auto& file : files) HT_TRY(std::move(file).finish());
+  return {};
+}
 
 Result<std::optional<ReplacedSeal>> ReplacedSeal::find(const std::filesystem::path& opened,
                                                        const std::vector<std::filesystem::path>& files,
                                                        io::Port& port) {
   for (const auto& file : files) {
-    if (const auto there = port.stat(file); !there) {
-      if (there.error() == std::errc::no_such_file_or_directory) continue;
-      return fail(
-          io::system_error(ErrorCode::write_failed, "target_can_be_examined", "stat", file, there.error()));
-    }
     auto path = HT_TRY(seal_that_names(file, port));
     if (!path) continue;
     ReplacedSeal replaced{.path = *std::move(path), .algorithm = std::nullopt};
     const bool is_of_these = replaced.path.lexically_normal() == seal_path(opened, port).lexically_normal() &&
                              ModelAccess::check_can_seal(opened, files, port);
-    const auto seal = read_seal(replaced.path, port);
-    if (is_of_these && seal) replaced.algorithm = seal->algorithm;
+    if (is_of_these) replaced.algorithm = HT_TRY(read_seal(replaced.path, port)).algorithm;
     return replaced;
   }
   return std::nullopt;
@@ -94,11 +133,12 @@ Result<void> remove_file(const std::filesystem::path& path, io::Port& port) {
                   .with_hint("remove the file and try again"));
 }
 
-void RenewedSeal::roll_back(io::Port& port) noexcept {
-  if (!file_) return;
+void RenewedSeal::roll_back() noexcept {
+  auto& port = file_->port();
   static_cast<void>(without_bad_alloc([&]() -> Result<void> {
+    if (!old_) return remove_file(path_, port);
     auto file = HT_TRY(io::AtomicFile::create(path_, io::IfExists::replace, port));
-    HT_TRY(file.write(0, old_));
+    HT_TRY(file.write(0, *old_));
     return std::move(file).commit();
   }));
 }

@@ -1,14 +1,12 @@
-// The seals of files that are edited or replaced.
+// The seals of files that are edited or replaced: one commit for both.
 //
-// Replaced files get a new seal of the algorithm that the old one had. The order: the new files are written
-// and synced without their names; the old seal is removed; the files get their names; the new seal is
-// written. A kill between leaves whole files without a seal, and `htensor seal` writes it.
+// The new files and the new seal are written and synced without their names; then the seal is renamed into
+// place, and the file directly after it, of a set the one that completes it. A kill between the two
+// renames leaves the old files beside the new seal: verify reports a mismatch, never `intact`, and repeating
+// the command completes it.
 //
-// An edit of the metadata carries the digests of the data over, so that damage stays visible. The order: the
-// new data file and the new seal are written and synced without their names; the seal gets its name; the data
-// file gets its name. A kill between the two leaves the old file beside the new seal: verify reports the
-// header, all data digests are kept, and repeating the edit completes it. In no state does the seal match
-// bytes that it should not.
+// Replaced files get a new seal of the algorithm that the old one had. An edit of the metadata carries the
+// digests of the data over, so that damage stays visible.
 #pragma once
 
 #include <filesystem>
@@ -16,9 +14,11 @@
 #include <htensor/hash/digest.hpp>
 #include <htensor/io/mapped.hpp>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "io/atomic_file.hpp"
+#include "model/model_access.hpp"
 
 namespace ht::inline v1 {
 
@@ -37,21 +37,44 @@ class RenewedSeal {
   /// `checksum_mismatch` if they differ.
   [[nodiscard]] static Result<std::optional<RenewedSeal>> prepare(const Edit& edit);
 
+  struct NewFiles {
+    /// The path that the new files will be opened by.
+    const std::filesystem::path& opened;
+    /// Written and synced, without their names.
+    std::span<const io::AtomicFile> files;
+    /// Files that are removed after the commit.
+    std::span<const std::filesystem::path> removed{};
+    std::vector<DTypeInfo> dtypes{};
+    io::Port& port;
+  };
+  /// Writes and syncs the seal of files that have no names yet, without its name. The files are read unless
+  /// `seen` has their digests.
+  [[nodiscard]] static Result<RenewedSeal> of_new_files(NewFiles files, const SealOptions& how,
+                                                        const ModelAccess::Seen& seen = {});
+
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
-  /// Call it before the data file gets its name.
-  [[nodiscard]] Result<void> commit();
-  /// Puts the old seal back after the data file could not get its name. If that fails too, the state is that
-  /// of a kill between the two.
-  void roll_back(io::Port& port) noexcept;
 
  private:
-  RenewedSeal(std::filesystem::path path, std::vector<std::byte> old) noexcept
-      : path_(std::move(path)), old_(std::move(old)) {}
+  friend Result<void> commit_files(std::span<io::AtomicFile> files, RenewedSeal* seal,
+                                   std::span<const std::filesystem::path> replaced);
+
+  explicit RenewedSeal(std::filesystem::path path) noexcept : path_(std::move(path)) {}
+  [[nodiscard]] Result<void> write(Bytes seal, io::Port& port);
+  /// Puts the old seal back, or removes the new one where there was none. If that fails, the state is that of
+  /// a kill between the renames.
+  void roll_back() noexcept;
 
   std::filesystem::path path_;
-  std::vector<std::byte> old_;
-  std::optional<io::AtomicFile> file_;  // nullopt if the seal is the new one already
+  std::optional<std::vector<std::byte>> old_;  // nullopt if there was no seal
+  std::optional<io::AtomicFile> file_;         // nullopt if the seal is the new one already
 };
+
+/// Removes the `replaced` files and renames the files into place; the last one, which completes the set,
+/// follows when the names of the others are on the disk, and the seal is renamed directly before it. If the
+/// last one cannot be renamed, and nothing was removed, the old seal is put back. Renames stay if only the
+/// folder cannot be synced.
+[[nodiscard]] Result<void> commit_files(std::span<io::AtomicFile> files, RenewedSeal* seal,
+                                        std::span<const std::filesystem::path> replaced = {});
 
 /// The seal of files that are about to be replaced.
 struct ReplacedSeal {
@@ -59,8 +82,8 @@ struct ReplacedSeal {
   /// The algorithm to renew it with; nullopt if it cannot be renewed, because other files share the seal.
   std::optional<HashAlgorithm> algorithm;
 
-  /// nullopt if no seal names one of the files that exist. `opened` is the path that the new files are opened
-  /// by.
+  /// nullopt if no seal names one of the files, which need not exist. `opened` is the path that the new files
+  /// are opened by.
   [[nodiscard]] static Result<std::optional<ReplacedSeal>> find(
       const std::filesystem::path& opened, const std::vector<std::filesystem::path>& files, io::Port& port);
 };

@@ -10,7 +10,6 @@
 #include "convert/renewed_seal.hpp"
 #include "format/ht/ht.hpp"
 #include "io/atomic_file.hpp"
-#include "model/model_access.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -43,14 +42,11 @@ Result<void> commit_with_seal(io::AtomicFile file, const WriteOptions& options,
   if (options.if_exists == io::IfExists::replace) replaced = HT_TRY(ReplacedSeal::find(path, {path}, port));
   if (!replaced || !replaced->algorithm) return std::move(file).commit();
   HT_TRY(file.sync());
-  HT_TRY(remove_file(replaced->path, port));
-  HT_TRY(std::move(file).commit());
-  // The limit is for files of others.
-  constexpr auto any_header = std::uint64_t{1} << 40;
-  const auto model =
-      HT_TRY(Model::open(path, {.dtypes = std::move(dtypes), .max_header_bytes = any_header, .port = &port}));
-  HT_TRY(ModelAccess::seal(model, {.algorithm = *replaced->algorithm, .work = {.stop = options.stop}}, {}));
-  return {};
+  const std::span files(&file, 1);
+  auto seal = HT_TRY(
+      RenewedSeal::of_new_files({.opened = path, .files = files, .dtypes = std::move(dtypes), .port = port},
+                                {.algorithm = *replaced->algorithm, .work = {.stop = options.stop}}));
+  return commit_files(files, &seal);
 }
 
 // The data as the pieces come, summed up as long as they leave no hole.

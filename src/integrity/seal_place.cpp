@@ -11,8 +11,6 @@ namespace {
 
 constexpr std::string_view ending = ".htseal";
 constexpr std::string_view of_folder = "model.htseal";
-// Larger than that of any model that there is: 128 TiB of weights have 256 MiB.
-constexpr std::uint64_t most_bytes = std::uint64_t{1} << 28;
 
 }  // namespace
 
@@ -53,7 +51,7 @@ std::vector<std::filesystem::path> sealed_paths(const Seal& seal, const SealPlac
 Result<std::optional<std::filesystem::path>> seal_that_names(const std::filesystem::path& file,
                                                              io::Port& port) {
   const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
-  for (const auto& candidate : {seal_path(file, port), seal_path(folder, port)}) {
+  for (const auto& candidate : {seal_path(file, port), place_in_folder(folder).seal}) {
     const auto seal = read_seal(candidate, port);
     if (!seal) {
       const auto code = seal.error().code();
@@ -88,12 +86,12 @@ Result<Seal> read_seal(const std::filesystem::path& path, io::Port& port) {
                       .with_hint("if the model is known to be good, seal it with `htensor seal`"));
     }
     const io::File& file = **opened;
-    if (file.stat().bytes > most_bytes) {
-      return fail(
-          Error(ErrorCode::bad_seal, "seal_is_not_too_large",
-                format_text("has {} bytes, more than the limit of {} bytes", file.stat().bytes, most_bytes))
-              .at_path(path.native())
-              .with_hint("replace the seal with `htensor seal --force`"));
+    if (file.stat().bytes > Seal::max_bytes) {
+      return fail(Error(ErrorCode::bad_seal, "seal_is_not_too_large",
+                        format_text("has {} bytes, more than the limit of {} bytes", file.stat().bytes,
+                                    Seal::max_bytes))
+                      .at_path(path.native())
+                      .with_hint("replace the seal with `htensor seal --force`"));
     }
     std::vector<std::byte> bytes(static_cast<std::size_t>(file.stat().bytes));
     HT_TRY(file.read(0, bytes));

@@ -237,20 +237,29 @@ Result<void> AtomicFile::put_in_place() {
   return {};
 }
 
-Result<void> AtomicFile::commit() && {
-  HT_TRY(sync());
-  HT_TRY(put_in_place());
+Result<void> AtomicFile::sync_folder() const {
   const auto done = uninterrupted([&] { return port_->sync(folder_); });
   // A file system that cannot sync a folder says so, and there is nothing more to do then.
   if (!done && done.error() != std::errc::invalid_argument) {
     return fail(failed("name_reaches_the_disk", "fsync its folder", done.error()));
   }
+  return {};
+}
+
+Result<void> AtomicFile::finish() && {
+  HT_TRY(sync_folder());
   // It was claimed until now: whoever removes leftovers might have taken it for one. Its bytes are on the
   // disk.
   if (const auto closed = port_->close(std::exchange(handle_, FileHandle{})); !closed) {
     return fail(failed("file_can_be_closed", "close", closed.error()));
   }
   return {};
+}
+
+Result<void> AtomicFile::commit() && {
+  HT_TRY(sync());
+  HT_TRY(put_in_place());
+  return std::move(*this).finish();
 }
 
 }  // namespace ht::inline v1::io

@@ -44,6 +44,15 @@ class AtomicFile {
   /// To the disk, then under the target's name, then the folder to the disk.
   [[nodiscard]] Result<void> commit() &&;
 
+  // The steps of `commit` after `sync`, for several files whose renames have to follow each other closely.
+
+  /// Renames the file to the target.
+  [[nodiscard]] Result<void> put_in_place();
+  /// Brings the folder to the disk.
+  [[nodiscard]] Result<void> sync_folder() const;
+  /// Brings the folder to the disk and closes the file.
+  [[nodiscard]] Result<void> finish() &&;
+
   [[nodiscard]] FileHandle handle() const noexcept { return handle_; }
   [[nodiscard]] Port& port() const noexcept { return *port_; }
   [[nodiscard]] const std::filesystem::path& target() const noexcept { return target_; }
@@ -55,7 +64,6 @@ class AtomicFile {
   AtomicFile(Port& port, IfExists if_exists, std::filesystem::path target);
   [[nodiscard]] Result<void> make(std::optional<FileRights> rights);
   [[nodiscard]] bool claim();
-  [[nodiscard]] Result<void> put_in_place();
 
   Port* port_;
   IfExists if_exists_;

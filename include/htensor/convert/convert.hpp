@@ -126,7 +126,7 @@ struct Converted {
 /// The plan has to be of the model's catalog. `changed_underfoot` where one of the model's files is not as it
 /// was when it was opened; `already_exists`, `write_failed`, `no_space`, `cancelled`; `in_use` where several
 /// files would take the place of the model's own, which cannot be done at once as it can for one. The files
-/// are in place where only their seal could not be written, or an old shard could not be removed.
+/// are in place, with their seal, where only an old shard could not be removed or the folder not synced.
 ///
 /// A sharded plan that replaces a set of another number of shards removes the old shards once all new files
 /// are in place: the files that the old index names or, without an index, the files that are numbered as

@@ -43,6 +43,8 @@ struct SealedTensor {
 
 struct Seal {
   static constexpr std::uint64_t chunk_bytes = std::uint64_t{4} << 20;
+  /// The largest seal that is read or written: CRC-64/NVME of 128 TiB in large tensors.
+  static constexpr std::uint64_t max_bytes = std::uint64_t{256} << 20;
 
   HashAlgorithm algorithm = HashAlgorithm::crc64nvme;
   std::vector<SealedFile> files;

@@ -1,0 +1,225 @@
+// Files that replace sealed ones get their seal in the same commit, whatever call fails or is the last one.
+#include "convert/renewed_seal.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <htensor/convert/convert.hpp>
+#include <htensor/convert/write.hpp>
+
+#include "format/safetensors/test_file.hpp"
+#include "testing/faulty_port.hpp"
+#include "testing/temporary_folder.hpp"
+
+namespace ht {
+namespace {
+
+using testing::Call;
+using testing::FaultyPort;
+using testing::read_file;
+using testing::TemporaryFolder;
+using testing::write_file;
+
+struct Verb {
+  std::string name;
+  /// What a user opens.
+  std::string model;
+  HashAlgorithm algorithm = HashAlgorithm::crc64nvme;
+  std::function<Result<void>(const TemporaryFolder& folder, int version, io::Port& port)> run;
+};
+
+// Tensors whose bytes depend on the version.
+void write_source(const TemporaryFolder& folder, int version) {
+  auto bytes = testing::safetensors_file(R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},)"
+                                         R"("b":{"dtype":"U8","shape":[5000],"data_offsets":[3,5003]},)"
+                                         R"("c":{"dtype":"U8","shape":[500],"data_offsets":[5003,5503]}})",
+                                         5503);
+  bytes[bytes.size() - 4000] = bytes.back() = static_cast<std::byte>(version);
+  write_file(folder / "source.safetensors", bytes);
+}
+
+Result<void> convert_to(const TemporaryFolder& folder, int version, io::Port& port, const std::string& target,
+                        const ConvertOptions& what = {}) {
+  write_source(folder, version);
+  const auto source = HT_TRY(Model::open(folder / "source.safetensors", {.port = &port}));
+  HT_TRY(convert(source, folder / target, what, {.if_exists = io::IfExists::replace}));
+  return {};
+}
+
+std::vector<Verb> verbs() {
+  return {
+      {.name = "write",
+       .model = "t.ht",
+       .run = [](const TemporaryFolder& folder, int version, io::Port& port) -> Result<void> {
+         const std::vector<std::byte> bytes(5000, static_cast<std::byte>(version));
+         return write(folder / "t.ht", dtype_info<U8>(), std::vector<std::int64_t>{5000}, bytes,
+                      {.port = &port});
+       }},
+      {.name = "convert",
+       .model = "t.irpa",
+       .algorithm = HashAlgorithm::xxh3_128,
+       .run = [](const auto& folder, int version,
+                 io::Port& port) { return convert_to(folder, version, port, "t.irpa"); }},
+      {.name = "convert to as many shards",
+       .model = "t.safetensors.index.json",
+       .run =
+           [](const auto& folder, int version, io::Port& port) {
+             return convert_to(folder, version, port, "t.safetensors", {.shard_bytes = 1000});
+           }},
+      {.name = "convert to more shards",
+       .model = "t.safetensors.index.json",
+       .run =
+           [](const auto& folder, int version, io::Port& port) {
+             return convert_to(folder, version, port, "t.safetensors",
+                               {.shard_bytes = version == 2 ? 1000U : 5100U});
+           }},
+  };
+}
+
+class RenewingSeal : public ::testing::Test {
+ protected:
+  using Contents = std::map<std::string, std::vector<std::byte>>;
+
+  // The old version with its seal.
+  static void prepare(const Verb& verb, const TemporaryFolder& folder) {
+    ASSERT_TRUE(verb.run(folder, 1, io::system_port()));
+    ASSERT_TRUE(Model::open(folder / verb.model).value().seal({.algorithm = verb.algorithm}));
+  }
+
+  static Contents contents(const TemporaryFolder& folder) {
+    Contents files;
+    for (const auto& name : folder.names()) {
+      if (!name.starts_with("source")) files[name] = read_file(folder / name);
+    }
+    return files;
+  }
+
+  struct States {
+    Contents old;
+    Contents renewed;
+  };
+  static States states_of(const Verb& verb) {
+    const TemporaryFolder folder;
+    prepare(verb, folder);
+    States states{.old = contents(folder), .renewed = {}};
+    EXPECT_TRUE(verb.run(folder, 2, io::system_port()));
+    states.renewed = contents(folder);
+    const auto verified = verify(folder / verb.model);
+    EXPECT_TRUE(verified && verified->verdict == Verdict::intact && verified->algorithm == verb.algorithm);
+    EXPECT_NE(states.old, states.renewed);
+    return states;
+  }
+
+  static std::string name_of_seal(const Contents& files) {
+    for (const auto& [name, bytes] : files) {
+      if (name.ends_with(".htseal")) return name;
+    }
+    return {};
+  }
+
+  // Whether all files of a state are there but its seal; others are removed later.
+  static bool has_files(const Contents& now, const Contents& state) {
+    return std::ranges::all_of(state, [&](const auto& file) {
+      const auto found = now.find(file.first);
+      return file.first.ends_with(".htseal") || (found != now.end() && found->second == file.second);
+    });
+  }
+};
+
+TEST_F(RenewingSeal, leaves_both_old_or_both_new_whatever_fails) {
+  for (const auto& verb : verbs()) {
+    SCOPED_TRACE(verb.name);
+    const auto states = states_of(verb);
+    int failed = 0;
+    for (const auto call : {Call::create_nameless, Call::write_at, Call::sync, Call::name, Call::rename,
+                            Call::unlink, Call::open, Call::map, Call::stat_path}) {
+      for (int nth = 0;; ++nth) {
+        SCOPED_TRACE("call " + std::to_string(static_cast<int>(call)) + ", the " + std::to_string(nth) +
+                     "th");
+        const TemporaryFolder folder;
+        prepare(verb, folder);
+        FaultyPort port;
+        port.fail_at(call, nth, std::errc::io_error);
+        const auto done = verb.run(folder, 2, port);
+        EXPECT_EQ(port.open_files(), 0);
+        const auto now = contents(folder);
+        failed += static_cast<int>(!done);
+        for (const auto& [name, bytes] : now) EXPECT_FALSE(name.starts_with(".")) << name << " is litter";
+        EXPECT_TRUE(!done || now == states.renewed);
+        const auto seal = now.find(name_of_seal(states.old));
+        ASSERT_NE(seal, now.end()) << "the seal is gone";
+        const bool is_new = seal->second == states.renewed.at(seal->first);
+        EXPECT_TRUE(is_new || seal->second == states.old.at(seal->first));
+        // A set whose replacement has begun has no index until all of it is there.
+        if (!now.contains(verb.model)) continue;
+        EXPECT_TRUE(has_files(now, is_new ? states.renewed : states.old));
+        const auto verified = verify(folder / verb.model);
+        EXPECT_TRUE(verified && verified->verdict == Verdict::intact);
+        if (port.count(call) <= nth) break;
+      }
+    }
+    EXPECT_GT(failed, 10);
+  }
+}
+
+TEST_F(RenewingSeal, killed_at_any_call_leaves_a_pair_or_the_old_files_with_the_new_seal) {
+  for (const auto& verb : verbs()) {
+    SCOPED_TRACE(verb.name);
+    const auto states = states_of(verb);
+    int between = 0;
+    bool finished = false;
+    for (int call = 0; !finished; ++call) {
+      ASSERT_LT(call, 1000);
+      SCOPED_TRACE("before call " + std::to_string(call));
+      const TemporaryFolder folder;
+      prepare(verb, folder);
+      const pid_t child = fork();
+      if (child == 0) {
+        FaultyPort port;
+        port.before_each([left = call](Call, int) mutable {
+          if (left-- == 0) raise(SIGKILL);
+        });
+        _exit(verb.run(folder, 2, port) ? 0 : 1);
+      }
+      int status = 0;
+      waitpid(child, &status, 0);
+      finished = WIFEXITED(status);
+      EXPECT_TRUE(!finished || WEXITSTATUS(status) == 0);
+      const auto now = contents(folder);
+      const auto seal = now.find(name_of_seal(states.old));
+      ASSERT_NE(seal, now.end()) << "the seal is gone";
+      const bool is_new_seal = seal->second == states.renewed.at(seal->first);
+      EXPECT_TRUE(is_new_seal || seal->second == states.old.at(seal->first));
+      EXPECT_TRUE(!finished || now == states.renewed);
+      const bool is_there = now.contains(verb.model);
+      const bool is_new = has_files(now, states.renewed);
+      EXPECT_TRUE(is_new || !is_there || has_files(now, states.old));
+      EXPECT_TRUE(is_new_seal || !is_new) << "the old seal of new files";
+      auto verified = verify(folder / verb.model);
+      EXPECT_EQ(verified && verified->ok(), is_there && is_new == is_new_seal);
+      between += static_cast<int>(is_new != is_new_seal);
+      ASSERT_TRUE(verb.run(folder, 2, io::system_port())) << "repeating completes it";
+      EXPECT_TRUE(has_files(contents(folder), states.renewed));
+      verified = verify(folder / verb.model);
+      EXPECT_TRUE(verified && verified->verdict == Verdict::intact);
+    }
+    EXPECT_EQ(between, 2) << "a name and a rename lie between";
+  }
+}
+
+// Without a seal before, a file that cannot get its name leaves none.
+TEST_F(RenewingSeal, is_removed_with_a_new_file_that_cannot_get_its_name) {
+  const TemporaryFolder folder;
+  write_source(folder, 1);
+  FaultyPort port;
+  const auto source = Model::open(folder / "source.safetensors", {.port = &port}).value();
+  // The first name is that of the seal's temporary file.
+  port.fail_at(Call::name, 1, std::errc::io_error);
+  EXPECT_FALSE(convert(source, folder / "t.irpa", {}, {.seal = true}));
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"source.safetensors"});
+}
+
+}  // namespace
+}  // namespace ht

@@ -1,0 +1,109 @@
+// A Port that shows folders as they will be after a commit.
+//
+// Files that are written and do not have their names yet are found under these names, and files that the
+// commit removes are not found. So the new files can be read as any others before the old ones are touched.
+#pragma once
+
+#include <filesystem>
+#include <htensor/io/port.hpp>
+#include <map>
+#include <set>
+#include <span>
+
+#include "io/atomic_file.hpp"
+
+namespace ht::inline v1::io {
+
+/// The files have to outlive it and must not be committed before. `open` hands out their own handles, which
+/// `close` leaves open. Paths are compared in their normal form; `list` shows the folder as it is.
+class PendingPort final : public Port {
+ public:
+  PendingPort(std::span<const AtomicFile> files, std::span<const std::filesystem::path> removed, Port& port);
+
+  IoResult<FileHandle> open(const std::filesystem::path& path) override;
+  IoResult<void> close(FileHandle file) override;
+  IoResult<FileStat> stat(const std::filesystem::path& path) override;
+
+  // The rest is that of the other Port.
+  IoResult<FileStat> stat(FileHandle file) override { return port_.stat(file); }
+  IoResult<std::filesystem::path> read_link(const std::filesystem::path& path) override {
+    return port_.read_link(path);
+  }
+  IoResult<std::vector<std::string>> list(const std::filesystem::path& path) override {
+    return port_.list(path);
+  }
+  IoResult<std::uint64_t> read_at(FileHandle file, std::uint64_t offset, MutableBytes into) override {
+    return port_.read_at(file, offset, into);
+  }
+  IoResult<Region> map(FileHandle file, std::uint64_t offset, std::uint64_t bytes) override {
+    return port_.map(file, offset, bytes);
+  }
+  IoResult<void> unmap(Region region) override { return port_.unmap(region); }
+  IoResult<void> map_over(Region region, FileHandle file, std::uint64_t offset) override {
+    return port_.map_over(region, file, offset);
+  }
+  IoResult<void> advise(Region region, Advice advice) override { return port_.advise(region, advice); }
+  IoResult<void> lock(Region region) override { return port_.lock(region); }
+  IoResult<void> unlock(Region region) override { return port_.unlock(region); }
+  [[nodiscard]] std::uint64_t page_bytes() const noexcept override { return port_.page_bytes(); }
+  IoResult<FileHandle> reopen_direct(FileHandle file, Access access) override {
+    return port_.reopen_direct(file, access);
+  }
+  IoResult<DirectAlignment> direct_alignment(FileHandle file) override {
+    return port_.direct_alignment(file);
+  }
+  IoResult<std::unique_ptr<ReadQueue>> read_queue(std::uint32_t depth) override {
+    return port_.read_queue(depth);
+  }
+  IoResult<std::uint64_t> cached(FileHandle file, std::uint64_t offset, std::uint64_t bytes) override {
+    return port_.cached(file, offset, bytes);
+  }
+  IoResult<void> forget(FileHandle file, std::uint64_t offset, std::uint64_t bytes) override {
+    return port_.forget(file, offset, bytes);
+  }
+  IoResult<FileSystem> file_system(FileHandle file) override { return port_.file_system(file); }
+  IoResult<std::uint64_t> available_memory() override { return port_.available_memory(); }
+  IoResult<std::uint64_t> peak_memory() override { return port_.peak_memory(); }
+  IoResult<std::uint64_t> next_data(FileHandle file, std::uint64_t offset) override {
+    return port_.next_data(file, offset);
+  }
+  IoResult<std::uint64_t> next_hole(FileHandle file, std::uint64_t offset) override {
+    return port_.next_hole(file, offset);
+  }
+  IoResult<FileHandle> create(const std::filesystem::path& path, std::optional<FileRights> rights) override {
+    return port_.create(path, rights);
+  }
+  IoResult<FileHandle> create_nameless(const std::filesystem::path& folder,
+                                       std::optional<FileRights> rights) override {
+    return port_.create_nameless(folder, rights);
+  }
+  IoResult<void> name(FileHandle file, const std::filesystem::path& path) override {
+    return port_.name(file, path);
+  }
+  IoResult<void> claim(FileHandle file) override { return port_.claim(file); }
+  IoResult<std::uint64_t> write_at(FileHandle file, std::uint64_t offset, Bytes from) override {
+    return port_.write_at(file, offset, from);
+  }
+  IoResult<void> clone_range(const CopyRequest& request) override { return port_.clone_range(request); }
+  IoResult<std::uint64_t> copy_range(const CopyRequest& request) override {
+    return port_.copy_range(request);
+  }
+  IoResult<void> allocate(FileHandle file, std::uint64_t bytes) override {
+    return port_.allocate(file, bytes);
+  }
+  IoResult<void> resize(FileHandle file, std::uint64_t bytes) override { return port_.resize(file, bytes); }
+  IoResult<void> sync(FileHandle file) override { return port_.sync(file); }
+  IoResult<void> rename(const std::filesystem::path& from, const std::filesystem::path& to,
+                        IfExists if_exists) override {
+    return port_.rename(from, to, if_exists);
+  }
+  IoResult<void> unlink(const std::filesystem::path& path) override { return port_.unlink(path); }
+
+ private:
+  Port& port_;
+  std::map<std::filesystem::path, FileHandle> files_;
+  std::set<int> handles_;
+  std::set<std::filesystem::path> removed_;
+};
+
+}  // namespace ht::inline v1::io
