@@ -329,7 +329,8 @@ class FileCopy {
                      [&](std::uint64_t first, MutableBytes units) -> Result<void> {
                        if (turning.column_major.empty())
                          return read_plainly({from.file, from.offset + first * turning.unit_bytes}, units);
-                       // They are all over the tensor.
+                       // They are all over the tensor, and each may be a read from the disk.
+                       if (options_.work.stop.stop_requested()) return fail(stopped());
                        const io::Mapped& mapped = *options_.sources[from.file];
                        const Bytes stored = HT_TRY(mapped.range(from.offset, tensor_bytes(turning)));
                        copy_units(units, stored, turning, first);
@@ -388,10 +389,14 @@ class FileCopy {
   [[nodiscard]] Result<void> check_stop() const {
     tell();
     if (!options_.work.stop.stop_requested()) return {};
-    return fail(
-        Error(ErrorCode::cancelled, "work_is_not_stopped",
-              format_text("stopped: {} of {} bytes written, nothing left behind", done_.load(), file_.bytes))
-            .at_path(target_.target().native()));
+    return fail(stopped());
+  }
+
+  [[nodiscard]] Error stopped() const {
+    return Error(
+               ErrorCode::cancelled, "work_is_not_stopped",
+               format_text("stopped: {} of {} bytes written, nothing left behind", done_.load(), file_.bytes))
+        .at_path(target_.target().native());
   }
 
   void tell() const {

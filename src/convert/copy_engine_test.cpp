@@ -342,6 +342,22 @@ TEST_F(CopyingFiles, can_be_stopped_between_two_holes) {
   EXPECT_LT(port_.count(Call::next_data) - before, 3);
 }
 
+TEST_F(CopyingFiles, can_be_stopped_within_a_column_major_piece) {
+  const std::int64_t side = 1024;
+  PlannedFile file{.path = target_, .bytes = megabyte, .header = {}, .parts = {}, .turnings = {}};
+  file.turnings.push_back({.unit_bytes = 1, .numbers = {}, .column_major = {side, side}});
+  file.parts.push_back({.offset = 0, .bytes = megabyte, .from = TurnedBytes{}});
+  ASSERT_TRUE(copy(file));
+  std::filesystem::remove(target_);
+  std::stop_source stop;
+  stop.request_stop();
+  const int before = port_.count(Call::write_at);
+  const auto done = copy(file, nullptr, {.stop = stop.get_token(), .on_progress = {}});
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().message(), "stopped: 0 of 1048576 bytes written, nothing left behind");
+  EXPECT_EQ(port_.count(Call::write_at), before) << "the piece was finished";
+}
+
 // As alignment makes them.
 TEST_F(CopyingFiles, takes_no_room_for_large_gaps) {
   PlannedFile file{

@@ -105,7 +105,9 @@ class Comparing {
     HT_TRY(a.fetch(first, run.count));
     HT_TRY(b.fetch(first, run.count));
     const std::array touched{a.stored().bytes, b.stored().bytes};
-    HT_TRY(guarded(touched, [&] { return look_at(run, a, b, buffers); }));
+    auto looked = guarded(touched, [&] { return look_at(run, a, b, buffers); });
+    if (!looked && looked.error().code() == ErrorCode::cancelled) return fail(stopped());
+    HT_TRY(std::move(looked));
     note(run);
     done_bytes_ += bytes_for(run.count, pair.bits).value_or(0);
     if (options_.work.stop.stop_requested()) return fail(stopped());
@@ -113,8 +115,9 @@ class Comparing {
   }
 
   Result<void> look_at(Run& run, const PlainTensor& a, const PlainTensor& b, Buffers& buffers) const {
-    const Bytes bytes_a = HT_TRY(a.read(run.first, run.count, buffers.a));
-    const Bytes bytes_b = HT_TRY(b.read(run.first, run.count, buffers.b));
+    const auto& stop = options_.work.stop;
+    const Bytes bytes_a = HT_TRY(a.read(run.first, run.count, buffers.a, stop));
+    const Bytes bytes_b = HT_TRY(b.read(run.first, run.count, buffers.b, stop));
     // What fills up the last byte is no element; all runs but the last end with a byte.
     const auto last_bits = static_cast<unsigned>(run.count % 8) * static_cast<unsigned>(a.bits()) % 8;
     const std::uint64_t begin = bytes_for(run.first, a.bits()).value_or(0);

@@ -10,6 +10,8 @@ namespace {
 
 // A multiple of every element's and every pattern's length.
 constexpr std::size_t piece_bytes = std::size_t{1} << 14U;
+// Of a column-major tensor, whose elements may lie on a page each.
+constexpr std::size_t scattered_bytes = std::size_t{1} << 12U;
 constexpr std::size_t longest_pattern = 16;
 
 // What is stored, brought to a form in which each element has whole bytes. The answer is one of the two.
@@ -41,7 +43,9 @@ MlirElements::MlirElements(const MlirTensor& tensor, Bytes stored)
 Result<Bytes> MlirElements::next() {
   const Entry& entry = tensor_.entry();
   const MlirElement& element = tensor_.element();
-  piece_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes, entry.bytes - at_)));
+  const bool is_scattered = entry.order == ElementOrder::column_major && !entry.is_splat();
+  const std::uint64_t most = is_scattered ? scattered_bytes : piece_bytes;
+  piece_.resize(static_cast<std::size_t>(std::min(most, entry.bytes - at_)));
   HT_TRY(guarded(stored_, [&] { read(piece_); }));
   at_ += piece_.size();
   if (entry.byte_order == ByteOrder::big && !entry.is_splat()) reverse_bytes(piece_, element.number_bytes);

@@ -34,14 +34,15 @@ Result<void> PlainTensor::fetch(std::uint64_t first, std::uint64_t count) const 
   return stored_.fetch(bytes_of_run(first, bits_), bytes_of_run(count, bits_));
 }
 
-Result<Bytes> PlainTensor::read(std::uint64_t first, std::uint64_t count,
-                                std::vector<std::byte>& buffer) const {
+Result<Bytes> PlainTensor::read(std::uint64_t first, std::uint64_t count, std::vector<std::byte>& buffer,
+                                const std::stop_token& stop) const {
   const std::size_t bytes = bytes_of_run(count, bits_);
   const std::size_t begin = bytes_of_run(first, bits_);
   if (!turning_ && !entry_.is_splat()) return stored_.bytes.subspan(begin, bytes);
   buffer.resize(bytes);
   if (turning_) {
     HT_TRY(turn_into(buffer, *turning_, begin, [&](std::uint64_t nth, MutableBytes units) -> Result<void> {
+      if (stop.stop_requested()) return fail(Error(ErrorCode::cancelled));
       copy_units(units, stored_.bytes, *turning_, nth);
       return {};
     }));

@@ -3,6 +3,7 @@
 
 #include <htensor/base/result.hpp>
 #include <htensor/model/model.hpp>
+#include <stop_token>
 #include <vector>
 
 #include "convert/turning.hpp"
@@ -36,9 +37,10 @@ class PlainTensor {
 
   /// Brings the pages of a run in.
   [[nodiscard]] Result<void> fetch(std::uint64_t first, std::uint64_t count) const;
-  /// The elements of a run, in place or in the buffer. May touch mapped bytes.
-  [[nodiscard]] Result<Bytes> read(std::uint64_t first, std::uint64_t count,
-                                   std::vector<std::byte>& buffer) const;
+  /// The elements of a run, in place or in the buffer. May touch mapped bytes. `cancelled` soon after a stop
+  /// is requested.
+  [[nodiscard]] Result<Bytes> read(std::uint64_t first, std::uint64_t count, std::vector<std::byte>& buffer,
+                                   const std::stop_token& stop = {}) const;
 
  private:
   PlainTensor(const Entry& entry, int bits, std::uint64_t elements) noexcept

@@ -54,6 +54,15 @@ TEST_F(PlainTensors, blocks_and_what_is_untyped_have_elements_of_a_byte) {
   EXPECT_EQ(read_all(tensor), "hello");
 }
 
+TEST_F(PlainTensors, reading_a_column_major_run_can_be_stopped) {
+  const auto model = opened("t.npy", npy_file("<i2", true, "(2, 2)", stored<std::int16_t>({1, 3, 2, 4})));
+  const auto tensor = PlainTensor::of(model, 0).value();
+  std::stop_source stop;
+  stop.request_stop();
+  std::vector<std::byte> buffer;
+  EXPECT_EQ(tensor.read(0, 4, buffer, stop.get_token()).error().code(), ErrorCode::cancelled);
+}
+
 TEST_F(PlainTensors, without_elements_need_no_bytes) {
   const auto model = one("a", F32::tag, {0, 7}, "");
   const auto tensor = PlainTensor::of(model, 0).value();

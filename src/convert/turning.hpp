@@ -26,8 +26,13 @@ void copy_units(MutableBytes units, Bytes stored, const Turning& turning, std::u
 /// The numbers of units become little-endian.
 void turn_numbers(MutableBytes units, const Turning& turning) noexcept;
 
+/// The most units of a column-major tensor that are copied between two polls of a stop: each may lie on a
+/// page of its own.
+constexpr std::size_t max_scattered_units = 4096;
+
 /// Fills `to` with the turned tensor's bytes from `first` on, which need not begin or end with a unit.
-/// `read(nth, units)` has to get whole units as `copy_units` does.
+/// `read(nth, units)` has to get whole units as `copy_units` does, at most `max_scattered_units` at once if
+/// the tensor is column-major; what it fails with ends the work.
 template <class Read>
 Result<void> turn_into(MutableBytes to, const Turning& turning, std::uint64_t first, const Read& read) {
   const std::size_t unit = turning.unit_bytes;
@@ -36,7 +41,9 @@ Result<void> turn_into(MutableBytes to, const Turning& turning, std::uint64_t fi
     const auto before = static_cast<std::size_t>(first % unit);
     const bool is_cut = before != 0 || to.size() < unit;
     if (is_cut) cut.resize(unit);
-    const MutableBytes units = is_cut ? MutableBytes(cut) : to.first(to.size() / unit * unit);
+    const std::size_t whole = to.size() / unit;
+    const std::size_t most = turning.column_major.empty() ? whole : std::min(whole, max_scattered_units);
+    const MutableBytes units = is_cut ? MutableBytes(cut) : to.first(most * unit);
     HT_TRY(read(first / unit, units));
     turn_numbers(units, turning);
     const std::size_t count = std::min(units.size() - before, to.size());

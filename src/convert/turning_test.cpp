@@ -32,6 +32,25 @@ std::string turned(const Entry& entry, std::string data, std::size_t first = 0,
   return to;
 }
 
+TEST(Turning, reads_few_units_of_a_column_major_tensor_at_once) {
+  constexpr std::size_t units = 3 * max_scattered_units + 5;
+  std::vector<std::byte> to(2 * units - 1);
+  Turning turning{.unit_bytes = 2, .numbers = {}, .column_major = {units, 1}};
+  std::size_t calls = 0;
+  const auto read = [&](std::uint64_t, MutableBytes bytes) -> Result<void> {
+    EXPECT_LE(bytes.size(), 2 * max_scattered_units);
+    return ++calls == 3 ? fail(Error(ErrorCode::cancelled)) : Result<void>();
+  };
+  EXPECT_EQ(turn_into(to, turning, 1, read).error().code(), ErrorCode::cancelled);
+  EXPECT_EQ(calls, 3U);
+  turning.column_major.clear();
+  EXPECT_TRUE(
+      turn_into(std::span(to).first(2 * (units - 1)), turning, 0, [](std::uint64_t, MutableBytes bytes) {
+        EXPECT_EQ(bytes.size(), 2 * (units - 1)) << "the units of others lie together";
+        return Result<void>();
+      }));
+}
+
 TEST(Turning, is_nothing_for_tensors_in_the_usual_order) {
   const std::int64_t matrix[] = {2, 2};
   const std::int64_t none[] = {0, 2};

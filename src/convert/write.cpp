@@ -14,8 +14,8 @@
 namespace ht::inline v1 {
 namespace {
 
-// What is written between two looks at the stop token.
-constexpr std::size_t piece_bytes = std::size_t{16} << 20;
+// The most bytes that are written between two polls of the stop token.
+constexpr std::size_t step_bytes = std::size_t{1} << 20;
 
 tl::unexpected<Error> misplaced(const DataPiece& piece, std::uint64_t written, std::uint64_t total,
                                 SourceLine where = SourceLine::here()) {
@@ -31,6 +31,20 @@ Result<void> check_stop(const WriteOptions& options, const std::filesystem::path
   return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
                     format_text("stopped: {} of {} bytes written, nothing left behind", written, total))
                   .at_path(path.native()));
+}
+
+// Hands the bytes of a piece on in steps, between which a stop is honoured.
+template <class Write>
+Result<void> in_steps(const DataPiece& piece, const WriteOptions& options, const std::filesystem::path& path,
+                      std::uint64_t total, const Write& write) {
+  std::size_t done = 0;
+  do {
+    HT_TRY(check_stop(options, path, piece.offset + done, total));
+    const Bytes step = piece.bytes.subspan(done, std::min(step_bytes, piece.bytes.size() - done));
+    HT_TRY(write(DataPiece{piece.offset + done, step}));
+    done += step.size();
+  } while (done < piece.bytes.size());
+  return {};
 }
 
 // Puts the file in place and, where it replaces a sealed one, renews the seal: see renewed_seal.hpp.
@@ -54,10 +68,14 @@ class DataWriter {
  public:
   DataWriter(io::AtomicFile& file, const format_ht::Header& header) : file_(file), header_(header) {}
 
-  Result<void> write(const DataPiece& piece) {
+  [[nodiscard]] Result<void> check(const DataPiece& piece) const {
     if (piece.offset < end_ || !checked::range_fits(piece.offset, piece.bytes.size(), header_.data_bytes)) {
       return misplaced(piece, end_, header_.data_bytes);
     }
+    return {};
+  }
+
+  Result<void> write(const DataPiece& piece) {
     if (piece.offset != end_) whole_ = false;
     if (whole_) sum_ = crc64nvme(piece.bytes, sum_);
     end_ = piece.offset + piece.bytes.size();
@@ -95,8 +113,9 @@ Result<void> write_file(const std::filesystem::path& path, format_ht::Header hea
     // Pieces may lie in mapped files: what turns out to be unreadable does not become a file.
     HT_TRY(guarded([&]() -> Result<void> {
       while (const auto piece = HT_TRY(source())) {
-        HT_TRY(check_stop(options, path, piece->offset, header.data_bytes));
-        HT_TRY(data.write(*piece));
+        HT_TRY(data.check(*piece));
+        HT_TRY(in_steps(*piece, options, path, header.data_bytes,
+                        [&](const DataPiece& step) { return data.write(step); }));
       }
       return {};
     }));
@@ -132,11 +151,12 @@ Result<void> write(const std::filesystem::path& path, const Encoded& file, const
       while (const auto piece = HT_TRY(source())) {
         if (piece->offset < end || !checked::range_fits(piece->offset, piece->bytes.size(), file.file_bytes))
           return misplaced(*piece, end, file.file_bytes);
-        HT_TRY(check_stop(options, path, piece->offset, file.file_bytes));
-        auto written = target.write(piece->offset, piece->bytes);
-        // The system says "bad address" of a mapped page that it cannot read; touching it says why.
-        if (!written && written.error().cause() == std::errc::bad_address) fault::touch(piece->bytes);
-        HT_TRY(std::move(written));
+        HT_TRY(in_steps(*piece, options, path, file.file_bytes, [&](const DataPiece& step) {
+          auto written = target.write(step.offset, step.bytes);
+          // The system says "bad address" of a mapped page that it cannot read; touching it says why.
+          if (!written && written.error().cause() == std::errc::bad_address) fault::touch(step.bytes);
+          return written;
+        }));
         end = piece->offset + piece->bytes.size();
       }
       return {};
@@ -153,11 +173,10 @@ Result<void> write(const std::filesystem::path& path, const DTypeInfo& dtype,
         ErrorCode::size_mismatch, "data_is_what_the_shape_needs",
         format_text("the shape needs {} bytes of data but {} were given", header.data_bytes, data.size()));
   }
-  std::size_t given = 0;
+  bool is_given = data.empty();
   const DataSource source = [&]() -> Result<std::optional<DataPiece>> {
-    if (given == data.size()) return std::nullopt;
-    const Bytes piece = data.subspan(given, std::min(piece_bytes, data.size() - given));
-    return DataPiece{std::exchange(given, given + piece.size()), piece};
+    if (std::exchange(is_given, true)) return std::nullopt;
+    return DataPiece{0, data};
   };
   return write_file(path, header, dtype, source, Room::all_now, options);
 }

@@ -186,6 +186,32 @@ TEST_F(Writing, can_be_stopped_before_the_first_piece) {
   EXPECT_TRUE(folder_.names().empty());
 }
 
+TEST_F(Writing, can_be_stopped_within_a_piece) {
+  const std::vector<std::byte> data(std::size_t{8} << 20);
+  const std::vector<std::int64_t> dims{static_cast<std::int64_t>(data.size())};
+  const Encoded file{.header = {}, .offsets = {}, .file_bytes = data.size()};
+  for (const bool is_encoded : {false, true}) {
+    FaultyPort port;
+    std::stop_source stop;
+    port.before_each([&](Call call, int) {
+      if (call == Call::write_at) stop.request_stop();
+    });
+    const WriteOptions how{.port = &port, .stop = stop.get_token()};
+    bool is_given = false;
+    const DataSource source = [&]() -> Result<std::optional<DataPiece>> {
+      if (std::exchange(is_given, true)) return std::nullopt;
+      return DataPiece{0, data};
+    };
+    const auto done =
+        is_encoded ? write(path_, file, source, how) : write(path_, dtype_info<U8>(), dims, data, how);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code(), ErrorCode::cancelled);
+    EXPECT_EQ(done.error().message(), "stopped: 1048576 of 8388608 bytes written, nothing left behind");
+    EXPECT_EQ(port.count(Call::write_at), 1);
+    EXPECT_TRUE(folder_.names().empty());
+  }
+}
+
 TEST_F(Writing, data_is_what_the_shape_needs) {
   const std::vector<std::int64_t> dims{3};
   const std::vector<std::byte> data(11);

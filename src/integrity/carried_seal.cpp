@@ -19,7 +19,10 @@ SealRegions regions_of(const Seal& seal) {
   return {sizes, seal.tensors};
 }
 
-// Hashes a range of the edited file, in pieces of a chunk at most.
+// The most bytes that are read between two polls of the stop token.
+constexpr std::uint64_t step_bytes = std::uint64_t{1} << 20;
+
+// Hashes a range of the edited file.
 Result<Digest> digest_of_edited(Hasher& hasher, const EditedHeader& edit, std::uint64_t offset,
                                 std::uint64_t bytes, const WorkOptions& work) {
   const std::uint64_t end = offset + bytes;
@@ -31,8 +34,8 @@ Result<Digest> digest_of_edited(Hasher& hasher, const EditedHeader& edit, std::u
               .at_path(edit.source.path().native()));
     }
     const bool in_header = offset < edit.header.size();
-    const std::uint64_t count = std::min(
-        Seal::chunk_bytes, (in_header ? std::min<std::uint64_t>(end, edit.header.size()) : end) - offset);
+    const std::uint64_t count =
+        std::min(step_bytes, (in_header ? std::min<std::uint64_t>(end, edit.header.size()) : end) - offset);
     if (in_header) {
       hasher.update(edit.header.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(count)));
     } else {

@@ -28,6 +28,9 @@ Result<std::uint64_t> crc_of(const io::Mapped& file, std::uint64_t offset, std::
   return sum;
 }
 
+// The most bytes that are read between two polls of the stop token.
+constexpr std::uint64_t step_bytes = std::uint64_t{1} << 20;
+
 // Whether a range that the format leaves as zeros is all zeros. A header may place the data anywhere, so the
 // range may have any length.
 Result<bool> is_zero(const io::Mapped& file, std::uint64_t offset, std::uint64_t bytes,
@@ -38,7 +41,7 @@ Result<bool> is_zero(const io::Mapped& file, std::uint64_t offset, std::uint64_t
                         format_text("stopped: {} of {} bytes before the data checked", done, bytes))
                       .at_path(file.path().native()));
     }
-    const std::uint64_t count = std::min(Seal::chunk_bytes, bytes - done);
+    const std::uint64_t count = std::min(step_bytes, bytes - done);
     const Bytes piece = HT_TRY(file.range(offset + done, count));
     const bool zero = HT_TRY(guarded(piece, [&] {
       return std::ranges::all_of(piece, [](std::byte byte) { return byte == std::byte{0}; });

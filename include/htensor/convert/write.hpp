@@ -27,7 +27,7 @@ struct WriteOptions {
   io::IfExists if_exists = io::IfExists::replace;
   /// The system, unless a test puts another in its place.
   io::Port* port = nullptr;
-  /// Looked at before each piece; then the write ends with `cancelled` and leaves nothing behind.
+  /// Polled at least once for each MiB; then the write ends with `cancelled` and leaves nothing behind.
   std::stop_token stop{};
 };
 
