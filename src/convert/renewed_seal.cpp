@@ -78,6 +78,7 @@ Result<RenewedSeal> RenewedSeal::of_new_files(NewFiles files, const SealOptions&
   constexpr auto any_header = std::uint64_t{1} << 40;
   const auto model = HT_TRY(Model::open(
       files.opened, {.dtypes = std::move(files.dtypes), .max_header_bytes = any_header, .port = &pending}));
+  HT_TRY(ModelAccess::check_seal_size(model, how.algorithm));
   const auto made = HT_TRY(ModelAccess::make_seal(model, how, seen));
   RenewedSeal renewed(made.path);
   HT_TRY(renewed.write(HT_TRY(encode_seal(made.seal)), files.port));

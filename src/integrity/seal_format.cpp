@@ -16,15 +16,14 @@
 #include "base/format_text.hpp"
 #include "integrity/regions.hpp"
 #include "integrity/seal_place.hpp"
+#include "integrity/seal_size.hpp"
 
 namespace ht::inline v1 {
 namespace {
 
 constexpr std::string_view magic{"HTSEAL\0\0", 8};
 constexpr std::uint16_t version = 1;
-constexpr std::uint64_t header_bytes = 64;
-constexpr std::uint64_t file_record_bytes = 16;    // without its digest
-constexpr std::uint64_t tensor_record_bytes = 24;  // likewise
+constexpr std::uint64_t header_bytes = SealCounts::header_bytes;
 constexpr std::uint32_t no_file = UINT32_MAX;
 
 tl::unexpected<Error> bad(std::string_view rule, std::string message, SourceLine where = SourceLine::here()) {
@@ -33,28 +32,6 @@ tl::unexpected<Error> bad(std::string_view rule, std::string message, SourceLine
           .with_hint("download the seal again, or replace it with `htensor seal --force` if the model is "
                      "known to be good"));
 }
-
-struct Counts {
-  std::uint64_t files = 0;
-  std::uint64_t tensors = 0;
-  std::uint64_t chunks = 0;
-  std::uint64_t name_bytes = 0;
-
-  /// Of the whole seal; nothing where no file could have as many.
-  [[nodiscard]] std::optional<std::uint64_t> seal_bytes(HashAlgorithm algorithm) const noexcept {
-    const std::uint64_t digest = digest_bytes(algorithm);
-    std::optional<std::uint64_t> sum = header_bytes + digest;
-    const auto add = [&](std::uint64_t count, std::uint64_t bytes) {
-      const auto product = checked::multiply(count, bytes);
-      sum = sum && product ? checked::add(*sum, *product) : std::nullopt;
-    };
-    add(files, file_record_bytes + digest);
-    add(tensors, tensor_record_bytes + digest);
-    add(chunks, digest);
-    add(name_bytes, 1);
-    return sum;
-  }
-};
 
 // Takes what comes next; the size of all was checked before.
 class Reader {
@@ -200,8 +177,8 @@ Result<Seal> parse_seal(Bytes bytes) {
     const std::size_t digest_size = digest_bytes(seal.algorithm);
     Reader in(bytes, seal.algorithm);
     in.take(12);
-    const Counts counts{in.number<std::uint32_t>(), in.number<std::uint64_t>(), in.number<std::uint64_t>(),
-                        load_le<std::uint64_t>(bytes.subspan(40))};
+    const SealCounts counts{in.number<std::uint32_t>(), in.number<std::uint64_t>(),
+                            in.number<std::uint64_t>(), load_le<std::uint64_t>(bytes.subspan(40))};
     // From here on everything that is counted is there.
     if (counts.seal_bytes(seal.algorithm) != bytes.size()) {
       return bad("seal_has_what_it_counts",
@@ -250,9 +227,8 @@ Result<Seal> parse_seal(Bytes bytes) {
 Result<std::vector<std::byte>> encode_seal(const Seal& seal) {
   return without_bad_alloc([&]() -> Result<std::vector<std::byte>> {
     HT_TRY(check(seal));
-    Counts counts{seal.files.size(), seal.tensors.size(), seal.chunks.size() / digest_bytes(seal.algorithm)};
-    for (const auto& file : seal.files) counts.name_bytes += file.name.size();
-    for (const auto& tensor : seal.tensors) counts.name_bytes += tensor.name.size();
+    const auto counts = SealCounts::of(seal);
+    HT_TRY(check_seal_size(seal.algorithm, counts));
     const std::uint64_t all = counts.seal_bytes(seal.algorithm).value_or(UINT64_MAX);
     Writer out;
     out.bytes().reserve(static_cast<std::size_t>(all));

@@ -32,6 +32,8 @@ struct ModelAccess {
   /// The digest of a part of one of the model's files, from who has seen its bytes.
   using Seen = std::function<Result<Digest>(const std::filesystem::path& file, std::uint64_t offset,
                                             std::uint64_t bytes)>;
+  /// `header_too_large` if the model's seal would be larger than the limit; reads no data.
+  [[nodiscard]] static Result<void> check_seal_size(const Model& model, HashAlgorithm algorithm);
   /// The model's seal; the files are read unless `seen` has their digests. It is not compared with a seal
   /// that the model has.
   [[nodiscard]] static Result<MadeSeal> make_seal(const Model& model, const SealOptions& options,

@@ -7,6 +7,7 @@
 #include "integrity/model_digests.hpp"
 #include "integrity/own_checksum.hpp"
 #include "integrity/seal_place.hpp"
+#include "integrity/seal_size.hpp"
 #include "integrity/validate.hpp"
 #include "io/atomic_file.hpp"
 #include "model/model_access.hpp"
@@ -108,6 +109,7 @@ Result<Model::SealedParts> Model::sealed_parts() const {
 
 Result<SealedModel> Model::seal(const SealOptions& options) const {
   return without_bad_alloc([&]() -> Result<SealedModel> {
+    HT_TRY(ModelAccess::check_seal_size(*this, options.algorithm));
     if (options.force) return ModelAccess::seal(*this, options, {});
     auto paths = state_->paths;
     if (state_->index) paths.push_back(*state_->index);
@@ -147,6 +149,21 @@ Result<void> ModelAccess::check_can_seal(const Path& opened, const std::vector<P
   const auto place = place_of_seal(opened, port);
   HT_TRY(check_may_replace(place, files, port));
   HT_TRY(names_in_seal(files, place));
+  return {};
+}
+
+// Before any data is read.
+Result<void> ModelAccess::check_seal_size(const Model& model, HashAlgorithm algorithm) {
+  const auto& state = *model.state_;
+  if (state.is_merged) return {};  // has no seal
+  auto parts = HT_TRY(model.sealed_parts());
+  if (parts.index) parts.files.push_back(&*parts.index);
+  std::vector<std::uint64_t> sizes;
+  sizes.reserve(parts.files.size());
+  for (const auto* const file : parts.files) sizes.push_back(file->bytes().size());
+  const auto names = HT_TRY(names_in_seal(parts.paths, place_of_seal(state.opened, *state.port)));
+  auto checked = ht::check_seal_size(algorithm, *state.catalog, sizes, names);
+  if (!checked) return fail(std::move(checked).error().at_path(state.opened.native()));
   return {};
 }
 

@@ -143,7 +143,7 @@ class Model {
 
   /// Writes the seal of all files of the model to where `seal_path` says, in place of one that is there: what
   /// they hold now is what they are verified against from then on. `already_exists` where that is the seal of
-  /// other files, which are still there.
+  /// other files, which are still there; `header_too_large` if it would be larger than `Seal::max_bytes`.
   [[nodiscard]] Result<SealedModel> seal(const SealOptions& options = {}) const;
   /// The digests that a seal would have.
   [[nodiscard]] Result<ModelDigests> hash(const HashOptions& options = {}) const;

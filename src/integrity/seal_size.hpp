@@ -1,0 +1,35 @@
+// How many bytes a seal has, known before any digest is.
+#pragma once
+
+#include <cstdint>
+#include <htensor/base/result.hpp>
+#include <htensor/format/catalog.hpp>
+#include <htensor/hash/digest.hpp>
+#include <htensor/integrity/seal.hpp>
+#include <optional>
+#include <span>
+
+namespace ht::inline v1 {
+
+struct SealCounts {
+  std::uint64_t files = 0;
+  std::uint64_t tensors = 0;
+  std::uint64_t chunks = 0;
+  std::uint64_t name_bytes = 0;
+
+  static constexpr std::uint64_t header_bytes = 64;
+
+  [[nodiscard]] static SealCounts of(const Seal& seal) noexcept;
+  /// Of the whole seal; nullopt if it exceeds 64 bits.
+  [[nodiscard]] std::optional<std::uint64_t> seal_bytes(HashAlgorithm algorithm) const noexcept;
+};
+
+/// `header_too_large` if the seal would be larger than `Seal::max_bytes`, which no reader accepts.
+[[nodiscard]] Result<void> check_seal_size(HashAlgorithm algorithm, const SealCounts& counts);
+
+/// The same for a model whose files, those of the catalog first, have these sizes and names.
+[[nodiscard]] Result<void> check_seal_size(HashAlgorithm algorithm, const Catalog& catalog,
+                                           std::span<const std::uint64_t> file_bytes,
+                                           std::span<const std::string> names);
+
+}  // namespace ht::inline v1
