@@ -246,7 +246,9 @@ void parse(CLI::App& app, std::span<const char* const> arguments, std::size_t ve
 
 bool interrupted() noexcept { return stop_asked != 0; }
 
-Error interruption() { return Error(ErrorCode::cancelled, "nobody_asked_to_stop", "interrupted"); }
+Error interruption(std::string_view progress) {
+  return Error(ErrorCode::cancelled, "not_cancelled", fmt::format("stopped: {}", progress));
+}
 
 void complain(const Error& error) { complain(to_string(error), error.hint()); }
 
@@ -285,7 +287,7 @@ Exit run_for_paths(const std::vector<std::string>& paths, std::string& path, con
     path = next;
     begin_block(path, frame);
     const auto outcome =
-        interrupted() ? fail(interruption().at_path(path)) : run_for_path(path, action, common);
+        interrupted() ? fail(interruption("not begun").at_path(path)) : run_for_path(path, action, common);
     const Exit status =
         outcome ? *outcome : report(outcome.error(), frame == Frame::json_lines || is_document);
     end_block();

@@ -75,7 +75,8 @@ enum class Folders : std::uint8_t { one_model, every_model };
 
 /// Whether the user asked to stop. Long work polls it and fails with `interruption`.
 [[nodiscard]] bool interrupted() noexcept;
-[[nodiscard]] Error interruption();
+/// The message is "stopped: " and how far the work has got.
+[[nodiscard]] Error interruption(std::string_view progress = "output is incomplete");
 
 /// Writes to stdout; all output does so here. A failure is reported once, at the end. With --json a verb
 /// prints one object and a newline, in as many pieces as it likes, the first of which is longer than its

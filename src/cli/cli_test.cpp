@@ -66,11 +66,16 @@ std::vector<std::string> synth_of(const std::string& size) {
   return {"synth", "big.ht", "--preset", "matrix", "-q", "--size", size};
 }
 
-TEST_F(Cli, nobody_asked_to_stop) {
+TEST_F(Cli, not_cancelled) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     EXPECT_EQ(status_once_writing(signal, synth_of("64G")), 130);
     EXPECT_EQ(folder_.names(), std::vector<std::string>{"m.ht"});
   }
+  const auto command = "cd '" + folder_.path().string() + "' && timeout --preserve-status -s INT 1 '" +
+                       program() + "' synth big.ht --preset matrix -q --size 64G 2>err";
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 130);
+  EXPECT_THAT(text_of("err"), ::testing::ContainsRegex("stopped: [0-9]+ of 68719476736 bytes written, "
+                                                       "nothing left behind \\[cancelled\\]"));
 }
 
 TEST_F(Cli, ignored_signals_stay_ignored) {

@@ -1,5 +1,7 @@
 #include "cli/synth_data.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -108,7 +110,12 @@ void SynthData::advance() {
 }
 
 Result<std::optional<DataPiece>> SynthData::next() {
-  if (interrupted()) return fail(interruption());
+  if (interrupted()) {
+    const auto done =
+        tensor_ < places_.size() ? bytes_before_ + places_[tensor_].type.bytes_for(at_) : bytes_before_;
+    return fail(
+        interruption(fmt::format("{} of {} bytes written, nothing left behind", done, total_bytes(places_))));
+  }
   advance();
   if (tensor_ == places_.size()) return std::nullopt;
   const auto& [offset, elements, type] = places_[tensor_];
