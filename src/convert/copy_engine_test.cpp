@@ -300,7 +300,7 @@ TEST_F(CopyingFiles, tells_of_a_source_that_changes_or_shrinks) {
 
 TEST_F(CopyingFiles, can_be_stopped_and_tells_how_far_it_got) {
   const auto file = plan_of_all_kinds();
-  std::stop_source stop;
+  const std::stop_source stop;
   stop.request_stop();
   const auto done = copy(file, nullptr, {.stop = stop.get_token(), .on_progress = {}});
   ASSERT_FALSE(done);
@@ -349,7 +349,7 @@ TEST_F(CopyingFiles, can_be_stopped_within_a_column_major_piece) {
   file.parts.push_back({.offset = 0, .bytes = megabyte, .from = TurnedBytes{}});
   ASSERT_TRUE(copy(file));
   std::filesystem::remove(target_);
-  std::stop_source stop;
+  const std::stop_source stop;
   stop.request_stop();
   const int before = port_.count(Call::write_at);
   const auto done = copy(file, nullptr, {.stop = stop.get_token(), .on_progress = {}});

@@ -57,7 +57,7 @@ TEST_F(PlainTensors, blocks_and_what_is_untyped_have_elements_of_a_byte) {
 TEST_F(PlainTensors, reading_a_column_major_run_can_be_stopped) {
   const auto model = opened("t.npy", npy_file("<i2", true, "(2, 2)", stored<std::int16_t>({1, 3, 2, 4})));
   const auto tensor = PlainTensor::of(model, 0).value();
-  std::stop_source stop;
+  const std::stop_source stop;
   stop.request_stop();
   std::vector<std::byte> buffer;
   EXPECT_EQ(tensor.read(0, 4, buffer, stop.get_token()).error().code(), ErrorCode::cancelled);

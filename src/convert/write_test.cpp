@@ -169,7 +169,7 @@ TEST_F(Writing, a_sealed_file_gets_a_new_seal) {
 }
 
 TEST_F(Writing, can_be_stopped_before_the_first_piece) {
-  std::stop_source stop;
+  const std::stop_source stop;
   stop.request_stop();
   const auto written = write(path_, tensor_, {.stop = stop.get_token()});
   ASSERT_FALSE(written);

@@ -3,6 +3,7 @@
 
 #include <htensor/model/model.hpp>
 
+#include "base/format_text.hpp"
 #include "format/safetensors/test_file.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
@@ -16,11 +17,10 @@ TEST(LargeSeal, is_refused_before_any_data_is_read) {
   // SHA-256 of 32 TiB; ext4 has files of 16 TiB at most.
   constexpr std::uint64_t bytes = std::uint64_t{11} << 40;
   const testing::TemporaryFolder folder;
-  for (const std::string part : {"0", "1", "2"}) {
-    const auto path = folder / ("part" + part + ".safetensors");
-    const auto count = std::to_string(bytes);
-    const auto header = testing::safetensors_file("{\"t" + part + R"(":{"dtype":"U8","shape":[)" + count +
-                                                  R"(],"data_offsets":[0,)" + count + "]}}");
+  for (int part = 0; part < 3; ++part) {
+    const auto path = folder / format_text("part{}.safetensors", part);
+    const auto header = testing::safetensors_file(
+        format_text(R"({{"t{0}":{{"dtype":"U8","shape":[{1}],"data_offsets":[0,{1}]}}}})", part, bytes));
     testing::write_file(path, header);
     std::error_code failed;
     std::filesystem::resize_file(path, header.size() + bytes, failed);
