@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <csignal>
 #include <htensor/convert/convert.hpp>
 #include <htensor/convert/write.hpp>
@@ -96,6 +98,10 @@ class RenewingSeal : public ::testing::Test {
     return files;
   }
 
+  static void write_all(const TemporaryFolder& folder, const Contents& files) {
+    for (const auto& [name, bytes] : files) write_file(folder / name, bytes);
+  }
+
   struct States {
     Contents old;
     Contents renewed;
@@ -139,7 +145,7 @@ TEST_F(RenewingSeal, leaves_both_old_or_both_new_whatever_fails) {
         SCOPED_TRACE("call " + std::to_string(static_cast<int>(call)) + ", the " + std::to_string(nth) +
                      "th");
         const TemporaryFolder folder;
-        prepare(verb, folder);
+        write_all(folder, states.old);
         FaultyPort port;
         port.fail_at(call, nth, std::errc::io_error);
         const auto done = verb.run(folder, 2, port);
@@ -164,6 +170,14 @@ TEST_F(RenewingSeal, leaves_both_old_or_both_new_whatever_fails) {
   }
 }
 
+// A kill before any other call leaves the same as one before the next of these.
+bool changes_the_disk(Call call) {
+  constexpr std::array calls{Call::create_nameless, Call::create, Call::name, Call::write_at,
+                             Call::allocate,        Call::resize, Call::sync, Call::rename,
+                             Call::unlink};
+  return std::ranges::find(calls, call) != calls.end();
+}
+
 TEST_F(RenewingSeal, killed_at_any_call_leaves_a_pair_or_the_old_files_with_the_new_seal) {
   for (const auto& verb : verbs()) {
     SCOPED_TRACE(verb.name);
@@ -174,12 +188,12 @@ TEST_F(RenewingSeal, killed_at_any_call_leaves_a_pair_or_the_old_files_with_the_
       ASSERT_LT(call, 1000);
       SCOPED_TRACE("before call " + std::to_string(call));
       const TemporaryFolder folder;
-      prepare(verb, folder);
+      write_all(folder, states.old);
       const pid_t child = fork();
       if (child == 0) {
         FaultyPort port;
-        port.before_each([left = call](Call, int) mutable {
-          if (left-- == 0) raise(SIGKILL);
+        port.before_each([left = call](Call now, int) mutable {
+          if (changes_the_disk(now) && left-- == 0) raise(SIGKILL);
         });
         _exit(verb.run(folder, 2, port) ? 0 : 1);
       }
