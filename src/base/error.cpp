@@ -73,21 +73,24 @@ constexpr std::array<CodeFacts, error_code_count> code_facts{{
     {ErrorCode::unsupported_strategy, "unsupported_strategy",
      "the loading strategy does not support this operation"},
     {ErrorCode::device_unavailable, "device_unavailable", "the device or its driver is missing"},
+    {ErrorCode::network_failed, "network_failed", "the network or its server failed"},
+    {ErrorCode::access_denied, "access_denied", "the server denies access"},
     {ErrorCode::cancelled, "cancelled", "stopped on request"},
     {ErrorCode::internal, "internal", "internal error; please report it"},
 }};
 
 consteval bool each_code_has_its_row() {
   for (std::size_t i = 0; i < code_facts.size(); ++i) {
-    if (code_facts[i].code != static_cast<ErrorCode>(i)) return false;
+    if (code_facts[i].code != static_cast<ErrorCode>(i + 1)) return false;
   }
   return true;
 }
 static_assert(each_code_has_its_row());
 
 const CodeFacts& facts_of(ErrorCode code) noexcept {
-  const auto index = static_cast<std::size_t>(code);
-  return code_facts[index < code_facts.size() ? index : error_code_count - 1];
+  const auto value = static_cast<std::size_t>(code);
+  const bool is_known = value >= 1 && value <= error_code_count;
+  return code_facts[(is_known ? value : error_code_count) - 1];
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ std::atomic<std::size_t> allocations = 0;
 namespace ht {
 namespace {
 
-ErrorCode code_number(std::size_t i) { return static_cast<ErrorCode>(i); }
+ErrorCode code_number(std::size_t value) { return static_cast<ErrorCode>(value); }
 
 Error full_error() {
   return Error(ErrorCode::truncated, "data_ends_in_the_file", "the data ends at byte 640")
@@ -55,7 +55,7 @@ void expect_full(const Error& error) {
 
 TEST(ErrorCodes, each_has_a_name_of_its_own_that_leads_back) {
   std::set<std::string_view> names;
-  for (std::size_t i = 0; i < error_code_count; ++i) {
+  for (std::size_t i = 1; i <= error_code_count; ++i) {
     const std::string_view name = to_string(code_number(i));
     EXPECT_FALSE(name.empty()) << i;
     EXPECT_EQ(name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_"), name.npos) << name;
@@ -66,7 +66,7 @@ TEST(ErrorCodes, each_has_a_name_of_its_own_that_leads_back) {
 
 TEST(ErrorCodes, each_has_a_sentence_of_its_own) {
   std::set<std::string_view> sentences;
-  for (std::size_t i = 0; i < error_code_count; ++i) {
+  for (std::size_t i = 1; i <= error_code_count; ++i) {
     const std::string_view sentence = describe(code_number(i));
     ASSERT_GT(sentence.size(), 1U) << i;
     // It stands where a message stands: after the path, and before the code in brackets.
@@ -77,10 +77,20 @@ TEST(ErrorCodes, each_has_a_sentence_of_its_own) {
 }
 
 TEST(ErrorCodes, names_are_those_that_scripts_know) {
-  EXPECT_EQ(error_code_count, 49U);
+  EXPECT_EQ(error_code_count, 51U);
   EXPECT_EQ(to_string(ErrorCode::open_failed), "open_failed");
   EXPECT_EQ(to_string(ErrorCode::size_overflow), "size_overflow");
   EXPECT_EQ(to_string(ErrorCode::internal), "internal");
+}
+
+TEST(ErrorCodes, values_never_change) {
+  EXPECT_EQ(static_cast<int>(ErrorCode::open_failed), 1);
+  EXPECT_EQ(static_cast<int>(ErrorCode::truncated), 10);
+  EXPECT_EQ(static_cast<int>(ErrorCode::unsupported_encoding), 20);
+  EXPECT_EQ(static_cast<int>(ErrorCode::stale_index), 30);
+  EXPECT_EQ(static_cast<int>(ErrorCode::in_use), 40);
+  EXPECT_EQ(static_cast<int>(ErrorCode::cancelled), 50);
+  EXPECT_EQ(static_cast<int>(ErrorCode::internal), 51);
 }
 
 TEST(ErrorCodes, another_name_is_none) {
@@ -90,7 +100,8 @@ TEST(ErrorCodes, another_name_is_none) {
 }
 
 TEST(ErrorCodes, a_number_that_is_no_code_reads_as_internal) {
-  EXPECT_EQ(to_string(code_number(error_code_count)), "internal");
+  EXPECT_EQ(to_string(code_number(0)), "internal");
+  EXPECT_EQ(to_string(code_number(error_code_count + 1)), "internal");
   EXPECT_EQ(describe(code_number(255)), describe(ErrorCode::internal));
 }
 
