@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <system_error>
@@ -16,25 +17,26 @@ namespace {
 // How often the caller looks at how far it has got.
 constexpr std::chrono::milliseconds glance{20};
 
-class Crew {
+class Workers {
  public:
-  explicit Crew(const Jobs& jobs) : jobs_(jobs) {}
+  explicit Workers(const Jobs& jobs) : jobs_(jobs) {}
 
   Result<void> run() {
     {
       std::vector<std::jthread> threads;
-      hire(threads);
+      start(threads);
       wait();
     }
+    if (thrown_) std::rethrow_exception(thrown_);
     if (failed_) return fail(*std::move(failed_));
     return jobs_.meanwhile ? jobs_.meanwhile() : Result<void>();
   }
 
  private:
-  void hire(std::vector<std::jthread>& threads) {
+  void start(std::vector<std::jthread>& threads) {
     const std::size_t wanted = workers_for(jobs_);
     threads.reserve(wanted);
-    // A system that gives fewer threads gets the work done by those; without any, it is done here.
+    // A system may start fewer threads; where it starts none, the work is done here.
     try {
       for (std::size_t i = 0; i < wanted; ++i) {
         {
@@ -59,29 +61,43 @@ class Crew {
     std::unique_lock lock(mutex_);
     while (!idle_.wait_for(lock, glance, [this] { return working_ == 0; })) {
       lock.unlock();
-      if (jobs_.meanwhile) {
-        // Before all jobs: who says stop is heard first.
-        if (auto told = jobs_.meanwhile(); !told) note(0, std::move(told).error());
-      }
+      report();
       lock.lock();
+    }
+  }
+
+  // A request to stop ranks before all jobs, as does an exception.
+  void report() {
+    if (!jobs_.meanwhile) return;
+    try {
+      if (auto reported = jobs_.meanwhile(); !reported) note(0, std::move(reported).error());
+    } catch (...) {
+      note(0, Error(ErrorCode::cancelled));
+      throw;
     }
   }
 
   void work(std::size_t worker) noexcept {
     for (;;) {
       const std::size_t job = next_.fetch_add(1);
-      // Those before one that failed are finished, so that the first of all failures is told.
+      // Jobs before one that failed are finished, so that the failure of the lowest job is returned.
       if (job >= jobs_.count || job > end_.load()) break;
-      auto done = without_bad_alloc([&] { return jobs_.run(job, worker); });
-      if (!done) note(job + 1, std::move(done).error());
+      try {
+        auto done = without_bad_alloc([&] { return jobs_.run(job, worker); });
+        if (!done) note(job + 1, std::move(done).error());
+      } catch (...) {
+        // A caller's callback threw: the exception goes to the caller.
+        note(job + 1, Error(ErrorCode::cancelled), std::current_exception());
+      }
     }
     leave();
   }
 
-  void note(std::size_t rank, Error error) {
+  void note(std::size_t rank, Error error, std::exception_ptr thrown = nullptr) {
     const std::scoped_lock lock(mutex_);
     if (failed_ && rank >= rank_) return;
     failed_ = std::move(error);
+    thrown_ = std::move(thrown);
     rank_ = rank;
     end_ = rank == 0 ? 0 : rank - 1;
     if (rank == 0) next_ = jobs_.count;
@@ -99,6 +115,7 @@ class Crew {
   std::condition_variable idle_;
   std::size_t working_ = 0;
   std::optional<Error> failed_;
+  std::exception_ptr thrown_;  // of the job that failed
   std::size_t rank_ = 0;
 };
 
@@ -111,7 +128,7 @@ std::size_t workers_for(const Jobs& jobs) noexcept {
 }
 
 Result<void> run_all(const Jobs& jobs) {
-  return without_bad_alloc([&] { return Crew(jobs).run(); });
+  return without_bad_alloc([&] { return Workers(jobs).run(); });
 }
 
 }  // namespace ht::inline v1

@@ -20,8 +20,9 @@ struct Jobs {
 /// How many threads there will be.
 [[nodiscard]] std::size_t workers_for(const Jobs& jobs) noexcept;
 
-/// Jobs are begun in order. The first that fails ends the rest, and of several that fail it is that of the
-/// lowest number that is told: the same work always gives the same answer.
+/// Jobs are begun in order. The first that fails ends the rest, and of several failures that of the lowest
+/// number is returned: the same work always has the same result. An exception of `run` or `meanwhile` is a
+/// failure that is thrown again here, once all threads have ended.
 [[nodiscard]] Result<void> run_all(const Jobs& jobs);
 
 }  // namespace ht::inline v1

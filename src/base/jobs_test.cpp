@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <new>
+#include <stdexcept>
 #include <vector>
 
 namespace ht {
@@ -82,6 +84,45 @@ TEST(Jobs, that_find_no_memory_say_so) {
                   .run = [](std::size_t, std::size_t) -> Result<void> { throw std::bad_alloc(); },
                   .meanwhile = {}};
   EXPECT_EQ(run_all(jobs).error().code(), ErrorCode::out_of_memory);
+}
+
+TEST(Jobs, exceptions_go_to_the_caller) {
+  std::atomic<std::size_t> begun = 0;
+  Jobs jobs{.count = 100'000,
+            .threads = 2,
+            .run = [&](std::size_t job, std::size_t) -> Result<void> {
+              ++begun;
+              if (job == 10) throw std::runtime_error("of a job");
+              return {};
+            },
+            .meanwhile = {}};
+  EXPECT_THROW(static_cast<void>(run_all(jobs)), std::runtime_error);
+  EXPECT_LT(begun, jobs.count);
+  jobs.run = [](std::size_t job, std::size_t) -> Result<void> {
+    if (job == 5) return fail(Error(ErrorCode::read_failed));
+    if (job == 6) throw std::runtime_error("of a job behind a failure");
+    return {};
+  };
+  EXPECT_EQ(run_all(jobs).error().code(), ErrorCode::read_failed);
+}
+
+TEST(Jobs, exception_of_the_caller_ends_them) {
+  std::atomic<bool> reported = false;
+  std::atomic<std::size_t> begun = 0;
+  const Jobs jobs{.count = 1'000'000'000,
+                  .threads = 2,
+                  .run = [&](std::size_t, std::size_t) -> Result<void> {
+                    ++begun;
+                    reported.wait(false);
+                    return {};
+                  },
+                  .meanwhile = [&]() -> Result<void> {
+                    reported = true;
+                    reported.notify_all();
+                    throw std::runtime_error("of the caller");
+                  }};
+  EXPECT_THROW(static_cast<void>(run_all(jobs)), std::runtime_error);
+  EXPECT_LT(begun, jobs.count);
 }
 
 }  // namespace

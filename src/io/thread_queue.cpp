@@ -14,16 +14,16 @@ ThreadQueue::ThreadQueue(Port& port, std::uint32_t depth, std::uint32_t most_thr
           depth, most_threads) {}
 
 ThreadQueue::ThreadQueue(Reading reading, std::uint32_t depth, std::uint32_t most_threads)
-    : reading_(std::move(reading)), depth_(depth) {
+    : reading_(std::move(reading)), depth_(depth), to_do_(depth), done_(depth) {
   threads_.reserve(std::min(depth, most_threads));
   try {
     for (std::uint32_t i = 0; i < std::min(depth, most_threads); ++i)
       threads_.emplace_back([this] { work(); });
   } catch (const std::system_error&) {
-    // There are as many as the system gives.
+    // Reading goes on with the threads that the system starts.
     return;
   } catch (const std::bad_alloc&) {
-    // Those that were started wait to be told that it is over, which only a whole queue does.
+    // Started threads are ended by the destructor, so the constructor must not throw.
     return;
   }
 }
@@ -32,7 +32,7 @@ ThreadQueue::~ThreadQueue() {
   {
     const std::lock_guard lock(mutex_);
     over_ = true;
-    to_do_.clear();  // what nobody has begun need not be read
+    to_do_.clear();
   }
   to_do_added_.notify_all();
 }
@@ -42,12 +42,11 @@ void ThreadQueue::work() {
   while (true) {
     to_do_added_.wait(lock, [&] { return over_ || !to_do_.empty(); });
     if (over_) return;
-    const ReadRequest request = to_do_.front();
-    to_do_.pop_front();
+    const ReadRequest request = to_do_.pop();
     lock.unlock();
     auto bytes = reading_(request);
     lock.lock();
-    done_.push_back({request.tag, bytes});
+    done_.push({request.tag, bytes});
     done_added_.notify_one();
   }
 }
@@ -58,7 +57,7 @@ IoResult<void> ThreadQueue::submit(const ReadRequest& request) {
     if (under_way_ == depth_) {
       return tl::unexpected(std::make_error_code(std::errc::resource_unavailable_try_again));
     }
-    to_do_.push_back(request);
+    to_do_.push(request);
     ++under_way_;
   }
   to_do_added_.notify_one();
@@ -69,14 +68,12 @@ IoResult<ReadDone> ThreadQueue::complete() {
   std::unique_lock lock(mutex_);
   if (under_way_ == 0) return tl::unexpected(std::make_error_code(std::errc::invalid_argument));
   if (threads_.empty()) {
-    const ReadRequest request = to_do_.front();
-    to_do_.pop_front();
+    const ReadRequest request = to_do_.pop();
     --under_way_;
     return ReadDone{request.tag, reading_(request)};
   }
   done_added_.wait(lock, [&] { return !done_.empty(); });
-  ReadDone done = done_.front();
-  done_.pop_front();
+  ReadDone done = done_.pop();
   --under_way_;
   return done;
 }

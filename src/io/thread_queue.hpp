@@ -2,19 +2,42 @@
 #pragma once
 
 #include <condition_variable>
-#include <deque>
+#include <cstddef>
 #include <functional>
 #include <htensor/io/port.hpp>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace ht::inline v1::io {
 
+/// First in, first out, of a fixed capacity: a reader thread must not need memory.
+template <class T>
+class BoundedQueue {
+ public:
+  explicit BoundedQueue(std::size_t capacity) : items_(capacity) {}
+
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  /// There has to be room.
+  void push(const T& item) noexcept { items_[(begin_ + size_++) % items_.size()] = item; }
+  /// There has to be one.
+  T pop() noexcept {
+    --size_;
+    return items_[std::exchange(begin_, (begin_ + 1) % items_.size())];
+  }
+  void clear() noexcept { size_ = 0; }
+
+ private:
+  std::vector<T> items_;
+  std::size_t begin_ = 0;
+  std::size_t size_ = 0;
+};
+
 class ThreadQueue final : public ReadQueue {
  public:
-  /// `depth` requests at most, with a thread for each of the first few; where not one can be had, reading is
-  /// done by who waits for it.
+  /// At most `depth` requests, which is not 0, with a thread for each of the first few. Where the system
+  /// starts no thread, `complete` reads.
   ThreadQueue(Port& port, std::uint32_t depth, std::uint32_t most_threads = 8);
   /// The same with another way of reading, as of `Port::read_at`; called from many threads at once.
   using Reading = std::function<IoResult<std::uint64_t>(const ReadRequest&)>;
@@ -33,8 +56,8 @@ class ThreadQueue final : public ReadQueue {
   std::mutex mutex_;
   std::condition_variable to_do_added_;
   std::condition_variable done_added_;
-  std::deque<ReadRequest> to_do_;
-  std::deque<ReadDone> done_;
+  BoundedQueue<ReadRequest> to_do_;
+  BoundedQueue<ReadDone> done_;
   bool over_ = false;
   std::vector<std::jthread> threads_;  // last, as they use the rest
 };
