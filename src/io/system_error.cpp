@@ -40,15 +40,33 @@ std::string words_of(std::error_code cause) noexcept {
   }
 }
 
+class NoPortCategory final : public std::error_category {
+ public:
+  [[nodiscard]] const char* name() const noexcept override { return "htensor_port"; }
+  [[nodiscard]] std::string message(int /*value*/) const override {
+    return "this build of htensor does not support the operating system";
+  }
+  [[nodiscard]] std::error_condition default_error_condition(int /*value*/) const noexcept override {
+    return std::errc::function_not_supported;
+  }
+};
+
 constexpr std::string_view otherwise = "retry, or look up the system's error";
 
 }  // namespace
 
+std::error_code no_port() noexcept {
+  static const NoPortCategory category;
+  return {1, category};
+}
+
 Error system_error(ErrorCode code, std::string_view rule, std::string_view action,
                    const std::filesystem::path& path, std::error_code cause, SourceLine where) {
+  if (cause == no_port()) code = ErrorCode::unsupported_platform;
   Error error = Error(code, rule, format_text("cannot {}: {}", action, words_of(cause)), where)
                     .at_path(path.native())
                     .because(cause);
+  if (cause == no_port()) return std::move(error).with_hint("use a build of htensor for this system");
   for (const auto& [errc, hint] : hints) {
     if (cause == errc) return std::move(error).with_hint(hint);
   }

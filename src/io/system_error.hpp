@@ -8,6 +8,9 @@
 
 namespace ht::inline v1::io {
 
+/// The cause of every failure in a build without a port for its system (-DHT_PORT=none).
+[[nodiscard]] std::error_code no_port() noexcept;
+
 /// `action` completes "cannot …", for instance "open".
 [[nodiscard]] Error system_error(ErrorCode code, std::string_view rule, std::string_view action,
                                  const std::filesystem::path& path, std::error_code cause,
