@@ -77,6 +77,12 @@ Result<void> check_entry(const Entry& entry, std::span<const std::int64_t> more_
                                   pattern))
                     .at_tensor(entry.name));
   }
+  if (pattern != 0 && entry.bytes % pattern != 0) {
+    return fail(Error(ErrorCode::size_mismatch, "splat_bytes_are_multiple_of_pattern",
+                      format_text("tensor '{}': {} bytes are not a multiple of its splat pattern of {} bytes",
+                                  entry.name, entry.bytes, pattern))
+                    .at_tensor(entry.name));
+  }
   if (entry.file >= files) {
     return fail(Error(ErrorCode::out_of_bounds, "entry_lies_in_a_file_that_is_named",
                       format_text("tensor '{}': file number {} is out of range; the catalog has {} files",

@@ -1,8 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <htensor/dtype/dtypes.hpp>
 #include <htensor/format/catalog.hpp>
+#include <iterator>
+#include <ranges>
 #include <string>
 #include <vector>
 
@@ -109,6 +112,27 @@ TEST(Catalog, splat_patterns_have_1_2_4_8_or_16_bytes) {
     expect_refusal({.name = "s", .bytes = 8, .splat = Bytes(pattern).first(size)}, ErrorCode::size_mismatch,
                    "splat_patterns_have_1_2_4_8_or_16_bytes");
   }
+}
+
+TEST(Catalog, splat_bytes_are_multiple_of_pattern) {
+  const std::array<std::byte, 16> pattern{};
+  for (const std::size_t size : {2U, 4U, 8U, 16U}) {
+    expect_refusal({.name = "s", .bytes = 3 * size + 1, .splat = Bytes(pattern).first(size)},
+                   ErrorCode::size_mismatch, "splat_bytes_are_multiple_of_pattern");
+  }
+}
+
+TEST(Catalog, is_a_range_of_entries) {
+  const auto catalog = catalog_of({"a", "b", "c"});
+  static_assert(std::ranges::random_access_range<const Catalog>);
+  std::vector<std::string_view> names;
+  for (const Entry& entry : catalog) names.push_back(entry.name);
+  EXPECT_EQ(names, (std::vector<std::string_view>{"a", "b", "c"}));
+  EXPECT_EQ(catalog.end() - catalog.begin(), 3);
+  EXPECT_EQ((*(catalog.begin() + 2)).name, "c");
+  EXPECT_EQ(catalog.begin()[1].name, "b");
+  EXPECT_EQ(std::ranges::find(catalog, "b", &Entry::name) - catalog.begin(), 1);
+  EXPECT_EQ((*std::ranges::prev(catalog.end())).name, "c");
 }
 
 TEST(Catalog, entry_lies_in_a_file_that_is_named) {

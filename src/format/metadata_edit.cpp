@@ -29,7 +29,7 @@ class Editing {
  public:
   explicit Editing(const Metadata& metadata) {
     items_.reserve(metadata.size());
-    for (std::size_t i = 0; i < metadata.size(); ++i) items_.push_back({metadata[i], {}});
+    for (const auto& item : metadata) items_.push_back({item, {}});
   }
 
   Result<void> edit(const MetadataEdit& edit) {

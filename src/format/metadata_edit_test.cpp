@@ -20,7 +20,7 @@ Metadata some() {
 std::vector<std::string> keys_of(const Metadata& metadata) {
   std::vector<std::string> keys;
   keys.reserve(metadata.size());
-  for (std::size_t i = 0; i < metadata.size(); ++i) keys.emplace_back(metadata[i].key);
+  for (const auto& item : metadata) keys.emplace_back(item.key);
   return keys;
 }
 

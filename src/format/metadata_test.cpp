@@ -43,6 +43,14 @@ TEST(Metadata, keeps_texts_in_file_order_and_finds_them) {
   EXPECT_FALSE(metadata.find("nobody"));
 }
 
+TEST(Metadata, is_a_range_of_items) {
+  Metadata metadata;
+  ASSERT_TRUE(metadata.add("a", "1") && metadata.add("b", "2"));
+  std::string all;
+  for (const auto& [key, value] : metadata) all += std::string(key) + "=" + std::string(*value.text()) + " ";
+  EXPECT_EQ(all, "a=1 b=2 ");
+}
+
 TEST(Metadata, numbers_are_added_as_their_types) {
   Metadata metadata;
   EXPECT_TRUE(metadata.add("whole", std::uint32_t{7}));

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <htensor/base/bytes.hpp>
+#include <htensor/base/index_iterator.hpp>
 #include <htensor/base/result.hpp>
 #include <htensor/dtype/encoding.hpp>
 #include <htensor/dtype/facts.hpp>
@@ -49,12 +50,15 @@ struct Entry {
   }
 };
 
+/// A range of entries in file order: `for (const ht::Entry& entry : catalog)`.
 class Catalog {
  public:
   [[nodiscard]] std::size_t size() const noexcept { return records_.size(); }
   [[nodiscard]] bool empty() const noexcept { return records_.empty(); }
   /// The nth in file order; there must be one.
   [[nodiscard]] Entry operator[](std::size_t index) const noexcept;
+  [[nodiscard]] IndexIterator<Catalog> begin() const noexcept { return {*this, 0}; }
+  [[nodiscard]] IndexIterator<Catalog> end() const noexcept { return {*this, size()}; }
   /// In constant time, however many there are.
   [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const noexcept {
     return names_.find(name);
@@ -127,6 +131,8 @@ class CatalogBuilder {
   /// What was added so far, for checks that look at all of it.
   [[nodiscard]] std::size_t size() const noexcept { return catalog_.size(); }
   [[nodiscard]] Entry operator[](std::size_t index) const noexcept { return catalog_[index]; }
+  [[nodiscard]] IndexIterator<Catalog> begin() const noexcept { return catalog_.begin(); }
+  [[nodiscard]] IndexIterator<Catalog> end() const noexcept { return catalog_.end(); }
 
   /// `duplicate_tensor`, `duplicate_key`.
   [[nodiscard]] Result<Catalog> build() &&;

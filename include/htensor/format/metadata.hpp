@@ -11,6 +11,7 @@
 #include <concepts>
 #include <cstdint>
 #include <htensor/base/bytes.hpp>
+#include <htensor/base/index_iterator.hpp>
 #include <htensor/base/result.hpp>
 #include <htensor/format/name_store.hpp>
 #include <iterator>
@@ -114,6 +115,7 @@ class MetaArray {
 
 static_assert(std::forward_iterator<MetaArray::Iterator>);
 
+/// A range of items in file order.
 class Metadata {
  public:
   struct Item {
@@ -125,6 +127,8 @@ class Metadata {
   [[nodiscard]] bool empty() const noexcept { return size() == 0; }
   /// The nth in file order; there must be one.
   [[nodiscard]] Item operator[](std::size_t index) const noexcept;
+  [[nodiscard]] IndexIterator<Metadata> begin() const noexcept { return {*this, 0}; }
+  [[nodiscard]] IndexIterator<Metadata> end() const noexcept { return {*this, size()}; }
   /// The value of a key, in constant time; only once `index` was called, as a Catalog's builder does.
   [[nodiscard]] std::optional<MetaValue> find(std::string_view key) const noexcept;
 

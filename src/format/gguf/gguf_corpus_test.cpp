@@ -84,8 +84,7 @@ TEST(GgufCorpus, tensors_are_listed_as_ggml_lists_them) {
     ASSERT_TRUE(parsed) << path;
     const auto& catalog = std::get<Catalog>(*parsed);
     Rows found;
-    for (std::size_t i = 0; i < catalog.size(); ++i) {
-      const Entry entry = catalog[i];
+    for (const Entry& entry : catalog) {
       // The listing leaves Q8_1 out.
       if (type_name(entry) == "Q8_1") continue;
       found.push_back({path, std::string(entry.name), std::string(type_name(entry)), shape_text(entry.dims),

@@ -58,8 +58,7 @@ bool same(const std::optional<MetaValue>& a, const std::optional<MetaValue>& b) 
 }
 
 Result<void> check_layout(const Metadata& metadata, const Metadata& other) {
-  for (std::size_t i = 0; i < metadata.size(); ++i) {
-    const auto [key, value] = metadata[i];
+  for (const auto& [key, value] : metadata) {
     if (!describes_the_layout(key) || same(value, other.find(key))) continue;
     return fail(
         Error(ErrorCode::bad_name, "edits_leave_the_layout_alone",
@@ -75,10 +74,9 @@ Result<std::vector<std::byte>> write_values(const OldHeader& old, const Metadata
   Writer out(old.order == std::endian::big ? ByteOrder::big : ByteOrder::little);
   out.raw(old.before_values);
   std::uint64_t count = pad ? 1 : 0;
-  for (std::size_t i = 0; i < metadata.size(); ++i) count += is_padding(metadata[i]) ? 0 : 1;
+  for (const auto& item : metadata) count += is_padding(item) ? 0 : 1;
   out.number(count);
-  for (std::size_t i = 0; i < metadata.size(); ++i) {
-    const auto item = metadata[i];
+  for (const auto& item : metadata) {
     if (is_padding(item)) continue;
     HT_TRY(check_pair(item));
     out.text(item.key);

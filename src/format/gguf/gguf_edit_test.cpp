@@ -49,9 +49,9 @@ Result<After> after(const std::vector<std::byte>& file, const std::vector<Metada
 // The same without what fills up.
 Metadata without_padding(const Metadata& metadata) {
   Metadata out;
-  for (std::size_t i = 0; i < metadata.size(); ++i) {
-    if (metadata[i].key == pad_key) continue;
-    EXPECT_TRUE(out.add(metadata[i].key, metadata[i].value));
+  for (const auto& item : metadata) {
+    if (item.key == pad_key) continue;
+    EXPECT_TRUE(out.add(item.key, item.value));
   }
   EXPECT_TRUE(out.index());
   return out;

@@ -91,8 +91,7 @@ Result<void> write_metadata(const Metadata& metadata, std::uint64_t alignment, W
   const bool is_said = metadata.find(alignment_key).has_value();
   const bool has_to_be_said = !is_said && alignment != default_alignment;
   out.number(static_cast<std::uint64_t>(metadata.size() + (has_to_be_said ? 1 : 0)));
-  for (std::size_t i = 0; i < metadata.size(); ++i) {
-    const auto item = metadata[i];
+  for (const auto& item : metadata) {
     HT_TRY(check_pair(item));
     out.text(item.key);
     out.value(item.key == alignment_key ? chosen : item.value);
@@ -111,8 +110,7 @@ Result<void> overflows() {
 /// Writes the table, in which offsets count from the beginning of the data.
 Result<void> write_tensors(const Catalog& catalog, ByteOrder order, std::uint64_t alignment, Writer& out) {
   DataPlan plan(0, alignment);
-  for (std::size_t i = 0; i < catalog.size(); ++i) {
-    const Entry entry = catalog[i];
+  for (const Entry& entry : catalog) {
     HT_TRY(check_entry(entry, order));
     const auto type = HT_TRY(check_type(entry));
     out.text(entry.name);
@@ -129,9 +127,9 @@ Result<void> write_tensors(const Catalog& catalog, ByteOrder order, std::uint64_
 Result<void> place_data(const Catalog& catalog, std::uint64_t alignment, Encoded& encoded) {
   DataPlan plan(*checked::align_up(encoded.header.size(), alignment), alignment);
   encoded.offsets.reserve(catalog.size());
-  for (std::size_t i = 0; i < catalog.size(); ++i) {
+  for (const Entry& entry : catalog) {
     encoded.offsets.push_back(plan.next_in_file());
-    if (!plan.place(catalog[i].bytes)) return overflows();
+    if (!plan.place(entry.bytes)) return overflows();
   }
   encoded.file_bytes = plan.next_in_file();
   return {};
@@ -145,8 +143,8 @@ std::vector<Error> warnings(const Catalog& catalog) {
   std::vector<Error> found;
   std::size_t count = 0;
   std::string_view first;
-  for (std::size_t i = 0; i < catalog.size(); ++i) {
-    const auto name = catalog[i].name;
+  for (const Entry& entry : catalog) {
+    const auto name = entry.name;
     if (name.size() > max_name_bytes && count++ == 0) first = name;
   }
   if (count != 0) {

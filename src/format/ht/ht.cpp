@@ -103,7 +103,7 @@ Result<void> read_dims(Bytes bytes, Header& header) {
   return {};
 }
 
-Result<void> read_data_place(Bytes bytes, Header& header, const DTypeInfo& dtype) {
+Result<void> check_data_bytes(const Header& header, const DTypeInfo& dtype) {
   const auto expected = dense_bytes(header.extents(), dtype.bits);
   if (!expected) {
     return fail(broken(
@@ -111,13 +111,16 @@ Result<void> read_data_place(Bytes bytes, Header& header, const DTypeInfo& dtype
         format_text("shape [{}] of {} exceeds 2^63-1 bytes", fmt::join(header.extents(), ", "), dtype.name),
         at_dims));
   }
-  header.data_bytes = load_le<std::uint64_t>(bytes.subspan(at_data_bytes));
   if (header.data_bytes != *expected) {
     return fail(broken(ErrorCode::size_mismatch, "data_bytes_follow_from_the_shape",
                        format_text("data size field is {} bytes but {} [{}] needs {}", header.data_bytes,
                                    dtype.name, fmt::join(header.extents(), ", "), *expected),
                        at_data_bytes));
   }
+  return {};
+}
+
+Result<void> read_data_offset(Bytes bytes, Header& header) {
   header.data_offset = load_le<std::uint64_t>(bytes.subspan(at_data_offset));
   if (header.data_offset < header_bytes) {
     return fail(broken(ErrorCode::bad_offset, "data_starts_after_the_header",
@@ -179,19 +182,36 @@ Result<Header> describe(const DTypeInfo& dtype, std::span<const std::int64_t> di
   return header;
 }
 
-Result<Header> decode(std::span<const std::byte, header_bytes> bytes, std::span<const DTypeInfo> users) {
+namespace {
+
+Result<Header> decode_with(std::span<const std::byte, header_bytes> bytes, std::span<const DTypeInfo> users,
+                           bool users_are_known) {
   HT_TRY(check_frame(bytes));
   HT_TRY(check_flags(bytes));
   Header header{.dtype = static_cast<DTypeTag>(bytes[at_dtype])};
   const auto dtype = find_dtype(header.dtype, users);
-  if (!dtype) return fail(unknown_dtype(header.dtype).at_offset(at_dtype));
+  const bool is_of_users = static_cast<std::uint8_t>(header.dtype) >= first_user_tag;
+  if (!dtype && (users_are_known || !is_of_users))
+    return fail(unknown_dtype(header.dtype).at_offset(at_dtype));
   HT_TRY(read_dims(bytes, header));
-  HT_TRY(read_data_place(bytes, header, *dtype));
   const Bytes all = bytes;
+  header.data_bytes = load_le<std::uint64_t>(all.subspan(at_data_bytes));
+  if (dtype) HT_TRY(check_data_bytes(header, *dtype));
+  HT_TRY(read_data_offset(bytes, header));
   if ((load_le<std::uint32_t>(all.subspan(at_flags)) & flag_sealed) != 0) {
     header.payload_crc = load_le<std::uint64_t>(all.subspan(at_payload_crc));
   }
   return header;
+}
+
+}  // namespace
+
+Result<Header> decode(std::span<const std::byte, header_bytes> bytes, std::span<const DTypeInfo> users) {
+  return decode_with(bytes, users, true);
+}
+
+Result<Header> decode_any(std::span<const std::byte, header_bytes> bytes) {
+  return decode_with(bytes, {}, false);
 }
 
 void store_payload_crc(std::span<std::byte, header_bytes> header, std::uint64_t crc) noexcept {

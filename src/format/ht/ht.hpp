@@ -42,6 +42,9 @@ struct Header {
 [[nodiscard]] Result<Header> decode(std::span<const std::byte, header_bytes> bytes,
                                     std::span<const DTypeInfo> users = {});
 
+/// The same where dtypes of users need not be known: the data's size is not compared with the shape of such.
+[[nodiscard]] Result<Header> decode_any(std::span<const std::byte, header_bytes> bytes);
+
 /// The inverse of `decode`.
 [[nodiscard]] std::array<std::byte, header_bytes> encode(const Header& header) noexcept;
 

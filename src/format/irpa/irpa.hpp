@@ -1,14 +1,19 @@
 // IRPA v0, IREE's parameter archive: entries without dtype or shape, in a table that a header points to.
 //
-//   header  0 magic "IRPA"  4 u16 major  6 u16 minor  8 u64 header size = 88  16 u64 next header  24 u64
-//   flags
-//          32 u64 entry count  40 entry table  56 metadata  72 storage; each of the three a {u64 offset, u64
-//          length} from the header's own first byte, as is the next header
-//   entry   0 u64 entry size  8 u32 kind  12 u64 flags  20 name  36 metadata  52 u64 minimum alignment; name
-//          and metadata are ranges of the metadata segment; the next entry is at the next multiple of 16
-//   splat  60 u64 length  68 u8 pattern[16]  84 u8 pattern length
-//   data   60 range of the storage segment
-//   external  60 path, a range of the metadata segment  76 range of the file of that path
+// clang-format off
+//   header   0 magic "IRPA"   4 u16 major   6 u16 minor   8 u64 header size = 88
+//           16 u64 next header   24 u64 flags   32 u64 entry count
+//           40 entry table   56 metadata   72 storage
+//   entry    0 u64 entry size   8 u32 kind   12 u64 flags
+//           20 name   36 metadata   52 u64 minimum alignment
+//   splat   60 u64 length   68 u8 pattern[16]   84 u8 pattern length
+//   data    60 range of the storage
+//   external 60 path   76 range of the file of that path
+// clang-format on
+//
+// Entry table, metadata and storage are ranges, {u64 offset, u64 length}, from the header's first byte, as is
+// the next header. Names, paths and an entry's metadata are ranges of the metadata. Entries begin at
+// multiples of 16.
 //
 // Nothing is padded inside an entry. What a tensor is stands in its metadata, as IREE's Python runtime writes
 // it; see irpa_note.hpp.

@@ -209,7 +209,7 @@ Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
   // Who wants an archive as IREE writes it gets nothing else either.
   if (!layout.tensor_notes) HT_TRY(check_no_metadata(catalog, "plain IRPA"));
   ArchiveWriter writer(catalog, layout);
-  for (std::size_t i = 0; i < catalog.size(); ++i) HT_TRY(writer.add(catalog[i]));
+  for (const Entry& entry : catalog) HT_TRY(writer.add(entry));
   if (!catalog.metadata().empty()) HT_TRY(writer.add_metadata(catalog.metadata()));
   return std::move(writer).finish();
 }

@@ -116,8 +116,15 @@ Result<void> EntryReader::fill_splat(const Raw& raw, Entry& entry) const {
                        raw.offset + at_pattern_length)
                     .at_tensor(entry.name));
   }
-  // A length that is no multiple of the pattern's cuts the last one short, as it does in IREE.
   entry.bytes = load_le<std::uint64_t>(raw.bytes.subspan(at_splat_length));
+  if (entry.bytes % bytes != 0) {
+    return fail(
+        broken(ErrorCode::size_mismatch, "splat_bytes_are_multiple_of_pattern",
+               format_text("tensor '{}': {} bytes are not a multiple of its splat pattern of {} bytes",
+                           entry.name, entry.bytes, bytes),
+               raw.offset + at_splat_length)
+            .at_tensor(entry.name));
+  }
   entry.splat = raw.bytes.subspan(at_pattern, bytes);
   return {};
 }

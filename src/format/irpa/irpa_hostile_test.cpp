@@ -306,6 +306,15 @@ TEST(IrpaHostile, irpa_patterns_have_1_2_4_8_or_16_bytes) {
   }
 }
 
+TEST(IrpaHostile, splat_bytes_are_multiple_of_pattern) {
+  for (const std::string_view pattern : {"ab", "abcd", "abcdefgh", "abcdefghijklmnop"}) {
+    const auto length = 4 * pattern.size() + 1;
+    expect_refusal(
+        error_of(archive({{.kind = 1, .name = "s", .length = length, .pattern = std::string(pattern)}})),
+        ErrorCode::size_mismatch, "splat_bytes_are_multiple_of_pattern", first_entry + 60);
+  }
+}
+
 TEST(IrpaHostile, irpa_data_is_in_the_storage) {
   for (const std::uint64_t offset :
        {std::uint64_t{9}, storage_bytes, std::uint64_t{1} << 63, UINT64_MAX - 15, UINT64_MAX}) {

@@ -23,8 +23,7 @@ void append_number(std::string& text, T value) {
 Result<std::string> metadata_text(const Metadata& metadata) {
   std::string text(prefix);
   append_number(text, static_cast<std::uint64_t>(metadata.size()));
-  for (std::size_t i = 0; i < metadata.size(); ++i) {
-    const auto item = metadata[i];
+  for (const auto& item : metadata) {
     if (const auto fault = format_gguf::pair_fault(item); !fault.empty()) {
       return fail(
           Error(ErrorCode::would_lose, "irpa_can_hold_the_value",

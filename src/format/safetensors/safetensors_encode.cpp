@@ -88,8 +88,7 @@ std::optional<std::uint64_t> begin_of_data(const Catalog& catalog, std::uint64_t
                                            const Layout& layout) {
   if (layout.block_bytes == 0)
     return checked::align_up(header_end, std::max<std::uint64_t>(layout.alignment, 8));
-  for (std::size_t i = 0; i < catalog.size(); ++i) {
-    const Entry first = catalog[i];
+  for (const Entry& first : catalog) {
     if (first.bytes == 0 || first.is_splat()) continue;
     // Blocks are powers of two, so that numbers below 0 leave the right rest as well.
     return checked::add(header_end, (first.offset - header_end) % layout.block_bytes);
