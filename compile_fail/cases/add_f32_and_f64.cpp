@@ -1,6 +1,6 @@
 // Widening is a word in the source, also where nothing would be lost.
-#include <htensor/compute/cast.hpp>
 #include <htensor/compute/elementwise.hpp>
+#include <htensor/values/cast.hpp>
 
 using Floats = ht::Tensor<ht::F32, ht::Rank<2>>;
 using Doubles = ht::Tensor<ht::F64, ht::Rank<2>>;

@@ -1,5 +1,5 @@
 // The FNUZ variant has no -0 and a smaller range, though its name is nearly the same.
-#include <htensor/compute/cast.hpp>
+#include <htensor/values/cast.hpp>
 
 auto seen(const ht::Tensor<ht::F8_E4M3, ht::Rank<2>>& tensor) {
 #ifdef HT_FAIL

@@ -1,5 +1,5 @@
 // Both have 16 bits, and neither holds the other.
-#include <htensor/compute/cast.hpp>
+#include <htensor/values/cast.hpp>
 
 auto converted(const ht::Tensor<ht::BF16, ht::Rank<2>>& tensor) {
 #ifdef HT_FAIL

@@ -1,5 +1,5 @@
 // A double has 53 digits and an I64 has 63.
-#include <htensor/compute/cast.hpp>
+#include <htensor/values/cast.hpp>
 
 auto converted(const ht::Tensor<ht::I64, ht::Rank<2>>& wide, const ht::Tensor<ht::I32, ht::Rank<2>>& narrow) {
 #ifdef HT_FAIL

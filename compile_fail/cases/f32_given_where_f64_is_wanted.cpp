@@ -1,5 +1,5 @@
 // A deep conversion costs memory and can fail, so it is never hidden.
-#include <htensor/compute/cast.hpp>
+#include <htensor/values/cast.hpp>
 
 void take(const ht::Tensor<ht::F64, ht::Rank<2>>& tensor);
 

@@ -1,5 +1,5 @@
 // BF16 and F32 are two families: crossing over is a cast.
-#include <htensor/compute/cast.hpp>
+#include <htensor/values/cast.hpp>
 
 auto widened(const ht::Tensor<ht::BF16, ht::Rank<2>>& tensor) {
 #ifdef HT_FAIL

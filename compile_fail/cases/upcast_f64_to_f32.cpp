@@ -1,5 +1,5 @@
 // Down is not up.
-#include <htensor/compute/cast.hpp>
+#include <htensor/values/cast.hpp>
 
 auto converted(const ht::Tensor<ht::F64, ht::Rank<2>>& wide, const ht::Tensor<ht::F32, ht::Rank<2>>& narrow) {
 #ifdef HT_FAIL

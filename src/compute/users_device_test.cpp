@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <concepts>
-#include <htensor/compute/cast.hpp>
 #include <htensor/compute/elementwise.hpp>
 #include <htensor/tensor/tensor.hpp>
+#include <htensor/values/cast.hpp>
 #include <memory>
 #include <numeric>
 #include <string_view>

@@ -144,6 +144,55 @@ TEST(Iterator, walks_packed_elements) {
   EXPECT_TRUE(std::ranges::equal(seen, values));
 }
 
+// The elements that runs reach, and how many runs there are.
+template <class T>
+std::pair<Numbers, int> walked_in_runs(const T& tensor) {
+  Numbers numbers;
+  int runs = 0;
+  const auto append = [&](const detail::Run<2>& run) {
+    ++runs;
+    for (std::int64_t i = 0; i < run.count; ++i) {
+      EXPECT_EQ(run.offsets[0] + i * run.strides[0], run.offsets[1] + i * run.strides[1]);
+      numbers.push_back(tensor.data()[run.offsets[0] + i * run.strides[0]]);
+    }
+  };
+  detail::for_each_run(tensor.shape().extents(), append, tensor.strides(), tensor.strides());
+  return {numbers, runs};
+}
+
+TEST(Runs, reach_the_same_elements_as_the_iterator) {
+  const auto cube = must(counting(4, 6).reshape(Rank<3>(2, 3, 4)));
+  const auto expect_same = [](const auto& tensor, int runs) {
+    EXPECT_EQ(walked_in_runs(tensor), std::pair(walked(tensor), runs));
+    EXPECT_EQ(walked(must(tensor.copy())), walked(tensor));
+  };
+  expect_same(cube, 1);
+  expect_same(must(cube.template slice<0>(1, -1, -1)), 2);
+  expect_same(must(cube.template slice<2>(0, 4, 2)), 1);
+  expect_same(must(cube.template slice<2>(1, 3)), 6);
+  expect_same(must(cube.template slice<1>(0, 2)), 2);
+  expect_same(must(cube.template slice<1>(1, 2)), 2);
+  expect_same(cube.template transpose<0, 2>(), 12);
+  expect_same(cube.template transpose<1, 2>(), 8);
+  expect_same(must(cube.template slice<1>(0, 0)), 0);
+  expect_same(must(Tensor<I32, Rank<0>>::of({}, {7})), 1);
+  const auto one = must(Tensor<I32, Rank<1>>::of(Rank<1>(1), {7}));
+  expect_same(must(Tensor<I32, Rank<2>>::strided(one.storage(), Rank<2>(3, 5), {0, 0})), 1);
+}
+
+TEST(Runs, are_as_long_as_all_views_allow) {
+  int runs = 0;
+  const auto count = [&](const detail::Run<2>& run) {
+    ++runs;
+    EXPECT_EQ(run.count, 3);
+    EXPECT_EQ(run.strides[0], 1);
+    EXPECT_EQ(run.strides[1], 4);
+  };
+  using Array = std::array<std::int64_t, 2>;
+  detail::for_each_run(Array{4, 3}, count, Array{3, 1}, Array{1, 4});
+  EXPECT_EQ(runs, 4);
+}
+
 TEST(Iterator, has_the_element_as_its_value_also_where_it_is_packed) {
   // A vector of the values must hold numbers and not references into the tensor.
   EXPECT_TRUE((std::same_as<std::iter_value_t<Iterator<Tensor<const I4, Rank<1>>>>, I4::Element>));

@@ -69,15 +69,25 @@ template <class Op, class A, class B, class SA, class SB, class Dev>
   using Out = Tensor<D, ShapeFrom<merged<SA, SB>()>, Dev>;
   HT_TRY(layout::check_equal(a.shape().extents(), b.shape().extents()));
   auto result = HT_TRY(Out::zeros(Out::ShapeType::assume(a.shape().extents())));
-  auto to = result.begin();
-  auto from_b = b.begin();
+  auto to = result.data();
+  const auto combine = [&](auto&& x, auto&& y) {
+    return apply<D>(op, static_cast<typename D::Element>(x), static_cast<typename D::Element>(y));
+  };
   const std::array<Bytes, 2> touched{a.storage().bytes(), b.storage().bytes()};
   HT_TRY(guarded(touched, [&] {
-    for (auto&& x : a) {
-      *to = apply<D>(op, static_cast<typename D::Element>(x), static_cast<typename D::Element>(*from_b));
-      ++to;
-      ++from_b;
-    }
+    const auto combine_run = [&](const Run<2>& run) {
+      const auto x = a.data() + run.offsets[0];
+      const auto y = b.data() + run.offsets[1];
+      // The compiler vectorizes a loop without strides.
+      if (run.is_contiguous()) {
+        for (std::int64_t i = 0; i < run.count; ++i) to[i] = combine(x[i], y[i]);
+      } else {
+        for (std::int64_t i = 0; i < run.count; ++i)
+          to[i] = combine(x[i * run.strides[0]], y[i * run.strides[1]]);
+      }
+      to = to + run.count;
+    };
+    for_each_run(a.shape().extents(), combine_run, a.strides(), b.strides());
   }));
   return result;
 }

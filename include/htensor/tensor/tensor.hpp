@@ -6,6 +6,7 @@
 // threads at once; writes are the caller's to order.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <concepts>
@@ -223,13 +224,21 @@ class Tensor {
   [[nodiscard]] Result<Tensor<DType, S, Dev>> copy() const
     requires HostAccessible<Dev> && placement::CanAllocate<Dev>
   {
-    auto fresh = HT_TRY((Tensor<DType, S, Dev>::zeros(shape_)));
-    auto to = fresh.begin();
+    auto fresh = HT_TRY(Tensor<DType, S, Dev>::zeros(shape_));
+    auto to = fresh.data();
     HT_TRY(guarded(storage_.bytes(), [&] {
-      for (auto&& element : *this) {
-        *to = static_cast<Element>(element);
-        ++to;
-      }
+      const auto copy_run = [&](const detail::Run<1>& run) {
+        const auto from = data_ + run.offsets[0];
+        if constexpr (!is_packed<DType>) {
+          if (run.is_contiguous()) {
+            to = std::copy_n(from, run.count, to);
+            return;
+          }
+        }
+        for (std::int64_t i = 0; i < run.count; ++i) to[i] = static_cast<Element>(from[i * run.strides[0]]);
+        to = to + run.count;
+      };
+      detail::for_each_run(shape_.extents(), copy_run, strides_);
     }));
     return fresh;
   }

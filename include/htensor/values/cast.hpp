@@ -4,9 +4,11 @@
 // as a view that converts each element when it is read. What would lose anything does not compile.
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstdint>
 #include <htensor/tensor/tensor.hpp>
+#include <iterator>
 #include <type_traits>
 #include <utility>
 
@@ -33,13 +35,23 @@ template <class From, class To>
 template <class To, class D, class S, class Dev>
 [[nodiscard]] Result<Tensor<To, S, Dev>> convert_all(const Tensor<D, S, Dev>& tensor) {
   using From = std::remove_const_t<D>;
-  auto result = HT_TRY((Tensor<To, S, Dev>::zeros(tensor.shape())));
-  auto to = result.begin();
+  auto result = HT_TRY(Tensor<To, S, Dev>::zeros(tensor.shape()));
+  auto to = result.data();
+  const auto convert = [](auto&& element) {
+    return convert_element<From, To>(static_cast<typename From::Element>(element));
+  };
   HT_TRY(guarded(tensor.storage().bytes(), [&] {
-    for (auto&& element : tensor) {
-      *to = convert_element<From, To>(static_cast<typename From::Element>(element));
-      ++to;
-    }
+    const auto convert_run = [&](const Run<1>& run) {
+      const auto from = tensor.data() + run.offsets[0];
+      // The compiler vectorizes a loop without strides.
+      if (run.is_contiguous()) {
+        for (std::int64_t i = 0; i < run.count; ++i) to[i] = convert(from[i]);
+      } else {
+        for (std::int64_t i = 0; i < run.count; ++i) to[i] = convert(from[i * run.strides[0]]);
+      }
+      to = to + run.count;
+    };
+    for_each_run(tensor.shape().extents(), convert_run, tensor.strides());
   }));
   return result;
 }
@@ -73,6 +85,34 @@ class AsView {
   using Element = typename To::Element;
   static constexpr int rank = S::rank;
 
+  class Iterator {
+   public:
+    using Base = decltype(std::declval<const Tensor<const Stored, S, Dev>&>().begin());
+    using value_type = Element;
+    using difference_type = std::int64_t;
+    using iterator_category = std::input_iterator_tag;
+    using iterator_concept = std::forward_iterator_tag;
+
+    Iterator() = default;
+    explicit Iterator(Base at) noexcept : at_(at) {}
+    [[nodiscard]] Element operator*() const noexcept {
+      return detail::convert_element<Stored, To>(static_cast<typename Stored::Element>(*at_));
+    }
+    Iterator& operator++() noexcept {
+      ++at_;
+      return *this;
+    }
+    Iterator operator++(int) noexcept {
+      auto before = *this;
+      ++*this;
+      return before;
+    }
+    friend bool operator==(const Iterator&, const Iterator&) noexcept = default;
+
+   private:
+    Base at_{};
+  };
+
   explicit AsView(Tensor<const Stored, S, Dev> tensor) noexcept : tensor_(std::move(tensor)) {}
 
   /// What is behind the view; a kernel reads it and widens on the way.
@@ -90,6 +130,10 @@ class AsView {
   [[nodiscard]] Result<Element> at(Is... index) const {
     return detail::convert_element<Stored, To>(HT_TRY(tensor_.at(index...)));
   }
+  /// The elements in row-major order, converted as they are read. Like those of a tensor, they are not
+  /// guarded against pages that cannot be read.
+  [[nodiscard]] auto begin() const noexcept { return Iterator(tensor_.begin()); }
+  [[nodiscard]] auto end() const noexcept { return Iterator(tensor_.end()); }
   /// The view made real: what `cast` gives.
   [[nodiscard]] Result<Tensor<To, S, Dev>> copy() const { return cast<To>(tensor_); }
 

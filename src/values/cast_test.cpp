@@ -1,8 +1,8 @@
-#include <htensor/compute/cast.hpp>
+#include <htensor/values/cast.hpp>
 
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <algorithm>
 #include <complex>
 #include <limits>
 #include <type_traits>
@@ -141,6 +141,16 @@ TEST(Cast, reads_through_strides_and_from_within_a_byte) {
       EXPECT_EQ(as<F32>(view)(i, j), wide(i, j));
     }
   }
+}
+
+TEST(Cast, views_can_be_iterated) {
+  const auto tensor = must(Tensor<I8, Rank<2>>::of(Rank<2>(2, 3), {1, 2, 3, 4, 5, 6}));
+  const auto view = as<F32>(tensor.transpose());
+  static_assert(std::ranges::forward_range<decltype(view)>);
+  EXPECT_TRUE(std::ranges::equal(view, std::vector<float>{1, 4, 2, 5, 3, 6}));
+  float sum = 0;
+  for (const float element : view) sum += element;
+  EXPECT_EQ(sum, 21);
 }
 
 TEST(Cast, takes_read_only_tensors_and_gives_mutable_ones) {
