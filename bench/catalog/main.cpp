@@ -3,9 +3,12 @@
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -35,6 +38,26 @@ Result<bool> memory_is_within_goal(const std::filesystem::path& path, std::size_
   return ratio <= 2;
 }
 
+// The best of several walks over all tensors of a model.
+Result<bool> iteration_is_within_goal(const std::filesystem::path& path, std::size_t tensors) {
+  const auto model = HT_TRY(ht::Model::open(path));
+  double best = std::numeric_limits<double>::infinity();
+  for (int walk = 0; walk < 21; ++walk) {
+    std::size_t seen = 0;
+    const auto begin = std::chrono::steady_clock::now();
+    for (const ht::AnyTensor& tensor : model) {
+      benchmark::DoNotOptimize(tensor);
+      ++seen;
+    }
+    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
+    if (seen != tensors) return ht::fail(ht::Error(ht::ErrorCode::internal));
+    best = std::min(best, took.count() / static_cast<double>(tensors));
+  }
+  std::printf("%s: iterating takes %.1f ns per tensor, goal at most 15: %s\n", path.filename().c_str(), best,
+              best <= 15 ? "met" : "MISSED");
+  return best <= 15;
+}
+
 Result<bool> add_all(const std::filesystem::path& folder, bool smoke) {
   bool good = true;
   std::vector<std::size_t> sizes{300, 60'000};
@@ -57,6 +80,7 @@ Result<bool> add_all(const std::filesystem::path& folder, bool smoke) {
     add("safetensors/read/" + size, header.size(),
         [=, n = header.size()] { return ht::bench::read_only(path, n); });
     good = HT_TRY(memory_is_within_goal(path, header.size())) && good;
+    if (tensors == sizes.back()) good = (HT_TRY(iteration_is_within_goal(path, tensors)) || smoke) && good;
   }
   const auto gguf = folder / "vocabulary.gguf";
   const auto gguf_header = HT_TRY(ht::bench::make_file(gguf, "gguf", HT_TRY(ht::bench::vocabulary())));

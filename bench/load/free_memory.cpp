@@ -12,8 +12,9 @@
 
 namespace ht::bench {
 
-void touch_free_memory() {
-  const std::size_t bytes = value_of(io::system_port().available_memory(), "available memory") / 10 * 9;
+void touch_free_memory(std::uint64_t wanted) {
+  const std::uint64_t most = value_of(io::system_port().available_memory(), "available memory") / 10 * 9;
+  const std::size_t bytes = std::min(wanted, most);
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   system_must(memory != MAP_FAILED, "memory to touch");
   static_cast<void>(madvise(memory, bytes, MADV_HUGEPAGE));  // faster where there are such pages

@@ -27,8 +27,7 @@ void read_fully(const OpenFile& file, std::uint64_t offset, MutableBytes into) {
 void list_tensors(Workload& workload) {
   const auto model = value_of(Model::open(workload.path, {.catalog_only = true}));
   const Catalog& catalog = model.catalog();
-  for (std::size_t i = 0; i < catalog.size(); ++i) {
-    const Entry entry = catalog[i];
+  for (const Entry& entry : catalog) {
     workload.places.push_back({std::string(entry.name), entry.offset, entry.bytes});
   }
   must(!workload.places.empty(), "the file has no tensors");

@@ -8,7 +8,7 @@ namespace ht::bench {
 float open_by_htensor(const std::filesystem::path& path, Look look) {
   const auto opened = [&]() -> Result<float> {
     const auto model = HT_TRY(Model::open(path));
-    const auto matrix = HT_TRY((model.tensor<F32, Rank<2>>(model.catalog()[0].name)));
+    const auto matrix = HT_TRY(model.tensor<F32, Rank<2>>(model.catalog()[0].name));
     const float last = matrix(matrix.extent(0) - 1, matrix.extent(1) - 1);
     return look == Look::both_ends ? matrix(0, 0) + last : last;
   };

@@ -43,7 +43,7 @@ std::int64_t resident_bytes() {
 ht::Result<std::int64_t> resident_growth(const std::filesystem::path& path) {
   const auto before = resident_bytes();
   const auto model = HT_TRY(ht::Model::open(path));
-  const auto matrix = HT_TRY((model.tensor<ht::F32, ht::Rank<2>>(model.catalog()[0].name)));
+  const auto matrix = HT_TRY(model.tensor<ht::F32, ht::Rank<2>>(model.catalog()[0].name));
   HT_TRY(matrix.at(matrix.extent(0) - 1, matrix.extent(1) - 1));
   return resident_bytes() - before;
 }
