@@ -54,7 +54,7 @@ ht::Result<void> run(const std::filesystem::path& path) {
 
   const auto model = HT_TRY(ht::Model::open(path, {.dtypes = {ht::dtype_info<mine::F8_E3M4>()}}));
   const auto name = model.catalog()[0].name;
-  const auto mapped = HT_TRY((model.tensor<mine::F8_E3M4, ht::Shape<3, 2>>(name)));
+  const auto mapped = HT_TRY(model.tensor<mine::F8_E3M4, ht::Shape<3, 2>>(name));
   const auto wide = HT_TRY(ht::cast<ht::F16>(mapped));
   std::printf("%.*s: %s", static_cast<int>(name.size()), name.data(), "[");
   for (const float value : wide) std::printf(" %g", static_cast<double>(value));

@@ -60,7 +60,7 @@ ht::Result<Cost> open_and_look(const std::filesystem::path& path) {
   const auto start = std::chrono::steady_clock::now();
 
   const auto model = HT_TRY(ht::Model::open(path));
-  const auto matrix = HT_TRY((model.tensor<ht::F32, ht::Rank<2>>(model.catalog()[0].name)));
+  const auto matrix = HT_TRY(model.tensor<ht::F32, ht::Rank<2>>(model.catalog()[0].name));
   cost.first = HT_TRY(matrix.at(0, 0));
   cost.last = HT_TRY(matrix.at(matrix.extent(0) - 1, matrix.extent(1) - 1));
 

@@ -4,16 +4,19 @@
 //   #include <htensor/htensor.hpp>
 //
 //   ht::Result<float> first_look(const std::filesystem::path& path) {
-//     const auto model = HT_TRY(ht::Model::open(path));                    // maps it, whatever its size
-//     const auto name = model.catalog()[0].name;                           // the tensors, in file order
-//     const auto w = HT_TRY((model.tensor<ht::BF16, ht::Rank<2>>(name)));  // what is stored, or an error
-//     const auto corner = static_cast<float>(w(0, 0));                     // unchecked in release
-//     const auto next = HT_TRY(w.at(0, 1));                                // always checked
-//     const auto row = HT_TRY(w.select<0>(1));                             // a view: nothing is copied
-//     const auto twice = HT_TRY(row + row);                                // adding F32s would not compile
-//     const auto wide = ht::as<ht::F32>(w.transpose());                    // lazy: converted when read
-//     HT_TRY(ht::write("row.ht", twice));                                  // all of it or nothing
-//     return corner + static_cast<float>(next) + wide(0, 1);
+//     const auto model = HT_TRY(ht::Model::open(path));              // maps it, whatever its size
+//     std::uint64_t bytes = 0;
+//     for (const ht::AnyTensor& t : model) bytes += t.byte_size();   // tensors of any type, in file order
+//     const auto any = HT_TRY(model.at(0));                          // or model["name"]
+//     const auto all = HT_TRY(any.cast<ht::F32>());                  // a copy as F32, if no value is lost
+//     const auto w = HT_TRY(any.tensor<ht::BF16, ht::Rank<2>>());    // in place, typed; or an error
+//     const auto corner = static_cast<float>(w(0, 0));               // unchecked in release
+//     const auto next = HT_TRY(w.at(0, 1));                          // always checked
+//     const auto row = HT_TRY(w.select<0>(1));                       // a view: nothing is copied
+//     const auto twice = HT_TRY(row + row);                          // adding F32s would not compile
+//     const auto wide = ht::as<ht::F32>(w.transpose());              // lazy: converted when read
+//     HT_TRY(ht::write("row.ht", twice));                            // the whole file or nothing
+//     return corner + static_cast<float>(next) + wide(0, 1) + all(0);
 //   }
 // clang-format on
 #pragma once
@@ -22,7 +25,6 @@
 #include <htensor/base/error.hpp>
 #include <htensor/base/fault.hpp>
 #include <htensor/base/result.hpp>
-#include <htensor/compute/cast.hpp>
 #include <htensor/compute/elementwise.hpp>
 #include <htensor/convert/convert.hpp>
 #include <htensor/convert/diff.hpp>
@@ -46,4 +48,5 @@
 #include <htensor/model/model.hpp>
 #include <htensor/model/window.hpp>
 #include <htensor/tensor/tensor.hpp>
+#include <htensor/values/cast.hpp>
 #include <htensor/version.hpp>

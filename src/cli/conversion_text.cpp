@@ -22,7 +22,7 @@ PartText from_text(const PlannedPart& part, const Model& source) {
   if (const auto* const stored = std::get_if<StoredBytes>(&part.from)) {
     return {"file", source.files()[stored->file].string(), std::to_string(stored->offset)};
   }
-  if (const auto* const turned = std::get_if<TurnedBytes>(&part.from)) {
+  if (const auto* const turned = std::get_if<RelaidBytes>(&part.from)) {
     return {"reordered", source.files()[turned->file].string(), std::to_string(turned->offset)};
   }
   return {std::holds_alternative<RepeatedBytes>(part.from) ? "splat" : "memory", "", ""};

@@ -27,7 +27,7 @@ struct Options {
   std::uint64_t inline_below = 0;
   bool inline_all = false;
   bool canonical = false;
-  bool usual_order = false;
+  bool normalize_layout = false;
   bool plain = false;
   bool seal = false;
   bool drop_metadata = false;
@@ -60,7 +60,7 @@ Result<ConvertOptions> convert_options(const Options& options) {
                         .alignment = options.alignment,
                         .canonical = options.canonical,
                         // IREE reads no other order.
-                        .usual_order = options.usual_order || !options.module.empty(),
+                        .normalize_layout = options.normalize_layout || !options.module.empty(),
                         .share_blocks = options.layout == "shared",
                         .tensor_notes = !options.plain,
                         .shard_bytes = options.shard_bytes};
@@ -113,10 +113,10 @@ Result<Exit> convert_model(const Options& options, const Common& common) {
   const std::vector<std::filesystem::path> sources(options.paths.begin(), options.paths.end() - 1);
   const auto model = HT_TRY(Model::open_merged(sources, {.max_header_bytes = options.max_header}));
   const auto wanted = HT_TRY(convert_options(options));
+  if (wanted.format.empty()) HT_TRY(format_for(options.paths.back()));
   auto planned = plan_conversion(model.catalog(), options.paths.back(), wanted);
-  // A pattern that matches no tensor is an error in the sources, an unknown extension one in the target.
-  if (!planned && planned.error().code() == ErrorCode::not_found &&
-      planned.error().rule() != "extension_names_a_format")
+  // A pattern that matches no tensor is an error in the sources.
+  if (!planned && planned.error().code() == ErrorCode::not_found)
     return fail(std::move(planned).error().at_path(options.paths.front()));
   const auto plan = HT_TRY(planned);
   const bool json = common.json || common.jsonl;
@@ -188,7 +188,7 @@ Action register_convert(CLI::App& verb) {
   add_size(verb, "--align", options->alignment, "Align data to multiples of this power of two");
   add_flag(verb, "--canonical", options->canonical,
            "Order tensors as the format's reference writer does instead of as in SRC");
-  add_flag(verb, "--usual-order", options->usual_order,
+  add_flag(verb, "--usual-order", options->normalize_layout,
            "Write all tensors row-major and little-endian, even if DST's format can store SRC's order");
   add_text(verb, options->layout,
            {.name = "--layout",

@@ -131,7 +131,7 @@ Result<Findings> examine(const Options& options) {
 
 std::uint64_t bytes_of_tensors(const Catalog& catalog) {
   std::uint64_t total = 0;
-  for (std::size_t i = 0; i < catalog.size(); ++i) total = saturating_add(total, catalog[i].bytes);
+  for (const Entry& entry : catalog) total = saturating_add(total, entry.bytes);
   return total;
 }
 

@@ -24,8 +24,7 @@ struct Matches {
 
 Matches matching(const Catalog& catalog, const std::function<bool(const Entry&)>& test) {
   Matches found;
-  for (std::size_t i = 0; i < catalog.size(); ++i) {
-    const Entry entry = catalog[i];
+  for (const Entry& entry : catalog) {
     if (!test(entry)) continue;
     if (found.count++ == 0) found.first = entry;
   }
@@ -116,8 +115,7 @@ void check_types(Warnings& warnings, const Catalog& catalog, Files files) {
 
 void check_overlaps(Warnings& warnings, const Catalog& catalog, Files files) {
   std::vector<Entry> entries;
-  for (std::size_t i = 0; i < catalog.size(); ++i) {
-    const Entry entry = catalog[i];
+  for (const Entry& entry : catalog) {
     if (!entry.is_splat() && entry.bytes > 0) entries.push_back(entry);
   }
   std::ranges::sort(entries, {},
@@ -147,8 +145,7 @@ void check_overlaps(Warnings& warnings, const Catalog& catalog, Files files) {
 
 std::vector<std::uint64_t> data_ends(const Catalog& catalog, std::size_t files) {
   std::vector<std::uint64_t> ends(files, 0);
-  for (std::size_t i = 0; i < catalog.size(); ++i) {
-    const Entry entry = catalog[i];
+  for (const Entry& entry : catalog) {
     if (!entry.is_splat() && entry.file < files) ends[entry.file] = std::max(ends[entry.file], end_of(entry));
   }
   return ends;
@@ -196,8 +193,7 @@ std::vector<Error> missing_data(const Catalog& catalog, std::span<const FileFact
     if (ends[file] <= bytes) continue;
     std::size_t whole = 0;
     std::vector<Entry> damaged;
-    for (std::size_t i = 0; i < catalog.size(); ++i) {
-      const Entry entry = catalog[i];
+    for (const Entry& entry : catalog) {
       if (entry.file != file || entry.is_splat()) continue;
       if (end_of(entry) <= bytes) {
         ++whole;

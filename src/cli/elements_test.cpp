@@ -2,62 +2,73 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
+#include "format/safetensors/test_file.hpp"
+#include "model/test_formats.hpp"
+#include "testing/temporary_folder.hpp"
 
 namespace ht::cli {
 namespace {
 
-// The elements from the first on, with a space between.
-std::string elements(const Entry& entry, Bytes raw, std::int64_t count) {
-  const auto storage = raw.empty() ? Storage() : Storage::borrowed_read_only(raw).value();
-  const auto append = element_appender(entry, storage, false).value();
-  fmt::memory_buffer out;
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (i > 0) out.push_back(' ');
-    append(out, i);
+using testing::irpa_file;
+using testing::npy_file;
+using testing::tensor_note;
+
+class Elements : public ::testing::Test {
+ protected:
+  // The elements of the only tensor, with spaces between.
+  std::string elements(const std::vector<std::byte>& file, std::vector<std::int64_t> indices) {
+    testing::write_file(folder_ / "t", file);
+    auto printer = ElementPrinter::of(Model::open(folder_ / "t").value().at(0).value(), false).value();
+    fmt::memory_buffer out;
+    for (const auto index : indices) {
+      if (out.size() != 0) out.push_back(' ');
+      EXPECT_TRUE(printer.append(out, index));
+    }
+    return fmt::to_string(out);
   }
-  return fmt::to_string(out);
+  std::string splat(std::string_view dtype, std::string_view shape, std::uint64_t bytes, std::string pattern,
+                    std::vector<std::int64_t> indices) {
+    const auto note = tensor_note(dtype, shape);
+    return elements(irpa_file({{.name = "t", .note = note, .length = bytes, .pattern = std::move(pattern)}}),
+                    std::move(indices));
+  }
+
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(Elements, of_both_byte_orders_are_read) {
+  EXPECT_EQ(elements(npy_file("<u2", false, "(2,)", std::string("\0\1\2\3", 4)), {0, 1}), "256 770");
+  EXPECT_EQ(elements(npy_file(">u2", false, "(2,)", std::string("\0\1\2\3", 4)), {1, 0}), "515 1");
 }
 
-TEST(Elements, misaligned_and_big_endian_ones_are_read) {
-  const std::array<std::int64_t, 1> dims{2};
-  alignas(8) const std::array<std::byte, 9> bytes{std::byte{9}, std::byte{0}, std::byte{1}, std::byte{2},
-                                                  std::byte{3}};
-  Entry entry{.name = "a", .dtype = U16::tag, .dims = dims, .bytes = 4};
-  EXPECT_EQ(elements(entry, Bytes(bytes).subspan(1, 4), 2), "256 770");
-  entry.byte_order = ByteOrder::big;
-  EXPECT_EQ(elements(entry, Bytes(bytes).subspan(1, 4), 2), "1 515");
-}
-
-TEST(Elements, complex_numbers_are_turned_round_by_halves) {
-  const std::array<std::int64_t, 1> dims{1};
+TEST_F(Elements, complex_numbers_are_swapped_by_halves) {
   // 1 and 2 as big-endian F32.
-  const std::array<std::byte, 8> bytes{std::byte{0x3F}, std::byte{0x80}, {}, {}, std::byte{0x40}, {}, {}, {}};
-  const Entry entry{.name = "a", .dtype = C64::tag, .dims = dims, .byte_order = ByteOrder::big, .bytes = 8};
-  EXPECT_EQ(elements(entry, bytes, 1), "(1,2)");
+  EXPECT_EQ(elements(npy_file(">c8", false, "(1,)", std::string("\x3F\x80\0\0\x40\0\0\0", 8)), {0}), "(1,2)");
 }
 
-TEST(Elements, splats_of_any_size_cost_their_pattern) {
-  const std::array<std::int64_t, 1> dims{std::int64_t{1} << 50};
-  const std::array<std::byte, 2> pattern{std::byte{1}, std::byte{2}};
-  Entry entry{.name = "a", .dtype = U8::tag, .dims = dims, .bytes = std::uint64_t{1} << 50, .splat = pattern};
-  EXPECT_EQ(elements(entry, {}, 5), "1 2 1 2 1");
+TEST_F(Elements, are_counted_in_row_major_order) {
+  EXPECT_EQ(elements(npy_file("|u1", true, "(2, 3)", "\1\4\2\5\3\6"), {0, 1, 2, 3, 4, 5}), "1 2 3 4 5 6");
+}
+
+TEST_F(Elements, are_found_in_any_order) {
+  std::string data;
+  for (int i = 0; i < 10'000; ++i) data += {static_cast<char>(i & 0xFF), static_cast<char>(i >> 8)};
+  EXPECT_EQ(
+      elements(npy_file("<u2", false, "(10000,)", data), {9999, 0, 7, 8, 4095, 4096, 4097, 8192, 5, 9998}),
+      "9999 0 7 8 4095 4096 4097 8192 5 9998");
+}
+
+TEST_F(Elements, splats_of_any_size_cost_a_group) {
+  const std::uint64_t large = std::uint64_t{1} << 50;
+  EXPECT_EQ(splat("uint8", "[1125899906842624]", large, "\1\2", {0, 1, 2, 1'125'899'906'842'623}), "1 2 1 2");
   // An element is made of two patterns.
-  entry.dtype = U32::tag;
-  EXPECT_EQ(elements(entry, {}, 2), "33620481 33620481");
-  // A splat's pattern is never turned round.
-  entry.byte_order = ByteOrder::big;
-  EXPECT_EQ(elements(entry, {}, 1), "33620481");
+  EXPECT_EQ(splat("uint32", "[281474976710656]", large, "\1\2", {0, 281'474'976'710'655}),
+            "33620481 33620481");
 }
 
-TEST(Elements, packed_splats_repeat_after_whole_elements) {
-  const std::array<std::int64_t, 1> dims{64};
-  const std::array<std::byte, 1> pattern{std::byte{0x21}};
-  const Entry nibbles{.name = "a", .dtype = U4::tag, .dims = dims, .bytes = 32, .splat = pattern};
-  EXPECT_EQ(elements(nibbles, {}, 5), "1 2 1 2 1");
-  const std::array<std::byte, 16> zeros{};
-  const Entry six{.name = "a", .dtype = F6_E2M3::tag, .dims = dims, .bytes = 48, .splat = zeros};
-  EXPECT_EQ(elements(six, {}, 3), "0 0 0");
+TEST_F(Elements, packed_ones_are_read_from_within_a_byte) {
+  EXPECT_EQ(splat("uint4", "[64]", 32, "\x21", {0, 1, 2, 63}), "1 2 1 2");
+  EXPECT_EQ(splat("float6_e2m3fn", "[64]", 48, std::string(16, '\0'), {0, 1, 63}), "0 0 0");
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <htensor/base/fault.hpp>
 #include <memory>
@@ -74,7 +73,7 @@ ConversionPlan plan_raw(const Entry& entry, const Path& target) {
     std::ranges::copy(entry.splat, repeated.pattern.begin());
     part.from = repeated;
   }
-  PlannedFile file{.path = target, .bytes = entry.bytes, .header = {}, .parts = {}, .turnings = {}};
+  PlannedFile file{.path = target, .bytes = entry.bytes, .header = {}, .parts = {}, .relayouts = {}};
   if (entry.bytes != 0) file.parts.push_back(part);
   ConversionPlan plan;
   plan.format = "bin";
@@ -97,8 +96,8 @@ Result<ConversionPlan> plan_export(const Model& model, std::size_t index, const 
 Result<std::vector<std::size_t>> tensors_of(const Model& model, const Options& options) {
   std::vector<std::size_t> indices;
   for (const auto& name : options.names) {
-    const auto found = model.catalog().find(name);
-    if (!found) return fail(model.raw(name).error());
+    const auto found = model.find(name);
+    if (!found) return fail(model[name].error());
     if (std::ranges::find(indices, *found) == indices.end()) indices.push_back(*found);
   }
   return indices;
@@ -119,22 +118,21 @@ Result<std::vector<ConversionPlan>> plans_of(const Model& model, const Options& 
 
 // The stored bytes of a tensor to standard output.
 Result<Exit> print_bytes(const Model& model, const Options& options) {
-  const Entry entry = model.catalog()[HT_TRY(tensors_of(model, options)).front()];
-  const auto storage = entry.is_splat() ? Storage() : HT_TRY(model.raw(entry.name));
-  std::array<char, 65536> piece{};
-  HT_TRY(guarded(storage.bytes(), [&]() -> Result<void> {
-    for (std::uint64_t done = 0; done < entry.bytes && std::ferror(stdout) == 0; done += piece.size()) {
-      if (interrupted()) return fail(interruption());
-      const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), entry.bytes - done));
-      for (std::size_t i = 0; i < count; ++i) {
-        // Pieces are whole patterns of 1, 2, 4, 8 or 16 bytes.
-        piece[i] = static_cast<char>(entry.is_splat() ? entry.splat[i % entry.splat.size()]
-                                                      : storage.bytes()[static_cast<std::size_t>(done) + i]);
-      }
-      print({piece.data(), count});
+  const auto tensor = HT_TRY(model.at(HT_TRY(tensors_of(model, options)).front()));
+  const Bytes stored = tensor.is_splat() ? Bytes() : HT_TRY(tensor.bytes());
+  std::vector<std::byte> piece;
+  constexpr std::uint64_t piece_bytes = 65536;
+  for (std::uint64_t done = 0; done < tensor.byte_size() && std::ferror(stdout) == 0; done += piece.size()) {
+    if (interrupted()) return fail(interruption());
+    piece.resize(static_cast<std::size_t>(std::min(piece_bytes, tensor.byte_size() - done)));
+    if (tensor.is_splat()) {
+      HT_TRY(tensor.copy_to(piece, done));
+    } else {
+      const Bytes part = stored.subspan(static_cast<std::size_t>(done), piece.size());
+      HT_TRY(guarded(part, [&] { std::ranges::copy(part, piece.begin()); }));
     }
-    return {};
-  }));
+    print({reinterpret_cast<const char*>(piece.data()), piece.size()});
+  }
   return Exit::good;
 }
 

@@ -78,8 +78,7 @@ template <class Out>
 void append_json_object(Out& out, const Metadata& metadata) {
   out += '{';
   bool is_first = true;
-  for (std::size_t i = 0; i < metadata.size(); ++i) {
-    const auto item = metadata[i];
+  for (const auto& item : metadata) {
     if (is_padding(item)) continue;
     if (!is_first) out += ',';
     is_first = false;
@@ -146,8 +145,7 @@ std::string value_text(const MetaValue& value) {
 
 void append_lines(OutputBuffer& out, const Metadata& metadata, bool whole, std::size_t max_columns) {
   std::size_t keys = 0;
-  for (std::size_t i = 0; i < metadata.size(); ++i) {
-    const auto item = metadata[i];
+  for (const auto& item : metadata) {
     if (is_padding(item)) continue;
     ++keys;
     if (whole) {
@@ -174,8 +172,7 @@ std::string aligned_text(const Metadata& metadata, std::size_t max_columns) {
   std::size_t width = 0;
   std::size_t type_width = 0;
   std::size_t value_width = 0;
-  for (std::size_t i = 0; i < metadata.size(); ++i) {
-    const auto item = metadata[i];
+  for (const auto& item : metadata) {
     if (is_padding(item)) continue;
     const auto& line =
         lines.emplace_back(short_text(item.key), type_text(item.value), value_text(item.value));

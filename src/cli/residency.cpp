@@ -1,7 +1,6 @@
 // The verbs residency, prefetch and evict: they report and change which tensors are in the page cache.
 #include <fmt/format.h>
 
-#include <htensor/io/mapped.hpp>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -21,28 +20,6 @@ struct Options {
   std::string path;
   NameFilter filter;
   std::uint64_t max_header = 0;
-};
-
-// Queries the page cache for one tensor at a time: `Model::residency` holds the answers for all tensors.
-class PageCache {
- public:
-  // The model must outlive the object.
-  explicit PageCache(const Model& model) : model_(model), files_(model.files().size()) {}
-
-  // Bytes of the tensor in the page cache: 0 for a splat, nullopt where the kernel does not report it.
-  [[nodiscard]] Result<std::optional<std::uint64_t>> cached_bytes(const Entry& entry) {
-    if (entry.is_splat()) return 0;
-    auto& file = files_[entry.file];
-    if (!file) {
-      auto opened = HT_TRY(io::Opened::open(model_.files()[entry.file]));
-      file = HT_TRY(std::move(opened).map({.guard = false}));
-    }
-    return file->cached(entry.offset, entry.bytes);
-  }
-
- private:
-  const Model& model_;
-  std::vector<std::optional<io::Mapped>> files_;  // opened at the first query
 };
 
 class Totals {
@@ -99,20 +76,20 @@ void append_json_row(OutputBuffer& out, const Entry& entry, std::optional<std::u
   out += '}';
 }
 
-Result<void> print_json_lines(OutputBuffer& out, const Rows& rows, PageCache& cache) {
+Result<void> print_json_lines(OutputBuffer& out, const Rows& rows, const Model& model) {
   return rows.for_each([&](const Row& row) -> Result<void> {
-    append_json_row(out, row.entry, HT_TRY(cache.cached_bytes(row.entry)));
+    append_json_row(out, row.entry, HT_TRY(model.residency(row.position)).cached_bytes);
     out += '\n';
     return {};
   });
 }
 
-Result<void> print_json(OutputBuffer& out, const Rows& rows, PageCache& cache) {
+Result<void> print_json(OutputBuffer& out, const Rows& rows, const Model& model) {
   Totals totals;
   out += R"({"tensors":[)";
   bool is_first = true;
   HT_TRY(rows.for_each([&](const Row& row) -> Result<void> {
-    const auto cached_bytes = HT_TRY(cache.cached_bytes(row.entry));
+    const auto cached_bytes = HT_TRY(model.residency(row.position)).cached_bytes;
     totals.add(row.entry, cached_bytes);
     if (!is_first) out += ',';
     is_first = false;
@@ -125,7 +102,7 @@ Result<void> print_json(OutputBuffer& out, const Rows& rows, PageCache& cache) {
   return {};
 }
 
-Result<void> print_for_people(OutputBuffer& out, const Rows& rows, PageCache& cache, bool quiet) {
+Result<void> print_for_people(OutputBuffer& out, const Rows& rows, const Model& model, bool quiet) {
   const std::vector<Column> columns{{.title = "name", .shortens = true},
                                     {.title = "bytes", .right = true},
                                     {.title = "cached", .right = true},
@@ -142,7 +119,7 @@ Result<void> print_for_people(OutputBuffer& out, const Rows& rows, PageCache& ca
   table.start_printing();
   Totals totals;
   HT_TRY(rows.for_each([&](const Row& row) -> Result<void> {
-    const auto cached_bytes = HT_TRY(cache.cached_bytes(row.entry));
+    const auto cached_bytes = HT_TRY(model.residency(row.position)).cached_bytes;
     totals.add(row.entry, cached_bytes);
     table.name(row.entry.name);
     table.size(row.entry.bytes);
@@ -158,11 +135,10 @@ Result<void> print_for_people(OutputBuffer& out, const Rows& rows, PageCache& ca
 
 Result<void> print_residency(const Model& model, const Options& options, const Common& common) {
   const auto rows = HT_TRY(Rows::of(model, options.filter));
-  PageCache cache(model);
   OutputBuffer out;
-  auto printed = common.jsonl  ? print_json_lines(out, rows, cache)
-                 : common.json ? print_json(out, rows, cache)
-                               : print_for_people(out, rows, cache, common.quiet);
+  auto printed = common.jsonl  ? print_json_lines(out, rows, model)
+                 : common.json ? print_json(out, rows, model)
+                               : print_for_people(out, rows, model, common.quiet);
   // Where the kernel cannot be queried at all, the first query fails.
   if (!printed) out.discard();
   return printed;

@@ -20,8 +20,8 @@ Result<Rows> Rows::of(const Model& model, const NameFilter& filter) {
   rows.filter_ = filter;
   if (filter.is_everything()) return rows;
   const Catalog& catalog = model.catalog();
-  for (std::size_t i = 0; i < catalog.size(); ++i) {
-    if (filter.matches(catalog[i].name)) return rows;
+  for (const Entry& entry : catalog) {
+    if (filter.matches(entry.name)) return rows;
   }
   return fail(filter.no_match());
 }

@@ -23,10 +23,9 @@ struct Options {
 
 // The elements of one tensor to print, and their shape.
 struct Part {
-  Entry entry;
-  DTypeInfo dtype;
+  AnyTensor tensor;
   std::vector<Axis> axes;
-  std::vector<std::int64_t> strides;  // of the axes, in elements
+  std::vector<std::int64_t> strides;  // of the axes, in elements in row-major order
   std::vector<std::int64_t> shape;    // without the dropped ones
 
   /// Nothing to walk, however long the other axes are.
@@ -35,40 +34,26 @@ struct Part {
   }
 };
 
-// Where a step along each dimension leads in the elements as they are stored.
-void fill_strides(Part& part) {
-  const auto& dims = part.entry.dims;
-  part.strides.resize(dims.size());
-  if (part.entry.order == ElementOrder::row_major) return layout::fill_row_major_strides(dims, part.strides);
-  std::int64_t step = 1;
-  for (std::size_t i = 0; i < dims.size(); ++i) {
-    part.strides[i] = step;
-    step *= std::max<std::int64_t>(dims[i], 1);
-  }
-}
-
-Error not_dense(const Entry& entry, const Options& options) {
-  const auto encoding = find_encoding(entry.encoding);
+Error not_dense(const AnyTensor& tensor, const Options& options) {
+  const auto name = printable(tensor.name());
   return Error(ErrorCode::unsupported_encoding, "shown_tensors_are_dense",
-               encoding ? fmt::format("tensor '{}' is {}, and show cannot decode block encodings yet",
-                                      printable(entry.name), encoding->name)
-                        : fmt::format("tensor '{}' has an unknown dtype and shape", printable(entry.name)))
+               tensor.type().is_blocks()
+                   ? fmt::format("tensor '{}' is {}, and show cannot decode block encodings yet", name,
+                                 tensor.type().name)
+                   : fmt::format("tensor '{}' has an unknown dtype and shape", name))
       .at_path(options.path)
-      .at_tensor(entry.name)
+      .at_tensor(tensor.name())
       .with_hint("write the stored bytes to a file: htensor export PATH NAME -o FILE.bin");
 }
 
 Result<Part> chosen_part(const Model& model, const Options& options) {
-  const Catalog& catalog = model.catalog();
-  const auto index = catalog.find(options.name);
-  if (!index) return fail(model.raw(options.name).error());
-  if (catalog[*index].dtype == DTypeTag::invalid) return fail(not_dense(catalog[*index], options));
-  Part part{.entry = catalog[*index], .dtype = {}, .axes = {}, .strides = {}, .shape = {}};
-  part.dtype = HT_TRY(model.dtype(part.entry.dtype));
-  auto axes = parse_slice(options.slice, part.entry.dims);
+  const auto tensor = HT_TRY(model[options.name]);
+  if (!tensor.type().is_dense()) return fail(not_dense(tensor, options));
+  auto axes = parse_slice(options.slice, tensor.dims());
   if (!axes) return fail(std::move(axes).error().at_path(options.path).at_tensor(options.name));
-  part.axes = *std::move(axes);
-  fill_strides(part);
+  Part part{.tensor = tensor, .axes = *std::move(axes), .strides = {}, .shape = {}};
+  part.strides.resize(tensor.dims().size());
+  layout::fill_row_major_strides(tensor.dims(), part.strides);
   for (const auto& axis : part.axes) {
     if (!axis.dropped) part.shape.push_back(axis.count);
   }
@@ -92,8 +77,7 @@ class Output {
   fmt::memory_buffer buffer_;
 };
 
-// Calls `visit(index of the element as stored)` for each element in row-major order. It counts like an
-// odometer and does not recurse: a file may name any rank.
+// Calls `visit(index of the element in the whole tensor)` for each element, both in row-major order.
 template <class Visit>
 Result<void> for_each(const Part& part, const Visit& visit) {
   if (part.empty()) return {};
@@ -103,7 +87,7 @@ Result<void> for_each(const Part& part, const Visit& visit) {
   for (std::size_t i = 0; i < axes.size(); ++i) offset += axes[i].begin * part.strides[i];
   while (true) {
     if (interrupted()) return fail(interruption());
-    visit(offset);
+    HT_TRY(visit(offset));
     std::size_t depth = axes.size();
     while (depth > 0) {
       const Axis& axis = axes[depth - 1];
@@ -119,15 +103,15 @@ Result<void> for_each(const Part& part, const Visit& visit) {
   }
 }
 
-Result<void> print_json(const Part& part, const AppendElement& append) {
+Result<void> print_json(const Part& part, ElementPrinter& elements) {
   Output out;
   append_text(out.buffer(), R"({{"name":{},"dtype":{},"shape":{},"values_shape":{},"values":[)",
-              json_string(part.entry.name), json_string(part.dtype.name), json_shape(part.entry.dims),
-              json_shape(part.shape));
+              json_string(part.tensor.name()), json_string(part.tensor.type().name),
+              json_shape(part.tensor.dims()), json_shape(part.shape));
   bool first = true;
   HT_TRY(for_each(part, [&](std::int64_t index) {
     if (!std::exchange(first, false)) out.buffer().push_back(',');
-    append(out.buffer(), index);
+    return elements.append(out.buffer(), index);
   }));
   out.buffer().append(std::string_view("]}\n"));
   return {};
@@ -136,8 +120,8 @@ Result<void> print_json(const Part& part, const AppendElement& append) {
 // As numpy prints: nested brackets, the middle of long dimensions left out.
 class Printer {
  public:
-  Printer(const Part& part, const AppendElement& append)
-      : part_(part), append_(append), innermost_(part.axes.size()) {
+  Printer(const Part& part, ElementPrinter& elements)
+      : part_(part), elements_(elements), innermost_(part.axes.size()) {
     std::int64_t total = 1;
     // Enough is known once it is too many.
     for (const auto& axis : part.axes) total = std::min(total, most) * std::min(axis.count, most);
@@ -145,24 +129,25 @@ class Printer {
     while (innermost_ > 0 && part.axes[innermost_ - 1].dropped) --innermost_;
   }
 
-  void print_all() {
+  Result<void> print_all() {
     if (part_.empty()) {
       out_.buffer().append(std::string_view("[]"));
     } else {
-      print_axis(0, 0, 0);
+      HT_TRY(print_axis(0, 0, 0));
     }
     out_.buffer().push_back('\n');
+    return {};
   }
 
  private:
   // NOLINTNEXTLINE(misc-no-recursion): as deep as the rank, which is at most 64 in every format
-  void print_axis(std::size_t depth, std::int64_t offset, std::size_t indent) {
+  Result<void> print_axis(std::size_t depth, std::int64_t offset, std::size_t indent) {
     const auto at = [&](std::int64_t i) {
       const Axis& axis = part_.axes[depth];
       return offset + (axis.begin + i * axis.step) * part_.strides[depth];
     };
     for (; depth < part_.axes.size() && part_.axes[depth].dropped; ++depth) offset = at(0);
-    if (depth == part_.axes.size()) return append_(out_.buffer(), offset);
+    if (depth == part_.axes.size()) return elements_.append(out_.buffer(), offset);
     const Axis& axis = part_.axes[depth];
     const bool innermost = depth + 1 == innermost_;
     out_.buffer().push_back('[');
@@ -173,9 +158,10 @@ class Printer {
         i = axis.count - edge - 1;
         continue;
       }
-      print_axis(depth + 1, at(i), indent + 1);
+      HT_TRY(print_axis(depth + 1, at(i), indent + 1));
     }
     out_.buffer().push_back(']');
+    return {};
   }
 
   void separate(bool innermost, std::size_t indent) {
@@ -189,7 +175,7 @@ class Printer {
   static constexpr std::int64_t most = 1000;
   static constexpr std::int64_t edge = 3;
   const Part& part_;
-  const AppendElement& append_;
+  ElementPrinter& elements_;
   std::size_t innermost_;  // one behind the last axis that is not dropped
   Output out_;
   bool shortened_ = false;
@@ -199,17 +185,16 @@ Result<Exit> show(const Options& options, const Common& common) {
   const auto model = HT_TRY(Model::open(options.path, {.max_header_bytes = options.max_header}));
   const auto part = HT_TRY(chosen_part(model, options));
   const bool json = common.json || common.jsonl;
-  const auto raw = part.entry.is_splat() ? Storage() : HT_TRY(model.raw(part.entry.name));
-  const auto append = HT_TRY(element_appender(part.entry, raw, json));
-  HT_TRY(guarded(raw.bytes(), [&]() -> Result<void> {
-    if (json) return print_json(part, append);
-    if (!common.quiet) {
-      print(fmt::format("{}  {} {}\n", printable(part.entry.name), part.dtype.name,
-                        shape_text(part.entry.dims)));
-    }
-    Printer(part, append).print_all();
-    return {};
-  }));
+  auto elements = HT_TRY(ElementPrinter::of(part.tensor, json));
+  if (json) {
+    HT_TRY(print_json(part, elements));
+    return Exit::good;
+  }
+  if (!common.quiet) {
+    print(fmt::format("{}  {} {}\n", printable(part.tensor.name()), part.tensor.type().name,
+                      shape_text(part.tensor.dims())));
+  }
+  HT_TRY(Printer(part, elements).print_all());
   return Exit::good;
 }
 

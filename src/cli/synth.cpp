@@ -97,7 +97,7 @@ Result<Exit> synthesize(const Options& options, const Common& common) {
   const auto catalog = HT_TRY(catalog_of(plan, format));
   HT_TRY(write_model(options, plan, catalog, common));
   std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < catalog.size(); ++i) bytes += catalog[i].bytes;
+  for (const Entry& entry : catalog) bytes += entry.bytes;
   if (common.json || common.jsonl) {
     print(fmt::format(R"({{"written":{},"tensors":{},"bytes":{}}})"
                       "\n",

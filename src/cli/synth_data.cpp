@@ -60,7 +60,7 @@ typename D::Element element(std::uint64_t random) {
 
 template <class D>
 Result<void> fill(std::uint64_t seed, std::uint64_t first, std::uint64_t count, MutableBytes into) {
-  auto tensor = HT_TRY((Tensor<D, Rank<1>>::over(HT_TRY(Storage::borrowed(into)), Rank<1>(count))));
+  auto tensor = HT_TRY(Tensor<D, Rank<1>>::over(HT_TRY(Storage::borrowed(into)), Rank<1>(count)));
   std::uint64_t state = seed + first * random_step;
   if constexpr (is_narrow_float<D>) {
     const auto& weights = narrow_weights<D>();

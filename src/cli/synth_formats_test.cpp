@@ -26,8 +26,7 @@ bool is_for_one_tensor(const std::string& extension) { return extension == ".ht"
 // All that a catalog says, but where things lie.
 std::vector<std::string> lines_of(const Catalog& catalog) {
   std::vector<std::string> lines;
-  for (std::size_t i = 0; i < catalog.size(); ++i) {
-    const auto entry = catalog[i];
+  for (const Entry& entry : catalog) {
     std::string line(entry.name);
     line += ' ' + std::to_string(static_cast<int>(entry.dtype)) + ' ' +
             std::to_string(static_cast<int>(entry.encoding)) + ' ' + std::to_string(entry.bytes);

@@ -41,9 +41,9 @@ TEST_F(SynthLlama, has_the_tensors_of_llama_cpp) {
   const auto& catalog = model.catalog();
   std::map<std::string_view, int> types;
   std::int64_t parameters = 0;
-  for (std::size_t i = 0; i < catalog.size(); ++i) {
-    ++types[type_name(catalog[i])];
-    parameters += element_count(catalog[i].dims).value();
+  for (const Entry& entry : catalog) {
+    ++types[type_name(entry)];
+    parameters += element_count(entry.dims).value();
   }
   EXPECT_EQ(types, (std::map<std::string_view, int>{{"F32", 34}, {"Q4_K", 96}, {"Q6_K", 17}}));
   EXPECT_EQ(parameters, 1235814432);
@@ -136,7 +136,7 @@ TEST_F(SynthLlama, scales_to_about_the_size_in_whole_blocks) {
     const auto model = made("s.gguf", "--force --sparse --size " + std::to_string(size));
     const auto& catalog = model.catalog();
     std::uint64_t bytes = 0;
-    for (std::size_t i = 0; i < catalog.size(); ++i) bytes += catalog[i].bytes;
+    for (const Entry& entry : catalog) bytes += entry.bytes;
     EXPECT_GE(bytes, size * 9 / 10);
     EXPECT_LE(bytes, size);
     // What the metadata says is what the tensors are.
@@ -163,8 +163,7 @@ TEST_F(SynthLlama, has_no_hole_where_it_is_not_sparse) {
   const auto dense = made("d.gguf", "--size 4M");
   const auto sparse = made("s.gguf", "--size 4M --sparse");
   const auto& catalog = dense.catalog();
-  for (std::size_t i = 0; i < catalog.size(); ++i) {
-    const auto entry = catalog[i];
+  for (const Entry& entry : catalog) {
     const auto facts = find_encoding(entry.encoding);
     if (!facts) continue;
     // No piece of the data leaves a block out.
@@ -192,8 +191,8 @@ TEST_F(SynthLlama, has_the_same_in_irpa) {
   const auto irpa = made("q.irpa", "--size 1M --seed 9");
   EXPECT_EQ(irpa.catalog().metadata(), gguf.catalog().metadata());
   ASSERT_EQ(irpa.catalog().size(), gguf.catalog().size());
-  for (std::size_t i = 0; i < gguf.catalog().size(); ++i) {
-    const auto name = gguf.catalog()[i].name;
+  for (const Entry& entry : gguf.catalog()) {
+    const auto name = entry.name;
     EXPECT_EQ(what(irpa.catalog(), name), what(gguf.catalog(), name));
     const auto a = gguf.raw(name).value();
     const auto b = irpa.raw(name).value();

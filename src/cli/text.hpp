@@ -50,7 +50,7 @@ using SizeBuffer = std::array<char, 8>;
 /// "[4, 8]" for people, "[4,8]" for JSON.
 [[nodiscard]] std::string shape_text(std::span<const std::int64_t> dims);
 [[nodiscard]] std::string json_shape(std::span<const std::int64_t> dims);
-/// {"error":{…}} as CLI.md has it.
+/// {"error":{…}} as in docs/cli.md.
 [[nodiscard]] std::string json_error(const Error& error);
 /// The members of that object, for an object with more members.
 [[nodiscard]] std::string json_members(const Error& error);

@@ -146,6 +146,7 @@ class Application {
     if (!replaced) return {};
     if (replaced->algorithm) algorithm_ = replaced->algorithm;
     if (!algorithm_) converted_.stale_seal = replaced->path;
+    if (algorithm_ && replaced->is_obsolete) converted_.removed.push_back(replaced->path);
     return {};
   }
 

@@ -211,8 +211,7 @@ Result<Encoded> encoded_as(std::string_view format, const RandomModel& model) {
                         .dims = tensor.dims,
                         .bytes = tensor.data.size()}));
   }
-  for (std::size_t i = 0; i < model.metadata.size(); ++i)
-    HT_TRY(builder.metadata().add(model.metadata[i].key, model.metadata[i].value));
+  for (const auto& item : model.metadata) HT_TRY(builder.metadata().add(item.key, item.value));
   return encode(format, HT_TRY(std::move(builder).build()));
 }
 

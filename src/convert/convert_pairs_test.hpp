@@ -76,7 +76,7 @@ class ConvertPairs : public Diff {
     const auto plan = plan_conversion(from.catalog(), target, options);
     if (!plan) {
       const bool is_told =
-          plan.error().code() == ErrorCode::would_lose || plan.error().rule() == "blocks_can_be_turned_round";
+          plan.error().code() == ErrorCode::would_lose || plan.error().rule() == "blocks_can_be_byte_swapped";
       EXPECT_TRUE(is_told) << format << ": " << to_string(plan.error());
       EXPECT_FALSE(plan.error().hint().empty()) << to_string(plan.error());
       return std::nullopt;
@@ -111,19 +111,18 @@ class ConvertPairs : public Diff {
           is_of_one_tensor(after.format()) ? std::optional<std::size_t>(0) : after.find(entry.name);
       ASSERT_TRUE(found) << "gone: " << entry.name;
       const Entry other = after[*found];
-      const bool is_turned = entry.byte_order != other.byte_order || entry.order != other.order;
-      if (!is_turned) {
+      const bool is_relaid = entry.byte_order != other.byte_order || entry.order != other.order;
+      if (!is_relaid) {
         EXPECT_EQ(digests[i], others[*found]) << entry.name;
       }
       if (lost_tensors.contains(std::string(entry.name))) continue;
       EXPECT_EQ(entry.dtype, other.dtype) << entry.name;
       EXPECT_EQ(entry.encoding, other.encoding) << entry.name;
       EXPECT_TRUE(std::ranges::equal(entry.dims, other.dims)) << entry.name;
-      if (is_turned) expect_turned(a, b, entry.name);
+      if (is_relaid) expect_relaid(a, b, entry.name);
     }
     std::size_t kept = 0;
-    for (std::size_t i = 0; i < before.metadata().size(); ++i) {
-      const auto [key, value] = before.metadata()[i];
+    for (const auto& [key, value] : before.metadata()) {
       if (lost_keys.contains(std::string(key))) continue;
       const auto other = after.metadata().find(key);
       // Another file is laid out in another way.
@@ -136,7 +135,7 @@ class ConvertPairs : public Diff {
     EXPECT_EQ(after.metadata().size(), kept) << "nothing is made up";
   }
 
-  static void expect_turned(const Model& a, const Model& b, std::string_view name) {
+  static void expect_relaid(const Model& a, const Model& b, std::string_view name) {
     const Entry entry = b.catalog()[b.catalog().find(name).value_or(0)];
     EXPECT_EQ(entry.byte_order, ByteOrder::little) << name;
     EXPECT_EQ(entry.order, ElementOrder::row_major) << name;

@@ -10,11 +10,10 @@
 #include "base/format_text.hpp"
 #include "base/jobs.hpp"
 #include "convert/copy_parts.hpp"
-#include "convert/turning.hpp"
 #include "io/direct_file.hpp"
 #include "io/file.hpp"
 #include "io/sampled_cache.hpp"
-#include "model/plain_copy.hpp"
+#include "model/relayout.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -39,9 +38,9 @@ bool cannot_be_done(std::error_code cause) {
          cause == std::errc::operation_not_permitted;
 }
 
-std::uint64_t tensor_bytes(const Turning& turning) {
-  std::uint64_t bytes = turning.unit_bytes;
-  for (const auto dim : turning.column_major) bytes *= static_cast<std::uint64_t>(dim);
+std::uint64_t tensor_bytes(const Relayout& relayout) {
+  std::uint64_t bytes = relayout.unit_bytes;
+  for (const auto dim : relayout.column_major) bytes *= static_cast<std::uint64_t>(dim);
   return bytes;
 }
 
@@ -288,8 +287,8 @@ class FileCopy {
                                              static_cast<std::size_t>(part.bytes));
       if (const auto* const from = std::get_if<StoredBytes>(&part.from)) {
         HT_TRY(read_plainly(*from, into));
-      } else if (const auto* const turned = std::get_if<TurnedBytes>(&part.from)) {
-        HT_TRY(read_turned(*turned, into));
+      } else if (const auto* const relaid = std::get_if<RelaidBytes>(&part.from)) {
+        HT_TRY(read_relaid(*relaid, into));
       } else if (const auto* const memory = std::get_if<Bytes>(&part.from)) {
         std::ranges::copy(*memory, into.begin());
       } else {
@@ -323,19 +322,19 @@ class FileCopy {
     return done;
   }
 
-  Result<void> read_turned(const TurnedBytes& from, MutableBytes into) {
-    const Turning& turning = file_.turnings[from.turning];
-    return turn_into(into, turning, from.before,
-                     [&](std::uint64_t first, MutableBytes units) -> Result<void> {
-                       if (turning.column_major.empty())
-                         return read_plainly({from.file, from.offset + first * turning.unit_bytes}, units);
-                       // They are all over the tensor, and each may be a read from the disk.
-                       if (options_.work.stop.stop_requested()) return fail(stopped());
-                       const io::Mapped& mapped = *options_.sources[from.file];
-                       const Bytes stored = HT_TRY(mapped.range(from.offset, tensor_bytes(turning)));
-                       copy_units(units, stored, turning, first);
-                       return {};
-                     });
+  Result<void> read_relaid(const RelaidBytes& from, MutableBytes into) {
+    const Relayout& relayout = *file_.relayouts[from.relayout];
+    return relayout_into(
+        into, relayout, from.before, [&](std::uint64_t first, MutableBytes units) -> Result<void> {
+          if (relayout.column_major.empty())
+            return read_plainly({from.file, from.offset + first * relayout.unit_bytes}, units);
+          // They are all over the tensor, and each may be a read from the disk.
+          if (options_.work.stop.stop_requested()) return fail(stopped());
+          const io::Mapped& mapped = *options_.sources[from.file];
+          const Bytes stored = HT_TRY(mapped.range(from.offset, tensor_bytes(relayout)));
+          copy_units(units, stored, relayout, first);
+          return {};
+        });
   }
 
   Result<void> write(const CopyPiece& piece, Bytes bytes, MutableBytes buffer) {
@@ -373,7 +372,7 @@ class FileCopy {
     for (std::size_t i = 0; i < piece.parts; ++i) {
       const auto& part = parts_[piece.first_part + i];
       const bool is_copied =
-          std::holds_alternative<StoredBytes>(part.from) || std::holds_alternative<TurnedBytes>(part.from);
+          std::holds_alternative<StoredBytes>(part.from) || std::holds_alternative<RelaidBytes>(part.from);
       if (is_copied) way += within(piece, part).bytes;
     }
   }

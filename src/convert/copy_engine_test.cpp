@@ -8,6 +8,7 @@
 #include <mutex>
 #include <random>
 
+#include "model/relayout.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
@@ -344,9 +345,10 @@ TEST_F(CopyingFiles, can_be_stopped_between_two_holes) {
 
 TEST_F(CopyingFiles, can_be_stopped_within_a_column_major_piece) {
   const std::int64_t side = 1024;
-  PlannedFile file{.path = target_, .bytes = megabyte, .header = {}, .parts = {}, .turnings = {}};
-  file.turnings.push_back({.unit_bytes = 1, .numbers = {}, .column_major = {side, side}});
-  file.parts.push_back({.offset = 0, .bytes = megabyte, .from = TurnedBytes{}});
+  PlannedFile file{.path = target_, .bytes = megabyte, .header = {}, .parts = {}, .relayouts = {}};
+  file.relayouts.push_back(std::make_shared<const Relayout>(
+      Relayout{.unit_bytes = 1, .numbers = {}, .column_major = {side, side}}));
+  file.parts.push_back({.offset = 0, .bytes = megabyte, .from = RelaidBytes{}});
   ASSERT_TRUE(copy(file));
   std::filesystem::remove(target_);
   const std::stop_source stop;
@@ -361,7 +363,7 @@ TEST_F(CopyingFiles, can_be_stopped_within_a_column_major_piece) {
 // As alignment makes them.
 TEST_F(CopyingFiles, takes_no_room_for_large_gaps) {
   PlannedFile file{
-      .path = target_, .bytes = 65 * megabyte, .header = noise(100, 2), .parts = {}, .turnings = {}};
+      .path = target_, .bytes = 65 * megabyte, .header = noise(100, 2), .parts = {}, .relayouts = {}};
   file.parts.push_back({.offset = 64 * megabyte, .bytes = megabyte, .from = StoredBytes{0, 0}});
   ASSERT_TRUE(copy(file));
   EXPECT_TRUE(read_file(target_) == wanted(file));

@@ -48,7 +48,7 @@ std::vector<PlannedPart> covered_parts(const PlannedFile& file) {
 PlannedPart without_first(const PlannedPart& part, std::uint64_t bytes) {
   PlannedPart rest{.offset = part.offset + bytes, .bytes = part.bytes - bytes, .from = part.from};
   if (auto* const stored = std::get_if<StoredBytes>(&rest.from)) stored->offset += bytes;
-  if (auto* const turned = std::get_if<TurnedBytes>(&rest.from)) turned->before += bytes;
+  if (auto* const relaid = std::get_if<RelaidBytes>(&rest.from)) relaid->before += bytes;
   if (auto* const memory = std::get_if<Bytes>(&rest.from)) {
     *memory = memory->subspan(static_cast<std::size_t>(bytes));
   }

@@ -8,6 +8,7 @@
 #include <htensor/base/checked.hpp>
 #include <htensor/base/fault.hpp>
 #include <htensor/dtype/sizes.hpp>
+#include <htensor/io/mapped.hpp>
 #include <limits>
 #include <mutex>
 #include <set>
@@ -16,6 +17,7 @@
 #include "base/jobs.hpp"
 #include "convert/diff_pairs.hpp"
 #include "convert/number_gap.hpp"
+#include "model/model_access.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -100,52 +102,76 @@ class Comparing {
     const std::uint64_t number = job - (ends_[static_cast<std::size_t>(place)] - pair.runs());
     const std::uint64_t first = number * pair.run_elements;
     Run run{.pair = pair, .first = first, .count = std::min(pair.run_elements, pair.elements - first)};
-    const auto a = HT_TRY(PlainTensor::of(a_, pair.a, pair.order));
-    const auto b = HT_TRY(PlainTensor::of(b_, pair.b, pair.order));
-    HT_TRY(a.fetch(first, run.count));
-    HT_TRY(b.fetch(first, run.count));
-    const std::array touched{a.stored().bytes, b.stored().bytes};
-    auto looked = guarded(touched, [&] { return look_at(run, a, b, buffers); });
-    if (!looked && looked.error().code() == ErrorCode::cancelled) return fail(stopped());
-    HT_TRY(std::move(looked));
+    const auto a = HT_TRY(a_.at(pair.a));
+    const auto b = HT_TRY(b_.at(pair.b));
+    const std::array touched{HT_TRY(fetched(a, run)), HT_TRY(fetched(b, run))};
+    HT_TRY(guarded(touched, [&] { return look_at(run, a, b, buffers); }));
     note(run);
     done_bytes_ += bytes_for(run.count, pair.bits).value_or(0);
     if (options_.work.stop.stop_requested()) return fail(stopped());
     return {};
   }
 
-  Result<void> look_at(Run& run, const PlainTensor& a, const PlainTensor& b, Buffers& buffers) const {
-    const auto& stop = options_.work.stop;
-    const Bytes bytes_a = HT_TRY(a.read(run.first, run.count, buffers.a, stop));
-    const Bytes bytes_b = HT_TRY(b.read(run.first, run.count, buffers.b, stop));
+  // Brings the pages of a run into memory and returns the mapped bytes that comparing it touches.
+  static Result<Bytes> fetched(const AnyTensor& tensor, const Run& run) {
+    if (tensor.is_splat()) return Bytes();
+    const int bits = compared_bits(tensor);
+    // The elements of a run are all over a column-major tensor.
+    if (tensor.entry().order == ElementOrder::row_major || tensor.dims().size() < 2) {
+      HT_TRY(ModelAccess::fetch(tensor, bytes_for(run.first, bits).value_or(0),
+                                bytes_for(run.count, bits).value_or(0)));
+    }
+    return tensor.bytes();
+  }
+
+  Result<Bytes> read(const AnyTensor& tensor, const Run& run, std::vector<std::byte>& buffer) const {
+    const std::uint64_t begin = bytes_for(run.first, compared_bits(tensor)).value_or(0);
+    const auto count = static_cast<std::size_t>(bytes_for(run.count, compared_bits(tensor)).value_or(0));
+    if (!tensor.is_splat() && (run.pair.as_stored || tensor.is_plain()))
+      return HT_TRY(tensor.bytes()).subspan(static_cast<std::size_t>(begin), count);
+    buffer.resize(count);
+    // The elements of a column-major tensor may lie on a page each, so that a run takes long.
+    const bool is_scattered = !tensor.is_splat() && tensor.entry().order == ElementOrder::column_major;
+    const std::size_t step_bytes = is_scattered ? 16384 : count;
+    for (std::size_t done = 0; done < count; done += step_bytes) {
+      if (options_.work.stop.stop_requested()) return fail(stopped());
+      const auto step = std::span(buffer).subspan(done, std::min(step_bytes, count - done));
+      HT_TRY(tensor.copy_to(step, begin + done));
+    }
+    return Bytes(buffer);
+  }
+
+  Result<void> look_at(Run& run, const AnyTensor& a, const AnyTensor& b, Buffers& buffers) const {
+    const Bytes bytes_a = HT_TRY(read(a, run, buffers.a));
+    const Bytes bytes_b = HT_TRY(read(b, run, buffers.b));
+    const int bits = run.pair.bits;
     // What fills up the last byte is no element; all runs but the last end with a byte.
-    const auto last_bits = static_cast<unsigned>(run.count % 8) * static_cast<unsigned>(a.bits()) % 8;
-    const std::uint64_t begin = bytes_for(run.first, a.bits()).value_or(0);
+    const auto last_bits = static_cast<unsigned>(run.count % 8) * static_cast<unsigned>(bits) % 8;
+    const std::uint64_t begin = bytes_for(run.first, bits).value_or(0);
     if (run.pair.by_bytes) {
       const auto at = first_difference(bytes_a, bytes_b, last_bits);
       if (!at) return {};
-      if (options_.tolerance && a.entry().encoding != EncodingTag::dense) return not_decoded(a.entry());
+      if (options_.tolerance && a.type().is_blocks()) return not_decoded(a);
       run.first_byte = begin + *at;
     }
     if (!run.pair.by_gap) return {};
     constexpr double any = std::numeric_limits<double>::infinity();
-    const auto gap = HT_TRY(gap_between({a.entry().dtype, bytes_a}, {b.entry().dtype, bytes_b}, run.count,
+    const auto gap = HT_TRY(gap_between({a.type().dtype, bytes_a}, {b.type().dtype, bytes_b}, run.count,
                                         options_.tolerance.value_or(any)));
     run.max_abs = gap.largest;
     if (options_.tolerance) {
       run.first_byte = nowhere;
-      if (gap.first_beyond) run.first_byte = begin + *gap.first_beyond * static_cast<unsigned>(a.bits()) / 8;
+      if (gap.first_beyond) run.first_byte = begin + *gap.first_beyond * static_cast<unsigned>(bits) / 8;
     }
     return {};
   }
 
-  [[nodiscard]] tl::unexpected<Error> not_decoded(const Entry& entry) const {
-    const auto encoding = find_encoding(entry.encoding).value_or(Encoding{.name = "encoded"});
+  [[nodiscard]] tl::unexpected<Error> not_decoded(const AnyTensor& tensor) const {
     return fail(Error(ErrorCode::unsupported_encoding, "tolerance_is_for_dense_elements",
                       format_text("tensor '{}': blocks of {} differ, and a tolerance needs decoded values",
-                                  entry.name, encoding.name))
-                    .at_path(a_.files()[entry.file].native())
-                    .at_tensor(entry.name)
+                                  tensor.name(), tensor.type().name))
+                    .at_path(a_.files()[tensor.entry().file].native())
+                    .at_tensor(tensor.name())
                     .with_hint("leave out --tolerance to compare the stored bytes"));
   }
 

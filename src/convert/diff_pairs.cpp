@@ -7,6 +7,8 @@
 
 #include "convert/number_gap.hpp"
 #include "format/gguf/gguf.hpp"
+#include "model/model_access.hpp"
+#include "model/relayout.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -48,7 +50,7 @@ Result<void> plan_bytes(TensorPair& pair, const Model& model_a, const Model& mod
     pair.differ = DifferenceKind::shape;
     return {};
   }
-  if (a.byte_order == b.byte_order) pair.order = PlainTensor::Order::stored;
+  pair.as_stored = a.byte_order == b.byte_order;
   pair.by_bytes = true;
   // What one has and the other has not is the difference, unless there is one before.
   if (a.bytes != b.bytes) {
@@ -56,6 +58,11 @@ Result<void> plan_bytes(TensorPair& pair, const Model& model_a, const Model& mod
     pair.first_byte = std::min(a.bytes, b.bytes);
   }
   return {};
+}
+
+Result<std::uint64_t> elements_of(const AnyTensor& tensor) {
+  if (!tensor.type().is_dense()) return tensor.byte_size();
+  return static_cast<std::uint64_t>(HT_TRY(layout::count_elements(tensor.dims())));
 }
 
 // The models, and what is collected of them.
@@ -84,19 +91,20 @@ class Pairing {
  private:
   // How far the elements have to be looked at, and whether they are there.
   Result<void> plan_runs(TensorPair& pair) {
-    const auto a = HT_TRY(PlainTensor::of(a_, pair.a, pair.order));
-    const auto b = HT_TRY(PlainTensor::of(b_, pair.b, pair.order));
-    for (const auto* const file : {a.stored().file, b.stored().file}) {
-      if (file != nullptr) pairs.files.insert(file);
+    const auto a = HT_TRY(a_.at(pair.a));
+    const auto b = HT_TRY(b_.at(pair.b));
+    pair.elements = std::min(HT_TRY(elements_of(a)), HT_TRY(elements_of(b)));
+    pair.bits = compared_bits(a);
+    if (pair.elements == 0) return {};
+    for (const auto& tensor : {a, b}) {
+      if (tensor.is_splat()) continue;
+      if (const auto* const file = HT_TRY(ModelAccess::file_of(tensor))) pairs.files.insert(file);
+      if (!pair.as_stored) HT_TRY(relayout_of(tensor.entry()));  // whether it can be
     }
-    pair.elements = std::min(a.elements(), b.elements());
-    pair.bits = a.bits();
-    const auto bits = static_cast<std::uint64_t>(std::max(a.bits(), b.bits()));
-    pair.run_elements = std::max(std::bit_floor(run_bytes * 8 / bits), PlainTensor::run_step);
+    const auto bits = static_cast<std::uint64_t>(std::max(pair.bits, compared_bits(b)));
+    pair.run_elements = std::max(std::bit_floor(run_bytes * 8 / bits), TensorPair::run_step);
     // Two patterns begin anew together, however often they are repeated.
-    if (a.entry().is_splat() && b.entry().is_splat()) {
-      pair.elements = std::min(pair.elements, PlainTensor::run_step);
-    }
+    if (a.is_splat() && b.is_splat()) pair.elements = std::min(pair.elements, TensorPair::run_step);
     return {};
   }
 
@@ -114,6 +122,11 @@ bool is_named_by_its_file(const Model& model) {
 
 }  // namespace
 
+int compared_bits(const AnyTensor& tensor) noexcept {
+  const ElementType type = tensor.type();
+  return type.is_dense() ? type.bits : 8;
+}
+
 Result<Pairs> pair_up(const Model& a, const Model& b, const DiffOptions& options) {
   Pairing pairing(a, b, options.tolerance.has_value());
   auto& pairs = pairing.pairs;
@@ -129,9 +142,8 @@ Result<Pairs> pair_up(const Model& a, const Model& b, const DiffOptions& options
       pairs.only_a.emplace_back(name);
     }
   }
-  for (std::size_t i = 0; i < b.catalog().size(); ++i) {
-    const auto name = b.catalog()[i].name;
-    if (!a.catalog().find(name)) pairs.only_b.emplace_back(name);
+  for (const Entry& entry : b.catalog()) {
+    if (!a.find(entry.name)) pairs.only_b.emplace_back(entry.name);
   }
   return std::move(pairs);
 }
@@ -148,9 +160,9 @@ bool is_layout(const Metadata::Item& item) {
 
 MetadataDifferences compare(const Metadata& a, const Metadata& b) {
   MetadataDifferences found;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (is_layout(a[i])) continue;
-    const auto [key, value] = a[i];
+  for (const auto& item : a) {
+    if (is_layout(item)) continue;
+    const auto& [key, value] = item;
     const auto other = b.find(key);
     if (!other) {
       found.only_a.emplace_back(key);
@@ -158,8 +170,8 @@ MetadataDifferences compare(const Metadata& a, const Metadata& b) {
       found.differ.emplace_back(key);
     }
   }
-  for (std::size_t i = 0; i < b.size(); ++i) {
-    if (!a.find(b[i].key) && !is_layout(b[i])) found.only_b.emplace_back(b[i].key);
+  for (const auto& item : b) {
+    if (!a.find(item.key) && !is_layout(item)) found.only_b.emplace_back(item.key);
   }
   return found;
 }

@@ -10,11 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "convert/plain_tensor.hpp"
-
 namespace ht::inline v1 {
 
 struct TensorPair {
+  /// Runs begin at a multiple of this: at a whole byte, whatever the dtype, where the pattern of a splat
+  /// begins anew.
+  static constexpr std::uint64_t run_step = 128;
+
   /// Their places in the catalogs.
   std::size_t a = 0;
   std::size_t b = 0;
@@ -30,10 +32,10 @@ struct TensorPair {
   double max_abs = 0;
   /// How many elements have to be looked at, how many of them at a time, and how many bits each has in `a`.
   std::uint64_t elements = 0;
-  std::uint64_t run_elements = PlainTensor::run_step;
+  std::uint64_t run_elements = run_step;
   int bits = 8;
-  /// Blocks of one byte order are compared as they are.
-  PlainTensor::Order order = PlainTensor::Order::usual;
+  /// Whether stored bytes are compared: blocks of one byte order.
+  bool as_stored = false;
 
   [[nodiscard]] std::uint64_t runs() const noexcept {
     return elements / run_elements + (elements % run_elements != 0 ? 1 : 0);
@@ -49,8 +51,11 @@ struct Pairs {
   std::set<const io::Mapped*> files;
 };
 
+/// Bits of an element; blocks, and bytes of an unknown dtype, count as elements of 8 bits.
+[[nodiscard]] int compared_bits(const AnyTensor& tensor) noexcept;
+
 /// Errors are those of `Model::raw`, of the first tensor that would have to be looked at and cannot be;
-/// `unsupported_encoding` for blocks of different byte orders that cannot be turned round.
+/// `unsupported_encoding` for blocks of different byte orders that cannot be relaid round.
 [[nodiscard]] Result<Pairs> pair_up(const Model& a, const Model& b, const DiffOptions& options);
 
 [[nodiscard]] MetadataDifferences compare(const Metadata& a, const Metadata& b);

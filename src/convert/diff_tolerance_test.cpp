@@ -80,7 +80,7 @@ TEST_F(Diff, tolerance_is_for_dense_elements) {
   expect_same(a, blocks("c", 'q'), 0.5);
 }
 
-TEST_F(Diff, blocks_of_the_other_byte_order_are_turned_round) {
+TEST_F(Diff, blocks_of_the_other_byte_order_are_byte_swapped) {
   const auto blocks = [&](std::string_view name, std::string_view encoding, ByteOrder order,
                           const std::string& scale) {
     const auto found = find_encoding(encoding).value();
@@ -99,7 +99,7 @@ TEST_F(Diff, blocks_of_the_other_byte_order_are_turned_round) {
   const auto unturned = blocks("e", "Q5_0", ByteOrder::big, "xy");
   expect_same(unturned, blocks("f", "Q5_0", ByteOrder::big, "xy"));
   const auto error = refusal(diff(unturned, blocks("g", "Q5_0", ByteOrder::little, "xy")),
-                             ErrorCode::unsupported_encoding, "blocks_can_be_turned_round");
+                             ErrorCode::unsupported_encoding, "blocks_can_be_byte_swapped");
   EXPECT_EQ(error.tensor(), "t");
 }
 

@@ -7,7 +7,6 @@
 #include <htensor/dtype/visit.hpp>
 
 #include "base/format_text.hpp"
-#include "convert/turning.hpp"
 #include "format/gguf/gguf.hpp"
 
 namespace ht::inline v1 {
@@ -68,8 +67,7 @@ class Fitting {
   Result<void> fit_metadata(const Metadata& metadata) {
     static constexpr std::array<std::int64_t, 1> none{0};
     const TargetTensor small{"t", {.dtype = F32::tag, .dims = none}, {}};
-    for (std::size_t i = 0; i < metadata.size(); ++i) {
-      const auto [key, value] = metadata[i];
+    for (const auto& [key, value] : metadata) {
       Metadata alone;
       HT_TRY(alone.add(key, value));
       const auto refused = refusal(std::span(&small, 1), alone);
@@ -92,7 +90,7 @@ class Fitting {
   Result<void> fit_tensor(TargetTensor& tensor) {
     auto refused = refusal(std::span(&tensor, 1), {});
     if (refused && std::ranges::find(order_rules, refused->rule()) != order_rules.end()) {
-      HT_TRY(turn(tensor));
+      HT_TRY(normalize_layout(tensor));
       refused = refusal(std::span(&tensor, 1), {});
     }
     if (refused) refused = without_note(tensor, *std::move(refused));
@@ -101,7 +99,7 @@ class Fitting {
     auto& loss = lose(tensor, LossKind::raw_bytes, *refused);
     const std::string before = type_and_shape(tensor.entry);
     // Raw bytes carry no byte order, so they are written in the usual one.
-    HT_TRY(turn(tensor));
+    HT_TRY(normalize_layout(tensor));
     fitted_.dims.push_back(static_cast<std::int64_t>(tensor.entry.bytes));
     tensor.entry.dtype = format_ == "gguf" ? I8::tag : U8::tag;
     tensor.entry.encoding = EncodingTag::dense;

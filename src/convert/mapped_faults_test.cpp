@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <htensor/base/fault.hpp>
-#include <htensor/compute/cast.hpp>
 #include <htensor/compute/elementwise.hpp>
 #include <htensor/convert/write.hpp>
 #include <htensor/model/model.hpp>
+#include <htensor/values/cast.hpp>
 
 #include "format/safetensors/test_file.hpp"
 #include "testing/temporary_folder.hpp"

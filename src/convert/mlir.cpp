@@ -49,13 +49,12 @@ class ModuleWriter {
       : model_(model), options_(options), text_(write) {}
 
   Result<void> write() {
-    const Catalog& catalog = model_.catalog();
-    // All that can be told before is told before a word is written.
-    for (std::size_t i = 0; i < catalog.size(); ++i) HT_TRY(check(MlirTensor(catalog[i])));
+    // Every tensor is checked before the first word is written.
+    for (const Entry& entry : model_.catalog()) HT_TRY(check(MlirTensor(entry)));
     // The block is named in the generic form, as a region without any operation has none else.
     text_.out() += is_generic() ? "\"builtin.module\"() ({\n^bb0:\n" : "module {\n";
-    for (std::size_t i = 0; i < catalog.size(); ++i) {
-      HT_TRY(write_global(MlirTensor(catalog[i])));
+    for (const AnyTensor& tensor : model_) {
+      HT_TRY(write_global(tensor));
       HT_TRY(text_.hand_on_if_long());
     }
     text_.out() += is_generic() ? "}) : () -> ()\n" : "}\n";
@@ -100,18 +99,19 @@ class ModuleWriter {
     return {};
   }
 
-  Result<void> write_global(const MlirTensor& tensor) {
+  Result<void> write_global(const AnyTensor& values) {
+    const MlirTensor tensor(values.entry());
     auto& out = text_.out();
     if (!is_generic()) {
       out += "  util.global private ";
       append_mlir_symbol(out, tensor.entry().name);
       out += " = ";
-      HT_TRY(write_value(tensor));
+      HT_TRY(write_value(tensor, values));
       out += '\n';
       return {};
     }
     out += "  \"util.global\"() <{initial_value = ";
-    HT_TRY(write_value(tensor));
+    HT_TRY(write_value(tensor, values));
     out += ", sym_name = ";
     append_mlir_string(out, tensor.entry().name);
     out += ", sym_visibility = \"private\", type = ";
@@ -120,11 +120,11 @@ class ModuleWriter {
     return {};
   }
 
-  Result<void> write_value(const MlirTensor& tensor) {
+  Result<void> write_value(const MlirTensor& tensor, const AnyTensor& values) {
     auto& out = text_.out();
     if (is_inlined(tensor)) {
       out += "dense<";
-      HT_TRY(write_elements(tensor));
+      HT_TRY(write_elements(tensor, values));
     } else {
       out += options_.dialect == MlirOptions::Dialect::flow ? "#flow" : "#stream";
       out += ".parameter.named<";
@@ -141,12 +141,11 @@ class ModuleWriter {
 
   // Hexadecimal digits are the bytes of all elements, or of one that is repeated. Not so for i1, which
   // versions of MLIR pack differently: they are spelled.
-  Result<void> write_elements(const MlirTensor& tensor) {
+  Result<void> write_elements(const MlirTensor& tensor, const AnyTensor& values) {
     auto& out = text_.out();
     if (tensor.elements() == 0) return {};
     const bool is_boolean = tensor.element().is_boolean();
-    const bool is_splat = tensor.entry().is_splat();
-    if (const auto element = is_splat ? mlir_splat(tensor) : std::nullopt) {
+    if (const auto element = values.is_splat() ? mlir_splat(tensor) : std::nullopt) {
       if (is_boolean) {
         out += truth(element->front());
       } else {
@@ -156,8 +155,7 @@ class ModuleWriter {
       }
       return {};
     }
-    const auto stored = is_splat ? Storage() : HT_TRY(model_.raw(tensor.entry().name));
-    MlirElements elements(tensor, stored.bytes());
+    MlirElements elements(tensor, values);
     return is_boolean ? write_truths(tensor.dims(), elements) : write_hex(elements);
   }
 

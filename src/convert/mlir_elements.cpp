@@ -1,9 +1,8 @@
 #include "convert/mlir_elements.hpp"
 
 #include <algorithm>
-#include <htensor/base/fault.hpp>
 
-#include "model/plain_copy.hpp"
+#include "model/relayout.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -37,35 +36,22 @@ std::size_t wide_bytes(const MlirElement& element) {
 
 }  // namespace
 
-MlirElements::MlirElements(const MlirTensor& tensor, Bytes stored)
-    : tensor_(tensor), stored_(stored), elements_left_(tensor.elements()) {}
+MlirElements::MlirElements(const MlirTensor& tensor, const AnyTensor& values)
+    : tensor_(tensor), values_(values), elements_left_(tensor.elements()) {}
 
 Result<Bytes> MlirElements::next() {
-  const Entry& entry = tensor_.entry();
   const MlirElement& element = tensor_.element();
+  const Entry& entry = tensor_.entry();
   const bool is_scattered = entry.order == ElementOrder::column_major && !entry.is_splat();
   const std::uint64_t most = is_scattered ? scattered_bytes : piece_bytes;
-  piece_.resize(static_cast<std::size_t>(std::min(most, entry.bytes - at_)));
-  HT_TRY(guarded(stored_, [&] { read(piece_); }));
+  piece_.resize(static_cast<std::size_t>(std::min(most, values_.byte_size() - at_)));
+  HT_TRY(values_.copy_to(piece_, at_));
   at_ += piece_.size();
-  if (entry.byte_order == ByteOrder::big && !entry.is_splat()) reverse_bytes(piece_, element.number_bytes);
   const Bytes wide = widened(element, piece_, widened_);
   // The last byte may have room for one more element than there are.
   const auto count = std::min<std::uint64_t>(wide.size() / wide_bytes(element), elements_left_);
   elements_left_ -= count;
   return wide.first(static_cast<std::size_t>(count) * wide_bytes(element));
-}
-
-void MlirElements::read(MutableBytes into) {
-  const Entry& entry = tensor_.entry();
-  if (entry.is_splat()) {
-    fill_with(into, entry.splat);
-  } else if (entry.order == ElementOrder::column_major) {
-    const std::size_t bytes = wide_bytes(tensor_.element());
-    copy_to_row_major(into, stored_, tensor_.dims(), bytes, at_ / bytes);
-  } else {
-    std::ranges::copy(stored_.subspan(static_cast<std::size_t>(at_), into.size()), into.begin());
-  }
 }
 
 std::optional<std::vector<std::byte>> mlir_splat(const MlirTensor& tensor) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/result.hpp>
+#include <htensor/model/any_tensor.hpp>
 #include <optional>
 #include <vector>
 
@@ -15,18 +16,16 @@ namespace ht::inline v1 {
 /// truth value is 0 or 1.
 class MlirElements {
  public:
-  /// `stored` are the bytes of an entry that is no splat. Both have to outlive it.
-  MlirElements(const MlirTensor& tensor, Bytes stored);
+  /// `values` are those of `tensor`, which both have to outlive it.
+  MlirElements(const MlirTensor& tensor, const AnyTensor& values);
 
   /// The next ones, valid until it is called again; none after the last. An Error where a page cannot be
   /// read.
   [[nodiscard]] Result<Bytes> next();
 
  private:
-  void read(MutableBytes into);
-
   const MlirTensor& tensor_;
-  Bytes stored_;
+  const AnyTensor& values_;
   std::uint64_t at_ = 0;  // how many of the entry's bytes are read
   std::uint64_t elements_left_;
   std::vector<std::byte> piece_, widened_;

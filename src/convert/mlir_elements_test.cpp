@@ -53,7 +53,7 @@ TEST_F(MlirElementsTest, splats_are_inlined_as_one_element) {
   // However long, and whichever part of an element or several of them the pattern is.
   EXPECT_EQ(inlined_splat("float32", "[1073741824]", std::uint64_t{1} << 32U, std::string(1, '\0')),
             "dense<\"0x00000000\"> : tensor<1073741824xf32>");
-  EXPECT_EQ(inlined_splat("int16", "[5]", 10, "\1\2\1\2"), "dense<\"0x0102\"> : tensor<5xi16>");
+  EXPECT_EQ(inlined_splat("int16", "[6]", 12, "\1\2\1\2"), "dense<\"0x0102\"> : tensor<6xi16>");
   EXPECT_EQ(inlined_splat("complex64", "[4]", 32, "\1\2\3\4\5\6\7\x08"),
             "dense<\"0x0102030405060708\"> : tensor<4xcomplex<f32>>");
   EXPECT_EQ(inlined_splat("int4", "[5]", 3, "\x33"), "dense<\"0x03\"> : tensor<5xi4>");
@@ -63,10 +63,10 @@ TEST_F(MlirElementsTest, splats_are_inlined_as_one_element) {
 }
 
 TEST_F(MlirElementsTest, splats_whose_elements_differ_are_written_out) {
-  EXPECT_EQ(inlined_splat("int8", "[5]", 5, "\1\2"), "dense<\"0x0102010201\"> : tensor<5xi8>");
+  EXPECT_EQ(inlined_splat("int8", "[6]", 6, "\1\2"), "dense<\"0x010201020102\"> : tensor<6xi8>");
   EXPECT_EQ(inlined_splat("int4", "[3]", 2, "\x21"), "dense<\"0x010201\"> : tensor<3xi4>");
-  EXPECT_EQ(inlined_splat("bool", "[3]", 3, std::string("\0\1", 2)),
-            "dense<[false, true, false]> : tensor<3xi1>");
+  EXPECT_EQ(inlined_splat("bool", "[4]", 4, std::string("\0\1", 2)),
+            "dense<[false, true, false, true]> : tensor<4xi1>");
 }
 
 TEST_F(MlirElementsTest, column_major_and_big_endian_data_is_brought_into_order) {

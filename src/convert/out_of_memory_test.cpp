@@ -2,18 +2,21 @@
 // left behind. This program has an operator new of its own that fails on request.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <htensor/convert/convert.hpp>
 #include <htensor/convert/diff.hpp>
 #include <htensor/convert/edit_metadata.hpp>
 #include <htensor/convert/mlir.hpp>
+#include <htensor/convert/save.hpp>
 #include <htensor/convert/write.hpp>
 #include <htensor/io/mapped.hpp>
 #include <htensor/model/model.hpp>
 #include <new>
 
 #include "format/gguf/gguf_test_file.hpp"
+#include "io/thread_queue.hpp"
 #include "testing/temporary_folder.hpp"
 
 namespace {
@@ -112,6 +115,32 @@ TEST_F(OutOfMemory, while_comparing_is_an_error) {
   const auto a = Model::open(path_).value();
   const auto b = Model::open(other).value();
   starve([&] { return diff(a, b); }, [] {});
+}
+
+TEST_F(OutOfMemory, while_preparing_a_tensor_to_save_is_an_error) {
+  starve([&] { return to_save("a name that is too long to fit into a short string", tensor_); }, [] {});
+}
+
+TEST_F(OutOfMemory, while_using_tensors_of_any_type_is_an_error) {
+  ASSERT_TRUE(write(path_, tensor_));
+  const auto model = Model::open(path_).value();
+  starve([&] { return model.at(0)->storage(); }, [] {});
+  starve([&] { return model.at(0)->copy<F32, Rank<1>>(); }, [] {});
+  starve([&] { return model.at(0)->cast<F64>(); }, [] {});
+  starve([&] { return model.at(0)->slice(1, 2); }, [] {});
+}
+
+TEST_F(OutOfMemory, on_a_thread_that_reads_is_not_possible) {
+  std::array<std::byte, 64> into{};
+  const auto read = [](const io::ReadRequest& request) -> io::IoResult<std::uint64_t> {
+    allocations_left = 0;  // of this thread
+    return request.into.size();
+  };
+  io::ThreadQueue queue(read, 8, 2);
+  for (int round = 0; round < 100; ++round) {
+    for (std::uint64_t tag = 0; tag < 8; ++tag) ASSERT_TRUE(queue.submit({.into = into, .tag = tag}));
+    for (int i = 0; i < 8; ++i) ASSERT_TRUE(queue.complete());
+  }
 }
 
 TEST_F(OutOfMemory, while_cataloguing_is_an_error) {

@@ -10,7 +10,6 @@
 #include "base/format_text.hpp"
 #include "convert/from_memory.hpp"
 #include "convert/losses.hpp"
-#include "convert/turning.hpp"
 #include "format/gguf/gguf.hpp"
 #include "format/shards/numbered_name.hpp"
 
@@ -64,7 +63,7 @@ class Planner {
   Result<ConversionPlan> run() {
     HT_TRY(check_alignment());
     auto tensors = HT_TRY(target_tensors(source_, memory_, options_));
-    if (options_.usual_order || must_be_little(tensors)) HT_TRY(turn_all(tensors));
+    if (options_.normalize_layout || must_be_little(tensors)) HT_TRY(normalize_layout(tensors));
     const auto metadata = HT_TRY(metadata_to_carry());
     fitted_ = HT_TRY(fit(std::move(tensors), metadata, source_, format_, layout_, options_.shard_bytes != 0));
     // As what they are now.
@@ -119,11 +118,11 @@ class Planner {
                      .bytes = encoded.file_bytes,
                      .header = std::move(encoded.header),
                      .parts = {},
-                     .turnings = {}};
+                     .relayouts = {}};
     file.parts.reserve(catalog.size());
     for (std::size_t i = 0; i < catalog.size(); ++i) {
       if (!encoded.offsets[i] || catalog[i].bytes == 0) continue;
-      const From from = tensors[i].turning ? From(turned(tensors[i], file)) : from_of(tensors[i]);
+      const From from = tensors[i].relayout ? From(relaid(tensors[i], file)) : from_of(tensors[i]);
       file.parts.push_back({.offset = *encoded.offsets[i], .bytes = catalog[i].bytes, .from = from});
     }
     std::ranges::sort(file.parts, {}, &PlannedPart::offset);
@@ -137,11 +136,11 @@ class Planner {
     return format_ == "gguf" && (source_.format() != "gguf" || !std::ranges::all_of(tensors, is_big));
   }
 
-  static TurnedBytes turned(const TargetTensor& tensor, PlannedFile& file) {
-    file.turnings.push_back(*tensor.turning);
+  static RelaidBytes relaid(const TargetTensor& tensor, PlannedFile& file) {
+    file.relayouts.push_back(tensor.relayout);
     return {.file = tensor.entry.file,
             .offset = tensor.entry.offset,
-            .turning = static_cast<std::uint32_t>(file.turnings.size() - 1)};
+            .relayout = static_cast<std::uint32_t>(file.relayouts.size() - 1)};
   }
 
   // Tensors that follow each other; each shard has one at least.
@@ -240,7 +239,7 @@ class Planner {
                            .bytes = bytes.size(),
                            .header = {bytes.begin(), bytes.end()},
                            .parts = {},
-                           .turnings = {}});
+                           .relayouts = {}});
   }
 
   const Catalog& source_;

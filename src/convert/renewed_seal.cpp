@@ -1,5 +1,6 @@
 #include "convert/renewed_seal.hpp"
 
+#include <algorithm>
 #include <htensor/base/utf8.hpp>
 #include <utility>
 
@@ -24,16 +25,31 @@ Error not_edited(const Error& found, const std::filesystem::path& seal) {
           "--force` accepts the bytes as they are");
 }
 
-// nullopt if the file does not exist, or is larger than any seal. It may be damaged.
+// nullopt if the file does not exist. It may be damaged.
 Result<std::optional<std::vector<std::byte>>> bytes_of_seal(const std::filesystem::path& path,
                                                             io::Port& port) {
   if (const auto there = port.stat(path); !there && there.error() == std::errc::no_such_file_or_directory)
     return std::nullopt;
   const auto file = HT_TRY(io::Opened::open(path, port));
-  if (file.stat().bytes > Seal::max_bytes) return std::nullopt;
+  if (file.stat().bytes > Seal::max_bytes) {
+    return fail(
+        Error(ErrorCode::header_too_large, "seal_size_within_limit",
+              format_text("seal has {} bytes but the limit is {}", file.stat().bytes, Seal::max_bytes))
+            .at_path(path.native())
+            .with_hint("remove the file if it is not a seal"));
+  }
   std::vector<std::byte> bytes(static_cast<std::size_t>(file.stat().bytes));
   HT_TRY(file.read(0, bytes));
   return bytes;
+}
+
+// Whether all files of the seal are among these.
+bool names_only(const Seal& seal, const std::filesystem::path& folder,
+                const std::vector<std::filesystem::path>& files) {
+  return std::ranges::all_of(seal.files, [&](const SealedFile& sealed) {
+    const auto path = (folder / sealed.name).lexically_normal();
+    return std::ranges::any_of(files, [&](const auto& file) { return file.lexically_normal() == path; });
+  });
 }
 
 }  // namespace
@@ -95,16 +111,41 @@ Result<void> RenewedSeal::write(Bytes seal, io::Port& port) {
 Result<void> commit_files(std::span<io::AtomicFile> files, RenewedSeal* seal,
                           std::span<const std::filesystem::path> replaced) {
   for (const auto& file : files) HT_TRY(file.sync());
-  for (const auto& path : replaced) HT_TRY(remove_file(path, files[0].port()));
-  auto& last = files.back();
-  for (auto& file : files.first(files.size() - 1)) HT_TRY(file.put_in_place());
-  if (files.size() > 1) HT_TRY(last.sync_folder());
   auto* const seal_file = seal != nullptr && seal->file_ ? &*seal->file_ : nullptr;
-  if (seal_file != nullptr) HT_TRY(seal_file->put_in_place());
-  auto renamed = last.put_in_place();
-  // Unless files were removed, all old ones are in place.
-  if (!renamed && seal_file != nullptr && replaced.empty()) seal->roll_back();
-  HT_TRY(std::move(renamed));
+  bool is_seal_placed = false;
+  const auto place_seal = [&]() -> Result<void> {
+    if (seal_file != nullptr && !is_seal_placed) HT_TRY(seal_file->put_in_place());
+    is_seal_placed = true;
+    return {};
+  };
+  // A seal that cannot be replaced must not cost the old files; where these stay until the end, so does it.
+  if (!replaced.empty()) HT_TRY(place_seal());
+  bool is_old_set_changed = false;
+  Result<void> first;  // failure
+  // Once the old set is incomplete, the other steps are taken. Before that, the old seal is put back.
+  const auto is_done = [&](Result<void> step) {
+    if (step) {
+      is_old_set_changed = !replaced.empty();
+      return true;
+    }
+    if (first) first = std::move(step);
+    if (!is_old_set_changed && is_seal_placed && seal_file != nullptr) seal->roll_back();
+    return false;
+  };
+  for (const auto& path : replaced) {
+    if (!is_done(remove_file(path, files[0].port())) && !is_old_set_changed) return first;
+  }
+  bool is_complete = true;
+  for (auto& file : files.first(files.size() - 1)) {
+    is_complete = is_done(file.put_in_place()) && is_complete;
+    if (!is_complete && !is_old_set_changed) return first;
+  }
+  // The last one completes the set: it follows when the others, and their names on the disk, are there.
+  if (!is_complete) return first;
+  if (files.size() > 1 && !is_done(files.back().sync_folder()) && !is_old_set_changed) return first;
+  HT_TRY(place_seal());
+  if (!is_done(files.back().put_in_place())) return first;
+  HT_TRY(std::move(first));
   if (seal_file != nullptr) HT_TRY(std::move(*seal_file).finish());
   for (auto& file : files) HT_TRY(std::move(file).finish());
   return {};
@@ -117,9 +158,11 @@ Result<std::optional<ReplacedSeal>> ReplacedSeal::find(const std::filesystem::pa
     auto path = HT_TRY(seal_that_names(file, port));
     if (!path) continue;
     ReplacedSeal replaced{.path = *std::move(path), .algorithm = std::nullopt};
-    const bool is_of_these = replaced.path.lexically_normal() == seal_path(opened, port).lexically_normal() &&
-                             ModelAccess::check_can_seal(opened, files, port);
-    if (is_of_these) replaced.algorithm = HT_TRY(read_seal(replaced.path, port)).algorithm;
+    const auto seal = HT_TRY(read_seal(replaced.path, port));
+    const bool can_seal = ModelAccess::check_can_seal(opened, files, port).has_value();
+    const bool is_in_place = replaced.path.lexically_normal() == seal_path(opened, port).lexically_normal();
+    replaced.is_obsolete = !is_in_place && names_only(seal, replaced.path.parent_path(), files);
+    if (can_seal && (is_in_place || replaced.is_obsolete)) replaced.algorithm = seal.algorithm;
     return replaced;
   }
   return std::nullopt;

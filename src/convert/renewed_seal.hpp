@@ -1,9 +1,8 @@
 // The seals of files that are edited or replaced: one commit for both.
 //
-// The new files and the new seal are written and synced without their names; then the seal is renamed into
-// place, and the file directly after it, of a set the one that completes it. A kill between the two
-// renames leaves the old files beside the new seal: verify reports a mismatch, never `intact`, and repeating
-// the command completes it.
+// The new files and the new seal are written and synced without their names before the first rename. A kill
+// between the renames leaves the old files, or an incomplete set, beside the new seal: verify reports a
+// mismatch, never `intact`, and repeating the command completes it.
 //
 // Replaced files get a new seal of the algorithm that the old one had. An edit of the metadata carries the
 // digests of the data over, so that damage stays visible.
@@ -69,10 +68,11 @@ class RenewedSeal {
   std::optional<io::AtomicFile> file_;         // nullopt if the seal is the new one already
 };
 
-/// Removes the `replaced` files and renames the files into place; the last one, which completes the set,
-/// follows when the names of the others are on the disk, and the seal is renamed directly before it. If the
-/// last one cannot be renamed, and nothing was removed, the old seal is put back. Renames stay if only the
-/// folder cannot be synced.
+/// Renames the files into place; the last one, which completes the set, follows when the names of the others
+/// are on the disk, and the seal is renamed directly before it. If `replaced` files are removed first, the
+/// seal is renamed before that. A failure before a file was removed leaves the old files with the old seal.
+/// After that, it is returned once the other files have their names; the last one stays out of place unless
+/// all others are in place.
 [[nodiscard]] Result<void> commit_files(std::span<io::AtomicFile> files, RenewedSeal* seal,
                                         std::span<const std::filesystem::path> replaced = {});
 
@@ -81,6 +81,9 @@ struct ReplacedSeal {
   std::filesystem::path path;
   /// The algorithm to renew it with; nullopt if it cannot be renewed, because other files share the seal.
   std::optional<HashAlgorithm> algorithm;
+  /// Whether the new seal has another name, so that this one is removed: a seal of a split model has the
+  /// number of parts in its name.
+  bool is_obsolete = false;
 
   /// nullopt if no seal names one of the files, which need not exist. `opened` is the path that the new files
   /// are opened by.

@@ -38,8 +38,8 @@ class Saving {
 
   Result<Converted> run(const Path& target, std::span<const TensorToSave> tensors) {
     for (const auto* const tensor : by_scope(tensors)) HT_TRY(add(*tensor));
-    for (std::size_t i = 0; i < options_.metadata.size(); ++i) {
-      HT_TRY(builder_.metadata().add(options_.metadata[i].key, options_.metadata[i].value));
+    for (const auto& item : options_.metadata) {
+      HT_TRY(builder_.metadata().add(item.key, item.value));
     }
     const auto catalog = HT_TRY(std::move(builder_).build());
     const auto plan = HT_TRY(plan_from(catalog, memory_, target, options_.what));

@@ -5,6 +5,7 @@
 
 #include "base/format_text.hpp"
 #include "format/safetensors/safetensors_dtypes.hpp"
+#include "model/relayout.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -80,14 +81,27 @@ void sort_canonically(std::span<TargetTensor> tensors, std::string_view format) 
   });
 }
 
+Result<void> normalize_layout(TargetTensor& tensor) {
+  if (tensor.relayout) return {};
+  tensor.relayout = HT_TRY(relayout_of(tensor.entry));
+  tensor.entry.byte_order = ByteOrder::little;
+  tensor.entry.order = ElementOrder::row_major;
+  return {};
+}
+
+Result<void> normalize_layout(std::span<TargetTensor> tensors) {
+  for (auto& tensor : tensors) HT_TRY(normalize_layout(tensor));
+  return {};
+}
+
 Result<Catalog> catalog_of(std::span<const TargetTensor> tensors, const Metadata& metadata,
                            const Catalog& source, std::string_view format) {
   CatalogBuilder builder(format);
   HT_TRY(builder.reserve(tensors.size()));
   for (std::size_t i = 1; i < source.files().size(); ++i) HT_TRY(builder.add_file(source.files()[i]));
   for (const auto& tensor : tensors) HT_TRY(builder.add(tensor.as_entry()));
-  for (std::size_t i = 0; i < metadata.size(); ++i) {
-    HT_TRY(builder.metadata().add(metadata[i].key, metadata[i].value));
+  for (const auto& item : metadata) {
+    HT_TRY(builder.metadata().add(item.key, item.value));
   }
   auto catalog = std::move(builder).build();
   if (catalog || catalog.error().code() != ErrorCode::duplicate_tensor) return catalog;

@@ -14,8 +14,8 @@ struct TargetTensor {
   Entry entry;
   /// Where its bytes are, if they are in no file of the source.
   std::optional<Bytes> memory{};
-  /// What is done to its bytes on their way, where the entry tells another order than the source has.
-  std::shared_ptr<const Turning> turning{};
+  /// How its bytes get the order of `entry`, where the source has another.
+  std::shared_ptr<const Relayout> relayout{};
 
   /// With the new name; good as long as this is.
   [[nodiscard]] Entry as_entry() const noexcept {
@@ -31,6 +31,11 @@ struct TargetTensor {
 
 /// The order of `ConvertOptions::canonical`.
 void sort_canonically(std::span<TargetTensor> tensors, std::string_view format);
+
+/// Makes tensors row-major and little-endian. `unsupported_encoding` for big-endian blocks that cannot be
+/// byte-swapped.
+[[nodiscard]] Result<void> normalize_layout(TargetTensor& tensor);
+[[nodiscard]] Result<void> normalize_layout(std::span<TargetTensor> tensors);
 
 /// A catalog of these; the files are those of the source. `duplicate_tensor` where two have one name.
 [[nodiscard]] Result<Catalog> catalog_of(std::span<const TargetTensor> tensors, const Metadata& metadata,

@@ -59,7 +59,7 @@ Result<std::optional<OwnChecksum>> own_checksum(const io::File& file) {
   std::array<std::byte, format_ht::header_bytes> header{};
   HT_TRY(file.read(0, header));
   if (!format_ht::looks_like(header, file.stat().bytes)) return std::nullopt;
-  auto decoded = format_ht::decode(header);
+  auto decoded = format_ht::decode_any(header);
   if (!decoded) return fail(std::move(decoded).error().at_path(file.path().native()));
   if (!decoded->payload_crc) return std::nullopt;
   return OwnChecksum{decoded->data_offset, decoded->data_bytes, *decoded->payload_crc};

@@ -1,10 +1,13 @@
 // The bytes of a seal (spec/seal-format.md):
 //
-//   0 magic "HTSEAL\0\0"   8 u16 version   10 u8 algorithm   11 u8 zero   12 u32 files
-//  16 u64 tensors   24 u64 chunks   32 u64 bytes of a chunk   40 u64 bytes of names   48 u64 bytes of the
-//  seal 56 u64 zero files:   u64 bytes, u32 bytes of the name, u32 zero, digest tensors: u64 offset, u64
-//  bytes, u32 file or all ones, u32 bytes of the name, digest digests of the chunks · names of files, then of
-//  tensors · digest of all before
+// clang-format off
+//    0 magic "HTSEAL\0\0"   8 u16 version   10 u8 algorithm   11 u8 zero   12 u32 files
+//   16 u64 tensors   24 u64 chunks   32 u64 bytes of a chunk   40 u64 bytes of names
+//   48 u64 bytes of the seal   56 u64 zero
+//   each file:   u64 bytes, u32 bytes of the name, u32 zero, digest
+//   each tensor: u64 offset, u64 bytes, u32 file or all ones, u32 bytes of the name, digest
+//   digests of the chunks, names of the files, names of the tensors, digest of all bytes before it
+// clang-format on
 #include <algorithm>
 #include <array>
 #include <htensor/base/checked.hpp>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <functional>
 #include <htensor/base/fault.hpp>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "io/fetch_pages.hpp"
 #include "io/sampled_cache.hpp"
 #include "model/load_checks.hpp"
+#include "model/model_access.hpp"
 #include "model/model_state.hpp"
 #include "model/pass_check.hpp"
 #include "model/ranges.hpp"
@@ -118,8 +120,8 @@ class ModelLoad {
                                      .tensors = tensors_,
                                      .port = *state_.port}));
     for (const std::size_t tensor : in_memory_) {
-      const auto storage = HT_TRY(model_.storage_of(tensor));
-      HT_TRY(check_->check_tensor((*state_.catalog)[tensor].name, storage.bytes(), options_.work.stop));
+      const auto any = HT_TRY(model_.at(tensor));
+      HT_TRY(check_->check_tensor(any.name(), HT_TRY(any.bytes()), options_.work.stop));
     }
     return {};
   }
@@ -306,29 +308,51 @@ class ModelLoad {
       came = false;
       return fail(Error(ErrorCode::read_failed));  // `walked` has the cause
     };
+    std::exception_ptr thrown;  // by the caller's callback for progress
     std::optional<std::jthread> fetcher;
     try {
-      fetcher.emplace([&] { walked = fetch_for(fetched); });
+      fetcher.emplace([&] {
+        try {
+          walked = fetch_for(fetched);
+        } catch (...) {
+          thrown = std::current_exception();
+        }
+      });
     } catch (const std::system_error&) {
       walked = fetch_for(fetched);  // the system starts no thread
     }
+    // Also where the check throws: the fetcher must not go on to the end.
+    struct GiveUp {
+      Fetched& fetched;
+      bool is_needed = true;
+      ~GiveUp() {
+        if (is_needed) fetched.give_up();
+      }
+    };
+    GiveUp give_up{fetched};
     auto checked =
         check_->check_mapped(files_, ranges_, {.stop = options_.work.stop, .on_progress = {}}, wait_for);
+    give_up.is_needed = !checked;
     if (!checked) fetched.give_up();
     fetcher.reset();
+    if (thrown) std::rethrow_exception(thrown);
     return checked || !came ? walked : checked;
   }
 
   Result<void> fetch_for(Fetched& fetched) {
-    auto walked = without_bad_alloc([&] {
+    // Also where the callback throws: the check waits for pieces.
+    struct End {
+      Fetched& fetched;
+      ~End() { fetched.end(); }
+    };
+    const End end{fetched};
+    return without_bad_alloc([&] {
       return walk_mapped({}, [&](const io::FileRange& piece) -> Result<void> {
         fetched.add(piece.bytes);
         if (fetched.is_given_up()) return fail(Error(ErrorCode::cancelled));
         return {};
       });
     });
-    fetched.end();
-    return walked;
   }
 
   /// Without readahead, which would keep the disk busy with pages that are not needed.
@@ -439,7 +463,7 @@ class ModelLoad {
   }
 
   const Model& model_;
-  const Model::State& state_;
+  const ModelState& state_;
   const LoadOptions& options_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::vector<std::size_t> tensors_;
@@ -482,13 +506,13 @@ Result<Loaded> Model::load_into(std::span<const Target> targets, const LoadOptio
     for (const auto& [name, into] : targets) {
       const std::size_t index = HT_TRY(index_of(name));
       const Entry entry = (*state_->catalog)[index];
-      HT_TRY(check_has_bytes(entry));
-      HT_TRY(mapped_bytes(entry));
+      HT_TRY(ModelAccess::check_is_there(*this, entry));
       if (into.size() != entry.bytes) {
-        return fail(located(Error(ErrorCode::size_mismatch, "target_is_as_large_as_its_tensor",
-                                  format_text("tensor '{}' has {} bytes but its target has {}", name,
-                                              entry.bytes, into.size())),
-                            name));
+        return fail(Error(ErrorCode::size_mismatch, "target_is_as_large_as_its_tensor",
+                          format_text("tensor '{}' has {} bytes but its target has {}", name, entry.bytes,
+                                      into.size()))
+                        .at_path(state_->paths[entry.file].native())
+                        .at_tensor(name));
       }
       if (entry.bytes == 0) continue;
       tensors.push_back(index);

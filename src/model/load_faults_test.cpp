@@ -161,6 +161,27 @@ TEST_F(LoadModel, what_a_callback_throws_leaves_the_model_usable) {
   EXPECT_EQ(residences(), std::set{Residence::resident});
 }
 
+TEST_F(LoadModel, callbacks_may_throw_with_every_strategy) {
+  ASSERT_TRUE(model_->seal());
+  // As if no page were in the page cache: a thread fetches them while they are checked.
+  port_.fail_from(Call::cached, 0, std::errc::operation_not_permitted);
+  for (const auto strategy : {Strategy::mapped, Strategy::read, Strategy::staged, Strategy::automatic}) {
+    for (const bool verify : {false, true}) {
+      auto how = options(strategy);
+      how.verify = verify;
+      int seen = 0;
+      how.work.on_progress = [&](const Progress&) {
+        if (++seen == 2) throw std::runtime_error("mine");
+      };
+      const auto load = [&] { return strategy == Strategy::staged ? stream(how) : model_->load(how); };
+      ASSERT_TRUE(model_->evict());
+      EXPECT_THROW(static_cast<void>(load()), std::runtime_error) << io::to_string(strategy) << verify;
+      how.work.on_progress = {};
+      EXPECT_TRUE(load());
+    }
+  }
+}
+
 TEST_F(LoadModel, loads_are_not_nested) {
   auto how = options(Strategy::read);
   std::optional<Error> inner;

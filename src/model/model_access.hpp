@@ -21,6 +21,14 @@ struct ModelAccess {
   [[nodiscard]] static Result<std::vector<const io::Mapped*>> files(const Model& model) {
     return model.all_files();
   }
+  /// The file that a tensor's bytes are mapped from; null where they are memory of the model's own. Errors
+  /// are those of `AnyTensor::bytes`.
+  [[nodiscard]] static Result<const io::Mapped*> file_of(const AnyTensor& tensor);
+  /// Whether the bytes of an entry that is not a splat can be used; pins nothing.
+  [[nodiscard]] static Result<void> check_is_there(const Model& model, const Entry& entry);
+  /// Brings pages of a part of the stored bytes into memory, all at once and not one by one as they are
+  /// touched.
+  [[nodiscard]] static Result<void> fetch(const AnyTensor& tensor, std::uint64_t begin, std::uint64_t count);
   /// With which another file of the same kind can be opened.
   [[nodiscard]] static OpenOptions open_options(const Model& model);
 

@@ -128,8 +128,8 @@ Result<ModelFiles> open_file(io::Opened file, const OpenOptions& options) {
 // Two models that are merged have to agree: no tensor in both, no key with two values.
 Result<void> check_mergeable(const ModelFiles& first, const Path& first_path, const ModelFiles& second,
                              const Path& second_path) {
-  for (std::size_t i = 0; i < second.catalog.size(); ++i) {
-    const auto name = second.catalog[i].name;
+  for (const Entry& entry : second.catalog) {
+    const auto name = entry.name;
     if (!first.catalog.find(name)) continue;
     return fail(
         Error(ErrorCode::duplicate_tensor, "merged_models_share_no_tensor",

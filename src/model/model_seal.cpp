@@ -54,8 +54,7 @@ Result<void> check_same_tensors(const FoundSeal& found, const Catalog& catalog,
                                 std::span<const std::uint32_t> numbers) {
   std::map<std::string_view, const SealedTensor*> sealed;
   for (const auto& tensor : found.seal.tensors) sealed.emplace(tensor.name, &tensor);
-  for (std::size_t i = 0; i < catalog.size(); ++i) {
-    const Entry entry = catalog[i];
+  for (const Entry& entry : catalog) {
     const auto it = sealed.find(entry.name);
     if (it != sealed.end()) {
       const SealedTensor& tensor = *it->second;

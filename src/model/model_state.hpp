@@ -10,7 +10,7 @@
 
 namespace ht::inline v1 {
 
-struct Model::State {
+struct ModelState {
   std::shared_ptr<const Catalog> catalog;  // shared with the mappings, which outlive the model
   std::filesystem::path opened;            // as the user named it: a file, or the index or folder of several
   std::vector<std::filesystem::path> paths;

@@ -31,8 +31,7 @@ std::vector<io::FileRange> merged_ranges(const Catalog& catalog, std::span<const
 }
 
 std::string name_at(const Catalog& catalog, std::size_t file, std::uint64_t offset) {
-  for (std::size_t i = 0; i < catalog.size(); ++i) {
-    const Entry entry = catalog[i];
+  for (const Entry& entry : catalog) {
     if (entry.is_splat() || entry.file != file) continue;
     if (entry.offset <= offset && offset - entry.offset < entry.bytes) return std::string(entry.name);
   }

@@ -13,9 +13,8 @@
 namespace ht::inline v1 {
 namespace {
 
-// Memory for a header. It is not cleared first. A large header gets address space that is reserved for
-// several times its size, so that it grows in place. Fresh memory is mapped page by page on its first use,
-// which takes longer than the read: large pages are fewer.
+// Memory for a header. It is not cleared first. Fresh memory is mapped page by page on its first use, which
+// takes longer than the read: large pages are fewer.
 class Buffer {
  public:
   explicit Buffer(io::Port& port) : port_(&port) {}
@@ -34,28 +33,16 @@ class Buffer {
   };
   using Memory = std::unique_ptr<std::byte, Free>;
 
-  Memory allocate_large(std::size_t bytes) {
-    Memory memory(static_cast<std::byte*>(std::aligned_alloc(large_page_bytes, bytes)));
-    // A system that refuses large pages uses small ones.
-    if (memory) static_cast<void>(port_->advise({memory.get(), bytes}, io::Advice::huge_pages));
-    return memory;
-  }
-
   void reallocate(std::size_t size) {
-    std::size_t capacity = std::max<std::size_t>(size, 1);
-    Memory larger;
-    if (size >= min_large_bytes) {
-      const std::size_t whole = (size / large_page_bytes + 1) * large_page_bytes;
-      // Less where the address space is limited.
-      for (const std::size_t times : {reserved_times, std::size_t{1}}) {
-        capacity = whole * times;
-        larger = allocate_large(capacity);
-        if (larger) break;
-      }
-    } else {
-      larger = Memory(static_cast<std::byte*>(std::malloc(capacity)));
-    }
+    const bool is_large = size >= min_large_bytes;
+    const std::size_t capacity = is_large
+                                     ? (size + large_page_bytes - 1) / large_page_bytes * large_page_bytes
+                                     : std::max<std::size_t>(size, 1);
+    Memory larger(static_cast<std::byte*>(is_large ? std::aligned_alloc(large_page_bytes, capacity)
+                                                   : std::malloc(capacity)));
     if (!larger) throw std::bad_alloc();
+    // A system that refuses large pages uses small ones.
+    if (is_large) static_cast<void>(port_->advise({larger.get(), capacity}, io::Advice::huge_pages));
     std::copy_n(data_.get(), size_, larger.get());
     data_ = std::move(larger);
     capacity_ = capacity;
@@ -63,7 +50,6 @@ class Buffer {
 
   static constexpr std::size_t large_page_bytes = std::size_t{2} << 20;
   static constexpr std::size_t min_large_bytes = std::size_t{1} << 20;
-  static constexpr std::size_t reserved_times = 8;
   io::Port* port_;
   Memory data_;
   std::size_t size_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "model/model_access.hpp"
 #include "model/model_state.hpp"
 #include "model/ranges.hpp"
 
@@ -18,14 +19,15 @@ Result<std::vector<std::size_t>> Model::tensors_matching(const NameFilter& glob)
   HT_TRY(glob.check());
   const auto& catalog = *state_->catalog;
   std::vector<std::size_t> tensors;
-  if (state_->residency->file_count() == 0 && catalog.size() != 0) HT_TRY(mapped_bytes(catalog[0]));
+  if (state_->residency->file_count() == 0 && catalog.size() != 0)
+    HT_TRY(ModelAccess::check_is_there(*this, catalog[0]));
   bool any = glob.is_everything();  // an empty model has nothing to match
   for (std::size_t i = 0; i < catalog.size(); ++i) {
     const Entry entry = catalog[i];
     if (!glob.matches(entry.name)) continue;
     any = true;
     if (entry.is_splat()) continue;
-    HT_TRY(mapped_bytes(entry));  // whether it is there
+    HT_TRY(ModelAccess::check_is_there(*this, entry));  // whether it is there
     if (entry.bytes != 0) tensors.push_back(i);
   }
   if (any) return tensors;
@@ -45,24 +47,27 @@ Result<Loaded> Model::placed(Result<Loaded> loaded) const {
   return fail(std::move(error));
 }
 
+Result<TensorResidency> Model::residency(std::size_t index) const {
+  const Entry entry = (*state_->catalog)[index];
+  const auto& files = *state_->residency;
+  TensorResidency tensor{.index = index};
+  tensor.bytes = entry.bytes;
+  if (entry.is_splat()) return tensor;
+  if (files.file_count() != 0) tensor.residence = residency::residence_of(files.state_of(index));
+  if (tensor.residence == Residence::unbound) return tensor;
+  HT_TRY(ModelAccess::check_is_there(*this, entry));
+  if (tensor.residence == Residence::resident) tensor.resident_bytes = entry.bytes;
+  auto cached = files.file(entry.file)->cached(entry.offset, entry.bytes);
+  if (!cached) return fail(std::move(cached).error().at_tensor(entry.name));
+  tensor.cached_bytes = *cached;
+  return tensor;
+}
+
 Result<std::vector<TensorResidency>> Model::residency() const {
   return without_bad_alloc([&]() -> Result<std::vector<TensorResidency>> {
-    const auto& catalog = *state_->catalog;
-    const auto& files = *state_->residency;
     std::vector<TensorResidency> tensors;
-    tensors.reserve(catalog.size());
-    for (std::size_t i = 0; i < catalog.size(); ++i) {
-      const Entry entry = catalog[i];
-      auto& tensor = tensors.emplace_back(TensorResidency{.index = i});
-      tensor.bytes = entry.bytes;
-      if (entry.is_splat()) continue;
-      if (files.file_count() != 0) tensor.residence = residency::residence_of(files.state_of(i));
-      if (tensor.residence == Residence::unbound) continue;
-      HT_TRY(mapped_bytes(entry));
-      if (tensor.residence == Residence::resident) tensor.resident_bytes = entry.bytes;
-      tensor.cached_bytes =
-          HT_TRY(named(entry.name, files.file(entry.file)->cached(entry.offset, entry.bytes)));
-    }
+    tensors.reserve(size());
+    for (std::size_t i = 0; i < size(); ++i) tensors.push_back(HT_TRY(residency(i)));
     return tensors;
   });
 }

@@ -54,14 +54,11 @@ residency::State ResidencyShell::state_of(std::size_t tensor) const {
   return states_.empty() ? initial(tensor) : states_[tensor];
 }
 
-std::shared_ptr<const io::OwnBlock> ResidencyShell::resident(std::size_t tensor) {
-  // Looking a tensor up costs nothing more until something was loaded.
+std::shared_ptr<const io::OwnBlock> ResidencyShell::pinned(std::size_t tensor) const noexcept {
   if (!any_loaded_.load(std::memory_order_acquire)) return nullptr;
   const std::lock_guard lock(mutex_);
-  // Whoever looks at one that was evicted sees it mapped.
-  const auto step = tell(tensor, residency::Map{});
   const auto* const resident = std::get_if<residency::Resident>(&states_[tensor]);
-  if (resident == nullptr || step.refusal) return nullptr;
+  if (resident == nullptr) return nullptr;
   return read_->block(resident->block).value_or(nullptr);
 }
 
@@ -122,8 +119,8 @@ Result<std::uint64_t> ResidencyShell::memory_for(std::span<const std::size_t> te
 }
 
 void ResidencyShell::map(std::span<const std::size_t> tensors) {
+  if (!any_loaded_.load(std::memory_order_acquire)) return;  // all are mapped
   const std::lock_guard lock(mutex_);
-  if (states_.empty()) return;  // all are mapped
   for (const std::size_t tensor : tensors) tell(tensor, residency::Map{});
 }
 
@@ -198,8 +195,7 @@ Result<void> ResidencyShell::load_alone(std::span<const std::size_t> tensors, io
 
 std::vector<io::FileRange> ResidencyShell::pages_of(std::span<const std::size_t> tensors) const {
   std::vector<std::int64_t> staying(mapped_.size());
-  for (std::size_t i = 0; i < catalog_.size(); ++i) {
-    const Entry entry = catalog_[i];
+  for (const Entry& entry : catalog_) {
     if (!entry.is_splat() && entry.bytes != 0) ++staying[entry.file];
   }
   for (const std::size_t tensor : tensors) --staying[catalog_[tensor].file];

@@ -35,8 +35,8 @@ class ResidencyShell {
   }
 
   [[nodiscard]] residency::State state_of(std::size_t tensor) const;
-  /// Its bytes where they are in memory of our own, else nothing.
-  [[nodiscard]] std::shared_ptr<const io::OwnBlock> resident(std::size_t tensor);
+  /// The tensor's bytes where they are in memory of the model's own, else null.
+  [[nodiscard]] std::shared_ptr<const io::OwnBlock> pinned(std::size_t tensor) const noexcept;
   [[nodiscard]] bool is_resident(std::size_t tensor) const;
 
   /// For strategies that load; those that are missing are null.
@@ -51,7 +51,7 @@ class ResidencyShell {
   /// Tensors that are in a file that is there. Those that are in memory already stay there. One load at a
   /// time, so that a second one finds what the first has brought. A budget of 0 is most of what is available.
   [[nodiscard]] Result<void> load(std::span<const std::size_t> tensors, io::LoadWork& work);
-  /// Those that are not in memory of our own are used by their mappings from now on.
+  /// Tensors that are not in memory of the model's own are used by their mappings from now on.
   void map(std::span<const std::size_t> tensors);
   /// What is dropped from the page cache where these go.
   [[nodiscard]] std::vector<io::FileRange> pages_of(std::span<const std::size_t> tensors) const;

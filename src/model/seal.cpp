@@ -238,12 +238,10 @@ Result<ModelDigests> Model::hash(const HashOptions& options) const {
 
 Result<void> Model::validate(std::string_view name) const {
   return without_bad_alloc([&]() -> Result<void> {
-    const std::size_t tensor = HT_TRY(index_of(name));
-    const Entry entry = (*state_->catalog)[tensor];
-    HT_TRY(check_has_bytes(entry));
-    const auto storage = HT_TRY(storage_of(tensor));
+    const auto tensor = HT_TRY((*this)[name]);
+    const Entry entry = tensor.entry();
     const Storage::FileBacked where{state_->paths[entry.file], entry.offset, entry.bytes};
-    return validate_bytes(storage.bytes(), where, *state_->port);
+    return validate_bytes(HT_TRY(tensor.bytes()), where, *state_->port);
   });
 }
 

@@ -40,8 +40,7 @@ Result<void> open_external(ModelFiles& model, const OpenOptions& options) {
     }
   }
   if (names.size() == 1 || options.headers_only) return {};
-  for (std::size_t i = 0; i < model.catalog.size(); ++i) {
-    const Entry entry = model.catalog[i];
+  for (const Entry& entry : model.catalog) {
     const auto file_bytes = model.files[entry.file].opened->stat().bytes;
     if (entry.file == 0 || checked::range_fits(entry.offset, entry.bytes, file_bytes)) continue;
     return fail(Error(ErrorCode::truncated, "external_data_is_all_there",
@@ -157,8 +156,7 @@ Result<ModelFiles> merge(std::vector<ModelFiles> shards, std::string_view left_o
   std::size_t dims = 0;
   for (const auto& shard : shards) {
     tensors += shard.catalog.size();
-    for (std::size_t i = 0; i < shard.catalog.size(); ++i) {
-      const Entry entry = shard.catalog[i];
+    for (const Entry& entry : shard.catalog) {
       name_bytes += entry.name.size();
       dims += entry.dims.size();
     }
@@ -183,8 +181,7 @@ Result<ModelFiles> merge(std::vector<ModelFiles> shards, std::string_view left_o
     }
     // The first file that has a key decides its value.
     const auto& metadata = shard.catalog.metadata();
-    for (std::size_t i = 0; i < metadata.size(); ++i) {
-      const auto [key, value] = metadata[i];
+    for (const auto& [key, value] : metadata) {
       const bool wanted = left_out.empty() || !key.starts_with(left_out);
       if (wanted && keys.insert(key).second) HT_TRY(builder.metadata().add(key, value));
     }
@@ -230,8 +227,8 @@ Result<ModelFiles> open_indexed(const std::filesystem::path& path, const ShardIn
   }
   for (std::size_t file = 0; file < shards.size(); ++file) {
     const auto& catalog = shards[file].catalog;
-    for (std::size_t i = 0; i < catalog.size(); ++i) {
-      const auto name = catalog[i].name;
+    for (const Entry& entry : catalog) {
+      const auto name = entry.name;
       const auto named = index.tensors.find(name);
       if (!named) {
         return stale(Error(ErrorCode::stale_index, "index_names_every_tensor",

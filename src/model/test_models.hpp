@@ -60,7 +60,7 @@ inline bool says(const Error& error, std::string_view words) {
 
 inline std::vector<std::string> names_of(const Catalog& catalog) {
   std::vector<std::string> names;
-  for (std::size_t i = 0; i < catalog.size(); ++i) names.emplace_back(catalog[i].name);
+  for (const Entry& entry : catalog) names.emplace_back(entry.name);
   return names;
 }
 

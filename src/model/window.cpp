@@ -8,6 +8,7 @@
 
 #include "base/format_text.hpp"
 #include "io/choice.hpp"
+#include "model/model_access.hpp"
 #include "model/model_state.hpp"
 #include "model/window_layers.hpp"
 #include "model/window_machine.hpp"
@@ -199,8 +200,7 @@ Result<Window> Window::open(const Model& model, const WindowOptions& options) {
     if (table.rows.empty()) return at_model(no_layers(*state.catalog, options.layers));
     for (const auto index : table.tensors) {
       const Entry entry = (*state.catalog)[index];
-      // Whether it can be looked up at all.
-      if (!entry.is_splat()) HT_TRY(model.mapped_bytes(entry));
+      if (!entry.is_splat()) HT_TRY(ModelAccess::check_is_there(model, entry));
     }
     auto budget = options.budget_bytes;
     if (budget == 0) {

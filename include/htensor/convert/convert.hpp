@@ -1,6 +1,7 @@
 // From any format to any other: a plan, which is pure and can be looked at, and then the files.
 //
-// Bytes that do not change never pass through the heap (see DESIGN section 8); files appear whole and on the
+// Bytes that do not change are shared or copied by the file system where it can, else through a small ring of
+// buffers, never through one of a tensor's size (docs/convert.md); files appear whole and on the
 // disk, or not at all, and a model may be converted onto its own file. What the target cannot carry is in the
 // plan, and refused unless it is allowed to go.
 #pragma once
@@ -43,7 +44,7 @@ struct ConvertOptions {
   bool canonical = false;
   /// Tensors become row-major and little-endian also where the format could carry them as they are. They do
   /// wherever it cannot.
-  bool usual_order = false;
+  bool normalize_layout = false;
   /// Places data so that its blocks can be shared with the source, for file systems that do that.
   bool share_blocks = false;
   /// Whether an IRPA tells what its tensors are, as IREE's own tools read it.
@@ -125,7 +126,7 @@ struct Converted {
 
 /// The plan has to be of the model's catalog. `changed_underfoot` where one of the model's files is not as it
 /// was when it was opened; `already_exists`, `write_failed`, `no_space`, `cancelled`; `in_use` where several
-/// files would take the place of the model's own, which cannot be done at once as it can for one. The files
+/// files would take the place of the model's own, which cannot be done at once as it can for one. All files
 /// are in place, with their seal, where only an old shard could not be removed or the folder not synced.
 ///
 /// A sharded plan that replaces a set of another number of shards removes the old shards once all new files

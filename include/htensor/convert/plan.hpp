@@ -5,11 +5,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <htensor/base/bytes.hpp>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
 
 namespace ht::inline v1 {
+
+struct Relayout;
 
 /// Bytes of one of the source's files.
 struct StoredBytes {
@@ -19,7 +22,7 @@ struct StoredBytes {
   friend bool operator==(const StoredBytes&, const StoredBytes&) = default;
 };
 
-/// Some bytes over and over, cut at the end: a splat.
+/// A repeated pattern: a splat.
 struct RepeatedBytes {
   std::array<std::byte, 16> pattern{};
   std::uint8_t pattern_bytes = 1;
@@ -28,30 +31,14 @@ struct RepeatedBytes {
   friend bool operator==(const RepeatedBytes&, const RepeatedBytes&) = default;
 };
 
-/// What makes a tensor row-major and little-endian that is not.
-struct Turning {
-  /// Its bytes are turned round.
-  struct Number {
-    std::uint16_t offset = 0;
-    std::uint16_t bytes = 0;
-  };
-
-  /// An element, or a block.
-  std::uint32_t unit_bytes = 1;
-  /// Those of one unit.
-  std::vector<Number> numbers;
-  /// The shape of a tensor whose first dimension runs fastest; else empty.
-  std::vector<std::int64_t> column_major;
-};
-
-/// A tensor of one of the source's files, which gets another order on its way.
-struct TurnedBytes {
+/// A tensor of one of the source's files that becomes row-major and little-endian on the way.
+struct RelaidBytes {
   std::uint32_t file = 0;
   /// Where the tensor begins.
   std::uint64_t offset = 0;
-  /// Which of the file's.
-  std::uint32_t turning = 0;
-  /// How many bytes of the turned tensor come before these.
+  /// Index into `PlannedFile::relayouts`.
+  std::uint32_t relayout = 0;
+  /// Bytes of the row-major, little-endian tensor that come before these.
   std::uint64_t before = 0;
 };
 
@@ -60,7 +47,7 @@ struct PlannedPart {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
   /// `Bytes` are in memory, and have to stay there until the plan is applied.
-  std::variant<StoredBytes, Bytes, RepeatedBytes, TurnedBytes> from{};
+  std::variant<StoredBytes, Bytes, RepeatedBytes, RelaidBytes> from{};
 };
 
 struct PlannedFile {
@@ -70,8 +57,8 @@ struct PlannedFile {
   std::vector<std::byte> header;
   /// In order, apart, and behind the header. What none of them covers is zero.
   std::vector<PlannedPart> parts;
-  /// What is done to tensors that are turned round.
-  std::vector<Turning> turnings{};
+  /// How tensors are made row-major and little-endian.
+  std::vector<std::shared_ptr<const Relayout>> relayouts{};
 };
 
 /// How many bytes of the source came by which way.

@@ -41,20 +41,22 @@ struct TensorToSave {
 /// has to be copied first.
 template <class D, class S>
 [[nodiscard]] Result<TensorToSave> to_save(std::string_view name, const Tensor<D, S>& tensor) {
-  using Plain = std::remove_const_t<D>;
-  const auto kept = std::make_shared<const Tensor<const Plain, S>>(tensor);
-  const auto bytes = HT_TRY(kept->bytes());
-  const auto extents = tensor.shape().extents();
-  TensorToSave saved{.name = std::string(name), .dtype = Plain::tag};
-  saved.dims.assign(extents.begin(), extents.end());
-  // The bits after the last element are zero in a file; in a view they are its neighbours'.
-  if (tensor.elements() % 8 * dtype_info<Plain>().bits % 8 != 0) {
-    const auto copy = std::make_shared<const Tensor<Plain, S>>(HT_TRY(tensor.copy()));
-    saved.data = HT_TRY(Storage::kept_read_only(copy, HT_TRY(copy->bytes())));
-  } else {
-    saved.data = HT_TRY(Storage::kept_read_only(kept, bytes));
-  }
-  return saved;
+  return without_bad_alloc([&]() -> Result<TensorToSave> {
+    using Plain = std::remove_const_t<D>;
+    const auto kept = std::make_shared<const Tensor<const Plain, S>>(tensor);
+    const auto bytes = HT_TRY(kept->bytes());
+    const auto extents = tensor.shape().extents();
+    TensorToSave saved{.name = std::string(name), .dtype = Plain::tag};
+    saved.dims.assign(extents.begin(), extents.end());
+    // The bits after the last element are zero in a file; in a view they are its neighbours'.
+    if (tensor.elements() % 8 * dtype_info<Plain>().bits % 8 != 0) {
+      const auto copy = std::make_shared<const Tensor<Plain, S>>(HT_TRY(tensor.copy()));
+      saved.data = HT_TRY(Storage::kept_read_only(copy, HT_TRY(copy->bytes())));
+    } else {
+      saved.data = HT_TRY(Storage::kept_read_only(kept, bytes));
+    }
+    return saved;
+  });
 }
 
 struct SaveOptions {

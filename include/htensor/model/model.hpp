@@ -1,20 +1,23 @@
-// An opened model: its catalog, and its tensors by name.
+// An opened model: a range of tensors, each of which can be looked up by name.
 //
 // A Model is a handle like a Tensor: copies share the files. Each tensor keeps what it needs alive by
 // itself, so it may outlive the model. A const Model may be used from many threads.
 #pragma once
 
 #include <filesystem>
+#include <htensor/base/index_iterator.hpp>
 #include <htensor/base/result.hpp>
 #include <htensor/dtype/visit.hpp>
 #include <htensor/format/catalog.hpp>
 #include <htensor/integrity/verify.hpp>
 #include <htensor/io/port.hpp>
+#include <htensor/model/any_tensor.hpp>
 #include <htensor/model/load.hpp>
 #include <htensor/model/residency.hpp>
 #include <htensor/model/seal.hpp>
 #include <htensor/tensor/tensor.hpp>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -26,7 +29,6 @@ class Mapped;
 }
 struct FoundSeal;
 struct ModelFiles;
-struct StoredTensor;
 
 struct OpenOptions {
   /// Users' own dtypes that the file may use: `{dtype_info<MyF8>()}`.
@@ -76,43 +78,40 @@ class Model {
   /// What is known of a dtype that the catalog names, users' own included.
   [[nodiscard]] Result<DTypeInfo> dtype(DTypeTag tag) const;
 
-  /// The tensor of that name in place, exactly as it is stored. `not_found`, `dtype_mismatch` and
-  /// `shape_mismatch` say what is there instead; `misaligned` and `unsupported_encoding` that it cannot be
-  /// used in place, and then `copy` can. A column-major tensor has the strides for that, a splat strides of
-  /// 0.
+  // A range of tensors in file order: `for (const ht::AnyTensor& t : model)`. The model has to outlive its
+  // iterators, not the tensors.
+  [[nodiscard]] std::size_t size() const noexcept { return catalog().size(); }
+  [[nodiscard]] IndexIterator<Model> begin() const& noexcept { return {*this, 0}; }
+  [[nodiscard]] IndexIterator<Model> end() const& noexcept { return {*this, size()}; }
+  [[nodiscard]] IndexIterator<Model> begin() const&& = delete;
+  [[nodiscard]] IndexIterator<Model> end() const&& = delete;
+
+  /// The index of the tensor of that name.
+  [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const noexcept {
+    return catalog().find(name);
+  }
+  /// `not_found` with the nearest name.
+  [[nodiscard]] Result<AnyTensor> operator[](std::string_view name) const;
+  /// `out_of_bounds`.
+  [[nodiscard]] Result<AnyTensor> at(std::size_t index) const;
+
+  // The tensor of that name by the functions of AnyTensor.
+
   template <IsDType D, IsShape S>
     requires Compatible<Host, D>
   [[nodiscard]] Result<Tensor<const D, S>> tensor(std::string_view name) const {
-    const auto found = HT_TRY(find(name, dtype_info<D>(), Use::in_place));
-    const auto shape = HT_TRY(named(name, S::from(found.dims)));
-    typename S::Array strides{};
-    fill_strides(found, strides);
-    return named(name, Tensor<const D, S>::strided(found.storage, shape, strides));
+    return HT_TRY((*this)[name]).template tensor<D, S>();
   }
-
-  /// The tensor of that name in memory of its own: aligned, row-major, in this machine's byte order.
   template <IsDType D, IsShape S>
     requires Compatible<Host, D>
   [[nodiscard]] Result<Tensor<D, S>> copy(std::string_view name) const {
-    const auto found = HT_TRY(find(name, dtype_info<D>(), Use::copied));
-    const auto shape = HT_TRY(named(name, S::from(found.dims)));
-    return named(name, Tensor<D, S>::over(HT_TRY(copied(found, name)), shape));
+    return HT_TRY((*this)[name]).template copy<D, S>();
   }
-
-  /// All elements of the tensor of that name in row-major order, whatever its rank: in place where they lie
-  /// like that, else as with `copy`.
   template <IsDType D>
     requires Compatible<Host, D>
   [[nodiscard]] Result<Tensor<const D, Rank<1>>> flat(std::string_view name) const {
-    const auto found = HT_TRY(find(name, dtype_info<D>(), Use::copied));
-    const auto count = HT_TRY(named(name, layout::count_elements(found.dims)));
-    constexpr std::uint64_t alignment = is_packed<D> ? 1 : alignof(typename D::Element);
-    auto storage = is_plain(found, alignment) ? found.storage : HT_TRY(copied(found, name));
-    return named(name, Tensor<const D, Rank<1>>::over(std::move(storage), Rank<1>(count)));
+    return HT_TRY((*this)[name]).template flat<D>();
   }
-
-  /// The bytes of the tensor of that name as they are stored, in place, whatever their dtype or encoding.
-  /// `unsupported_encoding` for a splat, which has none.
   [[nodiscard]] Result<Storage> raw(std::string_view name) const;
 
   /// Loads all tensors whose names match and reports how. `mapped` brings their pages into the page cache.
@@ -132,6 +131,8 @@ class Model {
 
   /// What of each tensor is in memory, in file order. One whose file is missing is `unbound`.
   [[nodiscard]] Result<std::vector<TensorResidency>> residency() const;
+  /// The same of one tensor; there must be one of this index.
+  [[nodiscard]] Result<TensorResidency> residency(std::size_t index) const;
   /// Brings the tensors whose names match into memory, so that touching them does not wait for the disk, and
   /// returns their number of bytes. `not_found` where no tensor matches.
   [[nodiscard]] Result<std::uint64_t> prefetch(const NameFilter& glob = {},
@@ -159,23 +160,11 @@ class Model {
   friend class ModelLoad;
   friend struct ModelAccess;
   friend class Window;
-  friend Result<StoredTensor> stored_tensor(const Model& model, std::size_t index);
   friend Result<Verification> verify(const std::filesystem::path& path, const VerifyOptions& options);
-  struct State;
-  enum class Use : std::uint8_t { in_place, copied };
-  struct Found {
-    std::span<const std::int64_t> dims;
-    Storage storage;  // a splat's is its pattern
-    ElementOrder order = ElementOrder::row_major;
-    ByteOrder byte_order = ByteOrder::little;
-    bool splat = false;
-    int bits = 0;
-    std::size_t number_bytes = 0;  // a complex number is two
-    std::uint64_t bytes = 0;
-    std::uint32_t file = 0;
-    bool resident = false;  // whatever becomes of the file
-  };
-  explicit Model(std::shared_ptr<const State> state) noexcept;
+  friend class IndexIterator<Model>;
+  explicit Model(std::shared_ptr<const ModelState> state) noexcept;
+  /// The nth; there must be one.
+  [[nodiscard]] AnyTensor operator[](std::size_t index) const noexcept;
   [[nodiscard]] static Result<Model> map_files(ModelFiles files,
                                                std::span<const std::filesystem::path> opened,
                                                const OpenOptions& options);
@@ -184,30 +173,13 @@ class Model {
   struct SealedParts;
   [[nodiscard]] Result<SealedParts> sealed_parts() const;
   [[nodiscard]] Result<void> check_all_sealed(const FoundSeal& found) const;
-  /// Not a splat.
-  [[nodiscard]] Result<void> check_has_bytes(const Entry& entry) const;
-  [[nodiscard]] Result<Bytes> mapped_bytes(const Entry& entry) const;
-  [[nodiscard]] Result<Storage> storage_of(std::size_t index) const;
-  [[nodiscard]] Result<Found> find(std::string_view name, const DTypeInfo& wanted, Use use) const;
-  [[nodiscard]] Result<Storage> copied(const Found& found, std::string_view name) const;
   /// The tensors that match, have bytes and are not splats; fails where one of their files is missing.
   /// `not_found` where no name matches, unless the filter takes every name.
   [[nodiscard]] Result<std::vector<std::size_t>> tensors_matching(const NameFilter& glob) const;
   /// Names the tensor that a fault is in.
   [[nodiscard]] Result<Loaded> placed(Result<Loaded> loaded) const;
-  static void fill_strides(const Found& found, std::span<std::int64_t> strides) noexcept;
-  /// Whether the bytes can be used where they are, as a row-major tensor.
-  [[nodiscard]] static bool is_plain(const Found& found, std::uint64_t alignment) noexcept;
-  /// Adds the file and the tensor to an error, and what to do where it tells of bytes that cannot be used in
-  /// place.
-  [[nodiscard]] Error located(Error error, std::string_view name) const;
-  template <class T>
-  [[nodiscard]] Result<T> named(std::string_view name, Result<T> result) const {
-    if (!result) return fail(located(std::move(result).error(), name));
-    return result;
-  }
 
-  std::shared_ptr<const State> state_;
+  std::shared_ptr<const ModelState> state_;
 };
 
 /// The paths of the models that a folder holds, each of which `Model::open` takes: the folder itself if it

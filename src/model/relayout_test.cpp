@@ -1,4 +1,4 @@
-#include "model/plain_copy.hpp"
+#include "model/relayout.hpp"
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ std::string element(std::string_view pattern, int bits) {
   return text_of(splat_element(bytes_of(pattern), bits));
 }
 
-TEST(PlainCopy, element_of_a_splat_is_its_pattern_or_repeats_it) {
+TEST(Relayout, element_of_a_splat_is_its_pattern_or_repeats_it) {
   EXPECT_EQ(element("abcd", 32), "abcd");
   EXPECT_EQ(element("a", 8), "a");
   EXPECT_EQ(element("a", 32), "aaaa");
@@ -28,14 +28,14 @@ TEST(PlainCopy, element_of_a_splat_is_its_pattern_or_repeats_it) {
   EXPECT_EQ(element("aa", 24), "aaa");
 }
 
-TEST(PlainCopy, element_of_a_splat_is_what_a_longer_pattern_repeats) {
+TEST(Relayout, element_of_a_splat_is_what_a_longer_pattern_repeats) {
   EXPECT_EQ(element("aaaa", 8), "a");
   EXPECT_EQ(element("abababab", 16), "ab");
   EXPECT_EQ(element("abababab", 32), "abab");
   EXPECT_EQ(element("abcdefghabcdefgh", 64), "abcdefgh");
 }
 
-TEST(PlainCopy, elements_that_differ_are_no_element) {
+TEST(Relayout, elements_that_differ_are_no_element) {
   EXPECT_EQ(element("aaab", 8), "");
   EXPECT_EQ(element("abac", 16), "");
   EXPECT_EQ(element("abcdefghabcdefgX", 64), "");
@@ -45,12 +45,12 @@ TEST(PlainCopy, elements_that_differ_are_no_element) {
   EXPECT_EQ(element("abcabcabcabcabca", 24), "");
 }
 
-TEST(PlainCopy, elements_that_share_bytes_are_no_element) {
+TEST(Relayout, elements_that_share_bytes_are_no_element) {
   EXPECT_EQ(element("a", 4), "");
   EXPECT_EQ(element("aa", 6), "");
 }
 
-TEST(PlainCopy, fills_with_whole_and_cut_patterns) {
+TEST(Relayout, fills_with_whole_and_cut_patterns) {
   const auto filled = [](std::size_t size, std::string_view pattern) {
     std::vector<std::byte> to(size);
     fill_with(to, bytes_of(pattern));
@@ -61,9 +61,12 @@ TEST(PlainCopy, fills_with_whole_and_cut_patterns) {
   EXPECT_EQ(filled(2, "ab"), "ab");
   EXPECT_EQ(filled(7, "abc"), "abcabca");
   EXPECT_EQ(filled(33, "abcdefghijklmnop"), "abcdefghijklmnopabcdefghijklmnopa");
+  std::vector<std::byte> to(9);
+  fill_with(to, bytes_of("abcd"), 7);
+  EXPECT_EQ(text_of(to), "dabcdabcd");
 }
 
-TEST(PlainCopy, column_major_becomes_row_major) {
+TEST(Relayout, column_major_becomes_row_major) {
   const auto copied = [](std::string_view from, std::vector<std::int64_t> dims, std::size_t element_bytes) {
     std::vector<std::byte> to(from.size());
     copy_to_row_major(to, bytes_of(from), dims, element_bytes);
@@ -79,7 +82,7 @@ TEST(PlainCopy, column_major_becomes_row_major) {
   EXPECT_EQ(copied("abcdef", {1, 2, 1, 3}, 1), "acebdf");
 }
 
-TEST(PlainCopy, column_major_of_rank_4_goes_where_its_index_says) {
+TEST(Relayout, column_major_of_rank_4_goes_where_its_index_says) {
   const std::vector<std::int64_t> dims{2, 3, 4, 5};
   std::vector<std::byte> from(120);
   std::vector<std::byte> to(120);
@@ -94,7 +97,7 @@ TEST(PlainCopy, column_major_of_rank_4_goes_where_its_index_says) {
   }
 }
 
-TEST(PlainCopy, column_major_becomes_row_major_from_any_element_on) {
+TEST(Relayout, column_major_becomes_row_major_from_any_element_on) {
   const std::vector<std::int64_t> dims{2, 3, 4};
   std::vector<std::byte> from(48);
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i);
@@ -109,10 +112,10 @@ TEST(PlainCopy, column_major_becomes_row_major_from_any_element_on) {
   }
 }
 
-TEST(PlainCopy, turns_each_number_round) {
+TEST(Relayout, swaps_the_bytes_of_each_number) {
   const auto reversed = [](std::string_view text, std::size_t number_bytes) {
     auto to = bytes(text);
-    reverse_bytes(to, number_bytes);
+    swap_bytes(to, number_bytes);
     return text_of(to);
   };
   EXPECT_EQ(reversed("abcdefgh", 1), "abcdefgh");
@@ -121,48 +124,6 @@ TEST(PlainCopy, turns_each_number_round) {
   EXPECT_EQ(reversed("abcdefgh", 8), "hgfedcba");
   EXPECT_EQ(reversed("", 8), "");
   EXPECT_EQ(reversed("abc", 0), "abc");
-}
-
-TEST(PlainCopy, only_big_endian_numbers_of_several_bytes_need_turning) {
-  const auto pattern = bytes("ab");
-  EXPECT_TRUE(is_in_machine_order({.byte_order = ByteOrder::little}, 32));
-  EXPECT_TRUE(is_in_machine_order({.byte_order = ByteOrder::big}, 8));
-  EXPECT_TRUE(is_in_machine_order({.byte_order = ByteOrder::big, .splat = pattern}, 16));
-  EXPECT_FALSE(is_in_machine_order({.byte_order = ByteOrder::big}, 16));
-}
-
-// What is said of a tensor [2, 32] that is not the F32 that was asked for.
-Error refused(Entry entry, std::span<const DTypeInfo> users = {}) {
-  const std::vector<std::int64_t> dims{2, 32};
-  entry.name = "t";
-  entry.dims = dims;
-  auto error = wrong_dtype(entry, dtype_info<F32>(), users);
-  EXPECT_EQ(error.code(), ErrorCode::dtype_mismatch);
-  EXPECT_NE(error.message().find("F32 was requested"), std::string_view::npos) << error.message();
-  EXPECT_FALSE(error.hint().empty());
-  return error;
-}
-
-TEST(PlainCopy, dtype_is_known) {
-  const auto error = refused({});
-  EXPECT_EQ(error.rule(), "dtype_is_known");
-  EXPECT_NE(error.hint().find("Model::raw"), std::string_view::npos);
-}
-
-TEST(PlainCopy, dtype_is_dense) {
-  const auto error = refused({.encoding = find_encoding("Q4_K").value().tag});
-  EXPECT_EQ(error.rule(), "dtype_is_dense");
-  EXPECT_NE(error.message().find("Q4_K [2, 32]"), std::string_view::npos);
-  EXPECT_NE(error.hint().find("Model::raw"), std::string_view::npos);
-}
-
-TEST(PlainCopy, dtype_is_the_one_asked_for) {
-  const auto error = refused({.dtype = BF16::tag});
-  EXPECT_EQ(error.rule(), "dtype_is_the_one_asked_for");
-  EXPECT_NE(error.message().find("BF16 [2, 32]"), std::string_view::npos);
-  EXPECT_NE(error.hint().find("request BF16"), std::string_view::npos);
-  const std::vector<DTypeInfo> users{{user_tag(3), "MINE", 8}};
-  EXPECT_NE(refused({.dtype = user_tag(3)}, users).message().find("MINE [2, 32]"), std::string_view::npos);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "convert/turning.hpp"
+#include "model/relayout.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -20,71 +20,71 @@ Entry big_blocks(const Encoding& encoding, std::span<const std::int64_t> dims) {
           .bytes = block_bytes(dims, encoding).value()};
 }
 
-std::string turned(const Entry& entry, std::string data, std::size_t first = 0,
+std::string relaid(const Entry& entry, std::string data, std::size_t first = 0,
                    std::size_t count = std::string::npos) {
-  const auto turning = turning_of(entry).value();
+  const auto relayout = relayout_of(entry).value();
   std::string to(std::min(count, data.size() - first), '?');
   const auto read = [&](std::uint64_t nth, MutableBytes units) -> Result<void> {
-    copy_units(units, bytes_of(data), *turning, nth);
+    copy_units(units, bytes_of(data), *relayout, nth);
     return {};
   };
-  EXPECT_TRUE(turn_into({reinterpret_cast<std::byte*>(to.data()), to.size()}, *turning, first, read));
+  EXPECT_TRUE(relayout_into({reinterpret_cast<std::byte*>(to.data()), to.size()}, *relayout, first, read));
   return to;
 }
 
-TEST(Turning, reads_few_units_of_a_column_major_tensor_at_once) {
+TEST(Relayout, reads_few_units_of_a_column_major_tensor_at_once) {
   constexpr std::size_t units = 3 * max_scattered_units + 5;
   std::vector<std::byte> to(2 * units - 1);
-  Turning turning{.unit_bytes = 2, .numbers = {}, .column_major = {units, 1}};
+  Relayout relayout{.unit_bytes = 2, .numbers = {}, .column_major = {units, 1}};
   std::size_t calls = 0;
   const auto read = [&](std::uint64_t, MutableBytes bytes) -> Result<void> {
     EXPECT_LE(bytes.size(), 2 * max_scattered_units);
     return ++calls == 3 ? fail(Error(ErrorCode::cancelled)) : Result<void>();
   };
-  EXPECT_EQ(turn_into(to, turning, 1, read).error().code(), ErrorCode::cancelled);
+  EXPECT_EQ(relayout_into(to, relayout, 1, read).error().code(), ErrorCode::cancelled);
   EXPECT_EQ(calls, 3U);
-  turning.column_major.clear();
+  relayout.column_major.clear();
   EXPECT_TRUE(
-      turn_into(std::span(to).first(2 * (units - 1)), turning, 0, [](std::uint64_t, MutableBytes bytes) {
+      relayout_into(std::span(to).first(2 * (units - 1)), relayout, 0, [](std::uint64_t, MutableBytes bytes) {
         EXPECT_EQ(bytes.size(), 2 * (units - 1)) << "the units of others lie together";
         return Result<void>();
       }));
 }
 
-TEST(Turning, is_nothing_for_tensors_in_the_usual_order) {
+TEST(Relayout, is_nothing_for_tensors_in_the_usual_order) {
   const std::int64_t matrix[] = {2, 2};
   const std::int64_t none[] = {0, 2};
   const Entry plain{.name = "t", .dtype = F32::tag, .dims = matrix, .bytes = 16};
-  EXPECT_EQ(turning_of(plain).value(), nullptr);
+  EXPECT_EQ(relayout_of(plain).value(), nullptr);
   auto bytes = plain;
   bytes.dtype = U8::tag;
   bytes.bytes = 4;
   bytes.byte_order = ByteOrder::big;
-  EXPECT_EQ(turning_of(bytes).value(), nullptr) << "a byte has no order";
+  EXPECT_EQ(relayout_of(bytes).value(), nullptr) << "a byte has no order";
   auto row = plain;
   row.dims = std::span(matrix).first(1);
   row.bytes = 8;
   row.order = ElementOrder::column_major;
-  EXPECT_EQ(turning_of(row).value(), nullptr) << "a row is a column";
+  EXPECT_EQ(relayout_of(row).value(), nullptr) << "a row is a column";
   auto empty = plain;
   empty.dims = none;
   empty.bytes = 0;
   empty.byte_order = ByteOrder::big;
-  EXPECT_EQ(turning_of(empty).value(), nullptr);
+  EXPECT_EQ(relayout_of(empty).value(), nullptr);
 }
 
-TEST(Turning, turns_numbers_of_every_size) {
+TEST(Relayout, turns_numbers_of_every_size) {
   const std::int64_t two[] = {2};
   const auto entry = [&](DTypeTag dtype, std::uint64_t bytes) {
     return Entry{.name = "t", .dtype = dtype, .dims = two, .byte_order = ByteOrder::big, .bytes = bytes};
   };
-  EXPECT_EQ(turned(entry(BF16::tag, 4), "abcd"), "badc");
-  EXPECT_EQ(turned(entry(F32::tag, 8), "abcdefgh"), "dcbahgfe");
-  EXPECT_EQ(turned(entry(I64::tag, 16), "abcdefghijklmnop"), "hgfedcbaponmlkji");
-  EXPECT_EQ(turned(entry(C64::tag, 16), "abcdefghijklmnop"), "dcbahgfelkjiponm") << "two numbers each";
+  EXPECT_EQ(relaid(entry(BF16::tag, 4), "abcd"), "badc");
+  EXPECT_EQ(relaid(entry(F32::tag, 8), "abcdefgh"), "dcbahgfe");
+  EXPECT_EQ(relaid(entry(I64::tag, 16), "abcdefghijklmnop"), "hgfedcbaponmlkji");
+  EXPECT_EQ(relaid(entry(C64::tag, 16), "abcdefghijklmnop"), "dcbahgfelkjiponm") << "two numbers each";
 }
 
-TEST(Turning, makes_rows_of_columns) {
+TEST(Relayout, makes_rows_of_columns) {
   const std::int64_t dims[] = {2, 3};
   Entry entry{.name = "t",
               .dtype = I16::tag,
@@ -92,15 +92,15 @@ TEST(Turning, makes_rows_of_columns) {
               .order = ElementOrder::column_major,
               .byte_order = ByteOrder::big,
               .bytes = 12};
-  EXPECT_EQ(turned(entry, stored<std::int16_t>({1, 4, 2, 5, 3, 6}, true)),
+  EXPECT_EQ(relaid(entry, stored<std::int16_t>({1, 4, 2, 5, 3, 6}, true)),
             stored<std::int16_t>({1, 2, 3, 4, 5, 6}));
   entry.byte_order = ByteOrder::little;
-  EXPECT_EQ(turned(entry, stored<std::int16_t>({1, 4, 2, 5, 3, 6})),
+  EXPECT_EQ(relaid(entry, stored<std::int16_t>({1, 4, 2, 5, 3, 6})),
             stored<std::int16_t>({1, 2, 3, 4, 5, 6}));
 }
 
 // The places are those of ggml's structs.
-TEST(Turning, turns_the_scales_of_blocks_alone) {
+TEST(Relayout, turns_the_scales_of_blocks_alone) {
   struct Case {
     std::string_view encoding;
     std::vector<std::size_t> halves;
@@ -116,20 +116,20 @@ TEST(Turning, turns_the_scales_of_blocks_alone) {
     for (std::size_t block = 0; block < data.size(); block += encoding.block_bytes) {
       for (const auto half : halves) std::swap(expected[block + half], expected[block + half + 1]);
     }
-    EXPECT_EQ(turned(big_blocks(encoding, dims), data), expected);
+    EXPECT_EQ(relaid(big_blocks(encoding, dims), data), expected);
   }
 }
 
-TEST(Turning, blocks_can_be_turned_round) {
+TEST(Relayout, blocks_can_be_byte_swapped) {
   const auto encoding = find_encoding("Q5_0").value();
   const std::int64_t dims[] = {1, encoding.block_elements};
-  const auto error = refusal(turning_of(big_blocks(encoding, dims)), ErrorCode::unsupported_encoding,
-                             "blocks_can_be_turned_round");
+  const auto error = refusal(relayout_of(big_blocks(encoding, dims)), ErrorCode::unsupported_encoding,
+                             "blocks_can_be_byte_swapped");
   EXPECT_EQ(error.tensor(), "t");
   EXPECT_TRUE(testing::says(error, "Q5_0")) << error.message();
 }
 
-RC_GTEST_PROP(Turning, gives_any_stretch_as_it_is_in_the_whole, ()) {
+RC_GTEST_PROP(Relayout, gives_any_stretch_as_it_is_in_the_whole, ()) {
   const auto encoding = find_encoding(*rc::gen::element<std::string_view>("Q4_0", "Q6_K")).value();
   const std::int64_t rows[] = {2, encoding.block_elements};
   const std::int64_t cube[] = {3, 4, 5};
@@ -143,7 +143,7 @@ RC_GTEST_PROP(Turning, gives_any_stretch_as_it_is_in_the_whole, ()) {
   const auto data = some_data(entry.bytes, 3);
   const auto first = *rc::gen::inRange<std::size_t>(0, data.size());
   const auto count = *rc::gen::inRange<std::size_t>(0, data.size() - first + 1);
-  RC_ASSERT(turned(entry, data, first, count) == turned(entry, data).substr(first, count));
+  RC_ASSERT(relaid(entry, data, first, count) == relaid(entry, data).substr(first, count));
 }
 
 class ConvertTurned : public testing::ConvertPairs {
@@ -178,10 +178,10 @@ TEST_F(ConvertTurned, usual_order_is_had_by_who_asks_for_it) {
         .data = some_data(288, 2),
         .encoding = encoding.tag,
         .byte_order = ByteOrder::big}});
-  const auto little = moved(gguf, "gguf", "little", {.usual_order = true}).value();
+  const auto little = moved(gguf, "gguf", "little", {.normalize_layout = true}).value();
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(little.model.catalog()[i].byte_order, ByteOrder::little);
   expect_same(gguf, little.model);
-  const auto rows = moved(large_columns(), "npy", "rows", {.usual_order = true}).value();
+  const auto rows = moved(large_columns(), "npy", "rows", {.normalize_layout = true}).value();
   EXPECT_EQ(rows.model.catalog()[0].order, ElementOrder::row_major);
   EXPECT_EQ(rows.model.catalog()[0].byte_order, ByteOrder::little);
   expect_same(large_columns(), rows.model);
@@ -199,7 +199,7 @@ TEST_F(ConvertTurned, a_gguf_gets_one_order_for_all) {
   }
   const auto plan = plan_conversion(std::move(builder).build().value(), "x.gguf");
   ASSERT_TRUE(plan) << to_string(plan.error());
-  EXPECT_TRUE(std::holds_alternative<TurnedBytes>(plan->files[0].parts[0].from));
+  EXPECT_TRUE(std::holds_alternative<RelaidBytes>(plan->files[0].parts[0].from));
   EXPECT_TRUE(std::holds_alternative<StoredBytes>(plan->files[0].parts[1].from));
 }
 

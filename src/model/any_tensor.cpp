@@ -1,0 +1,391 @@
+#include <htensor/model/any_tensor.hpp>
+
+#include <algorithm>
+#include <htensor/base/fault.hpp>
+#include <htensor/dtype/sizes.hpp>
+#include <htensor/io/mapped.hpp>
+
+#include "base/format_text.hpp"
+#include "model/model_access.hpp"
+#include "model/model_state.hpp"
+#include "model/relayout.hpp"
+#include "values/cast_elements.hpp"
+
+namespace ht::inline v1 {
+
+// The rows of a slice, and where they begin in the dense form of the whole tensor.
+struct AnyTensor::Rows {
+  std::vector<std::int64_t> dims;
+  std::int64_t first = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+AnyTensor::AnyTensor(std::shared_ptr<const ModelState> state, std::size_t index) noexcept
+    : state_(std::move(state)), index_(index), block_(state_->residency->pinned(index)) {}
+
+Entry AnyTensor::entry() const noexcept { return (*state_->catalog)[index_]; }
+
+ElementType AnyTensor::type() const noexcept {
+  const Entry entry = this->entry();
+  if (const auto encoding = find_encoding(entry.encoding)) {
+    return {.encoding = encoding->tag,
+            .name = encoding->name,
+            .block_elements = encoding->block_elements,
+            .block_bytes = encoding->block_bytes};
+  }
+  if (const auto dtype = find_dtype(entry.dtype, state_->dtypes))
+    return {.dtype = dtype->tag, .name = dtype->name, .bits = dtype->bits};
+  return {};
+}
+
+std::span<const std::int64_t> AnyTensor::dims() const noexcept {
+  return rows_ ? std::span<const std::int64_t>(rows_->dims) : entry().dims;
+}
+
+Result<std::vector<std::int64_t>> AnyTensor::strides() const {
+  return without_bad_alloc([&]() -> Result<std::vector<std::int64_t>> {
+    std::vector<std::int64_t> strides(type().is_dense() ? entry().dims.size() : 0);
+    fill_strides(strides);
+    return strides;
+  });
+}
+
+void AnyTensor::fill_strides(std::span<std::int64_t> strides) const noexcept {
+  const Entry entry = this->entry();
+  if (entry.is_splat()) {
+    std::ranges::fill(strides, 0);
+  } else if (entry.order == ElementOrder::column_major) {
+    std::int64_t step = 1;
+    for (std::size_t i = 0; i < strides.size(); ++i) {
+      strides[i] = step;
+      step *= std::max<std::int64_t>(entry.dims[i], 1);
+    }
+  } else {
+    layout::fill_row_major_strides(entry.dims, strides);
+  }
+}
+
+std::uint64_t AnyTensor::byte_size() const noexcept { return rows_ ? rows_->bytes : entry().bytes; }
+
+bool AnyTensor::is_plain() const noexcept {
+  const Entry entry = this->entry();
+  return !entry.is_splat() && (entry.order == ElementOrder::row_major || entry.dims.size() < 2) &&
+         (entry.byte_order == ByteOrder::little || type().bits == 8);
+}
+
+Error AnyTensor::located(Error error) const {
+  const Entry entry = this->entry();
+  return std::move(error).at_path(state_->paths[entry.file].native()).at_tensor(entry.name);
+}
+
+Error AnyTensor::not_in_place(Error error) const {
+  if (error.code() != ErrorCode::misaligned) return located(std::move(error));
+  return located(std::move(error).with_hint("use copy for an aligned copy"));
+}
+
+// The bytes of the whole tensor, not of a slice, and the file that they are mapped from; null where they are
+// memory of the model's own.
+struct AnyTensor::Placed {
+  Bytes bytes;
+  const io::Mapped* file = nullptr;
+};
+
+Result<void> AnyTensor::check_is_there(const ModelState& state, const Entry& entry) {
+  const auto at = [&](Error error) {
+    return fail(std::move(error).at_path(state.paths[entry.file].native()).at_tensor(entry.name));
+  };
+  const auto& residency = *state.residency;
+  if (residency.file_count() == 0) {
+    return at(
+        Error(ErrorCode::bad_state, "model_is_mapped", "model was opened without its data (catalog_only)")
+            .with_hint("open the model without catalog_only"));
+  }
+  if (entry.is_splat()) {
+    return at(Error(ErrorCode::unsupported_encoding, "splat_has_no_bytes_of_its_own",
+                    format_text("tensor '{}' is a splat and has no bytes in the file", entry.name))
+                  .with_hint("use copy_to to materialize it, or its Entry for the pattern"));
+  }
+  const auto& file = residency.file(entry.file);
+  if (!file) {
+    return at(Error(ErrorCode::missing_shard, "external_files_are_there",
+                    format_text("file is missing but holds tensor '{}'", entry.name))
+                  .because(std::make_error_code(std::errc::no_such_file_or_directory))
+                  .with_hint("put the file next to the archive that names it"));
+  }
+  if (!file->range(entry.offset, entry.bytes)) {
+    return at(Error(ErrorCode::truncated, "tensor_is_all_there",
+                    format_text("tensor '{}' ends at byte {} but the file has {} bytes", entry.name,
+                                entry.offset + entry.bytes, file->stat().bytes))
+                  .at_offset(entry.offset)
+                  .with_hint("download the file again"));
+  }
+  return {};
+}
+
+Result<AnyTensor::Placed> AnyTensor::placed() const {
+  const Entry entry = this->entry();
+  HT_TRY(check_is_there(*state_, entry));
+  if (block_) return Placed{.bytes = block_->bytes()};
+  const auto& file = *state_->residency->file(entry.file);
+  return Placed{.bytes = HT_TRY(file.range(entry.offset, entry.bytes)), .file = &file};
+}
+
+Result<AnyTensor::Placed> AnyTensor::used() const {
+  auto placed = this->placed();
+  if (placed && placed->file != nullptr) state_->residency->map(std::span(&index_, 1));
+  return placed;
+}
+
+Result<Bytes> AnyTensor::bytes() const& {
+  const Bytes whole = HT_TRY(used()).bytes;
+  if (!rows_) return whole;
+  if (entry().order == ElementOrder::column_major && rows_->dims.size() > 1) {
+    return fail(located(Error(ErrorCode::unsupported_encoding, "rows_are_contiguous",
+                              format_text("rows of the column-major tensor '{}' are not contiguous", name()))
+                            .with_hint("use copy_to, which transposes them")));
+  }
+  return whole.subspan(static_cast<std::size_t>(rows_->offset), static_cast<std::size_t>(rows_->bytes));
+}
+
+Result<Storage> AnyTensor::storage() const {
+  return without_bad_alloc([&]() -> Result<Storage> {
+    const Bytes own = HT_TRY(bytes());
+    if (block_) return Storage::kept_read_only(block_, own);
+    const Entry entry = this->entry();
+    const std::uint64_t offset = entry.offset + (rows_ ? rows_->offset : 0);
+    return Storage::file_backed(
+        state_->residency->file(entry.file)->owner(), own,
+        {.locator = state_->paths[entry.file], .offset = offset, .bytes = own.size()});
+  });
+}
+
+Result<void> AnyTensor::check_range(std::uint64_t begin, std::uint64_t count) const {
+  if (checked::range_fits(begin, count, byte_size())) return {};
+  return fail(located(Error(ErrorCode::out_of_bounds, "copied_bytes_are_in_the_tensor",
+                            format_text("tensor '{}' has {} bytes, and {} bytes at byte {} were requested",
+                                        name(), byte_size(), count, begin))
+                          .with_hint("request bytes below byte_size")));
+}
+
+Result<Bytes> AnyTensor::view(std::uint64_t begin, std::uint64_t count,
+                              std::vector<std::byte>& buffer) const& {
+  HT_TRY(check_range(begin, count));
+  const auto bytes = static_cast<std::size_t>(count);
+  if (is_plain()) return HT_TRY(this->bytes()).subspan(static_cast<std::size_t>(begin), bytes);
+  return without_bad_alloc([&]() -> Result<Bytes> {
+    buffer.resize(bytes);
+    HT_TRY(copy_to(buffer, begin));
+    return Bytes(buffer);
+  });
+}
+
+Result<void> AnyTensor::copy_to(MutableBytes into, std::uint64_t begin) const {
+  HT_TRY(check_range(begin, into.size()));
+  if (into.empty()) return {};
+  return without_bad_alloc([&]() -> Result<void> {
+    const Entry entry = this->entry();
+    const std::uint64_t first = begin + (rows_ ? rows_->offset : 0);
+    if (entry.is_splat()) {
+      fill_with(into, entry.splat, first);
+      return {};
+    }
+    const Placed from = HT_TRY(used());
+    const auto relayout = HT_TRY(located(relayout_of(entry)));
+    const auto copy = [&]() -> Result<void> {
+      if (!relayout) {
+        std::ranges::copy(from.bytes.subspan(static_cast<std::size_t>(first), into.size()), into.begin());
+        return {};
+      }
+      return relayout_into(into, *relayout, first,
+                           [&](std::uint64_t nth, MutableBytes units) -> Result<void> {
+                             copy_units(units, from.bytes, *relayout, nth);
+                             return {};
+                           });
+    };
+    if (from.file == nullptr) {
+      HT_TRY(copy());
+    } else {
+      HT_TRY(located(from.file->check_unchanged()));
+      HT_TRY(located(guarded(from.bytes, copy)));
+      HT_TRY(located(from.file->check_unchanged()));
+    }
+    clear_padding(into, begin);
+    return {};
+  });
+}
+
+// The bits behind the last element of a slice are those of the next row.
+void AnyTensor::clear_padding(MutableBytes into, std::uint64_t begin) const noexcept {
+  const int bits = type().bits;
+  if (!rows_ || bits % 8 == 0 || begin + into.size() != byte_size()) return;
+  const auto elements = static_cast<std::uint64_t>(element_count(dims()).value_or(0));
+  const auto used = static_cast<unsigned>(elements % 8 * static_cast<std::uint64_t>(bits) % 8);
+  if (used != 0) into.back() &= static_cast<std::byte>((1U << used) - 1U);
+}
+
+Result<AnyTensor> AnyTensor::slice(std::int64_t begin, std::int64_t end) const {
+  return without_bad_alloc([&]() -> Result<AnyTensor> {
+    const ElementType element = type();
+    const auto whole = dims();
+    if (whole.empty()) {
+      return fail(located(Error(ErrorCode::bad_shape, "sliced_tensors_have_rows",
+                                element.is_known()
+                                    ? format_text("tensor '{}' is a scalar and cannot be sliced", name())
+                                    : format_text("tensor '{}' has an unknown shape", name()))
+                              .with_hint("use the tensor whole")));
+    }
+    const auto count = HT_TRY(located(layout::count_slice(whole[0], begin, end, 1)));
+    const auto row_elements =
+        static_cast<std::uint64_t>(HT_TRY(located(layout::count_elements(whole.subspan(1)))));
+    // No more than those of the whole tensor, which fit 63 bits.
+    const auto elements_of = [&](std::int64_t rows) {
+      return static_cast<std::uint64_t>(rows) * row_elements;
+    };
+    const auto bytes_of_rows = [&](std::int64_t rows) {
+      return element.is_blocks() ? elements_of(rows) / element.block_elements * element.block_bytes
+                                 : bytes_for(elements_of(rows), element.bits).value_or(0);
+    };
+    const bool is_whole = element.is_blocks()
+                              ? elements_of(begin) % element.block_elements == 0 &&
+                                    elements_of(count) % element.block_elements == 0
+                              : elements_of(begin) % 8 * static_cast<std::uint64_t>(element.bits) % 8 == 0;
+    if (count != 0 && !is_whole) {
+      return fail(located(Error(ErrorCode::misaligned, "rows_are_whole_bytes_and_blocks",
+                                format_text("rows {} to {} of tensor '{}' do not begin and end with whole {}",
+                                            begin, end, name(), element.is_blocks() ? "blocks" : "bytes"))
+                              .with_hint("slice at rows that begin with a whole byte or block")));
+    }
+    auto rows = std::make_shared<Rows>();
+    rows->dims.assign(whole.begin(), whole.end());
+    rows->dims[0] = count;
+    rows->first = begin + (rows_ ? rows_->first : 0);
+    rows->offset = bytes_of_rows(begin) + (rows_ ? rows_->offset : 0);
+    rows->bytes = bytes_of_rows(count);
+    AnyTensor sliced = *this;
+    sliced.rows_ = std::move(rows);
+    return sliced;
+  });
+}
+
+Result<void> AnyTensor::check_dtype(const DTypeInfo& wanted) const {
+  const ElementType stored = type();
+  if (stored.dtype == wanted.tag) return {};
+  if (!stored.is_known()) {
+    return fail(located(
+        Error(ErrorCode::dtype_mismatch, "dtype_is_known",
+              format_text("tensor '{}' has an unknown dtype but {} was requested", name(), wanted.name))
+            .with_hint("use bytes to read it")));
+  }
+  const auto message = format_text("tensor '{}' is {} [{}] but {} was requested", name(), stored.name,
+                                   fmt::join(dims(), ", "), wanted.name);
+  if (stored.is_blocks()) {
+    return fail(located(Error(ErrorCode::dtype_mismatch, "dtype_is_dense", message)
+                            .with_hint("use bytes to read its blocks")));
+  }
+  return fail(located(Error(ErrorCode::dtype_mismatch, "dtype_is_the_one_asked_for", message)
+                          .with_hint(format_text("request {} and widen it with cast or as", stored.name))));
+}
+
+Result<AnyTensor::InPlace> AnyTensor::in_place(const DTypeInfo& wanted) const {
+  return without_bad_alloc([&]() -> Result<InPlace> {
+    HT_TRY(check_dtype(wanted));
+    const Entry entry = this->entry();
+    if (entry.is_splat()) {
+      const auto element = splat_element(entry.splat, wanted.bits);
+      if (element.empty()) {
+        return fail(located(Error(ErrorCode::unsupported_encoding, "splat_repeats_one_element",
+                                  format_text("tensor '{}': splat pattern of {} bytes is not one {} repeated",
+                                              entry.name, entry.splat.size(), wanted.name))
+                                .with_hint("use copy to materialize it")));
+      }
+      auto storage = HT_TRY(Storage::owned(element.size()));
+      std::ranges::copy(element, HT_TRY(storage.writable_bytes()).begin());
+      return InPlace{.storage = std::move(storage)};
+    }
+    if (entry.byte_order == ByteOrder::big && wanted.bits > 8) {
+      return fail(
+          located(Error(ErrorCode::unsupported_encoding, "bytes_are_in_this_machines_order",
+                        format_text("tensor '{}' is big-endian and cannot be used in place", entry.name))
+                      .with_hint("use copy, which byte-swaps it")));
+    }
+    if (!rows_ || entry.order == ElementOrder::row_major) return InPlace{.storage = HT_TRY(storage())};
+    // Rows of a column-major tensor are strided, and follow each other element by element.
+    AnyTensor whole = *this;
+    whole.rows_ = nullptr;
+    const auto offset =
+        static_cast<std::uint64_t>(rows_->first) * static_cast<std::uint64_t>(wanted.bits) / 8;
+    return InPlace{.storage = HT_TRY(whole.storage()), .offset = rows_->bytes == 0 ? 0 : offset};
+  });
+}
+
+Result<Storage> AnyTensor::copied() const {
+  auto storage = HT_TRY(located(Storage::owned(byte_size())));
+  HT_TRY(copy_to(HT_TRY(storage.writable_bytes())));
+  return storage;
+}
+
+Result<Storage> AnyTensor::plain_storage(std::uint64_t alignment) const {
+  if (is_plain()) {
+    auto storage = HT_TRY(this->storage());
+    if (reinterpret_cast<std::uintptr_t>(storage.bytes().data()) % alignment == 0) return storage;
+  }
+  return copied();
+}
+
+Result<Storage> AnyTensor::cast_to(const DTypeInfo& wanted) const {
+  const ElementType stored = type();
+  if (stored.dtype == wanted.tag) return copied();
+  if (!stored.is_dense()) {
+    return fail(
+        located(Error(ErrorCode::unsupported_encoding, "cast_tensors_are_dense",
+                      stored.is_blocks()
+                          ? format_text("tensor '{}' is {}, which cannot be decoded yet", name(), stored.name)
+                          : format_text("tensor '{}' has an unknown dtype", name()))
+                    .with_hint("use bytes to read the stored bytes")));
+  }
+  if (!is_lossless(stored.dtype, wanted.tag)) {
+    return fail(located(Error(ErrorCode::would_lose, "cast_keeps_every_value",
+                              format_text("tensor '{}' is {}, and {} does not hold every {} value", name(),
+                                          stored.name, wanted.name, stored.name))
+                            .with_hint(format_text("request {}", stored.name))));
+  }
+  return without_bad_alloc([&]() -> Result<Storage> {
+    const auto count = static_cast<std::uint64_t>(HT_TRY(located(layout::count_elements(dims()))));
+    auto storage = HT_TRY(located(Storage::owned(bytes_for(count, wanted.bits).value_or(UINT64_MAX))));
+    MutableBytes into = HT_TRY(storage.writable_bytes());
+    // A multiple of 8 elements has whole bytes, whatever the dtypes.
+    constexpr std::uint64_t piece_elements = 32768;
+    std::vector<std::byte> piece;
+    for (std::uint64_t first = 0; first < count; first += piece_elements) {
+      const std::uint64_t elements = std::min(piece_elements, count - first);
+      piece.resize(static_cast<std::size_t>(*bytes_for(elements, stored.bits)));
+      HT_TRY(copy_to(piece, *bytes_for(first, stored.bits)));
+      const auto written = static_cast<std::size_t>(*bytes_for(elements, wanted.bits));
+      cast_elements(stored.dtype, piece, wanted.tag, into.first(written),
+                    static_cast<std::int64_t>(elements));
+      into = into.subspan(written);
+    }
+    return storage;
+  });
+}
+
+Result<void> ModelAccess::fetch(const AnyTensor& tensor, std::uint64_t begin, std::uint64_t count) {
+  // The call costs more than the page faults of a few pages.
+  constexpr std::uint64_t min_bytes = std::uint64_t{1} << 16;
+  if (count < min_bytes || tensor.is_splat()) return {};
+  const auto placed = HT_TRY(tensor.placed());
+  if (placed.file == nullptr) return {};
+  const std::uint64_t first = begin + (tensor.rows_ ? tensor.rows_->offset : 0);
+  return placed.file->advise(tensor.entry().offset + first, count, io::Advice::populate);
+}
+
+Result<const io::Mapped*> ModelAccess::file_of(const AnyTensor& tensor) {
+  return HT_TRY(tensor.placed()).file;
+}
+
+Result<void> ModelAccess::check_is_there(const Model& model, const Entry& entry) {
+  return AnyTensor::check_is_there(*model.state_, entry);
+}
+
+}  // namespace ht::inline v1

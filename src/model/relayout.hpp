@@ -1,0 +1,80 @@
+// From the element and byte orders that files have to dense, row-major, little-endian elements.
+#pragma once
+
+#include <algorithm>
+#include <htensor/base/result.hpp>
+#include <htensor/format/catalog.hpp>
+#include <memory>
+#include <vector>
+
+namespace ht::inline v1 {
+
+/// How a tensor is made row-major and little-endian.
+struct Relayout {
+  /// Bytes of a unit that are swapped end for end.
+  struct Number {
+    std::uint16_t offset = 0;
+    std::uint16_t bytes = 0;
+  };
+
+  /// Of an element, or of a block.
+  std::uint32_t unit_bytes = 1;
+  /// Of one unit.
+  std::vector<Number> numbers;
+  /// The shape of a tensor whose first dimension runs fastest; else empty.
+  std::vector<std::int64_t> column_major;
+};
+
+/// Null where the tensor is row-major and little-endian already, and for splats. `unsupported_encoding` for
+/// big-endian blocks whose numbers lie at places that are not known.
+[[nodiscard]] Result<std::shared_ptr<const Relayout>> relayout_of(const Entry& entry);
+
+/// Copies whole units of a stored tensor in row-major order, from the nth on, without swapping bytes.
+void copy_units(MutableBytes units, Bytes stored, const Relayout& relayout, std::uint64_t nth);
+
+/// Swaps the bytes of the numbers of units.
+void swap_numbers(MutableBytes units, const Relayout& relayout) noexcept;
+
+/// The most units of a column-major tensor that are copied between two polls of a stop: each may lie on a
+/// page of its own.
+constexpr std::size_t max_scattered_units = 4096;
+
+/// Fills `to` with the bytes of the relaid tensor from `first` on, which need not begin or end with a unit.
+/// `read(nth, units)` has to get whole units as `copy_units` does, at most `max_scattered_units` at once if
+/// the tensor is column-major; an error of it ends the work.
+template <class Read>
+Result<void> relayout_into(MutableBytes to, const Relayout& relayout, std::uint64_t first, const Read& read) {
+  const std::size_t unit = relayout.unit_bytes;
+  std::vector<std::byte> partial;
+  while (!to.empty()) {
+    const auto before = static_cast<std::size_t>(first % unit);
+    const bool is_partial = before != 0 || to.size() < unit;
+    if (is_partial) partial.resize(unit);
+    const std::size_t whole = to.size() / unit;
+    const std::size_t most = relayout.column_major.empty() ? whole : std::min(whole, max_scattered_units);
+    const MutableBytes units = is_partial ? MutableBytes(partial) : to.first(most * unit);
+    HT_TRY(read(first / unit, units));
+    swap_numbers(units, relayout);
+    const std::size_t count = std::min(units.size() - before, to.size());
+    if (is_partial) std::ranges::copy(units.subspan(before, count), to.begin());
+    to = to.subspan(count);
+    first += count;
+  }
+  return {};
+}
+
+/// The bytes of one element of a splat; empty where the elements are not all the same.
+[[nodiscard]] std::vector<std::byte> splat_element(Bytes pattern, int bits);
+
+/// Fills `to` with the repeated pattern, from its byte `first` on.
+void fill_with(MutableBytes to, Bytes pattern, std::uint64_t first = 0) noexcept;
+
+/// Copies elements of that many bytes, whose first dimension runs fastest in `from`: as many as `to` has room
+/// for, from the one on that is the `first` in row-major order.
+void copy_to_row_major(MutableBytes to, Bytes from, std::span<const std::int64_t> dims,
+                       std::size_t element_bytes, std::uint64_t first = 0);
+
+/// Swaps the bytes of each number.
+void swap_bytes(MutableBytes bytes, std::size_t number_bytes) noexcept;
+
+}  // namespace ht::inline v1
