@@ -235,6 +235,21 @@ TEST_F(RenewingSeal, is_removed_with_a_new_file_that_cannot_get_its_name) {
   EXPECT_EQ(folder.names(), std::vector<std::string>{"source.safetensors"});
 }
 
+TEST_F(RenewingSeal, that_cannot_be_renamed_leaves_the_old_set) {
+  for (const auto& verb : verbs()) {
+    SCOPED_TRACE(verb.name);
+    const auto states = states_of(verb);
+    const TemporaryFolder folder;
+    write_all(folder, states.old);
+    FaultyPort port;
+    port.fail_from(Call::rename, 0, std::errc::operation_not_permitted);
+    EXPECT_FALSE(verb.run(folder, 2, port));
+    EXPECT_TRUE(has_files(contents(folder), states.old));
+    const auto verified = verify(folder / verb.model);
+    EXPECT_TRUE(verified && verified->verdict == Verdict::intact);
+  }
+}
+
 // The name of such a seal has the number of parts.
 TEST_F(RenewingSeal, of_a_split_model_replaces_the_one_of_other_parts) {
   const TemporaryFolder folder;
