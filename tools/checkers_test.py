@@ -177,5 +177,27 @@ class Messages(unittest.TestCase):
         self.assertEqual(self.said_of('x = "the file is not a folder; memory is no longer used; as it is read";\n')[0], 0)
 
 
+class Try(unittest.TestCase):
+    def said_of(self, source):
+        return outcome("check_try.py", {"src/base/t.cpp": source})
+
+    def test_refuses_a_try_behind_a_member(self):
+        for source in ("x = Pair{first(), HT_TRY(second())};\n", "x = {\n  .a = f(1, 2),\n  .b = g(HT_TRY(h()))};\n"):
+            status, said = self.said_of(source)
+            self.assertNotEqual(status, 0, said)
+            self.assertIn("src/base/t.cpp:", said)
+
+    def test_takes_a_try_that_nothing_comes_before(self):
+        for source in (
+            "x = Pair{HT_TRY(first()), second()};\n",
+            "f(first(), HT_TRY(second()));\n",
+            "void f() { const std::map<int, int> x = HT_TRY(g()); }\n",
+            "void f() { a(1, 2); HT_TRY(g()); }\n",
+            'x = Pair{HT_TRY(f("{a, b")), 1};  // {a, HT_TRY(b)}\n',
+        ):
+            status, said = self.said_of(source)
+            self.assertEqual(status, 0, source + said)
+
+
 if __name__ == "__main__":
     unittest.main()

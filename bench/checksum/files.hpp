@@ -22,7 +22,7 @@ Turn read_by_mapping(const Workload& workload, Sum sum);
 /// What that has to come to.
 std::uint64_t right_read(const Workload& workload);
 
-/// Model::stream by `staged` to a consumer that does nothing: the answer is how many bytes it was handed.
+/// ht::stream by `staged` to a consumer that does nothing: the answer is how many bytes it was handed.
 enum class Verified : bool { no, yes };
 Turn streamed(const Workload& workload, Verified verify);
 

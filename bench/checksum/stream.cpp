@@ -1,3 +1,4 @@
+#include <htensor/load/load.hpp>
 #include <htensor/model/model.hpp>
 
 #include "bench/checksum/files.hpp"
@@ -7,10 +8,10 @@ namespace ht::bench {
 
 Turn streamed(const Workload& workload, Verified verify) {
   const auto nothing = [](const TensorPiece& /*piece*/) -> Result<void> { return {}; };
-  const LoadOptions how{.strategy = io::Strategy::staged, .verify = verify == Verified::yes};
+  const LoadOptions how{.strategy = io::StrategyKind::staged, .verify = verify == Verified::yes};
   const Stopwatch watch;
   const auto model = value_of(Model::open(workload.path));
-  const auto loaded = value_of(model.stream(nothing, how));
+  const auto loaded = value_of(ht::stream(model, nothing, how));
   const double seconds = watch.seconds();
   must(!how.verify || loaded.verified_bytes >= workload.data_bytes, "not all was verified");
   return {seconds, loaded.bytes};

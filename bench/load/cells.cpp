@@ -7,7 +7,7 @@
 namespace ht::bench {
 namespace {
 
-using io::Strategy;
+using io::StrategyKind;
 
 class Builder {
  public:
@@ -83,9 +83,9 @@ class Builder {
 
   void add_few(Cache cache) {
     begin(named(cache, "few"), cache, What::few, file_);
-    add("automatic", Kind::automatic, few_by_load, std::cref(file_), Strategy::automatic);
-    add("mapped", Kind::strategy, few_by_load, std::cref(file_), Strategy::mapped);
-    add("read", Kind::strategy, few_by_load, std::cref(file_), Strategy::read);
+    add("automatic", Kind::automatic, few_by_load, std::cref(file_), StrategyKind::automatic);
+    add("mapped", Kind::strategy, few_by_load, std::cref(file_), StrategyKind::mapped);
+    add("read", Kind::strategy, few_by_load, std::cref(file_), StrategyKind::read);
     add("staged", Kind::strategy, few_by_stream, std::cref(file_));
     add("ifstream", Kind::other, few_by_ifstream, std::cref(file_));
     add("mmap", Kind::other, few_by_mmap, std::cref(file_));
@@ -94,9 +94,11 @@ class Builder {
   void add_all(Cache cache) {
     begin(named(cache, "all"), cache, What::all, file_);
     add("automatic", Kind::automatic, all_by_load, std::cref(file_),
-        LoadOptions{.strategy = Strategy::automatic});
-    add("mapped", Kind::strategy, all_by_load, std::cref(file_), LoadOptions{.strategy = Strategy::mapped});
-    add(own_memory, Kind::strategy, all_by_load, std::cref(file_), LoadOptions{.strategy = Strategy::read});
+        LoadOptions{.strategy = StrategyKind::automatic});
+    add("mapped", Kind::strategy, all_by_load, std::cref(file_),
+        LoadOptions{.strategy = StrategyKind::mapped});
+    add(own_memory, Kind::strategy, all_by_load, std::cref(file_),
+        LoadOptions{.strategy = StrategyKind::read});
     // Into memory that is there, which nobody who picks has.
     add("read", Kind::ours, all_by_load_into, std::cref(file_), std::cref(into_));
     add("ifstream", Kind::other, all_by_ifstream, std::cref(file_), std::cref(into_));
@@ -111,9 +113,9 @@ class Builder {
 
   void add_one_pass(Cache cache) {
     begin(named(cache, "one pass"), cache, What::one_pass, file_);
-    add("automatic", Kind::automatic, one_pass_by_stream, std::cref(file_), Strategy::automatic);
-    add("staged", Kind::strategy, one_pass_by_stream, std::cref(file_), Strategy::staged);
-    add("mapped", Kind::strategy, one_pass_by_stream, std::cref(file_), Strategy::mapped);
+    add("automatic", Kind::automatic, one_pass_by_stream, std::cref(file_), StrategyKind::automatic);
+    add("staged", Kind::strategy, one_pass_by_stream, std::cref(file_), StrategyKind::staged);
+    add("mapped", Kind::strategy, one_pass_by_stream, std::cref(file_), StrategyKind::mapped);
     add("ifstream", Kind::other, one_pass_by_ifstream, std::cref(file_));
     add("mmap walk", Kind::other, one_pass_by_mmap, std::cref(file_), Ahead::no);
     add("mmap walk, WILLNEED", Kind::other, one_pass_by_mmap, std::cref(file_), Ahead::will_need);
@@ -127,7 +129,7 @@ class Builder {
 
   void add_far(const Workload& far) {
     begin("far, one pass", Cache::cold, What::one_pass, far);
-    add("staged", Kind::strategy, one_pass_by_stream, std::cref(far), Strategy::staged);
+    add("staged", Kind::strategy, one_pass_by_stream, std::cref(far), StrategyKind::staged);
     add("mmap walk", Kind::other, one_pass_by_mmap, std::cref(far), Ahead::no);
   }
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <htensor/io/strategy.hpp>
-#include <htensor/model/load.hpp>
+#include <htensor/load/load.hpp>
 #include <optional>
 
 #include "bench/load/turn.hpp"
@@ -49,8 +49,8 @@ Turn all_by_memcpy(const Workload& workload, const Destination& into);
 // This library.
 Turn all_by_load(const Workload& workload, const LoadOptions& how);
 Turn all_by_load_into(const Workload& workload, const Destination& into);
-Turn one_pass_by_stream(const Workload& workload, io::Strategy strategy);
-Turn few_by_load(const Workload& workload, io::Strategy strategy);
+Turn one_pass_by_stream(const Workload& workload, io::StrategyKind strategy);
+Turn few_by_load(const Workload& workload, io::StrategyKind strategy);
 Turn few_by_stream(const Workload& workload);
 Turn first_by_open(const Workload& workload);
 

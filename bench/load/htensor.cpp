@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <htensor/load/load.hpp>
 #include <htensor/model/model.hpp>
 #include <unordered_map>
 #include <vector>
@@ -26,11 +27,11 @@ void must_be_all(const Workload& workload, const Loaded& loaded) {
 Turn all_by_load(const Workload& workload, const LoadOptions& how) {
   const Stopwatch watch;
   const auto model = value_of(Model::open(workload.path));
-  const auto loaded = value_of(model.load(how));
+  const auto loaded = value_of(ht::load(model, how));
   const double seconds = watch.seconds();
   must_be_all(workload, loaded);
   must(!how.verify || loaded.verified_bytes >= workload.data_bytes, "not all was verified");
-  must(loaded.choice.strategy != io::Strategy::mapped || is_warm(workload.path),
+  must(loaded.choice.strategy != io::StrategyKind::mapped || is_warm(workload.path),
        "pages that were fetched are not there");
   const auto answer = sample_answer(workload, [&](const Place& place) { return bytes_of(model, place); });
   return {seconds, answer, note_of(loaded)};
@@ -44,13 +45,13 @@ Turn all_by_load_into(const Workload& workload, const Destination& into) {
   }
   const Stopwatch watch;
   const auto model = value_of(Model::open(workload.path));
-  const auto loaded = value_of(model.load_into(targets));
+  const auto loaded = value_of(ht::load_into(model, targets));
   const double seconds = watch.seconds();
   must_be_all(workload, loaded);
   return {seconds, sample_answer(workload, into.data()), note_of(loaded)};
 }
 
-Turn one_pass_by_stream(const Workload& workload, io::Strategy strategy) {
+Turn one_pass_by_stream(const Workload& workload, io::StrategyKind strategy) {
   std::uint64_t sum = 0;
   const auto take = [&](const TensorPiece& piece) -> Result<void> {
     sum += sum_of(workload.places[piece.index].offset + piece.offset, piece.bytes);
@@ -58,18 +59,18 @@ Turn one_pass_by_stream(const Workload& workload, io::Strategy strategy) {
   };
   const Stopwatch watch;
   const auto model = value_of(Model::open(workload.path));
-  const auto loaded = value_of(model.stream(take, {.strategy = strategy}));
+  const auto loaded = value_of(ht::stream(model, take, {.strategy = strategy}));
   const double seconds = watch.seconds();
   must_be_all(workload, loaded);
   return {seconds, sum, note_of(loaded)};
 }
 
-Turn few_by_load(const Workload& workload, io::Strategy strategy) {
+Turn few_by_load(const Workload& workload, io::StrategyKind strategy) {
   // Who reads has to say what; who maps does not.
-  const std::string glob = strategy == io::Strategy::read ? workload.few_glob : "*";
+  const std::string glob = strategy == io::StrategyKind::read ? workload.few_glob : "*";
   const Stopwatch watch;
   const auto model = value_of(Model::open(workload.path));
-  const auto loaded = value_of(model.load({.strategy = strategy, .use = io::Use::few, .glob = glob}));
+  const auto loaded = value_of(ht::load(model, {.strategy = strategy, .use = io::Use::few, .glob = glob}));
   const auto answer = few_answer(workload, [&](const Place& place) { return bytes_of(model, place); });
   return {watch.seconds(), answer, note_of(loaded)};
 }
@@ -85,7 +86,7 @@ Turn few_by_stream(const Workload& workload) {
   const Stopwatch watch;
   const auto model = value_of(Model::open(workload.path));
   const auto loaded =
-      value_of(model.stream(take, {.strategy = io::Strategy::staged, .glob = workload.few_glob}));
+      value_of(ht::stream(model, take, {.strategy = io::StrategyKind::staged, .glob = workload.few_glob}));
   const auto answer = few_answer(workload, [&](const Place& place) { return Bytes(first.at(place.name)); });
   return {watch.seconds(), answer, note_of(loaded)};
 }

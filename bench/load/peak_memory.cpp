@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <htensor/load/load.hpp>
 #include <htensor/model/model.hpp>
 #include <sstream>
 
@@ -36,7 +37,7 @@ int measure_peak_memory(const std::filesystem::path& path) {
   // The peak counts from here on. Where that cannot be said, what came before counts too: on the safe side.
   std::ofstream("/proc/self/clear_refs") << "5";
   const auto before = status_bytes("VmRSS");
-  value_of(model.stream(take, {.strategy = io::Strategy::staged}));
+  value_of(ht::stream(model, take, {.strategy = io::StrategyKind::staged}));
   std::printf("%" PRIu64 " %" PRIu64 "\n", status_bytes("VmHWM") - before, sum);
   return 0;
 }

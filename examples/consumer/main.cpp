@@ -1,7 +1,9 @@
-// A program with a dtype and a device of its own: both work everywhere the library's do.
+// A program with a dtype, a device, a source and a strategy of its own: they work everywhere the library's
+// do.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <htensor/htensor.hpp>
 #include <memory>
 #include <string>
@@ -39,6 +41,51 @@ struct Pool {
 };
 static_assert(ht::Compatible<Pool, ht::F32> && !ht::Compatible<Pool, ht::F64>);
 
+/// A file whose bytes are stored with every bit flipped. It cannot be mapped, so tensors are read from it.
+class FlippedFile final : public ht::io::Source {
+ public:
+  explicit FlippedFile(std::shared_ptr<const ht::io::FileSource> file) : file_(std::move(file)) {}
+
+  const std::filesystem::path& path() const noexcept override { return file_->path(); }
+  std::uint64_t size() const noexcept override { return file_->size(); }
+  ht::io::SourceIdentity identity() const noexcept override { return file_->identity(); }
+  ht::io::Capabilities capabilities() const override { return {.latency = ht::io::Latency::near}; }
+  ht::Result<void> read(std::uint64_t offset, ht::MutableBytes into) const override {
+    HT_TRY(file_->read(offset, into));
+    for (auto& byte : into) byte = ~byte;
+    return {};
+  }
+
+ private:
+  std::shared_ptr<const ht::io::FileSource> file_;
+};
+
+/// Loads each tensor into memory of the pool.
+class IntoPool final : public ht::io::Strategy {
+ public:
+  explicit IntoPool(std::shared_ptr<const ht::io::Source> source) : source_(std::move(source)) {}
+
+  std::string_view name() const noexcept override { return "into the pool"; }
+  ht::io::Answer answer(const ht::io::Request& request) override {
+    if (const auto* const load = std::get_if<ht::io::LoadRequest>(&request)) {
+      const auto storage = Pool::allocate(load->range.bytes);
+      if (!storage) return ht::io::request_failed(storage.error());
+      const auto kept = std::make_shared<ht::Storage>(*storage);
+      const auto read = source_->read(load->range.offset, *kept->writable_bytes());
+      if (!read) return ht::io::request_failed(read.error());
+      return ht::io::LoadDone{{kept->bytes(), kept}};
+    }
+    if (const auto* const release = std::get_if<ht::io::ReleaseRequest>(&request)) {
+      *release->memory = {};
+      return ht::io::ReleaseDone{};
+    }
+    return ht::io::not_supported(*this, "map files or take advice");
+  }
+
+ private:
+  std::shared_ptr<const ht::io::Source> source_;
+};
+
 }  // namespace mine
 
 namespace {
@@ -62,12 +109,35 @@ ht::Result<void> run(const std::filesystem::path& path) {
   return {};
 }
 
+// The same model from a source that the library does not know, by a strategy that it does not know.
+ht::Result<void> load_flipped(const std::filesystem::path& path) {
+  const auto plain = HT_TRY(ht::io::FileSource::open(path));
+  std::vector<std::byte> bytes(plain->size());
+  HT_TRY(plain->read(0, bytes));
+  for (auto& byte : bytes) byte = ~byte;
+  const auto flipped_path = path.parent_path() / "flipped";
+  {
+    std::ofstream file(flipped_path, std::ios::binary);
+    file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  }
+  const auto source = std::make_shared<mine::FlippedFile>(HT_TRY(ht::io::FileSource::open(flipped_path)));
+  const auto model = HT_TRY(ht::Model::from_source(source, {.dtypes = {ht::dtype_info<mine::F8_E3M4>()}}));
+  const auto loaded = HT_TRY(ht::load(model, {.custom = std::make_shared<mine::IntoPool>(source)}));
+  const auto any = HT_TRY(model.at(0));
+  const auto tensor = HT_TRY(any.flat<mine::F8_E3M4>());
+  std::printf("flipped: %llu bytes loaded by '%s', first %g\n", static_cast<unsigned long long>(loaded.bytes),
+              loaded.choice.reason.c_str(), static_cast<double>(static_cast<float>(tensor(1))));
+  return {};
+}
+
 }  // namespace
 
 int main() {
   std::string folder = (std::filesystem::temp_directory_path() / "htensor-consumer-XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) return 2;
-  const auto done = run(std::filesystem::path(folder) / "consumer.ht");
+  const auto path = std::filesystem::path(folder) / "consumer.ht";
+  auto done = run(path);
+  if (done) done = load_flipped(path);
   std::filesystem::remove_all(folder);
   if (done) return 0;
   std::fprintf(stderr, "%s\n", to_string(done.error()).c_str());

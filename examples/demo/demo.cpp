@@ -116,7 +116,7 @@ ht::Result<void> find_a_flipped_bit(const std::filesystem::path& folder) {
   const auto copy = folder / "copy.safetensors";
   HT_TRY(make_layers(good));
   const auto model = HT_TRY(ht::Model::open(good));
-  const auto sealed = HT_TRY(model.seal());
+  const auto sealed = HT_TRY(ht::seal(model));
   std::printf("\n  model.safetensors sealed: 8 tensors, 32 MiB, crc64nvme %s\n",
               to_hex(sealed.digest).c_str());
   std::filesystem::copy_file(good, copy);

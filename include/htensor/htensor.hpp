@@ -4,7 +4,7 @@
 //   #include <htensor/htensor.hpp>
 //
 //   ht::Result<float> first_look(const std::filesystem::path& path) {
-//     const auto model = HT_TRY(ht::Model::open(path));              // maps it, whatever its size
+//     const auto model = HT_TRY(ht::Model::open(path));              // reads the header, whatever its size
 //     std::uint64_t bytes = 0;
 //     for (const ht::AnyTensor& t : model) bytes += t.byte_size();   // tensors of any type, in file order
 //     const auto any = HT_TRY(model.at(0));                          // or model["name"]
@@ -45,8 +45,11 @@
 #include <htensor/hash/digest.hpp>
 #include <htensor/integrity/seal.hpp>
 #include <htensor/integrity/verify.hpp>
+#include <htensor/io/source.hpp>
+#include <htensor/io/strategy.hpp>
+#include <htensor/load/load.hpp>
+#include <htensor/load/window.hpp>
 #include <htensor/model/model.hpp>
-#include <htensor/model/window.hpp>
 #include <htensor/tensor/tensor.hpp>
 #include <htensor/values/cast.hpp>
 #include <htensor/version.hpp>

@@ -1,9 +1,20 @@
-#include <htensor/base/fault.hpp>
-
+// The tables of sections and of registered mappings.
+//
+// The signal handler reads both without a lock, so their blocks are never freed, and an entry is valid only
+// while its sequence number stands still. Two counters keep the handler and all others apart, each by writing
+// first and then reading what the other has written (all sequentially consistent):
+//
+// - `Mapping::users` counts handlers that work on a mapping. A handler counts itself, then reads the entry
+//   again; unregistering changes the entry, then waits for the count. So pages are replaced only while their
+//   mapping is registered, and never after they were unmapped.
+// - `trouble` counts handlers in progress and mappings with zeros in place. A handler counts itself, then
+//   reads the sections; a section publishes or withdraws itself, then reads the count. So a handler knows
+//   every open section, or the section knows of the handler and puts the file's pages back under the mutex.
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <new>
 #include <thread>
 
 #include "base/fault_registry.hpp"
@@ -13,195 +24,339 @@ namespace {
 
 constexpr std::uintptr_t nowhere = UINTPTR_MAX;
 
+enum class Mark : std::uint8_t { none, being_written, written };
+
 }  // namespace
 
-struct Slot {
-  // Free while it begins nowhere. The handler reads `begin` first, and it is written last.
-  std::atomic<std::uintptr_t> begin{nowhere};
+struct Mapping {
+  std::atomic<std::uint64_t> sequence{0};      // odd while the entry changes; names a registration else
+  std::atomic<std::uintptr_t> begin{nowhere};  // a free entry begins nowhere
   std::atomic<std::uintptr_t> end{0};
-  /// Where zeros begin that stand in for something.
-  std::atomic<std::uintptr_t> zeros{nowhere};
-  /// Tells who registers here now from who did before.
+  std::atomic<FaultPolicy> policy{FaultPolicy::guarded};
+  std::atomic<std::uint32_t> users{0};
+  std::atomic<std::uintptr_t> zeros{nowhere};        // where zero pages may begin
+  std::atomic<std::uintptr_t> first_fault{nowhere};  // an address
+  Source* source = nullptr;                          // under the mutex
+};
+
+// One range of an open section. Only the thread of the section writes the range.
+struct alignas(64) SectionSlot {
+  std::atomic<std::uint64_t> sequence{0};  // odd while the section is open
+  std::atomic<std::uintptr_t> begin{0};
+  std::atomic<std::uintptr_t> end{0};
+  // The first fault in the range.
+  std::atomic<Mark> mark{Mark::none};
+  std::atomic<std::uintptr_t> address{0};
+  std::atomic<Mapping*> mapping{nullptr};
   std::atomic<std::uint64_t> generation{0};
-  Source* source = nullptr;
+  SectionSlot* next = nullptr;  // of the same section, or of the same list of free slots
+  const void* thread = nullptr;
 };
 
 namespace {
 
-// Blocks are never freed: the handler may be looking at them.
+template <class Entry>
 struct Block {
-  std::array<Slot, 64> slots;
+  std::array<Entry, 64> entries;
   std::atomic<Block*> next{nullptr};
 };
 
-struct Event {
-  std::atomic<std::uint64_t> number{0};  // counted from 1; written last
-  std::atomic<Slot*> slot{nullptr};
-  std::atomic<std::uint64_t> generation{0};
-  std::atomic<std::uint64_t> offset{0};
-  // Where there are zeros since.
-  std::atomic<std::uintptr_t> begin{0};
-  std::atomic<std::uintptr_t> end{0};
+template <class Entry, class Take>
+void for_each(Block<Entry>& first, const Take& take) {
+  for (auto* block = &first; block != nullptr; block = block->next) {
+    for (Entry& entry : block->entries) take(entry);
+  }
+}
+
+constinit Block<Mapping> mappings;
+constinit Block<SectionSlot> sections;
+constinit std::atomic<std::uint64_t> trouble{0};
+constinit std::mutex mutex;  // for all but the handler
+constinit SectionSlot* shared_slots = nullptr;
+constinit bool first_block_is_shared = false;
+constinit thread_local SectionSlot* own_slots = nullptr;
+// An address that no other thread has.
+const void* this_thread() noexcept { return static_cast<const void*>(&own_slots); }
+
+void push(SectionSlot*& list, SectionSlot& slot) noexcept { slot.next = std::exchange(list, &slot); }
+
+SectionSlot* pop(SectionSlot*& list) noexcept {
+  return list != nullptr ? std::exchange(list, list->next) : nullptr;
+}
+
+// Gives a thread's free slots to other threads when it exits.
+struct ThreadExit {
+  ThreadExit() noexcept = default;
+  ThreadExit(const ThreadExit&) = delete;
+  ThreadExit& operator=(const ThreadExit&) = delete;
+  ~ThreadExit() {
+    const std::lock_guard lock(mutex);
+    while (auto* const slot = pop(own_slots)) push(shared_slots, *slot);
+  }
 };
 
-constinit Block first_block;
-// How often zeros were put somewhere, and up to which time all of them were replaced again.
-constinit std::atomic<std::uint64_t> zeros_put{0};
-constinit std::atomic<std::uint64_t> zeros_replaced{0};
-constinit std::atomic<std::uint64_t> event_count{0};
-constinit std::atomic<int> reports_under_way{0};
-// After a fault the rest of its mapping has zeros, so there are few faults; older ones may be forgotten.
-constinit std::array<Event, 64> events;
-constinit std::mutex mutex;  // for all but the handler
-
-void publish(std::uint64_t number, Slot& slot, std::uintptr_t address, std::uintptr_t zeros,
-             std::uintptr_t end) noexcept {
-  Event& event = events[number % events.size()];
-  event.slot = &slot;
-  event.generation = slot.generation.load();
-  event.offset = address - slot.begin;
-  event.begin = zeros;
-  event.end = end;
-  event.number = number;
-}
-
-// Puts back what was replaced by zeros, so that a section that touches it is told by a fault of its own.
-void restore_all() noexcept {
+SectionSlot* shared_slot() noexcept {
+  static thread_local const ThreadExit at_exit;
   const std::lock_guard lock(mutex);
-  const std::uint64_t put = zeros_put;
-  if (put == zeros_replaced) return;
-  bool all = true;
-  for (Block* block = &first_block; block != nullptr; block = block->next) {
-    for (Slot& slot : block->slots) {
-      const auto zeros = slot.zeros.exchange(nowhere);
-      if (zeros == nowhere || slot.begin == nowhere) continue;
-      if (slot.source->restore(zeros - slot.begin)) continue;
-      // It is not known then who reads zeros, so all are told.
-      slot.zeros = zeros;
-      all = false;
-      publish(event_count.fetch_add(1) + 1, slot, zeros, zeros, slot.end);
+  if (shared_slots == nullptr) {
+    auto* block = &sections;
+    if (std::exchange(first_block_is_shared, true)) {
+      block = new (std::nothrow) Block<SectionSlot>;
+      if (block == nullptr) return nullptr;
+      block->next = sections.next.load();
+      sections.next = block;
     }
+    for (auto& slot : block->entries) push(shared_slots, slot);
   }
-  if (all) zeros_replaced = put;
+  auto* const slot = pop(shared_slots);
+  slot->thread = this_thread();
+  return slot;
 }
 
-// The event of that number, once whoever writes it is done; nothing where a later one has its place.
-const Event* wait_for(std::uint64_t number) noexcept {
-  const Event& event = events[number % events.size()];
-  while (event.number < number) std::this_thread::yield();
-  return event.number == number ? &event : nullptr;
+void lower(std::atomic<std::uintptr_t>& address, std::uintptr_t to) noexcept {
+  auto before = address.load();
+  while (to < before && !address.compare_exchange_weak(before, to)) continue;
+  if (before == nowhere && to != nowhere) ++trouble;
 }
 
-bool concerns(const Event& event, std::span<const Bytes> touched) noexcept {
-  if (event.begin == event.end) return false;  // a false alarm
-  return touched.empty() || std::ranges::any_of(touched, [&](Bytes memory) {
-           const auto begin = reinterpret_cast<std::uintptr_t>(memory.data());
-           return begin < event.end && event.begin < begin + memory.size();
-         });
+// Replaces zeros by the pages of the file. All zeros are in place by the time that the handlers have left; a
+// handler that comes later lowers `zeros` again. Under the mutex.
+bool restore(Mapping& mapping) noexcept {
+  const auto zeros = mapping.zeros.exchange(nowhere);
+  while (mapping.users != 0) std::this_thread::yield();
+  const bool is_done = mapping.source->restore(zeros - mapping.begin);
+  if (!is_done) lower(mapping.zeros, zeros);
+  --trouble;
+  return is_done;
 }
 
-std::optional<Error> describe(const Event& event) {
+// The first fault of a section's range is kept.
+void set_mark(SectionSlot& slot, std::uintptr_t address, Mapping& mapping,
+              std::uint64_t generation) noexcept {
+  auto none = Mark::none;
+  if (!slot.mark.compare_exchange_strong(none, Mark::being_written)) return;
+  slot.address = address;
+  slot.mapping = &mapping;
+  slot.generation = generation;
+  slot.mark = Mark::written;
+}
+
+// For a section that begins or ends while there is trouble: afterwards no zeros are in its range, and no
+// handler is in progress that knows the section and was there before.
+void settle(SectionSlot* slots, bool begins) noexcept {
   const std::lock_guard lock(mutex);
-  const Slot& slot = *event.slot.load();
-  if (slot.generation == event.generation && slot.begin != nowhere) {
-    return slot.source->describe(event.offset);
-  }
-  return Error(ErrorCode::read_failed, "mapped_pages_can_be_read",
-               "cannot read a page of a mapped file, which has been unmapped since");
+  for_each(mappings, [&](Mapping& mapping) {
+    for (auto* slot = slots; slot != nullptr; slot = slot->next) {
+      const auto zeros = mapping.zeros.load();
+      if (zeros >= slot->end || slot->begin >= mapping.end || restore(mapping) || !begins) continue;
+      set_mark(*slot, zeros, mapping, mapping.sequence);
+    }
+  });
 }
 
-Slot* free_slot() {
-  for (Block* block = &first_block;; block = block->next) {
-    for (Slot& slot : block->slots) {
-      if (slot.begin == nowhere) return &slot;
-    }
-    if (block->next == nullptr) block->next = new Block;
+bool is_registered(const SectionSlot& slot) {
+  const std::lock_guard lock(mutex);
+  bool found = false;
+  for_each(mappings, [&](const Mapping& mapping) {
+    found = found || (mapping.begin < slot.end && slot.begin < mapping.end);
+  });
+  return found;
+}
+
+Bytes bytes_of(const SectionSlot& slot) noexcept {
+  const auto begin = slot.begin.load();
+  return {reinterpret_cast<const std::byte*>(begin), slot.end - begin};  // NOLINT(*-no-int-to-ptr)
+}
+
+Error describe(const SectionSlot& slot) noexcept {
+  try {
+    const std::lock_guard lock(mutex);
+    const Mapping& mapping = *slot.mapping.load();
+    if (mapping.sequence == slot.generation) return mapping.source->describe(slot.address - mapping.begin);
+    return Error(ErrorCode::read_failed, "mapped_pages_can_be_read",
+                 "cannot read a page of a mapped file, which has been unmapped since");
+  } catch (...) {  // of a function that names the tensor
+    return Error(ErrorCode::read_failed, "mapped_pages_can_be_read", {});
   }
+}
+
+Mapping& free_mapping() {
+  for (auto* block = &mappings;; block = block->next) {
+    for (Mapping& mapping : block->entries) {
+      if (mapping.begin == nowhere) return mapping;
+    }
+    if (block->next == nullptr) block->next = new Block<Mapping>;
+  }
+}
+
+void set(Mapping& mapping, std::uintptr_t begin, std::uintptr_t end) noexcept {
+  ++mapping.sequence;
+  mapping.begin = begin;
+  mapping.end = end;
+  ++mapping.sequence;
+}
+
+// The range of a section if it is open, read in one piece.
+std::optional<Pages> range_of(const SectionSlot& slot) noexcept {
+  const auto sequence = slot.sequence.load();
+  const Pages range{slot.begin.load(std::memory_order_acquire), slot.end.load(std::memory_order_acquire)};
+  // A section that begins between the two reads finds `trouble`.
+  if (sequence % 2 == 0 || slot.sequence != sequence) return std::nullopt;
+  return range;
+}
+
+bool is_covered(std::uintptr_t page, std::uintptr_t page_bytes) noexcept {
+  bool found = false;
+  for_each(sections, [&](const SectionSlot& slot) {
+    const auto range = range_of(slot);
+    found = found || (range && range->begin < page + page_bytes && page < range->end);
+  });
+  return found;
 }
 
 }  // namespace
 
-std::optional<Hit> find(const void* address) noexcept {
-  const auto wanted = reinterpret_cast<std::uintptr_t>(address);
-  for (Block* block = &first_block; block != nullptr; block = block->next) {
-    for (Slot& slot : block->slots) {
-      if (slot.begin <= wanted && wanted < slot.end) return Hit{&slot, slot.end};
+Incident::Incident(const void* address) noexcept
+    : address_(reinterpret_cast<std::uintptr_t>(address)), mapping_(nullptr) {
+  ++trouble;
+  for_each(mappings, [&](Mapping& mapping) {
+    const auto holds_address = [&] { return mapping.begin <= address_ && address_ < mapping.end; };
+    if (mapping_ != nullptr || !holds_address()) return;
+    ++mapping.users;
+    // The entry may have been another one meanwhile.
+    generation_ = mapping.sequence;
+    const bool is_valid = generation_ % 2 == 0 && holds_address() && mapping.sequence == generation_;
+    if (is_valid) {
+      mapping_ = &mapping;
+    } else {
+      --mapping.users;
     }
-  }
-  return std::nullopt;
+  });
 }
 
-Report::Report(const Hit& hit) noexcept : hit_(hit) {
-  ++reports_under_way;
-  number_ = event_count.fetch_add(1) + 1;
+Incident::~Incident() {
+  if (mapping_ != nullptr) --mapping_->users;
+  --trouble;
 }
 
-void Report::set_zeros(const void* address, std::uintptr_t page) noexcept {
-  address_ = reinterpret_cast<std::uintptr_t>(address);
-  page_ = page;
-  auto zeros = hit_.slot->zeros.load();
-  while (page < zeros && !hit_.slot->zeros.compare_exchange_weak(zeros, page)) continue;
-  ++zeros_put;
+std::optional<Pages> Incident::claim(std::uintptr_t page_bytes) noexcept {
+  if (mapping_ == nullptr) return std::nullopt;
+  const auto page = address_ / page_bytes * page_bytes;
+  const bool fills_all = mapping_->policy == FaultPolicy::zero_fill;
+  if (!fills_all && !is_covered(page, page_bytes)) return std::nullopt;
+  // Before sections are read: one that begins after that finds these zeros.
+  lower(mapping_->zeros, page);
+  const auto round_up = [&](std::uintptr_t at) { return (at + page_bytes - 1) / page_bytes * page_bytes; };
+  Pages pages{page, round_up(mapping_->end)};
+  bool is_told = false;
+  for_each(sections, [&](SectionSlot& slot) {
+    const auto range = range_of(slot);
+    if (!range || range->end <= page || range->begin >= pages.end) return;
+    if (range->begin >= page + page_bytes) {
+      // This section has not asked for the page. Its own pages stay.
+      pages.end = range->begin / page_bytes * page_bytes;
+      return;
+    }
+    pages.end = std::min(pages.end, round_up(range->end));
+    set_mark(slot, address_, *mapping_, generation_);
+    is_told = true;
+  });
+  if (!fills_all && !is_told) return std::nullopt;
+  auto none = nowhere;
+  mapping_->first_fault.compare_exchange_strong(none, address_);
+  return pages;
 }
 
-Report::~Report() {
-  publish(number_, *hit_.slot, address_, page_, page_ == 0 ? 0 : hit_.end);
-  --reports_under_way;
-}
-
-Result<Range> Range::add(Bytes memory, Source& source) {
+Result<Range> Range::add(Bytes memory, Source& source, FaultPolicy policy) {
   return without_bad_alloc([&]() -> Result<Range> {
     const std::lock_guard lock(mutex);
-    Slot* const slot = free_slot();
+    Mapping& mapping = free_mapping();
     const auto begin = reinterpret_cast<std::uintptr_t>(memory.data());
-    slot->source = &source;
-    slot->zeros = nowhere;
-    ++slot->generation;
-    slot->end = begin + memory.size();
-    slot->begin = begin;
-    return Range(slot);
+    mapping.source = &source;
+    mapping.policy = policy;
+    mapping.first_fault = nowhere;
+    set(mapping, begin, begin + memory.size());
+    return Range(&mapping);
   });
 }
 
 Range::~Range() {
-  if (slot_ == nullptr) return;
+  if (mapping_ == nullptr) return;
   const std::lock_guard lock(mutex);
-  auto* const slot = static_cast<Slot*>(slot_);
-  slot->begin = nowhere;
-  slot->end = 0;
-  slot->source = nullptr;
+  set(*mapping_, nowhere, 0);
+  while (mapping_->users != 0) std::this_thread::yield();
+  if (mapping_->zeros.exchange(nowhere) != nowhere) --trouble;
+  mapping_->source = nullptr;
+}
+
+std::optional<Error> Range::first_fault() const {
+  if (mapping_ == nullptr) return std::nullopt;
+  const std::lock_guard lock(mutex);
+  const auto address = mapping_->first_fault.load();
+  if (address == nowhere) return std::nullopt;
+  return mapping_->source->describe(address - mapping_->begin);
 }
 
 void touch(Bytes memory) noexcept {
-  constexpr std::size_t smallest_page = 4096;
-  for (std::size_t at = 0; at < memory.size(); at += smallest_page) {
+  constexpr std::size_t min_page_bytes = 4096;
+  for (std::size_t at = 0; at < memory.size(); at += min_page_bytes) {
     static_cast<void>(*static_cast<const volatile std::byte*>(&memory[at]));
   }
   if (!memory.empty()) static_cast<void>(*static_cast<const volatile std::byte*>(&memory.back()));
 }
 
-// What is reported after this is told; what was before is put back. One that is just being made may be
-// neither, so it is waited for: its zeros may come any moment.
-Section::Section(std::span<const Bytes> touched) noexcept : touched_(touched), begin_(event_count) {
-  while (reports_under_way != 0) std::this_thread::yield();
-  if (zeros_put != zeros_replaced) restore_all();
+Section::Section(std::span<const Bytes> ranges) noexcept {
+  for (const Bytes range : ranges) {
+    if (range.empty()) continue;
+    auto* slot = pop(own_slots);
+    if (slot == nullptr) slot = shared_slot();
+    if (slot == nullptr) {
+      has_begun_ = false;
+      return;
+    }
+    push(slots_, *slot);
+    const auto begin = reinterpret_cast<std::uintptr_t>(range.data());
+    slot->begin.store(begin, std::memory_order_release);
+    slot->end.store(begin + range.size(), std::memory_order_release);
+    slot->mark.store(Mark::none, std::memory_order_release);
+    slot->sequence.exchange(slot->sequence.load(std::memory_order_relaxed) + 1);
+  }
+  if (trouble != 0) settle(slots_, true);
 }
 
-std::optional<Error> Section::error() const {
-  const std::uint64_t end = event_count;
-  if (end == begin_) return std::nullopt;
-  bool forgotten = false;
-  for (std::uint64_t number = begin_ + 1; number <= end; ++number) {
-    const Event* const event = wait_for(number);
-    if (event == nullptr) {
-      forgotten = true;
-      continue;
+std::optional<Error> Section::end(const Error* of_body) noexcept {
+  if (of_body != nullptr && of_body->cause() == std::errc::bad_address) {
+    for (auto* slot = slots_; slot != nullptr; slot = slot->next) {
+      // Pages that no handler guards are not read: the process would end.
+      if (is_registered(*slot)) touch(bytes_of(*slot));
     }
-    if (concerns(*event, touched_)) return describe(*event);
   }
-  if (!forgotten) return std::nullopt;
-  return Error(ErrorCode::read_failed, "mapped_pages_can_be_read",
-               "cannot read many pages of mapped files, possibly of this one");
+  for (auto* slot = slots_; slot != nullptr; slot = slot->next) {
+    slot->sequence.exchange(slot->sequence.load(std::memory_order_relaxed) + 1);
+  }
+  if (trouble != 0) settle(slots_, false);
+  std::optional<Error> error;
+  while (auto* const slot = pop(slots_)) {
+    if (!error && slot->mark.load(std::memory_order_acquire) != Mark::none) error = describe(*slot);
+    push(own_slots, *slot);
+  }
+  return error;
+}
+
+void before_fork() { mutex.lock(); }
+void after_fork_in_parent() { mutex.unlock(); }
+void after_fork_in_child() {
+  trouble = 0;
+  for_each(mappings, [](Mapping& mapping) {
+    mapping.users = 0;
+    if (mapping.zeros != nowhere) ++trouble;
+  });
+  for_each(sections, [](SectionSlot& slot) {
+    if (slot.sequence % 2 == 0 || slot.thread == this_thread()) return;
+    ++slot.sequence;
+    push(shared_slots, slot);
+  });
+  mutex.unlock();
 }
 
 }  // namespace ht::inline v1::fault

@@ -1,39 +1,83 @@
-// What a signal handler may do with registered memory. It may run on any thread at any moment, so nothing
-// here locks, allocates or waits.
+// Mapped memory that the fault handler knows, and what the handler may do with it.
 #pragma once
 
 #include <cstdint>
+#include <htensor/base/fault.hpp>
 #include <optional>
+#include <utility>
 
 namespace ht::inline v1::fault {
 
-struct Slot;
+struct Mapping;
 
-/// Registered memory around an address.
-struct Hit {
-  Slot* slot;
+/// What registered memory is a view of.
+class Source {
+ public:
+  Source() = default;
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+  virtual ~Source() = default;
+
+  /// The Error of the byte at `offset` of the memory.
+  [[nodiscard]] virtual Error describe(std::uint64_t offset) const = 0;
+  /// Maps the source's own pages again from `offset`, a multiple of a page, to the end. Returns whether that
+  /// succeeded.
+  [[nodiscard]] virtual bool restore(std::uint64_t offset) noexcept = 0;
+};
+
+/// Keeps memory registered while it lives. Destroy it before the memory is unmapped: the destructor waits for
+/// handlers that are about to replace pages of the memory.
+class Range {
+ public:
+  Range() noexcept = default;
+  /// The memory begins at a page; `source` has to outlive the Range. The policy is not `off`.
+  [[nodiscard]] static Result<Range> add(Bytes memory, Source& source, FaultPolicy policy);
+
+  Range(Range&& other) noexcept : mapping_(std::exchange(other.mapping_, nullptr)) {}
+  Range& operator=(Range&& other) noexcept {
+    std::swap(mapping_, other.mapping_);
+    return *this;
+  }
+  ~Range();
+
+  /// The first fault whose page was replaced by zeros.
+  [[nodiscard]] std::optional<Error> first_fault() const;
+
+ private:
+  explicit Range(Mapping* mapping) noexcept : mapping_(mapping) {}
+  Mapping* mapping_ = nullptr;
+};
+
+/// Reads a byte of every page, so that a section over the memory learns of pages that cannot be read.
+void touch(Bytes memory) noexcept;
+
+struct Pages {
+  std::uintptr_t begin;
   std::uintptr_t end;
 };
 
-[[nodiscard]] std::optional<Hit> find(const void* address) noexcept;
-
-/// Tells all sections that something happens to this memory: made before zeros are put there, so that nobody
-/// can find them and not hear of it.
-class Report {
+/// A fault while the signal handler treats it. The handler may run on any thread at any moment, so nothing
+/// here locks, allocates or waits. While it lives, the mapping that holds the address stays mapped.
+class Incident {
  public:
-  explicit Report(const Hit& hit) noexcept;
-  Report(const Report&) = delete;
-  Report& operator=(const Report&) = delete;
-  ~Report();
+  explicit Incident(const void* address) noexcept;
+  Incident(const Incident&) = delete;
+  Incident& operator=(const Incident&) = delete;
+  ~Incident();
 
-  /// Zeros stand in for what could not be read, from this page on. Else it was a false alarm.
-  void set_zeros(const void* address, std::uintptr_t page) noexcept;
+  /// The pages, from that of the address on, to replace by zeros; all sections over them are told. Nullopt
+  /// where the fault is the process's own.
+  [[nodiscard]] std::optional<Pages> claim(std::uintptr_t page_bytes) noexcept;
 
  private:
-  Hit hit_;
-  std::uint64_t number_;
-  std::uintptr_t address_ = 0;
-  std::uintptr_t page_ = 0;
+  std::uintptr_t address_;
+  Mapping* mapping_;
+  std::uint64_t generation_ = 0;
 };
+
+// A forked child has one thread: sections and incidents of the others end there.
+void before_fork();
+void after_fork_in_parent();
+void after_fork_in_child();
 
 }  // namespace ht::inline v1::fault

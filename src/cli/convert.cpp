@@ -114,37 +114,36 @@ Result<Exit> convert_model(const Options& options, const Common& common) {
   const auto model = HT_TRY(Model::open_merged(sources, {.max_header_bytes = options.max_header}));
   const auto wanted = HT_TRY(convert_options(options));
   if (wanted.format.empty()) HT_TRY(format_for(options.paths.back()));
-  auto planned = plan_conversion(model.catalog(), options.paths.back(), wanted);
+  auto planned = plan_conversion(model, options.paths.back(), wanted);
   // A pattern that matches no tensor is an error in the sources.
   if (!planned && planned.error().code() == ErrorCode::not_found)
     return fail(std::move(planned).error().at_path(options.paths.front()));
   const auto plan = HT_TRY(planned);
   const bool json = common.json || common.jsonl;
-  ApplyOptions how{.if_exists = options.force ? io::IfExists::replace : io::IfExists::fail,
-                   .drop_metadata = options.drop_metadata,
-                   .raw_bytes = options.raw_bytes,
-                   .lossy = options.lossy,
-                   .seal = options.seal};
-  const auto refused = can_apply(plan, model, how);
-  const bool loses = !refused && refused.error().code() == ErrorCode::would_lose;
-  if (!refused && !(loses && options.dry_run)) return fail(refused.error());
-  if (loses) {
+  const ApplyOptions how{.if_exists = options.force ? io::IfExists::replace : io::IfExists::fail,
+                         .drop_metadata = options.drop_metadata,
+                         .raw_bytes = options.raw_bytes,
+                         .lossy = options.lossy,
+                         .seal = options.seal};
+  auto checked = check_plan(plan, model, how);
+  std::optional<Error> loss;
+  if (!checked && checked.error().code() == ErrorCode::would_lose && options.dry_run) {
+    // A dry run shows the plan in spite of its losses, unless something else is wrong with it.
+    loss = checked.error();
     auto allowing = how;
     allowing.lossy = true;
-    HT_TRY(can_apply(plan, model, allowing));
+    checked = check_plan(plan, model, allowing);
   }
+  if (!checked) return fail(std::move(checked).error());
   HT_TRY(check_module(options, plan, model));
   if (options.dry_run) {
-    const auto removed =
-        options.force ? HT_TRY(shards_to_remove(plan)) : std::vector<std::filesystem::path>();
-    print(json ? plan_json(plan, model, removed) : plan_text(plan, model, removed));
+    print(json ? plan_json(plan, model, checked->removed()) : plan_text(plan, model, checked->removed()));
     print_warnings(plan.warnings, common);
-    if (loses && !json) complain(refused.error());
-    return loses ? Exit::answer_is_no : Exit::good;
+    if (loss && !json) complain(*loss);
+    return loss ? Exit::answer_is_no : Exit::good;
   }
   WorkWithBar work(common);
-  how.work = work.options();
-  const auto converted = HT_TRY(apply(plan, model, how));
+  const auto converted = HT_TRY((*std::move(checked)).apply(work.options()));
   if (!options.module.empty()) {
     const auto made = HT_TRY(Model::open(plan.model_path(), {.max_header_bytes = options.max_header}));
     HT_TRY(write_mlir(

@@ -85,7 +85,8 @@ void look_at_shards(Findings& findings, const Error& error, const Options& optio
 std::optional<std::string> likely_format(const Error& error, const std::filesystem::path& path) {
   if (error.code() == ErrorCode::bad_magic || error.code() == ErrorCode::not_found) return std::nullopt;
   const std::filesystem::path of = error.path().empty() ? path : std::filesystem::path(error.path());
-  if (const auto format = format_of_extension(of.extension().string())) return std::string(*format);
+  if (const auto* const format = format_of_extension(of.extension().string()))
+    return std::string(format->name);
   return std::nullopt;
 }
 

@@ -151,15 +151,12 @@ std::vector<std::uint64_t> data_ends(const Catalog& catalog, std::size_t files) 
   return ends;
 }
 
-// The rules of other formats refuse trailing bytes or have a use for them.
 void check_trailing(Warnings& warnings, const Catalog& catalog, Files files) {
-  if (catalog.format() != "gguf") return;
-  const auto alignment = catalog.metadata().find("general.alignment");
-  const std::uint64_t padded_to = alignment ? alignment->natural().value_or(32) : 32;
+  const auto* const format = find_format(catalog.format());
+  if (format == nullptr || format->file_end == nullptr) return;
   const auto ends = data_ends(catalog, files.size());
   for (std::size_t i = 0; i < files.size(); ++i) {
-    const auto end = checked::align_up(ends[i], padded_to);
-    if (ends[i] == 0 || !end || files[i].bytes <= *end) continue;
+    if (ends[i] == 0 || files[i].bytes <= format->file_end(catalog, ends[i])) continue;
     warnings.push_back(
         Error(ErrorCode::trailing_bytes, "files_end_with_their_data",
               fmt::format("{} bytes follow the end of the last tensor at byte {}", files[i].bytes - ends[i],

@@ -66,7 +66,7 @@ std::string file_name_of(std::string_view tensor) {
 }
 
 // A file of the tensor's stored bytes alone.
-ConversionPlan plan_raw(const Entry& entry, const Path& target) {
+ConversionPlan plan_raw(const Model& model, const Entry& entry, const Path& target) {
   PlannedPart part{.offset = 0, .bytes = entry.bytes, .from = StoredBytes{entry.file, entry.offset}};
   if (entry.is_splat()) {
     RepeatedBytes repeated{.pattern = {}, .pattern_bytes = static_cast<std::uint8_t>(entry.splat.size())};
@@ -80,15 +80,16 @@ ConversionPlan plan_raw(const Entry& entry, const Path& target) {
   plan.target = target;
   plan.files.push_back(std::move(file));
   plan.tensors = 1;
+  plan.sources = identities_of(model);
   return plan;
 }
 
 Result<ConversionPlan> plan_export(const Model& model, std::size_t index, const Path& target,
                                    const Options& options) {
   const Entry entry = model.catalog()[index];
-  if (options.is_raw()) return plan_raw(entry, target);
+  if (options.is_raw()) return plan_raw(model, entry, target);
   // The model's metadata does not belong to the tensor.
-  return plan_conversion(model.catalog(), target,
+  return plan_conversion(model, target,
                          {.format = options.format, .glob = escape_glob(entry.name), .metadata = false});
 }
 
@@ -155,19 +156,20 @@ Result<Exit> export_tensors(const Options& options, const Common& common) {
   }
   const auto model = HT_TRY(Model::open(options.path, {.max_header_bytes = options.max_header}));
   if (options.is_to_stdout()) return print_bytes(model, options);
-  ApplyOptions how{.if_exists = options.force ? io::IfExists::replace : io::IfExists::fail,
-                   .raw_bytes = options.raw_bytes,
-                   .lossy = options.lossy};
+  const ApplyOptions how{.if_exists = options.force ? io::IfExists::replace : io::IfExists::fail,
+                         .raw_bytes = options.raw_bytes,
+                         .lossy = options.lossy};
   const auto plans = HT_TRY(plans_of(model, options));
   // All are checked before the first is written.
   if (options.is_to_folder()) HT_TRY(make_folder(Path(options.target + "/").parent_path()));
-  for (const auto& plan : plans) HT_TRY(can_apply(plan, model, how));
+  std::vector<CheckedPlan> checked;
+  checked.reserve(plans.size());
+  for (const auto& plan : plans) checked.push_back(HT_TRY(check_plan(plan, model, how)));
   std::string list;
-  for (const auto& plan : plans) {
+  for (std::size_t i = 0; i < plans.size(); ++i) {
     WorkWithBar work(common);
-    how.work = work.options();
-    const auto written = HT_TRY(apply(plan, model, how));
-    const auto& path = plan.files.front().path;
+    const auto written = HT_TRY(std::move(checked[i]).apply(work.options()));
+    const auto& path = plans[i].files.front().path;
     if (!common.quiet && !json)
       print(fmt::format("{}: {}\n", printable(path.string()), size_text(written.bytes)));
     append_text(list, "{}{}", list.empty() ? "" : ",", json_string(path.string()));

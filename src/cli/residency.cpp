@@ -1,6 +1,7 @@
 // The verbs residency, prefetch and evict: they report and change which tensors are in the page cache.
 #include <fmt/format.h>
 
+#include <htensor/load/load.hpp>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -58,6 +59,26 @@ std::string Totals::summary() const {
   return out;
 }
 
+// The page cache of tensors, queried for many at once: on older kernels each query maps a part of the file.
+class PageCache {
+ public:
+  explicit PageCache(const Model& model) : model_(model) {}
+
+  Result<std::optional<std::uint64_t>> of(std::size_t tensor) {
+    if (tensor < first_ || tensor - first_ >= batch_.size()) {
+      first_ = tensor;
+      batch_ = HT_TRY(ht::residency(model_, tensor, batch_size));
+    }
+    return batch_[tensor - first_].cached_bytes;
+  }
+
+ private:
+  static constexpr std::size_t batch_size = 1024;
+  const Model& model_;
+  std::size_t first_ = 0;
+  std::vector<TensorResidency> batch_;
+};
+
 void append_number_or_null(OutputBuffer& out, std::optional<std::uint64_t> number) {
   if (number) {
     out.append_number(*number);
@@ -77,8 +98,9 @@ void append_json_row(OutputBuffer& out, const Entry& entry, std::optional<std::u
 }
 
 Result<void> print_json_lines(OutputBuffer& out, const Rows& rows, const Model& model) {
+  PageCache cache(model);
   return rows.for_each([&](const Row& row) -> Result<void> {
-    append_json_row(out, row.entry, HT_TRY(model.residency(row.position)).cached_bytes);
+    append_json_row(out, row.entry, HT_TRY(cache.of(row.position)));
     out += '\n';
     return {};
   });
@@ -86,10 +108,11 @@ Result<void> print_json_lines(OutputBuffer& out, const Rows& rows, const Model& 
 
 Result<void> print_json(OutputBuffer& out, const Rows& rows, const Model& model) {
   Totals totals;
+  PageCache cache(model);
   out += R"({"tensors":[)";
   bool is_first = true;
   HT_TRY(rows.for_each([&](const Row& row) -> Result<void> {
-    const auto cached_bytes = HT_TRY(model.residency(row.position)).cached_bytes;
+    const auto cached_bytes = HT_TRY(cache.of(row.position));
     totals.add(row.entry, cached_bytes);
     if (!is_first) out += ',';
     is_first = false;
@@ -118,8 +141,9 @@ Result<void> print_for_people(OutputBuffer& out, const Rows& rows, const Model& 
   }));
   table.start_printing();
   Totals totals;
+  PageCache cache(model);
   HT_TRY(rows.for_each([&](const Row& row) -> Result<void> {
-    const auto cached_bytes = HT_TRY(model.residency(row.position)).cached_bytes;
+    const auto cached_bytes = HT_TRY(cache.of(row.position));
     totals.add(row.entry, cached_bytes);
     table.name(row.entry.name);
     table.size(row.entry.bytes);
@@ -146,7 +170,7 @@ Result<void> print_residency(const Model& model, const Options& options, const C
 
 Result<void> prefetch(const Model& model, const NameFilter& filter, const Common& common) {
   WorkWithBar work(common);
-  HT_TRY(model.prefetch(filter, work.options()));
+  HT_TRY(ht::prefetch(model, filter, work.options()));
   return {};
 }
 
@@ -159,7 +183,7 @@ Action register_verb(CLI::App& verb, Operation operation) {
   return for_each_path(verb, options->path, [options, operation](const Common& common) -> Result<Exit> {
     const auto model = HT_TRY(Model::open(options->path, {.max_header_bytes = options->max_header}));
     if (operation == Operation::prefetch) HT_TRY(prefetch(model, options->filter, common));
-    if (operation == Operation::evict) HT_TRY(model.evict(options->filter));
+    if (operation == Operation::evict) HT_TRY(ht::evict(model, options->filter));
     HT_TRY(print_residency(model, *options, common));
     return Exit::good;
   });

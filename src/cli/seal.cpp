@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <htensor/base/json_text.hpp>
+#include <htensor/integrity/seal.hpp>
 #include <memory>
 
 #include "cli/cli.hpp"
@@ -48,10 +49,10 @@ void add_max_splat(CLI::App& verb, std::uint64_t& bytes) {
 Result<Exit> seal(const Options& options, const Common& common) {
   const auto model = HT_TRY(Model::open(options.path, {.max_header_bytes = options.max_header}));
   WorkWithBar work(common);
-  const auto made = model.seal({.algorithm = options.chosen(),
-                                .work = work.options(),
-                                .max_splat_bytes = options.max_splat,
-                                .force = options.force});
+  const auto made = ht::seal(model, {.algorithm = options.chosen(),
+                                     .work = work.options(),
+                                     .max_splat_bytes = options.max_splat,
+                                     .force = options.force});
   if (!made && is_answer(made.error())) return answer_no(made.error(), common);
   const auto sealed = HT_TRY(made);
   const auto hex = to_hex(sealed.digest);
@@ -86,10 +87,10 @@ void append_each(std::string& out, const List& list, bool lines, const Add& add)
 Result<Exit> hash(const Options& options, const Common& common) {
   const auto model = HT_TRY(Model::open(options.path, {.max_header_bytes = options.max_header}));
   WorkWithBar work(common);
-  const auto found = HT_TRY(model.hash({.algorithm = options.chosen(),
-                                        .per_tensor = options.per_tensor,
-                                        .work = work.options(),
-                                        .max_splat_bytes = options.max_splat}));
+  const auto found = HT_TRY(ht::hash(model, {.algorithm = options.chosen(),
+                                             .per_tensor = options.per_tensor,
+                                             .work = work.options(),
+                                             .max_splat_bytes = options.max_splat}));
   std::string out;
   const auto add_file = [&](std::size_t i) {
     append_json(out, found.files[i].path.string(), found.files[i].digest);

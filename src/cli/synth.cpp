@@ -28,10 +28,10 @@ struct Options {
   static constexpr std::uint64_t unset = UINT64_MAX;
 };
 
-Result<Catalog> catalog_of(const Plan& plan, std::string_view format) {
-  CatalogBuilder builder(format);
-  // It is GGUF's and made up, so that nothing is lost where another format has no place for it.
-  if (format == "gguf" || format == "irpa") builder.metadata() = plan.metadata;
+Result<Catalog> catalog_of(const Plan& plan, const Format& format) {
+  CatalogBuilder builder(format.name);
+  // Typed metadata as GGUF files have it. It is made up, so other formats are written without it.
+  if (format.metadata == MetadataTypes::all) builder.metadata() = plan.metadata;
   HT_TRY(builder.reserve(plan.tensors.size()));
   for (const auto& [name, dims, type] : plan.tensors) {
     // A plan has counted them.
@@ -61,17 +61,10 @@ Result<void> write_model(const Options& options, const Plan& plan, const Catalog
   const auto file = HT_TRY(encode(catalog.format(), catalog).map_error([&](Error error) {
     return std::move(error).at_path(options.path);
   }));
-  const WriteOptions how{.if_exists = options.force ? io::IfExists::replace : io::IfExists::fail};
-  auto places = places_of(plan, file);
-  // A .ht has its data's checksum in the header, which is known when the data is: it is written by another
-  // function, to which data begins at 0.
-  const bool is_ht = catalog.format() == "ht";
-  if (is_ht) places.front().offset = 0;
-  SynthData data(std::move(places), {.seed = options.seed, .sparse = options.sparse}, common);
+  SynthData data(places_of(plan, file), {.seed = options.seed, .sparse = options.sparse}, common);
   const auto source = [&] { return data.next(); };
-  if (!is_ht) return write(options.path, file, source, how);
-  const auto dtype = HT_TRY(visit_dtype(catalog[0].dtype, []<class D>(D) { return dtype_info<D>(); }));
-  return write(options.path, dtype, catalog[0].dims, source, how);
+  return write(options.path, file, source,
+               {.if_exists = options.force ? io::IfExists::replace : io::IfExists::fail});
 }
 
 std::string summary(const Options& options, const Plan& plan, std::uint64_t bytes) {
@@ -88,13 +81,13 @@ std::string summary(const Options& options, const Plan& plan, std::uint64_t byte
 }
 
 Result<Exit> synthesize(const Options& options, const Common& common) {
-  const auto format = HT_TRY(format_for(options.path));
+  const auto* const format = HT_TRY(format_for(options.path));
   const auto plan =
       HT_TRY(plan_of({.preset = options.preset,
                       .dtype = options.dtype,
                       .bytes = options.bytes == Options::unset ? std::nullopt : std::optional(options.bytes),
                       .stem = to_utf8(std::filesystem::path(options.path).stem().string())}));
-  const auto catalog = HT_TRY(catalog_of(plan, format));
+  const auto catalog = HT_TRY(catalog_of(plan, *format));
   HT_TRY(write_model(options, plan, catalog, common));
   std::uint64_t bytes = 0;
   for (const Entry& entry : catalog) bytes += entry.bytes;

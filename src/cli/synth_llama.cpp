@@ -90,7 +90,8 @@ Result<Plan> quantized_llama(std::optional<std::uint64_t> bytes) {
   // A byte has less than two elements, so 62 bits can count them.
   if (bytes > std::uint64_t{1} << 61) return too_large(*bytes);
   const LlamaSizes model = bytes ? fitted(static_cast<double>(*bytes)) : LlamaSizes{};
-  return Plan{Tensors(model).all(), HT_TRY(llama_metadata(model))};
+  auto metadata = HT_TRY(llama_metadata(model));
+  return Plan{Tensors(model).all(), std::move(metadata)};
 }
 
 }  // namespace ht::cli

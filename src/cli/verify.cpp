@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <htensor/base/json_text.hpp>
+#include <htensor/integrity/verify.hpp>
 #include <memory>
 
 #include "cli/cli.hpp"

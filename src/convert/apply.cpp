@@ -3,21 +3,20 @@
 #include <algorithm>
 #include <chrono>
 #include <htensor/hash/crc64.hpp>
-#include <htensor/io/mapped.hpp>
 #include <map>
 
 #include "base/format_text.hpp"
 #include "convert/copy_engine.hpp"
 #include "convert/from_memory.hpp"
+#include "convert/old_files.hpp"
 #include "convert/passing_sums.hpp"
 #include "convert/renewed_seal.hpp"
-#include "format/ht/ht.hpp"
-#include "format/shards/numbered_name.hpp"
-#include "format/shards/shard_index.hpp"
+#include "integrity/model_seal.hpp"
 #include "integrity/regions.hpp"
 #include "io/atomic_file.hpp"
-#include "io/system_error.hpp"
+#include "io/mapped_file.hpp"
 #include "model/model_access.hpp"
+#include "model/set_replacement.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -49,7 +48,7 @@ Result<void> check_losses(const ConversionPlan& plan, const ApplyOptions& option
 }
 
 // Where a seal will want the sums to begin and end, and where a header ends that is written again.
-std::vector<std::uint64_t> cuts_of(const PlannedFile& file, bool is_ht) {
+std::vector<std::uint64_t> cuts_of(const PlannedFile& file, const Pieces* pieces) {
   std::vector<SealedTensor> tensors;
   tensors.reserve(file.parts.size());
   for (const auto& part : file.parts) {
@@ -64,40 +63,47 @@ std::vector<std::uint64_t> cuts_of(const PlannedFile& file, bool is_ht) {
     for (std::uint64_t nth = 0; nth < regions[i].chunks(); ++nth)
       cuts.push_back(regions.chunk(i, nth).range.offset);
   }
-  if (is_ht) cuts.insert(std::ranges::upper_bound(cuts, format_ht::header_bytes), format_ht::header_bytes);
+  const auto cut_at = [&](std::uint64_t offset) {
+    cuts.insert(std::ranges::upper_bound(cuts, offset), offset);
+  };
+  if (file.finish != nullptr) cut_at(file.header.size());
+  if (file.finish != nullptr && pieces != nullptr) cut_at(pieces->begin + pieces->first);
   return cuts;
 }
 
+}  // namespace
+
 class Application {
  public:
-  Application(const ConversionPlan& plan, std::span<const io::Mapped* const> sources,
-              const ApplyOptions& options, const OpenOptions& reading)
+  Application(const ConversionPlan& plan, Contents contents, ApplyOptions options, OpenOptions reading)
       : plan_(plan),
-        sources_(sources),
-        options_(options),
-        reading_(reading),
-        port_(reading.port != nullptr ? *reading.port : io::system_port()) {}
+        contents_(std::move(contents)),
+        options_(std::move(options)),
+        reading_(std::move(reading)),
+        port_(reading_.port != nullptr ? *reading_.port : io::system_port()) {}
 
   // What can be known before anything is written.
   [[nodiscard]] Result<void> check() {
     HT_TRY(check_losses(plan_, options_));
-    std::vector<Path> paths;
-    for (const auto& file : plan_.files) {
+    for (const auto& file : plan_.files)
       HT_TRY(io::AtomicFile::check_target(file.path, options_.if_exists, port_));
-      if (is_set()) HT_TRY(check_is_no_source(file.path));
-      paths.push_back(file.path);
-    }
-    if (options_.if_exists == io::IfExists::replace) {
-      // While the old index exists. A seal of the old shards is not one of another model.
-      converted_.removed = HT_TRY(shards_to_remove(plan_, &port_));
-      paths.insert(paths.end(), converted_.removed.begin(), converted_.removed.end());
-    }
-    if (options_.seal) HT_TRY(ModelAccess::check_can_seal(plan_.model_path(), paths, port_));
+    HT_TRY(find_old_shards());
+    if (options_.seal) HT_TRY(check_can_seal(plan_.model_path(), affected_paths(), port_));
     return {};
   }
 
+  [[nodiscard]] const std::vector<Path>& removed() const noexcept { return converted_.removed; }
+  void set_work(const WorkOptions& work) { options_.work = work; }
+
   Result<Converted> run() {
-    HT_TRY(check());
+    std::optional<SetLock> lock;
+    if (is_set()) {
+      lock.emplace(HT_TRY(SetLock::acquire(set_member(), port_)));
+      // Another writer may have replaced the set since the checks.
+      HT_TRY(find_old_shards());
+    } else {
+      HT_TRY(finish_set(set_member(), port_));
+    }
     HT_TRY(find_replaced_seal());
     targets_.reserve(plan_.files.size());
     for (const auto& file : plan_.files) HT_TRY(write(file));
@@ -109,40 +115,42 @@ class Application {
       HT_TRY(check_stop());
       converted_.seal = seal->path();
     }
-    HT_TRY(put_in_place(seal ? &*seal : nullptr));
-    // All of the new set is in place: an end of the process from here on leaves old files, and loses none.
-    for (const auto& path : converted_.removed) HT_TRY(remove_file(path, port_));
+    // All memory is allocated before the first file is in place.
+    for (const auto& file : plan_.files) converted_.written.push_back(file.path);
+    converted_.bytes = plan_.bytes();
+    HT_TRY(put_in_place(seal ? &*seal : nullptr, std::move(lock)));
     return std::move(converted_);
   }
 
  private:
-  [[nodiscard]] bool is_set() const noexcept { return plan_.files.size() > 1; }
+  [[nodiscard]] bool is_set() const noexcept { return plan_.files.size() > 1 || plan_.is_sharded; }
 
-  // One file takes the place of another at once. Of several, the first would be there when the others are not
-  // yet, and what they hold would be nowhere if it all ended then.
-  [[nodiscard]] Result<void> check_is_no_source(const Path& path) const {
-    const auto there = port_.stat(path);
-    if (!there) return {};
-    for (const auto* const source : sources_) {
-      if (source == nullptr) continue;
-      if (source->stat().device != there->device || source->stat().inode != there->inode) continue;
-      return fail(Error(ErrorCode::in_use, "several_files_do_not_replace_their_source",
-                        "is a file of the source, and a set of shards cannot replace its own source")
-                      .at_path(path.native())
-                      .with_hint("write the shards into another folder"));
-    }
+  // A file whose name leads to the journal of the set.
+  [[nodiscard]] const Path& set_member() const noexcept {
+    return plan_.files.size() > 1 ? plan_.files.front().path : plan_.target;
+  }
+
+  // While the old index exists.
+  Result<void> find_old_shards() {
+    if (options_.if_exists == io::IfExists::replace)
+      converted_.removed = HT_TRY(shards_to_remove(plan_, port_));
     return {};
+  }
+
+  // All files that are replaced or removed. A seal of the old shards is not one of another model.
+  [[nodiscard]] std::vector<Path> affected_paths() const {
+    std::vector<Path> paths;
+    paths.reserve(plan_.files.size() + converted_.removed.size());
+    for (const auto& file : plan_.files) paths.push_back(file.path);
+    paths.insert(paths.end(), converted_.removed.begin(), converted_.removed.end());
+    return paths;
   }
 
   // A sealed target gets a new seal of the same algorithm, whether one was asked for or not.
   Result<void> find_replaced_seal() {
     if (options_.seal) algorithm_ = HashAlgorithm::crc64nvme;
     if (options_.if_exists == io::IfExists::fail) return {};
-    std::vector<Path> paths;
-    paths.reserve(plan_.files.size() + converted_.removed.size());
-    for (const auto& file : plan_.files) paths.push_back(file.path);
-    paths.insert(paths.end(), converted_.removed.begin(), converted_.removed.end());
-    const auto replaced = HT_TRY(ReplacedSeal::find(plan_.model_path(), paths, port_));
+    const auto replaced = HT_TRY(ReplacedSeal::find(plan_.model_path(), affected_paths(), port_));
     if (!replaced) return {};
     if (replaced->algorithm) algorithm_ = replaced->algorithm;
     if (!algorithm_) converted_.stale_seal = replaced->path;
@@ -153,13 +161,18 @@ class Application {
   Result<void> write(const PlannedFile& file) {
     targets_.push_back(HT_TRY(io::AtomicFile::create(file.path, options_.if_exists, port_)));
     auto& target = targets_.back();
-    // A .ht has its data's checksum in its header.
-    const bool is_ht = plan_.format == "ht";
     PassingSums* sums = nullptr;
-    if (sums_are_sealed() || is_ht)
-      sums = &sums_.try_emplace(file.path.lexically_normal(), cuts_of(file, is_ht)).first->second;
-    const auto by = HT_TRY(copy_file(file, target, {.sources = sources_, .watcher = sums, .work = work()}));
-    if (is_ht) HT_TRY(finish_ht(file, target, *sums));
+    if (sums_are_sealed() || file.finish != nullptr)
+      sums = &sums_.try_emplace(file.path.lexically_normal(), cuts_of(file, contents_.pieces)).first->second;
+    const CopyOptions copy{.sources = contents_.sources, .watcher = sums, .work = work()};
+    bool is_whole = true;
+    CopiedBy by;
+    if (contents_.pieces != nullptr) {
+      is_whole = HT_TRY(copy_pieces(file, *contents_.pieces, target, copy));
+    } else {
+      by = HT_TRY(copy_file(file, target, copy));
+    }
+    if (file.finish != nullptr && is_whole) HT_TRY(finish(file, target, *sums));
     HT_TRY(target.sync());
     done_before_ += file.bytes;
     converted_.copied_by.reflink += by.reflink;
@@ -195,44 +208,53 @@ class Application {
                     .at_path(plan_.files.front().path.native()));
   }
 
-  static Result<void> finish_ht(const PlannedFile& file, const io::AtomicFile& target, PassingSums& sums) {
-    const auto& data = file.parts;
-    std::vector<std::byte> header(file.header.begin(), file.header.begin() + format_ht::header_bytes);
-    const auto sum = data.empty() ? crc64nvme({}) : HT_TRY(sums.sum_of(data[0].offset, data[0].bytes));
-    format_ht::store_payload_crc(std::span(header).first<format_ht::header_bytes>(), sum);
+  // Stores the checksum of the data in the header.
+  Result<void> finish(const PlannedFile& file, const io::AtomicFile& target, PassingSums& sums) const {
+    std::uint64_t sum = 0;
+    if (contents_.pieces != nullptr) {
+      const auto begin = contents_.pieces->begin + contents_.pieces->first;
+      sum = HT_TRY(sums.sum_of(begin, file.bytes - begin));
+    }
+    for (const auto& part : file.parts)
+      sum = crc64nvme_combine(sum, HT_TRY(sums.sum_of(part.offset, part.bytes)), part.bytes);
+    auto header = file.header;
+    file.finish(header, sum);
     HT_TRY(target.write(0, header));
     return sums.see_instead(0, header);
   }
 
-  Result<void> put_in_place(RenewedSeal* seal) {
-    // So that nobody ever takes some old and some new files for one model; the index goes first. Where the
-    // new shards have other names than the old ones, the new index replaces the old one at once.
-    std::vector<Path> replaced;
-    if (is_set() && options_.if_exists == io::IfExists::replace && replaces_a_shard()) {
-      replaced.reserve(plan_.files.size());
-      for (auto file = plan_.files.rbegin(); file != plan_.files.rend(); ++file) {
-        if (port_.stat(file->path)) replaced.push_back(file->path);
-      }
+  // A set is replaced by way of a journal. Where nothing is replaced, the files get their names one by one.
+  Result<void> put_in_place(RenewedSeal* seal, std::optional<SetLock> lock) {
+    const bool replaces = options_.if_exists == io::IfExists::replace;
+    if (!lock || !replaces || (plan_.files.size() == 1 && converted_.removed.empty()))
+      return commit_files(targets_, seal);
+    auto* const seal_file = seal != nullptr ? seal->file() : nullptr;
+    // The file that the set is opened by comes last, and the seal directly before it.
+    std::vector<io::AtomicFile*> files;
+    files.reserve(targets_.size() + 1);
+    const auto is_opened_by = [&](const io::AtomicFile& file) { return file.target() == plan_.model_path(); };
+    for (auto& target : targets_) {
+      if (!is_opened_by(target)) files.push_back(&target);
     }
-    // All memory is had before the first file is in place: what is there then is told.
-    for (const auto& file : plan_.files) converted_.written.push_back(file.path);
-    converted_.bytes = plan_.bytes();
-    return commit_files(targets_, seal, replaced);
+    if (seal_file != nullptr) files.push_back(seal_file);
+    files.push_back(&*std::ranges::find_if(targets_, is_opened_by));
+    std::vector<Path> old = converted_.removed;
+    old.reserve(old.size() + files.size());
+    for (const auto* const file : files) {
+      if (port_.stat(file->target())) old.push_back(file->target());
+    }
+    sort_old_files(old);
+    return std::move(*lock).replace(old, files);
   }
 
-  // Of other algorithms the files are read again.
-  [[nodiscard]] bool sums_are_sealed() const noexcept { return algorithm_ == HashAlgorithm::crc64nvme; }
-
-  // Whether a file other than the index has the name of a new shard.
-  [[nodiscard]] bool replaces_a_shard() const {
-    return std::ranges::any_of(plan_.files, [this](const PlannedFile& file) {
-      return parse_numbered_name(file.path.filename().string()) && port_.stat(file.path);
-    });
+  // Of other algorithms the files are read again, and so are files whose layout is not in the plan.
+  [[nodiscard]] bool sums_are_sealed() const noexcept {
+    return algorithm_ == HashAlgorithm::crc64nvme && contents_.pieces == nullptr;
   }
 
   Result<RenewedSeal> new_seal() {
-    const ModelAccess::Seen seen = [&](const Path& file, std::uint64_t offset,
-                                       std::uint64_t bytes) -> Result<Digest> {
+    const SeenDigest seen = [&](const Path& file, std::uint64_t offset,
+                                std::uint64_t bytes) -> Result<Digest> {
       const auto found = sums_.find(file.lexically_normal());
       if (found == sums_.end()) return fail(Error(ErrorCode::internal).at_path(file.native()));
       return Digest(HT_TRY(found->second.sum_of(offset, bytes)));
@@ -241,15 +263,16 @@ class Application {
                                       .files = targets_,
                                       .removed = converted_.removed,
                                       .dtypes = reading_.dtypes,
+                                      .formats = plan_.formats,
                                       .port = port_},
                                      {.algorithm = *algorithm_, .work = options_.work},
-                                     sums_are_sealed() ? seen : ModelAccess::Seen());
+                                     sums_are_sealed() ? seen : SeenDigest());
   }
 
   const ConversionPlan& plan_;
-  std::span<const io::Mapped* const> sources_;
-  const ApplyOptions& options_;
-  const OpenOptions& reading_;
+  Contents contents_;
+  ApplyOptions options_;
+  OpenOptions reading_;
   io::Port& port_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::vector<io::AtomicFile> targets_;
@@ -259,84 +282,93 @@ class Application {
   Converted converted_;
 };
 
-// The files that an index names; nothing where there is no index.
-Result<std::optional<std::vector<Path>>> files_of_index(const Path& path, io::Port& port) {
-  if (!port.stat(path)) return std::nullopt;
-  constexpr std::uint64_t max_bytes = 100'000'000;
-  const auto file = HT_TRY(io::Opened::open(path, port));
-  std::vector<Path> files;
-  // A file that is not an index, or too large for one, proves nothing about other files.
-  if (file.stat().bytes > max_bytes) return files;
-  std::vector<std::byte> text(static_cast<std::size_t>(file.stat().bytes));
-  HT_TRY(file.read(0, text));
-  const auto index = parse_shard_index(text);
-  if (index && *index) {
-    for (const auto& name : (*index)->files) files.push_back(path.parent_path() / name);
+namespace {
+
+Error of_another_model(const Path& target, std::string message, const Path& source) {
+  return Error(ErrorCode::changed_underfoot, "plan_belongs_to_the_model", std::move(message))
+      .at_path((source.empty() ? target : source).native())
+      .with_hint("plan the conversion again");
+}
+
+// The files have to be those that the plan was made from, whenever they were opened.
+Result<void> check_sources(const ConversionPlan& plan, io::MappedFiles files) {
+  if (files.size() != plan.sources.size()) {
+    return fail(of_another_model(plan.target,
+                                 format_text("the plan is of a model of {} files, and this one has {}",
+                                             plan.sources.size(), files.size()),
+                                 {}));
   }
-  return files;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const auto& before = plan.sources[i];
+    const auto& source = files[i]->source();
+    const auto now = source.identity();
+    if (!before || before->identity.device != now.device || before->identity.object != now.object)
+      return fail(
+          of_another_model(plan.target, "is not the file that the plan was made from", source.path()));
+    if (io::may_have_other_contents(before->identity, now, before->path != source.path()))
+      return fail(of_another_model(plan.target, "was modified since the plan was made", source.path()));
+  }
+  return {};
 }
 
 }  // namespace
 
-Result<std::vector<Path>> shards_to_remove(const ConversionPlan& plan, io::Port* given) {
-  return without_bad_alloc([&]() -> Result<std::vector<Path>> {
-    std::vector<Path> old;
-    if (!plan.is_sharded) return old;
-    auto& port = given != nullptr ? *given : io::system_port();
-    const Path folder = plan.target.parent_path();
-    auto index = plan.target;
-    index += ".index.json";
-    const auto indexed = HT_TRY(files_of_index(index, port));
-    const auto is_planned = [&](const Path& path) {
-      return std::ranges::find(plan.files, path, &PlannedFile::path) != plan.files.end();
-    };
-    const auto names = port.list(folder.empty() ? Path(".") : folder);
-    if (!names) {
-      return fail(io::system_error(ErrorCode::open_failed, "folder_can_be_listed", "list the folder",
-                                   folder.empty() ? Path(".") : folder, names.error()));
-    }
-    for (const auto& name : *names) {
-      const auto path = folder / name;
-      const auto numbered = parse_numbered_name(name);
-      const bool is_shard = numbered && numbered->stem == plan.target.stem().string() &&
-                            numbered->extension == plan.target.extension().string();
-      const bool is_of_the_set = !indexed || std::ranges::find(*indexed, path) != indexed->end();
-      if (is_shard && is_of_the_set && !is_planned(path)) old.push_back(path);
-    }
-    // Deterministic: the system lists in any order.
-    std::ranges::sort(old);
-    // The index goes first, so that it never names a file that is gone.
-    if (indexed && !indexed->empty() && !is_planned(index)) old.insert(old.begin(), index);
-    return old;
+CheckedPlan::CheckedPlan(std::unique_ptr<Application> application) noexcept
+    : application_(std::move(application)) {}
+CheckedPlan::CheckedPlan(CheckedPlan&&) noexcept = default;
+CheckedPlan& CheckedPlan::operator=(CheckedPlan&&) noexcept = default;
+CheckedPlan::~CheckedPlan() = default;
+
+const std::vector<Path>& CheckedPlan::removed() const noexcept { return application_->removed(); }
+
+Result<Converted> CheckedPlan::apply(const WorkOptions& work) && {
+  return without_bad_alloc([&] {
+    const auto application = std::move(application_);
+    application->set_work(work);
+    return application->run();
   });
+}
+
+Result<CheckedPlan> check_plan(const ConversionPlan& plan, const Model& source, const ApplyOptions& options) {
+  return without_bad_alloc([&]() -> Result<CheckedPlan> {
+    HT_TRY(ModelAccess::check_all_there(source));
+    auto files = ModelAccess::state(source).mapped->files();
+    HT_TRY(check_sources(plan, files));
+    CheckedPlan checked(std::make_unique<Application>(plan, Contents{.sources = std::move(files)}, options,
+                                                      ModelAccess::open_options(source)));
+    HT_TRY(checked.application_->check());
+    return checked;
+  });
+}
+
+std::vector<std::optional<PlannedSource>> identities_of(const Model& source) {
+  std::vector<std::optional<PlannedSource>> identities;
+  for (const auto& file : ModelAccess::state(source).mapped->sources()) {
+    identities.push_back(file ? std::optional(PlannedSource{file->path(), file->identity()}) : std::nullopt);
+  }
+  return identities;
 }
 
 bool is_allowed(const Loss& loss, const ApplyOptions& options) noexcept {
   return options.lossy || (loss.kind == LossKind::metadata ? options.drop_metadata : options.raw_bytes);
 }
 
-Result<Converted> apply_from(const ConversionPlan& plan, std::span<const io::Mapped* const> sources,
-                             const ApplyOptions& options, const OpenOptions& reading) {
-  return without_bad_alloc([&] { return Application(plan, sources, options, reading).run(); });
+Result<Converted> apply_from(const ConversionPlan& plan, Contents contents, const ApplyOptions& options,
+                             const OpenOptions& reading) {
+  return without_bad_alloc([&]() -> Result<Converted> {
+    Application application(plan, std::move(contents), options, reading);
+    HT_TRY(application.check());
+    return application.run();
+  });
 }
 
 Result<Converted> apply(const ConversionPlan& plan, const Model& source, const ApplyOptions& options) {
-  return without_bad_alloc([&]() -> Result<Converted> {
-    const auto files = HT_TRY(ModelAccess::files(source));
-    return apply_from(plan, files, options, ModelAccess::open_options(source));
-  });
-}
-
-Result<void> can_apply(const ConversionPlan& plan, const Model& source, const ApplyOptions& options) {
-  return without_bad_alloc([&]() -> Result<void> {
-    const auto files = HT_TRY(ModelAccess::files(source));
-    return Application(plan, files, options, ModelAccess::open_options(source)).check();
-  });
+  return HT_TRY(check_plan(plan, source, options)).apply(options.work);
 }
 
 Result<Converted> convert(const Model& source, const Path& target, const ConvertOptions& options,
                           const ApplyOptions& how) {
-  return apply(HT_TRY(plan_conversion(source.catalog(), target, options)), source, how);
+  return apply(HT_TRY(plan_conversion(source, target, options)), source, how);
 }
 
 }  // namespace ht::inline v1

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <htensor/convert/convert.hpp>
+#include <htensor/integrity/verify.hpp>
 
 #include "format/safetensors/test_file.hpp"
 #include "testing/faulty_port.hpp"
@@ -77,8 +78,6 @@ constexpr std::array<Call, 38> all_calls{Call::open,
                                          Call::unmap,
                                          Call::map_over,
                                          Call::advise,
-                                         Call::lock,
-                                         Call::unlock,
                                          Call::reopen_direct,
                                          Call::direct_alignment,
                                          Call::read_queue,

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <csignal>
 #include <htensor/convert/convert.hpp>
+#include <htensor/integrity/verify.hpp>
 #include <random>
 #include <thread>
 #include <utility>

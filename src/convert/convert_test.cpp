@@ -4,9 +4,11 @@
 
 #include <csignal>
 #include <htensor/convert/convert.hpp>
+#include <htensor/integrity/seal.hpp>
+#include <htensor/integrity/verify.hpp>
 
 #include "format/safetensors/test_file.hpp"
-#include "model/seal_test.hpp"
+#include "integrity/seal_test.hpp"
 #include "model/test_formats.hpp"
 #include "model/test_models.hpp"
 #include "testing/faulty_port.hpp"
@@ -46,8 +48,8 @@ class Converting : public ::testing::Test {
 
   void expect_same_tensors(const Model& a, const Model& b) {
     ASSERT_EQ(a.catalog().size(), b.catalog().size());
-    const auto digests = a.hash({.per_tensor = true}).value().tensors;
-    const auto others = b.hash({.per_tensor = true}).value().tensors;
+    const auto digests = ht::hash(a, {.per_tensor = true}).value().tensors;
+    const auto others = ht::hash(b, {.per_tensor = true}).value().tensors;
     for (std::size_t i = 0; i < a.catalog().size(); ++i) {
       const Entry entry = a.catalog()[i];
       const auto found = b.catalog().find(entry.name);
@@ -92,10 +94,10 @@ TEST_F(Converting, goes_by_way_of_every_format_that_can_hold_it) {
     ASSERT_TRUE(done) << to_string(done.error());
     const auto model = open(target);
     EXPECT_EQ(model.catalog()[0].name, "big");
-    EXPECT_EQ(model.hash({.per_tensor = true}).value().tensors[0],
-              open(folder_ / "big.safetensors").hash({.per_tensor = true}).value().tensors[0]);
+    EXPECT_EQ(ht::hash(model, {.per_tensor = true}).value().tensors[0],
+              ht::hash(open(folder_ / "big.safetensors"), {.per_tensor = true}).value().tensors[0]);
   }
-  EXPECT_TRUE(open(folder_ / "big.ht").verify()) << "it has the checksum of its data";
+  EXPECT_TRUE(ht::verify(open(folder_ / "big.ht"))) << "it has the checksum of its data";
 }
 
 TEST_F(Converting, nothing_is_lost_unasked) {
@@ -114,13 +116,13 @@ TEST_F(Converting, each_kind_of_loss_has_an_option_that_the_refusal_names) {
       testing::safetensors_file(
           R"({"__metadata__":{"k":"v"},"x":{"dtype":"F8_E4M3","shape":[8],"data_offsets":[0,8]}})", 8));
   const auto source = open(folder_ / "f8.safetensors");
-  const auto plan = plan_conversion(source.catalog(), folder_ / "x.npy").value();
+  const auto plan = plan_conversion(source, folder_ / "x.npy").value();
   ASSERT_EQ(plan.losses.size(), 2U);
   EXPECT_EQ(plan.losses[0].kind, LossKind::metadata);
   EXPECT_EQ(plan.losses[1].kind, LossKind::raw_bytes);
   EXPECT_EQ(plan.losses[1].change, "F8_E4M3 [8] → U8 [8]");
   const auto hint = [&](const ApplyOptions& how) {
-    const auto done = can_apply(plan, source, how);
+    const auto done = check_plan(plan, source, how);
     return done ? "" : std::string(done.error().hint());
   };
   EXPECT_NE(hint({}).find("with --drop-metadata --raw-bytes"), std::string::npos) << hint({});
@@ -152,7 +154,7 @@ TEST_F(Converting, seals_from_the_bytes_that_pass_by) {
     ASSERT_TRUE(done->seal);
     const auto by_passing = read_file(*done->seal);
     EXPECT_TRUE(verify(target).value().ok());
-    ASSERT_TRUE(open(target).seal());
+    ASSERT_TRUE(ht::seal(open(target)));
     EXPECT_EQ(read_file(*done->seal), by_passing) << "as if it were sealed later";
   }
 }
@@ -169,7 +171,7 @@ TEST_F(Converting, seals_gaps_and_holes_that_alignment_leaves) {
       ASSERT_TRUE(done) << to_string(done.error());
       const auto by_passing = read_file(*done->seal);
       EXPECT_TRUE(verify(target).value().ok());
-      ASSERT_TRUE(open(target).seal());
+      ASSERT_TRUE(ht::seal(open(target)));
       EXPECT_EQ(read_file(*done->seal), by_passing) << "as if it were sealed later";
     }
   }
@@ -223,15 +225,41 @@ TEST_F(Converting, work_is_not_stopped) {
   }
 }
 
-TEST_F(Converting, several_files_do_not_replace_their_source) {
+TEST_F(Converting, a_set_onto_itself_is_safe) {
   ASSERT_TRUE(convert(open(source_), folder_ / "m.safetensors", {.shard_bytes = 1000}));
-  const auto set = open(folder_ / "m.safetensors.index.json");
-  const auto done =
-      convert(set, folder_ / "m.safetensors", {.shard_bytes = 1000}, {.if_exists = io::IfExists::replace});
-  ASSERT_FALSE(done);
-  EXPECT_EQ(done.error().code(), ErrorCode::in_use);
-  EXPECT_EQ(done.error().rule(), "several_files_do_not_replace_their_source");
-  expect_same_tensors(open(source_), open(folder_ / "m.safetensors.index.json"));
+  const auto index = folder_ / "m.safetensors.index.json";
+  for (const std::uint64_t shard_bytes : {1000U, 100U, 100'000U, 1000U}) {
+    const auto set = open(index);
+    const auto done = convert(set, folder_ / "m.safetensors", {.shard_bytes = shard_bytes},
+                              {.if_exists = io::IfExists::replace});
+    ASSERT_TRUE(done) << to_string(done.error());
+    expect_same_tensors(open(source_), set);
+    expect_same_tensors(open(source_), open(index));
+  }
+}
+
+TEST_F(Converting, plan_belongs_to_the_model) {
+  const auto other = folder_ / "other.safetensors";
+  std::filesystem::copy_file(source_, other);
+  const auto plan = plan_conversion(open(source_), folder_ / "x.irpa").value();
+  const auto refusal = [&](const Model& model) {
+    const auto done = apply(plan, model);
+    return done ? std::string()
+                : std::string(to_string(done.error().code())) + " " + std::string(done.error().rule());
+  };
+  const std::string refused = "changed_underfoot plan_belongs_to_the_model";
+  EXPECT_EQ(refusal(open(other)), refused) << "of the same bytes";
+  EXPECT_EQ(refusal(open(source_)), "") << "the same file reopened";
+  std::filesystem::remove(folder_ / "x.irpa");
+  std::filesystem::rename(source_, folder_ / "renamed.safetensors");
+  EXPECT_EQ(refusal(open(folder_ / "renamed.safetensors")), "") << "under another name";
+  std::filesystem::remove(folder_ / "x.irpa");
+  std::filesystem::rename(folder_ / "renamed.safetensors", source_);
+  auto bytes = read_file(source_);
+  bytes.back() ^= std::byte{1};
+  write_file(source_, bytes);
+  EXPECT_EQ(refusal(open(source_)), refused) << "written to since";
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "x.irpa"));
 }
 
 // Old and new shards of one number would be taken for one model where a folder is opened.
@@ -246,8 +274,7 @@ TEST_F(Converting, never_leaves_old_and_new_shards_side_by_side) {
     const auto failed = convert(source, target, {.renames = {{"odd", "even"}}, .shard_bytes = 1000},
                                 {.if_exists = io::IfExists::replace});
     ASSERT_FALSE(failed);
-    // Without the index alone they are whole.
-    EXPECT_EQ(Model::open(folder_ / "set").has_value(), nth == 2) << nth;
+    expect_same_tensors(source, open(folder_ / "set"));
   }
 }
 
@@ -345,8 +372,8 @@ TEST_F(Resharding, keeps_files_that_the_old_index_does_not_name) {
   write_file(set_ / "m-00001-of-00009.safetensors", "not a part of the set");
   const auto source = open(folder_ / "small.safetensors");
   const auto removed = [&](std::uint64_t shard_bytes) {
-    const auto plan = plan_conversion(source.catalog(), set_ / "m.safetensors", {.shard_bytes = shard_bytes});
-    return shards_to_remove(plan.value()).value().size();
+    const auto plan = plan_conversion(source, set_ / "m.safetensors", {.shard_bytes = shard_bytes});
+    return check_plan(plan.value(), source, {.if_exists = io::IfExists::replace}).value().removed().size();
   };
   EXPECT_EQ(removed(8), 3U);
   EXPECT_EQ(removed(0), 0U) << "one file replaces no set";
@@ -414,7 +441,7 @@ TEST_F(Converting, a_sealed_target_gets_a_new_seal_of_the_same_algorithm) {
   const auto source = open(source_);
   ASSERT_TRUE(convert(source, folder_ / "x.irpa"));
   for (const auto algorithm : all_hash_algorithms) {
-    const auto sealed = open(folder_ / "x.irpa").seal({.algorithm = algorithm, .force = true}).value();
+    const auto sealed = ht::seal(open(folder_ / "x.irpa"), {.algorithm = algorithm, .force = true}).value();
     const auto done =
         convert(source, folder_ / "x.irpa", {.glob = "big"}, {.if_exists = io::IfExists::replace}).value();
     EXPECT_EQ(done.seal, sealed.seal);
@@ -440,11 +467,14 @@ TEST_F(Converting, old_files_can_be_removed) {
   const auto source = open(source_);
   const ConvertOptions shards{.shard_bytes = 1000};
   ASSERT_TRUE(convert(source, folder_ / "x.safetensors", shards, {.seal = true}));
-  port_.fail_at(Call::unlink, port_.count(Call::unlink), std::errc::permission_denied);
+  port_.fail_from(Call::unlink, port_.count(Call::unlink), std::errc::permission_denied);
   const auto done = convert(source, folder_ / "x.safetensors", shards, {.if_exists = io::IfExists::replace});
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().rule(), "old_files_can_be_removed");
-  EXPECT_TRUE(verify(folder_ / "x.safetensors.index.json").value().ok()) << "all is as it was";
+  EXPECT_TRUE(verify(folder_ / "x.safetensors.index.json").value().ok()) << "the new set is in place";
+  port_.clear_faults();
+  ASSERT_TRUE(convert(source, folder_ / "x.safetensors", shards, {.if_exists = io::IfExists::replace}));
+  for (const auto& name : folder_.names()) EXPECT_FALSE(name.starts_with(".")) << name;
 }
 
 TEST_F(Converting, writes_splats_where_a_format_has_none) {
@@ -454,8 +484,8 @@ TEST_F(Converting, writes_splats_where_a_format_has_none) {
                                                       .pattern = "\1\2\3\4"}}));
   const auto splat = open(folder_ / "s.irpa");
   ASSERT_TRUE(convert(splat, folder_ / "s.safetensors"));
-  EXPECT_EQ(open(folder_ / "s.safetensors").hash({.per_tensor = true}).value().tensors,
-            splat.hash({.per_tensor = true}).value().tensors);
+  EXPECT_EQ(ht::hash(open(folder_ / "s.safetensors"), {.per_tensor = true}).value().tensors,
+            ht::hash(splat, {.per_tensor = true}).value().tensors);
   ASSERT_TRUE(convert(splat, folder_ / "again.irpa"));
   const auto again = open(folder_ / "again.irpa");
   EXPECT_TRUE(again.catalog()[0].is_splat());

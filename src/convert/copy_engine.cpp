@@ -11,7 +11,6 @@
 #include "base/jobs.hpp"
 #include "convert/copy_parts.hpp"
 #include "io/direct_file.hpp"
-#include "io/file.hpp"
 #include "io/sampled_cache.hpp"
 #include "model/relayout.hpp"
 
@@ -91,8 +90,12 @@ class FileCopy {
   }
 
  private:
-  [[nodiscard]] const io::File& source(const StoredBytes& from) const {
-    return io::file_of(*options_.sources[from.file]);
+  [[nodiscard]] const io::Source& source(const StoredBytes& from) const {
+    return options_.sources[from.file]->source();
+  }
+  /// Null where the source is not a local file: then its bytes are read.
+  [[nodiscard]] const io::FileSource* local(const StoredBytes& from) const {
+    return options_.sources[from.file]->local();
   }
 
   // Takes out of the parts what `keep` says has been dealt with; it gets one stored part and a list to put
@@ -132,12 +135,11 @@ class FileCopy {
   Result<void> leave_out_holes() {
     return replace_stored(
         [&](PlannedPart part, const StoredBytes& from, std::vector<PlannedPart>& left) -> Result<void> {
-          const io::File& file = source(from);
-          auto& port = file.port();
-          while (part.bytes >= least_hole_bytes) {
+          const auto* const file = local(from);
+          while (file != nullptr && part.bytes >= least_hole_bytes) {
             HT_TRY(check_stop());
             const std::uint64_t at = std::get<StoredBytes>(part.from).offset;
-            const auto data = port.next_data(file.handle(), at);
+            const auto data = file->port().next_data(file->handle(), at);
             const bool none = !data && data.error() == std::errc::no_such_device_or_address;
             if (!data && !none) break;  // a file system that does not tell
             // Whole pages, so that what is written beside it is not torn.
@@ -148,7 +150,7 @@ class FileCopy {
               part = without_first(part, hole);
               continue;
             }
-            const auto end = port.next_hole(file.handle(), std::max(at, data.value_or(at)));
+            const auto end = file->port().next_hole(file->handle(), std::max(at, data.value_or(at)));
             if (!end || *end - at >= part.bytes) break;
             left.push_back(first_of(part, *end - at));
             part = without_first(part, *end - at);
@@ -168,12 +170,13 @@ class FileCopy {
                               std::vector<PlannedPart>& left) -> Result<void> {
       const std::uint64_t begin = align_up(part.offset);
       const std::uint64_t end = align_down(part.offset + part.bytes);
-      const bool alike = part.offset % page_bytes == from.offset % page_bytes;
+      const auto* const file = local(from);
+      const bool alike = file != nullptr && part.offset % page_bytes == from.offset % page_bytes;
       std::uint64_t at = begin;
       while (alike && at < end && !refused[from.file]) {
         HT_TRY(check_stop());
         const std::uint64_t count = std::min(end - at, shared_at_once);
-        const auto done = target_.port().clone_range({.from = source(from).handle(),
+        const auto done = target_.port().clone_range({.from = file->handle(),
                                                       .from_offset = from.offset + (at - part.offset),
                                                       .to = target_.handle(),
                                                       .to_offset = at,
@@ -209,14 +212,17 @@ class FileCopy {
       }
     }
     direct_sources_.reserve(wanted.size());
+    io::Sources sources;
+    for (const auto* const file : options_.sources)
+      sources.push_back(file != nullptr ? file->shared_source() : nullptr);
     for (std::size_t i = 0; i < wanted.size(); ++i) {
-      const bool cold =
-          !wanted[i].empty() && direct_->is_open() && io::cached_share(options_.sources, wanted[i]) < 0.5;
+      const bool is_local = !wanted[i].empty() && options_.sources[i]->local() != nullptr;
+      const bool cold = is_local && direct_->is_open() && io::cached_share(sources, wanted[i]) < 0.5;
       if (!cold) {
         direct_sources_.emplace_back();
         continue;
       }
-      const auto& file = io::file_of(*options_.sources[i]);
+      const auto& file = *options_.sources[i]->local();
       direct_sources_.emplace_back(file.handle(), io::Access::read, file.port());
     }
   }
@@ -246,9 +252,9 @@ class FileCopy {
   Result<bool> copy_by_system(const CopyPiece& piece) {
     const PlannedPart part = within(piece, parts_[piece.first_part]);
     const auto* const from = std::get_if<StoredBytes>(&part.from);
-    if (piece.parts != 1 || from == nullptr || system_refuses_) return false;
+    if (piece.parts != 1 || from == nullptr || system_refuses_ || local(*from) == nullptr) return false;
     for (std::uint64_t done = 0; done < part.bytes;) {
-      const auto count = target_.port().copy_range({.from = source(*from).handle(),
+      const auto count = target_.port().copy_range({.from = local(*from)->handle(),
                                                     .from_offset = from->offset + done,
                                                     .to = target_.handle(),
                                                     .to_offset = part.offset + done,
@@ -290,7 +296,8 @@ class FileCopy {
       } else if (const auto* const relaid = std::get_if<RelaidBytes>(&part.from)) {
         HT_TRY(read_relaid(*relaid, into));
       } else if (const auto* const memory = std::get_if<Bytes>(&part.from)) {
-        std::ranges::copy(*memory, into.begin());
+        // The memory may be pages of a mapped file.
+        HT_TRY(guarded(*memory, [&] { std::ranges::copy(*memory, into.begin()); }));
       } else {
         fill_with(into, std::get<RepeatedBytes>(part.from).bytes());
       }
@@ -330,10 +337,16 @@ class FileCopy {
             return read_plainly({from.file, from.offset + first * relayout.unit_bytes}, units);
           // They are all over the tensor, and each may be a read from the disk.
           if (options_.work.stop.stop_requested()) return fail(stopped());
-          const io::Mapped& mapped = *options_.sources[from.file];
-          const Bytes stored = HT_TRY(mapped.range(from.offset, tensor_bytes(relayout)));
-          copy_units(units, stored, relayout, first);
-          return {};
+          io::MappedFile& mapped = *options_.sources[from.file];
+          if (mapped.must_read()) {
+            return read_units(units, relayout, first, [&](std::uint64_t offset, MutableBytes unit) {
+              return read_plainly({from.file, from.offset + offset}, unit);
+            });
+          }
+          return mapped.visit(from.offset, tensor_bytes(relayout), [&](Bytes stored) -> Result<void> {
+            copy_units(units, stored, relayout, first);
+            return {};
+          });
         });
   }
 
@@ -379,7 +392,7 @@ class FileCopy {
 
   Result<void> check_sources() {
     for (const auto* const source : options_.sources) {
-      if (source != nullptr) HT_TRY(source->check_unchanged());
+      if (source != nullptr) HT_TRY(source->source().check_unchanged());
     }
     return {};
   }
@@ -421,10 +434,7 @@ class FileCopy {
 }  // namespace
 
 Result<CopiedBy> copy_file(const PlannedFile& file, io::AtomicFile& target, const CopyOptions& options) {
-  return without_bad_alloc([&] {
-    // What is in memory may be pages of a file: what turns out to be unreadable does not become one.
-    return guarded([&] { return FileCopy(file, target, options).run(); });
-  });
+  return without_bad_alloc([&] { return FileCopy(file, target, options).run(); });
 }
 
 }  // namespace ht::inline v1

@@ -10,10 +10,10 @@
 #include <htensor/base/result.hpp>
 #include <htensor/base/work.hpp>
 #include <htensor/convert/plan.hpp>
-#include <htensor/io/mapped.hpp>
 #include <span>
 
 #include "io/atomic_file.hpp"
+#include "io/mapped_file.hpp"
 
 namespace ht::inline v1 {
 
@@ -32,7 +32,7 @@ class ByteWatcher {
 
 struct CopyOptions {
   /// The source's files; null where nothing is taken from one.
-  std::span<const io::Mapped* const> sources{};
+  io::MappedFiles sources{};
   /// Who wants to see the bytes keeps the system from sharing or copying them by itself.
   ByteWatcher* watcher = nullptr;
   WorkOptions work{};

@@ -34,8 +34,6 @@ class CopyingFiles : public ::testing::Test {
  protected:
   CopyingFiles() { write_file(source_, contents_); }
 
-  io::Mapped map_source() { return io::Opened::open(source_, port_).value().map().value(); }
-
   // Of everything some: made up, in memory, over and over, from anywhere in the source, with gaps.
   PlannedFile plan_of_all_kinds() {
     PlannedFile file{.path = target_, .bytes = 11 * megabyte + 17, .header = noise(100, 2), .parts = {}};
@@ -78,8 +76,8 @@ class CopyingFiles : public ::testing::Test {
 
   Result<CopiedBy> copy(const PlannedFile& file, ByteWatcher* watcher = nullptr,
                         const WorkOptions& work = {}) {
-    const auto source = map_source();
-    const io::Mapped* const sources[] = {&source};
+    io::MappedFile source(io::FileSource::open(source_, port_).value());
+    io::MappedFile* const sources[] = {&source};
     auto target = HT_TRY(io::AtomicFile::create(target_, io::IfExists::replace, port_));
     auto copied = HT_TRY(copy_file(file, target, {.sources = sources, .watcher = watcher, .work = work}));
     HT_TRY(std::move(target).commit());
@@ -185,9 +183,9 @@ TEST_F(CopyingFiles, leaves_holes_as_holes) {
   ASSERT_EQ(stat(target_.c_str(), &made), 0);
   EXPECT_EQ(static_cast<std::uint64_t>(made.st_size), file.bytes);
   EXPECT_LT(static_cast<std::uint64_t>(made.st_blocks) * 512, 64 * megabyte);
-  const auto copied = io::Opened::open(target_).value();
+  const auto copied = io::FileSource::open(target_).value();
   std::vector<std::byte> begin(contents_.size());
-  ASSERT_TRUE(copied.read(64, begin));
+  ASSERT_TRUE(copied->read(64, begin));
   EXPECT_TRUE(begin == contents_);
 }
 

@@ -8,7 +8,6 @@
 #include <htensor/base/checked.hpp>
 #include <htensor/base/fault.hpp>
 #include <htensor/dtype/sizes.hpp>
-#include <htensor/io/mapped.hpp>
 #include <limits>
 #include <mutex>
 #include <set>
@@ -58,7 +57,7 @@ class Comparing {
   Result<Differences> run() {
     auto pairs = HT_TRY(pair_up(a_, b_, options_));
     both_ = std::move(pairs.both);
-    files_ = std::move(pairs.files);
+    sources_ = std::move(pairs.sources);
     count_runs();
     HT_TRY(check_unchanged());
     HT_TRY(compare_all());
@@ -82,7 +81,7 @@ class Comparing {
   }
 
   [[nodiscard]] Result<void> check_unchanged() const {
-    for (const auto* const file : files_) HT_TRY(file->check_unchanged());
+    for (const auto* const source : sources_) HT_TRY(source->check_unchanged());
     return {};
   }
 
@@ -104,8 +103,9 @@ class Comparing {
     Run run{.pair = pair, .first = first, .count = std::min(pair.run_elements, pair.elements - first)};
     const auto a = HT_TRY(a_.at(pair.a));
     const auto b = HT_TRY(b_.at(pair.b));
-    const std::array touched{HT_TRY(fetched(a, run)), HT_TRY(fetched(b, run))};
-    HT_TRY(guarded(touched, [&] { return look_at(run, a, b, buffers); }));
+    const auto from_a = HT_TRY(fetched(a, run));
+    const auto from_b = HT_TRY(fetched(b, run));
+    HT_TRY(guarded(std::array{from_a, from_b}, [&] { return look_at(run, a, b, buffers); }));
     note(run);
     done_bytes_ += bytes_for(run.count, pair.bits).value_or(0);
     if (options_.work.stop.stop_requested()) return fail(stopped());
@@ -128,7 +128,7 @@ class Comparing {
     const std::uint64_t begin = bytes_for(run.first, compared_bits(tensor)).value_or(0);
     const auto count = static_cast<std::size_t>(bytes_for(run.count, compared_bits(tensor)).value_or(0));
     if (!tensor.is_splat() && (run.pair.as_stored || tensor.is_plain()))
-      return HT_TRY(tensor.bytes()).subspan(static_cast<std::size_t>(begin), count);
+      return ModelAccess::stored(tensor, begin, count, buffer);
     buffer.resize(count);
     // The elements of a column-major tensor may lie on a page each, so that a run takes long.
     const bool is_scattered = !tensor.is_splat() && tensor.entry().order == ElementOrder::column_major;
@@ -219,7 +219,7 @@ class Comparing {
   const DiffOptions& options_;
   std::vector<TensorPair> both_;
   std::vector<std::uint64_t> ends_;  // of the runs of each, counted through all
-  std::set<const io::Mapped*> files_;
+  std::set<const io::Source*> sources_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::atomic<std::uint64_t> done_bytes_ = 0;
   Progress progress_;

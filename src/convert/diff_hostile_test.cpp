@@ -1,6 +1,7 @@
 // What is empty, odd, huge, cut, stopped or somebody's own.
 #include <algorithm>
 #include <atomic>
+#include <htensor/load/load.hpp>
 #include <stop_token>
 
 #include "convert/diff_test.hpp"
@@ -166,7 +167,7 @@ TEST_F(Diff, a_file_that_is_cut_meanwhile_is_an_error) {
 TEST_F(Diff, what_was_loaded_is_compared_whatever_becomes_of_the_file) {
   const auto a = one("a", F32::tag, {large}, counted(large));
   const auto b = one("b", F32::tag, {large}, counted(large));
-  ASSERT_TRUE(b.load({.strategy = io::Strategy::read}));
+  ASSERT_TRUE(ht::load(b, {.strategy = io::StrategyKind::read}));
   std::filesystem::resize_file(folder_ / "b", 0);
   expect_same(a, b);
 }

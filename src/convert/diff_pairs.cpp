@@ -6,7 +6,6 @@
 #include <htensor/format/metadata_edit.hpp>
 
 #include "convert/number_gap.hpp"
-#include "format/gguf/gguf.hpp"
 #include "model/model_access.hpp"
 #include "model/relayout.hpp"
 
@@ -98,7 +97,8 @@ class Pairing {
     if (pair.elements == 0) return {};
     for (const auto& tensor : {a, b}) {
       if (tensor.is_splat()) continue;
-      if (const auto* const file = HT_TRY(ModelAccess::file_of(tensor))) pairs.files.insert(file);
+      HT_TRY(ModelAccess::check_is_there(ModelAccess::state(tensor), tensor.entry()));
+      if (!ModelAccess::is_resident(tensor)) pairs.sources.insert(&ModelAccess::source_of(tensor));
       if (!pair.as_stored) HT_TRY(relayout_of(tensor.entry()));  // whether it can be
     }
     const auto bits = static_cast<std::uint64_t>(std::max(pair.bits, compared_bits(b)));
@@ -148,20 +148,10 @@ Result<Pairs> pair_up(const Model& a, const Model& b, const DiffOptions& options
   return std::move(pairs);
 }
 
-namespace {
-
-// Says how a file is laid out, and nothing of the model.
-bool is_layout(const Metadata::Item& item) {
-  return is_padding(item) ||
-         (item.key != format_gguf::pad_key && format_gguf::describes_the_layout(item.key));
-}
-
-}  // namespace
-
 MetadataDifferences compare(const Metadata& a, const Metadata& b) {
   MetadataDifferences found;
   for (const auto& item : a) {
-    if (is_layout(item)) continue;
+    if (describes_layout(item)) continue;
     const auto& [key, value] = item;
     const auto other = b.find(key);
     if (!other) {
@@ -171,7 +161,7 @@ MetadataDifferences compare(const Metadata& a, const Metadata& b) {
     }
   }
   for (const auto& item : b) {
-    if (!a.find(item.key) && !is_layout(item)) found.only_b.emplace_back(item.key);
+    if (!a.find(item.key) && !describes_layout(item)) found.only_b.emplace_back(item.key);
   }
   return found;
 }

@@ -47,8 +47,8 @@ struct Pairs {
   std::vector<TensorPair> both;
   std::vector<std::string> only_a;
   std::vector<std::string> only_b;
-  /// Those that have to be looked at.
-  std::set<const io::Mapped*> files;
+  /// The sources that are read.
+  std::set<const io::Source*> sources;
 };
 
 /// Bits of an element; blocks, and bytes of an unknown dtype, count as elements of 8 bits.

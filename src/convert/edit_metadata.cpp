@@ -1,14 +1,17 @@
 #include <htensor/convert/edit_metadata.hpp>
 
 #include <algorithm>
-#include <htensor/io/mapped.hpp>
+#include <array>
 
 #include "convert/copy_engine.hpp"
 #include "convert/edited_file.hpp"
 #include "convert/renewed_seal.hpp"
+#include "format/sniff.hpp"
 #include "io/atomic_file.hpp"
+#include "io/mapped_file.hpp"
 #include "io/system_error.hpp"
-#include "model/read_catalog.hpp"
+#include "model/read_header.hpp"
+#include "model/set_replacement.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -24,9 +27,10 @@ class Edit {
         port_(options.port != nullptr ? *options.port : io::system_port()) {}
 
   Result<Edited> run() {
-    auto file = io::Opened::open(path_, port_);
+    HT_TRY(finish_set(path_, port_));
+    auto file = io::FileSource::open(path_, port_);
     if (!file) return fail(no_file(std::move(file).error()));
-    auto plan = HT_TRY(at_path(look(*file)));
+    auto plan = HT_TRY(at_path(look(**file)));
     edited_.metadata = std::move(plan.metadata);
     edited_.changed = plan.changed;
     edited_.moved_by = plan.moved_by;
@@ -57,32 +61,28 @@ class Edit {
     return error;
   }
 
-  [[nodiscard]] Result<EditedFile> look(const io::Opened& file) const {
-    const ParseOptions options{.max_header_bytes = options_.max_header_bytes};
-    auto catalog = read_catalog(file, parse, options);
-    if (!catalog && catalog.error().rule() == "file_is_no_json")
+  [[nodiscard]] Result<EditedFile> look(const io::Source& file) const {
+    const ParseOptions options{.formats = options_.formats, .max_header_bytes = options_.max_header_bytes};
+    // The plan is made from memory, so a file that changes meanwhile does not change it.
+    const auto header = read_header(file, parse, options);
+    if (header)
+      return plan_edit(header->catalog, header->prefix, file.size(), {edits_, options_.grow}, options);
+    if (header.error().code() == ErrorCode::bad_magic && HT_TRY(is_json(file)))
       return fail(several_files("is JSON, perhaps a shard index, and holds no metadata that can be edited"));
-    HT_TRY(check_editable(HT_TRY(std::move(catalog))));
-    // Both formats want to see nothing but a beginning. What is planned from is in memory, whatever becomes
-    // of the file meanwhile.
-    const std::uint64_t file_bytes = file.stat().bytes;
-    std::vector<std::byte> seen;
-    std::uint64_t wanted = std::min<std::uint64_t>(file_bytes, 4096);
-    while (true) {
-      const std::size_t known = seen.size();
-      seen.resize(static_cast<std::size_t>(wanted));
-      HT_TRY(file.read(known, MutableBytes(seen).subspan(known)));
-      const auto parsed = HT_TRY(parse(seen, file_bytes, options));
-      if (std::holds_alternative<Catalog>(parsed)) break;
-      wanted = std::get<Need>(parsed).offset + std::get<Need>(parsed).bytes;
-      if (wanted <= seen.size() || wanted > file_bytes) return fail(Error(ErrorCode::internal));
-    }
-    return plan_edit(seen, file_bytes, edits_, options_.grow, options);
+    return fail(header.error());
   }
 
-  Result<void> write(const EditedFile& plan, io::Opened opened) {
+  [[nodiscard]] static Result<bool> is_json(const io::Source& file) {
+    std::array<std::byte, sniffed_bytes> buffer{};
+    const auto prefix = MutableBytes(buffer).first(
+        static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), sniffed_bytes)));
+    HT_TRY(file.read(0, prefix));
+    return is_json_file(prefix, file.size());
+  }
+
+  Result<void> write(const EditedFile& plan, const std::shared_ptr<const io::FileSource>& opened) {
     const auto& file = plan.file;
-    const auto source = HT_TRY(std::move(opened).map());
+    io::MappedFile source(opened);
     auto seal = HT_TRY(RenewedSeal::prepare({.path = path_,
                                              .source = source,
                                              .header = file.header,
@@ -90,13 +90,13 @@ class Edit {
                                              .work = options_.work,
                                              .port = port_}));
     if (seal) edited_.seal = seal->path();
-    const io::Mapped* const sources[] = {&source};
+    io::MappedFile* const sources[] = {&source};
     auto target = HT_TRY(io::AtomicFile::create(path_, io::IfExists::replace, port_));
     edited_.copied_by = HT_TRY(copy_file(file, target, {.sources = sources, .work = options_.work}));
     HT_TRY(target.sync());
     // The header was read before: whoever changed the file since would lose what he wrote.
-    HT_TRY(source.check_unchanged());
-    HT_TRY(check_still_there(source.stat()));
+    HT_TRY(opened->check_unchanged());
+    HT_TRY(check_still_there(opened->stat()));
     return commit_files(std::span(&target, 1), seal ? &*seal : nullptr);
   }
 

@@ -1,4 +1,4 @@
-// What a file with other metadata is going to be. Pure: nothing here reads or writes.
+// The plan of a file with other metadata. Pure: nothing here reads or writes.
 #pragma once
 
 #include <htensor/base/result.hpp>
@@ -17,13 +17,16 @@ struct EditedFile {
   std::uint64_t moved_by = 0;
 };
 
-/// `seen` is the beginning of a file of `file_bytes` bytes, with all of its header at least.
-[[nodiscard]] Result<EditedFile> plan_edit(Bytes seen, std::uint64_t file_bytes,
-                                           std::span<const MetadataEdit> edits, bool grow,
-                                           const ParseOptions& options = {});
+struct MetadataEdits {
+  std::span<const MetadataEdit> edits;
+  /// Whether the data may move.
+  bool grow = false;
+};
 
-/// Whether the metadata of a file like this can be edited. `unsupported_encoding` where the format has none,
-/// or none that can be changed by itself, `bad_state` for a part of a model that has its metadata elsewhere.
-[[nodiscard]] Result<void> check_editable(const Catalog& catalog);
+/// `seen` is the beginning of a file of `file_bytes` bytes, with all of its header at least; it was parsed to
+/// `before`. `unsupported_encoding` where the format's metadata cannot be edited, `bad_state` for a part of a
+/// model that has its metadata in another part.
+[[nodiscard]] Result<EditedFile> plan_edit(const Catalog& before, Bytes seen, std::uint64_t file_bytes,
+                                           const MetadataEdits& edits, const ParseOptions& options = {});
 
 }  // namespace ht::inline v1

@@ -6,6 +6,9 @@
 #include <span>
 #include <vector>
 
+#include "convert/pieces.hpp"
+#include "io/mapped_file.hpp"
+
 namespace ht::inline v1 {
 
 /// For each tensor of a catalog: its bytes, where they are in memory and in no file. Empty where none is.
@@ -15,10 +18,17 @@ using InMemory = std::vector<std::optional<Bytes>>;
                                                const std::filesystem::path& target,
                                                const ConvertOptions& options);
 
-/// `sources` are the files that the plan's bytes lie in; null where nothing is taken from one. `reading` is
-/// how the target is opened to be sealed.
-[[nodiscard]] Result<Converted> apply_from(const ConversionPlan& plan,
-                                           std::span<const io::Mapped* const> sources,
+/// What files are made of.
+struct Contents {
+  /// The files that the plan's bytes lie in; null where nothing is taken from one.
+  std::vector<io::MappedFile*> sources{};
+  /// The data of the plan's only file, in place of its parts.
+  const Pieces* pieces = nullptr;
+};
+
+/// The one way to a file: `convert`, `save` and `write` end here. `reading` is how the target is opened to be
+/// sealed.
+[[nodiscard]] Result<Converted> apply_from(const ConversionPlan& plan, Contents contents,
                                            const ApplyOptions& options, const OpenOptions& reading);
 
 }  // namespace ht::inline v1

@@ -1,20 +1,15 @@
 #include "convert/losses.hpp"
 
-#include <algorithm>
 #include <array>
-#include <htensor/dtype/dtypes.hpp>
 #include <htensor/dtype/encoding.hpp>
 #include <htensor/dtype/visit.hpp>
+#include <htensor/format/metadata_edit.hpp>
+#include <utility>
 
 #include "base/format_text.hpp"
-#include "format/gguf/gguf.hpp"
 
 namespace ht::inline v1 {
 namespace {
-
-// What is broken by tensors that can be put in another order.
-constexpr std::array order_rules{"format_carries_the_order", "format_carries_the_byte_order"};
-constexpr std::array note_rules{"format_carries_the_note", "irpa_notes_tell_the_type"};
 
 std::string type_and_shape(const Entry& entry) {
   if (!entry.is_typed()) return format_text("{} bytes", entry.bytes);
@@ -27,37 +22,23 @@ std::string type_and_shape(const Entry& entry) {
 
 class Fitting {
  public:
-  Fitting(const Catalog& source, std::string_view format, const Layout& layout, bool cut)
-      : source_(source), format_(format), layout_(layout), cut_(cut) {}
+  Fitting(const Catalog& source, const Format& format, const Layout& layout)
+      : source_(source), format_(format), layout_(layout) {}
 
   Result<Fitted> run(std::vector<TargetTensor> tensors, const Metadata& metadata) && {
     fitted_.tensors = std::move(tensors);
-    // Most fit as they are.
-    const auto whole = refusal(fitted_.tensors, metadata);
-    if (!whole) {
-      fitted_.metadata = metadata;
-      return std::move(fitted_);
-    }
-    if (whole->code() != ErrorCode::would_lose && !is_mended_by_cutting(*whole)) return fail(*whole);
     HT_TRY(fit_metadata(metadata));
     // No reallocation: entries point into it.
     fitted_.dims.reserve(fitted_.tensors.size());
     for (auto& tensor : fitted_.tensors) HT_TRY(fit_tensor(tensor));
-    // What is wrong with all of it together cannot be mended one by one.
-    auto still = refusal(fitted_.tensors, fitted_.metadata);
-    if (still && !is_mended_by_cutting(*still)) return fail(*std::move(still));
     return std::move(fitted_);
   }
 
  private:
-  [[nodiscard]] bool is_mended_by_cutting(const Error& error) const noexcept {
-    return cut_ && error.code() == ErrorCode::header_too_large;
-  }
-
-  // Nothing where the format takes these.
-  [[nodiscard]] std::optional<Error> refusal(std::span<const TargetTensor> tensors,
-                                             const Metadata& metadata) const {
-    auto catalog = catalog_of(tensors, metadata, source_, format_);
+  // nullopt where the format takes a file of this tensor and metadata.
+  [[nodiscard]] std::optional<Error> refusal(const TargetTensor& tensor,
+                                             const Metadata& metadata = {}) const {
+    auto catalog = catalog_of(std::span(&tensor, 1), metadata, source_, format_);
     if (!catalog) return std::move(catalog).error();
     auto encoded = encode(format_, *catalog, layout_);
     if (!encoded) return std::move(encoded).error();
@@ -66,18 +47,19 @@ class Fitting {
 
   Result<void> fit_metadata(const Metadata& metadata) {
     static constexpr std::array<std::int64_t, 1> none{0};
-    const TargetTensor small{"t", {.dtype = F32::tag, .dims = none}, {}};
-    for (const auto& [key, value] : metadata) {
+    const TargetTensor small{"t", {.dtype = format_.raw_dtype, .dims = none}, {}};
+    for (const auto& item : metadata) {
+      const auto& [key, value] = item;
       Metadata alone;
       HT_TRY(alone.add(key, value));
-      const auto refused = refusal(std::span(&small, 1), alone);
+      const auto refused = refusal(small, alone);
       if (!refused) {
         HT_TRY(fitted_.metadata.add(key, value));
         continue;
       }
       if (refused->code() != ErrorCode::would_lose) return fail(*refused);
-      // How a file was laid out is no loss for one that is laid out in another way.
-      if (format_gguf::describes_the_layout(key)) continue;
+      // The target has a layout of its own.
+      if (describes_layout(item)) continue;
       fitted_.losses.push_back({.name = std::string(key),
                                 .kind = LossKind::metadata,
                                 .is_tensor = false,
@@ -88,35 +70,40 @@ class Fitting {
   }
 
   Result<void> fit_tensor(TargetTensor& tensor) {
-    auto refused = refusal(std::span(&tensor, 1), {});
-    if (refused && std::ranges::find(order_rules, refused->rule()) != order_rules.end()) {
-      HT_TRY(normalize_layout(tensor));
-      refused = refusal(std::span(&tensor, 1), {});
-    }
-    if (refused) refused = without_note(tensor, *std::move(refused));
+    auto refused = refusal(tensor);
     if (!refused) return {};
-    if (refused->code() != ErrorCode::would_lose) return fail(*refused);
-    auto& loss = lose(tensor, LossKind::raw_bytes, *refused);
+    if (const auto note = std::exchange(tensor.entry.note, {}); !note.empty()) {
+      auto other = refusal(tensor);
+      if (!other) {
+        lose(tensor, LossKind::metadata, *refused);
+        return {};
+      }
+      tensor.entry.note = note;
+      refused = std::move(other);
+    }
+    if (refused->code() != ErrorCode::would_lose) return fail(*std::move(refused));
+    HT_TRY(keep_raw_bytes(tensor, *refused));
+    auto again = refusal(tensor);
+    if (again && !tensor.entry.note.empty()) {
+      lose(tensor, LossKind::metadata, *again);
+      tensor.entry.note = {};
+      again = refusal(tensor);
+    }
+    if (again) return fail(*std::move(refused));
+    return {};
+  }
+
+  Result<void> keep_raw_bytes(TargetTensor& tensor, const Error& refused) {
     const std::string before = type_and_shape(tensor.entry);
     // Raw bytes carry no byte order, so they are written in the usual one.
     HT_TRY(normalize_layout(tensor));
     fitted_.dims.push_back(static_cast<std::int64_t>(tensor.entry.bytes));
-    tensor.entry.dtype = format_ == "gguf" ? I8::tag : U8::tag;
+    tensor.entry.dtype = format_.raw_dtype;
     tensor.entry.encoding = EncodingTag::dense;
     tensor.entry.dims = std::span(&fitted_.dims.back(), 1);
-    loss.change = format_text("{} → {}", before, type_and_shape(tensor.entry));
-    auto again = refusal(std::span(&tensor, 1), {});
-    if (again) again = without_note(tensor, *std::move(again));
-    if (again) return fail(*refused);
+    lose(tensor, LossKind::raw_bytes, refused).change =
+        format_text("{} → {}", before, type_and_shape(tensor.entry));
     return {};
-  }
-
-  // What is still refused when the note is left out, where that was it.
-  std::optional<Error> without_note(TargetTensor& tensor, Error refused) {
-    if (std::ranges::find(note_rules, refused.rule()) == note_rules.end()) return refused;
-    lose(tensor, LossKind::metadata, refused);
-    tensor.entry.note = {};
-    return refusal(std::span(&tensor, 1), {});
   }
 
   Loss& lose(const TargetTensor& tensor, LossKind kind, const Error& error) {
@@ -128,17 +115,16 @@ class Fitting {
   }
 
   const Catalog& source_;
-  std::string_view format_;
+  const Format& format_;
   const Layout& layout_;
-  bool cut_;
   Fitted fitted_;
 };
 
 }  // namespace
 
 Result<Fitted> fit(std::vector<TargetTensor> tensors, const Metadata& metadata, const Catalog& source,
-                   std::string_view format, const Layout& layout, bool cut) {
-  return Fitting(source, format, layout, cut).run(std::move(tensors), metadata);
+                   const Format& format, const Layout& layout) {
+  return Fitting(source, format, layout).run(std::move(tensors), metadata);
 }
 
 }  // namespace ht::inline v1

@@ -1,4 +1,4 @@
-// What a format has no place for, found before anything is planned.
+// Losses: the tensors and the metadata that a format cannot carry.
 #pragma once
 
 #include <htensor/convert/convert.hpp>
@@ -8,20 +8,19 @@
 
 namespace ht::inline v1 {
 
-/// A model made to fit into a format.
+/// The tensors and metadata of a target.
 struct Fitted {
   std::vector<TargetTensor> tensors;
   Metadata metadata;
   std::vector<Loss> losses;
-  /// The shapes that tensors got which are mere bytes now; entries point at them.
+  /// Shapes of tensors that are kept as raw bytes; entries point at them.
   std::vector<std::int64_t> dims;
 };
 
-/// Leaves out metadata, and makes tensors mere bytes, where the format cannot carry them as they are. An
-/// Error is what cannot be left out either, such as a second tensor where there is room for one.
-/// With `cut` it will be several files, whose headers are shorter than that of one would be.
+/// Leaves out metadata, and keeps tensors as raw bytes, where the format cannot carry them as they are. Looks
+/// at each tensor and each key alone: an Error of all of them together, such as too many tensors, is left to
+/// `encode`.
 [[nodiscard]] Result<Fitted> fit(std::vector<TargetTensor> tensors, const Metadata& metadata,
-                                 const Catalog& source, std::string_view format, const Layout& layout,
-                                 bool cut);
+                                 const Catalog& source, const Format& format, const Layout& layout);
 
 }  // namespace ht::inline v1

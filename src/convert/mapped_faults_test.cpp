@@ -1,11 +1,14 @@
-// The file is cut under a mapped model: whatever walks its tensors tells which of them, and where.
+// The file is cut under a mapped model: routines that read its tensors name the tensor and the offset.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <htensor/base/fault.hpp>
 #include <htensor/compute/elementwise.hpp>
+#include <htensor/convert/convert.hpp>
 #include <htensor/convert/write.hpp>
 #include <htensor/model/model.hpp>
 #include <htensor/values/cast.hpp>
+#include <thread>
 
 #include "format/safetensors/test_file.hpp"
 #include "testing/temporary_folder.hpp"
@@ -44,7 +47,7 @@ class MappedFaults : public ::testing::Test {
 };
 
 TEST_F(MappedFaults, are_told_by_a_users_own_walk) {
-  expect_told(guarded([&] {
+  expect_told(guarded(tensor_->storage().bytes(), [&] {
     float sum = 0;
     for (const auto value : *tensor_) sum += value;
     return sum;
@@ -60,6 +63,14 @@ TEST_F(MappedFaults, are_told_by_copies) {
   expect_told(tensor_->copy());
   // It looks at the file first.
   expect_told(model_->copy<F32, Rank<1>>("second"), "file_is_as_it_was");
+}
+
+TEST_F(MappedFaults, are_told_by_at) {
+  expect_told(tensor_->at(8191));
+  expect_told(as<F64>(*tensor_).at(8191));
+  // Bytes that the program itself has taken from the model.
+  const auto borrowed = Storage::borrowed_read_only(tensor_->bytes().value()).value();
+  expect_told(Tensor<const F32, Rank<1>>::over(borrowed, Rank<1>(8192)).value().at(0));
 }
 
 TEST_F(MappedFaults, are_told_by_casts) { expect_told(cast<F64>(*tensor_)); }
@@ -84,8 +95,33 @@ TEST_F(MappedFaults, are_told_by_writing_and_leave_no_file) {
   EXPECT_EQ(folder_.names(), std::vector<std::string>{"model.safetensors"});
 }
 
+// Two mappings that only one thread each reads.
+TEST_F(MappedFaults, of_another_model_do_not_fail_a_copy) {
+  const auto good_path = folder_ / "good.safetensors";
+  testing::write_file(
+      good_path,
+      testing::safetensors_file(R"({"t":{"dtype":"F32","shape":[8192],"data_offsets":[0,32768]}})", 32768));
+  const auto good = Model::open(good_path).value();
+  std::atomic<bool> is_over = false;
+  std::atomic<bool> has_failed = false;
+  const std::jthread failing([&] {
+    while (!is_over) {
+      has_failed = !tensor_->copy().has_value();
+    }
+  });
+  while (!has_failed) std::this_thread::yield();
+  const auto tensor = good.at(0).value();
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_TRUE(tensor.cast<F64>());
+    EXPECT_TRUE(convert(good, folder_ / "copy.safetensors", {}, {.if_exists = io::IfExists::replace}));
+    EXPECT_TRUE(write(folder_ / "copy.ht", tensor.flat<F32>().value(), {.if_exists = io::IfExists::replace}));
+  }
+  is_over = true;
+}
+
 TEST_F(MappedFaults, are_not_told_of_what_was_not_touched) {
-  EXPECT_TRUE(guarded([&] { return model_->tensor<F32, Rank<1>>("first").value()(0); }));
+  const auto first = model_->tensor<F32, Rank<1>>("first").value();
+  EXPECT_TRUE(first.at(0));
 }
 
 }  // namespace

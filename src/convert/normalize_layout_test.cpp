@@ -1,7 +1,9 @@
+#include "convert/from_memory.hpp"
 #include "model/relayout.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
+#include <htensor/integrity/verify.hpp>
 
 #include "convert/convert_pairs_test.hpp"
 
@@ -162,7 +164,7 @@ TEST_F(ConvertTurned, large_tensors_are_the_same_wherever_they_begin) {
     ASSERT_TRUE(done) << to_string(done.error());
     EXPECT_EQ(done->copied_by.direct + done->copied_by.read_write, 6'006'000U);
     const auto model = Model::open(target).value();
-    EXPECT_TRUE(model.verify()) << to;
+    EXPECT_TRUE(ht::verify(model)) << to;
     expect_same(columns, model);
   }
 }
@@ -197,7 +199,7 @@ TEST_F(ConvertTurned, a_gguf_gets_one_order_for_all) {
                              .byte_order = order,
                              .bytes = 4}));
   }
-  const auto plan = plan_conversion(std::move(builder).build().value(), "x.gguf");
+  const auto plan = plan_from(std::move(builder).build().value(), {}, "x.gguf", {});
   ASSERT_TRUE(plan) << to_string(plan.error());
   EXPECT_TRUE(std::holds_alternative<RelaidBytes>(plan->files[0].parts[0].from));
   EXPECT_TRUE(std::holds_alternative<StoredBytes>(plan->files[0].parts[1].from));
@@ -230,7 +232,7 @@ TEST_F(ConvertTurned, what_is_turned_and_becomes_mere_bytes_is_turned_once) {
 
 TEST_F(ConvertTurned, a_source_that_is_cut_meanwhile_is_told) {
   const auto columns = large_columns();
-  const auto plan = plan_conversion(columns.catalog(), folder_ / "x.irpa").value();
+  const auto plan = plan_conversion(columns, folder_ / "x.irpa").value();
   std::filesystem::resize_file(folder_ / "t.npy", 4096);
   const auto done = apply(plan, columns);
   ASSERT_FALSE(done);

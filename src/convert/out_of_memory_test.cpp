@@ -11,11 +11,11 @@
 #include <htensor/convert/mlir.hpp>
 #include <htensor/convert/save.hpp>
 #include <htensor/convert/write.hpp>
-#include <htensor/io/mapped.hpp>
 #include <htensor/model/model.hpp>
 #include <new>
 
 #include "format/gguf/gguf_test_file.hpp"
+#include "io/mapped_file.hpp"
 #include "io/thread_queue.hpp"
 #include "testing/temporary_folder.hpp"
 
@@ -193,7 +193,7 @@ TEST_F(OutOfMemory, while_failing_is_no_exception) {
   expect_code_without_memory([&] { return write(path_, dtype_info<F32>(), negative, Bytes()); },
                              ErrorCode::bad_shape);
   const std::filesystem::path device("/dev/zero");
-  expect_code_without_memory([&] { return io::Opened::open(device); }, ErrorCode::not_regular_file);
+  expect_code_without_memory([&] { return io::FileSource::open(device); }, ErrorCode::not_regular_file);
 }
 
 }  // namespace

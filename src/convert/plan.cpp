@@ -1,7 +1,6 @@
 #include <htensor/convert/convert.hpp>
 
 #include <algorithm>
-#include <htensor/base/json_text.hpp>
 #include <htensor/base/utf8.hpp>
 #include <htensor/format/encode.hpp>
 #include <htensor/format/metadata_edit.hpp>
@@ -10,8 +9,9 @@
 #include "base/format_text.hpp"
 #include "convert/from_memory.hpp"
 #include "convert/losses.hpp"
-#include "format/gguf/gguf.hpp"
 #include "format/shards/numbered_name.hpp"
+#include "format/shards/shard_index.hpp"
+#include "format/shards/split_info.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -21,15 +21,15 @@ using Path = std::filesystem::path;
 // As file systems that share blocks have them.
 constexpr std::uint64_t block_bytes = 4096;
 
-Result<std::string_view> chosen_format(const Path& target, const ConvertOptions& options) {
-  const auto names = format_names();
+Result<const Format*> chosen_format(const Path& target, const ConvertOptions& options) {
+  const auto names = format_names(options.formats);
   if (options.format.empty()) {
-    auto meant = format_for(target);
+    auto meant = format_for(target, options.formats);
     if (meant) return meant;
     return fail(std::move(meant).error().with_hint(
         format_text("name the format with --to, or use the extension of one of {}", fmt::join(names, ", "))));
   }
-  if (const auto found = std::ranges::find(names, options.format); found != names.end()) return *found;
+  if (const auto* const found = find_format(options.format, options.formats)) return found;
   return fail(Error(ErrorCode::not_found, "format_has_a_name",
                     format_text("format '{}' does not exist", to_utf8(options.format)))
                   .with_hint(format_text("choose one of {}", fmt::join(names, ", "))));
@@ -49,8 +49,9 @@ From from_of(const TargetTensor& tensor) {
 class Planner {
  public:
   Planner(const Catalog& source, const InMemory& memory, Path target, const ConvertOptions& options,
-          std::string_view format)
+          const Format& format)
       : source_(source),
+        source_format_(find_format(source.format(), options.formats)),
         memory_(memory),
         target_(std::move(target)),
         options_(options),
@@ -61,64 +62,85 @@ class Planner {
                 .block_bytes = options.share_blocks ? block_bytes : 0} {}
 
   Result<ConversionPlan> run() {
-    HT_TRY(check_alignment());
+    HT_TRY(check_options());
     auto tensors = HT_TRY(target_tensors(source_, memory_, options_));
-    if (options_.normalize_layout || must_be_little(tensors)) HT_TRY(normalize_layout(tensors));
-    const auto metadata = HT_TRY(metadata_to_carry());
-    fitted_ = HT_TRY(fit(std::move(tensors), metadata, source_, format_, layout_, options_.shard_bytes != 0));
-    // As what they are now.
-    if (options_.canonical) sort_canonically(fitted_.tensors, format_);
-    plan_.format = format_;
+    if (options_.normalize_layout) {
+      for (auto& tensor : tensors) HT_TRY(normalize_layout(tensor));
+    } else {
+      HT_TRY(normalize_layouts(tensors, format_, source_format_));
+    }
+    fitted_.metadata = HT_TRY(metadata_to_carry());
+    fitted_.tensors = std::move(tensors);
+    auto planned = plan_files();
+    if (!planned && planned.error().code() == ErrorCode::would_lose) {
+      const Metadata metadata = std::move(fitted_.metadata);
+      fitted_ = HT_TRY(fit(std::move(fitted_.tensors), metadata, source_, format_, layout_));
+      planned = plan_files();
+    }
+    HT_TRY(std::move(planned));
+    plan_.format = format_.name;
+    plan_.formats = options_.formats;
     plan_.target = target_;
     plan_.is_sharded = options_.shard_bytes != 0;
     plan_.tensors = fitted_.tensors.size();
     plan_.losses = std::move(fitted_.losses);
-    const auto whole = HT_TRY(catalog_of(fitted_.tensors, fitted_.metadata, source_, format_));
-    plan_.warnings = reader_warnings(format_, whole);
-    const auto shards = HT_TRY(cut_into_shards());
-    if (shards.size() <= 1) {
-      plan_.files.push_back(HT_TRY(plan_file(target_, fitted_.tensors, fitted_.metadata)));
-      return std::move(plan_);
-    }
-    HT_TRY(plan_shards(shards));
     return std::move(plan_);
   }
 
  private:
-  // An NPY's header is as long as it takes to align the data.
-  [[nodiscard]] Result<void> check_alignment() const {
-    constexpr std::uint64_t most = 8192;
-    if (format_ != "npy" || options_.alignment <= most) return {};
-    return fail(Error(ErrorCode::header_too_large, "numpy_reads_the_header",
-                      format_text("alignment {} needs a header of that size, and numpy.load accepts at most "
-                                  "10000 bytes by default",
-                                  options_.alignment))
-                    .with_hint(format_text("use --align {} or less", most)));
+  [[nodiscard]] Result<void> check_options() const {
+    if (options_.alignment > format_.max_alignment) {
+      return fail(
+          Error(ErrorCode::header_too_large, "alignment_within_format_limit",
+                format_text("alignment {} exceeds the limit of {} for the format {}{}{}", options_.alignment,
+                            format_.max_alignment, format_.name,
+                            format_.max_alignment_reason.empty() ? "" : ": ", format_.max_alignment_reason))
+              .with_hint(format_text("use --align {} or less", format_.max_alignment)));
+    }
+    if (options_.shard_bytes != 0 && format_.sharding == Sharding::none) {
+      return fail(Error(ErrorCode::would_lose, "format_has_shards",
+                        format_text("the format {} has no shards", format_.name))
+                      .with_hint("convert to safetensors or GGUF, or leave out --shard-size"));
+    }
+    return {};
   }
 
-  // What fills a header up says nothing of the model.
+  // Padding and split keys describe the files of the source and not the model.
   [[nodiscard]] Result<Metadata> metadata_to_carry() const {
     Metadata metadata;
     if (!options_.metadata) return metadata;
-    const Metadata& all = source_.metadata();
-    const bool from_gguf = source_.format() == "gguf";
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      // Nor does which part of another file this one was.
-      const bool is_of_a_part = from_gguf && all[i].key.starts_with("split.");
-      if (!is_padding(all[i]) && !is_of_a_part) HT_TRY(metadata.add(all[i].key, all[i].value));
+    const bool is_part = source_format_ != nullptr && source_format_->sharding == Sharding::parts;
+    for (const auto& item : source_.metadata()) {
+      const bool is_of_a_part = is_part && item.key.starts_with(split_prefix);
+      if (!is_padding(item) && !is_of_a_part) HT_TRY(metadata.add(item.key, item.value));
     }
     HT_TRY(metadata.index());
     return metadata;
   }
 
-  Result<PlannedFile> plan_file(Path path, std::span<const TargetTensor> tensors, const Metadata& metadata) {
-    const auto catalog = HT_TRY(catalog_of(tensors, metadata, source_, format_));
+  // Encodes each header once, unless the format refuses a tensor or a key.
+  Result<void> plan_files() {
+    plan_.files.clear();
+    if (options_.canonical) sort_canonically(fitted_.tensors, format_);
+    const auto whole = HT_TRY(catalog_of(fitted_.tensors, fitted_.metadata, source_, format_));
+    const auto shards = HT_TRY(cut_into_shards());
+    if (shards.size() > 1) {
+      HT_TRY(plan_shards(shards));
+    } else {
+      plan_.files.push_back(HT_TRY(plan_file(target_, fitted_.tensors, whole)));
+    }
+    if (format_.warnings != nullptr) plan_.warnings = format_.warnings(whole);
+    return {};
+  }
+
+  Result<PlannedFile> plan_file(Path path, std::span<const TargetTensor> tensors, const Catalog& catalog) {
     auto encoded = HT_TRY(encode(format_, catalog, layout_));
     PlannedFile file{.path = std::move(path),
                      .bytes = encoded.file_bytes,
                      .header = std::move(encoded.header),
                      .parts = {},
-                     .relayouts = {}};
+                     .relayouts = {},
+                     .finish = encoded.finish};
     file.parts.reserve(catalog.size());
     for (std::size_t i = 0; i < catalog.size(); ++i) {
       if (!encoded.offsets[i] || catalog[i].bytes == 0) continue;
@@ -127,13 +149,6 @@ class Planner {
     }
     std::ranges::sort(file.parts, {}, &PlannedPart::offset);
     return file;
-  }
-
-  // A GGUF has one order for all of its tensors, and most programs refuse the other one: only who has such a
-  // file already gets another.
-  [[nodiscard]] bool must_be_little(std::span<const TargetTensor> tensors) const {
-    const auto is_big = [](const TargetTensor& tensor) { return tensor.entry.byte_order == ByteOrder::big; };
-    return format_ == "gguf" && (source_.format() != "gguf" || !std::ranges::all_of(tensors, is_big));
   }
 
   static RelaidBytes relaid(const TargetTensor& tensor, PlannedFile& file) {
@@ -147,11 +162,6 @@ class Planner {
   [[nodiscard]] Result<std::vector<std::span<const TargetTensor>>> cut_into_shards() const {
     const std::span<const TargetTensor> all(fitted_.tensors);
     if (options_.shard_bytes == 0) return std::vector{all};
-    if (format_ != "safetensors" && format_ != "gguf") {
-      return fail(Error(ErrorCode::would_lose, "format_has_shards",
-                        format_text("the format {} has no shards", format_))
-                      .with_hint("convert to safetensors or GGUF, or leave out --shard-size"));
-    }
     std::vector<std::span<const TargetTensor>> shards;
     std::size_t begin = 0;
     std::uint64_t bytes = 0;
@@ -164,11 +174,10 @@ class Planner {
       bytes += all[i].entry.bytes;
     }
     shards.push_back(all.subspan(begin));
-    // Of five digits in their names, and in GGUF of 16 bits.
-    const std::size_t most = format_ == "gguf" ? 65'535 : 99'999;
-    if (shards.size() > most) {
+    if (shards.size() > format_.max_shards) {
       return fail(Error(ErrorCode::would_lose, "shards_can_be_numbered",
-                        format_text("the model needs {} shards but the limit is {}", shards.size(), most))
+                        format_text("the model needs {} shards but the limit is {}", shards.size(),
+                                    format_.max_shards))
                       .with_hint("use a larger --shard-size"));
     }
     return shards;
@@ -181,60 +190,43 @@ class Planner {
                             .count = static_cast<std::uint32_t>(shards.size()),
                             .extension = target_.extension().string()};
     for (std::uint32_t i = 0; i < shards.size(); ++i) {
-      const auto path = target_.parent_path() / name.of(i + 1);
-      const auto metadata = HT_TRY(metadata_of_shard(i, name.count));
-      plan_.files.push_back(HT_TRY(plan_file(path, shards[i], metadata)));
+      const SplitInfo part{.number = i, .count = name.count, .tensors = fitted_.tensors.size()};
+      const auto metadata = HT_TRY(metadata_of_shard(format_.sharding, fitted_.metadata, part));
+      const auto catalog = HT_TRY(catalog_of(shards[i], metadata, source_, format_));
+      plan_.files.push_back(HT_TRY(plan_file(target_.parent_path() / name.of(i + 1), shards[i], catalog)));
     }
-    if (format_ == "safetensors") plan_index(shards);
+    if (format_.sharding == Sharding::index) plan_index(shards, name);
     return {};
   }
 
-  // Shards are found again by their names, and those of safetensors by what an index calls them.
+  // Shards are found again by their names, also by the names in an index.
   [[nodiscard]] Result<void> check_name() const {
-    const bool is_found = format_of_extension(target_.extension().string()) == format_ && target_.has_stem();
+    const auto* const named = format_of_extension(target_.extension().string(), options_.formats);
+    const bool is_found = named == &format_ && target_.has_stem();
     if (is_found && is_utf8(target_.filename().string())) return {};
-    return fail(Error(ErrorCode::bad_name, "shards_are_found_by_their_names",
-                      is_found
-                          ? "names of shards must be valid UTF-8"
-                          : format_text("shards of {} need a name that ends with its extension", format_))
-                    .at_path(target_.native())
-                    .with_hint(format_text("name the target model.{}", format_)));
+    return fail(
+        Error(ErrorCode::bad_name, "shards_are_found_by_their_names",
+              is_found ? "names of shards must be valid UTF-8"
+                       : format_text("shards of {} need a name that ends with its extension", format_.name))
+            .at_path(target_.native())
+            .with_hint(format_text("name the target model{}", format_.extension)));
   }
 
-  // Each safetensors file tells all; the first part of a GGUF does, and the others which part they are.
-  [[nodiscard]] Result<Metadata> metadata_of_shard(std::uint32_t number, std::uint32_t count) const {
-    if (format_ == "safetensors") return fitted_.metadata;
-    Metadata metadata;
-    const Metadata& all = fitted_.metadata;
-    for (std::size_t i = 0; number == 0 && i < all.size(); ++i) {
-      // What was split, or merged, before may tell so still.
-      if (!all[i].key.starts_with("split.")) HT_TRY(metadata.add(all[i].key, all[i].value));
-    }
-    HT_TRY(metadata.add("split.no", static_cast<std::uint16_t>(number)));
-    HT_TRY(metadata.add("split.count", static_cast<std::uint16_t>(count)));
-    HT_TRY(metadata.add("split.tensors.count", static_cast<std::int32_t>(fitted_.tensors.size())));
-    HT_TRY(metadata.index());
-    return metadata;
-  }
-
-  void plan_index(const std::vector<std::span<const TargetTensor>>& shards) {
+  void plan_index(const std::vector<std::span<const TargetTensor>>& shards, const NumberedName& name) {
+    ShardIndex index{.files = name.all(), .tensors = {}, .file_of = {}};
     std::uint64_t total = 0;
-    for (const auto& tensor : fitted_.tensors) total += tensor.entry.bytes;
-    std::string json =
-        format_text("{{\n  \"metadata\": {{\n    \"total_size\": {}\n  }},\n  \"weight_map\": {{", total);
-    bool first = true;
-    for (std::size_t i = 0; i < shards.size(); ++i) {
+    for (std::uint32_t i = 0; i < shards.size(); ++i) {
       for (const auto& tensor : shards[i]) {
-        json += std::exchange(first, false) ? "\n    " : ",\n    ";
-        append_json_string(json, tensor.name);
-        json += ": ";
-        append_json_string(json, plan_.files[i].path.filename().string());
+        index.tensors.add(tensor.name);
+        index.file_of.push_back(i);
+        total += tensor.entry.bytes;
       }
     }
-    json += "\n  }\n}\n";
+    const std::string json = encode_shard_index(index, total);
     const Bytes bytes = bytes_of(json);
     auto path = target_;
     path += ".index.json";
+    plan_.opened = plan_.files.size();
     plan_.files.push_back({.path = std::move(path),
                            .bytes = bytes.size(),
                            .header = {bytes.begin(), bytes.end()},
@@ -243,10 +235,11 @@ class Planner {
   }
 
   const Catalog& source_;
+  const Format* source_format_;  // null if unknown
   const InMemory& memory_;
   Path target_;
   const ConvertOptions& options_;
-  std::string_view format_;
+  const Format& format_;
   Layout layout_;
   Fitted fitted_;
   ConversionPlan plan_;
@@ -259,20 +252,22 @@ std::uint64_t ConversionPlan::bytes() const noexcept {
                          [](std::uint64_t sum, const PlannedFile& file) { return sum + file.bytes; });
 }
 
-const Path& ConversionPlan::model_path() const noexcept {
-  return format == "safetensors" ? files.back().path : files.front().path;
-}
+const Path& ConversionPlan::model_path() const noexcept { return files[opened].path; }
 
-Result<ConversionPlan> plan_conversion(const Catalog& source, const Path& target,
+Result<ConversionPlan> plan_conversion(const Model& source, const Path& target,
                                        const ConvertOptions& options) {
-  return plan_from(source, {}, target, options);
+  return without_bad_alloc([&]() -> Result<ConversionPlan> {
+    auto plan = HT_TRY(plan_from(source.catalog(), {}, target, options));
+    plan.sources = identities_of(source);
+    return plan;
+  });
 }
 
 Result<ConversionPlan> plan_from(const Catalog& source, const InMemory& memory, const Path& target,
                                  const ConvertOptions& options) {
   return without_bad_alloc([&]() -> Result<ConversionPlan> {
-    const auto format = HT_TRY(chosen_format(target, options));
-    auto plan = Planner(source, memory, target, options, format).run();
+    const auto* const format = HT_TRY(chosen_format(target, options));
+    auto plan = Planner(source, memory, target, options, *format).run();
     if (plan || !plan.error().path().empty()) return plan;
     return fail(std::move(plan).error().at_path(target.native()));
   });

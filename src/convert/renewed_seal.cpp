@@ -7,9 +7,10 @@
 #include "base/format_text.hpp"
 #include "integrity/carried_seal.hpp"
 #include "integrity/compare.hpp"
+#include "integrity/found_seal.hpp"
 #include "integrity/seal_place.hpp"
 #include "io/pending_port.hpp"
-#include "model/model_seal.hpp"
+#include "model/set_replacement.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -30,16 +31,15 @@ Result<std::optional<std::vector<std::byte>>> bytes_of_seal(const std::filesyste
                                                             io::Port& port) {
   if (const auto there = port.stat(path); !there && there.error() == std::errc::no_such_file_or_directory)
     return std::nullopt;
-  const auto file = HT_TRY(io::Opened::open(path, port));
-  if (file.stat().bytes > Seal::max_bytes) {
-    return fail(
-        Error(ErrorCode::header_too_large, "seal_size_within_limit",
-              format_text("seal has {} bytes but the limit is {}", file.stat().bytes, Seal::max_bytes))
-            .at_path(path.native())
-            .with_hint("remove the file if it is not a seal"));
+  const auto file = HT_TRY(io::FileSource::open(path, port));
+  if (file->size() > Seal::max_bytes) {
+    return fail(Error(ErrorCode::header_too_large, "seal_size_within_limit",
+                      format_text("seal has {} bytes but the limit is {}", file->size(), Seal::max_bytes))
+                    .at_path(path.native())
+                    .with_hint("remove the file if it is not a seal"));
   }
-  std::vector<std::byte> bytes(static_cast<std::size_t>(file.stat().bytes));
-  HT_TRY(file.read(0, bytes));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(file->size()));
+  HT_TRY(file->read(0, bytes));
   return bytes;
 }
 
@@ -64,11 +64,11 @@ Result<std::optional<RenewedSeal>> RenewedSeal::prepare(const Edit& edit) {
   }
   const auto number = found->number_of(edit.path);
   if (!number) return std::nullopt;
-  const EditedHeader header{.file = *number,
-                            .source = edit.source,
-                            .old_header_bytes = edit.header.size() - edit.moved_by,
-                            .header = edit.header};
-  std::vector<const io::Mapped*> files(found->paths.size());
+  const ReplacedHeader header{.file = *number,
+                              .source = edit.source,
+                              .old_header_bytes = edit.header.size() - edit.moved_by,
+                              .header = edit.header};
+  std::vector<io::MappedFile*> files(found->paths.size());
   files[*number] = &edit.source;
   const bool reads_data = found->seal.algorithm != HashAlgorithm::crc64nvme;
   const auto compared =
@@ -88,14 +88,16 @@ Result<std::optional<RenewedSeal>> RenewedSeal::prepare(const Edit& edit) {
 }
 
 Result<RenewedSeal> RenewedSeal::of_new_files(NewFiles files, const SealOptions& how,
-                                              const ModelAccess::Seen& seen) {
+                                              const SeenDigest& seen) {
   io::PendingPort pending(files.files, files.removed, files.port);
   // The limit is for files of others.
   constexpr auto any_header = std::uint64_t{1} << 40;
-  const auto model = HT_TRY(Model::open(
-      files.opened, {.dtypes = std::move(files.dtypes), .max_header_bytes = any_header, .port = &pending}));
-  HT_TRY(ModelAccess::check_seal_size(model, how.algorithm));
-  const auto made = HT_TRY(ModelAccess::make_seal(model, how, seen));
+  const auto model = HT_TRY(Model::open(files.opened, {.dtypes = std::move(files.dtypes),
+                                                       .formats = std::move(files.formats),
+                                                       .max_header_bytes = any_header,
+                                                       .port = &pending}));
+  HT_TRY(check_seal_size(model, how.algorithm));
+  const auto made = HT_TRY(make_seal(model, how, seen));
   RenewedSeal renewed(made.path);
   HT_TRY(renewed.write(HT_TRY(encode_seal(made.seal)), files.port));
   return renewed;
@@ -108,44 +110,16 @@ Result<void> RenewedSeal::write(Bytes seal, io::Port& port) {
   return file_->sync();
 }
 
-Result<void> commit_files(std::span<io::AtomicFile> files, RenewedSeal* seal,
-                          std::span<const std::filesystem::path> replaced) {
+Result<void> commit_files(std::span<io::AtomicFile> files, RenewedSeal* seal) {
   for (const auto& file : files) HT_TRY(file.sync());
-  auto* const seal_file = seal != nullptr && seal->file_ ? &*seal->file_ : nullptr;
-  bool is_seal_placed = false;
-  const auto place_seal = [&]() -> Result<void> {
-    if (seal_file != nullptr && !is_seal_placed) HT_TRY(seal_file->put_in_place());
-    is_seal_placed = true;
-    return {};
-  };
-  // A seal that cannot be replaced must not cost the old files; where these stay until the end, so does it.
-  if (!replaced.empty()) HT_TRY(place_seal());
-  bool is_old_set_changed = false;
-  Result<void> first;  // failure
-  // Once the old set is incomplete, the other steps are taken. Before that, the old seal is put back.
-  const auto is_done = [&](Result<void> step) {
-    if (step) {
-      is_old_set_changed = !replaced.empty();
-      return true;
-    }
-    if (first) first = std::move(step);
-    if (!is_old_set_changed && is_seal_placed && seal_file != nullptr) seal->roll_back();
-    return false;
-  };
-  for (const auto& path : replaced) {
-    if (!is_done(remove_file(path, files[0].port())) && !is_old_set_changed) return first;
+  auto* const seal_file = seal != nullptr ? seal->file() : nullptr;
+  for (auto& file : files.first(files.size() - 1)) HT_TRY(file.put_in_place());
+  if (files.size() > 1) HT_TRY(files.back().sync_folder());
+  if (seal_file != nullptr) HT_TRY(seal_file->put_in_place());
+  if (auto placed = files.back().put_in_place(); !placed) {
+    if (seal_file != nullptr) seal->roll_back();
+    return placed;
   }
-  bool is_complete = true;
-  for (auto& file : files.first(files.size() - 1)) {
-    is_complete = is_done(file.put_in_place()) && is_complete;
-    if (!is_complete && !is_old_set_changed) return first;
-  }
-  // The last one completes the set: it follows when the others, and their names on the disk, are there.
-  if (!is_complete) return first;
-  if (files.size() > 1 && !is_done(files.back().sync_folder()) && !is_old_set_changed) return first;
-  HT_TRY(place_seal());
-  if (!is_done(files.back().put_in_place())) return first;
-  HT_TRY(std::move(first));
   if (seal_file != nullptr) HT_TRY(std::move(*seal_file).finish());
   for (auto& file : files) HT_TRY(std::move(file).finish());
   return {};
@@ -159,22 +133,13 @@ Result<std::optional<ReplacedSeal>> ReplacedSeal::find(const std::filesystem::pa
     if (!path) continue;
     ReplacedSeal replaced{.path = *std::move(path), .algorithm = std::nullopt};
     const auto seal = HT_TRY(read_seal(replaced.path, port));
-    const bool can_seal = ModelAccess::check_can_seal(opened, files, port).has_value();
+    const bool can_seal = check_can_seal(opened, files, port).has_value();
     const bool is_in_place = replaced.path.lexically_normal() == seal_path(opened, port).lexically_normal();
     replaced.is_obsolete = !is_in_place && names_only(seal, replaced.path.parent_path(), files);
     if (can_seal && (is_in_place || replaced.is_obsolete)) replaced.algorithm = seal.algorithm;
     return replaced;
   }
   return std::nullopt;
-}
-
-Result<void> remove_file(const std::filesystem::path& path, io::Port& port) {
-  const auto done = port.unlink(path);
-  if (done || done.error() == std::errc::no_such_file_or_directory) return {};
-  return fail(Error(ErrorCode::write_failed, "old_files_can_be_removed", "cannot remove the file")
-                  .at_path(path.native())
-                  .because(done.error())
-                  .with_hint("remove the file and try again"));
 }
 
 void RenewedSeal::roll_back() noexcept {

@@ -1,8 +1,9 @@
 // The seals of files that are edited or replaced: one commit for both.
 //
-// The new files and the new seal are written and synced without their names before the first rename. A kill
-// between the renames leaves the old files, or an incomplete set, beside the new seal: verify reports a
-// mismatch, never `intact`, and repeating the command completes it.
+// The new files and the new seal are written and synced before the first rename. A kill between the renames
+// of a file and its seal leaves the old file beside the new seal: verify reports a mismatch, never `intact`,
+// and repeating the command completes it. A set is replaced together with its seal
+// (model/set_replacement.hpp).
 //
 // Replaced files get a new seal of the algorithm that the old one had. An edit of the metadata carries the
 // digests of the data over, so that damage stays visible.
@@ -11,13 +12,13 @@
 #include <filesystem>
 #include <htensor/base/work.hpp>
 #include <htensor/hash/digest.hpp>
-#include <htensor/io/mapped.hpp>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "integrity/model_seal.hpp"
 #include "io/atomic_file.hpp"
-#include "model/model_access.hpp"
+#include "io/mapped_file.hpp"
 
 namespace ht::inline v1 {
 
@@ -25,7 +26,7 @@ class RenewedSeal {
  public:
   struct Edit {
     const std::filesystem::path& path;
-    const io::Mapped& source;
+    io::MappedFile& source;
     Bytes header;
     std::uint64_t moved_by = 0;
     const WorkOptions& work;
@@ -44,18 +45,20 @@ class RenewedSeal {
     /// Files that are removed after the commit.
     std::span<const std::filesystem::path> removed{};
     std::vector<DTypeInfo> dtypes{};
+    std::vector<Format> formats{};
     io::Port& port;
   };
   /// Writes and syncs the seal of files that have no names yet, without its name. The files are read unless
   /// `seen` has their digests.
   [[nodiscard]] static Result<RenewedSeal> of_new_files(NewFiles files, const SealOptions& how,
-                                                        const ModelAccess::Seen& seen = {});
+                                                        const SeenDigest& seen = {});
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+  /// Null if the seal is the new one already.
+  [[nodiscard]] io::AtomicFile* file() noexcept { return file_ ? &*file_ : nullptr; }
 
  private:
-  friend Result<void> commit_files(std::span<io::AtomicFile> files, RenewedSeal* seal,
-                                   std::span<const std::filesystem::path> replaced);
+  friend Result<void> commit_files(std::span<io::AtomicFile> files, RenewedSeal* seal);
 
   explicit RenewedSeal(std::filesystem::path path) noexcept : path_(std::move(path)) {}
   [[nodiscard]] Result<void> write(Bytes seal, io::Port& port);
@@ -68,13 +71,10 @@ class RenewedSeal {
   std::optional<io::AtomicFile> file_;         // nullopt if the seal is the new one already
 };
 
-/// Renames the files into place; the last one, which completes the set, follows when the names of the others
-/// are on the disk, and the seal is renamed directly before it. If `replaced` files are removed first, the
-/// seal is renamed before that. A failure before a file was removed leaves the old files with the old seal.
-/// After that, it is returned once the other files have their names; the last one stays out of place unless
-/// all others are in place.
-[[nodiscard]] Result<void> commit_files(std::span<io::AtomicFile> files, RenewedSeal* seal,
-                                        std::span<const std::filesystem::path> replaced = {});
+/// Renames one file, or the files of a set that replaces nothing, into place. The last file, which completes
+/// the set, follows when the names of the others are on the disk, and the seal is renamed directly before it.
+/// After a failure the old seal is put back.
+[[nodiscard]] Result<void> commit_files(std::span<io::AtomicFile> files, RenewedSeal* seal);
 
 /// The seal of files that are about to be replaced.
 struct ReplacedSeal {
@@ -90,8 +90,5 @@ struct ReplacedSeal {
   [[nodiscard]] static Result<std::optional<ReplacedSeal>> find(
       const std::filesystem::path& opened, const std::vector<std::filesystem::path>& files, io::Port& port);
 };
-
-/// Removes a file if it exists.
-[[nodiscard]] Result<void> remove_file(const std::filesystem::path& path, io::Port& port);
 
 }  // namespace ht::inline v1

@@ -5,11 +5,11 @@
 #include <htensor/base/utf8.hpp>
 #include <htensor/dtype/sizes.hpp>
 #include <htensor/dtype/visit.hpp>
-#include <htensor/io/mapped.hpp>
 #include <map>
 
 #include "base/format_text.hpp"
 #include "convert/from_memory.hpp"
+#include "io/mapped_file.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -43,10 +43,9 @@ class Saving {
     }
     const auto catalog = HT_TRY(std::move(builder_).build());
     const auto plan = HT_TRY(plan_from(catalog, memory_, target, options_.what));
-    std::vector<const io::Mapped*> sources{nullptr};  // the first of a catalog's files is itself
-    sources.reserve(files_.size() + 1);
-    for (const auto& file : files_) sources.push_back(&file);
-    return apply_from(plan, sources, options_.how, {.dtypes = options_.dtypes, .port = &port_});
+    Contents contents{.sources = {nullptr}};  // the first of a catalog's files is itself
+    for (const auto& file : files_) contents.sources.push_back(file.get());
+    return apply_from(plan, std::move(contents), options_.how, {.dtypes = options_.dtypes, .port = &port_});
   }
 
  private:
@@ -67,9 +66,10 @@ class Saving {
                         .with_hint("copy it to the host first"));
       }
       const auto* const range = std::get_if<Storage::FileBacked>(&storage.origin());
-      // What is mapped is taken from there: its path may lead to another file by now.
       if (range != nullptr && storage.bytes().empty() && range->bytes != 0) {
         HT_TRY(place(*range, tensor.name, entry));
+      } else if (range != nullptr && HT_TRY(place_mapped(*range, storage.bytes(), tensor.name, entry))) {
+        // Taken from the file.
       } else {
         entry.bytes = storage.bytes().size();
         memory = storage.bytes();
@@ -114,25 +114,40 @@ class Saving {
             .with_hint("pass the shape of the data"));
   }
 
+  // False where mapped bytes cannot be copied from their file: its path may lead to another one by now.
+  Result<bool> place_mapped(const Storage::FileBacked& range, Bytes bytes, std::string_view name,
+                            Entry& entry) {
+    if (range.inode == 0 || range.bytes != bytes.size() || bytes.empty()) return false;
+    const auto number = number_of(range.locator);
+    if (!number) return false;
+    const auto identity = files_[*number - 1]->source().identity();
+    if (identity.device != range.device || identity.object != range.inode) return false;
+    HT_TRY(place(range, name, entry));
+    return true;
+  }
+
+  // The number of a file in the catalog. The file is opened once.
+  Result<std::uint32_t> number_of(const Path& locator) {
+    if (const auto found = numbers_.find(locator); found != numbers_.end()) return found->second;
+    files_.push_back(std::make_unique<io::MappedFile>(HT_TRY(io::FileSource::open(locator, port_))));
+    const auto number = HT_TRY(builder_.add_file(locator.string()));
+    numbers_.emplace(locator, number);
+    return number;
+  }
+
   Result<void> place(const Storage::FileBacked& range, std::string_view name, Entry& entry) {
-    const auto [found, is_new] =
-        numbers_.try_emplace(range.locator, static_cast<std::uint32_t>(files_.size() + 1));
-    if (is_new) {
-      auto opened = HT_TRY(io::Opened::open(range.locator, port_));
-      files_.push_back(HT_TRY(std::move(opened).map()));
-      HT_TRY(builder_.add_file(range.locator.string()));
-    }
-    const auto& file = files_[found->second - 1];
-    if (!checked::range_fits(range.offset, range.bytes, file.stat().bytes)) {
+    const auto number = HT_TRY(number_of(range.locator));
+    const auto file_bytes = files_[number - 1]->source().size();
+    if (!checked::range_fits(range.offset, range.bytes, file_bytes)) {
       return fail(Error(ErrorCode::truncated, "file_has_the_range",
                         format_text("has {} bytes, and tensor '{}' needs {} bytes from byte {} on",
-                                    file.stat().bytes, to_utf8(name), range.bytes, range.offset))
+                                    file_bytes, to_utf8(name), range.bytes, range.offset))
                       .at_path(range.locator.native())
                       .at_tensor(name)
                       .at_offset(range.offset)
                       .with_hint("pass a range within the file"));
     }
-    entry.file = found->second;
+    entry.file = number;
     entry.offset = range.offset;
     entry.bytes = range.bytes;
     return {};
@@ -143,7 +158,7 @@ class Saving {
   CatalogBuilder builder_{"tensors"};
   InMemory memory_;
   std::map<Path, std::uint32_t> numbers_;
-  std::vector<io::Mapped> files_;
+  std::vector<std::unique_ptr<io::MappedFile>> files_;
 };
 
 }  // namespace

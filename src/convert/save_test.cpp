@@ -79,6 +79,25 @@ TEST_F(Saving, takes_a_models_own_bytes_from_its_mapping) {
   EXPECT_EQ(text_of(Model::open(target_).value(), "only"), text_of(model, "b"));
 }
 
+// Through memory it would not count as copied.
+TEST_F(Saving, copies_mapped_tensors_from_their_file) {
+  write_file(folder_ / "m.safetensors", testing::shard_file({"a", "b"}));
+  const auto model = Model::open(folder_ / "m.safetensors").value();
+  const auto copied = [&](const TensorToSave& tensor) {
+    const auto done = save(target_, std::span(&tensor, 1), {.how = {.if_exists = io::IfExists::replace}});
+    EXPECT_TRUE(done) << to_string(done.error());
+    const auto by = done ? done->copied_by : CopiedBy{};
+    EXPECT_EQ(text_of(Model::open(target_).value(), tensor.name), text_of(model, "b"));
+    return by.reflink + by.direct + by.copy_file_range + by.read_write;
+  };
+  EXPECT_EQ(copied(bytes("raw", model.raw("b").value(), 4)), 4U);
+  const auto typed = model.flat<U8>("b").value();
+  EXPECT_EQ(copied(to_save("typed", typed).value()), 4U);
+  write_file(folder_ / "other", testing::shard_file({"c", "d"}));
+  std::filesystem::rename(folder_ / "other", folder_ / "m.safetensors");
+  EXPECT_EQ(copied(bytes("from the mapping", model.raw("b").value(), 4)), 0U) << "another file has its name";
+}
+
 TEST_F(Saving, does_not_open_the_file_of_a_range_without_bytes) {
   const TensorToSave saved[] = {bytes("none", Storage::in_file({folder_ / "nowhere", 3, 0}).value(), 0)};
   EXPECT_TRUE(save(target_, saved, {.port = &port_}));

@@ -4,7 +4,6 @@
 #include <htensor/base/utf8.hpp>
 
 #include "base/format_text.hpp"
-#include "format/safetensors/safetensors_dtypes.hpp"
 #include "model/relayout.hpp"
 
 namespace ht::inline v1 {
@@ -72,12 +71,9 @@ Result<std::vector<TargetTensor>> target_tensors(const Catalog& source, const In
   return tensors;
 }
 
-void sort_canonically(std::span<TargetTensor> tensors, std::string_view format) {
-  const bool by_dtype = format == "safetensors";
+void sort_canonically(std::span<TargetTensor> tensors, const Format& format) {
   std::ranges::sort(tensors, [&](const TargetTensor& a, const TargetTensor& b) {
-    const int rank_a = by_dtype ? format_safetensors::canonical_rank(a.entry.dtype) : 0;
-    const int rank_b = by_dtype ? format_safetensors::canonical_rank(b.entry.dtype) : 0;
-    return rank_a != rank_b ? rank_a > rank_b : a.name < b.name;
+    return format.precedes != nullptr ? format.precedes(a.as_entry(), b.as_entry()) : a.name < b.name;
   });
 }
 
@@ -89,14 +85,26 @@ Result<void> normalize_layout(TargetTensor& tensor) {
   return {};
 }
 
-Result<void> normalize_layout(std::span<TargetTensor> tensors) {
-  for (auto& tensor : tensors) HT_TRY(normalize_layout(tensor));
+Result<void> normalize_layouts(std::span<TargetTensor> tensors, const Format& format, const Format* source) {
+  const auto is_big = [](const TargetTensor& tensor) { return tensor.entry.byte_order == ByteOrder::big; };
+  // Most readers of a format with one byte order for a file refuse big-endian files: only a source that is
+  // such a file already stays one.
+  const bool big_endian =
+      format.byte_orders == ByteOrders::any ||
+      (format.byte_orders == ByteOrders::one_per_file && source != nullptr &&
+       source->byte_orders == ByteOrders::one_per_file && std::ranges::all_of(tensors, is_big));
+  for (auto& tensor : tensors) {
+    const Entry& entry = tensor.entry;
+    const bool is_column_major = entry.order == ElementOrder::column_major && entry.dims.size() > 1;
+    if ((is_big(tensor) && !big_endian) || (is_column_major && !format.column_major))
+      HT_TRY(normalize_layout(tensor));
+  }
   return {};
 }
 
 Result<Catalog> catalog_of(std::span<const TargetTensor> tensors, const Metadata& metadata,
-                           const Catalog& source, std::string_view format) {
-  CatalogBuilder builder(format);
+                           const Catalog& source, const Format& format) {
+  CatalogBuilder builder(format.name);
   HT_TRY(builder.reserve(tensors.size()));
   for (std::size_t i = 1; i < source.files().size(); ++i) HT_TRY(builder.add_file(source.files()[i]));
   for (const auto& tensor : tensors) HT_TRY(builder.add(tensor.as_entry()));

@@ -30,15 +30,18 @@ struct TargetTensor {
                                                                const ConvertOptions& options);
 
 /// The order of `ConvertOptions::canonical`.
-void sort_canonically(std::span<TargetTensor> tensors, std::string_view format);
+void sort_canonically(std::span<TargetTensor> tensors, const Format& format);
 
-/// Makes tensors row-major and little-endian. `unsupported_encoding` for big-endian blocks that cannot be
+/// Makes a tensor row-major and little-endian. `unsupported_encoding` for big-endian blocks that cannot be
 /// byte-swapped.
 [[nodiscard]] Result<void> normalize_layout(TargetTensor& tensor);
-[[nodiscard]] Result<void> normalize_layout(std::span<TargetTensor> tensors);
+/// The same for the tensors whose orders the format cannot carry. `source` is the source's format, null if
+/// unknown.
+[[nodiscard]] Result<void> normalize_layouts(std::span<TargetTensor> tensors, const Format& format,
+                                             const Format* source);
 
 /// A catalog of these; the files are those of the source. `duplicate_tensor` where two have one name.
 [[nodiscard]] Result<Catalog> catalog_of(std::span<const TargetTensor> tensors, const Metadata& metadata,
-                                         const Catalog& source, std::string_view format);
+                                         const Catalog& source, const Format& format);
 
 }  // namespace ht::inline v1

@@ -8,6 +8,8 @@
 
 #include <htensor/convert/write.hpp>
 #include <htensor/hash/crc64.hpp>
+#include <htensor/integrity/seal.hpp>
+#include <htensor/integrity/verify.hpp>
 #include <htensor/model/model.hpp>
 
 #include "format/ht/ht.hpp"
@@ -22,6 +24,8 @@ using testing::FaultyPort;
 using testing::read_file;
 using testing::TemporaryFolder;
 using testing::write_file;
+
+const WriteOptions replacing{.if_exists = io::IfExists::replace};
 
 class Writing : public ::testing::Test {
  protected:
@@ -63,7 +67,7 @@ TEST_F(Writing, bits_after_the_last_element_are_zero_whatever_the_neighbours_are
 TEST_F(Writing, rank_0_and_empty_tensors_are_written) {
   ASSERT_TRUE(write(path_, Tensor<I64, Rank<0>>::of({}, {42}).value()));
   EXPECT_EQ((Model::open(path_).value().tensor<I64, Rank<0>>("t").value()()), 42);
-  ASSERT_TRUE(write(path_, Tensor<I64, Rank<2>>::zeros(Rank<2>(0, 4)).value()));
+  ASSERT_TRUE(write(path_, Tensor<I64, Rank<2>>::zeros(Rank<2>(0, 4)).value(), replacing));
   EXPECT_EQ((Model::open(path_).value().tensor<I64, Rank<2>>("t").value().extent(1)), 4);
 }
 
@@ -77,15 +81,14 @@ TEST_F(Writing, data_is_sealed_by_its_checksum) {
 TEST_F(Writing, over_the_file_that_is_mapped_is_safe) {
   ASSERT_TRUE(write(path_, tensor_));
   const auto mapped = Model::open(path_).value().tensor<F32, Rank<2>>("t").value();
-  ASSERT_TRUE(write(path_, mapped.transpose()));
+  ASSERT_TRUE(write(path_, mapped.transpose(), replacing));
   EXPECT_EQ(mapped(1, 2), 6);
   EXPECT_EQ((Model::open(path_).value().tensor<F32, Rank<2>>("t").value()(2, 0)), 3);
 }
 
-TEST_F(Writing, existing_file_is_kept_when_told) {
+TEST_F(Writing, existing_file_is_kept_unless_told) {
   write_file(path_, "old");
-  EXPECT_EQ(write(path_, tensor_, {.if_exists = io::IfExists::fail}).error().code(),
-            ErrorCode::already_exists);
+  EXPECT_EQ(write(path_, tensor_).error().code(), ErrorCode::already_exists);
   EXPECT_EQ(read_file(path_).size(), 3U);
 }
 
@@ -102,7 +105,7 @@ TEST_F(Writing, every_failing_call_leaves_the_old_file_and_no_litter) {
     for (int nth = 0; nth < calls; ++nth) {
       FaultyPort port;
       port.fail_at(call, nth, std::errc::no_space_on_device);
-      const auto done = write(path_, bigger, {.port = &port});
+      const auto done = write(path_, bigger, {.if_exists = io::IfExists::replace, .port = &port});
       if (port.count(call) <= nth) {  // there is no second call of that kind, so it was written
         EXPECT_TRUE(done);
         write_file(path_, old);
@@ -123,7 +126,7 @@ TEST_F(Writing, file_size_limit_leaves_the_old_file_and_no_litter) {
   if (child == 0) {
     const rlimit limit{1024, 1024};
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(2);
-    const auto done = write(path_, Tensor<F32, Rank<1>>::zeros(Rank<1>(1000)).value());
+    const auto done = write(path_, Tensor<F32, Rank<1>>::zeros(Rank<1>(1000)).value(), replacing);
     _exit(!done && done.error().code() == ErrorCode::write_failed && !done.error().hint().empty() ? 0 : 1);
   }
   int status = 0;
@@ -145,7 +148,7 @@ TEST_F(Writing, full_disk_leaves_the_old_file_and_no_litter) {
     if (!mounted) _exit(77);
     const bool first = write(disk / "t.ht", tensor_).has_value();
     const auto old = read_file(disk / "t.ht");
-    const auto done = write(disk / "t.ht", Tensor<F32, Rank<1>>::zeros(Rank<1>(1 << 20)).value());
+    const auto done = write(disk / "t.ht", Tensor<F32, Rank<1>>::zeros(Rank<1>(1 << 20)).value(), replacing);
     const auto files = std::distance(std::filesystem::directory_iterator(disk), {});
     const bool refused = !done && done.error().code() == ErrorCode::no_space && !done.error().hint().empty();
     _exit(first && refused && read_file(disk / "t.ht") == old && files == 1 ? 0 : 1);
@@ -159,8 +162,8 @@ TEST_F(Writing, full_disk_leaves_the_old_file_and_no_litter) {
 TEST_F(Writing, a_sealed_file_gets_a_new_seal) {
   ASSERT_TRUE(write(path_, tensor_));
   for (const auto algorithm : all_hash_algorithms) {
-    ASSERT_TRUE(Model::open(path_).value().seal({.algorithm = algorithm, .force = true}));
-    ASSERT_TRUE(write(path_, Tensor<F32, Rank<1>>::zeros(Rank<1>(1000)).value()));
+    ASSERT_TRUE(ht::seal(Model::open(path_).value(), {.algorithm = algorithm, .force = true}));
+    ASSERT_TRUE(write(path_, Tensor<F32, Rank<1>>::zeros(Rank<1>(1000)).value(), replacing));
     const auto found = verify(path_).value();
     EXPECT_EQ(found.verdict, Verdict::intact);
     EXPECT_EQ(found.algorithm, algorithm);
@@ -275,9 +278,8 @@ TEST_F(Writing, encoded_files_are_header_pieces_and_zeros) {
   const auto expected = bytes_of(std::string_view("headhead\0abc\0\0\0d", 16));
   EXPECT_EQ(read_file(path_), std::vector<std::byte>(expected.begin(), expected.end()));
   EXPECT_EQ(folder_.names(), std::vector<std::string>{"t.ht"});
-  EXPECT_EQ(write(path_, file, source_of({}), {.if_exists = io::IfExists::fail}).error().code(),
-            ErrorCode::already_exists);
-  ASSERT_TRUE(write(path_, file, source_of({})));
+  EXPECT_EQ(write(path_, file, source_of({})).error().code(), ErrorCode::already_exists);
+  ASSERT_TRUE(write(path_, file, source_of({}), replacing));
   EXPECT_EQ(read_file(path_).size(), 16U);
 }
 
@@ -334,7 +336,8 @@ TEST_F(Writing, every_failing_call_leaves_no_encoded_file) {
                           Call::sync, Call::name, Call::rename}) {
     FaultyPort port;
     port.fail_at(call, 0, std::errc::no_space_on_device);
-    EXPECT_FALSE(write(path_, small_file(), source_of({{8, bytes_of("ab")}}), {.port = &port}));
+    EXPECT_FALSE(write(path_, small_file(), source_of({{8, bytes_of("ab")}}),
+                       {.if_exists = io::IfExists::replace, .port = &port}));
     EXPECT_TRUE(folder_.names().empty());
     EXPECT_EQ(port.open_files(), 0);
   }

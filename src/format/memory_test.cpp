@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <htensor/format/parse.hpp>
 #include <string>
 
-#include "format/formats.hpp"
 #include "format/shards/shard_index.hpp"
 #include "testing/allocations.hpp"
 
@@ -55,8 +55,8 @@ void expect_bounded(std::size_t input, const std::function<void()>& parse) {
 
 /// Whether it was accepted does not matter, but that it is as the test thinks does.
 void expect_bounded(std::string_view format_name, const std::string& file, std::string_view rule) {
-  const auto format = std::ranges::find(formats(), format_name, &Format::name);
-  ASSERT_NE(format, formats().end());
+  const auto* const format = find_format(format_name);
+  ASSERT_NE(format, nullptr);
   expect_bounded(file.size(), [&] {
     const auto parsed = format->parse(bytes_of(file), file.size(), ParseOptions{});
     EXPECT_EQ(parsed ? "" : parsed.error().rule(), rule);
@@ -74,8 +74,7 @@ TEST(SafetensorsMemory, is_not_taken_for_a_shape_of_too_many_dimensions) {
     for (const std::string_view dim : {"0,", "1,", " 1 ,"}) {
       const auto file = safetensors(std::string(space) + start + copies_of(dim) + "0]}}");
       const testing::PeakMemory peak;
-      const auto parsed = std::ranges::find(formats(), "safetensors", &Format::name)
-                              ->parse(bytes_of(file), file.size(), ParseOptions{});
+      const auto parsed = find_format("safetensors")->parse(bytes_of(file), file.size(), ParseOptions{});
       EXPECT_LE(peak.bytes(), file.size() * 3 / 2);
       ASSERT_FALSE(parsed);
       EXPECT_EQ(parsed.error().rule(), "safetensors_rank_is_at_most_64");

@@ -6,6 +6,7 @@
 
 #include "base/format_text.hpp"
 #include "format/gguf/gguf.hpp"
+#include "format/shards/split_info.hpp"
 #include "format/value_text.hpp"
 
 namespace ht::inline v1 {
@@ -94,6 +95,10 @@ bool is_padding(const Metadata::Item& item) noexcept {
   if (item.key != format_gguf::pad_key) return false;
   const auto text = item.value.text();
   return text && text->find_first_not_of(' ') == std::string_view::npos;
+}
+
+bool describes_layout(const Metadata::Item& item) noexcept {
+  return item.key == format_gguf::alignment_key || item.key.starts_with(split_prefix) || is_padding(item);
 }
 
 Result<Metadata> edited(const Metadata& metadata, std::span<const MetadataEdit> edits) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "format/formats.hpp"
 #include "format/sniff.hpp"
 
 namespace ht::inline v1 {
@@ -21,8 +20,10 @@ Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOpti
     const std::uint64_t wanted = std::min<std::uint64_t>(sniffed_bytes, file_bytes);
     if (seen.prefix().size() < wanted) return Need{0, wanted};
     const Bytes beginning = seen.prefix().first(static_cast<std::size_t>(wanted));
-    for (const auto& format : formats()) {
-      if (format.looks_like(beginning, file_bytes)) return format.parse(seen, file_bytes, options);
+    for (const auto list : {options.formats, formats()}) {
+      for (const auto& format : list) {
+        if (format.looks_like(beginning, file_bytes)) return format.parse(seen, file_bytes, options);
+      }
     }
     return fail(no_weights(beginning, file_bytes));
   });

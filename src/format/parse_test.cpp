@@ -63,9 +63,9 @@ TEST(Encode, format_has_a_name) {
 }
 
 TEST(Encode, formats_are_found_by_extension) {
-  EXPECT_EQ(format_of_extension(".ht"), "ht");
-  EXPECT_EQ(format_of_extension(".doc"), std::nullopt);
-  EXPECT_EQ(format_of_extension(""), std::nullopt);
+  EXPECT_EQ(format_of_extension(".ht")->name, "ht");
+  EXPECT_EQ(format_of_extension(".doc"), nullptr);
+  EXPECT_EQ(format_of_extension(""), nullptr);
 }
 
 }  // namespace

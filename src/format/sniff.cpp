@@ -4,7 +4,7 @@
 #include <array>
 #include <charconv>
 #include <htensor/base/utf8.hpp>
-#include <htensor/format/encode.hpp>
+#include <htensor/format/format.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -277,6 +277,16 @@ std::optional<Error> first_match(std::span<const Kind> candidates, const Beginni
 
 }  // namespace
 
+bool begins_with(Bytes bytes, std::string_view magic) noexcept {
+  // A file that ends within a magic is a truncated file of that format.
+  const auto seen = std::min(bytes.size(), magic.size());
+  return seen > 0 && std::ranges::equal(bytes.first(seen), bytes_of(magic).first(seen));
+}
+
+bool is_json_file(Bytes prefix, std::uint64_t file_bytes) {
+  return is_json(beginning_of(prefix, file_bytes));
+}
+
 std::optional<Error> other_file_kind(Bytes prefix, std::uint64_t file_bytes) {
   if (file_bytes == 0) {
     return Error(ErrorCode::bad_magic, "file_is_not_empty", "is empty")
@@ -288,9 +298,13 @@ std::optional<Error> other_file_kind(Bytes prefix, std::uint64_t file_bytes) {
   return first_match(kinds, file);
 }
 
+std::optional<Error> known_file_kind(Bytes prefix, std::uint64_t file_bytes) {
+  if (auto error = other_file_kind(prefix, file_bytes)) return error;
+  return first_match(texts, beginning_of(prefix, file_bytes));
+}
+
 Error no_weights(Bytes prefix, std::uint64_t file_bytes) {
-  if (auto error = other_file_kind(prefix, file_bytes)) return *std::move(error);
-  if (auto error = first_match(texts, beginning_of(prefix, file_bytes))) return *std::move(error);
+  if (auto error = known_file_kind(prefix, file_bytes)) return *std::move(error);
   return Error(ErrorCode::bad_magic, "format_is_known", "is not in a known format")
       .at_offset(0)
       .with_hint(format_text("known formats: {}", fmt::join(format_names(), ", ")));

@@ -23,7 +23,7 @@ SealRegions regions_of(const Seal& seal) {
 constexpr std::uint64_t step_bytes = std::uint64_t{1} << 20;
 
 // Hashes a range of the edited file.
-Result<Digest> digest_of_edited(Hasher& hasher, const EditedHeader& edit, std::uint64_t offset,
+Result<Digest> digest_of_edited(Hasher& hasher, const ReplacedHeader& edit, std::uint64_t offset,
                                 std::uint64_t bytes, const WorkOptions& work) {
   const std::uint64_t end = offset + bytes;
   while (offset < end) {
@@ -31,7 +31,7 @@ Result<Digest> digest_of_edited(Hasher& hasher, const EditedHeader& edit, std::u
       return fail(
           Error(ErrorCode::cancelled, "work_is_not_stopped",
                 format_text("stopped: {} of {} bytes hashed for the seal", bytes - (end - offset), bytes))
-              .at_path(edit.source.path().native()));
+              .at_path(edit.source.source().path().native()));
     }
     const bool in_header = offset < edit.header.size();
     const std::uint64_t count =
@@ -39,8 +39,10 @@ Result<Digest> digest_of_edited(Hasher& hasher, const EditedHeader& edit, std::u
     if (in_header) {
       hasher.update(edit.header.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(count)));
     } else {
-      const Bytes piece = HT_TRY(edit.source.range(offset - edit.moved_by(), count));
-      HT_TRY(guarded(piece, [&] { hasher.update(piece); }));
+      HT_TRY(edit.source.visit(offset - edit.moved_by(), count, [&](Bytes piece) -> Result<void> {
+        hasher.update(piece);
+        return {};
+      }));
     }
     offset += count;
   }
@@ -49,7 +51,7 @@ Result<Digest> digest_of_edited(Hasher& hasher, const EditedHeader& edit, std::u
 
 // The digests of the chunks before the first tensor, end to end.
 Result<std::vector<std::byte>> header_digests(const Seal& seal, const SealRegions& regions,
-                                              const EditedHeader& edit, const WorkOptions& work) {
+                                              const ReplacedHeader& edit, const WorkOptions& work) {
   auto hasher = HT_TRY(Hasher::make(seal.algorithm));
   const std::size_t first = regions.of_file(edit.file).first;
   std::vector<std::byte> digests;
@@ -62,7 +64,7 @@ Result<std::vector<std::byte>> header_digests(const Seal& seal, const SealRegion
 }
 
 // Every byte of the header is before the first tensor of its file.
-Result<void> check_tensors(const Seal& seal, const EditedHeader& edit, std::uint64_t header_bytes) {
+Result<void> check_tensors(const Seal& seal, const ReplacedHeader& edit, std::uint64_t header_bytes) {
   for (const auto& tensor : seal.tensors) {
     if (tensor.file != edit.file || tensor.offset >= header_bytes) continue;
     return fail(
@@ -82,7 +84,7 @@ Bytes digests_of(const Seal& seal, std::uint64_t from, std::uint64_t to) {
       .subspan(static_cast<std::size_t>(from) * size, static_cast<std::size_t>(to - from) * size);
 }
 
-Result<Digest> digest_of_file(const Seal& seal, const SealRegions& regions, const EditedHeader& edit,
+Result<Digest> digest_of_file(const Seal& seal, const SealRegions& regions, const ReplacedHeader& edit,
                               const WorkOptions& work) {
   if (seal.algorithm != HashAlgorithm::crc64nvme) {
     auto hasher = HT_TRY(Hasher::make(seal.algorithm));
@@ -98,7 +100,7 @@ Result<Digest> digest_of_file(const Seal& seal, const SealRegions& regions, cons
 
 }  // namespace
 
-Result<Seal> carried_seal(Seal seal, const EditedHeader& edit, const WorkOptions& work) {
+Result<Seal> carried_seal(Seal seal, const ReplacedHeader& edit, const WorkOptions& work) {
   return without_bad_alloc([&]() -> Result<Seal> {
     HT_TRY(check_tensors(seal, edit, edit.old_header_bytes));
     const SealRegions before = regions_of(seal);
@@ -121,9 +123,9 @@ Result<Seal> carried_seal(Seal seal, const EditedHeader& edit, const WorkOptions
   });
 }
 
-Result<bool> is_carried_seal(const Seal& seal, const EditedHeader& edit, const WorkOptions& work) {
+Result<bool> is_carried_seal(const Seal& seal, const ReplacedHeader& edit, const WorkOptions& work) {
   return without_bad_alloc([&]() -> Result<bool> {
-    if (seal.files[edit.file].bytes != edit.source.stat().bytes + edit.moved_by()) return false;
+    if (seal.files[edit.file].bytes != edit.source.source().size() + edit.moved_by()) return false;
     if (!check_tensors(seal, edit, edit.header.size())) return false;
     const SealRegions regions = regions_of(seal);
     const std::uint64_t first = regions.first_chunk(edit.file);

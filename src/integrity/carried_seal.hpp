@@ -7,16 +7,17 @@
 
 #include <htensor/base/work.hpp>
 #include <htensor/integrity/seal.hpp>
-#include <htensor/io/mapped.hpp>
+
+#include "io/mapped_file.hpp"
 
 namespace ht::inline v1 {
 
 /// One file of a seal with another header; the rest of the file follows it unchanged.
-struct EditedHeader {
+struct ReplacedHeader {
   /// Which of the seal's files it is.
   std::uint32_t file = 0;
   /// The file before the edit.
-  const io::Mapped& source;
+  io::MappedFile& source;
   std::uint64_t old_header_bytes = 0;
   /// The new header, at least as long as the old one.
   Bytes header;
@@ -28,11 +29,11 @@ struct EditedHeader {
 /// follows from its chunks; the other algorithms read the data once for it, so the caller compares all of the
 /// file with `seal` then, or damage would become part of that digest. `bad_seal` if the seal has a tensor
 /// inside the old header, `cancelled`, `read_failed`.
-[[nodiscard]] Result<Seal> carried_seal(Seal seal, const EditedHeader& edit, const WorkOptions& work);
+[[nodiscard]] Result<Seal> carried_seal(Seal seal, const ReplacedHeader& edit, const WorkOptions& work);
 
 /// Whether the seal already has the size and the header of the edited file: an edit that was killed after it
 /// had renewed the seal is repeated.
-[[nodiscard]] Result<bool> is_carried_seal(const Seal& seal, const EditedHeader& edit,
+[[nodiscard]] Result<bool> is_carried_seal(const Seal& seal, const ReplacedHeader& edit,
                                            const WorkOptions& work);
 
 }  // namespace ht::inline v1

@@ -20,7 +20,7 @@ class CarriedSeal : public ::testing::Test {
     }
     return made;
   }
-  [[nodiscard]] EditedHeader edit(std::string_view header) const {
+  [[nodiscard]] ReplacedHeader edit(std::string_view header) const {
     return {.file = 0, .source = source_, .old_header_bytes = 4, .header = bytes_of(header)};
   }
 
@@ -29,7 +29,7 @@ class CarriedSeal : public ::testing::Test {
     testing::write_file(folder_ / "f", "head012345");
     return folder_ / "f";
   }();
-  io::Mapped source_ = io::Opened::open(path_).value().map().value();
+  mutable io::MappedFile source_{io::FileSource::open(path_).value()};
 };
 
 TEST_F(CarriedSeal, keeps_the_digests_of_the_data_where_it_moves) {

@@ -1,6 +1,7 @@
 #include "integrity/compare.hpp"
 
 #include <algorithm>
+#include <htensor/integrity/verify.hpp>
 #include <map>
 
 #include "integrity/measure.hpp"
@@ -18,8 +19,8 @@ std::vector<std::uint64_t> sizes_of(const Seal& seal) {
 
 class Comparing {
  public:
-  Comparing(const Seal& seal, std::span<const io::Mapped* const> files,
-            std::span<const std::filesystem::path> paths, bool all_wanted)
+  Comparing(const Seal& seal, io::MappedFiles files, std::span<const std::filesystem::path> paths,
+            bool all_wanted)
       : seal_(seal),
         files_(files),
         paths_(paths),
@@ -62,7 +63,7 @@ class Comparing {
   };
 
   [[nodiscard]] std::uint64_t bytes_there(std::uint32_t file) const {
-    return files_[file] != nullptr ? files_[file]->stat().bytes : 0;
+    return files_[file] != nullptr ? files_[file]->source().size() : 0;
   }
 
   // Those that are all there; quickly, those of headers alone, which may stand anywhere in some formats.
@@ -190,7 +191,7 @@ class Comparing {
   }
 
   const Seal& seal_;
-  std::span<const io::Mapped* const> files_;
+  io::MappedFiles files_;
   std::span<const std::filesystem::path> paths_;
   bool all_wanted_;
   SealRegions regions_;
@@ -200,12 +201,12 @@ class Comparing {
 
 }  // namespace
 
-Result<Verification> compare(const Seal& seal, std::span<const io::Mapped* const> files,
+Result<Verification> compare(const Seal& seal, io::MappedFiles files,
                              std::span<const std::filesystem::path> paths, const VerifyOptions& options) {
   return without_bad_alloc([&] { return Comparing(seal, files, paths, true).run(options); });
 }
 
-Result<Verification> compare_there(const Seal& seal, std::span<const io::Mapped* const> files,
+Result<Verification> compare_there(const Seal& seal, io::MappedFiles files,
                                    std::span<const std::filesystem::path> paths,
                                    const VerifyOptions& options) {
   return without_bad_alloc([&] { return Comparing(seal, files, paths, false).run(options); });

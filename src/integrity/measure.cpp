@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <htensor/base/fault.hpp>
 
 #include "base/format_text.hpp"
 #include "base/jobs.hpp"
-#include "io/file.hpp"
 #include "io/sampled_cache.hpp"
 #include "io/staged.hpp"
 
@@ -45,14 +43,14 @@ class Measuring {
       }
       last = &range;
     }
-    return io::cached_share(what_.files, ranges_) < 0.5;
+    return io::cached_share(sources(), ranges_) < 0.5;
   }
 
   [[nodiscard]] Result<void> check_unchanged() const {
-    const io::Mapped* last = nullptr;
+    io::MappedFile* last = nullptr;
     for (const auto& range : ranges_) {
-      const io::Mapped* const file = what_.files[range.file];
-      if (file != last) HT_TRY(file->check_unchanged());
+      io::MappedFile* const file = what_.files[range.file];
+      if (file != last) HT_TRY(file->source().check_unchanged());
       last = file;
     }
     return {};
@@ -71,15 +69,17 @@ class Measuring {
 
   Result<void> hash_range(std::size_t number, Hasher& hasher) {
     const auto& [file, offset, bytes] = ranges_[number];
-    const io::Mapped& mapped = *what_.files[file];
+    io::MappedFile& mapped = *what_.files[file];
     if (what_.wait_for) HT_TRY(what_.wait_for(number));
     for (std::uint64_t done = 0; done < bytes;) {
       const std::uint64_t count = std::min(piece_bytes, bytes - done);
       // All its pages at once, and not one by one as they are touched; for a few that is no gain.
-      if (count >= least_fetch_bytes && !what_.wait_for)
+      if (count >= least_fetch_bytes && !what_.wait_for && !mapped.must_read())
         HT_TRY(mapped.advise(offset + done, count, io::Advice::populate));
-      const Bytes piece = HT_TRY(mapped.range(offset + done, count));
-      HT_TRY(guarded(piece, [&] { hasher.update(piece); }));
+      HT_TRY(mapped.visit(offset + done, count, [&](Bytes piece) -> Result<void> {
+        hasher.update(piece);
+        return {};
+      }));
       done += count;
       done_bytes_ += count;
       if (work_.stop.stop_requested()) return fail(stopped());
@@ -89,10 +89,6 @@ class Measuring {
   }
 
   Result<void> by_one_pass() {
-    std::vector<const io::File*> files;
-    files.reserve(what_.files.size());
-    for (const auto* const file : what_.files)
-      files.push_back(file != nullptr ? &io::file_of(*file) : nullptr);
     auto hasher = HT_TRY(Hasher::make(what_.algorithm));
     std::size_t number = 0;
     std::uint64_t done = 0;  // of that range
@@ -115,8 +111,16 @@ class Measuring {
                                   done_bytes_ = bytes;
                                   tell();
                                 }};
-    HT_TRY(io::load_staged(files, touching_as_one(), take, how));
+    HT_TRY(io::load_staged(sources(), touching_as_one(), take, how));
     return {};
+  }
+
+  [[nodiscard]] io::Sources sources() const {
+    io::Sources sources;
+    sources.reserve(what_.files.size());
+    for (const auto* const file : what_.files)
+      sources.push_back(file != nullptr ? file->shared_source() : nullptr);
+    return sources;
   }
 
   [[nodiscard]] std::vector<io::FileRange> touching_as_one() const {
@@ -135,7 +139,7 @@ class Measuring {
   [[nodiscard]] Error stopped() const {
     return Error(ErrorCode::cancelled, "work_is_not_stopped",
                  format_text("stopped: {} of {} bytes hashed", done_bytes_.load(), progress_.total_bytes))
-        .at_path(what_.files[ranges_[0].file]->path().native());
+        .at_path(what_.files[ranges_[0].file]->source().path().native());
   }
 
   Result<void> look_up() {

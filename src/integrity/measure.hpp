@@ -5,17 +5,17 @@
 #include <htensor/base/result.hpp>
 #include <htensor/base/work.hpp>
 #include <htensor/hash/digest.hpp>
-#include <htensor/io/mapped.hpp>
 #include <span>
 #include <vector>
 
 #include "io/chunks.hpp"
+#include "io/mapped_file.hpp"
 
 namespace ht::inline v1 {
 
 struct Measured {
   /// Null where a file is missing; nothing of that may be asked for.
-  std::span<const io::Mapped* const> files;
+  io::MappedFiles files;
   HashAlgorithm algorithm = HashAlgorithm::crc64nvme;
   /// Where somebody else fetches the pages meanwhile: waits, on any thread, until those of a range are there.
   /// What it fails with ends all.

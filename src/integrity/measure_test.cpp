@@ -38,8 +38,7 @@ class Measuring : public ::testing::Test {
 
   void open() {
     mapped_.reset();
-    auto opened = io::Opened::open(folder_ / "data", port_).value();
-    mapped_ = std::move(opened).map().value();
+    mapped_.emplace(io::FileSource::open(folder_ / "data", port_).value());
     files_ = {&*mapped_};
   }
   // Out of the page cache, so that it is read past it, where the file system lets go of it.
@@ -47,7 +46,7 @@ class Measuring : public ::testing::Test {
     const auto file = io::system_port().open(folder_ / "data").value();
     ASSERT_TRUE(io::system_port().sync(file));
     ASSERT_TRUE(io::system_port().close(file));
-    ASSERT_TRUE(mapped_->forget(0, file_bytes));
+    ASSERT_TRUE(mapped_->advise(0, file_bytes, io::Advice::evict));
   }
 
   Result<std::vector<Digest>> measured(HashAlgorithm algorithm, const WorkOptions& work = {}) {
@@ -65,8 +64,8 @@ class Measuring : public ::testing::Test {
   testing::TemporaryFolder folder_;
   testing::FaultyPort port_;
   std::vector<std::byte> contents_;
-  std::optional<io::Mapped> mapped_;
-  std::vector<const io::Mapped*> files_;
+  std::optional<io::MappedFile> mapped_;
+  std::vector<io::MappedFile*> files_;
   std::vector<io::FileRange> ranges_;
 };
 

@@ -26,7 +26,7 @@ class ModelMeasuring {
  public:
   ModelMeasuring(const ModelToMeasure& model, const WorkOptions& work) : model_(model), work_(work) {
     seal_.algorithm = model.algorithm;
-    for (const auto* const file : model.files) sizes_.push_back(file->bytes().size());
+    for (const auto* const file : model.files) sizes_.push_back(file->source().size());
   }
 
   Result<FileAndTensorDigests> without_chunks(bool tensors) {

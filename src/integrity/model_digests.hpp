@@ -5,12 +5,12 @@
 #include <htensor/base/work.hpp>
 #include <htensor/format/catalog.hpp>
 #include <htensor/integrity/seal.hpp>
-#include <htensor/io/mapped.hpp>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "io/chunks.hpp"
+#include "io/mapped_file.hpp"
 
 namespace ht::inline v1 {
 
@@ -20,7 +20,7 @@ using Measure = std::function<Result<std::vector<Digest>>(std::span<const io::Fi
 struct ModelToMeasure {
   const Catalog& catalog;
   /// Those of the catalog's entries, and then any others; all have to be there.
-  std::span<const io::Mapped* const> files;
+  io::MappedFiles files;
   HashAlgorithm algorithm = HashAlgorithm::crc64nvme;
   /// Returns digests of bytes that were seen before; if empty, the files are read.
   Measure measured{};

@@ -1,25 +1,20 @@
-// The checksum that a `.ht` has of its own payload.
+// Verifying a file, such as a `.ht`, by the checksum of its data in its own header.
 #pragma once
 
 #include <htensor/base/result.hpp>
+#include <htensor/format/format.hpp>
 #include <htensor/integrity/verify.hpp>
-#include <htensor/io/mapped.hpp>
 #include <optional>
 
-#include "io/file.hpp"
+#include "io/mapped_file.hpp"
 
 namespace ht::inline v1 {
 
-struct OwnChecksum {
-  std::uint64_t offset = 0;
-  std::uint64_t bytes = 0;
-  std::uint64_t crc = 0;
-};
+/// nullopt where the file's format, one of the library's, stores no checksum in the header, or this file has
+/// none. Errors are those of `Format::own_checksum`.
+[[nodiscard]] Result<std::optional<OwnChecksum>> own_checksum(const io::Source& file);
 
-/// Nothing where the file is no `.ht`, or has none. The header has a checksum, too, and is checked here.
-[[nodiscard]] Result<std::optional<OwnChecksum>> own_checksum(const io::File& file);
-
-[[nodiscard]] Result<Verification> verify_own(const io::Mapped& file, const OwnChecksum& own,
+[[nodiscard]] Result<Verification> verify_own(io::MappedFile& file, const OwnChecksum& own,
                                               const VerifyOptions& options);
 
 }  // namespace ht::inline v1

@@ -37,12 +37,12 @@ SealCheck::SealCheck(std::shared_ptr<const Sealed> sealed, Hasher hasher) noexce
     : sealed_(std::move(sealed)), hasher_(std::move(hasher)) {}
 
 Result<SealCheck> SealCheck::make(Seal seal, Files files) {
-  std::vector<const io::Mapped*> in_seal(seal.files.size());
+  std::vector<io::MappedFile*> in_seal(seal.files.size());
   std::vector<std::filesystem::path> paths(seal.files.size());
   for (std::size_t i = 0; i < seal.files.size(); ++i) paths[i] = seal.files[i].name;
   for (std::size_t i = 0; i < files.files.size(); ++i) {
     in_seal[files.numbers[i]] = files.files[i];
-    if (files.files[i] != nullptr) paths[files.numbers[i]] = files.files[i]->path();
+    if (files.files[i] != nullptr) paths[files.numbers[i]] = files.files[i]->source().path();
   }
   // Files that nothing is loaded from are not opened.
   const auto quick = HT_TRY(compare_there(seal, in_seal, paths, {.quick = true}));
@@ -101,9 +101,8 @@ Result<void> SealCheck::take(const io::FileRange& range, Bytes bytes) {
   return {};
 }
 
-Result<void> SealCheck::check_mapped(std::span<const io::Mapped* const> files,
-                                     std::span<const io::FileRange> ranges, const WorkOptions& work,
-                                     const WaitFor& wait_for) {
+Result<void> SealCheck::check_mapped(io::MappedFiles files, std::span<const io::FileRange> ranges,
+                                     const WorkOptions& work, const WaitFor& wait_for) {
   std::vector<SealChunk> chunks;
   std::vector<io::FileRange> places;  // in the files as they are given
   std::vector<std::uint64_t> ends;    // in the ranges, laid end to end

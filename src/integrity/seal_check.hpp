@@ -5,13 +5,13 @@
 #include <htensor/base/work.hpp>
 #include <htensor/integrity/seal.hpp>
 #include <htensor/integrity/verify.hpp>
-#include <htensor/io/mapped.hpp>
 #include <memory>
 #include <optional>
 #include <span>
 
 #include "integrity/regions.hpp"
 #include "io/chunks.hpp"
+#include "io/mapped_file.hpp"
 
 namespace ht::inline v1 {
 
@@ -20,7 +20,7 @@ class SealCheck {
   /// Headers and sizes are held against the seal at once. `files` are those that pieces will be of, and
   /// `numbers` which of the seal's each is; an Error names one of the tensors in `wanted` where it can.
   struct Files {
-    std::span<const io::Mapped* const> files;
+    io::MappedFiles files;
     std::vector<std::uint32_t> numbers;
     std::vector<std::string> wanted;
   };
@@ -33,9 +33,8 @@ class SealCheck {
   using WaitFor = std::function<Result<void>(std::uint64_t bytes)>;
   /// All of these ranges where they are mapped, by all processors at once. They have to begin where a tensor
   /// does, and end so. With `wait_for`, somebody else fetches their pages meanwhile, in this order.
-  [[nodiscard]] Result<void> check_mapped(std::span<const io::Mapped* const> files,
-                                          std::span<const io::FileRange> ranges, const WorkOptions& work,
-                                          const WaitFor& wait_for = {});
+  [[nodiscard]] Result<void> check_mapped(io::MappedFiles files, std::span<const io::FileRange> ranges,
+                                          const WorkOptions& work, const WaitFor& wait_for = {});
   /// All bytes of a tensor, wherever they are.
   [[nodiscard]] Result<void> check_tensor(std::string_view name, Bytes bytes, const std::stop_token& stop);
   /// Those of chunks that were good.

@@ -1,10 +1,11 @@
 #include "integrity/seal_place.hpp"
 
 #include <algorithm>
+#include <htensor/format/format.hpp>
 
+#include <htensor/io/source.hpp>
 #include "base/format_text.hpp"
 #include "format/shards/numbered_name.hpp"
-#include "io/file.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -26,7 +27,8 @@ SealPlace place_of_seal(const std::filesystem::path& model, io::Port& port) {
   auto file = model;
   // The parts of a split model have one together. Shards that an index names have none of their own.
   const auto numbered = parse_numbered_name(name);
-  if (numbered && numbered->extension == ".gguf") file.replace_filename(numbered->of(1));
+  const auto* const format = numbered ? format_of_extension(numbered->extension) : nullptr;
+  if (format != nullptr && format->sharding == Sharding::parts) file.replace_filename(numbered->of(1));
   auto seal = file;
   seal += ending;
   return {.seal = std::move(seal), .file = std::move(file)};
@@ -67,7 +69,7 @@ Result<std::optional<std::filesystem::path>> seal_that_names(const std::filesyst
 
 Result<Seal> read_seal(const std::filesystem::path& path, io::Port& port) {
   return without_bad_alloc([&]() -> Result<Seal> {
-    auto opened = io::File::open_regular(path, port);
+    auto opened = io::FileSource::open(path, port);
     if (!opened) {
       auto error = std::move(opened).error();
       if (error.code() == ErrorCode::not_regular_file) {
@@ -85,7 +87,7 @@ Result<Seal> read_seal(const std::filesystem::path& path, io::Port& port) {
                       .at_path(path.native())
                       .with_hint("if the model is known to be good, seal it with `htensor seal`"));
     }
-    const io::File& file = **opened;
+    const io::FileSource& file = **opened;
     if (file.stat().bytes > Seal::max_bytes) {
       return fail(Error(ErrorCode::bad_seal, "seal_is_not_too_large",
                         format_text("has {} bytes, more than the limit of {} bytes", file.stat().bytes,

@@ -48,7 +48,7 @@ Result<Wanted> wanted_for(const Storage::FileBacked& range, io::Port& port) {
       if (auto found = find(*seal, i, range)) return *std::move(found);
     }
   }
-  const auto file = HT_TRY(io::File::open_regular(path, port));
+  const auto file = HT_TRY(io::FileSource::open(path, port));
   if (const auto own = HT_TRY(own_checksum(*file))) {
     if (own->offset == range.offset && own->bytes == range.bytes) {
       return Wanted{path.stem().string(), Digest(own->crc)};
@@ -59,9 +59,14 @@ Result<Wanted> wanted_for(const Storage::FileBacked& range, io::Port& port) {
 
 }  // namespace
 
-Result<void> validate_bytes(Bytes bytes, const Storage::FileBacked& range, io::Port& port) {
+DigestOf digest_of_memory(Bytes bytes) {
+  return
+      [bytes](HashAlgorithm algorithm) { return guarded(bytes, [&] { return digest(algorithm, bytes); }); };
+}
+
+Result<void> validate_bytes(const DigestOf& digest_of, const Storage::FileBacked& range, io::Port& port) {
   const auto wanted = HT_TRY(wanted_for(range, port));
-  const auto found = HT_TRY(guarded(bytes, [&] { return digest(wanted.digest.algorithm(), bytes); }));
+  const auto found = HT_TRY(digest_of(wanted.digest.algorithm()));
   if (found == wanted.digest) return {};
   return fail(Error(ErrorCode::checksum_mismatch, "tensor_is_as_sealed",
                     format_text("checksum mismatch in tensor '{}', bytes {}–{}", to_utf8(wanted.tensor),
@@ -77,7 +82,7 @@ Result<void> validate(const Storage& storage) {
     const auto* const range = std::get_if<Storage::FileBacked>(&storage.origin());
     if (range == nullptr)
       return fail(unsealed("the tensor's memory does not come from a file, so no seal covers it"));
-    return validate_bytes(storage.bytes(), *range, io::system_port());
+    return validate_bytes(digest_of_memory(storage.bytes()), *range, io::system_port());
   });
 }
 

@@ -3,10 +3,9 @@
 
 #include <cstdint>
 #include <htensor/base/result.hpp>
+#include <htensor/io/strategy.hpp>
 #include <span>
 #include <vector>
-
-#include "io/requests.hpp"
 
 namespace ht::inline v1::io {
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -17,17 +18,8 @@ std::filesystem::path folder_of(const std::filesystem::path& target) {
   return target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
 }
 
-constexpr std::string_view temporary_prefix = ".htensor-";
-constexpr std::string_view temporary_suffix = ".part";
-
-// Short whatever the target is called, hidden, and of no extension that anybody takes for weights.
-// The system refuses one that is taken, so it need not be a secret, only new.
-std::filesystem::path temporary_name(const std::filesystem::path& target) {
-  static std::atomic<std::uint64_t> count{0};
-  const auto now = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-  return folder_of(target) /
-         fmt::format("{}{:016x}-{:x}{}", temporary_prefix, now, count++, temporary_suffix);
-}
+// Other writers may take a name, or remove it, a few times in a row.
+constexpr int tries = 8;
 
 // The same call again, until no signal comes between.
 template <class Call>
@@ -68,29 +60,65 @@ Result<std::optional<FileRights>> look_at_target(const std::filesystem::path& ta
   return there->rights;
 }
 
-// Removes what was left behind in the folder by one who was killed. Who still writes has claimed his before
-// it got its name or, where that cannot be, looks after claiming it whether it still has it. That something
-// stays is no reason not to write.
+bool is_ours(std::string_view name, std::string_view suffix) {
+  return name.starts_with(temporary_prefix) && name.ends_with(suffix);
+}
+
+bool may_be_in_a_journal(const std::filesystem::path& folder, Port& port) {
+  const auto names = port.list(folder);
+  return !names ||
+         std::ranges::any_of(*names, [](const auto& name) { return is_ours(name, journal_suffix); });
+}
+
+// Removes temporary files of killed writers. A live writer claims its file before the file has a name or,
+// where that is not possible, checks after the claim that the file still has its name. A leftover that cannot
+// be removed does not keep anybody from writing.
 void remove_leftovers(const std::filesystem::path& folder, Port& port) {
   const auto names = port.list(folder);
   if (!names) return;
   for (const auto& name : *names) {
-    if (!name.starts_with(temporary_prefix) || !name.ends_with(temporary_suffix)) continue;
+    if (!is_ours(name, temporary_suffix)) continue;
     const auto file = port.open(folder / name);
     if (!file) continue;
     const auto there = port.stat(*file);
-    const bool abandoned = there && there->kind == FileKind::regular && port.claim(*file);
-    if (abandoned) static_cast<void>(port.unlink(folder / name));
+    const bool is_abandoned = there && there->kind == FileKind::regular && port.claim(*file);
+    // Looked for after the claim: the writer is dead by now, so no journal of it can appear later.
+    if (is_abandoned && !may_be_in_a_journal(folder, port)) static_cast<void>(port.unlink(folder / name));
     static_cast<void>(port.close(*file));
   }
 }
 
+bool is_same_file(const IoResult<FileStat>& a, const IoResult<FileStat>& b) {
+  return a && b && a->device == b->device && a->inode == b->inode;
+}
+
+// Removes a file that nobody has claimed; false while somebody has.
+bool remove_abandoned(const std::filesystem::path& path, Port& port) {
+  const auto file = port.open(path);
+  if (!file) return file.error() == std::errc::no_such_file_or_directory;
+  const auto claimed = port.claim(*file);
+  const bool is_live = !claimed && claimed.error() == std::errc::resource_unavailable_try_again;
+  // Another writer may have replaced it before the claim.
+  if (!is_live && is_same_file(port.stat(*file), port.stat(path))) static_cast<void>(port.unlink(path));
+  static_cast<void>(port.close(*file));
+  return !is_live;
+}
+
 bool is_unsupported(std::error_code cause) {
   return cause == std::errc::operation_not_supported || cause == std::errc::function_not_supported ||
-         cause == std::errc::invalid_argument;
+         cause == std::errc::invalid_argument || cause == std::errc::no_lock_available;
 }
 
 }  // namespace
+
+// Short whatever the target is called, hidden, and without the extension of a weights file. The system
+// refuses a name that is taken.
+std::filesystem::path new_temporary_name(const std::filesystem::path& target) {
+  static std::atomic<std::uint64_t> count{0};
+  const auto now = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  return folder_of(target) /
+         fmt::format("{}{:016x}-{:x}{}", temporary_prefix, now, count++, temporary_suffix);
+}
 
 AtomicFile::AtomicFile(Port& port, IfExists if_exists, std::filesystem::path target)
     : port_(&port), if_exists_(if_exists), target_(std::move(target)) {}
@@ -127,34 +155,75 @@ Result<void> AtomicFile::check_target(const std::filesystem::path& target, IfExi
 Result<AtomicFile> AtomicFile::create(const std::filesystem::path& target, IfExists if_exists, Port& port) {
   const auto rights = HT_TRY(look_at_target(target, if_exists, port));
   AtomicFile file(port, if_exists, target);
-  const auto folder = port.open(folder_of(target));
-  if (!folder) {
-    return fail(system_error(ErrorCode::write_failed, "folder_can_be_opened", "open its folder", target,
-                             folder.error()));
-  }
-  file.folder_ = *folder;
+  HT_TRY(file.open_folder());
   remove_leftovers(folder_of(target), port);
   HT_TRY(file.make(rights));
   return file;
 }
 
-// Whether it is this one's own now: whoever removes leftovers may have taken it for one in the moment between
-// its name and the claim. A file system without claims has nobody who would ask for one.
+Result<std::optional<AtomicFile>> AtomicFile::create_locked(const std::filesystem::path& temporary,
+                                                            const std::filesystem::path& target, Port& port) {
+  AtomicFile file(port, IfExists::fail, target);
+  HT_TRY(file.open_folder());
+  file.temporary_ = temporary;
+  std::error_code cause;
+  for (int i = 0; i < tries; ++i) {
+    const auto handle = port.create(temporary, std::nullopt);
+    if (handle) {
+      file.handle_ = *handle;
+      file.named_ = true;
+      const auto claimed = port.claim(*handle);
+      const bool is_refused = !claimed && claimed.error() == std::errc::resource_unavailable_try_again;
+      // An unclaimed lock would be removed as a leftover, unless nobody can claim files here.
+      if (!claimed && !is_refused && !is_unsupported(claimed.error()))
+        return fail(file.failed("folder_takes_a_file", "claim a file in its folder", claimed.error()));
+      if (!is_refused && file.has_its_name()) return file;
+      file.named_ = false;
+      static_cast<void>(port.close(std::exchange(file.handle_, FileHandle{})));
+      continue;
+    }
+    cause = handle.error();
+    if (cause == std::errc::file_exists) {
+      if (!remove_abandoned(temporary, port)) return std::nullopt;
+    } else if (cause != std::errc::interrupted) {
+      return fail(file.failed("folder_takes_a_file", "create a file in its folder", cause));
+    }
+  }
+  return std::nullopt;
+}
+
+Result<void> AtomicFile::open_folder() {
+  const auto folder = port_->open(folder_of(target_));
+  if (!folder) {
+    return fail(system_error(ErrorCode::write_failed, "folder_can_be_opened", "open its folder", target_,
+                             folder.error()));
+  }
+  folder_ = *folder;
+  return {};
+}
+
+// Whether the file belongs to this writer: a writer that removes leftovers may have removed it between its
+// creation and the claim. On a file system without claims no writer removes leftovers.
 bool AtomicFile::claim() {
   const auto claimed = port_->claim(handle_);
   if (!named_) return true;
   if (!claimed && claimed.error() == std::errc::resource_unavailable_try_again) return false;
+  return has_its_name();
+}
+
+bool AtomicFile::has_its_name() const {
   const auto there = port_->stat(temporary_);
-  return there || there.error() != std::errc::no_such_file_or_directory;
+  if (!there) return there.error() != std::errc::no_such_file_or_directory;
+  const auto own = port_->stat(handle_);
+  return !own || is_same_file(there, own);
 }
 
 Result<void> AtomicFile::make(std::optional<FileRights> rights) {
-  constexpr int tries = 8;
   bool can_be_nameless = true;
   std::error_code cause;
   for (int i = 0; i < tries; ++i) {
     // All memory is had before the file is: nothing can fail between making and owning it.
-    temporary_ = temporary_name(target_);
+    temporary_ = new_temporary_name(target_);
     const auto handle = can_be_nameless ? port_->create_nameless(folder_of(target_), rights)
                                         : port_->create(temporary_, rights);
     if (handle) {
@@ -227,13 +296,17 @@ Result<void> AtomicFile::put_in_place() {
     const auto done = port_->name(handle_, target_);
     return done ? Result<void>() : refused(done.error());
   }
-  if (!named_) {
-    const auto done = port_->name(handle_, temporary_);
-    if (!done) return fail(failed("file_can_be_named", "rename into place", done.error()));
-    named_ = true;
-  }
+  HT_TRY(give_temporary_name());
   if (const auto done = port_->rename(temporary_, target_, if_exists_); !done) return refused(done.error());
   named_ = false;
+  return {};
+}
+
+Result<void> AtomicFile::give_temporary_name() {
+  if (named_) return {};
+  const auto done = port_->name(handle_, temporary_);
+  if (!done) return fail(failed("file_can_be_named", "rename into place", done.error()));
+  named_ = true;
   return {};
 }
 
@@ -248,8 +321,11 @@ Result<void> AtomicFile::sync_folder() const {
 
 Result<void> AtomicFile::finish() && {
   HT_TRY(sync_folder());
-  // It was claimed until now: whoever removes leftovers might have taken it for one. Its bytes are on the
-  // disk.
+  return std::move(*this).close();
+}
+
+// The claim ends here: until the file had its name, another writer would have removed it as a leftover.
+Result<void> AtomicFile::close() && {
   if (const auto closed = port_->close(std::exchange(handle_, FileHandle{})); !closed) {
     return fail(failed("file_can_be_closed", "close", closed.error()));
   }

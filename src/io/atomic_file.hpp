@@ -1,9 +1,8 @@
 // A file that appears under its name whole and on the disk, or not at all.
 //
-// Until then it has no name at all where the file system can do that, so that nothing is left of it whatever
-// ends the process; elsewhere it has one that nobody takes for a model. It is claimed while it is written:
-// what somebody left under such a name, and nobody claims, is removed by the next who writes into that
-// folder.
+// Until then the file has no name where the file system supports that, so that nothing is left of it whatever
+// ends the process; elsewhere it has a hidden temporary name. The writer claims the file. The next writer in
+// the folder removes temporary files that nobody claims, unless a journal in the folder may still need them.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +14,26 @@
 
 namespace ht::inline v1::io {
 
+/// Temporary files are named `.htensor-….part`. While a folder has a file `.htensor-….journal`, unclaimed
+/// temporary files stay: the journal may name them (model/set_journal.hpp).
+inline constexpr std::string_view temporary_prefix = ".htensor-";
+inline constexpr std::string_view temporary_suffix = ".part";
+inline constexpr std::string_view journal_suffix = ".journal";
+
+/// A temporary name beside `target` that no other file has.
+[[nodiscard]] std::filesystem::path new_temporary_name(const std::filesystem::path& target);
+
 class AtomicFile {
  public:
   /// Makes the temporary file beside `target`.
   [[nodiscard]] static Result<AtomicFile> create(const std::filesystem::path& target, IfExists if_exists,
                                                  Port& port);
+
+  /// Makes the file under a temporary name that the caller chose, so that the name is a lock: nullopt while
+  /// another writer has claimed a file of that name. An unclaimed one is replaced.
+  [[nodiscard]] static Result<std::optional<AtomicFile>> create_locked(const std::filesystem::path& temporary,
+                                                                       const std::filesystem::path& target,
+                                                                       Port& port);
 
   /// Whether `create` would refuse the target for what has its name now, for those who have much to do before
   /// they make it.
@@ -46,24 +60,32 @@ class AtomicFile {
 
   // The steps of `commit` after `sync`, for several files whose renames have to follow each other closely.
 
+  /// Gives a nameless file its temporary name, so that it can be found after a kill.
+  [[nodiscard]] Result<void> give_temporary_name();
   /// Renames the file to the target.
   [[nodiscard]] Result<void> put_in_place();
+  /// Leaves the temporary name to the caller: the destructor does not remove it.
+  void release() noexcept { named_ = false; }
   /// Brings the folder to the disk.
   [[nodiscard]] Result<void> sync_folder() const;
   /// Brings the folder to the disk and closes the file.
   [[nodiscard]] Result<void> finish() &&;
+  [[nodiscard]] Result<void> close() &&;
 
   [[nodiscard]] FileHandle handle() const noexcept { return handle_; }
   [[nodiscard]] Port& port() const noexcept { return *port_; }
   [[nodiscard]] const std::filesystem::path& target() const noexcept { return target_; }
+  [[nodiscard]] const std::filesystem::path& temporary() const noexcept { return temporary_; }
   /// What the system said of the target, as an Error.
   [[nodiscard]] Error failed(std::string_view rule, std::string_view action, std::error_code cause,
                              SourceLine where = SourceLine::here()) const;
 
  private:
   AtomicFile(Port& port, IfExists if_exists, std::filesystem::path target);
+  [[nodiscard]] Result<void> open_folder();
   [[nodiscard]] Result<void> make(std::optional<FileRights> rights);
   [[nodiscard]] bool claim();
+  [[nodiscard]] bool has_its_name() const;
 
   Port* port_;
   IfExists if_exists_;

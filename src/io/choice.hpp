@@ -2,16 +2,16 @@
 #pragma once
 
 #include <cstdint>
-#include <htensor/io/port.hpp>
 #include <htensor/io/strategy.hpp>
 #include <optional>
 
 namespace ht::inline v1::io {
 
 struct Facts {
-  FileSystem file_system = FileSystem::unknown;
+  /// That of the slowest source.
+  Latency latency = Latency::far;
   std::uint64_t bytes = 0;
-  /// nullopt: the kernel does not report it (see `Port::cached`), and no choice is based on it.
+  /// nullopt: unknown (see `Source::cached`), and no choice is based on it.
   std::optional<std::uint64_t> cached_bytes = 0;
   /// Memory that `read` needs for them, with padding.
   std::uint64_t memory_bytes = 0;
@@ -19,7 +19,7 @@ struct Facts {
   /// The caller has set the budget. Else it is an estimate of the free memory, of which pages that are in
   /// memory already take none.
   bool budget_is_set = false;
-  /// Whether the system can map files.
+  /// Whether all sources can be mapped.
   bool can_map = true;
   Use use = Use::all;
 };

@@ -3,19 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <htensor/io/source.hpp>
 #include <optional>
 #include <span>
 
 namespace ht::inline v1::io {
-
-/// A part of one of several files.
-struct FileRange {
-  std::uint32_t file = 0;
-  std::uint64_t offset = 0;
-  std::uint64_t bytes = 0;
-
-  friend bool operator==(const FileRange&, const FileRange&) = default;
-};
 
 // A catalog may name what is not there, so sums end at the largest number.
 [[nodiscard]] std::uint64_t end_of(const FileRange& range) noexcept;

@@ -1,61 +1,29 @@
-// Pages that are gone when they are touched: an Error where it is asked for, and never the end of the
-// process.
+// Pages of a mapping that cannot be read: an Error for sections that name them.
 #include <fcntl.h>
-#include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include <array>
 #include <atomic>
-#include <csignal>
-#include <htensor/base/fault.hpp>
-#include <htensor/io/mapped.hpp>
 #include <latch>
-#include <numeric>
 #include <thread>
 
-#include "testing/faulty_port.hpp"
-#include "testing/temporary_folder.hpp"
+#include "io/fault_test.hpp"
+#include "io/mapped_file.hpp"
 
 namespace ht::io {
 namespace {
 
 using ht::testing::Call;
-using ht::testing::FaultyPort;
-using ht::testing::TemporaryFolder;
 using ht::testing::write_file;
 
-constexpr std::size_t page = 4096;
-constexpr std::size_t pages = 8;
-
-// Each byte is read, whether or not somebody wants the sum.
-int sum_of(Bytes bytes) {
-  int sum = 0;
-  for (const volatile std::byte& byte : bytes) sum += static_cast<int>(byte);
-  return sum;
-}
-
-class FaultGuard : public ::testing::Test {
- protected:
-  void SetUp() override { write_file(path_, std::string(pages * page, '\1')); }
-  Result<Mapped> map(MapOptions options = {}) {
-    return HT_TRY(Opened::open(path_, port_)).map(std::move(options));
-  }
-  void cut_to(std::size_t bytes) { std::filesystem::resize_file(path_, bytes); }
-
-  TemporaryFolder folder_;
-  std::filesystem::path path_ = folder_ / "model";
-  FaultyPort port_;
-};
+class FaultGuard : public FaultFixture {};
 
 TEST_F(FaultGuard, mapped_pages_are_still_there) {
   const auto mapped =
       map({.tensor_at = [](std::uint64_t offset) { return "t" + std::to_string(offset / page); }});
   ASSERT_TRUE(mapped);
-  EXPECT_EQ(guarded([&] { return sum_of(mapped->bytes()); }), int{pages * page});
+  EXPECT_EQ(guarded_sum(mapped->bytes()), int{pages * page});
   cut_to(3 * page);
-  const auto sum = guarded([&] { return sum_of(mapped->bytes()); });
+  const auto sum = guarded_sum(mapped->bytes());
   ASSERT_FALSE(sum);
   EXPECT_EQ(sum.error().code(), ErrorCode::changed_underfoot);
   EXPECT_EQ(sum.error().rule(), "mapped_pages_are_still_there");
@@ -63,17 +31,17 @@ TEST_F(FaultGuard, mapped_pages_are_still_there) {
   EXPECT_EQ(sum.error().offset(), 3 * page);
   EXPECT_EQ(sum.error().tensor(), "t3");
   EXPECT_FALSE(sum.error().hint().empty());
-  // What is left can still be read.
-  EXPECT_EQ(guarded([&] { return sum_of(mapped->bytes().first(3 * page)); }), int{3 * page});
+  // The rest can still be read.
+  EXPECT_EQ(guarded_sum(mapped->bytes().first(3 * page)), int{3 * page});
 }
 
-TEST_F(FaultGuard, tells_everybody_who_touches_and_nobody_else) {
+TEST_F(FaultGuard, reports_to_every_section_that_reads_the_page_and_to_no_other) {
   const auto mapped = map();
   ASSERT_TRUE(mapped);
   cut_to(page);
-  for (int i = 0; i < 300; ++i) {
-    EXPECT_EQ(guarded([&] { return sum_of(mapped->bytes()); }).error().code(), ErrorCode::changed_underfoot);
-    EXPECT_TRUE(guarded([&] { return sum_of(mapped->bytes().first(page)); }));
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(guarded_sum(mapped->bytes()).error().code(), ErrorCode::changed_underfoot);
+    EXPECT_TRUE(guarded_sum(mapped->bytes().first(page)));
   }
 }
 
@@ -81,8 +49,8 @@ TEST_F(FaultGuard, mapped_pages_can_be_read) {
   const auto mapped = map();
   ASSERT_TRUE(mapped);
   cut_to(page);
-  // As if the file were as long as ever: then it was the disk that could not.
-  const auto sum = guarded([&] {
+  // The file has its size again when the section ends, as if the disk had failed.
+  const auto sum = guarded(mapped->bytes(), [&] {
     const int found = sum_of(mapped->bytes());
     cut_to(pages * page);
     return found;
@@ -93,33 +61,101 @@ TEST_F(FaultGuard, mapped_pages_can_be_read) {
   EXPECT_EQ(sum.error().offset(), page);
 }
 
-TEST_F(FaultGuard, gives_zeros_to_who_is_not_guarded) {
+TEST_F(FaultGuard, restores_the_pages_of_the_file_when_it_ends) {
   const auto mapped = map();
   ASSERT_TRUE(mapped);
   cut_to(page);
-  EXPECT_EQ(sum_of(mapped->bytes()), int{page});
-  // And to those who are, the truth.
-  EXPECT_FALSE(guarded([&] { return sum_of(mapped->bytes()); }));
+  EXPECT_FALSE(guarded(mapped->bytes(), [&] { EXPECT_EQ(sum_of(mapped->bytes()), int{page}); }));
+  write_file(path_, std::string(pages * page, '\2'));
+  // Without a section, which would restore them as well.
+  EXPECT_EQ(sum_of(mapped->bytes()), int{2 * pages * page});
 }
 
-TEST_F(FaultGuard, hears_of_faults_on_other_threads) {
+TEST_F(FaultGuard, replaces_only_pages_of_its_ranges) {
   const auto mapped = map();
   ASSERT_TRUE(mapped);
+  const Bytes middle = mapped->bytes().subspan(2 * page, 2 * page);
   cut_to(page);
-  EXPECT_FALSE(guarded([&] { std::thread([&] { sum_of(mapped->bytes()); }).join(); }));
+  EXPECT_FALSE(guarded(middle, [&] {
+    EXPECT_EQ(sum_of(middle), 0);
+    write_file(path_, std::string(pages * page, '\1'));
+    EXPECT_EQ(sum_of(mapped->bytes()), int{(pages - 2) * page});
+  }));
 }
 
-TEST_F(FaultGuard, does_not_hear_of_what_it_does_not_touch) {
+TEST_F(FaultGuard, reports_faults_on_other_threads) {
   const auto mapped = map();
   ASSERT_TRUE(mapped);
-  const auto whole = mapped->bytes().first(page);
   cut_to(page);
-  const auto walk_all = [&] { return sum_of(mapped->bytes()); };
-  EXPECT_TRUE(guarded(whole, walk_all));
-  EXPECT_FALSE(guarded(mapped->bytes().last(1), walk_all));
-  const std::array<Bytes, 2> both{whole, mapped->bytes().subspan(3 * page, 1)};
-  EXPECT_FALSE(guarded(both, walk_all));
-  EXPECT_FALSE(guarded(walk_all));
+  EXPECT_FALSE(guarded(mapped->bytes(), [&] { std::thread([&] { sum_of(mapped->bytes()); }).join(); }));
+}
+
+TEST_F(FaultGuard, reports_to_all_sections_over_the_page) {
+  const auto mapped = map();
+  ASSERT_TRUE(mapped);
+  cut_to(page);
+  std::latch both_are_open(2);
+  std::latch is_replaced(1);
+  std::atomic<int> told = 0;
+  {
+    const std::jthread first([&] {
+      told += !guarded(mapped->bytes(), [&] {
+        both_are_open.arrive_and_wait();
+        sum_of(mapped->bytes());
+        is_replaced.count_down();
+      });
+    });
+    const std::jthread second([&] {
+      told += !guarded(mapped->bytes().last(page), [&] {
+        both_are_open.arrive_and_wait();
+        is_replaced.wait();
+        sum_of(mapped->bytes().last(page));
+      });
+    });
+  }
+  EXPECT_EQ(told, 2);
+}
+
+TEST_F(FaultGuard, reports_to_a_section_that_begins_over_replaced_pages) {
+  const auto mapped = map();
+  ASSERT_TRUE(mapped);
+  cut_to(page);
+  EXPECT_FALSE(guarded(mapped->bytes(), [&] {
+    sum_of(mapped->bytes());
+    std::jthread([&] {
+      EXPECT_FALSE(guarded_sum(mapped->bytes().last(page)));
+      EXPECT_TRUE(guarded_sum(mapped->bytes().first(page)));
+      // A section that does not read its pages.
+      EXPECT_TRUE(guarded(mapped->bytes().last(page), [] {}));
+    }).join();
+  }));
+}
+
+TEST_F(FaultGuard, reports_no_faults_of_another_file) {
+  const auto mapped = map();
+  ASSERT_TRUE(mapped);
+  write_file(folder_ / "bad", std::string(pages * page, '\1'));
+  const auto bad = map_file(folder_ / "bad");
+  std::filesystem::resize_file(folder_ / "bad", page);
+  std::atomic<bool> is_over = false;
+  std::latch has_begun(1);
+  std::jthread faulting([&] {
+    EXPECT_FALSE(guarded_sum(bad.bytes()));
+    has_begun.count_down();
+    while (!is_over) EXPECT_FALSE(guarded_sum(bad.bytes()));
+  });
+  has_begun.wait();
+  for (int i = 0; i < 200; ++i) EXPECT_EQ(guarded_sum(mapped->bytes()), int{pages * page});
+  is_over = true;
+}
+
+TEST_F(FaultGuard, takes_several_ranges) {
+  const auto mapped = map();
+  ASSERT_TRUE(mapped);
+  cut_to(page);
+  const std::array<Bytes, 2> both{mapped->bytes().first(page), mapped->bytes().subspan(3 * page, 1)};
+  EXPECT_FALSE(guarded(both, [&] { return sum_of(both[0]) + sum_of(both[1]); }));
+  EXPECT_TRUE(guarded(both, [&] { return sum_of(both[0]); }));
 }
 
 TEST_F(FaultGuard, nests) {
@@ -127,23 +163,23 @@ TEST_F(FaultGuard, nests) {
   ASSERT_TRUE(mapped);
   cut_to(page);
   bool inner_failed = false;
-  const auto outer = guarded([&] {
-    EXPECT_TRUE(guarded([] { return 1; }));
-    inner_failed = !guarded([&] { return sum_of(mapped->bytes()); });
+  const auto outer = guarded(mapped->bytes(), [&] {
+    EXPECT_TRUE(guarded(mapped->bytes().first(1), [] { return 1; }));
+    inner_failed = !guarded_sum(mapped->bytes());
   });
   EXPECT_TRUE(inner_failed);
   EXPECT_FALSE(outer);
 }
 
-TEST_F(FaultGuard, a_fault_counts_more_than_what_the_body_says) {
+TEST_F(FaultGuard, a_fault_replaces_the_result_of_the_body) {
   const auto mapped = map();
   ASSERT_TRUE(mapped);
   cut_to(page);
-  const auto said = guarded([&]() -> Result<int> {
+  const auto result = guarded(mapped->bytes(), [&]() -> Result<int> {
     sum_of(mapped->bytes());
     return fail(ErrorCode::checksum_mismatch, "sum_is_right", "it is wrong");
   });
-  EXPECT_EQ(said.error().code(), ErrorCode::changed_underfoot);
+  EXPECT_EQ(result.error().code(), ErrorCode::changed_underfoot);
 }
 
 TEST_F(FaultGuard, many_threads_fault_at_once) {
@@ -158,30 +194,30 @@ TEST_F(FaultGuard, many_threads_fault_at_once) {
     for (int i = 0; i < threads; ++i) {
       workers.emplace_back([&] {
         ready.arrive_and_wait();
-        for (int round = 0; round < 50; ++round) {
-          told += !guarded([&] { return sum_of(mapped->bytes()); }).has_value();
-        }
+        for (int round = 0; round < 50; ++round) told += !guarded_sum(mapped->bytes()).has_value();
       });
     }
   }
   EXPECT_EQ(told, threads * 50);
 }
 
-TEST_F(FaultGuard, tells_of_zeros_that_cannot_be_replaced) {
+TEST_F(FaultGuard, reports_zeros_that_cannot_be_restored) {
   const auto mapped = map();
   ASSERT_TRUE(mapped);
   cut_to(page);
-  EXPECT_FALSE(guarded([&] { return sum_of(mapped->bytes()); }));
-  port_.fail_at(Call::map_over, 0, std::errc::not_enough_memory);
-  // Where it is not known who reads zeros, everybody is warned.
-  EXPECT_FALSE(guarded([&] { return sum_of(mapped->bytes().first(1)); }));
-  EXPECT_TRUE(guarded([&] { return sum_of(mapped->bytes().first(1)); }));
+  port_.fail_from(Call::map_over, 0, std::errc::not_enough_memory);
+  EXPECT_FALSE(guarded_sum(mapped->bytes()));
+  // These may be zeros, so a section over them fails whatever it reads.
+  EXPECT_FALSE(guarded(mapped->bytes().last(1), [] {}));
+  EXPECT_TRUE(guarded_sum(mapped->bytes().first(page)));
+  port_.fail_from(Call::map_over, INT_MAX, std::errc::not_enough_memory);
+  EXPECT_TRUE(guarded(mapped->bytes().last(1), [] {}));
 }
 
 TEST_F(FaultGuard, outlives_the_mapping) {
   std::optional<Mapped> mapped = map().value();
   cut_to(page);
-  const auto gone = guarded([&] {
+  const auto gone = guarded(mapped->bytes(), [&] {
     sum_of(mapped->bytes());
     mapped.reset();
   });
@@ -195,174 +231,107 @@ TEST_F(FaultGuard, stays_where_unmapping_fails) {
   port_.fail_at(Call::unmap, 0, std::errc::not_enough_memory);
   EXPECT_EQ(mapped->unmap().error().code(), ErrorCode::unmap_failed);
   cut_to(page);
-  EXPECT_FALSE(guarded([&] { return sum_of(mapped->bytes()); }));
+  EXPECT_FALSE(guarded_sum(mapped->bytes()));
   EXPECT_TRUE(mapped->unmap());
+}
+
+TEST_F(FaultGuard, explains_a_bad_address_of_a_system_call) {
+  const auto write_page = [&](const Mapped& mapped) {
+    const Bytes last = mapped.bytes().last(page);
+    return guarded(last, [&]() -> Result<void> {
+      const int file = ::open((folder_ / "out").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+      const bool is_written = ::write(file, last.data(), last.size()) == ssize_t{page};
+      const std::error_code cause(errno, std::generic_category());
+      ::close(file);
+      if (is_written) return {};
+      return fail(Error(ErrorCode::write_failed, "page_is_written", "").because(cause));
+    });
+  };
+  const auto mapped = map().value();
+  const auto bare = map({.faults = FaultPolicy::off}).value();
+  EXPECT_TRUE(write_page(mapped));
+  cut_to(page);
+  const auto failed = write_page(mapped);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().rule(), "mapped_pages_are_still_there");
+  EXPECT_EQ(failed.error().offset(), (pages - 1) * page);
+  // Its page is not touched to find out more, which would end the process.
+  EXPECT_EQ(write_page(bare).error().rule(), "page_is_written");
+}
+
+TEST_F(FaultGuard, zero_fill_reads_zeros_and_remembers_the_first_fault) {
+  const auto mapped = map({.faults = FaultPolicy::zero_fill});
+  ASSERT_TRUE(mapped);
+  cut_to(3 * page);
+  EXPECT_FALSE(mapped->fault());
+  EXPECT_EQ(sum_of(mapped->bytes().last(page)), 0);
+  EXPECT_EQ(sum_of(mapped->bytes()), int{3 * page});
+  const auto fault = mapped->fault();
+  ASSERT_TRUE(fault);
+  EXPECT_EQ(fault->rule(), "mapped_pages_are_still_there");
+  EXPECT_EQ(fault->offset(), (pages - 1) * page);
+  EXPECT_FALSE(guarded_sum(mapped->bytes()));
+  EXPECT_EQ(sum_of(mapped->bytes()), int{3 * page});
+}
+
+TEST_F(FaultGuard, off_reads_by_system_calls) {
+  io::MappedFile bare(
+      FileSource::open(path_, port_).value(),
+      {.faults = FaultPolicy::off, .tensor_at = [](std::uint64_t) { return std::string("t"); }});
+  EXPECT_TRUE(bare.must_read());
+  const Bytes in_place = bare.map(page, 3).value().memory.bytes;
+  int sum = 0;
+  const auto add = [&](Bytes bytes) -> Result<void> {
+    EXPECT_NE(bytes.data(), in_place.data());
+    sum = sum_of(bytes);
+    return {};
+  };
+  ASSERT_TRUE(bare.visit(page, 3, add));
+  EXPECT_EQ(sum, 3);
+  EXPECT_EQ(bare.visit(pages * page, 1, add).error().code(), ErrorCode::out_of_bounds);
+  cut_to(page);
+  const auto gone = bare.visit(page - 1, 3, add);
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.error().code(), ErrorCode::changed_underfoot);
+  EXPECT_EQ(gone.error().path(), path_.string());
+  EXPECT_EQ(gone.error().tensor(), "t");
+  EXPECT_EQ(gone.error().offset(), page);
+  // Neither does fetching pages touch one.
+  EXPECT_EQ(bare.advise(0, pages * page, Advice::populate).error().code(), ErrorCode::changed_underfoot);
+  EXPECT_FALSE(bare.fault());
 }
 
 TEST_F(FaultGuard, file_is_as_it_was) {
   const auto mapped = map();
   ASSERT_TRUE(mapped);
-  EXPECT_TRUE(mapped->check_unchanged());
+  EXPECT_TRUE(mapped->file().check_unchanged());
   cut_to(page);
-  const auto error = mapped->check_unchanged().error();
+  const auto error = mapped->file().check_unchanged().error();
   EXPECT_EQ(error.code(), ErrorCode::changed_underfoot);
   EXPECT_EQ(error.rule(), "file_is_as_it_was");
   cut_to(pages * page);
-  EXPECT_EQ(mapped->check_unchanged().error().rule(), "file_is_as_it_was");
+  EXPECT_EQ(mapped->file().check_unchanged().error().rule(), "file_is_as_it_was");
   // A new file in its place leaves the mapped one alone.
   write_file(path_, "x");
   const auto again = map();
   ASSERT_TRUE(again);
   write_file(folder_ / "new", "y");
   std::filesystem::rename(folder_ / "new", path_);
-  EXPECT_TRUE(again->check_unchanged());
+  EXPECT_TRUE(again->file().check_unchanged());
   port_.fail_at(Call::stat, port_.count(Call::stat), std::errc::io_error);
-  EXPECT_EQ(again->check_unchanged().error().code(), ErrorCode::read_failed);
+  EXPECT_EQ(again->file().check_unchanged().error().code(), ErrorCode::read_failed);
 }
 
-// What ends a child that runs the body; 0 where it ends by itself.
-template <class Body>
-int signal_that_ends(Body body) {
-  const pid_t child = fork();
-  if (child == 0) {
-    const rlimit no_core{0, 0};
-    setrlimit(RLIMIT_CORE, &no_core);
-    // Without the sanitizer's own handler, which reports and exits.
-    std::signal(SIGBUS, SIG_DFL);
-    body();
-    _exit(0);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-}
-
-TEST_F(FaultGuard, can_be_left_out) {
-  EXPECT_EQ(signal_that_ends([&] {
-              const auto mapped = map({.guard = false}).value();
-              cut_to(page);
-              sum_of(mapped.bytes());
-            }),
-            SIGBUS);
-  EXPECT_EQ(signal_that_ends([&] {
-              write_file(path_, std::string(pages * page, '\1'));
-              const auto mapped = map().value();
-              cut_to(page);
-              sum_of(mapped.bytes());
-            }),
-            0);
-}
-
-// A mapping of somebody else, of a file that is cut behind the first page.
-const volatile char* foreign_pages(const std::filesystem::path& path) {
-  write_file(path, std::string(2 * page, '\1'));
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  void* const data = mmap(nullptr, 2 * page, PROT_READ, MAP_SHARED, file, 0);
-  close(file);
-  std::filesystem::resize_file(path, page);
-  return static_cast<const volatile char*>(data);
-}
-
-TEST_F(FaultGuard, leaves_foreign_faults_to_the_default) {
-  EXPECT_EQ(signal_that_ends([&] {
-              const auto mapped = map().value();
-              static_cast<void>(foreign_pages(folder_ / "foreign")[page]);
-            }),
-            SIGBUS);
-  EXPECT_EQ(signal_that_ends([&] {
-              const auto mapped = map().value();
-              raise(SIGBUS);
-            }),
-            SIGBUS);
-}
-
-std::atomic<int> seen_by_earlier = 0;
-const volatile char* foreign = nullptr;
-
-void put_a_page_there() {
-  ++seen_by_earlier;
-  mmap(const_cast<char*>(foreign) + page, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-}
-void earlier_with_info(int, siginfo_t* info, void*) {
-  if (info->si_addr == foreign + page) put_a_page_there();
-}
-void earlier_plain(int) { put_a_page_there(); }
-
-TEST_F(FaultGuard, chains_to_an_earlier_handler_and_restores_it) {
-  struct sigaction at_first{};
-  sigaction(SIGBUS, nullptr, &at_first);
-  for (const bool with_info : {true, false}) {
-    struct sigaction earlier{};
-    if (with_info) {
-      earlier.sa_sigaction = earlier_with_info;
-      earlier.sa_flags = SA_SIGINFO;
-    } else {
-      earlier.sa_handler = earlier_plain;
-    }
-    sigaction(SIGBUS, &earlier, nullptr);
-    foreign = foreign_pages(folder_ / "foreign");
-    seen_by_earlier = 0;
-    write_file(path_, std::string(pages * page, '\1'));
-    {
-      const auto mapped = map().value();
-      EXPECT_EQ(foreign[page], 0);
-      EXPECT_EQ(seen_by_earlier, 1);
-      cut_to(page);
-      EXPECT_FALSE(guarded([&] { return sum_of(mapped.bytes()); }));
-      EXPECT_EQ(seen_by_earlier, 1);
-    }
-    struct sigaction now{};
-    sigaction(SIGBUS, nullptr, &now);
-    EXPECT_EQ(now.sa_handler, earlier.sa_handler);
-    munmap(const_cast<char*>(foreign), 2 * page);
-  }
-  sigaction(SIGBUS, &at_first, nullptr);
-}
-
-void on_top(int, siginfo_t*, void*) {}
-
-TEST_F(FaultGuard, leaves_a_later_handler_in_place) {
-  struct sigaction at_first{};
-  sigaction(SIGBUS, nullptr, &at_first);
-  EXPECT_EQ(signal_that_ends([&] {
-              {
-                const auto mapped = map().value();
-                struct sigaction later{};
-                later.sa_sigaction = on_top;
-                later.sa_flags = SA_SIGINFO;
-                sigaction(SIGBUS, &later, nullptr);
-              }
-              struct sigaction now{};
-              sigaction(SIGBUS, nullptr, &now);
-              if (now.sa_sigaction != on_top) abort();
-            }),
-            0);
-}
-
-TEST_F(FaultGuard, many_mappings_are_told_apart) {
-  std::vector<Mapped> mappings;
-  for (int i = 0; i < 200; ++i) {
-    const auto path = folder_ / std::to_string(i);
-    write_file(path, std::string(2 * page, '\1'));
-    mappings.push_back(Opened::open(path).value().map().value());
-    if (i % 2 == 0) std::filesystem::resize_file(path, page);
-  }
-  for (int i = 0; i < 200; ++i) {
-    const auto sum = guarded([&] { return sum_of(mappings[static_cast<std::size_t>(i)].bytes()); });
-    EXPECT_EQ(sum.has_value(), i % 2 == 1) << i;
-    if (!sum) {
-      EXPECT_EQ(sum.error().path(), (folder_ / std::to_string(i)).string());
-    }
-  }
-}
-
-TEST_F(FaultGuard, sections_without_a_fault_give_what_the_body_gives) {
-  EXPECT_EQ(guarded([] { return 3; }), 3);
-  EXPECT_TRUE(guarded([] {}));
-  EXPECT_EQ(guarded([]() -> Result<int> { return 4; }), 4);
-  EXPECT_EQ(guarded([]() -> Result<int> { return fail(Error(ErrorCode::not_found)); }).error().code(),
+TEST_F(FaultGuard, sections_without_a_fault_return_the_result_of_the_body) {
+  const Bytes none;
+  EXPECT_EQ(guarded(none, [] { return 3; }), 3);
+  EXPECT_TRUE(guarded(none, [] {}));
+  EXPECT_EQ(guarded(none, []() -> Result<int> { return 4; }), 4);
+  EXPECT_EQ(guarded(none, []() -> Result<int> { return fail(Error(ErrorCode::not_found)); }).error().code(),
             ErrorCode::not_found);
-  EXPECT_THROW(static_cast<void>(guarded([]() -> int { throw 5; })), int);
+  const auto mapped = map();
+  ASSERT_TRUE(mapped);
+  EXPECT_THROW(static_cast<void>(guarded(mapped->bytes(), []() -> int { throw 5; })), int);
 }
 
 }  // namespace

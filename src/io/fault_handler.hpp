@@ -1,11 +1,11 @@
-// The one piece of global state: the handler of SIGBUS, there while somebody has a mapping to guard.
+// The handler of SIGBUS, installed while a mapping is guarded.
 #pragma once
 
 namespace ht::inline v1::io {
 
-/// While one of these lives, a page of registered memory that cannot be read does not end the process. What
-/// the signal meant before is kept for faults elsewhere, and is put back with the last of these; unless
-/// somebody has put a handler of their own on top meanwhile, which may rely on this one.
+/// Keeps the handler installed while one of these lives. Faults that it does not treat go to the handler that
+/// was installed before, which is installed again with the last of these; unless the program has installed
+/// another one on top meanwhile, which may rely on this one.
 class FaultHandler {
  public:
   FaultHandler() noexcept;

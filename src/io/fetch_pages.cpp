@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "io/mapped_file.hpp"
 #include "io/parallel_pass.hpp"
 
 namespace ht::inline v1::io {
@@ -38,8 +39,8 @@ std::vector<FileRange> pieces_of(std::span<const FileRange> ranges, std::uint64_
 
 }  // namespace
 
-Result<FetchedBy> fetch_pages(std::span<const Mapped* const> files, std::span<const FileRange> ranges,
-                              const PieceFetched& each, const FetchOptions& options) {
+Result<FetchedBy> fetch_pages(MappedFiles files, std::span<const FileRange> ranges, const PieceFetched& each,
+                              const FetchOptions& options) {
   const auto pieces = pieces_of(ranges, options.piece_bytes);
   std::vector<std::uint64_t> sizes;
   sizes.reserve(pieces.size());

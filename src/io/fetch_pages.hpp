@@ -2,7 +2,7 @@
 #pragma once
 
 #include <functional>
-#include <htensor/io/mapped.hpp>
+#include <htensor/base/result.hpp>
 #include <span>
 #include <stop_token>
 
@@ -10,6 +10,8 @@
 #include "io/tuner.hpp"
 
 namespace ht::inline v1::io {
+
+class MappedFile;
 
 struct FetchOptions {
   std::uint64_t piece_bytes = std::uint64_t{4} << 20;
@@ -32,7 +34,7 @@ using PieceFetched = std::function<Result<void>(const FileRange& piece)>;
 
 /// Fetches all pages of the ranges. The error is that of the lowest piece, or a bare `cancelled` after a
 /// stop.
-[[nodiscard]] Result<FetchedBy> fetch_pages(std::span<const Mapped* const> files,
+[[nodiscard]] Result<FetchedBy> fetch_pages(std::span<MappedFile* const> files,
                                             std::span<const FileRange> ranges, const PieceFetched& each,
                                             const FetchOptions& options = {});
 

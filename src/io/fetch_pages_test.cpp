@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "io/mapped_file.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
@@ -22,7 +23,7 @@ class FetchPages : public ::testing::Test {
 
   void SetUp() override {
     testing::write_file(path_, std::string(file_bytes, 'x'));
-    mapped_.emplace(Opened::open(path_, port_).value().map().value());
+    mapped_.emplace(FileSource::open(path_, port_).value());
     files_ = {&*mapped_};
   }
 
@@ -48,13 +49,13 @@ class FetchPages : public ::testing::Test {
   testing::TemporaryFolder folder_;
   std::filesystem::path path_ = folder_ / "file";
   testing::FaultyPort port_;
-  std::optional<Mapped> mapped_;
-  std::vector<const Mapped*> files_;
+  std::optional<MappedFile> mapped_;
+  std::vector<MappedFile*> files_;
   std::vector<FileRange> pieces_;
 };
 
 TEST_F(FetchPages, hands_over_every_piece_in_order) {
-  ASSERT_TRUE(mapped_->forget(0, file_bytes));
+  ASSERT_TRUE(mapped_->advise(0, file_bytes, Advice::evict));
   const auto fetched = fetch();
   ASSERT_TRUE(fetched);
   expect_all_pieces();

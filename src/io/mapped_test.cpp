@@ -1,14 +1,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <fstream>
-#include <htensor/io/mapped.hpp>
 #include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "io/mapped.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
@@ -40,11 +39,15 @@ std::size_t traces_of(const std::filesystem::path& path) {
   return traces;
 }
 
-class MappedFile : public ::testing::Test {
+class Mapping : public ::testing::Test {
  protected:
-  Result<Mapped> map() { return HT_TRY(Opened::open(path_, port_)).map(); }
+  Result<Mapped> map() { return map_by(port_); }
   Result<Mapped> map(std::uint64_t offset, std::uint64_t bytes) {
-    return HT_TRY(Opened::open(path_, port_)).map(offset, bytes);
+    return Mapped::map(HT_TRY(FileSource::open(path_, port_)), offset, bytes);
+  }
+  Result<Mapped> map_by(Port& port) {
+    const auto file = HT_TRY(FileSource::open(path_, port));
+    return Mapped::map(file, 0, file->size());
   }
 
   void SetUp() override { write_file(path_, bytes_); }
@@ -55,28 +58,25 @@ class MappedFile : public ::testing::Test {
   FaultyPort port_;
 };
 
-TEST_F(MappedFile, shows_the_whole_file) {
+TEST_F(Mapping, shows_the_whole_file) {
   const auto mapped = map();
   ASSERT_TRUE(mapped);
   EXPECT_TRUE(std::ranges::equal(mapped->bytes(), bytes_));
-  EXPECT_EQ(mapped->offset(), 0U);
-  EXPECT_EQ(mapped->path(), path_);
-  EXPECT_EQ(mapped->stat().bytes, bytes_.size());
+  EXPECT_EQ(mapped->file().path(), path_);
 }
 
-TEST_F(MappedFile, takes_any_offset_and_any_size) {
+TEST_F(Mapping, takes_any_offset_and_any_size) {
   for (const std::uint64_t offset : {0U, 1U, 4095U, 4096U, 4097U, 8191U, 12410U}) {
     for (const std::uint64_t bytes : {0U, 1U, 4096U}) {
       if (offset + bytes > bytes_.size()) continue;
       const auto mapped = map(offset, bytes);
       ASSERT_TRUE(mapped) << offset << " " << bytes;
       EXPECT_TRUE(std::ranges::equal(mapped->bytes(), Bytes(bytes_).subspan(offset, bytes)));
-      EXPECT_EQ(mapped->offset(), offset);
     }
   }
 }
 
-TEST_F(MappedFile, mapped_range_is_in_the_file) {
+TEST_F(Mapping, mapped_range_is_in_the_file) {
   const std::uint64_t size = bytes_.size();
   for (const auto& [offset, bytes] :
        std::vector<std::pair<std::uint64_t, std::uint64_t>>{{size, 1},
@@ -95,7 +95,7 @@ TEST_F(MappedFile, mapped_range_is_in_the_file) {
   EXPECT_EQ(port_.open_files(), 0);
 }
 
-TEST_F(MappedFile, empty_file_is_fine) {
+TEST_F(Mapping, empty_file_is_fine) {
   write_file(path_, "");
   const auto mapped = map();
   ASSERT_TRUE(mapped);
@@ -104,7 +104,7 @@ TEST_F(MappedFile, empty_file_is_fine) {
   EXPECT_EQ(port_.count(Call::map), 0);
 }
 
-TEST_F(MappedFile, range_is_mapped) {
+TEST_F(Mapping, range_is_mapped) {
   const auto mapped = map(100, 50);
   ASSERT_TRUE(mapped);
   EXPECT_TRUE(std::ranges::equal(*mapped->range(120, 30), Bytes(bytes_).subspan(120, 30)));
@@ -117,13 +117,13 @@ TEST_F(MappedFile, range_is_mapped) {
   }
 }
 
-TEST_F(MappedFile, process_map_is_as_before_after_the_last_owner) {
+TEST_F(Mapping, process_map_is_as_before_after_the_last_owner) {
   ASSERT_EQ(traces_of(path_), 0U);
   std::shared_ptr<const void> owner;
   {
     const auto mapped = map().value();
     const Mapped copy = mapped;
-    owner = copy.owner();
+    owner = copy.memory().owner;
     EXPECT_EQ(traces_of(path_), 2U);  // one mapping and one descriptor, however many handles
   }
   EXPECT_EQ(traces_of(path_), 2U);
@@ -131,7 +131,7 @@ TEST_F(MappedFile, process_map_is_as_before_after_the_last_owner) {
   EXPECT_EQ(traces_of(path_), 0U);
 }
 
-TEST_F(MappedFile, file_can_be_mapped) {
+TEST_F(Mapping, file_can_be_mapped) {
   port_.fail_at(Call::map, 0, std::errc::not_enough_memory);
   const auto mapped = map();
   ASSERT_FALSE(mapped);
@@ -141,15 +141,15 @@ TEST_F(MappedFile, file_can_be_mapped) {
   EXPECT_EQ(port_.open_files(), 0);
 }
 
-TEST_F(MappedFile, system_without_mappings_is_unsupported) {
+TEST_F(Mapping, system_without_mappings_is_unsupported) {
   port_.fail_at(Call::map, 0, std::errc::function_not_supported);
   EXPECT_EQ(map().error().code(), ErrorCode::unsupported_platform);
 }
 
-TEST_F(MappedFile, nobody_holds_the_mapping) {
+TEST_F(Mapping, nobody_holds_the_mapping) {
   auto mapped = map();
   ASSERT_TRUE(mapped);
-  auto owner = mapped->owner();
+  auto owner = mapped->memory().owner;
   const auto done = mapped->unmap();
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code(), ErrorCode::in_use);
@@ -160,7 +160,7 @@ TEST_F(MappedFile, nobody_holds_the_mapping) {
   EXPECT_EQ(port_.mapped_regions(), 0);
 }
 
-TEST_F(MappedFile, mapping_can_be_given_back) {
+TEST_F(Mapping, mapping_can_be_given_back) {
   port_.fail_at(Call::unmap, 0, std::errc::not_enough_memory);
   auto mapped = map();
   ASSERT_TRUE(mapped);
@@ -174,33 +174,18 @@ TEST_F(MappedFile, mapping_can_be_given_back) {
   EXPECT_EQ(port_.mapped_regions(), 0);
 }
 
-TEST_F(MappedFile, opened_is_not_given_up) {
-  auto opened = Opened::open(path_, port_).value();
-  ASSERT_TRUE(std::move(opened).map());
-  std::array<std::byte, 1> buffer{};
-  // NOLINTBEGIN(bugprone-use-after-move): that is what is tested
-  const auto whole = std::move(opened).map();
-  const auto part = std::move(opened).map(0, 1);
-  const auto read = opened.read(0, buffer);
-  // NOLINTEND(bugprone-use-after-move)
-  for (const auto* error : {&whole.error(), &part.error(), &read.error()}) {
-    EXPECT_EQ(error->code(), ErrorCode::bad_state);
-    EXPECT_EQ(error->rule(), "opened_is_not_given_up");
-  }
-}
-
-TEST_F(MappedFile, every_failing_call_leaves_nothing_open) {
+TEST_F(Mapping, every_failing_call_leaves_nothing_open) {
   for (const Call call : {Call::open, Call::stat, Call::map}) {
     FaultyPort port;
     port.fail_at(call, 0, std::errc::io_error);
-    const auto mapped = [&]() -> Result<Mapped> { return HT_TRY(Opened::open(path_, port)).map(); }();
+    const auto mapped = map_by(port);
     EXPECT_FALSE(mapped);
     EXPECT_EQ(port.open_files(), 0);
     EXPECT_EQ(port.mapped_regions(), 0);
   }
 }
 
-TEST_F(MappedFile, large_sparse_file_maps_at_once) {
+TEST_F(Mapping, large_sparse_file_maps_at_once) {
   constexpr std::uint64_t size = std::uint64_t{64} << 30;
   std::filesystem::resize_file(path_, size);
   const auto mapped = map();
@@ -210,7 +195,7 @@ TEST_F(MappedFile, large_sparse_file_maps_at_once) {
   EXPECT_EQ(mapped->bytes()[5000], bytes_[5000]);
 }
 
-TEST_F(MappedFile, is_read_from_many_threads) {
+TEST_F(Mapping, is_read_from_many_threads) {
   const auto mapped = map();
   ASSERT_TRUE(mapped);
   std::vector<int> equal(4, 0);
@@ -223,19 +208,7 @@ TEST_F(MappedFile, is_read_from_many_threads) {
   EXPECT_EQ(std::accumulate(equal.begin(), equal.end(), 0), 4);
 }
 
-TEST_F(MappedFile, pages_can_be_locked) {
-  const auto mapped = map().value();
-  port_.fail_at(Call::lock, 0, std::errc::not_enough_memory);
-  const auto refused = mapped.lock(0, 1);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code(), ErrorCode::out_of_memory);
-  EXPECT_EQ(refused.error().rule(), "pages_can_be_locked");
-  EXPECT_NE(refused.error().hint().find("ulimit -l"), std::string_view::npos);
-  EXPECT_TRUE(mapped.lock(0, 1));
-  EXPECT_TRUE(mapped.lock(0, 0));
-}
-
-TEST_F(MappedFile, advice_is_rounded_inward_to_drop_and_outward_to_fetch) {
+TEST_F(Mapping, advice_is_rounded_inward_to_drop_and_outward_to_fetch) {
   std::ofstream(path_, std::ios::binary) << std::string(4 * 4096, 'x');
   const auto mapped = map().value();
   const int before = port_.count(Call::advise);
@@ -249,7 +222,6 @@ TEST_F(MappedFile, advice_is_rounded_inward_to_drop_and_outward_to_fetch) {
     EXPECT_TRUE(mapped.advise(10, 4096 + 10, advice)) << static_cast<int>(advice);
   }
   EXPECT_EQ(mapped.advise(1, 4 * 4096, Advice::drop).error().rule(), "range_is_mapped");
-  EXPECT_EQ(mapped.cached(1, 4 * 4096).error().rule(), "range_is_mapped");
 }
 
 }  // namespace

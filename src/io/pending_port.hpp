@@ -25,6 +25,7 @@ class PendingPort final : public Port {
   IoResult<FileStat> stat(const std::filesystem::path& path) override;
 
   // The rest is that of the other Port.
+  IoResult<FileHandle> duplicate(FileHandle file) override { return port_.duplicate(file); }
   IoResult<FileStat> stat(FileHandle file) override { return port_.stat(file); }
   IoResult<std::filesystem::path> read_link(const std::filesystem::path& path) override {
     return port_.read_link(path);
@@ -43,8 +44,6 @@ class PendingPort final : public Port {
     return port_.map_over(region, file, offset);
   }
   IoResult<void> advise(Region region, Advice advice) override { return port_.advise(region, advice); }
-  IoResult<void> lock(Region region) override { return port_.lock(region); }
-  IoResult<void> unlock(Region region) override { return port_.unlock(region); }
   [[nodiscard]] std::uint64_t page_bytes() const noexcept override { return port_.page_bytes(); }
   IoResult<FileHandle> reopen_direct(FileHandle file, Access access) override {
     return port_.reopen_direct(file, access);
@@ -55,8 +54,8 @@ class PendingPort final : public Port {
   IoResult<std::unique_ptr<ReadQueue>> read_queue(std::uint32_t depth) override {
     return port_.read_queue(depth);
   }
-  IoResult<std::uint64_t> cached(FileHandle file, std::uint64_t offset, std::uint64_t bytes) override {
-    return port_.cached(file, offset, bytes);
+  IoResult<void> cached(FileHandle file, std::span<CacheQuery> parts) override {
+    return port_.cached(file, parts);
   }
   IoResult<void> forget(FileHandle file, std::uint64_t offset, std::uint64_t bytes) override {
     return port_.forget(file, offset, bytes);

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <htensor/io/mapped.hpp>
 
+#include "io/mapped_file.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
@@ -34,14 +34,14 @@ TEST_P(Pending, files_are_read_under_the_names_that_they_will_have) {
   const std::array removed{folder_ / "gone"};
   {
     io::PendingPort pending(files, removed, port_);
-    const auto mapped = io::Opened::open(folder_ / "." / "new", pending).value().map().value();
-    EXPECT_TRUE(std::ranges::equal(mapped.bytes(), bytes_of("new")));
-    EXPECT_TRUE(mapped.check_unchanged());
+    io::MappedFile mapped(io::FileSource::open(folder_ / "." / "new", pending).value());
+    EXPECT_TRUE(std::ranges::equal(mapped.map(0, 3).value().memory.bytes, bytes_of("new")));
+    EXPECT_TRUE(mapped.source().check_unchanged());
     EXPECT_EQ(pending.stat(folder_ / "new")->bytes, 3U);
     EXPECT_EQ(pending.stat(folder_ / "kept")->bytes, 4U);
     EXPECT_EQ(pending.stat(folder_ / "gone").error(), std::errc::no_such_file_or_directory);
     EXPECT_EQ(pending.open(folder_ / "gone").error(), std::errc::no_such_file_or_directory);
-    EXPECT_TRUE(io::Opened::open(folder_ / "kept", pending));
+    EXPECT_TRUE(io::FileSource::open(folder_ / "kept", pending));
   }
   ASSERT_TRUE(std::move(files[0]).commit()) << "its handle is still open";
   EXPECT_EQ(testing::read_file(folder_ / "new").size(), 3U);

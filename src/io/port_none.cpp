@@ -10,6 +10,7 @@ namespace {
 class NoPort final : public Port {
  public:
   IoResult<FileHandle> open(const std::filesystem::path& /*path*/) override { return no(); }
+  IoResult<FileHandle> duplicate(FileHandle /*file*/) override { return no(); }
   IoResult<void> close(FileHandle /*file*/) override { return no(); }
   IoResult<FileStat> stat(FileHandle /*file*/) override { return no(); }
   IoResult<FileStat> stat(const std::filesystem::path& /*path*/) override { return no(); }
@@ -27,16 +28,11 @@ class NoPort final : public Port {
     return no();
   }
   IoResult<void> advise(Region /*region*/, Advice /*advice*/) override { return no(); }
-  IoResult<void> lock(Region /*region*/) override { return no(); }
-  IoResult<void> unlock(Region /*region*/) override { return no(); }
   [[nodiscard]] std::uint64_t page_bytes() const noexcept override { return 4096; }
   IoResult<FileHandle> reopen_direct(FileHandle /*file*/, Access /*access*/) override { return no(); }
   IoResult<DirectAlignment> direct_alignment(FileHandle /*file*/) override { return no(); }
   IoResult<std::unique_ptr<ReadQueue>> read_queue(std::uint32_t /*depth*/) override { return no(); }
-  IoResult<std::uint64_t> cached(FileHandle /*file*/, std::uint64_t /*offset*/,
-                                 std::uint64_t /*bytes*/) override {
-    return no();
-  }
+  IoResult<void> cached(FileHandle /*file*/, std::span<CacheQuery> /*parts*/) override { return no(); }
   IoResult<void> forget(FileHandle /*file*/, std::uint64_t /*offset*/, std::uint64_t /*bytes*/) override {
     return no();
   }

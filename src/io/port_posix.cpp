@@ -102,6 +102,7 @@ int madvise_number(Advice advice) {
     case Advice::cold: return MADV_COLD;
     case Advice::drop: return MADV_DONTNEED;
     case Advice::huge_pages: return MADV_HUGEPAGE;
+    case Advice::evict: break;  // of a file, by `forget`
   }
   return -1;
 }
@@ -155,6 +156,12 @@ class PosixPort final : public Port {
   IoResult<FileHandle> open(const std::filesystem::path& path) override {
     // O_NONBLOCK, or a pipe without a writer would wait for one.
     const int fd = above_standard(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+    if (fd < 0) return said(errno);
+    return FileHandle{fd};
+  }
+
+  IoResult<FileHandle> duplicate(FileHandle file) override {
+    const int fd = ::fcntl(file.value, F_DUPFD_CLOEXEC, 3);
     if (fd < 0) return said(errno);
     return FileHandle{fd};
   }
@@ -230,9 +237,6 @@ class PosixPort final : public Port {
     return done_if(::madvise(address_of(region), region.bytes, madvise_number(advice)) == 0);
   }
 
-  IoResult<void> lock(Region region) override { return done_if(::mlock(region.data, region.bytes) == 0); }
-  IoResult<void> unlock(Region region) override { return done_if(::munlock(region.data, region.bytes) == 0); }
-
   [[nodiscard]] std::uint64_t page_bytes() const noexcept override {
     return static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   }
@@ -256,17 +260,22 @@ class PosixPort final : public Port {
 
   IoResult<std::unique_ptr<ReadQueue>> read_queue(std::uint32_t depth) override { return uring_queue(depth); }
 
-  IoResult<std::uint64_t> cached(FileHandle file, std::uint64_t offset, std::uint64_t bytes) override {
-    if (bytes == 0) return 0;
-    CacheRange range{offset, bytes};
-    CacheStat stat{};
-    if (::syscall(cachestat_number, file.value, &range, &stat, 0) == 0) {
-      return std::min(stat.cached * page_bytes(), bytes);
+  IoResult<void> cached(FileHandle file, std::span<CacheQuery> parts) override {
+    for (auto& part : parts) {
+      part.cached_bytes = 0;
+      if (part.bytes == 0) continue;
+      CacheRange range{part.offset, part.bytes};
+      CacheStat stat{};
+      if (::syscall(cachestat_number, file.value, &range, &stat, 0) == 0) {
+        part.cached_bytes = std::min(stat.cached * page_bytes(), part.bytes);
+        continue;
+      }
+      // EPERM is also the answer of a sandbox that does not know the call.
+      if (errno != ENOSYS && errno != EPERM && errno != EOPNOTSUPP) return said(errno);
+      if (!mincore_reports(file)) return said(EPERM);
+      return cached_by_mincore(file, parts);
     }
-    // EPERM is also the answer of a sandbox that does not know the call.
-    if (errno != ENOSYS && errno != EPERM && errno != EOPNOTSUPP) return said(errno);
-    if (!mincore_reports(file)) return said(EPERM);
-    return cached_by_mincore(file, offset, bytes);
+    return {};
   }
 
   IoResult<void> forget(FileHandle file, std::uint64_t offset, std::uint64_t bytes) override {
@@ -414,23 +423,36 @@ class PosixPort final : public Port {
     return good && (resident & 1U) == 0;
   }
 
-  // For kernels before 6.5: the pages of a mapping, a stretch at a time.
-  IoResult<std::uint64_t> cached_by_mincore(FileHandle file, std::uint64_t offset, std::uint64_t bytes) {
+  // For kernels before 6.5: the pages of a mapping of 256 MiB at a time, which serves all parts that lie in
+  // it.
+  IoResult<void> cached_by_mincore(FileHandle file, std::span<CacheQuery> parts) {
     constexpr std::uint64_t stretch = std::uint64_t{1} << 28;
     const std::uint64_t page = page_bytes();
     std::vector<unsigned char> resident(static_cast<std::size_t>(stretch / page));
-    std::uint64_t pages = 0;
-    for (std::uint64_t at = offset / page * page; at < offset + bytes; at += stretch) {
-      const auto region = map(file, at, std::min(stretch, offset + bytes - at));
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;  // nothing is known yet
+    const auto look_at = [&](std::uint64_t offset) -> IoResult<void> {
+      const auto region = map(file, offset, stretch);
       if (!region) return tl::unexpected(region.error());
       const bool good = ::mincore(address_of(*region), region->bytes, resident.data()) == 0;
       const int error_number = errno;
       unmap(*region);
       if (!good) return said(error_number);
-      const auto count = static_cast<std::size_t>((region->bytes + page - 1) / page);
-      for (std::size_t i = 0; i < count; ++i) pages += resident[i] & 1U;
+      begin = offset;
+      end = offset + stretch;
+      return {};
+    };
+    for (auto& part : parts) {
+      std::uint64_t pages = 0;
+      for (std::uint64_t at = part.offset / page * page; at < part.offset + part.bytes; at += page) {
+        if (at < begin || at >= end) {
+          if (const auto looked = look_at(at); !looked) return looked;
+        }
+        pages += resident[static_cast<std::size_t>((at - begin) / page)] & 1U;
+      }
+      part.cached_bytes = std::min(pages * page, part.bytes);
     }
-    return std::min(pages * page, bytes);
+    return {};
   }
 };
 

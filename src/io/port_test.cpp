@@ -93,10 +93,11 @@ Answer ask_about(const std::filesystem::path& path, bool with_cachestat) {
       auto& port = system_port();
       const auto file = port.open(path);
       if (!file) return Answer::other;
-      const auto cached = port.cached(*file, 0, 1 << 16);
+      CacheQuery query{.offset = 0, .bytes = 1 << 16};
+      const auto cached = port.cached(*file, std::span(&query, 1));
       if (!cached)
         return cached.error() == std::errc::operation_not_permitted ? Answer::not_permitted : Answer::other;
-      return *cached == 0 ? Answer::none_cached : Answer::other;
+      return query.cached_bytes == 0 ? Answer::none_cached : Answer::other;
     };
     _exit(static_cast<int>(answer()));
   }

@@ -1,7 +1,6 @@
 #include "io/sampled_cache.hpp"
 
 #include <algorithm>
-#include <htensor/io/mapped.hpp>
 
 namespace ht::inline v1::io {
 namespace {
@@ -32,14 +31,21 @@ std::vector<FileRange> samples_of(std::span<const FileRange> ranges) {
   return found;
 }
 
-std::optional<double> cached_share(std::span<const Mapped* const> files, std::span<const FileRange> ranges) {
+std::optional<double> cached_share(const Sources& sources, std::span<const FileRange> ranges) {
   const auto samples_here = samples_of(ranges);
   std::uint64_t cached = 0;
-  for (const auto& [file, offset, bytes] : samples_here) {
-    if (files[file] == nullptr) continue;
-    const auto found = files[file]->cached(offset, bytes);
-    if (!found || !*found) return std::nullopt;
-    cached += **found;
+  // Samples are in the order of the sources, so each source is asked once.
+  std::vector<CacheQuery> queries;
+  for (std::size_t i = 0; i < samples_here.size();) {
+    const std::uint32_t file = samples_here[i].file;
+    queries.clear();
+    for (; i < samples_here.size() && samples_here[i].file == file; ++i) {
+      queries.push_back({.offset = samples_here[i].offset, .bytes = samples_here[i].bytes});
+    }
+    if (!sources[file]) continue;
+    const auto known = sources[file]->cached(queries);
+    if (!known || !*known) return std::nullopt;
+    for (const auto& query : queries) cached += query.cached_bytes;
   }
   const std::uint64_t asked = sum_of(samples_here);
   return asked == 0 ? 0 : static_cast<double>(cached) / static_cast<double>(asked);

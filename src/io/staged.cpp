@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <htensor/base/fault.hpp>
-#include <htensor/io/mapped.hpp>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -12,6 +10,7 @@
 #include "base/format_text.hpp"
 #include "base/out_of_memory.hpp"
 #include "io/direct_file.hpp"
+#include "io/mapped_file.hpp"
 #include "io/staged_machine.hpp"
 #include "io/system_error.hpp"
 #include "io/thread_queue.hpp"
@@ -29,12 +28,21 @@ std::vector<bool> files_read(std::size_t files, std::span<const FileRange> range
 }
 
 // Whether the bytes were copied from the mapping; else a read reports the cause.
-bool copy_mapped(const Mapped& mapped, const ReadRequest& request) {
-  const auto from = mapped.range(request.offset, request.into.size());
-  // All pages of it at once, and not one by one as they are touched.
-  if (!from || !mapped.advise(request.offset, request.into.size(), Advice::populate)) return false;
-  return guarded(*from, [&] { std::memcpy(request.into.data(), from->data(), from->size()); }).has_value();
+bool copy_mapped(MappedFile& mapped, const ReadRequest& request) {
+  const MutableBytes into = request.into;
+  // All pages at once, and not one by one as they are touched.
+  if (!mapped.advise(request.offset, into.size(), Advice::populate)) return false;
+  return mapped
+      .visit(request.offset, into.size(),
+             [&](Bytes from) -> Result<void> {
+               std::memcpy(into.data(), from.data(), from.size());
+               return {};
+             })
+      .has_value();
 }
+
+// Null for a source that is not a file.
+const FileSource* file_of(const Source& source) { return dynamic_cast<const FileSource*>(&source); }
 
 struct Free {
   void operator()(std::byte* memory) const noexcept { std::free(memory); }
@@ -45,19 +53,22 @@ struct Free {
 class Shell {
  public:
   /// Without `into` there is a ring, and chunks are handed to the consumer from there.
-  Shell(std::span<const File* const> files, std::span<const FileRange> ranges,
-        std::span<const MutableBytes> into, const ChunkConsumer& consumer, const StagedOptions& options)
-      : files_(files),
+  Shell(const Sources& sources, std::span<const FileRange> ranges, std::span<const MutableBytes> into,
+        const ChunkConsumer& consumer, const StagedOptions& options)
+      : sources_(sources),
         into_(into),
         consumer_(consumer),
         options_(options),
         plan_(ranges, alignments_, options.chunk_bytes) {}
 
   Result<void> open(std::span<const FileRange> ranges) {
-    direct_.reserve(files_.size());
-    const auto read = files_read(files_.size(), ranges);
-    for (std::size_t i = 0; i < files_.size(); ++i) {
-      const bool wanted = options_.direct && read[i];
+    direct_.reserve(sources_.size());
+    files_.resize(sources_.size());
+    const auto read = files_read(sources_.size(), ranges);
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+      if (read[i]) files_[i] = file_of(*sources_[i]);
+      if (read[i] && files_[i] == nullptr) only_files_ = false;
+      const bool wanted = options_.direct && files_[i] != nullptr;
       direct_.push_back(wanted ? DirectFile(files_[i]->handle(), Access::read, files_[i]->port())
                                : DirectFile());
       alignments_.push_back(direct_.back().alignment().both());
@@ -70,8 +81,8 @@ class Shell {
       ring_.reset(static_cast<std::byte*>(std::aligned_alloc(page_bytes, static_cast<std::size_t>(*bytes))));
       if (!ring_) return fail(out_of_memory(*bytes));
     }
-    first_ = files_[ranges[0].file];
-    auto opened = open_queue(first_->port());
+    first_ = sources_[ranges[0].file].get();
+    auto opened = open_queue();
     queue_ = std::move(opened.queue);
     staged_.through_the_systems_queue = opened.is_the_systems;
     return {};
@@ -97,18 +108,32 @@ class Shell {
     Chunk chunk;
     std::uint64_t done = 0;
     bool direct = false;
+    std::optional<Error> error{};  // of a source that is not a file
   };
 
-  OpenQueue open_queue(Port& port) {
-    if (options_.queueing == Queueing::automatic) return open_read_queue(port, options_.chunks);
-    if (options_.mapped.empty()) return {std::make_unique<ThreadQueue>(port, options_.chunks), false};
-    const auto copy_or_read = [this, &port](const ReadRequest& request) -> IoResult<std::uint64_t> {
-      const Mapped* const mapped = options_.mapped[slots_[request.tag].chunk.range.file];
-      if (mapped != nullptr && copy_mapped(*mapped, request)) return request.into.size();
-      return port.read_at(request.file, request.offset, request.into);
-    };
+  OpenQueue open_queue() {
+    const auto* const file = file_of(*first_);
+    if (only_files_ && options_.queueing == Queueing::automatic)
+      return open_read_queue(file->port(), options_.chunks);
+    if (only_files_ && options_.mapped.empty())
+      return {std::make_unique<ThreadQueue>(file->port(), options_.chunks), false};
+    const auto read = [this](const ReadRequest& request) { return copy_or_read(request); };
     const auto threads = std::max(std::thread::hardware_concurrency(), 1U);
-    return {std::make_unique<ThreadQueue>(copy_or_read, options_.chunks, threads), false};
+    return {std::make_unique<ThreadQueue>(read, options_.chunks, threads), false};
+  }
+
+  // On many threads.
+  IoResult<std::uint64_t> copy_or_read(const ReadRequest& request) {
+    Slot& slot = slots_[request.tag];
+    const FileRange range{slot.chunk.range.file, request.offset, request.into.size()};
+    MappedFile* const mapped = options_.mapped.empty() ? nullptr : options_.mapped[range.file];
+    if (mapped != nullptr && copy_mapped(*mapped, request)) return range.bytes;
+    const auto* const file = files_[range.file];
+    if (file != nullptr) return file->port().read_at(request.file, request.offset, request.into);
+    auto done = sources_[range.file]->read(request.offset, request.into);
+    if (done) return range.bytes;
+    slot.error = std::move(done).error();
+    return tl::unexpected(std::make_error_code(std::errc::io_error));
   }
 
   MutableBytes memory_of(std::uint32_t slot) {
@@ -124,19 +149,23 @@ class Shell {
     return address % direct_[slots_[slot].chunk.range.file].alignment().both() == 0;
   }
 
-  [[nodiscard]] const File& file_of(const Slot& slot) const { return *files_[slot.chunk.range.file]; }
+  [[nodiscard]] const Source& source_of(const Slot& slot) const { return *sources_[slot.chunk.range.file]; }
+  [[nodiscard]] FileHandle handle_of(const Slot& slot) const {
+    const auto* const file = files_[slot.chunk.range.file];
+    if (file == nullptr) return {};
+    return slot.direct ? direct_[slot.chunk.range.file].handle() : file->handle();
+  }
 
   IoResult<void> submit(std::uint32_t number) {
     const Slot& slot = slots_[number];
-    return queue_->submit(
-        {.file = slot.direct ? direct_[slot.chunk.range.file].handle() : file_of(slot).handle(),
-         .offset = slot.chunk.range.offset + slot.done,
-         .into = memory_of(number).subspan(static_cast<std::size_t>(slot.done)),
-         .tag = number});
+    return queue_->submit({.file = handle_of(slot),
+                           .offset = slot.chunk.range.offset + slot.done,
+                           .into = memory_of(number).subspan(static_cast<std::size_t>(slot.done)),
+                           .tag = number});
   }
 
   Error refused(const Slot& slot, std::error_code cause) const {
-    return system_error(ErrorCode::read_failed, "bytes_can_be_read", "read", file_of(slot).path(), cause)
+    return system_error(ErrorCode::read_failed, "bytes_can_be_read", "read", source_of(slot).path(), cause)
         .at_offset(slot.chunk.range.offset + slot.done);
   }
 
@@ -152,7 +181,7 @@ class Shell {
     if (!chunk) return staged::NothingLeft{};
     if (options_.before_read) options_.before_read(*chunk);
     Slot& slot = slots_[begin.slot];
-    slot = {.chunk = *chunk, .done = 0, .direct = false};
+    slot = {.chunk = *chunk};
     slot.direct = chunk->direct && is_aligned(begin.slot);
     const auto begun = submit(begin.slot);
     if (begun) return staged::Begun{};
@@ -194,7 +223,7 @@ class Shell {
                                       format_text("ends at byte {} but {} bytes at byte {} were to be read",
                                                   slot.chunk.range.offset + slot.done, slot.chunk.range.bytes,
                                                   slot.chunk.range.offset))
-                                    .at_path(file_of(slot).path().native())
+                                    .at_path(source_of(slot).path().native())
                                     .at_offset(slot.chunk.range.offset + slot.done)
                                     .with_hint("the file was truncated after it was opened; open it again")};
     }
@@ -207,6 +236,7 @@ class Shell {
 
   staged::Event after_failure(std::uint32_t number, std::error_code cause) {
     Slot& slot = slots_[number];
+    if (slot.error) return staged::ReadFailed{*std::exchange(slot.error, std::nullopt)};
     const bool again = cause == std::errc::interrupted || cause == std::errc::resource_unavailable_try_again;
     // A file system that opens for direct reads may still refuse one.
     const bool not_direct = slot.direct && cause == std::errc::invalid_argument;
@@ -215,8 +245,10 @@ class Shell {
     return staged::CameShort{number};
   }
 
-  std::span<const File* const> files_;
-  const File* first_ = nullptr;  // for what is of no file in particular
+  const Sources& sources_;
+  std::vector<const FileSource*> files_;  // null for sources that are not files or not read
+  bool only_files_ = true;
+  const Source* first_ = nullptr;  // for errors that concern all sources
   std::span<const MutableBytes> into_;
   const ChunkConsumer& consumer_;
   const StagedOptions& options_;
@@ -230,10 +262,10 @@ class Shell {
   std::unique_ptr<ReadQueue> queue_;
 };
 
-Result<void> check_unchanged(std::span<const File* const> files, std::span<const FileRange> ranges) {
-  const auto read = files_read(files.size(), ranges);
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    if (read[i]) HT_TRY(files[i]->check_unchanged());
+Result<void> check_unchanged(const Sources& sources, std::span<const FileRange> ranges) {
+  const auto read = files_read(sources.size(), ranges);
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    if (read[i]) HT_TRY(sources[i]->check_unchanged());
   }
   return {};
 }
@@ -250,18 +282,18 @@ bool lies_as_the_files(std::span<const MutableBytes> into, std::span<const FileR
   return such >= all - such;
 }
 
-Result<Staged> load(std::span<const MutableBytes> into, std::span<const File* const> files,
+Result<Staged> load(std::span<const MutableBytes> into, const Sources& sources,
                     std::span<const FileRange> ranges, const ChunkConsumer& consumer,
                     const StagedOptions& options) {
   return without_bad_alloc([&]() -> Result<Staged> {
     HT_TRY(check_ring(options.chunks, options.chunk_bytes));
-    HT_TRY(check_ranges(files, ranges));
+    HT_TRY(check_ranges(sources, ranges));
     if (ranges.empty()) return Staged{};
-    HT_TRY(check_unchanged(files, ranges));
-    Shell shell(files, ranges, into, consumer, options);
+    HT_TRY(check_unchanged(sources, ranges));
+    Shell shell(sources, ranges, into, consumer, options);
     HT_TRY(shell.open(ranges));
     const auto staged = HT_TRY(shell.run());
-    HT_TRY(check_unchanged(files, ranges));
+    HT_TRY(check_unchanged(sources, ranges));
     return staged;
   });
 }
@@ -278,28 +310,28 @@ Result<void> check_ring(std::uint32_t chunks, std::uint64_t chunk_bytes) {
                   .with_hint("use 1 to 64 chunks, each a multiple of 4096 bytes"));
 }
 
-Result<void> check_ranges(std::span<const File* const> files, std::span<const FileRange> ranges) {
+Result<void> check_ranges(const Sources& sources, std::span<const FileRange> ranges) {
   for (const auto& range : ranges) {
-    if (range.file < files.size() && files[range.file] != nullptr &&
-        checked::range_fits(range.offset, range.bytes, files[range.file]->stat().bytes)) {
+    if (range.file < sources.size() && sources[range.file] &&
+        checked::range_fits(range.offset, range.bytes, sources[range.file]->size())) {
       continue;
     }
     return fail(ErrorCode::out_of_bounds, "staged_ranges_are_in_their_files",
                 format_text("{} bytes at byte {} are outside of file {} of {}", range.bytes, range.offset,
-                            range.file, files.size()));
+                            range.file, sources.size()));
   }
   return {};
 }
 
-Result<Staged> load_staged(std::span<const File* const> files, std::span<const FileRange> ranges,
+Result<Staged> load_staged(const Sources& sources, std::span<const FileRange> ranges,
                            const ChunkConsumer& consumer, const StagedOptions& options) {
-  return load({}, files, ranges, consumer, options);
+  return load({}, sources, ranges, consumer, options);
 }
 
-Result<Staged> load_into(std::span<const MutableBytes> into, std::span<const File* const> files,
+Result<Staged> load_into(std::span<const MutableBytes> into, const Sources& sources,
                          std::span<const FileRange> ranges, const StagedOptions& options) {
   HT_TRY(check_ring(options.chunks, options.chunk_bytes));
-  HT_TRY(check_ranges(files, ranges));
+  HT_TRY(check_ranges(sources, ranges));
   const auto as_large = [](const MutableBytes& memory, const FileRange& range) {
     return memory.size() == range.bytes;
   };
@@ -312,12 +344,12 @@ Result<Staged> load_into(std::span<const MutableBytes> into, std::span<const Fil
       std::ranges::copy(bytes, into[chunk.number].begin() + static_cast<std::ptrdiff_t>(chunk.in_range));
       return options.on_loaded ? options.on_loaded(chunk, bytes) : Result<void>();
     };
-    return load({}, files, ranges, copy, options);
+    return load({}, sources, ranges, copy, options);
   }
   const auto leave = [&](const Chunk& chunk, Bytes bytes) -> Result<void> {
     return options.on_loaded ? options.on_loaded(chunk, bytes) : Result<void>();
   };
-  return load(into, files, ranges, leave, options);
+  return load(into, sources, ranges, leave, options);
 }
 
 }  // namespace ht::inline v1::io

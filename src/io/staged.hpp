@@ -10,7 +10,6 @@
 #include <stop_token>
 
 #include "io/chunks.hpp"
-#include "io/file.hpp"
 
 namespace ht::inline v1::io {
 
@@ -20,7 +19,7 @@ enum class Queueing : std::uint8_t {
   threads,    ///< what is in the page cache already is copied by all of them at once
 };
 
-class Mapped;
+class MappedFile;
 
 /// Gets every chunk in order, once. Its bytes are its own only during the call. What it fails with ends the
 /// load.
@@ -36,9 +35,9 @@ struct StagedOptions {
   /// Whether there may be a ring where memory does not lie as the file does; else that is not read directly.
   bool ring_for_memory = true;
   Queueing queueing = Queueing::automatic;
-  /// Where threads copy from, file by file, instead of reading: copying what is mapped costs less than asking
-  /// for it. Null where a file is not mapped, or touching it may end the process.
-  std::span<const Mapped* const> mapped{};
+  /// Threads copy from these mappings instead of reading: copying mapped bytes costs less than a read. Null
+  /// where touching a source may end the process.
+  std::span<MappedFile* const> mapped{};
   /// Called before the read of a chunk is begun, in order; may wait for its memory.
   std::function<void(const Chunk& chunk)> before_read{};
   /// Sees what goes into memory, where it then is.
@@ -60,19 +59,17 @@ struct Staged {
 /// `bad_state` for a ring that cannot be.
 [[nodiscard]] Result<void> check_ring(std::uint32_t chunks, std::uint64_t chunk_bytes);
 /// `out_of_bounds` for a range that is not in its file, or whose file is missing.
-[[nodiscard]] Result<void> check_ranges(std::span<const File* const> files,
-                                        std::span<const FileRange> ranges);
+[[nodiscard]] Result<void> check_ranges(const Sources& sources, std::span<const FileRange> ranges);
 
 /// `read_failed`, `truncated`, `changed_underfoot` where a file is not as it was when it was opened,
 /// `cancelled`, `out_of_bounds` for a range that is not in its file, `bad_state` for a ring that cannot be.
-[[nodiscard]] Result<Staged> load_staged(std::span<const File* const> files,
-                                         std::span<const FileRange> ranges, const ChunkConsumer& consumer,
-                                         const StagedOptions& options = {});
+[[nodiscard]] Result<Staged> load_staged(const Sources& sources, std::span<const FileRange> ranges,
+                                         const ChunkConsumer& consumer, const StagedOptions& options = {});
 
 /// Each range into memory that is there already, of exactly its size (`size_mismatch`). Direct reads need
 /// memory that lies as the file's blocks do; where most of it does not, they go through a ring and are
 /// copied.
-[[nodiscard]] Result<Staged> load_into(std::span<const MutableBytes> into, std::span<const File* const> files,
+[[nodiscard]] Result<Staged> load_into(std::span<const MutableBytes> into, const Sources& sources,
                                        std::span<const FileRange> ranges, const StagedOptions& options = {});
 
 }  // namespace ht::inline v1::io

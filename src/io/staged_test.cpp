@@ -42,7 +42,7 @@ class StagedLoad : public ::testing::Test {
   void open() {
     files_.clear();
     for (const auto* const name : {"a", "b"}) {
-      files_.push_back(File::open_regular(folder_ / name, port_).value());
+      files_.push_back(FileSource::open(folder_ / name, port_).value());
     }
   }
 
@@ -50,10 +50,8 @@ class StagedLoad : public ::testing::Test {
     options.chunks = std::min(options.chunks, 3U);
     options.chunk_bytes = 2 * page;
     loaded_.clear();
-    std::vector<const File*> files;
-    for (const auto& file : files_) files.push_back(file.get());
     return load_staged(
-        files, ranges,
+        files_, ranges,
         [&](const Chunk& chunk, Bytes bytes) -> Result<void> {
           EXPECT_EQ(chunk.position, loaded_.size());
           EXPECT_EQ(chunk.range.bytes, bytes.size());
@@ -85,7 +83,7 @@ class StagedLoad : public ::testing::Test {
 
   TemporaryFolder folder_;
   FaultyPort port_;
-  std::vector<std::unique_ptr<File>> files_;
+  Sources files_;
   std::string loaded_;
   std::function<Result<void>()> on_chunk_;
 };
@@ -255,13 +253,11 @@ TEST_F(StagedLoad, file_is_as_it_was) {
 }
 
 TEST_F(StagedLoad, into_memory_has_everything_in_its_place) {
-  std::vector<const File*> files;
-  for (const auto& file : files_) files.push_back(file.get());
   for (const auto queueing : {Queueing::automatic, Queueing::threads}) {
     std::string memory(expected().size(), '.');
     std::uint64_t last = 0;
     const auto loaded = load_into(
-        parts_of(memory), files, ranges(),
+        parts_of(memory), files_, ranges(),
         {.chunks = 3, .chunk_bytes = 2 * page, .queueing = queueing, .on_progress = [&](std::uint64_t done) {
            EXPECT_GT(done, last);
            last = done;
@@ -276,7 +272,7 @@ TEST_F(StagedLoad, into_memory_has_everything_in_its_place) {
 }
 
 TEST_F(StagedLoad, into_memory_is_direct_where_it_is_aligned) {
-  const std::vector<const File*> files{files_[0].get()};
+  const Sources files{files_[0]};
   const std::vector<FileRange> range{{0, page, 4 * page}};
   alignas(4096) static std::array<std::byte, 4 * page + 1> memory;
   const std::vector<MutableBytes> in_line{MutableBytes(memory).first(4 * page)};
@@ -294,7 +290,7 @@ TEST_F(StagedLoad, into_memory_is_direct_where_it_is_aligned) {
 }
 
 TEST_F(StagedLoad, memory_is_as_large_as_the_ranges) {
-  const std::vector<const File*> files{files_[0].get()};
+  const Sources files{files_[0]};
   std::vector<std::byte> memory(10);
   const std::vector<MutableBytes> into{memory};
   for (const std::uint64_t bytes : {9U, 11U}) {
@@ -307,7 +303,7 @@ TEST_F(StagedLoad, memory_is_as_large_as_the_ranges) {
 }
 
 TEST_F(StagedLoad, ring_can_be) {
-  const std::vector<const File*> files{files_[0].get()};
+  const Sources files{files_[0]};
   const auto take = [](const Chunk&, Bytes) -> Result<void> { return {}; };
   const std::vector<FileRange> range{{0, 0, 1}};
   for (const auto& options : {StagedOptions{.chunks = 0}, StagedOptions{.chunks = 65},

@@ -1,128 +1,121 @@
-// The strategies as those who answer: each gets requests of residency and answers every one exactly once.
-// They know files and ranges, and nothing of tensors. May be used from many threads.
+// The library's strategies. They know sources and ranges, and nothing of tensors. All but StagedStrategy may
+// be used from many threads.
 #pragma once
 
-#include <htensor/io/mapped.hpp>
+#include <functional>
 #include <htensor/io/strategy.hpp>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
-#include "io/handles.hpp"
-#include "io/own_memory.hpp"
-#include "io/requests.hpp"
+#include "io/mapped_file.hpp"
 #include "io/staged.hpp"
 
 namespace ht::inline v1::io {
 
-/// How loads are done, and what became of them.
-struct LoadWork {
-  StagedOptions reading{};
-  /// The most memory that may be taken.
-  std::uint64_t budget_bytes = UINT64_MAX;
-  /// Added up.
-  Staged done{};
-  /// Threads that gave memory its pages ahead of the reads; 0: the reads did.
-  std::uint32_t page_threads = 0;
+struct MappedOptions {
+  FaultPolicy faults = FaultPolicy::guarded;
+  /// As MapOptions::tensor_at, by the source's number.
+  std::function<std::string(std::uint32_t file, std::uint64_t offset)> tensor_at{};
 };
 
-class Answering {
+/// The bytes of sources in place; a MappedFile for each.
+class MappedStrategy final : public Strategy {
  public:
-  Answering(const Answering&) = delete;
-  Answering& operator=(const Answering&) = delete;
-  virtual ~Answering() = default;
+  explicit MappedStrategy(const Sources& sources, const MappedOptions& options = {});
 
-  [[nodiscard]] Strategy strategy() const noexcept { return strategy_; }
+  [[nodiscard]] const Sources& sources() const noexcept { return sources_; }
+  /// There must be a source of this number.
+  [[nodiscard]] MappedFile& file(std::size_t number) const { return *files_[number]; }
+  /// Null where a source is missing.
+  [[nodiscard]] std::vector<MappedFile*> files() const;
 
-  [[nodiscard]] Answer answer(const Request& request);
-  /// Several loads at once, whose reads are under way together: as many answers, in the same order. They fail
-  /// together.
-  [[nodiscard]] std::vector<Answer> answer(std::span<const LoadRequest> requests, LoadWork& work);
+  [[nodiscard]] std::string_view name() const noexcept override { return to_string(StrategyKind::mapped); }
+  Answer answer(const Request& request) override;
+
+  // The same requests as functions. `missing_shard` where the source is missing.
+
+  [[nodiscard]] Result<MapDone> map(const FileRange& range);
+  [[nodiscard]] Result<void> advise(const FileRange& range, Advice advice);
+
+ private:
+  [[nodiscard]] Result<MappedFile*> file_of(const FileRange& range) const;
+
+  Sources sources_;
+  std::vector<std::unique_ptr<MappedFile>> files_;
+};
+
+/// Strategies that load: their requests fail together, and all others are `unsupported_strategy`.
+class LoadStrategy : public Strategy {
+ public:
+  Answer answer(const Request& request) override;
+  std::vector<Answer> load(std::span<const LoadRequest> requests, const LoadWork& work) final;
+
+  /// Of all loads.
+  [[nodiscard]] const Staged& done() const noexcept { return done_; }
 
  protected:
-  explicit Answering(Strategy strategy) noexcept : strategy_(strategy) {}
+  LoadStrategy(const Sources& sources, StagedOptions reading)
+      : sources_(sources), reading_(std::move(reading)) {}
+  /// The memory of each request, or nothing for strategies that keep nothing.
+  [[nodiscard]] virtual Result<std::vector<Memory>> run(std::span<const LoadRequest> requests,
+                                                        const StagedOptions& reading,
+                                                        const LoadWork& work) = 0;
+  void add(const Staged& more);
+
+  const Sources& sources_;
 
  private:
-  // What a strategy does not have is `unsupported_strategy`.
-  [[nodiscard]] virtual Result<Handle> map(const MapRequest& request);
-  [[nodiscard]] virtual Result<std::vector<Handle>> load(std::span<const LoadRequest> requests,
-                                                         LoadWork& work);
-  [[nodiscard]] virtual Result<void> advise(const AdviseRequest& request);
-  [[nodiscard]] virtual Result<void> release(const ReleaseRequest& request);
-
-  Strategy strategy_;
+  StagedOptions reading_;
+  Staged done_;
 };
 
-/// One mapping a file, whoever asks for a part of it. The last handle that is given back unmaps it; where
-/// that fails, the handle stays good for another try. A file that was unmapped is mapped again when it is
-/// asked for.
-class MappedStrategy final : public Answering {
+/// Into memory of the strategy's own, which a ReleaseRequest gives back. `budget_too_small`.
+class ReadStrategy final : public LoadStrategy {
  public:
-  MappedStrategy() : Answering(Strategy::mapped) {}
+  explicit ReadStrategy(const Sources& sources, StagedOptions reading = {})
+      : LoadStrategy(sources, std::move(reading)) {}
 
-  /// A file, or none where it is missing; its number is the count of those before.
-  void add(std::optional<Mapped> file);
-  /// By its number. For looking at bytes: it stays mapped while a handle of a part of it is held.
-  [[nodiscard]] const std::optional<Mapped>& file(std::size_t number) const { return files_[number]; }
-  [[nodiscard]] const std::vector<std::optional<Mapped>>& files() const noexcept { return files_; }
-  [[nodiscard]] std::size_t size() const noexcept { return files_.size(); }
+  [[nodiscard]] std::string_view name() const noexcept override { return to_string(StrategyKind::read); }
+  Answer answer(const Request& request) override;
+  /// Threads that allocated pages ahead of the reads; 0: the reads did.
+  [[nodiscard]] std::uint32_t page_threads() const noexcept { return page_threads_; }
 
  private:
-  Result<Handle> map(const MapRequest& request) override;
-  Result<void> advise(const AdviseRequest& request) override;
-  Result<void> release(const ReleaseRequest& request) override;
-
-  std::mutex mutex_;
-  std::vector<std::optional<Mapped>> files_;
-  std::vector<std::uint64_t> parts_of_;  // a file
-  HandleTable<FileRange> parts_;
+  Result<std::vector<Memory>> run(std::span<const LoadRequest> requests, const StagedOptions& reading,
+                                  const LoadWork& work) override;
+  std::uint32_t page_threads_ = 0;
 };
 
-/// Files that loads are of: those that are missing are null.
-using LoadFiles = std::vector<const File*>;
-
-/// Into memory of its own. Giving back what somebody else holds is `in_use`.
-class ReadStrategy final : public Answering {
+/// Through a ring to a consumer; keeps nothing.
+class StagedStrategy final : public LoadStrategy {
  public:
-  explicit ReadStrategy(LoadFiles files) : Answering(Strategy::read), files_(std::move(files)) {}
+  StagedStrategy(const Sources& sources, ChunkConsumer consumer, StagedOptions reading = {})
+      : LoadStrategy(sources, std::move(reading)), consumer_(std::move(consumer)) {}
 
-  /// What was loaded; keeps it in memory while it is held.
-  [[nodiscard]] Result<std::shared_ptr<const OwnBlock>> block(Handle handle);
+  [[nodiscard]] std::string_view name() const noexcept override { return to_string(StrategyKind::staged); }
 
  private:
-  Result<std::vector<Handle>> load(std::span<const LoadRequest> requests, LoadWork& work) override;
-  Result<void> advise(const AdviseRequest& request) override;
-  Result<void> release(const ReleaseRequest& request) override;
-
-  LoadFiles files_;
-  std::mutex mutex_;
-  HandleTable<std::shared_ptr<const OwnBlock>> blocks_;
-};
-
-/// To a consumer, by way of a ring; nothing is kept.
-class StagedStrategy final : public Answering {
- public:
-  StagedStrategy(LoadFiles files, ChunkConsumer consumer)
-      : Answering(Strategy::staged), files_(std::move(files)), consumer_(std::move(consumer)) {}
-
- private:
-  Result<std::vector<Handle>> load(std::span<const LoadRequest> requests, LoadWork& work) override;
-
-  LoadFiles files_;
+  Result<std::vector<Memory>> run(std::span<const LoadRequest> requests, const StagedOptions& reading,
+                                  const LoadWork& work) override;
   ChunkConsumer consumer_;
 };
 
-/// Into memory of the caller's; nothing is kept.
-class ExternalStrategy final : public Answering {
+/// Into memory of the caller's; keeps nothing.
+class ExternalStrategy final : public LoadStrategy {
  public:
-  explicit ExternalStrategy(LoadFiles files) : Answering(Strategy::external), files_(std::move(files)) {}
+  explicit ExternalStrategy(const Sources& sources, StagedOptions reading = {})
+      : LoadStrategy(sources, std::move(reading)) {}
+
+  [[nodiscard]] std::string_view name() const noexcept override { return to_string(StrategyKind::external); }
 
  private:
-  Result<std::vector<Handle>> load(std::span<const LoadRequest> requests, LoadWork& work) override;
-
-  LoadFiles files_;
+  Result<std::vector<Memory>> run(std::span<const LoadRequest> requests, const StagedOptions& reading,
+                                  const LoadWork& work) override;
 };
+
+/// The first failure among the answers.
+[[nodiscard]] Result<void> result_of(std::span<const Answer> answers);
 
 }  // namespace ht::inline v1::io

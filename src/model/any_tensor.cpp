@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <htensor/base/fault.hpp>
 #include <htensor/dtype/sizes.hpp>
-#include <htensor/io/mapped.hpp>
 
 #include "base/format_text.hpp"
 #include "model/model_access.hpp"
@@ -22,7 +21,7 @@ struct AnyTensor::Rows {
 };
 
 AnyTensor::AnyTensor(std::shared_ptr<const ModelState> state, std::size_t index) noexcept
-    : state_(std::move(state)), index_(index), block_(state_->residency->pinned(index)) {}
+    : state_(std::move(state)), index_(index), resident_(state_->residency->resident_memory(index)) {}
 
 Entry AnyTensor::entry() const noexcept { return (*state_->catalog)[index_]; }
 
@@ -84,19 +83,17 @@ Error AnyTensor::not_in_place(Error error) const {
   return located(std::move(error).with_hint("use copy for an aligned copy"));
 }
 
-// The bytes of the whole tensor, not of a slice, and the file that they are mapped from; null where they are
-// memory of the model's own.
+// The bytes of the whole tensor and their owner.
 struct AnyTensor::Placed {
-  Bytes bytes;
-  const io::Mapped* file = nullptr;
+  io::Memory memory;
+  bool is_window = false;
 };
 
 Result<void> AnyTensor::check_is_there(const ModelState& state, const Entry& entry) {
   const auto at = [&](Error error) {
     return fail(std::move(error).at_path(state.paths[entry.file].native()).at_tensor(entry.name));
   };
-  const auto& residency = *state.residency;
-  if (residency.file_count() == 0) {
+  if (!state.has_data) {
     return at(
         Error(ErrorCode::bad_state, "model_is_mapped", "model was opened without its data (catalog_only)")
             .with_hint("open the model without catalog_only"));
@@ -106,39 +103,31 @@ Result<void> AnyTensor::check_is_there(const ModelState& state, const Entry& ent
                     format_text("tensor '{}' is a splat and has no bytes in the file", entry.name))
                   .with_hint("use copy_to to materialize it, or its Entry for the pattern"));
   }
-  const auto& file = residency.file(entry.file);
-  if (!file) {
+  const auto& source = state.mapped->sources()[entry.file];
+  if (!source) {
     return at(Error(ErrorCode::missing_shard, "external_files_are_there",
                     format_text("file is missing but holds tensor '{}'", entry.name))
                   .because(std::make_error_code(std::errc::no_such_file_or_directory))
                   .with_hint("put the file next to the archive that names it"));
   }
-  if (!file->range(entry.offset, entry.bytes)) {
+  if (!checked::range_fits(entry.offset, entry.bytes, source->size())) {
     return at(Error(ErrorCode::truncated, "tensor_is_all_there",
                     format_text("tensor '{}' ends at byte {} but the file has {} bytes", entry.name,
-                                entry.offset + entry.bytes, file->stat().bytes))
+                                entry.offset + entry.bytes, source->size()))
                   .at_offset(entry.offset)
                   .with_hint("download the file again"));
   }
   return {};
 }
 
-Result<AnyTensor::Placed> AnyTensor::placed() const {
-  const Entry entry = this->entry();
-  HT_TRY(check_is_there(*state_, entry));
-  if (block_) return Placed{.bytes = block_->bytes()};
-  const auto& file = *state_->residency->file(entry.file);
-  return Placed{.bytes = HT_TRY(file.range(entry.offset, entry.bytes)), .file = &file};
+Result<AnyTensor::Placed> AnyTensor::place() const {
+  HT_TRY(check_is_there(*state_, entry()));
+  if (is_resident()) return Placed{.memory = resident_};
+  auto mapped = HT_TRY(located(state_->residency->map(index_)));
+  return Placed{.memory = std::move(mapped.memory), .is_window = !mapped.is_whole};
 }
 
-Result<AnyTensor::Placed> AnyTensor::used() const {
-  auto placed = this->placed();
-  if (placed && placed->file != nullptr) state_->residency->map(std::span(&index_, 1));
-  return placed;
-}
-
-Result<Bytes> AnyTensor::bytes() const& {
-  const Bytes whole = HT_TRY(used()).bytes;
+Result<Bytes> AnyTensor::own_part(Bytes whole) const {
   if (!rows_) return whole;
   if (entry().order == ElementOrder::column_major && rows_->dims.size() > 1) {
     return fail(located(Error(ErrorCode::unsupported_encoding, "rows_are_contiguous",
@@ -148,15 +137,31 @@ Result<Bytes> AnyTensor::bytes() const& {
   return whole.subspan(static_cast<std::size_t>(rows_->offset), static_cast<std::size_t>(rows_->bytes));
 }
 
+Result<Bytes> AnyTensor::bytes() const& {
+  return without_bad_alloc([&]() -> Result<Bytes> {
+    auto placed = HT_TRY(place());
+    const Bytes own = HT_TRY(own_part(placed.memory.bytes));
+    // No Storage keeps the window, so the model does.
+    if (placed.is_window) state_->residency->keep(std::move(placed.memory));
+    return own;
+  });
+}
+
 Result<Storage> AnyTensor::storage() const {
   return without_bad_alloc([&]() -> Result<Storage> {
-    const Bytes own = HT_TRY(bytes());
-    if (block_) return Storage::kept_read_only(block_, own);
+    auto placed = HT_TRY(place());
+    const Bytes own = HT_TRY(own_part(placed.memory.bytes));
     const Entry entry = this->entry();
+    const auto& path = state_->paths[entry.file];
+    if (is_resident() || path.empty()) return Storage::kept_read_only(std::move(placed.memory.owner), own);
     const std::uint64_t offset = entry.offset + (rows_ ? rows_->offset : 0);
-    return Storage::file_backed(
-        state_->residency->file(entry.file)->owner(), own,
-        {.locator = state_->paths[entry.file], .offset = offset, .bytes = own.size()});
+    const auto identity = state_->mapped->file(entry.file).source().identity();
+    return Storage::file_backed(std::move(placed.memory.owner), own,
+                                {.locator = path,
+                                 .offset = offset,
+                                 .bytes = own.size(),
+                                 .device = identity.device,
+                                 .inode = identity.object});
   });
 }
 
@@ -172,12 +177,74 @@ Result<Bytes> AnyTensor::view(std::uint64_t begin, std::uint64_t count,
                               std::vector<std::byte>& buffer) const& {
   HT_TRY(check_range(begin, count));
   const auto bytes = static_cast<std::size_t>(count);
-  if (is_plain()) return HT_TRY(this->bytes()).subspan(static_cast<std::size_t>(begin), bytes);
+  if (is_plain()) {
+    HT_TRY(check_is_there(*state_, entry()));
+    if (is_resident() || !state_->mapped->file(entry().file).must_read()) {
+      const auto placed = HT_TRY(place());
+      const Bytes whole = HT_TRY(own_part(placed.memory.bytes));
+      // A window goes with `placed`.
+      if (!placed.is_window) return whole.subspan(static_cast<std::size_t>(begin), bytes);
+    }
+  }
   return without_bad_alloc([&]() -> Result<Bytes> {
     buffer.resize(bytes);
     HT_TRY(copy_to(buffer, begin));
     return Bytes(buffer);
   });
+}
+
+// In place, unless the file must be read or only a window of it is mapped, which would go with this call.
+Result<Bytes> AnyTensor::stored(std::uint64_t begin, std::uint64_t count,
+                                std::vector<std::byte>& buffer) const {
+  const Entry entry = this->entry();
+  HT_TRY(check_is_there(*state_, entry));
+  const auto part = [&](Bytes whole) {
+    return whole.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
+  };
+  if (is_resident()) return part(resident_.bytes);
+  const auto& file = state_->mapped->file(entry.file);
+  if (!file.must_read()) {
+    const auto placed = HT_TRY(place());
+    if (!placed.is_window) return part(placed.memory.bytes);
+  }
+  return without_bad_alloc([&]() -> Result<Bytes> {
+    buffer.resize(static_cast<std::size_t>(count));
+    HT_TRY(located(file.read(entry.offset + begin, buffer)));
+    return Bytes(buffer);
+  });
+}
+
+Result<void> AnyTensor::copy_stored(MutableBytes into, const Relayout* relayout, std::uint64_t first) const {
+  const Entry entry = this->entry();
+  HT_TRY(check_is_there(*state_, entry));
+  const auto copy_from = [&](Bytes stored, std::uint64_t begin) -> Result<void> {
+    if (relayout == nullptr) {
+      std::ranges::copy(stored.subspan(static_cast<std::size_t>(begin), into.size()), into.begin());
+      return {};
+    }
+    return relayout_into(into, *relayout, first, [&](std::uint64_t nth, MutableBytes units) -> Result<void> {
+      copy_units(units, stored, *relayout, nth);
+      return {};
+    });
+  };
+  if (is_resident()) return copy_from(resident_.bytes, first);
+  auto& file = state_->mapped->file(entry.file);
+  HT_TRY(file.source().check_unchanged());
+  const auto read_at = [&](std::uint64_t offset, MutableBytes part) {
+    return file.read(entry.offset + offset, part);
+  };
+  if (relayout == nullptr) {
+    HT_TRY(file.must_read() ? read_at(first, into)
+                            : file.visit(entry.offset + first, into.size(),
+                                         [&](Bytes part) { return copy_from(part, 0); }));
+  } else if (file.must_read()) {
+    HT_TRY(relayout_into(into, *relayout, first, [&](std::uint64_t nth, MutableBytes units) {
+      return read_units(units, *relayout, nth, read_at);
+    }));
+  } else {
+    HT_TRY(file.visit(entry.offset, entry.bytes, [&](Bytes whole) { return copy_from(whole, 0); }));
+  }
+  return file.source().check_unchanged();
 }
 
 Result<void> AnyTensor::copy_to(MutableBytes into, std::uint64_t begin) const {
@@ -190,26 +257,8 @@ Result<void> AnyTensor::copy_to(MutableBytes into, std::uint64_t begin) const {
       fill_with(into, entry.splat, first);
       return {};
     }
-    const Placed from = HT_TRY(used());
     const auto relayout = HT_TRY(located(relayout_of(entry)));
-    const auto copy = [&]() -> Result<void> {
-      if (!relayout) {
-        std::ranges::copy(from.bytes.subspan(static_cast<std::size_t>(first), into.size()), into.begin());
-        return {};
-      }
-      return relayout_into(into, *relayout, first,
-                           [&](std::uint64_t nth, MutableBytes units) -> Result<void> {
-                             copy_units(units, from.bytes, *relayout, nth);
-                             return {};
-                           });
-    };
-    if (from.file == nullptr) {
-      HT_TRY(copy());
-    } else {
-      HT_TRY(located(from.file->check_unchanged()));
-      HT_TRY(located(guarded(from.bytes, copy)));
-      HT_TRY(located(from.file->check_unchanged()));
-    }
+    HT_TRY(located(copy_stored(into, relayout.get(), first)));
     clear_padding(into, begin);
     return {};
   });
@@ -374,18 +423,20 @@ Result<void> ModelAccess::fetch(const AnyTensor& tensor, std::uint64_t begin, st
   // The call costs more than the page faults of a few pages.
   constexpr std::uint64_t min_bytes = std::uint64_t{1} << 16;
   if (count < min_bytes || tensor.is_splat()) return {};
-  const auto placed = HT_TRY(tensor.placed());
-  if (placed.file == nullptr) return {};
+  const Entry entry = tensor.entry();
+  HT_TRY(check_is_there(*tensor.state_, entry));
+  if (tensor.is_resident()) return {};
   const std::uint64_t first = begin + (tensor.rows_ ? tensor.rows_->offset : 0);
-  return placed.file->advise(tensor.entry().offset + first, count, io::Advice::populate);
+  return tensor.state_->mapped->advise({entry.file, entry.offset + first, count}, io::Advice::populate);
 }
 
-Result<const io::Mapped*> ModelAccess::file_of(const AnyTensor& tensor) {
-  return HT_TRY(tensor.placed()).file;
+Result<Bytes> ModelAccess::stored(const AnyTensor& tensor, std::uint64_t begin, std::uint64_t count,
+                                  std::vector<std::byte>& buffer) {
+  return tensor.stored(begin + (tensor.rows_ ? tensor.rows_->offset : 0), count, buffer);
 }
 
-Result<void> ModelAccess::check_is_there(const Model& model, const Entry& entry) {
-  return AnyTensor::check_is_there(*model.state_, entry);
+Result<void> ModelAccess::check_is_there(const ModelState& state, const Entry& entry) {
+  return AnyTensor::check_is_there(state, entry);
 }
 
 }  // namespace ht::inline v1

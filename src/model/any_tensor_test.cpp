@@ -1,12 +1,12 @@
-#include <htensor/model/any_tensor.hpp>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <bit>
+#include <htensor/model/model.hpp>
 #include <numeric>
 #include <ranges>
 
 #include "model/model_access.hpp"
-#include "model/seal_test.hpp"
 #include "model/test_formats.hpp"
 #include "model/test_models.hpp"
 #include "testing/temporary_folder.hpp"
@@ -285,25 +285,10 @@ TEST_F(AnyTensors, dtype_is_the_one_asked_for) {
   EXPECT_NE(error.hint().find("request I16"), std::string_view::npos);
 }
 
-TEST_F(AnyTensors, that_were_loaded_stay_while_they_are_held) {
-  const auto model = open(testing::noise_file("safetensors", {10, 100'000}));
-  const auto mapped = model.at(1).value();
-  ASSERT_TRUE(model.load({.strategy = io::Strategy::read}));
-  {
-    const auto loaded = model.at(1).value();
-    EXPECT_NE(loaded.bytes()->data(), mapped.bytes()->data());
-    EXPECT_EQ(ModelAccess::file_of(loaded).value(), nullptr);
-    EXPECT_TRUE(ModelAccess::fetch(loaded, 0, 400'000));
-    EXPECT_EQ(model.evict("t1").error().code(), ErrorCode::in_use);
-  }
-  EXPECT_TRUE(model.evict("t1"));
-  EXPECT_EQ(model.at(1)->bytes()->data(), mapped.bytes()->data());
-}
-
 TEST_F(AnyTensors, pages_are_fetched_for_a_part) {
   const auto model = open(testing::noise_file("safetensors", {10, 100'000}));
   const auto tensor = model.at(1).value();
-  EXPECT_NE(ModelAccess::file_of(tensor).value(), nullptr);
+  EXPECT_FALSE(ModelAccess::is_resident(tensor));
   EXPECT_TRUE(ModelAccess::fetch(tensor, 0, 400'000));
   EXPECT_TRUE(ModelAccess::fetch(tensor, 399'999, 1));
 }
@@ -312,9 +297,6 @@ TEST_F(AnyTensors, of_a_catalog_alone_have_no_bytes) {
   write_file(path_, testing::noise_file("safetensors", {10}));
   const auto model = Model::open(path_, {.catalog_only = true}).value();
   EXPECT_EQ(model.at(0)->byte_size(), 40U);
-  write_file(path_, irpa_file({{.name = "t", .length = 8, .pattern = "a"}}));
-  const auto splat = Model::open(path_, {.catalog_only = true}).value();
-  expect_refusal(splat.load(), ErrorCode::bad_state, "model_is_mapped");
   expect_refusal(model.at(0)->bytes(), ErrorCode::bad_state, "model_is_mapped");
 }
 

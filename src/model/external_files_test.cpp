@@ -124,7 +124,7 @@ TEST_F(ExternalFiles, every_failing_call_leaves_nothing_open) {
     for (int nth = 0; nth < 3; ++nth) {
       FaultyPort port;
       port.fail_at(call, nth, std::errc::io_error);
-      const auto model = Model::open(archive_, {.port = &port});
+      const auto model = testing::open_and_map(archive_, {.port = &port});
       ASSERT_FALSE(model) << nth;
       EXPECT_EQ(model.error().cause(), std::errc::io_error);
       EXPECT_EQ(port.open_files(), 0);

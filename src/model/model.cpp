@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <htensor/base/nearest.hpp>
 #include <htensor/base/utf8.hpp>
-#include <htensor/io/mapped.hpp>
 
 #include "base/format_text.hpp"
 #include "model/model_access.hpp"
@@ -18,41 +17,56 @@ Model::Model(std::shared_ptr<const ModelState> state) noexcept : state_(std::mov
 
 Result<Model> Model::open(const std::filesystem::path& path, const OpenOptions& options) {
   return without_bad_alloc([&]() -> Result<Model> {
-    return map_files(HT_TRY(open_model_files(path, options)), std::span(&path, 1), options);
+    return of_files(HT_TRY(open_model_files(path, options)), std::span(&path, 1), options);
   });
 }
 
 Result<Model> Model::open_merged(std::span<const std::filesystem::path> paths, const OpenOptions& options) {
+  return without_bad_alloc(
+      [&]() -> Result<Model> { return of_files(HT_TRY(open_merged_files(paths, options)), paths, options); });
+}
+
+Result<Model> Model::from_source(std::shared_ptr<const io::Source> source, const OpenOptions& options) {
   return without_bad_alloc([&]() -> Result<Model> {
-    return map_files(HT_TRY(open_merged_files(paths, options)), paths, options);
+    const auto path = source->path();
+    return of_files(HT_TRY(open_one(std::move(source), options)), std::span(&path, 1), options);
   });
 }
 
-Result<Model> Model::map_files(ModelFiles files, std::span<const std::filesystem::path> opened,
-                               const OpenOptions& options) {
-  auto state =
-      std::make_shared<ModelState>(ModelState{.catalog = std::make_shared<Catalog>(std::move(files.catalog)),
-                                              .opened = opened.front(),
-                                              .paths = {},
-                                              .index = std::move(files.index),
-                                              .is_merged = opened.size() > 1,
-                                              .dtypes = options.dtypes,
-                                              .port = &port_of(options),
-                                              .residency = nullptr});
-  state->residency = std::make_unique<ResidencyShell>(*state->catalog);
-  for (auto& file : files.files) {
-    state->paths.push_back(std::move(file.path));
-    if (options.catalog_only) continue;
-    auto name = [catalog = state->catalog, number = state->residency->file_count()](std::uint64_t offset) {
-      return name_at(*catalog, number, offset);
-    };
-    std::optional<io::Mapped> mapped;
-    if (file.opened) {
-      mapped =
-          HT_TRY(std::move(*file.opened).map({.guard = options.fault_guard, .tensor_at = std::move(name)}));
-    }
-    HT_TRY(state->residency->add_file(std::move(mapped)));
+Result<Model> Model::from_bytes(Bytes bytes, std::shared_ptr<const void> owner, const OpenOptions& options) {
+  return without_bad_alloc([&]() -> Result<Model> {
+    return from_source(std::make_shared<io::MemorySource>(bytes, std::move(owner)), options);
+  });
+}
+
+Result<Model> Model::from_fd(int fd, const OpenOptions& options) {
+  return from_source(HT_TRY(io::FileSource::from_fd(fd, port_of(options))), options);
+}
+
+// Maps nothing yet.
+Model Model::of_files(ModelFiles files, std::span<const std::filesystem::path> opened,
+                      const OpenOptions& options) {
+  auto state = std::make_shared<ModelState>();
+  state->catalog = std::make_shared<const Catalog>(std::move(files.catalog));
+  state->opened = opened.front();
+  state->index = std::move(files.index);
+  state->is_merged = opened.size() > 1;
+  state->has_data = !options.catalog_only;
+  state->dtypes = options.dtypes;
+  state->formats = options.formats;
+  state->port = &port_of(options);
+  state->faults = options.faults;
+  io::Sources sources;
+  for (auto& [path, source] : files.files) {
+    state->paths.push_back(std::move(path));
+    if (state->has_data) sources.push_back(std::move(source));
   }
+  const auto name = [catalog = state->catalog](std::uint32_t file, std::uint64_t offset) {
+    return name_at(*catalog, file, offset);
+  };
+  state->mapped = std::make_unique<io::MappedStrategy>(
+      std::move(sources), io::MappedOptions{.faults = options.faults, .tensor_at = name});
+  state->residency = std::make_unique<ResidencyShell>(*state->catalog, *state->mapped, *state->port);
   return Model(std::move(state));
 }
 
@@ -66,9 +80,14 @@ Result<DTypeInfo> Model::dtype(DTypeTag tag) const {
   return *found;
 }
 
-Result<std::size_t> Model::index_of(std::string_view name) const {
+Result<AnyTensor> Model::operator[](std::string_view name) const {
   const auto& catalog = *state_->catalog;
-  if (const auto index = catalog.find(name)) return *index;
+  if (const auto index = catalog.find(name)) return (*this)[*index];
+  return without_bad_alloc([&]() -> Result<AnyTensor> { return fail(unknown_tensor(name)); });
+}
+
+Error Model::unknown_tensor(std::string_view name) const {
+  const auto& catalog = *state_->catalog;
   Error error(ErrorCode::not_found, "tensor_is_there", format_text("tensor '{}' does not exist", name));
   NearestName nearest(name);
   for (const Entry& entry : catalog) {
@@ -78,11 +97,7 @@ Result<std::size_t> Model::index_of(std::string_view name) const {
                            : catalog.size() == 1
                                ? format_text("the only tensor is '{}'", catalog[0].name)
                                : format_text("list the {} tensors with `htensor ls`", catalog.size());
-  return fail(std::move(error).with_hint(hint).at_path(state_->opened.native()).at_tensor(name));
-}
-
-Result<AnyTensor> Model::operator[](std::string_view name) const {
-  return without_bad_alloc([&]() -> Result<AnyTensor> { return (*this)[HT_TRY(index_of(name))]; });
+  return std::move(error).with_hint(hint).at_path(state_->opened.native()).at_tensor(name);
 }
 
 Result<AnyTensor> Model::at(std::size_t index) const {
@@ -95,10 +110,67 @@ Result<AnyTensor> Model::at(std::size_t index) const {
 
 AnyTensor Model::operator[](std::size_t index) const noexcept { return {state_, index}; }
 
+std::optional<Error> Model::fault() const {
+  for (const auto* const file : state_->mapped->files()) {
+    if (auto error = file != nullptr ? file->fault() : std::nullopt) return error;
+  }
+  return std::nullopt;
+}
+
 Result<Storage> Model::raw(std::string_view name) const { return HT_TRY((*this)[name]).storage(); }
 
 OpenOptions ModelAccess::open_options(const Model& model) {
-  return {.dtypes = model.state_->dtypes, .port = model.state_->port};
+  return {.dtypes = model.state_->dtypes,
+          .formats = model.state_->formats,
+          .faults = model.state_->faults,
+          .port = model.state_->port};
+}
+
+Result<void> ModelAccess::check_all_there(const Model& model) {
+  const auto& state = *model.state_;
+  if (!state.has_data) {
+    return fail(
+        Error(ErrorCode::bad_state, "model_is_mapped", "was opened with `catalog_only`, without its data")
+            .at_path(state.opened.native())
+            .with_hint("open it without `catalog_only`"));
+  }
+  const auto& sources = state.mapped->sources();
+  const auto missing = std::ranges::find(sources, nullptr);
+  if (missing == sources.end()) return {};
+  return fail(Error(ErrorCode::missing_shard, "sealed_files_are_all_there", "does not exist")
+                  .at_path(state.paths[static_cast<std::size_t>(missing - sources.begin())].native())
+                  .with_hint("download the file"));
+}
+
+Result<std::vector<std::size_t>> ModelAccess::tensors_matching(const Model& model, const NameFilter& glob) {
+  HT_TRY(glob.check());
+  const auto& state = *model.state_;
+  const auto& catalog = *state.catalog;
+  if (!state.has_data && catalog.size() != 0) HT_TRY(check_is_there(state, catalog[0]));
+  std::vector<std::size_t> tensors;
+  bool any = glob.is_everything();  // an empty model has nothing to match
+  for (std::size_t i = 0; i < catalog.size(); ++i) {
+    const Entry entry = catalog[i];
+    if (!glob.matches(entry.name)) continue;
+    any = true;
+    if (entry.is_splat()) continue;
+    HT_TRY(check_is_there(state, entry));
+    if (entry.bytes != 0) tensors.push_back(i);
+  }
+  if (any) return tensors;
+  return fail(glob.no_match().at_path(state.opened.native()));
+}
+
+Error ModelAccess::located(const Model& model, Error error) {
+  const auto& state = *model.state_;
+  const auto path = std::ranges::find(state.paths, error.path(), &std::filesystem::path::native);
+  if (error.path().empty()) error = std::move(error).at_path(state.opened.native());
+  if (error.offset() && error.tensor().empty() && path != state.paths.end()) {
+    const auto file = static_cast<std::size_t>(path - state.paths.begin());
+    const auto name = name_at(*state.catalog, file, *error.offset());
+    if (!name.empty()) error = std::move(error).at_tensor(name);
+  }
+  return error;
 }
 
 }  // namespace ht::inline v1

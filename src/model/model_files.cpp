@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <htensor/base/utf8.hpp>
+#include <htensor/format/metadata_edit.hpp>
 
 #include "base/format_text.hpp"
-#include "format/gguf/gguf.hpp"
 #include "format/shards/numbered_name.hpp"
 #include "format/shards/split_info.hpp"
 #include "format/sniff.hpp"
@@ -26,16 +26,22 @@ Error not_an_index(Bytes prefix, std::uint64_t file_bytes) {
       .with_hint("download the index again");
 }
 
+struct ReadIndex {
+  ShardIndex index;
+  io::FileStat stat;
+};
+
 // The index at this path; nullopt where the file is another one and its name does not claim to be an index.
-Result<std::optional<ShardIndex>> read_index(const Path& path, const OpenOptions& options) {
+Result<std::optional<ReadIndex>> read_index(const Path& path, const OpenOptions& options,
+                                            const SetView& view) {
   // The limit of a safetensors header: an index also has a line for each tensor.
   constexpr std::uint64_t default_max_bytes = 100'000'000;
   const std::uint64_t max_bytes =
       options.max_header_bytes != 0 ? options.max_header_bytes : default_max_bytes;
-  const auto file = HT_TRY(io::Opened::open(path, port_of(options)));
-  const std::uint64_t file_bytes = file.stat().bytes;
+  const auto file = HT_TRY(io::FileSource::open(view.where(path), port_of(options)));
+  const std::uint64_t file_bytes = file->size();
   std::vector<std::byte> text(static_cast<std::size_t>(std::min<std::uint64_t>(file_bytes, sniffed_bytes)));
-  HT_TRY(file.read(0, text));
+  HT_TRY(file->read(0, text));
   if (!may_be_shard_index(text)) {
     if (!is_named_as_index(path)) return std::nullopt;
     return fail(not_an_index(text, file_bytes).at_path(path.native()));
@@ -47,9 +53,9 @@ Result<std::optional<ShardIndex>> read_index(const Path& path, const OpenOptions
                     .with_hint("raise the limit with --max-header if the model has that many tensors"));
   }
   text.resize(static_cast<std::size_t>(file_bytes));
-  HT_TRY(file.read(0, text));
+  HT_TRY(file->read(0, text));
   auto index = parse_shard_index(text);
-  if (index && *index) return index;
+  if (index && *index) return ReadIndex{**std::move(index), file->stat()};
   // JSON files of other names may be anything; a broken one that has a weight_map is an index.
   const std::string_view words(reinterpret_cast<const char*>(text.data()), text.size());
   const bool has_map = words.find("\"weight_map\"") != words.npos;
@@ -61,15 +67,17 @@ Result<std::optional<ShardIndex>> read_index(const Path& path, const OpenOptions
 }
 
 // The checked keys of a part of a split model; nullopt for any other file.
-Result<std::optional<SplitInfo>> split_of(const ModelFiles& model) {
+Result<std::optional<SplitInfo>> split_of(const ModelFiles& model, const OpenOptions& options) {
   const auto& path = model.files[0].path;
-  auto split = checked_split_info(model.catalog, path.filename().string());
+  const auto* const format = find_format(model.catalog.format(), options.formats);
+  auto split = checked_split_info(model.catalog, format, path.filename().string());
   if (!split) return fail(std::move(split).error().at_path(path.native()));
   return split;
 }
 
 // All parts of the model that the file at `path` is one of.
-Result<ModelFiles> join_split(const Path& path, const SplitInfo& info, std::vector<ModelFiles> shards) {
+Result<ModelFiles> join_split(const Path& path, const SplitInfo& info, std::vector<ModelFiles> shards,
+                              const OpenOptions& options) {
   std::uint64_t tensors = 0;
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const auto other = split_info(shards[i].catalog);
@@ -81,7 +89,7 @@ Result<ModelFiles> join_split(const Path& path, const SplitInfo& info, std::vect
                       .at_path(shards[i].files[0].path.native())
                       .with_hint("download this part again: a part of another model may have its name"));
     }
-    HT_TRY(split_of(shards[i]));
+    HT_TRY(split_of(shards[i], options));
   }
   if (info.tensors && tensors != *info.tensors) {
     return fail(
@@ -91,38 +99,80 @@ Result<ModelFiles> join_split(const Path& path, const SplitInfo& info, std::vect
             .with_hint("download all parts again"));
   }
   // The split keys describe the parts and not the whole.
-  return merge(std::move(shards), "split.");
+  return merge(std::move(shards), split_prefix);
 }
 
-Result<ModelFiles> open_folder(const Path& folder, const OpenOptions& options) {
-  const auto models = HT_TRY(models_of_folder(folder, options));
+Result<ModelFiles> open_index(const Path& path, const ReadIndex& index, const OpenOptions& options,
+                              const SetView& view) {
+  auto model = HT_TRY(open_indexed(path, index.index, options, view));
+  model.index_stat = index.stat;
+  return model;
+}
+
+Result<ModelFiles> open_all(const std::vector<FolderModel>& models, const Path& folder,
+                            const OpenOptions& options, const SetView& view) {
   if (models.size() > 1) return fail(several_models(folder, models));
   const auto& files = models[0].files;
   if (models[0].is_index) {
-    const auto index = HT_TRY(read_index(files[0], options));
-    return open_indexed(files[0], *index, options);
+    const auto index = HT_TRY(read_index(files[0], options, view));
+    return open_index(files[0], *index, options, view);
   }
-  auto shards = HT_TRY(open_shards(files, options));
-  if (const auto split = HT_TRY(split_of(shards[0]))) return join_split(files[0], *split, std::move(shards));
+  auto shards = HT_TRY(open_shards(files, options, view));
+  if (const auto split = HT_TRY(split_of(shards[0], options)))
+    return join_split(files[0], *split, std::move(shards), options);
   return merge(std::move(shards));
 }
 
-Result<ModelFiles> open_file(io::Opened file, const OpenOptions& options) {
-  const Path path = file.path();
-  auto model = open_one(std::move(file), options);
+Result<ModelFiles> open_folder(const Path& folder, const OpenOptions& options) {
+  auto [models, view] = HT_TRY(models_of_folder(folder, options));
+  auto model = HT_TRY(open_all(models, folder, options, view));
+  model.view = std::move(view);
+  return model;
+}
+
+Result<ModelFiles> open_file(const Path& path, std::shared_ptr<const io::FileSource> file,
+                             const OpenOptions& options, const SetView& view) {
+  auto model = open_one(std::move(file), options, path);
   if (!model) {
     if (model.error().code() != ErrorCode::bad_magic) return model;
-    const auto index = HT_TRY(read_index(path, options));
-    return index ? open_indexed(path, *index, options) : std::move(model);
+    const auto index = HT_TRY(read_index(path, options, view));
+    return index ? open_index(path, *index, options, view) : std::move(model);
   }
-  if (const auto split = HT_TRY(split_of(*model))) {
+  if (const auto split = HT_TRY(split_of(*model, options))) {
     const auto parts = parse_numbered_name(path.filename().string())->all();
     std::vector<Path> paths;
     paths.reserve(parts.size());
     for (const auto& part : parts) paths.push_back(path.parent_path() / part);
-    return join_split(path, *split, HT_TRY(open_shards(paths, options)));
+    return join_split(path, *split, HT_TRY(open_shards(paths, options, view)), options);
   }
   return model;
+}
+
+Result<ModelFiles> open_at(const Path& path, const OpenOptions& options, const SetView& view) {
+  auto file = io::FileSource::open(view.where(path), port_of(options));
+  if (file) {
+    auto model = HT_TRY(open_file(path, *std::move(file), options, view));
+    model.view = view;
+    return model;
+  }
+  if (file.error().code() == ErrorCode::not_regular_file) {
+    const auto stat = port_of(options).stat(path);
+    if (stat && stat->kind == io::FileKind::folder) return open_folder(path, options);
+  }
+  return fail(std::move(file).error());
+}
+
+// Whether the file that a set is opened by is still the one that was opened. It is renamed away before
+// another file of the set is replaced, so all files are of one set then.
+bool is_one_set(const ModelFiles& model, const OpenOptions& options) {
+  if (model.files.size() < 2 && !model.index) return true;
+  const auto& path = model.index ? *model.index : model.files[0].path;
+  const auto opened = model.files[0].source->identity();
+  const auto device = model.index ? model.index_stat.device : opened.device;
+  const auto object = model.index ? model.index_stat.inode : opened.object;
+  const auto now = port_of(options).stat(model.view.where(path));
+  if (!now) return now.error() != std::errc::no_such_file_or_directory;
+  return now->device == device && now->inode == object;
 }
 
 // Two models that are merged have to agree: no tensor in both, no key with two values.
@@ -143,7 +193,7 @@ Result<void> check_mergeable(const ModelFiles& first, const Path& first_path, co
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto [key, value] = values[i];
     const auto other = first.catalog.metadata().find(key);
-    if (!other || format_gguf::describes_the_layout(key)) continue;
+    if (!other || describes_layout(values[i])) continue;
     if (other->type() == value.type() && std::ranges::equal(other->bytes(), value.bytes())) continue;
     return fail(
         Error(ErrorCode::duplicate_key, "merged_models_agree_on_metadata",
@@ -171,13 +221,21 @@ Result<ModelFiles> open_merged_files(std::span<const Path> paths, const OpenOpti
 }
 
 Result<ModelFiles> open_model_files(const Path& path, const OpenOptions& options) {
-  auto file = io::Opened::open(path, port_of(options));
-  if (file) return open_file(*std::move(file), options);
-  if (file.error().code() == ErrorCode::not_regular_file) {
-    const auto stat = port_of(options).stat(path);
-    if (stat && stat->kind == io::FileKind::folder) return open_folder(path, options);
+  SetView view;
+  constexpr int tries = 4;
+  for (int i = 0; i < tries; ++i) {
+    auto model = open_at(path, options, view);
+    if (model && is_one_set(*model, options)) return model;
+    view = HT_TRY(SetView::of_set(path, port_of(options)));
+    // A file that is missing without a journal may be there again: its set was just finished.
+    const bool is_missing = !model && model.error().cause() == std::errc::no_such_file_or_directory;
+    if (!model && view.is_empty() && (i != 0 || !is_missing)) return model;
+    if (!model && i + 1 == tries) return model;
   }
-  return fail(std::move(file).error());
+  return fail(Error(ErrorCode::changed_underfoot, "set_stays_while_it_is_opened",
+                    format_text("the set was replaced {} times while it was opened", tries))
+                  .at_path(path.native())
+                  .with_hint("retry when no other program writes the set"));
 }
 
 Result<std::vector<Path>> models_in(const Path& path, const OpenOptions& options) {
@@ -186,22 +244,22 @@ Result<std::vector<Path>> models_in(const Path& path, const OpenOptions& options
     if (!stat || stat->kind != io::FileKind::folder) return std::vector{path};
     OpenOptions headers = options;
     headers.catalog_only = true;
-    const auto models = HT_TRY(models_of_folder(path, options));
+    const auto [models, view] = HT_TRY(models_of_folder(path, options));
     if (models.size() == 1) {
       const auto& [files, is_index, is_numbered] = models[0];
       if (is_index || is_numbered || files.size() == 1) return std::vector{path};
       // Files without numbers are one model unless they have tensors of the same name, as adapters do.
-      const auto joined = Model::open(path, headers);
+      const auto joined = open_model_files(path, headers);
       if (joined || joined.error().code() != ErrorCode::duplicate_tensor) return std::vector{path};
       return files;
     }
     std::vector<Path> paths;
     for (const auto& [files, is_index, is_numbered] : models) {
       // One part of a split GGUF opens all of them; shards of other formats are listed one by one.
-      const auto first =
-          is_numbered ? Model::open(files[0], headers) : Result<Model>(fail(Error(ErrorCode::not_found)));
-      const bool opens_all = first && first->files().size() == files.size();
-      if (is_numbered && !opens_all) HT_TRY(check_all_there(files, options));
+      const auto first = is_numbered ? open_model_files(files[0], headers)
+                                     : Result<ModelFiles>(fail(Error(ErrorCode::not_found)));
+      const bool opens_all = first && first->files.size() == files.size();
+      if (is_numbered && !opens_all) HT_TRY(check_all_there(files, options, view));
       paths.insert(paths.end(), files.begin(), opens_all ? files.begin() + 1 : files.end());
     }
     return paths;

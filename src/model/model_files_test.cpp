@@ -179,15 +179,6 @@ TEST_F(Merging, merged_models_agree_on_metadata) {
   EXPECT_TRUE(merge({"c.safetensors", "d.safetensors"})) << "the layout of a file is not the model's";
 }
 
-TEST_F(Merging, sealed_model_has_one_path) {
-  write("a.safetensors", "a", "");
-  write("b.safetensors", "b", "");
-  const auto refused = merge({"a.safetensors", "b.safetensors"}).value().seal();
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().rule(), "sealed_model_has_one_path");
-  EXPECT_TRUE(merge({"a.safetensors"}).value().seal());
-}
-
 TEST_F(ModelFolder, folder_holds_weights) {
   write_file(folder_ / "config.json", "{}");
   const auto error = refusal(Model::open(folder_.path()), ErrorCode::not_found, "folder_holds_weights");

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <htensor/base/utf8.hpp>
-#include <htensor/format/encode.hpp>
+#include <htensor/format/format.hpp>
 #include <map>
 
 #include "base/format_text.hpp"
@@ -20,13 +20,14 @@ using Names = std::vector<std::string>;
 
 constexpr std::string_view index_ending = ".index.json";
 
-// Sorted, as the system lists in any order, and without hidden files.
-Result<Names> names_in(const Path& folder, const OpenOptions& options) {
+// Sorted, as the system lists in any order, and without hidden files. Journals among these are resolved.
+Result<Names> names_in(const Path& folder, const OpenOptions& options, SetView* view = nullptr) {
   auto names = port_of(options).list(folder);
   if (!names) {
     return fail(io::system_error(ErrorCode::open_failed, "folder_can_be_listed", "list the folder", folder,
                                  names.error()));
   }
+  if (view != nullptr) *view = HT_TRY(SetView::of_folder(folder, *names, port_of(options)));
   std::erase_if(*names, [](const std::string& name) { return name.starts_with('.'); });
   std::ranges::sort(*names);
   return *std::move(names);
@@ -41,9 +42,9 @@ bool is_index_name(std::string_view name) { return name.ends_with(index_ending);
 
 // By name, as the contents of all files are not to be read. An index is named after the files that it is of:
 // there are indexes of formats that are not read here.
-bool may_be_weights(std::string_view name) {
+bool may_be_weights(std::string_view name, const OpenOptions& options) {
   if (is_index_name(name)) name.remove_suffix(index_ending.size());
-  return format_of_extension(Path(name).extension().string()).has_value();
+  return format_of_extension(Path(name).extension().string(), options.formats) != nullptr;
 }
 
 struct FolderContents {
@@ -55,7 +56,7 @@ FolderContents contents_of(const Path& folder, const Names& names, const OpenOpt
   FolderContents contents;
   for (const auto& name : names) {
     // A dangling link stays, so that it is reported as missing.
-    if (!may_be_weights(name) || is_folder(folder / name, options)) continue;
+    if (!may_be_weights(name, options) || is_folder(folder / name, options)) continue;
     (is_index_name(name) ? contents.indexes : contents.weights).push_back(name);
   }
   return contents;
@@ -70,10 +71,10 @@ bool holds_weights(const Path& folder, const OpenOptions& options) {
 
 // The first line of a small text file, empty where it cannot be read.
 std::string first_line(const Path& path, const OpenOptions& options) {
-  const auto file = io::Opened::open(path, port_of(options));
+  const auto file = io::FileSource::open(path, port_of(options));
   if (!file) return {};
-  std::string text(static_cast<std::size_t>(std::min<std::uint64_t>(file->stat().bytes, 256)), '\0');
-  if (!file->read(0, std::as_writable_bytes(std::span(text)))) return {};
+  std::string text(static_cast<std::size_t>(std::min<std::uint64_t>((*file)->size(), 256)), '\0');
+  if (!(*file)->read(0, std::as_writable_bytes(std::span(text)))) return {};
   return text.substr(0, text.find_first_of("\r\n"));
 }
 
@@ -133,28 +134,30 @@ Error no_weights_in(const Path& folder, const Names& names, const OpenOptions& o
   }
   const auto other = std::ranges::find_if(names, is_of_another_format);
   if (other != names.end()) {
-    const auto file = io::Opened::open(folder / *other, port_of(options));
+    const auto file = io::FileSource::open(folder / *other, port_of(options));
     std::array<std::byte, sniffed_bytes> buffer{};
     const auto prefix = MutableBytes(buffer).first(
-        static_cast<std::size_t>(file ? std::min<std::uint64_t>(file->stat().bytes, sniffed_bytes) : 0));
-    if (file && file->read(0, prefix)) {
-      const auto kind = no_weights(prefix, file->stat().bytes);
+        static_cast<std::size_t>(file ? std::min<std::uint64_t>((*file)->size(), sniffed_bytes) : 0));
+    if (file && (*file)->read(0, prefix)) {
+      const auto kind = no_weights(prefix, (*file)->size());
       return error(format_text("the folder has no weights file of a known format; '{}' {}",
                                name_list(std::span(&*other, 1)), kind.message()),
                    kind.hint());
     }
   }
   return error("the folder has no weights file",
-               format_text("known formats: {}", fmt::join(format_names(), ", ")));
+               format_text("known formats: {}", fmt::join(format_names(options.formats), ", ")));
 }
 
-std::vector<FolderModel> group_files(const Path& folder, const Names& weights) {
+std::vector<FolderModel> group_files(const Path& folder, const Names& weights, const OpenOptions& options) {
   std::map<std::string, FolderModel> models;
   for (const auto& name : weights) {
     const auto numbered = parse_numbered_name(name);
     if (!numbered) {
-      const bool joins = name.ends_with(".safetensors");
-      models[joins ? std::string("*.safetensors") : name].files.push_back(folder / name);
+      // Files that an index could name are one model also without an index.
+      const auto* const format = format_of_extension(Path(name).extension().string(), options.formats);
+      const bool joins = format != nullptr && format->sharding == Sharding::index;
+      models[joins ? "*" + std::string(format->extension) : name].files.push_back(folder / name);
       continue;
     }
     auto& model = models[numbered->of(0)];
@@ -170,17 +173,18 @@ std::vector<FolderModel> group_files(const Path& folder, const Names& weights) {
 
 }  // namespace
 
-Result<std::vector<FolderModel>> models_of_folder(const Path& folder, const OpenOptions& options) {
-  const auto names = HT_TRY(names_in(folder, options));
+Result<FolderModels> models_of_folder(const Path& folder, const OpenOptions& options) {
+  SetView view;
+  const auto names = HT_TRY(names_in(folder, options, &view));
   auto [indexes, weights] = contents_of(folder, names, options);
   // Variants such as model.fp16.safetensors.index.json lie beside the model itself.
   constexpr std::string_view usual = "model.safetensors.index.json";
   if (std::ranges::find(indexes, usual) != indexes.end()) indexes = {std::string(usual)};
   std::vector<FolderModel> models;
   for (const auto& index : indexes) models.push_back({.files = {folder / index}, .is_index = true});
-  if (models.empty()) models = group_files(folder, weights);
+  if (models.empty()) models = group_files(folder, weights, options);
   if (models.empty()) return fail(no_weights_in(folder, names, options));
-  return models;
+  return FolderModels{std::move(models), std::move(view)};
 }
 
 Error several_models(const Path& folder, const std::vector<FolderModel>& models) {

@@ -4,6 +4,7 @@
 #include <htensor/model/model.hpp>
 
 #include "format/ht/ht.hpp"
+#include "model/test_models.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
@@ -74,7 +75,7 @@ TEST_F(HostileModel, every_failing_call_is_an_error_and_leaves_nothing_open) {
   for (const auto& [call, code] : cases) {
     FaultyPort port;
     port.fail_at(call, 0, std::errc::io_error);
-    const auto model = Model::open(path_, {.port = &port});
+    const auto model = testing::open_and_map(path_, {.port = &port});
     ASSERT_FALSE(model);
     EXPECT_EQ(model.error().code(), code);
     EXPECT_EQ(model.error().path(), path_.string());

@@ -1,8 +1,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <htensor/hash/crc64.hpp>
-#include <htensor/integrity/verify.hpp>
 #include <htensor/model/model.hpp>
 #include <numeric>
 #include <thread>
@@ -54,29 +52,6 @@ TEST_F(ModelTest, opens_and_hands_out_the_tensor_in_place) {
   EXPECT_EQ(origin.locator, path_);
   EXPECT_EQ(origin.offset, 128U);
   EXPECT_EQ(origin.bytes, 12U);
-}
-
-TEST_F(ModelTest, dtype_of_a_user_is_known_to_every_operation) {
-  // With a checksum of its own, so that every way to verify it reads the header.
-  auto header = format_ht::describe(dtype_info<Byte>(), std::vector<std::int64_t>{2, 3}).value();
-  const std::vector<std::byte> data(6, std::byte{7});
-  header.payload_crc = crc64nvme(data);
-  const auto bytes = format_ht::encode(header);
-  std::vector<std::byte> file(bytes.begin(), bytes.end());
-  file.insert(file.end(), data.begin(), data.end());
-  write_file(path_, file);
-  const auto model = Model::open(path_, {.dtypes = {dtype_info<Byte>()}}).value();
-  EXPECT_EQ(model.at(0)->type().name, "BYTE");
-  EXPECT_TRUE(model.verify());
-  EXPECT_EQ(verify(path_)->verdict, Verdict::intact);
-  EXPECT_TRUE(model.validate("weights"));
-  EXPECT_EQ(model.load({.verify = true})->verified_bytes, 6U);
-  EXPECT_TRUE(model.hash());
-  const auto sealed = model.seal();
-  ASSERT_TRUE(sealed) << to_string(sealed.error());
-  EXPECT_TRUE(model.verify());
-  EXPECT_TRUE(model.validate("weights"));
-  EXPECT_TRUE(model.load({.verify = true}));
 }
 
 TEST_F(ModelTest, lists_the_catalog) {

@@ -115,32 +115,27 @@ void fill_with(MutableBytes to, Bytes pattern, std::uint64_t first) noexcept {
   }
 }
 
+RowMajorWalk::RowMajorWalk(std::span<const std::int64_t> dims, std::size_t element_bytes, std::uint64_t first)
+    : dims_(dims), steps_(dims.size()), index_(dims.size()) {
+  std::uint64_t step = element_bytes;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    steps_[i] = step;
+    step *= static_cast<std::uint64_t>(dims[i]);
+  }
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    const auto dim = static_cast<std::uint64_t>(dims[i]);
+    index_[i] = static_cast<std::int64_t>(first % dim);
+    offset_ += first % dim * steps_[i];
+    first /= dim;
+  }
+}
+
 void copy_to_row_major(MutableBytes to, Bytes from, std::span<const std::int64_t> dims,
                        std::size_t element_bytes, std::uint64_t first) {
   if (to.empty()) return;
-  std::vector<std::uint64_t> steps(dims.size());
-  std::uint64_t step = element_bytes;
-  for (std::size_t i = 0; i < dims.size(); ++i) {
-    steps[i] = step;
-    step *= static_cast<std::uint64_t>(dims[i]);
-  }
-  std::vector<std::int64_t> index(dims.size(), 0);
-  std::uint64_t source = 0;
-  for (std::size_t i = dims.size(); i-- > 0;) {
-    const auto dim = static_cast<std::uint64_t>(dims[i]);
-    index[i] = static_cast<std::int64_t>(first % dim);
-    source += first % dim * steps[i];
-    first /= dim;
-  }
-  for (std::size_t target = 0; target < to.size(); target += element_bytes) {
-    std::memcpy(to.data() + target, from.data() + source, element_bytes);
-    // Counts like an odometer, the last dimension first.
-    for (std::size_t i = dims.size(); i-- > 0;) {
-      source += steps[i];
-      if (++index[i] < dims[i]) break;
-      source -= steps[i] * static_cast<std::uint64_t>(dims[i]);
-      index[i] = 0;
-    }
+  RowMajorWalk walk(dims, element_bytes, first);
+  for (std::size_t target = 0; target < to.size(); target += element_bytes, walk.step()) {
+    std::memcpy(to.data() + target, from.data() + walk.offset(), element_bytes);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <htensor/base/result.hpp>
 #include <htensor/format/catalog.hpp>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace ht::inline v1 {
@@ -25,12 +26,47 @@ struct Relayout {
   std::vector<std::int64_t> column_major;
 };
 
+/// Where the elements of a column-major tensor are stored, in row-major order from the `first` on.
+class RowMajorWalk {
+ public:
+  RowMajorWalk(std::span<const std::int64_t> dims, std::size_t element_bytes, std::uint64_t first);
+  [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }
+  void step() noexcept {
+    // Counts like an odometer, the last dimension first.
+    for (std::size_t i = dims_.size(); i-- > 0;) {
+      offset_ += steps_[i];
+      if (++index_[i] < dims_[i]) break;
+      offset_ -= steps_[i] * static_cast<std::uint64_t>(dims_[i]);
+      index_[i] = 0;
+    }
+  }
+
+ private:
+  std::span<const std::int64_t> dims_;
+  std::vector<std::uint64_t> steps_;
+  std::vector<std::int64_t> index_;
+  std::uint64_t offset_ = 0;
+};
+
 /// Null where the tensor is row-major and little-endian already, and for splats. `unsupported_encoding` for
 /// big-endian blocks whose numbers lie at places that are not known.
 [[nodiscard]] Result<std::shared_ptr<const Relayout>> relayout_of(const Entry& entry);
 
 /// Copies whole units of a stored tensor in row-major order, from the nth on, without swapping bytes.
 void copy_units(MutableBytes units, Bytes stored, const Relayout& relayout, std::uint64_t nth);
+
+/// The same by `read_at(offset, into)`, which reads stored bytes of the tensor: a call for each unit where
+/// the tensor is column-major.
+template <class ReadAt>
+Result<void> read_units(MutableBytes units, const Relayout& relayout, std::uint64_t nth,
+                        const ReadAt& read_at) {
+  if (relayout.column_major.empty()) return read_at(nth * relayout.unit_bytes, units);
+  RowMajorWalk walk(relayout.column_major, relayout.unit_bytes, nth);
+  for (std::size_t at = 0; at < units.size(); at += relayout.unit_bytes, walk.step()) {
+    HT_TRY(read_at(walk.offset(), units.subspan(at, relayout.unit_bytes)));
+  }
+  return {};
+}
 
 /// Swaps the bytes of the numbers of units.
 void swap_numbers(MutableBytes units, const Relayout& relayout) noexcept;

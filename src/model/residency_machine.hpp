@@ -1,80 +1,62 @@
-// Where a tensor's bytes are, as a machine. The tensor owns its state; it asks io by requests, and io
-// answers. `on` says what follows, and does nothing itself.
+// Where a tensor's bytes are, as a machine. The tensor owns its state; it asks a strategy by requests, and
+// the strategy answers each with one event. `on` says what follows and performs nothing.
 #pragma once
 
 #include <htensor/base/error.hpp>
+#include <htensor/io/strategy.hpp>
 #include <htensor/model/residency.hpp>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <variant>
 
-#include "io/requests.hpp"
-
-namespace ht::inline v1::residency {
-
-/// Where the bytes are on the disk, and the mapping that has them, unless there is none.
-struct Place {
-  io::FileRange range{};
-  io::Handle mapping{};
-
-  [[nodiscard]] bool is_mapped() const noexcept { return mapping != io::Handle{}; }
-};
+namespace ht::inline v1::tensor_state {
 
 // States.
-struct Unbound {};  ///< its file is not there
-struct Bound {      ///< its file is open, and no more
-  Place place;
+struct Unbound {};  ///< its file is missing or not mapped yet
+struct Mapped {};   ///< its file is
+struct Loading {};
+struct Resident {  ///< in memory, whatever happens to the file
+  io::Memory memory;
+  std::shared_ptr<io::Strategy> strategy;  ///< which has loaded it
 };
-struct Mapped {
-  Place place;
-};
-struct Loading {
-  Place place;
-};
-struct Resident {  ///< in memory, whatever becomes of the file
-  Place place;
-  io::Handle block;
-};
-struct Evicted {  ///< was in memory, and is on the disk alone
-  Place place;
-};
-struct Failed {
+struct Evicted {};  ///< was resident
+struct Failed {     ///< could not be loaded
   std::shared_ptr<const Error> error;
-  Place place{};
 };
-using State = std::variant<Unbound, Bound, Mapped, Loading, Resident, Evicted, Failed>;
+using State = std::variant<Unbound, Mapped, Loading, Resident, Evicted, Failed>;
 
-// Events: what is wished for, and what io answers.
-struct Bind {
-  io::FileRange range;
-};
+// Events: requests of the tensor's users, and answers of the strategy.
 struct Map {};
-struct Load {
-  std::uint64_t alignment = 1;
-};
+struct Load {};
 struct Evict {};
+struct LoadDone {
+  io::Memory memory;
+  std::shared_ptr<io::Strategy> strategy;
+};
+struct MapDone {};
 using io::AdviseDone;
-using io::LoadDone;
-using io::MapDone;
 using io::ReleaseDone;
 using io::RequestFailed;
-using Event = std::variant<Bind, Map, Load, Evict, MapDone, LoadDone, AdviseDone, ReleaseDone, RequestFailed>;
+using Event = std::variant<Map, Load, Evict, MapDone, LoadDone, AdviseDone, ReleaseDone, RequestFailed>;
+
+/// The request to the strategy, which is answered by one event.
+enum class Ask : std::uint8_t { map, load, drop_pages, release };
 
 struct Step {
   State next;
-  /// What io is asked for; it is answered by one event.
-  std::optional<io::Request> effect{};
-  /// What whoever wished for something is told, where it cannot be.
+  std::optional<Ask> effect{};
+  /// The error for the user whose request cannot be carried out.
   std::shared_ptr<const Error> refusal{};
 };
 
 // The table.
-[[nodiscard]] Step on(const Unbound& state, const Bind& event);
-[[nodiscard]] Step on(const Bound& state, const Map& event);
-[[nodiscard]] Step on(const Bound& state, const MapDone& event);
-[[nodiscard]] Step on(const Bound& state, const RequestFailed& event);
-[[nodiscard]] Step on(const Bound& state, const Load& event);
-[[nodiscard]] Step on(const Bound& state, const Evict& event);
+[[nodiscard]] Step on(const Unbound& state, const Map& event);
+[[nodiscard]] Step on(const Unbound& state, const Load& event);
+[[nodiscard]] Step on(const Unbound& state, const Evict& event);
+[[nodiscard]] Step on(const Unbound& state, const MapDone& event);
+[[nodiscard]] Step on(const Unbound& state, const AdviseDone& event);
+[[nodiscard]] Step on(const Unbound& state, const RequestFailed& event);
 [[nodiscard]] Step on(const Mapped& state, const Map& event);
 [[nodiscard]] Step on(const Mapped& state, const Load& event);
 [[nodiscard]] Step on(const Mapped& state, const Evict& event);
@@ -91,15 +73,17 @@ struct Step {
 [[nodiscard]] Step on(const Resident& state, const ReleaseDone& event);
 [[nodiscard]] Step on(const Resident& state, const RequestFailed& event);
 [[nodiscard]] Step on(const Evicted& state, const Map& event);
-[[nodiscard]] Step on(const Evicted& state, const MapDone& event);
-[[nodiscard]] Step on(const Evicted& state, const RequestFailed& event);
 [[nodiscard]] Step on(const Evicted& state, const Load& event);
 [[nodiscard]] Step on(const Evicted& state, const Evict& event);
+[[nodiscard]] Step on(const Evicted& state, const MapDone& event);
+[[nodiscard]] Step on(const Evicted& state, const AdviseDone& event);
+[[nodiscard]] Step on(const Evicted& state, const RequestFailed& event);
 [[nodiscard]] Step on(const Failed& state, const Map& event);
-[[nodiscard]] Step on(const Failed& state, const MapDone& event);
-[[nodiscard]] Step on(const Failed& state, const RequestFailed& event);
 [[nodiscard]] Step on(const Failed& state, const Load& event);
 [[nodiscard]] Step on(const Failed& state, const Evict& event);
+[[nodiscard]] Step on(const Failed& state, const MapDone& event);
+[[nodiscard]] Step on(const Failed& state, const AdviseDone& event);
+[[nodiscard]] Step on(const Failed& state, const RequestFailed& event);
 
 /// `on` where the table has the pair, else `Failed{bad_state}`.
 [[nodiscard]] Step step(const State& state, const Event& event);
@@ -108,4 +92,4 @@ struct Step {
 [[nodiscard]] std::string_view name_of(const State& state) noexcept;
 [[nodiscard]] std::string_view name_of(const Event& event) noexcept;
 
-}  // namespace ht::inline v1::residency
+}  // namespace ht::inline v1::tensor_state

@@ -7,41 +7,19 @@
 #include <sstream>
 #include <vector>
 
-namespace ht::residency {
+namespace ht::tensor_state {
 namespace {
-
-constexpr io::FileRange range{2, 4096, 100};
-constexpr io::Handle mapping{1, 2, 3};
-constexpr io::Handle block{4, 5, 6};
 
 std::shared_ptr<const Error> some_error() {
   return std::make_shared<const Error>(ErrorCode::read_failed, "test", "it failed");
 }
 
-// One of each, with a mapping and without.
 std::vector<State> states() {
-  const Place bare{range, {}};
-  const Place mapped{range, mapping};
-  return {Unbound{},
-          Bound{bare},
-          Mapped{mapped},
-          Loading{mapped},
-          Resident{mapped, block},
-          Evicted{mapped},
-          Evicted{bare},
-          Failed{some_error(), mapped},
-          Failed{some_error(), bare}};
+  return {Unbound{}, Mapped{}, Loading{}, Resident{}, Evicted{}, Failed{some_error()}};
 }
 std::vector<Event> events() {
-  return {Bind{range},
-          Map{},
-          Load{8},
-          Evict{},
-          MapDone{mapping},
-          LoadDone{block},
-          AdviseDone{},
-          ReleaseDone{},
-          RequestFailed{some_error()}};
+  return {Map{},      Load{},       Evict{},       MapDone{},
+          LoadDone{}, AdviseDone{}, ReleaseDone{}, RequestFailed{some_error()}};
 }
 
 bool is_unknown_pair(const Step& step) {
@@ -62,42 +40,34 @@ TEST(ResidencyMachine, event_belongs_to_the_state) {
       EXPECT_NE(next.refusal->message().find(name_of(state)), std::string_view::npos);
       EXPECT_NE(next.refusal->message().find(name_of(event)), std::string_view::npos);
       EXPECT_FALSE(next.effect);
-      // It still knows where its bytes are.
-      const auto& place = std::get<Failed>(next.next).place;
-      EXPECT_EQ(place.range, std::holds_alternative<Unbound>(state) ? io::FileRange{} : range);
     }
   }
-  EXPECT_EQ(known.size(), 31U);
+  EXPECT_EQ(known.size(), 33U);
 }
 
 TEST(ResidencyMachine, goes_the_way_of_a_tensor) {
-  auto at = step(Unbound{}, Bind{range});
-  at = step(at.next, Map{});
-  EXPECT_EQ(std::get<io::MapRequest>(at.effect.value()).range, range);
-  at = step(at.next, MapDone{mapping});
+  auto at = step(Unbound{}, Map{});
+  EXPECT_EQ(at.effect, Ask::map);
+  at = step(at.next, MapDone{});
   EXPECT_EQ(residence_of(at.next), Residence::mapped);
-  at = step(at.next, Load{8});
-  EXPECT_EQ(std::get<io::LoadRequest>(at.effect.value()).range, range);
-  EXPECT_EQ(std::get<io::LoadRequest>(at.effect.value()).alignment, 8U);
-  at = step(at.next, LoadDone{block});
+  at = step(at.next, Load{});
+  EXPECT_EQ(at.effect, Ask::load);
+  const auto owner = std::make_shared<const int>(7);
+  at = step(at.next, LoadDone{{{}, owner}, nullptr});
   EXPECT_EQ(residence_of(at.next), Residence::resident);
+  EXPECT_EQ(std::get<Resident>(at.next).memory.owner, owner);
   at = step(at.next, Evict{});
-  EXPECT_EQ(std::get<io::ReleaseRequest>(at.effect.value()).handle, block);
+  EXPECT_EQ(at.effect, Ask::release);
   EXPECT_EQ(residence_of(at.next), Residence::resident);
   at = step(at.next, ReleaseDone{});
   EXPECT_EQ(residence_of(at.next), Residence::evicted);
-  // The mapping is still there.
-  at = step(at.next, Map{});
-  EXPECT_FALSE(at.effect);
-  EXPECT_EQ(std::get<Mapped>(at.next).place.mapping, mapping);
+  at = step(step(at.next, Map{}).next, MapDone{});
+  EXPECT_EQ(residence_of(at.next), Residence::mapped);
 }
 
-TEST(ResidencyMachine, mapped_only_loses_its_pages) {
-  auto at = step(Mapped{{range, mapping}}, Evict{});
-  const auto request = std::get<io::AdviseRequest>(at.effect.value());
-  EXPECT_EQ(request.handle, mapping);
-  EXPECT_EQ(request.advice, io::Advice::drop);
-  EXPECT_EQ(request.part, range);
+TEST(ResidencyMachine, eviction_drops_pages_and_keeps_the_mapping) {
+  auto at = step(Mapped{}, Evict{});
+  EXPECT_EQ(at.effect, Ask::drop_pages);
   at = step(at.next, AdviseDone{});
   EXPECT_EQ(residence_of(at.next), Residence::mapped);
   at = step(at.next, RequestFailed{some_error()});
@@ -105,24 +75,25 @@ TEST(ResidencyMachine, mapped_only_loses_its_pages) {
   EXPECT_EQ(at.refusal->rule(), "test");
 }
 
-TEST(ResidencyMachine, what_cannot_be_released_stays_resident) {
-  const auto at = step(Resident{{range, mapping}, block}, RequestFailed{some_error()});
-  EXPECT_EQ(std::get<Resident>(at.next).block, block);
+TEST(ResidencyMachine, memory_in_use_stays_resident) {
+  const auto owner = std::make_shared<const int>(7);
+  const auto at = step(Resident{{{}, owner}, nullptr}, RequestFailed{some_error()});
+  EXPECT_EQ(std::get<Resident>(at.next).memory.owner, owner);
   EXPECT_EQ(at.refusal->rule(), "test");
 }
 
-TEST(ResidencyMachine, what_failed_can_be_tried_again) {
-  auto at = step(Loading{{range, mapping}}, RequestFailed{some_error()});
+TEST(ResidencyMachine, failed_load_can_be_repeated) {
+  const auto at = step(Loading{}, RequestFailed{some_error()});
   EXPECT_EQ(std::get<Failed>(at.next).error->rule(), "test");
   const State failed = at.next;
-  EXPECT_EQ(residence_of(step(failed, Load{1}).next), Residence::loading);
-  EXPECT_EQ(residence_of(step(failed, Map{}).next), Residence::mapped);
-  EXPECT_EQ(residence_of(step(failed, Evict{}).next), Residence::evicted);
+  EXPECT_EQ(residence_of(step(failed, Load{}).next), Residence::loading);
+  EXPECT_EQ(residence_of(step(step(failed, Map{}).next, MapDone{}).next), Residence::mapped);
+  EXPECT_EQ(residence_of(step(step(failed, Evict{}).next, AdviseDone{}).next), Residence::evicted);
 }
 
 TEST(ResidencyMachine, tensor_is_not_being_loaded) {
-  for (const Event& event : {Event(Evict{}), Event(Load{1})}) {
-    const auto at = step(Loading{{range, mapping}}, event);
+  for (const Event& event : {Event(Evict{}), Event(Load{})}) {
+    const auto at = step(Loading{}, event);
     EXPECT_EQ(residence_of(at.next), Residence::loading);
     EXPECT_EQ(at.refusal->code(), ErrorCode::in_use);
     EXPECT_EQ(at.refusal->rule(), "tensor_is_not_being_loaded");
@@ -133,8 +104,8 @@ TEST(ResidencyMachine, tensor_is_not_being_loaded) {
 TEST(ResidencyMachine, has_a_word_for_every_state) {
   std::set<std::string_view> words;
   for (const auto& state : states()) words.insert(to_string(residence_of(state)));
-  EXPECT_EQ(words, (std::set<std::string_view>{"unbound", "bound", "mapped", "loading", "resident", "evicted",
-                                               "failed"}));
+  EXPECT_EQ(words,
+            (std::set<std::string_view>{"unbound", "mapped", "loading", "resident", "evicted", "failed"}));
 }
 
 std::string diagram() {
@@ -160,4 +131,4 @@ TEST(ResidencyMachine, diagram_is_the_one_in_the_docs) {
 }
 
 }  // namespace
-}  // namespace ht::residency
+}  // namespace ht::tensor_state

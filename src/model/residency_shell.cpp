@@ -5,103 +5,91 @@
 
 #include "io/arena_layout.hpp"
 #include "io/choice.hpp"
-#include "io/file.hpp"
 #include "model/ranges.hpp"
 
 namespace ht::inline v1 {
 namespace {
 
-residency::Event event_of(const io::Answer& answer) {
-  return std::visit([](const auto& each) -> residency::Event { return each; }, answer);
-}
-
-// What a tensor's elements need; blocks have numbers of up to four bytes in them.
+// The alignment of a tensor's elements; blocks have numbers of up to four bytes in them.
 std::uint64_t alignment_of(const Entry& entry) {
-  constexpr std::uint64_t most = 64;
+  constexpr std::uint64_t max_alignment = 64;
   constexpr std::uint64_t of_blocks = 4;
   if (entry.encoding != EncodingTag::dense) return of_blocks;
   std::uint64_t bytes = entry.is_typed() ? entry.bytes : 1;
   for (const auto extent : entry.dims) bytes /= static_cast<std::uint64_t>(std::max<std::int64_t>(extent, 1));
-  return std::min(std::bit_floor(std::max<std::uint64_t>(bytes, 1)), most);
+  return std::min(std::bit_floor(std::max<std::uint64_t>(bytes, 1)), max_alignment);
 }
 
 }  // namespace
 
-Result<void> ResidencyShell::add_file(std::optional<io::Mapped> file) {
-  const auto number = static_cast<std::uint32_t>(mapped_.size());
-  const io::FileRange all{number, file ? file->offset() : 0, file ? file->bytes().size() : 0};
-  const bool is_there = file.has_value();
-  mapped_.add(std::move(file));
-  mappings_.emplace_back();
-  if (!is_there) return {};
-  const auto answer = mapped_.answer(io::MapRequest{all});
-  if (const auto* const failed = std::get_if<io::RequestFailed>(&answer)) return fail(*failed->error);
-  mappings_.back() = std::get<io::MapDone>(answer).handle;
-  return {};
-}
-
-residency::State ResidencyShell::initial(std::size_t tensor) const {
+tensor_state::State ResidencyShell::initial(std::size_t tensor) const {
   const Entry entry = catalog_[tensor];
-  if (mappings_[entry.file] == io::Handle{}) return residency::Unbound{};
-  const std::uint64_t bytes = entry.is_splat() ? 0 : entry.bytes;
-  const auto bound =
-      residency::step(residency::Unbound{}, residency::Bind{{entry.file, entry.offset, bytes}});
-  return residency::step(bound.next, io::MapDone{mappings_[entry.file]}).next;
+  if (mapped_.sources()[entry.file] && mapped_.file(entry.file).is_mapped()) return tensor_state::Mapped{};
+  return tensor_state::Unbound{};
 }
 
-residency::State ResidencyShell::state_of(std::size_t tensor) const {
+tensor_state::State ResidencyShell::state_of(std::size_t tensor) const {
   const std::lock_guard lock(mutex_);
-  return states_.empty() ? initial(tensor) : states_[tensor];
+  if (states_.empty() || std::holds_alternative<tensor_state::Unbound>(states_[tensor]))
+    return initial(tensor);
+  return states_[tensor];
 }
 
-std::shared_ptr<const io::OwnBlock> ResidencyShell::pinned(std::size_t tensor) const noexcept {
-  if (!any_loaded_.load(std::memory_order_acquire)) return nullptr;
+io::Memory ResidencyShell::resident_memory(std::size_t tensor) const noexcept {
+  if (!any_loaded_.load(std::memory_order_acquire)) return {};
   const std::lock_guard lock(mutex_);
-  const auto* const resident = std::get_if<residency::Resident>(&states_[tensor]);
-  if (resident == nullptr) return nullptr;
-  return read_->block(resident->block).value_or(nullptr);
+  const auto* const resident = std::get_if<tensor_state::Resident>(&states_[tensor]);
+  return resident != nullptr ? resident->memory : io::Memory{};
 }
 
 bool ResidencyShell::is_resident(std::size_t tensor) const {
   if (!any_loaded_.load(std::memory_order_acquire)) return false;
   const std::lock_guard lock(mutex_);
-  return std::holds_alternative<residency::Resident>(states_[tensor]);
+  return std::holds_alternative<tensor_state::Resident>(states_[tensor]);
 }
 
-residency::Step ResidencyShell::tell(std::size_t tensor, const residency::Event& event) {
-  auto step = residency::step(states_[tensor], event);
-  states_[tensor] = step.next;
-  return step;
+ResidencyShell::Applied ResidencyShell::apply(std::size_t tensor, const tensor_state::Event& event) {
+  auto step = tensor_state::step(states_[tensor], event);
+  states_[tensor] = std::move(step.next);
+  return {step.effect, std::move(step.refusal)};
 }
 
-io::LoadFiles ResidencyShell::load_files() const {
-  io::LoadFiles files;
-  for (std::size_t i = 0; i < mapped_.size(); ++i) {
-    files.push_back(mapped_.file(i) ? &io::file_of(*mapped_.file(i)) : nullptr);
+Result<io::MapDone> ResidencyShell::map(std::size_t tensor) {
+  const Entry entry = catalog_[tensor];
+  auto mapped = mapped_.map({entry.file, entry.offset, entry.bytes});
+  if (any_loaded_.load(std::memory_order_acquire)) {
+    const std::lock_guard lock(mutex_);
+    if (apply(tensor, tensor_state::Map{}).effect) {
+      apply(tensor, mapped ? tensor_state::Event(tensor_state::MapDone{})
+                           : tensor_state::Event(io::request_failed(mapped.error())));
+    }
   }
-  return files;
+  return mapped;
 }
 
-std::vector<const io::Mapped*> ResidencyShell::mapped_files() const {
-  std::vector<const io::Mapped*> files;
-  files.reserve(mapped_.files().size());
-  for (const auto& each : mapped_.files()) files.push_back(each ? &*each : nullptr);
-  return files;
+void ResidencyShell::keep(io::Memory window) {
+  const std::lock_guard lock(mutex_);
+  windows_.push_back(std::move(window));
 }
 
-std::vector<const io::Mapped*> ResidencyShell::guarded_files() const {
-  auto files = mapped_files();
-  std::ranges::replace_if(
-      files, [](const io::Mapped* file) { return file != nullptr && !file->is_guarded(); }, nullptr);
-  return files;
+Result<void> ResidencyShell::map_all(std::span<const std::size_t> tensors) {
+  if (any_loaded_.load(std::memory_order_acquire)) {
+    for (const std::size_t tensor : tensors) HT_TRY(map(tensor));
+    return {};
+  }
+  // Until a tensor was loaded, all share the state of their file.
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto file = catalog_[tensors[i]].file;
+    if (i == 0 || catalog_[tensors[i - 1]].file != file) HT_TRY(mapped_.map({file, 0, 0}));
+  }
+  return {};
 }
 
 void ResidencyShell::keep_states() {
   if (!states_.empty()) return;
-  std::vector<residency::State> states;
+  std::vector<tensor_state::State> states;
   states.reserve(catalog_.size());
   for (std::size_t i = 0; i < catalog_.size(); ++i) states.push_back(initial(i));
-  read_.emplace(load_files());
   states_ = std::move(states);
   any_loaded_.store(true, std::memory_order_release);
 }
@@ -118,21 +106,16 @@ Result<std::uint64_t> ResidencyShell::memory_for(std::span<const std::size_t> te
   return HT_TRY(io::lay_out(requests)).bytes;
 }
 
-void ResidencyShell::map(std::span<const std::size_t> tensors) {
-  if (!any_loaded_.load(std::memory_order_acquire)) return;  // all are mapped
-  const std::lock_guard lock(mutex_);
-  for (const std::size_t tensor : tensors) tell(tensor, residency::Map{});
-}
-
-Result<void> ResidencyShell::load(std::span<const std::size_t> tensors, io::LoadWork& work) {
+Result<void> ResidencyShell::load(std::span<const std::size_t> tensors,
+                                  const std::shared_ptr<io::Strategy>& strategy, io::LoadWork work) {
   if (tensors.empty()) return {};
   std::unique_lock lock(mutex_);
   if (loader_ == std::this_thread::get_id()) {
     return fail(Error(ErrorCode::in_use, "loads_are_not_nested", "tensor is being loaded by this thread")
                     .with_hint("do not load from a callback of a load"));
   }
-  nobody_loads_.wait(lock, work.reading.stop, [&] { return loader_ == std::thread::id(); });
-  if (work.reading.stop.stop_requested()) {
+  load_ended_.wait(lock, work.stop, [&] { return loader_ == std::thread::id(); });
+  if (work.stop.stop_requested()) {
     return fail(ErrorCode::cancelled, "work_is_not_stopped", "stopped: 0 bytes loaded");
   }
   struct Turn {
@@ -141,21 +124,21 @@ Result<void> ResidencyShell::load(std::span<const std::size_t> tensors, io::Load
     ~Turn() {
       if (!held.owns_lock()) held.lock();
       shell.loader_ = {};
-      shell.nobody_loads_.notify_one();
+      shell.load_ended_.notify_one();
     }
   };
   loader_ = std::this_thread::get_id();
   const Turn turn{*this, lock};
   keep_states();
   lock.unlock();
-  return load_alone(tensors, work);
+  return load_alone(tensors, strategy, std::move(work));
 }
 
-Result<void> ResidencyShell::load_alone(std::span<const std::size_t> tensors, io::LoadWork& work) {
+Result<void> ResidencyShell::load_alone(std::span<const std::size_t> tensors,
+                                        const std::shared_ptr<io::Strategy>& strategy, io::LoadWork work) {
   if (work.budget_bytes == 0) {
-    // Asked here, where nobody else is about to take what there is.
-    auto& port = io::file_of(*file(catalog_[tensors[0]].file)).port();
-    const auto available = port.available_memory();
+    // Queried here, where no other load is about to allocate.
+    const auto available = port_.available_memory();
     work.budget_bytes = available ? io::most_of(*available) : UINT64_MAX;
   }
   std::vector<std::size_t> loading;
@@ -164,29 +147,31 @@ Result<void> ResidencyShell::load_alone(std::span<const std::size_t> tensors, io
   requests.reserve(tensors.size());
   const auto thrown = std::make_shared<const Error>(ErrorCode::cancelled);
   std::shared_ptr<const Error> refusal;
-  const auto tell_all = [&](auto&& event_for) {
+  const auto apply_to_all = [&](auto&& event_for) {
     const std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < loading.size(); ++i) {
-      const auto step = tell(loading[i], event_for(i));
+      const auto step = apply(loading[i], event_for(i));
       if (step.refusal && !refusal) refusal = step.refusal;
     }
   };
   {
     const std::lock_guard lock(mutex_);
     for (const std::size_t tensor : tensors) {
-      const auto step = tell(tensor, residency::Load{alignment_of(catalog_[tensor])});
-      if (!step.effect) continue;  // it is there already
+      if (!apply(tensor, tensor_state::Load{}).effect) continue;  // already resident
       loading.push_back(tensor);
-      requests.push_back(std::get<io::LoadRequest>(*step.effect));
+      requests.push_back(request_for(tensor));
     }
   }
   try {
-    // Others may look tensors up meanwhile.
-    const auto answers = read_->answer(requests, work);
-    tell_all([&](std::size_t i) { return event_of(answers[i]); });
+    // Other threads may look tensors up meanwhile.
+    const auto answers = strategy->load(requests, work);
+    apply_to_all([&](std::size_t i) -> tensor_state::Event {
+      if (const auto* const failed = std::get_if<io::RequestFailed>(&answers[i])) return *failed;
+      return tensor_state::LoadDone{std::get<io::LoadDone>(answers[i]).memory, strategy};
+    });
   } catch (...) {
-    // Memory that there is not, or what the user's own callback throws: nothing is under way any more.
-    tell_all([&](std::size_t) { return io::RequestFailed{thrown}; });
+    // Out of memory, or an exception of the user's callback: no read is in flight any more.
+    apply_to_all([&](std::size_t) -> tensor_state::Event { return io::RequestFailed{thrown}; });
     throw;
   }
   if (refusal) return fail(*refusal);
@@ -194,7 +179,7 @@ Result<void> ResidencyShell::load_alone(std::span<const std::size_t> tensors, io
 }
 
 std::vector<io::FileRange> ResidencyShell::pages_of(std::span<const std::size_t> tensors) const {
-  std::vector<std::int64_t> staying(mapped_.size());
+  std::vector<std::int64_t> staying(mapped_.sources().size());
   for (const Entry& entry : catalog_) {
     if (!entry.is_splat() && entry.bytes != 0) ++staying[entry.file];
   }
@@ -204,40 +189,45 @@ std::vector<io::FileRange> ResidencyShell::pages_of(std::span<const std::size_t>
     if (staying[range.file] > 0) {
       pages.push_back(range);
     } else if (pages.empty() || pages.back().file != range.file) {
-      // The page cache drops its larger pieces whole or not at all: all of the file at once, where nothing
+      // The page cache drops its larger folios whole or not at all: all of the file at once, where no tensor
       // of it stays.
-      pages.push_back({range.file, file(range.file)->offset(), file(range.file)->bytes().size()});
+      pages.push_back({range.file, 0, mapped_.sources()[range.file]->size()});
     }
   }
   return pages;
 }
 
+// Null unless the memory is still held by others.
+std::shared_ptr<const Error> ResidencyShell::release(std::size_t tensor) {
+  auto& resident = std::get<tensor_state::Resident>(states_[tensor]);
+  const auto strategy = resident.strategy;
+  auto answer = strategy->answer(io::ReleaseRequest{&resident.memory});
+  if (auto* const failed = std::get_if<io::RequestFailed>(&answer)) return apply(tensor, *failed).refusal;
+  return apply(tensor, io::ReleaseDone{}).refusal;
+}
+
 Result<void> ResidencyShell::evict(std::span<const std::size_t> tensors) {
   std::optional<Error> refusal;
-  const auto keep = [&](const std::shared_ptr<const Error>& error, std::size_t tensor) {
+  const auto keep_first = [&](const std::shared_ptr<const Error>& error, std::size_t tensor) {
     if (error && !refusal) refusal = Error(*error).at_tensor(catalog_[tensor].name);
   };
   std::vector<std::size_t> losing_pages;
-  std::vector<io::Answer> of_file(mapped_.size(), io::AdviseDone{});
-  // Until something was loaded, all are mapped, and have no more to lose than their pages.
+  // Until a tensor was loaded, all only lose their pages.
   if (any_loaded_.load(std::memory_order_acquire)) {
     losing_pages.reserve(tensors.size());
     for (const std::size_t tensor : tensors) {
-      // One by one, as giving memory back takes a while, and others may look tensors up meanwhile.
+      // One by one, as giving memory back takes a while, and other threads may look tensors up meanwhile.
       const std::lock_guard lock(mutex_);
-      const auto step = tell(tensor, residency::Evict{});
-      keep(step.refusal, tensor);
-      if (!step.effect) continue;
-      if (std::holds_alternative<io::ReleaseRequest>(*step.effect)) {
-        keep(tell(tensor, event_of(read_->answer(*step.effect))).refusal, tensor);
-      } else {
-        losing_pages.push_back(tensor);
-      }
+      const auto step = apply(tensor, tensor_state::Evict{});
+      keep_first(step.refusal, tensor);
+      if (step.effect == tensor_state::Ask::release) keep_first(release(tensor), tensor);
+      if (step.effect == tensor_state::Ask::drop_pages) losing_pages.push_back(tensor);
     }
   }
   // Pages of neighbours go together.
+  std::vector<io::Answer> of_file(mapped_.sources().size(), io::AdviseDone{});
   for (const auto& range : pages_of(tensors)) {
-    auto answer = mapped_.answer(io::AdviseRequest{mappings_[range.file], io::Advice::drop, range});
+    auto answer = mapped_.answer(io::AdviseRequest{range, io::Advice::evict});
     const auto* const failed = std::get_if<io::RequestFailed>(&answer);
     if (failed == nullptr) continue;
     if (!refusal) refusal = *failed->error;
@@ -245,9 +235,14 @@ Result<void> ResidencyShell::evict(std::span<const std::size_t> tensors) {
   }
   const std::lock_guard lock(mutex_);
   for (const std::size_t tensor : losing_pages) {
-    // Somebody may have begun to load it meanwhile: then it has lost nothing.
-    if (!std::holds_alternative<residency::Mapped>(states_[tensor])) continue;
-    tell(tensor, event_of(of_file[catalog_[tensor].file]));
+    // Another thread may have begun to load it meanwhile; then it has lost nothing.
+    if (std::holds_alternative<tensor_state::Loading>(states_[tensor])) continue;
+    const auto& answer = of_file[catalog_[tensor].file];
+    if (const auto* const failed = std::get_if<io::RequestFailed>(&answer)) {
+      apply(tensor, *failed);
+    } else if (!std::holds_alternative<tensor_state::Resident>(states_[tensor])) {
+      apply(tensor, io::AdviseDone{});
+    }
   }
   if (refusal) return fail(*std::move(refusal));
   return {};

@@ -1,5 +1,5 @@
-// Performs what the residency machines of a model's tensors ask for, and keeps their states. May be used from
-// many threads.
+// Keeps the states of a model's tensors and performs the requests of their machines. May be used from many
+// threads.
 #pragma once
 
 #include <atomic>
@@ -7,7 +7,6 @@
 #include <htensor/format/catalog.hpp>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -19,65 +18,61 @@ namespace ht::inline v1 {
 
 class ResidencyShell {
  public:
-  /// The catalog has to outlive it.
-  explicit ResidencyShell(const Catalog& catalog) : catalog_(catalog) {}
+  /// All have to outlive it.
+  ResidencyShell(const Catalog& catalog, io::MappedStrategy& mapped, io::Port& port)
+      : catalog_(catalog), mapped_(mapped), port_(port) {}
 
-  /// While the model is being opened: the next file, or none where it is missing.
-  [[nodiscard]] Result<void> add_file(std::optional<io::Mapped> file);
-
-  [[nodiscard]] std::size_t file_count() const noexcept { return mapped_.size(); }
-  /// Mapped as long as this lives.
-  [[nodiscard]] const std::optional<io::Mapped>& file(std::size_t number) const {
-    return mapped_.file(number);
-  }
-  [[nodiscard]] const std::vector<std::optional<io::Mapped>>& files() const noexcept {
-    return mapped_.files();
-  }
-
-  [[nodiscard]] residency::State state_of(std::size_t tensor) const;
-  /// The tensor's bytes where they are in memory of the model's own, else null.
-  [[nodiscard]] std::shared_ptr<const io::OwnBlock> pinned(std::size_t tensor) const noexcept;
+  [[nodiscard]] tensor_state::State state_of(std::size_t tensor) const;
   [[nodiscard]] bool is_resident(std::size_t tensor) const;
+  /// The tensor's bytes where they are in memory of the model's own, else nothing.
+  [[nodiscard]] io::Memory resident_memory(std::size_t tensor) const noexcept;
 
-  /// For strategies that load; those that are missing are null.
-  [[nodiscard]] io::LoadFiles load_files() const;
-  /// Those whose pages can be touched whatever becomes of the file; the others are null.
-  [[nodiscard]] std::vector<const io::Mapped*> guarded_files() const;
-  /// Null where a file is missing.
-  [[nodiscard]] std::vector<const io::Mapped*> mapped_files() const;
+  /// The tensor's bytes in place, for tensors that are not resident. The tensor has a file and is not a
+  /// splat.
+  [[nodiscard]] Result<io::MapDone> map(std::size_t tensor);
+  /// Keeps the memory of a window until the model goes.
+  void keep(io::Memory window);
+  /// The tensors are going to be used in place.
+  [[nodiscard]] Result<void> map_all(std::span<const std::size_t> tensors);
 
-  /// What loading these takes in memory.
+  /// The memory that loading the tensors needs.
   [[nodiscard]] Result<std::uint64_t> memory_for(std::span<const std::size_t> tensors) const;
-  /// Tensors that are in a file that is there. Those that are in memory already stay there. One load at a
-  /// time, so that a second one finds what the first has brought. A budget of 0 is most of what is available.
-  [[nodiscard]] Result<void> load(std::span<const std::size_t> tensors, io::LoadWork& work);
-  /// Tensors that are not in memory of the model's own are used by their mappings from now on.
-  void map(std::span<const std::size_t> tensors);
-  /// What is dropped from the page cache where these go.
+  /// Loads tensors whose files are there; resident ones stay. One load at a time, so that a second one finds
+  /// the tensors of the first. A budget of 0 is most of the available memory.
+  [[nodiscard]] Result<void> load(std::span<const std::size_t> tensors,
+                                  const std::shared_ptr<io::Strategy>& strategy, io::LoadWork work);
+
+  /// The ranges that leave the page cache with the tensors.
   [[nodiscard]] std::vector<io::FileRange> pages_of(std::span<const std::size_t> tensors) const;
-  /// What cannot be evicted stays; the first of these is told once all others are gone.
+  /// Tensors that cannot be evicted stay; the first error is returned once all others are evicted.
   [[nodiscard]] Result<void> evict(std::span<const std::size_t> tensors);
 
  private:
-  [[nodiscard]] residency::State initial(std::size_t tensor) const;
+  struct Applied {
+    std::optional<tensor_state::Ask> effect;
+    std::shared_ptr<const Error> refusal;
+  };
+
+  [[nodiscard]] tensor_state::State initial(std::size_t tensor) const;
   [[nodiscard]] io::LoadRequest request_for(std::size_t tensor) const;
-  /// What has happened to a tensor: its state becomes the next; what io is to do about it, and what is
-  /// refused, is the answer.
-  residency::Step tell(std::size_t tensor, const residency::Event& event);
+  /// Moves the tensor to its next state.
+  Applied apply(std::size_t tensor, const tensor_state::Event& event);
   /// Before the first load.
   void keep_states();
-  [[nodiscard]] Result<void> load_alone(std::span<const std::size_t> tensors, io::LoadWork& work);
+  [[nodiscard]] Result<void> load_alone(std::span<const std::size_t> tensors,
+                                        const std::shared_ptr<io::Strategy>& strategy, io::LoadWork work);
+  [[nodiscard]] std::shared_ptr<const Error> release(std::size_t tensor);
 
   const Catalog& catalog_;
-  io::MappedStrategy mapped_;
-  std::vector<io::Handle> mappings_;  // of each file
-  mutable std::optional<io::ReadStrategy> read_;
+  io::MappedStrategy& mapped_;
+  io::Port& port_;
   mutable std::mutex mutex_;
-  std::thread::id loader_;  // who loads at this moment, if somebody does
-  std::condition_variable_any nobody_loads_;
-  // Of all tensors once one was loaded: before that each is as it was at first, which costs nothing.
-  std::vector<residency::State> states_;
+  std::thread::id loader_;  // the thread that loads at this moment
+  std::condition_variable_any load_ended_;
+  // Of all tensors, once one was loaded. Before that, a tensor's state is that of its file.
+  std::vector<tensor_state::State> states_;
   std::atomic<bool> any_loaded_ = false;
+  std::vector<io::Memory> windows_;
 };
 
 }  // namespace ht::inline v1

@@ -6,7 +6,7 @@
 
 #include "base/format_text.hpp"
 #include "format/shards/numbered_name.hpp"
-#include "model/read_catalog.hpp"
+#include "model/read_header.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -24,13 +24,13 @@ Result<void> open_external(ModelFiles& model, const OpenOptions& options) {
   const auto& names = model.catalog.files();
   for (std::size_t i = 1; i < names.size(); ++i) {
     const auto path = folder / names[i];
-    auto opened = io::Opened::open(path, port_of(options));
+    auto opened = io::FileSource::open(path, port_of(options));
     if (opened) {
       model.files.push_back({path, *std::move(opened)});
     } else if (!is_missing(opened.error())) {
       return fail(std::move(opened).error());
     } else if (options.headers_only) {
-      model.files.push_back({path, std::nullopt});
+      model.files.push_back({path, nullptr});
     } else {
       return fail(Error(ErrorCode::missing_shard, "external_files_are_there",
                         format_text("has tensors in '{}', which is missing", names[i]))
@@ -41,7 +41,7 @@ Result<void> open_external(ModelFiles& model, const OpenOptions& options) {
   }
   if (names.size() == 1 || options.headers_only) return {};
   for (const Entry& entry : model.catalog) {
-    const auto file_bytes = model.files[entry.file].opened->stat().bytes;
+    const auto file_bytes = model.files[entry.file].source->size();
     if (entry.file == 0 || checked::range_fits(entry.offset, entry.bytes, file_bytes)) continue;
     return fail(Error(ErrorCode::truncated, "external_data_is_all_there",
                       format_text("tensor '{}' ends at byte {} of '{}', which has {} bytes", entry.name,
@@ -97,11 +97,12 @@ Error duplicate_across(const std::vector<ModelFiles>& shards, const Error& error
 
 }  // namespace
 
-Result<void> check_all_there(const std::vector<std::filesystem::path>& paths, const OpenOptions& options) {
+Result<void> check_all_there(const std::vector<std::filesystem::path>& paths, const OpenOptions& options,
+                             const SetView& view) {
   std::vector<std::string> missing;
   std::error_code cause;
   for (const auto& path : paths) {
-    const auto stat = port_of(options).stat(path);
+    const auto stat = port_of(options).stat(view.where(path));
     if (stat || stat.error() != std::errc::no_such_file_or_directory) continue;
     missing.push_back(path.filename().string());
     cause = stat.error();
@@ -110,28 +111,30 @@ Result<void> check_all_there(const std::vector<std::filesystem::path>& paths, co
   return fail(missing_files(paths, missing, cause));
 }
 
-Result<ModelFiles> open_one(io::Opened file, const OpenOptions& options) {
-  const std::string stem = to_utf8(file.path().stem().string());
-  auto catalog = read_catalog(file, parse,
-                              {.stem = stem,
-                               .dtypes = options.dtypes,
-                               .headers_only = options.headers_only,
-                               .max_header_bytes = options.max_header_bytes});
-  if (!catalog) return fail(std::move(catalog).error().at_path(file.path().native()));
-  ModelFiles model{*std::move(catalog), {}};
-  auto path = file.path();
-  model.files.push_back({std::move(path), std::move(file)});
+Result<ModelFiles> open_one(std::shared_ptr<const io::Source> source, const OpenOptions& options,
+                            const std::filesystem::path& name) {
+  auto path = name.empty() ? source->path() : name;
+  const std::string stem = path.has_stem() ? to_utf8(path.stem().string()) : "tensor";
+  auto header = read_header(*source, parse,
+                            {.stem = stem,
+                             .dtypes = options.dtypes,
+                             .formats = options.formats,
+                             .headers_only = options.headers_only,
+                             .max_header_bytes = options.max_header_bytes});
+  if (!header) return fail(std::move(header).error().at_path(source->path().native()));
+  ModelFiles model{std::move(header->catalog), {}};
+  model.files.push_back({std::move(path), std::move(source)});
   HT_TRY(open_external(model, options));
   return model;
 }
 
 Result<std::vector<ModelFiles>> open_shards(const std::vector<std::filesystem::path>& paths,
-                                            const OpenOptions& options) {
-  std::vector<io::Opened> files;
+                                            const OpenOptions& options, const SetView& view) {
+  std::vector<std::shared_ptr<const io::FileSource>> files;
   std::vector<std::string> missing;
   std::error_code cause;
   for (const auto& path : paths) {
-    auto opened = io::Opened::open(path, port_of(options));
+    auto opened = io::FileSource::open(view.where(path), port_of(options));
     if (opened) {
       files.push_back(*std::move(opened));
     } else if (is_missing(opened.error())) {
@@ -144,7 +147,8 @@ Result<std::vector<ModelFiles>> open_shards(const std::vector<std::filesystem::p
   if (!missing.empty()) return fail(missing_files(paths, missing, cause));
   std::vector<ModelFiles> shards;
   shards.reserve(files.size());
-  for (auto& file : files) shards.push_back(HT_TRY(open_one(std::move(file), options)));
+  for (std::size_t i = 0; i < files.size(); ++i)
+    shards.push_back(HT_TRY(open_one(std::move(files[i]), options, paths[i])));
   return shards;
 }
 
@@ -199,7 +203,7 @@ Result<ModelFiles> merge(std::vector<ModelFiles> shards, std::string_view left_o
 }
 
 Result<ModelFiles> open_indexed(const std::filesystem::path& path, const ShardIndex& index,
-                                const OpenOptions& options) {
+                                const OpenOptions& options, const SetView& view) {
   const auto stale = [&](Error error, std::string_view tensor) {
     return fail(std::move(error)
                     .at_path(path.native())
@@ -215,7 +219,7 @@ Result<ModelFiles> open_indexed(const std::filesystem::path& path, const ShardIn
   paths.reserve(index.files.size());
   for (const auto& file : index.files) paths.push_back(path.parent_path() / file);
   HT_TRY(check_numbering(path, index));
-  auto shards = HT_TRY(open_shards(paths, options));
+  auto shards = HT_TRY(open_shards(paths, options, view));
   for (std::size_t i = 0; i < index.tensors.size(); ++i) {
     const auto name = index.tensors[i];
     const auto file = index.file_of[i];

@@ -210,7 +210,7 @@ TEST_F(ShardSet, every_failing_call_leaves_nothing_open) {
         FaultyPort port;
         port.fail_at(call, nth, std::errc::io_error);
         {
-          const auto model = Model::open(path, {.port = &port});
+          const auto model = testing::open_and_map(path, {.port = &port});
           reached = port.count(call) > nth;
           ASSERT_EQ(model.has_value(), !reached) << nth;
           if (reached) {

@@ -204,7 +204,7 @@ TEST_F(SplitGguf, every_failing_call_leaves_nothing_open) {
     for (int nth = 0; nth < 3; ++nth) {
       testing::FaultyPort port;
       port.fail_at(call, nth, std::errc::io_error);
-      const auto model = Model::open(path(2), {.port = &port});
+      const auto model = testing::open_and_map(path(2), {.port = &port});
       ASSERT_FALSE(model) << nth;
       EXPECT_EQ(model.error().cause(), std::errc::io_error);
       EXPECT_EQ(port.open_files(), 0);

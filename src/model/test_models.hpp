@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <htensor/format/encode.hpp>
 #include <htensor/model/model.hpp>
 #include <initializer_list>
+#include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,6 +66,43 @@ inline std::vector<std::string> names_of(const Catalog& catalog) {
   std::vector<std::string> names;
   for (const Entry& entry : catalog) names.emplace_back(entry.name);
   return names;
+}
+
+inline std::vector<std::byte> noise(std::size_t bytes, unsigned seed) {
+  std::mt19937_64 random(seed);
+  std::vector<std::uint64_t> words(bytes / 8 + 1);
+  for (auto& word : words) word = random();
+  const auto all = std::as_bytes(std::span(words)).first(bytes);
+  return {all.begin(), all.end()};
+}
+
+/// F32 vectors of so many elements, called "t0", "t1", …; a format of a single tensor names it by its file.
+inline std::vector<std::byte> noise_file(std::string_view format, const std::vector<std::int64_t>& elements) {
+  CatalogBuilder builder(format);
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    const std::string name = "t" + std::to_string(i);
+    const std::int64_t dims[] = {elements[i]};
+    EXPECT_TRUE(builder.add({.name = name,
+                             .dtype = F32::tag,
+                             .dims = dims,
+                             .bytes = 4 * static_cast<std::uint64_t>(elements[i])}));
+  }
+  const auto catalog = std::move(builder).build().value();
+  const auto encoded = encode(format, catalog).value();
+  auto file = encoded.header;
+  file.resize(static_cast<std::size_t>(encoded.file_bytes));
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    const auto data = noise(static_cast<std::size_t>(catalog[i].bytes), static_cast<unsigned>(i));
+    std::ranges::copy(data, file.begin() + static_cast<std::ptrdiff_t>(*encoded.offsets[i]));
+  }
+  return file;
+}
+
+/// Opens a model and maps its files, which happens when their first tensors are used.
+inline Result<Model> open_and_map(const std::filesystem::path& path, const OpenOptions& options) {
+  auto model = HT_TRY(Model::open(path, options));
+  for (const AnyTensor& tensor : model) HT_TRY(tensor.storage());
+  return model;
 }
 
 }  // namespace ht::testing

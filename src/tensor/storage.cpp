@@ -50,8 +50,8 @@ Result<Storage> Storage::borrowed(MutableBytes bytes) { return make(nullptr, byt
 
 namespace {
 
-// Read-only bytes are kept in the same block; `writable` guards them.
-MutableBytes guarded(Bytes bytes) {
+// Read-only bytes are kept in the same block; `writable` protects them.
+MutableBytes protected_by_flag(Bytes bytes) {
   return {const_cast<std::byte*>(bytes.data()),
           bytes.size()};  // NOLINT(cppcoreguidelines-pro-type-const-cast)
 }
@@ -59,7 +59,7 @@ MutableBytes guarded(Bytes bytes) {
 }  // namespace
 
 Result<Storage> Storage::borrowed_read_only(Bytes bytes) {
-  return make(nullptr, guarded(bytes), false, Borrowed{});
+  return make(nullptr, protected_by_flag(bytes), false, Borrowed{});
 }
 
 Result<Storage> Storage::kept_by(std::shared_ptr<const void> owner, MutableBytes bytes) {
@@ -67,11 +67,11 @@ Result<Storage> Storage::kept_by(std::shared_ptr<const void> owner, MutableBytes
 }
 
 Result<Storage> Storage::kept_read_only(std::shared_ptr<const void> owner, Bytes bytes) {
-  return make(std::move(owner), guarded(bytes), false, Owned{});
+  return make(std::move(owner), protected_by_flag(bytes), false, Owned{});
 }
 
 Result<Storage> Storage::file_backed(std::shared_ptr<const void> owner, Bytes bytes, FileBacked range) {
-  return make(std::move(owner), guarded(bytes), false, std::move(range));
+  return make(std::move(owner), protected_by_flag(bytes), false, std::move(range));
 }
 
 Result<Storage> Storage::in_file(FileBacked range) { return make(nullptr, {}, false, std::move(range)); }
@@ -83,6 +83,10 @@ Result<Storage> Storage::on_device(std::shared_ptr<const void> owner, OnDevice w
 Bytes Storage::bytes() const noexcept { return block_ ? Bytes(block_->bytes) : Bytes(); }
 
 bool Storage::writable() const noexcept { return block_ && block_->writable; }
+
+bool Storage::may_be_mapped() const noexcept {
+  return block_ && !std::holds_alternative<Owned>(block_->origin);
+}
 
 Result<MutableBytes> Storage::writable_bytes() const {
   if (!writable()) {

@@ -31,6 +31,13 @@ io::IoResult<io::FileHandle> FaultyPort::open(const std::filesystem::path& path)
   return handle;
 }
 
+io::IoResult<io::FileHandle> FaultyPort::duplicate(io::FileHandle file) {
+  if (const auto error = fault(Call::duplicate)) return tl::unexpected(*error);
+  auto handle = real_.duplicate(file);
+  if (handle) ++open_files_;
+  return handle;
+}
+
 io::IoResult<void> FaultyPort::close(io::FileHandle file) {
   // A close that fails has closed all the same.
   const auto error = fault(Call::close);
@@ -90,16 +97,6 @@ io::IoResult<void> FaultyPort::advise(io::Region region, io::Advice advice) {
   return real_.advise(region, advice);
 }
 
-io::IoResult<void> FaultyPort::lock(io::Region region) {
-  if (const auto error = fault(Call::lock)) return tl::unexpected(*error);
-  return real_.lock(region);
-}
-
-io::IoResult<void> FaultyPort::unlock(io::Region region) {
-  if (const auto error = fault(Call::unlock)) return tl::unexpected(*error);
-  return real_.unlock(region);
-}
-
 io::IoResult<io::FileHandle> FaultyPort::reopen_direct(io::FileHandle file, io::Access access) {
   if (const auto error = fault(Call::reopen_direct)) return tl::unexpected(*error);
   auto handle = real_.reopen_direct(file, access);
@@ -146,10 +143,9 @@ io::IoResult<std::unique_ptr<io::ReadQueue>> FaultyPort::read_queue(std::uint32_
   return std::make_unique<Queue>(*this, *std::move(real));
 }
 
-io::IoResult<std::uint64_t> FaultyPort::cached(io::FileHandle file, std::uint64_t offset,
-                                               std::uint64_t bytes) {
+io::IoResult<void> FaultyPort::cached(io::FileHandle file, std::span<io::CacheQuery> parts) {
   if (const auto error = fault(Call::cached)) return tl::unexpected(*error);
-  return real_.cached(file, offset, bytes);
+  return real_.cached(file, parts);
 }
 
 io::IoResult<void> FaultyPort::forget(io::FileHandle file, std::uint64_t offset, std::uint64_t bytes) {

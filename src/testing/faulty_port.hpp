@@ -14,6 +14,7 @@ namespace ht::testing {
 
 enum class Call {
   open,
+  duplicate,
   close,
   stat,
   stat_path,
@@ -24,8 +25,6 @@ enum class Call {
   unmap,
   map_over,
   advise,
-  lock,
-  unlock,
   reopen_direct,
   direct_alignment,
   read_queue,
@@ -77,6 +76,7 @@ class FaultyPort final : public io::Port {
   [[nodiscard]] int open_queues() const { return open_queues_; }
 
   io::IoResult<io::FileHandle> open(const std::filesystem::path& path) override;
+  io::IoResult<io::FileHandle> duplicate(io::FileHandle file) override;
   io::IoResult<void> close(io::FileHandle file) override;
   io::IoResult<io::FileStat> stat(io::FileHandle file) override;
   io::IoResult<io::FileStat> stat(const std::filesystem::path& path) override;
@@ -87,12 +87,10 @@ class FaultyPort final : public io::Port {
   io::IoResult<void> unmap(io::Region region) override;
   io::IoResult<void> map_over(io::Region region, io::FileHandle file, std::uint64_t offset) override;
   io::IoResult<void> advise(io::Region region, io::Advice advice) override;
-  io::IoResult<void> lock(io::Region region) override;
-  io::IoResult<void> unlock(io::Region region) override;
   io::IoResult<io::FileHandle> reopen_direct(io::FileHandle file, io::Access access) override;
   io::IoResult<io::DirectAlignment> direct_alignment(io::FileHandle file) override;
   io::IoResult<std::unique_ptr<io::ReadQueue>> read_queue(std::uint32_t depth) override;
-  io::IoResult<std::uint64_t> cached(io::FileHandle file, std::uint64_t offset, std::uint64_t bytes) override;
+  io::IoResult<void> cached(io::FileHandle file, std::span<io::CacheQuery> parts) override;
   io::IoResult<void> forget(io::FileHandle file, std::uint64_t offset, std::uint64_t bytes) override;
   io::IoResult<io::FileSystem> file_system(io::FileHandle file) override;
   io::IoResult<std::uint64_t> available_memory() override;

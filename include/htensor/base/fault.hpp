@@ -1,15 +1,19 @@
-// Pages that cannot be read become an Error instead of ending the process.
+// Mapped pages that cannot be read become an Error instead of ending the process.
 //
-// A mapped file is read when it is touched. By then it may have been truncated, its disk may be broken, its
-// network gone; the system then sends SIGBUS, whose default is to kill. While a mapping is registered here, a
-// handler puts zero pages in the place of what cannot be read and remembers where, and whoever touched it
-// under `guarded` gets the Error:
+// A mapped file is read when its pages are touched. By then the file may have been truncated, its disk may
+// have failed, its network may be gone; the system then sends SIGBUS, which ends the process by default.
+// `guarded` names the bytes that a computation reads and returns an Error if one of their pages cannot be
+// read meanwhile, on whatever thread:
 //
-//   const auto sum = HT_TRY(ht::guarded([&] { return sum_of(tensor); }));
+//   const auto sum = HT_TRY(ht::guarded(tensor.storage().bytes(), [&] { return sum_of(tensor); }));
 //
-// What was computed from the zeros is thrown away. Nothing jumps out of a handler, so the fault may come on
-// any thread, in any library's code. Whoever touches mapped bytes outside of `guarded` lives on, and sees
-// zeros. Without a fault, a section costs a few loads.
+// The computation runs to its end: a signal handler replaces the unreadable pages with zeros, the result is
+// discarded, and the file's own pages are back when `guarded` returns. Threads that read the replaced pages
+// unguarded meanwhile read zeros. Without a covering section the fault is the process's own: the handler that
+// was installed before, else the end of the process. Without a fault, a section costs two atomic exchanges.
+//
+// All routines of the library that return a Result guard the mapped bytes that they read; `operator()`,
+// iterators and `bytes` do not.
 #pragma once
 
 #include <cstdint>
@@ -21,88 +25,68 @@
 #include <utility>
 
 namespace ht::inline v1 {
+
+/// What a page of a mapped file that cannot be read becomes.
+enum class FaultPolicy : std::uint8_t {
+  /// An Error in routines of the library and under `guarded`; elsewhere the process's own fault.
+  guarded,
+  /// The process's own fault everywhere: no signal handler is installed for the file. Routines of a Model and
+  /// its AnyTensors read the file by system calls instead of touching pages.
+  off,
+  /// The same as `guarded`, but zeros where no section covers the page; `Model::fault` reports the first.
+  zero_fill,
+};
+
 namespace fault {
 
-/// What registered memory is a view of.
-class Source {
- public:
-  Source() = default;
-  Source(const Source&) = delete;
-  Source& operator=(const Source&) = delete;
-  virtual ~Source() = default;
+struct SectionSlot;
 
-  /// What is wrong with the byte at `offset` of the memory.
-  [[nodiscard]] virtual Error describe(std::uint64_t offset) const = 0;
-  /// Puts the source's own pages back from `offset` (a multiple of a page) to the end, so that touching them
-  /// tells again. Whether that could be done.
-  [[nodiscard]] virtual bool restore(std::uint64_t offset) noexcept = 0;
-};
-
-/// Memory is registered as long as this lives. It begins at a page; `source` has to outlive it.
-class Range {
- public:
-  Range() noexcept = default;
-  [[nodiscard]] static Result<Range> add(Bytes memory, Source& source);
-
-  Range(Range&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
-  Range& operator=(Range&& other) noexcept {
-    std::swap(slot_, other.slot_);
-    return *this;
-  }
-  ~Range();
-
- private:
-  explicit Range(void* slot) noexcept : slot_(slot) {}
-  void* slot_ = nullptr;
-};
-
-/// A stretch of time that wants to know of faults, on whatever thread they come: where one has put zeros, all
-/// others find zeros. Sections nest and may be open on many threads at once.
+/// A stretch of time in which faults in some ranges of memory are reported. Sections nest, and may be open on
+/// many threads over the same ranges. Use `guarded`.
 class Section {
  public:
-  /// Those in these pieces of memory alone, which have to be named for as long as the section is used;
-  /// without any, all faults are told.
-  explicit Section(std::span<const Bytes> touched = {}) noexcept;
+  explicit Section(std::span<const Bytes> ranges) noexcept;
+  Section(const Section&) = delete;
+  Section& operator=(const Section&) = delete;
+  ~Section() {
+    if (slots_ != nullptr) static_cast<void>(end());
+  }
 
-  /// The first fault since it began.
-  [[nodiscard]] std::optional<Error> error() const;
+  /// False where there is no memory to publish the ranges.
+  [[nodiscard]] bool has_begun() const noexcept { return has_begun_; }
+  /// Ends the section and returns its first fault. A body that failed passes its Error: "bad address" of a
+  /// system call may be a page that cannot be read.
+  [[nodiscard]] std::optional<Error> end(const Error* of_body = nullptr) noexcept;
 
  private:
-  std::span<const Bytes> touched_;
-  std::uint64_t begin_;
+  SectionSlot* slots_ = nullptr;  // one for each range that is not empty
+  bool has_begun_ = true;
 };
-
-/// Reads a byte of every page, so that a section hears of those that cannot be read.
-void touch(Bytes memory) noexcept;
 
 }  // namespace fault
 
-/// Runs `body` and gives its answer, or the Error of a page that could not be read meanwhile. What `body`
-/// throws goes through. Where it is known what is touched, faults that others have elsewhere at the same time
-/// do not count.
+/// Runs `body` and returns its result, or the Error of a page in `ranges` that could not be read meanwhile.
+/// Exceptions of `body` pass through. Faults outside of the ranges are not covered.
 template <class Body>
-[[nodiscard]] auto guarded(std::span<const Bytes> touched, Body&& body) {
+[[nodiscard]] auto guarded(std::span<const Bytes> ranges, Body&& body) {
   using Answer = std::invoke_result_t<Body>;
-  const fault::Section section(touched);
+  using Guarded = std::conditional_t<is_result<Answer>, Answer, Result<Answer>>;
+  fault::Section section(ranges);
+  if (!section.has_begun()) return Guarded(fail(Error(ErrorCode::out_of_memory)));
   if constexpr (std::is_void_v<Answer>) {
     std::forward<Body>(body)();
-    auto error = section.error();
-    return error ? Result<void>(fail(*std::move(error))) : Result<void>();
+    auto error = section.end();
+    return error ? Guarded(fail(*std::move(error))) : Guarded();
   } else {
-    using Guarded = std::conditional_t<is_result<Answer>, Answer, Result<Answer>>;
     Guarded answer = std::forward<Body>(body)();
-    // What the body says of zeros that were not there is no answer, be it good or bad.
-    if (auto error = section.error()) answer = fail(*std::move(error));
+    // A result that was computed from zeros is void, be it a value or an Error.
+    if (auto error = section.end(answer ? nullptr : &answer.error())) answer = fail(*std::move(error));
     return answer;
   }
 }
 template <class Body>
-[[nodiscard]] auto guarded(Bytes touched, Body&& body) {
-  return guarded(std::span<const Bytes>(&touched, 1), std::forward<Body>(body));
-}
-template <class Body>
-[[nodiscard]] auto guarded(Body&& body) {
-  return guarded(std::span<const Bytes>(), std::forward<Body>(body));
+[[nodiscard]] auto guarded(Bytes range, Body&& body) {
+  return guarded(std::span<const Bytes>(&range, 1), std::forward<Body>(body));
 }
 
 }  // namespace ht::inline v1

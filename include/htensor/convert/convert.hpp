@@ -1,9 +1,9 @@
-// From any format to any other: a plan, which is pure and can be looked at, and then the files.
+// From any format to any other: a plan, which is pure and can be inspected, and then the files.
 //
 // Bytes that do not change are shared or copied by the file system where it can, else through a small ring of
-// buffers, never through one of a tensor's size (docs/convert.md); files appear whole and on the
-// disk, or not at all, and a model may be converted onto its own file. What the target cannot carry is in the
-// plan, and refused unless it is allowed to go.
+// buffers, never through one of a tensor's size (docs/convert.md). Files appear whole and on the disk, or not
+// at all; a set of files is replaced as a whole, whatever ends the process. A model may be converted onto its
+// own files. What the target cannot carry is in the plan, and refused unless its loss is allowed.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,10 @@
 #include <htensor/base/work.hpp>
 #include <htensor/convert/plan.hpp>
 #include <htensor/format/catalog.hpp>
+#include <htensor/format/format.hpp>
 #include <htensor/io/port.hpp>
 #include <htensor/model/model.hpp>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,6 +33,8 @@ struct Rename {
 struct ConvertOptions {
   /// One of `format_names`; empty: what the target's extension stands for.
   std::string format{};
+  /// Formats of the caller's that source or target may have, besides the library's.
+  std::vector<Format> formats{};
   /// The tensors to convert, by their names in the source.
   NameFilter glob{};
   /// The first that matches a name counts. `not_found` for one that changes none.
@@ -49,7 +53,8 @@ struct ConvertOptions {
   bool share_blocks = false;
   /// Whether an IRPA tells what its tensors are, as IREE's own tools read it.
   bool tensor_notes = true;
-  /// Cuts the model into files of about this many bytes of data; 0: one file. safetensors and GGUF alone.
+  /// Cuts the model into files of about this many bytes of data; 0: one file. for formats with `Sharding`,
+  /// which are safetensors and GGUF.
   std::uint64_t shard_bytes = 0;
 };
 
@@ -72,10 +77,18 @@ struct Loss {
   std::string change{};
 };
 
+/// A file of the model that a plan was made from.
+struct PlannedSource {
+  std::filesystem::path path;
+  io::SourceIdentity identity;
+};
+
 struct ConversionPlan {
   std::string format;
-  /// The file that was asked for. One with shards stands for a set: old shards of the same set go away when
-  /// the plan is applied with `IfExists::replace`.
+  /// Of the options: the target is opened with them to be sealed.
+  std::vector<Format> formats{};
+  /// The file that was asked for. With shards it stands for a set: old shards of the same set are removed
+  /// when the plan is applied with `IfExists::replace`.
   std::filesystem::path target{};
   bool is_sharded = false;
   /// In the order in which they get their names.
@@ -85,17 +98,23 @@ struct ConversionPlan {
   /// Reasons why the format's usual readers refuse the files, although the format allows them.
   std::vector<Error> warnings{};
   std::uint64_t tensors = 0;
+  /// The file in `files` that opens all of them: the index, else the first.
+  std::size_t opened = 0;
+  /// The files of the model that the plan belongs to; nullopt for one that is missing.
+  std::vector<std::optional<PlannedSource>> sources{};
 
   /// Of all files.
   [[nodiscard]] std::uint64_t bytes() const noexcept;
-  /// What all of them are opened by: the index, or the first.
+  /// The path of `opened`.
   [[nodiscard]] const std::filesystem::path& model_path() const noexcept;
 };
 
-/// `would_lose` is an Error only for what cannot be left out either.
-[[nodiscard]] Result<ConversionPlan> plan_conversion(const Catalog& source,
-                                                     const std::filesystem::path& target,
+/// The plan belongs to this model. `would_lose` is an Error only for what cannot be left out either.
+[[nodiscard]] Result<ConversionPlan> plan_conversion(const Model& source, const std::filesystem::path& target,
                                                      const ConvertOptions& options = {});
+
+/// `ConversionPlan::sources` of a model, for a plan that a program makes by itself.
+[[nodiscard]] std::vector<std::optional<PlannedSource>> identities_of(const Model& source);
 
 struct ApplyOptions {
   io::IfExists if_exists = io::IfExists::fail;
@@ -104,7 +123,7 @@ struct ApplyOptions {
   bool raw_bytes = false;
   /// All of them.
   bool lossy = false;
-  /// Also writes the target's seal, from the very bytes that pass by.
+  /// Also writes the target's seal, from the bytes that are copied.
   bool seal = false;
   WorkOptions work{};
 };
@@ -124,27 +143,44 @@ struct Converted {
 /// Whether the options allow the loss.
 [[nodiscard]] bool is_allowed(const Loss& loss, const ApplyOptions& options) noexcept;
 
-/// The plan has to be of the model's catalog. `changed_underfoot` where one of the model's files is not as it
-/// was when it was opened; `already_exists`, `write_failed`, `no_space`, `cancelled`; `in_use` where several
-/// files would take the place of the model's own, which cannot be done at once as it can for one. All files
-/// are in place, with their seal, where only an old shard could not be removed or the folder not synced.
+class Application;
+
+/// A plan that has passed all checks which need no data, for programs that check before they write. The plan
+/// and the model have to outlive it.
+class CheckedPlan {
+ public:
+  CheckedPlan(CheckedPlan&&) noexcept;
+  CheckedPlan& operator=(CheckedPlan&&) noexcept;
+  ~CheckedPlan();
+
+  /// The files of an old set that `apply` would remove, as `Converted::removed` has them.
+  [[nodiscard]] const std::vector<std::filesystem::path>& removed() const noexcept;
+  /// Writes the files. The checks are not repeated.
+  [[nodiscard]] Result<Converted> apply(const WorkOptions& work = {}) &&;
+
+ private:
+  friend Result<CheckedPlan> check_plan(const ConversionPlan& plan, const Model& source,
+                                        const ApplyOptions& options);
+  explicit CheckedPlan(std::unique_ptr<Application> application) noexcept;
+  std::unique_ptr<Application> application_;
+};
+
+/// `would_lose` for losses that the options do not allow, `already_exists` and `not_regular_file` for the
+/// target, `bad_name` and `already_exists` for its seal, `changed_underfoot` for a plan of another model or
+/// of files that have changed since. A model that was opened again from the same files matches.
+[[nodiscard]] Result<CheckedPlan> check_plan(const ConversionPlan& plan, const Model& source,
+                                             const ApplyOptions& options = {});
+
+/// `check_plan`, then the files. `changed_underfoot` also where a file of the model changes meanwhile;
+/// `write_failed`, `no_space`, `cancelled`; `in_use` while another program writes the same set. All files are
+/// in place, with their seal, where only an old shard could not be removed or the folder not synced.
 ///
-/// A sharded plan that replaces a set of another number of shards removes the old shards once all new files
-/// are in place: the files that the old index names or, without an index, the files that are numbered as
-/// shards of the same name. Other files stay.
+/// A sharded plan that replaces a set removes the old shards: the files that the old index names or, without
+/// an index, the files that are numbered as shards of the same name. Other files stay.
 [[nodiscard]] Result<Converted> apply(const ConversionPlan& plan, const Model& source,
                                       const ApplyOptions& options = {});
 
-/// Whether `apply` would refuse it before a byte is written: for what it would lose, for a target that is
-/// there or cannot be, for a seal that cannot be.
-[[nodiscard]] Result<void> can_apply(const ConversionPlan& plan, const Model& source,
-                                     const ApplyOptions& options = {});
-
-/// The files that `apply` would remove, as `Converted::removed` has them. `port` is the system unless given.
-[[nodiscard]] Result<std::vector<std::filesystem::path>> shards_to_remove(const ConversionPlan& plan,
-                                                                          io::Port* port = nullptr);
-
-/// Both at once.
+/// Plans and applies.
 [[nodiscard]] Result<Converted> convert(const Model& source, const std::filesystem::path& target,
                                         const ConvertOptions& options = {}, const ApplyOptions& how = {});
 

@@ -1,4 +1,4 @@
-// Other metadata in a safetensors or GGUF file, whose data stays where it is.
+// Other metadata in a file whose format has `Format::edit`, such as safetensors and GGUF.
 //
 // All but the metadata is kept as it is: tensors, their order, their offsets, the byte order. The room is
 // what the header leaves before the data: spaces behind the JSON of a safetensors file, and in a GGUF the
@@ -18,11 +18,13 @@
 #include <htensor/base/result.hpp>
 #include <htensor/base/work.hpp>
 #include <htensor/convert/plan.hpp>
+#include <htensor/format/format.hpp>
 #include <htensor/format/metadata.hpp>
 #include <htensor/format/metadata_edit.hpp>
 #include <htensor/io/port.hpp>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace ht::inline v1 {
 
@@ -32,6 +34,8 @@ struct EditOptions {
   bool grow = true;
   /// The most bytes that are read of a header, and that it may have afterwards; 0 is the format's own limit.
   std::uint64_t max_header_bytes = 0;
+  /// Formats of the caller's, besides the library's.
+  std::vector<Format> formats{};
   WorkOptions work{};
   /// The system, unless a test puts another in its place.
   io::Port* port = nullptr;

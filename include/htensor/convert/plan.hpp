@@ -59,6 +59,8 @@ struct PlannedFile {
   std::vector<PlannedPart> parts;
   /// How tensors are made row-major and little-endian.
   std::vector<std::shared_ptr<const Relayout>> relayouts{};
+  /// Completes the header with the checksum of all parts (`Format::finish`); null if it is complete.
+  void (*finish)(MutableBytes header, std::uint64_t data_crc64nvme) = nullptr;
 };
 
 /// How many bytes of the source came by which way.

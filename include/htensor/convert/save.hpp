@@ -1,8 +1,8 @@
 // Tensors from wherever they are into a file of any format.
 //
-// Memory of one's own, memory of others, ranges of files, patterns: each goes to the target by the way that
-// is best for it, and none is copied to the heap first. The target appears whole and on the disk, or not at
-// all.
+// Memory, ranges of files, patterns: none is copied to the heap first. Mapped bytes of a file that still has
+// its name are copied from the file by the ways that `convert` has (reflink, direct I/O). The target appears
+// whole and on the disk, or not at all; an existing one is refused unless told otherwise.
 #pragma once
 
 #include <filesystem>
@@ -52,6 +52,12 @@ template <class D, class S>
     if (tensor.elements() % 8 * dtype_info<Plain>().bits % 8 != 0) {
       const auto copy = std::make_shared<const Tensor<Plain, S>>(HT_TRY(tensor.copy()));
       saved.data = HT_TRY(Storage::kept_read_only(copy, HT_TRY(copy->bytes())));
+    } else if (const auto* const file = std::get_if<Storage::FileBacked>(&tensor.storage().origin());
+               file != nullptr && !bytes.empty()) {
+      auto range = *file;
+      range.offset += static_cast<std::uint64_t>(bytes.data() - tensor.storage().bytes().data());
+      range.bytes = bytes.size();
+      saved.data = HT_TRY(Storage::file_backed(kept, bytes, std::move(range)));
     } else {
       saved.data = HT_TRY(Storage::kept_read_only(kept, bytes));
     }
@@ -71,8 +77,7 @@ struct SaveOptions {
 
 /// The Errors of `apply`; `duplicate_tensor` where two have one name, `size_mismatch` where one has not the
 /// bytes of its shape, `device_unavailable` for what is on a device, `truncated` where a file ends before a
-/// range does. Memory, mapped or not, has to stay as it is meanwhile: only of `Storage::in_file` it is told
-/// that it was changed.
+/// range does. Memory has to stay as it is meanwhile: only changes of files are noticed.
 [[nodiscard]] Result<Converted> save(const std::filesystem::path& target,
                                      std::span<const TensorToSave> tensors, const SaveOptions& options = {});
 

@@ -1,10 +1,10 @@
 // Writing a tensor to a `.ht` file, or a file of any format: all of it or nothing.
 //
-// The bytes go to a temporary file beside the target, to the disk, and only then to the target's name.
-// Whatever fails before that, the old file is untouched and the temporary one is removed; should only
-// the last step fail, bringing the folder to the disk, the new file is there and the error says so. Writing
-// over a file that is open or mapped is safe: those who have it keep the old one. A link is replaced, not
-// followed.
+// The bytes go to a temporary file beside the target, to the disk, and only then to the target's name, as
+// `convert` and `save` do it. Whatever fails before that, the old file is untouched and the temporary one is
+// removed; should only the last step fail, the fsync of the folder, the new file is in place and the error
+// says so. An existing file is refused unless `WriteOptions::if_exists` is `replace`. Replacing a file that
+// is open or mapped is safe: its readers keep the old one. A link is replaced, not followed.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@
 namespace ht::inline v1 {
 
 struct WriteOptions {
-  /// Whether an existing file is replaced; else `already_exists`.
-  io::IfExists if_exists = io::IfExists::replace;
+  /// Whether an existing file is replaced; else `already_exists`. A sealed file gets a new seal.
+  io::IfExists if_exists = io::IfExists::fail;
   /// The system, unless a test puts another in its place.
   io::Port* port = nullptr;
   /// Polled at least once for each MiB; then the write ends with `cancelled` and leaves nothing behind.
@@ -44,13 +44,14 @@ using DataSource = std::function<Result<std::optional<DataPiece>>()>;
 
 /// Writes a tensor that is made piece by piece, and so may be larger than memory. The data's checksum
 /// is stored when the pieces leave no hole. `already_exists`, `not_regular_file`, `write_failed`,
-/// `no_space`, or what the source failed with.
+/// `no_space`, `in_use` for a file of a set that another program is writing, or the Error of the source.
 [[nodiscard]] Result<void> write(const std::filesystem::path& path, const DTypeInfo& dtype,
                                  std::span<const std::int64_t> dims, const DataSource& source,
                                  const WriteOptions& options = {});
 
 /// Writes a file of any format around data that is made piece by piece: `file` is what `encode` made, and the
-/// pieces are at their places in the file, behind the header and before `file_bytes`. Errors as above, and
+/// pieces are at their places in the file, behind the header and before `file_bytes`. A format with
+/// `Format::finish` gets the data's checksum when the pieces leave no hole. Errors as above, and
 /// `size_mismatch` where the header is longer than the file.
 [[nodiscard]] Result<void> write(const std::filesystem::path& path, const Encoded& file,
                                  const DataSource& source, const WriteOptions& options = {});

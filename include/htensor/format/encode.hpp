@@ -2,10 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
+#include <htensor/base/bytes.hpp>
 #include <htensor/base/error.hpp>
 #include <htensor/base/result.hpp>
 #include <htensor/format/catalog.hpp>
+#include <htensor/format/format.hpp>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -37,15 +38,27 @@ struct Encoded {
   std::vector<std::optional<std::uint64_t>> offsets;
   /// The length of the whole file. What neither header nor data covers is zero.
   std::uint64_t file_bytes = 0;
+  /// `Format::finish` of its format; null if the header is complete as it is.
+  decltype(Format::finish) finish = nullptr;
 };
 
-/// The names of the formats that are known here.
-[[nodiscard]] std::vector<std::string_view> format_names();
+/// Other metadata for a file whose data stays where it is, or moves as a whole.
+struct HeaderEdit {
+  /// The file from its first byte on, its whole header at least; it was parsed to `catalog`.
+  Bytes seen;
+  std::uint64_t file_bytes = 0;
+  const Catalog& catalog;
+  /// All metadata of the edited file.
+  const Metadata& metadata;
+  /// Whether data may begin later than before.
+  bool grow = false;
+};
 
-/// The format that a file name's extension stands for: ".gguf".
-[[nodiscard]] std::optional<std::string_view> format_of_extension(std::string_view extension);
-/// The same for a file that is to be written; `not_found`, with what there is.
-[[nodiscard]] Result<std::string_view> format_for(const std::filesystem::path& target);
+struct EditedHeader {
+  /// All bytes before the data. The bytes behind `old_bytes` follow them unchanged.
+  std::vector<std::byte> bytes;
+  std::uint64_t old_bytes = 0;
+};
 
 /// Reasons why the format's usual readers refuse a file of this catalog, although the format allows it; for
 /// GGUF the usual reader is llama.cpp. Each is a warning, with its rule and a hint. May throw
@@ -53,8 +66,9 @@ struct Encoded {
 [[nodiscard]] std::vector<Error> reader_warnings(std::string_view format, const Catalog& catalog);
 
 /// The file for the catalog's tensors, in the catalog's order. Where its entries lie now does not matter.
-/// `would_lose` for what the format cannot carry, `misaligned` for an alignment that is no power of two,
-/// `not_found` for a format that is not known.
+/// `would_lose` for what the format cannot carry, `misaligned` for an alignment that is no power of two.
+[[nodiscard]] Result<Encoded> encode(const Format& format, const Catalog& catalog, const Layout& layout = {});
+/// The same by the name of one of the library's formats; `not_found` if there is none.
 [[nodiscard]] Result<Encoded> encode(std::string_view format, const Catalog& catalog,
                                      const Layout& layout = {});
 

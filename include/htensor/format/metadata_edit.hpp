@@ -25,6 +25,10 @@ struct ValueType {
 /// file's layout and not the model, so it is neither shown nor compared nor converted.
 [[nodiscard]] bool is_padding(const Metadata::Item& item) noexcept;
 
+/// Whether the item describes the layout of a file and not the model: padding, `general.alignment`,
+/// `split.*`. GGUF defines these keys, and a conversion may carry them into another format.
+[[nodiscard]] bool describes_layout(const Metadata::Item& item) noexcept;
+
 struct MetadataEdit {
   std::string key;
   /// A number in digits, `true` or `false`, a string as it is, an array as a JSON list. Nothing: the key

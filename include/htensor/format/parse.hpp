@@ -7,12 +7,12 @@
 #include <htensor/base/result.hpp>
 #include <htensor/dtype/visit.hpp>
 #include <htensor/format/catalog.hpp>
+#include <htensor/format/format.hpp>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
-#include <variant>
 
 namespace ht::inline v1 {
 
@@ -53,13 +53,13 @@ class Seen {
   std::shared_ptr<const void> owner_;
 };
 
-using Parsed = std::variant<Need, Catalog>;
-
 struct ParseOptions {
   /// Names the tensor where a format holds just one and has no name for it.
   std::string_view stem{};
   /// Users' own dtypes that the file may use.
   std::span<const DTypeInfo> dtypes{};
+  /// Formats of the caller's, which are tried before the library's.
+  std::span<const Format> formats{};
   /// Also takes a file whose data is not all there, as of an unfinished download.
   bool headers_only = false;
   /// The most bytes that are read before the data; 0 is the format's own limit, which for safetensors is

@@ -10,8 +10,10 @@
 #include <filesystem>
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/result.hpp>
+#include <htensor/base/work.hpp>
 #include <htensor/hash/digest.hpp>
 #include <htensor/io/port.hpp>
+#include <htensor/model/model.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -72,5 +74,60 @@ struct Seal {
 
 /// `not_sealed` where there is none.
 [[nodiscard]] Result<Seal> read_seal(const std::filesystem::path& path, io::Port& port = io::system_port());
+
+/// The largest splat that is hashed byte by byte unless options allow more. CRC-64/NVME of a splat takes no
+/// time whatever its size; XXH3 and SHA-256 walk all the bytes that it stands for, and a file of 4 KB may
+/// name 2^50 of them. 1 GiB takes SHA-256 about two seconds without SHA instructions.
+inline constexpr std::uint64_t default_max_splat_bytes = std::uint64_t{1} << 30;
+
+struct SealOptions {
+  HashAlgorithm algorithm = HashAlgorithm::crc64nvme;
+  WorkOptions work{};
+  /// `budget_too_small` for a larger splat, unless the algorithm is CRC-64/NVME.
+  std::uint64_t max_splat_bytes = default_max_splat_bytes;
+  /// Seals the bytes as they are. Otherwise files that differ from the seal they have are
+  /// `checksum_mismatch`, a seal that cannot be read is `bad_seal`, and either seal stays.
+  bool force = false;
+};
+
+struct SealedModel {
+  std::filesystem::path seal;
+  /// Of all files, headers and gaps included.
+  std::uint64_t bytes = 0;
+  Digest digest;
+};
+
+struct HashOptions {
+  HashAlgorithm algorithm = HashAlgorithm::crc64nvme;
+  /// Also of each tensor.
+  bool per_tensor = false;
+  WorkOptions work{};
+  /// As in SealOptions; splats are hashed only for `per_tensor`.
+  std::uint64_t max_splat_bytes = default_max_splat_bytes;
+};
+
+struct FileDigest {
+  std::filesystem::path path;
+  Digest digest;
+};
+
+struct ModelDigests {
+  /// That of the file; of several files, the digest of their digests.
+  Digest digest;
+  /// As `Model::files` has them, then the index, if there is one.
+  std::vector<FileDigest> files;
+  /// In the order of the catalog; of a tensor's bytes alone, so that it has the same in every format. Empty
+  /// where they were not asked for.
+  std::vector<Digest> tensors;
+};
+
+/// Writes the seal of all files of the model to `seal_path`, in place of an existing one: the files are
+/// verified against their present contents from then on. `already_exists` where the seal of other files that
+/// still exist is there; `header_too_large` if the seal would be larger than `Seal::max_bytes`; `bad_state`
+/// for a model without files.
+[[nodiscard]] Result<SealedModel> seal(const Model& model, const SealOptions& options = {});
+
+/// The digests that a seal would have.
+[[nodiscard]] Result<ModelDigests> hash(const Model& model, const HashOptions& options = {});
 
 }  // namespace ht::inline v1

@@ -1,4 +1,4 @@
-// Verifying: files held against their seal, or a `.ht` against the checksum of its own.
+// Verifying: files compared with their seal, or a `.ht` with its own checksum.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <htensor/base/work.hpp>
 #include <htensor/hash/digest.hpp>
 #include <htensor/io/port.hpp>
+#include <htensor/model/model.hpp>
 #include <htensor/tensor/storage.hpp>
 #include <htensor/tensor/tensor.hpp>
 #include <optional>
@@ -76,9 +77,22 @@ struct VerifyOptions {
   io::Port* port = nullptr;
 };
 
-/// Whether the bytes that are in memory at this moment are those that the tensor's file was sealed with:
-/// `checksum_mismatch` where not. `not_sealed` where nobody can tell, as with memory that is of no file; of
-/// what was loaded by `read`, `Model::validate` can. It reads the seal each time: for all tensors, verify.
+/// Compares every byte of a file, or of all files of a model, with its seal, or a `.ht` with its own
+/// checksum, on all processors. Takes files that no longer parse, too. The Verification lists all bad ranges;
+/// an Error is the reason why there is none: `not_sealed`, `bad_seal` for a seal that is damaged or of
+/// another file, `changed_underfoot` for a file that is written to meanwhile.
+[[nodiscard]] Result<Verification> verify(const std::filesystem::path& path,
+                                          const VerifyOptions& options = {});
+
+/// Does the same with the open files of a model. The Error names the first bad tensor (`checksum_mismatch`,
+/// `truncated`, …), or says that there is no seal (`not_sealed`).
+[[nodiscard]] Result<void> verify(const Model& model, const VerifyOptions& options = {});
+
+/// Compares the tensor's bytes in memory, mapped or loaded, with its seal: `checksum_mismatch`, `not_sealed`.
+/// Reads the seal each time; for all tensors, use verify.
+[[nodiscard]] Result<void> validate(const AnyTensor& tensor);
+
+/// The same for memory that is mapped from a file; `not_sealed` for other memory.
 [[nodiscard]] Result<void> validate(const Storage& storage);
 template <class D, class Shape>
 [[nodiscard]] Result<void> validate(const Tensor<D, Shape, Host>& tensor) {

@@ -10,6 +10,7 @@
 #include <htensor/base/bytes.hpp>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <system_error>
 #include <tl/expected.hpp>
@@ -68,7 +69,8 @@ enum class Advice : std::uint8_t {
   populate,    ///< fetch them now: afterwards touching them does not wait
   allocate,    ///< for private memory: give it pages now, so that writing to it does not wait
   cold,        ///< give them up first when memory gets short
-  drop,        ///< take them out of this process; what is in the page cache stays there
+  drop,        ///< take them out of this process; the page cache keeps them
+  evict,       ///< take them out of this process and, unless others have them mapped, out of the page cache
   huge_pages,  ///< for memory of one's own: use large pages
 };
 
@@ -85,6 +87,13 @@ struct DirectAlignment {
   std::uint64_t memory = 0;  ///< addresses
 
   [[nodiscard]] constexpr std::uint64_t both() const noexcept { return offset > memory ? offset : memory; }
+};
+
+/// A part of a file, and how many of its bytes are in the page cache.
+struct CacheQuery {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t cached_bytes = 0;
 };
 
 /// A part of one file that goes to another.
@@ -136,6 +145,8 @@ class Port {
 
   /// For reading, close-on-exec. Never waits for the other end of a pipe. A folder opens too, to be synced.
   [[nodiscard]] virtual IoResult<FileHandle> open(const std::filesystem::path& path) = 0;
+  /// Another descriptor of the same open file, close-on-exec.
+  [[nodiscard]] virtual IoResult<FileHandle> duplicate(FileHandle file) = 0;
   virtual IoResult<void> close(FileHandle file) = 0;
   [[nodiscard]] virtual IoResult<FileStat> stat(FileHandle file) = 0;
   /// Of what a path leads to, through links.
@@ -156,9 +167,6 @@ class Port {
   [[nodiscard]] virtual IoResult<void> map_over(Region region, FileHandle file, std::uint64_t offset) = 0;
   /// The region begins and ends at pages. What a system does not know is `invalid_argument`.
   [[nodiscard]] virtual IoResult<void> advise(Region region, Advice advice) = 0;
-  /// Keeps the pages in memory. `not_enough_memory` at the user's limit.
-  [[nodiscard]] virtual IoResult<void> lock(Region region) = 0;
-  [[nodiscard]] virtual IoResult<void> unlock(Region region) = 0;
   [[nodiscard]] virtual std::uint64_t page_bytes() const noexcept = 0;
 
   /// The same file once more, for reads or writes that go past the page cache. `invalid_argument` where it
@@ -169,11 +177,10 @@ class Port {
   /// from this process.
   [[nodiscard]] virtual IoResult<std::unique_ptr<ReadQueue>> read_queue(std::uint32_t depth) = 0;
 
-  /// The bytes of that part of a file that are in the page cache, counted by the pages that it touches.
-  /// `operation_not_permitted` where the kernel does not report it to this user: Linux answers the file's
-  /// owner, users that may write to it, and CAP_FOWNER.
-  [[nodiscard]] virtual IoResult<std::uint64_t> cached(FileHandle file, std::uint64_t offset,
-                                                       std::uint64_t bytes) = 0;
+  /// Fills in how many bytes of each part of a file are in the page cache, counted by the pages that the part
+  /// touches. `operation_not_permitted` where the kernel does not report it to this user: Linux answers the
+  /// file's owner, users that may write to it, and CAP_FOWNER.
+  [[nodiscard]] virtual IoResult<void> cached(FileHandle file, std::span<CacheQuery> parts) = 0;
   /// Takes the whole pages of that part of a file out of the page cache, unless somebody has them mapped or
   /// they are not yet on the disk.
   [[nodiscard]] virtual IoResult<void> forget(FileHandle file, std::uint64_t offset, std::uint64_t bytes) = 0;

@@ -9,10 +9,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <htensor/base/result.hpp>
 #include <htensor/dtype/element_type.hpp>
 #include <htensor/dtype/visit.hpp>
 #include <htensor/format/catalog.hpp>
+#include <htensor/io/source.hpp>
 #include <htensor/tensor/tensor.hpp>
 #include <memory>
 #include <span>
@@ -21,10 +23,8 @@
 
 namespace ht::inline v1 {
 
-namespace io {
-class OwnBlock;
-}
 struct ModelState;
+struct Relayout;
 
 class AnyTensor {
  public:
@@ -45,10 +45,12 @@ class AnyTensor {
   /// The tensor in its catalog, with its place in a file. Of a slice, the whole tensor that it is a part of.
   [[nodiscard]] Entry entry() const noexcept;
 
-  /// The stored bytes in place, alive as long as this; touching pages that cannot be read is not an Error
-  /// unless it is done under `ht::guarded`. `unsupported_encoding` for a splat, and for rows of a
-  /// column-major tensor, which have no bytes in one piece: use `copy_to`. `truncated` and `missing_shard`
-  /// where the file is not all there, `bad_state` where the model was opened for its catalog alone.
+  /// The stored bytes in place, alive as long as this. Reading pages that cannot be read is an Error under
+  /// `ht::guarded` only, and ends the process elsewhere. Where a file cannot be mapped whole, the tensor's
+  /// range stays mapped as long as the model; `storage` gives it back earlier. `unsupported_encoding` for a
+  /// splat, and for rows of a column-major tensor, which have no bytes in one piece: use `copy_to`.
+  /// `truncated` and `missing_shard` where the file is not all there, `bad_state` where the model was opened
+  /// for its catalog alone.
   [[nodiscard]] Result<Bytes> bytes() const&;
   [[nodiscard]] Result<Bytes> bytes() const&& = delete;
   /// The same bytes with their owner and their place in the file.
@@ -59,8 +61,9 @@ class AnyTensor {
   /// are `unsupported_encoding` where their byte order cannot be changed. `out_of_bounds` beyond the end.
   [[nodiscard]] Result<void> copy_to(MutableBytes into, std::uint64_t begin = 0) const;
 
-  /// `count` of the bytes that `copy_to` writes, from `begin` on: in place where the tensor is plain, with
-  /// the cautions of `bytes`, else copied to `buffer`.
+  /// `count` of the bytes that `copy_to` writes, from `begin` on: in place where the tensor is plain and its
+  /// file is mapped whole, with the cautions of `bytes`, else copied to `buffer`. Always copied under
+  /// FaultPolicy::off, unless the tensor was loaded into memory.
   [[nodiscard]] Result<Bytes> view(std::uint64_t begin, std::uint64_t count,
                                    std::vector<std::byte>& buffer) const&;
   [[nodiscard]] Result<Bytes> view(std::uint64_t begin, std::uint64_t count,
@@ -126,11 +129,19 @@ class AnyTensor {
 
   AnyTensor(std::shared_ptr<const ModelState> state, std::size_t index) noexcept;
 
-  /// Whether the bytes of an entry that is not a splat can be used. Pins nothing.
+  [[nodiscard]] bool is_resident() const noexcept { return resident_.owner != nullptr; }
+  /// Whether the bytes of an entry that is not a splat can be used. Maps nothing.
   [[nodiscard]] static Result<void> check_is_there(const ModelState& state, const Entry& entry);
-  [[nodiscard]] Result<Placed> placed() const;
-  /// The same, and counts as a use: a tensor that was evicted is mapped then.
-  [[nodiscard]] Result<Placed> used() const;
+  /// The bytes of the whole tensor in place.
+  [[nodiscard]] Result<Placed> place() const;
+  /// The part of those bytes that a slice has.
+  [[nodiscard]] Result<Bytes> own_part(Bytes whole) const;
+  /// Stored bytes of the tensor from `begin` on, in place if that is allowed, else read into `buffer`.
+  [[nodiscard]] Result<Bytes> stored(std::uint64_t begin, std::uint64_t count,
+                                     std::vector<std::byte>& buffer) const;
+  /// From the byte `first` of the relaid tensor on.
+  [[nodiscard]] Result<void> copy_stored(MutableBytes into, const Relayout* relayout,
+                                         std::uint64_t first) const;
   [[nodiscard]] Result<void> check_range(std::uint64_t begin, std::uint64_t count) const;
   [[nodiscard]] Result<void> check_dtype(const DTypeInfo& wanted) const;
   [[nodiscard]] Result<InPlace> in_place(const DTypeInfo& wanted) const;
@@ -151,8 +162,8 @@ class AnyTensor {
 
   std::shared_ptr<const ModelState> state_;
   std::size_t index_ = 0;
-  std::shared_ptr<const io::OwnBlock> block_;  // memory of the model's own that the tensor was loaded into
-  std::shared_ptr<const Rows> rows_;           // null for a whole tensor
+  io::Memory resident_;               // empty unless the tensor was loaded into memory
+  std::shared_ptr<const Rows> rows_;  // null for a whole tensor
 };
 
 }  // namespace ht::inline v1

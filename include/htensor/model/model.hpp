@@ -1,7 +1,14 @@
 // An opened model: a range of tensors, each of which can be looked up by name.
 //
-// A Model is a handle like a Tensor: copies share the files. Each tensor keeps what it needs alive by
-// itself, so it may outlive the model. A const Model may be used from many threads.
+//   const auto model = HT_TRY(ht::Model::open("model.safetensors"));
+//   for (const ht::AnyTensor& t : model) print(t.name(), t.dims());
+//   const auto w = HT_TRY(model.tensor<ht::BF16, ht::Rank<2>>("wte.weight"));
+//
+// Opening reads headers only; a file is mapped when the first of its tensors is used. ht::load, ht::seal,
+// ht::verify, ht::convert and others take a Model and are declared in the headers of their folders.
+//
+// A Model is a handle like a Tensor: copies share the files. A tensor keeps its bytes alive by itself, so it
+// may outlive the model. A const Model may be used from many threads.
 #pragma once
 
 #include <filesystem>
@@ -9,12 +16,9 @@
 #include <htensor/base/result.hpp>
 #include <htensor/dtype/visit.hpp>
 #include <htensor/format/catalog.hpp>
-#include <htensor/integrity/verify.hpp>
-#include <htensor/io/port.hpp>
+#include <htensor/format/format.hpp>
+#include <htensor/io/source.hpp>
 #include <htensor/model/any_tensor.hpp>
-#include <htensor/model/load.hpp>
-#include <htensor/model/residency.hpp>
-#include <htensor/model/seal.hpp>
 #include <htensor/tensor/tensor.hpp>
 #include <memory>
 #include <optional>
@@ -24,15 +28,13 @@
 
 namespace ht::inline v1 {
 
-namespace io {
-class Mapped;
-}
-struct FoundSeal;
 struct ModelFiles;
 
 struct OpenOptions {
   /// Users' own dtypes that the file may use: `{dtype_info<MyF8>()}`.
   std::vector<DTypeInfo> dtypes{};
+  /// Formats of the caller's, which are tried before the library's.
+  std::vector<Format> formats{};
   /// Also opens a file whose data is not all there; its tensors are listed, and reading one that is
   /// not whole is `truncated`, one in another file that is missing `missing_shard`.
   bool headers_only = false;
@@ -40,9 +42,9 @@ struct OpenOptions {
   bool catalog_only = false;
   /// The most bytes that are read of a header or an index; 0 is the format's own limit (see ParseOptions).
   std::uint64_t max_header_bytes = 0;
-  /// Whether pages that cannot be read any more are an Error under `ht::guarded`, and in all of the library,
-  /// instead of ending the process (see base/fault.hpp).
-  bool fault_guard = true;
+  /// What a page of a mapped file that cannot be read becomes: by default an Error in routines of the library
+  /// and under `ht::guarded`, and the process's own fault elsewhere (see base/fault.hpp).
+  FaultPolicy faults = FaultPolicy::guarded;
   /// The system, unless a test puts another in its place. It has to outlive the model and
   /// every tensor and storage that came from it.
   io::Port* port = nullptr;
@@ -59,6 +61,17 @@ class Model {
   /// model; its files may be links. One numbered safetensors shard opens alone. `not_found` names the models
   /// of a folder that holds several: `models_in` lists them.
   [[nodiscard]] static Result<Model> open(const std::filesystem::path& path, const OpenOptions& options = {});
+
+  /// One file that is in memory already. `owner` keeps the bytes alive; empty where the caller guarantees
+  /// that. The bytes must not change. A format that names a tensor by its file calls it "tensor".
+  [[nodiscard]] static Result<Model> from_bytes(Bytes bytes, std::shared_ptr<const void> owner,
+                                                const OpenOptions& options = {});
+  /// One file by its descriptor, which is duplicated: the caller may close its own.
+  [[nodiscard]] static Result<Model> from_fd(int fd, const OpenOptions& options = {});
+  /// One file by a source, which may be a class of the caller's. Where the source cannot be mapped,
+  /// `copy_to`, `cast`, `copy` and ht::load read it; `bytes` and `tensor` need a loaded tensor.
+  [[nodiscard]] static Result<Model> from_source(std::shared_ptr<const io::Source> source,
+                                                 const OpenOptions& options = {});
 
   /// Several models as one, in this order, to be converted into one file: `duplicate_tensor` where two have a
   /// tensor of the same name, `duplicate_key` where they have different values for one key. Keys that
@@ -114,70 +127,20 @@ class Model {
   }
   [[nodiscard]] Result<Storage> raw(std::string_view name) const;
 
-  /// Loads all tensors whose names match and reports how. `mapped` brings their pages into the page cache.
-  /// `read` copies them into the model's own memory; later look-ups return that memory, independent of the
-  /// file. `automatic` takes one of the two, or streams the bytes through a ring (`Loaded::streamed_bytes`)
-  /// if they exceed the memory budget; the tensors are mapped then. `budget_too_small` where `mapped` or
-  /// `read` is named and exceeds the budget. `unsupported_strategy` for `staged` and `external`, which are
-  /// the next two functions. After a failure or a stop the load can be repeated.
-  [[nodiscard]] Result<Loaded> load(const LoadOptions& options = {}) const;
-  /// Hands all bytes of the matching tensors to the consumer, once, in file order. `staged` needs memory for
-  /// its ring only, however large the model is; `mapped` copies nothing that is in the page cache.
-  [[nodiscard]] Result<Loaded> stream(const PieceConsumer& consumer, const LoadOptions& options = {}) const;
-  /// Reads the stored bytes of tensors into the caller's memory. `size_mismatch` unless each target has the
-  /// size of its tensor. The options' strategy, use and glob are ignored.
-  [[nodiscard]] Result<Loaded> load_into(std::span<const Target> targets,
-                                         const LoadOptions& options = {}) const;
-
-  /// What of each tensor is in memory, in file order. One whose file is missing is `unbound`.
-  [[nodiscard]] Result<std::vector<TensorResidency>> residency() const;
-  /// The same of one tensor; there must be one of this index.
-  [[nodiscard]] Result<TensorResidency> residency(std::size_t index) const;
-  /// Brings the tensors whose names match into memory, so that touching them does not wait for the disk, and
-  /// returns their number of bytes. `not_found` where no tensor matches.
-  [[nodiscard]] Result<std::uint64_t> prefetch(const NameFilter& glob = {},
-                                               const WorkOptions& options = {}) const;
-  /// Takes them out of memory, and out of the page cache where no other process has them mapped. They can be
-  /// used as before, and come from the disk again. Pages that a tensor shares with one that stays, stay. One
-  /// that was loaded by `read` and is held by somebody is `in_use`; all others are gone then.
-  [[nodiscard]] Result<std::uint64_t> evict(const NameFilter& glob = {}) const;
-
-  /// Writes the seal of all files of the model to where `seal_path` says, in place of one that is there: what
-  /// they hold now is what they are verified against from then on. `already_exists` where that is the seal of
-  /// other files, which are still there; `header_too_large` if it would be larger than `Seal::max_bytes`.
-  [[nodiscard]] Result<SealedModel> seal(const SealOptions& options = {}) const;
-  /// The digests that a seal would have.
-  [[nodiscard]] Result<ModelDigests> hash(const HashOptions& options = {}) const;
-  /// Holds every byte of the files that are open against the seal, or a `.ht` against its own checksum, by
-  /// all processors at once; an Error names the first tensor that is bad (`checksum_mismatch`, `truncated`,
-  /// …), or says that there is no seal (`not_sealed`). `ht::verify` lists all that is bad, and also takes
-  /// files that can no longer be opened as a model.
-  [[nodiscard]] Result<void> verify(const VerifyOptions& options = {}) const;
-  /// The tensor of that name as it is in memory at this moment, be it mapped or loaded.
-  [[nodiscard]] Result<void> validate(std::string_view name) const;
+  /// The first page of a mapped file that could not be read and was replaced by zeros, also for a moment;
+  /// nullopt where there is none. For programs that read in place under FaultPolicy::zero_fill: ask it when
+  /// the results are there, and discard them if it returns an Error. Costs a mutex for each file.
+  [[nodiscard]] std::optional<Error> fault() const;
 
  private:
-  friend class ModelLoad;
   friend struct ModelAccess;
-  friend class Window;
-  friend Result<Verification> verify(const std::filesystem::path& path, const VerifyOptions& options);
   friend class IndexIterator<Model>;
   explicit Model(std::shared_ptr<const ModelState> state) noexcept;
-  /// The nth; there must be one.
+  /// There must be a tensor of this index.
   [[nodiscard]] AnyTensor operator[](std::size_t index) const noexcept;
-  [[nodiscard]] static Result<Model> map_files(ModelFiles files,
-                                               std::span<const std::filesystem::path> opened,
-                                               const OpenOptions& options);
-  [[nodiscard]] Result<std::size_t> index_of(std::string_view name) const;
-  [[nodiscard]] Result<std::vector<const io::Mapped*>> all_files() const;
-  struct SealedParts;
-  [[nodiscard]] Result<SealedParts> sealed_parts() const;
-  [[nodiscard]] Result<void> check_all_sealed(const FoundSeal& found) const;
-  /// The tensors that match, have bytes and are not splats; fails where one of their files is missing.
-  /// `not_found` where no name matches, unless the filter takes every name.
-  [[nodiscard]] Result<std::vector<std::size_t>> tensors_matching(const NameFilter& glob) const;
-  /// Names the tensor that a fault is in.
-  [[nodiscard]] Result<Loaded> placed(Result<Loaded> loaded) const;
+  [[nodiscard]] Error unknown_tensor(std::string_view name) const;
+  [[nodiscard]] static Model of_files(ModelFiles files, std::span<const std::filesystem::path> opened,
+                                      const OpenOptions& options);
 
   std::shared_ptr<const ModelState> state_;
 };

@@ -26,6 +26,9 @@ class Storage {
     std::filesystem::path locator;
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
+    /// The mapped file, whatever its path leads to by now; both are 0 where it is not known.
+    std::uint64_t device = 0;
+    std::uint64_t inode = 0;
   };
   /// Memory of a device, which the host does not see.
   struct OnDevice {
@@ -60,6 +63,9 @@ class Storage {
 
   [[nodiscard]] Bytes bytes() const noexcept;
   [[nodiscard]] bool writable() const noexcept;
+  /// Whether the bytes may be pages of a file, which can turn out to be unreadable: all but memory of its
+  /// own.
+  [[nodiscard]] bool may_be_mapped() const noexcept;
   /// `bad_state` for read-only bytes.
   [[nodiscard]] Result<MutableBytes> writable_bytes() const;
   [[nodiscard]] const Origin& origin() const noexcept;

@@ -126,12 +126,16 @@ class Tensor {
     return data_[offset_of({static_cast<std::int64_t>(index)...})];
   }
 
-  /// The element's value, or `out_of_bounds`.
+  /// The element's value, or `out_of_bounds`; the Error of its page if that cannot be read.
   template <std::integral... Is>
     requires(sizeof...(Is) == rank && HostAccessible<Dev>)
   [[nodiscard]] Result<Element> at(Is... index) const {
     HT_TRY(layout::check_index(Array{placement::to_index(index)...}, shape_.extents()));
-    return data_[offset_of({static_cast<std::int64_t>(index)...})];
+    const auto offset = offset_of({static_cast<std::int64_t>(index)...});
+    if (!storage_.may_be_mapped()) return data_[offset];
+    Bytes touched = storage_.bytes();
+    if constexpr (!is_packed<DType>) touched = std::as_bytes(std::span(data_ + offset, 1));
+    return guarded(touched, [&]() -> Element { return data_[offset]; });
   }
 
   [[nodiscard]] auto begin() const noexcept

@@ -16,8 +16,7 @@
 #include <htensor/format/encode.hpp>
 #include <htensor/format/parse.hpp>
 #include <string_view>
-
-#include "format/header_edit.hpp"
+#include <vector>
 
 namespace ht::inline v1::format_gguf {
 
@@ -40,8 +39,6 @@ inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{256} << 
 /// A string of spaces under this key, behind all others, fills a header up whose data is to stay where it is.
 /// Edits take it for room, and leave as much of it as they do not need.
 inline constexpr std::string_view pad_key = "htensor.pad";
-/// Whether values under this key tell how a file is laid out, and nothing of the model.
-[[nodiscard]] bool describes_the_layout(std::string_view key) noexcept;
 
 /// Why llama.cpp refuses a file of this catalog: names that are too long for ggml, no architecture.
 [[nodiscard]] std::vector<Error> warnings(const Catalog& catalog);
@@ -49,5 +46,25 @@ inline constexpr std::string_view pad_key = "htensor.pad";
 /// Version, byte order, table of tensors and all values that stay are kept byte for byte. `bad_name` for
 /// values that say how the file is laid out.
 [[nodiscard]] Result<EditedHeader> edit(const HeaderEdit& edit);
+
+/// The next multiple of the alignment: files may end there, or have other bytes behind.
+[[nodiscard]] std::uint64_t file_end(const Catalog& catalog, std::uint64_t data_end);
+
+inline constexpr Format format{
+    .name = "gguf",
+    .extension = ".gguf",
+    .looks_like = looks_like,
+    .parse = parse,
+    .encode = encode,
+    .edit = edit,
+    .warnings = warnings,
+    .file_end = file_end,
+    .sharding = Sharding::parts,
+    // `split.count` has 16 bits.
+    .max_shards = UINT16_MAX,
+    .byte_orders = ByteOrders::one_per_file,
+    .metadata = MetadataTypes::all,
+    .raw_dtype = I8::tag,
+};
 
 }  // namespace ht::inline v1::format_gguf

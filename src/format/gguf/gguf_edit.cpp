@@ -11,6 +11,7 @@
 #include "format/gguf/gguf_tensors.hpp"
 #include "format/gguf/gguf_values.hpp"
 #include "format/gguf/gguf_writer.hpp"
+#include "format/header_edit.hpp"
 
 namespace ht::inline v1::format_gguf {
 namespace {
@@ -58,8 +59,10 @@ bool same(const std::optional<MetaValue>& a, const std::optional<MetaValue>& b) 
 }
 
 Result<void> check_layout(const Metadata& metadata, const Metadata& other) {
-  for (const auto& [key, value] : metadata) {
-    if (!describes_the_layout(key) || same(value, other.find(key))) continue;
+  for (const auto& item : metadata) {
+    const auto& [key, value] = item;
+    const bool is_layout = key == pad_key || describes_layout(item);
+    if (!is_layout || same(value, other.find(key))) continue;
     return fail(
         Error(ErrorCode::bad_name, "edits_leave_the_layout_alone",
               format_text("metadata key '{}' describes the file's layout and cannot be edited", to_utf8(key)))
@@ -107,8 +110,10 @@ Result<std::optional<std::uint64_t>> choose_pad(std::uint64_t free, const OldHea
 
 }  // namespace
 
-bool describes_the_layout(std::string_view key) noexcept {
-  return key == alignment_key || key == pad_key || key.starts_with("split.");
+std::uint64_t file_end(const Catalog& catalog, std::uint64_t data_end) {
+  const auto alignment = catalog.metadata().find(alignment_key);
+  const auto multiple = alignment ? alignment->natural() : std::nullopt;
+  return checked::align_up(data_end, multiple.value_or(default_alignment)).value_or(UINT64_MAX);
 }
 
 Result<EditedHeader> edit(const HeaderEdit& edit) {

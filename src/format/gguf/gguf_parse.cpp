@@ -1,11 +1,11 @@
 #include <algorithm>
 
 #include "base/format_text.hpp"
-#include "format/formats.hpp"
 #include "format/gguf/gguf.hpp"
 #include "format/gguf/gguf_reader.hpp"
 #include "format/gguf/gguf_tensors.hpp"
 #include "format/gguf/gguf_values.hpp"
+#include "format/sniff.hpp"
 
 namespace ht::inline v1::format_gguf {
 namespace {

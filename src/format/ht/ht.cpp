@@ -6,7 +6,7 @@
 
 #include "base/format_text.hpp"
 #include "format/carried.hpp"
-#include "format/formats.hpp"
+#include "format/sniff.hpp"
 
 namespace ht::inline v1::format_ht {
 namespace {
@@ -210,15 +210,20 @@ Result<Header> decode(std::span<const std::byte, header_bytes> bytes, std::span<
   return decode_with(bytes, users, true);
 }
 
-Result<Header> decode_any(std::span<const std::byte, header_bytes> bytes) {
-  return decode_with(bytes, {}, false);
+Result<std::optional<OwnChecksum>> own_checksum(Bytes prefix) {
+  if (prefix.size() < header_bytes) return std::nullopt;
+  const auto header = HT_TRY(decode_with(prefix.first<header_bytes>(), {}, false));
+  if (!header.payload_crc) return std::nullopt;
+  return OwnChecksum{.header_bytes = header_bytes,
+                     .offset = header.data_offset,
+                     .bytes = header.data_bytes,
+                     .crc = *header.payload_crc};
 }
 
-void store_payload_crc(std::span<std::byte, header_bytes> header, std::uint64_t crc) noexcept {
-  const MutableBytes all = header;
-  store_le(all.subspan(at_flags), flag_sealed);
-  store_le(all.subspan(at_payload_crc), crc);
-  store_le(all.subspan(at_header_crc), crc64nvme(all.first(at_header_crc)));
+void finish(MutableBytes header, std::uint64_t crc) {
+  store_le(header.subspan(at_flags), flag_sealed);
+  store_le(header.subspan(at_payload_crc), crc);
+  store_le(header.subspan(at_header_crc), crc64nvme(header.first(at_header_crc)));
 }
 
 std::array<std::byte, header_bytes> encode(const Header& header) noexcept {
@@ -232,7 +237,7 @@ std::array<std::byte, header_bytes> encode(const Header& header) noexcept {
   store_le(all.subspan(at_data_bytes), header.data_bytes);
   for (std::size_t i = 0; i < header.dims.size(); ++i) store_le(all.subspan(at_dims + 8 * i), header.dims[i]);
   store_le(all.subspan(at_header_crc), crc64nvme(all.first(at_header_crc)));
-  if (header.payload_crc) store_payload_crc(bytes, *header.payload_crc);
+  if (header.payload_crc) finish(bytes, *header.payload_crc);
   return bytes;
 }
 

@@ -42,14 +42,8 @@ struct Header {
 [[nodiscard]] Result<Header> decode(std::span<const std::byte, header_bytes> bytes,
                                     std::span<const DTypeInfo> users = {});
 
-/// The same where dtypes of users need not be known: the data's size is not compared with the shape of such.
-[[nodiscard]] Result<Header> decode_any(std::span<const std::byte, header_bytes> bytes);
-
 /// The inverse of `decode`.
 [[nodiscard]] std::array<std::byte, header_bytes> encode(const Header& header) noexcept;
-
-/// Puts the checksum of the data into a header, and that of the header itself anew.
-void store_payload_crc(std::span<std::byte, header_bytes> header, std::uint64_t crc) noexcept;
 
 [[nodiscard]] bool looks_like(Bytes prefix, std::uint64_t file_bytes);
 
@@ -59,5 +53,20 @@ void store_payload_crc(std::span<std::byte, header_bytes> header, std::uint64_t 
 
 /// The file for a catalog of one dense tensor; its name is left to the file's.
 [[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const Layout& layout);
+
+/// Stores the checksum of the data in a header, and updates the checksum of the header.
+void finish(MutableBytes header, std::uint64_t crc);
+
+/// The checksum of the data; nullopt where the header has none. The header's own checksum is checked. Users'
+/// dtypes need not be known: the data's size is not compared with a shape of such a dtype.
+[[nodiscard]] Result<std::optional<OwnChecksum>> own_checksum(Bytes prefix);
+
+inline constexpr Format format{.name = "ht",
+                               .extension = ".ht",
+                               .looks_like = looks_like,
+                               .parse = parse,
+                               .encode = encode,
+                               .finish = finish,
+                               .own_checksum = own_checksum};
 
 }  // namespace ht::inline v1::format_ht

@@ -1,8 +1,8 @@
 #include "format/irpa/irpa.hpp"
 
-#include "format/formats.hpp"
 #include "format/irpa/irpa_entries.hpp"
 #include "format/irpa/irpa_headers.hpp"
+#include "format/sniff.hpp"
 
 namespace ht::inline v1::format_irpa {
 namespace {

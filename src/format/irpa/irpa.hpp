@@ -46,4 +46,11 @@ inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{256} << 
 /// lie in other files stay there; those of other formats' catalogs are brought in.
 [[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const Layout& layout);
 
+inline constexpr Format format{.name = "irpa",
+                               .extension = ".irpa",
+                               .looks_like = looks_like,
+                               .parse = parse,
+                               .encode = encode,
+                               .metadata = MetadataTypes::all};
+
 }  // namespace ht::inline v1::format_irpa

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "format/formats.hpp"
 #include "format/irpa/irpa.hpp"
 
 namespace ht::format_irpa {

@@ -6,8 +6,8 @@
 
 #include "base/format_text.hpp"
 #include "format/carried.hpp"
-#include "format/formats.hpp"
 #include "format/npy/npy_header.hpp"
+#include "format/sniff.hpp"
 
 namespace ht::inline v1::format_npy {
 namespace {

@@ -32,4 +32,17 @@ inline constexpr std::size_t max_rank = 64;
 /// file's.
 [[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const Layout& layout);
 
+inline constexpr Format format{
+    .name = "npy",
+    .extension = ".npy",
+    .looks_like = looks_like,
+    .parse = parse,
+    .encode = encode,
+    // The header is as long as the alignment.
+    .max_alignment = 8192,
+    .max_alignment_reason = "numpy.load accepts headers of at most 10000 bytes by default",
+    .byte_orders = ByteOrders::any,
+    .column_major = true,
+};
+
 }  // namespace ht::inline v1::format_npy

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "format/formats.hpp"
 #include "format/npy/npy.hpp"
 #include "format/same_tensors.hpp"
 
@@ -220,7 +219,7 @@ TEST(Npy, splats_are_written_like_data) {
 }
 
 TEST(Npy, is_found_by_content_and_extension) {
-  EXPECT_EQ(format_of_extension(".npy"), "npy");
+  EXPECT_EQ(format_of_extension(".npy")->name, "npy");
   const auto file = file_of("{'descr': '|u1', 'fortran_order': False, 'shape': (), }", 1);
   const auto result = ht::parse(bytes_of(file), file.size(), {.stem = "w"});
   ASSERT_TRUE(result);

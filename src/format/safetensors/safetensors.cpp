@@ -190,7 +190,7 @@ bool looks_like(Bytes prefix, std::uint64_t file_bytes) {
   // something else, as of an archive.
   constexpr std::uint64_t plausible = std::uint64_t{1} << 32;
   return length > 0 && length < plausible && (text.empty() || length <= file_bytes - length_bytes) &&
-         no_weights(prefix, file_bytes).rule() == "format_is_known";
+         !known_file_kind(prefix, file_bytes);
 }
 
 Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& options) {

@@ -8,8 +8,6 @@
 #include <htensor/format/encode.hpp>
 #include <htensor/format/parse.hpp>
 
-#include "format/header_edit.hpp"
-
 namespace ht::inline v1::format_safetensors {
 
 /// The reference reader's limit for the JSON.
@@ -33,5 +31,18 @@ inline constexpr std::size_t max_rank = 64;
 
 /// All of the JSON but its metadata stays as it is; spaces behind it fill the header up.
 [[nodiscard]] Result<EditedHeader> edit(const HeaderEdit& edit);
+
+/// The order of the reference crate: by dtype, the largest alignment first, then by name.
+[[nodiscard]] bool precedes(const Entry& a, const Entry& b);
+
+inline constexpr Format format{.name = "safetensors",
+                               .extension = ".safetensors",
+                               .looks_like = looks_like,
+                               .parse = parse,
+                               .encode = encode,
+                               .edit = edit,
+                               .precedes = precedes,
+                               .sharding = Sharding::index,
+                               .metadata = MetadataTypes::text};
 
 }  // namespace ht::inline v1::format_safetensors

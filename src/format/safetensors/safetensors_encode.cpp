@@ -98,6 +98,12 @@ std::optional<std::uint64_t> begin_of_data(const Catalog& catalog, std::uint64_t
 
 }  // namespace
 
+bool precedes(const Entry& a, const Entry& b) {
+  const int rank_a = canonical_rank(a.dtype);
+  const int rank_b = canonical_rank(b.dtype);
+  return rank_a != rank_b ? rank_a > rank_b : a.name < b.name;
+}
+
 Result<void> append_metadata(std::string& out, const Metadata& metadata) {
   out += R"("__metadata__":{)";
   for (std::size_t i = 0; i < metadata.size(); ++i) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <htensor/base/confined_path.hpp>
+#include <htensor/base/json_text.hpp>
 #include <numeric>
 
 #include "base/format_text.hpp"
@@ -157,6 +158,18 @@ Result<std::optional<ShardIndex>> parse_shard_index(Bytes text) {
     if (!map) return std::nullopt;
     return HT_TRY(unpack(*std::move(map)));
   });
+}
+
+std::string encode_shard_index(const ShardIndex& index, std::uint64_t total_bytes) {
+  std::string json =
+      format_text("{{\n  \"metadata\": {{\n    \"total_size\": {}\n  }},\n  \"weight_map\": {{", total_bytes);
+  for (std::size_t i = 0; i < index.tensors.size(); ++i) {
+    json += i == 0 ? "\n    " : ",\n    ";
+    append_json_string(json, index.tensors[i]);
+    json += ": ";
+    append_json_string(json, index.files[index.file_of[i]]);
+  }
+  return json += "\n  }\n}\n";
 }
 
 }  // namespace ht::inline v1

@@ -27,4 +27,7 @@ struct ShardIndex {
 /// nullopt where the text is JSON without a weight_map. `text` is the whole file.
 [[nodiscard]] Result<std::optional<ShardIndex>> parse_shard_index(Bytes text);
 
+/// The text of the index. `total_bytes` is the size of all tensors.
+[[nodiscard]] std::string encode_shard_index(const ShardIndex& index, std::uint64_t total_bytes);
+
 }  // namespace ht::inline v1

@@ -48,8 +48,9 @@ std::optional<SplitInfo> split_info(const Catalog& catalog) {
   return SplitInfo{*part, *count, number("split.tensors.count")};
 }
 
-Result<std::optional<SplitInfo>> checked_split_info(const Catalog& catalog, std::string_view file_name) {
-  if (catalog.format() != "gguf") return std::nullopt;
+Result<std::optional<SplitInfo>> checked_split_info(const Catalog& catalog, const Format* format,
+                                                    std::string_view file_name) {
+  if (format == nullptr || format->sharding != Sharding::parts) return std::nullopt;
   const auto name = parse_numbered_name(file_name);
   const bool is_named_as_part = name && name->count > 1;
   const auto count = catalog.metadata().find("split.count");
@@ -58,13 +59,28 @@ Result<std::optional<SplitInfo>> checked_split_info(const Catalog& catalog, std:
   HT_TRY(check_keys(catalog));
   const std::uint64_t number = *catalog.metadata().find("split.no")->natural();
   if (!name || name->count != parts || name->number != number + 1) {
-    return fail(
-        Error(ErrorCode::missing_shard, "split_part_is_named_by_its_number",
-              format_text("is part {} of {} by its keys, but not by its name", number + 1, parts))
-            .with_hint(format_text("name the file NAME-{:05}-of-{:05}.gguf, and the other parts alike",
-                                   number + 1, parts)));
+    return fail(Error(ErrorCode::missing_shard, "split_part_is_named_by_its_number",
+                      format_text("is part {} of {} by its keys, but not by its name", number + 1, parts))
+                    .with_hint(format_text("name the file NAME-{:05}-of-{:05}{}, and the other parts alike",
+                                           number + 1, parts, format->extension)));
   }
   return split_info(catalog);
+}
+
+Result<Metadata> metadata_of_shard(Sharding sharding, const Metadata& all, const SplitInfo& info) {
+  if (sharding != Sharding::parts) return all;
+  Metadata metadata;
+  if (info.number == 0) {
+    // A model that was split before may still have its old keys.
+    for (const auto& [key, value] : all) {
+      if (!key.starts_with(split_prefix)) HT_TRY(metadata.add(key, value));
+    }
+  }
+  HT_TRY(metadata.add("split.no", static_cast<std::uint16_t>(info.number)));
+  HT_TRY(metadata.add("split.count", static_cast<std::uint16_t>(info.count)));
+  HT_TRY(metadata.add("split.tensors.count", static_cast<std::int32_t>(info.tensors.value_or(0))));
+  HT_TRY(metadata.index());
+  return metadata;
 }
 
 }  // namespace ht::inline v1

@@ -1,0 +1,94 @@
+#include <htensor/format/format.hpp>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <htensor/base/utf8.hpp>
+#include <htensor/format/encode.hpp>
+
+#include "base/format_text.hpp"
+#include "format/gguf/gguf.hpp"
+#include "format/ht/ht.hpp"
+#include "format/irpa/irpa.hpp"
+#include "format/npy/npy.hpp"
+#include "format/safetensors/safetensors.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+// A format is registered here. safetensors is last because it has no magic.
+constexpr std::array registered{format_ht::format, format_gguf::format, format_irpa::format,
+                                format_npy::format, format_safetensors::format};
+
+const Format* find(std::string_view text, std::string_view Format::* member,
+                   std::span<const Format> more) noexcept {
+  for (const auto list : {more, formats()}) {
+    if (const auto found = std::ranges::find(list, text, member); found != list.end()) return &*found;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::span<const Format> formats() noexcept { return registered; }
+
+const Format* find_format(std::string_view name, std::span<const Format> more) noexcept {
+  return find(name, &Format::name, more);
+}
+
+const Format* format_of_extension(std::string_view extension, std::span<const Format> more) noexcept {
+  return find(extension, &Format::extension, more);
+}
+
+std::vector<std::string_view> format_names(std::span<const Format> more) {
+  std::vector<std::string_view> names;
+  for (const auto list : {more, formats()}) {
+    for (const auto& format : list) names.push_back(format.name);
+  }
+  return names;
+}
+
+Result<const Format*> format_for(const std::filesystem::path& target, std::span<const Format> more) {
+  return without_bad_alloc([&]() -> Result<const Format*> {
+    const auto extension = target.extension().string();
+    if (const auto* const found = format_of_extension(extension, more)) return found;
+    return fail(
+        Error(ErrorCode::not_found, "extension_names_a_format",
+              format_text("extension '{}' does not name a format that can be written", to_utf8(extension)))
+            .at_path(target.native())
+            .with_hint(format_text("use one of the extensions .{}", fmt::join(format_names(more), ", ."))));
+  });
+}
+
+std::vector<Error> reader_warnings(std::string_view name, const Catalog& catalog) {
+  const auto* const format = find_format(name);
+  if (format == nullptr || format->warnings == nullptr) return {};
+  return format->warnings(catalog);
+}
+
+Result<Encoded> encode(const Format& format, const Catalog& catalog, const Layout& layout) {
+  return without_bad_alloc([&]() -> Result<Encoded> {
+    if (layout.alignment != 0 && !std::has_single_bit(layout.alignment)) {
+      return fail(Error(ErrorCode::misaligned, "alignment_is_a_power_of_two",
+                        format_text("alignment {} is not a power of two", layout.alignment))
+                      .with_hint("use 64 or 4096"));
+    }
+    if (layout.block_bytes != 0 && !std::has_single_bit(layout.block_bytes)) {
+      return fail(ErrorCode::misaligned, "blocks_are_powers_of_two",
+                  format_text("block size {} is not a power of two", layout.block_bytes));
+    }
+    auto encoded = HT_TRY(format.encode(catalog, layout));
+    encoded.finish = format.finish;
+    return encoded;
+  });
+}
+
+Result<Encoded> encode(std::string_view name, const Catalog& catalog, const Layout& layout) {
+  return without_bad_alloc([&]() -> Result<Encoded> {
+    if (const auto* const format = find_format(name)) return encode(*format, catalog, layout);
+    return fail(Error(ErrorCode::not_found, "format_has_a_name", format_text("format '{}' is unknown", name))
+                    .with_hint(format_text("use one of {}", fmt::join(format_names(), ", "))));
+  });
+}
+
+}  // namespace ht::inline v1

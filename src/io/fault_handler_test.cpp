@@ -1,0 +1,240 @@
+// Whose fault it is: the handler of SIGBUS beside handlers of others, in threads and in forked children.
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <latch>
+#include <thread>
+
+#include "io/fault_test.hpp"
+
+namespace ht::io {
+namespace {
+
+using ht::testing::write_file;
+
+constexpr std::size_t page = 4096;
+
+class FaultHandlers : public FaultFixture {
+ protected:
+  template <class Body>
+  int signal_that_ends_after_cut(FaultPolicy policy, const Body& body) {
+    write_file(path_, std::string(pages * page, '\1'));
+    return signal_that_ends([&] {
+      const auto mapped = map({.faults = policy}).value();
+      cut_to(page);
+      body(mapped.bytes());
+    });
+  }
+};
+
+TEST_F(FaultHandlers, a_fault_outside_of_sections_ends_the_process) {
+  const auto walk = [](Bytes bytes) { sum_of(bytes); };
+  EXPECT_EQ(signal_that_ends_after_cut(FaultPolicy::guarded, walk), SIGBUS);
+  EXPECT_EQ(signal_that_ends_after_cut(FaultPolicy::off, walk), SIGBUS);
+  EXPECT_EQ(signal_that_ends_after_cut(FaultPolicy::zero_fill, walk), 0);
+  // Also after a section that was told.
+  EXPECT_EQ(signal_that_ends_after_cut(FaultPolicy::guarded,
+                                       [](Bytes bytes) {
+                                         if (guarded_sum(bytes)) abort();
+                                         sum_of(bytes);
+                                       }),
+            SIGBUS);
+}
+
+TEST_F(FaultHandlers, a_fault_in_a_section_over_other_bytes_ends_the_process) {
+  EXPECT_EQ(signal_that_ends_after_cut(FaultPolicy::guarded,
+                                       [](Bytes bytes) {
+                                         static_cast<void>(
+                                             guarded(bytes.first(2 * page), [&] { sum_of(bytes.last(1)); }));
+                                       }),
+            SIGBUS);
+  EXPECT_EQ(
+      signal_that_ends_after_cut(
+          FaultPolicy::off, [](Bytes bytes) { static_cast<void>(guarded(bytes, [&] { sum_of(bytes); })); }),
+      SIGBUS);
+}
+
+// A mapping that the library does not know, of a file that is cut behind the first page.
+const volatile char* foreign_pages(const std::filesystem::path& path) {
+  write_file(path, std::string(2 * page, '\1'));
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  void* const data = mmap(nullptr, 2 * page, PROT_READ, MAP_SHARED, file, 0);
+  close(file);
+  std::filesystem::resize_file(path, page);
+  return static_cast<const volatile char*>(data);
+}
+
+TEST_F(FaultHandlers, leave_foreign_faults_to_the_default) {
+  EXPECT_EQ(signal_that_ends([&] {
+              const auto mapped = map().value();
+              static_cast<void>(foreign_pages(folder_ / "foreign")[page]);
+            }),
+            SIGBUS);
+  EXPECT_EQ(signal_that_ends([&] {
+              const auto mapped = map().value();
+              raise(SIGBUS);
+            }),
+            SIGBUS);
+}
+
+std::atomic<int> seen_by_earlier = 0;
+std::atomic<const volatile char*> bad_page = nullptr;
+
+void put_a_page_there() {
+  ++seen_by_earlier;
+  mmap(const_cast<char*>(bad_page.load()), page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+void earlier_with_info(int, siginfo_t* info, void*) {
+  if (info->si_addr == bad_page) put_a_page_there();
+}
+void earlier_plain(int) { put_a_page_there(); }
+
+TEST_F(FaultHandlers, chain_to_an_earlier_handler_and_restore_it) {
+  struct sigaction at_first{};
+  sigaction(SIGBUS, nullptr, &at_first);
+  for (const bool with_info : {true, false}) {
+    struct sigaction earlier{};
+    if (with_info) {
+      earlier.sa_sigaction = earlier_with_info;
+      earlier.sa_flags = SA_SIGINFO;
+    } else {
+      earlier.sa_handler = earlier_plain;
+    }
+    sigaction(SIGBUS, &earlier, nullptr);
+    const volatile char* const foreign = foreign_pages(folder_ / "foreign");
+    bad_page = foreign + page;
+    seen_by_earlier = 0;
+    write_file(path_, std::string(pages * page, '\1'));
+    {
+      const auto mapped = map().value();
+      EXPECT_EQ(foreign[page], 0);
+      EXPECT_EQ(seen_by_earlier, 1);
+      cut_to(page);
+      EXPECT_FALSE(guarded_sum(mapped.bytes()));
+      EXPECT_EQ(seen_by_earlier, 1);
+      // A page of the mapping itself, without a section.
+      bad_page = reinterpret_cast<const volatile char*>(mapped.bytes().data()) + page;
+      EXPECT_EQ(*bad_page.load(), 0);
+      EXPECT_EQ(seen_by_earlier, 2);
+    }
+    struct sigaction now{};
+    sigaction(SIGBUS, nullptr, &now);
+    EXPECT_EQ(now.sa_handler, earlier.sa_handler);
+    munmap(const_cast<char*>(foreign), 2 * page);
+  }
+  sigaction(SIGBUS, &at_first, nullptr);
+}
+
+void on_top(int, siginfo_t*, void*) {}
+
+TEST_F(FaultHandlers, leave_a_later_handler_installed) {
+  EXPECT_EQ(signal_that_ends([&] {
+              {
+                const auto mapped = map().value();
+                struct sigaction later{};
+                later.sa_sigaction = on_top;
+                later.sa_flags = SA_SIGINFO;
+                sigaction(SIGBUS, &later, nullptr);
+              }
+              struct sigaction now{};
+              sigaction(SIGBUS, nullptr, &now);
+              if (now.sa_sigaction != on_top) abort();
+            }),
+            0);
+}
+
+TEST_F(FaultHandlers, a_forked_child_has_no_sections_of_other_threads) {
+  struct sigaction at_first{};
+  sigaction(SIGBUS, nullptr, &at_first);
+  std::signal(SIGBUS, SIG_DFL);
+  {
+    const auto mapped = map().value();
+    cut_to(page);
+    std::latch is_open(1);
+    std::latch is_over(1);
+    const std::jthread other([&] {
+      static_cast<void>(guarded(mapped.bytes(), [&] {
+        is_open.count_down();
+        is_over.wait();
+      }));
+    });
+    is_open.wait();
+    const auto run = [&](bool in_section) {
+      const pid_t child = fork();
+      if (child == 0) {
+        const rlimit no_core{0, 0};
+        setrlimit(RLIMIT_CORE, &no_core);
+        if (in_section) _exit(guarded_sum(mapped.bytes()).has_value() ? 1 : 0);
+        _exit(sum_of(mapped.bytes()) == 0 ? 1 : 2);
+      }
+      int status = 0;
+      waitpid(child, &status, 0);
+      return status;
+    };
+    EXPECT_EQ(WTERMSIG(run(false)), SIGBUS);
+    EXPECT_EQ(run(true), 0);
+    is_over.count_down();
+  }
+  sigaction(SIGBUS, &at_first, nullptr);
+}
+
+TEST_F(FaultHandlers, tell_many_mappings_apart) {
+  std::vector<Mapped> mappings;
+  for (int i = 0; i < 200; ++i) {
+    const auto path = folder_ / std::to_string(i);
+    write_file(path, std::string(2 * page, '\1'));
+    mappings.push_back(map_file(path));
+    if (i % 2 == 0) std::filesystem::resize_file(path, page);
+  }
+  for (int i = 0; i < 200; ++i) {
+    const auto sum = guarded_sum(mappings[static_cast<std::size_t>(i)].bytes());
+    EXPECT_EQ(sum.has_value(), i % 2 == 1) << i;
+    if (!sum) {
+      EXPECT_EQ(sum.error().path(), (folder_ / std::to_string(i)).string());
+    }
+  }
+}
+
+// Some threads fault in mappings of their own while others map, fault, unmap, and put memory where the file
+// was. Zero pages over that memory would be a handler that has come too late.
+TEST_F(FaultHandlers, never_replace_memory_that_took_the_place_of_a_mapping) {
+  constexpr int rounds = 100;
+  constexpr int threads = 2;
+  const auto fault = [](Bytes bytes) { return guarded(bytes, [&] { return sum_of(bytes.last(1)); }); };
+  const auto open_and_fault = [&](const std::filesystem::path& path) {
+    write_file(path, std::string(pages * page, '\1'));
+    auto mapped = map_file(path);
+    std::filesystem::resize_file(path, page);
+    EXPECT_FALSE(fault(mapped.bytes()));
+    return mapped;
+  };
+  std::atomic<int> at_work = threads;
+  std::vector<std::jthread> all;
+  for (int i = 0; i < threads; ++i) {
+    all.emplace_back([&, i] {
+      const auto mapped = open_and_fault(folder_ / ("faults" + std::to_string(i)));
+      while (at_work != 0) EXPECT_FALSE(fault(mapped.bytes()));
+    });
+    all.emplace_back([&, i] {
+      const auto path = folder_ / ("maps" + std::to_string(i));
+      for (int round = 0; round < rounds; ++round) {
+        auto mapped = open_and_fault(path);
+        void* const place = const_cast<std::byte*>(mapped.bytes().data());
+        EXPECT_TRUE(mapped.unmap());
+        void* const memory =
+            mmap(place, pages * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        ASSERT_NE(memory, MAP_FAILED);
+        const std::span words(static_cast<volatile std::uint64_t*>(memory), pages * page / 8);
+        for (std::size_t at = 0; at < words.size(); at += page / 8) words[at] = at + 1;
+        std::this_thread::yield();
+        for (std::size_t at = 0; at < words.size(); at += page / 8) EXPECT_EQ(words[at], at + 1);
+        munmap(memory, pages * page);
+      }
+      --at_work;
+    });
+  }
+}
+
+}  // namespace
+}  // namespace ht::io

@@ -1,0 +1,89 @@
+// One source as the `mapped` strategy has it: one shared read-only mapping, made by the first request that
+// needs it; where the address space has no room for that, a mapping per request (a window).
+// mapped_machine.hpp has the states. May be used from many threads.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <htensor/io/strategy.hpp>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "io/mapped.hpp"
+#include "io/mapped_machine.hpp"
+
+namespace ht::inline v1::io {
+
+class MappedFile {
+ public:
+  explicit MappedFile(std::shared_ptr<const Source> source, MapOptions options = {});
+
+  [[nodiscard]] const Source& source() const noexcept { return *source_; }
+  [[nodiscard]] const std::shared_ptr<const Source>& shared_source() const noexcept { return source_; }
+  /// Null where the source is not a local file.
+  [[nodiscard]] const FileSource* local() const noexcept { return local_.get(); }
+  /// Whether `map` can work: the source is a file or memory.
+  [[nodiscard]] bool is_mappable() const noexcept { return is_mappable_; }
+  /// Whether the whole source is mapped at this moment.
+  [[nodiscard]] bool is_mapped() const noexcept { return is_whole_.load(std::memory_order_acquire); }
+  /// Whether routines read the source by `read` and do not touch its pages: it cannot be mapped, or the fault
+  /// policy is `off`.
+  [[nodiscard]] bool must_read() const noexcept {
+    return !is_mappable_ || options_.faults == FaultPolicy::off;
+  }
+  /// The first page of a mapping that could not be read and was replaced by zeros.
+  [[nodiscard]] std::optional<Error> fault() const;
+  /// Reads by system calls. Errors name the tensor.
+  [[nodiscard]] Result<void> read(std::uint64_t offset, MutableBytes into) const;
+
+  // Requests. Ranges may begin and end anywhere in the source; others are `out_of_bounds`.
+
+  /// `map_failed`; `unsupported_strategy` for a source that is neither a file nor memory.
+  [[nodiscard]] Result<MapDone> map(std::uint64_t offset, std::uint64_t bytes);
+  [[nodiscard]] Result<void> advise(std::uint64_t offset, std::uint64_t bytes, Advice advice);
+  [[nodiscard]] bool has_window(const Memory& memory) const;
+  /// `unmap_failed` leaves the memory as it was, so that the request can be repeated; `in_use` while it has
+  /// other owners.
+  [[nodiscard]] Result<void> release(Memory& memory);
+
+  /// Maps the range, runs `body` on its bytes under the fault guard, and gives the range back. If
+  /// `must_read`, the range is read into a buffer instead.
+  [[nodiscard]] Result<void> visit(std::uint64_t offset, std::uint64_t bytes,
+                                   const std::function<Result<void>(Bytes)>& body);
+
+ private:
+  struct Range {
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+    Advice advice = Advice::normal;
+  };
+
+  [[nodiscard]] Result<void> check_range(std::uint64_t offset, std::uint64_t bytes) const;
+  [[nodiscard]] MapDone view(const Range& range) const;
+  [[nodiscard]] Result<MapDone> perform(const Range& range, const mapped::Event& request);
+  [[nodiscard]] mapped::Event map_whole();
+  [[nodiscard]] Result<Mapped> map_window(const Range& range) const;
+  [[nodiscard]] Result<void> advise_windows(const Range& range) const;
+  [[nodiscard]] Result<MapDone> give_window(const Range& range);
+  [[nodiscard]] Result<void> drop_pages(const Range& range) const;
+  [[nodiscard]] std::optional<Mapped> window_of(const Memory& memory) const;
+
+  std::shared_ptr<const Source> source_;
+  std::shared_ptr<const FileSource> local_;
+  bool is_mappable_;
+  MapOptions options_;
+  mutable std::mutex mutex_;
+  mapped::State state_;
+  std::optional<Mapped> mapping_;  // of the whole file; nullopt for memory
+  Memory memory_;                  // the whole source
+  std::atomic<bool> is_whole_ = false;
+  std::vector<Mapped::Watch> windows_;
+};
+
+/// Files by their numbers; null where one is missing.
+using MappedFiles = std::span<MappedFile* const>;
+
+}  // namespace ht::inline v1::io

@@ -1,0 +1,73 @@
+// The `mapped` strategy for one source as a machine. States say what is mapped, events what has happened;
+// `on` says what follows and performs nothing. Each effect is followed by one event or by the answer to the
+// request.
+#pragma once
+
+#include <htensor/base/error.hpp>
+#include <string_view>
+#include <variant>
+
+namespace ht::inline v1::io::mapped {
+
+// States.
+struct Unmapped {};
+struct Mapping {};   ///< the mapping of the whole source is in progress
+struct Whole {};     ///< the whole source is mapped
+struct Windowed {};  ///< the address space has no room for the whole source: each request maps its own range
+struct Failed {
+  Error error;
+};
+using State = std::variant<Unmapped, Mapping, Whole, Windowed, Failed>;
+
+// Events: requests, and results of effects.
+struct Map {};
+struct Advise {};
+struct Drop {};  ///< advice that takes pages away
+struct WholeMapped {};
+struct NoRoom {};  ///< in the address space
+struct MapFailed {
+  Error error;
+};
+using Event = std::variant<Map, Advise, Drop, WholeMapped, NoRoom, MapFailed>;
+
+// Effects.
+struct MapWhole {};  ///< followed by WholeMapped, NoRoom or MapFailed
+struct Repeat {};    ///< the request, now that the source's state is known
+// Answers to the request.
+struct GiveView {};      ///< of the whole mapping
+struct GiveWindow {};    ///< a new mapping of the range
+struct AdvisePages {};   ///< of the whole mapping
+struct AdviseWindow {};  ///< of a mapping that lasts as long as the request
+struct DropPages {};     ///< of the whole mapping, if it stands, and of the page cache
+struct Refuse {
+  Error error;
+};
+using Effect =
+    std::variant<MapWhole, Repeat, GiveView, GiveWindow, AdvisePages, AdviseWindow, DropPages, Refuse>;
+
+struct Step {
+  State next;
+  Effect effect;
+};
+
+// The table.
+[[nodiscard]] Step on(const Unmapped& state, const Map& event);
+[[nodiscard]] Step on(const Unmapped& state, const Advise& event);
+[[nodiscard]] Step on(const Unmapped& state, const Drop& event);
+[[nodiscard]] Step on(const Mapping& state, const WholeMapped& event);
+[[nodiscard]] Step on(const Mapping& state, const NoRoom& event);
+[[nodiscard]] Step on(const Mapping& state, const MapFailed& event);
+[[nodiscard]] Step on(const Whole& state, const Map& event);
+[[nodiscard]] Step on(const Whole& state, const Advise& event);
+[[nodiscard]] Step on(const Whole& state, const Drop& event);
+[[nodiscard]] Step on(const Windowed& state, const Map& event);
+[[nodiscard]] Step on(const Windowed& state, const Advise& event);
+[[nodiscard]] Step on(const Windowed& state, const Drop& event);
+
+/// `on` where the table has the pair, else `Failed{bad_state}`.
+[[nodiscard]] Step step(const State& state, const Event& event);
+
+[[nodiscard]] std::string_view name_of(const State& state) noexcept;
+[[nodiscard]] std::string_view name_of(const Event& event) noexcept;
+
+}  // namespace ht::inline v1::io::mapped

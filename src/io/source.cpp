@@ -1,0 +1,201 @@
+#include <htensor/io/source.hpp>
+
+#include <algorithm>
+#include <htensor/base/checked.hpp>
+
+#include "base/format_text.hpp"
+#include "io/system_error.hpp"
+
+namespace ht::inline v1::io {
+namespace {
+
+std::string_view name_of(FileKind kind) {
+  switch (kind) {
+    case FileKind::regular: return "a regular file";
+    case FileKind::folder: return "a folder";
+    case FileKind::pipe: return "a pipe";
+    case FileKind::socket: return "a socket";
+    case FileKind::device: return "a device";
+    case FileKind::other: break;
+  }
+  return "a special file";
+}
+
+Error not_opened(const std::filesystem::path& path, Port& port, std::error_code cause) {
+  Error error = system_error(ErrorCode::open_failed, "file_can_be_opened", "open", path, cause);
+  if (cause != std::errc::no_such_file_or_directory) return error;
+  // "Not found" of a link that is there misleads: it is what the link names that is gone.
+  const auto target = port.read_link(path);
+  if (!target) return error;
+  return Error(ErrorCode::open_failed, "link_leads_somewhere",
+               format_text("symbolic link points to '{}', which does not exist", target->native()))
+      .at_path(path.native())
+      .because(cause)
+      .with_hint("download the target again, or fix the link");
+}
+
+SourceIdentity identity_of(const FileStat& stat) noexcept {
+  return {.device = stat.device,
+          .object = stat.inode,
+          .bytes = stat.bytes,
+          .modified_ns = stat.modified_ns,
+          .changed_ns = stat.changed_ns,
+          .links = stat.links,
+          .rights = stat.rights};
+}
+
+Error not_regular(const std::filesystem::path& path, FileKind kind) {
+  return Error(ErrorCode::not_regular_file, "file_is_regular",
+               format_text("path is {}, not a regular file", name_of(kind)))
+      .at_path(path.native())
+      .with_hint(kind == FileKind::folder ? "pass a file in the folder"
+                                          : "copy the contents to a regular file first");
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const FileSource>> FileSource::open(const std::filesystem::path& path, Port& port) {
+  return without_bad_alloc([&]() -> Result<std::shared_ptr<const FileSource>> {
+    // Allocated before the descriptor is opened: nothing can fail between opening and owning it.
+    std::shared_ptr<FileSource> file(new FileSource(path, port));
+    const auto handle = port.open(path);
+    if (!handle) {
+      // A socket can only be connected to; its kind helps more than the error of opening it.
+      const bool unopenable = handle.error() == std::errc::no_such_device_or_address;
+      if (const auto there = port.stat(path); unopenable && there)
+        return fail(not_regular(path, there->kind));
+      return fail(not_opened(path, port, handle.error()));
+    }
+    file->handle_ = *handle;
+    return adopt(std::move(file));
+  });
+}
+
+Result<std::shared_ptr<const FileSource>> FileSource::from_fd(int fd, Port& port) {
+  return without_bad_alloc([&]() -> Result<std::shared_ptr<const FileSource>> {
+    std::shared_ptr<FileSource> file(new FileSource(format_text("fd {}", fd), port));
+    const auto handle = port.duplicate(FileHandle{fd});
+    if (!handle) {
+      return fail(system_error(ErrorCode::open_failed, "descriptor_can_be_duplicated",
+                               "duplicate the descriptor", file->path_, handle.error()));
+    }
+    file->handle_ = *handle;
+    return adopt(std::move(file));
+  });
+}
+
+Result<std::shared_ptr<const FileSource>> FileSource::adopt(std::shared_ptr<FileSource> file) {
+  const auto stat = file->port_.stat(file->handle_);
+  if (!stat) {
+    return fail(
+        system_error(ErrorCode::open_failed, "file_can_be_examined", "stat", file->path_, stat.error()));
+  }
+  if (stat->kind != FileKind::regular) return fail(not_regular(file->path_, stat->kind));
+  file->stat_ = *stat;
+  return file;
+}
+
+FileSource::~FileSource() {
+  // Nothing was written through the descriptor, so a failing close loses nothing.
+  if (handle_.value >= 0) static_cast<void>(port_.close(handle_));
+}
+
+SourceIdentity FileSource::identity() const noexcept { return identity_of(stat_); }
+
+Capabilities FileSource::capabilities() const {
+  const auto system = port_.file_system(handle_).value_or(FileSystem::unknown);
+  const bool in_memory = system == FileSystem::memory;
+  return {.mappable = true,
+          .direct = !in_memory,
+          .cache_query = true,
+          .latency = in_memory                     ? Latency::memory
+                     : system == FileSystem::local ? Latency::near
+                                                   : Latency::far};
+}
+
+Result<bool> FileSource::cached(std::span<CacheQuery> parts) const {
+  for (const auto& [offset, bytes, unused] : parts) {
+    if (checked::range_fits(offset, bytes, stat_.bytes)) continue;
+    return fail(
+        Error(ErrorCode::out_of_bounds, "queried_range_is_in_the_file",
+              format_text("{} bytes at byte {} are outside the file of {} bytes", bytes, offset, stat_.bytes))
+            .at_path(path_.native())
+            .at_offset(offset));
+  }
+  const auto found = port_.cached(handle_, parts);
+  if (found) return true;
+  if (found.error() == std::errc::operation_not_permitted) return false;
+  return fail(system_error(ErrorCode::unsupported_strategy, "page_cache_can_be_asked", "query the page cache",
+                           path_, found.error()));
+}
+
+// A write whose mtime was set back still changes ctime. So do links, rights and a rename, which leave the
+// contents alone; each of them shows in what it changed.
+bool may_have_other_contents(const SourceIdentity& before, const SourceIdentity& now,
+                             bool is_renamed) noexcept {
+  if (now.bytes != before.bytes || now.modified_ns != before.modified_ns) return true;
+  if (now.changed_ns == before.changed_ns) return false;
+  return now.links == before.links && now.rights == before.rights && !is_renamed;
+}
+
+Result<void> FileSource::check_unchanged() const {
+  const auto now = port_.stat(handle_);
+  if (!now) {
+    return fail(system_error(ErrorCode::read_failed, "file_can_be_examined", "stat", path_, now.error()));
+  }
+  const auto before = identity();
+  const auto after = identity_of(*now);
+  if (!may_have_other_contents(before, after, true)) {
+    if (!may_have_other_contents(before, after, false)) return {};
+    const auto named = port_.stat(path_);
+    if (!named || named->device != stat_.device || named->inode != stat_.inode) return {};
+  }
+  return fail(
+      Error(ErrorCode::changed_underfoot, "file_is_as_it_was",
+            now->bytes == stat_.bytes
+                ? std::string("file was modified while in use")
+                : format_text("file had {} bytes when it was opened but has {} now", stat_.bytes, now->bytes))
+          .at_path(path_.native())
+          .with_hint("retry when no other program writes to the file"));
+}
+
+Result<void> FileSource::read(std::uint64_t offset, MutableBytes into) const {
+  while (!into.empty()) {
+    const auto count = port_.read_at(handle_, offset, into);
+    if (!count) {
+      if (count.error() == std::errc::interrupted) continue;
+      return fail(system_error(ErrorCode::read_failed, "bytes_can_be_read", "read", path_, count.error())
+                      .at_offset(offset));
+    }
+    if (*count == 0) {
+      return fail(Error(ErrorCode::truncated, "file_is_as_long_as_it_was",
+                        format_text("file ends at byte {} but {} more bytes are needed", offset, into.size()))
+                      .at_path(path_.native())
+                      .at_offset(offset)
+                      .with_hint("retry when no other program writes to the file"));
+    }
+    offset += *count;
+    into = into.subspan(static_cast<std::size_t>(*count));
+  }
+  return {};
+}
+
+SourceIdentity MemorySource::identity() const noexcept {
+  return {.object = reinterpret_cast<std::uintptr_t>(memory_.bytes.data()), .bytes = memory_.bytes.size()};
+}
+
+Capabilities MemorySource::capabilities() const { return {.mappable = true, .latency = Latency::memory}; }
+
+Result<void> MemorySource::read(std::uint64_t offset, MutableBytes into) const {
+  const auto from = part(memory_.bytes, offset, into.size());
+  if (!from) {
+    return fail(Error(ErrorCode::truncated, "memory_has_the_bytes",
+                      format_text("{} bytes at byte {} are outside the memory of {} bytes", into.size(),
+                                  offset, memory_.bytes.size()))
+                    .at_offset(offset));
+  }
+  std::ranges::copy(*from, into.begin());
+  return {};
+}
+
+}  // namespace ht::inline v1::io

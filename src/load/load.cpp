@@ -1,0 +1,593 @@
+#include <htensor/load/load.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <functional>
+#include <htensor/base/fault.hpp>
+#include <optional>
+#include <system_error>
+#include <thread>
+
+#include "base/format_text.hpp"
+#include "io/choice.hpp"
+#include "io/fetch_pages.hpp"
+#include "io/sampled_cache.hpp"
+#include "load/load_checks.hpp"
+#include "load/pass_check.hpp"
+#include "load/tensor_pieces.hpp"
+#include "model/model_access.hpp"
+#include "model/model_state.hpp"
+#include "model/ranges.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+// Gaps up to this size between tensors are read along, so that files are read in large pieces.
+constexpr std::uint64_t gap_bytes = 16384;
+constexpr std::uint64_t page_bytes = 4096;
+
+// How far a stream by `mapped` is ahead of its consumer.
+constexpr std::size_t stream_ahead_pieces = 16;
+
+Error not_by(io::StrategyKind strategy) {
+  return Error(ErrorCode::unsupported_strategy, "strategy_is_for_this_kind_of_load",
+               format_text("the strategy '{}' does not apply to this kind of load", io::to_string(strategy)))
+      .with_hint("use `mapped` or `read` with ht::load, `mapped` or `staged` with ht::stream");
+}
+
+std::string rate_text(double bytes_per_second) { return format_text("{:.1f} GB/s", bytes_per_second / 1e9); }
+
+std::string threads_text(std::uint32_t threads) {
+  return format_text("{} {}", threads, threads == 1 ? "thread" : "threads");
+}
+
+}  // namespace
+
+// One load of a model.
+class ModelLoad {
+ public:
+  ModelLoad(const Model& model, const LoadOptions& options, std::vector<std::size_t> tensors)
+      : model_(model),
+        state_(ModelAccess::state(model)),
+        options_(options),
+        files_(state_.mapped->files()),
+        tensors_(std::move(tensors)),
+        ranges_(merged_ranges(*state_.catalog, tensors_)),
+        bytes_(sum_of(ranges_)) {
+    progress_.total_bytes = bytes_;
+  }
+
+  /// Tensors `in_memory` are not loaded again.
+  Result<Loaded> load(std::vector<std::size_t> in_memory) {
+    in_memory_ = std::move(in_memory);
+    loaded_.resident_bytes = sum_of(merged_ranges(*state_.catalog, in_memory_));
+    loaded_.wanted_bytes = bytes_ + loaded_.resident_bytes;
+    HT_TRY(io::check_ring(options_.chunks, options_.chunk_bytes));
+    HT_TRY(begin_check());
+    if (options_.custom) {
+      loaded_.choice = {io::StrategyKind::read, "custom", std::string(options_.custom->name())};
+      return finished(load_by_custom());
+    }
+    const bool few = options_.use == io::Use::few;
+    choose(few ? io::Use::few : io::Use::all);
+    switch (loaded_.choice.strategy) {
+      case io::StrategyKind::mapped: return finished(few ? expect_few() : fetch());
+      case io::StrategyKind::read: return finished(read());
+      case io::StrategyKind::staged:
+        if (options_.strategy == io::StrategyKind::automatic) return finished(stream_through());
+        [[fallthrough]];
+      default: return fail(not_by(loaded_.choice.strategy));
+    }
+  }
+
+  Result<Loaded> stream(const PieceConsumer& consumer) {
+    HT_TRY(io::check_ring(options_.chunks, options_.chunk_bytes));
+    HT_TRY(begin_check());
+    choose(io::Use::one_pass);
+    loaded_.wanted_bytes = loaded_.bytes = loaded_.streamed_bytes = bytes_;
+    TensorPieces pieces(*state_.catalog, tensors_, consumer);
+    switch (loaded_.choice.strategy) {
+      case io::StrategyKind::mapped: return finished(hand_on_mapped(pieces));
+      case io::StrategyKind::staged: return finished(hand_on_staged(pieces));
+      default: return fail(not_by(loaded_.choice.strategy));
+    }
+  }
+
+  Result<Loaded> into(std::span<const io::LoadRequest> requests) {
+    HT_TRY(io::check_ring(options_.chunks, options_.chunk_bytes));
+    HT_TRY(begin_check());
+    loaded_.choice = {io::StrategyKind::external, "asked_for", "into the caller's memory"};
+    ask_page_cache();
+    // A tensor with two targets is read twice.
+    for (const auto& request : requests) loaded_.bytes += request.range.bytes;
+    loaded_.wanted_bytes = progress_.total_bytes = loaded_.bytes;
+    return finished(fill(requests));
+  }
+
+ private:
+  [[nodiscard]] io::MappedFile& file(std::size_t number) const { return state_.mapped->file(number); }
+
+  Result<void> begin_check() {
+    if (!options_.verify) return {};
+
+    check_ = HT_TRY(PassCheck::make({.opened = state_.opened,
+                                     .paths = state_.paths,
+                                     .mapped = files_,
+                                     .catalog = *state_.catalog,
+                                     .tensors = tensors_,
+                                     .port = *state_.port}));
+    for (const std::size_t tensor : in_memory_) {
+      const auto any = HT_TRY(model_.at(tensor));
+      HT_TRY(check_->check_tensor(any.name(), HT_TRY(any.bytes()), options_.work.stop));
+    }
+    return {};
+  }
+
+  Result<void> pass(const io::FileRange& range, Bytes bytes) {
+    return check_ ? check_->take(range, bytes) : Result<void>();
+  }
+
+  void choose(io::Use use) {
+    if (use != io::Use::few) ask_page_cache();
+    if (options_.strategy != io::StrategyKind::automatic) {
+      loaded_.choice = {options_.strategy, "asked_for", "requested by name"};
+    } else if (ranges_.empty()) {
+      loaded_.choice = {use == io::Use::one_pass ? io::StrategyKind::staged : io::StrategyKind::mapped,
+                        "nothing_to_load", "nothing to load, or loaded into memory already"};
+    } else {
+      loaded_.choice = io::choose(facts(use));
+    }
+  }
+
+  // By samples, so that it takes microseconds.
+  void ask_page_cache() {
+    const auto share = io::cached_share(sources(), ranges_);
+    if (!share) return;
+    loaded_.cached_bytes = std::min(bytes_, static_cast<std::uint64_t>(*share * static_cast<double>(bytes_)));
+  }
+  [[nodiscard]] bool is_mostly_cached() const {
+    return loaded_.cached_bytes && *loaded_.cached_bytes >= bytes_ / 2;
+  }
+
+  [[nodiscard]] io::Facts facts(io::Use use) const {
+    io::Facts facts{.bytes = bytes_, .use = use};
+    // Asking about all files would cost more than a few pages do.
+    if (use == io::Use::few) return facts;
+    facts.cached_bytes = loaded_.cached_bytes;
+    if (use == io::Use::all) {
+      facts.budget_bytes = budget_bytes();
+      facts.budget_is_set = options_.budget_bytes != 0;
+      facts.memory_bytes = state_.residency->memory_for(tensors_).value_or(UINT64_MAX);
+    }
+    facts.latency = io::Latency::memory;
+    std::optional<std::uint32_t> last;
+    for (const auto& range : ranges_) {
+      if (last == range.file) continue;
+      last = range.file;
+      const auto can = file(range.file).source().capabilities();
+      facts.latency = std::max(facts.latency, can.latency);
+      facts.can_map = facts.can_map && can.mappable;
+    }
+    return facts;
+  }
+
+  // A system that does not report its memory is taken for one that has enough.
+  [[nodiscard]] std::uint64_t budget_bytes() const {
+    if (options_.budget_bytes != 0) return options_.budget_bytes;
+    const auto available = state_.port->available_memory();
+    return available ? io::most_of(*available) : UINT64_MAX;
+  }
+
+  // Bytes in the page cache are copied by several threads; the others are read past it.
+  io::StagedOptions reading_into_memory() {
+    io::StagedOptions reading{.chunks = options_.chunks, .chunk_bytes = options_.chunk_bytes};
+    const std::uint64_t budget = options_.budget_bytes;
+    reading.ring_for_memory = budget == 0 || reading.chunks <= budget / reading.chunk_bytes;
+    if (is_mostly_cached()) {
+      reading.direct = false;
+      reading.queueing = io::Queueing::threads;
+      // Copying is faster than reading, so handing a piece to a thread costs relatively more.
+      reading.chunk_bytes *= 4;
+      guarded_files_ = files_;
+      std::ranges::replace_if(
+          guarded_files_, [](const auto* each) { return each != nullptr && each->must_read(); }, nullptr);
+      reading.mapped = guarded_files_;
+    }
+    return reading;
+  }
+
+  io::LoadWork work() {
+    io::LoadWork work{.budget_bytes = options_.budget_bytes, .stop = options_.work.stop};
+    if (check_)
+      work.on_loaded = [this](const io::FileRange& range, Bytes bytes) { return pass(range, bytes); };
+    work.on_progress = [this](std::uint64_t done_bytes) { report(done_bytes); };
+    return work;
+  }
+
+  Result<void> read() {
+    const auto read = std::make_shared<io::ReadStrategy>(sources(), reading_into_memory());
+    HT_TRY(state_.residency->load(tensors_, read, work()));
+    loaded_.bytes = bytes_;
+    loaded_.direct_bytes = read->done().direct_bytes;
+    page_threads_ = read->page_threads();
+    return {};
+  }
+
+  Result<void> load_by_custom() {
+    HT_TRY(state_.residency->load(tensors_, options_.custom, work()));
+    loaded_.bytes = bytes_;
+    return {};
+  }
+
+  Result<void> fill(std::span<const io::LoadRequest> requests) {
+    io::ExternalStrategy external(sources(), reading_into_memory());
+    HT_TRY(io::result_of(external.load(requests, work())));
+    loaded_.direct_bytes = external.done().direct_bytes;
+    return {};
+  }
+
+  Result<void> hand_on_staged(TensorPieces& pieces) {
+    const auto take = [&](const io::Chunk& chunk, Bytes bytes) -> Result<void> {
+      HT_TRY(pass(chunk.range, bytes));
+      return pieces.take(chunk.range, bytes);
+    };
+    io::StagedStrategy staged(sources(), take, HT_TRY(ring_within(options_)));
+    std::vector<io::LoadRequest> requests;
+    for (const auto& range : merged_ranges(*state_.catalog, tensors_, gap_bytes)) {
+      requests.push_back({.range = range});
+    }
+    HT_TRY(io::result_of(staged.load(requests, work())));
+    loaded_.direct_bytes = staged.done().direct_bytes;
+    return {};
+  }
+
+  /// For what exceeds the memory budget: every byte is read, and checked if that is asked for.
+  Result<void> stream_through() {
+    const PieceConsumer leave = [](const TensorPiece&) -> Result<void> { return {}; };
+    TensorPieces pieces(*state_.catalog, tensors_, leave);
+    HT_TRY(hand_on_staged(pieces));
+    loaded_.bytes = loaded_.streamed_bytes = bytes_;
+    return {};
+  }
+
+  Result<void> hand_on_mapped(TensorPieces& pieces) {
+    HT_TRY(check_unchanged());
+    const std::uint64_t budget = options_.budget_bytes;
+    const bool lets_go = budget != 0 && bytes_ > budget;
+    const io::FetchOptions how{
+        .tune = false,
+        .max_ahead = lets_go ? static_cast<std::size_t>(budget / piece_bytes()) : stream_ahead_pieces};
+    HT_TRY(walk_mapped(how, [&](const io::FileRange& piece) -> Result<void> {
+      auto& mapped = file(piece.file);
+      HT_TRY(mapped.visit(piece.offset, piece.bytes, [&](Bytes bytes) -> Result<void> {
+        HT_TRY(pass(piece, bytes));
+        return pieces.take(piece, bytes);
+      }));
+      if (options_.drop_after) return mapped.advise(piece.offset, piece.bytes, io::Advice::evict);
+      if (lets_go) return mapped.advise(piece.offset, piece.bytes, io::Advice::drop);
+      return {};
+    }));
+    return check_unchanged();
+  }
+
+  /// Brings all pages in.
+  Result<void> fetch() {
+    if (options_.strategy == io::StrategyKind::mapped) HT_TRY(check_fits());
+    HT_TRY(state_.residency->map_all(tensors_));
+    HT_TRY(check_ ? fetch_and_check()
+                  : walk_mapped({}, [](const io::FileRange&) -> Result<void> { return {}; }));
+    loaded_.bytes = bytes_;
+    return {};
+  }
+
+  [[nodiscard]] Result<void> check_fits() const {
+    // Without a budget, pages that are in memory already do not need free memory.
+    const bool is_set = options_.budget_bytes != 0;
+    const std::uint64_t needed = is_set ? bytes_ : bytes_ - loaded_.cached_bytes.value_or(0);
+    const std::uint64_t budget = budget_bytes();
+    if (needed <= budget) return {};
+    return fail(Error(ErrorCode::budget_too_small, "mapped_bytes_fit_into_the_budget",
+                      format_text("needs {} bytes of memory but {} {} bytes; 0 bytes were loaded", needed,
+                                  is_set ? "the budget is" : "a load may use", budget))
+                    .with_hint("raise the budget, load fewer tensors, or use the strategy `staged`"));
+  }
+
+  /// Pages in memory are checked by all processors at once; the others as they come in.
+  Result<void> fetch_and_check() {
+    if (is_mostly_cached()) {
+      HT_TRY(check_->check_mapped(files_, ranges_, options_.work));
+      report(bytes_);
+      return {};
+    }
+    Fetched fetched;
+    std::atomic<bool> came = true;
+    Result<void> walked;
+    const auto wait_for = [&](std::uint64_t bytes) -> Result<void> {
+      if (fetched.wait_for(bytes)) return {};
+      came = false;
+      return fail(Error(ErrorCode::read_failed));  // `walked` has the cause
+    };
+    std::exception_ptr thrown;  // by the caller's callback for progress
+    std::optional<std::jthread> fetcher;
+    try {
+      fetcher.emplace([&] {
+        try {
+          walked = fetch_for(fetched);
+        } catch (...) {
+          thrown = std::current_exception();
+        }
+      });
+    } catch (const std::system_error&) {
+      walked = fetch_for(fetched);  // the system starts no thread
+    }
+    // Also where the check throws: the fetcher must not go on to the end.
+    struct GiveUp {
+      Fetched& fetched;
+      bool is_needed = true;
+      ~GiveUp() {
+        if (is_needed) fetched.give_up();
+      }
+    };
+    GiveUp give_up{fetched};
+    auto checked =
+        check_->check_mapped(files_, ranges_, {.stop = options_.work.stop, .on_progress = {}}, wait_for);
+    give_up.is_needed = !checked;
+    if (!checked) fetched.give_up();
+    fetcher.reset();
+    if (thrown) std::rethrow_exception(thrown);
+    return checked || !came ? walked : checked;
+  }
+
+  Result<void> fetch_for(Fetched& fetched) {
+    // Also where the callback throws: the check waits for pieces.
+    struct End {
+      Fetched& fetched;
+      ~End() { fetched.end(); }
+    };
+    const End end{fetched};
+    return without_bad_alloc([&] {
+      return walk_mapped({}, [&](const io::FileRange& piece) -> Result<void> {
+        fetched.add(piece.bytes);
+        if (fetched.is_given_up()) return fail(Error(ErrorCode::cancelled));
+        return {};
+      });
+    });
+  }
+
+  /// Without readahead, which would keep the disk busy with pages that are not needed.
+  Result<void> expect_few() {
+    HT_TRY(state_.residency->map_all(tensors_));
+    progress_.total_bytes = 0;
+    return advise_files(io::Advice::random);
+  }
+
+  /// Whole files: the kernel splits a mapping at each change of advice.
+  [[nodiscard]] Result<void> advise_files(io::Advice advice) const {
+    for (std::size_t i = 0; i < ranges_.size(); ++i) {
+      if (i != 0 && ranges_[i].file == ranges_[i - 1].file) continue;
+      auto& mapped = file(ranges_[i].file);
+      HT_TRY(mapped.advise(0, mapped.source().size(), advice));
+    }
+    return {};
+  }
+
+  [[nodiscard]] Result<void> check_unchanged() const {
+    for (std::size_t i = 0; i < ranges_.size(); ++i) {
+      if (i == 0 || ranges_[i].file != ranges_[i - 1].file) {
+        HT_TRY(file(ranges_[i].file).source().check_unchanged());
+      }
+    }
+    return {};
+  }
+
+  [[nodiscard]] Result<void> check_stop() const {
+    if (!options_.work.stop.stop_requested()) return {};
+    return fail(
+        Error(ErrorCode::cancelled, "work_is_not_stopped",
+              format_text("stopped: {} of {} bytes loaded", progress_.done_bytes, progress_.total_bytes))
+            .at_path(state_.opened.native()));
+  }
+
+  /// Two chunks, or as much as the budget allows.
+  [[nodiscard]] std::uint64_t piece_bytes() const {
+    constexpr std::uint64_t most = std::uint64_t{1} << 29;
+    const std::uint64_t budget = options_.budget_bytes != 0 ? options_.budget_bytes : UINT64_MAX;
+    return std::min(2 * std::min(options_.chunk_bytes, most),
+                    std::max(budget / page_bytes * page_bytes, page_bytes));
+  }
+
+  /// Fetches all pages and calls `each` with the pieces in order, on this thread.
+  template <class Each>
+  Result<void> walk_mapped(io::FetchOptions how, Each&& each) {
+    // An earlier load of a few has turned off readahead.
+    HT_TRY(advise_files(io::Advice::normal));
+    how.piece_bytes = piece_bytes();
+    how.cached = is_mostly_cached();
+    how.stop = options_.work.stop;
+    std::uint64_t done_bytes = 0;
+    const auto take = [&](const io::FileRange& piece) -> Result<void> {
+      HT_TRY(check_stop());
+      HT_TRY(each(piece));
+      done_bytes += piece.bytes;
+      report(done_bytes);
+      return {};
+    };
+    const auto fetched = io::fetch_pages(files_, ranges_, take, how);
+    if (!fetched) {
+      HT_TRY(check_stop());
+      return fail(fetched.error());
+    }
+    if (!ranges_.empty()) fetched_by_ = *fetched;
+    return {};
+  }
+
+  void report(std::uint64_t done_bytes) {
+    // Gaps between tensors are read along and do not count.
+    progress_.done_bytes = std::min(done_bytes, progress_.total_bytes);
+    progress_.elapsed = std::chrono::steady_clock::now() - begin_;
+    if (options_.work.on_progress) options_.work.on_progress(progress_);
+  }
+
+  Result<Loaded> finished(Result<void> done) {
+    if (check_) loaded_.verified_bytes = check_->checked_bytes();
+    loaded_.elapsed = std::chrono::steady_clock::now() - begin_;
+    if (options_.drop_after) {
+      // Also after a failure.
+      for (const auto& [number, offset, bytes] : state_.residency->pages_of(tensors_)) {
+        auto dropped = file(number).advise(offset, bytes, io::Advice::evict);
+        if (done && !dropped) done = std::move(dropped);
+      }
+    }
+    if (!done) return fail(std::move(done).error());
+    report(progress_.total_bytes);
+    loaded_.direct_bytes = std::min(loaded_.direct_bytes, loaded_.bytes);
+    add_how();
+    return loaded_;
+  }
+
+  /// How bytes were fetched, and how fast, where some were read.
+  void add_how() {
+    if (loaded_.bytes == 0) return;
+    auto& reason = loaded_.choice.reason;
+    if (fetched_by_) {
+      if (loaded_.cached_bytes == loaded_.bytes) return;
+      const auto& [way, rate] = *fetched_by_;
+      reason +=
+          format_text("; pages populated by {}{} at {}", threads_text(way.threads),
+                      way.engine == io::Engine::read_ahead ? " after readahead calls" : "", rate_text(rate));
+    } else if (loaded_.choice.strategy != io::StrategyKind::mapped) {
+      const double seconds = std::chrono::duration<double>(loaded_.elapsed).count();
+      reason += loaded_.direct_bytes != 0 ? "; direct reads" : "; reads through the page cache";
+      if (page_threads_ != 0) reason += " into pages allocated by " + threads_text(page_threads_);
+      if (seconds > 0) reason += " at " + rate_text(static_cast<double>(loaded_.bytes) / seconds);
+    }
+  }
+
+  [[nodiscard]] const io::Sources& sources() const { return state_.mapped->sources(); }
+
+  const Model& model_;
+  const ModelState& state_;
+  const LoadOptions& options_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::vector<io::MappedFile*> files_;
+  std::vector<std::size_t> tensors_;
+  std::vector<io::FileRange> ranges_;
+  std::uint64_t bytes_;
+  std::vector<io::MappedFile*> guarded_files_;
+  std::optional<io::FetchedBy> fetched_by_;  // only where pages were
+  std::uint32_t page_threads_ = 0;
+  std::vector<std::size_t> in_memory_;
+  std::optional<PassCheck> check_;
+  Progress progress_;
+  Loaded loaded_;
+};
+
+namespace {
+
+Result<Loaded> located(const Model& model, Result<Loaded> loaded) {
+  if (loaded) return loaded;
+  return fail(ModelAccess::located(model, std::move(loaded).error()));
+}
+
+struct Placed {
+  std::size_t index;
+  MutableBytes into;
+};
+
+Result<Loaded> load_placed(const Model& model, std::span<const Placed> places, const LoadOptions& options) {
+  const auto& state = ModelAccess::state(model);
+  std::vector<std::size_t> tensors;
+  std::vector<io::LoadRequest> requests;
+  std::uint64_t splat_bytes = 0;
+  for (const auto& [index, into] : places) {
+    const Entry entry = model.catalog()[index];
+    if (into.size() != entry.bytes) {
+      return fail(Error(ErrorCode::size_mismatch, "target_is_as_large_as_its_tensor",
+                        format_text("tensor '{}' has {} bytes but its target has {}", entry.name, entry.bytes,
+                                    into.size()))
+                      .at_path(state.paths[entry.file].native())
+                      .at_tensor(entry.name));
+    }
+    if (entry.is_splat()) {
+      splat_bytes += entry.bytes;
+      continue;
+    }
+    HT_TRY(ModelAccess::check_is_there(state, entry));
+    if (entry.bytes == 0) continue;
+    tensors.push_back(index);
+    requests.push_back({.range = {entry.file, entry.offset, entry.bytes}, .into = into});
+  }
+  auto loaded = HT_TRY(located(model, ModelLoad(model, options, std::move(tensors)).into(requests)));
+  for (const auto& [index, into] : places) {
+    const auto tensor = HT_TRY(model.at(index));
+    if (tensor.is_splat()) HT_TRY(tensor.copy_to(into));
+  }
+  loaded.bytes += splat_bytes;
+  loaded.wanted_bytes += splat_bytes;
+  return loaded;
+}
+
+}  // namespace
+
+Result<Loaded> load(const Model& model, const LoadOptions& options) {
+  return without_bad_alloc([&]() -> Result<Loaded> {
+    const auto& residency = *ModelAccess::state(model).residency;
+    auto tensors = HT_TRY(ModelAccess::tensors_matching(model, options.glob));
+    std::vector<std::size_t> in_memory;
+    std::erase_if(tensors, [&](std::size_t index) {
+      if (!residency.is_resident(index)) return false;
+      in_memory.push_back(index);
+      return true;
+    });
+    return located(model, ModelLoad(model, options, std::move(tensors)).load(std::move(in_memory)));
+  });
+}
+
+Result<Loaded> stream(const Model& model, const PieceConsumer& consumer, const LoadOptions& options) {
+  return without_bad_alloc([&]() -> Result<Loaded> {
+    auto tensors = HT_TRY(ModelAccess::tensors_matching(model, options.glob));
+    return located(model, ModelLoad(model, options, std::move(tensors)).stream(consumer));
+  });
+}
+
+Result<Loaded> load_into(const Model& model, std::span<const Target> targets, const LoadOptions& options) {
+  return without_bad_alloc([&]() -> Result<Loaded> {
+    HT_TRY(check_apart(targets));
+    std::vector<Placed> places;
+    places.reserve(targets.size());
+    for (const auto& [name, into] : targets) {
+      HT_TRY(model[name]);  // else its error has the nearest name
+      places.push_back({*model.find(name), into});
+    }
+    return load_placed(model, places, options);
+  });
+}
+
+Result<Loaded> load_into(const Model& model, const Placement& place, const LoadOptions& options) {
+  return without_bad_alloc([&]() -> Result<Loaded> {
+    HT_TRY(options.glob.check());
+    std::vector<Placed> places;
+    std::vector<Target> targets;
+    for (std::size_t i = 0; i < model.size(); ++i) {
+      const auto tensor = HT_TRY(model.at(i));
+      if (!options.glob.matches(tensor.name())) continue;
+      const MutableBytes into = place(tensor);
+      if (into.empty()) continue;
+      places.push_back({i, into});
+      targets.push_back({tensor.name(), into});
+    }
+    HT_TRY(check_apart(targets));
+    return load_placed(model, places, options);
+  });
+}
+
+Result<std::uint64_t> prefetch(const Model& model, const NameFilter& glob, const WorkOptions& options) {
+  // A prefetch is never too large: the kernel drops pages that do not fit.
+  const auto fetched = HT_TRY(load(
+      model,
+      {.strategy = io::StrategyKind::mapped, .glob = glob, .budget_bytes = UINT64_MAX, .work = options}));
+  return fetched.bytes;
+}
+
+}  // namespace ht::inline v1

@@ -1,0 +1,255 @@
+// Loads that fail, are stopped, or meet others on the way.
+#include <algorithm>
+#include <htensor/integrity/seal.hpp>
+#include <htensor/load/load.hpp>
+#include <stdexcept>
+#include <stop_token>
+#include <thread>
+
+#include "load/load_test.hpp"
+
+namespace ht {
+namespace {
+
+using io::StrategyKind;
+using testing::Call;
+using testing::LoadModel;
+
+TEST_F(LoadModel, work_is_not_stopped) {
+  // At every piece, by every strategy.
+  for (const auto strategy : {StrategyKind::mapped, StrategyKind::read, StrategyKind::staged}) {
+    for (int at = 0;; ++at) {
+      std::stop_source source;
+      int seen = 0;
+      auto how = options(strategy);
+      how.work = {.stop = source.get_token(), .on_progress = [&](const Progress&) {
+                    if (seen++ == at) source.request_stop();
+                  }};
+      const auto done = strategy == StrategyKind::staged ? stream(how) : ht::load(*model_, how);
+      if (done) {
+        EXPECT_GT(at, 5);
+        break;
+      }
+      EXPECT_EQ(done.error().code(), ErrorCode::cancelled);
+      EXPECT_EQ(done.error().rule(), "work_is_not_stopped");
+    }
+    expect_all_tensors();
+  }
+}
+
+TEST_F(LoadModel, every_call_may_fail_once) {
+  const std::vector<Call> calls{
+      Call::stat,        Call::advise,           Call::cached,          Call::forget, Call::reopen_direct,
+      Call::read_queue,  Call::submit,           Call::complete,        Call::await,  Call::read_at,
+      Call::file_system, Call::available_memory, Call::direct_alignment};
+  for (const auto strategy :
+       {StrategyKind::mapped, StrategyKind::read, StrategyKind::staged, StrategyKind::automatic}) {
+    for (const auto call : calls) {
+      for (int nth = 0; nth < 40; ++nth) {
+        const int before = port_.count(call);
+        port_.fail_at(call, before + nth, std::errc::io_error);
+        auto how = options(strategy);
+        how.chunk_bytes = 4 * chunk;  // fewer of them
+        how.drop_after = true;
+        const bool streams = strategy == StrategyKind::staged;
+        const auto done = streams ? stream(how) : ht::load(*model_, how);
+        const bool happened = port_.count(call) > before + nth;
+        port_.clear_faults();
+        // Facts that cannot be had are done without; so are direct reads and the system's queue.
+        const bool has_to_be_told = call == Call::stat || call == Call::submit || call == Call::complete ||
+                                    call == Call::await || call == Call::forget;
+        if (happened && has_to_be_told) {
+          EXPECT_FALSE(done) << static_cast<int>(call) << " at " << nth;
+        }
+        if (done && streams) {
+          expect_streamed_all();
+        } else if (done) {
+          expect_all_tensors();
+        }
+        if (!done) {
+          EXPECT_FALSE(done.error().path().empty()) << to_string(done.error());
+          EXPECT_EQ(done.error().cause(), std::errc::io_error) << to_string(done.error());
+        }
+        EXPECT_EQ(port_.open_queues(), 0);
+        ASSERT_TRUE(ht::evict(*model_));
+        if (!happened) break;
+      }
+    }
+    const auto again =
+        strategy == StrategyKind::staged ? stream(options(strategy)) : ht::load(*model_, options(strategy));
+    ASSERT_TRUE(again) << to_string(again.error());
+    expect_all_tensors();
+    ASSERT_TRUE(ht::evict(*model_));
+  }
+}
+
+TEST_F(LoadModel, a_fault_names_the_tensor) {
+  forget_everything();
+  // The second file is cut within its second tensor.
+  const auto path = folder_ / "part1.safetensors";
+  const auto header = std::filesystem::file_size(path) - per_file * tensor_bytes;
+  std::filesystem::resize_file(path, header + tensor_bytes + 5000);
+  std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now());
+  for (const auto strategy : {StrategyKind::mapped, StrategyKind::read, StrategyKind::staged}) {
+    auto how = options(strategy);
+    const auto done = strategy == StrategyKind::staged ? stream(how) : ht::load(*model_, how);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code(), ErrorCode::changed_underfoot) << to_string(done.error());
+    EXPECT_EQ(done.error().path(), path.string());
+    // Whoever looks at the file as a whole names no tensor, or one of that file.
+    EXPECT_TRUE(done.error().tensor().empty() || done.error().tensor() == tensor(1, 1));
+  }
+  const auto mapped = ht::load(*model_, options(StrategyKind::mapped));
+  ASSERT_FALSE(mapped);
+  EXPECT_EQ(mapped.error().tensor(), tensor(1, 1));
+}
+
+TEST_F(LoadModel, a_read_that_fails_names_the_tensor_and_the_cause) {
+  forget_everything();
+  port_.fail_at(Call::complete, port_.count(Call::complete) + 10, std::errc::io_error);
+  const auto failed = ht::load(*model_, options(StrategyKind::read));
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code(), ErrorCode::read_failed);
+  EXPECT_EQ(failed.error().cause(), std::errc::io_error);
+  // The very one that has the byte.
+  const auto at = failed.error().offset().value();
+  const auto& catalog = model_->catalog();
+  const Entry entry = catalog[catalog.find(failed.error().tensor()).value()];
+  EXPECT_EQ(model_->files()[entry.file].string(), failed.error().path());
+  EXPECT_LE(entry.offset, at);
+  EXPECT_LT(at, entry.offset + entry.bytes);
+  EXPECT_EQ(residences(), std::set{Residence::failed});
+}
+
+TEST_F(LoadModel, what_is_cached_is_copied_and_tells_of_a_file_that_is_cut_meanwhile) {
+  ASSERT_TRUE(ht::load(*model_, options(StrategyKind::mapped)));
+  ASSERT_TRUE(ht::load(*model_, {.strategy = StrategyKind::read, .glob = "t1.*"}));
+  EXPECT_EQ(port_.count(Call::read_at), headers_read_);
+  // Cut when the first pages are about to be copied.
+  const auto path = folder_ / "part0.safetensors";
+  const int for_memory = port_.count(Call::advise);
+  port_.before_each([&](Call call, int nth) {
+    if (call == Call::advise && nth == for_memory + 1) std::filesystem::resize_file(path, 4096);
+  });
+  const auto cut = ht::load(*model_, options(StrategyKind::read));
+  port_.before_each({});
+  ASSERT_FALSE(cut);
+  EXPECT_EQ(cut.error().code(), ErrorCode::truncated) << to_string(cut.error());
+  EXPECT_EQ(cut.error().path(), path.string());
+  EXPECT_TRUE(cut.error().tensor().starts_with("t0."));
+}
+
+TEST_F(LoadModel, without_the_guard_nothing_is_copied_from_pages) {
+  const auto bare =
+      Model::open(folder_ / "part0.safetensors", {.faults = FaultPolicy::off, .port = &port_}).value();
+  ASSERT_TRUE(ht::load(bare, options(StrategyKind::mapped)));
+  const int before = port_.count(Call::read_at);
+  ASSERT_TRUE(ht::load(bare, options(StrategyKind::read)));
+  EXPECT_GT(port_.count(Call::read_at), before);
+}
+
+TEST_F(LoadModel, is_not_for_a_catalog_alone) {
+  const auto catalog = Model::open(folder_ / "part0.safetensors", {.catalog_only = true}).value();
+  EXPECT_EQ(ht::load(catalog).error().rule(), "model_is_mapped");
+  EXPECT_EQ(ht::load(catalog, {.strategy = StrategyKind::read}).error().rule(), "model_is_mapped");
+  EXPECT_EQ(ht::stream(catalog, [](const TensorPiece&) -> Result<void> { return {}; }).error().rule(),
+            "model_is_mapped");
+}
+
+TEST_F(LoadModel, what_a_callback_throws_leaves_the_model_usable) {
+  auto how = options(StrategyKind::read);
+  how.work.on_progress = [](const Progress&) { throw std::runtime_error("mine"); };
+  EXPECT_THROW(static_cast<void>(ht::load(*model_, how)), std::runtime_error);
+  ASSERT_TRUE(ht::load(*model_, options(StrategyKind::read)));
+  EXPECT_EQ(residences(), std::set{Residence::resident});
+}
+
+TEST_F(LoadModel, callbacks_may_throw_with_every_strategy) {
+  ASSERT_TRUE(ht::seal(*model_));
+  // As if no page were in the page cache: a thread fetches them while they are checked.
+  port_.fail_from(Call::cached, 0, std::errc::operation_not_permitted);
+  for (const auto strategy :
+       {StrategyKind::mapped, StrategyKind::read, StrategyKind::staged, StrategyKind::automatic}) {
+    for (const bool verify : {false, true}) {
+      auto how = options(strategy);
+      how.verify = verify;
+      int seen = 0;
+      how.work.on_progress = [&](const Progress&) {
+        if (++seen == 2) throw std::runtime_error("mine");
+      };
+      const auto load = [&] {
+        return strategy == StrategyKind::staged ? stream(how) : ht::load(*model_, how);
+      };
+      ASSERT_TRUE(ht::evict(*model_));
+      EXPECT_THROW(static_cast<void>(load()), std::runtime_error) << io::to_string(strategy) << verify;
+      how.work.on_progress = {};
+      EXPECT_TRUE(load());
+    }
+  }
+}
+
+TEST_F(LoadModel, loads_are_not_nested) {
+  auto how = options(StrategyKind::read);
+  std::optional<Error> inner;
+  how.work.on_progress = [&](const Progress&) {
+    const auto nested = ht::load(*model_, {.strategy = StrategyKind::read});
+    if (!nested) inner = nested.error();
+  };
+  ASSERT_TRUE(ht::load(*model_, how));
+  ASSERT_TRUE(inner);
+  EXPECT_EQ(inner->code(), ErrorCode::in_use);
+  EXPECT_EQ(inner->rule(), "loads_are_not_nested");
+}
+
+TEST_F(LoadModel, what_is_evicted_while_it_is_loaded_keeps_its_place) {
+  // Something is loaded, so that there are states, and the rest is mapped.
+  ASSERT_TRUE(ht::load(*model_, {.strategy = StrategyKind::read, .glob = "t0.0"}));
+  // While pages are dropped, somebody loads the same tensors.
+  bool once = false;
+  port_.before_each([&](Call call, int) {
+    if (call != Call::forget || once) return;
+    once = true;
+    std::jthread([&] {
+      EXPECT_TRUE(ht::load(*model_, {.strategy = StrategyKind::read, .glob = "t1.*"}));
+    }).join();
+  });
+  ASSERT_TRUE(ht::evict(*model_, "t1.*"));
+  port_.before_each({});
+  EXPECT_TRUE(once);
+  EXPECT_EQ(residences(), (std::set{Residence::resident, Residence::mapped}));
+  expect_all_tensors();
+  EXPECT_TRUE((model_->copy<U8, Rank<1>>(tensor(1, 1))));
+}
+
+TEST_F(LoadModel, evicted_and_failed_ones_are_mapped_again) {
+  ASSERT_TRUE(ht::load(*model_, options(StrategyKind::read)));
+  ASSERT_TRUE(ht::evict(*model_));
+  EXPECT_EQ(residences(), std::set{Residence::evicted});
+  ASSERT_TRUE(ht::load(*model_, options(StrategyKind::mapped)));
+  EXPECT_EQ(residences(), std::set{Residence::mapped});
+  auto how = options(StrategyKind::read);
+  how.budget_bytes = 4096;
+  EXPECT_FALSE(ht::load(*model_, how));
+  EXPECT_EQ(residences(), std::set{Residence::failed});
+  EXPECT_TRUE(model_->raw(tensor(0, 0)));
+  EXPECT_EQ(residences(), (std::set{Residence::failed, Residence::mapped}));
+}
+
+TEST_F(LoadModel, many_threads_may_load_look_up_and_evict) {
+  std::vector<std::jthread> threads;
+  for (int number = 0; number < 4; ++number) {
+    threads.emplace_back([&, number] {
+      for (int i = 0; i < 20; ++i) {
+        if (number == 0) {
+          EXPECT_TRUE(ht::load(*model_, options(StrategyKind::read)));
+        }
+        if (number == 1) static_cast<void>(ht::evict(*model_, "t0.*"));  // somebody may hold one
+        const auto raw = model_->raw(tensor(0, number % per_file)).value();
+        EXPECT_TRUE(std::ranges::equal(raw.bytes(), expected(0, number % per_file)));
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace ht

@@ -1,0 +1,363 @@
+// Tensors brought to where they are wanted, by each strategy.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <htensor/integrity/seal.hpp>
+#include <htensor/load/load.hpp>
+
+#include "load/load_test.hpp"
+
+namespace ht {
+namespace {
+
+using io::StrategyKind;
+using testing::Call;
+using testing::LoadModel;
+using testing::refusal;
+
+TEST_F(LoadModel, by_each_strategy_has_all_tensors) {
+  for (const auto strategy : {StrategyKind::mapped, StrategyKind::read, StrategyKind::automatic}) {
+    const auto loaded = ht::load(*model_, options(strategy));
+    ASSERT_TRUE(loaded) << to_string(loaded.error());
+    EXPECT_EQ(loaded->bytes, 2 * per_file * tensor_bytes);
+    EXPECT_FALSE(loaded->choice.code.empty());
+    EXPECT_FALSE(loaded->choice.reason.empty());
+    EXPECT_EQ(loaded->wanted_bytes, loaded->bytes);
+    EXPECT_EQ(loaded->resident_bytes, 0U);
+    EXPECT_EQ(loaded->streamed_bytes, 0U);
+    if (strategy != StrategyKind::automatic) {
+      EXPECT_EQ(loaded->choice.strategy, strategy);
+    }
+    expect_all_tensors();
+    ASSERT_TRUE(ht::evict(*model_));
+  }
+}
+
+TEST_F(LoadModel, read_keeps_what_becomes_of_the_file_away) {
+  ASSERT_TRUE(ht::load(*model_, options(StrategyKind::read)));
+  EXPECT_EQ(residences(), std::set{Residence::resident});
+  std::filesystem::resize_file(folder_ / "part0.safetensors", 100);
+  std::filesystem::remove(folder_ / "part1.safetensors");
+  expect_all_tensors();
+  EXPECT_TRUE((model_->copy<U8, Rank<1>>(tensor(0, 2))));
+  const auto tensors = ht::residency(*model_).value();
+  for (const auto& each : tensors) EXPECT_EQ(each.resident_bytes, tensor_bytes);
+}
+
+TEST_F(LoadModel, read_twice_reads_once) {
+  ASSERT_TRUE(ht::load(*model_, {.strategy = StrategyKind::read, .glob = "t0.*"}));
+  EXPECT_EQ(residences(), (std::set{Residence::resident, Residence::unbound}));
+  const auto* const before = model_->raw(tensor(0, 0)).value().bytes().data();
+  ASSERT_TRUE(ht::load(*model_, options(StrategyKind::read)));
+  EXPECT_EQ(model_->raw(tensor(0, 0)).value().bytes().data(), before);
+  EXPECT_EQ(residences(), std::set{Residence::resident});
+}
+
+TEST_F(LoadModel, what_was_read_and_is_held_is_in_use) {
+  ASSERT_TRUE(ht::load(*model_, options(StrategyKind::read)));
+  {
+    const auto held = model_->tensor<U8, Rank<1>>(tensor(0, 1)).value();
+    const auto error = refusal(ht::evict(*model_), ErrorCode::in_use, "nobody_holds_the_memory");
+    EXPECT_EQ(error.tensor(), tensor(0, 1));
+    // All others are gone; it is as it was.
+    EXPECT_EQ(residences(), (std::set{Residence::resident, Residence::evicted}));
+    EXPECT_EQ(static_cast<std::byte>(static_cast<std::uint8_t>(held(7))), expected(0, 1)[7]);
+  }
+  EXPECT_TRUE(ht::evict(*model_));
+  EXPECT_EQ(residences(), std::set{Residence::evicted});
+  // They come from the file again, and can be loaded again.
+  expect_all_tensors();
+  EXPECT_EQ(residences(), std::set{Residence::mapped});
+  ASSERT_TRUE(ht::load(*model_, options(StrategyKind::read)));
+  EXPECT_EQ(residences(), std::set{Residence::resident});
+  expect_all_tensors();
+}
+
+TEST_F(LoadModel, tensors_outlive_the_model_that_loaded_them) {
+  ASSERT_TRUE(ht::load(*model_, options(StrategyKind::read)));
+  const auto held = model_->raw(tensor(1, 1)).value();
+  model_.reset();
+  EXPECT_TRUE(std::ranges::equal(held.bytes(), expected(1, 1)));
+}
+
+TEST_F(LoadModel, leaves_nothing_in_the_page_cache_where_that_is_asked_for) {
+  for (const auto strategy : {StrategyKind::mapped, StrategyKind::read}) {
+    forget_everything();
+    auto how = options(strategy);
+    ASSERT_TRUE(ht::load(*model_, {.strategy = StrategyKind::mapped}));
+    EXPECT_EQ(cached(), 2 * per_file * tensor_bytes);
+    how.drop_after = true;
+    ASSERT_TRUE(ht::load(*model_, how));
+    EXPECT_EQ(cached(), 0U);
+    // Also where it failed.
+    ASSERT_TRUE(ht::evict(*model_));
+    ASSERT_TRUE(ht::load(*model_, {.strategy = StrategyKind::mapped}));
+    std::stop_source source;
+    source.request_stop();
+    how.work.stop = source.get_token();
+    EXPECT_EQ(ht::load(*model_, how).error().code(), ErrorCode::cancelled);
+    EXPECT_EQ(cached(), 0U);
+  }
+}
+
+TEST_F(LoadModel, stream_gives_every_byte_once_by_each_strategy) {
+  forget_everything();  // so that all of it is on the disk, and can go
+  for (const auto strategy : {StrategyKind::mapped, StrategyKind::staged, StrategyKind::automatic}) {
+    for (const bool drop_after : {false, true}) {
+      auto how = options(strategy);
+      how.drop_after = drop_after;
+      const auto streamed = stream(how);
+      ASSERT_TRUE(streamed) << to_string(streamed.error());
+      EXPECT_EQ(streamed->bytes, 2 * per_file * tensor_bytes);
+      expect_streamed_all();
+      if (drop_after) {
+        EXPECT_EQ(cached(), 0U);
+      }
+    }
+  }
+}
+
+TEST_F(LoadModel, into_memory_of_the_callers) {
+  std::vector<std::byte> memory(2 * tensor_bytes + 1);
+  const auto odd = MutableBytes(memory).last(2 * tensor_bytes);
+  const std::string first = tensor(1, 2);
+  const std::string second = tensor(0, 1);
+  const std::vector<Target> targets{{first, odd.first(tensor_bytes)}, {second, odd.last(tensor_bytes)}};
+  for (const bool cold : {false, true}) {
+    if (cold) forget_everything();
+    std::ranges::fill(memory, std::byte{0});
+    const auto loaded = ht::load_into(*model_, targets, {.chunks = 2, .chunk_bytes = chunk});
+    ASSERT_TRUE(loaded) << to_string(loaded.error());
+    EXPECT_EQ(loaded->choice.strategy, StrategyKind::external);
+    EXPECT_TRUE(std::ranges::equal(odd.first(tensor_bytes), expected(1, 2)));
+    EXPECT_TRUE(std::ranges::equal(odd.last(tensor_bytes), expected(0, 1)));
+  }
+}
+
+TEST_F(LoadModel, target_is_as_large_as_its_tensor) {
+  std::vector<std::byte> memory(tensor_bytes + 1);
+  const std::string name = tensor(0, 0);
+  const std::vector<Target> targets{{name, memory}};
+  const auto loaded = ht::load_into(*model_, targets);
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().code(), ErrorCode::size_mismatch);
+  EXPECT_EQ(loaded.error().rule(), "target_is_as_large_as_its_tensor");
+  EXPECT_EQ(loaded.error().tensor(), name);
+  const std::vector<Target> unknown{{"nobody", memory}};
+  EXPECT_EQ(ht::load_into(*model_, unknown).error().code(), ErrorCode::not_found);
+}
+
+TEST_F(LoadModel, targets_are_apart) {
+  std::vector<std::byte> memory(2 * tensor_bytes - 1);
+  const std::string a = tensor(0, 0);
+  const std::string b = tensor(0, 1);
+  const std::vector<Target> targets{{a, MutableBytes(memory).last(tensor_bytes)},
+                                    {b, MutableBytes(memory).first(tensor_bytes)}};
+  testing::expect_refusal(ht::load_into(*model_, targets), ErrorCode::overlap, "targets_are_apart");
+  // The same tensor may be wanted twice.
+  memory.resize(2 * tensor_bytes);
+  const std::vector<Target> twice{{a, MutableBytes(memory).last(tensor_bytes)},
+                                  {a, MutableBytes(memory).first(tensor_bytes)}};
+  EXPECT_EQ(ht::load_into(*model_, twice).value().bytes, 2 * tensor_bytes);
+  EXPECT_TRUE(std::ranges::equal(MutableBytes(memory).last(tensor_bytes), expected(0, 0)));
+}
+
+TEST_F(LoadModel, strategy_is_for_this_kind_of_load) {
+  for (const auto strategy : {StrategyKind::staged, StrategyKind::external}) {
+    EXPECT_EQ(refusal(ht::load(*model_, options(strategy)), ErrorCode::unsupported_strategy,
+                      "strategy_is_for_this_kind_of_load")
+                  .path(),
+              (folder_ / "model.safetensors.index.json").string());
+  }
+  for (const auto strategy : {StrategyKind::read, StrategyKind::external}) {
+    testing::expect_refusal(stream(options(strategy)), ErrorCode::unsupported_strategy,
+                            "strategy_is_for_this_kind_of_load");
+  }
+}
+
+TEST_F(LoadModel, what_is_read_fits_into_the_budget) {
+  auto how = options(StrategyKind::read);
+  how.budget_bytes = 2 * per_file * tensor_bytes;  // and pages' rests
+  testing::expect_refusal(ht::load(*model_, how), ErrorCode::budget_too_small,
+                          "what_is_read_fits_into_the_budget");
+  // It can be tried again.
+  EXPECT_EQ(residences(), std::set{Residence::failed});
+  expect_all_tensors();
+  how.budget_bytes *= 2;
+  ASSERT_TRUE(ht::load(*model_, how));
+  EXPECT_EQ(residences(), std::set{Residence::resident});
+}
+
+TEST_F(LoadModel, automatic_streams_through_what_exceeds_the_budget) {
+  for (const bool cold : {true, false}) {
+    if (cold) {
+      forget_everything();
+    } else {
+      ASSERT_TRUE(ht::prefetch(*model_));
+    }
+    auto how = options(StrategyKind::automatic);
+    how.budget_bytes = 3 * tensor_bytes;
+    const auto loaded = ht::load(*model_, how).value();
+    EXPECT_EQ(loaded.choice.strategy, StrategyKind::staged);
+    EXPECT_EQ(loaded.choice.code, "larger_than_memory");
+    EXPECT_THAT(loaded.choice.reason, ::testing::StartsWith("exceeds the memory budget: streamed"));
+    EXPECT_EQ(loaded.wanted_bytes, 2 * per_file * tensor_bytes);
+    EXPECT_EQ(loaded.bytes, loaded.wanted_bytes);
+    EXPECT_EQ(loaded.streamed_bytes, loaded.wanted_bytes);
+    expect_all_tensors();
+    EXPECT_EQ(residences(), std::set{Residence::mapped});
+  }
+  // The padding of `read` does not count for pages.
+  auto how = options(StrategyKind::automatic);
+  how.budget_bytes = 2 * per_file * tensor_bytes;
+  const auto fits = ht::load(*model_, how).value();
+  EXPECT_EQ(fits.choice.strategy, StrategyKind::mapped);
+  EXPECT_EQ(fits.streamed_bytes, 0U);
+}
+
+TEST_F(LoadModel, mapped_bytes_fit_into_the_budget) {
+  for (const bool verify : {false, true}) {
+    ASSERT_TRUE(!verify || ht::seal(*model_));
+    auto how = options(StrategyKind::mapped);
+    how.verify = verify;
+    how.budget_bytes = 2 * per_file * tensor_bytes - 1;
+    forget_everything();
+    const auto error =
+        refusal(ht::load(*model_, how), ErrorCode::budget_too_small, "mapped_bytes_fit_into_the_budget");
+    EXPECT_EQ(error.message(),
+              "needs 600000 bytes of memory but the budget is 599999 bytes; 0 bytes were loaded");
+    if (!verify) {  // which reads headers
+      EXPECT_EQ(cached(), 0U);
+    }
+    ++how.budget_bytes;
+    EXPECT_EQ(ht::load(*model_, how).value().bytes, 2 * per_file * tensor_bytes);
+  }
+  // Without a budget, the available memory counts, but not for pages that are there. A prefetch has no limit.
+  forget_everything();
+  const auto available = [&](std::uint64_t bytes) {
+    port_.set_available_memory(bytes);
+    return ht::load(*model_, options(StrategyKind::mapped));
+  };
+  testing::expect_refusal(available(8 * 1000), ErrorCode::budget_too_small,
+                          "mapped_bytes_fit_into_the_budget");
+  EXPECT_EQ(ht::prefetch(*model_).value(), 2 * per_file * tensor_bytes);
+  EXPECT_TRUE(available(8 * 1000));
+}
+
+TEST_F(LoadModel, separates_bytes_in_memory_from_bytes_that_were_loaded) {
+  forget_everything();
+  ASSERT_TRUE(ht::load(*model_, {.strategy = StrategyKind::read, .glob = "t0.*"}));
+  const auto loaded = ht::load(*model_, options(StrategyKind::mapped)).value();
+  EXPECT_EQ(loaded.wanted_bytes, 2 * per_file * tensor_bytes);
+  EXPECT_EQ(loaded.bytes, per_file * tensor_bytes);
+  EXPECT_EQ(loaded.resident_bytes, per_file * tensor_bytes);
+  EXPECT_EQ(loaded.cached_bytes, 0U);
+  const auto again = ht::load(*model_, options(StrategyKind::mapped)).value();
+  EXPECT_EQ(again.cached_bytes, again.bytes);
+}
+
+TEST_F(LoadModel, the_reason_names_threads_and_rate) {
+  forget_everything();
+  const auto mapped = ht::load(*model_, options(StrategyKind::mapped)).value();
+  EXPECT_THAT(mapped.choice.reason,
+              ::testing::MatchesRegex("requested by name; pages populated by 2 threads at [0-9.]+ GB/s"));
+  const auto cached = ht::load(*model_, options(StrategyKind::mapped)).value();
+  EXPECT_EQ(cached.choice.reason, "requested by name");
+  forget_everything();
+  const auto read = ht::load(*model_, options(StrategyKind::read)).value();
+  EXPECT_THAT(read.choice.reason,
+              ::testing::MatchesRegex("requested by name; .*reads.* into pages allocated by "
+                                      "1 thread at [0-9.]+ GB/s"));
+}
+
+TEST_F(LoadModel, automatic_knows_what_is_there_already) {
+  ASSERT_TRUE(ht::load(*model_, options(StrategyKind::read)));
+  auto how = options(StrategyKind::automatic);
+  how.budget_bytes = 1;
+  const auto again = ht::load(*model_, how).value();
+  EXPECT_EQ(again.choice.code, "nothing_to_load");
+  EXPECT_EQ(again.bytes, 0U);
+  EXPECT_EQ(residences(), std::set{Residence::resident});
+}
+
+TEST_F(LoadModel, ring_can_be) {
+  for (const auto strategy :
+       {StrategyKind::mapped, StrategyKind::read, StrategyKind::staged, StrategyKind::automatic}) {
+    for (const auto& bad : {LoadOptions{.chunks = 0}, LoadOptions{.chunks = 65},
+                            LoadOptions{.chunk_bytes = 0}, LoadOptions{.chunk_bytes = 5000}}) {
+      auto how = bad;
+      how.strategy = strategy;
+      testing::expect_refusal(strategy == StrategyKind::staged ? stream(how) : ht::load(*model_, how),
+                              ErrorCode::bad_state, "ring_can_be");
+    }
+  }
+}
+
+TEST_F(LoadModel, small_budgets_are_for_small_tensors) {
+  testing::write_file(folder_ / "small.safetensors", testing::shard_file({"a"}));
+  const auto small = Model::open(folder_ / "small.safetensors").value();
+  for (const auto strategy : {StrategyKind::mapped, StrategyKind::read}) {
+    const auto loaded = ht::load(small, {.strategy = strategy, .budget_bytes = 8192});
+    EXPECT_TRUE(loaded) << to_string(loaded.error());
+  }
+}
+
+TEST_F(LoadModel, ring_fits_into_the_budget) {
+  auto how = options(StrategyKind::staged);
+  how.chunk_bytes = std::uint64_t{8} << 20;
+  how.budget_bytes = 131'072;
+  ASSERT_TRUE(stream(how));
+  expect_streamed_all();
+  how.budget_bytes = 131'071;
+  testing::expect_refusal(stream(how), ErrorCode::budget_too_small, "ring_fits_into_the_budget");
+}
+
+TEST_F(LoadModel, few_are_not_fetched) {
+  forget_everything();
+  const auto loaded = ht::load(*model_, {.use = io::Use::few}).value();
+  EXPECT_EQ(loaded.choice.strategy, StrategyKind::mapped);
+  const auto tensors = ht::residency(*model_).value();
+  for (const auto& each : tensors) EXPECT_EQ(each.cached_bytes, 0U);
+  // Nor is what lies around one that is looked at.
+  ASSERT_EQ(model_->raw(tensor(0, 1)).value().bytes()[50'000], expected(0, 1)[50'000]);
+  EXPECT_LE(ht::residency(*model_).value()[1].cached_bytes.value(), 65536U);
+  // Who wants all afterwards gets them in large pieces again.
+  ASSERT_TRUE(ht::load(*model_, options(StrategyKind::mapped)));
+  EXPECT_EQ(ht::residency(*model_).value()[1].cached_bytes, tensor_bytes);
+}
+
+TEST_F(LoadModel, few_can_be_read) {
+  ASSERT_TRUE(ht::load(*model_, {.strategy = StrategyKind::read, .use = io::Use::few, .glob = "t1.*"}));
+  EXPECT_EQ(residences(), (std::set{Residence::resident, Residence::unbound}));
+}
+
+TEST_F(LoadModel, of_nothing_is_nothing) {
+  testing::write_file(folder_ / "empty.safetensors", testing::safetensors_file("{}", 0));
+  const auto empty = Model::open(folder_ / "empty.safetensors").value();
+  for (const auto strategy : {StrategyKind::automatic, StrategyKind::mapped, StrategyKind::read}) {
+    EXPECT_EQ(ht::load(empty, {.strategy = strategy}).value().bytes, 0U);
+  }
+  EXPECT_EQ(ht::stream(empty, [](const TensorPiece&) -> Result<void> { return {}; }).value().bytes, 0U);
+  EXPECT_EQ(ht::prefetch(empty).value(), 0U);
+  EXPECT_EQ(ht::evict(empty).value(), 0U);
+  testing::expect_refusal(ht::load(*model_, {.glob = "none*"}), ErrorCode::not_found,
+                          "filter_matches_a_tensor");
+}
+
+TEST_F(LoadModel, progress_is_told_to_the_end_by_each_strategy) {
+  for (const auto strategy : {StrategyKind::mapped, StrategyKind::read, StrategyKind::staged}) {
+    std::vector<std::uint64_t> done;
+    auto how = options(strategy);
+    how.work.on_progress = [&](const Progress& progress) {
+      EXPECT_EQ(progress.total_bytes, 2 * per_file * tensor_bytes);
+      done.push_back(progress.done_bytes);
+    };
+    ASSERT_TRUE(strategy == StrategyKind::staged ? stream(how) : ht::load(*model_, how));
+    EXPECT_TRUE(std::ranges::is_sorted(done));
+    EXPECT_EQ(done.back(), 2 * per_file * tensor_bytes);
+    EXPECT_GT(done.size(), 5U);
+  }
+}
+
+}  // namespace
+}  // namespace ht

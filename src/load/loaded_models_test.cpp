@@ -1,0 +1,199 @@
+// Models and tensors across the verbs that act on them: load, evict, seal, verify, hash.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <htensor/hash/crc64.hpp>
+#include <htensor/integrity/seal.hpp>
+#include <htensor/integrity/verify.hpp>
+#include <htensor/load/load.hpp>
+#include <map>
+
+#include "format/ht/ht.hpp"
+#include "format/irpa/irpa_test_archive.hpp"
+#include "model/model_access.hpp"
+#include "model/test_formats.hpp"
+#include "model/test_models.hpp"
+#include "testing/temporary_folder.hpp"
+
+namespace ht {
+namespace {
+
+using testing::expect_refusal;
+using testing::irpa_file;
+using testing::noise_file;
+using testing::TemporaryFolder;
+using testing::write_file;
+
+// A user's own dtype.
+struct Byte {
+  using Family = Byte;
+  using Element = std::uint8_t;
+  static constexpr std::string_view name = "BYTE";
+  static constexpr int bits = 8;
+  static constexpr DTypeTag tag = user_tag(0);
+};
+
+class LoadedModels : public ::testing::Test {
+ protected:
+  Model open(const std::vector<std::byte>& file) {
+    write_file(path_, file);
+    return Model::open(path_).value();
+  }
+  TemporaryFolder folder_;
+  std::filesystem::path path_ = folder_ / "weights.ht";
+};
+
+TEST_F(LoadedModels, tensors_stay_while_they_are_held) {
+  const auto model = open(noise_file("safetensors", {10, 100'000}));
+  const auto mapped = model.at(1).value();
+  ASSERT_TRUE(ht::load(model, {.strategy = io::StrategyKind::read}));
+  {
+    const auto loaded = model.at(1).value();
+    EXPECT_NE(loaded.bytes()->data(), mapped.bytes()->data());
+    EXPECT_TRUE(ModelAccess::is_resident(loaded));
+    EXPECT_TRUE(ModelAccess::fetch(loaded, 0, 400'000));
+    EXPECT_EQ(ht::evict(model, "t1").error().code(), ErrorCode::in_use);
+  }
+  EXPECT_TRUE(ht::evict(model, "t1"));
+  EXPECT_EQ(model.at(1)->bytes()->data(), mapped.bytes()->data());
+}
+
+TEST_F(LoadedModels, dtype_of_a_user_is_known_to_every_operation) {
+  // With a checksum of its own, so that every way to verify it reads the header.
+  auto header = format_ht::describe(dtype_info<Byte>(), std::vector<std::int64_t>{2, 3}).value();
+  const std::vector<std::byte> data(6, std::byte{7});
+  header.payload_crc = crc64nvme(data);
+  const auto bytes = format_ht::encode(header);
+  std::vector<std::byte> file(bytes.begin(), bytes.end());
+  file.insert(file.end(), data.begin(), data.end());
+  write_file(path_, file);
+  const auto model = Model::open(path_, {.dtypes = {dtype_info<Byte>()}}).value();
+  EXPECT_EQ(model.at(0)->type().name, "BYTE");
+  EXPECT_TRUE(ht::verify(model));
+  EXPECT_EQ(verify(path_)->verdict, Verdict::intact);
+  EXPECT_TRUE(ht::validate(model["weights"].value()));
+  EXPECT_EQ(ht::load(model, {.verify = true})->verified_bytes, 6U);
+  EXPECT_TRUE(ht::hash(model));
+  const auto sealed = ht::seal(model);
+  ASSERT_TRUE(sealed) << to_string(sealed.error());
+  EXPECT_TRUE(ht::verify(model));
+  EXPECT_TRUE(ht::validate(model["weights"].value()));
+  EXPECT_TRUE(ht::load(model, {.verify = true}));
+}
+
+TEST_F(LoadedModels, sealed_model_has_one_path) {
+  write_file(folder_ / "a.safetensors", testing::shard_file({"a"}));
+  write_file(folder_ / "b.safetensors", testing::shard_file({"b"}));
+  const std::vector<std::filesystem::path> paths{folder_ / "a.safetensors", folder_ / "b.safetensors"};
+  const auto refused = ht::seal(Model::open_merged(paths).value());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().rule(), "sealed_model_has_one_path");
+  EXPECT_TRUE(ht::seal(Model::open_merged(std::span(paths).first(1)).value()));
+}
+
+TEST_F(LoadedModels, catalog_alone_cannot_be_loaded) {
+  write_file(path_, irpa_file({{.name = "t", .length = 8, .pattern = "a"}}));
+  const auto splat = Model::open(path_, {.catalog_only = true}).value();
+  expect_refusal(ht::load(splat), ErrorCode::bad_state, "model_is_mapped");
+}
+
+TEST_F(LoadedModels, sealed_model_is_a_file) {
+  const auto file = noise_file("safetensors", {10});
+  const auto model = Model::from_bytes(file, nullptr).value();
+  expect_refusal(ht::seal(model), ErrorCode::bad_state, "sealed_model_is_a_file");
+  EXPECT_TRUE(ht::hash(model));
+}
+
+// The same file by its path, from memory and by a descriptor.
+TEST_F(LoadedModels, have_the_same_digests_from_every_source) {
+  const auto file = noise_file("safetensors", {1000, 100'000});
+  const auto model = open(file);
+  const auto digests = ht::hash(model, {.per_tensor = true}).value();
+  const auto in_memory = Model::from_bytes(file, nullptr).value();
+  EXPECT_EQ(ht::hash(in_memory, {.per_tensor = true}).value().tensors, digests.tensors);
+  for (const auto strategy :
+       {io::StrategyKind::automatic, io::StrategyKind::mapped, io::StrategyKind::read}) {
+    const auto loaded = ht::load(in_memory, {.strategy = strategy});
+    ASSERT_TRUE(loaded) << to_string(loaded.error());
+    EXPECT_EQ(loaded->bytes + loaded->resident_bytes, 404'000U);
+  }
+}
+
+// Copies each tensor backwards, which no strategy of the library does.
+class Backwards final : public io::Strategy {
+ public:
+  explicit Backwards(std::shared_ptr<const io::Source> source) : source_(std::move(source)) {}
+  std::string_view name() const noexcept override { return "backwards"; }
+  io::Answer answer(const io::Request& request) override {
+    if (const auto* const load = std::get_if<io::LoadRequest>(&request)) {
+      const auto memory = std::make_shared<std::vector<std::byte>>(load->range.bytes);
+      if (auto read = source_->read(load->range.offset, *memory); !read)
+        return io::request_failed(std::move(read).error());
+      std::ranges::reverse(*memory);
+      return io::LoadDone{{*memory, memory}};
+    }
+    if (const auto* const release = std::get_if<io::ReleaseRequest>(&request)) {
+      *release->memory = {};
+      ++released;
+      return io::ReleaseDone{};
+    }
+    return io::not_supported(*this, "do that");
+  }
+  int released = 0;
+
+ private:
+  std::shared_ptr<const io::Source> source_;
+};
+
+TEST_F(LoadedModels, strategy_of_a_caller_loads_tensors) {
+  const auto model = open(noise_file("safetensors", {3, 500}));
+  std::vector<std::byte> stored(2000);
+  ASSERT_TRUE(model.at(1)->copy_to(stored));
+  const auto strategy = std::make_shared<Backwards>(io::FileSource::open(path_).value());
+  std::uint64_t done = 0;
+  const auto loaded = ht::load(
+      model,
+      {.custom = strategy, .work = {.on_progress = [&](const Progress& now) { done = now.done_bytes; }}});
+  ASSERT_TRUE(loaded) << to_string(loaded.error());
+  EXPECT_EQ(loaded->bytes, 2012U);
+  EXPECT_EQ(loaded->choice.code, "custom");
+  EXPECT_NE(loaded->choice.reason.find("backwards"), std::string::npos);
+  EXPECT_EQ(done, 2012U);
+  std::ranges::reverse(stored);
+  {
+    const auto tensor = model.at(1).value();
+    EXPECT_TRUE(std::ranges::equal(tensor.bytes().value(), stored));
+  }
+  EXPECT_EQ(ht::residency(model).value()[1].residence, Residence::resident);
+  ASSERT_TRUE(ht::evict(model));
+  EXPECT_EQ(strategy->released, 2);
+  EXPECT_EQ(ht::residency(model).value()[1].residence, Residence::evicted);
+}
+
+TEST_F(LoadedModels, load_into_takes_memory_from_a_callable_and_fills_splats) {
+  const auto model = open(irpa_file({{.name = "s", .length = 8, .pattern = "ab"},
+                                     {.name = "d", .length = 64, .offset = 0},
+                                     {.name = "e", .length = 64, .offset = 64}},
+                                    std::string(128, 'x')));
+  std::map<std::string, std::vector<std::byte>> memory;
+  const auto place = [&](const AnyTensor& tensor) -> MutableBytes {
+    if (tensor.name() == "e") return {};
+    auto& bytes = memory[std::string(tensor.name())];
+    bytes.resize(tensor.byte_size());
+    return bytes;
+  };
+  const auto loaded = ht::load_into(model, place);
+  ASSERT_TRUE(loaded) << to_string(loaded.error());
+  EXPECT_EQ(loaded->bytes, 72U);
+  EXPECT_EQ(memory.size(), 2U);
+  EXPECT_TRUE(std::ranges::equal(memory["s"], bytes_of("abababab")));
+  EXPECT_TRUE(std::ranges::equal(memory["d"], model["d"]->storage().value().bytes()));
+  const auto too_small =
+      ht::load_into(model, [&](const AnyTensor&) { return MutableBytes(memory["s"]).first(7); });
+  EXPECT_EQ(too_small.error().code(), ErrorCode::overlap);
+  const Target target{"s", MutableBytes(memory["s"]).first(7)};
+  EXPECT_EQ(ht::load_into(model, std::span(&target, 1)).error().rule(), "target_is_as_large_as_its_tensor");
+}
+
+}  // namespace
+}  // namespace ht

@@ -1,0 +1,78 @@
+#include <algorithm>
+#include <htensor/load/load.hpp>
+
+#include "io/chunks.hpp"
+#include "model/model_access.hpp"
+#include "model/ranges.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+// Asks each file once about all of the tensors in it.
+Result<void> query_page_cache(const ModelState& state, std::span<TensorResidency> tensors) {
+  const auto& catalog = *state.catalog;
+  const auto& sources = state.mapped->sources();
+  std::vector<std::vector<std::size_t>> of_file(sources.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Entry entry = catalog[tensors[i].index];
+    if (!entry.is_splat() && sources[entry.file]) of_file[entry.file].push_back(i);
+  }
+  std::vector<io::CacheQuery> queries;
+  for (std::size_t file = 0; file < of_file.size(); ++file) {
+    queries.clear();
+    for (const std::size_t i : of_file[file]) {
+      const Entry entry = catalog[tensors[i].index];
+      queries.push_back({.offset = entry.offset, .bytes = entry.bytes});
+    }
+    if (queries.empty()) continue;
+    auto known = sources[file]->cached(queries);
+    if (!known) {
+      return fail(std::move(known).error().at_tensor(catalog[tensors[of_file[file][0]].index].name));
+    }
+    for (std::size_t i = 0; i < queries.size(); ++i) {
+      auto& cached = tensors[of_file[file][i]].cached_bytes;
+      if (*known) {
+        cached = queries[i].cached_bytes;
+      } else {
+        cached.reset();
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<TensorResidency>> residency(const Model& model, std::size_t first, std::size_t count) {
+  return without_bad_alloc([&]() -> Result<std::vector<TensorResidency>> {
+    const auto& state = ModelAccess::state(model);
+    std::vector<TensorResidency> tensors;
+    const std::size_t begin = std::min(first, model.size());
+    const std::size_t end = begin + std::min(count, model.size() - begin);
+    tensors.reserve(end - begin);
+    for (std::size_t i = begin; i < end; ++i) {
+      const Entry entry = model.catalog()[i];
+      TensorResidency tensor{.index = i, .bytes = entry.bytes};
+      const bool is_missing = state.has_data && !state.mapped->sources()[entry.file];
+      if (!entry.is_splat() && !is_missing) {
+        HT_TRY(ModelAccess::check_is_there(state, entry));
+        tensor.residence = tensor_state::residence_of(state.residency->state_of(i));
+        if (tensor.residence == Residence::resident) tensor.resident_bytes = entry.bytes;
+      }
+      tensors.push_back(tensor);
+    }
+    HT_TRY(query_page_cache(state, tensors));
+    return tensors;
+  });
+}
+
+Result<std::uint64_t> evict(const Model& model, const NameFilter& glob) {
+  return without_bad_alloc([&]() -> Result<std::uint64_t> {
+    const auto& state = ModelAccess::state(model);
+    const auto tensors = HT_TRY(ModelAccess::tensors_matching(model, glob));
+    HT_TRY(state.residency->evict(tensors));
+    return sum_of(merged_ranges(*state.catalog, tensors));
+  });
+}
+
+}  // namespace ht::inline v1

@@ -1,0 +1,227 @@
+// Which tensors are in memory, and bringing them there and away.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <htensor/base/fault.hpp>
+#include <htensor/load/load.hpp>
+#include <htensor/model/model.hpp>
+#include <numeric>
+
+#include "format/safetensors/test_file.hpp"
+#include "model/test_models.hpp"
+#include "testing/faulty_port.hpp"
+#include "testing/temporary_folder.hpp"
+
+namespace ht {
+namespace {
+
+using testing::Call;
+using testing::FaultyPort;
+using testing::refusal;
+using testing::TemporaryFolder;
+
+constexpr std::uint64_t tensor_bytes = 8 << 20;
+// The page cache of some file systems has pieces of up to this size, which it keeps or drops whole.
+constexpr std::uint64_t largest_piece = 2 << 20;
+
+// Bytes of the file that are in this process's memory.
+std::uint64_t resident_bytes(const std::filesystem::path& path) {
+  std::ifstream maps("/proc/self/smaps");
+  std::uint64_t kib = 0;
+  bool ours = false;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find('-') < line.find(' ')) ours = line.find(path.string()) != std::string::npos;
+    if (ours && line.starts_with("Rss:")) kib += std::stoull(line.substr(4));
+  }
+  return kib * 1024;
+}
+
+class ResidencyOfModel : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string json = "{";
+    for (std::uint64_t i = 0; i < 4; ++i) {
+      json += (i == 0 ? "\"" : ",\"") + std::string(i < 2 ? "layer.0." : "layer.1.") + std::to_string(i) +
+              R"(":{"dtype":"U8","shape":[8388608],"data_offsets":[)" + std::to_string(i * tensor_bytes) +
+              "," + std::to_string((i + 1) * tensor_bytes) + "]}";
+    }
+    const auto header = testing::safetensors_file(json + "}", 0);
+    testing::write_file(path_, header);
+    // Holes are cached like all else, and quick to make.
+    std::filesystem::resize_file(path_, header.size() + 4 * tensor_bytes);
+    sync_and_open();
+  }
+  void sync_and_open() {
+    auto& port = io::system_port();
+    const auto file = port.open(path_).value();
+    ASSERT_TRUE(port.sync(file));  // only what is on the disk can leave the page cache
+    ASSERT_TRUE(port.close(file));
+    model_ = Model::open(path_, {.port = &port_}).value();
+  }
+  [[nodiscard]] std::uint64_t cached() const {
+    const auto tensors = ht::residency(*model_).value();
+    return std::accumulate(
+        tensors.begin(), tensors.end(), std::uint64_t{0},
+        [](std::uint64_t sum, const auto& tensor) { return sum + tensor.cached_bytes.value(); });
+  }
+  /// A file system that is memory itself has all of it there at all times.
+  [[nodiscard]] bool is_in_memory() {
+    const auto file = io::system_port().open(path_).value();
+    const auto system = io::system_port().file_system(file).value();
+    io::system_port().close(file);
+    return system == io::FileSystem::memory;
+  }
+
+  TemporaryFolder folder_;
+  std::filesystem::path path_ = folder_ / "model.safetensors";
+  FaultyPort port_;
+  std::optional<Model> model_;
+};
+
+TEST_F(ResidencyOfModel, evict_and_prefetch_act) {
+  if (is_in_memory()) GTEST_SKIP() << "the folder for temporary files is memory itself";
+  EXPECT_EQ(ht::prefetch(*model_), 4 * tensor_bytes);
+  EXPECT_EQ(cached(), 4 * tensor_bytes);
+  EXPECT_GE(resident_bytes(path_), 4 * tensor_bytes);
+  EXPECT_EQ(ht::evict(*model_), 4 * tensor_bytes);
+  EXPECT_EQ(cached(), 0U);
+  EXPECT_EQ(resident_bytes(path_), 0U);
+  EXPECT_EQ(ht::prefetch(*model_, "layer.1.*"), 2 * tensor_bytes);
+  const auto tensors = ht::residency(*model_).value();
+  ASSERT_EQ(tensors.size(), 4U);
+  EXPECT_LE(tensors[0].cached_bytes.value(), largest_piece);
+  EXPECT_EQ(tensors[3].cached_bytes, tensor_bytes);
+  EXPECT_EQ(tensors[3].bytes, tensor_bytes);
+  EXPECT_EQ(tensors[3].index, 3U);
+  // Its neighbour loses nothing.
+  EXPECT_EQ(ht::evict(*model_, "layer.1.2"), tensor_bytes);
+  const auto after = ht::residency(*model_).value();
+  EXPECT_LE(after[2].cached_bytes.value(), 2 * largest_piece);
+  EXPECT_EQ(after[3].cached_bytes, tensor_bytes);
+}
+
+TEST_F(ResidencyOfModel, evicted_tensors_can_be_used_as_before) {
+  const auto tensor = model_->tensor<U8, Rank<1>>("layer.0.0").value();
+  const auto before = tensor(4242);
+  ASSERT_TRUE(ht::evict(*model_));
+  EXPECT_EQ(tensor(4242), before);
+}
+
+TEST_F(ResidencyOfModel, a_file_that_goes_as_a_whole_goes_at_once) {
+  ASSERT_TRUE(ht::evict(*model_));
+  EXPECT_EQ(port_.count(Call::forget), 1);
+  // These do not touch each other.
+  ASSERT_TRUE(ht::evict(*model_, "layer.?.[03]"));
+  EXPECT_EQ(port_.count(Call::forget), 3);
+}
+
+TEST_F(ResidencyOfModel, filter_matches_a_tensor) {
+  for (const auto& error :
+       {refusal(ht::prefetch(*model_, "none*"), ErrorCode::not_found, "filter_matches_a_tensor"),
+        refusal(ht::evict(*model_, "none*"), ErrorCode::not_found, "filter_matches_a_tensor")}) {
+    EXPECT_EQ(error.path(), path_.string());
+  }
+}
+
+TEST_F(ResidencyOfModel, malformed_patterns_are_errors) {
+  const auto consumer = [](const TensorPiece&) -> Result<void> { return {}; };
+  testing::expect_refusal(ht::prefetch(*model_, "a["), ErrorCode::bad_state, "bracket_is_closed");
+  testing::expect_refusal(ht::evict(*model_, "a{b"), ErrorCode::bad_state, "brace_is_closed");
+  testing::expect_refusal(ht::load(*model_, {.glob = "a["}), ErrorCode::bad_state, "bracket_is_closed");
+  testing::expect_refusal(ht::stream(*model_, consumer, {.glob = "a["}), ErrorCode::bad_state,
+                          "bracket_is_closed");
+}
+
+TEST_F(ResidencyOfModel, progress_is_told_to_the_end) {
+  std::vector<std::uint64_t> done;
+  ASSERT_TRUE(ht::prefetch(*model_, "*", {.on_progress = [&](const Progress& progress) {
+    EXPECT_EQ(progress.total_bytes, 4 * tensor_bytes);
+    done.push_back(progress.done_bytes);
+  }}));
+  ASSERT_FALSE(done.empty());
+  EXPECT_TRUE(std::ranges::is_sorted(done));
+  EXPECT_EQ(done.back(), 4 * tensor_bytes);
+  EXPECT_EQ(Progress{}.bytes_per_second(), 0);
+  EXPECT_EQ((Progress{.done_bytes = 10, .elapsed = std::chrono::seconds(2)}.bytes_per_second()), 5);
+}
+
+TEST_F(ResidencyOfModel, work_is_not_stopped) {
+  std::stop_source source;
+  source.request_stop();
+  const auto fetched = ht::prefetch(*model_, "*", {.stop = source.get_token()});
+  ASSERT_FALSE(fetched);
+  EXPECT_EQ(fetched.error().code(), ErrorCode::cancelled);
+  EXPECT_EQ(fetched.error().rule(), "work_is_not_stopped");
+}
+
+TEST_F(ResidencyOfModel, populate_falls_back_to_touching) {
+  // Every one but the first, which is no more than what is normal.
+  for (int i = 1; i < 100; ++i) port_.fail_at(Call::advise, i, std::errc::invalid_argument);
+  ASSERT_TRUE(ht::prefetch(*model_));
+  EXPECT_EQ(cached(), 4 * tensor_bytes);
+}
+
+TEST_F(ResidencyOfModel, system_takes_the_advice) {
+  ASSERT_TRUE(model_->raw("layer.0.0"));  // maps the file
+  port_.fail_at(Call::advise, 0, std::errc::invalid_argument);
+  const auto error = refusal(ht::evict(*model_), ErrorCode::unsupported_strategy, "system_takes_the_advice");
+  EXPECT_EQ(error.path(), path_.string());
+}
+
+TEST_F(ResidencyOfModel, page_cache_can_be_emptied) {
+  port_.fail_at(Call::forget, 0, std::errc::invalid_argument);
+  EXPECT_EQ(refusal(ht::evict(*model_), ErrorCode::unsupported_strategy, "page_cache_can_be_emptied").path(),
+            path_.string());
+}
+
+TEST_F(ResidencyOfModel, page_cache_can_be_asked) {
+  port_.fail_at(Call::cached, 0, std::errc::function_not_supported);
+  const auto error =
+      refusal(ht::residency(*model_), ErrorCode::unsupported_strategy, "page_cache_can_be_asked");
+  EXPECT_EQ(error.tensor(), "layer.0.0");
+}
+
+TEST_F(ResidencyOfModel, queries_the_page_cache_once_per_file) {
+  ASSERT_EQ(ht::residency(*model_).value().size(), 4U);
+  EXPECT_EQ(port_.count(Call::cached), 1);
+  const auto some = ht::residency(*model_, 2, 1).value();
+  ASSERT_EQ(some.size(), 1U);
+  EXPECT_EQ(some[0].index, 2U);
+  EXPECT_TRUE(ht::residency(*model_, 4).value().empty());
+}
+
+TEST_F(ResidencyOfModel, is_unknown_where_the_kernel_does_not_report_it) {
+  ASSERT_TRUE(ht::prefetch(*model_));
+  port_.fail_from(Call::cached, 0, std::errc::operation_not_permitted);
+  const auto tensors = ht::residency(*model_).value();
+  ASSERT_EQ(tensors.size(), 4U);
+  for (const auto& tensor : tensors) {
+    EXPECT_EQ(tensor.cached_bytes, std::nullopt);
+    EXPECT_EQ(tensor.bytes, tensor_bytes);
+  }
+  const auto loaded = ht::load(*model_).value();
+  EXPECT_NE(loaded.choice.code, "already_cached");
+  EXPECT_NE(loaded.choice.reason.find("unknown"), std::string::npos);
+}
+
+TEST_F(ResidencyOfModel, prefetch_tells_of_a_file_that_was_cut) {
+  std::filesystem::resize_file(path_, 2 * tensor_bytes);
+  // As often as it is asked.
+  for (int i = 0; i < 2; ++i) {
+    const auto error =
+        refusal(ht::prefetch(*model_), ErrorCode::changed_underfoot, "mapped_pages_are_still_there");
+    EXPECT_EQ(error.path(), path_.string());
+    EXPECT_EQ(error.tensor(), "layer.0.1");
+  }
+}
+
+TEST_F(ResidencyOfModel, is_not_known_of_a_catalog_alone) {
+  const auto catalog = Model::open(path_, {.catalog_only = true}).value();
+  EXPECT_EQ(refusal(ht::residency(catalog), ErrorCode::bad_state, "model_is_mapped").path(), path_.string());
+  EXPECT_EQ(refusal(ht::prefetch(catalog), ErrorCode::bad_state, "model_is_mapped").path(), path_.string());
+  EXPECT_EQ(refusal(ht::evict(catalog, "layer.0.*"), ErrorCode::bad_state, "model_is_mapped").path(),
+            path_.string());
+}
+
+}  // namespace
+}  // namespace ht

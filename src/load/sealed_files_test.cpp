@@ -1,0 +1,494 @@
+#include "integrity/seal_test.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <htensor/hash/crc64.hpp>
+#include <htensor/integrity/seal.hpp>
+#include <htensor/integrity/verify.hpp>
+#include <htensor/load/load.hpp>
+
+#include "format/ht/ht.hpp"
+#include "model/test_formats.hpp"
+#include "testing/faulty_port.hpp"
+
+namespace ht {
+namespace {
+
+using testing::Call;
+using testing::expect_refusal;
+using testing::flip_bit;
+using testing::noise;
+using testing::noise_file;
+using testing::read_file;
+using testing::write_file;
+
+using Sealing = testing::SealedModelFile;
+
+TEST(SealFormats, each_round_trips_with_each_algorithm) {
+  const testing::TemporaryFolder folder;
+  for (const auto format : format_names()) {
+    const bool single = format == "ht" || format == "npy";
+    const auto path = folder / ("model." + std::string(format));
+    write_file(path, noise_file(format, single ? std::vector<std::int64_t>{1000}
+                                               : std::vector<std::int64_t>{1000, 0, 7, 1'200'000}));
+    const auto model = Model::open(path).value();
+    for (const auto algorithm : all_hash_algorithms) {
+      const auto sealed = ht::seal(model, {.algorithm = algorithm, .work = {}});
+      ASSERT_TRUE(sealed) << format << ": " << to_string(sealed.error());
+      EXPECT_EQ(sealed->seal, path.string() + ".htseal");
+      EXPECT_EQ(sealed->bytes, std::filesystem::file_size(path));
+      EXPECT_EQ(sealed->digest, digest(algorithm, read_file(path)).value()) << format;
+      EXPECT_TRUE(ht::verify(model)) << format;
+      const auto found = verify(path);
+      ASSERT_TRUE(found) << to_string(found.error());
+      EXPECT_TRUE(found->ok());
+      EXPECT_EQ(found->checked_bytes, sealed->bytes);
+      EXPECT_EQ(found->algorithm, algorithm);
+      // The same files, the same seal.
+      const auto bytes = read_file(sealed->seal);
+      ASSERT_TRUE(ht::seal(model, {.algorithm = algorithm, .work = {}}));
+      EXPECT_EQ(read_file(sealed->seal), bytes);
+    }
+  }
+}
+
+TEST(SealFormats, the_same_tensor_has_the_same_digest_in_each) {
+  const testing::TemporaryFolder folder;
+  for (const std::string format : {"safetensors", "gguf", "irpa", "ht", "npy"}) {
+    const bool single = format == "ht" || format == "npy";
+    const auto path = folder / ("t0." + format);
+    write_file(path, noise_file(format, single ? std::vector<std::int64_t>{1'200'000}
+                                               : std::vector<std::int64_t>{1'200'000, 9}));
+    for (const auto algorithm : all_hash_algorithms) {
+      const auto found =
+          ht::hash(Model::open(path).value(), {.algorithm = algorithm, .per_tensor = true, .work = {}});
+      ASSERT_TRUE(found) << to_string(found.error());
+      EXPECT_EQ(found->tensors[0], digest(algorithm, noise(4'800'000, 0)).value()) << format;
+      if (!single) {
+        EXPECT_EQ(found->tensors[1], digest(algorithm, noise(36, 1)).value()) << format;
+      }
+      EXPECT_EQ(found->digest, digest(algorithm, read_file(path)).value()) << format;
+    }
+  }
+}
+
+TEST(SealFormats, a_splat_has_the_digest_of_the_bytes_that_it_stands_for) {
+  const testing::TemporaryFolder folder;
+  write_file(folder / "m.irpa", testing::irpa_file({{.name = "splat", .length = 70'002, .pattern = "ab"},
+                                                    {.name = "one", .length = 9, .pattern = "x"},
+                                                    {.name = "data", .length = 4, .offset = 0}},
+                                                   "data"));
+  const auto model = Model::open(folder / "m.irpa").value();
+  std::string filled;
+  while (filled.size() < 70'002) filled += "ab";
+  for (const auto algorithm : all_hash_algorithms) {
+    const auto found = ht::hash(model, {.algorithm = algorithm, .per_tensor = true, .work = {}}).value();
+    EXPECT_EQ(found.tensors[0], digest(algorithm, bytes_of(filled)).value());
+    EXPECT_EQ(found.tensors[1], digest(algorithm, bytes_of("xxxxxxxxx")).value());
+    EXPECT_EQ(found.tensors[2], digest(algorithm, bytes_of("data")).value());
+    ASSERT_TRUE(ht::seal(model, {.algorithm = algorithm, .work = {}}));
+    EXPECT_TRUE(ht::verify(model));
+  }
+}
+
+TEST_F(Sealing, finds_a_flipped_bit_and_names_the_tensor_and_the_range) {
+  const struct {
+    std::size_t tensor;
+    std::uint64_t at;
+    std::uint64_t begin;
+    std::uint64_t bytes;
+  } cases[] = {{0, 0, 0, 4000},
+               {0, 3999, 0, 4000},
+               {1, 1, 0, Seal::chunk_bytes},
+               {1, Seal::chunk_bytes, Seal::chunk_bytes, Seal::chunk_bytes},
+               {1, 4 * large - 1, 2 * Seal::chunk_bytes, 4 * large - 2 * Seal::chunk_bytes},
+               {2, 1999, 0, 2000}};
+  for (const auto& [tensor, at, begin, bytes] : cases) {
+    flip_bit(path_, offsets_[tensor] + at, 3);
+    const auto found = verified();
+    EXPECT_EQ(found.verdict, Verdict::damaged);
+    const std::vector<BadRange> wanted{
+        {path_, FilePart::tensor, "t" + std::to_string(tensor), offsets_[tensor] + begin, bytes}};
+    EXPECT_EQ(found.bad, wanted);
+    const auto refused = ht::verify(Model::open(path_).value());
+    const auto error = testing::refusal(refused, ErrorCode::checksum_mismatch, "bytes_are_as_sealed");
+    EXPECT_EQ(error.tensor(), "t" + std::to_string(tensor));
+    EXPECT_EQ(error.offset(), offsets_[tensor] + begin);
+    flip_bit(path_, offsets_[tensor] + at, 3);
+  }
+  EXPECT_TRUE(verified().ok());
+}
+
+TEST_F(Sealing, names_every_bad_tensor_and_joins_chunks_that_touch) {
+  flip_bit(path_, offsets_[0]);
+  flip_bit(path_, offsets_[1]);
+  flip_bit(path_, offsets_[1] + Seal::chunk_bytes);
+  flip_bit(path_, offsets_[2]);
+  const auto found = verified();
+  const std::vector<BadRange> wanted{{path_, FilePart::tensor, "t0", offsets_[0], 4000},
+                                     {path_, FilePart::tensor, "t1", offsets_[1], 2 * Seal::chunk_bytes},
+                                     {path_, FilePart::tensor, "t2", offsets_[2], 2000}};
+  EXPECT_EQ(found.bad, wanted);
+  EXPECT_EQ(found.verdict, Verdict::damaged);
+}
+
+TEST_F(Sealing, finds_damage_in_a_header_that_no_longer_parses) {
+  flip_bit(path_, 9);
+  EXPECT_FALSE(Model::open(path_));
+  const auto found = verified();
+  EXPECT_EQ(found.verdict, Verdict::damaged);
+  ASSERT_EQ(found.bad.size(), 1U);
+  EXPECT_EQ(found.bad[0].part, FilePart::header);
+  EXPECT_EQ(found.bad[0].offset, 0U);
+  EXPECT_EQ(found.bad[0].bytes, offsets_[0]);
+  // Quickly, too.
+  const auto quick = verified({.quick = true});
+  EXPECT_EQ(quick.verdict, Verdict::damaged);
+  EXPECT_EQ(quick.checked_bytes, offsets_[0]);
+}
+
+TEST_F(Sealing, quickly_sees_sizes_and_headers_alone) {
+  flip_bit(path_, offsets_[1] + 5);
+  EXPECT_TRUE(verified({.quick = true}).ok());
+  EXPECT_EQ(verified({.quick = true}).verdict, Verdict::headers_match) << "data that was not read";
+  std::filesystem::resize_file(path_, offsets_[2]);
+  EXPECT_EQ(verified({.quick = true}).verdict, Verdict::truncated);
+}
+
+TEST_F(Sealing, tells_a_truncated_file) {
+  for (const std::uint64_t left :
+       {offsets_[2] + 5, offsets_[2], offsets_[1] + 7, offsets_[0], std::uint64_t{3}, std::uint64_t{0}}) {
+    std::filesystem::resize_file(path_, left);
+    const auto found = verified();
+    EXPECT_EQ(found.verdict, Verdict::truncated) << left;
+    ASSERT_FALSE(found.bad.empty());
+    EXPECT_EQ(found.bad.front().offset, left);
+    EXPECT_EQ(found.bad.back().tensor, "t2");
+    EXPECT_EQ(found.bad.back().offset + found.bad.back().bytes, offsets_[2] + 2000);
+    EXPECT_EQ(found.result().error().code(), ErrorCode::truncated);
+  }
+}
+
+TEST_F(Sealing, tells_a_file_that_has_grown) {
+  const auto before = std::filesystem::file_size(path_);
+  std::filesystem::resize_file(path_, before + 10);
+  const auto found = verified();
+  EXPECT_EQ(found.verdict, Verdict::grown);
+  const std::vector<BadRange> wanted{{path_, FilePart::tail, "", before, 10}};
+  EXPECT_EQ(found.bad, wanted);
+}
+
+TEST_F(Sealing, tells_a_file_that_was_replaced) {
+  write_file(path_, noise(static_cast<std::size_t>(offsets_[2] + 2000), 99));
+  EXPECT_EQ(verified().verdict, Verdict::replaced);
+  write_file(path_, noise(5'000'000, 99));
+  EXPECT_EQ(verified().verdict, Verdict::replaced);
+  EXPECT_EQ(verified().result().error().code(), ErrorCode::checksum_mismatch);
+}
+
+TEST_F(Sealing, tells_a_damaged_seal) {
+  const auto seal = path_.string() + ".htseal";
+  flip_bit(seal, 200);
+  expect_refusal(verify(path_), ErrorCode::bad_seal, "seal_digest_is_right");
+  std::filesystem::resize_file(seal, 100);
+  EXPECT_EQ(verify(path_).error().code(), ErrorCode::bad_seal);
+  EXPECT_EQ(verify(path_).error().path(), seal);
+}
+
+TEST_F(Sealing, seal_is_of_this_file) {
+  write_file(folder_ / "other.safetensors", noise_file("safetensors", {77, 88}));
+  std::filesystem::copy(path_.string() + ".htseal", folder_ / "other.safetensors.htseal");
+  expect_refusal(verify(folder_ / "other.safetensors"), ErrorCode::bad_seal, "seal_is_of_this_file");
+}
+
+TEST_F(Sealing, goes_along_with_a_file_that_is_renamed) {
+  std::filesystem::rename(path_, folder_ / "new.safetensors");
+  std::filesystem::rename(path_.string() + ".htseal", folder_ / "new.safetensors.htseal");
+  EXPECT_TRUE(verify(folder_ / "new.safetensors").value().ok());
+  const auto model = Model::open(folder_ / "new.safetensors").value();
+  EXPECT_TRUE(ht::verify(model));
+  EXPECT_TRUE(ht::load(model, {.verify = true}));
+  flip_bit(folder_ / "new.safetensors", offsets_[1]);
+  EXPECT_EQ(verify(folder_ / "new.safetensors").value().verdict, Verdict::damaged);
+}
+
+TEST_F(Sealing, of_nothing_is_not_sealed) {
+  std::filesystem::remove(path_.string() + ".htseal");
+  expect_refusal(verify(path_), ErrorCode::not_sealed, "model_is_sealed");
+  expect_refusal(ht::verify(Model::open(path_).value()), ErrorCode::not_sealed, "model_is_sealed");
+}
+
+TEST_F(Sealing, of_a_file_that_changes_meanwhile_is_changed_underfoot) {
+  testing::FaultyPort port;
+  std::atomic<bool> done = false;
+  port.before_each([&](Call call, int) {
+    if (call != Call::advise || done.exchange(true)) return;
+    flip_bit(path_, offsets_[1] + 100);
+    std::filesystem::last_write_time(path_,
+                                     std::filesystem::file_time_type::clock::now() + std::chrono::hours(1));
+  });
+  const auto found = verify(path_, {.port = &port});
+  ASSERT_TRUE(done);
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code(), ErrorCode::changed_underfoot) << to_string(found.error());
+}
+
+TEST_F(Sealing, looks_at_what_is_open_and_not_at_what_has_its_name) {
+  const auto model = Model::open(path_).value();
+  // Replaced by rename, as good programs do; the mapping is of the old one.
+  write_file(folder_ / "next", noise(1000, 3));
+  std::filesystem::rename(folder_ / "next", path_);
+  EXPECT_TRUE(ht::verify(model));
+  EXPECT_EQ(verified().verdict, Verdict::replaced);
+}
+
+TEST_F(Sealing, leaves_the_old_seal_where_it_cannot_write_a_new_one) {
+  const auto before = read_file(path_.string() + ".htseal");
+  for (const auto call : {Call::create_nameless, Call::write_at, Call::sync, Call::name, Call::rename}) {
+    testing::FaultyPort port;
+    const auto model = Model::open(path_, {.port = &port}).value();
+    port.fail_at(call, 0, std::errc::io_error);
+    const auto sealed = ht::seal(model, {.algorithm = HashAlgorithm::sha256, .work = {}});
+    ASSERT_FALSE(sealed);
+    EXPECT_EQ(sealed.error().code(), ErrorCode::write_failed) << to_string(sealed.error());
+    EXPECT_EQ(read_file(path_.string() + ".htseal"), before);
+    EXPECT_EQ(folder_.names(), (std::vector<std::string>{"m.safetensors", "m.safetensors.htseal"}));
+  }
+}
+
+TEST_F(Sealing, seal_shows_no_damage) {
+  const auto model = Model::open(path_).value();
+  const auto before = read_file(folder_ / "m.safetensors.htseal");
+  ASSERT_TRUE(ht::seal(model));
+  EXPECT_EQ(read_file(folder_ / "m.safetensors.htseal"), before) << "an intact file is sealed again";
+  flip_bit(path_, offsets_[0]);
+  flip_bit(path_, offsets_[2] + 7);
+  const auto damaged = Model::open(path_).value();
+  for (const auto algorithm : all_hash_algorithms) {
+    const auto refused = ht::seal(damaged, {.algorithm = algorithm});
+    const auto error = testing::refusal(refused, ErrorCode::checksum_mismatch, "seal_shows_no_damage");
+    EXPECT_EQ(error.tensor(), "t0");
+    for (const auto& range : {"tensor 't0', bytes " + std::to_string(offsets_[0]) + "–",
+                              "tensor 't2', bytes " + std::to_string(offsets_[2]) + "–"}) {
+      EXPECT_NE(error.message().find(range), std::string_view::npos) << error.message();
+    }
+    EXPECT_NE(error.hint().find("--force"), std::string_view::npos);
+    EXPECT_EQ(read_file(folder_ / "m.safetensors.htseal"), before);
+  }
+  ASSERT_TRUE(ht::seal(damaged, {.force = true}));
+  EXPECT_EQ(verified().verdict, Verdict::intact);
+  // With another algorithm the files are compared first, too.
+  ASSERT_TRUE(ht::seal(damaged, {.algorithm = HashAlgorithm::xxh3_128}));
+  EXPECT_EQ(verified().algorithm, HashAlgorithm::xxh3_128);
+  // A damaged seal cannot show whether the file is good.
+  flip_bit(folder_ / "m.safetensors.htseal", 70);
+  expect_refusal(ht::seal(damaged), ErrorCode::bad_seal, "seal_shows_no_damage");
+  EXPECT_TRUE(ht::seal(damaged, {.force = true}));
+}
+
+TEST_F(Sealing, of_a_renamed_file_and_its_seal_can_be_renewed) {
+  std::filesystem::rename(path_, folder_ / "n.safetensors");
+  std::filesystem::rename(folder_ / "m.safetensors.htseal", folder_ / "n.safetensors.htseal");
+  ASSERT_TRUE(ht::seal(Model::open(folder_ / "n.safetensors").value()));
+  EXPECT_EQ(read_seal(folder_ / "n.safetensors.htseal").value().files[0].name, "n.safetensors");
+}
+
+TEST_F(Sealing, memory_that_is_checked_again_can_be_stopped) {
+  ASSERT_TRUE(ht::seal(Model::open(path_).value()));
+  const auto model = Model::open(path_).value();
+  ASSERT_TRUE(ht::load(model, {.strategy = io::StrategyKind::read, .verify = true}));
+  std::stop_source stop;
+  stop.request_stop();
+  const auto stopped = ht::load(
+      model, {.strategy = io::StrategyKind::read, .verify = true, .work = {.stop = stop.get_token()}});
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code(), ErrorCode::cancelled);
+}
+
+TEST_F(Sealing, sealed_files_are_all_there) {
+  write_file(folder_ / "e.irpa", testing::irpa_file({{.name = "e", .length = 4, .path = "gone.bin"}}));
+  const auto model = Model::open(folder_ / "e.irpa", {.headers_only = true}).value();
+  expect_refusal(ht::seal(model), ErrorCode::missing_shard, "sealed_files_are_all_there");
+  const auto listed = Model::open(path_, {.catalog_only = true}).value();
+  expect_refusal(ht::verify(listed), ErrorCode::bad_state, "model_is_mapped");
+}
+
+TEST_F(Sealing, names_tensors_that_share_the_bytes_that_are_bad) {
+  write_file(folder_ / "s.irpa", testing::irpa_file({{.name = "a", .length = 8, .offset = 0},
+                                                     {.name = "b", .length = 8, .offset = 0},
+                                                     {.name = "c", .length = 12, .offset = 4}},
+                                                    "0123456789abcdef"));
+  const auto model = Model::open(folder_ / "s.irpa").value();
+  ASSERT_TRUE(ht::seal(model));
+  flip_bit(folder_ / "s.irpa", model.catalog()[0].offset + 5);
+  const auto found = verify(folder_ / "s.irpa").value();
+  std::vector<std::string> names;
+  for (const auto& bad : found.bad) names.push_back(bad.tensor);
+  EXPECT_EQ(names, (std::vector<std::string>{"a", "b", "c"}));
+}
+
+// A `.ht` has a checksum of its own.
+std::vector<std::byte> ht_file(const format_ht::Header& header, const std::vector<std::byte>& data) {
+  std::vector<std::byte> file(static_cast<std::size_t>(header.data_offset) + data.size());
+  std::ranges::copy(format_ht::encode(header), file.begin());
+  std::ranges::copy(data, file.end() - static_cast<std::ptrdiff_t>(data.size()));
+  return file;
+}
+
+class OwnChecksums : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto data = noise(40'000, 4);
+    const std::int64_t dims[] = {100, 100};
+    auto header = format_ht::describe(dtype_info<F32>(), dims).value();
+    header.payload_crc = crc64nvme(data);
+    write_file(path_, ht_file(header, data));
+  }
+  testing::TemporaryFolder folder_;
+  std::filesystem::path path_ = folder_ / "w.ht";
+};
+
+TEST_F(OwnChecksums, are_compared_before_the_file_is_sealed) {
+  flip_bit(path_, 200);
+  const auto model = Model::open(path_).value();
+  expect_refusal(ht::seal(model), ErrorCode::checksum_mismatch, "seal_shows_no_damage");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "w.ht.htseal"));
+  EXPECT_TRUE(ht::seal(model, {.force = true}));
+}
+
+// A header may place the data behind any number of zeros.
+TEST_F(OwnChecksums, of_data_behind_a_long_gap_can_be_stopped) {
+  const auto data = noise(400, 4);
+  const std::int64_t dims[] = {100};
+  auto header = format_ht::describe(dtype_info<F32>(), dims).value();
+  header.data_offset = std::uint64_t{1} << 23;
+  header.payload_crc = crc64nvme(data);
+  write_file(path_, ht_file(header, data));
+  EXPECT_EQ(verify(path_, {.quick = true}).value().verdict, Verdict::headers_match);
+  std::stop_source stop;
+  stop.request_stop();
+  const auto stopped = verify(path_, {.quick = true, .work = {.stop = stop.get_token()}});
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code(), ErrorCode::cancelled);
+}
+
+TEST_F(OwnChecksums, are_verified_without_a_seal) {
+  const auto found = verify(path_).value();
+  EXPECT_TRUE(found.ok());
+  EXPECT_TRUE(found.seal.empty());
+  EXPECT_EQ(found.checked_bytes, 40'128U);
+  EXPECT_TRUE(ht::verify(Model::open(path_).value()));
+  flip_bit(path_, 128 + 39'999);
+  const std::vector<BadRange> wanted{{path_, FilePart::tensor, "w", 128, 40'000}};
+  EXPECT_EQ(verify(path_).value().bad, wanted);
+  EXPECT_TRUE(verify(path_, {.quick = true}).value().ok());
+  expect_refusal(ht::verify(Model::open(path_).value()), ErrorCode::checksum_mismatch, "bytes_are_as_sealed");
+}
+
+TEST_F(OwnChecksums, find_each_flipped_bit_of_a_header) {
+  for (std::uint64_t bit = 0; bit < 8 * 128; ++bit) {
+    flip_bit(path_, bit / 8, static_cast<int>(bit % 8));
+    ASSERT_FALSE(verify(path_)) << bit;
+    flip_bit(path_, bit / 8, static_cast<int>(bit % 8));
+  }
+  EXPECT_TRUE(verify(path_).value().ok());
+}
+
+TEST_F(OwnChecksums, are_verified_in_a_folder_as_well) {
+  EXPECT_TRUE(verify(folder_.path()).value().ok());
+  EXPECT_TRUE(ht::verify(Model::open(folder_.path()).value()));
+  EXPECT_TRUE(ht::load(Model::open(folder_.path()).value(), {.verify = true}));
+}
+
+TEST_F(OwnChecksums, know_that_what_lies_before_the_data_is_zero) {
+  const auto data = noise(64, 4);
+  const std::int64_t dims[] = {16};
+  auto header = format_ht::describe(dtype_info<F32>(), dims).value();
+  header.payload_crc = crc64nvme(data);
+  header.data_offset = 256;
+  write_file(path_, ht_file(header, data));
+  EXPECT_TRUE(verify(path_).value().ok());
+  EXPECT_EQ(verify(path_).value().checked_bytes, 320U);
+  flip_bit(path_, 200);
+  const std::vector<BadRange> wanted{{path_, FilePart::gap, "", 128, 128}};
+  EXPECT_EQ(verify(path_).value().bad, wanted);
+}
+
+TEST_F(OwnChecksums, are_checked_for_each_target) {
+  const auto model = Model::open(path_).value();
+  std::vector<std::byte> one(40'000);
+  std::vector<std::byte> two(40'000);
+  const Target targets[] = {{"w", one}, {"w", two}};
+  const auto loaded = ht::load_into(model, targets, {.verify = true});
+  ASSERT_TRUE(loaded) << to_string(loaded.error());
+  EXPECT_EQ(loaded->verified_bytes, 80'000U);
+}
+
+TEST_F(OwnChecksums, tell_a_truncated_file) {
+  std::filesystem::resize_file(path_, 1000);
+  EXPECT_EQ(verify(path_).value().verdict, Verdict::truncated);
+}
+
+TEST_F(OwnChecksums, payload_is_as_its_header_says) {
+  for (const auto strategy : {io::StrategyKind::mapped, io::StrategyKind::read}) {
+    EXPECT_EQ(
+        ht::load(Model::open(path_).value(), {.strategy = strategy, .verify = true}).value().verified_bytes,
+        40'000U);
+  }
+  flip_bit(path_, 5000);
+  const auto model = Model::open(path_).value();
+  expect_refusal(ht::load(model, {.strategy = io::StrategyKind::read, .verify = true}),
+                 ErrorCode::checksum_mismatch, "payload_is_as_its_header_says");
+  EXPECT_EQ(ht::residency(model).value()[0].resident_bytes, 0U);
+  EXPECT_FALSE(ht::load(model, {.strategy = io::StrategyKind::mapped, .verify = true}));
+}
+
+class Validating : public testing::SealedModelFile {};
+
+TEST_F(Validating, tensor_is_as_sealed) {
+  auto model = Model::open(path_).value();
+  const auto good = (model.tensor<F32, Rank<1>>("t1")).value();
+  EXPECT_TRUE(validate(good));
+  EXPECT_TRUE(ht::validate(model["t1"].value()));
+  flip_bit(path_, offsets_[1] + 12345);
+  const auto error = testing::refusal(validate(good), ErrorCode::checksum_mismatch, "tensor_is_as_sealed");
+  EXPECT_EQ(error.tensor(), "t1");
+  EXPECT_FALSE(ht::validate(model["t1"].value()));
+  EXPECT_TRUE(ht::validate(model["t0"].value()));
+}
+
+TEST_F(Validating, looks_at_memory_that_was_loaded) {
+  const auto model = Model::open(path_).value();
+  ASSERT_TRUE(ht::load(model, {.strategy = io::StrategyKind::read}));
+  flip_bit(path_, offsets_[0]);
+  // What is in memory is still good, whatever became of the file.
+  EXPECT_TRUE(ht::validate(model["t0"].value()));
+  ASSERT_TRUE(ht::evict(model));
+  EXPECT_FALSE(ht::validate(model["t0"].value()));
+}
+
+TEST_F(Validating, tensor_is_sealed) {
+  const auto memory = Storage::owned(64).value();
+  EXPECT_EQ(validate(memory).error().rule(), "tensor_is_sealed");
+  const auto model = Model::open(path_).value();
+  std::filesystem::remove(path_.string() + ".htseal");
+  expect_refusal(ht::validate(model["t0"].value()), ErrorCode::not_sealed, "tensor_is_sealed");
+}
+
+TEST_F(Validating, finds_every_flipped_bit_of_64_kib) {
+  const auto path = folder_ / "k.safetensors";
+  write_file(path, noise_file("safetensors", {16384}));
+  auto model = Model::open(path).value();
+  ASSERT_TRUE(ht::seal(model));
+  const auto seal = read_seal(seal_path(path)).value();
+  auto bytes = noise(65536, 0);
+  ASSERT_EQ(digest(seal.algorithm, bytes).value(), seal.tensors[0].digest);
+  for (std::size_t bit = 0; bit < 8 * bytes.size(); bit += 37) {
+    bytes[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+    ASSERT_NE(Digest(crc64nvme(bytes)), seal.tensors[0].digest) << bit;
+    bytes[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+  }
+}
+
+}  // namespace
+}  // namespace ht

@@ -1,0 +1,500 @@
+// Seals of models of several files, and verifying while loading.
+#include <algorithm>
+#include <htensor/hash/crc64.hpp>
+#include <htensor/integrity/seal.hpp>
+#include <htensor/integrity/verify.hpp>
+#include <htensor/load/load.hpp>
+
+#include "integrity/model_digests.hpp"
+#include "integrity/seal_test.hpp"
+#include "load/load_test.hpp"
+#include "model/test_formats.hpp"
+
+namespace ht {
+namespace {
+
+using io::StrategyKind;
+using testing::expect_refusal;
+using testing::flip_bit;
+using testing::noise;
+using testing::noise_file;
+using testing::read_file;
+using testing::write_file;
+
+// Two shards and their index.
+class SealedSet : public testing::LoadModel {
+ protected:
+  void SetUp() override {
+    testing::LoadModel::SetUp();
+    const auto sealed = ht::seal(*model_);
+    ASSERT_TRUE(sealed) << to_string(sealed.error());
+    EXPECT_EQ(sealed->seal, folder_ / "model.htseal");
+  }
+  [[nodiscard]] std::uint64_t offset_of(int file, int i) const {
+    return model_->catalog()[*model_->catalog().find(tensor(file, i))].offset;
+  }
+  [[nodiscard]] LoadOptions checked(StrategyKind strategy) const {
+    auto how = options(strategy);
+    how.verify = true;
+    return how;
+  }
+};
+
+TEST_F(SealedSet, has_one_seal_for_all_files_and_the_index) {
+  const auto seal = read_seal(folder_ / "model.htseal").value();
+  std::vector<std::string> names;
+  for (const auto& file : seal.files) names.push_back(file.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"part0.safetensors", "part1.safetensors",
+                                             "model.safetensors.index.json"}));
+  for (const auto& path : {folder_.path(), folder_ / "model.safetensors.index.json"}) {
+    EXPECT_TRUE(verify(path).value().ok());
+    EXPECT_TRUE(ht::verify(Model::open(path).value()));
+  }
+  // By whatever name it is opened, the seal is the same.
+  const auto bytes = read_file(folder_ / "model.htseal");
+  ASSERT_TRUE(ht::seal(Model::open(folder_.path()).value()));
+  EXPECT_EQ(read_file(folder_ / "model.htseal"), bytes);
+}
+
+TEST_F(SealedSet, names_the_file_and_the_tensor_that_are_bad) {
+  flip_bit(folder_ / "part1.safetensors", offset_of(1, 2) + 7);
+  const auto found = verify(folder_.path()).value();
+  const std::vector<BadRange> wanted{
+      {folder_ / "part1.safetensors", FilePart::tensor, tensor(1, 2), offset_of(1, 2), tensor_bytes}};
+  EXPECT_EQ(found.bad, wanted);
+}
+
+TEST_F(SealedSet, covers_the_index) {
+  const auto index = folder_ / "model.safetensors.index.json";
+  write_file(index, testing::index_text({{"t0.0", "part0.safetensors"}}));
+  const auto found = verify(folder_.path()).value();
+  EXPECT_EQ(found.verdict, Verdict::truncated);
+  EXPECT_EQ(found.bad.front().file, index);
+}
+
+TEST_F(SealedSet, tells_a_file_that_is_missing) {
+  std::filesystem::remove(folder_ / "part0.safetensors");
+  const auto found = verify(folder_.path()).value();
+  EXPECT_EQ(found.verdict, Verdict::missing);
+  EXPECT_EQ(found.bad.front().file, folder_ / "part0.safetensors");
+  EXPECT_EQ(std::ranges::count(found.bad, FilePart::tensor, &BadRange::part), per_file);
+  EXPECT_EQ(found.result().error().code(), ErrorCode::missing_shard);
+}
+
+TEST_F(SealedSet, is_verified_while_it_is_loaded_by_each_strategy) {
+  for (const bool cold : {false, true}) {
+    for (const auto strategy : {StrategyKind::mapped, StrategyKind::read, StrategyKind::automatic}) {
+      ASSERT_TRUE(ht::evict(*model_));
+      if (cold) forget_everything();
+      const auto loaded = ht::load(*model_, checked(strategy));
+      ASSERT_TRUE(loaded) << to_string(loaded.error());
+      EXPECT_EQ(loaded->bytes, 2U * per_file * tensor_bytes);
+      EXPECT_EQ(loaded->verified_bytes, 2U * per_file * tensor_bytes);
+      expect_all_tensors();
+    }
+    for (const auto strategy : {StrategyKind::mapped, StrategyKind::staged, StrategyKind::automatic}) {
+      if (cold) forget_everything();
+      const auto streamed = stream(checked(strategy));
+      ASSERT_TRUE(streamed) << to_string(streamed.error());
+      EXPECT_GE(streamed->verified_bytes, 2U * per_file * tensor_bytes);
+      expect_streamed_all();
+    }
+  }
+}
+
+TEST_F(SealedSet, loaded_bytes_are_as_sealed) {
+  flip_bit(folder_ / "part1.safetensors", offset_of(1, 1) + 99'999, 7);
+  model_ = Model::open(folder_.path(), {.port = &port_}).value();
+  const auto expect_named = [&](const Result<Loaded>& loaded) {
+    const auto error = testing::refusal(loaded, ErrorCode::checksum_mismatch, "loaded_bytes_are_as_sealed");
+    EXPECT_EQ(error.tensor(), tensor(1, 1));
+    EXPECT_EQ(error.offset(), offset_of(1, 1));
+    EXPECT_EQ(error.path(), (folder_ / "part1.safetensors").native());
+  };
+  for (const bool cold : {false, true}) {
+    for (const auto strategy : {StrategyKind::mapped, StrategyKind::read}) {
+      if (cold) forget_everything();
+      expect_named(ht::load(*model_, checked(strategy)));
+      // Nothing of it is handed out as loaded.
+      EXPECT_FALSE(residences().contains(Residence::resident));
+    }
+    for (const auto strategy : {StrategyKind::mapped, StrategyKind::staged}) {
+      if (cold) forget_everything();
+      expect_named(stream(checked(strategy)));
+    }
+    std::vector<std::byte> memory(tensor_bytes);
+    const std::string name = tensor(1, 1);
+    const Target target{name, memory};
+    expect_named(ht::load_into(*model_, std::span(&target, 1), checked(StrategyKind::automatic)));
+  }
+  // The others are good.
+  auto others = checked(StrategyKind::read);
+  others.glob = "t0.*";
+  EXPECT_EQ(ht::load(*model_, others).value().verified_bytes, per_file * tensor_bytes);
+}
+
+TEST_F(SealedSet, is_not_loaded_where_its_header_or_size_is_bad) {
+  std::filesystem::resize_file(folder_ / "part1.safetensors",
+                               std::filesystem::file_size(folder_ / "part1.safetensors") + 5);
+  const auto grown = Model::open(folder_.path(), {.headers_only = true, .port = &port_});
+  // Formats that are tiled say so themselves.
+  if (grown) {
+    EXPECT_FALSE(ht::load(*grown, checked(StrategyKind::mapped)));
+  }
+  const auto seal = read_file(folder_ / "model.htseal");
+  std::filesystem::remove(folder_ / "model.htseal");
+  expect_refusal(ht::load(*model_, checked(StrategyKind::mapped)), ErrorCode::not_sealed, "model_is_sealed");
+}
+
+TEST_F(SealedSet, every_file_is_sealed) {
+  // One more in the folder, without an index that would leave it out.
+  std::filesystem::remove(folder_ / "model.safetensors.index.json");
+  std::filesystem::remove(folder_ / "model.htseal");
+  model_ = Model::open(folder_.path(), {.port = &port_}).value();
+  ASSERT_TRUE(ht::seal(*model_));
+  EXPECT_TRUE(verify(folder_.path()).value().ok());
+  write_file(folder_ / "part2.safetensors", noise_file("safetensors", {5}));
+  expect_refusal(verify(folder_.path()), ErrorCode::not_sealed, "every_file_is_sealed");
+  const auto with_it = Model::open(folder_.path()).value();
+  expect_refusal(ht::verify(with_it), ErrorCode::not_sealed, "every_file_is_sealed");
+  expect_refusal(ht::load(with_it, {.verify = true}), ErrorCode::not_sealed, "every_file_is_sealed");
+}
+
+TEST_F(SealedSet, is_renewed_with_a_file_more_and_kept_with_a_damaged_one) {
+  std::filesystem::remove(folder_ / "model.safetensors.index.json");
+  std::filesystem::remove(folder_ / "model.htseal");
+  ASSERT_TRUE(ht::seal(Model::open(folder_.path()).value()));
+  write_file(folder_ / "part2.safetensors", noise_file("safetensors", {5}));
+  ASSERT_TRUE(ht::seal(Model::open(folder_.path()).value()));
+  EXPECT_TRUE(verify(folder_.path()).value().ok());
+  flip_bit(folder_ / "part2.safetensors", std::filesystem::file_size(folder_ / "part2.safetensors") - 1);
+  expect_refusal(ht::seal(Model::open(folder_.path()).value()), ErrorCode::checksum_mismatch,
+                 "seal_shows_no_damage");
+  // A seal of its own would hide what the folder's shows.
+  expect_refusal(ht::seal(Model::open(folder_ / "part2.safetensors").value()), ErrorCode::checksum_mismatch,
+                 "seal_shows_no_damage");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "part2.safetensors.htseal"));
+}
+
+TEST_F(SealedSet, is_not_that_of_another_index_in_the_same_folder) {
+  const auto other = folder_ / "other.safetensors.index.json";
+  write_file(folder_ / "x.safetensors", noise_file("safetensors", {5}));
+  write_file(other, testing::index_text({{"t0", "x.safetensors"}}));
+  expect_refusal(verify(other), ErrorCode::not_sealed, "every_file_is_sealed");
+  expect_refusal(ht::verify(Model::open(other).value()), ErrorCode::not_sealed, "every_file_is_sealed");
+  // One that is not there at all.
+  EXPECT_EQ(verify(folder_ / "none.index.json").error().code(), ErrorCode::open_failed);
+}
+
+TEST_F(SealedSet, seal_of_other_files_stays) {
+  const auto other = folder_ / "other.safetensors.index.json";
+  write_file(folder_ / "x.safetensors", noise_file("safetensors", {5}));
+  write_file(other, testing::index_text({{"t0", "x.safetensors"}}));
+  const auto before = read_file(folder_ / "model.htseal");
+  const auto model = Model::open(other).value();
+  expect_refusal(ht::seal(model), ErrorCode::already_exists, "seal_of_other_files_stays");
+  EXPECT_EQ(read_file(folder_ / "model.htseal"), before);
+  // Of files that are gone it is of no use.
+  model_.reset();
+  for (const auto* const name : {"part0.safetensors", "part1.safetensors", "model.safetensors.index.json"}) {
+    std::filesystem::remove(folder_ / name);
+  }
+  EXPECT_TRUE(ht::seal(model));
+}
+
+TEST_F(SealedSet, is_that_of_each_of_its_files) {
+  const auto found = verify(folder_ / "part1.safetensors");
+  ASSERT_TRUE(found) << to_string(found.error());
+  EXPECT_TRUE(found->ok());
+  EXPECT_EQ(found->checked_bytes, std::filesystem::file_size(folder_ / "part1.safetensors"));
+  flip_bit(folder_ / "part0.safetensors", offset_of(0, 0));
+  EXPECT_TRUE(verify(folder_ / "part1.safetensors").value().ok());
+  EXPECT_FALSE(verify(folder_ / "part0.safetensors").value().ok());
+  EXPECT_TRUE(ht::verify(Model::open(folder_ / "part1.safetensors").value()));
+  EXPECT_FALSE(ht::verify(Model::open(folder_ / "part0.safetensors").value()));
+  EXPECT_TRUE(ht::load(Model::open(folder_ / "part1.safetensors").value(), {.verify = true}));
+}
+
+TEST_F(SealedSet, has_the_digest_that_hash_shows) {
+  const auto hashed = ht::hash(*model_).value();
+  EXPECT_EQ(hashed.digest, digest_of(read_seal(folder_ / "model.htseal").value()).value());
+  ASSERT_EQ(hashed.files.size(), 3U);
+  EXPECT_EQ(hashed.files[2].path, folder_ / "model.safetensors.index.json");
+}
+
+TEST_F(SealedSet, is_held_against_what_is_in_memory_already) {
+  ASSERT_TRUE(ht::load(*model_, options(StrategyKind::read)));
+  flip_bit(folder_ / "part1.safetensors", offset_of(1, 1));
+  model_ = Model::open(folder_.path(), {.port = &port_}).value();
+  ASSERT_TRUE(ht::load(*model_, options(StrategyKind::read)));
+  const auto again = ht::load(*model_, checked(StrategyKind::read));
+  const auto error = testing::refusal(again, ErrorCode::checksum_mismatch, "loaded_bytes_are_as_sealed");
+  EXPECT_EQ(error.tensor(), tensor(1, 1));
+}
+
+TEST_F(SealedSet, stays_within_a_budget_while_it_is_checked) {
+  forget_everything();
+  auto how = checked(StrategyKind::automatic);
+  how.budget_bytes = 8 * chunk;
+  const auto loaded = ht::load(*model_, how);
+  ASSERT_TRUE(loaded) << to_string(loaded.error());
+  EXPECT_EQ(loaded->streamed_bytes, 2U * per_file * tensor_bytes);
+  EXPECT_EQ(loaded->verified_bytes, 2U * per_file * tensor_bytes);
+}
+
+TEST(SealedTables, seal_has_the_models_tensors) {
+  const testing::TemporaryFolder folder;
+  const std::vector<testing::IrpaEntry> entries{{.name = "a", .length = 8, .offset = 0},
+                                                {.name = "b", .length = 8, .offset = 8}};
+  write_file(folder / "m.irpa", testing::irpa_file(entries, "0123456789abcdef"));
+  ASSERT_TRUE(ht::seal(Model::open(folder / "m.irpa").value()));
+  // A seal that covers every byte, and knows of one tensor where the model has two.
+  auto seal = read_seal(folder / "m.irpa.htseal").value();
+  const auto first = seal.tensors[0].offset;
+  seal.tensors.resize(1, seal.tensors[0]);
+  seal.tensors[0].bytes = 16;
+  const auto file = read_file(folder / "m.irpa");
+  seal.tensors[0].digest = digest(seal.algorithm, Bytes(file).subspan(first, 16)).value();
+  seal.chunks.clear();
+  for (const auto& [from, to] :
+       {std::pair<std::uint64_t, std::uint64_t>{0, first}, {first, first + 16}, {first + 16, file.size()}}) {
+    const auto sum = digest(seal.algorithm, Bytes(file).subspan(from, to - from)).value();
+    seal.chunks.insert(seal.chunks.end(), sum.bytes().begin(), sum.bytes().end());
+  }
+  write_file(folder / "m.irpa.htseal", encode_seal(seal).value());
+  const auto model = Model::open(folder / "m.irpa").value();
+  EXPECT_TRUE(ht::verify(model));
+  for (const auto strategy : {StrategyKind::mapped, StrategyKind::read}) {
+    expect_refusal(ht::load(model, {.strategy = strategy, .glob = "b", .verify = true}), ErrorCode::bad_seal,
+                   "seal_has_the_models_tensors");
+  }
+}
+
+TEST(SealedTables, that_stand_behind_the_data_are_checked_quickly_too) {
+  const testing::TemporaryFolder folder;
+  // A tail of zeros stands for whatever a format has there.
+  write_file(folder / "m.irpa", testing::irpa_file({{.name = "a", .length = 8, .offset = 0}}, "01234567"));
+  const auto model = Model::open(folder / "m.irpa").value();
+  ASSERT_TRUE(ht::seal(model));
+  flip_bit(folder / "m.irpa", std::filesystem::file_size(folder / "m.irpa") - 1);
+  const auto quick = verify(folder / "m.irpa", {.quick = true}).value();
+  EXPECT_EQ(quick.verdict, Verdict::damaged);
+  EXPECT_EQ(quick.bad[0].part, FilePart::tail);
+  expect_refusal(ht::load(Model::open(folder / "m.irpa").value(), {.verify = true}),
+                 ErrorCode::checksum_mismatch, "bytes_are_as_sealed");
+}
+
+TEST(SealedTables, blame_a_tensor_that_was_asked_for) {
+  const testing::TemporaryFolder folder;
+  write_file(folder / "s.irpa", testing::irpa_file({{.name = "a", .length = 8, .offset = 0},
+                                                    {.name = "b", .length = 12, .offset = 4}},
+                                                   "0123456789abcdef"));
+  const auto model = Model::open(folder / "s.irpa").value();
+  ASSERT_TRUE(ht::seal(model));
+  flip_bit(folder / "s.irpa", model.catalog()[0].offset + 5);
+  const auto loaded = ht::load(Model::open(folder / "s.irpa").value(), {.glob = "b", .verify = true});
+  EXPECT_EQ(testing::refusal(loaded, ErrorCode::checksum_mismatch, "loaded_bytes_are_as_sealed").tensor(),
+            "b");
+}
+
+TEST(SealedTables, of_a_huge_splat_can_be_given_up) {
+  const testing::TemporaryFolder folder;
+  write_file(folder / "s.irpa",
+             testing::irpa_file({{.name = "s", .length = std::uint64_t{1} << 50, .pattern = "ab"}}));
+  const auto model = Model::open(folder / "s.irpa").value();
+  // A sum over it is had at once.
+  EXPECT_TRUE(ht::hash(model, {.per_tensor = true}));
+  std::stop_source stop;
+  stop.request_stop();
+  const auto stopped = ht::hash(model, {.algorithm = HashAlgorithm::sha256,
+                                        .per_tensor = true,
+                                        .work = {.stop = stop.get_token(), .on_progress = {}},
+                                        .max_splat_bytes = UINT64_MAX});
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code(), ErrorCode::cancelled);
+}
+
+TEST(SealedTables, splat_bytes_within_limit) {
+  const testing::TemporaryFolder folder;
+  write_file(folder / "s.irpa",
+             testing::irpa_file({{.name = "small", .length = 1 << 20, .pattern = "ab"},
+                                 {.name = "huge", .length = std::uint64_t{1} << 50, .pattern = "ab"}}));
+  const auto model = Model::open(folder / "s.irpa").value();
+  for (const auto algorithm : {HashAlgorithm::xxh3_128, HashAlgorithm::sha256}) {
+    const auto hashed = ht::hash(model, {.algorithm = algorithm, .per_tensor = true});
+    const auto error = testing::refusal(hashed, ErrorCode::budget_too_small, "splat_bytes_within_limit");
+    EXPECT_EQ(error.tensor(), "huge");
+    for (const auto* const number : {"1125899906842624", "1073741824"}) {
+      EXPECT_NE(error.message().find(number), std::string_view::npos) << error.message();
+    }
+    for (const auto* const option : {"--max-splat", "--algorithm crc64nvme"}) {
+      EXPECT_NE(error.hint().find(option), std::string_view::npos) << error.hint();
+    }
+    expect_refusal(ht::seal(model, {.algorithm = algorithm}), ErrorCode::budget_too_small,
+                   "splat_bytes_within_limit");
+    expect_refusal(ht::seal(model, {.algorithm = algorithm, .max_splat_bytes = (1 << 20) - 1}),
+                   ErrorCode::budget_too_small, "splat_bytes_within_limit");
+    EXPECT_TRUE(ht::hash(model, {.algorithm = algorithm})) << "no digest of a tensor was asked for";
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "s.irpa.htseal"));
+  // A seal has the splat's digest, and verifying reads the header, which has its pattern.
+  ASSERT_TRUE(ht::seal(model));
+  EXPECT_TRUE(verify(folder / "s.irpa").value().ok());
+  EXPECT_TRUE(ht::load(model, {.verify = true}));
+}
+
+// Any pattern and any rest, against the bytes written out.
+TEST(SealedTables, the_crc_of_a_splat_is_that_of_its_bytes) {
+  for (const std::size_t pattern_bytes : {1, 2, 3, 5, 7, 8, 13, 16}) {
+    const auto pattern = noise(pattern_bytes, 7);
+    for (const std::uint64_t bytes : {0, 1, 2, 6, 15, 16, 17, 255, 4096, 65535, 65536, 70'001}) {
+      std::vector<std::byte> filled(bytes);
+      for (std::size_t i = 0; i < filled.size(); ++i) filled[i] = pattern[i % pattern_bytes];
+      for (const auto algorithm : all_hash_algorithms) {
+        EXPECT_EQ(digest_of_splat(algorithm, pattern, bytes).value(), digest(algorithm, filled).value())
+            << pattern_bytes << " " << bytes;
+      }
+    }
+  }
+  // A splat of twice the bytes is the splat and once more the splat.
+  const auto half = digest_of_splat(HashAlgorithm::crc64nvme, noise(16, 1), std::uint64_t{1} << 62).value();
+  const auto both = digest_of_splat(HashAlgorithm::crc64nvme, noise(16, 1), std::uint64_t{1} << 63).value();
+  EXPECT_EQ(crc64nvme_combine(half.crc64nvme(), half.crc64nvme(), std::uint64_t{1} << 62), both.crc64nvme());
+}
+
+TEST(SealedTables, an_index_of_any_name_has_its_seal) {
+  const testing::TemporaryFolder folder;
+  write_file(folder / "x.safetensors", noise_file("safetensors", {5}));
+  write_file(folder / "weights.json", testing::index_text({{"t0", "x.safetensors"}}));
+  const auto model = Model::open(folder / "weights.json").value();
+  ASSERT_TRUE(ht::seal(model));
+  EXPECT_TRUE(verify(folder / "weights.json").value().ok());
+  EXPECT_TRUE(ht::verify(model));
+  EXPECT_TRUE(ht::load(model, {.verify = true}));
+}
+
+TEST(SealedTables, sealed_files_have_plain_names) {
+  const testing::TemporaryFolder folder;
+  for (const std::string name : {"back\\slash.safetensors", "not\xff.safetensors"}) {
+    write_file(folder / name, noise_file("safetensors", {5}));
+    const auto sealed = ht::seal(Model::open(folder / name).value());
+    const auto error = testing::refusal(sealed, ErrorCode::bad_name, "sealed_files_have_plain_names");
+    EXPECT_EQ(error.path(), (folder / name).native());
+  }
+}
+
+TEST(SealedTables, seal_is_a_file) {
+  const testing::TemporaryFolder folder;
+  write_file(folder / "x.safetensors", noise_file("safetensors", {5}));
+  std::filesystem::create_directory(folder / "x.safetensors.htseal");
+  expect_refusal(verify(folder / "x.safetensors"), ErrorCode::bad_seal, "seal_is_a_file");
+}
+
+TEST_F(SealedSet, is_found_for_each_of_its_tensors) {
+  const auto one = (model_->tensor<U8, Rank<1>>(tensor(1, 0))).value();
+  EXPECT_TRUE(validate(one));
+  flip_bit(folder_ / "part1.safetensors", offset_of(1, 0));
+  EXPECT_EQ(validate(one).error().rule(), "tensor_is_as_sealed");
+}
+
+TEST_F(SealedSet, survives_each_call_that_fails_once_while_it_is_loaded) {
+  using testing::Call;
+  for (const auto call : {Call::open, Call::stat, Call::read_at, Call::advise, Call::cached, Call::map}) {
+    for (int nth = 0; nth < 4; ++nth) {
+      for (const auto strategy : {StrategyKind::mapped, StrategyKind::read}) {
+        ASSERT_TRUE(ht::evict(*model_));
+        port_.fail_at(call, port_.count(call) + nth, std::errc::io_error);
+        const auto loaded = ht::load(*model_, checked(strategy));
+        port_.clear_faults();
+        if (loaded) {
+          EXPECT_EQ(loaded->verified_bytes, 2U * per_file * tensor_bytes);
+        }
+        const auto again = ht::load(*model_, checked(strategy));
+        ASSERT_TRUE(again) << to_string(again.error());
+      }
+    }
+  }
+  expect_all_tensors();
+}
+
+TEST_F(SealedSet, tells_why_pages_did_not_come_where_they_are_checked_as_they_do) {
+  using testing::Call;
+  // Each of the pieces that are fetched, on a thread of its own, while others wait for them.
+  for (int nth = 0; nth < 8; ++nth) {
+    forget_everything();
+    port_.fail_at(Call::advise, port_.count(Call::advise) + nth, std::errc::io_error);
+    const auto loaded = ht::load(*model_, checked(StrategyKind::mapped));
+    port_.clear_faults();
+    if (loaded) {
+      EXPECT_EQ(loaded->verified_bytes, 2U * per_file * tensor_bytes);
+    } else {
+      EXPECT_FALSE(loaded.error().rule().empty()) << to_string(loaded.error());
+      EXPECT_FALSE(loaded.error().path().empty()) << to_string(loaded.error());
+    }
+    forget_everything();
+    const auto again = ht::load(*model_, checked(StrategyKind::mapped));
+    ASSERT_TRUE(again) << to_string(again.error());
+  }
+}
+
+TEST_F(SealedSet, can_be_given_up_while_it_is_checked) {
+  for (const bool cold : {false, true}) {
+    for (const auto strategy : {StrategyKind::mapped, StrategyKind::read}) {
+      ASSERT_TRUE(ht::evict(*model_));
+      if (cold) forget_everything();
+      std::stop_source stop;
+      auto how = checked(strategy);
+      how.work.stop = stop.get_token();
+      how.work.on_progress = [&](const Progress&) { stop.request_stop(); };
+      const auto loaded = ht::load(*model_, how);
+      // What had come already when it was asked to stop may be all.
+      if (!loaded) {
+        EXPECT_EQ(loaded.error().code(), ErrorCode::cancelled) << to_string(loaded.error());
+        EXPECT_EQ(loaded.error().rule(), "work_is_not_stopped");
+      }
+      EXPECT_TRUE(ht::load(*model_, checked(strategy)));
+    }
+  }
+}
+
+TEST(SealedSplit, lies_beside_the_first_part) {
+  const testing::TemporaryFolder folder;
+  // An archive whose tensor is in another file is a model of two files, too.
+  std::filesystem::create_directory(folder / "data");
+  write_file(folder / "data" / "w.bin", std::string_view("weights!"));
+  write_file(folder / "m.irpa",
+             testing::irpa_file({{.name = "w", .length = 8, .offset = 0, .path = "data/w.bin"}}));
+  const auto model = Model::open(folder / "m.irpa").value();
+  ASSERT_TRUE(ht::seal(model));
+  const auto seal = read_seal(folder / "m.irpa.htseal").value();
+  EXPECT_EQ(seal.files[1].name, "data/w.bin");
+  EXPECT_TRUE(ht::verify(model));
+  flip_bit(folder / "data" / "w.bin", 3);
+  const auto found = verify(folder / "m.irpa").value();
+  EXPECT_EQ(found.verdict, Verdict::damaged);
+  EXPECT_EQ(found.bad[0].tensor, "w");
+  EXPECT_EQ(found.bad[0].file, folder / "data" / "w.bin");
+}
+
+TEST(SealedSplit, works_where_paths_are_relative) {
+  const testing::TemporaryFolder folder;
+  write_file(folder / "m.gguf", noise_file("gguf", {100, 200}));
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  const auto model = Model::open("m.gguf").value();
+  const auto sealed = ht::seal(model);
+  const auto checked = verify("m.gguf");
+  const auto loaded = ht::load(model, {.verify = true});
+  const auto in_folder = ht::seal(Model::open(".").value());
+  const auto folder_checked = verify(".");
+  std::filesystem::current_path(before);
+  ASSERT_TRUE(sealed) << to_string(sealed.error());
+  EXPECT_EQ(sealed->seal, "m.gguf.htseal");
+  EXPECT_TRUE(checked.value().ok());
+  EXPECT_TRUE(loaded) << to_string(loaded.error());
+  ASSERT_TRUE(in_folder) << to_string(in_folder.error());
+  EXPECT_TRUE(folder_checked.value().ok());
+}
+
+}  // namespace
+}  // namespace ht

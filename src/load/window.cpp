@@ -1,0 +1,235 @@
+#include <htensor/load/window.hpp>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "base/format_text.hpp"
+#include "io/choice.hpp"
+#include "load/window_layers.hpp"
+#include "load/window_machine.hpp"
+#include "load/window_pages.hpp"
+#include "model/model_access.hpp"
+#include "model/model_state.hpp"
+
+namespace ht::inline v1 {
+
+using window::LayerPages;
+using window::LayerTable;
+
+namespace {
+
+Error no_layers(const Catalog& catalog, std::string_view pattern) {
+  Error error(ErrorCode::not_found, "pattern_matches_a_layer",
+              pattern.empty() ? format_text("no tensor name has a number between dots")
+                              : format_text("pattern '{}' matches no layer", pattern));
+  if (catalog.empty()) return std::move(error).with_hint("open a model that has tensors");
+  return std::move(error).with_hint(
+      format_text("set WindowOptions::layers to a pattern such as 'blk.{{}}.*', where {{}} is the layer "
+                  "number; the first tensor is '{}'",
+                  catalog[0].name));
+}
+
+Error too_small(const LayerTable& table, std::span<const std::uint64_t> layer_bytes, std::uint64_t budget) {
+  const auto largest = static_cast<std::size_t>(std::ranges::max_element(layer_bytes) - layer_bytes.begin());
+  return Error(ErrorCode::budget_too_small, "budget_holds_the_largest_layer",
+               format_text("layer {} has {} bytes but the budget is {}", table.rows[largest].number,
+                           layer_bytes[largest], budget))
+      .with_hint(
+          format_text("set WindowOptions::budget_bytes to at least {}, or to {} to prefetch the next layer",
+                      layer_bytes[largest], window::two_largest(layer_bytes)));
+}
+
+Result<std::uint64_t> available_budget(io::Port& port) {
+  const auto available = port.available_memory();
+  if (available) return io::most_of(*available);
+  return fail(Error(ErrorCode::unsupported_platform, "available_memory_is_known",
+                    "available memory is unknown on this system")
+                  .because(available.error())
+                  .with_hint("set WindowOptions::budget_bytes"));
+}
+
+}  // namespace
+
+// Performs what the machine asks for, in a thread of its own where there is one, and answers with what came
+// of it. The thread goes first, as it uses all of the rest.
+class Window::Shell {
+ public:
+  Shell(const Model& model, io::MappedStrategy& mapped, std::string path, LayerTable table,
+        window::Books books, std::uint64_t budget, const WindowOptions& options)
+      : model_(model),
+        path_(std::move(path)),
+        table_(std::move(table)),
+        pages_(model_.catalog(), table_, mapped, options.empty_page_cache),
+        budget_(budget),
+        stop_(options.stop) {
+    layers_.reserve(table_.rows.size());
+    for (std::size_t i = 0; i < table_.rows.size(); ++i) {
+      layers_.push_back({.number = table_.rows[i].number,
+                         .bytes = table_.rows[i].bytes,
+                         .stays = books.layers[i].stays,
+                         .tensors = table_.tensors_of(i)});
+    }
+    state_ = window::Idle{std::move(books)};
+  }
+
+  void start() {
+    try {
+      thread_ = std::jthread([this](const std::stop_token& over) { work(over); });
+    } catch (const std::system_error&) {
+      // Then all of it is done in `enter`.
+      return;
+    }
+  }
+
+  [[nodiscard]] const std::vector<Layer>& layers() const noexcept { return layers_; }
+  [[nodiscard]] std::uint64_t budget() const noexcept { return budget_; }
+  [[nodiscard]] Statistics statistics() const {
+    const std::lock_guard lock(mutex_);
+    return statistics_;
+  }
+
+  Result<void> enter(std::size_t index) {
+    if (index >= layers_.size()) {
+      return fail(Error(ErrorCode::out_of_bounds, "layer_is_in_the_window",
+                        format_text("layer index {} is out of range; the window has {} layers", index,
+                                    layers_.size()))
+                      .at_path(path_)
+                      .with_hint("count layers from 0 in the order of the window"));
+    }
+    std::unique_lock lock(mutex_);
+    heed_stop();
+    ++statistics_.enters;
+    feed(window::Enter{index});
+    if (!answer_) ++statistics_.waits;
+    if (thread_.joinable()) {
+      answered_.wait(lock, stop_, [&] { return answer_.has_value(); });
+      if (!answer_) heed_stop();
+    } else {
+      while (!answer_) perform(lock, {});
+    }
+    auto answer = std::exchange(answer_, std::nullopt);
+    if (answer->error) return fail(*std::move(answer->error));
+    return {};
+  }
+
+ private:
+  void work(const std::stop_token& over) {
+    std::unique_lock lock(mutex_);
+    while (asked_.wait(lock, over, [&] { return effect_.has_value(); }) && !over.stop_requested()) {
+      perform(lock, over);
+    }
+  }
+
+  // Does what is asked for while others may have the lock.
+  void perform(std::unique_lock<std::mutex>& lock, const std::stop_token& over) {
+    const auto effect = *std::exchange(effect_, std::nullopt);
+    lock.unlock();
+    auto event = std::visit([&](const auto& e) { return act(e, over); }, effect);
+    lock.lock();
+    const auto bytes = layers_[std::visit([](const auto& e) { return e.layer; }, effect)].bytes;
+    if (std::holds_alternative<window::Fetched>(event)) statistics_.fetched_bytes += bytes;
+    if (std::holds_alternative<window::Dropped>(event)) statistics_.dropped_bytes += bytes;
+    heed_stop();
+    feed(std::move(event));
+  }
+
+  window::Event act(const window::Fetch& fetch, const std::stop_token& over) {
+    auto done = without_bad_alloc([&] { return pages_.fetch(fetch.layer, stop_, over); });
+    if (!done) return window::FetchFailed{std::move(done).error()};
+    return window::Fetched{};
+  }
+  window::Event act(const window::Drop& drop, const std::stop_token& /*over*/) {
+    auto done = without_bad_alloc([&] { return pages_.drop(drop.layer); });
+    if (!done) return window::DropFailed{std::move(done).error()};
+    return window::Dropped{};
+  }
+
+  void heed_stop() {
+    if (!stop_.stop_requested()) return;
+    feed(window::Stop{Error(ErrorCode::cancelled, "work_is_not_stopped",
+                            format_text("stopped: {} bytes fetched", statistics_.fetched_bytes))
+                          .at_path(path_)});
+  }
+
+  void feed(window::Event&& event) {
+    auto step = window::step(std::move(state_), std::move(event));
+    state_ = std::move(step.next);
+    if (step.effect) {
+      effect_ = step.effect;
+      asked_.notify_one();
+    }
+    if (step.answer) {
+      answer_ = std::move(step.answer);
+      answered_.notify_one();
+    }
+  }
+
+  const Model model_;  // keeps the files open
+  const std::string path_;
+  const LayerTable table_;
+  LayerPages pages_;  // of whoever performs
+  std::vector<Layer> layers_;
+  const std::uint64_t budget_;
+  const std::stop_token stop_;
+
+  mutable std::mutex mutex_;  // for all that follows
+  std::condition_variable_any asked_;
+  std::condition_variable_any answered_;
+  window::State state_;
+  std::optional<window::Effect> effect_;
+  std::optional<window::Answer> answer_;
+  Statistics statistics_;
+  std::jthread thread_;
+};
+
+Window::Window(std::unique_ptr<Shell> shell) noexcept : shell_(std::move(shell)) {}
+Window::Window(Window&&) noexcept = default;
+Window& Window::operator=(Window&&) noexcept = default;
+Window::~Window() = default;
+
+Result<Window> Window::open(const Model& model, const WindowOptions& options) {
+  return without_bad_alloc([&]() -> Result<Window> {
+    const auto& state = ModelAccess::state(model);
+    const auto at_model = [&](Error error) { return fail(std::move(error).at_path(state.opened.native())); };
+    const auto pattern = window::LayerPattern::from(options.layers);
+    if (!pattern) return at_model(pattern.error());
+    auto table = window::layers_of(*state.catalog, *pattern);
+    if (table.rows.empty()) return at_model(no_layers(*state.catalog, options.layers));
+    for (const auto index : table.tensors) {
+      const Entry entry = (*state.catalog)[index];
+      if (!entry.is_splat()) HT_TRY(ModelAccess::check_is_there(state, entry));
+    }
+    auto budget = options.budget_bytes;
+    if (budget == 0) {
+      const auto available = available_budget(*state.port);
+      if (!available) return at_model(available.error());
+      budget = *available;
+    }
+    std::vector<std::uint64_t> bytes;
+    bytes.reserve(table.rows.size());
+    for (const auto& row : table.rows) bytes.push_back(row.bytes);
+    if (std::ranges::max(bytes) > budget) return at_model(too_small(table, bytes, budget));
+    auto shell = std::make_unique<Shell>(model, *state.mapped, state.opened.native(), std::move(table),
+                                         window::books_for(bytes, budget), budget, options);
+    if (options.own_thread) shell->start();
+    return Window(std::move(shell));
+  });
+}
+
+std::size_t Window::size() const noexcept { return shell_ ? shell_->layers().size() : 0; }
+const Window::Layer& Window::layer(std::size_t index) const noexcept { return shell_->layers()[index]; }
+std::uint64_t Window::budget_bytes() const noexcept { return shell_ ? shell_->budget() : 0; }
+Window::Statistics Window::statistics() const { return shell_ ? shell_->statistics() : Statistics{}; }
+
+Result<void> Window::enter(std::size_t index) {
+  if (!shell_) {
+    return fail(Error(ErrorCode::bad_state, "window_is_not_given_up", "window was moved from")
+                    .with_hint("use the window that it was moved to"));
+  }
+  return without_bad_alloc([&] { return shell_->enter(index); });
+}
+
+}  // namespace ht::inline v1

@@ -1,0 +1,121 @@
+#include "load/window_layers.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <tuple>
+#include <utility>
+
+#include "base/format_text.hpp"
+#include "model/ranges.hpp"
+
+namespace ht::inline v1::window {
+namespace {
+
+constexpr std::string_view number_mark = "{}";
+constexpr std::string_view digits = "0123456789";
+// Each is tried, so a name that is nothing but numbers must not have as many as it likes.
+constexpr int most_numbers = 16;
+
+// The number that all of the text is.
+std::optional<std::uint64_t> number_from(std::string_view text) noexcept {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::optional<std::uint64_t> first_part_that_is_a_number(std::string_view name) noexcept {
+  while (true) {
+    const auto end = name.find('.');
+    if (const auto number = number_from(name.substr(0, end))) return number;
+    if (end == std::string_view::npos) return std::nullopt;
+    name.remove_prefix(end + 1);
+  }
+}
+
+void mark_shared(LayerTable& table) {
+  struct Placed {
+    io::FileRange range;
+    std::size_t layer;
+  };
+  std::vector<Placed> all;
+  all.reserve(table.ranges.size());
+  for (std::size_t layer = 0; layer < table.rows.size(); ++layer) {
+    for (const auto& range : table.ranges_of(layer)) all.push_back({range, layer});
+  }
+  std::ranges::sort(all, {},
+                    [](const Placed& placed) { return std::tuple(placed.range.file, placed.range.offset); });
+  // A layer's own ranges do not overlap: whatever begins before the furthest end so far is of two layers.
+  const Placed* furthest = nullptr;
+  for (const auto& placed : all) {
+    const bool same_file = furthest != nullptr && furthest->range.file == placed.range.file;
+    if (same_file && placed.range.offset < end_of(furthest->range)) {
+      table.rows[placed.layer].shares = true;
+      table.rows[furthest->layer].shares = true;
+    }
+    if (!same_file || end_of(placed.range) > end_of(furthest->range)) furthest = &placed;
+  }
+}
+
+}  // namespace
+
+Result<LayerPattern> LayerPattern::from(std::string_view text) {
+  if (text.empty()) text = "*";
+  const auto at = text.find(number_mark);
+  NameFilter before(text.substr(0, at));
+  HT_TRY(before.check());
+  if (at == std::string_view::npos) return LayerPattern(std::move(before), std::nullopt);
+  const auto behind = text.substr(at + number_mark.size());
+  if (behind.find(number_mark) != std::string_view::npos) {
+    return fail(Error(ErrorCode::bad_state, "pattern_has_one_number",
+                      format_text("pattern '{}' has more than one {{}}", text))
+                    .with_hint("keep one {} and write * for the others"));
+  }
+  NameFilter behind_number(behind);
+  HT_TRY(behind_number.check());
+  return LayerPattern(std::move(before), std::move(behind_number));
+}
+
+std::optional<std::uint64_t> LayerPattern::number_in(std::string_view name) const noexcept {
+  if (!behind_) {
+    return before_.matches(name) ? first_part_that_is_a_number(name) : std::nullopt;
+  }
+  std::size_t end = 0;
+  for (int tried = 0; tried < most_numbers; ++tried) {
+    const auto begin = name.find_first_of(digits, end);
+    if (begin == std::string_view::npos) return std::nullopt;
+    end = std::min(name.find_first_not_of(digits, begin), name.size());
+    const auto number = number_from(name.substr(begin, end - begin));
+    if (number && before_.matches(name.substr(0, begin)) && behind_->matches(name.substr(end))) {
+      return number;
+    }
+  }
+  return std::nullopt;
+}
+
+LayerTable layers_of(const Catalog& catalog, const LayerPattern& pattern) {
+  std::vector<std::pair<std::uint64_t, std::size_t>> numbered;
+  for (std::size_t i = 0; i < catalog.size(); ++i) {
+    if (const auto number = pattern.number_in(catalog[i].name)) numbered.emplace_back(*number, i);
+  }
+  std::ranges::sort(numbered);
+  LayerTable table;
+  table.tensors.reserve(numbered.size());
+  for (std::size_t i = 0; i < numbered.size();) {
+    LayerTable::Row row{.number = numbered[i].first};
+    const std::size_t begin = table.tensors.size();
+    for (; i < numbered.size() && numbered[i].first == row.number; ++i) {
+      table.tensors.push_back(numbered[i].second);
+    }
+    row.tensors_end = table.tensors.size();
+    const auto ranges = merged_ranges(catalog, std::span(table.tensors).subspan(begin));
+    table.ranges.insert(table.ranges.end(), ranges.begin(), ranges.end());
+    row.ranges_end = table.ranges.size();
+    row.bytes = sum_of(ranges);
+    table.rows.push_back(row);
+  }
+  mark_shared(table);
+  return table;
+}
+
+}  // namespace ht::inline v1::window

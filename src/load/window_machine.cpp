@@ -1,0 +1,276 @@
+#include "load/window_machine.hpp"
+
+#include <algorithm>
+#include <array>
+#include <htensor/base/checked.hpp>
+#include <type_traits>
+#include <utility>
+
+#include "base/format_text.hpp"
+
+namespace ht::inline v1::window {
+namespace {
+
+// How many layers are entered from `from` on before `to` is, in the order that is usual.
+std::size_t distance(const Books& books, std::size_t from, std::size_t to) {
+  return to >= from ? to - from : to + books.layers.size() - from;
+}
+
+bool needs_room(const Books::Layer& layer) { return !layer.stays && layer.place == Place::away; }
+
+// What has to be done next to bring a layer in. Nothing where what would have to go is entered before it,
+// counted from the layer that is entered or to be entered.
+std::optional<Effect> way_to(const Books& books, std::size_t layer, std::size_t from) {
+  const auto& wanted = books.layers[layer];
+  std::uint64_t room = books.room - books.taken;
+  if (!needs_room(wanted) || wanted.bytes <= room) return Fetch{layer};
+  std::optional<std::size_t> last;
+  // From the one just behind on, which is entered last.
+  for (std::size_t away = books.layers.size() - 1; away > distance(books, from, layer); --away) {
+    const std::size_t other = (from + away) % books.layers.size();
+    if (books.layers[other].stays || books.layers[other].place == Place::away) continue;
+    if (!last) last = other;
+    room += books.layers[other].bytes;
+    if (wanted.bytes <= room) return Drop{*last};
+  }
+  return std::nullopt;
+}
+
+std::optional<Effect> way_ahead(const Books& books) {
+  if (!books.entered || books.undropped || books.missing == 0) return std::nullopt;
+  bool is_full = false;
+  for (std::size_t ahead = 1; ahead < books.layers.size(); ++ahead) {
+    const std::size_t layer = (*books.entered + ahead) % books.layers.size();
+    if (books.layers[layer].place == Place::here) continue;
+    if (books.unfetched && books.unfetched->layer == layer) return std::nullopt;
+    // Behind one that has to wait for room, only those that have their own may come: another would take it.
+    if (is_full && needs_room(books.layers[layer])) continue;
+    if (auto effect = way_to(books, layer, *books.entered)) return effect;
+    is_full = true;
+  }
+  return std::nullopt;
+}
+
+void begin(Books& books, const Effect& effect) {
+  const std::size_t index = std::visit([](const auto& e) { return e.layer; }, effect);
+  auto& layer = books.layers[index];
+  if (std::holds_alternative<Fetch>(effect) && needs_room(layer)) books.taken += layer.bytes;
+  if (layer.place == Place::here) ++books.missing;
+  layer.place = Place::partly;
+}
+
+void set_here(Books& books, std::size_t layer) {
+  books.layers[layer].place = Place::here;
+  --books.missing;
+}
+
+void set_away(Books& books, std::size_t layer) {
+  books.layers[layer].place = Place::away;
+  books.taken -= books.layers[layer].bytes;
+}
+
+// Nobody waits, or who did is answered.
+Step go_on(Books&& books, std::optional<Answer> answer = {}) {
+  const auto effect = way_ahead(books);
+  if (!effect) return {Idle{std::move(books)}, {}, std::move(answer)};
+  begin(books, *effect);
+  if (const auto* const fetch = std::get_if<Fetch>(&*effect)) {
+    return {Fetching{std::move(books), fetch->layer}, effect, std::move(answer)};
+  }
+  return {Dropping{std::move(books), std::get<Drop>(*effect).layer}, effect, std::move(answer)};
+}
+
+// Somebody waits for a layer that is not here.
+Step serve(Books&& books, std::size_t wanted) {
+  // Every layer fits into the room once the others are gone.
+  const auto effect = *way_to(books, wanted, wanted);
+  begin(books, effect);
+  if (std::holds_alternative<Fetch>(effect)) return {FetchAwaited{std::move(books), wanted, wanted}, effect};
+  return {DropAwaited{std::move(books), std::get<Drop>(effect).layer, wanted}, effect};
+}
+
+// What can be said to an Enter at once. Whatever that is, the one entered before is so no more.
+std::optional<Answer> answer_now(Books& books, std::size_t layer) {
+  books.entered.reset();
+  if (auto error = std::exchange(books.undropped, {})) return Answer{std::move(error)};
+  if (books.unfetched && books.unfetched->layer == layer) {
+    Answer answer{std::move(books.unfetched->error)};
+    books.unfetched.reset();
+    return answer;
+  }
+  if (books.layers[layer].place != Place::here) return std::nullopt;
+  books.entered = layer;
+  return Answer{};
+}
+
+Step over(Failed&& state) {
+  Answer answer{state.error};
+  return {std::move(state), {}, std::move(answer)};
+}
+
+template <class State, class Event>
+constexpr bool awaits_answer =
+    std::is_same_v<Event, Enter> || std::is_same_v<State, FetchAwaited> || std::is_same_v<State, DropAwaited>;
+
+}  // namespace
+
+std::uint64_t two_largest(std::span<const std::uint64_t> layer_bytes) noexcept {
+  std::uint64_t first = 0;
+  std::uint64_t second = 0;
+  for (const auto bytes : layer_bytes) {
+    second = std::max(second, std::min(first, bytes));
+    first = std::max(first, bytes);
+  }
+  return checked::add(first, second).value_or(UINT64_MAX);
+}
+
+Books books_for(std::span<const std::uint64_t> layer_bytes, std::uint64_t budget) {
+  // Layers may share bytes, so that together they may have more than can be counted.
+  std::uint64_t total = 0;
+  for (const auto bytes : layer_bytes) total = checked::add(total, bytes).value_or(UINT64_MAX);
+  const bool fits = total <= budget;
+  const std::uint64_t most_staying = fits ? total : budget - std::min(budget, two_largest(layer_bytes));
+  const double share = fits ? 1 : static_cast<double>(most_staying) / static_cast<double>(total);
+  Books books{.missing = layer_bytes.size()};
+  books.layers.reserve(layer_bytes.size());
+  std::uint64_t staying = 0;
+  const auto fits_too = [&](std::uint64_t bytes) { return bytes <= most_staying - staying; };
+  double seen = 0;
+  for (const auto bytes : layer_bytes) {
+    // No more than their share of those so far: that spreads them evenly.
+    seen += static_cast<double>(bytes);
+    const bool stays = fits || (fits_too(bytes) && static_cast<double>(staying + bytes) <= seen * share);
+    if (stays) staying += bytes;
+    books.layers.push_back({.bytes = bytes, .stays = stays});
+  }
+  // What large layers have left over may do for small ones.
+  for (auto& layer : books.layers) {
+    if (layer.stays || !fits_too(layer.bytes)) continue;
+    layer.stays = true;
+    staying += layer.bytes;
+  }
+  books.room = budget - staying;
+  return books;
+}
+
+Step on(Idle&& state, Enter&& event) {
+  auto answer = answer_now(state.books, event.layer);
+  if (!answer) return serve(std::move(state.books), event.layer);
+  return go_on(std::move(state.books), std::move(answer));
+}
+Step on(Idle&& /*state*/, Stop&& event) { return {Stopped{std::move(event.error)}}; }
+
+Step on(Fetching&& state, Enter&& event) {
+  auto answer = answer_now(state.books, event.layer);
+  if (!answer) return {FetchAwaited{std::move(state.books), state.layer, event.layer}};
+  return {std::move(state), {}, std::move(answer)};
+}
+Step on(Fetching&& state, Fetched&& /*event*/) {
+  set_here(state.books, state.layer);
+  return go_on(std::move(state.books));
+}
+Step on(Fetching&& state, FetchFailed&& event) {
+  state.books.unfetched.emplace(Books::Unfetched{state.layer, std::move(event.error)});
+  return go_on(std::move(state.books));
+}
+Step on(Fetching&& /*state*/, Stop&& event) { return {Stopping{std::move(event.error)}}; }
+
+Step on(Dropping&& state, Enter&& event) {
+  auto answer = answer_now(state.books, event.layer);
+  if (!answer) return {DropAwaited{std::move(state.books), state.layer, event.layer}};
+  return {std::move(state), {}, std::move(answer)};
+}
+Step on(Dropping&& state, Dropped&& /*event*/) {
+  set_away(state.books, state.layer);
+  return go_on(std::move(state.books));
+}
+Step on(Dropping&& state, DropFailed&& event) {
+  state.books.undropped = std::move(event.error);
+  return go_on(std::move(state.books));
+}
+Step on(Dropping&& /*state*/, Stop&& event) { return {Stopping{std::move(event.error)}}; }
+
+Step on(FetchAwaited&& state, Fetched&& /*event*/) {
+  set_here(state.books, state.layer);
+  if (state.layer != state.wanted) return serve(std::move(state.books), state.wanted);
+  state.books.entered = state.wanted;
+  return go_on(std::move(state.books), Answer{});
+}
+Step on(FetchAwaited&& state, FetchFailed&& event) {
+  if (state.layer == state.wanted) return go_on(std::move(state.books), Answer{std::move(event.error)});
+  state.books.unfetched.emplace(Books::Unfetched{state.layer, std::move(event.error)});
+  return serve(std::move(state.books), state.wanted);
+}
+Step on(FetchAwaited&& /*state*/, Stop&& event) {
+  Answer answer{event.error};
+  return {Stopping{std::move(event.error)}, {}, std::move(answer)};
+}
+
+Step on(DropAwaited&& state, Dropped&& /*event*/) {
+  set_away(state.books, state.layer);
+  return serve(std::move(state.books), state.wanted);
+}
+Step on(DropAwaited&& state, DropFailed&& event) {
+  return go_on(std::move(state.books), Answer{std::move(event.error)});
+}
+Step on(DropAwaited&& /*state*/, Stop&& event) {
+  Answer answer{event.error};
+  return {Stopping{std::move(event.error)}, {}, std::move(answer)};
+}
+
+Step on(Stopping&& state, Enter&& /*event*/) {
+  Answer answer{state.error};
+  return {std::move(state), {}, std::move(answer)};
+}
+Step on(Stopping&& state, Fetched&& /*event*/) { return {Stopped{std::move(state.error)}}; }
+Step on(Stopping&& state, FetchFailed&& /*event*/) { return {Stopped{std::move(state.error)}}; }
+Step on(Stopping&& state, Dropped&& /*event*/) { return {Stopped{std::move(state.error)}}; }
+Step on(Stopping&& state, DropFailed&& /*event*/) { return {Stopped{std::move(state.error)}}; }
+Step on(Stopping&& state, Stop&& /*event*/) { return {std::move(state)}; }
+
+Step on(Stopped&& state, Enter&& /*event*/) {
+  Answer answer{state.error};
+  return {std::move(state), {}, std::move(answer)};
+}
+Step on(Stopped&& state, Stop&& /*event*/) { return {std::move(state)}; }
+
+Step on(Failed&& state, Enter&& /*event*/) { return over(std::move(state)); }
+Step on(Failed&& state, Stop&& /*event*/) { return {std::move(state)}; }
+
+Step step(State&& state, Event&& event) {
+  return std::visit(
+      [&]<class S, class E>(S&& s, E&& e) -> Step {
+        if constexpr (requires { on(std::forward<S>(s), std::forward<E>(e)); }) {
+          return on(std::forward<S>(s), std::forward<E>(e));
+        } else {
+          Failed failed{Error(
+              ErrorCode::bad_state, "event_belongs_to_the_state",
+              format_text("window in state {} got the unexpected event {}", name_of(state), name_of(event)))};
+          if constexpr (awaits_answer<S, E>) return over(std::move(failed));
+          return {std::move(failed)};
+        }
+      },
+      std::move(state), std::move(event));
+}
+
+std::string_view name_of(const State& state) noexcept {
+  constexpr std::array<std::string_view, 8> names{"Idle",        "Fetching", "Dropping", "FetchAwaited",
+                                                  "DropAwaited", "Stopping", "Stopped",  "Failed"};
+  static_assert(names.size() == std::variant_size_v<State>);
+  return names[state.index()];
+}
+
+std::string_view name_of(const Event& event) noexcept {
+  constexpr std::array<std::string_view, 6> names{"Enter",   "Fetched",    "FetchFailed",
+                                                  "Dropped", "DropFailed", "Stop"};
+  static_assert(names.size() == std::variant_size_v<Event>);
+  return names[event.index()];
+}
+
+std::string_view name_of(const Effect& effect) noexcept {
+  constexpr std::array<std::string_view, 2> names{"Fetch", "Drop"};
+  static_assert(names.size() == std::variant_size_v<Effect>);
+  return names[effect.index()];
+}
+
+}  // namespace ht::inline v1::window

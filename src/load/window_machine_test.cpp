@@ -1,0 +1,343 @@
+#include "load/window_machine.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+
+namespace ht::window {
+namespace {
+
+Error some_error() { return Error(ErrorCode::read_failed, "test", "it failed"); }
+
+// Copies what it is given, so that a test can go on from there more than once.
+Step after(State state, Event event) { return step(std::move(state), std::move(event)); }
+
+Books books_of(std::vector<std::uint64_t> bytes, std::uint64_t budget) { return books_for(bytes, budget); }
+
+const Books* books_in(const State& state) {
+  return std::visit(
+      [](const auto& s) -> const Books* {
+        if constexpr (requires { s.books; }) {
+          return &s.books;
+        } else {
+          return nullptr;
+        }
+      },
+      state);
+}
+
+bool is_awaited(const State& state) {
+  return std::holds_alternative<FetchAwaited>(state) || std::holds_alternative<DropAwaited>(state);
+}
+
+bool is_unknown_pair(const Step& step) {
+  const auto* const failed = std::get_if<Failed>(&step.next);
+  return failed != nullptr && failed->error.rule() == "event_belongs_to_the_state";
+}
+
+std::vector<Event> events(std::size_t layers) {
+  std::vector<Event> all{Fetched{}, FetchFailed{some_error()}, Dropped{}, DropFailed{some_error()},
+                         Stop{Error(ErrorCode::cancelled)}};
+  for (std::size_t layer = 0; layer < layers; ++layer) all.emplace_back(Enter{layer});
+  return all;
+}
+
+// What tells two states apart.
+std::string key_of(const State& state) {
+  std::ostringstream key;
+  key << name_of(state);
+  if (const auto* const books = books_in(state)) {
+    for (const auto& layer : books->layers) key << static_cast<int>(layer.place);
+    key << ' ' << (books->entered ? static_cast<int>(*books->entered) : -1);
+    key << ' ' << (books->unfetched ? static_cast<int>(books->unfetched->layer) : -1);
+    key << ' ' << books->undropped.has_value();
+  }
+  std::visit(
+      [&](const auto& s) {
+        if constexpr (requires { s.layer; }) key << ' ' << s.layer;
+        if constexpr (requires { s.wanted; }) key << ' ' << s.wanted;
+      },
+      state);
+  return key.str();
+}
+
+// Every state that a window of these layers can get into.
+std::map<std::string, State> reachable(const std::vector<std::uint64_t>& bytes, std::uint64_t budget) {
+  std::map<std::string, State> found;
+  std::vector<State> to_do{Idle{books_for(bytes, budget)}};
+  while (!to_do.empty()) {
+    const State state = to_do.back();
+    to_do.pop_back();
+    if (!found.emplace(key_of(state), state).second) continue;
+    for (const auto& event : events(bytes.size())) {
+      auto next = after(state, event);
+      if (!is_unknown_pair(next)) to_do.push_back(std::move(next.next));
+    }
+  }
+  return found;
+}
+
+// Layers of different sizes under every budget that holds the largest.
+const std::vector<std::uint64_t> small_layers{2, 1, 1, 3};
+
+void for_each_reachable(const std::function<void(const State&, std::uint64_t budget)>& look) {
+  static const auto all = [] {
+    std::map<std::uint64_t, std::map<std::string, State>> by_budget;
+    for (std::uint64_t budget = 3; budget <= 8; ++budget) by_budget[budget] = reachable(small_layers, budget);
+    return by_budget;
+  }();
+  for (const auto& [budget, states] : all) {
+    for (const auto& [key, state] : states) {
+      SCOPED_TRACE(key + ", budget " + std::to_string(budget));
+      look(state, budget);
+    }
+  }
+}
+
+TEST(WindowMachine, event_belongs_to_the_state) {
+  std::set<std::pair<std::string_view, std::string_view>> known;
+  for_each_reachable([&](const State& state, std::uint64_t) {
+    for (const auto& event : events(small_layers.size())) {
+      const Step next = after(state, event);
+      if (!is_unknown_pair(next)) {
+        known.emplace(name_of(state), name_of(event));
+        continue;
+      }
+      const auto& error = std::get<Failed>(next.next).error;
+      EXPECT_EQ(error.code(), ErrorCode::bad_state);
+      EXPECT_NE(error.message().find(name_of(state)), std::string_view::npos);
+      EXPECT_NE(error.message().find(name_of(event)), std::string_view::npos);
+      EXPECT_FALSE(next.effect);
+      const bool waits = is_awaited(state) || std::holds_alternative<Enter>(event);
+      ASSERT_EQ(next.answer.has_value(), waits);
+      if (waits) {
+        EXPECT_EQ(next.answer->error->code(), ErrorCode::bad_state);
+      }
+      // It stays so, and whoever enters is told.
+      const Step later = after(next.next, Enter{0});
+      EXPECT_TRUE(std::holds_alternative<Failed>(later.next));
+      EXPECT_EQ(later.answer.value().error.value().rule(), "event_belongs_to_the_state");
+      EXPECT_TRUE(std::holds_alternative<Failed>(after(next.next, Stop{some_error()}).next));
+    }
+  });
+  EXPECT_EQ(known.size(), 24U);  // and two of Failed
+}
+
+TEST(WindowMachine, budget_is_never_exceeded) {
+  for_each_reachable([](const State& state, std::uint64_t budget) {
+    const auto* const books = books_in(state);
+    if (books == nullptr) return;
+    std::uint64_t held = 0;
+    std::uint64_t taken = 0;
+    std::size_t missing = 0;
+    for (const auto& layer : books->layers) {
+      if (layer.place != Place::here) ++missing;
+      if (layer.place == Place::away) continue;
+      held += layer.bytes;
+      if (!layer.stays) taken += layer.bytes;
+    }
+    EXPECT_LE(held, budget);
+    EXPECT_LE(taken, books->room);
+    EXPECT_EQ(taken, books->taken);
+    EXPECT_EQ(missing, books->missing);
+  });
+}
+
+TEST(WindowMachine, entered_layer_is_here_and_not_dropped) {
+  for_each_reachable([](const State& state, std::uint64_t) {
+    const auto* const books = books_in(state);
+    if (books == nullptr || !books->entered) return;
+    EXPECT_FALSE(is_awaited(state));
+    EXPECT_EQ(books->layers[*books->entered].place, Place::here);
+    const auto* const dropping = std::get_if<Dropping>(&state);
+    EXPECT_FALSE(dropping != nullptr && dropping->layer == *books->entered);
+  });
+}
+
+TEST(WindowMachine, every_enter_is_answered) {
+  for_each_reachable([](const State& state, std::uint64_t) {
+    if (!is_awaited(state)) return;
+    // Whatever is under way ends, at most all others are dropped, and the layer comes.
+    State at = state;
+    std::optional<Answer> answer;
+    for (int steps = 0; !answer && steps < 10; ++steps) {
+      const Event event = std::holds_alternative<FetchAwaited>(at) ? Event(Fetched{}) : Event(Dropped{});
+      Step next = after(std::move(at), event);
+      answer = std::move(next.answer);
+      at = std::move(next.next);
+    }
+    ASSERT_TRUE(answer);
+    EXPECT_FALSE(answer->error);
+    EXPECT_EQ(books_in(at)->entered, std::visit(
+                                         [](const auto& s) -> std::size_t {
+                                           if constexpr (requires { s.wanted; }) return s.wanted;
+                                           return 99;
+                                         },
+                                         state));
+  });
+}
+
+// The one that is under way in a state.
+std::string effect_of(const State& state) {
+  return std::visit(
+      [&](const auto& s) -> std::string {
+        if constexpr (requires { s.layer; }) {
+          const bool fetches =
+              std::holds_alternative<Fetching>(state) || std::holds_alternative<FetchAwaited>(state);
+          return (fetches ? "Fetch " : "Drop ") + std::to_string(s.layer);
+        }
+        return "";
+      },
+      state);
+}
+
+TEST(WindowMachine, one_effect_is_under_way_at_a_time_and_the_state_says_which) {
+  for_each_reachable([](const State& state, std::uint64_t) {
+    for (const auto& event : events(small_layers.size())) {
+      const Step next = after(state, event);
+      if (is_unknown_pair(next)) continue;
+      const bool goes_on = std::holds_alternative<Enter>(event) && !effect_of(state).empty();
+      std::string begun = effect_of(next.next);
+      if (goes_on) {
+        EXPECT_EQ(begun, effect_of(state));
+        begun.clear();
+      }
+      const auto layer = next.effect ? std::visit([](const auto& e) { return e.layer; }, *next.effect) : 0;
+      EXPECT_EQ(begun, next.effect ? std::string(name_of(*next.effect)) + " " + std::to_string(layer) : "");
+    }
+  });
+}
+
+TEST(WindowMachine, all_stay_where_all_fit) {
+  const auto books = books_of({4, 0, 5}, 9);
+  for (const auto& layer : books.layers) EXPECT_TRUE(layer.stays);
+  EXPECT_EQ(books.room, 0U);
+}
+
+TEST(WindowMachine, those_that_stay_are_spread_and_leave_room_for_two) {
+  const auto books = books_for(std::vector<std::uint64_t>(12, 10), 60);
+  std::string stays;
+  for (const auto& layer : books.layers) stays += layer.stays ? 's' : '-';
+  EXPECT_EQ(stays, "--s--s--s--s");
+  EXPECT_EQ(books.room, 20U);
+}
+
+TEST(WindowMachine, small_layers_stay_where_large_ones_do_not_fit) {
+  const auto books = books_of({9, 1, 9, 2, 9}, 21);
+  EXPECT_TRUE(books.layers[1].stays && books.layers[3].stays);
+  EXPECT_EQ(books.room, 18U);
+}
+
+TEST(WindowMachine, none_stays_where_there_is_room_for_one) {
+  const auto books = books_of({3, 3, 2}, 5);
+  for (const auto& layer : books.layers) EXPECT_FALSE(layer.stays);
+  EXPECT_EQ(books.room, 5U);
+}
+
+TEST(WindowMachine, sizes_that_cannot_be_added_up_are_no_trap) {
+  constexpr std::uint64_t huge = UINT64_MAX - 1;
+  const std::vector<std::uint64_t> bytes{huge, huge, 1};
+  EXPECT_EQ(two_largest(bytes), UINT64_MAX);
+  const auto books = books_for(bytes, huge);
+  EXPECT_FALSE(books.layers[0].stays || books.layers[1].stays);
+  EXPECT_EQ(books.room, huge);
+}
+
+TEST(WindowMachine, fetches_ahead_and_drops_behind) {
+  auto at = after(Idle{books_of({1, 1, 1, 1}, 2)}, Enter{1});
+  EXPECT_TRUE(std::holds_alternative<FetchAwaited>(at.next));
+  at = after(at.next, Fetched{});
+  EXPECT_FALSE(at.answer.value().error);
+  EXPECT_EQ(std::get<Fetch>(at.effect.value()).layer, 2U);
+  at = after(at.next, Fetched{});
+  EXPECT_TRUE(std::holds_alternative<Idle>(at.next));
+  at = after(at.next, Enter{2});
+  EXPECT_TRUE(at.answer);
+  EXPECT_EQ(std::get<Drop>(at.effect.value()).layer, 1U);
+  at = after(at.next, Dropped{});
+  EXPECT_EQ(std::get<Fetch>(at.effect.value()).layer, 3U);
+  // The last is followed by the first.
+  at = after(after(after(at.next, Enter{3}).next, Fetched{}).next, Dropped{});
+  EXPECT_EQ(std::get<Fetch>(at.effect.value()).layer, 0U);
+}
+
+TEST(WindowMachine, what_fails_ahead_is_told_when_it_is_entered) {
+  auto at = after(after(Idle{books_of({1, 1, 1}, 9)}, Enter{0}).next, Fetched{});
+  at = after(at.next, FetchFailed{some_error()});
+  // Nothing is fetched beyond it, and others can be entered.
+  EXPECT_TRUE(std::holds_alternative<Idle>(at.next));
+  at = after(at.next, Enter{2});
+  EXPECT_TRUE(std::holds_alternative<FetchAwaited>(at.next));
+  at = after(at.next, Fetched{});
+  EXPECT_FALSE(at.answer.value().error);
+  at = after(at.next, Enter{1});
+  EXPECT_EQ(at.answer.value().error.value().rule(), "test");
+  EXPECT_FALSE(at.effect);
+  at = after(at.next, Enter{1});
+  EXPECT_EQ(std::get<Fetch>(at.effect.value()).layer, 1U);
+}
+
+TEST(WindowMachine, what_fails_while_it_is_awaited_is_told_at_once) {
+  auto at = after(after(Idle{books_of({1, 1, 1}, 9)}, Enter{0}).next, FetchFailed{some_error()});
+  EXPECT_EQ(at.answer.value().error.value().rule(), "test");
+  EXPECT_FALSE(books_in(at.next)->entered);
+  at = after(after(at.next, Enter{0}).next, Fetched{});
+  EXPECT_FALSE(at.answer.value().error);
+}
+
+TEST(WindowMachine, what_cannot_be_dropped_is_told_by_the_next_enter) {
+  auto at = after(after(after(Idle{books_of({1, 1, 1, 1}, 2)}, Enter{0}).next, Fetched{}).next, Fetched{});
+  at = after(at.next, Enter{1});
+  EXPECT_EQ(std::get<Drop>(at.effect.value()).layer, 0U);
+  at = after(at.next, DropFailed{some_error()});
+  EXPECT_TRUE(std::holds_alternative<Idle>(at.next));
+  at = after(at.next, Enter{1});
+  EXPECT_EQ(at.answer.value().error.value().rule(), "test");
+  EXPECT_FALSE(at.effect);
+  // The next one tries again.
+  at = after(at.next, Enter{1});
+  EXPECT_FALSE(at.answer.value().error);
+  EXPECT_EQ(std::get<Drop>(at.effect.value()).layer, 0U);
+}
+
+TEST(WindowMachine, stop_answers_who_waits_and_waits_for_what_is_under_way) {
+  auto at = after(after(Idle{books_of({1, 1}, 2)}, Enter{0}).next, Stop{some_error()});
+  EXPECT_EQ(at.answer.value().error.value().rule(), "test");
+  EXPECT_TRUE(std::holds_alternative<Stopping>(at.next));
+  at = after(at.next, Fetched{});
+  EXPECT_TRUE(std::holds_alternative<Stopped>(at.next));
+  EXPECT_EQ(after(at.next, Enter{0}).answer.value().error.value().rule(), "test");
+}
+
+// The table as a diagram, tried out.
+std::string diagram() {
+  std::set<std::string> arrows;
+  const auto add = [&](const State& state) {
+    for (const auto& event : events(small_layers.size())) {
+      const Step next = after(state, event);
+      if (is_unknown_pair(next)) continue;
+      arrows.insert("    " + std::string(name_of(state)) + " --> " + std::string(name_of(next.next)) + " : " +
+                    std::string(name_of(event)) + "\n");
+    }
+  };
+  for_each_reachable([&](const State& state, std::uint64_t) { add(state); });
+  add(Failed{some_error()});
+  std::string text = "stateDiagram-v2\n    [*] --> Idle\n";
+  for (const auto& arrow : arrows) text += arrow;
+  return text + "    Stopped --> [*]\n    Failed --> [*]\n";
+}
+
+TEST(WindowMachine, diagram_is_the_one_in_the_docs) {
+  const std::ifstream file("docs/io.md");
+  std::stringstream docs;
+  docs << file.rdbuf();
+  EXPECT_NE(docs.str().find(diagram()), std::string::npos) << "docs/io.md should have:\n" << diagram();
+}
+
+}  // namespace
+}  // namespace ht::window

@@ -1,0 +1,89 @@
+// Once a window is running it allocates nothing, on no thread; and memory that runs out while it is opened is
+// an error like others.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <htensor/load/window.hpp>
+
+#include "format/safetensors/test_file.hpp"
+#include "testing/allocations.hpp"
+#include "testing/temporary_folder.hpp"
+
+namespace ht {
+namespace {
+
+constexpr std::size_t layers = 8;
+constexpr std::uint64_t layer_bytes = 64 << 10;
+
+class WindowMemory : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string json;
+    for (std::size_t i = 0; i < layers; ++i) {
+      json += (i == 0 ? "{\"" : ",\"") + std::to_string(i) +
+              R"(.w":{"dtype":"U8","shape":[65536],"data_offsets":[)" + std::to_string(i * layer_bytes) +
+              "," + std::to_string((i + 1) * layer_bytes) + "]}";
+    }
+    testing::write_file(path_, testing::safetensors_file(json + "}", layers * layer_bytes));
+  }
+
+  testing::TemporaryFolder folder_;
+  std::filesystem::path path_ = folder_ / "model.safetensors";
+};
+
+TEST_F(WindowMemory, is_not_allocated_once_it_runs) {
+  const auto model = Model::open(path_).value();
+  for (const bool own_thread : {false, true}) {
+    for (const std::uint64_t room : {1U, 2U, 5U, 8U}) {
+      auto window =
+          Window::open(model, {.budget_bytes = room * layer_bytes, .own_thread = own_thread}).value();
+      bool good = true;
+      const auto pass = [&] {
+        for (std::size_t i = 0; i < layers; ++i) good = window.enter(i).has_value() && good;
+      };
+      pass();
+      const std::size_t before = testing::allocation_count();
+      pass();
+      pass();
+      // And with a jump back.
+      for (const std::size_t layer : {5U, 2U, 6U, 2U}) good = window.enter(layer).has_value() && good;
+      EXPECT_EQ(testing::allocation_count(), before) << "with room for " << room;
+      EXPECT_TRUE(good);
+    }
+  }
+}
+
+TEST_F(WindowMemory, that_runs_out_while_it_is_opened_is_an_error) {
+  const auto model = Model::open(path_).value();
+  for (int allowed = 0;; ++allowed) {
+    ASSERT_LT(allowed, 1000);
+    auto window = [&] {
+      const testing::AllocationLimit limit(allowed);
+      return Window::open(model, {.layers = "*{}.w", .budget_bytes = 2 * layer_bytes});
+    }();
+    if (window) {
+      EXPECT_TRUE(window->enter(3));
+      break;
+    }
+    EXPECT_EQ(window.error().code(), ErrorCode::out_of_memory) << to_string(window.error());
+  }
+}
+
+TEST_F(WindowMemory, that_runs_out_while_it_fails_is_no_exception) {
+  const auto model = Model::open(path_).value();
+  auto window = Window::open(model, {.budget_bytes = layer_bytes, .own_thread = false}).value();
+  std::filesystem::resize_file(path_, layer_bytes);
+  for (int allowed = 0; allowed < 20; ++allowed) {
+    const auto entered = [&] {
+      const testing::AllocationLimit limit(allowed);
+      return window.enter(5);
+    }();
+    ASSERT_FALSE(entered);
+    EXPECT_TRUE(entered.error().code() == ErrorCode::changed_underfoot ||
+                entered.error().code() == ErrorCode::out_of_memory)
+        << to_string(entered.error());
+  }
+}
+
+}  // namespace
+}  // namespace ht

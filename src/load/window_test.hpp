@@ -1,0 +1,86 @@
+// A model with layers for the tests of windows.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <htensor/load/window.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "format/safetensors/test_file.hpp"
+#include "testing/faulty_port.hpp"
+#include "testing/temporary_folder.hpp"
+
+namespace ht::testing {
+
+inline constexpr std::size_t layers = 6;
+inline constexpr std::uint64_t tensor_bytes = 50'000;
+inline constexpr std::uint64_t layer_bytes = 2 * tensor_bytes;
+/// Of `Port::advise`: a wish to have it soon, and one to have it now.
+inline constexpr int calls_a_fetch = 2;
+
+/// Six layers of two tensors each, between two tensors that are in none. Neither is a number of whole pages
+/// long, so that layers share pages at their ends.
+inline std::vector<std::byte> layered_file() {
+  std::string json;
+  std::uint64_t end = 0;
+  const auto add = [&](const std::string& name) {
+    json.append(end == 0 ? "{\"" : ",\"").append(name).append(R"(":{"dtype":"U8","shape":[50000],)");
+    json.append(R"("data_offsets":[)").append(std::to_string(end)).append(",");
+    json.append(std::to_string(end + tensor_bytes)).append("]}");
+    end += tensor_bytes;
+  };
+  add("embed");
+  for (std::size_t i = 0; i < layers; ++i) {
+    add("blk." + std::to_string(i) + ".a");
+    add("blk." + std::to_string(i) + ".b");
+  }
+  add("output");
+  return safetensors_file(json + "}", end);
+}
+
+/// With room for so many layers.
+inline WindowOptions room_for(std::uint64_t count, bool own_thread = false) {
+  return {.budget_bytes = count * layer_bytes, .own_thread = own_thread};
+}
+
+/// Whether all bytes of a layer are those of the file.
+inline bool is_right(const Model& model, const Window& window, std::size_t layer, Bytes file) {
+  return std::ranges::all_of(window.layer(layer).tensors, [&](std::size_t index) {
+    const Entry entry = model.catalog()[index];
+    const auto storage = model.raw(entry.name).value();
+    return std::memcmp(storage.bytes().data(), file.subspan(entry.offset).data(), entry.bytes) == 0;
+  });
+}
+
+inline Result<void> pass(Window& window) {
+  for (std::size_t i = 0; i < window.size(); ++i) HT_TRY(window.enter(i));
+  return {};
+}
+
+/// The model, through a port that can fail.
+class LayeredModel : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write_file(path_, file_);
+    model_ = Model::open(path_, {.port = &port_}).value();
+  }
+  [[nodiscard]] Window open(const WindowOptions& options) const {
+    return Window::open(*model_, options).value();
+  }
+  [[nodiscard]] bool is_right(const Window& window, std::size_t layer) const {
+    return testing::is_right(*model_, window, layer, file_);
+  }
+
+  TemporaryFolder folder_;
+  std::filesystem::path path_ = folder_ / "model.safetensors";
+  std::vector<std::byte> file_ = layered_file();
+  FaultyPort port_;
+  std::optional<Model> model_;
+};
+
+}  // namespace ht::testing
