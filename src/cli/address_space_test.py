@@ -28,8 +28,9 @@ def main():
         synth = [program, "synth", path, "--preset", "matrix", "--dtype", "F32", "--size", "4G", "--sparse"]
         subprocess.run(synth, check=True, capture_output=True)
 
-        def run(*arguments):
-            done = subprocess.run([program, *arguments], preexec_fn=limit, capture_output=True, text=True, check=False)
+        def run(*arguments, stdout=subprocess.PIPE):
+            done = subprocess.run([program, *arguments], preexec_fn=limit, stdout=stdout, stderr=subprocess.PIPE,
+                                  text=True, check=False)
             if done.returncode != 0:
                 sys.exit(f"htensor {' '.join(arguments)} ended with {done.returncode}:\n{done.stderr}")
             return done.stdout
@@ -45,6 +46,13 @@ def main():
         run("evict", path)
         run("convert", path, f"{folder}/model.irpa")
         run("diff", path, f"{folder}/model.irpa")
+        run("export", path, name, "-o", "-", stdout=subprocess.DEVNULL)
+        # Many tensors, each of which fits.
+        several = f"{folder}/several.safetensors"
+        synth = [program, "synth", several, "--preset", "llama-1b", "--dtype", "F32", "--size", "4G", "--sparse"]
+        subprocess.run(synth, check=True, capture_output=True)
+        run("convert", several, f"{folder}/several.gguf")
+        run("diff", several, f"{folder}/several.gguf")
 
 
 main()

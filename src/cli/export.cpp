@@ -120,7 +120,7 @@ Result<std::vector<ConversionPlan>> plans_of(const Model& model, const Options& 
 // The stored bytes of a tensor to standard output.
 Result<Exit> print_bytes(const Model& model, const Options& options) {
   const auto tensor = HT_TRY(model.at(HT_TRY(tensors_of(model, options)).front()));
-  const Bytes stored = tensor.is_splat() ? Bytes() : HT_TRY(tensor.bytes());
+  std::vector<std::byte> buffer;
   std::vector<std::byte> piece;
   constexpr std::uint64_t piece_bytes = 65536;
   for (std::uint64_t done = 0; done < tensor.byte_size() && std::ferror(stdout) == 0; done += piece.size()) {
@@ -129,7 +129,7 @@ Result<Exit> print_bytes(const Model& model, const Options& options) {
     if (tensor.is_splat()) {
       HT_TRY(tensor.copy_to(piece, done));
     } else {
-      const Bytes part = stored.subspan(static_cast<std::size_t>(done), piece.size());
+      const Bytes part = HT_TRY(tensor.view(done, piece.size(), buffer));
       HT_TRY(guarded(part, [&] { std::ranges::copy(part, piece.begin()); }));
     }
     print({reinterpret_cast<const char*>(piece.data()), piece.size()});

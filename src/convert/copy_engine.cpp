@@ -10,8 +10,8 @@
 #include "base/format_text.hpp"
 #include "base/jobs.hpp"
 #include "convert/copy_parts.hpp"
+#include "io/choice.hpp"
 #include "io/direct_file.hpp"
-#include "io/sampled_cache.hpp"
 #include "model/relayout.hpp"
 
 namespace ht::inline v1 {
@@ -338,7 +338,7 @@ class FileCopy {
           // They are all over the tensor, and each may be a read from the disk.
           if (options_.work.stop.stop_requested()) return fail(stopped());
           io::MappedFile& mapped = *options_.sources[from.file];
-          if (mapped.must_read()) {
+          if (!mapped.can_use_in_place()) {
             return read_units(units, relayout, first, [&](std::uint64_t offset, MutableBytes unit) {
               return read_plainly({from.file, from.offset + offset}, unit);
             });

@@ -103,32 +103,31 @@ class Comparing {
     Run run{.pair = pair, .first = first, .count = std::min(pair.run_elements, pair.elements - first)};
     const auto a = HT_TRY(a_.at(pair.a));
     const auto b = HT_TRY(b_.at(pair.b));
-    const auto from_a = HT_TRY(fetched(a, run));
-    const auto from_b = HT_TRY(fetched(b, run));
-    HT_TRY(guarded(std::array{from_a, from_b}, [&] { return look_at(run, a, b, buffers); }));
+    HT_TRY(fetch(a, run));
+    HT_TRY(fetch(b, run));
+    const Bytes bytes_a = HT_TRY(read(a, run, buffers.a));
+    const Bytes bytes_b = HT_TRY(read(b, run, buffers.b));
+    HT_TRY(guarded(std::array{bytes_a, bytes_b}, [&] { return look_at(run, {a, bytes_a}, {b, bytes_b}); }));
     note(run);
     done_bytes_ += bytes_for(run.count, pair.bits).value_or(0);
     if (options_.work.stop.stop_requested()) return fail(stopped());
     return {};
   }
 
-  // Brings the pages of a run into memory and returns the mapped bytes that comparing it touches.
-  static Result<Bytes> fetched(const AnyTensor& tensor, const Run& run) {
-    if (tensor.is_splat()) return Bytes();
-    const int bits = compared_bits(tensor);
+  // Brings the pages of a run into memory.
+  static Result<void> fetch(const AnyTensor& tensor, const Run& run) {
     // The elements of a run are all over a column-major tensor.
-    if (tensor.entry().order == ElementOrder::row_major || tensor.dims().size() < 2) {
-      HT_TRY(ModelAccess::fetch(tensor, bytes_for(run.first, bits).value_or(0),
-                                bytes_for(run.count, bits).value_or(0)));
-    }
-    return tensor.bytes();
+    if (tensor.entry().order == ElementOrder::column_major && tensor.dims().size() > 1) return {};
+    const int bits = compared_bits(tensor);
+    return ModelAccess::fetch(tensor, bytes_for(run.first, bits).value_or(0),
+                              bytes_for(run.count, bits).value_or(0));
   }
 
   Result<Bytes> read(const AnyTensor& tensor, const Run& run, std::vector<std::byte>& buffer) const {
     const std::uint64_t begin = bytes_for(run.first, compared_bits(tensor)).value_or(0);
     const auto count = static_cast<std::size_t>(bytes_for(run.count, compared_bits(tensor)).value_or(0));
     if (!tensor.is_splat() && (run.pair.as_stored || tensor.is_plain()))
-      return ModelAccess::stored(tensor, begin, count, buffer);
+      return tensor.view(begin, count, buffer);
     buffer.resize(count);
     // The elements of a column-major tensor may lie on a page each, so that a run takes long.
     const bool is_scattered = !tensor.is_splat() && tensor.entry().order == ElementOrder::column_major;
@@ -141,23 +140,26 @@ class Comparing {
     return Bytes(buffer);
   }
 
-  Result<void> look_at(Run& run, const AnyTensor& a, const AnyTensor& b, Buffers& buffers) const {
-    const Bytes bytes_a = HT_TRY(read(a, run, buffers.a));
-    const Bytes bytes_b = HT_TRY(read(b, run, buffers.b));
+  struct Side {
+    const AnyTensor& tensor;
+    Bytes bytes;
+  };
+
+  Result<void> look_at(Run& run, const Side& a, const Side& b) const {
     const int bits = run.pair.bits;
     // What fills up the last byte is no element; all runs but the last end with a byte.
     const auto last_bits = static_cast<unsigned>(run.count % 8) * static_cast<unsigned>(bits) % 8;
     const std::uint64_t begin = bytes_for(run.first, bits).value_or(0);
     if (run.pair.by_bytes) {
-      const auto at = first_difference(bytes_a, bytes_b, last_bits);
+      const auto at = first_difference(a.bytes, b.bytes, last_bits);
       if (!at) return {};
-      if (options_.tolerance && a.type().is_blocks()) return not_decoded(a);
+      if (options_.tolerance && a.tensor.type().is_blocks()) return not_decoded(a.tensor);
       run.first_byte = begin + *at;
     }
     if (!run.pair.by_gap) return {};
     constexpr double any = std::numeric_limits<double>::infinity();
-    const auto gap = HT_TRY(gap_between({a.type().dtype, bytes_a}, {b.type().dtype, bytes_b}, run.count,
-                                        options_.tolerance.value_or(any)));
+    const auto gap = HT_TRY(gap_between({a.tensor.type().dtype, a.bytes}, {b.tensor.type().dtype, b.bytes},
+                                        run.count, options_.tolerance.value_or(any)));
     run.max_abs = gap.largest;
     if (options_.tolerance) {
       run.first_byte = nowhere;

@@ -5,7 +5,7 @@
 
 #include "base/format_text.hpp"
 #include "base/jobs.hpp"
-#include "io/sampled_cache.hpp"
+#include "io/choice.hpp"
 #include "io/staged.hpp"
 
 namespace ht::inline v1 {

@@ -98,9 +98,10 @@ Result<SealedModel> seal_as_it_is(const Model& model, const SealOptions& options
 
 // A model without files has no place for a seal.
 Result<void> check_has_files(const ModelState& state) {
-  if (!state.opened.empty()) return {};
+  if (state.has_path) return {};
   return fail(Error(ErrorCode::bad_state, "sealed_model_is_a_file",
-                    "model was opened from memory, and a seal lies beside a file")
+                    "model was not opened by a path, and a seal lies beside a file")
+                  .at_path(state.opened.native())
                   .with_hint("write the model to a file first"));
 }
 
@@ -237,9 +238,10 @@ Result<void> validate(const AnyTensor& tensor) {
     const auto& state = ModelAccess::state(tensor);
     const Entry entry = tensor.entry();
     const Storage::FileBacked where{state.paths[entry.file], entry.offset, entry.bytes};
-    const auto storage = HT_TRY(tensor.storage());
-    if (ModelAccess::is_resident(tensor) || !state.mapped->file(entry.file).must_read())
-      return validate_bytes(digest_of_memory(storage.bytes()), where, *state.port);
+    // A digest covers the whole tensor, also where this is a slice.
+    if (ModelAccess::is_resident(tensor))
+      return validate_bytes(digest_of_memory(ModelAccess::resident_bytes(tensor)), where, *state.port);
+    HT_TRY(ModelAccess::check_is_there(state, entry));
     const auto digest_of_file = [&](HashAlgorithm algorithm) -> Result<Digest> {
       io::MappedFile* const file = &state.mapped->file(entry.file);
       const io::FileRange range{0, entry.offset, entry.bytes};

@@ -1,4 +1,4 @@
-#include "io/arena_layout.hpp"
+#include "io/own_memory.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

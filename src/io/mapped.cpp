@@ -94,7 +94,12 @@ struct Mapped::Mapping final : fault::Source {
 Result<Mapped> Mapped::map(std::shared_ptr<const FileSource> file, std::uint64_t offset, std::uint64_t bytes,
                            MapOptions options) {
   return without_bad_alloc([&]() -> Result<Mapped> {
-    if (!checked::range_fits(offset, bytes, file->size()) || !checked::narrow<std::ptrdiff_t>(bytes)) {
+    // More than the address space has, as on a system of 32 bits.
+    if (checked::range_fits(offset, bytes, file->size()) && !checked::narrow<std::ptrdiff_t>(bytes)) {
+      return fail(system_error(ErrorCode::map_failed, "file_can_be_mapped", "map", file->path(),
+                               std::make_error_code(std::errc::not_enough_memory)));
+    }
+    if (!checked::range_fits(offset, bytes, file->size())) {
       return fail(Error(ErrorCode::out_of_bounds, "mapped_range_is_in_the_file",
                         format_text("{} bytes at byte {} are outside the file of {} bytes", bytes, offset,
                                     file->size()))
@@ -112,7 +117,6 @@ Result<Mapped> Mapped::map(std::shared_ptr<const FileSource> file, std::uint64_t
 
 Mapped::Mapped(std::shared_ptr<Mapping> mapping) noexcept : mapping_(std::move(mapping)) {}
 
-const FileSource& Mapped::file() const noexcept { return *mapping_->file; }
 Bytes Mapped::bytes() const noexcept { return mapping_->bytes; }
 Memory Mapped::memory() const noexcept { return {mapping_->bytes, mapping_}; }
 
@@ -153,13 +157,6 @@ Result<void> Mapped::read(const FileSource& file, std::uint64_t offset, MutableB
   return fail(options.tensor_at ? std::move(error).at_tensor(options.tensor_at(at)) : std::move(error));
 }
 
-namespace {
-
-// Dropping a page that a neighbour is on would cost the neighbour.
-constexpr bool rounds_inward(Advice advice) { return advice == Advice::drop || advice == Advice::cold; }
-
-}  // namespace
-
 Result<Region> Mapped::pages_of(std::uint64_t offset, std::uint64_t bytes, bool inward) const {
   const Bytes part = HT_TRY(range(offset, bytes));
   const std::uint64_t page = mapping_->file->port().page_bytes();
@@ -187,7 +184,8 @@ Result<void> Mapped::read_through(std::uint64_t offset, std::uint64_t bytes) con
 }
 
 Result<void> Mapped::advise(std::uint64_t offset, std::uint64_t bytes, Advice advice) const {
-  const auto region = HT_TRY(pages_of(offset, bytes, rounds_inward(advice)));
+  // Dropping a page that a neighbour is on would cost the neighbour.
+  const auto region = HT_TRY(pages_of(offset, bytes, advice == Advice::drop));
   if (region.bytes == 0) return {};
   if (advice == Advice::populate) {
     const Bytes pages(region.data, static_cast<std::size_t>(region.bytes));

@@ -32,7 +32,6 @@ class Mapped {
   [[nodiscard]] static Result<Mapped> map(std::shared_ptr<const FileSource> file, std::uint64_t offset,
                                           std::uint64_t bytes, MapOptions options = {});
 
-  [[nodiscard]] const FileSource& file() const noexcept;
   /// All of the mapped part.
   [[nodiscard]] Bytes bytes() const noexcept;
   [[nodiscard]] Memory memory() const noexcept;

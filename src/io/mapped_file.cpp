@@ -67,13 +67,14 @@ Result<MapDone> MappedFile::perform(const Range& range, const mapped::Event& req
         return fail(std::move(refused->error));
       } else {
         // Without the lock, which would keep other threads from their views while pages come from the disk.
+        const auto mapping = mapping_;
         lock.unlock();
         if (std::holds_alternative<mapped::DropPages>(effect)) {
-          HT_TRY(drop_pages(range));
+          HT_TRY(drop_pages(mapping, range));
         } else if (std::holds_alternative<mapped::AdviseWindow>(effect)) {
           HT_TRY(advise_windows(range));
-        } else if (mapping_) {
-          HT_TRY(mapping_->advise(range.offset, range.bytes, range.advice));
+        } else if (mapping) {
+          HT_TRY(mapping->advise(range.offset, range.bytes, range.advice));
         }
         return MapDone{};
       }
@@ -83,6 +84,13 @@ Result<MapDone> MappedFile::perform(const Range& range, const mapped::Event& req
 
 mapped::Event MappedFile::map_whole() {
   if (auto memory = source_->memory()) {
+    if (memory->bytes.size() != source_->size()) {
+      return mapped::MapFailed{Error(ErrorCode::size_mismatch, "memory_of_a_source_has_its_size",
+                                     format_text("source has {} bytes but its memory has {}", source_->size(),
+                                                 memory->bytes.size()))
+                                   .at_path(source_->path().native())
+                                   .with_hint("return all bytes from Source::memory, or nullopt")};
+    }
     memory_ = *std::move(memory);
   } else if (!local_) {
     return mapped::MapFailed{Error(ErrorCode::unsupported_strategy, "source_can_be_mapped",
@@ -92,8 +100,10 @@ mapped::Event MappedFile::map_whole() {
   } else {
     auto mapping = Mapped::map(local_, 0, source_->size(), options_);
     if (!mapping) {
-      if (mapping.error().cause() == std::errc::not_enough_memory) return mapped::NoRoom{};
-      return mapped::MapFailed{std::move(mapping).error()};
+      if (mapping.error().cause() != std::errc::not_enough_memory)
+        return mapped::MapFailed{std::move(mapping).error()};
+      is_windowed_.store(true, std::memory_order_release);
+      return mapped::NoRoom{};
     }
     memory_ = mapping->memory();
     mapping_ = *std::move(mapping);
@@ -125,9 +135,9 @@ Result<MapDone> MappedFile::give_window(const Range& range) {
   return MapDone{window.memory(), false};
 }
 
-Result<void> MappedFile::drop_pages(const Range& range) const {
+Result<void> MappedFile::drop_pages(const std::optional<Mapped>& mapping, const Range& range) const {
   // The page cache keeps pages that are mapped, so they leave this process first.
-  if (mapping_) HT_TRY(mapping_->advise(range.offset, range.bytes, Advice::drop));
+  if (mapping) HT_TRY(mapping->advise(range.offset, range.bytes, Advice::drop));
   if (range.advice != Advice::evict || !local_) return {};
   const auto done = local_->port().forget(local_->handle(), range.offset, range.bytes);
   if (done) return {};
@@ -135,34 +145,20 @@ Result<void> MappedFile::drop_pages(const Range& range) const {
                            "evict from the page cache", local_->path(), done.error()));
 }
 
-std::optional<Mapped> MappedFile::window_of(const Memory& memory) const {
+Result<bool> MappedFile::release(Memory& memory) {
+  const std::lock_guard lock(mutex_);
   for (const auto& watch : windows_) {
-    if (auto window = Mapped::find(watch, memory)) return window;
+    auto window = Mapped::find(watch, memory);
+    if (!window) continue;
+    memory.owner.reset();
+    if (auto unmapped = window->unmap(); !unmapped) {
+      memory.owner = window->memory().owner;
+      return fail(std::move(unmapped).error());
+    }
+    memory = {};
+    return true;
   }
-  return std::nullopt;
-}
-
-bool MappedFile::has_window(const Memory& memory) const {
-  const std::lock_guard lock(mutex_);
-  return window_of(memory).has_value();
-}
-
-Result<void> MappedFile::release(Memory& memory) {
-  const std::lock_guard lock(mutex_);
-  auto window = window_of(memory);
-  if (!window) {
-    memory = {};  // a view of the whole mapping, which stays
-    return {};
-  }
-  memory.owner.reset();
-  HT_TRY([&]() -> Result<void> {
-    auto unmapped = window->unmap();
-    // The caller still has the memory and can try again.
-    if (!unmapped) memory.owner = window->memory().owner;
-    return unmapped;
-  }());
-  memory.bytes = {};
-  return {};
+  return false;
 }
 
 Result<void> MappedFile::read(std::uint64_t offset, MutableBytes into) const {
@@ -193,8 +189,8 @@ Result<void> MappedFile::visit(std::uint64_t offset, std::uint64_t bytes,
   const Bytes mapped_bytes = done.memory.bytes;
   auto visited = guarded(mapped_bytes, [&] { return body(mapped_bytes); });
   if (done.is_whole) return visited;
-  auto released = release(done.memory);
-  return visited ? released : visited;
+  if (auto released = release(done.memory); !released && visited) return fail(std::move(released).error());
+  return visited;
 }
 
 }  // namespace ht::inline v1::io

@@ -27,6 +27,8 @@ class MappedFile {
   [[nodiscard]] const FileSource* local() const noexcept { return local_.get(); }
   /// Whether `map` can work: the source is a file or memory.
   [[nodiscard]] bool is_mappable() const noexcept { return is_mappable_; }
+  /// Whether the address space has no room for the whole source, as far as requests have found out.
+  [[nodiscard]] bool is_windowed() const noexcept { return is_windowed_.load(std::memory_order_acquire); }
   /// Whether the whole source is mapped at this moment.
   [[nodiscard]] bool is_mapped() const noexcept { return is_whole_.load(std::memory_order_acquire); }
   /// Whether routines read the source by `read` and do not touch its pages: it cannot be mapped, or the fault
@@ -34,6 +36,8 @@ class MappedFile {
   [[nodiscard]] bool must_read() const noexcept {
     return !is_mappable_ || options_.faults == FaultPolicy::off;
   }
+  /// Maps the source if no request has done so yet, and returns whether routines may use all of it in place.
+  [[nodiscard]] bool can_use_in_place() { return !must_read() && map(0, 0) && is_mapped(); }
   /// The first page of a mapping that could not be read and was replaced by zeros.
   [[nodiscard]] std::optional<Error> fault() const;
   /// Reads by system calls. Errors name the tensor.
@@ -44,10 +48,10 @@ class MappedFile {
   /// `map_failed`; `unsupported_strategy` for a source that is neither a file nor memory.
   [[nodiscard]] Result<MapDone> map(std::uint64_t offset, std::uint64_t bytes);
   [[nodiscard]] Result<void> advise(std::uint64_t offset, std::uint64_t bytes, Advice advice);
-  [[nodiscard]] bool has_window(const Memory& memory) const;
+  /// Unmaps a window and resets its memory; false for memory that is not a window of this file.
   /// `unmap_failed` leaves the memory as it was, so that the request can be repeated; `in_use` while it has
   /// other owners.
-  [[nodiscard]] Result<void> release(Memory& memory);
+  [[nodiscard]] Result<bool> release(Memory& memory);
 
   /// Maps the range, runs `body` on its bytes under the fault guard, and gives the range back. If
   /// `must_read`, the range is read into a buffer instead.
@@ -68,8 +72,7 @@ class MappedFile {
   [[nodiscard]] Result<Mapped> map_window(const Range& range) const;
   [[nodiscard]] Result<void> advise_windows(const Range& range) const;
   [[nodiscard]] Result<MapDone> give_window(const Range& range);
-  [[nodiscard]] Result<void> drop_pages(const Range& range) const;
-  [[nodiscard]] std::optional<Mapped> window_of(const Memory& memory) const;
+  [[nodiscard]] Result<void> drop_pages(const std::optional<Mapped>& mapping, const Range& range) const;
 
   std::shared_ptr<const Source> source_;
   std::shared_ptr<const FileSource> local_;
@@ -80,6 +83,7 @@ class MappedFile {
   std::optional<Mapped> mapping_;  // of the whole file; nullopt for memory
   Memory memory_;                  // the whole source
   std::atomic<bool> is_whole_ = false;
+  std::atomic<bool> is_windowed_ = false;
   std::vector<Mapped::Watch> windows_;
 };
 

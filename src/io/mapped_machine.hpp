@@ -4,8 +4,10 @@
 #pragma once
 
 #include <htensor/base/error.hpp>
-#include <string_view>
 #include <variant>
+
+#include "base/format_text.hpp"
+#include "base/machine.hpp"
 
 namespace ht::inline v1::io::mapped {
 
@@ -51,23 +53,32 @@ struct Step {
 };
 
 // The table.
-[[nodiscard]] Step on(const Unmapped& state, const Map& event);
-[[nodiscard]] Step on(const Unmapped& state, const Advise& event);
-[[nodiscard]] Step on(const Unmapped& state, const Drop& event);
-[[nodiscard]] Step on(const Mapping& state, const WholeMapped& event);
-[[nodiscard]] Step on(const Mapping& state, const NoRoom& event);
-[[nodiscard]] Step on(const Mapping& state, const MapFailed& event);
-[[nodiscard]] Step on(const Whole& state, const Map& event);
-[[nodiscard]] Step on(const Whole& state, const Advise& event);
-[[nodiscard]] Step on(const Whole& state, const Drop& event);
-[[nodiscard]] Step on(const Windowed& state, const Map& event);
-[[nodiscard]] Step on(const Windowed& state, const Advise& event);
-[[nodiscard]] Step on(const Windowed& state, const Drop& event);
+inline Step on(const Unmapped& /*state*/, const Map& /*event*/) { return {Mapping{}, MapWhole{}}; }
+inline Step on(const Unmapped& /*state*/, const Advise& /*event*/) { return {Mapping{}, MapWhole{}}; }
+// Nothing is mapped, but pages may be in the page cache.
+inline Step on(const Unmapped& state, const Drop& /*event*/) { return {state, DropPages{}}; }
+
+inline Step on(const Mapping& /*state*/, const WholeMapped& /*event*/) { return {Whole{}, Repeat{}}; }
+inline Step on(const Mapping& /*state*/, const NoRoom& /*event*/) { return {Windowed{}, Repeat{}}; }
+// The next request tries again.
+inline Step on(const Mapping& /*state*/, const MapFailed& event) { return {Unmapped{}, Refuse{event.error}}; }
+
+inline Step on(const Whole& state, const Map& /*event*/) { return {state, GiveView{}}; }
+inline Step on(const Whole& state, const Advise& /*event*/) { return {state, AdvisePages{}}; }
+inline Step on(const Whole& state, const Drop& /*event*/) { return {state, DropPages{}}; }
+
+inline Step on(const Windowed& state, const Map& /*event*/) { return {state, GiveWindow{}}; }
+inline Step on(const Windowed& state, const Advise& /*event*/) { return {state, AdviseWindow{}}; }
+inline Step on(const Windowed& state, const Drop& /*event*/) { return {state, DropPages{}}; }
 
 /// `on` where the table has the pair, else `Failed{bad_state}`.
-[[nodiscard]] Step step(const State& state, const Event& event);
-
-[[nodiscard]] std::string_view name_of(const State& state) noexcept;
-[[nodiscard]] std::string_view name_of(const Event& event) noexcept;
+[[nodiscard]] inline Step step(const State& state, const Event& event) {
+  return step_of<Step>(state, event, [&]() -> Step {
+    const Error error(
+        ErrorCode::bad_state, "event_belongs_to_the_state",
+        format_text("a mapping in state {} got the unexpected event {}", name_of(state), name_of(event)));
+    return {Failed{error}, Refuse{error}};
+  });
+}
 
 }  // namespace ht::inline v1::io::mapped

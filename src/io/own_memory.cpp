@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <htensor/base/checked.hpp>
+#include <numeric>
+#include <tuple>
 
 #include "base/out_of_memory.hpp"
 
@@ -42,6 +44,78 @@ void OwnMemory::drop(Bytes part) noexcept {
   const std::uint64_t last = (begin + part.size()) / page * page;
   // What the system does not take back now goes with the rest.
   if (first < last) static_cast<void>(port_.advise({memory_.get() + first, last - first}, Advice::drop));
+}
+
+namespace {
+
+constexpr std::uint64_t page_bytes = 4096;
+// A gap that is cheaper to read along than to begin another read behind.
+constexpr std::uint64_t most_gap_bytes = 16384;
+constexpr std::uint64_t least_gap_bytes = 64;
+// For whatever computes on it.
+constexpr std::uint64_t least_alignment = 64;
+
+bool is_aligned(const LoadRequest& request) {
+  return request.alignment <= 1 || request.range.offset % request.alignment == 0;
+}
+
+// Where the next read goes to, behind what is there.
+std::optional<std::uint64_t> place_behind(std::uint64_t end, const LoadRequest& request) {
+  const auto alignment =
+      is_aligned(request) ? page_bytes : std::max<std::uint64_t>(request.alignment, least_alignment);
+  const auto up = checked::align_up(end, alignment);
+  if (!up || !is_aligned(request)) return up;
+  return checked::add(*up, request.range.offset % page_bytes);
+}
+
+Error too_many_bytes() {
+  return Error(ErrorCode::size_overflow, "loaded_bytes_can_be_counted",
+               "total size to load exceeds 2^64-1 bytes");
+}
+
+// Small against what it joins, as it takes memory, too.
+std::uint64_t gap_behind(const FileRange& read) {
+  return std::clamp(read.bytes / 8, least_gap_bytes, most_gap_bytes);
+}
+
+}  // namespace
+
+Result<ArenaLayout> lay_out(std::span<const LoadRequest> requests) {
+  ArenaLayout layout;
+  layout.positions.resize(requests.size());
+  layout.read_of.resize(requests.size());
+  std::vector<std::size_t> order(requests.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  // Aligned ones first, as only those can be read as one.
+  std::ranges::sort(order, {}, [&](std::size_t i) {
+    const FileRange& range = requests[i].range;
+    return std::tuple(!is_aligned(requests[i]), range.file, range.offset, i);
+  });
+  for (const std::size_t i : order) {
+    const LoadRequest& request = requests[i];
+    const FileRange& range = request.range;
+    if (range.bytes == 0) continue;
+    auto* const last = layout.reads.empty() ? nullptr : &layout.reads.back();
+    const bool joins = last != nullptr && is_aligned(request) && last->file == range.file &&
+                       range.offset <= last->offset + last->bytes + gap_behind(*last);
+    if (!joins) {
+      const auto position = place_behind(layout.bytes, request);
+      if (!position) return fail(too_many_bytes());
+      layout.reads.push_back({range.file, range.offset, 0});
+      layout.read_positions.push_back(*position);
+      layout.shared.push_back(false);
+    }
+    auto& read = layout.reads.back();
+    if (range.offset < read.offset + read.bytes) layout.shared.back() = true;
+    // Requests may lie over each other, so the end that counts is the furthest.
+    read.bytes = std::max(read.bytes, range.offset + range.bytes - read.offset);
+    layout.read_of[i] = layout.reads.size() - 1;
+    layout.positions[i] = layout.read_positions.back() + (range.offset - read.offset);
+    const auto end = checked::add(layout.read_positions.back(), read.bytes);
+    if (!end) return fail(too_many_bytes());
+    layout.bytes = *end;
+  }
+  return layout;
 }
 
 }  // namespace ht::inline v1::io

@@ -1,11 +1,15 @@
 // Memory for what is read: aligned for direct reads, of large pages where the system has them, and given back
-// part by part.
+// part by part; and where tensors go in it.
 #pragma once
 
+#include <cstdint>
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/result.hpp>
 #include <htensor/io/port.hpp>
+#include <htensor/io/strategy.hpp>
 #include <memory>
+#include <span>
+#include <vector>
 
 namespace ht::inline v1::io {
 
@@ -60,5 +64,23 @@ class OwnBlock {
   std::shared_ptr<const OwnBlock> within_;
   bool shared_ = false;
 };
+
+struct ArenaLayout {
+  /// Where each request's bytes begin, and which read brings them; 0 where it has none.
+  std::vector<std::uint64_t> positions;
+  std::vector<std::size_t> read_of;
+  /// What is to be read, in the order of the files, and where to. Requests that touch or nearly do are read
+  /// as one.
+  std::vector<FileRange> reads;
+  std::vector<std::uint64_t> read_positions;
+  /// Whether some of a read's requests lie over each other, so that they share memory.
+  std::vector<bool> shared;
+  std::uint64_t bytes = 0;
+};
+
+/// For ranges that are in their files. What is aligned in its file lies in memory as it does in the file's
+/// pages, so that it can be read past the page cache; what is not is put where it is aligned. `size_overflow`
+/// where all of it is more than can be counted.
+[[nodiscard]] Result<ArenaLayout> lay_out(std::span<const LoadRequest> requests);
 
 }  // namespace ht::inline v1::io

@@ -94,12 +94,10 @@ void* address_of(Region region) {
 int madvise_number(Advice advice) {
   switch (advice) {
     case Advice::normal: return MADV_NORMAL;
-    case Advice::sequential: return MADV_SEQUENTIAL;
     case Advice::random: return MADV_RANDOM;
     case Advice::will_need: return MADV_WILLNEED;
     case Advice::populate: return MADV_POPULATE_READ;
     case Advice::allocate: return MADV_POPULATE_WRITE;
-    case Advice::cold: return MADV_COLD;
     case Advice::drop: return MADV_DONTNEED;
     case Advice::huge_pages: return MADV_HUGEPAGE;
     case Advice::evict: break;  // of a file, by `forget`

@@ -1,4 +1,4 @@
-#include "io/sampled_cache.hpp"
+#include "io/choice.hpp"
 
 #include <gtest/gtest.h>
 

@@ -57,7 +57,7 @@ Error not_regular(const std::filesystem::path& path, FileKind kind) {
 Result<std::shared_ptr<const FileSource>> FileSource::open(const std::filesystem::path& path, Port& port) {
   return without_bad_alloc([&]() -> Result<std::shared_ptr<const FileSource>> {
     // Allocated before the descriptor is opened: nothing can fail between opening and owning it.
-    std::shared_ptr<FileSource> file(new FileSource(path, port));
+    std::shared_ptr<FileSource> file(new FileSource(path, true, port));
     const auto handle = port.open(path);
     if (!handle) {
       // A socket can only be connected to; its kind helps more than the error of opening it.
@@ -73,7 +73,7 @@ Result<std::shared_ptr<const FileSource>> FileSource::open(const std::filesystem
 
 Result<std::shared_ptr<const FileSource>> FileSource::from_fd(int fd, Port& port) {
   return without_bad_alloc([&]() -> Result<std::shared_ptr<const FileSource>> {
-    std::shared_ptr<FileSource> file(new FileSource(format_text("fd {}", fd), port));
+    std::shared_ptr<FileSource> file(new FileSource(format_text("fd {}", fd), false, port));
     const auto handle = port.duplicate(FileHandle{fd});
     if (!handle) {
       return fail(system_error(ErrorCode::open_failed, "descriptor_can_be_duplicated",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -68,7 +69,7 @@ class Shell {
     for (std::size_t i = 0; i < sources_.size(); ++i) {
       if (read[i]) files_[i] = file_of(*sources_[i]);
       if (read[i] && files_[i] == nullptr) only_files_ = false;
-      const bool wanted = options_.direct && files_[i] != nullptr;
+      const bool wanted = options_.direct && files_[i] != nullptr && files_[i]->capabilities().direct;
       direct_.push_back(wanted ? DirectFile(files_[i]->handle(), Access::read, files_[i]->port())
                                : DirectFile());
       alignments_.push_back(direct_.back().alignment().both());
@@ -108,7 +109,8 @@ class Shell {
     Chunk chunk;
     std::uint64_t done = 0;
     bool direct = false;
-    std::optional<Error> error{};  // of a source that is not a file
+    std::optional<Error> error{};    // of a source that is not a file
+    std::exception_ptr exception{};  // which a source of the caller's has thrown
   };
 
   OpenQueue open_queue() {
@@ -130,9 +132,13 @@ class Shell {
     if (mapped != nullptr && copy_mapped(*mapped, request)) return range.bytes;
     const auto* const file = files_[range.file];
     if (file != nullptr) return file->port().read_at(request.file, request.offset, request.into);
-    auto done = sources_[range.file]->read(request.offset, request.into);
-    if (done) return range.bytes;
-    slot.error = std::move(done).error();
+    try {
+      auto done = sources_[range.file]->read(request.offset, request.into);
+      if (done) return range.bytes;
+      slot.error = std::move(done).error();
+    } catch (...) {
+      slot.exception = std::current_exception();
+    }
     return tl::unexpected(std::make_error_code(std::errc::io_error));
   }
 
@@ -236,6 +242,7 @@ class Shell {
 
   staged::Event after_failure(std::uint32_t number, std::error_code cause) {
     Slot& slot = slots_[number];
+    if (slot.exception) std::rethrow_exception(std::exchange(slot.exception, nullptr));
     if (slot.error) return staged::ReadFailed{*std::exchange(slot.error, std::nullopt)};
     const bool again = cause == std::errc::interrupted || cause == std::errc::resource_unavailable_try_again;
     // A file system that opens for direct reads may still refuse one.

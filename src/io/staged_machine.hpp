@@ -3,11 +3,14 @@
 // nothing itself. Each effect is answered by exactly one event.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <htensor/base/error.hpp>
 #include <optional>
-#include <string_view>
 #include <variant>
+
+#include "base/format_text.hpp"
+#include "base/machine.hpp"
 
 namespace ht::inline v1::io::staged {
 
@@ -88,27 +91,96 @@ struct Step {
   std::optional<Effect> effect;
 };
 
+// Reading comes first, so that the disk is never idle while there is room.
+inline Step go_on(Ring ring) {
+  if (ring.has_room()) return {Running{ring}, Begin{ring.slot_of(ring.begun)}};
+  if (ring.is_filled(ring.slot_of(ring.handed))) return {Running{ring}, Hand{ring.slot_of(ring.handed)}};
+  if (ring.under_way > 0) return {Running{ring}, Await{}};
+  return {Done{}, {}};
+}
+
+// The same with what is there already: the queue takes no more.
+inline Step go_on_without_beginning(const Ring& ring) {
+  if (ring.is_filled(ring.slot_of(ring.handed))) return {Running{ring}, Hand{ring.slot_of(ring.handed)}};
+  if (ring.under_way > 0) return {Running{ring}, Await{}};
+  return {
+      Failed{Error(ErrorCode::internal, "queue_takes_a_read", "read queue is full with no read in flight")},
+      {}};
+}
+
+inline Step drain(const Ring& ring, const Error& error) {
+  if (ring.under_way > 0) return {Draining{ring, error}, Await{}};
+  return {Failed{error}, {}};
+}
+
+inline Ring with_one_less(Ring ring) {
+  --ring.under_way;
+  return ring;
+}
+
 // The table.
-[[nodiscard]] Step on(const Idle& state, const Start& event);
-[[nodiscard]] Step on(const Running& state, const Begun& event);
-[[nodiscard]] Step on(const Running& state, const BegunRest& event);
-[[nodiscard]] Step on(const Running& state, const NothingLeft& event);
-[[nodiscard]] Step on(const Running& state, const NoRoom& event);
-[[nodiscard]] Step on(const Running& state, const Arrived& event);
-[[nodiscard]] Step on(const Running& state, const CameShort& event);
-[[nodiscard]] Step on(const Running& state, const ReadFailed& event);
-[[nodiscard]] Step on(const Running& state, const Handed& event);
-[[nodiscard]] Step on(const Running& state, const Broke& event);
-[[nodiscard]] Step on(const Draining& state, const Arrived& event);
-[[nodiscard]] Step on(const Draining& state, const CameShort& event);
-[[nodiscard]] Step on(const Draining& state, const ReadFailed& event);
-[[nodiscard]] Step on(const Draining& state, const Broke& event);
+inline Step on(const Idle& state, const Start& /*event*/) { return go_on(Ring{.slots = state.slots}); }
+
+inline Step on(const Running& state, const Begun& /*event*/) {
+  Ring ring = state.ring;
+  ++ring.begun;
+  ++ring.under_way;
+  return go_on(ring);
+}
+
+inline Step on(const Running& state, const BegunRest& /*event*/) {
+  Ring ring = state.ring;
+  ++ring.under_way;
+  return go_on(ring);
+}
+
+inline Step on(const Running& state, const NothingLeft& /*event*/) {
+  Ring ring = state.ring;
+  ring.all_begun = true;
+  return go_on(ring);
+}
+
+inline Step on(const Running& state, const NoRoom& /*event*/) { return go_on_without_beginning(state.ring); }
+
+inline Step on(const Running& state, const Arrived& event) {
+  Ring ring = with_one_less(state.ring);
+  ring.filled |= std::uint64_t{1} << event.slot;
+  return go_on(ring);
+}
+
+inline Step on(const Running& state, const CameShort& event) {
+  return {Running{with_one_less(state.ring)}, BeginRest{event.slot}};
+}
+
+inline Step on(const Running& state, const ReadFailed& event) {
+  return drain(with_one_less(state.ring), event.error);
+}
+
+inline Step on(const Running& state, const Handed& /*event*/) {
+  Ring ring = state.ring;
+  ring.filled &= ~(std::uint64_t{1} << ring.slot_of(ring.handed));
+  ++ring.handed;
+  return go_on(ring);
+}
+
+inline Step on(const Running& state, const Broke& event) { return drain(state.ring, event.error); }
+
+template <class Event>
+  requires std::same_as<Event, Arrived> || std::same_as<Event, CameShort> || std::same_as<Event, ReadFailed>
+inline Step on(const Draining& state, const Event& /*event*/) {
+  return drain(with_one_less(state.ring), state.error);
+}
+// Waiting itself fails: the queue waits for the rest when it goes.
+inline Step on(const Draining& state, const Broke& /*event*/) { return {Failed{state.error}, {}}; }
 
 /// `on` where the table has the pair, else `Failed{bad_state}`.
-[[nodiscard]] Step step(const State& state, const Event& event);
-
-[[nodiscard]] std::string_view name_of(const State& state) noexcept;
-[[nodiscard]] std::string_view name_of(const Event& event) noexcept;
-[[nodiscard]] std::string_view name_of(const Effect& effect) noexcept;
+[[nodiscard]] inline Step step(const State& state, const Event& event) {
+  return step_of<Step>(state, event, [&]() -> Step {
+    return {Failed{Error(ErrorCode::bad_state, "event_belongs_to_the_state",
+                         format_text("staged load in state {} got the unexpected event {}", name_of(state),
+                                     name_of(event)))},
+            {}};
+  });
+}
 
 }  // namespace ht::inline v1::io::staged

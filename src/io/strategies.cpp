@@ -4,7 +4,6 @@
 #include <array>
 
 #include "base/format_text.hpp"
-#include "io/arena_layout.hpp"
 #include "io/own_memory.hpp"
 #include "io/parallel_pass.hpp"
 
@@ -98,11 +97,30 @@ std::vector<Answer> Strategy::load(std::span<const LoadRequest> requests, const 
   return answers;
 }
 
-Result<void> result_of(std::span<const Answer> answers) {
-  for (const auto& answer : answers) {
-    if (const auto* const failed = std::get_if<RequestFailed>(&answer)) return fail(*failed->error);
-  }
+Error not_answered(const Strategy& strategy) {
+  return Error(ErrorCode::bad_state, "strategy_answers_each_request",
+               format_text("the strategy '{}' did not answer a request by the event of its kind",
+                           strategy.name()))
+      .with_hint("return one answer for each request, with memory of the size of its range");
+}
+
+Error error_of(const Strategy& strategy, const RequestFailed& failed) {
+  return failed.error ? *failed.error : not_answered(strategy);
+}
+
+Result<void> advise(Strategy& strategy, const FileRange& range, Advice advice) {
+  HT_TRY(ask<AdviseDone>(strategy, AdviseRequest{range, advice}));
   return {};
+}
+
+Result<std::vector<LoadDone>> ask_to_load(Strategy& strategy, std::span<const LoadRequest> requests,
+                                          const LoadWork& work) {
+  auto answers = strategy.load(requests, work);
+  if (answers.size() != requests.size()) return fail(not_answered(strategy));
+  std::vector<LoadDone> loaded;
+  loaded.reserve(answers.size());
+  for (auto& answer : answers) loaded.push_back(HT_TRY(done_or_error<LoadDone>(strategy, std::move(answer))));
+  return loaded;
 }
 
 MappedStrategy::MappedStrategy(const Sources& sources, const MappedOptions& options) : sources_(sources) {
@@ -125,18 +143,22 @@ std::vector<MappedFile*> MappedStrategy::files() const {
 
 Answer MappedStrategy::answer(const Request& request) {
   if (const auto* const asked = std::get_if<MapRequest>(&request)) {
-    auto done = map(asked->range);
+    const auto& [number, offset, bytes] = asked->range;
+    const auto file = file_of(asked->range);
+    auto done = file ? (*file)->map(offset, bytes) : fail(file.error());
     return done ? Answer(*std::move(done)) : request_failed(std::move(done).error());
   }
   if (const auto* const asked = std::get_if<AdviseRequest>(&request)) {
-    auto done = advise(asked->range, asked->advice);
+    const auto& [number, offset, bytes] = asked->range;
+    const auto file = file_of(asked->range);
+    auto done = file ? (*file)->advise(offset, bytes, asked->advice) : fail(file.error());
     return done ? Answer(AdviseDone{}) : request_failed(std::move(done).error());
   }
   if (const auto* const asked = std::get_if<ReleaseRequest>(&request)) {
     for (const auto& file : files_) {
-      if (!file || !file->has_window(*asked->memory)) continue;
-      auto done = file->release(*asked->memory);
-      return done ? Answer(ReleaseDone{}) : request_failed(std::move(done).error());
+      const auto is_released = file ? file->release(*asked->memory) : false;
+      if (!is_released) return request_failed(is_released.error());
+      if (*is_released) return ReleaseDone{};
     }
     *asked->memory = {};  // a view of a mapping that stays
     return ReleaseDone{};
@@ -148,14 +170,6 @@ Result<MappedFile*> MappedStrategy::file_of(const FileRange& range) const {
   if (range.file < files_.size() && files_[range.file]) return files_[range.file].get();
   return fail(ErrorCode::missing_shard, "mapped_file_is_there",
               format_text("file {} of {} is missing and cannot be mapped", range.file, files_.size()));
-}
-
-Result<MapDone> MappedStrategy::map(const FileRange& range) {
-  return HT_TRY(file_of(range))->map(range.offset, range.bytes);
-}
-
-Result<void> MappedStrategy::advise(const FileRange& range, Advice advice) {
-  return HT_TRY(file_of(range))->advise(range.offset, range.bytes, advice);
 }
 
 Answer LoadStrategy::answer(const Request& request) {

@@ -1,5 +1,5 @@
-// The library's strategies. They know sources and ranges, and nothing of tensors. All but StagedStrategy may
-// be used from many threads.
+// The library's strategies. They know sources and ranges, and nothing of tensors. MappedStrategy may be used
+// from many threads, the other strategies by one at a time.
 #pragma once
 
 #include <functional>
@@ -32,12 +32,8 @@ class MappedStrategy final : public Strategy {
   [[nodiscard]] std::vector<MappedFile*> files() const;
 
   [[nodiscard]] std::string_view name() const noexcept override { return to_string(StrategyKind::mapped); }
+  /// `missing_shard` where the source is missing.
   Answer answer(const Request& request) override;
-
-  // The same requests as functions. `missing_shard` where the source is missing.
-
-  [[nodiscard]] Result<MapDone> map(const FileRange& range);
-  [[nodiscard]] Result<void> advise(const FileRange& range, Advice advice);
 
  private:
   [[nodiscard]] Result<MappedFile*> file_of(const FileRange& range) const;
@@ -115,7 +111,30 @@ class ExternalStrategy final : public LoadStrategy {
                                   const LoadWork& work) override;
 };
 
-/// The first failure among the answers.
-[[nodiscard]] Result<void> result_of(std::span<const Answer> answers);
+/// `bad_state` for an answer of another kind than the request's.
+[[nodiscard]] Error not_answered(const Strategy& strategy);
+/// The Error of a request that failed.
+[[nodiscard]] Error error_of(const Strategy& strategy, const RequestFailed& failed);
+
+/// The event of a kind of request, or the Error that came instead.
+template <class Done>
+[[nodiscard]] Result<Done> done_or_error(const Strategy& strategy, Answer answer) {
+  if (auto* const done = std::get_if<Done>(&answer)) return std::move(*done);
+  const auto* const failed = std::get_if<RequestFailed>(&answer);
+  return fail(failed != nullptr ? error_of(strategy, *failed) : not_answered(strategy));
+}
+
+/// Sends a request and returns the event that answers it: `ask<MapDone>(strategy, MapRequest{range})`.
+template <class Done>
+[[nodiscard]] Result<Done> ask(Strategy& strategy, const Request& request) {
+  return done_or_error<Done>(strategy, strategy.answer(request));
+}
+
+[[nodiscard]] Result<void> advise(Strategy& strategy, const FileRange& range, Advice advice);
+
+/// The LoadDone of each request, or the first failure; `bad_state` where answers are missing.
+[[nodiscard]] Result<std::vector<LoadDone>> ask_to_load(Strategy& strategy,
+                                                        std::span<const LoadRequest> requests,
+                                                        const LoadWork& work);
 
 }  // namespace ht::inline v1::io

@@ -85,13 +85,13 @@ TEST_F(Strategies, mapping_outlives_the_strategy_with_its_owner) {
 
 TEST_F(Strategies, eviction_needs_no_mapping) {
   MappedStrategy mapped(sources_);
-  EXPECT_TRUE(mapped.advise({0, 0, file_bytes}, Advice::drop));
+  EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Advice::drop));
   EXPECT_EQ(port_.count(Call::forget), 0);
-  EXPECT_TRUE(mapped.advise({0, 0, file_bytes}, Advice::evict));
+  EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Advice::evict));
   EXPECT_EQ(port_.count(Call::forget), 1);
   EXPECT_EQ(port_.count(Call::map), 0);
   port_.fail_at(Call::forget, 1, std::errc::io_error);
-  EXPECT_EQ(mapped.advise({0, 0, file_bytes}, Advice::evict).error().rule(), "page_cache_can_be_emptied");
+  EXPECT_EQ(advise(mapped, {0, 0, file_bytes}, Advice::evict).error().rule(), "page_cache_can_be_emptied");
 }
 
 TEST_F(Strategies, mapping_is_tried_again_after_a_failure) {
@@ -104,18 +104,18 @@ TEST_F(Strategies, mapping_is_tried_again_after_a_failure) {
 TEST_F(Strategies, mapped_maps_windows_where_the_file_does_not_fit) {
   MappedStrategy mapped(sources_);
   port_.fail_at(Call::map, 0, std::errc::not_enough_memory);
-  auto window = mapped.map({0, 5000, 10'000}).value();
+  auto window = ask<MapDone>(mapped, MapRequest{{0, 5000, 10'000}}).value();
   EXPECT_FALSE(window.is_whole);
   EXPECT_EQ(text_of(window.memory.bytes), contents().substr(5000, 10'000));
   EXPECT_FALSE(mapped.file(0).is_mapped());
-  auto other = mapped.map({0, 20'000, 1}).value();
+  auto other = ask<MapDone>(mapped, MapRequest{{0, 20'000, 1}}).value();
   EXPECT_EQ(port_.mapped_regions(), 2);
   // Pages are fetched through a window of their own, which goes again.
-  EXPECT_TRUE(mapped.advise({0, 0, file_bytes}, Advice::populate));
+  EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Advice::populate));
   EXPECT_EQ(port_.mapped_regions(), 2);
   // Other advice has nothing to act on.
   const int maps = port_.count(Call::map);
-  EXPECT_TRUE(mapped.advise({0, 0, file_bytes}, Advice::random));
+  EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Advice::random));
   EXPECT_EQ(port_.count(Call::map), maps);
   std::string seen;
   EXPECT_TRUE(mapped.file(0).visit(100, 200, [&](Bytes bytes) -> Result<void> {
@@ -132,7 +132,7 @@ TEST_F(Strategies, mapped_maps_windows_where_the_file_does_not_fit) {
 TEST_F(Strategies, window_that_cannot_be_unmapped_can_be_released_again) {
   MappedStrategy mapped(sources_);
   port_.fail_at(Call::map, 0, std::errc::not_enough_memory);
-  auto window = mapped.map({0, 0, 100}).value().memory;
+  auto window = ask<MapDone>(mapped, MapRequest{{0, 0, 100}}).value().memory;
   port_.fail_at(Call::unmap, 0, std::errc::not_enough_memory);
   EXPECT_EQ(error_of(mapped.answer(ReleaseRequest{&window})).code(), ErrorCode::unmap_failed);
   EXPECT_EQ(text_of(window.bytes), contents().substr(0, 100));
@@ -197,8 +197,8 @@ TEST_F(Strategies, memory_is_mapped_as_it_is) {
   MappedStrategy mapped({std::make_shared<MemorySource>(bytes_of(text), nullptr)});
   const auto memory = done(mapped.answer(MapRequest{{0, 3, 10}}));
   EXPECT_EQ(static_cast<const void*>(memory.bytes.data()), text.data() + 3);
-  EXPECT_TRUE(mapped.advise({0, 0, file_bytes}, Advice::populate));
-  EXPECT_TRUE(mapped.advise({0, 0, file_bytes}, Advice::evict));
+  EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Advice::populate));
+  EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Advice::evict));
 }
 
 TEST_F(Strategies, any_source_can_be_loaded) {

@@ -12,13 +12,10 @@
 #include "base/format_text.hpp"
 #include "io/choice.hpp"
 #include "io/fetch_pages.hpp"
-#include "io/sampled_cache.hpp"
 #include "load/load_checks.hpp"
 #include "load/pass_check.hpp"
 #include "load/tensor_pieces.hpp"
 #include "model/model_access.hpp"
-#include "model/model_state.hpp"
-#include "model/ranges.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -67,7 +64,7 @@ class ModelLoad {
     HT_TRY(begin_check());
     if (options_.custom) {
       loaded_.choice = {io::StrategyKind::read, "custom", std::string(options_.custom->name())};
-      return finished(load_by_custom());
+      return finished(load_by(options_.custom));
     }
     const bool few = options_.use == io::Use::few;
     choose(few ? io::Use::few : io::Use::all);
@@ -117,9 +114,16 @@ class ModelLoad {
                                      .catalog = *state_.catalog,
                                      .tensors = tensors_,
                                      .port = *state_.port}));
-    for (const std::size_t tensor : in_memory_) {
+    return check_in_memory(in_memory_);
+  }
+
+  /// Tensors that another load has brought into memory.
+  Result<void> check_in_memory(std::span<const std::size_t> tensors) {
+    for (const std::size_t tensor : tensors) {
       const auto any = HT_TRY(model_.at(tensor));
-      HT_TRY(check_->check_tensor(any.name(), HT_TRY(any.bytes()), options_.work.stop));
+      const Bytes bytes = HT_TRY(any.bytes());
+      // Another thread may have evicted the tensor, so that these are pages of the file.
+      HT_TRY(guarded(bytes, [&] { return check_->check_tensor(any.name(), bytes, options_.work.stop); }));
     }
     return {};
   }
@@ -152,10 +156,11 @@ class ModelLoad {
 
   [[nodiscard]] io::Facts facts(io::Use use) const {
     io::Facts facts{.bytes = bytes_, .use = use};
+    for (const auto& range : ranges_) facts.can_map = facts.can_map && file(range.file).is_mappable();
     // Asking about all files would cost more than a few pages do.
-    if (use == io::Use::few) return facts;
+    if (use == io::Use::few && facts.can_map) return facts;
     facts.cached_bytes = loaded_.cached_bytes;
-    if (use == io::Use::all) {
+    if (use != io::Use::one_pass) {
       facts.budget_bytes = budget_bytes();
       facts.budget_is_set = options_.budget_bytes != 0;
       facts.memory_bytes = state_.residency->memory_for(tensors_).value_or(UINT64_MAX);
@@ -207,22 +212,28 @@ class ModelLoad {
 
   Result<void> read() {
     const auto read = std::make_shared<io::ReadStrategy>(sources(), reading_into_memory());
-    HT_TRY(state_.residency->load(tensors_, read, work()));
-    loaded_.bytes = bytes_;
+    HT_TRY(load_by(read));
     loaded_.direct_bytes = read->done().direct_bytes;
     page_threads_ = read->page_threads();
     return {};
   }
 
-  Result<void> load_by_custom() {
-    HT_TRY(state_.residency->load(tensors_, options_.custom, work()));
+  Result<void> load_by(const std::shared_ptr<io::Strategy>& strategy) {
+    // A load on another thread may have brought tensors into memory since this one began.
+    const auto resident = HT_TRY(state_.residency->load(tensors_, strategy, work()));
+    if (check_) HT_TRY(check_in_memory(resident));
     loaded_.bytes = bytes_;
+    if (resident.empty()) return {};
+    auto loaded = tensors_;
+    std::erase_if(loaded, [&](std::size_t tensor) { return std::ranges::binary_search(resident, tensor); });
+    loaded_.bytes = sum_of(merged_ranges(*state_.catalog, loaded));
+    loaded_.resident_bytes = loaded_.wanted_bytes - loaded_.bytes;
     return {};
   }
 
   Result<void> fill(std::span<const io::LoadRequest> requests) {
     io::ExternalStrategy external(sources(), reading_into_memory());
-    HT_TRY(io::result_of(external.load(requests, work())));
+    HT_TRY(io::ask_to_load(external, requests, work()));
     loaded_.direct_bytes = external.done().direct_bytes;
     return {};
   }
@@ -237,7 +248,7 @@ class ModelLoad {
     for (const auto& range : merged_ranges(*state_.catalog, tensors_, gap_bytes)) {
       requests.push_back({.range = range});
     }
-    HT_TRY(io::result_of(staged.load(requests, work())));
+    HT_TRY(io::ask_to_load(staged, requests, work()));
     loaded_.direct_bytes = staged.done().direct_bytes;
     return {};
   }
@@ -259,13 +270,12 @@ class ModelLoad {
         .tune = false,
         .max_ahead = lets_go ? static_cast<std::size_t>(budget / piece_bytes()) : stream_ahead_pieces};
     HT_TRY(walk_mapped(how, [&](const io::FileRange& piece) -> Result<void> {
-      auto& mapped = file(piece.file);
-      HT_TRY(mapped.visit(piece.offset, piece.bytes, [&](Bytes bytes) -> Result<void> {
+      HT_TRY(file(piece.file).visit(piece.offset, piece.bytes, [&](Bytes bytes) -> Result<void> {
         HT_TRY(pass(piece, bytes));
         return pieces.take(piece, bytes);
       }));
-      if (options_.drop_after) return mapped.advise(piece.offset, piece.bytes, io::Advice::evict);
-      if (lets_go) return mapped.advise(piece.offset, piece.bytes, io::Advice::drop);
+      if (options_.drop_after) return io::advise(*state_.mapped, piece, io::Advice::evict);
+      if (lets_go) return io::advise(*state_.mapped, piece, io::Advice::drop);
       return {};
     }));
     return check_unchanged();
@@ -366,8 +376,8 @@ class ModelLoad {
   [[nodiscard]] Result<void> advise_files(io::Advice advice) const {
     for (std::size_t i = 0; i < ranges_.size(); ++i) {
       if (i != 0 && ranges_[i].file == ranges_[i - 1].file) continue;
-      auto& mapped = file(ranges_[i].file);
-      HT_TRY(mapped.advise(0, mapped.source().size(), advice));
+      const auto number = ranges_[i].file;
+      HT_TRY(io::advise(*state_.mapped, {number, 0, file(number).source().size()}, advice));
     }
     return {};
   }
@@ -434,8 +444,8 @@ class ModelLoad {
     loaded_.elapsed = std::chrono::steady_clock::now() - begin_;
     if (options_.drop_after) {
       // Also after a failure.
-      for (const auto& [number, offset, bytes] : state_.residency->pages_of(tensors_)) {
-        auto dropped = file(number).advise(offset, bytes, io::Advice::evict);
+      for (const auto& range : state_.residency->pages_of(tensors_)) {
+        auto dropped = io::advise(*state_.mapped, range, io::Advice::evict);
         if (done && !dropped) done = std::move(dropped);
       }
     }
@@ -557,8 +567,9 @@ Result<Loaded> load_into(const Model& model, std::span<const Target> targets, co
     std::vector<Placed> places;
     places.reserve(targets.size());
     for (const auto& [name, into] : targets) {
-      HT_TRY(model[name]);  // else its error has the nearest name
-      places.push_back({*model.find(name), into});
+      const auto found = model.find(name);
+      if (!found) return fail(model[name].error());  // which has the nearest name
+      places.push_back({*found, into});
     }
     return load_placed(model, places, options);
   });

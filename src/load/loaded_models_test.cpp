@@ -1,18 +1,25 @@
 // Models and tensors across the verbs that act on them: load, evict, seal, verify, hash.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <functional>
+#include <future>
 #include <htensor/hash/crc64.hpp>
 #include <htensor/integrity/seal.hpp>
 #include <htensor/integrity/verify.hpp>
 #include <htensor/load/load.hpp>
 #include <map>
+#include <stdexcept>
+#include <thread>
 
 #include "format/ht/ht.hpp"
 #include "format/irpa/irpa_test_archive.hpp"
 #include "model/model_access.hpp"
 #include "model/test_formats.hpp"
 #include "model/test_models.hpp"
+#include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
 namespace ht {
@@ -102,6 +109,11 @@ TEST_F(LoadedModels, sealed_model_is_a_file) {
   const auto model = Model::from_bytes(file, nullptr).value();
   expect_refusal(ht::seal(model), ErrorCode::bad_state, "sealed_model_is_a_file");
   EXPECT_TRUE(ht::hash(model));
+  write_file(path_, file);
+  const int fd = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(fd, 0);
+  expect_refusal(ht::seal(Model::from_fd(fd).value()), ErrorCode::bad_state, "sealed_model_is_a_file");
+  EXPECT_EQ(::close(fd), 0);
 }
 
 // The same file by its path, from memory and by a descriptor.
@@ -168,6 +180,140 @@ TEST_F(LoadedModels, strategy_of_a_caller_loads_tensors) {
   ASSERT_TRUE(ht::evict(model));
   EXPECT_EQ(strategy->released, 2);
   EXPECT_EQ(ht::residency(model).value()[1].residence, Residence::evicted);
+}
+
+// Answers loads as it is told to.
+class Scripted final : public io::Strategy {
+ public:
+  explicit Scripted(std::function<std::vector<io::Answer>(std::span<const io::LoadRequest>)> script)
+      : script_(std::move(script)) {}
+  std::string_view name() const noexcept override { return "scripted"; }
+  io::Answer answer(const io::Request& /*request*/) override { return io::ReleaseDone{}; }
+  std::vector<io::Answer> load(std::span<const io::LoadRequest> requests,
+                               const io::LoadWork& /*work*/) override {
+    return script_(requests);
+  }
+
+ private:
+  std::function<std::vector<io::Answer>(std::span<const io::LoadRequest>)> script_;
+};
+
+std::vector<io::Answer> zeros_for(std::span<const io::LoadRequest> requests) {
+  std::vector<io::Answer> answers;
+  for (const auto& request : requests) {
+    const auto memory = std::make_shared<std::vector<std::byte>>(request.range.bytes);
+    answers.emplace_back(io::LoadDone{{*memory, memory}});
+  }
+  return answers;
+}
+
+TEST_F(LoadedModels, strategy_answers_each_request) {
+  const auto model = open(noise_file("safetensors", {3, 500}));
+  const std::vector<io::Answer> broken{
+      io::ReleaseDone{}, io::RequestFailed{}, io::LoadDone{},
+      io::LoadDone{{Bytes(std::as_bytes(std::span("12345678901"))).first(12), nullptr}}};
+  for (const auto& answer : broken) {
+    const auto load = [&](std::span<const io::LoadRequest> requests) {
+      auto answers = zeros_for(requests);
+      answers[0] = answer;
+      return answers;
+    };
+    expect_refusal(ht::load(model, {.custom = std::make_shared<Scripted>(load)}), ErrorCode::bad_state,
+                   "strategy_answers_each_request");
+  }
+  const auto none = [](std::span<const io::LoadRequest>) { return std::vector<io::Answer>(); };
+  expect_refusal(ht::load(model, {.custom = std::make_shared<Scripted>(none)}), ErrorCode::bad_state,
+                 "strategy_answers_each_request");
+  EXPECT_EQ(ht::residency(model).value()[1].residence, Residence::failed);
+  EXPECT_TRUE(ht::load(model, {.custom = std::make_shared<Scripted>(zeros_for)}));
+}
+
+// A load that finds its tensors brought in by another load, after it has begun, checks them all the same.
+TEST_F(LoadedModels, are_verified_also_where_another_load_was_first) {
+  write_file(path_, noise_file("safetensors", {3, 500}));
+  ASSERT_TRUE(ht::seal(Model::open(path_).value()));
+  testing::FaultyPort port;
+  const auto model = Model::open(path_, {.port = &port}).value();
+  std::promise<void> is_under_way;
+  std::optional<Result<Loaded>> second;
+  std::thread verifier;
+  const auto wrong = [&](std::span<const io::LoadRequest> requests) {
+    // The other load looks for the seal once it knows which tensors to load.
+    const auto caller = std::this_thread::get_id();
+    port.before_each([&, caller, done = false](testing::Call call, int) mutable {
+      if (call != testing::Call::open || std::this_thread::get_id() == caller || done) return;
+      done = true;
+      is_under_way.set_value();
+    });
+    verifier =
+        std::thread([&] { second = ht::load(model, {.strategy = io::StrategyKind::read, .verify = true}); });
+    is_under_way.get_future().wait();
+    return zeros_for(requests);
+  };
+  ASSERT_TRUE(ht::load(model, {.custom = std::make_shared<Scripted>(wrong)}));
+  verifier.join();
+  ASSERT_TRUE(second);
+  ASSERT_FALSE(*second) << "zeros are not the sealed bytes";
+  EXPECT_EQ(second->error().code(), ErrorCode::checksum_mismatch);
+}
+
+// A source whose reads throw.
+class Throwing final : public io::Source {
+ public:
+  explicit Throwing(std::vector<std::byte> bytes) : memory_(std::move(bytes)) {}
+  const std::filesystem::path& path() const noexcept override { return path_; }
+  std::uint64_t size() const noexcept override { return memory_.size(); }
+  io::SourceIdentity identity() const noexcept override { return {.bytes = memory_.size()}; }
+  io::Capabilities capabilities() const override { return {}; }
+  Result<void> read(std::uint64_t offset, MutableBytes into) const override {
+    if (throws) throw std::runtime_error("a source of the caller's");
+    std::ranges::copy(Bytes(memory_).subspan(offset, into.size()), into.begin());
+    return {};
+  }
+  bool throws = false;
+
+ private:
+  std::vector<std::byte> memory_;
+  std::filesystem::path path_;
+};
+
+TEST_F(LoadedModels, exceptions_of_a_source_reach_the_caller) {
+  const auto source = std::make_shared<Throwing>(noise_file("safetensors", {3, 500}));
+  const auto model = Model::from_source(source).value();
+  source->throws = true;
+  EXPECT_THROW(static_cast<void>(ht::load(model)), std::runtime_error);
+  EXPECT_THROW(static_cast<void>(ht::hash(model)), std::runtime_error);
+  source->throws = false;
+  EXPECT_TRUE(ht::load(model));
+}
+
+TEST_F(LoadedModels, few_tensors_of_a_source_that_is_read_are_read) {
+  const auto source = std::make_shared<Throwing>(noise_file("safetensors", {3, 500}));
+  const auto loaded = ht::load(Model::from_source(source).value(), {.use = io::Use::few});
+  ASSERT_TRUE(loaded) << to_string(loaded.error());
+  EXPECT_EQ(loaded->choice.strategy, io::StrategyKind::read);
+}
+
+TEST_F(LoadedModels, memory_that_is_in_use_keeps_its_pages) {
+  write_file(path_, noise_file("safetensors", {3, 500}));
+  testing::FaultyPort port;
+  const auto model = Model::open(path_, {.port = &port}).value();
+  ASSERT_TRUE(ht::load(model, {.strategy = io::StrategyKind::read}));
+  const auto held = model.at(0)->storage();
+  const auto all_held = model.at(1)->storage();
+  EXPECT_EQ(ht::evict(model).error().code(), ErrorCode::in_use);
+  EXPECT_EQ(port.count(testing::Call::forget), 0);
+}
+
+// Run under the thread sanitizer as well.
+TEST_F(LoadedModels, eviction_beside_the_first_use_is_safe) {
+  write_file(path_, noise_file("safetensors", {3, 500}));
+  for (int round = 0; round < 20; ++round) {
+    const auto model = Model::open(path_).value();
+    std::jthread evicts([&] { EXPECT_TRUE(ht::evict(model)); });
+    const auto tensor = model.at(1).value();
+    EXPECT_TRUE(tensor.bytes());
+  }
 }
 
 TEST_F(LoadedModels, load_into_takes_memory_from_a_callable_and_fills_splats) {

@@ -3,7 +3,6 @@
 
 #include "io/chunks.hpp"
 #include "model/model_access.hpp"
-#include "model/ranges.hpp"
 
 namespace ht::inline v1 {
 namespace {

@@ -455,6 +455,8 @@ TEST_F(Validating, tensor_is_as_sealed) {
   EXPECT_EQ(error.tensor(), "t1");
   EXPECT_FALSE(ht::validate(model["t1"].value()));
   EXPECT_TRUE(ht::validate(model["t0"].value()));
+  // The digest is that of the whole tensor.
+  EXPECT_TRUE(ht::validate(model["t0"]->slice(1, 2).value()));
 }
 
 TEST_F(Validating, looks_at_memory_that_was_loaded) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "model/ranges.hpp"
+#include "model/model_access.hpp"
 
 namespace ht::inline v1 {
 

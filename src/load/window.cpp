@@ -10,9 +10,7 @@
 #include "io/choice.hpp"
 #include "load/window_layers.hpp"
 #include "load/window_machine.hpp"
-#include "load/window_pages.hpp"
 #include "model/model_access.hpp"
-#include "model/model_state.hpp"
 
 namespace ht::inline v1 {
 

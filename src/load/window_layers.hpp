@@ -1,4 +1,4 @@
-// Which tensors are a layer, and where the bytes of each layer are.
+// Which tensors are a layer, where the bytes of each layer are, and how they come into memory and go.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,13 @@
 #include <htensor/format/catalog.hpp>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "io/chunks.hpp"
+#include "io/strategies.hpp"
 
 namespace ht::inline v1::window {
 
@@ -61,5 +63,37 @@ struct LayerTable {
 
 /// Empty where no tensor is in a layer.
 [[nodiscard]] LayerTable layers_of(const Catalog& catalog, const LayerPattern& pattern);
+
+/// One thread at a time uses it. Nothing is allocated unless something fails.
+class LayerPages {
+ public:
+  /// What is fetched between two looks at whether to stop.
+  static constexpr std::uint64_t piece_bytes = std::uint64_t{16} << 20;
+
+  /// All of these have to outlive this, and the files of all ranges have to be there.
+  LayerPages(const Catalog& catalog, const LayerTable& table, io::MappedStrategy& files,
+             bool empty_page_cache);
+
+  /// Waits for the disk. `cancelled` once one of these wants it to end.
+  [[nodiscard]] Result<void> fetch(std::size_t layer, const std::stop_token& stop,
+                                   const std::stop_token& over);
+  /// All but what layers that were fetched and not dropped have, too.
+  [[nodiscard]] Result<void> drop(std::size_t layer);
+
+ private:
+  [[nodiscard]] Result<void> fetch_pages(const io::FileRange& range) const;
+  /// What nobody else has of it.
+  [[nodiscard]] Result<void> drop_own(std::size_t layer, io::FileRange range);
+  [[nodiscard]] Result<void> drop_pages(std::size_t layer, const io::FileRange& range);
+  /// Adds the tensor to an error where it has none.
+  [[nodiscard]] Error located(Error error, std::size_t layer, const io::FileRange& range) const;
+
+  const Catalog& catalog_;
+  const LayerTable& table_;
+  io::MappedStrategy& mapped_;
+  bool empty_page_cache_;
+  std::vector<std::size_t> sharing_;  // layers that share bytes with others
+  std::vector<bool> held_;
+};
 
 }  // namespace ht::inline v1::window

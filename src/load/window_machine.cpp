@@ -1,7 +1,7 @@
 #include "load/window_machine.hpp"
 
 #include <algorithm>
-#include <array>
+#include <concepts>
 #include <htensor/base/checked.hpp>
 #include <type_traits>
 #include <utility>
@@ -112,46 +112,7 @@ template <class State, class Event>
 constexpr bool awaits_answer =
     std::is_same_v<Event, Enter> || std::is_same_v<State, FetchAwaited> || std::is_same_v<State, DropAwaited>;
 
-}  // namespace
-
-std::uint64_t two_largest(std::span<const std::uint64_t> layer_bytes) noexcept {
-  std::uint64_t first = 0;
-  std::uint64_t second = 0;
-  for (const auto bytes : layer_bytes) {
-    second = std::max(second, std::min(first, bytes));
-    first = std::max(first, bytes);
-  }
-  return checked::add(first, second).value_or(UINT64_MAX);
-}
-
-Books books_for(std::span<const std::uint64_t> layer_bytes, std::uint64_t budget) {
-  // Layers may share bytes, so that together they may have more than can be counted.
-  std::uint64_t total = 0;
-  for (const auto bytes : layer_bytes) total = checked::add(total, bytes).value_or(UINT64_MAX);
-  const bool fits = total <= budget;
-  const std::uint64_t most_staying = fits ? total : budget - std::min(budget, two_largest(layer_bytes));
-  const double share = fits ? 1 : static_cast<double>(most_staying) / static_cast<double>(total);
-  Books books{.missing = layer_bytes.size()};
-  books.layers.reserve(layer_bytes.size());
-  std::uint64_t staying = 0;
-  const auto fits_too = [&](std::uint64_t bytes) { return bytes <= most_staying - staying; };
-  double seen = 0;
-  for (const auto bytes : layer_bytes) {
-    // No more than their share of those so far: that spreads them evenly.
-    seen += static_cast<double>(bytes);
-    const bool stays = fits || (fits_too(bytes) && static_cast<double>(staying + bytes) <= seen * share);
-    if (stays) staying += bytes;
-    books.layers.push_back({.bytes = bytes, .stays = stays});
-  }
-  // What large layers have left over may do for small ones.
-  for (auto& layer : books.layers) {
-    if (layer.stays || !fits_too(layer.bytes)) continue;
-    layer.stays = true;
-    staying += layer.bytes;
-  }
-  books.room = budget - staying;
-  return books;
-}
+// The table.
 
 Step on(Idle&& state, Enter&& event) {
   auto answer = answer_now(state.books, event.layer);
@@ -218,24 +179,64 @@ Step on(DropAwaited&& /*state*/, Stop&& event) {
   return {Stopping{std::move(event.error)}, {}, std::move(answer)};
 }
 
-Step on(Stopping&& state, Enter&& /*event*/) {
+template <class S>
+concept IsOver = std::same_as<S, Stopping> || std::same_as<S, Stopped> || std::same_as<S, Failed>;
+
+template <IsOver S>
+Step on(S&& state, Enter&& /*event*/) {
   Answer answer{state.error};
   return {std::move(state), {}, std::move(answer)};
 }
-Step on(Stopping&& state, Fetched&& /*event*/) { return {Stopped{std::move(state.error)}}; }
-Step on(Stopping&& state, FetchFailed&& /*event*/) { return {Stopped{std::move(state.error)}}; }
-Step on(Stopping&& state, Dropped&& /*event*/) { return {Stopped{std::move(state.error)}}; }
-Step on(Stopping&& state, DropFailed&& /*event*/) { return {Stopped{std::move(state.error)}}; }
-Step on(Stopping&& state, Stop&& /*event*/) { return {std::move(state)}; }
-
-Step on(Stopped&& state, Enter&& /*event*/) {
-  Answer answer{state.error};
-  return {std::move(state), {}, std::move(answer)};
+template <IsOver S>
+Step on(S&& state, Stop&& /*event*/) {
+  return {std::move(state)};
 }
-Step on(Stopped&& state, Stop&& /*event*/) { return {std::move(state)}; }
+template <class E>
+  requires(!std::same_as<E, Enter> && !std::same_as<E, Stop>)
+Step on(Stopping&& state, E&& /*event*/) {
+  return {Stopped{std::move(state.error)}};
+}
 
-Step on(Failed&& state, Enter&& /*event*/) { return over(std::move(state)); }
-Step on(Failed&& state, Stop&& /*event*/) { return {std::move(state)}; }
+}  // namespace
+
+std::uint64_t two_largest(std::span<const std::uint64_t> layer_bytes) noexcept {
+  std::uint64_t first = 0;
+  std::uint64_t second = 0;
+  for (const auto bytes : layer_bytes) {
+    second = std::max(second, std::min(first, bytes));
+    first = std::max(first, bytes);
+  }
+  return checked::add(first, second).value_or(UINT64_MAX);
+}
+
+Books books_for(std::span<const std::uint64_t> layer_bytes, std::uint64_t budget) {
+  // Layers may share bytes, so that together they may have more than can be counted.
+  std::uint64_t total = 0;
+  for (const auto bytes : layer_bytes) total = checked::add(total, bytes).value_or(UINT64_MAX);
+  const bool fits = total <= budget;
+  const std::uint64_t most_staying = fits ? total : budget - std::min(budget, two_largest(layer_bytes));
+  const double share = fits ? 1 : static_cast<double>(most_staying) / static_cast<double>(total);
+  Books books{.missing = layer_bytes.size()};
+  books.layers.reserve(layer_bytes.size());
+  std::uint64_t staying = 0;
+  const auto fits_too = [&](std::uint64_t bytes) { return bytes <= most_staying - staying; };
+  double seen = 0;
+  for (const auto bytes : layer_bytes) {
+    // No more than their share of those so far: that spreads them evenly.
+    seen += static_cast<double>(bytes);
+    const bool stays = fits || (fits_too(bytes) && static_cast<double>(staying + bytes) <= seen * share);
+    if (stays) staying += bytes;
+    books.layers.push_back({.bytes = bytes, .stays = stays});
+  }
+  // What large layers have left over may do for small ones.
+  for (auto& layer : books.layers) {
+    if (layer.stays || !fits_too(layer.bytes)) continue;
+    layer.stays = true;
+    staying += layer.bytes;
+  }
+  books.room = budget - staying;
+  return books;
+}
 
 Step step(State&& state, Event&& event) {
   return std::visit(
@@ -251,26 +252,6 @@ Step step(State&& state, Event&& event) {
         }
       },
       std::move(state), std::move(event));
-}
-
-std::string_view name_of(const State& state) noexcept {
-  constexpr std::array<std::string_view, 8> names{"Idle",        "Fetching", "Dropping", "FetchAwaited",
-                                                  "DropAwaited", "Stopping", "Stopped",  "Failed"};
-  static_assert(names.size() == std::variant_size_v<State>);
-  return names[state.index()];
-}
-
-std::string_view name_of(const Event& event) noexcept {
-  constexpr std::array<std::string_view, 6> names{"Enter",   "Fetched",    "FetchFailed",
-                                                  "Dropped", "DropFailed", "Stop"};
-  static_assert(names.size() == std::variant_size_v<Event>);
-  return names[event.index()];
-}
-
-std::string_view name_of(const Effect& effect) noexcept {
-  constexpr std::array<std::string_view, 2> names{"Fetch", "Drop"};
-  static_assert(names.size() == std::variant_size_v<Effect>);
-  return names[effect.index()];
 }
 
 }  // namespace ht::inline v1::window

@@ -14,9 +14,10 @@
 #include <htensor/base/error.hpp>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <variant>
 #include <vector>
+
+#include "base/machine.hpp"
 
 namespace ht::inline v1::window {
 
@@ -123,39 +124,8 @@ struct Step {
   std::optional<Answer> answer{};
 };
 
-// The table.
-[[nodiscard]] Step on(Idle&& state, Enter&& event);
-[[nodiscard]] Step on(Idle&& state, Stop&& event);
-[[nodiscard]] Step on(Fetching&& state, Enter&& event);
-[[nodiscard]] Step on(Fetching&& state, Fetched&& event);
-[[nodiscard]] Step on(Fetching&& state, FetchFailed&& event);
-[[nodiscard]] Step on(Fetching&& state, Stop&& event);
-[[nodiscard]] Step on(Dropping&& state, Enter&& event);
-[[nodiscard]] Step on(Dropping&& state, Dropped&& event);
-[[nodiscard]] Step on(Dropping&& state, DropFailed&& event);
-[[nodiscard]] Step on(Dropping&& state, Stop&& event);
-[[nodiscard]] Step on(FetchAwaited&& state, Fetched&& event);
-[[nodiscard]] Step on(FetchAwaited&& state, FetchFailed&& event);
-[[nodiscard]] Step on(FetchAwaited&& state, Stop&& event);
-[[nodiscard]] Step on(DropAwaited&& state, Dropped&& event);
-[[nodiscard]] Step on(DropAwaited&& state, DropFailed&& event);
-[[nodiscard]] Step on(DropAwaited&& state, Stop&& event);
-[[nodiscard]] Step on(Stopping&& state, Enter&& event);
-[[nodiscard]] Step on(Stopping&& state, Fetched&& event);
-[[nodiscard]] Step on(Stopping&& state, FetchFailed&& event);
-[[nodiscard]] Step on(Stopping&& state, Dropped&& event);
-[[nodiscard]] Step on(Stopping&& state, DropFailed&& event);
-[[nodiscard]] Step on(Stopping&& state, Stop&& event);
-[[nodiscard]] Step on(Stopped&& state, Enter&& event);
-[[nodiscard]] Step on(Stopped&& state, Stop&& event);
-[[nodiscard]] Step on(Failed&& state, Enter&& event);
-[[nodiscard]] Step on(Failed&& state, Stop&& event);
-
-/// `on` where the table has the pair, else `Failed{bad_state}`, which is also the answer to who waits.
+/// What follows; `Failed{bad_state}` for an event that the state does not list, which also answers an Enter
+/// that waits.
 [[nodiscard]] Step step(State&& state, Event&& event);
-
-[[nodiscard]] std::string_view name_of(const State& state) noexcept;
-[[nodiscard]] std::string_view name_of(const Event& event) noexcept;
-[[nodiscard]] std::string_view name_of(const Effect& effect) noexcept;
 
 }  // namespace ht::inline v1::window

@@ -1,4 +1,4 @@
-#include "load/window_pages.hpp"
+#include "load/window_layers.hpp"
 
 #include <gtest/gtest.h>
 

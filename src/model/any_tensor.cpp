@@ -6,7 +6,6 @@
 
 #include "base/format_text.hpp"
 #include "model/model_access.hpp"
-#include "model/model_state.hpp"
 #include "model/relayout.hpp"
 #include "values/cast_elements.hpp"
 
@@ -123,27 +122,33 @@ Result<void> AnyTensor::check_is_there(const ModelState& state, const Entry& ent
 Result<AnyTensor::Placed> AnyTensor::place() const {
   HT_TRY(check_is_there(*state_, entry()));
   if (is_resident()) return Placed{.memory = resident_};
+  if (state_->mapped->file(entry().file).is_windowed()) {
+    if (auto kept = state_->residency->kept_window(index_); kept.owner)
+      return Placed{.memory = std::move(kept)};
+  }
   auto mapped = HT_TRY(located(state_->residency->map(index_)));
   return Placed{.memory = std::move(mapped.memory), .is_window = !mapped.is_whole};
 }
 
+Result<void> AnyTensor::check_contiguous() const {
+  if (!rows_ || entry().order == ElementOrder::row_major || rows_->dims.size() < 2) return {};
+  return fail(located(Error(ErrorCode::unsupported_encoding, "rows_are_contiguous",
+                            format_text("rows of the column-major tensor '{}' are not contiguous", name()))
+                          .with_hint("use copy_to, which transposes them")));
+}
+
 Result<Bytes> AnyTensor::own_part(Bytes whole) const {
+  HT_TRY(check_contiguous());
   if (!rows_) return whole;
-  if (entry().order == ElementOrder::column_major && rows_->dims.size() > 1) {
-    return fail(located(Error(ErrorCode::unsupported_encoding, "rows_are_contiguous",
-                              format_text("rows of the column-major tensor '{}' are not contiguous", name()))
-                            .with_hint("use copy_to, which transposes them")));
-  }
   return whole.subspan(static_cast<std::size_t>(rows_->offset), static_cast<std::size_t>(rows_->bytes));
 }
 
 Result<Bytes> AnyTensor::bytes() const& {
   return without_bad_alloc([&]() -> Result<Bytes> {
     auto placed = HT_TRY(place());
-    const Bytes own = HT_TRY(own_part(placed.memory.bytes));
     // No Storage keeps the window, so the model does.
-    if (placed.is_window) state_->residency->keep(std::move(placed.memory));
-    return own;
+    if (placed.is_window) placed.memory = state_->residency->keep_window(index_, std::move(placed.memory));
+    return own_part(placed.memory.bytes);
   });
 }
 
@@ -153,9 +158,11 @@ Result<Storage> AnyTensor::storage() const {
     const Bytes own = HT_TRY(own_part(placed.memory.bytes));
     const Entry entry = this->entry();
     const auto& path = state_->paths[entry.file];
-    if (is_resident() || path.empty()) return Storage::kept_read_only(std::move(placed.memory.owner), own);
+    const auto* const file = is_resident() ? nullptr : state_->mapped->file(entry.file).local();
+    // The bytes of a source that is not a file may be others than those at the source's path.
+    if (file == nullptr) return Storage::kept_read_only(std::move(placed.memory.owner), own);
     const std::uint64_t offset = entry.offset + (rows_ ? rows_->offset : 0);
-    const auto identity = state_->mapped->file(entry.file).source().identity();
+    const auto identity = file->identity();
     return Storage::file_backed(std::move(placed.memory.owner), own,
                                 {.locator = path,
                                  .offset = offset,
@@ -176,40 +183,18 @@ Result<void> AnyTensor::check_range(std::uint64_t begin, std::uint64_t count) co
 Result<Bytes> AnyTensor::view(std::uint64_t begin, std::uint64_t count,
                               std::vector<std::byte>& buffer) const& {
   HT_TRY(check_range(begin, count));
-  const auto bytes = static_cast<std::size_t>(count);
-  if (is_plain()) {
-    HT_TRY(check_is_there(*state_, entry()));
-    if (is_resident() || !state_->mapped->file(entry().file).must_read()) {
-      const auto placed = HT_TRY(place());
-      const Bytes whole = HT_TRY(own_part(placed.memory.bytes));
-      // A window goes with `placed`.
-      if (!placed.is_window) return whole.subspan(static_cast<std::size_t>(begin), bytes);
-    }
-  }
-  return without_bad_alloc([&]() -> Result<Bytes> {
-    buffer.resize(bytes);
-    HT_TRY(copy_to(buffer, begin));
-    return Bytes(buffer);
-  });
-}
-
-// In place, unless the file must be read or only a window of it is mapped, which would go with this call.
-Result<Bytes> AnyTensor::stored(std::uint64_t begin, std::uint64_t count,
-                                std::vector<std::byte>& buffer) const {
   const Entry entry = this->entry();
   HT_TRY(check_is_there(*state_, entry));
-  const auto part = [&](Bytes whole) {
-    return whole.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
-  };
-  if (is_resident()) return part(resident_.bytes);
-  const auto& file = state_->mapped->file(entry.file);
-  if (!file.must_read()) {
+  auto& file = state_->mapped->file(entry.file);
+  if (is_resident() || file.can_use_in_place()) {
     const auto placed = HT_TRY(place());
-    if (!placed.is_window) return part(placed.memory.bytes);
+    const Bytes own = HT_TRY(own_part(placed.memory.bytes));
+    return own.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
   }
+  HT_TRY(check_contiguous());
   return without_bad_alloc([&]() -> Result<Bytes> {
     buffer.resize(static_cast<std::size_t>(count));
-    HT_TRY(located(file.read(entry.offset + begin, buffer)));
+    HT_TRY(located(file.read(entry.offset + begin + (rows_ ? rows_->offset : 0), buffer)));
     return Bytes(buffer);
   });
 }
@@ -233,16 +218,17 @@ Result<void> AnyTensor::copy_stored(MutableBytes into, const Relayout* relayout,
   const auto read_at = [&](std::uint64_t offset, MutableBytes part) {
     return file.read(entry.offset + offset, part);
   };
+  const bool in_place = file.can_use_in_place();
   if (relayout == nullptr) {
-    HT_TRY(file.must_read() ? read_at(first, into)
-                            : file.visit(entry.offset + first, into.size(),
-                                         [&](Bytes part) { return copy_from(part, 0); }));
-  } else if (file.must_read()) {
+    HT_TRY(in_place
+               ? file.visit(entry.offset + first, into.size(), [&](Bytes part) { return copy_from(part, 0); })
+               : read_at(first, into));
+  } else if (in_place) {
+    HT_TRY(file.visit(entry.offset, entry.bytes, [&](Bytes whole) { return copy_from(whole, 0); }));
+  } else {
     HT_TRY(relayout_into(into, *relayout, first, [&](std::uint64_t nth, MutableBytes units) {
       return read_units(units, *relayout, nth, read_at);
     }));
-  } else {
-    HT_TRY(file.visit(entry.offset, entry.bytes, [&](Bytes whole) { return copy_from(whole, 0); }));
   }
   return file.source().check_unchanged();
 }
@@ -393,6 +379,13 @@ Result<Storage> AnyTensor::cast_to(const DTypeInfo& wanted) const {
                           : format_text("tensor '{}' has an unknown dtype", name()))
                     .with_hint("use bytes to read the stored bytes")));
   }
+  if (static_cast<std::uint8_t>(std::max(stored.dtype, wanted.tag)) >= first_user_tag) {
+    return fail(located(Error(ErrorCode::unsupported_encoding, "cast_dtypes_are_of_the_library",
+                              format_text("tensor '{}' is {}, and {} was requested: values of user-defined "
+                                          "dtypes are converted at compile time only",
+                                          name(), stored.name, wanted.name))
+                            .with_hint("use tensor<D, S> and ht::cast")));
+  }
   if (!is_lossless(stored.dtype, wanted.tag)) {
     return fail(located(Error(ErrorCode::would_lose, "cast_keeps_every_value",
                               format_text("tensor '{}' is {}, and {} does not hold every {} value", name(),
@@ -427,12 +420,7 @@ Result<void> ModelAccess::fetch(const AnyTensor& tensor, std::uint64_t begin, st
   HT_TRY(check_is_there(*tensor.state_, entry));
   if (tensor.is_resident()) return {};
   const std::uint64_t first = begin + (tensor.rows_ ? tensor.rows_->offset : 0);
-  return tensor.state_->mapped->advise({entry.file, entry.offset + first, count}, io::Advice::populate);
-}
-
-Result<Bytes> ModelAccess::stored(const AnyTensor& tensor, std::uint64_t begin, std::uint64_t count,
-                                  std::vector<std::byte>& buffer) {
-  return tensor.stored(begin + (tensor.rows_ ? tensor.rows_->offset : 0), count, buffer);
+  return io::advise(*tensor.state_->mapped, {entry.file, entry.offset + first, count}, io::Advice::populate);
 }
 
 Result<void> ModelAccess::check_is_there(const ModelState& state, const Entry& entry) {

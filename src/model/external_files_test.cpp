@@ -88,6 +88,16 @@ TEST_F(ExternalFiles, that_are_missing_are_listed_of_numbered_archives) {
   EXPECT_EQ((model->tensor<U8, Rank<1>>("more").value()(0)), 'm');
 }
 
+TEST_F(ExternalFiles, external_files_lie_beside_a_file) {
+  // An archive that came as bytes must not open files of the current folder.
+  const auto bytes = testing::read_file(archive_);
+  for (const bool headers_only : {false, true}) {
+    const auto error = refusal(Model::from_bytes(bytes, nullptr, {.headers_only = headers_only}),
+                               ErrorCode::missing_shard, "external_files_lie_beside_a_file");
+    EXPECT_TRUE(says(error, "x.bin"));
+  }
+}
+
 TEST_F(ExternalFiles, external_data_is_all_there) {
   write_file(folder_ / "x.bin", "..abc");
   const auto error = refusal(Model::open(archive_), ErrorCode::truncated, "external_data_is_all_there");

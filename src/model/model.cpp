@@ -1,14 +1,14 @@
 #include <htensor/model/model.hpp>
 
 #include <algorithm>
+#include <htensor/base/checked.hpp>
 #include <htensor/base/nearest.hpp>
 #include <htensor/base/utf8.hpp>
+#include <tuple>
 
 #include "base/format_text.hpp"
 #include "model/model_access.hpp"
 #include "model/model_files.hpp"
-#include "model/model_state.hpp"
-#include "model/ranges.hpp"
 #include "model/shard_set.hpp"
 
 namespace ht::inline v1 {
@@ -51,6 +51,7 @@ Model Model::of_files(ModelFiles files, std::span<const std::filesystem::path> o
   state->opened = opened.front();
   state->index = std::move(files.index);
   state->is_merged = opened.size() > 1;
+  state->has_path = files.files.empty() || !files.files[0].source || lies_in_a_folder(*files.files[0].source);
   state->has_data = !options.catalog_only;
   state->dtypes = options.dtypes;
   state->formats = options.formats;
@@ -171,6 +172,38 @@ Error ModelAccess::located(const Model& model, Error error) {
     if (!name.empty()) error = std::move(error).at_tensor(name);
   }
   return error;
+}
+
+std::vector<io::FileRange> merged_ranges(const Catalog& catalog, std::span<const std::size_t> tensors,
+                                         std::uint64_t gap_bytes) {
+  std::vector<io::FileRange> ranges;
+  ranges.reserve(tensors.size());
+  for (const std::size_t index : tensors) {
+    const Entry entry = catalog[index];
+    if (!entry.is_splat() && entry.bytes != 0) ranges.push_back({entry.file, entry.offset, entry.bytes});
+  }
+  std::ranges::sort(ranges, {}, [](const auto& range) { return std::tuple(range.file, range.offset); });
+  // Tensors may share bytes, so the end that counts is the furthest.
+  std::size_t merged = 0;
+  for (const auto& range : ranges) {
+    auto* const last = merged == 0 ? nullptr : &ranges[merged - 1];
+    if (last != nullptr && last->file == range.file &&
+        range.offset <= checked::add(end_of(*last), gap_bytes).value_or(UINT64_MAX)) {
+      last->bytes = std::max(end_of(*last), end_of(range)) - last->offset;
+    } else {
+      ranges[merged++] = range;
+    }
+  }
+  ranges.resize(merged);
+  return ranges;
+}
+
+std::string name_at(const Catalog& catalog, std::size_t file, std::uint64_t offset) {
+  for (const Entry& entry : catalog) {
+    if (entry.is_splat() || entry.file != file) continue;
+    if (entry.offset <= offset && offset - entry.offset < entry.bytes) return std::string(entry.name);
+  }
+  return {};
 }
 
 }  // namespace ht::inline v1

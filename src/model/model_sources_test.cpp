@@ -117,12 +117,31 @@ TEST(ModelSources, tensors_are_mapped_one_by_one_where_the_file_does_not_fit) {
     ASSERT_TRUE(bytes);
     EXPECT_TRUE(std::ranges::equal(*bytes, Bytes(file).last(28)));
     EXPECT_EQ(port.mapped_regions(), 1) << "plain bytes are kept by the model";
+    EXPECT_EQ(tensor.bytes()->data(), bytes->data());
+    EXPECT_EQ(model.at(1)->storage()->bytes().data(), bytes->data());
+    EXPECT_EQ(port.mapped_regions(), 1) << "a tensor has one window";
   }
   EXPECT_EQ(port.mapped_regions(), 0);
 }
 
+// Not even for one tensor.
+TEST(ModelSources, tensors_are_read_where_the_address_space_has_no_room) {
+  const TemporaryFolder folder;
+  const auto file = noise_file("safetensors", {100'000, 7});
+  write_file(folder / "m", file);
+  FaultyPort port;
+  port.fail_from(Call::map, 0, std::errc::not_enough_memory);
+  const auto model = Model::open(folder / "m", {.port = &port}).value();
+  expect_values(model, file);
+  EXPECT_TRUE((model.copy<F32, Rank<1>>("t0")));
+  std::vector<std::byte> buffer;
+  const auto tensor = model.at(1).value();
+  EXPECT_TRUE(std::ranges::equal(tensor.view(4, 8, buffer).value(), Bytes(file).last(24).first(8)));
+  EXPECT_EQ(tensor.bytes().error().code(), ErrorCode::map_failed);
+}
+
 // A source that can only be read.
-class ReadOnlyBlob final : public io::Source {
+class ReadOnlyBlob : public io::Source {
  public:
   explicit ReadOnlyBlob(std::vector<std::byte> bytes) : bytes_(std::move(bytes)) {}
   const std::filesystem::path& path() const noexcept override { return path_; }
@@ -136,10 +155,40 @@ class ReadOnlyBlob final : public io::Source {
     return {};
   }
 
- private:
+ protected:
   std::vector<std::byte> bytes_;
+
+ private:
   std::filesystem::path path_ = "blob.safetensors";
 };
+
+// A source in memory that calls itself by the path of a file.
+class NamedMemory final : public ReadOnlyBlob {
+ public:
+  NamedMemory(std::vector<std::byte> bytes, std::size_t shown)
+      : ReadOnlyBlob(std::move(bytes)), shown_(shown) {}
+  io::Capabilities capabilities() const override { return {.mappable = true}; }
+  std::optional<io::Memory> memory() const override { return io::Memory{Bytes(bytes_).first(shown_), {}}; }
+
+ private:
+  std::size_t shown_;
+};
+
+// Its bytes may be others than those at the path, so that nobody may copy the file instead.
+TEST(ModelSources, only_bytes_of_files_are_file_backed) {
+  const auto file = noise_file("safetensors", {1000, 7});
+  const auto model = Model::from_source(std::make_shared<NamedMemory>(file, file.size())).value();
+  const auto storage = model.at(0)->storage().value();
+  EXPECT_EQ(storage.bytes().size(), 4000U);
+  EXPECT_FALSE(std::holds_alternative<Storage::FileBacked>(storage.origin()));
+}
+
+TEST(ModelSources, memory_of_a_source_has_its_size) {
+  const auto file = noise_file("safetensors", {1000, 7});
+  const auto model = Model::from_source(std::make_shared<NamedMemory>(file, file.size() - 1)).value();
+  const auto tensor = model.at(1).value();
+  testing::expect_refusal(tensor.bytes(), ErrorCode::size_mismatch, "memory_of_a_source_has_its_size");
+}
 
 TEST(ModelSources, source_of_a_caller_is_read) {
   const auto file = noise_file("safetensors", {1000, 7});

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "format/ht/ht.hpp"
+#include "model/test_models.hpp"
 #include "testing/temporary_folder.hpp"
 
 namespace ht {
@@ -52,6 +53,14 @@ TEST_F(ModelTest, opens_and_hands_out_the_tensor_in_place) {
   EXPECT_EQ(origin.locator, path_);
   EXPECT_EQ(origin.offset, 128U);
   EXPECT_EQ(origin.bytes, 12U);
+}
+
+TEST_F(ModelTest, cast_dtypes_are_of_the_library) {
+  write_ht(path_, dtype_info<Byte>(), {2, 3});
+  const auto model = Model::open(path_, {.dtypes = {dtype_info<Byte>()}}).value();
+  EXPECT_TRUE(model["weights"]->cast<Byte>());
+  testing::expect_refusal(model["weights"]->cast<F32>(), ErrorCode::unsupported_encoding,
+                          "cast_dtypes_are_of_the_library");
 }
 
 TEST_F(ModelTest, lists_the_catalog) {

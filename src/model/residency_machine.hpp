@@ -2,13 +2,16 @@
 // the strategy answers each with one event. `on` says what follows and performs nothing.
 #pragma once
 
+#include <concepts>
 #include <htensor/base/error.hpp>
 #include <htensor/io/strategy.hpp>
 #include <htensor/model/residency.hpp>
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <variant>
+
+#include "base/format_text.hpp"
+#include "base/machine.hpp"
 
 namespace ht::inline v1::tensor_state {
 
@@ -51,45 +54,79 @@ struct Step {
 };
 
 // The table.
-[[nodiscard]] Step on(const Unbound& state, const Map& event);
-[[nodiscard]] Step on(const Unbound& state, const Load& event);
-[[nodiscard]] Step on(const Unbound& state, const Evict& event);
-[[nodiscard]] Step on(const Unbound& state, const MapDone& event);
-[[nodiscard]] Step on(const Unbound& state, const AdviseDone& event);
-[[nodiscard]] Step on(const Unbound& state, const RequestFailed& event);
-[[nodiscard]] Step on(const Mapped& state, const Map& event);
-[[nodiscard]] Step on(const Mapped& state, const Load& event);
-[[nodiscard]] Step on(const Mapped& state, const Evict& event);
-[[nodiscard]] Step on(const Mapped& state, const AdviseDone& event);
-[[nodiscard]] Step on(const Mapped& state, const RequestFailed& event);
-[[nodiscard]] Step on(const Loading& state, const Map& event);
-[[nodiscard]] Step on(const Loading& state, const Load& event);
-[[nodiscard]] Step on(const Loading& state, const Evict& event);
-[[nodiscard]] Step on(const Loading& state, const LoadDone& event);
-[[nodiscard]] Step on(const Loading& state, const RequestFailed& event);
-[[nodiscard]] Step on(const Resident& state, const Map& event);
-[[nodiscard]] Step on(const Resident& state, const Load& event);
-[[nodiscard]] Step on(const Resident& state, const Evict& event);
-[[nodiscard]] Step on(const Resident& state, const ReleaseDone& event);
-[[nodiscard]] Step on(const Resident& state, const RequestFailed& event);
-[[nodiscard]] Step on(const Evicted& state, const Map& event);
-[[nodiscard]] Step on(const Evicted& state, const Load& event);
-[[nodiscard]] Step on(const Evicted& state, const Evict& event);
-[[nodiscard]] Step on(const Evicted& state, const MapDone& event);
-[[nodiscard]] Step on(const Evicted& state, const AdviseDone& event);
-[[nodiscard]] Step on(const Evicted& state, const RequestFailed& event);
-[[nodiscard]] Step on(const Failed& state, const Map& event);
-[[nodiscard]] Step on(const Failed& state, const Load& event);
-[[nodiscard]] Step on(const Failed& state, const Evict& event);
-[[nodiscard]] Step on(const Failed& state, const MapDone& event);
-[[nodiscard]] Step on(const Failed& state, const AdviseDone& event);
-[[nodiscard]] Step on(const Failed& state, const RequestFailed& event);
+
+template <class S>
+concept NotInMemory = std::same_as<S, Unbound> || std::same_as<S, Evicted> || std::same_as<S, Failed>;
+template <class S>
+concept NotLoading = NotInMemory<S> || std::same_as<S, Mapped>;
+
+// A failed request changes nothing.
+template <class S>
+  requires NotLoading<S> || std::same_as<S, Resident>
+Step on(const S& state, const RequestFailed& event) {
+  return {state, {}, event.error};
+}
+
+template <NotInMemory S>
+Step on(const S& state, const Map& /*event*/) {
+  return {state, Ask::map};
+}
+template <NotInMemory S>
+Step on(const S& /*state*/, const MapDone& /*event*/) {
+  return {Mapped{}};
+}
+// A failed load can be repeated.
+template <NotLoading S>
+Step on(const S& /*state*/, const Load& /*event*/) {
+  return {Loading{}, Ask::load};
+}
+// A mapping stays; only pages go.
+template <NotLoading S>
+Step on(const S& state, const Evict& /*event*/) {
+  return {state, Ask::drop_pages};
+}
+template <NotLoading S>
+Step on(const S& state, const AdviseDone& /*event*/) {
+  if constexpr (std::same_as<S, Failed>) return {Evicted{}};
+  return {state};
+}
+
+inline Step on(const Mapped& state, const Map& /*event*/) { return {state}; }
+
+inline Step is_busy(const Loading& state) {
+  return {state,
+          {},
+          std::make_shared<const Error>(Error(ErrorCode::in_use, "tensor_is_not_being_loaded",
+                                              "tensor is being loaded by another thread")
+                                            .with_hint("wait for that load, or stop it"))};
+}
+inline Step on(const Loading& state, const Map& /*event*/) { return {state}; }
+inline Step on(const Loading& state, const Load& /*event*/) { return is_busy(state); }
+inline Step on(const Loading& state, const Evict& /*event*/) { return is_busy(state); }
+inline Step on(const Loading& /*state*/, const LoadDone& event) {
+  return {Resident{event.memory, event.strategy}};
+}
+inline Step on(const Loading& /*state*/, const RequestFailed& event) {
+  return {Failed{event.error}, {}, event.error};
+}
+
+inline Step on(const Resident& state, const Map& /*event*/) { return {state}; }
+inline Step on(const Resident& state, const Load& /*event*/) { return {state}; }
+inline Step on(const Resident& state, const Evict& /*event*/) { return {state, Ask::release}; }
+inline Step on(const Resident& /*state*/, const ReleaseDone& /*event*/) { return {Evicted{}}; }
 
 /// `on` where the table has the pair, else `Failed{bad_state}`.
-[[nodiscard]] Step step(const State& state, const Event& event);
+[[nodiscard]] inline Step step(const State& state, const Event& event) {
+  return step_of<Step>(state, event, [&]() -> Step {
+    const auto error = std::make_shared<const Error>(
+        ErrorCode::bad_state, "event_belongs_to_the_state",
+        format_text("tensor in state {} got the unexpected event {}", name_of(state), name_of(event)));
+    return {Failed{error}, {}, error};
+  });
+}
 
-[[nodiscard]] Residence residence_of(const State& state) noexcept;
-[[nodiscard]] std::string_view name_of(const State& state) noexcept;
-[[nodiscard]] std::string_view name_of(const Event& event) noexcept;
+[[nodiscard]] inline Residence residence_of(const State& state) noexcept {
+  return static_cast<Residence>(state.index());
+}
 
 }  // namespace ht::inline v1::tensor_state

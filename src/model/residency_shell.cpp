@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "io/arena_layout.hpp"
 #include "io/choice.hpp"
-#include "model/ranges.hpp"
+#include "io/own_memory.hpp"
+#include "model/model_access.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -55,11 +55,22 @@ ResidencyShell::Applied ResidencyShell::apply(std::size_t tensor, const tensor_s
 }
 
 Result<io::MapDone> ResidencyShell::map(std::size_t tensor) {
+  return ask_to_map(tensor, catalog_[tensor].bytes);
+}
+
+Result<io::MapDone> ResidencyShell::ask_to_map(std::size_t tensor, std::uint64_t bytes) {
   const Entry entry = catalog_[tensor];
-  auto mapped = mapped_.map({entry.file, entry.offset, entry.bytes});
+  // Until a tensor was loaded, the state is that of the file, which the strategy keeps.
+  bool is_asked = false;
   if (any_loaded_.load(std::memory_order_acquire)) {
     const std::lock_guard lock(mutex_);
-    if (apply(tensor, tensor_state::Map{}).effect) {
+    is_asked = apply(tensor, tensor_state::Map{}).effect.has_value();
+  }
+  auto mapped = io::ask<io::MapDone>(mapped_, io::MapRequest{{entry.file, entry.offset, bytes}});
+  if (is_asked) {
+    const std::lock_guard lock(mutex_);
+    // Another thread may have begun to load the tensor meanwhile.
+    if (!std::holds_alternative<tensor_state::Loading>(states_[tensor])) {
       apply(tensor, mapped ? tensor_state::Event(tensor_state::MapDone{})
                            : tensor_state::Event(io::request_failed(mapped.error())));
     }
@@ -67,20 +78,22 @@ Result<io::MapDone> ResidencyShell::map(std::size_t tensor) {
   return mapped;
 }
 
-void ResidencyShell::keep(io::Memory window) {
+io::Memory ResidencyShell::keep_window(std::size_t tensor, io::Memory window) {
   const std::lock_guard lock(mutex_);
-  windows_.push_back(std::move(window));
+  return windows_.try_emplace(tensor, std::move(window)).first->second;
+}
+
+io::Memory ResidencyShell::kept_window(std::size_t tensor) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = windows_.find(tensor);
+  return found != windows_.end() ? found->second : io::Memory{};
 }
 
 Result<void> ResidencyShell::map_all(std::span<const std::size_t> tensors) {
-  if (any_loaded_.load(std::memory_order_acquire)) {
-    for (const std::size_t tensor : tensors) HT_TRY(map(tensor));
-    return {};
-  }
-  // Until a tensor was loaded, all share the state of their file.
+  const bool all_share_a_state = !any_loaded_.load(std::memory_order_acquire);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const auto file = catalog_[tensors[i]].file;
-    if (i == 0 || catalog_[tensors[i - 1]].file != file) HT_TRY(mapped_.map({file, 0, 0}));
+    const bool is_same_file = i != 0 && catalog_[tensors[i - 1]].file == catalog_[tensors[i]].file;
+    if (!all_share_a_state || !is_same_file) HT_TRY(ask_to_map(tensors[i], 0));
   }
   return {};
 }
@@ -106,9 +119,10 @@ Result<std::uint64_t> ResidencyShell::memory_for(std::span<const std::size_t> te
   return HT_TRY(io::lay_out(requests)).bytes;
 }
 
-Result<void> ResidencyShell::load(std::span<const std::size_t> tensors,
-                                  const std::shared_ptr<io::Strategy>& strategy, io::LoadWork work) {
-  if (tensors.empty()) return {};
+Result<std::vector<std::size_t>> ResidencyShell::load(std::span<const std::size_t> tensors,
+                                                      const std::shared_ptr<io::Strategy>& strategy,
+                                                      io::LoadWork work) {
+  if (tensors.empty()) return std::vector<std::size_t>();
   std::unique_lock lock(mutex_);
   if (loader_ == std::this_thread::get_id()) {
     return fail(Error(ErrorCode::in_use, "loads_are_not_nested", "tensor is being loaded by this thread")
@@ -124,7 +138,8 @@ Result<void> ResidencyShell::load(std::span<const std::size_t> tensors,
     ~Turn() {
       if (!held.owns_lock()) held.lock();
       shell.loader_ = {};
-      shell.load_ended_.notify_one();
+      // All, as the one that is woken may leave because of a stop.
+      shell.load_ended_.notify_all();
     }
   };
   loader_ = std::this_thread::get_id();
@@ -134,48 +149,58 @@ Result<void> ResidencyShell::load(std::span<const std::size_t> tensors,
   return load_alone(tensors, strategy, std::move(work));
 }
 
-Result<void> ResidencyShell::load_alone(std::span<const std::size_t> tensors,
-                                        const std::shared_ptr<io::Strategy>& strategy, io::LoadWork work) {
+Result<std::vector<std::size_t>> ResidencyShell::load_alone(std::span<const std::size_t> tensors,
+                                                            const std::shared_ptr<io::Strategy>& strategy,
+                                                            io::LoadWork work) {
   if (work.budget_bytes == 0) {
     // Queried here, where no other load is about to allocate.
     const auto available = port_.available_memory();
     work.budget_bytes = available ? io::most_of(*available) : UINT64_MAX;
   }
   std::vector<std::size_t> loading;
+  std::vector<std::size_t> resident;
   std::vector<io::LoadRequest> requests;
   loading.reserve(tensors.size());
+  resident.reserve(tensors.size());
   requests.reserve(tensors.size());
   const auto thrown = std::make_shared<const Error>(ErrorCode::cancelled);
-  std::shared_ptr<const Error> refusal;
-  const auto apply_to_all = [&](auto&& event_for) {
-    const std::lock_guard lock(mutex_);
-    for (std::size_t i = 0; i < loading.size(); ++i) {
-      const auto step = apply(loading[i], event_for(i));
-      if (step.refusal && !refusal) refusal = step.refusal;
-    }
-  };
   {
     const std::lock_guard lock(mutex_);
     for (const std::size_t tensor : tensors) {
-      if (!apply(tensor, tensor_state::Load{}).effect) continue;  // already resident
-      loading.push_back(tensor);
-      requests.push_back(request_for(tensor));
+      if (apply(tensor, tensor_state::Load{}).effect) {
+        loading.push_back(tensor);
+        requests.push_back(request_for(tensor));
+      } else {
+        resident.push_back(tensor);
+      }
     }
   }
+  const auto fail_all = [&](const std::shared_ptr<const Error>& error) {
+    const std::lock_guard lock(mutex_);
+    for (const std::size_t tensor : loading) apply(tensor, io::RequestFailed{error});
+  };
   try {
     // Other threads may look tensors up meanwhile.
-    const auto answers = strategy->load(requests, work);
-    apply_to_all([&](std::size_t i) -> tensor_state::Event {
-      if (const auto* const failed = std::get_if<io::RequestFailed>(&answers[i])) return *failed;
-      return tensor_state::LoadDone{std::get<io::LoadDone>(answers[i]).memory, strategy};
-    });
+    auto loaded = io::ask_to_load(*strategy, requests, work);
+    for (std::size_t i = 0; loaded && i < loading.size(); ++i) {
+      const auto& memory = (*loaded)[i].memory;
+      const auto bytes = requests[i].range.bytes;
+      if (memory.bytes.size() != bytes || (bytes != 0 && !memory.owner))
+        loaded = fail(io::not_answered(*strategy).at_tensor(catalog_[loading[i]].name));
+    }
+    if (!loaded) {
+      fail_all(std::make_shared<const Error>(loaded.error()));
+      return fail(std::move(loaded).error());
+    }
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < loading.size(); ++i)
+      apply(loading[i], tensor_state::LoadDone{std::move((*loaded)[i].memory), strategy});
   } catch (...) {
     // Out of memory, or an exception of the user's callback: no read is in flight any more.
-    apply_to_all([&](std::size_t) -> tensor_state::Event { return io::RequestFailed{thrown}; });
+    fail_all(thrown);
     throw;
   }
-  if (refusal) return fail(*refusal);
-  return {};
+  return resident;
 }
 
 std::vector<io::FileRange> ResidencyShell::pages_of(std::span<const std::size_t> tensors) const {
@@ -201,8 +226,8 @@ std::vector<io::FileRange> ResidencyShell::pages_of(std::span<const std::size_t>
 std::shared_ptr<const Error> ResidencyShell::release(std::size_t tensor) {
   auto& resident = std::get<tensor_state::Resident>(states_[tensor]);
   const auto strategy = resident.strategy;
-  auto answer = strategy->answer(io::ReleaseRequest{&resident.memory});
-  if (auto* const failed = std::get_if<io::RequestFailed>(&answer)) return apply(tensor, *failed).refusal;
+  const auto done = io::ask<io::ReleaseDone>(*strategy, io::ReleaseRequest{&resident.memory});
+  if (!done) return apply(tensor, io::request_failed(done.error())).refusal;
   return apply(tensor, io::ReleaseDone{}).refusal;
 }
 
@@ -212,37 +237,40 @@ Result<void> ResidencyShell::evict(std::span<const std::size_t> tensors) {
     if (error && !refusal) refusal = Error(*error).at_tensor(catalog_[tensor].name);
   };
   std::vector<std::size_t> losing_pages;
+  std::vector<std::size_t> released;
   // Until a tensor was loaded, all only lose their pages.
   if (any_loaded_.load(std::memory_order_acquire)) {
     losing_pages.reserve(tensors.size());
+    released.reserve(tensors.size());
     for (const std::size_t tensor : tensors) {
       // One by one, as giving memory back takes a while, and other threads may look tensors up meanwhile.
       const std::lock_guard lock(mutex_);
       const auto step = apply(tensor, tensor_state::Evict{});
       keep_first(step.refusal, tensor);
-      if (step.effect == tensor_state::Ask::release) keep_first(release(tensor), tensor);
       if (step.effect == tensor_state::Ask::drop_pages) losing_pages.push_back(tensor);
+      if (step.effect != tensor_state::Ask::release) continue;
+      const auto error = release(tensor);
+      keep_first(error, tensor);
+      if (!error) released.push_back(tensor);
     }
+    released.insert(released.end(), losing_pages.begin(), losing_pages.end());
+    tensors = released;
   }
   // Pages of neighbours go together.
-  std::vector<io::Answer> of_file(mapped_.sources().size(), io::AdviseDone{});
+  std::vector<std::shared_ptr<const Error>> of_file(mapped_.sources().size());
   for (const auto& range : pages_of(tensors)) {
-    auto answer = mapped_.answer(io::AdviseRequest{range, io::Advice::evict});
-    const auto* const failed = std::get_if<io::RequestFailed>(&answer);
-    if (failed == nullptr) continue;
-    if (!refusal) refusal = *failed->error;
-    of_file[range.file] = std::move(answer);
+    const auto done = io::advise(mapped_, range, io::Advice::evict);
+    if (done) continue;
+    if (!refusal) refusal = done.error();
+    of_file[range.file] = std::make_shared<const Error>(done.error());
   }
   const std::lock_guard lock(mutex_);
   for (const std::size_t tensor : losing_pages) {
-    // Another thread may have begun to load it meanwhile; then it has lost nothing.
-    if (std::holds_alternative<tensor_state::Loading>(states_[tensor])) continue;
-    const auto& answer = of_file[catalog_[tensor].file];
-    if (const auto* const failed = std::get_if<io::RequestFailed>(&answer)) {
-      apply(tensor, *failed);
-    } else if (!std::holds_alternative<tensor_state::Resident>(states_[tensor])) {
-      apply(tensor, io::AdviseDone{});
-    }
+    const auto residence = tensor_state::residence_of(states_[tensor]);
+    // Another thread may have loaded it meanwhile, or be about to; then it has lost nothing.
+    if (residence == Residence::loading || residence == Residence::resident) continue;
+    const auto& error = of_file[catalog_[tensor].file];
+    apply(tensor, error ? tensor_state::Event(io::RequestFailed{error}) : io::AdviseDone{});
   }
   if (refusal) return fail(*std::move(refusal));
   return {};

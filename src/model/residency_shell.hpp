@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <htensor/format/catalog.hpp>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -30,17 +31,21 @@ class ResidencyShell {
   /// The tensor's bytes in place, for tensors that are not resident. The tensor has a file and is not a
   /// splat.
   [[nodiscard]] Result<io::MapDone> map(std::size_t tensor);
-  /// Keeps the memory of a window until the model goes.
-  void keep(io::Memory window);
+  /// Keeps a window of the tensor until the model goes, unless one was kept before. Returns the kept one.
+  [[nodiscard]] io::Memory keep_window(std::size_t tensor, io::Memory window);
+  /// The window of the tensor that was kept, else nothing.
+  [[nodiscard]] io::Memory kept_window(std::size_t tensor) const;
   /// The tensors are going to be used in place.
   [[nodiscard]] Result<void> map_all(std::span<const std::size_t> tensors);
 
   /// The memory that loading the tensors needs.
   [[nodiscard]] Result<std::uint64_t> memory_for(std::span<const std::size_t> tensors) const;
-  /// Loads tensors whose files are there; resident ones stay. One load at a time, so that a second one finds
-  /// the tensors of the first. A budget of 0 is most of the available memory.
-  [[nodiscard]] Result<void> load(std::span<const std::size_t> tensors,
-                                  const std::shared_ptr<io::Strategy>& strategy, io::LoadWork work);
+  /// Loads tensors whose files are there, and returns those that another load has made resident before. One
+  /// load at a time. A budget of 0 is most of the available memory. `bad_state` for a strategy that breaks
+  /// its contract.
+  [[nodiscard]] Result<std::vector<std::size_t>> load(std::span<const std::size_t> tensors,
+                                                      const std::shared_ptr<io::Strategy>& strategy,
+                                                      io::LoadWork work);
 
   /// The ranges that leave the page cache with the tensors.
   [[nodiscard]] std::vector<io::FileRange> pages_of(std::span<const std::size_t> tensors) const;
@@ -54,13 +59,16 @@ class ResidencyShell {
   };
 
   [[nodiscard]] tensor_state::State initial(std::size_t tensor) const;
+  /// Of `bytes` of the tensor from its beginning on.
+  [[nodiscard]] Result<io::MapDone> ask_to_map(std::size_t tensor, std::uint64_t bytes);
   [[nodiscard]] io::LoadRequest request_for(std::size_t tensor) const;
   /// Moves the tensor to its next state.
   Applied apply(std::size_t tensor, const tensor_state::Event& event);
   /// Before the first load.
   void keep_states();
-  [[nodiscard]] Result<void> load_alone(std::span<const std::size_t> tensors,
-                                        const std::shared_ptr<io::Strategy>& strategy, io::LoadWork work);
+  [[nodiscard]] Result<std::vector<std::size_t>> load_alone(std::span<const std::size_t> tensors,
+                                                            const std::shared_ptr<io::Strategy>& strategy,
+                                                            io::LoadWork work);
   [[nodiscard]] std::shared_ptr<const Error> release(std::size_t tensor);
 
   const Catalog& catalog_;
@@ -72,7 +80,7 @@ class ResidencyShell {
   // Of all tensors, once one was loaded. Before that, a tensor's state is that of its file.
   std::vector<tensor_state::State> states_;
   std::atomic<bool> any_loaded_ = false;
-  std::vector<io::Memory> windows_;
+  std::map<std::size_t, io::Memory> windows_;  // by tensor
 };
 
 }  // namespace ht::inline v1

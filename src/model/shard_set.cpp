@@ -22,6 +22,12 @@ bool is_missing(const Error& error) { return error.cause() == std::errc::no_such
 Result<void> open_external(ModelFiles& model, const OpenOptions& options) {
   const auto folder = model.files[0].path.parent_path();
   const auto& names = model.catalog.files();
+  if (names.size() > 1 && !lies_in_a_folder(*model.files[0].source)) {
+    return fail(Error(ErrorCode::missing_shard, "external_files_lie_beside_a_file",
+                      format_text("has tensors in '{}', and bytes or a descriptor have no folder", names[1]))
+                    .at_path(model.files[0].path.native())
+                    .with_hint("open the archive by its path"));
+  }
   for (std::size_t i = 1; i < names.size(); ++i) {
     const auto path = folder / names[i];
     auto opened = io::FileSource::open(path, port_of(options));
@@ -96,6 +102,11 @@ Error duplicate_across(const std::vector<ModelFiles>& shards, const Error& error
 }
 
 }  // namespace
+
+bool lies_in_a_folder(const io::Source& source) noexcept {
+  const auto* const file = dynamic_cast<const io::FileSource*>(&source);
+  return file != nullptr && file->has_path();
+}
 
 Result<void> check_all_there(const std::vector<std::filesystem::path>& paths, const OpenOptions& options,
                              const SetView& view) {

@@ -32,6 +32,9 @@ struct ModelFiles {
   SetView view{};
 };
 
+/// Whether the source is a file that was opened by its path, so that other files can lie beside it.
+[[nodiscard]] bool lies_in_a_folder(const io::Source& source) noexcept;
+
 /// `missing_shard` names the files that do not exist.
 [[nodiscard]] Result<void> check_all_there(const std::vector<std::filesystem::path>& paths,
                                            const OpenOptions& options, const SetView& view = SetView());

@@ -63,12 +63,10 @@ struct Region {
 /// What is going to happen with mapped pages, so that the system acts on it.
 enum class Advice : std::uint8_t {
   normal,
-  sequential,  ///< read ahead far, and once
   random,      ///< do not read ahead
   will_need,   ///< begin to fetch them, and do not wait
   populate,    ///< fetch them now: afterwards touching them does not wait
   allocate,    ///< for private memory: give it pages now, so that writing to it does not wait
-  cold,        ///< give them up first when memory gets short
   drop,        ///< take them out of this process; the page cache keeps them
   evict,       ///< take them out of this process and, unless others have them mapped, out of the page cache
   huge_pages,  ///< for memory of one's own: use large pages

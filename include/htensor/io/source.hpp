@@ -38,13 +38,14 @@ enum class Latency : std::uint8_t {
 
 /// What `automatic` decides from.
 struct Capabilities {
-  bool mappable = false;     ///< bytes can be used in place
+  bool mappable = false;     ///< bytes can be used in place: a file, or `memory` returns them
   bool direct = false;       ///< reads can bypass the page cache
   bool cache_query = false;  ///< `cached` may have an answer
   Latency latency = Latency::far;
 };
 
-/// Equal for two sources that have the same bytes for certain: the same file, unchanged.
+/// Equal for two sources of the same file, unchanged, or of the same memory, which the caller must not
+/// change.
 struct SourceIdentity {
   std::uint64_t device = 0;
   std::uint64_t object = 0;
@@ -108,6 +109,8 @@ class FileSource final : public Source {
   [[nodiscard]] static Result<std::shared_ptr<const FileSource>> from_fd(int fd, Port& port = system_port());
   ~FileSource() override;
 
+  /// Whether `path` leads to the file; false for one by its descriptor.
+  [[nodiscard]] bool has_path() const noexcept { return has_path_; }
   [[nodiscard]] Port& port() const noexcept { return port_; }
   [[nodiscard]] FileHandle handle() const noexcept { return handle_; }
   /// As of the opening.
@@ -123,12 +126,14 @@ class FileSource final : public Source {
   [[nodiscard]] Result<bool> cached(std::span<CacheQuery> parts) const override;
 
  private:
-  FileSource(std::filesystem::path path, Port& port) : port_(port), path_(std::move(path)) {}
+  FileSource(std::filesystem::path path, bool has_path, Port& port)
+      : port_(port), path_(std::move(path)), has_path_(has_path) {}
   [[nodiscard]] static Result<std::shared_ptr<const FileSource>> adopt(std::shared_ptr<FileSource> file);
 
   Port& port_;
   FileHandle handle_;  // negative until it is open
   std::filesystem::path path_;
+  bool has_path_;
   FileStat stat_;
 };
 

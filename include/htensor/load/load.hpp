@@ -1,10 +1,9 @@
 // Loading: brings the bytes of tensors into memory by a strategy, which is named or chosen.
 //
-//   const auto loaded = HT_TRY(ht::load(model));                                     // all tensors;
-//   automatic HT_TRY(ht::load_into(model, [&](const ht::AnyTensor& t) { return arena.place(t.name(),
-//   t.byte_size()); }));
+//   const auto loaded = HT_TRY(ht::load(model));  // all tensors, by a strategy that is chosen
+//   HT_TRY(ht::load_into(model, [&](const ht::AnyTensor& t) { return arena.place(t.byte_size()); }));
 //
-// All functions may be called from many threads; loads of one model run one after the other.
+// All functions may be called from many threads. Loads into a model's own memory run one after the other.
 #pragma once
 
 #include <chrono>

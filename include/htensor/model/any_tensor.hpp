@@ -61,9 +61,9 @@ class AnyTensor {
   /// are `unsupported_encoding` where their byte order cannot be changed. `out_of_bounds` beyond the end.
   [[nodiscard]] Result<void> copy_to(MutableBytes into, std::uint64_t begin = 0) const;
 
-  /// `count` of the bytes that `copy_to` writes, from `begin` on: in place where the tensor is plain and its
-  /// file is mapped whole, with the cautions of `bytes`, else copied to `buffer`. Always copied under
-  /// FaultPolicy::off, unless the tensor was loaded into memory.
+  /// `count` of the stored bytes from `begin` on: in place where the tensor was loaded or its file is mapped
+  /// whole, with the cautions of `bytes`, else read into `buffer`, as always under FaultPolicy::off. Errors
+  /// are those of `bytes`; `out_of_bounds`.
   [[nodiscard]] Result<Bytes> view(std::uint64_t begin, std::uint64_t count,
                                    std::vector<std::byte>& buffer) const&;
   [[nodiscard]] Result<Bytes> view(std::uint64_t begin, std::uint64_t count,
@@ -109,7 +109,8 @@ class AnyTensor {
   }
 
   /// All elements as `D`, in row-major order in memory of their own, whatever is stored. `would_lose` where
-  /// `D` does not hold every value of the stored dtype; `unsupported_encoding` for blocks.
+  /// `D` does not hold every value of the stored dtype; `unsupported_encoding` for blocks, and for
+  /// user-defined dtypes unless `D` is the stored one.
   template <IsDType D>
     requires Compatible<Host, D>
   [[nodiscard]] Result<Tensor<D, Rank<1>>> cast() const {
@@ -136,9 +137,7 @@ class AnyTensor {
   [[nodiscard]] Result<Placed> place() const;
   /// The part of those bytes that a slice has.
   [[nodiscard]] Result<Bytes> own_part(Bytes whole) const;
-  /// Stored bytes of the tensor from `begin` on, in place if that is allowed, else read into `buffer`.
-  [[nodiscard]] Result<Bytes> stored(std::uint64_t begin, std::uint64_t count,
-                                     std::vector<std::byte>& buffer) const;
+  [[nodiscard]] Result<void> check_contiguous() const;
   /// From the byte `first` of the relaid tensor on.
   [[nodiscard]] Result<void> copy_stored(MutableBytes into, const Relayout* relayout,
                                          std::uint64_t first) const;

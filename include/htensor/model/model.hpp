@@ -38,7 +38,7 @@ struct OpenOptions {
   /// Also opens a file whose data is not all there; its tensors are listed, and reading one that is
   /// not whole is `truncated`, one in another file that is missing `missing_shard`.
   bool headers_only = false;
-  /// Maps nothing, for those who want the catalog alone; looking a tensor up is `bad_state` then.
+  /// Keeps no file open, for callers that want the catalog alone; the bytes of its tensors are `bad_state`.
   bool catalog_only = false;
   /// The most bytes that are read of a header or an index; 0 is the format's own limit (see ParseOptions).
   std::uint64_t max_header_bytes = 0;

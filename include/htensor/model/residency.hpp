@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string_view>
 
 namespace ht::inline v1 {
 
@@ -17,8 +16,6 @@ enum class Residence : std::uint8_t {
   evicted,   ///< was resident and is not any more
   failed,    ///< could not be loaded; the load can be repeated
 };
-
-[[nodiscard]] std::string_view to_string(Residence residence) noexcept;
 
 struct TensorResidency {
   /// In the catalog.
