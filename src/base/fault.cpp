@@ -262,6 +262,8 @@ std::optional<Pages> Incident::claim(std::uintptr_t page_bytes) noexcept {
     is_told = true;
   });
   if (!fills_all && !is_told) return std::nullopt;
+  // Without a section that could report it, no readable page behind becomes zeros.
+  if (!is_told) pages.end = page + page_bytes;
   auto none = nowhere;
   mapping_->first_fault.compare_exchange_strong(none, address_);
   return pages;
@@ -280,13 +282,19 @@ Result<Range> Range::add(Bytes memory, Source& source, FaultPolicy policy) {
   });
 }
 
-Range::~Range() {
-  if (mapping_ == nullptr) return;
+bool Range::remove(const std::function<bool()>& unmap) {
+  if (mapping_ == nullptr) return unmap();
   const std::lock_guard lock(mutex);
+  const Pages pages{mapping_->begin, mapping_->end};
   set(*mapping_, nowhere, 0);
   while (mapping_->users != 0) std::this_thread::yield();
+  if (!unmap()) {
+    set(*mapping_, pages.begin, pages.end);
+    return false;
+  }
   if (mapping_->zeros.exchange(nowhere) != nowhere) --trouble;
-  mapping_->source = nullptr;
+  std::exchange(mapping_, nullptr)->source = nullptr;
+  return true;
 }
 
 std::optional<Error> Range::first_fault() const {
