@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <mutex>
 #include <new>
 #include <thread>
@@ -311,6 +312,15 @@ void touch(Bytes memory) noexcept {
     static_cast<void>(*static_cast<const volatile std::byte*>(&memory[at]));
   }
   if (!memory.empty()) static_cast<void>(*static_cast<const volatile std::byte*>(&memory.back()));
+}
+
+void unblock_signal() noexcept {
+#ifdef SIGBUS
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGBUS);
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+#endif
 }
 
 Section::Section(std::span<const Bytes> ranges) noexcept {

@@ -57,6 +57,10 @@ class Range {
 /// Reads a byte of every page, so that a section over the memory learns of pages that cannot be read.
 void touch(Bytes memory) noexcept;
 
+/// For threads of the library, before they read: the system ends a process that faults in a thread which
+/// blocks SIGBUS, and a thread inherits what its creator blocks.
+void unblock_signal() noexcept;
+
 struct Pages {
   std::uintptr_t begin;
   std::uintptr_t end;
