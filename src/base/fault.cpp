@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <mutex>
 #include <new>
 #include <thread>
@@ -262,6 +263,8 @@ std::optional<Pages> Incident::claim(std::uintptr_t page_bytes) noexcept {
     is_told = true;
   });
   if (!fills_all && !is_told) return std::nullopt;
+  // Without a section that could report it, no readable page behind becomes zeros.
+  if (!is_told) pages.end = page + page_bytes;
   auto none = nowhere;
   mapping_->first_fault.compare_exchange_strong(none, address_);
   return pages;
@@ -280,13 +283,19 @@ Result<Range> Range::add(Bytes memory, Source& source, FaultPolicy policy) {
   });
 }
 
-Range::~Range() {
-  if (mapping_ == nullptr) return;
+bool Range::remove(const std::function<bool()>& unmap) {
+  if (mapping_ == nullptr) return unmap();
   const std::lock_guard lock(mutex);
+  const Pages pages{mapping_->begin, mapping_->end};
   set(*mapping_, nowhere, 0);
   while (mapping_->users != 0) std::this_thread::yield();
+  if (!unmap()) {
+    set(*mapping_, pages.begin, pages.end);
+    return false;
+  }
   if (mapping_->zeros.exchange(nowhere) != nowhere) --trouble;
-  mapping_->source = nullptr;
+  std::exchange(mapping_, nullptr)->source = nullptr;
+  return true;
 }
 
 std::optional<Error> Range::first_fault() const {
@@ -303,6 +312,15 @@ void touch(Bytes memory) noexcept {
     static_cast<void>(*static_cast<const volatile std::byte*>(&memory[at]));
   }
   if (!memory.empty()) static_cast<void>(*static_cast<const volatile std::byte*>(&memory.back()));
+}
+
+void unblock_signal() noexcept {
+#ifdef SIGBUS
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGBUS);
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+#endif
 }
 
 Section::Section(std::span<const Bytes> ranges) noexcept {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <htensor/base/fault.hpp>
 #include <optional>
 #include <utility>
@@ -25,8 +26,7 @@ class Source {
   [[nodiscard]] virtual bool restore(std::uint64_t offset) noexcept = 0;
 };
 
-/// Keeps memory registered while it lives. Destroy it before the memory is unmapped: the destructor waits for
-/// handlers that are about to replace pages of the memory.
+/// Keeps memory registered while it lives.
 class Range {
  public:
   Range() noexcept = default;
@@ -38,8 +38,14 @@ class Range {
     std::swap(mapping_, other.mapping_);
     return *this;
   }
-  ~Range();
+  ~Range() {
+    remove([] { return true; });
+  }
 
+  /// Unregisters the memory, waits for handlers that are about to replace pages of it, and calls `unmap`,
+  /// under the lock of the registry. Where that returns false, the memory is registered as before, zeros
+  /// included.
+  bool remove(const std::function<bool()>& unmap);
   /// The first fault whose page was replaced by zeros.
   [[nodiscard]] std::optional<Error> first_fault() const;
 
@@ -50,6 +56,10 @@ class Range {
 
 /// Reads a byte of every page, so that a section over the memory learns of pages that cannot be read.
 void touch(Bytes memory) noexcept;
+
+/// For threads of the library, before they read: the system ends a process that faults in a thread which
+/// blocks SIGBUS, and a thread inherits what its creator blocks.
+void unblock_signal() noexcept;
 
 struct Pages {
   std::uintptr_t begin;

@@ -130,13 +130,28 @@ TEST_F(FaultTables, zeros_that_cannot_be_restored_are_told_to_the_next_section) 
 
 TEST_F(FaultTables, zero_fill_needs_no_section) {
   const auto range = add(FaultPolicy::zero_fill);
-  EXPECT_EQ(fault(5), 3U);
-  EXPECT_EQ(fault(2), 6U);
+  EXPECT_EQ(fault(5), 1U);
+  EXPECT_EQ(fault(2), 1U);
   EXPECT_EQ(range.first_fault()->offset(), 5 * page + 5);
   EXPECT_TRUE(source_.restored.empty());
   EXPECT_TRUE(guarded(part(7, 1), [] {}));
   EXPECT_EQ(source_.restored, std::vector<std::uint64_t>{2});
   EXPECT_FALSE(guarded(part(7, 1), [&] { EXPECT_EQ(fault(7), 1U); }));
+}
+
+TEST_F(FaultTables, memory_that_cannot_be_unmapped_stays_registered_with_its_zeros) {
+  auto range = add(FaultPolicy::zero_fill);
+  fault(2);
+  source_.can_restore = false;
+  EXPECT_FALSE(range.remove([&] {
+    EXPECT_EQ(fault(3), 0U);
+    return false;
+  }));
+  EXPECT_EQ(range.first_fault()->offset(), 2 * page + 5);
+  EXPECT_EQ(guarded(part(7, 1), [] {}).error().offset(), 2 * page);
+  EXPECT_TRUE(range.remove([] { return true; }));
+  EXPECT_FALSE(range.first_fault());
+  EXPECT_TRUE(guarded(part(7, 1), [] {}));
 }
 
 TEST_F(FaultTables, several_ranges_are_one_section) {

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/fault_registry.hpp"
+
 namespace ht::inline v1 {
 namespace {
 
@@ -43,7 +45,10 @@ class Workers {
           const std::scoped_lock lock(mutex_);
           ++working_;
         }
-        threads.emplace_back([this, i] { work(i); });
+        threads.emplace_back([this, i] {
+          fault::unblock_signal();
+          work(i);
+        });
       }
     } catch (const std::system_error&) {
       leave();

@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "testing/blocked_signal.hpp"
+
 namespace ht {
 namespace {
 
@@ -24,6 +26,20 @@ TEST(Jobs, are_all_done_once) {
     ASSERT_TRUE(run_all(jobs));
     for (const auto& each : done) ASSERT_EQ(each, 1);
   }
+}
+
+TEST(Jobs, meet_faults_whatever_the_caller_blocks) {
+  const testing::BlockedSigbus blocked;
+  std::atomic<int> blocked_in = 0;
+  EXPECT_TRUE(run_all({.count = 10,
+                       .threads = 2,
+                       .run = [&](std::size_t, std::size_t) -> Result<void> {
+                         blocked_in += testing::BlockedSigbus::is_blocked() ? 1 : 0;
+                         return {};
+                       },
+                       .meanwhile = {}}));
+  EXPECT_EQ(blocked_in, 0);
+  EXPECT_TRUE(testing::BlockedSigbus::is_blocked());
 }
 
 TEST(Jobs, of_none_are_done_at_once) {

@@ -122,6 +122,20 @@ TEST_F(MappedFaults, of_another_model_do_not_fail_a_copy) {
 TEST_F(MappedFaults, are_not_told_of_what_was_not_touched) {
   const auto first = model_->tensor<F32, Rank<1>>("first").value();
   EXPECT_TRUE(first.at(0));
+  const auto begin = first.slice<0>(0, 64).value();
+  const auto packed = Tensor<const U4, Rank<1>>::over(first.storage(), Rank<1>(65536)).value();
+  std::atomic<bool> is_over = false;
+  std::atomic<bool> has_failed = false;
+  const std::jthread failing([&] {
+    while (!is_over) has_failed = !first.at(8191).has_value();
+  });
+  while (!has_failed) std::this_thread::yield();
+  int failed = 0;
+  for (int i = 0; i < 2000; ++i) {
+    failed += begin.copy() && cast<F64>(begin) && begin + begin && packed.at(1) ? 0 : 1;
+  }
+  EXPECT_EQ(failed, 0);
+  is_over = true;
 }
 
 }  // namespace

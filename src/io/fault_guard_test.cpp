@@ -235,6 +235,27 @@ TEST_F(FaultGuard, stays_where_unmapping_fails) {
   EXPECT_TRUE(mapped->unmap());
 }
 
+TEST_F(FaultGuard, replaces_zeros_that_stay_where_unmapping_fails) {
+  auto mapped = map({.faults = FaultPolicy::zero_fill});
+  ASSERT_TRUE(mapped);
+  cut_to(page);
+  EXPECT_EQ(sum_of(mapped->bytes()), int{page});
+  port_.fail_at(Call::unmap, 0, std::errc::not_enough_memory);
+  EXPECT_FALSE(mapped->unmap());
+  EXPECT_TRUE(mapped->fault());
+  write_file(path_, std::string(pages * page, '\2'));
+  EXPECT_EQ(guarded_sum(mapped->bytes()), int{2 * pages * page});
+}
+
+TEST_F(FaultGuard, zero_fill_replaces_no_page_that_can_be_read) {
+  const auto mapped = map({.faults = FaultPolicy::zero_fill});
+  ASSERT_TRUE(mapped);
+  cut_to(page);
+  EXPECT_EQ(sum_of(mapped->bytes().subspan(page, page)), 0);
+  write_file(path_, std::string(pages * page, '\1'));
+  EXPECT_EQ(sum_of(mapped->bytes()), int{(pages - 1) * page});
+}
+
 TEST_F(FaultGuard, explains_a_bad_address_of_a_system_call) {
   const auto write_page = [&](const Mapped& mapped) {
     const Bytes last = mapped.bytes().last(page);

@@ -126,6 +126,111 @@ TEST_F(FaultHandlers, chain_to_an_earlier_handler_and_restore_it) {
   sigaction(SIGBUS, &at_first, nullptr);
 }
 
+// The disposition of the signal before the file is mapped.
+void install(void (*handler)(int), int flags = 0) {
+  struct sigaction earlier{};
+  earlier.sa_handler = handler;
+  earlier.sa_flags = flags;
+  sigaddset(&earlier.sa_mask, SIGUSR1);
+  sigaction(SIGBUS, &earlier, nullptr);
+}
+
+void raise_again(int signal) {
+  if (++seen_by_earlier > 1) _exit(0);
+  raise(signal);
+}
+void fault_again(int) {
+  if (++seen_by_earlier > 1) _exit(0);
+  static_cast<void>(*bad_page.load());
+}
+void expect_mask(int) {
+  sigset_t blocked;
+  pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+  if (sigismember(&blocked, SIGBUS) == 0 || sigismember(&blocked, SIGUSR1) == 0) abort();
+  put_a_page_there();
+}
+
+TEST_F(FaultHandlers, call_an_earlier_handler_as_the_system_does) {
+  const auto signal_under = [&](void (*handler)(int), int flags) {
+    write_file(path_, std::string(pages * page, '\1'));
+    return signal_that_ends([&] {
+      install(handler, flags);
+      const auto mapped = map().value();
+      cut_to(page);
+      bad_page = reinterpret_cast<const volatile char*>(mapped.bytes().data()) + page;
+      seen_by_earlier = 0;
+      static_cast<void>(*bad_page.load());
+    });
+  };
+  // The second signal has the default action.
+  EXPECT_EQ(signal_under(raise_again, static_cast<int>(SA_RESETHAND)), SIGBUS);
+  EXPECT_EQ(signal_under(raise_again, static_cast<int>(SA_RESETHAND | SA_NODEFER)), SIGBUS);
+  EXPECT_EQ(signal_under(fault_again, 0), SIGBUS);
+  EXPECT_EQ(signal_under(expect_mask, 0), 0);
+  EXPECT_EQ(signal_under(SIG_IGN, 0), SIGBUS);
+  EXPECT_EQ(signal_under(SIG_DFL, SA_SIGINFO), SIGBUS);
+}
+
+TEST_F(FaultHandlers, ignore_a_sent_signal_that_was_ignored_before) {
+  EXPECT_EQ(signal_that_ends([&] {
+              install(SIG_IGN);
+              const auto mapped = map().value();
+              raise(SIGBUS);
+              cut_to(page);
+              if (guarded_sum(mapped.bytes())) abort();
+            }),
+            0);
+}
+
+struct sigaction below{};
+void make_the_page_readable(int signal, siginfo_t* info, void* context) {
+  below.sa_sigaction(signal, info, context);
+  put_a_page_there();
+}
+
+TEST_F(FaultHandlers, end_the_process_also_where_the_page_can_be_read_again) {
+  EXPECT_EQ(signal_that_ends_after_cut(FaultPolicy::guarded,
+                                       [](Bytes bytes) {
+                                         struct sigaction later{};
+                                         later.sa_sigaction = make_the_page_readable;
+                                         later.sa_flags = SA_SIGINFO;
+                                         sigaction(SIGBUS, &later, &below);
+                                         bad_page = reinterpret_cast<const volatile char*>(&bytes[page]);
+                                         static_cast<void>(*bad_page.load());
+                                       }),
+            SIGBUS);
+}
+
+void expect_info(int, siginfo_t* info, void*) {
+  if (info == nullptr || info->si_signo != SIGBUS) abort();
+}
+void take_none(int) {}
+
+// Signals arrive while handlers of two kinds take turns below ours.
+TEST_F(FaultHandlers, call_an_earlier_handler_by_its_own_kind) {
+  struct sigaction at_first{};
+  sigaction(SIGBUS, nullptr, &at_first);
+  install(take_none);
+  std::atomic<bool> is_over = false;
+  std::jthread raising([&] {
+    while (!is_over) raise(SIGBUS);
+  });
+  for (int i = 0; i < 500; ++i) {
+    struct sigaction earlier{};
+    if (i % 2 == 0) {
+      earlier.sa_sigaction = expect_info;
+      earlier.sa_flags = SA_SIGINFO;
+    } else {
+      earlier.sa_handler = take_none;
+    }
+    sigaction(SIGBUS, &earlier, nullptr);
+    EXPECT_TRUE(map());
+  }
+  is_over = true;
+  raising.join();
+  sigaction(SIGBUS, &at_first, nullptr);
+}
+
 void on_top(int, siginfo_t*, void*) {}
 
 TEST_F(FaultHandlers, leave_a_later_handler_installed) {

@@ -40,30 +40,23 @@ struct Mapped::Mapping final : fault::Source {
     }
     region = *mapped;
     bytes = Bytes(region.data + lead, static_cast<std::size_t>(range_bytes));
-    auto is_guarded = guard();
-    // A mapping without its guard must not stay.
-    if (!is_guarded) static_cast<void>(unmap());
-    return is_guarded;
-  }
-
-  Result<void> guard() {
     if (options.faults == FaultPolicy::off) return {};
-    if (!handler) handler.emplace();
+    handler.emplace();
     const Bytes pages(region.data, static_cast<std::size_t>(region.bytes));
+    // Without memory for it the mapping goes with this object.
     guarded = HT_TRY(fault::Range::add(pages, *this, options.faults));
     return {};
   }
 
   IoResult<void> unmap() {
     if (region.bytes == 0) return {};
-    // Before its pages are free for others, whose faults are none of ours.
-    guarded = {};
-    auto done = file->port().unmap(region);
-    if (!done) {
-      // It still stands. Without memory for this it does so unguarded, as it is about to go.
-      static_cast<void>(guard());
-      return done;
-    }
+    IoResult<void> done;
+    // Not registered when its pages are free for others, whose faults are none of ours.
+    const bool is_unmapped = guarded.remove([&] {
+      done = file->port().unmap(region);
+      return done.has_value();
+    });
+    if (!is_unmapped) return done;
     region = {};
     bytes = {};
     return done;

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <system_error>
 
+#include "base/fault_registry.hpp"
+
 namespace ht::inline v1::io {
 namespace {
 
@@ -83,6 +85,7 @@ void ParallelPass::finish(std::size_t piece, Result<void> result) {
 }
 
 void ParallelPass::work(std::uint32_t number) {
+  fault::unblock_signal();
   std::unique_lock lock(mutex_);
   for (;;) {
     may_begin_.wait(lock, [&] { return over_ || next_ == piece_bytes_.size() || can_begin(number); });

@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <latch>
 #include <set>
 #include <string>
+
+#include "testing/blocked_signal.hpp"
 
 namespace ht::io {
 namespace {
@@ -40,6 +43,16 @@ TEST(ParallelPass, does_every_piece_once_whatever_the_way) {
       }
     }
   }
+}
+
+TEST(ParallelPass, meets_faults_whatever_the_caller_blocks) {
+  const testing::BlockedSigbus blocked;
+  const auto expect_unblocked = [](std::size_t, std::size_t, Way) -> Result<void> {
+    EXPECT_FALSE(testing::BlockedSigbus::is_blocked());
+    return {};
+  };
+  ParallelPass pass({10, 10}, expect_unblocked, {.ways = std::array{two}});
+  EXPECT_TRUE(pass.wait_for(1));
 }
 
 TEST(ParallelPass, tries_each_way_that_there_is_room_for) {

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "io/thread_queue.hpp"
+#include "testing/blocked_signal.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
@@ -118,6 +119,16 @@ INSTANTIATE_TEST_SUITE_P(Both, ReadQueues, ::testing::Values(Kind::the_systems, 
                          [](const auto& each) {
                            return each.param == Kind::threads ? "threads" : "the_systems";
                          });
+
+TEST(ThreadQueues, meet_faults_whatever_the_caller_blocks) {
+  const ht::testing::BlockedSigbus blocked;
+  const auto read = [](const ReadRequest&) -> IoResult<std::uint64_t> {
+    return ht::testing::BlockedSigbus::is_blocked() ? 1 : 0;
+  };
+  ThreadQueue queue(read, 1, 1);
+  ASSERT_TRUE(queue.submit({}));
+  EXPECT_EQ(queue.complete()->bytes, 0U);
+}
 
 TEST(ThreadQueues, read_even_without_a_thread) {
   const TemporaryFolder folder;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <new>
 
+#include "base/fault_registry.hpp"
+
 namespace ht::inline v1::io {
 
 // More do not make a disk faster, and each has a stack.
@@ -38,6 +40,7 @@ ThreadQueue::~ThreadQueue() {
 }
 
 void ThreadQueue::work() {
+  fault::unblock_signal();
   std::unique_lock lock(mutex_);
   while (true) {
     to_do_added_.wait(lock, [&] { return over_ || !to_do_.empty(); });

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/fault_registry.hpp"
 #include "base/format_text.hpp"
 #include "io/choice.hpp"
 #include "load/window_layers.hpp"
@@ -115,6 +116,7 @@ class Window::Shell {
 
  private:
   void work(const std::stop_token& over) {
+    fault::unblock_signal();
     std::unique_lock lock(mutex_);
     while (asked_.wait(lock, over, [&] { return effect_.has_value(); }) && !over.stop_requested()) {
       perform(lock, over);

@@ -10,6 +10,7 @@
 
 #include "load/window_test.hpp"
 #include "model/test_models.hpp"
+#include "testing/blocked_signal.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
@@ -105,6 +106,14 @@ TEST_F(WindowFaults, file_that_was_cut_is_told_where_it_is_missed) {
       EXPECT_TRUE(window.enter(i) || window.enter(i)) << i;
     }
   }
+}
+
+TEST_F(WindowFaults, file_that_was_cut_is_told_where_the_caller_blocks_the_signal) {
+  const testing::BlockedSigbus blocked;
+  auto window = open(room_for(layers, true));
+  std::filesystem::resize_file(path_, 4 * tensor_bytes);
+  ASSERT_TRUE(window.enter(0));
+  refusal(window.enter(1), ErrorCode::changed_underfoot, "mapped_pages_are_still_there");
 }
 
 TEST_F(WindowFaults, work_is_not_stopped) {

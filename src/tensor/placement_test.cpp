@@ -51,6 +51,33 @@ TEST_F(Placement, takes_a_claim_that_goes_down_to_the_first_byte) {
   EXPECT_TRUE(check({2, 8}, {8, -1}, 28));
 }
 
+// The first byte that a walk touches and the first behind.
+template <class D>
+std::array<std::int64_t, 2> touched(const Storage& storage, std::uint64_t offset, const Ints& extents,
+                                    const Ints& strides) {
+  const auto data = placement::element_pointer<D>(storage, offset);
+  const Bytes bytes = must(placement::touched_bytes<D>(data, extents, strides));
+  const auto begin = bytes.empty() ? 0 : bytes.data() - storage.bytes().data();
+  return {begin, begin + std::ssize(bytes)};
+}
+
+TEST_F(Placement, touches_the_bytes_from_the_lowest_to_the_highest_element) {
+  using Range = std::array<std::int64_t, 2>;
+  EXPECT_EQ(touched<F32>(storage_, 8, {2, 3}, {3, 1}), (Range{8, 32}));
+  EXPECT_EQ(touched<const F32>(storage_, 8, {3, 2}, {1, 3}), (Range{8, 32}));
+  EXPECT_EQ(touched<F32>(storage_, 8, {2}, {5}), (Range{8, 32}));
+  EXPECT_EQ(touched<F32>(storage_, 28, {3, 2}, {-2, 1}), (Range{12, 36}));
+  EXPECT_EQ(touched<F32>(storage_, 60, {}, {}), (Range{60, 64}));
+  EXPECT_EQ(touched<F32>(storage_, 64, {2, 0}, {most, most}), (Range{0, 0}));
+  EXPECT_EQ(touched<const U4>(storage_, 8, {3}, {1}), (Range{8, 10}));
+  EXPECT_EQ(touched<U4>(storage_, 8, {3}, {-1}), (Range{7, 9}));
+  EXPECT_EQ(touched<U4>(storage_, 8, {2}, {2}), (Range{8, 10}));
+  // Bits 6 to 11.
+  const auto second = placement::element_pointer<F6_E2M3>(storage_, 8) + 1;
+  EXPECT_EQ((placement::bytes_between<F6_E2M3>(second, {0, 0}).size()), 2U);
+  EXPECT_EQ((placement::bytes_between<F6_E2M3>(second, {2, 2}).size()), 1U);
+}
+
 TEST_F(Placement, elements_are_inside_the_storage) {
   // Beyond the last byte.
   expect_outside(check({17}, {1}, 0));

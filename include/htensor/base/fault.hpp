@@ -8,9 +8,14 @@
 //   const auto sum = HT_TRY(ht::guarded(tensor.storage().bytes(), [&] { return sum_of(tensor); }));
 //
 // The computation runs to its end: a signal handler replaces the unreadable pages with zeros, the result is
-// discarded, and the file's own pages are back when `guarded` returns. Threads that read the replaced pages
-// unguarded meanwhile read zeros. Without a covering section the fault is the process's own: the handler that
-// was installed before, else the end of the process. Without a fault, a section costs two atomic exchanges.
+// discarded, and the file's own pages are back when `guarded` returns. A section that begins or ends over
+// replaced pages restores them, also where other sections are open over them: these have their Error already,
+// and fault again if they read on. Threads that read replaced pages unguarded meanwhile read zeros. Without a
+// covering section the fault is the process's own: the handler that was installed before, else the end of the
+// process. Without a fault, a section costs two atomic exchanges.
+//
+// A thread that reads mapped pages must not block SIGBUS: the system ends a process that faults in such a
+// thread. Threads of the library unblock it; a program that blocks all signals leaves SIGBUS out.
 //
 // All routines of the library that return a Result guard the mapped bytes that they read; `operator()`,
 // iterators and `bytes` do not.
@@ -30,8 +35,11 @@ namespace ht::inline v1 {
 enum class FaultPolicy : std::uint8_t {
   /// An Error in routines of the library and under `guarded`; elsewhere the process's own fault.
   guarded,
-  /// The process's own fault everywhere: no signal handler is installed for the file. Routines of a Model and
-  /// its AnyTensors read the file by system calls instead of touching pages.
+  /// The process's own fault everywhere: no signal handler is installed for the file. Routines that take a
+  /// Model or an AnyTensor read the file by system calls. Routines that take a Tensor, a Storage or bytes
+  /// touch
+  /// its pages: `Tensor::at` and `copy`, `cast`, arithmetic, `write`, `save`, `validate` of a Storage or
+  /// Tensor.
   off,
   /// The same as `guarded`, but zeros where no section covers the page; `Model::fault` reports the first.
   zero_fill,

@@ -73,7 +73,9 @@ template <class Op, class A, class B, class SA, class SB, class Dev>
   const auto combine = [&](auto&& x, auto&& y) {
     return apply<D>(op, static_cast<typename D::Element>(x), static_cast<typename D::Element>(y));
   };
-  const std::array<Bytes, 2> touched{a.storage().bytes(), b.storage().bytes()};
+  const auto of_a = HT_TRY(placement::touched_bytes<A>(a.data(), a.shape().extents(), a.strides()));
+  const auto of_b = HT_TRY(placement::touched_bytes<B>(b.data(), b.shape().extents(), b.strides()));
+  const std::array<Bytes, 2> touched{of_a, of_b};
   HT_TRY(guarded(touched, [&] {
     const auto combine_run = [&](const Run<2>& run) {
       const auto x = a.data() + run.offsets[0];

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <htensor/dtype/scalar.hpp>
 #include <htensor/dtype/sizes.hpp>
+#include <span>
 #include <type_traits>
 
 namespace ht::inline v1 {
@@ -136,6 +137,12 @@ class PackedPointer {
   [[nodiscard]] constexpr Byte* address() const noexcept {
     const auto [byte, shift] = detail::packed_place<DType>(index_);
     return shift == 0 && base_ != nullptr ? base_ + byte : nullptr;
+  }
+  /// The bytes that hold the elements from `first` to `last`, both included.
+  [[nodiscard]] constexpr std::span<Byte> bytes(std::int64_t first, std::int64_t last) const noexcept {
+    const auto begin = detail::packed_place<DType>(index_ + first).byte;
+    const auto [end, shift] = detail::packed_place<DType>(index_ + last + 1);
+    return {base_ + begin, base_ + end + (shift != 0 ? 1 : 0)};
   }
   friend constexpr bool operator==(PackedPointer, PackedPointer) noexcept = default;
 

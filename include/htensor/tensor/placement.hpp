@@ -1,6 +1,7 @@
 // Where a tensor's elements may lie in a Storage: every check a Tensor makes before it hands out one.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <htensor/base/bytes.hpp>
@@ -9,7 +10,7 @@
 #include <htensor/dtype/packed.hpp>
 #include <htensor/tensor/layout.hpp>
 #include <htensor/tensor/storage.hpp>
-#include <limits>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -81,6 +82,24 @@ template <class D>
   } else {
     return reinterpret_cast<ElementPointer<D>>(first);
   }
+}
+
+/// The bytes that hold the elements from the lowest to the highest, counted from `data`.
+template <class D>
+[[nodiscard]] Bytes bytes_between(ElementPointer<D> data, layout::Reach reach) noexcept {
+  if constexpr (is_packed<std::remove_const_t<D>>) {
+    return data.bytes(reach.lowest, reach.highest);
+  } else {
+    return std::as_bytes(std::span(data + reach.lowest, data + reach.highest + 1));
+  }
+}
+
+/// The bytes that a walk over all elements touches, and those between them.
+template <class D>
+[[nodiscard]] Result<Bytes> touched_bytes(ElementPointer<D> data, layout::Extents extents,
+                                          layout::Extents strides) {
+  if (std::ranges::find(extents, 0) != extents.end()) return Bytes();
+  return bytes_between<D>(data, HT_TRY(layout::reach(extents, strides)));
 }
 
 /// `bad_state` for elements that are no run of whole bytes.

@@ -133,8 +133,7 @@ class Tensor {
     HT_TRY(layout::check_index(Array{placement::to_index(index)...}, shape_.extents()));
     const auto offset = offset_of({static_cast<std::int64_t>(index)...});
     if (!storage_.may_be_mapped()) return data_[offset];
-    Bytes touched = storage_.bytes();
-    if constexpr (!is_packed<DType>) touched = std::as_bytes(std::span(data_ + offset, 1));
+    const auto touched = placement::bytes_between<D>(data_, {offset, offset});
     return guarded(touched, [&]() -> Element { return data_[offset]; });
   }
 
@@ -230,7 +229,8 @@ class Tensor {
   {
     auto fresh = HT_TRY(Tensor<DType, S, Dev>::zeros(shape_));
     auto to = fresh.data();
-    HT_TRY(guarded(storage_.bytes(), [&] {
+    const auto touched = HT_TRY(placement::touched_bytes<D>(data_, shape_.extents(), strides_));
+    HT_TRY(guarded(touched, [&] {
       const auto copy_run = [&](const detail::Run<1>& run) {
         const auto from = data_ + run.offsets[0];
         if constexpr (!is_packed<DType>) {

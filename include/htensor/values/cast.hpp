@@ -40,7 +40,9 @@ template <class To, class D, class S, class Dev>
   const auto convert = [](auto&& element) {
     return convert_element<From, To>(static_cast<typename From::Element>(element));
   };
-  HT_TRY(guarded(tensor.storage().bytes(), [&] {
+  const auto touched =
+      HT_TRY(placement::touched_bytes<D>(tensor.data(), tensor.shape().extents(), tensor.strides()));
+  HT_TRY(guarded(touched, [&] {
     const auto convert_run = [&](const Run<1>& run) {
       const auto from = tensor.data() + run.offsets[0];
       // The compiler vectorizes a loop without strides.
