@@ -9,6 +9,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/fault_registry.hpp"
 #include "base/format_text.hpp"
 #include "io/choice.hpp"
 #include "io/fetch_pages.hpp"
@@ -322,6 +323,7 @@ class ModelLoad {
     std::optional<std::jthread> fetcher;
     try {
       fetcher.emplace([&] {
+        fault::unblock_signal();
         try {
           walked = fetch_for(fetched);
         } catch (...) {
