@@ -201,36 +201,6 @@ TEST_F(FaultHandlers, end_the_process_also_where_the_page_can_be_read_again) {
             SIGBUS);
 }
 
-void expect_info(int, siginfo_t* info, void*) {
-  if (info == nullptr || info->si_signo != SIGBUS) abort();
-}
-void take_none(int) {}
-
-// Signals arrive while handlers of two kinds take turns below ours.
-TEST_F(FaultHandlers, call_an_earlier_handler_by_its_own_kind) {
-  struct sigaction at_first{};
-  sigaction(SIGBUS, nullptr, &at_first);
-  install(take_none);
-  std::atomic<bool> is_over = false;
-  std::jthread raising([&] {
-    while (!is_over) raise(SIGBUS);
-  });
-  for (int i = 0; i < 500; ++i) {
-    struct sigaction earlier{};
-    if (i % 2 == 0) {
-      earlier.sa_sigaction = expect_info;
-      earlier.sa_flags = SA_SIGINFO;
-    } else {
-      earlier.sa_handler = take_none;
-    }
-    sigaction(SIGBUS, &earlier, nullptr);
-    EXPECT_TRUE(map());
-  }
-  is_over = true;
-  raising.join();
-  sigaction(SIGBUS, &at_first, nullptr);
-}
-
 void on_top(int, siginfo_t*, void*) {}
 
 TEST_F(FaultHandlers, leave_a_later_handler_installed) {

@@ -72,7 +72,7 @@ void pass_on(int signal, siginfo_t* info, void* context) {
   const bool is_sent = info->si_code <= 0 || info->si_code == BUS_MCEERR_AO;
   if (action.sa_handler == SIG_IGN && is_sent) return;
   if (action.sa_handler == SIG_IGN || action.sa_handler == SIG_DFL) return end_process(signal, info, is_sent);
-  const auto has = [&](auto flag) { return (static_cast<unsigned>(action.sa_flags) & flag) != 0; };
+  const auto has = [&](unsigned flag) { return (static_cast<unsigned>(action.sa_flags) & flag) != 0; };
   // Of two threads, the second finds the default.
   if (has(SA_RESETHAND) && !previous.compare_exchange_strong(before, &by_default)) {
     return pass_on(signal, info, context);
