@@ -26,10 +26,6 @@ struct ModelFiles {
   std::vector<ModelFile> files;
   /// The index that names the files.
   std::optional<std::filesystem::path> index = std::nullopt;
-  /// The index as it was when it was opened.
-  io::FileStat index_stat{};
-  /// Where the files lie, if their set is being replaced.
-  SetView view{};
 };
 
 /// `missing_shard` names the files that do not exist.
