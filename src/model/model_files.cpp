@@ -169,10 +169,9 @@ bool is_one_set(const Attempt& attempt, const OpenOptions& options) {
   return now->device == attempt.stat->device && now->inode == attempt.stat->inode;
 }
 
-// Whether a failure may come from a file, or from a listing of the folder, that was missing for a moment.
+// Whether a failure may come from a file that was missing for a moment, also in a listing of the folder.
 bool may_be_passing(const Error& error, const Attempt& attempt) {
-  const bool was_listed = attempt.path.empty() || !attempt.stat;
-  return is_missing(error.cause()) || (was_listed && !error.cause());
+  return is_missing(error.cause()) || (!attempt.stat && !error.cause());
 }
 
 // Two models that are merged have to agree: no tensor in both, no key with two values.

@@ -276,8 +276,8 @@ Result<void> SetLock::replace(std::span<const Path> old_files,
   HT_TRY(parse_journal(bytes, set_name_));
   HT_TRY(journal_.write(0, bytes));
   HT_TRY(journal_.sync());
-  Replacement replacement(journal_.target(), files,
-                          old_files.empty() ? io::IfExists::fail : io::IfExists::replace, journal_.port());
+  // The old files give their names away first: a file that has one now came meanwhile, from another program.
+  Replacement replacement(journal_.target(), files, io::IfExists::fail, journal_.port());
   HT_TRY(replacement.open());
   // The journal must not reach the disk before the names in it.
   HT_TRY(journal_.sync_folder());

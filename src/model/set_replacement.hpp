@@ -27,9 +27,9 @@ class SetLock {
                                                                  io::Port& port);
 
   /// Replaces the old files by the new ones, which are written and synced. The file that the set is opened by
-  /// is the first of the old ones and the last of the new ones. Without old files, the new names must be
-  /// free. After a failure the old set is in place again; should that fail too, the journal stays, and with
-  /// it the new set.
+  /// is the first of the old ones and the last of the new ones. A file of another program that has a new name
+  /// meanwhile stays: `already_exists`. After a failure the old set is in place again; should that fail too,
+  /// the journal stays, and with it the new set.
   [[nodiscard]] Result<void> replace(std::span<const std::filesystem::path> old_files,
                                      std::span<io::AtomicFile* const> new_files) &&;
 
