@@ -116,6 +116,7 @@ class ModelLoad {
                                      .mapped = files_,
                                      .catalog = *state_.catalog,
                                      .tensors = tensors_,
+                                     .formats = state_.formats,
                                      .port = *state_.port}));
     for (const std::size_t tensor : in_memory_) {
       const auto any = HT_TRY(model_.at(tensor));
