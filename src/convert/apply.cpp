@@ -87,8 +87,11 @@ class Application {
     HT_TRY(check_losses(plan_, options_));
     for (const auto& file : plan_.files)
       HT_TRY(io::AtomicFile::check_target(file.path, options_.if_exists, port_));
+    // Where the name of the set is too long for a journal, this shows before anything is written.
+    if (plan_.files.size() > 1)
+      HT_TRY(io::AtomicFile::check_target(journal_path(set_member()), io::IfExists::replace, port_));
     HT_TRY(find_old_shards());
-    if (options_.seal) HT_TRY(check_can_seal(plan_.model_path(), affected_paths(), port_));
+    if (options_.seal) HT_TRY(check_can_seal(plan_.model_path(), affected_paths(), plan_.formats, port_));
     return {};
   }
 
@@ -96,14 +99,9 @@ class Application {
   void set_work(const WorkOptions& work) { options_.work = work; }
 
   Result<Converted> run() {
-    std::optional<SetLock> lock;
-    if (is_set()) {
-      lock.emplace(HT_TRY(SetLock::acquire(set_member(), port_)));
-      // Another writer may have replaced the set since the checks.
-      HT_TRY(find_old_shards());
-    } else {
-      HT_TRY(finish_set(set_member(), port_));
-    }
+    auto lock = HT_TRY(SetLock::acquire_if(is_set(), set_member(), port_));
+    // Another writer may have replaced the set since the checks.
+    HT_TRY(find_old_shards());
     HT_TRY(find_replaced_seal());
     targets_.reserve(plan_.files.size());
     for (const auto& file : plan_.files) HT_TRY(write(file));
@@ -150,7 +148,8 @@ class Application {
   Result<void> find_replaced_seal() {
     if (options_.seal) algorithm_ = HashAlgorithm::crc64nvme;
     if (options_.if_exists == io::IfExists::fail) return {};
-    const auto replaced = HT_TRY(ReplacedSeal::find(plan_.model_path(), affected_paths(), port_));
+    const auto replaced =
+        HT_TRY(ReplacedSeal::find(plan_.model_path(), affected_paths(), plan_.formats, port_));
     if (!replaced) return {};
     if (replaced->algorithm) algorithm_ = replaced->algorithm;
     if (!algorithm_) converted_.stale_seal = replaced->path;
@@ -223,11 +222,11 @@ class Application {
     return sums.see_instead(0, header);
   }
 
-  // A set is replaced by way of a journal. Where nothing is replaced, the files get their names one by one.
+  // A set gets its names by way of a journal.
   Result<void> put_in_place(RenewedSeal* seal, std::optional<SetLock> lock) {
+    if (!lock || (targets_.size() == 1 && converted_.removed.empty()))
+      return commit_file(targets_.front(), seal);
     const bool replaces = options_.if_exists == io::IfExists::replace;
-    if (!lock || !replaces || (plan_.files.size() == 1 && converted_.removed.empty()))
-      return commit_files(targets_, seal);
     auto* const seal_file = seal != nullptr ? seal->file() : nullptr;
     // The file that the set is opened by comes last, and the seal directly before it.
     std::vector<io::AtomicFile*> files;
@@ -241,7 +240,8 @@ class Application {
     std::vector<Path> old = converted_.removed;
     old.reserve(old.size() + files.size());
     for (const auto* const file : files) {
-      if (port_.stat(file->target())) old.push_back(file->target());
+      const bool may_replace = replaces || file == seal_file;
+      if (may_replace && port_.stat(file->target())) old.push_back(file->target());
     }
     sort_old_files(old);
     return std::move(*lock).replace(old, files);
@@ -292,6 +292,9 @@ Error of_another_model(const Path& target, std::string message, const Path& sour
 
 // The files have to be those that the plan was made from, whenever they were opened.
 Result<void> check_sources(const ConversionPlan& plan, io::MappedFiles files) {
+  if (plan.sources.empty() && !files.empty()) {
+    return fail(of_another_model(plan.target, "the plan was made from a catalog alone, without files", {}));
+  }
   if (files.size() != plan.sources.size()) {
     return fail(of_another_model(plan.target,
                                  format_text("the plan is of a model of {} files, and this one has {}",

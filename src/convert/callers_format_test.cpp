@@ -16,6 +16,7 @@
 #include <htensor/integrity/verify.hpp>
 #include <htensor/load/load.hpp>
 #include <htensor/model/model.hpp>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -118,6 +119,21 @@ ht::Result<ht::Encoded> encode(const ht::Catalog& catalog, const ht::Layout& lay
 }
 
 void finish(ht::MutableBytes header, std::uint64_t crc) { ht::store_le(header.subspan(16), crc); }
+
+// Of a file of one tensor, whose line the prefix has.
+ht::Result<std::optional<ht::OwnChecksum>> own_checksum(ht::Bytes prefix) {
+  const auto begin = ht::load_le<std::uint64_t>(prefix.subspan(magic.size()));
+  std::istringstream words(
+      std::string(reinterpret_cast<const char*>(prefix.data()) + fixed_bytes, prefix.size() - fixed_bytes));
+  std::string word;
+  std::uint64_t number = 0;
+  std::uint64_t bytes = 0;
+  words >> word >> word >> number >> number >> bytes;
+  return ht::OwnChecksum{.header_bytes = begin,
+                         .offset = begin,
+                         .bytes = bytes,
+                         .crc = ht::load_le<std::uint64_t>(prefix.subspan(16))};
+}
 
 ht::Result<ht::EditedHeader> edit(const ht::HeaderEdit& edit) {
   ht::CatalogBuilder builder("toy");
@@ -273,6 +289,25 @@ TEST_F(CallersFormat, is_finished_with_the_checksum_of_its_data) {
   EXPECT_EQ(load_le<std::uint64_t>(Bytes(file).subspan(16)), crc64nvme(bytes_of("01234567abc01234567")));
 }
 
+TEST_F(CallersFormat, is_verified_by_the_checksum_of_its_data) {
+  formats_[0].own_checksum = toy::own_checksum;
+  const auto path = folder_ / "one.toy";
+  ASSERT_TRUE(save(folder_ / "one.safetensors", std::vector{tensor("a", U8::tag, {16}, "0123456789abcdef")}));
+  converted(opened(folder_ / "one.safetensors"), "one.toy");
+  EXPECT_EQ(verify(path, {.formats = formats_})->verdict, Verdict::intact);
+  EXPECT_TRUE(ht::verify(opened(path)));
+  EXPECT_EQ(ht::load(opened(path), {.verify = true})->verified_bytes, 16U);
+  EXPECT_TRUE(ht::validate(opened(path).at(0).value()));
+  auto damaged = read_file(path);
+  damaged.back() ^= std::byte{1};
+  testing::write_file(path, damaged);
+  EXPECT_EQ(verify(path, {.formats = formats_})->verdict, Verdict::damaged);
+  for (const auto& code :
+       {ht::verify(opened(path)).error().code(), ht::validate(opened(path).at(0).value()).error().code(),
+        ht::load(opened(path), {.verify = true}).error().code(), ht::seal(opened(path)).error().code()})
+    EXPECT_EQ(code, ErrorCode::checksum_mismatch) << to_string(code);
+}
+
 TEST_F(CallersFormat, is_cut_into_shards_both_ways) {
   const Model model = source();
   for (const auto sharding : {Sharding::index, Sharding::parts}) {
@@ -286,7 +321,9 @@ TEST_F(CallersFormat, is_cut_into_shards_both_ways) {
               sharding == Sharding::index ? "m.toy.index.json" : "m-00002-of-00003.toy");
     const Model set = opened(opens_all);
     expect_same(model, set);
-    EXPECT_TRUE(ht::verify(opened(sharding == Sharding::index ? opens_all : done.written[0])));
+    EXPECT_TRUE(ht::verify(set));
+    EXPECT_TRUE(ht::validate(set.at(0).value()));
+    EXPECT_TRUE(ht::verify(opens_all, {.formats = formats_})->ok());
     expect_same(model, opened(folder_ / "set"));
     converted(set, "back.safetensors", {}, {.if_exists = io::IfExists::replace});
     EXPECT_EQ(read_file(folder_ / "back.safetensors"), read_file(folder_ / "source.safetensors"));

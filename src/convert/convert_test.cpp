@@ -262,6 +262,22 @@ TEST_F(Converting, plan_belongs_to_the_model) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "x.irpa"));
 }
 
+TEST_F(Converting, plan_of_a_catalog_alone_says_so) {
+  const auto catalog = Model::open(source_, {.catalog_only = true}).value();
+  const auto plan = plan_conversion(catalog, folder_ / "x.irpa").value();
+  const auto done = apply(plan, open(source_));
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().rule(), "plan_belongs_to_the_model");
+  EXPECT_NE(done.error().message().find("from a catalog alone"), std::string_view::npos);
+}
+
+TEST_F(Converting, syncs_the_file_once_and_its_folder_once) {
+  const auto source = open(source_);
+  const int before = port_.count(Call::sync);
+  ASSERT_TRUE(convert(source, folder_ / "x.irpa"));
+  EXPECT_EQ(port_.count(Call::sync), before + 2);
+}
+
 // Old and new shards of one number would be taken for one model where a folder is opened.
 TEST_F(Converting, never_leaves_old_and_new_shards_side_by_side) {
   const auto source = open(source_);

@@ -6,6 +6,7 @@
 #include "convert/copy_engine.hpp"
 #include "convert/edited_file.hpp"
 #include "convert/renewed_seal.hpp"
+#include "format/shards/numbered_name.hpp"
 #include "format/sniff.hpp"
 #include "io/atomic_file.hpp"
 #include "io/mapped_file.hpp"
@@ -27,7 +28,8 @@ class Edit {
         port_(options.port != nullptr ? *options.port : io::system_port()) {}
 
   Result<Edited> run() {
-    HT_TRY(finish_set(path_, port_));
+    const bool is_of_set = parse_numbered_name(path_.filename().string()).has_value();
+    const auto lock = HT_TRY(SetLock::acquire_if(is_of_set, path_, port_));
     auto file = io::FileSource::open(path_, port_);
     if (!file) return fail(no_file(std::move(file).error()));
     auto plan = HT_TRY(at_path(look(**file)));
@@ -88,6 +90,7 @@ class Edit {
                                              .header = file.header,
                                              .moved_by = plan.moved_by,
                                              .work = options_.work,
+                                             .formats = options_.formats,
                                              .port = port_}));
     if (seal) edited_.seal = seal->path();
     io::MappedFile* const sources[] = {&source};
@@ -97,7 +100,7 @@ class Edit {
     // The header was read before: whoever changed the file since would lose what he wrote.
     HT_TRY(opened->check_unchanged());
     HT_TRY(check_still_there(opened->stat()));
-    return commit_files(std::span(&target, 1), seal ? &*seal : nullptr);
+    return commit_file(target, seal ? &*seal : nullptr);
   }
 
   [[nodiscard]] Result<void> check_still_there(const io::FileStat& before) const {

@@ -2,6 +2,7 @@
 // left behind. This program has an operator new of its own that fails on request.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include <htensor/convert/write.hpp>
 #include <htensor/model/model.hpp>
 #include <new>
+#include <utility>
 
 #include "format/gguf/gguf_test_file.hpp"
 #include "io/mapped_file.hpp"
@@ -44,11 +46,11 @@ void operator delete[](void* memory, std::size_t /*bytes*/) noexcept { std::free
 namespace ht {
 namespace {
 
-// Runs the body with 0, 1, 2, … allocations until it succeeds, and `check`s after each failure.
+// Runs the body with `first`, `first` + 1, … allocations until it succeeds, and `check`s after each failure.
 template <class Body, class Check>
-void starve(Body body, Check check) {
+void starve(Body body, Check check, int first = 0) {
   constexpr int most = 2000;
-  for (int allowed = 0; allowed < most; ++allowed) {
+  for (int allowed = first; allowed < first + most; ++allowed) {
     allocations_left = allowed;
     const auto done = body();
     allocations_left = -1;
@@ -94,6 +96,38 @@ TEST_F(OutOfMemory, while_converting_is_an_error) {
   const auto target = folder_ / "a_target_whose_name_is_too_long_to_fit_into_a_short_string.irpa";
   starve([&] { return convert(model, target, {}, {.if_exists = io::IfExists::replace}); },
          [&] { EXPECT_FALSE(std::filesystem::exists(target)); });
+}
+
+TEST_F(OutOfMemory, while_replacing_a_set_leaves_one_of_the_two) {
+  const auto source = folder_ / "source.safetensors";
+  const auto target = folder_ / "a_set_whose_name_is_too_long_to_fit_into_a_short_string.safetensors";
+  auto index = target;
+  index += ".index.json";
+  const auto values = [&](float first) {
+    std::vector<TensorToSave> tensors;
+    for (const auto* const name : {"a", "b", "c"})
+      tensors.push_back(to_save(name, Tensor<F32, Rank<1>>::of(Rank<1>(1), {first}).value()).value());
+    return tensors;
+  };
+  ASSERT_TRUE(save(source, values(2)));
+  const auto model = Model::open(source).value();
+  const ConvertOptions shards{.shard_bytes = 4};
+  const ApplyOptions how{.if_exists = io::IfExists::replace, .seal = true};
+  ASSERT_TRUE(convert(model, target, shards, how));
+  constexpr int enough = 1'000'000;
+  allocations_left = enough;
+  ASSERT_TRUE(convert(model, target, shards, how));
+  const int used = enough - std::exchange(allocations_left, -1);
+  const auto expect_whole = [&] {
+    const auto opened = Model::open(index);
+    ASSERT_TRUE(opened) << to_string(opened.error());
+    EXPECT_EQ(opened->files().size(), 3U);
+    for (const AnyTensor& tensor : *opened) EXPECT_TRUE(tensor.bytes());
+  };
+  // From before the journal is written.
+  constexpr int last = 300;
+  starve([&] { return convert(model, target, shards, how); }, expect_whole, std::max(0, used - last));
+  expect_whole();
 }
 
 TEST_F(OutOfMemory, while_editing_metadata_leaves_the_old_file) {

@@ -55,7 +55,7 @@ bool names_only(const Seal& seal, const std::filesystem::path& folder,
 }  // namespace
 
 Result<std::optional<RenewedSeal>> RenewedSeal::prepare(const Edit& edit) {
-  auto found = find_seal(edit.path, edit.port);
+  auto found = find_seal(edit.path, edit.formats, edit.port);
   if (!found) {
     const auto code = found.error().code();
     // A damaged seal cannot hide anything, and verify reports it before and after.
@@ -110,31 +110,28 @@ Result<void> RenewedSeal::write(Bytes seal, io::Port& port) {
   return file_->sync();
 }
 
-Result<void> commit_files(std::span<io::AtomicFile> files, RenewedSeal* seal) {
-  for (const auto& file : files) HT_TRY(file.sync());
+Result<void> commit_file(io::AtomicFile& file, RenewedSeal* seal) {
   auto* const seal_file = seal != nullptr ? seal->file() : nullptr;
-  for (auto& file : files.first(files.size() - 1)) HT_TRY(file.put_in_place());
-  if (files.size() > 1) HT_TRY(files.back().sync_folder());
   if (seal_file != nullptr) HT_TRY(seal_file->put_in_place());
-  if (auto placed = files.back().put_in_place(); !placed) {
+  if (auto placed = file.put_in_place(); !placed) {
     if (seal_file != nullptr) seal->roll_back();
     return placed;
   }
   if (seal_file != nullptr) HT_TRY(std::move(*seal_file).finish());
-  for (auto& file : files) HT_TRY(std::move(file).finish());
-  return {};
+  return std::move(file).finish();
 }
 
 Result<std::optional<ReplacedSeal>> ReplacedSeal::find(const std::filesystem::path& opened,
                                                        const std::vector<std::filesystem::path>& files,
-                                                       io::Port& port) {
+                                                       std::span<const Format> formats, io::Port& port) {
   for (const auto& file : files) {
-    auto path = HT_TRY(seal_that_names(file, port));
+    auto path = HT_TRY(seal_that_names(file, formats, port));
     if (!path) continue;
     ReplacedSeal replaced{.path = *std::move(path), .algorithm = std::nullopt};
     const auto seal = HT_TRY(read_seal(replaced.path, port));
-    const bool can_seal = check_can_seal(opened, files, port).has_value();
-    const bool is_in_place = replaced.path.lexically_normal() == seal_path(opened, port).lexically_normal();
+    const bool can_seal = check_can_seal(opened, files, formats, port).has_value();
+    const bool is_in_place =
+        replaced.path.lexically_normal() == seal_path(opened, port, formats).lexically_normal();
     replaced.is_obsolete = !is_in_place && names_only(seal, replaced.path.parent_path(), files);
     if (can_seal && (is_in_place || replaced.is_obsolete)) replaced.algorithm = seal.algorithm;
     return replaced;

@@ -30,6 +30,7 @@ class RenewedSeal {
     Bytes header;
     std::uint64_t moved_by = 0;
     const WorkOptions& work;
+    std::span<const Format> formats{};
     io::Port& port;
   };
   /// Writes and syncs the new seal without its name; nullopt if no seal names the file. The old header is
@@ -58,7 +59,7 @@ class RenewedSeal {
   [[nodiscard]] io::AtomicFile* file() noexcept { return file_ ? &*file_ : nullptr; }
 
  private:
-  friend Result<void> commit_files(std::span<io::AtomicFile> files, RenewedSeal* seal);
+  friend Result<void> commit_file(io::AtomicFile& file, RenewedSeal* seal);
 
   explicit RenewedSeal(std::filesystem::path path) noexcept : path_(std::move(path)) {}
   [[nodiscard]] Result<void> write(Bytes seal, io::Port& port);
@@ -71,10 +72,9 @@ class RenewedSeal {
   std::optional<io::AtomicFile> file_;         // nullopt if the seal is the new one already
 };
 
-/// Renames one file, or the files of a set that replaces nothing, into place. The last file, which completes
-/// the set, follows when the names of the others are on the disk, and the seal is renamed directly before it.
-/// After a failure the old seal is put back.
-[[nodiscard]] Result<void> commit_files(std::span<io::AtomicFile> files, RenewedSeal* seal);
+/// Renames a synced file into place, and its seal directly before it. After a failure the old seal is put
+/// back.
+[[nodiscard]] Result<void> commit_file(io::AtomicFile& file, RenewedSeal* seal);
 
 /// The seal of files that are about to be replaced.
 struct ReplacedSeal {
@@ -88,7 +88,8 @@ struct ReplacedSeal {
   /// nullopt if no seal names one of the files, which need not exist. `opened` is the path that the new files
   /// are opened by.
   [[nodiscard]] static Result<std::optional<ReplacedSeal>> find(
-      const std::filesystem::path& opened, const std::vector<std::filesystem::path>& files, io::Port& port);
+      const std::filesystem::path& opened, const std::vector<std::filesystem::path>& files,
+      std::span<const Format> formats, io::Port& port);
 };
 
 }  // namespace ht::inline v1

@@ -7,12 +7,14 @@
 #include <csignal>
 #include <fstream>
 #include <htensor/convert/convert.hpp>
+#include <htensor/convert/edit_metadata.hpp>
 #include <htensor/integrity/seal.hpp>
 #include <htensor/integrity/verify.hpp>
 #include <map>
 #include <set>
 
 #include "format/safetensors/test_file.hpp"
+#include "model/set_replacement.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
@@ -51,6 +53,7 @@ struct Replacing {
   bool sealed = false;
   /// Without nameless files, temporary names exist from the beginning.
   bool nameless = true;
+  io::IfExists if_exists = io::IfExists::replace;
 };
 
 std::uint64_t bytes_of_shard(int shards) {
@@ -74,10 +77,11 @@ class ReplacingSets : public ::testing::Test {
   }
 
   static Result<Converted> write_set(const std::filesystem::path& from, const std::filesystem::path& target,
-                                     int shards, bool seal, io::Port& port) {
+                                     int shards, bool seal, io::Port& port,
+                                     io::IfExists if_exists = io::IfExists::replace) {
     const auto model = HT_TRY(Model::open(from, {.port = &port}));
     return convert(model, target, {.shard_bytes = bytes_of_shard(shards)},
-                   {.if_exists = io::IfExists::replace, .seal = seal});
+                   {.if_exists = if_exists, .seal = seal});
   }
 
   void write_old(const Replacing& how) {
@@ -160,7 +164,8 @@ class ReplacingSets : public ::testing::Test {
         if (changes_the_disk(now) && left-- == 0) kill = true;
       });
       const auto from = how.onto_itself ? set_ : source(2);
-      const auto done = write_set(from, set_ / ("m" + how.extension), how.shards, how.sealed, port);
+      const auto done =
+          write_set(from, set_ / ("m" + how.extension), how.shards, how.sealed, port, how.if_exists);
       _exit(done ? 0 : 1);
     }
     int status = 0;
@@ -318,6 +323,133 @@ TEST_F(ReplacingSets, unfinished_set_survives_writers_of_other_files) {
   }
   ASSERT_TRUE(convert(Model::open(source(1)).value(), set_ / "other.irpa"));
   EXPECT_EQ(version_of(open_by_name(how), how), 2);
+}
+
+// A set of which another program finds the first part, or the index, is whole.
+TEST_F(ReplacingSets, fresh_set_killed_after_any_call_is_whole_or_absent) {
+  for (const std::string extension : {".gguf", ".safetensors"}) {
+    const Replacing how{
+        .name = "fresh", .extension = extension, .sealed = true, .if_exists = io::IfExists::fail};
+    bool is_finished = false;
+    for (int call = 0; !is_finished; ++call) {
+      SCOPED_TRACE(extension + " after call " + std::to_string(call));
+      for (const auto& file : std::filesystem::directory_iterator(set_)) std::filesystem::remove(file.path());
+      is_finished = replace_and_kill(how, call);
+      const int others = version_of_others(how);
+      const auto model = open_by_name(how);
+      bool has_a_name = false;
+      for (const auto& file : std::filesystem::directory_iterator(set_))
+        has_a_name = has_a_name || !file.path().filename().string().starts_with(".");
+      EXPECT_TRUE(others == 0 || others == 2);
+      EXPECT_TRUE(model || !has_a_name);
+      ASSERT_TRUE(write_set(source(2), set_ / ("m" + extension), 3, true, io::system_port()));
+      expect_no_litter();
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_F(ReplacingSets, fresh_set_that_fails_leaves_nothing) {
+  const auto model = [&](io::Port& port) { return Model::open(source(2), {.port = &port}).value(); };
+  for (const std::string extension : {".gguf", ".safetensors"}) {
+    for (const auto call : {Call::name, Call::rename, Call::sync}) {
+      bool is_finished = false;
+      for (int nth = 0; !is_finished; ++nth) {
+        SCOPED_TRACE(extension + " " + std::to_string(static_cast<int>(call)) + " " + std::to_string(nth));
+        for (const auto& file : std::filesystem::directory_iterator(set_)) std::filesystem::remove(file);
+        FaultyPort port;
+        port.fail_at(call, nth, std::errc::io_error);
+        const auto done = convert(model(port), set_ / ("m" + extension), {.shard_bytes = bytes_of_shard(3)});
+        is_finished = port.count(call) <= nth;
+        EXPECT_EQ(done.has_value(), is_finished);
+        const bool is_whole = Model::open(set_).has_value();
+        EXPECT_TRUE(is_whole || std::filesystem::is_empty(set_));
+        expect_no_litter();
+      }
+    }
+  }
+}
+
+TEST_F(ReplacingSets, fresh_set_replaces_no_file_that_appears_meanwhile) {
+  FaultyPort port;
+  const auto name = set_ / "m-00002-of-00003.gguf";
+  port.before_each([&](Call call, int) {
+    if (call == Call::sync) write_file(name, "theirs");
+  });
+  const auto model = Model::open(source(2), {.port = &port}).value();
+  const auto done = convert(model, set_ / "m.gguf", {.shard_bytes = bytes_of_shard(3)});
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code(), ErrorCode::already_exists) << to_string(done.error());
+  EXPECT_EQ(read_file(name).size(), 6U);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(set_), {}), 1);
+}
+
+TEST_F(ReplacingSets, fresh_set_replaces_the_seal_of_files_that_are_gone) {
+  const Replacing how{.name = "fresh", .extension = ".safetensors", .sealed = true};
+  write_old(how);
+  for (const auto& file : std::filesystem::directory_iterator(set_)) {
+    if (file.path().extension() != ".htseal") std::filesystem::remove(file.path());
+  }
+  const auto done =
+      write_set(source(2), set_ / "m.safetensors", 3, true, io::system_port(), io::IfExists::fail);
+  ASSERT_TRUE(done) << to_string(done.error());
+  EXPECT_TRUE(verify(set_)->ok());
+}
+
+TEST_F(ReplacingSets, name_like_a_shard_is_a_name_like_others) {
+  const auto target = set_ / "m-00001-of-00002.safetensors";
+  for (const int shards : {3, 5, 1, 3}) {
+    const auto done = write_set(source(1), target, shards, true, io::system_port());
+    ASSERT_TRUE(done) << to_string(done.error());
+    expect_no_litter();
+  }
+}
+
+TEST_F(ReplacingSets, name_that_is_too_long_for_a_journal_is_refused_before_anything_is_written) {
+  FaultyPort port;
+  const auto done = write_set(source(1), set_ / (std::string(228, 'n') + ".safetensors"), 3, false, port);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().cause(), std::errc::filename_too_long) << to_string(done.error());
+  EXPECT_EQ(port.count(Call::write_at), 0);
+  EXPECT_TRUE(std::filesystem::is_empty(set_));
+}
+
+TEST_F(ReplacingSets, single_file_may_have_any_name) {
+  const auto target = set_ / (std::string(243, 'n') + ".safetensors");
+  const auto model = Model::open(source(1)).value();
+  for (int i = 0; i < 2; ++i) {
+    const auto done = convert(model, target, {}, {.if_exists = io::IfExists::replace});
+    ASSERT_TRUE(done) << to_string(done.error());
+  }
+  const std::vector<MetadataEdit> edits{{.key = "key", .value = std::string(100, 'v')}};
+  EXPECT_TRUE(edit_metadata(target, edits, {.grow = true}));
+}
+
+TEST_F(ReplacingSets, edit_and_seal_of_a_member_are_writers_of_the_set) {
+  const Replacing how{.name = "3 by 3", .extension = ".safetensors"};
+  write_old(how);
+  const auto shard = set_ / "m-00001-of-00003.safetensors";
+  const std::vector<MetadataEdit> edits{{.key = "key", .value = std::string(100, 'v')}};
+  const auto model = open_by_name(how).value();
+  {
+    const auto lock = SetLock::acquire(shard, io::system_port());
+    ASSERT_TRUE(lock);
+    EXPECT_EQ(edit_metadata(shard, edits, {.grow = true}).error().code(), ErrorCode::in_use);
+    EXPECT_EQ(ht::seal(model).error().code(), ErrorCode::in_use);
+  }
+  FaultyPort port;
+  int refused = 0;
+  port.before_each([&](Call call, int) {
+    if (call != Call::create_nameless) return;
+    const auto second = write_set(source(2), set_ / "m.safetensors", 3, false, io::system_port());
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().code(), ErrorCode::in_use);
+    ++refused;
+  });
+  EXPECT_TRUE(edit_metadata(shard, edits, {.grow = true, .port = &port}));
+  EXPECT_TRUE(ht::seal(Model::open(set_ / "m.safetensors.index.json", {.port = &port}).value()));
+  EXPECT_EQ(refused, 2);
+  expect_no_litter();
 }
 
 }  // namespace

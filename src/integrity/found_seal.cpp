@@ -23,8 +23,8 @@ Result<std::uint32_t> FoundSeal::number_of(const Path& path) const {
                   .with_hint("if it belongs to the model and is known to be good, run `htensor seal` again"));
 }
 
-Result<FoundSeal> find_seal(const Path& named, io::Port& port) {
-  FoundSeal found{.seal = {}, .place = place_of_seal(named, port), .paths = {}, .numbers = {}};
+Result<FoundSeal> find_seal(const Path& named, std::span<const Format> formats, io::Port& port) {
+  FoundSeal found{.seal = {}, .place = place_of_seal(named, formats, port), .paths = {}, .numbers = {}};
   found.view = HT_TRY(SetView::around(named, port));
   auto seal = read_seal(found.view.where(found.place.seal), port);
   if (!seal && seal.error().code() == ErrorCode::not_sealed && found.place.file) {

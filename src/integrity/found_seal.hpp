@@ -30,7 +30,8 @@ struct FoundSeal {
 };
 
 /// `not_sealed` where there is none, `bad_seal`.
-[[nodiscard]] Result<FoundSeal> find_seal(const std::filesystem::path& named, io::Port& port);
+[[nodiscard]] Result<FoundSeal> find_seal(const std::filesystem::path& named, std::span<const Format> formats,
+                                          io::Port& port);
 
 /// What a seal at this place calls a file.
 [[nodiscard]] std::string name_in_seal(const std::filesystem::path& file, const SealPlace& place);

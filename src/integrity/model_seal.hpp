@@ -32,7 +32,8 @@ using SeenDigest = std::function<Result<Digest>(const std::filesystem::path& fil
 /// Whether files that do not exist yet can be sealed under these names, with the seal of the path that they
 /// are opened by: `bad_name`, or `already_exists` where the seal of other files is there.
 [[nodiscard]] Result<void> check_can_seal(const std::filesystem::path& opened,
-                                          const std::vector<std::filesystem::path>& files, io::Port& port);
+                                          const std::vector<std::filesystem::path>& files,
+                                          std::span<const Format> formats, io::Port& port);
 
 /// The model's open files compared with a seal: files of the seal that the model does not have are missing.
 [[nodiscard]] Result<Verification> compare(const Model& model, const FoundSeal& found,

@@ -56,16 +56,18 @@ Result<bool> is_zero(io::MappedFile& file, std::uint64_t offset, std::uint64_t b
 
 }  // namespace
 
-Result<std::optional<OwnChecksum>> own_checksum(const io::Source& file) {
+Result<std::optional<OwnChecksum>> own_checksum(const io::Source& file, std::span<const Format> more) {
   std::array<std::byte, sniffed_bytes> buffer{};
   const auto prefix = MutableBytes(buffer).first(
       static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), sniffed_bytes)));
   HT_TRY(file.read(0, prefix));
-  for (const auto& format : formats()) {
-    if (format.own_checksum == nullptr || !format.looks_like(prefix, file.size())) continue;
-    auto own = format.own_checksum(prefix);
-    if (!own) return fail(std::move(own).error().at_path(file.path().native()));
-    return own;
+  for (const auto list : {more, formats()}) {
+    for (const auto& format : list) {
+      if (format.own_checksum == nullptr || !format.looks_like(prefix, file.size())) continue;
+      auto own = format.own_checksum(prefix);
+      if (!own) return fail(std::move(own).error().at_path(file.path().native()));
+      return own;
+    }
   }
   return std::nullopt;
 }

@@ -10,9 +10,10 @@
 
 namespace ht::inline v1 {
 
-/// nullopt where the file's format, one of the library's, stores no checksum in the header, or this file has
-/// none. Errors are those of `Format::own_checksum`.
-[[nodiscard]] Result<std::optional<OwnChecksum>> own_checksum(const io::Source& file);
+/// nullopt where the file's format, one of the caller's `more` or of the library's, stores no checksum in the
+/// header, or this file has none. Errors are those of `Format::own_checksum`.
+[[nodiscard]] Result<std::optional<OwnChecksum>> own_checksum(const io::Source& file,
+                                                              std::span<const Format> more);
 
 [[nodiscard]] Result<Verification> verify_own(io::MappedFile& file, const OwnChecksum& own,
                                               const VerifyOptions& options);

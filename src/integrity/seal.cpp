@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/format_text.hpp"
+#include "format/shards/numbered_name.hpp"
 #include "integrity/found_seal.hpp"
 #include "integrity/measure.hpp"
 #include "integrity/model_digests.hpp"
@@ -111,11 +112,14 @@ Result<SealedModel> seal(const Model& model, const SealOptions& options) {
   return without_bad_alloc([&]() -> Result<SealedModel> {
     const auto& state = ModelAccess::state(model);
     HT_TRY(check_seal_size(model, options.algorithm));
-    HT_TRY(finish_set(state.index.value_or(state.paths.front()), *state.port));
+    const auto& member = state.index ? *state.index : state.paths.front();
+    const bool is_of_set =
+        state.index || state.paths.size() > 1 || parse_numbered_name(member.filename().string());
+    const auto lock = HT_TRY(SetLock::acquire_if(is_of_set, member, *state.port));
     if (options.force) return seal_as_it_is(model, options);
     auto paths = state.paths;
     if (state.index) paths.push_back(*state.index);
-    const auto found = find_seal(state.opened, *state.port);
+    const auto found = find_seal(state.opened, state.formats, *state.port);
     const bool is_named = found && std::ranges::any_of(paths, [&](const Path& path) {
                             return found->number_of(path).has_value();
                           });
@@ -128,13 +132,14 @@ Result<SealedModel> seal(const Model& model, const SealOptions& options) {
       if (found.error().code() != ErrorCode::not_sealed) return fail(found.error());
       HT_TRY(ModelAccess::check_all_there(model));
       const auto files = state.mapped->files();
-      const auto own = files.size() == 1 ? HT_TRY(own_checksum(files[0]->source())) : std::nullopt;
+      const auto own =
+          files.size() == 1 ? HT_TRY(own_checksum(files[0]->source(), state.formats)) : std::nullopt;
       if (own) {
         HT_TRY(check_undamaged(verify_own(*files[0], *own, {.work = options.work}), state.opened));
       }
       return seal_as_it_is(model, options);
     }
-    HT_TRY(check_may_replace(place_of_seal(state.opened, *state.port), paths, *state.port));
+    HT_TRY(check_may_replace(place_of_seal(state.opened, state.formats, *state.port), paths, *state.port));
     const auto check = [&] {
       return check_undamaged(compare(model, *found, {.work = options.work}), found->place.seal);
     };
@@ -148,8 +153,9 @@ Result<SealedModel> seal(const Model& model, const SealOptions& options) {
   });
 }
 
-Result<void> check_can_seal(const Path& opened, const std::vector<Path>& files, io::Port& port) {
-  const auto place = place_of_seal(opened, port);
+Result<void> check_can_seal(const Path& opened, const std::vector<Path>& files,
+                            std::span<const Format> formats, io::Port& port) {
+  const auto place = place_of_seal(opened, formats, port);
   HT_TRY(check_may_replace(place, files, port));
   HT_TRY(names_in_seal(files, place));
   return {};
@@ -164,7 +170,8 @@ Result<void> check_seal_size(const Model& model, HashAlgorithm algorithm) {
   std::vector<std::uint64_t> sizes;
   sizes.reserve(parts.files.size());
   for (const auto* const file : parts.files) sizes.push_back(file->source().size());
-  const auto names = HT_TRY(names_in_seal(parts.paths, place_of_seal(state.opened, *state.port)));
+  const auto names =
+      HT_TRY(names_in_seal(parts.paths, place_of_seal(state.opened, state.formats, *state.port)));
   auto checked = check_seal_size(algorithm, *state.catalog, sizes, names);
   if (!checked) return fail(std::move(checked).error().at_path(state.opened.native()));
   return {};
@@ -180,7 +187,7 @@ Result<MadeSeal> make_seal(const Model& model, const SealOptions& options, const
                     .at_path(state.opened.native())
                     .with_hint("seal each model by itself"));
   }
-  auto place = place_of_seal(state.opened, port);
+  auto place = place_of_seal(state.opened, state.formats, port);
   const auto parts = HT_TRY(sealed_parts(model));
   HT_TRY(check_may_replace(place, parts.paths, port));
   auto names = HT_TRY(names_in_seal(parts.paths, place));
@@ -239,8 +246,10 @@ Result<void> validate(const AnyTensor& tensor) {
     const Entry entry = tensor.entry();
     const Storage::FileBacked where{state.paths[entry.file], entry.offset, entry.bytes};
     // A digest covers the whole tensor, also where this is a slice.
-    if (ModelAccess::is_resident(tensor))
-      return validate_bytes(digest_of_memory(ModelAccess::resident_bytes(tensor)), where, *state.port);
+    if (ModelAccess::is_resident(tensor)) {
+      return validate_bytes(digest_of_memory(ModelAccess::resident_bytes(tensor)), where, state.formats,
+                            *state.port);
+    }
     HT_TRY(ModelAccess::check_is_there(state, entry));
     const auto digest_of_file = [&](HashAlgorithm algorithm) -> Result<Digest> {
       io::MappedFile* const file = &state.mapped->file(entry.file);
@@ -248,7 +257,7 @@ Result<void> validate(const AnyTensor& tensor) {
       return HT_TRY(measure({.files = std::span(&file, 1), .algorithm = algorithm}, std::span(&range, 1), {}))
           .front();
     };
-    return validate_bytes(digest_of_file, where, *state.port);
+    return validate_bytes(digest_of_file, where, state.formats, *state.port);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <htensor/io/source.hpp>
 #include "base/format_text.hpp"
 #include "format/shards/numbered_name.hpp"
+#include "model/set_journal.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -19,7 +20,7 @@ SealPlace place_in_folder(const std::filesystem::path& folder) {
   return {.seal = folder / of_folder, .file = std::nullopt};
 }
 
-SealPlace place_of_seal(const std::filesystem::path& model, io::Port& port) {
+SealPlace place_of_seal(const std::filesystem::path& model, std::span<const Format> formats, io::Port& port) {
   const auto stat = port.stat(model);
   if (stat && stat->kind == io::FileKind::folder) return place_in_folder(model);
   const auto name = model.filename().string();
@@ -27,15 +28,16 @@ SealPlace place_of_seal(const std::filesystem::path& model, io::Port& port) {
   auto file = model;
   // The parts of a split model have one together. Shards that an index names have none of their own.
   const auto numbered = parse_numbered_name(name);
-  const auto* const format = numbered ? format_of_extension(numbered->extension) : nullptr;
+  const auto* const format = numbered ? format_of_extension(numbered->extension, formats) : nullptr;
   if (format != nullptr && format->sharding == Sharding::parts) file.replace_filename(numbered->of(1));
   auto seal = file;
   seal += ending;
   return {.seal = std::move(seal), .file = std::move(file)};
 }
 
-std::filesystem::path seal_path(const std::filesystem::path& model, io::Port& port) {
-  return place_of_seal(model, port).seal;
+std::filesystem::path seal_path(const std::filesystem::path& model, io::Port& port,
+                                std::span<const Format> formats) {
+  return place_of_seal(model, formats, port).seal;
 }
 
 std::vector<std::filesystem::path> sealed_paths(const Seal& seal, const SealPlace& place) {
@@ -51,9 +53,10 @@ std::vector<std::filesystem::path> sealed_paths(const Seal& seal, const SealPlac
 }
 
 Result<std::optional<std::filesystem::path>> seal_that_names(const std::filesystem::path& file,
+                                                             std::span<const Format> formats,
                                                              io::Port& port) {
   const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
-  for (const auto& candidate : {seal_path(file, port), place_in_folder(folder).seal}) {
+  for (const auto& candidate : {seal_path(file, port, formats), place_in_folder(folder).seal}) {
     const auto seal = read_seal(candidate, port);
     if (!seal) {
       const auto code = seal.error().code();
@@ -82,7 +85,7 @@ Result<Seal> read_seal(const std::filesystem::path& path, io::Port& port) {
       if (!cause) {  // an Error made when memory was short has none
         if (const auto there = port.stat(path); !there) cause = there.error();
       }
-      if (cause != std::errc::no_such_file_or_directory) return fail(std::move(error));
+      if (!is_missing(cause)) return fail(std::move(error));
       return fail(Error(ErrorCode::not_sealed, "model_is_sealed", "the seal does not exist")
                       .at_path(path.native())
                       .with_hint("if the model is known to be good, seal it with `htensor seal`"));

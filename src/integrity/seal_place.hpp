@@ -13,7 +13,8 @@ struct SealPlace {
 };
 
 [[nodiscard]] SealPlace place_in_folder(const std::filesystem::path& folder);
-[[nodiscard]] SealPlace place_of_seal(const std::filesystem::path& model, io::Port& port);
+[[nodiscard]] SealPlace place_of_seal(const std::filesystem::path& model, std::span<const Format> formats,
+                                      io::Port& port);
 
 /// What is wrong with the name of a file in a seal; nothing where it is well.
 [[nodiscard]] std::string_view sealed_name_fault(std::string_view name);
@@ -21,6 +22,7 @@ struct SealPlace {
 /// The seal of a file, its own or that of several files in its folder; nullopt if no seal names it. A damaged
 /// seal names nothing; one that cannot be opened or read is an Error.
 [[nodiscard]] Result<std::optional<std::filesystem::path>> seal_that_names(const std::filesystem::path& file,
+                                                                           std::span<const Format> formats,
                                                                            io::Port& port);
 
 /// What the seal's files are called.

@@ -32,9 +32,9 @@ std::optional<Wanted> find(const Seal& seal, std::uint32_t file, const Storage::
 }
 
 // Beside the file, or in its folder where that is a model of several.
-Result<Wanted> wanted_for(const Storage::FileBacked& range, io::Port& port) {
+Result<Wanted> wanted_for(const Storage::FileBacked& range, std::span<const Format> formats, io::Port& port) {
   const auto& path = range.locator;
-  const auto beside = place_of_seal(path, port);
+  const auto beside = place_of_seal(path, formats, port);
   const SealPlace in_folder{.seal = path.parent_path() / "model.htseal", .file = std::nullopt};
   for (const auto& place : {beside, in_folder}) {
     const auto seal = read_seal(place.seal, port);
@@ -49,7 +49,7 @@ Result<Wanted> wanted_for(const Storage::FileBacked& range, io::Port& port) {
     }
   }
   const auto file = HT_TRY(io::FileSource::open(path, port));
-  if (const auto own = HT_TRY(own_checksum(*file))) {
+  if (const auto own = HT_TRY(own_checksum(*file, formats))) {
     if (own->offset == range.offset && own->bytes == range.bytes) {
       return Wanted{path.stem().string(), Digest(own->crc)};
     }
@@ -64,8 +64,9 @@ DigestOf digest_of_memory(Bytes bytes) {
       [bytes](HashAlgorithm algorithm) { return guarded(bytes, [&] { return digest(algorithm, bytes); }); };
 }
 
-Result<void> validate_bytes(const DigestOf& digest_of, const Storage::FileBacked& range, io::Port& port) {
-  const auto wanted = HT_TRY(wanted_for(range, port));
+Result<void> validate_bytes(const DigestOf& digest_of, const Storage::FileBacked& range,
+                            std::span<const Format> formats, io::Port& port) {
+  const auto wanted = HT_TRY(wanted_for(range, formats, port));
   const auto found = HT_TRY(digest_of(wanted.digest.algorithm()));
   if (found == wanted.digest) return {};
   return fail(Error(ErrorCode::checksum_mismatch, "tensor_is_as_sealed",
@@ -82,7 +83,7 @@ Result<void> validate(const Storage& storage) {
     const auto* const range = std::get_if<Storage::FileBacked>(&storage.origin());
     if (range == nullptr)
       return fail(unsealed("the tensor's memory does not come from a file, so no seal covers it"));
-    return validate_bytes(digest_of_memory(storage.bytes()), *range, io::system_port());
+    return validate_bytes(digest_of_memory(storage.bytes()), *range, {}, io::system_port());
   });
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/result.hpp>
+#include <htensor/format/format.hpp>
 #include <htensor/hash/digest.hpp>
 #include <htensor/io/port.hpp>
 #include <htensor/tensor/storage.hpp>
@@ -15,7 +16,7 @@ using DigestOf = std::function<Result<Digest>(HashAlgorithm)>;
 
 /// `range` is where the bytes lie in their file.
 [[nodiscard]] Result<void> validate_bytes(const DigestOf& digest_of, const Storage::FileBacked& range,
-                                          io::Port& port);
+                                          std::span<const Format> formats, io::Port& port);
 /// The digest of bytes that may be mapped.
 [[nodiscard]] DigestOf digest_of_memory(Bytes bytes);
 

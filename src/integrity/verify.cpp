@@ -64,7 +64,7 @@ Result<Verification> held_against(const FoundSeal& found, io::MappedFiles files,
 Result<Verification> by_own_checksum(const Path& path, const Error& no_seal, const VerifyOptions& options,
                                      io::Port& port) {
   io::MappedFile file(HT_TRY(open_member(path, port)));
-  const auto own = HT_TRY(own_checksum(file.source()));
+  const auto own = HT_TRY(own_checksum(file.source(), options.formats));
   if (!own) return fail(no_seal);
   return verify_own(file, *own, options);
 }
@@ -80,9 +80,10 @@ Result<void> check_all_sealed(const ModelState& state, const FoundSeal& found) {
 Result<Verification> verify(const Path& path, const VerifyOptions& options) {
   return without_bad_alloc([&]() -> Result<Verification> {
     auto& port = options.port != nullptr ? *options.port : io::system_port();
-    const auto found = find_seal(path, port);
+    const auto found = find_seal(path, options.formats, port);
     // A model that opens says which files belong to it.
-    const auto model = Model::open(path, {.headers_only = true,
+    const auto model = Model::open(path, {.formats = options.formats,
+                                          .headers_only = true,
                                           .catalog_only = true,
                                           .max_header_bytes = options.max_header_bytes,
                                           .port = &port});
@@ -114,11 +115,11 @@ Result<void> verify(const Model& model, const VerifyOptions& options) {
     const auto& state = ModelAccess::state(model);
     auto& port = options.port != nullptr ? *options.port : *state.port;
     HT_TRY(ModelAccess::check_all_there(model));
-    const auto found = find_seal(state.opened, port);
+    const auto found = find_seal(state.opened, state.formats, port);
     if (!found) {
       const auto files = state.mapped->files();
       if (found.error().code() != ErrorCode::not_sealed || files.size() != 1) return fail(found.error());
-      const auto own = HT_TRY(own_checksum(files[0]->source()));
+      const auto own = HT_TRY(own_checksum(files[0]->source(), state.formats));
       if (!own) return fail(found.error());
       return HT_TRY(verify_own(*files[0], *own, options)).result();
     }

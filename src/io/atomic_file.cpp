@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "base/format_text.hpp"
@@ -35,12 +36,6 @@ ErrorCode code_for(std::error_code cause) {
   return full ? ErrorCode::no_space : ErrorCode::write_failed;
 }
 
-Error taken(const std::filesystem::path& target) {
-  return Error(ErrorCode::already_exists, "target_is_free", "file already exists")
-      .at_path(target.native())
-      .with_hint("use another name, or --force to replace it");
-}
-
 // What has the target's name now, if anything has: its rights go to the new file.
 Result<std::optional<FileRights>> look_at_target(const std::filesystem::path& target, IfExists if_exists,
                                                  Port& port) {
@@ -56,7 +51,7 @@ Result<std::optional<FileRights>> look_at_target(const std::filesystem::path& ta
                     .at_path(target.native())
                     .with_hint("use another name"));
   }
-  if (if_exists == IfExists::fail) return fail(taken(target));
+  if (if_exists == IfExists::fail) return fail(target_exists(target));
   return there->rights;
 }
 
@@ -92,16 +87,16 @@ bool is_same_file(const IoResult<FileStat>& a, const IoResult<FileStat>& b) {
   return a && b && a->device == b->device && a->inode == b->inode;
 }
 
-// Removes a file that nobody has claimed; false while somebody has.
-bool remove_abandoned(const std::filesystem::path& path, Port& port) {
+// Removes a file that nobody has claimed; else the error of the claim.
+IoResult<void> remove_abandoned(const std::filesystem::path& path, Port& port) {
   const auto file = port.open(path);
-  if (!file) return file.error() == std::errc::no_such_file_or_directory;
+  if (!file && file.error() == std::errc::no_such_file_or_directory) return {};
+  if (!file) return tl::unexpected(file.error());
   const auto claimed = port.claim(*file);
-  const bool is_live = !claimed && claimed.error() == std::errc::resource_unavailable_try_again;
   // Another writer may have replaced it before the claim.
-  if (!is_live && is_same_file(port.stat(*file), port.stat(path))) static_cast<void>(port.unlink(path));
+  if (claimed && is_same_file(port.stat(*file), port.stat(path))) static_cast<void>(port.unlink(path));
   static_cast<void>(port.close(*file));
-  return !is_live;
+  return claimed;
 }
 
 bool is_unsupported(std::error_code cause) {
@@ -110,6 +105,12 @@ bool is_unsupported(std::error_code cause) {
 }
 
 }  // namespace
+
+Error target_exists(const std::filesystem::path& target) {
+  return Error(ErrorCode::already_exists, "target_is_free", "file already exists")
+      .at_path(target.native())
+      .with_hint("use another name, or --force to replace it");
+}
 
 // Short whatever the target is called, hidden, and without the extension of a weights file. The system
 // refuses a name that is taken.
@@ -133,10 +134,11 @@ AtomicFile::AtomicFile(AtomicFile&& other) noexcept
       folder_(std::exchange(other.folder_, FileHandle{})) {}
 
 AtomicFile::~AtomicFile() {
-  // A failure to clean up after a failure cannot be reported.
+  // A failure to clean up after a failure cannot be reported. The claim ends last: without it another writer
+  // may take the name, and lose its file here.
+  if (named_) static_cast<void>(port_->unlink(temporary_));
   if (handle_.value >= 0) static_cast<void>(port_->close(handle_));
   if (folder_.value >= 0) static_cast<void>(port_->close(folder_));
-  if (named_) static_cast<void>(port_->unlink(temporary_));
 }
 
 Error AtomicFile::failed(std::string_view rule, std::string_view action, std::error_code cause,
@@ -184,7 +186,16 @@ Result<std::optional<AtomicFile>> AtomicFile::create_locked(const std::filesyste
     }
     cause = handle.error();
     if (cause == std::errc::file_exists) {
-      if (!remove_abandoned(temporary, port)) return std::nullopt;
+      const auto removed = remove_abandoned(temporary, port);
+      if (removed) continue;
+      if (removed.error() != std::errc::resource_unavailable_try_again) {
+        return fail(system_error(ErrorCode::in_use, "lock_can_be_claimed",
+                                 "find out whether another program is writing the set", temporary,
+                                 removed.error())
+                        .with_hint("retry later; if no program is writing the set, remove this file"));
+      }
+      // A writer that removes leftovers claims each of them for a moment.
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
     } else if (cause != std::errc::interrupted) {
       return fail(file.failed("folder_takes_a_file", "create a file in its folder", cause));
     }
@@ -289,7 +300,7 @@ Result<void> AtomicFile::sync() const {
 
 Result<void> AtomicFile::put_in_place() {
   const auto refused = [&](std::error_code cause) {
-    if (cause == std::errc::file_exists) return fail(taken(target_));
+    if (cause == std::errc::file_exists) return fail(target_exists(target_));
     return fail(failed("file_can_be_renamed", "rename into place", cause));
   };
   if (!named_ && if_exists_ == IfExists::fail) {

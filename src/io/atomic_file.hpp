@@ -23,6 +23,9 @@ inline constexpr std::string_view journal_suffix = ".journal";
 /// A temporary name beside `target` that no other file has.
 [[nodiscard]] std::filesystem::path new_temporary_name(const std::filesystem::path& target);
 
+/// `already_exists`.
+[[nodiscard]] Error target_exists(const std::filesystem::path& target);
+
 class AtomicFile {
  public:
   /// Makes the temporary file beside `target`.
@@ -30,7 +33,8 @@ class AtomicFile {
                                                  Port& port);
 
   /// Makes the file under a temporary name that the caller chose, so that the name is a lock: nullopt while
-  /// another writer has claimed a file of that name. An unclaimed one is replaced.
+  /// another writer has claimed a file of that name. An unclaimed one is replaced; `in_use` if the system
+  /// cannot tell.
   [[nodiscard]] static Result<std::optional<AtomicFile>> create_locked(const std::filesystem::path& temporary,
                                                                        const std::filesystem::path& target,
                                                                        Port& port);

@@ -120,6 +120,18 @@ TEST_F(Replacing, removes_the_temporary_file_when_given_up) {
   EXPECT_TRUE(folder_.names().empty());
 }
 
+TEST_F(Replacing, ends_its_claim_after_the_temporary_file_is_removed) {
+  without_nameless_files();
+  std::vector<Call> calls;
+  {
+    auto file = AtomicFile::create(target_, IfExists::replace, port_);
+    ASSERT_TRUE(file);
+    port_.before_each([&](Call call, int) { calls.push_back(call); });
+  }
+  ASSERT_FALSE(calls.empty());
+  EXPECT_EQ(calls.front(), Call::unlink);
+}
+
 TEST_F(Replacing, works_where_files_need_a_name) {
   without_nameless_files();
   ASSERT_TRUE(replace());

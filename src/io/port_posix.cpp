@@ -333,7 +333,15 @@ class PosixPort final : public Port {
   }
 
   IoResult<void> claim(FileHandle file) override {
-    return done_if(::flock(file.value, LOCK_EX | LOCK_NB) == 0);
+    if (::flock(file.value, LOCK_EX | LOCK_NB) == 0) return {};
+    if (errno != EBADF) return said(errno);
+    // NFS lets only a descriptor that can write be claimed, so the file is opened again under its number.
+    const int writable = ::open(path_of(file).c_str(), O_RDWR | O_CLOEXEC);
+    if (writable < 0) return said(errno);
+    auto done =
+        done_if(::flock(writable, LOCK_EX | LOCK_NB) == 0 && ::dup3(writable, file.value, O_CLOEXEC) >= 0);
+    ::close(writable);
+    return done;
   }
 
   IoResult<void> clone_range(const CopyRequest& request) override {

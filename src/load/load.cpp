@@ -114,6 +114,7 @@ class ModelLoad {
                                      .mapped = files_,
                                      .catalog = *state_.catalog,
                                      .tensors = tensors_,
+                                     .formats = state_.formats,
                                      .port = *state_.port}));
     return check_in_memory(in_memory_);
   }

@@ -14,10 +14,10 @@ PassCheck::PassCheck(std::filesystem::path path, std::optional<SealCheck> seal, 
     : path_(std::move(path)), seal_(std::move(seal)), own_(own) {}
 
 Result<PassCheck> PassCheck::make(const Files& files) {
-  auto found = find_seal(files.opened, files.port);
+  auto found = find_seal(files.opened, files.formats, files.port);
   if (!found) {
     if (found.error().code() != ErrorCode::not_sealed || files.mapped.size() != 1) return fail(found.error());
-    const auto own = HT_TRY(own_checksum(files.mapped[0]->source()));
+    const auto own = HT_TRY(own_checksum(files.mapped[0]->source(), files.formats));
     if (!own) return fail(found.error());
     return PassCheck(files.paths[0], std::nullopt, Own{.wanted = *own});
   }

@@ -24,6 +24,7 @@ class PassCheck {
     const Catalog& catalog;
     /// The numbers of those that are loaded.
     std::span<const std::size_t> tensors;
+    std::span<const Format> formats;
     io::Port& port;
   };
   /// Headers and sizes are checked at once, and that the seal has just these tensors. `not_sealed` where

@@ -26,14 +26,18 @@ Error not_an_index(Bytes prefix, std::uint64_t file_bytes) {
       .with_hint("download the index again");
 }
 
-struct ReadIndex {
-  ShardIndex index;
-  io::FileStat stat;
+// One try to open a model.
+struct Attempt {
+  /// Where the files lie, if their set is being replaced.
+  SetView view{};
+  /// The file that the model is opened by, as it was before another file of the model was opened.
+  Path path{};
+  std::optional<io::FileStat> stat{};
 };
 
 // The index at this path; nullopt where the file is another one and its name does not claim to be an index.
-Result<std::optional<ReadIndex>> read_index(const Path& path, const OpenOptions& options,
-                                            const SetView& view) {
+Result<std::optional<ShardIndex>> read_index(const Path& path, const OpenOptions& options,
+                                             const SetView& view) {
   // The limit of a safetensors header: an index also has a line for each tensor.
   constexpr std::uint64_t default_max_bytes = 100'000'000;
   const std::uint64_t max_bytes =
@@ -55,7 +59,7 @@ Result<std::optional<ReadIndex>> read_index(const Path& path, const OpenOptions&
   text.resize(static_cast<std::size_t>(file_bytes));
   HT_TRY(file->read(0, text));
   auto index = parse_shard_index(text);
-  if (index && *index) return ReadIndex{**std::move(index), file->stat()};
+  if (index && *index) return **std::move(index);
   // JSON files of other names may be anything; a broken one that has a weight_map is an index.
   const std::string_view words(reinterpret_cast<const char*>(text.data()), text.size());
   const bool has_map = words.find("\"weight_map\"") != words.npos;
@@ -102,20 +106,13 @@ Result<ModelFiles> join_split(const Path& path, const SplitInfo& info, std::vect
   return merge(std::move(shards), split_prefix);
 }
 
-Result<ModelFiles> open_index(const Path& path, const ReadIndex& index, const OpenOptions& options,
-                              const SetView& view) {
-  auto model = HT_TRY(open_indexed(path, index.index, options, view));
-  model.index_stat = index.stat;
-  return model;
-}
-
 Result<ModelFiles> open_all(const std::vector<FolderModel>& models, const Path& folder,
                             const OpenOptions& options, const SetView& view) {
   if (models.size() > 1) return fail(several_models(folder, models));
   const auto& files = models[0].files;
   if (models[0].is_index) {
     const auto index = HT_TRY(read_index(files[0], options, view));
-    return open_index(files[0], *index, options, view);
+    return open_indexed(files[0], *index, options, view);
   }
   auto shards = HT_TRY(open_shards(files, options, view));
   if (const auto split = HT_TRY(split_of(shards[0], options)))
@@ -123,11 +120,12 @@ Result<ModelFiles> open_all(const std::vector<FolderModel>& models, const Path& 
   return merge(std::move(shards));
 }
 
-Result<ModelFiles> open_folder(const Path& folder, const OpenOptions& options) {
+Result<ModelFiles> open_folder(const Path& folder, const OpenOptions& options, Attempt& attempt) {
   auto [models, view] = HT_TRY(models_of_folder(folder, options));
-  auto model = HT_TRY(open_all(models, folder, options, view));
-  model.view = std::move(view);
-  return model;
+  attempt.view = std::move(view);
+  attempt.path = models[0].files[0];
+  if (const auto stat = port_of(options).stat(attempt.view.where(attempt.path))) attempt.stat = *stat;
+  return open_all(models, folder, options, attempt.view);
 }
 
 Result<ModelFiles> open_file(const Path& path, std::shared_ptr<const io::FileSource> file,
@@ -136,7 +134,7 @@ Result<ModelFiles> open_file(const Path& path, std::shared_ptr<const io::FileSou
   if (!model) {
     if (model.error().code() != ErrorCode::bad_magic) return model;
     const auto index = HT_TRY(read_index(path, options, view));
-    return index ? open_index(path, *index, options, view) : std::move(model);
+    return index ? open_indexed(path, *index, options, view) : std::move(model);
   }
   if (const auto split = HT_TRY(split_of(*model, options))) {
     const auto parts = parse_numbered_name(path.filename().string())->all();
@@ -148,31 +146,32 @@ Result<ModelFiles> open_file(const Path& path, std::shared_ptr<const io::FileSou
   return model;
 }
 
-Result<ModelFiles> open_at(const Path& path, const OpenOptions& options, const SetView& view) {
-  auto file = io::FileSource::open(view.where(path), port_of(options));
+Result<ModelFiles> open_at(const Path& path, const OpenOptions& options, Attempt& attempt) {
+  auto file = io::FileSource::open(attempt.view.where(path), port_of(options));
   if (file) {
-    auto model = HT_TRY(open_file(path, *std::move(file), options, view));
-    model.view = view;
-    return model;
+    attempt.path = path;
+    attempt.stat = (*file)->stat();
+    return open_file(path, *std::move(file), options, attempt.view);
   }
   if (file.error().code() == ErrorCode::not_regular_file) {
     const auto stat = port_of(options).stat(path);
-    if (stat && stat->kind == io::FileKind::folder) return open_folder(path, options);
+    if (stat && stat->kind == io::FileKind::folder) return open_folder(path, options, attempt);
   }
   return fail(std::move(file).error());
 }
 
 // Whether the file that a set is opened by is still the one that was opened. It is renamed away before
 // another file of the set is replaced, so all files are of one set then.
-bool is_one_set(const ModelFiles& model, const OpenOptions& options) {
-  if (model.files.size() < 2 && !model.index) return true;
-  const auto& path = model.index ? *model.index : model.files[0].path;
-  const auto opened = model.files[0].source->identity();
-  const auto device = model.index ? model.index_stat.device : opened.device;
-  const auto object = model.index ? model.index_stat.inode : opened.object;
-  const auto now = port_of(options).stat(model.view.where(path));
-  if (!now) return now.error() != std::errc::no_such_file_or_directory;
-  return now->device == device && now->inode == object;
+bool is_one_set(const Attempt& attempt, const OpenOptions& options) {
+  if (!attempt.stat) return true;
+  const auto now = port_of(options).stat(attempt.view.where(attempt.path));
+  if (!now) return !is_missing(now.error());
+  return now->device == attempt.stat->device && now->inode == attempt.stat->inode;
+}
+
+// Whether a failure may come from a file that was missing for a moment, also in a listing of the folder.
+bool may_be_passing(const Error& error, const Attempt& attempt) {
+  return is_missing(error.cause()) || (!attempt.stat && !error.cause());
 }
 
 // Two models that are merged have to agree: no tensor in both, no key with two values.
@@ -224,13 +223,16 @@ Result<ModelFiles> open_model_files(const Path& path, const OpenOptions& options
   SetView view;
   constexpr int tries = 4;
   for (int i = 0; i < tries; ++i) {
-    auto model = open_at(path, options, view);
-    if (model && is_one_set(*model, options)) return model;
+    Attempt attempt{.view = std::move(view)};
+    auto model = open_at(path, options, attempt);
+    const bool is_single = model && model->files.size() < 2 && !model->index;
+    const bool is_same = is_single || is_one_set(attempt, options);
+    if (model && is_same) return model;
     view = HT_TRY(SetView::of_set(path, port_of(options)));
-    // A file that is missing without a journal may be there again: its set was just finished.
-    const bool is_missing = !model && model.error().cause() == std::errc::no_such_file_or_directory;
-    if (!model && view.is_empty() && (i != 0 || !is_missing)) return model;
-    if (!model && i + 1 == tries) return model;
+    // A writer may have finished, and left no trace but other files.
+    const bool has_writer = !is_same || !view.is_empty() || !attempt.view.is_empty();
+    const bool retries = i + 1 < tries && (has_writer || (i == 0 && may_be_passing(model.error(), attempt)));
+    if (!model && !retries) return model;
   }
   return fail(Error(ErrorCode::changed_underfoot, "set_stays_while_it_is_opened",
                     format_text("the set was replaced {} times while it was opened", tries))

@@ -1,5 +1,7 @@
 #include "model/set_journal.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <htensor/base/utf8.hpp>
@@ -20,8 +22,6 @@ constexpr std::string_view index_ending = ".index.json";
 constexpr std::string_view seal_ending = ".htseal";
 // As for an index: a journal has two lines for each shard.
 constexpr std::uint64_t max_bytes = 100'000'000;
-
-bool is_missing(std::error_code cause) { return cause == std::errc::no_such_file_or_directory; }
 
 Error not_well_formed(std::string message) {
   return Error(ErrorCode::bad_header, "journal_is_well_formed", std::move(message))
@@ -54,7 +54,7 @@ Result<std::vector<std::string_view>> fields_of(Bytes bytes) {
   if (!text.starts_with(magic) || text.size() < sum_digits + 1 || text.back() != '\0')
     return fail(not_well_formed("file is not a journal of htensor"));
   const auto body = text.substr(0, text.size() - sum_digits - 1);
-  if (text.substr(body.size(), sum_digits) != format_text("{:016x}", crc64nvme(bytes.first(body.size()))))
+  if (text.substr(body.size(), sum_digits) != fmt::format("{:016x}", crc64nvme(bytes.first(body.size()))))
     return fail(not_well_formed("checksum mismatch in the journal"));
   std::vector<std::string_view> fields;
   for (std::size_t at = 0; at < body.size();) {
@@ -68,16 +68,21 @@ Result<std::vector<std::string_view>> fields_of(Bytes bytes) {
 
 }  // namespace
 
+bool is_missing(std::error_code cause) noexcept {
+  return cause == std::errc::no_such_file_or_directory || cause == std::errc::filename_too_long;
+}
+
 std::string set_name_of(const Path& member) {
   auto name = member.filename().string();
   if (name.ends_with(index_ending)) name.resize(name.size() - index_ending.size());
-  if (const auto numbered = parse_numbered_name(name)) return numbered->stem + numbered->extension;
+  // The name of a set may itself be like that of a shard.
+  while (const auto numbered = parse_numbered_name(name)) name = numbered->stem + numbered->extension;
   return name;
 }
 
 Path journal_path(const Path& member) {
   return member.parent_path() /
-         format_text("{}{}{}", io::temporary_prefix, set_name_of(member), io::journal_suffix);
+         fmt::format("{}{}{}", io::temporary_prefix, set_name_of(member), io::journal_suffix);
 }
 
 std::vector<std::byte> encode_journal(const SetJournal& journal) {
@@ -89,7 +94,7 @@ std::vector<std::byte> encode_journal(const SetJournal& journal) {
   };
   for (const auto& file : journal.old_files) add("old", file);
   for (const auto& file : journal.new_files) add("new", file);
-  text += format_text("{:016x}", crc64nvme(bytes_of(text)));
+  text += fmt::format("{:016x}", crc64nvme(bytes_of(text)));
   text += '\0';
   const Bytes bytes = bytes_of(text);
   return {bytes.begin(), bytes.end()};
@@ -136,16 +141,16 @@ Result<SetJournal> read_journal(const io::Source& file, std::string_view set_nam
 
 Result<bool> is_in_effect(const SetJournal& journal, const Path& folder, io::Port& port) {
   if (journal.old_files.empty()) return true;
-  const auto path = folder / journal.old_files[0].temporary;
-  const auto there = port.stat(path);
-  if (there) return true;
-  if (!is_missing(there.error())) {
+  const auto exists = [&](const std::string& name) -> Result<bool> {
+    const auto there = port.stat(folder / name);
+    if (there || is_missing(there.error())) return there.has_value();
     return fail(Error(ErrorCode::open_failed, "file_can_be_examined", "cannot stat")
-                    .at_path(path.native())
+                    .at_path((folder / name).native())
                     .because(there.error()));
-  }
+  };
+  if (HT_TRY(exists(journal.old_files[0].temporary))) return true;
   // The old files are removed when the last new file has its name.
-  return !port.stat(folder / journal.new_files.back().temporary);
+  return !HT_TRY(exists(journal.new_files.back().temporary));
 }
 
 Result<std::optional<SetJournal>> SetView::add(const Path& path, std::string_view set_name, io::Port& port) {

@@ -39,6 +39,9 @@ struct SetJournal {
   friend bool operator==(const SetJournal&, const SetJournal&) = default;
 };
 
+/// Whether a file does not exist. One whose name is longer than the system allows does not.
+[[nodiscard]] bool is_missing(std::error_code cause) noexcept;
+
 /// The name of the set that a shard, an index or a file of the set's own name belongs to.
 [[nodiscard]] std::string set_name_of(const std::filesystem::path& member);
 [[nodiscard]] std::filesystem::path journal_path(const std::filesystem::path& member);

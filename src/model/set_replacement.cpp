@@ -1,5 +1,7 @@
 #include "model/set_replacement.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -11,8 +13,6 @@ namespace {
 
 using Path = std::filesystem::path;
 
-bool is_missing(std::error_code cause) { return cause == std::errc::no_such_file_or_directory; }
-
 Error in_use(const Path& member) {
   return Error(ErrorCode::in_use, "set_has_one_writer", "another program is writing this set")
       .at_path(member.native())
@@ -20,11 +20,16 @@ Error in_use(const Path& member) {
 }
 
 // The steps of a replacement. Each may be taken again after a kill: a file that has no longer the name that a
-// step renames was renamed before.
+// step renames was renamed before. The constructor allocates all memory: an exception between two steps would
+// leave neither set.
 class Replacement {
  public:
-  Replacement(Path journal, SetJournal files, io::Port& port)
-      : journal_(std::move(journal)), files_(std::move(files)), port_(port) {}
+  Replacement(Path journal, const SetJournal& files, io::IfExists if_exists, io::Port& port)
+      : journal_(std::move(journal)),
+        old_(paths_of(files.old_files)),
+        new_(paths_of(files.new_files)),
+        if_exists_(if_exists),
+        port_(port) {}
   Replacement(const Replacement&) = delete;
   Replacement& operator=(const Replacement&) = delete;
   ~Replacement() {
@@ -32,7 +37,7 @@ class Replacement {
   }
 
   Result<void> open() {
-    const auto handle = port_.open(folder_.empty() ? Path(".") : folder_);
+    const auto handle = port_.open(journal_.has_parent_path() ? journal_.parent_path() : Path("."));
     if (!handle) {
       return fail(io::system_error(ErrorCode::write_failed, "folder_can_be_opened", "open its folder",
                                    journal_, handle.error()));
@@ -41,25 +46,25 @@ class Replacement {
     return {};
   }
 
-  [[nodiscard]] Result<bool> is_in_effect() const { return ht::is_in_effect(files_, folder_, port_); }
-
   Result<void> forward() {
-    const auto& last = files_.new_files.back();
-    if (HT_TRY(exists(last.temporary))) {
+    if (HT_TRY(exists(new_.back().temporary))) {
       HT_TRY(check_new_files());
       HT_TRY(sync());
-      for (const auto& old : files_.old_files) {
-        if (!HT_TRY(exists(old.temporary))) HT_TRY(rename(old.name, old.temporary));
+      for (const auto& old : old_) {
+        if (!HT_TRY(exists(old.temporary))) HT_TRY(rename(old.name, old.temporary, io::IfExists::replace));
         // From here on the journal is in effect. A disk may keep later renames and lose this one.
-        if (&old == &files_.old_files.front()) HT_TRY(sync());
+        if (&old == &old_.front()) HT_TRY(sync());
       }
       HT_TRY(sync());
-      for (const auto& file : std::span(files_.new_files).first(files_.new_files.size() - 1)) {
-        HT_TRY(rename(file.temporary, file.name));
+      for (const auto& file : new_) {
+        if (&file == &new_.back()) HT_TRY(sync());
+        HT_TRY(rename(file.temporary, file.name, if_exists_));
         ++placed_;
       }
-      HT_TRY(sync());
-      HT_TRY(rename(last.temporary, last.name));
+    }
+    HT_TRY(sync());
+    for (const auto& file : new_) {
+      if (!HT_TRY(exists(file.name))) return fail(missing(file));
     }
     is_in_place_ = true;
     return remove_old();
@@ -68,46 +73,66 @@ class Replacement {
   /// Whether only the removal of old files is left.
   [[nodiscard]] bool is_in_place() const noexcept { return is_in_place_; }
 
-  /// Undoes `forward` in this process; the temporary names of new files stay.
+  /// Undoes `forward` in this process, and removes the new files.
   Result<void> back() {
-    for (; placed_ > 0; --placed_) {
-      const auto& file = files_.new_files[placed_ - 1];
-      HT_TRY(rename(file.name, file.temporary));
+    for (; placed_ > 0; --placed_)
+      HT_TRY(rename(new_[placed_ - 1].name, new_[placed_ - 1].temporary, io::IfExists::replace));
+    HT_TRY(sync());
+    for (auto old = old_.rbegin(); old != old_.rend(); ++old) {
+      // With the name of the first, the journal is no longer in effect.
+      if (&*old == &old_.front()) HT_TRY(sync());
+      HT_TRY(rename(old->temporary, old->name, io::IfExists::replace));
     }
-    // The file that the set is opened by was the first to go.
-    for (auto old = files_.old_files.rbegin(); old != files_.old_files.rend(); ++old)
-      HT_TRY(rename(old->temporary, old->name));
-    return remove_journal();
+    HT_TRY(sync());
+    return drop();
   }
 
-  /// Ends a replacement that never was in effect.
+  /// Ends a replacement that is not in effect. The journal goes first: without the new files it would count
+  /// as carried out.
   Result<void> drop() {
-    for (const auto& file : files_.new_files) HT_TRY(remove(file.temporary));
-    return remove_journal();
+    HT_TRY(remove(journal_));
+    HT_TRY(sync());
+    for (const auto& file : new_) HT_TRY(remove(file.temporary));
+    return {};
   }
 
  private:
-  [[nodiscard]] Result<bool> exists(const std::string& name) const {
-    const auto there = port_.stat(folder_ / name);
+  struct File {
+    Path name;
+    Path temporary;
+  };
+
+  [[nodiscard]] std::vector<File> paths_of(const std::vector<SetJournal::File>& files) const {
+    std::vector<File> paths;
+    const auto folder = journal_.parent_path();
+    for (const auto& file : files) paths.push_back({folder / file.name, folder / file.temporary});
+    return paths;
+  }
+
+  [[nodiscard]] Result<bool> exists(const Path& path) const {
+    const auto there = port_.stat(path);
     if (!there && !is_missing(there.error())) {
-      return fail(io::system_error(ErrorCode::write_failed, "target_can_be_examined", "stat", folder_ / name,
-                                   there.error()));
+      return fail(
+          io::system_error(ErrorCode::write_failed, "target_can_be_examined", "stat", path, there.error()));
     }
     return there.has_value();
   }
 
+  [[nodiscard]] Error missing(const File& file) const {
+    return Error(ErrorCode::missing_shard, "journaled_files_are_there",
+                 format_text("the set was being replaced, and its new file '{}' is missing",
+                             file.temporary.filename().native()))
+        .at_path(journal_.native())
+        .with_hint("restore the file, or remove the journal and write the set again");
+  }
+
   // A user may have removed temporary files: then the old ones stay.
   [[nodiscard]] Result<void> check_new_files() const {
-    for (const auto& file : files_.new_files) {
+    for (const auto& file : new_) {
       if (HT_TRY(exists(file.temporary))) continue;
-      const auto old = std::ranges::find(files_.old_files, file.name, &SetJournal::File::name);
-      const bool is_name_free = old == files_.old_files.end() || HT_TRY(exists(old->temporary));
-      if (is_name_free && HT_TRY(exists(file.name))) continue;
-      return fail(
-          Error(ErrorCode::missing_shard, "journaled_files_are_there",
-                format_text("the set was being replaced, and its new file '{}' is missing", file.temporary))
-              .at_path(journal_.native())
-              .with_hint("restore the file, or remove the journal and write the set again"));
+      const auto old = std::ranges::find(old_, file.name, &File::name);
+      const bool is_name_free = old == old_.end() || HT_TRY(exists(old->temporary));
+      if (!is_name_free || !HT_TRY(exists(file.name))) return fail(missing(file));
     }
     return {};
   }
@@ -119,15 +144,16 @@ class Replacement {
                             cause);
   }
 
-  Result<void> rename(const std::string& from, const std::string& to) {
-    const auto done = port_.rename(folder_ / from, folder_ / to, io::IfExists::replace);
+  Result<void> rename(const Path& from, const Path& to, io::IfExists if_exists) {
+    const auto done = port_.rename(from, to, if_exists);
     if (done || is_missing(done.error())) return {};
-    return fail(failed("file_can_be_renamed", "rename into place", folder_ / to, done.error()));
+    if (done.error() == std::errc::file_exists) return fail(io::target_exists(to));
+    return fail(failed("file_can_be_renamed", "rename into place", to, done.error()));
   }
 
-  Result<void> remove(const std::string& name) {
+  Result<void> remove(const Path& path) {
     // A second try, as the next writer would have to make it otherwise.
-    return remove_file(folder_ / name, port_) ? Result<void>() : remove_file(folder_ / name, port_);
+    return remove_file(path, port_) ? Result<void>() : remove_file(path, port_);
   }
 
   // The new set is in place: whatever fails, the other steps are taken, and the first failure is returned.
@@ -136,16 +162,11 @@ class Replacement {
     const auto keep = [&](Result<void> step) {
       if (first) first = std::move(step);
     };
-    for (const auto& old : files_.old_files) keep(remove(old.temporary));
-    keep(remove_journal());
+    for (const auto& old : old_) keep(remove(old.temporary));
+    keep(sync());
+    keep(remove(journal_));
+    keep(sync());
     return first;
-  }
-
-  Result<void> remove_journal() {
-    auto synced = sync();
-    HT_TRY(remove(journal_.filename().string()));
-    HT_TRY(std::move(synced));
-    return sync();
   }
 
   Result<void> sync() {
@@ -159,8 +180,9 @@ class Replacement {
   }
 
   Path journal_;
-  Path folder_ = journal_.parent_path();
-  SetJournal files_;
+  std::vector<File> old_;
+  std::vector<File> new_;
+  io::IfExists if_exists_;  // for the names of new files
   io::Port& port_;
   io::FileHandle handle_;
   std::size_t placed_ = 0;  // new files that this process gave their names
@@ -170,19 +192,11 @@ class Replacement {
 // Where a writer that was not killed holds its lock until it has written the journal.
 Path lock_path(const Path& member) {
   return member.parent_path() /
-         format_text("{}{}{}", io::temporary_prefix, set_name_of(member), io::temporary_suffix);
+         fmt::format("{}{}{}", io::temporary_prefix, set_name_of(member), io::temporary_suffix);
 }
 
-enum class Claim : std::uint8_t { taken, live, gone };
-
-// Claims the journal, unless it was finished between opening and claiming it.
-Claim claim_journal(const io::FileSource& file, io::Port& port) {
-  const auto claimed = port.claim(file.handle());
-  if (!claimed && claimed.error() == std::errc::resource_unavailable_try_again) return Claim::live;
-  const auto there = port.stat(file.path());
-  const bool is_same = there && there->device == file.stat().device && there->inode == file.stat().inode;
-  return is_same ? Claim::taken : Claim::gone;
-}
+// Other writers may finish a journal, or write one, a few times in a row.
+constexpr int tries = 8;
 
 }  // namespace
 
@@ -198,7 +212,7 @@ Result<void> remove_file(const Path& path, io::Port& port) {
 Result<void> finish_set(const Path& member, io::Port& port) {
   return without_bad_alloc([&]() -> Result<void> {
     const auto path = journal_path(member);
-    while (true) {
+    for (int i = 0; i < tries; ++i) {
       // An Error that is made without memory has no cause, so the file is looked for first.
       if (const auto there = port.stat(path); !there && is_missing(there.error())) return {};
       auto file = io::FileSource::open(path, port);
@@ -206,32 +220,50 @@ Result<void> finish_set(const Path& member, io::Port& port) {
         if (is_missing(file.error().cause())) return {};
         return fail(std::move(file).error());
       }
-      const auto claim = claim_journal(**file, port);
-      if (claim == Claim::live) return fail(in_use(member));
-      if (claim == Claim::gone) continue;
-      Replacement replacement(path, HT_TRY(read_journal(**file, set_name_of(member))), port);
+      const auto claimed = port.claim((*file)->handle());
+      if (!claimed && claimed.error() == std::errc::resource_unavailable_try_again)
+        return fail(in_use(member));
+      // Another writer may have finished the journal before the claim.
+      const auto& opened = (*file)->stat();
+      const auto there = port.stat(path);
+      if (!there || there->device != opened.device || there->inode != opened.inode) continue;
+      if (!claimed) {
+        return fail(io::system_error(ErrorCode::in_use, "lock_can_be_claimed",
+                                     "find out whether another program is writing the set", path,
+                                     claimed.error())
+                        .with_hint("retry later; if no program is writing the set, convert it to another "
+                                   "name, then remove this file"));
+      }
+      const auto journal = HT_TRY(read_journal(**file, set_name_of(member)));
+      Replacement replacement(path, journal, io::IfExists::replace, port);
       HT_TRY(replacement.open());
-      return HT_TRY(replacement.is_in_effect()) ? replacement.forward() : replacement.drop();
+      return HT_TRY(is_in_effect(journal, path.parent_path(), port)) ? replacement.forward()
+                                                                     : replacement.drop();
     }
+    return fail(in_use(member));
   });
 }
 
 Result<SetLock> SetLock::acquire(const Path& member, io::Port& port) {
   const auto journal = journal_path(member);
-  constexpr int tries = 8;
   for (int i = 0; i < tries; ++i) {
     HT_TRY(finish_set(member, port));
     auto file = HT_TRY(io::AtomicFile::create_locked(lock_path(member), journal, port));
     if (!file) break;
     // Another writer may have committed between the two calls.
-    if (!port.stat(journal)) return SetLock(*std::move(file));
+    if (!port.stat(journal)) return SetLock(*std::move(file), set_name_of(member));
   }
   return fail(in_use(member));
 }
 
+Result<std::optional<SetLock>> SetLock::acquire_if(bool is_of_set, const Path& member, io::Port& port) {
+  if (is_of_set) return HT_TRY(acquire(member, port));
+  HT_TRY(finish_set(member, port));
+  return std::nullopt;
+}
+
 Result<void> SetLock::replace(std::span<const Path> old_files,
                               std::span<io::AtomicFile* const> new_files) && {
-  auto& port = journal_.port();
   SetJournal files;
   for (const auto& path : old_files)
     files.old_files.push_back({path.filename().string(), io::new_temporary_name(path).filename().string()});
@@ -239,19 +271,21 @@ Result<void> SetLock::replace(std::span<const Path> old_files,
     HT_TRY(file->give_temporary_name());
     files.new_files.push_back({file->target().filename().string(), file->temporary().filename().string()});
   }
-  HT_TRY(journal_.write(0, encode_journal(files)));
+  const auto bytes = encode_journal(files);
+  // A journal that the next writer refuses would leave neither set.
+  HT_TRY(parse_journal(bytes, set_name_));
+  HT_TRY(journal_.write(0, bytes));
   HT_TRY(journal_.sync());
-  Replacement replacement(journal_.target(), std::move(files), port);
+  // The old files give their names away first: a file that has one now came meanwhile, from another program.
+  Replacement replacement(journal_.target(), files, io::IfExists::fail, journal_.port());
   HT_TRY(replacement.open());
   // The journal must not reach the disk before the names in it.
   HT_TRY(journal_.sync_folder());
   HT_TRY(journal_.put_in_place());
+  // From here on the set is what the journal says: its temporary files stay, whatever fails.
+  for (auto* const file : new_files) file->release();
   auto done = replacement.forward();
-  // Without its old state back, the set is what the journal says: its temporary files stay.
-  const bool is_undone = !done && !replacement.is_in_place() && replacement.back();
-  if (!is_undone) {
-    for (auto* const file : new_files) file->release();
-  }
+  if (!done && !replacement.is_in_place()) static_cast<void>(replacement.back());
   HT_TRY(std::move(done));
   for (auto* const file : new_files) HT_TRY(std::move(*file).close());
   return std::move(journal_).close();

@@ -26,10 +26,6 @@ struct ModelFiles {
   std::vector<ModelFile> files;
   /// The index that names the files.
   std::optional<std::filesystem::path> index = std::nullopt;
-  /// The index as it was when it was opened.
-  io::FileStat index_stat{};
-  /// Where the files lie, if their set is being replaced.
-  SetView view{};
 };
 
 /// Whether the source is a file that was opened by its path, so that other files can lie beside it.

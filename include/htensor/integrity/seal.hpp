@@ -68,9 +68,10 @@ struct Seal {
 
 /// Where the seal of what a user names is looked for, whether there is one or not: of a folder in it, of an
 /// index beside it, of any part of a split model beside the first. Only names are looked at, and what is a
-/// folder.
+/// folder. `formats` are the caller's own.
 [[nodiscard]] std::filesystem::path seal_path(const std::filesystem::path& model,
-                                              io::Port& port = io::system_port());
+                                              io::Port& port = io::system_port(),
+                                              std::span<const Format> formats = {});
 
 /// `not_sealed` where there is none.
 [[nodiscard]] Result<Seal> read_seal(const std::filesystem::path& path, io::Port& port = io::system_port());

@@ -73,6 +73,8 @@ struct VerifyOptions {
   WorkOptions work{};
   /// The most bytes that are read of a header (see OpenOptions).
   std::uint64_t max_header_bytes = 0;
+  /// The caller's own formats, for a path; a model has those that it was opened with.
+  std::vector<Format> formats{};
   /// The system, unless a test puts another in its place.
   io::Port* port = nullptr;
 };

@@ -161,8 +161,8 @@ Result<std::optional<ShardIndex>> parse_shard_index(Bytes text) {
 }
 
 std::string encode_shard_index(const ShardIndex& index, std::uint64_t total_bytes) {
-  std::string json =
-      format_text("{{\n  \"metadata\": {{\n    \"total_size\": {}\n  }},\n  \"weight_map\": {{", total_bytes);
+  std::string json = "{\n  \"metadata\": {\n    \"total_size\": " + std::to_string(total_bytes) +
+                     "\n  },\n  \"weight_map\": {";
   for (std::size_t i = 0; i < index.tensors.size(); ++i) {
     json += i == 0 ? "\n    " : ",\n    ";
     append_json_string(json, index.tensors[i]);
