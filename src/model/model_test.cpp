@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "format/ht/ht.hpp"
+#include "testing/library_types.hpp"
 #include "testing/temporary_folder.hpp"
 
 namespace ht {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "format/gguf/gguf_test_file.hpp"
+#include "testing/library_types.hpp"
 #include "testing/same_tensors.hpp"
 
 namespace ht::format_gguf {

@@ -10,8 +10,7 @@ namespace {
 
 template <IsDType D>
 constexpr TensorType dense(std::uint32_t id) {
-  return {
-      id, D::tag, {.name = D::name, .block_elements = 1, .block_bytes = D::bits / 8, .decodes_to = D::tag}};
+  return {id, D::tag, {.name = D::name, .block_elements = 1, .block_bytes = D::bits / 8}};
 }
 
 constexpr std::array dense_types{dense<F32>(0),  dense<F16>(1),  dense<I8>(24),  dense<I16>(25),

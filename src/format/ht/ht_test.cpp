@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "format/ht/ht.hpp"
+#include "testing/library_types.hpp"
 #include "testing/same_tensors.hpp"
 
 namespace ht::format_ht {

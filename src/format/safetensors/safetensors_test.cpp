@@ -5,6 +5,7 @@
 #include <string>
 
 #include "format/safetensors/test_file.hpp"
+#include "testing/library_types.hpp"
 #include "testing/same_tensors.hpp"
 
 namespace ht::format_safetensors {
