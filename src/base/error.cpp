@@ -112,12 +112,6 @@ std::string_view to_string(ErrorCode code) noexcept { return facts_of(code).name
 
 std::string_view describe(ErrorCode code) noexcept { return facts_of(code).sentence; }
 
-std::optional<ErrorCode> error_code_named(std::string_view name) noexcept {
-  const auto* found = std::ranges::find(code_facts, name, &CodeFacts::name);
-  if (found == code_facts.end()) return std::nullopt;
-  return found->code;
-}
-
 template <class Change>
 void Error::change(Change change) noexcept {
   try {

@@ -1,3 +1,4 @@
+#include "testing/library_types.hpp"
 #include "testing/program.hpp"
 
 namespace ht {

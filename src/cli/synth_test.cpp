@@ -1,6 +1,7 @@
 #include <cmath>
 #include <htensor/hash/crc64.hpp>
 
+#include "testing/library_types.hpp"
 #include "testing/program.hpp"
 
 namespace ht {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "testing/library_types.hpp"
+
 namespace ht {
 namespace {
 

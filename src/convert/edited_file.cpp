@@ -4,7 +4,7 @@
 #include <htensor/format/encode.hpp>
 
 #include "base/format_text.hpp"
-#include "format/shards/split_info.hpp"
+#include "format/shards/numbered_name.hpp"
 
 namespace ht::inline v1 {
 namespace {

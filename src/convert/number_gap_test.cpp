@@ -6,6 +6,8 @@
 #include <limits>
 #include <vector>
 
+#include "testing/library_types.hpp"
+
 namespace ht {
 namespace {
 

@@ -11,7 +11,6 @@
 #include "convert/losses.hpp"
 #include "format/shards/numbered_name.hpp"
 #include "format/shards/shard_index.hpp"
-#include "format/shards/split_info.hpp"
 
 namespace ht::inline v1 {
 namespace {

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <htensor/dtype/dtypes.hpp>
 #include <htensor/dtype/sizes.hpp>
 
 namespace ht::inline v1 {
 namespace {
 
 constexpr Encoding block(int number, std::string_view name, std::uint32_t elements, std::uint32_t bytes) {
-  return {static_cast<EncodingTag>(number), name, elements, bytes, F32::tag};
+  return {static_cast<EncodingTag>(number), name, elements, bytes};
 }
 
 // 4, 5, 31 to 33 and 36 to 38 are retired: their blocks were laid out for one machine.
@@ -33,8 +32,6 @@ std::optional<Encoding> find_where(Matches matches) noexcept {
 }
 
 }  // namespace
-
-std::span<const Encoding> library_encodings() noexcept { return encodings; }
 
 std::optional<Encoding> find_encoding(EncodingTag tag) noexcept {
   return find_where([tag](const Encoding& encoding) { return encoding.tag == tag; });

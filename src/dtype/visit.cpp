@@ -37,8 +37,6 @@ std::optional<DTypeInfo> find_where(std::span<const DTypeInfo> users, Matches ma
 
 }  // namespace
 
-std::span<const DTypeInfo> library_dtypes() noexcept { return infos; }
-
 std::optional<DTypeInfo> find_dtype(DTypeTag tag, std::span<const DTypeInfo> users) noexcept {
   return find_where(users, [tag](const DTypeInfo& info) { return info.tag == tag; });
 }

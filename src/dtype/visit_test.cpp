@@ -6,6 +6,8 @@
 #include <set>
 #include <string>
 
+#include "testing/library_types.hpp"
+
 namespace {
 
 struct Temperature {

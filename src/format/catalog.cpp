@@ -4,7 +4,6 @@
 #include <bit>
 
 #include "base/format_text.hpp"
-#include "format/trim.hpp"
 
 namespace ht::inline v1 {
 
@@ -131,8 +130,8 @@ Result<Catalog> CatalogBuilder::build() && {
     catalog_.format_ = format_;
     if (catalog_.files_.empty()) catalog_.files_.emplace_back();
     HT_TRY(catalog_.metadata_.index());
-    trim(catalog_.records_);
-    trim(catalog_.dims_);
+    detail::trim(catalog_.records_);
+    detail::trim(catalog_.dims_);
     catalog_.names_.trim();
     catalog_.metadata_.trim();
     if (const auto duplicate = catalog_.names_.index()) {

@@ -118,30 +118,30 @@ Outcome<std::string_view> Document::text(Value& value) {
 std::optional<Problem> Document::check(Value& value, std::size_t depth) {  // NOLINT(misc-no-recursion)
   if (depth > max_depth) return problem(words(simdjson::DEPTH_ERROR));
   const auto pass_on = [](const Problem& found) { return found; };
-  simdjson::ondemand::json_type type{};
+  Type type{};
   if (const auto error = value.type().get(type)) return problem_of(error);
   switch (type) {
-    case simdjson::ondemand::json_type::object:
+    case Type::object:
       return each_field<Problem>(
           value, [&](std::string_view, Value& inner) { return check(inner, depth + 1); }, pass_on);
-    case simdjson::ondemand::json_type::array:
+    case Type::array:
       return each_element<Problem>(value, [&](Value& inner) { return check(inner, depth + 1); }, pass_on);
-    case simdjson::ondemand::json_type::string: {
+    case Type::string: {
       const auto checked = text(value);
       if (!checked) return checked.error();
       return std::nullopt;
     }
-    case simdjson::ondemand::json_type::number: {
+    case Type::number: {
       double number = 0;
       if (const auto error = value.get_double().get(number)) return problem_of(error);
       return std::nullopt;
     }
-    case simdjson::ondemand::json_type::boolean: {
+    case Type::boolean: {
       bool flag = false;
       if (const auto error = value.get_bool().get(flag)) return problem_of(error);
       return std::nullopt;
     }
-    case simdjson::ondemand::json_type::null: {
+    case Type::null: {
       bool null = false;
       if (const auto error = value.is_null().get(null)) return problem_of(error);
       if (!null) return problem("syntax error");

@@ -17,6 +17,7 @@ namespace ht::inline v1::json {
 
 using Value = simdjson::ondemand::value;
 using Field = simdjson::ondemand::field;
+using Type = simdjson::ondemand::json_type;
 
 /// What is wrong, and at which byte of the text.
 struct Problem {
@@ -54,14 +55,7 @@ class Document {
   template <class E, class OnField, class OnProblem>
   std::optional<E> each(OnField&& on_field, OnProblem&& on_problem) {
     if (const auto problem = open()) return on_problem(*problem);
-    for (auto entry : object_) {
-      Field field;
-      if (const auto error = std::move(entry).get(field)) return on_problem(problem_of(error));
-      const auto key = key_of(field);
-      if (!key) return on_problem(key.error());
-      Value value = field.value();
-      if (auto answer = on_field(*key, value)) return answer;
-    }
+    if (auto answer = each_member<E>(object_, on_field, on_problem)) return answer;
     if (const auto problem = close()) return on_problem(*problem);
     return std::nullopt;
   }
@@ -71,15 +65,7 @@ class Document {
   std::optional<E> each_field(Value& value, OnField&& on_field, OnProblem&& on_problem) {
     simdjson::ondemand::object object;
     if (const auto error = value.get_object().get(object)) return on_problem(problem_of(error));
-    for (auto entry : object) {
-      Field field;
-      if (const auto error = std::move(entry).get(field)) return on_problem(problem_of(error));
-      const auto key = key_of(field);
-      if (!key) return on_problem(key.error());
-      Value inner = field.value();
-      if (auto answer = on_field(*key, inner)) return answer;
-    }
-    return std::nullopt;
+    return each_member<E>(object, on_field, on_problem);
   }
   template <class E, class OnElement, class OnProblem>
   std::optional<E> each_element(Value& value, OnElement&& on_element, OnProblem&& on_problem) {
@@ -93,6 +79,11 @@ class Document {
     return std::nullopt;
   }
 
+  /// Whether a value begins as one of the type does.
+  [[nodiscard]] static bool is(Value& value, Type wanted) noexcept {
+    Type type{};
+    return value.type().get(type) == simdjson::SUCCESS && type == wanted;
+  }
   /// A whole number from 0 to 2^64 - 1, written as digits alone.
   [[nodiscard]] Outcome<std::uint64_t> natural(Value& value);
   /// A string without its escapes. It stays valid as long as the document does.
@@ -107,6 +98,19 @@ class Document {
   [[nodiscard]] Problem problem_of(simdjson::error_code error);
 
  private:
+  template <class E, class OnField, class OnProblem>
+  std::optional<E> each_member(simdjson::ondemand::object& object, OnField& on_field, OnProblem& on_problem) {
+    for (auto entry : object) {
+      Field field;
+      if (const auto error = std::move(entry).get(field)) return on_problem(problem_of(error));
+      const auto key = key_of(field);
+      if (!key) return on_problem(key.error());
+      Value value = field.value();
+      if (auto answer = on_field(*key, value)) return answer;
+    }
+    return std::nullopt;
+  }
+
   [[nodiscard]] std::optional<Problem> open();
   [[nodiscard]] std::optional<Problem> close();
   [[nodiscard]] Outcome<std::string_view> key_of(Field& field);

@@ -5,7 +5,6 @@
 #include <bit>
 
 #include "base/format_text.hpp"
-#include "format/trim.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -196,9 +195,9 @@ Result<void> Metadata::index() {
 
 void Metadata::trim() {
   keys_.trim();
-  ht::trim(types_);
-  ht::trim(ends_);
-  ht::trim(values_);
+  detail::trim(types_);
+  detail::trim(ends_);
+  detail::trim(values_);
 }
 
 std::uint64_t Metadata::memory_bytes() const noexcept {

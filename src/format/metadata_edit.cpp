@@ -1,16 +1,21 @@
 #include <htensor/format/metadata_edit.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <htensor/base/utf8.hpp>
 #include <vector>
 
 #include "base/format_text.hpp"
 #include "format/gguf/gguf.hpp"
-#include "format/shards/split_info.hpp"
-#include "format/value_text.hpp"
+#include "format/gguf/gguf_values.hpp"
+#include "format/json.hpp"
+#include "format/shards/numbered_name.hpp"
 
 namespace ht::inline v1 {
 namespace {
+
+// Values of metadata are written as GGUF has them.
+using format_gguf::Writer;
 
 std::optional<MetaType> type_named(std::string_view name) noexcept {
   for (std::uint32_t i = 0; i < meta_type_count; ++i) {
@@ -23,6 +28,108 @@ std::optional<MetaType> type_named(std::string_view name) noexcept {
 ValueType type_of(const MetaValue& value) noexcept {
   const auto array = value.array();
   return {value.type(), array ? array->element_type() : MetaType::string};
+}
+
+// Of the very type, so that nothing is rounded twice.
+template <WireNumber T>
+bool append_number(Writer& out, std::string_view text) {
+  T number{};
+  const std::span<const char> all(text);
+  const char* const end = all.data() + all.size();
+  const auto [after, error] = std::from_chars(all.data(), end, number);
+  if (error != std::errc{} || after != end) return false;
+  out.number(number);
+  return true;
+}
+
+bool append_truth(Writer& out, std::string_view text) {
+  if (text != "true" && text != "false") return false;
+  out.number(static_cast<std::uint8_t>(text == "true"));
+  return true;
+}
+
+// False where the text is none of the type.
+bool append_scalar(Writer& out, MetaType type, std::string_view text) {
+  switch (type) {
+    case MetaType::u8: return append_number<std::uint8_t>(out, text);
+    case MetaType::i8: return append_number<std::int8_t>(out, text);
+    case MetaType::u16: return append_number<std::uint16_t>(out, text);
+    case MetaType::i16: return append_number<std::int16_t>(out, text);
+    case MetaType::u32: return append_number<std::uint32_t>(out, text);
+    case MetaType::i32: return append_number<std::int32_t>(out, text);
+    case MetaType::f32: return append_number<float>(out, text);
+    case MetaType::boolean: return append_truth(out, text);
+    case MetaType::u64: return append_number<std::uint64_t>(out, text);
+    case MetaType::i64: return append_number<std::int64_t>(out, text);
+    case MetaType::f64: return append_number<double>(out, text);
+    case MetaType::string: out.text(text); return true;
+    case MetaType::array: return false;
+  }
+  return false;
+}
+
+bool is_real(MetaType type) { return type == MetaType::f32 || type == MetaType::f64; }
+
+// NaN and infinities are strings in JSON, here as in what the program prints.
+bool append_element(Writer& out, MetaType type, json::Document& document, json::Value& element) {
+  if (document.is(element, json::Type::string)) {
+    const auto text = document.text(element);
+    return text && (type == MetaType::string || is_real(type)) && append_scalar(out, type, *text);
+  }
+  const auto wanted = type == MetaType::boolean ? json::Type::boolean : json::Type::number;
+  if (type == MetaType::string || !document.is(element, wanted)) return false;
+  std::string_view token = element.raw_json_token();
+  while (!token.empty() && std::string_view(" \t\r\n").find(token.back()) != std::string_view::npos) {
+    token.remove_suffix(1);
+  }
+  return !document.check(element) && append_scalar(out, type, token);
+}
+
+bool append_list(Writer& out, MetaType type, std::string_view text) {
+  struct No {};
+  out.number(static_cast<std::uint32_t>(type));
+  out.number(std::uint64_t{0});
+  // Documents are objects; whatever the text is, a list is the one member of this one or it is none.
+  const std::string object = R"({"":)" + std::string(text) + "}";
+  json::Document document(bytes_of(object));
+  const auto no = [](const json::Problem&) { return No{}; };
+  std::uint64_t lists = 0;
+  std::uint64_t count = 0;
+  const auto failed = document.each<No>(
+      [&](std::string_view, json::Value& list) {
+        ++lists;
+        return document.each_element<No>(
+            list,
+            [&](json::Value& element) -> std::optional<No> {
+              ++count;
+              if (append_element(out, type, document, element)) return std::nullopt;
+              return No{};
+            },
+            no);
+      },
+      no);
+  store_le(MutableBytes(out.bytes()).subspan(sizeof(std::uint32_t)), count);
+  return !failed && lists == 1;
+}
+
+// As `MetaValue::bytes` has it. `dtype_mismatch` where the text does not stand for a value of the type.
+Result<std::vector<std::byte>> value_of_text(std::string_view text, const ValueType& type) {
+  Writer value(ByteOrder::little);
+  const bool is_list = type.type == MetaType::array;
+  if (is_list && type.element == MetaType::array) {
+    return fail(
+        Error(ErrorCode::dtype_mismatch, "value_is_of_its_type", "an array of arrays cannot be set from text")
+            .with_hint("choose another type with --type, or remove the key"));
+  }
+  if (is_list ? append_list(value, type.element, text) : append_scalar(value, type.type, text)) {
+    return std::move(value.bytes());
+  }
+  return fail(Error(ErrorCode::dtype_mismatch, "value_is_of_its_type",
+                    is_list ? format_text("'{}' is not a list of {}", to_utf8(text), to_string(type.element))
+                            : format_text("'{}' is not of type {}", to_utf8(text), to_string(type.type)))
+                  .with_hint(is_list ? "write a JSON list such as [1, 2], or choose another type with --type"
+                                     : "pass a number in the range of the type, or true or false for a bool; "
+                                       "--type chooses another type"));
 }
 
 // All values, with those that are made here kept beside the old ones.

@@ -3,8 +3,6 @@
 #include <cmath>
 #include <htensor/format/metadata_edit.hpp>
 
-#include "format/value_text.hpp"
-
 namespace ht {
 namespace {
 
@@ -25,6 +23,15 @@ std::vector<std::string> keys_of(const Metadata& metadata) {
 }
 
 Result<Metadata> after(const std::vector<MetadataEdit>& edits) { return edited(some(), edits); }
+
+// The bytes of a key that is set to this text.
+Result<std::vector<std::byte>> value_of_text(const std::string& text, const ValueType& type) {
+  const auto metadata = edited({}, std::vector<MetadataEdit>{{.key = "k", .value = text, .type = type}});
+  if (!metadata) return fail(metadata.error());
+  const auto value = metadata->find("k").value();
+  EXPECT_EQ(value.type(), type.type);
+  return std::vector<std::byte>(value.bytes().begin(), value.bytes().end());
+}
 
 std::vector<std::byte> array_of(const std::string& text, MetaType type) {
   return value_of_text(text, {MetaType::array, type}).value();

@@ -4,8 +4,6 @@
 #include <array>
 #include <stdexcept>
 
-#include "format/trim.hpp"
-
 namespace ht::inline v1 {
 namespace {
 
@@ -78,8 +76,8 @@ std::optional<std::size_t> NameStore::find(std::string_view name) const noexcept
 }
 
 void NameStore::trim() {
-  ht::trim(text_);
-  ht::trim(ends_);
+  detail::trim(text_);
+  detail::trim(ends_);
 }
 
 std::uint64_t NameStore::memory_bytes() const noexcept {

@@ -8,6 +8,8 @@
 #include <htensor/format/parse.hpp>
 #include <vector>
 
+#include "testing/library_types.hpp"
+
 namespace ht {
 namespace {
 

@@ -30,8 +30,7 @@ struct Beginning {
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 std::string_view after_space(std::string_view text) {
-  const auto begin = std::ranges::find_if_not(text, is_space);
-  return text.substr(static_cast<std::size_t>(begin - text.begin()));
+  return text.substr(std::min(text.find_first_not_of(" \t\n\r"), text.size()));
 }
 
 /// The first words of a text, behind its byte-order mark and white space.

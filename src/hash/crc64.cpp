@@ -7,7 +7,6 @@
 #include <atomic>
 
 #include "hash/crc64_kernels.hpp"
-#include "hash/crc64_math.hpp"
 
 namespace ht::inline v1 {
 namespace crc64 {

@@ -1,6 +1,7 @@
 // The ways to compute CRC-64/NVME, each in a file that knows one kind of processor; crc64.cpp picks one.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -38,5 +39,46 @@ class UseKernel {
  private:
   const Kernel* before_;
 };
+
+// Polynomials over one bit, modulo that of CRC-64/NVME, in the order in which its sums have them: the highest
+// bit of a word is the coefficient of x^0.
+
+inline constexpr std::uint64_t polynomial = 0x9a6c'9329'ac4b'c9b5;
+inline constexpr std::uint64_t one = std::uint64_t{1} << 63;
+
+[[nodiscard]] constexpr std::uint64_t times_x(std::uint64_t a) noexcept {
+  return (a >> 1) ^ ((a & 1) != 0 ? polynomial : 0);
+}
+
+[[nodiscard]] constexpr std::uint64_t multiply(std::uint64_t a, std::uint64_t b) noexcept {
+  std::uint64_t product = 0;
+  for (; a != 0; a <<= 1) {
+    if ((a & one) != 0) product ^= b;
+    b = times_x(b);
+  }
+  return product;
+}
+
+[[nodiscard]] constexpr std::uint64_t power_of_x(std::uint64_t exponent) noexcept {
+  std::uint64_t power = one;
+  for (std::uint64_t square = times_x(one); exponent != 0; exponent >>= 1) {
+    if ((exponent & 1) != 0) power = multiply(power, square);
+    square = multiply(square, square);
+  }
+  return power;
+}
+
+/// x^(8 · 2^k): what 2^k zero bytes multiply a sum with.
+inline constexpr auto zero_bytes = [] {
+  std::array<std::uint64_t, 64> all{power_of_x(8)};
+  for (std::size_t k = 1; k < all.size(); ++k) all[k] = multiply(all[k - 1], all[k - 1]);
+  return all;
+}();
+
+/// What carries the two words of a 128-bit lane over a distance in bytes, first word first. The first word
+/// stands 64 bits before the second; carry-less products of reflected words come out one bit too far.
+[[nodiscard]] constexpr std::array<std::uint64_t, 2> fold_constants(std::uint64_t bytes) noexcept {
+  return {power_of_x(8 * bytes + 63), power_of_x(8 * bytes - 1)};
+}
 
 }  // namespace ht::inline v1::crc64

@@ -10,8 +10,6 @@
 #include <thread>
 #include <vector>
 
-#include "hash/crc64_math.hpp"
-
 namespace ht {
 namespace {
 

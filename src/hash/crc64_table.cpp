@@ -2,7 +2,6 @@
 #include <htensor/base/bytes.hpp>
 
 #include "hash/crc64_kernels.hpp"
-#include "hash/crc64_math.hpp"
 
 namespace ht::inline v1::crc64 {
 namespace {

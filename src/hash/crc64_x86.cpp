@@ -9,8 +9,6 @@
 
 #include <array>
 
-#include "hash/crc64_math.hpp"
-
 namespace ht::inline v1::crc64 {
 namespace {
 

@@ -5,8 +5,7 @@
 #include <utility>
 #include <variant>
 
-#include "hash/sha256.hpp"
-#include "hash/xxh3.hpp"
+#include "hash/hashers.hpp"
 
 namespace ht::inline v1 {
 namespace {

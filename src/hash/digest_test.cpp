@@ -5,7 +5,7 @@
 #include <htensor/hash/digest.hpp>
 #include <vector>
 
-#include "hash/sha256.hpp"
+#include "hash/hashers.hpp"
 
 namespace ht {
 namespace {

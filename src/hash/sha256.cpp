@@ -1,4 +1,4 @@
-#include "hash/sha256.hpp"
+#include "hash/hashers.hpp"
 
 #include <utility>
 

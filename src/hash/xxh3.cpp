@@ -1,8 +1,9 @@
-#include "hash/xxh3.hpp"
-
 #include <bit>
+#include <htensor/hash/keyed_hash.hpp>
 
-// All of xxHash within this file, so that who links the library needs none.
+#include "hash/hashers.hpp"
+
+// All of xxHash within this file: short names cost less than a call, and who links the library needs none.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -36,6 +37,17 @@ std::array<std::byte, 16> Xxh3::finish() noexcept {
   XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state_of(state_.get())));
   static_cast<void>(XXH3_128bits_reset(state_of(state_.get())));
   return std::bit_cast<std::array<std::byte, 16>>(canonical.digest);
+}
+
+KeyedHash::KeyedHash(Bytes content) noexcept {
+  const XXH128_hash_t digest = XXH3_128bits(content.data(), content.size());
+  // It fails for buffers that are too small alone, and this one is as large as xxHash's own.
+  static_assert(sizeof(secret_) >= XXH3_SECRET_SIZE_MIN);
+  static_cast<void>(XXH3_generateSecret(secret_.data(), secret_.size(), &digest, sizeof(digest)));
+}
+
+std::uint64_t KeyedHash::operator()(std::string_view text) const noexcept {
+  return XXH3_64bits_withSecret(text.data(), text.size(), secret_.data(), secret_.size());
 }
 
 }  // namespace ht::inline v1

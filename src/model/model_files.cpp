@@ -6,7 +6,6 @@
 
 #include "base/format_text.hpp"
 #include "format/shards/numbered_name.hpp"
-#include "format/shards/split_info.hpp"
 #include "format/sniff.hpp"
 #include "model/model_folder.hpp"
 #include "model/shard_set.hpp"

@@ -7,6 +7,7 @@
 
 #include "format/ht/ht.hpp"
 #include "model/test_models.hpp"
+#include "testing/library_types.hpp"
 #include "testing/temporary_folder.hpp"
 
 namespace ht {

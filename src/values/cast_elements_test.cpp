@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tensor/test_tools.hpp"
+#include "testing/library_types.hpp"
 
 namespace ht {
 namespace {

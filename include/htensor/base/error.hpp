@@ -79,9 +79,6 @@ inline constexpr std::size_t error_code_count = 51;
 /// One sentence on what the code means.
 [[nodiscard]] std::string_view describe(ErrorCode code) noexcept;
 
-/// The code that has this name, if one has.
-[[nodiscard]] std::optional<ErrorCode> error_code_named(std::string_view name) noexcept;
-
 /// A place in the caller's source.
 struct SourceLine {
   const char* file = "";

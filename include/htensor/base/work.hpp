@@ -13,12 +13,6 @@ struct Progress {
   std::uint64_t done_bytes = 0;
   std::uint64_t total_bytes = 0;
   std::chrono::nanoseconds elapsed{};
-
-  /// Since it began; 0 where no time has passed.
-  [[nodiscard]] double bytes_per_second() const noexcept {
-    return elapsed.count() > 0 ? static_cast<double>(done_bytes) * 1e9 / static_cast<double>(elapsed.count())
-                               : 0;
-  }
 };
 
 /// What long work looks at after every piece.

@@ -18,14 +18,9 @@ struct Encoding {
   std::string_view name;
   std::uint32_t block_elements = 1;
   std::uint32_t block_bytes = 0;
-  /// What its elements become when they are decoded.
-  DTypeTag decodes_to = DTypeTag::invalid;
 
   friend bool operator==(const Encoding&, const Encoding&) = default;
 };
-
-/// The block encodings, by tag.
-[[nodiscard]] std::span<const Encoding> library_encodings() noexcept;
 
 /// Nothing for `dense` and for numbers that ggml has retired or not given out.
 [[nodiscard]] std::optional<Encoding> find_encoding(EncodingTag tag) noexcept;

@@ -34,9 +34,6 @@ template <IsDType D>
 [[nodiscard]] std::optional<DTypeInfo> find_dtype(std::string_view name,
                                                   std::span<const DTypeInfo> users = {}) noexcept;
 
-/// The library's dtypes, by tag.
-[[nodiscard]] std::span<const DTypeInfo> library_dtypes() noexcept;
-
 /// `bad_dtype`, with what the tag may be and what to do.
 [[nodiscard]] Error unknown_dtype(DTypeTag tag, SourceLine where = SourceLine::here());
 

@@ -10,6 +10,17 @@
 
 namespace ht::inline v1 {
 
+namespace detail {
+
+/// Gives memory back that growing has taken, where a container is less than half full. One that is fuller is
+/// left: a copy would cost more than it gives back.
+template <class Container>
+void trim(Container& container) {
+  if (container.size() < container.capacity() / 2) container.shrink_to_fit();
+}
+
+}  // namespace detail
+
 /// Names in the order they were added, by number and, once `index` was called, by name. Nothing is
 /// allocated for a name alone.
 class NameStore {

@@ -276,14 +276,6 @@ class Tensor {
   Array strides_;
 };
 
-template <class T>
-inline constexpr bool is_tensor = false;
-template <class D, class S, class Dev>
-inline constexpr bool is_tensor<Tensor<D, S, Dev>> = true;
-
-template <class T>
-concept IsTensor = is_tensor<T>;
-
 static_assert(sizeof(Tensor<F32, Shape<4, 8>>) == 24 + 16);
 static_assert(sizeof(Tensor<F32, Rank<2>>) == 24 + 32);
 static_assert(std::is_nothrow_move_constructible_v<Tensor<const BF16, Rank<8>>>);

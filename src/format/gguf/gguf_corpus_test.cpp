@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "format/gguf/gguf.hpp"
-#include "format/same_tensors.hpp"
 #include "testing/shared_folder.hpp"
 #include "testing/temporary_folder.hpp"
 

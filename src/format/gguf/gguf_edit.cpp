@@ -6,12 +6,11 @@
 #include <optional>
 
 #include "base/format_text.hpp"
+#include "format/common.hpp"
 #include "format/gguf/gguf.hpp"
 #include "format/gguf/gguf_reader.hpp"
 #include "format/gguf/gguf_tensors.hpp"
 #include "format/gguf/gguf_values.hpp"
-#include "format/gguf/gguf_writer.hpp"
-#include "format/header_edit.hpp"
 
 namespace ht::inline v1::format_gguf {
 namespace {
@@ -21,7 +20,7 @@ constexpr std::uint64_t pad_overhead = 8 + pad_key.size() + 4 + 8;
 
 /// Where the parts of a header lie.
 struct OldHeader {
-  std::endian order = std::endian::little;
+  ByteOrder order = ByteOrder::little;
   Bytes before_values;  // magic, version, number of tensors
   Bytes table;
   std::uint64_t alignment = default_alignment;
@@ -74,7 +73,7 @@ Result<void> check_layout(const Metadata& metadata, const Metadata& other) {
 /// The header up to its table of tensors, with a value of `pad` bytes at the end of the others, or without.
 Result<std::vector<std::byte>> write_values(const OldHeader& old, const Metadata& metadata,
                                             std::optional<std::uint64_t> pad) {
-  Writer out(old.order == std::endian::big ? ByteOrder::big : ByteOrder::little);
+  Writer out(old.order);
   out.raw(old.before_values);
   std::uint64_t count = pad ? 1 : 0;
   for (const auto& item : metadata) count += is_padding(item) ? 0 : 1;

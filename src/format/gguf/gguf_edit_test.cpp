@@ -3,7 +3,6 @@
 #include <htensor/format/metadata_edit.hpp>
 
 #include "format/gguf/gguf_test_file.hpp"
-#include "format/same_tensors.hpp"
 
 namespace ht::format_gguf {
 namespace {

@@ -4,12 +4,10 @@
 #include <ranges>
 
 #include "base/format_text.hpp"
-#include "format/carried.hpp"
+#include "format/common.hpp"
 #include "format/gguf/gguf.hpp"
 #include "format/gguf/gguf_tensors.hpp"
-#include "format/gguf/gguf_types.hpp"
 #include "format/gguf/gguf_values.hpp"
-#include "format/gguf/gguf_writer.hpp"
 
 namespace ht::inline v1::format_gguf {
 namespace {
@@ -18,12 +16,11 @@ constexpr std::uint32_t written_version = 3;
 
 Result<void> check_entry(const Entry& entry, ByteOrder order) {
   if (entry.byte_order != order) {
-    return fail(Error(ErrorCode::would_lose, "gguf_has_one_byte_order",
-                      format_text("tensor '{}': data is {}-endian but other tensors are not, and a GGUF file "
-                                  "has one byte order",
-                                  entry.name, entry.byte_order == ByteOrder::big ? "big" : "little"))
-                    .at_tensor(entry.name)
-                    .with_hint("byte-swap the tensors to one byte order first"));
+    return fail(lost("gguf_has_one_byte_order", entry,
+                     format_text("tensor '{}': data is {}-endian but other tensors are not, and a GGUF file "
+                                 "has one byte order",
+                                 entry.name, entry.byte_order == ByteOrder::big ? "big" : "little"),
+                     "byte-swap the tensors to one byte order first"));
   }
   // Blocks and big endian are at home here; all else that GGUF cannot carry is what others cannot either.
   Entry plain = entry;
@@ -32,11 +29,10 @@ Result<void> check_entry(const Entry& entry, ByteOrder order) {
   plain.encoding = EncodingTag::dense;
   HT_TRY(check_plain(plain, "GGUF"));
   if (entry.dims.size() > max_rank) {
-    return fail(Error(ErrorCode::would_lose, "gguf_carries_at_most_4_dimensions",
-                      format_text("tensor '{}': rank {} exceeds GGUF's limit of {}", entry.name,
-                                  entry.dims.size(), max_rank))
-                    .at_tensor(entry.name)
-                    .with_hint("convert to safetensors or IRPA instead"));
+    return fail(lost("gguf_carries_at_most_4_dimensions", entry,
+                     format_text("tensor '{}': rank {} exceeds GGUF's limit of {}", entry.name,
+                                 entry.dims.size(), max_rank),
+                     "convert to safetensors or IRPA instead"));
   }
   if (!is_utf8(entry.name)) {
     return fail(Error(ErrorCode::bad_utf8, "gguf_names_are_utf8",
@@ -50,10 +46,9 @@ Result<TensorType> check_type(const Entry& entry) {
   const auto type = type_of(entry);
   if (!type) {
     const auto dtype = find_dtype(entry.dtype).value_or(DTypeInfo{.name = "this dtype"});
-    return fail(Error(ErrorCode::would_lose, "gguf_has_a_type_for_it",
-                      format_text("tensor '{}': GGUF cannot store {}", entry.name, dtype.name))
-                    .at_tensor(entry.name)
-                    .with_hint("convert to safetensors or IRPA instead"));
+    return fail(lost("gguf_has_a_type_for_it", entry,
+                     format_text("tensor '{}': GGUF cannot store {}", entry.name, dtype.name),
+                     "convert to safetensors or IRPA instead"));
   }
   if (block_bytes(entry.dims, type->encoding) != entry.bytes) {
     return fail(Error(ErrorCode::size_mismatch, "data_bytes_follow_from_the_shape",

@@ -5,7 +5,8 @@
 #include <string>
 
 #include "format/gguf/gguf_test_file.hpp"
-#include "format/same_tensors.hpp"
+#include "testing/library_types.hpp"
+#include "testing/same_tensors.hpp"
 
 namespace ht::format_gguf {
 namespace {
@@ -56,7 +57,7 @@ TEST(GgufEncode, file_is_filled_up_behind_the_last_tensor) {
   EXPECT_EQ(*encoded.offsets[0] % 32, 0U);
   EXPECT_EQ(encoded.offsets[1], *encoded.offsets[0] + 32);
   EXPECT_EQ(encoded.file_bytes, *encoded.offsets[1] + 32);
-  EXPECT_TRUE(same_tensors(parsed_again(encoded), catalog));
+  EXPECT_TRUE(testing::same_tensors(parsed_again(encoded), catalog));
 }
 
 TEST(GgufEncode, splats_take_room_like_data) {
@@ -101,7 +102,7 @@ TEST(GgufEncode, alignment_of_the_metadata_is_kept) {
                                   {{alignment_key, MetaValue(MetaType::u32, bytes)}});
   const auto encoded = encode(catalog, {}).value();
   EXPECT_EQ(encoded.offsets[0], 4096U);
-  EXPECT_TRUE(same_tensors(parsed_again(encoded), catalog));
+  EXPECT_TRUE(testing::same_tensors(parsed_again(encoded), catalog));
 }
 
 TEST(GgufEncode, gguf_alignment_fits_32_bits) {

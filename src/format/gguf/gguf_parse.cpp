@@ -30,8 +30,7 @@ bool read_version(Reader& reader) {
   const auto bytes = reader.take(sizeof(std::uint32_t), "version");
   if (!bytes) return false;
   reader.set_order(order_of_version(*bytes));
-  const auto version =
-      reader.order() == std::endian::big ? load_be<std::uint32_t>(*bytes) : load_le<std::uint32_t>(*bytes);
+  const auto version = load_in<std::uint32_t>(reader.order(), *bytes);
   if (is_known_version(version)) return true;
   reader.stop(broken(ErrorCode::bad_version, "gguf_version_is_2_or_3",
                      format_text("GGUF version {} is not supported; supported versions are 2 and 3", version),
@@ -69,10 +68,10 @@ std::optional<Counts> read_counts(Reader& reader) {
 // Vocabularies stay where they were read; short values are copied, as the header's memory is large.
 constexpr std::size_t min_shared_bytes = 4096;
 
-Result<void> add_metadata(const std::vector<Pair>& pairs, std::endian order,
+Result<void> add_metadata(const std::vector<Pair>& pairs, ByteOrder order,
                           const std::shared_ptr<const void>& owner, Metadata& metadata) {
   const auto is_shared = [&](const MetaValue& value) {
-    return owner != nullptr && order == std::endian::little && value.bytes().size() >= min_shared_bytes;
+    return owner != nullptr && order == ByteOrder::little && value.bytes().size() >= min_shared_bytes;
   };
   std::size_t key_bytes = 0;
   std::size_t value_bytes = 0;
@@ -85,7 +84,7 @@ Result<void> add_metadata(const std::vector<Pair>& pairs, std::endian order,
   for (const auto& [key, value] : pairs) {
     if (is_shared(value)) {
       HT_TRY(metadata.add(key, value, owner));
-    } else if (order == std::endian::little) {
+    } else if (order == ByteOrder::little) {
       HT_TRY(metadata.add(key, value));
     } else {
       reversed.assign(value.bytes().begin(), value.bytes().end());
@@ -132,14 +131,6 @@ Result<DataPlan> plan_data(std::uint64_t header_bytes, std::uint64_t alignment, 
   return DataPlan(begin, alignment);
 }
 
-Result<void> check_data_is_there(const DataPlan& plan, std::uint64_t file_bytes) {
-  if (plan.next_in_file() <= file_bytes) return {};
-  return fail(
-      broken(ErrorCode::truncated, "data_is_all_there",
-             format_text("data ends at byte {} but the file has {} bytes", plan.next_in_file(), file_bytes),
-             file_bytes));
-}
-
 }  // namespace
 
 bool looks_like(Bytes prefix, std::uint64_t /*file_bytes*/) { return begins_with(prefix, magic); }
@@ -164,7 +155,7 @@ Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOpti
   auto plan = HT_TRY(plan_data(reader.at(), alignment, file_bytes, any_tensor));
   reader.go_back(table);
   HT_TRY(read_tensors(reader, counts->tensors, plan, builder));
-  if (any_tensor && !options.headers_only) HT_TRY(check_data_is_there(plan, file_bytes));
+  if (any_tensor && !options.headers_only) HT_TRY(check_data_is_there(plan.next_in_file(), file_bytes));
   return std::move(builder).build();
 }
 

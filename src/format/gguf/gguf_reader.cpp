@@ -15,14 +15,6 @@ constexpr std::uint64_t max_guess = std::uint64_t{64} << 20;
 
 }  // namespace
 
-Error broken(ErrorCode code, std::string_view rule, std::string message, std::uint64_t offset,
-             SourceLine where) {
-  return Error(code, rule, std::move(message), where)
-      .at_offset(offset)
-      .with_hint(code == ErrorCode::truncated ? "download the file again"
-                                              : "write the file again with its exporter");
-}
-
 std::optional<Bytes> Reader::take(std::uint64_t bytes, std::string_view what) {
   if (bytes > left()) {
     stop(broken(ErrorCode::truncated, "header_is_all_there",
@@ -85,8 +77,8 @@ std::uint64_t Reader::pass_texts(std::uint64_t count) noexcept {
 
 bool Reader::skip_texts(std::uint64_t count, std::string_view what) {
   const std::size_t begin = at_;
-  const std::uint64_t passed = order_ == std::endian::big ? pass_texts<std::endian::big>(count)
-                                                          : pass_texts<std::endian::little>(count);
+  const std::uint64_t passed =
+      order_ == ByteOrder::big ? pass_texts<std::endian::big>(count) : pass_texts<std::endian::little>(count);
   if (passed == count) return true;
   const std::uint64_t average = passed == 0 ? least_text_bytes : (at_ - begin) / passed + 1;
   const std::uint64_t rest = (count - passed) * average;

@@ -10,6 +10,8 @@
 #include <optional>
 #include <string_view>
 
+#include "format/common.hpp"
+
 namespace ht::inline v1::format_gguf {
 
 /// ggml's limits; nothing that its readers refuse is written by anybody.
@@ -18,14 +20,16 @@ inline constexpr std::uint64_t max_array_elements = std::uint64_t{1} << 30;
 /// Of a string: its length.
 inline constexpr std::uint64_t least_text_bytes = 8;
 
-/// An Error with the hint to write the file again, or for `truncated` to download it again.
-[[nodiscard]] Error broken(ErrorCode code, std::string_view rule, std::string message, std::uint64_t offset,
-                           SourceLine where = SourceLine::here());
-
 /// The byte order that the four bytes of a version tell: none that is known reads as another one from behind.
-[[nodiscard]] inline std::endian order_of_version(Bytes version) noexcept {
+[[nodiscard]] inline ByteOrder order_of_version(Bytes version) noexcept {
   const auto little = load_le<std::uint32_t>(version);
-  return little != 0 && (little & 0xFFFF) == 0 ? std::endian::big : std::endian::little;
+  return little != 0 && (little & 0xFFFF) == 0 ? ByteOrder::big : ByteOrder::little;
+}
+
+/// The number in the first bytes, which are in that order.
+template <WireNumber T>
+[[nodiscard]] T load_in(ByteOrder order, Bytes bytes) noexcept {
+  return order == ByteOrder::big ? load_be<T>(bytes) : load_le<T>(bytes);
 }
 
 /// Hands out what follows, or stops: then `stopped` has why. That the file ends too early or the header is
@@ -38,8 +42,8 @@ class Reader {
         file_bytes_(file_bytes),
         max_header_bytes_(max_header_bytes) {}
 
-  void set_order(std::endian order) noexcept { order_ = order; }
-  [[nodiscard]] std::endian order() const noexcept { return order_; }
+  void set_order(ByteOrder order) noexcept { order_ = order; }
+  [[nodiscard]] ByteOrder order() const noexcept { return order_; }
 
   [[nodiscard]] std::uint64_t at() const noexcept { return at_; }
   /// How much of the file follows, and how much of that is seen.
@@ -56,7 +60,7 @@ class Reader {
   [[nodiscard]] std::optional<T> number(std::string_view what) {
     const auto bytes = take(sizeof(T), what);
     if (!bytes) return std::nullopt;
-    return order_ == std::endian::big ? load_be<T>(*bytes) : load_le<T>(*bytes);
+    return load_in<T>(order_, *bytes);
   }
 
   [[nodiscard]] std::optional<std::string_view> text(std::string_view what);
@@ -78,7 +82,7 @@ class Reader {
   Bytes seen_;
   std::uint64_t file_bytes_;
   std::uint64_t max_header_bytes_;
-  std::endian order_ = std::endian::little;
+  ByteOrder order_ = ByteOrder::little;
   std::size_t at_ = 0;  // never behind what is seen
   std::uint64_t wanted_ = 0;
   std::optional<Error> error_;

@@ -1,14 +1,28 @@
 #include "format/gguf/gguf_tensors.hpp"
 
 #include <algorithm>
+#include <array>
 #include <htensor/base/utf8.hpp>
 #include <htensor/dtype/sizes.hpp>
 
 #include "base/format_text.hpp"
-#include "format/gguf/gguf_types.hpp"
 
 namespace ht::inline v1::format_gguf {
 namespace {
+
+template <IsDType D>
+constexpr TensorType dense(std::uint32_t id) {
+  return {id, D::tag, {.name = D::name, .block_elements = 1, .block_bytes = D::bits / 8}};
+}
+
+constexpr std::array dense_types{dense<F32>(0),  dense<F16>(1),  dense<I8>(24),  dense<I16>(25),
+                                 dense<I32>(26), dense<I64>(27), dense<F64>(28), dense<BF16>(30)};
+
+std::optional<TensorType> block_type(EncodingTag tag) noexcept {
+  const auto encoding = find_encoding(tag);
+  if (!encoding) return std::nullopt;
+  return TensorType{.id = static_cast<std::uint32_t>(tag), .encoding = *encoding};
+}
 
 /// A row of the table, and where its parts are in the file.
 struct Row {
@@ -123,7 +137,7 @@ Result<void> check_name(const Row& row, std::uint64_t number) {
                      format_text("name of tensor {} is not valid UTF-8", number), row.at));
 }
 
-Result<void> add_tensor(const Row& row, std::endian order, DataPlan& plan, CatalogBuilder& builder) {
+Result<void> add_tensor(const Row& row, ByteOrder order, DataPlan& plan, CatalogBuilder& builder) {
   const auto type = HT_TRY(check_type(row));
   const auto bytes = HT_TRY(check_shape(row, type.encoding));
   HT_TRY(check_offset(row, plan));
@@ -139,12 +153,26 @@ Result<void> add_tensor(const Row& row, std::endian order, DataPlan& plan, Catal
                       .dtype = type.dtype,
                       .encoding = type.encoding.tag,
                       .dims = row.dims(),
-                      .byte_order = order == std::endian::big ? ByteOrder::big : ByteOrder::little,
+                      .byte_order = order,
                       .offset = offset,
                       .bytes = bytes});
 }
 
 }  // namespace
+
+std::optional<TensorType> find_type(std::uint32_t id) noexcept {
+  const auto found = std::ranges::find(dense_types, id, &TensorType::id);
+  if (found != dense_types.end()) return *found;
+  const auto number = checked::narrow<std::uint8_t>(id);
+  return number ? block_type(static_cast<EncodingTag>(*number)) : std::nullopt;
+}
+
+std::optional<TensorType> type_of(const Entry& entry) noexcept {
+  if (entry.encoding != EncodingTag::dense) return block_type(entry.encoding);
+  const auto found = std::ranges::find(dense_types, entry.dtype, &TensorType::dtype);
+  if (found == dense_types.end()) return std::nullopt;
+  return *found;
+}
 
 bool DataPlan::place(std::uint64_t bytes) noexcept {
   const auto end = checked::add(next_, bytes);

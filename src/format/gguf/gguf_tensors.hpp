@@ -1,17 +1,31 @@
-// The table of tensors: what a file says of each, and where their data has to be.
+// The table of tensors: what a file says of each, and where their data has to be. ggml's types are dense
+// dtypes and block encodings under one numbering.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <htensor/base/result.hpp>
+#include <htensor/dtype/encoding.hpp>
 #include <htensor/format/catalog.hpp>
-#include <span>
-#include <string_view>
+#include <optional>
 
 #include "format/gguf/gguf.hpp"
 #include "format/gguf/gguf_reader.hpp"
 
 namespace ht::inline v1::format_gguf {
+
+struct TensorType {
+  std::uint32_t id = 0;
+  /// `invalid` for a block encoding.
+  DTypeTag dtype = DTypeTag::invalid;
+  /// A dense dtype has blocks of one element and the tag `dense`.
+  Encoding encoding{};
+};
+
+/// Nothing for numbers that ggml has retired or not given out.
+[[nodiscard]] std::optional<TensorType> find_type(std::uint32_t id) noexcept;
+
+/// Nothing for what ggml has no type for.
+[[nodiscard]] std::optional<TensorType> type_of(const Entry& entry) noexcept;
 
 /// A name without a byte, no dimension, a type and an offset.
 inline constexpr std::uint64_t least_tensor_bytes = 8 + 4 + 4 + 8;

@@ -4,7 +4,8 @@
 #include <string>
 
 #include "format/gguf/gguf_test_file.hpp"
-#include "format/same_tensors.hpp"
+#include "testing/library_types.hpp"
+#include "testing/same_tensors.hpp"
 
 namespace ht::format_gguf {
 namespace {
@@ -248,7 +249,7 @@ TEST(Gguf, any_beginning_leads_to_the_same_catalog) {
       if (const auto* need = std::get_if<Need>(&*parsed)) {
         EXPECT_EQ(need->bytes, file.size());
       } else {
-        EXPECT_TRUE(same_tensors(std::get<Catalog>(*parsed), whole));
+        EXPECT_TRUE(testing::same_tensors(std::get<Catalog>(*parsed), whole));
       }
     }
   }

@@ -81,47 +81,12 @@ std::optional<std::string_view> read_key(Reader& reader) {
   return key;
 }
 
-// In place; gives the bytes that the value has.
-template <std::endian From>
-std::size_t reverse(MetaType type, MutableBytes value) noexcept;
-
-template <class T>
-void reverse_number(MutableBytes bytes) noexcept {
-  store_le(bytes, load_be<T>(bytes));
-}
-
-void reverse_numbers(MutableBytes bytes, std::uint32_t each) noexcept {
-  for (std::size_t at = 0; at < bytes.size(); at += each) {
-    std::ranges::reverse(bytes.subspan(at, each));
-  }
-}
-
-template <std::endian From>
-std::size_t reverse_array(MutableBytes value) noexcept {  // NOLINT(misc-no-recursion)
-  const auto type = static_cast<MetaType>(load<std::uint32_t, From>(value));
-  const auto count =
-      static_cast<std::size_t>(load<std::uint64_t, From>(value.subspan(sizeof(std::uint32_t))));
-  reverse_number<std::uint32_t>(value);
-  reverse_number<std::uint64_t>(value.subspan(sizeof(std::uint32_t)));
-  if (const auto each = fixed_bytes(type); each != 0) {
-    reverse_numbers(value.subspan(array_header_bytes, count * each), each);
-    return array_header_bytes + count * each;
-  }
-  std::size_t at = array_header_bytes;
-  for (std::size_t i = 0; i < count; ++i) at += reverse<From>(type, value.subspan(at));
-  return at;
-}
-
-template <std::endian From>
-std::size_t reverse(MetaType type, MutableBytes value) noexcept {  // NOLINT(misc-no-recursion)
-  if (type == MetaType::array) return reverse_array<From>(value);
-  if (type == MetaType::string) {
-    const auto length = static_cast<std::size_t>(load<std::uint64_t, From>(value));
-    reverse_number<std::uint64_t>(value);
-    return least_text_bytes + length;
-  }
-  reverse_numbers(value.first(fixed_bytes(type)), fixed_bytes(type));
-  return fixed_bytes(type);
+// Reverses a number that is in the order `from`, and returns it.
+template <WireNumber T>
+T reverse_number(MutableBytes bytes, ByteOrder from) noexcept {
+  const T number = load_in<T>(from, bytes);
+  std::ranges::reverse(bytes.first(sizeof(T)));
+  return number;
 }
 
 }  // namespace
@@ -167,12 +132,20 @@ Result<void> check_pair(const Metadata::Item& item) {
                   .with_hint("remove the key from the source with `htensor meta SRC rm KEY`"));
 }
 
-void reverse_value(MetaType type, MutableBytes value, std::endian from) noexcept {
-  if (from == std::endian::big) {
-    reverse<std::endian::big>(type, value);
-  } else {
-    reverse<std::endian::little>(type, value);
+// NOLINTNEXTLINE(misc-no-recursion)
+std::size_t reverse_value(MetaType type, MutableBytes value, ByteOrder from) noexcept {
+  if (const auto bytes = fixed_bytes(type); bytes != 0) {
+    std::ranges::reverse(value.first(bytes));
+    return bytes;
   }
+  if (type == MetaType::string) {
+    return least_text_bytes + static_cast<std::size_t>(reverse_number<std::uint64_t>(value, from));
+  }
+  const auto element = static_cast<MetaType>(reverse_number<std::uint32_t>(value, from));
+  const auto count = reverse_number<std::uint64_t>(value.subspan(sizeof(std::uint32_t)), from);
+  std::size_t at = array_header_bytes;
+  for (std::uint64_t i = 0; i < count; ++i) at += reverse_value(element, value.subspan(at), from);
+  return at;
 }
 
 }  // namespace ht::inline v1::format_gguf

@@ -5,7 +5,7 @@
 #include <htensor/hash/crc64.hpp>
 
 #include "base/format_text.hpp"
-#include "format/carried.hpp"
+#include "format/common.hpp"
 #include "format/sniff.hpp"
 
 namespace ht::inline v1::format_ht {
@@ -27,13 +27,6 @@ enum Field : std::size_t {
 };
 
 constexpr std::uint32_t flag_sealed = 1;
-
-Error broken(ErrorCode code, std::string_view rule, std::string message, std::uint64_t offset,
-             SourceLine where = SourceLine::here()) {
-  return Error(code, rule, std::move(message), where)
-      .at_offset(offset)
-      .with_hint("write the file again with its exporter");
-}
 
 Result<void> check_frame(Bytes bytes) {
   if (!std::ranges::equal(bytes.first(magic.size()), bytes_of(magic))) {
@@ -144,17 +137,11 @@ Result<void> read_data_offset(Bytes bytes, Header& header) {
 // The file's length against what the header says.
 Result<void> check_length(const Header& header, std::uint64_t file_bytes, bool headers_only) {
   const std::uint64_t end = header.data_offset + header.data_bytes;
-  if (file_bytes < end && !headers_only) {
-    return fail(broken(ErrorCode::truncated, "data_is_all_there",
-                       format_text("data ends at byte {} but the file has {} bytes", end, file_bytes),
-                       file_bytes)
-                    .with_hint("download the file again"));
-  }
+  if (!headers_only) HT_TRY(check_data_is_there(end, file_bytes));
   if (file_bytes > end) {
     return fail(broken(ErrorCode::trailing_bytes, "nothing_follows_the_data",
                        format_text("{} bytes follow the data, which ends at byte {}", file_bytes - end, end),
-                       end)
-                    .with_hint("download the file again"));
+                       end));
   }
   return {};
 }
@@ -248,8 +235,7 @@ Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOpti
     return fail(
         broken(ErrorCode::truncated, "header_is_all_there",
                format_text("header ends at byte {} but the file has {} bytes", header_bytes, file_bytes),
-               file_bytes)
-            .with_hint("download the file again"));
+               file_bytes));
   }
   if (seen.prefix().size() < header_bytes) return Need{0, header_bytes};
   const auto header = HT_TRY(decode(seen.prefix().first<header_bytes>(), options.dtypes));
@@ -276,10 +262,9 @@ Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
   HT_TRY(check_no_metadata(catalog, "ht"));
   if (entry.dims.size() > Header{}.dims.size()) {
     return fail(
-        Error(ErrorCode::would_lose, "ht_carries_at_most_8_dimensions",
-              format_text("tensor '{}': rank {} exceeds ht's limit of 8", entry.name, entry.dims.size()))
-            .at_tensor(entry.name)
-            .with_hint("convert to safetensors or IRPA instead"));
+        lost("ht_carries_at_most_8_dimensions", entry,
+             format_text("tensor '{}': rank {} exceeds ht's limit of 8", entry.name, entry.dims.size()),
+             "convert to safetensors or IRPA instead"));
   }
   // The width of a user's own dtype is not known here; it follows from the bytes.
   HT_TRY(describe({.tag = entry.dtype, .name = "bytes", .bits = 8}, entry.dims));
@@ -289,9 +274,7 @@ Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
   const std::uint64_t alignment = std::max(layout.alignment, data_alignment);
   const auto begin = checked::align_up(header_bytes, alignment);
   const auto end = begin ? checked::add(*begin, header.data_bytes) : std::nullopt;
-  if (!end) {
-    return fail(ErrorCode::size_overflow, "encoded_size_fits_64_bits", "file size exceeds 2^64-1 bytes");
-  }
+  if (!end) return fail(file_too_large());
   header.data_offset = *begin;
   const auto bytes = encode(header);
   return Encoded{.header = {bytes.begin(), bytes.end()}, .offsets = {begin}, .file_bytes = *end};

@@ -2,7 +2,7 @@
 #include <htensor/hash/crc64.hpp>
 #include <vector>
 
-#include "format/fuzz_format.hpp"
+#include "testing/fuzz_format.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   ht::testing::check_format("ht", data, size);

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "format/ht/ht.hpp"
-#include "format/same_tensors.hpp"
+#include "testing/library_types.hpp"
+#include "testing/same_tensors.hpp"
 
 namespace ht::format_ht {
 namespace {
@@ -90,7 +91,7 @@ TEST(HtFormat, catalog_of_one_tensor_encodes) {
   EXPECT_EQ(encoded->file_bytes, 4096U + 30);
   const auto parsed = parse(encoded->header, encoded->file_bytes, {.stem = "t"});
   ASSERT_TRUE(parsed);
-  EXPECT_TRUE(same_tensors(std::get<Catalog>(*parsed), catalog));
+  EXPECT_TRUE(testing::same_tensors(std::get<Catalog>(*parsed), catalog));
 }
 
 TEST(HtFormat, ht_holds_one_tensor) {

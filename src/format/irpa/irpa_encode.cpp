@@ -4,9 +4,8 @@
 #include <string>
 
 #include "base/format_text.hpp"
-#include "format/carried.hpp"
+#include "format/common.hpp"
 #include "format/irpa/irpa.hpp"
-#include "format/irpa/irpa_metadata.hpp"
 #include "format/irpa/irpa_note.hpp"
 #include "format/irpa/irpa_wire.hpp"
 
@@ -15,10 +14,6 @@ namespace {
 
 constexpr std::uint64_t entries_begin =
     (header_bytes + entry_alignment - 1) / entry_alignment * entry_alignment;
-
-Error too_large(SourceLine where = SourceLine::here()) {
-  return {ErrorCode::size_overflow, "encoded_size_fits_64_bits", "file size exceeds 2^64-1 bytes", where};
-}
 
 // Orders are all that a dense tensor, a block encoding and mere bytes have to be asked for alike.
 Result<void> check_orders(const Entry& entry) {
@@ -46,21 +41,18 @@ Result<std::string> metadata_of(const Entry& entry, bool tensor_notes) {
     json::Scratch scratch;
     if (is_described(entry, read_description(entry.note, entry.bytes, scratch)))
       return std::string(entry.note);
-    return fail(
-        Error(ErrorCode::would_lose, "irpa_notes_tell_the_type",
-              format_text(
-                  "tensor '{}': its note contradicts its dtype or shape, and IRPA has one field for both",
-                  entry.name))
-            .at_tensor(entry.name)
-            .with_hint("remove the tensor's note"));
+    return fail(lost(
+        "irpa_notes_tell_the_type", entry,
+        format_text("tensor '{}': its note contradicts its dtype or shape, and IRPA has one field for both",
+                    entry.name),
+        "remove the tensor's note"));
   }
   if (!entry.is_typed() || !tensor_notes) return std::string();
   auto described = describe(entry);
   if (described) return *std::move(described);
-  return fail(Error(ErrorCode::would_lose, "irpa_knows_the_type",
-                    format_text("tensor '{}': IRPA has no notation for its dtype or shape", entry.name))
-                  .at_tensor(entry.name)
-                  .with_hint("write the archive without dtypes and shapes (--plain)"));
+  return fail(lost("irpa_knows_the_type", entry,
+                   format_text("tensor '{}': IRPA has no notation for its dtype or shape", entry.name),
+                   "write the archive without dtypes and shapes (--plain)"));
 }
 
 // The parts of an archive as they grow with each entry.
@@ -77,35 +69,19 @@ class ArchiveWriter {
   Result<void> add(const Entry& entry) {
     HT_TRY(check_orders(entry));
     const auto note = HT_TRY(metadata_of(entry, tensor_notes_));
-    const Range name = append(entry.name);
-    // As IREE does, metadata that is not there is said to be at 0.
-    const Range metadata = note.empty() ? Range{} : append(note);
     const Kind kind = kind_of(entry);
-    const auto at = begin_entry(kind);
-    const auto bytes = MutableBytes(table_).subspan(at);
-    store_le(bytes.subspan(at_entry_size), static_cast<std::uint64_t>(bytes.size()));
-    store_le(bytes.subspan(at_kind), static_cast<std::uint32_t>(kind));
-    store_range(bytes.subspan(at_name), name);
-    store_range(bytes.subspan(at_note), metadata);
+    const MutableBytes bytes = begin_entry(kind, entry.name, note);
     if (kind == Kind::splat) put_splat(bytes, entry);
     if (kind == Kind::data) HT_TRY(put_data(bytes, entry));
     if (kind == Kind::external) put_external(bytes, entry);
     if (kind != Kind::data) offsets_.push_back(std::nullopt);
-    ++entries_;
     return {};
   }
 
   /// Behind all tensors, in an entry that other readers skip.
   Result<void> add_metadata(const Metadata& metadata) {
-    const Range name = append(metadata_name);
-    const Range note = append(HT_TRY(metadata_text(metadata)));
-    const auto at = begin_entry(Kind::skip);
-    const auto bytes = MutableBytes(table_).subspan(at);
-    store_le(bytes.subspan(at_entry_size), static_cast<std::uint64_t>(bytes.size()));
-    store_le(bytes.subspan(at_kind), static_cast<std::uint32_t>(Kind::skip));
-    store_range(bytes.subspan(at_name), name);
-    store_range(bytes.subspan(at_note), note);
-    ++entries_;
+    const auto note = HT_TRY(metadata_text(metadata));
+    begin_entry(Kind::skip, metadata_name, note);
     return {};
   }
 
@@ -116,7 +92,7 @@ class ArchiveWriter {
     const auto begin = checked::align_up(metadata_end, has_data_ ? std::max(alignment_, block_bytes_) : 1);
     const auto end = begin ? checked::add(*begin, storage_bytes_) : std::nullopt;
     const auto file_bytes = end ? checked::align_up(*end, file_alignment) : std::nullopt;
-    if (!file_bytes) return fail(too_large());
+    if (!file_bytes) return fail(file_too_large());
     Encoded encoded{.header = std::vector<std::byte>(static_cast<std::size_t>(metadata_end)),
                     .offsets = std::move(offsets_),
                     .file_bytes = *file_bytes};
@@ -148,11 +124,18 @@ class ArchiveWriter {
     return range;
   }
 
-  std::size_t begin_entry(Kind kind) {
-    const auto size = entry_bytes(kind);
+  /// The bytes of a new entry, with what entries of all kinds have.
+  MutableBytes begin_entry(Kind kind, std::string_view name, std::string_view note) {
     const std::size_t at = (table_.size() + entry_alignment - 1) / entry_alignment * entry_alignment;
-    table_.resize(at + static_cast<std::size_t>(size));
-    return at;
+    table_.resize(at + static_cast<std::size_t>(entry_bytes(kind)));
+    const MutableBytes bytes = MutableBytes(table_).subspan(at);
+    store_le(bytes.subspan(at_entry_size), static_cast<std::uint64_t>(bytes.size()));
+    store_le(bytes.subspan(at_kind), static_cast<std::uint32_t>(kind));
+    store_range(bytes.subspan(at_name), append(name));
+    // As IREE does, metadata that is not there is said to be at 0.
+    store_range(bytes.subspan(at_note), note.empty() ? Range{} : append(note));
+    ++entries_;
+    return bytes;
   }
 
   static void put_splat(MutableBytes bytes, const Entry& entry) {
@@ -164,7 +147,7 @@ class ArchiveWriter {
   Result<void> put_data(MutableBytes bytes, const Entry& entry) {
     const auto begin = place_for(entry);
     const auto end = begin ? checked::add(*begin, entry.bytes) : std::nullopt;
-    if (!end) return fail(too_large());
+    if (!end) return fail(file_too_large());
     has_data_ = true;
     storage_bytes_ = *end;
     offsets_.push_back(begin);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/format_text.hpp"
+#include "format/common.hpp"
 #include "format/irpa/irpa.hpp"
 
 namespace ht::inline v1::format_irpa {
@@ -53,18 +54,18 @@ Result<Range> segment(Bytes header, std::uint64_t base, std::size_t field, std::
 
 Result<void> check_table(const Range& table, std::uint64_t file_bytes, std::string_view what) {
   if (checked::range_fits(table.offset, table.length, file_bytes)) return {};
-  return fail(cut_short(ErrorCode::truncated, "irpa_tables_are_all_there",
-                        format_text("{} ends at byte {} but the file has {} bytes", what,
-                                    table.offset + table.length, file_bytes),
-                        file_bytes));
+  return fail(broken(ErrorCode::truncated, "irpa_tables_are_all_there",
+                     format_text("{} ends at byte {} but the file has {} bytes", what,
+                                 table.offset + table.length, file_bytes),
+                     file_bytes));
 }
 
 Result<void> check_storage(const Range& storage, std::uint64_t file_bytes, bool headers_only) {
   if (headers_only || checked::range_fits(storage.offset, storage.length, file_bytes)) return {};
-  return fail(cut_short(ErrorCode::truncated, "irpa_storage_is_all_there",
-                        format_text("storage ends at byte {} but the file has {} bytes",
-                                    storage.offset + storage.length, file_bytes),
-                        file_bytes));
+  return fail(broken(ErrorCode::truncated, "irpa_storage_is_all_there",
+                     format_text("storage ends at byte {} but the file has {} bytes",
+                                 storage.offset + storage.length, file_bytes),
+                     file_bytes));
 }
 
 // Before the table is seen: a count that no table of its length can have.
@@ -147,10 +148,10 @@ Result<std::variant<Need, std::vector<Header>>> read_headers(const Seen& seen, s
   std::optional<std::uint64_t> base = 0;
   while (base) {
     if (!checked::range_fits(*base, header_bytes, file_bytes)) {
-      return fail(cut_short(ErrorCode::truncated, "irpa_headers_are_all_there",
-                            format_text("header at byte {} needs {} bytes but the file has {} bytes", *base,
-                                        header_bytes, file_bytes),
-                            file_bytes));
+      return fail(broken(ErrorCode::truncated, "irpa_headers_are_all_there",
+                         format_text("header at byte {} needs {} bytes but the file has {} bytes", *base,
+                                     header_bytes, file_bytes),
+                         file_bytes));
     }
     const auto bytes = seen.range(*base, header_bytes);
     if (!bytes) return Need{*base, header_bytes};

@@ -1,13 +1,13 @@
 #include "format/irpa/irpa_note.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
+#include <htensor/base/utf8.hpp>
 #include <htensor/dtype/sizes.hpp>
 #include <htensor/dtype/visit.hpp>
 
-#include "format/json.hpp"
+#include "base/format_text.hpp"
+#include "format/common.hpp"
+#include "format/gguf/gguf_values.hpp"
 #include "format/plain_json.hpp"
 
 namespace ht::inline v1::format_irpa {
@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::string_view prefix = "TENSORv0:";
 constexpr std::string_view older_prefix = "PYTORCH:";
+constexpr std::string_view metadata_prefix = "METADATAv0:";
 constexpr std::string_view torch_module = "torch.";
 constexpr std::string_view byte_dtype = "uint8";
 
@@ -239,6 +240,41 @@ std::optional<std::string> describe(const Entry& entry) {
   if (dtype == dtype_names.end() || dense_bytes(entry.dims, dtype->bits) != entry.bytes) return std::nullopt;
   return fmt::format("{}{}\"{}{}{}", before_dtype, dtype->name, before_shape,
                      fmt::join(entry.dims, between_dims), behind_shape);
+}
+
+Result<std::string> metadata_text(const Metadata& metadata) {
+  format_gguf::Writer out(ByteOrder::little);
+  out.raw(bytes_of(metadata_prefix));
+  out.number(static_cast<std::uint64_t>(metadata.size()));
+  for (const auto& item : metadata) {
+    if (const auto fault = format_gguf::pair_fault(item); !fault.empty()) {
+      return fail(
+          Error(ErrorCode::would_lose, "irpa_can_hold_the_value",
+                format_text("metadata key '{}' cannot be stored in IRPA: {}", to_utf8(item.key), fault))
+              .with_hint("remove the key from the source with `htensor meta SRC rm KEY`"));
+    }
+    out.text(item.key);
+    out.value(item.value);
+  }
+  return std::string(reinterpret_cast<const char*>(out.bytes().data()), out.bytes().size());
+}
+
+Result<void> read_metadata_text(std::string_view text, std::uint64_t offset, Metadata& metadata) {
+  const auto malformed = [&](std::string_view why) {
+    return fail(broken(ErrorCode::bad_header, "irpa_metadata_is_well_formed",
+                       format_text("entry '{}': {}", metadata_name, why), offset));
+  };
+  if (!text.starts_with(metadata_prefix)) return malformed("text does not start with 'METADATAv0:'");
+  const Bytes bytes = bytes_of(text.substr(metadata_prefix.size()));
+  format_gguf::Reader reader(bytes, bytes.size(), UINT64_MAX);
+  const auto count = reader.number<std::uint64_t>("value count");
+  if (!count || !reader.has_room_for(*count, format_gguf::least_pair_bytes, "values"))
+    return malformed("text ends before its last value");
+  const auto pairs = format_gguf::read_pairs(reader, *count);
+  if (!pairs) return malformed("a value is truncated or of an unknown type");
+  if (reader.at() != bytes.size()) return malformed("bytes follow the last value");
+  for (const auto& [key, value] : *pairs) HT_TRY(metadata.add(key, value));
+  return {};
 }
 
 }  // namespace ht::inline v1::format_irpa

@@ -1,15 +1,26 @@
-// What an entry's metadata says of its tensor: `TENSORv0:` and JSON, a convention of IREE's Python runtime.
+// What the metadata of entries says. Of a tensor: `TENSORv0:` and JSON, a convention of IREE's Python
+// runtime.
 //
 //   TENSORv0:{"type": "Tensor", "dtype": "float32", "shape": [2, 3]}
 //   TENSORv0:{"type": "Tensor", "dtype": "uint8", "shape": [144], "encoding": "Q4_K", "logical_shape": [256]}
 //
 // The second is a block encoding, told so that readers which know none still see bytes that they understand.
 // The older prefix `PYTORCH:` and dtypes as torch spells them ("torch.float32") are read too.
+//
+// A model's own metadata, for which an archive has no place, is that of an entry to be skipped:
+//
+//   name "htensor.metadata"
+//   metadata "METADATAv0:", u64 count, then as GGUF has them: u64 length and bytes of the key, u32 type, the
+//   value
+//
+// IREE and others pass over such entries.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <htensor/base/result.hpp>
 #include <htensor/format/catalog.hpp>
+#include <htensor/format/metadata.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -49,5 +60,14 @@ struct Description {
 /// The metadata for a typed tensor, from which `read_description` gives its type and shape back. Nothing
 /// where it cannot be told: for users' own dtypes, and for shapes that no such metadata has.
 [[nodiscard]] std::optional<std::string> describe(const Entry& entry);
+
+inline constexpr std::string_view metadata_name = "htensor.metadata";
+
+/// `would_lose` for what could not be read back.
+[[nodiscard]] Result<std::string> metadata_text(const Metadata& metadata);
+
+/// Adds what the text says. `offset` is where its entry is, for the Error.
+[[nodiscard]] Result<void> read_metadata_text(std::string_view text, std::uint64_t offset,
+                                              Metadata& metadata);
 
 }  // namespace ht::inline v1::format_irpa

@@ -10,7 +10,8 @@
 #include "format/irpa/irpa.hpp"
 #include "format/irpa/irpa_note.hpp"
 #include "format/irpa/irpa_test_archive.hpp"
-#include "format/same_tensors.hpp"
+#include "testing/library_types.hpp"
+#include "testing/same_tensors.hpp"
 
 namespace ht::format_irpa {
 namespace {
@@ -37,7 +38,7 @@ Encoded encode_and_compare(const Catalog& catalog, const Layout& layout = {}) {
   const auto parsed = parse(encoded->header, encoded->file_bytes);
   EXPECT_TRUE(parsed) << (parsed ? "" : to_string(parsed.error()));
   const auto& again = std::get<Catalog>(*parsed);
-  EXPECT_TRUE(same_tensors(catalog, again));
+  EXPECT_TRUE(ht::testing::same_tensors(catalog, again));
   EXPECT_EQ(encode(again, layout)->header, encoded->header);
   return *encoded;
 }

@@ -1,12 +1,8 @@
-// Where the fields of an archive lie, and how its errors begin.
+// Where the fields of an archive lie.
 #pragma once
 
 #include <cstdint>
 #include <htensor/base/bytes.hpp>
-#include <htensor/base/error.hpp>
-#include <string>
-#include <string_view>
-#include <utility>
 
 namespace ht::inline v1::format_irpa {
 
@@ -75,19 +71,6 @@ struct Range {
 inline void store_range(MutableBytes bytes, Range range) noexcept {
   store_le(bytes, range.offset);
   store_le(bytes.subspan(8), range.length);
-}
-
-[[nodiscard]] inline Error broken(ErrorCode code, std::string_view rule, std::string message,
-                                  std::uint64_t offset, SourceLine where = SourceLine::here()) {
-  return Error(code, rule, std::move(message), where)
-      .at_offset(offset)
-      .with_hint("write the file again with its exporter");
-}
-
-/// The same for a file that ends too early, at `file_bytes`.
-[[nodiscard]] inline Error cut_short(ErrorCode code, std::string_view rule, std::string message,
-                                     std::uint64_t file_bytes, SourceLine where = SourceLine::here()) {
-  return broken(code, rule, std::move(message), file_bytes, where).with_hint("download the file again");
 }
 
 }  // namespace ht::inline v1::format_irpa

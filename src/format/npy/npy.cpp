@@ -1,11 +1,12 @@
 #include "format/npy/npy.hpp"
 
 #include <algorithm>
+#include <array>
 #include <htensor/base/utf8.hpp>
 #include <htensor/dtype/sizes.hpp>
 
 #include "base/format_text.hpp"
-#include "format/carried.hpp"
+#include "format/common.hpp"
 #include "format/npy/npy_header.hpp"
 #include "format/sniff.hpp"
 
@@ -21,26 +22,24 @@ constexpr std::uint64_t long_preamble = at_length + sizeof(std::uint32_t);
 
 Error cut_short(std::uint64_t file_bytes, std::uint64_t wanted) {
   return broken(ErrorCode::truncated, "header_is_all_there",
-                format_text("header ends at byte {} but the file has {} bytes", wanted, file_bytes),
-                file_bytes)
-      .with_hint("download the file again");
+                    format_text("header ends at byte {} but the file has {} bytes", wanted, file_bytes),
+                    file_bytes);
 }
 
 /// The major version.
 Result<int> read_version(Bytes start) {
   if (!std::ranges::equal(start.first(magic.size()), bytes_of(magic))) {
-    return fail(broken(ErrorCode::bad_magic, "magic_is_numpy",
+    return fail(malformed(ErrorCode::bad_magic, "magic_is_numpy",
                        "file does not start with the magic '\\x93NUMPY'", at_magic));
   }
   const auto major = std::to_integer<int>(start[at_major]);
   const auto minor = std::to_integer<int>(start[at_minor]);
   if (major < 1 || major > 3 || minor != 0) {
     return fail(
-        broken(ErrorCode::bad_version, "npy_version_is_1_2_or_3",
+        malformed(ErrorCode::bad_version, "npy_version_is_1_2_or_3",
                format_text("NPY version {}.{} is not supported; supported versions are 1.0, 2.0 and 3.0",
                            major, minor),
-               at_major)
-            .with_hint("save the array again with numpy.save"));
+               at_major));
   }
   return major;
 }
@@ -48,7 +47,7 @@ Result<int> read_version(Bytes start) {
 Result<void> check_limit(std::uint64_t data_offset, std::uint64_t wanted_limit) {
   const std::uint64_t limit = wanted_limit == 0 ? default_header_limit : wanted_limit;
   if (data_offset <= limit) return {};
-  return fail(broken(ErrorCode::header_too_large, "npy_header_is_within_the_limit",
+  return fail(malformed(ErrorCode::header_too_large, "npy_header_is_within_the_limit",
                      format_text("header ends at byte {} but the limit is {} bytes", data_offset, limit),
                      at_length)
                   .with_hint("raise the limit with --max-header SIZE if you trust the file"));
@@ -56,19 +55,88 @@ Result<void> check_limit(std::uint64_t data_offset, std::uint64_t wanted_limit) 
 
 // The file's length against what the header says.
 Result<void> check_length(std::uint64_t end, std::uint64_t file_bytes, bool headers_only) {
-  if (file_bytes < end && !headers_only) {
-    return fail(broken(ErrorCode::truncated, "data_is_all_there",
-                       format_text("data ends at byte {} but the file has {} bytes", end, file_bytes),
-                       file_bytes)
-                    .with_hint("download the file again"));
-  }
+  if (!headers_only) HT_TRY(check_data_is_there(end, file_bytes));
   if (file_bytes > end) {
-    return fail(broken(ErrorCode::trailing_bytes, "nothing_follows_the_data",
+    return fail(malformed(ErrorCode::trailing_bytes, "nothing_follows_the_data",
                        format_text("{} bytes follow the array, which ends at byte {}", file_bytes - end, end),
                        end)
                     .with_hint("save each array to a file of its own with numpy.save"));
   }
   return {};
+}
+
+struct Row {
+  std::string_view code;
+  DTypeInfo dtype;
+};
+
+// numpy's kinds with their widths in bytes.
+constexpr std::array rows{
+    Row{"b1", dtype_info<Bool>()}, Row{"i1", dtype_info<I8>()},  Row{"i2", dtype_info<I16>()},
+    Row{"i4", dtype_info<I32>()},  Row{"i8", dtype_info<I64>()}, Row{"u1", dtype_info<U8>()},
+    Row{"u2", dtype_info<U16>()},  Row{"u4", dtype_info<U32>()}, Row{"u8", dtype_info<U64>()},
+    Row{"f2", dtype_info<F16>()},  Row{"f4", dtype_info<F32>()}, Row{"f8", dtype_info<F64>()},
+    Row{"c8", dtype_info<C64>()},
+};
+
+bool is_one_byte(const Row& row) { return row.dtype.bits == 8; }
+
+std::string_view hint_for(std::string_view code) {
+  switch (code.empty() ? '\0' : code[0]) {
+    case 'c': return "save it as complex64: numpy.save(path, array.astype(numpy.complex64))";
+    case 'f':
+    case 'g': return "save it as float64: numpy.save(path, array.astype(numpy.float64))";
+    case 'S':
+    case 'U':
+    case 'a': return "store text outside the weights, for instance as JSON";
+    case 'M':
+    case 'm': return "save it as int64: numpy.save(path, array.astype(numpy.int64))";
+    case 'V':
+      return "numpy.save drops the dtype of ml_dtypes arrays such as bfloat16 and float8: write them as "
+             "safetensors, or save array.astype(numpy.float32)";
+    default:
+      return "save it as b1, i1 to i8, u1 to u8, f2, f4, f8 or c8, with the byte order '<', '>', '=' or '|'";
+  }
+}
+
+Error unknown(std::string_view text, std::string_view code, std::uint64_t offset) {
+  if (code.starts_with('O')) {
+    return malformed(ErrorCode::bad_dtype, "npy_elements_are_no_pickled_objects",
+                  "array holds pickled Python objects, which can run code when loaded", offset)
+        .with_hint("if you trust the file, load it with numpy and save its numbers with a plain dtype");
+  }
+  return malformed(ErrorCode::bad_dtype, "npy_dtype_is_known",
+                format_text("dtype '{}' is not supported", shown(text)), offset)
+      .with_hint(hint_for(code));
+}
+
+struct Descr {
+  DTypeInfo dtype;
+  ByteOrder byte_order = ByteOrder::little;
+};
+
+/// The dtype behind a descr like "<f4", which lies at `offset` of the file.
+Result<Descr> read_descr(std::string_view text, std::uint64_t offset) {
+  const bool has_order = !text.empty() && std::string_view("<>=|").find(text[0]) != std::string_view::npos;
+  const std::string_view code = has_order ? text.substr(1) : text;
+  const auto row = std::ranges::find(rows, code, &Row::code);
+  if (row == rows.end()) return fail(unknown(text, code, offset));
+  if (is_one_byte(*row)) return Descr{row->dtype, ByteOrder::little};
+  // numpy takes '=' and none for the order of the machine that reads, and that is little endian here.
+  const char order = has_order ? text[0] : '=';
+  if (order == '|') {
+    return fail(malformed(ErrorCode::bad_dtype, "npy_wide_dtypes_have_a_byte_order",
+                       format_text("dtype '{}' has no byte order", text), offset));
+  }
+  return Descr{row->dtype, order == '>' ? ByteOrder::big : ByteOrder::little};
+}
+
+/// The inverse; nothing for a dtype that NPY does not know.
+std::optional<std::string> write_descr(DTypeTag dtype, ByteOrder byte_order) {
+  const auto row = std::ranges::find(rows, dtype, [](const Row& r) { return r.dtype.tag; });
+  if (row == rows.end()) return std::nullopt;
+  const char order = is_one_byte(*row) ? '|' : byte_order == ByteOrder::big ? '>' : '<';
+  return order + std::string(row->code);
 }
 
 Result<Catalog> read_array(Bytes header, int version, std::uint64_t file_bytes, const ParseOptions& options) {
@@ -77,13 +145,13 @@ Result<Catalog> read_array(Bytes header, int version, std::uint64_t file_bytes, 
   const std::string_view text(reinterpret_cast<const char*>(rest.data()), rest.size());
   // The versions before are in Latin-1, in which every byte is a character.
   if (version == 3 && !is_utf8(text)) {
-    return fail(broken(ErrorCode::bad_utf8, "npy_header_is_utf8", "header is not valid UTF-8", begin));
+    return fail(malformed(ErrorCode::bad_utf8, "npy_header_is_utf8", "header is not valid UTF-8", begin));
   }
   const auto literal = HT_TRY(read_literal(text, begin));
   const auto descr = HT_TRY(read_descr(literal.descr, literal.descr_at));
   const auto bytes = dense_bytes(literal.shape, descr.dtype.bits);
   if (!bytes) {
-    return fail(broken(ErrorCode::size_overflow, "data_size_fits_63_bits",
+    return fail(malformed(ErrorCode::size_overflow, "data_size_fits_63_bits",
                        format_text("shape [{}] of {} exceeds 2^63-1 bytes", fmt::join(literal.shape, ", "),
                                    descr.dtype.name),
                        literal.shape_at));
@@ -110,20 +178,18 @@ Result<std::string> descr_for(const Entry& entry) {
   HT_TRY(check_plain(plain, "NPY"));
   if (auto descr = write_descr(entry.dtype, entry.byte_order)) return *std::move(descr);
   const auto dtype = find_dtype(entry.dtype);
-  return fail(Error(ErrorCode::would_lose, "npy_carries_the_dtype",
-                    format_text("tensor '{}': NPY cannot store {}", entry.name,
-                                dtype ? dtype->name : "a user-defined dtype"))
-                  .at_tensor(entry.name)
-                  .with_hint("convert to IRPA or ht instead"));
+  return fail(lost("npy_carries_the_dtype", entry,
+                   format_text("tensor '{}': NPY cannot store {}", entry.name,
+                               dtype ? dtype->name : "a user-defined dtype"),
+                   "convert to IRPA or ht instead"));
 }
 
 Result<void> check_rank(const Entry& entry) {
   if (entry.dims.size() <= max_rank) return {};
-  return fail(Error(ErrorCode::would_lose, "npy_carries_at_most_64_dims",
-                    format_text("tensor '{}': rank {} exceeds NPY's limit of {}", entry.name,
-                                entry.dims.size(), max_rank))
-                  .at_tensor(entry.name)
-                  .with_hint("convert to safetensors instead"));
+  return fail(lost(
+      "npy_carries_at_most_64_dims", entry,
+      format_text("tensor '{}': rank {} exceeds NPY's limit of {}", entry.name, entry.dims.size(), max_rank),
+      "convert to safetensors instead"));
 }
 
 // The header is as long as it takes to align the data, and has to be read again.
@@ -213,9 +279,7 @@ Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
   const bool is_long = if_short && *if_short - short_preamble > UINT16_MAX;
   const auto begin = is_long ? data_offset(long_preamble) : if_short;
   const auto end = begin ? checked::add(*begin, entry.bytes) : std::nullopt;
-  if (!end) {
-    return fail(ErrorCode::size_overflow, "encoded_size_fits_64_bits", "file size exceeds 2^64-1 bytes");
-  }
+  if (!end) return fail(file_too_large());
   return Encoded{.header = wrapped(dict, *begin, is_long), .offsets = {begin}, .file_bytes = *end};
 }
 

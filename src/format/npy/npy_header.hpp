@@ -1,19 +1,16 @@
-// The two languages of an NPY header: the dict literal, and the dtype's descr within it.
+// The dict literal of an NPY header, and how errors in the header begin.
 #pragma once
 
 #include <cstdint>
 #include <htensor/base/result.hpp>
-#include <htensor/dtype/visit.hpp>
-#include <htensor/format/catalog.hpp>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace ht::inline v1::format_npy {
 
-/// An error at a byte of the file, with a hint that fits most.
-[[nodiscard]] Error broken(ErrorCode code, std::string_view rule, std::string message, std::uint64_t offset,
+/// As `broken` of format/common.hpp, with the hint to save the array again.
+[[nodiscard]] Error malformed(ErrorCode code, std::string_view rule, std::string message, std::uint64_t offset,
                            SourceLine where = SourceLine::here());
 
 /// A text of the file as a message can show it: the beginning of a long one, in UTF-8.
@@ -31,16 +28,5 @@ struct Literal {
 /// Reads the dict literal and nothing else of Python: the three keys once each, in any order. `begin` is
 /// where `text` lies in the file. The literal has views into `text`.
 [[nodiscard]] Result<Literal> read_literal(std::string_view text, std::uint64_t begin);
-
-struct Descr {
-  DTypeInfo dtype;
-  ByteOrder byte_order = ByteOrder::little;
-};
-
-/// The dtype behind a descr like "<f4", which lies at `offset` of the file.
-[[nodiscard]] Result<Descr> read_descr(std::string_view text, std::uint64_t offset);
-
-/// The inverse; nothing for a dtype that NPY does not know.
-[[nodiscard]] std::optional<std::string> write_descr(DTypeTag dtype, ByteOrder byte_order);
 
 }  // namespace ht::inline v1::format_npy

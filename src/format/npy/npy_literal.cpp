@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <htensor/base/utf8.hpp>
 
 #include "base/format_text.hpp"
@@ -29,13 +30,13 @@ class LiteralReader {
     }
     for (std::size_t key = 0; key < keys.size(); ++key) {
       if (!has_[key]) {
-        return fail(broken(ErrorCode::bad_header, "npy_header_has_all_keys",
+        return fail(malformed(ErrorCode::bad_header, "npy_header_has_all_keys",
                            format_text("header key '{}' is missing", keys[key]), begin_));
       }
     }
     skip_space();
     if (at_ != text_.size()) {
-      return fail(broken(ErrorCode::bad_header, "npy_header_ends_with_its_dict",
+      return fail(malformed(ErrorCode::bad_header, "npy_header_ends_with_its_dict",
                          format_text("{} follows the dict in the header", found()), here()));
     }
     return std::move(literal_);
@@ -48,11 +49,11 @@ class LiteralReader {
     const std::string_view key = HT_TRY(read_string());
     const auto known = static_cast<std::size_t>(std::ranges::find(keys, key) - keys.begin());
     if (known == keys.size()) {
-      return fail(broken(ErrorCode::bad_header, "npy_header_has_no_other_keys",
+      return fail(malformed(ErrorCode::bad_header, "npy_header_has_no_other_keys",
                          format_text("header key '{}' is unknown", shown(key)), key_at));
     }
     if (has_[known]) {
-      return fail(broken(ErrorCode::duplicate_key, "npy_header_has_each_key_once",
+      return fail(malformed(ErrorCode::duplicate_key, "npy_header_has_each_key_once",
                          format_text("header key '{}' occurs twice", key), key_at));
     }
     has_[known] = true;
@@ -67,7 +68,7 @@ class LiteralReader {
     literal_.descr_at = here();
     if (front() == '[' || front() == '(') {
       return fail(
-          broken(ErrorCode::bad_dtype, "npy_dtype_has_no_fields",
+          malformed(ErrorCode::bad_dtype, "npy_dtype_has_no_fields",
                  "dtype is a list of fields (structured array)", literal_.descr_at)
               .with_hint("save each field to a file of its own: numpy.save(\"x.npy\", array[\"x\"])"));
     }
@@ -80,7 +81,7 @@ class LiteralReader {
     while (is_letter(front())) ++at_;
     const std::string_view word = text_.substr(begin, at_ - begin);
     if (word != "True" && word != "False") {
-      return fail(broken(ErrorCode::bad_header, "npy_fortran_order_is_true_or_false",
+      return fail(malformed(ErrorCode::bad_header, "npy_fortran_order_is_true_or_false",
                          format_text("fortran_order is '{}', not True or False",
                                      shown(text_.substr(begin, std::max<std::size_t>(word.size(), 1)))),
                          begin_ + begin));
@@ -95,7 +96,7 @@ class LiteralReader {
     auto& shape = literal_.shape;
     while (!take(')')) {
       if (shape.size() == max_rank) {
-        return fail(broken(ErrorCode::bad_shape, "npy_rank_is_at_most_64",
+        return fail(malformed(ErrorCode::bad_shape, "npy_rank_is_at_most_64",
                            format_text("shape has more than {} dimensions", max_rank), here()));
       }
       shape.push_back(HT_TRY(read_dim()));
@@ -112,27 +113,24 @@ class LiteralReader {
     skip_space();
     const std::size_t begin = at_;
     if (front() == '-') {
-      return fail(broken(ErrorCode::bad_shape, "dims_are_not_negative",
+      return fail(malformed(ErrorCode::bad_shape, "dims_are_not_negative",
                          format_text("dimension {} of the shape is negative", literal_.shape.size()),
                          here()));
     }
     std::int64_t dim = 0;
-    for (; is_digit(front()); ++at_) {
-      const auto tens = checked::multiply(dim, 10);
-      const auto sum = tens ? checked::add(*tens, front() - '0') : std::nullopt;
-      if (!sum) {
-        return fail(broken(ErrorCode::size_overflow, "dims_fit_63_bits",
-                           format_text("dimension {} of the shape exceeds 2^63-1", literal_.shape.size()),
-                           begin_ + begin));
-      }
-      dim = *sum;
+    const auto [end, error] = std::from_chars(text_.data() + begin, text_.data() + text_.size(), dim);
+    if (error == std::errc::result_out_of_range) {
+      return fail(malformed(ErrorCode::size_overflow, "dims_fit_63_bits",
+                         format_text("dimension {} of the shape exceeds 2^63-1", literal_.shape.size()),
+                         begin_ + begin));
     }
+    at_ = static_cast<std::size_t>(end - text_.data());
     const std::size_t digits = at_ - begin;
     // Python 2 wrote long numbers as 3L.
     if (digits > 0 && front() == 'L') ++at_;
     const bool goes_on = is_digit(front()) || is_letter(front()) || front() == '.';
     if (digits == 0 || goes_on || (digits > 1 && text_[begin] == '0')) {
-      return fail(broken(ErrorCode::bad_shape, "npy_dims_are_whole_numbers",
+      return fail(malformed(ErrorCode::bad_shape, "npy_dims_are_whole_numbers",
                          format_text("dimension {} of the shape is not an integer: '{}'",
                                      literal_.shape.size(), shown(text_.substr(begin, at_ - begin + 1))),
                          begin_ + begin));
@@ -150,7 +148,7 @@ class LiteralReader {
     const auto end = text_.find_first_of(std::string_view(stops.data(), stops.size()), begin);
     at_ = std::min(end, text_.size());
     if (front() != quote) {
-      return fail(broken(
+      return fail(malformed(
           ErrorCode::bad_header, "npy_texts_are_closed_and_plain",
           format_text("string at byte {} has {} before its closing quote", begin_ + begin - 1, found()),
           here()));
@@ -160,12 +158,12 @@ class LiteralReader {
   }
 
   Error no_tuple() const {
-    return broken(ErrorCode::bad_shape, "npy_shape_is_a_tuple",
+    return malformed(ErrorCode::bad_shape, "npy_shape_is_a_tuple",
                   "shape is not a tuple of integers such as (2, 3), (3,) or ()", literal_.shape_at);
   }
 
   Error expected(std::string_view what, SourceLine where = SourceLine::here()) const {
-    return broken(ErrorCode::bad_header, "npy_header_is_a_dict_literal",
+    return malformed(ErrorCode::bad_header, "npy_header_is_a_dict_literal",
                   format_text("header has {1} where {0} is expected", what, found()), here(), where);
   }
 
@@ -198,7 +196,7 @@ class LiteralReader {
 
 }  // namespace
 
-Error broken(ErrorCode code, std::string_view rule, std::string message, std::uint64_t offset,
+Error malformed(ErrorCode code, std::string_view rule, std::string message, std::uint64_t offset,
              SourceLine where) {
   return Error(code, rule, std::move(message), where)
       .at_offset(offset)

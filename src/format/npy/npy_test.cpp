@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "format/npy/npy.hpp"
-#include "format/same_tensors.hpp"
+#include "testing/same_tensors.hpp"
 
 namespace ht::format_npy {
 namespace {
@@ -100,7 +100,7 @@ TEST(Npy, alignment_may_be_raised) {
     EXPECT_EQ(encoded->header[6], std::byte{alignment > 65536 ? std::uint8_t{2} : std::uint8_t{1}});
     const auto again = format_npy::parse(encoded->header, encoded->file_bytes, {.stem = "w"});
     ASSERT_TRUE(again) << to_string(again.error());
-    EXPECT_TRUE(same_tensors(std::get<Catalog>(*again), catalog));
+    EXPECT_TRUE(testing::same_tensors(std::get<Catalog>(*again), catalog));
     EXPECT_EQ(std::get<Catalog>(*again)[0].offset, encoded->offsets[0]);
   }
 }

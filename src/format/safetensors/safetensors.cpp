@@ -6,15 +6,13 @@
 #include <tuple>
 
 #include "base/format_text.hpp"
+#include "format/common.hpp"
 #include "format/json.hpp"
-#include "format/safetensors/safetensors_dtypes.hpp"
 #include "format/safetensors/safetensors_header.hpp"
 #include "format/sniff.hpp"
 
 namespace ht::inline v1::format_safetensors {
 namespace {
-
-constexpr std::string_view fetch_again = "download the file again";
 
 bool is_white_space(std::byte byte) {
   return byte == std::byte{' '} || byte == std::byte{'\t'} || byte == std::byte{'\n'} ||
@@ -65,8 +63,7 @@ class TensorPlacer {
     const std::uint64_t end = in.number();
     const auto refuse = [&](ErrorCode code, std::string_view rule, std::string message,
                             SourceLine where = SourceLine::here()) {
-      return fail(
-          Error(code, rule, std::move(message), where).at_offset(at).with_hint(rewrite).at_tensor(name));
+      return fail(broken(code, rule, std::move(message), at, where).at_tensor(name));
     };
     if (begin > end) {
       return refuse(
@@ -120,15 +117,15 @@ Result<std::uint64_t> check_tiling(const CatalogBuilder& tensors, std::uint64_t 
   for (const auto i : order) {
     const Entry entry = tensors[i];
     if (entry.offset != end) {
-      const bool overlaps = entry.offset < end;
-      auto error = overlaps ? Error(ErrorCode::overlap, "tensors_do_not_overlap",
-                                    format_text("tensor '{}' and tensor '{}' overlap at byte {}", before,
-                                                entry.name, entry.offset))
-                            : Error(ErrorCode::gap, "tensors_leave_no_gap",
-                                    format_text("gap of {} bytes at byte {}, before tensor '{}'",
-                                                entry.offset - end, end, entry.name));
-      return fail(
-          std::move(error).at_tensor(entry.name).at_offset(overlaps ? entry.offset : end).with_hint(rewrite));
+      auto error = entry.offset < end ? broken(ErrorCode::overlap, "tensors_do_not_overlap",
+                                               format_text("tensor '{}' and tensor '{}' overlap at byte {}",
+                                                           before, entry.name, entry.offset),
+                                               entry.offset)
+                                      : broken(ErrorCode::gap, "tensors_leave_no_gap",
+                                               format_text("gap of {} bytes at byte {}, before tensor '{}'",
+                                                           entry.offset - end, end, entry.name),
+                                               end);
+      return fail(std::move(error).at_tensor(entry.name));
     }
     end += entry.bytes;
     before = entry.name;
@@ -139,16 +136,14 @@ Result<std::uint64_t> check_tiling(const CatalogBuilder& tensors, std::uint64_t 
 // The data must be what the file has behind its header: with the tiling, no tensor lies outside the file.
 Result<void> check_end(std::uint64_t end, std::uint64_t file_bytes, bool headers_only) {
   if (end > file_bytes && !headers_only) {
-    return fail(Error(ErrorCode::truncated, "safetensors_data_is_all_there",
-                      format_text("data ends at byte {} but the file has {} bytes", end, file_bytes))
-                    .at_offset(file_bytes)
-                    .with_hint(fetch_again));
+    return fail(broken(ErrorCode::truncated, "safetensors_data_is_all_there",
+                       format_text("data ends at byte {} but the file has {} bytes", end, file_bytes),
+                       file_bytes));
   }
   if (end < file_bytes) {
-    return fail(Error(ErrorCode::trailing_bytes, "nothing_follows_the_tensors",
-                      format_text("{} bytes follow the data, which ends at byte {}", file_bytes - end, end))
-                    .at_offset(end)
-                    .with_hint(fetch_again));
+    return fail(broken(ErrorCode::trailing_bytes, "nothing_follows_the_tensors",
+                       format_text("{} bytes follow the data, which ends at byte {}", file_bytes - end, end),
+                       end));
   }
   return {};
 }
@@ -164,11 +159,10 @@ Result<std::uint64_t> read_length(Bytes prefix, std::uint64_t file_bytes, const 
                     .with_hint("raise the limit with --max-header SIZE if you trust the file"));
   }
   if (!checked::range_fits(length_bytes, length, file_bytes)) {
-    return fail(Error(ErrorCode::truncated, "safetensors_header_is_all_there",
-                      format_text("header ends at byte {} but the file has {} bytes", length_bytes + length,
-                                  file_bytes))
-                    .at_offset(file_bytes)
-                    .with_hint(fetch_again));
+    return fail(broken(
+        ErrorCode::truncated, "safetensors_header_is_all_there",
+        format_text("header ends at byte {} but the file has {} bytes", length_bytes + length, file_bytes),
+        file_bytes));
   }
   return length;
 }
@@ -196,10 +190,9 @@ bool looks_like(Bytes prefix, std::uint64_t file_bytes) {
 Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& options) {
   const Bytes prefix = seen.prefix();
   if (file_bytes < length_bytes) {
-    return fail(Error(ErrorCode::truncated, "safetensors_length_is_all_there",
-                      format_text("header size field ends at byte 8 but the file has {} bytes", file_bytes))
-                    .at_offset(file_bytes)
-                    .with_hint(fetch_again));
+    return fail(broken(ErrorCode::truncated, "safetensors_length_is_all_there",
+                       format_text("header size field ends at byte 8 but the file has {} bytes", file_bytes),
+                       file_bytes));
   }
   if (prefix.size() < length_bytes) return Need{0, length_bytes};
   const auto length = HT_TRY(read_length(prefix, file_bytes, options));

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "format/header_edit.hpp"
+#include "format/common.hpp"
 #include "format/json.hpp"
 #include "format/safetensors/safetensors.hpp"
 #include "format/safetensors/safetensors_header.hpp"

@@ -2,7 +2,6 @@
 
 #include "format/safetensors/safetensors.hpp"
 #include "format/safetensors/test_file.hpp"
-#include "format/same_tensors.hpp"
 
 namespace ht::format_safetensors {
 namespace {

@@ -1,22 +1,31 @@
-#include <charconv>
+#include <algorithm>
+#include <array>
 #include <htensor/base/json_text.hpp>
 #include <htensor/base/utf8.hpp>
 #include <htensor/dtype/sizes.hpp>
 
 #include "base/format_text.hpp"
-#include "format/carried.hpp"
+#include "format/common.hpp"
 #include "format/safetensors/safetensors.hpp"
-#include "format/safetensors/safetensors_dtypes.hpp"
+#include "format/safetensors/safetensors_header.hpp"
 
 namespace ht::inline v1::format_safetensors {
 namespace {
 
 constexpr std::string_view rename_tensor = "rename the tensor with --rename OLD=NEW";
 
-void append_number(std::string& out, std::uint64_t number) {
-  std::array<char, 20> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
-  out.append(digits.data(), end);
+// The reference crate writes tensors by their dtypes, the last of these first, and then by their names:
+// those that need the largest alignment go first.
+constexpr std::array canonical_dtypes{
+    Bool::tag,    F4::tag,      F6_E2M3::tag, F6_E3M2::tag,     U8::tag,          I8::tag,
+    F8_E5M2::tag, F8_E4M3::tag, F8_E8M0::tag, F8_E4M3FNUZ::tag, F8_E5M2FNUZ::tag, I16::tag,
+    U16::tag,     F16::tag,     BF16::tag,    I32::tag,         U32::tag,         F32::tag,
+    C64::tag,     F64::tag,     I64::tag,     U64::tag};
+
+// The place of a dtype among these; -1 for one that is not there.
+constexpr int canonical_rank(DTypeTag tag) noexcept {
+  const auto found = std::ranges::find(canonical_dtypes, tag);
+  return found == canonical_dtypes.end() ? -1 : static_cast<int>(found - canonical_dtypes.begin());
 }
 
 Error no_utf8(std::string_view what, std::string_view name, std::string_view hint) {
@@ -29,27 +38,23 @@ Result<void> append_tensor(std::string& out, const Entry& entry, std::uint64_t b
   HT_TRY(check_plain(entry, "safetensors"));
   const auto dtype = find_dtype(entry.dtype);
   if (!dtype || !is_safetensors_dtype(entry.dtype)) {
-    return fail(Error(ErrorCode::would_lose, "safetensors_has_the_dtype",
-                      format_text("tensor '{}': safetensors cannot store {}", entry.name,
-                                  dtype ? dtype->name : "a user-defined dtype"))
-                    .at_tensor(entry.name)
-                    .with_hint("convert to IRPA or ht instead"));
+    return fail(lost("safetensors_has_the_dtype", entry,
+                     format_text("tensor '{}': safetensors cannot store {}", entry.name,
+                                 dtype ? dtype->name : "a user-defined dtype"),
+                     "convert to IRPA or ht instead"));
   }
   if (!is_utf8(entry.name))
     return fail(no_utf8("tensor name", entry.name, rename_tensor).at_tensor(entry.name));
-  if (entry.name == "__metadata__") {
-    return fail(Error(ErrorCode::would_lose, "safetensors_keeps_a_name_for_metadata",
-                      "tensor name '__metadata__' is reserved in safetensors")
-                    .at_tensor(entry.name)
-                    .with_hint(rename_tensor));
+  if (entry.name == metadata_key) {
+    return fail(lost("safetensors_keeps_a_name_for_metadata", entry,
+                     "tensor name '__metadata__' is reserved in safetensors", rename_tensor));
   }
   if (entry.dims.size() > max_rank) {
     return fail(
-        Error(ErrorCode::would_lose, "safetensors_carries_at_most_64_dims",
-              format_text("tensor '{}' has {} dimensions, and a safetensors file is read with at most {}",
-                          entry.name, entry.dims.size(), max_rank))
-            .at_tensor(entry.name)
-            .with_hint("reshape the tensor to fewer dimensions"));
+        lost("safetensors_carries_at_most_64_dims", entry,
+             format_text("tensor '{}' has {} dimensions, and a safetensors file is read with at most {}",
+                         entry.name, entry.dims.size(), max_rank),
+             "reshape the tensor to fewer dimensions"));
   }
   const auto bytes = dense_bytes(entry.dims, dtype->bits);
   if (bytes != entry.bytes) {
@@ -61,12 +66,10 @@ Result<void> append_tensor(std::string& out, const Entry& entry, std::uint64_t b
   }
   if (!fills_whole_bytes(entry.dims, dtype->bits)) {
     return fail(
-        Error(
-            ErrorCode::would_lose, "safetensors_has_whole_bytes",
-            format_text("tensor '{}', {} [{}]: size is not a whole number of bytes, as safetensors requires",
-                        entry.name, dtype->name, fmt::join(entry.dims, ", ")))
-            .at_tensor(entry.name)
-            .with_hint("convert to IRPA or ht instead"));
+        lost("safetensors_has_whole_bytes", entry,
+             format_text("tensor '{}', {} [{}]: size is not a whole number of bytes, as safetensors requires",
+                         entry.name, dtype->name, fmt::join(entry.dims, ", ")),
+             "convert to IRPA or ht instead"));
   }
   append_json_string(out, entry.name);
   out += R"(:{"dtype":")";
@@ -74,12 +77,12 @@ Result<void> append_tensor(std::string& out, const Entry& entry, std::uint64_t b
   out += R"(","shape":[)";
   for (std::size_t i = 0; i < entry.dims.size(); ++i) {
     if (i > 0) out += ',';
-    append_number(out, static_cast<std::uint64_t>(entry.dims[i]));
+    out += std::to_string(entry.dims[i]);
   }
   out += R"(],"data_offsets":[)";
-  append_number(out, begin);
+  out += std::to_string(begin);
   out += ',';
-  append_number(out, end);
+  out += std::to_string(end);
   out += "]}";
   return {};
 }
@@ -149,9 +152,7 @@ Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
   header += '}';
   const auto data_begin = begin_of_data(catalog, header.size(), layout);
   const auto file_bytes = end && data_begin ? checked::add(*end, *data_begin) : std::nullopt;
-  if (!file_bytes) {
-    return fail(ErrorCode::size_overflow, "encoded_size_fits_64_bits", "file size exceeds 2^64-1 bytes");
-  }
+  if (!file_bytes) return fail(file_too_large());
   if (*data_begin - sizeof(std::uint64_t) > default_max_header_bytes) {
     return fail(Error(ErrorCode::header_too_large, "safetensors_header_can_be_read",
                       format_text("header would have {} bytes but readers accept at most {}", *data_begin,

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/format_text.hpp"
+#include "format/common.hpp"
 #include "format/json.hpp"
 #include "format/safetensors/safetensors.hpp"
 
@@ -36,17 +37,17 @@ class HeaderReader {
   [[nodiscard]] Error broken(ErrorCode code, std::string_view rule, std::string message,
                              SourceLine where = SourceLine::here()) {
     const auto at = document_.problem({}).offset;
-    auto error = Error(code, rule, std::move(message), where).at_offset(length_bytes + at).with_hint(rewrite);
+    auto error = ht::broken(code, rule, std::move(message), length_bytes + at, where);
     return name_ ? std::move(error).at_tensor(*name_) : std::move(error);
   }
 
   [[nodiscard]] static Error broken_json(const json::Problem& problem) {
-    auto error = problem.is_bad_utf8
-                     ? Error(ErrorCode::bad_utf8, "safetensors_header_is_utf8", "header is not valid UTF-8")
-                     : Error(ErrorCode::bad_header, "safetensors_header_is_json",
-                             format_text("header is not valid JSON at byte {}: {}",
-                                         length_bytes + problem.offset, problem.what));
-    return std::move(error).at_offset(length_bytes + problem.offset).with_hint(rewrite);
+    const std::uint64_t at = length_bytes + problem.offset;
+    if (problem.is_bad_utf8) {
+      return ht::broken(ErrorCode::bad_utf8, "safetensors_header_is_utf8", "header is not valid UTF-8", at);
+    }
+    return ht::broken(ErrorCode::bad_header, "safetensors_header_is_json",
+                      format_text("header is not valid JSON at byte {}: {}", at, problem.what), at);
   }
 
   Failure read_member(std::string_view key, json::Value& value) {
@@ -54,8 +55,7 @@ class HeaderReader {
     if (key == metadata_key) return read_metadata(value);
     name_ = key;
     info_ = {};
-    simdjson::ondemand::json_type type{};
-    if (value.type().get(type) != simdjson::SUCCESS || type != simdjson::ondemand::json_type::object) {
+    if (!document_.is(value, json::Type::object)) {
       return broken(ErrorCode::bad_header, "tensor_info_is_an_object",
                     format_text("header entry '{}' is not a JSON object", key));
     }
@@ -74,16 +74,13 @@ class HeaderReader {
     }
     if (const auto null = value.is_null(); null.error() == simdjson::SUCCESS && null.value_unsafe())
       return {};
-    simdjson::ondemand::json_type type{};
-    if (value.type().get(type) != simdjson::SUCCESS || type != simdjson::ondemand::json_type::object) {
+    if (!document_.is(value, json::Type::object)) {
       return broken(ErrorCode::bad_header, "metadata_is_an_object", "__metadata__ is not a JSON object");
     }
     return document_.each_field<Error>(
         value,
         [&](std::string_view key, json::Value& inner) -> Failure {
-          simdjson::ondemand::json_type inner_type{};
-          if (inner.type().get(inner_type) != simdjson::SUCCESS ||
-              inner_type != simdjson::ondemand::json_type::string) {
+          if (!document_.is(inner, json::Type::string)) {
             return broken(ErrorCode::bad_header, "metadata_is_texts",
                           format_text("metadata key '{}': value is not a string", key));
           }
@@ -246,11 +243,10 @@ Result<HeaderItems> read_header(Bytes text, Bytes follows, const ParseOptions& o
   constexpr std::size_t min_searched_bytes = std::size_t{1} << 20;
   if (text.size() >= min_searched_bytes) {
     if (const auto at = find_long_array(letters)) {
-      return fail(
-          Error(ErrorCode::bad_shape, "safetensors_rank_is_at_most_64",
-                format_text("the shape at byte {} has more than {} dimensions", length_bytes + *at, max_rank))
-              .at_offset(length_bytes + *at)
-              .with_hint(rewrite));
+      return fail(broken(
+          ErrorCode::bad_shape, "safetensors_rank_is_at_most_64",
+          format_text("the shape at byte {} has more than {} dimensions", length_bytes + *at, max_rank),
+          length_bytes + *at));
     }
   }
   return read_json_header(text, follows, options);

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdint>
 #include <htensor/base/result.hpp>
+#include <htensor/dtype/sizes.hpp>
+#include <htensor/dtype/visit.hpp>
 #include <htensor/format/parse.hpp>
 #include <optional>
 #include <span>
@@ -12,12 +14,31 @@
 #include <vector>
 
 #include "format/packed.hpp"
-#include "format/safetensors/safetensors_dtypes.hpp"
 
 namespace ht::inline v1::format_safetensors {
 
 inline constexpr std::uint64_t length_bytes = sizeof(std::uint64_t);
-inline constexpr std::string_view rewrite = "write the file again with its exporter";
+inline constexpr std::string_view metadata_key = "__metadata__";
+
+/// All of the library's but its 4-bit integers, which safetensors does not know.
+[[nodiscard]] inline bool is_safetensors_dtype(DTypeTag tag) noexcept {
+  return tag != I4::tag && tag != U4::tag;
+}
+
+/// One of safetensors', or one of the users' own.
+[[nodiscard]] inline std::optional<DTypeInfo> dtype_named(std::string_view name,
+                                                          std::span<const DTypeInfo> users) {
+  const auto found = find_dtype(name, users);
+  if (!found || !is_safetensors_dtype(found->tag)) return std::nullopt;
+  return found;
+}
+
+/// Whether a tensor ends at the end of a byte. Eight elements do, whatever their width, so only the rest of
+/// eight counts. The elements are known to be countable.
+[[nodiscard]] inline bool fills_whole_bytes(std::span<const std::int64_t> dims, int bits) noexcept {
+  const auto elements = static_cast<std::uint64_t>(element_count(dims).value_or(0));
+  return elements % 8 * static_cast<std::uint64_t>(bits) % 8 == 0;
+}
 
 /// How the packed members lie. A number says what follows: of which kind it is, and how long its name or key
 /// is. Then where that begins in the text, and itself, unless it can be read there as it is. Then of a tensor
@@ -109,8 +130,6 @@ class HeaderPacker {
   std::span<const DTypeInfo> users_;
   HeaderItems items_;
 };
-
-inline constexpr std::string_view metadata_key = "__metadata__";
 
 /// The members of a header: every value is of its type, and every tensor has a dtype, a shape and offsets.
 /// `follows` are the bytes straight behind the text.

@@ -5,7 +5,8 @@
 #include <string>
 
 #include "format/safetensors/test_file.hpp"
-#include "format/same_tensors.hpp"
+#include "testing/library_types.hpp"
+#include "testing/same_tensors.hpp"
 
 namespace ht::format_safetensors {
 namespace {
@@ -182,7 +183,7 @@ TEST(Safetensors, data_begins_where_the_layout_wants) {
   EXPECT_EQ(encoded.offsets[0], 4096U);
   const auto parsed = parse(encoded.header, encoded.file_bytes);
   ASSERT_TRUE(parsed) << to_string(parsed.error());
-  EXPECT_TRUE(same_tensors(std::get<Catalog>(*parsed), catalog));
+  EXPECT_TRUE(testing::same_tensors(std::get<Catalog>(*parsed), catalog));
 }
 
 TEST(Safetensors, safetensors_metadata_is_texts) {

@@ -1,8 +1,9 @@
 #include "format/shards/numbered_name.hpp"
 
-#include <fmt/format.h>
+#include <array>
+#include <charconv>
 
-#include <algorithm>
+#include "base/format_text.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -10,11 +11,38 @@ namespace {
 constexpr std::size_t digits = 5;
 
 std::optional<std::uint32_t> five_digits(std::string_view text) {
-  if (text.size() != digits || !std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; }))
-    return std::nullopt;
   std::uint32_t number = 0;
-  for (const char c : text) number = number * 10 + static_cast<std::uint32_t>(c - '0');
+  const char* const end = text.data() + text.size();
+  const auto [after, error] = std::from_chars(text.data(), end, number);
+  if (text.size() != digits || error != std::errc() || after != end) return std::nullopt;
   return number;
+}
+
+struct SplitKey {
+  std::string_view name;
+  MetaType type;
+};
+
+constexpr std::array split_keys{SplitKey{"split.no", MetaType::u16}, SplitKey{"split.count", MetaType::u16},
+                                SplitKey{"split.tensors.count", MetaType::i32}};
+
+Result<void> check_keys(const Catalog& catalog) {
+  constexpr std::string_view hint = "download the file again, or split the model again with llama-gguf-split";
+  for (const auto& [name, type] : split_keys) {
+    const auto value = catalog.metadata().find(name);
+    if (!value) {
+      return fail(Error(ErrorCode::bad_header, "split_keys_are_there",
+                        format_text("is a part of a split model without the key '{}'", name))
+                      .with_hint(hint));
+    }
+    if (value->type() != type) {
+      return fail(Error(ErrorCode::bad_header, "split_keys_have_their_types",
+                        format_text("the key '{}' is of type {} instead of {}", name,
+                                    to_string(value->type()), to_string(type)))
+                      .with_hint(hint));
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -45,6 +73,52 @@ std::optional<NumberedName> parse_numbered_name(std::string_view file_name) {
   if (*number == 0 || *number > *count) return std::nullopt;
   return NumberedName{std::string(name.substr(0, name.size() - tail)), *number, *count,
                       std::string(file_name.substr(dot))};
+}
+
+std::optional<SplitInfo> split_info(const Catalog& catalog) {
+  const auto number = [&](std::string_view key) -> std::optional<std::uint64_t> {
+    const auto value = catalog.metadata().find(key);
+    return value ? value->natural() : std::nullopt;
+  };
+  const auto part = number("split.no");
+  const auto count = number("split.count");
+  if (!part || !count || *count < 2) return std::nullopt;
+  return SplitInfo{*part, *count, number("split.tensors.count")};
+}
+
+Result<std::optional<SplitInfo>> checked_split_info(const Catalog& catalog, const Format* format,
+                                                    std::string_view file_name) {
+  if (format == nullptr || format->sharding != Sharding::parts) return std::nullopt;
+  const auto name = parse_numbered_name(file_name);
+  const bool is_named_as_part = name && name->count > 1;
+  const auto count = catalog.metadata().find("split.count");
+  const std::uint64_t parts = count ? count->natural().value_or(0) : 0;
+  if (!is_named_as_part && parts < 2) return std::nullopt;
+  HT_TRY(check_keys(catalog));
+  const std::uint64_t number = *catalog.metadata().find("split.no")->natural();
+  if (!name || name->count != parts || name->number != number + 1) {
+    return fail(Error(ErrorCode::missing_shard, "split_part_is_named_by_its_number",
+                      format_text("is part {} of {} by its keys, but not by its name", number + 1, parts))
+                    .with_hint(format_text("name the file NAME-{:05}-of-{:05}{}, and the other parts alike",
+                                           number + 1, parts, format->extension)));
+  }
+  return split_info(catalog);
+}
+
+Result<Metadata> metadata_of_shard(Sharding sharding, const Metadata& all, const SplitInfo& info) {
+  if (sharding != Sharding::parts) return all;
+  Metadata metadata;
+  if (info.number == 0) {
+    // A model that was split before may still have its old keys.
+    for (const auto& [key, value] : all) {
+      if (!key.starts_with(split_prefix)) HT_TRY(metadata.add(key, value));
+    }
+  }
+  HT_TRY(metadata.add("split.no", static_cast<std::uint16_t>(info.number)));
+  HT_TRY(metadata.add("split.count", static_cast<std::uint16_t>(info.count)));
+  HT_TRY(metadata.add("split.tensors.count", static_cast<std::int32_t>(info.tensors.value_or(0))));
+  HT_TRY(metadata.index());
+  return metadata;
 }
 
 }  // namespace ht::inline v1

@@ -51,14 +51,11 @@ class IndexReader {
 
  private:
   Failure read_member(std::string_view key, json::Value& value) {
-    simdjson::ondemand::json_type type{};
-    const bool is_object =
-        value.type().get(type) == simdjson::SUCCESS && type == simdjson::ondemand::json_type::object;
     if (key == "weight_map") {
       if (std::exchange(has_map_, true)) {
         return broken(ErrorCode::duplicate_key, "weight_map_is_there_once", "the index has two weight_maps");
       }
-      if (!is_object)
+      if (!document_.is(value, json::Type::object))
         return broken(ErrorCode::bad_header, "weight_map_is_an_object", "the weight_map is not an object");
       return document_.each_field<Error>(
           value, [&](std::string_view tensor, json::Value& file) { return read_tensor(tensor, file); },

@@ -1,4 +1,4 @@
-#include "format/fuzz_format.hpp"
+#include "testing/fuzz_format.hpp"
 
 #include <sanitizer/allocator_interface.h>
 
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "format/same_tensors.hpp"
+#include "testing/same_tensors.hpp"
 
 namespace ht::testing {
 namespace {

@@ -1,4 +1,4 @@
-#include "format/carried.hpp"
+#include "format/common.hpp"
 
 #include <gtest/gtest.h>
 
