@@ -214,11 +214,8 @@ void add_common(CLI::App& app, Common& common, std::string& progress) {
   add_flag(app, "--json", common.json, "Print one JSON document to stdout and nothing else");
   add_flag(app, "--jsonl", common.jsonl, "Print one JSON object per line");
   add_flag(app, "-q,--quiet", common.quiet, "Print only results and errors");
-  add_text(app, progress,
-           {.name = "--progress",
-            .type = "WHEN",
-            .description = "When to show a progress bar on stderr; auto: if it is a terminal",
-            .one_of = {"always", "auto", "never"}});
+  add_choice(app, "--progress", progress, {"always", "auto", "never"},
+             "When to show a progress bar on stderr; auto: if it is a terminal");
   for (const auto* name : {"--json", "--jsonl", "--quiet", "--progress"}) {
     app.get_option(name)->group("Global options");
   }

@@ -166,35 +166,22 @@ Result<Exit> convert_model(const Options& options, const Common& common) {
 
 Action register_convert(CLI::App& verb) {
   auto options = std::make_shared<Options>();
-  add_arguments(verb, options->paths,
-                {.name = "SRC",
-                 .type = "SRC... DST",
-                 .description = "Files of any format, shard indexes or folders; merged into DST",
-                 .required = true});
+  add_arguments(verb, "SRC... DST", options->paths,
+                "Files of any format, shard indexes or folders; merged into DST", Presence::required);
   add_check(verb, [options] { return options->paths.size() < 2 ? "DST is required" : ""; });
   std::vector<std::string> formats;
   for (const auto name : format_names()) formats.emplace_back(name);
-  add_text(verb, options->format,
-           {.name = "--to",
-            .type = "FORMAT",
-            .description = "Format of DST; default: by DST's extension",
-            .one_of = formats});
+  add_choice(verb, "--to", options->format, formats, "Format of DST; default: by DST's extension");
   add_filter(verb, options->filter);
-  add_texts(verb, options->renames,
-            {.name = "--rename",
-             .type = "A=B",
-             .description = "Rename tensors; * in A and B stands for the same text"});
+  add_texts(verb, "--rename A=B", options->renames, "Rename tensors; * in A and B stands for the same text");
   add_size(verb, "--align", options->alignment, "Align data to multiples of this power of two");
   add_flag(verb, "--canonical", options->canonical,
            "Order tensors as the format's reference writer does instead of as in SRC");
   add_flag(verb, "--usual-order", options->normalize_layout,
            "Write all tensors row-major and little-endian, even if DST's format can store SRC's order");
-  add_text(verb, options->layout,
-           {.name = "--layout",
-            .type = "LAYOUT",
-            .description = "iree: place data as IREE does; shared: align data so that the file system can "
-                           "share blocks with SRC",
-            .one_of = {"iree", "shared"}});
+  add_choice(verb, "--layout", options->layout, {"iree", "shared"},
+             "iree: place data as IREE does; shared: align data so that the file system can share blocks "
+             "with SRC");
   add_flag(verb, "--plain", options->plain,
            "Write an IRPA without dtypes, shapes and metadata, as IREE's writer does");
   add_size(verb, "--shard-size", options->shard_bytes, "Split the model into files of about this size");
@@ -203,15 +190,10 @@ Action register_convert(CLI::App& verb) {
   add_flag(verb, "--raw-bytes", options->raw_bytes,
            "Store tensors as raw bytes if DST's format lacks their dtype, encoding or shape");
   add_flag(verb, "--lossy", options->lossy, "Allow every loss: --drop-metadata and --raw-bytes");
-  add_text(verb, options->module,
-           {.name = "--emit-mlir",
-            .type = "FILE",
-            .description = "Also write an MLIR module for IREE that declares DST's tensors as globals"});
-  add_text(
-      verb, options->scope,
-      {.name = "--scope",
-       .type = "NAME",
-       .description = "Parameter scope of DST in the module, as in iree-run-module --parameters=NAME=DST"});
+  add_text(verb, "--emit-mlir FILE", options->module,
+           "Also write an MLIR module for IREE that declares DST's tensors as globals");
+  add_text(verb, "--scope NAME", options->scope,
+           "Parameter scope of DST in the module, as in iree-run-module --parameters=NAME=DST");
   add_size(verb, "--inline-below", options->inline_below,
            "Store tensors smaller than this in the module itself; default: 0");
   add_flag(verb, "--inline-all", options->inline_all, "Store all tensors in the module itself");

@@ -203,13 +203,10 @@ Result<Exit> show(const Options& options, const Common& common) {
 Action register_show(CLI::App& verb) {
   auto options = std::make_shared<Options>();
   add_path(verb, options->path);
-  add_text(verb, options->name,
-           {.name = "NAME", .type = "NAME", .description = "The tensor", .required = true});
-  add_text(verb, options->slice,
-           {.name = "--slice",
-            .type = "SLICE",
-            .description = "begin:end:step or an index for each dimension, as in Python: 0:4,:,-1. In JSON, "
-                           "values are flat in row-major order and values_shape is their shape"});
+  add_text(verb, "NAME", options->name, "The tensor", Presence::required);
+  add_text(verb, "--slice SLICE", options->slice,
+           "begin:end:step or an index for each dimension, as in Python: 0:4,:,-1. In JSON, values are flat "
+           "in row-major order and values_shape is their shape");
   add_max_header(verb, options->max_header);
   return [options](const Common& common) { return show(*options, common); };
 }
