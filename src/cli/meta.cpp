@@ -48,9 +48,10 @@ struct Options {
 };
 
 void print_json(const Metadata& metadata) {
-  std::string out = R"({"metadata":)";
+  OutputBuffer out;
+  out += R"({"metadata":)";
   append_json(out, metadata);
-  print(out + "}\n");
+  out += "}\n";
 }
 
 // A value in full: a string as its own bytes, an array as a JSON list.
@@ -58,7 +59,9 @@ std::string whole_text(const MetaValue& value) {
   if (const auto text = value.text()) return std::string(*text);
   if (!value.array()) return value_text(value);
   std::string out;
-  append_json(out, value);
+  OutputBuffer buffer(out);
+  append_json(buffer, value);
+  buffer.flush();
   return out;
 }
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/output_buffer.hpp"
+#include "cli/output.hpp"
 
 namespace ht::cli {
 
