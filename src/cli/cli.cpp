@@ -11,6 +11,7 @@
 #include <htensor/base/nearest.hpp>
 #include <memory>
 #include <new>
+#include <ranges>
 #include <span>
 #include <utility>
 #include <vector>
@@ -170,11 +171,8 @@ std::string verb_lines() {
 // "Example:" and its commands, each on a line.
 std::string example_text(std::string_view commands) {
   std::string out = "Example:";
-  while (!commands.empty()) {
-    const auto line = commands.substr(0, commands.find('\n'));
-    out += fmt::format("\n  {}", line);
-    commands.remove_prefix(std::min(line.size() + 1, commands.size()));
-  }
+  for (const auto line : std::views::split(commands, '\n'))
+    out += fmt::format("\n  {}", std::string_view(line.begin(), line.end()));
   return out;
 }
 
@@ -294,10 +292,6 @@ Exit run_for_paths(const std::vector<std::string>& paths, std::string& path, con
   if (is_document) print("]}\n");
   return worst;
 }
-
-}  // namespace
-
-namespace {
 
 // A path that fails here stays: the verb reports its error.
 std::vector<std::string> expand_folders(const std::vector<std::string>& paths) {

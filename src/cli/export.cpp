@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "cli/cli.hpp"
-#include "cli/conversion_text.hpp"
 #include "cli/options.hpp"
 #include "cli/progress.hpp"
 #include "cli/text.hpp"

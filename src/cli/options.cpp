@@ -172,4 +172,14 @@ void add_max_header(CLI::App& verb, std::uint64_t& bytes) {
   add_size(verb, "--max-header", bytes, "Largest header to read; default: the format's limit");
 }
 
+Result<std::uint64_t> memory_budget(std::uint64_t asked, io::Port& port) {
+  if (asked != 0) return asked;
+  const auto available = port.available_memory();
+  if (available) return *available;
+  return fail(Error(ErrorCode::unsupported_platform, "available_memory_is_known",
+                    "the amount of available memory is unknown")
+                  .because(available.error())
+                  .with_hint("set the limit, for example --budget 8G"));
+}
+
 }  // namespace ht::cli

@@ -66,4 +66,7 @@ void add_filter(CLI::App& verb, NameFilter& filter);
 /// --max-header: the largest header that is read.
 void add_max_header(CLI::App& verb, std::uint64_t& bytes);
 
+/// The bytes that --budget asks for; the available memory if that is 0.
+[[nodiscard]] Result<std::uint64_t> memory_budget(std::uint64_t asked, io::Port& port);
+
 }  // namespace ht::cli
