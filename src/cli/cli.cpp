@@ -11,6 +11,7 @@
 #include <htensor/base/nearest.hpp>
 #include <memory>
 #include <new>
+#include <ranges>
 #include <span>
 #include <utility>
 #include <vector>
@@ -170,11 +171,8 @@ std::string verb_lines() {
 // "Example:" and its commands, each on a line.
 std::string example_text(std::string_view commands) {
   std::string out = "Example:";
-  while (!commands.empty()) {
-    const auto line = commands.substr(0, commands.find('\n'));
-    out += fmt::format("\n  {}", line);
-    commands.remove_prefix(std::min(line.size() + 1, commands.size()));
-  }
+  for (const auto line : std::views::split(commands, '\n'))
+    out += fmt::format("\n  {}", std::string_view(line.begin(), line.end()));
   return out;
 }
 
@@ -214,11 +212,8 @@ void add_common(CLI::App& app, Common& common, std::string& progress) {
   add_flag(app, "--json", common.json, "Print one JSON document to stdout and nothing else");
   add_flag(app, "--jsonl", common.jsonl, "Print one JSON object per line");
   add_flag(app, "-q,--quiet", common.quiet, "Print only results and errors");
-  add_text(app, progress,
-           {.name = "--progress",
-            .type = "WHEN",
-            .description = "When to show a progress bar on stderr; auto: if it is a terminal",
-            .one_of = {"always", "auto", "never"}});
+  add_choice(app, "--progress", progress, {"always", "auto", "never"},
+             "When to show a progress bar on stderr; auto: if it is a terminal");
   for (const auto* name : {"--json", "--jsonl", "--quiet", "--progress"}) {
     app.get_option(name)->group("Global options");
   }
@@ -297,10 +292,6 @@ Exit run_for_paths(const std::vector<std::string>& paths, std::string& path, con
   if (is_document) print("]}\n");
   return worst;
 }
-
-}  // namespace
-
-namespace {
 
 // A path that fails here stays: the verb reports its error.
 std::vector<std::string> expand_folders(const std::vector<std::string>& paths) {

@@ -2,16 +2,19 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <htensor/base/utf8.hpp>
 #include <memory>
 
 #include "cli/cli.hpp"
-#include "cli/conversion_text.hpp"
 #include "cli/options.hpp"
 #include "cli/progress.hpp"
+#include "cli/table.hpp"
 #include "cli/text.hpp"
 
 namespace ht::cli {
 namespace {
+
+using Path = std::filesystem::path;
 
 struct Options {
   std::vector<std::string> paths;  // sources, then the target
@@ -68,10 +71,10 @@ Result<ConvertOptions> convert_options(const Options& options) {
 
 // Refuses a module that cannot be written before anything is written.
 Result<void> check_module(const Options& options, const ConversionPlan& plan, const Model& source) {
-  const std::filesystem::path module = options.module;
+  const Path module = options.module;
   if (module.empty()) return {};
   std::error_code none;
-  const auto is_module = [&](const std::filesystem::path& file) {
+  const auto is_module = [&](const Path& file) {
     return file.lexically_normal() == module.lexically_normal() ||
            std::filesystem::equivalent(file, module, none);
   };
@@ -83,7 +86,7 @@ Result<void> check_module(const Options& options, const ConversionPlan& plan, co
                     .at_path(options.module)
                     .with_hint("choose another FILE for --emit-mlir"));
   }
-  const auto folder = module.has_parent_path() ? module.parent_path() : std::filesystem::path(".");
+  const auto folder = module.has_parent_path() ? module.parent_path() : Path(".");
   const bool is_writable = std::filesystem::is_directory(folder, none) && access(folder.c_str(), W_OK) == 0;
   const auto there = std::filesystem::status(module, none);
   if (!is_writable || (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))) {
@@ -101,6 +104,158 @@ Result<void> check_module(const Options& options, const ConversionPlan& plan, co
   return {};
 }
 
+// A part of a planned file and the origin of its bytes: a file of the source, a pattern, memory.
+struct PartText {
+  std::string kind;
+  std::string file;
+  std::string offset;
+};
+
+PartText from_text(const PlannedPart& part, const Model& source) {
+  if (const auto* const stored = std::get_if<StoredBytes>(&part.from)) {
+    return {"file", source.files()[stored->file].string(), std::to_string(stored->offset)};
+  }
+  if (const auto* const turned = std::get_if<RelaidBytes>(&part.from)) {
+    return {"reordered", source.files()[turned->file].string(), std::to_string(turned->offset)};
+  }
+  return {std::holds_alternative<RepeatedBytes>(part.from) ? "splat" : "memory", "", ""};
+}
+
+template <class List, class Add>
+void append_list(std::string& out, const List& list, const Add& add) {
+  out += '[';
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (i != 0) out += ',';
+    add(list[i]);
+  }
+  out += ']';
+}
+
+void append_removed(std::string& out, std::string_view verb, const std::vector<Path>& paths) {
+  if (paths.empty()) return;
+  std::vector<std::string> names;
+  names.reserve(paths.size());
+  for (const auto& path : paths) names.push_back(printable(path.string()));
+  append_text(out, "{} {} file{} of the replaced set: {}\n", verb, names.size(), names.size() == 1 ? "" : "s",
+              name_list(names));
+}
+
+void append_losses_and_warnings(std::string& out, const ConversionPlan& plan) {
+  out += R"(,"losses":)";
+  append_list(out, plan.losses, [&](const Loss& loss) {
+    append_text(out, R"({{"name":{},"kind":"{}","tensor":{},"why":{}}})", json_string(loss.name),
+                loss.kind == LossKind::metadata ? "metadata" : "raw_bytes", loss.is_tensor,
+                json_string(loss.why));
+  });
+  out += R"(,"warnings":)";
+  append_list(out, plan.warnings, [&](const Error& warning) { out += "{" + json_members(warning) + "}"; });
+}
+
+std::string loss_text(const Loss& loss) {
+  const std::string name = printable(loss.name);
+  if (loss.kind == LossKind::raw_bytes) return fmt::format("kept as raw bytes: '{}' {}", name, loss.change);
+  if (loss.is_tensor) return fmt::format("metadata dropped: the note of tensor '{}'", name);
+  return fmt::format("metadata dropped: '{}'", name);
+}
+
+// A line for each of the first ten losses, "kept as raw bytes: 'x' F8_E4M3 [8] → I8 [8]", and one with the
+// number of further losses.
+std::string losses_text(std::span<const Loss> losses) {
+  constexpr std::size_t max_lines = 10;
+  std::string out;
+  for (const auto& loss : losses.first(std::min(losses.size(), max_lines)))
+    append_text(out, "{}\n", loss_text(loss));
+  if (losses.size() > max_lines)
+    append_text(out, "… and {} more; list them with --json\n", losses.size() - max_lines);
+  return out;
+}
+
+// The plan: every range of every file with the origin of its bytes, losses; in JSON also warnings. `removed`
+// are the files that would go away.
+std::string plan_text(const ConversionPlan& plan, const Model& source, const std::vector<Path>& removed) {
+  std::string out;
+  for (const auto& file : plan.files) {
+    append_text(out, "{}: {}, {}\n", printable(file.path.string()), plan.format, size_text(file.bytes));
+    std::vector<std::vector<std::string>> lines{{"", "offset", "bytes", "from", "at"}};
+    lines.push_back({"", "0", std::to_string(file.header.size()), "header", ""});
+    for (const auto& part : file.parts) {
+      const auto from = from_text(part, source);
+      std::string where = from.file.empty() ? from.kind : printable(from.file);
+      if (from.kind == "reordered") where += " (reordered)";
+      lines.push_back(
+          {"", std::to_string(part.offset), std::to_string(part.bytes), std::move(where), from.offset});
+    }
+    out += table(lines, {1, 2, 4});
+  }
+  append_removed(out, "would remove", removed);
+  for (const auto& loss : plan.losses) append_text(out, "{}\n", loss_text(loss));
+  return out;
+}
+
+std::string plan_json(const ConversionPlan& plan, const Model& source, const std::vector<Path>& removed) {
+  std::string out;
+  append_text(out, R"({{"format":"{}","bytes":{},"tensors":{},"files":)", plan.format, plan.bytes(),
+              plan.tensors);
+  append_list(out, plan.files, [&](const PlannedFile& file) {
+    append_text(out, R"({{"path":{},"bytes":{},"header_bytes":{},"parts":)", json_string(file.path.string()),
+                file.bytes, file.header.size());
+    append_list(out, file.parts, [&](const PlannedPart& part) {
+      const auto [kind, path, offset] = from_text(part, source);
+      append_text(out, R"({{"offset":{},"bytes":{},"from":"{}","file":{},"file_offset":{}}})", part.offset,
+                  part.bytes, kind, path.empty() ? "null" : json_string(path),
+                  offset.empty() ? "null" : offset);
+    });
+    out += '}';
+  });
+  out += R"(,"removed":)";
+  append_list(out, removed, [&](const Path& path) { out += json_string(path.string()); });
+  append_losses_and_warnings(out, plan);
+  out += "}\n";
+  return out;
+}
+
+// The files that were written and the ways that their bytes took; in JSON also losses and warnings.
+std::string converted_text(const Converted& converted) {
+  std::string out;
+  for (const auto& path : converted.written) append_text(out, "{}\n", printable(path.string()));
+  const auto& by = converted.copied_by;
+  append_text(out, "{} written", size_text(converted.bytes));
+  const std::pair<std::uint64_t, std::string_view> ways[] = {
+      {by.reflink, "shared with the source"},
+      {by.direct, "copied by direct I/O"},
+      {by.copy_file_range, "copied by copy_file_range"},
+      {by.read_write, "copied by read and write"}};
+  for (const auto& [bytes, way] : ways) {
+    if (bytes != 0) append_text(out, ", {} {}", size_text(bytes), way);
+  }
+  out += '\n';
+  append_removed(out, "removed", converted.removed);
+  if (converted.seal) append_text(out, "seal: {}\n", printable(converted.seal->string()));
+  return out;
+}
+
+std::string converted_json(const Converted& converted, const ConversionPlan& plan) {
+  const auto& by = converted.copied_by;
+  std::string out = R"({"written":)";
+  // One file is a text, several are a list.
+  const auto add = [&](const Path& path) { out += json_string(path.string()); };
+  if (converted.written.size() == 1) {
+    add(converted.written[0]);
+  } else {
+    append_list(out, converted.written, add);
+  }
+  append_text(
+      out,
+      R"(,"bytes":{},"copied_by":{{"reflink":{},"direct":{},"copy_file_range":{},"read_write":{}}},"seal":{})",
+      converted.bytes, by.reflink, by.direct, by.copy_file_range, by.read_write,
+      converted.seal ? json_string(converted.seal->string()) : "null");
+  out += R"(,"removed":)";
+  append_list(out, converted.removed, add);
+  append_losses_and_warnings(out, plan);
+  out += "}\n";
+  return out;
+}
+
 void print_warnings(const std::vector<Error>& warnings, const Common& common) {
   if (common.quiet) return;
   for (const auto& warning : warnings) {
@@ -110,7 +265,7 @@ void print_warnings(const std::vector<Error>& warnings, const Common& common) {
 }
 
 Result<Exit> convert_model(const Options& options, const Common& common) {
-  const std::vector<std::filesystem::path> sources(options.paths.begin(), options.paths.end() - 1);
+  const std::vector<Path> sources(options.paths.begin(), options.paths.end() - 1);
   const auto model = HT_TRY(Model::open_merged(sources, {.max_header_bytes = options.max_header}));
   const auto wanted = HT_TRY(convert_options(options));
   if (wanted.format.empty()) HT_TRY(format_for(options.paths.back()));
@@ -166,35 +321,22 @@ Result<Exit> convert_model(const Options& options, const Common& common) {
 
 Action register_convert(CLI::App& verb) {
   auto options = std::make_shared<Options>();
-  add_arguments(verb, options->paths,
-                {.name = "SRC",
-                 .type = "SRC... DST",
-                 .description = "Files of any format, shard indexes or folders; merged into DST",
-                 .required = true});
+  add_arguments(verb, "SRC... DST", options->paths,
+                "Files of any format, shard indexes or folders; merged into DST", Presence::required);
   add_check(verb, [options] { return options->paths.size() < 2 ? "DST is required" : ""; });
   std::vector<std::string> formats;
   for (const auto name : format_names()) formats.emplace_back(name);
-  add_text(verb, options->format,
-           {.name = "--to",
-            .type = "FORMAT",
-            .description = "Format of DST; default: by DST's extension",
-            .one_of = formats});
+  add_choice(verb, "--to", options->format, formats, "Format of DST; default: by DST's extension");
   add_filter(verb, options->filter);
-  add_texts(verb, options->renames,
-            {.name = "--rename",
-             .type = "A=B",
-             .description = "Rename tensors; * in A and B stands for the same text"});
+  add_texts(verb, "--rename A=B", options->renames, "Rename tensors; * in A and B stands for the same text");
   add_size(verb, "--align", options->alignment, "Align data to multiples of this power of two");
   add_flag(verb, "--canonical", options->canonical,
            "Order tensors as the format's reference writer does instead of as in SRC");
   add_flag(verb, "--usual-order", options->normalize_layout,
            "Write all tensors row-major and little-endian, even if DST's format can store SRC's order");
-  add_text(verb, options->layout,
-           {.name = "--layout",
-            .type = "LAYOUT",
-            .description = "iree: place data as IREE does; shared: align data so that the file system can "
-                           "share blocks with SRC",
-            .one_of = {"iree", "shared"}});
+  add_choice(verb, "--layout", options->layout, {"iree", "shared"},
+             "iree: place data as IREE does; shared: align data so that the file system can share blocks "
+             "with SRC");
   add_flag(verb, "--plain", options->plain,
            "Write an IRPA without dtypes, shapes and metadata, as IREE's writer does");
   add_size(verb, "--shard-size", options->shard_bytes, "Split the model into files of about this size");
@@ -203,15 +345,10 @@ Action register_convert(CLI::App& verb) {
   add_flag(verb, "--raw-bytes", options->raw_bytes,
            "Store tensors as raw bytes if DST's format lacks their dtype, encoding or shape");
   add_flag(verb, "--lossy", options->lossy, "Allow every loss: --drop-metadata and --raw-bytes");
-  add_text(verb, options->module,
-           {.name = "--emit-mlir",
-            .type = "FILE",
-            .description = "Also write an MLIR module for IREE that declares DST's tensors as globals"});
-  add_text(
-      verb, options->scope,
-      {.name = "--scope",
-       .type = "NAME",
-       .description = "Parameter scope of DST in the module, as in iree-run-module --parameters=NAME=DST"});
+  add_text(verb, "--emit-mlir FILE", options->module,
+           "Also write an MLIR module for IREE that declares DST's tensors as globals");
+  add_text(verb, "--scope NAME", options->scope,
+           "Parameter scope of DST in the module, as in iree-run-module --parameters=NAME=DST");
   add_size(verb, "--inline-below", options->inline_below,
            "Store tensors smaller than this in the module itself; default: 0");
   add_flag(verb, "--inline-all", options->inline_all, "Store all tensors in the module itself");

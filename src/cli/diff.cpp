@@ -124,7 +124,7 @@ void print_tensors(OutputBuffer& out, const Differences& found, const Described&
     table.name(name);
     for (const auto& text : {why, in_a, in_b, gap, first_byte}) table.text(text);
   };
-  const auto add_all = [&] {
+  table.print([&] {
     for (const auto& name : found.only_a) add(name, "only in A", a.tensor(name), "-");
     for (const auto& name : found.only_b) add(name, "only in B", "-", b.tensor(name));
     for (const auto& [name, why, first_byte, max_abs] : found.differ) {
@@ -133,10 +133,7 @@ void print_tensors(OutputBuffer& out, const Differences& found, const Described&
       add(name, to_string(why), a.tensor(name), b.tensor(name), gap,
           first_byte ? fmt::to_string(*first_byte) : "-");
     }
-  };
-  add_all();
-  table.start_printing();
-  add_all();
+  });
   out += '\n';
 }
 
@@ -155,14 +152,11 @@ void print_metadata(OutputBuffer& out, const MetadataDifferences& found, const D
       table.text(b.value(key));
     }
   };
-  const auto add_all = [&] {
+  table.print([&] {
     add(found.only_a, "only in A");
     add(found.only_b, "only in B");
     add(found.differ, "value");
-  };
-  add_all();
-  table.start_printing();
-  add_all();
+  });
   out += '\n';
 }
 

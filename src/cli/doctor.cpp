@@ -11,7 +11,6 @@
 #include "cli/doctor_checks.hpp"
 #include "cli/options.hpp"
 #include "cli/rows.hpp"
-#include "cli/shard_names.hpp"
 #include "cli/text.hpp"
 
 namespace ht::cli {
@@ -64,10 +63,9 @@ void add_all(Findings& findings, std::vector<Error> errors, bool only_warnings) 
 
 // Lists the missing files and opens the others, which may have problems of their own.
 void look_at_shards(Findings& findings, const Error& error, const Options& options, OpenOptions how) {
-  const auto paths = shard_paths(options.path);
   how.headers_only = false;
   std::vector<Error> of_others;
-  for (const auto& path : paths) {
+  for (const auto& path : files_of_model(options.path, how).value_or(std::vector<std::filesystem::path>())) {
     std::error_code ignored;
     if (!std::filesystem::exists(path, ignored)) {
       findings.missing.push_back(printable(path.filename().string()));

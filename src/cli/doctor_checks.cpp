@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
+#include <array>
 #include <htensor/base/checked.hpp>
 #include <htensor/format/encode.hpp>
 #include <optional>
@@ -15,21 +15,6 @@
 
 namespace ht::cli {
 namespace {
-
-// The entries that a check finds: their number, and the first.
-struct Matches {
-  std::size_t count = 0;
-  std::optional<Entry> first;
-};
-
-Matches matching(const Catalog& catalog, const std::function<bool(const Entry&)>& test) {
-  Matches found;
-  for (const Entry& entry : catalog) {
-    if (!test(entry)) continue;
-    if (found.count++ == 0) found.first = entry;
-  }
-  return found;
-}
 
 std::string tensors(std::size_t count, std::string_view one, std::string_view many) {
   return count == 1 ? fmt::format("1 tensor {}", one) : fmt::format("{} tensors {}", count, many);
@@ -56,61 +41,55 @@ std::string path_of(const Entry& entry, Files files) {
   return entry.file < files.size() ? files[entry.file].path.string() : std::string();
 }
 
-void check_alignment(Warnings& warnings, const Catalog& catalog, Files files) {
-  const auto found = matching(catalog, [](const Entry& entry) {
-    return !entry.is_splat() && entry.bytes > 0 && entry.offset % alignment_of(entry) != 0;
-  });
-  if (!found.first) return;
-  warnings.push_back(
-      Error(ErrorCode::misaligned, "data_is_aligned_for_its_dtype",
-            fmt::format("{} misaligned for the element's size; the first is '{}' at byte {}",
-                        tensors(found.count, "is", "are"), found.first->name, found.first->offset))
-          .at_path(path_of(*found.first, files))
-          .at_tensor(found.first->name)
-          .at_offset(found.first->offset)
-          .with_hint(
-              "align them with `htensor convert --canonical`; misaligned tensors are copied on access"));
-}
+// A property of single entries that is worth a warning.
+struct EntryCheck {
+  bool (*finds)(const Entry& entry);
+  ErrorCode code;
+  std::string_view rule;
+  std::string_view one;   // the verb after "1 tensor"
+  std::string_view many;  // the verb after "2 tensors"
+  std::string_view what;
+  std::string_view hint;
+};
 
-void check_names(Warnings& warnings, const Catalog& catalog, Files files) {
-  const auto odd = matching(
-      catalog, [](const Entry& entry) { return entry.name.empty() || has_control_character(entry.name); });
-  if (odd.first) {
-    warnings.push_back(
-        Error(ErrorCode::bad_name, "names_can_be_printed",
-              fmt::format("{} an empty name or one with control characters; the first is '{}'",
-                          tensors(odd.count, "has", "have"), printable(odd.first->name)))
-            .at_path(path_of(*odd.first, files))
-            .at_tensor(odd.first->name)
-            .with_hint(
-                "rename them with `htensor convert --rename A=B`: other programs may refuse such names"));
+constexpr std::array entry_checks{
+    EntryCheck{[](const Entry& entry) {
+                 return !entry.is_splat() && entry.bytes > 0 && entry.offset % alignment_of(entry) != 0;
+               },
+               ErrorCode::misaligned, "data_is_aligned_for_its_dtype", "is", "are",
+               "misaligned for the element's size",
+               "align them with `htensor convert --canonical`; misaligned tensors are copied on access"},
+    EntryCheck{[](const Entry& entry) { return entry.name.empty() || has_control_character(entry.name); },
+               ErrorCode::bad_name, "names_can_be_printed", "has", "have",
+               "an empty name or one with control characters",
+               "rename them with `htensor convert --rename A=B`: other programs may refuse such names"},
+    EntryCheck{[](const Entry& entry) { return entry.byte_order == ByteOrder::big; },
+               ErrorCode::unsupported_encoding, "data_is_little_endian", "is", "are", "big endian",
+               "byte-swap it with `htensor convert --usual-order`: most programs do not read big endian"},
+    EntryCheck{[](const Entry& entry) { return !entry.is_typed(); }, ErrorCode::bad_dtype,
+               "entries_say_what_they_are", "has", "have", "neither dtype nor shape",
+               "convert the original model again with `htensor convert MODEL FILE.irpa`, which writes both"},
+};
+
+void check_entries(Warnings& warnings, const Catalog& catalog, Files files) {
+  for (const auto& check : entry_checks) {
+    std::size_t count = 0;
+    std::optional<Entry> first;
+    for (const Entry& entry : catalog) {
+      if (check.finds(entry) && count++ == 0) first = entry;
+    }
+    if (!first) continue;
+    const bool is_unprintable = check.code == ErrorCode::bad_name;
+    auto message = fmt::format("{} {}; the first is '{}'", tensors(count, check.one, check.many), check.what,
+                               is_unprintable ? printable(first->name) : std::string(first->name));
+    const bool is_misplaced = check.code == ErrorCode::misaligned;
+    if (is_misplaced) message += fmt::format(" at byte {}", first->offset);
+    auto warning = Error(check.code, check.rule, std::move(message))
+                       .at_path(path_of(*first, files))
+                       .at_tensor(first->name)
+                       .with_hint(check.hint);
+    warnings.push_back(is_misplaced ? std::move(warning).at_offset(first->offset) : std::move(warning));
   }
-}
-
-void check_byte_order(Warnings& warnings, const Catalog& catalog, Files files) {
-  const auto found = matching(catalog, [](const Entry& entry) { return entry.byte_order == ByteOrder::big; });
-  if (!found.first) return;
-  warnings.push_back(
-      Error(ErrorCode::unsupported_encoding, "data_is_little_endian",
-            fmt::format("{} big endian; the first is '{}'", tensors(found.count, "is", "are"),
-                        found.first->name))
-          .at_path(path_of(*found.first, files))
-          .at_tensor(found.first->name)
-          .with_hint(
-              "byte-swap it with `htensor convert --usual-order`: most programs do not read big endian"));
-}
-
-void check_types(Warnings& warnings, const Catalog& catalog, Files files) {
-  const auto found = matching(catalog, [](const Entry& entry) { return !entry.is_typed(); });
-  if (!found.first) return;
-  warnings.push_back(
-      Error(ErrorCode::bad_dtype, "entries_say_what_they_are",
-            fmt::format("{} neither dtype nor shape; the first is '{}'", tensors(found.count, "has", "have"),
-                        found.first->name))
-          .at_path(path_of(*found.first, files))
-          .at_tensor(found.first->name)
-          .with_hint(
-              "convert the original model again with `htensor convert MODEL FILE.irpa`, which writes both"));
 }
 
 void check_overlaps(Warnings& warnings, const Catalog& catalog, Files files) {
@@ -171,10 +150,7 @@ void check_trailing(Warnings& warnings, const Catalog& catalog, Files files) {
 
 std::vector<Error> warnings_of(const Catalog& catalog, std::span<const FileFacts> files) {
   Warnings warnings;
-  check_alignment(warnings, catalog, files);
-  check_names(warnings, catalog, files);
-  check_byte_order(warnings, catalog, files);
-  check_types(warnings, catalog, files);
+  check_entries(warnings, catalog, files);
   check_overlaps(warnings, catalog, files);
   check_trailing(warnings, catalog, files);
   for (auto& warning : reader_warnings(catalog.format(), catalog)) warnings.push_back(std::move(warning));

@@ -1,5 +1,3 @@
-#include "cli/shard_names.hpp"
-
 #include <array>
 
 #include "testing/program.hpp"
@@ -157,25 +155,6 @@ TEST_F(Cli, doctor_gives_the_path_of_every_problem) {
     EXPECT_THAT(outcome.out, HasSubstr(R"("path":")")) << path;
     EXPECT_THAT(outcome.out, Not(HasSubstr(R"("path":null)"))) << path;
   }
-}
-
-TEST(ShardNames, index_files_are_found_in_any_valid_text) {
-  using Names = std::vector<std::string>;
-  EXPECT_EQ(cli::files_of_index(R"({"weight_map":{"a":"x","b":"y","c":"x"}})"), (Names{"x", "y"}));
-  EXPECT_EQ(cli::files_of_index(
-                R"({"metadata":{"weight_map":"no","m":{"q":"no"}}, "weight_map" : { "a\"{:" : "x" } })"),
-            Names{"x"});
-  EXPECT_EQ(cli::files_of_index(R"({"weight_map":{"weight_map":"x"},"more":{"a":"no"}})"), Names{"x"});
-  EXPECT_EQ(cli::files_of_index(R"({"weight_map":{"a":"x)"), Names{"x"});
-  EXPECT_EQ(cli::files_of_index(R"({"weight_map":{"a":"\)"), Names{});
-}
-
-TEST(ShardNames, numbering_names_all_files) {
-  EXPECT_EQ(cli::files_of_numbering("a-00002-of-00002.gguf"),
-            (std::vector<std::string>{"a-00001-of-00002.gguf", "a-00002-of-00002.gguf"}));
-  for (const std::string name :
-       {"", "-of-", "a.gguf", "a-1-of-2.gguf", "00001-of-00002", "-0000a-of-00002", "-00001-of-0000"})
-    EXPECT_TRUE(cli::files_of_numbering(name).empty()) << name;
 }
 
 }  // namespace

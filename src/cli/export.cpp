@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "cli/cli.hpp"
-#include "cli/conversion_text.hpp"
 #include "cli/options.hpp"
 #include "cli/progress.hpp"
 #include "cli/text.hpp"
@@ -185,21 +184,15 @@ Result<Exit> export_tensors(const Options& options, const Common& common) {
 Action register_export(CLI::App& verb) {
   auto options = std::make_shared<Options>();
   add_path(verb, options->path);
-  add_arguments(verb, options->names,
-                {.name = "NAME", .type = "NAME...", .description = "The tensors", .required = true});
-  add_text(verb, options->target,
-           {.name = "-o,--output",
-            .type = "FILE|DIR/|-",
-            .description = "FILE: the extension names the format; DIR/: one file per tensor; -: standard "
-                           "output. .bin and - are the stored bytes",
-            .required = true});
+  add_arguments(verb, "NAME...", options->names, "The tensors", Presence::required);
+  add_text(verb, "-o,--output FILE|DIR/|-", options->target,
+           "FILE: the extension names the format; DIR/: one file per tensor; -: standard output. .bin and - "
+           "are the stored bytes",
+           Presence::required);
   std::vector<std::string> formats{"bin"};
   for (const auto name : format_names()) formats.emplace_back(name);
-  add_text(verb, options->format,
-           {.name = "--to",
-            .type = "FORMAT",
-            .description = "Format of the files; default: by FILE's extension, npy in a folder",
-            .one_of = formats});
+  add_choice(verb, "--to", options->format, formats,
+             "Format of the files; default: by FILE's extension, npy in a folder");
   add_flag(verb, "--raw-bytes", options->raw_bytes,
            "Store tensors as raw bytes if the format lacks their dtype, encoding or shape");
   add_flag(verb, "--lossy", options->lossy, "Allow every loss; the same as --raw-bytes");

@@ -114,11 +114,8 @@ std::string people_text(const Report& report, bool quiet) {
 Action register_load(CLI::App& verb) {
   auto options = std::make_shared<Options>();
   add_path(verb, options->path);
-  add_text(verb, options->strategy,
-           {.name = "--strategy",
-            .type = "NAME",
-            .description = "Loading strategy; default: automatic",
-            .one_of = {"automatic", "mapped", "read", "staged"}});
+  add_choice(verb, "--strategy", options->strategy, {"automatic", "mapped", "read", "staged"},
+             "Loading strategy; default: automatic");
   add_size(verb, "--budget", options->budget, "Memory limit; default: 7/8 of the available memory");
   add_flag(verb, "--drop-after", options->drop_after, "Drop the files from the page cache afterwards");
   add_flag(verb, "--verify", options->verify, "Check each byte against the seal while it is loaded");

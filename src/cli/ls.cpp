@@ -224,12 +224,9 @@ Result<Exit> list(const Options& options, const Common& common) {
 Action register_ls(CLI::App& verb) {
   auto options = std::make_shared<Options>();
   add_filter(verb, options->filter);
-  add_text(verb, options->sort,
-           {.name = "--sort",
-            .type = "KEY",
-            .description = "Sort by name (2 before 10), size (largest first) or offset; default: file order, "
-                           "by name in a tree",
-            .one_of = {"name", "size", "offset"}});
+  add_choice(verb, "--sort", options->sort, {"name", "size", "offset"},
+             "Sort by name (2 before 10), size (largest first) or offset; default: file order, by name in a "
+             "tree");
   add_flag(verb, "--tree", options->tree, "Show names as a tree of their parts, with subtotals");
   add_flag(verb, "--metadata", options->metadata,
            "Show metadata in full; default: long values are shortened");

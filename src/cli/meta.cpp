@@ -48,9 +48,10 @@ struct Options {
 };
 
 void print_json(const Metadata& metadata) {
-  std::string out = R"({"metadata":)";
+  OutputBuffer out;
+  out += R"({"metadata":)";
   append_json(out, metadata);
-  print(out + "}\n");
+  out += "}\n";
 }
 
 // A value in full: a string as its own bytes, an array as a JSON list.
@@ -58,7 +59,9 @@ std::string whole_text(const MetaValue& value) {
   if (const auto text = value.text()) return std::string(*text);
   if (!value.array()) return value_text(value);
   std::string out;
-  append_json(out, value);
+  OutputBuffer buffer(out);
+  append_json(buffer, value);
+  buffer.flush();
   return out;
 }
 
@@ -175,25 +178,15 @@ Result<Exit> edit(const Options& options, const Common& common) {
 Action register_meta(CLI::App& verb) {
   auto options = std::make_shared<Options>();
   add_path(verb, options->path);
-  add_text(verb, options->action,
-           {.name = "action",
-            .type = "get|set|rm",
-            .description =
-                "get: print one value; set, rm: edit a safetensors or GGUF file; default: list all values",
-            .one_of = {"get", "set", "rm"}});
-  add_arguments(
-      verb, options->words,
-      {.name = "KEY",
-       .type = "KEY [VALUE]...",
-       .description = "get: one key; rm: keys; set: pairs of key and value. A value is text, a number, true, "
-                      "false or a JSON list; put -- before a value that starts with a dash"});
-  add_text(verb, options->from,
-           {.name = "--from", .type = "FILE", .description = "set: read the value from FILE, byte for byte"});
-  add_text(verb, options->type,
-           {.name = "--type",
-            .type = "TYPE",
-            .description = "set: string, bool, u8 to u64, i8 to i64, f32, f64 or array:TYPE; default: the "
-                           "type of the existing key, string for a new key"});
+  add_choice(verb, "action", options->action, {"get", "set", "rm"},
+             "get: print one value; set, rm: edit a safetensors or GGUF file; default: list all values");
+  add_arguments(verb, "KEY [VALUE]...", options->words,
+                "get: one key; rm: keys; set: pairs of key and value. A value is text, a number, true, false "
+                "or a JSON list; put -- before a value that starts with a dash");
+  add_text(verb, "--from FILE", options->from, "set: read the value from FILE, byte for byte");
+  add_text(verb, "--type TYPE", options->type,
+           "set: string, bool, u8 to u64, i8 to i64, f32, f64 or array:TYPE; default: the type of the "
+           "existing key, string for a new key");
   add_flag(verb, "--no-grow", options->no_grow,
            "set, rm: refuse an edit that does not fit before the data instead of moving the data");
   add_max_header(verb, options->max_header);

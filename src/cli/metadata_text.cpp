@@ -16,29 +16,19 @@ constexpr std::size_t max_keys = 100;
 constexpr std::size_t max_characters = 60;
 constexpr std::uint64_t max_elements = 8;
 
-template <class Out>
-void append_integer(Out& out, const MetaValue& value) {
-  if (const auto natural = value.natural()) {
-    append_text(out, "{}", *natural);
-  } else {
-    append_text(out, "{}", value.integer().value_or(0));
-  }
-}
-
 // A number or a boolean. Only NaN and infinities differ between people and JSON.
-template <class Out>
-void append_scalar(Out& out, const MetaValue& value, bool json) {
-  if (const auto truth = value.boolean()) {
-    out += *truth ? "true" : "false";
-  } else if (const auto real = value.real()) {
-    if (value.type() == MetaType::f32) {
-      detail::append_number(out, static_cast<float>(*real), json);
-    } else {
-      detail::append_number(out, *real, json);
-    }
+std::string scalar_text(const MetaValue& value, bool json) {
+  if (const auto truth = value.boolean()) return *truth ? "true" : "false";
+  if (const auto natural = value.natural()) return std::to_string(*natural);
+  const auto real = value.real();
+  if (!real) return std::to_string(value.integer().value_or(0));
+  std::string out;
+  if (value.type() == MetaType::f32) {
+    detail::append_number(out, static_cast<float>(*real), json);
   } else {
-    append_integer(out, value);
+    detail::append_number(out, *real, json);
   }
+  return out;
 }
 
 std::string type_text(const MetaValue& value) {
@@ -59,45 +49,15 @@ std::string short_text(std::string_view text) {
   return fmt::format("{}… ({} bytes)", shown, text.size());
 }
 
-template <class Out>
-void append_json_value(Out& out, const MetaValue& value) {  // NOLINT(misc-no-recursion): parsers bound it
-  if (const auto text = value.text()) return append_json_string(out, *text);
-  const auto array = value.array();
-  if (!array) return append_scalar(out, value, true);
-  out += '[';
-  bool is_first = true;
-  for (const auto& element : *array) {
-    if (!is_first) out += ',';
-    is_first = false;
-    append_json_value(out, element);
-  }
-  out += ']';
-}
-
-template <class Out>
-void append_json_object(Out& out, const Metadata& metadata) {
-  out += '{';
-  bool is_first = true;
-  for (const auto& item : metadata) {
-    if (is_padding(item)) continue;
-    if (!is_first) out += ',';
-    is_first = false;
-    append_json_string(out, item.key);
-    out += ':';
-    append_json_value(out, item.value);
-  }
-  out += '}';
-}
-
 void append_whole(OutputBuffer& out, const Metadata::Item& item) {
   out += name_text(item.key);
   out += " = ";
   if (const auto text = item.value.text()) {
     out += printable(*text);
   } else if (item.value.array()) {
-    append_json_value(out, item.value);
+    append_json(out, item.value);
   } else {
-    append_scalar(out, item.value, false);
+    out += scalar_text(item.value, false);
   }
   out += '\n';
 }
@@ -119,26 +79,48 @@ void append_short(OutputBuffer& out, const Metadata::Item& item, std::size_t max
 
 }  // namespace
 
-void append_json(std::string& out, const MetaValue& value) { append_json_value(out, value); }
-void append_json(OutputBuffer& out, const MetaValue& value) { append_json_value(out, value); }
-void append_json(std::string& out, const Metadata& metadata) { append_json_object(out, metadata); }
-void append_json(OutputBuffer& out, const Metadata& metadata) { append_json_object(out, metadata); }
+void append_json(OutputBuffer& out, const MetaValue& value) {  // NOLINT(misc-no-recursion): parsers bound it
+  if (const auto text = value.text()) return append_json_string(out, *text);
+  const auto array = value.array();
+  if (!array) {
+    out += scalar_text(value, true);
+    return;
+  }
+  out += '[';
+  bool is_first = true;
+  for (const auto& element : *array) {
+    if (!is_first) out += ',';
+    is_first = false;
+    append_json(out, element);
+  }
+  out += ']';
+}
+
+void append_json(OutputBuffer& out, const Metadata& metadata) {
+  out += '{';
+  bool is_first = true;
+  for (const auto& item : metadata) {
+    if (is_padding(item)) continue;
+    if (!is_first) out += ',';
+    is_first = false;
+    append_json_string(out, item.key);
+    out += ':';
+    append_json(out, item.value);
+  }
+  out += '}';
+}
 
 std::string value_text(const MetaValue& value) {
   if (const auto text = value.text()) return short_text(*text);
-  std::string out;
   const auto array = value.array();
-  if (!array) {
-    append_scalar(out, value, false);
-    return out;
-  }
+  if (!array) return scalar_text(value, false);
   const bool scalars = fixed_bytes(array->element_type()) != 0;
   if (!scalars || array->size() > max_elements)
     return fmt::format("[{} x {}]", to_string(array->element_type()), array->size());
-  out += '[';
+  std::string out = "[";
   for (const auto& element : *array) {
     if (out.size() > 1) out += ", ";
-    append_scalar(out, element, false);
+    out += scalar_text(element, false);
   }
   return out + ']';
 }

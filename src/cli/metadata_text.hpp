@@ -4,15 +4,13 @@
 #include <htensor/format/metadata.hpp>
 #include <string>
 
-#include "cli/output_buffer.hpp"
+#include "cli/output.hpp"
 
 namespace ht::cli {
 
 /// Appends a value with its type: numbers as numbers, arrays as arrays, NaN and infinities as strings.
-void append_json(std::string& out, const MetaValue& value);
 void append_json(OutputBuffer& out, const MetaValue& value);
 /// Appends an object of all keys in file order.
-void append_json(std::string& out, const Metadata& metadata);
 void append_json(OutputBuffer& out, const Metadata& metadata);
 
 /// One line: long texts are cut and followed by their length, long arrays are their type and length.

@@ -35,11 +35,16 @@ std::vector<std::byte> stored_array(MetaType type, const std::vector<std::vector
   return bytes;
 }
 
-std::string json(MetaType type, const std::vector<std::byte>& bytes) {
+template <class T>
+std::string json(const T& value) {
   std::string out;
-  append_json(out, MetaValue(type, bytes));
+  OutputBuffer buffer(out);
+  append_json(buffer, value);
+  buffer.flush();
   return out;
 }
+
+std::string json(MetaType type, const std::vector<std::byte>& bytes) { return json(MetaValue(type, bytes)); }
 
 std::string text(MetaType type, const std::vector<std::byte>& bytes) {
   return value_text(MetaValue(type, bytes));
@@ -118,9 +123,7 @@ TEST(MetadataText, whole_values_are_not_cut) {
 TEST(MetadataText, padding_is_not_shown) {
   Metadata metadata;
   EXPECT_TRUE(metadata.add("htensor.pad", "   "));
-  std::string json;
-  append_json(json, metadata);
-  EXPECT_EQ(json, "{}");
+  EXPECT_EQ(json(metadata), "{}");
   EXPECT_EQ(lines(metadata, false) + lines(metadata, true) + aligned_text(metadata), "");
   // A text under this key that is not padding belongs to a user.
   Metadata of_user;
@@ -135,9 +138,7 @@ TEST(MetadataText, very_many_keys_are_counted) {
   EXPECT_TRUE(shown.starts_with("k0 = v\nk1 = v\n"));
   EXPECT_TRUE(shown.ends_with("k99 = v\n… and 50 more keys\n\n"));
   EXPECT_TRUE(lines(metadata, true).ends_with("k149 = v\n\n"));
-  std::string all;
-  append_json(all, metadata);
-  EXPECT_TRUE(all.ends_with(R"("k149":"v"})"));
+  EXPECT_TRUE(json(metadata).ends_with(R"("k149":"v"})"));
 }
 
 }  // namespace

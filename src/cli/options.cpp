@@ -28,14 +28,37 @@ std::string problem_of(const std::string& given, const std::vector<std::string>&
   return fmt::format("'{}' is not one of {}{}", given, fmt::join(one_of, ", "), suggestion);
 }
 
-void describe(CLI::Option& added, const TextOption& option) {
-  added.required(option.required);
-  if (option.one_of.empty()) {
-    added.type_name(option.type);
-    return;
-  }
-  added.type_name(fmt::format("{}", fmt::join(option.one_of, "|")));
-  added.check([one_of = option.one_of](const std::string& given) { return problem_of(given, one_of); });
+struct Usage {
+  std::string name;
+  std::string type;  // the value's name in the help, all of an argument there
+};
+
+Usage parse_usage(const std::string& usage) {
+  if (!usage.starts_with('-')) return {usage.substr(0, usage.find_first_of(". ")), usage};
+  const auto space = usage.find(' ');
+  return {usage.substr(0, space), usage.substr(space + 1)};
+}
+
+// An option whose text `parse` turns into a value; nullopt where the text is not `expected`.
+template <class T, class Parse>
+void add_parsed(CLI::App& verb, const std::string& usage, T& value, const std::string& description,
+                std::string_view expected, const Parse& parse) {
+  const auto [name, type] = parse_usage(usage);
+  const auto read = [name = name, &value, expected, parse](const std::string& text) {
+    const auto parsed = parse(text);
+    if (!parsed) throw CLI::ValidationError(name, fmt::format("'{}' is not {}", text, expected));
+    value = *parsed;
+  };
+  verb.add_option_function<std::string>(name, read, description)->type_name(type);
+}
+
+// The number that is the whole text.
+template <class T>
+std::optional<T> parse_number(const std::string& text) {
+  T number{};
+  const char* const end = text.data() + text.size();
+  const auto [after, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc{} && after == end ? std::optional(number) : std::nullopt;
 }
 
 // One value at a time, so that the word after it is an argument again, and [ab] is not read as a list.
@@ -45,27 +68,41 @@ void allow_repeating(CLI::Option& added) {
 
 }  // namespace
 
-void add_text(CLI::App& verb, std::string& text, const TextOption& option) {
-  describe(*verb.add_option(option.name, text, option.description), option);
+void add_text(CLI::App& verb, const std::string& usage, std::string& text, const std::string& description,
+              Presence presence) {
+  const auto [name, type] = parse_usage(usage);
+  verb.add_option(name, text, description)->type_name(type)->required(presence == Presence::required);
 }
 
-void add_text(CLI::App& verb, std::optional<std::string>& text, const TextOption& option) {
+void add_text(CLI::App& verb, const std::string& usage, std::optional<std::string>& text,
+              const std::string& description) {
+  const auto [name, type] = parse_usage(usage);
   const auto set = [&text](const std::string& given) { text = given; };
-  describe(*verb.add_option_function<std::string>(option.name, set, option.description), option);
+  verb.add_option_function<std::string>(name, set, description)->type_name(type);
 }
 
-void add_texts(CLI::App& verb, std::vector<std::string>& texts, const TextOption& option) {
-  auto& added = *verb.add_option(option.name, texts, option.description);
-  describe(added, option);
-  allow_repeating(added);
+void add_choice(CLI::App& verb, const std::string& name, std::string& word,
+                const std::vector<std::string>& words, const std::string& description, Presence presence) {
+  verb.add_option(name, word, description)
+      ->type_name(fmt::format("{}", fmt::join(words, "|")))
+      ->required(presence == Presence::required)
+      ->check([words](const std::string& given) { return problem_of(given, words); });
 }
 
-void add_arguments(CLI::App& verb, std::vector<std::string>& texts, const TextOption& option) {
+void add_texts(CLI::App& verb, const std::string& usage, std::vector<std::string>& texts,
+               const std::string& description) {
+  const auto [name, type] = parse_usage(usage);
+  allow_repeating(*verb.add_option(name, texts, description)->type_name(type));
+}
+
+void add_arguments(CLI::App& verb, const std::string& usage, std::vector<std::string>& texts,
+                   const std::string& description, Presence presence) {
   // Extra arguments, which an unlimited vector takes otherwise, would be split where they look like [a,b].
   constexpr int any_number = CLI::detail::expected_max_vector_size;
-  verb.add_option(option.name, texts, option.description)
-      ->required(option.required)
-      ->type_name(option.type)
+  const auto [name, type] = parse_usage(usage);
+  verb.add_option(name, texts, description)
+      ->required(presence == Presence::required)
+      ->type_name(type)
       ->expected(any_number, any_number)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -77,46 +114,21 @@ void add_flag(CLI::App& verb, const std::string& name, bool& flag, const std::st
 
 void add_number(CLI::App& verb, const std::string& name, std::uint64_t& number,
                 const std::string& description) {
-  verb.add_option_function<std::string>(
-          name,
-          [name, &number](const std::string& text) {
-            const char* const end = text.c_str() + text.size();
-            const auto [after, error] = std::from_chars(text.c_str(), end, number);
-            if (error != std::errc{} || after != end)
-              throw CLI::ValidationError(name, fmt::format("'{}' is not a whole number below 2^64", text));
-          },
-          description)
-      ->type_name("N");
+  add_parsed(verb, name + " N", number, description, "a whole number below 2^64",
+             parse_number<std::uint64_t>);
 }
 
 void add_real(CLI::App& verb, const std::string& name, std::optional<double>& number,
               const std::string& description) {
-  verb.add_option_function<std::string>(
-          name,
-          [name, &number](const std::string& text) {
-            double parsed = 0;
-            const char* const end = text.c_str() + text.size();
-            const auto [after, error] = std::from_chars(text.c_str(), end, parsed);
-            if (error != std::errc{} || after != end || !std::isfinite(parsed) || parsed < 0)
-              throw CLI::ValidationError(
-                  name, fmt::format("'{}' is not a number of at least 0, such as 1e-3", text));
-            number = parsed;
-          },
-          description)
-      ->type_name("X");
+  const auto parse = [](const std::string& text) {
+    const auto parsed = parse_number<double>(text);
+    return parsed && std::isfinite(*parsed) && *parsed >= 0 ? parsed : std::nullopt;
+  };
+  add_parsed(verb, name + " X", number, description, "a number of at least 0, such as 1e-3", parse);
 }
 
 void add_size(CLI::App& verb, const std::string& name, std::uint64_t& bytes, const std::string& description) {
-  verb.add_option_function<std::string>(
-          name,
-          [name, &bytes](const std::string& text) {
-            const auto parsed = parse_size(text);
-            if (!parsed)
-              throw CLI::ValidationError(name, fmt::format("'{}' is not a size such as 4K, 16M, 2.5G", text));
-            bytes = *parsed;
-          },
-          description)
-      ->type_name("SIZE");
+  add_parsed(verb, name + " SIZE", bytes, description, "a size such as 4K, 16M, 2.5G", parse_size);
 }
 
 void add_check(CLI::App& verb, std::function<std::string()> find_problem) {
@@ -126,12 +138,11 @@ void add_check(CLI::App& verb, std::function<std::string()> find_problem) {
 }
 
 void add_path(CLI::App& verb, std::string& path, const std::string& name) {
-  add_text(verb, path, {.name = name, .type = name, .description = path_description, .required = true});
+  add_text(verb, name, path, path_description, Presence::required);
 }
 
 void add_paths(CLI::App& verb, std::vector<std::string>& paths) {
-  add_arguments(verb, paths,
-                {.name = "PATH", .type = "PATH...", .description = path_description, .required = true});
+  add_arguments(verb, "PATH...", paths, path_description, Presence::required);
 }
 
 void add_filter(CLI::App& verb, NameFilter& filter) {
@@ -159,6 +170,16 @@ void add_filter(CLI::App& verb, NameFilter& filter) {
 
 void add_max_header(CLI::App& verb, std::uint64_t& bytes) {
   add_size(verb, "--max-header", bytes, "Largest header to read; default: the format's limit");
+}
+
+Result<std::uint64_t> memory_budget(std::uint64_t asked, io::Port& port) {
+  if (asked != 0) return asked;
+  const auto available = port.available_memory();
+  if (available) return *available;
+  return fail(Error(ErrorCode::unsupported_platform, "available_memory_is_known",
+                    "the amount of available memory is unknown")
+                  .because(available.error())
+                  .with_hint("set the limit, for example --budget 8G"));
 }
 
 }  // namespace ht::cli

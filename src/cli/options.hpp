@@ -12,24 +12,31 @@
 
 namespace ht::cli {
 
-/// An option that takes text or, without dashes before its name, an argument.
-struct TextOption {
-  std::string name;
-  std::string type;  // the value's name in the help, all of an argument there; unused where values are listed
-  std::string description;
-  bool required = false;
-  std::vector<std::string> one_of = {};  // the accepted values; empty: any
-};
-void add_text(CLI::App& verb, std::string& text, const TextOption& option);
+/// Whether the user may leave an argument or option out.
+enum class Presence : std::uint8_t { optional, required };
+
+/// An option that takes text or, without dashes before its name, an argument. `usage` is how the help spells
+/// it: the name and the value of an option, "--slice SLICE"; an argument, "PATH...", which is named by its
+/// first word.
+void add_text(CLI::App& verb, const std::string& usage, std::string& text, const std::string& description,
+              Presence presence = Presence::optional);
 
 /// The same, distinguishing an empty text from an option that is not given.
-void add_text(CLI::App& verb, std::optional<std::string>& text, const TextOption& option);
+void add_text(CLI::App& verb, const std::string& usage, std::optional<std::string>& text,
+              const std::string& description);
+
+/// An option or argument that takes one of these words, which the help lists.
+void add_choice(CLI::App& verb, const std::string& name, std::string& word,
+                const std::vector<std::string>& words, const std::string& description,
+                Presence presence = Presence::optional);
 
 /// An option that may be repeated.
-void add_texts(CLI::App& verb, std::vector<std::string>& texts, const TextOption& option);
+void add_texts(CLI::App& verb, const std::string& usage, std::vector<std::string>& texts,
+               const std::string& description);
 
 /// All remaining arguments.
-void add_arguments(CLI::App& verb, std::vector<std::string>& texts, const TextOption& option);
+void add_arguments(CLI::App& verb, const std::string& usage, std::vector<std::string>& texts,
+                   const std::string& description, Presence presence = Presence::optional);
 
 void add_flag(CLI::App& verb, const std::string& name, bool& flag, const std::string& description);
 
@@ -58,5 +65,8 @@ void add_filter(CLI::App& verb, NameFilter& filter);
 
 /// --max-header: the largest header that is read.
 void add_max_header(CLI::App& verb, std::uint64_t& bytes);
+
+/// The bytes that --budget asks for; the available memory if that is 0.
+[[nodiscard]] Result<std::uint64_t> memory_budget(std::uint64_t asked, io::Port& port);
 
 }  // namespace ht::cli

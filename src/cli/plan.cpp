@@ -1,6 +1,4 @@
 // plan: how much memory a model needs by each strategy, from its headers alone, and whether it fits.
-#include "cli/plan.hpp"
-
 #include <fmt/format.h>
 
 #include <memory>
@@ -72,16 +70,6 @@ std::string people_text(const Plan& plan) {
 }
 
 }  // namespace
-
-Result<std::uint64_t> memory_budget(std::uint64_t asked, io::Port& port) {
-  if (asked != 0) return asked;
-  const auto available = port.available_memory();
-  if (available) return *available;
-  return fail(Error(ErrorCode::unsupported_platform, "available_memory_is_known",
-                    "the amount of available memory is unknown")
-                  .because(available.error())
-                  .with_hint("set the limit, for example --budget 8G"));
-}
 
 Action register_plan(CLI::App& verb) {
   auto options = std::make_shared<Options>();

@@ -1,4 +1,4 @@
-#include "cli/plan.hpp"
+#include "cli/options.hpp"
 
 #include "testing/faulty_port.hpp"
 #include "testing/program.hpp"

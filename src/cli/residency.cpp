@@ -168,12 +168,6 @@ Result<void> print_residency(const Model& model, const Options& options, const C
   return printed;
 }
 
-Result<void> prefetch(const Model& model, const NameFilter& filter, const Common& common) {
-  WorkWithBar work(common);
-  HT_TRY(ht::prefetch(model, filter, work.options()));
-  return {};
-}
-
 enum class Operation : std::uint8_t { report, prefetch, evict };
 
 Action register_verb(CLI::App& verb, Operation operation) {
@@ -182,7 +176,8 @@ Action register_verb(CLI::App& verb, Operation operation) {
   add_max_header(verb, options->max_header);
   return for_each_path(verb, options->path, [options, operation](const Common& common) -> Result<Exit> {
     const auto model = HT_TRY(Model::open(options->path, {.max_header_bytes = options->max_header}));
-    if (operation == Operation::prefetch) HT_TRY(prefetch(model, options->filter, common));
+    if (operation == Operation::prefetch)
+      HT_TRY(ht::prefetch(model, options->filter, WorkWithBar(common).options()));
     if (operation == Operation::evict) HT_TRY(ht::evict(model, options->filter));
     HT_TRY(print_residency(model, *options, common));
     return Exit::good;

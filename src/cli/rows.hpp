@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "cli/cli.hpp"
-#include "cli/output_buffer.hpp"
+#include "cli/output.hpp"
 
 namespace ht::cli {
 

@@ -30,11 +30,7 @@ void add_algorithm(CLI::App& verb, std::string& algorithm) {
   std::vector<std::string> names;
   names.reserve(all_hash_algorithms.size());
   for (const auto each : all_hash_algorithms) names.emplace_back(to_string(each));
-  add_text(verb, algorithm,
-           {.name = "--algorithm",
-            .type = "NAME",
-            .description = "Digest algorithm; default: crc64nvme, the fastest",
-            .one_of = std::move(names)});
+  add_choice(verb, "--algorithm", algorithm, names, "Digest algorithm; default: crc64nvme, the fastest");
 }
 
 // The files were compared with the seal that they have, and differ, or that seal is damaged.

@@ -1,13 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "cli/cli.hpp"
-#include "cli/elements.hpp"
 #include "cli/options.hpp"
+#include "cli/output.hpp"
 #include "cli/slice.hpp"
 #include "cli/text.hpp"
 
@@ -60,21 +61,65 @@ Result<Part> chosen_part(const Model& model, const Options& options) {
   return part;
 }
 
-// Text goes out in large pieces, whatever the size of the tensor.
-class Output {
- public:
-  ~Output() { flush(); }
-  fmt::memory_buffer& buffer() {
-    if (buffer_.size() > 65536) flush();
-    return buffer_;
+template <class D>
+void append_nth(OutputBuffer& out, Bytes elements, std::int64_t index, bool json) {
+  if constexpr (is_packed<D>) {
+    append_element<D>(out, PackedPointer<const D>(elements.data())[index], json);
+  } else {
+    typename D::Element element{};
+    std::memcpy(&element, elements.data() + static_cast<std::size_t>(index) * sizeof(element),
+                sizeof(element));
+    append_element<D>(out, element, json);
   }
-  void flush() {
-    print({buffer_.data(), buffer_.size()});
-    buffer_.clear();
+}
+
+// Prints elements of a dense tensor. A group of 8 elements is read at a time, or more while elements are
+// printed one after another, so that a corner of a large tensor costs no more than that of a small one.
+class ElementPrinter {
+ public:
+  /// `bad_dtype` for dtypes of users.
+  [[nodiscard]] static Result<ElementPrinter> of(const AnyTensor& tensor, bool json) {
+    const auto elements = HT_TRY(layout::count_elements(tensor.dims()));
+    return visit_dtype(tensor.type().dtype,
+                       [&]<class D>(D) { return ElementPrinter(tensor, &append_nth<D>, json, elements); });
+  }
+
+  /// Appends the nth element in row-major order, as text or JSON.
+  [[nodiscard]] Result<void> append(OutputBuffer& out, std::int64_t index) {
+    if (index < begin_ || index >= end_) HT_TRY(read(index));
+    append_(out, piece_, index - begin_, json_);
+    return {};
   }
 
  private:
-  fmt::memory_buffer buffer_;
+  using Append = void (*)(OutputBuffer& out, Bytes elements, std::int64_t index, bool json);
+
+  ElementPrinter(const AnyTensor& tensor, Append append_one, bool json, std::int64_t elements)
+      : tensor_(tensor), append_(append_one), json_(json), elements_(elements) {}
+
+  [[nodiscard]] Result<void> read(std::int64_t index) {
+    const std::int64_t count = index == end_ && index != 0 ? max_piece : group;
+    const auto bytes = [&](std::int64_t elements) {
+      return bytes_for(static_cast<std::uint64_t>(elements), tensor_.type().bits).value_or(0);
+    };
+    begin_ = index / group * group;
+    end_ = std::min(begin_ + count, elements_);
+    piece_.resize(static_cast<std::size_t>(bytes(end_ - begin_)));
+    return tensor_.copy_to(piece_, bytes(begin_));
+  }
+
+  // They have whole bytes, whatever the dtype.
+  static constexpr std::int64_t group = 8;
+  static constexpr std::int64_t max_piece = 4096;
+
+  AnyTensor tensor_;
+  Append append_;
+  bool json_;
+  std::int64_t elements_;  // of the tensor
+  // Elements from `begin_` to `end_`.
+  std::vector<std::byte> piece_;
+  std::int64_t begin_ = 0;
+  std::int64_t end_ = 0;
 };
 
 // Calls `visit(index of the element in the whole tensor)` for each element, both in row-major order.
@@ -104,16 +149,16 @@ Result<void> for_each(const Part& part, const Visit& visit) {
 }
 
 Result<void> print_json(const Part& part, ElementPrinter& elements) {
-  Output out;
-  append_text(out.buffer(), R"({{"name":{},"dtype":{},"shape":{},"values_shape":{},"values":[)",
+  OutputBuffer out;
+  append_text(out, R"({{"name":{},"dtype":{},"shape":{},"values_shape":{},"values":[)",
               json_string(part.tensor.name()), json_string(part.tensor.type().name),
               json_shape(part.tensor.dims()), json_shape(part.shape));
   bool first = true;
   HT_TRY(for_each(part, [&](std::int64_t index) {
-    if (!std::exchange(first, false)) out.buffer().push_back(',');
-    return elements.append(out.buffer(), index);
+    if (!std::exchange(first, false)) out += ',';
+    return elements.append(out, index);
   }));
-  out.buffer().append(std::string_view("]}\n"));
+  out += "]}\n";
   return {};
 }
 
@@ -131,11 +176,11 @@ class Printer {
 
   Result<void> print_all() {
     if (part_.empty()) {
-      out_.buffer().append(std::string_view("[]"));
+      out_ += "[]";
     } else {
       HT_TRY(print_axis(0, 0, 0));
     }
-    out_.buffer().push_back('\n');
+    out_ += '\n';
     return {};
   }
 
@@ -147,28 +192,28 @@ class Printer {
       return offset + (axis.begin + i * axis.step) * part_.strides[depth];
     };
     for (; depth < part_.axes.size() && part_.axes[depth].dropped; ++depth) offset = at(0);
-    if (depth == part_.axes.size()) return elements_.append(out_.buffer(), offset);
+    if (depth == part_.axes.size()) return elements_.append(out_, offset);
     const Axis& axis = part_.axes[depth];
     const bool innermost = depth + 1 == innermost_;
-    out_.buffer().push_back('[');
+    out_ += '[';
     for (std::int64_t i = 0; i < axis.count; ++i) {
       if (i > 0) separate(innermost, indent);
       if (shortened_ && axis.count > 2 * edge && i == edge) {
-        out_.buffer().append(std::string_view("..."));
+        out_ += "...";
         i = axis.count - edge - 1;
         continue;
       }
       HT_TRY(print_axis(depth + 1, at(i), indent + 1));
     }
-    out_.buffer().push_back(']');
+    out_ += ']';
     return {};
   }
 
   void separate(bool innermost, std::size_t indent) {
     if (innermost) {
-      out_.buffer().append(std::string_view(", "));
+      out_ += ", ";
     } else {
-      append_text(out_.buffer(), "\n{:{}}", "", indent + 1);
+      append_text(out_, "\n{:{}}", "", indent + 1);
     }
   }
 
@@ -177,7 +222,7 @@ class Printer {
   const Part& part_;
   ElementPrinter& elements_;
   std::size_t innermost_;  // one behind the last axis that is not dropped
-  Output out_;
+  OutputBuffer out_;
   bool shortened_ = false;
 };
 
@@ -203,13 +248,10 @@ Result<Exit> show(const Options& options, const Common& common) {
 Action register_show(CLI::App& verb) {
   auto options = std::make_shared<Options>();
   add_path(verb, options->path);
-  add_text(verb, options->name,
-           {.name = "NAME", .type = "NAME", .description = "The tensor", .required = true});
-  add_text(verb, options->slice,
-           {.name = "--slice",
-            .type = "SLICE",
-            .description = "begin:end:step or an index for each dimension, as in Python: 0:4,:,-1. In JSON, "
-                           "values are flat in row-major order and values_shape is their shape"});
+  add_text(verb, "NAME", options->name, "The tensor", Presence::required);
+  add_text(verb, "--slice SLICE", options->slice,
+           "begin:end:step or an index for each dimension, as in Python: 0:4,:,-1. In JSON, values are flat "
+           "in row-major order and values_shape is their shape");
   add_max_header(verb, options->max_header);
   return [options](const Common& common) { return show(*options, common); };
 }

@@ -1,3 +1,4 @@
+#include "model/test_formats.hpp"
 #include "testing/library_types.hpp"
 #include "testing/program.hpp"
 
@@ -78,6 +79,72 @@ TEST_F(Cli, show_takes_the_highest_rank) {
                     2);
   EXPECT_THAT(run("show s.safetensors u -q").out, StartsWith(std::string(64, '[') + "0]"));
   EXPECT_THAT(run("show s.safetensors u --json").out, HasSubstr(R"("values":[0,1]})"));
+}
+
+class ShownElements : public Cli {
+ protected:
+  // A slice of the only tensor of the file.
+  std::string shown(const std::vector<std::byte>& file, const std::string& slice,
+                    const std::string& options = "-q") {
+    testing::write_file(folder_ / "t", file);
+    return run("show t t " + options + " --slice=" + slice).out;
+  }
+  std::string splat(std::string_view dtype, std::string_view shape, std::uint64_t bytes, std::string pattern,
+                    const std::string& slice) {
+    const auto note = testing::tensor_note(dtype, shape);
+    return shown(
+        testing::irpa_file({{.name = "t", .note = note, .length = bytes, .pattern = std::move(pattern)}}),
+        slice);
+  }
+};
+
+TEST_F(ShownElements, of_both_byte_orders_are_read) {
+  const std::string data("\0\1\2\3", 4);
+  EXPECT_EQ(shown(testing::npy_file("<u2", false, "(2,)", data), ":"), "[256, 770]\n");
+  EXPECT_EQ(shown(testing::npy_file(">u2", false, "(2,)", data), "::-1"), "[515, 1]\n");
+}
+
+TEST_F(ShownElements, complex_numbers_are_swapped_by_halves) {
+  // 1 and 2 as big-endian F32.
+  const std::string data("\x3F\x80\0\0\x40\0\0\0", 8);
+  EXPECT_EQ(shown(testing::npy_file(">c8", false, "(1,)", data), "0"), "(1,2)\n");
+}
+
+TEST_F(ShownElements, are_counted_in_row_major_order) {
+  EXPECT_EQ(shown(testing::npy_file("|u1", true, "(2, 3)", "\1\4\2\5\3\6"), ":"),
+            "[[1, 2, 3]\n [4, 5, 6]]\n");
+}
+
+TEST_F(ShownElements, are_found_in_any_order) {
+  std::string data;
+  std::string all;
+  for (int i = 0; i < 10'000; ++i) {
+    data += {static_cast<char>(i & 0xFF), static_cast<char>(i >> 8)};
+    all += (i == 0 ? "" : ",") + std::to_string(i);
+  }
+  const auto file = testing::npy_file("<u2", false, "(10000,)", data);
+  EXPECT_THAT(shown(file, ":", "--json"), HasSubstr("\"values\":[" + all + "]"));
+  EXPECT_EQ(shown(file, ":"), "[0, 1, 2, ..., 9997, 9998, 9999]\n");
+  EXPECT_EQ(shown(file, "::-1"), "[9999, 9998, 9997, ..., 2, 1, 0]\n");
+  EXPECT_EQ(shown(file, "5:9"), "[5, 6, 7, 8]\n");
+  EXPECT_EQ(shown(file, "4095:4098"), "[4095, 4096, 4097]\n");
+  EXPECT_EQ(shown(file, "8192:7:-4092"), "[8192, 4100, 8]\n");
+  EXPECT_EQ(shown(file, "::9999"), "[0, 9999]\n");
+}
+
+TEST_F(ShownElements, splats_of_any_size_cost_a_group) {
+  const std::uint64_t large = std::uint64_t{1} << 50;
+  EXPECT_EQ(splat("uint8", "[1125899906842624]", large, "\1\2", ":"), "[1, 2, 1, ..., 2, 1, 2]\n");
+  // An element is made of two patterns.
+  EXPECT_EQ(splat("uint32", "[281474976710656]", large, "\1\2", "::281474976710655"),
+            "[33620481, 33620481]\n");
+}
+
+TEST_F(ShownElements, packed_ones_are_read_from_within_a_byte) {
+  EXPECT_EQ(splat("uint4", "[64]", 32, "\x21", "0:3"), "[1, 2, 1]\n");
+  EXPECT_EQ(splat("uint4", "[64]", 32, "\x21", "63"), "2\n");
+  EXPECT_EQ(splat("float6_e2m3fn", "[64]", 48, std::string(16, '\0'), "0:2"), "[0, 0]\n");
+  EXPECT_EQ(splat("float6_e2m3fn", "[64]", 48, std::string(16, '\0'), "-1"), "0\n");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <limits>
 #include <optional>
+#include <ranges>
 
 #include "cli/text.hpp"
 
@@ -20,12 +21,9 @@ std::string_view trimmed(std::string_view text) {
 
 std::vector<std::string_view> split(std::string_view text, char at) {
   std::vector<std::string_view> parts;
-  while (true) {
-    const auto end = text.find(at);
-    parts.push_back(trimmed(text.substr(0, end)));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
+  for (const auto part : std::views::split(text, at))
+    parts.push_back(trimmed(std::string_view(part.begin(), part.end())));
+  return parts;
 }
 
 tl::unexpected<Error> no_slice(std::string_view part) {

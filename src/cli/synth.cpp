@@ -105,22 +105,12 @@ Result<Exit> synthesize(const Options& options, const Common& common) {
 
 Action register_synth(CLI::App& verb) {
   auto options = std::make_shared<Options>();
-  add_text(verb, options->path,
-           {.name = "OUT",
-            .type = "OUT",
-            .description = "File to write; the extension names the format",
-            .required = true});
-  add_text(verb, options->preset,
-           {.name = "--preset",
-            .type = "PRESET",
-            .description = "Model to write; matrix is a single tensor",
-            .required = true,
-            .one_of = preset_names()});
-  add_text(verb, options->dtype,
-           {.name = "--dtype",
-            .type = "DTYPE",
-            .description = "A dtype of safetensors: F32, BF16, F8_E4M3, …; default: F32 for matrix, else "
-                           "BF16; quantized presets have fixed types"});
+  add_text(verb, "OUT", options->path, "File to write; the extension names the format", Presence::required);
+  add_choice(verb, "--preset", options->preset, preset_names(), "Model to write; matrix is a single tensor",
+             Presence::required);
+  add_text(verb, "--dtype DTYPE", options->dtype,
+           "A dtype of safetensors: F32, BF16, F8_E4M3, …; default: F32 for matrix, else BF16; quantized "
+           "presets have fixed types");
   add_size(verb, "--size", options->bytes,
            "Approximate size; default: 1M for matrix, else the size of the real model");
   add_number(verb, "--seed", options->seed, "Seed of the values; default: 0");

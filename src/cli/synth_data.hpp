@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/progress.hpp"
-#include "cli/synth_plan.hpp"
+#include "cli/synth_presets.hpp"
 
 namespace ht::cli {
 
@@ -46,5 +46,10 @@ class SynthData {
   std::vector<std::byte> buffer_;
   Progress progress_;
 };
+
+/// Fills whole blocks of a ggml encoding, the first of which begins with the nth element of a seed's. They
+/// decode to weights of a realistic distribution. `unsupported_encoding` for all but Q4_K and Q6_K.
+[[nodiscard]] Result<void> fill_blocks(EncodingTag encoding, std::uint64_t seed, std::uint64_t first,
+                                       MutableBytes blocks);
 
 }  // namespace ht::cli

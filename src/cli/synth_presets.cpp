@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <htensor/base/checked.hpp>
 #include <utility>
-
-#include "cli/synth_llama.hpp"
 
 namespace ht::cli {
 namespace {
@@ -52,58 +51,49 @@ double elements_of(const Transformer& model) {
 }
 
 // The tensors of a model under the names that Hugging Face gives them, all of one dtype.
-class Tensors {
- public:
-  Tensors(const Transformer& model, const StoredAs& type) : model_(model), type_(type) {}
-
-  std::vector<PlannedTensor> all() && {
-    add("model.embed_tokens", {model_.vocabulary, model_.hidden});
-    for (std::int64_t i = 0; i < model_.layers; ++i) add_layer(fmt::format("model.layers.{}", i));
-    add("model.norm", {model_.hidden});
-    if (!model_.tied) add("lm_head", {model_.vocabulary, model_.hidden});
-    return std::move(tensors_);
-  }
-
- private:
-  void add(std::string_view name, std::vector<std::int64_t> dims) {
-    tensors_.push_back({fmt::format("{}.weight", name), std::move(dims), type_});
-  }
-
-  void add_layer(const std::string& prefix) {
-    add(prefix + ".input_layernorm", {model_.hidden});
-    add(prefix + ".self_attn.q_proj", {model_.hidden, model_.hidden});
-    add(prefix + ".self_attn.k_proj", {model_.keys, model_.hidden});
-    add(prefix + ".self_attn.v_proj", {model_.keys, model_.hidden});
-    add(prefix + ".self_attn.o_proj", {model_.hidden, model_.hidden});
-    add(prefix + ".post_attention_layernorm", {model_.hidden});
-    if (model_.experts == 0) return add_network(prefix + ".mlp");
-    add(prefix + ".mlp.gate", {model_.experts, model_.hidden});
-    for (std::int64_t expert = 0; expert < model_.experts; ++expert)
+std::vector<PlannedTensor> tensors_of(const Transformer& model, const StoredAs& type) {
+  std::vector<PlannedTensor> tensors;
+  const auto add = [&](const std::string& name, std::vector<std::int64_t> dims) {
+    tensors.push_back({name + ".weight", std::move(dims), type});
+  };
+  const auto add_network = [&](const std::string& prefix) {
+    add(prefix + ".gate_proj", {model.intermediate, model.hidden});
+    add(prefix + ".up_proj", {model.intermediate, model.hidden});
+    add(prefix + ".down_proj", {model.hidden, model.intermediate});
+  };
+  add("model.embed_tokens", {model.vocabulary, model.hidden});
+  for (std::int64_t i = 0; i < model.layers; ++i) {
+    const auto prefix = fmt::format("model.layers.{}", i);
+    add(prefix + ".input_layernorm", {model.hidden});
+    add(prefix + ".self_attn.q_proj", {model.hidden, model.hidden});
+    add(prefix + ".self_attn.k_proj", {model.keys, model.hidden});
+    add(prefix + ".self_attn.v_proj", {model.keys, model.hidden});
+    add(prefix + ".self_attn.o_proj", {model.hidden, model.hidden});
+    add(prefix + ".post_attention_layernorm", {model.hidden});
+    if (model.experts == 0) {
+      add_network(prefix + ".mlp");
+    } else {
+      add(prefix + ".mlp.gate", {model.experts, model.hidden});
+    }
+    for (std::int64_t expert = 0; expert < model.experts; ++expert)
       add_network(fmt::format("{}.mlp.experts.{}", prefix, expert));
   }
-
-  void add_network(const std::string& prefix) {
-    add(prefix + ".gate_proj", {model_.intermediate, model_.hidden});
-    add(prefix + ".up_proj", {model_.intermediate, model_.hidden});
-    add(prefix + ".down_proj", {model_.hidden, model_.intermediate});
-  }
-
-  Transformer model_;
-  StoredAs type_;
-  std::vector<PlannedTensor> tensors_;
-};
+  add("model.norm", {model.hidden});
+  if (!model.tied) add("lm_head", {model.vocabulary, model.hidden});
+  return tensors;
+}
 
 Result<Plan> transformer_of(const Transformer& model, const DTypeInfo& dtype,
                             std::optional<std::uint64_t> bytes) {
-  if (!bytes) return Plan{Tensors(model, stored_as(dtype)).all()};
+  if (!bytes) return Plan{tensors_of(model, stored_as(dtype))};
   const double elements = static_cast<double>(*bytes) * 8 / dtype.bits;
   // Far enough from the border that rounding a size up does not cross it.
   if (*bytes > INT64_MAX || elements > 0x1p62) return too_large(*bytes);
   const auto fits = [&](double scale) { return elements_of(scaled(model, scale)) <= elements; };
-  return Plan{Tensors(scaled(model, largest_scale(fits)), stored_as(dtype)).all()};
+  return Plan{tensors_of(scaled(model, largest_scale(fits)), stored_as(dtype))};
 }
 
-/// A matrix of about that many bytes, its sides within a factor of two of each other.
+// A matrix of about that many bytes, its sides within a factor of two of each other.
 Result<Plan> matrix_of(std::uint64_t bytes, const DTypeInfo& dtype, const std::string& name) {
   const auto width = static_cast<std::uint64_t>(dtype.bits);
   const auto whole = checked::multiply(bytes / width, 8);
@@ -128,6 +118,51 @@ Result<DTypeInfo> dtype_of(std::string_view name) {
 }
 
 }  // namespace
+
+StoredAs stored_as(const DTypeInfo& dtype) {
+  return {.name = dtype.name,
+          .dtype = dtype.tag,
+          .group_elements = 8,
+          .group_bytes = static_cast<std::uint64_t>(dtype.bits)};
+}
+
+StoredAs stored_as(const Encoding& encoding) {
+  return {.name = encoding.name,
+          .encoding = encoding.tag,
+          .group_elements = encoding.block_elements,
+          .group_bytes = encoding.block_bytes};
+}
+
+std::uint64_t StoredAs::bytes_for(std::uint64_t elements) const noexcept {
+  const std::uint64_t rest = elements % group_elements * group_bytes;
+  return elements / group_elements * group_bytes + (rest + group_elements - 1) / group_elements;
+}
+
+std::uint64_t StoredAs::next_group(std::uint64_t element) const noexcept {
+  return (element + group_elements - 1) / group_elements * group_elements;
+}
+
+std::int64_t scaled_size(std::int64_t size, double scale, std::int64_t granule) {
+  const double granules = static_cast<double>(size) * scale / static_cast<double>(granule);
+  return std::max<std::int64_t>(1, std::llround(granules)) * granule;
+}
+
+double largest_scale(const std::function<bool(double)>& fits) {
+  double low = 0x1p-24;
+  double high = 0x1p40;
+  for (int i = 0; i < 100; ++i) {
+    const double middle = std::sqrt(low * high);
+    (fits(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+tl::unexpected<Error> too_large(std::uint64_t bytes) {
+  return fail(
+      Error(ErrorCode::size_overflow, "size_fits_63_bits",
+            fmt::format("a model of {} bytes has more bytes or elements than 63 bits can count", bytes))
+          .with_hint("choose a smaller --size"));
+}
 
 std::vector<std::string> preset_names() {
   std::vector<std::string> names{"matrix"};

@@ -123,14 +123,11 @@ std::string table(const std::vector<std::vector<std::string>>& lines,
   {
     OutputBuffer out(text);
     Table printed(out, columns);
-    const auto add_rows = [&] {
+    printed.print([&] {
       for (const auto& line : std::span(lines).subspan(1)) {
         for (const auto& cell : line) printed.text(cell);
       }
-    };
-    add_rows();
-    printed.start_printing();
-    add_rows();
+    });
   }
   return text;
 }

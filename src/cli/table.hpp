@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/output_buffer.hpp"
+#include "cli/output.hpp"
 
 namespace ht::cli {
 
@@ -23,9 +23,9 @@ struct Column {
 /// A table that is printed in two passes over its rows, so that no row is kept: the first pass measures
 /// the columns, and after `start_printing` the second pass prints the same rows.
 ///
-///   for (const auto& row : rows) table.name(row.name), table.size(row.bytes);
-///   table.start_printing();
-///   for (const auto& row : rows) table.name(row.name), table.size(row.bytes);
+///   table.print([&] {
+///     for (const auto& row : rows) table.name(row.name), table.size(row.bytes);
+///   });
 ///
 /// Cells come from left to right; a row ends with its last column.
 class Table {
@@ -35,6 +35,13 @@ class Table {
   Table(OutputBuffer& out, const std::vector<Column>& columns);
   Table(OutputBuffer& out, const std::vector<Column>& columns, std::size_t max_columns);
 
+  /// Both passes: `add_rows` adds all cells, and is called twice.
+  template <class AddRows>
+  void print(const AddRows& add_rows) {
+    add_rows();
+    start_printing();
+    add_rows();
+  }
   void start_printing();
 
   /// A text, made printable.

@@ -255,8 +255,4 @@ void vappend_text(std::string& out, fmt::string_view format, fmt::format_args ar
   fmt::vformat_to(std::back_inserter(out), format, args);
 }
 
-void vappend_text(fmt::memory_buffer& out, fmt::string_view format, fmt::format_args args) {
-  fmt::vformat_to(std::back_inserter(out), format, args);
-}
-
 }  // namespace ht::cli

@@ -55,9 +55,9 @@ using SizeBuffer = std::array<char, 8>;
 /// The members of that object, for an object with more members.
 [[nodiscard]] std::string json_members(const Error& error);
 
-/// Appends formatted text. The work is not in a template, as every file would compile all of fmt then.
+/// Appends formatted text to a string or, with the overload in output.hpp, to an OutputBuffer. The work is
+/// not in a template, as every file would compile all of fmt then.
 void vappend_text(std::string& out, fmt::string_view format, fmt::format_args args);
-void vappend_text(fmt::memory_buffer& out, fmt::string_view format, fmt::format_args args);
 
 template <class Out, class... Args>
 void append_text(Out& out, fmt::format_string<Args...> format, Args&&... args) {
@@ -81,16 +81,16 @@ void append_number(Out& out, T value, bool quote_specials) {
 }  // namespace detail
 
 /// One element for people or, where NaN and infinities are strings and complex numbers pairs, for JSON.
-template <class D>
-void append_element(fmt::memory_buffer& out, typename D::Element value, bool json) {
+template <class D, class Out>
+void append_element(Out& out, typename D::Element value, bool json) {
   if constexpr (D::number.kind == NumberKind::boolean) {
     append_text(out, "{}", static_cast<bool>(value));
   } else if constexpr (D::number.kind == NumberKind::complex) {
-    out.push_back(json ? '[' : '(');
+    out += json ? '[' : '(';
     detail::append_number(out, value.real(), json);
-    out.push_back(',');
+    out += ',';
     detail::append_number(out, value.imag(), json);
-    out.push_back(json ? ']' : ')');
+    out += json ? ']' : ')';
   } else if constexpr (IsIntegral<D> && std::is_integral_v<typename D::Element>) {
     append_text(
         out, "{}",

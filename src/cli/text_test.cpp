@@ -193,9 +193,9 @@ TEST(Text, json_strings_are_escaped_and_utf8) {
 
 template <class D>
 std::string json_of(typename D::Element value) {
-  fmt::memory_buffer out;
+  std::string out;
   append_element<D>(out, value, true);
-  return fmt::to_string(out);
+  return out;
 }
 
 TEST(Text, values_are_shown_so_that_they_read_back) {

@@ -267,4 +267,26 @@ Result<std::vector<Path>> models_in(const Path& path, const OpenOptions& options
   });
 }
 
+Result<std::vector<Path>> files_of_model(const Path& path, const OpenOptions& options) {
+  return without_bad_alloc([&]() -> Result<std::vector<Path>> {
+    Path file = path;
+    SetView view;
+    const auto stat = port_of(options).stat(path);
+    if (stat && stat->kind == io::FileKind::folder) {
+      auto folder = HT_TRY(models_of_folder(path, options));
+      if (folder.models.size() > 1) return fail(several_models(path, folder.models));
+      if (!folder.models[0].is_index) return std::move(folder.models[0].files);
+      file = folder.models[0].files[0];
+      view = std::move(folder.view);
+    }
+    const auto index = HT_TRY(read_index(file, options, view));
+    const auto numbered = parse_numbered_name(file.filename().string());
+    if (!index && !numbered) return std::vector{file};
+    std::vector<Path> files;
+    for (const auto& name : index ? index->index.files : numbered->all())
+      files.push_back(file.parent_path() / name);
+    return files;
+  });
+}
+
 }  // namespace ht::inline v1

@@ -303,5 +303,47 @@ TEST_F(ModelFolder, index_is_not_too_large) {
   }
 }
 
+class FilesOfModel : public ::testing::Test {
+ protected:
+  // Their names, without the folder.
+  Names files(const std::filesystem::path& path) {
+    Names names;
+    for (const auto& file : files_of_model(path).value_or(std::vector<std::filesystem::path>()))
+      names.push_back(file.lexically_relative(folder_.path()).string());
+    return names;
+  }
+  Names files_of_index(std::string_view text) {
+    write_file(folder_ / "m.index.json", text);
+    const auto names = files(folder_ / "m.index.json");
+    EXPECT_EQ(files(folder_.path()), names);
+    return names;
+  }
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(FilesOfModel, index_files_are_found_in_any_valid_text) {
+  EXPECT_EQ(files_of_index(R"({"weight_map":{"a":"x","b":"y","c":"x"}})"), (Names{"x", "y"}));
+  EXPECT_EQ(
+      files_of_index(R"({"metadata":{"weight_map":"no","m":{"q":"no"}}, "weight_map" : { "a\"{:" : "x" } })"),
+      Names{"x"});
+  EXPECT_EQ(files_of_index(R"({"weight_map":{"weight_map":"x"},"more":{"a":"no"}})"), Names{"x"});
+  EXPECT_EQ(files_of_index(R"({"weight_map":{"a":"x)"), Names{});
+  EXPECT_EQ(files_of_index(R"({"weight_map":{"a":"\)"), Names{});
+}
+
+TEST_F(FilesOfModel, numbering_names_all_files) {
+  const Names both{"a-00001-of-00002.gguf", "a-00002-of-00002.gguf"};
+  write_file(folder_ / both[1], "GGUF");
+  EXPECT_EQ(files(folder_ / both[1]), both);
+  EXPECT_EQ(files(folder_.path()), both);
+  for (const std::string name :
+       {"-of-", "a.gguf", "a-1-of-2.gguf", "00001-of-00002", "-0000a-of-00002", "-00001-of-0000"}) {
+    write_file(folder_ / name, "GGUF");
+    EXPECT_EQ(files(folder_ / name), Names{name});
+  }
+  EXPECT_EQ(refusal(files_of_model(folder_.path()), ErrorCode::not_found, "folder_holds_one_model").path(),
+            folder_.path().string());
+}
+
 }  // namespace
 }  // namespace ht

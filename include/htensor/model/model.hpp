@@ -153,6 +153,12 @@ class Model {
 [[nodiscard]] Result<std::vector<std::filesystem::path>> models_in(const std::filesystem::path& path,
                                                                    const OpenOptions& options = {});
 
+/// The files of a model by their names, also the missing ones: the files that a shard index names, all files
+/// of a numbered set for one of them, the files of a folder that holds one model, or the path itself. Parses
+/// an index but no header.
+[[nodiscard]] Result<std::vector<std::filesystem::path>> files_of_model(const std::filesystem::path& path,
+                                                                        const OpenOptions& options = {});
+
 static_assert(sizeof(Model) == 2 * sizeof(void*));
 
 }  // namespace ht::inline v1

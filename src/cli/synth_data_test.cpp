@@ -1,4 +1,4 @@
-#include "cli/synth_blocks.hpp"
+#include "cli/synth_data.hpp"
 
 #include <gtest/gtest.h>
 
