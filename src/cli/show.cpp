@@ -169,7 +169,7 @@ class Printer {
       : part_(part), elements_(elements), innermost_(part.axes.size()) {
     std::int64_t total = 1;
     // Enough is known once it is too many.
-    for (const auto& axis : part.axes) total = std::min(total, most) * std::min(axis.count, most);
+    for (const auto& axis : part.axes) total = std::min(total, most + 1) * std::min(axis.count, most + 1);
     shortened_ = total > most;
     while (innermost_ > 0 && part.axes[innermost_ - 1].dropped) --innermost_;
   }

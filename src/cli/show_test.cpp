@@ -11,6 +11,14 @@ TEST_F(Cli, show_prints_values_for_people) {
   EXPECT_EQ(run("show m.ht m --slice 1,-1 -q").out, "6.5\n");
 }
 
+TEST_F(Cli, show_leaves_out_the_middle_of_one_long_dimension) {
+  const std::vector<std::byte> zeros(1001);
+  const std::vector<std::int64_t> dims{1001};
+  ASSERT_TRUE(write(folder_ / "v.ht", dtype_info<U8>(), dims, zeros));
+  EXPECT_EQ(run("show v.ht v -q").out, "[0, 0, 0, ..., 0, 0, 0]\n");
+  EXPECT_THAT(run("show v.ht v -q --slice 1:").out, Not(HasSubstr("...")));
+}
+
 TEST_F(Cli, show_json_has_flat_values_and_their_shape) {
   EXPECT_EQ(run("show m.ht m --slice :,::-2 --json").out,
             R"({"name":"m","dtype":"F32","shape":[2,3],"values_shape":[2,2],"values":[3,1,6.5,4]})"
@@ -124,8 +132,7 @@ TEST_F(ShownElements, are_found_in_any_order) {
   }
   const auto file = testing::npy_file("<u2", false, "(10000,)", data);
   EXPECT_THAT(shown(file, ":", "--json"), HasSubstr("\"values\":[" + all + "]"));
-  EXPECT_EQ(shown(file, ":"), "[0, 1, 2, ..., 9997, 9998, 9999]\n");
-  EXPECT_EQ(shown(file, "::-1"), "[9999, 9998, 9997, ..., 2, 1, 0]\n");
+  EXPECT_EQ(shown(file, "::-2222"), "[9999, 7777, 5555, 3333, 1111]\n");
   EXPECT_EQ(shown(file, "5:9"), "[5, 6, 7, 8]\n");
   EXPECT_EQ(shown(file, "4095:4098"), "[4095, 4096, 4097]\n");
   EXPECT_EQ(shown(file, "8192:7:-4092"), "[8192, 4100, 8]\n");
@@ -134,7 +141,8 @@ TEST_F(ShownElements, are_found_in_any_order) {
 
 TEST_F(ShownElements, splats_of_any_size_cost_a_group) {
   const std::uint64_t large = std::uint64_t{1} << 50;
-  EXPECT_EQ(splat("uint8", "[1125899906842624]", large, "\1\2", ":"), "[1, 2, 1, ..., 2, 1, 2]\n");
+  EXPECT_EQ(splat("uint8", "[1125899906842624]", large, "\1\2", "0:3"), "[1, 2, 1]\n");
+  EXPECT_EQ(splat("uint8", "[1125899906842624]", large, "\1\2", "-1"), "2\n");
   // An element is made of two patterns.
   EXPECT_EQ(splat("uint32", "[281474976710656]", large, "\1\2", "::281474976710655"),
             "[33620481, 33620481]\n");

@@ -283,7 +283,7 @@ Result<std::vector<Path>> files_of_model(const Path& path, const OpenOptions& op
     const auto numbered = parse_numbered_name(file.filename().string());
     if (!index && !numbered) return std::vector{file};
     std::vector<Path> files;
-    for (const auto& name : index ? index->index.files : numbered->all())
+    for (const auto& name : index ? index->files : numbered->all())
       files.push_back(file.parent_path() / name);
     return files;
   });

@@ -313,8 +313,8 @@ class FilesOfModel : public ::testing::Test {
     return names;
   }
   Names files_of_index(std::string_view text) {
-    write_file(folder_ / "m.index.json", text);
-    const auto names = files(folder_ / "m.index.json");
+    write_file(folder_ / "m.safetensors.index.json", text);
+    const auto names = files(folder_ / "m.safetensors.index.json");
     EXPECT_EQ(files(folder_.path()), names);
     return names;
   }
