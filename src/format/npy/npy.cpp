@@ -22,24 +22,24 @@ constexpr std::uint64_t long_preamble = at_length + sizeof(std::uint32_t);
 
 Error cut_short(std::uint64_t file_bytes, std::uint64_t wanted) {
   return broken(ErrorCode::truncated, "header_is_all_there",
-                    format_text("header ends at byte {} but the file has {} bytes", wanted, file_bytes),
-                    file_bytes);
+                format_text("header ends at byte {} but the file has {} bytes", wanted, file_bytes),
+                file_bytes);
 }
 
 /// The major version.
 Result<int> read_version(Bytes start) {
   if (!std::ranges::equal(start.first(magic.size()), bytes_of(magic))) {
     return fail(malformed(ErrorCode::bad_magic, "magic_is_numpy",
-                       "file does not start with the magic '\\x93NUMPY'", at_magic));
+                          "file does not start with the magic '\\x93NUMPY'", at_magic));
   }
   const auto major = std::to_integer<int>(start[at_major]);
   const auto minor = std::to_integer<int>(start[at_minor]);
   if (major < 1 || major > 3 || minor != 0) {
     return fail(
         malformed(ErrorCode::bad_version, "npy_version_is_1_2_or_3",
-               format_text("NPY version {}.{} is not supported; supported versions are 1.0, 2.0 and 3.0",
-                           major, minor),
-               at_major));
+                  format_text("NPY version {}.{} is not supported; supported versions are 1.0, 2.0 and 3.0",
+                              major, minor),
+                  at_major));
   }
   return major;
 }
@@ -48,8 +48,8 @@ Result<void> check_limit(std::uint64_t data_offset, std::uint64_t wanted_limit) 
   const std::uint64_t limit = wanted_limit == 0 ? default_header_limit : wanted_limit;
   if (data_offset <= limit) return {};
   return fail(malformed(ErrorCode::header_too_large, "npy_header_is_within_the_limit",
-                     format_text("header ends at byte {} but the limit is {} bytes", data_offset, limit),
-                     at_length)
+                        format_text("header ends at byte {} but the limit is {} bytes", data_offset, limit),
+                        at_length)
                   .with_hint("raise the limit with --max-header SIZE if you trust the file"));
 }
 
@@ -57,10 +57,10 @@ Result<void> check_limit(std::uint64_t data_offset, std::uint64_t wanted_limit) 
 Result<void> check_length(std::uint64_t end, std::uint64_t file_bytes, bool headers_only) {
   if (!headers_only) HT_TRY(check_data_is_there(end, file_bytes));
   if (file_bytes > end) {
-    return fail(malformed(ErrorCode::trailing_bytes, "nothing_follows_the_data",
-                       format_text("{} bytes follow the array, which ends at byte {}", file_bytes - end, end),
-                       end)
-                    .with_hint("save each array to a file of its own with numpy.save"));
+    return fail(
+        malformed(ErrorCode::trailing_bytes, "nothing_follows_the_data",
+                  format_text("{} bytes follow the array, which ends at byte {}", file_bytes - end, end), end)
+            .with_hint("save each array to a file of its own with numpy.save"));
   }
   return {};
 }
@@ -102,11 +102,11 @@ std::string_view hint_for(std::string_view code) {
 Error unknown(std::string_view text, std::string_view code, std::uint64_t offset) {
   if (code.starts_with('O')) {
     return malformed(ErrorCode::bad_dtype, "npy_elements_are_no_pickled_objects",
-                  "array holds pickled Python objects, which can run code when loaded", offset)
+                     "array holds pickled Python objects, which can run code when loaded", offset)
         .with_hint("if you trust the file, load it with numpy and save its numbers with a plain dtype");
   }
   return malformed(ErrorCode::bad_dtype, "npy_dtype_is_known",
-                format_text("dtype '{}' is not supported", shown(text)), offset)
+                   format_text("dtype '{}' is not supported", shown(text)), offset)
       .with_hint(hint_for(code));
 }
 
@@ -126,7 +126,7 @@ Result<Descr> read_descr(std::string_view text, std::uint64_t offset) {
   const char order = has_order ? text[0] : '=';
   if (order == '|') {
     return fail(malformed(ErrorCode::bad_dtype, "npy_wide_dtypes_have_a_byte_order",
-                       format_text("dtype '{}' has no byte order", text), offset));
+                          format_text("dtype '{}' has no byte order", text), offset));
   }
   return Descr{row->dtype, order == '>' ? ByteOrder::big : ByteOrder::little};
 }
@@ -152,9 +152,9 @@ Result<Catalog> read_array(Bytes header, int version, std::uint64_t file_bytes, 
   const auto bytes = dense_bytes(literal.shape, descr.dtype.bits);
   if (!bytes) {
     return fail(malformed(ErrorCode::size_overflow, "data_size_fits_63_bits",
-                       format_text("shape [{}] of {} exceeds 2^63-1 bytes", fmt::join(literal.shape, ", "),
-                                   descr.dtype.name),
-                       literal.shape_at));
+                          format_text("shape [{}] of {} exceeds 2^63-1 bytes", fmt::join(literal.shape, ", "),
+                                      descr.dtype.name),
+                          literal.shape_at));
   }
   // 63 bits and a header of 32 do not overflow.
   HT_TRY(check_length(header.size() + *bytes, file_bytes, options.headers_only));

@@ -10,8 +10,8 @@
 namespace ht::inline v1::format_npy {
 
 /// As `broken` of format/common.hpp, with the hint to save the array again.
-[[nodiscard]] Error malformed(ErrorCode code, std::string_view rule, std::string message, std::uint64_t offset,
-                           SourceLine where = SourceLine::here());
+[[nodiscard]] Error malformed(ErrorCode code, std::string_view rule, std::string message,
+                              std::uint64_t offset, SourceLine where = SourceLine::here());
 
 /// A text of the file as a message can show it: the beginning of a long one, in UTF-8.
 [[nodiscard]] std::string shown(std::string_view text);

@@ -31,13 +31,13 @@ class LiteralReader {
     for (std::size_t key = 0; key < keys.size(); ++key) {
       if (!has_[key]) {
         return fail(malformed(ErrorCode::bad_header, "npy_header_has_all_keys",
-                           format_text("header key '{}' is missing", keys[key]), begin_));
+                              format_text("header key '{}' is missing", keys[key]), begin_));
       }
     }
     skip_space();
     if (at_ != text_.size()) {
       return fail(malformed(ErrorCode::bad_header, "npy_header_ends_with_its_dict",
-                         format_text("{} follows the dict in the header", found()), here()));
+                            format_text("{} follows the dict in the header", found()), here()));
     }
     return std::move(literal_);
   }
@@ -50,11 +50,11 @@ class LiteralReader {
     const auto known = static_cast<std::size_t>(std::ranges::find(keys, key) - keys.begin());
     if (known == keys.size()) {
       return fail(malformed(ErrorCode::bad_header, "npy_header_has_no_other_keys",
-                         format_text("header key '{}' is unknown", shown(key)), key_at));
+                            format_text("header key '{}' is unknown", shown(key)), key_at));
     }
     if (has_[known]) {
       return fail(malformed(ErrorCode::duplicate_key, "npy_header_has_each_key_once",
-                         format_text("header key '{}' occurs twice", key), key_at));
+                            format_text("header key '{}' occurs twice", key), key_at));
     }
     has_[known] = true;
     if (!take(':')) return fail(expected("':'"));
@@ -69,7 +69,7 @@ class LiteralReader {
     if (front() == '[' || front() == '(') {
       return fail(
           malformed(ErrorCode::bad_dtype, "npy_dtype_has_no_fields",
-                 "dtype is a list of fields (structured array)", literal_.descr_at)
+                    "dtype is a list of fields (structured array)", literal_.descr_at)
               .with_hint("save each field to a file of its own: numpy.save(\"x.npy\", array[\"x\"])"));
     }
     literal_.descr = HT_TRY(read_string());
@@ -82,9 +82,9 @@ class LiteralReader {
     const std::string_view word = text_.substr(begin, at_ - begin);
     if (word != "True" && word != "False") {
       return fail(malformed(ErrorCode::bad_header, "npy_fortran_order_is_true_or_false",
-                         format_text("fortran_order is '{}', not True or False",
-                                     shown(text_.substr(begin, std::max<std::size_t>(word.size(), 1)))),
-                         begin_ + begin));
+                            format_text("fortran_order is '{}', not True or False",
+                                        shown(text_.substr(begin, std::max<std::size_t>(word.size(), 1)))),
+                            begin_ + begin));
     }
     literal_.fortran_order = word == "True";
     return {};
@@ -97,7 +97,7 @@ class LiteralReader {
     while (!take(')')) {
       if (shape.size() == max_rank) {
         return fail(malformed(ErrorCode::bad_shape, "npy_rank_is_at_most_64",
-                           format_text("shape has more than {} dimensions", max_rank), here()));
+                              format_text("shape has more than {} dimensions", max_rank), here()));
       }
       shape.push_back(HT_TRY(read_dim()));
       if (take(',')) continue;
@@ -114,15 +114,15 @@ class LiteralReader {
     const std::size_t begin = at_;
     if (front() == '-') {
       return fail(malformed(ErrorCode::bad_shape, "dims_are_not_negative",
-                         format_text("dimension {} of the shape is negative", literal_.shape.size()),
-                         here()));
+                            format_text("dimension {} of the shape is negative", literal_.shape.size()),
+                            here()));
     }
     std::int64_t dim = 0;
     const auto [end, error] = std::from_chars(text_.data() + begin, text_.data() + text_.size(), dim);
     if (error == std::errc::result_out_of_range) {
       return fail(malformed(ErrorCode::size_overflow, "dims_fit_63_bits",
-                         format_text("dimension {} of the shape exceeds 2^63-1", literal_.shape.size()),
-                         begin_ + begin));
+                            format_text("dimension {} of the shape exceeds 2^63-1", literal_.shape.size()),
+                            begin_ + begin));
     }
     at_ = static_cast<std::size_t>(end - text_.data());
     const std::size_t digits = at_ - begin;
@@ -131,9 +131,9 @@ class LiteralReader {
     const bool goes_on = is_digit(front()) || is_letter(front()) || front() == '.';
     if (digits == 0 || goes_on || (digits > 1 && text_[begin] == '0')) {
       return fail(malformed(ErrorCode::bad_shape, "npy_dims_are_whole_numbers",
-                         format_text("dimension {} of the shape is not an integer: '{}'",
-                                     literal_.shape.size(), shown(text_.substr(begin, at_ - begin + 1))),
-                         begin_ + begin));
+                            format_text("dimension {} of the shape is not an integer: '{}'",
+                                        literal_.shape.size(), shown(text_.substr(begin, at_ - begin + 1))),
+                            begin_ + begin));
     }
     return dim;
   }
@@ -159,12 +159,12 @@ class LiteralReader {
 
   Error no_tuple() const {
     return malformed(ErrorCode::bad_shape, "npy_shape_is_a_tuple",
-                  "shape is not a tuple of integers such as (2, 3), (3,) or ()", literal_.shape_at);
+                     "shape is not a tuple of integers such as (2, 3), (3,) or ()", literal_.shape_at);
   }
 
   Error expected(std::string_view what, SourceLine where = SourceLine::here()) const {
     return malformed(ErrorCode::bad_header, "npy_header_is_a_dict_literal",
-                  format_text("header has {1} where {0} is expected", what, found()), here(), where);
+                     format_text("header has {1} where {0} is expected", what, found()), here(), where);
   }
 
   [[nodiscard]] std::string found() const {
@@ -197,7 +197,7 @@ class LiteralReader {
 }  // namespace
 
 Error malformed(ErrorCode code, std::string_view rule, std::string message, std::uint64_t offset,
-             SourceLine where) {
+                SourceLine where) {
   return Error(code, rule, std::move(message), where)
       .at_offset(offset)
       .with_hint("save the array again with numpy.save");
