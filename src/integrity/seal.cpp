@@ -245,12 +245,12 @@ Result<void> validate(const AnyTensor& tensor) {
     const auto& state = ModelAccess::state(tensor);
     const Entry entry = tensor.entry();
     const Storage::FileBacked where{state.paths[entry.file], entry.offset, entry.bytes};
-    // A digest covers the whole tensor, also where this is a slice.
-    if (ModelAccess::is_resident(tensor)) {
-      return validate_bytes(digest_of_memory(ModelAccess::resident_bytes(tensor)), where, state.formats,
-                            *state.port);
-    }
     HT_TRY(ModelAccess::check_is_there(state, entry));
+    if (ModelAccess::is_resident(tensor) || state.mapped->file(entry.file).can_use_in_place()) {
+      // A digest covers the whole tensor, also where this is a slice.
+      const auto storage = HT_TRY(ModelAccess::whole(tensor).storage());
+      return validate_bytes(digest_of_memory(storage.bytes()), where, state.formats, *state.port);
+    }
     const auto digest_of_file = [&](HashAlgorithm algorithm) -> Result<Digest> {
       io::MappedFile* const file = &state.mapped->file(entry.file);
       const io::FileRange range{0, entry.offset, entry.bytes};

@@ -8,7 +8,8 @@ namespace ht::inline v1::io {
 /// another one on top meanwhile, which may rely on this one.
 class FaultHandler {
  public:
-  FaultHandler() noexcept;
+  /// Throws std::bad_alloc: a mapping without the handler would be unguarded.
+  FaultHandler();
   FaultHandler(const FaultHandler&) = delete;
   FaultHandler& operator=(const FaultHandler&) = delete;
   ~FaultHandler();

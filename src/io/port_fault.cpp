@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
-#include <new>
 
 #include "base/fault_registry.hpp"
 #include "io/fault_handler.hpp"
@@ -38,14 +37,12 @@ bool is_same(const struct sigaction& a, const struct sigaction& b) noexcept {
          std::memcmp(&a.sa_mask, &b.sa_mask, sizeof a.sa_mask) == 0;
 }
 
-// Null where there is no memory. Under the mutex.
-const Replaced* keep(const struct sigaction& action) noexcept {
+// Under the mutex.
+const Replaced* keep(const struct sigaction& action) {
   const auto* found = replaced;
   while (found != nullptr && !is_same(found->action, action)) found = found->next;
-  if (found != nullptr) return found;
-  const auto* const added = new (std::nothrow) Replaced{action, replaced};
-  if (added != nullptr) replaced = added;
-  return added;
+  if (found == nullptr) found = replaced = new Replaced{action, replaced};
+  return found;
 }
 
 // The default action, now: a fault that is left to be raised again might not be, and the process would go on
@@ -120,20 +117,21 @@ void after_fork_in_child() {
 
 }  // namespace
 
-FaultHandler::FaultHandler() noexcept {
+FaultHandler::FaultHandler() {
   const std::lock_guard lock(mutex);
-  ++users;
-  if (installed) return;
+  if (installed) {
+    ++users;
+    return;
+  }
   if (page_bytes == 0) {
     ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     page_bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   }
   struct sigaction current{};
   ::sigaction(SIGBUS, nullptr, &current);
-  const auto* const kept = keep(current);
-  if (kept == nullptr) return;
   // The earlier disposition is stored before the handler can need it.
-  previous = kept;
+  previous = keep(current);
+  ++users;
   struct sigaction ours{};
   ours.sa_sigaction = on_sigbus;
   // On the alternate stack of the thread if there is one. The mask of an earlier handler is its own, and a

@@ -77,7 +77,7 @@ Port& system_port() noexcept {
 }
 
 // Without mappings there are no faults.
-FaultHandler::FaultHandler() noexcept = default;
+FaultHandler::FaultHandler() = default;
 // NOLINTNEXTLINE(modernize-use-equals-default): other ports have more to do, so it is not trivial
 FaultHandler::~FaultHandler() {}
 

@@ -346,11 +346,10 @@ Result<AnyTensor::InPlace> AnyTensor::in_place(const DTypeInfo& wanted) const {
     }
     if (!rows_ || entry.order == ElementOrder::row_major) return InPlace{.storage = HT_TRY(storage())};
     // Rows of a column-major tensor are strided, and follow each other element by element.
-    AnyTensor whole = *this;
-    whole.rows_ = nullptr;
     const auto offset =
         static_cast<std::uint64_t>(rows_->first) * static_cast<std::uint64_t>(wanted.bits) / 8;
-    return InPlace{.storage = HT_TRY(whole.storage()), .offset = rows_->bytes == 0 ? 0 : offset};
+    return InPlace{.storage = HT_TRY(ModelAccess::whole(*this).storage()),
+                   .offset = rows_->bytes == 0 ? 0 : offset};
   });
 }
 

@@ -53,9 +53,10 @@ struct ModelAccess {
 
   /// Whether the tensor's bytes are in memory of the model's own.
   [[nodiscard]] static bool is_resident(const AnyTensor& tensor) noexcept { return tensor.is_resident(); }
-  /// The bytes of the whole tensor, also of a slice, where they are in memory of the model's own.
-  [[nodiscard]] static Bytes resident_bytes(const AnyTensor& tensor) noexcept {
-    return tensor.resident_.bytes;
+  /// The tensor that a slice is a part of.
+  [[nodiscard]] static AnyTensor whole(AnyTensor tensor) noexcept {
+    tensor.rows_ = nullptr;
+    return tensor;
   }
   /// The source of a tensor that is there.
   [[nodiscard]] static const io::Source& source_of(const AnyTensor& tensor) {
