@@ -9,6 +9,7 @@
 #include <cmath>
 #include <htensor/base/nearest.hpp>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "cli/text.hpp"
@@ -43,13 +44,17 @@ Usage parse_usage(const std::string& usage) {
 template <class T, class Parse>
 void add_parsed(CLI::App& verb, const std::string& usage, T& value, const std::string& description,
                 std::string_view expected, const Parse& parse) {
-  const auto [name, type] = parse_usage(usage);
-  const auto read = [name = name, &value, expected, parse](const std::string& text) {
-    const auto parsed = parse(text);
+  const auto option = parse_usage(usage);
+  const auto read = [name = option.name, &value, expected, parse](const std::string& text) {
+    auto parsed = parse(text);
     if (!parsed) throw CLI::ValidationError(name, fmt::format("'{}' is not {}", text, expected));
-    value = *parsed;
+    if constexpr (std::is_same_v<T, decltype(parsed)>) {
+      value = parsed;
+    } else {
+      value = *parsed;
+    }
   };
-  verb.add_option_function<std::string>(name, read, description)->type_name(type);
+  verb.add_option_function<std::string>(option.name, read, description)->type_name(option.type);
 }
 
 // The number that is the whole text.

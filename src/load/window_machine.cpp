@@ -185,11 +185,11 @@ concept IsOver = std::same_as<S, Stopping> || std::same_as<S, Stopped> || std::s
 template <IsOver S>
 Step on(S&& state, Enter&& /*event*/) {
   Answer answer{state.error};
-  return {std::move(state), {}, std::move(answer)};
+  return {std::forward<S>(state), {}, std::move(answer)};
 }
 template <IsOver S>
 Step on(S&& state, Stop&& /*event*/) {
-  return {std::move(state)};
+  return {std::forward<S>(state)};
 }
 template <class E>
   requires(!std::same_as<E, Enter> && !std::same_as<E, Stop>)

@@ -53,7 +53,7 @@ class EntryReader {
     std::uint64_t number;
   };
 
-  Result<Raw> next(Bytes rest, std::uint64_t offset, std::uint64_t number) const {
+  [[nodiscard]] Result<Raw> next(Bytes rest, std::uint64_t offset, std::uint64_t number) const {
     const auto outside = [&](std::uint64_t size) {
       return fail(broken(ErrorCode::bad_header, "irpa_entries_are_in_their_table",
                          format_text("entry {} has {} bytes but only {} bytes of the entry table are left",
@@ -101,7 +101,8 @@ class EntryReader {
     return add_described(entry, note);
   }
 
-  Result<std::string_view> text(const Raw& raw, std::size_t field, std::string_view what) const {
+  [[nodiscard]] Result<std::string_view> text(const Raw& raw, std::size_t field,
+                                              std::string_view what) const {
     const Range range = load_range(raw.bytes.subspan(field));
     if (range.length == 0) return std::string_view();
     const auto found = part(metadata_, range.offset, range.length);

@@ -12,9 +12,9 @@ constexpr std::size_t digits = 5;
 
 std::optional<std::uint32_t> five_digits(std::string_view text) {
   std::uint32_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [after, error] = std::from_chars(text.data(), end, number);
-  if (text.size() != digits || error != std::errc() || after != end) return std::nullopt;
+  const char* const begin = text.data();
+  const auto [after, error] = std::from_chars(begin, begin + text.size(), number);
+  if (text.size() != digits || error != std::errc() || after != begin + text.size()) return std::nullopt;
   return number;
 }
 
