@@ -147,7 +147,7 @@ Result<Bytes> AnyTensor::bytes() const& {
   return without_bad_alloc([&]() -> Result<Bytes> {
     auto placed = HT_TRY(place());
     // No Storage keeps the window, so the model does.
-    if (placed.is_window) placed.memory = state_->residency->keep_window(index_, std::move(placed.memory));
+    if (placed.is_window) placed.memory = state_->residency->keep_window(index_, placed.memory);
     return own_part(placed.memory.bytes);
   });
 }

@@ -78,9 +78,9 @@ Result<io::MapDone> ResidencyShell::ask_to_map(std::size_t tensor, std::uint64_t
   return mapped;
 }
 
-io::Memory ResidencyShell::keep_window(std::size_t tensor, io::Memory window) {
+io::Memory ResidencyShell::keep_window(std::size_t tensor, const io::Memory& window) {
   const std::lock_guard lock(mutex_);
-  return windows_.try_emplace(tensor, std::move(window)).first->second;
+  return windows_.try_emplace(tensor, window).first->second;
 }
 
 io::Memory ResidencyShell::kept_window(std::size_t tensor) const {

@@ -32,7 +32,7 @@ class ResidencyShell {
   /// splat.
   [[nodiscard]] Result<io::MapDone> map(std::size_t tensor);
   /// Keeps a window of the tensor until the model goes, unless one was kept before. Returns the kept one.
-  [[nodiscard]] io::Memory keep_window(std::size_t tensor, io::Memory window);
+  [[nodiscard]] io::Memory keep_window(std::size_t tensor, const io::Memory& window);
   /// The window of the tensor that was kept, else nothing.
   [[nodiscard]] io::Memory kept_window(std::size_t tensor) const;
   /// The tensors are going to be used in place.

@@ -104,6 +104,7 @@ class Replacement {
 
   [[nodiscard]] std::vector<File> paths_of(const std::vector<SetJournal::File>& files) const {
     std::vector<File> paths;
+    paths.reserve(files.size());
     const auto folder = journal_.parent_path();
     for (const auto& file : files) paths.push_back({folder / file.name, folder / file.temporary});
     return paths;
