@@ -55,7 +55,7 @@ struct Start {};
 struct Begun {};        ///< a read was
 struct BegunRest {};    ///< of what came short
 struct NothingLeft {};  ///< to begin
-struct NoRoom {};       ///< in the system's queue, for now
+struct NoRoom {};       ///< in the system's queue until a read completes
 struct Arrived {
   std::uint32_t slot;
 };  ///< all of the slot's bytes

@@ -60,7 +60,7 @@ class Section {
     if (slots_ != nullptr) static_cast<void>(end());
   }
 
-  /// False where there is no memory to publish the ranges.
+  /// False if out of memory: the ranges are not published.
   [[nodiscard]] bool has_begun() const noexcept { return has_begun_; }
   /// Ends the section and returns its first fault. A body that failed passes its Error: "bad address" of a
   /// system call may be a page that cannot be read.

@@ -1,8 +1,9 @@
 // Tensors from wherever they are into a file of any format.
 //
-// Memory, ranges of files, patterns: none is copied to the heap first. Mapped bytes of a file that still has
-// its name are copied from the file by the ways that `convert` has (reflink, direct I/O). The target appears
-// whole and on the disk, or not at all; an existing one is refused unless told otherwise.
+// Memory, ranges of files and patterns are not copied to the heap first, except a packed tensor whose last
+// byte is shared with other elements. Mapped bytes of a file that still has its name are copied from the file
+// like `convert` copies them (reflink, direct I/O). The target appears whole and on the disk, or not at all.
+// An existing target is `already_exists` unless IfExists::replace is set.
 #pragma once
 
 #include <filesystem>
@@ -77,7 +78,7 @@ struct SaveOptions {
 
 /// The Errors of `apply`; `duplicate_tensor` where two have one name, `size_mismatch` where one has not the
 /// bytes of its shape, `device_unavailable` for what is on a device, `truncated` where a file ends before a
-/// range does. Memory has to stay as it is meanwhile: only changes of files are noticed.
+/// range does. The caller must not modify the memory during the call: only changes of files are detected.
 [[nodiscard]] Result<Converted> save(const std::filesystem::path& target,
                                      std::span<const TensorToSave> tensors, const SaveOptions& options = {});
 
