@@ -23,7 +23,9 @@ class CachedFile {
   ~CachedFile() { static_cast<void>(port_.close(file_)); }  // it was only read from
 
   [[nodiscard]] double cached_share() {
-    return static_cast<double>(value_of(port_.cached(file_, 0, bytes_), path_)) / static_cast<double>(bytes_);
+    io::CacheQuery whole{.offset = 0, .bytes = bytes_};
+    value_of(port_.cached(file_, {&whole, 1}), path_);
+    return static_cast<double>(whole.cached_bytes) / static_cast<double>(bytes_);
   }
   // What is not on the disk yet would stay. A file system of one's own need not be able to sync.
   void forget() {
