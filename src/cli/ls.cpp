@@ -1,13 +1,17 @@
 // ls: the tensors of a model, its metadata and totals.
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <htensor/base/checked.hpp>
 #include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "cli/cli.hpp"
-#include "cli/display_width.hpp"
 #include "cli/metadata_text.hpp"
 #include "cli/options.hpp"
 #include "cli/rows.hpp"
@@ -18,15 +22,24 @@ namespace ht::cli {
 namespace {
 
 struct Options {
-  std::string path;
   NameFilter filter;
   std::string sort;
   bool tree = false;
   bool headers_only = false;
   bool metadata = false;
   bool no_metadata = false;
-  std::uint64_t max_header = 0;
 };
+
+// Elements of a tensor, the largest number where they do not fit; nullopt for an entry without a type.
+std::optional<std::uint64_t> parameter_count(const Entry& entry) {
+  if (!entry.is_typed()) return std::nullopt;
+  std::uint64_t count = 1;
+  for (const std::int64_t dim : entry.dims) {
+    if (dim == 0) return 0;
+    count = checked::multiply(count, static_cast<std::uint64_t>(dim)).value_or(UINT64_MAX);
+  }
+  return count;
+}
 
 class Totals {
  public:
@@ -78,39 +91,27 @@ class Totals {
   std::optional<std::uint64_t> parameters_ = 0;
 };
 
-std::vector<std::string> json_paths(const Model& model) {
+std::vector<std::string> json_paths_of(const Model& model) {
   std::vector<std::string> paths;
-  for (const auto& file : model.files()) paths.push_back(json_string(file.string()));
+  for (const auto& file : model.files()) paths.push_back(json_path(file));
   return paths;
 }
 
 void append_json_row(OutputBuffer& out, const Row& row, const std::vector<std::string>& paths) {
   const Entry& entry = row.entry;
-  out += R"({"name":)";
-  append_json_string(out, entry.name);
+  out.append(R"({"name":)", JsonText{entry.name});
   if (entry.is_typed()) {
-    out += R"(,"dtype":")";
-    out += row.dtype;
-    out += R"(","shape":)";
+    out.append(R"(,"dtype":")", row.dtype, R"(","shape":)");
     append_shape(out, entry.dims, ",");
   } else {
     out += R"(,"dtype":null,"shape":null)";
   }
-  out += R"(,"bytes":)";
-  out.append_number(entry.bytes);
-  out += R"(,"offset":)";
-  if (entry.is_splat()) {
-    out += "null";
-  } else {
-    out.append_number(entry.offset);
-  }
-  out += R"(,"file":)";
-  out += paths[entry.file];
-  out += '}';
+  const auto offset = entry.is_splat() ? std::nullopt : std::optional(entry.offset);
+  out.append(R"(,"bytes":)", entry.bytes, R"(,"offset":)", offset, R"(,"file":)", paths[entry.file], '}');
 }
 
 Result<void> print_json_lines(OutputBuffer& out, const Rows& rows, const Model& model) {
-  const auto paths = json_paths(model);
+  const auto paths = json_paths_of(model);
   return rows.for_each([&](const Row& row) {
     append_json_row(out, row, paths);
     out += '\n';
@@ -118,18 +119,13 @@ Result<void> print_json_lines(OutputBuffer& out, const Rows& rows, const Model& 
 }
 
 Result<void> print_json(OutputBuffer& out, const Rows& rows, const Model& model, bool with_metadata) {
-  const auto paths = json_paths(model);
-  append_text(out, R"({{"format":{},"files":[)", json_string(model.catalog().format()));
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    if (i > 0) out += ',';
-    out += paths[i];
-  }
-  out += R"(],"tensors":[)";
+  const auto paths = json_paths_of(model);
+  append_text(out, R"({{"format":{},"files":{},"tensors":[)", json_string(model.catalog().format()),
+              json_list(model.files(), json_path));
   Totals totals;
-  bool is_first = true;
+  std::string_view separator;
   HT_TRY(rows.for_each([&](const Row& row) {
-    if (!is_first) out += ',';
-    is_first = false;
+    out += std::exchange(separator, ",");
     append_json_row(out, row, paths);
     totals.add(row);
   }));
@@ -139,9 +135,7 @@ Result<void> print_json(OutputBuffer& out, const Rows& rows, const Model& model,
   } else {
     out += "null";
   }
-  append_text(out, R"(,"total_bytes":{},"parameters":{}}})", totals.bytes(),
-              totals.parameters() ? fmt::to_string(*totals.parameters()) : "null");
-  out += '\n';
+  out.append(R"(,"total_bytes":)", totals.bytes(), R"(,"parameters":)", totals.parameters(), "}\n");
   return {};
 }
 
@@ -168,11 +162,7 @@ Result<void> print_table(OutputBuffer& out, const Rows& rows, const Model& model
       table.text("-");
     }
     table.size(entry.bytes);
-    if (entry.is_splat()) {
-      table.text("splat");
-    } else {
-      table.number(entry.offset);
-    }
+    entry.is_splat() ? table.text("splat") : table.number(entry.offset);
     if (!files.empty()) table.text(files[entry.file]);
   };
   HT_TRY(rows.for_each([&](const Row& row) {
@@ -183,6 +173,129 @@ Result<void> print_table(OutputBuffer& out, const Rows& rows, const Model& model
   return rows.for_each(add);
 }
 
+// Model names have far fewer parts; the rest of a name with more dots is one part. This bounds the recursion
+// and the indentation, whatever names a file has.
+constexpr std::size_t max_levels = 32;
+
+// The part of the name that begins at this byte.
+std::string_view part_at(std::string_view name, std::size_t begin, std::size_t level) {
+  const auto rest = name.substr(begin);
+  return level + 1 < max_levels ? rest.substr(0, rest.find('.')) : rest;
+}
+
+// Natural order part by part, so that names with a common beginning are neighbours.
+bool is_before(std::string_view a, std::string_view b) {
+  std::size_t begin = 0;
+  for (std::size_t level = 0;; ++level) {
+    const auto part_a = part_at(a, begin, level);
+    const auto part_b = part_at(b, begin, level);
+    if (const auto order = natural_order(part_a, part_b); order != 0) return order < 0;
+    begin += part_a.size() + 1;
+    // The tensor that has the name of a subtree comes before the tensors in it.
+    if (begin > a.size() || begin > b.size()) return a.size() < b.size();
+  }
+}
+
+// Tensors whose names have the same parts up to a level.
+struct Subtree {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::string_view part;
+  bool has_leaf = false;  // whether the first tensor has no further part
+  std::uint64_t bytes = 0;
+  std::tuple<bool, std::uint32_t, std::uint64_t> place{true, 0, 0};  // the first in the files; splats last
+};
+
+// The rows as a tree of the parts of their names, which are separated by dots, with the totals of each
+// subtree. Siblings are in natural order, or by "size" (largest first) or "offset". Lines wider than
+// `max_columns` are shortened; 0 means unlimited.
+class Tree {
+ public:
+  Tree(OutputBuffer& out, const Rows& rows, std::string_view sort_key, std::size_t max_columns)
+      : out_(out), rows_(rows), sort_key_(sort_key), max_columns_(max_columns), order_(rows.positions()) {
+    std::ranges::sort(order_, [&](std::uint32_t a, std::uint32_t b) { return is_before(name(a), name(b)); });
+  }
+
+  // The subtrees of the tensors [begin, end), whose names are equal up to this byte.
+  [[nodiscard]] Result<void> print(std::size_t begin, std::size_t end, std::size_t byte,
+                                   std::size_t level) {  // NOLINT(misc-no-recursion): max_levels deep
+    std::vector<Subtree> children;
+    const bool is_sorted = sort_key_ == "size" || sort_key_ == "offset";
+    for (std::size_t i = begin; i < end;) {
+      const Subtree child = subtree_at(i, end, byte, level);
+      i = child.end;
+      if (is_sorted) {
+        children.push_back(child);
+      } else {
+        HT_TRY(print(child, byte, level));
+      }
+    }
+    // Natural order, in which the subtrees begin, decides between equal ones.
+    if (sort_key_ == "size") {
+      std::ranges::sort(children, {}, [](const Subtree& each) { return std::pair(~each.bytes, each.begin); });
+    } else if (sort_key_ == "offset") {
+      std::ranges::sort(children, {}, [](const Subtree& each) { return std::pair(each.place, each.begin); });
+    }
+    for (const auto& child : children) HT_TRY(print(child, byte, level));
+    return {};
+  }
+
+  [[nodiscard]] Result<void> print() { return print(0, order_.size(), 0, 0); }
+
+ private:
+  [[nodiscard]] std::string_view name(std::uint32_t position) const { return rows_.at(position).entry.name; }
+
+  [[nodiscard]] Subtree subtree_at(std::size_t begin, std::size_t end, std::size_t byte,
+                                   std::size_t level) const {
+    const auto first = name(order_[begin]);
+    Subtree found{.begin = begin, .end = begin, .part = part_at(first, byte, level)};
+    found.has_leaf = byte + found.part.size() == first.size();
+    for (; found.end < end; ++found.end) {
+      const Entry entry = rows_.at(order_[found.end]).entry;
+      if (part_at(entry.name, byte, level) != found.part) break;
+      found.bytes = saturating_add(found.bytes, entry.bytes);
+      if (!entry.is_splat()) found.place = std::min(found.place, std::tuple(false, entry.file, entry.offset));
+    }
+    return found;
+  }
+
+  [[nodiscard]] Result<void> print(const Subtree& subtree, std::size_t byte,
+                                   std::size_t level) {  // NOLINT(misc-no-recursion): max_levels deep
+    if (interrupted()) return fail(interruption());
+    print_line(subtree, level);
+    return print(subtree.begin + (subtree.has_leaf ? 1 : 0), subtree.end, byte + subtree.part.size() + 1,
+                 level + 1);
+  }
+
+  void print_line(const Subtree& subtree, std::size_t level) {
+    const Row first = rows_.at(order_[subtree.begin]);
+    const std::size_t count = subtree.end - subtree.begin;
+    const std::string facts = fmt::format(
+        "  {}  {}",
+        subtree.has_leaf ? type_text(first) : fmt::format("{} tensor{}", count, count == 1 ? "" : "s"),
+        size_text(subtree.has_leaf ? first.entry.bytes : subtree.bytes));
+    std::string name = name_text(subtree.part);
+    const std::size_t indent = 2 * level;
+    const std::size_t taken = indent + facts.size();
+    if (max_columns_ > 0 && taken + display_width(name) > max_columns_) {
+      // A name in fewer columns than this is not recognisable, so the whole line is shortened then.
+      constexpr std::size_t min_name = 8;
+      name = shorten_middle(name, std::max(min_name, max_columns_ - std::min(taken, max_columns_)));
+      out_ += shorten_middle(std::string(indent, ' ') + name + facts, max_columns_);
+    } else {
+      out_.append_spaces(indent);
+      out_.append(name, facts);
+    }
+    out_ += '\n';
+  }
+
+  OutputBuffer& out_;
+  const Rows& rows_;
+  std::string_view sort_key_;
+  std::size_t max_columns_;
+  std::vector<std::uint32_t> order_;
+};
+
 Result<void> print_for_people(OutputBuffer& out, const Rows& rows, const Model& model, const Options& options,
                               bool quiet) {
   const bool with_metadata = options.metadata || (!quiet && !options.no_metadata);
@@ -190,7 +303,7 @@ Result<void> print_for_people(OutputBuffer& out, const Rows& rows, const Model& 
   if (with_metadata) append_lines(out, model.catalog().metadata(), options.metadata, columns);
   Totals totals;
   if (options.tree) {
-    HT_TRY(print_tree(out, rows, options.sort, columns));
+    HT_TRY(Tree(out, rows, options.sort, columns).print());
     if (!quiet) HT_TRY(rows.for_each([&](const Row& row) { totals.add(row); }));
   } else {
     HT_TRY(print_table(out, rows, model, totals));
@@ -201,12 +314,12 @@ Result<void> print_for_people(OutputBuffer& out, const Rows& rows, const Model& 
   return {};
 }
 
-Result<Exit> list(const Options& options, const Common& common) {
+Result<Exit> list(const std::string& path, const Options& options, const Common& common) {
   const auto model = HT_TRY(Model::open(
-      options.path,
-      {.headers_only = options.headers_only, .catalog_only = true, .max_header_bytes = options.max_header}));
+      path,
+      {.headers_only = options.headers_only, .catalog_only = true, .max_header_bytes = common.max_header}));
   auto rows = HT_TRY(Rows::of(model, options.filter));
-  const bool is_json = common.json || common.jsonl;
+  const bool is_json = common.is_json();
   if (!options.tree || is_json) rows.sort(options.sort);
   OutputBuffer out;
   if (common.jsonl) {
@@ -232,13 +345,13 @@ Action register_ls(CLI::App& verb) {
            "Show metadata in full; default: long values are shortened");
   add_flag(verb, "--no-metadata", options->no_metadata, "Omit metadata (null in JSON)");
   add_flag(verb, "--headers-only", options->headers_only, "Also list a file whose data is incomplete");
-  add_max_header(verb, options->max_header);
   add_check(verb, [options] {
     return options->metadata && options->no_metadata ? "--metadata excludes --no-metadata" : std::string();
   });
-  return for_each_path(
-      verb, options->path, [options](const Common& common) { return list(*options, common); }, Heading::path,
-      Folders::every_model);
+  const auto list_path = [options](const auto& path, const Common& common) {
+    return list(path, *options, common);
+  };
+  return for_each_path(verb, list_path, Heading::path, Folders::every_model);
 }
 
 }  // namespace ht::cli

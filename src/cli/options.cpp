@@ -173,10 +173,6 @@ void add_filter(CLI::App& verb, NameFilter& filter) {
   add("--exclude", &Patterns::exclude, "Exclude tensors whose names match; may be repeated");
 }
 
-void add_max_header(CLI::App& verb, std::uint64_t& bytes) {
-  add_size(verb, "--max-header", bytes, "Largest header to read; default: the format's limit");
-}
-
 Result<std::uint64_t> memory_budget(std::uint64_t asked, io::Port& port) {
   if (asked != 0) return asked;
   const auto available = port.available_memory();

@@ -63,9 +63,6 @@ void add_paths(CLI::App& verb, std::vector<std::string>& paths);
 /// --filter and --exclude: the tensors to work on.
 void add_filter(CLI::App& verb, NameFilter& filter);
 
-/// --max-header: the largest header that is read.
-void add_max_header(CLI::App& verb, std::uint64_t& bytes);
-
 /// The bytes that --budget asks for; the available memory if that is 0.
 [[nodiscard]] Result<std::uint64_t> memory_budget(std::uint64_t asked, io::Port& port);
 

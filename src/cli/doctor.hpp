@@ -1,4 +1,4 @@
-// Checks for problems of models that are readable.
+// The checks of `doctor` for problems of models that are readable.
 #pragma once
 
 #include <cstdint>
