@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <htensor/base/result.hpp>
-#include <htensor/dtype/element_type.hpp>
+#include <htensor/dtype/encoding.hpp>
 #include <htensor/dtype/visit.hpp>
 #include <htensor/format/catalog.hpp>
 #include <htensor/io/source.hpp>
