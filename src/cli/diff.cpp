@@ -1,7 +1,7 @@
 // diff: the differences between two models of any formats.
 #include <fmt/format.h>
 
-#include <htensor/base/json_text.hpp>
+#include <htensor/base/utf8.hpp>
 #include <memory>
 #include <optional>
 

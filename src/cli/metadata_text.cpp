@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <htensor/base/json_text.hpp>
+#include <htensor/base/utf8.hpp>
 #include <htensor/format/metadata_edit.hpp>
 
 #include "cli/display_width.hpp"

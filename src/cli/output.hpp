@@ -7,7 +7,7 @@
 #include <charconv>
 #include <cstdint>
 #include <cstring>
-#include <htensor/base/json_text.hpp>
+#include <htensor/base/utf8.hpp>
 #include <memory>
 #include <span>
 #include <string>

@@ -1,7 +1,7 @@
 // seal and hash: write or print the digests of a model.
 #include <fmt/format.h>
 
-#include <htensor/base/json_text.hpp>
+#include <htensor/base/utf8.hpp>
 #include <htensor/integrity/seal.hpp>
 #include <memory>
 

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstring>
 #include <htensor/base/checked.hpp>
-#include <htensor/base/json_text.hpp>
 #include <htensor/base/utf8.hpp>
 #include <iterator>
 

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <htensor/base/json_text.hpp>
+#include <htensor/base/utf8.hpp>
 #include <htensor/integrity/verify.hpp>
 #include <memory>
 

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <htensor/base/checked.hpp>
-#include <htensor/base/confined_path.hpp>
 #include <htensor/base/utf8.hpp>
 #include <htensor/integrity/seal.hpp>
 #include <set>

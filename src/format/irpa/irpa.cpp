@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <htensor/base/confined_path.hpp>
 #include <htensor/base/utf8.hpp>
 #include <map>
 

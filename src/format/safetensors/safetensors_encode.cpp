@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <htensor/base/json_text.hpp>
 #include <htensor/base/utf8.hpp>
 #include <htensor/dtype/sizes.hpp>
 

@@ -1,8 +1,7 @@
 #include "format/shards/shard_index.hpp"
 
 #include <algorithm>
-#include <htensor/base/confined_path.hpp>
-#include <htensor/base/json_text.hpp>
+#include <htensor/base/utf8.hpp>
 #include <numeric>
 
 #include "base/format_text.hpp"
