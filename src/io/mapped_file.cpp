@@ -5,7 +5,7 @@
 
 #include "base/fault_registry.hpp"
 #include "base/format_text.hpp"
-#include "io/fault_handler.hpp"
+#include "io/port_parts.hpp"
 #include "io/system_error.hpp"
 
 namespace ht::inline v1::io {
