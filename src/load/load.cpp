@@ -12,7 +12,7 @@
 #include "base/fault_registry.hpp"
 #include "base/format_text.hpp"
 #include "io/choice.hpp"
-#include "io/fetch_pages.hpp"
+#include "io/parallel_pass.hpp"
 #include "load/load_checks.hpp"
 #include "load/pass_check.hpp"
 #include "load/tensor_pieces.hpp"
