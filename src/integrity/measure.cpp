@@ -107,10 +107,12 @@ class Measuring {
       }
       return {};
     };
-    const io::StagedOptions how{.stop = work_.stop, .on_progress = [this](std::uint64_t bytes) {
-                                  done_bytes_ = bytes;
-                                  tell();
-                                }};
+    io::StagedOptions how;
+    how.work.stop = work_.stop;
+    how.work.on_progress = [this](std::uint64_t bytes) {
+      done_bytes_ = bytes;
+      tell();
+    };
     HT_TRY(io::load_staged(sources(), touching_as_one(), take, how));
     return {};
   }

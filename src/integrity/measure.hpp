@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "io/chunks.hpp"
 #include "io/mapped_file.hpp"
+#include "io/staged.hpp"
 
 namespace ht::inline v1 {
 

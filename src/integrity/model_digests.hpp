@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "io/chunks.hpp"
 #include "io/mapped_file.hpp"
+#include "io/staged.hpp"
 
 namespace ht::inline v1 {
 

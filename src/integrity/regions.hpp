@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "io/chunks.hpp"
+#include "io/staged.hpp"
 
 namespace ht::inline v1 {
 

@@ -10,8 +10,8 @@
 #include <span>
 
 #include "integrity/regions.hpp"
-#include "io/chunks.hpp"
 #include "io/mapped_file.hpp"
+#include "io/staged.hpp"
 
 namespace ht::inline v1 {
 

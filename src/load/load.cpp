@@ -193,7 +193,6 @@ class ModelLoad {
     reading.ring_for_memory = budget == 0 || reading.chunks <= budget / reading.chunk_bytes;
     if (is_mostly_cached()) {
       reading.direct = false;
-      reading.queueing = io::Queueing::threads;
       // Copying is faster than reading, so handing a piece to a thread costs relatively more.
       reading.chunk_bytes *= 4;
       guarded_files_ = files_;
@@ -234,9 +233,15 @@ class ModelLoad {
   }
 
   Result<void> fill(std::span<const io::LoadRequest> requests) {
-    io::ExternalStrategy external(sources(), reading_into_memory());
-    HT_TRY(io::ask_to_load(external, requests, work()));
-    loaded_.direct_bytes = external.done().direct_bytes;
+    std::vector<MutableBytes> into;
+    std::vector<io::FileRange> ranges;
+    for (const auto& request : requests) {
+      into.push_back(request.into);
+      ranges.push_back(request.range);
+    }
+    auto how = reading_into_memory();
+    how.work = work();
+    loaded_.direct_bytes = HT_TRY(io::load_into(into, sources(), ranges, how)).direct_bytes;
     return {};
   }
 
@@ -245,13 +250,10 @@ class ModelLoad {
       HT_TRY(pass(chunk.range, bytes));
       return pieces.take(chunk.range, bytes);
     };
-    io::StagedStrategy staged(sources(), take, HT_TRY(ring_within(options_)));
-    std::vector<io::LoadRequest> requests;
-    for (const auto& range : merged_ranges(*state_.catalog, tensors_, gap_bytes)) {
-      requests.push_back({.range = range});
-    }
-    HT_TRY(io::ask_to_load(staged, requests, work()));
-    loaded_.direct_bytes = staged.done().direct_bytes;
+    auto how = HT_TRY(ring_within(options_));
+    how.work = work();
+    const auto ranges = merged_ranges(*state_.catalog, tensors_, gap_bytes);
+    loaded_.direct_bytes = HT_TRY(io::load_staged(sources(), ranges, take, how)).direct_bytes;
     return {};
   }
 

@@ -11,7 +11,7 @@
 
 #include "integrity/own_checksum.hpp"
 #include "integrity/seal_check.hpp"
-#include "io/chunks.hpp"
+#include "io/staged.hpp"
 
 namespace ht::inline v1 {
 
