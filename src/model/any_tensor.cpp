@@ -82,13 +82,7 @@ Error AnyTensor::not_in_place(Error error) const {
   return located(std::move(error).with_hint("use copy for an aligned copy"));
 }
 
-// The bytes of the whole tensor and their owner.
-struct AnyTensor::Placed {
-  io::Memory memory;
-  bool is_window = false;
-};
-
-Result<void> AnyTensor::check_is_there(const ModelState& state, const Entry& entry) {
+Result<void> ModelAccess::check_is_there(const ModelState& state, const Entry& entry) {
   const auto at = [&](Error error) {
     return fail(std::move(error).at_path(state.paths[entry.file].native()).at_tensor(entry.name));
   };
@@ -119,15 +113,15 @@ Result<void> AnyTensor::check_is_there(const ModelState& state, const Entry& ent
   return {};
 }
 
-Result<AnyTensor::Placed> AnyTensor::place() const {
-  HT_TRY(check_is_there(*state_, entry()));
-  if (is_resident()) return Placed{.memory = resident_};
-  if (state_->mapped->file(entry().file).is_windowed()) {
+Result<io::MapDone> AnyTensor::place() const {
+  const Entry entry = this->entry();
+  HT_TRY(ModelAccess::check_is_there(*state_, entry));
+  if (is_resident()) return io::MapDone{.memory = resident_, .is_whole = true};
+  if (state_->mapped->file(entry.file).is_windowed()) {
     if (auto kept = state_->residency->kept_window(index_); kept.owner)
-      return Placed{.memory = std::move(kept)};
+      return io::MapDone{.memory = std::move(kept), .is_whole = true};
   }
-  auto mapped = HT_TRY(located(state_->residency->map(index_)));
-  return Placed{.memory = std::move(mapped.memory), .is_window = !mapped.is_whole};
+  return located(state_->residency->map(index_, entry.bytes));
 }
 
 Result<void> AnyTensor::check_contiguous() const {
@@ -147,7 +141,7 @@ Result<Bytes> AnyTensor::bytes() const& {
   return without_bad_alloc([&]() -> Result<Bytes> {
     auto placed = HT_TRY(place());
     // No Storage keeps the window, so the model does.
-    if (placed.is_window) placed.memory = state_->residency->keep_window(index_, placed.memory);
+    if (!placed.is_whole) placed.memory = state_->residency->keep_window(index_, placed.memory);
     return own_part(placed.memory.bytes);
   });
 }
@@ -184,7 +178,7 @@ Result<Bytes> AnyTensor::view(std::uint64_t begin, std::uint64_t count,
                               std::vector<std::byte>& buffer) const& {
   HT_TRY(check_range(begin, count));
   const Entry entry = this->entry();
-  HT_TRY(check_is_there(*state_, entry));
+  HT_TRY(ModelAccess::check_is_there(*state_, entry));
   auto& file = state_->mapped->file(entry.file);
   if (is_resident() || file.can_use_in_place()) {
     const auto placed = HT_TRY(place());
@@ -201,7 +195,7 @@ Result<Bytes> AnyTensor::view(std::uint64_t begin, std::uint64_t count,
 
 Result<void> AnyTensor::copy_stored(MutableBytes into, const Relayout* relayout, std::uint64_t first) const {
   const Entry entry = this->entry();
-  HT_TRY(check_is_there(*state_, entry));
+  HT_TRY(ModelAccess::check_is_there(*state_, entry));
   const auto copy_from = [&](Bytes stored, std::uint64_t begin) -> Result<void> {
     if (relayout == nullptr) {
       std::ranges::copy(stored.subspan(static_cast<std::size_t>(begin), into.size()), into.begin());
@@ -420,10 +414,6 @@ Result<void> ModelAccess::fetch(const AnyTensor& tensor, std::uint64_t begin, st
   if (tensor.is_resident()) return {};
   const std::uint64_t first = begin + (tensor.rows_ ? tensor.rows_->offset : 0);
   return io::advise(*tensor.state_->mapped, {entry.file, entry.offset + first, count}, io::Advice::populate);
-}
-
-Result<void> ModelAccess::check_is_there(const ModelState& state, const Entry& entry) {
-  return AnyTensor::check_is_there(state, entry);
 }
 
 }  // namespace ht::inline v1

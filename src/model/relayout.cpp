@@ -70,23 +70,28 @@ Result<std::shared_ptr<const Relayout>> relayout_of(const Entry& entry) {
 }
 
 void copy_units(MutableBytes units, Bytes stored, const Relayout& relayout, std::uint64_t nth) {
+  const std::size_t unit = relayout.unit_bytes;
   if (relayout.column_major.empty()) {
-    const auto begin = static_cast<std::size_t>(nth * relayout.unit_bytes);
-    std::ranges::copy(stored.subspan(begin, units.size()), units.begin());
-  } else {
-    copy_to_row_major(units, stored, relayout.column_major, relayout.unit_bytes, nth);
+    std::ranges::copy(stored.subspan(static_cast<std::size_t>(nth * unit), units.size()), units.begin());
+  } else if (!units.empty()) {
+    RowMajorWalk walk(relayout.column_major, unit, nth);
+    for (std::size_t at = 0; at < units.size(); at += unit, walk.step())
+      std::memcpy(units.data() + at, stored.data() + walk.offset(), unit);
   }
 }
 
 void swap_numbers(MutableBytes units, const Relayout& relayout) noexcept {
   if (relayout.numbers.empty()) return;
-  const auto& first = relayout.numbers.front();
-  // Elements are nothing but numbers of one size, and there are many of them.
-  if (relayout.numbers.size() * first.bytes == relayout.unit_bytes) return swap_bytes(units, first.bytes);
+  const std::size_t number_bytes = relayout.numbers.front().bytes;
+  if (relayout.numbers.size() * number_bytes == relayout.unit_bytes) {
+    // Elements are nothing but numbers of one size, and there are many of them.
+    for (std::size_t at = 0; at + number_bytes <= units.size(); at += number_bytes)
+      std::ranges::reverse(units.subspan(at, number_bytes));
+    return;
+  }
   for (std::size_t at = 0; at < units.size(); at += relayout.unit_bytes) {
-    for (const auto& number : relayout.numbers) {
+    for (const auto& number : relayout.numbers)
       std::ranges::reverse(units.subspan(at + number.offset, number.bytes));
-    }
   }
 }
 
@@ -127,22 +132,6 @@ RowMajorWalk::RowMajorWalk(std::span<const std::int64_t> dims, std::size_t eleme
     index_[i] = static_cast<std::int64_t>(first % dim);
     offset_ += first % dim * steps_[i];
     first /= dim;
-  }
-}
-
-void copy_to_row_major(MutableBytes to, Bytes from, std::span<const std::int64_t> dims,
-                       std::size_t element_bytes, std::uint64_t first) {
-  if (to.empty()) return;
-  RowMajorWalk walk(dims, element_bytes, first);
-  for (std::size_t target = 0; target < to.size(); target += element_bytes, walk.step()) {
-    std::memcpy(to.data() + target, from.data() + walk.offset(), element_bytes);
-  }
-}
-
-void swap_bytes(MutableBytes bytes, std::size_t number_bytes) noexcept {
-  if (number_bytes < 2) return;
-  for (std::size_t at = 0; at + number_bytes <= bytes.size(); at += number_bytes) {
-    std::ranges::reverse(bytes.subspan(at, number_bytes));
   }
 }
 

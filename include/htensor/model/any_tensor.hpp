@@ -14,7 +14,7 @@
 #include <htensor/dtype/element_type.hpp>
 #include <htensor/dtype/visit.hpp>
 #include <htensor/format/catalog.hpp>
-#include <htensor/io/source.hpp>
+#include <htensor/io/strategy.hpp>
 #include <htensor/tensor/tensor.hpp>
 #include <memory>
 #include <span>
@@ -122,7 +122,6 @@ class AnyTensor {
   friend class Model;
   friend struct ModelAccess;
   struct Rows;  // of a slice
-  struct Placed;
   struct InPlace {
     Storage storage;  // a splat's is one element
     std::uint64_t offset = 0;
@@ -131,10 +130,8 @@ class AnyTensor {
   AnyTensor(std::shared_ptr<const ModelState> state, std::size_t index) noexcept;
 
   [[nodiscard]] bool is_resident() const noexcept { return resident_.owner != nullptr; }
-  /// Whether the bytes of an entry that is not a splat can be used. Maps nothing.
-  [[nodiscard]] static Result<void> check_is_there(const ModelState& state, const Entry& entry);
   /// The bytes of the whole tensor in place.
-  [[nodiscard]] Result<Placed> place() const;
+  [[nodiscard]] Result<io::MapDone> place() const;
   /// The part of those bytes that a slice has.
   [[nodiscard]] Result<Bytes> own_part(Bytes whole) const;
   [[nodiscard]] Result<void> check_contiguous() const;
