@@ -32,4 +32,9 @@ struct Measured {
 [[nodiscard]] Result<Digest> digest_in_memory(HashAlgorithm algorithm, Bytes bytes,
                                               const std::stop_token& stop);
 
+/// The digest of `bytes` bytes of a repeated pattern. CRC-64/NVME takes O(log bytes) steps; the others walk
+/// all bytes and end with `cancelled` soon after a stop is requested.
+[[nodiscard]] Result<Digest> digest_of_splat(HashAlgorithm algorithm, Bytes pattern, std::uint64_t bytes,
+                                             const std::stop_token& stop = {});
+
 }  // namespace ht::inline v1

@@ -108,14 +108,7 @@ class ModelLoad {
 
   Result<void> begin_check() {
     if (!options_.verify) return {};
-
-    check_ = HT_TRY(PassCheck::make({.opened = state_.opened,
-                                     .paths = state_.paths,
-                                     .mapped = files_,
-                                     .catalog = *state_.catalog,
-                                     .tensors = tensors_,
-                                     .formats = state_.formats,
-                                     .port = *state_.port}));
+    check_ = HT_TRY(PassCheck::make(state_, tensors_));
     return check_in_memory(in_memory_);
   }
 

@@ -1,23 +1,25 @@
-// How many bytes a seal has, known before any digest is.
+// What the format of seals allows: the names of files, and a size that is known before any digest is.
 #pragma once
 
 #include <cstdint>
 #include <htensor/base/result.hpp>
 #include <htensor/format/catalog.hpp>
-#include <htensor/hash/digest.hpp>
 #include <htensor/integrity/seal.hpp>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 
 namespace ht::inline v1 {
+
+/// What is wrong with the name of a file in a seal; empty where nothing is.
+[[nodiscard]] std::string_view sealed_name_fault(std::string_view name);
 
 struct SealCounts {
   std::uint64_t files = 0;
   std::uint64_t tensors = 0;
   std::uint64_t chunks = 0;
   std::uint64_t name_bytes = 0;
-
-  static constexpr std::uint64_t header_bytes = 64;
 
   [[nodiscard]] static SealCounts of(const Seal& seal) noexcept;
   /// Of the whole seal; nullopt if it exceeds 64 bits.
