@@ -10,23 +10,24 @@
 
 namespace ht::inline v1 {
 
-PassCheck::PassCheck(std::filesystem::path path, std::optional<SealCheck> seal, std::optional<Own> own)
-    : path_(std::move(path)), seal_(std::move(seal)), own_(own) {}
-
-Result<PassCheck> PassCheck::make(const Files& files) {
-  auto found = find_seal(files.opened, files.formats, files.port);
+Result<PassCheck> PassCheck::make(const ModelState& model, std::span<const std::size_t> tensors) {
+  const auto files = model.mapped->files();
+  PassCheck check;
+  auto found = find_seal(model.opened, model.formats, *model.port);
   if (!found) {
-    if (found.error().code() != ErrorCode::not_sealed || files.mapped.size() != 1) return fail(found.error());
-    const auto own = HT_TRY(own_checksum(files.mapped[0]->source(), files.formats));
+    if (found.error().code() != ErrorCode::not_sealed || files.size() != 1) return fail(found.error());
+    const auto own = HT_TRY(own_checksum(files[0]->source(), model.formats));
     if (!own) return fail(found.error());
-    return PassCheck(files.paths[0], std::nullopt, Own{.wanted = *own});
+    check.path_ = model.paths[0];
+    check.own_ = Own{.wanted = *own};
+    return check;
   }
-  SealCheck::Files in_seal{.files = files.mapped, .numbers = {}, .wanted = {}};
-  for (const auto& path : files.paths) in_seal.numbers.push_back(HT_TRY(found->number_of(path)));
-  for (const std::size_t tensor : files.tensors) in_seal.wanted.emplace_back(files.catalog[tensor].name);
-  HT_TRY(check_same_tensors(*found, files.catalog, in_seal.numbers));
-  auto check = HT_TRY(SealCheck::make(std::move(found->seal), std::move(in_seal)));
-  return PassCheck(files.paths[0], std::move(check), std::nullopt);
+  SealCheck::Files in_seal{.files = files, .numbers = {}, .wanted = {}};
+  for (const auto& path : model.paths) in_seal.numbers.push_back(HT_TRY(found->number_of(path)));
+  for (const std::size_t tensor : tensors) in_seal.wanted.emplace_back((*model.catalog)[tensor].name);
+  HT_TRY(check_same_tensors(*found, *model.catalog, in_seal.numbers));
+  check.seal_ = HT_TRY(SealCheck::make(std::move(found->seal), std::move(in_seal)));
+  return check;
 }
 
 Result<void> PassCheck::take(const io::FileRange& range, Bytes bytes) {

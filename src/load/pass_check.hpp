@@ -4,32 +4,20 @@
 #include <atomic>
 #include <filesystem>
 #include <htensor/base/work.hpp>
-#include <htensor/format/catalog.hpp>
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "integrity/own_checksum.hpp"
 #include "integrity/seal_check.hpp"
-#include "io/chunks.hpp"
+#include "model/model_access.hpp"
 
 namespace ht::inline v1 {
 
 class PassCheck {
  public:
-  struct Files {
-    const std::filesystem::path& opened;
-    std::span<const std::filesystem::path> paths;
-    io::MappedFiles mapped;
-    const Catalog& catalog;
-    /// The numbers of those that are loaded.
-    std::span<const std::size_t> tensors;
-    std::span<const Format> formats;
-    io::Port& port;
-  };
   /// Headers and sizes are checked at once, and that the seal has just these tensors. `not_sealed` where
-  /// there is nothing to check against.
-  [[nodiscard]] static Result<PassCheck> make(const Files& files);
+  /// there is nothing to check against. `tensors` are the numbers of those that are loaded.
+  [[nodiscard]] static Result<PassCheck> make(const ModelState& model, std::span<const std::size_t> tensors);
 
   /// As SealCheck takes them.
   [[nodiscard]] Result<void> take(const io::FileRange& range, Bytes bytes);
@@ -48,9 +36,8 @@ class PassCheck {
     std::uint64_t checked_bytes = 0;
   };
   [[nodiscard]] Result<void> check_sum();
-  PassCheck(std::filesystem::path path, std::optional<SealCheck> seal, std::optional<Own> own);
 
-  std::filesystem::path path_;
+  std::filesystem::path path_;  // of a `.ht` without a seal
   std::optional<SealCheck> seal_;
   std::optional<Own> own_;
 };
