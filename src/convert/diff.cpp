@@ -3,23 +3,100 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <htensor/base/checked.hpp>
 #include <htensor/base/fault.hpp>
+#include <htensor/base/utf8.hpp>
 #include <htensor/dtype/sizes.hpp>
+#include <htensor/format/metadata_edit.hpp>
 #include <limits>
 #include <mutex>
 #include <set>
 
 #include "base/format_text.hpp"
 #include "base/jobs.hpp"
-#include "convert/diff_pairs.hpp"
 #include "convert/number_gap.hpp"
 #include "model/model_access.hpp"
+#include "model/relayout.hpp"
 
 namespace ht::inline v1 {
 namespace {
+
+// What is read of each tensor before anybody is asked whether to go on.
+constexpr std::uint64_t run_bytes = std::uint64_t{4} << 20;
+
+// Two tensors that are compared, how, and what is known of them.
+struct TensorPair {
+  // Runs begin at a multiple of this: at a whole byte, whatever the dtype, where the pattern of a splat
+  // begins anew.
+  static constexpr std::uint64_t run_step = 128;
+
+  // Their places in the catalogs.
+  std::size_t a = 0;
+  std::size_t b = 0;
+  // What is known to differ.
+  std::optional<DifferenceKind> differ{};
+  std::optional<std::uint64_t> first_byte{};
+  // Whether the same bytes are the same elements.
+  bool by_bytes = false;
+  // Whether elements that differ have a distance.
+  bool by_gap = false;
+  // Whether that distance is told.
+  bool tells_gap = false;
+  double max_abs = 0;
+  // How many elements have to be looked at, how many of them at a time, and how many bits each has in `a`.
+  std::uint64_t elements = 0;
+  std::uint64_t run_elements = run_step;
+  int bits = 8;
+  // Whether stored bytes are compared: blocks of one byte order.
+  bool as_stored = false;
+
+  [[nodiscard]] std::uint64_t runs() const noexcept {
+    return elements / run_elements + (elements % run_elements != 0 ? 1 : 0);
+  }
+};
+
+bool is_dense(const Entry& entry) {
+  return entry.dtype != DTypeTag::invalid && entry.encoding == EncodingTag::dense;
+}
+
+// Bits of an element; blocks, and bytes of an unknown dtype, count as elements of 8 bits.
+int compared_bits(const AnyTensor& tensor) noexcept {
+  const ElementType type = tensor.type();
+  return type.is_dense() ? type.bits : 8;
+}
+
+Result<std::uint64_t> elements_of(const AnyTensor& tensor) {
+  if (!tensor.type().is_dense()) return tensor.byte_size();
+  return static_cast<std::uint64_t>(HT_TRY(layout::count_elements(tensor.dims())));
+}
+
+// A format of a single tensor has no name for it, and it is called as its file is.
+bool is_named_by_its_file(const Model& model) {
+  if (model.catalog().size() != 1) return false;
+  const Entry entry = model.catalog()[0];
+  return entry.name == to_utf8(model.files()[entry.file].stem().string());
+}
+
+MetadataDifferences compare(const Metadata& a, const Metadata& b) {
+  MetadataDifferences found;
+  for (const auto& item : a) {
+    if (describes_layout(item)) continue;
+    const auto& [key, value] = item;
+    const auto other = b.find(key);
+    if (!other) {
+      found.only_a.emplace_back(key);
+    } else if (value.type() != other->type() || !std::ranges::equal(value.bytes(), other->bytes())) {
+      found.differ.emplace_back(key);
+    }
+  }
+  for (const auto& item : b) {
+    if (!a.find(item.key) && !describes_layout(item)) found.only_b.emplace_back(item.key);
+  }
+  return found;
+}
 
 // The first byte that differs. Of the last one only so many bits count, unless that is 0.
 std::optional<std::size_t> first_difference(Bytes a, Bytes b, unsigned last_bits) {
@@ -55,20 +132,93 @@ class Comparing {
   Comparing(const Model& a, const Model& b, const DiffOptions& options) : a_(a), b_(b), options_(options) {}
 
   Result<Differences> run() {
-    auto pairs = HT_TRY(pair_up(a_, b_, options_));
-    both_ = std::move(pairs.both);
-    sources_ = std::move(pairs.sources);
+    HT_TRY(pair_up());
     count_runs();
     HT_TRY(check_unchanged());
     HT_TRY(compare_all());
     HT_TRY(check_unchanged());
-    return Differences{.only_a = std::move(pairs.only_a),
-                       .only_b = std::move(pairs.only_b),
-                       .differ = differing(),
-                       .metadata = compare(a_.catalog().metadata(), b_.catalog().metadata())};
+    for (const auto& pair : both_) {
+      if (!pair.differ) continue;
+      found_.differ.push_back({.name = std::string(a_.catalog()[pair.a].name),
+                               .why = *pair.differ,
+                               .first_byte = pair.first_byte,
+                               .max_abs = pair.tells_gap ? std::optional(pair.max_abs) : std::nullopt});
+    }
+    found_.metadata = compare(a_.catalog().metadata(), b_.catalog().metadata());
+    return std::move(found_);
   }
 
  private:
+  // Pairs the tensors that both have, in the order of `a`.
+  Result<void> pair_up() {
+    if (is_named_by_its_file(a_) && is_named_by_its_file(b_)) return add_pair(0, 0);
+    for (std::size_t i = 0; i < a_.catalog().size(); ++i) {
+      const auto name = a_.catalog()[i].name;
+      if (const auto other = b_.catalog().find(name)) {
+        HT_TRY(add_pair(i, *other));
+      } else {
+        found_.only_a.emplace_back(name);
+      }
+    }
+    for (const Entry& entry : b_.catalog()) {
+      if (!a_.find(entry.name)) found_.only_b.emplace_back(entry.name);
+    }
+    return {};
+  }
+
+  // Finds what is known of two tensors without looking at a byte, and how they are compared.
+  Result<void> add_pair(std::size_t index_a, std::size_t index_b) {
+    TensorPair pair{.a = index_a, .b = index_b};
+    const Entry a = a_.catalog()[index_a];
+    const Entry b = b_.catalog()[index_b];
+    const bool same_dims = std::ranges::equal(a.dims, b.dims);
+    if (is_dense(a) && is_dense(b)) {
+      // A user's tag need not mean the same to both.
+      const auto dtype_a = HT_TRY(a_.dtype(a.dtype));
+      const bool same_dtype = dtype_a == HT_TRY(b_.dtype(b.dtype));
+      const bool forgiven = options_.tolerance && is_floating(a.dtype) && is_floating(b.dtype);
+      if (!same_dtype && !forgiven) pair.differ = DifferenceKind::dtype;
+      pair.by_bytes = same_dims && same_dtype;
+      pair.by_gap = same_dims && have_gap(a.dtype, b.dtype);
+      pair.tells_gap = pair.by_gap && !is_complex(a.dtype);
+    } else if (is_dense(a) != is_dense(b) || a.encoding != b.encoding) {
+      pair.differ = DifferenceKind::dtype;
+    } else if (same_dims) {
+      // Blocks, and bytes that nobody knows the dtype of.
+      pair.as_stored = a.byte_order == b.byte_order;
+      pair.by_bytes = true;
+      // What one has and the other has not is the difference, unless there is one before.
+      if (a.bytes != b.bytes) {
+        pair.differ = DifferenceKind::contents;
+        pair.first_byte = std::min(a.bytes, b.bytes);
+      }
+    }
+    if (!same_dims && !pair.differ) pair.differ = DifferenceKind::shape;
+    if (pair.by_bytes || pair.by_gap) HT_TRY(plan_runs(pair));
+    both_.push_back(pair);
+    return {};
+  }
+
+  // How far the elements have to be looked at, and whether they are there.
+  Result<void> plan_runs(TensorPair& pair) {
+    const auto a = HT_TRY(a_.at(pair.a));
+    const auto b = HT_TRY(b_.at(pair.b));
+    pair.elements = std::min(HT_TRY(elements_of(a)), HT_TRY(elements_of(b)));
+    pair.bits = compared_bits(a);
+    if (pair.elements == 0) return {};
+    for (const auto& tensor : {a, b}) {
+      if (tensor.is_splat()) continue;
+      HT_TRY(ModelAccess::check_is_there(ModelAccess::state(tensor), tensor.entry()));
+      if (!ModelAccess::is_resident(tensor)) sources_.insert(&ModelAccess::source_of(tensor));
+      if (!pair.as_stored) HT_TRY(relayout_of(tensor.entry()));  // whether it can be
+    }
+    const auto bits = static_cast<std::uint64_t>(std::max(pair.bits, compared_bits(b)));
+    pair.run_elements = std::max(std::bit_floor(run_bytes * 8 / bits), TensorPair::run_step);
+    // Two patterns begin anew together, however often they are repeated.
+    if (a.is_splat() && b.is_splat()) pair.elements = std::min(pair.elements, TensorPair::run_step);
+    return {};
+  }
+
   void count_runs() {
     std::uint64_t runs = 0;
     ends_.reserve(both_.size());
@@ -188,18 +338,6 @@ class Comparing {
     pair.first_byte = std::min(pair.first_byte.value_or(nowhere), run.first_byte);
   }
 
-  [[nodiscard]] std::vector<TensorDifference> differing() const {
-    std::vector<TensorDifference> found;
-    for (const auto& pair : both_) {
-      if (!pair.differ) continue;
-      found.push_back({.name = std::string(a_.catalog()[pair.a].name),
-                       .why = *pair.differ,
-                       .first_byte = pair.first_byte,
-                       .max_abs = pair.tells_gap ? std::optional(pair.max_abs) : std::nullopt});
-    }
-    return found;
-  }
-
   [[nodiscard]] Error stopped() const {
     return Error(ErrorCode::cancelled, "work_is_not_stopped",
                  format_text("stopped: {} of {} bytes compared", done_bytes_.load(), progress_.total_bytes))
@@ -220,8 +358,9 @@ class Comparing {
   const Model& b_;
   const DiffOptions& options_;
   std::vector<TensorPair> both_;
-  std::vector<std::uint64_t> ends_;  // of the runs of each, counted through all
-  std::set<const io::Source*> sources_;
+  std::vector<std::uint64_t> ends_;      // of the runs of each, counted through all
+  std::set<const io::Source*> sources_;  // those that are read
+  Differences found_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::atomic<std::uint64_t> done_bytes_ = 0;
   Progress progress_;

@@ -54,9 +54,9 @@ struct PlannedFile {
   std::filesystem::path path;
   std::uint64_t bytes = 0;
   /// What is made up: the file from its first byte on.
-  std::vector<std::byte> header;
+  std::vector<std::byte> header{};
   /// In order, apart, and behind the header. What none of them covers is zero.
-  std::vector<PlannedPart> parts;
+  std::vector<PlannedPart> parts{};
   /// How tensors are made row-major and little-endian.
   std::vector<std::shared_ptr<const Relayout>> relayouts{};
   /// Completes the header with the checksum of all parts (`Format::finish`); null if it is complete.

@@ -1,4 +1,4 @@
-// Writes a model as an MLIR module, for tests: mlir_writer iree|generic FILE INLINE_BELOW [SCOPE].
+// For mlir_opt_test.py: writes a model as an MLIR module. mlir_writer iree|generic FILE INLINE_BELOW [SCOPE].
 #include <cstdio>
 #include <cstdlib>
 #include <htensor/convert/mlir.hpp>
