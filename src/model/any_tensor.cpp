@@ -7,7 +7,6 @@
 #include "base/format_text.hpp"
 #include "model/model_access.hpp"
 #include "model/relayout.hpp"
-#include "values/cast_elements.hpp"
 
 namespace ht::inline v1 {
 
@@ -315,11 +314,31 @@ Result<void> AnyTensor::check_dtype(const DTypeInfo& wanted) const {
   const auto message = format_text("tensor '{}' is {} [{}] but {} was requested", name(), stored.name,
                                    fmt::join(dims(), ", "), wanted.name);
   if (stored.is_blocks()) {
-    return fail(located(Error(ErrorCode::dtype_mismatch, "dtype_is_dense", message)
-                            .with_hint("use bytes to read its blocks")));
+    return fail(
+        located(Error(ErrorCode::dtype_mismatch, "dtype_is_dense", message)
+                    .with_hint(format_text("use cast<F32> for its values, or tensor<{}, S> for its blocks",
+                                           stored.name))));
   }
   return fail(located(Error(ErrorCode::dtype_mismatch, "dtype_is_the_one_asked_for", message)
                           .with_hint(format_text("request {} and widen it with cast or as", stored.name))));
+}
+
+Result<void> AnyTensor::check_encoding(EncodingTag wanted, std::string_view name) const {
+  const ElementType stored = type();
+  if (stored.encoding != wanted) {
+    return fail(located(Error(ErrorCode::dtype_mismatch, "encoding_is_the_one_asked_for",
+                              format_text("tensor '{}' is {} [{}] but {} was requested", this->name(),
+                                          stored.is_known() ? stored.name : "of an unknown dtype",
+                                          fmt::join(dims(), ", "), name))
+                            .with_hint("use cast<F32> for its values, whatever is stored")));
+  }
+  if (byte_order() == ByteOrder::big && !entry().is_splat()) {
+    return fail(
+        located(Error(ErrorCode::unsupported_encoding, "blocks_are_in_this_machines_order",
+                      format_text("tensor '{}' is big-endian and cannot be used in place", this->name()))
+                    .with_hint("use cast<F32>, which byte-swaps it")));
+  }
+  return {};
 }
 
 Result<AnyTensor::InPlace> AnyTensor::in_place(const DTypeInfo& wanted) const {
@@ -365,50 +384,6 @@ Result<Storage> AnyTensor::plain_storage(std::uint64_t alignment) const {
     if (reinterpret_cast<std::uintptr_t>(storage.bytes().data()) % alignment == 0) return storage;
   }
   return copied();
-}
-
-Result<Storage> AnyTensor::cast_to(const DTypeInfo& wanted) const {
-  const ElementType stored = type();
-  if (stored.dtype == wanted.tag) return copied();
-  if (!stored.is_dense()) {
-    return fail(
-        located(Error(ErrorCode::unsupported_encoding, "cast_tensors_are_dense",
-                      stored.is_blocks()
-                          ? format_text("tensor '{}' is {}, which cannot be decoded yet", name(), stored.name)
-                          : format_text("tensor '{}' has an unknown dtype", name()))
-                    .with_hint("use bytes to read the stored bytes")));
-  }
-  if (static_cast<std::uint8_t>(std::max(stored.dtype, wanted.tag)) >= first_user_tag) {
-    return fail(located(Error(ErrorCode::unsupported_encoding, "cast_dtypes_are_of_the_library",
-                              format_text("tensor '{}' is {}, and {} was requested: values of user-defined "
-                                          "dtypes are converted at compile time only",
-                                          name(), stored.name, wanted.name))
-                            .with_hint("use tensor<D, S> and ht::cast")));
-  }
-  if (!is_lossless(stored.dtype, wanted.tag)) {
-    return fail(located(Error(ErrorCode::would_lose, "cast_keeps_every_value",
-                              format_text("tensor '{}' is {}, and {} does not hold every {} value", name(),
-                                          stored.name, wanted.name, stored.name))
-                            .with_hint(format_text("request {}", stored.name))));
-  }
-  return without_bad_alloc([&]() -> Result<Storage> {
-    const auto count = static_cast<std::uint64_t>(HT_TRY(located(layout::count_elements(dims()))));
-    auto storage = HT_TRY(located(Storage::owned(bytes_for(count, wanted.bits).value_or(UINT64_MAX))));
-    MutableBytes into = HT_TRY(storage.writable_bytes());
-    // A multiple of 8 elements has whole bytes, whatever the dtypes.
-    constexpr std::uint64_t piece_elements = 32768;
-    std::vector<std::byte> piece;
-    for (std::uint64_t first = 0; first < count; first += piece_elements) {
-      const std::uint64_t elements = std::min(piece_elements, count - first);
-      piece.resize(static_cast<std::size_t>(*bytes_for(elements, stored.bits)));
-      HT_TRY(copy_to(piece, *bytes_for(first, stored.bits)));
-      const auto written = static_cast<std::size_t>(*bytes_for(elements, wanted.bits));
-      cast_elements(stored.dtype, piece, wanted.tag, into.first(written),
-                    static_cast<std::int64_t>(elements));
-      into = into.subspan(written);
-    }
-    return storage;
-  });
 }
 
 Result<void> ModelAccess::fetch(const AnyTensor& tensor, std::uint64_t begin, std::uint64_t count) {

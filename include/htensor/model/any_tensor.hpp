@@ -15,6 +15,7 @@
 #include <htensor/dtype/visit.hpp>
 #include <htensor/format/catalog.hpp>
 #include <htensor/io/source.hpp>
+#include <htensor/tensor/block_tensor.hpp>
 #include <htensor/tensor/tensor.hpp>
 #include <memory>
 #include <span>
@@ -89,6 +90,16 @@ class AnyTensor {
     return tensor;
   }
 
+  /// Blocks of the encoding, in place: see tensor/block_tensor.hpp. Big-endian blocks are
+  /// `unsupported_encoding`, and `cast` reads them.
+  template <IsEncoding E, IsShape S>
+    requires(S::rank >= 1)
+  [[nodiscard]] Result<BlockTensor<E, S>> tensor() const {
+    HT_TRY(check_encoding(E::tag, E::name));
+    const auto shape = HT_TRY(located(S::from(dims())));
+    return located(BlockTensor<E, S>::over(HT_TRY(storage()), shape));
+  }
+
   /// In memory of its own: aligned, row-major, in this machine's byte order.
   template <IsDType D, IsShape S>
     requires Compatible<Host, D>
@@ -109,7 +120,7 @@ class AnyTensor {
   }
 
   /// All elements as `D`, in row-major order in memory of their own, whatever is stored. `would_lose` where
-  /// `D` does not hold every value of the stored dtype; `unsupported_encoding` for blocks, and for
+  /// `D` does not hold every value of the stored dtype; blocks have values of F32. `unsupported_encoding` for
   /// user-defined dtypes unless `D` is the stored one.
   template <IsDType D>
     requires Compatible<Host, D>
@@ -143,6 +154,8 @@ class AnyTensor {
                                          std::uint64_t first) const;
   [[nodiscard]] Result<void> check_range(std::uint64_t begin, std::uint64_t count) const;
   [[nodiscard]] Result<void> check_dtype(const DTypeInfo& wanted) const;
+  /// Also refuses big-endian blocks.
+  [[nodiscard]] Result<void> check_encoding(EncodingTag wanted, std::string_view name) const;
   [[nodiscard]] Result<InPlace> in_place(const DTypeInfo& wanted) const;
   [[nodiscard]] Result<Storage> copied() const;
   [[nodiscard]] Result<Storage> plain_storage(std::uint64_t alignment) const;
