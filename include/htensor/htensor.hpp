@@ -35,6 +35,7 @@
 #include <htensor/dtype/device.hpp>
 #include <htensor/dtype/dtypes.hpp>
 #include <htensor/dtype/encoding.hpp>
+#include <htensor/dtype/encodings.hpp>
 #include <htensor/dtype/relations.hpp>
 #include <htensor/dtype/scalar.hpp>
 #include <htensor/dtype/visit.hpp>
@@ -50,6 +51,9 @@
 #include <htensor/load/load.hpp>
 #include <htensor/load/window.hpp>
 #include <htensor/model/model.hpp>
+#include <htensor/model/statistics.hpp>
+#include <htensor/tensor/block_tensor.hpp>
 #include <htensor/tensor/tensor.hpp>
 #include <htensor/values/cast.hpp>
+#include <htensor/values/statistics.hpp>
 #include <htensor/version.hpp>

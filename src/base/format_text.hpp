@@ -4,14 +4,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cstddef>
+#include <cstdint>
+#include <htensor/base/error.hpp>
 #include <string>
 
 namespace ht::inline v1 {
-
-/// A little more than an Error keeps of them, so that it sees that there was more. What a file chose, as a
-/// name or a shape, takes no more memory than this on its way into a message.
-inline constexpr std::size_t most_text_bytes = 2048;
 
 /// fmt::format without its exceptions, and cut. An Error without words describes itself by its code.
 /// The work is in a function that is no template: all of fmt would else be compiled anew for every file.
@@ -20,6 +17,12 @@ inline constexpr std::size_t most_text_bytes = 2048;
 template <class... Args>
 [[nodiscard]] std::string format_text(fmt::format_string<Args...> format, Args&&... args) noexcept {
   return vformat_text(format, fmt::make_format_args(args...));
+}
+
+/// `out_of_memory` with the number of bytes that could not be allocated. Throws nothing.
+[[nodiscard]] inline Error out_of_memory(std::uint64_t bytes,
+                                         SourceLine where = SourceLine::here()) noexcept {
+  return {ErrorCode::out_of_memory, {}, format_text("out of memory: {} bytes", bytes), where};
 }
 
 }  // namespace ht::inline v1

@@ -7,9 +7,6 @@
 #include <exception>
 #include <mutex>
 #include <optional>
-#include <system_error>
-#include <thread>
-#include <vector>
 
 #include "base/fault_registry.hpp"
 
@@ -25,8 +22,12 @@ class Workers {
 
   Result<void> run() {
     {
-      std::vector<std::jthread> threads;
-      start(threads);
+      const std::size_t wanted = workers_for(jobs_);
+      working_ = wanted;
+      const auto threads = start_threads(wanted, [this](std::size_t worker) { work(worker); });
+      // Where the system starts none, the work is done here.
+      for (std::size_t i = std::max<std::size_t>(threads.size(), 1); i < wanted; ++i) leave();
+      if (threads.empty()) work(0);
       wait();
     }
     if (thrown_) std::rethrow_exception(thrown_);
@@ -35,33 +36,6 @@ class Workers {
   }
 
  private:
-  void start(std::vector<std::jthread>& threads) {
-    const std::size_t wanted = workers_for(jobs_);
-    threads.reserve(wanted);
-    // A system may start fewer threads; where it starts none, the work is done here.
-    try {
-      for (std::size_t i = 0; i < wanted; ++i) {
-        {
-          const std::scoped_lock lock(mutex_);
-          ++working_;
-        }
-        threads.emplace_back([this, i] {
-          fault::unblock_signal();
-          work(i);
-        });
-      }
-    } catch (const std::system_error&) {
-      leave();
-    }
-    if (threads.empty()) {
-      {
-        const std::scoped_lock lock(mutex_);
-        ++working_;
-      }
-      work(0);
-    }
-  }
-
   void wait() {
     std::unique_lock lock(mutex_);
     while (!idle_.wait_for(lock, glance, [this] { return working_ == 0; })) {
@@ -130,6 +104,23 @@ std::size_t workers_for(const Jobs& jobs) noexcept {
   const std::size_t most =
       jobs.threads != 0 ? jobs.threads : std::max<std::size_t>(std::thread::hardware_concurrency(), 1);
   return std::min(most, std::max<std::size_t>(jobs.count, 1));
+}
+
+std::vector<std::jthread> start_threads(std::size_t count, const std::function<void(std::size_t)>& work) {
+  std::vector<std::jthread> threads;
+  threads.reserve(count);
+  try {
+    for (std::size_t i = 0; i < count; ++i) {
+      threads.emplace_back([work, i] {
+        fault::unblock_signal();
+        work(i);
+      });
+    }
+  } catch (const std::exception&) {
+    // The system starts no more, or there is no memory for more.
+    return threads;
+  }
+  return threads;
 }
 
 Result<void> run_all(const Jobs& jobs) {

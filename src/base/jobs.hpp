@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <functional>
 #include <htensor/base/result.hpp>
+#include <thread>
+#include <vector>
 
 namespace ht::inline v1 {
 
@@ -19,6 +21,11 @@ struct Jobs {
 
 /// How many threads there will be.
 [[nodiscard]] std::size_t workers_for(const Jobs& jobs) noexcept;
+
+/// Starts threads that run `work(number)` and do not block SIGBUS: `count`, or as many as the system starts.
+/// Throws nothing once the first of them runs.
+[[nodiscard]] std::vector<std::jthread> start_threads(std::size_t count,
+                                                      const std::function<void(std::size_t)>& work);
 
 /// Jobs are begun in order. The first that fails ends the rest, and of several failures that of the lowest
 /// number is returned: the same work always has the same result. An exception of `run` or `meanwhile` is a

@@ -85,4 +85,44 @@ std::string name_list(std::span<const std::string> names) {
   return list;
 }
 
+void append_json_string(std::string& out, std::string_view text) {
+  if (!is_utf8(text)) return append_json_string(out, to_utf8(text));  // NOLINT(misc-no-recursion): once
+  constexpr std::string_view digits = "0123456789abcdef";
+  // Characters with a short escape, and its letters.
+  constexpr std::string_view special = "\"\\\b\t\n\f\r";
+  constexpr std::string_view letters = "\"\\btnfr";
+  out += '"';
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && c != '"' && c != '\\') {
+      out += c;
+    } else if (const auto found = special.find(c); found != special.npos) {
+      out += '\\';
+      out += letters[found];
+    } else {
+      out += "\\u00";
+      out += digits[byte >> 4];
+      out += digits[byte & 0xF];
+    }
+  }
+  out += '"';
+}
+
+std::string_view path_fault(std::string_view path) noexcept {
+  if (path.empty()) return "is empty";
+  if (!is_utf8(path)) return "is not valid UTF-8";
+  if (path.find('\0') != path.npos) return "contains a NUL byte";
+  // Elsewhere it separates folders as a slash does.
+  if (path.find('\\') != path.npos) return "contains a backslash";
+  if (path.front() == '/') return "is absolute";
+  std::string_view step;
+  for (std::string_view rest = path; !rest.empty();) {
+    step = rest.substr(0, rest.find('/'));
+    if (step == "..") return "leads out of the folder";
+    rest.remove_prefix(step.size() == rest.size() ? step.size() : step.size() + 1);
+  }
+  if (path.back() == '/' || step == ".") return "names a folder";
+  return {};
+}
+
 }  // namespace ht::inline v1

@@ -159,5 +159,41 @@ TEST(Utf8, a_list_has_at_most_ten_names) {
   EXPECT_EQ(name_list(names), "x, x, x, x, x, x, x, x, x, x … and 990 more");
 }
 
+std::string quoted(std::string_view text) {
+  std::string out = "x";
+  append_json_string(out, text);
+  return out.substr(1);
+}
+
+TEST(JsonText, plain_text_stands_as_it_is) {
+  EXPECT_EQ(quoted(""), R"("")");
+  EXPECT_EQ(quoted("blk.0/ü\x7F"), "\"blk.0/ü\x7F\"");
+}
+
+TEST(JsonText, quotes_backslashes_and_control_characters_are_escaped) {
+  EXPECT_EQ(quoted("a\"b\\c"), R"("a\"b\\c")");
+  EXPECT_EQ(quoted("\b\t\n\f\r"), R"("\b\t\n\f\r")");
+  EXPECT_EQ(quoted(std::string_view("\0\x1F\x1B", 3)), R"("\u0000\u001f\u001b")");
+}
+
+TEST(JsonText, bytes_that_are_no_utf8_are_replaced) { EXPECT_EQ(quoted("a\xFF"), "\"a\xEF\xBF\xBD\""); }
+
+TEST(ConfinedPath, stays_below_its_folder) {
+  for (const auto* path :
+       {"a", "a.safetensors", "a/b", "./a", "a/./b", "a//b", "..a", "a..", "a...b/c", "ü", " "}) {
+    EXPECT_EQ(path_fault(path), "") << path;
+  }
+}
+
+TEST(ConfinedPath, nothing_leads_out) {
+  for (const auto* path : {"", "/", "/a", "//a", "..", "../a", "a/..", "a/../b", "a/../../b", "./..", "a\\b",
+                           "..\\a", "C:\\a", ".", "a/", "a/.", "\xFF"}) {
+    EXPECT_NE(path_fault(path), "") << path;
+  }
+  EXPECT_NE(path_fault(std::string_view("a\0b", 3)), "");
+  EXPECT_EQ(path_fault("/etc/passwd"), "is absolute");
+  EXPECT_EQ(path_fault("a/../../b"), "leads out of the folder");
+}
+
 }  // namespace
 }  // namespace ht

@@ -28,7 +28,33 @@ struct Verb {
   std::string_view line;
   std::string_view example;  // works after: htensor synth model.safetensors --preset llama-1b --size 100M
   Register add;
+  bool opens_models = true;
 };
+
+Action register_version(CLI::App& /*verb*/) {
+  return [](const Common& common) -> Result<Exit> {
+#ifdef NDEBUG
+    constexpr std::string_view build = "release";
+#else
+    constexpr std::string_view build = "debug";
+#endif
+    // The kernel that uses CPU features beyond the baseline.
+    const auto kernel = crc64nvme_kernel();
+    const bool baseline = kernel == "table";
+    const bool has_sha256 = Hasher::make(HashAlgorithm::sha256).has_value();
+    if (common.is_json()) {
+      print(fmt::format(R"({{"version":{},"build":{},"compiler":{},"cpu":[{}],"parts":[{}]}})"
+                        "\n",
+                        json_string(library_version), json_string(build), json_string(__VERSION__),
+                        baseline ? "" : json_string(kernel), has_sha256 ? json_string("openssl") : ""));
+    } else {
+      print(fmt::format("htensor {} ({} build, compiler {})\n", library_version, build, __VERSION__));
+      print(fmt::format("cpu features in use: {}\noptional parts: {}\n",
+                        baseline ? "only the baseline" : kernel, has_sha256 ? "openssl (sha256)" : "none"));
+    }
+    return Exit::good;
+  };
+}
 
 constexpr std::array verbs{
     Verb{"ls", "list the tensors: name, dtype, shape, bytes, offset",
@@ -65,9 +91,9 @@ constexpr std::array verbs{
     Verb{"doctor", "identify a file, report its problems and how to fix them",
          "htensor doctor model.safetensors", register_doctor},
     Verb{"synth", "write a synthetic model of any size for tests and benchmarks",
-         "htensor synth model.gguf --preset llama-1b-q4_k_m --size 100M", register_synth},
+         "htensor synth model.gguf --preset llama-1b-q4_k_m --size 100M", register_synth, false},
     Verb{"version", "print the version, the build and the CPU features in use", "htensor version --json",
-         register_version},
+         register_version, false},
 };
 
 volatile std::sig_atomic_t stop_asked = 0;
@@ -87,22 +113,6 @@ void catch_interrupts() {
   }
 }
 
-void complain(std::string_view line, std::string_view hint) {
-  std::string text = fmt::format("htensor: {}\n", printable(line));
-  if (!hint.empty()) text += fmt::format("  hint: {}\n", printable(hint));
-  print_error(text);
-}
-
-Exit report(const Error& error, bool json) {
-  // A document that was begun, as by a verb that is interrupted, has no place for another.
-  if (json && !has_printed()) {
-    print(json_error(error) + "\n");
-  } else {
-    complain(to_string(error), error.hint());
-  }
-  return error.code() == ErrorCode::cancelled ? Exit::interrupted : Exit::could_not;
-}
-
 Exit bad_usage(std::string_view message, std::string_view hint, bool json) {
   if (json) {
     print(fmt::format(
@@ -115,19 +125,20 @@ Exit bad_usage(std::string_view message, std::string_view hint, bool json) {
   return Exit::could_not;
 }
 
-std::string did_you_mean(const NearestName& nearest, std::string_view otherwise) {
+// The hint that names the candidate nearest to the name, if one is near.
+std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates,
+                         std::string_view otherwise) {
+  NearestName nearest(name);
+  for (const auto& candidate : candidates) nearest.consider(candidate);
   return nearest.found() ? fmt::format("did you mean '{}'?", *nearest.found()) : std::string(otherwise);
 }
 
 std::string nearest_option(const CLI::App& app, const std::string& given, std::string_view otherwise) {
-  const auto name = given.substr(0, given.find('='));
   std::vector<std::string> names;
   for (const auto* option : app.get_options()) {
     for (const auto& long_name : option->get_lnames()) names.push_back("--" + long_name);
   }
-  NearestName nearest(name);
-  for (const auto& candidate : names) nearest.consider(candidate);
-  return did_you_mean(nearest, otherwise);
+  return did_you_mean(given.substr(0, given.find('=')), names, otherwise);
 }
 
 // Replaces CLI11's messages for a wrong number of values.
@@ -156,10 +167,11 @@ Exit bad_usage(const CLI::ParseError& error, const CLI::App& app, bool json) {
 }
 
 Exit unknown_verb(std::string_view name, bool json) {
-  NearestName nearest(name);
-  for (const auto& verb : verbs) nearest.consider(verb.name);
+  std::vector<std::string> names;
+  names.reserve(std::size(verbs));
+  for (const auto& verb : verbs) names.emplace_back(verb.name);
   return bad_usage(fmt::format("unknown verb '{}'", name),
-                   did_you_mean(nearest, "list the verbs with `htensor`"), json);
+                   did_you_mean(name, names, "list the verbs with `htensor`"), json);
 }
 
 std::string verb_lines() {
@@ -178,10 +190,8 @@ std::string example_text(std::string_view commands) {
 
 void print_verbs(bool json) {
   if (!json) return print("htensor: a program for model weights\n\n" + verb_lines());
-  std::string names;
-  for (const auto& verb : verbs)
-    names += fmt::format("{}{}", names.empty() ? "" : ",", json_string(verb.name));
-  print(fmt::format("{{\"verbs\":[{}]}}\n", names));
+  const auto names = json_list(verbs, [](const Verb& verb) { return json_string(verb.name); });
+  print(fmt::format("{{\"verbs\":{}}}\n", names));
 }
 
 // An argument is named by its type alone, as in docs/cli.md: `PATH...`, `KEY [VALUE]...`.
@@ -237,91 +247,6 @@ void parse(CLI::App& app, std::span<const char* const> arguments, std::size_t ve
   app.parse(std::move(words));
 }
 
-}  // namespace
-
-bool interrupted() noexcept { return stop_asked != 0; }
-
-Error interruption(std::string_view progress) {
-  return Error(ErrorCode::cancelled, "not_cancelled", fmt::format("stopped: {}", progress));
-}
-
-void complain(const Error& error) { complain(to_string(error), error.hint()); }
-
-Exit answer_no(const Error& error, const Common& common) {
-  static_cast<void>(report(error, common.json || common.jsonl));
-  return Exit::answer_is_no;
-}
-
-void warn_of_stale_seal(const std::optional<std::filesystem::path>& seal, const Common& common) {
-  if (!seal || common.quiet) return;
-  const auto folder = seal->has_parent_path() ? seal->parent_path() : std::filesystem::path(".");
-  print_error(fmt::format(
-      "  hint: {0} lists the file before it was replaced; renew it with `htensor seal --force {1}`\n",
-      printable(seal->string()), printable(folder.string())));
-}
-
-namespace {
-
-Result<Exit> run_for_path(const std::string& path, const Action& action, const Common& common) {
-  auto outcome = action(common);
-  if (outcome || !outcome.error().path().empty()) return outcome;
-  return fail(std::move(outcome).error().at_path(path));
-}
-
-Exit run_for_paths(const std::vector<std::string>& paths, std::string& path, const Action& action,
-                   Heading heading, const Common& common) {
-  const bool is_document = common.json && !common.jsonl;
-  const Frame frame = common.jsonl               ? Frame::json_lines
-                      : common.json              ? Frame::json_object
-                      : heading == Heading::path ? Frame::heading
-                                                 : Frame::none;
-  Exit worst = Exit::good;
-  if (is_document) print(R"({"results":[)");
-  for (const auto& next : paths) {
-    if (is_document && &next != &paths.front()) print(",");
-    path = next;
-    begin_block(path, frame);
-    const auto outcome =
-        interrupted() ? fail(interruption("not begun").at_path(path)) : run_for_path(path, action, common);
-    const Exit status =
-        outcome ? *outcome : report(outcome.error(), frame == Frame::json_lines || is_document);
-    end_block();
-    worst = std::max(worst, status);
-    if (status == Exit::interrupted) break;
-  }
-  if (is_document) print("]}\n");
-  return worst;
-}
-
-// A path that fails here stays: the verb reports its error.
-std::vector<std::string> expand_folders(const std::vector<std::string>& paths) {
-  std::vector<std::string> expanded;
-  for (const auto& path : paths) {
-    const auto models = models_in(path);
-    if (!models) {
-      expanded.push_back(path);
-      continue;
-    }
-    for (const auto& model : *models) expanded.push_back(model.string());
-  }
-  return expanded;
-}
-
-}  // namespace
-
-Action for_each_path(CLI::App& verb, std::string& path, Action action, Heading heading, Folders folders) {
-  auto paths = std::make_shared<std::vector<std::string>>();
-  add_paths(verb, *paths);
-  return [paths, &path, action = std::move(action), heading, folders](const Common& common) -> Result<Exit> {
-    if (folders == Folders::every_model) *paths = expand_folders(*paths);
-    if (paths->size() > 1) return run_for_paths(*paths, path, action, heading, common);
-    path = paths->front();
-    return run_for_path(path, action, common);
-  };
-}
-
-namespace {
-
 // `verb` is null where none is named: for --help, --version or the list of verbs.
 Exit run_verb(const Verb* verb, std::span<const char* const> arguments, std::size_t verb_at, bool json) {
   // An App of the one verb alone: adding options costs more than listing a small file.
@@ -332,6 +257,8 @@ Exit run_verb(const Verb* verb, std::span<const char* const> arguments, std::siz
   Action action;
   if (verb != nullptr) {
     action = verb->add(app);
+    if (verb->opens_models)
+      add_size(app, "--max-header", common.max_header, "Largest header to read; default: the format's limit");
     app.footer(example_text(verb->example));
   } else {
     app.set_version_flag("--version", fmt::format("htensor {}", library_version));
@@ -363,6 +290,12 @@ Exit run_verb(const Verb* verb, std::span<const char* const> arguments, std::siz
 }
 
 }  // namespace
+
+bool interrupted() noexcept { return stop_asked != 0; }
+
+Error interruption(std::string_view progress) {
+  return Error(ErrorCode::cancelled, "not_cancelled", fmt::format("stopped: {}", progress));
+}
 
 int run(int argc, const char* const* argv) {
   const auto arguments = std::span(argv, static_cast<std::size_t>(argc)).subspan(argc > 0 ? 1 : 0);

@@ -23,12 +23,15 @@ enum class Exit : int { good = 0, answer_is_no = 1, could_not = 2, interrupted =
 
 enum class ProgressBar : std::uint8_t { automatic, always, never };
 
-/// The options that every verb has.
+/// The options that every verb has and, for verbs that open models, the largest header to read.
 struct Common {
   bool json = false;
   bool jsonl = false;
   bool quiet = false;
   ProgressBar progress = ProgressBar::automatic;
+  std::uint64_t max_header = 0;
+
+  [[nodiscard]] bool is_json() const noexcept { return json || jsonl; }
 };
 
 /// Does the verb's work once its options are parsed. An Error becomes a message and an exit status.
@@ -53,7 +56,6 @@ Action register_seal(CLI::App& verb);
 Action register_show(CLI::App& verb);
 Action register_synth(CLI::App& verb);
 Action register_verify(CLI::App& verb);
-Action register_version(CLI::App& verb);
 
 /// Runs the program and returns its exit status.
 int run(int argc, const char* const* argv);
@@ -65,13 +67,17 @@ enum class Heading : std::uint8_t { path, none };
 /// Whether a folder that holds several models is an error, or stands for all of them.
 enum class Folders : std::uint8_t { one_model, every_model };
 
-/// Declares PATH… and returns an Action that calls `action` for each path, which is in `path` meanwhile. For
-/// one path the output is that of `action`. For several, it is a block for each; with --json one document
-/// {"results":[…]}, each element being the object that `action` prints, or its error, behind "path"; with
-/// --jsonl the lines of all, each behind "path". An error in one path does not keep the others from being
-/// looked at, an interruption does; the exit status is the worst.
-[[nodiscard]] Action for_each_path(CLI::App& verb, std::string& path, Action action,
-                                   Heading heading = Heading::path, Folders folders = Folders::one_model);
+/// An Action for one of the paths that the user gives.
+using PathAction = std::function<Result<Exit>(const std::string& path, const Common&)>;
+
+/// Declares PATH… and returns an Action that calls `action` for each path. For one path the output is that of
+/// `action`. For several, it is a block for each; with --json one document
+/// {"results":[…]}, each element being the object that `action` prints, or its error, behind "path" (unless
+/// it has that key before any object within it); with --jsonl the lines of all, each behind "path". An error
+/// in one path does not keep the others from being looked at, an interruption does; the exit status is the
+/// worst.
+[[nodiscard]] Action for_each_path(CLI::App& verb, PathAction action, Heading heading = Heading::path,
+                                   Folders folders = Folders::one_model);
 
 /// Whether the user asked to stop. Long work polls it and fails with `interruption`.
 [[nodiscard]] bool interrupted() noexcept;

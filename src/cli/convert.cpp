@@ -18,24 +18,16 @@ using Path = std::filesystem::path;
 
 struct Options {
   std::vector<std::string> paths;  // sources, then the target
-  std::string format;
-  NameFilter filter;
+  ConvertOptions convert;
+  ApplyOptions apply;
+  MlirOptions mlir;
   std::vector<std::string> renames;
-  std::uint64_t alignment = 0;
+  std::vector<std::string> casts;
+  std::vector<std::string> quantizes;
   std::string layout = "iree";
-  std::uint64_t shard_bytes = 0;
-  std::uint64_t max_header = 0;
   std::string module;
-  std::string scope;
-  std::uint64_t inline_below = 0;
   bool inline_all = false;
-  bool canonical = false;
-  bool normalize_layout = false;
   bool plain = false;
-  bool seal = false;
-  bool drop_metadata = false;
-  bool raw_bytes = false;
-  bool lossy = false;
   bool dry_run = false;
   bool force = false;
 };
@@ -55,18 +47,41 @@ Result<std::vector<Rename>> renames_of(const std::vector<std::string>& texts) {
   return renames;
 }
 
-Result<ConvertOptions> convert_options(const Options& options) {
-  auto renames = HT_TRY(renames_of(options.renames));
-  return ConvertOptions{.format = options.format,
-                        .glob = options.filter,
-                        .renames = std::move(renames),
-                        .alignment = options.alignment,
-                        .canonical = options.canonical,
-                        // IREE reads no other order.
-                        .normalize_layout = options.normalize_layout || !options.module.empty(),
-                        .share_blocks = options.layout == "shared",
-                        .tensor_notes = !options.plain,
-                        .shard_bytes = options.shard_bytes};
+// GLOB=TYPE of --cast and --quantize. The last = separates them.
+Result<void> add_type_rules(std::vector<TypeRule>& rules, const std::vector<std::string>& texts,
+                            std::string_view option) {
+  for (const auto& text : texts) {
+    const auto equals = text.rfind('=');
+    const bool is_rule = equals != 0 && equals != std::string::npos && equals + 1 < text.size();
+    const std::string type = is_rule ? text.substr(equals + 1) : "";
+    const bool is_type = option == "--cast" ? find_dtype(type).has_value() : find_encoding(type).has_value();
+    if (!is_rule || !is_type) {
+      return fail(Error(ErrorCode::bad_dtype, "type_rule_names_a_type",
+                        is_rule
+                            ? fmt::format("{} '{}': '{}' is not a {}", option, printable(text),
+                                          printable(type), option == "--cast" ? "dtype" : "block encoding")
+                            : fmt::format("{} '{}' is not of the form GLOB=TYPE", option, printable(text)))
+                      .with_hint(option == "--cast" ? "for example, --cast '*=BF16' --round"
+                                                    : "for example, --quantize '*=Q8_0'"));
+    }
+    rules.push_back({text.substr(0, equals), type});
+  }
+  return {};
+}
+
+// The options of the library that follow from the words of the user.
+Result<void> complete(Options& options) {
+  auto& convert = options.convert;
+  convert.renames = HT_TRY(renames_of(options.renames));
+  HT_TRY(add_type_rules(convert.types, options.quantizes, "--quantize"));
+  HT_TRY(add_type_rules(convert.types, options.casts, "--cast"));
+  // IREE reads no other order.
+  if (!options.module.empty()) convert.normalize_layout = true;
+  convert.share_blocks = options.layout == "shared";
+  convert.tensor_notes = !options.plain;
+  if (options.inline_all) options.mlir.inline_below = UINT64_MAX;
+  if (options.force) options.apply.if_exists = io::IfExists::replace;
+  return {};
 }
 
 // Refuses a module that cannot be written before anything is written.
@@ -118,17 +133,10 @@ PartText from_text(const PlannedPart& part, const Model& source) {
   if (const auto* const turned = std::get_if<RelaidBytes>(&part.from)) {
     return {"reordered", source.files()[turned->file].string(), std::to_string(turned->offset)};
   }
-  return {std::holds_alternative<RepeatedBytes>(part.from) ? "splat" : "memory", "", ""};
-}
-
-template <class List, class Add>
-void append_list(std::string& out, const List& list, const Add& add) {
-  out += '[';
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    if (i != 0) out += ',';
-    add(list[i]);
+  if (const auto* const converted = std::get_if<ConvertedBytes>(&part.from)) {
+    return {"converted", source.files()[converted->file].string(), std::to_string(converted->offset)};
   }
-  out += ']';
+  return {std::holds_alternative<RepeatedBytes>(part.from) ? "splat" : "memory", "", ""};
 }
 
 void append_removed(std::string& out, std::string_view verb, const std::vector<Path>& paths) {
@@ -140,20 +148,29 @@ void append_removed(std::string& out, std::string_view verb, const std::vector<P
               name_list(names));
 }
 
-void append_losses_and_warnings(std::string& out, const ConversionPlan& plan) {
-  out += R"(,"losses":)";
-  append_list(out, plan.losses, [&](const Loss& loss) {
-    append_text(out, R"({{"name":{},"kind":"{}","tensor":{},"why":{}}})", json_string(loss.name),
-                loss.kind == LossKind::metadata ? "metadata" : "raw_bytes", loss.is_tensor,
-                json_string(loss.why));
-  });
-  out += R"(,"warnings":)";
-  append_list(out, plan.warnings, [&](const Error& warning) { out += "{" + json_members(warning) + "}"; });
+std::string_view kind_text(LossKind kind) {
+  switch (kind) {
+    case LossKind::metadata: return "metadata";
+    case LossKind::rounding: return "rounding";
+    case LossKind::raw_bytes: break;
+  }
+  return "raw_bytes";
+}
+
+std::string json_losses_and_warnings(const ConversionPlan& plan) {
+  const auto json_loss = [](const Loss& loss) {
+    return fmt::format(R"({{"name":{},"kind":"{}","tensor":{},"why":{}}})", json_string(loss.name),
+                       kind_text(loss.kind), loss.is_tensor, json_string(loss.why));
+  };
+  const auto json_warning = [](const Error& warning) { return "{" + json_members(warning) + "}"; };
+  return fmt::format(R"("losses":{},"warnings":{})", json_list(plan.losses, json_loss),
+                     json_list(plan.warnings, json_warning));
 }
 
 std::string loss_text(const Loss& loss) {
   const std::string name = printable(loss.name);
   if (loss.kind == LossKind::raw_bytes) return fmt::format("kept as raw bytes: '{}' {}", name, loss.change);
+  if (loss.kind == LossKind::rounding) return fmt::format("rounded: '{}' {}", name, loss.change);
   if (loss.is_tensor) return fmt::format("metadata dropped: the note of tensor '{}'", name);
   return fmt::format("metadata dropped: '{}'", name);
 }
@@ -193,25 +210,19 @@ std::string plan_text(const ConversionPlan& plan, const Model& source, const std
 }
 
 std::string plan_json(const ConversionPlan& plan, const Model& source, const std::vector<Path>& removed) {
-  std::string out;
-  append_text(out, R"({{"format":"{}","bytes":{},"tensors":{},"files":)", plan.format, plan.bytes(),
-              plan.tensors);
-  append_list(out, plan.files, [&](const PlannedFile& file) {
-    append_text(out, R"({{"path":{},"bytes":{},"header_bytes":{},"parts":)", json_string(file.path.string()),
-                file.bytes, file.header.size());
-    append_list(out, file.parts, [&](const PlannedPart& part) {
-      const auto [kind, path, offset] = from_text(part, source);
-      append_text(out, R"({{"offset":{},"bytes":{},"from":"{}","file":{},"file_offset":{}}})", part.offset,
-                  part.bytes, kind, path.empty() ? "null" : json_string(path),
-                  offset.empty() ? "null" : offset);
-    });
-    out += '}';
-  });
-  out += R"(,"removed":)";
-  append_list(out, removed, [&](const Path& path) { out += json_string(path.string()); });
-  append_losses_and_warnings(out, plan);
-  out += "}\n";
-  return out;
+  const auto json_part = [&](const PlannedPart& part) {
+    const auto [kind, path, offset] = from_text(part, source);
+    return fmt::format(R"({{"offset":{},"bytes":{},"from":"{}","file":{},"file_offset":{}}})", part.offset,
+                       part.bytes, kind, json_or_null(path), offset.empty() ? "null" : offset);
+  };
+  const auto json_file = [&](const PlannedFile& file) {
+    return fmt::format(R"({{"path":{},"bytes":{},"header_bytes":{},"parts":{}}})", json_path(file.path),
+                       file.bytes, file.header.size(), json_list(file.parts, json_part));
+  };
+  return fmt::format(R"({{"format":"{}","bytes":{},"tensors":{},"files":{},"removed":{},{}}})"
+                     "\n",
+                     plan.format, plan.bytes(), plan.tensors, json_list(plan.files, json_file),
+                     json_list(removed, json_path), json_losses_and_warnings(plan));
 }
 
 // The files that were written and the ways that their bytes took; in JSON also losses and warnings.
@@ -235,25 +246,12 @@ std::string converted_text(const Converted& converted) {
 }
 
 std::string converted_json(const Converted& converted, const ConversionPlan& plan) {
-  const auto& by = converted.copied_by;
-  std::string out = R"({"written":)";
-  // One file is a text, several are a list.
-  const auto add = [&](const Path& path) { out += json_string(path.string()); };
-  if (converted.written.size() == 1) {
-    add(converted.written[0]);
-  } else {
-    append_list(out, converted.written, add);
-  }
-  append_text(
-      out,
-      R"(,"bytes":{},"copied_by":{{"reflink":{},"direct":{},"copy_file_range":{},"read_write":{}}},"seal":{})",
-      converted.bytes, by.reflink, by.direct, by.copy_file_range, by.read_write,
-      converted.seal ? json_string(converted.seal->string()) : "null");
-  out += R"(,"removed":)";
-  append_list(out, converted.removed, add);
-  append_losses_and_warnings(out, plan);
-  out += "}\n";
-  return out;
+  const auto& [written, bytes, by, removed, seal, stale_seal] = converted;
+  return fmt::format(
+      R"({{"written":{},"bytes":{},"copied_by":{{"reflink":{},"direct":{},"copy_file_range":{},"read_write":{}}},"seal":{},"removed":{},{}}})"
+      "\n",
+      json_paths(written), bytes, by.reflink, by.direct, by.copy_file_range, by.read_write,
+      seal ? json_path(*seal) : "null", json_list(removed, json_path), json_losses_and_warnings(plan));
 }
 
 void print_warnings(const std::vector<Error>& warnings, const Common& common) {
@@ -264,22 +262,18 @@ void print_warnings(const std::vector<Error>& warnings, const Common& common) {
   }
 }
 
-Result<Exit> convert_model(const Options& options, const Common& common) {
+Result<Exit> convert_model(Options& options, const Common& common) {
   const std::vector<Path> sources(options.paths.begin(), options.paths.end() - 1);
-  const auto model = HT_TRY(Model::open_merged(sources, {.max_header_bytes = options.max_header}));
-  const auto wanted = HT_TRY(convert_options(options));
-  if (wanted.format.empty()) HT_TRY(format_for(options.paths.back()));
-  auto planned = plan_conversion(model, options.paths.back(), wanted);
+  const auto model = HT_TRY(Model::open_merged(sources, {.max_header_bytes = common.max_header}));
+  HT_TRY(complete(options));
+  const ApplyOptions& how = options.apply;
+  if (options.convert.format.empty()) HT_TRY(format_for(options.paths.back()));
+  auto planned = plan_conversion(model, options.paths.back(), options.convert);
   // A pattern that matches no tensor is an error in the sources.
   if (!planned && planned.error().code() == ErrorCode::not_found)
     return fail(std::move(planned).error().at_path(options.paths.front()));
   const auto plan = HT_TRY(planned);
-  const bool json = common.json || common.jsonl;
-  const ApplyOptions how{.if_exists = options.force ? io::IfExists::replace : io::IfExists::fail,
-                         .drop_metadata = options.drop_metadata,
-                         .raw_bytes = options.raw_bytes,
-                         .lossy = options.lossy,
-                         .seal = options.seal};
+  const bool json = common.is_json();
   auto checked = check_plan(plan, model, how);
   std::optional<Error> loss;
   if (!checked && checked.error().code() == ErrorCode::would_lose && options.dry_run) {
@@ -300,11 +294,9 @@ Result<Exit> convert_model(const Options& options, const Common& common) {
   WorkWithBar work(common);
   const auto converted = HT_TRY((*std::move(checked)).apply(work.options()));
   if (!options.module.empty()) {
-    const auto made = HT_TRY(Model::open(plan.model_path(), {.max_header_bytes = options.max_header}));
-    HT_TRY(write_mlir(
-        options.module, made,
-        {.scope = options.scope, .inline_below = options.inline_all ? UINT64_MAX : options.inline_below},
-        {.if_exists = how.if_exists, .stop = work.options().stop}));
+    const auto made = HT_TRY(Model::open(plan.model_path(), {.max_header_bytes = common.max_header}));
+    HT_TRY(write_mlir(options.module, made, options.mlir,
+                      {.if_exists = how.if_exists, .stop = work.options().stop}));
   }
   if (json) {
     print(converted_json(converted, plan));
@@ -326,35 +318,44 @@ Action register_convert(CLI::App& verb) {
   add_check(verb, [options] { return options->paths.size() < 2 ? "DST is required" : ""; });
   std::vector<std::string> formats;
   for (const auto name : format_names()) formats.emplace_back(name);
-  add_choice(verb, "--to", options->format, formats, "Format of DST; default: by DST's extension");
-  add_filter(verb, options->filter);
+  add_choice(verb, "--to", options->convert.format, formats, "Format of DST; default: by DST's extension");
+  add_filter(verb, options->convert.glob);
   add_texts(verb, "--rename A=B", options->renames, "Rename tensors; * in A and B stands for the same text");
-  add_size(verb, "--align", options->alignment, "Align data to multiples of this power of two");
-  add_flag(verb, "--canonical", options->canonical,
+  add_texts(verb, "--cast GLOB=DTYPE", options->casts,
+            "Change the dtype of tensors; a wildcard leaves out integers where DTYPE is floating-point");
+  add_flag(verb, "--round", options->apply.round, "Allow --cast to round values that DTYPE does not hold");
+  add_choice_flag(verb, "--dequantize", options->convert.dequantize, {"F32", "F16", "BF16"},
+                  "Decode block encodings to F32, or with --dequantize=F16 and =BF16 to these");
+  add_texts(verb, "--quantize GLOB=ENCODING", options->quantizes,
+            "Encode floating-point tensors; a wildcard leaves out norms, biases and 1-D tensors");
+  add_size(verb, "--align", options->convert.alignment, "Align data to multiples of this power of two");
+  add_flag(verb, "--canonical", options->convert.canonical,
            "Order tensors as the format's reference writer does instead of as in SRC");
-  add_flag(verb, "--usual-order", options->normalize_layout,
+  add_flag(verb, "--usual-order", options->convert.normalize_layout,
            "Write all tensors row-major and little-endian, even if DST's format can store SRC's order");
   add_choice(verb, "--layout", options->layout, {"iree", "shared"},
              "iree: place data as IREE does; shared: align data so that the file system can share blocks "
              "with SRC");
   add_flag(verb, "--plain", options->plain,
            "Write an IRPA without dtypes, shapes and metadata, as IREE's writer does");
-  add_size(verb, "--shard-size", options->shard_bytes, "Split the model into files of about this size");
-  add_flag(verb, "--seal", options->seal, "Also write DST's seal, computed while the bytes are copied");
-  add_flag(verb, "--drop-metadata", options->drop_metadata, "Drop metadata that DST's format cannot store");
-  add_flag(verb, "--raw-bytes", options->raw_bytes,
+  add_size(verb, "--shard-size", options->convert.shard_bytes,
+           "Split the model into files of about this size");
+  add_flag(verb, "--seal", options->apply.seal, "Also write DST's seal, computed while the bytes are copied");
+  add_flag(verb, "--drop-metadata", options->apply.drop_metadata,
+           "Drop metadata that DST's format cannot store");
+  add_flag(verb, "--raw-bytes", options->apply.raw_bytes,
            "Store tensors as raw bytes if DST's format lacks their dtype, encoding or shape");
-  add_flag(verb, "--lossy", options->lossy, "Allow every loss: --drop-metadata and --raw-bytes");
+  add_flag(verb, "--lossy", options->apply.lossy,
+           "Allow every loss: --drop-metadata, --raw-bytes and --round");
   add_text(verb, "--emit-mlir FILE", options->module,
            "Also write an MLIR module for IREE that declares DST's tensors as globals");
-  add_text(verb, "--scope NAME", options->scope,
+  add_text(verb, "--scope NAME", options->mlir.scope,
            "Parameter scope of DST in the module, as in iree-run-module --parameters=NAME=DST");
-  add_size(verb, "--inline-below", options->inline_below,
+  add_size(verb, "--inline-below", options->mlir.inline_below,
            "Store tensors smaller than this in the module itself; default: 0");
   add_flag(verb, "--inline-all", options->inline_all, "Store all tensors in the module itself");
   add_flag(verb, "--dry-run", options->dry_run, "Print the plan and write nothing");
   add_flag(verb, "--force", options->force, "Replace DST if it exists");
-  add_max_header(verb, options->max_header);
   return [options](const Common& common) { return convert_model(*options, common); };
 }
 

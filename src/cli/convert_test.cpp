@@ -257,7 +257,7 @@ TEST_F(CliConvert, exports_stored_bytes) {
   EXPECT_EQ(run("export m.ht m -o other --to bin").status, 0);
   EXPECT_EQ(text_of("other"), text_of("m.bin"));
   EXPECT_EQ(run("export m.ht m -o m.bin").status, 2) << "it is there";
-  // Blocks, which no other verb decodes yet, and a splat, whose bytes are in no file.
+  // Blocks as they are stored, and a splat, whose bytes are in no file.
   ASSERT_EQ(run("synth q.gguf --preset llama-1b-q4_k_m --size 9M -q").status, 0);
   EXPECT_EQ(run("export q.gguf blk.0.attn_q.weight -o q.bin -q").status, 0);
   EXPECT_THAT(run("ls q.gguf --filter blk.0.attn_q.weight --json").out,
@@ -326,6 +326,48 @@ TEST_F(CliConvert, exports_one_tensor) {
   const auto none = run("export m.safetensors model.norm.wieght -o x.npy");
   EXPECT_EQ(none.status, 2);
   EXPECT_THAT(none.err, HasSubstr("model.norm.weight"));
+}
+
+TEST_F(Cli, convert_cast_rounds_only_where_that_is_allowed) {
+  const auto refused = run("convert m.ht b.safetensors --cast '*=F4'");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("tensor 'm' is F32, and F4 does not hold every F32 value"));
+  EXPECT_THAT(refused.err, HasSubstr("--round"));
+  EXPECT_EQ(run("convert m.ht b.safetensors --cast '*=F4' --round").status, 0);
+  EXPECT_EQ(run("show b.safetensors m -q").out, "[[1, 2, 3]\n [4, 4, 6]]\n");
+  EXPECT_EQ(run("convert m.ht c.safetensors --cast m=F64").status, 0);
+  EXPECT_EQ(run("diff m.ht c.safetensors --tolerance 0").status, 0);
+}
+
+TEST_F(Cli, type_rule_names_a_type) {
+  for (const auto* const wrong :
+       {"--cast x", "--cast m=", "--cast =F32", "--cast m=F33", "--cast m=Q8_0", "--quantize m=F32"}) {
+    const auto refused = run(std::string("convert m.ht b.safetensors ") + wrong);
+    EXPECT_EQ(refused.status, 2) << wrong;
+    EXPECT_THAT(refused.err, HasSubstr("hint: for example, --")) << wrong;
+  }
+}
+
+TEST_F(Cli, convert_quantizes_and_dequantizes) {
+  ASSERT_EQ(run("synth q4.gguf --preset llama-1b-q4_k_m --size 9M -q").status, 0);
+  ASSERT_EQ(run("convert q4.gguf f.safetensors --dequantize --drop-metadata -q").status, 0);
+  ASSERT_EQ(run("convert f.safetensors q.gguf --quantize '*=Q8_0' -q").status, 0);
+  EXPECT_THAT(run("ls q.gguf --json").out, HasSubstr(R"("dtype":"Q8_0")"));
+  ASSERT_EQ(run("convert q.gguf back.safetensors --dequantize -q").status, 0);
+  EXPECT_EQ(run("diff q.gguf back.safetensors --tolerance 0 --ignore-metadata").status, 0);
+  ASSERT_EQ(run("convert q.gguf half.safetensors --dequantize=BF16 -q").status, 0);
+  const auto listed = run("ls half.safetensors --json").out;
+  EXPECT_THAT(listed, HasSubstr(R"("dtype":"BF16")"));
+  const auto differs = run("diff f.safetensors q.gguf --tolerance 1e-9 --ignore-metadata --json");
+  EXPECT_EQ(differs.status, 1);
+  EXPECT_THAT(differs.out, HasSubstr(R"("cosine":0.99)"));
+  EXPECT_EQ(run("convert q.gguf x.safetensors --dequantize=I8").status, 2);
+}
+
+TEST_F(Cli, export_decodes_block_encodings) {
+  ASSERT_EQ(run("synth q.gguf --preset llama-1b-q4_k_m --size 9M -q").status, 0);
+  ASSERT_EQ(run("export q.gguf blk.0.attn_q.weight -o w.npy").status, 0);
+  EXPECT_THAT(run("ls w.npy --json").out, HasSubstr(R"("dtype":"F32")"));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // diff: the differences between two models of any formats.
 #include <fmt/format.h>
 
-#include <htensor/base/json_text.hpp>
+#include <cmath>
 #include <memory>
 #include <optional>
 
@@ -20,125 +20,95 @@ struct Options {
   std::string a;
   std::string b;
   std::optional<double> tolerance;
-  std::uint64_t max_header = 0;
   bool ignore_metadata = false;
 };
 
 using Names = std::vector<std::string>;
 
-// The inside of an object.
-void append_members(OutputBuffer& out, const TensorDifference& tensor) {
-  out += R"("name":)";
-  append_json_string(out, tensor.name);
-  append_text(out, R"(,"why":"{}","max_abs":)", to_string(tensor.why));
-  if (tensor.max_abs) {
-    detail::append_number(out, *tensor.max_abs, true);
+std::string number_text(const std::optional<double>& value, std::string_view none, bool json) {
+  std::string text;
+  if (!value) return text.assign(none);
+  if (json || !std::isfinite(*value)) {
+    detail::append_number(text, *value, json);
   } else {
-    out += "null";
+    append_text(text, "{:.6g}", *value);
   }
-  append_text(out, R"(,"first_byte":{})", tensor.first_byte ? fmt::to_string(*tensor.first_byte) : "null");
+  return text;
 }
 
-void append_list(OutputBuffer& out, std::string_view key, const Names& names) {
-  append_text(out, R"("{}":[)", key);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (i > 0) out += ',';
-    append_json_string(out, names[i]);
-  }
-  out += ']';
+// The inside of an object.
+std::string json_members(const TensorDifference& tensor) {
+  return fmt::format(R"("name":{},"why":"{}","max_abs":{},"rms":{},"cosine":{},"first_byte":{})",
+                     json_string(tensor.name), to_string(tensor.why),
+                     number_text(tensor.max_abs, "null", true), number_text(tensor.rms, "null", true),
+                     number_text(tensor.cosine, "null", true), json_or_null(tensor.first_byte));
 }
 
 void print_json(OutputBuffer& out, const Differences& found) {
-  append_text(out, R"({{"same":{},)", found.same());
-  append_list(out, "only_a", found.only_a);
-  out += ',';
-  append_list(out, "only_b", found.only_b);
-  out += R"(,"differ":[)";
-  for (std::size_t i = 0; i < found.differ.size(); ++i) {
-    out += i > 0 ? ",{" : "{";
-    append_members(out, found.differ[i]);
-    out += '}';
-  }
-  out += R"(],"metadata":{)";
-  append_list(out, "only_a", found.metadata.only_a);
-  out += ',';
-  append_list(out, "only_b", found.metadata.only_b);
-  out += ',';
-  append_list(out, "differ", found.metadata.differ);
-  out += "}}\n";
+  const auto names = [](const Names& list) { return json_list(list, json_string); };
+  const auto& [only_a, only_b, differ] = found.metadata;
+  append_text(
+      out,
+      R"({{"same":{},"only_a":{},"only_b":{},"differ":{},"metadata":{{"only_a":{},"only_b":{},"differ":{}}}}})",
+      found.same(), names(found.only_a), names(found.only_b),
+      json_list(found.differ, [](const auto& tensor) { return "{" + json_members(tensor) + "}"; }),
+      names(only_a), names(only_b), names(differ));
+  out += '\n';
 }
 
 // A line for each difference, with its kind.
 void print_json_lines(OutputBuffer& out, const Differences& found) {
   const auto add = [&](std::string_view kind, const Names& names) {
-    for (const auto& name : names) {
-      append_text(out, R"({{"kind":"{}","name":)", kind);
-      append_json_string(out, name);
-      out += "}\n";
-    }
+    for (const auto& name : names) out.append(R"({"kind":")", kind, R"(","name":)", JsonText{name}, "}\n");
   };
   add("only_a", found.only_a);
   add("only_b", found.only_b);
-  for (const auto& tensor : found.differ) {
-    out += R"({"kind":"differ",)";
-    append_members(out, tensor);
-    out += "}\n";
-  }
+  for (const auto& tensor : found.differ) out.append(R"({"kind":"differ",)", json_members(tensor), "}\n");
   add("metadata_only_a", found.metadata.only_a);
   add("metadata_only_b", found.metadata.only_b);
   add("metadata_differ", found.metadata.differ);
 }
 
-// Describes tensors and values of one of the models for people.
-class Described {
- public:
-  explicit Described(const Model& model) : model_(model), rows_(model) {}
+std::string describe_tensor(const Model& model, const Rows& rows, std::string_view name) {
+  // A tensor that is alone in its file and named by it is compared under the name of the other one.
+  const Row row = rows.at(model.catalog().find(name).value_or(0));
+  return row.entry.is_typed() ? type_text(row) : byte_count_text(row.entry.bytes);
+}
 
-  [[nodiscard]] std::string tensor(std::string_view name) const {
-    // A tensor that is alone in its file and named by it is compared under the name of the other one.
-    const Row row = rows_.at(model_.catalog().find(name).value_or(0));
-    if (!row.entry.is_typed()) return byte_count_text(row.entry.bytes);
-    return fmt::format("{} {}", row.dtype, shape_text(row.entry.dims));
-  }
+std::string describe_value(const Model& model, std::string_view key) {
+  const auto value = model.catalog().metadata().find(key);
+  return value ? fmt::format("{} {}", to_string(value->type()), value_text(*value)) : "-";
+}
 
-  [[nodiscard]] std::string value(std::string_view key) const {
-    const auto value = model_.catalog().metadata().find(key);
-    return value ? fmt::format("{} {}", to_string(value->type()), value_text(*value)) : "-";
-  }
-
- private:
-  const Model& model_;
-  Rows rows_;
-};
-
-void print_tensors(OutputBuffer& out, const Differences& found, const Described& a, const Described& b) {
+void print_tensors(OutputBuffer& out, const Differences& found, const Model& a, const Model& b) {
   if (found.same_tensors()) return;
   Table table(out, {{.title = "tensor", .shortens = true},
                     {.title = "differs in"},
                     {.title = "A"},
                     {.title = "B"},
                     {.title = "max |a-b|", .right = true},
+                    {.title = "rms", .right = true},
+                    {.title = "cosine", .right = true},
                     {.title = "first byte", .right = true}});
-  const auto add = [&](std::string_view name, std::string_view why, std::string_view in_a,
-                       std::string_view in_b, std::string_view gap = "-", std::string_view first_byte = "-") {
+  const auto add = [&](std::string_view name, std::string_view why, std::string_view of_a,
+                       std::string_view of_b, const TensorDifference& gap = {}) {
     table.name(name);
-    for (const auto& text : {why, in_a, in_b, gap, first_byte}) table.text(text);
+    for (const auto& text : {why, of_a, of_b}) table.text(text);
+    for (const auto& number : {gap.max_abs, gap.rms, gap.cosine}) table.text(number_text(number, "-", false));
+    table.text(gap.first_byte ? fmt::to_string(*gap.first_byte) : "-");
   };
+  const auto in_a = [&, rows = Rows(a)](std::string_view name) { return describe_tensor(a, rows, name); };
+  const auto in_b = [&, rows = Rows(b)](std::string_view name) { return describe_tensor(b, rows, name); };
   table.print([&] {
-    for (const auto& name : found.only_a) add(name, "only in A", a.tensor(name), "-");
-    for (const auto& name : found.only_b) add(name, "only in B", "-", b.tensor(name));
-    for (const auto& [name, why, first_byte, max_abs] : found.differ) {
-      std::string gap = max_abs ? "" : "-";
-      if (max_abs) detail::append_number(gap, *max_abs, false);
-      add(name, to_string(why), a.tensor(name), b.tensor(name), gap,
-          first_byte ? fmt::to_string(*first_byte) : "-");
-    }
+    for (const auto& name : found.only_a) add(name, "only in A", in_a(name), "-");
+    for (const auto& name : found.only_b) add(name, "only in B", "-", in_b(name));
+    for (const auto& each : found.differ)
+      add(each.name, to_string(each.why), in_a(each.name), in_b(each.name), each);
   });
   out += '\n';
 }
 
-void print_metadata(OutputBuffer& out, const MetadataDifferences& found, const Described& a,
-                    const Described& b) {
+void print_metadata(OutputBuffer& out, const MetadataDifferences& found, const Model& a, const Model& b) {
   if (found.none()) return;
   Table table(out, {{.title = "metadata", .shortens = true},
                     {.title = "differs in"},
@@ -148,8 +118,8 @@ void print_metadata(OutputBuffer& out, const MetadataDifferences& found, const D
     for (const auto& key : keys) {
       table.name(key);
       table.text(why);
-      table.text(a.value(key));
-      table.text(b.value(key));
+      table.text(describe_value(a, key));
+      table.text(describe_value(b, key));
     }
   };
   table.print([&] {
@@ -176,7 +146,7 @@ std::string summary(const Differences& found, const Options& options) {
 }
 
 Result<Exit> diff(const Options& options, const Common& common) {
-  const OpenOptions how{.max_header_bytes = options.max_header};
+  const OpenOptions how{.max_header_bytes = common.max_header};
   const auto a = HT_TRY(Model::open(options.a, how));
   const auto b = HT_TRY(Model::open(options.b, how));
   WorkWithBar work(common);
@@ -188,10 +158,8 @@ Result<Exit> diff(const Options& options, const Common& common) {
   } else if (common.json) {
     print_json(out, found);
   } else if (!common.quiet) {
-    const Described of_a(a);
-    const Described of_b(b);
-    print_tensors(out, found, of_a, of_b);
-    print_metadata(out, found.metadata, of_a, of_b);
+    print_tensors(out, found, a, b);
+    print_metadata(out, found.metadata, a, b);
     out += summary(found, options);
   }
   return found.same() ? Exit::good : Exit::answer_is_no;
@@ -204,9 +172,8 @@ Action register_diff(CLI::App& verb) {
   add_path(verb, options->a, "A");
   add_path(verb, options->b, "B");
   add_real(verb, "--tolerance", options->tolerance,
-           "Largest allowed |a-b|; also allows different floating-point dtypes");
+           "Largest allowed |a-b|; also allows different floating-point dtypes and encodings");
   add_flag(verb, "--ignore-metadata", options->ignore_metadata, "Compare tensors only");
-  add_max_header(verb, options->max_header);
   return [options](const Common& common) { return diff(*options, common); };
 }
 

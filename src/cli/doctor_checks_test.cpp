@@ -1,4 +1,4 @@
-#include "cli/doctor_checks.hpp"
+#include "cli/doctor.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

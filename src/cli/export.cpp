@@ -21,9 +21,7 @@ struct Options {
   std::vector<std::string> names;
   std::string target;
   std::string format;
-  std::uint64_t max_header = 0;
-  bool raw_bytes = false;
-  bool lossy = false;
+  ApplyOptions apply;
   bool force = false;
 
   [[nodiscard]] bool is_to_stdout() const { return target == "-"; }
@@ -83,15 +81,6 @@ ConversionPlan plan_raw(const Model& model, const Entry& entry, const Path& targ
   return plan;
 }
 
-Result<ConversionPlan> plan_export(const Model& model, std::size_t index, const Path& target,
-                                   const Options& options) {
-  const Entry entry = model.catalog()[index];
-  if (options.is_raw()) return plan_raw(model, entry, target);
-  // The model's metadata does not belong to the tensor.
-  return plan_conversion(model, target,
-                         {.format = options.format, .glob = escape_glob(entry.name), .metadata = false});
-}
-
 // Each tensor once, in the order of the arguments.
 Result<std::vector<std::size_t>> tensors_of(const Model& model, const Options& options) {
   std::vector<std::size_t> indices;
@@ -106,12 +95,23 @@ Result<std::vector<std::size_t>> tensors_of(const Model& model, const Options& o
 Result<std::vector<ConversionPlan>> plans_of(const Model& model, const Options& options) {
   std::vector<ConversionPlan> plans;
   for (const std::size_t index : HT_TRY(tensors_of(model, options))) {
+    const Entry entry = model.catalog()[index];
     Path target = options.target;
     if (options.is_to_folder()) {
       const std::string_view format = options.format.empty() ? "npy" : std::string_view(options.format);
-      target /= fmt::format("{}.{}", file_name_of(model.catalog()[index].name), format);
+      target /= fmt::format("{}.{}", file_name_of(entry.name), format);
     }
-    plans.push_back(HT_TRY(plan_export(model, index, target, options)));
+    if (options.is_raw()) {
+      plans.push_back(plan_raw(model, entry, target));
+      continue;
+    }
+    // The model's metadata does not belong to the tensor, and the formats of single tensors have no
+    // encodings.
+    plans.push_back(HT_TRY(plan_conversion(model, target,
+                                           {.format = options.format,
+                                            .glob = escape_glob(entry.name),
+                                            .metadata = false,
+                                            .dequantize = "F32"})));
   }
   return plans;
 }
@@ -147,35 +147,33 @@ Result<void> make_folder(const Path& folder) {
 }
 
 Result<Exit> export_tensors(const Options& options, const Common& common) {
-  const bool json = common.json || common.jsonl;
+  const bool json = common.is_json();
   if (options.is_to_stdout() && json) {
     return fail(Error(ErrorCode::bad_state, "standard_output_has_one_use",
                       "-o - and --json both write to standard output")
                     .with_hint("leave out --json, or write to a file: -o FILE.bin"));
   }
-  const auto model = HT_TRY(Model::open(options.path, {.max_header_bytes = options.max_header}));
+  const auto model = HT_TRY(Model::open(options.path, {.max_header_bytes = common.max_header}));
   if (options.is_to_stdout()) return print_bytes(model, options);
-  const ApplyOptions how{.if_exists = options.force ? io::IfExists::replace : io::IfExists::fail,
-                         .raw_bytes = options.raw_bytes,
-                         .lossy = options.lossy};
+  ApplyOptions how = options.apply;
+  if (options.force) how.if_exists = io::IfExists::replace;
   const auto plans = HT_TRY(plans_of(model, options));
   // All are checked before the first is written.
   if (options.is_to_folder()) HT_TRY(make_folder(Path(options.target + "/").parent_path()));
   std::vector<CheckedPlan> checked;
   checked.reserve(plans.size());
   for (const auto& plan : plans) checked.push_back(HT_TRY(check_plan(plan, model, how)));
-  std::string list;
+  std::vector<Path> paths;
   for (std::size_t i = 0; i < plans.size(); ++i) {
     WorkWithBar work(common);
     const auto written = HT_TRY(std::move(checked[i]).apply(work.options()));
     const auto& path = plans[i].files.front().path;
     if (!common.quiet && !json)
       print(fmt::format("{}: {}\n", printable(path.string()), size_text(written.bytes)));
-    append_text(list, "{}{}", list.empty() ? "" : ",", json_string(path.string()));
+    paths.push_back(path);
     warn_of_stale_seal(written.stale_seal, common);
   }
-  // One file is a string, several are a list, as `convert` has it.
-  if (json) print(fmt::format("{{\"written\":{}}}\n", plans.size() == 1 ? list : "[" + list + "]"));
+  if (json) print(fmt::format("{{\"written\":{}}}\n", json_paths(paths)));
   return Exit::good;
 }
 
@@ -193,11 +191,10 @@ Action register_export(CLI::App& verb) {
   for (const auto name : format_names()) formats.emplace_back(name);
   add_choice(verb, "--to", options->format, formats,
              "Format of the files; default: by FILE's extension, npy in a folder");
-  add_flag(verb, "--raw-bytes", options->raw_bytes,
+  add_flag(verb, "--raw-bytes", options->apply.raw_bytes,
            "Store tensors as raw bytes if the format lacks their dtype, encoding or shape");
-  add_flag(verb, "--lossy", options->lossy, "Allow every loss; the same as --raw-bytes");
+  add_flag(verb, "--lossy", options->apply.lossy, "Allow every loss; the same as --raw-bytes");
   add_flag(verb, "--force", options->force, "Replace existing files");
-  add_max_header(verb, options->max_header);
   add_check(verb, [options] { return options->usage_error(); });
   return [options](const Common& common) { return export_tensors(*options, common); };
 }

@@ -1,4 +1,5 @@
 // load: loads all of a model and reports how fast, by which strategy and why.
+// plan: how much memory a model needs by each strategy, from its headers alone, and whether it fits.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +11,8 @@
 #include "cli/cli.hpp"
 #include "cli/options.hpp"
 #include "cli/progress.hpp"
+#include "cli/rows.hpp"
+#include "cli/table.hpp"
 #include "cli/text.hpp"
 
 namespace ht::cli {
@@ -17,12 +20,8 @@ namespace {
 
 struct Options {
   std::string path;
-  NameFilter filter;
   std::string strategy = "automatic";
-  std::uint64_t budget = 0;
-  std::uint64_t max_header = 0;
-  bool drop_after = false;
-  bool verify = false;
+  LoadOptions load;
 };
 
 struct Report {
@@ -47,14 +46,7 @@ io::StrategyKind strategy_named(std::string_view name) {
   return io::StrategyKind::automatic;
 }
 
-Result<Report> load(const Model& model, const Options& options, const Common& common) {
-  WorkWithBar work(common);
-  const LoadOptions how{.strategy = strategy_named(options.strategy),
-                        .glob = options.filter,
-                        .budget_bytes = options.budget,
-                        .drop_after = options.drop_after,
-                        .verify = options.verify,
-                        .work = work.options()};
+Result<Report> load_model(const Model& model, const LoadOptions& how) {
   // Streamed bytes are counted and not used.
   const auto leave = [](const TensorPiece&) -> Result<void> { return {}; };
   Report report;
@@ -63,7 +55,7 @@ Result<Report> load(const Model& model, const Options& options, const Common& co
   report.seconds = std::chrono::duration<double>(report.loaded.elapsed).count();
   if (const auto bytes = read_bytes(report.loaded); bytes != 0 && report.seconds > 0)
     report.gb_per_s = static_cast<double>(bytes) / report.seconds / 1e9;
-  if (options.verify) report.verified = report.loaded.verified_bytes >= report.loaded.bytes;
+  if (how.verify) report.verified = report.loaded.verified_bytes >= report.loaded.bytes;
   if (const auto peak = io::system_port().peak_memory()) report.peak_rss = *peak;
   return report;
 }
@@ -75,20 +67,15 @@ bool is_answer(ErrorCode code, bool verify) {
                     code == ErrorCode::checksum_mismatch);
 }
 
-template <class T>
-std::string number_or_null(const std::optional<T>& number) {
-  return number ? fmt::to_string(*number) : "null";
-}
-
 std::string json_text(const Report& report) {
   const auto& [loaded, seconds, gb_per_s, peak_rss, verified] = report;
   return fmt::format(
       R"({{"strategy":"{}","reason":{},"code":"{}","wanted_bytes":{},"bytes":{},"cached_bytes":{},"streamed_bytes":{},"direct_bytes":{},"seconds":{},"gb_per_s":{},"peak_rss":{},"verified":{},"verified_bytes":{}}})"
       "\n",
       to_string(loaded.choice.strategy), json_string(loaded.choice.reason), loaded.choice.code,
-      loaded.wanted_bytes, loaded.bytes, number_or_null(loaded.cached_bytes), loaded.streamed_bytes,
-      loaded.direct_bytes, seconds, number_or_null(gb_per_s), number_or_null(peak_rss),
-      number_or_null(verified), loaded.verified_bytes);
+      loaded.wanted_bytes, loaded.bytes, json_or_null(loaded.cached_bytes), loaded.streamed_bytes,
+      loaded.direct_bytes, seconds, json_or_null(gb_per_s), json_or_null(peak_rss), json_or_null(verified),
+      loaded.verified_bytes);
 }
 
 std::string people_text(const Report& report, bool quiet) {
@@ -109,28 +96,91 @@ std::string people_text(const Report& report, bool quiet) {
   return out += '\n';
 }
 
+struct Plan {
+  /// All tensors: in the process's own memory with `read`, in the page cache with `mapped`.
+  std::uint64_t all = 0;
+  /// The ring, whose size does not depend on the model's.
+  std::uint64_t staged = 0;
+  std::uint64_t largest = 0;
+  std::uint64_t budget = 0;
+  bool budget_was_given = false;
+
+  [[nodiscard]] bool fits() const noexcept { return all <= budget; }
+};
+
+Result<Plan> plan_of(const Options& options, const Common& common) {
+  const auto model = HT_TRY(Model::open(options.path, {.headers_only = true,  // missing data counts, too
+                                                       .catalog_only = true,
+                                                       .max_header_bytes = common.max_header}));
+  const LoadOptions& how = options.load;
+  Plan plan{.budget_was_given = how.budget_bytes != 0};
+  const auto rows = Rows::of(model, how.glob);
+  if (!rows) return fail(Error(rows.error()).at_path(options.path));
+  HT_TRY(rows->for_each([&](const Row& row) {
+    if (row.entry.is_splat()) return;
+    plan.all = saturating_add(plan.all, row.entry.bytes);
+    plan.largest = std::max(plan.largest, row.entry.bytes);
+  }));
+  plan.staged = std::min(plan.all, how.chunks * how.chunk_bytes);
+  plan.budget = HT_TRY(memory_budget(how.budget_bytes, io::system_port()));
+  return plan;
+}
+
+std::string json_text(const Plan& plan) {
+  return fmt::format(
+      R"({{"fits":{},"bytes":{{"mapped":{},"read":{},"staged":{}}},"largest_tensor":{},"budget":{}}})"
+      "\n",
+      plan.fits(), plan.all, plan.all, plan.staged, plan.largest, plan.budget);
+}
+
+std::string people_text(const Plan& plan) {
+  std::string out =
+      table({{"strategy", "memory", ""},
+             {"mapped", size_text(plan.all), "in the page cache, as pages are touched"},
+             {"read", size_text(plan.all), "in the process"},
+             {"staged", size_text(plan.staged), "in the process, during one pass over the data"}},
+            {1});
+  append_text(out, "\n{} {} ({}); largest tensor: {}\n", plan.fits() ? "fits into" : "does not fit into",
+              byte_count_text(plan.budget), plan.budget_was_given ? "--budget" : "available memory",
+              byte_count_text(plan.largest));
+  return out;
+}
+
 }  // namespace
 
 Action register_load(CLI::App& verb) {
   auto options = std::make_shared<Options>();
+  auto& how = options->load;
   add_path(verb, options->path);
   add_choice(verb, "--strategy", options->strategy, {"automatic", "mapped", "read", "staged"},
              "Loading strategy; default: automatic");
-  add_size(verb, "--budget", options->budget, "Memory limit; default: 7/8 of the available memory");
-  add_flag(verb, "--drop-after", options->drop_after, "Drop the files from the page cache afterwards");
-  add_flag(verb, "--verify", options->verify, "Check each byte against the seal while it is loaded");
-  add_filter(verb, options->filter);
-  add_max_header(verb, options->max_header);
+  add_size(verb, "--budget", how.budget_bytes, "Memory limit; default: 7/8 of the available memory");
+  add_flag(verb, "--drop-after", how.drop_after, "Drop the files from the page cache afterwards");
+  add_flag(verb, "--verify", how.verify, "Check each byte against the seal while it is loaded");
+  add_filter(verb, how.glob);
   return [options](const Common& common) -> Result<Exit> {
-    const auto model = HT_TRY(Model::open(options->path, {.max_header_bytes = options->max_header}));
-    const auto loaded = load(model, *options, common);
-    if (!loaded) {
-      if (is_answer(loaded.error().code(), options->verify)) return answer_no(loaded.error(), common);
-      return fail(loaded.error());
-    }
-    const Report& report = *loaded;
-    print(common.json || common.jsonl ? json_text(report) : people_text(report, common.quiet));
+    const auto model = HT_TRY(Model::open(options->path, {.max_header_bytes = common.max_header}));
+    WorkWithBar work(common);
+    LoadOptions asked = options->load;
+    asked.strategy = strategy_named(options->strategy);
+    asked.work = work.options();
+    const auto loaded = load_model(model, asked);
+    if (!loaded && is_answer(loaded.error().code(), asked.verify)) return answer_no(loaded.error(), common);
+    const auto report = HT_TRY(loaded);
+    print(common.is_json() ? json_text(report) : people_text(report, common.quiet));
     return Exit::good;
+  };
+}
+
+Action register_plan(CLI::App& verb) {
+  auto options = std::make_shared<Options>();
+  add_path(verb, options->path);
+  add_size(verb, "--budget", options->load.budget_bytes, "Memory limit; default: the available memory");
+  add_filter(verb, options->load.glob);
+  return [options](const Common& common) -> Result<Exit> {
+    const auto plan = HT_TRY(plan_of(*options, common));
+    print(common.is_json() ? json_text(plan) : people_text(plan));
+    return plan.fits() ? Exit::good : Exit::answer_is_no;
   };
 }
 

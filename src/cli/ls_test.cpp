@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <array>
 #include <sstream>
+#include "model/test_formats.hpp"
 
+#include "model/test_formats.hpp"
 #include "testing/program.hpp"
 
 namespace ht {
@@ -296,6 +298,22 @@ TEST_F(Cli, ls_of_a_folder_without_weights_says_how_to_get_at_some) {
   std::filesystem::create_directory(folder_ / "torch");
   testing::write_file(folder_ / "torch/pytorch_model.bin", "\x80\x02}q");
   EXPECT_THAT(run("ls torch").err, HasSubstr("safetensors.torch.save_file"));
+}
+
+TEST_F(Cli, ls_stats_reads_the_values_of_every_tensor) {
+  const auto table = run("ls m.ht --stats").out;
+  EXPECT_THAT(table, HasSubstr("  min  max     mean      std  zeros  NaN  Inf\n"));
+  EXPECT_THAT(table, HasSubstr("    1  6.5  3.58333  1.83523      0    0    0\n"));
+  EXPECT_THAT(run("ls m.ht --stats --json").out, HasSubstr(R"("stats":{"count":6,"min":1,"max":6.5,)"));
+  EXPECT_THAT(run("ls m.ht --stats --jsonl").out, HasSubstr(R"("stats":{"count":6,"min":1,"max":6.5,)"));
+  EXPECT_THAT(run("ls m.ht --json").out, Not(HasSubstr("stats")));
+  EXPECT_EQ(run("ls m.ht --stats --tree").status, 2);
+}
+
+TEST_F(Cli, ls_stats_leaves_out_tensors_without_numbers) {
+  testing::write_file(folder_ / "u.irpa", testing::irpa_file({{.name = "t", .length = 5}}, "hello"));
+  EXPECT_THAT(run("ls u.irpa --stats --json").out, HasSubstr(R"("stats":null)"));
+  EXPECT_EQ(run("ls u.irpa --stats").status, 0);
 }
 
 }  // namespace

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "cli/cli.hpp"
-#include "cli/display_width.hpp"
 #include "cli/metadata_text.hpp"
 #include "cli/options.hpp"
 #include "cli/progress.hpp"
@@ -27,7 +26,6 @@ struct Options {
   std::vector<std::string> words;  // behind the action: keys, or keys and values
   std::optional<std::string> from;
   std::string type;
-  std::uint64_t max_header = 0;
   bool no_grow = false;
 
   /// Why the arguments do not fit the action; empty where they do.
@@ -47,11 +45,12 @@ struct Options {
   }
 };
 
-void print_json(const Metadata& metadata) {
+Result<Exit> print_json(const Metadata& metadata) {
   OutputBuffer out;
   out += R"({"metadata":)";
   append_json(out, metadata);
   out += "}\n";
+  return Exit::good;
 }
 
 // A value in full: a string as its own bytes, an array as a JSON list.
@@ -65,39 +64,31 @@ std::string whole_text(const MetaValue& value) {
   return out;
 }
 
-Result<Exit> list(const Model& model, bool json) {
-  const Metadata& metadata = model.catalog().metadata();
-  if (json) {
-    print_json(metadata);
-  } else {
-    print(aligned_text(metadata, terminal_columns(STDOUT_FILENO)));
-  }
-  return Exit::good;
-}
-
 Result<Exit> get(const Options& options, const Common& common) {
   const auto model =
-      HT_TRY(Model::open(options.path, {.catalog_only = true, .max_header_bytes = options.max_header}));
-  const bool json = common.json || common.jsonl;
-  if (options.action.empty()) return list(model, json);
+      HT_TRY(Model::open(options.path, {.catalog_only = true, .max_header_bytes = common.max_header}));
+  const Metadata& metadata = model.catalog().metadata();
+  if (options.action.empty()) {
+    if (common.is_json()) return print_json(metadata);
+    print(aligned_text(metadata, terminal_columns(STDOUT_FILENO)));
+    return Exit::good;
+  }
   const std::string& key = options.words.front();
-  const auto value = model.catalog().metadata().find(key);
+  const auto value = metadata.find(key);
   if (!value || is_padding({key, *value})) {
     return fail(Error(ErrorCode::not_found, "metadata_has_the_key",
                       fmt::format("the metadata has no key '{}'", printable(key)))
                     .at_path(options.path)
                     .with_hint(fmt::format("list the keys: htensor meta {}", options.path)));
   }
-  if (json) {
+  if (common.is_json()) {
     Metadata one;
     HT_TRY(one.add(key, *value));
-    print_json(one);
-  } else if (isatty(STDOUT_FILENO) != 0) {
-    print(printable(whole_text(*value)) + "\n");
-  } else {
-    // Exactly the value, so that `set KEY --from FILE` restores it.
-    print(whole_text(*value));
+    return print_json(one);
   }
+  // Exactly the value unless it goes to a terminal, so that `set KEY --from FILE` restores it.
+  const auto text = whole_text(*value);
+  print(isatty(STDOUT_FILENO) != 0 ? printable(text) + "\n" : text);
   return Exit::good;
 }
 
@@ -131,14 +122,14 @@ Result<std::string> read_value(const std::string& path, std::uint64_t max_bytes)
   return value;
 }
 
-Result<std::vector<MetadataEdit>> edits_of(const Options& options) {
+Result<std::vector<MetadataEdit>> edits_of(const Options& options, const Common& common) {
   std::vector<MetadataEdit> edits;
   const auto type = value_type_named(options.type);
   if (options.action == "rm") {
     for (const auto& key : options.words) edits.push_back({.key = key});
   } else if (options.from) {
     constexpr std::uint64_t usual_max = std::uint64_t{256} << 20;
-    auto value = HT_TRY(read_value(*options.from, std::max(options.max_header, usual_max)));
+    auto value = HT_TRY(read_value(*options.from, std::max(common.max_header, usual_max)));
     edits.push_back({.key = options.words.front(), .value = std::move(value), .type = type});
   } else {
     for (std::size_t i = 0; i < options.words.size(); i += 2)
@@ -160,16 +151,13 @@ std::string edited_text(const Options& options, const std::vector<MetadataEdit>&
 }
 
 Result<Exit> edit(const Options& options, const Common& common) {
-  const auto edits = HT_TRY(edits_of(options));
+  const auto edits = HT_TRY(edits_of(options, common));
   WorkWithBar work(common);
   const Edited edited = HT_TRY(edit_metadata(
       options.path, edits,
-      {.grow = !options.no_grow, .max_header_bytes = options.max_header, .work = work.options()}));
-  if (common.json || common.jsonl) {
-    print_json(edited.metadata);
-  } else if (!common.quiet) {
-    print(edited_text(options, edits, edited));
-  }
+      {.grow = !options.no_grow, .max_header_bytes = common.max_header, .work = work.options()}));
+  if (common.is_json()) return print_json(edited.metadata);
+  if (!common.quiet) print(edited_text(options, edits, edited));
   return Exit::good;
 }
 
@@ -189,7 +177,6 @@ Action register_meta(CLI::App& verb) {
            "existing key, string for a new key");
   add_flag(verb, "--no-grow", options->no_grow,
            "set, rm: refuse an edit that does not fit before the data instead of moving the data");
-  add_max_header(verb, options->max_header);
   add_check(verb, [options] { return options->usage_error(); });
   return [options](const Common& common) {
     const bool edits = options->action == "set" || options->action == "rm";

@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <htensor/base/json_text.hpp>
 #include <htensor/format/metadata_edit.hpp>
+#include <utility>
 
-#include "cli/display_width.hpp"
 #include "cli/text.hpp"
 
 namespace ht::cli {
@@ -37,6 +36,12 @@ std::string type_text(const MetaValue& value) {
                : std::string(to_string(value.type()));
 }
 
+// The columns of a key whose value has to fit behind it into `columns`, given both widths: the value is
+// shortened first, down to half of them.
+std::size_t columns_of_key(std::size_t key, std::size_t value, std::size_t columns) {
+  return std::min(key, std::max(columns - std::min(value, columns), columns - columns / 2));
+}
+
 std::string short_text(std::string_view text) {
   // A character has at most four bytes, so one that is cut here is not among the shown ones.
   std::string shown = printable(text.substr(0, 4 * max_characters + 4));
@@ -50,8 +55,7 @@ std::string short_text(std::string_view text) {
 }
 
 void append_whole(OutputBuffer& out, const Metadata::Item& item) {
-  out += name_text(item.key);
-  out += " = ";
+  out.append(name_text(item.key), " = ");
   if (const auto text = item.value.text()) {
     out += printable(*text);
   } else if (item.value.array()) {
@@ -67,10 +71,10 @@ void append_short(OutputBuffer& out, const Metadata::Item& item, std::size_t max
   std::string key = short_text(item.key);
   std::string value = value_text(item.value);
   if (max_columns > 0) {
-    const auto [for_key, for_value] = share_columns(display_width(key), display_width(value),
-                                                    max_columns - std::min(equals.size(), max_columns));
+    const std::size_t shared = max_columns - std::min(equals.size(), max_columns);
+    const std::size_t for_key = columns_of_key(display_width(key), display_width(value), shared);
     key = shorten_middle(key, for_key);
-    value = shorten_middle(value, for_value);
+    value = shorten_middle(value, shared - for_key);
   }
   const std::string line = fmt::format("{}{}{}", key, equals, value);
   out += max_columns > 0 ? shorten_middle(line, max_columns) : line;
@@ -80,31 +84,28 @@ void append_short(OutputBuffer& out, const Metadata::Item& item, std::size_t max
 }  // namespace
 
 void append_json(OutputBuffer& out, const MetaValue& value) {  // NOLINT(misc-no-recursion): parsers bound it
-  if (const auto text = value.text()) return append_json_string(out, *text);
   const auto array = value.array();
-  if (!array) {
+  if (const auto text = value.text()) {
+    out += JsonText{*text};
+  } else if (array) {
+    out += '[';
+    std::string_view separator;
+    for (const auto& element : *array) {
+      out += std::exchange(separator, ",");
+      append_json(out, element);
+    }
+    out += ']';
+  } else {
     out += scalar_text(value, true);
-    return;
   }
-  out += '[';
-  bool is_first = true;
-  for (const auto& element : *array) {
-    if (!is_first) out += ',';
-    is_first = false;
-    append_json(out, element);
-  }
-  out += ']';
 }
 
 void append_json(OutputBuffer& out, const Metadata& metadata) {
   out += '{';
-  bool is_first = true;
+  std::string_view separator;
   for (const auto& item : metadata) {
     if (is_padding(item)) continue;
-    if (!is_first) out += ',';
-    is_first = false;
-    append_json_string(out, item.key);
-    out += ':';
+    out.append(std::exchange(separator, ","), JsonText{item.key}, ':');
     append_json(out, item.value);
   }
   out += '}';
@@ -163,7 +164,7 @@ std::string aligned_text(const Metadata& metadata, std::size_t max_columns) {
     value_width = std::max(value_width, display_width(line.value));
   }
   const std::size_t shared = max_columns - std::min(max_columns, type_width + gaps);
-  if (max_columns > 0) width = share_columns(width, value_width, shared).first;
+  if (max_columns > 0) width = columns_of_key(width, value_width, shared);
   std::string out;
   for (auto& [key, type, value] : lines) {
     if (max_columns > 0) {

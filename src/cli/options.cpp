@@ -94,6 +94,17 @@ void add_choice(CLI::App& verb, const std::string& name, std::string& word,
       ->check([words](const std::string& given) { return problem_of(given, words); });
 }
 
+void add_choice_flag(CLI::App& verb, const std::string& name, std::string& word,
+                     const std::vector<std::string>& words, const std::string& description) {
+  // A flag and not an option: it never takes the argument behind it for its word.
+  // Without a word, the flag is "true".
+  const auto read = [words](std::string& given) {
+    if (given == "true") given = words.front();
+    return problem_of(given, words);
+  };
+  verb.add_flag(name, word, description)->transform(CLI::Validator(read, ""));
+}
+
 void add_texts(CLI::App& verb, const std::string& usage, std::vector<std::string>& texts,
                const std::string& description) {
   const auto [name, type] = parse_usage(usage);
@@ -171,10 +182,6 @@ void add_filter(CLI::App& verb, NameFilter& filter) {
   };
   add("--filter", &Patterns::include, "Select tensors whose names match *, ?, [a-z], {a,b}; may be repeated");
   add("--exclude", &Patterns::exclude, "Exclude tensors whose names match; may be repeated");
-}
-
-void add_max_header(CLI::App& verb, std::uint64_t& bytes) {
-  add_size(verb, "--max-header", bytes, "Largest header to read; default: the format's limit");
 }
 
 Result<std::uint64_t> memory_budget(std::uint64_t asked, io::Port& port) {

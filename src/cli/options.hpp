@@ -38,6 +38,10 @@ void add_texts(CLI::App& verb, const std::string& usage, std::vector<std::string
 void add_arguments(CLI::App& verb, const std::string& usage, std::vector<std::string>& texts,
                    const std::string& description, Presence presence = Presence::optional);
 
+/// A flag that may be given a word, as in --dequantize or --dequantize=F16; the first word is the default.
+void add_choice_flag(CLI::App& verb, const std::string& name, std::string& word,
+                     const std::vector<std::string>& words, const std::string& description);
+
 void add_flag(CLI::App& verb, const std::string& name, bool& flag, const std::string& description);
 
 /// A whole number below 2^64.
@@ -62,9 +66,6 @@ void add_paths(CLI::App& verb, std::vector<std::string>& paths);
 
 /// --filter and --exclude: the tensors to work on.
 void add_filter(CLI::App& verb, NameFilter& filter);
-
-/// --max-header: the largest header that is read.
-void add_max_header(CLI::App& verb, std::uint64_t& bytes);
 
 /// The bytes that --budget asks for; the available memory if that is 0.
 [[nodiscard]] Result<std::uint64_t> memory_budget(std::uint64_t asked, io::Port& port);

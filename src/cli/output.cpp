@@ -5,16 +5,25 @@
 
 #include <algorithm>
 #include <iterator>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
-#include "cli/cli.hpp"
+#include "cli/options.hpp"
 #include "cli/progress.hpp"
 #include "cli/text.hpp"
 
 namespace ht::cli {
 namespace {
 
-constexpr std::string_view path_key = R"({"path":)";
+// How the output for one of several paths is framed. Nothing is written for a path without output.
+enum class Frame : std::uint8_t {
+  none,
+  heading,      // the path on a line of its own
+  json_object,  // "path" becomes the object's first key, and its newline is left out
+  json_lines,   // "path" becomes the first key of each line
+};
 
 // The block that is being printed.
 struct Block {
@@ -62,22 +71,64 @@ void write_lines(std::string_view text) {
   }
 }
 
-}  // namespace
-
-void begin_block(std::string_view path, Frame frame) {
-  block = {.frame = frame};
-  if (frame == Frame::heading) {
-    block.opening = fmt::format("{}{}:\n", has_any_output ? "\n" : "", printable(path));
-  } else if (frame != Frame::none) {
-    block.opening = fmt::format("{}{},", path_key, json_string(path));
-  }
+std::string opening_of(std::string_view path, Frame frame) {
+  if (frame == Frame::none) return {};
+  if (frame != Frame::heading) return fmt::format(R"({{"path":{},)", json_string(path));
+  return fmt::format("{}{}:\n", has_any_output ? "\n" : "", printable(path));
 }
 
-void end_block() { block = {.has_printed = true}; }
+Result<Exit> run_for_path(const std::string& path, const PathAction& action, const Common& common) {
+  auto outcome = action(path, common);
+  if (outcome || !outcome.error().path().empty()) return outcome;
+  return fail(std::move(outcome).error().at_path(path));
+}
+
+Exit run_for_paths(const std::vector<std::string>& paths, const PathAction& action, Heading heading,
+                   const Common& common) {
+  const Frame frame = common.jsonl               ? Frame::json_lines
+                      : common.json              ? Frame::json_object
+                      : heading == Heading::path ? Frame::heading
+                                                 : Frame::none;
+  const bool is_document = frame == Frame::json_object;
+  Exit worst = Exit::good;
+  if (is_document) print(R"({"results":[)");
+  for (const auto& path : paths) {
+    if (is_document && &path != &paths.front()) print(",");
+    block = {.frame = frame, .opening = opening_of(path, frame)};
+    const auto outcome =
+        interrupted() ? fail(interruption("not begun").at_path(path)) : run_for_path(path, action, common);
+    const Exit status = outcome ? *outcome : report(outcome.error(), common.is_json());
+    block = {.has_printed = true};
+    worst = std::max(worst, status);
+    if (status == Exit::interrupted) break;
+  }
+  if (is_document) print("]}\n");
+  return worst;
+}
+
+// A path that fails here stays: the verb reports its error.
+std::vector<std::string> expand_folders(const std::vector<std::string>& paths) {
+  std::vector<std::string> expanded;
+  for (const auto& path : paths) {
+    for (const auto& model : models_in(path).value_or(std::vector<std::filesystem::path>{path}))
+      expanded.push_back(model.string());
+  }
+  return expanded;
+}
+
+}  // namespace
+
+Action for_each_path(CLI::App& verb, PathAction action, Heading heading, Folders folders) {
+  auto paths = std::make_shared<std::vector<std::string>>();
+  add_paths(verb, *paths);
+  return [paths, action = std::move(action), heading, folders](const Common& common) -> Result<Exit> {
+    if (folders == Folders::every_model) *paths = expand_folders(*paths);
+    if (paths->size() > 1) return run_for_paths(*paths, action, heading, common);
+    return run_for_path(paths->front(), action, common);
+  };
+}
 
 bool is_line_open() noexcept { return ends_within_a_line && isatty(STDOUT_FILENO) != 0; }
-
-bool has_printed() noexcept { return block.has_printed; }
 
 void print(std::string_view text) {
   if (text.empty()) return;
@@ -97,6 +148,37 @@ void print_error(std::string_view text) {
   static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
 }
 
+void complain(std::string_view line, std::string_view hint) {
+  std::string text = fmt::format("htensor: {}\n", printable(line));
+  if (!hint.empty()) append_text(text, "  hint: {}\n", printable(hint));
+  print_error(text);
+}
+
+void complain(const Error& error) { complain(to_string(error), error.hint()); }
+
+Exit report(const Error& error, bool json) {
+  // A document that was begun, as by a verb that is interrupted, has no place for another.
+  if (json && !block.has_printed) {
+    print(fmt::format("{{\"error\":{{{}}}}}\n", json_members(error)));
+  } else {
+    complain(error);
+  }
+  return error.code() == ErrorCode::cancelled ? Exit::interrupted : Exit::could_not;
+}
+
+Exit answer_no(const Error& error, const Common& common) {
+  static_cast<void>(report(error, common.is_json()));
+  return Exit::answer_is_no;
+}
+
+void warn_of_stale_seal(const std::optional<std::filesystem::path>& seal, const Common& common) {
+  if (!seal || common.quiet) return;
+  const auto folder = seal->has_parent_path() ? seal->parent_path() : std::filesystem::path(".");
+  print_error(fmt::format(
+      "  hint: {0} lists the file before it was replaced; renew it with `htensor seal --force {1}`\n",
+      printable(seal->string()), printable(folder.string())));
+}
+
 OutputBuffer& OutputBuffer::append_large(std::string_view text) {
   while (!text.empty()) {
     if (used_ == capacity) flush();
@@ -106,16 +188,6 @@ OutputBuffer& OutputBuffer::append_large(std::string_view text) {
     text.remove_prefix(part);
   }
   return *this;
-}
-
-void OutputBuffer::append_many_spaces(std::size_t count) {
-  while (count > 0) {
-    if (used_ == capacity) flush();
-    const std::size_t part = std::min(count, capacity - used_);
-    std::memset(&buffer_[used_], ' ', part);
-    used_ += part;
-    count -= part;
-  }
 }
 
 void OutputBuffer::flush() {
@@ -128,23 +200,17 @@ void OutputBuffer::flush() {
   }
 }
 
-void append_json_string(OutputBuffer& out, std::string_view text) {
-  if (is_plain_json(text)) {
-    out += '"';
-    out += text;
-    out += '"';
-    return;
-  }
-  std::string escaped;
-  append_json_string(escaped, text);
-  out += escaped;
+OutputBuffer& OutputBuffer::operator+=(JsonText json) {
+  if (!is_plain_json(json.text)) return *this += json_string(json.text);
+  append('"', json.text, '"');
+  return *this;
 }
 
 void append_shape(OutputBuffer& out, std::span<const std::int64_t> dims, std::string_view separator) {
   out += '[';
   for (std::size_t i = 0; i < dims.size(); ++i) {
     if (i > 0) out += separator;
-    out.append_number(static_cast<std::uint64_t>(dims[i]));
+    out += static_cast<std::uint64_t>(dims[i]);
   }
   out += ']';
 }

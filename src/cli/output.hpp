@@ -1,19 +1,26 @@
-// Text on its way to standard output: through one bounded buffer and, where a verb has several paths, in a
-// frame for each.
+// Text on its way to standard output, through one bounded buffer, and errors on their way to the user.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <cstring>
-#include <htensor/base/json_text.hpp>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "cli/cli.hpp"
+
 namespace ht::cli {
+
+/// A text to be appended as a JSON string with its quotes.
+struct JsonText {
+  std::string_view text;
+};
 
 /// Collects text and prints it in pieces of 64 KiB, so that memory does not grow with the output. The
 /// destructor prints the rest. Text given to `print` directly overtakes the text that is still collected.
@@ -33,17 +40,29 @@ class OutputBuffer {
     return *this;
   }
   OutputBuffer& operator+=(char character) { return *this += std::string_view(&character, 1); }
-
-  void append_number(std::uint64_t number) {
+  OutputBuffer& operator+=(std::uint64_t number) {
     if (capacity - used_ < max_digits) flush();
     char* const begin = &buffer_[used_];
     used_ += static_cast<std::size_t>(std::to_chars(begin, begin + max_digits, number).ptr - begin);
+    return *this;
+  }
+  /// null where there is no number.
+  OutputBuffer& operator+=(std::optional<std::uint64_t> number) {
+    return number ? (*this += *number) : (*this += "null");
+  }
+  OutputBuffer& operator+=(JsonText json);
+  template <class... Parts>
+  void append(const Parts&... parts) {
+    ((*this += parts), ...);
   }
   void append_spaces(std::size_t count) {
-    if (count > short_run || capacity - used_ < short_run) return append_many_spaces(count);
-    // A constant size is two stores; the spaces beyond the count are overwritten.
-    std::memset(&buffer_[used_], ' ', short_run);
-    used_ += count;
+    for (std::size_t part = 0; count > 0; count -= part) {
+      if (capacity - used_ < short_run) flush();
+      // A constant size is two stores; the spaces beyond the count are overwritten.
+      std::memset(&buffer_[used_], ' ', short_run);
+      part = std::min(count, short_run);
+      used_ += part;
+    }
   }
 
   void flush();
@@ -55,7 +74,6 @@ class OutputBuffer {
   static constexpr std::size_t max_digits = 20;
   static constexpr std::size_t short_run = 32;
 
-  void append_many_spaces(std::size_t count);
   OutputBuffer& append_large(std::string_view text);
 
   std::unique_ptr<char[]> buffer_ = std::make_unique_for_overwrite<char[]>(capacity);
@@ -63,28 +81,15 @@ class OutputBuffer {
   std::string* into_ = nullptr;
 };
 
-using ht::append_json_string;
-/// Appends the text as a JSON string with its quotes.
-void append_json_string(OutputBuffer& out, std::string_view text);
 /// Appends `[4,8]`, or `[4, 8]` where the separator is ", ".
 void append_shape(OutputBuffer& out, std::span<const std::int64_t> dims, std::string_view separator);
 
 /// Appends formatted text, as the overloads for other buffers in text.hpp do.
 void vappend_text(OutputBuffer& out, fmt::string_view format, fmt::format_args args);
 
-enum class Frame : std::uint8_t {
-  none,
-  heading,      // the path on a line of its own
-  json_object,  // "path" becomes the object's first key, and its newline is left out
-  json_lines,   // "path" becomes the first key of each line
-};
-
-/// From now on `print` frames what it writes as output for this path. Nothing is written for a path without
-/// output. An object that has the key "path", before any object within it, stays unchanged.
-void begin_block(std::string_view path, Frame frame);
-void end_block();
-
-/// Whether anything was printed in the current block, or at all if no block was begun.
-[[nodiscard]] bool has_printed() noexcept;
+/// Writes a line and, unless it is empty, its hint to stderr.
+void complain(std::string_view line, std::string_view hint);
+/// Reports an error that ends the verb, as JSON if that is asked for and nothing was printed yet.
+[[nodiscard]] Exit report(const Error& error, bool json);
 
 }  // namespace ht::cli

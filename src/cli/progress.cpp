@@ -8,7 +8,6 @@
 #include <mutex>
 #include <system_error>
 
-#include "cli/display_width.hpp"
 #include "cli/text.hpp"
 
 namespace ht::cli {
@@ -27,9 +26,6 @@ bool is_wanted(const Common& common) {
 void write_to_stderr(std::string_view text) noexcept {
   static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
 }
-
-// Where nothing says how wide a line may be.
-constexpr std::size_t usual_columns = 80;
 
 }  // namespace
 
@@ -58,31 +54,6 @@ void erase_progress() noexcept {
   write_to_stderr("\r\x1b[K");
 }
 
-Progress::Progress(std::uint64_t total_bytes, const Common& common)
-    : total_(total_bytes),
-      is_wanted_(is_wanted(common)),
-      next_(start_ + (common.progress == ProgressBar::always ? 0ms : 500ms)) {}
-
-void Progress::update(std::uint64_t done_bytes) {
-  const auto now = Clock::now();
-  // A line of output that is not complete has no place for a bar.
-  if (!is_wanted_ || now < next_ || is_line_open()) return;
-  next_ = now + 100ms;
-  const double seconds = std::max(std::chrono::duration<double>(now - start_).count(), 1e-9);
-  const double rate = static_cast<double>(done_bytes) / seconds;
-  const double share =
-      total_ == 0 ? 1.0 : std::min(1.0, static_cast<double>(done_bytes) / static_cast<double>(total_));
-  const double left = rate > 0 ? static_cast<double>(total_ - std::min(done_bytes, total_)) / rate : 0;
-  const std::size_t columns = terminal_columns(STDERR_FILENO);
-  // A terminal moves to the next line when the last column is filled.
-  const auto text = progress_text(share, static_cast<std::uint64_t>(rate), left,
-                                  (columns == 0 ? usual_columns : columns) - 1);
-  write_to_stderr(fmt::format("\r{}\x1b[K", text));
-  is_drawn = true;
-}
-
-Progress::~Progress() { erase_progress(); }
-
 WorkWithBar::WorkWithBar(const Common& common) : common_(common) {
   try {
     watcher_ = std::jthread([stop = stop_](const std::stop_token& over) mutable {
@@ -100,10 +71,34 @@ WorkWithBar::WorkWithBar(const Common& common) : common_(common) {
   }
 }
 
+WorkWithBar::~WorkWithBar() { erase_progress(); }
+
+void WorkWithBar::update(const Progress& progress) {
+  const auto now = Clock::now();
+  if (!start_) {
+    start_ = now;
+    const auto delay = common_.progress == ProgressBar::always ? 0ms : 500ms;
+    next_ = is_wanted(common_) ? now + delay : Clock::time_point::max();
+  }
+  // A line of output that is not complete has no place for a bar.
+  if (now < next_ || is_line_open()) return;
+  next_ = now + 100ms;
+  const auto done = static_cast<double>(std::min(progress.done_bytes, progress.total_bytes));
+  const auto total = static_cast<double>(progress.total_bytes);
+  const double seconds = std::max(std::chrono::duration<double>(now - *start_).count(), 1e-9);
+  const double rate = static_cast<double>(progress.done_bytes) / seconds;
+  const std::size_t columns = terminal_columns(STDERR_FILENO);
+  // A terminal moves to the next line when the last column is filled.
+  const auto text =
+      progress_text(total > 0 ? done / total : 1.0, static_cast<std::uint64_t>(rate),
+                    rate > 0 ? (total - done) / rate : 0, (columns == 0 ? usual_columns : columns) - 1);
+  write_to_stderr(fmt::format("\r{}\x1b[K", text));
+  is_drawn = true;
+}
+
 WorkOptions WorkWithBar::options() {
-  return {.stop = stop_.get_token(), .on_progress = [this](const auto& progress) {
-            if (!bar_) bar_.emplace(progress.total_bytes, common_);
-            bar_->update(progress.done_bytes);
+  return {.stop = stop_.get_token(), .on_progress = [this](const Progress& progress) {
+            update(progress);
             if (interrupted()) stop_.request_stop();
           }};
 }

@@ -12,23 +12,30 @@
 
 namespace ht::cli {
 
-/// Appears on a terminal once the work has taken half a second. Its destructor erases it, and so do `print`
-/// and `print_error`, so that it never shares a line with other text.
-class Progress {
+/// Long work of the library with a bar, which the user can interrupt. The bar appears on a terminal once the
+/// work has taken half a second. The destructor erases it, and so do `print` and `print_error`, so that it
+/// never shares a line with other text. A signal handler cannot request a stop, and work need not report
+/// progress to be long: a thread looks for signals as long as this lives.
+class WorkWithBar {
  public:
-  Progress(std::uint64_t total_bytes, const Common& common);
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-  ~Progress();
+  explicit WorkWithBar(const Common& common);
+  WorkWithBar(const WorkWithBar&) = delete;
+  WorkWithBar& operator=(const WorkWithBar&) = delete;
+  ~WorkWithBar();
 
-  void update(std::uint64_t done_bytes);
+  /// Draws the bar, if it is time to.
+  void update(const Progress& progress);
+
+  /// This object must outlive their use.
+  [[nodiscard]] WorkOptions options();
 
  private:
   using Clock = std::chrono::steady_clock;
-  std::uint64_t total_;
-  bool is_wanted_;
-  Clock::time_point start_ = Clock::now();
-  Clock::time_point next_;
+  const Common& common_;
+  std::stop_source stop_;
+  std::optional<Clock::time_point> start_;  // of the first update
+  Clock::time_point next_;                  // when the bar is drawn again
+  std::jthread watcher_;
 };
 
 /// Erases the bar that is on the terminal, if any; the next update draws it again.
@@ -38,23 +45,5 @@ void erase_progress() noexcept;
 /// out.
 [[nodiscard]] std::string progress_text(double share, std::uint64_t bytes_per_second, double seconds_left,
                                         std::size_t columns);
-
-/// Long work of the library with a bar, which the user can interrupt. A signal handler cannot request a stop,
-/// and work need not report progress to be long: a thread looks for signals as long as this lives.
-class WorkWithBar {
- public:
-  explicit WorkWithBar(const Common& common);
-  WorkWithBar(const WorkWithBar&) = delete;
-  WorkWithBar& operator=(const WorkWithBar&) = delete;
-
-  /// This object must outlive their use.
-  [[nodiscard]] WorkOptions options();
-
- private:
-  const Common& common_;
-  std::stop_source stop_;
-  std::optional<Progress> bar_;
-  std::jthread watcher_;
-};
 
 }  // namespace ht::cli

@@ -17,47 +17,38 @@
 namespace ht::cli {
 namespace {
 
-struct Options {
-  std::string path;
-  NameFilter filter;
-  std::uint64_t max_header = 0;
-};
-
-class Totals {
- public:
-  // One tensor whose share is unknown makes the sum unknown.
-  void add(const Entry& entry, std::optional<std::uint64_t> cached_bytes) {
-    auto& bytes = entry.is_splat() ? splat_bytes_ : stored_bytes_;
-    bytes = saturating_add(bytes, entry.bytes);
-    if (!cached_bytes) cached_bytes_ = std::nullopt;
-    if (cached_bytes_) *cached_bytes_ = saturating_add(*cached_bytes_, *cached_bytes);
-  }
-
-  [[nodiscard]] std::optional<std::uint64_t> cached_bytes() const { return cached_bytes_; }
-  [[nodiscard]] std::string summary() const;
-
- private:
-  std::uint64_t stored_bytes_ = 0;
-  std::uint64_t splat_bytes_ = 0;
-  std::optional<std::uint64_t> cached_bytes_ = 0;
-};
-
 std::string percent(std::uint64_t part, std::uint64_t whole) {
   if (whole == 0) return "-";
   return fmt::format("{:.0f}%", 100 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
-std::string Totals::summary() const {
-  std::string out = cached_bytes_
-                        ? fmt::format("{} of {} in the page cache ({})", size_text(*cached_bytes_),
-                                      size_text(stored_bytes_), percent(*cached_bytes_, stored_bytes_))
-                        : fmt::format(
-                              "{}; the amount in the page cache is unknown: the kernel reports it only to "
-                              "users who own the file or can write to it",
-                              size_text(stored_bytes_));
-  if (splat_bytes_ != 0) append_text(out, "; {} in splats, which are not stored", size_text(splat_bytes_));
-  return out;
-}
+struct Totals {
+  std::uint64_t stored_bytes = 0;
+  std::uint64_t splat_bytes = 0;
+  std::optional<std::uint64_t> cached_bytes = 0;
+
+  // One tensor whose share is unknown makes the sum unknown.
+  void add(const Entry& entry, std::optional<std::uint64_t> cached) {
+    auto& bytes = entry.is_splat() ? splat_bytes : stored_bytes;
+    bytes = saturating_add(bytes, entry.bytes);
+    cached_bytes =
+        cached && cached_bytes ? std::optional(saturating_add(*cached_bytes, *cached)) : std::nullopt;
+  }
+
+  [[nodiscard]] std::string summary() const {
+    std::string out = size_text(stored_bytes);
+    if (cached_bytes) {
+      out = fmt::format("{} of {} in the page cache ({})", size_text(*cached_bytes), out,
+                        percent(*cached_bytes, stored_bytes));
+    } else {
+      out +=
+          "; the amount in the page cache is unknown: the kernel reports it only to users who own the file "
+          "or can write to it";
+    }
+    if (splat_bytes != 0) append_text(out, "; {} in splats, which are not stored", size_text(splat_bytes));
+    return out;
+  }
+};
 
 // The page cache of tensors, queried for many at once: on older kernels each query maps a part of the file.
 class PageCache {
@@ -79,22 +70,9 @@ class PageCache {
   std::vector<TensorResidency> batch_;
 };
 
-void append_number_or_null(OutputBuffer& out, std::optional<std::uint64_t> number) {
-  if (number) {
-    out.append_number(*number);
-  } else {
-    out += "null";
-  }
-}
-
 void append_json_row(OutputBuffer& out, const Entry& entry, std::optional<std::uint64_t> cached_bytes) {
-  out += R"({"name":)";
-  append_json_string(out, entry.name);
-  out += R"(,"bytes":)";
-  out.append_number(entry.bytes);
-  out += R"(,"cached_bytes":)";
-  append_number_or_null(out, cached_bytes);
-  out += '}';
+  out.append(R"({"name":)", JsonText{entry.name}, R"(,"bytes":)", entry.bytes, R"(,"cached_bytes":)",
+             cached_bytes, '}');
 }
 
 Result<void> print_json_lines(OutputBuffer& out, const Rows& rows, const Model& model) {
@@ -110,28 +88,24 @@ Result<void> print_json(OutputBuffer& out, const Rows& rows, const Model& model)
   Totals totals;
   PageCache cache(model);
   out += R"({"tensors":[)";
-  bool is_first = true;
+  std::string_view separator;
   HT_TRY(rows.for_each([&](const Row& row) -> Result<void> {
     const auto cached_bytes = HT_TRY(cache.of(row.position));
     totals.add(row.entry, cached_bytes);
-    if (!is_first) out += ',';
-    is_first = false;
+    out += std::exchange(separator, ",");
     append_json_row(out, row.entry, cached_bytes);
     return {};
   }));
-  out += R"(],"cached_bytes":)";
-  append_number_or_null(out, totals.cached_bytes());
-  out += "}\n";
+  out.append(R"(],"cached_bytes":)", totals.cached_bytes, "}\n");
   return {};
 }
 
 Result<void> print_for_people(OutputBuffer& out, const Rows& rows, const Model& model, bool quiet) {
-  const std::vector<Column> columns{{.title = "name", .shortens = true},
-                                    {.title = "bytes", .right = true},
-                                    {.title = "cached", .right = true},
-                                    {.title = "", .right = true}};
   constexpr std::string_view unknown = "unknown";
-  Table table(out, columns);
+  Table table(out, {{.title = "name", .shortens = true},
+                    {.title = "bytes", .right = true},
+                    {.title = "cached", .right = true},
+                    {.title = "", .right = true}});
   // The page cache is queried once, when rows are printed; until then its columns have their widest text.
   HT_TRY(rows.for_each([&](const Row& row) {
     table.name(row.entry.name);
@@ -152,13 +126,12 @@ Result<void> print_for_people(OutputBuffer& out, const Rows& rows, const Model& 
     table.text(has_share ? percent(*cached_bytes, row.entry.bytes) : "-");
     return {};
   }));
-  if (quiet) return {};
-  append_text(out, "\n{}\n", totals.summary());
+  if (!quiet) append_text(out, "\n{}\n", totals.summary());
   return {};
 }
 
-Result<void> print_residency(const Model& model, const Options& options, const Common& common) {
-  const auto rows = HT_TRY(Rows::of(model, options.filter));
+Result<void> print_residency(const Model& model, const NameFilter& filter, const Common& common) {
+  const auto rows = HT_TRY(Rows::of(model, filter));
   OutputBuffer out;
   auto printed = common.jsonl  ? print_json_lines(out, rows, model)
                  : common.json ? print_json(out, rows, model)
@@ -171,15 +144,13 @@ Result<void> print_residency(const Model& model, const Options& options, const C
 enum class Operation : std::uint8_t { report, prefetch, evict };
 
 Action register_verb(CLI::App& verb, Operation operation) {
-  auto options = std::make_shared<Options>();
-  add_filter(verb, options->filter);
-  add_max_header(verb, options->max_header);
-  return for_each_path(verb, options->path, [options, operation](const Common& common) -> Result<Exit> {
-    const auto model = HT_TRY(Model::open(options->path, {.max_header_bytes = options->max_header}));
-    if (operation == Operation::prefetch)
-      HT_TRY(ht::prefetch(model, options->filter, WorkWithBar(common).options()));
-    if (operation == Operation::evict) HT_TRY(ht::evict(model, options->filter));
-    HT_TRY(print_residency(model, *options, common));
+  auto filter = std::make_shared<NameFilter>();
+  add_filter(verb, *filter);
+  return for_each_path(verb, [filter, operation](const auto& path, const Common& common) -> Result<Exit> {
+    const auto model = HT_TRY(Model::open(path, {.max_header_bytes = common.max_header}));
+    if (operation == Operation::prefetch) HT_TRY(ht::prefetch(model, *filter, WorkWithBar(common).options()));
+    if (operation == Operation::evict) HT_TRY(ht::evict(model, *filter));
+    HT_TRY(print_residency(model, *filter, common));
     return Exit::good;
   });
 }

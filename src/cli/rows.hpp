@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "cli/cli.hpp"
-#include "cli/output.hpp"
 
 namespace ht::cli {
 
@@ -80,16 +79,7 @@ class Rows {
 /// more bytes than 64 bits count.
 [[nodiscard]] std::uint64_t saturating_add(std::uint64_t a, std::uint64_t b) noexcept;
 
-/// Elements of a tensor, the largest number where they do not fit; nullopt for an entry without a type.
-[[nodiscard]] std::optional<std::uint64_t> parameter_count(const Entry& entry) noexcept;
-
 /// "F32 [4, 8]", "-" for an entry without a type.
 [[nodiscard]] std::string type_text(const Row& row);
-
-/// Prints the rows as a tree of the parts of their names, which are separated by dots, with the totals of
-/// each subtree. Siblings are in natural order, or by "size" (largest first) or "offset". Lines wider than
-/// `max_columns` are shortened; 0 means unlimited.
-[[nodiscard]] Result<void> print_tree(OutputBuffer& out, const Rows& rows, std::string_view sort_key,
-                                      std::size_t max_columns);
 
 }  // namespace ht::cli

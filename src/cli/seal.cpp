@@ -1,22 +1,22 @@
-// seal and hash: write or print the digests of a model.
+// seal, hash and verify: write or print the digests of a model, or compare every byte with them.
 #include <fmt/format.h>
 
-#include <htensor/base/json_text.hpp>
+#include <chrono>
 #include <htensor/integrity/seal.hpp>
+#include <htensor/integrity/verify.hpp>
 #include <memory>
 
 #include "cli/cli.hpp"
 #include "cli/options.hpp"
 #include "cli/progress.hpp"
+#include "cli/table.hpp"
 #include "cli/text.hpp"
 
 namespace ht::cli {
 namespace {
 
 struct Options {
-  std::string path;
   std::string algorithm = "crc64nvme";
-  std::uint64_t max_header = 0;
   std::uint64_t max_splat = default_max_splat_bytes;
   bool per_tensor = false;
   bool force = false;
@@ -26,24 +26,13 @@ struct Options {
   }
 };
 
-void add_algorithm(CLI::App& verb, std::string& algorithm) {
-  std::vector<std::string> names;
-  names.reserve(all_hash_algorithms.size());
-  for (const auto each : all_hash_algorithms) names.emplace_back(to_string(each));
-  add_choice(verb, "--algorithm", algorithm, names, "Digest algorithm; default: crc64nvme, the fastest");
-}
-
 // The files were compared with the seal that they have, and differ, or that seal is damaged.
 bool is_answer(const Error& error) {
   return error.code() == ErrorCode::checksum_mismatch || error.code() == ErrorCode::bad_seal;
 }
 
-void add_max_splat(CLI::App& verb, std::uint64_t& bytes) {
-  add_size(verb, "--max-splat", bytes, "Largest splat that xxh3-128 and sha256 hash; default: 1G");
-}
-
-Result<Exit> seal(const Options& options, const Common& common) {
-  const auto model = HT_TRY(Model::open(options.path, {.max_header_bytes = options.max_header}));
+Result<Exit> seal(const std::string& path, const Options& options, const Common& common) {
+  const auto model = HT_TRY(Model::open(path, {.max_header_bytes = common.max_header}));
   WorkWithBar work(common);
   const auto made = ht::seal(model, {.algorithm = options.chosen(),
                                      .work = work.options(),
@@ -52,10 +41,10 @@ Result<Exit> seal(const Options& options, const Common& common) {
   if (!made && is_answer(made.error())) return answer_no(made.error(), common);
   const auto sealed = HT_TRY(made);
   const auto hex = to_hex(sealed.digest);
-  if (common.json || common.jsonl) {
+  if (common.is_json()) {
     print(fmt::format(R"({{"seal":{},"bytes":{},"digest":"{}","base64":"{}","algorithm":"{}"}})"
                       "\n",
-                      json_string(sealed.seal.string()), sealed.bytes, hex, to_base64(sealed.digest),
+                      json_path(sealed.seal), sealed.bytes, hex, to_base64(sealed.digest),
                       options.algorithm));
   } else if (!common.quiet) {
     print(fmt::format("{}: {} sealed, {} {}\n", printable(sealed.seal.string()), size_text(sealed.bytes),
@@ -64,85 +53,157 @@ Result<Exit> seal(const Options& options, const Common& common) {
   return Exit::good;
 }
 
-void append_json(std::string& out, std::string_view name, const Digest& digest) {
-  out += R"({"name":)";
-  append_json_string(out, name);
-  append_text(out, R"(,"digest":"{}"}})", to_hex(digest));
+struct NamedDigest {
+  std::string name;
+  Digest digest;
+};
+
+std::string json_digest(const NamedDigest& named) {
+  return fmt::format(R"({{"name":{},"digest":"{}"}})", json_string(named.name), to_hex(named.digest));
 }
 
-// A list, or a line for each.
-template <class List, class Add>
-void append_each(std::string& out, const List& list, bool lines, const Add& add) {
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    if (i != 0 && !lines) out += ',';
-    add(i);
-    if (lines) out += '\n';
-  }
-}
-
-Result<Exit> hash(const Options& options, const Common& common) {
-  const auto model = HT_TRY(Model::open(options.path, {.max_header_bytes = options.max_header}));
+Result<Exit> hash(const std::string& path, const Options& options, const Common& common) {
+  const auto model = HT_TRY(Model::open(path, {.max_header_bytes = common.max_header}));
   WorkWithBar work(common);
   const auto found = HT_TRY(ht::hash(model, {.algorithm = options.chosen(),
                                              .per_tensor = options.per_tensor,
                                              .work = work.options(),
                                              .max_splat_bytes = options.max_splat}));
+  std::vector<NamedDigest> files;
+  for (const auto& [file, digest] : found.files) files.emplace_back(file.string(), digest);
+  std::vector<NamedDigest> tensors;
+  for (const auto& digest : found.tensors)
+    tensors.emplace_back(std::string(model.catalog()[tensors.size()].name), digest);
+  auto& listed = options.per_tensor ? tensors : files;
   std::string out;
-  const auto add_file = [&](std::size_t i) {
-    append_json(out, found.files[i].path.string(), found.files[i].digest);
-  };
-  const auto add_tensor = [&](std::size_t i) { append_json(out, model.catalog()[i].name, found.tensors[i]); };
   if (common.jsonl) {
-    if (options.per_tensor) {
-      append_each(out, found.tensors, true, add_tensor);
-    } else {
-      append_each(out, found.files, true, add_file);
-    }
+    for (const auto& each : listed) out += json_digest(each) + "\n";
   } else if (common.json) {
-    append_text(out, R"({{"digest":"{}","base64":"{}","algorithm":"{}","files":[)", to_hex(found.digest),
-                to_base64(found.digest), options.algorithm);
-    append_each(out, found.files, false, add_file);
-    out += R"(],"tensors":[)";
-    append_each(out, found.tensors, false, add_tensor);
-    out += "]}\n";
+    append_text(out, R"({{"digest":"{}","base64":"{}","algorithm":"{}","files":{},"tensors":{}}})",
+                to_hex(found.digest), to_base64(found.digest), options.algorithm,
+                json_list(files, json_digest), json_list(tensors, json_digest));
+    out += '\n';
   } else {
     // In the format of sha256sum.
-    for (std::size_t i = 0; i < found.tensors.size(); ++i) {
-      append_text(out, "{}  {}\n", to_hex(found.tensors[i]), printable(model.catalog()[i].name));
-    }
-    for (const auto& file : found.files) {
-      if (!options.per_tensor)
-        append_text(out, "{}  {}\n", to_hex(file.digest), printable(file.path.string()));
-    }
-    if (options.per_tensor || found.files.size() > 1) {
-      append_text(out, "{}  {}\n", to_hex(found.digest), printable(options.path));
-    }
+    if (options.per_tensor || files.size() > 1) listed.emplace_back(path, found.digest);
+    for (const auto& [name, digest] : listed) append_text(out, "{}  {}\n", to_hex(digest), printable(name));
   }
   print(out);
   return Exit::good;
 }
 
+std::string json_text(const Verification& found) {
+  const auto json_bad = [](const auto& bad) {
+    return fmt::format(R"({{"file":{},"part":"{}","tensor":{},"offset":{},"bytes":{}}})", json_path(bad.file),
+                       to_string(bad.part), bad.part == FilePart::tensor ? json_string(bad.tensor) : "null",
+                       bad.offset, bad.bytes);
+  };
+  return fmt::format(R"({{"ok":{},"verdict":"{}","checked_bytes":{},"algorithm":"{}","seal":{},"bad":{}}})"
+                     "\n",
+                     found.ok(), to_string(found.verdict), found.checked_bytes, to_string(found.algorithm),
+                     json_or_null(found.seal.native()), json_list(found.bad, json_bad));
+}
+
+std::string_view explained(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::intact: return "intact: every byte matches";
+    case Verdict::headers_match: return "headers and sizes match; data not read";
+    case Verdict::damaged: return "damaged: checksum mismatch; download the file again";
+    case Verdict::grown: return "grown: bytes follow the sealed end of the file";
+    case Verdict::truncated: return "truncated: bytes are missing at the end; download the file again";
+    case Verdict::replaced: return "replaced: every byte range differs from the seal";
+    case Verdict::missing: return "missing: a sealed file does not exist; download it";
+  }
+  return "";
+}
+
+std::string people_text(const Verification& found, const std::string& path, double seconds) {
+  std::string out;
+  if (!found.bad.empty()) {
+    std::vector<std::vector<std::string>> cells{{"file", "part", "offset", "bytes"}};
+    for (const auto& bad : found.bad) {
+      cells.push_back(
+          {printable(bad.file.string()),
+           bad.part == FilePart::tensor ? printable(bad.tensor) : fmt::format("({})", to_string(bad.part)),
+           fmt::to_string(bad.offset), fmt::to_string(bad.bytes)});
+    }
+    out += table(cells, {2, 3}) + "\n";
+  }
+  const double rate = seconds > 0 ? static_cast<double>(found.checked_bytes) / seconds / 1e9 : 0;
+  append_text(out, "{}: {}\n", printable(path), explained(found.verdict));
+  append_text(out, "{} checked by {} in {:.3f} s: {:.2f} GB/s{}\n", size_text(found.checked_bytes),
+              to_string(found.algorithm), seconds, rate,
+              found.seal.empty() ? ", against the file's own checksum" : "");
+  return out;
+}
+
+// Without a seal that can be read, the answer is no.
+Result<Exit> without_verdict(const Error& error, const std::string& path, const Common& common) {
+  if (error.code() != ErrorCode::not_sealed && error.code() != ErrorCode::bad_seal) return fail(error);
+  // A file that is not a model is an error of its own.
+  if (error.code() == ErrorCode::not_sealed)
+    HT_TRY(Model::open(path, {.catalog_only = true, .max_header_bytes = common.max_header}));
+  if (common.is_json()) {
+    print(fmt::format(R"({{"ok":false,"verdict":"{}","checked_bytes":0,"bad":[],"error":{{{}}}}})"
+                      "\n",
+                      to_string(error.code()), json_members(error)));
+  } else {
+    complain(error);
+  }
+  return Exit::answer_is_no;
+}
+
+Result<Exit> verify(const std::string& path, bool quick, const Common& common) {
+  const auto begin = std::chrono::steady_clock::now();
+  WorkWithBar work(common);
+  const auto found =
+      ht::verify(path, {.quick = quick, .work = work.options(), .max_header_bytes = common.max_header});
+  if (!found) return without_verdict(found.error(), path, common);
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+  if (common.is_json()) {
+    print(json_text(*found));
+  } else if (!common.quiet || !found->ok()) {
+    print(people_text(*found, path, elapsed.count()));
+  }
+  return found->ok() ? Exit::good : Exit::answer_is_no;
+}
+
+// seal or hash, which differ in one flag.
+Action register_digests(CLI::App& verb, decltype(&seal) run, const std::string& flag, bool Options::* value,
+                        const std::string& description) {
+  auto options = std::make_shared<Options>();
+  std::vector<std::string> names;
+  for (const auto each : all_hash_algorithms) names.emplace_back(to_string(each));
+  add_choice(verb, "--algorithm", options->algorithm, names,
+             "Digest algorithm; default: crc64nvme, the fastest");
+  add_flag(verb, flag, options.get()->*value, description);
+  add_size(verb, "--max-splat", options->max_splat,
+           "Largest splat that xxh3-128 and sha256 hash; default: 1G");
+  const auto run_for_path = [options, run](const auto& path, const Common& common) {
+    return run(path, *options, common);
+  };
+  return for_each_path(verb, run_for_path, Heading::none);
+}
+
 }  // namespace
 
 Action register_seal(CLI::App& verb) {
-  auto options = std::make_shared<Options>();
-  add_algorithm(verb, options->algorithm);
-  add_flag(verb, "--force", options->force, "Replace the seal even if the current bytes do not match it");
-  add_max_splat(verb, options->max_splat);
-  add_max_header(verb, options->max_header);
-  return for_each_path(
-      verb, options->path, [options](const Common& common) { return seal(*options, common); }, Heading::none);
+  return register_digests(verb, seal, "--force", &Options::force,
+                          "Replace the seal even if the current bytes do not match it");
 }
 
 Action register_hash(CLI::App& verb) {
-  auto options = std::make_shared<Options>();
-  add_algorithm(verb, options->algorithm);
-  add_flag(verb, "--per-tensor", options->per_tensor,
-           "Also print the digest of each tensor, which is equal in every format");
-  add_max_splat(verb, options->max_splat);
-  add_max_header(verb, options->max_header);
-  return for_each_path(
-      verb, options->path, [options](const Common& common) { return hash(*options, common); }, Heading::none);
+  return register_digests(verb, hash, "--per-tensor", &Options::per_tensor,
+                          "Also print the digest of each tensor, which is equal in every format");
+}
+
+Action register_verify(CLI::App& verb) {
+  auto quick = std::make_shared<bool>();
+  add_flag(verb, "--quick", *quick, "Check headers and sizes only");
+  const auto verify_path = [quick](const auto& path, const Common& common) {
+    return verify(path, *quick, common);
+  };
+  return for_each_path(verb, verify_path, Heading::none);
 }
 
 }  // namespace ht::cli

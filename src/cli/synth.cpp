@@ -9,8 +9,7 @@
 
 #include "cli/cli.hpp"
 #include "cli/options.hpp"
-#include "cli/synth_data.hpp"
-#include "cli/synth_presets.hpp"
+#include "cli/synth.hpp"
 #include "cli/text.hpp"
 
 namespace ht::cli {
@@ -33,11 +32,12 @@ Result<Catalog> catalog_of(const Plan& plan, const Format& format) {
   // Typed metadata as GGUF files have it. It is made up, so other formats are written without it.
   if (format.metadata == MetadataTypes::all) builder.metadata() = plan.metadata;
   HT_TRY(builder.reserve(plan.tensors.size()));
-  for (const auto& [name, dims, type] : plan.tensors) {
-    // A plan has counted them.
-    const auto bytes = type.bytes_for(static_cast<std::uint64_t>(element_count(dims).value_or(0)));
-    HT_TRY(builder.add(
-        {.name = name, .dtype = type.dtype, .encoding = type.encoding, .dims = dims, .bytes = bytes}));
+  for (const auto& tensor : plan.tensors) {
+    HT_TRY(builder.add({.name = tensor.name,
+                        .dtype = tensor.type.dtype,
+                        .encoding = tensor.type.encoding,
+                        .dims = tensor.dims,
+                        .bytes = tensor.type.bytes_for(tensor.elements())}));
   }
   return std::move(builder).build();
 }
@@ -47,9 +47,8 @@ std::vector<TensorPlace> places_of(const Plan& plan, const Encoded& file) {
   std::vector<TensorPlace> places;
   places.reserve(plan.tensors.size());
   for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
-    const auto& [name, dims, type] = plan.tensors[i];
-    const auto elements = static_cast<std::uint64_t>(element_count(dims).value_or(0));
-    if (file.offsets[i]) places.push_back({*file.offsets[i], elements, type});
+    const auto& tensor = plan.tensors[i];
+    if (file.offsets[i]) places.push_back({*file.offsets[i], tensor.elements(), tensor.type});
   }
   // A format may have them in another order than the catalog. None is empty, so no two are at one place.
   std::ranges::sort(places, {}, &TensorPlace::offset);
@@ -61,9 +60,8 @@ Result<void> write_model(const Options& options, const Plan& plan, const Catalog
   const auto file = HT_TRY(encode(catalog.format(), catalog).map_error([&](Error error) {
     return std::move(error).at_path(options.path);
   }));
-  SynthData data(places_of(plan, file), {.seed = options.seed, .sparse = options.sparse}, common);
-  const auto source = [&] { return data.next(); };
-  return write(options.path, file, source,
+  WorkWithBar work(common);
+  return write(options.path, file, synth_data(places_of(plan, file), options.seed, options.sparse, work),
                {.if_exists = options.force ? io::IfExists::replace : io::IfExists::fail});
 }
 
@@ -82,16 +80,14 @@ std::string summary(const Options& options, const Plan& plan, std::uint64_t byte
 
 Result<Exit> synthesize(const Options& options, const Common& common) {
   const auto* const format = HT_TRY(format_for(options.path));
-  const auto plan =
-      HT_TRY(plan_of({.preset = options.preset,
-                      .dtype = options.dtype,
-                      .bytes = options.bytes == Options::unset ? std::nullopt : std::optional(options.bytes),
-                      .stem = to_utf8(std::filesystem::path(options.path).stem().string())}));
+  const auto bytes_wanted = options.bytes == Options::unset ? std::nullopt : std::optional(options.bytes);
+  const auto plan = HT_TRY(plan_of(options.preset, options.dtype, bytes_wanted,
+                                   to_utf8(std::filesystem::path(options.path).stem().string())));
   const auto catalog = HT_TRY(catalog_of(plan, *format));
   HT_TRY(write_model(options, plan, catalog, common));
   std::uint64_t bytes = 0;
   for (const Entry& entry : catalog) bytes += entry.bytes;
-  if (common.json || common.jsonl) {
+  if (common.is_json()) {
     print(fmt::format(R"({{"written":{},"tensors":{},"bytes":{}}})"
                       "\n",
                       json_string(options.path), catalog.size(), bytes));

@@ -1,4 +1,4 @@
-#include "cli/synth_data.hpp"
+#include "cli/synth.hpp"
 
 #include <fmt/format.h>
 
@@ -97,18 +97,6 @@ Result<void> fill(const StoredAs& type, std::uint64_t seed, std::uint64_t first,
   return visit_dtype(type.dtype, [&]<class D>(D) { return fill<D>(seed, first, count, into); });
 }
 
-std::uint64_t total_elements(const std::vector<TensorPlace>& places) {
-  std::uint64_t total = 0;
-  for (const auto& place : places) total += place.elements;
-  return total;
-}
-
-std::uint64_t total_bytes(const std::vector<TensorPlace>& places) {
-  std::uint64_t total = 0;
-  for (const auto& place : places) total += place.type.bytes_for(place.elements);
-  return total;
-}
-
 // What 16 bits of `bell` deviate from their middle by.
 constexpr float bell_deviation = 9459.0F;
 
@@ -191,66 +179,80 @@ void make_q6_k(const BlockRandom& random, MutableBytes block) {
   put_half(block, 208, usual_d * varied(random.scales(0)));
 }
 
-struct Maker {
-  std::string_view encoding;
-  void (*make)(const BlockRandom& random, MutableBytes block);
+// Elements that follow each other in one tensor.
+struct Run {
+  std::uint64_t offset;  // of their bytes in the file
+  std::uint64_t first;   // elements of all tensors before them
+  std::uint64_t before;  // bytes of all tensors before them
+  std::uint64_t count;
+  StoredAs type;
 };
 
-constexpr std::array makers{Maker{"Q4_K", make_q4_k}, Maker{"Q6_K", make_q6_k}};
+// All elements or, of sparse data, the first and last ones, up to the end and from the begin of a group.
+std::vector<Run> runs_of(const std::vector<TensorPlace>& places, bool sparse) {
+  std::uint64_t total = 0;
+  for (const auto& place : places) total += place.elements;
+  const std::uint64_t first_end = sparse ? sparse_elements : total;
+  const std::uint64_t last_begin = total - std::min(total, sparse_elements);
+  std::vector<Run> runs;
+  std::uint64_t first = 0;
+  std::uint64_t before = 0;
+  for (const auto& [offset, elements, type] : places) {
+    // Where the group after that many elements of all tensors begins in this one.
+    const auto group_at = [&](std::uint64_t element) {
+      const std::uint64_t groups =
+          (element - std::min(element, first) + type.group_elements - 1) / type.group_elements;
+      return std::min(groups * type.group_elements, elements);
+    };
+    const auto add = [&](std::uint64_t begin, std::uint64_t end) {
+      const std::uint64_t bytes = type.bytes_for(begin);
+      if (begin < end) runs.push_back({offset + bytes, first + begin, before + bytes, end - begin, type});
+    };
+    const std::uint64_t head = group_at(first_end);
+    add(0, head);
+    add(std::max(head, group_at(last_begin)), elements);
+    first += elements;
+    before += type.bytes_for(elements);
+  }
+  return runs;
+}
 
 }  // namespace
 
 Result<void> fill_blocks(EncodingTag encoding, std::uint64_t seed, std::uint64_t first, MutableBytes blocks) {
   const auto facts = find_encoding(encoding).value_or(Encoding{});
-  for (const auto& maker : makers) {
-    if (maker.encoding != facts.name) continue;
-    for (; !blocks.empty(); blocks = blocks.subspan(facts.block_bytes), first += facts.block_elements)
-      maker.make(BlockRandom(seed, first), blocks.first(facts.block_bytes));
-    return {};
+  const auto make = facts.name == "Q4_K" ? make_q4_k : facts.name == "Q6_K" ? make_q6_k : nullptr;
+  if (make == nullptr) {
+    return fail(ErrorCode::unsupported_encoding, "synth_makes_such_blocks",
+                fmt::format("cannot generate blocks of {}", facts.name));
   }
-  return fail(ErrorCode::unsupported_encoding, "synth_makes_such_blocks",
-              fmt::format("cannot generate blocks of {}", facts.name));
+  for (; !blocks.empty(); blocks = blocks.subspan(facts.block_bytes), first += facts.block_elements)
+    make(BlockRandom(seed, first), blocks.first(facts.block_bytes));
+  return {};
 }
 
-SynthData::SynthData(std::vector<TensorPlace> places, const Options& options, const Common& common)
-    : places_(std::move(places)),
-      options_(options),
-      elements_(total_elements(places_)),
-      progress_(total_bytes(places_), common) {}
-
-void SynthData::advance() {
-  const std::uint64_t last = elements_ - std::min(elements_, sparse_elements);
-  for (; tensor_ < places_.size(); ++tensor_, at_ = 0) {
-    const auto& [offset, elements, type] = places_[tensor_];
-    const bool in_hole = options_.sparse && before_ + at_ >= sparse_elements && before_ + at_ < last;
-    if (in_hole) at_ = before_ + elements <= last ? elements : type.next_group(last - before_);
-    if (at_ < elements) return;
-    before_ += elements;
-    bytes_before_ += type.bytes_for(elements);
-  }
-}
-
-Result<std::optional<DataPiece>> SynthData::next() {
-  if (interrupted()) {
-    const auto done =
-        tensor_ < places_.size() ? bytes_before_ + places_[tensor_].type.bytes_for(at_) : bytes_before_;
-    return fail(
-        interruption(fmt::format("{} of {} bytes written, nothing left behind", done, total_bytes(places_))));
-  }
-  advance();
-  if (tensor_ == places_.size()) return std::nullopt;
-  const auto& [offset, elements, type] = places_[tensor_];
-  std::uint64_t count = std::min(elements - at_, piece_elements);
-  // The first ones of a sparse file, up to the end of a group.
-  if (options_.sparse && before_ + at_ < sparse_elements)
-    count = std::min(count, type.next_group(sparse_elements - before_ - at_));
-  // The bits after the last element are zero.
-  buffer_.assign(static_cast<std::size_t>(type.bytes_for(count)), std::byte{});
-  HT_TRY(fill(type, options_.seed, before_ + at_, count, buffer_));
-  const std::uint64_t begin = type.bytes_for(at_);
-  progress_.update(bytes_before_ + begin);
-  at_ += count;
-  return DataPiece{offset + begin, buffer_};
+DataSource synth_data(const std::vector<TensorPlace>& places, std::uint64_t seed, bool sparse,
+                      WorkWithBar& work) {
+  std::uint64_t total = 0;
+  for (const auto& place : places) total += place.type.bytes_for(place.elements);
+  return [&work, seed, total, runs = runs_of(places, sparse), next = std::size_t{0}, done = std::uint64_t{0},
+          buffer = std::vector<std::byte>()]() mutable -> Result<std::optional<DataPiece>> {
+    if (interrupted())
+      return fail(interruption(fmt::format("{} of {} bytes written, nothing left behind", done, total)));
+    if (next == runs.size()) return std::nullopt;
+    auto& run = runs[next];
+    work.update({.done_bytes = run.before, .total_bytes = total});
+    const std::uint64_t count = std::min(run.count, piece_elements);
+    const std::uint64_t bytes = run.type.bytes_for(count);
+    // The bits after the last element are zero.
+    buffer.assign(static_cast<std::size_t>(bytes), std::byte{});
+    HT_TRY(fill(run.type, seed, run.first, count, buffer));
+    const DataPiece piece{run.offset, buffer};
+    run = {run.offset + bytes, run.first + count, run.before + bytes, run.count - count, run.type};
+    done = run.before;
+    if (run.count == 0) ++next;
+    return piece;
+  };
 }
 
 }  // namespace ht::cli

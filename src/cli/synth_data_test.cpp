@@ -1,4 +1,4 @@
-#include "cli/synth_data.hpp"
+#include "cli/synth.hpp"
 
 #include <gtest/gtest.h>
 

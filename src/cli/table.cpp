@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "cli/display_width.hpp"
 #include "cli/text.hpp"
 
 namespace ht::cli {
@@ -30,35 +29,29 @@ Table::Table(OutputBuffer& out, const std::vector<Column>& columns, std::size_t 
 }
 
 void Table::start_printing() {
-  if (max_columns_ > 0) fit(max_columns_);
+  if (max_columns_ > 0) fit();
   for (auto& each : columns_) each.width = std::min(each.width, max_aligned);
   printing_ = true;
   for (const auto& each : columns_) printable_text(each.column.title, display_width(each.column.title));
 }
 
-// Shortens the widest column that may be, again and again, until all fit.
-void Table::fit(std::size_t max_columns) {
+// Shortens the widest column that may be, by one column at a time, until all fit.
+void Table::fit() {
+  const std::size_t widest_of_all = std::max(max_columns_, min_shortened);
   std::size_t total = gap.size() * (columns_.size() - 1);
-  for (const auto& each : columns_) total += each.width;
-  while (total > max_columns) {
-    Measured* widest = nullptr;
-    std::size_t next_width = min_shortened;
-    for (auto& each : columns_) {
-      if (!each.column.shortens) continue;
-      if (widest == nullptr || each.width > widest->width) {
-        if (widest != nullptr) next_width = std::max(next_width, widest->width);
-        widest = &each;
-      } else {
-        next_width = std::max(next_width, each.width);
-      }
+  for (auto& each : columns_) {
+    if (each.column.shortens && each.width > widest_of_all) {
+      each.width = widest_of_all;
+      each.is_shortened = true;
     }
-    if (widest == nullptr || widest->width <= min_shortened) return;
-    // Two of one width lose a column each in turn.
-    const std::size_t most = std::max<std::size_t>(1, widest->width - std::min(next_width, widest->width));
-    const std::size_t less = std::min(most, total - max_columns);
-    widest->width -= less;
+    total += each.width;
+  }
+  for (; total > max_columns_; --total) {
+    const auto width = [](const Measured& each) { return each.column.shortens ? each.width : 0; };
+    const auto widest = std::ranges::max_element(columns_, {}, width);
+    if (width(*widest) <= min_shortened) return;
+    --widest->width;
     widest->is_shortened = true;
-    total -= less;
   }
 }
 
@@ -97,7 +90,7 @@ void Table::text(std::string_view text) {
 }
 
 void Table::number(std::uint64_t number) {
-  cell(digit_count(number), [&] { out_.append_number(number); });
+  cell(digit_count(number), [&] { out_ += number; });
 }
 
 void Table::size(std::uint64_t bytes) {

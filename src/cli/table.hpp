@@ -65,7 +65,7 @@ class Table {
   /// Calls `print` for the cell of this width, between the spaces that align it.
   template <class Print>
   void cell(std::size_t width, const Print& print);
-  void fit(std::size_t max_columns);
+  void fit();
 
   OutputBuffer& out_;
   std::vector<Measured> columns_;

@@ -67,8 +67,7 @@ TEST(Table, rows_of_any_number_are_printed_through_one_buffer) {
   {
     OutputBuffer out(text);
     for (std::uint64_t i = 0; i < 100'000; ++i) {
-      out.append_number(i);
-      out += '\n';
+      out.append(i, '\n');
     }
     out += std::string(200'000, 'x');
     out.append_spaces(200'000);

@@ -4,8 +4,8 @@
 #include <array>
 #include <span>
 
-#include "cli/display_width.hpp"
 #include "cli/progress.hpp"
+#include "cli/text.hpp"
 #include "testing/program.hpp"
 
 namespace ht {
@@ -166,8 +166,9 @@ TEST(ProgressBar, is_erased_before_other_text) {
     ::testing::internal::CaptureStderr();
     ::testing::internal::CaptureStdout();
     {
-      cli::Progress bar(100, {.progress = cli::ProgressBar::always});
-      bar.update(50);
+      const cli::Common common{.progress = cli::ProgressBar::always};
+      cli::WorkWithBar work(common);
+      work.update({.done_bytes = 50, .total_bytes = 100});
       is_error ? cli::print_error("error\n") : cli::print("result\n");
     }
     std::fflush(stdout);

@@ -1,4 +1,4 @@
-// Text for people and scripts: sizes, counts, names that are safe on a terminal, JSON.
+// Text for people and scripts: sizes, counts, names that are safe on a terminal and their width there, JSON.
 #pragma once
 
 #include <fmt/format.h>
@@ -7,6 +7,7 @@
 #include <cmath>
 #include <compare>
 #include <cstdint>
+#include <filesystem>
 #include <htensor/htensor.hpp>
 #include <optional>
 #include <span>
@@ -41,18 +42,50 @@ using SizeBuffer = std::array<char, 8>;
 /// The printable name, '' for an empty one.
 [[nodiscard]] std::string name_text(std::string_view name);
 
+/// Removes the first character from well-formed UTF-8 and returns it. The text must not be empty.
+[[nodiscard]] char32_t take_character(std::string_view& text) noexcept;
+/// Columns of printable, well-formed UTF-8 in a terminal, whatever the locale: 2 for wide characters such as
+/// CJK and emoji, 0 for combining marks, else 1.
+[[nodiscard]] std::size_t display_width(std::string_view text) noexcept;
+/// Printable text in at most this many columns: the middle is replaced by `…` where the text is wider. No
+/// character is separated from its combining marks.
+[[nodiscard]] std::string shorten_middle(std::string_view text, std::size_t columns);
+/// The columns of a terminal that does not report them.
+inline constexpr std::size_t usual_columns = 80;
+/// Columns of the terminal behind the descriptor: its own answer, else the variable COLUMNS, else 80. 0 where
+/// the descriptor is not a terminal.
+[[nodiscard]] std::size_t terminal_columns(int descriptor);
+
 /// The order of two names in which numbers compare by value: "a.2" before "a.10". Names that differ in
 /// leading zeros only compare as bytes, so that only equal names are equal.
 [[nodiscard]] std::strong_ordering natural_order(std::string_view a, std::string_view b) noexcept;
 
+/// "[4, 8]".
+[[nodiscard]] std::string shape_text(std::span<const std::int64_t> dims);
+
 /// A JSON string with its quotes.
 [[nodiscard]] std::string json_string(std::string_view text);
-/// "[4, 8]" for people, "[4,8]" for JSON.
-[[nodiscard]] std::string shape_text(std::span<const std::int64_t> dims);
-[[nodiscard]] std::string json_shape(std::span<const std::int64_t> dims);
-/// {"error":{…}} as in docs/cli.md.
-[[nodiscard]] std::string json_error(const Error& error);
-/// The members of that object, for an object with more members.
+[[nodiscard]] std::string json_path(const std::filesystem::path& path);
+/// The same, null for an empty text.
+[[nodiscard]] std::string json_or_null(std::string_view text);
+/// A number or a boolean, null where there is none.
+template <class T>
+[[nodiscard]] std::string json_or_null(const std::optional<T>& value) {
+  return value ? fmt::to_string(*value) : "null";
+}
+/// `[…]`: what `to_json` returns for each element.
+template <class List, class ToJson>
+[[nodiscard]] std::string json_list(const List& list, const ToJson& to_json) {
+  std::string out = "[";
+  for (const auto& element : list) {
+    if (out.size() > 1) out += ',';
+    out += to_json(element);
+  }
+  return out += ']';
+}
+/// A string for one path, a list for several.
+[[nodiscard]] std::string json_paths(std::span<const std::filesystem::path> paths);
+/// The members of an error's object as in docs/cli.md, without its braces.
 [[nodiscard]] std::string json_members(const Error& error);
 
 /// Appends formatted text to a string or, with the overload in output.hpp, to an OutputBuffer. The work is

@@ -3,18 +3,17 @@
 #include <algorithm>
 #include <chrono>
 #include <htensor/hash/crc64.hpp>
+#include <htensor/io/source.hpp>
 #include <map>
 
 #include "base/format_text.hpp"
-#include "convert/copy_engine.hpp"
 #include "convert/from_memory.hpp"
-#include "convert/old_files.hpp"
-#include "convert/passing_sums.hpp"
 #include "convert/renewed_seal.hpp"
+#include "format/shards/numbered_name.hpp"
+#include "format/shards/shard_index.hpp"
 #include "integrity/model_seal.hpp"
 #include "integrity/regions.hpp"
-#include "io/atomic_file.hpp"
-#include "io/mapped_file.hpp"
+#include "io/system_error.hpp"
 #include "model/model_access.hpp"
 #include "model/set_replacement.hpp"
 
@@ -24,7 +23,12 @@ namespace {
 using Path = std::filesystem::path;
 
 std::string_view option_that_allows(LossKind kind) noexcept {
-  return kind == LossKind::metadata ? "--drop-metadata" : "--raw-bytes";
+  switch (kind) {
+    case LossKind::metadata: return "--drop-metadata";
+    case LossKind::rounding: return "--round";
+    case LossKind::raw_bytes: break;
+  }
+  return "--raw-bytes";
 }
 
 // The hint names the options that allow every loss that is still refused, and no other.
@@ -71,6 +75,64 @@ std::vector<std::uint64_t> cuts_of(const PlannedFile& file, const Pieces* pieces
   return cuts;
 }
 
+// The files that an index names; nothing where there is no index.
+Result<std::optional<std::vector<Path>>> files_of_index(const Path& path, io::Port& port) {
+  if (!port.stat(path)) return std::nullopt;
+  constexpr std::uint64_t max_bytes = 100'000'000;
+  const auto file = HT_TRY(io::FileSource::open(path, port));
+  std::vector<Path> files;
+  // A file that is not an index, or too large for one, proves nothing about other files.
+  if (file->size() > max_bytes) return files;
+  std::vector<std::byte> text(static_cast<std::size_t>(file->size()));
+  HT_TRY(file->read(0, text));
+  const auto index = parse_shard_index(text);
+  if (index && *index) {
+    for (const auto& name : (*index)->files) files.push_back(path.parent_path() / name);
+  }
+  return files;
+}
+
+// The files that a set is opened by come first, then seals, then shards.
+int rank_of(const Path& path) {
+  const auto name = path.filename().string();
+  if (name.ends_with(".index.json")) return 0;
+  if (name.ends_with(".htseal")) return 2;
+  const auto numbered = parse_numbered_name(name);
+  return !numbered || numbered->number == 1 ? 1 : 3;
+}
+
+// The files that a sharded plan removes because no new file has their names: the shards that the old index
+// names or, without an index, the files that are numbered as shards of the same name; and the index.
+Result<std::vector<Path>> shards_to_remove(const ConversionPlan& plan, io::Port& port) {
+  std::vector<Path> old;
+  if (!plan.is_sharded) return old;
+  const Path folder = plan.target.parent_path();
+  auto index = plan.target;
+  index += ".index.json";
+  const auto indexed = HT_TRY(files_of_index(index, port));
+  const auto is_planned = [&](const Path& path) {
+    return std::ranges::find(plan.files, path, &PlannedFile::path) != plan.files.end();
+  };
+  const auto names = port.list(folder.empty() ? Path(".") : folder);
+  if (!names) {
+    return fail(io::system_error(ErrorCode::open_failed, "folder_can_be_listed", "list the folder",
+                                 folder.empty() ? Path(".") : folder, names.error()));
+  }
+  for (const auto& name : *names) {
+    const auto path = folder / name;
+    const auto numbered = parse_numbered_name(name);
+    const bool is_shard = numbered && numbered->stem == plan.target.stem().string() &&
+                          numbered->extension == plan.target.extension().string();
+    const bool is_of_the_set = !indexed || std::ranges::find(*indexed, path) != indexed->end();
+    if (is_shard && is_of_the_set && !is_planned(path)) old.push_back(path);
+  }
+  // Deterministic: the system lists in any order.
+  std::ranges::sort(old);
+  // The index goes first, so that it never names a file that is gone.
+  if (indexed && !indexed->empty() && !is_planned(index)) old.insert(old.begin(), index);
+  return old;
+}
+
 }  // namespace
 
 class Application {
@@ -105,7 +167,7 @@ class Application {
     HT_TRY(find_replaced_seal());
     targets_.reserve(plan_.files.size());
     for (const auto& file : plan_.files) HT_TRY(write(file));
-    report_end();
+    report(plan_.bytes());
     HT_TRY(check_stop());
     std::optional<RenewedSeal> seal;
     if (algorithm_) {
@@ -163,7 +225,7 @@ class Application {
     PassingSums* sums = nullptr;
     if (sums_are_sealed() || file.finish != nullptr)
       sums = &sums_.try_emplace(file.path.lexically_normal(), cuts_of(file, contents_.pieces)).first->second;
-    const CopyOptions copy{.sources = contents_.sources, .watcher = sums, .work = work()};
+    const CopyOptions copy{.sources = contents_.sources, .sums = sums, .work = work()};
     bool is_whole = true;
     CopiedBy by;
     if (contents_.pieces != nullptr) {
@@ -184,17 +246,13 @@ class Application {
   // The bytes of all files count.
   [[nodiscard]] WorkOptions work() const {
     if (!options_.work.on_progress) return options_.work;
-    const auto tell = [this, before = done_before_](const Progress& now) {
-      options_.work.on_progress({.done_bytes = before + now.done_bytes,
-                                 .total_bytes = plan_.bytes(),
-                                 .elapsed = std::chrono::steady_clock::now() - begin_});
-    };
+    const auto tell = [this, before = done_before_](const Progress& now) { report(before + now.done_bytes); };
     return {.stop = options_.work.stop, .on_progress = tell};
   }
 
-  void report_end() const {
+  void report(std::uint64_t done_bytes) const {
     if (!options_.work.on_progress) return;
-    options_.work.on_progress({.done_bytes = plan_.bytes(),
+    options_.work.on_progress({.done_bytes = done_bytes,
                                .total_bytes = plan_.bytes(),
                                .elapsed = std::chrono::steady_clock::now() - begin_});
   }
@@ -219,7 +277,8 @@ class Application {
     auto header = file.header;
     file.finish(header, sum);
     HT_TRY(target.write(0, header));
-    return sums.see_instead(0, header);
+    sums.see_instead(0, header);
+    return {};
   }
 
   // A set gets its names by way of a journal.
@@ -243,7 +302,9 @@ class Application {
       const bool may_replace = replaces || file == seal_file;
       if (may_replace && port_.stat(file->target())) old.push_back(file->target());
     }
-    sort_old_files(old);
+    // As a journal has them, each once.
+    std::ranges::sort(old, {}, [](const Path& path) { return std::pair(rank_of(path), path); });
+    old.erase(std::ranges::unique(old).begin(), old.end());
     return std::move(*lock).replace(old, files);
   }
 
@@ -353,7 +414,12 @@ std::vector<std::optional<PlannedSource>> identities_of(const Model& source) {
 }
 
 bool is_allowed(const Loss& loss, const ApplyOptions& options) noexcept {
-  return options.lossy || (loss.kind == LossKind::metadata ? options.drop_metadata : options.raw_bytes);
+  switch (loss.kind) {
+    case LossKind::metadata: return options.lossy || options.drop_metadata;
+    case LossKind::rounding: return options.lossy || options.round;
+    case LossKind::raw_bytes: break;
+  }
+  return options.lossy || options.raw_bytes;
 }
 
 Result<Converted> apply_from(const ConversionPlan& plan, Contents contents, const ApplyOptions& options,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <htensor/base/fault.hpp>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "io/choice.hpp"
 #include "io/direct_file.hpp"
 #include "model/relayout.hpp"
+#include "values/convert_values.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -20,6 +22,8 @@ namespace {
 constexpr std::uint64_t page_bytes = io::DirectFile::page_bytes;
 // Larger ones were slower: while one of them is read, those before it leave the processor's caches.
 constexpr std::uint64_t piece_bytes = std::uint64_t{1} << 20;
+// For one worker: a piece, and what has to be read around it.
+constexpr std::size_t buffer_bytes = piece_bytes + 2 * page_bytes;
 // Enough to keep a disk busy while one of them is put together.
 constexpr std::size_t workers = 4;
 // Smaller holes are not worth asking for.
@@ -43,32 +47,6 @@ std::uint64_t tensor_bytes(const Relayout& relayout) {
   return bytes;
 }
 
-// What is under way in one worker.
-class Buffer {
- public:
-  Buffer() : memory_(static_cast<std::byte*>(std::aligned_alloc(page_bytes, bytes))) {}
-
-  [[nodiscard]] bool is_there() const noexcept { return memory_ != nullptr; }
-  [[nodiscard]] MutableBytes all() const noexcept { return {memory_.get(), bytes}; }
-
- private:
-  // A piece, and what has to be read around it.
-  static constexpr std::size_t bytes = piece_bytes + 2 * page_bytes;
-  struct Free {
-    void operator()(std::byte* memory) const noexcept {
-      std::free(memory);
-    }  // NOLINT(*-no-malloc,*-owning-memory)
-  };
-  std::unique_ptr<std::byte, Free> memory_;
-};
-
-struct Counts {
-  std::atomic<std::uint64_t> reflink = 0;
-  std::atomic<std::uint64_t> direct = 0;
-  std::atomic<std::uint64_t> copy_file_range = 0;
-  std::atomic<std::uint64_t> read_write = 0;
-};
-
 class FileCopy {
  public:
   FileCopy(const PlannedFile& file, io::AtomicFile& target, const CopyOptions& options)
@@ -76,9 +54,9 @@ class FileCopy {
 
   Result<CopiedBy> run() {
     HT_TRY(target_.resize(file_.bytes));
-    HT_TRY(show_gaps());
+    show_gaps();
     HT_TRY(leave_out_holes());
-    if (options_.watcher == nullptr) HT_TRY(share_blocks());
+    if (options_.sums == nullptr) HT_TRY(share_blocks());
     // With all of it ahead, a full disk shows at once and the file lies in one piece.
     if (!has_holes_) HT_TRY(target_.allocate(file_.bytes));
     const io::DirectFile direct(target_.handle(), io::Access::write, target_.port());
@@ -86,7 +64,7 @@ class FileCopy {
     open_sources();
     HT_TRY(copy_pieces());
     HT_TRY(check_sources());
-    return CopiedBy{counts_.reflink, counts_.direct, counts_.copy_file_range, counts_.read_write};
+    return copied_by_;
   }
 
  private:
@@ -117,19 +95,19 @@ class FileCopy {
   }
 
   // What lies between the parts is never written.
-  Result<void> show_gaps() {
+  void show_gaps() {
     std::uint64_t end = 0;
     for (const auto& part : parts_) {
-      if (part.offset > end) HT_TRY(leave_out(end, part.offset - end));
+      if (part.offset > end) leave_out(end, part.offset - end);
       end = part.offset + part.bytes;
     }
-    return end < file_.bytes ? leave_out(end, file_.bytes - end) : Result<void>();
+    if (end < file_.bytes) leave_out(end, file_.bytes - end);
   }
 
   // There is to be no room for these.
-  Result<void> leave_out(std::uint64_t offset, std::uint64_t bytes) {
+  void leave_out(std::uint64_t offset, std::uint64_t bytes) {
     has_holes_ = true;
-    return see_zeros(offset, bytes);
+    if (options_.sums != nullptr) options_.sums->see_zeros(offset, bytes);
   }
 
   Result<void> leave_out_holes() {
@@ -145,7 +123,7 @@ class FileCopy {
             // Whole pages, so that what is written beside it is not torn.
             const std::uint64_t hole = none ? part.bytes : align_down(std::min(*data - at, part.bytes));
             if (hole >= least_hole_bytes) {
-              HT_TRY(leave_out(part.offset, hole));
+              leave_out(part.offset, hole);
               done_ += hole;
               part = without_first(part, hole);
               continue;
@@ -158,10 +136,6 @@ class FileCopy {
           if (part.bytes != 0) left.push_back(part);
           return {};
         });
-  }
-
-  Result<void> see_zeros(std::uint64_t offset, std::uint64_t bytes) {
-    return options_.watcher != nullptr ? options_.watcher->see_zeros(offset, bytes) : Result<void>();
   }
 
   Result<void> share_blocks() {
@@ -195,7 +169,7 @@ class FileCopy {
         return {};
       }
       has_holes_ = true;  // as room for these is not to be taken twice
-      counts_.reflink += shared;
+      copied_by_.reflink += shared;
       done_ += shared;
       if (begin > part.offset) left.push_back(first_of(part, begin - part.offset));
       if (part.offset + part.bytes > at) left.push_back(without_first(part, at - part.offset));
@@ -209,6 +183,10 @@ class FileCopy {
     for (const auto& part : parts_) {
       if (const auto* const from = std::get_if<StoredBytes>(&part.from)) {
         wanted[from->file].push_back({from->file, from->offset, part.bytes});
+      } else if (const auto* const converted = std::get_if<ConvertedBytes>(&part.from)) {
+        const ValueChange& change = file_.changes[converted->change];
+        const auto bytes = values::stored_bytes(change.from, static_cast<std::int64_t>(change.elements));
+        wanted[converted->file].push_back({converted->file, converted->offset, bytes});
       }
     }
     direct_sources_.reserve(wanted.size());
@@ -229,12 +207,18 @@ class FileCopy {
 
   Result<void> copy_pieces() {
     const auto pieces = pieces_of(parts_, piece_bytes);
-    std::vector<Buffer> buffers(std::min(workers, std::max<std::size_t>(pieces.size(), 1)));
-    if (!std::ranges::all_of(buffers, &Buffer::is_there)) return fail(Error(ErrorCode::out_of_memory));
+    std::vector<std::shared_ptr<void>> buffers(std::min(workers, std::max<std::size_t>(pieces.size(), 1)));
+    // The second half is for values that are converted.
+    const std::size_t room = file_.changes.empty() ? buffer_bytes : 2 * buffer_bytes;
+    for (auto& buffer : buffers) {
+      buffer.reset(std::aligned_alloc(page_bytes, room), std::free);
+      if (!buffer) return fail(Error(ErrorCode::out_of_memory));
+    }
     return run_all({.count = pieces.size(),
                     .threads = buffers.size(),
                     .run = [&](std::size_t job, std::size_t worker) -> Result<void> {
-                      HT_TRY(copy(pieces[job], buffers[worker].all()));
+                      auto* const buffer = static_cast<std::byte*>(buffers[worker].get());
+                      HT_TRY(copy(pieces[job], {buffer, room}));
                       done_ += pieces[job].bytes;
                       return {};
                     },
@@ -242,9 +226,9 @@ class FileCopy {
   }
 
   Result<void> copy(const CopyPiece& piece, MutableBytes buffer) {
-    if (!direct_->is_open() && options_.watcher == nullptr && HT_TRY(copy_by_system(piece))) return {};
+    if (!direct_->is_open() && options_.sums == nullptr && HT_TRY(copy_by_system(piece))) return {};
     const Bytes bytes = HT_TRY(put_together(piece, buffer));
-    if (options_.watcher != nullptr) HT_TRY(options_.watcher->see(piece.offset, bytes));
+    if (options_.sums != nullptr) options_.sums->see(piece.offset, bytes);
     return write(piece, bytes, buffer);
   }
 
@@ -272,7 +256,7 @@ class FileCopy {
       if (*count == 0) return false;
       done += *count;
     }
-    counts_.copy_file_range += part.bytes;
+    std::atomic_ref(copied_by_.copy_file_range) += part.bytes;
     return true;
   }
 
@@ -294,7 +278,10 @@ class FileCopy {
       if (const auto* const from = std::get_if<StoredBytes>(&part.from)) {
         HT_TRY(read_plainly(*from, into));
       } else if (const auto* const relaid = std::get_if<RelaidBytes>(&part.from)) {
-        HT_TRY(read_relaid(*relaid, into));
+        HT_TRY(read_relaid(relaid->file, relaid->offset, *file_.relayouts[relaid->relayout], relaid->before,
+                           into));
+      } else if (const auto* const converted = std::get_if<ConvertedBytes>(&part.from)) {
+        HT_TRY(read_converted(*converted, into, buffer.subspan(buffer_bytes)));
       } else if (const auto* const memory = std::get_if<Bytes>(&part.from)) {
         // The memory may be pages of a mapped file.
         HT_TRY(guarded(*memory, [&] { std::ranges::copy(*memory, into.begin()); }));
@@ -329,18 +316,20 @@ class FileCopy {
     return done;
   }
 
-  Result<void> read_relaid(const RelaidBytes& from, MutableBytes into) {
-    const Relayout& relayout = *file_.relayouts[from.relayout];
+  // Bytes from `before` on of a tensor that is relaid on the way.
+  Result<void> read_relaid(std::uint32_t file, std::uint64_t offset, const Relayout& relayout,
+                           std::uint64_t before, MutableBytes into) {
+    const StoredBytes from{file, offset};
     return relayout_into(
-        into, relayout, from.before, [&](std::uint64_t first, MutableBytes units) -> Result<void> {
+        into, relayout, before, [&](std::uint64_t first, MutableBytes units) -> Result<void> {
           if (relayout.column_major.empty())
             return read_plainly({from.file, from.offset + first * relayout.unit_bytes}, units);
           // They are all over the tensor, and each may be a read from the disk.
           if (options_.work.stop.stop_requested()) return fail(stopped());
           io::MappedFile& mapped = *options_.sources[from.file];
           if (!mapped.can_use_in_place()) {
-            return read_units(units, relayout, first, [&](std::uint64_t offset, MutableBytes unit) {
-              return read_plainly({from.file, from.offset + offset}, unit);
+            return read_units(units, relayout, first, [&](std::uint64_t at, MutableBytes unit) {
+              return read_plainly({from.file, from.offset + at}, unit);
             });
           }
           return mapped.visit(from.offset, tensor_bytes(relayout), [&](Bytes stored) -> Result<void> {
@@ -350,12 +339,66 @@ class FileCopy {
         });
   }
 
+  // Converts the elements that the bytes belong to, a step at a time. `room` is for the stored bytes of a
+  // step.
+  Result<void> read_converted(const ConvertedBytes& from, MutableBytes into, MutableBytes room) {
+    const ValueChange& change = file_.changes[from.change];
+    const auto bytes_of = [](const ElementType& type, std::uint64_t elements) {
+      return values::stored_bytes(type, static_cast<std::int64_t>(elements));
+    };
+    // Whole blocks and bytes of both types. Steps are a multiple: sizes of blocks are powers of two.
+    const std::uint64_t unit = std::max({std::uint64_t{change.from.block_elements},
+                                         std::uint64_t{change.to.block_elements}, std::uint64_t{8}});
+    const std::uint64_t unit_bytes = bytes_of(change.to, unit);
+    const std::uint64_t max_step =
+        std::max(piece_bytes / 2 / bytes_of(change.from, unit), std::uint64_t{1}) * unit;
+    const std::uint64_t end = from.before + into.size();
+    std::vector<std::byte> partial;
+    for (std::uint64_t at = from.before; at < end;) {
+      if (options_.work.stop.stop_requested()) return fail(stopped());
+      const std::uint64_t first = at / unit_bytes * unit;
+      const std::uint64_t begin = bytes_of(change.to, first);
+      const std::uint64_t units = (end - begin + unit_bytes - 1) / unit_bytes;
+      const std::uint64_t count = std::min({units * unit, max_step, change.elements - first});
+      const Bytes stored = HT_TRY(read_stored(from, change, first, count, room));
+      const std::uint64_t converted_end = begin + bytes_of(change.to, count);
+      const auto convert_to = [&](std::byte* target) {
+        values::convert_values({change.from, change.to, change.rounding}, stored.data(), target,
+                               static_cast<std::int64_t>(count), first);
+      };
+      const std::uint64_t stop = std::min(end, converted_end);
+      const MutableBytes target =
+          into.subspan(static_cast<std::size_t>(at - from.before), static_cast<std::size_t>(stop - at));
+      if (begin == at && converted_end <= end) {
+        convert_to(target.data());
+      } else {
+        partial.resize(static_cast<std::size_t>(converted_end - begin));
+        convert_to(partial.data());
+        std::ranges::copy(std::span(partial).subspan(static_cast<std::size_t>(at - begin), target.size()),
+                          target.begin());
+      }
+      at = stop;
+    }
+    return {};
+  }
+
+  // The stored bytes of some elements, row-major and little-endian.
+  Result<Bytes> read_stored(const ConvertedBytes& from, const ValueChange& change, std::uint64_t first,
+                            std::uint64_t count, MutableBytes room) {
+    const std::uint64_t begin = values::stored_bytes(change.from, static_cast<std::int64_t>(first));
+    const std::uint64_t bytes = values::stored_bytes(change.from, static_cast<std::int64_t>(count));
+    if (!change.relayout) return read({from.file, from.offset + begin}, bytes, room);
+    const MutableBytes into = room.first(static_cast<std::size_t>(bytes));
+    HT_TRY(read_relaid(from.file, from.offset, *change.relayout, begin, into));
+    return Bytes(into);
+  }
+
   Result<void> write(const CopyPiece& piece, Bytes bytes, MutableBytes buffer) {
     const std::uint64_t begin = align_up(piece.offset);
     const std::uint64_t end = align_down(piece.offset + piece.bytes);
     if (!direct_->is_open() || begin >= end) {
       HT_TRY(target_.write(piece.offset, bytes));
-      count(piece, counts_.read_write);
+      count(piece, copied_by_.read_write);
       return {};
     }
     const auto before = static_cast<std::size_t>(begin - piece.offset);
@@ -372,21 +415,22 @@ class FileCopy {
     if (!done && done.error().cause() == std::errc::invalid_argument) {
       // A file system that promised what it does not do.
       HT_TRY(target_.write(begin, middle));
-      count(piece, counts_.read_write);
+      count(piece, copied_by_.read_write);
       return {};
     }
     HT_TRY(std::move(done));
-    count(piece, counts_.direct);
+    count(piece, copied_by_.direct);
     return {};
   }
 
   // What is made up here was not copied.
-  void count(const CopyPiece& piece, std::atomic<std::uint64_t>& way) {
+  void count(const CopyPiece& piece, std::uint64_t& way) {
     for (std::size_t i = 0; i < piece.parts; ++i) {
       const auto& part = parts_[piece.first_part + i];
-      const bool is_copied =
-          std::holds_alternative<StoredBytes>(part.from) || std::holds_alternative<RelaidBytes>(part.from);
-      if (is_copied) way += within(piece, part).bytes;
+      const bool is_copied = std::holds_alternative<StoredBytes>(part.from) ||
+                             std::holds_alternative<RelaidBytes>(part.from) ||
+                             std::holds_alternative<ConvertedBytes>(part.from);
+      if (is_copied) std::atomic_ref(way) += within(piece, part).bytes;
     }
   }
 
@@ -428,7 +472,7 @@ class FileCopy {
   bool has_holes_ = false;
   std::atomic<bool> system_refuses_ = false;
   std::atomic<std::uint64_t> done_ = 0;
-  Counts counts_;
+  CopiedBy copied_by_;  // several workers add to it
 };
 
 }  // namespace

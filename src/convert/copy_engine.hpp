@@ -10,31 +10,18 @@
 #include <htensor/base/result.hpp>
 #include <htensor/base/work.hpp>
 #include <htensor/convert/plan.hpp>
-#include <span>
 
+#include "convert/passing_sums.hpp"
 #include "io/atomic_file.hpp"
 #include "io/mapped_file.hpp"
 
 namespace ht::inline v1 {
 
-/// Sees every byte of the file, once, in any order, on any thread.
-class ByteWatcher {
- public:
-  ByteWatcher() = default;
-  ByteWatcher(const ByteWatcher&) = delete;
-  ByteWatcher& operator=(const ByteWatcher&) = delete;
-  virtual ~ByteWatcher() = default;
-
-  virtual Result<void> see(std::uint64_t offset, Bytes bytes) = 0;
-  /// The same for zeros that nobody writes, as they are a hole: there may be any number of them.
-  virtual Result<void> see_zeros(std::uint64_t offset, std::uint64_t bytes) = 0;
-};
-
 struct CopyOptions {
   /// The source's files; null where nothing is taken from one.
   io::MappedFiles sources{};
-  /// Who wants to see the bytes keeps the system from sharing or copying them by itself.
-  ByteWatcher* watcher = nullptr;
+  /// Sees every byte of the file, once, which keeps the system from sharing or copying them by itself.
+  PassingSums* sums = nullptr;
   WorkOptions work{};
 };
 

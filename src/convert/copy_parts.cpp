@@ -49,6 +49,7 @@ PlannedPart without_first(const PlannedPart& part, std::uint64_t bytes) {
   PlannedPart rest{.offset = part.offset + bytes, .bytes = part.bytes - bytes, .from = part.from};
   if (auto* const stored = std::get_if<StoredBytes>(&rest.from)) stored->offset += bytes;
   if (auto* const relaid = std::get_if<RelaidBytes>(&rest.from)) relaid->before += bytes;
+  if (auto* const converted = std::get_if<ConvertedBytes>(&rest.from)) converted->before += bytes;
   if (auto* const memory = std::get_if<Bytes>(&rest.from)) {
     *memory = memory->subspan(static_cast<std::size_t>(bytes));
   }

@@ -3,23 +3,125 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <htensor/base/checked.hpp>
 #include <htensor/base/fault.hpp>
+#include <htensor/base/utf8.hpp>
 #include <htensor/dtype/sizes.hpp>
+#include <htensor/format/metadata_edit.hpp>
 #include <limits>
 #include <mutex>
 #include <set>
 
 #include "base/format_text.hpp"
 #include "base/jobs.hpp"
-#include "convert/diff_pairs.hpp"
 #include "convert/number_gap.hpp"
 #include "model/model_access.hpp"
+#include "model/relayout.hpp"
+#include "values/convert_values.hpp"
 
 namespace ht::inline v1 {
 namespace {
+
+// What is read of each tensor before anybody is asked whether to go on.
+constexpr std::uint64_t run_bytes = std::uint64_t{4} << 20;
+
+// Two tensors that are compared, how, and what is known of them.
+struct TensorPair {
+  // Runs begin at a multiple of this: with a whole byte or block, whatever the type, where the pattern of a
+  // splat begins anew.
+  static constexpr std::uint64_t run_step = 256;
+
+  // Their places in the catalogs.
+  std::size_t a = 0;
+  std::size_t b = 0;
+  // What is known to differ.
+  std::optional<DifferenceKind> differ{};
+  std::optional<std::uint64_t> first_byte{};
+  // Whether the same bytes are the same elements.
+  bool by_bytes = false;
+  // Whether elements that differ have a distance.
+  bool by_gap = false;
+  // Whether that distance is told.
+  bool tells_gap = false;
+  double max_abs = 0;
+  // Sums of the runs, so that they are added in the same order every time; nullopt for runs of equal bytes.
+  std::vector<std::optional<Gap>> gaps{};
+  // How many elements have to be looked at, and how many of them at a time.
+  std::uint64_t elements = 0;
+  std::uint64_t run_elements = run_step;
+  // Types of the elements; stored bytes where a file does not name one.
+  ElementType type_a{};
+  ElementType type_b{};
+  // Whether stored bytes are compared: blocks of one byte order.
+  bool as_stored = false;
+
+  [[nodiscard]] std::uint64_t runs() const noexcept {
+    return elements / run_elements + (elements % run_elements != 0 ? 1 : 0);
+  }
+};
+
+bool is_dense(const Entry& entry) {
+  return entry.dtype != DTypeTag::invalid && entry.encoding == EncodingTag::dense;
+}
+
+// Bytes of an unknown dtype count as elements.
+ElementType compared_type(const AnyTensor& tensor) noexcept {
+  const ElementType type = tensor.type();
+  return type.is_known() ? type : ElementType{.dtype = U8::tag, .name = U8::name, .bits = U8::bits};
+}
+
+Result<std::uint64_t> elements_of(const AnyTensor& tensor) {
+  if (!tensor.type().is_known()) return tensor.byte_size();
+  return static_cast<std::uint64_t>(HT_TRY(layout::count_elements(tensor.dims())));
+}
+
+std::uint64_t bytes_of(const ElementType& type, std::uint64_t elements) noexcept {
+  return values::stored_bytes(type, static_cast<std::int64_t>(elements));
+}
+
+// Root mean square of the gaps, and the cosine between the two tensors.
+void describe_gap(TensorDifference& found, const TensorPair& pair) {
+  Gap all;
+  for (const auto& gap : pair.gaps) {
+    if (!gap) continue;
+    all.squares += gap->squares;
+    all.product += gap->product;
+    all.norm_a += gap->norm_a;
+    all.norm_b += gap->norm_b;
+  }
+  found.max_abs = pair.max_abs;
+  if (pair.elements != 0) found.rms = std::sqrt(all.squares / static_cast<double>(pair.elements));
+  const double norms = std::sqrt(all.norm_a) * std::sqrt(all.norm_b);
+  if (norms > 0) found.cosine = std::clamp(all.product / norms, -1.0, 1.0);
+}
+
+// A format of a single tensor has no name for it, and it is called as its file is.
+bool is_named_by_its_file(const Model& model) {
+  if (model.catalog().size() != 1) return false;
+  const Entry entry = model.catalog()[0];
+  return entry.name == to_utf8(model.files()[entry.file].stem().string());
+}
+
+MetadataDifferences compare(const Metadata& a, const Metadata& b) {
+  MetadataDifferences found;
+  for (const auto& item : a) {
+    if (describes_layout(item)) continue;
+    const auto& [key, value] = item;
+    const auto other = b.find(key);
+    if (!other) {
+      found.only_a.emplace_back(key);
+    } else if (value.type() != other->type() || !std::ranges::equal(value.bytes(), other->bytes())) {
+      found.differ.emplace_back(key);
+    }
+  }
+  for (const auto& item : b) {
+    if (!a.find(item.key) && !describes_layout(item)) found.only_b.emplace_back(item.key);
+  }
+  return found;
+}
 
 // The first byte that differs. Of the last one only so many bits count, unless that is 0.
 std::optional<std::size_t> first_difference(Bytes a, Bytes b, unsigned last_bits) {
@@ -41,7 +143,7 @@ struct Run {
   std::uint64_t first;
   std::uint64_t count;
   std::uint64_t first_byte = nowhere;
-  double max_abs = 0;
+  std::optional<Gap> gap{};
 };
 
 // Each worker's own room for what is not in place as it is to be compared.
@@ -55,27 +157,107 @@ class Comparing {
   Comparing(const Model& a, const Model& b, const DiffOptions& options) : a_(a), b_(b), options_(options) {}
 
   Result<Differences> run() {
-    auto pairs = HT_TRY(pair_up(a_, b_, options_));
-    both_ = std::move(pairs.both);
-    sources_ = std::move(pairs.sources);
+    HT_TRY(pair_up());
     count_runs();
     HT_TRY(check_unchanged());
     HT_TRY(compare_all());
     HT_TRY(check_unchanged());
-    return Differences{.only_a = std::move(pairs.only_a),
-                       .only_b = std::move(pairs.only_b),
-                       .differ = differing(),
-                       .metadata = compare(a_.catalog().metadata(), b_.catalog().metadata())};
+    for (const auto& pair : both_) {
+      if (!pair.differ) continue;
+      auto& found =
+          found_.differ.emplace_back(TensorDifference{.name = std::string(a_.catalog()[pair.a].name),
+                                                      .why = *pair.differ,
+                                                      .first_byte = pair.first_byte});
+      if (pair.tells_gap) describe_gap(found, pair);
+    }
+    found_.metadata = compare(a_.catalog().metadata(), b_.catalog().metadata());
+    return std::move(found_);
   }
 
  private:
+  // Pairs the tensors that both have, in the order of `a`.
+  Result<void> pair_up() {
+    if (is_named_by_its_file(a_) && is_named_by_its_file(b_)) return add_pair(0, 0);
+    for (std::size_t i = 0; i < a_.catalog().size(); ++i) {
+      const auto name = a_.catalog()[i].name;
+      if (const auto other = b_.catalog().find(name)) {
+        HT_TRY(add_pair(i, *other));
+      } else {
+        found_.only_a.emplace_back(name);
+      }
+    }
+    for (const Entry& entry : b_.catalog()) {
+      if (!a_.find(entry.name)) found_.only_b.emplace_back(entry.name);
+    }
+    return {};
+  }
+
+  // Finds what is known of two tensors without looking at a byte, and how they are compared.
+  Result<void> add_pair(std::size_t index_a, std::size_t index_b) {
+    TensorPair pair{.a = index_a, .b = index_b};
+    const Entry a = a_.catalog()[index_a];
+    const Entry b = b_.catalog()[index_b];
+    const bool same_dims = std::ranges::equal(a.dims, b.dims);
+    pair.type_a = compared_type(HT_TRY(a_.at(index_a)));
+    pair.type_b = compared_type(HT_TRY(b_.at(index_b)));
+    const bool are_typed = a.is_typed() && b.is_typed();
+    const bool forgiven =
+        options_.tolerance && are_typed && is_inexact(pair.type_a) && is_inexact(pair.type_b);
+    pair.by_gap = are_typed && same_dims && have_gap(pair.type_a, pair.type_b);
+    pair.tells_gap = pair.by_gap && pair.type_a.dtype != C64::tag;
+    if (is_dense(a) && is_dense(b)) {
+      // A user's tag need not mean the same to both.
+      const auto dtype_a = HT_TRY(a_.dtype(a.dtype));
+      const bool same_dtype = dtype_a == HT_TRY(b_.dtype(b.dtype));
+      if (!same_dtype && !forgiven) pair.differ = DifferenceKind::dtype;
+      pair.by_bytes = same_dims && same_dtype;
+    } else if (is_dense(a) != is_dense(b) || a.encoding != b.encoding) {
+      if (!forgiven) pair.differ = DifferenceKind::dtype;
+    } else if (same_dims) {
+      // Blocks, and bytes that nobody knows the dtype of.
+      pair.as_stored = a.byte_order == b.byte_order;
+      pair.by_bytes = true;
+      // What one has and the other has not is the difference, unless there is one before.
+      if (a.bytes != b.bytes) {
+        pair.differ = DifferenceKind::contents;
+        pair.first_byte = std::min(a.bytes, b.bytes);
+      }
+    }
+    if (!same_dims && !pair.differ) pair.differ = DifferenceKind::shape;
+    if (pair.by_bytes || pair.by_gap) HT_TRY(plan_runs(pair));
+    both_.push_back(pair);
+    return {};
+  }
+
+  // How far the elements have to be looked at, and whether they are there.
+  Result<void> plan_runs(TensorPair& pair) {
+    const auto a = HT_TRY(a_.at(pair.a));
+    const auto b = HT_TRY(b_.at(pair.b));
+    pair.elements = std::min(HT_TRY(elements_of(a)), HT_TRY(elements_of(b)));
+    if (pair.elements == 0) return {};
+    for (const auto& tensor : {a, b}) {
+      if (tensor.is_splat()) continue;
+      HT_TRY(ModelAccess::check_is_there(ModelAccess::state(tensor), tensor.entry()));
+      if (!ModelAccess::is_resident(tensor)) sources_.insert(&ModelAccess::source_of(tensor));
+      if (!pair.as_stored) HT_TRY(relayout_of(tensor.entry()));  // whether it can be
+    }
+    const std::uint64_t step_bytes =
+        std::max(bytes_of(pair.type_a, TensorPair::run_step), bytes_of(pair.type_b, TensorPair::run_step));
+    pair.run_elements =
+        std::max<std::uint64_t>(std::bit_floor(run_bytes / step_bytes), 1) * TensorPair::run_step;
+    // Two patterns begin anew together, however often they are repeated.
+    if (a.is_splat() && b.is_splat()) pair.elements = std::min(pair.elements, TensorPair::run_step);
+    if (pair.tells_gap) pair.gaps.resize(static_cast<std::size_t>(pair.runs()));
+    return {};
+  }
+
   void count_runs() {
     std::uint64_t runs = 0;
     ends_.reserve(both_.size());
     for (const auto& pair : both_) {
       runs += pair.runs();
       ends_.push_back(runs);
-      const auto bytes = bytes_for(pair.elements, pair.bits).value_or(UINT64_MAX);
+      const auto bytes = bytes_of(pair.type_a, pair.elements);
       progress_.total_bytes = checked::add(progress_.total_bytes, bytes).value_or(UINT64_MAX);
     }
   }
@@ -92,6 +274,21 @@ class Comparing {
               .meanwhile = [this] { return look_up(); }};
     std::vector<Buffers> buffers(workers_for(jobs));
     jobs.run = [&](std::size_t job, std::size_t worker) { return compare_run(job, buffers[worker]); };
+    HT_TRY(run_all(jobs));
+    // Equal runs of tensors that differ count for their cosine.
+    std::vector<std::uint64_t> equal_runs;
+    std::uint64_t run = 0;
+    for (const auto& pair : both_) {
+      for (std::uint64_t i = 0; i < pair.runs(); ++i, ++run) {
+        if (pair.differ && !pair.gaps.empty() && !pair.gaps[static_cast<std::size_t>(i)])
+          equal_runs.push_back(run);
+      }
+    }
+    measures_equal_runs_ = true;
+    jobs.count = equal_runs.size();
+    jobs.run = [&](std::size_t job, std::size_t worker) {
+      return compare_run(equal_runs[job], buffers[worker]);
+    };
     return run_all(jobs);
   }
 
@@ -107,9 +304,10 @@ class Comparing {
     HT_TRY(fetch(b, run));
     const Bytes bytes_a = HT_TRY(read(a, run, buffers.a));
     const Bytes bytes_b = HT_TRY(read(b, run, buffers.b));
-    HT_TRY(guarded(std::array{bytes_a, bytes_b}, [&] { return look_at(run, {a, bytes_a}, {b, bytes_b}); }));
+    HT_TRY(guarded(std::array{bytes_a, bytes_b}, [&] { return look_at(run, bytes_a, bytes_b); }));
+    if (!pair.gaps.empty()) pair.gaps[static_cast<std::size_t>(number)] = run.gap;
     note(run);
-    done_bytes_ += bytes_for(run.count, pair.bits).value_or(0);
+    if (!measures_equal_runs_) done_bytes_ += bytes_of(pair.type_a, run.count);
     if (options_.work.stop.stop_requested()) return fail(stopped());
     return {};
   }
@@ -118,14 +316,14 @@ class Comparing {
   static Result<void> fetch(const AnyTensor& tensor, const Run& run) {
     // The elements of a run are all over a column-major tensor.
     if (tensor.entry().order == ElementOrder::column_major && tensor.dims().size() > 1) return {};
-    const int bits = compared_bits(tensor);
-    return ModelAccess::fetch(tensor, bytes_for(run.first, bits).value_or(0),
-                              bytes_for(run.count, bits).value_or(0));
+    const ElementType type = compared_type(tensor);
+    return ModelAccess::fetch(tensor, bytes_of(type, run.first), bytes_of(type, run.count));
   }
 
   Result<Bytes> read(const AnyTensor& tensor, const Run& run, std::vector<std::byte>& buffer) const {
-    const std::uint64_t begin = bytes_for(run.first, compared_bits(tensor)).value_or(0);
-    const auto count = static_cast<std::size_t>(bytes_for(run.count, compared_bits(tensor)).value_or(0));
+    const ElementType type = compared_type(tensor);
+    const std::uint64_t begin = bytes_of(type, run.first);
+    const auto count = static_cast<std::size_t>(bytes_of(type, run.count));
     if (!tensor.is_splat() && (run.pair.as_stored || tensor.is_plain()))
       return tensor.view(begin, count, buffer);
     buffer.resize(count);
@@ -140,64 +338,40 @@ class Comparing {
     return Bytes(buffer);
   }
 
-  struct Side {
-    const AnyTensor& tensor;
-    Bytes bytes;
-  };
-
-  Result<void> look_at(Run& run, const Side& a, const Side& b) const {
-    const int bits = run.pair.bits;
-    // What fills up the last byte is no element; all runs but the last end with a byte.
-    const auto last_bits = static_cast<unsigned>(run.count % 8) * static_cast<unsigned>(bits) % 8;
-    const std::uint64_t begin = bytes_for(run.first, bits).value_or(0);
+  Result<void> look_at(Run& run, Bytes a, Bytes b) const {
+    const ElementType& type = run.pair.type_a;
+    // Bits that fill up the last byte belong to no element; all runs but the last end with a byte.
+    const auto last_bits = static_cast<unsigned>(run.count % 8) * static_cast<unsigned>(type.bits) % 8;
+    const std::uint64_t begin = bytes_of(type, run.first);
     if (run.pair.by_bytes) {
-      const auto at = first_difference(a.bytes, b.bytes, last_bits);
-      if (!at) return {};
-      if (options_.tolerance && a.tensor.type().is_blocks()) return not_decoded(a.tensor);
-      run.first_byte = begin + *at;
+      const auto at = first_difference(a, b, last_bits);
+      if (at) run.first_byte = begin + *at;
+      if (!at && !measures_equal_runs_) return {};
     }
     if (!run.pair.by_gap) return {};
     constexpr double any = std::numeric_limits<double>::infinity();
-    const auto gap = HT_TRY(gap_between({a.tensor.type().dtype, a.bytes}, {b.tensor.type().dtype, b.bytes},
-                                        run.count, options_.tolerance.value_or(any)));
-    run.max_abs = gap.largest;
+    run.gap =
+        HT_TRY(gap_between({type, a}, {run.pair.type_b, b}, run.count, options_.tolerance.value_or(any)));
     if (options_.tolerance) {
       run.first_byte = nowhere;
-      if (gap.first_beyond) run.first_byte = begin + *gap.first_beyond * static_cast<unsigned>(bits) / 8;
+      const auto beyond = run.gap->first_beyond;
+      if (beyond)
+        run.first_byte = begin + bytes_of(type, *beyond - (type.is_dense() ? *beyond % 8 : 0)) +
+                         (type.is_dense() ? *beyond % 8 * static_cast<unsigned>(type.bits) / 8 : 0);
     }
     return {};
   }
 
-  [[nodiscard]] tl::unexpected<Error> not_decoded(const AnyTensor& tensor) const {
-    return fail(Error(ErrorCode::unsupported_encoding, "tolerance_is_for_dense_elements",
-                      format_text("tensor '{}': blocks of {} differ, and a tolerance needs decoded values",
-                                  tensor.name(), tensor.type().name))
-                    .at_path(a_.files()[tensor.entry().file].native())
-                    .at_tensor(tensor.name())
-                    .with_hint("leave out --tolerance to compare the stored bytes"));
-  }
-
   void note(const Run& run) {
-    if (run.first_byte == nowhere && run.max_abs == 0) return;
+    const double max_abs = run.gap ? run.gap->largest : 0;
+    if (run.first_byte == nowhere && max_abs == 0) return;
     const std::scoped_lock lock(mutex_);
     auto& pair = run.pair;
-    pair.max_abs = std::max(pair.max_abs, run.max_abs);
+    pair.max_abs = std::max(pair.max_abs, max_abs);
     const bool is_known = pair.differ && pair.differ != DifferenceKind::contents;
     if (run.first_byte == nowhere || is_known) return;
     pair.differ = DifferenceKind::contents;
     pair.first_byte = std::min(pair.first_byte.value_or(nowhere), run.first_byte);
-  }
-
-  [[nodiscard]] std::vector<TensorDifference> differing() const {
-    std::vector<TensorDifference> found;
-    for (const auto& pair : both_) {
-      if (!pair.differ) continue;
-      found.push_back({.name = std::string(a_.catalog()[pair.a].name),
-                       .why = *pair.differ,
-                       .first_byte = pair.first_byte,
-                       .max_abs = pair.tells_gap ? std::optional(pair.max_abs) : std::nullopt});
-    }
-    return found;
   }
 
   [[nodiscard]] Error stopped() const {
@@ -220,9 +394,11 @@ class Comparing {
   const Model& b_;
   const DiffOptions& options_;
   std::vector<TensorPair> both_;
-  std::vector<std::uint64_t> ends_;  // of the runs of each, counted through all
-  std::set<const io::Source*> sources_;
+  std::vector<std::uint64_t> ends_;      // of the runs of each, counted through all
+  std::set<const io::Source*> sources_;  // those that are read
+  Differences found_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  bool measures_equal_runs_ = false;
   std::atomic<std::uint64_t> done_bytes_ = 0;
   Progress progress_;
   std::mutex mutex_;

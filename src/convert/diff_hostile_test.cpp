@@ -32,7 +32,7 @@ TEST_F(Diff, empty_models_and_tensors_are_the_same) {
   const auto empty = one("c", F32::tag, {3, 0}, "");
   expect_same(empty, one("d", F32::tag, {3, 0}, ""), 0.0);
   EXPECT_EQ(difference(empty, one("e", F32::tag, {0, 3}, "")).why, DifferenceKind::shape);
-  EXPECT_EQ(difference(empty, one("f", F16::tag, {3, 0}, "")),
+  EXPECT_EQ(brief(difference(empty, one("f", F16::tag, {3, 0}, ""))),
             (TensorDifference{"t", DifferenceKind::dtype, {}, 0.0}));
   EXPECT_EQ(compared(none, empty).only_b, (std::vector<std::string>{"t"}));
 }
@@ -53,8 +53,8 @@ TEST_F(Diff, what_fills_up_the_last_byte_is_no_element) {
   expect_same(a, odd("b.ht", F4::tag, 3, "\x42\x72"));
   expect_same(a, odd("c.ht", F4::tag, 3, "\x42\x72"), 0.0);
   const auto d = odd("d.ht", F4::tag, 3, "\x42\x04");
-  EXPECT_EQ(difference(a, d), (TensorDifference{"a", DifferenceKind::contents, 1, 1.0}));
-  EXPECT_EQ(difference(a, d, 0.5), (TensorDifference{"a", DifferenceKind::contents, 1, 1.0}));
+  EXPECT_EQ(brief(difference(a, d)), (TensorDifference{"a", DifferenceKind::contents, 1, 1.0}));
+  EXPECT_EQ(brief(difference(a, d, 0.5)), (TensorDifference{"a", DifferenceKind::contents, 1, 1.0}));
   expect_same(a, d, 1.0);
   // Three of 6 bits: the last one ends after two bits of the third byte.
   const auto e = odd("e.ht", F6_E3M2::tag, 3, std::string("\x00\x00\x01", 3));
@@ -107,7 +107,8 @@ TEST_F(Diff, splats_of_any_size_are_compared_at_once) {
   };
   const auto a = splat("a", "abab");
   expect_same(a, splat("b", "ab"));
-  EXPECT_EQ(difference(a, splat("c", "abac")), (TensorDifference{"t", DifferenceKind::contents, 3, 1.0}));
+  EXPECT_EQ(brief(difference(a, splat("c", "abac"))),
+            (TensorDifference{"t", DifferenceKind::contents, 3, 1.0}));
 }
 
 TEST_F(Diff, a_users_own_dtype_is_compared_by_bytes) {
@@ -119,7 +120,7 @@ TEST_F(Diff, a_users_own_dtype_is_compared_by_bytes) {
   // The format's encoder knows bytes alone, so the width is that of the data.
   const auto a = with("a.ht", "abcdef", options);
   expect_same(a, with("b.ht", "abcdef", options));
-  EXPECT_EQ(difference(a, with("c.ht", "abcdeX", options)),
+  EXPECT_EQ(brief(difference(a, with("c.ht", "abcdeX", options))),
             (TensorDifference{"a", DifferenceKind::contents, 5, {}}));
   EXPECT_EQ(difference(a, with("c.ht", "abcdeX", options), 1000.0).why, DifferenceKind::contents);
   // To another, the tag means something else.

@@ -28,6 +28,13 @@ inline std::ostream& operator<<(std::ostream& out, const TensorDifference& diffe
   return out;
 }
 
+/// The difference without its statistics.
+inline TensorDifference brief(TensorDifference difference) {
+  difference.rms.reset();
+  difference.cosine.reset();
+  return difference;
+}
+
 }  // namespace ht::inline v1
 
 namespace ht::testing {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <htensor/format/encode.hpp>
+#include <htensor/format/parse.hpp>
 
+#include "base/format_text.hpp"
 #include "convert/copy_engine.hpp"
-#include "convert/edited_file.hpp"
 #include "convert/renewed_seal.hpp"
 #include "format/shards/numbered_name.hpp"
 #include "format/sniff.hpp"
@@ -19,6 +21,41 @@ namespace {
 
 using Path = std::filesystem::path;
 
+// Whether the tensors are the same, all of them `by` bytes later.
+bool has_moved_alone(const Catalog& before, const Catalog& after, std::uint64_t by) {
+  if (before.size() != after.size()) return false;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const Entry a = before[i];
+    const Entry b = after[i];
+    const bool same = a.name == b.name && a.dtype == b.dtype && a.encoding == b.encoding &&
+                      std::ranges::equal(a.dims, b.dims) && a.byte_order == b.byte_order &&
+                      a.bytes == b.bytes && a.offset + by == b.offset;
+    if (!same) return false;
+  }
+  return true;
+}
+
+// The format of a file whose metadata can be edited.
+Result<const Format*> check_editable(const Catalog& catalog, std::span<const Format> more) {
+  const auto* const format = find_format(catalog.format(), more);
+  if (format == nullptr || format->edit == nullptr) {
+    const bool has_metadata = format != nullptr && format->metadata != MetadataTypes::none;
+    return fail(Error(ErrorCode::unsupported_encoding, "format_has_metadata_to_edit",
+                      has_metadata
+                          ? format_text("metadata of the format {} cannot be edited in place", format->name)
+                          : format_text("the format {} has no metadata", catalog.format()))
+                    .with_hint(has_metadata ? "convert to GGUF, edit that file, and convert back"
+                                            : "convert to GGUF or safetensors first"));
+  }
+  if (const auto split = split_info(catalog); split && split->number != 0) {
+    return fail(Error(ErrorCode::bad_state, "metadata_is_in_the_first_part",
+                      format_text("is part {} of {}, and the metadata of a split model is in part 1",
+                                  split->number + 1, split->count))
+                    .with_hint("name part 1"));
+  }
+  return format;
+}
+
 class Edit {
  public:
   Edit(const Path& path, std::span<const MetadataEdit> edits, const EditOptions& options)
@@ -32,13 +69,8 @@ class Edit {
     const auto lock = HT_TRY(SetLock::acquire_if(is_of_set, path_, port_));
     auto file = io::FileSource::open(path_, port_);
     if (!file) return fail(no_file(std::move(file).error()));
-    auto plan = HT_TRY(at_path(look(**file)));
-    edited_.metadata = std::move(plan.metadata);
-    edited_.changed = plan.changed;
-    edited_.moved_by = plan.moved_by;
-    if (!plan.changed) return std::move(edited_);
-    plan.file.path = path_;
-    HT_TRY(write(plan, *std::move(file)));
+    const auto planned = HT_TRY(at_path(plan(**file)));
+    if (edited_.changed) HT_TRY(write(planned, *std::move(file)));
     return std::move(edited_);
   }
 
@@ -63,15 +95,37 @@ class Edit {
     return error;
   }
 
-  [[nodiscard]] Result<EditedFile> look(const io::Source& file) const {
+  // The file with the new header and one part: all that followed the old one. The plan is made from memory,
+  // so a file that changes meanwhile does not change it.
+  Result<PlannedFile> plan(const io::Source& file) {
     const ParseOptions options{.formats = options_.formats, .max_header_bytes = options_.max_header_bytes};
-    // The plan is made from memory, so a file that changes meanwhile does not change it.
-    const auto header = read_header(file, parse, options);
-    if (header)
-      return plan_edit(header->catalog, header->prefix, file.size(), {edits_, options_.grow}, options);
-    if (header.error().code() == ErrorCode::bad_magic && HT_TRY(is_json(file)))
+    const auto read = read_header(file, parse, options);
+    if (!read && read.error().code() == ErrorCode::bad_magic && HT_TRY(is_json(file)))
       return fail(several_files("is JSON, perhaps a shard index, and holds no metadata that can be edited"));
-    return fail(header.error());
+    if (!read) return fail(read.error());
+    const auto& before = read->catalog;
+    const Bytes seen = read->prefix;
+    const auto* const format = HT_TRY(check_editable(before, options.formats));
+    const auto wanted = HT_TRY(edited(before.metadata(), edits_));
+    auto header = HT_TRY(format->edit({seen, file.size(), before, wanted, options_.grow}));
+    const std::uint64_t data_bytes = file.size() - header.old_bytes;
+    const std::uint64_t begin = header.bytes.size();
+    edited_.moved_by = begin - header.old_bytes;
+    // Bytes that were not seen are room before the data.
+    const std::size_t both = std::min(header.bytes.size(), seen.size());
+    edited_.changed =
+        edited_.moved_by != 0 || !std::ranges::equal(Bytes(header.bytes).first(both), seen.first(both));
+    PlannedFile planned{.path = path_, .bytes = begin + data_bytes, .header = std::move(header.bytes)};
+    if (data_bytes != 0)
+      planned.parts.push_back(
+          {.offset = begin, .bytes = data_bytes, .from = StoredBytes{0, header.old_bytes}});
+    // Whatever was edited, the parser has to find the same tensors.
+    const auto parsed = HT_TRY(format->parse(planned.header, planned.bytes, options));
+    const auto* const after = std::get_if<Catalog>(&parsed);
+    if (after == nullptr || !has_moved_alone(before, *after, edited_.moved_by))
+      return fail(Error(ErrorCode::internal));
+    edited_.metadata = after->metadata();
+    return planned;
   }
 
   [[nodiscard]] static Result<bool> is_json(const io::Source& file) {
@@ -82,13 +136,12 @@ class Edit {
     return is_json_file(prefix, file.size());
   }
 
-  Result<void> write(const EditedFile& plan, const std::shared_ptr<const io::FileSource>& opened) {
-    const auto& file = plan.file;
+  Result<void> write(const PlannedFile& file, const std::shared_ptr<const io::FileSource>& opened) {
     io::MappedFile source(opened);
     auto seal = HT_TRY(RenewedSeal::prepare({.path = path_,
                                              .source = source,
                                              .header = file.header,
-                                             .moved_by = plan.moved_by,
+                                             .moved_by = edited_.moved_by,
                                              .work = options_.work,
                                              .formats = options_.formats,
                                              .port = port_}));

@@ -1,34 +1,95 @@
 #include <htensor/convert/mlir.hpp>
 
+#include <algorithm>
+#include <array>
+#include <htensor/dtype/dtypes.hpp>
+#include <htensor/dtype/sizes.hpp>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "base/format_text.hpp"
-#include "convert/mlir_elements.hpp"
-#include "convert/mlir_syntax.hpp"
 #include "io/atomic_file.hpp"
+#include "model/relayout.hpp"
 
 namespace ht::inline v1 {
 namespace {
 
-// Text that is handed on whenever there is enough of it.
-class Text {
- public:
-  explicit Text(const MlirSink& write) : write_(write) {}
+constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+// Text is handed on whenever there is this much of it.
+constexpr std::size_t part_bytes = std::size_t{1} << 15U;
+// A multiple of every element's and every pattern's length.
+constexpr std::size_t piece_bytes = std::size_t{1} << 14U;
+// Of a column-major tensor, whose elements may lie on a page each.
+constexpr std::size_t scattered_bytes = std::size_t{1} << 12U;
+constexpr std::size_t longest_pattern = 16;
 
-  std::string& out() { return out_; }
-  Result<void> hand_on_if_long() { return out_.size() < enough ? Result<void>() : hand_on(); }
-  Result<void> hand_on() {
-    HT_TRY(write_(out_));
-    out_.clear();
-    return {};
+// The elements of a tensor as MLIR knows them.
+struct MlirElement {
+  std::string_view type = "i8";
+  int stored_bits = 8;
+
+  [[nodiscard]] bool is_boolean() const noexcept { return type == "i1"; }
+  // Of an element that is inlined.
+  [[nodiscard]] std::size_t bytes() const noexcept {
+    return static_cast<std::size_t>(std::max(stored_bits / 8, 1));
+  }
+};
+
+struct Row {
+  DTypeTag tag;
+  MlirElement element;
+};
+
+template <IsDType D>
+constexpr Row row(std::string_view type) {
+  return {D::tag, {type, D::bits}};
+}
+
+// IREE's tensors are signless from its input on: what is signed or not are operations, and a type with a sign
+// is refused by most of its passes. It packs elements of 4 bits two to a byte, the first one in the low half,
+// as files do, and gives each i1 a byte. It gives elements of 6 bits a byte as well, which files do not.
+constexpr std::array rows{
+    row<Bool>("i1"),
+    row<I4>("i4"),
+    row<U4>("i4"),
+    row<I8>("i8"),
+    row<U8>("i8"),
+    row<I16>("i16"),
+    row<U16>("i16"),
+    row<I32>("i32"),
+    row<U32>("i32"),
+    row<I64>("i64"),
+    row<U64>("i64"),
+    row<F16>("f16"),
+    row<BF16>("bf16"),
+    row<F32>("f32"),
+    row<F64>("f64"),
+    row<C64>("complex<f32>"),
+    row<F4>("f4E2M1FN"),
+    row<F8_E4M3>("f8E4M3FN"),
+    row<F8_E5M2>("f8E5M2"),
+    row<F8_E8M0>("f8E8M0FNU"),
+    row<F8_E4M3FNUZ>("f8E4M3FNUZ"),
+    row<F8_E5M2FNUZ>("f8E5M2FNUZ"),
+};
+static_assert(rows.size() == AllDTypes::size - 2, "all but those of 6 bits have a type");
+
+// A tensor as MLIR sees it: of its own dtype and shape, or its bytes where MLIR and IREE have no type that
+// is stored like it. Where the data goes has no say in this, so that moving it in or out changes no program.
+struct MlirTensor {
+  explicit MlirTensor(const Entry& of) : entry(of), dims(of.dims.begin(), of.dims.end()) {
+    const auto* const found = std::ranges::find(rows, of.dtype, &Row::tag);
+    is_bytes = of.encoding != EncodingTag::dense || found == rows.end();
+    if (!is_bytes) element = found->element;
+    if (is_bytes) dims = {static_cast<std::int64_t>(of.bytes)};
   }
 
- private:
-  static constexpr std::size_t enough = std::size_t{1} << 15U;
-  const MlirSink& write_;
-  std::string out_;
+  Entry entry;
+  std::vector<std::int64_t> dims;
+  MlirElement element{};
+  bool is_bytes = false;
 };
 
 void append_hex(std::string& out, Bytes bytes) {
@@ -41,160 +102,257 @@ void append_hex(std::string& out, Bytes bytes) {
   }
 }
 
+// Appends `"text"`: what is not printable ASCII is a backslash and two hexadecimal digits.
+void append_string(std::string& out, std::string_view text) {
+  out += '"';
+  for (const char& c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '\\') {
+      out += "\\\\";
+    } else if (c == '"' || code < 0x20 || code > 0x7E) {
+      out += '\\';
+      append_hex(out, std::as_bytes(std::span(&c, 1)));
+    } else {
+      out += c;
+    }
+  }
+  out += '"';
+}
+
+bool is_bare_identifier(std::string_view name) {
+  constexpr std::string_view others = "0123456789_$.";
+  const auto is_first = [](char c) { return c == '_' || letters.find(c) != std::string_view::npos; };
+  const auto is_later = [&](char c) { return is_first(c) || others.find(c) != std::string_view::npos; };
+  return !name.empty() && is_first(name.front()) && std::ranges::all_of(name, is_later);
+}
+
+// Appends `@name`, in quotes where it is no bare identifier. A symbol is the same with and without them.
+void append_symbol(std::string& out, std::string_view name) {
+  out += '@';
+  if (is_bare_identifier(name)) {
+    out += name;
+  } else {
+    append_string(out, name);
+  }
+}
+
+// Appends `tensor<4x8xf32>`.
+void append_type(std::string& out, const MlirTensor& tensor) {
+  out += "tensor<";
+  for (const auto dim : tensor.dims) {
+    out += std::to_string(dim);
+    out += 'x';
+  }
+  out += tensor.element.type;
+  out += '>';
+}
+
 std::string_view truth(std::byte byte) { return byte == std::byte{0} ? "false" : "true"; }
+
+// What is stored, brought to a form in which each element has whole bytes and a truth value is 0 or 1. The
+// answer is one of the two.
+Bytes widened(const MlirElement& element, MutableBytes piece, std::vector<std::byte>& wide) {
+  if (element.stored_bits == 4) {
+    wide.clear();
+    for (const std::byte both : piece) {
+      wide.push_back(both & std::byte{0xF});
+      wide.push_back(both >> 4U);
+    }
+    return wide;
+  }
+  if (element.is_boolean()) {
+    std::ranges::transform(piece, piece.begin(),
+                           [](std::byte byte) { return std::byte{byte != std::byte{0}}; });
+  }
+  return piece;
+}
+
+// Calls `visit` with some elements at a time, in row-major order, little endian and as `widened` makes them.
+template <class Visit>
+Result<void> visit_elements(const MlirTensor& tensor, const AnyTensor& values, const Visit& visit) {
+  const bool is_scattered = tensor.entry.order == ElementOrder::column_major && !values.is_splat();
+  const std::uint64_t most = is_scattered ? scattered_bytes : piece_bytes;
+  // The last byte may have room for one more element than there are.
+  auto elements_left = static_cast<std::uint64_t>(element_count(tensor.dims).value_or(0));
+  std::vector<std::byte> piece;
+  std::vector<std::byte> wide;
+  for (std::uint64_t at = 0; at < values.byte_size(); at += piece.size()) {
+    piece.resize(static_cast<std::size_t>(std::min(most, values.byte_size() - at)));
+    HT_TRY(values.copy_to(piece, at));
+    const Bytes elements = widened(tensor.element, piece, wide);
+    const auto count = std::min<std::uint64_t>(elements.size() / tensor.element.bytes(), elements_left);
+    elements_left -= count;
+    HT_TRY(visit(elements.first(static_cast<std::size_t>(count) * tensor.element.bytes())));
+  }
+  return {};
+}
+
+// The one element that a splat repeats, as `visit_elements` would have it; nothing where its elements differ.
+std::optional<std::vector<std::byte>> repeated_element(const MlirTensor& tensor) {
+  // Both the pattern and an element come out even in this.
+  std::array<std::byte, longest_pattern> piece{};
+  fill_with(piece, tensor.entry.splat);
+  std::vector<std::byte> wide;
+  const Bytes elements = widened(tensor.element, piece, wide);
+  const Bytes first = elements.first(tensor.element.bytes());
+  for (std::size_t at = 0; at < elements.size(); at += first.size()) {
+    if (!std::ranges::equal(elements.subspan(at, first.size()), first)) return std::nullopt;
+  }
+  return std::vector<std::byte>(first.begin(), first.end());
+}
 
 class ModuleWriter {
  public:
   ModuleWriter(const Model& model, const MlirOptions& options, const MlirSink& write)
-      : model_(model), options_(options), text_(write) {}
+      : model_(model), options_(options), write_(write) {}
 
   Result<void> write() {
     // Every tensor is checked before the first word is written.
     for (const Entry& entry : model_.catalog()) HT_TRY(check(MlirTensor(entry)));
     // The block is named in the generic form, as a region without any operation has none else.
-    text_.out() += is_generic() ? "\"builtin.module\"() ({\n^bb0:\n" : "module {\n";
+    out_ += is_generic() ? "\"builtin.module\"() ({\n^bb0:\n" : "module {\n";
     for (const AnyTensor& tensor : model_) {
       HT_TRY(write_global(tensor));
-      HT_TRY(text_.hand_on_if_long());
+      HT_TRY(hand_on_if_long());
     }
-    text_.out() += is_generic() ? "}) : () -> ()\n" : "}\n";
-    return text_.hand_on();
+    out_ += is_generic() ? "}) : () -> ()\n" : "}\n";
+    return hand_on();
   }
 
  private:
   [[nodiscard]] bool is_generic() const { return options_.form == MlirOptions::Form::generic; }
   [[nodiscard]] bool is_inlined(const MlirTensor& tensor) const {
-    return tensor.entry().bytes < options_.inline_below;
+    return tensor.entry.bytes < options_.inline_below;
+  }
+
+  Result<void> hand_on_if_long() { return out_.size() < part_bytes ? Result<void>() : hand_on(); }
+  Result<void> hand_on() {
+    HT_TRY(write_(out_));
+    out_.clear();
+    return {};
   }
 
   [[nodiscard]] Result<void> check(const MlirTensor& tensor) const {
-    const Entry& entry = tensor.entry();
+    const Entry& entry = tensor.entry;
+    const auto refuse = [&](Error error, std::string_view hint) {
+      return fail(std::move(error)
+                      .at_path(model_.files()[entry.file].native())
+                      .at_tensor(entry.name)
+                      .with_hint(hint));
+    };
     if (entry.name.empty()) {
       // It can be read, and what it is printed as cannot.
-      return fail(Error(ErrorCode::bad_name, "symbol_has_a_name",
-                        "a tensor has an empty name, and MLIR symbols are not empty")
-                      .at_path(model_.files()[entry.file].native())
-                      .with_hint("name the tensor with --rename"));
+      return refuse(Error(ErrorCode::bad_name, "symbol_has_a_name",
+                          "a tensor has an empty name, and MLIR symbols are not empty"),
+                    "name the tensor with --rename");
     }
     if (!std::in_range<std::int64_t>(entry.bytes)) {
-      return fail(
+      return refuse(
           Error(ErrorCode::size_overflow, "dimensions_fit_63_bits",
-                format_text("tensor '{}': {} bytes exceed MLIR's limit of 2^63-1", entry.name, entry.bytes))
-              .at_path(model_.files()[entry.file].native())
-              .at_tensor(entry.name)
-              .with_hint("leave the tensor out with --filter"));
+                format_text("tensor '{}': {} bytes exceed MLIR's limit of 2^63-1", entry.name, entry.bytes)),
+          "leave the tensor out with --filter");
     }
-    const bool as_stored = tensor.is_bytes() || tensor.element().bits % 8 != 0;
+    const bool as_stored = tensor.is_bytes || tensor.element.stored_bits % 8 != 0;
     const bool is_plain =
         entry.is_splat() || (entry.byte_order == ByteOrder::little &&
                              (entry.order == ElementOrder::row_major || entry.dims.size() < 2));
     if (is_inlined(tensor) && as_stored && !is_plain) {
-      return fail(
+      return refuse(
           Error(ErrorCode::unsupported_encoding, "inlined_bytes_are_row_major_and_little_endian",
-                format_text("tensor '{}': inlined bytes must be row-major and little-endian", entry.name))
-              .at_path(model_.files()[entry.file].native())
-              .at_tensor(entry.name)
-              .with_hint("convert to IRPA first, then inline the tensors of the IRPA"));
+                format_text("tensor '{}': inlined bytes must be row-major and little-endian", entry.name)),
+          "convert to IRPA first, then inline the tensors of the IRPA");
     }
     return {};
   }
 
   Result<void> write_global(const AnyTensor& values) {
     const MlirTensor tensor(values.entry());
-    auto& out = text_.out();
     if (!is_generic()) {
-      out += "  util.global private ";
-      append_mlir_symbol(out, tensor.entry().name);
-      out += " = ";
+      out_ += "  util.global private ";
+      append_symbol(out_, tensor.entry.name);
+      out_ += " = ";
       HT_TRY(write_value(tensor, values));
-      out += '\n';
+      out_ += '\n';
       return {};
     }
-    out += "  \"util.global\"() <{initial_value = ";
+    out_ += "  \"util.global\"() <{initial_value = ";
     HT_TRY(write_value(tensor, values));
-    out += ", sym_name = ";
-    append_mlir_string(out, tensor.entry().name);
-    out += ", sym_visibility = \"private\", type = ";
-    append_mlir_type(out, tensor);
-    out += "}> : () -> ()\n";
+    out_ += ", sym_name = ";
+    append_string(out_, tensor.entry.name);
+    out_ += ", sym_visibility = \"private\", type = ";
+    append_type(out_, tensor);
+    out_ += "}> : () -> ()\n";
     return {};
   }
 
   Result<void> write_value(const MlirTensor& tensor, const AnyTensor& values) {
-    auto& out = text_.out();
     if (is_inlined(tensor)) {
-      out += "dense<";
+      out_ += "dense<";
       HT_TRY(write_elements(tensor, values));
     } else {
-      out += options_.dialect == MlirOptions::Dialect::flow ? "#flow" : "#stream";
-      out += ".parameter.named<";
+      out_ += options_.dialect == MlirOptions::Dialect::flow ? "#flow" : "#stream";
+      out_ += ".parameter.named<";
       if (!options_.scope.empty()) {
-        append_mlir_string(out, options_.scope);
-        out += "::";
+        append_string(out_, options_.scope);
+        out_ += "::";
       }
-      append_mlir_string(out, tensor.entry().name);
+      append_string(out_, tensor.entry.name);
     }
-    out += "> : ";
-    append_mlir_type(out, tensor);
+    out_ += "> : ";
+    append_type(out_, tensor);
     return {};
   }
 
   // Hexadecimal digits are the bytes of all elements, or of one that is repeated. Not so for i1, which
   // versions of MLIR pack differently: they are spelled.
   Result<void> write_elements(const MlirTensor& tensor, const AnyTensor& values) {
-    auto& out = text_.out();
-    if (tensor.elements() == 0) return {};
-    const bool is_boolean = tensor.element().is_boolean();
-    if (const auto element = values.is_splat() ? mlir_splat(tensor) : std::nullopt) {
-      if (is_boolean) {
-        out += truth(element->front());
-      } else {
-        out += "\"0x";
-        append_hex(out, *element);
-        out += '"';
-      }
+    if (element_count(tensor.dims).value_or(0) == 0) return {};
+    const auto repeated = values.is_splat() ? repeated_element(tensor) : std::nullopt;
+    if (tensor.element.is_boolean()) {
+      if (!repeated) return write_truths(tensor, values);
+      out_ += truth(repeated->front());
       return {};
     }
-    MlirElements elements(tensor, values);
-    return is_boolean ? write_truths(tensor.dims(), elements) : write_hex(elements);
-  }
-
-  Result<void> write_hex(MlirElements& elements) {
-    text_.out() += "\"0x";
-    for (Bytes piece = HT_TRY(elements.next()); !piece.empty(); piece = HT_TRY(elements.next())) {
-      append_hex(text_.out(), piece);
-      HT_TRY(text_.hand_on_if_long());
+    out_ += "\"0x";
+    if (repeated) {
+      append_hex(out_, *repeated);
+    } else {
+      HT_TRY(visit_elements(tensor, values, [&](Bytes elements) {
+        append_hex(out_, elements);
+        return hand_on_if_long();
+      }));
     }
-    text_.out() += '"';
+    out_ += '"';
     return {};
   }
 
   // A list for each dimension.
-  Result<void> write_truths(std::span<const std::int64_t> dims, MlirElements& elements) {
-    auto& out = text_.out();
+  Result<void> write_truths(const MlirTensor& tensor, const AnyTensor& values) {
+    const auto& dims = tensor.dims;
     std::vector<std::int64_t> index(dims.size());
     std::size_t begun = dims.size();  // lists that begin at this element, as many as ended before it
     bool is_first = true;
-    for (Bytes piece = HT_TRY(elements.next()); !piece.empty(); piece = HT_TRY(elements.next())) {
-      for (const std::byte element : piece) {
-        if (!std::exchange(is_first, false)) out += ", ";
-        out.append(begun, '[');
-        out += truth(element);
+    return visit_elements(tensor, values, [&](Bytes elements) -> Result<void> {
+      for (const std::byte element : elements) {
+        if (!std::exchange(is_first, false)) out_ += ", ";
+        out_.append(begun, '[');
+        out_ += truth(element);
         begun = 0;
         for (auto i = dims.size(); i-- > 0; ++begun) {
           if (++index[i] < dims[i]) break;
           index[i] = 0;
         }
-        out.append(begun, ']');
-        HT_TRY(text_.hand_on_if_long());
+        out_.append(begun, ']');
+        HT_TRY(hand_on_if_long());
       }
-    }
-    return {};
+      return {};
+    });
   }
 
   const Model& model_;
   const MlirOptions& options_;
-  Text text_;
+  const MlirSink& write_;
+  std::string out_;
 };
 
 }  // namespace

@@ -1,5 +1,3 @@
-#include "convert/mlir_elements.hpp"
-
 #include <algorithm>
 
 #include "convert/mlir_test.hpp"

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <htensor/hash/crc64.hpp>
-#include <utility>
 
 namespace ht::inline v1 {
-
 namespace {
 
 // In the logarithm of their number: those of twice as many follow from those of so many.
@@ -23,52 +21,45 @@ std::uint64_t sum_of_zeros(std::uint64_t bytes) {
 
 }  // namespace
 
-std::vector<std::uint64_t>::const_iterator PassingSums::next_cut(std::uint64_t offset) const {
-  return std::ranges::upper_bound(cuts_, offset);
-}
-
-void PassingSums::keep(std::uint64_t offset, std::uint64_t bytes, std::uint64_t sum) {
-  const std::scoped_lock lock(mutex_);
-  pieces_.push_back({offset, bytes, sum});
-  sorted_ = false;
-}
-
-Result<void> PassingSums::see(std::uint64_t offset, Bytes bytes) {
-  auto cut = next_cut(offset);
-  while (!bytes.empty()) {
+// Adds the bytes as pieces that end at the cuts; `sum` returns the checksum of a piece.
+template <class Sum>
+void PassingSums::add(std::uint64_t offset, std::uint64_t bytes, Sum sum) {
+  auto cut = std::ranges::upper_bound(cuts_, offset);
+  while (bytes != 0) {
     const std::uint64_t room = cut == cuts_.end() ? UINT64_MAX : *cut++ - offset;
-    const Bytes piece = bytes.first(static_cast<std::size_t>(std::min<std::uint64_t>(room, bytes.size())));
-    keep(offset, piece.size(), crc64nvme(piece));
-    offset += piece.size();
-    bytes = bytes.subspan(piece.size());
+    const Piece piece{offset, std::min(room, bytes), sum(offset, std::min(room, bytes))};
+    offset += piece.bytes;
+    bytes -= piece.bytes;
+    const std::scoped_lock lock(mutex_);
+    pieces_.push_back(piece);
+    sorted_ = false;
   }
-  return {};
 }
 
-Result<void> PassingSums::see_zeros(std::uint64_t offset, std::uint64_t bytes) {
-  auto cut = next_cut(offset);
+void PassingSums::see(std::uint64_t offset, Bytes bytes) {
+  add(offset, bytes.size(), [&](std::uint64_t at, std::uint64_t count) {
+    return crc64nvme(bytes.subspan(static_cast<std::size_t>(at - offset), static_cast<std::size_t>(count)));
+  });
+}
+
+void PassingSums::see_zeros(std::uint64_t offset, std::uint64_t bytes) {
   // All but the first and the last are as long as each other.
   std::uint64_t summed_bytes = 0;
   std::uint64_t sum = sum_of_zeros(summed_bytes);
-  while (bytes != 0) {
-    const std::uint64_t room = cut == cuts_.end() ? UINT64_MAX : *cut++ - offset;
-    const std::uint64_t count = std::min(room, bytes);
+  add(offset, bytes, [&](std::uint64_t /*at*/, std::uint64_t count) {
     if (std::exchange(summed_bytes, count) != count) sum = sum_of_zeros(count);
-    keep(offset, count, sum);
-    offset += count;
-    bytes -= count;
-  }
-  return {};
+    return sum;
+  });
 }
 
-Result<void> PassingSums::see_instead(std::uint64_t offset, Bytes bytes) {
+void PassingSums::see_instead(std::uint64_t offset, Bytes bytes) {
   {
     const std::scoped_lock lock(mutex_);
     std::erase_if(pieces_, [&](const Piece& piece) {
       return piece.offset >= offset && piece.offset + piece.bytes <= offset + bytes.size();
     });
   }
-  return see(offset, bytes);
+  see(offset, bytes);
 }
 
 Result<std::uint64_t> PassingSums::sum_of(std::uint64_t offset, std::uint64_t bytes) {

@@ -1,32 +1,33 @@
-// Checksums of parts of a file, taken while its bytes pass by in pieces and in any order.
+// Checksums of parts of a file, taken while its bytes pass by in pieces, in any order and on any thread.
 #pragma once
 
+#include <cstdint>
+#include <htensor/base/bytes.hpp>
+#include <htensor/base/result.hpp>
 #include <mutex>
-#include <span>
+#include <utility>
 #include <vector>
-
-#include "convert/copy_engine.hpp"
 
 namespace ht::inline v1 {
 
-class PassingSums final : public ByteWatcher {
+class PassingSums {
  public:
   /// Sums of parts that begin and end at these offsets can be asked for; they are in order.
   explicit PassingSums(std::vector<std::uint64_t> cuts) noexcept : cuts_(std::move(cuts)) {}
 
-  Result<void> see(std::uint64_t offset, Bytes bytes) override;
-  Result<void> see_zeros(std::uint64_t offset, std::uint64_t bytes) override;
-
+  /// Every byte of the file is seen once.
+  void see(std::uint64_t offset, Bytes bytes);
+  /// The same for zeros that nobody writes, as they are a hole: there may be any number of them.
+  void see_zeros(std::uint64_t offset, std::uint64_t bytes);
   /// What was seen there does not count any more, and these bytes do.
-  Result<void> see_instead(std::uint64_t offset, Bytes bytes);
+  void see_instead(std::uint64_t offset, Bytes bytes);
 
   /// The CRC-64/NVME of a part, once all of it was seen. `internal` where it was not.
   [[nodiscard]] Result<std::uint64_t> sum_of(std::uint64_t offset, std::uint64_t bytes);
 
  private:
-  /// The first of the cuts that lies behind the offset.
-  [[nodiscard]] std::vector<std::uint64_t>::const_iterator next_cut(std::uint64_t offset) const;
-  void keep(std::uint64_t offset, std::uint64_t bytes, std::uint64_t sum);
+  template <class Sum>
+  void add(std::uint64_t offset, std::uint64_t bytes, Sum sum);
 
   struct Piece {
     std::uint64_t offset;

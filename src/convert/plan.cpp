@@ -1,14 +1,17 @@
 #include <htensor/convert/convert.hpp>
 
 #include <algorithm>
+#include <array>
 #include <htensor/base/utf8.hpp>
+#include <htensor/dtype/encoding.hpp>
+#include <htensor/dtype/visit.hpp>
 #include <htensor/format/encode.hpp>
 #include <htensor/format/metadata_edit.hpp>
 #include <numeric>
+#include <utility>
 
 #include "base/format_text.hpp"
-#include "convert/from_memory.hpp"
-#include "convert/losses.hpp"
+#include "convert/target_catalog.hpp"
 #include "format/shards/numbered_name.hpp"
 #include "format/shards/shard_index.hpp"
 
@@ -45,6 +48,15 @@ From from_of(const TargetTensor& tensor) {
   return repeated;
 }
 
+std::string type_and_shape(const Entry& entry) {
+  if (!entry.is_typed()) return format_text("{} bytes", entry.bytes);
+  const auto encoding = find_encoding(entry.encoding);
+  const auto dtype = find_dtype(entry.dtype);
+  const std::string_view type = entry.encoding != EncodingTag::dense ? (encoding ? encoding->name : "unknown")
+                                                                     : (dtype ? dtype->name : "unknown");
+  return format_text("{} [{}]", type, fmt::join(entry.dims, ", "));
+}
+
 class Planner {
  public:
   Planner(const Catalog& source, const InMemory& memory, Path target, const ConvertOptions& options,
@@ -62,18 +74,19 @@ class Planner {
 
   Result<ConversionPlan> run() {
     HT_TRY(check_options());
-    auto tensors = HT_TRY(target_tensors(source_, memory_, options_));
+    tensors_ = HT_TRY(target_tensors(source_, memory_, options_));
+    HT_TRY(change_types(tensors_, options_, [&](const TargetTensor& tensor, const Error& why) {
+      lose(tensor.name, LossKind::rounding, why);
+    }));
     if (options_.normalize_layout) {
-      for (auto& tensor : tensors) HT_TRY(normalize_layout(tensor));
+      for (auto& tensor : tensors_) HT_TRY(normalize_layout(tensor));
     } else {
-      HT_TRY(normalize_layouts(tensors, format_, source_format_));
+      HT_TRY(normalize_layouts(tensors_, format_, source_format_));
     }
-    fitted_.metadata = HT_TRY(metadata_to_carry());
-    fitted_.tensors = std::move(tensors);
+    metadata_ = HT_TRY(metadata_to_carry());
     auto planned = plan_files();
     if (!planned && planned.error().code() == ErrorCode::would_lose) {
-      const Metadata metadata = std::move(fitted_.metadata);
-      fitted_ = HT_TRY(fit(std::move(fitted_.tensors), metadata, source_, format_, layout_));
+      HT_TRY(fit());
       planned = plan_files();
     }
     HT_TRY(std::move(planned));
@@ -81,8 +94,7 @@ class Planner {
     plan_.formats = options_.formats;
     plan_.target = target_;
     plan_.is_sharded = options_.shard_bytes != 0;
-    plan_.tensors = fitted_.tensors.size();
-    plan_.losses = std::move(fitted_.losses);
+    plan_.tensors = tensors_.size();
     return std::move(plan_);
   }
 
@@ -117,16 +129,103 @@ class Planner {
     return metadata;
   }
 
+  // Leaves out metadata, and keeps tensors as raw bytes, where the format cannot carry them as they are.
+  // Looks at each tensor and each key alone: an Error of all of them together, such as too many tensors, is
+  // left to `encode`.
+  Result<void> fit() {
+    HT_TRY(fit_metadata());
+    // No reallocation: entries point into it.
+    raw_dims_.reserve(tensors_.size());
+    for (auto& tensor : tensors_) HT_TRY(fit_tensor(tensor));
+    return {};
+  }
+
+  // nullopt where the format takes a file of this tensor and metadata.
+  [[nodiscard]] std::optional<Error> refusal(const TargetTensor& tensor,
+                                             const Metadata& metadata = {}) const {
+    auto catalog = catalog_of(std::span(&tensor, 1), metadata, source_, format_);
+    if (!catalog) return std::move(catalog).error();
+    auto encoded = encode(format_, *catalog, layout_);
+    if (!encoded) return std::move(encoded).error();
+    return std::nullopt;
+  }
+
+  Result<void> fit_metadata() {
+    const auto metadata = std::exchange(metadata_, {});
+    static constexpr std::array<std::int64_t, 1> none{0};
+    const TargetTensor small{"t", {.dtype = format_.raw_dtype, .dims = none}, {}};
+    for (const auto& item : metadata) {
+      const auto& [key, value] = item;
+      Metadata alone;
+      HT_TRY(alone.add(key, value));
+      const auto refused = refusal(small, alone);
+      if (!refused) {
+        HT_TRY(metadata_.add(key, value));
+        continue;
+      }
+      if (refused->code() != ErrorCode::would_lose) return fail(*refused);
+      // The target has a layout of its own.
+      if (describes_layout(item)) continue;
+      lose(key, LossKind::metadata, *refused).is_tensor = false;
+    }
+    return metadata_.index();
+  }
+
+  Result<void> fit_tensor(TargetTensor& tensor) {
+    auto refused = refusal(tensor);
+    if (!refused) return {};
+    if (const auto note = std::exchange(tensor.entry.note, {}); !note.empty()) {
+      auto other = refusal(tensor);
+      if (!other) {
+        lose(tensor.name, LossKind::metadata, *refused);
+        return {};
+      }
+      tensor.entry.note = note;
+      refused = std::move(other);
+    }
+    if (refused->code() != ErrorCode::would_lose) return fail(*std::move(refused));
+    HT_TRY(keep_raw_bytes(tensor, *refused));
+    auto again = refusal(tensor);
+    if (again && !tensor.entry.note.empty()) {
+      lose(tensor.name, LossKind::metadata, *again);
+      tensor.entry.note = {};
+      again = refusal(tensor);
+    }
+    if (again) return fail(*std::move(refused));
+    return {};
+  }
+
+  Result<void> keep_raw_bytes(TargetTensor& tensor, const Error& refused) {
+    const std::string before = type_and_shape(tensor.entry);
+    // Raw bytes carry no byte order, so they are written in the usual one.
+    HT_TRY(normalize_layout(tensor));
+    raw_dims_.push_back(static_cast<std::int64_t>(tensor.entry.bytes));
+    tensor.entry.dtype = format_.raw_dtype;
+    tensor.entry.encoding = EncodingTag::dense;
+    tensor.entry.dims = std::span(&raw_dims_.back(), 1);
+    lose(tensor.name, LossKind::raw_bytes, refused).change =
+        format_text("{} → {}", before, type_and_shape(tensor.entry));
+    return {};
+  }
+
+  Loss& lose(std::string_view name, LossKind kind, const Error& error) {
+    return plan_.losses.emplace_back(Loss{.name = std::string(name),
+                                          .kind = kind,
+                                          .is_tensor = true,
+                                          .why = std::string(error.message()),
+                                          .hint = std::string(error.hint())});
+  }
+
   // Encodes each header once, unless the format refuses a tensor or a key.
   Result<void> plan_files() {
     plan_.files.clear();
-    if (options_.canonical) sort_canonically(fitted_.tensors, format_);
-    const auto whole = HT_TRY(catalog_of(fitted_.tensors, fitted_.metadata, source_, format_));
+    if (options_.canonical) sort_canonically(tensors_, format_);
+    const auto whole = HT_TRY(catalog_of(tensors_, metadata_, source_, format_));
     const auto shards = HT_TRY(cut_into_shards());
     if (shards.size() > 1) {
       HT_TRY(plan_shards(shards));
     } else {
-      plan_.files.push_back(HT_TRY(plan_file(target_, fitted_.tensors, whole)));
+      plan_.files.push_back(HT_TRY(plan_file(target_, tensors_, whole)));
     }
     if (format_.warnings != nullptr) plan_.warnings = format_.warnings(whole);
     return {};
@@ -137,13 +236,14 @@ class Planner {
     PlannedFile file{.path = std::move(path),
                      .bytes = encoded.file_bytes,
                      .header = std::move(encoded.header),
-                     .parts = {},
-                     .relayouts = {},
                      .finish = encoded.finish};
     file.parts.reserve(catalog.size());
     for (std::size_t i = 0; i < catalog.size(); ++i) {
       if (!encoded.offsets[i] || catalog[i].bytes == 0) continue;
-      const From from = tensors[i].relayout ? From(relaid(tensors[i], file)) : from_of(tensors[i]);
+      const auto& tensor = tensors[i];
+      const From from = tensor.change     ? From(converted(tensor, file))
+                        : tensor.relayout ? From(relaid(tensor, file))
+                                          : from_of(tensor);
       file.parts.push_back({.offset = *encoded.offsets[i], .bytes = catalog[i].bytes, .from = from});
     }
     std::ranges::sort(file.parts, {}, &PlannedPart::offset);
@@ -157,9 +257,16 @@ class Planner {
             .relayout = static_cast<std::uint32_t>(file.relayouts.size() - 1)};
   }
 
+  static ConvertedBytes converted(const TargetTensor& tensor, PlannedFile& file) {
+    file.changes.push_back(*tensor.change);
+    return {.file = tensor.entry.file,
+            .offset = tensor.entry.offset,
+            .change = static_cast<std::uint32_t>(file.changes.size() - 1)};
+  }
+
   // Tensors that follow each other; each shard has one at least.
   [[nodiscard]] Result<std::vector<std::span<const TargetTensor>>> cut_into_shards() const {
-    const std::span<const TargetTensor> all(fitted_.tensors);
+    const std::span<const TargetTensor> all(tensors_);
     if (options_.shard_bytes == 0) return std::vector{all};
     std::vector<std::span<const TargetTensor>> shards;
     std::size_t begin = 0;
@@ -189,8 +296,8 @@ class Planner {
                             .count = static_cast<std::uint32_t>(shards.size()),
                             .extension = target_.extension().string()};
     for (std::uint32_t i = 0; i < shards.size(); ++i) {
-      const SplitInfo part{.number = i, .count = name.count, .tensors = fitted_.tensors.size()};
-      const auto metadata = HT_TRY(metadata_of_shard(format_.sharding, fitted_.metadata, part));
+      const SplitInfo part{.number = i, .count = name.count, .tensors = tensors_.size()};
+      const auto metadata = HT_TRY(metadata_of_shard(format_.sharding, metadata_, part));
       const auto catalog = HT_TRY(catalog_of(shards[i], metadata, source_, format_));
       plan_.files.push_back(HT_TRY(plan_file(target_.parent_path() / name.of(i + 1), shards[i], catalog)));
     }
@@ -226,11 +333,8 @@ class Planner {
     auto path = target_;
     path += ".index.json";
     plan_.opened = plan_.files.size();
-    plan_.files.push_back({.path = std::move(path),
-                           .bytes = bytes.size(),
-                           .header = {bytes.begin(), bytes.end()},
-                           .parts = {},
-                           .relayouts = {}});
+    plan_.files.push_back(
+        {.path = std::move(path), .bytes = bytes.size(), .header = {bytes.begin(), bytes.end()}});
   }
 
   const Catalog& source_;
@@ -240,7 +344,9 @@ class Planner {
   const ConvertOptions& options_;
   const Format& format_;
   Layout layout_;
-  Fitted fitted_;
+  std::vector<TargetTensor> tensors_;
+  Metadata metadata_;
+  std::vector<std::int64_t> raw_dims_;  // shapes of tensors that are kept as raw bytes: entries point at them
   ConversionPlan plan_;
 };
 

@@ -8,7 +8,6 @@
 #include "integrity/carried_seal.hpp"
 #include "integrity/compare.hpp"
 #include "integrity/found_seal.hpp"
-#include "integrity/seal_place.hpp"
 #include "io/pending_port.hpp"
 #include "model/set_replacement.hpp"
 
@@ -71,8 +70,8 @@ Result<std::optional<RenewedSeal>> RenewedSeal::prepare(const Edit& edit) {
   std::vector<io::MappedFile*> files(found->paths.size());
   files[*number] = &edit.source;
   const bool reads_data = found->seal.algorithm != HashAlgorithm::crc64nvme;
-  const auto compared =
-      HT_TRY(compare_there(found->seal, files, found->paths, {.quick = !reads_data, .work = edit.work}));
+  const auto compared = HT_TRY(compare(found->seal, files, found->paths,
+                                       {.quick = !reads_data, .work = edit.work}, MissingFiles::skipped));
   RenewedSeal renewed(found->place.seal);
   if (const auto matches = compared.result(); !matches) {
     if (HT_TRY(is_carried_seal(found->seal, header, edit.work))) return renewed;

@@ -26,18 +26,6 @@ std::optional<std::string> renamed(std::string_view name, const Rename& rename) 
   return std::string(to.substr(0, place)).append(middle).append(to.substr(place + 1));
 }
 
-Error matches_none(std::string_view rule, std::string_view what, std::string_view pattern) {
-  return Error(ErrorCode::not_found, rule, format_text("{} '{}' matches no tensor", what, to_utf8(pattern)))
-      .with_hint("list the tensors with `htensor ls`");
-}
-
-Error comes_too_late(std::string_view pattern) {
-  return Error(ErrorCode::not_found, "rename_changes_a_name",
-               format_text("--rename '{}' matches only tensors that an earlier --rename matches",
-                           to_utf8(pattern)))
-      .with_hint("put this --rename before the others: the first match counts");
-}
-
 }  // namespace
 
 Result<std::vector<TargetTensor>> target_tensors(const Catalog& source, const InMemory& memory,
@@ -65,8 +53,16 @@ Result<std::vector<TargetTensor>> target_tensors(const Catalog& source, const In
   if (tensors.empty() && !options.glob.is_everything()) return fail(options.glob.no_match());
   for (std::size_t k = 0; k < used.size(); ++k) {
     if (used[k]) continue;
-    if (matched[k]) return fail(comes_too_late(options.renames[k].from));
-    return fail(matches_none("rename_matches_a_tensor", "--rename", options.renames[k].from));
+    const auto pattern = to_utf8(options.renames[k].from);
+    if (matched[k]) {
+      return fail(
+          Error(ErrorCode::not_found, "rename_changes_a_name",
+                format_text("--rename '{}' matches only tensors that an earlier --rename matches", pattern))
+              .with_hint("put this --rename before the others: the first match counts"));
+    }
+    return fail(Error(ErrorCode::not_found, "rename_matches_a_tensor",
+                      format_text("--rename '{}' matches no tensor", pattern))
+                    .with_hint("list the tensors with `htensor ls`"));
   }
   return tensors;
 }

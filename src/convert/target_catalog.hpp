@@ -1,6 +1,7 @@
 // The tensors of a target: those that are wanted of a source, under their new names.
 #pragma once
 
+#include <functional>
 #include <htensor/convert/convert.hpp>
 
 #include "convert/from_memory.hpp"
@@ -16,6 +17,10 @@ struct TargetTensor {
   std::optional<Bytes> memory{};
   /// How its bytes get the order of `entry`, where the source has another.
   std::shared_ptr<const Relayout> relayout{};
+  /// How its values become those of `entry`, where the source has another type.
+  std::optional<ValueChange> change{};
+  /// The pattern of a splat whose type was changed: `entry` points at it.
+  std::shared_ptr<const std::array<std::byte, 16>> pattern{};
 
   /// With the new name; good as long as this is.
   [[nodiscard]] Entry as_entry() const noexcept {
@@ -28,6 +33,12 @@ struct TargetTensor {
 /// `not_found` where the glob or a rename matches no tensor.
 [[nodiscard]] Result<std::vector<TargetTensor>> target_tensors(const Catalog& source, const InMemory& memory,
                                                                const ConvertOptions& options);
+
+/// Gives tensors the types of `ConvertOptions::types` and `dequantize`. `rounded` is called for each tensor
+/// whose values may be rounded without being quantized, with the reason.
+[[nodiscard]] Result<void> change_types(
+    std::span<TargetTensor> tensors, const ConvertOptions& options,
+    const std::function<void(const TargetTensor&, const Error&)>& rounded);
 
 /// The order of `ConvertOptions::canonical`.
 void sort_canonically(std::span<TargetTensor> tensors, const Format& format);

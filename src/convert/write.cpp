@@ -1,5 +1,8 @@
 #include <htensor/convert/write.hpp>
 
+#include <algorithm>
+#include <htensor/base/checked.hpp>
+#include <htensor/base/fault.hpp>
 #include <utility>
 
 #include "base/format_text.hpp"
@@ -9,39 +12,87 @@
 namespace ht::inline v1 {
 namespace {
 
-Result<void> write_file(const ConversionPlan& plan, const Pieces& pieces, std::vector<DTypeInfo> dtypes,
-                        const WriteOptions& options) {
-  HT_TRY(apply_from(plan, {.sources = {}, .pieces = &pieces},
-                    {.if_exists = options.if_exists, .work = {.stop = options.stop}},
-                    {.dtypes = std::move(dtypes), .port = options.port}));
-  return {};
-}
+// The most bytes that are written between two polls of the stop token.
+constexpr std::size_t step_bytes = std::size_t{1} << 20;
 
-ConversionPlan plan_of(const std::filesystem::path& path, std::uint64_t bytes, Bytes header,
-                       decltype(PlannedFile::finish) finish) {
-  ConversionPlan plan;
-  plan.target = path;
-  plan.files.push_back({.path = path,
-                        .bytes = bytes,
-                        .header = {header.begin(), header.end()},
-                        .parts = {},
-                        .relayouts = {},
-                        .finish = finish});
-  return plan;
+Result<void> write_file(const std::filesystem::path& path, const Encoded& file, const Pieces& pieces,
+                        std::vector<DTypeInfo> dtypes, const WriteOptions& options) {
+  return without_bad_alloc([&]() -> Result<void> {
+    ConversionPlan plan;
+    plan.target = path;
+    plan.files.push_back(
+        {.path = path, .bytes = file.file_bytes, .header = file.header, .finish = file.finish});
+    HT_TRY(apply_from(plan, {.sources = {}, .pieces = &pieces},
+                      {.if_exists = options.if_exists, .work = {.stop = options.stop}},
+                      {.dtypes = std::move(dtypes), .port = options.port}));
+    return {};
+  });
 }
 
 Result<void> write_ht(const std::filesystem::path& path, const format_ht::Header& header,
                       const DTypeInfo& dtype, const DataSource& source, bool is_dense,
                       const WriteOptions& options) {
-  return without_bad_alloc([&]() -> Result<void> {
+  return without_bad_alloc([&] {
+    const auto encoded = format_ht::encode(header);
     return write_file(
-        plan_of(path, header.data_offset + header.data_bytes, format_ht::encode(header), format_ht::finish),
+        path,
+        {.header = {encoded.begin(), encoded.end()},
+         .offsets = {},
+         .file_bytes = header.data_offset + header.data_bytes,
+         .finish = format_ht::finish},
         {.source = source, .begin = header.data_offset, .bytes = header.data_bytes, .is_dense = is_dense},
         {dtype}, options);
   });
 }
 
 }  // namespace
+
+Result<bool> copy_pieces(const PlannedFile& file, const Pieces& pieces, io::AtomicFile& target,
+                         const CopyOptions& options) {
+  HT_TRY(pieces.is_dense ? target.allocate(file.bytes) : target.resize(file.bytes));
+  std::uint64_t end = pieces.first;
+  bool is_whole = true;
+  const auto leave_hole = [&](std::uint64_t until) {
+    if (until == end) return;
+    is_whole = false;
+    if (options.sums != nullptr) options.sums->see_zeros(pieces.begin + end, until - end);
+    end = until;
+  };
+  const auto write_step = [&](Bytes step) -> Result<void> {
+    if (options.work.stop.stop_requested()) {
+      return fail(
+          Error(ErrorCode::cancelled, "work_is_not_stopped",
+                format_text("stopped: {} of {} bytes written, nothing left behind", end, pieces.bytes))
+              .at_path(target.target().native()));
+    }
+    // A step may lie in a mapped file: a page that cannot be read is an Error.
+    HT_TRY(guarded(step, [&]() -> Result<void> {
+      if (options.sums != nullptr) options.sums->see(pieces.begin + end, step);
+      return target.write(pieces.begin + end, step);
+    }));
+    end += step.size();
+    return {};
+  };
+  while (const auto piece = HT_TRY(pieces.source())) {
+    if (piece->offset < end || !checked::range_fits(piece->offset, piece->bytes.size(), pieces.bytes)) {
+      return fail(ErrorCode::out_of_bounds, "pieces_are_in_order_and_inside",
+                  format_text("piece of {} bytes at byte {} is out of order: {} of {} bytes are written",
+                              piece->bytes.size(), piece->offset, end, pieces.bytes));
+    }
+    leave_hole(piece->offset);
+    // At least one step, so that a stop shows even where a piece is empty.
+    Bytes left = piece->bytes;
+    do {
+      const Bytes step = left.first(std::min(step_bytes, left.size()));
+      HT_TRY(write_step(step));
+      left = left.subspan(step.size());
+    } while (!left.empty());
+  }
+  leave_hole(pieces.bytes);
+  HT_TRY(target.write(0, file.header));
+  if (options.sums != nullptr) options.sums->see(0, file.header);
+  return is_whole;
+}
 
 Result<void> write(const std::filesystem::path& path, const DTypeInfo& dtype,
                    std::span<const std::int64_t> dims, const DataSource& source,
@@ -56,10 +107,8 @@ Result<void> write(const std::filesystem::path& path, const Encoded& file, const
         ErrorCode::size_mismatch, "file_is_longer_than_its_header",
         format_text("the header has {} bytes but the file has {}", file.header.size(), file.file_bytes));
   }
-  return without_bad_alloc([&]() -> Result<void> {
-    return write_file(plan_of(path, file.file_bytes, file.header, file.finish),
-                      {.source = source, .first = file.header.size(), .bytes = file.file_bytes}, {}, options);
-  });
+  return write_file(path, file, {.source = source, .first = file.header.size(), .bytes = file.file_bytes}, {},
+                    options);
 }
 
 Result<void> write(const std::filesystem::path& path, const DTypeInfo& dtype,

@@ -69,30 +69,26 @@ namespace {
 
 // What every format has to keep, whatever else it checks.
 Result<void> check_entry(const Entry& entry, std::span<const std::int64_t> more_dims, std::size_t files) {
+  const auto refuse = [&](ErrorCode code, std::string_view rule, std::string_view why) {
+    return fail(Error(code, rule, format_text("tensor '{}': {}", entry.name, why)).at_tensor(entry.name));
+  };
   const auto pattern = entry.splat.size();
   if (pattern > 16 || (pattern != 0 && !std::has_single_bit(pattern))) {
-    return fail(Error(ErrorCode::size_mismatch, "splat_patterns_have_1_2_4_8_or_16_bytes",
-                      format_text("tensor '{}': splat pattern has {} bytes, not 1, 2, 4, 8 or 16", entry.name,
-                                  pattern))
-                    .at_tensor(entry.name));
+    return refuse(ErrorCode::size_mismatch, "splat_patterns_have_1_2_4_8_or_16_bytes",
+                  format_text("splat pattern has {} bytes, not 1, 2, 4, 8 or 16", pattern));
   }
   if (pattern != 0 && entry.bytes % pattern != 0) {
-    return fail(Error(ErrorCode::size_mismatch, "splat_bytes_are_multiple_of_pattern",
-                      format_text("tensor '{}': {} bytes are not a multiple of its splat pattern of {} bytes",
-                                  entry.name, entry.bytes, pattern))
-                    .at_tensor(entry.name));
+    return refuse(
+        ErrorCode::size_mismatch, "splat_bytes_are_multiple_of_pattern",
+        format_text("{} bytes are not a multiple of its splat pattern of {} bytes", entry.bytes, pattern));
   }
   if (entry.file >= files) {
-    return fail(Error(ErrorCode::out_of_bounds, "entry_lies_in_a_file_that_is_named",
-                      format_text("tensor '{}': file number {} is out of range; the catalog has {} files",
-                                  entry.name, entry.file, files))
-                    .at_tensor(entry.name));
+    return refuse(ErrorCode::out_of_bounds, "entry_lies_in_a_file_that_is_named",
+                  format_text("file number {} is out of range; the catalog has {} files", entry.file, files));
   }
   const auto is_negative = [](std::int64_t dim) { return dim < 0; };
   if (std::ranges::any_of(entry.dims, is_negative) || std::ranges::any_of(more_dims, is_negative)) {
-    return fail(Error(ErrorCode::bad_shape, "dims_are_not_negative",
-                      format_text("tensor '{}': a dimension is negative", entry.name))
-                    .at_tensor(entry.name));
+    return refuse(ErrorCode::bad_shape, "dims_are_not_negative", "a dimension is negative");
   }
   return {};
 }

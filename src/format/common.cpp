@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "base/format_text.hpp"
-
 namespace ht::inline v1 {
 namespace {
 
@@ -17,53 +15,47 @@ constexpr std::uint64_t room_bytes = 1024;
 
 }  // namespace
 
-Error broken(ErrorCode code, std::string_view rule, std::string message, std::uint64_t offset,
-             SourceLine where) {
+Error broken_at(ErrorCode code, std::string_view rule, const FilePlace& place, std::string message,
+                SourceLine where) {
   const bool is_end_wrong = code == ErrorCode::truncated || code == ErrorCode::trailing_bytes;
   return Error(code, rule, std::move(message), where)
-      .at_offset(offset)
-      .with_hint(is_end_wrong ? "download the file again" : "write the file again with its exporter");
+      .at_offset(place.offset)
+      .at_tensor(place.tensor)
+      .with_hint(is_end_wrong ? "download the file again"
+                 : code == ErrorCode::header_too_large
+                     ? "raise the limit with --max-header SIZE if you trust the file"
+                     : "write the file again with its exporter");
 }
 
 Result<void> check_data_is_there(std::uint64_t data_end, std::uint64_t file_bytes) {
   if (data_end <= file_bytes) return {};
-  return fail(broken(ErrorCode::truncated, "data_is_all_there",
-                     format_text("data ends at byte {} but the file has {} bytes", data_end, file_bytes),
-                     file_bytes));
-}
-
-Error lost(std::string_view rule, const Entry& entry, std::string message, std::string_view hint,
-           SourceLine where) {
-  return Error(ErrorCode::would_lose, rule, std::move(message), where).at_tensor(entry.name).with_hint(hint);
+  return fail(broken(ErrorCode::truncated, "data_is_all_there", {file_bytes},
+                     "data ends at byte {} but the file has {} bytes", data_end, file_bytes));
 }
 
 Result<void> check_plain(const Entry& entry, std::string_view format) {
   if (entry.encoding != EncodingTag::dense) {
     const auto encoding = find_encoding(entry.encoding).value_or(Encoding{.name = "an unknown encoding"});
-    return fail(lost("format_carries_the_encoding", entry,
-                     format_text("tensor '{}': {} cannot store {}", entry.name, format, encoding.name),
-                     "convert to GGUF or IRPA instead"));
+    return fail(lost("format_carries_the_encoding", entry, "convert to GGUF or IRPA instead",
+                     "tensor '{}': {} cannot store {}", entry.name, format, encoding.name));
   }
   if (!entry.is_typed()) {
-    return fail(
-        lost("format_carries_untyped_bytes", entry,
-             format_text("tensor '{}': dtype and shape are unknown but {} needs both", entry.name, format),
-             "convert to IRPA instead"));
+    return fail(lost("format_carries_untyped_bytes", entry, "convert to IRPA instead",
+                     "tensor '{}': dtype and shape are unknown but {} needs both", entry.name, format));
   }
   if (entry.order != ElementOrder::row_major && entry.dims.size() > 1) {
     return fail(lost("format_carries_the_order", entry,
-                     format_text("tensor '{}': {} cannot store column-major order", entry.name, format),
-                     "transpose the tensor to row-major order first, or convert to NPY"));
+                     "transpose the tensor to row-major order first, or convert to NPY",
+                     "tensor '{}': {} cannot store column-major order", entry.name, format));
   }
   if (entry.byte_order != ByteOrder::little) {
     return fail(lost("format_carries_the_byte_order", entry,
-                     format_text("tensor '{}': {} cannot store big-endian data", entry.name, format),
-                     "byte-swap the tensor to little-endian first, or convert to GGUF"));
+                     "byte-swap the tensor to little-endian first, or convert to GGUF",
+                     "tensor '{}': {} cannot store big-endian data", entry.name, format));
   }
   if (!entry.note.empty()) {
-    return fail(lost("format_carries_the_note", entry,
-                     format_text("tensor '{}': {} cannot store its note", entry.name, format),
-                     "convert to IRPA instead"));
+    return fail(lost("format_carries_the_note", entry, "convert to IRPA instead",
+                     "tensor '{}': {} cannot store its note", entry.name, format));
   }
   return {};
 }

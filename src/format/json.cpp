@@ -4,12 +4,10 @@
 #include <cstring>
 #include <functional>
 
+#include "format/common.hpp"
+
 namespace ht::inline v1::json {
 namespace {
-
-constexpr std::string_view white_space = " \t\r\n";
-
-std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 std::string_view words(simdjson::error_code error) {
   switch (error) {
@@ -118,6 +116,10 @@ Outcome<std::string_view> Document::text(Value& value) {
 std::optional<Problem> Document::check(Value& value, std::size_t depth) {  // NOLINT(misc-no-recursion)
   if (depth > max_depth) return problem(words(simdjson::DEPTH_ERROR));
   const auto pass_on = [](const Problem& found) { return found; };
+  const auto error_of = [&](const auto& read) -> std::optional<Problem> {
+    if (read.error() != simdjson::SUCCESS) return problem_of(read.error());
+    return std::nullopt;
+  };
   Type type{};
   if (const auto error = value.type().get(type)) return problem_of(error);
   switch (type) {
@@ -126,26 +128,13 @@ std::optional<Problem> Document::check(Value& value, std::size_t depth) {  // NO
           value, [&](std::string_view, Value& inner) { return check(inner, depth + 1); }, pass_on);
     case Type::array:
       return each_element<Problem>(value, [&](Value& inner) { return check(inner, depth + 1); }, pass_on);
-    case Type::string: {
-      const auto checked = text(value);
-      if (!checked) return checked.error();
-      return std::nullopt;
-    }
-    case Type::number: {
-      double number = 0;
-      if (const auto error = value.get_double().get(number)) return problem_of(error);
-      return std::nullopt;
-    }
-    case Type::boolean: {
-      bool flag = false;
-      if (const auto error = value.get_bool().get(flag)) return problem_of(error);
-      return std::nullopt;
-    }
+    case Type::string: return error_of(value.get_string());
+    case Type::number: return error_of(value.get_double());
+    case Type::boolean: return error_of(value.get_bool());
     case Type::null: {
       bool null = false;
       if (const auto error = value.is_null().get(null)) return problem_of(error);
-      if (!null) return problem("syntax error");
-      return std::nullopt;
+      if (null) return std::nullopt;
     }
   }
   return problem("syntax error");

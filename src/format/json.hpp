@@ -29,6 +29,8 @@ struct Problem {
 template <class T>
 using Outcome = tl::expected<T, Problem>;
 
+inline constexpr std::string_view white_space = " \t\r\n";
+
 /// Objects and arrays within each other; as the reference reader of safetensors has it.
 inline constexpr std::size_t max_depth = 127;
 

@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "base/format_text.hpp"
-#include "format/gguf/gguf.hpp"
-#include "format/gguf/gguf_values.hpp"
+#include "format/gguf/gguf_wire.hpp"
 #include "format/json.hpp"
 #include "format/shards/numbered_name.hpp"
 
@@ -132,61 +131,36 @@ Result<std::vector<std::byte>> value_of_text(std::string_view text, const ValueT
                                        "--type chooses another type"));
 }
 
-// All values, with those that are made here kept beside the old ones.
-class Editing {
- public:
-  explicit Editing(const Metadata& metadata) {
-    items_.reserve(metadata.size());
-    for (const auto& item : metadata) items_.push_back({item, {}});
-  }
+// A value, with its bytes where an edit made it.
+struct Slot {
+  Metadata::Item item;
+  std::vector<std::byte> bytes;
+};
 
-  Result<void> edit(const MetadataEdit& edit) {
-    const auto found = std::ranges::find(items_, edit.key, [](const Slot& slot) { return slot.item.key; });
-    const bool is_there = found != items_.end();
-    if (!edit.value) {
-      if (!is_there) {
-        return fail(Error(ErrorCode::not_found, "key_is_there",
-                          format_text("the metadata has no key '{}'", to_utf8(edit.key)))
-                        .with_hint("list the keys: htensor meta FILE"));
-      }
-      items_.erase(found);
-      return {};
+Result<void> apply(const MetadataEdit& edit, std::vector<Slot>& items) {
+  const auto found = std::ranges::find(items, edit.key, [](const Slot& slot) { return slot.item.key; });
+  const bool is_there = found != items.end();
+  if (!edit.value) {
+    if (!is_there) {
+      return fail(Error(ErrorCode::not_found, "key_is_there",
+                        format_text("the metadata has no key '{}'", to_utf8(edit.key)))
+                      .with_hint("list the keys: htensor meta FILE"));
     }
-    const ValueType type = edit.type ? *edit.type : is_there ? type_of(found->item.value) : ValueType{};
-    auto bytes = value_of_text(*edit.value, type);
-    if (!bytes) return fail(std::move(bytes).error());
-    // A vector that is moved keeps its bytes where they are, and so do the views of them.
-    const MetaValue value(type.type, *bytes);
-    if (is_there) {
-      found->item.value = value;
-      found->bytes = *std::move(bytes);
-    } else {
-      items_.push_back({{edit.key, value}, *std::move(bytes)});
-    }
+    items.erase(found);
     return {};
   }
-
-  [[nodiscard]] Result<Metadata> finish() const {
-    Metadata metadata;
-    std::size_t key_bytes = 0;
-    std::size_t value_bytes = 0;
-    for (const auto& [item, bytes] : items_) {
-      key_bytes += item.key.size();
-      value_bytes += item.value.bytes().size();
-    }
-    HT_TRY(metadata.reserve(items_.size(), key_bytes, value_bytes));
-    for (const auto& [item, bytes] : items_) HT_TRY(metadata.add(item.key, item.value));
-    HT_TRY(metadata.index());
-    return metadata;
+  const ValueType type = edit.type ? *edit.type : is_there ? type_of(found->item.value) : ValueType{};
+  auto bytes = HT_TRY(value_of_text(*edit.value, type));
+  // A vector that is moved keeps its bytes where they are, and so do the views of them.
+  const MetaValue value(type.type, bytes);
+  if (is_there) {
+    found->item.value = value;
+    found->bytes = std::move(bytes);
+  } else {
+    items.push_back({{edit.key, value}, std::move(bytes)});
   }
-
- private:
-  struct Slot {
-    Metadata::Item item;
-    std::vector<std::byte> bytes;  // of a new value
-  };
-  std::vector<Slot> items_;
-};
+  return {};
+}
 
 }  // namespace
 
@@ -210,9 +184,21 @@ bool describes_layout(const Metadata::Item& item) noexcept {
 
 Result<Metadata> edited(const Metadata& metadata, std::span<const MetadataEdit> edits) {
   return without_bad_alloc([&]() -> Result<Metadata> {
-    Editing editing(metadata);
-    for (const auto& edit : edits) HT_TRY(editing.edit(edit));
-    return editing.finish();
+    std::vector<Slot> items;
+    items.reserve(metadata.size());
+    for (const auto& item : metadata) items.push_back({item, {}});
+    for (const auto& edit : edits) HT_TRY(apply(edit, items));
+    std::size_t key_bytes = 0;
+    std::size_t value_bytes = 0;
+    for (const auto& [item, bytes] : items) {
+      key_bytes += item.key.size();
+      value_bytes += item.value.bytes().size();
+    }
+    Metadata result;
+    HT_TRY(result.reserve(items.size(), key_bytes, value_bytes));
+    for (const auto& [item, bytes] : items) HT_TRY(result.add(item.key, item.value));
+    HT_TRY(result.index());
+    return result;
   });
 }
 

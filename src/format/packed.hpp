@@ -14,17 +14,11 @@
 
 namespace ht::inline v1 {
 
-class Packed {
- public:
-  Packed() = default;
-  Packed(std::unique_ptr<std::byte[]> memory, std::size_t size) noexcept
-      : memory_(std::move(memory)), size_(size) {}
+struct Packed {
+  std::unique_ptr<std::byte[]> memory;
+  std::size_t size = 0;
 
-  [[nodiscard]] Bytes bytes() const noexcept { return {memory_.get(), size_}; }
-
- private:
-  std::unique_ptr<std::byte[]> memory_;
-  std::size_t size_ = 0;
+  [[nodiscard]] Bytes bytes() const noexcept { return {memory.get(), size}; }
 };
 
 class Packer {

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/format_text.hpp"
+#include "format/common.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -173,13 +173,13 @@ bool is_xml(const Beginning& file) { return first_words(file).starts_with("<?xml
 
 /// A kind of file that has the magic, and that the function takes where there is one.
 struct Kind {
-  std::string_view magic;
-  std::size_t at;
-  bool (*matches)(const Beginning& file);
   ErrorCode code;  // always the same; tools/check_rules.py knows a rule by it
   std::string_view rule;
   std::string_view what;
   std::string_view hint;
+  std::string_view magic{};
+  bool (*matches)(const Beginning& file) = nullptr;
+  std::size_t at = 0;
 
   [[nodiscard]] bool is(const Beginning& file) const {
     return file.has(magic, at) && (matches == nullptr || matches(file));
@@ -195,57 +195,56 @@ constexpr auto unpack = "unpack it first"sv;
 
 // The first match counts, so kinds with a magic precede kinds without one.
 constexpr std::array kinds{
-    Kind{"PK\3\4", 0, is_torch_zip, ErrorCode::bad_magic, "file_is_no_torch_zip",
-         "is a PyTorch file: a zip with a pickle, which runs code when it is read", from_torch},
-    Kind{"PK\3\4", 0, is_npz, ErrorCode::bad_magic, "file_is_no_npz", "is an .npz file: a zip of .npy files",
-         "unzip it: each .npy file in it is one tensor"},
-    Kind{"PK\3\4", 0, is_keras_zip, ErrorCode::bad_magic, "file_is_no_keras_zip",
-         "is a zip that begins like a .keras file", from_keras},
-    Kind{"PK\3\4", 0, nullptr, ErrorCode::bad_magic, "file_is_no_zip", "is a zip archive", unpack},
-    Kind{"PK\5\6", 0, nullptr, ErrorCode::bad_magic, "file_is_no_empty_zip", "is a zip archive without files",
-         "pack the archive again"},
-    Kind{"\x80", 0, is_pickle, ErrorCode::bad_magic, "file_is_no_pickle",
-         "is a pickle, as old PyTorch files are; it runs code when it is read", from_torch},
-    Kind{"ustar", 257, nullptr, ErrorCode::bad_magic, "file_is_no_tar", "is a tar archive", unpack},
-    Kind{"\x1F\x8B", 0, nullptr, ErrorCode::bad_magic, "file_is_no_gzip", "is compressed with gzip", unpack},
-    Kind{"\x28\xB5\x2F\xFD", 0, nullptr, ErrorCode::bad_magic, "file_is_no_zstd", "is compressed with zstd",
-         unpack},
-    Kind{"\xFD\x37zXZ\0"sv, 0, nullptr, ErrorCode::bad_magic, "file_is_no_xz", "is compressed with xz",
-         unpack},
-    Kind{"BZh", 0, is_bzip2, ErrorCode::bad_magic, "file_is_no_bzip2", "is compressed with bzip2", unpack},
-    Kind{"7z\xBC\xAF\x27\x1C", 0, nullptr, ErrorCode::bad_magic, "file_is_no_7z", "is a 7z archive", unpack},
-    Kind{"\x89HDF\r\n\x1A\n", 0, nullptr, ErrorCode::bad_magic, "file_is_no_hdf5",
-         "is an HDF5 file, as .h5 files of Keras are", from_keras},
-    Kind{"TFL3", 4, nullptr, ErrorCode::bad_magic, "file_is_no_tflite",
-         "is a TensorFlow Lite model: a graph with its weights", "open the model that it was converted from"},
-    Kind{"\x08", 0, is_onnx, ErrorCode::bad_magic, "file_is_no_onnx",
-         "is an ONNX model: a graph with its weights",
-         "load it with onnx and write its initializers with safetensors.numpy.save_file"},
-    Kind{"", 0, is_old_ggml, ErrorCode::bad_magic, "file_is_no_old_ggml",
-         "is in a format that ggml used before GGUF", "convert the original model to GGUF with llama.cpp"},
-    Kind{"\x7F"
-         "ELF",
-         0, nullptr, ErrorCode::bad_magic, "file_is_no_elf", "is an ELF program or library", other_file},
-    Kind{"MZ", 0, is_windows_program, ErrorCode::bad_magic, "file_is_no_windows_program",
-         "is a Windows program or library", other_file},
-    Kind{"\x89PNG\r\n\x1A\n", 0, nullptr, ErrorCode::bad_magic, "file_is_no_png", "is a PNG picture",
-         other_file},
-    Kind{"\xFF\xD8\xFF", 0, nullptr, ErrorCode::bad_magic, "file_is_no_jpeg", "is a JPEG picture",
-         other_file},
-    Kind{"%PDF-", 0, nullptr, ErrorCode::bad_magic, "file_is_no_pdf", "is a PDF document", other_file},
-    Kind{"\0"sv, 0, is_zeros, ErrorCode::bad_magic, "file_does_not_begin_with_zeros",
-         "begins with zeros: its space was allocated but not written", "download the file again"},
-    Kind{"", 0, is_html, ErrorCode::bad_magic, "file_is_no_html_page", "is an HTML page",
-         "download the file again: the server sent a page to log in or an error page"},
-    Kind{"", 0, is_xml, ErrorCode::bad_magic, "file_is_no_xml", "is XML",
-         "read it: a server may have sent an error such as AccessDenied; then download the file again"},
+    Kind(ErrorCode::bad_magic, "file_is_no_torch_zip",
+         "is a PyTorch file: a zip with a pickle, which runs code when it is read", from_torch, "PK\3\4",
+         is_torch_zip),
+    Kind(ErrorCode::bad_magic, "file_is_no_npz", "is an .npz file: a zip of .npy files",
+         "unzip it: each .npy file in it is one tensor", "PK\3\4", is_npz),
+    Kind(ErrorCode::bad_magic, "file_is_no_keras_zip", "is a zip that begins like a .keras file", from_keras,
+         "PK\3\4", is_keras_zip),
+    Kind(ErrorCode::bad_magic, "file_is_no_zip", "is a zip archive", unpack, "PK\3\4"),
+    Kind(ErrorCode::bad_magic, "file_is_no_empty_zip", "is a zip archive without files",
+         "pack the archive again", "PK\5\6"),
+    Kind(ErrorCode::bad_magic, "file_is_no_pickle",
+         "is a pickle, as old PyTorch files are; it runs code when it is read", from_torch, "\x80",
+         is_pickle),
+    Kind(ErrorCode::bad_magic, "file_is_no_tar", "is a tar archive", unpack, "ustar", nullptr, 257),
+    Kind(ErrorCode::bad_magic, "file_is_no_gzip", "is compressed with gzip", unpack, "\x1F\x8B"),
+    Kind(ErrorCode::bad_magic, "file_is_no_zstd", "is compressed with zstd", unpack, "\x28\xB5\x2F\xFD"),
+    Kind(ErrorCode::bad_magic, "file_is_no_xz", "is compressed with xz", unpack, "\xFD\x37zXZ\0"sv),
+    Kind(ErrorCode::bad_magic, "file_is_no_bzip2", "is compressed with bzip2", unpack, "BZh", is_bzip2),
+    Kind(ErrorCode::bad_magic, "file_is_no_7z", "is a 7z archive", unpack, "7z\xBC\xAF\x27\x1C"),
+    Kind(ErrorCode::bad_magic, "file_is_no_hdf5", "is an HDF5 file, as .h5 files of Keras are", from_keras,
+         "\x89HDF\r\n\x1A\n"),
+    Kind(ErrorCode::bad_magic, "file_is_no_tflite", "is a TensorFlow Lite model: a graph with its weights",
+         "open the model that it was converted from", "TFL3", nullptr, 4),
+    Kind(ErrorCode::bad_magic, "file_is_no_onnx", "is an ONNX model: a graph with its weights",
+         "load it with onnx and write its initializers with safetensors.numpy.save_file", "\x08", is_onnx),
+    Kind(ErrorCode::bad_magic, "file_is_no_old_ggml", "is in a format that ggml used before GGUF",
+         "convert the original model to GGUF with llama.cpp", "", is_old_ggml),
+    Kind(ErrorCode::bad_magic, "file_is_no_elf", "is an ELF program or library", other_file,
+         "\x7F"
+         "ELF"),
+    Kind(ErrorCode::bad_magic, "file_is_no_windows_program", "is a Windows program or library", other_file,
+         "MZ", is_windows_program),
+    Kind(ErrorCode::bad_magic, "file_is_no_png", "is a PNG picture", other_file, "\x89PNG\r\n\x1A\n"),
+    Kind(ErrorCode::bad_magic, "file_is_no_jpeg", "is a JPEG picture", other_file, "\xFF\xD8\xFF"),
+    Kind(ErrorCode::bad_magic, "file_is_no_pdf", "is a PDF document", other_file, "%PDF-"),
+    Kind(ErrorCode::bad_magic, "file_does_not_begin_with_zeros",
+         "begins with zeros: its space was allocated but not written", "download the file again", "\0"sv,
+         is_zeros),
+    Kind(ErrorCode::bad_magic, "file_is_no_html_page", "is an HTML page",
+         "download the file again: the server sent a page to log in or an error page", "", is_html),
+    Kind(ErrorCode::bad_magic, "file_is_no_xml", "is XML",
+         "read it: a server may have sent an error such as AccessDenied; then download the file again", "",
+         is_xml),
 };
 
 // Text that is not of a kind above.
 constexpr std::array texts{
-    Kind{"", 0, is_json, ErrorCode::bad_magic, "file_is_no_json", "is JSON without tensors",
-         "open the weights beside it, or their .index.json"},
-    Kind{"", 0, is_text, ErrorCode::bad_magic, "file_is_no_text", "is a text file", other_file},
+    Kind(ErrorCode::bad_magic, "file_is_no_json", "is JSON without tensors",
+         "open the weights beside it, or their .index.json", "", is_json),
+    Kind(ErrorCode::bad_magic, "file_is_no_text", "is a text file", other_file, "", is_text),
 };
 
 /// A repository that was cloned without Git LFS has these files in place of the large ones.
@@ -264,9 +263,7 @@ std::optional<Error> lfs_pointer(const Beginning& file) {
       .with_hint("run `git lfs pull` in its repository");
 }
 
-Beginning beginning_of(Bytes prefix, std::uint64_t file_bytes) {
-  return {{reinterpret_cast<const char*>(prefix.data()), prefix.size()}, file_bytes};
-}
+Beginning beginning_of(Bytes prefix, std::uint64_t file_bytes) { return {as_text(prefix), file_bytes}; }
 
 std::optional<Error> first_match(std::span<const Kind> candidates, const Beginning& file) {
   const auto kind = std::ranges::find_if(candidates, [&](const Kind& each) { return each.is(file); });

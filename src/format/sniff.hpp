@@ -15,6 +15,12 @@ inline constexpr std::uint64_t sniffed_bytes = 512;
 /// Whether the bytes begin with the magic, or end within it.
 [[nodiscard]] bool begins_with(Bytes bytes, std::string_view magic) noexcept;
 
+/// `Format::looks_like` of a format whose files begin with the magic.
+template <const std::string_view& Magic>
+[[nodiscard]] bool has_magic(Bytes prefix, std::uint64_t /*file_bytes*/) {
+  return begins_with(prefix, Magic);
+}
+
 // `prefix` has `sniffed_bytes`, or all of a shorter file.
 
 /// Whether the file is a JSON text.

@@ -16,36 +16,35 @@ struct Crc64 {
   void update(Bytes bytes) noexcept { sum = crc64nvme(bytes, sum); }
 };
 
+struct AlgorithmFacts {
+  std::string_view name;
+  std::size_t digest_bytes;
+};
+
+AlgorithmFacts facts_of(HashAlgorithm algorithm) noexcept {
+  switch (algorithm) {
+    case HashAlgorithm::crc64nvme: return {"crc64nvme", 8};
+    case HashAlgorithm::xxh3_128: return {"xxh3-128", 16};
+    case HashAlgorithm::sha256: return {"sha256", 32};
+  }
+  return {"unknown", 0};
+}
+
 Digest digest_of(Crc64& hash) noexcept { return Digest(std::exchange(hash.sum, 0)); }
 Digest digest_of(Xxh3& hash) noexcept { return {HashAlgorithm::xxh3_128, hash.finish()}; }
 Digest digest_of(Sha256& hash) noexcept { return {HashAlgorithm::sha256, hash.finish()}; }
 
 }  // namespace
 
-std::string_view to_string(HashAlgorithm algorithm) noexcept {
-  switch (algorithm) {
-    case HashAlgorithm::crc64nvme: return "crc64nvme";
-    case HashAlgorithm::xxh3_128: return "xxh3-128";
-    case HashAlgorithm::sha256: return "sha256";
-  }
-  return "unknown";
-}
+std::string_view to_string(HashAlgorithm algorithm) noexcept { return facts_of(algorithm).name; }
 
 std::optional<HashAlgorithm> hash_algorithm_named(std::string_view name) noexcept {
-  for (const auto algorithm : all_hash_algorithms) {
-    if (to_string(algorithm) == name) return algorithm;
-  }
-  return std::nullopt;
+  const auto found = std::ranges::find(all_hash_algorithms, name, [](auto each) { return to_string(each); });
+  if (found == all_hash_algorithms.end()) return std::nullopt;
+  return *found;
 }
 
-std::size_t digest_bytes(HashAlgorithm algorithm) noexcept {
-  switch (algorithm) {
-    case HashAlgorithm::crc64nvme: return 8;
-    case HashAlgorithm::xxh3_128: return 16;
-    case HashAlgorithm::sha256: return 32;
-  }
-  return 0;
-}
+std::size_t digest_bytes(HashAlgorithm algorithm) noexcept { return facts_of(algorithm).digest_bytes; }
 
 Digest::Digest(HashAlgorithm algorithm, Bytes bytes) noexcept : algorithm_(algorithm) {
   std::ranges::copy(bytes.first(digest_bytes(algorithm)), bytes_.begin());

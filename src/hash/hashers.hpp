@@ -33,17 +33,16 @@ class Sha256 {
   /// Whether a library of that name has what is needed; else the same error.
   [[nodiscard]] static Result<void> check_library(const char* name);
 
-  Sha256(Sha256&& other) noexcept;
-  Sha256& operator=(Sha256&& other) noexcept;
-  ~Sha256();
-
   void update(Bytes bytes) noexcept;
   /// And begins anew.
   [[nodiscard]] std::array<std::byte, 32> finish() noexcept;
 
  private:
+  struct FreeContext {
+    void operator()(void* context) const noexcept;
+  };
   explicit Sha256(void* context) noexcept : context_(context) {}
-  void* context_;
+  std::unique_ptr<void, FreeContext> context_;
 };
 
 }  // namespace ht::inline v1

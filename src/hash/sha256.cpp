@@ -1,7 +1,5 @@
 #include "hash/hashers.hpp"
 
-#include <utility>
-
 #if HT_HAVE_OPENSSL
 #include <dlfcn.h>
 #include <openssl/evp.h>
@@ -16,11 +14,7 @@ tl::unexpected<Error> no_openssl(SourceLine where = SourceLine::here()) {
                   .with_hint("install libssl3, or use crc64nvme or xxh3-128"));
 }
 
-}  // namespace
-
 #if HT_HAVE_OPENSSL
-
-namespace {
 
 // What is used of it. As it is never let go, its functions are there until the process ends.
 struct OpenSsl {
@@ -62,7 +56,7 @@ Result<Sha256> Sha256::make() {
   if (!ssl.loaded) return no_openssl();
   Sha256 hash(ssl.make());
   if (hash.context_ == nullptr) return fail(Error(ErrorCode::out_of_memory));
-  if (ssl.begin(context_of(hash.context_), ssl.sha256(), nullptr) != 1) return no_openssl();
+  if (ssl.begin(context_of(hash.context_.get()), ssl.sha256(), nullptr) != 1) return no_openssl();
   return hash;
 }
 
@@ -71,38 +65,32 @@ Result<void> Sha256::check_library(const char* name) {
   return {};
 }
 
-Sha256::~Sha256() {
-  if (context_ != nullptr) openssl().free(context_of(context_));
-}
+void Sha256::FreeContext::operator()(void* context) const noexcept { openssl().free(context_of(context)); }
 
 // None of these can fail once it has begun: SHA-256 keeps its state in place.
 void Sha256::update(Bytes bytes) noexcept {
-  static_cast<void>(openssl().update(context_of(context_), bytes.data(), bytes.size()));
+  static_cast<void>(openssl().update(context_of(context_.get()), bytes.data(), bytes.size()));
 }
 
 std::array<std::byte, 32> Sha256::finish() noexcept {
   std::array<std::byte, 32> digest{};
   const auto& ssl = openssl();
-  static_cast<void>(
-      ssl.finish(context_of(context_), reinterpret_cast<unsigned char*>(digest.data()), nullptr));
-  static_cast<void>(ssl.begin(context_of(context_), nullptr, nullptr));
+  auto* const context = context_of(context_.get());
+  static_cast<void>(ssl.finish(context, reinterpret_cast<unsigned char*>(digest.data()), nullptr));
+  static_cast<void>(ssl.begin(context, nullptr, nullptr));
   return digest;
 }
 
 #else
 
+}  // namespace
+
 Result<Sha256> Sha256::make() { return no_openssl(); }
 Result<void> Sha256::check_library(const char*) { return no_openssl(); }
-Sha256::~Sha256() = default;
+void Sha256::FreeContext::operator()(void*) const noexcept {}
 void Sha256::update(Bytes) noexcept {}
 std::array<std::byte, 32> Sha256::finish() noexcept { return {}; }
 
 #endif
-
-Sha256::Sha256(Sha256&& other) noexcept : context_(std::exchange(other.context_, nullptr)) {}
-Sha256& Sha256::operator=(Sha256&& other) noexcept {
-  std::swap(context_, other.context_);
-  return *this;
-}
 
 }  // namespace ht::inline v1

@@ -12,13 +12,6 @@
 namespace ht::inline v1 {
 namespace {
 
-SealRegions regions_of(const Seal& seal) {
-  std::vector<std::uint64_t> sizes;
-  sizes.reserve(seal.files.size());
-  for (const auto& file : seal.files) sizes.push_back(file.bytes);
-  return {sizes, seal.tensors};
-}
-
 // The most bytes that are read between two polls of the stop token.
 constexpr std::uint64_t step_bytes = std::uint64_t{1} << 20;
 
@@ -63,6 +56,15 @@ Result<std::vector<std::byte>> header_digests(const Seal& seal, const SealRegion
   return digests;
 }
 
+// The same as the seal has them.
+Bytes sealed_header_digests(const Seal& seal, const SealRegions& regions, std::uint32_t file) {
+  const auto& region = regions[regions.of_file(file).first];
+  const std::size_t size = digest_bytes(seal.algorithm);
+  return Bytes(seal.chunks)
+      .subspan(static_cast<std::size_t>(region.first_chunk) * size,
+               static_cast<std::size_t>(region.chunks()) * size);
+}
+
 // Every byte of the header is before the first tensor of its file.
 Result<void> check_tensors(const Seal& seal, const ReplacedHeader& edit, std::uint64_t header_bytes) {
   for (const auto& tensor : seal.tensors) {
@@ -77,13 +79,6 @@ Result<void> check_tensors(const Seal& seal, const ReplacedHeader& edit, std::ui
   return {};
 }
 
-// The digests of chunks from one number to another.
-Bytes digests_of(const Seal& seal, std::uint64_t from, std::uint64_t to) {
-  const std::size_t size = digest_bytes(seal.algorithm);
-  return Bytes(seal.chunks)
-      .subspan(static_cast<std::size_t>(from) * size, static_cast<std::size_t>(to - from) * size);
-}
-
 Result<Digest> digest_of_file(const Seal& seal, const SealRegions& regions, const ReplacedHeader& edit,
                               const WorkOptions& work) {
   if (seal.algorithm != HashAlgorithm::crc64nvme) {
@@ -91,10 +86,10 @@ Result<Digest> digest_of_file(const Seal& seal, const SealRegions& regions, cons
     return digest_of_edited(hasher, edit, 0, seal.files[edit.file].bytes, work);
   }
   std::uint64_t sum = 0;
-  for (auto number = regions.first_chunk(edit.file); number < regions.first_chunk(edit.file + 1); ++number) {
-    const Digest chunk(seal.algorithm, digests_of(seal, number, number + 1));
-    sum = crc64nvme_combine(sum, chunk.crc64nvme(), regions.chunk(number).range.bytes);
-  }
+  regions.each_chunk([&](const SealChunk& chunk) {
+    if (chunk.range.file == edit.file)
+      sum = crc64nvme_combine(sum, sealed_digest(seal, chunk.number).crc64nvme(), chunk.range.bytes);
+  });
   return Digest(sum);
 }
 
@@ -103,21 +98,16 @@ Result<Digest> digest_of_file(const Seal& seal, const SealRegions& regions, cons
 Result<Seal> carried_seal(Seal seal, const ReplacedHeader& edit, const WorkOptions& work) {
   return without_bad_alloc([&]() -> Result<Seal> {
     HT_TRY(check_tensors(seal, edit, edit.old_header_bytes));
-    const SealRegions before = regions_of(seal);
-    const std::uint64_t first = before.first_chunk(edit.file);
-    const std::uint64_t data = first + before[before.of_file(edit.file).first].chunks();
+    const Bytes old_header = sealed_header_digests(seal, SealRegions(seal), edit.file);
     seal.files[edit.file].bytes += edit.moved_by();
     for (auto& tensor : seal.tensors) {
       if (tensor.file == edit.file) tensor.offset += edit.moved_by();
     }
-    const SealRegions after = regions_of(seal);
+    const SealRegions after(seal);
     const auto header = HT_TRY(header_digests(seal, after, edit, work));
-    const Bytes kept_before = digests_of(seal, 0, first);
-    const Bytes kept_after = digests_of(seal, data, before.chunks());
-    std::vector<std::byte> chunks(kept_before.begin(), kept_before.end());
-    chunks.insert(chunks.end(), header.begin(), header.end());
-    chunks.insert(chunks.end(), kept_after.begin(), kept_after.end());
-    seal.chunks = std::move(chunks);
+    const auto begin = seal.chunks.begin() + (old_header.data() - seal.chunks.data());
+    const auto data = seal.chunks.erase(begin, begin + static_cast<std::ptrdiff_t>(old_header.size()));
+    seal.chunks.insert(data, header.begin(), header.end());
     seal.files[edit.file].digest = HT_TRY(digest_of_file(seal, after, edit, work));
     return std::move(seal);
   });
@@ -127,11 +117,9 @@ Result<bool> is_carried_seal(const Seal& seal, const ReplacedHeader& edit, const
   return without_bad_alloc([&]() -> Result<bool> {
     if (seal.files[edit.file].bytes != edit.source.source().size() + edit.moved_by()) return false;
     if (!check_tensors(seal, edit, edit.header.size())) return false;
-    const SealRegions regions = regions_of(seal);
-    const std::uint64_t first = regions.first_chunk(edit.file);
+    const SealRegions regions(seal);
     const auto wanted = HT_TRY(header_digests(seal, regions, edit, work));
-    const auto count = wanted.size() / digest_bytes(seal.algorithm);
-    return std::ranges::equal(wanted, digests_of(seal, first, first + count));
+    return std::ranges::equal(wanted, sealed_header_digests(seal, regions, edit.file));
   });
 }
 

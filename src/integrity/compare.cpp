@@ -1,31 +1,23 @@
 #include "integrity/compare.hpp"
 
 #include <algorithm>
-#include <htensor/integrity/verify.hpp>
+#include <array>
+#include <htensor/hash/crc64.hpp>
 #include <map>
 
+#include "base/format_text.hpp"
+#include "format/sniff.hpp"
 #include "integrity/measure.hpp"
 #include "integrity/regions.hpp"
 
 namespace ht::inline v1 {
 namespace {
 
-std::vector<std::uint64_t> sizes_of(const Seal& seal) {
-  std::vector<std::uint64_t> sizes;
-  sizes.reserve(seal.files.size());
-  for (const auto& file : seal.files) sizes.push_back(file.bytes);
-  return sizes;
-}
-
 class Comparing {
  public:
   Comparing(const Seal& seal, io::MappedFiles files, std::span<const std::filesystem::path> paths,
-            bool all_wanted)
-      : seal_(seal),
-        files_(files),
-        paths_(paths),
-        all_wanted_(all_wanted),
-        regions_(sizes_of(seal), seal.tensors) {
+            MissingFiles missing)
+      : seal_(seal), files_(files), paths_(paths), missing_(missing), regions_(seal) {
     found_.algorithm = seal.algorithm;
   }
 
@@ -42,7 +34,7 @@ class Comparing {
     for (std::size_t i = 0; i < chunks.size(); ++i) {
       auto& tally = tallies[chunks[i].range.file];
       ++tally.compared;
-      if (digests[i] == sealed(chunks[i].number)) continue;
+      if (digests[i] == sealed_digest(seal_, chunks[i].number)) continue;
       ++tally.bad;
       note(chunks[i].region, chunks[i].range);
     }
@@ -81,11 +73,6 @@ class Comparing {
     return chunks;
   }
 
-  [[nodiscard]] Digest sealed(std::uint64_t chunk) const {
-    const std::size_t size = digest_bytes(seal_.algorithm);
-    return {seal_.algorithm, Bytes(seal_.chunks).subspan(static_cast<std::size_t>(chunk) * size, size)};
-  }
-
   [[nodiscard]] FilePart part_of(const SealRegion& region) const {
     if (region.tensor) return FilePart::tensor;
     if (region.range.offset == 0) return FilePart::header;
@@ -109,7 +96,7 @@ class Comparing {
     const std::uint64_t sealed_bytes = seal_.files[file].bytes;
     const std::uint64_t there = bytes_there(file);
     if (files_[file] == nullptr) {
-      if (!all_wanted_) return;
+      if (missing_ == MissingFiles::skipped) return;
       raise(Verdict::missing);
       note_gone(file, 0);
       return;
@@ -135,9 +122,7 @@ class Comparing {
       const auto& region = regions_[i];
       if (io::end_of(region.range) <= offset) continue;
       const std::uint64_t begin = std::max(region.range.offset, offset);
-      const Verdict before = found_.verdict;
       note(i, {file, begin, io::end_of(region.range) - begin});
-      found_.verdict = before;
     }
   }
 
@@ -193,23 +178,107 @@ class Comparing {
   const Seal& seal_;
   io::MappedFiles files_;
   std::span<const std::filesystem::path> paths_;
-  bool all_wanted_;
+  MissingFiles missing_;
   SealRegions regions_;
   std::vector<Row> rows_;
   Verification found_;
 };
 
+// A sum over all processors.
+Result<std::uint64_t> crc_of(io::MappedFile& file, std::uint64_t offset, std::uint64_t bytes,
+                             const WorkOptions& work) {
+  std::vector<io::FileRange> ranges;
+  for (std::uint64_t done = 0; done < bytes; done += Seal::chunk_bytes) {
+    ranges.push_back({0, offset + done, std::min(Seal::chunk_bytes, bytes - done)});
+  }
+  io::MappedFile* const files[] = {&file};
+  const auto digests = HT_TRY(measure({.files = files}, ranges, work));
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    sum = crc64nvme_combine(sum, digests[i].crc64nvme(), ranges[i].bytes);
+  }
+  return sum;
+}
+
+// The most bytes that are read between two polls of the stop token.
+constexpr std::uint64_t step_bytes = std::uint64_t{1} << 20;
+
+// Whether a range that the format leaves as zeros is all zeros. A header may place the data anywhere, so the
+// range may have any length.
+Result<bool> is_zero(io::MappedFile& file, std::uint64_t offset, std::uint64_t bytes,
+                     const std::stop_token& stop) {
+  for (std::uint64_t done = 0; done < bytes;) {
+    if (stop.stop_requested()) {
+      return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
+                        format_text("stopped: {} of {} bytes before the data checked", done, bytes))
+                      .at_path(file.source().path().native()));
+    }
+    const std::uint64_t count = std::min(step_bytes, bytes - done);
+    bool zero = false;
+    HT_TRY(file.visit(offset + done, count, [&](Bytes piece) -> Result<void> {
+      zero = std::ranges::all_of(piece, [](std::byte byte) { return byte == std::byte{0}; });
+      return {};
+    }));
+    if (!zero) return false;
+    done += count;
+  }
+  return true;
+}
+
 }  // namespace
 
 Result<Verification> compare(const Seal& seal, io::MappedFiles files,
-                             std::span<const std::filesystem::path> paths, const VerifyOptions& options) {
-  return without_bad_alloc([&] { return Comparing(seal, files, paths, true).run(options); });
+                             std::span<const std::filesystem::path> paths, const VerifyOptions& options,
+                             MissingFiles missing) {
+  return without_bad_alloc([&] { return Comparing(seal, files, paths, missing).run(options); });
 }
 
-Result<Verification> compare_there(const Seal& seal, io::MappedFiles files,
-                                   std::span<const std::filesystem::path> paths,
-                                   const VerifyOptions& options) {
-  return without_bad_alloc([&] { return Comparing(seal, files, paths, false).run(options); });
+Result<std::optional<OwnChecksum>> own_checksum(const io::Source& file, std::span<const Format> more) {
+  std::array<std::byte, sniffed_bytes> buffer{};
+  const auto prefix = MutableBytes(buffer).first(
+      static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), sniffed_bytes)));
+  HT_TRY(file.read(0, prefix));
+  for (const auto list : {more, formats()}) {
+    for (const auto& format : list) {
+      if (format.own_checksum == nullptr || !format.looks_like(prefix, file.size())) continue;
+      auto own = format.own_checksum(prefix);
+      if (!own) return fail(std::move(own).error().at_path(file.path().native()));
+      return own;
+    }
+  }
+  return std::nullopt;
+}
+
+Result<Verification> verify_own(io::MappedFile& file, const OwnChecksum& own, const VerifyOptions& options) {
+  Verification found;
+  if (options.quick) found.verdict = Verdict::headers_match;
+  const auto bad = [&](Verdict verdict, FilePart part, std::uint64_t offset, std::uint64_t bytes) {
+    found.verdict = verdict;
+    found.bad.push_back(
+        {.file = file.source().path(),
+         .part = part,
+         .tensor = part == FilePart::tensor ? file.source().path().stem().string() : std::string(),
+         .offset = offset,
+         .bytes = bytes});
+  };
+  const std::uint64_t there = file.source().size();
+  const std::uint64_t end = own.offset + own.bytes;
+  if (there < end) {
+    bad(Verdict::truncated, FilePart::tensor, std::max(there, own.offset), end - std::max(there, own.offset));
+    return found;
+  }
+  found.checked_bytes = own.offset;
+  const std::uint64_t gap = own.offset - own.header_bytes;
+  if (!HT_TRY(is_zero(file, own.header_bytes, gap, options.work.stop)))
+    bad(Verdict::damaged, FilePart::gap, own.header_bytes, gap);
+  if (!options.quick) {
+    found.checked_bytes += own.bytes;
+    if (HT_TRY(crc_of(file, own.offset, own.bytes, options.work)) != own.crc) {
+      bad(Verdict::damaged, FilePart::tensor, own.offset, own.bytes);
+    }
+  }
+  if (there > end) bad(Verdict::grown, FilePart::tail, end, there - end);
+  return found;
 }
 
 }  // namespace ht::inline v1

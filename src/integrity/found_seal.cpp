@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <htensor/base/utf8.hpp>
+#include <htensor/format/format.hpp>
+#include <htensor/io/source.hpp>
 
 #include "base/format_text.hpp"
+#include "format/shards/numbered_name.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -13,6 +16,81 @@ using Path = std::filesystem::path;
 std::string plain(const Path& path) { return path.lexically_normal().generic_string(); }
 
 }  // namespace
+
+SealPlace place_in_folder(const Path& folder) { return {.seal = folder / "model.htseal"}; }
+
+SealPlace place_of_seal(const Path& model, std::span<const Format> formats, io::Port& port) {
+  const auto stat = port.stat(model);
+  if (stat && stat->kind == io::FileKind::folder) return place_in_folder(model);
+  const auto name = model.filename().string();
+  if (name.ends_with(".index.json")) return place_in_folder(model.parent_path());
+  auto file = model;
+  // The parts of a split model have one together. Shards that an index names have none of their own.
+  const auto numbered = parse_numbered_name(name);
+  const auto* const format = numbered ? format_of_extension(numbered->extension, formats) : nullptr;
+  if (format != nullptr && format->sharding == Sharding::parts) file.replace_filename(numbered->of(1));
+  auto seal = file;
+  seal += ".htseal";
+  return {.seal = std::move(seal), .file = std::move(file)};
+}
+
+Path seal_path(const Path& model, io::Port& port, std::span<const Format> formats) {
+  return place_of_seal(model, formats, port).seal;
+}
+
+std::string name_in_seal(const Path& file, const SealPlace& place) {
+  const auto folder = place.seal.parent_path().lexically_normal();
+  const auto normal = file.lexically_normal();
+  return (folder.empty() ? normal : normal.lexically_relative(folder)).generic_string();
+}
+
+std::vector<Path> sealed_paths(const Seal& seal, const SealPlace& place) {
+  std::vector<Path> paths;
+  paths.reserve(seal.files.size());
+  bool named = false;
+  for (const auto& file : seal.files) {
+    paths.push_back(place.seal.parent_path() / file.name);
+    named = named || (place.file && file.name == place.file->filename());
+  }
+  if (place.file && !named) paths[0] = *place.file;
+  return paths;
+}
+
+Result<Seal> read_seal(const Path& path, io::Port& port) {
+  return without_bad_alloc([&]() -> Result<Seal> {
+    auto opened = io::FileSource::open(path, port);
+    if (!opened) {
+      auto error = std::move(opened).error();
+      if (error.code() == ErrorCode::not_regular_file) {
+        return fail(
+            Error(ErrorCode::bad_seal, "seal_is_a_file", "has the name of the seal and is not a regular file")
+                .at_path(path.native())
+                .with_hint("move it away and seal the model"));
+      }
+      auto cause = error.cause();
+      if (!cause) {  // an Error made when memory was short has none
+        if (const auto there = port.stat(path); !there) cause = there.error();
+      }
+      if (!is_missing(cause)) return fail(std::move(error));
+      return fail(Error(ErrorCode::not_sealed, "model_is_sealed", "the seal does not exist")
+                      .at_path(path.native())
+                      .with_hint("if the model is known to be good, seal it with `htensor seal`"));
+    }
+    const io::FileSource& file = **opened;
+    if (file.stat().bytes > Seal::max_bytes) {
+      return fail(Error(ErrorCode::bad_seal, "seal_is_not_too_large",
+                        format_text("has {} bytes, more than the limit of {} bytes", file.stat().bytes,
+                                    Seal::max_bytes))
+                      .at_path(path.native())
+                      .with_hint("replace the seal with `htensor seal --force`"));
+    }
+    std::vector<std::byte> bytes(static_cast<std::size_t>(file.stat().bytes));
+    HT_TRY(file.read(0, bytes));
+    auto seal = parse_seal(bytes);
+    if (!seal) return fail(std::move(seal).error().at_path(path.native()));
+    return seal;
+  });
+}
 
 Result<std::uint32_t> FoundSeal::number_of(const Path& path) const {
   const auto found = numbers.find(plain(path));
@@ -24,7 +102,7 @@ Result<std::uint32_t> FoundSeal::number_of(const Path& path) const {
 }
 
 Result<FoundSeal> find_seal(const Path& named, std::span<const Format> formats, io::Port& port) {
-  FoundSeal found{.seal = {}, .place = place_of_seal(named, formats, port), .paths = {}, .numbers = {}};
+  FoundSeal found{.seal = {}, .place = place_of_seal(named, formats, port)};
   found.view = HT_TRY(SetView::around(named, port));
   auto seal = read_seal(found.view.where(found.place.seal), port);
   if (!seal && seal.error().code() == ErrorCode::not_sealed && found.place.file) {
@@ -45,32 +123,21 @@ Result<FoundSeal> find_seal(const Path& named, std::span<const Format> formats, 
   return found;
 }
 
-std::string name_in_seal(const Path& file, const SealPlace& place) {
-  const auto folder = place.seal.parent_path().lexically_normal();
-  const auto normal = file.lexically_normal();
-  return (folder.empty() ? normal : normal.lexically_relative(folder)).generic_string();
-}
-
-Result<void> check_same_tensors(const FoundSeal& found, const Catalog& catalog,
-                                std::span<const std::uint32_t> numbers) {
-  std::map<std::string_view, const SealedTensor*> sealed;
-  for (const auto& tensor : found.seal.tensors) sealed.emplace(tensor.name, &tensor);
-  for (const Entry& entry : catalog) {
-    const auto it = sealed.find(entry.name);
-    if (it != sealed.end()) {
-      const SealedTensor& tensor = *it->second;
-      const bool same = entry.is_splat()
-                            ? !tensor.file
-                            : tensor.file == numbers[entry.file] && tensor.offset == entry.offset;
-      if (same && tensor.bytes == entry.bytes) continue;
+Result<std::optional<Path>> seal_that_names(const Path& file, std::span<const Format> formats,
+                                            io::Port& port) {
+  const Path folder = file.has_parent_path() ? file.parent_path() : ".";
+  for (const auto& candidate : {seal_path(file, port, formats), place_in_folder(folder).seal}) {
+    const auto seal = read_seal(candidate, port);
+    if (!seal) {
+      const auto code = seal.error().code();
+      if (code == ErrorCode::not_sealed || code == ErrorCode::bad_seal) continue;
+      return fail(seal.error());
     }
-    return fail(Error(ErrorCode::bad_seal, "seal_has_the_models_tensors",
-                      format_text("does not list tensor '{}' at its place in the model", to_utf8(entry.name)))
-                    .at_path(found.place.seal.native())
-                    .at_tensor(entry.name)
-                    .with_hint("run `htensor verify` to compare the files with the seal"));
+    const bool named = std::ranges::any_of(
+        seal->files, [&](const SealedFile& each) { return each.name == file.filename(); });
+    if (named) return candidate;
   }
-  return {};
+  return std::nullopt;
 }
 
 }  // namespace ht::inline v1

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <htensor/hash/crc64.hpp>
 
 #include "base/format_text.hpp"
 #include "base/jobs.hpp"
@@ -35,14 +36,10 @@ class Measuring {
   // goes over bytes twice, is better off with all processors.
   [[nodiscard]] bool is_for_one_pass() const {
     if (what_.algorithm == HashAlgorithm::sha256 || what_.wait_for) return false;
-    const io::FileRange* last = nullptr;
-    for (const auto& range : ranges_) {
-      if (last != nullptr &&
-          std::tuple(last->file, io::end_of(*last)) > std::tuple(range.file, range.offset)) {
-        return false;
-      }
-      last = &range;
-    }
+    const auto overtakes = [](const io::FileRange& first, const io::FileRange& second) {
+      return std::tuple(first.file, io::end_of(first)) > std::tuple(second.file, second.offset);
+    };
+    if (std::ranges::adjacent_find(ranges_, overtakes) != ranges_.end()) return false;
     return io::cached_share(sources(), ranges_) < 0.5;
   }
 
@@ -107,10 +104,12 @@ class Measuring {
       }
       return {};
     };
-    const io::StagedOptions how{.stop = work_.stop, .on_progress = [this](std::uint64_t bytes) {
-                                  done_bytes_ = bytes;
-                                  tell();
-                                }};
+    io::StagedOptions how;
+    how.work.stop = work_.stop;
+    how.work.on_progress = [this](std::uint64_t bytes) {
+      done_bytes_ = bytes;
+      tell();
+    };
     HT_TRY(io::load_staged(sources(), touching_as_one(), take, how));
     return {};
   }
@@ -164,6 +163,17 @@ class Measuring {
   std::vector<Digest> digests_;
 };
 
+// Repeats of a pattern: twice as many follow from so many.
+std::uint64_t crc_of_repeated(Bytes pattern, std::uint64_t times) {
+  std::uint64_t sum = 0;
+  std::uint64_t doubled = crc64nvme(pattern);
+  for (std::uint64_t bytes = pattern.size(); times != 0; times >>= 1, bytes *= 2) {
+    if ((times & 1) != 0) sum = crc64nvme_combine(sum, doubled, bytes);
+    doubled = crc64nvme_combine(doubled, doubled, bytes);
+  }
+  return sum;
+}
+
 }  // namespace
 
 Result<std::vector<Digest>> measure(const Measured& what, std::span<const io::FileRange> ranges,
@@ -182,6 +192,32 @@ Result<Digest> digest_in_memory(HashAlgorithm algorithm, Bytes bytes, const std:
     hasher.update(bytes.subspan(done, count));
     done += count;
   }
+  return hasher.finish();
+}
+
+Result<Digest> digest_of_splat(HashAlgorithm algorithm, Bytes pattern, std::uint64_t bytes,
+                               const std::stop_token& stop) {
+  const std::uint64_t times = bytes / pattern.size();
+  const Bytes rest = pattern.first(static_cast<std::size_t>(bytes % pattern.size()));
+  if (algorithm == HashAlgorithm::crc64nvme) {
+    return Digest(crc64nvme(rest, crc_of_repeated(pattern, times)));
+  }
+  auto hasher = HT_TRY(Hasher::make(algorithm));
+  // Whole patterns, and at least one of them.
+  std::vector<std::byte> piece;
+  while (piece.empty() || piece.size() + pattern.size() <= 65536)
+    piece.insert(piece.end(), pattern.begin(), pattern.end());
+  const std::uint64_t whole = bytes - rest.size();
+  for (std::uint64_t done = 0; done < whole;) {
+    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), whole - done));
+    if (stop.stop_requested()) {
+      return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
+                        format_text("stopped: {} of {} bytes of a splat hashed", done, bytes)));
+    }
+    hasher.update(Bytes(piece).first(count));
+    done += count;
+  }
+  hasher.update(rest);
   return hasher.finish();
 }
 

@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "io/chunks.hpp"
 #include "io/mapped_file.hpp"
+#include "io/staged.hpp"
 
 namespace ht::inline v1 {
 
@@ -31,5 +31,10 @@ struct Measured {
 /// The digest of bytes in memory, on this thread. `cancelled` soon after a stop is requested.
 [[nodiscard]] Result<Digest> digest_in_memory(HashAlgorithm algorithm, Bytes bytes,
                                               const std::stop_token& stop);
+
+/// The digest of `bytes` bytes of a repeated pattern. CRC-64/NVME takes O(log bytes) steps; the others walk
+/// all bytes and end with `cancelled` soon after a stop is requested.
+[[nodiscard]] Result<Digest> digest_of_splat(HashAlgorithm algorithm, Bytes pattern, std::uint64_t bytes,
+                                             const std::stop_token& stop = {});
 
 }  // namespace ht::inline v1

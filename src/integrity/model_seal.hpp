@@ -6,11 +6,23 @@
 #include <htensor/integrity/seal.hpp>
 #include <htensor/integrity/verify.hpp>
 #include <htensor/model/model.hpp>
+#include <memory>
 #include <vector>
+
+#include "io/mapped_file.hpp"
 
 namespace ht::inline v1 {
 
 struct FoundSeal;
+
+/// Every file that belongs to a model, its index among them.
+struct SealedParts {
+  std::vector<io::MappedFile*> files;
+  std::vector<std::filesystem::path> paths;
+  std::unique_ptr<io::MappedFile> index{};
+};
+/// `missing_shard` where a file is missing. The index is opened by `port`.
+[[nodiscard]] Result<SealedParts> sealed_parts(const Model& model, io::Port& port);
 
 /// A seal that is not written yet.
 struct MadeSeal {
@@ -27,7 +39,6 @@ using SeenDigest = std::function<Result<Digest>(const std::filesystem::path& fil
 /// The model's seal; the files are read unless `seen` has their digests. An existing seal is not compared.
 [[nodiscard]] Result<MadeSeal> make_seal(const Model& model, const SealOptions& options,
                                          const SeenDigest& seen);
-[[nodiscard]] Result<SealedModel> write_seal(const MadeSeal& made, io::Port& port);
 
 /// Whether files that do not exist yet can be sealed under these names, with the seal of the path that they
 /// are opened by: `bad_name`, or `already_exists` where the seal of other files is there.

@@ -27,7 +27,16 @@ std::vector<Cut> cuts_of(std::span<const SealedTensor> tensors) {
   return cuts;
 }
 
+std::vector<std::uint64_t> sizes_of(std::span<const SealedFile> files) {
+  std::vector<std::uint64_t> sizes;
+  sizes.reserve(files.size());
+  for (const auto& file : files) sizes.push_back(file.bytes);
+  return sizes;
+}
+
 }  // namespace
+
+SealRegions::SealRegions(const Seal& seal) : SealRegions(sizes_of(seal.files), seal.tensors) {}
 
 SealRegions::SealRegions(std::span<const std::uint64_t> file_bytes, std::span<const SealedTensor> tensors) {
   const auto cuts = cuts_of(tensors);
@@ -66,12 +75,6 @@ SealChunk SealRegions::chunk(std::size_t region, std::uint64_t nth) const noexce
           .range = {range.file, range.offset + skipped, std::min(Seal::chunk_bytes, range.bytes - skipped)}};
 }
 
-SealChunk SealRegions::chunk(std::uint64_t number) const noexcept {
-  const auto behind = std::ranges::upper_bound(regions_, number, {}, &SealRegion::first_chunk);
-  const auto region = static_cast<std::size_t>(behind - regions_.begin()) - 1;
-  return chunk(region, number - regions_[region].first_chunk);
-}
-
 SealChunk SealRegions::chunk_at(std::uint32_t file, std::uint64_t offset) const noexcept {
   const auto begin = regions_.begin() + static_cast<std::ptrdiff_t>(first_regions_[file]);
   const auto end = regions_.begin() + static_cast<std::ptrdiff_t>(first_regions_[file + 1]);
@@ -81,9 +84,9 @@ SealChunk SealRegions::chunk_at(std::uint32_t file, std::uint64_t offset) const 
   return chunk(region, (offset - regions_[region].range.offset) / Seal::chunk_bytes);
 }
 
-std::uint64_t SealRegions::first_chunk(std::size_t file) const noexcept {
-  const std::size_t region = first_regions_[file];
-  return region < regions_.size() ? regions_[region].first_chunk : chunks_;
+Digest sealed_digest(const Seal& seal, std::uint64_t chunk) noexcept {
+  const std::size_t size = digest_bytes(seal.algorithm);
+  return {seal.algorithm, Bytes(seal.chunks).subspan(static_cast<std::size_t>(chunk) * size, size)};
 }
 
 }  // namespace ht::inline v1

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "io/chunks.hpp"
+#include "io/staged.hpp"
 
 namespace ht::inline v1 {
 
@@ -25,7 +25,6 @@ struct SealRegion {
   [[nodiscard]] std::uint64_t chunks() const noexcept {
     return range.bytes / Seal::chunk_bytes + (range.bytes % Seal::chunk_bytes != 0 ? 1 : 0);
   }
-  friend bool operator==(const SealRegion&, const SealRegion&) = default;
 };
 
 struct SealChunk {
@@ -39,28 +38,35 @@ class SealRegions {
  public:
   /// The tensors have to lie in their files.
   SealRegions(std::span<const std::uint64_t> file_bytes, std::span<const SealedTensor> tensors);
+  explicit SealRegions(const Seal& seal);
 
   [[nodiscard]] const std::vector<SealRegion>& all() const noexcept { return regions_; }
   [[nodiscard]] const SealRegion& operator[](std::size_t number) const noexcept { return regions_[number]; }
   [[nodiscard]] std::uint64_t chunks() const noexcept { return chunks_; }
 
+  /// Calls `body` with each chunk, in order.
+  template <class Body>
+  void each_chunk(const Body& body) const {
+    for (std::size_t i = 0; i < regions_.size(); ++i) {
+      for (std::uint64_t nth = 0; nth < regions_[i].chunks(); ++nth) body(chunk(i, nth));
+    }
+  }
   /// The nth of a region.
   [[nodiscard]] SealChunk chunk(std::size_t region, std::uint64_t nth) const noexcept;
-  /// By its number among all.
-  [[nodiscard]] SealChunk chunk(std::uint64_t number) const noexcept;
   /// The one that has this byte; there must be one.
   [[nodiscard]] SealChunk chunk_at(std::uint32_t file, std::uint64_t offset) const noexcept;
   /// The numbers of a file's regions: from the first to behind the last.
   [[nodiscard]] std::pair<std::size_t, std::size_t> of_file(std::size_t file) const noexcept {
     return {first_regions_[file], first_regions_[file + 1]};
   }
-  /// The number of the first chunk of a file, or, behind the last file, of all.
-  [[nodiscard]] std::uint64_t first_chunk(std::size_t file) const noexcept;
 
  private:
   std::vector<SealRegion> regions_;
   std::vector<std::size_t> first_regions_;  // of each file, and the end
   std::uint64_t chunks_ = 0;
 };
+
+/// The digest that the seal has of a chunk.
+[[nodiscard]] Digest sealed_digest(const Seal& seal, std::uint64_t chunk) noexcept;
 
 }  // namespace ht::inline v1

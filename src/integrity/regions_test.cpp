@@ -36,10 +36,10 @@ TEST(SealRegions, cut_a_file_where_tensors_begin_and_end) {
   EXPECT_EQ(regions[1].tensor, 0U);
   EXPECT_EQ(regions[3].tensor, std::nullopt);
   EXPECT_EQ(regions[5].tensor, 3U);
-  EXPECT_EQ(regions.first_chunk(0), 0U);
-  EXPECT_EQ(regions.first_chunk(1), 5U);
-  EXPECT_EQ(regions.first_chunk(2), 5U);
-  EXPECT_EQ(regions.first_chunk(3), 6U);
+  EXPECT_EQ(regions.of_file(0), (std::pair<std::size_t, std::size_t>(0, 5)));
+  EXPECT_EQ(regions.of_file(1), (std::pair<std::size_t, std::size_t>(5, 5)));
+  EXPECT_EQ(regions.of_file(2), (std::pair<std::size_t, std::size_t>(5, 6)));
+  EXPECT_EQ(regions[5].first_chunk, 5U);
 }
 
 TEST(SealRegions, have_chunks_that_begin_with_them) {
@@ -47,9 +47,12 @@ TEST(SealRegions, have_chunks_that_begin_with_them) {
   const std::vector tensors{tensor(0, 10, 2 * chunk + 5)};
   const SealRegions regions(sizes, tensors);
   ASSERT_EQ(regions.chunks(), 4U);
-  EXPECT_EQ(regions.chunk(1).range, (io::FileRange{0, 10, chunk}));
-  EXPECT_EQ(regions.chunk(2).range, (io::FileRange{0, 10 + chunk, chunk}));
-  EXPECT_EQ(regions.chunk(3).range, (io::FileRange{0, 10 + 2 * chunk, 5}));
+  std::vector<SealChunk> chunks;
+  regions.each_chunk([&](const SealChunk& each) { chunks.push_back(each); });
+  ASSERT_EQ(chunks.size(), 4U);
+  EXPECT_EQ(chunks[1].range, (io::FileRange{0, 10, chunk}));
+  EXPECT_EQ(chunks[2].range, (io::FileRange{0, 10 + chunk, chunk}));
+  EXPECT_EQ(chunks[3].range, (io::FileRange{0, 10 + 2 * chunk, 5}));
   EXPECT_EQ(regions.chunk_at(0, 9).number, 0U);
   EXPECT_EQ(regions.chunk_at(0, 10).number, 1U);
   EXPECT_EQ(regions.chunk_at(0, 9 + chunk).number, 1U);

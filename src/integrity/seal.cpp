@@ -1,18 +1,16 @@
 #include <algorithm>
 #include <htensor/base/utf8.hpp>
-#include <htensor/integrity/seal.hpp>
+#include <htensor/hash/crc64.hpp>
 #include <set>
 
 #include "base/format_text.hpp"
 #include "format/shards/numbered_name.hpp"
+#include "integrity/compare.hpp"
 #include "integrity/found_seal.hpp"
 #include "integrity/measure.hpp"
-#include "integrity/model_digests.hpp"
 #include "integrity/model_seal.hpp"
-#include "integrity/own_checksum.hpp"
-#include "integrity/seal_place.hpp"
-#include "integrity/seal_size.hpp"
-#include "integrity/validate.hpp"
+#include "integrity/regions.hpp"
+#include "integrity/seal_format.hpp"
 #include "io/atomic_file.hpp"
 #include "model/model_access.hpp"
 #include "model/set_replacement.hpp"
@@ -73,24 +71,147 @@ Result<void> check_undamaged(const Result<Verification>& compared, const Path& s
   return {};
 }
 
-// Every file that belongs to the model, its index among them.
-struct SealedParts {
-  std::vector<io::MappedFile*> files;
-  std::vector<Path> paths;
-  std::unique_ptr<io::MappedFile> index;
+// All digests of a model's parts as a seal; those of tensors only if the options ask for them.
+class Hashing {
+ public:
+  Hashing(const Catalog& catalog, const SealedParts& parts, const HashOptions& options, SeenDigest seen)
+      : catalog_(catalog), parts_(parts), options_(options), seen_(std::move(seen)) {
+    seal_.algorithm = options.algorithm;
+  }
+
+  /// `names` are what the seal calls the files. All algorithms but CRC-64/NVME hash chunks only on request.
+  Result<Seal> run(std::vector<std::string> names, bool has_chunks) {
+    const auto nothing = HT_TRY(digest(options_.algorithm, {}));
+    seal_.files.reserve(names.size());
+    for (std::size_t i = 0; i < names.size(); ++i)
+      seal_.files.push_back({std::move(names[i]), parts_.files[i]->source().size(), nothing});
+    if (options_.per_tensor) HT_TRY(list_tensors(nothing));
+    HT_TRY(options_.algorithm == HashAlgorithm::crc64nvme ? by_sums() : one_by_one(has_chunks));
+    return std::move(seal_);
+  }
+
+ private:
+  Result<void> list_tensors(const Digest& nothing) {
+    seal_.tensors.reserve(catalog_.size());
+    for (const Entry& entry : catalog_) {
+      if (options_.work.stop.stop_requested()) {
+        return fail(
+            Error(ErrorCode::cancelled, "work_is_not_stopped",
+                  format_text("stopped: {} of {} tensors listed", seal_.tensors.size(), catalog_.size())));
+      }
+      SealedTensor tensor{.name = std::string(entry.name),
+                          .file = entry.file,
+                          .offset = entry.offset,
+                          .bytes = entry.bytes,
+                          .digest = nothing};
+      if (entry.is_splat()) {
+        tensor.file = std::nullopt;
+        tensor.offset = 0;
+        HT_TRY(check_splat_size(entry));
+        tensor.digest =
+            HT_TRY(digest_of_splat(options_.algorithm, entry.splat, entry.bytes, options_.work.stop));
+      }
+      seal_.tensors.push_back(std::move(tensor));
+    }
+    return {};
+  }
+
+  [[nodiscard]] Result<void> check_splat_size(const Entry& entry) const {
+    if (options_.algorithm == HashAlgorithm::crc64nvme || entry.bytes <= options_.max_splat_bytes) return {};
+    return fail(Error(ErrorCode::budget_too_small, "splat_bytes_within_limit",
+                      format_text("tensor '{}' is a splat of {} bytes, and {} hashes at most {} bytes of one",
+                                  to_utf8(entry.name), entry.bytes, to_string(options_.algorithm),
+                                  options_.max_splat_bytes))
+                    .at_tensor(entry.name)
+                    .with_hint("raise the limit with --max-splat, or use --algorithm crc64nvme, which does "
+                               "not walk the bytes"));
+  }
+
+  void keep_chunks(std::span<const Digest> digests) {
+    seal_.chunks.reserve(digests.size() * digest_bytes(options_.algorithm));
+    for (const auto& digest : digests) {
+      seal_.chunks.insert(seal_.chunks.end(), digest.bytes().begin(), digest.bytes().end());
+    }
+  }
+
+  [[nodiscard]] Result<std::vector<Digest>> digests_of(std::span<const io::FileRange> ranges) const {
+    if (!seen_)
+      return measure({.files = parts_.files, .algorithm = options_.algorithm}, ranges, options_.work);
+    std::vector<Digest> digests;
+    digests.reserve(ranges.size());
+    for (const auto& range : ranges)
+      digests.push_back(HT_TRY(seen_(parts_.paths[range.file], range.offset, range.bytes)));
+    return digests;
+  }
+
+  // Each byte once: all else follows from the sums of the chunks.
+  Result<void> by_sums() {
+    const SealRegions regions(seal_);
+    std::vector<io::FileRange> ranges;
+    ranges.reserve(static_cast<std::size_t>(regions.chunks()));
+    regions.each_chunk([&](const SealChunk& chunk) { ranges.push_back(chunk.range); });
+    const auto digests = HT_TRY(digests_of(ranges));
+    keep_chunks(digests);
+    // The sum from the beginning of the file to the beginning of each chunk.
+    std::vector<std::uint64_t> before;
+    before.reserve(ranges.size());
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      auto& file = seal_.files[ranges[i].file].digest;
+      before.push_back(file.crc64nvme());
+      file = Digest(crc64nvme_combine(file.crc64nvme(), digests[i].crc64nvme(), ranges[i].bytes));
+    }
+    for (auto& tensor : seal_.tensors) {
+      if (!tensor.file || tensor.bytes == 0) continue;
+      const auto& file = seal_.files[*tensor.file];
+      const std::uint64_t end = tensor.offset + tensor.bytes;
+      const auto sum_at = [&](std::uint64_t offset) {
+        return offset == file.bytes
+                   ? file.digest.crc64nvme()
+                   : before[static_cast<std::size_t>(regions.chunk_at(*tensor.file, offset).number)];
+      };
+      // Sums are linear: what is before is taken off again.
+      tensor.digest = Digest(crc64nvme_combine(sum_at(tensor.offset), sum_at(end), tensor.bytes));
+    }
+    return {};
+  }
+
+  // Digests that cannot be joined: whole files, tensors and chunks, each for itself.
+  Result<void> one_by_one(bool has_chunks) {
+    std::vector<io::FileRange> ranges;
+    std::vector<Digest*> targets;
+    for (std::uint32_t i = 0; i < seal_.files.size(); ++i) {
+      ranges.push_back({i, 0, seal_.files[i].bytes});
+      targets.push_back(&seal_.files[i].digest);
+    }
+    for (auto& tensor : seal_.tensors) {
+      if (!tensor.file || tensor.bytes == 0) continue;
+      ranges.push_back({*tensor.file, tensor.offset, tensor.bytes});
+      targets.push_back(&tensor.digest);
+    }
+    if (has_chunks)
+      SealRegions(seal_).each_chunk([&](const SealChunk& chunk) { ranges.push_back(chunk.range); });
+    const auto digests = HT_TRY(digests_of(ranges));
+    for (std::size_t i = 0; i < targets.size(); ++i) *targets[i] = digests[i];
+    keep_chunks(std::span(digests).subspan(targets.size()));
+    return {};
+  }
+
+  const Catalog& catalog_;
+  const SealedParts& parts_;
+  const HashOptions& options_;
+  SeenDigest seen_;
+  Seal seal_;
 };
 
-Result<SealedParts> sealed_parts(const Model& model) {
-  HT_TRY(ModelAccess::check_all_there(model));
-  const auto& state = ModelAccess::state(model);
-  SealedParts parts{.files = state.mapped->files(), .paths = state.paths, .index = nullptr};
-  if (state.index) {
-    parts.index = std::make_unique<io::MappedFile>(HT_TRY(open_member(*state.index, *state.port)),
-                                                   io::MapOptions{.faults = state.faults});
-    parts.files.push_back(parts.index.get());
-    parts.paths.push_back(*state.index);
-  }
-  return parts;
+Result<SealedModel> write_seal(const MadeSeal& made, io::Port& port) {
+  const auto bytes = HT_TRY(encode_seal(made.seal));
+  const auto digest = HT_TRY(digest_of(made.seal));
+  auto file = HT_TRY(io::AtomicFile::create(made.path, io::IfExists::replace, port));
+  HT_TRY(file.write(0, bytes));
+  HT_TRY(std::move(file).commit());
+  SealedModel sealed{.seal = made.path, .bytes = 0, .digest = digest};
+  for (const auto& each : made.seal.files) sealed.bytes += each.bytes;
+  return sealed;
 }
 
 Result<SealedModel> seal_as_it_is(const Model& model, const SealOptions& options) {
@@ -107,6 +228,19 @@ Result<void> check_has_files(const ModelState& state) {
 }
 
 }  // namespace
+
+Result<SealedParts> sealed_parts(const Model& model, io::Port& port) {
+  HT_TRY(ModelAccess::check_all_there(model));
+  const auto& state = ModelAccess::state(model);
+  SealedParts parts{.files = state.mapped->files(), .paths = state.paths};
+  if (state.index) {
+    parts.index = std::make_unique<io::MappedFile>(HT_TRY(open_member(*state.index, port)),
+                                                   io::MapOptions{.faults = state.faults});
+    parts.files.push_back(parts.index.get());
+    parts.paths.push_back(*state.index);
+  }
+  return parts;
+}
 
 Result<SealedModel> seal(const Model& model, const SealOptions& options) {
   return without_bad_alloc([&]() -> Result<SealedModel> {
@@ -166,7 +300,7 @@ Result<void> check_seal_size(const Model& model, HashAlgorithm algorithm) {
   const auto& state = ModelAccess::state(model);
   if (state.is_merged) return {};  // has no seal
   HT_TRY(check_has_files(state));
-  const auto parts = HT_TRY(sealed_parts(model));
+  const auto parts = HT_TRY(sealed_parts(model, *state.port));
   std::vector<std::uint64_t> sizes;
   sizes.reserve(parts.files.size());
   for (const auto* const file : parts.files) sizes.push_back(file->source().size());
@@ -188,76 +322,28 @@ Result<MadeSeal> make_seal(const Model& model, const SealOptions& options, const
                     .with_hint("seal each model by itself"));
   }
   auto place = place_of_seal(state.opened, state.formats, port);
-  const auto parts = HT_TRY(sealed_parts(model));
+  const auto parts = HT_TRY(sealed_parts(model, port));
   HT_TRY(check_may_replace(place, parts.paths, port));
   auto names = HT_TRY(names_in_seal(parts.paths, place));
-  Measure measured;
-  if (seen) {
-    measured = [&](std::span<const io::FileRange> ranges) -> Result<std::vector<Digest>> {
-      std::vector<Digest> digests;
-      digests.reserve(ranges.size());
-      for (const auto& range : ranges) {
-        digests.push_back(HT_TRY(seen(parts.paths[range.file], range.offset, range.bytes)));
-      }
-      return digests;
-    };
-  }
-  auto seal = HT_TRY(make_seal({.catalog = *state.catalog,
-                                .files = parts.files,
-                                .algorithm = options.algorithm,
-                                .measured = std::move(measured),
-                                .max_splat_bytes = options.max_splat_bytes},
-                               std::move(names), options.work));
+  const HashOptions hashing{.algorithm = options.algorithm,
+                            .per_tensor = true,
+                            .work = options.work,
+                            .max_splat_bytes = options.max_splat_bytes};
+  auto seal = HT_TRY(without_bad_alloc(
+      [&] { return Hashing(*state.catalog, parts, hashing, seen).run(std::move(names), true); }));
   return MadeSeal{std::move(place.seal), std::move(seal)};
-}
-
-Result<SealedModel> write_seal(const MadeSeal& made, io::Port& port) {
-  const auto bytes = HT_TRY(encode_seal(made.seal));
-  const auto digest = HT_TRY(digest_of(made.seal));
-  auto file = HT_TRY(io::AtomicFile::create(made.path, io::IfExists::replace, port));
-  HT_TRY(file.write(0, bytes));
-  HT_TRY(std::move(file).commit());
-  SealedModel sealed{.seal = made.path, .bytes = 0, .digest = digest};
-  for (const auto& each : made.seal.files) sealed.bytes += each.bytes;
-  return sealed;
 }
 
 Result<ModelDigests> hash(const Model& model, const HashOptions& options) {
   return without_bad_alloc([&]() -> Result<ModelDigests> {
-    auto parts = HT_TRY(sealed_parts(model));
-    auto found = HT_TRY(measure_model({.catalog = model.catalog(),
-                                       .files = parts.files,
-                                       .algorithm = options.algorithm,
-                                       .max_splat_bytes = options.max_splat_bytes},
-                                      options.per_tensor, options.work));
-    ModelDigests digests{.digest = HT_TRY(digest_of_files(options.algorithm, found.files)),
-                         .files = {},
-                         .tensors = std::move(found.tensors)};
-    for (std::size_t i = 0; i < found.files.size(); ++i) {
-      digests.files.push_back({std::move(parts.paths[i]), found.files[i]});
-    }
+    auto parts = HT_TRY(sealed_parts(model, *ModelAccess::state(model).port));
+    const auto seal = HT_TRY(Hashing(model.catalog(), parts, options, {})
+                                 .run(std::vector<std::string>(parts.paths.size()), false));
+    ModelDigests digests{.digest = HT_TRY(digest_of(seal)), .files = {}, .tensors = {}};
+    for (std::size_t i = 0; i < seal.files.size(); ++i)
+      digests.files.push_back({std::move(parts.paths[i]), seal.files[i].digest});
+    for (const auto& tensor : seal.tensors) digests.tensors.push_back(tensor.digest);
     return digests;
-  });
-}
-
-Result<void> validate(const AnyTensor& tensor) {
-  return without_bad_alloc([&]() -> Result<void> {
-    const auto& state = ModelAccess::state(tensor);
-    const Entry entry = tensor.entry();
-    const Storage::FileBacked where{state.paths[entry.file], entry.offset, entry.bytes};
-    HT_TRY(ModelAccess::check_is_there(state, entry));
-    if (ModelAccess::is_resident(tensor) || state.mapped->file(entry.file).can_use_in_place()) {
-      // A digest covers the whole tensor, also where this is a slice.
-      const auto storage = HT_TRY(ModelAccess::whole(tensor).storage());
-      return validate_bytes(digest_of_memory(storage.bytes()), where, state.formats, *state.port);
-    }
-    const auto digest_of_file = [&](HashAlgorithm algorithm) -> Result<Digest> {
-      io::MappedFile* const file = &state.mapped->file(entry.file);
-      const io::FileRange range{0, entry.offset, entry.bytes};
-      return HT_TRY(measure({.files = std::span(&file, 1), .algorithm = algorithm}, std::span(&range, 1), {}))
-          .front();
-    };
-    return validate_bytes(digest_of_file, where, state.formats, *state.port);
   });
 }
 

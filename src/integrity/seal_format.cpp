@@ -8,25 +8,25 @@
 //   each tensor: u64 offset, u64 bytes, u32 file or all ones, u32 bytes of the name, digest
 //   digests of the chunks, names of the files, names of the tensors, digest of all bytes before it
 // clang-format on
+#include "integrity/seal_format.hpp"
+
 #include <algorithm>
 #include <array>
 #include <htensor/base/checked.hpp>
-#include <htensor/base/confined_path.hpp>
 #include <htensor/base/utf8.hpp>
-#include <htensor/integrity/seal.hpp>
 #include <set>
 
 #include "base/format_text.hpp"
 #include "integrity/regions.hpp"
-#include "integrity/seal_place.hpp"
-#include "integrity/seal_size.hpp"
 
 namespace ht::inline v1 {
 namespace {
 
 constexpr std::string_view magic{"HTSEAL\0\0", 8};
 constexpr std::uint16_t version = 1;
-constexpr std::uint64_t header_bytes = SealCounts::header_bytes;
+constexpr std::uint64_t header_bytes = 64;
+constexpr std::uint64_t file_record_bytes = 16;    // without its digest
+constexpr std::uint64_t tensor_record_bytes = 24;  // likewise
 constexpr std::uint32_t no_file = UINT32_MAX;
 
 tl::unexpected<Error> bad(std::string_view rule, std::string message, SourceLine where = SourceLine::here()) {
@@ -106,16 +106,11 @@ Result<void> check_tensors(const Seal& seal) {
 Result<void> check(const Seal& seal) {
   HT_TRY(check_files(seal));
   HT_TRY(check_tensors(seal));
-  std::vector<std::uint64_t> file_bytes;
-  file_bytes.reserve(seal.files.size());
-  for (const auto& file : seal.files) file_bytes.push_back(file.bytes);
-  const std::uint64_t chunks = SealRegions(file_bytes, seal.tensors).chunks();
-  if (seal.chunks.size() / digest_bytes(seal.algorithm) != chunks) {
-    return bad("seal_covers_every_byte",
-               format_text("has digests of {} chunks, but its files have {}",
-                           seal.chunks.size() / digest_bytes(seal.algorithm), chunks));
-  }
-  return {};
+  const std::uint64_t chunks = SealRegions(seal).chunks();
+  const std::uint64_t digests = SealCounts::of(seal).chunks;
+  if (digests == chunks) return {};
+  return bad("seal_covers_every_byte",
+             format_text("has digests of {} chunks, but its files have {}", digests, chunks));
 }
 
 // The part of the header that has to be right before anything else is looked at.
@@ -150,20 +145,9 @@ Result<void> check_own_digest(Bytes bytes, HashAlgorithm algorithm) {
   return bad("seal_digest_is_right", "checksum mismatch in the seal itself");
 }
 
-class Writer {
- public:
-  template <class T>
-  void number(T value) {
-    std::array<std::byte, sizeof(T)> bytes{};
-    store_le(bytes, value);
-    add(bytes);
-  }
-  void add(Bytes bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
-  std::vector<std::byte>& bytes() { return bytes_; }
-
- private:
-  std::vector<std::byte> bytes_;
-};
+bool is_within_limit(HashAlgorithm algorithm, const SealCounts& counts) {
+  return counts.seal_bytes(algorithm).value_or(UINT64_MAX) <= Seal::max_bytes;
+}
 
 }  // namespace
 
@@ -172,6 +156,58 @@ std::string_view sealed_name_fault(std::string_view name) {
   // One way to name a file, so that none is named twice.
   const bool is_plain = std::filesystem::path(name).lexically_normal().generic_string() == name;
   return is_plain ? "" : "is not in its shortest form";
+}
+
+SealCounts SealCounts::of(const Seal& seal) noexcept {
+  SealCounts counts{.files = seal.files.size(),
+                    .tensors = seal.tensors.size(),
+                    .chunks = seal.chunks.size() / digest_bytes(seal.algorithm)};
+  for (const auto& file : seal.files) counts.name_bytes += file.name.size();
+  for (const auto& tensor : seal.tensors) counts.name_bytes += tensor.name.size();
+  return counts;
+}
+
+std::optional<std::uint64_t> SealCounts::seal_bytes(HashAlgorithm algorithm) const noexcept {
+  const std::uint64_t digest = digest_bytes(algorithm);
+  std::optional<std::uint64_t> sum = header_bytes + digest;
+  const auto add = [&](std::uint64_t count, std::uint64_t bytes) {
+    const auto product = checked::multiply(count, bytes);
+    sum = sum && product ? checked::add(*sum, *product) : std::nullopt;
+  };
+  add(files, file_record_bytes + digest);
+  add(tensors, tensor_record_bytes + digest);
+  add(chunks, digest);
+  add(name_bytes, 1);
+  return sum;
+}
+
+Result<void> check_seal_size(HashAlgorithm algorithm, const SealCounts& counts) {
+  if (is_within_limit(algorithm, counts)) return {};
+  const bool is_smaller_enough = is_within_limit(HashAlgorithm::crc64nvme, counts);
+  return fail(Error(ErrorCode::header_too_large, "seal_size_within_limit",
+                    format_text("the seal would have {} bytes, with digests of {} chunks and {} tensors, but "
+                                "the limit is {} bytes",
+                                counts.seal_bytes(algorithm).value_or(UINT64_MAX), counts.chunks,
+                                counts.tensors, Seal::max_bytes))
+                  .with_hint(is_smaller_enough
+                                 ? "use --algorithm crc64nvme, whose digests have 8 bytes"
+                                 : "divide the model into several folders and seal each of them"));
+}
+
+Result<void> check_seal_size(HashAlgorithm algorithm, const Catalog& catalog,
+                             std::span<const std::uint64_t> file_bytes, std::span<const std::string> names) {
+  SealCounts counts{.files = file_bytes.size(), .tensors = catalog.size()};
+  std::vector<SealedTensor> tensors;
+  tensors.reserve(catalog.size());
+  for (const Entry& entry : catalog) {
+    counts.name_bytes += entry.name.size();
+    if (entry.is_splat()) continue;
+    tensors.push_back(
+        {.name = {}, .file = entry.file, .offset = entry.offset, .bytes = entry.bytes, .digest = Digest(0)});
+  }
+  for (const auto& name : names) counts.name_bytes += name.size();
+  counts.chunks = SealRegions(file_bytes, tensors).chunks();
+  return check_seal_size(algorithm, counts);
 }
 
 Result<Seal> parse_seal(Bytes bytes) {
@@ -233,51 +269,50 @@ Result<std::vector<std::byte>> encode_seal(const Seal& seal) {
     const auto counts = SealCounts::of(seal);
     HT_TRY(check_seal_size(seal.algorithm, counts));
     const std::uint64_t all = counts.seal_bytes(seal.algorithm).value_or(UINT64_MAX);
-    Writer out;
-    out.bytes().reserve(static_cast<std::size_t>(all));
-    out.add(bytes_of(magic));
-    out.number(version);
-    out.number(static_cast<std::uint8_t>(seal.algorithm));
-    out.number(std::uint8_t{0});
-    out.number(static_cast<std::uint32_t>(counts.files));
+    std::vector<std::byte> out;
+    out.reserve(static_cast<std::size_t>(all));
+    const auto add = [&](Bytes bytes) { out.insert(out.end(), bytes.begin(), bytes.end()); };
+    const auto add_number = [&](auto value) {
+      std::array<std::byte, sizeof(value)> bytes{};
+      store_le(bytes, value);
+      add(bytes);
+    };
+    add(bytes_of(magic));
+    add_number(version);
+    add_number(static_cast<std::uint8_t>(seal.algorithm));
+    add_number(std::uint8_t{0});
+    add_number(static_cast<std::uint32_t>(counts.files));
     for (const std::uint64_t number :
          {counts.tensors, counts.chunks, Seal::chunk_bytes, counts.name_bytes, all, std::uint64_t{0}}) {
-      out.number(number);
+      add_number(number);
     }
     for (const auto& file : seal.files) {
-      out.number(file.bytes);
-      out.number(static_cast<std::uint32_t>(file.name.size()));
-      out.number(std::uint32_t{0});
-      out.add(file.digest.bytes());
+      add_number(file.bytes);
+      add_number(static_cast<std::uint32_t>(file.name.size()));
+      add_number(std::uint32_t{0});
+      add(file.digest.bytes());
     }
     for (const auto& tensor : seal.tensors) {
-      out.number(tensor.offset);
-      out.number(tensor.bytes);
-      out.number(tensor.file.value_or(no_file));
-      out.number(static_cast<std::uint32_t>(tensor.name.size()));
-      out.add(tensor.digest.bytes());
+      add_number(tensor.offset);
+      add_number(tensor.bytes);
+      add_number(tensor.file.value_or(no_file));
+      add_number(static_cast<std::uint32_t>(tensor.name.size()));
+      add(tensor.digest.bytes());
     }
-    out.add(seal.chunks);
-    for (const auto& file : seal.files) out.add(bytes_of(file.name));
-    for (const auto& tensor : seal.tensors) out.add(bytes_of(tensor.name));
-    const auto own = HT_TRY(digest(seal.algorithm, out.bytes()));
-    out.add(own.bytes());
-    return std::move(out.bytes());
+    add(seal.chunks);
+    for (const auto& file : seal.files) add(bytes_of(file.name));
+    for (const auto& tensor : seal.tensors) add(bytes_of(tensor.name));
+    const auto own = HT_TRY(digest(seal.algorithm, out));
+    add(own.bytes());
+    return out;
   });
 }
 
-Result<Digest> digest_of_files(HashAlgorithm algorithm, std::span<const Digest> files) {
-  if (files.size() == 1) return files[0];
-  auto hasher = HT_TRY(Hasher::make(algorithm));
-  for (const auto& file : files) hasher.update(file.bytes());
-  return hasher.finish();
-}
-
 Result<Digest> digest_of(const Seal& seal) {
-  std::vector<Digest> files;
-  files.reserve(seal.files.size());
-  for (const auto& file : seal.files) files.push_back(file.digest);
-  return digest_of_files(seal.algorithm, files);
+  if (seal.files.size() == 1) return seal.files[0].digest;
+  auto hasher = HT_TRY(Hasher::make(seal.algorithm));
+  for (const auto& file : seal.files) hasher.update(file.digest.bytes());
+  return hasher.finish();
 }
 
 }  // namespace ht::inline v1

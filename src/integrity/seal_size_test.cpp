@@ -1,4 +1,4 @@
-#include "integrity/seal_size.hpp"
+#include "integrity/seal_format.hpp"
 
 #include <gtest/gtest.h>
 

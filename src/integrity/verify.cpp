@@ -1,15 +1,18 @@
 // Models compared with their seals, whether they can still be opened or not.
-#include <htensor/base/utf8.hpp>
 #include <htensor/integrity/verify.hpp>
-#include <htensor/model/model.hpp>
-#include <memory>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <htensor/base/fault.hpp>
+#include <htensor/base/utf8.hpp>
 #include <optional>
 
 #include "base/format_text.hpp"
 #include "integrity/compare.hpp"
 #include "integrity/found_seal.hpp"
+#include "integrity/measure.hpp"
 #include "integrity/model_seal.hpp"
-#include "integrity/own_checksum.hpp"
 #include "model/model_access.hpp"
 
 namespace ht::inline v1 {
@@ -17,33 +20,52 @@ namespace {
 
 using Path = std::filesystem::path;
 
-struct OpenFiles {
-  std::vector<std::unique_ptr<io::MappedFile>> owned;
-  std::vector<io::MappedFile*> files;
+// In the order of Verdict.
+struct VerdictFacts {
+  std::string_view name;
+  ErrorCode code = ErrorCode::checksum_mismatch;
+  std::string_view summary = "checksum mismatch";
 };
+constexpr std::array<VerdictFacts, 7> verdicts{{
+    {"intact"},
+    {"headers_match"},
+    {"damaged"},
+    {"grown", ErrorCode::trailing_bytes, "has bytes after its sealed end:"},
+    {"truncated", ErrorCode::truncated, "is shorter than its seal says: bytes missing"},
+    {"replaced", ErrorCode::checksum_mismatch,
+     "differs from its seal in every byte range: checksum mismatch"},
+    {"missing", ErrorCode::missing_shard, "does not exist: bytes missing"},
+}};
+
+const VerdictFacts& facts_of(Verdict verdict) { return verdicts[static_cast<std::size_t>(verdict)]; }
+
+// "the header, bytes 0–79".
+std::string range_text(const BadRange& range) {
+  return format_text("{}, bytes {}–{}",
+                     range.part == FilePart::tensor ? format_text("tensor '{}'", to_utf8(range.tensor))
+                                                    : format_text("the {}", to_string(range.part)),
+                     range.offset, range.offset + range.bytes - 1);
+}
 
 // Missing files are null and reported with the others; `only` opens one file alone.
-Result<OpenFiles> open_files(const FoundSeal& found, std::optional<std::uint32_t> only, io::Port& port) {
-  const auto& paths = found.paths;
-  OpenFiles open;
-  open.files.resize(paths.size());
-  for (std::uint32_t i = 0; i < paths.size(); ++i) {
+Result<io::Sources> open_files(const FoundSeal& found, std::optional<std::uint32_t> only, io::Port& port) {
+  io::Sources sources(found.paths.size());
+  for (std::uint32_t i = 0; i < sources.size(); ++i) {
     if (only && *only != i) continue;
-    auto opened = io::FileSource::open(found.view.where(paths[i]), port);
-    if (!opened) {
-      if (opened.error().cause() == std::errc::no_such_file_or_directory) continue;
+    auto opened = io::FileSource::open(found.view.where(found.paths[i]), port);
+    if (opened) {
+      sources[i] = *std::move(opened);
+    } else if (opened.error().cause() != std::errc::no_such_file_or_directory) {
       return fail(std::move(opened).error());
     }
-    open.owned.push_back(std::make_unique<io::MappedFile>(*std::move(opened)));
-    open.files[i] = open.owned.back().get();
   }
-  return open;
+  return sources;
 }
 
 Result<Verification> held_against(const FoundSeal& found, io::MappedFiles files,
                                   const VerifyOptions& options) {
-  auto answer = HT_TRY(found.of_more ? compare_there(found.seal, files, found.paths, options)
-                                     : compare(found.seal, files, found.paths, options));
+  auto answer = HT_TRY(compare(found.seal, files, found.paths, options,
+                               found.of_more ? MissingFiles::skipped : MissingFiles::reported));
   answer.seal = found.place.seal;
   // A file and its seal may be renamed together. If every byte differs and the name does too, the seal
   // belongs to another file.
@@ -61,10 +83,9 @@ Result<Verification> held_against(const FoundSeal& found, io::MappedFiles files,
 }
 
 // A `.ht` may have a checksum of its own; otherwise the file is not sealed.
-Result<Verification> by_own_checksum(const Path& path, const Error& no_seal, const VerifyOptions& options,
-                                     io::Port& port) {
-  io::MappedFile file(HT_TRY(open_member(path, port)));
-  const auto own = HT_TRY(own_checksum(file.source(), options.formats));
+Result<Verification> by_own_checksum(io::MappedFile& file, std::span<const Format> formats,
+                                     const Error& no_seal, const VerifyOptions& options) {
+  const auto own = HT_TRY(own_checksum(file.source(), formats));
   if (!own) return fail(no_seal);
   return verify_own(file, *own, options);
 }
@@ -75,7 +96,91 @@ Result<void> check_all_sealed(const ModelState& state, const FoundSeal& found) {
   return {};
 }
 
+Error unsealed(std::string message) {
+  return Error(ErrorCode::not_sealed, "tensor_is_sealed", std::move(message))
+      .with_hint("if the file is known to be good, seal it with `htensor seal`");
+}
+
+// The name and the digest that these bytes of a file were sealed with. The seal lies beside the file, or in
+// its folder where that is a model of several.
+Result<SealedTensor> wanted_for(const Storage::FileBacked& range, std::span<const Format> formats,
+                                io::Port& port) {
+  const auto& path = range.locator;
+  for (const auto& place : {place_of_seal(path, formats, port), place_in_folder(path.parent_path())}) {
+    const auto seal = read_seal(place.seal, port);
+    if (!seal) {
+      if (seal.error().code() == ErrorCode::not_sealed) continue;
+      return fail(seal.error());
+    }
+    const auto paths = sealed_paths(*seal, place);
+    const auto found = std::ranges::find_if(seal->tensors, [&](const SealedTensor& tensor) {
+      return tensor.file && tensor.offset == range.offset && tensor.bytes == range.bytes &&
+             paths[*tensor.file].lexically_normal() == path.lexically_normal();
+    });
+    if (found != seal->tensors.end()) return *found;
+  }
+  const auto file = HT_TRY(io::FileSource::open(path, port));
+  const auto own = HT_TRY(own_checksum(*file, formats));
+  if (own && own->offset == range.offset && own->bytes == range.bytes)
+    return SealedTensor{.name = path.stem().string(), .file = {}, .digest = Digest(own->crc)};
+  return fail(unsealed("no seal covers this tensor").at_path(path.native()));
+}
+
+// The digest of the bytes by one algorithm.
+using DigestOf = std::function<Result<Digest>(HashAlgorithm)>;
+
+// The digest of bytes that may be mapped.
+DigestOf digest_of_memory(Bytes bytes) {
+  return
+      [bytes](HashAlgorithm algorithm) { return guarded(bytes, [&] { return digest(algorithm, bytes); }); };
+}
+
+// `range` is where the bytes lie in their file.
+Result<void> validate_bytes(const DigestOf& digest_of, const Storage::FileBacked& range,
+                            std::span<const Format> formats, io::Port& port) {
+  const auto wanted = HT_TRY(wanted_for(range, formats, port));
+  const auto found = HT_TRY(digest_of(wanted.digest.algorithm()));
+  if (found == wanted.digest) return {};
+  return fail(Error(ErrorCode::checksum_mismatch, "tensor_is_as_sealed",
+                    format_text("checksum mismatch in tensor '{}', bytes {}–{}", to_utf8(wanted.name),
+                                range.offset, range.offset + std::max<std::uint64_t>(range.bytes, 1) - 1))
+                  .at_path(range.locator.native())
+                  .at_tensor(wanted.name)
+                  .at_offset(range.offset)
+                  .with_hint("download the file again"));
+}
+
 }  // namespace
+
+std::string_view to_string(Verdict verdict) noexcept { return facts_of(verdict).name; }
+
+std::string_view to_string(FilePart part) noexcept {
+  switch (part) {
+    case FilePart::header: return "header";
+    case FilePart::tensor: return "tensor";
+    case FilePart::gap: return "gap";
+    case FilePart::tail: return "tail";
+  }
+  return "unknown";
+}
+
+Result<void> Verification::result() const {
+  if (ok()) return {};
+  if (bad.empty()) return fail(facts_of(verdict).code, "bytes_are_as_sealed", "differs from its seal");
+  constexpr std::size_t max_ranges = 10;
+  std::string message(facts_of(verdict).summary);
+  for (std::size_t i = 0; i < std::min(bad.size(), max_ranges); ++i) {
+    message += format_text("{} {}", i == 0 ? " in" : ",", range_text(bad[i]));
+    if (bad[i].file != bad.front().file) message += format_text(" of '{}'", to_utf8(bad[i].file.string()));
+  }
+  if (bad.size() > max_ranges) message += format_text(" and {} more ranges", bad.size() - max_ranges);
+  const auto& first = bad.front();
+  return fail(Error(facts_of(verdict).code, "bytes_are_as_sealed", std::move(message))
+                  .at_path(first.file.native())
+                  .at_tensor(first.tensor)
+                  .at_offset(first.offset)
+                  .with_hint("download the file again; `htensor verify` lists all bad ranges"));
+}
 
 Result<Verification> verify(const Path& path, const VerifyOptions& options) {
   return without_bad_alloc([&]() -> Result<Verification> {
@@ -87,17 +192,16 @@ Result<Verification> verify(const Path& path, const VerifyOptions& options) {
                                           .catalog_only = true,
                                           .max_header_bytes = options.max_header_bytes,
                                           .port = &port});
-    if (!found) {
-      if (found.error().code() != ErrorCode::not_sealed) return fail(found.error());
-      const auto stat = port.stat(path);
-      const bool is_folder = stat && stat->kind == io::FileKind::folder;
-      if (!is_folder) return by_own_checksum(path, found.error(), options, port);
-      if (!model || model->files().size() != 1) return fail(found.error());
-      return by_own_checksum(model->files()[0], found.error(), options, port);
-    }
     const auto stat = port.stat(path);
+    const bool is_folder = stat && stat->kind == io::FileKind::folder;
+    if (!found) {
+      const bool is_one_file = !is_folder || (model && model->files().size() == 1);
+      if (found.error().code() != ErrorCode::not_sealed || !is_one_file) return fail(found.error());
+      io::MappedFile file(HT_TRY(open_member(is_folder ? model->files()[0] : path, port)));
+      return by_own_checksum(file, options.formats, found.error(), options);
+    }
     std::optional<std::uint32_t> only;
-    if (!stat || stat->kind != io::FileKind::folder) {
+    if (!is_folder) {
       const auto number = found->number_of(path);
       // A path that neither exists nor was sealed.
       if (!number && !stat) HT_TRY(open_member(path, port));
@@ -105,8 +209,8 @@ Result<Verification> verify(const Path& path, const VerifyOptions& options) {
       if (found->of_more) only = *number;
     }
     if (model && !only) HT_TRY(check_all_sealed(ModelAccess::state(*model), *found));
-    const auto open = HT_TRY(open_files(*found, only, port));
-    return held_against(*found, open.files, options);
+    const io::MappedStrategy open(HT_TRY(open_files(*found, only, port)));
+    return held_against(*found, open.files(), options);
   });
 }
 
@@ -119,9 +223,7 @@ Result<void> verify(const Model& model, const VerifyOptions& options) {
     if (!found) {
       const auto files = state.mapped->files();
       if (found.error().code() != ErrorCode::not_sealed || files.size() != 1) return fail(found.error());
-      const auto own = HT_TRY(own_checksum(files[0]->source(), state.formats));
-      if (!own) return fail(found.error());
-      return HT_TRY(verify_own(*files[0], *own, options)).result();
+      return HT_TRY(by_own_checksum(*files[0], state.formats, found.error(), options)).result();
     }
     HT_TRY(check_all_sealed(state, *found));
     return HT_TRY(compare(model, *found, options)).result();
@@ -129,22 +231,44 @@ Result<void> verify(const Model& model, const VerifyOptions& options) {
 }
 
 Result<Verification> compare(const Model& model, const FoundSeal& found, const VerifyOptions& options) {
-  const auto& state = ModelAccess::state(model);
-  HT_TRY(ModelAccess::check_all_there(model));
-  const auto mapped = state.mapped->files();
   // The open files are the ones in use, whatever their paths lead to by now.
+  const auto parts =
+      HT_TRY(sealed_parts(model, options.port != nullptr ? *options.port : *ModelAccess::state(model).port));
   std::vector<io::MappedFile*> files(found.paths.size());
-  for (std::size_t i = 0; i < mapped.size(); ++i) {
-    if (const auto number = found.number_of(state.paths[i])) files[*number] = mapped[i];
-  }
-  std::unique_ptr<io::MappedFile> index;
-  const auto index_number = state.index ? found.number_of(*state.index) : Result<std::uint32_t>(0);
-  if (state.index && index_number) {
-    auto& port = options.port != nullptr ? *options.port : *state.port;
-    index = std::make_unique<io::MappedFile>(HT_TRY(open_member(*state.index, port)));
-    files[*index_number] = index.get();
+  for (std::size_t i = 0; i < parts.files.size(); ++i) {
+    if (const auto number = found.number_of(parts.paths[i])) files[*number] = parts.files[i];
   }
   return held_against(found, files, options);
+}
+
+Result<void> validate(const Storage& storage) {
+  return without_bad_alloc([&]() -> Result<void> {
+    const auto* const range = std::get_if<Storage::FileBacked>(&storage.origin());
+    if (range == nullptr)
+      return fail(unsealed("the tensor's memory does not come from a file, so no seal covers it"));
+    return validate_bytes(digest_of_memory(storage.bytes()), *range, {}, io::system_port());
+  });
+}
+
+Result<void> validate(const AnyTensor& tensor) {
+  return without_bad_alloc([&]() -> Result<void> {
+    const auto& state = ModelAccess::state(tensor);
+    const Entry entry = tensor.entry();
+    const Storage::FileBacked where{state.paths[entry.file], entry.offset, entry.bytes};
+    HT_TRY(ModelAccess::check_is_there(state, entry));
+    if (ModelAccess::is_resident(tensor) || state.mapped->file(entry.file).can_use_in_place()) {
+      // A digest covers the whole tensor, also where this is a slice.
+      const auto storage = HT_TRY(ModelAccess::whole(tensor).storage());
+      return validate_bytes(digest_of_memory(storage.bytes()), where, state.formats, *state.port);
+    }
+    const auto digest_of_file = [&](HashAlgorithm algorithm) -> Result<Digest> {
+      io::MappedFile* const file = &state.mapped->file(entry.file);
+      const io::FileRange range{0, entry.offset, entry.bytes};
+      return HT_TRY(measure({.files = std::span(&file, 1), .algorithm = algorithm}, std::span(&range, 1), {}))
+          .front();
+    };
+    return validate_bytes(digest_of_file, where, state.formats, *state.port);
+  });
 }
 
 }  // namespace ht::inline v1

@@ -1,11 +1,15 @@
 #include "io/choice.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace ht::inline v1::io {
 namespace {
 
-bool exceeds(const Facts& facts, std::uint64_t bytes) { return bytes > facts.budget_bytes; }
+// Enough to see whether nearly all pages are resident. Asking about each page of 4 GiB takes a third of the
+// time that mapping its resident pages takes.
+constexpr std::uint64_t samples = 128;
+constexpr std::uint64_t sample_bytes = std::uint64_t{1} << 18;
 
 // Unknown is not cached.
 bool is_cached(const Facts& facts) {
@@ -24,8 +28,8 @@ std::optional<Choice> choose_in_memory(const Facts& facts) {
 }
 
 Choice choose_for_all(const Facts& facts) {
-  const bool is_over = exceeds(facts, facts.bytes) && (facts.budget_is_set || !choose_in_memory(facts));
-  const bool cannot_read = exceeds(facts, std::max(facts.bytes, facts.memory_bytes));
+  const bool is_over = facts.bytes > facts.budget_bytes && (facts.budget_is_set || !choose_in_memory(facts));
+  const bool cannot_read = std::max(facts.bytes, facts.memory_bytes) > facts.budget_bytes;
   if (is_over || (cannot_read && !facts.can_map)) {
     return {StrategyKind::staged, "larger_than_memory",
             "exceeds the memory budget: streamed through a ring and not kept"};
@@ -61,24 +65,10 @@ Choice choose(const Facts& facts) {
 }
 
 std::string_view to_string(StrategyKind kind) noexcept {
-  switch (kind) {
-    case StrategyKind::automatic: return "automatic";
-    case StrategyKind::mapped: return "mapped";
-    case StrategyKind::read: return "read";
-    case StrategyKind::staged: return "staged";
-    case StrategyKind::external: return "external";
-  }
-  return "unknown";
+  constexpr std::array<std::string_view, 5> names{"automatic", "mapped", "read", "staged", "external"};
+  const auto number = static_cast<std::size_t>(kind);
+  return number < names.size() ? names[number] : "unknown";
 }
-
-namespace {
-
-// Enough to see whether nearly all pages are resident. Asking about each page of 4 GiB takes a third of the
-// time that mapping its resident pages takes.
-constexpr std::uint64_t samples = 128;
-constexpr std::uint64_t sample_bytes = std::uint64_t{1} << 18;
-
-}  // namespace
 
 std::vector<FileRange> samples_of(std::span<const FileRange> ranges) {
   const std::uint64_t all = sum_of(ranges);

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "io/chunks.hpp"
+#include "io/staged.hpp"
 
 namespace ht::inline v1::io {
 

@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "io/fault_test.hpp"
-#include "io/mapped_file.hpp"
 
 namespace ht::io {
 namespace {

@@ -294,9 +294,9 @@ TEST_F(FaultHandlers, never_replace_memory_that_took_the_place_of_a_mapping) {
     all.emplace_back([&, i] {
       const auto path = folder_ / ("maps" + std::to_string(i));
       for (int round = 0; round < rounds; ++round) {
-        auto mapped = open_and_fault(path);
-        void* const place = const_cast<std::byte*>(mapped.bytes().data());
-        EXPECT_TRUE(mapped.unmap());
+        std::optional<Mapped> mapped = open_and_fault(path);
+        void* const place = const_cast<std::byte*>(mapped->bytes().data());
+        mapped.reset();
         void* const memory =
             mmap(place, pages * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         ASSERT_NE(memory, MAP_FAILED);

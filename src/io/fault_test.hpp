@@ -9,11 +9,30 @@
 #include <csignal>
 #include <htensor/base/fault.hpp>
 
-#include "io/mapped.hpp"
+#include "io/mapped_file.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
 namespace ht::io {
+
+/// All of a file, mapped.
+class Mapped {
+ public:
+  static Result<Mapped> map(const std::shared_ptr<const FileSource>& file, MapOptions options = {}) {
+    Mapped mapped;
+    mapped.file_ = std::make_unique<MappedFile>(file, std::move(options));
+    mapped.memory_ = HT_TRY(mapped.file_->map(0, file->size())).memory;
+    return mapped;
+  }
+  [[nodiscard]] Bytes bytes() const { return memory_.bytes; }
+  [[nodiscard]] std::optional<Error> fault() const { return file_->fault(); }
+  /// For a window.
+  [[nodiscard]] Result<bool> unmap() { return file_->release(memory_); }
+
+ private:
+  std::unique_ptr<MappedFile> file_;
+  Memory memory_;
+};
 
 class FaultFixture : public ::testing::Test {
  protected:
@@ -21,13 +40,13 @@ class FaultFixture : public ::testing::Test {
   static constexpr std::size_t pages = 8;
 
   void SetUp() override { testing::write_file(path_, std::string(pages * page, '\1')); }
+  /// As a window, which can be unmapped.
   Result<Mapped> map(MapOptions options = {}) {
-    const auto file = HT_TRY(FileSource::open(path_, port_));
-    return Mapped::map(file, 0, file->size(), std::move(options));
+    port_.fail_at(testing::Call::map, port_.count(testing::Call::map), std::errc::not_enough_memory);
+    return Mapped::map(HT_TRY(FileSource::open(path_, port_)), std::move(options));
   }
   static Mapped map_file(const std::filesystem::path& path) {
-    const auto file = FileSource::open(path).value();
-    return Mapped::map(file, 0, file->size()).value();
+    return Mapped::map(FileSource::open(path).value()).value();
   }
   void cut_to(std::size_t bytes) { std::filesystem::resize_file(path_, bytes); }
 

@@ -1,4 +1,4 @@
-#include "io/fetch_pages.hpp"
+#include "io/parallel_pass.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,12 +2,104 @@
 
 #include <algorithm>
 #include <htensor/base/checked.hpp>
-#include <htensor/base/fault.hpp>
 
+#include "base/fault_registry.hpp"
 #include "base/format_text.hpp"
+#include "io/port_parts.hpp"
 #include "io/system_error.hpp"
 
 namespace ht::inline v1::io {
+
+// A mapped part of the file, which goes with its last owner.
+struct MappedFile::Mapping final : fault::Source {
+  std::shared_ptr<const FileSource> file;
+  MapOptions options;
+  // The requested part; the region may begin earlier, at a page.
+  std::uint64_t offset;
+  Bytes bytes;
+  Region region;
+  std::optional<FaultHandler> handler;
+  fault::Range guarded;
+
+  Mapping(std::shared_ptr<const FileSource> of_file, MapOptions how, std::uint64_t at)
+      : file(std::move(of_file)), options(std::move(how)), offset(at) {}
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  // A destructor cannot report a failure; MappedFile::release does.
+  ~Mapping() override { static_cast<void>(unmap()); }
+
+  [[nodiscard]] std::uint64_t region_offset() const { return offset - offset % file->port().page_bytes(); }
+
+  // The part that was asked for, which is not empty.
+  Result<void> map(std::uint64_t part_bytes) {
+    const std::uint64_t lead = offset % file->port().page_bytes();
+    // More than the address space has, as on a system of 32 bits.
+    const bool is_too_large = !checked::narrow<std::ptrdiff_t>(part_bytes);
+    const auto mapped = is_too_large ? tl::unexpected(std::make_error_code(std::errc::not_enough_memory))
+                                     : file->port().map(file->handle(), region_offset(), part_bytes + lead);
+    if (!mapped) {
+      const bool never = mapped.error() == std::errc::function_not_supported;
+      return fail(system_error(never ? ErrorCode::unsupported_platform : ErrorCode::map_failed,
+                               "file_can_be_mapped", "map", file->path(), mapped.error()));
+    }
+    region = *mapped;
+    bytes = Bytes(region.data + lead, static_cast<std::size_t>(part_bytes));
+    if (options.faults == FaultPolicy::off) return {};
+    handler.emplace();
+    const Bytes pages(region.data, static_cast<std::size_t>(region.bytes));
+    // Without memory for it the mapping goes with this object.
+    guarded = HT_TRY(fault::Range::add(pages, *this, options.faults));
+    return {};
+  }
+
+  IoResult<void> unmap() {
+    if (region.bytes == 0) return {};
+    IoResult<void> done;
+    // Not registered when its pages are free for others, whose faults are none of ours.
+    const bool is_unmapped = guarded.remove([&] {
+      done = file->port().unmap(region);
+      return done.has_value();
+    });
+    if (is_unmapped) region = {};
+    return done;
+  }
+
+  // The pages of a range that is mapped: those inside of it, or all that it touches.
+  [[nodiscard]] Region pages_of(const Range& range, bool inward) const {
+    const std::uint64_t page = file->port().page_bytes();
+    // From the first page of the region on, which is where a page of the file begins.
+    const std::uint64_t begin = range.offset - region_offset();
+    const std::uint64_t end = begin + range.bytes;
+    // The last page is whole where nothing of the file follows in it.
+    const auto up = [&](std::uint64_t at) { return std::min((at + page - 1) / page * page, region.bytes); };
+    const auto down = [&](std::uint64_t at) { return at == region.bytes ? at : at / page * page; };
+    const std::uint64_t first = inward ? up(begin) : begin / page * page;
+    const std::uint64_t last = inward ? down(end) : up(end);
+    if (range.bytes == 0 || first >= last) return {};
+    return {region.data + first, last - first};
+  }
+
+  Error describe(std::uint64_t in_region) const override {
+    const std::uint64_t at = region_offset() + in_region;
+    const auto now = file->port().stat(file->handle());
+    const bool is_shorter = now && now->bytes < file->stat().bytes && now->bytes <= at;
+    auto error =
+        is_shorter ? Error(ErrorCode::changed_underfoot, "mapped_pages_are_still_there",
+                           format_text("file shrank from {} to {} bytes while in use; byte {} cannot be read",
+                                       file->stat().bytes, now->bytes, at))
+                         .with_hint("retry when no other program writes to the file")
+                   : Error(ErrorCode::read_failed, "mapped_pages_can_be_read",
+                           format_text("cannot read mapped byte {}", at))
+                         .with_hint("check the disk or network, for instance in the system log (dmesg)");
+    if (options.tensor_at) error = std::move(error).at_tensor(options.tensor_at(at));
+    return std::move(error).at_path(file->path().native()).at_offset(at);
+  }
+
+  bool restore(std::uint64_t in_region) noexcept override {
+    const Region rest{region.data + in_region, region.bytes - in_region};
+    return file->port().map_over(rest, file->handle(), region_offset() + in_region).has_value();
+  }
+};
 
 MappedFile::MappedFile(std::shared_ptr<const Source> source, MapOptions options)
     : source_(std::move(source)),
@@ -70,11 +162,11 @@ Result<MapDone> MappedFile::perform(const Range& range, const mapped::Event& req
         const auto mapping = mapping_;
         lock.unlock();
         if (std::holds_alternative<mapped::DropPages>(effect)) {
-          HT_TRY(drop_pages(mapping, range));
+          HT_TRY(drop_pages(mapping.get(), range));
         } else if (std::holds_alternative<mapped::AdviseWindow>(effect)) {
           HT_TRY(advise_windows(range));
         } else if (mapping) {
-          HT_TRY(mapping->advise(range.offset, range.bytes, range.advice));
+          HT_TRY(advise_pages(*mapping, range));
         }
         return MapDone{};
       }
@@ -98,23 +190,32 @@ mapped::Event MappedFile::map_whole() {
                                  .at_path(source_->path().native())
                                  .with_hint("load the model with ht::load, or read tensors with copy_to")};
   } else {
-    auto mapping = Mapped::map(local_, 0, source_->size(), options_);
+    auto mapping = map_part({0, source_->size()});
     if (!mapping) {
       if (mapping.error().cause() != std::errc::not_enough_memory)
         return mapped::MapFailed{std::move(mapping).error()};
       is_windowed_.store(true, std::memory_order_release);
       return mapped::NoRoom{};
     }
-    memory_ = mapping->memory();
     mapping_ = *std::move(mapping);
+    memory_ = {mapping_->bytes, mapping_};
   }
   is_whole_.store(true, std::memory_order_release);
   return mapped::WholeMapped{};
 }
 
-// Only files have windows: memory is always mapped whole.
-Result<Mapped> MappedFile::map_window(const Range& range) const {
-  return Mapped::map(local_, range.offset, range.bytes, options_);
+// Only of files: memory is always mapped whole.
+Result<std::shared_ptr<MappedFile::Mapping>> MappedFile::map_part(const Range& range) const {
+  auto mapping = std::make_shared<Mapping>(local_, options_, range.offset);
+  if (range.bytes != 0) HT_TRY(mapping->map(range.bytes));
+  return mapping;
+}
+
+Result<MapDone> MappedFile::give_window(const Range& range) {
+  const auto window = HT_TRY(map_part(range));
+  std::erase_if(windows_, [](const auto& watched) { return watched.expired(); });
+  windows_.push_back(window);
+  return MapDone{{window->bytes, window}, false};
 }
 
 // Only fetching has an effect that outlasts a window. Small windows, as there is no room for large ones.
@@ -123,21 +224,37 @@ Result<void> MappedFile::advise_windows(const Range& range) const {
   if (range.advice != Advice::populate && range.advice != Advice::will_need) return {};
   for (std::uint64_t done = 0; done < range.bytes; done += window_bytes) {
     const Range part{range.offset + done, std::min(window_bytes, range.bytes - done), range.advice};
-    HT_TRY(HT_TRY(map_window(part)).advise(part.offset, part.bytes, part.advice));
+    HT_TRY(advise_pages(*HT_TRY(map_part(part)), part));
   }
   return {};
 }
 
-Result<MapDone> MappedFile::give_window(const Range& range) {
-  const auto window = HT_TRY(map_window(range));
-  std::erase_if(windows_, [](const Mapped::Watch& watch) { return watch.expired(); });
-  windows_.push_back(window.watch());
-  return MapDone{window.memory(), false};
+Result<void> MappedFile::advise_pages(const Mapping& mapping, const Range& range) const {
+  // Dropping a page that a neighbour is on would cost the neighbour.
+  const Region region = mapping.pages_of(range, range.advice == Advice::drop);
+  if (region.bytes == 0) return {};
+  if (range.advice == Advice::populate) {
+    const Bytes pages(region.data, static_cast<std::size_t>(region.bytes));
+    // Guarded also where nothing is touched: a section replaces zeros that an earlier fault has left, which
+    // the system would take for fetched pages.
+    return guarded(pages, [&]() -> Result<void> {
+      if (local_->port().advise(region, range.advice)) return {};
+      // An older system does not know the advice, or a page cannot be read. Reading fetches pages, too.
+      if (options_.faults == FaultPolicy::off) return read_through(range);
+      fault::touch(pages);
+      return {};
+    });
+  }
+  const auto done = local_->port().advise(region, range.advice);
+  if (done) return {};
+  return fail(system_error(ErrorCode::unsupported_strategy, "system_takes_the_advice", "apply memory advice",
+                           local_->path(), done.error())
+                  .at_offset(range.offset));
 }
 
-Result<void> MappedFile::drop_pages(const std::optional<Mapped>& mapping, const Range& range) const {
+Result<void> MappedFile::drop_pages(const Mapping* mapping, const Range& range) const {
   // The page cache keeps pages that are mapped, so they leave this process first.
-  if (mapping) HT_TRY(mapping->advise(range.offset, range.bytes, Advice::drop));
+  if (mapping != nullptr) HT_TRY(advise_pages(*mapping, {range.offset, range.bytes, Advice::drop}));
   if (range.advice != Advice::evict || !local_) return {};
   const auto done = local_->port().forget(local_->handle(), range.offset, range.bytes);
   if (done) return {};
@@ -147,13 +264,23 @@ Result<void> MappedFile::drop_pages(const std::optional<Mapped>& mapping, const 
 
 Result<bool> MappedFile::release(Memory& memory) {
   const std::lock_guard lock(mutex_);
-  for (const auto& watch : windows_) {
-    auto window = Mapped::find(watch, memory);
-    if (!window) continue;
+  for (const auto& watched : windows_) {
+    const auto window = watched.lock();
+    if (!window || window.get() != memory.owner.get()) continue;
     memory.owner.reset();
-    if (auto unmapped = window->unmap(); !unmapped) {
-      memory.owner = window->memory().owner;
-      return fail(std::move(unmapped).error());
+    std::optional<Error> refusal;
+    if (window.use_count() > 1) {
+      refusal = Error(ErrorCode::in_use, "nobody_holds_the_mapping",
+                      format_text("mapping is still in use: {} references", window.use_count() - 1))
+                    .at_path(local_->path().native())
+                    .with_hint("release all tensors of this file first");
+    } else if (const auto done = window->unmap(); !done) {
+      refusal = system_error(ErrorCode::unmap_failed, "mapping_can_be_given_back", "unmap", local_->path(),
+                             done.error());
+    }
+    if (refusal) {
+      memory.owner = window;
+      return fail(*std::move(refusal));
     }
     memory = {};
     return true;
@@ -162,15 +289,32 @@ Result<bool> MappedFile::release(Memory& memory) {
 }
 
 Result<void> MappedFile::read(std::uint64_t offset, MutableBytes into) const {
-  return local_ ? Mapped::read(*local_, offset, into, options_) : source_->read(offset, into);
+  auto done = source_->read(offset, into);
+  if (done || !local_) return done;
+  const std::uint64_t at = done.error().offset().value_or(offset);
+  // A file that shrank has changed, which is the better answer.
+  if (auto unchanged = local_->check_unchanged(); !unchanged) done = std::move(unchanged);
+  auto error = std::move(done).error().at_offset(at);
+  return fail(options_.tensor_at ? std::move(error).at_tensor(options_.tensor_at(at)) : std::move(error));
+}
+
+// Reads a range by system calls and discards it.
+Result<void> MappedFile::read_through(const Range& range) const {
+  constexpr std::uint64_t piece_bytes = std::uint64_t{1} << 20;
+  std::vector<std::byte> buffer;
+  for (std::uint64_t done = 0; done < range.bytes; done += piece_bytes) {
+    buffer.resize(static_cast<std::size_t>(std::min(piece_bytes, range.bytes - done)));
+    HT_TRY(read(range.offset + done, buffer));
+  }
+  return {};
 }
 
 std::optional<Error> MappedFile::fault() const {
   const std::lock_guard lock(mutex_);
-  if (mapping_) return mapping_->fault();
-  for (const auto& watch : windows_) {
-    const auto window = Mapped::find(watch);
-    if (auto error = window ? window->fault() : std::nullopt) return error;
+  if (mapping_) return mapping_->guarded.first_fault();
+  for (const auto& watched : windows_) {
+    const auto window = watched.lock();
+    if (auto error = window ? window->guarded.first_fault() : std::nullopt) return error;
   }
   return std::nullopt;
 }

@@ -1,21 +1,33 @@
 // One source as the `mapped` strategy has it: one shared read-only mapping, made by the first request that
 // needs it; where the address space has no room for that, a mapping per request (a window).
 // mapped_machine.hpp has the states. May be used from many threads.
+//
+// Pages come from the disk at the first touch, so reading can be slow or fail then (docs/io.md). Writes by
+// other programs may show through.
 #pragma once
 
 #include <atomic>
 #include <functional>
+#include <htensor/base/fault.hpp>
 #include <htensor/io/strategy.hpp>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
-#include "io/mapped.hpp"
 #include "io/mapped_machine.hpp"
 
 namespace ht::inline v1::io {
+
+struct MapOptions {
+  /// What a page that cannot be read becomes.
+  FaultPolicy faults = FaultPolicy::guarded;
+  /// The name of the tensor that has the byte at an offset of the file, for errors; may return an empty
+  /// string. Called from any thread while the mapping stands.
+  std::function<std::string(std::uint64_t offset)> tensor_at{};
+};
 
 class MappedFile {
  public:
@@ -45,8 +57,12 @@ class MappedFile {
 
   // Requests. Ranges may begin and end anywhere in the source; others are `out_of_bounds`.
 
-  /// `map_failed`; `unsupported_strategy` for a source that is neither a file nor memory.
+  /// `map_failed`, `unsupported_platform`; `unsupported_strategy` for a source that is neither a file nor
+  /// memory.
   [[nodiscard]] Result<MapDone> map(std::uint64_t offset, std::uint64_t bytes);
+  /// Dropping acts on the whole pages inside, so that neighbours keep theirs; all else acts on every page
+  /// that the range touches. `unsupported_strategy` where the system refuses, `read_failed` where pages to
+  /// populate cannot be read.
   [[nodiscard]] Result<void> advise(std::uint64_t offset, std::uint64_t bytes, Advice advice);
   /// Unmaps a window and resets its memory; false for memory that is not a window of this file.
   /// `unmap_failed` leaves the memory as it was, so that the request can be repeated; `in_use` while it has
@@ -59,6 +75,7 @@ class MappedFile {
                                    const std::function<Result<void>(Bytes)>& body);
 
  private:
+  struct Mapping;
   struct Range {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
@@ -69,10 +86,12 @@ class MappedFile {
   [[nodiscard]] MapDone view(const Range& range) const;
   [[nodiscard]] Result<MapDone> perform(const Range& range, const mapped::Event& request);
   [[nodiscard]] mapped::Event map_whole();
-  [[nodiscard]] Result<Mapped> map_window(const Range& range) const;
-  [[nodiscard]] Result<void> advise_windows(const Range& range) const;
+  [[nodiscard]] Result<std::shared_ptr<Mapping>> map_part(const Range& range) const;
   [[nodiscard]] Result<MapDone> give_window(const Range& range);
-  [[nodiscard]] Result<void> drop_pages(const std::optional<Mapped>& mapping, const Range& range) const;
+  [[nodiscard]] Result<void> advise_windows(const Range& range) const;
+  [[nodiscard]] Result<void> advise_pages(const Mapping& mapping, const Range& range) const;
+  [[nodiscard]] Result<void> drop_pages(const Mapping* mapping, const Range& range) const;
+  [[nodiscard]] Result<void> read_through(const Range& range) const;
 
   std::shared_ptr<const Source> source_;
   std::shared_ptr<const FileSource> local_;
@@ -80,11 +99,11 @@ class MappedFile {
   MapOptions options_;
   mutable std::mutex mutex_;
   mapped::State state_;
-  std::optional<Mapped> mapping_;  // of the whole file; nullopt for memory
-  Memory memory_;                  // the whole source
+  std::shared_ptr<Mapping> mapping_;  // of the whole file; null for memory
+  Memory memory_;                     // the whole source
   std::atomic<bool> is_whole_ = false;
   std::atomic<bool> is_windowed_ = false;
-  std::vector<Mapped::Watch> windows_;
+  std::vector<std::weak_ptr<Mapping>> windows_;
 };
 
 /// Files by their numbers; null where one is missing.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/result.hpp>
 #include <htensor/io/port.hpp>
@@ -12,6 +13,12 @@
 #include <vector>
 
 namespace ht::inline v1::io {
+
+/// Memory of std::aligned_alloc.
+struct Free {
+  void operator()(std::byte* memory) const noexcept { std::free(memory); }
+};
+using AlignedMemory = std::unique_ptr<std::byte, Free>;
 
 class OwnMemory {
  public:
@@ -30,40 +37,19 @@ class OwnMemory {
   void drop(Bytes part) noexcept;
 
  private:
-  struct Free {
-    void operator()(std::byte* memory) const noexcept;
-  };
-  OwnMemory(std::unique_ptr<std::byte, Free> memory, std::size_t bytes, Port& port) noexcept
+  OwnMemory(AlignedMemory memory, std::size_t bytes, Port& port) noexcept
       : memory_(std::move(memory)), bytes_(bytes), port_(port) {}
 
-  std::unique_ptr<std::byte, Free> memory_;
+  AlignedMemory memory_;
   std::size_t bytes_;
   Port& port_;
 };
 
-/// A part of it that goes when nobody holds it, unless it is `shared` with other parts. Then it goes, as
-/// pages that it has in common with its neighbours do, with the last part of what it is `within`.
-class OwnBlock {
- public:
-  /// No bytes.
-  OwnBlock() noexcept = default;
-  OwnBlock(std::shared_ptr<OwnMemory> memory, Bytes bytes, std::shared_ptr<const OwnBlock> within = {},
-           bool shared = false) noexcept
-      : memory_(std::move(memory)), bytes_(bytes), within_(std::move(within)), shared_(shared) {}
-  OwnBlock(const OwnBlock&) = delete;
-  OwnBlock& operator=(const OwnBlock&) = delete;
-  ~OwnBlock() {
-    if (memory_ && !shared_) memory_->drop(bytes_);
-  }
-
-  [[nodiscard]] Bytes bytes() const noexcept { return bytes_; }
-
- private:
-  std::shared_ptr<OwnMemory> memory_;
-  Bytes bytes_;
-  std::shared_ptr<const OwnBlock> within_;
-  bool shared_ = false;
-};
+/// An owner of a part, which goes when nobody holds it, unless it is `shared` with other parts. Then it goes,
+/// as pages that it has in common with its neighbours do, with the last part of what it is `within`.
+[[nodiscard]] std::shared_ptr<const void> own_part(std::shared_ptr<OwnMemory> memory, Bytes part,
+                                                   std::shared_ptr<const void> within = {},
+                                                   bool shared = false);
 
 struct ArenaLayout {
   /// Where each request's bytes begin, and which read brings them; 0 where it has none.

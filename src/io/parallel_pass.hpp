@@ -1,4 +1,5 @@
-// Pieces that several threads work on ahead of the one thread that waits for them in order.
+// Pieces that several threads work on ahead of the one thread that waits for them in order, by the fastest of
+// several ways: the first pieces are timed. Pages of mapped files are fetched so.
 #pragma once
 
 #include <chrono>
@@ -14,9 +15,61 @@
 #include <thread>
 #include <vector>
 
-#include "io/tuner.hpp"
+#include "io/mapped_file.hpp"
 
 namespace ht::inline v1::io {
+
+/// How pages are brought in.
+enum class Engine : std::uint8_t {
+  populate,    ///< each thread faults in its piece
+  read_ahead,  ///< the same, and the reads of later pieces are requested before that
+};
+
+/// An engine and the number of threads that run it.
+struct Way {
+  Engine engine = Engine::populate;
+  std::uint32_t threads = 1;
+
+  friend bool operator==(const Way&, const Way&) = default;
+};
+
+/// Tries several ways in rounds and keeps the faster half of them after each round, until one is left. The
+/// first trial is a warm-up and does not count. The same times always give the same choice.
+class Tuner {
+ public:
+  /// `ways` is not empty; the first one is the default, and stays unless another one is clearly faster. No
+  /// more than an eighth of `total_bytes` is spent on trials of `trial_bytes` each: ways at the end of the
+  /// list are left out, so that a small file gets the default without a trial.
+  Tuner(std::span<const Way> ways, std::uint64_t total_bytes, std::uint64_t trial_bytes);
+
+  /// The way to use next.
+  [[nodiscard]] Way way() const noexcept { return candidates_[current_].way; }
+  /// How many bytes to fetch by it before the next `record`; nothing: all that are left.
+  [[nodiscard]] std::optional<std::uint64_t> trial_bytes() const noexcept {
+    return candidates_.size() == 1 ? std::nullopt : std::optional(trial_bytes_);
+  }
+  /// What fetching by `way()` took. Moves on to the next trial, or stays where the choice is made.
+  void record(std::uint64_t bytes, double seconds);
+
+  /// Bytes per second of `way()` in all of its pieces; 0 before the first `record`.
+  [[nodiscard]] double rate() const noexcept { return candidates_[current_].rate(); }
+
+ private:
+  struct Candidate {
+    Way way;
+    std::uint64_t bytes = 0;
+    double seconds = 0;
+
+    [[nodiscard]] double rate() const noexcept;
+  };
+  void end_round();
+
+  std::vector<Candidate> candidates_;  // still tried; the default, while it is, comes first
+  std::size_t current_ = 0;
+  int turns_ = 0;  // of all candidates in this round
+  bool is_warm_ = false;
+  std::uint64_t trial_bytes_;
+};
 
 struct PassOptions {
   /// Not empty. The first is the default; the others are tried on the first pieces, see Tuner.
@@ -52,10 +105,9 @@ class ParallelPass {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void start_threads(std::uint32_t count);
-  void work(std::uint32_t number);
+  void work(std::size_t number);
   [[nodiscard]] Result<void> work_here(std::size_t piece);
-  [[nodiscard]] bool can_begin(std::uint32_t number) const;
+  [[nodiscard]] bool can_begin(std::size_t number) const;
   void begin_batch();
   void finish(std::size_t piece, Result<void> result);
 
@@ -81,5 +133,29 @@ class ParallelPass {
   bool over_ = false;
   std::vector<std::jthread> threads_;  // last, as they use the rest
 };
+
+struct FetchOptions {
+  std::uint64_t piece_bytes = std::uint64_t{4} << 20;
+  /// The pages are in the page cache, so that threads have nothing to wait for.
+  bool cached = false;
+  /// Time the first pieces to choose engine and threads; only where `each` does not wait.
+  bool tune = true;
+  /// How many pieces may be fetched from the one that is handed over on, itself included.
+  std::size_t max_ahead = SIZE_MAX;
+  std::stop_token stop{};
+};
+
+struct FetchedBy {
+  Way way{};
+  double bytes_per_second = 0;
+};
+
+/// Called with each piece in order, on the thread of the caller, once its pages are in memory.
+using PieceFetched = std::function<Result<void>(const FileRange& piece)>;
+
+/// Fetches all pages of the ranges. The error is that of the lowest piece, or a bare `cancelled` after a
+/// stop.
+[[nodiscard]] Result<FetchedBy> fetch_pages(MappedFiles files, std::span<const FileRange> ranges,
+                                            const PieceFetched& each, const FetchOptions& options = {});
 
 }  // namespace ht::inline v1::io

@@ -18,11 +18,28 @@ namespace ht::inline v1::io {
 /// `close` leaves open. Paths are compared in their normal form; `list` shows the folder as it is.
 class PendingPort final : public Port {
  public:
-  PendingPort(std::span<const AtomicFile> files, std::span<const std::filesystem::path> removed, Port& port);
+  PendingPort(std::span<const AtomicFile> files, std::span<const std::filesystem::path> removed, Port& port)
+      : port_(port) {
+    for (const auto& file : files) {
+      known_.emplace(file.target().lexically_normal(), file.handle());
+      handles_.insert(file.handle().value);
+    }
+    const auto gone = std::make_error_code(std::errc::no_such_file_or_directory);
+    for (const auto& path : removed) known_.emplace(path.lexically_normal(), tl::unexpected(gone));
+  }
 
-  IoResult<FileHandle> open(const std::filesystem::path& path) override;
-  IoResult<void> close(FileHandle file) override;
-  IoResult<FileStat> stat(const std::filesystem::path& path) override;
+  IoResult<FileHandle> open(const std::filesystem::path& path) override {
+    const auto found = known_.find(path.lexically_normal());
+    return found != known_.end() ? found->second : port_.open(path);
+  }
+  IoResult<void> close(FileHandle file) override {
+    return handles_.contains(file.value) ? IoResult<void>() : port_.close(file);
+  }
+  IoResult<FileStat> stat(const std::filesystem::path& path) override {
+    const auto found = known_.find(path.lexically_normal());
+    if (found == known_.end()) return port_.stat(path);
+    return found->second.and_then([&](FileHandle file) { return port_.stat(file); });
+  }
 
   // The rest is that of the other Port.
   IoResult<FileHandle> duplicate(FileHandle file) override { return port_.duplicate(file); }
@@ -100,9 +117,8 @@ class PendingPort final : public Port {
 
  private:
   Port& port_;
-  std::map<std::filesystem::path, FileHandle> files_;
+  std::map<std::filesystem::path, IoResult<FileHandle>> known_;  // the error of removed files
   std::set<int> handles_;
-  std::set<std::filesystem::path> removed_;
 };
 
 }  // namespace ht::inline v1::io

@@ -11,8 +11,7 @@
 #include <mutex>
 
 #include "base/fault_registry.hpp"
-#include "io/fault_handler.hpp"
-#include "io/port_map_fixed.hpp"
+#include "io/port_parts.hpp"
 
 namespace ht::inline v1::io {
 namespace {
@@ -116,6 +115,11 @@ void after_fork_in_child() {
 }
 
 }  // namespace
+
+bool map_fixed(std::uintptr_t address, std::uint64_t bytes, int flags, int file,
+               std::int64_t offset) noexcept {
+  return ::syscall(SYS_mmap, address, bytes, PROT_READ, flags | MAP_FIXED, file, offset) != -1;
+}
 
 FaultHandler::FaultHandler() {
   const std::lock_guard lock(mutex);

@@ -1,7 +1,7 @@
 // The port of a system that has none (-DHT_PORT=none): every call answers `function_not_supported`.
 #include <htensor/io/port.hpp>
 
-#include "io/fault_handler.hpp"
+#include "io/port_parts.hpp"
 #include "io/system_error.hpp"
 
 namespace ht::inline v1::io {

@@ -13,24 +13,29 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <htensor/io/port.hpp>
 #include <memory>
 
-#include "io/port_map_fixed.hpp"
-#include "io/system_memory.hpp"
-#include "io/uring_queue.hpp"
+#include "io/port_parts.hpp"
 
 namespace ht::inline v1::io {
 namespace {
 
-tl::unexpected<std::error_code> said(int error_number) {
-  return tl::unexpected(std::error_code(error_number, std::generic_category()));
-}
-
 IoResult<void> done_if(bool good) {
   if (!good) return said(errno);
   return {};
+}
+
+IoResult<FileHandle> opened(int fd) {
+  if (fd < 0) return said(errno);
+  return FileHandle{fd};
+}
+
+IoResult<std::uint64_t> counted(std::int64_t count) {
+  if (count < 0) return said(errno);
+  return static_cast<std::uint64_t>(count);
 }
 
 FileKind kind_of(mode_t mode) {
@@ -66,6 +71,14 @@ bool give_rights(int fd, const FileRights& rights) {
       ::fchown(fd, rights.owner, rights.group) == 0 || ::fchown(fd, as_it_is, rights.group) == 0;
   if (!given && errno != EPERM && errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) return false;
   return ::fchmod(fd, rights.permissions) == 0 || errno == EPERM;
+}
+
+// A new file with its rights; closed where they cannot be given.
+IoResult<FileHandle> with_rights(int fd, const std::optional<FileRights>& rights) {
+  if (fd < 0 || !rights || give_rights(fd, *rights)) return opened(fd);
+  const int error_number = errno;
+  ::close(fd);
+  return said(error_number);
 }
 
 // A write past this limit would raise SIGXFSZ, whose default is to end the process.
@@ -107,17 +120,6 @@ int madvise_number(Advice advice) {
 
 // cachestat of Linux 6.5, which the C library does not know yet.
 constexpr long cachestat_number = 451;
-struct CacheRange {
-  std::uint64_t offset;
-  std::uint64_t bytes;
-};
-struct CacheStat {
-  std::uint64_t cached;
-  std::uint64_t dirty;
-  std::uint64_t writeback;
-  std::uint64_t evicted;
-  std::uint64_t recently_evicted;
-};
 
 FileSystem file_system_of(std::uint64_t magic) {
   switch (magic) {
@@ -153,15 +155,11 @@ class PosixPort final : public Port {
  public:
   IoResult<FileHandle> open(const std::filesystem::path& path) override {
     // O_NONBLOCK, or a pipe without a writer would wait for one.
-    const int fd = above_standard(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
-    if (fd < 0) return said(errno);
-    return FileHandle{fd};
+    return opened(above_standard(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)));
   }
 
   IoResult<FileHandle> duplicate(FileHandle file) override {
-    const int fd = ::fcntl(file.value, F_DUPFD_CLOEXEC, 3);
-    if (fd < 0) return said(errno);
-    return FileHandle{fd};
+    return opened(::fcntl(file.value, F_DUPFD_CLOEXEC, 3));
   }
 
   IoResult<void> close(FileHandle file) override {
@@ -209,9 +207,7 @@ class PosixPort final : public Port {
 
   IoResult<std::uint64_t> read_at(FileHandle file, std::uint64_t offset, MutableBytes into) override {
     if (!fits_off_t(offset)) return said(EINVAL);
-    const auto count = ::pread(file.value, into.data(), into.size(), static_cast<off_t>(offset));
-    if (count < 0) return said(errno);
-    return static_cast<std::uint64_t>(count);
+    return counted(::pread(file.value, into.data(), into.size(), static_cast<off_t>(offset)));
   }
 
   IoResult<Region> map(FileHandle file, std::uint64_t offset, std::uint64_t bytes) override {
@@ -242,9 +238,7 @@ class PosixPort final : public Port {
   IoResult<FileHandle> reopen_direct(FileHandle file, Access access) override {
     // By its descriptor: its path may lead to another file by now.
     const int how = access == Access::write ? O_RDWR : O_RDONLY;
-    const int fd = above_standard(::open(path_of(file).c_str(), how | O_CLOEXEC | O_DIRECT));
-    if (fd < 0) return said(errno);
-    return FileHandle{fd};
+    return opened(above_standard(::open(path_of(file).c_str(), how | O_CLOEXEC | O_DIRECT)));
   }
 
   IoResult<DirectAlignment> direct_alignment(FileHandle file) override {
@@ -256,16 +250,22 @@ class PosixPort final : public Port {
     return DirectAlignment{raw.stx_dio_offset_align, raw.stx_dio_mem_align};
   }
 
-  IoResult<std::unique_ptr<ReadQueue>> read_queue(std::uint32_t depth) override { return uring_queue(depth); }
+  IoResult<std::unique_ptr<ReadQueue>> read_queue([[maybe_unused]] std::uint32_t depth) override {
+#if HT_HAVE_URING
+    return uring_queue(depth);
+#else
+    return said(ENOSYS);
+#endif
+  }
 
   IoResult<void> cached(FileHandle file, std::span<CacheQuery> parts) override {
     for (auto& part : parts) {
       part.cached_bytes = 0;
       if (part.bytes == 0) continue;
-      CacheRange range{part.offset, part.bytes};
-      CacheStat stat{};
-      if (::syscall(cachestat_number, file.value, &range, &stat, 0) == 0) {
-        part.cached_bytes = std::min(stat.cached * page_bytes(), part.bytes);
+      std::array<std::uint64_t, 2> range{part.offset, part.bytes};
+      std::array<std::uint64_t, 5> pages{};  // cached, dirty, in writeback, evicted, recently evicted
+      if (::syscall(cachestat_number, file.value, range.data(), pages.data(), 0) == 0) {
+        part.cached_bytes = std::min(pages[0] * page_bytes(), part.bytes);
         continue;
       }
       // EPERM is also the answer of a sandbox that does not know the call.
@@ -304,14 +304,9 @@ class PosixPort final : public Port {
   IoResult<FileHandle> create(const std::filesystem::path& path, std::optional<FileRights> rights) override {
     const int fd =
         above_standard(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
-    if (fd < 0) return said(errno);
-    if (rights && !give_rights(fd, *rights)) {
-      const int error_number = errno;
-      ::close(fd);
-      ::unlink(path.c_str());
-      return said(error_number);
-    }
-    return FileHandle{fd};
+    auto created = with_rights(fd, rights);
+    if (fd >= 0 && !created) ::unlink(path.c_str());
+    return created;
   }
 
   IoResult<FileHandle> create_nameless(const std::filesystem::path& folder,
@@ -319,12 +314,7 @@ class PosixPort final : public Port {
     const int fd = above_standard(::open(folder.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0666));
     // Systems that do not know the flag take it for one that asks for a folder.
     if (fd < 0) return said(errno == EISDIR || errno == ENOENT ? EOPNOTSUPP : errno);
-    if (rights && !give_rights(fd, *rights)) {
-      const int error_number = errno;
-      ::close(fd);
-      return said(error_number);
-    }
-    return FileHandle{fd};
+    return with_rights(fd, rights);
   }
 
   IoResult<void> name(FileHandle file, const std::filesystem::path& path) override {
@@ -359,17 +349,13 @@ class PosixPort final : public Port {
     if (!fits_off_t(request.from_offset)) return said(EINVAL);
     auto from = static_cast<off_t>(request.from_offset);
     auto to = static_cast<off_t>(request.to_offset);
-    const auto count = ::copy_file_range(request.from.value, &from, request.to.value, &to, request.bytes, 0);
-    if (count < 0) return said(errno);
-    return static_cast<std::uint64_t>(count);
+    return counted(::copy_file_range(request.from.value, &from, request.to.value, &to, request.bytes, 0));
   }
 
   IoResult<std::uint64_t> write_at(FileHandle file, std::uint64_t offset, Bytes from) override {
     const auto end = checked::add(offset, from.size());
     if (!end || !fits_off_t(*end) || exceeds_size_limit(*end)) return said(EFBIG);
-    const auto count = ::pwrite(file.value, from.data(), from.size(), static_cast<off_t>(offset));
-    if (count < 0) return said(errno);
-    return static_cast<std::uint64_t>(count);
+    return counted(::pwrite(file.value, from.data(), from.size(), static_cast<off_t>(offset)));
   }
 
   IoResult<void> allocate(FileHandle file, std::uint64_t bytes) override {
@@ -409,9 +395,7 @@ class PosixPort final : public Port {
   // Moves the descriptor's own position, which nothing here uses.
   static IoResult<std::uint64_t> sought(FileHandle file, std::uint64_t offset, int what) {
     if (!fits_off_t(offset)) return said(EINVAL);
-    const off_t found = ::lseek(file.value, static_cast<off_t>(offset), what);
-    if (found < 0) return said(errno);
-    return static_cast<std::uint64_t>(found);
+    return counted(::lseek(file.value, static_cast<off_t>(offset), what));
   }
 
   // Since Linux 5.2 mincore reports every page as resident, unless the user owns the file or may write to it;

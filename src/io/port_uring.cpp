@@ -1,17 +1,12 @@
-#include "io/uring_queue.hpp"
-
-#if HT_HAVE_URING
 #include <liburing.h>
 
 #include <algorithm>
 #include <cerrno>
 
+#include "io/port_parts.hpp"
+
 namespace ht::inline v1::io {
 namespace {
-
-tl::unexpected<std::error_code> said(int error_number) {
-  return tl::unexpected(std::error_code(error_number, std::generic_category()));
-}
 
 class UringQueue final : public ReadQueue {
  public:
@@ -83,15 +78,3 @@ IoResult<std::unique_ptr<ReadQueue>> uring_queue(std::uint32_t depth) {
 }
 
 }  // namespace ht::inline v1::io
-
-#else
-
-namespace ht::inline v1::io {
-
-IoResult<std::unique_ptr<ReadQueue>> uring_queue(std::uint32_t /*depth*/) {
-  return tl::unexpected(std::make_error_code(std::errc::function_not_supported));
-}
-
-}  // namespace ht::inline v1::io
-
-#endif

@@ -1,6 +1,7 @@
 #include <htensor/io/source.hpp>
 
 #include <algorithm>
+#include <array>
 #include <htensor/base/checked.hpp>
 
 #include "base/format_text.hpp"
@@ -9,17 +10,9 @@
 namespace ht::inline v1::io {
 namespace {
 
-std::string_view name_of(FileKind kind) {
-  switch (kind) {
-    case FileKind::regular: return "a regular file";
-    case FileKind::folder: return "a folder";
-    case FileKind::pipe: return "a pipe";
-    case FileKind::socket: return "a socket";
-    case FileKind::device: return "a device";
-    case FileKind::other: break;
-  }
-  return "a special file";
-}
+// In the order of FileKind.
+constexpr std::array<std::string_view, 6> kind_names{"a regular file", "a folder", "a pipe",
+                                                     "a socket",       "a device", "a special file"};
 
 Error not_opened(const std::filesystem::path& path, Port& port, std::error_code cause) {
   Error error = system_error(ErrorCode::open_failed, "file_can_be_opened", "open", path, cause);
@@ -46,7 +39,7 @@ SourceIdentity identity_of(const FileStat& stat) noexcept {
 
 Error not_regular(const std::filesystem::path& path, FileKind kind) {
   return Error(ErrorCode::not_regular_file, "file_is_regular",
-               format_text("path is {}, not a regular file", name_of(kind)))
+               format_text("path is {}, not a regular file", kind_names[static_cast<std::size_t>(kind)]))
       .at_path(path.native())
       .with_hint(kind == FileKind::folder ? "pass a file in the folder"
                                           : "copy the contents to a regular file first");

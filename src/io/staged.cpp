@@ -1,7 +1,6 @@
 #include "io/staged.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -9,9 +8,9 @@
 #include <vector>
 
 #include "base/format_text.hpp"
-#include "base/out_of_memory.hpp"
 #include "io/direct_file.hpp"
 #include "io/mapped_file.hpp"
+#include "io/own_memory.hpp"
 #include "io/staged_machine.hpp"
 #include "io/system_error.hpp"
 #include "io/thread_queue.hpp"
@@ -42,13 +41,6 @@ bool copy_mapped(MappedFile& mapped, const ReadRequest& request) {
       .has_value();
 }
 
-// Null for a source that is not a file.
-const FileSource* file_of(const Source& source) { return dynamic_cast<const FileSource*>(&source); }
-
-struct Free {
-  void operator()(std::byte* memory) const noexcept { std::free(memory); }
-};
-
 // Performs what the machine asks for and answers with what came of it. The queue goes first, as reads that
 // are under way write into the ring.
 class Shell {
@@ -67,7 +59,7 @@ class Shell {
     files_.resize(sources_.size());
     const auto read = files_read(sources_.size(), ranges);
     for (std::size_t i = 0; i < sources_.size(); ++i) {
-      if (read[i]) files_[i] = file_of(*sources_[i]);
+      if (read[i]) files_[i] = dynamic_cast<const FileSource*>(sources_[i].get());
       if (read[i] && files_[i] == nullptr) only_files_ = false;
       const bool wanted = options_.direct && files_[i] != nullptr && files_[i]->capabilities().direct;
       direct_.push_back(wanted ? DirectFile(files_[i]->handle(), Access::read, files_[i]->port())
@@ -83,16 +75,15 @@ class Shell {
       if (!ring_) return fail(out_of_memory(*bytes));
     }
     first_ = sources_[ranges[0].file].get();
-    auto opened = open_queue();
-    queue_ = std::move(opened.queue);
-    staged_.through_the_systems_queue = opened.is_the_systems;
+    open_queue(files_[ranges[0].file]);
     return {};
   }
 
   Result<Staged> run() {
-    auto [state, effect] = staged::step(staged::Idle{options_.chunks}, staged::Start{});
+    auto [state, effect] = staged::start(options_.chunks);
     while (effect) {
-      const bool stops = options_.stop.stop_requested() && std::holds_alternative<staged::Running>(state);
+      const bool stops =
+          options_.work.stop.stop_requested() && std::holds_alternative<staged::Running>(state);
       const staged::Event event = stops
                                       ? staged::Broke{stopped()}
                                       : std::visit([&](const auto& what) { return perform(what); }, *effect);
@@ -113,15 +104,19 @@ class Shell {
     std::exception_ptr exception{};  // which a source of the caller's has thrown
   };
 
-  OpenQueue open_queue() {
-    const auto* const file = file_of(*first_);
-    if (only_files_ && options_.queueing == Queueing::automatic)
-      return open_read_queue(file->port(), options_.chunks);
-    if (only_files_ && options_.mapped.empty())
-      return {std::make_unique<ThreadQueue>(file->port(), options_.chunks), false};
+  void open_queue(const FileSource* first) {
+    const bool only_reads = only_files_ && options_.mapped.empty();
+    if (only_reads) {
+      if (auto queue = first->port().read_queue(options_.chunks)) {
+        queue_ = *std::move(queue);
+        return;
+      }
+    }
+    // Whatever keeps the system's queue away, a limit on locked memory for one, does not keep threads away.
+    // More than 8 do not make a disk faster, and each has a stack; copying takes all processors.
+    const auto threads = only_reads ? 8U : std::max(std::thread::hardware_concurrency(), 1U);
     const auto read = [this](const ReadRequest& request) { return copy_or_read(request); };
-    const auto threads = std::max(std::thread::hardware_concurrency(), 1U);
-    return {std::make_unique<ThreadQueue>(read, options_.chunks, threads), false};
+    queue_ = std::make_unique<ThreadQueue>(read, options_.chunks, threads);
   }
 
   // On many threads.
@@ -209,9 +204,8 @@ class Shell {
     auto taken = consumer_(slot.chunk, memory_of(hand.slot));
     if (!taken) return staged::Broke{std::move(taken).error()};
     staged_.bytes += slot.chunk.range.bytes;
-    ++staged_.chunks;
     if (slot.direct) staged_.direct_bytes += slot.chunk.range.bytes;
-    if (options_.on_progress) options_.on_progress(staged_.bytes);
+    if (options_.work.on_progress) options_.work.on_progress(staged_.bytes);
     return staged::Handed{};
   }
 
@@ -265,7 +259,7 @@ class Shell {
   std::optional<Chunk> waiting_;
   std::vector<Slot> slots_;
   Staged staged_;
-  std::unique_ptr<std::byte, Free> ring_;
+  AlignedMemory ring_;
   std::unique_ptr<ReadQueue> queue_;
 };
 
@@ -307,6 +301,41 @@ Result<Staged> load(std::span<const MutableBytes> into, const Sources& sources,
 
 }  // namespace
 
+std::uint64_t end_of(const FileRange& range) noexcept {
+  return checked::add(range.offset, range.bytes).value_or(UINT64_MAX);
+}
+
+std::uint64_t sum_of(std::span<const FileRange> ranges) noexcept {
+  std::uint64_t all = 0;
+  for (const auto& range : ranges) all = checked::add(all, range.bytes).value_or(UINT64_MAX);
+  return all;
+}
+
+std::optional<Chunk> ChunkPlan::next() noexcept {
+  while (range_ < ranges_.size() && done_ == ranges_[range_].bytes) {
+    ++range_;
+    done_ = 0;
+  }
+  if (range_ == ranges_.size()) return std::nullopt;
+  const FileRange& range = ranges_[range_];
+  const std::uint64_t offset = range.offset + done_;
+  const std::uint64_t left = range.bytes - done_;
+  const std::uint64_t alignment = alignments_[range.file];
+  Chunk chunk{
+      .range = {range.file, offset, std::min(left, chunk_bytes_)}, .number = range_, .in_range = done_};
+  if (alignment != 0) {
+    const std::uint64_t to_aligned = (alignment - offset % alignment) % alignment;
+    if (to_aligned != 0) {
+      chunk.range.bytes = std::min(left, to_aligned);
+    } else if (left >= alignment) {
+      chunk.range.bytes -= chunk.range.bytes % alignment;
+      chunk.direct = true;
+    }
+  }
+  done_ += chunk.range.bytes;
+  return chunk;
+}
+
 Result<void> check_ring(std::uint32_t chunks, std::uint64_t chunk_bytes) {
   if (chunks != 0 && chunks <= staged::Ring::most_slots && chunk_bytes != 0 &&
       chunk_bytes % page_bytes == 0) {
@@ -337,8 +366,6 @@ Result<Staged> load_staged(const Sources& sources, std::span<const FileRange> ra
 
 Result<Staged> load_into(std::span<const MutableBytes> into, const Sources& sources,
                          std::span<const FileRange> ranges, const StagedOptions& options) {
-  HT_TRY(check_ring(options.chunks, options.chunk_bytes));
-  HT_TRY(check_ranges(sources, ranges));
   const auto as_large = [](const MutableBytes& memory, const FileRange& range) {
     return memory.size() == range.bytes;
   };
@@ -346,17 +373,13 @@ Result<Staged> load_into(std::span<const MutableBytes> into, const Sources& sour
     return fail(ErrorCode::size_mismatch, "memory_is_as_large_as_the_ranges",
                 "the memory and the ranges to read into it differ in size");
   }
-  if (options.direct && options.ring_for_memory && !lies_as_the_files(into, ranges)) {
-    const auto copy = [&](const Chunk& chunk, Bytes bytes) -> Result<void> {
+  const bool by_ring = options.direct && options.ring_for_memory && !lies_as_the_files(into, ranges);
+  const auto take = [&](const Chunk& chunk, Bytes bytes) -> Result<void> {
+    if (by_ring)
       std::ranges::copy(bytes, into[chunk.number].begin() + static_cast<std::ptrdiff_t>(chunk.in_range));
-      return options.on_loaded ? options.on_loaded(chunk, bytes) : Result<void>();
-    };
-    return load({}, sources, ranges, copy, options);
-  }
-  const auto leave = [&](const Chunk& chunk, Bytes bytes) -> Result<void> {
-    return options.on_loaded ? options.on_loaded(chunk, bytes) : Result<void>();
+    return options.work.on_loaded ? options.work.on_loaded(chunk.range, bytes) : Result<void>();
   };
-  return load(into, sources, ranges, leave, options);
+  return load(by_ring ? std::span<const MutableBytes>() : into, sources, ranges, take, options);
 }
 
 }  // namespace ht::inline v1::io

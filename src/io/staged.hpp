@@ -3,23 +3,52 @@
 // `read` with memory of its own, have them where they are wanted at once.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <htensor/base/result.hpp>
+#include <htensor/io/strategy.hpp>
+#include <optional>
 #include <span>
-#include <stop_token>
-
-#include "io/chunks.hpp"
 
 namespace ht::inline v1::io {
 
-/// Which queue has the reads.
-enum class Queueing : std::uint8_t {
-  automatic,  ///< the system's, else threads
-  threads,    ///< what is in the page cache already is copied by all of them at once
+class MappedFile;
+
+// A catalog may name what is not there, so sums end at the largest number.
+[[nodiscard]] std::uint64_t end_of(const FileRange& range) noexcept;
+[[nodiscard]] std::uint64_t sum_of(std::span<const FileRange> ranges) noexcept;
+
+struct Chunk {
+  FileRange range;
+  /// Whether offset and size are as direct reads need them.
+  bool direct = false;
+  /// Which of the ranges it is of, and where it begins in that.
+  std::size_t number = 0;
+  std::uint64_t in_range = 0;
+
+  friend bool operator==(const Chunk&, const Chunk&) = default;
 };
 
-class MappedFile;
+/// The chunks of some ranges, in order. Where a file has an alignment for direct reads, what lies between two
+/// multiples of it is read so; the head before them and the tail behind them are not.
+class ChunkPlan {
+ public:
+  /// `alignments` has one for each file, 0 where direct reads cannot be; `chunk_bytes` is a multiple of all.
+  ChunkPlan(std::span<const FileRange> ranges, std::span<const std::uint64_t> alignments,
+            std::uint64_t chunk_bytes) noexcept
+      : ranges_(ranges), alignments_(alignments), chunk_bytes_(chunk_bytes) {}
+
+  /// The next one; nothing behind the last.
+  [[nodiscard]] std::optional<Chunk> next() noexcept;
+
+ private:
+  std::span<const FileRange> ranges_;
+  std::span<const std::uint64_t> alignments_;
+  std::uint64_t chunk_bytes_;
+  std::size_t range_ = 0;
+  std::uint64_t done_ = 0;  // of that range
+};
 
 /// Gets every chunk in order, once. Its bytes are its own only during the call. What it fails with ends the
 /// load.
@@ -34,26 +63,19 @@ struct StagedOptions {
   bool direct = true;
   /// Whether there may be a ring where memory does not lie as the file does; else that is not read directly.
   bool ring_for_memory = true;
-  Queueing queueing = Queueing::automatic;
-  /// Threads copy from these mappings instead of reading: copying mapped bytes costs less than a read. Null
-  /// where touching a source may end the process.
+  /// Threads copy from these mappings, all at once, instead of reading: copying mapped bytes costs less than
+  /// a read. Null where touching a source may end the process.
   std::span<MappedFile* const> mapped{};
   /// Called before the read of a chunk is begun, in order; may wait for its memory.
   std::function<void(const Chunk& chunk)> before_read{};
-  /// Sees what goes into memory, where it then is.
-  ChunkConsumer on_loaded{};
-  std::stop_token stop{};
-  /// Called after each chunk with all bytes so far.
-  std::function<void(std::uint64_t done_bytes)> on_progress{};
+  /// The budget is for callers, who allocate the memory; `on_loaded` is for `load_into`.
+  LoadWork work{};
 };
 
-/// What was done, and how.
+/// What was read, and how much of it past the page cache.
 struct Staged {
   std::uint64_t bytes = 0;
   std::uint64_t direct_bytes = 0;
-  std::uint64_t chunks = 0;
-  /// By io_uring, else by threads.
-  bool through_the_systems_queue = false;
 };
 
 /// `bad_state` for a ring that cannot be.

@@ -33,9 +33,6 @@ struct Ring {
 };
 
 // States.
-struct Idle {
-  std::uint32_t slots = 1;
-};
 struct Running {
   Ring ring;
 };
@@ -48,10 +45,9 @@ struct Done {};
 struct Failed {
   Error error;
 };
-using State = std::variant<Idle, Running, Draining, Done, Failed>;
+using State = std::variant<Running, Draining, Done, Failed>;
 
 // Events.
-struct Start {};
 struct Begun {};        ///< a read was
 struct BegunRest {};    ///< of what came short
 struct NothingLeft {};  ///< to begin
@@ -70,7 +66,7 @@ struct Broke {
   Error error;
 };  ///< anything else: beginning, waiting, the consumer, a wish to stop
 using Event =
-    std::variant<Start, Begun, BegunRest, NothingLeft, NoRoom, Arrived, CameShort, ReadFailed, Handed, Broke>;
+    std::variant<Begun, BegunRest, NothingLeft, NoRoom, Arrived, CameShort, ReadFailed, Handed, Broke>;
 
 // Effects.
 struct Begin {
@@ -91,22 +87,19 @@ struct Step {
   std::optional<Effect> effect;
 };
 
-// Reading comes first, so that the disk is never idle while there is room.
-inline Step go_on(Ring ring) {
-  if (ring.has_room()) return {Running{ring}, Begin{ring.slot_of(ring.begun)}};
+// Reading comes first, so that the disk is never idle while there is room. A full queue takes no more reads.
+inline Step go_on(const Ring& ring, bool queue_is_full = false) {
+  if (ring.has_room() && !queue_is_full) return {Running{ring}, Begin{ring.slot_of(ring.begun)}};
   if (ring.is_filled(ring.slot_of(ring.handed))) return {Running{ring}, Hand{ring.slot_of(ring.handed)}};
   if (ring.under_way > 0) return {Running{ring}, Await{}};
-  return {Done{}, {}};
-}
-
-// The same with what is there already: the queue takes no more.
-inline Step go_on_without_beginning(const Ring& ring) {
-  if (ring.is_filled(ring.slot_of(ring.handed))) return {Running{ring}, Hand{ring.slot_of(ring.handed)}};
-  if (ring.under_way > 0) return {Running{ring}, Await{}};
+  if (!queue_is_full) return {Done{}, {}};
   return {
       Failed{Error(ErrorCode::internal, "queue_takes_a_read", "read queue is full with no read in flight")},
       {}};
 }
+
+/// The first step of a load.
+inline Step start(std::uint32_t slots) { return go_on({.slots = slots}); }
 
 inline Step drain(const Ring& ring, const Error& error) {
   if (ring.under_way > 0) return {Draining{ring, error}, Await{}};
@@ -119,28 +112,23 @@ inline Ring with_one_less(Ring ring) {
 }
 
 // The table.
-inline Step on(const Idle& state, const Start& /*event*/) { return go_on(Ring{.slots = state.slots}); }
-
-inline Step on(const Running& state, const Begun& /*event*/) {
-  Ring ring = state.ring;
-  ++ring.begun;
-  ++ring.under_way;
-  return go_on(ring);
+inline Step on(Running state, const Begun& /*event*/) {
+  ++state.ring.begun;
+  ++state.ring.under_way;
+  return go_on(state.ring);
 }
 
-inline Step on(const Running& state, const BegunRest& /*event*/) {
-  Ring ring = state.ring;
-  ++ring.under_way;
-  return go_on(ring);
+inline Step on(Running state, const BegunRest& /*event*/) {
+  ++state.ring.under_way;
+  return go_on(state.ring);
 }
 
-inline Step on(const Running& state, const NothingLeft& /*event*/) {
-  Ring ring = state.ring;
-  ring.all_begun = true;
-  return go_on(ring);
+inline Step on(Running state, const NothingLeft& /*event*/) {
+  state.ring.all_begun = true;
+  return go_on(state.ring);
 }
 
-inline Step on(const Running& state, const NoRoom& /*event*/) { return go_on_without_beginning(state.ring); }
+inline Step on(const Running& state, const NoRoom& /*event*/) { return go_on(state.ring, true); }
 
 inline Step on(const Running& state, const Arrived& event) {
   Ring ring = with_one_less(state.ring);

@@ -53,7 +53,6 @@ class StagedLoad : public ::testing::Test {
     return load_staged(
         files_, ranges,
         [&](const Chunk& chunk, Bytes bytes) -> Result<void> {
-          EXPECT_EQ(chunk.position, loaded_.size());
           EXPECT_EQ(chunk.range.bytes, bytes.size());
           loaded_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
           if (on_chunk_) return on_chunk_();
@@ -109,14 +108,11 @@ TEST_F(StagedLoad, of_nothing_is_nothing) {
 
 TEST_F(StagedLoad, goes_on_without_direct_reads_and_without_io_uring) {
   for (const auto call : {Call::reopen_direct, Call::direct_alignment, Call::read_queue}) {
-    FaultyPort port;
     for (int i = 0; i < 2; ++i) port_.fail_at(call, port_.count(call) + i, std::errc::invalid_argument);
     const auto staged = load(ranges());
     ASSERT_TRUE(staged) << to_string(staged.error());
     EXPECT_EQ(loaded_, expected());
-    if (call == Call::read_queue) {
-      EXPECT_FALSE(staged->through_the_systems_queue);
-    } else {
+    if (call != Call::read_queue) {
       EXPECT_EQ(staged->direct_bytes, 0U);
     }
   }
@@ -219,7 +215,7 @@ TEST_F(StagedLoad, work_is_not_stopped) {
       if (seen++ == at) source.request_stop();
       return {};
     };
-    const auto staged = load(ranges(), {.stop = source.get_token()});
+    const auto staged = load(ranges(), {.work = {.stop = source.get_token()}});
     EXPECT_EQ(port_.open_queues(), 0);
     if (staged) break;
     EXPECT_EQ(staged.error().code(), ErrorCode::cancelled);
@@ -253,20 +249,23 @@ TEST_F(StagedLoad, file_is_as_it_was) {
 }
 
 TEST_F(StagedLoad, into_memory_has_everything_in_its_place) {
-  for (const auto queueing : {Queueing::automatic, Queueing::threads}) {
+  for (const bool by_threads : {false, true}) {
+    if (by_threads) port_.fail_from(Call::read_queue, 0, std::errc::function_not_supported);
+    const int reads = port_.count(Call::read_at);
     std::string memory(expected().size(), '.');
     std::uint64_t last = 0;
-    const auto loaded = load_into(
-        parts_of(memory), files_, ranges(),
-        {.chunks = 3, .chunk_bytes = 2 * page, .queueing = queueing, .on_progress = [&](std::uint64_t done) {
-           EXPECT_GT(done, last);
-           last = done;
-         }});
+    LoadWork work;
+    work.on_progress = [&](std::uint64_t done) {
+      EXPECT_GT(done, last);
+      last = done;
+    };
+    const auto loaded =
+        load_into(parts_of(memory), files_, ranges(), {.chunks = 3, .chunk_bytes = 2 * page, .work = work});
     ASSERT_TRUE(loaded) << to_string(loaded.error());
     EXPECT_EQ(memory, expected());
     EXPECT_EQ(last, expected().size());
-    if (queueing == Queueing::threads) {
-      EXPECT_FALSE(loaded->through_the_systems_queue);
+    if (by_threads) {
+      EXPECT_GT(port_.count(Call::read_at), reads);
     }
   }
 }

@@ -10,13 +10,6 @@
 namespace ht::inline v1::io {
 namespace {
 
-std::vector<FileRange> ranges_of(std::span<const LoadRequest> requests) {
-  std::vector<FileRange> ranges;
-  ranges.reserve(requests.size());
-  for (const auto& request : requests) ranges.push_back(request.range);
-  return ranges;
-}
-
 // Allocates pages ahead of the reads that fill them: a direct read into memory without pages faults them in
 // one after the other while the disk waits.
 class PagesAhead {
@@ -172,46 +165,12 @@ Result<MappedFile*> MappedStrategy::file_of(const FileRange& range) const {
               format_text("file {} of {} is missing and cannot be mapped", range.file, files_.size()));
 }
 
-Answer LoadStrategy::answer(const Request& request) {
+Answer ReadStrategy::answer(const Request& request) {
   if (const auto* const asked = std::get_if<LoadRequest>(&request))
     return load(std::span(asked, 1), {}).front();
-  constexpr std::array<std::string_view, 4> names{"map files", "load", "take advice", "release memory"};
-  return not_supported(*this, names[request.index()]);
-}
-
-void LoadStrategy::add(const Staged& more) {
-  done_.bytes += more.bytes;
-  done_.direct_bytes += more.direct_bytes;
-  done_.chunks += more.chunks;
-  done_.through_the_systems_queue = more.through_the_systems_queue;
-}
-
-std::vector<Answer> LoadStrategy::load(std::span<const LoadRequest> requests, const LoadWork& work) {
-  // Allocated first, so that there is an answer whatever happens.
-  std::vector<Answer> answers(requests.size());
-  auto memory = without_bad_alloc([&]() -> Result<std::vector<Memory>> {
-    auto reading = reading_;
-    reading.stop = work.stop;
-    reading.on_progress = work.on_progress;
-    if (work.on_loaded) {
-      reading.on_loaded = [&work](const Chunk& chunk, Bytes bytes) {
-        return work.on_loaded(chunk.range, bytes);
-      };
-    }
-    return run(requests, reading, work);
-  });
-  if (!memory) {
-    std::ranges::fill(answers, Answer(request_failed(std::move(memory).error())));
-    return answers;
-  }
-  memory->resize(requests.size());
-  for (std::size_t i = 0; i < answers.size(); ++i) answers[i] = LoadDone{std::move((*memory)[i])};
-  return answers;
-}
-
-Answer ReadStrategy::answer(const Request& request) {
   const auto* const asked = std::get_if<ReleaseRequest>(&request);
-  if (asked == nullptr) return LoadStrategy::answer(request);
+  if (asked == nullptr)
+    return not_supported(*this, std::holds_alternative<MapRequest>(request) ? "map files" : "take advice");
   if (asked->memory->owner.use_count() > 1) {
     return request_failed(Error(ErrorCode::in_use, "nobody_holds_the_memory", "is still in use")
                               .with_hint("destroy all tensors of that name first"));
@@ -220,9 +179,23 @@ Answer ReadStrategy::answer(const Request& request) {
   return ReleaseDone{};
 }
 
-Result<std::vector<Memory>> ReadStrategy::run(std::span<const LoadRequest> requests,
-                                              const StagedOptions& reading, const LoadWork& work) {
-  HT_TRY(check_ranges(sources_, ranges_of(requests)));
+std::vector<Answer> ReadStrategy::load(std::span<const LoadRequest> requests, const LoadWork& work) {
+  // Allocated first, so that there is an answer whatever happens.
+  std::vector<Answer> answers(requests.size());
+  auto memory = without_bad_alloc([&] { return run(requests, work); });
+  if (memory) {
+    std::ranges::transform(*memory, answers.begin(), [](Memory& each) { return LoadDone{std::move(each)}; });
+  } else {
+    std::ranges::fill(answers, Answer(request_failed(std::move(memory).error())));
+  }
+  return answers;
+}
+
+Result<std::vector<Memory>> ReadStrategy::run(std::span<const LoadRequest> requests, const LoadWork& work) {
+  std::vector<FileRange> ranges;
+  ranges.reserve(requests.size());
+  for (const auto& request : requests) ranges.push_back(request.range);
+  HT_TRY(check_ranges(sources_, ranges));
   const auto layout = HT_TRY(lay_out(requests));
   if (layout.bytes > work.budget_bytes) {
     return fail(Error(ErrorCode::budget_too_small, "what_is_read_fits_into_the_budget",
@@ -242,50 +215,37 @@ Result<std::vector<Memory>> ReadStrategy::run(std::span<const LoadRequest> reque
     into.push_back(all.subspan(static_cast<std::size_t>(layout.read_positions[i]),
                                static_cast<std::size_t>(layout.reads[i].bytes)));
   }
-  auto how = reading;
+  auto how = reading_;
+  how.work = work;
   // A ring takes memory, too.
   how.ring_for_memory = how.chunks * how.chunk_bytes <= work.budget_bytes - layout.bytes;
   std::optional<PagesAhead> pages;
   // Threads that copy fault in pages side by side; reads do not.
   if (memory && how.mapped.empty()) {
-    pages.emplace(*memory, layout, how.stop);
+    pages.emplace(*memory, layout, work.stop);
     how.before_read = [&](const Chunk& chunk) { pages->wait_for(chunk); };
   }
-  add(HT_TRY(load_into(into, sources_, layout.reads, how)));
+  const auto loaded = HT_TRY(load_into(into, sources_, layout.reads, how));
+  done_.bytes += loaded.bytes;
+  done_.direct_bytes += loaded.direct_bytes;
   if (pages) page_threads_ = pages->threads();
   pages.reset();
-  std::vector<std::shared_ptr<const OwnBlock>> blocks_read;
-  blocks_read.reserve(into.size());
-  for (const auto& each : into) blocks_read.push_back(std::make_shared<const OwnBlock>(memory, each));
+  std::vector<std::shared_ptr<const void>> parts_read;
+  parts_read.reserve(into.size());
+  for (const auto& each : into) parts_read.push_back(own_part(memory, each));
   std::vector<Memory> parts;
   parts.reserve(requests.size());
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const std::size_t read = layout.read_of[i];
     if (requests[i].range.bytes == 0) {
-      parts.push_back({{}, std::make_shared<const OwnBlock>()});
+      parts.push_back({{}, std::make_shared<const Bytes>()});
       continue;
     }
     const Bytes bytes = all.subspan(static_cast<std::size_t>(layout.positions[i]),
                                     static_cast<std::size_t>(requests[i].range.bytes));
-    parts.push_back(
-        {bytes, std::make_shared<const OwnBlock>(memory, bytes, blocks_read[read], layout.shared[read])});
+    parts.push_back({bytes, own_part(memory, bytes, parts_read[read], layout.shared[read])});
   }
   return parts;
-}
-
-Result<std::vector<Memory>> StagedStrategy::run(std::span<const LoadRequest> requests,
-                                                const StagedOptions& reading, const LoadWork& /*work*/) {
-  add(HT_TRY(load_staged(sources_, ranges_of(requests), consumer_, reading)));
-  return std::vector<Memory>();
-}
-
-Result<std::vector<Memory>> ExternalStrategy::run(std::span<const LoadRequest> requests,
-                                                  const StagedOptions& reading, const LoadWork& /*work*/) {
-  std::vector<MutableBytes> into;
-  into.reserve(requests.size());
-  for (const auto& request : requests) into.push_back(request.into);
-  add(HT_TRY(load_into(into, sources_, ranges_of(requests), reading)));
-  return std::vector<Memory>();
 }
 
 }  // namespace ht::inline v1::io

@@ -1,5 +1,6 @@
 // The library's strategies. They know sources and ranges, and nothing of tensors. MappedStrategy may be used
-// from many threads, the other strategies by one at a time.
+// from many threads, ReadStrategy by one at a time. `staged` and `external` keep nothing: staged.hpp has
+// their functions.
 #pragma once
 
 #include <functional>
@@ -42,73 +43,30 @@ class MappedStrategy final : public Strategy {
   std::vector<std::unique_ptr<MappedFile>> files_;
 };
 
-/// Strategies that load: their requests fail together, and all others are `unsupported_strategy`.
-class LoadStrategy : public Strategy {
- public:
-  Answer answer(const Request& request) override;
-  std::vector<Answer> load(std::span<const LoadRequest> requests, const LoadWork& work) final;
-
-  /// Of all loads.
-  [[nodiscard]] const Staged& done() const noexcept { return done_; }
-
- protected:
-  LoadStrategy(const Sources& sources, StagedOptions reading)
-      : sources_(sources), reading_(std::move(reading)) {}
-  /// The memory of each request, or nothing for strategies that keep nothing.
-  [[nodiscard]] virtual Result<std::vector<Memory>> run(std::span<const LoadRequest> requests,
-                                                        const StagedOptions& reading,
-                                                        const LoadWork& work) = 0;
-  void add(const Staged& more);
-
-  const Sources& sources_;
-
- private:
-  StagedOptions reading_;
-  Staged done_;
-};
-
-/// Into memory of the strategy's own, which a ReleaseRequest gives back. `budget_too_small`.
-class ReadStrategy final : public LoadStrategy {
+/// Loads into memory of its own, which a ReleaseRequest gives back. Requests fail together.
+/// `budget_too_small`.
+class ReadStrategy final : public Strategy {
  public:
   explicit ReadStrategy(const Sources& sources, StagedOptions reading = {})
-      : LoadStrategy(sources, std::move(reading)) {}
+      : sources_(sources), reading_(std::move(reading)) {}
 
   [[nodiscard]] std::string_view name() const noexcept override { return to_string(StrategyKind::read); }
   Answer answer(const Request& request) override;
+  std::vector<Answer> load(std::span<const LoadRequest> requests, const LoadWork& work) override;
+
+  /// Of all loads.
+  [[nodiscard]] const Staged& done() const noexcept { return done_; }
   /// Threads that allocated pages ahead of the reads; 0: the reads did.
   [[nodiscard]] std::uint32_t page_threads() const noexcept { return page_threads_; }
 
  private:
-  Result<std::vector<Memory>> run(std::span<const LoadRequest> requests, const StagedOptions& reading,
-                                  const LoadWork& work) override;
+  /// The memory of each request.
+  [[nodiscard]] Result<std::vector<Memory>> run(std::span<const LoadRequest> requests, const LoadWork& work);
+
+  const Sources& sources_;
+  StagedOptions reading_;
+  Staged done_;
   std::uint32_t page_threads_ = 0;
-};
-
-/// Through a ring to a consumer; keeps nothing.
-class StagedStrategy final : public LoadStrategy {
- public:
-  StagedStrategy(const Sources& sources, ChunkConsumer consumer, StagedOptions reading = {})
-      : LoadStrategy(sources, std::move(reading)), consumer_(std::move(consumer)) {}
-
-  [[nodiscard]] std::string_view name() const noexcept override { return to_string(StrategyKind::staged); }
-
- private:
-  Result<std::vector<Memory>> run(std::span<const LoadRequest> requests, const StagedOptions& reading,
-                                  const LoadWork& work) override;
-  ChunkConsumer consumer_;
-};
-
-/// Into memory of the caller's; keeps nothing.
-class ExternalStrategy final : public LoadStrategy {
- public:
-  explicit ExternalStrategy(const Sources& sources, StagedOptions reading = {})
-      : LoadStrategy(sources, std::move(reading)) {}
-
-  [[nodiscard]] std::string_view name() const noexcept override { return to_string(StrategyKind::external); }
-
- private:
-  Result<std::vector<Memory>> run(std::span<const LoadRequest> requests, const StagedOptions& reading,
-                                  const LoadWork& work) override;
 };
 
 /// `bad_state` for an answer of another kind than the request's.

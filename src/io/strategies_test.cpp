@@ -234,15 +234,12 @@ TEST_F(Strategies, read_has_the_bytes_in_memory_of_its_own) {
 TEST_F(Strategies, staged_ranges_are_in_their_files) {
   // Whoever loads is told, and nobody dies of a file that is missing.
   ReadStrategy read(sources_);
-  StagedStrategy staged(sources_, [](const Chunk&, Bytes) -> Result<void> { return {}; });
-  ExternalStrategy external(sources_);
   std::vector<std::byte> memory(1);
+  const std::vector<MutableBytes> into{memory};
   for (const FileRange& range : {FileRange{1, 0, 1}, FileRange{7, 0, 1}, FileRange{0, file_bytes, 1}}) {
-    for (Strategy* const loading : {static_cast<Strategy*>(&read), static_cast<Strategy*>(&staged),
-                                    static_cast<Strategy*>(&external)}) {
-      EXPECT_EQ(error_of(loading->answer(LoadRequest{.range = range, .into = memory})).rule(),
-                "staged_ranges_are_in_their_files");
-    }
+    EXPECT_EQ(error_of(read.answer(LoadRequest{.range = range})).rule(), "staged_ranges_are_in_their_files");
+    EXPECT_EQ(load_into(into, sources_, std::vector{range}).error().rule(),
+              "staged_ranges_are_in_their_files");
   }
 }
 
@@ -305,29 +302,9 @@ TEST_F(Strategies, read_fails_together_and_can_be_asked_again) {
   }
 }
 
-TEST_F(Strategies, staged_and_external_hand_on_and_keep_nothing) {
-  std::string got;
-  StagedStrategy staged(sources_, [&](const Chunk&, Bytes bytes) -> Result<void> {
-    got += text_of(bytes);
-    return {};
-  });
-  EXPECT_EQ(done(staged.answer(LoadRequest{.range = {0, 5, 30'000}})).owner, nullptr);
-  EXPECT_EQ(got, contents().substr(5, 30'000));
-
-  ExternalStrategy external(sources_);
-  std::vector<std::byte> memory(30'000);
-  EXPECT_EQ(done(external.answer(LoadRequest{.range = {0, 5, 30'000}, .into = memory})).owner, nullptr);
-  EXPECT_EQ(text_of(memory), got);
-  EXPECT_EQ(error_of(external.answer(LoadRequest{.range = {0, 5, 3}, .into = memory})).code(),
-            ErrorCode::size_mismatch);
-}
-
 TEST_F(Strategies, strategy_knows_the_request) {
   MappedStrategy mapped(sources_);
   ReadStrategy read(sources_);
-  StagedStrategy staged(sources_, [](const Chunk&, Bytes) -> Result<void> { return {}; });
-  ExternalStrategy external(sources_);
-  Memory memory;
   const auto expect_refused = [&](Strategy& strategy, const Request& request) {
     const auto error = error_of(strategy.answer(request));
     EXPECT_EQ(error.code(), ErrorCode::unsupported_strategy);
@@ -335,12 +312,8 @@ TEST_F(Strategies, strategy_knows_the_request) {
     EXPECT_NE(error.message().find(strategy.name()), std::string_view::npos);
   };
   expect_refused(mapped, LoadRequest{.range = {0, 0, 1}});
-  for (Strategy* const loading :
-       {static_cast<Strategy*>(&read), static_cast<Strategy*>(&staged), static_cast<Strategy*>(&external)}) {
-    expect_refused(*loading, MapRequest{{0, 0, 1}});
-    expect_refused(*loading, AdviseRequest{{0, 0, 1}, Advice::drop});
-  }
-  expect_refused(external, ReleaseRequest{&memory});
+  expect_refused(read, MapRequest{{0, 0, 1}});
+  expect_refused(read, AdviseRequest{{0, 0, 1}, Advice::drop});
 }
 
 // A strategy of a caller's that only knows single loads.

@@ -10,11 +10,7 @@
 namespace ht::inline v1::io {
 namespace {
 
-struct HintFor {
-  std::errc cause;
-  std::string_view hint;
-};
-
+using HintFor = std::pair<std::errc, std::string_view>;
 constexpr std::array hints{
     HintFor{std::errc::no_such_file_or_directory,
             "check the path; a relative path starts at the current folder"},
@@ -51,8 +47,6 @@ class NoPortCategory final : public std::error_category {
   }
 };
 
-constexpr std::string_view otherwise = "retry, or look up the system's error";
-
 }  // namespace
 
 std::error_code no_port() noexcept {
@@ -70,7 +64,7 @@ Error system_error(ErrorCode code, std::string_view rule, std::string_view actio
   for (const auto& [errc, hint] : hints) {
     if (cause == errc) return std::move(error).with_hint(hint);
   }
-  return std::move(error).with_hint(otherwise);
+  return std::move(error).with_hint("retry, or look up the system's error");
 }
 
 }  // namespace ht::inline v1::io

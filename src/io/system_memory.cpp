@@ -1,10 +1,10 @@
-#include "io/system_memory.hpp"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <fstream>
 #include <sstream>
+
+#include "io/port_parts.hpp"
 
 namespace ht::inline v1::io {
 namespace {
@@ -15,6 +15,13 @@ std::optional<std::uint64_t> leading_number(std::string_view text) noexcept {
   const auto [end, error] = std::from_chars(text.data() + begin, text.data() + text.size(), number);
   if (error != std::errc()) return std::nullopt;
   return number;
+}
+
+// Removes the first line and returns it.
+std::string_view take_line(std::string_view& text) noexcept {
+  const auto line = text.substr(0, text.find('\n'));
+  text.remove_prefix(std::min(line.size() + 1, text.size()));
+  return line;
 }
 
 // All of a small text that the system makes up as it is read.
@@ -51,28 +58,24 @@ std::optional<std::uint64_t> left_in(const std::filesystem::path& folder, const 
 }  // namespace
 
 std::optional<std::uint64_t> number_behind(std::string_view text, std::string_view word) noexcept {
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const auto line = text.substr(begin, end - begin);
+  while (!text.empty()) {
+    const auto line = take_line(text);
     const auto rest = line.substr(std::min(word.size(), line.size()));
     if (line.starts_with(word) && (rest.starts_with(' ') || rest.starts_with('\t')))
       return leading_number(rest);
-    begin = end + 1;
   }
   return std::nullopt;
 }
 
 std::optional<std::string_view> control_group(std::string_view cgroups,
                                               std::string_view controller) noexcept {
-  for (std::size_t begin = 0; begin < cgroups.size();) {
-    const std::size_t end = std::min(cgroups.find('\n', begin), cgroups.size());
-    const auto line = cgroups.substr(begin, end - begin);
+  while (!cgroups.empty()) {
+    const auto line = take_line(cgroups);
     const auto first = line.find(':');
     const auto second = first == std::string_view::npos ? first : line.find(':', first + 1);
     if (second != std::string_view::npos && line.substr(first + 1, second - first - 1) == controller) {
       return line.substr(second + 1);
     }
-    begin = end + 1;
   }
   return std::nullopt;
 }

@@ -1,4 +1,4 @@
-#include "io/system_memory.hpp"
+#include "io/port_parts.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,33 +1,26 @@
 #include "io/thread_queue.hpp"
 
 #include <algorithm>
-#include <new>
 
-#include "base/fault_registry.hpp"
+#include "base/jobs.hpp"
 
 namespace ht::inline v1::io {
+namespace {
 
-// More do not make a disk faster, and each has a stack.
-ThreadQueue::ThreadQueue(Port& port, std::uint32_t depth, std::uint32_t most_threads)
-    : ThreadQueue(
-          [&port](const ReadRequest& request) {
-            return port.read_at(request.file, request.offset, request.into);
-          },
-          depth, most_threads) {}
+template <class T>
+T take_first(std::vector<T>& items) noexcept {
+  const T first = items.front();
+  items.erase(items.begin());
+  return first;
+}
+
+}  // namespace
 
 ThreadQueue::ThreadQueue(Reading reading, std::uint32_t depth, std::uint32_t most_threads)
-    : reading_(std::move(reading)), depth_(depth), to_do_(depth), done_(depth) {
-  threads_.reserve(std::min(depth, most_threads));
-  try {
-    for (std::uint32_t i = 0; i < std::min(depth, most_threads); ++i)
-      threads_.emplace_back([this] { work(); });
-  } catch (const std::system_error&) {
-    // Reading goes on with the threads that the system starts.
-    return;
-  } catch (const std::bad_alloc&) {
-    // Started threads are ended by the destructor, so the constructor must not throw.
-    return;
-  }
+    : reading_(std::move(reading)), depth_(depth) {
+  to_do_.reserve(depth);
+  done_.reserve(depth);
+  threads_ = start_threads(std::min(depth, most_threads), [this](std::size_t) { work(); });
 }
 
 ThreadQueue::~ThreadQueue() {
@@ -40,16 +33,15 @@ ThreadQueue::~ThreadQueue() {
 }
 
 void ThreadQueue::work() {
-  fault::unblock_signal();
   std::unique_lock lock(mutex_);
   while (true) {
     to_do_added_.wait(lock, [&] { return over_ || !to_do_.empty(); });
     if (over_) return;
-    const ReadRequest request = to_do_.pop();
+    const ReadRequest request = take_first(to_do_);
     lock.unlock();
     auto bytes = reading_(request);
     lock.lock();
-    done_.push({request.tag, bytes});
+    done_.push_back({request.tag, bytes});
     done_added_.notify_one();
   }
 }
@@ -60,7 +52,7 @@ IoResult<void> ThreadQueue::submit(const ReadRequest& request) {
     if (under_way_ == depth_) {
       return tl::unexpected(std::make_error_code(std::errc::resource_unavailable_try_again));
     }
-    to_do_.push(request);
+    to_do_.push_back(request);
     ++under_way_;
   }
   to_do_added_.notify_one();
@@ -70,22 +62,13 @@ IoResult<void> ThreadQueue::submit(const ReadRequest& request) {
 IoResult<ReadDone> ThreadQueue::complete() {
   std::unique_lock lock(mutex_);
   if (under_way_ == 0) return tl::unexpected(std::make_error_code(std::errc::invalid_argument));
+  --under_way_;
   if (threads_.empty()) {
-    const ReadRequest request = to_do_.pop();
-    --under_way_;
+    const ReadRequest request = take_first(to_do_);
     return ReadDone{request.tag, reading_(request)};
   }
   done_added_.wait(lock, [&] { return !done_.empty(); });
-  ReadDone done = done_.pop();
-  --under_way_;
-  return done;
-}
-
-OpenQueue open_read_queue(Port& port, std::uint32_t depth) {
-  auto queue = port.read_queue(depth);
-  if (queue) return {*std::move(queue), true};
-  // Whatever keeps the system's queue away, a limit on locked memory for one, does not keep threads away.
-  return {std::make_unique<ThreadQueue>(port, depth), false};
+  return take_first(done_);
 }
 
 }  // namespace ht::inline v1::io

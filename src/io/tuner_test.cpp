@@ -1,4 +1,4 @@
-#include "io/tuner.hpp"
+#include "io/parallel_pass.hpp"
 
 #include <gtest/gtest.h>
 

@@ -132,7 +132,7 @@ TEST_F(FailingDisk, is_told_by_a_staged_load) {
   const io::Sources files{io::FileSource::open(path_).value()};
   std::uint64_t bytes = 0;
   const auto take = [&](const io::Chunk& chunk, Bytes) -> Result<void> {
-    bytes = chunk.position + chunk.range.bytes;
+    bytes = io::end_of(chunk.range);
     return {};
   };
   for (const bool direct : {true, false}) {

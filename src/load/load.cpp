@@ -2,18 +2,17 @@
 
 #include <algorithm>
 #include <atomic>
-#include <exception>
 #include <functional>
+#include <future>
 #include <htensor/base/fault.hpp>
 #include <optional>
 #include <system_error>
-#include <thread>
 
 #include "base/fault_registry.hpp"
 #include "base/format_text.hpp"
 #include "io/choice.hpp"
-#include "io/fetch_pages.hpp"
-#include "load/load_checks.hpp"
+#include "io/parallel_pass.hpp"
+#include "io/staged.hpp"
 #include "load/pass_check.hpp"
 #include "load/tensor_pieces.hpp"
 #include "model/model_access.hpp"
@@ -24,6 +23,7 @@ namespace {
 // Gaps up to this size between tensors are read along, so that files are read in large pieces.
 constexpr std::uint64_t gap_bytes = 16384;
 constexpr std::uint64_t page_bytes = 4096;
+constexpr std::uint64_t least_chunk_bytes = 65536;
 
 // How far a stream by `mapped` is ahead of its consumer.
 constexpr std::size_t stream_ahead_pieces = 16;
@@ -40,6 +40,20 @@ std::string threads_text(std::uint32_t threads) {
   return format_text("{} {}", threads, threads == 1 ? "thread" : "threads");
 }
 
+// The ring within the budget: fewer chunks, then smaller ones.
+Result<io::StagedOptions> ring_within(const LoadOptions& options) {
+  io::StagedOptions ring{.chunks = options.chunks, .chunk_bytes = options.chunk_bytes};
+  const std::uint64_t budget = options.budget_bytes;
+  if (budget == 0 || ring.chunks <= budget / ring.chunk_bytes) return ring;
+  ring.chunks = static_cast<std::uint32_t>(std::max<std::uint64_t>(budget / ring.chunk_bytes, 2));
+  ring.chunk_bytes = std::min(ring.chunk_bytes, budget / ring.chunks / page_bytes * page_bytes);
+  if (ring.chunk_bytes >= std::min(least_chunk_bytes, options.chunk_bytes)) return ring;
+  return fail(Error(ErrorCode::budget_too_small, "ring_fits_into_the_budget",
+                    format_text("a budget of {} bytes is too small for the read buffers; 0 bytes were loaded",
+                                budget))
+                  .with_hint(format_text("use a budget of {} bytes or more", 2 * least_chunk_bytes)));
+}
+
 }  // namespace
 
 // One load of a model.
@@ -54,6 +68,9 @@ class ModelLoad {
         ranges_(merged_ranges(*state_.catalog, tensors_)),
         bytes_(sum_of(ranges_)) {
     progress_.total_bytes = bytes_;
+    for (const auto& range : ranges_) {
+      if (file_numbers_.empty() || file_numbers_.back() != range.file) file_numbers_.push_back(range.file);
+    }
   }
 
   /// Tensors `in_memory` are not loaded again.
@@ -61,8 +78,7 @@ class ModelLoad {
     in_memory_ = std::move(in_memory);
     loaded_.resident_bytes = sum_of(merged_ranges(*state_.catalog, in_memory_));
     loaded_.wanted_bytes = bytes_ + loaded_.resident_bytes;
-    HT_TRY(io::check_ring(options_.chunks, options_.chunk_bytes));
-    HT_TRY(begin_check());
+    HT_TRY(begin());
     if (options_.custom) {
       loaded_.choice = {io::StrategyKind::read, "custom", std::string(options_.custom->name())};
       return finished(load_by(options_.custom));
@@ -80,21 +96,18 @@ class ModelLoad {
   }
 
   Result<Loaded> stream(const PieceConsumer& consumer) {
-    HT_TRY(io::check_ring(options_.chunks, options_.chunk_bytes));
-    HT_TRY(begin_check());
+    HT_TRY(begin());
     choose(io::Use::one_pass);
     loaded_.wanted_bytes = loaded_.bytes = loaded_.streamed_bytes = bytes_;
-    TensorPieces pieces(*state_.catalog, tensors_, consumer);
     switch (loaded_.choice.strategy) {
-      case io::StrategyKind::mapped: return finished(hand_on_mapped(pieces));
-      case io::StrategyKind::staged: return finished(hand_on_staged(pieces));
+      case io::StrategyKind::mapped: return finished(hand_on_mapped(consumer));
+      case io::StrategyKind::staged: return finished(hand_on_staged(consumer));
       default: return fail(not_by(loaded_.choice.strategy));
     }
   }
 
   Result<Loaded> into(std::span<const io::LoadRequest> requests) {
-    HT_TRY(io::check_ring(options_.chunks, options_.chunk_bytes));
-    HT_TRY(begin_check());
+    HT_TRY(begin());
     loaded_.choice = {io::StrategyKind::external, "asked_for", "into the caller's memory"};
     ask_page_cache();
     // A tensor with two targets is read twice.
@@ -106,16 +119,11 @@ class ModelLoad {
  private:
   [[nodiscard]] io::MappedFile& file(std::size_t number) const { return state_.mapped->file(number); }
 
-  Result<void> begin_check() {
+  // Checks the options and what can be verified before any byte is loaded.
+  Result<void> begin() {
+    HT_TRY(io::check_ring(options_.chunks, options_.chunk_bytes));
     if (!options_.verify) return {};
-
-    check_ = HT_TRY(PassCheck::make({.opened = state_.opened,
-                                     .paths = state_.paths,
-                                     .mapped = files_,
-                                     .catalog = *state_.catalog,
-                                     .tensors = tensors_,
-                                     .formats = state_.formats,
-                                     .port = *state_.port}));
+    check_ = HT_TRY(PassCheck::make(state_, tensors_));
     return check_in_memory(in_memory_);
   }
 
@@ -158,7 +166,7 @@ class ModelLoad {
 
   [[nodiscard]] io::Facts facts(io::Use use) const {
     io::Facts facts{.bytes = bytes_, .use = use};
-    for (const auto& range : ranges_) facts.can_map = facts.can_map && file(range.file).is_mappable();
+    for (const auto number : file_numbers_) facts.can_map = facts.can_map && file(number).is_mappable();
     // Asking about all files would cost more than a few pages do.
     if (use == io::Use::few && facts.can_map) return facts;
     facts.cached_bytes = loaded_.cached_bytes;
@@ -168,11 +176,8 @@ class ModelLoad {
       facts.memory_bytes = state_.residency->memory_for(tensors_).value_or(UINT64_MAX);
     }
     facts.latency = io::Latency::memory;
-    std::optional<std::uint32_t> last;
-    for (const auto& range : ranges_) {
-      if (last == range.file) continue;
-      last = range.file;
-      const auto can = file(range.file).source().capabilities();
+    for (const auto number : file_numbers_) {
+      const auto can = file(number).source().capabilities();
       facts.latency = std::max(facts.latency, can.latency);
       facts.can_map = facts.can_map && can.mappable;
     }
@@ -193,7 +198,6 @@ class ModelLoad {
     reading.ring_for_memory = budget == 0 || reading.chunks <= budget / reading.chunk_bytes;
     if (is_mostly_cached()) {
       reading.direct = false;
-      reading.queueing = io::Queueing::threads;
       // Copying is faster than reading, so handing a piece to a thread costs relatively more.
       reading.chunk_bytes *= 4;
       guarded_files_ = files_;
@@ -234,37 +238,40 @@ class ModelLoad {
   }
 
   Result<void> fill(std::span<const io::LoadRequest> requests) {
-    io::ExternalStrategy external(sources(), reading_into_memory());
-    HT_TRY(io::ask_to_load(external, requests, work()));
-    loaded_.direct_bytes = external.done().direct_bytes;
+    std::vector<MutableBytes> into;
+    std::vector<io::FileRange> ranges;
+    for (const auto& request : requests) {
+      into.push_back(request.into);
+      ranges.push_back(request.range);
+    }
+    auto how = reading_into_memory();
+    how.work = work();
+    loaded_.direct_bytes = HT_TRY(io::load_into(into, sources(), ranges, how)).direct_bytes;
     return {};
   }
 
-  Result<void> hand_on_staged(TensorPieces& pieces) {
+  Result<void> hand_on_staged(const PieceConsumer& consumer) {
+    TensorPieces pieces(*state_.catalog, tensors_, consumer);
     const auto take = [&](const io::Chunk& chunk, Bytes bytes) -> Result<void> {
       HT_TRY(pass(chunk.range, bytes));
       return pieces.take(chunk.range, bytes);
     };
-    io::StagedStrategy staged(sources(), take, HT_TRY(ring_within(options_)));
-    std::vector<io::LoadRequest> requests;
-    for (const auto& range : merged_ranges(*state_.catalog, tensors_, gap_bytes)) {
-      requests.push_back({.range = range});
-    }
-    HT_TRY(io::ask_to_load(staged, requests, work()));
-    loaded_.direct_bytes = staged.done().direct_bytes;
+    auto how = HT_TRY(ring_within(options_));
+    how.work = work();
+    const auto ranges = merged_ranges(*state_.catalog, tensors_, gap_bytes);
+    loaded_.direct_bytes = HT_TRY(io::load_staged(sources(), ranges, take, how)).direct_bytes;
     return {};
   }
 
   /// For what exceeds the memory budget: every byte is read, and checked if that is asked for.
   Result<void> stream_through() {
-    const PieceConsumer leave = [](const TensorPiece&) -> Result<void> { return {}; };
-    TensorPieces pieces(*state_.catalog, tensors_, leave);
-    HT_TRY(hand_on_staged(pieces));
+    HT_TRY(hand_on_staged([](const TensorPiece&) -> Result<void> { return {}; }));
     loaded_.bytes = loaded_.streamed_bytes = bytes_;
     return {};
   }
 
-  Result<void> hand_on_mapped(TensorPieces& pieces) {
+  Result<void> hand_on_mapped(const PieceConsumer& consumer) {
+    TensorPieces pieces(*state_.catalog, tensors_, consumer);
     HT_TRY(check_unchanged());
     const std::uint64_t budget = options_.budget_bytes;
     const bool lets_go = budget != 0 && bytes_ > budget;
@@ -314,41 +321,32 @@ class ModelLoad {
     }
     Fetched fetched;
     std::atomic<bool> came = true;
-    Result<void> walked;
     const auto wait_for = [&](std::uint64_t bytes) -> Result<void> {
       if (fetched.wait_for(bytes)) return {};
       came = false;
-      return fail(Error(ErrorCode::read_failed));  // `walked` has the cause
+      return fail(Error(ErrorCode::read_failed));  // `walk` has the cause
     };
-    std::exception_ptr thrown;  // by the caller's callback for progress
-    std::optional<std::jthread> fetcher;
+    std::future<Result<void>> walk;
     try {
-      fetcher.emplace([&] {
+      walk = std::async(std::launch::async, [&] {
         fault::unblock_signal();
-        try {
-          walked = fetch_for(fetched);
-        } catch (...) {
-          thrown = std::current_exception();
-        }
+        return fetch_for(fetched);
       });
     } catch (const std::system_error&) {
-      walked = fetch_for(fetched);  // the system starts no thread
+      // The system starts no thread.
+      walk = std::async(std::launch::deferred, [&] { return fetch_for(fetched); });
+      walk.wait();
     }
-    // Also where the check throws: the fetcher must not go on to the end.
-    struct GiveUp {
-      Fetched& fetched;
-      bool is_needed = true;
-      ~GiveUp() {
-        if (is_needed) fetched.give_up();
-      }
-    };
-    GiveUp give_up{fetched};
-    auto checked =
-        check_->check_mapped(files_, ranges_, {.stop = options_.work.stop, .on_progress = {}}, wait_for);
-    give_up.is_needed = !checked;
+    Result<void> checked;
+    try {
+      checked =
+          check_->check_mapped(files_, ranges_, {.stop = options_.work.stop, .on_progress = {}}, wait_for);
+    } catch (...) {
+      fetched.give_up();  // the fetcher must not go on to the end
+      throw;
+    }
     if (!checked) fetched.give_up();
-    fetcher.reset();
-    if (thrown) std::rethrow_exception(thrown);
+    const auto walked = walk.get();  // throws what the caller's callback for progress has thrown
     return checked || !came ? walked : checked;
   }
 
@@ -377,20 +375,13 @@ class ModelLoad {
 
   /// Whole files: the kernel splits a mapping at each change of advice.
   [[nodiscard]] Result<void> advise_files(io::Advice advice) const {
-    for (std::size_t i = 0; i < ranges_.size(); ++i) {
-      if (i != 0 && ranges_[i].file == ranges_[i - 1].file) continue;
-      const auto number = ranges_[i].file;
+    for (const auto number : file_numbers_)
       HT_TRY(io::advise(*state_.mapped, {number, 0, file(number).source().size()}, advice));
-    }
     return {};
   }
 
   [[nodiscard]] Result<void> check_unchanged() const {
-    for (std::size_t i = 0; i < ranges_.size(); ++i) {
-      if (i == 0 || ranges_[i].file != ranges_[i - 1].file) {
-        HT_TRY(file(ranges_[i].file).source().check_unchanged());
-      }
-    }
+    for (const auto number : file_numbers_) HT_TRY(file(number).source().check_unchanged());
     return {};
   }
 
@@ -486,6 +477,7 @@ class ModelLoad {
   std::vector<io::MappedFile*> files_;
   std::vector<std::size_t> tensors_;
   std::vector<io::FileRange> ranges_;
+  std::vector<std::uint32_t> file_numbers_;  // the files of the ranges, each once
   std::uint64_t bytes_;
   std::vector<io::MappedFile*> guarded_files_;
   std::optional<io::FetchedBy> fetched_by_;  // only where pages were
@@ -507,6 +499,22 @@ struct Placed {
   std::size_t index;
   MutableBytes into;
 };
+
+// Two reads into the same bytes would race. The targets are of type Target or Placed.
+template <class Targets>
+Result<void> check_apart(const Targets& targets) {
+  std::vector<MutableBytes> places;
+  for (const auto& target : targets) {
+    if (!target.into.empty()) places.push_back(target.into);
+  }
+  std::ranges::sort(places, std::less<>(), [](MutableBytes place) { return place.data(); });
+  for (std::size_t i = 1; i < places.size(); ++i) {
+    if (places[i - 1].data() + places[i - 1].size() <= places[i].data()) continue;
+    return fail(Error(ErrorCode::overlap, "targets_are_apart", "two targets overlap in memory")
+                    .with_hint("give each tensor its own memory"));
+  }
+  return {};
+}
 
 Result<Loaded> load_placed(const Model& model, std::span<const Placed> places, const LoadOptions& options) {
   const auto& state = ModelAccess::state(model);
@@ -582,16 +590,14 @@ Result<Loaded> load_into(const Model& model, const Placement& place, const LoadO
   return without_bad_alloc([&]() -> Result<Loaded> {
     HT_TRY(options.glob.check());
     std::vector<Placed> places;
-    std::vector<Target> targets;
     for (std::size_t i = 0; i < model.size(); ++i) {
       const auto tensor = HT_TRY(model.at(i));
       if (!options.glob.matches(tensor.name())) continue;
       const MutableBytes into = place(tensor);
       if (into.empty()) continue;
       places.push_back({i, into});
-      targets.push_back({tensor.name(), into});
     }
-    HT_TRY(check_apart(targets));
+    HT_TRY(check_apart(places));
     return load_placed(model, places, options);
   });
 }

@@ -3,76 +3,204 @@
 #include <algorithm>
 #include <htensor/base/utf8.hpp>
 #include <htensor/hash/crc64.hpp>
+#include <utility>
 
 #include "base/format_text.hpp"
+#include "integrity/compare.hpp"
 #include "integrity/found_seal.hpp"
 #include "integrity/measure.hpp"
 
 namespace ht::inline v1 {
+namespace {
 
-PassCheck::PassCheck(std::filesystem::path path, std::optional<SealCheck> seal, std::optional<Own> own)
-    : path_(std::move(path)), seal_(std::move(seal)), own_(own) {}
+using SealedTensors = std::map<std::string_view, const SealedTensor*>;
 
-Result<PassCheck> PassCheck::make(const Files& files) {
-  auto found = find_seal(files.opened, files.formats, files.port);
-  if (!found) {
-    if (found.error().code() != ErrorCode::not_sealed || files.mapped.size() != 1) return fail(found.error());
-    const auto own = HT_TRY(own_checksum(files.mapped[0]->source(), files.formats));
-    if (!own) return fail(found.error());
-    return PassCheck(files.paths[0], std::nullopt, Own{.wanted = *own});
+std::string mismatch_text(std::string_view part, std::uint64_t offset, std::uint64_t bytes) {
+  return format_text("checksum mismatch in {}, bytes {}–{}", part, offset,
+                     offset + std::max<std::uint64_t>(bytes, 1) - 1);
+}
+
+Error differs_from_seal(const std::filesystem::path& path, const std::string& tensor,
+                        const io::FileRange& range) {
+  const auto part = tensor.empty() ? "a gap" : format_text("tensor '{}'", to_utf8(tensor));
+  return Error(ErrorCode::checksum_mismatch, "loaded_bytes_are_as_sealed",
+               mismatch_text(part, range.offset, range.bytes))
+      .at_path(path.native())
+      .at_tensor(tensor)
+      .at_offset(range.offset)
+      .with_hint("download the file again; `htensor verify` lists all bad ranges");
+}
+
+// A model with other tensors than the seal was read from files that were not sealed. `numbers` has the seal's
+// number of each of the catalog's files.
+Result<void> check_same_tensors(const SealedTensors& sealed, const Catalog& catalog,
+                                std::span<const std::uint32_t> numbers, const std::filesystem::path& seal) {
+  for (const Entry& entry : catalog) {
+    const auto it = sealed.find(entry.name);
+    if (it != sealed.end()) {
+      const SealedTensor& tensor = *it->second;
+      const bool same = entry.is_splat()
+                            ? !tensor.file
+                            : tensor.file == numbers[entry.file] && tensor.offset == entry.offset;
+      if (same && tensor.bytes == entry.bytes) continue;
+    }
+    return fail(Error(ErrorCode::bad_seal, "seal_has_the_models_tensors",
+                      format_text("does not list tensor '{}' at its place in the model", to_utf8(entry.name)))
+                    .at_path(seal.native())
+                    .at_tensor(entry.name)
+                    .with_hint("run `htensor verify` to compare the files with the seal"));
   }
-  SealCheck::Files in_seal{.files = files.mapped, .numbers = {}, .wanted = {}};
-  for (const auto& path : files.paths) in_seal.numbers.push_back(HT_TRY(found->number_of(path)));
-  for (const std::size_t tensor : files.tensors) in_seal.wanted.emplace_back(files.catalog[tensor].name);
-  HT_TRY(check_same_tensors(*found, files.catalog, in_seal.numbers));
-  auto check = HT_TRY(SealCheck::make(std::move(found->seal), std::move(in_seal)));
-  return PassCheck(files.paths[0], std::move(check), std::nullopt);
+  return {};
+}
+
+}  // namespace
+
+Result<PassCheck> PassCheck::make(const ModelState& model, std::span<const std::size_t> tensors) {
+  const auto files = model.mapped->files();
+  PassCheck check;
+  auto found = find_seal(model.opened, model.formats, *model.port);
+  if (!found) {
+    if (found.error().code() != ErrorCode::not_sealed || files.size() != 1) return fail(found.error());
+    const auto own = HT_TRY(own_checksum(files[0]->source(), model.formats));
+    if (!own) return fail(found.error());
+    check.own_ = Own{.path = model.paths[0], .wanted = *own};
+    return check;
+  }
+  auto& seal = found->seal;
+  auto hasher = HT_TRY(Hasher::make(seal.algorithm));
+  Sealed sealed{.regions = SealRegions(seal), .current = {std::move(hasher)}};
+  for (const auto& path : model.paths) sealed.numbers.push_back(HT_TRY(found->number_of(path)));
+  for (const auto& tensor : seal.tensors) sealed.tensors.emplace(tensor.name, &tensor);
+  HT_TRY(check_same_tensors(sealed.tensors, *model.catalog, sealed.numbers, found->place.seal));
+  // Files that nothing is loaded from are not opened.
+  std::vector<io::MappedFile*> in_seal(seal.files.size());
+  sealed.paths = std::move(found->paths);
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    in_seal[sealed.numbers[i]] = files[i];
+    if (files[i] != nullptr) sealed.paths[sealed.numbers[i]] = files[i]->source().path();
+  }
+  const auto quick = HT_TRY(compare(seal, in_seal, sealed.paths, {.quick = true}, MissingFiles::skipped));
+  HT_TRY(quick.result());
+  for (const std::size_t tensor : tensors) sealed.wanted.emplace_back((*model.catalog)[tensor].name);
+  std::ranges::sort(sealed.wanted);
+  sealed.seal = std::move(seal);
+  check.sealed_ = std::move(sealed);
+  return check;
 }
 
 Result<void> PassCheck::take(const io::FileRange& range, Bytes bytes) {
-  if (seal_) return seal_->take(range, bytes);
-  // It may be wanted more than once.
-  if (range.offset == own_->wanted.offset) own_->sum = own_->done = 0;
-  if (range.offset != own_->wanted.offset + own_->done) return {};
-  own_->sum = crc64nvme(bytes, own_->sum);
-  own_->done += bytes.size();
-  return own_->done == own_->wanted.bytes ? check_sum() : Result<void>();
+  if (own_) {
+    // It may be wanted more than once.
+    if (range.offset == own_->wanted.offset) own_->sum = own_->done = 0;
+    if (range.offset != own_->wanted.offset + own_->done) return {};
+    own_->sum = crc64nvme(bytes, own_->sum);
+    own_->done += bytes.size();
+    return own_->done == own_->wanted.bytes ? check_sum() : Result<void>();
+  }
+  auto& [hasher, chunk, done] = sealed_->current;
+  const std::uint32_t file = sealed_->numbers[range.file];
+  std::uint64_t offset = range.offset;
+  const bool goes_on = chunk && chunk->range.file == file && chunk->range.offset + done == offset;
+  if (!goes_on && chunk) {
+    static_cast<void>(hasher.finish());
+    chunk.reset();
+  }
+  while (!bytes.empty()) {
+    if (!chunk) {
+      chunk = sealed_->regions.chunk_at(file, offset);
+      done = 0;
+      if (chunk->range.offset != offset) {
+        // A part of a chunk cannot be compared.
+        const std::uint64_t skipped = io::end_of(chunk->range) - offset;
+        chunk.reset();
+        if (skipped >= bytes.size()) return {};
+        bytes = bytes.subspan(static_cast<std::size_t>(skipped));
+        offset += skipped;
+        continue;
+      }
+    }
+    const Bytes mine = bytes.first(
+        static_cast<std::size_t>(std::min<std::uint64_t>(chunk->range.bytes - done, bytes.size())));
+    hasher.update(mine);
+    done += mine.size();
+    offset += mine.size();
+    bytes = bytes.subspan(mine.size());
+    if (done == chunk->range.bytes) {
+      const SealChunk whole = *std::exchange(chunk, std::nullopt);
+      HT_TRY(compare_chunk(whole, hasher.finish()));
+    }
+  }
+  return {};
 }
 
 Result<void> PassCheck::check_mapped(io::MappedFiles files, std::span<const io::FileRange> ranges,
-                                     const WorkOptions& work, const SealCheck::WaitFor& wait_for) {
-  if (seal_) return seal_->check_mapped(files, ranges, work, wait_for);
-  if (wait_for) HT_TRY(wait_for(own_->wanted.bytes));
-  const auto found = HT_TRY(verify_own(*files[0], own_->wanted, {.work = work}));
-  HT_TRY(found.result());
-  own_->checked_bytes += own_->wanted.bytes;
+                                     const WorkOptions& work, const WaitFor& wait_for) {
+  if (own_) {
+    if (wait_for) HT_TRY(wait_for(own_->wanted.bytes));
+    const auto found = HT_TRY(verify_own(*files[0], own_->wanted, {.work = work}));
+    HT_TRY(found.result());
+    checked_bytes_ += own_->wanted.bytes;
+    return {};
+  }
+  std::vector<SealChunk> chunks;
+  std::vector<io::FileRange> places;  // in the files as they are given
+  std::vector<std::uint64_t> ends;    // in the ranges, laid end to end
+  for (const auto& range : ranges) {
+    for (std::uint64_t offset = range.offset; offset < io::end_of(range);) {
+      chunks.push_back(sealed_->regions.chunk_at(sealed_->numbers[range.file], offset));
+      places.push_back({range.file, offset, chunks.back().range.bytes});
+      offset += chunks.back().range.bytes;
+      ends.push_back((ends.empty() ? 0 : ends.back()) + chunks.back().range.bytes);
+    }
+  }
+  Measured what{.files = files, .algorithm = sealed_->seal.algorithm, .wait_for = {}};
+  if (wait_for) what.wait_for = [&](std::size_t number) { return wait_for(ends[number]); };
+  const auto digests = HT_TRY(measure(what, places, work));
+  for (std::size_t i = 0; i < chunks.size(); ++i) HT_TRY(compare_chunk(chunks[i], digests[i]));
   return {};
 }
 
 Result<void> PassCheck::check_tensor(std::string_view name, Bytes bytes, const std::stop_token& stop) {
-  if (seal_) return seal_->check_tensor(name, bytes, stop);
-  own_->sum = HT_TRY(digest_in_memory(HashAlgorithm::crc64nvme, bytes, stop)).crc64nvme();
-  return check_sum();
+  if (own_) {
+    own_->sum = HT_TRY(digest_in_memory(HashAlgorithm::crc64nvme, bytes, stop)).crc64nvme();
+    return check_sum();
+  }
+  const SealedTensor& tensor = *sealed_->tensors.at(name);
+  if (HT_TRY(digest_in_memory(sealed_->seal.algorithm, bytes, stop)) == tensor.digest) return {};
+  const io::FileRange range{tensor.file.value_or(0), tensor.offset, tensor.bytes};
+  return fail(differs_from_seal(sealed_->paths[range.file], tensor.name, range));
 }
 
 Result<void> PassCheck::check_sum() {
-  if (own_->sum == own_->wanted.crc) {
-    own_->checked_bytes += own_->wanted.bytes;
+  const auto& [header_bytes, offset, bytes, crc] = own_->wanted;
+  if (own_->sum == crc) {
+    checked_bytes_ += bytes;
     return {};
   }
-  const auto name = path_.stem().string();
-  return fail(
-      Error(ErrorCode::checksum_mismatch, "payload_is_as_its_header_says",
-            format_text("checksum mismatch in tensor '{}', bytes {}–{}", to_utf8(name), own_->wanted.offset,
-                        own_->wanted.offset + std::max<std::uint64_t>(own_->wanted.bytes, 1) - 1))
-          .at_path(path_.native())
-          .at_tensor(name)
-          .at_offset(own_->wanted.offset)
-          .with_hint("download the file again"));
+  const auto name = own_->path.stem().string();
+  return fail(Error(ErrorCode::checksum_mismatch, "payload_is_as_its_header_says",
+                    mismatch_text(format_text("tensor '{}'", to_utf8(name)), offset, bytes))
+                  .at_path(own_->path.native())
+                  .at_tensor(name)
+                  .at_offset(offset)
+                  .with_hint("download the file again"));
 }
 
-std::uint64_t PassCheck::checked_bytes() const noexcept {
-  return seal_ ? seal_->checked_bytes() : own_->checked_bytes;
+Result<void> PassCheck::compare_chunk(const SealChunk& chunk, const Digest& found) {
+  if (found == sealed_digest(sealed_->seal, chunk.number)) {
+    checked_bytes_ += chunk.range.bytes;
+    return {};
+  }
+  // The error names a tensor that was asked for, if possible.
+  const auto& tensors = sealed_->seal.tensors;
+  const auto asked = std::ranges::find_if(tensors, [&](const SealedTensor& tensor) {
+    return tensor.file == chunk.range.file && tensor.offset <= chunk.range.offset &&
+           chunk.range.offset - tensor.offset < tensor.bytes &&
+           std::ranges::binary_search(sealed_->wanted, tensor.name);
+  });
+  const auto first = sealed_->regions[chunk.region].tensor;
+  const auto name = asked != tensors.end() ? asked->name : first ? tensors[*first].name : std::string();
+  return fail(differs_from_seal(sealed_->paths[chunk.range.file], name, chunk.range));
 }
 
 void Fetched::add(std::uint64_t bytes) noexcept {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <htensor/load/load.hpp>
 
-#include "io/chunks.hpp"
+#include "io/staged.hpp"
 #include "model/model_access.hpp"
 
 namespace ht::inline v1 {
@@ -29,12 +29,7 @@ Result<void> query_page_cache(const ModelState& state, std::span<TensorResidency
       return fail(std::move(known).error().at_tensor(catalog[tensors[of_file[file][0]].index].name));
     }
     for (std::size_t i = 0; i < queries.size(); ++i) {
-      auto& cached = tensors[of_file[file][i]].cached_bytes;
-      if (*known) {
-        cached = queries[i].cached_bytes;
-      } else {
-        cached.reset();
-      }
+      tensors[of_file[file][i]].cached_bytes = *known ? std::optional(queries[i].cached_bytes) : std::nullopt;
     }
   }
   return {};

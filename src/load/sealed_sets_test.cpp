@@ -5,7 +5,7 @@
 #include <htensor/integrity/verify.hpp>
 #include <htensor/load/load.hpp>
 
-#include "integrity/model_digests.hpp"
+#include "integrity/measure.hpp"
 #include "integrity/seal_test.hpp"
 #include "load/load_test.hpp"
 #include "model/test_formats.hpp"

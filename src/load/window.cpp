@@ -127,24 +127,15 @@ class Window::Shell {
   void perform(std::unique_lock<std::mutex>& lock, const std::stop_token& over) {
     const auto effect = *std::exchange(effect_, std::nullopt);
     lock.unlock();
-    auto event = std::visit([&](const auto& e) { return act(e, over); }, effect);
+    const bool fetches = effect.action == window::Action::fetch;
+    auto done = without_bad_alloc(
+        [&] { return fetches ? pages_.fetch(effect.layer, stop_, over) : pages_.drop(effect.layer); });
     lock.lock();
-    const auto bytes = layers_[std::visit([](const auto& e) { return e.layer; }, effect)].bytes;
-    if (std::holds_alternative<window::Fetched>(event)) statistics_.fetched_bytes += bytes;
-    if (std::holds_alternative<window::Dropped>(event)) statistics_.dropped_bytes += bytes;
+    if (done) {
+      (fetches ? statistics_.fetched_bytes : statistics_.dropped_bytes) += layers_[effect.layer].bytes;
+    }
     heed_stop();
-    feed(std::move(event));
-  }
-
-  window::Event act(const window::Fetch& fetch, const std::stop_token& over) {
-    auto done = without_bad_alloc([&] { return pages_.fetch(fetch.layer, stop_, over); });
-    if (!done) return window::FetchFailed{std::move(done).error()};
-    return window::Fetched{};
-  }
-  window::Event act(const window::Drop& drop, const std::stop_token& /*over*/) {
-    auto done = without_bad_alloc([&] { return pages_.drop(drop.layer); });
-    if (!done) return window::DropFailed{std::move(done).error()};
-    return window::Dropped{};
+    feed(done ? window::Event(window::Done{}) : window::NotDone{std::move(done).error()});
   }
 
   void heed_stop() {

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "io/chunks.hpp"
 #include "io/strategies.hpp"
 
 namespace ht::inline v1::window {

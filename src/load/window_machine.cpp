@@ -23,7 +23,7 @@ bool needs_room(const Books::Layer& layer) { return !layer.stays && layer.place 
 std::optional<Effect> way_to(const Books& books, std::size_t layer, std::size_t from) {
   const auto& wanted = books.layers[layer];
   std::uint64_t room = books.room - books.taken;
-  if (!needs_room(wanted) || wanted.bytes <= room) return Fetch{layer};
+  if (!needs_room(wanted) || wanted.bytes <= room) return Effect{Action::fetch, layer};
   std::optional<std::size_t> last;
   // From the one just behind on, which is entered last.
   for (std::size_t away = books.layers.size() - 1; away > distance(books, from, layer); --away) {
@@ -31,7 +31,7 @@ std::optional<Effect> way_to(const Books& books, std::size_t layer, std::size_t 
     if (books.layers[other].stays || books.layers[other].place == Place::away) continue;
     if (!last) last = other;
     room += books.layers[other].bytes;
-    if (wanted.bytes <= room) return Drop{*last};
+    if (wanted.bytes <= room) return Effect{Action::drop, *last};
   }
   return std::nullopt;
 }
@@ -52,21 +52,21 @@ std::optional<Effect> way_ahead(const Books& books) {
 }
 
 void begin(Books& books, const Effect& effect) {
-  const std::size_t index = std::visit([](const auto& e) { return e.layer; }, effect);
-  auto& layer = books.layers[index];
-  if (std::holds_alternative<Fetch>(effect) && needs_room(layer)) books.taken += layer.bytes;
+  auto& layer = books.layers[effect.layer];
+  if (effect.action == Action::fetch && needs_room(layer)) books.taken += layer.bytes;
   if (layer.place == Place::here) ++books.missing;
   layer.place = Place::partly;
 }
 
-void set_here(Books& books, std::size_t layer) {
-  books.layers[layer].place = Place::here;
-  --books.missing;
-}
-
-void set_away(Books& books, std::size_t layer) {
-  books.layers[layer].place = Place::away;
-  books.taken -= books.layers[layer].bytes;
+void end(Books& books, const Effect& effect) {
+  auto& layer = books.layers[effect.layer];
+  if (effect.action == Action::fetch) {
+    layer.place = Place::here;
+    --books.missing;
+  } else {
+    layer.place = Place::away;
+    books.taken -= layer.bytes;
+  }
 }
 
 // Nobody waits, or who did is answered.
@@ -74,10 +74,7 @@ Step go_on(Books&& books, std::optional<Answer> answer = {}) {
   const auto effect = way_ahead(books);
   if (!effect) return {Idle{std::move(books)}, {}, std::move(answer)};
   begin(books, *effect);
-  if (const auto* const fetch = std::get_if<Fetch>(&*effect)) {
-    return {Fetching{std::move(books), fetch->layer}, effect, std::move(answer)};
-  }
-  return {Dropping{std::move(books), std::get<Drop>(*effect).layer}, effect, std::move(answer)};
+  return {Ahead{std::move(books), *effect}, effect, std::move(answer)};
 }
 
 // Somebody waits for a layer that is not here.
@@ -85,8 +82,7 @@ Step serve(Books&& books, std::size_t wanted) {
   // Every layer fits into the room once the others are gone.
   const auto effect = *way_to(books, wanted, wanted);
   begin(books, effect);
-  if (std::holds_alternative<Fetch>(effect)) return {FetchAwaited{std::move(books), wanted, wanted}, effect};
-  return {DropAwaited{std::move(books), std::get<Drop>(effect).layer, wanted}, effect};
+  return {Awaited{std::move(books), effect, wanted}, effect};
 }
 
 // What can be said to an Enter at once. Whatever that is, the one entered before is so no more.
@@ -103,14 +99,8 @@ std::optional<Answer> answer_now(Books& books, std::size_t layer) {
   return Answer{};
 }
 
-Step over(Failed&& state) {
-  Answer answer{state.error};
-  return {std::move(state), {}, std::move(answer)};
-}
-
 template <class State, class Event>
-constexpr bool awaits_answer =
-    std::is_same_v<Event, Enter> || std::is_same_v<State, FetchAwaited> || std::is_same_v<State, DropAwaited>;
+constexpr bool awaits_answer = std::is_same_v<Event, Enter> || std::is_same_v<State, Awaited>;
 
 // The table.
 
@@ -121,60 +111,39 @@ Step on(Idle&& state, Enter&& event) {
 }
 Step on(Idle&& /*state*/, Stop&& event) { return {Stopped{std::move(event.error)}}; }
 
-Step on(Fetching&& state, Enter&& event) {
+Step on(Ahead&& state, Enter&& event) {
   auto answer = answer_now(state.books, event.layer);
-  if (!answer) return {FetchAwaited{std::move(state.books), state.layer, event.layer}};
+  if (!answer) return {Awaited{std::move(state.books), state.effect, event.layer}};
   return {std::move(state), {}, std::move(answer)};
 }
-Step on(Fetching&& state, Fetched&& /*event*/) {
-  set_here(state.books, state.layer);
+Step on(Ahead&& state, Done&& /*event*/) {
+  end(state.books, state.effect);
   return go_on(std::move(state.books));
 }
-Step on(Fetching&& state, FetchFailed&& event) {
-  state.books.unfetched.emplace(Books::Unfetched{state.layer, std::move(event.error)});
+Step on(Ahead&& state, NotDone&& event) {
+  if (state.effect.action == Action::fetch) {
+    state.books.unfetched.emplace(Books::Unfetched{state.effect.layer, std::move(event.error)});
+  } else {
+    state.books.undropped = std::move(event.error);
+  }
   return go_on(std::move(state.books));
 }
-Step on(Fetching&& /*state*/, Stop&& event) { return {Stopping{std::move(event.error)}}; }
+Step on(Ahead&& /*state*/, Stop&& event) { return {Stopping{std::move(event.error)}}; }
 
-Step on(Dropping&& state, Enter&& event) {
-  auto answer = answer_now(state.books, event.layer);
-  if (!answer) return {DropAwaited{std::move(state.books), state.layer, event.layer}};
-  return {std::move(state), {}, std::move(answer)};
-}
-Step on(Dropping&& state, Dropped&& /*event*/) {
-  set_away(state.books, state.layer);
-  return go_on(std::move(state.books));
-}
-Step on(Dropping&& state, DropFailed&& event) {
-  state.books.undropped = std::move(event.error);
-  return go_on(std::move(state.books));
-}
-Step on(Dropping&& /*state*/, Stop&& event) { return {Stopping{std::move(event.error)}}; }
-
-Step on(FetchAwaited&& state, Fetched&& /*event*/) {
-  set_here(state.books, state.layer);
-  if (state.layer != state.wanted) return serve(std::move(state.books), state.wanted);
+Step on(Awaited&& state, Done&& /*event*/) {
+  end(state.books, state.effect);
+  if (state.effect != Effect{Action::fetch, state.wanted}) return serve(std::move(state.books), state.wanted);
   state.books.entered = state.wanted;
   return go_on(std::move(state.books), Answer{});
 }
-Step on(FetchAwaited&& state, FetchFailed&& event) {
-  if (state.layer == state.wanted) return go_on(std::move(state.books), Answer{std::move(event.error)});
-  state.books.unfetched.emplace(Books::Unfetched{state.layer, std::move(event.error)});
+Step on(Awaited&& state, NotDone&& event) {
+  const auto& [action, layer] = state.effect;
+  if (action == Action::drop || layer == state.wanted)
+    return go_on(std::move(state.books), Answer{std::move(event.error)});
+  state.books.unfetched.emplace(Books::Unfetched{layer, std::move(event.error)});
   return serve(std::move(state.books), state.wanted);
 }
-Step on(FetchAwaited&& /*state*/, Stop&& event) {
-  Answer answer{event.error};
-  return {Stopping{std::move(event.error)}, {}, std::move(answer)};
-}
-
-Step on(DropAwaited&& state, Dropped&& /*event*/) {
-  set_away(state.books, state.layer);
-  return serve(std::move(state.books), state.wanted);
-}
-Step on(DropAwaited&& state, DropFailed&& event) {
-  return go_on(std::move(state.books), Answer{std::move(event.error)});
-}
-Step on(DropAwaited&& /*state*/, Stop&& event) {
+Step on(Awaited&& /*state*/, Stop&& event) {
   Answer answer{event.error};
   return {Stopping{std::move(event.error)}, {}, std::move(answer)};
 }
@@ -244,11 +213,12 @@ Step step(State&& state, Event&& event) {
         if constexpr (requires { on(std::forward<S>(s), std::forward<E>(e)); }) {
           return on(std::forward<S>(s), std::forward<E>(e));
         } else {
-          Failed failed{Error(
+          const Error error(
               ErrorCode::bad_state, "event_belongs_to_the_state",
-              format_text("window in state {} got the unexpected event {}", name_of(state), name_of(event)))};
-          if constexpr (awaits_answer<S, E>) return over(std::move(failed));
-          return {std::move(failed)};
+              format_text("window in state {} got the unexpected event {}", name_of(state), name_of(event)));
+          Step refused{Failed{error}};
+          if constexpr (awaits_answer<S, E>) refused.answer = Answer{error};
+          return refused;
         }
       },
       std::move(state), std::move(event));

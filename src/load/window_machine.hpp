@@ -53,28 +53,29 @@ struct Books {
 /// The bytes with which the next layer can always be fetched while one is entered.
 [[nodiscard]] std::uint64_t two_largest(std::span<const std::uint64_t> layer_bytes) noexcept;
 
+enum class Action : std::uint8_t { fetch, drop };
+
+/// To be done with a layer; answered by Done or NotDone.
+struct Effect {
+  Action action;
+  std::size_t layer;
+
+  friend bool operator==(const Effect&, const Effect&) = default;
+};
+
 // States.
 struct Idle {
   Books books;
 };  ///< nothing is under way
-struct Fetching {
+struct Ahead {
   Books books;
-  std::size_t layer;
-};  ///< a layer ahead; nobody waits
-struct Dropping {
+  Effect effect;
+};  ///< for a layer ahead; nobody waits
+struct Awaited {
   Books books;
-  std::size_t layer;
-};  ///< for one ahead; nobody waits
-struct FetchAwaited {
-  Books books;
-  std::size_t layer;
+  Effect effect;
   std::size_t wanted;
-};  ///< a layer is fetched, and that one or another is waited for
-struct DropAwaited {
-  Books books;
-  std::size_t layer;
-  std::size_t wanted;
-};
+};  ///< a layer is waited for: that of the effect or another
 struct Stopping {
   Error error;
 };  ///< something is still under way
@@ -84,33 +85,20 @@ struct Stopped {
 struct Failed {
   Error error;
 };
-using State = std::variant<Idle, Fetching, Dropping, FetchAwaited, DropAwaited, Stopping, Stopped, Failed>;
+using State = std::variant<Idle, Ahead, Awaited, Stopping, Stopped, Failed>;
 
 // Events.
 struct Enter {
   std::size_t layer;
 };
-struct Fetched {};
-struct FetchFailed {
-  Error error;
-};
-struct Dropped {};
-struct DropFailed {
+struct Done {};  ///< the effect
+struct NotDone {
   Error error;
 };
 struct Stop {
   Error error;
 };  ///< what whoever enters is told from now on
-using Event = std::variant<Enter, Fetched, FetchFailed, Dropped, DropFailed, Stop>;
-
-// Effects.
-struct Fetch {
-  std::size_t layer;
-};  ///< Fetched or FetchFailed
-struct Drop {
-  std::size_t layer;
-};  ///< Dropped or DropFailed
-using Effect = std::variant<Fetch, Drop>;
+using Event = std::variant<Enter, Done, NotDone, Stop>;
 
 /// To the Enter that was not answered yet.
 struct Answer {

@@ -31,14 +31,11 @@ class World {
   }
   void finish(bool good) {
     const Effect effect = *std::exchange(under_way_, std::nullopt);
-    if (std::holds_alternative<Fetch>(effect)) {
-      tell(good ? Event(Fetched{}) : Event(FetchFailed{some_error()}));
-    } else {
-      const std::size_t layer = std::get<Drop>(effect).layer;
-      if (good) held_[layer] = false;
-      if (good) ++drops_;
-      tell(good ? Event(Dropped{}) : Event(DropFailed{some_error()}));
+    if (effect.action == Action::drop && good) {
+      held_[effect.layer] = false;
+      ++drops_;
     }
+    tell(good ? Event(Done{}) : Event(NotDone{some_error()}));
   }
   void finish_all() {
     for (std::size_t steps = 0; under_way_; ++steps) {
@@ -69,12 +66,12 @@ class World {
   void begin(const Effect& effect) {
     RC_ASSERT(!under_way_);
     under_way_ = effect;
-    if (const auto* const drop = std::get_if<Drop>(&effect)) {
-      RC_ASSERT(held_[drop->layer]);
-      RC_ASSERT(entered_ != drop->layer);
+    const std::size_t layer = effect.layer;
+    if (effect.action == Action::drop) {
+      RC_ASSERT(held_[layer]);
+      RC_ASSERT(entered_ != layer);
       return;
     }
-    const std::size_t layer = std::get<Fetch>(effect).layer;
     held_[layer] = true;
     ++fetches_;
     fetched_bytes_ += bytes_[layer];

@@ -7,7 +7,6 @@
 #include "base/format_text.hpp"
 #include "model/model_access.hpp"
 #include "model/relayout.hpp"
-#include "values/cast_elements.hpp"
 
 namespace ht::inline v1 {
 
@@ -82,13 +81,7 @@ Error AnyTensor::not_in_place(Error error) const {
   return located(std::move(error).with_hint("use copy for an aligned copy"));
 }
 
-// The bytes of the whole tensor and their owner.
-struct AnyTensor::Placed {
-  io::Memory memory;
-  bool is_window = false;
-};
-
-Result<void> AnyTensor::check_is_there(const ModelState& state, const Entry& entry) {
+Result<void> ModelAccess::check_is_there(const ModelState& state, const Entry& entry) {
   const auto at = [&](Error error) {
     return fail(std::move(error).at_path(state.paths[entry.file].native()).at_tensor(entry.name));
   };
@@ -119,15 +112,15 @@ Result<void> AnyTensor::check_is_there(const ModelState& state, const Entry& ent
   return {};
 }
 
-Result<AnyTensor::Placed> AnyTensor::place() const {
-  HT_TRY(check_is_there(*state_, entry()));
-  if (is_resident()) return Placed{.memory = resident_};
-  if (state_->mapped->file(entry().file).is_windowed()) {
+Result<io::MapDone> AnyTensor::place() const {
+  const Entry entry = this->entry();
+  HT_TRY(ModelAccess::check_is_there(*state_, entry));
+  if (is_resident()) return io::MapDone{.memory = resident_, .is_whole = true};
+  if (state_->mapped->file(entry.file).is_windowed()) {
     if (auto kept = state_->residency->kept_window(index_); kept.owner)
-      return Placed{.memory = std::move(kept)};
+      return io::MapDone{.memory = std::move(kept), .is_whole = true};
   }
-  auto mapped = HT_TRY(located(state_->residency->map(index_)));
-  return Placed{.memory = std::move(mapped.memory), .is_window = !mapped.is_whole};
+  return located(state_->residency->map(index_, entry.bytes));
 }
 
 Result<void> AnyTensor::check_contiguous() const {
@@ -147,7 +140,7 @@ Result<Bytes> AnyTensor::bytes() const& {
   return without_bad_alloc([&]() -> Result<Bytes> {
     auto placed = HT_TRY(place());
     // No Storage keeps the window, so the model does.
-    if (placed.is_window) placed.memory = state_->residency->keep_window(index_, placed.memory);
+    if (!placed.is_whole) placed.memory = state_->residency->keep_window(index_, placed.memory);
     return own_part(placed.memory.bytes);
   });
 }
@@ -184,7 +177,7 @@ Result<Bytes> AnyTensor::view(std::uint64_t begin, std::uint64_t count,
                               std::vector<std::byte>& buffer) const& {
   HT_TRY(check_range(begin, count));
   const Entry entry = this->entry();
-  HT_TRY(check_is_there(*state_, entry));
+  HT_TRY(ModelAccess::check_is_there(*state_, entry));
   auto& file = state_->mapped->file(entry.file);
   if (is_resident() || file.can_use_in_place()) {
     const auto placed = HT_TRY(place());
@@ -201,7 +194,7 @@ Result<Bytes> AnyTensor::view(std::uint64_t begin, std::uint64_t count,
 
 Result<void> AnyTensor::copy_stored(MutableBytes into, const Relayout* relayout, std::uint64_t first) const {
   const Entry entry = this->entry();
-  HT_TRY(check_is_there(*state_, entry));
+  HT_TRY(ModelAccess::check_is_there(*state_, entry));
   const auto copy_from = [&](Bytes stored, std::uint64_t begin) -> Result<void> {
     if (relayout == nullptr) {
       std::ranges::copy(stored.subspan(static_cast<std::size_t>(begin), into.size()), into.begin());
@@ -315,11 +308,31 @@ Result<void> AnyTensor::check_dtype(const DTypeInfo& wanted) const {
   const auto message = format_text("tensor '{}' is {} [{}] but {} was requested", name(), stored.name,
                                    fmt::join(dims(), ", "), wanted.name);
   if (stored.is_blocks()) {
-    return fail(located(Error(ErrorCode::dtype_mismatch, "dtype_is_dense", message)
-                            .with_hint("use bytes to read its blocks")));
+    return fail(
+        located(Error(ErrorCode::dtype_mismatch, "dtype_is_dense", message)
+                    .with_hint(format_text("use cast<F32> for its values, or tensor<{}, S> for its blocks",
+                                           stored.name))));
   }
   return fail(located(Error(ErrorCode::dtype_mismatch, "dtype_is_the_one_asked_for", message)
                           .with_hint(format_text("request {} and widen it with cast or as", stored.name))));
+}
+
+Result<void> AnyTensor::check_encoding(EncodingTag wanted, std::string_view name) const {
+  const ElementType stored = type();
+  if (stored.encoding != wanted) {
+    return fail(located(Error(ErrorCode::dtype_mismatch, "encoding_is_the_one_asked_for",
+                              format_text("tensor '{}' is {} [{}] but {} was requested", this->name(),
+                                          stored.is_known() ? stored.name : "of an unknown dtype",
+                                          fmt::join(dims(), ", "), name))
+                            .with_hint("use cast<F32> for its values, whatever is stored")));
+  }
+  if (byte_order() == ByteOrder::big && !entry().is_splat()) {
+    return fail(
+        located(Error(ErrorCode::unsupported_encoding, "blocks_are_in_this_machines_order",
+                      format_text("tensor '{}' is big-endian and cannot be used in place", this->name()))
+                    .with_hint("use cast<F32>, which byte-swaps it")));
+  }
+  return {};
 }
 
 Result<AnyTensor::InPlace> AnyTensor::in_place(const DTypeInfo& wanted) const {
@@ -367,50 +380,6 @@ Result<Storage> AnyTensor::plain_storage(std::uint64_t alignment) const {
   return copied();
 }
 
-Result<Storage> AnyTensor::cast_to(const DTypeInfo& wanted) const {
-  const ElementType stored = type();
-  if (stored.dtype == wanted.tag) return copied();
-  if (!stored.is_dense()) {
-    return fail(
-        located(Error(ErrorCode::unsupported_encoding, "cast_tensors_are_dense",
-                      stored.is_blocks()
-                          ? format_text("tensor '{}' is {}, which cannot be decoded yet", name(), stored.name)
-                          : format_text("tensor '{}' has an unknown dtype", name()))
-                    .with_hint("use bytes to read the stored bytes")));
-  }
-  if (static_cast<std::uint8_t>(std::max(stored.dtype, wanted.tag)) >= first_user_tag) {
-    return fail(located(Error(ErrorCode::unsupported_encoding, "cast_dtypes_are_of_the_library",
-                              format_text("tensor '{}' is {}, and {} was requested: values of user-defined "
-                                          "dtypes are converted at compile time only",
-                                          name(), stored.name, wanted.name))
-                            .with_hint("use tensor<D, S> and ht::cast")));
-  }
-  if (!is_lossless(stored.dtype, wanted.tag)) {
-    return fail(located(Error(ErrorCode::would_lose, "cast_keeps_every_value",
-                              format_text("tensor '{}' is {}, and {} does not hold every {} value", name(),
-                                          stored.name, wanted.name, stored.name))
-                            .with_hint(format_text("request {}", stored.name))));
-  }
-  return without_bad_alloc([&]() -> Result<Storage> {
-    const auto count = static_cast<std::uint64_t>(HT_TRY(located(layout::count_elements(dims()))));
-    auto storage = HT_TRY(located(Storage::owned(bytes_for(count, wanted.bits).value_or(UINT64_MAX))));
-    MutableBytes into = HT_TRY(storage.writable_bytes());
-    // A multiple of 8 elements has whole bytes, whatever the dtypes.
-    constexpr std::uint64_t piece_elements = 32768;
-    std::vector<std::byte> piece;
-    for (std::uint64_t first = 0; first < count; first += piece_elements) {
-      const std::uint64_t elements = std::min(piece_elements, count - first);
-      piece.resize(static_cast<std::size_t>(*bytes_for(elements, stored.bits)));
-      HT_TRY(copy_to(piece, *bytes_for(first, stored.bits)));
-      const auto written = static_cast<std::size_t>(*bytes_for(elements, wanted.bits));
-      cast_elements(stored.dtype, piece, wanted.tag, into.first(written),
-                    static_cast<std::int64_t>(elements));
-      into = into.subspan(written);
-    }
-    return storage;
-  });
-}
-
 Result<void> ModelAccess::fetch(const AnyTensor& tensor, std::uint64_t begin, std::uint64_t count) {
   // The call costs more than the page faults of a few pages.
   constexpr std::uint64_t min_bytes = std::uint64_t{1} << 16;
@@ -420,10 +389,6 @@ Result<void> ModelAccess::fetch(const AnyTensor& tensor, std::uint64_t begin, st
   if (tensor.is_resident()) return {};
   const std::uint64_t first = begin + (tensor.rows_ ? tensor.rows_->offset : 0);
   return io::advise(*tensor.state_->mapped, {entry.file, entry.offset + first, count}, io::Advice::populate);
-}
-
-Result<void> ModelAccess::check_is_there(const ModelState& state, const Entry& entry) {
-  return AnyTensor::check_is_there(state, entry);
 }
 
 }  // namespace ht::inline v1

@@ -9,7 +9,6 @@
 #include "base/format_text.hpp"
 #include "model/model_access.hpp"
 #include "model/model_files.hpp"
-#include "model/shard_set.hpp"
 
 namespace ht::inline v1 {
 

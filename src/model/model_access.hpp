@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "io/chunks.hpp"
 #include "io/strategies.hpp"
 #include "model/residency_shell.hpp"
 

@@ -7,8 +7,6 @@
 #include "base/format_text.hpp"
 #include "format/shards/numbered_name.hpp"
 #include "format/sniff.hpp"
-#include "model/model_folder.hpp"
-#include "model/shard_set.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -105,10 +103,14 @@ Result<ModelFiles> join_split(const Path& path, const SplitInfo& info, std::vect
   return merge(std::move(shards), split_prefix);
 }
 
-Result<ModelFiles> open_all(const std::vector<FolderModel>& models, const Path& folder,
-                            const OpenOptions& options, const SetView& view) {
-  if (models.size() > 1) return fail(several_models(folder, models));
+Result<ModelFiles> open_folder(const Path& folder, const OpenOptions& options, Attempt& attempt) {
+  auto [models, found_view] = HT_TRY(models_of_folder(folder, options));
   const auto& files = models[0].files;
+  const auto& view = attempt.view;
+  attempt.view = std::move(found_view);
+  attempt.path = files[0];
+  if (const auto stat = port_of(options).stat(view.where(files[0]))) attempt.stat = *stat;
+  if (models.size() > 1) return fail(several_models(folder, models));
   if (models[0].is_index) {
     const auto index = HT_TRY(read_index(files[0], options, view));
     return open_indexed(files[0], *index, options, view);
@@ -117,14 +119,6 @@ Result<ModelFiles> open_all(const std::vector<FolderModel>& models, const Path& 
   if (const auto split = HT_TRY(split_of(shards[0], options)))
     return join_split(files[0], *split, std::move(shards), options);
   return merge(std::move(shards));
-}
-
-Result<ModelFiles> open_folder(const Path& folder, const OpenOptions& options, Attempt& attempt) {
-  auto [models, view] = HT_TRY(models_of_folder(folder, options));
-  attempt.view = std::move(view);
-  attempt.path = models[0].files[0];
-  if (const auto stat = port_of(options).stat(attempt.view.where(attempt.path))) attempt.stat = *stat;
-  return open_all(models, folder, options, attempt.view);
 }
 
 Result<ModelFiles> open_file(const Path& path, std::shared_ptr<const io::FileSource> file,
@@ -136,10 +130,7 @@ Result<ModelFiles> open_file(const Path& path, std::shared_ptr<const io::FileSou
     return index ? open_indexed(path, *index, options, view) : std::move(model);
   }
   if (const auto split = HT_TRY(split_of(*model, options))) {
-    const auto parts = parse_numbered_name(path.filename().string())->all();
-    std::vector<Path> paths;
-    paths.reserve(parts.size());
-    for (const auto& part : parts) paths.push_back(path.parent_path() / part);
+    const auto paths = paths_in(path.parent_path(), parse_numbered_name(path.filename().string())->all());
     return join_split(path, *split, HT_TRY(open_shards(paths, options, view)), options);
   }
   return model;
@@ -152,10 +143,8 @@ Result<ModelFiles> open_at(const Path& path, const OpenOptions& options, Attempt
     attempt.stat = (*file)->stat();
     return open_file(path, *std::move(file), options, attempt.view);
   }
-  if (file.error().code() == ErrorCode::not_regular_file) {
-    const auto stat = port_of(options).stat(path);
-    if (stat && stat->kind == io::FileKind::folder) return open_folder(path, options, attempt);
-  }
+  if (file.error().code() == ErrorCode::not_regular_file && is_folder(path, options))
+    return open_folder(path, options, attempt);
   return fail(std::move(file).error());
 }
 
@@ -177,21 +166,19 @@ bool may_be_passing(const Error& error, const Attempt& attempt) {
 Result<void> check_mergeable(const ModelFiles& first, const Path& first_path, const ModelFiles& second,
                              const Path& second_path) {
   for (const Entry& entry : second.catalog) {
-    const auto name = entry.name;
-    if (!first.catalog.find(name)) continue;
+    if (!first.catalog.find(entry.name)) continue;
     return fail(
         Error(ErrorCode::duplicate_tensor, "merged_models_share_no_tensor",
-              format_text("tensor '{}' is in '{}' and in '{}'", to_utf8(name), to_utf8(first_path.string()),
-                          to_utf8(second_path.string())))
+              format_text("tensor '{}' is in '{}' and in '{}'", to_utf8(entry.name),
+                          to_utf8(first_path.string()), to_utf8(second_path.string())))
             .at_path(second_path.native())
-            .at_tensor(name)
+            .at_tensor(entry.name)
             .with_hint("write one of the models without the tensor first: htensor convert --exclude NAME"));
   }
-  const Metadata& values = second.catalog.metadata();
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto [key, value] = values[i];
+  for (const auto& item : second.catalog.metadata()) {
+    const auto& [key, value] = item;
     const auto other = first.catalog.metadata().find(key);
-    if (!other || describes_layout(values[i])) continue;
+    if (!other || describes_layout(item)) continue;
     if (other->type() == value.type() && std::ranges::equal(other->bytes(), value.bytes())) continue;
     return fail(
         Error(ErrorCode::duplicate_key, "merged_models_agree_on_metadata",
@@ -241,8 +228,7 @@ Result<ModelFiles> open_model_files(const Path& path, const OpenOptions& options
 
 Result<std::vector<Path>> models_in(const Path& path, const OpenOptions& options) {
   return without_bad_alloc([&]() -> Result<std::vector<Path>> {
-    const auto stat = port_of(options).stat(path);
-    if (!stat || stat->kind != io::FileKind::folder) return std::vector{path};
+    if (!is_folder(path, options)) return std::vector{path};
     OpenOptions headers = options;
     headers.catalog_only = true;
     const auto [models, view] = HT_TRY(models_of_folder(path, options));
@@ -271,8 +257,7 @@ Result<std::vector<Path>> files_of_model(const Path& path, const OpenOptions& op
   return without_bad_alloc([&]() -> Result<std::vector<Path>> {
     Path file = path;
     SetView view;
-    const auto stat = port_of(options).stat(path);
-    if (stat && stat->kind == io::FileKind::folder) {
+    if (is_folder(path, options)) {
       auto folder = HT_TRY(models_of_folder(path, options));
       if (folder.models.size() > 1) return fail(several_models(path, folder.models));
       if (!folder.models[0].is_index) return std::move(folder.models[0].files);
@@ -282,10 +267,7 @@ Result<std::vector<Path>> files_of_model(const Path& path, const OpenOptions& op
     const auto index = HT_TRY(read_index(file, options, view));
     const auto numbered = parse_numbered_name(file.filename().string());
     if (!index && !numbered) return std::vector{file};
-    std::vector<Path> files;
-    for (const auto& name : index ? index->files : numbered->all())
-      files.push_back(file.parent_path() / name);
-    return files;
+    return paths_in(file.parent_path(), index ? index->files : numbered->all());
   });
 }
 

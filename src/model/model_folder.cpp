@@ -1,5 +1,3 @@
-#include "model/model_folder.hpp"
-
 #include <algorithm>
 #include <array>
 #include <htensor/base/utf8.hpp>
@@ -10,7 +8,7 @@
 #include "format/shards/numbered_name.hpp"
 #include "format/sniff.hpp"
 #include "io/system_error.hpp"
-#include "model/shard_set.hpp"
+#include "model/model_files.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -31,11 +29,6 @@ Result<Names> names_in(const Path& folder, const OpenOptions& options, SetView* 
   std::erase_if(*names, [](const std::string& name) { return name.starts_with('.'); });
   std::ranges::sort(*names);
   return *std::move(names);
-}
-
-bool is_folder(const Path& path, const OpenOptions& options) {
-  const auto stat = port_of(options).stat(path);
-  return stat && stat->kind == io::FileKind::folder;
 }
 
 bool is_index_name(std::string_view name) { return name.ends_with(index_ending); }
@@ -85,9 +78,7 @@ std::vector<Path> snapshots_in(const Path& model, const OpenOptions& options) {
   if (!names) return {};
   const auto current = first_line(model / "refs" / "main", options);
   if (std::ranges::find(*names, current) != names->end()) return {snapshots / current};
-  std::vector<Path> found;
-  for (const auto& name : *names) found.push_back(snapshots / name);
-  return found;
+  return paths_in(snapshots, *names);
 }
 
 // Folders below this one that hold weights: those of a pipeline (`unet`, `vae`), or snapshots in Hugging

@@ -1,4 +1,4 @@
-#include "model/model_folder.hpp"
+#include "model/model_files.hpp"
 
 #include "model/test_models.hpp"
 #include "testing/temporary_folder.hpp"

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "base/format_text.hpp"
+#include "dtype/block_numbers.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -16,35 +17,12 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "a big-endian machine would have to byte-swap little-endian data");
 
-using Number = Relayout::Number;
-
-struct SwappedBlock {
-  std::string_view encoding;
-  std::array<Number, 2> numbers;
-};
-
-// Blocks of bytes but for their scales, which are halves. Others pack numbers of several bytes in ways that
-// depend on the machine which wrote them.
-constexpr std::array swapped_blocks{
-    SwappedBlock{"Q4_0", {{{0, 2}}}},         SwappedBlock{"Q4_1", {{{0, 2}, {2, 2}}}},
-    SwappedBlock{"Q8_0", {{{0, 2}}}},         SwappedBlock{"Q2_K", {{{80, 2}, {82, 2}}}},
-    SwappedBlock{"Q4_K", {{{0, 2}, {2, 2}}}}, SwappedBlock{"Q5_K", {{{0, 2}, {2, 2}}}},
-    SwappedBlock{"Q6_K", {{{208, 2}}}},       SwappedBlock{"MXFP4", {}},
-};
-
-Result<Relayout> relayout_of_blocks(const Entry& entry) {
-  const auto encoding = find_encoding(entry.encoding).value_or(Encoding{.name = "of an unknown encoding"});
-  const auto* const found = std::ranges::find(swapped_blocks, encoding.name, &SwappedBlock::encoding);
-  if (found == swapped_blocks.end()) {
-    return fail(Error(ErrorCode::unsupported_encoding, "blocks_can_be_byte_swapped",
-                      format_text("tensor '{}': big-endian blocks of {} cannot be byte-swapped", entry.name,
-                                  encoding.name))
-                    .at_tensor(entry.name)
-                    .with_hint("convert to GGUF, which keeps them big-endian"));
-  }
-  Relayout relayout{.unit_bytes = encoding.block_bytes, .numbers = {}, .column_major = {}};
-  std::ranges::copy_if(found->numbers, std::back_inserter(relayout.numbers),
-                       [](const Number& number) { return number.bytes != 0; });
+Relayout relayout_of_blocks(EncodingTag encoding) {
+  Relayout relayout{.unit_bytes = find_encoding(encoding).value_or(Encoding{}).block_bytes,
+                    .numbers = {},
+                    .column_major = {}};
+  for (const auto& number : numbers_of_block(encoding))
+    relayout.numbers.push_back({number.offset, number.bytes});
   return relayout;
 }
 
@@ -54,8 +32,11 @@ Result<std::shared_ptr<const Relayout>> relayout_of(const Entry& entry) {
   const bool by_columns = entry.order == ElementOrder::column_major && entry.dims.size() > 1;
   const bool is_big = entry.byte_order == ByteOrder::big && !entry.is_splat();
   if (entry.bytes == 0 || !entry.is_typed() || (!by_columns && !is_big)) return nullptr;
-  if (entry.encoding != EncodingTag::dense)
-    return std::make_shared<const Relayout>(HT_TRY(relayout_of_blocks(entry)));
+  if (entry.encoding != EncodingTag::dense) {
+    auto relayout = relayout_of_blocks(entry.encoding);
+    if (relayout.numbers.empty()) return nullptr;
+    return std::make_shared<const Relayout>(std::move(relayout));
+  }
   const auto elements = static_cast<std::uint64_t>(HT_TRY(layout::count_elements(entry.dims)));
   const auto unit_bytes = static_cast<std::uint32_t>(entry.bytes / elements);
   Relayout relayout{.unit_bytes = unit_bytes, .numbers = {}, .column_major = {}};
@@ -70,23 +51,28 @@ Result<std::shared_ptr<const Relayout>> relayout_of(const Entry& entry) {
 }
 
 void copy_units(MutableBytes units, Bytes stored, const Relayout& relayout, std::uint64_t nth) {
+  const std::size_t unit = relayout.unit_bytes;
   if (relayout.column_major.empty()) {
-    const auto begin = static_cast<std::size_t>(nth * relayout.unit_bytes);
-    std::ranges::copy(stored.subspan(begin, units.size()), units.begin());
-  } else {
-    copy_to_row_major(units, stored, relayout.column_major, relayout.unit_bytes, nth);
+    std::ranges::copy(stored.subspan(static_cast<std::size_t>(nth * unit), units.size()), units.begin());
+  } else if (!units.empty()) {
+    RowMajorWalk walk(relayout.column_major, unit, nth);
+    for (std::size_t at = 0; at < units.size(); at += unit, walk.step())
+      std::memcpy(units.data() + at, stored.data() + walk.offset(), unit);
   }
 }
 
 void swap_numbers(MutableBytes units, const Relayout& relayout) noexcept {
   if (relayout.numbers.empty()) return;
-  const auto& first = relayout.numbers.front();
-  // Elements are nothing but numbers of one size, and there are many of them.
-  if (relayout.numbers.size() * first.bytes == relayout.unit_bytes) return swap_bytes(units, first.bytes);
+  const std::size_t number_bytes = relayout.numbers.front().bytes;
+  if (relayout.numbers.size() * number_bytes == relayout.unit_bytes) {
+    // Elements are nothing but numbers of one size, and there are many of them.
+    for (std::size_t at = 0; at + number_bytes <= units.size(); at += number_bytes)
+      std::ranges::reverse(units.subspan(at, number_bytes));
+    return;
+  }
   for (std::size_t at = 0; at < units.size(); at += relayout.unit_bytes) {
-    for (const auto& number : relayout.numbers) {
+    for (const auto& number : relayout.numbers)
       std::ranges::reverse(units.subspan(at + number.offset, number.bytes));
-    }
   }
 }
 
@@ -127,22 +113,6 @@ RowMajorWalk::RowMajorWalk(std::span<const std::int64_t> dims, std::size_t eleme
     index_[i] = static_cast<std::int64_t>(first % dim);
     offset_ += first % dim * steps_[i];
     first /= dim;
-  }
-}
-
-void copy_to_row_major(MutableBytes to, Bytes from, std::span<const std::int64_t> dims,
-                       std::size_t element_bytes, std::uint64_t first) {
-  if (to.empty()) return;
-  RowMajorWalk walk(dims, element_bytes, first);
-  for (std::size_t target = 0; target < to.size(); target += element_bytes, walk.step()) {
-    std::memcpy(to.data() + target, from.data() + walk.offset(), element_bytes);
-  }
-}
-
-void swap_bytes(MutableBytes bytes, std::size_t number_bytes) noexcept {
-  if (number_bytes < 2) return;
-  for (std::size_t at = 0; at + number_bytes <= bytes.size(); at += number_bytes) {
-    std::ranges::reverse(bytes.subspan(at, number_bytes));
   }
 }
 

@@ -105,12 +105,4 @@ Result<void> relayout_into(MutableBytes to, const Relayout& relayout, std::uint6
 /// Fills `to` with the repeated pattern, from its byte `first` on.
 void fill_with(MutableBytes to, Bytes pattern, std::uint64_t first = 0) noexcept;
 
-/// Copies elements of that many bytes, whose first dimension runs fastest in `from`: as many as `to` has room
-/// for, from the one on that is the `first` in row-major order.
-void copy_to_row_major(MutableBytes to, Bytes from, std::span<const std::int64_t> dims,
-                       std::size_t element_bytes, std::uint64_t first = 0);
-
-/// Swaps the bytes of each number.
-void swap_bytes(MutableBytes bytes, std::size_t number_bytes) noexcept;
-
 }  // namespace ht::inline v1

@@ -20,6 +20,10 @@ std::string element(std::string_view pattern, int bits) {
   return text_of(splat_element(bytes_of(pattern), bits));
 }
 
+Relayout by_columns(std::vector<std::int64_t> dims, std::uint32_t unit_bytes) {
+  return {.unit_bytes = unit_bytes, .numbers = {}, .column_major = std::move(dims)};
+}
+
 TEST(Relayout, element_of_a_splat_is_its_pattern_or_repeats_it) {
   EXPECT_EQ(element("abcd", 32), "abcd");
   EXPECT_EQ(element("a", 8), "a");
@@ -67,9 +71,9 @@ TEST(Relayout, fills_with_whole_and_cut_patterns) {
 }
 
 TEST(Relayout, column_major_becomes_row_major) {
-  const auto copied = [](std::string_view from, std::vector<std::int64_t> dims, std::size_t element_bytes) {
+  const auto copied = [](std::string_view from, std::vector<std::int64_t> dims, std::uint32_t element_bytes) {
     std::vector<std::byte> to(from.size());
-    copy_to_row_major(to, bytes_of(from), dims, element_bytes);
+    copy_units(to, bytes_of(from), by_columns(std::move(dims), element_bytes), 0);
     return text_of(to);
   };
   EXPECT_EQ(copied("abcd", {}, 4), "abcd");
@@ -83,11 +87,10 @@ TEST(Relayout, column_major_becomes_row_major) {
 }
 
 TEST(Relayout, column_major_of_rank_4_goes_where_its_index_says) {
-  const std::vector<std::int64_t> dims{2, 3, 4, 5};
   std::vector<std::byte> from(120);
   std::vector<std::byte> to(120);
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i);
-  copy_to_row_major(to, from, dims, 1);
+  copy_units(to, from, by_columns({2, 3, 4, 5}, 1), 0);
   for (std::size_t i = 0; i < to.size(); ++i) {
     const std::size_t a = i / 60;
     const std::size_t b = i / 20 % 3;
@@ -98,24 +101,24 @@ TEST(Relayout, column_major_of_rank_4_goes_where_its_index_says) {
 }
 
 TEST(Relayout, column_major_becomes_row_major_from_any_element_on) {
-  const std::vector<std::int64_t> dims{2, 3, 4};
+  const auto relayout = by_columns({2, 3, 4}, 2);
   std::vector<std::byte> from(48);
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i);
   std::vector<std::byte> all(from.size());
-  copy_to_row_major(all, from, dims, 2);
+  copy_units(all, from, relayout, 0);
   for (std::size_t first = 0; first < 24; ++first) {
     for (std::size_t count = 0; first + count <= 24; ++count) {
       std::vector<std::byte> to(2 * count);
-      copy_to_row_major(to, from, dims, 2, first);
+      copy_units(to, from, relayout, first);
       EXPECT_TRUE(std::ranges::equal(to, Bytes(all).subspan(2 * first, 2 * count))) << first << " " << count;
     }
   }
 }
 
 TEST(Relayout, swaps_the_bytes_of_each_number) {
-  const auto reversed = [](std::string_view text, std::size_t number_bytes) {
+  const auto reversed = [](std::string_view text, std::uint16_t number_bytes) {
     auto to = bytes(text);
-    swap_bytes(to, number_bytes);
+    swap_numbers(to, {.unit_bytes = number_bytes, .numbers = {{0, number_bytes}}, .column_major = {}});
     return text_of(to);
   };
   EXPECT_EQ(reversed("abcdefgh", 1), "abcdefgh");
@@ -123,7 +126,9 @@ TEST(Relayout, swaps_the_bytes_of_each_number) {
   EXPECT_EQ(reversed("abcdefgh", 4), "dcbahgfe");
   EXPECT_EQ(reversed("abcdefgh", 8), "hgfedcba");
   EXPECT_EQ(reversed("", 8), "");
-  EXPECT_EQ(reversed("abc", 0), "abc");
+  auto pairs = bytes("abcdefgh");
+  swap_numbers(pairs, {.unit_bytes = 4, .numbers = {{0, 2}, {2, 2}}, .column_major = {}});
+  EXPECT_EQ(text_of(pairs), "badcfehg");
 }
 
 }  // namespace

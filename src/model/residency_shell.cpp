@@ -54,11 +54,7 @@ ResidencyShell::Applied ResidencyShell::apply(std::size_t tensor, const tensor_s
   return {step.effect, std::move(step.refusal)};
 }
 
-Result<io::MapDone> ResidencyShell::map(std::size_t tensor) {
-  return ask_to_map(tensor, catalog_[tensor].bytes);
-}
-
-Result<io::MapDone> ResidencyShell::ask_to_map(std::size_t tensor, std::uint64_t bytes) {
+Result<io::MapDone> ResidencyShell::map(std::size_t tensor, std::uint64_t bytes) {
   const Entry entry = catalog_[tensor];
   // Until a tensor was loaded, the state is that of the file, which the strategy keeps.
   bool is_asked = false;
@@ -93,7 +89,7 @@ Result<void> ResidencyShell::map_all(std::span<const std::size_t> tensors) {
   const bool all_share_a_state = !any_loaded_.load(std::memory_order_acquire);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const bool is_same_file = i != 0 && catalog_[tensors[i - 1]].file == catalog_[tensors[i]].file;
-    if (!all_share_a_state || !is_same_file) HT_TRY(ask_to_map(tensors[i], 0));
+    if (!all_share_a_state || !is_same_file) HT_TRY(map(tensors[i], 0));
   }
   return {};
 }

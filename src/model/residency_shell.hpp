@@ -28,9 +28,9 @@ class ResidencyShell {
   /// The tensor's bytes where they are in memory of the model's own, else nothing.
   [[nodiscard]] io::Memory resident_memory(std::size_t tensor) const noexcept;
 
-  /// The tensor's bytes in place, for tensors that are not resident. The tensor has a file and is not a
-  /// splat.
-  [[nodiscard]] Result<io::MapDone> map(std::size_t tensor);
+  /// `bytes` of the tensor from its beginning on in place, for tensors that are not resident. The tensor has
+  /// a file and is not a splat.
+  [[nodiscard]] Result<io::MapDone> map(std::size_t tensor, std::uint64_t bytes);
   /// Keeps a window of the tensor until the model goes, unless one was kept before. Returns the kept one.
   [[nodiscard]] io::Memory keep_window(std::size_t tensor, const io::Memory& window);
   /// The window of the tensor that was kept, else nothing.
@@ -59,8 +59,6 @@ class ResidencyShell {
   };
 
   [[nodiscard]] tensor_state::State initial(std::size_t tensor) const;
-  /// Of `bytes` of the tensor from its beginning on.
-  [[nodiscard]] Result<io::MapDone> ask_to_map(std::size_t tensor, std::uint64_t bytes);
   [[nodiscard]] io::LoadRequest request_for(std::size_t tensor) const;
   /// Moves the tensor to its next state.
   Applied apply(std::size_t tensor, const tensor_state::Event& event);

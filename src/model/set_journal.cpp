@@ -124,6 +124,14 @@ Result<SetJournal> parse_journal(Bytes bytes, std::string_view set_name) {
   return journal;
 }
 
+Result<std::shared_ptr<const io::FileSource>> open_journal(const Path& path, io::Port& port) {
+  // An Error that is made without memory has no cause, so the file is looked for first.
+  if (const auto there = port.stat(path); !there && is_missing(there.error())) return nullptr;
+  auto file = io::FileSource::open(path, port);
+  if (!file && is_missing(file.error().cause())) return nullptr;
+  return file;
+}
+
 Result<SetJournal> read_journal(const io::Source& file, std::string_view set_name) {
   const auto read = [&]() -> Result<SetJournal> {
     if (file.size() > max_bytes) {
@@ -154,14 +162,9 @@ Result<bool> is_in_effect(const SetJournal& journal, const Path& folder, io::Por
 }
 
 Result<std::optional<SetJournal>> SetView::add(const Path& path, std::string_view set_name, io::Port& port) {
-  // An Error that is made without memory has no cause, so the file is looked for first.
-  if (const auto there = port.stat(path); !there && is_missing(there.error())) return std::nullopt;
-  auto file = io::FileSource::open(path, port);
-  if (!file) {
-    if (is_missing(file.error().cause())) return std::nullopt;
-    return fail(std::move(file).error());
-  }
-  auto journal = HT_TRY(read_journal(**file, set_name));
+  const auto file = HT_TRY(open_journal(path, port));
+  if (!file) return std::nullopt;
+  auto journal = HT_TRY(read_journal(*file, set_name));
   const auto folder = path.parent_path();
   if (!HT_TRY(is_in_effect(journal, folder, port))) return std::nullopt;
   for (const auto& each : journal.new_files)

@@ -49,6 +49,9 @@ struct SetJournal {
 [[nodiscard]] std::vector<std::byte> encode_journal(const SetJournal& journal);
 /// `bad_header` for anything but a journal, `path_escapes` for names of files that are not of the set.
 [[nodiscard]] Result<SetJournal> parse_journal(Bytes bytes, std::string_view set_name);
+/// Null where there is none.
+[[nodiscard]] Result<std::shared_ptr<const io::FileSource>> open_journal(const std::filesystem::path& path,
+                                                                         io::Port& port);
 /// `bad_header` for one that is too large; errors name the file.
 [[nodiscard]] Result<SetJournal> read_journal(const io::Source& file, std::string_view set_name);
 [[nodiscard]] Result<bool> is_in_effect(const SetJournal& journal, const std::filesystem::path& folder,

@@ -214,18 +214,13 @@ Result<void> finish_set(const Path& member, io::Port& port) {
   return without_bad_alloc([&]() -> Result<void> {
     const auto path = journal_path(member);
     for (int i = 0; i < tries; ++i) {
-      // An Error that is made without memory has no cause, so the file is looked for first.
-      if (const auto there = port.stat(path); !there && is_missing(there.error())) return {};
-      auto file = io::FileSource::open(path, port);
-      if (!file) {
-        if (is_missing(file.error().cause())) return {};
-        return fail(std::move(file).error());
-      }
-      const auto claimed = port.claim((*file)->handle());
+      const auto file = HT_TRY(open_journal(path, port));
+      if (!file) return {};
+      const auto claimed = port.claim(file->handle());
       if (!claimed && claimed.error() == std::errc::resource_unavailable_try_again)
         return fail(in_use(member));
       // Another writer may have finished the journal before the claim.
-      const auto& opened = (*file)->stat();
+      const auto& opened = file->stat();
       const auto there = port.stat(path);
       if (!there || there->device != opened.device || there->inode != opened.inode) continue;
       if (!claimed) {
@@ -235,7 +230,7 @@ Result<void> finish_set(const Path& member, io::Port& port) {
                         .with_hint("retry later; if no program is writing the set, convert it to another "
                                    "name, then remove this file"));
       }
-      const auto journal = HT_TRY(read_journal(**file, set_name_of(member)));
+      const auto journal = HT_TRY(read_journal(*file, set_name_of(member)));
       Replacement replacement(path, journal, io::IfExists::replace, port);
       HT_TRY(replacement.open());
       return HT_TRY(is_in_effect(journal, path.parent_path(), port)) ? replacement.forward()

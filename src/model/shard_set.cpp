@@ -1,11 +1,10 @@
-#include "model/shard_set.hpp"
-
 #include <algorithm>
 #include <htensor/base/utf8.hpp>
 #include <set>
 
 #include "base/format_text.hpp"
 #include "format/shards/numbered_name.hpp"
+#include "model/model_files.hpp"
 #include "model/read_header.hpp"
 
 namespace ht::inline v1 {
@@ -103,6 +102,19 @@ Error duplicate_across(const std::vector<ModelFiles>& shards, const Error& error
 
 }  // namespace
 
+bool is_folder(const std::filesystem::path& path, const OpenOptions& options) {
+  const auto stat = port_of(options).stat(path);
+  return stat && stat->kind == io::FileKind::folder;
+}
+
+std::vector<std::filesystem::path> paths_in(const std::filesystem::path& folder,
+                                            std::span<const std::string> names) {
+  std::vector<std::filesystem::path> paths;
+  paths.reserve(names.size());
+  for (const auto& name : names) paths.push_back(folder / name);
+  return paths;
+}
+
 bool lies_in_a_folder(const io::Source& source) noexcept {
   const auto* const file = dynamic_cast<const io::FileSource*>(&source);
   return file != nullptr && file->has_path();
@@ -189,14 +201,12 @@ Result<ModelFiles> merge(std::vector<ModelFiles> shards, std::string_view left_o
       numbers.push_back(named.empty() ? 0 : HT_TRY(builder.add_file(name)));
       if (numbers.back() == named.size()) named.push_back(&file);
     }
-    for (std::size_t i = 0; i < shard.catalog.size(); ++i) {
-      Entry entry = shard.catalog[i];
+    for (Entry entry : shard.catalog) {
       entry.file = numbers[entry.file];
       HT_TRY(builder.add(entry));
     }
     // The first file that has a key decides its value.
-    const auto& metadata = shard.catalog.metadata();
-    for (const auto& [key, value] : metadata) {
+    for (const auto& [key, value] : shard.catalog.metadata()) {
       const bool wanted = left_out.empty() || !key.starts_with(left_out);
       if (wanted && keys.insert(key).second) HT_TRY(builder.metadata().add(key, value));
     }
@@ -226,11 +236,8 @@ Result<ModelFiles> open_indexed(const std::filesystem::path& path, const ShardIn
                     .at_path(path.native())
                     .with_hint("download the index again"));
   }
-  std::vector<std::filesystem::path> paths;
-  paths.reserve(index.files.size());
-  for (const auto& file : index.files) paths.push_back(path.parent_path() / file);
   HT_TRY(check_numbering(path, index));
-  auto shards = HT_TRY(open_shards(paths, options, view));
+  auto shards = HT_TRY(open_shards(paths_in(path.parent_path(), index.files), options, view));
   for (std::size_t i = 0; i < index.tensors.size(); ++i) {
     const auto name = index.tensors[i];
     const auto file = index.file_of[i];
@@ -241,16 +248,12 @@ Result<ModelFiles> open_indexed(const std::filesystem::path& path, const ShardIn
                  name);
   }
   for (std::size_t file = 0; file < shards.size(); ++file) {
-    const auto& catalog = shards[file].catalog;
-    for (const Entry& entry : catalog) {
-      const auto name = entry.name;
-      const auto named = index.tensors.find(name);
-      if (!named) {
-        return stale(Error(ErrorCode::stale_index, "index_names_every_tensor",
-                           format_text("'{}' has tensor '{}', which the index does not name",
-                                       index.files[file], name)),
-                     name);
-      }
+    for (const Entry& entry : shards[file].catalog) {
+      if (index.tensors.find(entry.name)) continue;
+      return stale(Error(ErrorCode::stale_index, "index_names_every_tensor",
+                         format_text("'{}' has tensor '{}', which the index does not name", index.files[file],
+                                     entry.name)),
+                   entry.name);
     }
   }
   auto model = HT_TRY(merge(std::move(shards)));

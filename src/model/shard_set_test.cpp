@@ -1,4 +1,4 @@
-#include "model/shard_set.hpp"
+#include "model/model_files.hpp"
 
 #include "model/test_models.hpp"
 #include "testing/faulty_port.hpp"
@@ -98,7 +98,7 @@ TEST_F(ShardSet, ten_missing_files_are_named_and_the_others_counted) {
 }
 
 TEST_F(ShardSet, file_named_without_a_folder_is_missed_in_this_one) {
-  const auto shards = open_shards({"no-such-1.safetensors", "no-such-2.safetensors"}, {});
+  const auto shards = open_shards({"no-such-1.safetensors", "no-such-2.safetensors"}, {}, {});
   EXPECT_EQ(refusal(shards, ErrorCode::missing_shard, "shards_are_all_there").path(), ".");
 }
 

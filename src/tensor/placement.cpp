@@ -22,10 +22,9 @@ Result<void> check_value_count(layout::Extents extents, std::uint64_t values) {
                           elements, values));
 }
 
-namespace {
-
-// The bytes from the lowest to the highest element, as offsets into the storage.
-Result<void> check_reach(const Claim& claim) {
+Result<void> check(const Claim& claim) {
+  if (claim.writes) HT_TRY(claim.storage.writable_bytes());
+  const Bytes all = claim.storage.bytes();
   const auto elements = HT_TRY(layout::count_elements(claim.extents));
   HT_TRY(dense_bytes(claim.extents, claim.bits));
   const auto reach = HT_TRY(layout::reach(claim.extents, claim.strides));
@@ -33,33 +32,21 @@ Result<void> check_reach(const Claim& claim) {
     return fail(ErrorCode::out_of_bounds, "elements_are_inside_the_storage",
                 format_text("shape {} with strides {} at byte {} exceeds the storage of {} bytes",
                             layout::to_text(claim.extents), layout::to_text(claim.strides), claim.offset,
-                            claim.storage.bytes().size()));
+                            all.size()));
   };
-  if (claim.offset > claim.storage.bytes().size()) return outside();
+  if (claim.offset > all.size()) return outside();
+  // What has no element is never touched, wherever it is.
   if (elements == 0) return {};
   // Magnitudes, as a stride may lead down: |lowest| elements before the offset, highest + 1 after.
   const auto below = bytes_for(std::uint64_t{0} - static_cast<std::uint64_t>(reach.lowest), claim.bits);
   const auto above = bytes_for(static_cast<std::uint64_t>(reach.highest) + 1, claim.bits);
   if (!below || !above || *below > claim.offset) return outside();
-  if (!checked::range_fits(claim.offset, *above, claim.storage.bytes().size())) return outside();
-  return {};
-}
-
-}  // namespace
-
-Result<void> check(const Claim& claim) {
-  if (claim.writes) HT_TRY(claim.storage.writable_bytes());
-  HT_TRY(check_reach(claim));
-  const auto address = reinterpret_cast<std::uintptr_t>(claim.storage.bytes().data()) + claim.offset;
-  // What has no element is never touched, wherever it is.
-  const bool touched = HT_TRY(layout::count_elements(claim.extents)) > 0;
-  if (touched && address % claim.alignment != 0) {
-    return fail(Error(ErrorCode::misaligned, "elements_are_aligned",
-                      format_text("elements at byte {} of the storage are not aligned to {} bytes",
-                                  claim.offset, claim.alignment))
-                    .with_hint("copy them to aligned memory first"));
-  }
-  return {};
+  if (!checked::range_fits(claim.offset, *above, all.size())) return outside();
+  if ((reinterpret_cast<std::uintptr_t>(all.data()) + claim.offset) % claim.alignment == 0) return {};
+  return fail(Error(ErrorCode::misaligned, "elements_are_aligned",
+                    format_text("elements at byte {} of the storage are not aligned to {} bytes",
+                                claim.offset, claim.alignment))
+                  .with_hint("copy them to aligned memory first"));
 }
 
 Error not_contiguous(layout::Extents extents, layout::Extents strides) {

@@ -210,11 +210,11 @@ TEST(DenseView, elements_follow_each_other) {
 }
 
 TEST(ToIndex, maps_what_has_no_place_in_63_bits_to_an_index_that_is_never_inside) {
-  EXPECT_EQ(placement::to_index(7U), 7);
-  EXPECT_EQ(placement::to_index(std::int8_t{-3}), -3);
-  EXPECT_EQ(placement::to_index(static_cast<std::uint64_t>(most)), most);
-  EXPECT_EQ(placement::to_index(static_cast<std::uint64_t>(most) + 1), most);
-  EXPECT_EQ(placement::to_index(std::numeric_limits<std::uint64_t>::max()), most);
+  EXPECT_EQ(layout::to_index(7U), 7);
+  EXPECT_EQ(layout::to_index(std::int8_t{-3}), -3);
+  EXPECT_EQ(layout::to_index(static_cast<std::uint64_t>(most)), most);
+  EXPECT_EQ(layout::to_index(static_cast<std::uint64_t>(most) + 1), most);
+  EXPECT_EQ(layout::to_index(std::numeric_limits<std::uint64_t>::max()), most);
 }
 
 }  // namespace

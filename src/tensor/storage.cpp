@@ -4,7 +4,6 @@
 #include <cstdlib>
 
 #include "base/format_text.hpp"
-#include "base/out_of_memory.hpp"
 
 namespace ht::inline v1 {
 

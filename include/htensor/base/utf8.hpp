@@ -1,4 +1,4 @@
-// Text that may not be UTF-8, made printable.
+// Text from files and users: checked, made printable, quoted for JSON.
 #pragma once
 
 #include <cstddef>
@@ -19,5 +19,14 @@ namespace ht::inline v1 {
 
 /// Names for a message, made well-formed: "a, b". Ten at most, then the number of others: "… and 3 more".
 [[nodiscard]] std::string name_list(std::span<const std::string> names);
+
+/// Appends the text with its quotes: quotes, backslashes and control characters are escaped, everything else
+/// stands as it is, as serde writes it. Bytes that are no UTF-8 become U+FFFD.
+void append_json_string(std::string& out, std::string_view text);
+
+/// What is wrong with a path that has to name a file below the folder that it is relative to, for instance
+/// "is absolute"; nothing where it is well. Only its words are looked at: links on the way are the user's own
+/// and are followed, as Hugging Face's cache needs it.
+[[nodiscard]] std::string_view path_fault(std::string_view path) noexcept;
 
 }  // namespace ht::inline v1

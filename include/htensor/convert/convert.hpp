@@ -30,6 +30,18 @@ struct Rename {
   std::string to;
 };
 
+/// Tensors whose names match get another dtype ("BF16") or block encoding ("Q8_0"). A pattern with a wildcard
+/// takes the tensors that such a change is usual for, and one without takes its tensor in any case:
+/// - to a floating-point dtype: floating-point and encoded tensors, not integers and truth values
+/// - to another dtype: all dense tensors
+/// - to an encoding: floating-point tensors of two dimensions or more whose rows are whole blocks, but no
+/// norms
+///   and biases ("norm" or ".bias" in the name)
+struct TypeRule {
+  std::string pattern;
+  std::string type;
+};
+
 struct ConvertOptions {
   /// One of `format_names`; empty: what the target's extension stands for.
   std::string format{};
@@ -53,6 +65,13 @@ struct ConvertOptions {
   bool share_blocks = false;
   /// Whether an IRPA tells what its tensors are, as IREE's own tools read it.
   bool tensor_notes = true;
+  /// The first rule that matches a name counts. A rule that changes no tensor is `not_found`, an unknown type
+  /// `bad_dtype`.
+  std::vector<TypeRule> types{};
+  /// Encoded tensors that no rule changes become this dtype; empty: they stay.
+  std::string dequantize{};
+  /// How values are rounded where the dtype of a rule does not hold them all.
+  Rounding rounding{};
   /// Cuts the model into files of about this many bytes of data; 0: one file. for formats with `Sharding`,
   /// which are safetensors and GGUF.
   std::uint64_t shard_bytes = 0;
@@ -61,6 +80,7 @@ struct ConvertOptions {
 enum class LossKind : std::uint8_t {
   metadata,   ///< a key of the metadata, or the note of a tensor, is left out
   raw_bytes,  ///< a tensor keeps its bytes and loses its dtype, encoding or shape
+  rounding,   ///< values of a tensor are rounded to another dtype
 };
 
 /// Something that the target format cannot hold.
@@ -121,6 +141,7 @@ struct ApplyOptions {
   /// Which losses of a plan are allowed; a plan with any other loss is `would_lose`.
   bool drop_metadata = false;
   bool raw_bytes = false;
+  bool round = false;
   /// All of them.
   bool lossy = false;
   /// Also writes the target's seal, from the bytes that are copied.

@@ -20,9 +20,9 @@
 namespace ht::inline v1 {
 
 struct DiffOptions {
-  /// By how much elements may differ. Then dense tensors of numbers are the same if they have the same shape
-  /// and no |a - b| is more than this, be their floating-point dtypes the same or not; a NaN is the same as a
-  /// NaN. Without it, their bytes have to be the same. Neither negative nor infinite.
+  /// By how much elements may differ. Then tensors of numbers are the same if they have the same shape and no
+  /// |a - b| is more than this, whatever their floating-point dtypes and block encodings; a NaN is the same
+  /// as a NaN. Without it, their bytes have to be the same. Neither negative nor infinite.
   std::optional<double> tolerance{};
   WorkOptions work{};
 };
@@ -45,6 +45,11 @@ struct TensorDifference {
   /// differ or not. 0 if they differ in their bytes alone, as -0.0 and 0.0 do; infinity where one is
   /// a NaN and the other is none.
   std::optional<double> max_abs{};
+  /// Where there is a `max_abs`: the root mean square of a - b.
+  std::optional<double> rms{};
+  /// The cosine of the angle between both as vectors, over the elements that are finite in both; nullopt
+  /// where one of them is zero.
+  std::optional<double> cosine{};
 
   friend bool operator==(const TensorDifference&, const TensorDifference&) = default;
 };
@@ -73,8 +78,8 @@ struct Differences {
 
 /// Two tensors, each alone in its model and named by nothing but its file, are compared whatever the files
 /// are called; the name is that of `a` then. Users' own dtypes and what a file does not tell the dtype of are
-/// compared by their bytes. `out_of_bounds` for a tolerance that is none; `unsupported_encoding` where blocks
-/// would have to be decoded to tell; `changed_underfoot`, `read_failed`, `cancelled`.
+/// compared by their bytes. `out_of_bounds` for a tolerance that is none; `changed_underfoot`, `read_failed`,
+/// `cancelled`.
 [[nodiscard]] Result<Differences> diff(const Model& a, const Model& b, const DiffOptions& options = {});
 
 }  // namespace ht::inline v1

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <htensor/base/bytes.hpp>
+#include <htensor/dtype/encoding.hpp>
+#include <htensor/values/rounding.hpp>
 #include <memory>
 #include <string>
 #include <variant>
@@ -42,23 +44,46 @@ struct RelaidBytes {
   std::uint64_t before = 0;
 };
 
+/// How the values of a tensor get another dtype or encoding.
+struct ValueChange {
+  ElementType from;
+  ElementType to;
+  Rounding rounding{};
+  std::uint64_t elements = 0;
+  /// How the stored tensor becomes row-major and little-endian first; null if it is.
+  std::shared_ptr<const Relayout> relayout{};
+};
+
+/// A tensor of one of the source's files whose values are converted on the way.
+struct ConvertedBytes {
+  std::uint32_t file = 0;
+  /// Where the stored tensor begins.
+  std::uint64_t offset = 0;
+  /// Index into `PlannedFile::changes`.
+  std::uint32_t change = 0;
+  /// Bytes of the converted tensor that come before these.
+  std::uint64_t before = 0;
+};
+
 /// A part of a file that is to be.
 struct PlannedPart {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
   /// `Bytes` are in memory, and have to stay there until the plan is applied.
-  std::variant<StoredBytes, Bytes, RepeatedBytes, RelaidBytes> from{};
+  std::variant<StoredBytes, Bytes, RepeatedBytes, RelaidBytes, ConvertedBytes> from{};
 };
 
 struct PlannedFile {
   std::filesystem::path path;
   std::uint64_t bytes = 0;
   /// What is made up: the file from its first byte on.
-  std::vector<std::byte> header;
+  std::vector<std::byte> header{};
   /// In order, apart, and behind the header. What none of them covers is zero.
-  std::vector<PlannedPart> parts;
+  std::vector<PlannedPart> parts{};
   /// How tensors are made row-major and little-endian.
   std::vector<std::shared_ptr<const Relayout>> relayouts{};
+  /// How values of tensors are converted.
+  std::vector<ValueChange> changes{};
   /// Completes the header with the checksum of all parts (`Format::finish`); null if it is complete.
   void (*finish)(MutableBytes header, std::uint64_t data_crc64nvme) = nullptr;
 };

@@ -4,8 +4,11 @@
 // `Common` takes all its dtypes at once: pairwise promotion would depend on the order.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <concepts>
 #include <htensor/dtype/dtypes.hpp>
+#include <tuple>
 #include <type_traits>
 
 namespace ht::inline v1 {
@@ -48,29 +51,17 @@ concept UpcastableTo = SameFamily<A, B> && LosslessTo<A, B>;
 
 namespace detail {
 
-template <class... Ds>
-struct FirstHolding;
-template <>
-struct FirstHolding<> {
-  template <class... Wanted>
-  static consteval auto find() {}
-};
-template <class D, class... Rest>
-struct FirstHolding<D, Rest...> {
-  template <class... Wanted>
-  static consteval auto find() {
-    if constexpr ((LosslessTo<Wanted, D> && ...)) {
-      return std::type_identity<D>{};
-    } else {
-      return FirstHolding<Rest...>::template find<Wanted...>();
-    }
-  }
-};
+template <class D, class... Wanted>
+inline constexpr bool holds_all = (LosslessTo<Wanted, D> && ...);
 
 // One of the given dtypes if it holds the others, which is how users' own come in; then the list.
 template <class... Wanted, class... Listed>
 consteval auto common_of(DTypeList<Listed...>) {
-  return FirstHolding<Wanted..., Listed...>::template find<Wanted...>();
+  constexpr std::array holds{holds_all<Wanted, Wanted...>..., holds_all<Listed, Wanted...>...};
+  constexpr auto first = static_cast<std::size_t>(std::ranges::find(holds, true) - holds.begin());
+  if constexpr (first < holds.size()) {
+    return std::type_identity<std::tuple_element_t<first, std::tuple<Wanted..., Listed...>>>{};
+  }
 }
 
 template <class... Ds>

@@ -39,15 +39,6 @@ template <IsDType D>
 
 namespace detail {
 
-template <class R>
-struct VisitAnswer {
-  using type = Result<R>;
-};
-template <class R>
-struct VisitAnswer<Result<R>> {
-  using type = Result<R>;
-};
-
 template <class D, class F, class Answer>
 bool visit_if(DTypeTag tag, F& f, std::optional<Answer>& answer) {
   if (D::tag != tag) return false;
@@ -60,17 +51,14 @@ bool visit_if(DTypeTag tag, F& f, std::optional<Answer>& answer) {
   return true;
 }
 
-template <class... Ds, class F>
+template <class... Extra, class... Ds, class F>
 auto visit_among(DTypeList<Ds...>, DTypeTag tag, F& f, SourceLine where) {
-  using Answer = typename VisitAnswer<std::common_type_t<std::invoke_result_t<F&, Ds>...>>::type;
+  using Returned = std::common_type_t<std::invoke_result_t<F&, Ds>..., std::invoke_result_t<F&, Extra>...>;
+  using Answer = std::conditional_t<is_result<Returned>, Returned, Result<Returned>>;
   std::optional<Answer> answer;
-  if (!(visit_if<Ds>(tag, f, answer) || ...)) return Answer(fail(unknown_dtype(tag, where)));
-  return *std::move(answer);
-}
-
-template <class... Extra, class... Ds>
-constexpr auto joined(DTypeList<Ds...>) {
-  return DTypeList<Ds..., Extra...>{};
+  if ((visit_if<Ds>(tag, f, answer) || ...) || (visit_if<Extra>(tag, f, answer) || ...))
+    return *std::move(answer);
+  return Answer(fail(unknown_dtype(tag, where)));
 }
 
 }  // namespace detail
@@ -79,7 +67,7 @@ constexpr auto joined(DTypeList<Ds...>) {
 /// Result of what f returns (a Result from f is handed through), or `bad_dtype`.
 template <IsDType... Extra, class F>
 [[nodiscard]] auto visit_dtype(DTypeTag tag, F&& f, SourceLine where = SourceLine::here()) {
-  return detail::visit_among(detail::joined<Extra...>(AllDTypes{}), tag, f, where);
+  return detail::visit_among<Extra...>(AllDTypes{}, tag, f, where);
 }
 
 }  // namespace ht::inline v1

@@ -64,7 +64,6 @@ struct Seal {
 
 /// The digest of one file is the model's; that of several is over the digests of all.
 [[nodiscard]] Result<Digest> digest_of(const Seal& seal);
-[[nodiscard]] Result<Digest> digest_of_files(HashAlgorithm algorithm, std::span<const Digest> files);
 
 /// Where the seal of what a user names is looked for, whether there is one or not: of a folder in it, of an
 /// index beside it, of any part of a split model beside the first. Only names are looked at, and what is a

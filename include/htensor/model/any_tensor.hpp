@@ -11,10 +11,11 @@
 #include <cstdint>
 #include <functional>
 #include <htensor/base/result.hpp>
-#include <htensor/dtype/element_type.hpp>
+#include <htensor/dtype/encoding.hpp>
 #include <htensor/dtype/visit.hpp>
 #include <htensor/format/catalog.hpp>
-#include <htensor/io/source.hpp>
+#include <htensor/io/strategy.hpp>
+#include <htensor/tensor/block_tensor.hpp>
 #include <htensor/tensor/tensor.hpp>
 #include <memory>
 #include <span>
@@ -89,6 +90,16 @@ class AnyTensor {
     return tensor;
   }
 
+  /// Blocks of the encoding, in place: see tensor/block_tensor.hpp. Big-endian blocks are
+  /// `unsupported_encoding`, and `cast` reads them.
+  template <IsEncoding E, IsShape S>
+    requires(S::rank >= 1)
+  [[nodiscard]] Result<BlockTensor<E, S>> tensor() const {
+    HT_TRY(check_encoding(E::tag, E::name));
+    const auto shape = HT_TRY(located(S::from(dims())));
+    return located(BlockTensor<E, S>::over(HT_TRY(storage()), shape));
+  }
+
   /// In memory of its own: aligned, row-major, in this machine's byte order.
   template <IsDType D, IsShape S>
     requires Compatible<Host, D>
@@ -108,8 +119,13 @@ class AnyTensor {
     return located(Tensor<const D, Rank<1>>::over(HT_TRY(plain_storage(alignment)), Rank<1>(count)));
   }
 
+  /// Writes the values of the elements from `first` on, in row-major order, as many as `into` has room for.
+  /// Blocks are decoded; I64 and U64 are rounded to F64. `unsupported_encoding` for values that are not real
+  /// numbers and dtypes of users, `out_of_bounds`, and the errors of `copy_to`.
+  [[nodiscard]] Result<void> read_values(std::span<double> into, std::int64_t first = 0) const;
+
   /// All elements as `D`, in row-major order in memory of their own, whatever is stored. `would_lose` where
-  /// `D` does not hold every value of the stored dtype; `unsupported_encoding` for blocks, and for
+  /// `D` does not hold every value of the stored dtype; blocks have values of F32. `unsupported_encoding` for
   /// user-defined dtypes unless `D` is the stored one.
   template <IsDType D>
     requires Compatible<Host, D>
@@ -122,7 +138,6 @@ class AnyTensor {
   friend class Model;
   friend struct ModelAccess;
   struct Rows;  // of a slice
-  struct Placed;
   struct InPlace {
     Storage storage;  // a splat's is one element
     std::uint64_t offset = 0;
@@ -131,10 +146,8 @@ class AnyTensor {
   AnyTensor(std::shared_ptr<const ModelState> state, std::size_t index) noexcept;
 
   [[nodiscard]] bool is_resident() const noexcept { return resident_.owner != nullptr; }
-  /// Whether the bytes of an entry that is not a splat can be used. Maps nothing.
-  [[nodiscard]] static Result<void> check_is_there(const ModelState& state, const Entry& entry);
   /// The bytes of the whole tensor in place.
-  [[nodiscard]] Result<Placed> place() const;
+  [[nodiscard]] Result<io::MapDone> place() const;
   /// The part of those bytes that a slice has.
   [[nodiscard]] Result<Bytes> own_part(Bytes whole) const;
   [[nodiscard]] Result<void> check_contiguous() const;
@@ -143,6 +156,8 @@ class AnyTensor {
                                          std::uint64_t first) const;
   [[nodiscard]] Result<void> check_range(std::uint64_t begin, std::uint64_t count) const;
   [[nodiscard]] Result<void> check_dtype(const DTypeInfo& wanted) const;
+  /// Also refuses big-endian blocks.
+  [[nodiscard]] Result<void> check_encoding(EncodingTag wanted, std::string_view name) const;
   [[nodiscard]] Result<InPlace> in_place(const DTypeInfo& wanted) const;
   [[nodiscard]] Result<Storage> copied() const;
   [[nodiscard]] Result<Storage> plain_storage(std::uint64_t alignment) const;

@@ -1,10 +1,12 @@
 // Arithmetic on extents and strides, in elements. Nothing here knows a dtype or touches data.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <htensor/base/result.hpp>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace ht::inline v1 {
 
@@ -16,6 +18,13 @@ inline constexpr int max_rank = 8;
 namespace ht::inline v1::layout {
 
 using Extents = std::span<const std::int64_t>;
+
+/// An index or extent of any integral type; one that has no place in 63 bits becomes the largest, which is
+/// inside of no extent and which no tensor has memory for.
+template <std::integral I>
+[[nodiscard]] constexpr std::int64_t to_index(I number) noexcept {
+  return std::in_range<std::int64_t>(number) ? static_cast<std::int64_t>(number) : INT64_MAX;
+}
 
 /// "[4, 8]"; "[]" for rank 0.
 [[nodiscard]] std::string to_text(Extents extents);

@@ -12,7 +12,6 @@
 #include <htensor/tensor/storage.hpp>
 #include <span>
 #include <type_traits>
-#include <utility>
 
 namespace ht::inline v1 {
 
@@ -56,13 +55,6 @@ template <CanAllocate Dev>
   } else {
     return Storage::owned(bytes);
   }
-}
-
-/// An index of any integral type; one that has no place in 63 bits becomes the largest, which is never
-/// inside.
-template <std::integral I>
-[[nodiscard]] constexpr std::int64_t to_index(I index) noexcept {
-  return std::in_range<std::int64_t>(index) ? static_cast<std::int64_t>(index) : INT64_MAX;
 }
 
 template <class D>

@@ -48,7 +48,8 @@ class Shape {
   /// Takes the dynamic extents alone: `Shape<dynamic, 8>(4)`.
   template <std::integral... Is>
     requires(sizeof...(Is) == dynamic_rank && sizeof...(Is) > 0)
-  constexpr explicit Shape(Is... dynamic_extents) noexcept : dynamic_{{to_extent(dynamic_extents)...}} {}
+  constexpr explicit Shape(Is... dynamic_extents) noexcept
+      : dynamic_{{layout::to_index(dynamic_extents)...}} {}
 
   /// From all extents; `shape_mismatch` where one contradicts the type, `bad_shape` or
   /// `size_overflow` where they are no shape at all.
@@ -94,12 +95,6 @@ class Shape {
   friend constexpr bool operator==(const Shape&, const Shape&) noexcept = default;
 
  private:
-  // What has no place in 63 bits becomes the largest, which no tensor has memory for.
-  template <std::integral I>
-  [[nodiscard]] static constexpr std::int64_t to_extent(I extent) noexcept {
-    return std::in_range<std::int64_t>(extent) ? static_cast<std::int64_t>(extent) : INT64_MAX;
-  }
-
   [[no_unique_address]] detail::Extents<static_cast<std::size_t>(dynamic_rank)> dynamic_;
 };
 

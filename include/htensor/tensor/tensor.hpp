@@ -130,7 +130,7 @@ class Tensor {
   template <std::integral... Is>
     requires(sizeof...(Is) == rank && HostAccessible<Dev>)
   [[nodiscard]] Result<Element> at(Is... index) const {
-    HT_TRY(layout::check_index(Array{placement::to_index(index)...}, shape_.extents()));
+    HT_TRY(layout::check_index(Array{layout::to_index(index)...}, shape_.extents()));
     const auto offset = offset_of({static_cast<std::int64_t>(index)...});
     if (!storage_.may_be_mapped()) return data_[offset];
     const auto touched = placement::bytes_between<D>(data_, {offset, offset});

@@ -1,18 +1,60 @@
-// Other dtypes for the same values, never with a silent loss.
+// The same values in another dtype, never with a silent loss.
 //
-// `upcast` widens within a family, `cast` goes wherever every finite value fits, and `as` is `cast`
-// as a view that converts each element when it is read. What would lose anything does not compile.
+//   const auto f = HT_TRY(ht::cast<ht::F32>(bf16));              // every value fits, or it does not compile
+//   const auto h = HT_TRY(ht::cast_lossy<ht::BF16>(f));          // rounds to nearest even
+//   const auto b = HT_TRY(ht::cast_lossy<ht::Q8_0>(f));          // BlockTensor: encodes blocks of rows
+//   HT_TRY(ht::cast_into(q4k, buffer));                          // into a tensor of the caller's
+//   for (float x : ht::as<ht::F32>(bf16)) use(x);                // converts each element when it is read
+//
+// `upcast` widens within a family, `cast` goes wherever every finite value fits, and `as` is a lazy `cast`. A
+// conversion that would lose a value does not compile: `cast_lossy` and `cast_lossy_into` round. Sources are
+// tensors of any strides, mapped ones included, and block tensors. Conversions between dtypes of the library
+// run on all processors.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstdint>
+#include <htensor/dtype/encoding.hpp>
+#include <htensor/tensor/block_tensor.hpp>
 #include <htensor/tensor/tensor.hpp>
+#include <htensor/values/rounding.hpp>
 #include <iterator>
 #include <type_traits>
 #include <utility>
 
 namespace ht::inline v1 {
+
+namespace detail {
+
+template <class T>
+inline constexpr bool is_block_tensor = false;
+template <class E, class S>
+inline constexpr bool is_block_tensor<BlockTensor<E, S>> = true;
+
+template <class T>
+inline constexpr bool is_dense_tensor = false;
+template <class D, class S, class Dev>
+inline constexpr bool is_dense_tensor<Tensor<D, S, Dev>> = true;
+
+}  // namespace detail
+
+/// A tensor in memory of this process whose values `D` holds, dense or of blocks. Operations that read
+/// numbers ask for this.
+template <class T, class D>
+concept ReadableAs = (detail::is_block_tensor<T> || detail::is_dense_tensor<T>) &&
+                     HostAccessible<typename T::Device> && LosslessTo<typename T::DType, D>;
+
+/// A dtype of the library that is a real number or a truth value.
+template <class D>
+concept LibraryReal = contains<D, AllDTypes> && IsNumber<D> && D::number.kind != NumberKind::complex;
+
+/// A conversion that may round exists: between dtypes of the library, but not from complex to real numbers.
+template <class T, class To>
+concept RoundableTo =
+    (detail::is_block_tensor<T> || detail::is_dense_tensor<T>) && HostAccessible<typename T::Device> &&
+    (LibraryReal<typename T::DType> || std::same_as<typename T::DType, To>) && contains<To, AllDTypes>;
 
 namespace detail {
 
@@ -32,57 +74,216 @@ template <class From, class To>
   }
 }
 
-template <class To, class D, class S, class Dev>
-[[nodiscard]] Result<Tensor<To, S, Dev>> convert_all(const Tensor<D, S, Dev>& tensor) {
+template <IsDType D>
+[[nodiscard]] constexpr ElementType element_type_of() noexcept {
+  return {.dtype = D::tag, .name = D::name, .bits = D::bits};
+}
+template <IsEncoding E>
+[[nodiscard]] constexpr ElementType element_type_of() noexcept {
+  return {.encoding = E::tag,
+          .name = E::name,
+          .block_elements = E::block_elements,
+          .block_bytes = E::block_bytes};
+}
+
+/// Converts contiguous elements on all processors, by the kernels of the library. `first` is the row-major
+/// index of the first one.
+[[nodiscard]] Result<void> convert_stored(const ElementType& from, const std::byte* stored,
+                                          const ElementType& to, std::byte* into, std::int64_t count,
+                                          const Rounding& rounding, std::uint64_t first);
+
+/// The F32 values of one block.
+void decode_block(EncodingTag encoding, const std::byte* block, float* into) noexcept;
+
+/// The byte where elements begin, null where they begin within one.
+template <class D>
+[[nodiscard]] auto first_byte(ElementPointer<D> elements) noexcept {
+  using Byte = std::conditional_t<std::is_const_v<D>, const std::byte, std::byte>;
+  if constexpr (is_packed<std::remove_const_t<D>>) {
+    return elements.address();
+  } else {
+    return reinterpret_cast<Byte*>(elements);
+  }
+}
+
+/// Elements that begin with a whole byte.
+template <class D, class Byte>
+[[nodiscard]] ElementPointer<D> elements_at(Byte* first) noexcept {
+  if constexpr (is_packed<std::remove_const_t<D>>) {
+    return PackedPointer<D>(first);
+  } else {
+    return reinterpret_cast<ElementPointer<D>>(first);
+  }
+}
+
+/// Converts the elements of one run by way of short contiguous strips.
+template <class D, class To>
+[[nodiscard]] Result<void> convert_strided_run(const Run<2>& run, ElementPointer<D> from,
+                                               ElementPointer<To> to, const Rounding& rounding,
+                                               std::uint64_t first) {
   using From = std::remove_const_t<D>;
-  auto result = HT_TRY(Tensor<To, S, Dev>::zeros(tensor.shape()));
-  auto to = result.data();
-  const auto convert = [](auto&& element) {
-    return convert_element<From, To>(static_cast<typename From::Element>(element));
-  };
+  constexpr std::int64_t strip = 256;
+  alignas(16) std::array<std::byte, std::size_t{strip} * From::bits / 8> stored{};
+  alignas(16) std::array<std::byte, std::size_t{strip} * To::bits / 8> converted{};
+  const auto gathered = elements_at<From>(stored.data());
+  const auto results = elements_at<const To>(std::as_const(converted).data());
+  for (std::int64_t at = 0; at < run.count; at += strip) {
+    const std::int64_t count = std::min(strip, run.count - at);
+    for (std::int64_t i = 0; i < count; ++i)
+      gathered[i] = static_cast<typename From::Element>(from[run.offsets[0] + (at + i) * run.strides[0]]);
+    HT_TRY(convert_stored(element_type_of<From>(), stored.data(), element_type_of<To>(), converted.data(),
+                          count, rounding, first + static_cast<std::uint64_t>(at)));
+    for (std::int64_t i = 0; i < count; ++i) to[run.offsets[1] + (at + i) * run.strides[1]] = results[i];
+  }
+  return {};
+}
+
+template <class D, class S, class Dev, class To, class ToS>
+[[nodiscard]] Result<void> convert_into(const Tensor<D, S, Dev>& from, const Tensor<To, ToS, Dev>& into,
+                                        const Rounding& rounding) {
+  using From = std::remove_const_t<D>;
+  HT_TRY(layout::check_equal(from.shape().extents(), into.shape().extents()));
   const auto touched =
-      HT_TRY(placement::touched_bytes<D>(tensor.data(), tensor.shape().extents(), tensor.strides()));
-  HT_TRY(guarded(touched, [&] {
-    const auto convert_run = [&](const Run<1>& run) {
-      const auto from = tensor.data() + run.offsets[0];
-      // The compiler vectorizes a loop without strides.
-      if (run.is_contiguous()) {
-        for (std::int64_t i = 0; i < run.count; ++i) to[i] = convert(from[i]);
-      } else {
-        for (std::int64_t i = 0; i < run.count; ++i) to[i] = convert(from[i * run.strides[0]]);
-      }
-      to = to + run.count;
-    };
-    for_each_run(tensor.shape().extents(), convert_run, tensor.strides());
-  }));
+      HT_TRY(placement::touched_bytes<D>(from.data(), from.shape().extents(), from.strides()));
+  return guarded(touched, [&]() -> Result<void> {
+    Result<void> result;
+    std::uint64_t first = 0;
+    for_each_run(
+        from.shape().extents(),
+        [&](const Run<2>& run) {
+          if (!result) return;
+          if constexpr (contains<From, AllDTypes> && contains<To, AllDTypes>) {
+            const auto* const stored = first_byte<D>(from.data() + run.offsets[0]);
+            auto* const target = first_byte<To>(into.data() + run.offsets[1]);
+            // Packed elements that end within a byte share it with others: they are written one by one.
+            Run<2> rest = run;
+            if (run.is_contiguous() && stored != nullptr && target != nullptr) {
+              const std::int64_t whole = is_packed<To> ? run.count / 8 * 8 : run.count;
+              result = convert_stored(element_type_of<From>(), stored, element_type_of<To>(), target, whole,
+                                      rounding, first);
+              rest.count -= whole;
+              for (auto& offset : rest.offsets) offset += whole;
+            }
+            if (result && rest.count != 0)
+              result = convert_strided_run<D, To>(rest, from.data(), into.data(), rounding,
+                                                  first + static_cast<std::uint64_t>(run.count - rest.count));
+          } else {
+            for (std::int64_t i = 0; i < run.count; ++i)
+              into.data()[run.offsets[1] + i * run.strides[1]] = convert_element<From, To>(
+                  static_cast<typename From::Element>(from.data()[run.offsets[0] + i * run.strides[0]]));
+          }
+          first += static_cast<std::uint64_t>(run.count);
+        },
+        from.strides(), into.strides());
+    return result;
+  });
+}
+
+template <class E, class S, class To, class ToS>
+[[nodiscard]] Result<void> convert_into(const BlockTensor<E, S>& from, const Tensor<To, ToS, Host>& into,
+                                        const Rounding& rounding) {
+  HT_TRY(layout::check_equal(from.shape().extents(), into.shape().extents()));
+  HT_TRY(into.bytes());
+  return guarded(from.bytes(), [&] {
+    return convert_stored(element_type_of<E>(), from.data(), element_type_of<To>(),
+                          first_byte<To>(into.data()), from.elements(), rounding, 0);
+  });
+}
+
+template <class To, class T>
+[[nodiscard]] Result<Tensor<To, typename T::ShapeType, typename T::Device>> convert_all(
+    const T& tensor, const Rounding& rounding) {
+  auto result = HT_TRY(Tensor<To, typename T::ShapeType, typename T::Device>::zeros(tensor.shape()));
+  HT_TRY(convert_into(tensor, result, rounding));
   return result;
 }
 
 }  // namespace detail
 
 /// The same values in a wider dtype of the same family, in new memory.
-template <class To, class D, class S, class Dev>
-  requires UpcastableTo<std::remove_const_t<D>, To> && Compatible<Dev, To> && HostAccessible<Dev> &&
-           placement::CanAllocate<Dev>
-[[nodiscard]] Result<Tensor<To, S, Dev>> upcast(const Tensor<D, S, Dev>& tensor) {
-  return detail::convert_all<To>(tensor);
+template <class To, class T>
+  requires UpcastableTo<typename T::DType, To> && ReadableAs<T, To> && Compatible<typename T::Device, To> &&
+           placement::CanAllocate<typename T::Device>
+[[nodiscard]] auto upcast(const T& tensor) {
+  return detail::convert_all<To>(tensor, Rounding{});
 }
 
 /// The same values in any dtype that holds them all, in new memory.
-template <class To, class D, class S, class Dev>
-  requires LosslessTo<std::remove_const_t<D>, To> && Compatible<Dev, To> && HostAccessible<Dev> &&
-           placement::CanAllocate<Dev>
-[[nodiscard]] Result<Tensor<To, S, Dev>> cast(const Tensor<D, S, Dev>& tensor) {
-  return detail::convert_all<To>(tensor);
+template <class To, class T>
+  requires ReadableAs<T, To> && Compatible<typename T::Device, To> &&
+           placement::CanAllocate<typename T::Device>
+[[nodiscard]] auto cast(const T& tensor) {
+  return detail::convert_all<To>(tensor, Rounding{});
+}
+
+/// The same values into elements that the caller provides. `shape_mismatch`; `bad_state` where blocks are
+/// decoded into elements that are not contiguous.
+template <class T, class To, class S, class Dev>
+  requires ReadableAs<T, To> && std::same_as<typename T::Device, Dev>
+[[nodiscard]] Result<void> cast_into(const T& tensor, const Tensor<To, S, Dev>& into) {
+  return detail::convert_into(tensor, into, Rounding{});
+}
+
+/// The values rounded to another dtype, in new memory. Lossless where every value fits.
+template <IsDType To, class T>
+  requires RoundableTo<T, To> && Compatible<typename T::Device, To> &&
+           placement::CanAllocate<typename T::Device>
+[[nodiscard]] auto cast_lossy(const T& tensor, const Rounding& rounding = {}) {
+  return detail::convert_all<To>(tensor, rounding);
+}
+
+template <class T, IsDType To, class S, class Dev>
+  requires RoundableTo<T, To> && std::same_as<typename T::Device, Dev>
+[[nodiscard]] Result<void> cast_lossy_into(const T& tensor, const Tensor<To, S, Dev>& into,
+                                           const Rounding& rounding = {}) {
+  return detail::convert_into(tensor, into, rounding);
+}
+
+/// The encodings that `cast_lossy` writes.
+template <class E>
+concept HasEncoder =
+    IsEncoding<E> && (std::same_as<E, Q8_0> || std::same_as<E, Q4_0> || std::same_as<E, Q4_1> ||
+                      std::same_as<E, Q5_0> || std::same_as<E, Q5_1> || std::same_as<E, MXFP4> ||
+                      std::same_as<E, Q4_K> || std::same_as<E, Q5_K> || std::same_as<E, Q6_K>);
+
+/// The values in blocks of an encoding, in new memory. `bad_shape` where rows are not whole blocks.
+template <HasEncoder E, class T>
+  requires RoundableTo<T, F32> && std::same_as<typename T::Device, Host> && (T::rank >= 1)
+[[nodiscard]] Result<BlockTensor<E, typename T::ShapeType>> cast_lossy(const T& tensor) {
+  using Blocks = BlockTensor<E, typename T::ShapeType>;
+  const auto bytes = HT_TRY(placement::bytes_of_blocks(tensor.shape().extents(), Blocks::encoding));
+  auto storage = HT_TRY(Storage::owned(bytes));
+  const auto into = HT_TRY(storage.writable_bytes());
+  // Encoders read whole blocks of rows: other strides are made contiguous first.
+  if constexpr (detail::is_block_tensor<T>) {
+    HT_TRY(guarded(tensor.bytes(), [&] {
+      return detail::convert_stored(detail::element_type_of<typename T::EncodingType>(), tensor.data(),
+                                    detail::element_type_of<E>(), into.data(), tensor.elements(), Rounding{},
+                                    0);
+    }));
+  } else {
+    const auto plain = HT_TRY(tensor.contiguous());
+    const auto stored = HT_TRY(plain.bytes());
+    HT_TRY(guarded(stored, [&] {
+      return detail::convert_stored(detail::element_type_of<typename T::DType>(), stored.data(),
+                                    detail::element_type_of<E>(), into.data(), tensor.elements(), Rounding{},
+                                    0);
+    }));
+  }
+  return Blocks::over(std::move(storage), tensor.shape());
 }
 
 /// A tensor read as another dtype: nothing is copied, each element is converted when it is read.
+template <class To, class T>
+  requires ReadableAs<T, To>
+class AsView;
+
 template <class To, class D, class S, class Dev>
-  requires LosslessTo<std::remove_const_t<D>, To> && Compatible<Dev, To> && HostAccessible<Dev> &&
-           placement::CanAllocate<Dev>
-class AsView {
+  requires ReadableAs<Tensor<D, S, Dev>, To>
+class AsView<To, Tensor<D, S, Dev>> {
  public:
   using DType = To;
+  using ShapeType = S;
   using Stored = std::remove_const_t<D>;
   using Element = typename To::Element;
   static constexpr int rank = S::rank;
@@ -117,7 +318,7 @@ class AsView {
 
   explicit AsView(Tensor<const Stored, S, Dev> tensor) noexcept : tensor_(std::move(tensor)) {}
 
-  /// What is behind the view; a kernel reads it and widens on the way.
+  /// The tensor behind the view; a kernel reads it and widens on the way.
   [[nodiscard]] const Tensor<const Stored, S, Dev>& stored() const noexcept { return tensor_; }
   [[nodiscard]] const S& shape() const noexcept { return tensor_.shape(); }
   [[nodiscard]] std::int64_t elements() const noexcept { return tensor_.elements(); }
@@ -136,19 +337,105 @@ class AsView {
   /// guarded against pages that cannot be read.
   [[nodiscard]] auto begin() const noexcept { return Iterator(tensor_.begin()); }
   [[nodiscard]] auto end() const noexcept { return Iterator(tensor_.end()); }
-  /// The view made real: what `cast` gives.
-  [[nodiscard]] Result<Tensor<To, S, Dev>> copy() const { return cast<To>(tensor_); }
+  /// All elements in new memory, as by `cast`.
+  [[nodiscard]] Result<Tensor<To, S, Dev>> copy() const
+    requires placement::CanAllocate<Dev>
+  {
+    return cast<To>(tensor_);
+  }
 
  private:
   Tensor<const Stored, S, Dev> tensor_;
 };
 
+/// Blocks read as F32 or F64. Reading one element decodes its block; iterating decodes each block once.
+template <class To, class E, class S>
+  requires ReadableAs<BlockTensor<E, S>, To>
+class AsView<To, BlockTensor<E, S>> {
+ public:
+  using DType = To;
+  using ShapeType = S;
+  using Element = typename To::Element;
+  static constexpr int rank = S::rank;
+
+  class Iterator {
+   public:
+    using value_type = Element;
+    using difference_type = std::int64_t;
+    using iterator_category = std::input_iterator_tag;
+    using iterator_concept = std::forward_iterator_tag;
+
+    Iterator() = default;
+    Iterator(const std::byte* blocks, std::int64_t position, std::int64_t elements) noexcept
+        : blocks_(blocks), position_(position), elements_(elements) {
+      load();
+    }
+    [[nodiscard]] Element operator*() const noexcept {
+      return detail::convert_element<F32, To>(
+          values_[static_cast<std::size_t>(position_ % E::block_elements)]);
+    }
+    Iterator& operator++() noexcept {
+      ++position_;
+      load();
+      return *this;
+    }
+    Iterator operator++(int) noexcept {
+      auto before = *this;
+      ++*this;
+      return before;
+    }
+    friend bool operator==(const Iterator& a, const Iterator& b) noexcept {
+      return a.position_ == b.position_;
+    }
+
+   private:
+    void load() noexcept {
+      if (position_ % E::block_elements == 0 && position_ < elements_)
+        detail::decode_block(E::tag, blocks_ + position_ / E::block_elements * E::block_bytes,
+                             values_.data());
+    }
+
+    const std::byte* blocks_ = nullptr;
+    std::int64_t position_ = 0;
+    std::int64_t elements_ = 0;
+    std::array<float, E::block_elements> values_{};
+  };
+
+  explicit AsView(BlockTensor<E, S> tensor) noexcept : tensor_(std::move(tensor)) {}
+
+  /// The blocks behind the view.
+  [[nodiscard]] const BlockTensor<E, S>& stored() const noexcept { return tensor_; }
+  [[nodiscard]] const S& shape() const noexcept { return tensor_.shape(); }
+  [[nodiscard]] std::int64_t elements() const noexcept { return tensor_.elements(); }
+
+  template <std::integral... Is>
+    requires(sizeof...(Is) == rank)
+  [[nodiscard]] Result<Element> at(Is... index) const {
+    const typename S::Array place{layout::to_index(index)...};
+    HT_TRY(layout::check_index(place, tensor_.shape().extents()));
+    std::int64_t position = 0;
+    for (std::size_t i = 0; i < place.size(); ++i)
+      position = position * tensor_.shape().extents()[i] + place[i];
+    const std::byte* const block = tensor_.data() + position / E::block_elements * E::block_bytes;
+    std::array<float, E::block_elements> values{};
+    HT_TRY(
+        guarded(Bytes(block, E::block_bytes), [&] { detail::decode_block(E::tag, block, values.data()); }));
+    return detail::convert_element<F32, To>(values[static_cast<std::size_t>(position % E::block_elements)]);
+  }
+  /// The elements in row-major order. They are not guarded against pages that cannot be read.
+  [[nodiscard]] auto begin() const noexcept { return Iterator(tensor_.data(), 0, elements()); }
+  [[nodiscard]] auto end() const noexcept { return Iterator(tensor_.data(), elements(), elements()); }
+  [[nodiscard]] Result<Tensor<To, S>> copy() const { return cast<To>(tensor_); }
+
+ private:
+  BlockTensor<E, S> tensor_;
+};
+
 /// A lazy `cast`.
-template <class To, class D, class S, class Dev>
-  requires LosslessTo<std::remove_const_t<D>, To> && Compatible<Dev, To> && HostAccessible<Dev> &&
-           placement::CanAllocate<Dev>
-[[nodiscard]] auto as(const Tensor<D, S, Dev>& tensor) noexcept {
-  return AsView<To, D, S, Dev>(tensor);
+template <class To, class T>
+  requires ReadableAs<T, To>
+[[nodiscard]] auto as(const T& tensor) noexcept {
+  return AsView<To, T>(tensor);
 }
 
 }  // namespace ht::inline v1

@@ -18,6 +18,8 @@
 #include <string_view>
 #include <vector>
 
+#include "format/sniff.hpp"
+
 namespace ht::inline v1::format_gguf {
 
 inline constexpr std::string_view magic = "GGUF";
@@ -26,8 +28,6 @@ inline constexpr std::uint64_t default_alignment = 32;
 inline constexpr std::size_t max_rank = 4;
 /// Where the options name no limit.
 inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{256} << 20;
-
-[[nodiscard]] bool looks_like(Bytes prefix, std::uint64_t file_bytes);
 
 /// The header has no length: where it goes on behind what is seen, ever larger beginnings are asked for.
 [[nodiscard]] Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes,
@@ -53,7 +53,7 @@ inline constexpr std::string_view pad_key = "htensor.pad";
 inline constexpr Format format{
     .name = "gguf",
     .extension = ".gguf",
-    .looks_like = looks_like,
+    .looks_like = has_magic<magic>,
     .parse = parse,
     .encode = encode,
     .edit = edit,

@@ -1,13 +1,10 @@
 #include <algorithm>
 #include <array>
 #include <htensor/base/utf8.hpp>
+#include <htensor/format/metadata_edit.hpp>
 #include <ranges>
 
-#include "base/format_text.hpp"
-#include "format/common.hpp"
-#include "format/gguf/gguf.hpp"
-#include "format/gguf/gguf_tensors.hpp"
-#include "format/gguf/gguf_values.hpp"
+#include "format/gguf/gguf_wire.hpp"
 
 namespace ht::inline v1::format_gguf {
 namespace {
@@ -16,11 +13,10 @@ constexpr std::uint32_t written_version = 3;
 
 Result<void> check_entry(const Entry& entry, ByteOrder order) {
   if (entry.byte_order != order) {
-    return fail(lost("gguf_has_one_byte_order", entry,
-                     format_text("tensor '{}': data is {}-endian but other tensors are not, and a GGUF file "
-                                 "has one byte order",
-                                 entry.name, entry.byte_order == ByteOrder::big ? "big" : "little"),
-                     "byte-swap the tensors to one byte order first"));
+    return fail(lost("gguf_has_one_byte_order", entry, "byte-swap the tensors to one byte order first",
+                     "tensor '{}': data is {}-endian but other tensors are not, and a GGUF file has one byte "
+                     "order",
+                     entry.name, entry.byte_order == ByteOrder::big ? "big" : "little"));
   }
   // Blocks and big endian are at home here; all else that GGUF cannot carry is what others cannot either.
   Entry plain = entry;
@@ -29,10 +25,9 @@ Result<void> check_entry(const Entry& entry, ByteOrder order) {
   plain.encoding = EncodingTag::dense;
   HT_TRY(check_plain(plain, "GGUF"));
   if (entry.dims.size() > max_rank) {
-    return fail(lost("gguf_carries_at_most_4_dimensions", entry,
-                     format_text("tensor '{}': rank {} exceeds GGUF's limit of {}", entry.name,
-                                 entry.dims.size(), max_rank),
-                     "convert to safetensors or IRPA instead"));
+    return fail(lost("gguf_carries_at_most_4_dimensions", entry, "convert to safetensors or IRPA instead",
+                     "tensor '{}': rank {} exceeds GGUF's limit of {}", entry.name, entry.dims.size(),
+                     max_rank));
   }
   if (!is_utf8(entry.name)) {
     return fail(Error(ErrorCode::bad_utf8, "gguf_names_are_utf8",
@@ -46,9 +41,8 @@ Result<TensorType> check_type(const Entry& entry) {
   const auto type = type_of(entry);
   if (!type) {
     const auto dtype = find_dtype(entry.dtype).value_or(DTypeInfo{.name = "this dtype"});
-    return fail(lost("gguf_has_a_type_for_it", entry,
-                     format_text("tensor '{}': GGUF cannot store {}", entry.name, dtype.name),
-                     "convert to safetensors or IRPA instead"));
+    return fail(lost("gguf_has_a_type_for_it", entry, "convert to safetensors or IRPA instead",
+                     "tensor '{}': GGUF cannot store {}", entry.name, dtype.name));
   }
   if (block_bytes(entry.dims, type->encoding) != entry.bytes) {
     return fail(Error(ErrorCode::size_mismatch, "data_bytes_follow_from_the_shape",
@@ -79,6 +73,17 @@ Result<std::uint64_t> choose_alignment(const Catalog& catalog, const Layout& lay
   return layout.alignment;
 }
 
+/// Writes the pair; `would_lose` for one that GGUF cannot hold.
+Result<void> write_pair(Writer& out, const Metadata::Item& item) {
+  if (const auto fault = pair_fault(item); !fault.empty()) {
+    return fail(Error(ErrorCode::would_lose, "gguf_can_hold_the_value",
+                      format_text("metadata key '{}' cannot be stored in GGUF: {}", to_utf8(item.key), fault))
+                    .with_hint("remove the key from the source with `htensor meta SRC rm KEY`"));
+  }
+  out.pair(item.key, item.value);
+  return {};
+}
+
 Result<void> write_metadata(const Metadata& metadata, std::uint64_t alignment, Writer& out) {
   std::array<std::byte, sizeof(std::uint32_t)> bytes{};
   store_le(MutableBytes(bytes), static_cast<std::uint32_t>(alignment));
@@ -87,14 +92,9 @@ Result<void> write_metadata(const Metadata& metadata, std::uint64_t alignment, W
   const bool has_to_be_said = !is_said && alignment != default_alignment;
   out.number(static_cast<std::uint64_t>(metadata.size() + (has_to_be_said ? 1 : 0)));
   for (const auto& item : metadata) {
-    HT_TRY(check_pair(item));
-    out.text(item.key);
-    out.value(item.key == alignment_key ? chosen : item.value);
+    HT_TRY(write_pair(out, item.key == alignment_key ? Metadata::Item{item.key, chosen} : item));
   }
-  if (has_to_be_said) {
-    out.text(alignment_key);
-    out.value(chosen);
-  }
+  if (has_to_be_said) out.pair(alignment_key, chosen);
   return {};
 }
 
@@ -104,7 +104,7 @@ Result<void> overflows() {
 
 /// Writes the table, in which offsets count from the beginning of the data.
 Result<void> write_tensors(const Catalog& catalog, ByteOrder order, std::uint64_t alignment, Writer& out) {
-  DataPlan plan(0, alignment);
+  DataPlan plan{.alignment = alignment};
   for (const Entry& entry : catalog) {
     HT_TRY(check_entry(entry, order));
     const auto type = HT_TRY(check_type(entry));
@@ -112,7 +112,7 @@ Result<void> write_tensors(const Catalog& catalog, ByteOrder order, std::uint64_
     out.number(static_cast<std::uint32_t>(entry.dims.size()));
     for (const auto dim : entry.dims | std::views::reverse) out.number(dim);
     out.number(type.id);
-    out.number(plan.next());
+    out.number(plan.next);
     if (!plan.place(entry.bytes)) return overflows();
   }
   return {};
@@ -120,7 +120,7 @@ Result<void> write_tensors(const Catalog& catalog, ByteOrder order, std::uint64_
 
 /// Where data goes behind a header of that length.
 Result<void> place_data(const Catalog& catalog, std::uint64_t alignment, Encoded& encoded) {
-  DataPlan plan(*checked::align_up(encoded.header.size(), alignment), alignment);
+  DataPlan plan{.begin = *checked::align_up(encoded.header.size(), alignment), .alignment = alignment};
   encoded.offsets.reserve(catalog.size());
   for (const Entry& entry : catalog) {
     encoded.offsets.push_back(plan.next_in_file());
@@ -128,6 +128,94 @@ Result<void> place_data(const Catalog& catalog, std::uint64_t alignment, Encoded
   }
   encoded.file_bytes = plan.next_in_file();
   return {};
+}
+
+/// Of the value that fills a header up, but for its spaces: the key, the type, the length.
+constexpr std::uint64_t pad_overhead = 8 + pad_key.size() + 4 + 8;
+
+/// Where the parts of a header lie.
+struct OldHeader {
+  ByteOrder order = ByteOrder::little;
+  Bytes before_values;  // magic, version, number of tensors
+  Bytes table;
+  std::uint64_t alignment = default_alignment;
+  std::uint64_t data_begin = 0;
+};
+
+std::optional<OldHeader> read_header(const HeaderEdit& edit) {
+  Reader reader(edit.seen, edit.file_bytes, UINT64_MAX);
+  OldHeader old;
+  reader.take(magic.size(), "magic");
+  const Bytes version = reader.take(sizeof(std::uint32_t), "version");
+  if (version.empty()) return std::nullopt;
+  old.order = order_of_version(version);
+  reader.set_order(old.order);
+  const auto tensors = reader.number<std::uint64_t>("tensor count");
+  old.before_values = reader.since(0);
+  static_cast<void>(read_pairs(reader, reader.number<std::uint64_t>("metadata count")));
+  const std::size_t table = reader.at();
+  skip_tensors(reader, tensors);
+  if (!reader.ok()) return std::nullopt;
+  old.table = reader.since(table);
+  if (const auto stored = edit.catalog.metadata().find(alignment_key)) {
+    old.alignment = stored->natural().value_or(default_alignment);
+  }
+  const auto begin = checked::align_up(reader.at(), old.alignment);
+  if (!begin) return std::nullopt;
+  // Without a tensor a file need not go on to where data would begin.
+  old.data_begin = std::min(*begin, edit.file_bytes);
+  return old;
+}
+
+bool same(const std::optional<MetaValue>& a, const std::optional<MetaValue>& b) {
+  return a.has_value() == b.has_value() &&
+         (!a || (a->type() == b->type() && std::ranges::equal(a->bytes(), b->bytes())));
+}
+
+Result<void> check_layout(const Metadata& metadata, const Metadata& other) {
+  for (const auto& item : metadata) {
+    const auto& [key, value] = item;
+    const bool is_layout = key == pad_key || describes_layout(item);
+    if (!is_layout || same(value, other.find(key))) continue;
+    return fail(
+        Error(ErrorCode::bad_name, "edits_leave_the_layout_alone",
+              format_text("metadata key '{}' describes the file's layout and cannot be edited", to_utf8(key)))
+            .with_hint("convert the model with --align or --shard-size"));
+  }
+  return {};
+}
+
+/// The header up to its table of tensors, with a value of `pad` bytes at the end of the others, or without.
+Result<std::vector<std::byte>> write_values(const OldHeader& old, const Metadata& metadata,
+                                            std::optional<std::uint64_t> pad) {
+  Writer out(old.order);
+  out.raw(old.before_values);
+  std::uint64_t count = pad ? 1 : 0;
+  for (const auto& item : metadata) count += is_padding(item) ? 0 : 1;
+  out.number(count);
+  for (const auto& item : metadata) {
+    if (!is_padding(item)) HT_TRY(write_pair(out, item));
+  }
+  if (pad) {
+    out.text(pad_key);
+    out.number(static_cast<std::uint32_t>(MetaType::string));
+    out.text(std::string(static_cast<std::size_t>(*pad), ' '));
+  }
+  return std::move(out.bytes());
+}
+
+/// How many spaces fill the header up; none where the zeros before the data do.
+Result<std::optional<std::uint64_t>> choose_pad(std::uint64_t free, const OldHeader& old,
+                                                const Metadata& metadata) {
+  if (free < old.alignment) return std::nullopt;
+  const auto taken = metadata.find(pad_key);
+  const bool can_be = free >= pad_overhead && (!taken || is_padding({pad_key, *taken}));
+  if (can_be) return free - pad_overhead;
+  return fail(
+      Error(ErrorCode::misaligned, "header_can_be_filled_up",
+            format_text("the header would end {} bytes before the data, and padding takes {} at least", free,
+                        pad_overhead))
+          .with_hint("leave out --no-grow: the data then moves by a multiple of 4096 bytes"));
 }
 
 }  // namespace
@@ -176,6 +264,33 @@ Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
   if (catalog.empty()) return encoded;
   HT_TRY(place_data(catalog, alignment, encoded));
   return encoded;
+}
+
+std::uint64_t file_end(const Catalog& catalog, std::uint64_t data_end) {
+  const auto alignment = catalog.metadata().find(alignment_key);
+  const auto multiple = alignment ? alignment->natural() : std::nullopt;
+  return checked::align_up(data_end, multiple.value_or(default_alignment)).value_or(UINT64_MAX);
+}
+
+Result<EditedHeader> edit(const HeaderEdit& edit) {
+  const auto old = read_header(edit);
+  if (!old) return fail(Error(ErrorCode::internal));
+  HT_TRY(check_layout(edit.metadata, edit.catalog.metadata()));
+  HT_TRY(check_layout(edit.catalog.metadata(), edit.metadata));
+  EditedHeader header{.bytes = {}, .old_bytes = old->data_begin};
+  header.bytes = HT_TRY(write_values(*old, edit.metadata, std::nullopt));
+  const std::uint64_t needed = header.bytes.size() + old->table.size();
+  auto begin = HT_TRY(data_begin_for(needed, old->data_begin, edit));
+  auto pad = choose_pad(begin - needed, *old, edit.metadata);
+  if (!pad && edit.grow && begin == old->data_begin) {
+    begin = later_begin(needed, old->data_begin);
+    pad = choose_pad(begin - needed, *old, edit.metadata);
+  }
+  if (!pad) return fail(std::move(pad).error());
+  if (*pad) header.bytes = HT_TRY(write_values(*old, edit.metadata, *pad));
+  header.bytes.insert(header.bytes.end(), old->table.begin(), old->table.end());
+  header.bytes.resize(static_cast<std::size_t>(begin));
+  return header;
 }
 
 }  // namespace ht::inline v1::format_gguf

@@ -3,9 +3,8 @@
 
 #include <string>
 
-#include "format/gguf/gguf_reader.hpp"
 #include "format/gguf/gguf_test_file.hpp"
-#include "format/gguf/gguf_values.hpp"
+#include "format/gguf/gguf_wire.hpp"
 
 namespace ht::format_gguf {
 namespace {

@@ -1,11 +1,8 @@
-#include <algorithm>
+#include <array>
+#include <htensor/base/utf8.hpp>
+#include <htensor/dtype/sizes.hpp>
 
-#include "base/format_text.hpp"
-#include "format/gguf/gguf.hpp"
-#include "format/gguf/gguf_reader.hpp"
-#include "format/gguf/gguf_tensors.hpp"
-#include "format/gguf/gguf_values.hpp"
-#include "format/sniff.hpp"
+#include "format/gguf/gguf_wire.hpp"
 
 namespace ht::inline v1::format_gguf {
 namespace {
@@ -15,54 +12,44 @@ struct Counts {
   std::uint64_t values = 0;
 };
 
-constexpr bool is_known_version(std::uint32_t version) { return version == 2 || version == 3; }
-
-bool read_magic(Reader& reader) {
-  const auto found = reader.take(magic.size(), "magic");
-  if (!found) return false;
-  if (std::ranges::equal(*found, bytes_of(magic))) return true;
-  reader.stop(broken(ErrorCode::bad_magic, "magic_is_gguf", "file does not start with the magic 'GGUF'", 0));
-  return false;
+void read_magic(Reader& reader) {
+  if (std::ranges::equal(reader.take(magic.size(), "magic"), bytes_of(magic))) return;
+  reader.stop(
+      broken(ErrorCode::bad_magic, "magic_is_gguf", {0}, "file does not start with the magic 'GGUF'"));
 }
 
-bool read_version(Reader& reader) {
+void read_version(Reader& reader) {
   const std::uint64_t begin = reader.at();
-  const auto bytes = reader.take(sizeof(std::uint32_t), "version");
-  if (!bytes) return false;
-  reader.set_order(order_of_version(*bytes));
-  const auto version = load_in<std::uint32_t>(reader.order(), *bytes);
-  if (is_known_version(version)) return true;
-  reader.stop(broken(ErrorCode::bad_version, "gguf_version_is_2_or_3",
-                     format_text("GGUF version {} is not supported; supported versions are 2 and 3", version),
-                     begin)
+  const Bytes bytes = reader.take(sizeof(std::uint32_t), "version");
+  if (bytes.empty()) return;
+  reader.set_order(order_of_version(bytes));
+  const auto version = load_in<std::uint32_t>(reader.order(), bytes);
+  if (version == 2 || version == 3) return;
+  reader.stop(broken(ErrorCode::bad_version, "gguf_version_is_2_or_3", {begin},
+                     "GGUF version {} is not supported; supported versions are 2 and 3", version)
                   .with_hint(version == 1 ? "convert the original model again with a current llama.cpp"
                                           : "update htensor, or write the file again as GGUF version 3"));
-  return false;
 }
 
-std::optional<std::uint64_t> read_count(Reader& reader, std::string_view what) {
+std::uint64_t read_count(Reader& reader, std::string_view what) {
   const std::uint64_t begin = reader.at();
   const auto count = reader.number<std::int64_t>(what);
-  if (!count) return std::nullopt;
-  if (*count < 0) {
-    reader.stop(broken(ErrorCode::bad_header, "gguf_counts_are_not_negative",
-                       format_text("{} is negative: {}", what, *count), begin));
-    return std::nullopt;
+  if (count < 0) {
+    reader.stop(broken(ErrorCode::bad_header, "gguf_counts_are_not_negative", {begin}, "{} is negative: {}",
+                       what, count));
   }
-  return static_cast<std::uint64_t>(*count);
+  return static_cast<std::uint64_t>(count);
 }
 
-std::optional<Counts> read_counts(Reader& reader) {
-  if (!read_magic(reader) || !read_version(reader)) return std::nullopt;
-  const auto tensors = read_count(reader, "tensor count");
-  if (!tensors) return std::nullopt;
-  const auto values = read_count(reader, "metadata count");
-  if (!values) return std::nullopt;
-  if (!reader.has_room_for(*tensors, least_tensor_bytes, "tensors") ||
-      !reader.has_room_for(*values, least_pair_bytes, "metadata values")) {
-    return std::nullopt;
-  }
-  return Counts{*tensors, *values};
+Counts read_counts(Reader& reader) {
+  read_magic(reader);
+  read_version(reader);
+  Counts counts;
+  counts.tensors = read_count(reader, "tensor count");
+  counts.values = read_count(reader, "metadata count");
+  reader.check_room_for(counts.tensors, least_tensor_bytes, "tensors");
+  reader.check_room_for(counts.values, least_pair_bytes, "metadata values");
+  return counts;
 }
 
 // Vocabularies stay where they were read; short values are copied, as the header's memory is large.
@@ -103,58 +90,159 @@ Result<std::uint64_t> read_alignment(const std::vector<Pair>& pairs, const Metad
   const MetaValue value = metadata[static_cast<std::size_t>(found - pairs.begin())].value;
   const auto offset = static_cast<std::uint64_t>(found->value.bytes().data() - file);
   if (value.type() != MetaType::u32) {
-    return fail(broken(
-        ErrorCode::bad_header, "gguf_alignment_is_a_u32",
-        format_text("metadata key '{}' has type {} but must be u32", alignment_key, to_string(value.type())),
-        offset));
+    return fail(broken(ErrorCode::bad_header, "gguf_alignment_is_a_u32", {offset},
+                       "metadata key '{}' has type {} but must be u32", alignment_key,
+                       to_string(value.type())));
   }
   const std::uint64_t alignment = *value.natural();
   if (!std::has_single_bit(alignment)) {
-    return fail(
-        broken(ErrorCode::bad_header, "gguf_alignment_is_a_power_of_two",
-               format_text("metadata key '{}' is {}, which is not a power of two", alignment_key, alignment),
-               offset));
+    return fail(broken(ErrorCode::bad_header, "gguf_alignment_is_a_power_of_two", {offset},
+                       "metadata key '{}' is {}, which is not a power of two", alignment_key, alignment));
   }
   return alignment;
 }
 
-/// The plan for data behind a header of that length. Without a tensor there is no data to begin.
-Result<DataPlan> plan_data(std::uint64_t header_bytes, std::uint64_t alignment, std::uint64_t file_bytes,
-                           bool any_tensor) {
-  // A header is a part of a file and an alignment a u32.
-  const std::uint64_t begin = *checked::align_up(header_bytes, alignment);
-  if (any_tensor && begin > file_bytes) {
-    return fail(broken(ErrorCode::truncated, "gguf_data_begins_in_the_file",
-                       format_text("data starts at byte {} but the file has {} bytes", begin, file_bytes),
-                       file_bytes));
+/// A row of the table, and where its parts are in the file.
+struct Row {
+  std::string_view name;
+  std::uint32_t rank = 0;
+  std::array<std::int64_t, max_rank> extents{};  // outermost first
+  std::uint32_t type = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t at = 0;
+
+  [[nodiscard]] std::span<const std::int64_t> dims() const noexcept { return std::span(extents).first(rank); }
+  [[nodiscard]] std::uint64_t at_rank() const noexcept { return at + least_text_bytes + name.size(); }
+  [[nodiscard]] std::uint64_t at_dims() const noexcept { return at_rank() + sizeof(rank); }
+  [[nodiscard]] std::uint64_t at_type() const noexcept { return at_dims() + rank * sizeof(extents[0]); }
+  [[nodiscard]] std::uint64_t at_offset() const noexcept { return at_type() + sizeof(type); }
+};
+
+// Its bytes are known to be there.
+Row read_row(Reader& reader) {
+  Row row;
+  row.at = reader.at();
+  row.name = reader.text("");
+  row.rank = reader.number<std::uint32_t>("");
+  for (std::size_t i = row.rank; i > 0; --i) row.extents[i - 1] = reader.number<std::int64_t>("");
+  row.type = reader.number<std::uint32_t>("");
+  row.offset = reader.number<std::uint64_t>("");
+  return row;
+}
+
+Result<TensorType> check_type(const Row& row) {
+  if (const auto type = find_type(row.type)) return *type;
+  return fail(broken(ErrorCode::unsupported_encoding, "gguf_tensor_types_are_known",
+                     {row.at_type(), row.name}, "tensor '{}': ggml type {} is retired or unknown", row.name,
+                     row.type)
+                  .with_hint("quantize the model again with a current llama.cpp, or update htensor"));
+}
+
+Result<std::uint64_t> check_shape(const Row& row, const Encoding& encoding) {
+  const auto refuse = [&](ErrorCode code, std::string_view rule, std::string_view why) {
+    return fail(broken(code, rule, {row.at_dims(), row.name}, "tensor '{}', {} [{}]: {}", row.name,
+                       encoding.name, fmt::join(row.dims(), ", "), why));
+  };
+  if (std::ranges::any_of(row.dims(), [](std::int64_t dim) { return dim < 0; })) {
+    return refuse(ErrorCode::bad_shape, "dims_are_not_negative", "a dimension is negative");
   }
-  return DataPlan(begin, alignment);
+  if (!element_count(row.dims())) {
+    return refuse(ErrorCode::size_overflow, "elements_fit_63_bits", "element count exceeds 2^63-1");
+  }
+  const std::int64_t elements_in_a_row = row.rank == 0 ? 1 : row.dims().back();
+  if (elements_in_a_row % encoding.block_elements != 0) {
+    return refuse(
+        ErrorCode::bad_shape, "gguf_rows_are_whole_blocks",
+        format_text("rows are not multiples of the block size, {} elements", encoding.block_elements));
+  }
+  const auto bytes = block_bytes(row.dims(), encoding);
+  if (!bytes) {
+    return refuse(ErrorCode::size_overflow, "data_size_fits_63_bits", "size exceeds 2^63-1 bytes");
+  }
+  return *bytes;
+}
+
+Result<void> check_offset(const Row& row, const DataPlan& plan) {
+  const auto refuse = [&](ErrorCode code, std::string_view rule, std::string_view why) {
+    return fail(broken(code, rule, {row.at_offset(), row.name}, "tensor '{}': offset {} {}", row.name,
+                       row.offset, why));
+  };
+  if (row.offset == plan.next) return {};
+  if (!checked::narrow<std::int64_t>(row.offset)) {
+    return refuse(ErrorCode::bad_offset, "gguf_offsets_fit_63_bits", "exceeds 2^63-1");
+  }
+  if (row.offset % plan.alignment != 0) {
+    return refuse(ErrorCode::misaligned, "gguf_offsets_are_multiples_of_the_alignment",
+                  format_text("is not a multiple of the alignment, {}", plan.alignment));
+  }
+  if (row.offset < plan.next) {
+    return refuse(ErrorCode::overlap, "gguf_tensors_do_not_overlap",
+                  format_text("overlaps the previous tensors, which end at offset {}", plan.next));
+  }
+  return refuse(ErrorCode::gap, "gguf_tensors_leave_no_gap",
+                format_text("leaves a gap after the previous tensors, which end at offset {}", plan.next));
+}
+
+Result<void> add_tensor(const Row& row, ByteOrder order, DataPlan& plan, CatalogBuilder& builder) {
+  const auto type = HT_TRY(check_type(row));
+  const auto bytes = HT_TRY(check_shape(row, type.encoding));
+  HT_TRY(check_offset(row, plan));
+  const std::uint64_t offset = plan.next_in_file();
+  if (!plan.place(bytes)) {
+    return fail(broken(ErrorCode::size_overflow, "gguf_data_end_fits_63_bits", {row.at_offset(), row.name},
+                       "tensor '{}': {} bytes at offset {} end beyond 2^63-1", row.name, bytes, row.offset));
+  }
+  return builder.add({.name = row.name,
+                      .dtype = type.dtype,
+                      .encoding = type.encoding.tag,
+                      .dims = row.dims(),
+                      .byte_order = order,
+                      .offset = offset,
+                      .bytes = bytes});
+}
+
+// Reads a table that was passed before. `plan` has the end of the data afterwards.
+Result<void> read_tensors(Reader& reader, std::uint64_t count, DataPlan& plan, CatalogBuilder& builder) {
+  // All of them were seen.
+  HT_TRY(builder.reserve(static_cast<std::size_t>(count)));
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const Row row = read_row(reader);
+    if (!is_utf8(row.name)) {
+      return fail(broken(ErrorCode::bad_utf8, "gguf_names_are_utf8", {row.at},
+                         "name of tensor {} is not valid UTF-8", i));
+    }
+    HT_TRY(add_tensor(row, reader.order(), plan, builder));
+  }
+  return {};
 }
 
 }  // namespace
-
-bool looks_like(Bytes prefix, std::uint64_t /*file_bytes*/) { return begins_with(prefix, magic); }
 
 Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& options) {
   Reader reader(seen.prefix(), file_bytes,
                 options.max_header_bytes != 0 ? options.max_header_bytes : default_max_header_bytes);
   // The whole header is checked before any of it is copied.
-  const auto counts = read_counts(reader);
-  if (!counts) return std::move(reader).stopped();
-  const auto pairs = read_pairs(reader, counts->values);
-  if (!pairs) return std::move(reader).stopped();
-  const auto table = static_cast<std::size_t>(reader.at());
-  if (!skip_tensors(reader, counts->tensors)) return std::move(reader).stopped();
+  const Counts counts = read_counts(reader);
+  const auto pairs = read_pairs(reader, counts.values);
+  const std::size_t table = reader.at();
+  skip_tensors(reader, counts.tensors);
+  if (!reader.ok()) return std::move(reader).stopped();
 
   CatalogBuilder builder("gguf");
-  HT_TRY(add_metadata(*pairs, reader.order(), seen.owner(), builder.metadata()));
+  HT_TRY(add_metadata(pairs, reader.order(), seen.owner(), builder.metadata()));
   // A duplicate key is reported before its consequences, such as a wrong alignment.
   HT_TRY(builder.metadata().index());
-  const auto alignment = HT_TRY(read_alignment(*pairs, builder.metadata(), seen.prefix().data()));
-  const bool any_tensor = counts->tensors > 0;
-  auto plan = HT_TRY(plan_data(reader.at(), alignment, file_bytes, any_tensor));
+  const auto alignment = HT_TRY(read_alignment(pairs, builder.metadata(), seen.prefix().data()));
+  // A header is a part of a file and an alignment a u32.
+  DataPlan plan{.begin = *checked::align_up(reader.at(), alignment), .alignment = alignment};
+  // Without a tensor there is no data to begin.
+  const bool any_tensor = counts.tensors > 0;
+  if (any_tensor && plan.begin > file_bytes) {
+    return fail(broken(ErrorCode::truncated, "gguf_data_begins_in_the_file", {file_bytes},
+                       "data starts at byte {} but the file has {} bytes", plan.begin, file_bytes));
+  }
   reader.go_back(table);
-  HT_TRY(read_tensors(reader, counts->tensors, plan, builder));
+  HT_TRY(read_tensors(reader, counts.tensors, plan, builder));
   if (any_tensor && !options.headers_only) HT_TRY(check_data_is_there(plan.next_in_file(), file_bytes));
   return std::move(builder).build();
 }

@@ -4,9 +4,7 @@
 #include <htensor/dtype/sizes.hpp>
 #include <htensor/hash/crc64.hpp>
 
-#include "base/format_text.hpp"
 #include "format/common.hpp"
-#include "format/sniff.hpp"
 
 namespace ht::inline v1::format_ht {
 namespace {
@@ -30,25 +28,21 @@ constexpr std::uint32_t flag_sealed = 1;
 
 Result<void> check_frame(Bytes bytes) {
   if (!std::ranges::equal(bytes.first(magic.size()), bytes_of(magic))) {
-    return fail(broken(ErrorCode::bad_magic, "magic_is_htensor",
-                       "file does not start with the magic 'HTENSOR'", at_magic));
+    return fail(broken(ErrorCode::bad_magic, "magic_is_htensor", {at_magic},
+                       "file does not start with the magic 'HTENSOR'"));
   }
   const auto stored = load_le<std::uint64_t>(bytes.subspan(at_header_crc));
   const auto actual = crc64nvme(bytes.first(at_header_crc));
   if (stored != actual) {
-    return fail(broken(ErrorCode::checksum_mismatch, "header_checksum_matches",
-                       format_text("checksum mismatch in the header: computed {:016x}, stored {:016x}",
-                                   actual, stored),
-                       at_header_crc)
+    return fail(broken(ErrorCode::checksum_mismatch, "header_checksum_matches", {at_header_crc},
+                       "checksum mismatch in the header: computed {:016x}, stored {:016x}", actual, stored)
                     .with_hint("download the file again"));
   }
   const auto found = load_le<std::uint16_t>(bytes.subspan(at_version));
   if (found != version) {
-    return fail(
-        broken(ErrorCode::bad_version, "version_is_1",
-               format_text("ht version {} is not supported; the supported version is {}", found, version),
-               at_version)
-            .with_hint("update htensor, or write the file again with an older version of it"));
+    return fail(broken(ErrorCode::bad_version, "version_is_1", {at_version},
+                       "ht version {} is not supported; the supported version is {}", found, version)
+                    .with_hint("update htensor, or write the file again with an older version of it"));
   }
   return {};
 }
@@ -56,17 +50,17 @@ Result<void> check_frame(Bytes bytes) {
 Result<void> check_flags(Bytes bytes) {
   const auto flags = load_le<std::uint32_t>(bytes.subspan(at_flags));
   if ((flags & ~flag_sealed) != 0) {
-    return fail(broken(ErrorCode::bad_header, "unknown_flags_are_zero",
-                       format_text("flags are {:#x} but only bit 0 is defined", flags), at_flags));
+    return fail(broken(ErrorCode::bad_header, "unknown_flags_are_zero", {at_flags},
+                       "flags are {:#x} but only bit 0 is defined", flags));
   }
   if ((flags & flag_sealed) == 0 && load_le<std::uint64_t>(bytes.subspan(at_payload_crc)) != 0) {
-    return fail(broken(ErrorCode::bad_header, "unsealed_payload_has_no_checksum",
-                       "payload checksum is set but its flag is not", at_payload_crc));
+    return fail(broken(ErrorCode::bad_header, "unsealed_payload_has_no_checksum", {at_payload_crc},
+                       "payload checksum is set but its flag is not"));
   }
   for (const std::size_t at : {std::size_t{at_reserved}, std::size_t{at_reserved} + 8}) {
     if (load_le<std::uint64_t>(bytes.subspan(at)) != 0) {
       return fail(
-          broken(ErrorCode::bad_header, "reserved_fields_are_zero", "reserved field is not zero", at));
+          broken(ErrorCode::bad_header, "reserved_fields_are_zero", {at}, "reserved field is not zero"));
     }
   }
   return {};
@@ -75,21 +69,20 @@ Result<void> check_flags(Bytes bytes) {
 Result<void> read_dims(Bytes bytes, Header& header) {
   header.rank = std::to_integer<std::uint8_t>(bytes[at_rank]);
   if (header.rank > header.dims.size()) {
-    return fail(broken(ErrorCode::bad_shape, "rank_is_at_most_8",
-                       format_text("rank {} exceeds the limit of 8", header.rank), at_rank));
+    return fail(broken(ErrorCode::bad_shape, "rank_is_at_most_8", {at_rank}, "rank {} exceeds the limit of 8",
+                       header.rank));
   }
   for (std::size_t i = 0; i < header.dims.size(); ++i) {
     const std::size_t at = at_dims + 8 * i;
     const auto dim = load_le<std::uint64_t>(bytes.subspan(at));
     if (i >= header.rank && dim != 0) {
-      return fail(broken(ErrorCode::bad_shape, "unused_dims_are_zero",
-                         format_text("dimension {} is {} but must be 0 beyond rank {}", i, dim, header.rank),
-                         at));
+      return fail(broken(ErrorCode::bad_shape, "unused_dims_are_zero", {at},
+                         "dimension {} is {} but must be 0 beyond rank {}", i, dim, header.rank));
     }
     const auto extent = checked::narrow<std::int64_t>(dim);
     if (!extent) {
-      return fail(broken(ErrorCode::size_overflow, "dims_fit_63_bits",
-                         format_text("dimension {} is {}, which exceeds 2^63-1", i, dim), at));
+      return fail(broken(ErrorCode::size_overflow, "dims_fit_63_bits", {at},
+                         "dimension {} is {}, which exceeds 2^63-1", i, dim));
     }
     header.dims[i] = *extent;
   }
@@ -99,16 +92,14 @@ Result<void> read_dims(Bytes bytes, Header& header) {
 Result<void> check_data_bytes(const Header& header, const DTypeInfo& dtype) {
   const auto expected = dense_bytes(header.extents(), dtype.bits);
   if (!expected) {
-    return fail(broken(
-        ErrorCode::size_overflow, "data_size_fits_63_bits",
-        format_text("shape [{}] of {} exceeds 2^63-1 bytes", fmt::join(header.extents(), ", "), dtype.name),
-        at_dims));
+    return fail(broken(ErrorCode::size_overflow, "data_size_fits_63_bits", {at_dims},
+                       "shape [{}] of {} exceeds 2^63-1 bytes", fmt::join(header.extents(), ", "),
+                       dtype.name));
   }
   if (header.data_bytes != *expected) {
-    return fail(broken(ErrorCode::size_mismatch, "data_bytes_follow_from_the_shape",
-                       format_text("data size field is {} bytes but {} [{}] needs {}", header.data_bytes,
-                                   dtype.name, fmt::join(header.extents(), ", "), *expected),
-                       at_data_bytes));
+    return fail(broken(ErrorCode::size_mismatch, "data_bytes_follow_from_the_shape", {at_data_bytes},
+                       "data size field is {} bytes but {} [{}] needs {}", header.data_bytes, dtype.name,
+                       fmt::join(header.extents(), ", "), *expected));
   }
   return {};
 }
@@ -116,20 +107,17 @@ Result<void> check_data_bytes(const Header& header, const DTypeInfo& dtype) {
 Result<void> read_data_offset(Bytes bytes, Header& header) {
   header.data_offset = load_le<std::uint64_t>(bytes.subspan(at_data_offset));
   if (header.data_offset < header_bytes) {
-    return fail(broken(ErrorCode::bad_offset, "data_starts_after_the_header",
-                       format_text("data starts at byte {}, inside the header of {} bytes",
-                                   header.data_offset, header_bytes),
-                       at_data_offset));
+    return fail(broken(ErrorCode::bad_offset, "data_starts_after_the_header", {at_data_offset},
+                       "data starts at byte {}, inside the header of {} bytes", header.data_offset,
+                       header_bytes));
   }
   if (header.data_offset % data_alignment != 0) {
-    return fail(
-        broken(ErrorCode::misaligned, "data_offset_is_a_multiple_of_64",
-               format_text("data starts at byte {}, which is not a multiple of 64", header.data_offset),
-               at_data_offset));
+    return fail(broken(ErrorCode::misaligned, "data_offset_is_a_multiple_of_64", {at_data_offset},
+                       "data starts at byte {}, which is not a multiple of 64", header.data_offset));
   }
   if (!checked::add(header.data_offset, header.data_bytes)) {
-    return fail(
-        broken(ErrorCode::size_overflow, "data_end_fits_64_bits", "data ends beyond 2^64-1", at_data_offset));
+    return fail(broken(ErrorCode::size_overflow, "data_end_fits_64_bits", {at_data_offset},
+                       "data ends beyond 2^64-1"));
   }
   return {};
 }
@@ -139,9 +127,8 @@ Result<void> check_length(const Header& header, std::uint64_t file_bytes, bool h
   const std::uint64_t end = header.data_offset + header.data_bytes;
   if (!headers_only) HT_TRY(check_data_is_there(end, file_bytes));
   if (file_bytes > end) {
-    return fail(broken(ErrorCode::trailing_bytes, "nothing_follows_the_data",
-                       format_text("{} bytes follow the data, which ends at byte {}", file_bytes - end, end),
-                       end));
+    return fail(broken(ErrorCode::trailing_bytes, "nothing_follows_the_data", {end},
+                       "{} bytes follow the data, which ends at byte {}", file_bytes - end, end));
   }
   return {};
 }
@@ -169,10 +156,8 @@ Result<Header> describe(const DTypeInfo& dtype, std::span<const std::int64_t> di
   return header;
 }
 
-namespace {
-
-Result<Header> decode_with(std::span<const std::byte, header_bytes> bytes, std::span<const DTypeInfo> users,
-                           bool users_are_known) {
+Result<Header> decode(std::span<const std::byte, header_bytes> bytes, std::span<const DTypeInfo> users,
+                      bool users_are_known) {
   HT_TRY(check_frame(bytes));
   HT_TRY(check_flags(bytes));
   Header header{.dtype = static_cast<DTypeTag>(bytes[at_dtype])};
@@ -191,15 +176,9 @@ Result<Header> decode_with(std::span<const std::byte, header_bytes> bytes, std::
   return header;
 }
 
-}  // namespace
-
-Result<Header> decode(std::span<const std::byte, header_bytes> bytes, std::span<const DTypeInfo> users) {
-  return decode_with(bytes, users, true);
-}
-
 Result<std::optional<OwnChecksum>> own_checksum(Bytes prefix) {
   if (prefix.size() < header_bytes) return std::nullopt;
-  const auto header = HT_TRY(decode_with(prefix.first<header_bytes>(), {}, false));
+  const auto header = HT_TRY(decode(prefix.first<header_bytes>(), {}, false));
   if (!header.payload_crc) return std::nullopt;
   return OwnChecksum{.header_bytes = header_bytes,
                      .offset = header.data_offset,
@@ -228,14 +207,10 @@ std::array<std::byte, header_bytes> encode(const Header& header) noexcept {
   return bytes;
 }
 
-bool looks_like(Bytes prefix, std::uint64_t /*file_bytes*/) { return begins_with(prefix, magic); }
-
 Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& options) {
   if (file_bytes < header_bytes) {
-    return fail(
-        broken(ErrorCode::truncated, "header_is_all_there",
-               format_text("header ends at byte {} but the file has {} bytes", header_bytes, file_bytes),
-               file_bytes));
+    return fail(broken(ErrorCode::truncated, "header_is_all_there", {file_bytes},
+                       "header ends at byte {} but the file has {} bytes", header_bytes, file_bytes));
   }
   if (seen.prefix().size() < header_bytes) return Need{0, header_bytes};
   const auto header = HT_TRY(decode(seen.prefix().first<header_bytes>(), options.dtypes));
@@ -261,15 +236,11 @@ Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
   HT_TRY(check_plain(entry, "ht"));
   HT_TRY(check_no_metadata(catalog, "ht"));
   if (entry.dims.size() > Header{}.dims.size()) {
-    return fail(
-        lost("ht_carries_at_most_8_dimensions", entry,
-             format_text("tensor '{}': rank {} exceeds ht's limit of 8", entry.name, entry.dims.size()),
-             "convert to safetensors or IRPA instead"));
+    return fail(lost("ht_carries_at_most_8_dimensions", entry, "convert to safetensors or IRPA instead",
+                     "tensor '{}': rank {} exceeds ht's limit of 8", entry.name, entry.dims.size()));
   }
   // The width of a user's own dtype is not known here; it follows from the bytes.
-  HT_TRY(describe({.tag = entry.dtype, .name = "bytes", .bits = 8}, entry.dims));
-  Header header{.dtype = entry.dtype, .rank = static_cast<std::uint8_t>(entry.dims.size())};
-  std::ranges::copy(entry.dims, header.dims.begin());
+  auto header = HT_TRY(describe({.tag = entry.dtype, .name = "bytes", .bits = 8}, entry.dims));
   header.data_bytes = entry.bytes;
   const std::uint64_t alignment = std::max(layout.alignment, data_alignment);
   const auto begin = checked::align_up(header_bytes, alignment);

@@ -13,6 +13,8 @@
 #include <htensor/format/parse.hpp>
 #include <optional>
 
+#include "format/sniff.hpp"
+
 namespace ht::inline v1::format_ht {
 
 inline constexpr std::uint64_t header_bytes = 128;
@@ -38,14 +40,13 @@ struct Header {
 /// The header of a dense tensor: sizes follow from dtype and dims.
 [[nodiscard]] Result<Header> describe(const DTypeInfo& dtype, std::span<const std::int64_t> dims);
 
-/// Checks every rule that the 128 bytes can tell, their checksum first.
+/// Checks every rule that the 128 bytes can tell, their checksum first. Unless all users' dtypes are known,
+/// the data's size is not compared with a shape of another one.
 [[nodiscard]] Result<Header> decode(std::span<const std::byte, header_bytes> bytes,
-                                    std::span<const DTypeInfo> users = {});
+                                    std::span<const DTypeInfo> users = {}, bool users_are_known = true);
 
 /// The inverse of `decode`.
 [[nodiscard]] std::array<std::byte, header_bytes> encode(const Header& header) noexcept;
-
-[[nodiscard]] bool looks_like(Bytes prefix, std::uint64_t file_bytes);
 
 /// A catalog of one tensor named by the options' stem.
 [[nodiscard]] Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes,
@@ -63,7 +64,7 @@ void finish(MutableBytes header, std::uint64_t crc);
 
 inline constexpr Format format{.name = "ht",
                                .extension = ".ht",
-                               .looks_like = looks_like,
+                               .looks_like = has_magic<magic>,
                                .parse = parse,
                                .encode = encode,
                                .finish = finish,

@@ -3,26 +3,192 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <htensor/base/confined_path.hpp>
 #include <htensor/base/utf8.hpp>
 #include <map>
 
-#include "base/format_text.hpp"
 #include "format/common.hpp"
-#include "format/irpa/irpa_headers.hpp"
 #include "format/irpa/irpa_note.hpp"
-#include "format/sniff.hpp"
+#include "format/irpa/irpa_wire.hpp"
 
 namespace ht::inline v1::format_irpa {
 namespace {
 
-// Nothing for kinds that are not known.
-std::optional<std::uint64_t> bytes_of_kind(std::uint32_t kind) {
-  if (kind > static_cast<std::uint32_t>(Kind::external)) return std::nullopt;
-  return entry_bytes(Kind{kind});
+// Tables that lie this close are cheaper to read with what is between them than one by one.
+constexpr std::uint64_t close_bytes = 4096;
+
+constexpr std::string_view from_iree = "update htensor, or write the file again with IREE's exporter";
+
+/// A header whose parts lie where they can. Offsets are from the file's first byte; a part without bytes is
+/// at 0, whatever the header says.
+struct Header {
+  std::uint64_t entry_count = 0;
+  Range entries{};
+  Range metadata{};
+  Range storage{};
+};
+
+Result<void> check_frame(Bytes header, std::uint64_t base) {
+  if (!std::ranges::equal(header.first(magic.size()), bytes_of(magic))) {
+    return fail(broken(ErrorCode::bad_magic, "irpa_headers_begin_with_the_magic", {base},
+                       "IRPA header at byte {} does not start with the magic 'IRPA'", base));
+  }
+  const auto major = load_le<std::uint16_t>(header.subspan(at_major));
+  const auto minor = load_le<std::uint16_t>(header.subspan(at_minor));
+  if (major != 0 || minor != 0) {
+    return fail(broken(ErrorCode::bad_version, "irpa_version_is_0_0", {base + at_major},
+                       "IRPA version {}.{} is not supported; the supported version is 0.0", major, minor)
+                    .with_hint(from_iree));
+  }
+  const auto size = load_le<std::uint64_t>(header.subspan(at_header_size));
+  if (size != header_bytes) {
+    return fail(broken(ErrorCode::bad_header, "irpa_header_size_is_88", {base + at_header_size},
+                       "header size field is {} but must be {}", size, header_bytes));
+  }
+  return {};
 }
 
-std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+// A part of the archive, counted from the file's first byte.
+Result<Range> segment(Bytes header, std::uint64_t base, std::size_t field, std::string_view what) {
+  const Range relative = load_range(header.subspan(field));
+  // As in IREE, nothing is nowhere: what its offset says does not count.
+  if (relative.length == 0) return Range{};
+  const auto begin = checked::add(base, relative.offset);
+  if (!begin || !checked::add(*begin, relative.length)) {
+    return fail(broken(ErrorCode::bad_offset, "irpa_segments_end_in_64_bits", {base + field},
+                       "{} of {} bytes at offset {} from the header at byte {} ends beyond 2^64-1", what,
+                       relative.length, relative.offset, base));
+  }
+  return Range{*begin, relative.length};
+}
+
+Result<void> check_table(const Range& table, std::uint64_t file_bytes, std::string_view what) {
+  if (checked::range_fits(table.offset, table.length, file_bytes)) return {};
+  return fail(broken(ErrorCode::truncated, "irpa_tables_are_all_there", {file_bytes},
+                     "{} ends at byte {} but the file has {} bytes", what, table.end(), file_bytes));
+}
+
+// Before the table is seen: a count that no table of its length can have.
+Result<void> check_count(const Header& header, std::uint64_t base) {
+  // All entries but the last are filled up to a multiple of 16.
+  const std::uint64_t room =
+      header.entries.length < entry_header_bytes ? 0 : (header.entries.length - entry_header_bytes) / 64 + 1;
+  if (header.entry_count <= room) return {};
+  return fail(broken(ErrorCode::bad_header, "irpa_entry_count_fits_the_table", {base + at_entry_count},
+                     "header declares {} entries but its entry table of {} bytes holds at most {}",
+                     header.entry_count, header.entries.length, room));
+}
+
+Result<Header> read_header(Bytes bytes, std::uint64_t base, std::uint64_t file_bytes, bool headers_only) {
+  HT_TRY(check_frame(bytes, base));
+  Header header{.entry_count = load_le<std::uint64_t>(bytes.subspan(at_entry_count))};
+  header.entries = HT_TRY(segment(bytes, base, at_entries, "entry table"));
+  header.metadata = HT_TRY(segment(bytes, base, at_metadata, "metadata"));
+  header.storage = HT_TRY(segment(bytes, base, at_storage, "storage"));
+  HT_TRY(check_table(header.entries, file_bytes, "entry table"));
+  HT_TRY(check_table(header.metadata, file_bytes, "metadata"));
+  const Range& storage = header.storage;
+  if (!headers_only && !checked::range_fits(storage.offset, storage.length, file_bytes)) {
+    return fail(broken(ErrorCode::truncated, "irpa_storage_is_all_there", {file_bytes},
+                       "storage ends at byte {} but the file has {} bytes", storage.end(), file_bytes));
+  }
+  HT_TRY(check_count(header, base));
+  return header;
+}
+
+// Adds what has to be read for a header to `read`, and refuses what is too much.
+Result<void> count_read(const Header& header, std::uint64_t base, std::uint64_t limit, std::uint64_t& read) {
+  for (const std::uint64_t bytes : {header_bytes, header.entries.length, header.metadata.length}) {
+    const auto total = checked::add(read, bytes);
+    if (!total || *total > limit) {
+      return fail(broken(ErrorCode::header_too_large, "irpa_tables_fit_the_limit", {base},
+                         "headers, entry tables and metadata exceed the limit of {} bytes", limit));
+    }
+    read = *total;
+  }
+  return {};
+}
+
+// Where the next header is; nothing behind the last.
+Result<std::optional<std::uint64_t>> next_header(Bytes bytes, std::uint64_t base, std::size_t headers) {
+  const auto distance = load_le<std::uint64_t>(bytes.subspan(at_next_header));
+  if (distance == 0) return std::nullopt;
+  const auto next = checked::add(base, distance);
+  if (!next) {
+    return fail(broken(ErrorCode::bad_offset, "irpa_next_header_is_in_64_bits", {base + at_next_header},
+                       "next header, {} bytes after the header at byte {}, is beyond 2^64-1", distance,
+                       base));
+  }
+  if (headers == max_headers) {
+    return fail(broken(ErrorCode::bad_header, "irpa_headers_are_at_most_256", {base + at_next_header},
+                       "archive links more than {} headers", max_headers));
+  }
+  return next;
+}
+
+/// All headers that are linked, in order, or what has to be seen of them.
+Result<std::variant<Need, std::vector<Header>>> read_headers(const Seen& seen, std::uint64_t file_bytes,
+                                                             const ParseOptions& options) {
+  std::vector<Header> headers;
+  const std::uint64_t limit =
+      options.max_header_bytes == 0 ? default_max_header_bytes : options.max_header_bytes;
+  std::uint64_t read = 0;
+  // Each lies behind the one before it, so that there is no way round in a circle.
+  std::optional<std::uint64_t> base = 0;
+  while (base) {
+    if (!checked::range_fits(*base, header_bytes, file_bytes)) {
+      return fail(broken(ErrorCode::truncated, "irpa_headers_are_all_there", {file_bytes},
+                         "header at byte {} needs {} bytes but the file has {} bytes", *base, header_bytes,
+                         file_bytes));
+    }
+    const auto bytes = seen.range(*base, header_bytes);
+    if (!bytes) return Need{*base, header_bytes};
+    headers.push_back(HT_TRY(read_header(*bytes, *base, file_bytes, options.headers_only)));
+    HT_TRY(count_read(headers.back(), *base, limit, read));
+    base = HT_TRY(next_header(*bytes, *base, headers.size()));
+  }
+  return headers;
+}
+
+/// The entry tables and metadata of all headers, by where they lie. `overlap` where two share bytes: what is
+/// read stays in proportion to the file only where each byte counts once.
+Result<std::vector<Range>> tables_of(const std::vector<Header>& headers) {
+  std::vector<Range> tables;
+  for (const auto& header : headers) {
+    for (const auto& table : {header.entries, header.metadata}) {
+      if (table.length != 0) tables.push_back(table);
+    }
+  }
+  std::ranges::sort(tables);
+  // Sharing is harmless within a header; but what is made of the tables has to stay in proportion to the
+  // file.
+  std::uint64_t named = 0;
+  std::uint64_t covered = 0;
+  std::uint64_t end = 0;
+  for (const auto& table : tables) {
+    named += table.length;
+    if (table.end() > end) covered += table.end() - std::max(end, table.offset);
+    end = std::max(end, table.end());
+  }
+  if (named > 2 * covered) {
+    return fail(broken(ErrorCode::overlap, "irpa_tables_share_few_bytes", {tables[0].offset},
+                       "entry tables and metadata add up to {} bytes but cover only {}: too many headers "
+                       "share the same bytes",
+                       named, covered));
+  }
+  return tables;
+}
+
+/// What of these, sorted by where they lie, was not seen yet; those that lie close together are asked for at
+/// once.
+std::optional<Need> first_unseen(const Seen& seen, const std::vector<Range>& tables) {
+  auto table = std::ranges::find_if_not(
+      tables, [&](const Range& range) { return seen.range(range.offset, range.length).has_value(); });
+  if (table == tables.end()) return std::nullopt;
+  const std::uint64_t begin = table->offset;
+  std::uint64_t end = table->end();
+  for (++table; table != tables.end() && table->offset - end <= close_bytes; ++table) end = table->end();
+  return Need{begin, end - begin};
+}
 
 // Checks entries and adds them to a catalog.
 class EntryReader {
@@ -55,27 +221,22 @@ class EntryReader {
 
   [[nodiscard]] Result<Raw> next(Bytes rest, std::uint64_t offset, std::uint64_t number) const {
     const auto outside = [&](std::uint64_t size) {
-      return fail(broken(ErrorCode::bad_header, "irpa_entries_are_in_their_table",
-                         format_text("entry {} has {} bytes but only {} bytes of the entry table are left",
-                                     number, size, rest.size()),
-                         offset));
+      return fail(broken(ErrorCode::bad_header, "irpa_entries_are_in_their_table", {offset},
+                         "entry {} has {} bytes but only {} bytes of the entry table are left", number, size,
+                         rest.size()));
     };
     if (rest.size() < entry_header_bytes) return outside(entry_header_bytes);
     const auto kind = load_le<std::uint32_t>(rest.subspan(at_kind));
-    const auto least = bytes_of_kind(kind);
-    if (!least) {
-      return fail(
-          broken(ErrorCode::unsupported_encoding, "irpa_entry_kind_is_known",
-                 format_text("entry {} has kind {} but only kinds 0 to 3 are supported", number, kind),
-                 offset + at_kind)
-              .with_hint("update htensor, or write the file again with IREE's exporter"));
+    if (kind >= entry_bytes.size()) {
+      return fail(broken(ErrorCode::unsupported_encoding, "irpa_entry_kind_is_known", {offset + at_kind},
+                         "entry {} has kind {} but only kinds 0 to 3 are supported", number, kind)
+                      .with_hint(from_iree));
     }
     const auto size = load_le<std::uint64_t>(rest.subspan(at_entry_size));
-    if (size < *least) {
-      return fail(
-          broken(ErrorCode::bad_header, "irpa_entry_size_holds_its_kind",
-                 format_text("entry {} has {} bytes but kind {} needs {}", number, size, kind, *least),
-                 offset + at_entry_size));
+    if (size < entry_bytes[kind]) {
+      return fail(broken(ErrorCode::bad_header, "irpa_entry_size_holds_its_kind", {offset + at_entry_size},
+                         "entry {} has {} bytes but kind {} needs {}", number, size, kind,
+                         entry_bytes[kind]));
     }
     if (size > rest.size()) return outside(size);
     return Raw{rest.first(static_cast<std::size_t>(size)), offset, number};
@@ -90,9 +251,8 @@ class EntryReader {
     HT_TRY(use(raw, note.size()));
     if (kind == Kind::skip) return read_metadata_text(note, raw.offset, builder_.metadata());
     if (!is_utf8(name)) {
-      return fail(broken(ErrorCode::bad_utf8, "irpa_names_are_utf8",
-                         format_text("name of entry {} is not valid UTF-8", raw.number),
-                         raw.offset + at_name));
+      return fail(broken(ErrorCode::bad_utf8, "irpa_names_are_utf8", {raw.offset + at_name},
+                         "name of entry {} is not valid UTF-8", raw.number));
     }
     Entry entry{.name = name};
     if (kind == Kind::splat) HT_TRY(fill_splat(raw, entry));
@@ -107,47 +267,38 @@ class EntryReader {
     if (range.length == 0) return std::string_view();
     const auto found = part(metadata_, range.offset, range.length);
     if (!found) {
-      return fail(
-          broken(ErrorCode::bad_offset, "irpa_names_are_in_the_metadata",
-                 format_text("entry {}: {} of {} bytes at offset {} is outside the metadata of {} bytes",
-                             raw.number, what, range.length, range.offset, metadata_.size()),
-                 raw.offset + field));
+      return fail(broken(ErrorCode::bad_offset, "irpa_names_are_in_the_metadata", {raw.offset + field},
+                         "entry {}: {} of {} bytes at offset {} is outside the metadata of {} bytes",
+                         raw.number, what, range.length, range.offset, metadata_.size()));
     }
     return as_text(*found);
   }
 
   // What is kept has to stay in proportion to the file, and it would not where all entries name the same
   // bytes.
-
   Result<void> use(const Raw& raw, std::uint64_t bytes) {
     constexpr std::uint64_t always_allowed = 4096;
     metadata_used_ += bytes;
     if (metadata_used_ <= 2 * metadata_.size() + always_allowed) return {};
-    return fail(
-        broken(ErrorCode::overlap, "irpa_entries_share_little_metadata",
-               format_text("entries 0 to {} use {} bytes of metadata but the archive has {}: too many "
-                           "entries share the same bytes",
-                           raw.number, metadata_used_, metadata_.size()),
-               raw.offset));
+    return fail(broken(ErrorCode::overlap, "irpa_entries_share_little_metadata", {raw.offset},
+                       "entries 0 to {} use {} bytes of metadata but the archive has {}: too many entries "
+                       "share the same bytes",
+                       raw.number, metadata_used_, metadata_.size()));
   }
 
   Result<void> fill_splat(const Raw& raw, Entry& entry) const {
     const auto bytes = std::to_integer<std::size_t>(raw.bytes[at_pattern_length]);
     if (bytes > max_pattern_bytes || !std::has_single_bit(bytes)) {
       return fail(broken(ErrorCode::bad_header, "irpa_patterns_have_1_2_4_8_or_16_bytes",
-                         format_text("tensor '{}': splat pattern has {} bytes, not 1, 2, 4, 8 or 16",
-                                     entry.name, bytes),
-                         raw.offset + at_pattern_length)
-                      .at_tensor(entry.name));
+                         {raw.offset + at_pattern_length, entry.name},
+                         "tensor '{}': splat pattern has {} bytes, not 1, 2, 4, 8 or 16", entry.name, bytes));
     }
     entry.bytes = load_le<std::uint64_t>(raw.bytes.subspan(at_splat_length));
     if (entry.bytes % bytes != 0) {
-      return fail(
-          broken(ErrorCode::size_mismatch, "splat_bytes_are_multiple_of_pattern",
-                 format_text("tensor '{}': {} bytes are not a multiple of its splat pattern of {} bytes",
-                             entry.name, entry.bytes, bytes),
-                 raw.offset + at_splat_length)
-              .at_tensor(entry.name));
+      return fail(broken(ErrorCode::size_mismatch, "splat_bytes_are_multiple_of_pattern",
+                         {raw.offset + at_splat_length, entry.name},
+                         "tensor '{}': {} bytes are not a multiple of its splat pattern of {} bytes",
+                         entry.name, entry.bytes, bytes));
     }
     entry.splat = raw.bytes.subspan(at_pattern, bytes);
     return {};
@@ -158,10 +309,9 @@ class EntryReader {
     if (data.length == 0) return {};
     if (!checked::range_fits(data.offset, data.length, header_.storage.length)) {
       return fail(broken(ErrorCode::bad_offset, "irpa_data_is_in_the_storage",
-                         format_text("tensor '{}': {} bytes at offset {} are outside the storage of {} bytes",
-                                     entry.name, data.length, data.offset, header_.storage.length),
-                         raw.offset + at_data)
-                      .at_tensor(entry.name));
+                         {raw.offset + at_data, entry.name},
+                         "tensor '{}': {} bytes at offset {} are outside the storage of {} bytes", entry.name,
+                         data.length, data.offset, header_.storage.length));
     }
     entry.offset = header_.storage.offset + data.offset;
     entry.bytes = data.length;
@@ -172,10 +322,9 @@ class EntryReader {
     const Range range = load_range(raw.bytes.subspan(at_external));
     if (!checked::add(range.offset, range.length)) {
       return fail(broken(ErrorCode::bad_offset, "irpa_external_ranges_end_in_64_bits",
-                         format_text("tensor '{}': {} bytes at byte {} of an external file end beyond 2^64-1",
-                                     entry.name, range.length, range.offset),
-                         raw.offset + at_external)
-                      .at_tensor(entry.name));
+                         {raw.offset + at_external, entry.name},
+                         "tensor '{}': {} bytes at byte {} of an external file end beyond 2^64-1", entry.name,
+                         range.length, range.offset));
     }
     entry.file = HT_TRY(file_of(raw));
     entry.offset = range.offset;
@@ -191,10 +340,8 @@ class EntryReader {
     HT_TRY(use(raw, path.size()));
     if (const auto fault = path_fault(path); !fault.empty()) {
       return fail(
-          Error(ErrorCode::path_escapes, "irpa_external_paths_stay_inside",
-                format_text("entry {}: the path of its external file, '{}', {}", raw.number, to_utf8(path),
-                            fault))
-              .at_offset(raw.offset + at_path)
+          broken(ErrorCode::path_escapes, "irpa_external_paths_stay_inside", {raw.offset + at_path},
+                 "entry {}: the path of its external file, '{}', {}", raw.number, to_utf8(path), fault)
               .with_hint("move the external files into the archive's folder and write the archive again"));
     }
     auto [named, is_new] = file_named_.try_emplace(path, 0U);
@@ -214,17 +361,15 @@ class EntryReader {
   }
 
   // Metadata that `describe` would not write again is kept word for word.
-
   Result<void> add_described(Entry& entry, std::string_view metadata) {
     const auto& description = described(metadata, entry.bytes);
-    if (!description) {
-      entry.note = metadata;
-      return builder_.add(entry);
+    if (description) {
+      entry.dtype = description->dtype;
+      entry.encoding = description->encoding;
+      entry.dims = description->extents();
     }
-    entry.dtype = description->dtype;
-    entry.encoding = description->encoding;
-    entry.dims = description->extents();
-    if (!description->is_canonical && describe(entry) != metadata) entry.note = metadata;
+    const bool is_canonical = description && (description->is_canonical || describe(entry) == metadata);
+    if (!is_canonical) entry.note = metadata;
     return builder_.add(entry);
   }
 
@@ -266,8 +411,6 @@ Result<void> reserve(const std::vector<Header>& headers, CatalogBuilder& builder
 }
 
 }  // namespace
-
-bool looks_like(Bytes prefix, std::uint64_t /*file_bytes*/) { return begins_with(prefix, magic); }
 
 Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& options) {
   const auto found = HT_TRY(read_headers(seen, file_bytes, options));

@@ -26,6 +26,8 @@
 #include <htensor/format/parse.hpp>
 #include <string_view>
 
+#include "format/sniff.hpp"
+
 namespace ht::inline v1::format_irpa {
 
 inline constexpr std::string_view magic = "IRPA";
@@ -33,8 +35,6 @@ inline constexpr std::string_view magic = "IRPA";
 inline constexpr std::size_t max_headers = 256;
 /// Bytes of headers, entry tables and metadata that are read unless the options say otherwise.
 inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{256} << 20;
-
-[[nodiscard]] bool looks_like(Bytes prefix, std::uint64_t file_bytes);
 
 /// The entries of all linked headers in order. Entries to be skipped are left out, and those that lie in
 /// other files are entries of those files. Asks for entry tables and metadata wherever they lie, and never
@@ -48,7 +48,7 @@ inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{256} << 
 
 inline constexpr Format format{.name = "irpa",
                                .extension = ".irpa",
-                               .looks_like = looks_like,
+                               .looks_like = has_magic<magic>,
                                .parse = parse,
                                .encode = encode,
                                .metadata = MetadataTypes::all};

@@ -3,7 +3,6 @@
 #include <htensor/dtype/dtypes.hpp>
 #include <string>
 
-#include "base/format_text.hpp"
 #include "format/common.hpp"
 #include "format/irpa/irpa.hpp"
 #include "format/irpa/irpa_note.hpp"
@@ -41,18 +40,14 @@ Result<std::string> metadata_of(const Entry& entry, bool tensor_notes) {
     json::Scratch scratch;
     if (is_described(entry, read_description(entry.note, entry.bytes, scratch)))
       return std::string(entry.note);
-    return fail(lost(
-        "irpa_notes_tell_the_type", entry,
-        format_text("tensor '{}': its note contradicts its dtype or shape, and IRPA has one field for both",
-                    entry.name),
-        "remove the tensor's note"));
+    return fail(lost("irpa_notes_tell_the_type", entry, "remove the tensor's note",
+                     "tensor '{}': its note contradicts its dtype or shape, and IRPA has one field for both",
+                     entry.name));
   }
   if (!entry.is_typed() || !tensor_notes) return std::string();
-  auto described = describe(entry);
-  if (described) return *std::move(described);
-  return fail(lost("irpa_knows_the_type", entry,
-                   format_text("tensor '{}': IRPA has no notation for its dtype or shape", entry.name),
-                   "write the archive without dtypes and shapes (--plain)"));
+  if (auto described = describe(entry)) return *std::move(described);
+  return fail(lost("irpa_knows_the_type", entry, "write the archive without dtypes and shapes (--plain)",
+                   "tensor '{}': IRPA has no notation for its dtype or shape", entry.name));
 }
 
 // The parts of an archive as they grow with each entry.
@@ -127,7 +122,7 @@ class ArchiveWriter {
   /// The bytes of a new entry, with what entries of all kinds have.
   MutableBytes begin_entry(Kind kind, std::string_view name, std::string_view note) {
     const std::size_t at = (table_.size() + entry_alignment - 1) / entry_alignment * entry_alignment;
-    table_.resize(at + static_cast<std::size_t>(entry_bytes(kind)));
+    table_.resize(at + static_cast<std::size_t>(entry_bytes[static_cast<std::size_t>(kind)]));
     const MutableBytes bytes = MutableBytes(table_).subspan(at);
     store_le(bytes.subspan(at_entry_size), static_cast<std::uint64_t>(bytes.size()));
     store_le(bytes.subspan(at_kind), static_cast<std::uint32_t>(kind));

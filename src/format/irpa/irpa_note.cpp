@@ -5,16 +5,14 @@
 #include <htensor/dtype/sizes.hpp>
 #include <htensor/dtype/visit.hpp>
 
-#include "base/format_text.hpp"
 #include "format/common.hpp"
-#include "format/gguf/gguf_values.hpp"
+#include "format/gguf/gguf_wire.hpp"
 #include "format/plain_json.hpp"
 
 namespace ht::inline v1::format_irpa {
 namespace {
 
-constexpr std::string_view prefix = "TENSORv0:";
-constexpr std::string_view older_prefix = "PYTORCH:";
+constexpr std::array<std::string_view, 2> prefixes{"TENSORv0:", "PYTORCH:"};
 constexpr std::string_view metadata_prefix = "METADATAv0:";
 constexpr std::string_view torch_module = "torch.";
 constexpr std::string_view byte_dtype = "uint8";
@@ -65,42 +63,68 @@ const NamedDType* find_named(std::string_view name) {
   return found == dtype_names.end() ? nullptr : found;
 }
 
-struct Dims {
-  std::array<std::int64_t, max_rank> values{};
-  std::size_t rank = 0;
+// The texts that `describe` puts around names and dims, and the only ones that `read_canonical` reads. The
+// quote behind a name is not among them.
+constexpr std::string_view before_dtype = R"(TENSORv0:{"type": "Tensor", "dtype": ")";
+constexpr std::string_view before_shape = R"(, "shape": [)";
+constexpr std::string_view before_encoding = R"(], "encoding": ")";
+constexpr std::string_view before_logical_shape = R"(, "logical_shape": [)";
+constexpr std::string_view behind_shape = "]}";
+constexpr std::string_view between_dims = ", ";
 
-  [[nodiscard]] std::span<const std::int64_t> span() const { return std::span(values).first(rank); }
+// The members that count.
+struct Members {
+  std::optional<std::string_view> type, dtype, encoding;
+  std::optional<Dims> shape, logical_shape;
 };
 
-// The reason does not matter: the metadata is then kept word for word.
-struct Unread {};
-using Failed = std::optional<Unread>;
+// What they say of a tensor of this many bytes; the same for both readers.
+std::optional<Description> description_of(const Members& members, std::uint64_t bytes, bool is_canonical) {
+  const auto* const dtype = find_named(*members.dtype);
+  if (dtype == nullptr || dense_bytes(members.shape->span(), dtype->bits) != bytes) return std::nullopt;
+  if (!members.encoding) {
+    return Description{.dtype = dtype->tag,
+                       .dims = *members.shape,
+                       .is_canonical = is_canonical && *members.dtype == dtype->name};
+  }
+  const auto encoding = find_encoding(*members.encoding);
+  if (!encoding || !members.logical_shape) return std::nullopt;
+  if (block_bytes(members.logical_shape->span(), *encoding) != bytes) return std::nullopt;
+  return Description{
+      .encoding = encoding->tag,
+      .dims = *members.logical_shape,
+      .is_canonical = is_canonical && *members.dtype == byte_dtype && members.shape->rank == 1};
+}
 
-// Reads the members that count, each of them once, and checks all others.
-class DescriptionReader {
+// Reads members with a JSON parser, each of them once, and checks all others.
+class JsonReader {
  public:
-  DescriptionReader(std::string_view text, json::Scratch& scratch) : document_(bytes_of(text), scratch) {}
+  JsonReader(std::string_view text, json::Scratch& scratch) : document_(bytes_of(text), scratch) {}
 
-  Failed read() {
-    return document_.each<Unread>(
+  // False where it is not JSON or a member is not of its type.
+  bool read() {
+    return !document_.each<Unread>(
         [this](std::string_view key, json::Value& value) { return member(key, value); }, unread);
   }
 
-  // Views of the document.
-  std::optional<std::string_view> type, dtype, encoding;
-  std::optional<Dims> shape, logical_shape;
+  // With views of the document.
+  Members members;
 
  private:
+  // The reason does not matter: the metadata is then kept word for word.
+  struct Unread {};
+  using Failed = std::optional<Unread>;
+
   static Unread unread(const json::Problem& /*problem*/) { return {}; }
+  static Failed unread_unless(bool is_read) { return is_read ? std::nullopt : Failed(Unread{}); }
 
   Failed member(std::string_view key, json::Value& value) {
-    if (key == "type") return text(value, type);
-    if (key == "dtype") return text(value, dtype);
-    if (key == "shape") return dims(value, shape);
-    if (key == "encoding") return text(value, encoding);
-    if (key == "logical_shape") return dims(value, logical_shape);
-    if (document_.check(value)) return Unread{};
-    return std::nullopt;
+    if (key == "type") return text(value, members.type);
+    if (key == "dtype") return text(value, members.dtype);
+    if (key == "shape") return dims(value, members.shape);
+    if (key == "encoding") return text(value, members.encoding);
+    if (key == "logical_shape") return dims(value, members.logical_shape);
+    return unread_unless(!document_.check(value));
   }
 
   Failed text(json::Value& value, std::optional<std::string_view>& into) {
@@ -115,12 +139,9 @@ class DescriptionReader {
     into.emplace();
     return document_.each_element<Unread>(
         value,
-        [&](json::Value& element) -> Failed {
+        [&](json::Value& element) {
           const auto number = document_.natural(element);
-          const auto dim = number ? checked::narrow<std::int64_t>(*number) : std::nullopt;
-          if (!dim || into->rank == max_rank) return Unread{};
-          into->values[into->rank++] = *dim;
-          return std::nullopt;
+          return unread_unless(number && into->add(*number));
         },
         unread);
   }
@@ -128,80 +149,30 @@ class DescriptionReader {
   json::Document document_;
 };
 
-Description description(DTypeTag dtype, EncodingTag encoding, const Dims& dims, bool is_canonical) {
-  return {.dtype = dtype,
-          .encoding = encoding,
-          .dims = dims.values,
-          .rank = dims.rank,
-          .is_canonical = is_canonical};
+// Up to the bracket, which is left.
+bool read_canonical_dims(json::PlainReader& text, std::optional<Dims>& into) {
+  auto& dims = into.emplace();
+  auto dim = text.natural();
+  if (!dim) return true;
+  while (dims.add(dim)) {
+    if (!text.take(between_dims)) return true;
+    dim = text.natural();
+  }
+  return false;
 }
 
-// The texts that `describe` puts around names and dims, and the only ones that CanonicalReader reads. The
-// quote behind a name is not among them.
-constexpr std::string_view before_dtype = R"(TENSORv0:{"type": "Tensor", "dtype": ")";
-constexpr std::string_view before_shape = R"(, "shape": [)";
-constexpr std::string_view before_encoding = R"(], "encoding": ")";
-constexpr std::string_view before_logical_shape = R"(, "logical_shape": [)";
-constexpr std::string_view behind_shape = "]}";
-constexpr std::string_view between_dims = ", ";
-
-// Reads the text that `describe` writes, without a JSON parser. Any other text, and that of another number of
-// bytes, is left to DescriptionReader.
-class CanonicalReader {
- public:
-  explicit CanonicalReader(std::string_view text) : text_(text) {}
-
-  std::optional<Description> read(std::uint64_t bytes) {
-    if (!text_.take(before_dtype)) return std::nullopt;
-    const auto dtype = text_.string();
-    if (!dtype || !text_.take(before_shape)) return std::nullopt;
-    const auto shape = dims();
-    if (!shape) return std::nullopt;
-    if (text_.take(before_encoding)) return read_blocks(*dtype, *shape, bytes);
-    const auto* const named = std::ranges::find(dtype_names, *dtype, &NamedDType::name);
-    if (!ends() || named == dtype_names.end()) return std::nullopt;
-    if (dense_bytes(shape->span(), named->bits) != bytes) return std::nullopt;
-    return description(named->tag, EncodingTag::dense, *shape, true);
+// Reads the text that `describe` writes, without a JSON parser. False for any other text.
+bool read_canonical(std::string_view metadata, Members& members) {
+  json::PlainReader text(metadata);
+  if (!text.take(before_dtype)) return false;
+  members.dtype = text.string();
+  if (!members.dtype || !text.take(before_shape) || !read_canonical_dims(text, members.shape)) return false;
+  if (text.take(before_encoding)) {
+    members.encoding = text.string();
+    if (!members.encoding || !text.take(before_logical_shape)) return false;
+    if (!read_canonical_dims(text, members.logical_shape)) return false;
   }
-
- private:
-  std::optional<Description> read_blocks(std::string_view dtype, const Dims& shape, std::uint64_t bytes) {
-    const auto name = text_.string();
-    const auto encoding = name ? find_encoding(*name) : std::nullopt;
-    if (!encoding || encoding->name != *name || !text_.take(before_logical_shape)) return std::nullopt;
-    const auto logical = dims();
-    if (!logical || !ends() || dtype != byte_dtype) return std::nullopt;
-    if (shape.rank != 1 || std::cmp_not_equal(shape.values[0], bytes)) return std::nullopt;
-    if (block_bytes(logical->span(), *encoding) != bytes) return std::nullopt;
-    return description(DTypeTag::invalid, encoding->tag, *logical, true);
-  }
-
-  // Up to the bracket, which is left.
-  std::optional<Dims> dims() {
-    Dims read;
-    auto dim = text_.natural();
-    if (!dim) return read;
-    while (read.rank < max_rank) {
-      const auto narrow = dim ? checked::narrow<std::int64_t>(*dim) : std::nullopt;
-      if (!narrow) return std::nullopt;
-      read.values[read.rank++] = *narrow;
-      if (!text_.take(between_dims)) return read;
-      dim = text_.natural();
-    }
-    return std::nullopt;
-  }
-
-  bool ends() { return text_.take(behind_shape) && text_.done(); }
-
-  json::PlainReader text_;
-};
-
-// The JSON behind one of the prefixes.
-std::optional<std::string_view> json_of(std::string_view metadata) {
-  for (const auto each : {prefix, older_prefix}) {
-    if (metadata.starts_with(each)) return metadata.substr(each.size());
-  }
-  return std::nullopt;
+  return text.take(behind_shape) && text.done();
 }
 
 }  // namespace
@@ -209,23 +180,19 @@ std::optional<std::string_view> json_of(std::string_view metadata) {
 std::optional<Description> read_description(std::string_view metadata, std::uint64_t bytes,
                                             json::Scratch& scratch) {
   if (metadata.size() > max_description_bytes) return std::nullopt;
-  if (auto canonical = CanonicalReader(metadata).read(bytes)) return canonical;
+  if (Members members; read_canonical(metadata, members)) return description_of(members, bytes, true);
   return read_json_description(metadata, bytes, scratch);
 }
 
 std::optional<Description> read_json_description(std::string_view metadata, std::uint64_t bytes,
                                                  json::Scratch& scratch) {
-  const auto text = json_of(metadata);
-  if (!text || metadata.size() > max_description_bytes) return std::nullopt;
-  DescriptionReader reader(*text, scratch);
-  if (reader.read() || reader.type != "Tensor" || !reader.dtype || !reader.shape) return std::nullopt;
-  const auto* const dtype = find_named(*reader.dtype);
-  if (dtype == nullptr || dense_bytes(reader.shape->span(), dtype->bits) != bytes) return std::nullopt;
-  if (!reader.encoding) return description(dtype->tag, EncodingTag::dense, *reader.shape, false);
-  const auto encoding = find_encoding(*reader.encoding);
-  if (!encoding || !reader.logical_shape) return std::nullopt;
-  if (block_bytes(reader.logical_shape->span(), *encoding) != bytes) return std::nullopt;
-  return description(DTypeTag::invalid, encoding->tag, *reader.logical_shape, false);
+  const auto used = std::ranges::find_if(prefixes, [&](auto each) { return metadata.starts_with(each); });
+  if (used == prefixes.end() || metadata.size() > max_description_bytes) return std::nullopt;
+  JsonReader reader(metadata.substr(used->size()), scratch);
+  if (!reader.read()) return std::nullopt;
+  const Members& members = reader.members;
+  if (members.type != "Tensor" || !members.dtype || !members.shape) return std::nullopt;
+  return description_of(members, bytes, false);
 }
 
 std::optional<std::string> describe(const Entry& entry) {
@@ -253,27 +220,26 @@ Result<std::string> metadata_text(const Metadata& metadata) {
                 format_text("metadata key '{}' cannot be stored in IRPA: {}", to_utf8(item.key), fault))
               .with_hint("remove the key from the source with `htensor meta SRC rm KEY`"));
     }
-    out.text(item.key);
-    out.value(item.value);
+    out.pair(item.key, item.value);
   }
-  return std::string(reinterpret_cast<const char*>(out.bytes().data()), out.bytes().size());
+  return std::string(as_text(out.bytes()));
 }
 
 Result<void> read_metadata_text(std::string_view text, std::uint64_t offset, Metadata& metadata) {
   const auto malformed = [&](std::string_view why) {
-    return fail(broken(ErrorCode::bad_header, "irpa_metadata_is_well_formed",
-                       format_text("entry '{}': {}", metadata_name, why), offset));
+    return fail(broken(ErrorCode::bad_header, "irpa_metadata_is_well_formed", {offset}, "entry '{}': {}",
+                       metadata_name, why));
   };
   if (!text.starts_with(metadata_prefix)) return malformed("text does not start with 'METADATAv0:'");
   const Bytes bytes = bytes_of(text.substr(metadata_prefix.size()));
   format_gguf::Reader reader(bytes, bytes.size(), UINT64_MAX);
   const auto count = reader.number<std::uint64_t>("value count");
-  if (!count || !reader.has_room_for(*count, format_gguf::least_pair_bytes, "values"))
-    return malformed("text ends before its last value");
-  const auto pairs = format_gguf::read_pairs(reader, *count);
-  if (!pairs) return malformed("a value is truncated or of an unknown type");
+  reader.check_room_for(count, format_gguf::least_pair_bytes, "values");
+  if (!reader.ok()) return malformed("text ends before its last value");
+  const auto pairs = format_gguf::read_pairs(reader, count);
+  if (!reader.ok()) return malformed("a value is truncated or of an unknown type");
   if (reader.at() != bytes.size()) return malformed("bytes follow the last value");
-  for (const auto& [key, value] : *pairs) HT_TRY(metadata.add(key, value));
+  for (const auto& [key, value] : pairs) HT_TRY(metadata.add(key, value));
   return {};
 }
 

@@ -35,16 +35,29 @@ inline constexpr std::size_t max_rank = 64;
 /// Longer metadata describes no tensor.
 inline constexpr std::size_t max_description_bytes = 16384;
 
+struct Dims {
+  std::array<std::int64_t, max_rank> values{};
+  std::size_t rank = 0;
+
+  /// False where there is no such dimension, or no room for it.
+  bool add(std::optional<std::uint64_t> number) {
+    const auto dim = number ? checked::narrow<std::int64_t>(*number) : std::nullopt;
+    if (!dim || rank == max_rank) return false;
+    values[rank++] = *dim;
+    return true;
+  }
+  [[nodiscard]] std::span<const std::int64_t> span() const { return std::span(values).first(rank); }
+};
+
 /// The type and shape of a tensor.
 struct Description {
   DTypeTag dtype = DTypeTag::invalid;
   EncodingTag encoding = EncodingTag::dense;
-  std::array<std::int64_t, max_rank> dims{};
-  std::size_t rank = 0;
+  Dims dims{};
   /// Whether `describe` is known to write the same text for it.
   bool is_canonical = false;
 
-  [[nodiscard]] std::span<const std::int64_t> extents() const noexcept { return std::span(dims).first(rank); }
+  [[nodiscard]] std::span<const std::int64_t> extents() const noexcept { return dims.span(); }
 };
 
 /// The type and shape of a tensor of this many bytes from its metadata. nullopt where the metadata is not a

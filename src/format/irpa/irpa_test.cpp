@@ -228,7 +228,7 @@ TEST(Irpa, description_has_at_most_64_dimensions_and_16_kib) {
     return R"(TENSORv0:{"type": "Tensor", "dtype": "uint8", "shape": [)" + dims + "]}";
   };
   json::Scratch scratch;
-  EXPECT_EQ(read_description(with_rank(64), 1, scratch)->rank, 64U);
+  EXPECT_EQ(read_description(with_rank(64), 1, scratch)->extents().size(), 64U);
   EXPECT_FALSE(read_description(with_rank(65), 1, scratch));
   const std::string small = R"(TENSORv0:{"type": "Tensor", "dtype": "uint8", "shape": [1]})";
   EXPECT_TRUE(read_description(small + std::string(max_description_bytes - small.size(), ' '), 1, scratch));

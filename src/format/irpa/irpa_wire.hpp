@@ -1,6 +1,7 @@
 // Where the fields of an archive lie.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <htensor/base/bytes.hpp>
 
@@ -41,26 +42,16 @@ enum EntryField : std::size_t {
 
 enum class Kind : std::uint32_t { skip, splat, data, external };
 
-/// Bytes of an entry that is to be skipped, with which all others begin.
-inline constexpr std::uint64_t entry_header_bytes = 60;
-inline constexpr std::uint64_t splat_bytes = 85;
-inline constexpr std::uint64_t data_bytes = 76;
-inline constexpr std::uint64_t external_bytes = 92;
-
-[[nodiscard]] constexpr std::uint64_t entry_bytes(Kind kind) noexcept {
-  switch (kind) {
-    case Kind::skip: return entry_header_bytes;
-    case Kind::splat: return splat_bytes;
-    case Kind::data: return data_bytes;
-    case Kind::external: return external_bytes;
-  }
-  return entry_header_bytes;
-}
+/// Bytes of an entry by its kind. All begin as one that is to be skipped does.
+inline constexpr std::array<std::uint64_t, 4> entry_bytes{60, 85, 76, 92};
+inline constexpr std::uint64_t entry_header_bytes = entry_bytes[0];
 
 struct Range {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
 
+  /// Where it ends in a file that it fits in.
+  [[nodiscard]] std::uint64_t end() const noexcept { return offset + length; }
   friend auto operator<=>(const Range&, const Range&) = default;
 };
 

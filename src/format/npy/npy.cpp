@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <htensor/base/utf8.hpp>
 #include <htensor/dtype/sizes.hpp>
 
-#include "base/format_text.hpp"
 #include "format/common.hpp"
-#include "format/npy/npy_header.hpp"
-#include "format/sniff.hpp"
 
 namespace ht::inline v1::format_npy {
 namespace {
@@ -21,25 +19,36 @@ constexpr std::uint64_t short_preamble = at_length + sizeof(std::uint16_t);
 constexpr std::uint64_t long_preamble = at_length + sizeof(std::uint32_t);
 
 Error cut_short(std::uint64_t file_bytes, std::uint64_t wanted) {
-  return broken(ErrorCode::truncated, "header_is_all_there",
-                format_text("header ends at byte {} but the file has {} bytes", wanted, file_bytes),
-                file_bytes);
+  return broken(ErrorCode::truncated, "header_is_all_there", {file_bytes},
+                "header ends at byte {} but the file has {} bytes", wanted, file_bytes);
+}
+
+/// As `broken`, with the hint to save the array again.
+template <class... Args>
+Error malformed(ErrorCode code, std::string_view rule, const FilePlace& place,
+                MessageFormat<std::type_identity_t<Args>...> message, Args&&... args) {
+  return broken(code, rule, place, message, std::forward<Args>(args)...)
+      .with_hint("save the array again with numpy.save");
+}
+
+/// A text of the file as a message can show it: the beginning of a long one, in UTF-8.
+std::string shown(std::string_view text) {
+  constexpr std::size_t most = 40;
+  return to_utf8(text.substr(0, most)) + (text.size() > most ? "…" : "");
 }
 
 /// The major version.
 Result<int> read_version(Bytes start) {
   if (!std::ranges::equal(start.first(magic.size()), bytes_of(magic))) {
-    return fail(malformed(ErrorCode::bad_magic, "magic_is_numpy",
-                          "file does not start with the magic '\\x93NUMPY'", at_magic));
+    return fail(malformed(ErrorCode::bad_magic, "magic_is_numpy", {at_magic},
+                          "file does not start with the magic '\\x93NUMPY'"));
   }
   const auto major = std::to_integer<int>(start[at_major]);
   const auto minor = std::to_integer<int>(start[at_minor]);
   if (major < 1 || major > 3 || minor != 0) {
-    return fail(
-        malformed(ErrorCode::bad_version, "npy_version_is_1_2_or_3",
-                  format_text("NPY version {}.{} is not supported; supported versions are 1.0, 2.0 and 3.0",
-                              major, minor),
-                  at_major));
+    return fail(malformed(ErrorCode::bad_version, "npy_version_is_1_2_or_3", {at_major},
+                          "NPY version {}.{} is not supported; supported versions are 1.0, 2.0 and 3.0",
+                          major, minor));
   }
   return major;
 }
@@ -47,23 +56,210 @@ Result<int> read_version(Bytes start) {
 Result<void> check_limit(std::uint64_t data_offset, std::uint64_t wanted_limit) {
   const std::uint64_t limit = wanted_limit == 0 ? default_header_limit : wanted_limit;
   if (data_offset <= limit) return {};
-  return fail(malformed(ErrorCode::header_too_large, "npy_header_is_within_the_limit",
-                        format_text("header ends at byte {} but the limit is {} bytes", data_offset, limit),
-                        at_length)
-                  .with_hint("raise the limit with --max-header SIZE if you trust the file"));
+  return fail(broken(ErrorCode::header_too_large, "npy_header_is_within_the_limit", {at_length},
+                     "header ends at byte {} but the limit is {} bytes", data_offset, limit));
 }
 
 // The file's length against what the header says.
 Result<void> check_length(std::uint64_t end, std::uint64_t file_bytes, bool headers_only) {
   if (!headers_only) HT_TRY(check_data_is_there(end, file_bytes));
   if (file_bytes > end) {
-    return fail(
-        malformed(ErrorCode::trailing_bytes, "nothing_follows_the_data",
-                  format_text("{} bytes follow the array, which ends at byte {}", file_bytes - end, end), end)
-            .with_hint("save each array to a file of its own with numpy.save"));
+    return fail(malformed(ErrorCode::trailing_bytes, "nothing_follows_the_data", {end},
+                          "{} bytes follow the array, which ends at byte {}", file_bytes - end, end)
+                    .with_hint("save each array to a file of its own with numpy.save"));
   }
   return {};
 }
+
+/// What the dict says, and where in the file it says so.
+struct Literal {
+  std::string_view descr;
+  std::uint64_t descr_at = 0;
+  bool fortran_order = false;
+  std::vector<std::int64_t> shape;
+  std::uint64_t shape_at = 0;
+};
+
+constexpr std::array<std::string_view, 3> keys{"descr", "fortran_order", "shape"};
+
+bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+
+/// Reads the dict literal and nothing else of Python: the three keys once each, in any order. `begin` is
+/// where `text` lies in the file. The literal has views into `text`.
+class LiteralReader {
+ public:
+  LiteralReader(std::string_view text, std::uint64_t begin) : text_(text), begin_(begin) {}
+
+  Result<Literal> read() {
+    if (!take('{')) return fail(expected("'{'"));
+    while (!take('}')) {
+      HT_TRY(read_item());
+      if (take(',')) continue;
+      if (!take('}')) return fail(expected("',' or '}'"));
+      break;
+    }
+    for (std::size_t key = 0; key < keys.size(); ++key) {
+      if (!has_[key]) {
+        return fail(malformed(ErrorCode::bad_header, "npy_header_has_all_keys", {begin_},
+                              "header key '{}' is missing", keys[key]));
+      }
+    }
+    skip_space();
+    if (at_ != text_.size()) {
+      return fail(malformed(ErrorCode::bad_header, "npy_header_ends_with_its_dict", {here()},
+                            "{} follows the dict in the header", found()));
+    }
+    return std::move(literal_);
+  }
+
+ private:
+  Result<void> read_item() {
+    skip_space();
+    const std::uint64_t key_at = here();
+    const std::string_view key = HT_TRY(read_string());
+    const auto known = static_cast<std::size_t>(std::ranges::find(keys, key) - keys.begin());
+    if (known == keys.size()) {
+      return fail(malformed(ErrorCode::bad_header, "npy_header_has_no_other_keys", {key_at},
+                            "header key '{}' is unknown", shown(key)));
+    }
+    if (has_[known]) {
+      return fail(malformed(ErrorCode::duplicate_key, "npy_header_has_each_key_once", {key_at},
+                            "header key '{}' occurs twice", key));
+    }
+    has_[known] = true;
+    if (!take(':')) return fail(expected("':'"));
+    skip_space();
+    if (known == 0) return read_descr_text();
+    if (known == 1) return read_order();
+    return read_shape();
+  }
+
+  Result<void> read_descr_text() {
+    literal_.descr_at = here();
+    if (front() == '[' || front() == '(') {
+      return fail(
+          malformed(ErrorCode::bad_dtype, "npy_dtype_has_no_fields", {literal_.descr_at},
+                    "dtype is a list of fields (structured array)")
+              .with_hint("save each field to a file of its own: numpy.save(\"x.npy\", array[\"x\"])"));
+    }
+    literal_.descr = HT_TRY(read_string());
+    return {};
+  }
+
+  Result<void> read_order() {
+    const std::size_t begin = at_;
+    while (is_letter(front())) ++at_;
+    const std::string_view word = text_.substr(begin, at_ - begin);
+    if (word != "True" && word != "False") {
+      return fail(malformed(ErrorCode::bad_header, "npy_fortran_order_is_true_or_false", {begin_ + begin},
+                            "fortran_order is '{}', not True or False",
+                            shown(text_.substr(begin, std::max<std::size_t>(word.size(), 1)))));
+    }
+    literal_.fortran_order = word == "True";
+    return {};
+  }
+
+  Result<void> read_shape() {
+    literal_.shape_at = here();
+    if (!take('(')) return fail(no_tuple());
+    auto& shape = literal_.shape;
+    while (!take(')')) {
+      if (shape.size() == max_rank) {
+        return fail(malformed(ErrorCode::bad_shape, "npy_rank_is_at_most_64", {here()},
+                              "shape has more than {} dimensions", max_rank));
+      }
+      shape.push_back(HT_TRY(read_dim()));
+      if (take(',')) continue;
+      if (!take(')')) return fail(expected("',' or ')'"));
+      // In Python, (3) is the number 3.
+      if (shape.size() == 1) return fail(no_tuple());
+      break;
+    }
+    return {};
+  }
+
+  Result<std::int64_t> read_dim() {
+    skip_space();
+    const std::size_t begin = at_;
+    if (front() == '-') {
+      return fail(malformed(ErrorCode::bad_shape, "dims_are_not_negative", {here()},
+                            "dimension {} of the shape is negative", literal_.shape.size()));
+    }
+    std::int64_t dim = 0;
+    const auto [end, error] = std::from_chars(text_.data() + begin, text_.data() + text_.size(), dim);
+    if (error == std::errc::result_out_of_range) {
+      return fail(malformed(ErrorCode::size_overflow, "dims_fit_63_bits", {begin_ + begin},
+                            "dimension {} of the shape exceeds 2^63-1", literal_.shape.size()));
+    }
+    at_ = static_cast<std::size_t>(end - text_.data());
+    const std::size_t digits = at_ - begin;
+    // Python 2 wrote long numbers as 3L.
+    if (digits > 0 && front() == 'L') ++at_;
+    const bool goes_on = is_digit(front()) || is_letter(front()) || front() == '.';
+    if (digits == 0 || goes_on || (digits > 1 && text_[begin] == '0')) {
+      return fail(malformed(ErrorCode::bad_shape, "npy_dims_are_whole_numbers", {begin_ + begin},
+                            "dimension {} of the shape is not an integer: '{}'", literal_.shape.size(),
+                            shown(text_.substr(begin, at_ - begin + 1))));
+    }
+    return dim;
+  }
+
+  /// A text in single or double quotes. Escapes are refused: nothing that is known here needs one.
+  Result<std::string_view> read_string() {
+    skip_space();
+    const char quote = front();
+    if (quote != '\'' && quote != '"') return fail(expected("a quoted string"));
+    const std::size_t begin = at_ + 1;
+    const std::array<char, 5> stops{quote, '\\', '\n', '\r', '\0'};
+    const auto end = text_.find_first_of(std::string_view(stops.data(), stops.size()), begin);
+    at_ = std::min(end, text_.size());
+    if (front() != quote) {
+      return fail(malformed(ErrorCode::bad_header, "npy_texts_are_closed_and_plain", {here()},
+                            "string at byte {} has {} before its closing quote", begin_ + begin - 1,
+                            found()));
+    }
+    ++at_;
+    return text_.substr(begin, end - begin);
+  }
+
+  Error no_tuple() const {
+    return malformed(ErrorCode::bad_shape, "npy_shape_is_a_tuple", {literal_.shape_at},
+                     "shape is not a tuple of integers such as (2, 3), (3,) or ()");
+  }
+
+  Error expected(std::string_view what) const {
+    return malformed(ErrorCode::bad_header, "npy_header_is_a_dict_literal", {here()},
+                     "header has {} where {} is expected", found(), what);
+  }
+
+  [[nodiscard]] std::string found() const {
+    if (at_ == text_.size()) return "the end of the header";
+    const char c = text_[at_];
+    if (c > ' ' && c < 0x7F) return format_text("'{}'", c);
+    return format_text("byte {:#04x}", static_cast<unsigned char>(c));
+  }
+
+  void skip_space() {
+    while (is_space(front())) ++at_;
+  }
+  bool take(char wanted) {
+    skip_space();
+    if (at_ == text_.size() || front() != wanted) return false;
+    ++at_;
+    return true;
+  }
+  /// NUL at the end, which is as foreign to a header as its end.
+  [[nodiscard]] char front() const { return at_ < text_.size() ? text_[at_] : '\0'; }
+  [[nodiscard]] std::uint64_t here() const { return begin_ + at_; }
+
+  std::string_view text_;
+  std::uint64_t begin_;
+  std::size_t at_ = 0;
+  std::array<bool, keys.size()> has_{};
+  Literal literal_;
+};
 
 struct Row {
   std::string_view code;
@@ -101,12 +297,12 @@ std::string_view hint_for(std::string_view code) {
 
 Error unknown(std::string_view text, std::string_view code, std::uint64_t offset) {
   if (code.starts_with('O')) {
-    return malformed(ErrorCode::bad_dtype, "npy_elements_are_no_pickled_objects",
-                     "array holds pickled Python objects, which can run code when loaded", offset)
+    return malformed(ErrorCode::bad_dtype, "npy_elements_are_no_pickled_objects", {offset},
+                     "array holds pickled Python objects, which can run code when loaded")
         .with_hint("if you trust the file, load it with numpy and save its numbers with a plain dtype");
   }
-  return malformed(ErrorCode::bad_dtype, "npy_dtype_is_known",
-                   format_text("dtype '{}' is not supported", shown(text)), offset)
+  return malformed(ErrorCode::bad_dtype, "npy_dtype_is_known", {offset}, "dtype '{}' is not supported",
+                   shown(text))
       .with_hint(hint_for(code));
 }
 
@@ -125,8 +321,8 @@ Result<Descr> read_descr(std::string_view text, std::uint64_t offset) {
   // numpy takes '=' and none for the order of the machine that reads, and that is little endian here.
   const char order = has_order ? text[0] : '=';
   if (order == '|') {
-    return fail(malformed(ErrorCode::bad_dtype, "npy_wide_dtypes_have_a_byte_order",
-                          format_text("dtype '{}' has no byte order", text), offset));
+    return fail(malformed(ErrorCode::bad_dtype, "npy_wide_dtypes_have_a_byte_order", {offset},
+                          "dtype '{}' has no byte order", text));
   }
   return Descr{row->dtype, order == '>' ? ByteOrder::big : ByteOrder::little};
 }
@@ -141,20 +337,18 @@ std::optional<std::string> write_descr(DTypeTag dtype, ByteOrder byte_order) {
 
 Result<Catalog> read_array(Bytes header, int version, std::uint64_t file_bytes, const ParseOptions& options) {
   const std::uint64_t begin = version == 1 ? short_preamble : long_preamble;
-  const Bytes rest = header.subspan(static_cast<std::size_t>(begin));
-  const std::string_view text(reinterpret_cast<const char*>(rest.data()), rest.size());
+  const std::string_view text = as_text(header.subspan(static_cast<std::size_t>(begin)));
   // The versions before are in Latin-1, in which every byte is a character.
   if (version == 3 && !is_utf8(text)) {
-    return fail(malformed(ErrorCode::bad_utf8, "npy_header_is_utf8", "header is not valid UTF-8", begin));
+    return fail(malformed(ErrorCode::bad_utf8, "npy_header_is_utf8", {begin}, "header is not valid UTF-8"));
   }
-  const auto literal = HT_TRY(read_literal(text, begin));
+  const auto literal = HT_TRY(LiteralReader(text, begin).read());
   const auto descr = HT_TRY(read_descr(literal.descr, literal.descr_at));
   const auto bytes = dense_bytes(literal.shape, descr.dtype.bits);
   if (!bytes) {
-    return fail(malformed(ErrorCode::size_overflow, "data_size_fits_63_bits",
-                          format_text("shape [{}] of {} exceeds 2^63-1 bytes", fmt::join(literal.shape, ", "),
-                                      descr.dtype.name),
-                          literal.shape_at));
+    return fail(malformed(ErrorCode::size_overflow, "data_size_fits_63_bits", {literal.shape_at},
+                          "shape [{}] of {} exceeds 2^63-1 bytes", fmt::join(literal.shape, ", "),
+                          descr.dtype.name));
   }
   // 63 bits and a header of 32 do not overflow.
   HT_TRY(check_length(header.size() + *bytes, file_bytes, options.headers_only));
@@ -178,18 +372,16 @@ Result<std::string> descr_for(const Entry& entry) {
   HT_TRY(check_plain(plain, "NPY"));
   if (auto descr = write_descr(entry.dtype, entry.byte_order)) return *std::move(descr);
   const auto dtype = find_dtype(entry.dtype);
-  return fail(lost("npy_carries_the_dtype", entry,
-                   format_text("tensor '{}': NPY cannot store {}", entry.name,
-                               dtype ? dtype->name : "a user-defined dtype"),
-                   "convert to IRPA or ht instead"));
+  return fail(lost("npy_carries_the_dtype", entry, "convert to IRPA or ht instead",
+                   "tensor '{}': NPY cannot store {}", entry.name,
+                   dtype ? dtype->name : "a user-defined dtype"));
 }
 
 Result<void> check_rank(const Entry& entry) {
   if (entry.dims.size() <= max_rank) return {};
-  return fail(lost(
-      "npy_carries_at_most_64_dims", entry,
-      format_text("tensor '{}': rank {} exceeds NPY's limit of {}", entry.name, entry.dims.size(), max_rank),
-      "convert to safetensors instead"));
+  return fail(lost("npy_carries_at_most_64_dims", entry, "convert to safetensors instead",
+                   "tensor '{}': rank {} exceeds NPY's limit of {}", entry.name, entry.dims.size(),
+                   max_rank));
 }
 
 // The header is as long as it takes to align the data, and has to be read again.
@@ -235,8 +427,6 @@ std::vector<std::byte> wrapped(std::string_view dict, std::uint64_t data_offset,
 }
 
 }  // namespace
-
-bool looks_like(Bytes prefix, std::uint64_t /*file_bytes*/) { return begins_with(prefix, magic); }
 
 Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& options) {
   if (file_bytes < short_preamble) return fail(cut_short(file_bytes, short_preamble));

@@ -11,6 +11,8 @@
 #include <htensor/format/parse.hpp>
 #include <string_view>
 
+#include "format/sniff.hpp"
+
 namespace ht::inline v1::format_npy {
 
 inline constexpr std::string_view magic = "\x93NUMPY";
@@ -20,8 +22,6 @@ inline constexpr std::uint64_t data_alignment = 64;
 inline constexpr std::uint64_t default_header_limit = 1 << 20;
 /// numpy's own limit.
 inline constexpr std::size_t max_rank = 64;
-
-[[nodiscard]] bool looks_like(Bytes prefix, std::uint64_t file_bytes);
 
 /// A catalog of one tensor named by the options' stem. Big endian and column-major data stay as they are and
 /// are told.
@@ -35,7 +35,7 @@ inline constexpr std::size_t max_rank = 64;
 inline constexpr Format format{
     .name = "npy",
     .extension = ".npy",
-    .looks_like = looks_like,
+    .looks_like = has_magic<magic>,
     .parse = parse,
     .encode = encode,
     // The header is as long as the alignment.

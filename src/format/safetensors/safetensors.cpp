@@ -5,7 +5,6 @@
 #include <numeric>
 #include <tuple>
 
-#include "base/format_text.hpp"
 #include "format/common.hpp"
 #include "format/json.hpp"
 #include "format/safetensors/safetensors_header.hpp"
@@ -61,35 +60,31 @@ class TensorPlacer {
     const DTypeInfo& dtype = items_.dtypes[in.number()];
     const std::uint64_t begin = in.number();
     const std::uint64_t end = in.number();
-    const auto refuse = [&](ErrorCode code, std::string_view rule, std::string message,
-                            SourceLine where = SourceLine::here()) {
-      return fail(broken(code, rule, std::move(message), at, where).at_tensor(name));
-    };
+    const FilePlace where{at, name};
     if (begin > end) {
-      return refuse(
-          ErrorCode::bad_offset, "data_offsets_are_in_order",
-          format_text("tensor '{}': data_offsets end at {}, before their start at {}", name, end, begin));
+      return fail(broken(ErrorCode::bad_offset, "data_offsets_are_in_order", where,
+                         "tensor '{}': data_offsets end at {}, before their start at {}", name, end, begin));
     }
     const auto bytes = dense_bytes(dims, dtype.bits);
     if (!bytes) {
-      return refuse(ErrorCode::size_overflow, "safetensors_size_fits_63_bits",
-                    format_text("tensor '{}', {} [{}]: size exceeds 2^63-1 bytes", name, dtype.name,
-                                fmt::join(dims, ", ")));
+      return fail(broken(ErrorCode::size_overflow, "safetensors_size_fits_63_bits", where,
+                         "tensor '{}', {} [{}]: size exceeds 2^63-1 bytes", name, dtype.name,
+                         fmt::join(dims, ", ")));
     }
     if (!fills_whole_bytes(dims, dtype.bits)) {
-      return refuse(ErrorCode::misaligned, "sub_byte_data_fills_whole_bytes",
-                    format_text("tensor '{}', {} [{}]: size is not a whole number of bytes", name, dtype.name,
-                                fmt::join(dims, ", ")));
+      return fail(broken(ErrorCode::misaligned, "sub_byte_data_fills_whole_bytes", where,
+                         "tensor '{}', {} [{}]: size is not a whole number of bytes", name, dtype.name,
+                         fmt::join(dims, ", ")));
     }
     if (*bytes != end - begin) {
-      return refuse(ErrorCode::size_mismatch, "data_offsets_span_the_tensor",
-                    format_text("tensor '{}', {} [{}]: needs {} bytes but its data_offsets span {}", name,
-                                dtype.name, fmt::join(dims, ", "), *bytes, end - begin));
+      return fail(broken(ErrorCode::size_mismatch, "data_offsets_span_the_tensor", where,
+                         "tensor '{}', {} [{}]: needs {} bytes but its data_offsets span {}", name,
+                         dtype.name, fmt::join(dims, ", "), *bytes, end - begin));
     }
     const auto absolute = checked::add(data_begin_, begin);
     if (!absolute || !checked::add(*absolute, *bytes)) {
-      return refuse(ErrorCode::size_overflow, "data_offsets_fit_64_bits",
-                    format_text("tensor '{}': data ends beyond 2^64-1", name));
+      return fail(broken(ErrorCode::size_overflow, "data_offsets_fit_64_bits", where,
+                         "tensor '{}': data ends beyond 2^64-1", name));
     }
     auto& data_end = tensors_.data_end;
     if (data_end != *absolute) data_end.reset();
@@ -117,15 +112,13 @@ Result<std::uint64_t> check_tiling(const CatalogBuilder& tensors, std::uint64_t 
   for (const auto i : order) {
     const Entry entry = tensors[i];
     if (entry.offset != end) {
-      auto error = entry.offset < end ? broken(ErrorCode::overlap, "tensors_do_not_overlap",
-                                               format_text("tensor '{}' and tensor '{}' overlap at byte {}",
-                                                           before, entry.name, entry.offset),
-                                               entry.offset)
-                                      : broken(ErrorCode::gap, "tensors_leave_no_gap",
-                                               format_text("gap of {} bytes at byte {}, before tensor '{}'",
-                                                           entry.offset - end, end, entry.name),
-                                               end);
-      return fail(std::move(error).at_tensor(entry.name));
+      return fail(entry.offset < end
+                      ? broken(ErrorCode::overlap, "tensors_do_not_overlap", {entry.offset, entry.name},
+                               "tensor '{}' and tensor '{}' overlap at byte {}", before, entry.name,
+                               entry.offset)
+                      : broken(ErrorCode::gap, "tensors_leave_no_gap", {end, entry.name},
+                               "gap of {} bytes at byte {}, before tensor '{}'", entry.offset - end, end,
+                               entry.name));
     }
     end += entry.bytes;
     before = entry.name;
@@ -136,14 +129,12 @@ Result<std::uint64_t> check_tiling(const CatalogBuilder& tensors, std::uint64_t 
 // The data must be what the file has behind its header: with the tiling, no tensor lies outside the file.
 Result<void> check_end(std::uint64_t end, std::uint64_t file_bytes, bool headers_only) {
   if (end > file_bytes && !headers_only) {
-    return fail(broken(ErrorCode::truncated, "safetensors_data_is_all_there",
-                       format_text("data ends at byte {} but the file has {} bytes", end, file_bytes),
-                       file_bytes));
+    return fail(broken(ErrorCode::truncated, "safetensors_data_is_all_there", {file_bytes},
+                       "data ends at byte {} but the file has {} bytes", end, file_bytes));
   }
   if (end < file_bytes) {
-    return fail(broken(ErrorCode::trailing_bytes, "nothing_follows_the_tensors",
-                       format_text("{} bytes follow the data, which ends at byte {}", file_bytes - end, end),
-                       end));
+    return fail(broken(ErrorCode::trailing_bytes, "nothing_follows_the_tensors", {end},
+                       "{} bytes follow the data, which ends at byte {}", file_bytes - end, end));
   }
   return {};
 }
@@ -153,16 +144,13 @@ Result<std::uint64_t> read_length(Bytes prefix, std::uint64_t file_bytes, const 
   const std::uint64_t limit =
       options.max_header_bytes != 0 ? options.max_header_bytes : default_max_header_bytes;
   if (length > limit) {
-    return fail(Error(ErrorCode::header_too_large, "safetensors_header_is_not_too_large",
-                      format_text("header has {} bytes but the limit is {}", length, limit))
-                    .at_offset(0)
-                    .with_hint("raise the limit with --max-header SIZE if you trust the file"));
+    return fail(broken(ErrorCode::header_too_large, "safetensors_header_is_not_too_large", {0},
+                       "header has {} bytes but the limit is {}", length, limit));
   }
   if (!checked::range_fits(length_bytes, length, file_bytes)) {
-    return fail(broken(
-        ErrorCode::truncated, "safetensors_header_is_all_there",
-        format_text("header ends at byte {} but the file has {} bytes", length_bytes + length, file_bytes),
-        file_bytes));
+    return fail(broken(ErrorCode::truncated, "safetensors_header_is_all_there", {file_bytes},
+                       "header ends at byte {} but the file has {} bytes", length_bytes + length,
+                       file_bytes));
   }
   return length;
 }
@@ -190,9 +178,8 @@ bool looks_like(Bytes prefix, std::uint64_t file_bytes) {
 Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& options) {
   const Bytes prefix = seen.prefix();
   if (file_bytes < length_bytes) {
-    return fail(broken(ErrorCode::truncated, "safetensors_length_is_all_there",
-                       format_text("header size field ends at byte 8 but the file has {} bytes", file_bytes),
-                       file_bytes));
+    return fail(broken(ErrorCode::truncated, "safetensors_length_is_all_there", {file_bytes},
+                       "header size field ends at byte 8 but the file has {} bytes", file_bytes));
   }
   if (prefix.size() < length_bytes) return Need{0, length_bytes};
   const auto length = HT_TRY(read_length(prefix, file_bytes, options));

@@ -1,11 +1,10 @@
 #include <algorithm>
 #include <array>
-#include <htensor/base/json_text.hpp>
 #include <htensor/base/utf8.hpp>
 #include <htensor/dtype/sizes.hpp>
 
-#include "base/format_text.hpp"
 #include "format/common.hpp"
+#include "format/json.hpp"
 #include "format/safetensors/safetensors.hpp"
 #include "format/safetensors/safetensors_header.hpp"
 
@@ -38,23 +37,20 @@ Result<void> append_tensor(std::string& out, const Entry& entry, std::uint64_t b
   HT_TRY(check_plain(entry, "safetensors"));
   const auto dtype = find_dtype(entry.dtype);
   if (!dtype || !is_safetensors_dtype(entry.dtype)) {
-    return fail(lost("safetensors_has_the_dtype", entry,
-                     format_text("tensor '{}': safetensors cannot store {}", entry.name,
-                                 dtype ? dtype->name : "a user-defined dtype"),
-                     "convert to IRPA or ht instead"));
+    return fail(lost("safetensors_has_the_dtype", entry, "convert to IRPA or ht instead",
+                     "tensor '{}': safetensors cannot store {}", entry.name,
+                     dtype ? dtype->name : "a user-defined dtype"));
   }
   if (!is_utf8(entry.name))
     return fail(no_utf8("tensor name", entry.name, rename_tensor).at_tensor(entry.name));
   if (entry.name == metadata_key) {
-    return fail(lost("safetensors_keeps_a_name_for_metadata", entry,
-                     "tensor name '__metadata__' is reserved in safetensors", rename_tensor));
+    return fail(lost("safetensors_keeps_a_name_for_metadata", entry, rename_tensor,
+                     "tensor name '__metadata__' is reserved in safetensors"));
   }
   if (entry.dims.size() > max_rank) {
-    return fail(
-        lost("safetensors_carries_at_most_64_dims", entry,
-             format_text("tensor '{}' has {} dimensions, and a safetensors file is read with at most {}",
-                         entry.name, entry.dims.size(), max_rank),
-             "reshape the tensor to fewer dimensions"));
+    return fail(lost("safetensors_carries_at_most_64_dims", entry, "reshape the tensor to fewer dimensions",
+                     "tensor '{}' has {} dimensions, and a safetensors file is read with at most {}",
+                     entry.name, entry.dims.size(), max_rank));
   }
   const auto bytes = dense_bytes(entry.dims, dtype->bits);
   if (bytes != entry.bytes) {
@@ -65,11 +61,9 @@ Result<void> append_tensor(std::string& out, const Entry& entry, std::uint64_t b
                     .with_hint("pass the dtype and shape of the data"));
   }
   if (!fills_whole_bytes(entry.dims, dtype->bits)) {
-    return fail(
-        lost("safetensors_has_whole_bytes", entry,
-             format_text("tensor '{}', {} [{}]: size is not a whole number of bytes, as safetensors requires",
-                         entry.name, dtype->name, fmt::join(entry.dims, ", ")),
-             "convert to IRPA or ht instead"));
+    return fail(lost("safetensors_has_whole_bytes", entry, "convert to IRPA or ht instead",
+                     "tensor '{}', {} [{}]: size is not a whole number of bytes, as safetensors requires",
+                     entry.name, dtype->name, fmt::join(entry.dims, ", ")));
   }
   append_json_string(out, entry.name);
   out += R"(:{"dtype":")";
@@ -97,6 +91,108 @@ std::optional<std::uint64_t> begin_of_data(const Catalog& catalog, std::uint64_t
     return checked::add(header_end, (first.offset - header_end) % layout.block_bytes);
   }
   return checked::align_up(header_end, 8);
+}
+
+struct Stretch {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+// Walks over a text that is known to be JSON. Whatever the text is, it stays within it.
+class Walk {
+ public:
+  explicit Walk(std::string_view text) : text_(text) {}
+
+  [[nodiscard]] std::size_t at() const noexcept { return at_; }
+  /// What comes next but for white space; at the end, nothing.
+  char next() noexcept {
+    at_ = std::min(text_.find_first_not_of(json::white_space, at_), text_.size());
+    return at_ < text_.size() ? text_[at_] : '\0';
+  }
+  void pass() noexcept { at_ = std::min(at_ + 1, text_.size()); }
+  void pass_string() noexcept {
+    for (pass(); at_ < text_.size() && text_[at_] != '"'; pass()) {
+      if (text_[at_] == '\\') pass();
+    }
+    pass();
+  }
+  void pass_value() noexcept {
+    std::size_t depth = 0;
+    do {
+      const char c = next();
+      if (c == '"') {
+        pass_string();
+        continue;
+      }
+      if (c == '{' || c == '[') ++depth;
+      if (c == '}' || c == ']') --depth;
+      if (c == '{' || c == '[' || c == '}' || c == ']' || c == ',' || c == ':') {
+        pass();
+      } else {
+        at_ = std::min(text_.find_first_of(" \t\r\n,:]}", at_), text_.size());
+      }
+    } while (depth > 0 && at_ < text_.size());
+  }
+
+ private:
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+// With its quotes, and with escapes where somebody wrote some.
+bool is_metadata_key(std::string_view key) {
+  if (key.find('\\') == std::string_view::npos) return key == R"("__metadata__")";
+  const std::string object = "{" + std::string(key) + ":0}";
+  json::Document document(bytes_of(object));
+  return document
+      .each<bool>(
+          [](std::string_view read, json::Value&) -> std::optional<bool> {
+            return read == "__metadata__" ? std::optional(true) : std::nullopt;
+          },
+          [](const json::Problem&) { return false; })
+      .value_or(false);
+}
+
+// The member of the object that is its metadata, from the key on, if there is one.
+std::optional<Stretch> find_metadata(std::string_view text) {
+  Walk walk(text);
+  walk.next();
+  walk.pass();
+  while (walk.next() == '"') {
+    const std::size_t begin = walk.at();
+    walk.pass_string();
+    const bool is_it = is_metadata_key(text.substr(begin, walk.at() - begin));
+    walk.next();
+    walk.pass();
+    walk.pass_value();
+    if (is_it) return Stretch{begin, walk.at()};
+    if (walk.next() != ',') break;
+    walk.pass();
+  }
+  return std::nullopt;
+}
+
+// The member and the comma that goes with it.
+Stretch with_comma(std::string_view text, const Stretch& member) {
+  const auto after = text.find_first_not_of(json::white_space, member.end);
+  if (after != std::string_view::npos && text[after] == ',') return {member.begin, after + 1};
+  const auto before = text.find_last_not_of(json::white_space, member.begin - 1);
+  if (before != std::string_view::npos && text[before] == ',') return {before, member.end};
+  return member;
+}
+
+// The text with other metadata, without the white space that follows it.
+Result<std::string> with_metadata(std::string_view text, const Metadata& metadata) {
+  const auto object = text.find('{');
+  const auto found = find_metadata(text);
+  Stretch replaced = found.value_or(Stretch{object + 1, object + 1});
+  if (found && metadata.empty()) replaced = with_comma(text, *found);
+  std::string out(text.substr(0, replaced.begin));
+  if (!metadata.empty()) HT_TRY(append_metadata(out, metadata));
+  const auto next = text.find_first_not_of(json::white_space, replaced.end);
+  if (!found && !metadata.empty() && text[next] != '}') out += ',';
+  out += text.substr(replaced.end, text.find_last_not_of(json::white_space) + 1 - replaced.end);
+  return out;
 }
 
 }  // namespace
@@ -166,6 +262,19 @@ Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
   for (auto& offset : encoded.offsets) *offset += *data_begin;
   encoded.file_bytes = *file_bytes;
   return encoded;
+}
+
+Result<EditedHeader> edit(const HeaderEdit& edit) {
+  const auto length = load_le<std::uint64_t>(edit.seen);
+  const auto old = part(edit.seen, length_bytes, length);
+  if (!old) return fail(Error(ErrorCode::internal));
+  const std::string text = HT_TRY(with_metadata(as_text(*old), edit.metadata));
+  EditedHeader header{.bytes = {}, .old_bytes = length_bytes + length};
+  const auto begin = HT_TRY(data_begin_for(length_bytes + text.size(), header.old_bytes, edit));
+  header.bytes.resize(static_cast<std::size_t>(begin), std::byte{' '});
+  store_le(MutableBytes(header.bytes), begin - length_bytes);
+  std::ranges::copy(bytes_of(text), header.bytes.begin() + length_bytes);
+  return header;
 }
 
 }  // namespace ht::inline v1::format_safetensors

@@ -2,9 +2,9 @@
 
 #include <array>
 
-#include "base/format_text.hpp"
 #include "format/common.hpp"
 #include "format/json.hpp"
+#include "format/plain_json.hpp"
 #include "format/safetensors/safetensors.hpp"
 
 namespace ht::inline v1::format_safetensors {
@@ -34,20 +34,20 @@ class HeaderReader {
  private:
   using Failure = std::optional<Error>;
 
-  [[nodiscard]] Error broken(ErrorCode code, std::string_view rule, std::string message,
-                             SourceLine where = SourceLine::here()) {
-    const auto at = document_.problem({}).offset;
-    auto error = ht::broken(code, rule, std::move(message), length_bytes + at, where);
-    return name_ ? std::move(error).at_tensor(*name_) : std::move(error);
+  template <class... Args>
+  [[nodiscard]] Error broken(ErrorCode code, std::string_view rule,
+                             MessageFormat<std::type_identity_t<Args>...> message, Args&&... args) {
+    const FilePlace place{length_bytes + document_.problem({}).offset, name_.value_or("")};
+    return ht::broken(code, rule, place, message, std::forward<Args>(args)...);
   }
 
   [[nodiscard]] static Error broken_json(const json::Problem& problem) {
     const std::uint64_t at = length_bytes + problem.offset;
     if (problem.is_bad_utf8) {
-      return ht::broken(ErrorCode::bad_utf8, "safetensors_header_is_utf8", "header is not valid UTF-8", at);
+      return ht::broken(ErrorCode::bad_utf8, "safetensors_header_is_utf8", {at}, "header is not valid UTF-8");
     }
-    return ht::broken(ErrorCode::bad_header, "safetensors_header_is_json",
-                      format_text("header is not valid JSON at byte {}: {}", at, problem.what), at);
+    return ht::broken(ErrorCode::bad_header, "safetensors_header_is_json", {at},
+                      "header is not valid JSON at byte {}: {}", at, problem.what);
   }
 
   Failure read_member(std::string_view key, json::Value& value) {
@@ -57,9 +57,9 @@ class HeaderReader {
     info_ = {};
     if (!document_.is(value, json::Type::object)) {
       return broken(ErrorCode::bad_header, "tensor_info_is_an_object",
-                    format_text("header entry '{}' is not a JSON object", key));
+                    "header entry '{}' is not a JSON object", key);
     }
-    begin_tensor(key);
+    pack_.begin_tensor(place_of(key));
     auto failure = document_.each_field<Error>(
         value, [&](std::string_view field, json::Value& inner) { return read_info(field, inner); },
         broken_json);
@@ -82,11 +82,11 @@ class HeaderReader {
         [&](std::string_view key, json::Value& inner) -> Failure {
           if (!document_.is(inner, json::Type::string)) {
             return broken(ErrorCode::bad_header, "metadata_is_texts",
-                          format_text("metadata key '{}': value is not a string", key));
+                          "metadata key '{}': value is not a string", key);
           }
           const auto text = document_.text(inner);
           if (!text) return broken_json(text.error());
-          add_metadata(key, *text);
+          pack_.metadata(place_of(key), *text);
           return {};
         },
         broken_json);
@@ -103,41 +103,39 @@ class HeaderReader {
 
   Failure twice(std::string_view field) {
     return broken(ErrorCode::duplicate_key, "tensor_info_fields_are_unique",
-                  format_text("header has two {} for tensor '{}'", field, *name_));
+                  "header has two {} for tensor '{}'", field, *name_);
   }
 
   Failure read_dtype(json::Value& value) {
     if (info_.dtype) return twice("dtype");
     const auto text = document_.text(value);
     if (!text)
-      return broken(ErrorCode::bad_dtype, "dtype_is_a_text",
-                    format_text("tensor '{}': dtype is not a string", *name_));
+      return broken(ErrorCode::bad_dtype, "dtype_is_a_text", "tensor '{}': dtype is not a string", *name_);
     info_.dtype = pack_.number_of_dtype(*text);
     if (info_.dtype) return {};
-    return broken(ErrorCode::bad_dtype, "safetensors_dtype_is_known",
-                  format_text("tensor '{}': dtype '{}' is unknown", *name_, *text));
+    return broken(ErrorCode::bad_dtype, "safetensors_dtype_is_known", "tensor '{}': dtype '{}' is unknown",
+                  *name_, *text);
   }
 
   Failure read_shape(json::Value& value) {
     if (std::exchange(info_.has_shape, true)) return twice("shape");
     const auto no_list = [&](const json::Problem&) {
       return broken(ErrorCode::bad_shape, "shape_is_a_list_of_sizes",
-                    format_text("tensor '{}': shape is not a list of integers from 0 to 2^64-1", *name_));
+                    "tensor '{}': shape is not a list of integers from 0 to 2^64-1", *name_);
     };
     std::size_t rank = 0;
     auto failure = document_.each_element<Error>(
         value,
         [&](json::Value& element) -> Failure {
           if (++rank > max_rank) {
-            return broken(
-                ErrorCode::bad_shape, "safetensors_rank_is_at_most_64",
-                format_text("tensor '{}': the shape has more than {} dimensions", *name_, max_rank));
+            return broken(ErrorCode::bad_shape, "safetensors_rank_is_at_most_64",
+                          "tensor '{}': the shape has more than {} dimensions", *name_, max_rank);
           }
           const auto size = document_.natural(element);
           if (!size) return no_list(size.error());
           if (!checked::narrow<std::int64_t>(*size)) {
             return broken(ErrorCode::size_overflow, "safetensors_dims_fit_63_bits",
-                          format_text("tensor '{}': dimension {} exceeds 2^63-1", *name_, *size));
+                          "tensor '{}': dimension {} exceeds 2^63-1", *name_, *size);
           }
           pack_.dim(*size);
           return {};
@@ -150,9 +148,8 @@ class HeaderReader {
   Failure read_offsets(json::Value& value) {
     if (std::exchange(info_.has_offsets, true)) return twice("data_offsets");
     const auto no_pair = [&](const json::Problem&) {
-      return broken(
-          ErrorCode::bad_offset, "data_offsets_are_a_pair",
-          format_text("tensor '{}': data_offsets are not a pair of integers from 0 to 2^64-1", *name_));
+      return broken(ErrorCode::bad_offset, "data_offsets_are_a_pair",
+                    "tensor '{}': data_offsets are not a pair of integers from 0 to 2^64-1", *name_);
     };
     std::size_t count = 0;
     auto failure = document_.each_element<Error>(
@@ -170,26 +167,17 @@ class HeaderReader {
   }
 
   // Where a name begins that has no escapes; else where it was read.
-  [[nodiscard]] std::uint64_t place_of(std::string_view name) {
+  [[nodiscard]] PackedName place_of(std::string_view name) {
     const auto at = document_.offset_of(name);
-    return at ? *at : document_.problem({}).offset;
-  }
-
-  void add_metadata(std::string_view key, std::string_view text) {
-    pack_.metadata(key, place_of(key), document_.offset_of(key).has_value(), text);
-  }
-
-  void begin_tensor(std::string_view name) {
-    pack_.begin_tensor(name, place_of(name), document_.offset_of(name).has_value());
+    return {name, at ? *at : document_.problem({}).offset, at.has_value()};
   }
 
   Failure end_tensor() {
     if (!info_.dtype || !info_.has_shape || !info_.has_offsets) {
-      return broken(ErrorCode::bad_header, "tensor_info_is_complete",
-                    format_text("tensor '{}': {} is missing", *name_,
-                                !info_.dtype       ? "dtype"
-                                : !info_.has_shape ? "shape"
-                                                   : "data_offsets"));
+      return broken(ErrorCode::bad_header, "tensor_info_is_complete", "tensor '{}': {} is missing", *name_,
+                    !info_.dtype       ? "dtype"
+                    : !info_.has_shape ? "shape"
+                                       : "data_offsets");
     }
     pack_.end_tensor(*info_.dtype, info_.offsets);
     return {};
@@ -199,6 +187,86 @@ class HeaderReader {
   HeaderPacker pack_;
   TensorInfo info_;
   std::optional<std::string_view> name_;
+  bool has_metadata_ = false;
+};
+
+// More dims are left to the JSON parser, with their rules.
+constexpr std::size_t max_plain_rank = 8;
+
+// Reads the header word by word; every function answers whether it was as expected.
+class PlainHeaderReader {
+ public:
+  PlainHeaderReader(std::string_view text, const ParseOptions& options)
+      : text_begin_(text.data()), text_(text), pack_(text.size(), options.dtypes) {}
+
+  std::optional<HeaderItems> read() && {
+    if (!text_.take('{')) return std::nullopt;
+    do {
+      if (!read_member()) return std::nullopt;
+    } while (text_.take(','));
+    if (!text_.take('}') || !text_.done()) return std::nullopt;
+    return std::move(pack_).finish();
+  }
+
+ private:
+  [[nodiscard]] PackedName place_of(std::string_view name) const {
+    return {name, static_cast<std::uint64_t>(name.data() - text_begin_), true};
+  }
+
+  bool read_member() {
+    if (!text_.take('"')) return false;
+    const auto name = text_.string();
+    if (!name || !text_.take(":{")) return false;
+    if (*name == metadata_key) return !std::exchange(has_metadata_, true) && read_metadata();
+    pack_.begin_tensor(place_of(*name));
+    return read_tensor();
+  }
+
+  bool read_metadata() {
+    if (text_.take('}')) return true;
+    do {
+      if (!text_.take('"')) return false;
+      const auto key = text_.string();
+      if (!key || !text_.take(":\"")) return false;
+      const auto value = text_.string();
+      if (!value) return false;
+      pack_.metadata(place_of(*key), *value);
+    } while (text_.take(','));
+    return text_.take('}');
+  }
+
+  // In the order of the safetensors library.
+  bool read_tensor() {
+    if (!text_.take(R"("dtype":")")) return false;
+    const auto dtype_name = text_.string();
+    const auto dtype = dtype_name ? pack_.number_of_dtype(*dtype_name) : std::nullopt;
+    if (!dtype || !text_.take(R"(,"shape":[)") || !read_dims()) return false;
+    if (!text_.take(R"(,"data_offsets":[)")) return false;
+    const auto begin = text_.natural();
+    if (!begin || !text_.take(',')) return false;
+    const auto end = text_.natural();
+    if (!end || !text_.take("]}")) return false;
+    pack_.end_tensor(*dtype, {*begin, *end});
+    return true;
+  }
+
+  bool read_dims() {
+    if (!text_.take(']')) {
+      std::size_t rank = 0;
+      do {
+        const auto size = text_.natural();
+        if (!size || !checked::narrow<std::int64_t>(*size) || ++rank > max_plain_rank) return false;
+        pack_.dim(*size);
+      } while (text_.take(','));
+      if (!text_.take(']')) return false;
+    }
+    pack_.end_dims();
+    return true;
+  }
+
+  const char* text_begin_;
+  json::PlainReader text_;
+  HeaderPacker pack_;
   bool has_metadata_ = false;
 };
 
@@ -237,16 +305,20 @@ Result<HeaderItems> read_json_header(Bytes text, Bytes follows, const ParseOptio
   return HeaderReader(text, follows, options).read();
 }
 
+std::optional<HeaderItems> read_plain_header(std::string_view text, const ParseOptions& options) {
+  const auto last = text.find_last_not_of(json::white_space);
+  if (last == std::string_view::npos) return std::nullopt;
+  return PlainHeaderReader(text.substr(0, last + 1), options).read();
+}
+
 Result<HeaderItems> read_header(Bytes text, Bytes follows, const ParseOptions& options) {
-  const std::string_view letters(reinterpret_cast<const char*>(text.data()), text.size());
+  const std::string_view letters = as_text(text);
   if (auto items = read_plain_header(letters, options)) return *std::move(items);
   constexpr std::size_t min_searched_bytes = std::size_t{1} << 20;
   if (text.size() >= min_searched_bytes) {
     if (const auto at = find_long_array(letters)) {
-      return fail(broken(
-          ErrorCode::bad_shape, "safetensors_rank_is_at_most_64",
-          format_text("the shape at byte {} has more than {} dimensions", length_bytes + *at, max_rank),
-          length_bytes + *at));
+      return fail(broken(ErrorCode::bad_shape, "safetensors_rank_is_at_most_64", {length_bytes + *at},
+                         "the shape at byte {} has more than {} dimensions", length_bytes + *at, max_rank));
     }
   }
   return read_json_header(text, follows, options);

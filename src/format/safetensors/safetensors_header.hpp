@@ -71,27 +71,34 @@ struct HeaderItems {
   std::size_t value_bytes = 0;
 };
 
+/// The name of a tensor or the key of metadata, and its place in the text: where it begins there, if it is
+/// there without escapes, else where it was read.
+struct PackedName {
+  std::string_view name;
+  std::uint64_t at = 0;
+  bool is_in_text = false;
+};
+
 /// Packs members one after another.
 class HeaderPacker {
  public:
   HeaderPacker(std::size_t text_bytes, std::span<const DTypeInfo> users)
       : packer_(text_bytes), users_(users) {}
 
-  /// `at` is the place of the key in the text; `is_in_text` says that the key is there without escapes.
-  void metadata(std::string_view key, std::uint64_t at, bool is_in_text, std::string_view text) {
-    begin(Item{true, is_in_text, key.size()}, key, at);
+  void metadata(const PackedName& key, std::string_view text) {
+    begin(key, true);
     packer_.number(text.size());
     packer_.text(text);
     ++items_.values;
-    items_.key_bytes += key.size();
+    items_.key_bytes += key.name.size();
     items_.value_bytes += Metadata::bytes_of_text(text);
   }
 
   // A tensor: its name, then its dims, then the rest.
-  void begin_tensor(std::string_view name, std::uint64_t at, bool is_in_text) {
-    begin(Item{false, is_in_text, name.size()}, name, at);
+  void begin_tensor(const PackedName& name) {
+    begin(name, false);
     ++items_.tensors;
-    items_.name_bytes += name.size();
+    items_.name_bytes += name.name.size();
   }
   void dim(std::uint64_t size) {
     ++items_.dims;
@@ -120,10 +127,10 @@ class HeaderPacker {
   }
 
  private:
-  void begin(const Item& item, std::string_view name, std::uint64_t at) {
-    packer_.number(item.number());
-    packer_.number(at);
-    if (!item.is_in_text) packer_.text(name);
+  void begin(const PackedName& name, bool is_metadata) {
+    packer_.number(Item{is_metadata, name.is_in_text, name.name.size()}.number());
+    packer_.number(name.at);
+    if (!name.is_in_text) packer_.text(name.name);
   }
 
   Packer packer_;

@@ -1,11 +1,10 @@
 #include "format/shards/shard_index.hpp"
 
 #include <algorithm>
-#include <htensor/base/confined_path.hpp>
-#include <htensor/base/json_text.hpp>
+#include <htensor/base/utf8.hpp>
 #include <numeric>
 
-#include "base/format_text.hpp"
+#include "format/common.hpp"
 #include "format/json.hpp"
 #include "format/packed.hpp"
 
@@ -144,8 +143,8 @@ Result<ShardIndex> unpack(PackedMap map) {
 }  // namespace
 
 bool may_be_shard_index(Bytes prefix) {
-  const std::string_view text(reinterpret_cast<const char*>(prefix.data()), prefix.size());
-  const auto first = text.find_first_not_of(" \t\r\n");
+  const std::string_view text = as_text(prefix);
+  const auto first = text.find_first_not_of(json::white_space);
   return first != std::string_view::npos && text[first] == '{';
 }
 

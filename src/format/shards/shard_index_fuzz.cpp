@@ -2,7 +2,7 @@
 // folder.
 #include <cstdint>
 #include <cstdlib>
-#include <htensor/base/confined_path.hpp>
+#include <htensor/base/utf8.hpp>
 #include <vector>
 
 #include "format/shards/shard_index.hpp"

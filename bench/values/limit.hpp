@@ -1,0 +1,17 @@
+// Loops that do nothing but move bytes: no conversion can be faster.
+#pragma once
+
+#include <cstdint>
+#include <htensor/base/bytes.hpp>
+
+#include "bench/load/turn.hpp"
+
+namespace ht::bench {
+
+enum class Stores : std::uint8_t { none, ordinary, streaming };
+
+/// Reads `in` and writes as many bytes as `out` has, on all processors. The answer is the exclusive-or of the
+/// input.
+[[nodiscard]] Turn take_limit(Bytes in, MutableBytes out, Stores stores);
+
+}  // namespace ht::bench

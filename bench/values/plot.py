@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+"""The figures of bench_values as a picture and as tables.
+
+Usage: plot.py FIGURES.json PICTURE.svg
+"""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import plot_common  # noqa: E402
+
+CASTS = ["BF16 to F32", "F16 to F32", "F32 to BF16", "F32 to F16", "F8_E4M3 to F32", "Q8_0 to F32", "Q4_K to F32",
+         "Q6_K to F32", "Q4_K to BF16"]
+STATISTICS = ["statistics of F32", "statistics of BF16", "statistics of Q4_K"]
+
+
+def measured(figures):
+    return f"{plot_common.gibibytes(figures['file_bytes'])} of F32 or as many elements of other types, in memory"
+
+
+def by_task(cells):
+    """Statistics only read, so their limits are others."""
+    return [{name: rows for name, rows in cells.items() if name in names} for names in (CASTS, STATISTICS)]
+
+
+VALUES = plot_common.Picture(
+    label="Speed of casts and statistics",
+    titles={name: name[0].upper() + name[1:] for name in CASTS + STATISTICS},
+    measured=measured,
+    tables=by_task,
+)
+
+if __name__ == "__main__":
+    plot_common.main(__doc__, VALUES)

@@ -1,0 +1,115 @@
+// A tensor of a block encoding: bytes that it keeps alive, seen as blocks of ggml's Q4_K and others.
+//
+//   const auto q = HT_TRY(model["blk.0.attn_q.weight"]);
+//   const auto w = HT_TRY(q.tensor<ht::Q4_K, ht::Rank<2>>());   // BlockTensor<Q4_K, Rank<2>>, in place
+//   const auto row = HT_TRY(ht::cast<ht::F32>(HT_TRY(w.slice(7, 8))));
+//
+// Rows, the innermost dimension, are whole numbers of blocks. A BlockTensor is a read-only handle like
+// `Tensor<const D, …>`: copies and slices share the bytes, and many threads may read it. Its values are those
+// that ggml decodes to F32: `cast` and `as` read them as F32 or F64, `cast_lossy` rounds them to other
+// dtypes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <htensor/base/bytes.hpp>
+#include <htensor/base/result.hpp>
+#include <htensor/dtype/device.hpp>
+#include <htensor/dtype/encodings.hpp>
+#include <htensor/tensor/layout.hpp>
+#include <htensor/tensor/shape.hpp>
+#include <htensor/tensor/storage.hpp>
+#include <utility>
+
+namespace ht::inline v1 {
+
+namespace placement {
+
+/// Bytes of the blocks of a tensor. `bad_shape` where a row is not a whole number of blocks, `size_overflow`.
+[[nodiscard]] Result<std::uint64_t> bytes_of_blocks(layout::Extents extents, const Encoding& encoding);
+
+/// `out_of_bounds` unless the storage has these blocks from the byte `offset` on.
+[[nodiscard]] Result<void> check_blocks(const Storage& storage, layout::Extents extents, std::uint64_t offset,
+                                        const Encoding& encoding);
+
+}  // namespace placement
+
+template <IsEncoding E, IsShape S>
+  requires(S::rank >= 1)
+class BlockTensor {
+ public:
+  using EncodingType = E;
+  /// The dtype of the values.
+  using DType = F32;
+  using ShapeType = S;
+  using Device = Host;
+  static constexpr int rank = S::rank;
+  static constexpr Encoding encoding{E::tag, E::name, E::block_elements, E::block_bytes};
+
+  /// Blocks that are in `storage` already, from a byte offset on, in row-major order. No alignment is needed.
+  [[nodiscard]] static Result<BlockTensor> over(Storage storage, S shape, std::uint64_t offset = 0) {
+    HT_TRY(placement::check_blocks(storage, shape.extents(), offset, encoding));
+    const std::byte* const data = storage.bytes().empty() ? nullptr : storage.bytes().data() + offset;
+    return BlockTensor(std::move(storage), data, shape);
+  }
+
+  [[nodiscard]] const S& shape() const noexcept { return shape_; }
+  [[nodiscard]] std::int64_t extent(int dimension) const noexcept { return shape_.extent(dimension); }
+  [[nodiscard]] std::int64_t elements() const noexcept { return shape_.elements(); }
+  [[nodiscard]] const Storage& storage() const noexcept { return storage_; }
+  /// The first block.
+  [[nodiscard]] const std::byte* data() const noexcept { return data_; }
+  /// All blocks. Not of a temporary: the bytes may go with it.
+  [[nodiscard]] Bytes bytes() const& noexcept {
+    return {data_, static_cast<std::size_t>(bytes_of(elements()))};
+  }
+  [[nodiscard]] Bytes bytes() const&& = delete;
+
+  /// The rows `begin` to `end` of the outermost dimension. `out_of_bounds`.
+  template <class Rows = S>
+    requires(Rows::rank >= 2)
+  [[nodiscard]] auto slice(std::int64_t begin, std::int64_t end) const
+      -> Result<BlockTensor<E, detail::ShapeFrom<detail::with_dynamic<Rows, 0>()>>> {
+    using Part = BlockTensor<E, detail::ShapeFrom<detail::with_dynamic<Rows, 0>()>>;
+    auto extents = shape_.extents();
+    const auto count = HT_TRY(layout::count_slice(extents[0], begin, end, 1));
+    const auto* const first = count == 0 ? data_ : data_ + bytes_of(begin * row_elements());
+    extents[0] = count;
+    return Part(storage_, first, Part::ShapeType::assume(extents));
+  }
+
+  /// The tensor one rank lower at `index` of the outermost dimension. `out_of_bounds`.
+  template <class Rows = S>
+    requires(Rows::rank >= 2)
+  [[nodiscard]] auto select(std::int64_t index) const
+      -> Result<BlockTensor<E, detail::ShapeFrom<detail::without<Rows, 0>()>>> {
+    using Lower = BlockTensor<E, detail::ShapeFrom<detail::without<Rows, 0>()>>;
+    HT_TRY(layout::check_index(std::array{index}, std::array{shape_.extent(0)}));
+    typename Lower::ShapeType::Array extents{};
+    for (std::size_t i = 0; i < extents.size(); ++i) extents[i] = shape_.extents()[i + 1];
+    const auto* const first = elements() == 0 ? data_ : data_ + bytes_of(index * row_elements());
+    return Lower(storage_, first, Lower::ShapeType::assume(extents));
+  }
+
+ private:
+  template <IsEncoding OtherE, IsShape OtherS>
+    requires(OtherS::rank >= 1)
+  friend class BlockTensor;
+
+  BlockTensor(Storage storage, const std::byte* data, S shape) noexcept
+      : storage_(std::move(storage)), data_(data), shape_(shape) {}
+
+  // Of the rows below one index of the outermost dimension.
+  [[nodiscard]] std::int64_t row_elements() const noexcept {
+    return shape_.extent(0) == 0 ? 0 : elements() / shape_.extent(0);
+  }
+  [[nodiscard]] static std::int64_t bytes_of(std::int64_t elements) noexcept {
+    return elements / E::block_elements * E::block_bytes;
+  }
+
+  Storage storage_;
+  const std::byte* data_;
+  [[no_unique_address]] S shape_;
+};
+
+}  // namespace ht::inline v1

@@ -1,0 +1,76 @@
+// What `synth` makes up: tensors with the names, shapes and types of real models, their metadata, and data
+// that is about normal, as weights are, and the same on every machine.
+#pragma once
+
+#include <cstdint>
+#include <htensor/htensor.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/progress.hpp"
+
+namespace ht::cli {
+
+/// How elements are stored. Both kinds come in groups of whole bytes: blocks, and eight elements of a dtype.
+struct StoredAs {
+  std::string_view name;
+  DTypeTag dtype = DTypeTag::invalid;
+  EncodingTag encoding = EncodingTag::dense;
+  std::uint64_t group_elements = 1;
+  std::uint64_t group_bytes = 0;
+
+  /// Bytes of that many elements, which have to be whole blocks. 63 bits can count them.
+  [[nodiscard]] std::uint64_t bytes_for(std::uint64_t elements) const noexcept {
+    const std::uint64_t rest = elements % group_elements * group_bytes;
+    return elements / group_elements * group_bytes + (rest + group_elements - 1) / group_elements;
+  }
+};
+
+struct PlannedTensor {
+  std::string name;
+  std::vector<std::int64_t> dims;
+  StoredAs type;
+
+  [[nodiscard]] std::uint64_t elements() const noexcept {
+    // A plan has counted them.
+    return static_cast<std::uint64_t>(element_count(dims).value_or(0));
+  }
+};
+
+struct Plan {
+  std::vector<PlannedTensor> tensors;
+  Metadata metadata = {};
+};
+
+/// The names that plan_of knows.
+[[nodiscard]] std::vector<std::string> preset_names();
+
+/// Whether the preset fixes the type of each tensor, so that no dtype can be chosen.
+[[nodiscard]] bool has_own_types(std::string_view preset);
+
+/// The tensors of a preset. `dtype` is spelled as in safetensors; empty for the preset's default or fixed
+/// types. `bytes` is the approximate size; nullopt for the size of the real model. `stem` names the only
+/// tensor of a matrix. `bad_dtype` for an unknown dtype, `size_overflow` if their bytes exceed 63 bits.
+[[nodiscard]] Result<Plan> plan_of(std::string_view preset, std::string_view dtype,
+                                   std::optional<std::uint64_t> bytes, const std::string& stem);
+
+/// Where the elements of one tensor go, in the file or in its data.
+struct TensorPlace {
+  std::uint64_t offset = 0;
+  std::uint64_t elements = 0;
+  StoredAs type;
+};
+
+/// Makes the data of tensors, whose places are in the order of their offsets, piece by piece. Sparse data has
+/// values in its first and last 1024 elements, and a hole between them.
+[[nodiscard]] DataSource synth_data(const std::vector<TensorPlace>& places, std::uint64_t seed, bool sparse,
+                                    WorkWithBar& work);
+
+/// Fills whole blocks of a ggml encoding, the first of which begins with the nth element of a seed's. They
+/// decode to weights of a realistic distribution. `unsupported_encoding` for all but Q4_K and Q6_K.
+[[nodiscard]] Result<void> fill_blocks(EncodingTag encoding, std::uint64_t seed, std::uint64_t first,
+                                       MutableBytes blocks);
+
+}  // namespace ht::cli

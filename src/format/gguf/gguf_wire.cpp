@@ -1,0 +1,278 @@
+#include "format/gguf/gguf_wire.hpp"
+
+#include <array>
+#include <htensor/base/utf8.hpp>
+
+namespace ht::inline v1::format_gguf {
+namespace {
+
+// What is asked for at first, and the least that is asked for at all.
+constexpr std::uint64_t first_bytes = std::uint64_t{64} * 1024;
+
+// Of headers with a vocabulary; Llama 3 has 57.
+constexpr std::uint64_t vocabulary_bytes_per_token = 60;
+// A count in a header decides about no more than this.
+constexpr std::uint64_t max_guess = std::uint64_t{64} << 20;
+
+constexpr std::uint64_t array_header_bytes = sizeof(std::uint32_t) + sizeof(std::uint64_t);
+
+MetaType read_type(Reader& reader) {
+  const std::uint64_t begin = reader.at();
+  const auto type = reader.number<std::uint32_t>("value type");
+  if (type < meta_type_count) return static_cast<MetaType>(type);
+  reader.stop(broken(ErrorCode::bad_header, "gguf_value_types_are_known", {begin},
+                     "metadata value has unknown type {}; known types are 0 to {}", type,
+                     meta_type_count - 1));
+  return {};
+}
+
+std::uint64_t least_bytes(MetaType type) noexcept {
+  if (type == MetaType::string) return least_text_bytes;
+  if (type == MetaType::array) return array_header_bytes;
+  return fixed_bytes(type);
+}
+
+std::uint64_t read_array_count(Reader& reader, MetaType type) {
+  const std::uint64_t begin = reader.at();
+  const auto count = reader.number<std::uint64_t>("array length");
+  if (count > max_array_elements) {
+    reader.stop(broken(ErrorCode::bad_header, "gguf_arrays_have_at_most_2_30_elements", {begin},
+                       "metadata array has {} elements but the limit is {}", count, max_array_elements));
+  }
+  reader.check_room_for(count, least_bytes(type), "array elements");
+  return count;
+}
+
+void skip_array(Reader& reader, int depth) {  // NOLINT(misc-no-recursion)
+  if (depth > max_array_depth) {
+    reader.stop(broken(ErrorCode::bad_header, "gguf_arrays_nest_at_most_8_deep", {reader.at()},
+                       "metadata arrays are nested more than {} levels deep", max_array_depth));
+  }
+  const MetaType type = read_type(reader);
+  const std::uint64_t count = read_array_count(reader, type);
+  if (type == MetaType::string) {
+    reader.skip_texts(count, "string in an array");
+  } else if (type != MetaType::array) {
+    reader.take(count * fixed_bytes(type), "array");
+  } else {
+    for (std::uint64_t i = 0; i < count && reader.ok(); ++i) skip_array(reader, depth + 1);
+  }
+}
+
+void skip_value(Reader& reader, MetaType type) {
+  if (type == MetaType::array) {
+    skip_array(reader, 1);
+  } else if (type == MetaType::string) {
+    reader.text("string");
+  } else {
+    reader.take(fixed_bytes(type), "value");
+  }
+}
+
+std::string_view read_key(Reader& reader) {
+  const std::uint64_t begin = reader.at();
+  const auto key = reader.text("metadata key");
+  if (key.empty()) {
+    reader.stop(broken(ErrorCode::bad_header, "gguf_keys_are_not_empty", {begin}, "metadata key is empty"));
+  } else if (!is_utf8(key)) {
+    reader.stop(
+        broken(ErrorCode::bad_utf8, "gguf_keys_are_utf8", {begin}, "metadata key is not valid UTF-8"));
+  }
+  return key;
+}
+
+// Reverses a number that is in the order `from`, and returns it.
+template <WireNumber T>
+T reverse_number(MutableBytes bytes, ByteOrder from) noexcept {
+  const T number = load_in<T>(from, bytes);
+  std::ranges::reverse(bytes.first(sizeof(T)));
+  return number;
+}
+
+template <IsDType D>
+constexpr TensorType dense(std::uint32_t id) {
+  return {id, D::tag, {.name = D::name, .block_elements = 1, .block_bytes = D::bits / 8}};
+}
+
+constexpr std::array dense_types{dense<F32>(0),  dense<F16>(1),  dense<I8>(24),  dense<I16>(25),
+                                 dense<I32>(26), dense<I64>(27), dense<F64>(28), dense<BF16>(30)};
+
+std::optional<TensorType> block_type(EncodingTag tag) noexcept {
+  const auto encoding = find_encoding(tag);
+  if (!encoding) return std::nullopt;
+  return TensorType{.id = static_cast<std::uint32_t>(tag), .encoding = *encoding};
+}
+
+void skip_row(Reader& reader) {
+  const auto name = reader.text("tensor name");
+  const std::uint64_t begin = reader.at();
+  const auto rank = reader.number<std::uint32_t>("tensor rank");
+  if (rank > max_rank) {
+    reader.stop(broken(ErrorCode::bad_shape, "gguf_rank_is_at_most_4", {begin, name},
+                       "tensor '{}': rank {} exceeds the limit of {}", to_utf8(name), rank, max_rank));
+  }
+  reader.take(rank * sizeof(std::int64_t) + sizeof(std::uint32_t) + sizeof(std::uint64_t),
+              "tensor shape, type and offset");
+}
+
+}  // namespace
+
+Bytes Reader::take(std::uint64_t bytes, std::string_view what) {
+  if (!ok()) return {};
+  if (bytes > left()) {
+    stop(broken(ErrorCode::truncated, "header_is_all_there", {file_bytes_},
+                "header is incomplete: {} at byte {} needs {} bytes but the file has {} bytes", what, at_,
+                bytes, file_bytes_));
+  } else if (!checked::range_fits(at_, bytes, max_header_bytes_)) {
+    stop(broken(ErrorCode::header_too_large, "gguf_header_is_within_the_limit", {at_},
+                "header exceeds the limit of {} bytes: {} at byte {} has {} bytes", max_header_bytes_, what,
+                at_, bytes));
+  } else if (bytes > seen_left()) {
+    wanted_ = at_ + bytes;
+  } else {
+    const Bytes taken = seen_.subspan(at_, static_cast<std::size_t>(bytes));
+    at_ += taken.size();
+    return taken;
+  }
+  return {};
+}
+
+std::string_view Reader::text(std::string_view what) {
+  const std::uint64_t begin = at_;
+  const auto length = number<std::uint64_t>(what);
+  if (length > max_text_bytes) {
+    stop(broken(ErrorCode::bad_header, "gguf_strings_have_at_most_2_30_bytes", {begin},
+                "{} has {} bytes but the limit is {}", what, length, max_text_bytes));
+  }
+  return as_text(take(length, what));
+}
+
+// Vocabularies are most of a header; this does nothing but add up lengths. It ends before a string that is
+// not to be taken like the others.
+template <std::endian Order>
+std::uint64_t Reader::pass_texts(std::uint64_t count) noexcept {
+  const Bytes seen =
+      seen_.first(static_cast<std::size_t>(std::min<std::uint64_t>(seen_.size(), max_header_bytes_)));
+  // Each address depends on the length before it, so the loop takes as long as a load and an addition: the
+  // bytes of the lengths are added by the addressing.
+  std::size_t at = at_;
+  std::uint64_t passed = 0;
+  for (; passed < count; ++passed) {
+    const std::size_t begin = at + passed * least_text_bytes;
+    if (begin + least_text_bytes > seen.size()) break;
+    const auto length = load<std::uint64_t, Order>(seen.subspan(begin, least_text_bytes));
+    if (length > std::min<std::uint64_t>(seen.size() - begin - least_text_bytes, max_text_bytes)) break;
+    at += static_cast<std::size_t>(length);
+  }
+  at_ = at + passed * least_text_bytes;
+  return passed;
+}
+
+void Reader::skip_texts(std::uint64_t count, std::string_view what) {
+  if (!ok()) return;
+  const std::size_t begin = at_;
+  const std::uint64_t passed =
+      order_ == ByteOrder::big ? pass_texts<std::endian::big>(count) : pass_texts<std::endian::little>(count);
+  if (passed == count) return;
+  const std::uint64_t average = passed == 0 ? least_text_bytes : (at_ - begin) / passed + 1;
+  const std::uint64_t rest = (count - passed) * average;
+  // The next one cannot be taken, and this says why.
+  text(what);
+  // The types, scores and merges of a vocabulary follow it. Reading some bytes too many costs less than a
+  // second walk.
+  guess(std::min(max_guess, begin < first_bytes ? std::max(rest, count * vocabulary_bytes_per_token)
+                                                : rest + rest / 16 + first_bytes));
+}
+
+void Reader::check_room_for(std::uint64_t count, std::uint64_t least, std::string_view what) {
+  if (count <= left() / least) return;
+  stop(broken(ErrorCode::truncated, "gguf_counts_fit_in_the_file", {at_},
+              "header declares {} {} but only {} bytes follow", count, what, left()));
+}
+
+void Reader::guess(std::uint64_t bytes) noexcept {
+  if (wanted_ != 0) wanted_ = std::max(wanted_, checked::add<std::uint64_t>(at_, bytes).value_or(0));
+}
+
+Result<Parsed> Reader::stopped() && {
+  if (error_) return fail(*std::move(error_));
+  const std::uint64_t larger = std::max<std::uint64_t>(first_bytes, 2 * seen_.size());
+  return Need{0, std::min({std::max(wanted_, larger), file_bytes_, max_header_bytes_})};
+}
+
+std::vector<Pair> read_pairs(Reader& reader, std::uint64_t count) {
+  std::vector<Pair> pairs;
+  // No more than can be in what is seen, whatever the file says.
+  pairs.reserve(
+      std::min<std::size_t>(static_cast<std::size_t>(count), reader.seen_left() / least_pair_bytes));
+  for (std::uint64_t i = 0; i < count && reader.ok(); ++i) {
+    const auto key = read_key(reader);
+    const MetaType type = read_type(reader);
+    const std::size_t begin = reader.at();
+    skip_value(reader, type);
+    pairs.push_back({key, MetaValue(type, reader.since(begin))});
+  }
+  return pairs;
+}
+
+std::string_view pair_fault(const Metadata::Item& item) {
+  if (item.key.empty() || !is_utf8(item.key)) return "the key is empty or not valid UTF-8";
+  const Bytes bytes = item.value.bytes();
+  Reader reader(bytes, bytes.size(), UINT64_MAX);
+  skip_value(reader, item.value.type());
+  if (!reader.ok() || reader.at() != bytes.size()) return "the value exceeds a limit on its size or nesting";
+  return {};
+}
+
+// NOLINTNEXTLINE(misc-no-recursion)
+std::size_t reverse_value(MetaType type, MutableBytes value, ByteOrder from) noexcept {
+  if (const auto bytes = fixed_bytes(type); bytes != 0) {
+    std::ranges::reverse(value.first(bytes));
+    return bytes;
+  }
+  if (type == MetaType::string) {
+    return least_text_bytes + static_cast<std::size_t>(reverse_number<std::uint64_t>(value, from));
+  }
+  const auto element = static_cast<MetaType>(reverse_number<std::uint32_t>(value, from));
+  const auto count = reverse_number<std::uint64_t>(value.subspan(sizeof(std::uint32_t)), from);
+  std::size_t at = array_header_bytes;
+  for (std::uint64_t i = 0; i < count; ++i) at += reverse_value(element, value.subspan(at), from);
+  return at;
+}
+
+std::optional<TensorType> find_type(std::uint32_t id) noexcept {
+  const auto found = std::ranges::find(dense_types, id, &TensorType::id);
+  if (found != dense_types.end()) return *found;
+  const auto number = checked::narrow<std::uint8_t>(id);
+  return number ? block_type(static_cast<EncodingTag>(*number)) : std::nullopt;
+}
+
+std::optional<TensorType> type_of(const Entry& entry) noexcept {
+  if (entry.encoding != EncodingTag::dense) return block_type(entry.encoding);
+  const auto found = std::ranges::find(dense_types, entry.dtype, &TensorType::dtype);
+  if (found == dense_types.end()) return std::nullopt;
+  return *found;
+}
+
+void skip_tensors(Reader& reader, std::uint64_t count) {
+  const std::uint64_t begin = reader.at();
+  for (std::uint64_t i = 0; i < count && reader.ok(); ++i) {
+    const std::uint64_t passed = reader.at() - begin;
+    skip_row(reader);
+    if (reader.ok()) continue;
+    // Rows are much alike. They fit in the file, so this does not overflow.
+    reader.guess((count - i) * least_tensor_bytes);
+    if (i > 0) reader.guess(passed / i * (count - i));
+  }
+}
+
+bool DataPlan::place(std::uint64_t bytes) noexcept {
+  const auto end = checked::add(next, bytes);
+  const auto filled = end ? checked::align_up(*end, alignment) : std::nullopt;
+  const auto in_file = filled ? checked::add(begin, *filled) : std::nullopt;
+  if (!in_file || !checked::narrow<std::int64_t>(*in_file)) return false;
+  next = *filled;
+  return true;
+}
+
+}  // namespace ht::inline v1::format_gguf

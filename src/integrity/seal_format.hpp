@@ -1,0 +1,37 @@
+// What the format of seals allows: the names of files, and a size that is known before any digest is.
+#pragma once
+
+#include <cstdint>
+#include <htensor/base/result.hpp>
+#include <htensor/format/catalog.hpp>
+#include <htensor/integrity/seal.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace ht::inline v1 {
+
+/// What is wrong with the name of a file in a seal; empty where nothing is.
+[[nodiscard]] std::string_view sealed_name_fault(std::string_view name);
+
+struct SealCounts {
+  std::uint64_t files = 0;
+  std::uint64_t tensors = 0;
+  std::uint64_t chunks = 0;
+  std::uint64_t name_bytes = 0;
+
+  [[nodiscard]] static SealCounts of(const Seal& seal) noexcept;
+  /// Of the whole seal; nullopt if it exceeds 64 bits.
+  [[nodiscard]] std::optional<std::uint64_t> seal_bytes(HashAlgorithm algorithm) const noexcept;
+};
+
+/// `header_too_large` if the seal would be larger than `Seal::max_bytes`, which no reader accepts.
+[[nodiscard]] Result<void> check_seal_size(HashAlgorithm algorithm, const SealCounts& counts);
+
+/// The same for a model whose files, those of the catalog first, have these sizes and names.
+[[nodiscard]] Result<void> check_seal_size(HashAlgorithm algorithm, const Catalog& catalog,
+                                           std::span<const std::uint64_t> file_bytes,
+                                           std::span<const std::string> names);
+
+}  // namespace ht::inline v1

@@ -1,0 +1,421 @@
+#include "values/convert_values.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <htensor/dtype/float_code.hpp>
+#include <htensor/dtype/relations.hpp>
+#include <htensor/dtype/scalar.hpp>
+#include <htensor/dtype/visit.hpp>
+#include <htensor/values/cast.hpp>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "tensor/test_tools.hpp"
+#include "values/kernel_targets.hpp"
+#include "values/targets.hpp"
+
+// After the targets, as they select its parts.
+#include <hwy/highway.h>
+
+namespace ht {
+namespace {
+
+using detail::element_type_of;
+using detail::NumberClass;
+using detail::Parts;
+using tests::code_of;
+using tests::element_of;
+using tests::must;
+using values::Conversion;
+using values::convert_values;
+
+// The slow reference: a number taken apart, rounded once to the code of another dtype.
+struct Rounded {
+  std::uint64_t code = 0;
+  bool is_exact = false;
+};
+
+// `significand` / 2^shift toward zero, and whether the rest rounds up.
+std::uint64_t shift_right(std::uint64_t significand, int shift, RoundingMode mode, bool& is_exact) {
+  is_exact = true;
+  if (shift <= 0) return significand << -shift;
+  const std::uint64_t kept = shift > 63 ? 0 : significand >> shift;
+  const std::uint64_t rest = shift > 63 ? significand : significand - (kept << shift);
+  is_exact = rest == 0;
+  if (mode == RoundingMode::toward_zero || shift > 64) return kept;
+  const std::uint64_t half = std::uint64_t{1} << (shift - 1);
+  return kept + (rest > half || (rest == half && kept % 2 == 1) ? 1 : 0);
+}
+
+Rounded reference_float(const FloatLayout& layout, Parts parts, const Rounding& rounding) {
+  const std::uint64_t largest = layout.largest_code();
+  const std::uint64_t sign =
+      parts.negative ? std::uint64_t{1} << (layout.exponent_bits + layout.mantissa_bits) : 0;
+  const std::uint64_t beyond = layout.specials == Specials::none || rounding.saturate ? largest : largest + 1;
+  const auto signed_code = [&](std::uint64_t code) {
+    if (layout.specials == Specials::scale) return code;
+    if (layout.specials == Specials::nan_at_minus_zero && (code == 0 || code > largest)) return code;
+    return code | sign;
+  };
+  if (parts.number_class == NumberClass::nan) return {detail::put_together(layout, parts), true};
+  if (layout.specials == Specials::scale && parts.negative &&
+      (parts.significand != 0 || parts.number_class == NumberClass::infinite)) {
+    return {largest + 1, true};
+  }
+  if (parts.number_class == NumberClass::infinite) return {signed_code(beyond), true};
+  if (parts.significand == 0) return {signed_code(0), true};
+  const int lowest = layout.lowest_exponent();
+  const int top = 63 - std::countl_zero(parts.significand) + parts.exponent;
+  const int unit = std::max(top - layout.mantissa_bits, lowest);
+  Rounded result;
+  const auto units = shift_right(parts.significand, unit - parts.exponent, rounding.mode, result.is_exact);
+  std::uint64_t code = (static_cast<std::uint64_t>(unit - lowest) << layout.mantissa_bits) + units;
+  if (layout.specials == Specials::scale) code -= code > 0 ? 1 : 0;
+  if (code > largest) code = rounding.mode == RoundingMode::toward_zero ? largest : beyond;
+  result.code = signed_code(code);
+  return result;
+}
+
+template <class To>
+Rounded reference_integer(Parts parts, const Rounding& rounding) {
+  constexpr int digits = To::number.digits;
+  constexpr bool has_sign = To::number.most_negative.significand != 0;
+  constexpr std::uint64_t mask =
+      To::bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << (To::bits % 64)) - 1;
+  constexpr std::uint64_t highest = ~std::uint64_t{0} >> (64 - digits);
+  if (parts.number_class == NumberClass::nan) return {0, true};
+  Rounded result{0, true};
+  std::uint64_t magnitude = ~std::uint64_t{0};
+  const bool is_huge =
+      parts.number_class == NumberClass::infinite ||
+      (parts.significand != 0 && 64 - std::countl_zero(parts.significand) + parts.exponent > 64);
+  if (!is_huge) magnitude = shift_right(parts.significand, -parts.exponent, rounding.mode, result.is_exact);
+  if (parts.negative) {
+    const std::uint64_t most = has_sign ? highest + 1 : 0;
+    result.code = (0 - std::min(magnitude, most)) & mask;
+  } else {
+    result.code = std::min(magnitude, highest);
+  }
+  return result;
+}
+
+template <class From>
+Parts parts_of(std::uint64_t code) {
+  if constexpr (IsFloating<From>) {
+    return detail::take_apart(From::layout, code);
+  } else if constexpr (std::same_as<From, Bool>) {
+    return {.significand = code != 0 ? 1U : 0U};
+  } else {
+    using Native =
+        std::conditional_t<From::number.most_negative.significand != 0, std::int64_t, std::uint64_t>;
+    // Sign extension.
+    const int unused = 64 - From::bits;
+    return detail::take_apart(static_cast<Native>(code << unused) >> unused);
+  }
+}
+
+template <class From, class To>
+Rounded reference(std::uint64_t code, const Rounding& rounding) {
+  const Parts parts = parts_of<From>(code);
+  if constexpr (std::same_as<To, Bool>) {
+    return {parts.number_class != NumberClass::finite || parts.significand != 0 ? 1U : 0U, true};
+  } else if constexpr (IsFloating<To>) {
+    return reference_float(To::layout, parts, rounding);
+  } else {
+    return reference_integer<To>(parts, rounding);
+  }
+}
+
+template <class D>
+std::vector<std::byte> pack(const std::vector<std::uint64_t>& codes) {
+  std::vector<std::byte> bytes((codes.size() * D::bits + 7) / 8);
+  const auto elements = detail::elements_at<D>(bytes.data());
+  for (std::size_t i = 0; i < codes.size(); ++i)
+    elements[static_cast<std::int64_t>(i)] = element_of<D>(codes[i]);
+  return bytes;
+}
+
+template <class D>
+std::vector<std::uint64_t> unpack(const std::vector<std::byte>& bytes, std::size_t count) {
+  std::vector<std::uint64_t> codes(count);
+  const auto elements = detail::elements_at<const D>(bytes.data());
+  for (std::size_t i = 0; i < count; ++i)
+    codes[i] = code_of(static_cast<typename D::Element>(elements[static_cast<std::int64_t>(i)]));
+  return codes;
+}
+
+// Every code of a narrow dtype; edges and random bits of a wide one.
+template <class D>
+std::vector<std::uint64_t> codes_to_try() {
+  std::vector<std::uint64_t> codes;
+  if constexpr (D::bits <= 16) {
+    for (std::uint64_t code = 0; code < std::uint64_t{1} << D::bits; ++code) codes.push_back(code);
+    return codes;
+  } else {
+    std::mt19937_64 random(D::bits);
+    const auto add_with_neighbours = [&](std::uint64_t code) {
+      for (const std::uint64_t near : {code - 1, code, code + 1}) codes.push_back(near);
+    };
+    for (int bit = 0; bit < D::bits; ++bit) {
+      add_with_neighbours(std::uint64_t{1} << bit);
+      add_with_neighbours(~std::uint64_t{0} << bit);
+      add_with_neighbours(~(std::uint64_t{1} << bit));
+    }
+    if constexpr (IsFloating<D>) {
+      // Ties and neighbours of every dtype's values lie close to the codes of 16 bits.
+      for (std::uint64_t code = 0; code < 1U << 16; code += 7) {
+        for (const double value :
+             {static_cast<double>(F16::Element::from_bits(static_cast<std::uint16_t>(code))),
+              static_cast<double>(BF16::Element::from_bits(static_cast<std::uint16_t>(code)))}) {
+          std::uint64_t bits = 0;
+          if constexpr (D::bits == 32) {
+            bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+          } else {
+            bits = std::bit_cast<std::uint64_t>(value);
+          }
+          add_with_neighbours(bits);
+          codes.push_back(bits | random() % (std::uint64_t{1} << (D::layout.mantissa_bits - 7)));
+        }
+      }
+    }
+    for (int i = 0; i < 20000; ++i) codes.push_back(random() >> (random() % D::bits));
+    constexpr std::uint64_t mask =
+        D::bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << (D::bits % 64)) - 1;
+    for (auto& code : codes) code &= mask;
+    return codes;
+  }
+}
+
+template <class From, class To>
+std::vector<std::uint64_t> converted(const std::vector<std::uint64_t>& codes, const Rounding& rounding) {
+  const auto stored = pack<From>(codes);
+  std::vector<std::byte> into((codes.size() * To::bits + 7) / 8);
+  convert_values({element_type_of<From>(), element_type_of<To>(), rounding}, stored.data(), into.data(),
+                 static_cast<std::int64_t>(codes.size()));
+  return unpack<To>(into, codes.size());
+}
+
+// Payloads of NaN may differ where a dtype has several.
+template <class D>
+bool is_nan(std::uint64_t code) {
+  return IsFloating<D> && parts_of<D>(code).number_class == NumberClass::nan;
+}
+
+template <class From, class To>
+void expect_reference(const std::vector<std::uint64_t>& codes, const Rounding& rounding) {
+  const auto found = converted<From, To>(codes, rounding);
+  // Rounding has no effect on a lossless conversion.
+  const Rounding effective = LosslessTo<From, To> ? Rounding{} : rounding;
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    const auto wanted = reference<From, To>(codes[i], effective).code;
+    if (is_nan<To>(wanted) && is_nan<To>(found[i])) continue;
+    ASSERT_EQ(found[i], wanted) << From::name << " 0x" << std::hex << codes[i] << " to " << To::name
+                                << " by mode " << static_cast<int>(rounding.mode) << " saturate "
+                                << rounding.saturate;
+  }
+}
+
+template <class D>
+class ConvertFrom : public ::testing::Test {};
+
+using RealTypes = ::testing::Types<Bool, U4, I4, F4, F6_E2M3, F6_E3M2, U8, I8, F8_E4M3, F8_E5M2, F8_E4M3FNUZ,
+                                   F8_E5M2FNUZ, F8_E8M0, U16, I16, F16, BF16, U32, I32, F32, U64, I64, F64>;
+TYPED_TEST_SUITE(ConvertFrom, RealTypes);
+
+template <class From, class... To>
+void expect_reference_for_all(DTypeList<To...>, const Rounding& rounding) {
+  const auto codes = codes_to_try<From>();
+  const auto check = [&]<class T>(T) {
+    if constexpr (!std::same_as<T, C64> && !std::same_as<T, From>) expect_reference<From, T>(codes, rounding);
+  };
+  (check(To{}), ...);
+}
+
+TYPED_TEST(ConvertFrom, rounds_to_nearest_even_into_every_dtype) {
+  expect_reference_for_all<TypeParam>(AllDTypes{}, {});
+}
+TYPED_TEST(ConvertFrom, rounds_toward_zero_into_every_dtype) {
+  expect_reference_for_all<TypeParam>(AllDTypes{}, {.mode = RoundingMode::toward_zero});
+}
+TYPED_TEST(ConvertFrom, saturates_into_every_dtype) {
+  expect_reference_for_all<TypeParam>(AllDTypes{}, {.saturate = true});
+  expect_reference_for_all<TypeParam>(AllDTypes{}, {.mode = RoundingMode::toward_zero, .saturate = true});
+}
+
+// A stochastic result is one of the two neighbours, and an exact value stays.
+template <class From, class To>
+void expect_neighbours() {
+  const auto codes = codes_to_try<From>();
+  const auto found = converted<From, To>(codes, {.mode = RoundingMode::stochastic, .seed = 3});
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    const auto below = reference<From, To>(codes[i], {.mode = RoundingMode::toward_zero});
+    if (is_nan<To>(below.code)) continue;
+    // Codes of floats are a sign and magnitudes in order; a negative integer counts down.
+    const bool counts_down = IsIntegral<To> && parts_of<From>(codes[i]).negative;
+    constexpr std::uint64_t mask =
+        To::bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << (To::bits % 64)) - 1;
+    const std::uint64_t above = (below.code + (counts_down ? ~std::uint64_t{0} : 1)) & mask;
+    // Values beyond the largest one overflow, as by the nearest one.
+    const auto nearest = reference<From, To>(codes[i], {}).code;
+    ASSERT_TRUE(found[i] == below.code || found[i] == nearest || (!below.is_exact && found[i] == above))
+        << From::name << " 0x" << std::hex << codes[i] << " to " << To::name << " is " << found[i];
+  }
+}
+
+TEST(ConvertValues, rounds_at_random_to_a_neighbour) {
+  expect_neighbours<F32, BF16>();
+  expect_neighbours<F32, F16>();
+  expect_neighbours<F32, F8_E4M3>();
+  expect_neighbours<F64, F32>();
+  expect_neighbours<F16, F4>();
+  expect_neighbours<F32, I8>();
+  expect_neighbours<U64, F64>();
+}
+
+TEST(ConvertValues, rounds_at_random_without_bias) {
+  const auto mean_of = [](float value, const ElementType& to, auto read) {
+    constexpr int count = 1 << 16;
+    const std::vector<float> values(count, value);
+    std::vector<std::byte> into(static_cast<std::size_t>(count) * 4);
+    convert_values({element_type_of<F32>(), to, {.mode = RoundingMode::stochastic, .seed = 5}},
+                   reinterpret_cast<const std::byte*>(values.data()), into.data(), count);
+    double sum = 0;
+    for (int i = 0; i < count; ++i) sum += read(into.data(), i);
+    return sum / count;
+  };
+  const auto read_bf16 = [](const std::byte* at, int i) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, at + 2 * i, 2);
+    return static_cast<double>(BF16::Element::from_bits(bits));
+  };
+  const auto read_i8 = [](const std::byte* at, int i) {
+    return static_cast<double>(std::to_integer<std::int8_t>(at[i]));
+  };
+  const auto read_e4m3 = [](const std::byte* at, int i) {
+    return static_cast<double>(F8_E4M3::Element::from_bits(std::to_integer<std::uint8_t>(at[i])));
+  };
+  // 65,536 draws: four standard deviations are less than 1/128 of a unit.
+  EXPECT_NEAR(mean_of(1.0F + 0.3F / 128, element_type_of<BF16>(), read_bf16), 1.0 + 0.3 / 128,
+              1.0 / 128 / 128);
+  EXPECT_NEAR(mean_of(2.25F, element_type_of<I8>(), read_i8), 2.25, 1.0 / 128);
+  EXPECT_NEAR(mean_of(-2.25F, element_type_of<I8>(), read_i8), -2.25, 1.0 / 128);
+  // A quarter of the smallest subnormal is that subnormal in one of four cases.
+  EXPECT_NEAR(mean_of(0x1p-11F, element_type_of<F8_E4M3>(), read_e4m3), 0x1p-11, 0x1p-9 / 128);
+}
+
+TEST(ConvertValues, has_random_bits_of_seed_and_index_alone) {
+  std::vector<float> values(5000);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = 1.0F + static_cast<float>(i) * 1e-5F;
+  const auto* const stored = reinterpret_cast<const std::byte*>(values.data());
+  const Conversion conversion{
+      element_type_of<F32>(), element_type_of<BF16>(), {RoundingMode::stochastic, false, 9}};
+  std::vector<std::byte> whole(10000);
+  std::vector<std::byte> parts(10000);
+  convert_values(conversion, stored, whole.data(), 5000);
+  for (std::int64_t at = 0; at < 5000;) {
+    const std::int64_t count = std::min<std::int64_t>(at % 700 + 1, 5000 - at);
+    convert_values(conversion, stored + at * 4, parts.data() + at * 2, count, static_cast<std::uint64_t>(at));
+    at += count;
+  }
+  EXPECT_EQ(whole, parts);
+  std::vector<std::byte> parallel(10000);
+  must(values::convert_in_parallel(conversion, stored, parallel.data(), 5000));
+  EXPECT_EQ(whole, parallel);
+  std::vector<std::byte> other(10000);
+  convert_values({conversion.from, conversion.to, {RoundingMode::stochastic, false, 10}}, stored,
+                 other.data(), 5000);
+  EXPECT_NE(whole, other);
+}
+
+// One conversion of every kind of kernel, by every kind of processor that this machine can be.
+TEST(ConvertValues, is_the_same_on_every_processor) {
+  const auto all = [] {
+    std::vector<std::uint64_t> results;
+    const auto add = [&]<class From, class To>(From, To) {
+      for (const auto mode :
+           {RoundingMode::nearest_even, RoundingMode::toward_zero, RoundingMode::stochastic}) {
+        const auto found = converted<From, To>(codes_to_try<From>(), {.mode = mode, .seed = 1});
+        results.insert(results.end(), found.begin(), found.end());
+      }
+    };
+    add(F32{}, BF16{});
+    add(F32{}, F16{});
+    add(F32{}, F8_E4M3{});
+    add(F32{}, F8_E5M2FNUZ{});
+    add(F32{}, F6_E2M3{});
+    add(F64{}, F32{});
+    add(F64{}, F8_E8M0{});
+    add(F16{}, F64{});
+    add(F8_E5M2{}, F32{});
+    add(I16{}, F32{});
+    add(F32{}, I16{});
+    return results;
+  };
+  const auto wanted = all();
+  int targets = 0;
+  for (std::int64_t rest = supported_targets() & HWY_TARGETS; rest != 0; rest &= rest - 1) {
+    set_targets_for_test(rest & -rest);
+    EXPECT_TRUE(wanted == all()) << "target " << (rest & -rest);
+    ++targets;
+  }
+  set_targets_for_test(0);
+  EXPECT_GE(targets, 1);
+}
+
+TEST(ConvertValues, converts_long_runs_in_parallel_as_in_one) {
+  const std::int64_t count = (std::int64_t{1} << 18) * 3 + 5;
+  std::vector<std::byte> stored(static_cast<std::size_t>(count) * 2 + 1);
+  std::mt19937 random(4);
+  for (auto& byte : stored) byte = static_cast<std::byte>(random());
+  const auto expect_same = [&](const ElementType& to, std::size_t offset) {
+    const Conversion conversion{element_type_of<F16>(), to, {}};
+    const auto bytes = static_cast<std::size_t>(values::stored_bytes(to, count));
+    std::vector<std::byte> one(bytes);
+    std::vector<std::byte> many(bytes + 64);
+    convert_values(conversion, stored.data() + 1, one.data(), count);
+    must(values::convert_in_parallel(conversion, stored.data() + 1, many.data() + offset, count));
+    EXPECT_EQ(std::memcmp(one.data(), many.data() + offset, bytes), 0) << to.name;
+  };
+  for (const std::size_t offset : {0, 1, 16}) {
+    expect_same(element_type_of<F32>(), offset);
+    expect_same(element_type_of<BF16>(), offset);
+    expect_same(element_type_of<F6_E3M2>(), offset);
+  }
+}
+
+TEST(ConvertValues, knows_which_conversions_exist) {
+  const ElementType unknown{};
+  EXPECT_TRUE(values::can_convert(element_type_of<F32>(), element_type_of<Bool>()));
+  EXPECT_TRUE(values::can_convert(element_type_of<I64>(), element_type_of<C64>()));
+  EXPECT_TRUE(values::can_convert(element_type_of<C64>(), element_type_of<C64>()));
+  EXPECT_FALSE(values::can_convert(element_type_of<C64>(), element_type_of<F32>()));
+  EXPECT_FALSE(values::can_convert(unknown, element_type_of<F32>()));
+  EXPECT_TRUE(values::can_convert(element_type_of<IQ2_XS>(), element_type_of<BF16>()));
+  EXPECT_TRUE(values::can_convert(element_type_of<Q4_K>(), element_type_of<Q8_0>()));
+  EXPECT_FALSE(values::can_convert(element_type_of<F32>(), element_type_of<IQ2_XS>()));
+  EXPECT_TRUE(values::is_lossless(element_type_of<Q4_K>(), element_type_of<F32>()));
+  EXPECT_FALSE(values::is_lossless(element_type_of<Q4_K>(), element_type_of<BF16>()));
+  EXPECT_FALSE(values::is_lossless(element_type_of<F32>(), element_type_of<Q8_0>()));
+  EXPECT_TRUE(values::is_lossless(element_type_of<Q4_K>(), element_type_of<Q4_K>()));
+}
+
+TEST(ConvertValues, decodes_and_encodes_blocks) {
+  std::vector<float> values(512);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i));
+  std::vector<std::byte> blocks(544);
+  convert_values({element_type_of<F32>(), element_type_of<Q8_0>(), {}},
+                 reinterpret_cast<const std::byte*>(values.data()), blocks.data(), 512);
+  std::vector<double> doubles(512);
+  convert_values({element_type_of<Q8_0>(), element_type_of<F64>(), {}}, blocks.data(),
+                 reinterpret_cast<std::byte*>(doubles.data()), 512);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    EXPECT_NEAR(doubles[i], static_cast<double>(values[i]), 0.005);
+}
+
+}  // namespace
+}  // namespace ht

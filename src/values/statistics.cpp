@@ -1,0 +1,372 @@
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <htensor/dtype/visit.hpp>
+#include <htensor/values/statistics.hpp>
+#include <optional>
+
+#include "base/format_text.hpp"
+#include "base/jobs.hpp"
+#include "values/convert_kernels.hpp"
+#include "values/convert_values.hpp"
+#include "values/measure_strip.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+using values::strip_elements;
+
+// Facts of the values of `a` and, behind them, those of `b`.
+Statistics joined(const Statistics& a, const Statistics& b) {
+  if (a.finite() == 0 || b.finite() == 0) {
+    Statistics result = a.finite() == 0 ? b : a;
+    result.count = a.count + b.count;
+    result.nans = a.nans + b.nans;
+    result.infinities = a.infinities + b.infinities;
+    return result;
+  }
+  Statistics result{.count = a.count + b.count,
+                    .zeros = a.zeros + b.zeros,
+                    .subnormals = a.subnormals + b.subnormals,
+                    .nans = a.nans + b.nans,
+                    .infinities = a.infinities + b.infinities,
+                    .min = a.min,
+                    .max = a.max,
+                    .argmin = a.argmin,
+                    .argmax = a.argmax,
+                    .sum = a.sum + b.sum,
+                    .sum_of_squares = a.sum_of_squares + b.sum_of_squares};
+  if (b.min < a.min) {
+    result.min = b.min;
+    result.argmin = b.argmin;
+  }
+  if (b.max > a.max) {
+    result.max = b.max;
+    result.argmax = b.argmax;
+  }
+  const auto count_a = static_cast<double>(a.finite());
+  const auto count_b = static_cast<double>(b.finite());
+  const double distance = b.mean() - a.mean();
+  result.squared_deviations = a.squared_deviations + b.squared_deviations +
+                              distance * distance * (count_a * (count_b / (count_a + count_b)));
+  return result;
+}
+
+// Joins parts of equal size like the digits of a binary counter, so that sums are added pairwise.
+class PairwiseJoin {
+ public:
+  void add(const Statistics& part) {
+    std::optional<Statistics> carry = part;
+    for (auto& level : levels_) {
+      if (!level) {
+        level = carry;
+        return;
+      }
+      carry = joined(*level, *carry);
+      level.reset();
+    }
+  }
+  [[nodiscard]] Statistics result() const {
+    std::optional<Statistics> all;
+    for (const auto& level : levels_) {
+      if (level) all = all ? joined(*level, *all) : *level;
+    }
+    return all.value_or(Statistics{});
+  }
+
+ private:
+  std::array<std::optional<Statistics>, 64> levels_;
+};
+
+// Any values: infinities and NaN are left out of the sums.
+template <class T>
+Statistics measure_each(const T* values, std::int64_t count, std::uint64_t first, double first_normal) {
+  Statistics result{.count = static_cast<std::uint64_t>(count)};
+  std::array<double, values::interleaved_sums> sums{};
+  std::array<double, values::interleaved_sums> squares{};
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto value = static_cast<double>(values[i]);
+    if (std::isnan(value)) {
+      ++result.nans;
+      continue;
+    }
+    if (std::isinf(value)) {
+      ++result.infinities;
+      continue;
+    }
+    const auto lane = static_cast<std::size_t>(i % values::interleaved_sums);
+    sums[lane] += value;
+    squares[lane] += value * value;
+    result.zeros += value == 0 ? 1 : 0;
+    result.subnormals += value != 0 && std::abs(value) < first_normal ? 1 : 0;
+    const std::uint64_t index = first + static_cast<std::uint64_t>(i);
+    if (!(value >= result.min)) {
+      result.min = value;
+      result.argmin = index;
+    }
+    if (!(value <= result.max)) {
+      result.max = value;
+      result.argmax = index;
+    }
+  }
+  result.sum = values::add_pairwise(sums.data());
+  result.sum_of_squares = values::add_pairwise(squares.data());
+  return result;
+}
+
+template <class T>
+void fill_deviations(Statistics& strip, const T* values, std::int64_t count) {
+  if (strip.finite() == 0) return;
+  const double mean = strip.mean();
+  const double difference = strip.sum_of_squares - strip.sum * mean;
+  // Where digits cancel, deviations are added one by one.
+  if (difference > strip.sum_of_squares * 1e-6) {
+    strip.squared_deviations = difference;
+    return;
+  }
+  std::array<double, values::interleaved_sums> squares{};
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double deviation = static_cast<double>(values[i]) - mean;
+    if (std::isfinite(deviation))
+      squares[static_cast<std::size_t>(i % values::interleaved_sums)] += deviation * deviation;
+  }
+  strip.squared_deviations = values::add_pairwise(squares.data());
+}
+
+template <class T>
+std::uint64_t index_of(const T* values, std::int64_t count, double wanted) {
+  const auto* const found =
+      std::find_if(values, values + count, [&](T value) { return static_cast<double>(value) == wanted; });
+  return static_cast<std::uint64_t>(found - values);
+}
+
+// The smallest magnitude of the dtype that is not subnormal.
+double first_normal_of(const ElementType& type) {
+  double first = 0;
+  if (type.is_blocks()) return 0x1p-126;
+  static_cast<void>(visit_dtype(type.dtype, [&]<class D>(D) {
+    if constexpr (IsFloating<D>) {
+      if constexpr (D::layout.has_sign()) first = std::ldexp(1.0, 1 - D::layout.bias);
+    }
+  }));
+  return first;
+}
+
+// Measures strips of one type.
+class StripMeter {
+ public:
+  explicit StripMeter(const ElementType& type)
+      : type_(type),
+        first_normal_(first_normal_of(type)),
+        // Zero is below the bits of every other number.
+        tiny_below_(std::max(std::bit_cast<std::uint32_t>(static_cast<float>(first_normal_)), 1U)),
+        is_f32_(values::reads_as_f32(type)) {}
+
+  [[nodiscard]] Statistics measure(const std::byte* stored, std::int64_t count, std::uint64_t first) {
+    if (!is_f32_) {
+      values::read_f64(type_, stored, doubles_, count);
+      Statistics strip = measure_each(doubles_, count, first, first_normal_);
+      fill_deviations(strip, doubles_, count);
+      return strip;
+    }
+    values::read_f32(type_, stored, floats_, count);
+    const auto measured = values::measure_strip(floats_, count, tiny_below_);
+    constexpr std::uint32_t infinity = 0x7F800000;
+    Statistics strip = measured.largest_bits < infinity ? from(measured, count, first)
+                                                        : measure_each(floats_, count, first, first_normal_);
+    fill_deviations(strip, floats_, count);
+    return strip;
+  }
+
+ private:
+  Statistics from(const values::StripMeasure& measured, std::int64_t count, std::uint64_t first) {
+    Statistics strip{.count = static_cast<std::uint64_t>(count),
+                     .min = static_cast<double>(measured.min),
+                     .max = static_cast<double>(measured.max),
+                     .sum = measured.sum,
+                     .sum_of_squares = measured.squares};
+    if (measured.tiny != 0) {
+      strip.zeros = static_cast<std::uint64_t>(std::count(floats_, floats_ + count, 0.0F));
+      strip.subnormals = measured.tiny - strip.zeros;
+    }
+    // Only new extremes of the piece can be those of the tensor.
+    if (!(strip.min >= min_)) {
+      min_ = strip.min;
+      strip.argmin = first + index_of(floats_, count, strip.min);
+    }
+    if (!(strip.max <= max_)) {
+      max_ = strip.max;
+      strip.argmax = first + index_of(floats_, count, strip.max);
+    }
+    return strip;
+  }
+
+  ElementType type_;
+  double first_normal_;
+  std::uint32_t tiny_below_;
+  bool is_f32_;
+  double min_ = std::numeric_limits<double>::quiet_NaN();
+  double max_ = std::numeric_limits<double>::quiet_NaN();
+  alignas(64) float floats_[strip_elements];
+  alignas(64) double doubles_[strip_elements];
+};
+
+// Elements that are read at once.
+constexpr std::int64_t piece_elements = std::int64_t{1} << 17;
+
+// Jobs of whole pieces, at most some thousand of them however large the tensor is. They depend on the number
+// of elements alone.
+struct Split {
+  std::int64_t job_elements;
+  std::size_t jobs;
+
+  explicit Split(std::int64_t count) {
+    constexpr std::int64_t max_jobs = 4096;
+    const std::int64_t pieces = (count + piece_elements - 1) / piece_elements;
+    const std::int64_t pieces_per_job = std::max<std::int64_t>((pieces + max_jobs - 1) / max_jobs, 1);
+    job_elements = pieces_per_job * piece_elements;
+    jobs = static_cast<std::size_t>((pieces + pieces_per_job - 1) / pieces_per_job);
+  }
+};
+
+Error stopped(std::uint64_t done, std::uint64_t total) {
+  return {ErrorCode::cancelled, "work_is_not_stopped",
+          format_text("stopped: {} of {} bytes read", done, total)};
+}
+
+// Reads all pieces on all processors: `use(job, worker, stored, first, count)` for each.
+template <class Use>
+Result<void> for_each_piece(const ElementType& type, std::int64_t count, const detail::ReadValues& read,
+                            const WorkOptions& work, Use use) {
+  const Split split(count);
+  const auto started = std::chrono::steady_clock::now();
+  Progress progress{.total_bytes = values::stored_bytes(type, count)};
+  std::atomic<std::uint64_t> done = 0;
+  Jobs jobs;
+  jobs.count = split.jobs;
+  jobs.run = [&](std::size_t job, std::size_t worker) -> Result<void> {
+    const auto begin = static_cast<std::int64_t>(job) * split.job_elements;
+    const std::int64_t end = std::min(begin + split.job_elements, count);
+    for (std::int64_t first = begin; first < end; first += piece_elements) {
+      const std::int64_t elements = std::min(piece_elements, end - first);
+      HT_TRY(read(first, elements, worker,
+                  [&](const std::byte* stored) { use(job, worker, stored, first, elements); }));
+      done += values::stored_bytes(type, elements);
+      if (work.stop.stop_requested()) return fail(stopped(done, progress.total_bytes));
+    }
+    return {};
+  };
+  jobs.meanwhile = [&]() -> Result<void> {
+    if (work.stop.stop_requested() && done < progress.total_bytes)
+      return fail(stopped(done, progress.total_bytes));
+    if (work.on_progress) {
+      progress.done_bytes = done;
+      progress.elapsed = std::chrono::steady_clock::now() - started;
+      work.on_progress(progress);
+    }
+    return {};
+  };
+  // A small tensor needs no thread.
+  if (jobs.count <= 1) {
+    if (jobs.count == 1) HT_TRY(without_bad_alloc([&] { return jobs.run(0, 0); }));
+    return jobs.meanwhile();
+  }
+  return run_all(jobs);
+}
+
+}  // namespace
+
+double Statistics::mean() const noexcept {
+  return finite() == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(finite());
+}
+
+double Statistics::standard_deviation() const noexcept {
+  return finite() == 0 ? std::numeric_limits<double>::quiet_NaN()
+                       : std::sqrt(squared_deviations / static_cast<double>(finite()));
+}
+
+double Statistics::norm() const noexcept { return std::sqrt(sum_of_squares); }
+
+namespace detail {
+
+std::int64_t bytes_of_elements(const ElementType& type, std::int64_t count) noexcept {
+  return static_cast<std::int64_t>(values::stored_bytes(type, count));
+}
+
+Result<Statistics> measure_values(const ElementType& type, std::int64_t count, const ReadValues& read,
+                                  const WorkOptions& work) {
+  return without_bad_alloc([&]() -> Result<Statistics> {
+    std::vector<PairwiseJoin> of_jobs(Split(count).jobs);
+    HT_TRY(for_each_piece(type, count, read, work,
+                          [&](std::size_t job, std::size_t, const std::byte* stored, std::int64_t first,
+                              std::int64_t elements) {
+                            StripMeter meter(type);
+                            PairwiseJoin piece;
+                            for (std::int64_t at = 0; at < elements; at += strip_elements) {
+                              const std::byte* const strip = stored + bytes_of_elements(type, at);
+                              piece.add(meter.measure(strip, std::min(strip_elements, elements - at),
+                                                      static_cast<std::uint64_t>(first + at)));
+                            }
+                            of_jobs[job].add(piece.result());
+                          }));
+    PairwiseJoin all;
+    for (const auto& of_job : of_jobs) all.add(of_job.result());
+    return all.result();
+  });
+}
+
+Result<Histogram> count_values(const ElementType& type, std::int64_t count, const ReadValues& read,
+                               const HistogramRange& range, const WorkOptions& work) {
+  if (range.bins == 0 || !(range.low <= range.high) || !std::isfinite(range.high - range.low)) {
+    return fail(Error(ErrorCode::bad_shape, "histogram_has_a_range",
+                      format_text("histogram of {} bins from {} to {} has no intervals", range.bins,
+                                  range.low, range.high))
+                    .with_hint("use one bin or more and a finite range"));
+  }
+  return without_bad_alloc([&]() -> Result<Histogram> {
+    // One histogram per worker; counts are added, so that their order does not matter.
+    Jobs threads;
+    threads.count = Split(count).jobs;
+    std::vector<Histogram> of_workers(std::max<std::size_t>(workers_for(threads), 1));
+    for (auto& histogram : of_workers) histogram.counts.resize(range.bins);
+    const double scale = range.high > range.low ? range.bins / (range.high - range.low) : 0;
+    HT_TRY(for_each_piece(
+        type, count, read, work,
+        [&](std::size_t, std::size_t worker, const std::byte* stored, std::int64_t, std::int64_t elements) {
+          Histogram& histogram = of_workers[worker];
+          alignas(64) double values[strip_elements];
+          for (std::int64_t at = 0; at < elements; at += strip_elements) {
+            const std::int64_t in_strip = std::min(strip_elements, elements - at);
+            values::read_f64(type, stored + bytes_of_elements(type, at), values, in_strip);
+            for (std::int64_t i = 0; i < in_strip; ++i) {
+              const double value = values[i];
+              if (std::isnan(value)) {
+                ++histogram.nans;
+              } else if (value < range.low) {
+                ++histogram.below;
+              } else if (value > range.high) {
+                ++histogram.above;
+              } else {
+                const auto bin = static_cast<std::uint32_t>((value - range.low) * scale);
+                ++histogram.counts[std::min(bin, range.bins - 1)];
+              }
+            }
+          }
+        }));
+    Histogram all{.range = range, .counts = std::vector<std::uint64_t>(range.bins)};
+    for (const auto& part : of_workers) {
+      for (std::size_t i = 0; i < part.counts.size(); ++i) all.counts[i] += part.counts[i];
+      all.below += part.below;
+      all.above += part.above;
+      all.nans += part.nans;
+    }
+    return all;
+  });
+}
+
+}  // namespace detail
+
+}  // namespace ht::inline v1

@@ -1,0 +1,191 @@
+#include <htensor/values/statistics.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <stop_token>
+#include <vector>
+
+#include "tensor/test_tools.hpp"
+#include "values/kernel_targets.hpp"
+#include "values/targets.hpp"
+
+// After the targets, as they select its parts.
+#include <hwy/highway.h>
+
+namespace ht {
+namespace {
+
+using tests::fails;
+using tests::must;
+
+template <class D>
+Tensor<D, Rank<1>> tensor_of(const std::vector<typename D::Element>& values) {
+  return must(Tensor<D, Rank<1>>::of(Rank<1>(static_cast<std::int64_t>(values.size())), values));
+}
+
+std::vector<float> noise(std::size_t count, float offset) {
+  std::mt19937 random(7);
+  std::vector<float> values(count);
+  for (auto& value : values) value = offset + static_cast<float>(random() % 20001) / 10000.0F - 1.0F;
+  return values;
+}
+
+TEST(Statistics, are_those_of_a_plain_loop) {
+  for (const std::size_t count : {1U, 15U, 16U, 17U, 1023U, 1024U, 1025U, 400000U}) {
+    const auto values = noise(count, 0.25F);
+    const auto found = must(statistics(tensor_of<F32>(values)));
+    long double sum = 0;
+    long double squares = 0;
+    for (const float value : values) {
+      sum += value;
+      squares += static_cast<long double>(value) * value;
+    }
+    const auto n = static_cast<long double>(count);
+    long double deviations = 0;
+    for (const float value : values) deviations += (value - sum / n) * (value - sum / n);
+    const auto min = std::ranges::min_element(values);
+    const auto max = std::ranges::max_element(values);
+    EXPECT_EQ(found.count, count);
+    EXPECT_EQ(found.min, static_cast<double>(*min));
+    EXPECT_EQ(found.max, static_cast<double>(*max));
+    EXPECT_EQ(found.argmin, static_cast<std::uint64_t>(min - values.begin()));
+    EXPECT_EQ(found.argmax, static_cast<std::uint64_t>(max - values.begin()));
+    EXPECT_NEAR(found.sum, static_cast<double>(sum), 1e-13 * static_cast<double>(n));
+    EXPECT_NEAR(found.norm(), static_cast<double>(std::sqrt(squares)), 1e-13 * found.norm());
+    EXPECT_NEAR(found.standard_deviation(), static_cast<double>(std::sqrt(deviations / n)), 1e-9);
+    EXPECT_EQ(found.zeros, static_cast<std::uint64_t>(std::ranges::count(values, 0.0F)));
+  }
+}
+
+TEST(Statistics, keep_a_small_deviation_from_a_large_mean) {
+  std::vector<float> values(5000, 1.0e6F);
+  for (std::size_t i = 0; i < values.size(); i += 2) values[i] += 0.125F;
+  EXPECT_NEAR(must(statistics(tensor_of<F32>(values))).standard_deviation(), 0.0625, 1e-12);
+}
+
+TEST(Statistics, count_special_values_and_leave_them_out) {
+  auto values = noise(3000, 0.0F);
+  std::ranges::fill(values, 2.0F);
+  values[3] = std::numeric_limits<float>::quiet_NaN();
+  values[1500] = -std::numeric_limits<float>::infinity();
+  values[1501] = std::numeric_limits<float>::infinity();
+  values[2000] = std::numeric_limits<float>::denorm_min();
+  values[2999] = -0.0F;
+  const auto found = must(statistics(tensor_of<F32>(values)));
+  EXPECT_EQ(found.nans, 1U);
+  EXPECT_EQ(found.infinities, 2U);
+  EXPECT_EQ(found.subnormals, 1U);
+  EXPECT_EQ(found.zeros, 1U);
+  EXPECT_EQ(found.finite(), 2997U);
+  EXPECT_EQ(found.max, 2.0);
+  EXPECT_EQ(found.argmax, 0U);
+  EXPECT_EQ(found.min, 0.0);
+  EXPECT_EQ(found.argmin, 2999U);
+  EXPECT_EQ(found.sum, 2.0 * 2995 + static_cast<double>(std::numeric_limits<float>::denorm_min()));
+}
+
+TEST(Statistics, have_no_extremes_without_a_finite_value) {
+  const auto empty = must(statistics(tensor_of<F32>({})));
+  EXPECT_EQ(empty.count, 0U);
+  EXPECT_TRUE(std::isnan(empty.min));
+  EXPECT_TRUE(std::isnan(empty.mean()));
+  EXPECT_EQ(empty.norm(), 0.0);
+  const auto nan = must(statistics(tensor_of<F32>({std::numeric_limits<float>::quiet_NaN()})));
+  EXPECT_EQ(nan.nans, 1U);
+  EXPECT_TRUE(std::isnan(nan.max));
+  EXPECT_TRUE(std::isnan(nan.standard_deviation()));
+}
+
+// Subnormals are those of the stored dtype.
+TEST(Statistics, count_subnormals_of_the_stored_dtype) {
+  const auto half =
+      must(statistics(tensor_of<F16>({F16::Element::from_bits(0x0001), F16::Element::from_bits(0x83FF),
+                                      F16::Element::from_bits(0x0400), F16::Element::from_bits(0)})));
+  EXPECT_EQ(half.subnormals, 2U);
+  EXPECT_EQ(half.zeros, 1U);
+  const auto mini =
+      must(statistics(tensor_of<F8_E4M3>({F8_E4M3::Element::from_bits(7), F8_E4M3::Element::from_bits(8)})));
+  EXPECT_EQ(mini.subnormals, 1U);
+  const auto whole = must(statistics(tensor_of<I8>({0, 1, -1})));
+  EXPECT_EQ(whole.subnormals, 0U);
+  EXPECT_EQ(whole.zeros, 1U);
+}
+
+TEST(Statistics, read_every_real_dtype) {
+  const auto check = []<class D>(D) {
+    if constexpr (LibraryReal<D>) {
+      const auto tensor = must(Tensor<D, Rank<2>>::zeros(Rank<2>(3, 40)));
+      for (std::int64_t i = 0; i < 40; ++i) tensor(1, i) = tests::element_of<D>(1);
+      const double one = static_cast<double>(static_cast<typename D::Element>(tensor(1, 0)));
+      const double zero = static_cast<double>(static_cast<typename D::Element>(tensor(0, 0)));
+      const auto found = must(statistics(tensor));
+      EXPECT_EQ(found.count, 120U) << D::name;
+      EXPECT_EQ(found.max, std::max(one, zero)) << D::name;
+      EXPECT_EQ(found.min, std::min(one, zero)) << D::name;
+      EXPECT_EQ(found.argmax, 40U) << D::name;
+      // A view with strides is the same set of values.
+      EXPECT_EQ(must(statistics(tensor.transpose())).sum, found.sum) << D::name;
+    }
+  };
+  const auto all = [&]<class... Ds>(DTypeList<Ds...>) { (check(Ds{}), ...); };
+  all(AllDTypes{});
+}
+
+TEST(Statistics, are_the_same_on_every_processor) {
+  const auto values = noise(300001, 0.1F);
+  const auto tensor = tensor_of<F32>(values);
+  const auto wanted = must(statistics(tensor));
+  for (std::int64_t rest = supported_targets() & HWY_TARGETS; rest != 0; rest &= rest - 1) {
+    set_targets_for_test(rest & -rest);
+    const auto found = must(statistics(tensor));
+    EXPECT_EQ(found.sum, wanted.sum) << "target " << (rest & -rest);
+    EXPECT_EQ(found.sum_of_squares, wanted.sum_of_squares);
+    EXPECT_EQ(found.squared_deviations, wanted.squared_deviations);
+    EXPECT_EQ(found.argmin, wanted.argmin);
+  }
+  set_targets_for_test(0);
+}
+
+TEST(Statistics, stop_on_request) {
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_TRUE(fails(statistics(tensor_of<F32>(noise(500000, 0)), {.stop = stop.get_token()}),
+                    ErrorCode::cancelled, "work_is_not_stopped"));
+}
+
+TEST(Statistics, report_progress_to_the_end) {
+  std::uint64_t last = 0;
+  must(statistics(tensor_of<F32>(noise(500000, 0)),
+                  {.on_progress = [&](const Progress& p) { last = p.done_bytes; }}));
+  EXPECT_EQ(last, 2000000U);
+}
+
+TEST(Histogram, counts_values_by_intervals) {
+  const auto tensor =
+      tensor_of<F32>({0.0F, 0.1F, 0.5F, 0.99F, 1.0F, -0.1F, 2.0F, std::numeric_limits<float>::quiet_NaN(),
+                      std::numeric_limits<float>::infinity()});
+  const auto found = must(histogram(tensor, {.low = 0, .high = 1, .bins = 2}));
+  EXPECT_EQ(found.counts, (std::vector<std::uint64_t>{2, 3}));
+  EXPECT_EQ(found.below, 1U);
+  EXPECT_EQ(found.above, 2U);
+  EXPECT_EQ(found.nans, 1U);
+}
+
+TEST(Histogram, puts_equal_values_into_the_first_interval) {
+  const auto found = must(histogram(tensor_of<F32>({3.0F, 3.0F}), {.low = 3, .high = 3, .bins = 4}));
+  EXPECT_EQ(found.counts, (std::vector<std::uint64_t>{2, 0, 0, 0}));
+}
+
+TEST(Histogram, histogram_has_a_range) {
+  const auto tensor = tensor_of<F32>({1.0F});
+  EXPECT_TRUE(fails(histogram(tensor, {.bins = 0}), ErrorCode::bad_shape, "histogram_has_a_range"));
+  EXPECT_TRUE(fails(histogram(tensor, {.low = 2, .high = 1}), ErrorCode::bad_shape, "histogram_has_a_range"));
+  EXPECT_TRUE(fails(histogram(tensor, {.low = std::nan(""), .high = 1}), ErrorCode::bad_shape,
+                    "histogram_has_a_range"));
+}
+
+}  // namespace
+}  // namespace ht
