@@ -70,8 +70,10 @@ Result<Exit> hash(const std::string& path, const Options& options, const Common&
                                              .work = work.options(),
                                              .max_splat_bytes = options.max_splat}));
   std::vector<NamedDigest> files;
+  files.reserve(found.files.size());
   for (const auto& [file, digest] : found.files) files.emplace_back(file.string(), digest);
   std::vector<NamedDigest> tensors;
+  tensors.reserve(found.tensors.size());
   for (const auto& digest : found.tensors)
     tensors.emplace_back(std::string(model.catalog()[tensors.size()].name), digest);
   auto& listed = options.per_tensor ? tensors : files;
@@ -173,6 +175,7 @@ Action register_digests(CLI::App& verb, decltype(&seal) run, const std::string& 
                         const std::string& description) {
   auto options = std::make_shared<Options>();
   std::vector<std::string> names;
+  names.reserve(std::size(all_hash_algorithms));
   for (const auto each : all_hash_algorithms) names.emplace_back(to_string(each));
   add_choice(verb, "--algorithm", options->algorithm, names,
              "Digest algorithm; default: crc64nvme, the fastest");
