@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 FLAG = re.compile(r"-m(arch|cpu|tune|avx|sse|bmi|lzcnt|pclmul|vpclmul|popcnt|fma|f16c|aes|sha)[\w.=+-]*$")
-TARGET = re.compile(r"gnu::target|__attribute__\s*\(\(\s*target|#\s*pragma\s+(GCC|clang)\s+(target|attribute)|TARGET_REGION")
+TARGET = re.compile(r"gnu::target|__attribute__\s*\(\(\s*target|#\s*pragma\s+(GCC|clang)\s+(target|attribute)|TARGET_REGION|HWY_BEFORE_NAMESPACE")
 LEFT_OUT = re.compile(r"-O\w*$|-g\d?$|-fsanitize|-fno-sanitize|-Werror")
 # Refers to the one personality routine of the runtime: data, and the same in every object.
 HARMLESS = re.compile(r"^DW\.ref\.")

@@ -119,7 +119,7 @@ void add_cast(Cells& cells, const Workload& workload, const T& source, std::stri
   };
   cells.contenders.push_back(contender(cell, "htensor", Kind::ours, convert));
   if constexpr (requires { source(0); }) {
-    Contender naive{.cell = &cell, .name = "scalar loop", .kind = Kind::other, .every_rounds = 4};
+    Contender naive{.cell = &cell, .name = "scalar loop", .kind = Kind::other, .run = {}, .every_rounds = 4};
     naive.run = [=] {
       const Stopwatch stopwatch;
       const auto* const elements = source.data();
