@@ -117,7 +117,7 @@ std::vector<std::jthread> start_threads(std::size_t count, const std::function<v
       });
     }
   } catch (const std::exception&) {
-    // The system starts no more, or there is no memory for more.
+    // The system limit on threads is reached, or memory is exhausted.
     return threads;
   }
   return threads;

@@ -257,7 +257,7 @@ TEST_F(CliConvert, exports_stored_bytes) {
   EXPECT_EQ(run("export m.ht m -o other --to bin").status, 0);
   EXPECT_EQ(text_of("other"), text_of("m.bin"));
   EXPECT_EQ(run("export m.ht m -o m.bin").status, 2) << "it is there";
-  // Blocks as they are stored, and a splat, whose bytes are in no file.
+  // Stored blocks, and a splat, which has no bytes in the file.
   ASSERT_EQ(run("synth q.gguf --preset llama-1b-q4_k_m --size 9M -q").status, 0);
   EXPECT_EQ(run("export q.gguf blk.0.attn_q.weight -o q.bin -q").status, 0);
   EXPECT_THAT(run("ls q.gguf --filter blk.0.attn_q.weight --json").out,

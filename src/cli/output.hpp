@@ -46,7 +46,7 @@ class OutputBuffer {
     used_ += static_cast<std::size_t>(std::to_chars(begin, begin + max_digits, number).ptr - begin);
     return *this;
   }
-  /// null where there is no number.
+  /// Appends null for nullopt.
   OutputBuffer& operator+=(std::optional<std::uint64_t> number) {
     return number ? (*this += *number) : (*this += "null");
   }

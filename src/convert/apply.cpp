@@ -75,7 +75,7 @@ std::vector<std::uint64_t> cuts_of(const PlannedFile& file, const Pieces* pieces
   return cuts;
 }
 
-// The files that an index names; nothing where there is no index.
+// The files that an index names; nullopt without an index.
 Result<std::optional<std::vector<Path>>> files_of_index(const Path& path, io::Port& port) {
   if (!port.stat(path)) return std::nullopt;
   constexpr std::uint64_t max_bytes = 100'000'000;
@@ -246,8 +246,10 @@ class Application {
   // The bytes of all files count.
   [[nodiscard]] WorkOptions work() const {
     if (!options_.work.on_progress) return options_.work;
-    const auto tell = [this, before = done_before_](const Progress& now) { report(before + now.done_bytes); };
-    return {.stop = options_.work.stop, .on_progress = tell};
+    const auto forward = [this, before = done_before_](const Progress& now) {
+      report(before + now.done_bytes);
+    };
+    return {.stop = options_.work.stop, .on_progress = forward};
   }
 
   void report(std::uint64_t done_bytes) const {

@@ -8,6 +8,7 @@
 #include <concepts>
 #include <cstring>
 #include <htensor/dtype/facts.hpp>
+#include <htensor/dtype/float_code.hpp>
 #include <htensor/dtype/packed.hpp>
 #include <limits>
 #include <type_traits>
@@ -83,6 +84,15 @@ HWY_INLINE std::uint32_t widen(std::uint32_t code) {
     return bits | (code >> code_bits) << 31;
   }
 }
+
+// The values of all codes of 8 bits: looking them up is faster than computing them.
+template <FloatLayout L>
+constexpr auto values_of_codes = [] {
+  std::array<float, 256> values{};
+  for (unsigned code = 0; code < values.size(); ++code)
+    values[code] = detail::to_native<float>(detail::take_apart(L, code));
+  return values;
+}();
 
 // The codes that depend on how a demotion treats overflow.
 template <FloatLayout L, class Word>
@@ -251,7 +261,11 @@ void promote_f32(const std::byte* stored, float* into, std::int64_t count) noexc
     using Bits = typename D::Element::Bits;
     for (std::int64_t i = 0; i < count; ++i) {
       const auto code = load<Bits>(stored + i * static_cast<std::int64_t>(sizeof(Bits)));
-      into[i] = std::bit_cast<float>(widen<D::layout>(code));
+      if constexpr (D::bits == 8) {
+        into[i] = values_of_codes<D::layout>[code];
+      } else {
+        into[i] = std::bit_cast<float>(widen<D::layout>(code));
+      }
     }
   } else {
     using Int = typename D::Element;

@@ -21,7 +21,7 @@ namespace ht::inline v1 {
 [[nodiscard]] std::string name_list(std::span<const std::string> names);
 
 /// Appends the text with its quotes: quotes, backslashes and control characters are escaped, everything else
-/// stands as it is, as serde writes it. Bytes that are no UTF-8 become U+FFFD.
+/// is kept, as serde writes it. Bytes that are not UTF-8 become U+FFFD.
 void append_json_string(std::string& out, std::string_view text);
 
 /// What is wrong with a path that has to name a file below the folder that it is relative to, for instance

@@ -27,7 +27,7 @@ concept IsDType = std::is_empty_v<T> && std::same_as<T, std::remove_cv_t<T>> && 
   typename T::Element;
 };
 
-/// A dtype whose elements are numbers, told by `NumberFacts`.
+/// A dtype whose elements are numbers, described by `NumberFacts`.
 template <class T>
 concept IsNumber = IsDType<T> && requires {
   { T::number } -> std::convertible_to<const NumberFacts&>;

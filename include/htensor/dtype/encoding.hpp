@@ -41,7 +41,7 @@ struct ElementType {
   std::string_view name{};
   /// Of one element; 0 for blocks and unknown types.
   int bits = 0;
-  /// Elements and bytes of one block; 1 and 0 where there are no blocks.
+  /// Elements and bytes of one block; 1 and 0 for dense dtypes.
   std::uint32_t block_elements = 1;
   std::uint32_t block_bytes = 0;
 

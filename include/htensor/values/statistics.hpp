@@ -28,7 +28,7 @@ struct Statistics {
   std::uint64_t subnormals = 0;
   std::uint64_t nans = 0;
   std::uint64_t infinities = 0;
-  /// NaN where there is no finite value.
+  /// NaN if no value is finite.
   double min = std::numeric_limits<double>::quiet_NaN();
   double max = std::numeric_limits<double>::quiet_NaN();
   /// Row-major indexes of the first `min` and `max`.
@@ -40,7 +40,7 @@ struct Statistics {
   double squared_deviations = 0;
 
   [[nodiscard]] std::uint64_t finite() const noexcept { return count - nans - infinities; }
-  /// NaN where there is no finite value, like `standard_deviation`.
+  /// NaN if no value is finite, like `standard_deviation`.
   [[nodiscard]] double mean() const noexcept;
   /// Of the whole population: divided by the count of finite values.
   [[nodiscard]] double standard_deviation() const noexcept;
@@ -67,7 +67,7 @@ struct Histogram {
 namespace detail {
 
 /// Hands `use` the stored bytes of the elements `first` to `first + count`, which are whole blocks, in
-/// row-major order and this machine's byte order. Called from several threads; `worker` tells them apart.
+/// row-major order and this machine's byte order. Called from several threads; `worker` is their number.
 using ReadValues = std::function<Result<void>(std::int64_t first, std::int64_t count, std::size_t worker,
                                               const std::function<void(const std::byte*)>& use)>;
 
