@@ -39,17 +39,6 @@ inline TensorDifference brief(TensorDifference difference) {
 
 namespace ht::testing {
 
-/// Numbers as a file of either byte order has them.
-template <class T>
-std::string stored(std::initializer_list<T> numbers, bool big_endian = false) {
-  std::string text;
-  for (const auto number : numbers) {
-    const auto bytes = std::bit_cast<std::array<char, sizeof(T)>>(number);
-    text += big_endian ? std::string(bytes.rbegin(), bytes.rend()) : std::string(bytes.begin(), bytes.end());
-  }
-  return text;
-}
-
 struct GivenTensor {
   std::string name;
   DTypeTag dtype = DTypeTag::invalid;

@@ -18,21 +18,12 @@ using testing::expect_refusal;
 using testing::irpa_file;
 using testing::npy_file;
 using testing::refusal;
+using testing::stored;
 using testing::tensor_note;
 using testing::write_file;
 
 static_assert(std::ranges::random_access_range<const Model>);
 static_assert(std::is_nothrow_copy_constructible_v<AnyTensor>);
-
-template <class T>
-std::string stored(std::initializer_list<T> numbers, bool big_endian = false) {
-  std::string text;
-  for (const auto number : numbers) {
-    const auto bytes = std::bit_cast<std::array<char, sizeof(T)>>(number);
-    text += big_endian ? std::string(bytes.rbegin(), bytes.rend()) : std::string(bytes.begin(), bytes.end());
-  }
-  return text;
-}
 
 class AnyTensors : public ::testing::Test {
  protected:

@@ -20,17 +20,8 @@ using testing::expect_refusal;
 using testing::irpa_file;
 using testing::npy_file;
 using testing::refusal;
+using testing::stored;
 using testing::write_file;
-
-template <class T>
-std::string stored(std::initializer_list<T> numbers, bool big_endian = false) {
-  std::string text;
-  for (const auto number : numbers) {
-    const auto bytes = std::bit_cast<std::array<char, sizeof(T)>>(number);
-    text += big_endian ? std::string(bytes.rbegin(), bytes.rend()) : std::string(bytes.begin(), bytes.end());
-  }
-  return text;
-}
 
 class AnyValues : public ::testing::Test {
  protected:

@@ -11,21 +11,12 @@ using testing::expect_refusal;
 using testing::irpa_file;
 using testing::npy_file;
 using testing::refusal;
+using testing::stored;
 using testing::tensor_note;
 using testing::write_file;
 using testing::Written;
 
 // Numbers as a file of either byte order has them.
-template <class T>
-std::string stored(std::initializer_list<T> numbers, bool big_endian = false) {
-  std::string text;
-  for (const auto number : numbers) {
-    const auto bytes = std::bit_cast<std::array<char, sizeof(T)>>(number);
-    text += big_endian ? std::string(bytes.rbegin(), bytes.rend()) : std::string(bytes.begin(), bytes.end());
-  }
-  return text;
-}
-
 class ModelOrders : public ::testing::Test {
  protected:
   Model open(const std::vector<std::byte>& file) {

@@ -1,12 +1,26 @@
 // Files of other formats for tests of whole models, put together byte by byte.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <htensor/base/bytes.hpp>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace ht::testing {
+
+/// Numbers as a file of either byte order stores them.
+template <class T>
+std::string stored(std::initializer_list<T> numbers, bool big_endian = false) {
+  std::string text;
+  for (const auto number : numbers) {
+    const auto bytes = std::bit_cast<std::array<char, sizeof(T)>>(number);
+    text += big_endian ? std::string(bytes.rbegin(), bytes.rend()) : std::string(bytes.begin(), bytes.end());
+  }
+  return text;
+}
 
 /// Bytes that grow at their end, little endian.
 class Written {
