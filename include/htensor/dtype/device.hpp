@@ -1,6 +1,12 @@
-// Devices: empty types that say which dtypes they store. Their runtimes live elsewhere.
+// Devices: empty types that list the dtypes they store and the operations they have.
 //
-// A device of your own is a struct with a name and a `stores`; see examples/consumer.
+// Operations come in slices: `slice::Core` (allocate, copy, elementwise, reduce), `slice::Linear` (matmul),
+// `slice::Nn` (softmax, norms, activations), `slice::Conv`. A device lists its slices in its definition. An
+// operation asks for `Computes<Dev, Slice, D>`, so that code which uses an operation that the device lacks
+// does not compile, and the message names the slice.
+//
+// A device of your own is a struct with a name, `stores` and, if it computes, `Slices` and `computes`; see
+// examples/consumer.
 #pragma once
 
 #include <concepts>
@@ -38,8 +44,41 @@ template <class Dev, class D>
 concept Compatible =
     IsDevice<Dev> && IsDType<std::remove_const_t<D>> && StoredBy<std::remove_const_t<D>, Dev>;
 
-/// The memory of this process. It stores every dtype, users' own too.
+/// Slices of operations.
+namespace slice {
+struct Core {};
+struct Linear {};
+struct Nn {};
+struct Conv {};
+}  // namespace slice
+
+template <class... Slices>
+struct SliceList {};
+
+namespace detail {
+
+template <class Slice, class List>
+inline constexpr bool lists_slice = false;
+template <class Slice, class... Slices>
+inline constexpr bool lists_slice<Slice, SliceList<Slices...>> = (std::same_as<Slice, Slices> || ...);
+
+}  // namespace detail
+
+/// The device lists the slice in its `Slices`.
+template <class Dev, class Slice>
+concept HasSlice =
+    IsDevice<Dev> && requires { typename Dev::Slices; } && detail::lists_slice<Slice, typename Dev::Slices>;
+
+/// The device calculates with elements of D in the operations of the slice; a read-only `const D` is as good
+/// as D. `Dev::computes<Slice, D>` lists dtypes where a device has the slice for some of them only.
+template <class Dev, class Slice, class D>
+concept Computes = HasSlice<Dev, Slice> && Compatible<Dev, D> && (!requires {
+                     Dev::template computes<Slice, std::remove_const_t<D>>;
+                   } || Dev::template computes<Slice, std::remove_const_t<D>>);
+
+/// The memory and the processors of this process. It stores every dtype, users' own too.
 struct Host {
+  using Slices = SliceList<slice::Core, slice::Linear, slice::Nn, slice::Conv>;
   static constexpr std::string_view name = "Host";
   static constexpr bool host_accessible = true;
   template <class D>
