@@ -20,8 +20,8 @@
 
 #include <hwy/cache_control.h>
 
-// The kernels are plain loops without branches. They are compiled once for each processor generation, and the
-// compiler vectorizes them with its registers.
+// Codes of floating dtypes are converted a vector at a time; conversions of integers, of E8M0 and of packed
+// bytes are plain loops. All of them are compiled once for each processor generation.
 HWY_BEFORE_NAMESPACE();
 namespace ht::inline v1::values::HWY_NAMESPACE {
 namespace {
@@ -48,51 +48,60 @@ inline constexpr FloatLayout native_layout =
 template <class Word>
 using Native = std::conditional_t<sizeof(Word) == 4, float, double>;
 
-// The bits of the float that is equal to a code of a layout with at most 8 exponent and 22 mantissa bits.
-template <FloatLayout L>
-HWY_INLINE std::uint32_t widen(std::uint32_t code) {
+// Vectors of one word per element.
+template <class Word>
+using Words = hn::CappedTag<Word, 32 / sizeof(Word)>;
+
+// The floats that are equal to codes of a layout with at most 8 exponent and 22 mantissa bits.
+template <FloatLayout L, class Tag>
+HWY_INLINE hn::Vec<hn::RebindToFloat<Tag>> widen(Tag words, hn::Vec<Tag> code) {
+  const hn::RebindToFloat<Tag> floats;
+  const hn::RebindToSigned<Tag> ints;
   constexpr int code_bits = L.exponent_bits + L.mantissa_bits;
-  constexpr auto largest = static_cast<std::uint32_t>(L.largest_code());
-  constexpr std::uint32_t infinity = 0x7F800000;
-  constexpr std::uint32_t quiet_nan = 0x7FC00000;
+  constexpr auto largest = static_cast<std::int32_t>(L.largest_code());
+  constexpr int moved_by = 23 - L.mantissa_bits;
+  const auto above = [&](auto value, std::int32_t limit) {
+    return hn::Gt(hn::BitCast(ints, value), hn::Set(ints, limit));
+  };
+  const auto select = [&](auto mask, auto yes, auto no) {
+    return hn::IfThenElse(hn::RebindMask(words, mask), yes, no);
+  };
+  const auto quiet_nan = hn::Set(words, 0x7FC00000U);
   if constexpr (L.specials == Specials::scale) {
     // Powers of two from 2^-127 on, which is subnormal.
-    const std::uint32_t power = code == 0 ? 0x00400000 : code << 23;
-    return code > largest ? quiet_nan : power;
+    const auto power =
+        select(above(code, 0), hn::ShiftLeft<23>(code), hn::Set(words, std::uint32_t{0x00400000}));
+    return hn::BitCast(floats, select(above(code, largest), quiet_nan, power));
   } else if constexpr (L.exponent_bits == 8 && L.specials == Specials::ieee) {
-    return code << (23 - L.mantissa_bits);
+    return hn::BitCast(floats, hn::ShiftLeft<moved_by>(code));
   } else {
     constexpr auto unit = std::bit_cast<float>(static_cast<std::uint32_t>(127 + L.lowest_exponent()) << 23);
-    constexpr std::uint32_t first_normal = 1U << L.mantissa_bits;
-    const std::uint32_t magnitude = code & ((1U << code_bits) - 1);
-    const std::uint32_t moved = magnitude << (23 - L.mantissa_bits);
-    const std::uint32_t normal = moved + (static_cast<std::uint32_t>(127 - L.bias) << 23);
+    constexpr std::int32_t first_normal = 1 << L.mantissa_bits;
+    constexpr std::uint32_t rebias = static_cast<std::uint32_t>(127 - L.bias) << 23;
+    const auto magnitude = hn::And(code, hn::Set(words, (1U << code_bits) - 1));
+    const auto moved = hn::ShiftLeft<moved_by>(magnitude);
+    const auto normal = hn::Add(moved, hn::Set(words, rebias));
     // A conversion and a product instead of a subnormal operand, which slows many processors down.
-    const auto subnormal = std::bit_cast<std::uint32_t>(
-        static_cast<float>(static_cast<std::int32_t>(magnitude & (first_normal - 1))) * unit);
+    const auto subnormal = hn::BitCast(
+        words, hn::Mul(hn::ConvertTo(floats, hn::BitCast(ints, magnitude)), hn::Set(floats, unit)));
     // NOLINTNEXTLINE(misc-const-correctness): not every layout has special codes
-    std::uint32_t bits = magnitude < first_normal ? subnormal : normal;
+    auto bits = select(above(magnitude, first_normal - 1), normal, subnormal);
+    const auto payload = hn::And(moved, hn::Set(words, 0x007FFFFFU));
     if constexpr (L.specials == Specials::ieee) {
-      const std::uint32_t special = infinity | (moved & 0x007FFFFF);
-      bits = magnitude > largest ? special : bits;
-      bits = magnitude > largest + 1 ? bits | quiet_nan : bits;
+      const auto special = hn::Or(payload, hn::Set(words, 0x7F800000U));
+      bits = select(above(magnitude, largest), special, bits);
+      bits = select(above(magnitude, largest + 1), hn::Or(bits, quiet_nan), bits);
     } else if constexpr (L.specials == Specials::nan_at_all_ones) {
-      bits = magnitude > largest ? quiet_nan | (moved & 0x007FFFFF) : bits;
-    } else if constexpr (L.specials == Specials::nan_at_minus_zero) {
-      bits = code == 1U << code_bits ? quiet_nan : bits;
+      bits = select(above(magnitude, largest), hn::Or(payload, quiet_nan), bits);
     }
-    return bits | (code >> code_bits) << 31;
+    bits = hn::Or(bits, hn::ShiftLeft<31>(hn::ShiftRight<code_bits>(code)));
+    if constexpr (L.specials == Specials::nan_at_minus_zero) {
+      const auto minus_zero = hn::Eq(code, hn::Set(words, 1U << code_bits));
+      bits = hn::IfThenElse(minus_zero, hn::Set(words, 0xFFC00000U), bits);
+    }
+    return hn::BitCast(floats, bits);
   }
 }
-
-// The values of all codes of 8 bits: looking them up is faster than computing them.
-template <FloatLayout L>
-constexpr auto values_of_codes = [] {
-  std::array<float, 256> values{};
-  for (unsigned code = 0; code < values.size(); ++code)
-    values[code] = detail::to_native<float>(detail::take_apart(L, code));
-  return values;
-}();
 
 // The codes that depend on how a demotion treats overflow.
 template <FloatLayout L, class Word>
@@ -108,61 +117,92 @@ struct Overflow {
   }
 };
 
-// A code of magnitudes with its sign, where the layout has both.
-template <FloatLayout L, class Word>
-HWY_INLINE Word with_sign(Word code, Word negative) {
-  constexpr int code_bits = L.exponent_bits + L.mantissa_bits;
-  const Word signed_code = code | negative << code_bits;
-  if constexpr (L.specials != Specials::nan_at_minus_zero) return signed_code;
-  // Neither zero nor the NaN has a sign.
-  return code == 0 || code > static_cast<Word>(L.largest_code()) ? code : signed_code;
-}
-
-// The code of the number with these bits, rounded once. `random` decides without `IsNearest`: a number below
-// 2^32 or 2^64, 0 to round toward zero.
-template <FloatLayout L, bool IsNearest, class Word>
-HWY_INLINE Word narrow(Word bits, Word random, const Overflow<L, Word>& overflow) {
+// Codes of numbers with these bits, rounded once. `random` decides without `IsNearest`: numbers below 2^32 or
+// 2^64, 0 to round toward zero.
+template <FloatLayout L, bool IsNearest, class Tag>
+HWY_INLINE hn::Vec<Tag> narrow(Tag words, hn::Vec<Tag> bits, hn::Vec<Tag> random,
+                               const Overflow<L, hn::TFromD<Tag>>& overflow) {
+  using Word = hn::TFromD<Tag>;
   using Int = std::make_signed_t<Word>;
+  const hn::RebindToSigned<Tag> ints;
   constexpr FloatLayout source = native_layout<Word>;
   constexpr int word_bits = std::numeric_limits<Word>::digits;
   constexpr int dropped = source.mantissa_bits - L.mantissa_bits;
+  constexpr int code_bits = L.exponent_bits + L.mantissa_bits;
   constexpr Word implicit = Word{1} << source.mantissa_bits;
-  constexpr auto infinity = static_cast<Word>(source.largest_code() + 1);
+  constexpr auto infinity = static_cast<Int>(source.largest_code() + 1);
   constexpr auto largest = static_cast<Word>(L.largest_code());
-  // Where the unit of the target's subnormals lies in a source number of exponent 0.
-  constexpr Int subnormal_shift = L.lowest_exponent() + source.bias + source.mantissa_bits;
+  const auto one = hn::Set(words, Word{1});
+  // Magnitudes and codes are below half of their range, so that signed comparisons serve.
+  const auto above = [&](auto value, Int limit) {
+    return hn::RebindMask(words, hn::Gt(hn::BitCast(ints, value), hn::Set(ints, limit)));
+  };
 
-  const Word magnitude = bits & ~(Word{1} << (word_bits - 1));
-  const Word negative = bits >> (word_bits - 1);
-  const Word field = magnitude >> source.mantissa_bits;
-  const auto exponent = static_cast<Int>(field != 0 ? field : Word{1});
-  Word significand = (magnitude & (implicit - 1)) | (field != 0 ? implicit : Word{0});
-  const Int wanted = std::max<Int>(dropped, subnormal_shift - exponent);
-  const Int shift = std::min<Int>(wanted, word_bits - 1);
-  Word bias = 0;
-  if constexpr (IsNearest) {
-    bias = (Word{1} << (shift - 1)) - 1 + ((significand >> shift) & 1);
+  const auto magnitude = hn::And(bits, hn::Set(words, static_cast<Word>(~(Word{1} << (word_bits - 1)))));
+  const auto negative = hn::ShiftRight<word_bits - 1>(bits);
+  auto code = hn::Zero(words);
+  if constexpr (L.exponent_bits == source.exponent_bits) {
+    // The same exponents: codes are the leading bits.
+    const auto rest = hn::Set(words, (Word{1} << dropped) - 1);
+    if constexpr (IsNearest) {
+      const auto odd = hn::And(hn::ShiftRight<dropped>(magnitude), one);
+      code = hn::Add(hn::Add(magnitude, hn::ShiftRight<1>(rest)), odd);
+    } else {
+      code = hn::Add(magnitude, hn::And(random, rest));
+    }
+    code = hn::ShiftRight<dropped>(code);
   } else {
-    // A number far below the smallest one keeps its chance of becoming that.
-    significand >>= std::min<Int>(wanted - shift, word_bits - 1);
-    bias = random & ((Word{1} << shift) - 1);
+    // Where the unit of the target's subnormals lies in a source number of exponent 0.
+    constexpr Int subnormal_shift = L.lowest_exponent() + source.bias + source.mantissa_bits;
+    const auto field = hn::ShiftRight<source.mantissa_bits>(magnitude);
+    const auto has_implicit = above(field, 0);
+    const auto exponent = hn::BitCast(ints, hn::IfThenElse(has_implicit, field, one));
+    auto significand = hn::Or(hn::And(magnitude, hn::Set(words, implicit - 1)),
+                              hn::IfThenElseZero(has_implicit, hn::Set(words, implicit)));
+    const auto limit = hn::Set(ints, Int{word_bits - 1});
+    const auto wanted =
+        hn::Max(hn::Set(ints, Int{dropped}), hn::Sub(hn::Set(ints, subnormal_shift), exponent));
+    const auto shift_bits = hn::Min(wanted, limit);
+    const auto shift = hn::BitCast(words, shift_bits);
+    auto bias = hn::Zero(words);
+    if constexpr (IsNearest) {
+      const auto odd = hn::And(significand >> shift, one);
+      bias = hn::Add(hn::Sub(one << hn::Sub(shift, one), one), odd);
+    } else {
+      // A number far below the smallest one keeps its chance of becoming that.
+      significand = significand >> hn::BitCast(words, hn::Min(hn::Sub(wanted, shift_bits), limit));
+      bias = hn::And(random, hn::Sub(one << shift, one));
+    }
+    const auto rounded = hn::Add(significand, bias) >> shift;
+    // Codes are the magnitudes in order, so that a carry out of the mantissa increments the exponent.
+    const auto steps = hn::Max(hn::Sub(exponent, hn::Set(ints, subnormal_shift - dropped)), hn::Zero(ints));
+    code = hn::Add(hn::ShiftLeft<L.mantissa_bits>(hn::BitCast(words, steps)), rounded);
   }
-  const Word rounded = (significand + bias) >> shift;
-  // Codes are the magnitudes in order, so that a carry out of the mantissa increments the exponent.
-  const Int steps = std::max<Int>(exponent - (subnormal_shift - dropped), 0);
-  Word code = (static_cast<Word>(steps) << L.mantissa_bits) + rounded;
-  code = code > largest ? overflow.finite : code;
-  code = magnitude == infinity ? overflow.infinite : code;
+  if constexpr (L.exponent_bits == source.exponent_bits) {
+    // Infinity is the code behind the largest one already, and rounding toward zero never reaches it.
+    code = hn::BitCast(words,
+                       hn::Min(hn::BitCast(ints, code), hn::Set(ints, static_cast<Int>(overflow.infinite))));
+  } else {
+    code = hn::IfThenElse(above(code, static_cast<Int>(largest)), hn::Set(words, overflow.finite), code);
+    const auto is_infinite = hn::Eq(magnitude, hn::Set(words, static_cast<Word>(infinity)));
+    code = hn::IfThenElse(is_infinite, hn::Set(words, overflow.infinite), code);
+  }
+  const auto is_nan = above(magnitude, infinity);
+  const auto sign = hn::ShiftLeft<code_bits>(negative);
   if constexpr (L.specials == Specials::none) {
     // Without NaN, the sign of NaN means nothing either.
-    return magnitude > infinity ? largest : with_sign<L>(code, negative);
+    return hn::IfThenElse(is_nan, hn::Set(words, largest), hn::Or(code, sign));
   } else {
-    Word nan = largest + 1;
+    auto nan = hn::Set(words, static_cast<Word>(largest + 1));
     if constexpr (L.specials == Specials::ieee) {
-      nan |= Word{1} << (L.mantissa_bits - 1);
-      nan |= (magnitude & (implicit - 1)) >> dropped;
+      nan = hn::Or(nan, hn::Set(words, Word{1} << (L.mantissa_bits - 1)));
+      nan = hn::Or(nan, hn::ShiftRight<dropped>(hn::And(magnitude, hn::Set(words, implicit - 1))));
     }
-    return with_sign<L>(magnitude > infinity ? nan : code, negative);
+    code = hn::IfThenElse(is_nan, nan, code);
+    if constexpr (L.specials != Specials::nan_at_minus_zero) return hn::Or(code, sign);
+    // Neither zero nor the NaN has a sign.
+    const auto has_sign = hn::AndNot(above(code, static_cast<Int>(largest)), above(code, 0));
+    return hn::Or(code, hn::IfThenElseZero(has_sign, sign));
   }
 }
 
@@ -223,22 +263,64 @@ HWY_INLINE double to_double_odd(std::uint64_t magnitude) {
 // Codes of packed elements, which have a whole number of bytes per eight.
 template <class D>
 void unpack(const std::byte* stored, std::uint8_t* codes, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i)
+  constexpr std::uint64_t mask = (1U << D::bits) - 1U;
+  const std::int64_t groups = count / 8;
+  for (std::int64_t group = 0; group < groups; ++group) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, stored + group * D::bits, D::bits);
+    for (int i = 0; i < 8; ++i)
+      codes[group * 8 + i] = static_cast<std::uint8_t>((word >> (i * D::bits)) & mask);
+  }
+  for (std::int64_t i = groups * 8; i < count; ++i)
     codes[i] = static_cast<std::uint8_t>(detail::load_packed<D>(stored, i).bits());
 }
 
 template <class D>
 void pack(const std::uint8_t* codes, std::byte* into, std::int64_t count) {
-  std::memset(into, 0, static_cast<std::size_t>((count * D::bits + 7) / 8));
-  for (std::int64_t i = 0; i < count; ++i) detail::store_packed<D>(into, i, D::Element::from_bits(codes[i]));
+  const std::int64_t groups = count / 8;
+  for (std::int64_t group = 0; group < groups; ++group) {
+    std::uint64_t word = 0;
+    for (int i = 0; i < 8; ++i) word |= std::uint64_t{codes[group * 8 + i]} << (i * D::bits);
+    std::memcpy(into + group * D::bits, &word, D::bits);
+  }
+  const std::int64_t rest = count - groups * 8;
+  std::memset(into + groups * D::bits, 0, static_cast<std::size_t>((rest * D::bits + 7) / 8));
+  for (std::int64_t i = groups * 8; i < count; ++i)
+    detail::store_packed<D>(into, i, D::Element::from_bits(codes[i]));
 }
 
-template <>
-void unpack<F4>(const std::byte* stored, std::uint8_t* codes, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto pair = std::to_integer<unsigned>(stored[i / 2]);
-    codes[i] = static_cast<std::uint8_t>((pair >> (i % 2 * 4)) & 15);
+// Calls `convert(from, into)` for each vector of elements. The last one is padded with zeros.
+template <std::size_t Lanes, class From, class To, class Convert>
+HWY_INLINE void for_each_vector(const From* from, To* into, std::int64_t count, Convert convert) {
+  constexpr std::int64_t lanes = Lanes;
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) convert(from + i, into + i);
+  if constexpr (Lanes > 1) {
+    const std::size_t rest = static_cast<std::size_t>(count - i) % Lanes;
+    if (rest == 0) return;
+    From padded[Lanes]{};
+    To results[Lanes];
+    std::memcpy(padded, from + i, rest * sizeof(From));
+    convert(padded, results);
+    std::memcpy(into + i, results, rest * sizeof(To));
   }
+}
+
+template <class D, class Code>
+void promote_codes(const Code* codes, float* into, std::int64_t count) {
+  const Words<std::uint32_t> words;
+  const hn::RebindToFloat<Words<std::uint32_t>> floats;
+  const hn::Rebind<Code, Words<std::uint32_t>> narrow;
+  for_each_vector<hn::MaxLanes(words)>(codes, into, count, [&](const Code* from, float* result) HWY_ATTR {
+#if HWY_TARGET == HWY_AVX2
+    if constexpr (std::same_as<D, F16>) {
+      const hn::Rebind<hwy::float16_t, Words<std::uint32_t>> halves;
+      hn::StoreU(hn::PromoteTo(floats, hn::BitCast(halves, hn::LoadU(narrow, from))), floats, result);
+      return;
+    }
+#endif
+    hn::StoreU(widen<D::layout>(words, hn::PromoteTo(words, hn::LoadU(narrow, from))), floats, result);
+  });
 }
 
 template <class D>
@@ -248,25 +330,16 @@ void promote_f32(const std::byte* stored, float* into, std::int64_t count) noexc
   } else if constexpr (is_packed<D>) {
     std::uint8_t codes[strip_elements];
     unpack<D>(stored, codes, count);
-    for (std::int64_t i = 0; i < count; ++i) {
-      if constexpr (IsFloating<D>) {
-        into[i] = std::bit_cast<float>(widen<D::layout>(codes[i]));
-      } else {
+    if constexpr (IsFloating<D>) {
+      promote_codes<D>(codes, into, count);
+    } else {
+      for (std::int64_t i = 0; i < count; ++i)
         into[i] = static_cast<float>(static_cast<int>(D::Element::from_bits(codes[i])));
-      }
     }
   } else if constexpr (std::same_as<D, Bool>) {
     for (std::int64_t i = 0; i < count; ++i) into[i] = stored[i] != std::byte{0} ? 1.0F : 0.0F;
   } else if constexpr (IsFloating<D>) {
-    using Bits = typename D::Element::Bits;
-    for (std::int64_t i = 0; i < count; ++i) {
-      const auto code = load<Bits>(stored + i * static_cast<std::int64_t>(sizeof(Bits)));
-      if constexpr (D::bits == 8) {
-        into[i] = values_of_codes<D::layout>[code];
-      } else {
-        into[i] = std::bit_cast<float>(widen<D::layout>(code));
-      }
-    }
+    promote_codes<D>(reinterpret_cast<const typename D::Element::Bits*>(stored), into, count);
   } else {
     using Int = typename D::Element;
     for (std::int64_t i = 0; i < count; ++i)
@@ -298,30 +371,67 @@ void promote_f64(const std::byte* stored, double* into, std::int64_t count) noex
   }
 }
 
-// Calls `put(i, code)` with the code of each element.
-template <class D, class Word, class Put>
-HWY_INLINE void narrow_all(const Native<Word>* from, std::int64_t count, const Demotion& demotion, Put put) {
+// The codes of numbers, in the unsigned integers of the dtype's width.
+template <class D, bool IsNearest, class Word, class Code>
+HWY_INLINE void narrow_all(const Native<Word>* from, Code* codes, std::int64_t count,
+                           const Demotion& demotion) {
+  const Words<Word> words;
+  const hn::Rebind<Code, Words<Word>> narrow_words;
   const Overflow<D::layout, Word> overflow(demotion);
-  const bool is_random = demotion.mode == RoundingMode::stochastic;
-  const auto random_at = [&](std::int64_t i) {
-    return is_random ? static_cast<Word>(demotion.random->words[static_cast<std::size_t>(i)]) : Word{0};
-  };
-  // Rounding up at random compares: the largest number never rounds an exact value up.
-  if constexpr (D::layout.specials == Specials::scale) {
-    const bool down = demotion.mode == RoundingMode::toward_zero;
-    for (std::int64_t i = 0; i < count; ++i) {
-      const Word random = down ? static_cast<Word>(-1) : random_at(i);
-      put(i, narrow_to_scale<D::layout>(std::bit_cast<Word>(from[i]), random, demotion, overflow));
+  const std::uint64_t* random_words =
+      !IsNearest && demotion.random != nullptr ? demotion.random->words.data() : nullptr;
+  constexpr std::size_t lanes = hn::MaxLanes(words);
+  for_each_vector<lanes>(from, codes, count, [&](const Native<Word>* numbers, Code* result) HWY_ATTR {
+    auto random = hn::Zero(words);
+    if (random_words != nullptr) {
+      Word low[lanes];
+      for (std::size_t i = 0; i < lanes; ++i) low[i] = static_cast<Word>(random_words[i]);
+      random = hn::LoadU(words, low);
+      random_words += lanes;
     }
-  } else if (demotion.mode == RoundingMode::nearest_even) {
-    for (std::int64_t i = 0; i < count; ++i)
-      put(i, narrow<D::layout, true, Word>(std::bit_cast<Word>(from[i]), 0, overflow));
-  } else if (is_random) {
-    for (std::int64_t i = 0; i < count; ++i)
-      put(i, narrow<D::layout, false, Word>(std::bit_cast<Word>(from[i]), random_at(i), overflow));
-  } else {
-    for (std::int64_t i = 0; i < count; ++i)
-      put(i, narrow<D::layout, false, Word>(std::bit_cast<Word>(from[i]), 0, overflow));
+    const auto bits = hn::LoadU(words, reinterpret_cast<const Word*>(numbers));
+    hn::StoreU(hn::TruncateTo(narrow_words, narrow<D::layout, IsNearest>(words, bits, random, overflow)),
+               narrow_words, result);
+  });
+}
+
+template <class D, class Word, class Code>
+HWY_INLINE void demote_floats(const Native<Word>* from, Code* codes, std::int64_t count,
+                              const Demotion& demotion) {
+  const bool is_nearest = demotion.mode == RoundingMode::nearest_even;
+  if constexpr (D::layout.specials == Specials::scale) {
+    const Overflow<D::layout, Word> overflow(demotion);
+    for (std::int64_t i = 0; i < count; ++i) {
+      // Rounding up at random compares: the largest number never rounds an exact value up.
+      Word random = demotion.mode == RoundingMode::toward_zero ? static_cast<Word>(-1) : Word{0};
+      if (demotion.random != nullptr)
+        random = static_cast<Word>(demotion.random->words[static_cast<std::size_t>(i)]);
+      codes[i] = static_cast<Code>(
+          narrow_to_scale<D::layout>(std::bit_cast<Word>(from[i]), random, demotion, overflow));
+    }
+    return;
+  }
+#if HWY_TARGET == HWY_AVX2
+  if constexpr (std::same_as<D, F16> && std::same_as<Word, std::uint32_t>) {
+    if (is_nearest && !demotion.saturate) {
+      const hn::RebindToFloat<Words<Word>> floats;
+      const hn::Rebind<hwy::float16_t, Words<Word>> halves;
+      const hn::Rebind<Code, Words<Word>> narrow_words;
+      for_each_vector<hn::MaxLanes(floats)>(
+          from, codes, count, [&](const float* numbers, Code* result) HWY_ATTR {
+            const auto rounded = hn::DemoteTo(halves, hn::LoadU(floats, numbers));
+            hn::StoreU(hn::BitCast(narrow_words, rounded), narrow_words, result);
+          });
+      return;
+    }
+  }
+#endif
+  if constexpr (D::layout.specials != Specials::scale) {
+    if (is_nearest) {
+      narrow_all<D, true, Word>(from, codes, count, demotion);
+    } else {
+      narrow_all<D, false, Word>(from, codes, count, demotion);
+    }
   }
 }
 
@@ -338,8 +448,7 @@ void demote(const Native<Word>* from, std::byte* into, std::int64_t count,
   } else if constexpr (is_packed<D>) {
     std::uint8_t codes[strip_elements];
     if constexpr (IsFloating<D>) {
-      narrow_all<D, Word>(from, count, demotion,
-                          [&](std::int64_t i, Word code) { codes[i] = static_cast<std::uint8_t>(code); });
+      demote_floats<D, Word>(from, codes, count, demotion);
     } else {
       for (std::int64_t i = 0; i < count; ++i) {
         const std::uint64_t random =
@@ -353,9 +462,7 @@ void demote(const Native<Word>* from, std::byte* into, std::int64_t count,
   } else if constexpr (IsFloating<D>) {
     using Bits = std::conditional_t<D::bits == 32, std::uint32_t,
                                     std::conditional_t<D::bits == 16, std::uint16_t, std::uint8_t>>;
-    narrow_all<D, Word>(from, count, demotion, [&](std::int64_t i, Word code) {
-      store(into + i * static_cast<std::int64_t>(sizeof(Bits)), static_cast<Bits>(code));
-    });
+    demote_floats<D, Word>(from, reinterpret_cast<Bits*>(into), count, demotion);
   } else {
     using Int = typename D::Element;
     for (std::int64_t i = 0; i < count; ++i) {

@@ -78,6 +78,15 @@ struct Elements {
   alignas(64) std::int8_t at[Count];
 };
 
+/// Keeps the compiler from carrying an object from its stores to its loads in registers: a load that widens
+/// bytes or repeats a number is free, and the same within registers takes up to four shuffles.
+template <class T>
+HWY_INLINE void reload(T& object) {
+#if defined(__GNUC__)
+  asm volatile("" : "+m"(object));
+#endif
+}
+
 template <std::size_t Count>
 using Floats = hn::CappedTag<float, (Count < 16 ? Count : 16)>;
 
@@ -315,14 +324,15 @@ struct KScales {
 };
 
 HWY_INLINE KScales k_scales(Block b) {
-  const auto low_scales = number_at<std::uint32_t>(b + 4);
-  const auto low_offsets = number_at<std::uint32_t>(b + 8);
-  const auto high = number_at<std::uint32_t>(b + 12);
-  const std::uint32_t bytes[4] = {
-      low_scales & 0x3F3F3F3FU, (high & 0x0F0F0F0FU) | ((low_scales >> 2) & 0x30303030U),
-      low_offsets & 0x3F3F3F3FU, ((high >> 4) & 0x0F0F0F0FU) | ((low_offsets >> 2) & 0x30303030U)};
+  const std::uint64_t low_scales = number_at<std::uint32_t>(b + 4);
+  const std::uint64_t low_offsets = number_at<std::uint32_t>(b + 8);
+  const std::uint64_t high = number_at<std::uint32_t>(b + 12);
+  const std::uint64_t high_scales = (high & 0x0F0F0F0FU) | ((low_scales >> 2) & 0x30303030U);
+  const std::uint64_t high_offsets = ((high >> 4) & 0x0F0F0F0FU) | ((low_offsets >> 2) & 0x30303030U);
+  // Words of eight, as a load of eight bytes that were stored by fours waits for the stores.
   Elements<16> elements;
-  std::memcpy(elements.at, bytes, sizeof bytes);
+  store_eight((low_scales & 0x3F3F3F3FU) | (high_scales << 32), elements.at);
+  store_eight((low_offsets & 0x3F3F3F3FU) | (high_offsets << 32), elements.at + 8);
   KScales result;
   scale<8>(elements.at, half_at(b), result.scales);
   scale<8>(elements.at + 8, half_at(b + 2), result.offsets);
@@ -330,10 +340,12 @@ HWY_INLINE KScales k_scales(Block b) {
 }
 
 HWY_INLINE void decode(Q4_K, Block b, float* into) {
-  const KScales k = k_scales(b);
+  KScales k = k_scales(b);
+  reload(k);
   for (std::size_t i = 0; i < 8; i += 2) {
     Elements<64> elements;
     split_nibbles<32>(b + 16 + 16 * i, elements.at, elements.at + 32);
+    reload(elements);
     scale_and_subtract<32>(elements.at, k.scales[i], k.offsets[i], into + 32 * i);
     scale_and_subtract<32>(elements.at + 32, k.scales[i + 1], k.offsets[i + 1], into + 32 * i + 32);
   }

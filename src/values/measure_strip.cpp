@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
+#include <limits>
+#include <type_traits>
 
 #include "values/kernel_targets.hpp"
 #include "values/targets.hpp"
@@ -17,67 +20,239 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-StripMeasure measure(const float* values, std::int64_t count, std::uint32_t tiny_below) {
-  const hn::CappedTag<double, 4> doubles;
-  const hn::Rebind<float, decltype(doubles)> halves;
-  const hn::CappedTag<float, 8> floats;
-  const hn::RebindToSigned<decltype(floats)> ints;
-  constexpr std::int64_t half = hn::MaxLanes(doubles);
-  constexpr std::int64_t whole = hn::MaxLanes(floats);
-  constexpr std::int64_t vectors = interleaved_sums / half;
+using Floats = hn::CappedTag<float, 8>;
+using Doubles = hn::CappedTag<double, 4>;
+using Ints = hn::RebindToSigned<Floats>;
+using Words = hn::RebindToUnsigned<Floats>;
+using FloatVector = hn::Vec<Floats>;
 
-  hn::VFromD<decltype(doubles)> sums[vectors];
-  hn::VFromD<decltype(doubles)> squares[vectors];
-  for (auto& sum : sums) sum = hn::Zero(doubles);
-  for (auto& square : squares) square = hn::Zero(doubles);
-  auto min = hn::Set(floats, values[0]);
-  auto max = min;
-  auto largest = hn::Zero(ints);
-  auto tiny = hn::Zero(ints);
-  const auto magnitude_bits = hn::Set(ints, 0x7FFFFFFF);
+constexpr std::int64_t lanes = hn::MaxLanes(Floats());
+constexpr std::int64_t double_lanes = hn::MaxLanes(Doubles());
+constexpr std::int64_t double_vectors = interleaved_sums / double_lanes;
+
+// Extremes of bits, of 32 bits or of pairs of 16.
+template <class Tag>
+struct Extremes {
+  using Signed = hn::RebindToSigned<Tag>;
+  using Unsigned = hn::RebindToUnsigned<Tag>;
+  using Word = hn::TFromD<Unsigned>;
+  static constexpr int dropped = 32 - 8 * static_cast<int>(sizeof(Word));
+  static constexpr Word sign = Word{1} << (8 * sizeof(Word) - 1);
+
+  hn::Vec<Signed> max_signed;
+  hn::Vec<Unsigned> max_unsigned;
+  hn::Vec<Unsigned> min_magnitude;
+
+  // A constructor that the compiler writes would not be for this target.
+  HWY_INLINE Extremes()
+      : max_signed(hn::Set(Signed(), std::numeric_limits<hn::TFromD<Signed>>::min())),
+        max_unsigned(hn::Zero(Unsigned())),
+        min_magnitude(hn::Set(Unsigned(), std::numeric_limits<Word>::max())) {}
+  HWY_INLINE void add(hn::Vec<Unsigned> bits) {
+    max_signed = hn::Max(max_signed, hn::BitCast(Signed(), bits));
+    max_unsigned = hn::Max(max_unsigned, bits);
+    const auto magnitude = hn::And(bits, hn::Set(Unsigned(), static_cast<Word>(~sign)));
+    min_magnitude = hn::Min(min_magnitude, magnitude);
+  }
+  HWY_INLINE void store(StripMeasure& strip) const {
+    alignas(32) hn::TFromD<Signed> of_signed[hn::MaxLanes(Signed())];
+    alignas(32) Word of_unsigned[hn::MaxLanes(Unsigned())];
+    alignas(32) Word of_magnitude[hn::MaxLanes(Unsigned())];
+    hn::Store(max_signed, Signed(), of_signed);
+    hn::Store(max_unsigned, Unsigned(), of_unsigned);
+    hn::Store(min_magnitude, Unsigned(), of_magnitude);
+    strip.max_signed = std::numeric_limits<std::int32_t>::min();
+    strip.min_magnitude = std::numeric_limits<std::uint32_t>::max();
+    for (std::size_t i = 0; i < hn::MaxLanes(Unsigned()); ++i) {
+      strip.max_signed = std::max(strip.max_signed, static_cast<std::int32_t>(of_signed[i]) * (1 << dropped));
+      strip.max_unsigned =
+          std::max(strip.max_unsigned, static_cast<std::uint32_t>(of_unsigned[i]) << dropped);
+      strip.min_magnitude =
+          std::min(strip.min_magnitude, static_cast<std::uint32_t>(of_magnitude[i]) << dropped);
+    }
+  }
+};
+
+// The interleaved sums.
+struct Sums {
+  hn::Vec<Doubles> of[double_vectors];
+
+  HWY_INLINE Sums() {
+    for (auto& sum : of) sum = hn::Zero(Doubles());
+  }
+  // Adds a vector to the sums from `first` on.
+  HWY_INLINE void add(std::int64_t first, FloatVector values) {
+    const Doubles doubles;
+    const hn::Rebind<float, Doubles> halves;
+    alignas(32) float elements[lanes];
+    hn::StoreU(values, Floats(), elements);
+    for (std::int64_t at = 0; at < lanes; at += double_lanes) {
+      auto& sum = of[(first + at) / double_lanes];
+      sum = hn::Add(sum, hn::PromoteTo(doubles, hn::LoadU(halves, elements + at)));
+    }
+  }
+  HWY_INLINE void store(double* sums) const {
+    for (std::int64_t v = 0; v < double_vectors; ++v) hn::StoreU(of[v], Doubles(), sums + v * double_lanes);
+  }
+};
+
+// Results of the vectors, to which the last values are added one by one.
+struct Interleaved {
+  alignas(64) double sums[interleaved_sums]{};
+  alignas(64) double squares[interleaved_sums]{};
+  StripMeasure strip;
+
+  HWY_INLINE void add(std::int64_t i, std::uint32_t bits) {
+    const auto value = static_cast<double>(std::bit_cast<float>(bits));
+    sums[i % interleaved_sums] += value;
+    squares[i % interleaved_sums] += value * value;
+    strip.max_signed = std::max(strip.max_signed, std::bit_cast<std::int32_t>(bits));
+    strip.max_unsigned = std::max(strip.max_unsigned, bits);
+    strip.min_magnitude = std::min(strip.min_magnitude, bits & 0x7FFFFFFF);
+  }
+  HWY_INLINE StripMeasure result() {
+    strip.sum = add_pairwise(sums);
+    strip.squares = add_pairwise(squares);
+    return strip;
+  }
+};
+
+StripMeasure measure_doubles(const float* values, std::int64_t count) {
+  const Doubles doubles;
+  const hn::Rebind<float, Doubles> halves;
+  Extremes<Words> extremes;
+  Sums sums;
+  Sums squares;
+  const std::int64_t whole = count - count % interleaved_sums;
+  for (std::int64_t i = 0; i < whole; i += interleaved_sums) {
+    for (std::int64_t at = 0; at < interleaved_sums; at += lanes)
+      extremes.add(hn::BitCast(Words(), hn::LoadU(Floats(), values + i + at)));
+    for (std::int64_t v = 0; v < double_vectors; ++v) {
+      const auto value = hn::PromoteTo(doubles, hn::LoadU(halves, values + i + v * double_lanes));
+      sums.of[v] = hn::Add(sums.of[v], value);
+      squares.of[v] = hn::Add(squares.of[v], hn::Mul(value, value));
+    }
+  }
+  Interleaved result;
+  extremes.store(result.strip);
+  sums.store(result.sums);
+  squares.store(result.squares);
+  for (std::int64_t i = whole; i < count; ++i) result.add(i, std::bit_cast<std::uint32_t>(values[i]));
+  return result.result();
+}
+
+// The sum of vectors, and of their squares.
+struct VectorSums {
+  FloatVector values;
+  FloatVector squares;
+};
+
+// Adds the vectors from `first` on pairwise, each loaded where it is needed: few registers are in use at
+// once.
+template <int Vectors, class LoadVector>
+HWY_INLINE VectorSums add_vectors(LoadVector load, int first) {
+  if constexpr (Vectors == 1) {
+    const FloatVector value = load(first);
+    return {value, hn::Mul(value, value)};
+  } else {
+    const auto a = add_vectors<Vectors / 2>(load, first);
+    const auto b = add_vectors<Vectors / 2>(load, first + Vectors / 2);
+    return {hn::Add(a.values, b.values), hn::Add(a.squares, b.squares)};
+  }
+}
+
+constexpr std::int64_t group = 64;
+constexpr std::int64_t group_lanes = 8;
+
+// The elements i, i + 8, …, i + 56 of each group of 64 are added in F32.
+StripMeasure measure_groups(const float* values, std::int64_t count) {
+  Extremes<Words> extremes;
+  Sums sums;
+  Sums squares;
+  const std::int64_t whole = count - count % group;
+  for (std::int64_t i = 0; i < whole; i += group) {
+    for (std::int64_t part = 0; part < group_lanes; part += lanes) {
+      const auto load = [&](int v) HWY_ATTR {
+        const auto value = hn::LoadU(Floats(), values + i + v * group_lanes + part);
+        extremes.add(hn::BitCast(Words(), value));
+        return value;
+      };
+      const auto added = add_vectors<8>(load, 0);
+      sums.add(part, added.values);
+      squares.add(part, added.squares);
+    }
+  }
+  Interleaved result;
+  extremes.store(result.strip);
+  sums.store(result.sums);
+  squares.store(result.squares);
+  for (std::int64_t i = whole; i < count; ++i) result.add(i, std::bit_cast<std::uint32_t>(values[i]));
+  return result.result();
+}
+
+// The same with pairs of codes in words: both elements of the words i, i + 8, i + 16 and i + 24 of a group.
+StripMeasure measure_codes(const std::byte* codes, std::int64_t count) {
+#if HWY_TARGET == HWY_SCALAR
+  using Codes = Words;  // a vector of one word has no parts
+#else
+  using Codes = hn::Repartition<std::uint16_t, Words>;
+#endif
+  Extremes<Codes> extremes;
+  Sums sums;
+  Sums squares;
+  const std::int64_t whole = count - count % group;
+  const auto upper = hn::Set(Words(), 0xFFFF0000U);
+  for (std::int64_t i = 0; i < whole; i += group) {
+    for (std::int64_t part = 0; part < group_lanes; part += lanes) {
+      const auto load = [&](int v) HWY_ATTR {
+        const std::byte* const words = codes + i * 2 + (v / 2 * group_lanes + part) * 4;
+        const auto pairs = hn::LoadU(Words(), reinterpret_cast<const std::uint32_t*>(words));
+        const auto value = v % 2 == 0 ? hn::ShiftLeft<16>(pairs) : hn::And(pairs, upper);
+        if constexpr (std::is_same_v<Codes, Words>) {
+          extremes.add(hn::BitCast(Codes(), value));
+        } else if (v % 2 == 0) {
+          extremes.add(hn::BitCast(Codes(), pairs));
+        }
+        return hn::BitCast(Floats(), value);
+      };
+      const auto added = add_vectors<8>(load, 0);
+      sums.add(part, added.values);
+      squares.add(part, added.squares);
+    }
+  }
+  Interleaved result;
+  extremes.store(result.strip);
+  sums.store(result.sums);
+  squares.store(result.squares);
+  for (std::int64_t i = whole; i < count; ++i) {
+    std::uint16_t code = 0;
+    std::memcpy(&code, codes + i * 2, sizeof(code));
+    result.add(i, std::uint32_t{code} << 16);
+  }
+  return result.result();
+}
+
+// Counts of 32 bits do for some thousand values.
+SmallCounts count_values(const float* values, std::int64_t count, std::uint32_t tiny_below) {
+  const Ints ints;
   const auto limit = hn::Set(ints, static_cast<std::int32_t>(tiny_below));
-
-  const std::int64_t even = count - count % interleaved_sums;
-  for (std::int64_t i = 0; i < even; i += interleaved_sums) {
-    for (std::int64_t at = 0; at < interleaved_sums; at += whole) {
-      const auto value = hn::LoadU(floats, values + i + at);
-      min = hn::Min(min, value);
-      max = hn::Max(max, value);
-      const auto magnitude = hn::And(hn::BitCast(ints, value), magnitude_bits);
-      largest = hn::Max(largest, magnitude);
-      // A true lane is -1.
-      tiny = hn::Sub(tiny, hn::VecFromMask(ints, hn::Lt(magnitude, limit)));
-    }
-    for (std::int64_t v = 0; v < vectors; ++v) {
-      const auto value = hn::PromoteTo(doubles, hn::LoadU(halves, values + i + v * half));
-      sums[v] = hn::Add(sums[v], value);
-      squares[v] = hn::Add(squares[v], hn::Mul(value, value));
-    }
+  auto tiny = hn::Zero(ints);
+  auto zeros = hn::Zero(ints);
+  const std::int64_t whole = count - count % lanes;
+  for (std::int64_t i = 0; i < whole; i += lanes) {
+    const auto magnitude = hn::BitCast(ints, hn::Abs(hn::LoadU(Floats(), values + i)));
+    // A true lane is -1.
+    tiny = hn::Sub(tiny, hn::VecFromMask(ints, hn::Lt(magnitude, limit)));
+    zeros = hn::Sub(zeros, hn::VecFromMask(ints, hn::Eq(magnitude, hn::Zero(ints))));
   }
-
-  alignas(64) double sum_of[interleaved_sums];
-  alignas(64) double squares_of[interleaved_sums];
-  for (std::int64_t v = 0; v < vectors; ++v) {
-    hn::StoreU(sums[v], doubles, sum_of + v * half);
-    hn::StoreU(squares[v], doubles, squares_of + v * half);
-  }
-  StripMeasure strip{.min = hn::GetLane(hn::MinOfLanes(floats, min)),
-                     .max = hn::GetLane(hn::MaxOfLanes(floats, max)),
-                     .largest_bits = static_cast<std::uint32_t>(hn::GetLane(hn::MaxOfLanes(ints, largest))),
-                     .tiny = static_cast<std::uint32_t>(hn::GetLane(hn::SumOfLanes(ints, tiny)))};
-  for (std::int64_t i = even; i < count; ++i) {
-    const auto value = static_cast<double>(values[i]);
-    sum_of[i - even] += value;
-    squares_of[i - even] += value * value;
-    strip.min = std::min(strip.min, values[i]);
-    strip.max = std::max(strip.max, values[i]);
+  SmallCounts counts{.zeros = static_cast<std::uint64_t>(hn::GetLane(hn::SumOfLanes(ints, zeros))),
+                     .tiny = static_cast<std::uint64_t>(hn::GetLane(hn::SumOfLanes(ints, tiny)))};
+  for (std::int64_t i = whole; i < count; ++i) {
     const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(values[i]) & 0x7FFFFFFF;
-    strip.largest_bits = std::max(strip.largest_bits, magnitude);
-    strip.tiny += magnitude < tiny_below ? 1 : 0;
+    counts.zeros += magnitude == 0 ? 1 : 0;
+    counts.tiny += magnitude < tiny_below ? 1 : 0;
   }
-  strip.sum = add_pairwise(sum_of);
-  strip.squares = add_pairwise(squares_of);
-  return strip;
+  return counts;
 }
 
 }  // namespace
@@ -87,8 +262,17 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ht::inline v1::values {
 
-StripMeasure measure_strip(const float* values, std::int64_t count, std::uint32_t tiny_below) noexcept {
-  return HT_CHOOSE_TARGET(measure)(values, count, tiny_below);
+StripMeasure measure_f32(const float* values, std::int64_t count, Summation summation) noexcept {
+  return summation == Summation::doubles ? HT_CHOOSE_TARGET(measure_doubles)(values, count)
+                                         : HT_CHOOSE_TARGET(measure_groups)(values, count);
+}
+
+StripMeasure measure_bf16(const std::byte* codes, std::int64_t count) noexcept {
+  return HT_CHOOSE_TARGET(measure_codes)(codes, count);
+}
+
+SmallCounts count_small(const float* values, std::int64_t count, std::uint32_t tiny_below) noexcept {
+  return HT_CHOOSE_TARGET(count_values)(values, count, tiny_below);
 }
 
 }  // namespace ht::inline v1::values

@@ -1,6 +1,7 @@
-// Statistics of one strip of F32 values, a kernel for each processor.
+// Statistics of a run of values that are in memory, a kernel for each processor.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace ht::inline v1::values {
@@ -8,21 +9,41 @@ namespace ht::inline v1::values {
 /// Interleaved sums: element i is added to sum i % 16, on every processor.
 inline constexpr std::int64_t interleaved_sums = 16;
 
-/// `sum`, `squares`, `min` and `max` are only meaningful if all values are finite.
+/// All of it is only meaningful if `squares` is finite: infinities and NaN are among the values otherwise.
+/// Extremes are those of bits, which integer instructions find without delaying the sums.
 struct StripMeasure {
   double sum = 0;
   double squares = 0;
-  float min = 0;
-  float max = 0;
-  /// The largest bits without sign: those of infinity and above belong to infinities and NaN.
-  std::uint32_t largest_bits = 0;
-  /// How many have bits without sign below `tiny_below`.
-  std::uint32_t tiny = 0;
+  /// The largest bits as signed integers: those of the maximum, if its sign is positive.
+  std::int32_t max_signed = 0;
+  /// The largest bits as unsigned integers: those of the minimum, if its sign is negative.
+  std::uint32_t max_unsigned = 0;
+  /// The smallest bits without sign.
+  std::uint32_t min_magnitude = 0;
 };
 
-/// Of at least one value. `tiny_below` is at most 0x7F800000.
-[[nodiscard]] StripMeasure measure_strip(const float* values, std::int64_t count,
-                                         std::uint32_t tiny_below) noexcept;
+enum class Summation : std::uint8_t {
+  /// Every element and its square are added in F64.
+  doubles,
+  /// Eight elements are added pairwise in F32, then their sum in F64; the same for squares. Squares are
+  /// rounded to F32, and overflow beyond 2^64.
+  groups_of_floats,
+};
+
+/// Of at least one value.
+[[nodiscard]] StripMeasure measure_f32(const float* values, std::int64_t count, Summation summation) noexcept;
+/// The same for BF16 codes at any address, by `groups_of_floats`.
+[[nodiscard]] StripMeasure measure_bf16(const std::byte* codes, std::int64_t count) noexcept;
+
+struct SmallCounts {
+  std::uint64_t zeros = 0;
+  /// How many have bits without sign below a limit, zeros included.
+  std::uint64_t tiny = 0;
+};
+
+/// `tiny_below` is at least 1 and at most 0x7F800000.
+[[nodiscard]] SmallCounts count_small(const float* values, std::int64_t count,
+                                      std::uint32_t tiny_below) noexcept;
 
 /// Adds the interleaved sums pairwise.
 [[nodiscard]] inline double add_pairwise(double* sums) noexcept {

@@ -7,6 +7,7 @@
 #include <htensor/dtype/visit.hpp>
 #include <htensor/values/statistics.hpp>
 #include <optional>
+#include <span>
 
 #include "base/format_text.hpp"
 #include "base/jobs.hpp"
@@ -18,6 +19,10 @@ namespace ht::inline v1 {
 namespace {
 
 using values::strip_elements;
+using values::Summation;
+
+// Elements whose statistics come from one call of a kernel: their F32 values fit the first-level cache.
+constexpr std::int64_t unit_elements = 4 * strip_elements;
 
 // Facts of the values of `a` and, behind them, those of `b`.
 Statistics joined(const Statistics& a, const Statistics& b) {
@@ -136,13 +141,6 @@ void fill_deviations(Statistics& strip, const T* values, std::int64_t count) {
   strip.squared_deviations = values::add_pairwise(squares.data());
 }
 
-template <class T>
-std::uint64_t index_of(const T* values, std::int64_t count, double wanted) {
-  const auto* const found =
-      std::find_if(values, values + count, [&](T value) { return static_cast<double>(value) == wanted; });
-  return static_cast<std::uint64_t>(found - values);
-}
-
 // The smallest magnitude of the dtype that is not subnormal.
 double first_normal_of(const ElementType& type) {
   double first = 0;
@@ -155,62 +153,106 @@ double first_normal_of(const ElementType& type) {
   return first;
 }
 
-// Measures strips of one type.
-class StripMeter {
+// Eight elements with so few digits are added in F32 with an error that their own rounding hides. Block
+// encodings are approximations in the first place.
+Summation summation_of(const ElementType& type) {
+  if (type.is_blocks()) return Summation::groups_of_floats;
+  Summation summation = Summation::doubles;
+  static_cast<void>(visit_dtype(type.dtype, [&]<class D>(D) {
+    if constexpr (D::number.digits <= F16::number.digits) summation = Summation::groups_of_floats;
+  }));
+  return summation;
+}
+
+// Measures units of one type. The indexes of extremes are any within the unit; `find_in_unit` finds the
+// first.
+class UnitMeter {
  public:
-  explicit StripMeter(const ElementType& type)
+  explicit UnitMeter(const ElementType& type)
       : type_(type),
         first_normal_(first_normal_of(type)),
         // Zero is below the bits of every other number.
         tiny_below_(std::max(std::bit_cast<std::uint32_t>(static_cast<float>(first_normal_)), 1U)),
-        is_f32_(values::reads_as_f32(type)) {}
+        reads_as_f32_(values::reads_as_f32(type)),
+        summation_(summation_of(type)) {}
 
   [[nodiscard]] Statistics measure(const std::byte* stored, std::int64_t count, std::uint64_t first) {
-    if (!is_f32_) {
-      values::read_f64(type_, stored, doubles_, count);
-      Statistics strip = measure_each(doubles_, count, first, first_normal_);
-      fill_deviations(strip, doubles_, count);
-      return strip;
+    if (reads_as_f32_) {
+      if (const auto unit = measure_fast(stored, count, first)) return *unit;
     }
-    values::read_f32(type_, stored, floats_, count);
-    const auto measured = values::measure_strip(floats_, count, tiny_below_);
-    constexpr std::uint32_t infinity = 0x7F800000;
-    Statistics strip = measured.largest_bits < infinity ? from(measured, count, first)
-                                                        : measure_each(floats_, count, first, first_normal_);
-    fill_deviations(strip, floats_, count);
-    return strip;
+    PairwiseJoin unit;
+    for (std::int64_t at = 0; at < count; at += strip_elements) {
+      const std::byte* const strip = stored + values::stored_bytes(type_, at);
+      const std::int64_t elements = std::min(strip_elements, count - at);
+      values::read_f64(type_, strip, doubles_, elements);
+      const std::uint64_t index = first + static_cast<std::uint64_t>(at);
+      Statistics measured = measure_each(doubles_, elements, index, first_normal_);
+      fill_deviations(measured, doubles_, elements);
+      unit.add(measured);
+    }
+    return unit.result();
   }
 
  private:
-  Statistics from(const values::StripMeasure& measured, std::int64_t count, std::uint64_t first) {
-    Statistics strip{.count = static_cast<std::uint64_t>(count),
-                     .min = static_cast<double>(measured.min),
-                     .max = static_cast<double>(measured.max),
-                     .sum = measured.sum,
-                     .sum_of_squares = measured.squares};
-    if (measured.tiny != 0) {
-      strip.zeros = static_cast<std::uint64_t>(std::count(floats_, floats_ + count, 0.0F));
-      strip.subnormals = measured.tiny - strip.zeros;
+  // Nothing if a value is not finite, if squares leave the range of F32, or if digits cancel in the
+  // deviation.
+  std::optional<Statistics> measure_fast(const std::byte* stored, std::int64_t count, std::uint64_t first) {
+    const float* floats = type_.dtype == BF16::tag ? nullptr : floats_of(stored, count);
+    const auto measured = floats != nullptr ? values::measure_f32(floats, count, summation_)
+                                            : values::measure_bf16(stored, count);
+    if (!std::isfinite(measured.squares) || !has_exact_squares(measured.squares)) return std::nullopt;
+    Statistics unit{.count = static_cast<std::uint64_t>(count),
+                    .min = as_double(measured.max_unsigned),
+                    .max = as_double(std::bit_cast<std::uint32_t>(measured.max_signed)),
+                    .argmin = first,
+                    .argmax = first,
+                    .sum = measured.sum,
+                    .sum_of_squares = measured.squares};
+    const double difference = unit.sum_of_squares - unit.sum * unit.mean();
+    const double cancelled = summation_ == Summation::doubles ? 1e-6 : 0.25;
+    if (difference <= unit.sum_of_squares * cancelled && unit.sum_of_squares != 0) return std::nullopt;
+    unit.squared_deviations = difference;
+
+    const bool has_both_signs =
+        measured.max_signed >= 0 && std::bit_cast<std::int32_t>(measured.max_unsigned) < 0;
+    const bool has_small = measured.min_magnitude < tiny_below_;
+    if (floats == nullptr && (has_small || !has_both_signs)) floats = floats_of(stored, count);
+    if (!has_both_signs) {
+      const auto [min, max] = std::minmax_element(floats, floats + count);
+      unit.min = static_cast<double>(*min);
+      unit.max = static_cast<double>(*max);
     }
-    // Only new extremes of the piece can be those of the tensor.
-    if (!(strip.min >= min_)) {
-      min_ = strip.min;
-      strip.argmin = first + index_of(floats_, count, strip.min);
+    if (has_small) {
+      const auto small = values::count_small(floats, count, tiny_below_);
+      unit.zeros = small.zeros;
+      unit.subnormals = small.tiny - small.zeros;
     }
-    if (!(strip.max <= max_)) {
-      max_ = strip.max;
-      strip.argmax = first + index_of(floats_, count, strip.max);
+    return unit;
+  }
+
+  static double as_double(std::uint32_t bits) { return static_cast<double>(std::bit_cast<float>(bits)); }
+
+  // F32 keeps the squares of the largest magnitudes, unless all of them are very small.
+  [[nodiscard]] bool has_exact_squares(double squares) const {
+    return summation_ == Summation::doubles || squares == 0 || squares > 0x1p-80;
+  }
+
+  const float* floats_of(const std::byte* stored, std::int64_t count) {
+    const bool is_aligned = reinterpret_cast<std::uintptr_t>(stored) % alignof(float) == 0;
+    if (type_.dtype == F32::tag && is_aligned) return reinterpret_cast<const float*>(stored);
+    for (std::int64_t at = 0; at < count; at += strip_elements) {
+      values::read_f32(type_, stored + values::stored_bytes(type_, at), floats_ + at,
+                       std::min(strip_elements, count - at));
     }
-    return strip;
+    return floats_;
   }
 
   ElementType type_;
   double first_normal_;
   std::uint32_t tiny_below_;
-  bool is_f32_;
-  double min_ = std::numeric_limits<double>::quiet_NaN();
-  double max_ = std::numeric_limits<double>::quiet_NaN();
-  alignas(64) float floats_[strip_elements];
+  bool reads_as_f32_;
+  Summation summation_;
+  alignas(64) float floats_[unit_elements];
   alignas(64) double doubles_[strip_elements];
 };
 
@@ -290,6 +332,31 @@ double Statistics::standard_deviation() const noexcept {
 
 double Statistics::norm() const noexcept { return std::sqrt(sum_of_squares); }
 
+namespace {
+
+// The index of the first element that is equal to `wanted`, in the unit that the element `within` belongs to.
+Result<std::uint64_t> find_in_unit(const ElementType& type, std::int64_t count,
+                                   const detail::ReadValues& read, std::uint64_t within, double wanted) {
+  const auto first = static_cast<std::int64_t>(within) / unit_elements * unit_elements;
+  const std::int64_t elements = std::min(unit_elements, count - first);
+  std::uint64_t found = within;
+  HT_TRY(read(first, elements, 0, [&](const std::byte* stored) {
+    alignas(64) double strip[strip_elements];
+    for (std::int64_t at = 0; at < elements; at += strip_elements) {
+      const std::int64_t in_strip = std::min(strip_elements, elements - at);
+      values::read_f64(type, stored + values::stored_bytes(type, at), strip, in_strip);
+      const std::span<const double> all(strip, static_cast<std::size_t>(in_strip));
+      if (const auto place = std::ranges::find(all, wanted); place != all.end()) {
+        found = static_cast<std::uint64_t>(first + at + (place - all.begin()));
+        return;
+      }
+    }
+  }));
+  return found;
+}
+
+}  // namespace
+
 namespace detail {
 
 std::int64_t bytes_of_elements(const ElementType& type, std::int64_t count) noexcept {
@@ -303,18 +370,22 @@ Result<Statistics> measure_values(const ElementType& type, std::int64_t count, c
     HT_TRY(for_each_piece(type, count, read, work,
                           [&](std::size_t job, std::size_t, const std::byte* stored, std::int64_t first,
                               std::int64_t elements) {
-                            StripMeter meter(type);
+                            UnitMeter meter(type);
                             PairwiseJoin piece;
-                            for (std::int64_t at = 0; at < elements; at += strip_elements) {
-                              const std::byte* const strip = stored + bytes_of_elements(type, at);
-                              piece.add(meter.measure(strip, std::min(strip_elements, elements - at),
+                            for (std::int64_t at = 0; at < elements; at += unit_elements) {
+                              const std::byte* const unit = stored + bytes_of_elements(type, at);
+                              piece.add(meter.measure(unit, std::min(unit_elements, elements - at),
                                                       static_cast<std::uint64_t>(first + at)));
                             }
                             of_jobs[job].add(piece.result());
                           }));
     PairwiseJoin all;
     for (const auto& of_job : of_jobs) all.add(of_job.result());
-    return all.result();
+    Statistics result = all.result();
+    if (result.finite() == 0) return result;
+    result.argmin = HT_TRY(find_in_unit(type, count, read, result.argmin, result.min));
+    result.argmax = HT_TRY(find_in_unit(type, count, read, result.argmax, result.max));
+    return result;
   });
 }
 
