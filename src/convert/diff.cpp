@@ -18,6 +18,7 @@
 #include "base/format_text.hpp"
 #include "base/jobs.hpp"
 #include "convert/number_gap.hpp"
+#include "format/irpa/irpa.hpp"
 #include "model/model_access.hpp"
 #include "model/relayout.hpp"
 #include "values/convert_values.hpp"
@@ -162,19 +163,28 @@ class Comparing {
     HT_TRY(check_unchanged());
     HT_TRY(compare_all());
     HT_TRY(check_unchanged());
+    compare_notes();
     for (const auto& pair : both_) {
       if (!pair.differ) continue;
       auto& found =
           found_.differ.emplace_back(TensorDifference{.name = std::string(a_.catalog()[pair.a].name),
                                                       .why = *pair.differ,
                                                       .first_byte = pair.first_byte});
-      if (pair.tells_gap) describe_gap(found, pair);
+      if (pair.tells_gap && pair.differ != DifferenceKind::note) describe_gap(found, pair);
     }
     found_.metadata = compare(a_.catalog().metadata(), b_.catalog().metadata());
     return std::move(found_);
   }
 
  private:
+  void compare_notes() {
+    for (auto& pair : both_) {
+      if (pair.differ) continue;
+      const auto of_a = format_irpa::note_beyond_type(a_.catalog()[pair.a]);
+      if (of_a != format_irpa::note_beyond_type(b_.catalog()[pair.b])) pair.differ = DifferenceKind::note;
+    }
+  }
+
   // Pairs the tensors that both have, in the order of `a`.
   Result<void> pair_up() {
     if (is_named_by_its_file(a_) && is_named_by_its_file(b_)) return add_pair(0, 0);
@@ -417,6 +427,7 @@ std::string_view to_string(DifferenceKind kind) noexcept {
   switch (kind) {
     case DifferenceKind::dtype: return "dtype";
     case DifferenceKind::shape: return "shape";
+    case DifferenceKind::note: return "note";
     case DifferenceKind::contents: break;
   }
   return "contents";

@@ -12,10 +12,13 @@ using testing::stored;
 using testing::tensor_note;
 using Names = std::vector<std::string>;
 
+constexpr std::array<std::int64_t, 2> two_by_three{2, 3};
+
 TEST_F(Diff, kinds_have_names) {
   EXPECT_EQ(to_string(DifferenceKind::dtype), "dtype");
   EXPECT_EQ(to_string(DifferenceKind::shape), "shape");
   EXPECT_EQ(to_string(DifferenceKind::contents), "contents");
+  EXPECT_EQ(to_string(DifferenceKind::note), "note");
 }
 
 TEST_F(Diff, a_model_is_the_same_as_itself_and_its_copy) {
@@ -244,6 +247,28 @@ TEST_F(Diff, how_a_file_is_laid_out_is_no_metadata) {
     return metadata.add("split.tensors.count", std::int32_t{0});
   });
   expect_same(aligned, made("plain", "gguf", {}));
+}
+
+TEST_F(Diff, notes_that_say_only_dtype_and_shape_are_equal) {
+  const auto noted = [&](std::string_view name, std::string_view note) {
+    CatalogBuilder builder("irpa");
+    EXPECT_TRUE(
+        builder.add({.name = "t", .dtype = F32::tag, .dims = two_by_three, .bytes = 24, .note = note}));
+    auto encoded = encode("irpa", std::move(builder).build().value()).value();
+    encoded.header.resize(static_cast<std::size_t>(encoded.file_bytes));
+    return opened(name, encoded.header);
+  };
+  const auto plain = noted("plain", "");
+  const std::string_view spaced = R"(TENSORv0:{"dtype":"torch.float32","shape":[2,3],"type":"Tensor"})";
+  const std::string_view iree =
+      R"(TENSORv0:{"type": "Tensor", "dtype": "float32", "shape": [2, 3], "dtype_desc": {"itemsize": 4}})";
+  const std::string_view more =
+      R"(TENSORv0:{"type": "Tensor", "dtype": "float32", "shape": [2, 3], "layer": 4})";
+  expect_same(plain, noted("spaced", spaced));
+  expect_same(noted("spaced", spaced), noted("iree", iree));
+  EXPECT_EQ(difference(plain, noted("more", more)).why, DifferenceKind::note);
+  EXPECT_EQ(difference(noted("iree", iree), noted("more", more)).why, DifferenceKind::note);
+  expect_same(noted("more", more), noted("again", more));
 }
 
 TEST_F(Diff, metadata_is_compared_by_key_type_and_value) {

@@ -28,9 +28,15 @@ struct DiffOptions {
 };
 
 /// The first of these in which a tensor differs.
-enum class DifferenceKind : std::uint8_t { dtype, shape, contents };
+enum class DifferenceKind : std::uint8_t {
+  dtype,
+  shape,
+  contents,
+  /// The text that an IRPA keeps with a tensor, unless it only spells type and shape in another way.
+  note,
+};
 
-/// "dtype", "shape", "contents".
+/// "dtype", "shape", "contents", "note".
 [[nodiscard]] std::string_view to_string(DifferenceKind kind) noexcept;
 
 struct TensorDifference {

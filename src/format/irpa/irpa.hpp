@@ -46,6 +46,9 @@ inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{256} << 
 /// lie in other files stay there; those of other formats' catalogs are brought in.
 [[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const Layout& layout);
 
+/// The note of an entry, if it is more than another spelling of its type and shape; empty otherwise.
+[[nodiscard]] std::string_view note_beyond_type(const Entry& entry);
+
 inline constexpr Format format{.name = "irpa",
                                .extension = ".irpa",
                                .looks_like = has_magic<magic>,

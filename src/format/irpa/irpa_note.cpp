@@ -7,6 +7,7 @@
 
 #include "format/common.hpp"
 #include "format/gguf/gguf_wire.hpp"
+#include "format/irpa/irpa.hpp"
 #include "format/plain_json.hpp"
 
 namespace ht::inline v1::format_irpa {
@@ -76,6 +77,7 @@ constexpr std::string_view between_dims = ", ";
 struct Members {
   std::optional<std::string_view> type, dtype, encoding;
   std::optional<Dims> shape, logical_shape;
+  bool has_more = false;
 };
 
 // What they say of a tensor of this many bytes; the same for both readers.
@@ -124,6 +126,8 @@ class JsonReader {
     if (key == "shape") return dims(value, members.shape);
     if (key == "encoding") return text(value, members.encoding);
     if (key == "logical_shape") return dims(value, members.logical_shape);
+    // IREE says the dtype once more in a member of its own.
+    if (key != "dtype_desc") members.has_more = true;
     return unread_unless(!document_.check(value));
   }
 
@@ -192,7 +196,16 @@ std::optional<Description> read_json_description(std::string_view metadata, std:
   if (!reader.read()) return std::nullopt;
   const Members& members = reader.members;
   if (members.type != "Tensor" || !members.dtype || !members.shape) return std::nullopt;
-  return description_of(members, bytes, false);
+  auto description = description_of(members, bytes, false);
+  if (description) description->has_more = members.has_more;
+  return description;
+}
+
+std::string_view note_beyond_type(const Entry& entry) {
+  if (entry.note.empty()) return {};
+  json::Scratch scratch;
+  const auto description = read_description(entry.note, entry.bytes, scratch);
+  return description && !description->has_more ? std::string_view() : entry.note;
 }
 
 std::optional<std::string> describe(const Entry& entry) {
