@@ -200,7 +200,7 @@ class UnitMeter {
     const float* floats = type_.dtype == BF16::tag ? nullptr : floats_of(stored, count);
     const auto measured = floats != nullptr ? values::measure_f32(floats, count, summation_)
                                             : values::measure_bf16(stored, count);
-    if (!std::isfinite(measured.squares) || !has_exact_squares(measured.squares)) return std::nullopt;
+    if (!std::isfinite(measured.squares) || !has_exact_squares(measured)) return std::nullopt;
     Statistics unit{.count = static_cast<std::uint64_t>(count),
                     .min = as_double(measured.max_unsigned),
                     .max = as_double(std::bit_cast<std::uint32_t>(measured.max_signed)),
@@ -233,8 +233,9 @@ class UnitMeter {
   static double as_double(std::uint32_t bits) { return static_cast<double>(std::bit_cast<float>(bits)); }
 
   // F32 keeps the squares of the largest magnitudes, unless all of them are very small.
-  [[nodiscard]] bool has_exact_squares(double squares) const {
-    return summation_ == Summation::doubles || squares == 0 || squares > 0x1p-80;
+  [[nodiscard]] bool has_exact_squares(const values::StripMeasure& measured) const {
+    const bool all_zero = measured.max_signed <= 0 && (measured.max_unsigned & 0x7FFFFFFF) == 0;
+    return summation_ == Summation::doubles || all_zero || measured.squares > 0x1p-80;
   }
 
   const float* floats_of(const std::byte* stored, std::int64_t count) {

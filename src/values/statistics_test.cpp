@@ -134,9 +134,99 @@ TEST(Statistics, read_every_real_dtype) {
   all(AllDTypes{});
 }
 
-TEST(Statistics, are_the_same_on_every_processor) {
-  const auto values = noise(300001, 0.1F);
-  const auto tensor = tensor_of<F32>(values);
+// The sums of a plain loop, and the bounds of the header.
+template <class T>
+void expect_sums_within_bounds(const T& tensor, double error_of_groups) {
+  const auto found = must(statistics(tensor));
+  const auto values = must(cast<F64>(tensor));
+  long double sum = 0;
+  long double magnitudes = 0;
+  long double squares = 0;
+  for (const double value : values) {
+    sum += value;
+    magnitudes += std::abs(value);
+    squares += static_cast<long double>(value) * value;
+  }
+  const auto count = static_cast<double>(values.elements());
+  const double factor = (260 + std::log2(count)) * 0x1p-53;
+  EXPECT_LE(std::abs(found.sum - static_cast<double>(sum)),
+            (factor + 3 * error_of_groups) * static_cast<double>(magnitudes));
+  const auto norm = static_cast<double>(std::sqrt(squares));
+  EXPECT_LE(std::abs(found.norm() - norm), (factor + 4 * error_of_groups) * norm);
+  const auto mean = static_cast<double>(sum) / count;
+  long double deviations = 0;
+  for (const double value : values) deviations += (value - mean) * static_cast<long double>(value - mean);
+  const double deviation = std::sqrt(static_cast<double>(deviations) / count);
+  EXPECT_NEAR(found.standard_deviation(), deviation, 1e-5 * deviation);
+}
+
+TEST(Statistics, have_sums_within_the_stated_bounds) {
+  for (const float offset : {0.0F, 0.25F, 40.0F, -1000.0F}) {
+    for (const std::size_t count : {64U, 100U, 4096U, 4097U, 50000U}) {
+      SCOPED_TRACE(count);
+      const auto wide = tensor_of<F32>(noise(count, offset));
+      expect_sums_within_bounds(wide, 0);
+      expect_sums_within_bounds(must(cast_lossy<BF16>(wide)), 0x1p-24);
+      expect_sums_within_bounds(must(cast_lossy<F16>(wide)), 0x1p-24);
+      expect_sums_within_bounds(must(cast_lossy<F8_E4M3>(wide, {.saturate = true})), 0x1p-24);
+    }
+    expect_sums_within_bounds(must(cast_lossy<Q8_0>(tensor_of<F32>(noise(4096, offset)))), 0x1p-24);
+  }
+}
+
+// Extremes are found in the bits of both signs; other tensors take another way.
+TEST(Statistics, find_extremes_of_one_sign) {
+  for (const float sign : {1.0F, -1.0F}) {
+    auto values = noise(5000, 3.0F);
+    for (auto& value : values) value *= sign;
+    const auto bf16 = must(cast_lossy<BF16>(tensor_of<F32>(values)));
+    const auto wanted = must(cast<F32>(bf16));
+    const auto found = must(statistics(bf16));
+    EXPECT_EQ(found.min, static_cast<double>(*std::ranges::min_element(wanted)));
+    EXPECT_EQ(found.max, static_cast<double>(*std::ranges::max_element(wanted)));
+    EXPECT_EQ(found.argmin,
+              static_cast<std::uint64_t>(std::distance(wanted.begin(), std::ranges::min_element(wanted))));
+    EXPECT_EQ(found.argmax,
+              static_cast<std::uint64_t>(std::distance(wanted.begin(), std::ranges::max_element(wanted))));
+  }
+}
+
+TEST(Statistics, keep_squares_beyond_the_range_of_f32) {
+  const std::vector<float> huge(5000, 0x1p100F);
+  const std::vector<float> tiny(5000, 0x1p-100F);
+  for (const auto& values : {huge, tiny}) {
+    const auto found = must(statistics(must(cast_lossy<BF16>(tensor_of<F32>(values)))));
+    const double square = static_cast<double>(values[0]) * static_cast<double>(values[0]);
+    EXPECT_EQ(found.sum_of_squares, 5000 * square);
+    EXPECT_EQ(found.standard_deviation(), 0);
+  }
+}
+
+TEST(Statistics, count_zeros_and_subnormals_of_narrow_dtypes) {
+  auto values = noise(9000, 0.0F);
+  for (std::size_t i = 0; i < values.size(); i += 100) values[i] = i % 200 == 0 ? 0.0F : -0.0F;
+  values[4097] = 0x1p-130F;
+  const auto found = must(statistics(must(cast_lossy<BF16>(tensor_of<F32>(values)))));
+  EXPECT_EQ(found.zeros, static_cast<std::uint64_t>(std::ranges::count(values, 0.0F)));
+  EXPECT_EQ(found.subnormals, 1U);
+}
+
+TEST(Statistics, of_a_view_are_those_of_its_copy) {
+  const auto values = noise(40000, 0.1F);
+  const auto matrix = must(Tensor<F32, Rank<2>>::of(Rank<2>(100, 400), values));
+  const auto view = must(matrix.slice<1>(399, -1, -3)).transpose();
+  const auto copy = must(view.copy());
+  const auto of_view = must(statistics(view));
+  const auto of_copy = must(statistics(copy));
+  EXPECT_EQ(of_view.sum, of_copy.sum);
+  EXPECT_EQ(of_view.sum_of_squares, of_copy.sum_of_squares);
+  EXPECT_EQ(of_view.argmax, of_copy.argmax);
+  const HistogramRange range{.low = -1, .high = 1, .bins = 7};
+  EXPECT_EQ(must(histogram(view, range)).counts, must(histogram(copy, range)).counts);
+}
+
+template <class T>
+void expect_same_on_every_target(const T& tensor) {
   const auto wanted = must(statistics(tensor));
   for (std::int64_t rest = supported_targets() & HWY_TARGETS; rest != 0; rest &= rest - 1) {
     set_targets_for_test(rest & -rest);
@@ -144,9 +234,20 @@ TEST(Statistics, are_the_same_on_every_processor) {
     EXPECT_EQ(found.sum, wanted.sum) << "target " << (rest & -rest);
     EXPECT_EQ(found.sum_of_squares, wanted.sum_of_squares);
     EXPECT_EQ(found.squared_deviations, wanted.squared_deviations);
+    EXPECT_EQ(found.min, wanted.min);
     EXPECT_EQ(found.argmin, wanted.argmin);
+    EXPECT_EQ(found.max, wanted.max);
+    EXPECT_EQ(found.zeros, wanted.zeros);
   }
   set_targets_for_test(0);
+}
+
+TEST(Statistics, are_the_same_on_every_processor) {
+  const auto wide = tensor_of<F32>(noise(300001, 0.1F));
+  expect_same_on_every_target(wide);
+  expect_same_on_every_target(must(cast_lossy<BF16>(wide)));
+  expect_same_on_every_target(must(cast_lossy<F16>(wide)));
+  expect_same_on_every_target(must(cast_lossy<I8>(wide)));
 }
 
 TEST(Statistics, stop_on_request) {
