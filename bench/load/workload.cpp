@@ -73,9 +73,10 @@ std::uint64_t sum_of_data(const Workload& workload, const OpenFile& file) {
 
 }  // namespace
 
-void synthesize(const std::filesystem::path& path, std::uint64_t bytes) {
-  const auto ended = run_child(
-      {HT_PROGRAM, "synth", path.string(), "--preset", "llama-1b", "--size", std::to_string(bytes)});
+void synthesize(const std::filesystem::path& path, const std::vector<std::string>& options) {
+  std::vector<std::string> command{HT_PROGRAM, "synth", path.string()};
+  command.insert(command.end(), options.begin(), options.end());
+  const auto ended = run_child(command);
   must(ended.status == 0, "htensor synth failed: " + ended.said);
   const OpenFile file(path);
   system_must(::fsync(file.fd()) == 0, "fsync");
@@ -101,7 +102,7 @@ Workload look_at(const std::filesystem::path& path) {
 }
 
 Workload make_workload(const std::filesystem::path& path, std::uint64_t bytes) {
-  synthesize(path, bytes);
+  synthesize(path, {"--preset", "llama-1b", "--size", std::to_string(bytes)});
   return look_at(path);
 }
 

@@ -48,8 +48,8 @@ struct Workload {
   Answers answers{};
 };
 
-/// Has `htensor synth` write a model of about so many bytes; it is on the disk afterwards.
-void synthesize(const std::filesystem::path& path, std::uint64_t bytes);
+/// Runs `htensor synth PATH OPTIONS…`; the file is on the disk afterwards.
+void synthesize(const std::filesystem::path& path, const std::vector<std::string>& options);
 
 /// Looks at the file with nothing but plain reads.
 [[nodiscard]] Workload look_at(const std::filesystem::path& path);
