@@ -1,18 +1,24 @@
 #include "base/jobs.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <optional>
 
 #include "base/fault_registry.hpp"
-#include "base/pool.hpp"
+#include "base/jobs_pool.hpp"
 
 namespace ht::inline v1 {
 namespace {
+
+// Registered before any thread exists: registered later, a fork on another thread might come in between.
+[[maybe_unused]] const int is_registered = ::pthread_atfork(nullptr, nullptr, [] { ++detail::generation; });
 
 // How often `meanwhile` is called.
 constexpr std::chrono::milliseconds glance{20};
@@ -52,7 +58,7 @@ class Run final : public detail::PoolTask {
         work_as_caller(*number);
         pool.leave(*this);
       }
-      if (pool.wait_for(*this, glance)) return;
+      if (pool.wait_for(*this, glance, number.has_value())) return;
       report();
       // Idle threads may have joined other tasks since they were counted.
       number = pool.join_first(*this);
@@ -159,6 +165,36 @@ std::vector<std::jthread> start_threads(std::size_t count, const std::function<v
 Result<void> run_all(const Jobs& jobs) {
   const std::size_t max_workers = workers_for(jobs);
   return without_bad_alloc([&] { return Run(jobs, max_workers).run(max_workers); });
+}
+
+Workers::~Workers() {
+  detail::Pool* const pool = pool_.load();
+  // What a parent has left behind has no threads to wait for, and its mutex may be locked for ever.
+  if (pool != nullptr && pool->is_of_this_process()) delete pool;
+}
+
+std::size_t Workers::threads() const noexcept { return threads_ != 0 ? threads_ : detail::processors(); }
+
+Workers& Workers::shared() noexcept {
+  // Never destroyed: threads may still work when the process exits.
+  union Kept {
+    constexpr Kept() noexcept : workers() {}
+    ~Kept() {}
+    Workers workers;
+  };
+  static constinit Kept kept;
+  return kept.workers;
+}
+
+// Without a lock, which might be held for ever in a forked child.
+detail::Pool* Workers::pool() noexcept {
+  detail::Pool* pool = pool_.load(std::memory_order_acquire);
+  if (pool != nullptr && pool->is_of_this_process()) return pool;
+  auto* const fresh = new (std::nothrow) detail::Pool(threads());
+  if (fresh == nullptr) return nullptr;
+  if (pool_.compare_exchange_strong(pool, fresh)) return fresh;
+  delete fresh;
+  return pool;
 }
 
 UnblockedSigbus::UnblockedSigbus() noexcept {
