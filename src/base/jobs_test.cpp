@@ -246,6 +246,7 @@ TEST(Jobs, of_several_callers_run_at_once) {
   std::atomic<int> wrong = 0;
   {
     std::vector<std::jthread> callers;
+    callers.reserve(4);
     for (int i = 0; i < 4; ++i) {
       callers.emplace_back([&] {
         for (std::size_t again = 0; again < 200; ++again) {
@@ -309,7 +310,7 @@ TEST(Jobs, run_in_a_forked_child) {
 TEST(Jobs, run_in_a_child_that_is_forked_while_others_run) {
   if (!child_may_have_threads) GTEST_SKIP() << "not under the thread sanitizer";
   std::atomic<bool> stop = false;
-  std::jthread other([&] {
+  const std::jthread other([&] {
     while (!stop) EXPECT_EQ(sum_below(50), 1225U);
   });
   for (int again = 0; again < 20; ++again)

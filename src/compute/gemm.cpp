@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/jobs.hpp"
 #include "compute/gemm_blas.hpp"
@@ -154,6 +155,57 @@ Result<void> multiply_by_blas(const Matrix<const T>& a, const Matrix<const T>& b
   return {};
 }
 
+struct Free {
+  void operator()(void* memory) const noexcept { std::free(memory); }
+};
+
+std::int64_t round_up(std::int64_t number, std::int64_t multiple) {
+  return (number + multiple - 1) / multiple * multiple;
+}
+
+// By the kernel of the library, with blocks of c as jobs: the result does not depend on the number of
+// threads.
+template <class T>
+Result<void> multiply_by_kernel(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c,
+                                const GemmOptions& options) {
+  const std::int64_t blocks_down = (c.rows + block_rows - 1) / block_rows;
+  const std::int64_t blocks_across = (c.columns + block_columns<T> - 1) / block_columns<T>;
+  const std::int64_t depth = std::min(a.columns, block_depth);
+  const std::int64_t room_a = depth * round_up(std::min(c.rows, block_rows), max_strip_lines);
+  const std::int64_t room_b = depth * round_up(std::min(c.columns, block_columns<T>), max_strip_lines);
+  const auto room = static_cast<std::size_t>(round_up(room_a + room_b, 64)) * sizeof(T);
+
+  Jobs jobs;
+  jobs.count = static_cast<std::size_t>(blocks_down * blocks_across);
+  jobs.workers = options.workers;
+  std::vector<std::unique_ptr<void, Free>> buffers(workers_for(jobs));
+  jobs.run = [&](std::size_t job, std::size_t worker) -> Result<void> {
+    auto& buffer = buffers[worker];
+    if (!buffer) buffer.reset(std::aligned_alloc(64, room));
+    if (!buffer) return fail(Error(ErrorCode::out_of_memory));
+    // Down first: jobs that run at once share columns of b.
+    const std::int64_t row = static_cast<std::int64_t>(job) % blocks_down * block_rows;
+    const std::int64_t column = static_cast<std::int64_t>(job) / blocks_down * block_columns<T>;
+    T* const strips = static_cast<T*>(buffer.get());
+    multiply_block(KernelBlock<T>{.a = a.data + row * a.row_stride,
+                                  .row_stride_a = a.row_stride,
+                                  .column_stride_a = a.column_stride,
+                                  .b = b.data + column * b.column_stride,
+                                  .row_stride_b = b.row_stride,
+                                  .column_stride_b = b.column_stride,
+                                  .c = c.data + row * c.row_stride + column,
+                                  .row_stride_c = c.row_stride,
+                                  .rows = std::min(block_rows, c.rows - row),
+                                  .columns = std::min(block_columns<T>, c.columns - column),
+                                  .depth = a.columns,
+                                  .adds = options.adds,
+                                  .packed_a = strips,
+                                  .packed_b = strips + room_a});
+    return {};
+  };
+  return run_all(jobs);
+}
+
 template <class T>
 Result<void> multiply(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c,
                       const GemmOptions& options) {
@@ -163,9 +215,10 @@ Result<void> multiply(const Matrix<const T>& a, const Matrix<const T>& b, const 
       std::fill_n(c.data + i * c.row_stride, c.columns, T{0});
     return {};
   }
-  if (!options.uses_blas || !blas().is_loaded() || c.row_stride > INT_MAX)
-    return multiply_by_kernel(a, b, c, options);
-  return without_bad_alloc([&] { return multiply_by_blas(a, b, c, options); });
+  return without_bad_alloc([&] {
+    const bool by_blas = options.uses_blas && blas().is_loaded() && c.row_stride <= INT_MAX;
+    return by_blas ? multiply_by_blas(a, b, c, options) : multiply_by_kernel(a, b, c, options);
+  });
 }
 
 }  // namespace

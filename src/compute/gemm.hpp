@@ -1,7 +1,7 @@
 // Products of matrices in memory, for the operations of this folder.
 //
-// BLAS computes where it can be loaded, else gemm_kernel. BLAS takes matrices of which one stride is 1 and
-// whose extents fit an int: other operands are copied panel by panel, larger products are split.
+// BLAS computes where it can be loaded, else a kernel of the library. BLAS takes matrices of which one stride
+// is 1 and whose extents fit an int: other operands are copied panel by panel, larger products are split.
 #pragma once
 
 #include <cstdint>

@@ -3,49 +3,8 @@
 // 4 rows of 2 vectors, in registers.
 #include "compute/gemm_kernel.hpp"
 
-#include <algorithm>
-#include <cstdlib>
-#include <memory>
-#include <vector>
-
-#include "base/jobs.hpp"
 #include "values/kernel_targets.hpp"
 #include "values/targets.hpp"
-
-#ifndef HT_GEMM_KERNEL_ONCE
-#define HT_GEMM_KERNEL_ONCE
-
-namespace ht::inline v1::compute {
-namespace {
-
-constexpr std::int64_t tile_rows = 4;
-// Extents of what one job has in its caches: 128 KiB of a in F32, 256 KiB of b in F32 and F64.
-constexpr std::int64_t block_depth = 256;
-constexpr std::int64_t block_rows = 128;
-template <class T>
-constexpr std::int64_t block_columns = 1024 / static_cast<std::int64_t>(sizeof(T));
-// A multiple of the columns of a tile for every target.
-constexpr std::int64_t max_tile_columns = 32;
-
-template <class T>
-struct Block {
-  const T* a;
-  std::int64_t row_stride_a, column_stride_a;
-  const T* b;
-  std::int64_t row_stride_b, column_stride_b;
-  T* c;
-  std::int64_t row_stride_c;
-  std::int64_t rows, columns, depth;
-  bool adds;
-  // Room for the strips.
-  T* packed_a;
-  T* packed_b;
-};
-
-}  // namespace
-}  // namespace ht::inline v1::compute
-
-#endif
 
 // Highway compiles this file again for each target.
 #undef HWY_TARGET_INCLUDE
@@ -59,6 +18,7 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+constexpr std::int64_t tile_rows = 4;
 template <class T>
 using Lanes = hn::CappedTag<T, 32 / sizeof(T)>;
 template <class T>
@@ -123,9 +83,9 @@ HWY_INLINE void multiply_tile(const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, 
 }
 
 template <class T>
-void multiply_block(const Block<T>& block) {
+void multiply(const KernelBlock<T>& block) {
   constexpr std::int64_t width = tile_columns<T>;
-  static_assert(max_tile_columns % width == 0);
+  static_assert(max_strip_lines % width == 0);
   alignas(64) T tile[tile_rows * width];
   for (std::int64_t first = 0; first < block.depth; first += block_depth) {
     const std::int64_t depth = block.depth - first < block_depth ? block.depth - first : block_depth;
@@ -150,8 +110,8 @@ void multiply_block(const Block<T>& block) {
   }
 }
 
-void multiply_block_f32(const Block<float>& block) { multiply_block(block); }
-void multiply_block_f64(const Block<double>& block) { multiply_block(block); }
+void multiply_block_f32(const KernelBlock<float>& block) { multiply(block); }
+void multiply_block_f64(const KernelBlock<double>& block) { multiply(block); }
 
 }  // namespace
 }  // namespace ht::inline v1::compute::HWY_NAMESPACE
@@ -160,72 +120,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 
 namespace ht::inline v1::compute {
-namespace {
 
-auto block_function(float) noexcept { return HT_CHOOSE_TARGET(multiply_block_f32); }
-auto block_function(double) noexcept { return HT_CHOOSE_TARGET(multiply_block_f64); }
-
-struct Free {
-  void operator()(void* memory) const noexcept { std::free(memory); }
-};
-
-std::int64_t round_up(std::int64_t number, std::int64_t multiple) {
-  return (number + multiple - 1) / multiple * multiple;
-}
-
-template <class T>
-Result<void> multiply(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c,
-                      const GemmOptions& options) {
-  const auto multiply_this = block_function(T{});
-  const std::int64_t blocks_down = (c.rows + block_rows - 1) / block_rows;
-  const std::int64_t blocks_across = (c.columns + block_columns<T> - 1) / block_columns<T>;
-  const std::int64_t depth = std::min(a.columns, block_depth);
-  const std::int64_t room_a = depth * round_up(std::min(c.rows, block_rows), max_tile_columns);
-  const std::int64_t room_b = depth * round_up(std::min(c.columns, block_columns<T>), max_tile_columns);
-  const auto room = static_cast<std::size_t>(room_a + room_b) * sizeof(T);
-
-  Jobs jobs;
-  jobs.count = static_cast<std::size_t>(blocks_down * blocks_across);
-  jobs.workers = options.workers;
-  std::vector<std::unique_ptr<void, Free>> buffers(workers_for(jobs));
-  jobs.run = [&](std::size_t job, std::size_t worker) -> Result<void> {
-    auto& buffer = buffers[worker];
-    if (!buffer)
-      buffer.reset(
-          std::aligned_alloc(64, static_cast<std::size_t>(round_up(static_cast<std::int64_t>(room), 64))));
-    if (!buffer) return fail(Error(ErrorCode::out_of_memory));
-    // Down first: jobs that run at once share columns of b.
-    const std::int64_t row = static_cast<std::int64_t>(job) % blocks_down * block_rows;
-    const std::int64_t column = static_cast<std::int64_t>(job) / blocks_down * block_columns<T>;
-    T* const strips = static_cast<T*>(buffer.get());
-    multiply_this({.a = a.data + row * a.row_stride,
-                   .row_stride_a = a.row_stride,
-                   .column_stride_a = a.column_stride,
-                   .b = b.data + column * b.column_stride,
-                   .row_stride_b = b.row_stride,
-                   .column_stride_b = b.column_stride,
-                   .c = c.data + row * c.row_stride + column,
-                   .row_stride_c = c.row_stride,
-                   .rows = std::min(block_rows, c.rows - row),
-                   .columns = std::min(block_columns<T>, c.columns - column),
-                   .depth = a.columns,
-                   .adds = options.adds,
-                   .packed_a = strips,
-                   .packed_b = strips + room_a});
-    return {};
-  };
-  return run_all(jobs);
-}
-
-}  // namespace
-
-Result<void> multiply_by_kernel(const Matrix<const float>& a, const Matrix<const float>& b,
-                                const Matrix<float>& c, const GemmOptions& options) {
-  return without_bad_alloc([&] { return multiply(a, b, c, options); });
-}
-Result<void> multiply_by_kernel(const Matrix<const double>& a, const Matrix<const double>& b,
-                                const Matrix<double>& c, const GemmOptions& options) {
-  return without_bad_alloc([&] { return multiply(a, b, c, options); });
+void multiply_block(const KernelBlock<float>& block) noexcept { HT_CHOOSE_TARGET(multiply_block_f32)(block); }
+void multiply_block(const KernelBlock<double>& block) noexcept {
+  HT_CHOOSE_TARGET(multiply_block_f64)(block);
 }
 
 }  // namespace ht::inline v1::compute

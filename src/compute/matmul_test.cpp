@@ -359,8 +359,11 @@ class UnreadablePage : public fault::Source {
     fault::Incident incident(info->si_addr);
     const auto pages = incident.claim(page);
     if (!pages) ::_exit(1);
-    ::mmap(reinterpret_cast<void*>(pages->begin), pages->end - pages->begin, PROT_READ,
-           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    auto* const first = static_cast<std::byte*>(info->si_addr) -
+                        (reinterpret_cast<std::uintptr_t>(info->si_addr) - pages->begin);
+    const void* const zeros =
+        ::mmap(first, pages->end - pages->begin, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (zeros == MAP_FAILED) ::_exit(1);
   }
 
   std::size_t bytes_;
