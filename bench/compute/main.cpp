@@ -74,7 +74,6 @@ void add_product(Cells& cells, std::int64_t extent, void* blas, const char* func
 
 bool run_all(const Options& options) {
   Cells cells;
-  std::vector<FigureGoal> goals;
   void* const blas = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
   if (blas == nullptr) std::puts("OpenBLAS was not found: nothing to compare with (libopenblas-dev)");
   for (const std::int64_t extent :
