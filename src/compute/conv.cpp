@@ -58,7 +58,7 @@ class Convolution {
         depth_(plan.group_channels * plan.kernel_height * plan.kernel_width),
         places_(plan.out_height * plan.out_width) {}
 
-  Result<void> run() const {
+  [[nodiscard]] Result<void> run() const {
     // Without outputs, groups may be any number.
     if (plan_.images * plan_.outputs * places_ == 0) return {};
     const auto form = plan_.options.form;
@@ -80,7 +80,7 @@ class Convolution {
     return checked::multiply(results, std::max<std::int64_t>(depth_, 1)).value_or(INT64_MAX);
   }
 
-  Result<void> run_direct() const {
+  [[nodiscard]] Result<void> run_direct() const {
     return nn::divide_work(plan_.images * plan_.outputs, cost_of(places_),
                            [&](std::int64_t first, std::int64_t last) -> Result<void> {
                              for (std::int64_t i = first; i < last; ++i)
@@ -120,7 +120,7 @@ class Convolution {
     }
   }
 
-  Result<void> run_by_columns() const {
+  [[nodiscard]] Result<void> run_by_columns() const {
     // Columns of a tile stay in the second-level cache.
     constexpr std::int64_t tile_elements = std::int64_t{1} << 16;
     const std::int64_t steps = std::clamp<std::int64_t>(
