@@ -20,15 +20,11 @@ using nn::Rows;
 template <class T>
 constexpr T infinity = std::numeric_limits<T>::infinity();
 
-template <class T>
-bool has_nan(const T* row, std::int64_t length) {
-  return std::any_of(row, row + length, [](T x) { return std::isnan(x); });
-}
-
 // e^(x - max) of a row that has at least one element; returns their sum, 0 for a row of -∞ alone.
 template <class T>
 double exp_of_row(const nn::RowKernels<T>& kernels, const T* row, T largest, T* into, std::int64_t length) {
-  if (largest != -infinity<T> || has_nan(row, length)) return kernels.exp_and_sum(row, largest, into, length);
+  if (largest != -infinity<T> || kernels.has_nan(row, length))
+    return kernels.exp_and_sum(row, largest, into, length);
   std::fill_n(into, length, T{0});
   return 0;
 }
@@ -143,13 +139,14 @@ Result<void> argmax(const HostView<T>& x, std::int64_t* into) {
                 format_text("shape {} has rows without elements, which have no largest one",
                             layout::to_text(x.extents)));
   }
+  const auto& kernels = row_kernels<T>();
   return for_each_row(x, [&](std::int64_t index, const T* row) {
-    std::int64_t best = 0;
-    // An element that compares false is larger or NaN; nothing replaces a NaN.
-    for (std::int64_t i = 1; i < length && !std::isnan(row[best]); ++i) {
-      if (!(row[i] <= row[best])) best = i;
-    }
-    into[index] = best;
+    const bool has_nan = kernels.has_nan(row, length);
+    const T largest = kernels.largest(row, length);
+    const auto* const best = has_nan
+                                 ? std::find_if(row, row + length, [](T value) { return std::isnan(value); })
+                                 : std::find(row, row + length, largest);
+    into[index] = best - row;
   });
 }
 

@@ -74,6 +74,21 @@ HWY_INLINE void map_doubles(const Op& op, const T* x, T* out, std::int64_t count
 }
 
 template <class T>
+bool has_nan(const T* x, std::int64_t count) noexcept {
+  const Tag<T> tag;
+  constexpr std::int64_t lanes = hn::MaxLanes(Tag<T>());
+  auto found = hn::Ne(hn::Zero(tag), hn::Zero(tag));
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto value = hn::LoadU(tag, x + i);
+    found = hn::Or(found, hn::Ne(value, value));
+  }
+  bool result = !hn::AllFalse(tag, found);
+  for (; i < count; ++i) result = result || x[i] != x[i];
+  return result;
+}
+
+template <class T>
 T largest(const T* x, std::int64_t count) noexcept {
   const Tag<T> tag;
   constexpr std::int64_t lanes = hn::MaxLanes(Tag<T>());
@@ -280,6 +295,7 @@ void rotate_halves(const T* x, const T* cosines, const T* sines, T* out, std::in
 
 template <class T>
 constexpr RowKernels<T> all_kernels{
+    .has_nan = has_nan<T>,
     .largest = largest<T>,
     .exp_and_sum = exp_and_sum<T>,
     .divide = divide<T>,

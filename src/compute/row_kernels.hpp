@@ -12,6 +12,7 @@ namespace ht::inline v1::nn {
 /// T is float or double. `out` may be the input. Counts may be 0 except where noted.
 template <class T>
 struct RowKernels {
+  bool (*has_nan)(const T* x, std::int64_t count) noexcept;
   /// The largest of at least one element; any element or NaN where one of them is NaN.
   T (*largest)(const T* x, std::int64_t count) noexcept;
   /// out = e^(x - shift); returns the sum of the results.
