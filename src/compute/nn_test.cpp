@@ -284,6 +284,31 @@ struct Shelf {
   static constexpr bool stores = true;
 };
 
+// Memory of its own, of a device that lists the slice.
+struct Arena {
+  using Slices = SliceList<slice::Nn>;
+  static constexpr std::string_view name = "Arena";
+  static constexpr bool host_accessible = true;
+  template <class D>
+  static constexpr bool stores = true;
+  static inline int allocations = 0;
+  static Result<Storage> allocate(std::uint64_t bytes) {
+    ++allocations;
+    return Storage::owned(bytes);
+  }
+};
+
+TEST(NnConcepts, results_are_on_the_device_of_the_input) {
+  const auto x = must(Tensor<F32, Rank<2>, Arena>::of(Rank<2>(1, 2), {1, 1}));
+  const int before = Arena::allocations;
+  const Tensor<F32, Rank<2>, Arena> y = must(softmax(x));
+  EXPECT_EQ(Arena::allocations, before + 1);
+  EXPECT_EQ(y(0, 1), 0.5F);
+  const auto weight = must(Tensor<BF16, Rank<1>>::of(Rank<1>(2), {BF16::Element(2.0F), BF16::Element(4.0F)}));
+  const Tensor<F32, Rank<2>, Arena> normed = must(rms_norm(x, weight, 0));
+  EXPECT_EQ(normed(0, 1), 4.0F);
+}
+
 TEST(NnConcepts, is_offered_for_f32_and_f64_on_devices_that_list_the_slice) {
   static_assert(HasSoftmax<Matrix<F32>> && HasSoftmax<Matrix<const F64>>);
   static_assert(!HasSoftmax<Matrix<I32>> && !HasSoftmax<Matrix<BF16>> && !HasSoftmax<Tensor<F32, Rank<0>>>);

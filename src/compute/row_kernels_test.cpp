@@ -34,7 +34,7 @@ template <class T>
 std::vector<T> sample(double first, double last, int count) {
   std::vector<T> values;
   for (int i = 0; i < count; ++i) {
-    const double jitter = static_cast<double>(i * 2654435761U % 1000003U) / 1000003.0;
+    const double jitter = static_cast<double>(static_cast<unsigned>(i) * 2654435761U % 1000003U) / 1000003.0;
     values.push_back(static_cast<T>(first + (last - first) * (i + jitter) / count));
   }
   return values;

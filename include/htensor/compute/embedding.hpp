@@ -7,10 +7,12 @@
 // pages. The values are those of `cast`: exact.
 #pragma once
 
-#include <algorithm>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <htensor/compute/operand.hpp>
 #include <span>
+#include <type_traits>
 
 namespace ht::inline v1 {
 

@@ -21,6 +21,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <htensor/compute/operand.hpp>
 #include <htensor/tensor/tensor.hpp>

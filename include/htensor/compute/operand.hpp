@@ -46,7 +46,8 @@ using StoredOf = std::remove_cvref_t<decltype(stored_of(std::declval<const W&>()
 /// Weights of an operation in D: a tensor, a tensor of blocks or a lazy view whose values D holds.
 template <class W, class D>
 concept WeightOf = (detail::is_as_view<W> || detail::is_block_tensor<W> || detail::is_dense_tensor<W>) &&
-                   ReadableAs<detail::StoredOf<W>, std::remove_const_t<D>>;
+                   ReadableAs<detail::StoredOf<W>, std::remove_const_t<D>> &&
+                   placement::CanAllocate<typename detail::StoredOf<W>::Device>;
 
 namespace detail {
 
