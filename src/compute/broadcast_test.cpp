@@ -105,10 +105,10 @@ TEST(Scale, multiplies_each_element) {
 
 TEST(AddInto, adds_in_place) {
   const auto x = matrix(2, 3);
-  const auto storage = x.storage();
+  const auto* const data = x.data();
   must(add_into(x, x));
   EXPECT_EQ(x(1, 2), 12.0F);
-  EXPECT_EQ(x.storage(), storage);
+  EXPECT_EQ(x.data(), data);
   const auto row = must(Vector::of(Rank<1>(3), {1, 1, 2}));
   must(add_into(x, must(row.broadcast(x.shape()))));
   EXPECT_EQ(x(1, 2), 14.0F);

@@ -88,6 +88,7 @@ TEST(Embedding, gathers_rows_of_block_encodings) {
 TEST(Embedding, takes_ids_of_64_bits_and_many_of_them) {
   const auto table = random_tensor<F32>(Rank<2>(5, 257), 2);
   std::vector<std::int64_t> many;
+  many.reserve(1000);
   for (std::int64_t i = 0; i < 1000; ++i) many.push_back(i * 7 % 5);
   const auto rows = must(embedding(table, many));
   for (std::int64_t i = 0; i < 1000; ++i)
@@ -115,10 +116,10 @@ TEST(Embedding, id_is_a_row_of_the_table) {
 }
 
 // A dtype that the library has never heard of.
-struct F8_E3M4 {
+struct UserFloat {
   using Family = family::MiniFloat;
-  using Element = SmallFloat<F8_E3M4>;
-  static constexpr std::string_view name = "F8_E3M4";
+  using Element = SmallFloat<UserFloat>;
+  static constexpr std::string_view name = "UserFloat";
   static constexpr FloatLayout layout{3, 4, 3, Specials::ieee};
   static constexpr int bits = 8;
   static constexpr DTypeTag tag = user_tag(0);
@@ -126,7 +127,7 @@ struct F8_E3M4 {
 };
 
 TEST(Embedding, gathers_rows_of_a_users_dtype) {
-  const auto table = table_of<F8_E3M4>(9);
+  const auto table = table_of<UserFloat>(9);
   expect_rows<F32>(table, must(cast<F32>(table)));
 }
 

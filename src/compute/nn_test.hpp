@@ -53,6 +53,7 @@ bool same_bits(const A& a, const B& b) {
 template <class D>
 std::vector<long double> row_of(const Tensor<D, Rank<2>>& x, std::int64_t row) {
   std::vector<long double> values;
+  values.reserve(static_cast<std::size_t>(x.extent(1)));
   for (std::int64_t i = 0; i < x.extent(1); ++i) values.push_back(static_cast<long double>(x(row, i)));
   return values;
 }

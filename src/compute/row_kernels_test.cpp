@@ -164,7 +164,7 @@ void expect_sums_within_bound() {
       magnitudes += std::fabs(value);
       squares += (value - 0.25L) * (value - 0.25L);
     }
-    const long double share = (36 + count / 512) * 0x1p-53L;
+    const long double share = (36 + count / 512.0L) * 0x1p-53L;
     double first_sum = 0;
     double first_squares = 0;
     bool is_first = true;
