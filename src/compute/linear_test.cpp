@@ -168,9 +168,9 @@ TEST(Linear, reads_packed_rows_that_begin_within_a_byte) {
   expect_product(must(linear(x, part)), x, must(cast<F32>(part)));
 }
 
-struct F8_E3M4 {
+struct UserFloat {
   using Family = family::MiniFloat;
-  using Element = SmallFloat<F8_E3M4>;
+  using Element = SmallFloat<UserFloat>;
   static constexpr std::string_view name = "F8_E3M4";
   static constexpr FloatLayout layout{3, 4, 3, Specials::ieee};
   static constexpr int bits = 8;
@@ -179,9 +179,10 @@ struct F8_E3M4 {
 };
 
 TEST(Linear, reads_a_users_dtype) {
-  std::vector<F8_E3M4::Element> values;
+  std::vector<UserFloat::Element> values;
+  values.reserve(24);
   for (int i = 0; i < 24; ++i) values.emplace_back(static_cast<float>(i) / 4 - 3);
-  const auto stored = must(Matrix<F8_E3M4>::of(Rank<2>(3, 8), values));
+  const auto stored = must(Matrix<UserFloat>::of(Rank<2>(3, 8), values));
   const auto x = random_tensor(Rank<2>(2, 8));
   expect_product(must(linear(x, stored)), x, must(cast<F32>(stored)));
 }

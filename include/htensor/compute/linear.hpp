@@ -51,6 +51,7 @@ template <class T>
 struct WeightsOf {
   using Stored = T;
   static const T& stored(const T& weights) noexcept { return weights; }
+  static const T& stored(const T&& weights) = delete;
 };
 template <class To, class T>
 struct WeightsOf<AsView<To, T>> {
