@@ -358,8 +358,8 @@ TEST(DotRows, error_is_within_the_bound_for_blocks_of_ggml) {
   EXPECT_GE(tried, 20);
 }
 
-// Elements of Q4_K and Q5_K are differences, whose terms may be larger than they: with q at most 31, the
-// terms of an element of a block are at most this.
+// Elements of Q4_K and Q5_K are differences, whose terms may be larger than they are. Three times the largest
+// element is an estimate of the terms that suits this data, not a bound that holds for all blocks.
 double largest_term(const Floats& row) {
   double largest = 0;
   for (const float value : row) largest = std::max(largest, std::fabs(static_cast<double>(value)));

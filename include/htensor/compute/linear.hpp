@@ -36,7 +36,7 @@ namespace ht::inline v1 {
 
 struct LinearOptions {
   /// Rounds x to int8 with one scale per 32 elements, the largest magnitude divided by 127, and multiplies
-  /// integers: about twice as fast for Q8_0, Q4_0, Q4_K, Q5_K and Q6_K. Other weights and F64 ignore it.
+  /// integers, for Q8_0, Q4_0, Q4_K, Q5_K and Q6_K. Other weights and F64 ignore it.
   ///
   /// It adds at most Σ over these 32 of (scale / 2) · Σ|w| to the error. A NaN or an infinity in x makes
   /// results NaN.
