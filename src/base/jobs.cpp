@@ -1,34 +1,42 @@
 #include "base/jobs.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
+#include <csignal>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <optional>
 
 #include "base/fault_registry.hpp"
+#include "base/jobs_pool.hpp"
 
 namespace ht::inline v1 {
 namespace {
 
-// How often the caller looks at how far it has got.
+// Registered before any thread exists: registered later, a fork on another thread might come in between.
+[[maybe_unused]] const int is_registered = ::pthread_atfork(nullptr, nullptr, [] { ++detail::generation; });
+
+// How often `meanwhile` is called.
 constexpr std::chrono::milliseconds glance{20};
 
-class Workers {
- public:
-  explicit Workers(const Jobs& jobs) : jobs_(jobs) {}
+Workers& workers_of(const Jobs& jobs) noexcept {
+  return jobs.workers != nullptr ? *jobs.workers : Workers::shared();
+}
 
-  Result<void> run() {
-    {
-      const std::size_t wanted = workers_for(jobs_);
-      working_ = wanted;
-      const auto threads = start_threads(wanted, [this](std::size_t worker) { work(worker); });
-      // Where the system starts none, the work is done here.
-      for (std::size_t i = std::max<std::size_t>(threads.size(), 1); i < wanted; ++i) leave();
-      if (threads.empty()) work(0);
-      wait();
+class Run final : public detail::PoolTask {
+ public:
+  Run(const Jobs& jobs, std::size_t max_workers) : PoolTask(max_workers), jobs_(jobs) {}
+
+  Result<void> run(std::size_t max_workers) {
+    detail::Pool* const pool = max_workers > 1 || jobs_.meanwhile ? workers_of(jobs_).pool() : nullptr;
+    if (pool != nullptr) {
+      run_on(*pool, max_workers);
+    } else {
+      work_as_caller(0);
     }
     if (thrown_) std::rethrow_exception(thrown_);
     if (failed_) return fail(*std::move(failed_));
@@ -36,40 +44,78 @@ class Workers {
   }
 
  private:
-  void wait() {
-    std::unique_lock lock(mutex_);
-    while (!idle_.wait_for(lock, glance, [this] { return working_ == 0; })) {
-      lock.unlock();
+  void run_on(detail::Pool& pool, std::size_t max_workers) noexcept {
+    const std::size_t callers = jobs_.meanwhile ? 0 : 1;
+    const std::size_t of_pool = workers_of(jobs_).threads();
+    const auto extra = max_workers - callers > of_pool
+                           ? start_extra_threads(pool, max_workers - callers - of_pool)
+                           : std::vector<std::jthread>();
+    // With `meanwhile`, the caller's thread looks at the progress of others while there are any.
+    using Caller = detail::Pool::Caller;
+    auto number = pool.offer(*this, jobs_.meanwhile ? Caller::joins_if_no_thread_is_idle : Caller::joins);
+    while (true) {
+      if (number) {
+        work_as_caller(*number);
+        pool.leave(*this);
+      }
+      if (pool.wait_for(*this, glance, number.has_value())) return;
       report();
-      lock.lock();
+      // Idle threads may have joined other tasks since they were counted.
+      number = pool.join_first(*this);
     }
+  }
+
+  std::vector<std::jthread> start_extra_threads(detail::Pool& pool, std::size_t count) noexcept {
+    try {
+      return start_threads(count, [this, &pool](std::size_t) { pool.help(*this); });
+    } catch (const std::exception&) {
+      return {};  // out of memory: there are other threads
+    }
+  }
+
+  void work(std::size_t worker) noexcept override {
+    while (run_next(worker)) {
+    }
+  }
+
+  void work_as_caller(std::size_t worker) noexcept {
+    const UnblockedSigbus unblocked;
+    auto reported = std::chrono::steady_clock::now();
+    while (run_next(worker)) {
+      if (!jobs_.meanwhile) continue;
+      const auto now = std::chrono::steady_clock::now();
+      if (now - reported < glance) continue;
+      reported = now;
+      report();
+    }
+  }
+
+  // False if there is no job to begin.
+  bool run_next(std::size_t worker) noexcept {
+    const std::size_t job = next_.fetch_add(1);
+    // Jobs before one that failed are finished, so that the failure of the lowest job is returned.
+    if (job >= jobs_.count || job > end_.load()) return false;
+    try {
+      auto done = without_bad_alloc([&] { return jobs_.run(job, worker); });
+      if (!done) note(job + 1, std::move(done).error());
+    } catch (...) {
+      // A caller's callback threw: the exception goes to the caller.
+      note(job + 1, Error(ErrorCode::cancelled), std::current_exception());
+    }
+    return true;
   }
 
   // A request to stop ranks before all jobs, as does an exception.
-  void report() {
-    if (!jobs_.meanwhile) return;
+  void report() noexcept {
+    if (!jobs_.meanwhile || is_stopped_) return;
     try {
-      if (auto reported = jobs_.meanwhile(); !reported) note(0, std::move(reported).error());
+      auto reported = jobs_.meanwhile();
+      is_stopped_ = !reported;
+      if (!reported) note(0, std::move(reported).error());
     } catch (...) {
-      note(0, Error(ErrorCode::cancelled));
-      throw;
+      is_stopped_ = true;
+      note(0, Error(ErrorCode::cancelled), std::current_exception());
     }
-  }
-
-  void work(std::size_t worker) noexcept {
-    for (;;) {
-      const std::size_t job = next_.fetch_add(1);
-      // Jobs before one that failed are finished, so that the failure of the lowest job is returned.
-      if (job >= jobs_.count || job > end_.load()) break;
-      try {
-        auto done = without_bad_alloc([&] { return jobs_.run(job, worker); });
-        if (!done) note(job + 1, std::move(done).error());
-      } catch (...) {
-        // A caller's callback threw: the exception goes to the caller.
-        note(job + 1, Error(ErrorCode::cancelled), std::current_exception());
-      }
-    }
-    leave();
   }
 
   void note(std::size_t rank, Error error, std::exception_ptr thrown = nullptr) {
@@ -82,17 +128,11 @@ class Workers {
     if (rank == 0) next_ = jobs_.count;
   }
 
-  void leave() noexcept {
-    const std::scoped_lock lock(mutex_);
-    if (--working_ == 0) idle_.notify_all();
-  }
-
   const Jobs& jobs_;
   std::atomic<std::size_t> next_ = 0;
   std::atomic<std::size_t> end_ = SIZE_MAX;
+  bool is_stopped_ = false;  // by `meanwhile`; only the caller's thread uses it
   std::mutex mutex_;
-  std::condition_variable idle_;
-  std::size_t working_ = 0;
   std::optional<Error> failed_;
   std::exception_ptr thrown_;  // of the job that failed
   std::size_t rank_ = 0;
@@ -101,8 +141,7 @@ class Workers {
 }  // namespace
 
 std::size_t workers_for(const Jobs& jobs) noexcept {
-  const std::size_t most =
-      jobs.threads != 0 ? jobs.threads : std::max<std::size_t>(std::thread::hardware_concurrency(), 1);
+  const std::size_t most = jobs.threads != 0 ? jobs.threads : workers_of(jobs).threads();
   return std::min(most, std::max<std::size_t>(jobs.count, 1));
 }
 
@@ -124,7 +163,58 @@ std::vector<std::jthread> start_threads(std::size_t count, const std::function<v
 }
 
 Result<void> run_all(const Jobs& jobs) {
-  return without_bad_alloc([&] { return Workers(jobs).run(); });
+  const std::size_t max_workers = workers_for(jobs);
+  return without_bad_alloc([&] { return Run(jobs, max_workers).run(max_workers); });
+}
+
+Workers::~Workers() {
+  detail::Pool* const pool = pool_.load();
+  // What a parent has left behind has no threads to wait for, and its mutex may be locked for ever.
+  if (pool != nullptr && pool->is_of_this_process()) delete pool;
+}
+
+std::size_t Workers::threads() const noexcept { return threads_ != 0 ? threads_ : detail::processors(); }
+
+Workers& Workers::shared() noexcept {
+  // Never destroyed: threads may still work when the process exits.
+  union Kept {
+    constexpr Kept() noexcept : workers() {}
+    ~Kept() {}
+    Workers workers;
+  };
+  static constinit Kept kept;
+  return kept.workers;
+}
+
+// Without a lock, which might be held for ever in a forked child.
+detail::Pool* Workers::pool() noexcept {
+  detail::Pool* pool = pool_.load(std::memory_order_acquire);
+  if (pool != nullptr && pool->is_of_this_process()) return pool;
+  auto* const fresh = new (std::nothrow) detail::Pool(threads());
+  if (fresh == nullptr) return nullptr;
+  if (pool_.compare_exchange_strong(pool, fresh)) return fresh;
+  delete fresh;
+  return pool;
+}
+
+UnblockedSigbus::UnblockedSigbus() noexcept {
+#ifdef SIGBUS
+  sigset_t signals;
+  sigset_t before;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGBUS);
+  was_blocked_ = pthread_sigmask(SIG_UNBLOCK, &signals, &before) == 0 && sigismember(&before, SIGBUS) == 1;
+#endif
+}
+
+UnblockedSigbus::~UnblockedSigbus() {
+#ifdef SIGBUS
+  if (!was_blocked_) return;
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGBUS);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+#endif
 }
 
 }  // namespace ht::inline v1

@@ -1,10 +1,16 @@
 #include "base/jobs.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <mutex>
 #include <new>
+#include <set>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "testing/blocked_signal.hpp"
@@ -139,6 +145,203 @@ TEST(Jobs, exception_of_the_caller_ends_them) {
                   }};
   EXPECT_THROW(static_cast<void>(run_all(jobs)), std::runtime_error);
   EXPECT_LT(begun, jobs.count);
+}
+
+// Adds all numbers below `count`, by way of jobs.
+std::size_t sum_below(std::size_t count, Workers* workers = nullptr, std::size_t threads = 0) {
+  std::atomic<std::size_t> sum = 0;
+  const Jobs jobs{.count = count,
+                  .threads = threads,
+                  .run = [&](std::size_t job, std::size_t) -> Result<void> {
+                    sum += job;
+                    return {};
+                  },
+                  .meanwhile = {},
+                  .workers = workers};
+  return run_all(jobs) ? sum.load() : SIZE_MAX;
+}
+
+// The thread sanitizer ends a child that starts threads.
+#ifdef __SANITIZE_THREAD__
+constexpr bool child_may_have_threads = false;
+#else
+constexpr bool child_may_have_threads = true;
+#endif
+
+// Runs `body` in a child, which succeeds if that returns true.
+template <class Body>
+bool succeeds_in_child(Body body) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(body() ? 0 : 1);
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST(Jobs, run_on_the_same_threads_every_time) {
+  Workers workers(2);
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+  for (int again = 0; again < 50; ++again) {
+    const Jobs jobs{.count = 20,
+                    .threads = 0,
+                    .run = [&](std::size_t, std::size_t) -> Result<void> {
+                      const std::scoped_lock lock(mutex);
+                      threads.insert(std::this_thread::get_id());
+                      return {};
+                    },
+                    .meanwhile = {},
+                    .workers = &workers};
+    ASSERT_TRUE(run_all(jobs));
+  }
+  // Two at once, of which one is the caller's.
+  EXPECT_LE(threads.size(), 2U);
+  EXPECT_EQ(workers.threads(), 2U);
+}
+
+TEST(Jobs, of_one_worker_run_on_the_callers_thread) {
+  Workers workers(1);
+  const Jobs jobs{.count = 10,
+                  .threads = 0,
+                  .run = [caller = std::this_thread::get_id()](std::size_t, std::size_t) -> Result<void> {
+                    EXPECT_EQ(std::this_thread::get_id(), caller);
+                    return {};
+                  },
+                  .meanwhile = {},
+                  .workers = &workers};
+  EXPECT_TRUE(run_all(jobs));
+}
+
+TEST(Jobs, nest) {
+  for (const std::size_t threads : {1UL, 2UL, 3UL}) {
+    Workers workers(threads);
+    std::atomic<std::size_t> sum = 0;
+    Jobs jobs{.count = 8,
+              .threads = 0,
+              .run = [&](std::size_t, std::size_t) -> Result<void> {
+                std::atomic<std::size_t> inner = 0;
+                const Jobs more{.count = 4,
+                                .threads = 0,
+                                .run = [&](std::size_t, std::size_t) -> Result<void> {
+                                  inner += sum_below(10, &workers);
+                                  return {};
+                                },
+                                .meanwhile = [] { return Result<void>(); },
+                                .workers = &workers};
+                HT_TRY(run_all(more));
+                sum += inner;
+                return {};
+              },
+              .meanwhile = {},
+              .workers = &workers};
+    ASSERT_TRUE(run_all(jobs));
+    EXPECT_EQ(sum, 8U * 4 * 45);
+    jobs.meanwhile = [] { return Result<void>(); };
+    ASSERT_TRUE(run_all(jobs));
+    EXPECT_EQ(sum, 2U * 8 * 4 * 45);
+  }
+}
+
+TEST(Jobs, of_several_callers_run_at_once) {
+  std::atomic<int> wrong = 0;
+  {
+    std::vector<std::jthread> callers;
+    callers.reserve(4);
+    for (int i = 0; i < 4; ++i) {
+      callers.emplace_back([&] {
+        for (std::size_t again = 0; again < 200; ++again) {
+          const std::size_t count = 1 + again % 17;
+          wrong += sum_below(count) == count * (count - 1) / 2 ? 0 : 1;
+        }
+      });
+    }
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(Jobs, that_ask_for_more_threads_than_the_pool_has_get_them) {
+  Workers workers(1);
+  std::atomic<std::size_t> begun = 0;
+  const Jobs jobs{.count = 6,
+                  .threads = 6,
+                  .run = [&](std::size_t, std::size_t worker) -> Result<void> {
+                    EXPECT_LT(worker, 6U);
+                    // Each waits for all others.
+                    for (++begun; begun < 6;) std::this_thread::yield();
+                    return {};
+                  },
+                  .meanwhile = {},
+                  .workers = &workers};
+  EXPECT_TRUE(run_all(jobs));
+  EXPECT_EQ(begun, 6U);
+}
+
+TEST(Jobs, failures_do_not_depend_on_the_number_of_threads) {
+  for (const std::size_t threads : {1UL, 2UL, 3UL, 8UL}) {
+    Workers workers(threads);
+    const Jobs jobs{.count = 100,
+                    .threads = 0,
+                    .run = [](std::size_t job, std::size_t) -> Result<void> {
+                      if (job % 7 == 6) return fail(Error(ErrorCode::read_failed).at_offset(job));
+                      return {};
+                    },
+                    .meanwhile = {},
+                    .workers = &workers};
+    const auto done = run_all(jobs);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().offset(), 6U);
+    EXPECT_EQ(sum_below(1000, &workers), 499'500U);
+  }
+}
+
+TEST(Jobs, run_in_a_forked_child) {
+  if (!child_may_have_threads) GTEST_SKIP() << "not under the thread sanitizer";
+  Workers workers(2);
+  ASSERT_EQ(sum_below(100, &workers), 4950U);
+  ASSERT_EQ(sum_below(100), 4950U);
+  EXPECT_TRUE(succeeds_in_child([&] {
+    const bool first = sum_below(100, &workers) == 4950 && sum_below(100, nullptr, 5) == 4950;
+    return first && succeeds_in_child([&] { return sum_below(100) == 4950; }) && sum_below(10) == 45;
+  }));
+  // The parent's threads are as before.
+  EXPECT_EQ(sum_below(100, &workers), 4950U);
+}
+
+TEST(Jobs, run_in_a_child_that_is_forked_while_others_run) {
+  if (!child_may_have_threads) GTEST_SKIP() << "not under the thread sanitizer";
+  std::atomic<bool> stop = false;
+  const std::jthread other([&] {
+    while (!stop) EXPECT_EQ(sum_below(50), 1225U);
+  });
+  for (int again = 0; again < 20; ++again)
+    EXPECT_TRUE(succeeds_in_child([] { return sum_below(100) == 4950; }));
+  stop = true;
+}
+
+TEST(Jobs, run_on_the_callers_thread_where_the_system_starts_none) {
+  if (!child_may_have_threads) GTEST_SKIP() << "not under the thread sanitizer";
+  EXPECT_TRUE(succeeds_in_child([] {
+    const rlimit none{.rlim_cur = 0, .rlim_max = 0};
+    if (::setrlimit(RLIMIT_NPROC, &none) != 0) return false;
+    // The limit does not hold for the superuser.
+    if (::geteuid() == 0 && ::setuid(65534) != 0) return false;
+    const auto caller = std::this_thread::get_id();
+    bool all_here = true;
+    int reports = 0;
+    Jobs jobs{.count = 10,
+              .threads = 4,
+              .run = [&](std::size_t, std::size_t) -> Result<void> {
+                all_here = all_here && std::this_thread::get_id() == caller;
+                return {};
+              },
+              .meanwhile = {}};
+    const bool done = run_all(jobs).has_value();
+    jobs.meanwhile = [&]() -> Result<void> {
+      ++reports;
+      return {};
+    };
+    return done && run_all(jobs).has_value() && all_here && reports >= 1;
+  }));
 }
 
 }  // namespace

@@ -180,4 +180,20 @@ Result<void> reshape_strides(Extents extents, Extents strides, Extents new_exten
   return {};
 }
 
+Result<void> broadcast_strides(Extents extents, Extents strides, Extents new_extents,
+                               std::span<std::int64_t> new_strides) {
+  HT_TRY(count_elements(new_extents));
+  const std::size_t added = new_extents.size() - std::min(extents.size(), new_extents.size());
+  bool fits = extents.size() <= new_extents.size();
+  for (std::size_t i = 0; fits && i < new_extents.size(); ++i) {
+    const bool is_kept = i >= added && extents[i - added] == new_extents[i];
+    fits = i < added || is_kept || extents[i - added] == 1;
+    new_strides[i] = is_kept ? strides[i - added] : 0;
+  }
+  if (fits) return {};
+  return fail(Error(ErrorCode::shape_mismatch, "extents_are_equal_or_one",
+                    format_text("shape {} cannot be broadcast to {}", to_text(extents), to_text(new_extents)))
+                  .with_hint("reshape it so that each extent is 1 or that of the new shape"));
+}
+
 }  // namespace ht::inline v1::layout

@@ -1,4 +1,8 @@
-// a + b, a - b, a * b and a / b of tensors that have one dtype and one shape.
+// a + b, a - b, a * b and a / b of tensors that have one dtype and one shape, and their in-place forms.
+//
+//   const auto y = HT_TRY(x + HT_TRY(bias.broadcast(x.shape())));   // [m, n] + [n]: broadcasting is spelled
+//   out const auto z = HT_TRY(ht::scale(y, 0.125F)); HT_TRY(ht::add_into(residual, z)); // residual += z, no
+//   new memory
 //
 // Floating-point dtypes calculate in float (F64 in double) and round once; integers wrap around;
 // division asks for IsFloating, so nothing divides by an integer zero. Static shapes that differ do
@@ -62,6 +66,26 @@ template <class D, class Op>
   }
 }
 
+/// into[i] = op(a[i], b[i]) for a run of elements.
+template <class D, class Op, class To, class A, class B>
+void combine_run(Op op, To into, std::int64_t into_stride, A a, std::int64_t a_stride, B b,
+                 std::int64_t b_stride, std::int64_t count) {
+  using Element = typename D::Element;
+  const auto combine = [&](auto&& x, auto&& y) {
+    return apply<D>(op, static_cast<Element>(x), static_cast<Element>(y));
+  };
+  // The compiler vectorizes loops without strides. A broadcast operand is one value for the whole run.
+  if (into_stride == 1 && a_stride == 1 && b_stride == 1) {
+    for (std::int64_t i = 0; i < count; ++i) into[i] = combine(a[i], b[i]);
+  } else if (into_stride == 1 && a_stride == 1 && b_stride == 0) {
+    const auto value = static_cast<Element>(b[0]);
+    for (std::int64_t i = 0; i < count; ++i) into[i] = combine(a[i], value);
+  } else {
+    for (std::int64_t i = 0; i < count; ++i)
+      into[i * into_stride] = combine(a[i * a_stride], b[i * b_stride]);
+  }
+}
+
 template <class Op, class A, class B, class SA, class SB, class Dev>
 [[nodiscard]] auto elementwise(Op op, const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b)
     -> Result<Tensor<std::remove_const_t<A>, ShapeFrom<merged<SA, SB>()>, Dev>> {
@@ -70,28 +94,37 @@ template <class Op, class A, class B, class SA, class SB, class Dev>
   HT_TRY(layout::check_equal(a.shape().extents(), b.shape().extents()));
   auto result = HT_TRY(Out::zeros(Out::ShapeType::assume(a.shape().extents())));
   auto to = result.data();
-  const auto combine = [&](auto&& x, auto&& y) {
-    return apply<D>(op, static_cast<typename D::Element>(x), static_cast<typename D::Element>(y));
-  };
   const auto of_a = HT_TRY(placement::touched_bytes<A>(a.data(), a.shape().extents(), a.strides()));
   const auto of_b = HT_TRY(placement::touched_bytes<B>(b.data(), b.shape().extents(), b.strides()));
   const std::array<Bytes, 2> touched{of_a, of_b};
   HT_TRY(guarded(touched, [&] {
-    const auto combine_run = [&](const Run<2>& run) {
-      const auto x = a.data() + run.offsets[0];
-      const auto y = b.data() + run.offsets[1];
-      // The compiler vectorizes a loop without strides.
-      if (run.is_contiguous()) {
-        for (std::int64_t i = 0; i < run.count; ++i) to[i] = combine(x[i], y[i]);
-      } else {
-        for (std::int64_t i = 0; i < run.count; ++i)
-          to[i] = combine(x[i * run.strides[0]], y[i * run.strides[1]]);
-      }
+    const auto visit = [&](const Run<2>& run) {
+      combine_run<D>(op, to, 1, a.data() + run.offsets[0], run.strides[0], b.data() + run.offsets[1],
+                     run.strides[1], run.count);
       to = to + run.count;
     };
-    for_each_run(a.shape().extents(), combine_run, a.strides(), b.strides());
+    for_each_run(a.shape().extents(), visit, a.strides(), b.strides());
   }));
   return result;
+}
+
+/// into[i] = op(into[i], x[i])
+template <class Op, class D, class B, class SA, class SB, class Dev>
+[[nodiscard]] Result<void> elementwise_into(Op op, const Tensor<D, SA, Dev>& into,
+                                            const Tensor<B, SB, Dev>& x) {
+  HT_TRY(layout::check_equal(into.shape().extents(), x.shape().extents()));
+  const auto of_into =
+      HT_TRY(placement::touched_bytes<D>(into.data(), into.shape().extents(), into.strides()));
+  const auto of_x = HT_TRY(placement::touched_bytes<B>(x.data(), x.shape().extents(), x.strides()));
+  const std::array<Bytes, 2> touched{of_into, of_x};
+  return guarded(touched, [&] {
+    const auto visit = [&](const Run<2>& run) {
+      const auto to = into.data() + run.offsets[0];
+      combine_run<D>(op, to, run.strides[0], to, run.strides[0], x.data() + run.offsets[1], run.strides[1],
+                     run.count);
+    };
+    for_each_run(into.shape().extents(), visit, into.strides(), x.strides());
+  });
 }
 
 }  // namespace detail
@@ -122,6 +155,35 @@ template <class A, class B, class SA, class SB, class Dev>
            HostAccessible<Dev> && placement::CanAllocate<Dev>
 [[nodiscard]] auto operator/(const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b) {
   return detail::elementwise(std::divides<>{}, a, b);
+}
+
+/// Each element times one factor.
+template <class A, class S, class Dev>
+  requires Multipliable<std::remove_const_t<A>> && HostAccessible<Dev> && placement::CanAllocate<Dev>
+[[nodiscard]] auto scale(const Tensor<A, S, Dev>& a,
+                         std::type_identity_t<typename Tensor<A, S, Dev>::Element> factor)
+    -> Result<Tensor<std::remove_const_t<A>, S, Dev>> {
+  using D = std::remove_const_t<A>;
+  const auto one = HT_TRY(Tensor<D, Rank<0>, Dev>::of({}, {factor}));
+  const auto factors = HT_TRY(one.broadcast(a.shape()));
+  return detail::elementwise(std::multiplies<>{}, a, factors);
+}
+
+/// into += x, in place. `x` may be `into` itself or a broadcast view; a view that overlaps `into` at other
+/// indices gives unspecified values. An Error of a page that cannot be read leaves `into` partly changed.
+template <class D, class B, class SA, class SB, class Dev>
+  requires(!std::is_const_v<D>) && SameDType<D, B> && Multipliable<D> && ShapesMayMatch<SA, SB> &&
+          HostAccessible<Dev>
+[[nodiscard]] Result<void> add_into(const Tensor<D, SA, Dev>& into, const Tensor<B, SB, Dev>& x) {
+  return detail::elementwise_into(std::plus<>{}, into, x);
+}
+
+/// into *= x, in place; as `add_into`.
+template <class D, class B, class SA, class SB, class Dev>
+  requires(!std::is_const_v<D>) && SameDType<D, B> && Multipliable<D> && ShapesMayMatch<SA, SB> &&
+          HostAccessible<Dev>
+[[nodiscard]] Result<void> multiply_into(const Tensor<D, SA, Dev>& into, const Tensor<B, SB, Dev>& x) {
+  return detail::elementwise_into(std::multiplies<>{}, into, x);
 }
 
 }  // namespace ht::inline v1

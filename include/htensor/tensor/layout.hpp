@@ -67,4 +67,10 @@ struct Reach {
 [[nodiscard]] Result<void> reshape_strides(Extents extents, Extents strides, Extents new_extents,
                                            std::span<std::int64_t> new_strides);
 
+/// The strides under which the elements are repeated to another shape: 0 in each dimension of extent 1 that
+/// becomes another extent, and in outer dimensions that the view lacks. `shape_mismatch` where an extent is
+/// neither 1 nor the new one; `bad_shape` or `size_overflow` for a new shape that cannot exist.
+[[nodiscard]] Result<void> broadcast_strides(Extents extents, Extents strides, Extents new_extents,
+                                             std::span<std::int64_t> new_strides);
+
 }  // namespace ht::inline v1::layout

@@ -184,6 +184,29 @@ concept ShapesMayMatch = IsShape<A> && IsShape<B> && detail::may_be_equal<A, B>(
 template <class A, class B>
 concept ShapeFits = ShapesMayMatch<A, B> && std::same_as<A, detail::ShapeFrom<detail::merged<A, B>()>>;
 
+namespace detail {
+
+template <class A, class B>
+consteval bool may_broadcast() {
+  if constexpr (A::rank > B::rank) {
+    return false;
+  } else {
+    constexpr auto added = static_cast<std::size_t>(B::rank - A::rank);
+    for (std::size_t i = 0; i < A::static_extents.size(); ++i) {
+      const auto a = A::static_extents[i];
+      const auto b = B::static_extents[added + i];
+      if (a != dynamic && a != 1 && b != dynamic && a != b) return false;
+    }
+    return true;
+  }
+}
+
+}  // namespace detail
+
+/// Each extent of A, counted from the innermost, may be 1 or that of B.
+template <class A, class B>
+concept BroadcastableTo = IsShape<A> && IsShape<B> && detail::may_broadcast<A, B>();
+
 static_assert(std::is_empty_v<Shape<4, 8>> && std::is_empty_v<Rank<0>>);
 static_assert(sizeof(Shape<dynamic, 8>) == 8 && sizeof(Rank<8>) == 64);
 static_assert(std::is_trivially_copyable_v<Rank<3>>);

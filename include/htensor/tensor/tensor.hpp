@@ -194,6 +194,19 @@ class Tensor {
     return Tensor<D, NewShape, Dev>(storage_, data_, shape, strides);
   }
 
+  /// The elements repeated to a larger shape: extents of 1 become any extent, and outer dimensions are added.
+  /// Nothing is copied; strides of repeated dimensions are 0. The view is read-only, as one element is at
+  /// many indices. `shape_mismatch` where an extent is neither 1 nor that of the shape.
+  ///
+  ///   const auto sum = HT_TRY(x + HT_TRY(bias.broadcast(x.shape())));   // [m, n] + [n]
+  template <IsShape NewShape>
+    requires BroadcastableTo<S, NewShape>
+  [[nodiscard]] Result<Tensor<const DType, NewShape, Dev>> broadcast(NewShape shape = {}) const {
+    typename NewShape::Array strides{};
+    HT_TRY(layout::broadcast_strides(shape_.extents(), strides_, shape.extents(), strides));
+    return Tensor<const DType, NewShape, Dev>(storage_, data_, shape, strides);
+  }
+
   /// The same shape as another type: `shape_mismatch` where it is not.
   template <IsShape NewShape>
   [[nodiscard]] Result<Tensor<D, NewShape, Dev>> with_shape() const

@@ -1,0 +1,109 @@
+// Products of matrices: matmul against direct calls of the BLAS that it loads, into memory that is there.
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <exception>
+#include <htensor/compute/matmul.hpp>
+#include <htensor/hash/crc64.hpp>
+#include <random>
+
+#include "bench/load/must.hpp"
+#include "bench/load/options.hpp"
+#include "bench/load/report.hpp"
+
+namespace {
+
+using namespace ht::bench;
+
+template <class D>
+using Square = ht::Tensor<D, ht::Rank<2>>;
+template <class T>
+using Gemm = void (*)(int order, int transpose_a, int transpose_b, int m, int n, int k, T alpha, const T* a,
+                      int lda, const T* b, int ldb, T beta, T* c, int ldc);
+constexpr int row_major = 101;
+constexpr int not_transposed = 111;
+
+template <class D>
+Square<D> random_square(std::int64_t extent) {
+  auto matrix = value_of(Square<D>::zeros(ht::Rank<2>(extent, extent)));
+  std::mt19937 random(1);
+  std::normal_distribution<double> normal(0.0, 0.02);
+  for (auto& element : matrix) element = static_cast<typename D::Element>(normal(random));
+  return matrix;
+}
+
+template <class D>
+std::uint64_t checksum(const Square<D>& matrix) {
+  return ht::crc64nvme(value_of(matrix.bytes()));
+}
+
+Contender contender(const Cell& cell, std::string name, Kind kind, std::function<Turn()> run) {
+  Contender made{.cell = &cell, .name = std::move(name), .kind = kind, .run = std::move(run)};
+  made.right_answer = made.run().answer;
+  return made;
+}
+
+template <class D>
+void add_product(Cells& cells, std::int64_t extent, void* blas, const char* function) {
+  using T = typename D::Element;
+  const auto a = random_square<D>(extent);
+  const auto b = random_square<D>(extent);
+  const auto elements = static_cast<std::uint64_t>(extent * extent);
+  const Cell& cell = cells.cells.emplace_back(
+      Cell{.name = std::string(D::name) + ' ' + std::to_string(extent), .bytes = 3 * elements * sizeof(T)});
+  cells.contenders.push_back(contender(cell, "htensor", Kind::ours, [=] {
+    const Stopwatch stopwatch;
+    const auto c = value_of(ht::matmul(a, b));
+    const double seconds = stopwatch.seconds();
+    return Turn{.seconds = seconds, .answer = checksum(c)};
+  }));
+  const auto gemm = blas == nullptr ? nullptr : reinterpret_cast<Gemm<T>>(dlsym(blas, function));
+  if (gemm == nullptr) return;
+  const auto into = value_of(Square<D>::zeros(ht::Rank<2>(extent, extent)));
+  Contender direct = contender(cell, "cblas", Kind::limit, [=] {
+    const int n = static_cast<int>(extent);
+    const Stopwatch stopwatch;
+    gemm(row_major, not_transposed, not_transposed, n, n, n, 1, a.data(), n, b.data(), n, 0, into.data(), n);
+    const double seconds = stopwatch.seconds();
+    return Turn{.seconds = seconds, .answer = checksum(into)};
+  });
+  // Both have to come to the same.
+  direct.right_answer = cells.contenders.back().right_answer;
+  cells.contenders.push_back(std::move(direct));
+}
+
+bool run_all(const Options& options) {
+  Cells cells;
+  void* const blas = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+  if (blas == nullptr) std::puts("OpenBLAS was not found: nothing to compare with (libopenblas-dev)");
+  for (const std::int64_t extent :
+       options.smoke ? std::vector<std::int64_t>{64} : std::vector<std::int64_t>{1024, 2048}) {
+    add_product<ht::F32>(cells, extent, blas, "cblas_sgemm");
+    add_product<ht::F64>(cells, extent, blas, "cblas_dgemm");
+  }
+  run(cells.contenders, {.repeats = options.repeats, .smoke = options.smoke});
+  Report report{.file_bytes = cells.cells.back().bytes,
+                .contenders = std::move(cells.contenders),
+                .goals = {},
+                .repeats = options.repeats};
+  for (const auto& cell : cells.cells) {
+    report.goals.push_back(pair_goal(cell.name + ": speed of htensor / cblas",
+                                     find(report.contenders, cell.name, "htensor"),
+                                     find(report.contenders, cell.name, "cblas"), 0.9));
+  }
+  return publish(report, options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // So that lines come in the order in which things happen, also into a file.
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+  try {
+    end_orderly_when_interrupted();
+    return run_all(parse_options(argc, argv, {.repeats = 11})) ? 0 : 1;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_compute: %s\n", error.what());
+    return 2;
+  }
+}

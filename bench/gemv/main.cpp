@@ -1,0 +1,166 @@
+// One vector times weights that are larger than the caches: `linear` against a loop that reads the same bytes
+// on all processors and does nothing else.
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <htensor/compute/linear.hpp>
+#include <htensor/hash/crc64.hpp>
+#include <htensor/htensor.hpp>
+#include <random>
+
+#include "bench/load/must.hpp"
+#include "bench/load/options.hpp"
+#include "bench/load/report.hpp"
+#include "bench/values/limit.hpp"
+
+namespace {
+
+using namespace ht::bench;
+using ht::F32;
+using Matrix = ht::Rank<2>;
+using Vector = ht::Tensor<F32, ht::Rank<1>>;
+
+constexpr std::int64_t columns = 4096;
+// Rows that are encoded; all others repeat their bytes.
+constexpr std::int64_t pattern_rows = 64;
+
+ht::Tensor<F32, Matrix> pattern() {
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal(0.0F, 0.02F);
+  std::vector<float> values(static_cast<std::size_t>(pattern_rows * columns));
+  for (auto& value : values) value = normal(random);
+  return value_of(ht::Tensor<F32, Matrix>::of(Matrix(pattern_rows, columns), values));
+}
+
+Vector activations() {
+  std::mt19937 random(2);
+  std::normal_distribution<float> normal(0.0F, 1.0F);
+  std::vector<float> values(static_cast<std::size_t>(columns));
+  for (auto& value : values) value = normal(random);
+  return value_of(Vector::of(ht::Rank<1>(columns), values));
+}
+
+ht::Storage repeated(ht::Bytes from, std::int64_t times) {
+  auto storage = value_of(ht::Storage::owned(from.size() * static_cast<std::uint64_t>(times)));
+  const auto into = value_of(storage.writable_bytes());
+  for (std::size_t at = 0; at < into.size(); at += from.size())
+    std::memcpy(into.data() + at, from.data(), from.size());
+  return storage;
+}
+
+template <class T>
+auto weights_of(std::uint64_t bytes) {
+  const auto some = value_of(ht::cast_lossy<T>(pattern()));
+  const auto stored = [&] {
+    if constexpr (ht::IsEncoding<T>) {
+      return some.bytes();
+    } else {
+      return value_of(some.bytes());
+    }
+  }();
+  const auto times = static_cast<std::int64_t>(std::max<std::uint64_t>(bytes / stored.size(), 1));
+  const Matrix shape(pattern_rows * times, columns);
+  if constexpr (ht::IsEncoding<T>) {
+    return value_of(ht::BlockTensor<T, Matrix>::over(repeated(stored, times), shape));
+  } else {
+    return value_of(ht::Tensor<T, Matrix>::over(repeated(stored, times), shape));
+  }
+}
+
+// Each row against a sum in double; a wrong kernel ends the benchmark.
+template <class T>
+void check(const Vector& y, const Vector& x, const ht::LinearOptions& options) {
+  const auto rows = value_of(ht::cast<F32>(value_of(ht::cast_lossy<T>(pattern()))));
+  const double allowed = options.int8_activations ? 0.05 : 1e-3;
+  for (std::int64_t i = 0; i < y.extent(0); ++i) {
+    double sum = 0;
+    for (std::int64_t j = 0; j < columns && i < pattern_rows; ++j)
+      sum += static_cast<double>(rows(i, j)) * static_cast<double>(x(j));
+    const double expected = i < pattern_rows ? sum : static_cast<double>(y(i % pattern_rows));
+    must(std::fabs(static_cast<double>(y(i)) - expected) <= (i < pattern_rows ? allowed : 0.0),
+         "a product is wrong");
+  }
+}
+
+template <class T>
+void add_cell(Cells& cells, const Options& options, const Vector& x, bool has_int8) {
+  const auto weights = weights_of<T>(options.bytes);
+  const auto in = [&] {
+    if constexpr (ht::IsEncoding<T>) {
+      return weights.bytes();
+    } else {
+      return value_of(weights.bytes());
+    }
+  }();
+  const Cell& cell = cells.cells.emplace_back(Cell{.name = std::string(T::name), .bytes = in.size()});
+  const auto add = [&](std::string name, ht::LinearOptions how) {
+    check<T>(value_of(ht::linear(x, weights, how)), x, how);
+    Contender made{.cell = &cell, .name = std::move(name), .kind = Kind::ours, .run = {}};
+    made.run = [=] {
+      const Stopwatch stopwatch;
+      const auto y = value_of(ht::linear(x, weights, how));
+      const double seconds = stopwatch.seconds();
+      return Turn{.seconds = seconds, .answer = ht::crc64nvme(value_of(y.bytes()))};
+    };
+    made.right_answer = made.run().answer;
+    cells.contenders.push_back(std::move(made));
+  };
+  add("htensor", {});
+  if (has_int8) add("htensor, int8", {.int8_activations = true});
+  Contender loop{.cell = &cell, .name = "read loop", .kind = Kind::limit, .run = {}};
+  loop.run = [=] { return take_limit(in, {}, Stores::none); };
+  loop.right_answer = loop.run().answer;
+  cells.contenders.push_back(std::move(loop));
+}
+
+std::vector<FigureGoal> goals_of(const std::vector<Contender>& contenders) {
+  std::vector<FigureGoal> goals;
+  const auto add = [&](const std::string& cell, const std::string& name, double limit) {
+    goals.push_back(pair_goal(cell + ": speed of " + name + " / the read loop", find(contenders, cell, name),
+                              find(contenders, cell, "read loop"), limit));
+  };
+  for (const char* cell : {"F32", "BF16", "F16"}) add(cell, "htensor", 0.95);
+  add("Q8_0", "htensor", 0.9);
+  for (const char* cell : {"Q4_K", "Q6_K"}) {
+    add(cell, "htensor", 0.45);
+    add(cell, "htensor, int8", 0.8);
+  }
+  return goals;
+}
+
+bool run_all(const Options& options) {
+  const Vector x = activations();
+  Cells cells;
+  add_cell<F32>(cells, options, x, false);
+  add_cell<ht::BF16>(cells, options, x, false);
+  add_cell<ht::F16>(cells, options, x, false);
+  add_cell<ht::F8_E4M3>(cells, options, x, false);
+  add_cell<ht::Q8_0>(cells, options, x, true);
+  add_cell<ht::Q4_0>(cells, options, x, true);
+  add_cell<ht::MXFP4>(cells, options, x, false);
+  add_cell<ht::Q4_K>(cells, options, x, true);
+  add_cell<ht::Q5_K>(cells, options, x, true);
+  add_cell<ht::Q6_K>(cells, options, x, true);
+  run(cells.contenders, {.repeats = options.repeats, .smoke = options.smoke});
+  Report report{.file_bytes = options.bytes,
+                .contenders = std::move(cells.contenders),
+                .goals = {},
+                .repeats = options.repeats};
+  report.goals = goals_of(report.contenders);
+  return publish(report, options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // So that lines come in the order in which things happen, also into a file.
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+  try {
+    end_orderly_when_interrupted();
+    return run_all(parse_options(argc, argv, {.bytes = std::uint64_t{1} << 30, .repeats = 11})) ? 0 : 1;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_gemv: %s\n", error.what());
+    return 2;
+  }
+}

@@ -1,0 +1,57 @@
+// Threads that the library computes with.
+//
+// All parallel work of the library runs on one pool of threads, one thread per processor. The first work that
+// needs a thread starts it; it sleeps between works and is never joined. A program that wants fewer threads,
+// or threads apart from those of other work, creates `Workers` of its own and passes a pointer in the options
+// of an operation:
+//
+//   ht::Workers two(2);
+//   const auto c = HT_TRY(ht::matmul(a, b, {.workers = &two}));
+//
+// Ownership: `Workers` must outlive all operations that use it. Its destructor joins its threads.
+// Threads: operations may use the same `Workers` from many threads at once, and from within each other. The
+// calling thread always takes part in its own work if no other thread is free, so nested calls never wait for
+// each other.
+// Fork: threads do not exist in a forked child. `Workers`, the library's pool included, starts new ones there
+// at the next use.
+// Results never depend on the number of threads.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+namespace ht::inline v1 {
+
+namespace detail {
+class Pool;
+}
+
+class Workers {
+ public:
+  /// At most `threads` threads, one per processor if 0. Starts no thread yet.
+  constexpr explicit Workers(std::size_t threads = 0) noexcept : threads_(threads) {}
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+  ~Workers();
+
+  /// How many threads work at once for one operation, at least 1.
+  [[nodiscard]] std::size_t threads() const noexcept;
+
+  /// The pool of the library, which exists until the process ends.
+  [[nodiscard]] static Workers& shared() noexcept;
+
+  /// For the library: the threads of this process. Null if out of memory.
+  [[nodiscard]] detail::Pool* pool() noexcept;
+
+ private:
+  std::size_t threads_;  // 0 is one per processor
+  std::atomic<detail::Pool*> pool_ = nullptr;
+};
+
+/// Options of operations that compute in memory.
+struct ComputeOptions {
+  /// Null is `Workers::shared()`.
+  Workers* workers = nullptr;
+};
+
+}  // namespace ht::inline v1

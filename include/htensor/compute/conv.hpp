@@ -1,0 +1,134 @@
+// Convolution of images on the host.
+//
+//   const auto y = HT_TRY(ht::conv2d(x, weight, bias, {.stride = {2, 2}, .padding = {1, 1}}));
+//   const auto d = HT_TRY(ht::conv2d(x, depthwise, {.padding = {1, 1}, .groups = channels}));
+//
+// x is [images, channels, height, width] in F32 or F64, of any strides (others than row-major are copied
+// first); the weight is [outputs, channels / groups, kernel height, kernel width], stored in any dtype or
+// encoding that x's dtype holds; the bias is [outputs]. The result is new, [images, outputs, …, …]. Mapped
+// operands are read in place, and a page that cannot be read is an Error.
+//
+//   y[i, o, r, c] = bias[o] + Σ weight[o, k, u, v] · x[i, g + k, r·stride + u·dilation - padding, …]
+//
+// (a cross-correlation, as in the frameworks), with zeros outside of x. Sums are added in x's dtype in the
+// order of the weight's elements, so that for finite weights both forms give the same bits, on any number of
+// threads and any processor. With n = channels / groups · kernel height · kernel width, the error is at most
+// (n + 1) u Σ |weight · x| + u |y|, u = 2^-24 for F32 and 2^-53 for F64.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <htensor/compute/operand.hpp>
+#include <optional>
+#include <type_traits>
+
+namespace ht::inline v1 {
+
+/// How a convolution is calculated; the result is the same.
+enum class ConvForm : std::uint8_t {
+  /// Direct for fewer than 4 outputs a group, else by columns.
+  automatic,
+  /// Adds a weighted row of x for each weight. No extra memory.
+  direct,
+  /// Copies the elements below the kernel into columns (im2col) and multiplies matrices, one tile at a time.
+  columns,
+};
+
+/// Pairs are {vertical, horizontal}.
+struct Conv2dOptions {
+  std::array<std::int64_t, 2> stride{1, 1};
+  /// Rows and columns of zeros on each side.
+  std::array<std::int64_t, 2> padding{0, 0};
+  std::array<std::int64_t, 2> dilation{1, 1};
+  /// Output group i reads channel group i alone.
+  std::int64_t groups = 1;
+  ConvForm form = ConvForm::automatic;
+};
+
+namespace detail {
+
+/// All numbers of a convolution, checked.
+struct Conv2dPlan {
+  std::int64_t images, channels, height, width;
+  std::int64_t outputs, group_channels, kernel_height, kernel_width;
+  std::int64_t out_height, out_width;
+  Conv2dOptions options;
+};
+
+/// `shape_mismatch`, `bad_shape` or `size_overflow` where the shapes and options do not fit each other.
+[[nodiscard]] Result<Conv2dPlan> plan_conv2d(layout::Extents x, layout::Extents weight,
+                                             std::optional<std::int64_t> biases,
+                                             const Conv2dOptions& options);
+
+/// Of contiguous elements; `bias` may be null. T is float or double.
+template <class T>
+[[nodiscard]] Result<void> run_conv2d(const Conv2dPlan& plan, const T* x, const T* weight, const T* bias,
+                                      T* into);
+
+template <class S, class WS>
+consteval bool may_convolve() {
+  if constexpr (S::rank != 4 || WS::rank != 4) {
+    return false;
+  } else {
+    const auto channels = S::static_extents[1];
+    const auto of_group = WS::static_extents[1];
+    if (channels == dynamic || of_group == dynamic) return true;
+    return of_group == 0 ? channels == 0 : channels % of_group == 0;
+  }
+}
+
+template <class S, class WS>
+using Conv2dShape = Shape<S::static_extents[0], WS::static_extents[0], dynamic, dynamic>;
+
+template <class D, class S, class Dev, class W>
+[[nodiscard]] auto convolve(const Tensor<const D, S, Dev>& x, const W& weight,
+                            const typename D::Element* bias, Bytes of_bias,
+                            std::optional<std::int64_t> biases, const Conv2dOptions& options)
+    -> Result<Tensor<D, Conv2dShape<S, typename W::ShapeType>, Dev>> {
+  using Out = Tensor<D, Conv2dShape<S, typename W::ShapeType>, Dev>;
+  const auto plan = HT_TRY(plan_conv2d(x.shape().extents(), weight.shape().extents(), biases, options));
+  const std::array<std::int64_t, 4> extents{plan.images, plan.outputs, plan.out_height, plan.out_width};
+  auto result = HT_TRY(Out::zeros(Out::ShapeType::assume(extents)));
+  const auto dense = HT_TRY(x.contiguous());
+  const auto weights = HT_TRY(dense_weight<D>(weight));
+  const auto of_x = HT_TRY(dense.bytes());
+  const auto of_weights = HT_TRY(weights.bytes());
+  const std::array<Bytes, 3> touched{of_x, of_weights, of_bias};
+  HT_TRY(
+      guarded(touched, [&] { return run_conv2d(plan, dense.data(), weights.data(), bias, result.data()); }));
+  return result;
+}
+
+}  // namespace detail
+
+/// Both shapes have rank 4, and the weight's channels divide those of x.
+template <class S, class WS>
+concept ConvolvableShapes = IsShape<S> && IsShape<WS> && detail::may_convolve<S, WS>();
+
+/// The convolution without a bias. `shape_mismatch` where channels differ, `bad_shape` where the kernel is
+/// larger than the padded image or an option is out of range.
+template <class D, class S, class Dev, class W>
+  requires ComputesOnHost<Dev, slice::Conv, D> && WeightOf<W, D> &&
+           ConvolvableShapes<S, typename W::ShapeType>
+[[nodiscard]] auto conv2d(const Tensor<D, S, Dev>& x, const W& weight, const Conv2dOptions& options = {}) {
+  using Element = typename Tensor<D, S, Dev>::Element;
+  using DType = std::remove_const_t<D>;
+  return detail::convolve<DType, S, Dev>(x, weight, static_cast<const Element*>(nullptr), Bytes(),
+                                         std::nullopt, options);
+}
+
+/// The same plus bias[o] for each element of output o. `shape_mismatch` for another number of biases.
+template <class D, class S, class Dev, class W, class B>
+  requires ComputesOnHost<Dev, slice::Conv, D> && WeightOf<W, D> && WeightOf<B, D> &&
+           ConvolvableShapes<S, typename W::ShapeType> &&
+           ShapesMayMatch<typename B::ShapeType, Shape<W::ShapeType::static_extents[0]>>
+[[nodiscard]] auto conv2d(const Tensor<D, S, Dev>& x, const W& weight, const B& bias,
+                          const Conv2dOptions& options = {})
+    -> Result<Tensor<std::remove_const_t<D>, detail::Conv2dShape<S, typename W::ShapeType>, Dev>> {
+  using DType = std::remove_const_t<D>;
+  const auto biases = HT_TRY(detail::dense_weight<DType>(bias));
+  const auto of_biases = HT_TRY(biases.bytes());
+  return detail::convolve<DType, S, Dev>(x, weight, biases.data(), of_biases, biases.extent(0), options);
+}
+
+}  // namespace ht::inline v1

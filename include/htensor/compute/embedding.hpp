@@ -1,0 +1,106 @@
+// Rows of a table by their numbers: the first layer of a language model.
+//
+//   const auto x = HT_TRY(ht::embedding(table, ids));            // table [vocabulary, size], of any dtype or
+//   encoding const auto d = HT_TRY(ht::embedding<ht::F64>(table, ids));
+//
+// Only the rows that are asked for are read and decoded, so that a mapped table stays on disk but for their
+// pages. The values are those of `cast`: exact.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <htensor/compute/operand.hpp>
+#include <span>
+#include <type_traits>
+
+namespace ht::inline v1 {
+
+namespace detail {
+
+/// Rows of contiguous elements of a library type, `step` bytes apart.
+struct StoredRows {
+  ElementType type;
+  const std::byte* first;
+  std::int64_t step;
+  std::int64_t columns;
+};
+
+/// `out_of_bounds` unless each id is the number of a row.
+[[nodiscard]] Result<void> check_ids(std::span<const std::int32_t> ids, std::int64_t rows);
+[[nodiscard]] Result<void> check_ids(std::span<const std::int64_t> ids, std::int64_t rows);
+
+/// Converts the rows to F32 or F64, `to`, one behind the other. The ids are checked.
+[[nodiscard]] Result<void> gather_rows(const StoredRows& rows, std::span<const std::int32_t> ids,
+                                       const ElementType& to, std::byte* into);
+[[nodiscard]] Result<void> gather_rows(const StoredRows& rows, std::span<const std::int64_t> ids,
+                                       const ElementType& to, std::byte* into);
+
+template <class To, class E, class S, class Id>
+[[nodiscard]] Result<void> gather(const BlockTensor<E, S>& table, std::span<const Id> ids,
+                                  const Tensor<To, Rank<2>>& into) {
+  const StoredRows rows{.type = element_type_of<E>(),
+                        .first = table.data(),
+                        .step = table.extent(1) / E::block_elements * E::block_bytes,
+                        .columns = table.extent(1)};
+  return guarded(table.bytes(),
+                 [&] { return gather_rows(rows, ids, element_type_of<To>(), first_byte<To>(into.data())); });
+}
+
+template <class To, class D, class S, class Dev, class Id>
+[[nodiscard]] Result<void> gather(const Tensor<D, S, Dev>& table, std::span<const Id> ids,
+                                  const Tensor<To, Rank<2>>& into) {
+  using From = std::remove_const_t<D>;
+  const auto& strides = table.strides();
+  if constexpr (contains<From, AllDTypes>) {
+    const auto* const first = first_byte<D>(table.data());
+    const bool is_whole_bytes = first != nullptr && strides[0] * From::bits % 8 == 0;
+    if (is_whole_bytes && (strides[1] == 1 || table.extent(1) == 1)) {
+      const StoredRows rows{.type = element_type_of<From>(),
+                            .first = first,
+                            .step = strides[0] * From::bits / 8,
+                            .columns = table.extent(1)};
+      const auto touched =
+          HT_TRY(placement::touched_bytes<D>(table.data(), table.shape().extents(), strides));
+      return guarded(touched, [&] {
+        return gather_rows(rows, ids, element_type_of<To>(), first_byte<To>(into.data()));
+      });
+    }
+  }
+  // Other strides, packed elements that begin within a byte, and dtypes of users.
+  std::int64_t next = 0;
+  for (const auto id : ids) {
+    const auto row = HT_TRY(table.template select<0>(static_cast<std::int64_t>(id)));
+    const auto target = HT_TRY(into.template select<0>(next++));
+    HT_TRY(convert_into(row, target, Rounding{}));
+  }
+  return {};
+}
+
+template <class To, class W, class Id>
+[[nodiscard]] Result<Tensor<To, Rank<2>>> embedding(const W& table, std::span<const Id> ids) {
+  const auto& stored = stored_of(table);
+  HT_TRY(check_ids(ids, stored.extent(0)));
+  auto result = HT_TRY(Tensor<To, Rank<2>>::zeros(Rank<2>(ids.size(), stored.extent(1))));
+  if (result.elements() > 0) HT_TRY(gather(stored, ids, result));
+  return result;
+}
+
+}  // namespace detail
+
+/// The rows `ids` of a table in F32 or F64, [ids, columns], in new memory. The table is a tensor, a tensor of
+/// blocks or a lazy view of rank 2 whose values `To` holds. `out_of_bounds` for an id that is not a row.
+template <class To = F32, class W>
+  requires ComputesOnHost<Host, slice::Nn, To> && WeightOf<W, To> &&
+           (W::rank == 2) && std::same_as<typename detail::StoredOf<W>::Device, Host>
+[[nodiscard]] Result<Tensor<To, Rank<2>>> embedding(const W& table, std::span<const std::int32_t> ids) {
+  return detail::embedding<To>(table, ids);
+}
+template <class To = F32, class W>
+  requires ComputesOnHost<Host, slice::Nn, To> && WeightOf<W, To> &&
+           (W::rank == 2) && std::same_as<typename detail::StoredOf<W>::Device, Host>
+[[nodiscard]] Result<Tensor<To, Rank<2>>> embedding(const W& table, std::span<const std::int64_t> ids) {
+  return detail::embedding<To>(table, ids);
+}
+
+}  // namespace ht::inline v1

@@ -1,0 +1,145 @@
+// Products of matrices.
+//
+//   const auto c = HT_TRY(ht::matmul(a, b));                  // [m, k] · [k, n] = [m, n]
+//   const auto y = HT_TRY(ht::matmul(w.transpose(), x));      // [m, k] · [k] = [m]; nothing is copied
+//
+//   a          b          result
+//   [m, k]     [k, n]     [m, n]
+//   [m, k]     [k]        [m]
+//   [k]        [k, n]     [n]
+//   […, m, k]  […, k, n]  […, m, n]     equal ranks from 3 on, equal extents for …
+//
+// Operands are F32 or F64, both of one dtype, which is that of the result. Static extents that differ do not
+// compile, dynamic ones return `shape_mismatch`. k = 0 gives zeros.
+//
+// Operands may have any strides and may be mapped; an unreadable page is an Error. A matrix of which one
+// stride is 1, a transposed one among them, is read in place. Others are copied panel by panel.
+//
+// Each element is within k · eps · Σ|a·b| of the exact sum; eps is the dtype's machine epsilon.
+//
+// The first call loads OpenBLAS ("libopenblas.so.0", else "libblas.so.3"). OpenBLAS has threads of its own
+// and one setting for the process (openblas_set_num_threads, OPENBLAS_NUM_THREADS), which this library
+// leaves alone: `ComputeOptions::workers` has no influence on it, and the last bits of a result may depend on
+// it. Without OpenBLAS, a kernel of this library computes on `workers`; its results do not depend on the
+// number of threads.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstdint>
+#include <htensor/base/workers.hpp>
+#include <htensor/compute/elementwise.hpp>
+#include <htensor/dtype/device.hpp>
+#include <htensor/tensor/tensor.hpp>
+#include <type_traits>
+
+namespace ht::inline v1 {
+
+namespace detail {
+
+// What matmul knows of a pair of shapes: a vector on the left is a matrix of one row, on the right one of
+// one column.
+template <class SA, class SB>
+consteval bool matmul_ranks_fit() {
+  if constexpr (SA::rank == 1 || SB::rank == 1) {
+    return SA::rank + SB::rank == 3;
+  } else {
+    return SA::rank == SB::rank && SA::rank >= 2;
+  }
+}
+
+consteval bool extents_may_match(std::int64_t a, std::int64_t b) {
+  return a == dynamic || b == dynamic || a == b;
+}
+
+template <class SA, class SB>
+consteval bool inner_extents_may_match() {
+  const auto a = SA::static_extents[SA::static_extents.size() - 1];
+  const auto b = SB::static_extents[SB::rank == 1 ? 0 : SB::static_extents.size() - 2];
+  return extents_may_match(a, b);
+}
+
+template <class SA, class SB>
+consteval bool batch_extents_may_match() {
+  for (std::size_t i = 0; i + 2 < SA::static_extents.size(); ++i) {
+    if (!extents_may_match(SA::static_extents[i], SB::static_extents[i])) return false;
+  }
+  return true;
+}
+
+/// The extents of a product, from those of its operands.
+template <std::size_t NA, std::size_t NB>
+[[nodiscard]] constexpr auto product_extents(const std::array<std::int64_t, NA>& a,
+                                             const std::array<std::int64_t, NB>& b) noexcept {
+  constexpr std::size_t rank = NA == 1 || NB == 1 ? 1 : NA;
+  std::array<std::int64_t, rank> extents{};
+  for (std::size_t i = 0; i + 2 < rank; ++i) extents[i] = a[i] == dynamic ? b[i] : a[i];
+  if constexpr (NA > 1) extents[NA - 2] = a[NA - 2];
+  if constexpr (NB > 1) extents[rank - 1] = b[NB - 1];
+  return extents;
+}
+
+template <class SA, class SB>
+using ProductShape = ShapeFrom<product_extents(SA::static_extents, SB::static_extents)>;
+
+/// Elements at any strides.
+template <class T>
+struct StridedElements {
+  const T* data;
+  layout::Extents extents;
+  layout::Extents strides;
+};
+
+/// `shape_mismatch` unless the shapes are those of a product. Ranks fit.
+[[nodiscard]] Result<void> check_product(layout::Extents a, layout::Extents b);
+
+/// Writes the product in row-major order over zeros. The shapes are checked already.
+[[nodiscard]] Result<void> multiply_matrices(const StridedElements<float>& a, const StridedElements<float>& b,
+                                             float* into, const ComputeOptions& options);
+[[nodiscard]] Result<void> multiply_matrices(const StridedElements<double>& a,
+                                             const StridedElements<double>& b, double* into,
+                                             const ComputeOptions& options);
+
+}  // namespace detail
+
+/// A dtype whose matrices the host multiplies.
+template <class D>
+concept HasMatmul = IsFloating<std::remove_const_t<D>> && (SameDType<D, F32> || SameDType<D, F64>);
+
+/// Two matrices, a matrix and a vector, or batches of matrices of equal rank.
+template <class SA, class SB>
+concept MatmulRanksFit = IsShape<SA> && IsShape<SB> && detail::matmul_ranks_fit<SA, SB>();
+
+/// The columns of the left operand may be as many as the rows of the right one.
+template <class SA, class SB>
+concept InnerExtentsMayMatch = MatmulRanksFit<SA, SB> && detail::inner_extents_may_match<SA, SB>();
+
+/// The batches may be as many on both sides.
+template <class SA, class SB>
+concept BatchExtentsMayMatch = MatmulRanksFit<SA, SB> && detail::batch_extents_may_match<SA, SB>();
+
+/// The product, in new memory.
+template <class A, class B, class SA, class SB, class Dev>
+  requires SameDType<A, B> && HasMatmul<A> && Computes<Dev, slice::Linear, A> &&
+           InnerExtentsMayMatch<SA, SB> && BatchExtentsMayMatch<SA, SB> && HostAccessible<Dev> &&
+           placement::CanAllocate<Dev>
+[[nodiscard]] auto matmul(const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b,
+                          const ComputeOptions& options = {})
+    -> Result<Tensor<std::remove_const_t<A>, detail::ProductShape<SA, SB>, Dev>> {
+  using Out = Tensor<std::remove_const_t<A>, detail::ProductShape<SA, SB>, Dev>;
+  const auto extents_a = a.shape().extents();
+  const auto extents_b = b.shape().extents();
+  HT_TRY(detail::check_product(extents_a, extents_b));
+  auto result = HT_TRY(Out::zeros(Out::ShapeType::assume(detail::product_extents(extents_a, extents_b))));
+  const auto of_a = HT_TRY(placement::touched_bytes<A>(a.data(), extents_a, a.strides()));
+  const auto of_b = HT_TRY(placement::touched_bytes<B>(b.data(), extents_b, b.strides()));
+  const std::array<Bytes, 2> touched{of_a, of_b};
+  using Elements = detail::StridedElements<typename Out::Element>;
+  HT_TRY(guarded(touched, [&] {
+    return detail::multiply_matrices(Elements{a.data(), extents_a, a.strides()},
+                                     Elements{b.data(), extents_b, b.strides()}, result.data(), options);
+  }));
+  return result;
+}
+
+}  // namespace ht::inline v1

@@ -1,0 +1,240 @@
+// Operations of neural networks on the host: softmax, norms, activations, rotary embedding, argmax.
+//
+//   const auto h = HT_TRY(ht::rms_norm(x, norm_weight, 1e-5));            // weight: BF16, F32, Q8_0,
+//   as<F32>(w), … const auto q = HT_TRY(ht::rope(queries, {.first_position = past}));   // [tokens, heads,
+//   head_size] const auto p = HT_TRY(ht::softmax(scores)); const auto m = HT_TRY(ht::swiglu(gate, up)); //
+//   silu(gate) · up const auto next = HT_TRY(ht::argmax(logits));                         // I64, one a row
+//
+// Inputs are F32 or F64 of any strides, mapped ones included; a page that cannot be read is an Error. Results
+// are new and contiguous, in the dtype of the input. Rows are the last dimension. Large inputs are divided
+// among all processors; results depend neither on their number nor on their generation.
+//
+// Error bounds, with u = 2^-24 for F32 and 2^-53 for F64, n elements a row, and y the exact result:
+//
+//   softmax        (8 + |x - max| + ln n) u |y|; results below the smallest normal number: its last place
+//   log_softmax    2 u |y| + (8 + ln n) u
+//   rms_norm       F32: 1.01 u |y|; F64: (16 + n / 512) u |y|
+//   layer_norm     u |y| + (64 + n / 128) 2^-53 (M / σ) |weight| for M = max |x|, σ = √(variance + epsilon)
+//   silu, swiglu   6 u |y|, where |y| is at least 2^-100 (F32) or 2^-1000 (F64)
+//   gelu           F32: 1.01 u |y|; F64: 16 u |y| (exact), (16 + 8 |x| + x²|x|) u |y| (tanh), in the same
+//   range rope           4 u (|a| + |b|) for a pair (a, b), and 2^-48 of the angle
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstdint>
+#include <htensor/compute/operand.hpp>
+#include <htensor/tensor/tensor.hpp>
+#include <type_traits>
+
+namespace ht::inline v1 {
+
+/// Which formula `gelu` calculates; a model is trained with one of them.
+enum class GeluForm : std::uint8_t {
+  /// x Φ(x) = x/2 · (1 + erf(x / √2))
+  exact,
+  /// x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))
+  tanh,
+};
+
+/// Which elements of a head `rope` rotates together.
+enum class RopePairs : std::uint8_t {
+  /// (0, 1), (2, 3), …: Llama in GGUF files.
+  interleaved,
+  /// (0, half), (1, half + 1), …: NeoX, and Llama in files of Transformers.
+  halves,
+};
+
+struct RopeOptions {
+  RopePairs pairs = RopePairs::interleaved;
+  /// Pair i of a head turns by position · base^(-2i / rotated).
+  double base = 10000.0;
+  /// The position of the first token; that of token t is t more.
+  std::int64_t first_position = 0;
+  /// The first elements of each head that are rotated, an even number; the rest is copied. 0 is all.
+  std::int64_t rotated = 0;
+};
+
+/// The last dimension of a shape.
+template <class S>
+  requires(S::rank >= 1)
+using RowShape = Shape<S::static_extents[static_cast<std::size_t>(S::rank - 1)]>;
+
+namespace detail {
+
+// T is float or double. `into` has room for the contiguous result.
+template <class T>
+[[nodiscard]] Result<void> softmax(const HostView<T>& x, T* into);
+template <class T>
+[[nodiscard]] Result<void> log_softmax(const HostView<T>& x, T* into);
+/// Of contiguous weights; `bias` may be null.
+template <class T>
+[[nodiscard]] Result<void> rms_norm(const HostView<T>& x, const T* weight, double epsilon, T* into);
+template <class T>
+[[nodiscard]] Result<void> layer_norm(const HostView<T>& x, const T* weight, const T* bias, double epsilon,
+                                      T* into);
+template <class T>
+[[nodiscard]] Result<void> silu(const HostView<T>& x, T* into);
+template <class T>
+[[nodiscard]] Result<void> gelu(const HostView<T>& x, GeluForm form, T* into);
+template <class T>
+[[nodiscard]] Result<void> swiglu(const HostView<T>& gate, const HostView<T>& x, T* into);
+template <class T>
+[[nodiscard]] Result<void> rope(const HostView<T>& x, const RopeOptions& options, T* into);
+template <class T>
+[[nodiscard]] Result<void> argmax(const HostView<T>& x, std::int64_t* into);
+
+/// `shape_mismatch` unless the weight has an element for each of a row.
+[[nodiscard]] Result<void> check_row_weight(layout::Extents extents, layout::Extents of_weight);
+
+/// A new tensor that `fill(view of x, elements of the result)` calculates. `weights` are bytes that it reads.
+template <class Out, class D, class S, class Dev, class Fill>
+[[nodiscard]] Result<Out> calculate(const Tensor<D, S, Dev>& x, typename Out::ShapeType shape, Fill fill,
+                                    std::array<Bytes, 2> weights = {}) {
+  using Element = typename Tensor<D, S, Dev>::Element;
+  auto result = HT_TRY(Out::zeros(shape));
+  const auto extents = x.shape().extents();
+  const auto of_x = HT_TRY(placement::touched_bytes<D>(x.data(), extents, x.strides()));
+  const std::array<Bytes, 3> touched{of_x, weights[0], weights[1]};
+  HT_TRY(guarded(touched,
+                 [&] { return fill(HostView<Element>{x.data(), extents, x.strides()}, result.data()); }));
+  return result;
+}
+
+template <class D, class S, class Dev>
+using Like = Tensor<std::remove_const_t<D>, S, Dev>;
+
+}  // namespace detail
+
+/// e^x over the sum of e^x of its row. Stable: the largest element of the row is subtracted first. A row of
+/// -∞ alone, all masked, becomes 0; a row with +∞ or NaN becomes NaN.
+template <class D, class S, class Dev>
+  requires ComputesOnHost<Dev, slice::Nn, D> && (S::rank >= 1)
+[[nodiscard]] Result<detail::Like<D, S, Dev>> softmax(const Tensor<D, S, Dev>& x) {
+  return detail::calculate<detail::Like<D, S, Dev>>(
+      x, x.shape(), [](const auto& view, auto* into) { return detail::softmax(view, into); });
+}
+
+/// The logarithm of softmax, also where softmax itself is too small for the dtype. A row of -∞ stays -∞.
+template <class D, class S, class Dev>
+  requires ComputesOnHost<Dev, slice::Nn, D> && (S::rank >= 1)
+[[nodiscard]] Result<detail::Like<D, S, Dev>> log_softmax(const Tensor<D, S, Dev>& x) {
+  return detail::calculate<detail::Like<D, S, Dev>>(
+      x, x.shape(), [](const auto& view, auto* into) { return detail::log_softmax(view, into); });
+}
+
+/// x / √(mean of x² + epsilon) · weight. Squares and their sum are F64: F64 inputs above 2^500 overflow.
+/// `shape_mismatch` where the weight has another length than rows.
+template <class D, class S, class Dev, class W>
+  requires ComputesOnHost<Dev, slice::Nn, D> && WeightOf<W, D> &&
+           ShapesMayMatch<typename W::ShapeType, RowShape<S>>
+[[nodiscard]] Result<detail::Like<D, S, Dev>> rms_norm(const Tensor<D, S, Dev>& x, const W& weight,
+                                                       double epsilon) {
+  HT_TRY(detail::check_row_weight(x.shape().extents(), weight.shape().extents()));
+  const auto dense = HT_TRY(detail::dense_weight<std::remove_const_t<D>>(weight));
+  const auto bytes = HT_TRY(dense.bytes());
+  return detail::calculate<detail::Like<D, S, Dev>>(
+      x, x.shape(),
+      [&](const auto& view, auto* into) { return detail::rms_norm(view, dense.data(), epsilon, into); },
+      {bytes});
+}
+
+/// (x - mean) / √(variance + epsilon) · weight + bias, with the variance of the row itself (divided by n).
+/// `shape_mismatch` where weight or bias have another length than rows.
+template <class D, class S, class Dev, class W, class B>
+  requires ComputesOnHost<Dev, slice::Nn, D> && WeightOf<W, D> && WeightOf<B, D> &&
+           ShapesMayMatch<typename W::ShapeType, RowShape<S>> &&
+           ShapesMayMatch<typename B::ShapeType, RowShape<S>>
+[[nodiscard]] Result<detail::Like<D, S, Dev>> layer_norm(const Tensor<D, S, Dev>& x, const W& weight,
+                                                         const B& bias, double epsilon) {
+  HT_TRY(detail::check_row_weight(x.shape().extents(), weight.shape().extents()));
+  HT_TRY(detail::check_row_weight(x.shape().extents(), bias.shape().extents()));
+  const auto weights = HT_TRY(detail::dense_weight<std::remove_const_t<D>>(weight));
+  const auto biases = HT_TRY(detail::dense_weight<std::remove_const_t<D>>(bias));
+  const auto of_weights = HT_TRY(weights.bytes());
+  const auto of_biases = HT_TRY(biases.bytes());
+  return detail::calculate<detail::Like<D, S, Dev>>(x, x.shape(),
+                                                    [&](const auto& view, auto* into) {
+                                                      return detail::layer_norm(view, weights.data(),
+                                                                                biases.data(), epsilon, into);
+                                                    },
+                                                    {of_weights, of_biases});
+}
+
+/// The same without a bias.
+template <class D, class S, class Dev, class W>
+  requires ComputesOnHost<Dev, slice::Nn, D> && WeightOf<W, D> &&
+           ShapesMayMatch<typename W::ShapeType, RowShape<S>>
+[[nodiscard]] Result<detail::Like<D, S, Dev>> layer_norm(const Tensor<D, S, Dev>& x, const W& weight,
+                                                         double epsilon) {
+  HT_TRY(detail::check_row_weight(x.shape().extents(), weight.shape().extents()));
+  const auto weights = HT_TRY(detail::dense_weight<std::remove_const_t<D>>(weight));
+  const auto bytes = HT_TRY(weights.bytes());
+  return detail::calculate<detail::Like<D, S, Dev>>(
+      x, x.shape(),
+      [&](const auto& view, auto* into) {
+        return detail::layer_norm(view, weights.data(), static_cast<decltype(weights.data())>(nullptr),
+                                  epsilon, into);
+      },
+      {bytes});
+}
+
+/// x / (1 + e^-x). -0 for -∞.
+template <class D, class S, class Dev>
+  requires ComputesOnHost<Dev, slice::Nn, D>
+[[nodiscard]] Result<detail::Like<D, S, Dev>> silu(const Tensor<D, S, Dev>& x) {
+  return detail::calculate<detail::Like<D, S, Dev>>(
+      x, x.shape(), [](const auto& view, auto* into) { return detail::silu(view, into); });
+}
+
+/// The Gaussian error linear unit. -0 for -∞.
+template <class D, class S, class Dev>
+  requires ComputesOnHost<Dev, slice::Nn, D>
+[[nodiscard]] Result<detail::Like<D, S, Dev>> gelu(const Tensor<D, S, Dev>& x,
+                                                   GeluForm form = GeluForm::exact) {
+  return detail::calculate<detail::Like<D, S, Dev>>(
+      x, x.shape(), [&](const auto& view, auto* into) { return detail::gelu(view, form, into); });
+}
+
+/// silu(gate) · x, the product in the feed-forward layers of Llama. `shape_mismatch`.
+template <class D, class X, class S, class XS, class Dev>
+  requires ComputesOnHost<Dev, slice::Nn, D> &&
+           std::same_as<std::remove_const_t<D>, std::remove_const_t<X>> && ShapesMayMatch<S, XS>
+[[nodiscard]] Result<detail::Like<D, S, Dev>> swiglu(const Tensor<D, S, Dev>& gate,
+                                                     const Tensor<X, XS, Dev>& x) {
+  HT_TRY(layout::check_equal(gate.shape().extents(), x.shape().extents()));
+  const auto extents = x.shape().extents();
+  const auto of_x = HT_TRY(placement::touched_bytes<X>(x.data(), extents, x.strides()));
+  using View = detail::HostView<typename D::Element>;
+  return detail::calculate<detail::Like<D, S, Dev>>(gate, gate.shape(),
+                                                    [&](const auto& view, auto* into) {
+                                                      return detail::swiglu(
+                                                          view, View{x.data(), extents, x.strides()}, into);
+                                                    },
+                                                    {of_x});
+}
+
+/// Rotary position embedding: turns the pairs of each head by angles that grow with the token's position.
+/// x is [tokens, heads, head_size]. `bad_shape` where an odd number of elements would be rotated, or more
+/// than a head has.
+template <class D, class S, class Dev>
+  requires ComputesOnHost<Dev, slice::Nn, D> && (S::rank == 3)
+[[nodiscard]] Result<detail::Like<D, S, Dev>> rope(const Tensor<D, S, Dev>& x,
+                                                   const RopeOptions& options = {}) {
+  return detail::calculate<detail::Like<D, S, Dev>>(
+      x, x.shape(), [&](const auto& view, auto* into) { return detail::rope(view, options, into); });
+}
+
+/// The index of the largest element of each row: the first of equal ones, the first NaN where there is one.
+/// `bad_shape` for rows without elements.
+template <class D, class S, class Dev>
+  requires ComputesOnHost<Dev, slice::Nn, D> && Compatible<Dev, I64> && (S::rank >= 1)
+[[nodiscard]] auto argmax(const Tensor<D, S, Dev>& x) {
+  using Out = Tensor<I64, detail::ShapeFrom<detail::without<S, S::rank - 1>()>, Dev>;
+  const auto extents = x.shape().extents();
+  const auto shape = Out::ShapeType::assume(layout::Extents(extents).first(extents.size() - 1));
+  return detail::calculate<Out>(
+      x, shape, [](const auto& view, std::int64_t* into) { return detail::argmax(view, into); });
+}
+
+}  // namespace ht::inline v1

@@ -1,0 +1,257 @@
+// The threads behind `Workers`, and the tasks that they join. A part of jobs.cpp.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/fault_registry.hpp"
+
+namespace ht::inline v1::detail {
+
+/// Counts the forks between the first process and this one.
+inline constinit std::atomic<unsigned> generation = 0;
+
+/// How many processors this process may use, at least 1.
+[[nodiscard]] inline std::size_t processors() noexcept {
+  static constinit std::atomic<std::size_t> found = 0;
+  std::size_t count = found.load(std::memory_order_relaxed);
+  if (count == 0) {
+    count = std::max<std::size_t>(std::thread::hardware_concurrency(), 1);
+    found.store(count, std::memory_order_relaxed);
+  }
+  return count;
+}
+
+/// Returns early once the condition holds. 20 to 50 us: longer than the time between two tasks of a loop, and
+/// about what sleeping and waking costs.
+template <class Condition>
+void spin_until(Condition holds) noexcept {
+  // Where there is one processor, the thread that would change the condition cannot run meanwhile.
+  const int spins = processors() > 1 ? 1000 : 0;
+  for (int i = 0; i < spins && !holds(); ++i) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+  }
+}
+
+/// One call's work. Threads join it until there are `max_workers` of them or one of them has left, as a
+/// thread leaves when there is nothing left to begin.
+class PoolTask {
+ public:
+  explicit PoolTask(std::size_t max_workers) noexcept : max_workers_(max_workers) {}
+  PoolTask(const PoolTask&) = delete;
+  PoolTask& operator=(const PoolTask&) = delete;
+
+ protected:
+  ~PoolTask() = default;
+  /// Does work until there is no more to begin. `worker` is below `max_workers`, and no other thread has it.
+  virtual void work(std::size_t worker) noexcept = 0;
+
+ private:
+  friend class Pool;
+
+  // All under the mutex of the pool; `is_finished_` is read without it by the thread that waits.
+  std::size_t max_workers_;
+  std::size_t joined_ = 0;
+  std::size_t active_ = 0;
+  bool is_exhausted_ = false;
+  std::atomic<bool> is_finished_ = false;
+  std::condition_variable finished_;
+  PoolTask* next_ = nullptr;
+};
+
+/// A thread waits for a task by spinning for some microseconds, then sleeps: a task that follows soon after
+/// another needs no system call.
+class Pool {
+ public:
+  explicit Pool(std::size_t max_threads) noexcept;
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+  /// Waits for its threads.
+  ~Pool();
+
+  /// False in a forked child, which has the memory of the pool but not its threads.
+  [[nodiscard]] bool is_of_this_process() const noexcept;
+
+  enum class Caller { joins, joins_if_no_thread_is_idle };
+
+  /// Lets threads of the pool join, and wakes or starts them. Returns the caller's number if it joins, too:
+  /// it has to work and to leave then.
+  [[nodiscard]] std::optional<std::size_t> offer(PoolTask& task, Caller caller) noexcept;
+
+  /// For threads that are not the pool's: joins if no thread has left, works and leaves.
+  void help(PoolTask& task) noexcept;
+  /// The same, but joins only if no thread has. Returns the caller's number.
+  [[nodiscard]] std::optional<std::size_t> join_first(PoolTask& task) noexcept;
+  void leave(PoolTask& task) noexcept;
+
+  /// Whether all threads that joined have left within the time. The task may be destroyed then.
+  /// A caller that has worked spins first, as its processor is free; another one would take that of a worker.
+  [[nodiscard]] bool wait_for(PoolTask& task, std::chrono::milliseconds time, bool spins) noexcept;
+
+ private:
+  void serve() noexcept;
+  void start_threads(std::size_t count) noexcept;
+  std::size_t join_locked(PoolTask& task) noexcept;
+  void leave_locked(PoolTask& task) noexcept;
+  void withdraw(PoolTask& task) noexcept;
+
+  const std::size_t max_threads_;
+  const unsigned generation_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  PoolTask* open_ = nullptr;            // tasks that threads may join
+  std::atomic<bool> has_open_ = false;  // for threads that spin
+  std::size_t spinning_ = 0;
+  std::size_t sleeping_ = 0;
+  bool is_stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+inline Pool::Pool(std::size_t max_threads) noexcept
+    : max_threads_(max_threads), generation_(generation.load()) {}
+
+inline Pool::~Pool() {
+  {
+    const std::scoped_lock lock(mutex_);
+    is_stopping_ = true;
+    has_open_ = true;  // ends spinning
+  }
+  wake_.notify_all();
+  for (auto& thread : threads_) thread.join();
+}
+
+inline bool Pool::is_of_this_process() const noexcept { return generation_ == generation.load(); }
+
+inline std::optional<std::size_t> Pool::offer(PoolTask& task, Caller caller) noexcept {
+  std::optional<std::size_t> number;
+  std::size_t to_wake = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (caller == Caller::joins) number = join_locked(task);
+    const std::size_t wanted = std::min(task.max_workers_ - task.joined_, max_threads_);
+    const std::size_t idle = spinning_ + sleeping_;
+    if (idle < wanted) start_threads(std::min(wanted - idle, max_threads_ - threads_.size()));
+    if (caller == Caller::joins_if_no_thread_is_idle && spinning_ + sleeping_ == 0)
+      number = join_locked(task);
+    // Threads of the caller's own may have done all work already.
+    if (task.is_exhausted_ || task.joined_ == task.max_workers_) return number;
+    task.next_ = open_;
+    open_ = &task;
+    has_open_.store(true, std::memory_order_relaxed);
+    // A thread that spins looks for tasks once more before it sleeps.
+    if (wanted > spinning_) to_wake = std::min(wanted - spinning_, sleeping_);
+  }
+  for (; to_wake > 0; --to_wake) wake_.notify_one();
+  return number;
+}
+
+inline void Pool::help(PoolTask& task) noexcept {
+  std::optional<std::size_t> number;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (task.is_exhausted_ || task.joined_ == task.max_workers_) return;
+    number = join_locked(task);
+  }
+  task.work(*number);
+  leave(task);
+}
+
+inline std::optional<std::size_t> Pool::join_first(PoolTask& task) noexcept {
+  const std::scoped_lock lock(mutex_);
+  if (task.joined_ != 0) return std::nullopt;
+  return join_locked(task);
+}
+
+inline void Pool::leave(PoolTask& task) noexcept {
+  const std::scoped_lock lock(mutex_);
+  leave_locked(task);
+}
+
+inline bool Pool::wait_for(PoolTask& task, std::chrono::milliseconds time, bool spins) noexcept {
+  const auto is_finished = [&] { return task.is_finished_.load(std::memory_order_relaxed); };
+  if (spins) spin_until(is_finished);
+  // Also after the flag was seen: the thread that has set it may hold the mutex still.
+  std::unique_lock lock(mutex_);
+  return task.finished_.wait_for(lock, time, is_finished);
+}
+
+inline void Pool::serve() noexcept {
+  fault::unblock_signal();
+  std::unique_lock lock(mutex_);
+  while (true) {
+    if (open_ == nullptr && !is_stopping_) {
+      lock.unlock();
+      spin_until([this] { return has_open_.load(std::memory_order_relaxed); });
+      lock.lock();
+    }
+    if (open_ == nullptr && !is_stopping_) {
+      --spinning_;
+      ++sleeping_;
+      wake_.wait(lock, [this] { return open_ != nullptr || is_stopping_; });
+      --sleeping_;
+      ++spinning_;
+    }
+    if (is_stopping_) return;
+    PoolTask& task = *open_;
+    const std::size_t number = join_locked(task);
+    --spinning_;
+    lock.unlock();
+    task.work(number);
+    lock.lock();
+    ++spinning_;
+    leave_locked(task);
+  }
+}
+
+inline void Pool::start_threads(std::size_t count) noexcept {
+  try {
+    for (; count > 0; --count) {
+      threads_.emplace_back([this] { serve(); });
+      ++spinning_;
+    }
+  } catch (const std::exception&) {
+    // The system limit on threads is reached, or memory is exhausted: the next task tries again.
+    return;
+  }
+}
+
+inline std::size_t Pool::join_locked(PoolTask& task) noexcept {
+  ++task.active_;
+  const std::size_t number = task.joined_++;
+  if (task.joined_ == task.max_workers_) withdraw(task);
+  return number;
+}
+
+inline void Pool::leave_locked(PoolTask& task) noexcept {
+  if (!task.is_exhausted_) {
+    task.is_exhausted_ = true;
+    withdraw(task);
+  }
+  if (--task.active_ > 0) return;
+  task.is_finished_.store(true, std::memory_order_relaxed);
+  task.finished_.notify_all();
+}
+
+// Does nothing if the task is not open.
+inline void Pool::withdraw(PoolTask& task) noexcept {
+  for (PoolTask** at = &open_; *at != nullptr; at = &(*at)->next_) {
+    if (*at != &task) continue;
+    *at = task.next_;
+    break;
+  }
+  has_open_.store(open_ != nullptr, std::memory_order_relaxed);
+}
+
+}  // namespace ht::inline v1::detail

@@ -1,0 +1,434 @@
+// The kernels for F32 vectors: compiled once per target of Highway, and chosen by the processor.
+//
+// `unpack` widens one step of a row, a block or 32 dense elements, in the order of its elements and hands 8
+// of them at once to a sink, which multiplies and adds. src/values/decode_reference.hpp has the byte maps.
+// The scale is multiplied into each element and not into the sum of its group, as that would be another
+// result than that of the decoded row: where scale · q and the offset of Q4_K nearly cancel out, its error
+// would not be bounded by the products.
+#include "compute/dot_rows.hpp"
+
+#include "values/kernel_targets.hpp"
+#include "values/targets.hpp"
+
+#include <algorithm>
+#include <array>
+#include <htensor/dtype/dtypes.hpp>
+#include <htensor/dtype/encodings.hpp>
+
+#include "values/convert_kernels.hpp"
+#include "values/convert_values.hpp"
+#include "values/iq_tables.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "compute/dot_rows.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "compute/dot_vectors.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace ht::inline v1::compute::HWY_NAMESPACE {
+namespace {
+
+/// Dense elements of a step.
+constexpr std::size_t dense_step = 32;
+constexpr std::size_t max_batch = 4;
+
+/// The sums of one row with B vectors.
+template <std::size_t B>
+struct Sink {
+  const float* x[B];
+  Floats sums[B][2];
+
+  /// Adds the products of 8 elements, from element `at` of the row on, to the sums 8 · Half and following.
+  template <std::size_t Half>
+  HT_DOT_INLINE void add(std::size_t at, Floats elements) {
+#pragma GCC unroll 4
+    for (std::size_t b = 0; b < B; ++b) sums[b][Half] = sums[b][Half] + elements * load_floats(x[b] + at);
+  }
+};
+
+/// Hands 32 elements on.
+template <std::size_t B>
+HT_DOT_INLINE void add_all(Sink<B>& sink, std::size_t at, Floats a, Floats b, Floats c, Floats d) {
+  sink.template add<0>(at, a);
+  sink.template add<1>(at + 8, b);
+  sink.template add<0>(at + 16, c);
+  sink.template add<1>(at + 24, d);
+}
+
+HT_DOT_INLINE Floats floats_at(F32, Block b) {
+  Floats result;
+  for (std::size_t i = 0; i < parts; ++i) result.part[i] = load_bytes(FloatTag(), b + 4 * lanes * i);
+  return result;
+}
+
+HT_DOT_INLINE Floats floats_at(BF16, Block b) {
+  Floats result;
+  for (std::size_t i = 0; i < parts; ++i) {
+    const auto words = hn::PromoteTo(WordTag(), load_bytes(HalfTag(), b + 2 * lanes * i));
+    result.part[i] = hn::BitCast(FloatTag(), hn::ShiftLeft<16>(words));
+  }
+  return result;
+}
+
+HT_DOT_INLINE Floats floats_at(F16, Block b) {
+  Floats result;
+  for (std::size_t i = 0; i < parts; ++i)
+    result.part[i] = half_floats(load_bytes(HalfTag(), b + 2 * lanes * i));
+  return result;
+}
+
+// The code of an F16 has the bits of F8_E5M2 on top.
+HT_DOT_INLINE Floats floats_at(F8_E5M2, Block b) {
+  Floats result;
+  for (std::size_t i = 0; i < parts; ++i) {
+    const auto codes = hn::PromoteTo(HalfTag(), hn::LoadU(ByteTag(), b + lanes * i));
+    result.part[i] = half_floats(hn::ShiftLeft<8>(codes));
+  }
+  return result;
+}
+
+// With its bits behind the sign and one more bit of the exponent, the F16 is 2^-8 times F8_E4M3. The largest
+// code is NaN.
+HT_DOT_INLINE Floats floats_at(F8_E4M3, Block b) {
+  const hn::Rebind<std::int16_t, FloatTag> words;
+  Floats result;
+  for (std::size_t i = 0; i < parts; ++i) {
+    const auto extended = hn::PromoteTo(words, hn::LoadU(SignedByteTag(), as_int8(b) + lanes * i));
+    const auto moved = hn::ShiftLeft<7>(extended);
+    const auto magnitude = hn::And(moved, hn::Set(words, std::int16_t{0x3F80}));
+    const auto sign = hn::And(extended, hn::Set(words, INT16_MIN));
+    const auto is_nan = hn::Eq(magnitude, hn::Set(words, std::int16_t{0x3F80}));
+    const auto code = hn::Or(hn::Or(magnitude, sign), hn::VecFromMask(words, is_nan));
+    const auto small = half_floats(hn::BitCast(HalfTag(), code));
+    result.part[i] = hn::Mul(small, hn::Set(FloatTag(), 256.F));
+  }
+  return result;
+}
+
+template <class D, std::size_t B>
+HT_DOT_INLINE void unpack(D dtype, Block b, std::size_t at, Sink<B>& sink) {
+  constexpr std::size_t bytes = D::bits;  // of 8 elements
+  add_all(sink, at, floats_at(dtype, b), floats_at(dtype, b + bytes), floats_at(dtype, b + 2 * bytes),
+          floats_at(dtype, b + 3 * bytes));
+}
+
+/// 32 elements as int8 times a scale.
+template <std::size_t B>
+HT_DOT_INLINE void add_scaled(Sink<B>& sink, std::size_t at, const std::int8_t* elements, Floats scale) {
+  add_all(sink, at, to_floats(widen_signed(elements)) * scale, to_floats(widen_signed(elements + 8)) * scale,
+          to_floats(widen_signed(elements + 16)) * scale, to_floats(widen_signed(elements + 24)) * scale);
+}
+
+template <std::size_t B>
+HT_DOT_INLINE void unpack(Q8_0, Block b, std::size_t at, Sink<B>& sink) {
+  add_scaled(sink, at, as_int8(b + 2), set_half(b));
+}
+
+template <std::size_t B>
+HT_DOT_INLINE void unpack(Q4_0, Block b, std::size_t at, Sink<B>& sink) {
+  const Floats scale = set_half(b);
+  const Ints mask = set_ints(15);
+  const Ints zero = set_ints(8);
+  const Ints first = widen_unsigned(b + 2);
+  const Ints second = widen_unsigned(b + 10);
+  add_all(sink, at, to_floats((first & mask) - zero) * scale, to_floats((second & mask) - zero) * scale,
+          to_floats(shift_right<4>(first) - zero) * scale, to_floats(shift_right<4>(second) - zero) * scale);
+}
+
+template <std::size_t B>
+HT_DOT_INLINE void unpack(MXFP4, Block b, std::size_t at, Sink<B>& sink) {
+  alignas(32) std::int8_t elements[32];
+#if HWY_TARGET == HWY_SCALAR
+  for (std::size_t i = 0; i < 16; ++i) {
+    elements[i] = iq::fp4_values[b[1 + i] & 15];
+    elements[i + 16] = iq::fp4_values[b[1 + i] >> 4];
+  }
+#else
+  const BytesTag<16> tag;
+  const hn::RebindToSigned<BytesTag<16> > integers;
+  const auto values = hn::LoadDup128(integers, iq::fp4_values.data());
+  const auto both = hn::LoadU(tag, b + 1);
+  const auto low = hn::BitCast(integers, hn::And(both, hn::Set(tag, std::uint8_t{15})));
+  const auto high = hn::BitCast(integers, hn::ShiftRight<4>(both));
+  hn::StoreU(hn::TableLookupBytes(values, low), integers, elements);
+  hn::StoreU(hn::TableLookupBytes(values, high), integers, elements + 16);
+#endif
+  const std::uint32_t exponent = b[0];
+  const auto scale = std::bit_cast<float>(exponent < 2 ? 0x00200000U << exponent : (exponent - 1) << 23);
+  add_scaled(sink, at, elements, set_floats(scale));
+}
+
+template <std::size_t B>
+HT_DOT_INLINE void unpack(Q4_K, Block b, std::size_t at, Sink<B>& sink) {
+  alignas(32) float scales[8];
+  alignas(32) float offsets[8];
+  k_scales(b, scales, offsets);
+  const Ints mask = set_ints(15);
+  for (std::size_t i = 0; i < 8; i += 2) {
+    const Block nibbles = b + 16 + 16 * i;
+    Ints both[4];
+    for (std::size_t j = 0; j < 4; ++j) both[j] = widen_unsigned(nibbles + 8 * j);
+    Floats scale = set_floats(scales[i]);
+    Floats offset = set_floats(offsets[i]);
+    add_all(sink, at + 32 * i, to_floats(both[0] & mask) * scale - offset,
+            to_floats(both[1] & mask) * scale - offset, to_floats(both[2] & mask) * scale - offset,
+            to_floats(both[3] & mask) * scale - offset);
+    scale = set_floats(scales[i + 1]);
+    offset = set_floats(offsets[i + 1]);
+    add_all(sink, at + 32 * i + 32, to_floats(shift_right<4>(both[0])) * scale - offset,
+            to_floats(shift_right<4>(both[1])) * scale - offset,
+            to_floats(shift_right<4>(both[2])) * scale - offset,
+            to_floats(shift_right<4>(both[3])) * scale - offset);
+  }
+}
+
+template <std::size_t B>
+HT_DOT_INLINE void unpack(Q5_K, Block b, std::size_t at, Sink<B>& sink) {
+  alignas(32) float scales[8];
+  alignas(32) float offsets[8];
+  k_scales(b, scales, offsets);
+  alignas(32) std::int8_t elements[256];
+  q5_k_elements(b, elements);
+  for (std::size_t i = 0; i < 8; ++i) {
+    const std::int8_t* const from = elements + 32 * i;
+    const Floats scale = set_floats(scales[i]);
+    const Floats offset = set_floats(offsets[i]);
+    add_all(sink, at + 32 * i, to_floats(widen_signed(from)) * scale - offset,
+            to_floats(widen_signed(from + 8)) * scale - offset,
+            to_floats(widen_signed(from + 16)) * scale - offset,
+            to_floats(widen_signed(from + 24)) * scale - offset);
+  }
+}
+
+template <std::size_t B>
+HT_DOT_INLINE void unpack(Q6_K, Block b, std::size_t at, Sink<B>& sink) {
+  alignas(32) std::int8_t elements[256];
+  q6_k_elements(b, b + 128, elements);
+  q6_k_elements(b + 64, b + 160, elements + 128);
+  alignas(32) float scales[16];
+  const Floats d = set_half(b + 208);
+  store_floats(to_floats(widen_signed(as_int8(b + 192))) * d, scales);
+  store_floats(to_floats(widen_signed(as_int8(b + 200))) * d, scales + 8);
+  for (std::size_t i = 0; i < 16; i += 2) {
+    const std::int8_t* const from = elements + 16 * i;
+    const Floats first = set_floats(scales[i]);
+    const Floats second = set_floats(scales[i + 1]);
+    add_all(sink, at + 16 * i, to_floats(widen_signed(from)) * first,
+            to_floats(widen_signed(from + 8)) * first, to_floats(widen_signed(from + 16)) * second,
+            to_floats(widen_signed(from + 24)) * second);
+  }
+}
+
+/// Elements and bytes of one call of `unpack`.
+template <class T>
+constexpr std::size_t step_elements() {
+  if constexpr (IsEncoding<T>) {
+    return T::block_elements;
+  } else {
+    return dense_step;
+  }
+}
+template <class T>
+constexpr std::size_t step_bytes() {
+  if constexpr (IsEncoding<T>) {
+    return T::block_bytes;
+  } else {
+    return dense_step * T::bits / 8;
+  }
+}
+
+/// The sums of R rows with B vectors.
+template <std::size_t R, std::size_t B>
+struct Sinks {
+  HT_DOT_INLINE explicit Sinks(const float* const* vectors) {
+#pragma GCC unroll 4
+    for (std::size_t b = 0; b < B; ++b) {
+#pragma GCC unroll 4
+      for (auto& sink : row) {
+        sink.x[b] = vectors[b];
+        sink.sums[b][0] = set_floats(0.F);
+        sink.sums[b][1] = set_floats(0.F);
+      }
+    }
+  }
+
+  /// Adds all elements of `columns`, the first of which is element `from` of the vectors. All but the last
+  /// call end at a multiple of 16.
+  template <class T>
+  HT_DOT_INLINE void add(T type, const Block* rows, std::size_t from, std::size_t columns) {
+    constexpr std::size_t step = step_elements<T>();
+    constexpr std::size_t bytes = step_bytes<T>();
+    std::size_t at = 0;
+    std::size_t offset = 0;
+    for (; at + step <= columns; at += step) {
+#pragma GCC unroll 4
+      for (std::size_t r = 0; r < R; ++r) unpack(type, rows[r] + offset, from + at, row[r]);
+      offset += bytes;
+    }
+    if constexpr (!IsEncoding<T>) {
+      if (at < columns) add_rest(type, rows, offset, from + at, columns - at);
+    }
+  }
+
+  /// Fewer than 32 elements. The zeros behind them change no sum.
+  template <class T>
+  HWY_NOINLINE void add_rest(T type, const Block* rows, std::size_t offset, std::size_t from,
+                             std::size_t count) {
+    alignas(32) float vectors[B][dense_step] = {};
+    for (std::size_t b = 0; b < B; ++b) std::memcpy(vectors[b], row[0].x[b] + from, count * sizeof(float));
+    for (std::size_t r = 0; r < R; ++r) {
+      std::uint8_t elements[step_bytes<T>()] = {};
+      std::memcpy(elements, rows[r] + offset, count * T::bits / 8);
+      Sink<B> rest = row[r];
+      for (std::size_t b = 0; b < B; ++b) rest.x[b] = vectors[b];
+      unpack(type, elements, 0, rest);
+      for (std::size_t b = 0; b < B; ++b) {
+        row[r].sums[b][0] = rest.sums[b][0];
+        row[r].sums[b][1] = rest.sums[b][1];
+      }
+    }
+  }
+
+  /// Row by row.
+  HT_DOT_INLINE void store(float* into) const {
+    for (std::size_t r = 0; r < R; ++r) {
+      for (std::size_t b = 0; b < B; ++b)
+        into[r * B + b] = sum_of_lanes(row[r].sums[b][0] + row[r].sums[b][1]);
+    }
+  }
+
+  Sink<B> row[R];
+};
+
+using Dot = void (*)(const ElementType& type, const Block* rows, const float* const* x, std::size_t columns,
+                     float* into);
+
+/// R rows with B vectors.
+template <class T, std::size_t R, std::size_t B>
+void dot(const ElementType& /*type*/, const Block* rows, const float* const* x, std::size_t columns,
+         float* into) {
+  Sinks<R, B> sinks(x);
+  sinks.add(T{}, rows, 0, columns);
+  sinks.store(into);
+}
+
+/// The same for types without an `unpack`: decoded to strips first.
+template <std::size_t R, std::size_t B>
+void dot_decoded(const ElementType& type, const Block* rows, const float* const* x, std::size_t columns,
+                 float* into) {
+  constexpr std::size_t strip = 512;
+  alignas(64) float floats[R][strip];
+  Block strips[R];
+  for (std::size_t r = 0; r < R; ++r) strips[r] = reinterpret_cast<Block>(floats[r]);
+  Sinks<R, B> sinks(x);
+  for (std::size_t at = 0; at < columns; at += strip) {
+    const std::size_t count = std::min(strip, columns - at);
+    const auto offset = values::stored_bytes(type, static_cast<std::int64_t>(at));
+    for (std::size_t r = 0; r < R; ++r) {
+      values::read_f32(type, reinterpret_cast<const std::byte*>(rows[r]) + offset, floats[r],
+                       static_cast<std::int64_t>(count));
+    }
+    sinks.add(F32{}, strips, at, count);
+  }
+  sinks.store(into);
+}
+
+/// The kernels of a type: two rows with one vector, one row with two and with four.
+struct Dots {
+  Dot rows_2;
+  Dot batch_2;
+  Dot batch_4;
+};
+
+constexpr Dots dots_decoded = {&dot_decoded<2, 1>, &dot_decoded<1, 2>, &dot_decoded<1, 4>};
+
+#if HWY_TARGET == HWY_SCALAR
+// Without registers of several lanes there is nothing to win over the other decoders.
+const Dots& find_dots(const ElementType& /*type*/) { return dots_decoded; }
+#else
+template <class T>
+constexpr Dots dots_of = {&dot<T, 2, 1>, &dot<T, 1, 2>, &dot<T, 1, 4>};
+
+template <class... Ts, class Tag>
+const Dots& find_among(Tag tag) {
+  const Dots* found = &dots_decoded;
+  static_cast<void>(((Ts::tag == tag ? (found = &dots_of<Ts>, true) : false) || ...));
+  return *found;
+}
+
+const Dots& find_dots(const ElementType& type) {
+  return type.is_blocks() ? find_among<Q8_0, Q4_0, MXFP4, Q4_K, Q5_K, Q6_K>(type.encoding)
+                          : find_among<F32, BF16, F16, F8_E4M3, F8_E5M2>(type.dtype);
+}
+#endif
+
+Block row_at(const Rows& rows, std::int64_t row) {
+  return reinterpret_cast<Block>(rows.first + row * rows.row_bytes);
+}
+
+/// The rows `first` to `end` with up to 4 vectors.
+void dot_panel(const Dots& dots, const Rows& rows, std::int64_t first, std::int64_t end,
+               const float* const* x, std::size_t batch, float* into, std::int64_t into_stride) {
+  const auto columns = static_cast<std::size_t>(rows.columns);
+  float results[max_batch];
+  if (batch == 1) {
+    for (std::int64_t r = first; r < end; r += 2) {
+      // The last of an odd number of rows is its own neighbour.
+      const std::int64_t next = std::min(r + 1, end - 1);
+      const Block pair[2] = {row_at(rows, r), row_at(rows, next)};
+      dots.rows_2(rows.type, pair, x, columns, results);
+      into[r] = results[0];
+      into[next] = results[1];
+    }
+    return;
+  }
+  const Dot dot_batch = batch == 2 ? dots.batch_2 : dots.batch_4;
+  for (std::int64_t r = first; r < end; ++r) {
+    const Block row = row_at(rows, r);
+    dot_batch(rows.type, &row, x, columns, results);
+    for (std::size_t b = 0; b < batch; ++b) into[static_cast<std::int64_t>(b) * into_stride + r] = results[b];
+  }
+}
+
+void dot_all(const Rows& rows, const float* x, std::int64_t x_stride, std::int64_t batch, float* into,
+             std::int64_t into_stride) noexcept {
+  // Rows of a panel stay in the second-level cache while all vectors pass by.
+  constexpr std::int64_t panel_bytes = std::int64_t{128} << 10;
+  const auto bytes_of_row = static_cast<std::int64_t>(values::stored_bytes(rows.type, rows.columns));
+  const std::int64_t panel =
+      batch <= static_cast<std::int64_t>(max_batch)
+          ? rows.count
+          : std::max<std::int64_t>(panel_bytes / std::max<std::int64_t>(bytes_of_row, 1), 2);
+  const Dots& dots = find_dots(rows.type);
+  for (std::int64_t first = 0; first < rows.count; first += panel) {
+    const std::int64_t end = std::min(first + panel, rows.count);
+    for (std::int64_t b = 0; b < batch; b += max_batch) {
+      const std::int64_t tile = std::min<std::int64_t>(batch - b, max_batch);
+      const float* vectors[max_batch];
+      // A tile of 3 has its last vector twice.
+      for (std::int64_t i = 0; i < static_cast<std::int64_t>(max_batch); ++i)
+        vectors[i] = x + (b + std::min(i, tile - 1)) * x_stride;
+      dot_panel(dots, rows, first, end, vectors, static_cast<std::size_t>(tile), into + b * into_stride,
+                into_stride);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ht::inline v1::compute::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+namespace ht::inline v1::compute {
+
+void dot_rows(const Rows& rows, const float* x, std::int64_t x_stride, std::int64_t batch, float* into,
+              std::int64_t into_stride) noexcept {
+  HT_CHOOSE_TARGET(dot_all)(rows, x, x_stride, batch, into, into_stride);
+}
+
+}  // namespace ht::inline v1::compute
+
+#endif

@@ -1,0 +1,464 @@
+#include "compute/dot_rows.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <htensor/dtype/dtypes.hpp>
+#include <htensor/dtype/encodings.hpp>
+#include <iterator>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "dtype/block_numbers.hpp"
+#include "tensor/test_random.hpp"
+#include "testing/library_types.hpp"
+#include "testing/shared_folder.hpp"
+#include "values/convert_values.hpp"
+#include "values/targets_test.hpp"
+
+namespace ht {
+namespace {
+
+using compute::Int8Vectors;
+using compute::Rows;
+using Floats = std::vector<float>;
+using Stored = std::vector<std::byte>;
+
+ElementType type_of(const Encoding& encoding) {
+  return {.encoding = encoding.tag,
+          .name = encoding.name,
+          .block_elements = encoding.block_elements,
+          .block_bytes = encoding.block_bytes};
+}
+
+ElementType type_of(const DTypeInfo& dtype) {
+  return {.dtype = dtype.tag, .name = dtype.name, .bits = dtype.bits};
+}
+
+// Every type that F32 holds, dense and of blocks.
+std::vector<ElementType> all_types() {
+  std::vector<ElementType> types;
+  for (const auto& dtype : library_dtypes()) {
+    if (values::reads_as_f32(type_of(dtype))) types.push_back(type_of(dtype));
+  }
+  for (const auto& encoding : library_encodings()) types.push_back(type_of(encoding));
+  return types;
+}
+
+class Random {
+ public:
+  explicit Random(unsigned seed = 20261117) : engine_(seed) {}
+  std::uint32_t bits() { return static_cast<std::uint32_t>(engine_()); }
+  float number() { return normal_(engine_); }
+  Floats numbers(std::size_t count) {
+    Floats result(count);
+    for (auto& value : result) value = number();
+    return result;
+  }
+  // Elements of which some may be NaN or infinite; scales of blocks are moderate, so that most are numbers.
+  Stored elements(const ElementType& type, std::int64_t count) {
+    Stored bytes(static_cast<std::size_t>(values::stored_bytes(type, count)));
+    for (auto& byte : bytes) byte = static_cast<std::byte>(bits());
+    if (type.dtype == F32::tag || type.dtype == F16::tag || type.dtype == BF16::tag) moderate(type, bytes);
+    if (!type.is_blocks()) return bytes;
+    for (std::size_t block = 0; block < bytes.size(); block += type.block_bytes) {
+      for (const BlockNumber& number : numbers_of_block(type.encoding)) {
+        if (number.bytes == 2)
+          put(bytes, block + number.offset, static_cast<std::uint16_t>(0x1C00 + bits() % 0x1000));
+        if (number.bytes == 4) put(bytes, block + number.offset, number_of_scale());
+      }
+      if (type.encoding == MXFP4::tag) bytes[block] = static_cast<std::byte>(118 + bits() % 16);
+    }
+    return bytes;
+  }
+
+ private:
+  template <class T>
+  static void put(Stored& bytes, std::size_t offset, T number) {
+    std::memcpy(bytes.data() + offset, &number, sizeof number);
+  }
+  float number_of_scale() { return 0.01F * (1.F + static_cast<float>(bits() % 16)); }
+  void moderate(const ElementType& type, Stored& bytes) {
+    const std::size_t size = static_cast<std::size_t>(type.bits) / 8;
+    for (std::size_t at = 0; at < bytes.size(); at += size) {
+      const float value = number();
+      if (type.dtype == F32::tag) put(bytes, at, value);
+      if (type.dtype == F16::tag) put(bytes, at, F16::Element(value));
+      if (type.dtype == BF16::tag) put(bytes, at, BF16::Element(value));
+    }
+  }
+
+  std::mt19937 engine_;
+  std::normal_distribution<float> normal_;
+};
+
+// The definition: each product rounded, added to sum j % 16, the sums in pairs.
+float dot_by_definition(const Floats& row, const float* x) {
+  std::array<float, 16> sums{};
+  for (std::size_t j = 0; j < row.size(); ++j) sums[j % 16] += row[j] * x[j];
+  for (std::size_t half = 8; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
+  }
+  return sums[0];
+}
+
+Floats decoded_row(const Rows& rows, std::int64_t row) {
+  Floats values(static_cast<std::size_t>(rows.columns));
+  const std::byte* const stored = rows.first + row * rows.row_bytes;
+  // `read_f32` takes short strips.
+  for (std::int64_t at = 0; at < rows.columns; at += 512) {
+    values::read_f32(rows.type, stored + values::stored_bytes(rows.type, at), values.data() + at,
+                     std::min<std::int64_t>(512, rows.columns - at));
+  }
+  return values;
+}
+
+std::uint32_t bits_of(float value) {
+  // NaNs are one value, as are the zeros: 0 is added to every product.
+  if (std::isnan(value)) return 0x7FC00000U;
+  return value == 0.F ? 0U : std::bit_cast<std::uint32_t>(value);
+}
+
+// Rows at an odd address, with room between them, and x in memory of exactly its size.
+struct Problem {
+  Problem(const ElementType& type, std::int64_t count, std::int64_t columns, std::int64_t vectors,
+          Random& random, std::int64_t gap = 0)
+      : batch(vectors), x_stride(columns) {
+    const auto row_bytes = static_cast<std::int64_t>(values::stored_bytes(type, columns)) + gap;
+    bytes.resize(static_cast<std::size_t>(row_bytes * count + 1));
+    rows = {
+        .type = type, .first = bytes.data() + 1, .row_bytes = row_bytes, .count = count, .columns = columns};
+    for (std::int64_t row = 0; row < count; ++row) {
+      const auto stored = random.elements(type, columns);
+      std::ranges::copy(stored, bytes.data() + 1 + row * row_bytes);
+    }
+    x = random.numbers(static_cast<std::size_t>(columns * vectors));
+  }
+
+  [[nodiscard]] const float* vector(std::int64_t b) const { return x.data() + b * x_stride; }
+  [[nodiscard]] Floats solve() const {
+    Floats into(static_cast<std::size_t>(rows.count * batch), -1.F);
+    compute::dot_rows(rows, x.data(), x_stride, batch, into.data(), rows.count);
+    return into;
+  }
+  [[nodiscard]] Floats solve_int8() const {
+    Floats into(static_cast<std::size_t>(rows.count * batch), -1.F);
+    compute::dot_rows_int8(rows, Int8Vectors(x.data(), x_stride, batch, rows.columns), into.data(),
+                           rows.count);
+    return into;
+  }
+
+  Stored bytes;
+  Rows rows;
+  std::int64_t batch;
+  std::int64_t x_stride;
+  Floats x;
+};
+
+void expect_by_definition(const Problem& problem) {
+  Floats expected;
+  for (std::int64_t b = 0; b < problem.batch; ++b) {
+    for (std::int64_t r = 0; r < problem.rows.count; ++r)
+      expected.push_back(dot_by_definition(decoded_row(problem.rows, r), problem.vector(b)));
+  }
+  testing::for_each_target([&](const char* target) {
+    const Floats found = problem.solve();
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_EQ(bits_of(found[i]), bits_of(expected[i]))
+          << problem.rows.type.name << " on " << target << ", " << problem.rows.columns << " columns, batch "
+          << problem.batch << ", result " << i << ": " << found[i] << " instead of " << expected[i];
+    }
+  });
+}
+
+TEST(DotRows, has_the_bits_of_its_definition_for_every_type_on_every_target) {
+  Random random;
+  for (const ElementType& type : all_types()) {
+    const auto block = static_cast<std::int64_t>(type.block_elements);
+    for (const std::int64_t blocks : {1, 2, 5}) {
+      expect_by_definition(Problem(type, 3, block * (type.is_blocks() ? blocks : 96 * blocks), 1, random));
+    }
+  }
+}
+
+TEST(DotRows, has_the_same_bits_for_any_number_of_vectors) {
+  Random random;
+  for (const ElementType& type : all_types()) {
+    const std::int64_t columns = type.is_blocks() ? 2 * type.block_elements : 64;
+    for (const std::int64_t batch : {1, 2, 3, 4, 5, 9})
+      expect_by_definition(Problem(type, 3, columns, batch, random));
+  }
+}
+
+TEST(DotRows, takes_any_number_of_columns_of_dense_rows) {
+  Random random;
+  for (const ElementType& type : all_types()) {
+    if (type.is_blocks()) continue;
+    for (const std::int64_t columns : {0, 1, 7, 8, 15, 17, 31, 32, 33, 63, 513, 1030})
+      expect_by_definition(Problem(type, 2, columns, columns % 3 + 1, random));
+  }
+}
+
+TEST(DotRows, reads_rows_at_any_distance) {
+  Random random;
+  for (const ElementType& type : all_types()) {
+    Problem problem(type, 5, type.is_blocks() ? type.block_elements : 40, 1, random, 3);
+    expect_by_definition(problem);
+    problem.rows.first += 4 * problem.rows.row_bytes;
+    problem.rows.row_bytes = -problem.rows.row_bytes;
+    expect_by_definition(problem);
+  }
+}
+
+template <class D>
+void expect_every_code() {
+  constexpr std::int64_t codes = std::int64_t{1} << D::bits;
+  Random random;
+  Problem problem(type_of(*find_dtype(D::tag)), 1, 64, 1, random);
+  problem.bytes.resize(static_cast<std::size_t>(codes) * D::bits / 8);
+  for (std::int64_t code = 0; code < codes; ++code)
+    std::memcpy(problem.bytes.data() + code * D::bits / 8, &code, D::bits / 8);
+  // A vector that is 0 but for one element picks the code; a NaN beside it would be a NaN in all of them.
+  problem.rows.first = problem.bytes.data();
+  problem.rows.count = codes;
+  problem.rows.columns = 1;
+  problem.rows.row_bytes = D::bits / 8;
+  problem.x = {1.F};
+  expect_by_definition(problem);
+}
+
+TEST(DotRows, widens_every_code_of_8_and_16_bits) {
+  expect_every_code<F16>();
+  expect_every_code<BF16>();
+  expect_every_code<F8_E4M3>();
+  expect_every_code<F8_E5M2>();
+}
+
+// Memory that ends where no page is: reading a byte behind it ends the test.
+class Fence {
+ public:
+  explicit Fence(std::size_t bytes) : bytes_(bytes), pages_((bytes + page - 1) / page * page) {
+    start_ = mmap(nullptr, pages_ + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(start_, MAP_FAILED);
+    EXPECT_EQ(mprotect(static_cast<std::byte*>(start_) + pages_, page, PROT_NONE), 0);
+  }
+  Fence(const Fence&) = delete;
+  Fence& operator=(const Fence&) = delete;
+  ~Fence() { munmap(start_, pages_ + page); }
+  [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(start_) + (pages_ - bytes_); }
+
+ private:
+  static constexpr std::size_t page = 65536;
+  std::size_t bytes_;
+  std::size_t pages_;
+  void* start_ = nullptr;
+};
+
+TEST(DotRows, reads_no_byte_behind_rows_and_vectors) {
+  Random random;
+  for (const ElementType& type : all_types()) {
+    for (const std::int64_t batch : {1, 2, 4}) {
+      const std::int64_t columns = type.is_blocks() ? type.block_elements : 30 + 5 * batch;
+      const Problem problem(type, 2, columns, batch, random);
+      const Fence stored(problem.bytes.size() - 1);
+      const Fence x(problem.x.size() * sizeof(float));
+      std::memcpy(stored.data(), problem.bytes.data() + 1, problem.bytes.size() - 1);
+      std::memcpy(x.data(), problem.x.data(), problem.x.size() * sizeof(float));
+      Rows rows = problem.rows;
+      rows.first = stored.data();
+      const auto* const vectors = reinterpret_cast<const float*>(x.data());
+      Floats into(static_cast<std::size_t>(2 * batch));
+      testing::for_each_target([&](const char*) {
+        compute::dot_rows(rows, vectors, columns, batch, into.data(), 2);
+        EXPECT_EQ(bits_of(into[0]), bits_of(problem.solve()[0]));
+        if (compute::has_int8_kernel(type))
+          compute::dot_rows_int8(rows, Int8Vectors(vectors, columns, batch, columns), into.data(), 2);
+      });
+    }
+  }
+}
+
+TEST(DotRows, writes_nothing_where_there_are_no_rows_or_vectors) {
+  Random random;
+  Problem problem(type_of(*find_dtype(F32::tag)), 2, 8, 1, random);
+  problem.rows.count = 0;
+  EXPECT_TRUE(problem.solve().empty());
+  problem.rows.count = 2;
+  problem.batch = 0;
+  EXPECT_TRUE(problem.solve().empty());
+}
+
+RC_GTEST_PROP(DotRowsProperty, has_the_bits_of_its_definition, ()) {
+  const auto types = all_types();
+  const ElementType type = types[tests::below(types.size())];
+  Random random(static_cast<unsigned>(tests::between(0, 1 << 20)));
+  const std::int64_t columns =
+      type.is_blocks() ? type.block_elements * tests::between(0, 3) : tests::between(0, 200);
+  expect_by_definition(Problem(type, tests::between(1, 6), columns, tests::between(1, 6), random));
+  RC_ASSERT(!::testing::Test::HasFatalFailure());
+}
+
+struct Oracle {
+  double sum = 0;
+  double magnitude = 0;
+};
+
+Oracle oracle_of(const Floats& row, const float* x) {
+  Oracle oracle;
+  for (std::size_t j = 0; j < row.size(); ++j) {
+    const double product = static_cast<double>(row[j]) * static_cast<double>(x[j]);
+    oracle.sum += product;
+    oracle.magnitude += std::fabs(product);
+  }
+  return oracle;
+}
+
+template <class T>
+std::vector<T> read_numbers(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::vector<T> numbers(text.size() / sizeof(T));
+  std::memcpy(numbers.data(), text.data(), numbers.size() * sizeof(T));
+  return numbers;
+}
+
+TEST(DotRows, error_is_within_the_bound_for_blocks_of_ggml) {
+  HT_SHARED_OR_SKIP(folder, "vectors/decode");
+  Random random;
+  int tried = 0;
+  for (const Encoding& encoding : library_encodings()) {
+    const std::string name(encoding.name);
+    if (!std::filesystem::exists(folder / (name + ".blocks"))) continue;
+    const auto blocks = read_numbers<std::byte>(folder / (name + ".blocks"));
+    const auto values = read_numbers<float>(folder / (name + ".f32"));
+    const Floats x = random.numbers(values.size());
+    const Rows rows{.type = type_of(encoding),
+                    .first = blocks.data(),
+                    .row_bytes = 0,
+                    .count = 1,
+                    .columns = static_cast<std::int64_t>(values.size())};
+    float found = 0;
+    compute::dot_rows(rows, x.data(), 0, 1, &found, 1);
+    const Oracle oracle = oracle_of(values, x.data());
+    if (!std::isfinite(oracle.sum)) continue;
+    const double k = static_cast<double>(values.size());
+    EXPECT_LE(std::fabs(found - oracle.sum), (k / 16 + 5) * 0x1p-24 * oracle.magnitude) << name;
+    ++tried;
+  }
+  EXPECT_GE(tried, 20);
+}
+
+// Elements of Q4_K and Q5_K are differences, whose terms may be larger than they are. Three times the largest
+// element is an estimate of the terms that suits this data, not a bound that holds for all blocks.
+double largest_term(const Floats& row) {
+  double largest = 0;
+  for (const float value : row) largest = std::max(largest, std::fabs(static_cast<double>(value)));
+  return 3 * largest;
+}
+
+void expect_int8_within_bound(const Problem& problem, const Floats& found) {
+  const Int8Vectors rounded(problem.x.data(), problem.x_stride, problem.batch, problem.rows.columns);
+  const double k = static_cast<double>(problem.rows.columns);
+  for (std::int64_t b = 0; b < problem.batch; ++b) {
+    for (std::int64_t r = 0; r < problem.rows.count; ++r) {
+      const Floats row = decoded_row(problem.rows, r);
+      const Oracle oracle = oracle_of(row, problem.vector(b));
+      double bound = 0;
+      double sizes = 0;
+      for (std::size_t j = 0; j < row.size(); ++j) {
+        const auto scale = static_cast<double>(
+            rounded.scales[static_cast<std::size_t>(b * (problem.rows.columns / 32)) + j / 32]);
+        bound += scale / 2 * (1 + 0x1p-20) * std::fabs(static_cast<double>(row[j]));
+        sizes += std::fabs(static_cast<double>(problem.vector(b)[j]));
+      }
+      bound += k * 0x1p-24 * largest_term(row) * sizes;
+      const double value = found[static_cast<std::size_t>(b * problem.rows.count + r)];
+      ASSERT_LE(std::fabs(value - oracle.sum), bound) << problem.rows.type.name << " batch " << problem.batch;
+    }
+  }
+}
+
+constexpr auto int8_encodings = std::array{Q8_0::tag, Q4_0::tag, Q4_K::tag, Q5_K::tag, Q6_K::tag};
+
+TEST(DotRowsInt8, knows_five_encodings) {
+  int known = 0;
+  for (const ElementType& type : all_types()) known += compute::has_int8_kernel(type) ? 1 : 0;
+  EXPECT_EQ(known, 5);
+  for (const EncodingTag tag : int8_encodings)
+    EXPECT_TRUE(compute::has_int8_kernel(type_of(*find_encoding(tag))));
+}
+
+TEST(DotRowsInt8, error_is_within_the_bound_and_targets_agree) {
+  Random random;
+  for (const EncodingTag tag : int8_encodings) {
+    const ElementType type = type_of(*find_encoding(tag));
+    for (const std::int64_t batch : {1, 2, 3, 4, 5, 6}) {
+      const Problem problem(type, 3, type.block_elements * (1 + batch), batch, random, batch % 2);
+      Floats first;
+      testing::for_each_target([&](const char* target) {
+        const Floats found = problem.solve_int8();
+        if (first.empty()) first = found;
+        ASSERT_EQ(found, first) << type.name << " on " << target;
+        expect_int8_within_bound(problem, found);
+      });
+    }
+  }
+}
+
+TEST(DotRowsInt8, is_exact_where_rounding_is) {
+  // Integers up to 127, among them 127, are not moved, and all sums fit 24 bits.
+  for (const EncodingTag tag : {Q8_0::tag, Q4_0::tag}) {
+    const ElementType type = type_of(*find_encoding(tag));
+    Random random;
+    Problem problem(type, 4, 64, 3, random);
+    for (std::size_t i = 0; i < problem.x.size(); ++i)
+      problem.x[i] = i % 32 == 0 ? 127.F : static_cast<float>(static_cast<int>(random.bits() % 255) - 127);
+    const std::uint16_t half_of_one = 0x3800;
+    for (std::int64_t row = 0; row < 4; ++row) {
+      for (std::int64_t block = 0; block < 2; ++block)
+        std::memcpy(problem.bytes.data() + 1 + row * problem.rows.row_bytes + block * type.block_bytes,
+                    &half_of_one, 2);
+    }
+    EXPECT_EQ(problem.solve_int8(), problem.solve()) << type.name;
+  }
+}
+
+TEST(Int8Vectors, move_an_element_by_half_a_scale_at_most) {
+  Random random;
+  Floats x = random.numbers(std::size_t{32} * 64);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] *= std::ldexp(1.F, static_cast<int>(i / 32) * 4 - 140);
+  const Int8Vectors rounded(x.data(), 0, 1, static_cast<std::int64_t>(x.size()));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double scale = rounded.scales[i / 32];
+    const double value = rounded.elements[i] * scale;
+    ASSERT_LE(std::fabs(value - static_cast<double>(x[i])), scale / 2 * (1 + 0x1p-20)) << i;
+    ASSERT_LE(std::abs(rounded.elements[i]), 127);
+  }
+}
+
+TEST(Int8Vectors, of_zeros_have_scale_0_and_of_nans_and_infinities_scale_nan) {
+  Floats x(96, 0.F);
+  x[40] = std::numeric_limits<float>::infinity();
+  x[70] = std::numeric_limits<float>::quiet_NaN();
+  const Int8Vectors rounded(x.data(), 0, 1, 96);
+  EXPECT_EQ(rounded.scales[0], 0.F);
+  EXPECT_TRUE(std::isnan(rounded.scales[1]));
+  EXPECT_TRUE(std::isnan(rounded.scales[2]));
+  Random random;
+  Problem problem(type_of(*find_encoding(Q8_0::tag)), 1, 96, 1, random);
+  problem.x = x;
+  EXPECT_TRUE(std::isnan(problem.solve_int8()[0]));
+}
+
+}  // namespace
+}  // namespace ht

@@ -1,0 +1,37 @@
+// The library's own product of matrices, for machines without BLAS: one block of the result.
+#pragma once
+
+#include <cstdint>
+
+namespace ht::inline v1::compute {
+
+// Extents of a block that fits the caches: 128 KiB of a in F32, 256 KiB of b in F32 and F64.
+inline constexpr std::int64_t block_depth = 256;
+inline constexpr std::int64_t block_rows = 128;
+template <class T>
+inline constexpr std::int64_t block_columns = 1024 / static_cast<std::int64_t>(sizeof(T));
+/// Strips of packed operands are padded to a multiple of this many lines at most.
+inline constexpr std::int64_t max_strip_lines = 32;
+
+/// At most `block_rows` rows and `block_columns` columns of c = a·b, of any depth and any strides.
+template <class T>
+struct KernelBlock {
+  const T* a;
+  std::int64_t row_stride_a, column_stride_a;
+  const T* b;
+  std::int64_t row_stride_b, column_stride_b;
+  T* c;
+  std::int64_t row_stride_c;
+  std::int64_t rows, columns, depth;
+  /// c += a·b
+  bool adds;
+  /// Room for strips of a and of b: the least of `depth` and `block_depth`, times the rows or columns.
+  T* packed_a;
+  T* packed_b;
+};
+
+/// Adds in one order, which depends on the depth and the processor alone.
+void multiply_block(const KernelBlock<float>& block) noexcept;
+void multiply_block(const KernelBlock<double>& block) noexcept;
+
+}  // namespace ht::inline v1::compute

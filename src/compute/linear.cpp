@@ -1,0 +1,124 @@
+#include <htensor/compute/linear.hpp>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/format_text.hpp"
+#include "base/jobs.hpp"
+#include "compute/dot_rows.hpp"
+#include "values/convert_values.hpp"
+
+namespace ht::inline v1::detail {
+namespace {
+
+// Enough work for a thread to start; a result never depends on where rows are cut.
+constexpr std::int64_t bytes_of_job = std::int64_t{256} << 10;
+
+// Calls `run(first, end)` for ranges of rows on several threads, or here where one range has all.
+template <class Run>
+Result<void> split_rows(const WeightRows& weights, std::int64_t batch, Workers* workers, const Run& run) {
+  const auto row_bytes = static_cast<std::int64_t>(values::stored_bytes(weights.type, weights.columns));
+  // The first 4 vectors take about as long as reading the row.
+  const std::int64_t cost = std::max<std::int64_t>(row_bytes, 1) * std::max<std::int64_t>(batch / 4, 1);
+  const std::int64_t rows = std::max<std::int64_t>(bytes_of_job / cost / 2 * 2, 2);
+  const std::int64_t jobs = (weights.count + rows - 1) / rows;
+  if (jobs <= 1) {
+    run(0, weights.count);
+    return {};
+  }
+  return run_all({.count = static_cast<std::size_t>(jobs),
+                  .threads = 0,
+                  .run = [&](std::size_t job, std::size_t) -> Result<void> {
+                    const std::int64_t first = static_cast<std::int64_t>(job) * rows;
+                    run(first, std::min(first + rows, weights.count));
+                    return {};
+                  },
+                  .meanwhile = {},
+                  .workers = workers});
+}
+
+template <class T>
+void add_bias(const LinearTask<T>& task, std::int64_t stride, std::int64_t first, std::int64_t end) {
+  if (task.bias == nullptr) return;
+  for (std::int64_t b = 0; b < task.batch; ++b) {
+    for (std::int64_t i = first; i < end; ++i) task.into[b * stride + i] += task.bias[i];
+  }
+}
+
+const std::byte* row_at(const WeightRows& weights, std::int64_t row) {
+  return weights.first + row * weights.row_bytes;
+}
+
+// One row decoded to F64 with one vector. 8 sums, so that additions need not wait for each other.
+void dot_f64(const WeightRows& weights, const LinearTask<double>& task, std::int64_t row) {
+  constexpr std::int64_t strip = 512;
+  constexpr std::int64_t lanes = 8;
+  alignas(64) double decoded[strip];
+  for (std::int64_t b = 0; b < task.batch; ++b) {
+    const double* const x = task.x + b * weights.columns;
+    double sums[lanes] = {};
+    for (std::int64_t at = 0; at < weights.columns; at += strip) {
+      const std::int64_t count = std::min(strip, weights.columns - at);
+      values::read_f64(weights.type, row_at(weights, row) + values::stored_bytes(weights.type, at), decoded,
+                       count);
+      std::int64_t i = 0;
+      for (; i + lanes <= count; i += lanes) {
+        for (std::int64_t lane = 0; lane < lanes; ++lane) sums[lane] += decoded[i + lane] * x[at + i + lane];
+      }
+      for (; i < count; ++i) sums[i % lanes] += decoded[i] * x[at + i];
+    }
+    for (std::int64_t half = lanes / 2; half > 0; half /= 2) {
+      for (std::int64_t i = 0; i < half; ++i) sums[i] += sums[i + half];
+    }
+    task.into[b * weights.count + row] = sums[0];
+  }
+}
+
+}  // namespace
+
+Result<void> check_inner_extents(layout::Extents x, layout::Extents weights, std::size_t of_x) {
+  if (x[of_x] == weights[1]) return {};
+  return fail(
+      ErrorCode::shape_mismatch, "inner_extents_are_equal",
+      format_text("x of shape {} has {} elements in dimension {} but rows of weights of shape {} have {}",
+                  layout::to_text(x), x[of_x], of_x, layout::to_text(weights), weights[1]));
+}
+
+Result<void> check_bias_extent(layout::Extents bias, layout::Extents weights) {
+  if (bias[0] == weights[0]) return {};
+  return fail(ErrorCode::shape_mismatch, "bias_has_an_element_for_each_row",
+              format_text("bias of shape {} does not fit weights of shape {}, which have {} rows",
+                          layout::to_text(bias), layout::to_text(weights), weights[0]));
+}
+
+Result<void> run_linear(const WeightRows& weights, const LinearTask<float>& task,
+                        const LinearOptions& options) {
+  return without_bad_alloc([&]() -> Result<void> {
+    std::optional<compute::Int8Vectors> rounded;
+    if (options.int8_activations && compute::has_int8_kernel(weights.type))
+      rounded.emplace(task.x, weights.columns, task.batch, weights.columns);
+    return split_rows(weights, task.batch, options.workers, [&](std::int64_t first, std::int64_t end) {
+      const compute::Rows rows{.type = weights.type,
+                               .first = row_at(weights, first),
+                               .row_bytes = weights.row_bytes,
+                               .count = end - first,
+                               .columns = weights.columns};
+      if (rounded) {
+        compute::dot_rows_int8(rows, *rounded, task.into + first, weights.count);
+      } else {
+        compute::dot_rows(rows, task.x, weights.columns, task.batch, task.into + first, weights.count);
+      }
+      add_bias(task, weights.count, first, end);
+    });
+  });
+}
+
+Result<void> run_linear(const WeightRows& weights, const LinearTask<double>& task,
+                        const LinearOptions& options) {
+  return split_rows(weights, task.batch, options.workers, [&](std::int64_t first, std::int64_t end) {
+    for (std::int64_t row = first; row < end; ++row) dot_f64(weights, task, row);
+    add_bias(task, weights.count, first, end);
+  });
+}
+
+}  // namespace ht::inline v1::detail

@@ -1,0 +1,284 @@
+#include <htensor/compute/linear.hpp>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cmath>
+#include <concepts>
+#include <htensor/dtype/encodings.hpp>
+#include <random>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "tensor/test_random.hpp"
+#include "tensor/test_tools.hpp"
+#include "values/targets_test.hpp"
+
+namespace ht {
+namespace {
+
+using tests::between;
+using tests::fails;
+using tests::must;
+
+template <class D>
+using Matrix = Tensor<D, Rank<2>>;
+template <class D>
+using Vector = Tensor<D, Rank<1>>;
+
+template <class D = F32, class S>
+Tensor<D, S> random_tensor(S shape, unsigned seed = 1) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<typename D::Element> normal(0, 1);
+  std::vector<typename D::Element> values(static_cast<std::size_t>(shape.elements()));
+  for (auto& value : values) value = normal(engine);
+  return must(Tensor<D, S>::of(shape, values));
+}
+
+// Against sums in double (long double for F64), element by element; `extra` is added to the bound per Σ|x ·
+// w|.
+template <class Y, class X, class W>
+void expect_product(const Y& y, const X& x, const W& w, const Vector<typename X::DType>* bias = nullptr) {
+  using Wide = std::conditional_t<std::same_as<typename X::DType, F32>, double, long double>;
+  const Wide eps = std::same_as<typename X::DType, F32> ? Wide(0x1p-24) : Wide(0x1p-53);
+  ASSERT_EQ(y.extent(0), x.extent(0));
+  ASSERT_EQ(y.extent(1), w.extent(0));
+  for (std::int64_t b = 0; b < x.extent(0); ++b) {
+    for (std::int64_t i = 0; i < w.extent(0); ++i) {
+      Wide sum = 0;
+      Wide magnitude = 0;
+      for (std::int64_t j = 0; j < w.extent(1); ++j) {
+        const Wide product = static_cast<Wide>(x(b, j)) * static_cast<Wide>(w(i, j));
+        sum += product;
+        magnitude += std::fabs(product);
+      }
+      const Wide terms = static_cast<Wide>(w.extent(1)) + (bias == nullptr ? 0 : 1);
+      if (bias != nullptr) {
+        sum += (*bias)(i);
+        magnitude += std::fabs(static_cast<Wide>((*bias)(i)));
+      }
+      ASSERT_LE(std::fabs(static_cast<Wide>(y(b, i)) - sum), terms * eps * magnitude) << b << ", " << i;
+    }
+  }
+}
+
+template <class D>
+class LinearOfDType : public ::testing::Test {};
+using DTypes = ::testing::Types<F32, BF16, F16, F8_E4M3, F8_E5M2, F8_E4M3FNUZ, F8_E5M2FNUZ, F6_E2M3, F6_E3M2,
+                                F4, I8, U8, I16, U16, I4, U4, Bool>;
+TYPED_TEST_SUITE(LinearOfDType, DTypes);
+
+TYPED_TEST(LinearOfDType, is_within_the_bound) {
+  for (const std::int64_t columns : {8, 40, 72}) {
+    const auto values = random_tensor(Rank<2>(5, columns), 3);
+    const auto stored = must(cast_lossy<TypeParam>(values));
+    const auto w = must(cast<F32>(stored));
+    for (const std::int64_t batch : {1, 4, 7}) {
+      const auto x = random_tensor(Rank<2>(batch, columns), 4);
+      expect_product(must(linear(x, stored)), x, w);
+    }
+    const auto x = random_tensor<F64>(Rank<2>(3, columns), 5);
+    expect_product(must(linear(x, stored)), x, must(cast<F64>(stored)));
+  }
+}
+
+template <class E>
+class LinearOfEncoding : public ::testing::Test {};
+using Encodings = ::testing::Types<Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, MXFP4, Q4_K, Q5_K, Q6_K>;
+TYPED_TEST_SUITE(LinearOfEncoding, Encodings);
+
+TYPED_TEST(LinearOfEncoding, is_within_the_bound) {
+  const auto stored = must(cast_lossy<TypeParam>(random_tensor(Rank<2>(5, 512), 3)));
+  const auto w = must(cast<F32>(stored));
+  for (const std::int64_t batch : {1, 3, 5}) {
+    const auto x = random_tensor(Rank<2>(batch, 512), 4);
+    expect_product(must(linear(x, stored)), x, w);
+    expect_product(must(linear(x, as<F32>(stored))), x, w);
+  }
+  const auto x = random_tensor<F64>(Rank<2>(2, 512), 5);
+  expect_product(must(linear(x, stored)), x, must(cast<F64>(stored)));
+}
+
+TYPED_TEST(LinearOfEncoding, with_int8_activations_is_near) {
+  const auto stored = must(cast_lossy<TypeParam>(random_tensor(Rank<2>(5, 512), 3)));
+  const auto x = random_tensor(Rank<2>(3, 512), 4);
+  const auto exact = must(linear(x, stored));
+  const auto fast = must(linear(x, stored, {.int8_activations = true}));
+  bool differs = false;
+  for (std::int64_t b = 0; b < 3; ++b) {
+    for (std::int64_t i = 0; i < 5; ++i) {
+      // Σ|w| is about 400 and a scale about 0.02; the errors of 512 elements mostly cancel out.
+      EXPECT_NEAR(fast(b, i), exact(b, i), 1.0) << TypeParam::name;
+      differs = differs || fast(b, i) != exact(b, i);
+    }
+  }
+  const bool has_kernel = std::same_as<TypeParam, Q8_0> || std::same_as<TypeParam, Q4_0> ||
+                          std::same_as<TypeParam, Q4_K> || std::same_as<TypeParam, Q5_K> ||
+                          std::same_as<TypeParam, Q6_K>;
+  EXPECT_EQ(differs, has_kernel) << TypeParam::name;
+}
+
+TEST(Linear, adds_the_bias) {
+  const auto x = random_tensor(Rank<2>(3, 20));
+  const auto w = random_tensor(Rank<2>(7, 20), 2);
+  const auto bias = random_tensor(Rank<1>(7), 3);
+  expect_product(must(linear(x, w, bias)), x, w, &bias);
+  const auto plain = must(linear(x, w));
+  EXPECT_EQ(must(linear(x, w, bias))(2, 6), plain(2, 6) + bias(6));
+  const auto doubles = must(cast<F64>(x));
+  const auto wide_bias = must(cast<F64>(bias));
+  expect_product(must(linear(doubles, w, wide_bias)), doubles, must(cast<F64>(w)), &wide_bias);
+}
+
+TEST(Linear, keeps_the_outer_extents_of_x) {
+  const auto w = random_tensor(Rank<2>(3, 8), 2);
+  const auto line = must(linear(random_tensor(Rank<1>(8)), w));
+  static_assert(std::same_as<decltype(line), const Vector<F32>>);
+  EXPECT_EQ(line.shape(), Rank<1>(3));
+  const auto cube = random_tensor(Rank<3>(2, 5, 8));
+  const auto result = must(linear(cube, w));
+  EXPECT_EQ(result.shape(), Rank<3>(2, 5, 3));
+  const auto flat = must(linear(must(cube.reshape(Rank<2>(10, 8))), w));
+  EXPECT_EQ(result(1, 2, 0), flat(7, 0));
+  const auto known =
+      must(linear(must(Tensor<F32, Shape<4, 8>>::zeros()), must(Tensor<BF16, Shape<6, 8>>::zeros())));
+  static_assert(std::same_as<decltype(known), const Tensor<F32, Shape<4, 6>>>);
+}
+
+TEST(Linear, takes_strided_and_read_only_operands) {
+  const auto x = random_tensor(Rank<2>(16, 4)).transpose();
+  const auto wide = random_tensor(Rank<2>(9, 32), 2);
+  const auto w = must(must(wide.slice<1>(3, 19)).slice<0>(8, -1, -2));
+  const auto bias = must(random_tensor(Rank<1>(10), 3).slice<0>(0, 10, 2));
+  const auto plain_bias = must(bias.copy());
+  expect_product(must(linear(x, w, bias)), x, w, &plain_bias);
+  const Tensor<const F32, Rank<2>> read_only = w;
+  expect_product(must(linear(Tensor<const F32, Rank<2>>(x), read_only)), x, w);
+  // Elements of a row that do not follow each other.
+  const auto columns = random_tensor(Rank<2>(16, 6), 4).transpose();
+  expect_product(must(linear(x, columns)), x, columns);
+}
+
+TEST(Linear, reads_packed_rows_that_begin_within_a_byte) {
+  const auto stored = must(cast_lossy<I4>(random_tensor(Rank<2>(5, 9), 3)));
+  const auto x = random_tensor(Rank<2>(2, 9));
+  expect_product(must(linear(x, stored)), x, must(cast<F32>(stored)));
+  const auto part = must(must(cast_lossy<I4>(random_tensor(Rank<2>(5, 12), 3))).slice<1>(3, 12));
+  expect_product(must(linear(x, part)), x, must(cast<F32>(part)));
+}
+
+struct UserFloat {
+  using Family = family::MiniFloat;
+  using Element = SmallFloat<UserFloat>;
+  static constexpr std::string_view name = "F8_E3M4";
+  static constexpr FloatLayout layout{3, 4, 3, Specials::ieee};
+  static constexpr int bits = 8;
+  static constexpr DTypeTag tag = user_tag(2);
+  static constexpr NumberFacts number = number_facts(layout);
+};
+
+TEST(Linear, reads_a_users_dtype) {
+  std::vector<UserFloat::Element> values;
+  values.reserve(24);
+  for (int i = 0; i < 24; ++i) values.emplace_back(static_cast<float>(i) / 4 - 3);
+  const auto stored = must(Matrix<UserFloat>::of(Rank<2>(3, 8), values));
+  const auto x = random_tensor(Rank<2>(2, 8));
+  expect_product(must(linear(x, stored)), x, must(cast<F32>(stored)));
+}
+
+TEST(Linear, goes_over_nothing) {
+  const auto no_columns =
+      must(linear(must(Matrix<F32>::zeros(Rank<2>(2, 0))), must(Matrix<BF16>::zeros(Rank<2>(3, 0)))));
+  EXPECT_EQ(no_columns.shape(), Rank<2>(2, 3));
+  EXPECT_EQ(no_columns(1, 2), 0.F);
+  const auto x = random_tensor(Rank<2>(2, 8));
+  EXPECT_EQ(must(linear(x, must(Matrix<F32>::zeros(Rank<2>(0, 8))))).shape(), Rank<2>(2, 0));
+  const auto none = must(Matrix<F32>::zeros(Rank<2>(0, 8)));
+  EXPECT_EQ(must(linear(none, random_tensor(Rank<2>(3, 8)))).shape(), Rank<2>(0, 3));
+}
+
+template <class T>
+std::vector<float> elements_of(const T& tensor) {
+  return {tensor.begin(), tensor.end()};
+}
+
+TEST(Linear, does_not_depend_on_threads_or_targets) {
+  // Several jobs for each of them.
+  const auto w = must(cast_lossy<Q4_K>(random_tensor(Rank<2>(4000, 256), 2)));
+  const auto x = random_tensor(Rank<2>(3, 256));
+  for (const bool int8 : {false, true}) {
+    Workers single(1);
+    const auto one = elements_of(must(linear(x, w, {.int8_activations = int8, .workers = &single})));
+    testing::for_each_target([&](const char* target) {
+      for (const std::size_t threads : {2U, 5U, 0U}) {
+        Workers several(threads);
+        EXPECT_EQ(elements_of(must(linear(x, w, {.int8_activations = int8, .workers = &several}))), one)
+            << target << ", " << threads << " threads";
+      }
+    });
+  }
+}
+
+TEST(Linear, inner_extents_are_equal) {
+  const auto x = random_tensor(Rank<2>(2, 8));
+  const auto result = linear(x, random_tensor(Rank<2>(3, 9)));
+  ASSERT_TRUE(fails(result, ErrorCode::shape_mismatch, "inner_extents_are_equal"));
+  EXPECT_NE(result.error().message().find("[2, 8]"), std::string::npos);
+  EXPECT_NE(result.error().message().find("[3, 9]"), std::string::npos);
+  const auto w = random_tensor(Rank<2>(3, 8));
+  EXPECT_TRUE(fails(matmul(as<F32>(w), x), ErrorCode::shape_mismatch, "inner_extents_are_equal"));
+}
+
+TEST(Linear, bias_has_an_element_for_each_row) {
+  const auto x = random_tensor(Rank<2>(2, 8));
+  const auto w = random_tensor(Rank<2>(3, 8));
+  EXPECT_TRUE(fails(linear(x, w, random_tensor(Rank<1>(4))), ErrorCode::shape_mismatch,
+                    "bias_has_an_element_for_each_row"));
+}
+
+TEST(Linear, matmul_takes_stored_weights_from_the_left) {
+  const auto stored = must(cast_lossy<Q8_0>(random_tensor(Rank<2>(6, 64), 3)));
+  const auto v = random_tensor(Rank<1>(64));
+  const auto product = must(matmul(as<F32>(stored), v));
+  EXPECT_EQ(elements_of(product), elements_of(must(linear(v, stored))));
+  const auto x = random_tensor(Rank<2>(64, 5));
+  const auto matrix = must(matmul(as<F32>(stored), x));
+  EXPECT_EQ(matrix.shape(), Rank<2>(6, 5));
+  EXPECT_TRUE(matrix.is_contiguous());
+  expect_product(matrix.transpose(), x.transpose(), must(cast<F32>(stored)));
+  const auto known =
+      must(matmul(as<F64>(must(Tensor<I32, Shape<2, 3>>::zeros())), must(Tensor<F64, Shape<3, 4>>::zeros())));
+  static_assert(std::same_as<decltype(known), const Tensor<F64, Shape<2, 4>>>);
+}
+
+template <class X, class W>
+concept Linearly = requires(const X& x, const W& w) { linear(x, w); };
+
+TEST(Linear, is_offered_for_weights_that_the_dtype_of_x_holds) {
+  static_assert(Linearly<Matrix<F32>, Matrix<BF16>> && Linearly<Matrix<F64>, Matrix<I32>>);
+  static_assert(!Linearly<Matrix<F32>, Matrix<F64>> && !Linearly<Matrix<F32>, Matrix<I32>>);
+  static_assert(!Linearly<Matrix<BF16>, Matrix<BF16>> && !Linearly<Matrix<F32>, Vector<F32>>);
+  static_assert(Linearly<Matrix<F32>, AsView<F32, Matrix<BF16>>>);
+  static_assert(!Linearly<Matrix<F32>, AsView<F64, Matrix<BF16>>>);
+  static_assert(Linearly<Tensor<F32, Shape<4, 8>>, BlockTensor<Q8_0, Rank<2>>>);
+  EXPECT_FALSE((Linearly<Tensor<F32, Shape<4, 8>>, Tensor<BF16, Shape<6, 9>>>));
+}
+
+RC_GTEST_PROP(LinearProperty, any_extents_and_strides_are_within_the_bound, ()) {
+  const std::int64_t rows = between(1, 9);
+  const std::int64_t columns = between(0, 70);
+  const std::int64_t batch = between(1, 9);
+  const auto room =
+      random_tensor(Rank<2>(2 * rows + 1, columns + 3), static_cast<unsigned>(between(0, 1000)));
+  const auto stored = must(cast_lossy<BF16>(room));
+  const auto w = must(
+      must(stored.slice<1>(between(0, 3), columns + 3)).slice<0>(between(0, 1), 2 * rows, between(1, 2)));
+  const auto x_room = random_tensor(Rank<2>(w.extent(1), batch), 7);
+  const auto x = between(0, 1) == 0 ? must(x_room.transpose().copy()) : x_room.transpose();
+  expect_product(must(linear(x, w)), x, must(cast<F32>(w)));
+  RC_ASSERT(!::testing::Test::HasFatalFailure());
+}
+
+}  // namespace
+}  // namespace ht
