@@ -28,6 +28,7 @@ static_assert(ht::LosslessTo<F8_E3M4, ht::F16> && !ht::LosslessTo<F8_E3M4, ht::F
 
 /// Memory from a pool that counts, for numbers of at most 32 bits.
 struct Pool {
+  using Slices = ht::SliceList<ht::slice::Core>;
   static constexpr std::string_view name = "Pool";
   static constexpr bool host_accessible = true;
   template <class D>

@@ -29,6 +29,7 @@ struct F8_E3M4 {
 
 // Memory of its own, which counts how often it was asked.
 struct Arena {
+  using Slices = ht::SliceList<ht::slice::Core>;
   static constexpr std::string_view name = "Arena";
   static constexpr bool host_accessible = true;
   template <class D>

@@ -13,8 +13,9 @@ inline constexpr std::uint64_t reduction_lanes = 1024;
 inline constexpr std::size_t group_size = 64;
 inline constexpr std::size_t tile_size = 16;
 
-/// Kernels of slice::Core: `add subtract multiply divide`, each with `_strided`, `copy_strided`, `sum`,
-/// `max`. `dtype` is one that an OpenCL device calculates with; `divide` is there for floating-point ones.
+/// Kernels of slice::Core: `add`, `subtract`, `multiply` and `divide`, each with `_strided`; `copy_strided`,
+/// `reduce_sum` and `reduce_max`. `dtype` is one that an OpenCL device calculates with; `divide` is there for
+/// floating-point ones.
 [[nodiscard]] std::string core_text(DTypeTag dtype);
 /// `matmul` for F32 or F64.
 [[nodiscard]] std::string linear_text(DTypeTag dtype);

@@ -282,8 +282,8 @@ Reduced combine_lanes(Reduction reduction, const std::array<std::uint64_t, reduc
 
 Result<Reduced> reduce_contiguous(const Call& call, Reduction reduction, const Operand& a, DTypeTag dtype) {
   const auto& cl = call.device.library();
-  auto kernel =
-      HT_TRY(Kernel::make(call, ht::opencl::core_text(dtype), reduction == Reduction::sum ? "sum" : "max"));
+  auto kernel = HT_TRY(Kernel::make(call, ht::opencl::core_text(dtype),
+                                    reduction == Reduction::sum ? "reduce_sum" : "reduce_max"));
   std::array<std::uint64_t, reduction_lanes> lanes{};
   const auto partial = HT_TRY(allocate_memory(call.device, "", sizeof(lanes), sizeof(lanes)));
   cl_mem const buffer = HT_TRY(memory_of(partial, call.device))->buffers[0];

@@ -24,11 +24,11 @@ concept HasElementwise =
       { Dev::elementwise(op, a, a, out) } -> std::same_as<Result<void>>;
     };
 
-/// Tensors of D on the device have the operation: by loops of the host where it reads the memory, else by the
-/// device.
+/// The device calculates with D, and has the operation: by loops of the host where it reads the memory, else
+/// by its own function.
 template <class Dev, class Op, class D>
-concept CombinesBy = placement::CanAllocate<Dev> &&
-                     (HostAccessible<Dev> || (Computes<Dev, slice::Core, D> && HasElementwise<Dev, Op, D>));
+concept CombinesBy = Computes<Dev, slice::Core, D> && placement::CanAllocate<Dev> &&
+                     (HostAccessible<Dev> || HasElementwise<Dev, Op, D>);
 
 namespace detail {
 
