@@ -347,9 +347,8 @@ Result<Reduced> reduce(const Target& target, Reduction reduction, const View& a,
     const auto from = HT_TRY(operand(a, call.device));
     if (from.elements == 0) {
       if (reduction == Reduction::sum) return Reduced{};
-      return fail(
-          ErrorCode::bad_shape, "max_has_an_element",
-          format_text("shape {} has no element, so there is no largest one", layout::to_text(from.dims())));
+      return fail(ErrorCode::bad_shape, "max_has_an_element",
+                  format_text("shape {} has 0 elements but max needs one", layout::to_text(from.dims())));
     }
     return guarded(from.memory->shared, [&]() -> Result<Reduced> {
       Storage keeper;
