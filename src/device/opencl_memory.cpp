@@ -144,7 +144,6 @@ Result<void> finish(const Library& cl, cl_event event, std::string_view what) {
 namespace detail::opencl {
 namespace {
 
-using ht::opencl::Device;
 using ht::opencl::Memory;
 
 Result<void> check_range(const Memory& memory, std::uint64_t offset, std::uint64_t bytes) {

@@ -113,7 +113,7 @@ TEST_F(OpenClMemory, of_the_host_is_not_seen_by_the_host_as_bytes) {
 }
 
 TEST_F(OpenClMemory, that_is_shared_is_kept_and_never_written) {
-  Tensor<const F32, Rank<1>, Card> there = [] {
+  const Tensor<const F32, Rank<1>, Card> there = [] {
     const Tensor<const F32, Rank<1>> host = tests::filled<F32>(Rank<1>(64), tests::small_number);
     return must(to_device<Card>(host));
   }();

@@ -131,9 +131,7 @@ class Kernel {
     const auto& cl = call_.device.library();
     cl_uint index = 0;
     cl_int status = CL_SUCCESS;
-    ((status =
-          status == CL_SUCCESS ? cl.set_argument(kernel_, index++, sizeof(arguments), &arguments) : status),
-     ...);
+    ((status = status == CL_SUCCESS ? set(index++, arguments) : status), ...);
     HT_TRY(check(status, "set an argument of a kernel"));
     cl_event done = nullptr;
     HT_TRY(
@@ -149,6 +147,13 @@ class Kernel {
   }
 
  private:
+  template <class Argument>
+  cl_int set(cl_uint index, const Argument& argument) {
+    // A buffer is a handle, and its own size is meant.
+    constexpr auto size = sizeof(Argument);  // NOLINT(bugprone-sizeof-expression)
+    return call_.device.library().set_argument(kernel_, index, size, static_cast<const void*>(&argument));
+  }
+
   Kernel(const Call& call, cl_kernel kernel) noexcept : call_(call), kernel_(kernel) {}
 
   Call call_;
@@ -259,25 +264,23 @@ template <class Accumulator>
 Reduced combine_lanes(Reduction reduction, const std::array<std::uint64_t, reduction_lanes>& raw) {
   std::array<Accumulator, reduction_lanes> lanes{};
   std::memcpy(lanes.data(), raw.data(), sizeof(lanes));
-  Reduced all{.floating = reduction == Reduction::sum ? 0.0 : static_cast<double>(lanes[0]), .integer = 0};
-  auto largest = lanes[0];
-  std::uint64_t sum = 0;
-  for (const auto lane : lanes) {
-    if constexpr (std::floating_point<Accumulator>) {
+  if constexpr (std::floating_point<Accumulator>) {
+    double all = reduction == Reduction::sum ? 0.0 : static_cast<double>(lanes[0]);
+    for (const auto lane : lanes) {
+      const auto number = static_cast<double>(lane);
       if (reduction == Reduction::sum) {
-        all.floating += static_cast<double>(lane);
-      } else if (lane > static_cast<Accumulator>(all.floating) || std::isnan(lane)) {
-        all.floating = static_cast<double>(lane);
+        all += number;
+      } else if (number > all || std::isnan(number)) {
+        all = number;
       }
-    } else {
-      sum += static_cast<std::uint64_t>(lane);
-      largest = std::max(largest, lane);
     }
+    return {.floating = all, .integer = 0};
+  } else {
+    std::uint64_t all = 0;
+    for (const auto lane : lanes) all += static_cast<std::uint64_t>(lane);
+    if (reduction == Reduction::max) all = static_cast<std::uint64_t>(*std::ranges::max_element(lanes));
+    return {.floating = 0, .integer = static_cast<std::int64_t>(all)};
   }
-  if constexpr (!std::floating_point<Accumulator>)
-    all.integer =
-        static_cast<std::int64_t>(reduction == Reduction::sum ? sum : static_cast<std::uint64_t>(largest));
-  return all;
 }
 
 Result<Reduced> reduce_contiguous(const Call& call, Reduction reduction, const Operand& a, DTypeTag dtype) {

@@ -62,6 +62,19 @@ template <class Dev, class D, class S, class From, class... Options>
   return Tensor<D, S, Dev>::over(std::move(storage), tensor.shape());
 }
 
+namespace detail {
+
+/// The last element up to `element` that starts with a whole byte, as packed ones may start within one.
+template <class D>
+[[nodiscard]] std::int64_t first_in_whole_byte(ElementPointer<D> data, std::int64_t element) noexcept {
+  if constexpr (is_packed<std::remove_const_t<D>>) {
+    while ((data + element).address() == nullptr) --element;
+  }
+  return element;
+}
+
+}  // namespace detail
+
 /// A copy in memory of the host, contiguous. A view with gaps is copied with the bytes in them, and the
 /// elements are gathered on the host.
 template <class D, class S, class Dev, class... Options>
@@ -72,12 +85,8 @@ template <class D, class S, class Dev, class... Options>
   using There = Tensor<DType, S>;
   const auto extents = tensor.shape().extents();
   if (tensor.elements() == 0) return There::zeros(tensor.shape());
-  auto reach = HT_TRY(layout::reach(extents, tensor.strides()));
-  std::int64_t first = reach.lowest;
-  // Packed elements are copied from the last one that starts with a whole byte.
-  if constexpr (is_packed<DType>) {
-    while ((tensor.data() + first).address() == nullptr) --first;
-  }
+  const auto reach = HT_TRY(layout::reach(extents, tensor.strides()));
+  const std::int64_t first = detail::first_in_whole_byte<D>(tensor.data(), reach.lowest);
   const Bytes range = placement::bytes_between<D>(tensor.data(), {first, reach.highest});
   const auto offset =
       reinterpret_cast<std::uintptr_t>(range.data()) - placement::first_address(tensor.storage());
