@@ -65,7 +65,7 @@ class Dev(unittest.TestCase):
             self.assertEqual(calls, "")
 
     def test_installs_what_is_missing_by_name_and_without_a_question(self):
-        self.apt(" g++ cmake ninja-build ccache mold libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ")
+        self.apt(" g++ cmake ninja-build ccache mold libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ocl-icd-opencl-dev opencl-clhpp-headers ")
         self.stand_in("id", "echo 0")
         self.stand_in("cmake", "exit 0")
         status, said, calls = self.run_dev("build")
@@ -75,7 +75,7 @@ class Dev(unittest.TestCase):
         self.assertIn("build/release/bin/htensor", said)
 
     def test_installs_nothing_when_nothing_is_missing(self):
-        self.apt(" g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ")
+        self.apt(" g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ocl-icd-opencl-dev opencl-clhpp-headers ")
         self.stand_in("cmake", "exit 0")
         status, said, calls = self.run_dev("build")
         self.assertEqual(status, 0, said)
@@ -83,7 +83,7 @@ class Dev(unittest.TestCase):
 
     def benchmarks(self, *tasks):
         """Stand-ins for built ones; the last one misses a goal."""
-        everything = " g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev "
+        everything = " g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ocl-icd-opencl-dev opencl-clhpp-headers "
         self.apt(everything + "libbenchmark-dev nlohmann-json3-dev libfuse3-dev libisal-dev valgrind python3 xfsprogs ")
         self.stand_in("cmake", "exit 0")
         self.stand_in("python3", "exit 0")
@@ -159,7 +159,7 @@ class Dev(unittest.TestCase):
         self.assertIn("apt could not install", said)
 
     def test_relative_prefix_is_meant_from_where_the_command_was_given(self):
-        self.apt(" g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ")
+        self.apt(" g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ocl-icd-opencl-dev opencl-clhpp-headers ")
         self.stand_in("cmake", "exit 0")
         with tempfile.TemporaryDirectory() as elsewhere:
             _, _, calls = self.run_dev("install", "out", cwd=elsewhere)

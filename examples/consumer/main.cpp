@@ -2,8 +2,10 @@
 // do.
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <htensor/htensor.hpp>
 #include <memory>
 #include <string>
@@ -26,6 +28,7 @@ static_assert(ht::LosslessTo<F8_E3M4, ht::F16> && !ht::LosslessTo<F8_E3M4, ht::F
 
 /// Memory from a pool that counts, for numbers of at most 32 bits.
 struct Pool {
+  using Slices = ht::SliceList<ht::slice::Core>;
   static constexpr std::string_view name = "Pool";
   static constexpr bool host_accessible = true;
   template <class D>
@@ -40,6 +43,46 @@ struct Pool {
   }
 };
 static_assert(ht::Compatible<Pool, ht::F32> && !ht::Compatible<Pool, ht::F64>);
+
+/// A device whose memory the host cannot read: it adds floats by itself and has no other operation.
+struct Adder {
+  using Slices = ht::SliceList<ht::slice::Core>;
+  static constexpr std::string_view name = "Adder";
+  static constexpr bool host_accessible = false;
+  template <class D>
+  static constexpr bool stores = std::same_as<D, ht::F32>;
+
+  // Addresses are places in this array, so that the host would fault where it read them.
+  static inline std::vector<float> memory = std::vector<float>(64);
+  static inline std::uint64_t next = 64;
+
+  static ht::Result<ht::Storage> allocate(std::uint64_t bytes) {
+    const auto address = next;
+    next += bytes;
+    if (next / sizeof(float) > memory.size()) memory.resize(next / sizeof(float));
+    return ht::Storage::on_device(nullptr, {.device = "Adder", .bytes = bytes, .address = address});
+  }
+  static float* at(std::uint64_t address) { return &memory[address / sizeof(float)]; }
+  static float* at(const float* address) { return at(reinterpret_cast<std::uintptr_t>(address)); }
+  static ht::Result<void> copy_to_device(ht::Bytes from, const ht::Storage& to, std::uint64_t offset) {
+    std::memcpy(at(ht::placement::first_address(to) + offset), from.data(), from.size());
+    return {};
+  }
+  static ht::Result<void> copy_to_host(const ht::Storage& from, std::uint64_t offset, ht::MutableBytes into) {
+    std::memcpy(into.data(), at(ht::placement::first_address(from) + offset), into.size());
+    return {};
+  }
+  template <class A, class B, class Out>
+  static ht::Result<void> elementwise(std::plus<>, const A& a, const B& b, const Out& out) {
+    // Strides other than those of row-major order are left to devices that need them.
+    if (!a.is_contiguous() || !b.is_contiguous())
+      return ht::fail(ht::ErrorCode::bad_state, "operands_are_contiguous", "operand is not contiguous");
+    for (std::int64_t i = 0; i < out.elements(); ++i) at(out.data())[i] = at(a.data())[i] + at(b.data())[i];
+    return {};
+  }
+};
+static_assert(ht::Computes<Adder, ht::slice::Core, ht::F32> &&
+              !ht::Computes<Adder, ht::slice::Linear, ht::F32>);
 
 /// A file whose bytes are stored with every bit flipped. It cannot be mapped, so tensors are read from it.
 class FlippedFile final : public ht::io::Source {
@@ -109,6 +152,16 @@ ht::Result<void> run(const std::filesystem::path& path) {
   return {};
 }
 
+ht::Result<void> add_on_device() {
+  const auto host = HT_TRY(ht::Tensor<ht::F32, ht::Rank<1>>::of(ht::Rank<1>(3), {1.0F, 2.0F, 3.0F}));
+  const auto there = HT_TRY(ht::to_device<mine::Adder>(host));
+  const auto sum = HT_TRY(there + there);
+  const auto back = HT_TRY(ht::to_host(sum));
+  std::printf("added on the device: %g %g %g\n", static_cast<double>(back(0)), static_cast<double>(back(1)),
+              static_cast<double>(back(2)));
+  return {};
+}
+
 // The same model from a source that the library does not know, by a strategy that it does not know.
 ht::Result<void> load_flipped(const std::filesystem::path& path) {
   const auto plain = HT_TRY(ht::io::FileSource::open(path));
@@ -138,6 +191,7 @@ int main() {
   const auto path = std::filesystem::path(folder) / "consumer.ht";
   auto done = run(path);
   if (done) done = load_flipped(path);
+  if (done) done = add_on_device();
   std::filesystem::remove_all(folder);
   if (done) return 0;
   std::fprintf(stderr, "%s\n", to_string(done.error()).c_str());

@@ -32,6 +32,9 @@
 #include <htensor/convert/mlir.hpp>
 #include <htensor/convert/save.hpp>
 #include <htensor/convert/write.hpp>
+#include <htensor/device/devices.hpp>
+#include <htensor/device/opencl.hpp>
+#include <htensor/device/transfer.hpp>
 #include <htensor/dtype/device.hpp>
 #include <htensor/dtype/dtypes.hpp>
 #include <htensor/dtype/encoding.hpp>

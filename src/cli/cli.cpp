@@ -92,6 +92,8 @@ constexpr std::array verbs{
          "htensor doctor model.safetensors", register_doctor},
     Verb{"synth", "write a synthetic model of any size for tests and benchmarks",
          "htensor synth model.gguf --preset llama-1b-q4_k_m --size 100M", register_synth, false},
+    Verb{"devices", "list the devices of this machine with their dtypes and operations",
+         "htensor devices --json", register_devices, false},
     Verb{"version", "print the version, the build and the CPU features in use", "htensor version --json",
          register_version, false},
 };

@@ -41,6 +41,7 @@ using Action = std::function<Result<Exit>(const Common&)>;
 using Register = Action (*)(CLI::App& app);
 
 Action register_convert(CLI::App& verb);
+Action register_devices(CLI::App& verb);
 Action register_diff(CLI::App& verb);
 Action register_doctor(CLI::App& verb);
 Action register_evict(CLI::App& verb);

@@ -32,6 +32,7 @@ CALLS = {
     "plan": ["plan", "{0}"],
     "doctor": ["doctor", "{3}"],
     "synth": ["synth", "made.ht", "--preset", "matrix"],
+    "devices": ["devices"],
     "version": ["version"],
 }
 

@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <concepts>
+#include <cstring>
+#include <functional>
 #include <htensor/compute/elementwise.hpp>
+#include <htensor/device/transfer.hpp>
 #include <htensor/tensor/tensor.hpp>
 #include <htensor/values/cast.hpp>
 #include <memory>
@@ -26,6 +29,7 @@ struct F8_E3M4 {
 
 // Memory of its own, which counts how often it was asked.
 struct Arena {
+  using Slices = ht::SliceList<ht::slice::Core>;
   static constexpr std::string_view name = "Arena";
   static constexpr bool host_accessible = true;
   template <class D>
@@ -48,6 +52,62 @@ struct FarAway {
   static constexpr bool stores = true;
 };
 
+// Memory that reads as nonsense from the host: every byte is stored inverted. It adds F32 and I32, and has no
+// other operation.
+struct Vault {
+  using Slices = ht::SliceList<ht::slice::Core>;
+  static constexpr std::string_view name = "Vault";
+  static constexpr bool host_accessible = false;
+  template <class D>
+  static constexpr bool stores = D::bits <= 32;
+  template <class Slice, class D>
+  static constexpr bool computes = std::same_as<D, ht::F32> || std::same_as<D, ht::I32>;
+
+  using Memory = std::vector<std::byte>;
+  static ht::Result<ht::Storage> allocate(std::uint64_t bytes) {
+    auto memory = std::make_shared<Memory>(bytes, ~std::byte{0});
+    const auto address = reinterpret_cast<std::uintptr_t>(memory->data());
+    return ht::Storage::on_device(std::move(memory),
+                                  {.device = std::string(name), .bytes = bytes, .address = address});
+  }
+  static ht::Result<void> copy_to_device(ht::Bytes from, const ht::Storage& to, std::uint64_t offset) {
+    auto* const bytes = reinterpret_cast<std::byte*>(ht::placement::first_address(to) + offset);
+    for (std::size_t i = 0; i < from.size(); ++i) bytes[i] = ~from[i];
+    return {};
+  }
+  static ht::Result<void> copy_to_host(const ht::Storage& from, std::uint64_t offset, ht::MutableBytes into) {
+    const auto* const bytes = reinterpret_cast<const std::byte*>(ht::placement::first_address(from) + offset);
+    for (std::size_t i = 0; i < into.size(); ++i) into[i] = ~bytes[i];
+    return {};
+  }
+  template <class A, class B, class Out>
+  static ht::Result<void> elementwise(std::plus<> add, const A& a, const B& b, const Out& out) {
+    using Element = typename Out::Element;
+    auto to = out.data();
+    ht::detail::for_each_run(
+        out.shape().extents(),
+        [&](const ht::detail::Run<2>& run) {
+          for (std::int64_t i = 0; i < run.count; ++i) {
+            const auto x = inverted(a.data()[run.offsets[0] + i * run.strides[0]]);
+            const auto y = inverted(b.data()[run.offsets[1] + i * run.strides[1]]);
+            *to++ = inverted(static_cast<Element>(add(x, y)));
+          }
+        },
+        a.strides(), b.strides());
+    return {};
+  }
+
+ private:
+  template <class Element>
+  static Element inverted(Element element) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &element, sizeof(bits));
+    bits = ~bits;
+    std::memcpy(&element, &bits, sizeof(bits));
+    return element;
+  }
+};
+
 }  // namespace user
 
 namespace ht {
@@ -58,6 +118,7 @@ using tests::must;
 using user::Arena;
 using user::F8_E3M4;
 using user::FarAway;
+using user::Vault;
 
 using Value = F8_E3M4::Element;
 using Matrix = Tensor<F8_E3M4, Rank<2>, Arena>;
@@ -192,6 +253,40 @@ TEST(UsersDevice, offers_no_operation_whose_body_would_not_compile) {
   EXPECT_FALSE(Castable<Far>);
   EXPECT_FALSE((Addable<Far, Far>));
   EXPECT_FALSE(MadeOfZeros<Far>);
+}
+
+template <class A>
+concept Multiplies = requires(const A& a) { a* a; };
+
+TEST(UsersDevice, that_the_host_cannot_read_is_copied_to_and_from) {
+  const auto host = must(Tensor<F32, Rank<2>>::of(Rank<2>(2, 3), {1, 2, 3, 4, 5, 6}));
+  const auto there = must(to_device<Vault>(host));
+  static_assert(std::same_as<decltype(there), const Tensor<F32, Rank<2>, Vault>>);
+  const auto back = must(to_host(there.transpose()));
+  EXPECT_EQ(back.shape(), Rank<2>(3, 2));
+  EXPECT_EQ(back(2, 0), 3.0F);
+  EXPECT_EQ(back(0, 1), 4.0F);
+  const auto zeros = must(Tensor<F32, Rank<1>, Vault>::zeros(Rank<1>(2)));
+  EXPECT_EQ(must(to_host(zeros))(1), 0.0F);
+}
+
+TEST(UsersDevice, adds_by_its_own_function) {
+  const auto host = must(Tensor<F32, Rank<2>>::of(Rank<2>(2, 2), {1, 2, 3, 4}));
+  const auto there = must(to_device<Vault>(host));
+  const auto sum = must(to_host(must(there + there.transpose())));
+  EXPECT_EQ(sum(0, 0), 2.0F);
+  EXPECT_EQ(sum(0, 1), 5.0F);
+  EXPECT_EQ(sum(1, 0), 5.0F);
+  const auto part = must(there.slice<0>(0, 1));
+  EXPECT_TRUE(fails(there + part, ErrorCode::shape_mismatch, "shapes_are_equal"));
+}
+
+TEST(UsersDevice, has_only_the_operations_and_dtypes_that_it_lists) {
+  using Floats = Tensor<F32, Rank<2>, Vault>;
+  static_assert(Addable<Floats, Floats> && !Multiplies<Floats>);
+  static_assert(!Addable<Tensor<U8, Rank<2>, Vault>, Tensor<U8, Rank<2>, Vault>>);
+  static_assert(HasSlice<Vault, slice::Core> && !HasSlice<Vault, slice::Linear>);
+  static_assert(!Computes<Vault, slice::Linear, F32> && !Computes<Vault, slice::Core, U8>);
 }
 
 TEST(UsersDevice, mixes_with_no_other_device) {

@@ -63,7 +63,7 @@ std::set<std::string_view> names_of(ht::DTypeList<Ds...>) {
 // The only template here that knows OpenCL, and it knows no stream.
 template <class Stream>
 constexpr std::string_view stream_of(ht::OpenCl<Stream>) {
-  return Stream::device_name;
+  return ht::OpenCl<Stream>::name;
 }
 
 template <class D, class Dev>
@@ -95,6 +95,27 @@ TEST(OpenCl, one_template_serves_both_streams) {
   EXPECT_EQ(ht::OpenCl<ht::Gpu>::name, "OpenCl<Gpu>");
   EXPECT_FALSE((std::same_as<ht::OpenCl<ht::Gpu>, ht::OpenCl<ht::Cpu>>));
   EXPECT_FALSE((ht::OpenCl<ht::Gpu>::host_accessible || ht::OpenCl<ht::Cpu>::host_accessible));
+}
+
+TEST(OpenCl, is_named_after_its_stream_and_index) {
+  EXPECT_EQ((ht::OpenCl<ht::Cpu, 3>::name), "OpenCl<Cpu, 3>");
+  EXPECT_FALSE((std::same_as<ht::OpenCl<ht::Gpu>, ht::OpenCl<ht::Gpu, 1>>));
+  EXPECT_TRUE((std::same_as<ht::OpenCl<ht::Gpu>, ht::OpenCl<ht::Gpu, 0>>));
+}
+
+TEST(OpenCl, calculates_with_fewer_dtypes_than_it_stores) {
+  using Card = ht::OpenCl<ht::Gpu>;
+  using Processor = ht::OpenCl<ht::Cpu>;
+  EXPECT_TRUE(
+      (ht::Computes<Card, ht::slice::Core, ht::BF16> && ht::Computes<Card, ht::slice::Core, const ht::I8>));
+  EXPECT_FALSE(
+      (ht::Computes<Card, ht::slice::Core, ht::C64> || ht::Computes<Card, ht::slice::Core, ht::F64>));
+  EXPECT_TRUE((ht::Computes<Card, ht::slice::Linear, ht::F32> &&
+               ht::Computes<Processor, ht::slice::Linear, ht::F64>));
+  EXPECT_FALSE((ht::Computes<Processor, ht::slice::Linear, ht::F16> ||
+                ht::Computes<Card, ht::slice::Linear, ht::F64>));
+  EXPECT_TRUE((ht::Computes<Card, ht::slice::Nn, ht::F32>));
+  EXPECT_FALSE((ht::Computes<Card, ht::slice::Nn, ht::F16> || ht::HasSlice<Card, ht::slice::Conv>));
 }
 
 TEST(Compatible, decides_whether_a_type_can_be_spelled) {

@@ -22,27 +22,42 @@ Result<void> check_value_count(layout::Extents extents, std::uint64_t values) {
                           elements, values));
 }
 
+namespace {
+
+// Memory of a device, where the claim is for a device: to the host it has no bytes.
+const Storage::OnDevice* device_memory(const Claim& claim) noexcept {
+  return claim.on_device ? std::get_if<Storage::OnDevice>(&claim.storage.origin()) : nullptr;
+}
+
+}  // namespace
+
+std::uint64_t first_address(const Storage& storage) noexcept {
+  if (const auto* const device = std::get_if<Storage::OnDevice>(&storage.origin())) return device->address;
+  return reinterpret_cast<std::uintptr_t>(storage.bytes().data());
+}
+
 Result<void> check(const Claim& claim) {
-  if (claim.writes) HT_TRY(claim.storage.writable_bytes());
-  const Bytes all = claim.storage.bytes();
+  const auto* const device = device_memory(claim);
+  if (claim.writes && (device == nullptr || !device->writable)) HT_TRY(claim.storage.writable_bytes());
+  const std::uint64_t size = device != nullptr ? device->bytes : claim.storage.bytes().size();
   const auto elements = HT_TRY(layout::count_elements(claim.extents));
   HT_TRY(dense_bytes(claim.extents, claim.bits));
   const auto reach = HT_TRY(layout::reach(claim.extents, claim.strides));
   const auto outside = [&] {
-    return fail(ErrorCode::out_of_bounds, "elements_are_inside_the_storage",
-                format_text("shape {} with strides {} at byte {} exceeds the storage of {} bytes",
-                            layout::to_text(claim.extents), layout::to_text(claim.strides), claim.offset,
-                            all.size()));
+    return fail(
+        ErrorCode::out_of_bounds, "elements_are_inside_the_storage",
+        format_text("shape {} with strides {} at byte {} exceeds the storage of {} bytes",
+                    layout::to_text(claim.extents), layout::to_text(claim.strides), claim.offset, size));
   };
-  if (claim.offset > all.size()) return outside();
+  if (claim.offset > size) return outside();
   // What has no element is never touched, wherever it is.
   if (elements == 0) return {};
   // Magnitudes, as a stride may lead down: |lowest| elements before the offset, highest + 1 after.
   const auto below = bytes_for(std::uint64_t{0} - static_cast<std::uint64_t>(reach.lowest), claim.bits);
   const auto above = bytes_for(static_cast<std::uint64_t>(reach.highest) + 1, claim.bits);
   if (!below || !above || *below > claim.offset) return outside();
-  if (!checked::range_fits(claim.offset, *above, all.size())) return outside();
-  if ((reinterpret_cast<std::uintptr_t>(all.data()) + claim.offset) % claim.alignment == 0) return {};
+  if (!checked::range_fits(claim.offset, *above, size)) return outside();
+  if ((first_address(claim.storage) + claim.offset) % claim.alignment == 0) return {};
   return fail(Error(ErrorCode::misaligned, "elements_are_aligned",
                     format_text("elements at byte {} of the storage are not aligned to {} bytes",
                                 claim.offset, claim.alignment))

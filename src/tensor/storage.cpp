@@ -101,4 +101,6 @@ const Storage::Origin& Storage::origin() const noexcept {
   return block_ ? block_->origin : of_nothing;
 }
 
+std::shared_ptr<const void> Storage::owner() const noexcept { return block_ ? block_->owner : nullptr; }
+
 }  // namespace ht::inline v1

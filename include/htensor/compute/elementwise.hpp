@@ -21,6 +21,19 @@ namespace ht::inline v1 {
 template <class A, class B>
 concept SameDType = std::same_as<std::remove_const_t<A>, std::remove_const_t<B>>;
 
+/// The device has a function of its own for the operation (see htensor/dtype/device.hpp).
+template <class Dev, class Op, class D>
+concept HasElementwise =
+    requires(Op op, const Tensor<const D, Rank<1>, Dev>& a, const Tensor<D, Rank<1>, Dev>& out) {
+      { Dev::elementwise(op, a, a, out) } -> std::same_as<Result<void>>;
+    };
+
+/// The device calculates with D, and has the operation: by loops of the host where it reads the memory, else
+/// by its own function.
+template <class Dev, class Op, class D>
+concept CombinesBy = Computes<Dev, slice::Core, D> && placement::CanAllocate<Dev> &&
+                     (HostAccessible<Dev> || HasElementwise<Dev, Op, D>);
+
 namespace detail {
 
 // The C++ type in which elements of D are calculated.
@@ -127,32 +140,44 @@ template <class Op, class D, class B, class SA, class SB, class Dev>
   });
 }
 
+// On a device that has the operation itself.
+template <class Op, class A, class B, class SA, class SB, class Dev>
+  requires HasElementwise<Dev, Op, std::remove_const_t<A>>
+[[nodiscard]] auto elementwise(Op op, const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b)
+    -> Result<Tensor<std::remove_const_t<A>, ShapeFrom<merged<SA, SB>()>, Dev>> {
+  using Out = Tensor<std::remove_const_t<A>, ShapeFrom<merged<SA, SB>()>, Dev>;
+  HT_TRY(layout::check_equal(a.shape().extents(), b.shape().extents()));
+  auto result = HT_TRY(Out::zeros(Out::ShapeType::assume(a.shape().extents())));
+  HT_TRY(Dev::elementwise(op, a, b, result));
+  return result;
+}
+
 }  // namespace detail
 
 template <class A, class B, class SA, class SB, class Dev>
   requires SameDType<A, B> && Multipliable<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
-           HostAccessible<Dev> && placement::CanAllocate<Dev>
+           CombinesBy<Dev, std::plus<>, std::remove_const_t<A>>
 [[nodiscard]] auto operator+(const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b) {
   return detail::elementwise(std::plus<>{}, a, b);
 }
 
 template <class A, class B, class SA, class SB, class Dev>
   requires SameDType<A, B> && Multipliable<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
-           HostAccessible<Dev> && placement::CanAllocate<Dev>
+           CombinesBy<Dev, std::minus<>, std::remove_const_t<A>>
 [[nodiscard]] auto operator-(const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b) {
   return detail::elementwise(std::minus<>{}, a, b);
 }
 
 template <class A, class B, class SA, class SB, class Dev>
   requires SameDType<A, B> && Multipliable<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
-           HostAccessible<Dev> && placement::CanAllocate<Dev>
+           CombinesBy<Dev, std::multiplies<>, std::remove_const_t<A>>
 [[nodiscard]] auto operator*(const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b) {
   return detail::elementwise(std::multiplies<>{}, a, b);
 }
 
 template <class A, class B, class SA, class SB, class Dev>
   requires SameDType<A, B> && IsFloating<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
-           HostAccessible<Dev> && placement::CanAllocate<Dev>
+           CombinesBy<Dev, std::divides<>, std::remove_const_t<A>>
 [[nodiscard]] auto operator/(const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b) {
   return detail::elementwise(std::divides<>{}, a, b);
 }

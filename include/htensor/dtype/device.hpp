@@ -5,16 +5,44 @@
 // operation asks for `Computes<Dev, Slice, D>`, so that code which uses an operation that the device lacks
 // does not compile, and the message names the slice.
 //
-// A device of your own is a struct with a name, `stores` and, if it computes, `Slices` and `computes`; see
-// examples/consumer.
+// A device of your own is an empty struct, and the library finds the functions of the device among its static
+// members:
+//
+//   struct Card {
+//     using Slices = ht::SliceList<ht::slice::Core>;
+//     static constexpr std::string_view name = "Card";
+//     static constexpr bool host_accessible = false;             // else the host's own loops do the rest
+//     template <class D> static constexpr bool stores = D::bits == 32;
+//     template <class Slice, class D> static constexpr bool computes = std::same_as<D, ht::F32>;
+//
+//     static ht::Result<ht::Storage> allocate(std::uint64_t bytes);      // all zero; Storage::on_device(…)
+//     static ht::Result<void> copy_to_device(ht::Bytes from, const ht::Storage& to, std::uint64_t offset);
+//     static ht::Result<void> copy_to_host(const ht::Storage& from, std::uint64_t offset, ht::MutableBytes
+//     to); template <class A, class B, class Out>                             // `a + b`; std::minus<> for `a
+//     - b`, … static ht::Result<void> elementwise(std::plus<>, const A& a, const B& b, const Out& out);
+//   };
+//
+// `a`, `b` and `out` are tensors of one dtype and of `out`'s extents. `out` is contiguous; `a` and `b` have
+// any strides. `data()` is an address in the device's own numbering. An operator whose `elementwise` is
+// missing does not compile. `to_device` and `to_host` (htensor/device/transfer.hpp) call the copies; a device
+// that shares memory with the host may have `share(owner, bytes)`, which returns an empty Storage where a
+// copy is needed. examples/consumer has a device like this.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <concepts>
+#include <cstdint>
+#include <functional>
+#include <htensor/base/bytes.hpp>
+#include <htensor/base/result.hpp>
 #include <htensor/dtype/dtypes.hpp>
 #include <string_view>
 #include <type_traits>
 
 namespace ht::inline v1 {
+
+class Storage;
 
 template <class T>
 concept IsDevice = std::is_empty_v<T> && requires {
@@ -85,24 +113,145 @@ struct Host {
   static constexpr bool stores = true;
 };
 
-/// The two kinds of OpenCL queue. GPUs need not know double precision, so F64 is not among theirs.
-struct Gpu {
-  static constexpr std::string_view device_name = "OpenCl<Gpu>";
-  using DTypes = DTypeList<Bool, U4, I4, F4, F6_E2M3, F6_E3M2, U8, I8, F8_E4M3, F8_E5M2, F8_E4M3FNUZ,
-                           F8_E5M2FNUZ, F8_E8M0, U16, I16, F16, BF16, U32, I32, F32, U64, I64, C64>;
-};
-struct Cpu {
-  static constexpr std::string_view device_name = "OpenCl<Cpu>";
-  using DTypes = AllDTypes;
+// OpenCL. The functions are in the library (src/device); they load the OpenCL library when one is first
+// called and return `device_unavailable` where there is none. See htensor/device/opencl.hpp.
+class OpenClQueue;
+
+/// How a call on an OpenCL device runs.
+struct OpenClOptions {
+  /// The queue that takes the commands; the device's own one where it is null.
+  const OpenClQueue* queue = nullptr;
 };
 
-/// OpenCL, one family over its streams: one template over `OpenCl<S>` serves both.
+namespace detail::opencl {
+
+struct Target {
+  bool is_gpu = false;
+  int index = 0;
+  std::string_view name;
+};
+
+/// A tensor on a device, without its types.
+struct View {
+  const Storage* storage = nullptr;
+  std::uint64_t address = 0;
+  DTypeTag dtype{};
+  std::size_t rank = 0;
+  std::array<std::int64_t, 8> extents{};
+  std::array<std::int64_t, 8> strides{};
+};
+
+template <class T>
+[[nodiscard]] View view_of(const T& tensor) noexcept {
+  View view{.storage = &tensor.storage(),
+            .address = reinterpret_cast<std::uintptr_t>(tensor.data()),
+            .dtype = T::DType::tag,
+            .rank = static_cast<std::size_t>(T::rank)};
+  std::ranges::copy(tensor.shape().extents(), view.extents.begin());
+  std::ranges::copy(tensor.strides(), view.strides.begin());
+  return view;
+}
+
+// These types depend on the stream, so that calls are looked at when Storage is complete.
 template <class Stream>
+using TargetOf = std::conditional_t<Stream::is_gpu, Target, Target>;
+template <class Stream>
+using StorageOf = std::conditional_t<Stream::is_gpu, Storage, Storage>;
+
+enum class Binary : std::uint8_t { add, subtract, multiply, divide };
+enum class Reduction : std::uint8_t { sum, max };
+
+[[nodiscard]] constexpr Binary binary(std::plus<>) noexcept { return Binary::add; }
+[[nodiscard]] constexpr Binary binary(std::minus<>) noexcept { return Binary::subtract; }
+[[nodiscard]] constexpr Binary binary(std::multiplies<>) noexcept { return Binary::multiply; }
+[[nodiscard]] constexpr Binary binary(std::divides<>) noexcept { return Binary::divide; }
+
+[[nodiscard]] Result<Storage> allocate(const Target& target, std::uint64_t bytes);
+[[nodiscard]] Result<Storage> share(const Target& target, const Storage& owner, Bytes bytes);
+[[nodiscard]] Result<void> copy_to_device(const Target& target, Bytes from, const Storage& to,
+                                          std::uint64_t offset, const OpenClOptions& options);
+[[nodiscard]] Result<void> copy_to_host(const Target& target, const Storage& from, std::uint64_t offset,
+                                        MutableBytes into, const OpenClOptions& options);
+[[nodiscard]] Result<void> elementwise(const Target& target, Binary operation, const View& a, const View& b,
+                                       const View& out, const OpenClOptions& options);
+
+}  // namespace detail::opencl
+
+/// The two kinds of OpenCL device. GPUs need not know double precision, so F64 is not among theirs. Copies
+/// work for every dtype, as bytes; `Numbers` are the dtypes that kernels calculate with.
+struct Gpu {
+  static constexpr std::string_view stream_name = "Gpu";
+  static constexpr bool is_gpu = true;
+  using DTypes = DTypeList<Bool, U4, I4, F4, F6_E2M3, F6_E3M2, U8, I8, F8_E4M3, F8_E5M2, F8_E4M3FNUZ,
+                           F8_E5M2FNUZ, F8_E8M0, U16, I16, F16, BF16, U32, I32, F32, U64, I64, C64>;
+  using Numbers = DTypeList<U8, I8, U16, I16, F16, BF16, U32, I32, F32, U64, I64>;
+  using MatmulNumbers = DTypeList<F32>;
+};
+struct Cpu {
+  static constexpr std::string_view stream_name = "Cpu";
+  static constexpr bool is_gpu = false;
+  using DTypes = AllDTypes;
+  using Numbers = DTypeList<U8, I8, U16, I16, F16, BF16, U32, I32, F32, U64, I64, F64>;
+  using MatmulNumbers = DTypeList<F32, F64>;
+};
+
+/// The Index-th OpenCL device of a kind. One template over `OpenCl<Stream, Index>` serves all of them, and
+/// several are used in one process.
+template <class Stream, int Index = 0>
+  requires(Index >= 0 && Index < 10)
 struct OpenCl {
-  static constexpr std::string_view name = Stream::device_name;
+  using Slices = SliceList<slice::Core, slice::Linear, slice::Nn>;
   static constexpr bool host_accessible = false;
   template <class D>
   static constexpr bool stores = contains<D, typename Stream::DTypes>;
+  template <class Slice, class D>
+  static constexpr bool computes =
+      std::same_as<Slice, slice::Core>     ? contains<D, typename Stream::Numbers>
+      : std::same_as<Slice, slice::Linear> ? contains<D, typename Stream::MatmulNumbers>
+                                           : std::same_as<D, F32>;
+
+ private:
+  // "OpenCl<Gpu>", "OpenCl<Gpu, 1>".
+  static constexpr std::array<char, 14> name_text{'O',
+                                                  'p',
+                                                  'e',
+                                                  'n',
+                                                  'C',
+                                                  'l',
+                                                  '<',
+                                                  Stream::stream_name[0],
+                                                  Stream::stream_name[1],
+                                                  Stream::stream_name[2],
+                                                  Index == 0 ? '>' : ',',
+                                                  ' ',
+                                                  '0' + Index,
+                                                  '>'};
+
+ public:
+  static constexpr std::string_view name{name_text.data(), Index == 0 ? 11U : 14U};
+  static constexpr detail::opencl::TargetOf<Stream> target{Stream::is_gpu, Index, name};
+
+  [[nodiscard]] static Result<detail::opencl::StorageOf<Stream>> allocate(std::uint64_t bytes) {
+    return detail::opencl::allocate(target, bytes);
+  }
+  [[nodiscard]] static Result<detail::opencl::StorageOf<Stream>> share(const Storage& owner, Bytes bytes) {
+    return detail::opencl::share(target, owner, bytes);
+  }
+  [[nodiscard]] static Result<void> copy_to_device(Bytes from, const Storage& to, std::uint64_t offset,
+                                                   const OpenClOptions& options = {}) {
+    return detail::opencl::copy_to_device(target, from, to, offset, options);
+  }
+  [[nodiscard]] static Result<void> copy_to_host(const Storage& from, std::uint64_t offset, MutableBytes into,
+                                                 const OpenClOptions& options = {}) {
+    return detail::opencl::copy_to_host(target, from, offset, into, options);
+  }
+  template <class Op, class A, class B, class Out>
+  [[nodiscard]] static Result<void> elementwise(Op op, const A& a, const B& b, const Out& out,
+                                                const OpenClOptions& options = {}) {
+    using detail::opencl::view_of;
+    return detail::opencl::elementwise(target, detail::opencl::binary(op), view_of(a), view_of(b),
+                                       view_of(out), options);
+  }
 };
 
 }  // namespace ht::inline v1

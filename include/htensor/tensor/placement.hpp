@@ -39,6 +39,8 @@ struct Claim {
   int bits;
   std::uint64_t alignment;
   bool writes;
+  /// Whether the elements are for a device, whose memory the host does not read.
+  bool on_device = false;
 };
 
 /// Whether all elements of the claim are bytes of its storage: `bad_shape`, `size_overflow`,
@@ -57,17 +59,15 @@ template <CanAllocate Dev>
   }
 }
 
+/// Where the first byte lies: in memory, or on the device in its own numbering.
+[[nodiscard]] std::uint64_t first_address(const Storage& storage) noexcept;
+
 template <class D>
 [[nodiscard]] ElementPointer<D> element_pointer(const Storage& storage, std::uint64_t offset) {
   using DType = std::remove_const_t<D>;
   using Byte = std::conditional_t<std::is_const_v<D>, const std::byte, std::byte>;
-  Byte* first = nullptr;
-  if constexpr (std::is_const_v<D>) {
-    first = storage.bytes().data();
-  } else {
-    // A claim that writes was checked before.
-    if (auto bytes = storage.writable_bytes()) first = bytes->data();
-  }
+  // A claim that writes was checked before.
+  auto* first = reinterpret_cast<Byte*>(first_address(storage));  // NOLINT(performance-no-int-to-ptr)
   if (first != nullptr) first += offset;
   if constexpr (is_packed<DType>) {
     return PackedPointer<D>(first);

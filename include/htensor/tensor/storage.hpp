@@ -34,6 +34,11 @@ class Storage {
   struct OnDevice {
     std::string device;
     std::uint64_t bytes = 0;
+    /// The first byte in the device's own numbering. Tensors on the device count from it, and the library
+    /// never reads there; a device without addresses keeps this one and subtracts it again.
+    std::uint64_t address = 4096;
+    /// Whether the device may write.
+    bool writable = true;
   };
   using Origin = std::variant<Owned, Borrowed, FileBacked, OnDevice>;
 
@@ -69,6 +74,8 @@ class Storage {
   /// `bad_state` for read-only bytes.
   [[nodiscard]] Result<MutableBytes> writable_bytes() const;
   [[nodiscard]] const Origin& origin() const noexcept;
+  /// The object that keeps the bytes, null where there is none; a device finds its memory by it.
+  [[nodiscard]] std::shared_ptr<const void> owner() const noexcept;
 
   /// Whether both are handles to the same bytes.
   friend bool operator==(const Storage&, const Storage&) noexcept = default;

@@ -87,7 +87,8 @@ class Tensor {
                              .offset = offset,
                              .bits = DType::bits,
                              .alignment = is_packed<DType> ? 1 : alignof(Element),
-                             .writes = !read_only}));
+                             .writes = !read_only,
+                             .on_device = !HostAccessible<Dev>}));
     const auto pointer = placement::element_pointer<D>(storage, offset);
     return Tensor(std::move(storage), pointer, shape, strides);
   }

@@ -1,0 +1,111 @@
+// Between the host and a device: `to_device` and `to_host` are the only ways over.
+//
+//   const auto w = HT_TRY(model.tensor<ht::F32, ht::Rank<2>>("w"));             // mapped, read-only
+//   const auto there = HT_TRY(ht::to_device<ht::OpenCl<ht::Gpu>>(w));
+//   const auto sum = HT_TRY(there + there);                                     // on the device
+//   const auto back = HT_TRY(ht::to_host(sum));                                 // Tensor<F32, Rank<2>>
+//
+// A tensor on a device keeps the device's memory alive, and so do its slices and transposes, which copy
+// nothing. Both functions return when the bytes have arrived. Mapped pages that cannot be read are the Error
+// of their file. Tensors may be copied and dropped on many threads.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <htensor/base/fault.hpp>
+#include <htensor/tensor/tensor.hpp>
+#include <type_traits>
+#include <utility>
+
+namespace ht::inline v1 {
+
+/// A device with memory of its own and copies between it and the host.
+template <class Dev>
+concept Transfers = IsDevice<Dev> && Allocates<Dev> &&
+                    requires(Bytes from, MutableBytes into, const Storage& storage, std::uint64_t offset) {
+                      { Dev::copy_to_device(from, storage, offset) } -> std::same_as<Result<void>>;
+                      { Dev::copy_to_host(storage, offset, into) } -> std::same_as<Result<void>>;
+                    };
+
+/// A device that may use memory of the host in place.
+template <class Dev>
+concept Shares = requires(const Storage& owner, Bytes bytes) {
+  { Dev::share(owner, bytes) } -> std::same_as<Result<Storage>>;
+};
+
+/// The tensor on a device, contiguous. A read-only tensor whose elements follow each other shares its memory
+/// where the device can: nothing is copied, and the elements must not change while the device has them. A
+/// mutable tensor is always copied. `options` are the device's own, such as `OpenClOptions{.queue = &queue}`.
+template <class Dev, class D, class S, class From, class... Options>
+  requires Compatible<Dev, D> && Transfers<Dev> && HostAccessible<From>
+[[nodiscard]] Result<Tensor<D, S, Dev>> to_device(const Tensor<D, S, From>& tensor,
+                                                  const Options&... options) {
+  const auto dense = tensor.bytes();
+  if constexpr (Shares<Dev> && std::is_const_v<D>) {
+    if (dense && !dense->empty()) {
+      auto shared = HT_TRY(Dev::share(tensor.storage(), *dense));
+      if (shared != Storage()) return Tensor<D, S, Dev>::over(std::move(shared), tensor.shape());
+    }
+  }
+  // Elements with other strides are made contiguous on the host, as no device has to know every dtype.
+  Bytes bytes;
+  Storage copied;
+  if (dense) {
+    bytes = *dense;
+  } else {
+    const auto copy = HT_TRY(tensor.copy());
+    bytes = HT_TRY(copy.bytes());
+    copied = copy.storage();
+  }
+  auto storage = HT_TRY(Dev::allocate(bytes.size()));
+  HT_TRY(guarded(bytes, [&] { return Dev::copy_to_device(bytes, storage, 0, options...); }));
+  return Tensor<D, S, Dev>::over(std::move(storage), tensor.shape());
+}
+
+namespace detail {
+
+/// The last element up to `element` that starts with a whole byte, as packed ones may start within one.
+template <class D>
+[[nodiscard]] std::int64_t first_in_whole_byte(ElementPointer<D> data, std::int64_t element) noexcept {
+  if constexpr (is_packed<std::remove_const_t<D>>) {
+    while ((data + element).address() == nullptr) --element;
+  }
+  return element;
+}
+
+}  // namespace detail
+
+/// A copy in memory of the host, contiguous. A view with gaps is copied with the bytes in them, and the
+/// elements are gathered on the host.
+template <class D, class S, class Dev, class... Options>
+  requires Transfers<Dev>
+[[nodiscard]] Result<Tensor<std::remove_const_t<D>, S>> to_host(const Tensor<D, S, Dev>& tensor,
+                                                                const Options&... options) {
+  using DType = std::remove_const_t<D>;
+  using There = Tensor<DType, S>;
+  const auto extents = tensor.shape().extents();
+  if (tensor.elements() == 0) return There::zeros(tensor.shape());
+  const auto reach = HT_TRY(layout::reach(extents, tensor.strides()));
+  const std::int64_t first = detail::first_in_whole_byte<D>(tensor.data(), reach.lowest);
+  const Bytes range = placement::bytes_between<D>(tensor.data(), {first, reach.highest});
+  const auto offset =
+      reinterpret_cast<std::uintptr_t>(range.data()) - placement::first_address(tensor.storage());
+  auto storage = HT_TRY(Storage::owned(range.size()));
+  const auto into = HT_TRY(storage.writable_bytes());
+  HT_TRY(Dev::copy_to_host(tensor.storage(), offset, into, options...));
+  if (first == 0 && tensor.is_contiguous()) return There::over(std::move(storage), tensor.shape());
+  auto gathered = HT_TRY(There::zeros(tensor.shape()));
+  const auto from = placement::element_pointer<const DType>(storage, 0) + -first;
+  auto to = gathered.data();
+  detail::for_each_run(
+      extents,
+      [&](const detail::Run<1>& run) {
+        for (std::int64_t i = 0; i < run.count; ++i)
+          to[i] = static_cast<typename DType::Element>(from[run.offsets[0] + i * run.strides[0]]);
+        to = to + run.count;
+      },
+      tensor.strides());
+  return gathered;
+}
+
+}  // namespace ht::inline v1

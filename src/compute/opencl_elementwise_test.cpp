@@ -1,0 +1,98 @@
+// The operators on OpenCL devices give what the host gives, for every dtype that a stream calculates with.
+#include <gtest/gtest.h>
+
+#include <htensor/compute/elementwise.hpp>
+
+#include "device/opencl_test.hpp"
+
+namespace ht {
+namespace {
+
+using tests::codes;
+using tests::fails;
+using tests::must;
+
+class OpenClElementwise : public tests::OpenClTest {};
+
+template <class D>
+void expect_same(const Result<Tensor<D, Rank<2>>>& there, const Result<Tensor<D, Rank<2>>>& here) {
+  const auto device = must(there);
+  const auto host = must(here);
+  ASSERT_EQ(device.shape(), host.shape());
+  for (std::int64_t i = 0; i < host.extent(0); ++i) {
+    for (std::int64_t j = 0; j < host.extent(1); ++j) {
+      const auto x = device(i, j);
+      const auto y = host(i, j);
+      // Any NaN is as good as another.
+      if (x != x && y != y) continue;
+      ASSERT_EQ(tests::code_of(x), tests::code_of(y)) << i << ' ' << j;
+    }
+  }
+}
+
+template <class D, class T>
+Result<Tensor<D, Rank<2>>> back(const Result<T>& there) {
+  return to_host(HT_TRY(there));
+}
+
+template <class Dev, class D>
+void expect_operators() {
+  SCOPED_TRACE(::testing::Message() << Dev::name << ' ' << D::name);
+  // All bits are used: infinities, NaN, subnormal numbers and integers that wrap around are among them.
+  const auto a = tests::coded<D>(Rank<2>(31, 17));
+  const auto b = tests::filled<D>(
+      Rank<2>(31, 17), [](std::int64_t n) { return tests::element_of<D>(tests::nth_code(n + 10'000)); });
+  const auto da = must(to_device<Dev>(a));
+  const auto db = must(to_device<Dev>(Tensor<const D, Rank<2>>(b)));
+  expect_same<D>(back<D>(da + db), a + b);
+  expect_same<D>(back<D>(da - db), a - b);
+  expect_same<D>(back<D>(da * db), a * b);
+  if constexpr (IsFloating<D>) expect_same<D>(back<D>(da / db), a / b);
+}
+
+template <class Dev, class... Ds>
+void expect_all_operators(DTypeList<Ds...> /*listed*/) {
+  static_assert((Computes<Dev, slice::Core, Ds> && ...));
+  (expect_operators<Dev, Ds>(), ...);
+}
+
+TEST_F(OpenClElementwise, equals_the_host_for_every_dtype_that_a_cpu_calculates_with) {
+  expect_all_operators<OpenCl<Cpu>>(Cpu::Numbers{});
+}
+
+TEST_F(OpenClElementwise, equals_the_host_for_every_dtype_that_a_gpu_calculates_with) {
+  expect_all_operators<OpenCl<Gpu>>(Gpu::Numbers{});
+}
+
+TEST_F(OpenClElementwise, takes_views_of_any_strides) {
+  const auto host = tests::filled<F32>(Rank<3>(3, 4, 5), tests::small_number);
+  const auto there = must(to_device<OpenCl<Gpu>>(host));
+  const auto flip = [](const auto& t) {
+    return must(must(t.template slice<0>(2, -1, -1)).template select<1>(2));
+  };
+  const auto turn = [](const auto& t) { return must(t.template select<1>(1)); };
+  expect_same<F32>(back<F32>(flip(there) * turn(there)), flip(host) * turn(host));
+  const auto square = must(there.select<0>(1)).transpose();
+  const auto host_square = must(host.select<0>(1)).transpose();
+  expect_same<F32>(back<F32>(square - square), host_square - host_square);
+}
+
+TEST_F(OpenClElementwise, refuses_shapes_that_differ) {
+  const auto a = must(Tensor<F32, Rank<2>, OpenCl<Cpu>>::zeros(Rank<2>(2, 3)));
+  EXPECT_TRUE(fails(a + a.transpose(), ErrorCode::shape_mismatch, "shapes_are_equal"));
+}
+
+template <class A>
+concept HasSum = requires(const A& a) { a + a; };
+template <class A>
+concept HasQuotient = requires(const A& a) { a / a; };
+
+TEST_F(OpenClElementwise, exists_only_where_the_device_calculates) {
+  static_assert(HasSum<Tensor<I32, Rank<1>, OpenCl<Gpu>>> && !HasQuotient<Tensor<I32, Rank<1>, OpenCl<Gpu>>>);
+  static_assert(!HasSum<Tensor<C64, Rank<1>, OpenCl<Gpu>>> && !HasSum<Tensor<F4, Rank<1>, OpenCl<Cpu>>>);
+  const auto nothing = must(Tensor<F32, Rank<1>, OpenCl<Gpu>>::zeros(Rank<1>(0)));
+  EXPECT_EQ(must(nothing + nothing).elements(), 0);
+}
+
+}  // namespace
+}  // namespace ht

@@ -1,0 +1,70 @@
+#include <htensor/device/devices.hpp>
+#include <htensor/device/opencl.hpp>
+
+#include "base/format_text.hpp"
+#include "device/opencl_listing.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+template <class Dev, class... Ds>
+std::vector<std::string_view> stored_by(DTypeList<Ds...> /*all*/) {
+  std::vector<std::string_view> names;
+  ((Compatible<Dev, Ds> ? names.push_back(Ds::name) : void()), ...);
+  return names;
+}
+
+template <class Dev>
+DeviceDescription describe_device() {
+  DeviceDescription described;
+  described.name = Dev::name;
+  described.dtypes = stored_by<Dev>(AllDTypes{});
+  if (HasSlice<Dev, slice::Core>) described.slices.push_back("core");
+  if (HasSlice<Dev, slice::Linear>) described.slices.push_back("linear");
+  if (HasSlice<Dev, slice::Nn>) described.slices.push_back("nn");
+  if (HasSlice<Dev, slice::Conv>) described.slices.push_back("conv");
+  return described;
+}
+
+template <class Stream>
+void add_stream(std::vector<DeviceDescription>& all, const std::vector<opencl::Listed>& listed) {
+  int index = 0;
+  for (const auto& each : listed) {
+    if (each.is_gpu != Stream::is_gpu) continue;
+    auto described = describe_device<OpenCl<Stream>>();
+    if (index != 0) described.name = format_text("OpenCl<{}, {}>", Stream::stream_name, index);
+    described.hardware = each.hardware;
+    described.memory = each.memory;
+    all.push_back(std::move(described));
+    ++index;
+  }
+}
+
+}  // namespace
+
+Result<std::vector<DeviceDescription>> devices() {
+  return without_bad_alloc([]() -> Result<std::vector<DeviceDescription>> {
+    std::vector<DeviceDescription> all{describe_device<Host>()};
+    const auto listed = opencl::list_devices();
+    add_stream<Gpu>(all, listed);
+    add_stream<Cpu>(all, listed);
+    return all;
+  });
+}
+
+namespace detail::opencl {
+
+Error columns_and_rows_differ(layout::Extents a, layout::Extents b) {
+  return {ErrorCode::shape_mismatch, "columns_of_a_are_rows_of_b",
+          format_text("matmul of shapes {} and {}: {} columns but {} rows", layout::to_text(a),
+                      layout::to_text(b), a.back(), b.front())};
+}
+
+Error weight_differs(layout::Extents x, layout::Extents weight) {
+  return {ErrorCode::shape_mismatch, "weight_has_the_last_extent",
+          format_text("shape {} needs a weight of {} elements but the weight has shape {}",
+                      layout::to_text(x), x.back(), layout::to_text(weight))};
+}
+
+}  // namespace detail::opencl
+}  // namespace ht::inline v1

@@ -1,0 +1,68 @@
+// A build without OpenCL's headers: every call says so.
+#include <htensor/device/opencl.hpp>
+
+#include "device/opencl_listing.hpp"
+
+namespace ht::inline v1 {
+
+struct OpenClQueue::Queue {};
+
+namespace {
+
+tl::unexpected<Error> not_built(SourceLine where = SourceLine::here()) {
+  return fail(Error(ErrorCode::device_unavailable, "opencl_is_in_the_build",
+                    "this build of htensor has no OpenCL: its headers were missing", where)
+                  .with_hint("install opencl-headers and build htensor again"));
+}
+
+}  // namespace
+
+Result<OpenClQueue> OpenClQueue::create(const detail::opencl::Target& /*target*/) { return not_built(); }
+
+namespace opencl {
+
+std::vector<Listed> list_devices() { return {}; }
+
+}  // namespace opencl
+
+namespace detail::opencl {
+
+Result<Storage> allocate(const Target& /*target*/, std::uint64_t /*bytes*/) { return not_built(); }
+Result<Storage> share(const Target& /*target*/, const Storage& /*owner*/, Bytes /*bytes*/) {
+  return not_built();
+}
+Result<void> copy_to_device(const Target& /*target*/, Bytes /*from*/, const Storage& /*to*/,
+                            std::uint64_t /*offset*/, const OpenClOptions& /*options*/) {
+  return not_built();
+}
+Result<void> copy_to_host(const Target& /*target*/, const Storage& /*from*/, std::uint64_t /*offset*/,
+                          MutableBytes /*into*/, const OpenClOptions& /*options*/) {
+  return not_built();
+}
+Result<void> elementwise(const Target& /*target*/, Binary /*operation*/, const View& /*a*/, const View& /*b*/,
+                         const View& /*out*/, const OpenClOptions& /*options*/) {
+  return not_built();
+}
+Result<Reduced> reduce(const Target& /*target*/, Reduction /*reduction*/, const View& /*a*/,
+                       const OpenClOptions& /*options*/) {
+  return not_built();
+}
+Result<void> matmul(const Target& /*target*/, const View& /*a*/, const View& /*b*/, const View& /*out*/,
+                    const OpenClOptions& /*options*/) {
+  return not_built();
+}
+Result<void> softmax(const Target& /*target*/, const View& /*x*/, const View& /*out*/,
+                     const OpenClOptions& /*options*/) {
+  return not_built();
+}
+Result<void> rms_norm(const Target& /*target*/, const View& /*x*/, const View& /*weight*/, float /*epsilon*/,
+                      const View& /*out*/, const OpenClOptions& /*options*/) {
+  return not_built();
+}
+Result<void> silu(const Target& /*target*/, const View& /*x*/, const View& /*out*/,
+                  const OpenClOptions& /*options*/) {
+  return not_built();
+}
+
+}  // namespace detail::opencl
+}  // namespace ht::inline v1

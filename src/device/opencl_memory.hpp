@@ -1,0 +1,46 @@
+// Memory of an OpenCL device: as many buffers as its largest allocation makes necessary, seen as one range.
+#pragma once
+
+#include <cstdint>
+#include <htensor/tensor/storage.hpp>
+#include <vector>
+
+#include "device/opencl_runtime.hpp"
+
+namespace ht::inline v1::opencl {
+
+struct Memory {
+  Device& device;
+  std::uint64_t bytes = 0;
+  /// Bytes of every buffer but the last, a multiple of every element's size.
+  std::uint64_t buffer_bytes = 0;
+  std::vector<cl_mem> buffers;
+  /// Memory of the host that the buffers use in place, and the handle that keeps it.
+  Bytes shared;
+  Storage owner;
+
+  Memory(Device& of, std::uint64_t size, std::uint64_t largest_buffer) noexcept;
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory();
+
+  [[nodiscard]] std::uint64_t size_of(std::size_t buffer) const noexcept;
+};
+
+/// Zeroed memory. No buffer is larger than `largest_buffer`.
+[[nodiscard]] Result<Storage> allocate_memory(Device& device, std::string_view name, std::uint64_t bytes,
+                                              std::uint64_t largest_buffer);
+/// Buffers over memory of the host, for reading.
+[[nodiscard]] Result<Storage> share_memory(Device& device, std::string_view name, const Storage& owner,
+                                           Bytes bytes, std::uint64_t largest_buffer);
+
+/// The memory behind a Storage. `bad_state` where it is not memory of this device.
+[[nodiscard]] Result<const Memory*> memory_of(const Storage& storage, const Device& device);
+
+/// The queue of the options, or the device's own one. `bad_state` for a queue of another device.
+[[nodiscard]] Result<cl_command_queue> queue_of(Device& device, const OpenClOptions& options);
+
+/// Waits for the command and releases its event.
+[[nodiscard]] Result<void> finish(const Library& cl, cl_event event, std::string_view what);
+
+}  // namespace ht::inline v1::opencl

@@ -1,0 +1,178 @@
+#include "device/opencl_memory.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <memory>
+
+#include "device/opencl_test.hpp"
+#include "testing/temporary_folder.hpp"
+
+namespace ht {
+namespace {
+
+using tests::coded;
+using tests::codes;
+using tests::fails;
+using tests::must;
+using Card = OpenCl<Cpu>;
+
+class OpenClMemory : public tests::OpenClTest {
+ protected:
+  static opencl::Device& device() { return *must(opencl::find_device(Card::target)); }
+  /// A tensor in buffers of at most this many bytes.
+  template <class D, class S>
+  static Tensor<D, S, Card> split(const Tensor<D, S>& host, std::uint64_t largest) {
+    const auto bytes = must(host.bytes());
+    auto storage = must(allocate_memory(device(), Card::name, bytes.size(), largest));
+    must(Card::copy_to_device(bytes, storage, 0));
+    return must(Tensor<D, S, Card>::over(storage, host.shape()));
+  }
+};
+
+TEST_F(OpenClMemory, is_split_where_it_exceeds_the_largest_buffer) {
+  const auto host = coded<I32>(Rank<2>(37, 29));
+  const auto there = split(host, 300);
+  const auto* const memory = must(memory_of(there.storage(), device()));
+  EXPECT_EQ(memory->buffer_bytes, 256U);
+  EXPECT_EQ(memory->buffers.size(), (37U * 29U * 4U + 255U) / 256U);
+  EXPECT_EQ(codes(must(to_host(there))), codes(host));
+  EXPECT_EQ(codes(must(to_host(there.transpose()))), codes(must(host.transpose().copy())));
+}
+
+TEST_F(OpenClMemory, in_several_buffers_is_calculated_with) {
+  const auto host = coded<I32>(Rank<2>(37, 29));
+  const auto wide = split(host, 300);
+  const auto narrow = split(host, 128);
+  const auto sum = codes(must(to_host(must(opencl::combine(std::plus<>{}, wide, narrow)))));
+  const auto all = codes(host);
+  ASSERT_EQ(sum.size(), all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(sum[i], static_cast<std::uint32_t>(2 * all[i]));
+  // Rows run across buffers, and columns do so with strides.
+  const auto turned =
+      codes(must(to_host(must(opencl::combine(std::plus<>{}, wide.transpose(), narrow.transpose())))));
+  const auto expected = codes(must(host.transpose().copy()));
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_EQ(turned[i], static_cast<std::uint32_t>(2 * expected[i]));
+  std::int64_t total = 0;
+  for (const auto value : host) total += value;
+  EXPECT_EQ(must(opencl::sum(wide)), total);
+  EXPECT_EQ(must(opencl::sum(narrow.transpose())), total);
+}
+
+TEST_F(OpenClMemory, operand_is_in_one_buffer) {
+  const auto there = split(tests::filled<F32>(Rank<2>(16, 16), tests::small_number), 256);
+  EXPECT_TRUE(fails(opencl::matmul(there, there), ErrorCode::size_overflow, "operand_is_in_one_buffer"));
+  EXPECT_TRUE(fails(opencl::softmax(there), ErrorCode::size_overflow, "operand_is_in_one_buffer"));
+}
+
+TEST_F(OpenClMemory, is_out_of_memory_where_the_device_has_less) {
+  constexpr auto huge = std::int64_t{1} << 50;
+  EXPECT_TRUE(
+      fails(Tensor<U8, Rank<1>, Card>::zeros(Rank<1>(huge)), ErrorCode::out_of_memory, "device_has_memory"));
+}
+
+TEST_F(OpenClMemory, storage_is_on_the_device) {
+  const auto foreign = must(Tensor<F32, Rank<1>, Card>::over(must(Storage::owned(16)), Rank<1>(4)));
+  EXPECT_TRUE(fails(to_host(foreign), ErrorCode::bad_state, "storage_is_on_the_device"));
+  EXPECT_TRUE(fails(opencl::sum(foreign), ErrorCode::bad_state, "storage_is_on_the_device"));
+  const auto forged =
+      must(Storage::on_device(std::make_shared<int>(1), {.device = "OpenCl<Cpu>", .bytes = 16}));
+  const auto tensor = must(Tensor<F32, Rank<1>, Card>::over(forged, Rank<1>(4)));
+  EXPECT_TRUE(fails(to_host(tensor), ErrorCode::bad_state, "storage_is_on_the_device"));
+}
+
+TEST_F(OpenClMemory, copy_is_inside_the_device_memory) {
+  const auto storage = must(Card::allocate(16));
+  std::array<std::byte, 8> bytes{};
+  EXPECT_TRUE(fails(Card::copy_to_device(bytes, storage, 9), ErrorCode::out_of_bounds,
+                    "copy_is_inside_the_device_memory"));
+  EXPECT_TRUE(fails(Card::copy_to_host(storage, 16, bytes), ErrorCode::out_of_bounds,
+                    "copy_is_inside_the_device_memory"));
+  EXPECT_TRUE(Card::copy_to_host(storage, 8, bytes));
+}
+
+TEST_F(OpenClMemory, queue_is_of_the_device) {
+  // One device has to stand for two: a queue knows the device that it was made for.
+  opencl::Device other(device().library(), device().id(), device().facts());
+  const auto queue = must(OpenClQueue::create<Card>());
+  EXPECT_TRUE(fails(queue_of(other, {.queue = &queue}), ErrorCode::bad_state, "queue_is_of_the_device"));
+  EXPECT_TRUE(queue_of(device(), {.queue = &queue}));
+}
+
+TEST_F(OpenClMemory, of_the_host_is_not_seen_by_the_host_as_bytes) {
+  const auto there = must(Tensor<F32, Rank<1>, Card>::zeros(Rank<1>(4)));
+  EXPECT_TRUE(there.storage().bytes().empty());
+  EXPECT_TRUE(fails(Tensor<const F32, Rank<1>>::over(there.storage(), Rank<1>(4)), ErrorCode::out_of_bounds,
+                    "elements_are_inside_the_storage"));
+  EXPECT_TRUE(fails(Tensor<F32, Rank<1>>::over(there.storage(), Rank<1>(4)), ErrorCode::bad_state,
+                    "storage_is_writable"));
+}
+
+TEST_F(OpenClMemory, that_is_shared_is_kept_and_never_written) {
+  const Tensor<const F32, Rank<1>, Card> there = [] {
+    const Tensor<const F32, Rank<1>> host = tests::filled<F32>(Rank<1>(64), tests::small_number);
+    return must(to_device<Card>(host));
+  }();
+  EXPECT_EQ(must(to_host(there))(63), tests::small_number(63));
+  EXPECT_FALSE(must(memory_of(there.storage(), device()))->shared.empty());
+  EXPECT_TRUE(fails(Tensor<F32, Rank<1>, Card>::over(there.storage(), Rank<1>(64)), ErrorCode::bad_state,
+                    "storage_is_writable"));
+  const std::array<std::byte, 4> bytes{};
+  EXPECT_TRUE(
+      fails(Card::copy_to_device(bytes, there.storage(), 0), ErrorCode::bad_state, "storage_is_writable"));
+}
+
+std::uint64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t all = 0;
+  std::uint64_t resident = 0;
+  file >> all >> resident;
+  return resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+// A file of zeros but for its last bytes, mapped read-only.
+struct MappedFloats {
+  static constexpr std::size_t bytes = std::size_t{256} << 20;
+  testing::TemporaryFolder folder;
+  void* address = MAP_FAILED;
+
+  MappedFloats() {
+    const auto path = folder / "floats";
+    testing::write_file(path, "");
+    const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    const float last = 3.0F;
+    if (ftruncate(file, bytes) == 0 &&
+        pwrite(file, &last, sizeof(last), bytes - sizeof(last)) == sizeof(last))
+      address = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file, 0);
+    close(file);
+  }
+  MappedFloats(const MappedFloats&) = delete;
+  MappedFloats& operator=(const MappedFloats&) = delete;
+  ~MappedFloats() {
+    if (address != MAP_FAILED) munmap(address, bytes);
+  }
+};
+
+TEST_F(OpenClMemory, over_mapped_pages_does_not_double_them) {
+  const MappedFloats file;
+  ASSERT_NE(file.address, MAP_FAILED);
+  const Bytes bytes(static_cast<const std::byte*>(file.address), MappedFloats::bytes);
+  const auto host = must(Tensor<const F32, Rank<1>>::over(must(Storage::borrowed_read_only(bytes)),
+                                                          Rank<1>(std::int64_t{MappedFloats::bytes / 4})));
+  // The kernel is built before memory is measured.
+  must(opencl::sum(must(Tensor<F32, Rank<1>, Card>::zeros(Rank<1>(1)))));
+  const auto before = resident_bytes();
+  const auto there = must(to_device<Card>(host));
+  EXPECT_EQ(must(opencl::sum(there)), 3.0F);
+  EXPECT_EQ(must(opencl::max(there)), 3.0F);
+  const auto grown = resident_bytes() - before;
+  EXPECT_GT(grown, MappedFloats::bytes / 2) << "the device did not touch the pages";
+  EXPECT_LT(grown, MappedFloats::bytes + (std::uint64_t{32} << 20));
+}
+
+}  // namespace
+}  // namespace ht

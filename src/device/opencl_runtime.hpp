@@ -1,0 +1,73 @@
+// The OpenCL devices of this machine, with their contexts, queues and programs. Contexts live until the
+// process ends; they are the only state.
+#pragma once
+
+#include <cstdint>
+#include <htensor/dtype/device.hpp>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "device/opencl_library.hpp"
+
+namespace ht::inline v1::opencl {
+
+struct Facts {
+  std::string name;
+  bool is_gpu = false;
+  bool is_cpu = false;
+  std::uint64_t memory = 0;
+  std::uint64_t largest_buffer = 0;
+  /// The device reads memory of the host in place.
+  bool shares_memory = false;
+  bool divides_exactly = false;
+  bool has_doubles = false;
+};
+
+/// One device. Everything but its facts is made when first used. Threads may call it at once.
+class Device {
+ public:
+  Device(const Library& library, cl_device_id id, Facts facts) noexcept
+      : library_(library), id_(id), facts_(std::move(facts)) {}
+
+  [[nodiscard]] const Library& library() const noexcept { return library_; }
+  [[nodiscard]] cl_device_id id() const noexcept { return id_; }
+  [[nodiscard]] const Facts& facts() const noexcept { return facts_; }
+  [[nodiscard]] Result<cl_context> context();
+  /// The queue of calls that name no other one.
+  [[nodiscard]] Result<cl_command_queue> queue();
+  /// A queue that the caller releases.
+  [[nodiscard]] Result<cl_command_queue> make_queue();
+  /// The built program, kept for the next call. `device_unavailable` with the first line of the build log.
+  [[nodiscard]] Result<cl_program> program(const std::string& text);
+
+ private:
+  [[nodiscard]] Result<cl_context> locked_context();
+
+  const Library& library_;
+  cl_device_id id_;
+  Facts facts_;
+  std::mutex mutex_;
+  cl_context context_ = nullptr;
+  cl_command_queue queue_ = nullptr;
+  std::map<std::string, cl_program> programs_;
+};
+
+/// All devices of all platforms, in the order of the OpenCL library.
+[[nodiscard]] Result<std::span<const std::unique_ptr<Device>>> all_devices();
+
+/// Whether the variable HT_OPENCL_GPU is "any": the Gpu stream then uses devices of every type.
+[[nodiscard]] bool gpu_is_any_device();
+
+/// The positions of the devices that a stream counts.
+[[nodiscard]] std::vector<std::size_t> devices_of_stream(std::span<const Facts> devices, bool is_gpu,
+                                                         bool gpu_is_any);
+
+/// The device behind a type. `device_unavailable` where the machine has none.
+[[nodiscard]] Result<Device*> find_device(const detail::opencl::Target& target);
+
+}  // namespace ht::inline v1::opencl

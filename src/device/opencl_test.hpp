@@ -1,0 +1,64 @@
+// What the tests of OpenCL share: the setting that lets PoCL serve the Gpu stream, and tensors by formula.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <htensor/device/opencl.hpp>
+#include <vector>
+
+#include "tensor/test_tools.hpp"
+
+// The leak checker cannot stop the threads of PoCL and ends with a fault of its own.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
+extern "C" [[gnu::used]] inline int __lsan_is_turned_off() { return 1; }
+
+namespace ht::tests {
+
+/// Skips where the machine has no OpenCL device of the kind. PoCL serves both.
+template <class Dev>
+bool has_device() {
+  // Read when devices are first listed, so every test sets it.
+  setenv("HT_OPENCL_GPU", "any", 0);
+  return Dev::allocate(0).has_value();
+}
+
+class OpenClTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_device<OpenCl<Cpu>>() || !has_device<OpenCl<Gpu>>())
+      GTEST_SKIP() << "no OpenCL device: install pocl-opencl-icd";
+  }
+};
+
+/// A host tensor whose elements are f(0), f(1), … in row-major order.
+template <class D, class S, class F>
+Tensor<D, S> filled(S shape, const F& f) {
+  auto tensor = must(Tensor<D, S>::zeros(shape));
+  std::int64_t n = 0;
+  for (auto&& element : tensor) element = static_cast<typename D::Element>(f(n++));
+  return tensor;
+}
+
+/// Elements that use every bit of the dtype.
+template <class D, class S>
+Tensor<D, S> coded(S shape) {
+  return filled<D>(shape, [](std::int64_t n) { return element_of<D>(nth_code(n)); });
+}
+
+/// The stored bits of all elements in row-major order.
+template <class D, class S>
+std::vector<std::uint64_t> codes(const Tensor<D, S>& tensor) {
+  std::vector<std::uint64_t> all;
+  for (const auto& element : tensor)
+    all.push_back(code_of(static_cast<typename std::remove_const_t<D>::Element>(element)));
+  return all;
+}
+
+/// Values in [-1, 1) that repeat after more elements than tests have.
+inline float small_number(std::int64_t n) {
+  return static_cast<float>(static_cast<std::int64_t>(nth_code(n) >> 40) - (1 << 23)) /
+         static_cast<float>(1 << 23);
+}
+
+}  // namespace ht::tests
