@@ -15,11 +15,12 @@ extern "C" [[gnu::used]] inline int __lsan_is_turned_off() { return 1; }
 
 namespace ht::tests {
 
-/// Skips where the machine has no OpenCL device of the kind. PoCL serves both.
+// Before main, as the variable is read when any test first lists devices.
+inline const int gpu_is_any = setenv("HT_OPENCL_GPU", "any", 1);
+
+/// Whether the machine has an OpenCL device of the kind. PoCL serves both.
 template <class Dev>
 bool has_device() {
-  // Read when devices are first listed, so every test sets it.
-  setenv("HT_OPENCL_GPU", "any", 0);
   return Dev::allocate(0).has_value();
 }
 
