@@ -24,7 +24,7 @@ void run_or_fail(const std::vector<std::string>& command) {
   must(ended.status == 0, command[0] + " failed: " + ended.said);
 }
 
-// BF16 by the textbook, as the check must not use the kernels that it checks.
+// Reference rounding to BF16: the check must not use the kernels that it checks.
 std::uint16_t round_to_bf16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   return static_cast<std::uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
@@ -39,7 +39,7 @@ std::uint64_t count_wrong(const Path& source, const Path& target) {
   for (const ht::AnyTensor& tensor : before) {
     const auto changed = value_of(after[tensor.name()]);
     const auto stored = value_of(changed.bytes());
-    // Norms of an encoded model are F32 and stay it.
+    // Norms of an encoded model stay F32.
     if (changed.type().name == tensor.type().name) continue;
     must(changed.type().name == "BF16", "a tensor has another type than BF16");
     const auto count = static_cast<std::int64_t>(stored.size() / 2);
@@ -130,7 +130,9 @@ void add_blocks(Builder& builder, const Path& source, const Path& target) {
 
 /// Whether all goals were met.
 bool run_all(const Options& options) {
-  must_fit(options.bytes);
+  const auto free_bytes = std::filesystem::space(options.folder).available;
+  must(free_bytes / 5 * 2 >= options.bytes,
+       "not enough disk space: sources and targets take 2.5 times --size");
   const Folder folder(options.folder);
   const Path dense = folder / "dense.safetensors";
   const Path blocks = folder / "blocks.gguf";

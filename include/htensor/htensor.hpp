@@ -25,7 +25,13 @@
 #include <htensor/base/error.hpp>
 #include <htensor/base/fault.hpp>
 #include <htensor/base/result.hpp>
+#include <htensor/base/workers.hpp>
+#include <htensor/compute/conv.hpp>
 #include <htensor/compute/elementwise.hpp>
+#include <htensor/compute/embedding.hpp>
+#include <htensor/compute/linear.hpp>
+#include <htensor/compute/matmul.hpp>
+#include <htensor/compute/nn.hpp>
 #include <htensor/convert/convert.hpp>
 #include <htensor/convert/diff.hpp>
 #include <htensor/convert/edit_metadata.hpp>

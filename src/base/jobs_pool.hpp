@@ -12,6 +12,10 @@
 #include <thread>
 #include <vector>
 
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
 #include "base/fault_registry.hpp"
 
 namespace ht::inline v1::detail {
@@ -19,12 +23,19 @@ namespace ht::inline v1::detail {
 /// Counts the forks between the first process and this one.
 inline constinit std::atomic<unsigned> generation = 0;
 
-/// How many processors this process may use, at least 1.
+/// How many processors this process could use when it was first asked, at least 1. The number stays the same,
+/// as callers size buffers by it.
 [[nodiscard]] inline std::size_t processors() noexcept {
   static constinit std::atomic<std::size_t> found = 0;
   std::size_t count = found.load(std::memory_order_relaxed);
   if (count == 0) {
     count = std::max<std::size_t>(std::thread::hardware_concurrency(), 1);
+#if defined(__linux__)
+    // The processors that taskset and containers leave to the process.
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0)
+      count = std::clamp<std::size_t>(static_cast<std::size_t>(CPU_COUNT(&allowed)), 1, count);
+#endif
     found.store(count, std::memory_order_relaxed);
   }
   return count;

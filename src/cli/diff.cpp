@@ -151,7 +151,10 @@ Result<Exit> diff(const Options& options, const Common& common) {
   const auto b = HT_TRY(Model::open(options.b, how));
   WorkWithBar work(common);
   auto found = HT_TRY(ht::diff(a, b, {.tolerance = options.tolerance, .work = work.options()}));
-  if (options.ignore_metadata) found.metadata = {};
+  if (options.ignore_metadata) {
+    found.metadata = {};
+    std::erase_if(found.differ, [](const auto& tensor) { return tensor.why == DifferenceKind::note; });
+  }
   OutputBuffer out;
   if (common.jsonl) {
     print_json_lines(out, found);

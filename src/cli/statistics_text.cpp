@@ -105,7 +105,11 @@ Bars bars_of_locale() {
 
 void append_histogram(OutputBuffer& out, const Histogram& histogram, std::size_t columns, Bars bars) {
   const auto& range = histogram.range;
-  const double width = (range.high - range.low) / range.bins;
+  // Each product is within the range, however wide it is.
+  const auto edge = [&](std::size_t i) {
+    const double part = static_cast<double>(i) / range.bins;
+    return range.low * (1 - part) + range.high * part;
+  };
   const std::uint64_t most = std::max<std::uint64_t>(std::ranges::max(histogram.counts), 1);
   const std::size_t count_width = digit_count(most);
   constexpr std::size_t label_width = 12;
@@ -119,8 +123,7 @@ void append_histogram(OutputBuffer& out, const Histogram& histogram, std::size_t
     auto eighths = static_cast<std::size_t>(share * static_cast<double>(bar_width * 8));
     if (count != 0) eighths = std::max<std::size_t>(eighths, 1);
     const std::string bar = bar_text(eighths, bars);
-    append_text(out, "{:>{}}  {}", short_number_text(range.low + width * static_cast<double>(i)), label_width,
-                bar);
+    append_text(out, "{:>{}}  {}", short_number_text(edge(i)), label_width, bar);
     out.append_spaces(bar_width - display_width(bar));
     append_text(out, " {:>{}}\n", count, count_width);
   }

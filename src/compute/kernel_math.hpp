@@ -1,7 +1,7 @@
 // exp and the normal distribution for Highway's vectors; included once for each target, behind highway.h.
 //
 // Neither uses fused operations, so that all targets give the same bits. Bounds are in units of the last
-// place of the result, measured by kernel_math_test.cpp: exp 1.1 in F32 and F64, gelu 8 in F64.
+// place of the result, measured by row_kernels_test.cpp: exp 1.1 in F32 and F64, gelu 8 in F64.
 
 // Highway includes this file again for each target, so the guard is defined anew each time.
 #if defined(HT_KERNEL_MATH) == defined(HWY_TARGET_TOGGLE)

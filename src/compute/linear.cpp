@@ -115,9 +115,11 @@ Result<void> run_linear(const WeightRows& weights, const LinearTask<float>& task
 
 Result<void> run_linear(const WeightRows& weights, const LinearTask<double>& task,
                         const LinearOptions& options) {
-  return split_rows(weights, task.batch, options.workers, [&](std::int64_t first, std::int64_t end) {
-    for (std::int64_t row = first; row < end; ++row) dot_f64(weights, task, row);
-    add_bias(task, weights.count, first, end);
+  return without_bad_alloc([&] {
+    return split_rows(weights, task.batch, options.workers, [&](std::int64_t first, std::int64_t end) {
+      for (std::int64_t row = first; row < end; ++row) dot_f64(weights, task, row);
+      add_bias(task, weights.count, first, end);
+    });
   });
 }
 

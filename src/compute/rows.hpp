@@ -24,13 +24,15 @@ template <class Body>
   if (count <= min_parallel_elements / each || count == 1)
     return without_bad_alloc([&] { return body(std::int64_t{0}, count); });
   const std::int64_t part = std::max<std::int64_t>(part_elements / each, 1);
-  Jobs jobs;
-  jobs.count = static_cast<std::size_t>((count + part - 1) / part);
-  jobs.run = [&](std::size_t job, std::size_t) -> Result<void> {
-    const auto first = static_cast<std::int64_t>(job) * part;
-    return body(first, std::min(first + part, count));
-  };
-  return run_all(jobs);
+  return without_bad_alloc([&] {
+    Jobs jobs;
+    jobs.count = static_cast<std::size_t>((count + part - 1) / part);
+    jobs.run = [&](std::size_t job, std::size_t) -> Result<void> {
+      const auto first = static_cast<std::int64_t>(job) * part;
+      return body(first, std::min(first + part, count));
+    };
+    return run_all(jobs);
+  });
 }
 
 /// The last dimension of a view, one row after the other.

@@ -8,6 +8,7 @@
 
 #include "base/format_text.hpp"
 #include "convert/target_catalog.hpp"
+#include "format/irpa/irpa.hpp"
 #include "model/relayout.hpp"
 #include "values/convert_values.hpp"
 
@@ -130,7 +131,7 @@ Result<void> change_type(TargetTensor& tensor, const ElementType& to, const Roun
 }  // namespace
 
 Result<void> change_types(std::span<TargetTensor> tensors, const ConvertOptions& options,
-                          const std::function<void(const TargetTensor&, const Error&)>& rounded) {
+                          const std::function<void(const TargetTensor&, LossKind, const Error&)>& lost) {
   std::vector<Rule> rules;
   for (const auto& rule : options.types) {
     const auto type = HT_TRY(type_named(rule.type));
@@ -152,23 +153,30 @@ Result<void> change_types(std::span<TargetTensor> tensors, const ConvertOptions&
     const ElementType to = has_rule ? rule->type : *dequantized;
     if (to == from) continue;
     const bool loses = !values::is_lossless(from, to) && to.is_dense() && has_rule;
+    const bool has_note = !format_irpa::note_beyond_type(tensor.entry).empty();
     HT_TRY(change_type(tensor, to, options.rounding));
+    if (has_note) {
+      lost(tensor, LossKind::metadata,
+           Error(ErrorCode::would_lose, "changed_tensor_has_no_note",
+                 format_text("tensor '{}' changes its type, and its note names the old one",
+                             to_utf8(tensor.name)))
+               .with_hint("leave the tensor out of --cast, --dequantize and --quantize"));
+    }
     if (!loses) continue;
-    rounded(tensor,
-            Error(ErrorCode::would_lose, "cast_keeps_every_value",
-                  format_text("tensor '{}' is {}, and {} does not hold every {} value", to_utf8(tensor.name),
-                              from.name, to.name, from.is_blocks() ? F32::name : from.name))
-                .with_hint(format_text("cast to {}", from.is_blocks() ? F32::name : from.name)));
+    lost(tensor, LossKind::rounding,
+         Error(ErrorCode::would_lose, "cast_keeps_every_value",
+               format_text("tensor '{}' is {}, and {} does not hold every {} value", to_utf8(tensor.name),
+                           from.name, to.name, from.is_blocks() ? F32::name : from.name))
+             .with_hint(format_text("cast to {}", from.is_blocks() ? F32::name : from.name)));
   }
   for (std::size_t i = 0; i < rules.size(); ++i) {
     if (rules[i].is_used) continue;
-    return fail(
-        Error(ErrorCode::not_found, "type_rule_changes_a_tensor",
-              format_text("'{}={}' changes no tensor", to_utf8(options.types[i].pattern),
-                          options.types[i].type))
-            .with_hint(
-                "list the tensors with `htensor ls`; a pattern with a wildcard leaves out norms, biases, "
-                "integers and rows that are not whole blocks"));
+    return fail(Error(ErrorCode::not_found, "type_rule_changes_a_tensor",
+                      format_text("'{}={}' changes no tensor", to_utf8(options.types[i].pattern),
+                                  options.types[i].type))
+                    .with_hint("list the tensors with `htensor ls`; a pattern with a wildcard skips "
+                               "integers, and to a block "
+                               "encoding also norms, biases and rows that are not whole blocks"));
   }
   return {};
 }

@@ -61,6 +61,24 @@ TEST_F(ChangeTypes, lossless_casts_need_no_permission) {
   expect_same(source, wide, 0.0);
 }
 
+TEST_F(ChangeTypes, changed_tensor_has_no_note) {
+  const auto source =
+      noted("a", R"(TENSORv0:{"type": "Tensor", "dtype": "float32", "shape": [2, 3], "layer": 4})");
+  const ConvertOptions options{.types = {{"t", "F64"}}};
+  const auto plan = plan_conversion(source, folder_ / "b.irpa", options).value();
+  ASSERT_EQ(plan.losses.size(), 1U);
+  EXPECT_EQ(plan.losses[0].kind, LossKind::metadata);
+  testing::expect_refusal(convert(source, folder_ / "b.irpa", options), ErrorCode::would_lose,
+                          "nothing_is_lost_unasked");
+  EXPECT_EQ(type_of(converted(source, "b.irpa", options, {.drop_metadata = true}), "t"), "F64");
+}
+
+TEST_F(ChangeTypes, notes_that_say_only_dtype_and_shape_are_no_loss) {
+  const auto source = noted("a", R"(TENSORv0:{"dtype":"torch.float32","shape":[2,3],"type":"Tensor"})");
+  expect_same(source, converted(source, "b.safetensors", {}));
+  EXPECT_EQ(type_of(converted(source, "c.irpa", {.types = {{"t", "F64"}}}), "t"), "F64");
+}
+
 TEST_F(ChangeTypes, rounding_is_a_loss) {
   const auto source = made("a", "safetensors", {f32("w", {3, 5})});
   const ConvertOptions options{.types = {{"w", "BF16"}}};

@@ -96,7 +96,8 @@ void describe_gap(TensorDifference& found, const TensorPair& pair) {
   found.max_abs = pair.max_abs;
   if (pair.elements != 0) found.rms = std::sqrt(all.squares / static_cast<double>(pair.elements));
   const double norms = std::sqrt(all.norm_a) * std::sqrt(all.norm_b);
-  if (norms > 0) found.cosine = std::clamp(all.product / norms, -1.0, 1.0);
+  if (norms > 0 && std::isfinite(norms) && std::isfinite(all.product))
+    found.cosine = std::clamp(all.product / norms, -1.0, 1.0);
 }
 
 // A format of a single tensor has no name for it, and it is called as its file is.

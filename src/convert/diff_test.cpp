@@ -12,8 +12,6 @@ using testing::stored;
 using testing::tensor_note;
 using Names = std::vector<std::string>;
 
-constexpr std::array<std::int64_t, 2> two_by_three{2, 3};
-
 TEST_F(Diff, kinds_have_names) {
   EXPECT_EQ(to_string(DifferenceKind::dtype), "dtype");
   EXPECT_EQ(to_string(DifferenceKind::shape), "shape");
@@ -250,14 +248,6 @@ TEST_F(Diff, how_a_file_is_laid_out_is_no_metadata) {
 }
 
 TEST_F(Diff, notes_that_say_only_dtype_and_shape_are_equal) {
-  const auto noted = [&](std::string_view name, std::string_view note) {
-    CatalogBuilder builder("irpa");
-    EXPECT_TRUE(
-        builder.add({.name = "t", .dtype = F32::tag, .dims = two_by_three, .bytes = 24, .note = note}));
-    auto encoded = encode("irpa", std::move(builder).build().value()).value();
-    encoded.header.resize(static_cast<std::size_t>(encoded.file_bytes));
-    return opened(name, encoded.header);
-  };
   const auto plain = noted("plain", "");
   const std::string_view spaced = R"(TENSORv0:{"dtype":"torch.float32","shape":[2,3],"type":"Tensor"})";
   const std::string_view iree =

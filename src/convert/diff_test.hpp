@@ -96,6 +96,16 @@ class Diff : public ::testing::Test {
                 {{.name = "t", .dtype = dtype, .dims = std::move(dims), .data = std::move(data)}});
   }
 
+  /// An archive of one tensor `t`, F32 [2, 3], with this text as its metadata.
+  Model noted(std::string_view name, std::string_view note) {
+    static constexpr std::array<std::int64_t, 2> dims{2, 3};
+    CatalogBuilder builder("irpa");
+    EXPECT_TRUE(builder.add({.name = "t", .dtype = F32::tag, .dims = dims, .bytes = 24, .note = note}));
+    auto encoded = encode("irpa", std::move(builder).build().value()).value();
+    encoded.header.resize(static_cast<std::size_t>(encoded.file_bytes));
+    return opened(name, encoded.header);
+  }
+
   static Differences compared(const Model& a, const Model& b, std::optional<double> tolerance = {}) {
     auto found = diff(a, b, {.tolerance = tolerance});
     if (!found) ADD_FAILURE() << to_string(found.error());

@@ -12,6 +12,7 @@
 
 #include "base/format_text.hpp"
 #include "convert/target_catalog.hpp"
+#include "format/irpa/irpa.hpp"
 #include "format/shards/numbered_name.hpp"
 #include "format/shards/shard_index.hpp"
 
@@ -75,8 +76,8 @@ class Planner {
   Result<ConversionPlan> run() {
     HT_TRY(check_options());
     tensors_ = HT_TRY(target_tensors(source_, memory_, options_));
-    HT_TRY(change_types(tensors_, options_, [&](const TargetTensor& tensor, const Error& why) {
-      lose(tensor.name, LossKind::rounding, why);
+    HT_TRY(change_types(tensors_, options_, [&](const TargetTensor& tensor, LossKind kind, const Error& why) {
+      lose(tensor.name, kind, why);
     }));
     if (options_.normalize_layout) {
       for (auto& tensor : tensors_) HT_TRY(normalize_layout(tensor));
@@ -174,10 +175,12 @@ class Planner {
   Result<void> fit_tensor(TargetTensor& tensor) {
     auto refused = refusal(tensor);
     if (!refused) return {};
+    // A note that only spells type and shape in another way is no loss.
+    const bool has_note = !format_irpa::note_beyond_type(tensor.entry).empty();
     if (const auto note = std::exchange(tensor.entry.note, {}); !note.empty()) {
       auto other = refusal(tensor);
       if (!other) {
-        lose(tensor.name, LossKind::metadata, *refused);
+        if (has_note) lose(tensor.name, LossKind::metadata, *refused);
         return {};
       }
       tensor.entry.note = note;
@@ -187,7 +190,7 @@ class Planner {
     HT_TRY(keep_raw_bytes(tensor, *refused));
     auto again = refusal(tensor);
     if (again && !tensor.entry.note.empty()) {
-      lose(tensor.name, LossKind::metadata, *again);
+      if (has_note) lose(tensor.name, LossKind::metadata, *again);
       tensor.entry.note = {};
       again = refusal(tensor);
     }

@@ -34,11 +34,12 @@ struct TargetTensor {
 [[nodiscard]] Result<std::vector<TargetTensor>> target_tensors(const Catalog& source, const InMemory& memory,
                                                                const ConvertOptions& options);
 
-/// Gives tensors the types of `ConvertOptions::types` and `dequantize`. `rounded` is called for each tensor
-/// whose values may be rounded without being quantized, with the reason.
+/// Gives tensors the types of `ConvertOptions::types` and `dequantize`. `lost` is called with the
+/// reason for each tensor whose values may be rounded without being quantized, and for each that loses its
+/// note.
 [[nodiscard]] Result<void> change_types(
     std::span<TargetTensor> tensors, const ConvertOptions& options,
-    const std::function<void(const TargetTensor&, const Error&)>& rounded);
+    const std::function<void(const TargetTensor&, LossKind, const Error&)>& lost);
 
 /// The order of `ConvertOptions::canonical`.
 void sort_canonically(std::span<TargetTensor> tensors, const Format& format);

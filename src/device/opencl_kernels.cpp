@@ -197,6 +197,11 @@ kernel void softmax(global const float* x, ulong x0, global float* out, ulong ou
     if (value > largest || isnan(value)) largest = value;
   }
   largest = combine_lanes(lanes, largest, 1);
+  // A row of -infinity alone, all masked, becomes 0; all lanes agree on it.
+  if (largest == -INFINITY) {
+    for (ulong i = lane; i < n; i += LANES) out[out0 + row + i] = 0;
+    return;
+  }
   float sum = 0;
   for (ulong i = lane; i < n; i += LANES) {
     const float power = exp(x[x0 + row + i] - largest);
@@ -219,7 +224,12 @@ kernel void rms_norm(global const float* x, ulong x0, global const float* weight
 }
 kernel void silu(global const float* x, ulong x0, global float* out, ulong out0, ulong n) {
   const ulong i = get_global_id(0);
-  if (i < n) out[out0 + i] = x[x0 + i] / (1.0f + exp(-x[x0 + i]));
+  if (i >= n) return;
+  const float value = x[x0 + i];
+  // Of the smaller power, which does not overflow.
+  const float power = exp(-fabs(value));
+  const float product = value * (value < 0 ? power : 1.0f) / (1.0f + power);
+  out[out0 + i] = value == -INFINITY ? -0.0f : product;
 }
 )";
 

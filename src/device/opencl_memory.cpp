@@ -108,7 +108,8 @@ Result<Storage> share_memory(Device& device, std::string_view name, const Storag
     memory->owner = owner;
     // Read-only to kernels; OpenCL has no other type for the pointer.
     auto* const host = const_cast<std::byte*>(bytes.data());  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-    HT_TRY(make_buffers(*memory, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, host));
+    // A driver may refuse memory of the host, such as pages that cannot be written: the caller copies then.
+    if (!make_buffers(*memory, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, host)) return Storage();
     return keep(std::move(memory), name, false);
   });
 }

@@ -181,6 +181,18 @@ TEST_F(OpenClNn, weight_has_the_last_extent) {
   EXPECT_TRUE(fails(opencl::rms_norm(x, weight), ErrorCode::shape_mismatch, "weight_has_the_last_extent"));
 }
 
+TEST_F(OpenClNn, takes_extreme_values_as_the_host_does) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const auto masked = must(Tensor<F32, Rank<2>>::of(Rank<2>(1, 3), {-infinity, -infinity, -infinity}));
+  for (const float share : must(to_host(must(opencl::softmax(must(to_device<OpenCl<Cpu>>(masked)))))))
+    EXPECT_EQ(share, 0.0F);
+  const auto x = must(Tensor<F32, Rank<1>>::of(Rank<1>(3), {-infinity, -89.0F, infinity}));
+  const auto y = must(to_host(must(opencl::silu(must(to_device<OpenCl<Cpu>>(x))))));
+  EXPECT_EQ(y(0), 0.0F);
+  EXPECT_NEAR(static_cast<double>(y(1)), -89 * std::exp(-89.0), 89 * std::exp(-89.0) * 8 * epsilon);
+  EXPECT_EQ(y(2), infinity);
+}
+
 TEST_F(OpenClNn, of_no_rows_is_empty) {
   const auto x = must(Tensor<F32, Rank<2>, OpenCl<Cpu>>::zeros(Rank<2>(0, 3)));
   EXPECT_EQ(must(opencl::softmax(x)).elements(), 0);

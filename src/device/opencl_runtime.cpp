@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/format_text.hpp"
+#include "base/jobs.hpp"
 #include "device/opencl_listing.hpp"
 
 namespace ht::inline v1::opencl {
@@ -69,7 +70,11 @@ Result<Machine> list_machine() {
 
 // Never destroyed: threads of the drivers may outlive static objects.
 const Result<Machine>& machine() {
-  static const auto* const listed = new Result<Machine>(list_machine());
+  // Drivers start threads, which may read mapped pages.
+  static const auto* const listed = [] {
+    const UnblockedSigbus unblocked;
+    return new Result<Machine>(list_machine());
+  }();
   return *listed;
 }
 
@@ -84,6 +89,7 @@ std::string first_line(std::string_view log) {
 
 Result<cl_context> Device::locked_context() {
   if (context_ != nullptr) return context_;
+  const UnblockedSigbus unblocked;
   cl_int status = CL_SUCCESS;
   cl_context made = library_.create_context(nullptr, 1, &id_, nullptr, nullptr, &status);
   HT_TRY(check(status, "create a context"));
@@ -98,6 +104,7 @@ Result<cl_context> Device::context() {
 
 Result<cl_command_queue> Device::make_queue() {
   cl_context in = HT_TRY(context());
+  const UnblockedSigbus unblocked;
   cl_int status = CL_SUCCESS;
   cl_command_queue made = library_.create_queue(in, id_, 0, &status);
   HT_TRY(check(status, "create a queue"));

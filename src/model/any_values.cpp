@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <htensor/base/fault.hpp>
+#include <htensor/base/workers.hpp>
 #include <htensor/dtype/sizes.hpp>
 #include <htensor/model/statistics.hpp>
-#include <thread>
 
 #include "base/format_text.hpp"
 #include "model/model_access.hpp"
@@ -18,7 +18,7 @@ constexpr std::int64_t piece_elements = std::int64_t{1} << 18;
 class ValueReader {
  public:
   explicit ValueReader(const AnyTensor& tensor)
-      : tensor_(tensor), type_(tensor.type()), buffers_(std::max(std::thread::hardware_concurrency(), 1U)) {}
+      : tensor_(tensor), type_(tensor.type()), buffers_(Workers::shared().threads()) {}
 
   Result<void> operator()(std::int64_t first, std::int64_t count, std::size_t worker,
                           const std::function<void(const std::byte*)>& use) {

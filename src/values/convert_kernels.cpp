@@ -294,8 +294,17 @@ template <std::size_t Lanes, class From, class To, class Convert>
 HWY_INLINE void for_each_vector(const From* from, To* into, std::int64_t count, Convert convert) {
   constexpr std::int64_t lanes = Lanes;
   std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) convert(from + i, into + i);
-  if constexpr (Lanes > 1) {
+  if constexpr (Lanes == 1) {
+    // Loads and stores of the scalar target need alignment.
+    for (; i < count; ++i) {
+      From number;
+      To result;
+      std::memcpy(&number, from + i, sizeof(From));
+      convert(&number, &result);
+      std::memcpy(into + i, &result, sizeof(To));
+    }
+  } else {
+    for (; i + lanes <= count; i += lanes) convert(from + i, into + i);
     const std::size_t rest = static_cast<std::size_t>(count - i) % Lanes;
     if (rest == 0) return;
     From padded[Lanes]{};

@@ -99,7 +99,8 @@ class StripConverter {
   }
 
   void convert(const std::byte* stored, std::byte* into, std::int64_t count, std::uint64_t first) noexcept {
-    if (demotion_.random != nullptr) fill_random(random_, seed_, first, count);
+    // Kernels read whole vectors of random words.
+    if (demotion_.random != nullptr) fill_random(random_, seed_, first, (count + 7) / 8 * 8);
     if (is_copy_) {
       std::memcpy(into, stored, static_cast<std::size_t>(stored_bytes(to_, count)));
     } else if (integers_ != nullptr) {
@@ -216,7 +217,9 @@ void read_f32(const ElementType& type, const std::byte* stored, float* into, std
 }
 
 void read_f64(const ElementType& type, const std::byte* stored, double* into, std::int64_t count) noexcept {
-  if (type.is_blocks()) {
+  if (const auto convert = find_integers(type.dtype, F64::tag); convert != nullptr) {
+    convert(stored, reinterpret_cast<std::byte*>(into), count, {});
+  } else if (type.is_blocks()) {
     alignas(64) float floats[strip_elements];
     decode_blocks(type.encoding, stored, count / type.block_elements, floats);
     std::copy_n(floats, count, into);

@@ -36,10 +36,12 @@ void convert_values(const Conversion& conversion, const std::byte* stored, std::
 [[nodiscard]] Result<void> convert_in_parallel(const Conversion& conversion, const std::byte* stored,
                                                std::byte* into, std::int64_t count, std::uint64_t first = 0);
 
-/// Decodes or promotes elements to F32, where F32 holds every value of the type: see `reads_as_f32`.
+/// Decodes or promotes at most `strip_elements` elements to F32, where F32 holds every value of the type: see
+/// `reads_as_f32`.
 void read_f32(const ElementType& type, const std::byte* stored, float* into, std::int64_t count) noexcept;
 [[nodiscard]] bool reads_as_f32(const ElementType& type) noexcept;
-/// The same to F64, which I64 and U64 are rounded to.
+/// The same to F64, which I64 and U64 are rounded to, to nearest. At most `strip_elements` at once, like
+/// `read_f32`.
 void read_f64(const ElementType& type, const std::byte* stored, double* into, std::int64_t count) noexcept;
 
 /// Bytes of `count` elements, which are whole blocks and whole bytes but for the last one.

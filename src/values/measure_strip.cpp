@@ -206,7 +206,14 @@ StripMeasure measure_codes(const std::byte* codes, std::int64_t count) {
     for (std::int64_t part = 0; part < group_lanes; part += lanes) {
       const auto load = [&](int v) HWY_ATTR {
         const std::byte* const words = codes + i * 2 + (v / 2 * group_lanes + part) * 4;
+#if HWY_TARGET == HWY_SCALAR
+        // A load of this target needs alignment.
+        std::uint32_t word = 0;
+        std::memcpy(&word, words, sizeof(word));
+        const auto pairs = hn::Set(Words(), word);
+#else
         const auto pairs = hn::LoadU(Words(), reinterpret_cast<const std::uint32_t*>(words));
+#endif
         const auto value = v % 2 == 0 ? hn::ShiftLeft<16>(pairs) : hn::And(pairs, upper);
         if constexpr (std::is_same_v<Codes, Words>) {
           extremes.add(hn::BitCast(Codes(), value));
@@ -232,7 +239,7 @@ StripMeasure measure_codes(const std::byte* codes, std::int64_t count) {
   return result.result();
 }
 
-// Counts of 32 bits do for some thousand values.
+// Counts are 32 bits wide: `count` is below 2^31.
 SmallCounts count_values(const float* values, std::int64_t count, std::uint32_t tiny_below) {
   const Ints ints;
   const auto limit = hn::Set(ints, static_cast<std::int32_t>(tiny_below));

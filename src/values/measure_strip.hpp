@@ -9,8 +9,8 @@ namespace ht::inline v1::values {
 /// Interleaved sums: element i is added to sum i % 16, on every processor.
 inline constexpr std::int64_t interleaved_sums = 16;
 
-/// All of it is only meaningful if `squares` is finite: infinities and NaN are among the values otherwise.
-/// Extremes are those of bits, which integer instructions find without delaying the sums.
+/// Valid only if `squares` is finite. Otherwise a value is infinite or NaN, or a sum of squares overflowed.
+/// Extremes compare bit patterns, which integer instructions do without delaying the sums.
 struct StripMeasure {
   double sum = 0;
   double squares = 0;
@@ -26,7 +26,7 @@ enum class Summation : std::uint8_t {
   /// Every element and its square are added in F64.
   doubles,
   /// Eight elements are added pairwise in F32, then their sum in F64; the same for squares. Squares are
-  /// rounded to F32, and overflow beyond 2^64.
+  /// rounded to F32, and sums of eight overflow from values of 2^62 on.
   groups_of_floats,
 };
 

@@ -64,15 +64,16 @@ Statistics joined(const Statistics& a, const Statistics& b) {
 class PairwiseJoin {
  public:
   void add(const Statistics& part) {
-    std::optional<Statistics> carry = part;
+    Statistics carry = part;
     for (auto& level : levels_) {
       if (!level) {
         level = carry;
         return;
       }
-      carry = joined(*level, *carry);
+      carry = joined(*level, carry);
       level.reset();
     }
+    levels_.emplace_back(carry);
   }
   [[nodiscard]] Statistics result() const {
     std::optional<Statistics> all;
@@ -83,7 +84,7 @@ class PairwiseJoin {
   }
 
  private:
-  std::array<std::optional<Statistics>, 64> levels_;
+  std::vector<std::optional<Statistics>> levels_;
 };
 
 // Any values: infinities and NaN are left out of the sums.
@@ -194,13 +195,13 @@ class UnitMeter {
   }
 
  private:
-  // Nothing if a value is not finite, if squares leave the range of F32, or if digits cancel in the
+  // nullopt if a value is not finite, if squares leave the range of F32, or if digits cancel in the
   // deviation.
   std::optional<Statistics> measure_fast(const std::byte* stored, std::int64_t count, std::uint64_t first) {
     const float* floats = type_.dtype == BF16::tag ? nullptr : floats_of(stored, count);
     const auto measured = floats != nullptr ? values::measure_f32(floats, count, summation_)
                                             : values::measure_bf16(stored, count);
-    if (!std::isfinite(measured.squares) || !has_exact_squares(measured)) return std::nullopt;
+    if (!std::isfinite(measured.squares) || !squares_are_in_range(measured)) return std::nullopt;
     Statistics unit{.count = static_cast<std::uint64_t>(count),
                     .min = as_double(measured.max_unsigned),
                     .max = as_double(std::bit_cast<std::uint32_t>(measured.max_signed)),
@@ -233,7 +234,7 @@ class UnitMeter {
   static double as_double(std::uint32_t bits) { return static_cast<double>(std::bit_cast<float>(bits)); }
 
   // F32 keeps the squares of the largest magnitudes, unless all of them are very small.
-  [[nodiscard]] bool has_exact_squares(const values::StripMeasure& measured) const {
+  [[nodiscard]] bool squares_are_in_range(const values::StripMeasure& measured) const {
     const bool all_zero = measured.max_signed <= 0 && (measured.max_unsigned & 0x7FFFFFFF) == 0;
     return summation_ == Summation::doubles || all_zero || measured.squares > 0x1p-80;
   }
@@ -384,6 +385,9 @@ Result<Statistics> measure_values(const ElementType& type, std::int64_t count, c
     for (const auto& of_job : of_jobs) all.add(of_job.result());
     Statistics result = all.result();
     if (result.finite() == 0) return result;
+    // No -0, whichever zero was found first.
+    result.min += 0.0;
+    result.max += 0.0;
     result.argmin = HT_TRY(find_in_unit(type, count, read, result.argmin, result.min));
     result.argmax = HT_TRY(find_in_unit(type, count, read, result.argmax, result.max));
     return result;
@@ -392,7 +396,8 @@ Result<Statistics> measure_values(const ElementType& type, std::int64_t count, c
 
 Result<Histogram> count_values(const ElementType& type, std::int64_t count, const ReadValues& read,
                                const HistogramRange& range, const WorkOptions& work) {
-  if (range.bins == 0 || !(range.low <= range.high) || !std::isfinite(range.high - range.low)) {
+  if (range.bins == 0 || !(range.low <= range.high) || !std::isfinite(range.low) ||
+      !std::isfinite(range.high)) {
     return fail(Error(ErrorCode::bad_shape, "histogram_has_a_range",
                       format_text("histogram of {} bins from {} to {} has no intervals", range.bins,
                                   range.low, range.high))
@@ -404,7 +409,12 @@ Result<Histogram> count_values(const ElementType& type, std::int64_t count, cons
     threads.count = Split(count).jobs;
     std::vector<Histogram> of_workers(std::max<std::size_t>(workers_for(threads), 1));
     for (auto& histogram : of_workers) histogram.counts.resize(range.bins);
-    const double scale = range.high > range.low ? range.bins / (range.high - range.low) : 0;
+    // Halves of a range that is wider than the largest number; quotients of one too narrow for a factor.
+    const double unit = std::isfinite(range.high - range.low) ? 1.0 : 0.5;
+    const double low = range.low * unit;
+    const double width = range.high * unit - low;
+    const double scale = width > 0 ? range.bins / width : 0;
+    const bool divides = !std::isfinite(scale);
     HT_TRY(for_each_piece(
         type, count, read, work,
         [&](std::size_t, std::size_t worker, const std::byte* stored, std::int64_t, std::int64_t elements) {
@@ -422,7 +432,9 @@ Result<Histogram> count_values(const ElementType& type, std::int64_t count, cons
               } else if (value > range.high) {
                 ++histogram.above;
               } else {
-                const auto bin = static_cast<std::uint32_t>((value - range.low) * scale);
+                const double distance = value * unit - low;
+                const auto bin =
+                    static_cast<std::uint32_t>(divides ? distance / width * range.bins : distance * scale);
                 ++histogram.counts[std::min(bin, range.bins - 1)];
               }
             }

@@ -250,6 +250,17 @@ TEST(Statistics, are_the_same_on_every_processor) {
   expect_same_on_every_target(must(cast_lossy<I8>(wide)));
 }
 
+TEST(Statistics, of_wide_integers_are_rounded_to_nearest) {
+  const auto found =
+      must(statistics(tensor_of<U64>({std::numeric_limits<std::uint64_t>::max(), (1ULL << 53) + 1})));
+  EXPECT_EQ(found.max, 0x1p64);
+  EXPECT_EQ(found.min, 0x1p53);
+}
+
+TEST(Statistics, have_no_negative_zero) {
+  EXPECT_FALSE(std::signbit(must(statistics(tensor_of<F32>({0.0F, -0.0F, 1.0F}))).min));
+}
+
 TEST(Statistics, stop_on_request) {
   std::stop_source stop;
   stop.request_stop();
@@ -278,6 +289,18 @@ TEST(Histogram, counts_values_by_intervals) {
 TEST(Histogram, puts_equal_values_into_the_first_interval) {
   const auto found = must(histogram(tensor_of<F32>({3.0F, 3.0F}), {.low = 3, .high = 3, .bins = 4}));
   EXPECT_EQ(found.counts, (std::vector<std::uint64_t>{2, 0, 0, 0}));
+}
+
+// Ranges that are wider than the largest number, or narrower than a factor could scale.
+TEST(Histogram, takes_the_widest_and_the_narrowest_range) {
+  constexpr double huge = 1.7e308;
+  const auto wide =
+      must(histogram(tensor_of<F64>({-huge, 0, huge}), {.low = -huge, .high = huge, .bins = 4}));
+  EXPECT_EQ(wide.counts, (std::vector<std::uint64_t>{1, 0, 1, 1}));
+  constexpr double tiny = std::numeric_limits<double>::denorm_min();
+  const auto narrow = must(histogram(tensor_of<F64>({0, tiny, tiny}), {.low = 0, .high = tiny, .bins = 20}));
+  EXPECT_EQ(narrow.counts.front(), 1U);
+  EXPECT_EQ(narrow.counts.back(), 2U);
 }
 
 TEST(Histogram, histogram_has_a_range) {

@@ -1,6 +1,6 @@
 // Threads that the library computes with.
 //
-// All parallel work of the library runs on one pool of threads, one thread per processor. The first work that
+// The library computes on one pool of threads, one thread per processor. The first work that
 // needs a thread starts it; it sleeps between works and is never joined. A program that wants fewer threads,
 // or threads apart from those of other work, creates `Workers` of its own and passes a pointer in the options
 // of an operation:
@@ -14,7 +14,7 @@
 // each other.
 // Fork: threads do not exist in a forked child. `Workers`, the library's pool included, starts new ones there
 // at the next use.
-// Results never depend on the number of threads.
+// Results of the library's own kernels never depend on the number of threads.
 #pragma once
 
 #include <atomic>

@@ -55,7 +55,7 @@ struct Conv2dPlan {
   Conv2dOptions options;
 };
 
-/// `shape_mismatch`, `bad_shape` or `size_overflow` where the shapes and options do not fit each other.
+/// `shape_mismatch` or `bad_shape` where the shapes and options do not fit each other.
 [[nodiscard]] Result<Conv2dPlan> plan_conv2d(layout::Extents x, layout::Extents weight,
                                              std::optional<std::int64_t> biases,
                                              const Conv2dOptions& options);

@@ -1,8 +1,8 @@
 // a + b, a - b, a * b and a / b of tensors that have one dtype and one shape, and their in-place forms.
 //
-//   const auto y = HT_TRY(x + HT_TRY(bias.broadcast(x.shape())));   // [m, n] + [n]: broadcasting is spelled
-//   out const auto z = HT_TRY(ht::scale(y, 0.125F)); HT_TRY(ht::add_into(residual, z)); // residual += z, no
-//   new memory
+//   const auto y = HT_TRY(x + HT_TRY(bias.broadcast(x.shape())));   // [m, n] + [n], spelled out
+//   const auto z = HT_TRY(ht::scale(y, 0.125F));
+//   HT_TRY(ht::add_into(residual, z));                              // residual += z, no new memory
 //
 // Floating-point dtypes calculate in float (F64 in double) and round once; integers wrap around;
 // division asks for IsFloating, so nothing divides by an integer zero. Static shapes that differ do
@@ -184,7 +184,8 @@ template <class A, class B, class SA, class SB, class Dev>
 
 /// Each element times one factor.
 template <class A, class S, class Dev>
-  requires Multipliable<std::remove_const_t<A>> && HostAccessible<Dev> && placement::CanAllocate<Dev>
+  requires Multipliable<std::remove_const_t<A>> && Computes<Dev, slice::Core, A> && HostAccessible<Dev> &&
+           placement::CanAllocate<Dev>
 [[nodiscard]] auto scale(const Tensor<A, S, Dev>& a,
                          std::type_identity_t<typename Tensor<A, S, Dev>::Element> factor)
     -> Result<Tensor<std::remove_const_t<A>, S, Dev>> {
@@ -198,7 +199,7 @@ template <class A, class S, class Dev>
 /// indices gives unspecified values. An Error of a page that cannot be read leaves `into` partly changed.
 template <class D, class B, class SA, class SB, class Dev>
   requires(!std::is_const_v<D>) && SameDType<D, B> && Multipliable<D> && ShapesMayMatch<SA, SB> &&
-          HostAccessible<Dev>
+          Computes<Dev, slice::Core, D> && HostAccessible<Dev>
 [[nodiscard]] Result<void> add_into(const Tensor<D, SA, Dev>& into, const Tensor<B, SB, Dev>& x) {
   return detail::elementwise_into(std::plus<>{}, into, x);
 }
@@ -206,7 +207,7 @@ template <class D, class B, class SA, class SB, class Dev>
 /// into *= x, in place; as `add_into`.
 template <class D, class B, class SA, class SB, class Dev>
   requires(!std::is_const_v<D>) && SameDType<D, B> && Multipliable<D> && ShapesMayMatch<SA, SB> &&
-          HostAccessible<Dev>
+          Computes<Dev, slice::Core, D> && HostAccessible<Dev>
 [[nodiscard]] Result<void> multiply_into(const Tensor<D, SA, Dev>& into, const Tensor<B, SB, Dev>& x) {
   return detail::elementwise_into(std::multiplies<>{}, into, x);
 }

@@ -1,7 +1,7 @@
 // Rows of a table by their numbers: the first layer of a language model.
 //
-//   const auto x = HT_TRY(ht::embedding(table, ids));            // table [vocabulary, size], of any dtype or
-//   encoding const auto d = HT_TRY(ht::embedding<ht::F64>(table, ids));
+//   const auto x = HT_TRY(ht::embedding(table, ids));              // table [vocabulary, size], of any type
+//   const auto d = HT_TRY(ht::embedding<ht::F64>(table, ids));
 //
 // Only the rows that are asked for are read and decoded, so that a mapped table stays on disk but for their
 // pages. The values are those of `cast`: exact.
@@ -52,13 +52,15 @@ template <class To, class D, class S, class Dev, class Id>
                                   const Tensor<To, Rank<2>>& into) {
   using From = std::remove_const_t<D>;
   const auto& strides = table.strides();
+  // A stride that no second row uses was never checked.
+  const std::int64_t row_stride = table.extent(0) <= 1 ? 0 : strides[0];
   if constexpr (contains<From, AllDTypes>) {
     const auto* const first = first_byte<D>(table.data());
-    const bool is_whole_bytes = first != nullptr && strides[0] * From::bits % 8 == 0;
+    const bool is_whole_bytes = first != nullptr && row_stride * From::bits % 8 == 0;
     if (is_whole_bytes && (strides[1] == 1 || table.extent(1) == 1)) {
       const StoredRows rows{.type = element_type_of<From>(),
                             .first = first,
-                            .step = strides[0] * From::bits / 8,
+                            .step = row_stride * From::bits / 8,
                             .columns = table.extent(1)};
       const auto touched =
           HT_TRY(placement::touched_bytes<D>(table.data(), table.shape().extents(), strides));

@@ -7,17 +7,17 @@
 //   const auto m = HT_TRY(ht::matmul(ht::as<ht::F32>(w), v));               // v[k] or v[k, columns]
 //
 // Weights are a Tensor, a BlockTensor, or either as `as<F32>(w)`: whatever F32 holds, for vectors of F32, or
-// F64 for vectors of F64. They are read where they lie, once for up to 4 vectors, and widened in registers;
-// nothing of their size is allocated. Rows may have any distance; elements of a row that do not follow each
-// other, packed rows that begin within a byte, and dtypes of users are copied to F32 first. x and bias may
+// F64 for vectors of F64. They are read where they lie, once for up to 4 vectors of F32, and widened in
+// registers; nothing of their size is allocated. Rows may have any distance; elements of a row that do not
+// follow each other, packed rows that begin within a byte, and dtypes of users are cast first. x and bias may
 // have any strides.
 //
 // Static extents that differ do not compile, dynamic ones return `shape_mismatch`. Pages of mapped files that
 // cannot be read are an Error. Calls may run on many threads at once; each uses all processors.
 //
 // The result depends neither on the number of threads nor on the processor: products are added in a fixed
-// order, and never fused. The error is at most k · 2^-24 · Σ|x · w| (F64: k · 2^-53), barring subnormal
-// products.
+// order, and never fused. The error is at most k · u · Σ|x · w| with u = 2^-24 (F64: 2^-53), and u · |y| more
+// with a bias, barring subnormal products.
 #pragma once
 
 #include <array>
@@ -124,7 +124,7 @@ template <class D, class S, class Dev>
     const bool is_dense = weights.strides()[1] == 1 || weights.extent(1) <= 1;
     const bool has_whole_bytes =
         !is_packed<Stored> || (first_byte<D>(weights.data()) != nullptr &&
-                               (weights.strides()[0] * Stored::bits % 8 == 0 || weights.extent(0) <= 1));
+                               (weights.extent(0) <= 1 || weights.strides()[0] * Stored::bits % 8 == 0));
     return is_dense && has_whole_bytes;
   }
 }

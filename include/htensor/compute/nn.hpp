@@ -1,9 +1,10 @@
 // Operations of neural networks on the host: softmax, norms, activations, rotary embedding, argmax.
 //
-//   const auto h = HT_TRY(ht::rms_norm(x, norm_weight, 1e-5));            // weight: BF16, F32, Q8_0,
-//   as<F32>(w), … const auto q = HT_TRY(ht::rope(queries, {.first_position = past}));   // [tokens, heads,
-//   head_size] const auto p = HT_TRY(ht::softmax(scores)); const auto m = HT_TRY(ht::swiglu(gate, up)); //
-//   silu(gate) · up const auto next = HT_TRY(ht::argmax(logits));                         // I64, one a row
+//   const auto h = HT_TRY(ht::rms_norm(x, norm_weight, 1e-5));            // weight: BF16, Q8_0, …
+//   const auto q = HT_TRY(ht::rope(queries, {.first_position = past}));   // [tokens, heads, head_size]
+//   const auto p = HT_TRY(ht::softmax(scores));
+//   const auto m = HT_TRY(ht::swiglu(gate, up));                          // silu(gate) · up
+//   const auto next = HT_TRY(ht::argmax(logits));                         // I64, one a row
 //
 // Inputs are F32 or F64 of any strides, mapped ones included; a page that cannot be read is an Error. Results
 // are new and contiguous, in the dtype of the input. Rows are the last dimension. Large inputs are divided
@@ -16,8 +17,8 @@
 //   rms_norm       F32: 1.01 u |y|; F64: (16 + n / 512) u |y|
 //   layer_norm     u |y| + (64 + n / 128) 2^-53 (M / σ) |weight| for M = max |x|, σ = √(variance + epsilon)
 //   silu, swiglu   6 u |y|, where |y| is at least 2^-100 (F32) or 2^-1000 (F64)
-//   gelu           F32: 1.01 u |y|; F64: 16 u |y| (exact), (16 + 8 |x| + x²|x|) u |y| (tanh), in the same
-//   range rope           4 u (|a| + |b|) for a pair (a, b), and 2^-48 of the angle
+//   gelu           F32: 1.01 u |y|; F64: 16 u |y| (exact), (16 + 8 |x| + x²|x|) u |y| (tanh); same range
+//   rope           4 u (|a| + |b|) for a pair (a, b), and 2^-48 of the angle
 #pragma once
 
 #include <array>

@@ -1,9 +1,10 @@
 // OpenCL: queues, reductions, matmul and the operations of neural networks on OpenCL devices.
 //
-//   using Card = ht::OpenCl<ht::Gpu>;                                   // the first GPU; OpenCl<Gpu, 1> is
-//   the second const auto w = HT_TRY(ht::to_device<Card>(weights));                // shares mapped pages
-//   where the card can const auto x = HT_TRY(ht::to_device<Card>(input)); const auto y =
-//   HT_TRY(ht::opencl::matmul(x, w.transpose())); const auto z = HT_TRY(ht::to_host(HT_TRY(y + y)));
+//   using Card = ht::OpenCl<ht::Gpu>;                        // the first GPU; OpenCl<Gpu, 1> is the second
+//   const auto w = HT_TRY(ht::to_device<Card>(weights));     // shares mapped pages where the card can
+//   const auto x = HT_TRY(ht::to_device<Card>(input));
+//   const auto y = HT_TRY(ht::opencl::matmul(x, w.transpose()));
+//   const auto z = HT_TRY(ht::to_host(HT_TRY(y + y)));
 //
 // The OpenCL library is loaded by the first call that needs it. Without it, or without the device, calls
 // return `device_unavailable`. The variable HT_OPENCL_GPU=any, read when devices are first listed, lets the
@@ -156,7 +157,8 @@ template <class D, class S, class Dev>
 }
 
 /// x / √(mean(x²) + epsilon) · weight along the last dimension. `shape_mismatch` where the weight has another
-/// length. The relative error of an element of a row of n is at most (n / 64 + 16) ε.
+/// length. The relative error of an element of a row of n is at most (n / 64 + 16) ε, where the sum of
+/// squares is a normal F32 number.
 template <class D, class W, class S, class SW, class Dev>
   requires std::same_as<std::remove_const_t<D>, std::remove_const_t<W>> && is_opencl<Dev> &&
            Computes<Dev, slice::Nn, D> && (S::rank >= 1) && (SW::rank == 1)

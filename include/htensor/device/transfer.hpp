@@ -43,7 +43,7 @@ template <class Dev, class D, class S, class From, class... Options>
   const auto dense = tensor.bytes();
   if constexpr (Shares<Dev> && std::is_const_v<D>) {
     if (dense && !dense->empty()) {
-      auto shared = HT_TRY(Dev::share(tensor.storage(), *dense));
+      auto shared = HT_TRY(guarded(*dense, [&] { return Dev::share(tensor.storage(), *dense); }));
       if (shared != Storage()) return Tensor<D, S, Dev>::over(std::move(shared), tensor.shape());
     }
   }

@@ -17,9 +17,10 @@
 //
 //     static ht::Result<ht::Storage> allocate(std::uint64_t bytes);      // all zero; Storage::on_device(…)
 //     static ht::Result<void> copy_to_device(ht::Bytes from, const ht::Storage& to, std::uint64_t offset);
-//     static ht::Result<void> copy_to_host(const ht::Storage& from, std::uint64_t offset, ht::MutableBytes
-//     to); template <class A, class B, class Out>                             // `a + b`; std::minus<> for `a
-//     - b`, … static ht::Result<void> elementwise(std::plus<>, const A& a, const B& b, const Out& out);
+//     static ht::Result<void> copy_to_host(const ht::Storage& from, std::uint64_t offset,
+//                                          ht::MutableBytes to);
+//     template <class A, class B, class Out>                // a + b; std::minus<> for a - b, and so on
+//     static ht::Result<void> elementwise(std::plus<>, const A& a, const B& b, const Out& out);
 //   };
 //
 // `a`, `b` and `out` are tensors of one dtype and of `out`'s extents. `out` is contiguous; `a` and `b` have

@@ -4,13 +4,15 @@
 //   use(s.min, s.max, s.mean(), s.norm(), s.nans);
 //   const auto h = HT_TRY(ht::histogram(weights, {.low = s.min, .high = s.max, .bins = 40}));
 //
-// All processors take part, and memory stays below a few hundred KiB per processor, whatever the strides.
+// All processors take part, and memory stays near 1 MiB per processor, whatever the strides.
 // Results do not depend on the number of threads or on the processor. Sums are added in F64: 16 interleaved
 // sums for each 4096 elements, then pairwise. With n elements, the error of `sum` is at most
 // (260 + log2(n)) × 2^-53 × Σ|x|, and the relative error of `norm` is below the same factor. Elements with at
 // most 11 significant bits (BF16, F16, F8 and narrower, 8-bit integers) and those of block encodings are
 // added pairwise in F32 by eights first, which adds 3 × 2^-24 × Σ|x|, and 4 × 2^-24 to the relative error of
-// `norm`. I64 and U64 elements beyond 2^53 are rounded to F64 first.
+// `norm`. These bounds hold for magnitudes between 1e-150 and 1e150: squares of F64 values outside may be 0
+// or infinite, and mean and deviation are not finite where a sum is infinite. I64 and U64 elements beyond
+// 2^53 are rounded to F64 first, and extremes are those of the rounded values.
 #pragma once
 
 #include <array>
@@ -165,7 +167,7 @@ template <detail::HasValues T>
   });
 }
 
-/// `bad_shape` for a range without bins or width.
+/// `bad_shape` for a range without bins, or whose ends are not finite. Equal ends put all values into bin 0.
 template <detail::HasValues T>
 [[nodiscard]] Result<Histogram> histogram(const T& tensor, const HistogramRange& range,
                                           const WorkOptions& work = {}) {

@@ -77,7 +77,7 @@ constexpr std::string_view between_dims = ", ";
 struct Members {
   std::optional<std::string_view> type, dtype, encoding;
   std::optional<Dims> shape, logical_shape;
-  bool has_more = false;
+  bool has_other_members = false;
 };
 
 // What they say of a tensor of this many bytes; the same for both readers.
@@ -126,8 +126,8 @@ class JsonReader {
     if (key == "shape") return dims(value, members.shape);
     if (key == "encoding") return text(value, members.encoding);
     if (key == "logical_shape") return dims(value, members.logical_shape);
-    // IREE says the dtype once more in a member of its own.
-    if (key != "dtype_desc") members.has_more = true;
+    // IREE repeats the dtype in `dtype_desc`.
+    if (key != "dtype_desc") members.has_other_members = true;
     return unread_unless(!document_.check(value));
   }
 
@@ -197,7 +197,7 @@ std::optional<Description> read_json_description(std::string_view metadata, std:
   const Members& members = reader.members;
   if (members.type != "Tensor" || !members.dtype || !members.shape) return std::nullopt;
   auto description = description_of(members, bytes, false);
-  if (description) description->has_more = members.has_more;
+  if (description) description->has_other_members = members.has_other_members;
   return description;
 }
 
@@ -205,7 +205,7 @@ std::string_view note_beyond_type(const Entry& entry) {
   if (entry.note.empty()) return {};
   json::Scratch scratch;
   const auto description = read_description(entry.note, entry.bytes, scratch);
-  return description && !description->has_more ? std::string_view() : entry.note;
+  return description && !description->has_other_members ? std::string_view() : entry.note;
 }
 
 std::optional<std::string> describe(const Entry& entry) {

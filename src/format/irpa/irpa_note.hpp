@@ -57,7 +57,7 @@ struct Description {
   /// Whether `describe` is known to write the same text for it.
   bool is_canonical = false;
   /// Whether the metadata has members beside the type and the shape.
-  bool has_more = false;
+  bool has_other_members = false;
 
   [[nodiscard]] std::span<const std::int64_t> extents() const noexcept { return dims.span(); }
 };
