@@ -90,7 +90,7 @@ class Run final : public detail::PoolTask {
     }
   }
 
-  // False if there is no job to begin.
+  // Returns false once all jobs have begun.
   bool run_next(std::size_t worker) noexcept {
     const std::size_t job = next_.fetch_add(1);
     // Jobs before one that failed are finished, so that the failure of the lowest job is returned.

@@ -66,7 +66,7 @@ class PoolTask {
 
  protected:
   ~PoolTask() = default;
-  /// Does work until there is no more to begin. `worker` is below `max_workers`, and no other thread has it.
+  /// Runs jobs until all have begun. `worker` is below `max_workers`, and no other thread has it.
   virtual void work(std::size_t worker) noexcept = 0;
 
  private:

@@ -62,7 +62,7 @@ struct Int8Vectors {
 /// The same as `dot_rows`, where `has_int8_kernel`. Sums within a scale are exact integers; the rest has a
 /// fixed order, too, so that targets agree.
 ///
-/// With the vectors as they were rounded, x', the error is at most k · eps · Σ(|scale · q| + |offset|) · |x'|
+/// For the rounded vectors x', the error is at most k · eps · Σ(|scale · q| + |offset|) · |x'|
 /// where elements are scale · q - offset; Q8_0, Q4_0 and Q6_K have no offsets. Rounding the vectors adds at
 /// most Σ over groups of (scale / 2) · Σ|row[j]|.
 void dot_rows_int8(const Rows& rows, const Int8Vectors& x, float* into, std::int64_t into_stride) noexcept;

@@ -44,7 +44,7 @@ struct GemmOptions {
 
 /// c = a·b, where a is m × k, b is k × n and c is m × n, with a column stride of 1 and a row stride of at
 /// least n. c overlaps neither operand. c = a·bᵀ is `gemm(a, b.transposed(), c)`. The caller guards mapped
-/// operands. `out_of_memory` where there is no room for a panel.
+/// operands. `out_of_memory` if a panel cannot be allocated.
 [[nodiscard]] Result<void> gemm(const Matrix<const float>& a, const Matrix<const float>& b,
                                 const Matrix<float>& c, const GemmOptions& options = {});
 [[nodiscard]] Result<void> gemm(const Matrix<const double>& a, const Matrix<const double>& b,

@@ -32,7 +32,7 @@ struct RowKernels {
   void (*gelu_erf)(const T* x, T* out, std::int64_t count) noexcept;
   void (*gelu_tanh)(const T* x, T* out, std::int64_t count) noexcept;
   /// Rotates pairs (x[2i], x[2i + 1]) by the angle i. `cosines` has each cosine twice, `sines` has each sine
-  /// negated and then as it is. `count` is even.
+  /// negated, then unchanged. `count` is even.
   void (*rotate_pairs)(const T* x, const T* cosines, const T* sines, T* out, std::int64_t count) noexcept;
   /// Rotates pairs (x[i], x[i + half]) by the angle i.
   void (*rotate_halves)(const T* x, const T* cosines, const T* sines, T* out, std::int64_t half) noexcept;

@@ -175,7 +175,7 @@ class Planner {
   Result<void> fit_tensor(TargetTensor& tensor) {
     auto refused = refusal(tensor);
     if (!refused) return {};
-    // A note that only spells type and shape in another way is no loss.
+    // Another spelling of type and shape carries no information.
     const bool has_note = !format_irpa::note_beyond_type(tensor.entry).empty();
     if (const auto note = std::exchange(tensor.entry.note, {}); !note.empty()) {
       auto other = refusal(tensor);

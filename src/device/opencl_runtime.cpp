@@ -13,7 +13,7 @@ namespace {
 template <class T>
 T number(const Library& cl, cl_device_id device, cl_device_info what) {
   T value{};
-  // A device that does not know the property has none of it.
+  // The value is 0 for a property that the device does not have.
   if (cl.device_info(device, what, sizeof(value), &value, nullptr) != CL_SUCCESS) return T{};
   return value;
 }
