@@ -1,6 +1,7 @@
 // Statistics of a run of values that are in memory, a kernel for each processor.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -20,6 +21,16 @@ struct StripMeasure {
   std::uint32_t max_unsigned = 0;
   /// The smallest bits without sign.
   std::uint32_t min_magnitude = 0;
+
+  /// The bits of values of one sign only are ordered by magnitude.
+  [[nodiscard]] float min() const noexcept {
+    const bool has_negative = (max_unsigned & 0x80000000U) != 0;
+    return std::bit_cast<float>(has_negative ? max_unsigned : min_magnitude);
+  }
+  [[nodiscard]] float max() const noexcept {
+    const bool has_positive = max_signed >= 0;
+    return has_positive ? std::bit_cast<float>(max_signed) : -std::bit_cast<float>(min_magnitude);
+  }
 };
 
 enum class Summation : std::uint8_t {

@@ -13,6 +13,7 @@
 #include "base/jobs.hpp"
 #include "values/convert_kernels.hpp"
 #include "values/convert_values.hpp"
+#include "values/measure_q4_k.hpp"
 #include "values/measure_strip.hpp"
 
 namespace ht::inline v1 {
@@ -21,8 +22,15 @@ namespace {
 using values::strip_elements;
 using values::Summation;
 
-// Elements whose statistics come from one call of a kernel: their F32 values fit the first-level cache.
-constexpr std::int64_t unit_elements = 4 * strip_elements;
+// Elements whose F32 values fit the first-level cache.
+constexpr std::int64_t decoded_elements = 4 * strip_elements;
+
+// Elements whose statistics come from one call of a kernel. BF16 is measured where it is stored, and by
+// eights, so that a unit of four times the elements has the same number of additions.
+constexpr std::int64_t max_unit_elements = 4 * decoded_elements;
+std::int64_t unit_elements(const ElementType& type) {
+  return type.dtype == BF16::tag ? max_unit_elements : decoded_elements;
+}
 
 // Facts of the values of `a` and, behind them, those of `b`.
 Statistics joined(const Statistics& a, const Statistics& b) {
@@ -178,6 +186,9 @@ class UnitMeter {
         summation_(summation_of(type)) {}
 
   [[nodiscard]] Statistics measure(const std::byte* stored, std::int64_t count, std::uint64_t first) {
+    if (type_.is_blocks() && type_.encoding == Q4_K::tag) {
+      if (const auto unit = measure_q4_k(stored, count, first)) return *unit;
+    }
     if (reads_as_f32_) {
       if (const auto unit = measure_fast(stored, count, first)) return *unit;
     }
@@ -203,27 +214,16 @@ class UnitMeter {
                                             : values::measure_bf16(stored, count);
     if (!std::isfinite(measured.squares) || !squares_are_in_range(measured)) return std::nullopt;
     Statistics unit{.count = static_cast<std::uint64_t>(count),
-                    .min = as_double(measured.max_unsigned),
-                    .max = as_double(std::bit_cast<std::uint32_t>(measured.max_signed)),
+                    .min = static_cast<double>(measured.min()),
+                    .max = static_cast<double>(measured.max()),
                     .argmin = first,
                     .argmax = first,
                     .sum = measured.sum,
                     .sum_of_squares = measured.squares};
-    const double difference = unit.sum_of_squares - unit.sum * unit.mean();
-    const double cancelled = summation_ == Summation::doubles ? 1e-6 : 0.25;
-    if (difference <= unit.sum_of_squares * cancelled && unit.sum_of_squares != 0) return std::nullopt;
-    unit.squared_deviations = difference;
+    if (!set_deviations(unit)) return std::nullopt;
 
-    const bool has_both_signs =
-        measured.max_signed >= 0 && std::bit_cast<std::int32_t>(measured.max_unsigned) < 0;
-    const bool has_small = measured.min_magnitude < tiny_below_;
-    if (floats == nullptr && (has_small || !has_both_signs)) floats = floats_of(stored, count);
-    if (!has_both_signs) {
-      const auto [min, max] = std::minmax_element(floats, floats + count);
-      unit.min = static_cast<double>(*min);
-      unit.max = static_cast<double>(*max);
-    }
-    if (has_small) {
+    if (measured.min_magnitude < tiny_below_) {
+      if (floats == nullptr) floats = floats_of(stored, count);
       const auto small = values::count_small(floats, count, tiny_below_);
       unit.zeros = small.zeros;
       unit.subnormals = small.tiny - small.zeros;
@@ -231,7 +231,36 @@ class UnitMeter {
     return unit;
   }
 
-  static double as_double(std::uint32_t bits) { return static_cast<double>(std::bit_cast<float>(bits)); }
+  // nullopt if a scale is not finite, or if digits cancel in the deviation.
+  //
+  // Extremes are those of all units of the piece up to this one: kernels skip elements within them.
+  std::optional<Statistics> measure_q4_k(const std::byte* stored, std::int64_t count, std::uint64_t first) {
+    values::BlockSums sums;
+    values::ValueRange range = range_;
+    if (!values::measure_q4_k(stored, count / Q4_K::block_elements, sums, range)) return std::nullopt;
+    if (range.min < range_.min) argmin_ = first;
+    if (range.max > range_.max) argmax_ = first;
+    range_ = range;
+    Statistics unit{.count = static_cast<std::uint64_t>(count),
+                    .zeros = sums.zeros,
+                    .min = static_cast<double>(range.min),
+                    .max = static_cast<double>(range.max),
+                    .argmin = argmin_,
+                    .argmax = argmax_,
+                    .sum = sums.sum,
+                    .sum_of_squares = sums.squares};
+    if (!set_deviations(unit)) return std::nullopt;
+    return unit;
+  }
+
+  // Whether squares and sum have enough digits in common for their difference.
+  [[nodiscard]] bool set_deviations(Statistics& unit) const {
+    const double difference = unit.sum_of_squares - unit.sum * unit.mean();
+    const double cancelled = summation_ == Summation::doubles ? 1e-6 : 0.25;
+    if (difference <= unit.sum_of_squares * cancelled && unit.sum_of_squares != 0) return false;
+    unit.squared_deviations = difference;
+    return true;
+  }
 
   // F32 keeps the squares of the largest magnitudes, unless all of them are very small.
   [[nodiscard]] bool squares_are_in_range(const values::StripMeasure& measured) const {
@@ -254,7 +283,10 @@ class UnitMeter {
   std::uint32_t tiny_below_;
   bool reads_as_f32_;
   Summation summation_;
-  alignas(64) float floats_[unit_elements];
+  values::ValueRange range_;
+  std::uint64_t argmin_ = 0;
+  std::uint64_t argmax_ = 0;
+  alignas(64) float floats_[max_unit_elements];
   alignas(64) double doubles_[strip_elements];
 };
 
@@ -339,8 +371,9 @@ namespace {
 // The index of the first element that is equal to `wanted`, in the unit that the element `within` belongs to.
 Result<std::uint64_t> find_in_unit(const ElementType& type, std::int64_t count,
                                    const detail::ReadValues& read, std::uint64_t within, double wanted) {
-  const auto first = static_cast<std::int64_t>(within) / unit_elements * unit_elements;
-  const std::int64_t elements = std::min(unit_elements, count - first);
+  const std::int64_t unit = unit_elements(type);
+  const auto first = static_cast<std::int64_t>(within) / unit * unit;
+  const std::int64_t elements = std::min(unit, count - first);
   std::uint64_t found = within;
   HT_TRY(read(first, elements, 0, [&](const std::byte* stored) {
     alignas(64) double strip[strip_elements];
@@ -374,9 +407,10 @@ Result<Statistics> measure_values(const ElementType& type, std::int64_t count, c
                               std::int64_t elements) {
                             UnitMeter meter(type);
                             PairwiseJoin piece;
-                            for (std::int64_t at = 0; at < elements; at += unit_elements) {
-                              const std::byte* const unit = stored + bytes_of_elements(type, at);
-                              piece.add(meter.measure(unit, std::min(unit_elements, elements - at),
+                            const std::int64_t unit = unit_elements(type);
+                            for (std::int64_t at = 0; at < elements; at += unit) {
+                              piece.add(meter.measure(stored + bytes_of_elements(type, at),
+                                                      std::min(unit, elements - at),
                                                       static_cast<std::uint64_t>(first + at)));
                             }
                             of_jobs[job].add(piece.result());

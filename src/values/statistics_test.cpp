@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <stop_token>
@@ -248,6 +249,53 @@ TEST(Statistics, are_the_same_on_every_processor) {
   expect_same_on_every_target(must(cast_lossy<BF16>(wide)));
   expect_same_on_every_target(must(cast_lossy<F16>(wide)));
   expect_same_on_every_target(must(cast_lossy<I8>(wide)));
+}
+
+// Random scales, offsets and elements; `scales` are the codes of d and dmin that blocks have in turn.
+BlockTensor<Q4_K, Rank<1>> q4_k_blocks(std::int64_t count, const std::vector<std::uint16_t>& scales) {
+  std::mt19937 random(11);
+  const auto bytes = static_cast<std::uint64_t>(count * Q4_K::block_bytes);
+  auto storage = must(Storage::owned(bytes));
+  const auto into = must(storage.writable_bytes());
+  for (auto& byte : into) byte = static_cast<std::byte>(random());
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    const std::uint16_t both[2] = {scales[random() % scales.size()], scales[random() % scales.size()]};
+    std::memcpy(into.data() + i * Q4_K::block_bytes, both, sizeof both);
+  }
+  return must(BlockTensor<Q4_K, Rank<1>>::over(storage, Rank<1>(count * Q4_K::block_elements)));
+}
+
+void expect_statistics_of_elements(const BlockTensor<Q4_K, Rank<1>>& blocks) {
+  const auto found = must(statistics(blocks));
+  const auto wanted = must(statistics(must(cast<F32>(blocks))));
+  EXPECT_EQ(found.count, wanted.count);
+  EXPECT_EQ(found.zeros, wanted.zeros);
+  EXPECT_EQ(found.subnormals, wanted.subnormals);
+  EXPECT_EQ(found.nans, wanted.nans);
+  EXPECT_EQ(found.infinities, wanted.infinities);
+  EXPECT_EQ(found.min, wanted.min);
+  EXPECT_EQ(found.max, wanted.max);
+  EXPECT_EQ(found.argmin, wanted.argmin);
+  EXPECT_EQ(found.argmax, wanted.argmax);
+  EXPECT_NEAR(found.standard_deviation(), wanted.standard_deviation(), 1e-5 * wanted.standard_deviation());
+}
+
+TEST(Statistics, of_q4_k_blocks_are_those_of_their_elements) {
+  const std::vector<std::uint16_t> usual = {0x2000, 0x2345, 0x1fff, 0x2801};
+  const std::vector<std::uint16_t> signs = {0x2000, 0xA123, 0x0001, 0x8003};
+  const std::vector<std::uint16_t> zeros = {0x0000, 0x8000, 0x3C00};
+  const std::vector<std::uint16_t> equal = {0x3C00};
+  // More blocks than a piece has, and some that do not fill a unit.
+  for (const std::int64_t count : {1, 7, 16, 1200}) {
+    SCOPED_TRACE(count);
+    for (const auto& scales : {usual, signs, zeros, equal}) {
+      const auto blocks = q4_k_blocks(count, scales);
+      expect_statistics_of_elements(blocks);
+      expect_sums_within_bounds(blocks, 0x1p-24);
+      expect_same_on_every_target(blocks);
+    }
+    expect_statistics_of_elements(q4_k_blocks(count, {0x2000, 0x2000, 0x2000, 0x7C00, 0x2000, 0xFE01}));
+  }
 }
 
 TEST(Statistics, of_wide_integers_are_rounded_to_nearest) {

@@ -5,8 +5,8 @@
 //   const auto h = HT_TRY(ht::histogram(weights, {.low = s.min, .high = s.max, .bins = 40}));
 //
 // All processors take part, and memory stays near 1 MiB per processor, whatever the strides.
-// Results do not depend on the number of threads or on the processor. Sums are added in F64: 16 interleaved
-// sums for each 4096 elements, then pairwise. With n elements, the error of `sum` is at most
+// Results do not depend on the number of threads or on the processor. Sums are added in F64: at
+// most 256 elements in a row, then pairwise. With n elements, the error of `sum` is at most
 // (260 + log2(n)) × 2^-53 × Σ|x|, and the relative error of `norm` is below the same factor. Elements with at
 // most 11 significant bits (BF16, F16, F8 and narrower, 8-bit integers) and those of block encodings are
 // added pairwise in F32 by eights first, which adds 3 × 2^-24 × Σ|x|, and 4 × 2^-24 to the relative error of

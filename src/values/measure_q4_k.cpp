@@ -1,0 +1,281 @@
+#include "values/measure_q4_k.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <htensor/dtype/encodings.hpp>
+
+#include "base/prefetch.hpp"
+#include "values/convert_kernels.hpp"
+#include "values/decode_blocks.hpp"
+#include "values/kernel_targets.hpp"
+#include "values/measure_strip.hpp"
+#include "values/targets.hpp"
+
+#ifndef HT_MEASURE_Q4_K_ONCE
+#define HT_MEASURE_Q4_K_ONCE
+
+namespace ht::inline v1::values {
+namespace {
+
+constexpr std::size_t groups = 8;
+
+/// Sums over the groups g of a block, with the integers of each.
+struct Integers {
+  /// Σ scale[g] · Σq
+  std::int32_t scaled;
+  /// Σ scale[g]² · Σq²
+  std::int32_t squares;
+  /// Σ scale[g] · offset[g] · Σq
+  std::int32_t cross;
+  /// Σ offset[g]
+  std::int32_t offsets;
+  /// Σ offset[g]²
+  std::int32_t offset_squares;
+};
+
+/// The scales and offsets of the groups. Words of 8 bytes, as kernels load them.
+struct GroupBytes {
+  std::uint64_t scales;
+  std::uint64_t offsets;
+
+  explicit GroupBytes(const std::uint8_t* block) noexcept {
+    std::uint32_t stored[3];
+    std::memcpy(stored, block + 4, sizeof stored);
+    const std::uint64_t last_scales = (stored[2] & 0x0F0F0F0FU) | ((stored[0] >> 2) & 0x30303030U);
+    const std::uint64_t last_offsets = ((stored[2] >> 4) & 0x0F0F0F0FU) | ((stored[1] >> 2) & 0x30303030U);
+    scales = (stored[0] & 0x3F3F3F3FU) | (last_scales << 32);
+    offsets = (stored[1] & 0x3F3F3F3FU) | (last_offsets << 32);
+  }
+};
+
+[[nodiscard]] inline const std::uint8_t* bytes_of(const std::uint64_t& word) {
+  return reinterpret_cast<const std::uint8_t*>(&word);
+}
+[[nodiscard]] inline std::int32_t byte_of(std::uint64_t word, std::size_t i) {
+  return static_cast<std::int32_t>((word >> (8 * i)) & 255);
+}
+
+}  // namespace
+}  // namespace ht::inline v1::values
+
+#endif
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "values/measure_q4_k.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace ht::inline v1::values::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET == HWY_SCALAR
+
+Integers add_integers(const std::uint8_t* block, const GroupBytes& bytes) {
+  Integers result{};
+  for (std::size_t g = 0; g < groups; ++g) {
+    std::int32_t sum = 0;
+    std::int32_t squares = 0;
+    for (std::size_t i = 0; i < 32; ++i) {
+      const std::int32_t q = (block[16 + 32 * (g / 2) + i] >> (4 * (g % 2))) & 15;
+      sum += q;
+      squares += q * q;
+    }
+    const std::int32_t scale = byte_of(bytes.scales, g);
+    const std::int32_t offset = byte_of(bytes.offsets, g);
+    result.scaled += scale * sum;
+    result.squares += scale * scale * squares;
+    result.cross += scale * offset * sum;
+    result.offsets += offset;
+    result.offset_squares += offset * offset;
+  }
+  return result;
+}
+
+#else
+
+using Shorts = hn::CappedTag<std::int16_t, 16>;
+using Words = hn::RebindToUnsigned<Shorts>;
+
+/// A sum of products of pairs, in lanes of any order.
+template <class Tag>
+struct PairSums {
+  using Sums = hn::Repartition<std::int32_t, Tag>;
+
+  hn::Vec<Sums> first;
+  hn::Vec<Sums> second;
+
+  HWY_INLINE PairSums() : first(hn::Zero(Sums())), second(hn::Zero(Sums())) {}
+  HWY_INLINE void add(hn::Vec<Tag> a, hn::Vec<Tag> b) {
+    first = hn::ReorderWidenMulAccumulate(Sums(), a, b, first, second);
+  }
+  HWY_INLINE std::int32_t total() const {
+    return hn::GetLane(hn::SumOfLanes(Sums(), hn::Add(first, second)));
+  }
+};
+
+/// The scales and offsets of the groups in memory, from where they are repeated by a load: in registers, the
+/// same takes three instructions.
+struct GroupShorts {
+  alignas(16) std::int16_t scales[groups];
+  alignas(16) std::int16_t offsets[groups];
+};
+
+HWY_INLINE Integers add_integers(const std::uint8_t* block, const GroupBytes& bytes) {
+  const Shorts shorts;
+  const Words words;
+  GroupShorts of_block;
+  const hn::CappedTag<std::int16_t, groups> of_groups;
+  const hn::Rebind<std::uint8_t, decltype(of_groups)> of_bytes;
+  PairSums<decltype(of_groups)> offsets;
+  PairSums<decltype(of_groups)> offset_squares;
+  for (std::size_t g = 0; g < groups; g += hn::MaxLanes(of_groups)) {
+    const auto scale = hn::PromoteTo(of_groups, hn::LoadU(of_bytes, bytes_of(bytes.scales) + g));
+    const auto offset = hn::PromoteTo(of_groups, hn::LoadU(of_bytes, bytes_of(bytes.offsets) + g));
+    offsets.add(offset, hn::Set(of_groups, std::int16_t{1}));
+    offset_squares.add(offset, offset);
+    hn::StoreU(scale, of_groups, of_block.scales + g);
+    hn::StoreU(offset, of_groups, of_block.offsets + g);
+  }
+#if defined(__GNUC__)
+  asm volatile("" : "+m"(of_block));
+#endif
+
+  PairSums<Shorts> squares;
+  PairSums<Shorts> cross;
+  // At most 8 · 2 · 15 · 63 in a lane.
+  auto scaled = hn::Zero(shorts);
+  const auto mask = hn::Set(words, std::uint16_t{15});
+  for (std::size_t g = 0; g < groups; g += 2) {
+    const auto scale = hn::Set(shorts, of_block.scales[g]);
+    const auto next_scale = hn::Set(shorts, of_block.scales[g + 1]);
+    const auto offset = hn::Set(shorts, of_block.offsets[g]);
+    const auto next_offset = hn::Set(shorts, of_block.offsets[g + 1]);
+    for (std::size_t i = 0; i < 32; i += 2 * hn::MaxLanes(words)) {
+      const auto nibbles =
+          hn::BitCast(words, hn::LoadU(hn::Repartition<std::uint8_t, Words>(), block + 16 + 16 * g + i));
+      const auto multiply = [&](auto elements, auto factor)
+                                HWY_ATTR { return hn::Mul(hn::BitCast(shorts, elements), factor); };
+      const auto a = multiply(hn::And(nibbles, mask), scale);
+      const auto b = multiply(hn::And(hn::ShiftRight<8>(nibbles), mask), scale);
+      const auto next_a = multiply(hn::And(hn::ShiftRight<4>(nibbles), mask), next_scale);
+      const auto next_b = multiply(hn::ShiftRight<12>(nibbles), next_scale);
+      squares.add(a, a);
+      squares.add(b, b);
+      squares.add(next_a, next_a);
+      squares.add(next_b, next_b);
+      const auto sum = hn::Add(a, b);
+      const auto next_sum = hn::Add(next_a, next_b);
+      cross.add(sum, offset);
+      cross.add(next_sum, next_offset);
+      scaled = hn::Add(scaled, hn::Add(sum, next_sum));
+    }
+  }
+  PairSums<Shorts> scaled_sum;
+  scaled_sum.add(scaled, hn::Set(shorts, std::int16_t{1}));
+  return {.scaled = scaled_sum.total(),
+          .squares = squares.total(),
+          .cross = cross.total(),
+          .offsets = offsets.total(),
+          .offset_squares = offset_squares.total()};
+}
+
+#endif
+
+/// Whether an element of the block may be zero or outside of `range`.
+HWY_INLINE bool may_extend(const GroupBytes& bytes, float d, float dmin, const ValueRange& range) {
+  const hn::CappedTag<float, groups> floats;
+  const hn::Rebind<std::int32_t, decltype(floats)> ints;
+  const hn::Rebind<std::uint8_t, decltype(floats)> of_bytes;
+  bool may = false;
+  for (std::size_t g = 0; g < groups; g += hn::MaxLanes(floats)) {
+    const auto widen = [&](const std::uint64_t& from) HWY_ATTR {
+      return hn::ConvertTo(floats, hn::PromoteTo(ints, hn::LoadU(of_bytes, bytes_of(from) + g)));
+    };
+    const auto zero = hn::Zero(floats);
+    const auto scale = hn::Mul(widen(bytes.scales), hn::Set(floats, d));
+    const auto offset = hn::Mul(widen(bytes.offsets), hn::Set(floats, dmin));
+    const auto last = hn::Mul(scale, hn::Set(floats, 15.F));
+    const auto high = hn::Sub(hn::Max(last, zero), offset);
+    const auto low = hn::Sub(hn::Min(last, zero), offset);
+    // The quotient is exact where an integer times the scale is the offset.
+    const auto q = hn::Round(hn::Div(offset, scale));
+    const auto cancels = hn::Eq(hn::Mul(q, scale), offset);
+    const auto is_empty = hn::And(hn::Eq(scale, zero), hn::Eq(offset, zero));
+    const auto leaves =
+        hn::Or(hn::Gt(high, hn::Set(floats, range.max)), hn::Lt(low, hn::Set(floats, range.min)));
+    may = may || !hn::AllFalse(floats, hn::Or(hn::Or(cancels, is_empty), leaves));
+  }
+  return may;
+}
+
+/// The integers of `count` blocks, and whether each has to be looked at element by element.
+void add_blocks(const std::uint8_t* blocks, std::int64_t count, const float* scales, const ValueRange& range,
+                Integers* integers, bool* each) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::uint8_t* const block = blocks + i * Q4_K::block_bytes;
+    for (std::int64_t line = 0; line < Q4_K::block_bytes; line += 64) prefetch_after(block + line);
+    const GroupBytes bytes(block);
+    integers[i] = add_integers(block, bytes);
+    each[i] = may_extend(bytes, scales[2 * i], scales[2 * i + 1], range);
+  }
+}
+
+}  // namespace
+}  // namespace ht::inline v1::values::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ht::inline v1::values {
+namespace {
+
+void add_elements(const std::byte* block, BlockSums& sums, ValueRange& range) noexcept {
+  alignas(64) float elements[Q4_K::block_elements];
+  decode_blocks(Q4_K::tag, block, 1, elements);
+  const StripMeasure measured = measure_f32(elements, Q4_K::block_elements, Summation::doubles);
+  sums.sum += measured.sum;
+  sums.squares += measured.squares;
+  if (measured.min_magnitude == 0) sums.zeros += count_small(elements, Q4_K::block_elements, 1).zeros;
+  range.min = std::min(range.min, measured.min());
+  range.max = std::max(range.max, measured.max());
+}
+
+}  // namespace
+
+bool measure_q4_k(const std::byte* blocks, std::int64_t count, BlockSums& sums, ValueRange& range) noexcept {
+  std::uint16_t codes[2 * max_blocks_per_call];
+  for (std::int64_t i = 0; i < count; ++i)
+    std::memcpy(codes + 2 * i, blocks + i * Q4_K::block_bytes, 2 * sizeof(codes[0]));
+  float scales[2 * max_blocks_per_call];
+  kernels_of(F16::tag).promote_f32(reinterpret_cast<const std::byte*>(codes), scales, 2 * count);
+  if (!std::all_of(scales, scales + 2 * count, [](float scale) { return std::isfinite(scale); }))
+    return false;
+
+  Integers integers[max_blocks_per_call];
+  bool each[max_blocks_per_call];
+  HT_CHOOSE_TARGET(add_blocks)
+  (reinterpret_cast<const std::uint8_t*>(blocks), count, scales, range, integers, each);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Integers& of_block = integers[i];
+    const auto d = static_cast<double>(scales[2 * i]);
+    const auto dmin = static_cast<double>(scales[2 * i + 1]);
+    // Each product is exact.
+    const double products = d * d * of_block.squares;
+    const double offsets = 32 * dmin * dmin * of_block.offset_squares;
+    const double squares = products - 2 * d * dmin * of_block.cross + offsets;
+    const bool cancels = squares < 0x1p-20 * (products + offsets);
+    if (each[i] || cancels) {
+      add_elements(blocks + i * Q4_K::block_bytes, sums, range);
+    } else {
+      sums.sum += d * of_block.scaled - 32 * dmin * of_block.offsets;
+      sums.squares += squares;
+    }
+  }
+  return true;
+}
+
+}  // namespace ht::inline v1::values
+#endif

@@ -1,0 +1,34 @@
+// Statistics of Q4_K blocks from the integers that they store.
+//
+// An element is d · scale · q - dmin · offset with integers scale, q and offset, and both products are exact
+// in F32. So the sums over a block are those of integers, multiplied by d and dmin once, and its extremes
+// cannot leave a range that the scales and offsets give.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+namespace ht::inline v1::values {
+
+struct ValueRange {
+  float min = std::numeric_limits<float>::infinity();
+  float max = -std::numeric_limits<float>::infinity();
+};
+
+struct BlockSums {
+  double sum = 0;
+  double squares = 0;
+  std::uint64_t zeros = 0;
+};
+
+inline constexpr std::int64_t max_blocks_per_call = 16;
+
+/// Measures `count` blocks, at most `max_blocks_per_call`, and extends `range` to their values. False if a
+/// scale is not finite; `sums` and `range` are then meaningless.
+///
+/// Sums are those of the elements before they are rounded to F32, and no value is subnormal.
+[[nodiscard]] bool measure_q4_k(const std::byte* blocks, std::int64_t count, BlockSums& sums,
+                                ValueRange& range) noexcept;
+
+}  // namespace ht::inline v1::values
