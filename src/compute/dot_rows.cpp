@@ -14,6 +14,7 @@
 #include <array>
 #include <htensor/dtype/dtypes.hpp>
 #include <htensor/dtype/encodings.hpp>
+#include <type_traits>
 
 #include "values/convert_kernels.hpp"
 #include "values/convert_values.hpp"
@@ -33,6 +34,8 @@ namespace {
 /// Dense elements of a step.
 constexpr std::size_t dense_step = 32;
 constexpr std::size_t max_batch = 4;
+/// Steps whose scales are prepared at once.
+constexpr std::size_t max_prepared = 8;
 
 /// The sums of one row with B vectors.
 template <std::size_t B>
@@ -160,61 +163,112 @@ HT_DOT_INLINE void unpack(MXFP4, Block b, std::size_t at, Sink<B>& sink) {
   add_scaled(sink, at, elements, set_floats(scale));
 }
 
-template <std::size_t B>
-HT_DOT_INLINE void unpack(Q4_K, Block b, std::size_t at, Sink<B>& sink) {
+/// q · scale - offset. Products have at most 22 significant bits in Q4_K and Q5_K, so that a fused
+/// instruction gives the same result.
+struct GroupScale {
+  HT_DOT_INLINE Floats operator()(Ints q) const {
+    Floats result = to_floats(q);
+    for (std::size_t i = 0; i < parts; ++i)
+      result.part[i] = hn::MulSub(result.part[i], scale.part[i], offset.part[i]);
+    return result;
+  }
+  Floats scale;
+  Floats offset;
+};
+
+/// The scales and offsets of the groups of a block of Q4_K or Q5_K.
+struct GroupScales {
   alignas(32) float scales[8];
   alignas(32) float offsets[8];
-  k_scales(b, scales, offsets);
-  const Ints mask = set_ints(15);
-  for (std::size_t i = 0; i < 8; i += 2) {
-    const Block nibbles = b + 16 + 16 * i;
-    Ints both[4];
-    for (std::size_t j = 0; j < 4; ++j) both[j] = widen_unsigned(nibbles + 8 * j);
-    Floats scale = set_floats(scales[i]);
-    Floats offset = set_floats(offsets[i]);
-    add_all(sink, at + 32 * i, to_floats(both[0] & mask) * scale - offset,
-            to_floats(both[1] & mask) * scale - offset, to_floats(both[2] & mask) * scale - offset,
-            to_floats(both[3] & mask) * scale - offset);
-    scale = set_floats(scales[i + 1]);
-    offset = set_floats(offsets[i + 1]);
-    add_all(sink, at + 32 * i + 32, to_floats(shift_right<4>(both[0])) * scale - offset,
-            to_floats(shift_right<4>(both[1])) * scale - offset,
-            to_floats(shift_right<4>(both[2])) * scale - offset,
-            to_floats(shift_right<4>(both[3])) * scale - offset);
+
+  HT_DOT_INLINE GroupScale operator[](std::size_t group) const {
+    return {set_floats(scales[group]), set_floats(offsets[group])};
   }
+};
+
+/// The scales of a block of Q6_K, for 16 elements each.
+struct SixteenScales {
+  alignas(32) float scales[16];
+};
+
+struct Nothing {};
+
+/// Scales of encodings that take long to unpack. They are prepared for several blocks before the first of
+/// these is multiplied, so that multiplications do not wait for them.
+template <class T>
+HT_DOT_INLINE void prepare(T /*type*/, Block /*b*/, Nothing& /*into*/) {}
+HT_DOT_INLINE void prepare(Q4_K, Block b, GroupScales& into) { k_scales(b, into.scales, into.offsets); }
+HT_DOT_INLINE void prepare(Q5_K, Block b, GroupScales& into) { k_scales(b, into.scales, into.offsets); }
+HT_DOT_INLINE void prepare(Q6_K, Block b, SixteenScales& into) {
+  const Floats d = set_half(b + 208);
+  store_floats(to_floats(widen_signed(as_int8(b + 192))) * d, into.scales);
+  store_floats(to_floats(widen_signed(as_int8(b + 200))) * d, into.scales + 8);
+}
+
+template <class T>
+struct PreparedOf {
+  using type = Nothing;
+};
+template <>
+struct PreparedOf<Q4_K> {
+  using type = GroupScales;
+};
+template <>
+struct PreparedOf<Q5_K> {
+  using type = GroupScales;
+};
+template <>
+struct PreparedOf<Q6_K> {
+  using type = SixteenScales;
+};
+template <class T>
+using Prepared = typename PreparedOf<T>::type;
+
+/// Parts of a step that are multiplied with all rows in turn: sums of several rows do not wait for each
+/// other.
+template <class T>
+constexpr std::size_t parts_of = 1;
+template <>
+constexpr std::size_t parts_of<Q4_K> = 4;
+
+template <std::size_t B>
+HT_DOT_INLINE void unpack_part(Q4_K, Block b, const GroupScales& groups, std::size_t part, std::size_t at,
+                               Sink<B>& sink) {
+  const Ints mask = set_ints(15);
+  const Block nibbles = b + 16 + 32 * part;
+  Ints both[4];
+  for (std::size_t j = 0; j < 4; ++j) both[j] = widen_unsigned(nibbles + 8 * j);
+  const GroupScale low = groups[2 * part];
+  add_all(sink, at + 64 * part, low(both[0] & mask), low(both[1] & mask), low(both[2] & mask),
+          low(both[3] & mask));
+  const GroupScale high = groups[2 * part + 1];
+  add_all(sink, at + 64 * part + 32, high(shift_right<4>(both[0])), high(shift_right<4>(both[1])),
+          high(shift_right<4>(both[2])), high(shift_right<4>(both[3])));
 }
 
 template <std::size_t B>
-HT_DOT_INLINE void unpack(Q5_K, Block b, std::size_t at, Sink<B>& sink) {
-  alignas(32) float scales[8];
-  alignas(32) float offsets[8];
-  k_scales(b, scales, offsets);
+HT_DOT_INLINE void unpack_part(Q5_K, Block b, const GroupScales& groups, std::size_t /*part*/, std::size_t at,
+                               Sink<B>& sink) {
   alignas(32) std::int8_t elements[256];
   q5_k_elements(b, elements);
   for (std::size_t i = 0; i < 8; ++i) {
     const std::int8_t* const from = elements + 32 * i;
-    const Floats scale = set_floats(scales[i]);
-    const Floats offset = set_floats(offsets[i]);
-    add_all(sink, at + 32 * i, to_floats(widen_signed(from)) * scale - offset,
-            to_floats(widen_signed(from + 8)) * scale - offset,
-            to_floats(widen_signed(from + 16)) * scale - offset,
-            to_floats(widen_signed(from + 24)) * scale - offset);
+    const GroupScale group = groups[i];
+    add_all(sink, at + 32 * i, group(widen_signed(from)), group(widen_signed(from + 8)),
+            group(widen_signed(from + 16)), group(widen_signed(from + 24)));
   }
 }
 
 template <std::size_t B>
-HT_DOT_INLINE void unpack(Q6_K, Block b, std::size_t at, Sink<B>& sink) {
+HT_DOT_INLINE void unpack_part(Q6_K, Block b, const SixteenScales& scales, std::size_t /*part*/,
+                               std::size_t at, Sink<B>& sink) {
   alignas(32) std::int8_t elements[256];
   q6_k_elements(b, b + 128, elements);
   q6_k_elements(b + 64, b + 160, elements + 128);
-  alignas(32) float scales[16];
-  const Floats d = set_half(b + 208);
-  store_floats(to_floats(widen_signed(as_int8(b + 192))) * d, scales);
-  store_floats(to_floats(widen_signed(as_int8(b + 200))) * d, scales + 8);
   for (std::size_t i = 0; i < 16; i += 2) {
     const std::int8_t* const from = elements + 16 * i;
-    const Floats first = set_floats(scales[i]);
-    const Floats second = set_floats(scales[i + 1]);
+    const Floats first = set_floats(scales.scales[i]);
+    const Floats second = set_floats(scales.scales[i + 1]);
     add_all(sink, at + 16 * i, to_floats(widen_signed(from)) * first,
             to_floats(widen_signed(from + 8)) * first, to_floats(widen_signed(from + 16)) * second,
             to_floats(widen_signed(from + 24)) * second);
@@ -262,10 +316,36 @@ struct Sinks {
     constexpr std::size_t bytes = step_bytes<T>();
     std::size_t at = 0;
     std::size_t offset = 0;
-    for (; at + step <= columns; at += step) {
+    if constexpr (std::is_same_v<Prepared<T>, Nothing>) {
+      for (; at + step <= columns; at += step) {
 #pragma GCC unroll 4
-      for (std::size_t r = 0; r < R; ++r) unpack(type, rows[r] + offset, from + at, row[r]);
-      offset += bytes;
+        for (std::size_t r = 0; r < R; ++r) {
+          prefetch_step<bytes>(rows[r] + offset);
+          unpack(type, rows[r] + offset, from + at, row[r]);
+        }
+        offset += bytes;
+      }
+    } else {
+      while (at + step <= columns) {
+        const std::size_t steps = std::min(max_prepared, (columns - at) / step);
+        Prepared<T> prepared[max_prepared][R];
+        for (std::size_t i = 0; i < steps; ++i) {
+          for (std::size_t r = 0; r < R; ++r) prepare(type, rows[r] + offset + bytes * i, prepared[i][r]);
+        }
+        reload(prepared);
+        for (std::size_t i = 0; i < steps; ++i) {
+#pragma GCC unroll 4
+          for (std::size_t r = 0; r < R; ++r) prefetch_step<bytes>(rows[r] + offset);
+#pragma GCC unroll 1
+          for (std::size_t part = 0; part < parts_of<T>; ++part) {
+#pragma GCC unroll 4
+            for (std::size_t r = 0; r < R; ++r)
+              unpack_part(type, rows[r] + offset, prepared[i][r], part, from + at, row[r]);
+          }
+          at += step;
+          offset += bytes;
+        }
+      }
     }
     if constexpr (!IsEncoding<T>) {
       if (at < columns) add_rest(type, rows, offset, from + at, columns - at);

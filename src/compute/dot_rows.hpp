@@ -49,8 +49,8 @@ struct Int8Vectors {
 
   std::int64_t batch;
   std::int64_t columns;
-  /// The integers, of which products of pairs are added: 16 bits wide, so that they need no widening.
-  std::vector<std::int16_t> elements;
+  /// From -127 to 127.
+  std::vector<std::int8_t> elements;
   std::vector<float> scales;
   /// Scale times the sum of the integers of each 32.
   std::vector<float> sums;

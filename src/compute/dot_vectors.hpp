@@ -25,6 +25,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/prefetch.hpp"
+
 HWY_BEFORE_NAMESPACE();
 namespace ht::inline v1::compute::HWY_NAMESPACE {
 namespace {
@@ -137,6 +139,12 @@ HT_DOT_INLINE T number_at(Block bytes) {
   return value;
 }
 
+/// Prefetches the step of `Bytes` that is read some steps later.
+template <std::size_t Bytes>
+HT_DOT_INLINE void prefetch_step(Block step) {
+  for (std::size_t line = 0; line < Bytes; line += 64) prefetch_after(step + line);
+}
+
 /// A register of elements at any address.
 template <class Tag>
 HT_DOT_INLINE hn::Vec<Tag> load_bytes(Tag tag, Block bytes) {
@@ -181,16 +189,43 @@ HT_DOT_INLINE Floats set_half(Block bytes) {
   return result;
 }
 
-/// The 8 scales, and the 8 offsets behind them, of Q4_K and Q5_K.
-HT_DOT_INLINE void k_scales(Block b, float* scales, float* offsets) {
+/// Keeps the compiler from carrying an object from its stores to its loads in registers: a load that repeats
+/// a number is free, and the same within registers takes shuffles.
+template <class T>
+HT_DOT_INLINE void reload(T& object) {
+#if defined(__GNUC__)
+  asm volatile("" : "+m"(object));
+#endif
+}
+
+/// The 8 scales of 6 bits, and the 8 offsets behind them, of Q4_K and Q5_K.
+HT_DOT_INLINE void k_scale_bytes(Block b, std::uint8_t* bytes) {
+#if HWY_TARGET == HWY_AVX2
+  // Words 1 and 2 have the first scales and offsets, with the upper bits of the last ones on top; word 3 has
+  // the lower bits of the last ones.
+  const __m128i stored = _mm_loadu_si128(reinterpret_cast<const __m128i*>(b));
+  const __m128i low = _mm_srlv_epi32(_mm_shuffle_epi32(stored, 0b11'10'11'01), _mm_setr_epi32(0, 0, 0, 4));
+  const __m128i high = _mm_srli_epi32(_mm_shuffle_epi32(stored, 0b10'10'01'01), 2);
+  const __m128i low_mask = _mm_setr_epi32(0x3F3F3F3F, 0x0F0F0F0F, 0x3F3F3F3F, 0x0F0F0F0F);
+  const __m128i high_mask = _mm_setr_epi32(0, 0x30303030, 0, 0x30303030);
+  const __m128i both = _mm_or_si128(_mm_and_si128(low, low_mask), _mm_and_si128(high, high_mask));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(bytes), both);
+#else
   const auto low_scales = number_at<std::uint32_t>(b + 4);
   const auto low_offsets = number_at<std::uint32_t>(b + 8);
   const auto high = number_at<std::uint32_t>(b + 12);
   const std::uint32_t words[4] = {
       low_scales & 0x3F3F3F3FU, (high & 0x0F0F0F0FU) | ((low_scales >> 2) & 0x30303030U),
       low_offsets & 0x3F3F3F3FU, ((high >> 4) & 0x0F0F0F0FU) | ((low_offsets >> 2) & 0x30303030U)};
-  std::uint8_t bytes[16];
   std::memcpy(bytes, words, sizeof words);
+#endif
+}
+
+/// The same times d and dmin.
+HT_DOT_INLINE void k_scales(Block b, float* scales, float* offsets) {
+  std::uint8_t bytes[16];
+  k_scale_bytes(b, bytes);
+  reload(bytes);
   store_floats(to_floats(widen_unsigned(bytes)) * set_half(b), scales);
   store_floats(to_floats(widen_unsigned(bytes + 8)) * set_half(b + 2), offsets);
 }

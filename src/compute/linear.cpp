@@ -11,8 +11,10 @@
 namespace ht::inline v1::detail {
 namespace {
 
-// Enough work for a thread to start; a result never depends on where rows are cut.
-constexpr std::int64_t bytes_of_job = std::int64_t{256} << 10;
+// Enough work for a thread to start, and a small share of all: the first bytes of a job are not prefetched. A
+// result never depends on where rows are cut.
+constexpr std::int64_t min_job_bytes = std::int64_t{256} << 10;
+constexpr std::int64_t max_jobs = 64;
 
 // Calls `run(first, end)` for ranges of rows on several threads, or here where one range has all.
 template <class Run>
@@ -20,7 +22,8 @@ Result<void> split_rows(const WeightRows& weights, std::int64_t batch, Workers* 
   const auto row_bytes = static_cast<std::int64_t>(values::stored_bytes(weights.type, weights.columns));
   // The first 4 vectors take about as long as reading the row.
   const std::int64_t cost = std::max<std::int64_t>(row_bytes, 1) * std::max<std::int64_t>(batch / 4, 1);
-  const std::int64_t rows = std::max<std::int64_t>(bytes_of_job / cost / 2 * 2, 2);
+  const std::int64_t job_rows = std::max(min_job_bytes / cost, weights.count / max_jobs);
+  const std::int64_t rows = std::max<std::int64_t>(job_rows / 2 * 2, 2);
   const std::int64_t jobs = (weights.count + rows - 1) / rows;
   if (jobs <= 1) {
     run(0, weights.count);
