@@ -1,4 +1,7 @@
-// A hint for kernels that read long runs of memory once.
+// Hints for kernels that read long runs of memory.
+//
+// Kernels that compute little per byte overlap their work with memory by them. A line may lie outside of any
+// object: a prefetch never faults.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +12,27 @@ namespace ht::inline v1 {
 /// prefetchers of processors stop at the end of a page.
 inline constexpr std::uintptr_t prefetch_distance = 8192;
 
-/// Prefetches the cache line that lies `prefetch_distance` after `reading` into the second-level cache, so
-/// that the first one keeps what a kernel reads again. Kernels that compute little per byte overlap their
-/// work with memory this way. The line may lie outside of any object: a prefetch never faults.
-inline void prefetch_after(const void* reading) noexcept {
+/// Prefetches the line for memory that is read once: no cache but the first keeps it.
+inline void prefetch_once(const void* reading) noexcept {
   const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(reading) + prefetch_distance;
   // NOLINTNEXTLINE(performance-no-int-to-ptr): the address is only a hint.
   const auto* const line = reinterpret_cast<const char*>(address);
 #if defined(__x86_64__)
   // g++ removes calls of functions that do nothing but __builtin_prefetch.
+  asm volatile("prefetchnta %0" : : "m"(*line));
+#elif defined(__GNUC__)
+  __builtin_prefetch(line, 0, 0);
+#else
+  static_cast<void>(line);
+#endif
+}
+
+/// Prefetches the line into the second-level cache, for memory that is read again soon.
+inline void prefetch_again(const void* reading) noexcept {
+  const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(reading) + prefetch_distance;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the address is only a hint.
+  const auto* const line = reinterpret_cast<const char*>(address);
+#if defined(__x86_64__)
   asm volatile("prefetcht1 %0" : : "m"(*line));
 #elif defined(__GNUC__)
   __builtin_prefetch(line, 0, 2);

@@ -2,9 +2,9 @@
 //
 // `unpack` widens one step of a row, a block or 32 dense elements, in the order of its elements and hands 8
 // of them at once to a sink, which multiplies and adds. src/values/decode_reference.hpp has the byte maps.
-// The scale is multiplied into each element and not into the sum of its group, as that would be another
-// result than that of the decoded row: where scale · q and the offset of Q4_K nearly cancel out, its error
-// would not be bounded by the products.
+// Except in Q8_0, the scale is multiplied into each element and not into the sum of its group, as that would
+// be another result than that of the decoded row: where scale · q and the offset of Q4_K nearly cancel out,
+// its error would not be bounded by the products.
 #include "compute/dot_rows.hpp"
 
 #include "values/kernel_targets.hpp"
@@ -47,7 +47,8 @@ struct Sink {
   template <std::size_t Half>
   HT_DOT_INLINE void add(std::size_t at, Floats elements) {
 #pragma GCC unroll 4
-    for (std::size_t b = 0; b < B; ++b) sums[b][Half] = sums[b][Half] + elements * load_floats(x[b] + at);
+    for (std::size_t b = 0; b < B; ++b)
+      sums[b][Half] = multiply_add(elements, load_floats(x[b] + at), sums[b][Half]);
   }
 };
 
@@ -124,9 +125,21 @@ HT_DOT_INLINE void add_scaled(Sink<B>& sink, std::size_t at, const std::int8_t* 
           to_floats(widen_signed(elements + 16)) * scale, to_floats(widen_signed(elements + 24)) * scale);
 }
 
+// The scale is multiplied into the sum of 4 elements of a lane. There is no offset that these could cancel.
 template <std::size_t B>
 HT_DOT_INLINE void unpack(Q8_0, Block b, std::size_t at, Sink<B>& sink) {
-  add_scaled(sink, at, as_int8(b + 2), set_half(b));
+  Floats elements[4];
+#pragma GCC unroll 4
+  for (std::size_t i = 0; i < 4; ++i) elements[i] = to_floats(widen_signed(as_int8(b + 2 + 8 * i)));
+  const Floats scale = set_half(b);
+#pragma GCC unroll 4
+  for (std::size_t v = 0; v < B; ++v) {
+    const float* const x = sink.x[v] + at;
+    Floats sum = elements[0] * load_floats(x);
+#pragma GCC unroll 4
+    for (std::size_t i = 1; i < 4; ++i) sum = multiply_add(elements[i], load_floats(x + 8 * i), sum);
+    sink.sums[v][0] = multiply_add(sum, scale, sink.sums[v][0]);
+  }
 }
 
 template <std::size_t B>
@@ -197,7 +210,12 @@ struct Nothing {};
 /// these is multiplied, so that multiplications do not wait for them.
 template <class T>
 HT_DOT_INLINE void prepare(T /*type*/, Block /*b*/, Nothing& /*into*/) {}
-HT_DOT_INLINE void prepare(Q4_K, Block b, GroupScales& into) { k_scales(b, into.scales, into.offsets); }
+HT_DOT_INLINE void prepare(Q4_K, Block b, GroupScales& into) {
+  k_scales(b, into.scales, into.offsets);
+  // High nibbles are masked and not shifted, which more units of processors can do. Both factors are exact.
+  alignas(32) constexpr float factors[8] = {1.F, 0x1p-4F, 1.F, 0x1p-4F, 1.F, 0x1p-4F, 1.F, 0x1p-4F};
+  store_floats(load_floats(into.scales) * load_floats(factors), into.scales);
+}
 HT_DOT_INLINE void prepare(Q5_K, Block b, GroupScales& into) { k_scales(b, into.scales, into.offsets); }
 HT_DOT_INLINE void prepare(Q6_K, Block b, SixteenScales& into) {
   const Floats d = set_half(b + 208);
@@ -241,9 +259,11 @@ HT_DOT_INLINE void unpack_part(Q4_K, Block b, const GroupScales& groups, std::si
   const GroupScale low = groups[2 * part];
   add_all(sink, at + 64 * part, low(both[0] & mask), low(both[1] & mask), low(both[2] & mask),
           low(both[3] & mask));
+  // 16 times the element, and a 16th of its scale.
   const GroupScale high = groups[2 * part + 1];
-  add_all(sink, at + 64 * part + 32, high(shift_right<4>(both[0])), high(shift_right<4>(both[1])),
-          high(shift_right<4>(both[2])), high(shift_right<4>(both[3])));
+  const Ints high_mask = set_ints(0xF0);
+  add_all(sink, at + 64 * part + 32, high(both[0] & high_mask), high(both[1] & high_mask),
+          high(both[2] & high_mask), high(both[3] & high_mask));
 }
 
 template <std::size_t B>
@@ -320,7 +340,7 @@ struct Sinks {
       for (; at + step <= columns; at += step) {
 #pragma GCC unroll 4
         for (std::size_t r = 0; r < R; ++r) {
-          prefetch_step<bytes>(rows[r] + offset);
+          prefetch_step<bytes, B>(rows[r] + offset);
           unpack(type, rows[r] + offset, from + at, row[r]);
         }
         offset += bytes;
@@ -335,7 +355,7 @@ struct Sinks {
         reload(prepared);
         for (std::size_t i = 0; i < steps; ++i) {
 #pragma GCC unroll 4
-          for (std::size_t r = 0; r < R; ++r) prefetch_step<bytes>(rows[r] + offset);
+          for (std::size_t r = 0; r < R; ++r) prefetch_step<bytes, B>(rows[r] + offset);
 #pragma GCC unroll 1
           for (std::size_t part = 0; part < parts_of<T>; ++part) {
 #pragma GCC unroll 4
@@ -424,10 +444,6 @@ struct Dots {
 
 constexpr Dots dots_decoded = {&dot_decoded<2, 1>, &dot_decoded<1, 2>, &dot_decoded<1, 4>};
 
-#if HWY_TARGET == HWY_SCALAR
-// Without registers of several lanes there is nothing to win over the other decoders.
-const Dots& find_dots(const ElementType& /*type*/) { return dots_decoded; }
-#else
 template <class T>
 constexpr Dots dots_of = {&dot<T, 2, 1>, &dot<T, 1, 2>, &dot<T, 1, 4>};
 
@@ -439,10 +455,14 @@ const Dots& find_among(Tag tag) {
 }
 
 const Dots& find_dots(const ElementType& type) {
+#if HWY_TARGET == HWY_SCALAR
+  // Without registers of several lanes, decoders are as fast; Q8_0 has another order of operations.
+  return type.is_blocks() ? find_among<Q8_0>(type.encoding) : dots_decoded;
+#else
   return type.is_blocks() ? find_among<Q8_0, Q4_0, MXFP4, Q4_K, Q5_K, Q6_K>(type.encoding)
                           : find_among<F32, BF16, F16, F8_E4M3, F8_E5M2>(type.dtype);
-}
 #endif
+}
 
 Block row_at(const Rows& rows, std::int64_t row) {
   return reinterpret_cast<Block>(rows.first + row * rows.row_bytes);

@@ -2,10 +2,10 @@
 //
 // A row is widened in registers and multiplied on the way: its bytes are read once for up to 4 vectors.
 //
-// The order of all operations is fixed. Element j of a row, as `read_f32` gives it, is multiplied by x[j],
-// and the product is added to sum j % 16; nothing is fused. Then sums i and i + 8 are added, i and i + 4,
-// i and i + 2, and the last two. So every target gives the same bits, and neither the number of vectors nor
-// that of rows or threads matters. With k columns and eps = 2^-24, the error is at most
+// The order of all operations is fixed. Element j of a row, as `read_f32` gives it, is multiplied by x[j] and
+// added to sum j % 16 by one fused operation, which rounds once on every target. Then sums i and i + 8 are
+// added, i and i + 4, i and i + 2, and the last two. So every target gives the same bits, and neither the
+// number of vectors nor that of rows or threads matters. With k columns and eps = 2^-24, the error is at most
 // (k / 16 + 5) · eps · Σ|row[j] · x[j]| up to terms of eps², and k · 2^-149 where products are subnormal.
 //
 // Vectors of int8 are faster, and add the error of rounding them; see `Int8Vectors`.

@@ -220,7 +220,8 @@ struct IntSink {
   const std::int8_t* x[B];
   const float* scales[B];
   const float* sums[B];
-  Floats products[B];
+  /// Two sums, to which groups are added in turn: additions do not wait for each other.
+  Floats products[B][2];
   Floats offsets[B];
 
   /// Adds the products of 32 elements, from element `at` of the row on, times `scale` of their row.
@@ -230,7 +231,7 @@ struct IntSink {
 #pragma GCC unroll 4
     for (std::size_t b = 0; b < B; ++b) {
       const Floats both = scale * set_floats(scales[b][at / 32]);
-      products[b] = products[b] + to_floats(dot(x[b] + at)) * both;
+      products[b][0] = multiply_add(to_floats(dot(x[b] + at)), both, products[b][0]);
     }
   }
 };
@@ -264,7 +265,7 @@ HT_DOT_INLINE void prepare_k(Block b, std::size_t at, IntSink<B>& sink, GroupSca
 #pragma GCC unroll 4
   for (std::size_t i = 0; i < B; ++i) {
     store_floats(scale * load_floats(sink.scales[i] + at / 32), into.both[i]);
-    sink.offsets[i] = sink.offsets[i] + offset * load_floats(sink.sums[i] + at / 32);
+    sink.offsets[i] = multiply_add(offset, load_floats(sink.sums[i] + at / 32), sink.offsets[i]);
   }
 }
 template <std::size_t B>
@@ -289,7 +290,8 @@ HT_DOT_INLINE void add_group(const GroupScales<B>& scales, std::size_t at, std::
 #pragma GCC unroll 4
   for (std::size_t i = 0; i < B; ++i) {
     const Ints sum = dot(sink.x[i] + at + 32 * group);
-    sink.products[i] = sink.products[i] + to_floats(sum) * set_floats(scales.both[i][group]);
+    Floats& product = sink.products[i][group % 2];
+    product = multiply_add(to_floats(sum), set_floats(scales.both[i][group]), product);
   }
 }
 
@@ -381,7 +383,8 @@ void int_dot(const Block* rows, const Int8Vectors& x, const std::size_t* vectors
       sink.x[b] = x.elements.data() + vectors[b] * columns;
       sink.scales[b] = x.scales.data() + vectors[b] * (columns / 32);
       sink.sums[b] = x.sums.data() + vectors[b] * (columns / 32);
-      sink.products[b] = set_floats(0.F);
+      sink.products[b][0] = set_floats(0.F);
+      sink.products[b][1] = set_floats(0.F);
       sink.offsets[b] = set_floats(0.F);
     }
   }
@@ -401,7 +404,7 @@ void int_dot(const Block* rows, const Int8Vectors& x, const std::size_t* vectors
       for (std::size_t i = 0; i < blocks; ++i) {
 #pragma GCC unroll 4
         for (std::size_t r = 0; r < R; ++r) {
-          prefetch_step<E::block_bytes>(rows[r] + offset);
+          prefetch_step<E::block_bytes, B>(rows[r] + offset);
           unpack(E{}, rows[r] + offset, at, prepared[i][r], sinks[r]);
         }
         at += E::block_elements;
@@ -412,7 +415,7 @@ void int_dot(const Block* rows, const Int8Vectors& x, const std::size_t* vectors
     for (std::size_t at = 0; at < columns; at += E::block_elements) {
 #pragma GCC unroll 4
       for (std::size_t r = 0; r < R; ++r) {
-        prefetch_step<E::block_bytes>(rows[r] + offset);
+        prefetch_step<E::block_bytes, B>(rows[r] + offset);
         unpack(E{}, rows[r] + offset, at, sinks[r]);
       }
       offset += E::block_bytes;
@@ -420,7 +423,8 @@ void int_dot(const Block* rows, const Int8Vectors& x, const std::size_t* vectors
   }
   for (std::size_t r = 0; r < R; ++r) {
     for (std::size_t b = 0; b < B; ++b)
-      into[r * B + b] = sum_of_lanes(sinks[r].products[b] - sinks[r].offsets[b]);
+      into[r * B + b] =
+          sum_of_lanes((sinks[r].products[b][0] + sinks[r].products[b][1]) - sinks[r].offsets[b]);
   }
 }
 

@@ -21,6 +21,7 @@
 #endif
 
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -81,6 +82,23 @@ HT_DOT_INLINE Floats operator*(Floats a, Floats b) {
   return a;
 }
 
+/// a · b + c, rounded once on every target: by a function where there is no instruction.
+HT_DOT_INLINE Floats multiply_add(Floats a, Floats b, Floats c) {
+#if HWY_TARGET == HWY_AVX2 || HWY_ARCH_ARM_A64
+  for (std::size_t i = 0; i < parts; ++i) c.part[i] = hn::MulAdd(a.part[i], b.part[i], c.part[i]);
+#else
+  float factors[8];
+  float others[8];
+  float sums[8];
+  store_floats(a, factors);
+  store_floats(b, others);
+  store_floats(c, sums);
+  for (std::size_t i = 0; i < 8; ++i) sums[i] = std::fma(factors[i], others[i], sums[i]);
+  c = load_floats(sums);
+#endif
+  return c;
+}
+
 /// Pairs of lanes first, always in the same order.
 HT_DOT_INLINE float sum_of_lanes(Floats floats) {
   float at[8];
@@ -139,10 +157,16 @@ HT_DOT_INLINE T number_at(Block bytes) {
   return value;
 }
 
-/// Prefetches the step of `Bytes` that is read some steps later.
-template <std::size_t Bytes>
+/// Prefetches the step of `Bytes` that is read some steps later. With one vector, each byte is read once.
+template <std::size_t Bytes, std::size_t Vectors>
 HT_DOT_INLINE void prefetch_step(Block step) {
-  for (std::size_t line = 0; line < Bytes; line += 64) prefetch_after(step + line);
+  for (std::size_t line = 0; line < Bytes; line += 64) {
+    if constexpr (Vectors == 1) {
+      prefetch_once(step + line);
+    } else {
+      prefetch_again(step + line);
+    }
+  }
 }
 
 /// A register of elements at any address.

@@ -16,7 +16,7 @@
 // cannot be read are an Error. Calls may run on many threads at once; each uses all processors.
 //
 // The result depends neither on the number of threads nor on the processor: products are added in a fixed
-// order, and never fused. The error is at most k · u · Σ|x · w| with u = 2^-24 (F64: 2^-53), and u · |y| more
+// order, and rounded with their sum. The error is at most k · u · Σ|x · w| with u = 2^-24 (F64: 2^-53), and u · |y| more
 // with a bias, barring subnormal products.
 #pragma once
 
