@@ -1,11 +1,14 @@
 #include <htensor/compute/linear.hpp>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 
 #include "base/format_text.hpp"
 #include "base/jobs.hpp"
 #include "compute/dot_rows.hpp"
+#include "compute/gemm.hpp"
+#include "values/convert_kernels.hpp"
 #include "values/convert_values.hpp"
 
 namespace ht::inline v1::detail {
@@ -15,6 +18,15 @@ namespace {
 // result never depends on where rows are cut.
 constexpr std::int64_t min_job_bytes = std::int64_t{256} << 10;
 constexpr std::int64_t max_jobs = 64;
+
+// With as many vectors, decoding weights once and a product of matrices are faster than the kernels. Those
+// for vectors of int8 are always faster.
+template <class T>
+bool uses_panels(const WeightRows& weights, std::int64_t batch) {
+  const bool is_stored = !weights.type.is_blocks() && weights.type.dtype == F32::tag;
+  const std::int64_t min_batch = sizeof(T) == sizeof(double) ? 4 : is_stored ? 16 : 32;
+  return batch >= min_batch && weights.columns > 0;
+}
 
 // Calls `run(first, end)` for ranges of rows on several threads, or here where one range has all.
 template <class Run>
@@ -77,6 +89,69 @@ void dot_f64(const WeightRows& weights, const LinearTask<double>& task, std::int
   }
 }
 
+void read_strip(const ElementType& type, const std::byte* stored, float* into, std::int64_t count) {
+  values::read_f32(type, stored, into, count);
+}
+void read_strip(const ElementType& type, const std::byte* stored, double* into, std::int64_t count) {
+  values::read_f64(type, stored, into, count);
+}
+
+// The rows `first` to `first + count`, decoded one behind another.
+template <class T>
+Result<void> decode_rows(const WeightRows& weights, std::int64_t first, std::int64_t count, T* into,
+                         Workers* workers) {
+  return run_all({.count = static_cast<std::size_t>(count),
+                  .threads = 0,
+                  .run = [&](std::size_t job, std::size_t) -> Result<void> {
+                    const auto row = static_cast<std::int64_t>(job);
+                    const std::byte* const stored = row_at(weights, first + row);
+                    for (std::int64_t at = 0; at < weights.columns; at += values::strip_elements) {
+                      read_strip(weights.type, stored + values::stored_bytes(weights.type, at),
+                                 into + row * weights.columns + at,
+                                 std::min(values::strip_elements, weights.columns - at));
+                    }
+                    return {};
+                  },
+                  .meanwhile = {},
+                  .workers = workers});
+}
+
+// The weights as a matrix, if they are stored as elements of T.
+template <class T>
+std::optional<compute::Matrix<const T>> as_matrix(const WeightRows& weights) {
+  constexpr DTypeTag tag = sizeof(T) == sizeof(float) ? F32::tag : F64::tag;
+  constexpr auto size = static_cast<std::int64_t>(sizeof(T));
+  const bool is_aligned = reinterpret_cast<std::uintptr_t>(weights.first) % alignof(T) == 0;
+  if (weights.type.is_blocks() || weights.type.dtype != tag || !is_aligned || weights.row_bytes % size != 0)
+    return std::nullopt;
+  return compute::Matrix<const T>{reinterpret_cast<const T*>(weights.first), weights.count, weights.columns,
+                                  weights.row_bytes / size, 1};
+}
+
+// By the product of matrices: weights of other types are decoded panel by panel, each of which fits a cache.
+template <class T>
+Result<void> run_by_panels(const WeightRows& weights, const LinearTask<T>& task, Workers* workers) {
+  constexpr std::int64_t panel_elements = std::int64_t{1} << 19;
+  const compute::GemmOptions options{.workers = workers};
+  const compute::Matrix<const T> x{task.x, task.batch, weights.columns, weights.columns, 1};
+  const compute::Matrix<T> into{task.into, task.batch, weights.count, weights.count, 1};
+  if (const auto matrix = as_matrix<T>(weights)) {
+    HT_TRY(compute::gemm(x, matrix->transposed(), into, options));
+  } else {
+    const std::int64_t rows = std::clamp<std::int64_t>(panel_elements / weights.columns, 16,
+                                                       std::max<std::int64_t>(weights.count, 16));
+    const auto panel = std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(rows * weights.columns));
+    for (std::int64_t first = 0; first < weights.count; first += rows) {
+      const std::int64_t count = std::min(rows, weights.count - first);
+      HT_TRY(decode_rows(weights, first, count, panel.get(), workers));
+      const compute::Matrix<const T> decoded{panel.get(), count, weights.columns, weights.columns, 1};
+      HT_TRY(compute::gemm(x, decoded.transposed(), into.block(0, first, task.batch, count), options));
+    }
+  }
+  add_bias(task, weights.count, 0, weights.count);
+  return {};
+}
+
 }  // namespace
 
 Result<void> check_inner_extents(layout::Extents x, layout::Extents weights, std::size_t of_x) {
@@ -98,8 +173,11 @@ Result<void> run_linear(const WeightRows& weights, const LinearTask<float>& task
                         const LinearOptions& options) {
   return without_bad_alloc([&]() -> Result<void> {
     std::optional<compute::Int8Vectors> rounded;
-    if (options.int8_activations && compute::has_int8_kernel(weights.type))
+    if (options.int8_activations && compute::has_int8_kernel(weights.type)) {
       rounded.emplace(task.x, weights.columns, task.batch, weights.columns);
+    } else if (uses_panels<float>(weights, task.batch)) {
+      return run_by_panels(weights, task, options.workers);
+    }
     return split_rows(weights, task.batch, options.workers, [&](std::int64_t first, std::int64_t end) {
       const compute::Rows rows{.type = weights.type,
                                .first = row_at(weights, first),
@@ -118,7 +196,8 @@ Result<void> run_linear(const WeightRows& weights, const LinearTask<float>& task
 
 Result<void> run_linear(const WeightRows& weights, const LinearTask<double>& task,
                         const LinearOptions& options) {
-  return without_bad_alloc([&] {
+  return without_bad_alloc([&]() -> Result<void> {
+    if (uses_panels<double>(weights, task.batch)) return run_by_panels(weights, task, options.workers);
     return split_rows(weights, task.batch, options.workers, [&](std::int64_t first, std::int64_t end) {
       for (std::int64_t row = first; row < end; ++row) dot_f64(weights, task, row);
       add_bias(task, weights.count, first, end);

@@ -74,7 +74,7 @@ TYPED_TEST(LinearOfDType, is_within_the_bound) {
     const auto values = random_tensor(Rank<2>(5, columns), 3);
     const auto stored = must(cast_lossy<TypeParam>(values));
     const auto w = must(cast<F32>(stored));
-    for (const std::int64_t batch : {1, 4, 7}) {
+    for (const std::int64_t batch : {1, 4, 7, 16, 33}) {
       const auto x = random_tensor(Rank<2>(batch, columns), 4);
       expect_product(must(linear(x, stored)), x, w);
     }
@@ -91,7 +91,7 @@ TYPED_TEST_SUITE(LinearOfEncoding, Encodings);
 TYPED_TEST(LinearOfEncoding, is_within_the_bound) {
   const auto stored = must(cast_lossy<TypeParam>(random_tensor(Rank<2>(5, 512), 3)));
   const auto w = must(cast<F32>(stored));
-  for (const std::int64_t batch : {1, 3, 5}) {
+  for (const std::int64_t batch : {1, 3, 5, 40}) {
     const auto x = random_tensor(Rank<2>(batch, 512), 4);
     expect_product(must(linear(x, stored)), x, w);
     expect_product(must(linear(x, as<F32>(stored))), x, w);
@@ -268,7 +268,7 @@ TEST(Linear, is_offered_for_weights_that_the_dtype_of_x_holds) {
 RC_GTEST_PROP(LinearProperty, any_extents_and_strides_are_within_the_bound, ()) {
   const std::int64_t rows = between(1, 9);
   const std::int64_t columns = between(0, 70);
-  const std::int64_t batch = between(1, 9);
+  const std::int64_t batch = between(1, 36);
   const auto room =
       random_tensor(Rank<2>(2 * rows + 1, columns + 3), static_cast<unsigned>(between(0, 1000)));
   const auto stored = must(cast_lossy<BF16>(room));

@@ -8,16 +8,17 @@
 //
 // Weights are a Tensor, a BlockTensor, or either as `as<F32>(w)`: whatever F32 holds, for vectors of F32, or
 // F64 for vectors of F64. They are read where they lie, once for up to 4 vectors of F32, and widened in
-// registers; nothing of their size is allocated. Rows may have any distance; elements of a row that do not
-// follow each other, packed rows that begin within a byte, and dtypes of users are cast first. x and bias may
-// have any strides.
+// registers. From 32 vectors on (16 of stored F32, 4 of F64), panels of some MiB are decoded and multiplied
+// by CBLAS. Rows may have any distance; elements of a row that do not follow each other, packed rows that
+// begin within a byte, and dtypes of users are cast first. x and bias may have any strides.
 //
 // Static extents that differ do not compile, dynamic ones return `shape_mismatch`. Pages of mapped files that
 // cannot be read are an Error. Calls may run on many threads at once; each uses all processors.
 //
-// The result depends neither on the number of threads nor on the processor: products are added in a fixed
-// order, and rounded with their sum. The error is at most k · u · Σ|x · w| with u = 2^-24 (F64: 2^-53), and u · |y| more
-// with a bias, barring subnormal products.
+// Below these numbers of vectors, the result depends neither on the number of threads nor on the processor:
+// products are added in a fixed order, and rounded with their sum. CBLAS has an order of its own. The error
+// is at most k · u · Σ|x · w| with u = 2^-24 (F64: 2^-53), and u · |y| more with a bias, barring subnormal
+// products.
 #pragma once
 
 #include <array>
