@@ -24,6 +24,13 @@ Result<std::int64_t> count_rotated(layout::Extents extents, const RopeOptions& o
                 format_text("{} rotated elements of heads of shape {} are not pairs", rotated,
                             layout::to_text(extents)));
   }
+  const auto factors = static_cast<std::int64_t>(options.frequency_factors.size());
+  if (factors != 0 && factors != rotated / 2) {
+    return fail(Error(ErrorCode::shape_mismatch, "each_pair_has_a_frequency_factor",
+                      format_text("{} frequency factors were given for {} rotated pairs of heads of shape {}",
+                                  factors, rotated / 2, layout::to_text(extents)))
+                    .with_hint("use the factors of the same model, or none"));
+  }
   return rotated;
 }
 
@@ -73,8 +80,10 @@ Result<void> rope(const HostView<T>& x, const RopeOptions& options, T* into) {
   if (rows.count() == 0) return {};
   return without_bad_alloc([&]() -> Result<void> {
     std::vector<double> frequencies(static_cast<std::size_t>(rotated / 2));
-    for (std::size_t i = 0; i < frequencies.size(); ++i)
+    for (std::size_t i = 0; i < frequencies.size(); ++i) {
       frequencies[i] = std::pow(options.base, -2.0 * static_cast<double>(i) / static_cast<double>(rotated));
+      if (!options.frequency_factors.empty()) frequencies[i] /= options.frequency_factors[i];
+    }
     return nn::divide_work(
         x.extents[0], heads * head_size, [&](std::int64_t first, std::int64_t last) -> Result<void> {
           auto scratch = rows.make_scratch();

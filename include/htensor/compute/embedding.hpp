@@ -7,10 +7,12 @@
 // pages. The values are those of `cast`: exact.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <htensor/compute/operand.hpp>
+#include <htensor/compute/runtime_weights.hpp>
 #include <span>
 #include <type_traits>
 
@@ -88,6 +90,30 @@ template <class To, class W, class Id>
   return result;
 }
 
+/// Of a table whose type is known at run time. Rows that kernels cannot read in place are cast one by one.
+template <class To, RuntimeWeights W, class Id>
+[[nodiscard]] Result<Tensor<To, Rank<2>>> runtime_embedding(const W& table, std::span<const Id> ids) {
+  const auto rows = HT_TRY(rows_in_place<To>(table));
+  const auto dims = table.dims();
+  HT_TRY(check_ids(ids, dims[0]));
+  auto result = HT_TRY(Tensor<To, Rank<2>>::zeros(Rank<2>(ids.size(), dims[1])));
+  if (result.elements() == 0) return result;
+  if (rows) {
+    const StoredRows stored{
+        .type = rows->type, .first = rows->first, .step = rows->row_bytes, .columns = dims[1]};
+    HT_TRY(guarded(rows->touched, [&] {
+      return gather_rows(stored, ids, element_type_of<To>(), first_byte<To>(result.data()));
+    }));
+    return result;
+  }
+  auto* into = result.data();
+  for (const auto id : ids) {
+    const auto row = HT_TRY(HT_TRY(table.slice(id, id + 1)).template cast<To>());
+    into = std::copy_n(row.data(), dims[1], into);
+  }
+  return result;
+}
+
 }  // namespace detail
 
 /// The rows `ids` of a table in F32 or F64, [ids, columns], in new memory. The table is a tensor, a tensor of
@@ -103,6 +129,19 @@ template <class To = F32, class W>
            (W::rank == 2) && std::same_as<typename detail::StoredOf<W>::Device, Host>
 [[nodiscard]] Result<Tensor<To, Rank<2>>> embedding(const W& table, std::span<const std::int64_t> ids) {
   return detail::embedding<To>(table, ids);
+}
+
+/// The same of a table whose type is known at run time: `shape_mismatch` unless it is a matrix, `would_lose`
+/// where `To` does not hold its values.
+template <class To = F32, RuntimeWeights W>
+  requires ComputesOnHost<Host, slice::Nn, To>
+[[nodiscard]] Result<Tensor<To, Rank<2>>> embedding(const W& table, std::span<const std::int32_t> ids) {
+  return detail::runtime_embedding<To>(table, ids);
+}
+template <class To = F32, RuntimeWeights W>
+  requires ComputesOnHost<Host, slice::Nn, To>
+[[nodiscard]] Result<Tensor<To, Rank<2>>> embedding(const W& table, std::span<const std::int64_t> ids) {
+  return detail::runtime_embedding<To>(table, ids);
 }
 
 }  // namespace ht::inline v1

@@ -7,10 +7,10 @@
 //   const auto m = HT_TRY(ht::matmul(ht::as<ht::F32>(w), v));               // v[k] or v[k, columns]
 //
 // Weights are a Tensor, a BlockTensor, or either as `as<F32>(w)`: whatever F32 holds, for vectors of F32, or
-// F64 for vectors of F64. They are read where they lie, once for up to 4 vectors of F32, and widened in
-// registers; nothing of their size is allocated. Rows may have any distance; elements of a row that do not
-// follow each other, packed rows that begin within a byte, and dtypes of users are cast first. x and bias may
-// have any strides.
+// F64 for vectors of F64; or an AnyTensor, see runtime_weights.hpp. They are read where they lie, once for up
+// to 4 vectors of F32, and widened in registers; nothing of their size is allocated. Rows may have any
+// distance; elements of a row that do not follow each other, packed rows that begin within a byte, and dtypes
+// of users are cast first. x and bias may have any strides.
 //
 // Static extents that differ do not compile, dynamic ones return `shape_mismatch`. Pages of mapped files that
 // cannot be read are an Error. Calls may run on many threads at once; each uses all processors.
@@ -28,6 +28,7 @@
 #include <htensor/base/result.hpp>
 #include <htensor/base/workers.hpp>
 #include <htensor/compute/operand.hpp>
+#include <htensor/compute/runtime_weights.hpp>
 #include <htensor/dtype/device.hpp>
 #include <htensor/dtype/encoding.hpp>
 #include <htensor/tensor/tensor.hpp>
@@ -144,6 +145,15 @@ template <class D, class S, class Dev>
                     .touched = touched};
 }
 
+[[nodiscard]] inline WeightRows rows_of(const RuntimeMatrix& weights) noexcept {
+  return {.type = weights.type,
+          .first = weights.first,
+          .row_bytes = weights.row_bytes,
+          .count = weights.extent(0),
+          .columns = weights.extent(1),
+          .touched = weights.touched};
+}
+
 template <class D, class SX, class T, class SB>
 [[nodiscard]] auto linear(const Tensor<const D, SX>& x, const T& weights, const Tensor<const D, SB>* bias,
                           const LinearOptions& options)
@@ -226,6 +236,29 @@ template <class D, class SX, class W, class DB, class SB>
   using DType = std::remove_const_t<D>;
   const Tensor<const DType, SB> added(bias);
   return detail::linear<DType>(Tensor<const DType, SX>(x), detail::stored_of(weights), &added, options);
+}
+
+/// The same with weights whose type is known at run time: `shape_mismatch` unless they are a matrix,
+/// `would_lose` where D does not hold their values.
+template <class D, class SX, RuntimeWeights W>
+  requires LinearDType<std::remove_const_t<D>> && Computes<Host, slice::Linear, D> && (SX::rank >= 1)
+[[nodiscard]] auto linear(const Tensor<D, SX>& x, const W& weights, const LinearOptions& options = {})
+    -> Result<Tensor<std::remove_const_t<D>, detail::LinearShape<SX, Rank<2>>>> {
+  using DType = std::remove_const_t<D>;
+  const auto matrix = HT_TRY(detail::matrix_of<DType>(weights));
+  return detail::linear<DType>(Tensor<const DType, SX>(x), matrix,
+                               static_cast<const Tensor<const DType, Rank<1>>*>(nullptr), options);
+}
+template <class D, class SX, RuntimeWeights W, class DB, class SB>
+  requires LinearDType<std::remove_const_t<D>> && Computes<Host, slice::Linear, D> &&
+           (SX::rank >= 1) && std::same_as<std::remove_const_t<D>, std::remove_const_t<DB>> && (SB::rank == 1)
+[[nodiscard]] auto linear(const Tensor<D, SX>& x, const W& weights, const Tensor<DB, SB>& bias,
+                          const LinearOptions& options = {})
+    -> Result<Tensor<std::remove_const_t<D>, detail::LinearShape<SX, Rank<2>>>> {
+  using DType = std::remove_const_t<D>;
+  const auto matrix = HT_TRY(detail::matrix_of<DType>(weights));
+  const Tensor<const DType, SB> added(bias);
+  return detail::linear<DType>(Tensor<const DType, SX>(x), matrix, &added, options);
 }
 
 /// The product of stored weights [m, k] and x[k] or x[k, n], in new memory: [m] or [m, n].

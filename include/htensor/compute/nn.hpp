@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <htensor/compute/operand.hpp>
 #include <htensor/tensor/tensor.hpp>
+#include <span>
 #include <type_traits>
 
 namespace ht::inline v1 {
@@ -54,6 +55,9 @@ struct RopeOptions {
   std::int64_t first_position = 0;
   /// The first elements of each head that are rotated, an even number; the rest is copied. 0 is all.
   std::int64_t rotated = 0;
+  /// What the angle of each pair is divided by, as Llama 3.1 and later have it (`rope_freqs.weight` in GGUF
+  /// files); empty is 1 for all. The caller keeps them alive.
+  std::span<const float> frequency_factors{};
 };
 
 /// The last dimension of a shape.
@@ -217,7 +221,7 @@ template <class D, class X, class S, class XS, class Dev>
 
 /// Rotary position embedding: turns the pairs of each head by angles that grow with the token's position.
 /// x is [tokens, heads, head_size]. `bad_shape` where an odd number of elements would be rotated, or more
-/// than a head has.
+/// than a head has; `shape_mismatch` unless there are no frequency factors, or one for each pair.
 template <class D, class S, class Dev>
   requires ComputesOnHost<Dev, slice::Nn, D> && (S::rank == 3)
 [[nodiscard]] Result<detail::Like<D, S, Dev>> rope(const Tensor<D, S, Dev>& x,
