@@ -21,33 +21,19 @@ struct Config {
   ht::RopeOptions rope{};
   std::vector<float> rope_factors{};  // what `rope` refers to
   bool is_gguf = false;               // which names tensors have
-
-  /// The name of a tensor of a layer: `part` is llama.cpp's.
-  [[nodiscard]] std::string name(std::int64_t layer, std::string_view part) const {
-    constexpr std::pair<std::string_view, std::string_view> parts[] = {
-        {"attn_norm", "input_layernorm"},    {"attn_q", "self_attn.q_proj"},
-        {"attn_k", "self_attn.k_proj"},      {"attn_v", "self_attn.v_proj"},
-        {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
-        {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
-        {"ffn_down", "mlp.down_proj"}};
-    const auto* const found = std::ranges::find(parts, part, [](const auto& names) { return names.first; });
-    const std::string prefix = is_gguf ? "blk." : "model.layers.";
-    return prefix + std::to_string(layer) + '.' + std::string(is_gguf ? part : found->second) + ".weight";
-  }
 };
 
 /// Values of config.json by their keys, wherever they are nested; the keys of a Llama occur once.
-class Json {
- public:
-  explicit Json(std::string text) : text_(std::move(text)) {}
+struct Json {
+  std::string all;
 
   /// The text from a value on; empty where there is none.
   [[nodiscard]] std::string_view text(std::string_view key) const {
     const auto quoted = '"' + std::string(key) + '"';
-    const auto at = text_.find(quoted);
+    const auto at = all.find(quoted);
     if (at == std::string::npos) return {};
-    const auto value = text_.find_first_not_of(": \t\n", at + quoted.size());
-    return value == std::string::npos ? std::string_view() : std::string_view(text_).substr(value);
+    const auto value = all.find_first_not_of(": \t\n", at + quoted.size());
+    return value == std::string::npos ? std::string_view() : std::string_view(all).substr(value);
   }
   [[nodiscard]] std::optional<double> number(std::string_view key) const {
     double value = 0;
@@ -55,9 +41,6 @@ class Json {
     const auto end = std::from_chars(found.data(), found.data() + found.size(), value).ptr;
     return end == found.data() ? std::nullopt : std::optional(value);
   }
-
- private:
-  std::string text_;
 };
 
 /// Llama 3.1 and later lower the frequencies of pairs that turn less than `high` times in the context that
@@ -81,7 +64,7 @@ inline ht::Result<Config> config_of(const ht::Model& model) {
   Config config{.is_gguf = model.find("token_embd.weight").has_value()};
   const auto& metadata = model.catalog().metadata();
   std::ifstream file(model.files().front().parent_path() / "config.json");
-  const Json json(config.is_gguf ? "" : std::string(std::istreambuf_iterator<char>(file), {}));
+  const Json json{config.is_gguf ? "" : std::string(std::istreambuf_iterator<char>(file), {})};
   const auto real = [&](std::string_view gguf, std::string_view transformers) -> std::optional<double> {
     if (!config.is_gguf) return json.number(transformers);
     const auto value = metadata.find("llama." + std::string(gguf));

@@ -117,22 +117,25 @@ struct Llama {
   }
 
   ht::Result<void> add_layer(const ht::Model& model, std::int64_t i, std::int64_t max_tokens) {
-    const auto stored = [&](std::string_view part) { return model[config.name(i, part)]; };
-    const auto matrix = [&](std::string_view part) -> ht::Result<Matrix> {
-      const auto found = HT_TRY(stored(part));
+    const auto stored = [&](std::string_view gguf, std::string_view transformers) {
+      const std::string prefix = (config.is_gguf ? "blk." : "model.layers.") + std::to_string(i) + '.';
+      return model[prefix + std::string(config.is_gguf ? gguf : transformers) + ".weight"];
+    };
+    const auto matrix = [&](std::string_view gguf, std::string_view transformers) -> ht::Result<Matrix> {
+      const auto found = HT_TRY(stored(gguf, transformers));
       weight_bytes += found.byte_size();
       return matrix_of(found);
     };
     const std::int64_t heads = config.key_heads;
-    layers.push_back({.attention_norm = HT_TRY(vector_of(HT_TRY(stored("attn_norm")))),
-                      .q = HT_TRY(matrix("attn_q")),
-                      .k = HT_TRY(matrix("attn_k")),
-                      .v = HT_TRY(matrix("attn_v")),
-                      .out = HT_TRY(matrix("attn_output")),
-                      .ffn_norm = HT_TRY(vector_of(HT_TRY(stored("ffn_norm")))),
-                      .gate = HT_TRY(matrix("ffn_gate")),
-                      .up = HT_TRY(matrix("ffn_up")),
-                      .down = HT_TRY(matrix("ffn_down")),
+    layers.push_back({.attention_norm = HT_TRY(vector_of(HT_TRY(stored("attn_norm", "input_layernorm")))),
+                      .q = HT_TRY(matrix("attn_q", "self_attn.q_proj")),
+                      .k = HT_TRY(matrix("attn_k", "self_attn.k_proj")),
+                      .v = HT_TRY(matrix("attn_v", "self_attn.v_proj")),
+                      .out = HT_TRY(matrix("attn_output", "self_attn.o_proj")),
+                      .ffn_norm = HT_TRY(vector_of(HT_TRY(stored("ffn_norm", "post_attention_layernorm")))),
+                      .gate = HT_TRY(matrix("ffn_gate", "mlp.gate_proj")),
+                      .up = HT_TRY(matrix("ffn_up", "mlp.up_proj")),
+                      .down = HT_TRY(matrix("ffn_down", "mlp.down_proj")),
                       .keys = HT_TRY(Heads::zeros(ht::Rank<3>(heads, max_tokens, config.head_size))),
                       .values = HT_TRY(Heads::zeros(ht::Rank<3>(heads, config.head_size, max_tokens)))});
     return {};

@@ -65,10 +65,8 @@ ht::Result<void> run(const Options& options) {
   };
   const std::span prompt(options.prompt);
   const std::size_t batch = options.one_by_one ? 1 : prompt.size();
-  std::int32_t id = 0;
-  for (std::size_t i = 0; i < prompt.size(); i += batch) id = HT_TRY(step(prompt.subspan(i, batch)));
+  for (std::size_t i = 0; i < prompt.size(); i += batch) ids = {HT_TRY(step(prompt.subspan(i, batch)))};
   const auto first = std::chrono::steady_clock::now();
-  ids.push_back(id);
   while (std::ssize(ids) < options.tokens) ids.push_back(HT_TRY(step(std::span(ids).last(1))));
   const double seconds = Seconds(std::chrono::steady_clock::now() - first).count();
 
@@ -77,10 +75,8 @@ ht::Result<void> run(const Options& options) {
               Seconds(first - start).count(), options.cold ? "a cold file" : "the file", prompt.size());
   const double rate = static_cast<double>(ids.size() - 1) / seconds;
   const auto bytes = static_cast<double>(llama.weight_bytes);
-  if (ids.size() > 1) {
-    std::printf("then: %.1f tokens/s, %.1f GB/s of weights (%.3f GB for each token)\n", rate,
-                rate * bytes / 1e9, bytes / 1e9);
-  }
+  std::printf("then: %.1f tokens/s, %.1f GB/s of weights (%.3f GB for each token)\n", rate,
+              rate * bytes / 1e9, bytes / 1e9);
   if (options.logits.empty()) return {};
   const auto vocabulary = llama.table.dims().front();
   const ht::Rank<2> shape(std::ssize(all) / vocabulary, vocabulary);
@@ -94,8 +90,7 @@ ht::Result<void> run(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   if (!parse(std::span(argv, static_cast<std::size_t>(argc)), options)) {
-    std::fputs("usage: llama MODEL ID… [--tokens N] [--int8] [--cold] [--one-by-one] [--logits FILE]\n",
-               stderr);
+    std::fputs("usage: llama MODEL ID… [--tokens N] [--int8] [--cold] [--logits FILE]\n", stderr);
     return 2;
   }
   const auto done = run(options);
