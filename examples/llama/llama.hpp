@@ -73,12 +73,10 @@ struct Llama {
     const auto table = HT_TRY(named("token_embd.weight", "model.embed_tokens.weight"));
     // Small models have one matrix for both.
     const auto output = named("output.weight", "lm_head.weight").value_or(table);
-    Llama llama{.config = config,
-                .options = options,
-                .table = table,
-                .output_norm = HT_TRY(vector_of(HT_TRY(named("output_norm.weight", "model.norm.weight")))),
-                .output = HT_TRY(matrix_of(output)),
-                .weight_bytes = output.byte_size()};
+    const auto norm = HT_TRY(vector_of(HT_TRY(named("output_norm.weight", "model.norm.weight"))));
+    const auto last = HT_TRY(matrix_of(output));
+    Llama llama{config, options, table, norm, last};
+    llama.weight_bytes = output.byte_size();
     for (std::int64_t i = 0; i < llama.config.layers; ++i) HT_TRY(llama.add_layer(model, i, max_tokens));
     return llama;
   }
@@ -126,18 +124,19 @@ struct Llama {
       weight_bytes += found.byte_size();
       return matrix_of(found);
     };
-    const std::int64_t heads = config.key_heads;
-    layers.push_back({.attention_norm = HT_TRY(vector_of(HT_TRY(stored("attn_norm", "input_layernorm")))),
-                      .q = HT_TRY(matrix("attn_q", "self_attn.q_proj")),
-                      .k = HT_TRY(matrix("attn_k", "self_attn.k_proj")),
-                      .v = HT_TRY(matrix("attn_v", "self_attn.v_proj")),
-                      .out = HT_TRY(matrix("attn_output", "self_attn.o_proj")),
-                      .ffn_norm = HT_TRY(vector_of(HT_TRY(stored("ffn_norm", "post_attention_layernorm")))),
-                      .gate = HT_TRY(matrix("ffn_gate", "mlp.gate_proj")),
-                      .up = HT_TRY(matrix("ffn_up", "mlp.up_proj")),
-                      .down = HT_TRY(matrix("ffn_down", "mlp.down_proj")),
-                      .keys = HT_TRY(Heads::zeros(ht::Rank<3>(heads, max_tokens, config.head_size))),
-                      .values = HT_TRY(Heads::zeros(ht::Rank<3>(heads, config.head_size, max_tokens)))});
+    const ht::Rank<3> shape(config.key_heads, max_tokens, config.head_size);
+    const auto attention_norm = HT_TRY(vector_of(HT_TRY(stored("attn_norm", "input_layernorm"))));
+    const auto q = HT_TRY(matrix("attn_q", "self_attn.q_proj"));
+    const auto k = HT_TRY(matrix("attn_k", "self_attn.k_proj"));
+    const auto v = HT_TRY(matrix("attn_v", "self_attn.v_proj"));
+    const auto out = HT_TRY(matrix("attn_output", "self_attn.o_proj"));
+    const auto ffn_norm = HT_TRY(vector_of(HT_TRY(stored("ffn_norm", "post_attention_layernorm"))));
+    const auto gate = HT_TRY(matrix("ffn_gate", "mlp.gate_proj"));
+    const auto up = HT_TRY(matrix("ffn_up", "mlp.up_proj"));
+    const auto down = HT_TRY(matrix("ffn_down", "mlp.down_proj"));
+    const auto keys = HT_TRY(Heads::zeros(shape));
+    const auto values = HT_TRY(Heads::zeros(ht::Rank<3>(config.key_heads, config.head_size, max_tokens)));
+    layers.push_back({attention_norm, q, k, v, out, ffn_norm, gate, up, down, keys, values});
     return {};
   }
 
