@@ -19,7 +19,7 @@ struct Config {
   std::int64_t head_size = 0;
   double epsilon = 1e-5;
   ht::RopeOptions rope{};
-  std::vector<float> rope_factors{};  // what `rope` refers to
+  std::vector<double> rope_factors{};  // what `rope` refers to
   bool is_gguf = false;               // which names tensors have
 };
 
@@ -45,17 +45,17 @@ struct Json {
 
 /// Llama 3.1 and later lower the frequencies of pairs that turn less than `high` times in the context that
 /// the model was first trained with.
-inline std::vector<float> llama3_factors(const Json& json, const Config& config) {
+inline std::vector<double> llama3_factors(const Json& json, const Config& config) {
   const double trained = json.number("original_max_position_embeddings").value_or(8192);
   const double low = json.number("low_freq_factor").value_or(1);
   const double high = json.number("high_freq_factor").value_or(4);
   const double factor = json.number("factor").value_or(8);
-  std::vector<float> factors;
+  std::vector<double> factors;
   for (std::int64_t i = 0; i < config.head_size / 2; ++i) {
     const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(config.head_size);
     const double turns = trained * std::pow(config.rope.base, exponent) / (2 * std::numbers::pi);
     const double smooth = std::clamp((turns - low) / (high - low), 0.0, 1.0);
-    factors.push_back(static_cast<float>(1 / ((1 - smooth) / factor + smooth)));
+    factors.push_back(1 / ((1 - smooth) / factor + smooth));
   }
   return factors;
 }
@@ -100,7 +100,7 @@ inline ht::Result<Config> config_of(const ht::Model& model) {
                  .rotated = size("rope.dimension_count", "", 0)};
   if (is_llama3) config.rope_factors = llama3_factors(json, config);
   if (!model.find("rope_freqs.weight")) return config;
-  const auto factors = HT_TRY(HT_TRY(model["rope_freqs.weight"]).cast<ht::F32>());
+  const auto factors = HT_TRY(HT_TRY(model["rope_freqs.weight"]).cast<ht::F64>());
   config.rope_factors.assign(factors.begin(), factors.end());
   return config;
 }

@@ -11,7 +11,10 @@
 
 namespace {
 
-using D = ht::F32;
+#ifndef LLAMA_D
+#define LLAMA_D F32
+#endif
+using D = ht::LLAMA_D;
 using Dev = ht::Host;
 
 struct Options {

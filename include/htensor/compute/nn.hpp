@@ -57,7 +57,7 @@ struct RopeOptions {
   std::int64_t rotated = 0;
   /// What the angle of each pair is divided by, as Llama 3.1 and later have it (`rope_freqs.weight` in GGUF
   /// files); empty is 1 for all. The caller keeps them alive.
-  std::span<const float> frequency_factors{};
+  std::span<const double> frequency_factors{};
 };
 
 /// The last dimension of a shape.
