@@ -20,7 +20,7 @@ struct Config {
   double epsilon = 1e-5;
   ht::RopeOptions rope{};
   std::vector<double> rope_factors{};  // what `rope` refers to
-  bool is_gguf = false;               // which names tensors have
+  bool is_gguf = false;                // which names tensors have
 };
 
 /// Values of config.json by their keys, wherever they are nested; the keys of a Llama occur once.
