@@ -19,24 +19,6 @@ namespace llama {
 template <class Dev>
 inline constexpr bool is_host = std::same_as<Dev, ht::Host>;
 
-template <class Dev, class D, class S>
-ht::Result<ht::Tensor<D, S, Dev>> there(const ht::Tensor<D, S>& tensor) {
-  if constexpr (is_host<Dev>) {
-    return tensor;
-  } else {
-    return ht::to_device<Dev>(tensor);
-  }
-}
-
-template <class D, class S, class Dev>
-ht::Result<ht::Tensor<D, S>> here(const ht::Tensor<D, S, Dev>& tensor) {
-  if constexpr (is_host<Dev>) {
-    return tensor;
-  } else {
-    return ht::to_host(tensor);
-  }
-}
-
 template <class D, class Dev>
 struct Llama {
   using Vector = ht::Tensor<D, ht::Rank<1>, Dev>;
@@ -85,7 +67,7 @@ struct Llama {
   /// after each one, [ids, vocabulary].
   ht::Result<ht::Tensor<D, ht::Rank<2>>> logits(std::span<const std::int32_t> ids, bool of_all = false) {
     const auto count = static_cast<std::int64_t>(ids.size());
-    auto x = HT_TRY(there<Dev>(HT_TRY(ht::embedding<D>(table, ids))));
+    auto x = HT_TRY(ht::to_device<Dev>(HT_TRY(ht::embedding<D>(table, ids))));
     const auto mask = HT_TRY(causal_mask(count));
     for (auto& layer : layers) {
       const auto a = HT_TRY(ht::rms_norm(x, layer.attention_norm, config.epsilon));
@@ -98,11 +80,11 @@ struct Llama {
     past += count;
     if (!of_all) x = HT_TRY(x.template slice<0>(count - 1, count));
     const auto last = HT_TRY(ht::rms_norm(x, output_norm, config.epsilon));
-    return here(HT_TRY(ht::linear(last, output, options)));
+    return ht::to_host(HT_TRY(ht::linear(last, output, options)));
   }
 
   static ht::Result<Vector> vector_of(const ht::AnyTensor& stored) {
-    return there<Dev>(HT_TRY(stored.cast<D>()));
+    return ht::to_device<Dev>(HT_TRY(stored.cast<D>()));
   }
 
   static ht::Result<Matrix> matrix_of(const ht::AnyTensor& stored) {
@@ -148,7 +130,7 @@ struct Llama {
       for (std::int64_t j = i + 1; j < count; ++j)
         mask(i, 0, past + j) = -std::numeric_limits<Element>::infinity();
     }
-    return there<Dev>(mask);
+    return ht::to_device<Dev>(mask);
   }
 
   ht::Result<Vectors> attention(Layer& layer, const Vectors& x, const Heads& mask) {
@@ -167,9 +149,9 @@ struct Llama {
     const auto q = HT_TRY(ht::scale(rotated, 1 / std::sqrt(size)));
     const auto k = HT_TRY(ht::rope(HT_TRY(heads_of(layer.k, config.key_heads)), rotation));
     const auto v = HT_TRY(heads_of(layer.v, config.key_heads));
-    HT_TRY(ht::add_into(HT_TRY(layer.keys.template slice<1>(past, seen)), k.template transpose<0, 1>()));
-    HT_TRY(ht::add_into(HT_TRY(layer.values.template slice<2>(past, seen)),
-                        v.template transpose<0, 1>().template transpose<1, 2>()));
+    HT_TRY(ht::copy_into(HT_TRY(layer.keys.template slice<1>(past, seen)), k.template transpose<0, 1>()));
+    HT_TRY(ht::copy_into(HT_TRY(layer.values.template slice<2>(past, seen)),
+                         v.template transpose<0, 1>().template transpose<1, 2>()));
     const auto result = HT_TRY(Heads::zeros(q.shape()));
     for (std::int64_t j = 0; j < config.key_heads; ++j) {
       const auto queries = HT_TRY(q.template slice<1>(j * group, (j + 1) * group));
@@ -178,7 +160,7 @@ struct Llama {
       const auto scores = HT_TRY(ht::linear(queries, keys));
       if (count > 1) HT_TRY(ht::add_into(scores, HT_TRY(mask.broadcast(scores.shape()))));
       const auto mixed = HT_TRY(ht::linear(HT_TRY(ht::softmax(scores)), values));
-      HT_TRY(ht::add_into(HT_TRY(result.template slice<1>(j * group, (j + 1) * group)), mixed));
+      HT_TRY(ht::copy_into(HT_TRY(result.template slice<1>(j * group, (j + 1) * group)), mixed));
     }
     const auto flat = HT_TRY(result.reshape(ht::Rank<2>(count, config.heads * config.head_size)));
     return ht::linear(flat, layer.out, options);
