@@ -7,15 +7,13 @@
 #include <map>
 #include <string_view>
 
+#include "example_device.hpp"
 #include "llama.hpp"
 
 namespace {
 
-#ifndef LLAMA_D
-#define LLAMA_D F32
-#endif
-using D = ht::LLAMA_D;
-using Dev = ht::Host;
+using D = example::DType;
+using Dev = example::Device;
 
 struct Options {
   std::string model;
