@@ -20,6 +20,7 @@ GOOD = {
     "include/htensor/base/a.hpp": "#include <tl/expected.hpp>\n#include <span>\n",
     "src/base/r.cpp": 'fail(ErrorCode::gap, "no_gap", "");\n',
     "src/base/r_test.cpp": "TEST(R, no_gap) {}\n",
+    "examples/layers/layers.hpp": "#include <x/float.h>\n// F32 on Host\ntemplate <class D, class Dev> class Linear {};\n",
 }
 
 
@@ -73,6 +74,26 @@ class Arrows(unittest.TestCase):
         fixture = {"src/io/b_test.hpp": '#include "testing/fake.hpp"\n', "src/io/b_test.cpp": '#include "io/b_test.hpp"\n'}
         self.assertEqual(outcome("check_arrows.py", fixture)[0], 0)
         self.refuses({**fixture, "src/io/b.cpp": '#include "io/b_test.hpp"\n'}, "what tests share is for tests")
+
+
+class Generic(unittest.TestCase):
+    def refuses(self, line, words):
+        status, said = outcome("check_generic.py", {"examples/layers/layers.hpp": f"\n{line}\n"})
+        self.assertNotEqual(status, 0, said)
+        self.assertIn(words, said)
+
+    def test_takes_layers_that_name_no_dtype_and_no_device(self):
+        self.assertEqual(outcome("check_generic.py", {})[0], 0)
+
+    def test_refuses_a_dtype_in_a_layer(self):
+        self.refuses("using D = ht::BF16;", "examples/layers/layers.hpp:2: a layer names BF16")
+        self.refuses("float sum = 0;", "names float")
+        self.refuses("ht::Tensor<ht::Float<64>, S> x;", "names Float<64>")
+        self.refuses("ht::BlockTensor<ht::Q4_K, S> x;", "names Q4_K")
+
+    def test_refuses_a_device_in_a_layer(self):
+        self.refuses("using Dev = ht::Host;", "names Host")
+        self.refuses("using Dev = ht::OpenCl<ht::Gpu>;", "names OpenCl")
 
 
 class Rules(unittest.TestCase):

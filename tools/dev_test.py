@@ -48,7 +48,7 @@ class Dev(unittest.TestCase):
     def test_alone_lists_every_command_with_a_line(self):
         status, said, _ = self.run_dev()
         self.assertEqual(status, 0)
-        for command in ["demo", "test", "test --all", "build", r"bench \[TASK…\]", "lint", "fuzz SECONDS", "install PREFIX", "clean"]:
+        for command in ["demo", "test", "test --all", "build", r"bench \[TASK…\]", "lanes", "lint", "fuzz SECONDS", "install PREFIX", "clean"]:
             self.assertRegex(said, rf"(?m)^\./dev {command} +\S")
 
     def test_unknown_command_is_told(self):
@@ -57,7 +57,7 @@ class Dev(unittest.TestCase):
         self.assertIn("there is no 'nonsense'", said)
 
     def test_without_apt_it_says_what_is_needed_and_stops(self):
-        for command in (["demo"], ["test"], ["build"], ["lint"], ["fuzz", "1"]):
+        for command in (["demo"], ["test"], ["build"], ["lanes"], ["lint"], ["fuzz", "1"]):
             status, said, calls = self.run_dev(*command)
             self.assertEqual(status, 2, said)
             self.assertIn("this machine has no apt", said)
@@ -73,6 +73,19 @@ class Dev(unittest.TestCase):
         install = next(line for line in calls.splitlines() if line.startswith("apt-get") and " install " in line)
         self.assertTrue(install.endswith("install -y --no-install-recommends libexpected-dev"), install)
         self.assertIn("build/release/bin/htensor", said)
+
+    def test_lanes_build_and_run_the_examples_four_times_against_one_library(self):
+        self.apt(" g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ocl-icd-opencl-dev opencl-clhpp-headers pocl-opencl-icd python3 python3-numpy git ")
+        for name in ("cmake", "ctest", "git"):
+            self.stand_in(name, "exit 0")
+        status, said, calls = self.run_dev("lanes")
+        self.assertEqual(status, 0, said)
+        for lane in ("Host -DHT_EXAMPLE_DTYPE=F64", "Host -DHT_EXAMPLE_DTYPE=F32", "OpenCl<Cpu> -DHT_EXAMPLE_DTYPE=F32",
+                     "OpenCl<Gpu> -DHT_EXAMPLE_DTYPE=F32"):
+            self.assertEqual(calls.count(f"-DHT_EXAMPLE_DEVICE={lane}"), 1, calls)
+        self.assertEqual(calls.count("--preset release"), 2, "configured and built once")
+        self.assertEqual(calls.count("ctest --test-dir"), 4)
+        self.assertTrue(calls.rstrip().endswith("git diff --exit-code examples"), calls)
 
     def test_installs_nothing_when_nothing_is_missing(self):
         self.apt(" g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ocl-icd-opencl-dev opencl-clhpp-headers ")

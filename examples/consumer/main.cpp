@@ -72,10 +72,11 @@ struct Adder {
     std::memcpy(into.data(), at(ht::placement::first_address(from) + offset), into.size());
     return {};
   }
-  template <class A, class B, class Out>
-  static ht::Result<void> elementwise(std::plus<>, const A& a, const B& b, const Out& out) {
+  template <class Out, class A, class B>
+  static ht::Result<void> run(std::plus<>, const ht::ComputeOptions&, const Out& out, const A& a,
+                              const B& b) {
     // Strides other than those of row-major order are left to devices that need them.
-    if (!a.is_contiguous() || !b.is_contiguous())
+    if (!a.is_contiguous() || !b.is_contiguous() || !out.is_contiguous())
       return ht::fail(ht::ErrorCode::bad_state, "operands_are_contiguous", "operand is not contiguous");
     for (std::int64_t i = 0; i < out.elements(); ++i) at(out.data())[i] = at(a.data())[i] + at(b.data())[i];
     return {};

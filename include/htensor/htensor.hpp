@@ -32,6 +32,7 @@
 #include <htensor/compute/linear.hpp>
 #include <htensor/compute/matmul.hpp>
 #include <htensor/compute/nn.hpp>
+#include <htensor/compute/reduce.hpp>
 #include <htensor/convert/convert.hpp>
 #include <htensor/convert/diff.hpp>
 #include <htensor/convert/edit_metadata.hpp>
@@ -45,6 +46,7 @@
 #include <htensor/dtype/dtypes.hpp>
 #include <htensor/dtype/encoding.hpp>
 #include <htensor/dtype/encodings.hpp>
+#include <htensor/dtype/operation.hpp>
 #include <htensor/dtype/relations.hpp>
 #include <htensor/dtype/scalar.hpp>
 #include <htensor/dtype/visit.hpp>

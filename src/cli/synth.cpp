@@ -22,6 +22,7 @@ struct Options {
   std::uint64_t bytes = unset;
   std::uint64_t seed = 0;
   bool sparse = false;
+  bool config = false;
   bool force = false;
 
   static constexpr std::uint64_t unset = UINT64_MAX;
@@ -48,11 +49,35 @@ std::vector<TensorPlace> places_of(const Plan& plan, const Encoded& file) {
   places.reserve(plan.tensors.size());
   for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
     const auto& tensor = plan.tensors[i];
-    if (file.offsets[i]) places.push_back({*file.offsets[i], tensor.elements(), tensor.type});
+    if (file.offsets[i]) places.push_back({*file.offsets[i], tensor.elements(), tensor.type, tensor.values});
   }
   // A format may have them in another order than the catalog. None is empty, so no two are at one place.
   std::ranges::sort(places, {}, &TensorPlace::offset);
   return places;
+}
+
+std::filesystem::path config_path(const Options& options) {
+  return std::filesystem::path(options.path).replace_filename("config.json");
+}
+
+// Before the weights are written, which would else be there without it.
+Result<void> check_no_config(const Options& options) {
+  const auto path = config_path(options);
+  std::error_code unknown;
+  if (!std::filesystem::exists(path, unknown)) return {};
+  return fail(Error(ErrorCode::already_exists, "config_does_not_exist", "config.json exists already")
+                  .at_path(path.string())
+                  .with_hint("choose another folder for OUT, or replace both files with --force"));
+}
+
+// The hyper-parameters, in the file beside the weights where Transformers has them.
+Result<void> write_config(const Options& options, const Plan& plan, const WriteOptions& how) {
+  Encoded file;
+  const auto text = bytes_of(plan.config);
+  file.header.assign(text.begin(), text.end());
+  file.file_bytes = text.size();
+  const auto nothing = []() -> Result<std::optional<DataPiece>> { return std::nullopt; };
+  return write(config_path(options), file, nothing, how);
 }
 
 Result<void> write_model(const Options& options, const Plan& plan, const Catalog& catalog,
@@ -61,8 +86,12 @@ Result<void> write_model(const Options& options, const Plan& plan, const Catalog
     return std::move(error).at_path(options.path);
   }));
   WorkWithBar work(common);
-  return write(options.path, file, synth_data(places_of(plan, file), options.seed, options.sparse, work),
-               {.if_exists = options.force ? io::IfExists::replace : io::IfExists::fail});
+  const WriteOptions how{.if_exists = options.force ? io::IfExists::replace : io::IfExists::fail};
+  if (options.config && !options.force) HT_TRY(check_no_config(options));
+  HT_TRY(
+      write(options.path, file, synth_data(places_of(plan, file), options.seed, options.sparse, work), how));
+  if (!options.config) return {};
+  return write_config(options, plan, how);
 }
 
 std::string summary(const Options& options, const Plan& plan, std::uint64_t bytes) {
@@ -82,7 +111,8 @@ Result<Exit> synthesize(const Options& options, const Common& common) {
   const auto* const format = HT_TRY(format_for(options.path));
   const auto bytes_wanted = options.bytes == Options::unset ? std::nullopt : std::optional(options.bytes);
   const auto plan = HT_TRY(plan_of(options.preset, options.dtype, bytes_wanted,
-                                   to_utf8(std::filesystem::path(options.path).stem().string())));
+                                   to_utf8(std::filesystem::path(options.path).stem().string()),
+                                   format->metadata == MetadataTypes::all));
   const auto catalog = HT_TRY(catalog_of(plan, *format));
   HT_TRY(write_model(options, plan, catalog, common));
   std::uint64_t bytes = 0;
@@ -104,16 +134,25 @@ Action register_synth(CLI::App& verb) {
   add_text(verb, "OUT", options->path, "File to write; the extension names the format", Presence::required);
   add_choice(verb, "--preset", options->preset, preset_names(), "Model to write; matrix is a single tensor",
              Presence::required);
-  add_text(verb, "--dtype DTYPE", options->dtype,
-           "A dtype of safetensors: F32, BF16, F8_E4M3, …; default: F32 for matrix, else BF16; quantized "
-           "presets have fixed types");
+  add_text(
+      verb, "--dtype DTYPE", options->dtype,
+      "A dtype of safetensors: F32, BF16, F8_E4M3, …; default: F32 for matrix and llama-tiny, else BF16; "
+      "llama-tiny in GGUF also takes Q8_0 and Q4_K_M; quantized presets have fixed types");
   add_size(verb, "--size", options->bytes,
            "Approximate size; default: 1M for matrix, else the size of the real model");
   add_number(verb, "--seed", options->seed, "Seed of the values; default: 0");
   add_flag(verb, "--sparse", options->sparse,
            "Write only the first and last 1024 elements of each tensor; the rest is a hole of zeros");
+  add_flag(verb, "--config", options->config,
+           "Also write config.json beside OUT, with the sizes of the model as Transformers has them");
   add_flag(verb, "--force", options->force, "Replace OUT if it exists");
   add_check(verb, [options]() -> std::string {
+    if (options->config && !has_config(options->preset))
+      return fmt::format("--config: {} has no config.json", options->preset);
+    if (options->config && options->bytes != Options::unset)
+      return "--config: the config.json of a model has its real size; leave out --size";
+    if (options->bytes != Options::unset && has_fixed_size(options->preset))
+      return fmt::format("--size: {} has a fixed size", options->preset);
     if (options->dtype.empty() || !has_own_types(options->preset)) return {};
     return fmt::format("--dtype: {} has fixed types", options->preset);
   });

@@ -28,10 +28,21 @@ struct StoredAs {
   }
 };
 
+/// What the elements of a tensor are.
+struct Values {
+  /// Of weights, whose standard deviation is 0.02 times this; a power of two, so that products are exact.
+  float scale = 1;
+  /// Around 1, as norms are.
+  bool around_one = false;
+  /// All of them, in F32, instead of made-up ones.
+  std::vector<float> exact = {};
+};
+
 struct PlannedTensor {
   std::string name;
   std::vector<std::int64_t> dims;
   StoredAs type;
+  Values values = {};
 
   [[nodiscard]] std::uint64_t elements() const noexcept {
     // A plan has counted them.
@@ -42,6 +53,8 @@ struct PlannedTensor {
 struct Plan {
   std::vector<PlannedTensor> tensors;
   Metadata metadata = {};
+  /// The text of Transformers' config.json; empty where the model has none.
+  std::string config = {};
 };
 
 /// The names that plan_of knows.
@@ -50,17 +63,26 @@ struct Plan {
 /// Whether the preset fixes the type of each tensor, so that no dtype can be chosen.
 [[nodiscard]] bool has_own_types(std::string_view preset);
 
+/// Whether the preset cannot be scaled.
+[[nodiscard]] bool has_fixed_size(std::string_view preset);
+
+/// Whether the preset has a config.json in its real size.
+[[nodiscard]] bool has_config(std::string_view preset);
+
 /// The tensors of a preset. `dtype` is spelled as in safetensors; empty for the preset's default or fixed
-/// types. `bytes` is the approximate size; nullopt for the size of the real model. `stem` names the only
-/// tensor of a matrix. `bad_dtype` for an unknown dtype, `size_overflow` if their bytes exceed 63 bits.
+/// types. llama-tiny also takes Q8_0 and Q4_K_M, and has llama.cpp's names and metadata where
+/// `has_metadata`. `bytes` is the approximate size; nullopt for the size of the real model. `stem` names the
+/// only tensor of a matrix. `bad_dtype` for an unknown dtype, `size_overflow` if their bytes exceed 63 bits.
 [[nodiscard]] Result<Plan> plan_of(std::string_view preset, std::string_view dtype,
-                                   std::optional<std::uint64_t> bytes, const std::string& stem);
+                                   std::optional<std::uint64_t> bytes, const std::string& stem,
+                                   bool has_metadata);
 
 /// Where the elements of one tensor go, in the file or in its data.
 struct TensorPlace {
   std::uint64_t offset = 0;
   std::uint64_t elements = 0;
   StoredAs type;
+  Values values = {};
 };
 
 /// Makes the data of tensors, whose places are in the order of their offsets, piece by piece. Sparse data has
@@ -69,8 +91,9 @@ struct TensorPlace {
                                     WorkWithBar& work);
 
 /// Fills whole blocks of a ggml encoding, the first of which begins with the nth element of a seed's. They
-/// decode to weights of a realistic distribution. `unsupported_encoding` for all but Q4_K and Q6_K.
+/// decode to weights of a realistic distribution, times `scale`. `unsupported_encoding` for all but Q8_0,
+/// Q4_K and Q6_K.
 [[nodiscard]] Result<void> fill_blocks(EncodingTag encoding, std::uint64_t seed, std::uint64_t first,
-                                       MutableBytes blocks);
+                                       MutableBytes blocks, float scale = 1);
 
 }  // namespace ht::cli

@@ -61,7 +61,7 @@ inline constexpr bool is_narrow_float =
     !IsIntegral<D> && D::number.has_zero && D::bits <= 16 && D::number.kind != NumberKind::boolean;
 
 template <class D>
-typename D::Element element(std::uint64_t random) {
+typename D::Element element(std::uint64_t random, float scale = 1, float middle = 0) {
   using Element = typename D::Element;
   if constexpr (D::number.kind == NumberKind::boolean) {
     return Element((random & 1) != 0);
@@ -74,27 +74,37 @@ typename D::Element element(std::uint64_t random) {
   } else if constexpr (!D::number.has_zero) {
     return Element::from_bits(static_cast<std::uint8_t>(123 + random % 9));  // scales around 1
   } else {
-    return static_cast<Element>(weight(bell(random)));
+    return static_cast<Element>(middle + scale * weight(bell(random)));
   }
 }
 
 template <class D>
-Result<void> fill(std::uint64_t seed, std::uint64_t first, std::uint64_t count, MutableBytes into) {
+Result<void> fill(const Values& values, std::uint64_t seed, std::uint64_t first, std::uint64_t count,
+                  MutableBytes into) {
   auto tensor = HT_TRY(Tensor<D, Rank<1>>::over(HT_TRY(Storage::borrowed(into)), Rank<1>(count)));
   std::uint64_t state = seed + first * random_step;
+  const float middle = values.around_one ? 1.0F : 0.0F;
   if constexpr (is_narrow_float<D>) {
-    const auto& weights = narrow_weights<D>();
-    for (auto&& slot : tensor) slot = weights[bell(mixed(state += random_step))];
-  } else {
-    for (auto&& slot : tensor) slot = element<D>(mixed(state += random_step));
+    if (!values.around_one && values.scale == 1.0F) {
+      const auto& weights = narrow_weights<D>();
+      for (auto&& slot : tensor) slot = weights[bell(mixed(state += random_step))];
+      return {};
+    }
   }
+  for (auto&& slot : tensor) slot = element<D>(mixed(state += random_step), values.scale, middle);
   return {};
 }
 
-Result<void> fill(const StoredAs& type, std::uint64_t seed, std::uint64_t first, std::uint64_t count,
-                  MutableBytes into) {
-  if (type.encoding != EncodingTag::dense) return fill_blocks(type.encoding, seed, first, into);
-  return visit_dtype(type.dtype, [&]<class D>(D) { return fill<D>(seed, first, count, into); });
+// `index` is that of the first element in its tensor, `first` in all of them.
+Result<void> fill(const StoredAs& type, const Values& values, std::uint64_t seed, std::uint64_t index,
+                  std::uint64_t first, std::uint64_t count, MutableBytes into) {
+  if (!values.exact.empty()) {
+    for (std::uint64_t i = 0; i < count; ++i)
+      store_le(into.subspan(i * sizeof(float)), values.exact[index + i]);
+    return {};
+  }
+  if (type.encoding != EncodingTag::dense) return fill_blocks(type.encoding, seed, first, into, values.scale);
+  return visit_dtype(type.dtype, [&]<class D>(D) { return fill<D>(values, seed, first, count, into); });
 }
 
 // What 16 bits of `bell` deviate from their middle by.
@@ -128,13 +138,13 @@ float varied(std::uint64_t random) { return 0.75F + static_cast<float>(random & 
 
 // { f16 d, dmin; u8 scales[12]; u8 quants[128] }: an element is d * scale * quant - dmin * min, with a scale
 // and a min of 6 bits for each 32 elements.
-void make_q4_k(const BlockRandom& random, MutableBytes block) {
+void make_q4_k(const BlockRandom& random, MutableBytes block, float weight_scale) {
   // The mins are what the scales are, and dmin takes the middle of the quants to 0.
   constexpr float middle = 7.5F;
   constexpr float usual_scale = 48.4F;
   constexpr float usual_d = usual_deviation / (usual_scale * bell_deviation / 4096.0F);
   const std::uint64_t bits = random.scales(0);
-  const float d = usual_d * varied(bits);
+  const float d = usual_d * weight_scale * varied(bits);
   put_half(block, 0, d);
   put_half(block, 2, d * middle);
 
@@ -157,7 +167,7 @@ void make_q4_k(const BlockRandom& random, MutableBytes block) {
 
 // { u8 low[128], high[64]; i8 scales[16]; f16 d }: an element is d * scale * (quant - 32), with a scale for
 // each 16 elements and four bits of the quant in `low`, two in `high`.
-void make_q6_k(const BlockRandom& random, MutableBytes block) {
+void make_q6_k(const BlockRandom& random, MutableBytes block, float weight_scale) {
   constexpr float usual_scale = 97.2F;
   constexpr float usual_d = usual_deviation / (usual_scale * bell_deviation / 1024.0F);
   for (std::uint64_t half = 0; half < 2; ++half) {
@@ -176,7 +186,16 @@ void make_q6_k(const BlockRandom& random, MutableBytes block) {
     const unsigned scale = 64U + (bits & 63U);
     put_byte(block, 192 + i, (bits & 64U) != 0 ? 256U - scale : scale);
   }
-  put_half(block, 208, usual_d * varied(random.scales(0)));
+  put_half(block, 208, usual_d * weight_scale * varied(random.scales(0)));
+}
+
+// { f16 d; i8 quants[32] }: an element is d * quant.
+void make_q8_0(const BlockRandom& random, MutableBytes block, float weight_scale) {
+  constexpr float usual_d = usual_deviation / (bell_deviation / 256.0F);
+  put_half(block, 0, usual_d * weight_scale * varied(random.scales(0)));
+  // Rounded, so that their middle is 0.
+  for (std::uint64_t i = 0; i < 32; ++i)
+    put_byte(block, 2 + i, std::min((random.quant(i, 9) + 1) / 2, 255U) - 128U);
 }
 
 // Elements that follow each other in one tensor.
@@ -186,6 +205,8 @@ struct Run {
   std::uint64_t before;  // bytes of all tensors before them
   std::uint64_t count;
   StoredAs type;
+  Values values;
+  std::uint64_t index;  // of the first of them in its tensor
 };
 
 // All elements or, of sparse data, the first and last ones, up to the end and from the begin of a group.
@@ -197,7 +218,7 @@ std::vector<Run> runs_of(const std::vector<TensorPlace>& places, bool sparse) {
   std::vector<Run> runs;
   std::uint64_t first = 0;
   std::uint64_t before = 0;
-  for (const auto& [offset, elements, type] : places) {
+  for (const auto& [offset, elements, type, values] : places) {
     // Where the group after that many elements of all tensors begins in this one.
     const auto group_at = [&](std::uint64_t element) {
       const std::uint64_t groups =
@@ -206,7 +227,8 @@ std::vector<Run> runs_of(const std::vector<TensorPlace>& places, bool sparse) {
     };
     const auto add = [&](std::uint64_t begin, std::uint64_t end) {
       const std::uint64_t bytes = type.bytes_for(begin);
-      if (begin < end) runs.push_back({offset + bytes, first + begin, before + bytes, end - begin, type});
+      if (begin < end)
+        runs.push_back({offset + bytes, first + begin, before + bytes, end - begin, type, values, begin});
     };
     const std::uint64_t head = group_at(first_end);
     add(0, head);
@@ -219,15 +241,19 @@ std::vector<Run> runs_of(const std::vector<TensorPlace>& places, bool sparse) {
 
 }  // namespace
 
-Result<void> fill_blocks(EncodingTag encoding, std::uint64_t seed, std::uint64_t first, MutableBytes blocks) {
+Result<void> fill_blocks(EncodingTag encoding, std::uint64_t seed, std::uint64_t first, MutableBytes blocks,
+                         float scale) {
   const auto facts = find_encoding(encoding).value_or(Encoding{});
-  const auto make = facts.name == "Q4_K" ? make_q4_k : facts.name == "Q6_K" ? make_q6_k : nullptr;
+  const auto make = facts.name == "Q4_K"   ? make_q4_k
+                    : facts.name == "Q6_K" ? make_q6_k
+                    : facts.name == "Q8_0" ? make_q8_0
+                                           : nullptr;
   if (make == nullptr) {
     return fail(ErrorCode::unsupported_encoding, "synth_makes_such_blocks",
                 fmt::format("cannot generate blocks of {}", facts.name));
   }
   for (; !blocks.empty(); blocks = blocks.subspan(facts.block_bytes), first += facts.block_elements)
-    make(BlockRandom(seed, first), blocks.first(facts.block_bytes));
+    make(BlockRandom(seed, first), blocks.first(facts.block_bytes), scale);
   return {};
 }
 
@@ -246,9 +272,13 @@ DataSource synth_data(const std::vector<TensorPlace>& places, std::uint64_t seed
     const std::uint64_t bytes = run.type.bytes_for(count);
     // The bits after the last element are zero.
     buffer.assign(static_cast<std::size_t>(bytes), std::byte{});
-    HT_TRY(fill(run.type, seed, run.first, count, buffer));
+    HT_TRY(fill(run.type, run.values, seed, run.index, run.first, count, buffer));
     const DataPiece piece{run.offset, buffer};
-    run = {run.offset + bytes, run.first + count, run.before + bytes, run.count - count, run.type};
+    run.offset += bytes;
+    run.first += count;
+    run.before += bytes;
+    run.count -= count;
+    run.index += count;
     done = run.before;
     if (run.count == 0) ++next;
     return piece;

@@ -37,6 +37,10 @@ double decode_q6_k(Bytes block, std::size_t i) {
   return half_at(block, 208) * scale * (static_cast<int>(low | high << 4) - 32);
 }
 
+double decode_q8_0(Bytes block, std::size_t i) {
+  return half_at(block, 0) * static_cast<std::int8_t>(block[2 + i]);
+}
+
 struct Kind {
   const char* name;
   double (*decode)(Bytes block, std::size_t element);
@@ -55,11 +59,12 @@ class SynthBlocks : public ::testing::TestWithParam<Kind> {
 };
 
 INSTANTIATE_TEST_SUITE_P(All, SynthBlocks,
-                         ::testing::Values(Kind{"Q4_K", decode_q4_k}, Kind{"Q6_K", decode_q6_k}),
+                         ::testing::Values(Kind{"Q4_K", decode_q4_k}, Kind{"Q6_K", decode_q6_k},
+                                           Kind{"Q8_0", decode_q8_0}),
                          [](const auto& kind) { return std::string(kind.param.name); });
 
 TEST_P(SynthBlocks, decode_to_about_normal_weights) {
-  constexpr std::size_t count = 1000;
+  const std::size_t count = 256000 / encoding_.block_elements;
   const auto bytes = blocks(7, 0, count);
   double sum = 0;
   double squares = 0;
@@ -67,19 +72,19 @@ TEST_P(SynthBlocks, decode_to_about_normal_weights) {
   for (std::size_t i = 0; i < count; ++i) {
     const auto block = Bytes(bytes).subspan(i * encoding_.block_bytes, encoding_.block_bytes);
     double of_block = 0;
-    for (std::size_t j = 0; j < 256; ++j) {
+    for (std::size_t j = 0; j < encoding_.block_elements; ++j) {
       const double value = GetParam().decode(block, j);
       ASSERT_TRUE(std::isfinite(value));
       sum += value;
       of_block += value * value;
       fourth_powers += value * value * value * value;
     }
-    const double deviation = std::sqrt(of_block / 256);
+    const double deviation = std::sqrt(of_block / encoding_.block_elements);
     EXPECT_GT(deviation, 0.01) << i;
     EXPECT_LT(deviation, 0.04) << i;
     squares += of_block;
   }
-  constexpr double elements = 256.0 * count;
+  const double elements = static_cast<double>(encoding_.block_elements) * static_cast<double>(count);
   EXPECT_NEAR(sum / elements, 0, 0.0002);
   EXPECT_NEAR(std::sqrt(squares / elements), 0.02, 0.001);
   // The kurtosis is 1.8 for what is uniform and 3 for what is normal.
@@ -90,7 +95,7 @@ TEST_P(SynthBlocks, are_the_same_in_whatever_pieces_they_are_made) {
   // Blocks need not begin at a multiple of their size, as there may be tensors of any size before.
   constexpr std::uint64_t first = 24;
   auto pieces = blocks(7, first, 3);
-  const auto rest = blocks(7, first + 768, 5);
+  const auto rest = blocks(7, first + 3 * encoding_.block_elements, 5);
   pieces.insert(pieces.end(), rest.begin(), rest.end());
   EXPECT_EQ(pieces, blocks(7, first, 8));
   EXPECT_NE(pieces, blocks(8, first, 8));
@@ -98,8 +103,8 @@ TEST_P(SynthBlocks, are_the_same_in_whatever_pieces_they_are_made) {
 }
 
 TEST(SynthBlocksOfOthers, synth_makes_such_blocks) {
-  std::vector<std::byte> bytes(34);
-  const auto filled = fill_blocks(find_encoding("Q8_0")->tag, 0, 0, bytes);
+  std::vector<std::byte> bytes(18);
+  const auto filled = fill_blocks(find_encoding("Q4_0")->tag, 0, 0, bytes);
   ASSERT_FALSE(filled);
   EXPECT_EQ(filled.error().code(), ErrorCode::unsupported_encoding);
   EXPECT_EQ(filled.error().rule(), "synth_makes_such_blocks");

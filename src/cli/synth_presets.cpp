@@ -23,14 +23,22 @@ struct Transformer {
   std::int64_t vocabulary;
   std::int64_t experts;  // 0 where there is one dense network
   bool tied;             // whether the embedding is the output layer, too
+  std::int64_t heads;
+  std::int64_t key_heads;
+  float rope_factor = 1;   // by which slow frequencies are lowered
+  float weight_scale = 1;  // a power of two that makes the deviation of weights about 1 / √hidden
 };
 
 // Experts of the last are small, so that the many tensors are 2 GB in all.
 constexpr std::array transformers{
-    Transformer{"llama-1b", 16, 2048, 8192, 512, 128256, 0, true},
-    Transformer{"llama-8b", 32, 4096, 14336, 1024, 128256, 0, false},
-    Transformer{"moe-60k", 52, 256, 64, 64, 32000, 384, false},
+    Transformer{"llama-1b", 16, 2048, 8192, 512, 128256, 0, true, 32, 8, 32},
+    Transformer{"llama-8b", 32, 4096, 14336, 1024, 128256, 0, false, 32, 8, 8},
+    Transformer{"moe-60k", 52, 256, 64, 64, 32000, 384, false, 4, 1},
+    Transformer{"llama-tiny", 2, 256, 512, 128, 512, 0, false, 4, 2, 32, 4},
 };
+constexpr std::string_view tiny_preset = "llama-tiny";
+
+constexpr double rope_base = 500000.0;
 
 // Whole groups of eight elements, which are whole bytes in every dtype.
 constexpr std::int64_t dense_granule = 8;
@@ -95,7 +103,11 @@ double elements_of(const Transformer& model) {
 std::vector<PlannedTensor> tensors_of(const Transformer& model, const StoredAs& type) {
   std::vector<PlannedTensor> tensors;
   const auto add = [&](const std::string& name, std::vector<std::int64_t> dims) {
-    tensors.push_back({name + ".weight", std::move(dims), type});
+    const bool is_norm = dims.size() == 1;
+    tensors.push_back({name + ".weight",
+                       std::move(dims),
+                       type,
+                       {.scale = is_norm ? 1.0F : model.weight_scale, .around_one = is_norm}});
   };
   const auto add_network = [&](const std::string& prefix) {
     add(prefix + ".gate_proj", {model.intermediate, model.hidden});
@@ -124,9 +136,46 @@ std::vector<PlannedTensor> tensors_of(const Transformer& model, const StoredAs& 
   return tensors;
 }
 
+// The config.json of Transformers, with the keys that a forward pass needs.
+std::string config_of(const Transformer& model, const DTypeInfo& dtype) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> torch_names{
+      {{"F32", "float32"}, {"BF16", "bfloat16"}, {"F16", "float16"}, {"F64", "float64"}}};
+  const auto* const torch = std::ranges::find(torch_names, dtype.name, [](const auto& p) { return p.first; });
+  return fmt::format(
+      R"({{
+  "architectures": ["LlamaForCausalLM"],
+  "attention_bias": false,
+  "head_dim": {},
+  "hidden_act": "silu",
+  "hidden_size": {},
+  "intermediate_size": {},
+  "max_position_embeddings": 131072,
+  "model_type": "llama",
+  "num_attention_heads": {},
+  "num_hidden_layers": {},
+  "num_key_value_heads": {},
+  "rms_norm_eps": 1e-05,
+  "rope_scaling": {{
+    "factor": {:.1f},
+    "high_freq_factor": 4.0,
+    "low_freq_factor": 1.0,
+    "original_max_position_embeddings": 8192,
+    "rope_type": "llama3"
+  }},
+  "rope_theta": {:.1f},
+  "tie_word_embeddings": {},
+  "torch_dtype": "{}",
+  "vocab_size": {}
+}}
+)",
+      model.hidden / model.heads, model.hidden, model.intermediate, model.heads, model.layers,
+      model.key_heads, model.rope_factor, rope_base, model.tied,
+      torch == torch_names.end() ? "float32" : torch->second, model.vocabulary);
+}
+
 Result<Plan> transformer_of(const Transformer& model, const DTypeInfo& dtype,
                             std::optional<std::uint64_t> bytes) {
-  if (!bytes) return Plan{tensors_of(model, stored_as(dtype))};
+  if (!bytes) return Plan{.tensors = tensors_of(model, stored_as(dtype)), .config = config_of(model, dtype)};
   const double elements = static_cast<double>(*bytes) * 8 / dtype.bits;
   // Far enough from the border that rounding a size up does not cross it.
   if (*bytes > INT64_MAX || elements > 0x1p62) return too_large(*bytes);
@@ -155,12 +204,39 @@ Result<DTypeInfo> dtype_of(std::string_view name) {
   if (const auto dtype = find_dtype(name)) return *dtype;
   return fail(
       Error(ErrorCode::bad_dtype, "dtype_name_is_known", fmt::format("dtype '{}' does not exist", name))
-          .with_hint("use a dtype of safetensors: F32, BF16, F8_E4M3, I8, BOOL, …"));
+          .with_hint("use a dtype of safetensors: F32, BF16, F8_E4M3, I8, BOOL, …; Q8_0 and Q4_K_M need a "
+                     ".gguf file"));
 }
 
-// Llama-3.2-1B as llama.cpp quantizes it to Q4_K_M: its tensors under GGUF's names, and its metadata.
-constexpr std::int64_t heads = 32;
-constexpr std::int64_t key_heads = 8;
+// A Llama as llama.cpp has it: its tensors under GGUF's names, and its metadata.
+
+// How llama.cpp stores weights: most matrices, some that need more bits, and the number of the whole in
+// general.file_type.
+struct FileType {
+  std::string_view name;
+  StoredAs usual;
+  StoredAs finer;
+  std::optional<std::uint32_t> number;
+};
+
+FileType q4_k_m() { return {"Q4_K_M", stored_as("Q4_K"), stored_as("Q6_K"), 15}; }
+
+// What rotary frequencies are divided by in Llama 3.1 and later: slow ones by the factor, fast ones by 1.
+std::vector<float> rope_factors(const Transformer& model) {
+  constexpr double trained = 8192;
+  constexpr double low = 1;
+  constexpr double high = 4;
+  const std::int64_t pairs = model.hidden / model.heads / 2;
+  std::vector<float> factors;
+  for (std::int64_t i = 0; i < pairs; ++i) {
+    const double turns = trained / (2 * 3.141592653589793) *
+                         std::pow(rope_base, -static_cast<double>(i) / static_cast<double>(pairs));
+    const double smooth = std::clamp((turns - low) / (high - low), 0.0, 1.0);
+    factors.push_back(
+        static_cast<float>(1 / ((1 - smooth) / static_cast<double>(model.rope_factor) + smooth)));
+  }
+  return factors;
+}
 
 // Rows of K encodings are cut into blocks of 256 elements.
 constexpr std::int64_t block = 256;
@@ -170,31 +246,34 @@ bool has_more_bits(std::int64_t layer, std::int64_t layers) {
   return layer < layers / 8 || layer >= 7 * layers / 8 || (layer - layers / 8) % 3 == 2;
 }
 
-std::vector<PlannedTensor> quantized_tensors(const Transformer& model) {
+std::vector<PlannedTensor> tensors_of_gguf(const Transformer& model, const FileType& types) {
   const StoredAs f32 = stored_as(dtype_info<F32>());
-  const StoredAs q4_k = stored_as("Q4_K");
-  const StoredAs q6_k = stored_as("Q6_K");
   std::vector<PlannedTensor> tensors;
   const auto add = [&](const std::string& name, std::vector<std::int64_t> dims, const StoredAs& type) {
-    tensors.push_back({name + ".weight", std::move(dims), type});
+    tensors.push_back({name + ".weight", std::move(dims), type, {.scale = model.weight_scale}});
   };
-  add("rope_freqs", {model.hidden / heads / 2}, f32);
-  // The output layer is this one, too, which is why it has more bits.
-  add("token_embd", {model.vocabulary, model.hidden}, q6_k);
+  const auto add_norm = [&](const std::string& name) {
+    tensors.push_back({name + ".weight", {model.hidden}, f32, {.around_one = true}});
+  };
+  tensors.push_back(
+      {"rope_freqs.weight", {model.hidden / model.heads / 2}, f32, {.exact = rope_factors(model)}});
+  // Where the output layer is this one, too, it has more bits.
+  add("token_embd", {model.vocabulary, model.hidden}, model.tied ? types.finer : types.usual);
   for (std::int64_t i = 0; i < model.layers; ++i) {
     const auto prefix = fmt::format("blk.{}.", i);
-    const StoredAs& finer = has_more_bits(i, model.layers) ? q6_k : q4_k;
-    add(prefix + "attn_norm", {model.hidden}, f32);
+    const StoredAs& finer = has_more_bits(i, model.layers) ? types.finer : types.usual;
+    add_norm(prefix + "attn_norm");
     add(prefix + "ffn_down", {model.hidden, model.intermediate}, finer);
-    add(prefix + "ffn_gate", {model.intermediate, model.hidden}, q4_k);
-    add(prefix + "ffn_up", {model.intermediate, model.hidden}, q4_k);
-    add(prefix + "ffn_norm", {model.hidden}, f32);
-    add(prefix + "attn_k", {model.keys, model.hidden}, q4_k);
-    add(prefix + "attn_output", {model.hidden, model.hidden}, q4_k);
-    add(prefix + "attn_q", {model.hidden, model.hidden}, q4_k);
+    add(prefix + "ffn_gate", {model.intermediate, model.hidden}, types.usual);
+    add(prefix + "ffn_up", {model.intermediate, model.hidden}, types.usual);
+    add_norm(prefix + "ffn_norm");
+    add(prefix + "attn_k", {model.keys, model.hidden}, types.usual);
+    add(prefix + "attn_output", {model.hidden, model.hidden}, types.usual);
+    add(prefix + "attn_q", {model.hidden, model.hidden}, types.usual);
     add(prefix + "attn_v", {model.keys, model.hidden}, finer);
   }
-  add("output_norm", {model.hidden}, f32);
+  add_norm("output_norm");
+  if (!model.tied) add("output", {model.vocabulary, model.hidden}, types.finer);
   return tensors;
 }
 
@@ -214,14 +293,16 @@ Transformer scaled_blocks(double scale) {
   Transformer model = full;
   model.hidden = scaled_size(full.hidden, scale, block);
   model.intermediate = scaled_size(full.intermediate, scale, block);
-  model.keys = model.hidden / heads * key_heads;
+  model.keys = model.hidden / model.heads * model.key_heads;
   // Larger models of a family have the vocabulary of the smaller ones; it would else fill the metadata.
   model.vocabulary = scaled_size(full.vocabulary, std::min(scale, 1.0), 8);
   return model;
 }
 
 Transformer fitted(double bytes) {
-  const auto fits = [&](const Transformer& model) { return about_bytes(quantized_tensors(model)) <= bytes; };
+  const auto fits = [&](const Transformer& model) {
+    return about_bytes(tensors_of_gguf(model, q4_k_m())) <= bytes;
+  };
   Transformer model = scaled_blocks(largest_scale([&](double scale) { return fits(scaled_blocks(scale)); }));
   // A layer of whole blocks has 200 KB at least.
   while (model.layers > 1 && !fits(model)) --model.layers;
@@ -336,28 +417,28 @@ Result<void> add_vocabulary(Metadata& metadata, std::uint64_t vocabulary) {
 
 // What the file says of itself, with the keys and types that llama.cpp writes: the sizes of the model, and a
 // vocabulary that is made up.
-Result<Metadata> llama_metadata(const Transformer& model) {
-  constexpr std::uint32_t mostly_q4_k_m = 15;
+Result<Metadata> llama_metadata(const Transformer& model, const FileType& types) {
+  const bool is_tiny = model.preset == tiny_preset;
   const auto u32 = [](std::int64_t size) { return static_cast<std::uint32_t>(size); };
   Metadata metadata;
   HT_TRY(metadata.add("general.architecture", "llama"));
   HT_TRY(metadata.add("general.type", "model"));
-  HT_TRY(metadata.add("general.name", "Llama 3.2 1B, made up"));
-  HT_TRY(metadata.add("general.basename", "Llama-3.2"));
-  HT_TRY(metadata.add("general.size_label", "1B"));
+  HT_TRY(metadata.add("general.name", is_tiny ? "Llama tiny, made up" : "Llama 3.2 1B, made up"));
+  HT_TRY(metadata.add("general.basename", is_tiny ? "Llama-tiny" : "Llama-3.2"));
+  HT_TRY(metadata.add("general.size_label", is_tiny ? "1.4M" : "1B"));
   HT_TRY(metadata.add("llama.block_count", u32(model.layers)));
   HT_TRY(metadata.add("llama.context_length", std::uint32_t{131072}));
   HT_TRY(metadata.add("llama.embedding_length", u32(model.hidden)));
   HT_TRY(metadata.add("llama.feed_forward_length", u32(model.intermediate)));
-  HT_TRY(metadata.add("llama.attention.head_count", u32(heads)));
-  HT_TRY(metadata.add("llama.attention.head_count_kv", u32(key_heads)));
-  HT_TRY(metadata.add("llama.rope.freq_base", 500000.0F));
+  HT_TRY(metadata.add("llama.attention.head_count", u32(model.heads)));
+  HT_TRY(metadata.add("llama.attention.head_count_kv", u32(model.key_heads)));
+  HT_TRY(metadata.add("llama.rope.freq_base", static_cast<float>(rope_base)));
   HT_TRY(metadata.add("llama.attention.layer_norm_rms_epsilon", 1e-5F));
-  HT_TRY(metadata.add("llama.attention.key_length", u32(model.hidden / heads)));
-  HT_TRY(metadata.add("llama.attention.value_length", u32(model.hidden / heads)));
-  HT_TRY(metadata.add("general.file_type", mostly_q4_k_m));
+  HT_TRY(metadata.add("llama.attention.key_length", u32(model.hidden / model.heads)));
+  HT_TRY(metadata.add("llama.attention.value_length", u32(model.hidden / model.heads)));
+  if (types.number) HT_TRY(metadata.add("general.file_type", *types.number));
   HT_TRY(metadata.add("llama.vocab_size", u32(model.vocabulary)));
-  HT_TRY(metadata.add("llama.rope.dimension_count", u32(model.hidden / heads)));
+  HT_TRY(metadata.add("llama.rope.dimension_count", u32(model.hidden / model.heads)));
   HT_TRY(add_vocabulary(metadata, static_cast<std::uint64_t>(model.vocabulary)));
   HT_TRY(metadata.add("general.quantization_version", std::uint32_t{2}));
   return metadata;
@@ -367,8 +448,30 @@ Result<Plan> quantized_llama(std::optional<std::uint64_t> bytes) {
   // A byte has less than two elements, so 62 bits can count them.
   if (bytes > std::uint64_t{1} << 61) return too_large(*bytes);
   const Transformer model = bytes ? fitted(static_cast<double>(*bytes)) : transformers[0];
-  auto metadata = HT_TRY(llama_metadata(model));
-  return Plan{quantized_tensors(model), std::move(metadata)};
+  auto metadata = HT_TRY(llama_metadata(model, q4_k_m()));
+  return Plan{tensors_of_gguf(model, q4_k_m()), std::move(metadata)};
+}
+
+Result<FileType> file_type_of(std::string_view name) {
+  if (name == "Q4_K_M") return q4_k_m();
+  if (name == "Q8_0") return FileType{"Q8_0", stored_as(name), stored_as(name), 7};
+  const auto dtype = HT_TRY(dtype_of(name));
+  const auto stored = stored_as(dtype);
+  const bool is_f32 = dtype.tag == F32::tag;
+  const bool is_f16 = dtype.tag == F16::tag;
+  const bool is_bf16 = dtype.tag == BF16::tag;
+  const auto number = is_f32 ? std::optional(0U) : is_f16 ? std::optional(1U) : std::nullopt;
+  return FileType{dtype.name, stored, stored, is_bf16 ? std::optional(32U) : number};
+}
+
+// In the format that llama.cpp reads, or with its metadata at least.
+Result<Plan> tiny_llama(std::string_view dtype) {
+  const auto types = HT_TRY(file_type_of(dtype.empty() ? "F32" : dtype));
+  const auto& model = *std::ranges::find(transformers, tiny_preset, &Transformer::preset);
+  auto metadata = HT_TRY(llama_metadata(model, types));
+  return Plan{.tensors = tensors_of_gguf(model, types),
+              .metadata = std::move(metadata),
+              .config = config_of(model, dtype_info<F32>())};
 }
 
 }  // namespace
@@ -380,15 +483,23 @@ std::vector<std::string> preset_names() {
   return names;
 }
 
+bool has_config(std::string_view preset) {
+  const auto* const model = std::ranges::find(transformers, preset, &Transformer::preset);
+  return model != transformers.end() && model->experts == 0;
+}
+
+bool has_fixed_size(std::string_view preset) { return preset == tiny_preset; }
+
 bool has_own_types(std::string_view preset) { return preset == quantized_preset; }
 
 Result<Plan> plan_of(std::string_view preset, std::string_view dtype_name, std::optional<std::uint64_t> bytes,
-                     const std::string& stem) {
+                     const std::string& stem, bool has_metadata) {
   if (has_own_types(preset)) return quantized_llama(bytes);
+  if (preset == tiny_preset && has_metadata) return tiny_llama(dtype_name);
   constexpr std::uint64_t usual_matrix = std::uint64_t{1} << 20;
   const auto* model = std::ranges::find(transformers, preset, &Transformer::preset);
   const bool is_matrix = model == transformers.end();
-  const std::string_view usual_dtype = is_matrix ? "F32" : "BF16";
+  const std::string_view usual_dtype = is_matrix || preset == tiny_preset ? "F32" : "BF16";
   const auto dtype = HT_TRY(dtype_of(dtype_name.empty() ? usual_dtype : dtype_name));
   if (is_matrix) return matrix_of(bytes.value_or(usual_matrix), dtype, stem);
   return transformer_of(*model, dtype, bytes);

@@ -48,12 +48,13 @@ Span inside(std::int64_t offset, std::int64_t extent, std::int64_t stride, Span 
 template <class T>
 class Convolution {
  public:
-  Convolution(const Conv2dPlan& plan, const T* x, const T* weight, const T* bias, T* into)
+  Convolution(const Conv2dPlan& plan, const T* x, const T* weight, const T* bias, T* into, Workers* workers)
       : plan_(plan),
         x_(x),
         weight_(weight),
         bias_(bias),
         into_(into),
+        workers_(workers),
         group_outputs_(plan.outputs / plan.options.groups),
         depth_(plan.group_channels * plan.kernel_height * plan.kernel_width),
         places_(plan.out_height * plan.out_width) {}
@@ -81,7 +82,7 @@ class Convolution {
   }
 
   [[nodiscard]] Result<void> run_direct() const {
-    return nn::divide_work(plan_.images * plan_.outputs, cost_of(places_),
+    return nn::divide_work(plan_.images * plan_.outputs, cost_of(places_), workers_,
                            [&](std::int64_t first, std::int64_t last) -> Result<void> {
                              for (std::int64_t i = first; i < last; ++i)
                                fill_output(i / plan_.outputs, i % plan_.outputs, into_ + i * places_);
@@ -128,7 +129,7 @@ class Convolution {
     const std::int64_t width = steps * nn::tile_step;
     const std::int64_t tiles = (places_ + width - 1) / width;
     const std::int64_t jobs = plan_.images * plan_.options.groups * tiles;
-    return nn::divide_work(jobs, cost_of(width * std::max<std::int64_t>(group_outputs_, 1)),
+    return nn::divide_work(jobs, cost_of(width * std::max<std::int64_t>(group_outputs_, 1)), workers_,
                            [&](std::int64_t first, std::int64_t last) -> Result<void> {
                              std::vector<T> columns(static_cast<std::size_t>(depth_ * width));
                              for (std::int64_t job = first; job < last; ++job) {
@@ -195,6 +196,7 @@ class Convolution {
   const T* weight_;
   const T* bias_;
   T* into_;
+  Workers* workers_;
   std::int64_t group_outputs_;
   std::int64_t depth_;
   std::int64_t places_;
@@ -251,11 +253,14 @@ Result<Conv2dPlan> plan_conv2d(layout::Extents x, layout::Extents weight, std::o
 }
 
 template <class T>
-Result<void> run_conv2d(const Conv2dPlan& plan, const T* x, const T* weight, const T* bias, T* into) {
-  return Convolution<T>(plan, x, weight, bias, into).run();
+Result<void> run_conv2d(const Conv2dPlan& plan, const T* x, const T* weight, const T* bias, T* into,
+                        const ComputeOptions& options) {
+  return Convolution<T>(plan, x, weight, bias, into, options.workers).run();
 }
 
-template Result<void> run_conv2d(const Conv2dPlan&, const float*, const float*, const float*, float*);
-template Result<void> run_conv2d(const Conv2dPlan&, const double*, const double*, const double*, double*);
+template Result<void> run_conv2d(const Conv2dPlan&, const float*, const float*, const float*, float*,
+                                 const ComputeOptions&);
+template Result<void> run_conv2d(const Conv2dPlan&, const double*, const double*, const double*, double*,
+                                 const ComputeOptions&);
 
 }  // namespace ht::inline v1::detail

@@ -20,10 +20,10 @@ Result<void> check_each(std::span<const Id> ids, std::int64_t rows) {
 
 template <class Id>
 Result<void> gather_each(const StoredRows& rows, std::span<const Id> ids, const ElementType& to,
-                         std::byte* into) {
+                         std::byte* into, const ComputeOptions& options) {
   const values::Conversion conversion{.from = rows.type, .to = to};
   const auto bytes = static_cast<std::int64_t>(values::stored_bytes(to, rows.columns));
-  return nn::divide_work(static_cast<std::int64_t>(ids.size()), rows.columns,
+  return nn::divide_work(static_cast<std::int64_t>(ids.size()), rows.columns, options.workers,
                          [&](std::int64_t first, std::int64_t last) -> Result<void> {
                            for (std::int64_t i = first; i < last; ++i) {
                              const std::int64_t id = ids[static_cast<std::size_t>(i)];
@@ -40,12 +40,12 @@ Result<void> check_ids(std::span<const std::int32_t> ids, std::int64_t rows) { r
 Result<void> check_ids(std::span<const std::int64_t> ids, std::int64_t rows) { return check_each(ids, rows); }
 
 Result<void> gather_rows(const StoredRows& rows, std::span<const std::int32_t> ids, const ElementType& to,
-                         std::byte* into) {
-  return gather_each(rows, ids, to, into);
+                         std::byte* into, const ComputeOptions& options) {
+  return gather_each(rows, ids, to, into, options);
 }
 Result<void> gather_rows(const StoredRows& rows, std::span<const std::int64_t> ids, const ElementType& to,
-                         std::byte* into) {
-  return gather_each(rows, ids, to, into);
+                         std::byte* into, const ComputeOptions& options) {
+  return gather_each(rows, ids, to, into, options);
 }
 
 }  // namespace ht::inline v1::detail

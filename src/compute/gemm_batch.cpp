@@ -10,7 +10,7 @@ namespace {
 
 // The matrix of the last two dimensions; a vector is a row on the left and a column on the right.
 template <class T>
-compute::Matrix<const T> last_matrix(const StridedElements<T>& elements, bool is_left) noexcept {
+compute::Matrix<const T> last_matrix(const HostView<T>& elements, bool is_left) noexcept {
   const auto& [data, extents, strides] = elements;
   const std::size_t rank = extents.size();
   if (rank > 1) return {data, extents[rank - 2], extents[rank - 1], strides[rank - 2], strides[rank - 1]};
@@ -19,8 +19,7 @@ compute::Matrix<const T> last_matrix(const StridedElements<T>& elements, bool is
 }
 
 template <class T>
-Result<void> multiply(const StridedElements<T>& a, const StridedElements<T>& b, T* into,
-                      const ComputeOptions& options) {
+Result<void> multiply(const HostView<T>& a, const HostView<T>& b, T* into, const ComputeOptions& options) {
   const auto is_empty = [](layout::Extents extents) {
     return std::ranges::find(extents, 0) != extents.end();
   };
@@ -69,12 +68,12 @@ Result<void> check_product(layout::Extents a, layout::Extents b) {
   return {};
 }
 
-Result<void> multiply_matrices(const StridedElements<float>& a, const StridedElements<float>& b, float* into,
+Result<void> multiply_matrices(const HostView<float>& a, const HostView<float>& b, float* into,
                                const ComputeOptions& options) {
   return multiply(a, b, into, options);
 }
-Result<void> multiply_matrices(const StridedElements<double>& a, const StridedElements<double>& b,
-                               double* into, const ComputeOptions& options) {
+Result<void> multiply_matrices(const HostView<double>& a, const HostView<double>& b, double* into,
+                               const ComputeOptions& options) {
   return multiply(a, b, into, options);
 }
 

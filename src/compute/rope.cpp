@@ -10,21 +10,17 @@
 namespace ht::inline v1 {
 namespace {
 
-Result<std::int64_t> count_rotated(layout::Extents extents, const RopeOptions& options) {
-  const std::int64_t head_size = extents[2];
-  const std::int64_t rotated = options.rotated == 0 ? head_size : options.rotated;
-  if (rotated < 0 || rotated > head_size) {
-    return fail(Error(ErrorCode::bad_shape, "rotated_elements_are_in_a_head",
-                      format_text("{} rotated elements are outside heads of shape {}", rotated,
-                                  layout::to_text(extents)))
-                    .with_hint("use a number from 0 to the head size"));
+std::vector<double> frequencies_of(const RopeOptions& rope, std::int64_t pairs) {
+  std::vector<double> frequencies(static_cast<std::size_t>(pairs));
+  for (std::size_t i = 0; i < frequencies.size(); ++i) {
+    frequencies[i] = std::pow(rope.base, -static_cast<double>(i) / static_cast<double>(pairs));
+    if (!rope.frequency_factors.empty()) frequencies[i] /= rope.frequency_factors[i];
   }
-  if (rotated % 2 != 0) {
-    return fail(ErrorCode::bad_shape, "rotated_elements_are_pairs",
-                format_text("{} rotated elements of heads of shape {} are not pairs", rotated,
-                            layout::to_text(extents)));
-  }
-  return rotated;
+  return frequencies;
+}
+
+double position_of(const RopeOptions& rope, std::int64_t token) {
+  return static_cast<double>(rope.first_position) + static_cast<double>(token);
 }
 
 // Cosines and sines of one token, laid out as the kernel of the pairs reads them.
@@ -63,28 +59,67 @@ class Angles {
 
 namespace detail {
 
+Result<std::int64_t> count_rotated(layout::Extents extents, const RopeOptions& rope) {
+  const std::int64_t head_size = extents[2];
+  const std::int64_t rotated = rope.rotated == 0 ? head_size : rope.rotated;
+  if (rotated < 0 || rotated > head_size) {
+    return fail(Error(ErrorCode::bad_shape, "rotated_elements_are_in_a_head",
+                      format_text("{} rotated elements are outside heads of shape {}", rotated,
+                                  layout::to_text(extents)))
+                    .with_hint("use a number from 0 to the head size"));
+  }
+  if (rotated % 2 != 0) {
+    return fail(ErrorCode::bad_shape, "rotated_elements_are_pairs",
+                format_text("{} rotated elements of heads of shape {} are not pairs", rotated,
+                            layout::to_text(extents)));
+  }
+  const auto factors = static_cast<std::int64_t>(rope.frequency_factors.size());
+  if (factors != 0 && factors != rotated / 2) {
+    return fail(Error(ErrorCode::shape_mismatch, "each_pair_has_a_frequency_factor",
+                      format_text("{} frequency factors were given for {} rotated pairs of heads of shape {}",
+                                  factors, rotated / 2, layout::to_text(extents)))
+                    .with_hint("use the factors of the same model, or none"));
+  }
+  return rotated;
+}
+
 template <class T>
-Result<void> rope(const HostView<T>& x, const RopeOptions& options, T* into) {
-  const std::int64_t rotated = HT_TRY(count_rotated(x.extents, options));
+Result<void> fill_rope_angles(const RopeOptions& rope, std::int64_t tokens, std::int64_t pairs, T* cosines,
+                              T* sines) {
+  return without_bad_alloc([&]() -> Result<void> {
+    const auto frequencies = frequencies_of(rope, pairs);
+    for (std::int64_t token = 0; token < tokens; ++token) {
+      for (const double frequency : frequencies) {
+        const double angle = position_of(rope, token) * frequency;
+        *cosines++ = static_cast<T>(std::cos(angle));
+        *sines++ = static_cast<T>(std::sin(angle));
+      }
+    }
+    return {};
+  });
+}
+
+template <class T>
+Result<void> rope(const HostView<T>& x, const RopeOptions& rope, T* into, const ComputeOptions& options) {
+  const std::int64_t rotated = HT_TRY(count_rotated(x.extents, rope));
   const auto& kernels = nn::row_kernels<T>();
   const nn::Rows<T> rows(x);
   const std::int64_t heads = x.extents[1];
   const std::int64_t head_size = x.extents[2];
   if (rows.count() == 0) return {};
   return without_bad_alloc([&]() -> Result<void> {
-    std::vector<double> frequencies(static_cast<std::size_t>(rotated / 2));
-    for (std::size_t i = 0; i < frequencies.size(); ++i)
-      frequencies[i] = std::pow(options.base, -2.0 * static_cast<double>(i) / static_cast<double>(rotated));
+    const auto frequencies = frequencies_of(rope, rotated / 2);
     return nn::divide_work(
-        x.extents[0], heads * head_size, [&](std::int64_t first, std::int64_t last) -> Result<void> {
+        x.extents[0], heads * head_size, options.workers,
+        [&](std::int64_t first, std::int64_t last) -> Result<void> {
           auto scratch = rows.make_scratch();
-          Angles<T> angles(frequencies, options.pairs);
+          Angles<T> angles(frequencies, rope.pairs);
           for (std::int64_t token = first; token < last; ++token) {
-            angles.set_position(static_cast<double>(options.first_position) + static_cast<double>(token));
+            angles.set_position(position_of(rope, token));
             for (std::int64_t head = token * heads; head < (token + 1) * heads; ++head) {
               const T* const from = rows.row(head, scratch);
               T* const to = into + head * head_size;
-              if (options.pairs == RopePairs::interleaved) {
+              if (rope.pairs == RopePairs::interleaved) {
                 kernels.rotate_pairs(from, angles.cosines.data(), angles.sines.data(), to, rotated);
               } else {
                 kernels.rotate_halves(from, angles.cosines.data(), angles.sines.data(), to, rotated / 2);
@@ -97,8 +132,10 @@ Result<void> rope(const HostView<T>& x, const RopeOptions& options, T* into) {
   });
 }
 
-template Result<void> rope(const HostView<float>&, const RopeOptions&, float*);
-template Result<void> rope(const HostView<double>&, const RopeOptions&, double*);
+template Result<void> fill_rope_angles(const RopeOptions&, std::int64_t, std::int64_t, float*, float*);
+template Result<void> fill_rope_angles(const RopeOptions&, std::int64_t, std::int64_t, double*, double*);
+template Result<void> rope(const HostView<float>&, const RopeOptions&, float*, const ComputeOptions&);
+template Result<void> rope(const HostView<double>&, const RopeOptions&, double*, const ComputeOptions&);
 
 }  // namespace detail
 }  // namespace ht::inline v1

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <htensor/compute/nn.hpp>
+#include <vector>
 
 #include "compute/nn_test.hpp"
 #include "tensor/test_random.hpp"
@@ -34,7 +35,9 @@ void expect_exact(const Heads<D>& x, const Heads<D>& y, const RopeOptions& optio
         const bool interleaved = options.pairs == RopePairs::interleaved;
         const auto first = interleaved ? 2 * i : i;
         const auto second = interleaved ? 2 * i + 1 : i + rotated / 2;
-        const auto angle = static_cast<long double>(options.first_position + t) *
+        const auto factor =
+            options.frequency_factors.empty() ? 1.0 : options.frequency_factors[static_cast<std::size_t>(i)];
+        const auto angle = static_cast<long double>(options.first_position + t) / factor *
                            std::pow(static_cast<long double>(options.base),
                                     -2.0L * static_cast<long double>(i) / static_cast<long double>(rotated));
         const auto a = static_cast<long double>(x(t, h, first));
@@ -58,6 +61,10 @@ TYPED_TEST(Rope, turns_each_pair_by_its_angle) {
       expect_exact<D>(x, must(rope(x, whole)), whole, 38);
       const RopeOptions part{.pairs = pairs, .base = 500000, .first_position = position, .rotated = 20};
       expect_exact<D>(x, must(rope(x, part)), part, 20);
+      const std::vector<double> factors{1, 1, 1.5, 2, 3, 4, 5, 6, 7, 8};
+      RopeOptions slower = part;
+      slower.frequency_factors = factors;
+      expect_exact<D>(x, must(rope(x, slower)), slower, 20);
     }
   }
 }
@@ -117,6 +124,12 @@ TEST(RopeShapes, rotated_elements_are_in_a_head) {
     EXPECT_TRUE(fails(rope(random_tensor<F32>(Rank<3>(1, 1, 8), 1), {.rotated = rotated}),
                       ErrorCode::bad_shape, "rotated_elements_are_in_a_head"));
   }
+}
+
+TEST(RopeShapes, each_pair_has_a_frequency_factor) {
+  const std::vector<double> factors(3, 1.0);
+  EXPECT_TRUE(fails(rope(random_tensor<F32>(Rank<3>(1, 1, 8), 1), {.frequency_factors = factors}),
+                    ErrorCode::shape_mismatch, "each_pair_has_a_frequency_factor"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <htensor/base/workers.hpp>
 #include <htensor/compute/operand.hpp>
 #include <vector>
 
@@ -15,9 +16,11 @@ inline constexpr std::int64_t min_parallel_elements = std::int64_t{1} << 17;
 
 /// Calls `body(first, last)` for parts of `count` pieces of work that cost about `elements_each` element
 /// operations each; `body` returns Result<void> and runs on several threads for large work. Parts are
-/// independent of each other, so that the result does not depend on the number of threads.
+/// independent of each other, so that the result does not depend on the number of threads. Null workers are
+/// the library's.
 template <class Body>
-[[nodiscard]] Result<void> divide_work(std::int64_t count, std::int64_t elements_each, const Body& body) {
+[[nodiscard]] Result<void> divide_work(std::int64_t count, std::int64_t elements_each, Workers* workers,
+                                       const Body& body) {
   constexpr std::int64_t part_elements = min_parallel_elements / 2;
   const std::int64_t each = std::max<std::int64_t>(elements_each, 1);
   if (count == 0) return {};
@@ -26,6 +29,7 @@ template <class Body>
   const std::int64_t part = std::max<std::int64_t>(part_elements / each, 1);
   return without_bad_alloc([&] {
     Jobs jobs;
+    jobs.workers = workers;
     jobs.count = static_cast<std::size_t>((count + part - 1) / part);
     jobs.run = [&](std::size_t job, std::size_t) -> Result<void> {
       const auto first = static_cast<std::int64_t>(job) * part;
@@ -75,26 +79,30 @@ class Rows {
 
 /// Calls `body(index, row)` for each row.
 template <class T, class Body>
-[[nodiscard]] Result<void> for_each_row(const detail::HostView<T>& view, const Body& body) {
+[[nodiscard]] Result<void> for_each_row(const detail::HostView<T>& view, Workers* workers, const Body& body) {
   const Rows<T> rows(view);
-  return divide_work(rows.count(), rows.length(), [&](std::int64_t first, std::int64_t last) -> Result<void> {
-    auto scratch = rows.make_scratch();
-    for (std::int64_t index = first; index < last; ++index) body(index, rows.row(index, scratch));
-    return {};
-  });
+  return divide_work(rows.count(), rows.length(), workers,
+                     [&](std::int64_t first, std::int64_t last) -> Result<void> {
+                       auto scratch = rows.make_scratch();
+                       for (std::int64_t index = first; index < last; ++index)
+                         body(index, rows.row(index, scratch));
+                       return {};
+                     });
 }
 
 /// Calls `body(first, elements, count)` for pieces of all elements in row-major order, where rows have no
 /// meaning. A contiguous view is cut into pieces of equal size, whatever its shape.
 template <class T, class Body>
-[[nodiscard]] Result<void> for_each_piece(const detail::HostView<T>& view, const Body& body) {
+[[nodiscard]] Result<void> for_each_piece(const detail::HostView<T>& view, Workers* workers,
+                                          const Body& body) {
   if (!layout::is_row_major(view.extents, view.strides)) {
     const std::int64_t length = Rows<T>(view).length();
-    return for_each_row(view, [&](std::int64_t index, const T* row) { body(index * length, row, length); });
+    return for_each_row(view, workers,
+                        [&](std::int64_t index, const T* row) { body(index * length, row, length); });
   }
   std::int64_t elements = 1;
   for (const auto extent : view.extents) elements *= extent;
-  return divide_work(elements, 1, [&](std::int64_t first, std::int64_t last) -> Result<void> {
+  return divide_work(elements, 1, workers, [&](std::int64_t first, std::int64_t last) -> Result<void> {
     body(first, view.data + first, last - first);
     return {};
   });

@@ -80,20 +80,20 @@ struct Vault {
     for (std::size_t i = 0; i < into.size(); ++i) into[i] = ~bytes[i];
     return {};
   }
-  template <class A, class B, class Out>
-  static ht::Result<void> elementwise(std::plus<> add, const A& a, const B& b, const Out& out) {
+  template <class Out, class A, class B>
+  static ht::Result<void> run(std::plus<> add, const ht::ComputeOptions& /*options*/, const Out& out,
+                              const A& a, const B& b) {
     using Element = typename Out::Element;
-    auto to = out.data();
     ht::detail::for_each_run(
         out.shape().extents(),
-        [&](const ht::detail::Run<2>& run) {
+        [&](const ht::detail::Run<3>& run) {
           for (std::int64_t i = 0; i < run.count; ++i) {
             const auto x = inverted(a.data()[run.offsets[0] + i * run.strides[0]]);
             const auto y = inverted(b.data()[run.offsets[1] + i * run.strides[1]]);
-            *to++ = inverted(static_cast<Element>(add(x, y)));
+            out.data()[run.offsets[2] + i * run.strides[2]] = inverted(static_cast<Element>(add(x, y)));
           }
         },
-        a.strides(), b.strides());
+        a.strides(), b.strides(), out.strides());
     return {};
   }
 
@@ -279,6 +279,17 @@ TEST(UsersDevice, adds_by_its_own_function) {
   EXPECT_EQ(sum(1, 0), 5.0F);
   const auto part = must(there.slice<0>(0, 1));
   EXPECT_TRUE(fails(there + part, ErrorCode::shape_mismatch, "shapes_are_equal"));
+}
+
+TEST(UsersDevice, adds_in_place_by_the_same_function) {
+  const auto there = must(to_device<Vault>(must(Tensor<F32, Rank<2>>::of(Rank<2>(2, 2), {1, 2, 3, 4}))));
+  const auto row = must(there.slice<0>(0, 1));
+  must(add_into(must(there.slice<1>(0, 1)), must(there.slice<1>(1, 2))));
+  const auto sum = must(to_host(there));
+  EXPECT_EQ(sum(0, 0), 3.0F);
+  EXPECT_EQ(sum(1, 0), 7.0F);
+  EXPECT_EQ(sum(1, 1), 4.0F);
+  EXPECT_TRUE(fails(add_into(there, row), ErrorCode::shape_mismatch, "shapes_are_equal"));
 }
 
 TEST(UsersDevice, has_only_the_operations_and_dtypes_that_it_lists) {

@@ -52,19 +52,4 @@ Result<std::vector<DeviceDescription>> devices() {
   });
 }
 
-namespace detail::opencl {
-
-Error columns_and_rows_differ(layout::Extents a, layout::Extents b) {
-  return {ErrorCode::shape_mismatch, "columns_of_a_are_rows_of_b",
-          format_text("matmul of shapes {} and {}: {} columns but {} rows", layout::to_text(a),
-                      layout::to_text(b), a.back(), b.front())};
-}
-
-Error weight_differs(layout::Extents x, layout::Extents weight) {
-  return {ErrorCode::shape_mismatch, "weight_has_the_last_extent",
-          format_text("shape {} needs a weight of {} elements but the weight has shape {}",
-                      layout::to_text(x), x.back(), layout::to_text(weight))};
-}
-
-}  // namespace detail::opencl
 }  // namespace ht::inline v1

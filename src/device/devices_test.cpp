@@ -28,7 +28,7 @@ TEST(Devices, lists_each_stream_under_the_name_of_its_type) {
     EXPECT_FALSE(found->hardware.empty());
     EXPECT_GT(found->memory, 0U);
     EXPECT_EQ(std::ranges::count(found->dtypes, "F64"), name == "OpenCl<Cpu>" ? 1 : 0);
-    EXPECT_EQ(found->slices, (std::vector<std::string_view>{"core", "linear", "nn"}));
+    EXPECT_EQ(found->slices, (std::vector<std::string_view>{"core", "linear", "nn", "conv"}));
   }
 }
 

@@ -27,40 +27,23 @@ std::vector<Listed> list_devices() { return {}; }
 
 namespace detail::opencl {
 
-Result<Storage> allocate(const Target& /*target*/, std::uint64_t /*bytes*/) { return not_built(); }
+Result<Storage> allocate(const Target& /*target*/, std::uint64_t /*bytes*/,
+                         const ComputeOptions& /*options*/) {
+  return not_built();
+}
 Result<Storage> share(const Target& /*target*/, const Storage& /*owner*/, Bytes /*bytes*/) {
   return not_built();
 }
 Result<void> copy_to_device(const Target& /*target*/, Bytes /*from*/, const Storage& /*to*/,
-                            std::uint64_t /*offset*/, const OpenClOptions& /*options*/) {
+                            std::uint64_t /*offset*/, const ComputeOptions& /*options*/) {
   return not_built();
 }
 Result<void> copy_to_host(const Target& /*target*/, const Storage& /*from*/, std::uint64_t /*offset*/,
-                          MutableBytes /*into*/, const OpenClOptions& /*options*/) {
+                          MutableBytes /*into*/, const ComputeOptions& /*options*/) {
   return not_built();
 }
-Result<void> elementwise(const Target& /*target*/, Binary /*operation*/, const View& /*a*/, const View& /*b*/,
-                         const View& /*out*/, const OpenClOptions& /*options*/) {
-  return not_built();
-}
-Result<Reduced> reduce(const Target& /*target*/, Reduction /*reduction*/, const View& /*a*/,
-                       const OpenClOptions& /*options*/) {
-  return not_built();
-}
-Result<void> matmul(const Target& /*target*/, const View& /*a*/, const View& /*b*/, const View& /*out*/,
-                    const OpenClOptions& /*options*/) {
-  return not_built();
-}
-Result<void> softmax(const Target& /*target*/, const View& /*x*/, const View& /*out*/,
-                     const OpenClOptions& /*options*/) {
-  return not_built();
-}
-Result<void> rms_norm(const Target& /*target*/, const View& /*x*/, const View& /*weight*/, float /*epsilon*/,
-                      const View& /*out*/, const OpenClOptions& /*options*/) {
-  return not_built();
-}
-Result<void> silu(const Target& /*target*/, const View& /*x*/, const View& /*out*/,
-                  const OpenClOptions& /*options*/) {
+Result<void> run(const Target& /*target*/, const Operation& /*operation*/, const View& /*out*/,
+                 std::span<const View> /*inputs*/, const ComputeOptions& /*options*/) {
   return not_built();
 }
 

@@ -84,7 +84,7 @@ TEST_F(OpenClCopy, of_a_mutable_tensor_shares_nothing) {
 
 TEST_F(OpenClCopy, uses_the_queue_that_the_caller_names) {
   const auto queue = must(OpenClQueue::create<OpenCl<Gpu>>());
-  const OpenClOptions options{.queue = &queue};
+  const ComputeOptions options{.queue = &queue};
   const auto host = coded<I32>(Rank<1>(50));
   const auto there = must(to_device<OpenCl<Gpu>>(host, options));
   EXPECT_EQ(codes(must(to_host(there, options))), codes(host));

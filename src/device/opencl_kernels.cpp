@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "device/opencl_nn_kernels.hpp"
+
 namespace ht::inline v1::opencl {
 namespace {
 
@@ -94,25 +96,30 @@ constexpr std::string_view bf16_helper = R"(ushort bf16_bits(float x) {
 
 // The places of one element in views of up to eight dimensions; the last `rank` of the eight are used.
 constexpr std::string_view places = R"(
-void find_places(ulong i, int rank, long8 extents, long8 sa, long8 sb, long* a, long* b) {
-  long e[8], ta[8], tb[8];
+void find_places(ulong i, int rank, long8 extents, long8 sa, long8 sb, long8 so, long* a, long* b, long* out) {
+  long e[8], ta[8], tb[8], to[8];
   vstore8(extents, 0, e);
   vstore8(sa, 0, ta);
   vstore8(sb, 0, tb);
+  vstore8(so, 0, to);
   for (int d = 7; d >= 8 - rank; --d) {
     const long at = (long)(i % (ulong)e[d]);
     i /= (ulong)e[d];
     *a += at * ta[d];
     *b += at * tb[d];
+    *out += at * to[d];
   }
 }
-kernel void copy_strided(global const Stored* a, long a0, global Stored* out, ulong out0, ulong n, int rank,
-                         long8 extents, long8 sa) {
+)";
+
+constexpr std::string_view copy = R"(
+kernel void copy_strided(global const Stored* a, long a0, global Stored* out, long out0, ulong n, int rank,
+                         long8 extents, long8 sa, long8 so) {
   const ulong i = get_global_id(0);
   if (i >= n) return;
   long b = 0;
-  find_places(i, rank, extents, sa, sa, &a0, &b);
-  out[out0 + i] = a[a0];
+  find_places(i, rank, extents, sa, sa, so, &a0, &b, &out0);
+  out[out0] = a[a0];
 }
 )";
 
@@ -124,11 +131,11 @@ kernel void $name(global const Stored* a, ulong a0, global const Stored* b, ulon
   if (i < n) store(out, out0 + i, calculate_$name(load(a, a0 + i), load(b, b0 + i)));
 }
 kernel void $name_strided(global const Stored* a, long a0, global const Stored* b, long b0, global Stored* out,
-                          ulong out0, ulong n, int rank, long8 extents, long8 sa, long8 sb) {
+                          long out0, ulong n, int rank, long8 extents, long8 sa, long8 sb, long8 so) {
   const ulong i = get_global_id(0);
   if (i >= n) return;
-  find_places(i, rank, extents, sa, sb, &a0, &b0);
-  store(out, out0 + i, calculate_$name(load(a, (ulong)a0), load(b, (ulong)b0)));
+  find_places(i, rank, extents, sa, sb, so, &a0, &b0, &out0);
+  store(out, (ulong)out0, calculate_$name(load(a, (ulong)a0), load(b, (ulong)b0)));
 }
 )";
 
@@ -149,89 +156,105 @@ kernel void $name(global const Stored* a, ulong a0, ulong n, ulong block, ulong 
 }
 )";
 
+// Weights of another dtype than the one that is calculated in, which holds all of their values.
+constexpr std::string_view other = R"(
+typedef $stored $Type;
+Number load_$name(global const $Type* p, ulong i) { return (Number)($widen); }
+)";
+
+// A tile of results for each group. `batch` is the position of the matrices among those of the leading
+// dimensions.
 constexpr std::string_view matmul = R"(
 #define TILE 16
-kernel void matmul(global const Stored* a, long a0, long a_row, long a_column, global const Stored* b, long b0,
-                   long b_row, long b_column, global Stored* out, long out0, long m, long k, long n) {
+kernel void matmul(global const Stored* a, long a0, long a_row, long a_column, long8 a_batch,
+                   global const Weight* b, long b0, long b_row, long b_column, long8 b_batch, global Stored* out,
+                   long out0, long8 extents, long m, long k, long n, global const Stored* bias, long bias0,
+                   int has_bias) {
   local Number tile_a[TILE][TILE];
   local Number tile_b[TILE][TILE];
-  const long row = get_global_id(1), column = get_global_id(0);
+  const long row = get_global_id(1), column = get_global_id(0), batch = get_global_id(2);
   const int y = get_local_id(1), x = get_local_id(0);
+  long matrix_a = a0, matrix_b = b0, unused = 0;
+  find_places((ulong)batch, 8, (long8)(1, 1, extents.s0, extents.s1, extents.s2, extents.s3, extents.s4, extents.s5),
+              (long8)(0, 0, a_batch.s0, a_batch.s1, a_batch.s2, a_batch.s3, a_batch.s4, a_batch.s5),
+              (long8)(0, 0, b_batch.s0, b_batch.s1, b_batch.s2, b_batch.s3, b_batch.s4, b_batch.s5), (long8)(0),
+              &matrix_a, &matrix_b, &unused);
   Number sum = 0;
   for (long from = 0; from < k; from += TILE) {
-    tile_a[y][x] = row < m && from + x < k ? load(a, (ulong)(a0 + row * a_row + (from + x) * a_column)) : 0;
-    tile_b[y][x] = from + y < k && column < n ? load(b, (ulong)(b0 + (from + y) * b_row + column * b_column)) : 0;
+    tile_a[y][x] = row < m && from + x < k ? load(a, (ulong)(matrix_a + row * a_row + (from + x) * a_column)) : 0;
+    tile_b[y][x] = from + y < k && column < n
+                       ? load_weight(b, (ulong)(matrix_b + (from + y) * b_row + column * b_column)) : 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int i = 0; i < TILE; ++i) sum += tile_a[y][i] * tile_b[i][x];
     barrier(CLK_LOCAL_MEM_FENCE);
   }
-  if (row < m && column < n) store(out, (ulong)(out0 + row * n + column), sum);
+  if (row >= m || column >= n) return;
+  if (has_bias) sum += bias[bias0 + column];
+  store(out, (ulong)(out0 + (batch * m + row) * n + column), sum);
 }
 )";
 
-// A group a row; 64 lanes take every 64th element and combine their results in a tree.
-constexpr std::string_view rows = R"(
-#define LANES 64
-float combine_lanes(local float* lanes, float mine, int is_max) {
-  const int lane = get_local_id(0);
-  barrier(CLK_LOCAL_MEM_FENCE);
-  lanes[lane] = mine;
-  barrier(CLK_LOCAL_MEM_FENCE);
-  for (int half_of = LANES / 2; half_of > 0; half_of /= 2) {
-    if (lane < half_of) {
-      const float other = lanes[lane + half_of];
-      if (!is_max) lanes[lane] += other;
-      else if (other > lanes[lane] || isnan(other)) lanes[lane] = other;
+// A work-item a row of weights, with eight sums that need not wait for each other.
+constexpr std::string_view vectors = R"(
+#define SUMS 8
+kernel void linear_vectors(global const Stored* x, long x0, global const Weight* w, long w0, long w_row, long w_column,
+                           global Stored* out, long out0, long rows, long columns, global const Stored* bias,
+                           long bias0, int has_bias) {
+  const long row = get_global_id(0), vector = get_global_id(1);
+  if (row >= rows) return;
+  x += x0 + vector * columns;
+  w += w0 + row * w_row;
+  Number sums[SUMS] = {0, 0, 0, 0, 0, 0, 0, 0};
+  long i = 0;
+  if (w_column == 1) {
+    for (; i + SUMS <= columns; i += SUMS) {
+      for (int j = 0; j < SUMS; ++j) sums[j] += x[i + j] * load_weight(w, (ulong)(i + j));
     }
-    barrier(CLK_LOCAL_MEM_FENCE);
   }
-  return lanes[0];
-}
-kernel void softmax(global const float* x, ulong x0, global float* out, ulong out0, ulong n) {
-  local float lanes[LANES];
-  const ulong row = get_group_id(0) * n;
-  const int lane = get_local_id(0);
-  float largest = -INFINITY;
-  for (ulong i = lane; i < n; i += LANES) {
-    const float value = x[x0 + row + i];
-    if (value > largest || isnan(value)) largest = value;
+  for (; i < columns; ++i) sums[0] += x[i] * load_weight(w + i * w_column, 0);
+  for (int step = SUMS / 2; step > 0; step /= 2) {
+    for (int j = 0; j < step; ++j) sums[j] += sums[j + step];
   }
-  largest = combine_lanes(lanes, largest, 1);
-  // A row of -infinity alone, all masked, becomes 0; all lanes agree on it.
-  if (largest == -INFINITY) {
-    for (ulong i = lane; i < n; i += LANES) out[out0 + row + i] = 0;
-    return;
-  }
-  float sum = 0;
-  for (ulong i = lane; i < n; i += LANES) {
-    const float power = exp(x[x0 + row + i] - largest);
-    out[out0 + row + i] = power;
-    sum += power;
-  }
-  sum = combine_lanes(lanes, sum, 0);
-  for (ulong i = lane; i < n; i += LANES) out[out0 + row + i] /= sum;
-}
-kernel void rms_norm(global const float* x, ulong x0, global const float* weight, ulong weight0, global float* out,
-                     ulong out0, ulong n, float epsilon) {
-  local float lanes[LANES];
-  const ulong row = get_group_id(0) * n;
-  const int lane = get_local_id(0);
-  float squares = 0;
-  for (ulong i = lane; i < n; i += LANES) squares += x[x0 + row + i] * x[x0 + row + i];
-  squares = combine_lanes(lanes, squares, 0);
-  const float scale = 1.0f / sqrt(squares / (float)n + epsilon);
-  for (ulong i = lane; i < n; i += LANES) out[out0 + row + i] = x[x0 + row + i] * scale * weight[weight0 + i];
-}
-kernel void silu(global const float* x, ulong x0, global float* out, ulong out0, ulong n) {
-  const ulong i = get_global_id(0);
-  if (i >= n) return;
-  const float value = x[x0 + i];
-  // Of the smaller power, which does not overflow.
-  const float power = exp(-fabs(value));
-  const float product = value * (value < 0 ? power : 1.0f) / (1.0f + power);
-  out[out0 + i] = value == -INFINITY ? -0.0f : product;
+  if (has_bias) sums[0] += bias[bias0 + row];
+  out[out0 + vector * rows + row] = sums[0];
 }
 )";
+
+// A work-item an element of the result; products are added in the order of the weight's elements.
+constexpr std::string_view convolution = R"(
+kernel void conv2d(global const Stored* x, long x0, global const Weight* w, long w0, global const Bias* bias,
+                   long bias0, int has_bias, global Stored* out, long out0, ulong n, long8 x_extents,
+                   long8 w_extents, long8 out_extents, long8 options) {
+  const ulong i = get_global_id(0);
+  if (i >= n) return;
+  const long channels = x_extents.s5, height = x_extents.s6, width = x_extents.s7;
+  const long outputs = w_extents.s4, depth = w_extents.s5, kernel_height = w_extents.s6, kernel_width = w_extents.s7;
+  const long column = (long)(i % (ulong)out_extents.s7), row = (long)(i / (ulong)out_extents.s7 % (ulong)out_extents.s6);
+  const long plane = (long)(i / (ulong)(out_extents.s6 * out_extents.s7));
+  const long output = plane % outputs, image = plane / outputs;
+  const long group = output / (outputs / options.s6);
+  Number sum = 0;
+  for (long c = 0; c < depth && !options.s7; ++c) {
+    global const Stored* from = x + x0 + (image * channels + group * depth + c) * height * width;
+    global const Weight* by = w + w0 + (output * depth + c) * kernel_height * kernel_width;
+    for (long u = 0; u < kernel_height; ++u) {
+      const long y = row * options.s0 + u * options.s4 - options.s2;
+      if (y < 0 || y >= height) continue;
+      for (long v = 0; v < kernel_width; ++v) {
+        const long at = column * options.s1 + v * options.s5 - options.s3;
+        if (at >= 0 && at < width) sum += load_weight(by, (ulong)(u * kernel_width + v)) * from[y * width + at];
+      }
+    }
+  }
+  if (has_bias) sum += load_bias(bias, (ulong)(bias0 + output));
+  out[out0 + (long)i] = sum;
+}
+)";
+
+std::string other_for(std::string_view name, std::string_view type, DTypeTag dtype) {
+  const Types& t = types_of(dtype);
+  return substitute(other, {{"stored", t.stored}, {"Type", type}, {"name", name}, {"widen", t.widen}});
+}
 
 std::string prelude_for(const Types& t) {
   return substitute(
@@ -253,6 +276,7 @@ std::string core_text(DTypeTag dtype) {
   const Types& t = types_of(dtype);
   std::string text = prelude_for(t);
   text += places;
+  text += copy;
   text += substitute(binary, {{"name", "add"}, {"operator", "+"}});
   text += substitute(binary, {{"name", "subtract"}, {"operator", "-"}});
   text += substitute(binary, {{"name", "multiply"}, {"operator", "*"}});
@@ -266,8 +290,30 @@ std::string core_text(DTypeTag dtype) {
   return text;
 }
 
-std::string linear_text(DTypeTag dtype) { return prelude_for(types_of(dtype)) + std::string(matmul); }
+std::string linear_text(DTypeTag dtype, DTypeTag weight) {
+  std::string text = prelude_for(types_of(dtype));
+  text += other_for("weight", "Weight", weight);
+  text += places;
+  text += matmul;
+  text += vectors;
+  return text;
+}
 
-std::string nn_text() { return "#pragma OPENCL FP_CONTRACT OFF\n" + std::string(rows); }
+std::string nn_text(DTypeTag dtype, DTypeTag weight, DTypeTag bias) {
+  std::string text = prelude_for(types_of(dtype));
+  text += other_for("weight", "Weight", weight);
+  text += other_for("bias", "Bias", bias);
+  text += dtype == F64::tag ? "#define NUMBER(x) x\n" : "#define NUMBER(x) x##f\n";
+  text += nn_kernels();
+  return text;
+}
+
+std::string conv_text(DTypeTag dtype, DTypeTag weight, DTypeTag bias) {
+  std::string text = prelude_for(types_of(dtype));
+  text += other_for("weight", "Weight", weight);
+  text += other_for("bias", "Bias", bias);
+  text += convolution;
+  return text;
+}
 
 }  // namespace ht::inline v1::opencl

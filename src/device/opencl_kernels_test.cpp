@@ -3,21 +3,38 @@
 #include <gtest/gtest.h>
 
 #include <htensor/dtype/device.hpp>
+#include <regex>
 #include <string>
+#include <vector>
 
 namespace ht {
 namespace {
 
+// All texts for tensors of these dtypes, and weights of them.
 template <class... Ds>
-void expect_no_double(DTypeList<Ds...> /*listed*/) {
-  for (const auto dtype : {Ds::tag...}) EXPECT_EQ(opencl::core_text(dtype).find("double"), std::string::npos);
+std::vector<std::string> texts_of(DTypeList<Ds...> /*listed*/) {
+  std::vector<std::string> texts;
+  for (const auto dtype : {Ds::tag...}) {
+    texts.push_back(opencl::core_text(dtype));
+    texts.push_back(opencl::linear_text(F32::tag, dtype));
+    texts.push_back(opencl::nn_text(F32::tag, dtype, dtype));
+    texts.push_back(opencl::conv_text(F32::tag, dtype, dtype));
+  }
+  return texts;
 }
 
 TEST(OpenClKernels, have_no_double_unless_the_tensor_is_f64) {
-  expect_no_double(Gpu::Numbers{});
-  EXPECT_EQ(opencl::linear_text(F32::tag).find("double"), std::string::npos);
-  EXPECT_EQ(opencl::nn_text().find("double"), std::string::npos);
+  for (const auto& text : texts_of(Gpu::Numbers{})) EXPECT_EQ(text.find("double"), std::string::npos);
   EXPECT_NE(opencl::core_text(F64::tag).find("typedef double Stored"), std::string::npos);
+}
+
+// A literal without a suffix is a double, too.
+TEST(OpenClKernels, have_no_literal_of_double_precision_in_f32) {
+  const std::regex literal(R"([0-9]\.[0-9]+)");
+  const std::regex macro(R"(NUMBER\([0-9.]+\))");
+  for (const auto& text : texts_of(Gpu::Numbers{}))
+    EXPECT_FALSE(std::regex_search(std::regex_replace(text, macro, ""), literal));
+  EXPECT_NE(opencl::nn_text(F32::tag, F32::tag, F32::tag).find("#define NUMBER(x) x##f"), std::string::npos);
 }
 
 TEST(OpenClKernels, store_f32_as_float) {
@@ -25,7 +42,7 @@ TEST(OpenClKernels, store_f32_as_float) {
 }
 
 TEST(OpenClKernels, never_fuse_operations) {
-  for (const auto& text : {opencl::core_text(F32::tag), opencl::linear_text(F32::tag), opencl::nn_text()})
+  for (const auto& text : texts_of(Cpu::Numbers{}))
     EXPECT_TRUE(text.starts_with("#pragma OPENCL FP_CONTRACT OFF"));
 }
 
@@ -35,7 +52,7 @@ TEST(OpenClKernels, divide_only_floating_point_numbers) {
 }
 
 TEST(OpenClKernels, have_every_placeholder_replaced) {
-  EXPECT_EQ(opencl::core_text(F16::tag).find('$'), std::string::npos);
+  for (const auto& text : texts_of(Cpu::Numbers{})) EXPECT_EQ(text.find('$'), std::string::npos);
 }
 
 }  // namespace

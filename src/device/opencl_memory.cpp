@@ -75,7 +75,7 @@ std::uint64_t Memory::size_of(std::size_t buffer) const noexcept {
 }
 
 Result<Storage> allocate_memory(Device& device, std::string_view name, std::uint64_t bytes,
-                                std::uint64_t largest_buffer) {
+                                std::uint64_t largest_buffer, cl_command_queue queue) {
   return without_bad_alloc([&]() -> Result<Storage> {
     // Drivers may promise more than there is and fail when it is touched.
     if (bytes > device.facts().memory) {
@@ -87,7 +87,6 @@ Result<Storage> allocate_memory(Device& device, std::string_view name, std::uint
     auto memory = std::make_unique<Memory>(device, bytes, largest_buffer);
     HT_TRY(make_buffers(*memory, CL_MEM_READ_WRITE, nullptr));
     const Library& cl = device.library();
-    cl_command_queue queue = HT_TRY(device.queue());
     for (std::size_t i = 0; i < memory->buffers.size(); ++i) {
       constexpr cl_uchar zero = 0;
       cl_event done = nullptr;
@@ -124,7 +123,7 @@ Result<const Memory*> memory_of(const Storage& storage, const Device& device) {
                   .with_hint("copy the tensor with to_device"));
 }
 
-Result<cl_command_queue> queue_of(Device& device, const OpenClOptions& options) {
+Result<cl_command_queue> queue_of(Device& device, const ComputeOptions& options) {
   if (options.queue == nullptr) return device.queue();
   const auto& named = options.queue->queue();
   if (&named.device == &device) return named.handle;
@@ -171,9 +170,10 @@ Result<void> for_each_buffer(const Memory& memory, std::uint64_t offset, std::ui
 
 }  // namespace
 
-Result<Storage> allocate(const Target& target, std::uint64_t bytes) {
+Result<Storage> allocate(const Target& target, std::uint64_t bytes, const ComputeOptions& options) {
   auto* const device = HT_TRY(ht::opencl::find_device(target));
-  return allocate_memory(*device, target.name, bytes, device->facts().largest_buffer);
+  cl_command_queue queue = HT_TRY(queue_of(*device, options));
+  return allocate_memory(*device, target.name, bytes, device->facts().largest_buffer, queue);
 }
 
 Result<Storage> share(const Target& target, const Storage& owner, Bytes bytes) {
@@ -183,7 +183,7 @@ Result<Storage> share(const Target& target, const Storage& owner, Bytes bytes) {
 }
 
 Result<void> copy_to_device(const Target& target, Bytes from, const Storage& to, std::uint64_t offset,
-                            const OpenClOptions& options) {
+                            const ComputeOptions& options) {
   auto* const device = HT_TRY(ht::opencl::find_device(target));
   const auto* const memory = HT_TRY(memory_of(to, *device));
   HT_TRY(check_range(*memory, offset, from.size()));
@@ -200,7 +200,7 @@ Result<void> copy_to_device(const Target& target, Bytes from, const Storage& to,
 }
 
 Result<void> copy_to_host(const Target& target, const Storage& from, std::uint64_t offset, MutableBytes into,
-                          const OpenClOptions& options) {
+                          const ComputeOptions& options) {
   auto* const device = HT_TRY(ht::opencl::find_device(target));
   const auto* const memory = HT_TRY(memory_of(from, *device));
   HT_TRY(check_range(*memory, offset, into.size()));

@@ -27,9 +27,9 @@ struct Memory {
   [[nodiscard]] std::uint64_t size_of(std::size_t buffer) const noexcept;
 };
 
-/// Zeroed memory. No buffer is larger than `largest_buffer`.
+/// Memory that the queue fills with zeros. No buffer is larger than `largest_buffer`.
 [[nodiscard]] Result<Storage> allocate_memory(Device& device, std::string_view name, std::uint64_t bytes,
-                                              std::uint64_t largest_buffer);
+                                              std::uint64_t largest_buffer, cl_command_queue queue);
 /// Buffers over memory of the host, for reading.
 [[nodiscard]] Result<Storage> share_memory(Device& device, std::string_view name, const Storage& owner,
                                            Bytes bytes, std::uint64_t largest_buffer);
@@ -38,7 +38,7 @@ struct Memory {
 [[nodiscard]] Result<const Memory*> memory_of(const Storage& storage, const Device& device);
 
 /// The queue of the options, or the device's own one. `bad_state` for a queue of another device.
-[[nodiscard]] Result<cl_command_queue> queue_of(Device& device, const OpenClOptions& options);
+[[nodiscard]] Result<cl_command_queue> queue_of(Device& device, const ComputeOptions& options);
 
 /// Waits for the command and releases its event.
 [[nodiscard]] Result<void> finish(const Library& cl, cl_event event, std::string_view what);

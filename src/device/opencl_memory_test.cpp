@@ -20,6 +20,22 @@ using tests::fails;
 using tests::must;
 using Card = OpenCl<Cpu>;
 
+template <class D, class S>
+Result<Tensor<D, S, Card>> add(const Tensor<D, S, Card>& a, const Tensor<D, S, Card>& b) {
+  auto out = HT_TRY(Tensor<D, S, Card>::zeros(a.shape()));
+  HT_TRY(Card::run(std::plus<>{}, {}, out, a, b));
+  return out;
+}
+
+/// Into a tensor of one element.
+template <class To, class Op, class D, class S>
+Result<typename To::Element> reduce(Op op, const Tensor<D, S, Card>& x) {
+  auto out = HT_TRY(Tensor<To, Rank<0>, Card>::zeros());
+  HT_TRY(Card::run(op, {}, out, x));
+  const auto host = HT_TRY(to_host(out));
+  return host();
+}
+
 class OpenClMemory : public tests::OpenClTest {
  protected:
   static opencl::Device& device() { return *must(opencl::find_device(Card::target)); }
@@ -27,7 +43,7 @@ class OpenClMemory : public tests::OpenClTest {
   template <class D, class S>
   static Tensor<D, S, Card> split(const Tensor<D, S>& host, std::uint64_t largest) {
     const auto bytes = must(host.bytes());
-    auto storage = must(allocate_memory(device(), Card::name, bytes.size(), largest));
+    auto storage = must(allocate_memory(device(), Card::name, bytes.size(), largest, must(device().queue())));
     must(Card::copy_to_device(bytes, storage, 0));
     return must(Tensor<D, S, Card>::over(storage, host.shape()));
   }
@@ -47,26 +63,28 @@ TEST_F(OpenClMemory, in_several_buffers_is_calculated_with) {
   const auto host = coded<I32>(Rank<2>(37, 29));
   const auto wide = split(host, 300);
   const auto narrow = split(host, 128);
-  const auto sum = codes(must(to_host(must(opencl::combine(std::plus<>{}, wide, narrow)))));
+  const auto sum = codes(must(to_host(must(add(wide, narrow)))));
   const auto all = codes(host);
   ASSERT_EQ(sum.size(), all.size());
   for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(sum[i], static_cast<std::uint32_t>(2 * all[i]));
   // Rows run across buffers, and columns do so with strides.
-  const auto turned =
-      codes(must(to_host(must(opencl::combine(std::plus<>{}, wide.transpose(), narrow.transpose())))));
+  const auto turned = codes(must(to_host(must(add(wide.transpose(), narrow.transpose())))));
   const auto expected = codes(must(host.transpose().copy()));
   for (std::size_t i = 0; i < expected.size(); ++i)
     EXPECT_EQ(turned[i], static_cast<std::uint32_t>(2 * expected[i]));
   std::int64_t total = 0;
   for (const auto value : host) total += value;
-  EXPECT_EQ(must(opencl::sum(wide)), total);
-  EXPECT_EQ(must(opencl::sum(narrow.transpose())), total);
+  EXPECT_EQ(must(reduce<I64>(operation::Sum{}, wide)), total);
+  EXPECT_EQ(must(reduce<I64>(operation::Sum{}, narrow.transpose())), total);
 }
 
 TEST_F(OpenClMemory, operand_is_in_one_buffer) {
   const auto there = split(tests::filled<F32>(Rank<2>(16, 16), tests::small_number), 256);
-  EXPECT_TRUE(fails(opencl::matmul(there, there), ErrorCode::size_overflow, "operand_is_in_one_buffer"));
-  EXPECT_TRUE(fails(opencl::softmax(there), ErrorCode::size_overflow, "operand_is_in_one_buffer"));
+  const auto out = must(Tensor<F32, Rank<2>, Card>::zeros(Rank<2>(16, 16)));
+  EXPECT_TRUE(fails(Card::run(operation::Matmul{}, {}, out, there, there), ErrorCode::size_overflow,
+                    "operand_is_in_one_buffer"));
+  EXPECT_TRUE(fails(Card::run(operation::Softmax{}, {}, out, there), ErrorCode::size_overflow,
+                    "operand_is_in_one_buffer"));
 }
 
 TEST_F(OpenClMemory, is_out_of_memory_where_the_device_has_less) {
@@ -78,7 +96,8 @@ TEST_F(OpenClMemory, is_out_of_memory_where_the_device_has_less) {
 TEST_F(OpenClMemory, storage_is_on_the_device) {
   const auto foreign = must(Tensor<F32, Rank<1>, Card>::over(must(Storage::owned(16)), Rank<1>(4)));
   EXPECT_TRUE(fails(to_host(foreign), ErrorCode::bad_state, "storage_is_on_the_device"));
-  EXPECT_TRUE(fails(opencl::sum(foreign), ErrorCode::bad_state, "storage_is_on_the_device"));
+  EXPECT_TRUE(
+      fails(reduce<F32>(operation::Sum{}, foreign), ErrorCode::bad_state, "storage_is_on_the_device"));
   const auto forged =
       must(Storage::on_device(std::make_shared<int>(1), {.device = "OpenCl<Cpu>", .bytes = 16}));
   const auto tensor = must(Tensor<F32, Rank<1>, Card>::over(forged, Rank<1>(4)));
@@ -164,11 +183,11 @@ TEST_F(OpenClMemory, over_mapped_pages_does_not_double_them) {
   const auto host = must(Tensor<const F32, Rank<1>>::over(must(Storage::borrowed_read_only(bytes)),
                                                           Rank<1>(std::int64_t{MappedFloats::bytes / 4})));
   // The kernel is built before memory is measured.
-  must(opencl::sum(must(Tensor<F32, Rank<1>, Card>::zeros(Rank<1>(1)))));
+  must(reduce<F32>(operation::Sum{}, must(Tensor<F32, Rank<1>, Card>::zeros(Rank<1>(1)))));
   const auto before = resident_bytes();
   const auto there = must(to_device<Card>(host));
-  EXPECT_EQ(must(opencl::sum(there)), 3.0F);
-  EXPECT_EQ(must(opencl::max(there)), 3.0F);
+  EXPECT_EQ(must(reduce<F32>(operation::Sum{}, there)), 3.0F);
+  EXPECT_EQ(must(reduce<F32>(operation::Max{}, there)), 3.0F);
   const auto grown = resident_bytes() - before;
   EXPECT_GT(grown, MappedFloats::bytes / 2) << "the device did not touch the pages";
   EXPECT_LT(grown, MappedFloats::bytes + (std::uint64_t{32} << 20));

@@ -87,6 +87,14 @@ std::string first_line(std::string_view log) {
 
 }  // namespace
 
+Result<void> check_dtype(const Facts& facts, DTypeTag dtype) {
+  if (dtype != F64::tag || facts.has_doubles) return {};
+  return fail(
+      Error(ErrorCode::device_unavailable, "device_has_double_precision",
+            format_text("device '{}' cannot calculate with F64: it has no double precision", facts.name))
+          .with_hint("use F32, or another device"));
+}
+
 Result<cl_context> Device::locked_context() {
   if (context_ != nullptr) return context_;
   const UnblockedSigbus unblocked;

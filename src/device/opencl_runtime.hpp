@@ -28,6 +28,9 @@ struct Facts {
   bool has_doubles = false;
 };
 
+/// `device_unavailable` for F64 on a device without double precision.
+[[nodiscard]] Result<void> check_dtype(const Facts& facts, DTypeTag dtype);
+
 /// One device. Everything but its facts is made when first used. Threads may call it at once.
 class Device {
  public:

@@ -62,5 +62,14 @@ TEST_F(OpenClRuntime, builds_a_program_once) {
   EXPECT_EQ(must(device->program(text)), must(device->program(text)));
 }
 
+TEST(OpenClFacts, device_has_double_precision) {
+  const opencl::Facts without{.name = "small"};
+  const opencl::Facts with{.name = "large", .has_doubles = true};
+  EXPECT_TRUE(tests::fails(opencl::check_dtype(without, F64::tag), ErrorCode::device_unavailable,
+                           "device_has_double_precision"));
+  EXPECT_TRUE(opencl::check_dtype(without, F32::tag));
+  EXPECT_TRUE(opencl::check_dtype(with, F64::tag));
+}
+
 }  // namespace
 }  // namespace ht

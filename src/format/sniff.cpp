@@ -220,8 +220,11 @@ constexpr std::array kinds{
          "open the model that it was converted from", "TFL3", nullptr, 4),
     Kind(ErrorCode::bad_magic, "file_is_no_onnx", "is an ONNX model: a graph with its weights",
          "load it with onnx and write its initializers with safetensors.numpy.save_file", "\x08", is_onnx),
-    Kind(ErrorCode::bad_magic, "file_is_no_old_ggml", "is in a format that ggml used before GGUF",
-         "convert the original model to GGUF with llama.cpp", "", is_old_ggml),
+    Kind(
+        ErrorCode::bad_magic, "file_is_no_old_ggml", "is in a format that ggml used before GGUF",
+        "convert the original model to GGUF with llama.cpp; for a model of whisper.cpp, open the safetensors "
+        "that it was converted from",
+        "", is_old_ggml),
     Kind(ErrorCode::bad_magic, "file_is_no_elf", "is an ELF program or library", other_file,
          "\x7F"
          "ELF"),

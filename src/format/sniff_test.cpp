@@ -182,6 +182,7 @@ TEST(Sniff, file_is_no_onnx) {
 TEST(Sniff, file_is_no_old_ggml) {
   for (const char* magic : {"ggml", "lmgg", "ggmf", "fmgg", "ggjt", "tjgg", "ggla", "algg"}) {
     expect_kind(magic + "\x01\0\0\0\0\x7D\0\0"s, "file_is_no_old_ggml", "GGUF");
+    expect_kind(magic + "\x01\0\0\0\0\x7D\0\0"s, "file_is_no_old_ggml", "whisper.cpp");
   }
   expect_other("ggml is a library", "file_is_no_text");
 }

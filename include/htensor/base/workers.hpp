@@ -22,6 +22,8 @@
 
 namespace ht::inline v1 {
 
+class OpenClQueue;
+
 namespace detail {
 class Pool;
 }
@@ -48,10 +50,12 @@ class Workers {
   std::atomic<detail::Pool*> pool_ = nullptr;
 };
 
-/// Options of operations that compute in memory.
+/// Where an operation runs.
 struct ComputeOptions {
-  /// Null is `Workers::shared()`.
+  /// The threads of an operation on the host. Null is `Workers::shared()`.
   Workers* workers = nullptr;
+  /// The queue of an operation on an OpenCL device (htensor/device/opencl.hpp). Null is the device's own.
+  const OpenClQueue* queue = nullptr;
 };
 
 }  // namespace ht::inline v1

@@ -1,4 +1,4 @@
-// Convolution of images on the host.
+// Convolution of images.
 //
 //   const auto y = HT_TRY(ht::conv2d(x, weight, bias, {.stride = {2, 2}, .padding = {1, 1}}));
 //   const auto d = HT_TRY(ht::conv2d(x, depthwise, {.padding = {1, 1}, .groups = channels}));
@@ -14,10 +14,16 @@
 // order of the weight's elements, so that for finite weights both forms give the same bits, on any number of
 // threads and any processor. With n = channels / groups · kernel height · kernel width, the error is at most
 // (n + 1) u Σ |weight · x| + u |y|, u = 2^-24 for F32 and 2^-53 for F64.
+//
+// On OpenCL devices the same function runs a direct kernel of the device; `ConvForm` has no influence there,
+// and weight and bias are tensors on the device.
 #pragma once
 
 #include <array>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <htensor/base/workers.hpp>
 #include <htensor/compute/operand.hpp>
 #include <optional>
 #include <type_traits>
@@ -63,7 +69,7 @@ struct Conv2dPlan {
 /// Of contiguous elements; `bias` may be null. T is float or double.
 template <class T>
 [[nodiscard]] Result<void> run_conv2d(const Conv2dPlan& plan, const T* x, const T* weight, const T* bias,
-                                      T* into);
+                                      T* into, const ComputeOptions& options);
 
 template <class S, class WS>
 consteval bool may_convolve() {
@@ -80,24 +86,60 @@ consteval bool may_convolve() {
 template <class S, class WS>
 using Conv2dShape = Shape<S::static_extents[0], WS::static_extents[0], dynamic, dynamic>;
 
-template <class D, class S, class Dev, class W>
-[[nodiscard]] auto convolve(const Tensor<const D, S, Dev>& x, const W& weight,
-                            const typename D::Element* bias, Bytes of_bias,
-                            std::optional<std::int64_t> biases, const Conv2dOptions& options)
-    -> Result<Tensor<D, Conv2dShape<S, typename W::ShapeType>, Dev>> {
-  using Out = Tensor<D, Conv2dShape<S, typename W::ShapeType>, Dev>;
-  const auto plan = HT_TRY(plan_conv2d(x.shape().extents(), weight.shape().extents(), biases, options));
-  const std::array<std::int64_t, 4> extents{plan.images, plan.outputs, plan.out_height, plan.out_width};
-  auto result = HT_TRY(Out::zeros(Out::ShapeType::assume(extents)));
+/// `bias` is a tensor, or nullptr.
+template <class D, class S, class Dev, class W, class B>
+[[nodiscard]] auto convolve_on_host(const Conv2dPlan& plan, const Tensor<const D, S, Dev>& x, const W& weight,
+                                    const B& bias, const ComputeOptions& options,
+                                    const Tensor<D, Conv2dShape<S, typename W::ShapeType>, Dev>& result)
+    -> Result<void> {
   const auto dense = HT_TRY(x.contiguous());
   const auto weights = HT_TRY(dense_weight<D>(weight));
   const auto of_x = HT_TRY(dense.bytes());
   const auto of_weights = HT_TRY(weights.bytes());
-  const std::array<Bytes, 3> touched{of_x, of_weights, of_bias};
-  HT_TRY(
-      guarded(touched, [&] { return run_conv2d(plan, dense.data(), weights.data(), bias, result.data()); }));
-  return result;
+  std::array<Bytes, 3> touched{of_x, of_weights, Bytes()};
+  const auto run = [&](const typename D::Element* biases) {
+    return guarded(touched, [&] {
+      return run_conv2d(plan, dense.data(), weights.data(), biases, result.data(), options);
+    });
+  };
+  if constexpr (std::same_as<B, std::nullptr_t>) {
+    return run(nullptr);
+  } else {
+    const auto biases = HT_TRY(dense_weight<D>(bias));
+    touched[2] = HT_TRY(biases.bytes());
+    return run(biases.data());
+  }
 }
+
+template <class D, class S, class Dev, class W, class... Bias>
+[[nodiscard]] auto convolve(const Tensor<const D, S, Dev>& x, const Conv2dOptions& conv,
+                            const ComputeOptions& options, const W& weight, const Bias&... bias)
+    -> Result<Tensor<D, Conv2dShape<S, typename W::ShapeType>, Dev>> {
+  using Out = Tensor<D, Conv2dShape<S, typename W::ShapeType>, Dev>;
+  std::optional<std::int64_t> biases;
+  ((biases = bias.shape().extents()[0]), ...);
+  const auto plan = HT_TRY(plan_conv2d(x.shape().extents(), weight.shape().extents(), biases, conv));
+  const std::array<std::int64_t, 4> extents{plan.images, plan.outputs, plan.out_height, plan.out_width};
+  const auto shape = Out::ShapeType::assume(extents);
+  if constexpr (HasOperation<Dev, operation::Conv2d, Out, Tensor<const D, S, Dev>, W, Bias...>) {
+    const operation::Conv2d op{conv.stride, conv.padding, conv.dilation, conv.groups};
+    return run_on_device<Out>(op, shape, options, x, weight, bias...);
+  } else {
+    auto result = HT_TRY(Out::zeros(shape));
+    if constexpr (sizeof...(Bias) == 0) {
+      HT_TRY(convolve_on_host<D>(plan, x, weight, nullptr, options, result));
+    } else {
+      HT_TRY(convolve_on_host<D>(plan, x, weight, bias..., options, result));
+    }
+    return result;
+  }
+}
+
+/// The device convolves x of the shape S with these weights.
+template <class Dev, class D, class S, class W, class... Bias>
+concept HasConv2d =
+    Calculates<Dev, slice::Conv, D, operation::Conv2d, Like<D, Conv2dShape<S, typename W::ShapeType>, Dev>,
+               Tensor<const D, S, Dev>, W, Bias...>;
 
 }  // namespace detail
 
@@ -108,27 +150,24 @@ concept ConvolvableShapes = IsShape<S> && IsShape<WS> && detail::may_convolve<S,
 /// The convolution without a bias. `shape_mismatch` where channels differ, `bad_shape` where the kernel is
 /// larger than the padded image or an option is out of range.
 template <class D, class S, class Dev, class W>
-  requires ComputesOnHost<Dev, slice::Conv, D> && WeightOf<W, D> &&
-           ConvolvableShapes<S, typename W::ShapeType>
-[[nodiscard]] auto conv2d(const Tensor<D, S, Dev>& x, const W& weight, const Conv2dOptions& options = {}) {
-  using Element = typename Tensor<D, S, Dev>::Element;
+  requires Computes<Dev, slice::Conv, D> && WeightOf<W, D, Dev> &&
+           ConvolvableShapes<S, typename W::ShapeType> && detail::HasConv2d<Dev, D, S, W>
+[[nodiscard]] auto conv2d(const Tensor<D, S, Dev>& x, const W& weight, const Conv2dOptions& conv = {},
+                          const ComputeOptions& options = {}) {
   using DType = std::remove_const_t<D>;
-  return detail::convolve<DType, S, Dev>(x, weight, static_cast<const Element*>(nullptr), Bytes(),
-                                         std::nullopt, options);
+  return detail::convolve<DType, S, Dev>(x, conv, options, weight);
 }
 
 /// The same plus bias[o] for each element of output o. `shape_mismatch` for another number of biases.
 template <class D, class S, class Dev, class W, class B>
-  requires ComputesOnHost<Dev, slice::Conv, D> && WeightOf<W, D> && WeightOf<B, D> &&
+  requires Computes<Dev, slice::Conv, D> && WeightOf<W, D, Dev> && WeightOf<B, D, Dev> &&
            ConvolvableShapes<S, typename W::ShapeType> &&
-           ShapesMayMatch<typename B::ShapeType, Shape<W::ShapeType::static_extents[0]>>
+           ShapesMayMatch<typename B::ShapeType, Shape<W::ShapeType::static_extents[0]>> &&
+           detail::HasConv2d<Dev, D, S, W, B>
 [[nodiscard]] auto conv2d(const Tensor<D, S, Dev>& x, const W& weight, const B& bias,
-                          const Conv2dOptions& options = {})
-    -> Result<Tensor<std::remove_const_t<D>, detail::Conv2dShape<S, typename W::ShapeType>, Dev>> {
+                          const Conv2dOptions& conv = {}, const ComputeOptions& options = {}) {
   using DType = std::remove_const_t<D>;
-  const auto biases = HT_TRY(detail::dense_weight<DType>(bias));
-  const auto of_biases = HT_TRY(biases.bytes());
-  return detail::convolve<DType, S, Dev>(x, weight, biases.data(), of_biases, biases.extent(0), options);
+  return detail::convolve<DType, S, Dev>(x, conv, options, weight, bias);
 }
 
 }  // namespace ht::inline v1

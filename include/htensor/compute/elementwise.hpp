@@ -3,8 +3,10 @@
 //   const auto y = HT_TRY(x + HT_TRY(bias.broadcast(x.shape())));   // [m, n] + [n], spelled out
 //   const auto z = HT_TRY(ht::scale(y, 0.125F));
 //   HT_TRY(ht::add_into(residual, z));                              // residual += z, no new memory
+//   HT_TRY(ht::copy_into(HT_TRY(cache.slice<0>(t, t + 1)), z));     // writes a part of another tensor
 //
-// Floating-point dtypes calculate in float (F64 in double) and round once; integers wrap around;
+// They work on every device that lists slice::Core. `combine` is the form of the operators that takes
+// options. Floating-point dtypes calculate in float (F64 in double) and round once; integers wrap around;
 // division asks for IsFloating, so nothing divides by an integer zero. Static shapes that differ do
 // not compile, dynamic ones return `shape_mismatch`.
 #pragma once
@@ -13,6 +15,7 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <htensor/device/transfer.hpp>
 #include <htensor/tensor/tensor.hpp>
 #include <type_traits>
 
@@ -21,18 +24,13 @@ namespace ht::inline v1 {
 template <class A, class B>
 concept SameDType = std::same_as<std::remove_const_t<A>, std::remove_const_t<B>>;
 
-/// The device has a function of its own for the operation (see htensor/dtype/device.hpp).
-template <class Dev, class Op, class D>
-concept HasElementwise =
-    requires(Op op, const Tensor<const D, Rank<1>, Dev>& a, const Tensor<D, Rank<1>, Dev>& out) {
-      { Dev::elementwise(op, a, a, out) } -> std::same_as<Result<void>>;
-    };
-
 /// The device calculates with D, and has the operation: by loops of the host where it reads the memory, else
 /// by its own function.
 template <class Dev, class Op, class D>
-concept CombinesBy = Computes<Dev, slice::Core, D> && placement::CanAllocate<Dev> &&
-                     (HostAccessible<Dev> || HasElementwise<Dev, Op, D>);
+concept CombinesBy =
+    Computes<Dev, slice::Core, D> && placement::CanAllocate<Dev> &&
+    (HostAccessible<Dev> || HasOperation<Dev, Op, Tensor<D, Rank<1>, Dev>, Tensor<const D, Rank<1>, Dev>,
+                                         Tensor<const D, Rank<1>, Dev>>);
 
 namespace detail {
 
@@ -99,57 +97,56 @@ void combine_run(Op op, To into, std::int64_t into_stride, A a, std::int64_t a_s
   }
 }
 
-template <class Op, class A, class B, class SA, class SB, class Dev>
-[[nodiscard]] auto elementwise(Op op, const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b)
-    -> Result<Tensor<std::remove_const_t<A>, ShapeFrom<merged<SA, SB>()>, Dev>> {
-  using D = std::remove_const_t<A>;
-  using Out = Tensor<D, ShapeFrom<merged<SA, SB>()>, Dev>;
-  HT_TRY(layout::check_equal(a.shape().extents(), b.shape().extents()));
-  auto result = HT_TRY(Out::zeros(Out::ShapeType::assume(a.shape().extents())));
-  auto to = result.data();
-  const auto of_a = HT_TRY(placement::touched_bytes<A>(a.data(), a.shape().extents(), a.strides()));
-  const auto of_b = HT_TRY(placement::touched_bytes<B>(b.data(), b.shape().extents(), b.strides()));
-  const std::array<Bytes, 2> touched{of_a, of_b};
-  HT_TRY(guarded(touched, [&] {
-    const auto visit = [&](const Run<2>& run) {
-      combine_run<D>(op, to, 1, a.data() + run.offsets[0], run.strides[0], b.data() + run.offsets[1],
-                     run.strides[1], run.count);
-      to = to + run.count;
-    };
-    for_each_run(a.shape().extents(), visit, a.strides(), b.strides());
-  }));
-  return result;
-}
-
-/// into[i] = op(into[i], x[i])
-template <class Op, class D, class B, class SA, class SB, class Dev>
-[[nodiscard]] Result<void> elementwise_into(Op op, const Tensor<D, SA, Dev>& into,
-                                            const Tensor<B, SB, Dev>& x) {
-  HT_TRY(layout::check_equal(into.shape().extents(), x.shape().extents()));
-  const auto of_into =
-      HT_TRY(placement::touched_bytes<D>(into.data(), into.shape().extents(), into.strides()));
-  const auto of_x = HT_TRY(placement::touched_bytes<B>(x.data(), x.shape().extents(), x.strides()));
-  const std::array<Bytes, 2> touched{of_into, of_x};
+// into[i] = op(a[i], b[i]) by loops of the host. Shapes are equal.
+template <class Op, class D, class A, class B, class SO, class SA, class SB, class Dev>
+[[nodiscard]] Result<void> combine_on_host(Op op, const Tensor<D, SO, Dev>& into, const Tensor<A, SA, Dev>& a,
+                                           const Tensor<B, SB, Dev>& b) {
+  const auto extents = into.shape().extents();
+  const auto of_into = HT_TRY(placement::touched_bytes<D>(into.data(), extents, into.strides()));
+  const auto of_a = HT_TRY(placement::touched_bytes<A>(a.data(), extents, a.strides()));
+  const auto of_b = HT_TRY(placement::touched_bytes<B>(b.data(), extents, b.strides()));
+  const std::array<Bytes, 3> touched{of_into, of_a, of_b};
   return guarded(touched, [&] {
-    const auto visit = [&](const Run<2>& run) {
-      const auto to = into.data() + run.offsets[0];
-      combine_run<D>(op, to, run.strides[0], to, run.strides[0], x.data() + run.offsets[1], run.strides[1],
-                     run.count);
+    const auto visit = [&](const Run<3>& run) {
+      combine_run<D>(op, into.data() + run.offsets[0], run.strides[0], a.data() + run.offsets[1],
+                     run.strides[1], b.data() + run.offsets[2], run.strides[2], run.count);
     };
-    for_each_run(into.shape().extents(), visit, into.strides(), x.strides());
+    for_each_run(extents, visit, into.strides(), a.strides(), b.strides());
   });
 }
 
-// On a device that has the operation itself.
+// The same where the elements are: by the device's own function, or by loops of the host.
+template <class Op, class D, class A, class B, class SO, class SA, class SB, class Dev>
+[[nodiscard]] Result<void> combine_into(Op op, const Tensor<D, SO, Dev>& into, const Tensor<A, SA, Dev>& a,
+                                        const Tensor<B, SB, Dev>& b, const ComputeOptions& options) {
+  HT_TRY(layout::check_equal(a.shape().extents(), b.shape().extents()));
+  if constexpr (HasOperation<Dev, Op, Tensor<D, SO, Dev>, Tensor<A, SA, Dev>, Tensor<B, SB, Dev>>) {
+    return Dev::run(op, options, into, a, b);
+  } else {
+    return combine_on_host(op, into, a, b);
+  }
+}
+
 template <class Op, class A, class B, class SA, class SB, class Dev>
-  requires HasElementwise<Dev, Op, std::remove_const_t<A>>
-[[nodiscard]] auto elementwise(Op op, const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b)
+[[nodiscard]] auto elementwise(Op op, const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b,
+                               const ComputeOptions& options = {})
     -> Result<Tensor<std::remove_const_t<A>, ShapeFrom<merged<SA, SB>()>, Dev>> {
   using Out = Tensor<std::remove_const_t<A>, ShapeFrom<merged<SA, SB>()>, Dev>;
   HT_TRY(layout::check_equal(a.shape().extents(), b.shape().extents()));
-  auto result = HT_TRY(Out::zeros(Out::ShapeType::assume(a.shape().extents())));
-  HT_TRY(Dev::elementwise(op, a, b, result));
+  auto result = HT_TRY(Out::zeros(Out::ShapeType::assume(a.shape().extents()), options));
+  HT_TRY(combine_into(op, result, a, b, options));
   return result;
+}
+
+/// One element on the device.
+template <class D, class Dev>
+[[nodiscard]] Result<Tensor<D, Rank<0>, Dev>> single(typename D::Element value,
+                                                     const ComputeOptions& options) {
+  if constexpr (HostAccessible<Dev>) {
+    return Tensor<D, Rank<0>, Dev>::of({}, {value});
+  } else {
+    return to_device<Dev>(HT_TRY(Tensor<D, Rank<0>>::of({}, {value})), options);
+  }
 }
 
 }  // namespace detail
@@ -182,34 +179,76 @@ template <class A, class B, class SA, class SB, class Dev>
   return detail::elementwise(std::divides<>{}, a, b);
 }
 
+/// op(a, b) for `std::plus<>{}`, `std::minus<>{}`, `std::multiplies<>{}` or `std::divides<>{}`: what the
+/// operators do, with options. The host calculates on the calling thread.
+template <class Op, class A, class B, class SA, class SB, class Dev>
+  requires SameDType<A, B> && Multipliable<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
+           CombinesBy<Dev, Op, std::remove_const_t<A>> &&
+           (IsFloating<std::remove_const_t<A>> || !std::same_as<Op, std::divides<>>)
+[[nodiscard]] auto combine(Op op, const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b,
+                           const ComputeOptions& options = {}) {
+  return detail::elementwise(op, a, b, options);
+}
+
 /// Each element times one factor.
 template <class A, class S, class Dev>
-  requires Multipliable<std::remove_const_t<A>> && Computes<Dev, slice::Core, A> && HostAccessible<Dev> &&
-           placement::CanAllocate<Dev>
+  requires Multipliable<std::remove_const_t<A>> &&
+           CombinesBy<Dev, std::multiplies<>, std::remove_const_t<A>> &&
+           (HostAccessible<Dev> || Transfers<Dev>)
 [[nodiscard]] auto scale(const Tensor<A, S, Dev>& a,
-                         std::type_identity_t<typename Tensor<A, S, Dev>::Element> factor)
+                         std::type_identity_t<typename Tensor<A, S, Dev>::Element> factor,
+                         const ComputeOptions& options = {})
     -> Result<Tensor<std::remove_const_t<A>, S, Dev>> {
   using D = std::remove_const_t<A>;
-  const auto one = HT_TRY(Tensor<D, Rank<0>, Dev>::of({}, {factor}));
+  const auto one = HT_TRY(detail::single<D, Dev>(factor, options));
   const auto factors = HT_TRY(one.broadcast(a.shape()));
-  return detail::elementwise(std::multiplies<>{}, a, factors);
+  return detail::elementwise(std::multiplies<>{}, a, factors, options);
 }
 
 /// into += x, in place. `x` may be `into` itself or a broadcast view; a view that overlaps `into` at other
 /// indices gives unspecified values. An Error of a page that cannot be read leaves `into` partly changed.
 template <class D, class B, class SA, class SB, class Dev>
   requires(!std::is_const_v<D>) && SameDType<D, B> && Multipliable<D> && ShapesMayMatch<SA, SB> &&
-          Computes<Dev, slice::Core, D> && HostAccessible<Dev>
-[[nodiscard]] Result<void> add_into(const Tensor<D, SA, Dev>& into, const Tensor<B, SB, Dev>& x) {
-  return detail::elementwise_into(std::plus<>{}, into, x);
+          CombinesBy<Dev, std::plus<>, D>
+[[nodiscard]] Result<void> add_into(const Tensor<D, SA, Dev>& into, const Tensor<B, SB, Dev>& x,
+                                    const ComputeOptions& options = {}) {
+  return detail::combine_into(std::plus<>{}, into, into, x, options);
 }
 
 /// into *= x, in place; as `add_into`.
 template <class D, class B, class SA, class SB, class Dev>
   requires(!std::is_const_v<D>) && SameDType<D, B> && Multipliable<D> && ShapesMayMatch<SA, SB> &&
-          Computes<Dev, slice::Core, D> && HostAccessible<Dev>
-[[nodiscard]] Result<void> multiply_into(const Tensor<D, SA, Dev>& into, const Tensor<B, SB, Dev>& x) {
-  return detail::elementwise_into(std::multiplies<>{}, into, x);
+          CombinesBy<Dev, std::multiplies<>, D>
+[[nodiscard]] Result<void> multiply_into(const Tensor<D, SA, Dev>& into, const Tensor<B, SB, Dev>& x,
+                                         const ComputeOptions& options = {}) {
+  return detail::combine_into(std::multiplies<>{}, into, into, x, options);
+}
+
+/// into = x, of the same dtype, shape and device. `into` is often a slice of a larger tensor, such as a
+/// cache. Overlapping views and unreadable pages are as in `add_into`.
+template <class D, class B, class SA, class SB, class Dev>
+  requires(!std::is_const_v<D>) && SameDType<D, B> && ShapesMayMatch<SA, SB> &&
+          (HostAccessible<Dev> || CopiesOnDevice<Dev, Tensor<D, SA, Dev>>)
+[[nodiscard]] Result<void> copy_into(const Tensor<D, SA, Dev>& into, const Tensor<B, SB, Dev>& x,
+                                     const ComputeOptions& options = {}) {
+  HT_TRY(layout::check_equal(into.shape().extents(), x.shape().extents()));
+  if constexpr (HostAccessible<Dev>) {
+    const auto extents = into.shape().extents();
+    const auto of_into = HT_TRY(placement::touched_bytes<D>(into.data(), extents, into.strides()));
+    const auto of_x = HT_TRY(placement::touched_bytes<B>(x.data(), extents, x.strides()));
+    const std::array<Bytes, 2> touched{of_into, of_x};
+    return guarded(touched, [&] {
+      const auto visit = [&](const detail::Run<2>& run) {
+        const auto to = into.data() + run.offsets[0];
+        const auto from = x.data() + run.offsets[1];
+        for (std::int64_t i = 0; i < run.count; ++i)
+          to[i * run.strides[0]] = static_cast<typename D::Element>(from[i * run.strides[1]]);
+      };
+      detail::for_each_run(extents, visit, into.strides(), x.strides());
+    });
+  } else {
+    return Dev::run(operation::Copy{}, options, into, x);
+  }
 }
 
 }  // namespace ht::inline v1

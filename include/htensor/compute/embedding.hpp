@@ -4,13 +4,18 @@
 //   const auto d = HT_TRY(ht::embedding<ht::F64>(table, ids));
 //
 // Only the rows that are asked for are read and decoded, so that a mapped table stays on disk but for their
-// pages. The values are those of `cast`: exact.
+// pages. The values are those of `cast`: exact. A table on an OpenCL device is a dense tensor, and the result
+// is on that device.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <htensor/base/workers.hpp>
 #include <htensor/compute/operand.hpp>
+#include <htensor/compute/runtime_weights.hpp>
+#include <htensor/device/transfer.hpp>
 #include <span>
 #include <type_traits>
 
@@ -32,24 +37,25 @@ struct StoredRows {
 
 /// Converts the rows to F32 or F64, `to`, one behind the other. The ids are checked.
 [[nodiscard]] Result<void> gather_rows(const StoredRows& rows, std::span<const std::int32_t> ids,
-                                       const ElementType& to, std::byte* into);
+                                       const ElementType& to, std::byte* into, const ComputeOptions& options);
 [[nodiscard]] Result<void> gather_rows(const StoredRows& rows, std::span<const std::int64_t> ids,
-                                       const ElementType& to, std::byte* into);
+                                       const ElementType& to, std::byte* into, const ComputeOptions& options);
 
 template <class To, class E, class S, class Id>
 [[nodiscard]] Result<void> gather(const BlockTensor<E, S>& table, std::span<const Id> ids,
-                                  const Tensor<To, Rank<2>>& into) {
+                                  const Tensor<To, Rank<2>>& into, const ComputeOptions& options) {
   const StoredRows rows{.type = element_type_of<E>(),
                         .first = table.data(),
                         .step = table.extent(1) / E::block_elements * E::block_bytes,
                         .columns = table.extent(1)};
-  return guarded(table.bytes(),
-                 [&] { return gather_rows(rows, ids, element_type_of<To>(), first_byte<To>(into.data())); });
+  return guarded(table.bytes(), [&] {
+    return gather_rows(rows, ids, element_type_of<To>(), first_byte<To>(into.data()), options);
+  });
 }
 
 template <class To, class D, class S, class Dev, class Id>
 [[nodiscard]] Result<void> gather(const Tensor<D, S, Dev>& table, std::span<const Id> ids,
-                                  const Tensor<To, Rank<2>>& into) {
+                                  const Tensor<To, Rank<2>>& into, const ComputeOptions& options) {
   using From = std::remove_const_t<D>;
   const auto& strides = table.strides();
   // A stride that no second row uses was never checked.
@@ -65,7 +71,7 @@ template <class To, class D, class S, class Dev, class Id>
       const auto touched =
           HT_TRY(placement::touched_bytes<D>(table.data(), table.shape().extents(), strides));
       return guarded(touched, [&] {
-        return gather_rows(rows, ids, element_type_of<To>(), first_byte<To>(into.data()));
+        return gather_rows(rows, ids, element_type_of<To>(), first_byte<To>(into.data()), options);
       });
     }
   }
@@ -80,29 +86,89 @@ template <class To, class D, class S, class Dev, class Id>
 }
 
 template <class To, class W, class Id>
-[[nodiscard]] Result<Tensor<To, Rank<2>>> embedding(const W& table, std::span<const Id> ids) {
+[[nodiscard]] auto embedding(const W& table, std::span<const Id> ids, const ComputeOptions& options)
+    -> Result<Tensor<To, Rank<2>, typename StoredOf<W>::Device>> {
   const auto& stored = stored_of(table);
+  using Dev = typename StoredOf<W>::Device;
+  using Out = Tensor<To, Rank<2>, Dev>;
   HT_TRY(check_ids(ids, stored.extent(0)));
-  auto result = HT_TRY(Tensor<To, Rank<2>>::zeros(Rank<2>(ids.size(), stored.extent(1))));
-  if (result.elements() > 0) HT_TRY(gather(stored, ids, result));
+  const Rank<2> shape(ids.size(), stored.extent(1));
+  if constexpr (HasOperation<Dev, operation::Embedding, Out, StoredOf<W>, Tensor<const I64, Rank<1>, Dev>>) {
+    const auto numbers = HT_TRY(Tensor<I64, Rank<1>>::zeros(Rank<1>(ids.size())));
+    std::copy(ids.begin(), ids.end(), numbers.data());
+    const auto there = HT_TRY(to_device<Dev>(numbers, options));
+    return run_on_device<Out>(operation::Embedding{}, shape, options, stored, there);
+  } else {
+    auto result = HT_TRY(Out::zeros(shape));
+    if (result.elements() > 0) HT_TRY(gather(stored, ids, result, options));
+    return result;
+  }
+}
+
+/// Of a table whose type is known at run time. Rows that kernels cannot read in place are cast one by one.
+template <class To, RuntimeWeights W, class Id>
+[[nodiscard]] Result<Tensor<To, Rank<2>>> runtime_embedding(const W& table, std::span<const Id> ids,
+                                                            const ComputeOptions& options) {
+  const auto rows = HT_TRY(rows_in_place<To>(table));
+  const auto dims = table.dims();
+  HT_TRY(check_ids(ids, dims[0]));
+  auto result = HT_TRY(Tensor<To, Rank<2>>::zeros(Rank<2>(ids.size(), dims[1])));
+  if (result.elements() == 0) return result;
+  if (rows) {
+    const StoredRows stored{
+        .type = rows->type, .first = rows->first, .step = rows->row_bytes, .columns = dims[1]};
+    HT_TRY(guarded(rows->touched, [&] {
+      return gather_rows(stored, ids, element_type_of<To>(), first_byte<To>(result.data()), options);
+    }));
+    return result;
+  }
+  auto* into = result.data();
+  for (const auto id : ids) {
+    const auto row = HT_TRY(HT_TRY(table.slice(id, id + 1)).template cast<To>());
+    into = std::copy_n(row.data(), dims[1], into);
+  }
   return result;
 }
 
 }  // namespace detail
 
+/// Tables whose rows `embedding` gathers as `To`, where they lie.
+template <class W, class To>
+concept TableOf = (W::rank == 2) && WeightOf<W, To, typename detail::StoredOf<W>::Device> &&
+                  (std::same_as<typename detail::StoredOf<W>::Device, Host> ||
+                   !HostAccessible<typename detail::StoredOf<W>::Device>) &&
+                  Calculates<typename detail::StoredOf<W>::Device, slice::Nn, To, operation::Embedding,
+                             Tensor<To, Rank<2>, typename detail::StoredOf<W>::Device>, detail::StoredOf<W>,
+                             Tensor<const I64, Rank<1>, typename detail::StoredOf<W>::Device>>;
+
 /// The rows `ids` of a table in F32 or F64, [ids, columns], in new memory. The table is a tensor, a tensor of
 /// blocks or a lazy view of rank 2 whose values `To` holds. `out_of_bounds` for an id that is not a row.
 template <class To = F32, class W>
-  requires ComputesOnHost<Host, slice::Nn, To> && WeightOf<W, To> &&
-           (W::rank == 2) && std::same_as<typename detail::StoredOf<W>::Device, Host>
-[[nodiscard]] Result<Tensor<To, Rank<2>>> embedding(const W& table, std::span<const std::int32_t> ids) {
-  return detail::embedding<To>(table, ids);
+  requires TableOf<W, To>
+[[nodiscard]] auto embedding(const W& table, std::span<const std::int32_t> ids,
+                             const ComputeOptions& options = {}) {
+  return detail::embedding<To>(table, ids, options);
 }
 template <class To = F32, class W>
-  requires ComputesOnHost<Host, slice::Nn, To> && WeightOf<W, To> &&
-           (W::rank == 2) && std::same_as<typename detail::StoredOf<W>::Device, Host>
-[[nodiscard]] Result<Tensor<To, Rank<2>>> embedding(const W& table, std::span<const std::int64_t> ids) {
-  return detail::embedding<To>(table, ids);
+  requires TableOf<W, To>
+[[nodiscard]] auto embedding(const W& table, std::span<const std::int64_t> ids,
+                             const ComputeOptions& options = {}) {
+  return detail::embedding<To>(table, ids, options);
+}
+
+/// The same of a table whose type is known at run time: `shape_mismatch` unless it is a matrix, `would_lose`
+/// where `To` does not hold its values.
+template <class To = F32, RuntimeWeights W>
+  requires Computes<Host, slice::Nn, To>
+[[nodiscard]] Result<Tensor<To, Rank<2>>> embedding(const W& table, std::span<const std::int32_t> ids,
+                                                    const ComputeOptions& options = {}) {
+  return detail::runtime_embedding<To>(table, ids, options);
+}
+template <class To = F32, RuntimeWeights W>
+  requires Computes<Host, slice::Nn, To>
+[[nodiscard]] Result<Tensor<To, Rank<2>>> embedding(const W& table, std::span<const std::int64_t> ids,
+                                                    const ComputeOptions& options = {}) {
+  return detail::runtime_embedding<To>(table, ids, options);
 }
 
 }  // namespace ht::inline v1

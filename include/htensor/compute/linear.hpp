@@ -6,11 +6,13 @@
 //   const auto fast = HT_TRY(ht::linear(x, w, {.int8_activations = true})); // rounds x, see LinearOptions
 //   const auto m = HT_TRY(ht::matmul(ht::as<ht::F32>(w), v));               // v[k] or v[k, columns]
 //
-// Weights are a Tensor, a BlockTensor, or either as `as<F32>(w)`: whatever F32 holds, for vectors of F32, or
-// F64 for vectors of F64. They are read where they lie, once for up to 4 vectors of F32, and widened in
-// registers. From 32 vectors on (16 of stored F32, 4 of F64), panels of some MiB are decoded and multiplied
-// by CBLAS. Rows may have any distance; elements of a row that do not follow each other, packed rows that
-// begin within a byte, and dtypes of users are cast first. x and bias may have any strides.
+// On OpenCL devices, weights are a Tensor on the device, of x's dtype or of one whose values it holds (BF16).
+// On the host, weights are a Tensor, a BlockTensor, or either as `as<F32>(w)`: whatever F32 holds, for
+// vectors of F32, or F64 for vectors of F64; or an AnyTensor, see runtime_weights.hpp. They are read where
+// they lie, once for up to 4 vectors of F32, and widened in registers. From 32 vectors on (16 of stored F32,
+// 4 of F64), panels of some MiB are decoded and multiplied by CBLAS. Rows may have any distance; elements of
+// a row that do not follow each other, packed rows that begin within a byte, and dtypes of users are cast
+// first. x and bias may have any strides.
 //
 // Static extents that differ do not compile, dynamic ones return `shape_mismatch`. Pages of mapped files that
 // cannot be read are an Error. Calls may run on many threads at once; each uses all processors.
@@ -28,7 +30,9 @@
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/result.hpp>
 #include <htensor/base/workers.hpp>
+#include <htensor/compute/elementwise.hpp>
 #include <htensor/compute/operand.hpp>
+#include <htensor/compute/runtime_weights.hpp>
 #include <htensor/dtype/device.hpp>
 #include <htensor/dtype/encoding.hpp>
 #include <htensor/tensor/tensor.hpp>
@@ -46,16 +50,11 @@ struct LinearOptions {
   bool int8_activations = false;
   /// Null is `Workers::shared()`.
   Workers* workers = nullptr;
+  /// The queue of an OpenCL device. Null is the device's own.
+  const OpenClQueue* queue = nullptr;
 };
 
 namespace detail {
-
-template <class A, class B>
-consteval bool extents_may_be_equal(std::size_t of_a, std::size_t of_b) {
-  const auto a = A::static_extents[of_a];
-  const auto b = B::static_extents[of_b];
-  return a == dynamic || b == dynamic || a == b;
-}
 
 /// The extents of x with the last one replaced by the number of rows.
 template <class SX, class SW>
@@ -145,22 +144,25 @@ template <class D, class S, class Dev>
                     .touched = touched};
 }
 
-template <class D, class SX, class T, class SB>
-[[nodiscard]] auto linear(const Tensor<const D, SX>& x, const T& weights, const Tensor<const D, SB>* bias,
-                          const LinearOptions& options)
-    -> Result<Tensor<D, LinearShape<SX, typename T::ShapeType>>> {
-  using Out = Tensor<D, LinearShape<SX, typename T::ShapeType>>;
-  constexpr auto last = static_cast<std::size_t>(SX::rank - 1);
-  HT_TRY(check_inner_extents(x.shape().extents(), weights.shape().extents(), last));
-  if (bias != nullptr) HT_TRY(check_bias_extent(bias->shape().extents(), weights.shape().extents()));
+[[nodiscard]] inline WeightRows rows_of(const RuntimeMatrix& weights) noexcept {
+  return {.type = weights.type,
+          .first = weights.first,
+          .row_bytes = weights.row_bytes,
+          .count = weights.extent(0),
+          .columns = weights.extent(1),
+          .touched = weights.touched};
+}
+
+// Extents are checked.
+template <class D, class SX, class T, class SB, class Dev, class Out>
+[[nodiscard]] Result<void> linear_on_host(const Tensor<const D, SX, Dev>& x, const T& weights,
+                                          const Tensor<const D, SB, Dev>* bias, const LinearOptions& options,
+                                          const Out& result) {
   if constexpr (is_dense_tensor<T>) {
-    if (!has_plain_rows(weights)) return linear(x, HT_TRY(cast<D>(weights)), bias, options);
+    if (!has_plain_rows(weights)) return linear_on_host(x, HT_TRY(cast<D>(weights)), bias, options, result);
   }
-  auto extents = x.shape().extents();
   std::int64_t batch = 1;
-  for (std::size_t i = 0; i < last; ++i) batch *= extents[i];
-  extents[last] = weights.extent(0);
-  auto result = HT_TRY(Out::zeros(Out::ShapeType::assume(extents)));
+  for (int i = 0; i + 1 < SX::rank; ++i) batch *= x.extent(i);
   const auto vectors = HT_TRY(x.contiguous());
   LinearTask<typename D::Element> task{
       .x = vectors.data(), .batch = batch, .bias = nullptr, .into = result.data()};
@@ -168,71 +170,109 @@ template <class D, class SX, class T, class SB>
   if (!rows) return fail(rows.error());
   std::array<Bytes, 3> touched{rows->touched, Bytes(), Bytes()};
   touched[1] = HT_TRY(vectors.bytes());
-  if (bias == nullptr) {
-    HT_TRY(guarded(touched, [&] { return run_linear(*rows, task, options); }));
-    return result;
-  }
+  if (bias == nullptr) return guarded(touched, [&] { return run_linear(*rows, task, options); });
   const auto added = HT_TRY(bias->contiguous());
   task.bias = added.data();
   touched[2] = HT_TRY(added.bytes());
-  HT_TRY(guarded(touched, [&] { return run_linear(*rows, task, options); }));
-  return result;
+  return guarded(touched, [&] { return run_linear(*rows, task, options); });
+}
+
+template <class D, class SX, class T, class SB, class Dev>
+[[nodiscard]] auto linear(const Tensor<const D, SX, Dev>& x, const T& weights,
+                          const Tensor<const D, SB, Dev>* bias, const LinearOptions& options)
+    -> Result<Tensor<D, LinearShape<SX, typename T::ShapeType>, Dev>> {
+  using Out = Tensor<D, LinearShape<SX, typename T::ShapeType>, Dev>;
+  constexpr auto last = static_cast<std::size_t>(SX::rank - 1);
+  HT_TRY(check_inner_extents(x.shape().extents(), weights.shape().extents(), last));
+  if (bias != nullptr) HT_TRY(check_bias_extent(bias->shape().extents(), weights.shape().extents()));
+  auto extents = x.shape().extents();
+  extents[last] = weights.extent(0);
+  const auto shape = Out::ShapeType::assume(extents);
+  if constexpr (HasOperation<Dev, operation::Linear, Out, Tensor<const D, SX, Dev>, T>) {
+    const ComputeOptions where{.workers = options.workers, .queue = options.queue};
+    if (bias == nullptr) return run_on_device<Out>(operation::Linear{}, shape, where, x, weights);
+    return run_on_device<Out>(operation::Linear{}, shape, where, x, weights, *bias);
+  } else {
+    auto result = HT_TRY(Out::zeros(shape));
+    HT_TRY(linear_on_host(x, weights, bias, options, result));
+    return result;
+  }
 }
 
 }  // namespace detail
 
-/// A dtype whose vectors `linear` multiplies.
-template <class D>
-concept LinearDType = std::same_as<D, F32> || std::same_as<D, F64>;
-
-/// Weights of rank 2 that D holds the values of: a Tensor, a BlockTensor, or a view of either as D.
-template <class W, class D>
-concept WeightsReadableAs =
-    ReadableAs<detail::StoredOf<W>, D> && std::same_as<typename detail::StoredOf<W>::Device, Host> &&
-    detail::StoredOf<W>::rank == 2 && (!detail::is_as_view<W> || std::same_as<typename W::DType, D>);
+/// A linear layer with weights W of rank 2 on a device.
+template <class Dev, class D, class SX, class W>
+concept HasLinear =
+    WeightOf<W, D, Dev> && detail::StoredOf<W>::rank == 2 &&
+    Calculates<Dev, slice::Linear, D, operation::Linear,
+               Tensor<std::remove_const_t<D>, detail::LinearShape<SX, typename W::ShapeType>, Dev>,
+               Tensor<const D, SX, Dev>, W>;
 
 /// The last extent of x may be that of the weights.
 template <class SX, class SW>
 concept LinearExtentsMayMatch =
     SX::rank >= 1 && SW::rank == 2 &&
-    detail::extents_may_be_equal<SX, SW>(static_cast<std::size_t>(SX::rank - 1), 1);
+    detail::extents_may_match(SX::static_extents[SX::static_extents.size() - 1], SW::static_extents[1]);
 
 /// The bias may have an element for each row of the weights.
 template <class SB, class SW>
-concept BiasMayMatch = SB::rank == 1 && SW::rank == 2 && detail::extents_may_be_equal<SB, SW>(0, 0);
+concept BiasMayMatch =
+    SB::rank == 1 && SW::rank == 2 && detail::extents_may_match(SB::static_extents[0], SW::static_extents[0]);
 
 /// The first extent of x may be the last one of the weights.
 template <class SW, class SX>
-concept ProductExtentsMayMatch =
-    (SX::rank == 1 || SX::rank == 2) && SW::rank == 2 && detail::extents_may_be_equal<SX, SW>(0, 1);
+concept ProductExtentsMayMatch = (SX::rank == 1 || SX::rank == 2) && SW::rank == 2 &&
+                                 detail::extents_may_match(SX::static_extents[0], SW::static_extents[1]);
 
 /// y[..., i] = Σ_j x[..., j] · w[i, j], in new memory.
-template <class D, class SX, class W>
-  requires LinearDType<std::remove_const_t<D>> && Computes<Host, slice::Linear, D> &&
-           WeightsReadableAs<W, std::remove_const_t<D>> && LinearExtentsMayMatch<SX, typename W::ShapeType>
-[[nodiscard]] auto linear(const Tensor<D, SX>& x, const W& weights, const LinearOptions& options = {}) {
+template <class D, class SX, class W, class Dev>
+  requires Computes<Dev, slice::Linear, D> && LinearExtentsMayMatch<SX, typename W::ShapeType> &&
+           HasLinear<Dev, D, SX, W>
+[[nodiscard]] auto linear(const Tensor<D, SX, Dev>& x, const W& weights, const LinearOptions& options = {}) {
   using DType = std::remove_const_t<D>;
-  return detail::linear<DType>(Tensor<const DType, SX>(x), detail::stored_of(weights),
-                               static_cast<const Tensor<const DType, Rank<1>>*>(nullptr), options);
+  return detail::linear<DType>(Tensor<const DType, SX, Dev>(x), detail::stored_of(weights),
+                               static_cast<const Tensor<const DType, Rank<1>, Dev>*>(nullptr), options);
 }
 
 /// y[..., i] = Σ_j x[..., j] · w[i, j] + bias[i], in new memory. The bias is added last.
-template <class D, class SX, class W, class DB, class SB>
-  requires LinearDType<std::remove_const_t<D>> && Computes<Host, slice::Linear, D> &&
-           std::same_as<std::remove_const_t<D>, std::remove_const_t<DB>> &&
-           WeightsReadableAs<W, std::remove_const_t<D>> && LinearExtentsMayMatch<SX, typename W::ShapeType> &&
-           BiasMayMatch<SB, typename W::ShapeType>
-[[nodiscard]] auto linear(const Tensor<D, SX>& x, const W& weights, const Tensor<DB, SB>& bias,
+template <class D, class SX, class W, class DB, class SB, class Dev>
+  requires Computes<Dev, slice::Linear, D> && SameDType<D, DB> &&
+           LinearExtentsMayMatch<SX, typename W::ShapeType> && BiasMayMatch<SB, typename W::ShapeType> &&
+           HasLinear<Dev, D, SX, W>
+[[nodiscard]] auto linear(const Tensor<D, SX, Dev>& x, const W& weights, const Tensor<DB, SB, Dev>& bias,
                           const LinearOptions& options = {}) {
   using DType = std::remove_const_t<D>;
+  const Tensor<const DType, SB, Dev> added(bias);
+  return detail::linear<DType>(Tensor<const DType, SX, Dev>(x), detail::stored_of(weights), &added, options);
+}
+
+/// The same with weights whose type is known at run time: `shape_mismatch` unless they are a matrix,
+/// `would_lose` where D does not hold their values.
+template <class D, class SX, RuntimeWeights W>
+  requires Computes<Host, slice::Linear, D> && (SX::rank >= 1)
+[[nodiscard]] auto linear(const Tensor<D, SX>& x, const W& weights, const LinearOptions& options = {})
+    -> Result<Tensor<std::remove_const_t<D>, detail::LinearShape<SX, Rank<2>>>> {
+  using DType = std::remove_const_t<D>;
+  const auto matrix = HT_TRY(detail::matrix_of<DType>(weights));
+  return detail::linear<DType>(Tensor<const DType, SX>(x), matrix,
+                               static_cast<const Tensor<const DType, Rank<1>>*>(nullptr), options);
+}
+template <class D, class SX, RuntimeWeights W, class DB, class SB>
+  requires Computes<Host, slice::Linear, D> && SameDType<D, DB> && (SX::rank >= 1) && (SB::rank == 1)
+[[nodiscard]] auto linear(const Tensor<D, SX>& x, const W& weights, const Tensor<DB, SB>& bias,
+                          const LinearOptions& options = {})
+    -> Result<Tensor<std::remove_const_t<D>, detail::LinearShape<SX, Rank<2>>>> {
+  using DType = std::remove_const_t<D>;
+  const auto matrix = HT_TRY(detail::matrix_of<DType>(weights));
   const Tensor<const DType, SB> added(bias);
-  return detail::linear<DType>(Tensor<const DType, SX>(x), detail::stored_of(weights), &added, options);
+  return detail::linear<DType>(Tensor<const DType, SX>(x), matrix, &added, options);
 }
 
 /// The product of stored weights [m, k] and x[k] or x[k, n], in new memory: [m] or [m, n].
 template <class D, class T, class X, class SX>
-  requires LinearDType<D> && std::same_as<D, std::remove_const_t<X>> && Computes<Host, slice::Linear, D> &&
-           WeightsReadableAs<AsView<D, T>, D> && ProductExtentsMayMatch<typename T::ShapeType, SX>
+  requires SameDType<D, X> && Computes<Host, slice::Linear, D> && HostWeightOf<AsView<D, T>, D> &&
+           ProductExtentsMayMatch<typename T::ShapeType, SX>
 [[nodiscard]] auto matmul(const AsView<D, T>& weights, const Tensor<X, SX>& x,
                           const LinearOptions& options = {})
     -> Result<Tensor<D, detail::WeightsProductShape<typename T::ShapeType, SX>>> {

@@ -15,6 +15,9 @@
 // Operands may have any strides and may be mapped; an unreadable page is an Error. A matrix of which one
 // stride is 1, a transposed one among them, is read in place. Others are copied panel by panel.
 //
+// On OpenCL devices the same function calculates by a kernel of the device; `ComputeOptions::queue` names its
+// queue.
+//
 // Each element is within k · eps · Σ|a·b| of the exact sum; eps is the dtype's machine epsilon.
 //
 // The first call loads OpenBLAS ("libopenblas.so.0", else "libblas.so.3"). OpenBLAS has threads of its own
@@ -29,6 +32,7 @@
 #include <cstdint>
 #include <htensor/base/workers.hpp>
 #include <htensor/compute/elementwise.hpp>
+#include <htensor/compute/operand.hpp>
 #include <htensor/dtype/device.hpp>
 #include <htensor/tensor/tensor.hpp>
 #include <type_traits>
@@ -46,10 +50,6 @@ consteval bool matmul_ranks_fit() {
   } else {
     return SA::rank == SB::rank && SA::rank >= 2;
   }
-}
-
-consteval bool extents_may_match(std::int64_t a, std::int64_t b) {
-  return a == dynamic || b == dynamic || a == b;
 }
 
 template <class SA, class SB>
@@ -82,29 +82,16 @@ template <std::size_t NA, std::size_t NB>
 template <class SA, class SB>
 using ProductShape = ShapeFrom<product_extents(SA::static_extents, SB::static_extents)>;
 
-/// Elements at any strides.
-template <class T>
-struct StridedElements {
-  const T* data;
-  layout::Extents extents;
-  layout::Extents strides;
-};
-
 /// `shape_mismatch` unless the shapes are those of a product. Ranks fit.
 [[nodiscard]] Result<void> check_product(layout::Extents a, layout::Extents b);
 
 /// Writes the product in row-major order over zeros. The shapes are checked already.
-[[nodiscard]] Result<void> multiply_matrices(const StridedElements<float>& a, const StridedElements<float>& b,
-                                             float* into, const ComputeOptions& options);
-[[nodiscard]] Result<void> multiply_matrices(const StridedElements<double>& a,
-                                             const StridedElements<double>& b, double* into,
+[[nodiscard]] Result<void> multiply_matrices(const HostView<float>& a, const HostView<float>& b, float* into,
                                              const ComputeOptions& options);
+[[nodiscard]] Result<void> multiply_matrices(const HostView<double>& a, const HostView<double>& b,
+                                             double* into, const ComputeOptions& options);
 
 }  // namespace detail
-
-/// A dtype whose matrices the host multiplies.
-template <class D>
-concept HasMatmul = IsFloating<std::remove_const_t<D>> && (SameDType<D, F32> || SameDType<D, F64>);
 
 /// Two matrices, a matrix and a vector, or batches of matrices of equal rank.
 template <class SA, class SB>
@@ -120,9 +107,10 @@ concept BatchExtentsMayMatch = MatmulRanksFit<SA, SB> && detail::batch_extents_m
 
 /// The product, in new memory.
 template <class A, class B, class SA, class SB, class Dev>
-  requires SameDType<A, B> && HasMatmul<A> && Computes<Dev, slice::Linear, A> &&
-           InnerExtentsMayMatch<SA, SB> && BatchExtentsMayMatch<SA, SB> && HostAccessible<Dev> &&
-           placement::CanAllocate<Dev>
+  requires SameDType<A, B> && InnerExtentsMayMatch<SA, SB> && BatchExtentsMayMatch<SA, SB> &&
+           Calculates<Dev, slice::Linear, A, operation::Matmul,
+                      Tensor<std::remove_const_t<A>, detail::ProductShape<SA, SB>, Dev>, Tensor<A, SA, Dev>,
+                      Tensor<B, SB, Dev>>
 [[nodiscard]] auto matmul(const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b,
                           const ComputeOptions& options = {})
     -> Result<Tensor<std::remove_const_t<A>, detail::ProductShape<SA, SB>, Dev>> {
@@ -130,16 +118,21 @@ template <class A, class B, class SA, class SB, class Dev>
   const auto extents_a = a.shape().extents();
   const auto extents_b = b.shape().extents();
   HT_TRY(detail::check_product(extents_a, extents_b));
-  auto result = HT_TRY(Out::zeros(Out::ShapeType::assume(detail::product_extents(extents_a, extents_b))));
-  const auto of_a = HT_TRY(placement::touched_bytes<A>(a.data(), extents_a, a.strides()));
-  const auto of_b = HT_TRY(placement::touched_bytes<B>(b.data(), extents_b, b.strides()));
-  const std::array<Bytes, 2> touched{of_a, of_b};
-  using Elements = detail::StridedElements<typename Out::Element>;
-  HT_TRY(guarded(touched, [&] {
-    return detail::multiply_matrices(Elements{a.data(), extents_a, a.strides()},
-                                     Elements{b.data(), extents_b, b.strides()}, result.data(), options);
-  }));
-  return result;
+  const auto shape = Out::ShapeType::assume(detail::product_extents(extents_a, extents_b));
+  if constexpr (HasOperation<Dev, operation::Matmul, Out, Tensor<A, SA, Dev>, Tensor<B, SB, Dev>>) {
+    return detail::run_on_device<Out>(operation::Matmul{}, shape, options, a, b);
+  } else {
+    auto result = HT_TRY(Out::zeros(shape));
+    const auto of_a = HT_TRY(placement::touched_bytes<A>(a.data(), extents_a, a.strides()));
+    const auto of_b = HT_TRY(placement::touched_bytes<B>(b.data(), extents_b, b.strides()));
+    const std::array<Bytes, 2> touched{of_a, of_b};
+    using View = detail::HostView<typename Out::Element>;
+    HT_TRY(guarded(touched, [&] {
+      return detail::multiply_matrices(View{a.data(), extents_a, a.strides()},
+                                       View{b.data(), extents_b, b.strides()}, result.data(), options);
+    }));
+    return result;
+  }
 }
 
 }  // namespace ht::inline v1

@@ -1,4 +1,4 @@
-// Operations of neural networks on the host: softmax, norms, activations, rotary embedding, argmax.
+// Operations of neural networks: softmax, norms, activations, rotary embedding, argmax.
 //
 //   const auto h = HT_TRY(ht::rms_norm(x, norm_weight, 1e-5));            // weight: BF16, Q8_0, …
 //   const auto q = HT_TRY(ht::rope(queries, {.first_position = past}));   // [tokens, heads, head_size]
@@ -10,7 +10,12 @@
 // are new and contiguous, in the dtype of the input. Rows are the last dimension. Large inputs are divided
 // among all processors; results depend neither on their number nor on their generation.
 //
-// Error bounds, with u = 2^-24 for F32 and 2^-53 for F64, n elements a row, and y the exact result:
+//
+// The same functions calculate on OpenCL devices, by kernels of the device, where weights are tensors on the
+// device. `ComputeOptions` name the threads of the host or the queue of the device.
+//
+// Error bounds on the host (those of OpenCL devices are in htensor/device/opencl.hpp), with u = 2^-24 for F32
+// and 2^-53 for F64, n elements a row, and y the exact result:
 //
 //   softmax        (8 + |x - max| + ln n) u |y|; results below the smallest normal number: its last place
 //   log_softmax    2 u |y| + (8 + ln n) u
@@ -24,8 +29,11 @@
 #include <array>
 #include <concepts>
 #include <cstdint>
+#include <htensor/base/workers.hpp>
 #include <htensor/compute/operand.hpp>
+#include <htensor/device/transfer.hpp>
 #include <htensor/tensor/tensor.hpp>
+#include <span>
 #include <type_traits>
 
 namespace ht::inline v1 {
@@ -54,6 +62,9 @@ struct RopeOptions {
   std::int64_t first_position = 0;
   /// The first elements of each head that are rotated, an even number; the rest is copied. 0 is all.
   std::int64_t rotated = 0;
+  /// What the angle of each pair is divided by, as Llama 3.1 and later have it (`rope_freqs.weight` in GGUF
+  /// files); empty is 1 for all. The caller keeps them alive.
+  std::span<const double> frequency_factors{};
 };
 
 /// The last dimension of a shape.
@@ -65,28 +76,39 @@ namespace detail {
 
 // T is float or double. `into` has room for the contiguous result.
 template <class T>
-[[nodiscard]] Result<void> softmax(const HostView<T>& x, T* into);
+[[nodiscard]] Result<void> softmax(const HostView<T>& x, T* into, const ComputeOptions& options);
 template <class T>
-[[nodiscard]] Result<void> log_softmax(const HostView<T>& x, T* into);
+[[nodiscard]] Result<void> log_softmax(const HostView<T>& x, T* into, const ComputeOptions& options);
 /// Of contiguous weights; `bias` may be null.
 template <class T>
-[[nodiscard]] Result<void> rms_norm(const HostView<T>& x, const T* weight, double epsilon, T* into);
+[[nodiscard]] Result<void> rms_norm(const HostView<T>& x, const T* weight, double epsilon, T* into,
+                                    const ComputeOptions& options);
 template <class T>
 [[nodiscard]] Result<void> layer_norm(const HostView<T>& x, const T* weight, const T* bias, double epsilon,
-                                      T* into);
+                                      T* into, const ComputeOptions& options);
 template <class T>
-[[nodiscard]] Result<void> silu(const HostView<T>& x, T* into);
+[[nodiscard]] Result<void> silu(const HostView<T>& x, T* into, const ComputeOptions& options);
 template <class T>
-[[nodiscard]] Result<void> gelu(const HostView<T>& x, GeluForm form, T* into);
+[[nodiscard]] Result<void> gelu(const HostView<T>& x, GeluForm form, T* into, const ComputeOptions& options);
 template <class T>
-[[nodiscard]] Result<void> swiglu(const HostView<T>& gate, const HostView<T>& x, T* into);
+[[nodiscard]] Result<void> swiglu(const HostView<T>& gate, const HostView<T>& x, T* into,
+                                  const ComputeOptions& options);
 template <class T>
-[[nodiscard]] Result<void> rope(const HostView<T>& x, const RopeOptions& options, T* into);
+[[nodiscard]] Result<void> rope(const HostView<T>& x, const RopeOptions& rope, T* into,
+                                const ComputeOptions& options);
 template <class T>
-[[nodiscard]] Result<void> argmax(const HostView<T>& x, std::int64_t* into);
+[[nodiscard]] Result<void> argmax(const HostView<T>& x, std::int64_t* into, const ComputeOptions& options);
 
 /// `shape_mismatch` unless the weight has an element for each of a row.
 [[nodiscard]] Result<void> check_row_weight(layout::Extents extents, layout::Extents of_weight);
+/// `bad_shape` where there are rows but they have no elements.
+[[nodiscard]] Result<void> check_rows_have_elements(layout::Extents extents);
+/// The elements of a head that `rope` rotates. `bad_shape`.
+[[nodiscard]] Result<std::int64_t> count_rotated(layout::Extents extents, const RopeOptions& rope);
+/// cos and sin of the angles of all tokens, [tokens, pairs] each, for kernels of devices.
+template <class T>
+[[nodiscard]] Result<void> fill_rope_angles(const RopeOptions& rope, std::int64_t tokens, std::int64_t pairs,
+                                            T* cosines, T* sines);
 
 /// A new tensor that `fill(view of x, elements of the result)` calculates. `weights` are bytes that it reads.
 template <class Out, class D, class S, class Dev, class Fill>
@@ -102,140 +124,200 @@ template <class Out, class D, class S, class Dev, class Fill>
   return result;
 }
 
-template <class D, class S, class Dev>
-using Like = Tensor<std::remove_const_t<D>, S, Dev>;
+/// A result of x's shape from x alone: by the device's `op`, or by `fill` on the host.
+template <class Op, class D, class S, class Dev, class Fill>
+[[nodiscard]] Result<Like<D, S, Dev>> map_rows(const Op& op, const Tensor<D, S, Dev>& x,
+                                               const ComputeOptions& options, const Fill& fill) {
+  using Out = Like<D, S, Dev>;
+  if constexpr (HasOperation<Dev, Op, Out, Tensor<D, S, Dev>>) {
+    return run_on_device<Out>(op, x.shape(), options, x);
+  } else {
+    return calculate<Out>(x, x.shape(), fill);
+  }
+}
+
+/// The device calculates `Op` of x, of the shape S, and of weights.
+template <class Dev, class Op, class D, class S, class... Weights>
+concept HasNn = Calculates<Dev, slice::Nn, D, Op, Like<D, S, Dev>, Tensor<D, S, Dev>, Weights...>;
 
 }  // namespace detail
 
 /// e^x over the sum of e^x of its row. Stable: the largest element of the row is subtracted first. A row of
 /// -∞ alone, all masked, becomes 0; a row with +∞ or NaN becomes NaN.
 template <class D, class S, class Dev>
-  requires ComputesOnHost<Dev, slice::Nn, D> && (S::rank >= 1)
-[[nodiscard]] Result<detail::Like<D, S, Dev>> softmax(const Tensor<D, S, Dev>& x) {
-  return detail::calculate<detail::Like<D, S, Dev>>(
-      x, x.shape(), [](const auto& view, auto* into) { return detail::softmax(view, into); });
+  requires detail::HasNn<Dev, operation::Softmax, D, S> && (S::rank >= 1)
+[[nodiscard]] Result<detail::Like<D, S, Dev>> softmax(const Tensor<D, S, Dev>& x,
+                                                      const ComputeOptions& options = {}) {
+  return detail::map_rows(operation::Softmax{}, x, options,
+                          [&](const auto& view, auto* into) { return detail::softmax(view, into, options); });
 }
 
 /// The logarithm of softmax, also where softmax itself is too small for the dtype. A row of -∞ stays -∞.
 template <class D, class S, class Dev>
-  requires ComputesOnHost<Dev, slice::Nn, D> && (S::rank >= 1)
-[[nodiscard]] Result<detail::Like<D, S, Dev>> log_softmax(const Tensor<D, S, Dev>& x) {
-  return detail::calculate<detail::Like<D, S, Dev>>(
-      x, x.shape(), [](const auto& view, auto* into) { return detail::log_softmax(view, into); });
+  requires detail::HasNn<Dev, operation::LogSoftmax, D, S> && (S::rank >= 1)
+[[nodiscard]] Result<detail::Like<D, S, Dev>> log_softmax(const Tensor<D, S, Dev>& x,
+                                                          const ComputeOptions& options = {}) {
+  return detail::map_rows(operation::LogSoftmax{}, x, options, [&](const auto& view, auto* into) {
+    return detail::log_softmax(view, into, options);
+  });
 }
 
-/// x / √(mean of x² + epsilon) · weight. Squares and their sum are F64: F64 inputs above 2^500 overflow.
+/// x / √(mean of x² + epsilon) · weight. The host adds squares in F64: F64 inputs above 2^500 overflow.
 /// `shape_mismatch` where the weight has another length than rows.
 template <class D, class S, class Dev, class W>
-  requires ComputesOnHost<Dev, slice::Nn, D> && WeightOf<W, D> &&
+  requires detail::HasNn<Dev, operation::RmsNorm, D, S, W> && WeightOf<W, D, Dev> &&
            ShapesMayMatch<typename W::ShapeType, RowShape<S>>
 [[nodiscard]] Result<detail::Like<D, S, Dev>> rms_norm(const Tensor<D, S, Dev>& x, const W& weight,
-                                                       double epsilon) {
+                                                       double epsilon, const ComputeOptions& options = {}) {
+  using Out = detail::Like<D, S, Dev>;
   HT_TRY(detail::check_row_weight(x.shape().extents(), weight.shape().extents()));
-  const auto dense = HT_TRY(detail::dense_weight<std::remove_const_t<D>>(weight));
-  const auto bytes = HT_TRY(dense.bytes());
-  return detail::calculate<detail::Like<D, S, Dev>>(
-      x, x.shape(),
-      [&](const auto& view, auto* into) { return detail::rms_norm(view, dense.data(), epsilon, into); },
-      {bytes});
+  if constexpr (HasOperation<Dev, operation::RmsNorm, Out, Tensor<D, S, Dev>, W>) {
+    return detail::run_on_device<Out>(operation::RmsNorm{epsilon}, x.shape(), options, x, weight);
+  } else {
+    const auto dense = HT_TRY(detail::dense_weight<std::remove_const_t<D>>(weight));
+    const auto bytes = HT_TRY(dense.bytes());
+    const auto fill = [&](const auto& view, auto* into) {
+      return detail::rms_norm(view, dense.data(), epsilon, into, options);
+    };
+    return detail::calculate<Out>(x, x.shape(), fill, {bytes});
+  }
 }
 
 /// (x - mean) / √(variance + epsilon) · weight + bias, with the variance of the row itself (divided by n).
 /// `shape_mismatch` where weight or bias have another length than rows.
 template <class D, class S, class Dev, class W, class B>
-  requires ComputesOnHost<Dev, slice::Nn, D> && WeightOf<W, D> && WeightOf<B, D> &&
-           ShapesMayMatch<typename W::ShapeType, RowShape<S>> &&
+  requires detail::HasNn<Dev, operation::LayerNorm, D, S, W, B> && WeightOf<W, D, Dev> &&
+           WeightOf<B, D, Dev> && ShapesMayMatch<typename W::ShapeType, RowShape<S>> &&
            ShapesMayMatch<typename B::ShapeType, RowShape<S>>
 [[nodiscard]] Result<detail::Like<D, S, Dev>> layer_norm(const Tensor<D, S, Dev>& x, const W& weight,
-                                                         const B& bias, double epsilon) {
+                                                         const B& bias, double epsilon,
+                                                         const ComputeOptions& options = {}) {
+  using Out = detail::Like<D, S, Dev>;
   HT_TRY(detail::check_row_weight(x.shape().extents(), weight.shape().extents()));
   HT_TRY(detail::check_row_weight(x.shape().extents(), bias.shape().extents()));
-  const auto weights = HT_TRY(detail::dense_weight<std::remove_const_t<D>>(weight));
-  const auto biases = HT_TRY(detail::dense_weight<std::remove_const_t<D>>(bias));
-  const auto of_weights = HT_TRY(weights.bytes());
-  const auto of_biases = HT_TRY(biases.bytes());
-  return detail::calculate<detail::Like<D, S, Dev>>(x, x.shape(),
-                                                    [&](const auto& view, auto* into) {
-                                                      return detail::layer_norm(view, weights.data(),
-                                                                                biases.data(), epsilon, into);
-                                                    },
-                                                    {of_weights, of_biases});
+  if constexpr (HasOperation<Dev, operation::LayerNorm, Out, Tensor<D, S, Dev>, W, B>) {
+    return detail::run_on_device<Out>(operation::LayerNorm{epsilon}, x.shape(), options, x, weight, bias);
+  } else {
+    const auto weights = HT_TRY(detail::dense_weight<std::remove_const_t<D>>(weight));
+    const auto biases = HT_TRY(detail::dense_weight<std::remove_const_t<D>>(bias));
+    const auto of_weights = HT_TRY(weights.bytes());
+    const auto of_biases = HT_TRY(biases.bytes());
+    const auto fill = [&](const auto& view, auto* into) {
+      return detail::layer_norm(view, weights.data(), biases.data(), epsilon, into, options);
+    };
+    return detail::calculate<Out>(x, x.shape(), fill, {of_weights, of_biases});
+  }
 }
 
 /// The same without a bias.
 template <class D, class S, class Dev, class W>
-  requires ComputesOnHost<Dev, slice::Nn, D> && WeightOf<W, D> &&
+  requires detail::HasNn<Dev, operation::LayerNorm, D, S, W> && WeightOf<W, D, Dev> &&
            ShapesMayMatch<typename W::ShapeType, RowShape<S>>
 [[nodiscard]] Result<detail::Like<D, S, Dev>> layer_norm(const Tensor<D, S, Dev>& x, const W& weight,
-                                                         double epsilon) {
+                                                         double epsilon, const ComputeOptions& options = {}) {
+  using Out = detail::Like<D, S, Dev>;
   HT_TRY(detail::check_row_weight(x.shape().extents(), weight.shape().extents()));
-  const auto weights = HT_TRY(detail::dense_weight<std::remove_const_t<D>>(weight));
-  const auto bytes = HT_TRY(weights.bytes());
-  return detail::calculate<detail::Like<D, S, Dev>>(
-      x, x.shape(),
-      [&](const auto& view, auto* into) {
-        return detail::layer_norm(view, weights.data(), static_cast<decltype(weights.data())>(nullptr),
-                                  epsilon, into);
-      },
-      {bytes});
+  if constexpr (HasOperation<Dev, operation::LayerNorm, Out, Tensor<D, S, Dev>, W>) {
+    return detail::run_on_device<Out>(operation::LayerNorm{epsilon}, x.shape(), options, x, weight);
+  } else {
+    const auto weights = HT_TRY(detail::dense_weight<std::remove_const_t<D>>(weight));
+    const auto bytes = HT_TRY(weights.bytes());
+    const auto fill = [&](const auto& view, auto* into) {
+      const decltype(weights.data()) no_bias = nullptr;
+      return detail::layer_norm(view, weights.data(), no_bias, epsilon, into, options);
+    };
+    return detail::calculate<Out>(x, x.shape(), fill, {bytes});
+  }
 }
 
 /// x / (1 + e^-x). -0 for -∞.
 template <class D, class S, class Dev>
-  requires ComputesOnHost<Dev, slice::Nn, D>
-[[nodiscard]] Result<detail::Like<D, S, Dev>> silu(const Tensor<D, S, Dev>& x) {
-  return detail::calculate<detail::Like<D, S, Dev>>(
-      x, x.shape(), [](const auto& view, auto* into) { return detail::silu(view, into); });
+  requires detail::HasNn<Dev, operation::Silu, D, S>
+[[nodiscard]] Result<detail::Like<D, S, Dev>> silu(const Tensor<D, S, Dev>& x,
+                                                   const ComputeOptions& options = {}) {
+  return detail::map_rows(operation::Silu{}, x, options,
+                          [&](const auto& view, auto* into) { return detail::silu(view, into, options); });
 }
 
 /// The Gaussian error linear unit. -0 for -∞.
 template <class D, class S, class Dev>
-  requires ComputesOnHost<Dev, slice::Nn, D>
+  requires detail::HasNn<Dev, operation::Gelu, D, S>
 [[nodiscard]] Result<detail::Like<D, S, Dev>> gelu(const Tensor<D, S, Dev>& x,
-                                                   GeluForm form = GeluForm::exact) {
-  return detail::calculate<detail::Like<D, S, Dev>>(
-      x, x.shape(), [&](const auto& view, auto* into) { return detail::gelu(view, form, into); });
+                                                   GeluForm form = GeluForm::exact,
+                                                   const ComputeOptions& options = {}) {
+  return detail::map_rows(
+      operation::Gelu{.is_tanh = form == GeluForm::tanh}, x, options,
+      [&](const auto& view, auto* into) { return detail::gelu(view, form, into, options); });
 }
 
 /// silu(gate) · x, the product in the feed-forward layers of Llama. `shape_mismatch`.
 template <class D, class X, class S, class XS, class Dev>
-  requires ComputesOnHost<Dev, slice::Nn, D> &&
+  requires detail::HasNn<Dev, operation::Swiglu, D, S, Tensor<X, XS, Dev>> &&
            std::same_as<std::remove_const_t<D>, std::remove_const_t<X>> && ShapesMayMatch<S, XS>
 [[nodiscard]] Result<detail::Like<D, S, Dev>> swiglu(const Tensor<D, S, Dev>& gate,
-                                                     const Tensor<X, XS, Dev>& x) {
+                                                     const Tensor<X, XS, Dev>& x,
+                                                     const ComputeOptions& options = {}) {
+  using Out = detail::Like<D, S, Dev>;
   HT_TRY(layout::check_equal(gate.shape().extents(), x.shape().extents()));
-  const auto extents = x.shape().extents();
-  const auto of_x = HT_TRY(placement::touched_bytes<X>(x.data(), extents, x.strides()));
-  using View = detail::HostView<typename D::Element>;
-  return detail::calculate<detail::Like<D, S, Dev>>(gate, gate.shape(),
-                                                    [&](const auto& view, auto* into) {
-                                                      return detail::swiglu(
-                                                          view, View{x.data(), extents, x.strides()}, into);
-                                                    },
-                                                    {of_x});
+  if constexpr (HasOperation<Dev, operation::Swiglu, Out, Tensor<D, S, Dev>, Tensor<X, XS, Dev>>) {
+    return detail::run_on_device<Out>(operation::Swiglu{}, gate.shape(), options, gate, x);
+  } else {
+    const auto extents = x.shape().extents();
+    const auto of_x = HT_TRY(placement::touched_bytes<X>(x.data(), extents, x.strides()));
+    const detail::HostView<typename D::Element> other{x.data(), extents, x.strides()};
+    const auto fill = [&](const auto& view, auto* into) {
+      return detail::swiglu(view, other, into, options);
+    };
+    return detail::calculate<Out>(gate, gate.shape(), fill, {of_x});
+  }
 }
 
 /// Rotary position embedding: turns the pairs of each head by angles that grow with the token's position.
 /// x is [tokens, heads, head_size]. `bad_shape` where an odd number of elements would be rotated, or more
-/// than a head has.
+/// than a head has; `shape_mismatch` unless there are no frequency factors, or one for each pair. Angles are
+/// calculated in F64 on the host, for devices too.
 template <class D, class S, class Dev>
-  requires ComputesOnHost<Dev, slice::Nn, D> && (S::rank == 3)
-[[nodiscard]] Result<detail::Like<D, S, Dev>> rope(const Tensor<D, S, Dev>& x,
-                                                   const RopeOptions& options = {}) {
-  return detail::calculate<detail::Like<D, S, Dev>>(
-      x, x.shape(), [&](const auto& view, auto* into) { return detail::rope(view, options, into); });
+  requires detail::HasNn<Dev, operation::Rope, D, S, Tensor<const D, Rank<2>, Dev>,
+                         Tensor<const D, Rank<2>, Dev>> &&
+           (S::rank == 3)
+[[nodiscard]] Result<detail::Like<D, S, Dev>> rope(const Tensor<D, S, Dev>& x, const RopeOptions& rope = {},
+                                                   const ComputeOptions& options = {}) {
+  using DType = std::remove_const_t<D>;
+  using Out = detail::Like<D, S, Dev>;
+  using Angles = Tensor<const D, Rank<2>, Dev>;
+  if constexpr (HasOperation<Dev, operation::Rope, Out, Tensor<D, S, Dev>, Angles, Angles>) {
+    const std::int64_t pairs = HT_TRY(detail::count_rotated(x.shape().extents(), rope)) / 2;
+    const Rank<2> shape(x.extent(0), pairs);
+    const auto cosines = HT_TRY(Tensor<DType, Rank<2>>::zeros(shape));
+    const auto sines = HT_TRY(Tensor<DType, Rank<2>>::zeros(shape));
+    HT_TRY(detail::fill_rope_angles(rope, x.extent(0), pairs, cosines.data(), sines.data()));
+    const auto cosines_there = HT_TRY(to_device<Dev>(cosines, options));
+    const auto sines_there = HT_TRY(to_device<Dev>(sines, options));
+    const operation::Rope op{.is_interleaved = rope.pairs == RopePairs::interleaved};
+    return detail::run_on_device<Out>(op, x.shape(), options, x, cosines_there, sines_there);
+  } else {
+    return detail::calculate<Out>(
+        x, x.shape(), [&](const auto& view, auto* into) { return detail::rope(view, rope, into, options); });
+  }
 }
 
 /// The index of the largest element of each row: the first of equal ones, the first NaN where there is one.
 /// `bad_shape` for rows without elements.
 template <class D, class S, class Dev>
-  requires ComputesOnHost<Dev, slice::Nn, D> && Compatible<Dev, I64> && (S::rank >= 1)
-[[nodiscard]] auto argmax(const Tensor<D, S, Dev>& x) {
+  requires(S::rank >= 1) && Compatible<Dev, I64> &&
+          Calculates<Dev, slice::Nn, D, operation::Argmax, Tensor<I64, Rank<1>, Dev>, Tensor<D, S, Dev>>
+[[nodiscard]] auto argmax(const Tensor<D, S, Dev>& x, const ComputeOptions& options = {})
+    -> Result<Tensor<I64, detail::ShapeFrom<detail::without<S, S::rank - 1>()>, Dev>> {
   using Out = Tensor<I64, detail::ShapeFrom<detail::without<S, S::rank - 1>()>, Dev>;
   const auto extents = x.shape().extents();
+  HT_TRY(detail::check_rows_have_elements(extents));
   const auto shape = Out::ShapeType::assume(layout::Extents(extents).first(extents.size() - 1));
-  return detail::calculate<Out>(
-      x, shape, [](const auto& view, std::int64_t* into) { return detail::argmax(view, into); });
+  if constexpr (HasOperation<Dev, operation::Argmax, Out, Tensor<D, S, Dev>>) {
+    return detail::run_on_device<Out>(operation::Argmax{}, shape, options, x);
+  } else {
+    return detail::calculate<Out>(
+        x, shape, [&](const auto& view, std::int64_t* into) { return detail::argmax(view, into, options); });
+  }
 }
 
 }  // namespace ht::inline v1

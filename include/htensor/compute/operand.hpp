@@ -1,7 +1,8 @@
-// What operations of networks on the host ask of their operands.
+// What operations ask of their operands.
 //
-// An operation calculates in F32 or F64, the dtype D of its input. Its weights may be stored in another dtype
-// or encoding whose values D holds: BF16, Q8_0, or a lazy view `as<F32>(w)`.
+// An operation of networks calculates in F32 or F64, the dtype D of its input. Its weights may be stored in
+// another dtype or encoding whose values D holds: BF16, Q8_0, or a lazy view `as<F32>(w)` on the host; on
+// other devices a dense dtype that the device calculates with.
 #pragma once
 
 #include <concepts>
@@ -13,14 +14,11 @@
 
 namespace ht::inline v1 {
 
-/// The dtypes that the host's kernels of networks calculate in.
-template <class D>
-concept KernelFloat = std::same_as<std::remove_const_t<D>, F32> || std::same_as<std::remove_const_t<D>, F64>;
-
-/// The host's kernels calculate the operations of a slice in D, in memory of a device that lists the slice.
-template <class Dev, class Slice, class D>
-concept ComputesOnHost =
-    Computes<Dev, Slice, D> && KernelFloat<D> && HostAccessible<Dev> && placement::CanAllocate<Dev>;
+/// The device calculates an operation of a slice in D: by kernels of the host where the host reads its
+/// memory, else by a function of its own.
+template <class Dev, class Slice, class D, class Op, class Out, class... In>
+concept Calculates = Computes<Dev, Slice, D> && placement::CanAllocate<Dev> &&
+                     ((HostAccessible<Dev> && Computes<Host, Slice, D>) || HasOperation<Dev, Op, Out, In...>);
 
 namespace detail {
 
@@ -43,21 +41,50 @@ using StoredOf = std::remove_cvref_t<decltype(stored_of(std::declval<const W&>()
 
 }  // namespace detail
 
-/// Weights of an operation in D: a tensor, a tensor of blocks or a lazy view whose values D holds.
+/// Weights that an operation in D reads on the host: a tensor, a tensor of blocks or a lazy view whose values
+/// D holds.
 template <class W, class D>
-concept WeightOf = (detail::is_as_view<W> || detail::is_block_tensor<W> || detail::is_dense_tensor<W>) &&
-                   ReadableAs<detail::StoredOf<W>, std::remove_const_t<D>> &&
-                   placement::CanAllocate<typename detail::StoredOf<W>::Device>;
+concept HostWeightOf =
+    (detail::is_as_view<W> || detail::is_block_tensor<W> || detail::is_dense_tensor<W>) &&
+    ReadableAs<detail::StoredOf<W>, D> && placement::CanAllocate<typename detail::StoredOf<W>::Device> &&
+    (!detail::is_as_view<W> || std::same_as<typename W::DType, D>);
+
+/// The same on a device whose memory the host cannot read: dense weights on that device.
+template <class W, class D, class Dev>
+concept DeviceWeightOf = detail::is_dense_tensor<W> && std::same_as<typename W::Device, Dev> &&
+                         LosslessTo<typename W::DType, D> && Computes<Dev, slice::Core, typename W::DType>;
+
+/// Weights of an operation in D on a device.
+template <class W, class D, class Dev>
+concept WeightOf = (HostAccessible<Dev> && HostWeightOf<W, std::remove_const_t<D>>) ||
+                   (!HostAccessible<Dev> && DeviceWeightOf<W, std::remove_const_t<D>, Dev>);
 
 namespace detail {
 
-/// Elements of F32 or F64 in memory of this process. Extents and strides belong to the caller.
+/// Whether extents of static shapes may be equal; `dynamic` may be any.
+consteval bool extents_may_match(std::int64_t a, std::int64_t b) {
+  return a == dynamic || b == dynamic || a == b;
+}
+
+/// Elements of F32 or F64 at any strides in memory of this process. Extents and strides belong to the caller.
 template <class T>
 struct HostView {
   const T* data;
   layout::Extents extents;
   layout::Extents strides;
 };
+
+template <class D, class S, class Dev>
+using Like = Tensor<std::remove_const_t<D>, S, Dev>;
+
+/// A new tensor that the device calculates by its own function.
+template <class Out, class Op, class... In>
+[[nodiscard]] Result<Out> run_on_device(const Op& op, typename Out::ShapeType shape,
+                                        const ComputeOptions& options, const In&... in) {
+  auto result = HT_TRY(Out::zeros(shape, options));
+  HT_TRY(Out::Device::run(op, options, result, in...));
+  return result;
+}
 
 /// Contiguous elements of D with the values of a weight: the stored ones where they are like that, else a
 /// converted copy.

@@ -33,13 +33,36 @@ concept Shares = requires(const Storage& owner, Bytes bytes) {
   { Dev::share(owner, bytes) } -> std::same_as<Result<Storage>>;
 };
 
+namespace detail {
+
+// The copies of a device, with options where the device takes them.
+template <class Dev>
+[[nodiscard]] Result<void> copy_bytes_to(Bytes from, const Storage& to, const ComputeOptions& options) {
+  if constexpr (requires { Dev::copy_to_device(from, to, std::uint64_t{0}, options); }) {
+    return Dev::copy_to_device(from, to, 0, options);
+  } else {
+    return Dev::copy_to_device(from, to, 0);
+  }
+}
+template <class Dev>
+[[nodiscard]] Result<void> copy_bytes_from(const Storage& from, std::uint64_t offset, MutableBytes into,
+                                           const ComputeOptions& options) {
+  if constexpr (requires { Dev::copy_to_host(from, offset, into, options); }) {
+    return Dev::copy_to_host(from, offset, into, options);
+  } else {
+    return Dev::copy_to_host(from, offset, into);
+  }
+}
+
+}  // namespace detail
+
 /// The tensor on a device, contiguous. A read-only tensor whose elements follow each other shares its memory
 /// where the device can: nothing is copied, and the elements must not change while the device has them. A
-/// mutable tensor is always copied. `options` are the device's own, such as `OpenClOptions{.queue = &queue}`.
-template <class Dev, class D, class S, class From, class... Options>
+/// mutable tensor is always copied. `options` name the queue of a device that has queues.
+template <class Dev, class D, class S, class From>
   requires Compatible<Dev, D> && Transfers<Dev> && HostAccessible<From>
 [[nodiscard]] Result<Tensor<D, S, Dev>> to_device(const Tensor<D, S, From>& tensor,
-                                                  const Options&... options) {
+                                                  const ComputeOptions& options = {}) {
   const auto dense = tensor.bytes();
   if constexpr (Shares<Dev> && std::is_const_v<D>) {
     if (dense && !dense->empty()) {
@@ -57,9 +80,16 @@ template <class Dev, class D, class S, class From, class... Options>
     bytes = HT_TRY(copy.bytes());
     copied = copy.storage();
   }
-  auto storage = HT_TRY(Dev::allocate(bytes.size()));
-  HT_TRY(guarded(bytes, [&] { return Dev::copy_to_device(bytes, storage, 0, options...); }));
+  auto storage = HT_TRY(placement::allocate<Dev>(bytes.size(), options));
+  HT_TRY(guarded(bytes, [&] { return detail::copy_bytes_to<Dev>(bytes, storage, options); }));
   return Tensor<D, S, Dev>::over(std::move(storage), tensor.shape());
+}
+
+/// On the host, the tensor itself: code that is generic in the device need not ask.
+template <class Dev, class D, class S>
+  requires std::same_as<Dev, Host>
+[[nodiscard]] Result<Tensor<D, S>> to_device(const Tensor<D, S>& tensor, const ComputeOptions& = {}) {
+  return tensor;
 }
 
 namespace detail {
@@ -77,10 +107,10 @@ template <class D>
 
 /// A copy in memory of the host, contiguous. A view with gaps is copied with the bytes in them, and the
 /// elements are gathered on the host.
-template <class D, class S, class Dev, class... Options>
+template <class D, class S, class Dev>
   requires Transfers<Dev>
 [[nodiscard]] Result<Tensor<std::remove_const_t<D>, S>> to_host(const Tensor<D, S, Dev>& tensor,
-                                                                const Options&... options) {
+                                                                const ComputeOptions& options = {}) {
   using DType = std::remove_const_t<D>;
   using There = Tensor<DType, S>;
   const auto extents = tensor.shape().extents();
@@ -92,7 +122,7 @@ template <class D, class S, class Dev, class... Options>
       reinterpret_cast<std::uintptr_t>(range.data()) - placement::first_address(tensor.storage());
   auto storage = HT_TRY(Storage::owned(range.size()));
   const auto into = HT_TRY(storage.writable_bytes());
-  HT_TRY(Dev::copy_to_host(tensor.storage(), offset, into, options...));
+  HT_TRY(detail::copy_bytes_from<Dev>(tensor.storage(), offset, into, options));
   if (first == 0 && tensor.is_contiguous()) return There::over(std::move(storage), tensor.shape());
   auto gathered = HT_TRY(There::zeros(tensor.shape()));
   const auto from = placement::element_pointer<const DType>(storage, 0) + -first;
@@ -106,6 +136,12 @@ template <class D, class S, class Dev, class... Options>
       },
       tensor.strides());
   return gathered;
+}
+
+/// The tensor itself, as it is on the host.
+template <class D, class S>
+[[nodiscard]] Result<Tensor<D, S>> to_host(const Tensor<D, S>& tensor, const ComputeOptions& = {}) {
+  return tensor;
 }
 
 }  // namespace ht::inline v1

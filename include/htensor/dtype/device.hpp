@@ -19,15 +19,16 @@
 //     static ht::Result<void> copy_to_device(ht::Bytes from, const ht::Storage& to, std::uint64_t offset);
 //     static ht::Result<void> copy_to_host(const ht::Storage& from, std::uint64_t offset,
 //                                          ht::MutableBytes to);
-//     template <class A, class B, class Out>                // a + b; std::minus<> for a - b, and so on
-//     static ht::Result<void> elementwise(std::plus<>, const A& a, const B& b, const Out& out);
+//     template <class Out, class A, class B>                // a + b; std::minus<> for a - b, and so on
+//     static ht::Result<void> run(std::plus<>, const ht::ComputeOptions&, const Out& out, const A& a, const
+//     B& b);
 //   };
 //
-// `a`, `b` and `out` are tensors of one dtype and of `out`'s extents. `out` is contiguous; `a` and `b` have
-// any strides. `data()` is an address in the device's own numbering. An operator whose `elementwise` is
-// missing does not compile. `to_device` and `to_host` (htensor/device/transfer.hpp) call the copies; a device
-// that shares memory with the host may have `share(owner, bytes)`, which returns an empty Storage where a
-// copy is needed. examples/consumer has a device like this.
+// htensor/dtype/operation.hpp lists the operations. `data()` is an address in the device's own numbering. An
+// operation whose `run` is missing does not compile. `to_device` and `to_host` (htensor/device/transfer.hpp)
+// call the copies; a device that shares memory with the host may have `share(owner, bytes)`, which returns an
+// empty Storage where a copy is needed. `allocate` and the copies may take `const ht::ComputeOptions&` as
+// their last argument. examples/consumer has a device like this.
 #pragma once
 
 #include <algorithm>
@@ -37,9 +38,13 @@
 #include <functional>
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/result.hpp>
+#include <htensor/base/workers.hpp>
 #include <htensor/dtype/dtypes.hpp>
+#include <htensor/dtype/operation.hpp>
+#include <span>
 #include <string_view>
 #include <type_traits>
+#include <variant>
 
 namespace ht::inline v1 {
 
@@ -105,25 +110,20 @@ concept Computes = HasSlice<Dev, Slice> && Compatible<Dev, D> && (!requires {
                      Dev::template computes<Slice, std::remove_const_t<D>>;
                    } || Dev::template computes<Slice, std::remove_const_t<D>>);
 
-/// The memory and the processors of this process. It stores every dtype, users' own too.
+/// The memory and the processors of this process. It stores every dtype, users' own too. Kernels of the
+/// slices beyond core calculate in F32 and F64.
 struct Host {
   using Slices = SliceList<slice::Core, slice::Linear, slice::Nn, slice::Conv>;
   static constexpr std::string_view name = "Host";
   static constexpr bool host_accessible = true;
   template <class D>
   static constexpr bool stores = true;
+  template <class Slice, class D>
+  static constexpr bool computes = std::same_as<Slice, slice::Core> || contains<D, DTypeList<F32, F64>>;
 };
 
 // OpenCL. The functions are in the library (src/device); they load the OpenCL library when one is first
 // called and return `device_unavailable` where there is none. See htensor/device/opencl.hpp.
-class OpenClQueue;
-
-/// How a call on an OpenCL device runs.
-struct OpenClOptions {
-  /// The queue that takes the commands; the device's own one where it is null.
-  const OpenClQueue* queue = nullptr;
-};
-
 namespace detail::opencl {
 
 struct Target {
@@ -159,41 +159,41 @@ using TargetOf = std::conditional_t<Stream::is_gpu, Target, Target>;
 template <class Stream>
 using StorageOf = std::conditional_t<Stream::is_gpu, Storage, Storage>;
 
-enum class Binary : std::uint8_t { add, subtract, multiply, divide };
-enum class Reduction : std::uint8_t { sum, max };
+using Operation = std::variant<std::plus<>, std::minus<>, std::multiplies<>, std::divides<>, operation::Copy,
+                               operation::Sum, operation::Max, operation::Matmul, operation::Linear,
+                               operation::Softmax, operation::LogSoftmax, operation::RmsNorm,
+                               operation::LayerNorm, operation::Silu, operation::Gelu, operation::Swiglu,
+                               operation::Rope, operation::Argmax, operation::Embedding, operation::Conv2d>;
 
-[[nodiscard]] constexpr Binary binary(std::plus<>) noexcept { return Binary::add; }
-[[nodiscard]] constexpr Binary binary(std::minus<>) noexcept { return Binary::subtract; }
-[[nodiscard]] constexpr Binary binary(std::multiplies<>) noexcept { return Binary::multiply; }
-[[nodiscard]] constexpr Binary binary(std::divides<>) noexcept { return Binary::divide; }
-
-[[nodiscard]] Result<Storage> allocate(const Target& target, std::uint64_t bytes);
+[[nodiscard]] Result<Storage> allocate(const Target& target, std::uint64_t bytes,
+                                       const ComputeOptions& options);
 [[nodiscard]] Result<Storage> share(const Target& target, const Storage& owner, Bytes bytes);
 [[nodiscard]] Result<void> copy_to_device(const Target& target, Bytes from, const Storage& to,
-                                          std::uint64_t offset, const OpenClOptions& options);
+                                          std::uint64_t offset, const ComputeOptions& options);
 [[nodiscard]] Result<void> copy_to_host(const Target& target, const Storage& from, std::uint64_t offset,
-                                        MutableBytes into, const OpenClOptions& options);
-[[nodiscard]] Result<void> elementwise(const Target& target, Binary operation, const View& a, const View& b,
-                                       const View& out, const OpenClOptions& options);
+                                        MutableBytes into, const ComputeOptions& options);
+[[nodiscard]] Result<void> run(const Target& target, const Operation& operation, const View& out,
+                               std::span<const View> inputs, const ComputeOptions& options);
 
 }  // namespace detail::opencl
 
 /// The two kinds of OpenCL device. GPUs need not know double precision, so F64 is not among theirs. Copies
-/// work for every dtype, as bytes; `Numbers` are the dtypes that kernels calculate with.
+/// work for every dtype, as bytes; `Numbers` are the dtypes that kernels of core calculate with, `Floats`
+/// those of the other slices.
 struct Gpu {
   static constexpr std::string_view stream_name = "Gpu";
   static constexpr bool is_gpu = true;
   using DTypes = DTypeList<Bool, U4, I4, F4, F6_E2M3, F6_E3M2, U8, I8, F8_E4M3, F8_E5M2, F8_E4M3FNUZ,
                            F8_E5M2FNUZ, F8_E8M0, U16, I16, F16, BF16, U32, I32, F32, U64, I64, C64>;
   using Numbers = DTypeList<U8, I8, U16, I16, F16, BF16, U32, I32, F32, U64, I64>;
-  using MatmulNumbers = DTypeList<F32>;
+  using Floats = DTypeList<F32>;
 };
 struct Cpu {
   static constexpr std::string_view stream_name = "Cpu";
   static constexpr bool is_gpu = false;
   using DTypes = AllDTypes;
   using Numbers = DTypeList<U8, I8, U16, I16, F16, BF16, U32, I32, F32, U64, I64, F64>;
-  using MatmulNumbers = DTypeList<F32, F64>;
+  using Floats = DTypeList<F32, F64>;
 };
 
 /// The Index-th OpenCL device of a kind. One template over `OpenCl<Stream, Index>` serves all of them, and
@@ -201,15 +201,13 @@ struct Cpu {
 template <class Stream, int Index = 0>
   requires(Index >= 0 && Index < 10)
 struct OpenCl {
-  using Slices = SliceList<slice::Core, slice::Linear, slice::Nn>;
+  using Slices = SliceList<slice::Core, slice::Linear, slice::Nn, slice::Conv>;
   static constexpr bool host_accessible = false;
   template <class D>
   static constexpr bool stores = contains<D, typename Stream::DTypes>;
   template <class Slice, class D>
-  static constexpr bool computes =
-      std::same_as<Slice, slice::Core>     ? contains<D, typename Stream::Numbers>
-      : std::same_as<Slice, slice::Linear> ? contains<D, typename Stream::MatmulNumbers>
-                                           : std::same_as<D, F32>;
+  static constexpr bool computes = std::same_as<Slice, slice::Core> ? contains<D, typename Stream::Numbers>
+                                                                    : contains<D, typename Stream::Floats>;
 
  private:
   // "OpenCl<Gpu>", "OpenCl<Gpu, 1>".
@@ -232,26 +230,28 @@ struct OpenCl {
   static constexpr std::string_view name{name_text.data(), Index == 0 ? 11U : 14U};
   static constexpr detail::opencl::TargetOf<Stream> target{Stream::is_gpu, Index, name};
 
-  [[nodiscard]] static Result<detail::opencl::StorageOf<Stream>> allocate(std::uint64_t bytes) {
-    return detail::opencl::allocate(target, bytes);
+  [[nodiscard]] static Result<detail::opencl::StorageOf<Stream>> allocate(
+      std::uint64_t bytes, const ComputeOptions& options = {}) {
+    return detail::opencl::allocate(target, bytes, options);
   }
   [[nodiscard]] static Result<detail::opencl::StorageOf<Stream>> share(const Storage& owner, Bytes bytes) {
     return detail::opencl::share(target, owner, bytes);
   }
   [[nodiscard]] static Result<void> copy_to_device(Bytes from, const Storage& to, std::uint64_t offset,
-                                                   const OpenClOptions& options = {}) {
+                                                   const ComputeOptions& options = {}) {
     return detail::opencl::copy_to_device(target, from, to, offset, options);
   }
   [[nodiscard]] static Result<void> copy_to_host(const Storage& from, std::uint64_t offset, MutableBytes into,
-                                                 const OpenClOptions& options = {}) {
+                                                 const ComputeOptions& options = {}) {
     return detail::opencl::copy_to_host(target, from, offset, into, options);
   }
-  template <class Op, class A, class B, class Out>
-  [[nodiscard]] static Result<void> elementwise(Op op, const A& a, const B& b, const Out& out,
-                                                const OpenClOptions& options = {}) {
-    using detail::opencl::view_of;
-    return detail::opencl::elementwise(target, detail::opencl::binary(op), view_of(a), view_of(b),
-                                       view_of(out), options);
+  template <class Op, class Out, class... In>
+    requires std::constructible_from<detail::opencl::Operation, const Op&>
+  [[nodiscard]] static Result<void> run(const Op& op, const ComputeOptions& options, const Out& out,
+                                        const In&... in) {
+    const std::array<detail::opencl::View, sizeof...(In)> inputs{detail::opencl::view_of(in)...};
+    return detail::opencl::run(target, detail::opencl::Operation(op), detail::opencl::view_of(out), inputs,
+                               options);
   }
 };
 

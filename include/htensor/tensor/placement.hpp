@@ -50,9 +50,12 @@ struct Claim {
 template <class Dev>
 concept CanAllocate = Allocates<Dev> || std::same_as<Dev, Host>;
 
+/// `options` name the queue of a device that has queues.
 template <CanAllocate Dev>
-[[nodiscard]] Result<Storage> allocate(std::uint64_t bytes) {
-  if constexpr (Allocates<Dev>) {
+[[nodiscard]] Result<Storage> allocate(std::uint64_t bytes, const ComputeOptions& options = {}) {
+  if constexpr (requires { Dev::allocate(bytes, options); }) {
+    return Dev::allocate(bytes, options);
+  } else if constexpr (Allocates<Dev>) {
     return Dev::allocate(bytes);
   } else {
     return Storage::owned(bytes);

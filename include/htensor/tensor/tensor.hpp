@@ -27,6 +27,11 @@
 
 namespace ht::inline v1 {
 
+/// The device copies elements of T from strides to strides by itself, as the host cannot read them.
+template <class Dev, class T>
+concept CopiesOnDevice = !HostAccessible<Dev> && Computes<Dev, slice::Core, typename T::DType> &&
+                         placement::CanAllocate<Dev> && HasOperation<Dev, operation::Copy, T, T>;
+
 template <class D, class S, class Dev = Host>
   requires Compatible<Dev, D> && IsShape<S> && HasElements<D>
 class Tensor {
@@ -40,13 +45,13 @@ class Tensor {
   static constexpr int rank = S::rank;
   static constexpr bool read_only = std::is_const_v<D>;
 
-  /// New memory on the device, all zero bits.
-  [[nodiscard]] static Result<Tensor> zeros(S shape = {})
+  /// New memory on the device, all zero bits. `options` name the queue of a device that has queues.
+  [[nodiscard]] static Result<Tensor> zeros(S shape = {}, const ComputeOptions& options = {})
     requires(!read_only && placement::CanAllocate<Dev>)
   {
     const auto extents = shape.extents();
     const auto bytes = HT_TRY(placement::dense_bytes(extents, DType::bits));
-    auto storage = HT_TRY(placement::allocate<Dev>(bytes));
+    auto storage = HT_TRY(placement::allocate<Dev>(bytes, options));
     return over(std::move(storage), shape);
   }
 
@@ -230,18 +235,25 @@ class Tensor {
   }
 
   /// This very tensor where its elements follow each other in row-major order, else a copy whose do.
-  [[nodiscard]] Result<Tensor> contiguous() const
-    requires HostAccessible<Dev> && placement::CanAllocate<Dev>
+  [[nodiscard]] Result<Tensor> contiguous(const ComputeOptions& options = {}) const
+    requires(HostAccessible<Dev> && placement::CanAllocate<Dev>) || CopiesOnDevice<Dev, Tensor>
   {
     if (is_contiguous()) return *this;
-    return Tensor(HT_TRY(copy()));
+    return Tensor(HT_TRY(copy(options)));
   }
 
-  /// New memory with the same elements.
-  [[nodiscard]] Result<Tensor<DType, S, Dev>> copy() const
+  /// New memory with the same elements, made by the device where the host cannot read them.
+  [[nodiscard]] Result<Tensor<DType, S, Dev>> copy(const ComputeOptions& options = {}) const
+    requires CopiesOnDevice<Dev, Tensor>
+  {
+    auto fresh = HT_TRY(Tensor<DType, S, Dev>::zeros(shape_, options));
+    HT_TRY(Dev::run(operation::Copy{}, options, fresh, *this));
+    return fresh;
+  }
+  [[nodiscard]] Result<Tensor<DType, S, Dev>> copy(const ComputeOptions& options = {}) const
     requires HostAccessible<Dev> && placement::CanAllocate<Dev>
   {
-    auto fresh = HT_TRY(Tensor<DType, S, Dev>::zeros(shape_));
+    auto fresh = HT_TRY(Tensor<DType, S, Dev>::zeros(shape_, options));
     auto to = fresh.data();
     const auto touched = HT_TRY(placement::touched_bytes<D>(data_, shape_.extents(), strides_));
     HT_TRY(guarded(touched, [&] {

@@ -1,0 +1,17 @@
+// Operands are on one device: a weight of the host is copied there first.
+#include <htensor/compute/nn.hpp>
+
+using Card = ht::OpenCl<ht::Gpu>;
+using Rows = ht::Tensor<ht::F32, ht::Rank<2>, Card>;
+using Weight = ht::Tensor<ht::F32, ht::Rank<1>>;
+
+ht::Result<Rows> norm(const Rows& x, const Weight& weight) {
+#ifdef HT_FAIL
+  return ht::rms_norm(x, weight, 1e-5);  // expect: no matching function
+                                         // expect: WeightOf
+                                         // expect: Host
+#else
+  const auto there = HT_TRY(ht::to_device<Card>(weight));
+  return ht::rms_norm(x, there, 1e-5);
+#endif
+}

@@ -1,0 +1,76 @@
+// What the types buy, on one page. Every commented line does not compile; build with -DHT_PITCH_FAIL=ON to
+// see the message of the last one.
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <cstdio>
+
+#include "example_device.hpp"
+
+namespace {
+
+using D = example::DType;
+using Dev = example::Device;
+
+// The order of dtypes is a fact that the compiler knows: what is lossless needs no flag, what is not says so.
+static_assert(ht::LosslessTo<ht::BF16, ht::F32> && ht::LosslessTo<ht::I8, ht::F16>);
+static_assert(!ht::LosslessTo<ht::F16, ht::BF16> && !ht::LosslessTo<ht::I32, ht::F32>);
+static_assert(std::same_as<ht::Common<ht::F16, ht::BF16>, ht::F32>);  // neither holds the other
+static_assert(std::same_as<ht::Common<ht::I32, ht::F32>, ht::F64>);
+
+// Which device stores and calculates what is a fact, too.
+static_assert(ht::Compatible<ht::OpenCl<ht::Gpu>, ht::F32> && !ht::Compatible<ht::OpenCl<ht::Gpu>, ht::F64>);
+static_assert(ht::Computes<ht::OpenCl<ht::Cpu>, ht::slice::Nn, ht::F64>);
+static_assert(!ht::Computes<ht::OpenCl<ht::Cpu>, ht::slice::Nn, ht::I32>);
+
+#ifdef HT_PITCH_FAIL
+using Wrong = ht::Tensor<ht::F64, ht::Rank<2>, ht::OpenCl<ht::Gpu>>;
+#endif
+
+// One function for each dtype, shape and device; the result's extents are known where the input's are.
+template <class X, class W>
+auto layer(const X& x, const W& w) {
+  return ht::linear(x, w);
+}
+
+ht::Result<void> show() {
+  const auto x = HT_TRY(ht::Tensor<D, ht::Shape<2, 3>>::of({}, {1, 2, 3, 4, 5, 6}));
+  auto w = HT_TRY(ht::Tensor<ht::BF16, ht::Shape<4, 3>>::zeros());
+  for (auto&& element : w) element = ht::BF16::Element(0.5F);
+
+  // Mixed dtypes meet by name only:
+  //   w + x;                       BF16 and D: no operator
+  //   ht::cast<ht::BF16>(x);       would lose digits
+  const auto wide = HT_TRY(ht::cast<D>(w));                 // exact, and checked to be
+  const auto narrow = HT_TRY(ht::cast_lossy<ht::BF16>(x));  // rounds, and says so
+
+  // Weights keep their two bytes; the kernel widens them in registers.
+  const auto there = HT_TRY(ht::to_device<Dev>(x));
+  const auto weights = HT_TRY(ht::to_device<Dev>(w));
+  const auto y = HT_TRY(layer(there, weights));
+  static_assert(std::same_as<decltype(y), const ht::Tensor<D, ht::Shape<2, 4>, Dev>>);
+  //   layer(there, weights.transpose());        3 columns against 4: no matching function
+  //   there + x;                                two devices, unless Dev is the host
+
+  const auto back = HT_TRY(ht::to_host(y));
+  const auto same = HT_TRY(layer(x, wide));  // D weights on the host
+  double gap = 0;
+  for (std::int64_t i = 0; i < 2; ++i) {
+    for (std::int64_t j = 0; j < 4; ++j)
+      gap = std::max(gap, std::abs(static_cast<double>(back(i, j)) - static_cast<double>(same(i, j))));
+  }
+  std::printf("%.*s on %.*s: y(1, 3) = %g, gap to the host %g, %zu bytes of x as BF16\n",
+              static_cast<int>(D::name.size()), D::name.data(), static_cast<int>(Dev::name.size()),
+              Dev::name.data(), static_cast<double>(back(1, 3)), gap, HT_TRY(narrow.bytes()).size());
+  if (back(1, 3) != 7.5 || gap != 0)
+    return ht::fail(ht::ErrorCode::internal, "small_numbers_are_exact", "the device and the host differ");
+  return {};
+}
+
+}  // namespace
+
+int main() {
+  const auto done = show();
+  if (!done) std::fprintf(stderr, "%s\n", to_string(done.error()).c_str());
+  return done ? 0 : 1;
+}

@@ -1,0 +1,101 @@
+// Weights whose type is known at run time, as operations read them: an AnyTensor, which a Model yields.
+//
+//   const auto w = HT_TRY(model["blk.0.attn_q.weight"]);     // Q4_K, BF16, F32, …: whatever the file has
+//   const auto x = HT_TRY(ht::embedding(HT_TRY(model["token_embd.weight"]), ids));
+//   const auto q = HT_TRY(ht::linear(x, w));                 // the bits that the typed overload gives
+//   const auto norm = HT_TRY(HT_TRY(model["output_norm.weight"]).cast<ht::F32>());   // small ones: a copy
+//
+// Row-major, little-endian weights are read where they lie. Splats, column-major and big-endian weights, and
+// dense ones that are not aligned for their dtype, are cast to memory of their own in each call: cast them
+// once where they are used often. `would_lose` where the values do not fit the dtype of the operation.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <htensor/base/bytes.hpp>
+#include <htensor/base/result.hpp>
+#include <htensor/dtype/encoding.hpp>
+#include <htensor/tensor/tensor.hpp>
+#include <htensor/values/cast.hpp>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+namespace ht::inline v1 {
+
+/// Stored weights with a type at run time. `bytes` are the stored elements, `is_plain` whether these are
+/// row-major and little-endian, `cast<D>` all of them as D in row-major order, `slice` some of the rows.
+template <class W>
+concept RuntimeWeights = requires(const W& weights, std::int64_t row) {
+  { weights.name() } -> std::convertible_to<std::string_view>;
+  { weights.type() } -> std::same_as<ElementType>;
+  { weights.dims() } -> std::convertible_to<std::span<const std::int64_t>>;
+  { weights.is_plain() } -> std::convertible_to<bool>;
+  { weights.bytes() } -> std::same_as<Result<Bytes>>;
+  { weights.template cast<F32>() } -> std::same_as<Result<Tensor<F32, Rank<1>>>>;
+  { weights.template cast<F64>() } -> std::same_as<Result<Tensor<F64, Rank<1>>>>;
+  { weights.slice(row, row) } -> std::same_as<Result<W>>;
+};
+
+namespace detail {
+
+/// `shape_mismatch` unless the weights have two dimensions, `would_lose` or `unsupported_encoding` unless
+/// `wanted` holds every value of their type.
+[[nodiscard]] Result<void> check_runtime_weights(std::string_view name, const ElementType& type,
+                                                 std::span<const std::int64_t> dims,
+                                                 const ElementType& wanted);
+/// Bytes of a row that kernels read in place; nullopt unless rows are whole bytes, and aligned.
+[[nodiscard]] std::optional<std::int64_t> plain_row_bytes(const ElementType& type, Bytes stored,
+                                                          std::int64_t columns) noexcept;
+
+/// A matrix of weights in memory, with the interface of a tensor that `linear` and `embedding` need.
+struct RuntimeMatrix {
+  using ShapeType = Rank<2>;
+
+  ElementType type;
+  const std::byte* first = nullptr;
+  std::int64_t row_bytes = 0;
+  Rank<2> extents{0, 0};
+  Bytes touched{};
+  Storage owner{};  // of a copy
+
+  [[nodiscard]] Rank<2> shape() const noexcept { return extents; }
+  [[nodiscard]] std::int64_t extent(std::size_t i) const noexcept { return extents.extents()[i]; }
+};
+
+/// Rows of `weights` that kernels of D read in place; nullopt where they have to be cast first.
+template <class D, RuntimeWeights W>
+[[nodiscard]] Result<std::optional<RuntimeMatrix>> rows_in_place(const W& weights) {
+  HT_TRY(check_runtime_weights(weights.name(), weights.type(), weights.dims(), element_type_of<D>()));
+  if (!weights.is_plain()) return std::nullopt;
+  const auto dims = weights.dims();
+  const Bytes stored = HT_TRY(weights.bytes());
+  const auto row_bytes = plain_row_bytes(weights.type(), stored, dims[1]);
+  if (!row_bytes) return std::nullopt;
+  return RuntimeMatrix{.type = weights.type(),
+                       .first = stored.data(),
+                       .row_bytes = *row_bytes,
+                       .extents = Rank<2>(dims[0], dims[1]),
+                       .touched = stored};
+}
+
+/// The same, or rows of a copy in D.
+template <class D, RuntimeWeights W>
+[[nodiscard]] Result<RuntimeMatrix> matrix_of(const W& weights) {
+  if (auto rows = HT_TRY(rows_in_place<D>(weights))) return *std::move(rows);
+  const auto dims = weights.dims();
+  const auto copy = HT_TRY(weights.template cast<D>());
+  const Bytes bytes = HT_TRY(copy.bytes());
+  return RuntimeMatrix{.type = element_type_of<D>(),
+                       .first = bytes.data(),
+                       .row_bytes = dims[1] * D::bits / 8,
+                       .extents = Rank<2>(dims[0], dims[1]),
+                       .touched = bytes,
+                       .owner = copy.storage()};
+}
+
+}  // namespace detail
+
+}  // namespace ht::inline v1
