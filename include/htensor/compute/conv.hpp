@@ -116,8 +116,13 @@ template <class D, class S, class Dev, class W, class... Bias>
                             const ComputeOptions& options, const W& weight, const Bias&... bias)
     -> Result<Tensor<D, Conv2dShape<S, typename W::ShapeType>, Dev>> {
   using Out = Tensor<D, Conv2dShape<S, typename W::ShapeType>, Dev>;
-  std::optional<std::int64_t> biases;
-  ((biases = bias.shape().extents()[0]), ...);
+  const auto biases = [&]() -> std::optional<std::int64_t> {
+    if constexpr (sizeof...(Bias) == 0) {
+      return std::nullopt;
+    } else {
+      return (bias.shape().extents()[0], ...);
+    }
+  }();
   const auto plan = HT_TRY(plan_conv2d(x.shape().extents(), weight.shape().extents(), biases, conv));
   const std::array<std::int64_t, 4> extents{plan.images, plan.outputs, plan.out_height, plan.out_width};
   const auto shape = Out::ShapeType::assume(extents);

@@ -1,0 +1,189 @@
+// Operations of the library on the host and on the first OpenCL device of each kind, by the same code.
+//
+// The ratio device / host is a fact of the machine and not a goal: a GPU may be ahead, and PoCL, which shares
+// the processors with the host, is behind where the host has kernels of its own.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <htensor/compute/conv.hpp>
+#include <htensor/compute/elementwise.hpp>
+#include <htensor/compute/linear.hpp>
+#include <htensor/compute/matmul.hpp>
+#include <htensor/compute/nn.hpp>
+#include <htensor/compute/reduce.hpp>
+#include <htensor/device/opencl.hpp>
+#include <htensor/hash/crc64.hpp>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bench/load/must.hpp"
+#include "bench/load/options.hpp"
+#include "bench/load/report.hpp"
+
+namespace {
+
+using namespace ht::bench;
+using ht::F32;
+using ht::Rank;
+
+template <class S>
+ht::Tensor<F32, S> random_tensor(S shape, unsigned seed) {
+  auto made = value_of(ht::Tensor<F32, S>::zeros(shape));
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0.0F, 1.0F);
+  for (auto& element : made) element = normal(random);
+  return made;
+}
+
+// What the operations read; the same numbers on every device.
+template <class Dev>
+struct Inputs {
+  std::int64_t n;
+  ht::Tensor<F32, Rank<2>, Dev> x, w;
+  ht::Tensor<F32, Rank<1>, Dev> row;
+  ht::Tensor<F32, Rank<3>, Dev> heads;
+  ht::Tensor<F32, Rank<4>, Dev> image, filters;
+
+  static Inputs make(std::int64_t n) {
+    const auto there = [](const auto& tensor) { return value_of(ht::to_device<Dev>(tensor)); };
+    return {.n = n,
+            .x = there(random_tensor(Rank<2>(n, n), 1)),
+            .w = there(random_tensor(Rank<2>(n, n), 2)),
+            .row = there(random_tensor(Rank<1>(n), 3)),
+            .heads = there(random_tensor(Rank<3>(n, 8, n / 8), 4)),
+            .image = there(random_tensor(Rank<4>(1, 16, n / 8, n / 8), 5)),
+            .filters = there(random_tensor(Rank<4>(16, 16, 3, 3), 6))};
+  }
+};
+
+template <class T>
+std::vector<float> numbers_of(const T& result) {
+  if constexpr (std::same_as<T, float>) {
+    return {result};
+  } else {
+    const auto host = value_of(ht::to_host(result));
+    return {host.begin(), host.end()};
+  }
+}
+
+// Calls visit(name, bytes that the operation reads and writes, operation) for each of them.
+template <class Dev, class Visit>
+void for_each_operation(const Inputs<Dev>& in, const Visit& visit) {
+  const auto square = static_cast<std::uint64_t>(in.n * in.n) * sizeof(float);
+  visit("add", 3 * square, [&] { return in.x + in.w; });
+  visit("softmax", 2 * square, [&] { return ht::softmax(in.x); });
+  visit("rms_norm", 2 * square, [&] { return ht::rms_norm(in.x, in.row, 1e-5); });
+  visit("gelu", 2 * square, [&] { return ht::gelu(in.x); });
+  visit("rope", 2 * square, [&] { return ht::rope(in.heads); });
+  visit("linear of 1", square, [&] { return ht::linear(in.row, in.w); });
+  visit("linear of 64", square, [&] { return ht::linear(value_of(in.x.template slice<0>(0, 64)), in.w); });
+  visit("matmul", 3 * square, [&] { return ht::matmul(in.x, in.w); });
+  visit("conv2d", square / 2, [&] { return ht::conv2d(in.image, in.filters, {.padding = {1, 1}}); });
+  visit("sum", square, [&] { return ht::sum(in.x); });
+}
+
+std::uint64_t checksum(const std::vector<float>& numbers) {
+  return ht::crc64nvme(std::as_bytes(std::span(numbers)));
+}
+
+// Within the bounds of both, generously: an operation that is wrong is wrong by more.
+void must_agree(const std::string& name, const std::vector<float>& there, const std::vector<float>& here) {
+  must(there.size() == here.size(), name + ": the device and the host have results of different sizes");
+  double scale = 0;
+  for (const float number : here) scale = std::max(scale, static_cast<double>(std::abs(number)));
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    const double gap = std::abs(static_cast<double>(there[i]) - static_cast<double>(here[i]));
+    must(gap <= 1e-3 * scale, name + ": the device and the host differ");
+  }
+}
+
+template <class Dev>
+void add_device(Cells& cells, const std::shared_ptr<const Inputs<Dev>>& in, const char* device,
+                std::vector<std::vector<float>>& host_results) {
+  const bool is_host = host_results.empty();
+  std::size_t index = 0;
+  for_each_operation(*in, [&](const std::string& name, std::uint64_t bytes, const auto& operation) {
+    if (is_host) cells.cells.emplace_back(Cell{.name = name, .bytes = bytes});
+    const auto result = numbers_of(value_of(operation()));
+    if (is_host) host_results.push_back(result);
+    must_agree(name, result, host_results[index]);
+    // A copy of the operation would refer to this loop: it is found again by its place.
+    const auto run = [in, index] {
+      Turn turn;
+      std::size_t place = 0;
+      for_each_operation(*in, [&](const std::string&, std::uint64_t, const auto& each) {
+        if (place++ != index) return;
+        const Stopwatch stopwatch;
+        const auto made = value_of(each());
+        turn.seconds = stopwatch.seconds();
+        turn.answer = checksum(numbers_of(made));
+      });
+      return turn;
+    };
+    cells.contenders.push_back(Contender{.cell = &cells.cells[index],
+                                         .name = device,
+                                         .kind = Kind::ours,
+                                         .run = run,
+                                         .right_answer = checksum(result)});
+    ++index;
+  });
+}
+
+template <class Dev>
+bool is_available() {
+  return Dev::allocate(0).has_value();
+}
+
+bool run_all(const Options& options) {
+  const std::int64_t n = options.smoke ? 64 : 1024;
+  Cells cells;
+  std::vector<std::vector<float>> host_results;
+  using Gpu = ht::OpenCl<ht::Gpu>;
+  using Cpu = ht::OpenCl<ht::Cpu>;
+  const bool has_gpu = is_available<Gpu>();
+  const bool has_cpu = is_available<Cpu>();
+  add_device<ht::Host>(cells, std::make_shared<const Inputs<ht::Host>>(Inputs<ht::Host>::make(n)), "Host",
+                       host_results);
+  if (has_cpu)
+    add_device<Cpu>(cells, std::make_shared<const Inputs<Cpu>>(Inputs<Cpu>::make(n)), "OpenCl<Cpu>",
+                    host_results);
+  if (has_gpu)
+    add_device<Gpu>(cells, std::make_shared<const Inputs<Gpu>>(Inputs<Gpu>::make(n)), "OpenCl<Gpu>",
+                    host_results);
+  if (!has_cpu && !has_gpu) std::puts("no OpenCL device was found: install pocl-opencl-icd");
+  // One table for each operation.
+  std::ranges::stable_sort(cells.contenders, {}, [&](const Contender& contender) {
+    return std::ranges::find(cells.cells, contender.cell->name, &Cell::name) - cells.cells.begin();
+  });
+  run(cells.contenders, {.repeats = options.repeats, .smoke = options.smoke});
+  Report report{.file_bytes = cells.cells.back().bytes,
+                .contenders = std::move(cells.contenders),
+                .goals = {},
+                .repeats = options.repeats};
+  for (const auto& cell : cells.cells) {
+    for (const char* device : {"OpenCl<Cpu>", "OpenCl<Gpu>"}) {
+      const auto* const there = find(report.contenders, cell.name, device);
+      if (there == nullptr) continue;
+      report.goals.push_back(pair_goal(cell.name + ": speed of " + device + " / Host", there,
+                                       find(report.contenders, cell.name, "Host"), 0));
+    }
+  }
+  return publish(report, options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+  try {
+    end_orderly_when_interrupted();
+    return run_all(parse_options(argc, argv, {.repeats = 11})) ? 0 : 1;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_devices: %s\n", error.what());
+    return 2;
+  }
+}

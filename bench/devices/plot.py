@@ -1,0 +1,33 @@
+#!/usr/bin/env python3
+"""The figures of bench_devices as a picture and as tables.
+
+Usage: plot.py FIGURES.json PICTURE.svg
+"""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import plot_common  # noqa: E402
+
+
+OPERATIONS = ("add", "softmax", "rms_norm", "gelu", "rope", "linear of 1", "linear of 64", "matmul", "conv2d", "sum")
+
+
+def measured(figures):
+    return "F32 tensors in memory; throughput counts the bytes of the operands and of the result"
+
+
+def by_task(cells):
+    return [cells]
+
+
+DEVICES = plot_common.Picture(
+    label="Speed of operations on the host and on an OpenCL device",
+    titles={operation: operation for operation in OPERATIONS},
+    measured=measured,
+    tables=by_task,
+)
+
+if __name__ == "__main__":
+    plot_common.main(__doc__, DEVICES)
