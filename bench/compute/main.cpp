@@ -43,6 +43,21 @@ Contender contender(const Cell& cell, std::string name, Kind kind, std::function
   return made;
 }
 
+// Three loops of which the innermost adds to a row, as a compiler vectorizes them.
+template <class D>
+Turn multiply_by_loops(const Square<D>& a, const Square<D>& b) {
+  const std::int64_t n = a.extent(0);
+  const Stopwatch stopwatch;
+  auto c = value_of(Square<D>::zeros(a.shape()));
+  for (std::int64_t i = 0; i < n; ++i) {
+    for (std::int64_t k = 0; k < n; ++k) {
+      for (std::int64_t j = 0; j < n; ++j) c.data()[i * n + j] += a.data()[i * n + k] * b.data()[k * n + j];
+    }
+  }
+  const double seconds = stopwatch.seconds();
+  return {.seconds = seconds, .answer = checksum(c)};
+}
+
 template <class D>
 void add_product(Cells& cells, std::int64_t extent, void* blas, const char* function) {
   using T = typename D::Element;
@@ -51,12 +66,18 @@ void add_product(Cells& cells, std::int64_t extent, void* blas, const char* func
   const auto elements = static_cast<std::uint64_t>(extent * extent);
   const Cell& cell = cells.cells.emplace_back(
       Cell{.name = std::string(D::name) + ' ' + std::to_string(extent), .bytes = 3 * elements * sizeof(T)});
-  cells.contenders.push_back(contender(cell, "htensor", Kind::ours, [=] {
+  const auto& ours = cells.contenders.emplace_back(contender(cell, "htensor", Kind::ours, [=] {
     const Stopwatch stopwatch;
     const auto c = value_of(ht::matmul(a, b));
     const double seconds = stopwatch.seconds();
     return Turn{.seconds = seconds, .answer = checksum(c)};
   }));
+  const auto right_answer = ours.right_answer;
+  if (extent <= 1024) {
+    Contender naive = contender(cell, "naive loop", Kind::other, [=] { return multiply_by_loops(a, b); });
+    naive.every_rounds = 4;
+    cells.contenders.push_back(std::move(naive));
+  }
   const auto gemm = blas == nullptr ? nullptr : reinterpret_cast<Gemm<T>>(dlsym(blas, function));
   if (gemm == nullptr) return;
   const auto into = value_of(Square<D>::zeros(ht::Rank<2>(extent, extent)));
@@ -68,7 +89,7 @@ void add_product(Cells& cells, std::int64_t extent, void* blas, const char* func
     return Turn{.seconds = seconds, .answer = checksum(into)};
   });
   // Both have to come to the same.
-  direct.right_answer = cells.contenders.back().right_answer;
+  direct.right_answer = right_answer;
   cells.contenders.push_back(std::move(direct));
 }
 
@@ -77,7 +98,7 @@ bool run_all(const Options& options) {
   void* const blas = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
   if (blas == nullptr) std::puts("OpenBLAS was not found: nothing to compare with (libopenblas-dev)");
   for (const std::int64_t extent :
-       options.smoke ? std::vector<std::int64_t>{64} : std::vector<std::int64_t>{1024, 2048}) {
+       options.smoke ? std::vector<std::int64_t>{64} : std::vector<std::int64_t>{1024, 2048, 4096}) {
     add_product<ht::F32>(cells, extent, blas, "cblas_sgemm");
     add_product<ht::F64>(cells, extent, blas, "cblas_dgemm");
   }
@@ -89,7 +110,7 @@ bool run_all(const Options& options) {
   for (const auto& cell : cells.cells) {
     report.goals.push_back(pair_goal(cell.name + ": speed of htensor / cblas",
                                      find(report.contenders, cell.name, "htensor"),
-                                     find(report.contenders, cell.name, "cblas"), 0.9));
+                                     find(report.contenders, cell.name, "cblas"), 0.95));
   }
   return publish(report, options);
 }

@@ -19,7 +19,7 @@ def by_task(cells):
     return [cells]
 
 
-EXTENTS = (64, 1024, 2048)
+EXTENTS = (64, 1024, 2048, 4096)
 COMPUTE = plot_common.Picture(
     label="Speed of matrix products",
     titles={f"{dtype} {extent}": f"{dtype}, {extent} × {extent}" for dtype in ("F32", "F64") for extent in EXTENTS},

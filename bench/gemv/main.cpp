@@ -1,17 +1,22 @@
-// One vector times weights that are larger than the caches: `linear` against a loop that reads the same bytes
-// on all processors and does nothing else.
+// One vector times mapped weights that are larger than the caches: `linear` against a loop that reads the
+// same bytes on all processors and does nothing else.
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <filesystem>
+#include <fstream>
 #include <htensor/compute/linear.hpp>
 #include <htensor/hash/crc64.hpp>
 #include <htensor/htensor.hpp>
+#include <memory>
 #include <random>
 
 #include "bench/load/must.hpp"
+#include "bench/load/open_file.hpp"
 #include "bench/load/options.hpp"
 #include "bench/load/report.hpp"
+#include "bench/load/room.hpp"
 #include "bench/values/limit.hpp"
 
 namespace {
@@ -20,6 +25,7 @@ using namespace ht::bench;
 using ht::F32;
 using Matrix = ht::Rank<2>;
 using Vector = ht::Tensor<F32, ht::Rank<1>>;
+using Path = std::filesystem::path;
 
 constexpr std::int64_t columns = 4096;
 // Rows that are encoded; all others repeat their bytes.
@@ -41,16 +47,23 @@ Vector activations() {
   return value_of(Vector::of(ht::Rank<1>(columns), values));
 }
 
-ht::Storage repeated(ht::Bytes from, std::int64_t times) {
-  auto storage = value_of(ht::Storage::owned(from.size() * static_cast<std::uint64_t>(times)));
-  const auto into = value_of(storage.writable_bytes());
-  for (std::size_t at = 0; at < into.size(); at += from.size())
-    std::memcpy(into.data() + at, from.data(), from.size());
-  return storage;
+// A mapped file with the same bytes again and again. Its name is gone at once, its pages are in the page
+// cache.
+ht::Storage repeated(const Path& path, ht::Bytes from, std::int64_t times) {
+  {
+    std::ofstream file(path, std::ios::binary);
+    for (std::int64_t i = 0; i < times; ++i)
+      file.write(reinterpret_cast<const char*>(from.data()), static_cast<std::streamsize>(from.size()));
+    must(file.flush().good(), "not enough disk space for weights of this --size");
+  }
+  const OpenFile file(path);
+  const auto mapped = std::make_shared<const Mapping>(file, from.size() * static_cast<std::uint64_t>(times));
+  std::filesystem::remove(path);
+  return value_of(ht::Storage::kept_read_only(mapped, ht::Bytes(mapped->data(), mapped->size())));
 }
 
 template <class T>
-auto weights_of(std::uint64_t bytes) {
+auto weights_of(const Path& path, std::uint64_t bytes) {
   const auto some = value_of(ht::cast_lossy<T>(pattern()));
   const auto stored = [&] {
     if constexpr (ht::IsEncoding<T>) {
@@ -62,9 +75,9 @@ auto weights_of(std::uint64_t bytes) {
   const auto times = static_cast<std::int64_t>(std::max<std::uint64_t>(bytes / stored.size(), 1));
   const Matrix shape(pattern_rows * times, columns);
   if constexpr (ht::IsEncoding<T>) {
-    return value_of(ht::BlockTensor<T, Matrix>::over(repeated(stored, times), shape));
+    return value_of(ht::BlockTensor<T, Matrix>::over(repeated(path, stored, times), shape));
   } else {
-    return value_of(ht::Tensor<T, Matrix>::over(repeated(stored, times), shape));
+    return value_of(ht::Tensor<const T, Matrix>::over(repeated(path, stored, times), shape));
   }
 }
 
@@ -84,8 +97,8 @@ void check(const Vector& y, const Vector& x, const ht::LinearOptions& options) {
 }
 
 template <class T>
-void add_cell(Cells& cells, const Options& options, const Vector& x, bool has_int8) {
-  const auto weights = weights_of<T>(options.bytes);
+void add_cell(Cells& cells, const Path& path, std::uint64_t bytes, const Vector& x, bool has_int8) {
+  const auto weights = weights_of<T>(path, bytes);
   const auto in = [&] {
     if constexpr (ht::IsEncoding<T>) {
       return weights.bytes();
@@ -131,17 +144,19 @@ std::vector<FigureGoal> goals_of(const std::vector<Contender>& contenders) {
 
 bool run_all(const Options& options) {
   const Vector x = activations();
+  const Folder folder(options.folder);
+  const Path path = folder / "weights";
   Cells cells;
-  add_cell<F32>(cells, options, x, false);
-  add_cell<ht::BF16>(cells, options, x, false);
-  add_cell<ht::F16>(cells, options, x, false);
-  add_cell<ht::F8_E4M3>(cells, options, x, false);
-  add_cell<ht::Q8_0>(cells, options, x, true);
-  add_cell<ht::Q4_0>(cells, options, x, true);
-  add_cell<ht::MXFP4>(cells, options, x, false);
-  add_cell<ht::Q4_K>(cells, options, x, true);
-  add_cell<ht::Q5_K>(cells, options, x, true);
-  add_cell<ht::Q6_K>(cells, options, x, true);
+  add_cell<F32>(cells, path, options.bytes, x, false);
+  add_cell<ht::BF16>(cells, path, options.bytes, x, false);
+  add_cell<ht::F16>(cells, path, options.bytes, x, false);
+  add_cell<ht::F8_E4M3>(cells, path, options.bytes, x, false);
+  add_cell<ht::Q8_0>(cells, path, options.bytes, x, true);
+  add_cell<ht::Q4_0>(cells, path, options.bytes, x, true);
+  add_cell<ht::MXFP4>(cells, path, options.bytes, x, false);
+  add_cell<ht::Q4_K>(cells, path, options.bytes, x, true);
+  add_cell<ht::Q5_K>(cells, path, options.bytes, x, true);
+  add_cell<ht::Q6_K>(cells, path, options.bytes, x, true);
   run(cells.contenders, {.repeats = options.repeats, .smoke = options.smoke});
   Report report{.file_bytes = options.bytes,
                 .contenders = std::move(cells.contenders),

@@ -14,7 +14,7 @@ TYPES = ["F32", "BF16", "F16", "F8_E4M3", "Q8_0", "Q4_0", "MXFP4", "Q4_K", "Q5_K
 
 
 def measured(figures):
-    return f"{plot_common.gibibytes(figures['file_bytes'])} of weights of each type, in memory"
+    return f"{plot_common.gibibytes(figures['file_bytes'])} of mapped weights of each type"
 
 
 GEMV = plot_common.Picture(

@@ -1,0 +1,94 @@
+// Tokens of examples/llama from Q4_K_M weights, against a loop that reads as many bytes as a token needs.
+#include <cstdio>
+#include <exception>
+#include <htensor/hash/crc64.hpp>
+
+#include "bench/load/must.hpp"
+#include "bench/load/options.hpp"
+#include "bench/load/report.hpp"
+#include "bench/load/room.hpp"
+#include "bench/load/workload.hpp"
+#include "bench/values/limit.hpp"
+#include "examples/llama/llama.hpp"
+
+namespace {
+
+using namespace ht::bench;
+using Path = std::filesystem::path;
+using Model = llama::Llama<ht::F32, ht::Host>;
+
+constexpr std::int64_t timed_tokens = 8;
+constexpr std::int32_t prompt[] = {1, 2, 3, 4, 5, 6, 7, 8};
+
+std::int32_t next_token(Model& model, std::span<const std::int32_t> ids) {
+  const auto best = value_of(ht::argmax(value_of(model.logits(ids))));
+  return static_cast<std::int32_t>(best(0));
+}
+
+// Seconds of one token, and the tokens as the answer. The prompt is not timed.
+Turn take_tokens(const ht::Model& file, const ht::LinearOptions& options) {
+  auto model = value_of(Model::open(file, std::ssize(prompt) + timed_tokens, options));
+  std::vector<std::int32_t> ids{next_token(model, prompt)};
+  const Stopwatch stopwatch;
+  for (std::int64_t i = 0; i < timed_tokens; ++i) ids.push_back(next_token(model, std::span(ids).last(1)));
+  const double seconds = stopwatch.seconds();
+  return {.seconds = seconds / timed_tokens, .answer = ht::crc64nvme(std::as_bytes(std::span(ids)))};
+}
+
+void add_cell(Cells& cells, const std::string& name, const Path& path) {
+  const auto file = value_of(ht::Model::open(path));
+  // Bytes that a token reads; the table of embeddings is not among them, but the file has as many.
+  const auto bytes = value_of(Model::open(file, 1)).weight_bytes;
+  const auto tensor = value_of(file.at(0));
+  const auto first = value_of(tensor.bytes());
+  must(std::filesystem::file_size(path) >= bytes, "the model is smaller than its weights");
+  const ht::Bytes read(first.data(), bytes);
+  const Cell& cell =
+      cells.cells.emplace_back(Cell{.name = name, .cache = Cache::warm, .path = path, .bytes = bytes});
+  const auto add = [&](std::string contender, Kind kind, std::function<Turn()> run) {
+    Contender made{.cell = &cell, .name = std::move(contender), .kind = kind, .run = std::move(run)};
+    made.right_answer = made.run().answer;
+    cells.contenders.push_back(std::move(made));
+  };
+  add("htensor", Kind::ours, [=] { return take_tokens(file, {}); });
+  add("htensor, int8", Kind::ours, [=] { return take_tokens(file, {.int8_activations = true}); });
+  add("read loop", Kind::limit, [=] { return take_limit(read, {}, Stores::none); });
+}
+
+bool run_all(const Options& options) {
+  const Folder folder(options.folder);
+  Cells cells;
+  const Path small = folder / "small.gguf";
+  synthesize(small, {"--preset", "llama-1b-q4_k_m", "--size", std::to_string(options.bytes)});
+  add_cell(cells, "small", small);
+  if (!options.smoke) {
+    const Path whole = folder / "whole.gguf";
+    synthesize(whole, {"--preset", "llama-1b-q4_k_m"});
+    add_cell(cells, "1B", whole);
+  }
+  run(cells.contenders, {.repeats = options.repeats, .smoke = options.smoke});
+  Report report{.file_bytes = options.bytes,
+                .contenders = std::move(cells.contenders),
+                .goals = {},
+                .repeats = options.repeats};
+  for (const Cell& cell : cells.cells) {
+    report.goals.push_back(pair_goal(cell.name + ": speed of htensor, int8 / the read loop",
+                                     find(report.contenders, cell.name, "htensor, int8"),
+                                     find(report.contenders, cell.name, "read loop"), 0.75));
+  }
+  return publish(report, options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // So that lines come in the order in which things happen, also into a file.
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+  try {
+    end_orderly_when_interrupted();
+    return run_all(parse_options(argc, argv, {.bytes = 200'000'000, .repeats = 11})) ? 0 : 1;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_llama: %s\n", error.what());
+    return 2;
+  }
+}

@@ -1,0 +1,28 @@
+#!/usr/bin/env python3
+"""The figures of bench_llama as a picture and as tables.
+
+Usage: plot.py FIGURES.json PICTURE.svg
+"""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import plot_common  # noqa: E402
+
+MODELS = {"small": "200 MB", "1B": "1B"}
+
+
+def measured(figures):
+    return "Llama of Q4_K_M weights, mapped; 8 tokens after a prompt of 8"
+
+
+LLAMA = plot_common.Picture(
+    label="Speed of tokens, as bytes of weights",
+    titles=MODELS,
+    measured=measured,
+    tables=lambda cells: [cells],
+)
+
+if __name__ == "__main__":
+    plot_common.main(__doc__, LLAMA)
