@@ -72,17 +72,21 @@ inline ht::Result<Config> config_of(const ht::Model& model) {
     if (const auto whole = value->integer()) return static_cast<double>(*whole);
     return value->real();
   };
+  // Sizes of models fit 32 bits by far; others are refused below.
   const auto size = [&](std::string_view gguf, std::string_view transformers, std::int64_t usual) {
-    return static_cast<std::int64_t>(real(gguf, transformers).value_or(static_cast<double>(usual)));
+    const double number = real(gguf, transformers).value_or(static_cast<double>(usual));
+    return number >= 0 && number < 0x1p31 ? static_cast<std::int64_t>(number) : std::int64_t{-1};
   };
   config.layers = size("block_count", "num_hidden_layers", 0);
   config.heads = size("attention.head_count", "num_attention_heads", 0);
   const std::int64_t hidden = size("embedding_length", "hidden_size", 0);
+  config.key_heads = size("attention.head_count_kv", "num_key_value_heads", config.heads);
   const auto scaling = metadata.find("llama.rope.scaling.type");
   const auto is_llama3 = json.text("rope_type").starts_with("\"llama3\"");
   const bool has_other_scaling = config.is_gguf ? scaling && scaling->text() != "none"
                                                 : !is_llama3 && json.text("rope_scaling").starts_with("{");
-  if (config.heads <= 0 || hidden <= 0 || config.layers <= 0 || has_other_scaling ||
+  if (config.heads <= 0 || config.key_heads <= 0 || config.heads % config.key_heads != 0 || hidden <= 0 ||
+      config.layers <= 0 || has_other_scaling ||
       (!config.is_gguf && !json.text("model_type").starts_with("\"llama\""))) {
     return ht::fail(
         ht::Error(ht::ErrorCode::bad_header, "config_is_that_of_a_llama",
@@ -91,7 +95,6 @@ inline ht::Result<Config> config_of(const ht::Model& model) {
             .at_path(model.files().front().string())
             .with_hint("use a GGUF file of a Llama, or put its config.json beside the safetensors"));
   }
-  config.key_heads = size("attention.head_count_kv", "num_key_value_heads", config.heads);
   config.head_size = size("attention.key_length", "head_dim", hidden / config.heads);
   config.epsilon = real("attention.layer_norm_rms_epsilon", "rms_norm_eps").value_or(1e-5);
   // Transformers stores the halves of a head apart that rotate together, llama.cpp side by side.

@@ -54,7 +54,8 @@ struct Llama {
     };
     const auto table = HT_TRY(named("token_embd.weight", "model.embed_tokens.weight"));
     // Small models have one matrix for both.
-    const auto output = named("output.weight", "lm_head.weight").value_or(table);
+    const std::string_view last_name = config.is_gguf ? "output.weight" : "lm_head.weight";
+    const auto output = model.find(last_name) ? HT_TRY(model[last_name]) : table;
     const auto norm = HT_TRY(vector_of(HT_TRY(named("output_norm.weight", "model.norm.weight"))));
     const auto last = HT_TRY(matrix_of(output));
     Llama llama{config, options, table, norm, last};

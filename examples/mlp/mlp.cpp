@@ -24,6 +24,7 @@ ht::Result<double> measure_accuracy(const ht::Model& model) {
   const auto guesses = HT_TRY(ht::to_host(HT_TRY(ht::argmax(HT_TRY(output(h))))));
 
   const auto labels = HT_TRY(model.tensor<ht::I64, ht::Rank<1>>("test.labels"));
+  HT_TRY(ht::layout::check_equal(guesses.shape().extents(), labels.shape().extents()));
   std::int64_t right = 0;
   for (std::int64_t i = 0; i < guesses.extent(0); ++i) right += guesses(i) == labels(i) ? 1 : 0;
   return static_cast<double>(right) / static_cast<double>(guesses.extent(0));

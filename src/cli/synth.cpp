@@ -145,7 +145,7 @@ Action register_synth(CLI::App& verb) {
            "Write only the first and last 1024 elements of each tensor; the rest is a hole of zeros");
   add_flag(verb, "--config", options->config,
            "Also write config.json beside OUT, with the sizes of the model as Transformers has them");
-  add_flag(verb, "--force", options->force, "Replace OUT if it exists");
+  add_flag(verb, "--force", options->force, "Replace OUT, and config.json with --config, if they exist");
   add_check(verb, [options]() -> std::string {
     if (options->config && !has_config(options->preset))
       return fmt::format("--config: {} has no config.json", options->preset);

@@ -125,21 +125,9 @@ HT_DOT_INLINE void add_scaled(Sink<B>& sink, std::size_t at, const std::int8_t* 
           to_floats(widen_signed(elements + 16)) * scale, to_floats(widen_signed(elements + 24)) * scale);
 }
 
-// The scale is multiplied into the sum of 4 elements of a lane. There is no offset that these could cancel.
 template <std::size_t B>
 HT_DOT_INLINE void unpack(Q8_0, Block b, std::size_t at, Sink<B>& sink) {
-  Floats elements[4];
-#pragma GCC unroll 4
-  for (std::size_t i = 0; i < 4; ++i) elements[i] = to_floats(widen_signed(as_int8(b + 2 + 8 * i)));
-  const Floats scale = set_half(b);
-#pragma GCC unroll 4
-  for (std::size_t v = 0; v < B; ++v) {
-    const float* const x = sink.x[v] + at;
-    Floats sum = elements[0] * load_floats(x);
-#pragma GCC unroll 4
-    for (std::size_t i = 1; i < 4; ++i) sum = multiply_add(elements[i], load_floats(x + 8 * i), sum);
-    sink.sums[v][0] = multiply_add(sum, scale, sink.sums[v][0]);
-  }
+  add_scaled(sink, at, as_int8(b + 2), set_half(b));
 }
 
 template <std::size_t B>
@@ -444,6 +432,10 @@ struct Dots {
 
 constexpr Dots dots_decoded = {&dot_decoded<2, 1>, &dot_decoded<1, 2>, &dot_decoded<1, 4>};
 
+#if HWY_TARGET == HWY_SCALAR
+// Without registers of several lanes there is nothing to win over the other decoders.
+const Dots& find_dots(const ElementType& /*type*/) { return dots_decoded; }
+#else
 template <class T>
 constexpr Dots dots_of = {&dot<T, 2, 1>, &dot<T, 1, 2>, &dot<T, 1, 4>};
 
@@ -455,14 +447,10 @@ const Dots& find_among(Tag tag) {
 }
 
 const Dots& find_dots(const ElementType& type) {
-#if HWY_TARGET == HWY_SCALAR
-  // Without registers of several lanes, decoders are as fast; Q8_0 has another order of operations.
-  return type.is_blocks() ? find_among<Q8_0>(type.encoding) : dots_decoded;
-#else
   return type.is_blocks() ? find_among<Q8_0, Q4_0, MXFP4, Q4_K, Q5_K, Q6_K>(type.encoding)
                           : find_among<F32, BF16, F16, F8_E4M3, F8_E5M2>(type.dtype);
-#endif
 }
+#endif
 
 Block row_at(const Rows& rows, std::int64_t row) {
   return reinterpret_cast<Block>(rows.first + row * rows.row_bytes);

@@ -102,34 +102,14 @@ class Random {
   std::normal_distribution<float> normal_;
 };
 
-float add_in_pairs(std::array<float, 16> sums) {
-  for (std::size_t half = 8; half > 0; half /= 2) {
-    for (std::size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
-  }
-  return sums[0];
-}
-
 // The definition: each product is added to sum j % 16 and rounded with it, then the sums in pairs.
 float dot_by_definition(const Floats& row, const float* x) {
   std::array<float, 16> sums{};
   for (std::size_t j = 0; j < row.size(); ++j) sums[j % 16] = std::fma(row[j], x[j], sums[j % 16]);
-  return add_in_pairs(sums);
-}
-
-// The definition for Q8_0: the integers of a block are multiplied and added first.
-float dot_of_q8_0(const std::byte* row, std::size_t columns, const float* x) {
-  std::array<float, 16> sums{};
-  for (std::size_t at = 0; at < columns; at += 32, row += Q8_0::block_bytes) {
-    F16::Element scale;
-    std::memcpy(&scale, row, sizeof scale);
-    for (std::size_t lane = 0; lane < 8; ++lane) {
-      float sum = 0.F;
-      for (std::size_t j = lane; j < 32; j += 8)
-        sum = std::fma(static_cast<float>(static_cast<std::int8_t>(row[2 + j])), x[at + j], sum);
-      sums[lane] = std::fma(sum, static_cast<float>(scale), sums[lane]);
-    }
+  for (std::size_t half = 8; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
   }
-  return add_in_pairs(sums);
+  return sums[0];
 }
 
 Floats decoded_row(const Rows& rows, std::int64_t row) {
@@ -188,13 +168,8 @@ struct Problem {
 void expect_by_definition(const Problem& problem) {
   Floats expected;
   for (std::int64_t b = 0; b < problem.batch; ++b) {
-    for (std::int64_t r = 0; r < problem.rows.count; ++r) {
-      const Rows& rows = problem.rows;
-      expected.push_back(rows.type.encoding == Q8_0::tag
-                             ? dot_of_q8_0(rows.first + r * rows.row_bytes,
-                                           static_cast<std::size_t>(rows.columns), problem.vector(b))
-                             : dot_by_definition(decoded_row(rows, r), problem.vector(b)));
-    }
+    for (std::int64_t r = 0; r < problem.rows.count; ++r)
+      expected.push_back(dot_by_definition(decoded_row(problem.rows, r), problem.vector(b)));
   }
   testing::for_each_target([&](const char* target) {
     const Floats found = problem.solve();

@@ -34,7 +34,7 @@ Result<void> check_runtime_weights(std::string_view name, const ElementType& typ
 std::optional<std::int64_t> plain_row_bytes(const ElementType& type, Bytes stored,
                                             std::int64_t columns) noexcept {
   if (!type.is_blocks()) {
-    if (columns * type.bits % 8 != 0) return std::nullopt;
+    if (columns % 8 * type.bits % 8 != 0) return std::nullopt;
     const std::uintptr_t alignment = type.bits < 8 ? 1 : static_cast<std::uintptr_t>(type.bits) / 8;
     if (reinterpret_cast<std::uintptr_t>(stored.data()) % alignment != 0) return std::nullopt;
   }

@@ -200,5 +200,34 @@ TEST_F(RuntimeWeightsTest, pages_that_cannot_be_read_are_errors) {
   EXPECT_EQ(rows.error().path(), path_.string());
 }
 
+TEST_F(RuntimeWeightsTest, are_read_by_system_calls_where_faults_are_off) {
+  std::string json = R"({"w":{"dtype":"F32","shape":[8,1024],"data_offsets":[0,32768]}})";
+  while ((json.size() + 8) % alignof(float) != 0) json += ' ';
+  testing::write_file(path_, testing::safetensors_file(json, 32768));
+  const auto mapped = must(must(Model::open(path_)).at(0));
+  const auto any = must(must(Model::open(path_, {.faults = FaultPolicy::off})).at(0));
+  const auto x = random_tensor(Rank<1>(1024), 4);
+  expect_same_bits(must(linear(x, any)), must(linear(x, mapped)));
+  expect_same_bits(must(embedding(any, ids)), must(embedding(mapped, ids)));
+  std::filesystem::resize_file(path_, 4096);
+  EXPECT_FALSE(linear(x, any));
+  EXPECT_FALSE(embedding(any, std::vector<std::int32_t>{7}));
+}
+
+TEST_F(RuntimeWeightsTest, of_packed_rows_within_bytes_are_read_like_typed_ones) {
+  const auto values = must(cast_lossy<F4>(random_tensor(Rank<2>(13, 3), 3)));
+  const auto any = saved(must(to_save("w", values)), "w.safetensors");
+  expect_same_bits(must(embedding(any, ids)), must(embedding(values, ids)));
+  const std::vector<std::int32_t> last{12, 8, 7};
+  expect_same_bits(must(embedding(any, last)), must(embedding(values, last)));
+}
+
+TEST_F(RuntimeWeightsTest, without_rows_may_have_any_number_of_columns) {
+  const auto any = tensor_of(testing::safetensors_file(
+      R"({"w":{"dtype":"F32","shape":[0,4611686018427387904],"data_offsets":[0,0]}})", 0));
+  const auto x = random_tensor(Rank<1>(8), 4);
+  EXPECT_TRUE(tests::fails(linear(x, any), ErrorCode::shape_mismatch, "inner_extents_are_equal"));
+}
+
 }  // namespace
 }  // namespace ht

@@ -56,8 +56,16 @@ Result<Place> one_buffer(const Operand& operand) {
 
 Result<Operand> make_contiguous(const Call& call, const Operand& x, Storage& keeper) {
   if (x.is_contiguous) return x;
-  const auto bytes = static_cast<std::uint64_t>(x.elements) * static_cast<std::uint64_t>(x.element_bytes);
-  keeper = HT_TRY(allocate_memory(call.device, "", bytes, x.memory->buffer_bytes, call.queue));
+  const auto bytes =
+      checked::multiply(static_cast<std::uint64_t>(x.elements), static_cast<std::uint64_t>(x.element_bytes));
+  if (!bytes) {
+    return fail(
+        Error(ErrorCode::size_overflow, "copy_has_a_size",
+              format_text("a copy of a tensor of shape {} exceeds 2^64 bytes", layout::to_text(x.dims())))
+            .with_hint("reduce or split the tensor before it is broadcast"));
+  }
+  keeper = HT_TRY(
+      allocate_memory(call.device, call.device.facts().name, *bytes, x.memory->buffer_bytes, call.queue));
   Operand out = x;
   out.memory = HT_TRY(memory_of(keeper, call.device));
   out.first = 0;

@@ -73,14 +73,18 @@ Accumulator combine_lanes(bool is_max, const std::array<std::uint64_t, reduction
   std::array<Accumulator, reduction_lanes> lanes{};
   std::memcpy(lanes.data(), raw.data(), sizeof(lanes));
   if constexpr (std::floating_point<Accumulator>) {
-    double all = is_max ? static_cast<double>(lanes[0]) : 0.0;
-    for (const auto lane : lanes) {
-      const auto number = static_cast<double>(lane);
-      if (!is_max) {
-        all += number;
-      } else if (number > all || std::isnan(number)) {
-        all = number;
+    std::array<double, reduction_lanes> numbers{};
+    std::ranges::copy(lanes, numbers.begin());
+    if (!is_max) {
+      // In pairs, so that an error counts ten times at most.
+      for (std::size_t step = reduction_lanes / 2; step > 0; step /= 2) {
+        for (std::size_t i = 0; i < step; ++i) numbers[i] += numbers[i + step];
       }
+      return static_cast<Accumulator>(numbers[0]);
+    }
+    double all = numbers[0];
+    for (const double number : numbers) {
+      if (number > all || std::isnan(number)) all = number;
     }
     return static_cast<Accumulator>(all);
   } else {
@@ -136,7 +140,8 @@ Result<void> run_reduction(const Call& call, bool is_max, const Operands& with) 
   const auto x = HT_TRY(make_contiguous(call, with.in[0], keeper));
   auto kernel = HT_TRY(Kernel::make(call, core_text(x.dtype), is_max ? "reduce_max" : "reduce_sum"));
   std::array<std::uint64_t, reduction_lanes> lanes{};
-  const auto partial = HT_TRY(allocate_memory(call.device, "", sizeof(lanes), sizeof(lanes), call.queue));
+  const auto partial = HT_TRY(
+      allocate_memory(call.device, call.device.facts().name, sizeof(lanes), sizeof(lanes), call.queue));
   cl_mem const buffer = HT_TRY(memory_of(partial, call.device))->buffers[0];
   for (std::int64_t done = 0; done < x.elements;) {
     const auto part = std::min(x.elements - done, left_in_buffer(x, x.first + done, 1));

@@ -6,7 +6,7 @@
 // of an operation:
 //
 //   ht::Workers two(2);
-//   const auto c = HT_TRY(ht::matmul(a, b, {.workers = &two}));
+//   const auto y = HT_TRY(ht::softmax(x, {.workers = &two}));
 //
 // Ownership: `Workers` must outlive all operations that use it. Its destructor joins its threads.
 // Threads: operations may use the same `Workers` from many threads at once, and from within each other. The

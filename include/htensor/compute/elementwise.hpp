@@ -123,6 +123,8 @@ template <class Op, class D, class A, class B, class SO, class SA, class SB, cla
   if constexpr (HasOperation<Dev, Op, Tensor<D, SO, Dev>, Tensor<A, SA, Dev>, Tensor<B, SB, Dev>>) {
     return Dev::run(op, options, into, a, b);
   } else {
+    static_assert(HostAccessible<Dev>,
+                  "the device's run takes tensors of rank 1, but not of this rank: make it a template");
     return combine_on_host(op, into, a, b);
   }
 }

@@ -105,7 +105,8 @@ template <class To, class W, class Id>
   }
 }
 
-/// Of a table whose type is known at run time. Rows that kernels cannot read in place are cast one by one.
+/// Of a table whose type is known at run time. Rows that kernels cannot read in place are cast one by one, or
+/// by eights.
 template <class To, RuntimeWeights W, class Id>
 [[nodiscard]] Result<Tensor<To, Rank<2>>> runtime_embedding(const W& table, std::span<const Id> ids,
                                                             const ComputeOptions& options) {
@@ -122,10 +123,15 @@ template <class To, RuntimeWeights W, class Id>
     }));
     return result;
   }
+  // Eight rows of packed elements begin and end with whole bytes.
+  const bool has_whole_rows = table.type().is_blocks() || dims[1] % 8 * table.type().bits % 8 == 0;
+  const std::int64_t step = has_whole_rows ? 1 : 8;
   auto* into = result.data();
-  for (const auto id : ids) {
-    const auto row = HT_TRY(HT_TRY(table.slice(id, id + 1)).template cast<To>());
-    into = std::copy_n(row.data(), dims[1], into);
+  for (const std::int64_t id : ids) {
+    const std::int64_t first = id / step * step;
+    const auto some = HT_TRY(table.slice(first, std::min(first + step, dims[0])));
+    const auto cast_rows = HT_TRY(some.template cast<To>());
+    into = std::copy_n(cast_rows.data() + (id - first) * dims[1], dims[1], into);
   }
   return result;
 }

@@ -18,7 +18,8 @@
 // cannot be read are an Error. Calls may run on many threads at once; each uses all processors.
 //
 // Below these numbers of vectors, the result depends neither on the number of threads nor on the processor:
-// products are added in a fixed order, and rounded with their sum. CBLAS has an order of its own. The error
+// products are added in a fixed order, and those of F32 rounded with their sum. CBLAS has an order and
+// threads of its own, whatever `workers` says. The error
 // is at most k · u · Σ|x · w| with u = 2^-24 (F64: 2^-53), and u · |y| more with a bias, barring subnormal
 // products.
 #pragma once

@@ -5,11 +5,13 @@
 //   const auto q = HT_TRY(ht::linear(x, w));                 // the bits that the typed overload gives
 //   const auto norm = HT_TRY(HT_TRY(model["output_norm.weight"]).cast<ht::F32>());   // small ones: a copy
 //
-// Row-major, little-endian weights are read where they lie. Splats, column-major and big-endian weights, and
-// dense ones that are not aligned for their dtype, are cast to memory of their own in each call: cast them
-// once where they are used often. `would_lose` where the values do not fit the dtype of the operation.
+// Row-major, little-endian weights are read where they lie. Splats, column-major and big-endian weights,
+// dense ones that are not aligned for their dtype, and those of a file that is not mapped whole or was opened
+// with FaultPolicy::off, are cast to memory of their own in each call: cast them once where they are used
+// often. `would_lose` where the values do not fit the dtype of the operation.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -22,18 +24,21 @@
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace ht::inline v1 {
 
-/// Stored weights with a type at run time. `bytes` are the stored elements, `is_plain` whether these are
-/// row-major and little-endian, `cast<D>` all of them as D in row-major order, `slice` some of the rows.
+/// Stored weights with a type at run time. `view` gives the stored elements, in place or in a buffer,
+/// `is_plain` tells whether these are row-major and little-endian, `cast<D>` returns all of them as D in
+/// row-major order, `slice` some of the rows.
 template <class W>
-concept RuntimeWeights = requires(const W& weights, std::int64_t row) {
+concept RuntimeWeights = requires(const W& weights, std::int64_t row, std::vector<std::byte>& buffer) {
   { weights.name() } -> std::convertible_to<std::string_view>;
   { weights.type() } -> std::same_as<ElementType>;
   { weights.dims() } -> std::convertible_to<std::span<const std::int64_t>>;
   { weights.is_plain() } -> std::convertible_to<bool>;
-  { weights.bytes() } -> std::same_as<Result<Bytes>>;
+  { weights.byte_size() } -> std::same_as<std::uint64_t>;
+  { weights.view(std::uint64_t{}, std::uint64_t{}, buffer) } -> std::same_as<Result<Bytes>>;
   { weights.template cast<F32>() } -> std::same_as<Result<Tensor<F32, Rank<1>>>>;
   { weights.template cast<F64>() } -> std::same_as<Result<Tensor<F64, Rank<1>>>>;
   { weights.slice(row, row) } -> std::same_as<Result<W>>;
@@ -71,7 +76,11 @@ template <class D, RuntimeWeights W>
   HT_TRY(check_runtime_weights(weights.name(), weights.type(), weights.dims(), element_type_of<D>()));
   if (!weights.is_plain()) return std::nullopt;
   const auto dims = weights.dims();
-  const Bytes stored = HT_TRY(weights.bytes());
+  // One byte tells whether a view is in place.
+  std::vector<std::byte> buffer;
+  HT_TRY(weights.view(0, std::min<std::uint64_t>(weights.byte_size(), 1), buffer));
+  if (!buffer.empty()) return std::nullopt;
+  const Bytes stored = HT_TRY(weights.view(0, weights.byte_size(), buffer));
   const auto row_bytes = plain_row_bytes(weights.type(), stored, dims[1]);
   if (!row_bytes) return std::nullopt;
   return RuntimeMatrix{.type = weights.type(),
@@ -90,7 +99,7 @@ template <class D, RuntimeWeights W>
   const Bytes bytes = HT_TRY(copy.bytes());
   return RuntimeMatrix{.type = element_type_of<D>(),
                        .first = bytes.data(),
-                       .row_bytes = dims[1] * D::bits / 8,
+                       .row_bytes = bytes.empty() ? 0 : dims[1] * D::bits / 8,
                        .extents = Rank<2>(dims[0], dims[1]),
                        .touched = bytes,
                        .owner = copy.storage()};

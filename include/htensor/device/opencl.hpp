@@ -24,7 +24,7 @@
 // 2^-52 for F64, n the length of a row, y the exact result:
 //
 //   matmul, linear   k ε Σ|a b|, and ε |y| with a bias
-//   sum              (n / 1024 + 2) ε Σ|x|, n all elements
+//   sum              (n / 1024 + 12) ε Σ|x|, n all elements
 //   softmax          (n / 64 + 16 + |x - max|) ε |y|
 //   log_softmax      (n / 64 + 16) ε + 2 ε |y|
 //   rms_norm         (n / 64 + 16) ε |y|, where the sum of squares is a normal number of D

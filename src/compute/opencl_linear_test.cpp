@@ -1,13 +1,10 @@
-// Reductions, copies, matmul and linear on OpenCL devices against the host, within the bounds of opencl.hpp.
+// matmul and linear on OpenCL devices against the host, within the bounds of opencl.hpp.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include <cmath>
-#include <htensor/compute/elementwise.hpp>
 #include <htensor/compute/linear.hpp>
 #include <htensor/compute/matmul.hpp>
-#include <htensor/compute/reduce.hpp>
-#include <limits>
 
 #include "compute/opencl_compute_test.hpp"
 
@@ -19,92 +16,7 @@ using tests::filled;
 using tests::must;
 using tests::small_number;
 
-class OpenClReduce : public tests::OpenClTest {};
-class OpenClCopyInto : public tests::OpenClTest {};
 class OpenClLinear : public tests::OpenClTest {};
-
-template <class Dev>
-void expect_float_sum() {
-  constexpr std::int64_t n = 100'003;
-  const auto host = filled<F32>(Rank<1>(n), small_number);
-  double magnitude = 0;
-  for (const float x : host) magnitude += std::abs(static_cast<double>(x));
-  const auto there = must(to_device<Dev>(host));
-  const double bound = (n / 1024.0 + 2) * tests::epsilon_of<F32> * magnitude;
-  EXPECT_NEAR(static_cast<double>(must(sum(there))), must(sum(must(cast<F64>(host)))), bound);
-}
-
-TEST_F(OpenClReduce, sums_floats_within_its_bound) {
-  expect_float_sum<OpenCl<Cpu>>();
-  expect_float_sum<OpenCl<Gpu>>();
-}
-
-template <class Dev, class D>
-void expect_reductions() {
-  SCOPED_TRACE(D::name);
-  // Small whole numbers, whose sums are exact in every dtype.
-  const auto host =
-      filled<D>(Rank<2>(9, 11), [](std::int64_t n) { return static_cast<float>((n * 7) % 11); });
-  const auto there = must(to_device<Dev>(host));
-  EXPECT_EQ(must(sum(there)), must(sum(host)));
-  EXPECT_EQ(must(sum(there.transpose())), must(sum(host.transpose())));
-  EXPECT_EQ(must(max(there)), must(max(host)));
-  EXPECT_EQ(static_cast<double>(must(max(host))), 10.0);
-  EXPECT_EQ(static_cast<double>(must(sum(must(there.template slice<1>(1, 1))))), 0.0);
-}
-
-TEST_F(OpenClReduce, reduces_every_dtype_that_the_streams_calculate_with) {
-  tests::for_each_dtype(Cpu::Numbers{}, []<class D>() { expect_reductions<OpenCl<Cpu>, D>(); });
-  tests::for_each_dtype(Gpu::Numbers{}, []<class D>() { expect_reductions<OpenCl<Gpu>, D>(); });
-}
-
-TEST_F(OpenClReduce, knows_signs_and_the_largest_unsigned_number) {
-  const auto low =
-      must(Tensor<I8, Rank<1>>::of(Rank<1>(3), {std::int8_t{-128}, std::int8_t{-5}, std::int8_t{-7}}));
-  EXPECT_EQ(must(max(must(to_device<OpenCl<Cpu>>(low)))), -5);
-  EXPECT_EQ(must(sum(must(to_device<OpenCl<Cpu>>(low)))), -140);
-  const auto high = must(Tensor<U64, Rank<1>>::of(Rank<1>(2), {~std::uint64_t{0}, std::uint64_t{5}}));
-  EXPECT_EQ(must(max(must(to_device<OpenCl<Cpu>>(high)))), ~std::uint64_t{0});
-  EXPECT_EQ(must(sum(must(to_device<OpenCl<Cpu>>(high)))), 4U) << "modulo 2^64";
-}
-
-TEST_F(OpenClReduce, finds_a_nan) {
-  const auto host = filled<F32>(Rank<1>(3000), small_number);
-  host(1234) = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_TRUE(std::isnan(must(max(must(to_device<OpenCl<Cpu>>(host))))));
-  EXPECT_TRUE(std::isnan(must(max(must(to_device<OpenCl<Gpu>>(host))))));
-}
-
-TEST_F(OpenClReduce, of_no_elements_is_an_error_or_zero) {
-  const auto nothing = must(Tensor<F32, Rank<2>, OpenCl<Cpu>>::zeros(Rank<2>(0, 3)));
-  EXPECT_TRUE(fails(max(nothing), ErrorCode::bad_shape, "max_has_an_element"));
-  EXPECT_EQ(must(sum(nothing)), 0.0F);
-}
-
-template <class Dev, class D>
-void expect_copies() {
-  SCOPED_TRACE(D::name);
-  const auto cache = must(Tensor<D, Rank<3>, Dev>::zeros(Rank<3>(5, 2, 3)));
-  const auto x = tests::coded<D>(Rank<3>(2, 3, 2));
-  const auto there = must(to_device<Dev>(x)).template transpose<1, 2>();
-  must(copy_into(must(cache.template slice<0>(1, 5, 2)), there));
-  const auto host = must(Tensor<D, Rank<3>>::zeros(Rank<3>(5, 2, 3)));
-  must(copy_into(must(host.template slice<0>(1, 5, 2)), x.template transpose<1, 2>()));
-  EXPECT_EQ(tests::codes(must(to_host(cache))), tests::codes(host));
-  EXPECT_EQ(tests::codes(must(to_host(must(there.contiguous())))),
-            tests::codes(must(x.template transpose<1, 2>().contiguous())));
-}
-
-TEST_F(OpenClCopyInto, writes_a_slice_of_every_dtype_that_the_streams_calculate_with) {
-  tests::for_each_dtype(Cpu::Numbers{}, []<class D>() { expect_copies<OpenCl<Cpu>, D>(); });
-  tests::for_each_dtype(Gpu::Numbers{}, []<class D>() { expect_copies<OpenCl<Gpu>, D>(); });
-}
-
-TEST_F(OpenClCopyInto, refuses_shapes_that_differ) {
-  const auto a = must(Tensor<F32, Rank<1>, OpenCl<Cpu>>::zeros(Rank<1>(3)));
-  const auto b = must(Tensor<F32, Rank<1>, OpenCl<Cpu>>::zeros(Rank<1>(2)));
-  EXPECT_TRUE(fails(copy_into(a, b), ErrorCode::shape_mismatch, "shapes_are_equal"));
-}
 
 // The products of magnitudes, which bounds of products are relative to.
 template <class T>
