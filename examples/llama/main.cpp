@@ -91,7 +91,8 @@ ht::Result<void> run(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   if (!parse(std::span(argv, static_cast<std::size_t>(argc)), options)) {
-    std::fputs("usage: llama MODEL ID… [--tokens N] [--int8] [--cold] [--one-by-one] [--logits FILE]\n", stderr);
+    std::fputs("usage: llama MODEL ID… [--tokens N] [--int8] [--cold] [--one-by-one] [--logits FILE]\n",
+               stderr);
     return 2;
   }
   const auto done = run(options);

@@ -52,9 +52,6 @@ struct GroupBytes {
 [[nodiscard]] inline const std::uint8_t* bytes_of(const std::uint64_t& word) {
   return reinterpret_cast<const std::uint8_t*>(&word);
 }
-[[nodiscard]] inline std::int32_t byte_of(std::uint64_t word, std::size_t i) {
-  return static_cast<std::int32_t>((word >> (8 * i)) & 255);
-}
 
 }  // namespace
 }  // namespace ht::inline v1::values
@@ -73,6 +70,10 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET == HWY_SCALAR
+
+[[nodiscard]] inline std::int32_t byte_of(std::uint64_t word, std::size_t i) {
+  return static_cast<std::int32_t>((word >> (8 * i)) & 255);
+}
 
 Integers add_integers(const std::uint8_t* block, const GroupBytes& bytes) {
   Integers result{};
