@@ -237,7 +237,12 @@ class UnitMeter {
   std::optional<Statistics> measure_q4_k(const std::byte* stored, std::int64_t count, std::uint64_t first) {
     values::BlockSums sums;
     values::ValueRange range = range_;
-    if (!values::measure_q4_k(stored, count / Q4_K::block_elements, sums, range)) return std::nullopt;
+    // Few blocks at first: later ones are skipped where they stay within the range of earlier ones.
+    const std::int64_t blocks = count / Q4_K::block_elements;
+    std::int64_t step = range.min <= range.max ? blocks : 1;
+    for (std::int64_t done = 0; done < blocks; done += step, step = std::min(done, blocks - done)) {
+      if (!values::measure_q4_k(stored + done * Q4_K::block_bytes, step, sums, range)) return std::nullopt;
+    }
     if (range.min < range_.min) argmin_ = first;
     if (range.max > range_.max) argmax_ = first;
     range_ = range;
