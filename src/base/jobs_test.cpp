@@ -6,10 +6,14 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <mutex>
 #include <new>
 #include <set>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -294,13 +298,34 @@ TEST(Jobs, failures_do_not_depend_on_the_number_of_threads) {
   }
 }
 
+// The sanitizer's allocator cannot be used in a child that was forked while a thread held its lock, as
+// threads do that begin. Returns when each thread but this one sleeps.
+void wait_until_others_sleep() {
+  const auto this_thread = std::to_string(gettid());
+  for (bool all_sleep = false; !all_sleep;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    all_sleep = true;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      std::ifstream file(task.path() / "stat");
+      std::string line;
+      std::getline(file, line);
+      // The state is behind the name, which is in brackets.
+      const auto end = line.rfind(')');
+      const bool sleeps = end != std::string::npos && end + 2 < line.size() && line[end + 2] == 'S';
+      all_sleep = all_sleep && (sleeps || task.path().filename() == this_thread);
+    }
+  }
+}
+
 TEST(Jobs, run_in_a_forked_child) {
   if (!child_may_have_threads) GTEST_SKIP() << "not under the thread sanitizer";
   Workers workers(2);
   ASSERT_EQ(sum_below(100, &workers), 4950U);
   ASSERT_EQ(sum_below(100), 4950U);
+  wait_until_others_sleep();
   EXPECT_TRUE(succeeds_in_child([&] {
     const bool first = sum_below(100, &workers) == 4950 && sum_below(100, nullptr, 5) == 4950;
+    wait_until_others_sleep();
     return first && succeeds_in_child([&] { return sum_below(100) == 4950; }) && sum_below(10) == 45;
   }));
   // The parent's threads are as before.

@@ -114,8 +114,8 @@ TEST(OpenCl, calculates_with_fewer_dtypes_than_it_stores) {
                ht::Computes<Processor, ht::slice::Linear, ht::F64>));
   EXPECT_FALSE((ht::Computes<Processor, ht::slice::Linear, ht::F16> ||
                 ht::Computes<Card, ht::slice::Linear, ht::F64>));
-  EXPECT_TRUE((ht::Computes<Card, ht::slice::Nn, ht::F32>));
-  EXPECT_FALSE((ht::Computes<Card, ht::slice::Nn, ht::F16> || ht::HasSlice<Card, ht::slice::Conv>));
+  EXPECT_TRUE((ht::Computes<Card, ht::slice::Nn, ht::F32> && ht::Computes<Card, ht::slice::Conv, ht::F32>));
+  EXPECT_FALSE((ht::Computes<Card, ht::slice::Nn, ht::F16> || ht::Computes<Card, ht::slice::Conv, ht::F64>));
 }
 
 TEST(Compatible, decides_whether_a_type_can_be_spelled) {
