@@ -4,7 +4,6 @@
 The threshold is in thresholds/LANE.txt, else in thresholds/default.txt. Without numpy, the test is skipped (77).
 """
 
-import importlib.util
 import pathlib
 import re
 import subprocess
@@ -19,9 +18,19 @@ def threshold_of(lane):
     return float((path if path.exists() else HERE / "thresholds" / "default.txt").read_text())
 
 
+def interpreter_with_numpy():
+    """Debian's packages are for /usr/bin/python3, which need not be the first on PATH. None without numpy."""
+    for python in (sys.executable, "/usr/bin/python3"):
+        if pathlib.Path(python).exists() and subprocess.run([python, "-c", "import numpy"], stderr=subprocess.DEVNULL,
+                                                            check=False).returncode == 0:
+            return python
+    return None
+
+
 def main():
     htensor, mlp, lane = sys.argv[1:]
-    if importlib.util.find_spec("numpy") is None:
+    python = interpreter_with_numpy()
+    if python is None:
         print("numpy is not installed: python3-numpy")
         return 77
     threshold = threshold_of(lane)
@@ -29,7 +38,7 @@ def main():
         trained = pathlib.Path(folder, "mlp.safetensors")
         bf16 = pathlib.Path(folder, "mlp.bf16.safetensors")
         q8_0 = pathlib.Path(folder, "mlp.q8_0.gguf")
-        subprocess.run([sys.executable, HERE / "train.py", trained], check=True)
+        subprocess.run([python, HERE / "train.py", trained], check=True)
         subprocess.run([htensor, "convert", trained, bf16, "--cast", "*.weight=BF16", "--round"], check=True)
         subprocess.run([htensor, "convert", trained, q8_0, "--quantize", "*.weight=Q8_0"], check=True)
         for model in (trained, bf16, q8_0):
