@@ -32,7 +32,7 @@ ht::Result<void> check_archive(const ht::Model& source, const ht::Model& archive
 
 ht::Result<void> run(const char* weights, const char* archive_path, const char* module_path) {
   const auto source = HT_TRY(ht::Model::open(weights));
-  // Copies bytes as they are, from file to file. Keys such as {"format": "pt"} mean nothing to IREE.
+  // The tensor bytes are copied unchanged. IREE ignores metadata keys such as {"format": "pt"}.
   const auto converted = HT_TRY(ht::convert(source, archive_path, {.format = "irpa", .metadata = false}));
   const auto archive = HT_TRY(ht::Model::open(archive_path));
   HT_TRY(check_archive(source, archive));

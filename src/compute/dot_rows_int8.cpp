@@ -317,7 +317,8 @@ HT_DOT_INLINE void unpack(Q5_K, Block b, std::size_t at, const GroupScales<B>& s
   }
 }
 
-/// 16 bits at once, as there is no instruction for bytes: the caller masks bits of the neighbour.
+/// Shifts lanes of 16 bits, because x86 has no shift of bytes. The caller masks bits that came from the
+/// neighbouring byte.
 template <int Left>
 HT_DOT_INLINE hn::Vec<Bytes32Tag> shift(hn::Vec<Bytes32Tag> bytes) {
 #if HWY_TARGET == HWY_SCALAR

@@ -82,7 +82,8 @@ HT_DOT_INLINE Floats operator*(Floats a, Floats b) {
   return a;
 }
 
-/// a · b + c, rounded once on every target: by a function where there is no instruction.
+/// a · b + c with one rounding. Targets without the instruction call std::fma, so that all give the same
+/// bits.
 HT_DOT_INLINE Floats multiply_add(Floats a, Floats b, Floats c) {
 #if HWY_TARGET == HWY_AVX2 || HWY_ARCH_ARM_A64
   for (std::size_t i = 0; i < parts; ++i) c.part[i] = hn::MulAdd(a.part[i], b.part[i], c.part[i]);

@@ -274,7 +274,7 @@ template <class D, class X, class S, class XS, class Dev>
 
 /// Rotary position embedding: turns the pairs of each head by angles that grow with the token's position.
 /// x is [tokens, heads, head_size]. `bad_shape` where an odd number of elements would be rotated, or more
-/// than a head has; `shape_mismatch` unless there are no frequency factors, or one for each pair. Angles are
+/// than a head has; `shape_mismatch` if there are frequency factors, but not one for each pair. Angles are
 /// calculated in F64 on the host, for devices too.
 template <class D, class S, class Dev>
   requires detail::HasNn<Dev, operation::Rope, D, S, Tensor<const D, Rank<2>, Dev>,

@@ -29,7 +29,7 @@
 namespace ht::inline v1 {
 
 /// Stored weights with a type at run time. `view` gives the stored elements, in place or in a buffer,
-/// `is_plain` tells whether these are row-major and little-endian, `cast<D>` returns all of them as D in
+/// `is_plain` is true if they are row-major and little-endian, `cast<D>` returns all of them as D in
 /// row-major order, `slice` some of the rows.
 template <class W>
 concept RuntimeWeights = requires(const W& weights, std::int64_t row, std::vector<std::byte>& buffer) {
@@ -76,7 +76,7 @@ template <class D, RuntimeWeights W>
   HT_TRY(check_runtime_weights(weights.name(), weights.type(), weights.dims(), element_type_of<D>()));
   if (!weights.is_plain()) return std::nullopt;
   const auto dims = weights.dims();
-  // One byte tells whether a view is in place.
+  // A view that is not in place fills the buffer; one byte is enough to find out.
   std::vector<std::byte> buffer;
   HT_TRY(weights.view(0, std::min<std::uint64_t>(weights.byte_size(), 1), buffer));
   if (!buffer.empty()) return std::nullopt;

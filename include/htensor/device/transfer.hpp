@@ -138,7 +138,7 @@ template <class D, class S, class Dev>
   return gathered;
 }
 
-/// The tensor itself, as it is on the host.
+/// Returns the same tensor: it is on the host already.
 template <class D, class S>
 [[nodiscard]] Result<Tensor<D, S>> to_host(const Tensor<D, S>& tensor, const ComputeOptions& = {}) {
   return tensor;
