@@ -226,6 +226,20 @@ class Reference(unittest.TestCase):
         self.assertIn("config.json", done.stderr)
         self.assertEqual(subprocess.run([LLAMA, path], capture_output=True, check=False).returncode, 2)
 
+    def test_sizes_that_do_not_fit_each_other_are_errors(self):
+        path = self.made("model.safetensors", "F32")
+        config = self.path / "config.json"
+        sizes = json.loads(config.read_text())
+        hostile = [("num_key_value_heads", 0), ("num_key_value_heads", sizes["num_attention_heads"] + 1),
+                   ("num_hidden_layers", 1e300), ("num_hidden_layers", -1), ("hidden_size", 0), ("head_dim", 0),
+                   ("num_attention_heads", 2**31)]
+        for key, value in hostile:
+            with self.subTest(key=key, value=value):
+                config.write_text(json.dumps({**sizes, key: value}))
+                done = subprocess.run([LLAMA, path, "1"], capture_output=True, text=True, check=False)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn("hint: ", done.stderr)
+
 
 if __name__ == "__main__":
     HTENSOR, LLAMA = sys.argv[1:3]
