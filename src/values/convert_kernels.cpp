@@ -1,5 +1,6 @@
 #include "values/convert_kernels.hpp"
 
+#include "base/prefetch.hpp"
 #include "values/kernel_targets.hpp"
 #include "values/targets.hpp"
 
@@ -304,7 +305,10 @@ HWY_INLINE void for_each_vector(const From* from, To* into, std::int64_t count, 
       std::memcpy(into + i, &result, sizeof(To));
     }
   } else {
-    for (; i + lanes <= count; i += lanes) convert(from + i, into + i);
+    for (; i + lanes <= count; i += lanes) {
+      prefetch_again(from + i);
+      convert(from + i, into + i);
+    }
     const std::size_t rest = static_cast<std::size_t>(count - i) % Lanes;
     if (rest == 0) return;
     From padded[Lanes]{};
@@ -315,8 +319,47 @@ HWY_INLINE void for_each_vector(const From* from, To* into, std::int64_t count, 
   }
 }
 
+#if HWY_TARGET == HWY_AVX2
+// Codes of eight bits as F16, whose instruction reads subnormals and NaN as well: the exponent of E5M2 is
+// that of F16, the exponent of E4M3 is smaller by a constant.
+template <class D>
+HWY_INLINE void promote_bytes(const std::uint8_t* codes, float* into, std::int64_t count) {
+  const hn::ScalableTag<std::int16_t> shorts;
+  const hn::Rebind<std::int8_t, hn::ScalableTag<std::int16_t>> bytes;
+  const hn::ScalableTag<float> floats;
+  const hn::Rebind<hwy::float16_t, hn::ScalableTag<float>> halves;
+  const hn::Half<hn::ScalableTag<std::int16_t>> half_shorts;
+  constexpr std::int64_t lanes = hn::MaxLanes(floats);
+  for_each_vector<2 * lanes>(codes, into, count, [&](const std::uint8_t* from, float* result) HWY_ATTR {
+    const auto code = hn::PromoteTo(shorts, hn::LoadU(bytes, reinterpret_cast<const std::int8_t*>(from)));
+    const auto to_floats = [&](auto half)
+                               HWY_ATTR { return hn::PromoteTo(floats, hn::BitCast(halves, half)); };
+    if constexpr (std::same_as<D, F8_E5M2>) {
+      const auto bits = hn::ShiftLeft<8>(code);
+      hn::StoreU(to_floats(hn::LowerHalf(half_shorts, bits)), floats, result);
+      hn::StoreU(to_floats(hn::UpperHalf(half_shorts, bits)), floats, result + lanes);
+    } else {
+      // The sign fills the bits above the code: one of them becomes the sign of F16.
+      const auto moved = hn::ShiftLeft<7>(code);
+      const auto magnitude = hn::And(moved, hn::Set(shorts, std::int16_t{0x3F80}));
+      const auto is_nan = hn::Eq(magnitude, hn::Set(shorts, std::int16_t{0x3F80}));
+      const auto exponent = hn::And(hn::VecFromMask(shorts, is_nan), hn::Set(shorts, std::int16_t{0x7C00}));
+      const auto sign = hn::And(moved, hn::Set(shorts, std::int16_t{-0x8000}));
+      const auto bits = hn::Or(hn::Or(magnitude, exponent), sign);
+      const auto scale = hn::Set(floats, 256.0F);
+      hn::StoreU(hn::Mul(to_floats(hn::LowerHalf(half_shorts, bits)), scale), floats, result);
+      hn::StoreU(hn::Mul(to_floats(hn::UpperHalf(half_shorts, bits)), scale), floats, result + lanes);
+    }
+  });
+}
+#endif
+
 template <class D, class Code>
 void promote_codes(const Code* codes, float* into, std::int64_t count) {
+#if HWY_TARGET == HWY_AVX2
+  if constexpr (std::same_as<D, F8_E4M3> || std::same_as<D, F8_E5M2>)
+    return promote_bytes<D>(codes, into, count);
+#endif
   const Words<std::uint32_t> words;
   const hn::RebindToFloat<Words<std::uint32_t>> floats;
   const hn::Rebind<Code, Words<std::uint32_t>> narrow;
