@@ -41,19 +41,32 @@ inline constinit std::atomic<unsigned> generation = 0;
   return count;
 }
 
-/// Returns early once the condition holds. 20 to 50 us: longer than the time between two tasks of a loop, and
-/// about what sleeping and waking costs.
+/// Waits until the condition holds, for 100 us at most: longer than the time between two tasks of a loop, and
+/// a few times as long as sleeping and waking.
 template <class Condition>
 void spin_until(Condition holds) noexcept {
   // Where there is one processor, the thread that would change the condition cannot run meanwhile.
-  const int spins = processors() > 1 ? 1000 : 0;
-  for (int i = 0; i < spins && !holds(); ++i) {
+  if (processors() == 1 || holds()) return;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(100);
+  do {
+    for (int i = 0; i < 32; ++i) {
+      if (holds()) return;
 #if defined(__x86_64__)
-    __builtin_ia32_pause();
+      __builtin_ia32_pause();
 #elif defined(__aarch64__)
-    asm volatile("yield");
+      asm volatile("yield");
 #endif
-  }
+    }
+  } while (std::chrono::steady_clock::now() < end);
+}
+
+/// Locks the mutex. A thread that holds it changes some numbers only, so that waiting for it is shorter than
+/// a system call.
+[[nodiscard]] inline std::unique_lock<std::mutex> lock_soon(std::mutex& mutex) noexcept {
+  std::unique_lock lock(mutex, std::try_to_lock);
+  if (!lock) spin_until([&] { return lock.try_lock(); });
+  if (!lock) lock.lock();
+  return lock;
 }
 
 /// One call's work. Threads join it until there are `max_workers` of them or one of them has left, as a
@@ -82,8 +95,8 @@ class PoolTask {
   PoolTask* next_ = nullptr;
 };
 
-/// A thread waits for a task by spinning for some microseconds, then sleeps: a task that follows soon after
-/// another needs no system call.
+/// A thread waits for a task by spinning, then sleeps: a task that follows soon after another needs no system
+/// call.
 class Pool {
  public:
   explicit Pool(std::size_t max_threads) noexcept;
@@ -149,7 +162,7 @@ inline std::optional<std::size_t> Pool::offer(PoolTask& task, Caller caller) noe
   std::optional<std::size_t> number;
   std::size_t to_wake = 0;
   {
-    const std::scoped_lock lock(mutex_);
+    const auto lock = lock_soon(mutex_);
     if (caller == Caller::joins) number = join_locked(task);
     const std::size_t wanted = std::min(task.max_workers_ - task.joined_, max_threads_);
     const std::size_t idle = spinning_ + sleeping_;
@@ -171,7 +184,7 @@ inline std::optional<std::size_t> Pool::offer(PoolTask& task, Caller caller) noe
 inline void Pool::help(PoolTask& task) noexcept {
   std::optional<std::size_t> number;
   {
-    const std::scoped_lock lock(mutex_);
+    const auto lock = lock_soon(mutex_);
     if (task.is_exhausted_ || task.joined_ == task.max_workers_) return;
     number = join_locked(task);
   }
@@ -180,13 +193,13 @@ inline void Pool::help(PoolTask& task) noexcept {
 }
 
 inline std::optional<std::size_t> Pool::join_first(PoolTask& task) noexcept {
-  const std::scoped_lock lock(mutex_);
+  const auto lock = lock_soon(mutex_);
   if (task.joined_ != 0) return std::nullopt;
   return join_locked(task);
 }
 
 inline void Pool::leave(PoolTask& task) noexcept {
-  const std::scoped_lock lock(mutex_);
+  const auto lock = lock_soon(mutex_);
   leave_locked(task);
 }
 
@@ -194,18 +207,18 @@ inline bool Pool::wait_for(PoolTask& task, std::chrono::milliseconds time, bool 
   const auto is_finished = [&] { return task.is_finished_.load(std::memory_order_relaxed); };
   if (spins) spin_until(is_finished);
   // Also after the flag was seen: the thread that has set it may hold the mutex still.
-  std::unique_lock lock(mutex_);
+  auto lock = lock_soon(mutex_);
   return task.finished_.wait_for(lock, time, is_finished);
 }
 
 inline void Pool::serve() noexcept {
   fault::unblock_signal();
-  std::unique_lock lock(mutex_);
+  auto lock = lock_soon(mutex_);
   while (true) {
     if (open_ == nullptr && !is_stopping_) {
       lock.unlock();
       spin_until([this] { return has_open_.load(std::memory_order_relaxed); });
-      lock.lock();
+      lock = lock_soon(mutex_);
     }
     if (open_ == nullptr && !is_stopping_) {
       --spinning_;
@@ -220,7 +233,7 @@ inline void Pool::serve() noexcept {
     --spinning_;
     lock.unlock();
     task.work(number);
-    lock.lock();
+    lock = lock_soon(mutex_);
     ++spinning_;
     leave_locked(task);
   }

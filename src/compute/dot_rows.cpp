@@ -304,7 +304,7 @@ constexpr std::size_t step_bytes() {
 /// The sums of R rows with B vectors.
 template <std::size_t R, std::size_t B>
 struct Sinks {
-  HT_DOT_INLINE explicit Sinks(const float* const* vectors) {
+  HT_DOT_INLINE Sinks(const float* const* vectors, const float* rest) : rest_of_vectors(rest) {
 #pragma GCC unroll 4
     for (std::size_t b = 0; b < B; ++b) {
 #pragma GCC unroll 4
@@ -356,21 +356,18 @@ struct Sinks {
       }
     }
     if constexpr (!IsEncoding<T>) {
-      if (at < columns) add_rest(type, rows, offset, from + at, columns - at);
+      if (at < columns) add_rest(type, rows, offset, columns - at);
     }
   }
 
-  /// Fewer than 32 elements. The zeros behind them change no sum.
+  /// The last elements, fewer than 32. The zeros behind them change no sum.
   template <class T>
-  HWY_NOINLINE void add_rest(T type, const Block* rows, std::size_t offset, std::size_t from,
-                             std::size_t count) {
-    alignas(32) float vectors[B][dense_step] = {};
-    for (std::size_t b = 0; b < B; ++b) std::memcpy(vectors[b], row[0].x[b] + from, count * sizeof(float));
+  HWY_NOINLINE void add_rest(T type, const Block* rows, std::size_t offset, std::size_t count) {
     for (std::size_t r = 0; r < R; ++r) {
       std::uint8_t elements[step_bytes<T>()] = {};
       std::memcpy(elements, rows[r] + offset, count * T::bits / 8);
       Sink<B> rest = row[r];
-      for (std::size_t b = 0; b < B; ++b) rest.x[b] = vectors[b];
+      for (std::size_t b = 0; b < B; ++b) rest.x[b] = rest_of_vectors + b * dense_step;
       unpack(type, elements, 0, rest);
       for (std::size_t b = 0; b < B; ++b) {
         row[r].sums[b][0] = rest.sums[b][0];
@@ -387,30 +384,32 @@ struct Sinks {
     }
   }
 
+  /// The last elements of each vector, filled up with zeros to 32.
+  const float* rest_of_vectors;
   Sink<B> row[R];
 };
 
-using Dot = void (*)(const ElementType& type, const Block* rows, const float* const* x, std::size_t columns,
-                     float* into);
+using Dot = void (*)(const ElementType& type, const Block* rows, const float* const* x, const float* rest,
+                     std::size_t columns, float* into);
 
 /// R rows with B vectors.
 template <class T, std::size_t R, std::size_t B>
-void dot(const ElementType& /*type*/, const Block* rows, const float* const* x, std::size_t columns,
-         float* into) {
-  Sinks<R, B> sinks(x);
+void dot(const ElementType& /*type*/, const Block* rows, const float* const* x, const float* rest,
+         std::size_t columns, float* into) {
+  Sinks<R, B> sinks(x, rest);
   sinks.add(T{}, rows, 0, columns);
   sinks.store(into);
 }
 
 /// The same for types without an `unpack`: decoded to strips first.
 template <std::size_t R, std::size_t B>
-void dot_decoded(const ElementType& type, const Block* rows, const float* const* x, std::size_t columns,
-                 float* into) {
+void dot_decoded(const ElementType& type, const Block* rows, const float* const* x, const float* rest,
+                 std::size_t columns, float* into) {
   constexpr std::size_t strip = 512;
   alignas(64) float floats[R][strip];
   Block strips[R];
   for (std::size_t r = 0; r < R; ++r) strips[r] = reinterpret_cast<Block>(floats[r]);
-  Sinks<R, B> sinks(x);
+  Sinks<R, B> sinks(x, rest);
   for (std::size_t at = 0; at < columns; at += strip) {
     const std::size_t count = std::min(strip, columns - at);
     const auto offset = values::stored_bytes(type, static_cast<std::int64_t>(at));
@@ -460,13 +459,17 @@ Block row_at(const Rows& rows, std::int64_t row) {
 void dot_panel(const Dots& dots, const Rows& rows, std::int64_t first, std::int64_t end,
                const float* const* x, std::size_t batch, float* into, std::int64_t into_stride) {
   const auto columns = static_cast<std::size_t>(rows.columns);
+  alignas(32) float rest[max_batch * dense_step] = {};
+  const std::size_t whole = columns / dense_step * dense_step;
+  for (std::size_t b = 0; b < max_batch && whole < columns; ++b)
+    std::memcpy(rest + b * dense_step, x[b] + whole, (columns - whole) * sizeof(float));
   float results[max_batch];
   if (batch == 1) {
     for (std::int64_t r = first; r < end; r += 2) {
       // The last of an odd number of rows is its own neighbour.
       const std::int64_t next = std::min(r + 1, end - 1);
       const Block pair[2] = {row_at(rows, r), row_at(rows, next)};
-      dots.rows_2(rows.type, pair, x, columns, results);
+      dots.rows_2(rows.type, pair, x, rest, columns, results);
       into[r] = results[0];
       into[next] = results[1];
     }
@@ -475,7 +478,7 @@ void dot_panel(const Dots& dots, const Rows& rows, std::int64_t first, std::int6
   const Dot dot_batch = batch == 2 ? dots.batch_2 : dots.batch_4;
   for (std::int64_t r = first; r < end; ++r) {
     const Block row = row_at(rows, r);
-    dot_batch(rows.type, &row, x, columns, results);
+    dot_batch(rows.type, &row, x, rest, columns, results);
     for (std::size_t b = 0; b < batch; ++b) into[static_cast<std::int64_t>(b) * into_stride + r] = results[b];
   }
 }

@@ -36,24 +36,25 @@ struct Rows {
 void dot_rows(const Rows& rows, const float* x, std::int64_t x_stride, std::int64_t batch, float* into,
               std::int64_t into_stride) noexcept;
 
-/// Vectors rounded to int8 with one scale for each 32 elements.
+/// Vectors rounded to int8 with one scale for as many elements as a block of the weights has, 32 or 256.
 ///
-/// The scale is the largest magnitude of the 32 divided by 127, so that an element moves by half a scale at
-/// most, apart from the rounding of F32. A NaN or an infinity among the 32 makes their scale NaN, and so
-/// every result that they are part of.
+/// The scale is the largest magnitude of the group divided by 127, so that an element moves by half a scale
+/// at most, apart from the rounding of F32. A NaN or an infinity in a group makes its scale NaN, and so every
+/// result that it is part of.
 struct Int8Vectors {
-  static constexpr std::int64_t group = 32;
+  /// `vectors` of `length` elements, a multiple of the elements of a block. Throws std::bad_alloc.
+  Int8Vectors(const ElementType& weights, const float* x, std::int64_t x_stride, std::int64_t vectors,
+              std::int64_t length);
 
-  /// `batch` vectors of `columns` elements, a multiple of 32. Throws std::bad_alloc.
-  Int8Vectors(const float* x, std::int64_t x_stride, std::int64_t vectors, std::int64_t length);
-
+  /// Elements per scale.
+  std::int64_t group;
   std::int64_t batch;
   std::int64_t columns;
   /// From -127 to 127.
   std::vector<std::int8_t> elements;
   std::vector<float> scales;
-  /// Scale times the sum of the integers of each 32.
-  std::vector<float> sums;
+  /// The sum of each 16 elements.
+  std::vector<std::int16_t> sums;
 };
 
 /// Q8_0, Q4_0, Q4_K, Q5_K and Q6_K.
@@ -63,8 +64,8 @@ struct Int8Vectors {
 /// fixed order, too, so that targets agree.
 ///
 /// For the rounded vectors x', the error is at most k · eps · Σ(|scale · q| + |offset|) · |x'|
-/// where elements are scale · q - offset; Q8_0, Q4_0 and Q6_K have no offsets. Rounding the vectors adds at
-/// most Σ over groups of (scale / 2) · Σ|row[j]|.
+/// where elements are scale · q - offset; Q8_0 and Q4_0 have no offsets, that of Q6_K is 32 · scale. Rounding
+/// the vectors adds at most Σ over groups of (scale / 2) · Σ|row[j]|.
 void dot_rows_int8(const Rows& rows, const Int8Vectors& x, float* into, std::int64_t into_stride) noexcept;
 
 }  // namespace ht::inline v1::compute

@@ -1,7 +1,8 @@
 // The kernels for vectors of int8: products of bytes, added in fours.
 //
-// Lane i of 8 has the sum of the elements 4i to 4i + 3 of a group of 32, an exact integer. It is converted to
-// F32 and multiplied by the scales of both sides.
+// Lane i of 8 has the sum of the elements 4i to 4i + 3 of a group of 32, an exact integer. Blocks of 32
+// elements are one group; blocks of 256 add 8 groups, each times its integer scale. Lanes are then converted
+// to F32 and multiplied by the scales of both sides.
 #include "compute/dot_rows.hpp"
 
 #include "values/kernel_targets.hpp"
@@ -94,20 +95,15 @@ HT_DOT_INLINE __m128i subtract_shorts(__m128i a, __m128i b) { return _mm_sub_epi
 
 #if HT_DOT_HAS_PAIRS
 
-using ShortTag = hn::Repartition<std::int16_t, Bytes32Tag>;
-
-/// Σ a · b of bytes without sign, at most 64, and int8.
-HT_DOT_INLINE Ints dot_unsigned(Bytes32 a, const std::int8_t* b) {
-  const auto ones = hn::Set(ShortTag(), std::int16_t{1});
-  Ints result;
-  for (std::size_t i = 0; i < byte_parts; ++i) {
-    const auto x = hn::LoadU(Signed32Tag(), b + byte_lanes * i);
-    result.part[i].raw = add_pairs(multiply_pairs(a.part[i].raw, x.raw), ones.raw);
-  }
-  return result;
+HT_DOT_INLINE std::int32_t load_pair(const std::int16_t* pair) {
+  std::int32_t both;
+  std::memcpy(&both, pair, sizeof both);
+  return both;
 }
 
-/// The same for int8 and int8 above -128.
+using ShortTag = hn::Repartition<std::int16_t, Bytes32Tag>;
+
+/// Σ a · b of int8 and int8 above -128.
 HT_DOT_INLINE Ints dot_signed(Bytes32 a, const std::int8_t* b) {
   const auto ones = hn::Set(ShortTag(), std::int16_t{1});
   Ints result;
@@ -120,27 +116,6 @@ HT_DOT_INLINE Ints dot_signed(Bytes32 a, const std::int8_t* b) {
   }
   return result;
 }
-
-/// The 16 scales of a block of Q6_K.
-struct SixScales {
-  HT_DOT_INLINE explicit SixScales(Block scales)
-      : bytes(hn::LoadU(hn::Full128<std::int8_t>(), as_int8(scales))) {}
-  /// The scale of each of the 32 elements of a group, as int16.
-  HT_DOT_INLINE void of_group(std::size_t group, hn::Vec<ShortTag>* into) const {
-    const hn::Full128<std::int8_t> tag;
-    const auto indexes = hn::Set(hn::Full128<std::uint16_t>(), static_cast<std::uint16_t>(group * 0x0202));
-    const auto low_and_high = hn::Add(hn::BitCast(tag, indexes), hn::Load(tag, halves));
-    const auto each = hn::TableLookupBytes(bytes, low_and_high);
-#if HWY_TARGET == HWY_AVX2
-    into[0] = hn::PromoteTo(ShortTag(), each);
-#else
-    into[0] = hn::PromoteTo(ShortTag(), hn::LowerHalf(each));
-    into[1] = hn::PromoteTo(ShortTag(), hn::UpperHalf(hn::Half<hn::Full128<std::int8_t>>(), each));
-#endif
-  }
-  alignas(16) static constexpr std::int8_t halves[16] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
-  hn::Vec<hn::Full128<std::int8_t>> bytes;
-};
 
 /// Σ (a - Zero) · b.
 template <std::uint8_t Zero>
@@ -156,16 +131,42 @@ HT_DOT_INLINE Ints dot_centred(Bytes32 a, const std::int8_t* b) {
   return result;
 }
 
-/// Σ (a - 32) · b · scale.
-HT_DOT_INLINE Ints dot_sixes(Bytes32 a, const std::int8_t* b, const SixScales& scales, std::size_t group) {
-  const auto zero = hn::Set(Bytes32Tag(), std::uint8_t{32});
-  hn::Vec<ShortTag> scale[byte_parts];
-  scales.of_group(group, scale);
+/// The sums of neighbours: a[0] · b[0] + a[1] · b[1] in lane 0.
+HT_DOT_INLINE Ints dot_shorts(const std::int16_t* a, const std::int16_t* b) {
+  constexpr std::size_t short_lanes = hn::MaxLanes(ShortTag());
+  Ints result;
+  for (std::size_t i = 0; i < parts; ++i) {
+    const auto left = hn::LoadU(ShortTag(), a + short_lanes * i);
+    const auto right = hn::LoadU(ShortTag(), b + short_lanes * i);
+    result.part[i].raw = add_pairs(left.raw, right.raw);
+  }
+  return result;
+}
+
+/// Σ a · b · scale of bytes without sign, at most 64, and int8, for group `group` of a block.
+HT_DOT_INLINE Ints dot_scaled(Bytes32 a, const std::int8_t* b, const std::int16_t* pairs, std::size_t group) {
+  const hn::Repartition<std::int32_t, ShortTag> words;
+  const auto scale = hn::BitCast(ShortTag(), hn::Set(words, load_pair(pairs + 2 * group)));
   Ints result;
   for (std::size_t i = 0; i < byte_parts; ++i) {
     const auto x = hn::LoadU(Signed32Tag(), b + byte_lanes * i);
-    const auto pairs = subtract_shorts(multiply_pairs(a.part[i].raw, x.raw), multiply_pairs(zero.raw, x.raw));
-    result.part[i].raw = add_pairs(pairs, scale[i].raw);
+    result.part[i].raw = add_pairs(multiply_pairs(a.part[i].raw, x.raw), scale.raw);
+  }
+  return result;
+}
+
+/// The same with a scale for each half of a group: even scales lie before odd ones.
+HT_DOT_INLINE Ints dot_two_scales(Bytes32 a, const std::int8_t* b, const std::int16_t* scales,
+                                  std::size_t group) {
+  const hn::Repartition<std::uint8_t, ShortTag> bytes;
+  const auto index = hn::Set(hn::Repartition<std::uint16_t, ShortTag>(),
+                             static_cast<std::uint16_t>(0x0100U + 0x0202U * group));
+  Ints result;
+  for (std::size_t i = 0; i < byte_parts; ++i) {
+    const auto x = hn::LoadU(Signed32Tag(), b + byte_lanes * i);
+    const auto all = hn::LoadU(bytes, reinterpret_cast<Block>(scales) + byte_lanes * i);
+    const auto scale = hn::BitCast(ShortTag(), hn::TableLookupBytes(all, hn::BitCast(bytes, index)));
+    result.part[i].raw = add_pairs(multiply_pairs(a.part[i].raw, x.raw), scale.raw);
   }
   return result;
 }
@@ -185,14 +186,9 @@ HT_DOT_INLINE Ints dot_each(Bytes32 a, const std::int8_t* b, int zero, int low_s
     for (std::size_t j = 4 * i; j < 4 * i + 4; ++j)
       sums[i] += (static_cast<Element>(bytes[j]) - zero) * b[j] * (i < 4 ? low_scale : high_scale);
   }
-  Ints result;
-  for (std::size_t i = 0; i < parts; ++i) result.part[i] = hn::LoadU(IntTag(), sums + lanes * i);
-  return result;
+  return load_ints(sums);
 }
 
-HT_DOT_INLINE Ints dot_unsigned(Bytes32 a, const std::int8_t* b) {
-  return dot_each<std::uint8_t>(a, b, 0, 1, 1);
-}
 HT_DOT_INLINE Ints dot_signed(Bytes32 a, const std::int8_t* b) {
   return dot_each<std::int8_t>(a, b, 0, 1, 1);
 }
@@ -202,119 +198,192 @@ HT_DOT_INLINE Ints dot_centred(Bytes32 a, const std::int8_t* b) {
   return dot_each<std::uint8_t>(a, b, Zero, 1, 1);
 }
 
-struct SixScales {
-  HT_DOT_INLINE explicit SixScales(Block scales) : bytes(as_int8(scales)) {}
-  const std::int8_t* bytes;
-};
+HT_DOT_INLINE Ints dot_shorts(const std::int16_t* a, const std::int16_t* b) {
+  alignas(32) std::int32_t sums[8];
+  for (std::size_t i = 0; i < 8; ++i) sums[i] = a[2 * i] * b[2 * i] + a[2 * i + 1] * b[2 * i + 1];
+  return load_ints(sums);
+}
 
-HT_DOT_INLINE Ints dot_sixes(Bytes32 a, const std::int8_t* b, const SixScales& scales, std::size_t group) {
-  return dot_each<std::uint8_t>(a, b, 32, scales.bytes[2 * group], scales.bytes[2 * group + 1]);
+HT_DOT_INLINE Ints dot_scaled(Bytes32 a, const std::int8_t* b, const std::int16_t* pairs, std::size_t group) {
+  return dot_each<std::uint8_t>(a, b, 0, pairs[2 * group], pairs[2 * group]);
+}
+
+HT_DOT_INLINE Ints dot_two_scales(Bytes32 a, const std::int8_t* b, const std::int16_t* scales,
+                                  std::size_t group) {
+  return dot_each<std::uint8_t>(a, b, 0, scales[group], scales[8 + group]);
 }
 
 #endif
 #undef HT_DOT_HAS_PAIRS
 
-/// Vectors and where their sums go.
+/// Elements, scales and sums of B vectors.
 template <std::size_t B>
-struct IntSink {
+struct IntVectors {
   const std::int8_t* x[B];
   const float* scales[B];
-  const float* sums[B];
-  /// Two sums, to which groups are added in turn: additions do not wait for each other.
-  Floats products[B][2];
+  const std::int16_t* sums[B];
+};
+
+/// Sums of the products of a row with B vectors.
+template <std::size_t B>
+struct IntSink {
+  Floats products[B];
   Floats offsets[B];
-
-  /// Adds the products of 32 elements, from element `at` of the row on, times `scale` of their row.
-  /// `dot(x)` gives the products with a vector.
-  template <class Dot>
-  HT_DOT_INLINE void add(std::size_t at, Floats scale, Dot dot) {
-#pragma GCC unroll 4
-    for (std::size_t b = 0; b < B; ++b) {
-      const Floats both = scale * set_floats(scales[b][at / 32]);
-      products[b][0] = multiply_add(to_floats(dot(x[b] + at)), both, products[b][0]);
-    }
-  }
 };
 
-template <std::size_t B>
-HT_DOT_INLINE void unpack(Q8_0, Block b, std::size_t at, IntSink<B>& sink) {
-  const Bytes32 elements = load_32(b + 2);
-  sink.add(at, set_half(b), [&](const std::int8_t* x) HWY_ATTR { return dot_signed(elements, x); });
-}
-
-template <std::size_t B>
-HT_DOT_INLINE void unpack(Q4_0, Block b, std::size_t at, IntSink<B>& sink) {
-  const Bytes32 elements = nibbles_of_16(b + 2);
-  sink.add(at, set_half(b), [&](const std::int8_t* x) HWY_ATTR { return dot_centred<8>(elements, x); });
-}
-
-/// The scales of the 8 groups of a block times those of each vector.
-template <std::size_t B>
-struct GroupScales {
-  alignas(32) float both[B][8];
-};
-/// Scales of encodings that take long to unpack. They are prepared for several blocks before the first of
-/// these is multiplied, so that multiplications do not wait for them. Adds the part of the offsets.
-template <std::size_t B>
-HT_DOT_INLINE void prepare_k(Block b, std::size_t at, IntSink<B>& sink, GroupScales<B>& into) {
-  alignas(32) float scales[8];
-  alignas(32) float offsets[8];
-  k_scales(b, scales, offsets);
-  const Floats scale = load_floats(scales);
-  const Floats offset = load_floats(offsets);
-#pragma GCC unroll 4
-  for (std::size_t i = 0; i < B; ++i) {
-    store_floats(scale * load_floats(sink.scales[i] + at / 32), into.both[i]);
-    sink.offsets[i] = multiply_add(offset, load_floats(sink.sums[i] + at / 32), sink.offsets[i]);
-  }
-}
-template <std::size_t B>
-HT_DOT_INLINE void prepare(Q4_K, Block b, std::size_t at, IntSink<B>& sink, GroupScales<B>& into) {
-  prepare_k(b, at, sink, into);
-}
-template <std::size_t B>
-HT_DOT_INLINE void prepare(Q5_K, Block b, std::size_t at, IntSink<B>& sink, GroupScales<B>& into) {
-  prepare_k(b, at, sink, into);
-}
-template <std::size_t B>
-HT_DOT_INLINE void prepare(Q6_K, Block b, std::size_t at, IntSink<B>& sink, GroupScales<B>& into) {
-  const Floats d = set_half(b + 208);
-#pragma GCC unroll 4
-  for (std::size_t i = 0; i < B; ++i) store_floats(d * load_floats(sink.scales[i] + at / 32), into.both[i]);
-}
-
-/// Adds the products of group `group` of a block that begins with element `at`.
+/// Adds the products of a block of 32 elements, from element `at` of the row on, times the F16 at `scale`.
+/// `dot(x)` returns the products with a vector.
 template <std::size_t B, class Dot>
-HT_DOT_INLINE void add_group(const GroupScales<B>& scales, std::size_t at, std::size_t group,
-                             IntSink<B>& sink, Dot dot) {
+HT_DOT_INLINE void add_block(Block scale, std::size_t at, const IntVectors<B>& vectors, IntSink<B>& sink,
+                             Dot dot) {
+  const Floats d = set_half(scale);
 #pragma GCC unroll 4
-  for (std::size_t i = 0; i < B; ++i) {
-    const Ints sum = dot(sink.x[i] + at + 32 * group);
-    Floats& product = sink.products[i][group % 2];
-    product = multiply_add(to_floats(sum), set_floats(scales.both[i][group]), product);
+  for (std::size_t b = 0; b < B; ++b) {
+    const Floats both = d * set_floats(vectors.scales[b][at / 32]);
+    sink.products[b] = multiply_add(to_floats(dot(vectors.x[b] + at)), both, sink.products[b]);
   }
 }
 
 template <std::size_t B>
-HT_DOT_INLINE void unpack(Q4_K, Block b, std::size_t at, const GroupScales<B>& scales, IntSink<B>& sink) {
+HT_DOT_INLINE void unpack(Q8_0, Block block, std::size_t at, const IntVectors<B>& vectors, IntSink<B>& sink) {
+  const Bytes32 elements = load_32(block + 2);
+  add_block(block, at, vectors, sink, [&](const std::int8_t* x) HWY_ATTR { return dot_signed(elements, x); });
+}
+
+template <std::size_t B>
+HT_DOT_INLINE void unpack(Q4_0, Block block, std::size_t at, const IntVectors<B>& vectors, IntSink<B>& sink) {
+  const Bytes32 elements = nibbles_of_16(block + 2);
+  add_block(block, at, vectors, sink,
+            [&](const std::int8_t* x) HWY_ATTR { return dot_centred<8>(elements, x); });
+}
+
+/// The scales of a block of 256 elements, which take long to unpack. They are prepared for several blocks
+/// before the first of these is multiplied, so that multiplications do not wait for them.
+template <std::size_t B>
+struct Prepared {
+  /// As `dot_scaled` or `dot_two_scales` reads them.
+  alignas(32) std::int16_t scales[16];
+  /// What the sums of integers are multiplied by.
+  float factors[B];
+  /// Q6_K: the scales in their own order.
+  alignas(32) std::int16_t in_order[16];
+};
+
+/// The 8 scales and the 8 offsets of a block of Q4_K or Q5_K, each twice.
+HT_DOT_INLINE void repeat_k_scales(Block block, std::int16_t* scales, std::int16_t* offsets) {
+  alignas(16) std::uint8_t bytes[16];
+  k_scale_bytes(block, bytes);
+#if HWY_TARGET == HWY_AVX2
+  const __m128i all = _mm_load_si128(reinterpret_cast<const __m128i*>(bytes));
+  const __m256i twice_scales = _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(all, all));
+  const __m256i twice_offsets = _mm256_cvtepu8_epi16(_mm_unpackhi_epi8(all, all));
+  _mm256_store_si256(reinterpret_cast<__m256i*>(scales), twice_scales);
+  _mm256_store_si256(reinterpret_cast<__m256i*>(offsets), twice_offsets);
+#else
+  for (std::size_t i = 0; i < 16; ++i) {
+    scales[i] = bytes[i / 2];
+    offsets[i] = bytes[8 + i / 2];
+  }
+#endif
+}
+
+/// Adds the part of the offsets, too.
+template <std::size_t B>
+HT_DOT_INLINE void prepare_k(Block block, std::size_t at, const IntVectors<B>& vectors, IntSink<B>& sink,
+                             Prepared<B>& into) {
+  alignas(32) std::int16_t offsets[16];
+  repeat_k_scales(block, into.scales, offsets);
+  const float d = half_at(block);
+  const float offset = half_at(block + 2);
+#pragma GCC unroll 4
+  for (std::size_t b = 0; b < B; ++b) {
+    into.factors[b] = d * vectors.scales[b][at / 256];
+    const Ints sums = dot_shorts(offsets, vectors.sums[b] + at / 16);
+    sink.offsets[b] =
+        multiply_add(to_floats(sums), set_floats(offset * vectors.scales[b][at / 256]), sink.offsets[b]);
+  }
+}
+template <std::size_t B>
+HT_DOT_INLINE void prepare(Q4_K, Block block, std::size_t at, const IntVectors<B>& vectors, IntSink<B>& sink,
+                           Prepared<B>& into) {
+  prepare_k(block, at, vectors, sink, into);
+}
+template <std::size_t B>
+HT_DOT_INLINE void prepare(Q5_K, Block block, std::size_t at, const IntVectors<B>& vectors, IntSink<B>& sink,
+                           Prepared<B>& into) {
+  prepare_k(block, at, vectors, sink, into);
+}
+template <std::size_t B>
+HT_DOT_INLINE void prepare(Q6_K, Block block, std::size_t at, const IntVectors<B>& vectors,
+                           IntSink<B>& /*sink*/, Prepared<B>& into) {
+  const std::int8_t* const scales = as_int8(block + 192);
+#if HWY_TARGET == HWY_AVX2
+  const hn::Full128<std::int8_t> tag;
+  const hn::CappedTag<std::int16_t, 16> shorts;
+  alignas(16) static constexpr std::int8_t even_first[16] = {0, 2, 4, 6, 8, 10, 12, 14,
+                                                             1, 3, 5, 7, 9, 11, 13, 15};
+  const auto bytes = hn::LoadU(tag, scales);
+  hn::StoreU(hn::PromoteTo(shorts, bytes), shorts, into.in_order);
+  hn::StoreU(hn::PromoteTo(shorts, hn::TableLookupBytes(bytes, hn::Load(tag, even_first))), shorts,
+             into.scales);
+#else
+  for (std::size_t i = 0; i < 16; ++i) {
+    into.in_order[i] = scales[i];
+    into.scales[i / 2 + 8 * (i % 2)] = scales[i];
+  }
+#endif
+  const float d = half_at(block + 208);
+#pragma GCC unroll 4
+  for (std::size_t b = 0; b < B; ++b) into.factors[b] = d * vectors.scales[b][at / 256];
+}
+
+template <std::size_t B>
+HT_DOT_INLINE void add_sums(const Prepared<B>& prepared, const Ints* sums, IntSink<B>& sink) {
+#pragma GCC unroll 4
+  for (std::size_t b = 0; b < B; ++b)
+    sink.products[b] = multiply_add(to_floats(sums[b]), set_floats(prepared.factors[b]), sink.products[b]);
+}
+
+template <std::size_t B>
+HT_DOT_INLINE void clear(Ints* sums) {
+#pragma GCC unroll 4
+  for (std::size_t b = 0; b < B; ++b) sums[b] = set_ints(0);
+}
+
+template <std::size_t B>
+HT_DOT_INLINE void unpack(Q4_K, Block block, std::size_t at, const Prepared<B>& prepared,
+                          const IntVectors<B>& vectors, IntSink<B>& sink) {
+  Ints sums[B];
+  clear<B>(sums);
 #pragma GCC unroll 4
   for (std::size_t i = 0; i < 8; i += 2) {
-    const Bytes32 both = load_32(b + 16 + 16 * i);
+    const Bytes32 both = load_32(block + 16 + 16 * i);
     const Bytes32 low = low_nibbles(both);
     const Bytes32 high = high_nibbles(both);
-    add_group(scales, at, i, sink, [&](const std::int8_t* x) HWY_ATTR { return dot_unsigned(low, x); });
-    add_group(scales, at, i + 1, sink, [&](const std::int8_t* x) HWY_ATTR { return dot_unsigned(high, x); });
+#pragma GCC unroll 4
+    for (std::size_t b = 0; b < B; ++b) {
+      const std::int8_t* const x = vectors.x[b] + at + 32 * i;
+      sums[b] = sums[b] + dot_scaled(low, x, prepared.scales, i);
+      sums[b] = sums[b] + dot_scaled(high, x + 32, prepared.scales, i + 1);
+    }
   }
+  add_sums(prepared, sums, sink);
 }
 
 template <std::size_t B>
-HT_DOT_INLINE void unpack(Q5_K, Block b, std::size_t at, const GroupScales<B>& scales, IntSink<B>& sink) {
+HT_DOT_INLINE void unpack(Q5_K, Block block, std::size_t at, const Prepared<B>& prepared,
+                          const IntVectors<B>& vectors, IntSink<B>& sink) {
   alignas(32) std::int8_t elements[256];
-  q5_k_elements(b, elements);
+  q5_k_elements(block, elements);
+  Ints sums[B];
+  clear<B>(sums);
   for (std::size_t i = 0; i < 8; ++i) {
     const Bytes32 group = load_32(reinterpret_cast<Block>(elements) + 32 * i);
-    add_group(scales, at, i, sink, [&](const std::int8_t* x) HWY_ATTR { return dot_unsigned(group, x); });
+#pragma GCC unroll 4
+    for (std::size_t b = 0; b < B; ++b)
+      sums[b] = sums[b] + dot_scaled(group, vectors.x[b] + at + 32 * i, prepared.scales, i);
   }
+  add_sums(prepared, sums, sink);
 }
 
 /// Shifts lanes of 16 bits, because x86 has no shift of bytes. The caller masks bits that came from the
@@ -345,60 +414,56 @@ HT_DOT_INLINE Bytes32 sixes(Bytes32 low, Bytes32 high) {
   return result;
 }
 
-// An element of 6 bits times one of a vector and a scale, added 4 times, fits 32 bits.
+/// Elements are q - 32: 32 times the sums of the vector are subtracted once for the block.
 template <std::size_t B>
-HT_DOT_INLINE void unpack(Q6_K, Block b, std::size_t at, const GroupScales<B>& scales, IntSink<B>& sink) {
-  const SixScales of_sixteen(b + 192);
+HT_DOT_INLINE void unpack(Q6_K, Block block, std::size_t at, const Prepared<B>& prepared,
+                          const IntVectors<B>& vectors, IntSink<B>& sink) {
+  Ints sums[B];
+#pragma GCC unroll 4
+  for (std::size_t b = 0; b < B; ++b)
+    sums[b] = set_ints(0) - shift_left<5>(dot_shorts(prepared.in_order, vectors.sums[b] + at / 16));
 #pragma GCC unroll 2
   for (std::size_t half = 0; half < 2; ++half) {
-    const Bytes32 first = load_32(b + 64 * half);
-    const Bytes32 second = load_32(b + 64 * half + 32);
-    const Bytes32 high = load_32(b + 128 + 32 * half);
+    const Bytes32 first = load_32(block + 64 * half);
+    const Bytes32 second = load_32(block + 64 * half + 32);
+    const Bytes32 high = load_32(block + 128 + 32 * half);
     const Bytes32 elements[4] = {sixes<0, 0>(first, high), sixes<0, 2>(second, high),
                                  sixes<4, 4>(first, high), sixes<4, 6>(second, high)};
 #pragma GCC unroll 4
     for (std::size_t i = 0; i < 4; ++i) {
-      add_group(scales, at, 4 * half + i, sink, [&](const std::int8_t* x) HWY_ATTR {
-        return dot_sixes(elements[i], x, of_sixteen, 4 * half + i);
-      });
+      const std::size_t group = 4 * half + i;
+#pragma GCC unroll 4
+      for (std::size_t b = 0; b < B; ++b)
+        sums[b] =
+            sums[b] + dot_two_scales(elements[i], vectors.x[b] + at + 32 * group, prepared.scales, group);
     }
   }
+  add_sums(prepared, sums, sink);
 }
 
-template <class E>
-constexpr bool is_prepared = E::block_elements == 256;
 /// Blocks whose scales are prepared at once.
-constexpr std::size_t max_prepared = 8;
+constexpr std::size_t max_prepared = 4;
 
-using IntDot = void (*)(const Block* rows, const Int8Vectors& x, const std::size_t* vectors, float* into);
-
-/// R rows with B vectors, whose numbers are in `vectors`.
+/// R rows with B vectors: into[r * B + b].
 template <class E, std::size_t R, std::size_t B>
-void int_dot(const Block* rows, const Int8Vectors& x, const std::size_t* vectors, float* into) {
-  const auto columns = static_cast<std::size_t>(x.columns);
+HT_DOT_INLINE void int_dot(const Block* rows, const IntVectors<B>& vectors, std::size_t columns,
+                           float* into) {
   IntSink<B> sinks[R];
 #pragma GCC unroll 4
-  for (std::size_t b = 0; b < B; ++b) {
+  for (auto& sink : sinks) {
 #pragma GCC unroll 4
-    for (auto& sink : sinks) {
-      sink.x[b] = x.elements.data() + vectors[b] * columns;
-      sink.scales[b] = x.scales.data() + vectors[b] * (columns / 32);
-      sink.sums[b] = x.sums.data() + vectors[b] * (columns / 32);
-      sink.products[b][0] = set_floats(0.F);
-      sink.products[b][1] = set_floats(0.F);
-      sink.offsets[b] = set_floats(0.F);
-    }
+    for (std::size_t b = 0; b < B; ++b) sink.products[b] = sink.offsets[b] = set_floats(0.F);
   }
   std::size_t offset = 0;
-  if constexpr (is_prepared<E>) {
+  if constexpr (E::block_elements == 256) {
     for (std::size_t at = 0; at < columns;) {
       const std::size_t blocks = std::min(max_prepared, (columns - at) / E::block_elements);
-      GroupScales<B> prepared[max_prepared][R];
+      Prepared<B> prepared[max_prepared][R];
       for (std::size_t i = 0; i < blocks; ++i) {
 #pragma GCC unroll 4
         for (std::size_t r = 0; r < R; ++r) {
           const Block block = rows[r] + offset + E::block_bytes * i;
-          prepare(E{}, block, at + E::block_elements * i, sinks[r], prepared[i][r]);
+          prepare(E{}, block, at + E::block_elements * i, vectors, sinks[r], prepared[i][r]);
         }
       }
       reload(prepared);
@@ -406,7 +471,7 @@ void int_dot(const Block* rows, const Int8Vectors& x, const std::size_t* vectors
 #pragma GCC unroll 4
         for (std::size_t r = 0; r < R; ++r) {
           prefetch_step<E::block_bytes, B>(rows[r] + offset);
-          unpack(E{}, rows[r] + offset, at, prepared[i][r], sinks[r]);
+          unpack(E{}, rows[r] + offset, at, prepared[i][r], vectors, sinks[r]);
         }
         at += E::block_elements;
         offset += E::block_bytes;
@@ -417,65 +482,122 @@ void int_dot(const Block* rows, const Int8Vectors& x, const std::size_t* vectors
 #pragma GCC unroll 4
       for (std::size_t r = 0; r < R; ++r) {
         prefetch_step<E::block_bytes, B>(rows[r] + offset);
-        unpack(E{}, rows[r] + offset, at, sinks[r]);
+        unpack(E{}, rows[r] + offset, at, vectors, sinks[r]);
       }
       offset += E::block_bytes;
     }
   }
+#pragma GCC unroll 4
   for (std::size_t r = 0; r < R; ++r) {
+#pragma GCC unroll 4
     for (std::size_t b = 0; b < B; ++b)
-      into[r * B + b] =
-          sum_of_lanes((sinks[r].products[b][0] + sinks[r].products[b][1]) - sinks[r].offsets[b]);
+      into[r * B + b] = sum_of_lanes(sinks[r].products[b] - sinks[r].offsets[b]);
   }
 }
 
-/// Two rows with one vector, one row with two and with four.
-struct IntDots {
-  IntDot rows_2;
-  IntDot batch_2;
-  IntDot batch_4;
-};
+using IntDots = void (*)(const Rows& rows, const Int8Vectors& x, std::int64_t first, std::int64_t count,
+                         float* into, std::int64_t into_stride);
 
+/// All rows with `count` vectors from `first` on, at most B: R rows at once.
+template <class E, std::size_t R, std::size_t B>
+void int_dots(const Rows& rows, const Int8Vectors& x, std::int64_t first, std::int64_t count, float* into,
+              std::int64_t into_stride) {
+  IntVectors<B> vectors;
+  for (std::size_t b = 0; b < B; ++b) {
+    // The last vector is repeated where there are fewer than B.
+    const std::int64_t number = first + std::min(static_cast<std::int64_t>(b), count - 1);
+    vectors.x[b] = x.elements.data() + number * x.columns;
+    vectors.scales[b] = x.scales.data() + number * (x.columns / x.group);
+    vectors.sums[b] = x.sums.data() + number * (x.columns / 16);
+  }
+  const auto columns = static_cast<std::size_t>(x.columns);
+  for (std::int64_t row = 0; row < rows.count; row += std::int64_t{R}) {
+    // The last row is repeated where fewer than R are left.
+    std::int64_t numbers[R];
+    Block pointers[R];
+    for (std::size_t r = 0; r < R; ++r) {
+      numbers[r] = std::min(row + static_cast<std::int64_t>(r), rows.count - 1);
+      pointers[r] = reinterpret_cast<Block>(rows.first + numbers[r] * rows.row_bytes);
+    }
+    float results[R * B];
+    int_dot<E, R, B>(pointers, vectors, columns, results);
+    for (std::size_t r = 0; r < R; ++r) {
+      for (std::int64_t b = 0; b < count; ++b)
+        into[(first + b) * into_stride + numbers[r]] = results[r * B + static_cast<std::size_t>(b)];
+    }
+  }
+}
+
+/// For 1, 2 and 4 vectors. A row of long blocks keeps a processor busy, and prefetchers follow one row best.
 template <class E>
-constexpr IntDots int_dots_of = {&int_dot<E, 2, 1>, &int_dot<E, 1, 2>, &int_dot<E, 1, 4>};
+constexpr IntDots int_dots_of[3] = {&int_dots<E, E::block_elements == 256 ? 1 : 2, 1>, &int_dots<E, 1, 2>,
+                                    &int_dots<E, 1, 4>};
 
 const IntDots* find_int_dots(EncodingTag tag) {
-  if (tag == Q8_0::tag) return &int_dots_of<Q8_0>;
-  if (tag == Q4_0::tag) return &int_dots_of<Q4_0>;
-  if (tag == Q4_K::tag) return &int_dots_of<Q4_K>;
-  if (tag == Q5_K::tag) return &int_dots_of<Q5_K>;
-  if (tag == Q6_K::tag) return &int_dots_of<Q6_K>;
+  if (tag == Q8_0::tag) return int_dots_of<Q8_0>;
+  if (tag == Q4_0::tag) return int_dots_of<Q4_0>;
+  if (tag == Q4_K::tag) return int_dots_of<Q4_K>;
+  if (tag == Q5_K::tag) return int_dots_of<Q5_K>;
+  if (tag == Q6_K::tag) return int_dots_of<Q6_K>;
   return nullptr;
 }
 
 void int_dot_all(const Rows& rows, const Int8Vectors& x, float* into, std::int64_t into_stride) noexcept {
   const IntDots* const dots = find_int_dots(rows.type.encoding);
   if (dots == nullptr) return;
-  const auto row_at = [&](std::int64_t row)
-                          HWY_ATTR { return reinterpret_cast<Block>(rows.first + row * rows.row_bytes); };
-  float results[max_batch];
-  for (std::int64_t r = 0; r < rows.count; r += 2) {
-    const std::int64_t next = std::min(r + 1, rows.count - 1);
-    const Block pair[2] = {row_at(r), row_at(next)};
+  // With many vectors, few rows at a time, which stay in the cache.
+  const std::int64_t at_once = x.batch <= static_cast<std::int64_t>(max_batch) ? rows.count : 8;
+  for (std::int64_t row = 0; row < rows.count; row += at_once) {
+    Rows some = rows;
+    some.first = rows.first + row * rows.row_bytes;
+    some.count = std::min(at_once, rows.count - row);
     for (std::int64_t b = 0; b < x.batch;) {
       const std::int64_t tile = std::min<std::int64_t>(x.batch - b, max_batch);
-      std::size_t vectors[max_batch];
-      for (std::int64_t i = 0; i < static_cast<std::int64_t>(max_batch); ++i)
-        vectors[i] = static_cast<std::size_t>(b + std::min(i, tile - 1));
-      float* const tile_into = into + b * into_stride;
-      if (tile == 1) {
-        dots->rows_2(pair, x, vectors, results);
-        tile_into[r] = results[0];
-        tile_into[next] = results[1];
-      } else {
-        const IntDot dot_batch = tile == 2 ? dots->batch_2 : dots->batch_4;
-        for (std::int64_t row = r; row <= next; ++row) {
-          dot_batch(&pair[row - r], x, vectors, results);
-          for (std::int64_t i = 0; i < tile; ++i) tile_into[i * into_stride + row] = results[i];
-        }
-      }
+      dots[tile == 1 ? 0 : tile == 2 ? 1 : 2](some, x, b, tile, into + row, into_stride);
       b += tile;
     }
+  }
+}
+
+/// One scale for all `group` elements of x, which it rounds to nearest, ties to even. Returns the scale.
+float round_group(const float* x, std::int64_t group, std::int8_t* into) {
+  Floats largest = set_floats(0.F);
+  Floats check = set_floats(0.F);
+  const Floats zero = set_floats(0.F);
+  for (std::int64_t i = 0; i < group; i += 8) {
+    const Floats numbers = load_floats(x + i);
+    largest = max_of(largest, abs_of(numbers));
+    check = check + numbers * zero;  // NaN where an element is NaN or infinite
+  }
+  float maxima[8];
+  store_floats(largest, maxima);
+  const float maximum = *std::max_element(maxima, maxima + 8);
+  const bool is_finite = sum_of_lanes(check) == 0.F;
+  if (!is_finite || maximum == 0.F) {
+    std::fill_n(into, group, std::int8_t{0});
+    return is_finite ? 0.F : std::numeric_limits<float>::quiet_NaN();
+  }
+  // Rounded up, which matters where the scale is subnormal: no element is above 127.
+  float scale = maximum / 127.F;
+  if (scale * 127.F < maximum) scale = std::nextafter(scale, std::numeric_limits<float>::infinity());
+  const Floats divisor = set_floats(scale);
+  for (std::int64_t i = 0; i < group; i += 8) store_rounded(load_floats(x + i) / divisor, into + i);
+  return scale;
+}
+
+void round_all(const float* x, std::int64_t x_stride, Int8Vectors& into) {
+  std::int8_t* elements = into.elements.data();
+  float* scale = into.scales.data();
+  for (std::int64_t b = 0; b < into.batch; ++b) {
+    for (std::int64_t at = 0; at < into.columns; at += into.group) {
+      *scale++ = round_group(x + b * x_stride + at, into.group, elements);
+      elements += into.group;
+    }
+  }
+  for (std::size_t i = 0; i < into.sums.size(); ++i) {
+    int sum = 0;
+    for (std::size_t j = 0; j < 16; ++j) sum += into.elements[16 * i + j];
+    into.sums[i] = static_cast<std::int16_t>(sum);
   }
 }
 
@@ -486,60 +608,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 
 namespace ht::inline v1::compute {
-namespace {
 
-struct Group {
-  float scale = 0.F;
-  int sum = 0;
-};
-
-// Rounds 32 elements to nearest, ties to even.
-Group round_group(const float* x, std::int8_t* into) noexcept {
-  // Adding this moves the digits behind the point out of the float; what is left are the digits before it.
-  constexpr float magic = 12582912.F;
-  float largest = 0.F;
-  float check = 0.F;
-  for (std::int64_t i = 0; i < Int8Vectors::group; ++i) {
-    largest = std::max(largest, std::fabs(x[i]));
-    check += x[i] * 0.F;  // NaN where an element is NaN or infinite
-  }
-  Group group;
-  if (std::isnan(check)) group.scale = std::numeric_limits<float>::quiet_NaN();
-  if (std::isnan(check) || largest == 0.F) {
-    std::fill_n(into, Int8Vectors::group, std::int8_t{0});
-    return group;
-  }
-  // Rounded up, which matters where the scale is subnormal: no element is above 127.
-  group.scale = largest / 127.F;
-  if (group.scale * 127.F < largest)
-    group.scale = std::nextafter(group.scale, std::numeric_limits<float>::infinity());
-  for (std::int64_t i = 0; i < Int8Vectors::group; ++i) {
-    const float moved = std::clamp(x[i] / group.scale, -127.F, 127.F) + magic;
-    const int rounded =
-        static_cast<int>(std::bit_cast<std::uint32_t>(moved) - std::bit_cast<std::uint32_t>(magic));
-    into[i] = static_cast<std::int8_t>(rounded);
-    group.sum += rounded;
-  }
-  return group;
-}
-
-}  // namespace
-
-Int8Vectors::Int8Vectors(const float* x, std::int64_t x_stride, std::int64_t vectors, std::int64_t length)
-    : batch(vectors),
+Int8Vectors::Int8Vectors(const ElementType& weights, const float* x, std::int64_t x_stride,
+                         std::int64_t vectors, std::int64_t length)
+    : group(weights.block_elements),
+      batch(vectors),
       columns(length),
       elements(static_cast<std::size_t>(vectors * length)),
       scales(static_cast<std::size_t>(vectors * (length / group))),
-      sums(scales.size()) {
-  std::size_t next = 0;
-  for (std::int64_t b = 0; b < batch; ++b) {
-    for (std::int64_t at = 0; at < columns; at += group, ++next) {
-      const Group rounded =
-          round_group(x + b * x_stride + at, elements.data() + static_cast<std::size_t>(b * columns + at));
-      scales[next] = rounded.scale;
-      sums[next] = rounded.scale * static_cast<float>(rounded.sum);
-    }
-  }
+      sums(elements.size() / 16) {
+  HT_CHOOSE_TARGET(round_all)(x, x_stride, *this);
 }
 
 bool has_int8_kernel(const ElementType& type) noexcept {

@@ -15,6 +15,7 @@
 #include <htensor/dtype/encodings.hpp>
 #include <iterator>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -153,7 +154,7 @@ struct Problem {
   }
   [[nodiscard]] Floats solve_int8() const {
     Floats into(static_cast<std::size_t>(rows.count * batch), -1.F);
-    compute::dot_rows_int8(rows, Int8Vectors(x.data(), x_stride, batch, rows.columns), into.data(),
+    compute::dot_rows_int8(rows, Int8Vectors(rows.type, x.data(), x_stride, batch, rows.columns), into.data(),
                            rows.count);
     return into;
   }
@@ -282,7 +283,7 @@ TEST(DotRows, reads_no_byte_behind_rows_and_vectors) {
         compute::dot_rows(rows, vectors, columns, batch, into.data(), 2);
         EXPECT_EQ(bits_of(into[0]), bits_of(problem.solve()[0]));
         if (compute::has_int8_kernel(type))
-          compute::dot_rows_int8(rows, Int8Vectors(vectors, columns, batch, columns), into.data(), 2);
+          compute::dot_rows_int8(rows, Int8Vectors(type, vectors, columns, batch, columns), into.data(), 2);
       });
     }
   }
@@ -367,7 +368,9 @@ double largest_term(const Floats& row) {
 }
 
 void expect_int8_within_bound(const Problem& problem, const Floats& found) {
-  const Int8Vectors rounded(problem.x.data(), problem.x_stride, problem.batch, problem.rows.columns);
+  const Int8Vectors rounded(problem.rows.type, problem.x.data(), problem.x_stride, problem.batch,
+                            problem.rows.columns);
+  const std::int64_t group = problem.rows.type.block_elements;
   const double k = static_cast<double>(problem.rows.columns);
   for (std::int64_t b = 0; b < problem.batch; ++b) {
     for (std::int64_t r = 0; r < problem.rows.count; ++r) {
@@ -376,8 +379,8 @@ void expect_int8_within_bound(const Problem& problem, const Floats& found) {
       double bound = 0;
       double sizes = 0;
       for (std::size_t j = 0; j < row.size(); ++j) {
-        const auto scale = static_cast<double>(
-            rounded.scales[static_cast<std::size_t>(b * (problem.rows.columns / 32)) + j / 32]);
+        const auto at = b * (problem.rows.columns / group) + static_cast<std::int64_t>(j) / group;
+        const auto scale = static_cast<double>(rounded.scales[static_cast<std::size_t>(at)]);
         bound += scale / 2 * (1 + 0x1p-20) * std::fabs(static_cast<double>(row[j]));
         sizes += std::fabs(static_cast<double>(problem.vector(b)[j]));
       }
@@ -434,23 +437,52 @@ TEST(DotRowsInt8, is_exact_where_rounding_is) {
 }
 
 TEST(Int8Vectors, move_an_element_by_half_a_scale_at_most) {
-  Random random;
-  Floats x = random.numbers(std::size_t{32} * 64);
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] *= std::ldexp(1.F, static_cast<int>(i / 32) * 4 - 140);
-  const Int8Vectors rounded(x.data(), 0, 1, static_cast<std::int64_t>(x.size()));
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const double scale = rounded.scales[i / 32];
-    const double value = rounded.elements[i] * scale;
-    ASSERT_LE(std::fabs(value - static_cast<double>(x[i])), scale / 2 * (1 + 0x1p-20)) << i;
-    ASSERT_LE(std::abs(rounded.elements[i]), 127);
+  for (const EncodingTag tag : {Q8_0::tag, Q4_K::tag}) {
+    const ElementType type = type_of(*find_encoding(tag));
+    const std::size_t group = type.block_elements;
+    Random random;
+    Floats x = random.numbers(group * 64);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] *= std::ldexp(1.F, static_cast<int>(i / group) * 4 - 140);
+    testing::for_each_target([&](const char* target) {
+      const Int8Vectors rounded(type, x.data(), 0, 1, static_cast<std::int64_t>(x.size()));
+      ASSERT_EQ(rounded.scales.size(), 64U);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const double scale = rounded.scales[i / group];
+        const double value = rounded.elements[i] * scale;
+        ASSERT_LE(std::fabs(value - static_cast<double>(x[i])), scale / 2 * (1 + 0x1p-20))
+            << i << " on " << target;
+        ASSERT_LE(std::abs(rounded.elements[i]), 127);
+      }
+      for (std::size_t i = 0; i < x.size(); i += 16) {
+        const auto* const first = rounded.elements.data() + i;
+        ASSERT_EQ(rounded.sums[i / 16], std::accumulate(first, first + 16, 0)) << i << " on " << target;
+      }
+    });
   }
+}
+
+TEST(Int8Vectors, round_halves_to_even) {
+  Floats x(32, 0.F);
+  x[0] = 127.F;  // so that the scale is 1
+  x[1] = 0.5F;
+  x[2] = 1.5F;
+  x[3] = -2.5F;
+  x[4] = -126.5F;
+  testing::for_each_target([&](const char* target) {
+    const Int8Vectors rounded(type_of(*find_encoding(Q8_0::tag)), x.data(), 0, 1, 32);
+    EXPECT_EQ(rounded.scales[0], 1.F) << target;
+    EXPECT_EQ(rounded.elements[1], 0) << target;
+    EXPECT_EQ(rounded.elements[2], 2) << target;
+    EXPECT_EQ(rounded.elements[3], -2) << target;
+    EXPECT_EQ(rounded.elements[4], -126) << target;
+  });
 }
 
 TEST(Int8Vectors, of_zeros_have_scale_0_and_of_nans_and_infinities_scale_nan) {
   Floats x(96, 0.F);
   x[40] = std::numeric_limits<float>::infinity();
   x[70] = std::numeric_limits<float>::quiet_NaN();
-  const Int8Vectors rounded(x.data(), 0, 1, 96);
+  const Int8Vectors rounded(type_of(*find_encoding(Q8_0::tag)), x.data(), 0, 1, 96);
   EXPECT_EQ(rounded.scales[0], 0.F);
   EXPECT_TRUE(std::isnan(rounded.scales[1]));
   EXPECT_TRUE(std::isnan(rounded.scales[2]));

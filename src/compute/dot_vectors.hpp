@@ -82,6 +82,19 @@ HT_DOT_INLINE Floats operator*(Floats a, Floats b) {
   return a;
 }
 
+HT_DOT_INLINE Floats operator/(Floats a, Floats b) {
+  for (std::size_t i = 0; i < parts; ++i) a.part[i] = hn::Div(a.part[i], b.part[i]);
+  return a;
+}
+HT_DOT_INLINE Floats abs_of(Floats a) {
+  for (auto& part : a.part) part = hn::Abs(part);
+  return a;
+}
+HT_DOT_INLINE Floats max_of(Floats a, Floats b) {
+  for (std::size_t i = 0; i < parts; ++i) a.part[i] = hn::Max(a.part[i], b.part[i]);
+  return a;
+}
+
 /// a · b + c with one rounding. Targets without the instruction call std::fma, so that all give the same
 /// bits.
 HT_DOT_INLINE Floats multiply_add(Floats a, Floats b, Floats c) {
@@ -100,14 +113,21 @@ HT_DOT_INLINE Floats multiply_add(Floats a, Floats b, Floats c) {
   return c;
 }
 
-/// Pairs of lanes first, always in the same order.
+/// Lanes i and i + 4 first, then i and i + 2, then the last two.
 HT_DOT_INLINE float sum_of_lanes(Floats floats) {
+#if HWY_TARGET == HWY_AVX2
+  const __m256 all = floats.part[0].raw;
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+#else
   float at[8];
   store_floats(floats, at);
   for (std::size_t half = 4; half > 0; half /= 2) {
     for (std::size_t i = 0; i < half; ++i) at[i] += at[i + half];
   }
   return at[0];
+#endif
 }
 
 HT_DOT_INLINE Ints set_ints(std::int32_t value) {
@@ -115,12 +135,26 @@ HT_DOT_INLINE Ints set_ints(std::int32_t value) {
   for (auto& part : result.part) part = hn::Set(IntTag(), value);
   return result;
 }
+HT_DOT_INLINE Ints load_ints(const std::int32_t* from) {
+  Ints result;
+  for (std::size_t i = 0; i < parts; ++i) result.part[i] = hn::LoadU(IntTag(), from + lanes * i);
+  return result;
+}
+HT_DOT_INLINE Ints operator+(Ints a, Ints b) {
+  for (std::size_t i = 0; i < parts; ++i) a.part[i] = hn::Add(a.part[i], b.part[i]);
+  return a;
+}
 HT_DOT_INLINE Ints operator&(Ints a, Ints b) {
   for (std::size_t i = 0; i < parts; ++i) a.part[i] = hn::And(a.part[i], b.part[i]);
   return a;
 }
 HT_DOT_INLINE Ints operator-(Ints a, Ints b) {
   for (std::size_t i = 0; i < parts; ++i) a.part[i] = hn::Sub(a.part[i], b.part[i]);
+  return a;
+}
+template <int Bits>
+HT_DOT_INLINE Ints shift_left(Ints a) {
+  for (auto& part : a.part) part = hn::ShiftLeft<Bits>(part);
   return a;
 }
 template <int Bits>
@@ -133,6 +167,19 @@ HT_DOT_INLINE Floats to_floats(Ints ints) {
   Floats result;
   for (std::size_t i = 0; i < parts; ++i) result.part[i] = hn::ConvertTo(FloatTag(), ints.part[i]);
   return result;
+}
+
+/// Rounds numbers from -127 to 127 to nearest, ties to even; others become the closest of these.
+HT_DOT_INLINE void store_rounded(Floats numbers, std::int8_t* into) {
+  // Adding this moves the digits behind the point out of the float: the digits before it are left.
+  constexpr float magic = 12582912.F;
+  for (std::size_t i = 0; i < parts; ++i) {
+    const auto limit = hn::Set(FloatTag(), 127.F);
+    const auto inside = hn::Max(hn::Min(numbers.part[i], limit), hn::Neg(limit));
+    const auto moved = hn::BitCast(IntTag(), hn::Add(inside, hn::Set(FloatTag(), magic)));
+    const auto rounded = hn::Sub(moved, hn::BitCast(IntTag(), hn::Set(FloatTag(), magic)));
+    hn::StoreU(hn::DemoteTo(SignedByteTag(), rounded), SignedByteTag(), into + lanes * i);
+  }
 }
 
 /// 8 bytes as integers.
@@ -205,7 +252,12 @@ HT_DOT_INLINE hn::Vec<FloatTag> half_floats(hn::Vec<HalfTag> codes) {
 #endif
 }
 
-/// The F16 at `bytes` in all lanes.
+/// The F16 at `bytes`.
+HT_DOT_INLINE float half_at(Block bytes) {
+  return hn::GetLane(half_floats(hn::Set(HalfTag(), number_at<std::uint16_t>(bytes))));
+}
+
+/// The same in all lanes.
 HT_DOT_INLINE Floats set_half(Block bytes) {
   const auto code = number_at<std::uint16_t>(bytes);
   Floats result;

@@ -1,8 +1,10 @@
 #include <htensor/compute/linear.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/format_text.hpp"
 #include "base/jobs.hpp"
@@ -14,10 +16,10 @@
 namespace ht::inline v1::detail {
 namespace {
 
-// Enough work for a thread to start, and a small share of all: the first bytes of a job are not prefetched. A
-// result never depends on where rows are cut.
-constexpr std::int64_t min_job_bytes = std::int64_t{256} << 10;
-constexpr std::int64_t max_jobs = 64;
+// Enough work for a thread to start.
+constexpr std::int64_t min_part_bytes = std::int64_t{64} << 10;
+// The steps in which a thread works through its part: small, so that all threads end at about the same time.
+constexpr std::int64_t step_bytes = std::int64_t{128} << 10;
 
 // With as many vectors, decoding weights once and a product of matrices are faster than the kernels. Those
 // for vectors of int8 are always faster.
@@ -28,24 +30,48 @@ bool uses_panels(const WeightRows& weights, std::int64_t batch) {
   return batch >= min_batch && weights.columns > 0;
 }
 
-// Calls `run(first, end)` for ranges of rows on several threads, or here where one range has all.
+// A range of rows that belongs to one thread until another one has nothing left to do.
+struct Part {
+  alignas(64) std::atomic<std::int64_t> next;
+  std::int64_t end;
+};
+
+// Calls `run(first, end)` for ranges of rows on several threads, or here where one range has all. A result
+// never depends on where rows are cut.
 template <class Run>
 Result<void> split_rows(const WeightRows& weights, std::int64_t batch, Workers* workers, const Run& run) {
   const auto row_bytes = static_cast<std::int64_t>(values::stored_bytes(weights.type, weights.columns));
   // The first 4 vectors take about as long as reading the row.
   const std::int64_t cost = std::max<std::int64_t>(row_bytes, 1) * std::max<std::int64_t>(batch / 4, 1);
-  const std::int64_t job_rows = std::max(min_job_bytes / cost, weights.count / max_jobs);
-  const std::int64_t rows = std::max<std::int64_t>(job_rows / 2 * 2, 2);
-  const std::int64_t jobs = (weights.count + rows - 1) / rows;
-  if (jobs <= 1) {
+  const Workers& pool = workers != nullptr ? *workers : Workers::shared();
+  const std::int64_t part_rows = std::max<std::int64_t>(min_part_bytes / cost, 2);
+  const std::int64_t count = std::min(static_cast<std::int64_t>(pool.threads()), weights.count / part_rows);
+  if (count <= 1) {
     run(0, weights.count);
     return {};
   }
-  return run_all({.count = static_cast<std::size_t>(jobs),
+  // Kernels take rows in pairs.
+  const std::int64_t step = std::max<std::int64_t>(step_bytes / cost / 2 * 2, 2);
+  const std::int64_t rows = (weights.count / count + 1) / 2 * 2;
+  std::vector<Part> parts(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) {
+    Part& part = parts[static_cast<std::size_t>(i)];
+    part.next.store(std::min(i * rows, weights.count), std::memory_order_relaxed);
+    part.end = i + 1 == count ? weights.count : std::min((i + 1) * rows, weights.count);
+  }
+  // A thread goes through its part in order, so that it has prefetched the rows of its next step, and takes
+  // steps of other parts at the end.
+  return run_all({.count = parts.size(),
                   .threads = 0,
                   .run = [&](std::size_t job, std::size_t) -> Result<void> {
-                    const std::int64_t first = static_cast<std::int64_t>(job) * rows;
-                    run(first, std::min(first + rows, weights.count));
+                    for (std::size_t i = 0; i < parts.size(); ++i) {
+                      Part& part = parts[(job + i) % parts.size()];
+                      while (true) {
+                        const std::int64_t first = part.next.fetch_add(step, std::memory_order_relaxed);
+                        if (first >= part.end) break;
+                        run(first, std::min(first + step, part.end));
+                      }
+                    }
                     return {};
                   },
                   .meanwhile = {},
@@ -174,7 +200,7 @@ Result<void> run_linear(const WeightRows& weights, const LinearTask<float>& task
   return without_bad_alloc([&]() -> Result<void> {
     std::optional<compute::Int8Vectors> rounded;
     if (options.int8_activations && compute::has_int8_kernel(weights.type)) {
-      rounded.emplace(task.x, weights.columns, task.batch, weights.columns);
+      rounded.emplace(weights.type, task.x, weights.columns, task.batch, weights.columns);
     } else if (uses_panels<float>(weights, task.batch)) {
       return run_by_panels(weights, task, options.workers);
     }

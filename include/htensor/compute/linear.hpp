@@ -43,10 +43,11 @@
 namespace ht::inline v1 {
 
 struct LinearOptions {
-  /// Rounds x to int8 with one scale per 32 elements, the largest magnitude divided by 127, and multiplies
-  /// integers, for Q8_0, Q4_0, Q4_K, Q5_K and Q6_K. Other weights and F64 ignore it.
+  /// Rounds x to int8 and multiplies integers, for Q8_0, Q4_0, Q4_K, Q5_K and Q6_K. Other weights and F64
+  /// ignore it. As many elements of x as a block of the weights has, 32 or 256, share one scale: the largest
+  /// magnitude divided by 127.
   ///
-  /// It adds at most Σ over these 32 of (scale / 2) · Σ|w| to the error. A NaN or an infinity in x makes
+  /// It adds at most Σ over blocks of (scale / 2) · Σ|w| to the error. A NaN or an infinity in x makes
   /// results NaN.
   bool int8_activations = false;
   /// Null is `Workers::shared()`.
