@@ -3,7 +3,7 @@
 
 A rule is the literal after an error code: Error(ErrorCode::x, "rule", ...), fail(...), or any helper that
 takes them in that order. A test is TEST(Unit, rule) or one of its relatives. A rule of a format is also
-told to users, in docs/formats.md.
+listed in docs/formats.md. In the folders of tensors and compute, each error has a hint.
 
 Usage: check_rules.py ROOT
 """
@@ -19,10 +19,18 @@ RULE = re.compile(r'(?<!\{)ErrorCode::\w+\s*,\s*"(\w+)"')
 HELPER = re.compile(r'(?:\b(?:failed|outside|lost)\(|\bcode_for\(\w+\),)\s*"(\w+)"')
 TEST = re.compile(r"^\s*(?:TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP|RC_GTEST_FIXTURE_PROP)\(\s*\w+\s*,\s*(\w+)", re.MULTILINE)
 
+# Where `Error(...).with_hint(...)` is one statement.
+HINTED = {"tensor", "compute", "device"}
+
+
+def without_hint(text):
+    """Rules whose statement, up to the next semicolon, has no hint."""
+    return [found[1] for found in RULE.finditer(text) if ".with_hint(" not in text[found.start() : text.find(";", found.end())]]
+
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    rules, tests = {}, set()
+    rules, tests, unhinted = {}, set(), []
     for name in sorted([*root.glob("src/**/*.[ch]pp"), *root.glob("include/**/*.hpp")]):
         text = name.read_text(encoding="utf-8")
         if name.name.endswith("_test.cpp"):
@@ -31,6 +39,8 @@ def main():
             text = COMMENT.sub("", text)
             for rule in RULE.findall(text) + HELPER.findall(text):
                 rules.setdefault(rule, name.relative_to(root))
+            if HINTED & set(name.relative_to(root).parts):
+                unhinted += [(rule, name.relative_to(root)) for rule in without_hint(text)]
     missing = {rule: where for rule, where in rules.items() if rule not in tests}
     for rule, where in missing.items():
         print(f"{where}: no test is named after the rule {rule}", file=sys.stderr)
@@ -38,8 +48,10 @@ def main():
     told = page.read_text(encoding="utf-8") if page.exists() else ""
     untold = {rule: where for rule, where in rules.items() if "format" in where.parts and f"`{rule}`" not in told}
     for rule, where in untold.items():
-        print(f"{where}: docs/formats.md does not tell of the rule {rule}", file=sys.stderr)
-    if missing or untold or not rules:
+        print(f"{where}: docs/formats.md does not list the rule {rule}", file=sys.stderr)
+    for rule, where in unhinted:
+        print(f"{where}: the error of the rule {rule} has no hint", file=sys.stderr)
+    if missing or untold or unhinted or not rules:
         sys.exit(1)
     print(f"check_rules: {len(rules)} rules, each with a test of its name")
 

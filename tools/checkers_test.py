@@ -112,9 +112,22 @@ class Rules(unittest.TestCase):
         }
         status, said = outcome("check_rules.py", files)
         self.assertNotEqual(status, 0)
-        self.assertIn("docs/formats.md does not tell of the rule tensors_leave_no_gap", said)
+        self.assertIn("docs/formats.md does not list the rule tensors_leave_no_gap", said)
         told = {"docs/formats.md": "| `tensors_leave_no_gap` | `gap` | … |\n"}
         self.assertEqual(outcome("check_rules.py", {**files, **told})[0], 0)
+
+    def test_refuses_an_error_of_compute_without_a_hint(self):
+        def source(error):
+            return {
+                "src/compute/c.cpp": f"return fail({error});\n",
+                "src/compute/c_test.cpp": "TEST(C, shapes_are_equal) {}\n",
+            }
+
+        bare = 'Error(ErrorCode::shape_mismatch, "shapes_are_equal", "x")'
+        status, said = outcome("check_rules.py", source(bare))
+        self.assertNotEqual(status, 0)
+        self.assertIn("the error of the rule shapes_are_equal has no hint", said)
+        self.assertEqual(outcome("check_rules.py", source(bare + '.with_hint("y")'))[0], 0)
 
 
 # An inline function that an optimiser cannot inline away, and its use.

@@ -97,7 +97,8 @@ int main(int argc, char** argv) {
   }
   const auto done = run(options);
   if (done) return 0;
-  std::fprintf(stderr, "llama: %s\nhint: %s\n", to_string(done.error()).c_str(),
-               std::string(done.error().hint()).c_str());
+  std::fprintf(stderr, "llama: %s\n", to_string(done.error()).c_str());
+  const std::string hint(done.error().hint());
+  if (!hint.empty()) std::fprintf(stderr, "hint: %s\n", hint.c_str());
   return 1;
 }

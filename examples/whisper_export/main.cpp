@@ -53,7 +53,8 @@ int main(int argc, char** argv) {
   }
   const auto done = run(argv[1], argv[2], argv[3]);
   if (done) return 0;
-  std::fprintf(stderr, "whisper_export: %s\nhint: %s\n", to_string(done.error()).c_str(),
-               std::string(done.error().hint()).c_str());
+  std::fprintf(stderr, "whisper_export: %s\n", to_string(done.error()).c_str());
+  const std::string hint(done.error().hint());
+  if (!hint.empty()) std::fprintf(stderr, "hint: %s\n", hint.c_str());
   return 1;
 }

@@ -217,27 +217,32 @@ Result<Conv2dPlan> plan_conv2d(layout::Extents x, layout::Extents weight, std::o
   }
   const auto channels = checked::multiply(weight[1], options.groups);
   if (channels != x[1]) {
-    return fail(ErrorCode::shape_mismatch, "channels_are_those_of_the_weight",
-                format_text("input of shape {} and weight of shape {} in {} groups have different channels",
-                            layout::to_text(x), layout::to_text(weight), options.groups));
+    return fail(
+        Error(ErrorCode::shape_mismatch, "channels_are_those_of_the_weight",
+              format_text("input of shape {} and weight of shape {} in {} groups have different channels",
+                          layout::to_text(x), layout::to_text(weight), options.groups))
+            .with_hint("use a weight of [outputs, channels / groups, rows, columns], or other groups"));
   }
   if (weight[0] % options.groups != 0) {
-    return fail(ErrorCode::bad_shape, "groups_divide_outputs",
-                format_text("{} groups do not divide the outputs of a weight of shape {}", options.groups,
-                            layout::to_text(weight)));
+    return fail(Error(ErrorCode::bad_shape, "groups_divide_outputs",
+                      format_text("{} groups do not divide the outputs of a weight of shape {}",
+                                  options.groups, layout::to_text(weight)))
+                    .with_hint("use groups that divide the first extent of the weight"));
   }
   if (biases && *biases != weight[0]) {
-    return fail(ErrorCode::shape_mismatch, "bias_has_an_element_for_each_output",
-                format_text("bias of shape [{}] does not match a weight of shape {}", *biases,
-                            layout::to_text(weight)));
+    return fail(Error(ErrorCode::shape_mismatch, "bias_has_an_element_for_each_output",
+                      format_text("bias of shape [{}] does not match a weight of shape {}", *biases,
+                                  layout::to_text(weight)))
+                    .with_hint("use a bias with as many elements as the first extent of the weight"));
   }
   const auto rows = count_places(x[2], weight[2], options.stride[0], options.padding[0], options.dilation[0]);
   const auto columns =
       count_places(x[3], weight[3], options.stride[1], options.padding[1], options.dilation[1]);
   if (!rows || !columns) {
-    return fail(ErrorCode::bad_shape, "kernel_is_inside_the_padded_input",
-                format_text("weight of shape {} is empty or larger than the padded input of shape {}",
-                            layout::to_text(weight), layout::to_text(x)));
+    return fail(Error(ErrorCode::bad_shape, "kernel_is_inside_the_padded_input",
+                      format_text("weight of shape {} is empty or larger than the padded input of shape {}",
+                                  layout::to_text(weight), layout::to_text(x)))
+                    .with_hint("use a smaller kernel or dilation, or a larger padding"));
   }
   return Conv2dPlan{.images = x[0],
                     .channels = x[1],

@@ -183,16 +183,19 @@ Result<void> run_by_panels(const WeightRows& weights, const LinearTask<T>& task,
 Result<void> check_inner_extents(layout::Extents x, layout::Extents weights, std::size_t of_x) {
   if (x[of_x] == weights[1]) return {};
   return fail(
-      ErrorCode::shape_mismatch, "inner_extents_are_equal",
-      format_text("x of shape {} has {} elements in dimension {} but rows of weights of shape {} have {}",
-                  layout::to_text(x), x[of_x], of_x, layout::to_text(weights), weights[1]));
+      Error(
+          ErrorCode::shape_mismatch, "inner_extents_are_equal",
+          format_text("x of shape {} has {} elements in dimension {} but rows of weights of shape {} have {}",
+                      layout::to_text(x), x[of_x], of_x, layout::to_text(weights), weights[1]))
+          .with_hint("use weights of [out, in], where in is that extent of x"));
 }
 
 Result<void> check_bias_extent(layout::Extents bias, layout::Extents weights) {
   if (bias[0] == weights[0]) return {};
-  return fail(ErrorCode::shape_mismatch, "bias_has_an_element_for_each_row",
-              format_text("bias of shape {} does not fit weights of shape {}, which have {} rows",
-                          layout::to_text(bias), layout::to_text(weights), weights[0]));
+  return fail(Error(ErrorCode::shape_mismatch, "bias_has_an_element_for_each_row",
+                    format_text("bias of shape {} does not fit weights of shape {}, which have {} rows",
+                                layout::to_text(bias), layout::to_text(weights), weights[0]))
+                  .with_hint("use a bias with an element for each row of the weights"));
 }
 
 Result<void> run_linear(const WeightRows& weights, const LinearTask<float>& task,

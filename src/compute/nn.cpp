@@ -37,17 +37,19 @@ namespace detail {
 
 Result<void> check_row_weight(layout::Extents extents, layout::Extents of_weight) {
   if (of_weight[0] == last_of(extents)) return {};
-  return fail(ErrorCode::shape_mismatch, "weight_has_an_element_for_each_of_a_row",
-              format_text("weight of shape {} does not match rows of shape {}", layout::to_text(of_weight),
-                          layout::to_text(extents)));
+  return fail(Error(ErrorCode::shape_mismatch, "weight_has_an_element_for_each_of_a_row",
+                    format_text("weight of shape {} does not match rows of shape {}",
+                                layout::to_text(of_weight), layout::to_text(extents)))
+                  .with_hint("use a weight with as many elements as the last extent"));
 }
 
 Result<void> check_rows_have_elements(layout::Extents extents) {
   const bool has_rows = std::ranges::find(extents.first(extents.size() - 1), 0) == extents.end() - 1;
   if (last_of(extents) != 0 || !has_rows) return {};
-  return fail(
-      ErrorCode::bad_shape, "rows_have_elements",
-      format_text("shape {} has rows without elements, which have no largest one", layout::to_text(extents)));
+  return fail(Error(ErrorCode::bad_shape, "rows_have_elements",
+                    format_text("shape {} has rows without elements, which have no largest one",
+                                layout::to_text(extents)))
+                  .with_hint("check the shape before the call"));
 }
 
 template <class T>

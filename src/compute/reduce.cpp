@@ -7,8 +7,9 @@ namespace ht::inline v1::detail {
 
 Result<void> check_has_element(layout::Extents extents) {
   if (std::ranges::find(extents, 0) == extents.end()) return {};
-  return fail(ErrorCode::bad_shape, "max_has_an_element",
-              format_text("shape {} has 0 elements but max needs one", layout::to_text(extents)));
+  return fail(Error(ErrorCode::bad_shape, "max_has_an_element",
+                    format_text("shape {} has 0 elements but max needs one", layout::to_text(extents)))
+                  .with_hint("check the shape before the call"));
 }
 
 }  // namespace ht::inline v1::detail

@@ -69,9 +69,10 @@ Result<std::int64_t> count_rotated(layout::Extents extents, const RopeOptions& r
                     .with_hint("use a number from 0 to the head size"));
   }
   if (rotated % 2 != 0) {
-    return fail(ErrorCode::bad_shape, "rotated_elements_are_pairs",
-                format_text("{} rotated elements of heads of shape {} are not pairs", rotated,
-                            layout::to_text(extents)));
+    return fail(Error(ErrorCode::bad_shape, "rotated_elements_are_pairs",
+                      format_text("{} rotated elements of heads of shape {} are not pairs", rotated,
+                                  layout::to_text(extents)))
+                    .with_hint("rotate an even number of elements"));
   }
   const auto factors = static_cast<std::int64_t>(rope.frequency_factors.size());
   if (factors != 0 && factors != rotated / 2) {

@@ -148,9 +148,10 @@ using ht::opencl::Memory;
 
 Result<void> check_range(const Memory& memory, std::uint64_t offset, std::uint64_t bytes) {
   if (checked::range_fits(offset, bytes, memory.bytes)) return {};
-  return fail(ErrorCode::out_of_bounds, "copy_is_inside_the_device_memory",
-              format_text("{} bytes at byte {} are outside the device memory of {} bytes", bytes, offset,
-                          memory.bytes));
+  return fail(Error(ErrorCode::out_of_bounds, "copy_is_inside_the_device_memory",
+                    format_text("{} bytes at byte {} are outside the device memory of {} bytes", bytes,
+                                offset, memory.bytes))
+                  .with_hint("copy a range inside the tensor"));
 }
 
 // Calls copy(buffer, place in it, position in the copy, bytes) for each buffer of a range.

@@ -14,13 +14,15 @@ std::string to_text(Extents extents) { return format_text("[{}]", fmt::join(exte
 
 Result<std::int64_t> count_elements(Extents extents) {
   if (std::ranges::any_of(extents, [](std::int64_t extent) { return extent < 0; })) {
-    return fail(ErrorCode::bad_shape, "extents_are_not_negative",
-                format_text("shape {} has a negative dimension", to_text(extents)));
+    return fail(Error(ErrorCode::bad_shape, "extents_are_not_negative",
+                      format_text("shape {} has a negative dimension", to_text(extents)))
+                    .with_hint("use extents from 0 on"));
   }
   const auto count = element_count(extents);
   if (!count) {
-    return fail(ErrorCode::size_overflow, "elements_fit_63_bits",
-                format_text("shape {} has more than 2^63-1 elements", to_text(extents)));
+    return fail(Error(ErrorCode::size_overflow, "elements_fit_63_bits",
+                      format_text("shape {} has more than 2^63-1 elements", to_text(extents)))
+                    .with_hint("use a smaller shape"));
   }
   return *count;
 }
@@ -34,22 +36,26 @@ Result<void> check_against_static(Extents extents, Extents static_extents) {
       if (!wanted.empty()) wanted += ", ";
       wanted += extent < 0 ? "any" : std::to_string(extent);
     }
-    return fail(ErrorCode::shape_mismatch, "shape_is_the_one_asked_for",
-                format_text("shape is {} but [{}] was requested", to_text(extents), wanted));
+    return fail(Error(ErrorCode::shape_mismatch, "shape_is_the_one_asked_for",
+                      format_text("shape is {} but [{}] was requested", to_text(extents), wanted))
+                    .with_hint("ask for that shape, or for Rank<N>, which takes any extents"));
   });
 }
 
 Result<void> check_equal(Extents a, Extents b) {
   if (std::ranges::equal(a, b)) return {};
-  return fail(ErrorCode::shape_mismatch, "shapes_are_equal",
-              format_text("shapes {} and {} differ", to_text(a), to_text(b)));
+  return fail(Error(ErrorCode::shape_mismatch, "shapes_are_equal",
+                    format_text("shapes {} and {} differ", to_text(a), to_text(b)))
+                  .with_hint("slice, reshape or broadcast one of them"));
 }
 
 Result<void> check_index(Extents index, Extents extents) {
   for (std::size_t i = 0; i < extents.size(); ++i) {
     if (index[i] < 0 || index[i] >= extents[i]) {
-      return fail(ErrorCode::out_of_bounds, "index_is_inside",
-                  format_text("index {} of dimension {} is outside shape {}", index[i], i, to_text(extents)));
+      return fail(
+          Error(ErrorCode::out_of_bounds, "index_is_inside",
+                format_text("index {} of dimension {} is outside shape {}", index[i], i, to_text(extents)))
+              .with_hint("use an index from 0 to below the extent of its dimension"));
     }
   }
   return {};
@@ -78,9 +84,10 @@ bool is_row_major(Extents extents, Extents strides) noexcept {
 Result<Reach> reach(Extents extents, Extents strides) {
   Reach result;
   const auto overflow = [&] {
-    return fail(
-        ErrorCode::size_overflow, "strides_fit_63_bits",
-        format_text("strides {} over shape {} exceed 2^63-1 elements", to_text(strides), to_text(extents)));
+    return fail(Error(ErrorCode::size_overflow, "strides_fit_63_bits",
+                      format_text("strides {} over shape {} exceed 2^63-1 elements", to_text(strides),
+                                  to_text(extents)))
+                    .with_hint("use smaller strides"));
   };
   if (std::ranges::find(extents, 0) != extents.end()) return result;
   for (std::size_t i = 0; i < extents.size(); ++i) {
@@ -147,9 +154,10 @@ Result<void> reshape_strides(Extents extents, Extents strides, Extents new_exten
   const auto elements = HT_TRY(count_elements(extents));
   const auto new_elements = HT_TRY(count_elements(new_extents));
   if (elements != new_elements) {
-    return fail(ErrorCode::shape_mismatch, "reshape_keeps_the_elements",
-                format_text("shape {} has {} elements but {} has {}", to_text(extents), elements,
-                            to_text(new_extents), new_elements));
+    return fail(Error(ErrorCode::shape_mismatch, "reshape_keeps_the_elements",
+                      format_text("shape {} has {} elements but {} has {}", to_text(extents), elements,
+                                  to_text(new_extents), new_elements))
+                    .with_hint("choose a shape with as many elements"));
   }
   fill_row_major_strides(new_extents, new_strides);
   if (elements == 0) return {};

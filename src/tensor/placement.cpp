@@ -8,8 +8,9 @@ Result<std::uint64_t> dense_bytes(layout::Extents extents, int bits) {
   const auto elements = HT_TRY(layout::count_elements(extents));
   const auto bytes = bytes_for(static_cast<std::uint64_t>(elements), bits);
   if (!bytes || !checked::narrow<std::int64_t>(*bytes)) {
-    return fail(ErrorCode::size_overflow, "bytes_fit_63_bits",
-                format_text("{} elements of {} bits exceed 2^63-1 bytes", elements, bits));
+    return fail(Error(ErrorCode::size_overflow, "bytes_fit_63_bits",
+                      format_text("{} elements of {} bits exceed 2^63-1 bytes", elements, bits))
+                    .with_hint("use a smaller shape"));
   }
   return *bytes;
 }
@@ -17,9 +18,10 @@ Result<std::uint64_t> dense_bytes(layout::Extents extents, int bits) {
 Result<void> check_value_count(layout::Extents extents, std::uint64_t values) {
   const auto elements = HT_TRY(layout::count_elements(extents));
   if (std::cmp_equal(elements, values)) return {};
-  return fail(ErrorCode::size_mismatch, "values_match_the_shape",
-              format_text("shape {} has {} elements but {} values were given", layout::to_text(extents),
-                          elements, values));
+  return fail(Error(ErrorCode::size_mismatch, "values_match_the_shape",
+                    format_text("shape {} has {} elements but {} values were given", layout::to_text(extents),
+                                elements, values))
+                  .with_hint("give one value for each element of the shape"));
 }
 
 namespace {
@@ -45,9 +47,10 @@ Result<void> check(const Claim& claim) {
   const auto reach = HT_TRY(layout::reach(claim.extents, claim.strides));
   const auto outside = [&] {
     return fail(
-        ErrorCode::out_of_bounds, "elements_are_inside_the_storage",
-        format_text("shape {} with strides {} at byte {} exceeds the storage of {} bytes",
-                    layout::to_text(claim.extents), layout::to_text(claim.strides), claim.offset, size));
+        Error(ErrorCode::out_of_bounds, "elements_are_inside_the_storage",
+              format_text("shape {} with strides {} at byte {} exceeds the storage of {} bytes",
+                          layout::to_text(claim.extents), layout::to_text(claim.strides), claim.offset, size))
+            .with_hint("use a larger storage, a smaller shape or another offset"));
   };
   if (claim.offset > size) return outside();
   // What has no element is never touched, wherever it is.

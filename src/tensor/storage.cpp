@@ -26,8 +26,9 @@ Result<Storage> Storage::make(std::shared_ptr<const void> owner, MutableBytes by
 
 Result<Storage> Storage::owned(std::uint64_t bytes, std::uint64_t alignment) {
   if (!std::has_single_bit(alignment)) {
-    return fail(ErrorCode::misaligned, "alignment_is_a_power_of_two",
-                format_text("alignment {} is not a power of two", alignment));
+    return fail(Error(ErrorCode::misaligned, "alignment_is_a_power_of_two",
+                      format_text("alignment {} is not a power of two", alignment))
+                    .with_hint("use 1, 2, 4 and so on"));
   }
   const auto with_room = checked::add(bytes, alignment);
   if (!with_room || !checked::narrow<std::ptrdiff_t>(*with_room)) {
