@@ -41,6 +41,8 @@ class Picture:
     measured: typing.Callable
     # From the cells that have a speed: those of each table.
     tables: typing.Callable = lambda cells: [cells]
+    # Contenders in the order of a table's rows, for cells that lack some. Absent contenders have no row.
+    contenders: tuple = ()
 
 
 def by_cell(rows):
@@ -98,10 +100,11 @@ def picture(figures, own):
             f'aria-label="{escape(own.label)}, GB/s">\n<style>{STYLE}</style>\n' + "\n".join(lines) + "\n</svg>\n")
 
 
-def table(cells, shown):
+def table(cells, shown, order=()):
     """Contenders down, cells across."""
     every = sorted((row for rows in cells.values() for row in rows), key=lambda row: row["kind"] != "ours")
     names = list(dict.fromkeys(row["contender"] for row in every))
+    names.sort(key=lambda name: order.index(name) if name in order else len(order))
     found = {(name, row["contender"]): row for name, rows in cells.items() for row in rows}
     lines = ["| median (best) | " + " | ".join(cells) + " |", "|---" * (len(cells) + 1) + "|"]
     for contender in names:
@@ -135,5 +138,6 @@ def main(usage, own):
         print(table(quick, lambda row: f"{row['median_s'] * 1e3:.3g} ({row['best_s'] * 1e3:.3g})") + "\n")
     for cells_of_a_table in own.tables(long):
         print("GB/s:\n")
-        print(table(cells_of_a_table, lambda row: f"{speed(row, 'median_s'):.2f} ({speed(row, 'best_s'):.2f})") + "\n")
+        print(table(cells_of_a_table, lambda row: f"{speed(row, 'median_s'):.2f} ({speed(row, 'best_s'):.2f})",
+                    own.contenders) + "\n")
     print(goals_table(figures["goals"]))

@@ -1,15 +1,19 @@
-// Products of matrices: matmul against direct calls of the BLAS that it loads, into memory that is there.
+// Products of matrices: matmul against direct calls of the BLAS that it loads, into memory that is there, and
+// against numpy and torch if they are installed.
 #include <dlfcn.h>
 
 #include <cstdio>
 #include <exception>
 #include <htensor/compute/matmul.hpp>
 #include <htensor/hash/crc64.hpp>
+#include <limits>
+#include <memory>
 #include <random>
 
 #include "bench/load/must.hpp"
 #include "bench/load/options.hpp"
 #include "bench/load/report.hpp"
+#include "bench/python_contender.hpp"
 
 namespace {
 
@@ -58,8 +62,30 @@ Turn multiply_by_loops(const Square<D>& a, const Square<D>& b) {
   return {.seconds = seconds, .answer = checksum(c)};
 }
 
+// numpy and torch may use another BLAS or add in another order, so their results differ by rounding.
 template <class D>
-void add_product(Cells& cells, std::int64_t extent, void* blas, const char* function) {
+void add_python_products(Cells& cells, const Cell& cell, const std::shared_ptr<PythonChild>& python,
+                         const Square<D>& a, const Square<D>& b) {
+  const auto modules = python->available({"numpy", "torch"});
+  if (modules.empty()) return;
+  const auto extent = std::to_string(a.extent(0));
+  const auto suffix = '_' + std::string(D::name) + '_' + extent;
+  python->load("a" + suffix, D::name, value_of(a.bytes()));
+  python->load("b" + suffix, D::name, value_of(b.bytes()));
+  const auto expected = value_of(ht::matmul(a, b));
+  python->load("expected" + suffix, D::name, value_of(expected.bytes()));
+  for (const auto& module : modules) {
+    add_python(cells, cell, python, module, "matmul",
+               "a" + suffix + " b" + suffix + " expected" + suffix + ' ' + extent, [](const auto& numbers) {
+                 const double tolerance = 100.0 * std::numeric_limits<typename D::Element>::epsilon();
+                 return numbers.size() == 1 && numbers[0] <= tolerance;
+               });
+  }
+}
+
+template <class D>
+void add_product(Cells& cells, const std::shared_ptr<PythonChild>& python, std::int64_t extent, void* blas,
+                 const char* function) {
   using T = typename D::Element;
   const auto a = random_square<D>(extent);
   const auto b = random_square<D>(extent);
@@ -78,6 +104,7 @@ void add_product(Cells& cells, std::int64_t extent, void* blas, const char* func
     naive.every_rounds = 4;
     cells.contenders.push_back(std::move(naive));
   }
+  add_python_products<D>(cells, cell, python, a, b);
   const auto gemm = blas == nullptr ? nullptr : reinterpret_cast<Gemm<T>>(dlsym(blas, function));
   if (gemm == nullptr) return;
   const auto into = value_of(Square<D>::zeros(ht::Rank<2>(extent, extent)));
@@ -95,12 +122,13 @@ void add_product(Cells& cells, std::int64_t extent, void* blas, const char* func
 
 bool run_all(const Options& options) {
   Cells cells;
+  const auto python = std::make_shared<PythonChild>();
   void* const blas = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
   if (blas == nullptr) std::puts("OpenBLAS was not found: nothing to compare with (libopenblas-dev)");
   for (const std::int64_t extent :
        options.smoke ? std::vector<std::int64_t>{64} : std::vector<std::int64_t>{1024, 2048, 4096}) {
-    add_product<ht::F32>(cells, extent, blas, "cblas_sgemm");
-    add_product<ht::F64>(cells, extent, blas, "cblas_dgemm");
+    add_product<ht::F32>(cells, python, extent, blas, "cblas_sgemm");
+    add_product<ht::F64>(cells, python, extent, blas, "cblas_dgemm");
   }
   run(cells.contenders, {.repeats = options.repeats, .smoke = options.smoke});
   Report report{.file_bytes = cells.cells.back().bytes,

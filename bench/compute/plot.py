@@ -25,6 +25,8 @@ COMPUTE = plot_common.Picture(
     titles={f"{dtype} {extent}": f"{dtype}, {extent} × {extent}" for dtype in ("F32", "F64") for extent in EXTENTS},
     measured=measured,
     tables=by_task,
+    # numpy and torch are there only if they are installed.
+    contenders=("htensor", "cblas", "numpy", "torch", "naive loop"),
 )
 
 if __name__ == "__main__":

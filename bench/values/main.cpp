@@ -1,5 +1,5 @@
 // Values: casts, decoders of block encodings and statistics in memory, each against a loop that moves the
-// same bytes and does nothing else.
+// same bytes and does nothing else, and against numpy and torch if they are installed.
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -11,6 +11,7 @@
 #include "bench/load/must.hpp"
 #include "bench/load/options.hpp"
 #include "bench/load/report.hpp"
+#include "bench/python_contender.hpp"
 #include "bench/values/limit.hpp"
 
 namespace {
@@ -102,10 +103,43 @@ void add_limits(Cells& cells, const Cell& cell, ht::Bytes in, ht::MutableBytes o
                                        [=] { return take_limit(in, out, Stores::streaming); }));
 }
 
+using Python = std::shared_ptr<PythonChild>;
+
+// Of numpy and torch, those that are installed and have all these dtypes: numpy lacks BF16, and torch 1.13
+// lacks 8-bit floats and block encodings.
+std::vector<std::string> python_modules(const Python& python,
+                                        std::initializer_list<std::string_view> dtypes) {
+  std::vector<std::string> modules{"numpy", "torch"};
+  for (const auto dtype : dtypes) {
+    if (dtype == "BF16") std::erase(modules, "numpy");
+    if (dtype != "BF16" && dtype != "F16" && dtype != "F32") modules.clear();
+  }
+  return python->available(modules);
+}
+
+// Adler-32, which Python computes quickly: its standard library has no CRC-64.
+std::uint32_t adler32(ht::Bytes bytes) {
+  // The sums of this many bytes fit in 32 bits.
+  constexpr std::size_t piece_bytes = 5552;
+  constexpr std::uint32_t modulus = 65521;
+  std::uint32_t low = 1;
+  std::uint32_t high = 0;
+  for (std::size_t at = 0; at < bytes.size(); at += piece_bytes) {
+    for (const auto byte : bytes.subspan(at, std::min(piece_bytes, bytes.size() - at))) {
+      low += std::to_integer<std::uint32_t>(byte);
+      high += low;
+    }
+    low %= modulus;
+    high %= modulus;
+  }
+  return high << 16 | low;
+}
+
 // The library's conversion, checked by the checksum of all results against a conversion in small pieces, and
 // a loop of one thread over elements.
 template <class To, class T>
-void add_cast(Cells& cells, const Workload& workload, const T& source, std::string_view from) {
+void add_cast(Cells& cells, const Python& python, const Workload& workload, const T& source,
+              std::string_view from) {
   const auto result = workload.result<To>();
   const auto out = value_of(result.storage().writable_bytes()).first(bytes_of(result).size());
   const auto in = bytes_of(source);
@@ -133,11 +167,35 @@ void add_cast(Cells& cells, const Workload& workload, const T& source, std::stri
     naive.right_answer = cells.contenders.back().right_answer;
     cells.contenders.push_back(std::move(naive));
   }
+  if (const auto modules = python_modules(python, {from, To::name}); !modules.empty()) {
+    // No other contender has had a turn yet, so the library's result is still in memory.
+    const double right_checksum = adler32(out);
+    const std::string name(from);
+    python->load(name, from, in);
+    for (const auto& module : modules) {
+      add_python(cells, cell, python, module, "cast", name + ' ' + std::string(To::name),
+                 [=](const auto& numbers) { return numbers == std::vector{right_checksum}; });
+    }
+  }
   add_limits(cells, cell, in, out);
 }
 
+// Whether Python found the same. Python adds in F64 in another order, and the library adds BF16 by eights in
+// F32 first, so sums differ by rounding: the bounds for BF16 are those that <htensor/values/statistics.hpp>
+// states.
+bool is_close(const std::vector<double>& numbers, const ht::Statistics& right, std::string_view dtype) {
+  const std::vector<double> exact{static_cast<double>(right.zeros), static_cast<double>(right.nans),
+                                  static_cast<double>(right.infinities), right.min, right.max};
+  const double rounding = dtype == "BF16" ? 8 * 0x1p-24 : 1e-11;
+  // The sum of magnitudes is at most this, by the inequality of Cauchy and Schwarz.
+  const double magnitudes = std::sqrt(static_cast<double>(right.count) * right.sum_of_squares);
+  return numbers.size() == exact.size() + 2 && std::equal(exact.begin(), exact.end(), numbers.begin()) &&
+         std::abs(numbers[5] - right.sum) <= rounding * magnitudes &&
+         std::abs(numbers[6] - right.sum_of_squares) <= rounding * right.sum_of_squares;
+}
+
 template <class T>
-void add_statistics(Cells& cells, const T& source, std::string_view from) {
+void add_statistics(Cells& cells, const Python& python, const T& source, std::string_view from) {
   const auto in = bytes_of(source);
   const Cell& cell =
       cells.cells.emplace_back(Cell{.name = "statistics of " + std::string(from), .bytes = in.size()});
@@ -155,6 +213,15 @@ void add_statistics(Cells& cells, const T& source, std::string_view from) {
   });
   counts.every_rounds = 4;
   cells.contenders.push_back(std::move(counts));
+  if (const auto modules = python_modules(python, {from}); !modules.empty()) {
+    const auto right = value_of(ht::statistics(source));
+    const std::string name(from);
+    python->load(name, from, in);
+    for (const auto& module : modules) {
+      add_python(cells, cell, python, module, "statistics", name,
+                 [=](const auto& numbers) { return is_close(numbers, right, name); });
+    }
+  }
   add_limits(cells, cell, in, {});
 }
 
@@ -177,21 +244,22 @@ std::vector<FigureGoal> goals_of(const std::vector<Contender>& contenders) {
 bool run_all(const Options& options) {
   const Workload workload(static_cast<std::int64_t>(options.bytes / 4 / 1024 * 1024));
   Cells cells;
+  const auto python = std::make_shared<PythonChild>();
   const auto f32 = workload.dense<F32>();
   const auto bf16 = workload.dense<BF16>();
   const auto q4_k = workload.blocks<ht::Q4_K>();
-  add_cast<F32>(cells, workload, bf16, "BF16");
-  add_cast<F32>(cells, workload, workload.dense<F16>(), "F16");
-  add_cast<BF16>(cells, workload, f32, "F32");
-  add_cast<F16>(cells, workload, f32, "F32");
-  add_cast<F32>(cells, workload, workload.dense<ht::F8_E4M3>(), "F8_E4M3");
-  add_cast<F32>(cells, workload, workload.blocks<ht::Q8_0>(), "Q8_0");
-  add_cast<F32>(cells, workload, q4_k, "Q4_K");
-  add_cast<F32>(cells, workload, workload.blocks<ht::Q6_K>(), "Q6_K");
-  add_cast<BF16>(cells, workload, q4_k, "Q4_K");
-  add_statistics(cells, f32, "F32");
-  add_statistics(cells, bf16, "BF16");
-  add_statistics(cells, q4_k, "Q4_K");
+  add_cast<F32>(cells, python, workload, bf16, "BF16");
+  add_cast<F32>(cells, python, workload, workload.dense<F16>(), "F16");
+  add_cast<BF16>(cells, python, workload, f32, "F32");
+  add_cast<F16>(cells, python, workload, f32, "F32");
+  add_cast<F32>(cells, python, workload, workload.dense<ht::F8_E4M3>(), "F8_E4M3");
+  add_cast<F32>(cells, python, workload, workload.blocks<ht::Q8_0>(), "Q8_0");
+  add_cast<F32>(cells, python, workload, q4_k, "Q4_K");
+  add_cast<F32>(cells, python, workload, workload.blocks<ht::Q6_K>(), "Q6_K");
+  add_cast<BF16>(cells, python, workload, q4_k, "Q4_K");
+  add_statistics(cells, python, f32, "F32");
+  add_statistics(cells, python, bf16, "BF16");
+  add_statistics(cells, python, q4_k, "Q4_K");
   run(cells.contenders, {.repeats = options.repeats, .smoke = options.smoke});
   Report report{.file_bytes = options.bytes,
                 .contenders = std::move(cells.contenders),
