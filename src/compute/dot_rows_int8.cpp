@@ -528,10 +528,13 @@ void int_dots(const Rows& rows, const Int8Vectors& x, std::int64_t first, std::i
   }
 }
 
-/// For 1, 2 and 4 vectors. A row of long blocks keeps a processor busy, and prefetchers follow one row best.
+/// A row of long blocks keeps a processor busy, and prefetchers follow one row best.
 template <class E>
-constexpr IntDots int_dots_of[3] = {&int_dots<E, E::block_elements == 256 ? 1 : 2, 1>, &int_dots<E, 1, 2>,
-                                    &int_dots<E, 1, 4>};
+constexpr std::size_t rows_at_once = E::block_elements == 256 ? 1 : 2;
+
+/// For 1, 2 and 4 vectors.
+template <class E>
+constexpr IntDots int_dots_of[3] = {&int_dots<E, rows_at_once<E>, 1>, &int_dots<E, 1, 2>, &int_dots<E, 1, 4>};
 
 const IntDots* find_int_dots(EncodingTag tag) {
   if (tag == Q8_0::tag) return int_dots_of<Q8_0>;
