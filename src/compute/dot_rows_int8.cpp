@@ -327,10 +327,8 @@ HT_DOT_INLINE void prepare(Q6_K, Block block, std::size_t at, const IntVectors<B
   hn::StoreU(hn::PromoteTo(shorts, hn::TableLookupBytes(bytes, hn::Load(tag, even_first))), shorts,
              into.scales);
 #else
-  for (std::size_t i = 0; i < 16; ++i) {
-    into.in_order[i] = static_cast<std::int16_t>(scales[i]);
-    into.scales[i / 2 + 8 * (i % 2)] = into.in_order[i];
-  }
+  std::copy_n(scales, 16, into.in_order);
+  for (std::size_t i = 0; i < 16; ++i) into.scales[i / 2 + 8 * (i % 2)] = into.in_order[i];
 #endif
   const float d = half_at(block + 208);
 #pragma GCC unroll 4
