@@ -47,8 +47,7 @@ Vector activations() {
   return value_of(Vector::of(ht::Rank<1>(columns), values));
 }
 
-// A mapped file with the same bytes again and again. Its name is gone at once, its pages are in the page
-// cache.
+// A mapped file that repeats the same bytes. Its name is removed at once; its pages are in the page cache.
 ht::Storage repeated(const Path& path, ht::Bytes from, std::int64_t times) {
   {
     std::ofstream file(path, std::ios::binary);
@@ -57,6 +56,8 @@ ht::Storage repeated(const Path& path, ht::Bytes from, std::int64_t times) {
     must(file.flush().good(), "not enough disk space for weights of this --size");
   }
   const OpenFile file(path);
+  // Else the kernel writes the pages to the disk while contenders are timed.
+  system_must(::fdatasync(file.fd()) == 0, "fdatasync");
   const auto mapped = std::make_shared<const Mapping>(file, from.size() * static_cast<std::uint64_t>(times));
   std::filesystem::remove(path);
   return value_of(ht::Storage::kept_read_only(mapped, ht::Bytes(mapped->data(), mapped->size())));

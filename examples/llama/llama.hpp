@@ -3,6 +3,7 @@
 // mapped; on another device they are cast to D and copied there once.
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <concepts>
 #include <htensor/htensor.hpp>
@@ -24,6 +25,7 @@ struct Llama {
   using Vector = ht::Tensor<D, ht::Rank<1>, Dev>;
   using Vectors = ht::Tensor<D, ht::Rank<2>, Dev>;
   using Heads = ht::Tensor<D, ht::Rank<3>, Dev>;
+  using Mask = ht::Tensor<D, ht::Rank<4>, Dev>;
   /// Weights [out, in] of a linear layer.
   using Matrix = std::conditional_t<is_host<Dev>, ht::AnyTensor, Vectors>;
 
@@ -32,8 +34,7 @@ struct Llama {
     Matrix q, k, v, out;
     Vector ffn_norm;
     Matrix gate, up, down;
-    Heads keys;    // [key heads, tokens, head size]
-    Heads values;  // [key heads, head size, tokens], so that both products are those of rows
+    Heads keys, values;  // [key heads, tokens, head size]
   };
 
   Config config;
@@ -74,8 +75,7 @@ struct Llama {
       const auto a = HT_TRY(ht::rms_norm(x, layer.attention_norm, config.epsilon));
       HT_TRY(ht::add_into(x, HT_TRY(attention(layer, a, mask))));
       const auto f = HT_TRY(ht::rms_norm(x, layer.ffn_norm, config.epsilon));
-      const auto gate = HT_TRY(ht::linear(f, layer.gate, options));
-      const auto up = HT_TRY(ht::linear(f, layer.up, options));
+      const auto [gate, up] = HT_TRY(ht::linear(f, std::array{layer.gate, layer.up}, options));
       HT_TRY(ht::add_into(x, HT_TRY(ht::linear(HT_TRY(ht::swiglu(gate, up)), layer.down, options))));
     }
     past += count;
@@ -118,52 +118,56 @@ struct Llama {
     const auto up = HT_TRY(matrix("ffn_up", "mlp.up_proj"));
     const auto down = HT_TRY(matrix("ffn_down", "mlp.down_proj"));
     const auto keys = HT_TRY(Heads::zeros(shape));
-    const auto values = HT_TRY(Heads::zeros(ht::Rank<3>(config.key_heads, config.head_size, max_tokens)));
+    const auto values = HT_TRY(Heads::zeros(shape));
     layers.push_back({attention_norm, q, k, v, out, ffn_norm, gate, up, down, keys, values});
     return {};
   }
 
-  /// -∞ where a token would see a later one: [count, 1, past + count].
-  ht::Result<Heads> causal_mask(std::int64_t count) const {
+  /// -∞ where a token would see a later one: [1, count, 1, past + count].
+  ht::Result<Mask> causal_mask(std::int64_t count) const {
     using Element = typename D::Element;
-    auto mask = HT_TRY(ht::Tensor<D, ht::Rank<3>>::zeros(ht::Rank<3>(count, 1, past + count)));
+    auto mask = HT_TRY(ht::Tensor<D, ht::Rank<4>>::zeros(ht::Rank<4>(1, count, 1, past + count)));
     for (std::int64_t i = 0; i < count; ++i) {
       for (std::int64_t j = i + 1; j < count; ++j)
-        mask(i, 0, past + j) = -std::numeric_limits<Element>::infinity();
+        mask(0, i, 0, past + j) = -std::numeric_limits<Element>::infinity();
     }
     return ht::to_device<Dev>(mask);
   }
 
-  ht::Result<Vectors> attention(Layer& layer, const Vectors& x, const Heads& mask) {
+  ht::Result<Vectors> attention(Layer& layer, const Vectors& x, const Mask& mask) {
     const std::int64_t count = x.extent(0);
     const std::int64_t seen = past + count;
     const std::int64_t group = config.heads / config.key_heads;
-    const auto heads_of = [&](const Matrix& weights, std::int64_t heads) -> ht::Result<Heads> {
-      const auto all = HT_TRY(ht::linear(x, weights, options));
+    const auto [all_q, all_k, all_v] = HT_TRY(ht::linear(x, std::array{layer.q, layer.k, layer.v}, options));
+    const auto heads_of = [&](const Vectors& all, std::int64_t heads) {
       return all.reshape(ht::Rank<3>(count, heads, config.head_size));
     };
     auto rotation = config.rope;
     rotation.first_position = past;
     rotation.frequency_factors = config.rope_factors;
-    const auto rotated = HT_TRY(ht::rope(HT_TRY(heads_of(layer.q, config.heads)), rotation));
+    const auto rotated = HT_TRY(ht::rope(HT_TRY(heads_of(all_q, config.heads)), rotation));
     const auto size = static_cast<typename D::Element>(config.head_size);
     const auto q = HT_TRY(ht::scale(rotated, 1 / std::sqrt(size)));
-    const auto k = HT_TRY(ht::rope(HT_TRY(heads_of(layer.k, config.key_heads)), rotation));
-    const auto v = HT_TRY(heads_of(layer.v, config.key_heads));
+    const auto k = HT_TRY(ht::rope(HT_TRY(heads_of(all_k, config.key_heads)), rotation));
+    const auto v = HT_TRY(heads_of(all_v, config.key_heads));
     HT_TRY(ht::copy_into(HT_TRY(layer.keys.template slice<1>(past, seen)), k.template transpose<0, 1>()));
-    HT_TRY(ht::copy_into(HT_TRY(layer.values.template slice<2>(past, seen)),
-                         v.template transpose<0, 1>().template transpose<1, 2>()));
-    const auto result = HT_TRY(Heads::zeros(q.shape()));
-    for (std::int64_t j = 0; j < config.key_heads; ++j) {
-      const auto queries = HT_TRY(q.template slice<1>(j * group, (j + 1) * group));
-      const auto keys = HT_TRY(HT_TRY(layer.keys.template select<0>(j)).template slice<0>(0, seen));
-      const auto values = HT_TRY(HT_TRY(layer.values.template select<0>(j)).template slice<1>(0, seen));
-      const auto scores = HT_TRY(ht::linear(queries, keys));
-      if (count > 1) HT_TRY(ht::add_into(scores, HT_TRY(mask.broadcast(scores.shape()))));
-      const auto mixed = HT_TRY(ht::linear(HT_TRY(ht::softmax(scores)), values));
-      HT_TRY(ht::copy_into(HT_TRY(result.template slice<1>(j * group, (j + 1) * group)), mixed));
+    HT_TRY(ht::copy_into(HT_TRY(layer.values.template slice<1>(past, seen)), v.template transpose<0, 1>()));
+    const auto keys = HT_TRY(layer.keys.template slice<1>(0, seen));
+    const auto values = HT_TRY(layer.values.template slice<1>(0, seen));
+    // All queries of the heads that share keys are one matrix: [key heads, count · group, head size].
+    const auto grouped = HT_TRY(q.reshape(ht::Rank<4>(count, config.key_heads, group, config.head_size)));
+    const auto by_key = HT_TRY(grouped.template transpose<0, 1>().contiguous());
+    const auto queries =
+        HT_TRY(by_key.reshape(ht::Rank<3>(config.key_heads, count * group, config.head_size)));
+    const auto scores = HT_TRY(ht::matmul(queries, keys.template transpose<1, 2>()));
+    if (count > 1) {
+      const auto each = HT_TRY(scores.reshape(ht::Rank<4>(config.key_heads, count, group, seen)));
+      HT_TRY(ht::add_into(each, HT_TRY(mask.broadcast(each.shape()))));
     }
-    const auto flat = HT_TRY(result.reshape(ht::Rank<2>(count, config.heads * config.head_size)));
+    const auto mixed = HT_TRY(ht::matmul(HT_TRY(ht::softmax(scores)), values));
+    const auto by_token = HT_TRY(mixed.reshape(by_key.shape())).template transpose<0, 1>();
+    const auto flat =
+        HT_TRY(HT_TRY(by_token.contiguous()).reshape(ht::Rank<2>(count, config.heads * config.head_size)));
     return ht::linear(flat, layer.out, options);
   }
 };

@@ -30,46 +30,80 @@ bool uses_panels(const WeightRows& weights, std::int64_t batch) {
   return batch >= min_batch && weights.columns > 0;
 }
 
+// The first 4 vectors take about as long as reading the row.
+std::int64_t row_cost(const WeightRows& weights, std::int64_t batch) noexcept {
+  const auto row_bytes = static_cast<std::int64_t>(values::stored_bytes(weights.type, weights.columns));
+  return std::max<std::int64_t>(row_bytes, 1) * std::max<std::int64_t>(batch / 4, 1);
+}
+
 // A range of rows that belongs to one thread until another one has nothing left to do.
-struct Part {
+struct RowRange {
   alignas(64) std::atomic<std::int64_t> next;
   std::int64_t end;
 };
 
-// Calls `run(first, end)` for ranges of rows on several threads, or here where one range has all. A result
-// never depends on where rows are cut.
-template <class Run>
-Result<void> split_rows(const WeightRows& weights, std::int64_t batch, Workers* workers, const Run& run) {
-  const auto row_bytes = static_cast<std::int64_t>(values::stored_bytes(weights.type, weights.columns));
-  // The first 4 vectors take about as long as reading the row.
-  const std::int64_t cost = std::max<std::int64_t>(row_bytes, 1) * std::max<std::int64_t>(batch / 4, 1);
+// Calls `run(product, first, end)` for ranges of rows on several threads, or here where one range has all.
+// Rows of all products are numbered one behind another. A result never depends on where rows are cut.
+template <class T, class Run>
+Result<void> split_rows(std::span<const LinearProduct<T>> products, std::int64_t batch, Workers* workers,
+                        const Run& run) {
+  std::int64_t all_rows = 0;
+  std::int64_t all_cost = 0;
+  std::int64_t max_cost = 1;
+  for (const auto& product : products) {
+    const std::int64_t cost = row_cost(product.weights, batch);
+    all_rows += product.weights.count;
+    all_cost += product.weights.count * cost;
+    max_cost = std::max(max_cost, cost);
+  }
+  const auto run_range = [&](std::int64_t first, std::int64_t end) {
+    std::int64_t begin = 0;
+    for (const auto& product : products) {
+      const std::int64_t from = std::max(first, begin);
+      const std::int64_t to = std::min(end, begin + product.weights.count);
+      if (from < to) run(product, from - begin, to - begin);
+      begin += product.weights.count;
+    }
+  };
   const Workers& pool = workers != nullptr ? *workers : Workers::shared();
-  const std::int64_t part_rows = std::max<std::int64_t>(min_part_bytes / cost, 2);
-  const std::int64_t count = std::min(static_cast<std::int64_t>(pool.threads()), weights.count / part_rows);
+  const std::int64_t count =
+      std::min({static_cast<std::int64_t>(pool.threads()), all_cost / min_part_bytes, all_rows / 2});
   if (count <= 1) {
-    run(0, weights.count);
+    run_range(0, all_rows);
     return {};
   }
   // Kernels take rows in pairs.
-  const std::int64_t step = std::max<std::int64_t>(step_bytes / cost / 2 * 2, 2);
-  const std::int64_t rows = (weights.count / count + 1) / 2 * 2;
-  std::vector<Part> parts(static_cast<std::size_t>(count));
+  const std::int64_t step = std::max<std::int64_t>(step_bytes / max_cost / 2 * 2, 2);
+  // The row before which about cost / count · i of all work lies.
+  const auto boundary = [&](std::int64_t i) {
+    std::int64_t left = all_cost / count * i;
+    std::int64_t row = 0;
+    for (const auto& product : products) {
+      const std::int64_t cost = row_cost(product.weights, batch);
+      const std::int64_t rows = std::min(product.weights.count, (left / cost + 1) / 2 * 2);
+      row += rows;
+      if (rows < product.weights.count) break;
+      left = std::max<std::int64_t>(left - rows * cost, 0);
+    }
+    return row;
+  };
+  std::vector<RowRange> ranges(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) {
-    Part& part = parts[static_cast<std::size_t>(i)];
-    part.next.store(std::min(i * rows, weights.count), std::memory_order_relaxed);
-    part.end = i + 1 == count ? weights.count : std::min((i + 1) * rows, weights.count);
+    RowRange& range = ranges[static_cast<std::size_t>(i)];
+    range.next.store(boundary(i), std::memory_order_relaxed);
+    range.end = i + 1 == count ? all_rows : boundary(i + 1);
   }
-  // A thread goes through its part in order, so that it has prefetched the rows of its next step, and takes
-  // steps of other parts at the end.
-  return run_all({.count = parts.size(),
+  // A thread goes through its range in order, so that it has prefetched the rows of its next step, and takes
+  // steps of other ranges at the end.
+  return run_all({.count = ranges.size(),
                   .threads = 0,
                   .run = [&](std::size_t job, std::size_t) -> Result<void> {
-                    for (std::size_t i = 0; i < parts.size(); ++i) {
-                      Part& part = parts[(job + i) % parts.size()];
+                    for (std::size_t i = 0; i < ranges.size(); ++i) {
+                      RowRange& range = ranges[(job + i) % ranges.size()];
                       while (true) {
-                        const std::int64_t first = part.next.fetch_add(step, std::memory_order_relaxed);
-                        if (first >= part.end) break;
-                        run(first, std::min(first + step, part.end));
+                        const std::int64_t first = range.next.fetch_add(step, std::memory_order_relaxed);
+                        if (first >= range.end) break;
+                        run_range(first, std::min(first + step, range.end));
                       }
                     }
                     return {};
@@ -79,10 +113,11 @@ Result<void> split_rows(const WeightRows& weights, std::int64_t batch, Workers* 
 }
 
 template <class T>
-void add_bias(const LinearTask<T>& task, std::int64_t stride, std::int64_t first, std::int64_t end) {
-  if (task.bias == nullptr) return;
-  for (std::int64_t b = 0; b < task.batch; ++b) {
-    for (std::int64_t i = first; i < end; ++i) task.into[b * stride + i] += task.bias[i];
+void add_bias(const LinearProduct<T>& product, std::int64_t batch, std::int64_t first, std::int64_t end) {
+  if (product.bias == nullptr) return;
+  for (std::int64_t b = 0; b < batch; ++b) {
+    T* const into = product.into + b * product.weights.count;
+    for (std::int64_t i = first; i < end; ++i) into[i] += product.bias[i];
   }
 }
 
@@ -91,12 +126,13 @@ const std::byte* row_at(const WeightRows& weights, std::int64_t row) {
 }
 
 // One row decoded to F64 with one vector. 8 sums, so that additions need not wait for each other.
-void dot_f64(const WeightRows& weights, const LinearTask<double>& task, std::int64_t row) {
+void dot_f64(const LinearProduct<double>& product, const LinearInput<double>& input, std::int64_t row) {
+  const WeightRows& weights = product.weights;
   constexpr std::int64_t strip = 512;
   constexpr std::int64_t lanes = 8;
   alignas(64) double decoded[strip];
-  for (std::int64_t b = 0; b < task.batch; ++b) {
-    const double* const x = task.x + b * weights.columns;
+  for (std::int64_t b = 0; b < input.batch; ++b) {
+    const double* const x = input.x + b * weights.columns;
     double sums[lanes] = {};
     for (std::int64_t at = 0; at < weights.columns; at += strip) {
       const std::int64_t count = std::min(strip, weights.columns - at);
@@ -111,7 +147,7 @@ void dot_f64(const WeightRows& weights, const LinearTask<double>& task, std::int
     for (std::int64_t half = lanes / 2; half > 0; half /= 2) {
       for (std::int64_t i = 0; i < half; ++i) sums[i] += sums[i + half];
     }
-    task.into[b * weights.count + row] = sums[0];
+    product.into[b * weights.count + row] = sums[0];
   }
 }
 
@@ -156,11 +192,12 @@ std::optional<compute::Matrix<const T>> as_matrix(const WeightRows& weights) {
 
 // By the product of matrices: weights of other types are decoded panel by panel, each of which fits a cache.
 template <class T>
-Result<void> run_by_panels(const WeightRows& weights, const LinearTask<T>& task, Workers* workers) {
+Result<void> run_by_panels(const LinearProduct<T>& product, const LinearInput<T>& input, Workers* workers) {
+  const WeightRows& weights = product.weights;
   constexpr std::int64_t panel_elements = std::int64_t{1} << 19;
   const compute::GemmOptions options{.workers = workers};
-  const compute::Matrix<const T> x{task.x, task.batch, weights.columns, weights.columns, 1};
-  const compute::Matrix<T> into{task.into, task.batch, weights.count, weights.count, 1};
+  const compute::Matrix<const T> x{input.x, input.batch, weights.columns, weights.columns, 1};
+  const compute::Matrix<T> into{product.into, input.batch, weights.count, weights.count, 1};
   if (const auto matrix = as_matrix<T>(weights)) {
     HT_TRY(compute::gemm(x, matrix->transposed(), into, options));
   } else {
@@ -171,10 +208,10 @@ Result<void> run_by_panels(const WeightRows& weights, const LinearTask<T>& task,
       const std::int64_t count = std::min(rows, weights.count - first);
       HT_TRY(decode_rows(weights, first, count, panel.get(), workers));
       const compute::Matrix<const T> decoded{panel.get(), count, weights.columns, weights.columns, 1};
-      HT_TRY(compute::gemm(x, decoded.transposed(), into.block(0, first, task.batch, count), options));
+      HT_TRY(compute::gemm(x, decoded.transposed(), into.block(0, first, input.batch, count), options));
     }
   }
-  add_bias(task, weights.count, 0, weights.count);
+  add_bias(product, input.batch, 0, weights.count);
   return {};
 }
 
@@ -198,39 +235,61 @@ Result<void> check_bias_extent(layout::Extents bias, layout::Extents weights) {
                   .with_hint("use a bias with an element for each row of the weights"));
 }
 
-Result<void> run_linear(const WeightRows& weights, const LinearTask<float>& task,
+Result<void> run_linear(std::span<const LinearProduct<float>> products, const LinearInput<float>& input,
                         const LinearOptions& options) {
   return without_bad_alloc([&]() -> Result<void> {
-    std::optional<compute::Int8Vectors> rounded;
-    if (options.int8_activations && compute::has_int8_kernel(weights.type)) {
-      rounded.emplace(weights.type, task.x, weights.columns, task.batch, weights.columns);
-    } else if (uses_panels<float>(weights, task.batch)) {
-      return run_by_panels(weights, task, options.workers);
+    // Vectors of int8 have one scale for as many elements as a block of the weights has.
+    std::vector<compute::Int8Vectors> rounded;
+    const auto find_rounded = [&](const ElementType& type) {
+      if (!options.int8_activations || !compute::has_int8_kernel(type)) return rounded.end();
+      return std::ranges::find(rounded, type.block_elements, &compute::Int8Vectors::group);
+    };
+    std::vector<LinearProduct<float>> by_rows;
+    for (const auto& product : products) {
+      const WeightRows& weights = product.weights;
+      const bool is_rounded = options.int8_activations && compute::has_int8_kernel(weights.type);
+      if (!is_rounded && uses_panels<float>(weights, input.batch)) {
+        HT_TRY(run_by_panels(product, input, options.workers));
+        continue;
+      }
+      by_rows.push_back(product);
+      if (is_rounded && find_rounded(weights.type) == rounded.end())
+        rounded.emplace_back(weights.type, input.x, weights.columns, input.batch, weights.columns);
     }
-    return split_rows(weights, task.batch, options.workers, [&](std::int64_t first, std::int64_t end) {
+    const auto run = [&](const LinearProduct<float>& product, std::int64_t first, std::int64_t end) {
+      const WeightRows& weights = product.weights;
       const compute::Rows rows{.type = weights.type,
                                .first = row_at(weights, first),
                                .row_bytes = weights.row_bytes,
                                .count = end - first,
                                .columns = weights.columns};
-      if (rounded) {
-        compute::dot_rows_int8(rows, *rounded, task.into + first, weights.count);
+      if (const auto x = find_rounded(weights.type); x != rounded.end()) {
+        compute::dot_rows_int8(rows, *x, product.into + first, weights.count);
       } else {
-        compute::dot_rows(rows, task.x, weights.columns, task.batch, task.into + first, weights.count);
+        compute::dot_rows(rows, input.x, weights.columns, input.batch, product.into + first, weights.count);
       }
-      add_bias(task, weights.count, first, end);
-    });
+      add_bias(product, input.batch, first, end);
+    };
+    return split_rows<float>(by_rows, input.batch, options.workers, run);
   });
 }
 
-Result<void> run_linear(const WeightRows& weights, const LinearTask<double>& task,
+Result<void> run_linear(std::span<const LinearProduct<double>> products, const LinearInput<double>& input,
                         const LinearOptions& options) {
   return without_bad_alloc([&]() -> Result<void> {
-    if (uses_panels<double>(weights, task.batch)) return run_by_panels(weights, task, options.workers);
-    return split_rows(weights, task.batch, options.workers, [&](std::int64_t first, std::int64_t end) {
-      for (std::int64_t row = first; row < end; ++row) dot_f64(weights, task, row);
-      add_bias(task, weights.count, first, end);
-    });
+    std::vector<LinearProduct<double>> by_rows;
+    for (const auto& product : products) {
+      if (uses_panels<double>(product.weights, input.batch)) {
+        HT_TRY(run_by_panels(product, input, options.workers));
+      } else {
+        by_rows.push_back(product);
+      }
+    }
+    const auto run = [&](const LinearProduct<double>& product, std::int64_t first, std::int64_t end) {
+      for (std::int64_t row = first; row < end; ++row) dot_f64(product, input, row);
+      add_bias(product, input.batch, first, end);
+    };
+    return split_rows<double>(by_rows, input.batch, options.workers, run);
   });
 }
 

@@ -4,7 +4,8 @@
 //   const auto y = HT_TRY(ht::linear(x, w));                                // x[..., k] to y[..., n]
 //   const auto z = HT_TRY(ht::linear(x, w, bias));                          // plus bias[n]
 //   const auto fast = HT_TRY(ht::linear(x, w, {.int8_activations = true})); // rounds x, see LinearOptions
-//   const auto m = HT_TRY(ht::matmul(ht::as<ht::F32>(w), v));               // v[k] or v[k, columns]
+//   const auto [q, k, v] = HT_TRY(ht::linear(x, std::array{wq, wk, wv}));   // three products in one parallel
+//   pass const auto m = HT_TRY(ht::matmul(ht::as<ht::F32>(w), v));               // v[k] or v[k, columns]
 //
 // On OpenCL devices, weights are a Tensor on the device, of x's dtype or of one whose values it holds (BF16).
 // On the host, weights are a Tensor, a BlockTensor, or either as `as<F32>(w)`: whatever F32 holds, for
@@ -38,7 +39,9 @@
 #include <htensor/dtype/encoding.hpp>
 #include <htensor/tensor/tensor.hpp>
 #include <htensor/values/cast.hpp>
+#include <span>
 #include <type_traits>
+#include <utility>
 
 namespace ht::inline v1 {
 
@@ -87,20 +90,26 @@ struct WeightRows {
   Bytes touched{};
 };
 
-/// Vectors that follow each other, and where their results go, which have the same order. `bias` is null or
-/// has an element for each row.
+/// Vectors in row-major order. All weights of a call have as many columns as a vector has elements.
 template <class T>
-struct LinearTask {
+struct LinearInput {
   const T* x = nullptr;
   std::int64_t batch = 0;
+};
+
+/// One product with the vectors. `bias` is null or has an element for each row; `into` is [batch, rows].
+template <class T>
+struct LinearProduct {
+  WeightRows weights;
   const T* bias = nullptr;
   T* into = nullptr;
 };
 
-[[nodiscard]] Result<void> run_linear(const WeightRows& weights, const LinearTask<float>& task,
-                                      const LinearOptions& options);
-[[nodiscard]] Result<void> run_linear(const WeightRows& weights, const LinearTask<double>& task,
-                                      const LinearOptions& options);
+/// Calculates all products in one parallel pass.
+[[nodiscard]] Result<void> run_linear(std::span<const LinearProduct<float>> products,
+                                      const LinearInput<float>& input, const LinearOptions& options);
+[[nodiscard]] Result<void> run_linear(std::span<const LinearProduct<double>> products,
+                                      const LinearInput<double>& input, const LinearOptions& options);
 
 [[nodiscard]] Result<void> check_inner_extents(layout::Extents x, layout::Extents weights, std::size_t of_x);
 [[nodiscard]] Result<void> check_bias_extent(layout::Extents bias, layout::Extents weights);
@@ -155,6 +164,15 @@ template <class D, class S, class Dev>
           .touched = weights.touched};
 }
 
+/// The number of vectors in x.
+template <class SX>
+[[nodiscard]] std::int64_t batch_of(const SX& shape) noexcept {
+  std::int64_t batch = 1;
+  const auto extents = shape.extents();
+  for (std::size_t i = 0; i + 1 < extents.size(); ++i) batch *= extents[i];
+  return batch;
+}
+
 // Extents are checked.
 template <class D, class SX, class T, class SB, class Dev, class Out>
 [[nodiscard]] Result<void> linear_on_host(const Tensor<const D, SX, Dev>& x, const T& weights,
@@ -163,20 +181,19 @@ template <class D, class SX, class T, class SB, class Dev, class Out>
   if constexpr (is_dense_tensor<T>) {
     if (!has_plain_rows(weights)) return linear_on_host(x, HT_TRY(cast<D>(weights)), bias, options, result);
   }
-  std::int64_t batch = 1;
-  for (int i = 0; i + 1 < SX::rank; ++i) batch *= x.extent(i);
   const auto vectors = HT_TRY(x.contiguous());
-  LinearTask<typename D::Element> task{
-      .x = vectors.data(), .batch = batch, .bias = nullptr, .into = result.data()};
+  const LinearInput<typename D::Element> input{.x = vectors.data(), .batch = batch_of(x.shape())};
   const Result<WeightRows> rows = rows_of(weights);
   if (!rows) return fail(rows.error());
+  LinearProduct<typename D::Element> product{.weights = *rows, .bias = nullptr, .into = result.data()};
+  const std::span<const LinearProduct<typename D::Element>> products(&product, 1);
   std::array<Bytes, 3> touched{rows->touched, Bytes(), Bytes()};
   touched[1] = HT_TRY(vectors.bytes());
-  if (bias == nullptr) return guarded(touched, [&] { return run_linear(*rows, task, options); });
+  if (bias == nullptr) return guarded(touched, [&] { return run_linear(products, input, options); });
   const auto added = HT_TRY(bias->contiguous());
-  task.bias = added.data();
+  product.bias = added.data();
   touched[2] = HT_TRY(added.bytes());
-  return guarded(touched, [&] { return run_linear(*rows, task, options); });
+  return guarded(touched, [&] { return run_linear(products, input, options); });
 }
 
 template <class D, class SX, class T, class SB, class Dev>
@@ -199,6 +216,41 @@ template <class D, class SX, class T, class SB, class Dev>
     HT_TRY(linear_on_host(x, weights, bias, options, result));
     return result;
   }
+}
+
+/// The result of `linear(x, w)`, zeroed. Checks extents.
+template <class D, class SX>
+[[nodiscard]] Result<Tensor<D, LinearShape<SX, Rank<2>>>> linear_result(const SX& x,
+                                                                        const RuntimeMatrix& weights) {
+  constexpr auto last = static_cast<std::size_t>(SX::rank - 1);
+  auto extents = x.extents();
+  HT_TRY(check_inner_extents(extents, weights.shape().extents(), last));
+  extents[last] = weights.extent(0);
+  return Tensor<D, LinearShape<SX, Rank<2>>>::zeros(LinearShape<SX, Rank<2>>::assume(extents));
+}
+
+template <class D, class SX, RuntimeWeights W, std::size_t... I>
+[[nodiscard]] auto linear_of_each(const Tensor<const D, SX>& x, const std::array<W, sizeof...(I)>& weights,
+                                  const LinearOptions& options, std::index_sequence<I...> /*numbers*/)
+    -> Result<std::array<Tensor<D, LinearShape<SX, Rank<2>>>, sizeof...(I)>> {
+  using T = typename D::Element;
+  const std::array<Result<RuntimeMatrix>, sizeof...(I)> matrices{matrix_of<D>(weights[I])...};
+  for (const auto& matrix : matrices) {
+    if (!matrix) return fail(matrix.error());
+  }
+  const std::array<Result<Tensor<D, LinearShape<SX, Rank<2>>>>, sizeof...(I)> results{
+      linear_result<D>(x.shape(), *matrices[I])...};
+  for (const auto& result : results) {
+    if (!result) return fail(result.error());
+  }
+  const auto vectors = HT_TRY(x.contiguous());
+  const LinearInput<T> input{.x = vectors.data(), .batch = batch_of(x.shape())};
+  const std::array<LinearProduct<T>, sizeof...(I)> products{
+      LinearProduct<T>{.weights = rows_of(*matrices[I]), .bias = nullptr, .into = results[I]->data()}...};
+  std::array<Bytes, sizeof...(I) + 1> touched{products[I].weights.touched...};
+  touched.back() = HT_TRY(vectors.bytes());
+  HT_TRY(guarded(touched, [&] { return run_linear(products, input, options); }));
+  return std::array{*results[I]...};
 }
 
 }  // namespace detail
@@ -269,6 +321,36 @@ template <class D, class SX, RuntimeWeights W, class DB, class SB>
   const auto matrix = HT_TRY(detail::matrix_of<DType>(weights));
   const Tensor<const DType, SB> added(bias);
   return detail::linear<DType>(Tensor<const DType, SX>(x), matrix, &added, options);
+}
+
+/// The products of x with several weights, each as `linear` returns it. All are calculated in one parallel
+/// pass: x is rounded to int8 once, and threads do not wait for each other between products.
+template <class D, class SX, RuntimeWeights W, std::size_t N>
+  requires Computes<Host, slice::Linear, D> && (SX::rank >= 1) && (N > 0)
+[[nodiscard]] auto linear(const Tensor<D, SX>& x, const std::array<W, N>& weights,
+                          const LinearOptions& options = {}) {
+  using DType = std::remove_const_t<D>;
+  return detail::linear_of_each<DType>(Tensor<const DType, SX>(x), weights, options,
+                                       std::make_index_sequence<N>());
+}
+/// The same with typed weights, on any device: one product after another.
+template <class D, class SX, class W, class Dev, std::size_t N>
+  requires Computes<Dev, slice::Linear, D> && LinearExtentsMayMatch<SX, typename W::ShapeType> &&
+           HasLinear<Dev, D, SX, W> && (N > 0)
+[[nodiscard]] auto linear(const Tensor<D, SX, Dev>& x, const std::array<W, N>& weights,
+                          const LinearOptions& options = {})
+    -> Result<
+        std::array<Tensor<std::remove_const_t<D>, detail::LinearShape<SX, typename W::ShapeType>, Dev>, N>> {
+  const auto each = [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return std::array{linear(x, weights[I], options)...};
+  };
+  const auto results = each(std::make_index_sequence<N>());
+  for (const auto& result : results) {
+    if (!result) return fail(result.error());
+  }
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return std::array{*results[I]...};
+  }(std::make_index_sequence<N>());
 }
 
 /// The product of stored weights [m, k] and x[k] or x[k, n], in new memory: [m] or [m, n].
