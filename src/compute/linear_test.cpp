@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <concepts>
 #include <htensor/dtype/encodings.hpp>
@@ -278,6 +280,16 @@ RC_GTEST_PROP(LinearProperty, any_extents_and_strides_are_within_the_bound, ()) 
   const auto x = between(0, 1) == 0 ? must(x_room.transpose().copy()) : x_room.transpose();
   expect_product(must(linear(x, w)), x, must(cast<F32>(w)));
   RC_ASSERT(!::testing::Test::HasFatalFailure());
+}
+
+TEST(Linear, of_several_typed_weights_gives_each_product) {
+  const auto x = random_tensor(Rank<2>(2, 40));
+  const std::array weights{random_tensor(Rank<2>(3, 40), 2), random_tensor(Rank<2>(7, 40), 3)};
+  const auto results = must(linear(x, weights));
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    EXPECT_TRUE(std::ranges::equal(results[i], must(linear(x, weights[i]))));
+  const std::array unequal{weights[0], random_tensor(Rank<2>(7, 41), 3)};
+  EXPECT_TRUE(fails(linear(x, unequal), ErrorCode::shape_mismatch, "inner_extents_are_equal"));
 }
 
 }  // namespace

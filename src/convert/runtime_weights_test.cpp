@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <htensor/compute/embedding.hpp>
 #include <htensor/compute/linear.hpp>
@@ -119,6 +120,42 @@ TEST_F(RuntimeWeightsTest, of_f64_are_read_by_vectors_of_f64) {
   const auto x = random_tensor<F64>(Rank<1>(24), 4);
   expect_same_bits(must(linear(x, any)), must(linear(x, weights)));
   expect_same_bits(must(embedding<F64>(any, ids)), must(embedding<F64>(weights, ids)));
+}
+
+TEST_F(RuntimeWeightsTest, several_at_once_give_the_bits_of_each_alone) {
+  const auto blocks_of = [&]<class E>(E, std::int64_t rows, unsigned seed) {
+    const auto weights = must(cast_lossy<E>(random_tensor(Rank<2>(rows, 512), seed)));
+    return saved({.name = "w",
+                  .dtype = DTypeTag::invalid,
+                  .encoding = E::tag,
+                  .dims = {rows, 512},
+                  .data = weights.storage()},
+                 "w" + std::to_string(seed) + ".gguf");
+  };
+  const auto dense = random_tensor(Rank<2>(3, 512), 5);
+  // Sizes that several threads divide, also within one of the weights, and rows of no pair.
+  const std::array weights{blocks_of(Q4_K{}, 701, 1), blocks_of(Q6_K{}, 1, 2), blocks_of(Q8_0{}, 403, 3),
+                           saved(must(to_save("w", dense)), "w.safetensors"), blocks_of(Q4_K{}, 256, 4)};
+  for (const std::int64_t vectors : {0, 1, 3, 5, 33}) {
+    const auto x = random_tensor(Rank<2>(vectors, 512), 7);
+    const auto wide = must(cast<F64>(x));
+    for (const bool int8 : {false, true}) {
+      const LinearOptions options{.int8_activations = int8};
+      const auto results = must(linear(x, weights, options));
+      const auto wide_results = must(linear(wide, weights, options));
+      for (std::size_t i = 0; i < weights.size(); ++i) {
+        expect_same_bits(results[i], must(linear(x, weights[i], options)));
+        expect_same_bits(wide_results[i], must(linear(wide, weights[i], options)));
+      }
+    }
+  }
+}
+
+TEST_F(RuntimeWeightsTest, several_at_once_need_the_columns_of_x_in_each) {
+  const std::array weights{saved(must(to_save("w", random_tensor(Rank<2>(2, 24), 1))), "a.safetensors"),
+                           saved(must(to_save("w", random_tensor(Rank<2>(2, 16), 2))), "b.safetensors")};
+  expect_refusal(linear(random_tensor(Rank<1>(24), 3), weights), ErrorCode::shape_mismatch,
+                 "inner_extents_are_equal");
 }
 
 TEST_F(RuntimeWeightsTest, of_another_layout_are_cast_first) {

@@ -24,13 +24,19 @@ namespace ht::inline v1 {
 template <class A, class B>
 concept SameDType = std::same_as<std::remove_const_t<A>, std::remove_const_t<B>>;
 
-/// The device calculates with D, and has the operation: by loops of the host where it reads the memory, else
-/// by its own function.
-template <class Dev, class Op, class D>
-concept CombinesBy =
-    Computes<Dev, slice::Core, D> && placement::CanAllocate<Dev> &&
-    (HostAccessible<Dev> || HasOperation<Dev, Op, Tensor<D, Rank<1>, Dev>, Tensor<const D, Rank<1>, Dev>,
-                                         Tensor<const D, Rank<1>, Dev>>);
+/// The device calculates op(a, b) into tensors of type Out: by loops of the host where the host reads its
+/// memory, else by a function of its own for these types.
+template <class Dev, class Op, class Out, class A, class B>
+concept CombinesBy = Computes<Dev, slice::Core, typename Out::DType> && placement::CanAllocate<Dev> &&
+                     (HostAccessible<Dev> || HasOperation<Dev, Op, Out, A, B>);
+
+namespace detail {
+
+/// The tensor that an operator of tensors with these shapes returns.
+template <class D, class SA, class SB, class Dev>
+using Combined = Tensor<std::remove_const_t<D>, ShapeFrom<merged<SA, SB>()>, Dev>;
+
+}  // namespace detail
 
 namespace detail {
 
@@ -123,17 +129,14 @@ template <class Op, class D, class A, class B, class SO, class SA, class SB, cla
   if constexpr (HasOperation<Dev, Op, Tensor<D, SO, Dev>, Tensor<A, SA, Dev>, Tensor<B, SB, Dev>>) {
     return Dev::run(op, options, into, a, b);
   } else {
-    static_assert(HostAccessible<Dev>,
-                  "the device's run takes tensors of rank 1, but not of this rank: make it a template");
     return combine_on_host(op, into, a, b);
   }
 }
 
 template <class Op, class A, class B, class SA, class SB, class Dev>
 [[nodiscard]] auto elementwise(Op op, const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b,
-                               const ComputeOptions& options = {})
-    -> Result<Tensor<std::remove_const_t<A>, ShapeFrom<merged<SA, SB>()>, Dev>> {
-  using Out = Tensor<std::remove_const_t<A>, ShapeFrom<merged<SA, SB>()>, Dev>;
+                               const ComputeOptions& options = {}) -> Result<Combined<A, SA, SB, Dev>> {
+  using Out = Combined<A, SA, SB, Dev>;
   HT_TRY(layout::check_equal(a.shape().extents(), b.shape().extents()));
   auto result = HT_TRY(Out::zeros(Out::ShapeType::assume(a.shape().extents()), options));
   HT_TRY(combine_into(op, result, a, b, options));
@@ -155,28 +158,32 @@ template <class D, class Dev>
 
 template <class A, class B, class SA, class SB, class Dev>
   requires SameDType<A, B> && Multipliable<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
-           CombinesBy<Dev, std::plus<>, std::remove_const_t<A>>
+           CombinesBy<Dev, std::plus<>, detail::Combined<A, SA, SB, Dev>, Tensor<A, SA, Dev>,
+                      Tensor<B, SB, Dev>>
 [[nodiscard]] auto operator+(const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b) {
   return detail::elementwise(std::plus<>{}, a, b);
 }
 
 template <class A, class B, class SA, class SB, class Dev>
   requires SameDType<A, B> && Multipliable<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
-           CombinesBy<Dev, std::minus<>, std::remove_const_t<A>>
+           CombinesBy<Dev, std::minus<>, detail::Combined<A, SA, SB, Dev>, Tensor<A, SA, Dev>,
+                      Tensor<B, SB, Dev>>
 [[nodiscard]] auto operator-(const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b) {
   return detail::elementwise(std::minus<>{}, a, b);
 }
 
 template <class A, class B, class SA, class SB, class Dev>
   requires SameDType<A, B> && Multipliable<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
-           CombinesBy<Dev, std::multiplies<>, std::remove_const_t<A>>
+           CombinesBy<Dev, std::multiplies<>, detail::Combined<A, SA, SB, Dev>, Tensor<A, SA, Dev>,
+                      Tensor<B, SB, Dev>>
 [[nodiscard]] auto operator*(const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b) {
   return detail::elementwise(std::multiplies<>{}, a, b);
 }
 
 template <class A, class B, class SA, class SB, class Dev>
   requires SameDType<A, B> && IsFloating<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
-           CombinesBy<Dev, std::divides<>, std::remove_const_t<A>>
+           CombinesBy<Dev, std::divides<>, detail::Combined<A, SA, SB, Dev>, Tensor<A, SA, Dev>,
+                      Tensor<B, SB, Dev>>
 [[nodiscard]] auto operator/(const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b) {
   return detail::elementwise(std::divides<>{}, a, b);
 }
@@ -185,7 +192,7 @@ template <class A, class B, class SA, class SB, class Dev>
 /// operators do, with options. The host calculates on the calling thread.
 template <class Op, class A, class B, class SA, class SB, class Dev>
   requires SameDType<A, B> && Multipliable<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
-           CombinesBy<Dev, Op, std::remove_const_t<A>> &&
+           CombinesBy<Dev, Op, detail::Combined<A, SA, SB, Dev>, Tensor<A, SA, Dev>, Tensor<B, SB, Dev>> &&
            (IsFloating<std::remove_const_t<A>> || !std::same_as<Op, std::divides<>>)
 [[nodiscard]] auto combine(Op op, const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b,
                            const ComputeOptions& options = {}) {
@@ -195,7 +202,8 @@ template <class Op, class A, class B, class SA, class SB, class Dev>
 /// Each element times one factor.
 template <class A, class S, class Dev>
   requires Multipliable<std::remove_const_t<A>> &&
-           CombinesBy<Dev, std::multiplies<>, std::remove_const_t<A>> &&
+           CombinesBy<Dev, std::multiplies<>, Tensor<std::remove_const_t<A>, S, Dev>, Tensor<A, S, Dev>,
+                      Tensor<const std::remove_const_t<A>, S, Dev>> &&
            (HostAccessible<Dev> || Transfers<Dev>)
 [[nodiscard]] auto scale(const Tensor<A, S, Dev>& a,
                          std::type_identity_t<typename Tensor<A, S, Dev>::Element> factor,
@@ -211,7 +219,7 @@ template <class A, class S, class Dev>
 /// indices gives unspecified values. An Error of a page that cannot be read leaves `into` partly changed.
 template <class D, class B, class SA, class SB, class Dev>
   requires(!std::is_const_v<D>) && SameDType<D, B> && Multipliable<D> && ShapesMayMatch<SA, SB> &&
-          CombinesBy<Dev, std::plus<>, D>
+          CombinesBy<Dev, std::plus<>, Tensor<D, SA, Dev>, Tensor<D, SA, Dev>, Tensor<B, SB, Dev>>
 [[nodiscard]] Result<void> add_into(const Tensor<D, SA, Dev>& into, const Tensor<B, SB, Dev>& x,
                                     const ComputeOptions& options = {}) {
   return detail::combine_into(std::plus<>{}, into, into, x, options);
@@ -220,7 +228,7 @@ template <class D, class B, class SA, class SB, class Dev>
 /// into *= x, in place; as `add_into`.
 template <class D, class B, class SA, class SB, class Dev>
   requires(!std::is_const_v<D>) && SameDType<D, B> && Multipliable<D> && ShapesMayMatch<SA, SB> &&
-          CombinesBy<Dev, std::multiplies<>, D>
+          CombinesBy<Dev, std::multiplies<>, Tensor<D, SA, Dev>, Tensor<D, SA, Dev>, Tensor<B, SB, Dev>>
 [[nodiscard]] Result<void> multiply_into(const Tensor<D, SA, Dev>& into, const Tensor<B, SB, Dev>& x,
                                          const ComputeOptions& options = {}) {
   return detail::combine_into(std::multiplies<>{}, into, into, x, options);
