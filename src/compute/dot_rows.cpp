@@ -2,9 +2,8 @@
 //
 // `unpack` widens one step of a row, a block or 32 dense elements, in the order of its elements and hands 8
 // of them at once to a sink, which multiplies and adds. src/values/decode_reference.hpp has the byte maps.
-// Except in Q8_0, the scale is multiplied into each element and not into the sum of its group, as that would
-// be another result than that of the decoded row: where scale · q and the offset of Q4_K nearly cancel out,
-// its error would not be bounded by the products.
+// Except in Q8_0, each element is multiplied by its scale, not the sum of its group: where scale · q and the
+// offset of Q4_K nearly cancel out, the error of such a sum would not be bounded by the products.
 #include "compute/dot_rows.hpp"
 
 #include "values/kernel_targets.hpp"
@@ -127,7 +126,20 @@ HT_DOT_INLINE void add_scaled(Sink<B>& sink, std::size_t at, const std::int8_t* 
 
 template <std::size_t B>
 HT_DOT_INLINE void unpack(Q8_0, Block b, std::size_t at, Sink<B>& sink) {
-  add_scaled(sink, at, as_int8(b + 2), set_half(b));
+  const Floats scale = set_half(b);
+  const std::int8_t* const elements = as_int8(b + 2);
+  const Floats quarters[4] = {to_floats(widen_signed(elements)), to_floats(widen_signed(elements + 8)),
+                              to_floats(widen_signed(elements + 16)), to_floats(widen_signed(elements + 24))};
+#pragma GCC unroll 4
+  for (std::size_t v = 0; v < B; ++v) {
+    const float* const x = sink.x[v] + at;
+#pragma GCC unroll 2
+    for (std::size_t half = 0; half < 2; ++half) {
+      const Floats first = quarters[half] * load_floats(x + 8 * half);
+      const Floats both = multiply_add(quarters[half + 2], load_floats(x + 8 * half + 16), first);
+      sink.sums[v][half] = multiply_add(both, scale, sink.sums[v][half]);
+    }
+  }
 }
 
 template <std::size_t B>
@@ -431,13 +443,15 @@ struct Dots {
 
 constexpr Dots dots_decoded = {&dot_decoded<2, 1>, &dot_decoded<1, 2>, &dot_decoded<1, 4>};
 
-#if HWY_TARGET == HWY_SCALAR
-// Without registers of several lanes there is nothing to win over the other decoders.
-const Dots& find_dots(const ElementType& /*type*/) { return dots_decoded; }
-#else
 template <class T>
 constexpr Dots dots_of = {&dot<T, 2, 1>, &dot<T, 1, 2>, &dot<T, 1, 4>};
 
+#if HWY_TARGET == HWY_SCALAR
+// Without registers of several lanes, kernels are as slow as decoders. Q8_0 has another order of operations.
+const Dots& find_dots(const ElementType& type) {
+  return type.is_blocks() && type.encoding == Q8_0::tag ? dots_of<Q8_0> : dots_decoded;
+}
+#else
 template <class... Ts, class Tag>
 const Dots& find_among(Tag tag) {
   const Dots* found = &dots_decoded;

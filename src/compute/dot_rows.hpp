@@ -8,6 +8,10 @@
 // number of vectors nor that of rows or threads matters. With k columns and eps = 2^-24, the error is at most
 // (k / 16 + 5) · eps · Σ|row[j] · x[j]| up to terms of eps², and k · 2^-149 where products are subnormal.
 //
+// Q8_0 multiplies its integers q first: fma(q[i + 16], x[i + 16], q[i] · x[i]) of a block, rounded twice, is
+// multiplied by the scale and added to sum i by one fused operation. The bound is the same. A result is
+// infinite where 127 · (|x[i]| + |x[i + 16]|) exceeds the largest F32, whatever the scale is.
+//
 // Vectors of int8 are faster, and add the error of rounding them; see `Int8Vectors`.
 #pragma once
 

@@ -103,16 +103,6 @@ class Random {
   std::normal_distribution<float> normal_;
 };
 
-// The definition: each product is added to sum j % 16 and rounded with it, then the sums in pairs.
-float dot_by_definition(const Floats& row, const float* x) {
-  std::array<float, 16> sums{};
-  for (std::size_t j = 0; j < row.size(); ++j) sums[j % 16] = std::fma(row[j], x[j], sums[j % 16]);
-  for (std::size_t half = 8; half > 0; half /= 2) {
-    for (std::size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
-  }
-  return sums[0];
-}
-
 Floats decoded_row(const Rows& rows, std::int64_t row) {
   Floats values(static_cast<std::size_t>(rows.columns));
   const std::byte* const stored = rows.first + row * rows.row_bytes;
@@ -122,6 +112,39 @@ Floats decoded_row(const Rows& rows, std::int64_t row) {
                      std::min<std::int64_t>(512, rows.columns - at));
   }
   return values;
+}
+
+// Adds products of elements to sum j % 16, each rounded with its sum.
+void add_elements(const Rows& rows, std::int64_t row, const float* x, std::array<float, 16>& sums) {
+  const Floats elements = decoded_row(rows, row);
+  for (std::size_t j = 0; j < elements.size(); ++j) sums[j % 16] = std::fma(elements[j], x[j], sums[j % 16]);
+}
+
+// Q8_0: multiplies integers first, and their sums with the scale of the block.
+void add_q8_0(const Rows& rows, std::int64_t row, const float* x, std::array<float, 16>& sums) {
+  for (std::int64_t at = 0; at < rows.columns; at += 32) {
+    const std::byte* const block = rows.first + row * rows.row_bytes + at / 32 * 34;
+    std::uint16_t code;
+    std::memcpy(&code, block, sizeof code);
+    const auto scale = static_cast<float>(F16::Element::from_bits(code));
+    const auto q = [&](std::size_t i) { return static_cast<float>(static_cast<std::int8_t>(block[2 + i])); };
+    for (std::size_t i = 0; i < 16; ++i) {
+      const float both = std::fma(q(i + 16), x[i + 16], q(i) * x[i]);
+      sums[i] = std::fma(both, scale, sums[i]);
+    }
+    x += 32;
+  }
+}
+
+// The definition in dot_rows.hpp.
+float dot_by_definition(const Rows& rows, std::int64_t row, const float* x) {
+  std::array<float, 16> sums{};
+  const bool is_q8_0 = rows.type.is_blocks() && rows.type.encoding == Q8_0::tag;
+  is_q8_0 ? add_q8_0(rows, row, x, sums) : add_elements(rows, row, x, sums);
+  for (std::size_t half = 8; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
+  }
+  return sums[0];
 }
 
 std::uint32_t bits_of(float value) {
@@ -170,7 +193,7 @@ void expect_by_definition(const Problem& problem) {
   Floats expected;
   for (std::int64_t b = 0; b < problem.batch; ++b) {
     for (std::int64_t r = 0; r < problem.rows.count; ++r)
-      expected.push_back(dot_by_definition(decoded_row(problem.rows, r), problem.vector(b)));
+      expected.push_back(dot_by_definition(problem.rows, r, problem.vector(b)));
   }
   testing::for_each_target([&](const char* target) {
     const Floats found = problem.solve();
