@@ -21,10 +21,6 @@ if(HT_SANITIZE MATCHES "thread")
     set(CMAKE_CROSSCOMPILING_EMULATOR setarch -R)
   endif()
 endif()
-# The fuzzers' build instruments the library too, so that libFuzzer sees what its input reaches.
-if(HT_FUZZ)
-  target_compile_options(ht_flags INTERFACE -fsanitize=fuzzer-no-link)
-endif()
 
 # Both only save time; without them the build is the same.
 find_program(HT_CCACHE ccache)

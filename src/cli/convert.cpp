@@ -16,7 +16,7 @@ namespace {
 
 using Path = std::filesystem::path;
 
-struct Options {
+struct ConvertArguments {
   std::vector<std::string> paths;  // sources, then the target
   ConvertOptions convert;
   ApplyOptions apply;
@@ -70,7 +70,7 @@ Result<void> add_type_rules(std::vector<TypeRule>& rules, const std::vector<std:
 }
 
 // The options of the library that follow from the words of the user.
-Result<void> complete(Options& options) {
+Result<void> complete(ConvertArguments& options) {
   auto& convert = options.convert;
   convert.renames = HT_TRY(renames_of(options.renames));
   HT_TRY(add_type_rules(convert.types, options.quantizes, "--quantize"));
@@ -85,7 +85,7 @@ Result<void> complete(Options& options) {
 }
 
 // Refuses a module that cannot be written before anything is written.
-Result<void> check_module(const Options& options, const ConversionPlan& plan, const Model& source) {
+Result<void> check_module(const ConvertArguments& options, const ConversionPlan& plan, const Model& source) {
   const Path module = options.module;
   if (module.empty()) return {};
   std::error_code none;
@@ -262,7 +262,7 @@ void print_warnings(const std::vector<Error>& warnings, const Common& common) {
   }
 }
 
-Result<Exit> convert_model(Options& options, const Common& common) {
+Result<Exit> convert_model(ConvertArguments& options, const Common& common) {
   const std::vector<Path> sources(options.paths.begin(), options.paths.end() - 1);
   const auto model = HT_TRY(Model::open_merged(sources, {.max_header_bytes = common.max_header}));
   HT_TRY(complete(options));
@@ -312,7 +312,7 @@ Result<Exit> convert_model(Options& options, const Common& common) {
 }  // namespace
 
 Action register_convert(CLI::App& verb) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ConvertArguments>();
   add_arguments(verb, "SRC... DST", options->paths,
                 "Files of any format, shard indexes or folders; merged into DST", Presence::required);
   add_check(verb, [options] { return options->paths.size() < 2 ? "DST is required" : ""; });

@@ -16,7 +16,7 @@
 namespace ht::cli {
 namespace {
 
-struct Options {
+struct DiffArguments {
   std::string a;
   std::string b;
   std::optional<double> tolerance;
@@ -37,7 +37,7 @@ std::string number_text(const std::optional<double>& value, std::string_view non
 }
 
 // The inside of an object.
-std::string json_members(const TensorDifference& tensor) {
+std::string difference_members(const TensorDifference& tensor) {
   return fmt::format(R"("name":{},"why":"{}","max_abs":{},"rms":{},"cosine":{},"first_byte":{})",
                      json_string(tensor.name), to_string(tensor.why),
                      number_text(tensor.max_abs, "null", true), number_text(tensor.rms, "null", true),
@@ -51,7 +51,7 @@ void print_json(OutputBuffer& out, const Differences& found) {
       out,
       R"({{"same":{},"only_a":{},"only_b":{},"differ":{},"metadata":{{"only_a":{},"only_b":{},"differ":{}}}}})",
       found.same(), names(found.only_a), names(found.only_b),
-      json_list(found.differ, [](const auto& tensor) { return "{" + json_members(tensor) + "}"; }),
+      json_list(found.differ, [](const auto& tensor) { return "{" + difference_members(tensor) + "}"; }),
       names(only_a), names(only_b), names(differ));
   out += '\n';
 }
@@ -63,7 +63,8 @@ void print_json_lines(OutputBuffer& out, const Differences& found) {
   };
   add("only_a", found.only_a);
   add("only_b", found.only_b);
-  for (const auto& tensor : found.differ) out.append(R"({"kind":"differ",)", json_members(tensor), "}\n");
+  for (const auto& tensor : found.differ)
+    out.append(R"({"kind":"differ",)", difference_members(tensor), "}\n");
   add("metadata_only_a", found.metadata.only_a);
   add("metadata_only_b", found.metadata.only_b);
   add("metadata_differ", found.metadata.differ);
@@ -130,7 +131,7 @@ void print_metadata(OutputBuffer& out, const MetadataDifferences& found, const M
   out += '\n';
 }
 
-std::string summary(const Differences& found, const Options& options) {
+std::string summary(const Differences& found, const DiffArguments& options) {
   std::string out;
   const auto add = [&](std::size_t count, std::string_view what) {
     if (count != 0) append_text(out, "{}{} {}", out.empty() ? "" : ", ", count, what);
@@ -145,7 +146,7 @@ std::string summary(const Differences& found, const Options& options) {
                      found.same() ? "the same" : out);
 }
 
-Result<Exit> diff(const Options& options, const Common& common) {
+Result<Exit> diff(const DiffArguments& options, const Common& common) {
   const OpenOptions how{.max_header_bytes = common.max_header};
   const auto a = HT_TRY(Model::open(options.a, how));
   const auto b = HT_TRY(Model::open(options.b, how));
@@ -171,7 +172,7 @@ Result<Exit> diff(const Options& options, const Common& common) {
 }  // namespace
 
 Action register_diff(CLI::App& verb) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DiffArguments>();
   add_path(verb, options->a, "A");
   add_path(verb, options->b, "B");
   add_real(verb, "--tolerance", options->tolerance,

@@ -16,7 +16,7 @@ namespace {
 
 using Path = std::filesystem::path;
 
-struct Options {
+struct ExportArguments {
   std::string path;
   std::vector<std::string> names;
   std::string target;
@@ -82,7 +82,7 @@ ConversionPlan plan_raw(const Model& model, const Entry& entry, const Path& targ
 }
 
 // Each tensor once, in the order of the arguments.
-Result<std::vector<std::size_t>> tensors_of(const Model& model, const Options& options) {
+Result<std::vector<std::size_t>> tensors_of(const Model& model, const ExportArguments& options) {
   std::vector<std::size_t> indices;
   for (const auto& name : options.names) {
     const auto found = model.find(name);
@@ -92,7 +92,7 @@ Result<std::vector<std::size_t>> tensors_of(const Model& model, const Options& o
   return indices;
 }
 
-Result<std::vector<ConversionPlan>> plans_of(const Model& model, const Options& options) {
+Result<std::vector<ConversionPlan>> plans_of(const Model& model, const ExportArguments& options) {
   std::vector<ConversionPlan> plans;
   for (const std::size_t index : HT_TRY(tensors_of(model, options))) {
     const Entry entry = model.catalog()[index];
@@ -117,7 +117,7 @@ Result<std::vector<ConversionPlan>> plans_of(const Model& model, const Options& 
 }
 
 // The stored bytes of a tensor to standard output.
-Result<Exit> print_bytes(const Model& model, const Options& options) {
+Result<Exit> print_bytes(const Model& model, const ExportArguments& options) {
   const auto tensor = HT_TRY(model.at(HT_TRY(tensors_of(model, options)).front()));
   std::vector<std::byte> buffer;
   std::vector<std::byte> piece;
@@ -146,7 +146,7 @@ Result<void> make_folder(const Path& folder) {
                   .with_hint("choose another folder for -o"));
 }
 
-Result<Exit> export_tensors(const Options& options, const Common& common) {
+Result<Exit> export_tensors(const ExportArguments& options, const Common& common) {
   const bool json = common.is_json();
   if (options.is_to_stdout() && json) {
     return fail(Error(ErrorCode::bad_state, "standard_output_has_one_use",
@@ -180,7 +180,7 @@ Result<Exit> export_tensors(const Options& options, const Common& common) {
 }  // namespace
 
 Action register_export(CLI::App& verb) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExportArguments>();
   add_path(verb, options->path);
   add_arguments(verb, "NAME...", options->names, "The tensors", Presence::required);
   add_text(verb, "-o,--output FILE|DIR/|-", options->target,

@@ -18,7 +18,7 @@
 namespace ht::cli {
 namespace {
 
-struct Options {
+struct LoadArguments {
   std::string path;
   std::string strategy = "automatic";
   LoadOptions load;
@@ -108,7 +108,7 @@ struct Plan {
   [[nodiscard]] bool fits() const noexcept { return all <= budget; }
 };
 
-Result<Plan> plan_of(const Options& options, const Common& common) {
+Result<Plan> plan_of(const LoadArguments& options, const Common& common) {
   const auto model = HT_TRY(Model::open(options.path, {.headers_only = true,  // missing data counts, too
                                                        .catalog_only = true,
                                                        .max_header_bytes = common.max_header}));
@@ -149,7 +149,7 @@ std::string people_text(const Plan& plan) {
 }  // namespace
 
 Action register_load(CLI::App& verb) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LoadArguments>();
   auto& how = options->load;
   add_path(verb, options->path);
   add_choice(verb, "--strategy", options->strategy, {"automatic", "mapped", "read", "staged"},
@@ -173,7 +173,7 @@ Action register_load(CLI::App& verb) {
 }
 
 Action register_plan(CLI::App& verb) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LoadArguments>();
   add_path(verb, options->path);
   add_size(verb, "--budget", options->load.budget_bytes, "Memory limit; default: the available memory");
   add_filter(verb, options->load.glob);

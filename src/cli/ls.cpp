@@ -24,7 +24,7 @@
 namespace ht::cli {
 namespace {
 
-struct Options {
+struct LsArguments {
   NameFilter filter;
   std::string sort;
   bool tree = false;
@@ -98,7 +98,7 @@ class Totals {
 // Statistics of the rows of a model, with one progress bar for all of them. Off unless they are asked for.
 class RowStatistics {
  public:
-  static Result<RowStatistics> of(const Model& model, const Rows& rows, const Options& options,
+  static Result<RowStatistics> of(const Model& model, const Rows& rows, const LsArguments& options,
                                   const Common& common) {
     RowStatistics made(model);
     if (!options.stats) return made;
@@ -371,8 +371,8 @@ class Tree {
   std::vector<std::uint32_t> order_;
 };
 
-Result<void> print_for_people(OutputBuffer& out, const Rows& rows, const Model& model, const Options& options,
-                              bool quiet, RowStatistics& statistics) {
+Result<void> print_for_people(OutputBuffer& out, const Rows& rows, const Model& model,
+                              const LsArguments& options, bool quiet, RowStatistics& statistics) {
   const bool with_metadata = options.metadata || (!quiet && !options.no_metadata);
   const std::size_t columns = terminal_columns(STDOUT_FILENO);
   if (with_metadata) append_lines(out, model.catalog().metadata(), options.metadata, columns);
@@ -389,7 +389,7 @@ Result<void> print_for_people(OutputBuffer& out, const Rows& rows, const Model& 
   return {};
 }
 
-Result<Exit> list(const std::string& path, const Options& options, const Common& common) {
+Result<Exit> list(const std::string& path, const LsArguments& options, const Common& common) {
   const auto model = HT_TRY(Model::open(path, {.headers_only = options.headers_only,
                                                .catalog_only = !options.stats,
                                                .max_header_bytes = common.max_header}));
@@ -411,7 +411,7 @@ Result<Exit> list(const std::string& path, const Options& options, const Common&
 }  // namespace
 
 Action register_ls(CLI::App& verb) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LsArguments>();
   add_filter(verb, options->filter);
   add_choice(verb, "--sort", options->sort, {"name", "size", "offset"},
              "Sort by name (2 before 10), size (largest first) or offset; default: file order, by name in a "

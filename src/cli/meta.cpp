@@ -20,7 +20,7 @@
 namespace ht::cli {
 namespace {
 
-struct Options {
+struct MetaArguments {
   std::string path;
   std::string action;
   std::vector<std::string> words;  // behind the action: keys, or keys and values
@@ -64,7 +64,7 @@ std::string whole_text(const MetaValue& value) {
   return out;
 }
 
-Result<Exit> get(const Options& options, const Common& common) {
+Result<Exit> get(const MetaArguments& options, const Common& common) {
   const auto model =
       HT_TRY(Model::open(options.path, {.catalog_only = true, .max_header_bytes = common.max_header}));
   const Metadata& metadata = model.catalog().metadata();
@@ -122,7 +122,7 @@ Result<std::string> read_value(const std::string& path, std::uint64_t max_bytes)
   return value;
 }
 
-Result<std::vector<MetadataEdit>> edits_of(const Options& options, const Common& common) {
+Result<std::vector<MetadataEdit>> edits_of(const MetaArguments& options, const Common& common) {
   std::vector<MetadataEdit> edits;
   const auto type = value_type_named(options.type);
   if (options.action == "rm") {
@@ -138,7 +138,7 @@ Result<std::vector<MetadataEdit>> edits_of(const Options& options, const Common&
   return edits;
 }
 
-std::string edited_text(const Options& options, const std::vector<MetadataEdit>& edits,
+std::string edited_text(const MetaArguments& options, const std::vector<MetadataEdit>& edits,
                         const Edited& edited) {
   if (!edited.changed) return fmt::format("{}: unchanged\n", printable(options.path));
   std::vector<std::string> names;
@@ -150,7 +150,7 @@ std::string edited_text(const Options& options, const std::vector<MetadataEdit>&
                      name_list(names), moved);
 }
 
-Result<Exit> edit(const Options& options, const Common& common) {
+Result<Exit> edit(const MetaArguments& options, const Common& common) {
   const auto edits = HT_TRY(edits_of(options, common));
   WorkWithBar work(common);
   const Edited edited = HT_TRY(edit_metadata(
@@ -164,7 +164,7 @@ Result<Exit> edit(const Options& options, const Common& common) {
 }  // namespace
 
 Action register_meta(CLI::App& verb) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MetaArguments>();
   add_path(verb, options->path);
   add_choice(verb, "action", options->action, {"get", "set", "rm"},
              "get: print one value; set, rm: edit a safetensors or GGUF file; default: list all values");

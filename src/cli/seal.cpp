@@ -15,7 +15,7 @@
 namespace ht::cli {
 namespace {
 
-struct Options {
+struct SealArguments {
   std::string algorithm = "crc64nvme";
   std::uint64_t max_splat = default_max_splat_bytes;
   bool per_tensor = false;
@@ -31,7 +31,7 @@ bool is_answer(const Error& error) {
   return error.code() == ErrorCode::checksum_mismatch || error.code() == ErrorCode::bad_seal;
 }
 
-Result<Exit> seal(const std::string& path, const Options& options, const Common& common) {
+Result<Exit> seal(const std::string& path, const SealArguments& options, const Common& common) {
   const auto model = HT_TRY(Model::open(path, {.max_header_bytes = common.max_header}));
   WorkWithBar work(common);
   const auto made = ht::seal(model, {.algorithm = options.chosen(),
@@ -62,7 +62,7 @@ std::string json_digest(const NamedDigest& named) {
   return fmt::format(R"({{"name":{},"digest":"{}"}})", json_string(named.name), to_hex(named.digest));
 }
 
-Result<Exit> hash(const std::string& path, const Options& options, const Common& common) {
+Result<Exit> hash(const std::string& path, const SealArguments& options, const Common& common) {
   const auto model = HT_TRY(Model::open(path, {.max_header_bytes = common.max_header}));
   WorkWithBar work(common);
   const auto found = HT_TRY(ht::hash(model, {.algorithm = options.chosen(),
@@ -171,9 +171,9 @@ Result<Exit> verify(const std::string& path, bool quick, const Common& common) {
 }
 
 // seal or hash, which differ in one flag.
-Action register_digests(CLI::App& verb, decltype(&seal) run, const std::string& flag, bool Options::* value,
-                        const std::string& description) {
-  auto options = std::make_shared<Options>();
+Action register_digests(CLI::App& verb, decltype(&seal) run, const std::string& flag,
+                        bool SealArguments::* value, const std::string& description) {
+  auto options = std::make_shared<SealArguments>();
   std::vector<std::string> names;
   names.reserve(std::size(all_hash_algorithms));
   for (const auto each : all_hash_algorithms) names.emplace_back(to_string(each));
@@ -191,12 +191,12 @@ Action register_digests(CLI::App& verb, decltype(&seal) run, const std::string& 
 }  // namespace
 
 Action register_seal(CLI::App& verb) {
-  return register_digests(verb, seal, "--force", &Options::force,
+  return register_digests(verb, seal, "--force", &SealArguments::force,
                           "Replace the seal even if the current bytes do not match it");
 }
 
 Action register_hash(CLI::App& verb) {
-  return register_digests(verb, hash, "--per-tensor", &Options::per_tensor,
+  return register_digests(verb, hash, "--per-tensor", &SealArguments::per_tensor,
                           "Also print the digest of each tensor, which is equal in every format");
 }
 

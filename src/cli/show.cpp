@@ -21,7 +21,7 @@
 namespace ht::cli {
 namespace {
 
-struct Options {
+struct ShowArguments {
   std::string path;
   std::string name;
   std::string slice;
@@ -135,7 +135,7 @@ struct Part {
   std::vector<std::int64_t> shape{};    // without the dropped ones
 };
 
-Error without_type(const AnyTensor& tensor, const Options& options) {
+Error without_type(const AnyTensor& tensor, const ShowArguments& options) {
   return Error(ErrorCode::unsupported_encoding, "shown_tensors_have_a_type",
                fmt::format("tensor '{}' has an unknown dtype and shape", printable(tensor.name())))
       .at_path(options.path)
@@ -143,7 +143,7 @@ Error without_type(const AnyTensor& tensor, const Options& options) {
       .with_hint("write the stored bytes to a file: htensor export PATH NAME -o FILE.bin");
 }
 
-Result<Part> chosen_part(const Model& model, const Options& options) {
+Result<Part> chosen_part(const Model& model, const ShowArguments& options) {
   const auto tensor = HT_TRY(model[options.name]);
   if (!tensor.type().is_known()) return fail(without_type(tensor, options));
   auto axes = parse_slice(options.slice, tensor.dims());
@@ -275,7 +275,7 @@ void append_block_value(OutputBuffer& out, Bytes piece, std::int64_t index, bool
 }
 
 // The rows of the outermost dimension that a slice selects, as statistics need them.
-Result<AnyTensor> chosen_rows(const Part& part, const Options& options) {
+Result<AnyTensor> chosen_rows(const Part& part, const ShowArguments& options) {
   const auto dims = part.tensor.dims();
   const auto is_whole = [&](std::size_t i) {
     const Axis& axis = part.axes[i];
@@ -297,7 +297,7 @@ Result<AnyTensor> chosen_rows(const Part& part, const Options& options) {
 }
 
 // Facts about all values, in one or two passes over the tensor.
-Result<Exit> show_statistics(const Part& part, const Options& options, const Common& common) {
+Result<Exit> show_statistics(const Part& part, const ShowArguments& options, const Common& common) {
   const auto rows = HT_TRY(chosen_rows(part, options));
   Statistics facts;
   std::optional<Histogram> histogram;
@@ -337,7 +337,7 @@ Result<AppendNth> appender_of(const ElementType& type) {
   return visit_dtype(type.dtype, []<class D>(D) -> AppendNth { return &append_nth<D>; });
 }
 
-Result<Exit> show(const Options& options, const Common& common) {
+Result<Exit> show(const ShowArguments& options, const Common& common) {
   const auto model = HT_TRY(Model::open(options.path, {.max_header_bytes = common.max_header}));
   const auto part = HT_TRY(chosen_part(model, options));
   const bool json = common.is_json();
@@ -369,7 +369,7 @@ Result<Exit> show(const Options& options, const Common& common) {
 }  // namespace
 
 Action register_show(CLI::App& verb) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ShowArguments>();
   add_path(verb, options->path);
   add_text(verb, "NAME", options->name, "The tensor", Presence::required);
   add_text(verb, "--slice SLICE", options->slice,

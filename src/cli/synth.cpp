@@ -15,7 +15,7 @@
 namespace ht::cli {
 namespace {
 
-struct Options {
+struct SynthArguments {
   std::string path;
   std::string preset;
   std::string dtype;
@@ -56,12 +56,12 @@ std::vector<TensorPlace> places_of(const Plan& plan, const Encoded& file) {
   return places;
 }
 
-std::filesystem::path config_path(const Options& options) {
+std::filesystem::path config_path(const SynthArguments& options) {
   return std::filesystem::path(options.path).replace_filename("config.json");
 }
 
 // Before the weights are written, which would else be there without it.
-Result<void> check_no_config(const Options& options) {
+Result<void> check_no_config(const SynthArguments& options) {
   const auto path = config_path(options);
   std::error_code unknown;
   if (!std::filesystem::exists(path, unknown)) return {};
@@ -71,7 +71,7 @@ Result<void> check_no_config(const Options& options) {
 }
 
 // The hyper-parameters, in the file beside the weights where Transformers has them.
-Result<void> write_config(const Options& options, const Plan& plan, const WriteOptions& how) {
+Result<void> write_config(const SynthArguments& options, const Plan& plan, const WriteOptions& how) {
   Encoded file;
   const auto text = bytes_of(plan.config);
   file.header.assign(text.begin(), text.end());
@@ -80,7 +80,7 @@ Result<void> write_config(const Options& options, const Plan& plan, const WriteO
   return write(config_path(options), file, nothing, how);
 }
 
-Result<void> write_model(const Options& options, const Plan& plan, const Catalog& catalog,
+Result<void> write_model(const SynthArguments& options, const Plan& plan, const Catalog& catalog,
                          const Common& common) {
   const auto file = HT_TRY(encode(catalog.format(), catalog).map_error([&](Error error) {
     return std::move(error).at_path(options.path);
@@ -94,7 +94,7 @@ Result<void> write_model(const Options& options, const Plan& plan, const Catalog
   return write_config(options, plan, how);
 }
 
-std::string summary(const Options& options, const Plan& plan, std::uint64_t bytes) {
+std::string summary(const SynthArguments& options, const Plan& plan, std::uint64_t bytes) {
   std::vector<std::string_view> types;
   for (const auto& tensor : plan.tensors) {
     if (std::ranges::find(types, tensor.type.name) == types.end()) types.push_back(tensor.type.name);
@@ -107,9 +107,10 @@ std::string summary(const Options& options, const Plan& plan, std::uint64_t byte
                      options.sparse ? ", sparse" : "");
 }
 
-Result<Exit> synthesize(const Options& options, const Common& common) {
+Result<Exit> synthesize(const SynthArguments& options, const Common& common) {
   const auto* const format = HT_TRY(format_for(options.path));
-  const auto bytes_wanted = options.bytes == Options::unset ? std::nullopt : std::optional(options.bytes);
+  const auto bytes_wanted =
+      options.bytes == SynthArguments::unset ? std::nullopt : std::optional(options.bytes);
   const auto plan = HT_TRY(plan_of(options.preset, options.dtype, bytes_wanted,
                                    to_utf8(std::filesystem::path(options.path).stem().string()),
                                    format->metadata == MetadataTypes::all));
@@ -130,7 +131,7 @@ Result<Exit> synthesize(const Options& options, const Common& common) {
 }  // namespace
 
 Action register_synth(CLI::App& verb) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SynthArguments>();
   add_text(verb, "OUT", options->path, "File to write; the extension names the format", Presence::required);
   add_choice(verb, "--preset", options->preset, preset_names(), "Model to write; matrix is a single tensor",
              Presence::required);
@@ -149,9 +150,9 @@ Action register_synth(CLI::App& verb) {
   add_check(verb, [options]() -> std::string {
     if (options->config && !has_config(options->preset))
       return fmt::format("--config: {} has no config.json", options->preset);
-    if (options->config && options->bytes != Options::unset)
+    if (options->config && options->bytes != SynthArguments::unset)
       return "--config: the config.json of a model has its real size; leave out --size";
-    if (options->bytes != Options::unset && has_fixed_size(options->preset))
+    if (options->bytes != SynthArguments::unset && has_fixed_size(options->preset))
       return fmt::format("--size: {} has a fixed size", options->preset);
     if (options->dtype.empty() || !has_own_types(options->preset)) return {};
     return fmt::format("--dtype: {} has fixed types", options->preset);

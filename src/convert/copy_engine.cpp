@@ -21,9 +21,9 @@ namespace {
 
 constexpr std::uint64_t page_bytes = io::DirectFile::page_bytes;
 // Larger ones were slower: while one of them is read, those before it leave the processor's caches.
-constexpr std::uint64_t piece_bytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t copied_bytes = std::uint64_t{1} << 20;
 // For one worker: a piece, and what has to be read around it.
-constexpr std::size_t buffer_bytes = piece_bytes + 2 * page_bytes;
+constexpr std::size_t buffer_bytes = copied_bytes + 2 * page_bytes;
 // Enough to keep a disk busy while one of them is put together.
 constexpr std::size_t workers = 4;
 // Smaller holes are not worth asking for.
@@ -206,7 +206,7 @@ class FileCopy {
   }
 
   Result<void> copy_pieces() {
-    const auto pieces = pieces_of(parts_, piece_bytes);
+    const auto pieces = pieces_of(parts_, copied_bytes);
     std::vector<std::shared_ptr<void>> buffers(std::min(workers, std::max<std::size_t>(pieces.size(), 1)));
     // The second half is for values that are converted.
     const std::size_t room = file_.changes.empty() ? buffer_bytes : 2 * buffer_bytes;
@@ -351,7 +351,7 @@ class FileCopy {
                                          std::uint64_t{change.to.block_elements}, std::uint64_t{8}});
     const std::uint64_t unit_bytes = bytes_of(change.to, unit);
     const std::uint64_t max_step =
-        std::max(piece_bytes / 2 / bytes_of(change.from, unit), std::uint64_t{1}) * unit;
+        std::max(copied_bytes / 2 / bytes_of(change.from, unit), std::uint64_t{1}) * unit;
     const std::uint64_t end = from.before + into.size();
     std::vector<std::byte> partial;
     for (std::uint64_t at = from.before; at < end;) {

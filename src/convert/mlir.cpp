@@ -20,7 +20,7 @@ constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 // Text is handed on whenever there is this much of it.
 constexpr std::size_t part_bytes = std::size_t{1} << 15U;
 // A multiple of every element's and every pattern's length.
-constexpr std::size_t piece_bytes = std::size_t{1} << 14U;
+constexpr std::size_t max_piece_bytes = std::size_t{1} << 14U;
 // Of a column-major tensor, whose elements may lie on a page each.
 constexpr std::size_t scattered_bytes = std::size_t{1} << 12U;
 constexpr std::size_t longest_pattern = 16;
@@ -171,7 +171,7 @@ Bytes widened(const MlirElement& element, MutableBytes piece, std::vector<std::b
 template <class Visit>
 Result<void> visit_elements(const MlirTensor& tensor, const AnyTensor& values, const Visit& visit) {
   const bool is_scattered = tensor.entry.order == ElementOrder::column_major && !values.is_splat();
-  const std::uint64_t most = is_scattered ? scattered_bytes : piece_bytes;
+  const std::uint64_t most = is_scattered ? scattered_bytes : max_piece_bytes;
   // The last byte may have room for one more element than there are.
   auto elements_left = static_cast<std::uint64_t>(element_count(tensor.dims).value_or(0));
   std::vector<std::byte> piece;

@@ -22,7 +22,7 @@ namespace {
 using Path = std::filesystem::path;
 
 // As file systems that share blocks have them.
-constexpr std::uint64_t block_bytes = 4096;
+constexpr std::uint64_t shared_block_bytes = 4096;
 
 Result<const Format*> chosen_format(const Path& target, const ConvertOptions& options) {
   const auto names = format_names(options.formats);
@@ -71,7 +71,7 @@ class Planner {
         layout_{.alignment = options.alignment,
                 .tensor_notes = options.tensor_notes,
                 .keep_external = false,
-                .block_bytes = options.share_blocks ? block_bytes : 0} {}
+                .block_bytes = options.share_blocks ? shared_block_bytes : 0} {}
 
   Result<ConversionPlan> run() {
     HT_TRY(check_options());

@@ -157,7 +157,7 @@ kernel void $name(global const Stored* a, ulong a0, ulong n, ulong block, ulong 
 )";
 
 // Weights of another dtype than the one that is calculated in, which holds all of their values.
-constexpr std::string_view other = R"(
+constexpr std::string_view other_dtype = R"(
 typedef $stored $Type;
 Number load_$name(global const $Type* p, ulong i) { return (Number)($widen); }
 )";
@@ -253,7 +253,7 @@ kernel void conv2d(global const Stored* x, long x0, global const Weight* w, long
 
 std::string other_for(std::string_view name, std::string_view type, DTypeTag dtype) {
   const Types& t = types_of(dtype);
-  return substitute(other, {{"stored", t.stored}, {"Type", type}, {"name", name}, {"widen", t.widen}});
+  return substitute(other_dtype, {{"stored", t.stored}, {"Type", type}, {"name", name}, {"widen", t.widen}});
 }
 
 std::string prelude_for(const Types& t) {

@@ -201,7 +201,7 @@ Result<std::uint64_t> crc_of(io::MappedFile& file, std::uint64_t offset, std::ui
 }
 
 // The most bytes that are read between two polls of the stop token.
-constexpr std::uint64_t step_bytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t compared_bytes = std::uint64_t{1} << 20;
 
 // Whether a range that the format leaves as zeros is all zeros. A header may place the data anywhere, so the
 // range may have any length.
@@ -213,7 +213,7 @@ Result<bool> is_zero(io::MappedFile& file, std::uint64_t offset, std::uint64_t b
                         format_text("stopped: {} of {} bytes before the data checked", done, bytes))
                       .at_path(file.source().path().native()));
     }
-    const std::uint64_t count = std::min(step_bytes, bytes - done);
+    const std::uint64_t count = std::min(compared_bytes, bytes - done);
     bool zero = false;
     HT_TRY(file.visit(offset + done, count, [&](Bytes piece) -> Result<void> {
       zero = std::ranges::all_of(piece, [](std::byte byte) { return byte == std::byte{0}; });

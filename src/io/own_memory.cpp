@@ -11,7 +11,7 @@ namespace ht::inline v1::io {
 namespace {
 
 constexpr std::uint64_t large_page_bytes = std::uint64_t{2} << 20;
-constexpr std::uint64_t page_bytes = 4096;
+constexpr std::uint64_t buffer_alignment = 4096;
 // A gap that is cheaper to read along than to begin another read behind.
 constexpr std::uint64_t most_gap_bytes = 16384;
 constexpr std::uint64_t least_gap_bytes = 64;
@@ -25,10 +25,10 @@ bool is_aligned(const LoadRequest& request) {
 // Where the next read goes to, behind what is there.
 std::optional<std::uint64_t> place_behind(std::uint64_t end, const LoadRequest& request) {
   const auto alignment =
-      is_aligned(request) ? page_bytes : std::max<std::uint64_t>(request.alignment, least_alignment);
+      is_aligned(request) ? buffer_alignment : std::max<std::uint64_t>(request.alignment, least_alignment);
   const auto up = checked::align_up(end, alignment);
   if (!up || !is_aligned(request)) return up;
-  return checked::add(*up, request.range.offset % page_bytes);
+  return checked::add(*up, request.range.offset % buffer_alignment);
 }
 
 Error too_many_bytes() {

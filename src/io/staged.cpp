@@ -18,7 +18,7 @@
 namespace ht::inline v1::io {
 namespace {
 
-constexpr std::uint64_t page_bytes = 4096;
+constexpr std::uint64_t read_alignment = 4096;
 
 // Files of which nothing is wanted may be missing, and are left alone.
 std::vector<bool> files_read(std::size_t files, std::span<const FileRange> ranges) {
@@ -71,7 +71,8 @@ class Shell {
     const auto bytes = checked::multiply<std::uint64_t>(options_.chunks, options_.chunk_bytes);
     if (!bytes || !checked::narrow<std::ptrdiff_t>(*bytes)) return fail(Error(ErrorCode::out_of_memory));
     if (into_.empty()) {
-      ring_.reset(static_cast<std::byte*>(std::aligned_alloc(page_bytes, static_cast<std::size_t>(*bytes))));
+      ring_.reset(
+          static_cast<std::byte*>(std::aligned_alloc(read_alignment, static_cast<std::size_t>(*bytes))));
       if (!ring_) return fail(out_of_memory(*bytes));
     }
     first_ = sources_[ranges[0].file].get();
@@ -278,7 +279,7 @@ bool lies_as_the_files(std::span<const MutableBytes> into, std::span<const FileR
   for (std::size_t i = 0; i < into.size(); ++i) {
     const auto address = reinterpret_cast<std::uintptr_t>(into[i].data());
     all += into[i].size();
-    if (address % page_bytes == ranges[i].offset % page_bytes) such += into[i].size();
+    if (address % read_alignment == ranges[i].offset % read_alignment) such += into[i].size();
   }
   return such >= all - such;
 }
@@ -338,7 +339,7 @@ std::optional<Chunk> ChunkPlan::next() noexcept {
 
 Result<void> check_ring(std::uint32_t chunks, std::uint64_t chunk_bytes) {
   if (chunks != 0 && chunks <= staged::Ring::most_slots && chunk_bytes != 0 &&
-      chunk_bytes % page_bytes == 0) {
+      chunk_bytes % read_alignment == 0) {
     return {};
   }
   return fail(Error(ErrorCode::bad_state, "ring_can_be",
