@@ -1,4 +1,4 @@
-// Runs another program and measures it.
+// Runs a program and measures its time.
 #pragma once
 
 #include <filesystem>
@@ -8,13 +8,13 @@
 
 namespace ht::bench {
 
-/// Milliseconds of one run: from the start of the process to its end, and of processor time, user and system.
+/// Milliseconds of one run: elapsed time, and CPU time in user and system mode.
 struct Spent {
   double wall_ms = 0;
   double processor_ms = 0;
 };
 
-/// Runs the command to its end with its standard output in a file. nullopt unless it exits with 0.
+/// Runs the command with standard output to a file and waits for it. nullopt unless it exits with 0.
 [[nodiscard]] std::optional<Spent> run_process(const std::vector<std::string>& command,
                                                const std::filesystem::path& output = "/dev/null");
 

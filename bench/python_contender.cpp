@@ -88,7 +88,7 @@ void PythonChild::send(Bytes bytes) const {
 
 void PythonChild::send(const std::string& text) const { send(std::as_bytes(std::span(text))); }
 
-// Empty if the process has ended. Nothing follows a line before the next request.
+// Returns an empty line if the process has ended. The process sends one line per request.
 std::string PythonChild::receive_line() {
   std::string line;
   std::array<char, 256> buffer{};
@@ -133,7 +133,7 @@ void add_python(Cells& cells, const Cell& cell, const std::shared_ptr<PythonChil
                 .answer = is_right(answer.numbers) ? std::uint64_t{1} : 0,
                 .note = python->version(module)};
   };
-  // The first turn is not counted, as for the other contenders, but is checked before hours of measuring.
+  // The first turn is not counted, as for other contenders. It is checked before the long measurement.
   must(contender.run().answer == 1, cell.name + ", " + module + ": the answer is wrong");
   cells.contenders.push_back(std::move(contender));
 }

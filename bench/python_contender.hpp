@@ -1,4 +1,4 @@
-// Contenders in Python: numpy and torch, in one process that lives as long as the benchmark.
+// Contenders in Python: numpy and torch, in one process for the whole benchmark.
 #pragma once
 
 #include <sys/types.h>
@@ -26,13 +26,13 @@ struct PythonAnswer {
 class PythonChild {
  public:
   /// Starts /usr/bin/python3, or else the python3 in PATH if the former lacks numpy. A missing module is
-  /// reported in one line on stderr and is no error.
+  /// reported in one line on stderr and is not an error.
   PythonChild();
   PythonChild(const PythonChild&) = delete;
   PythonChild& operator=(const PythonChild&) = delete;
   ~PythonChild() { end(); }
 
-  /// Those of `modules` that can be imported.
+  /// Returns the elements of `modules` that can be imported.
   [[nodiscard]] std::vector<std::string> available(const std::vector<std::string>& modules) const;
   /// The version of an available module.
   [[nodiscard]] const std::string& version(const std::string& module) const { return versions_.at(module); }
@@ -55,8 +55,8 @@ class PythonChild {
   std::set<std::string, std::less<>> loaded_;
 };
 
-/// Adds a contender that asks `module` for `task` in each turn. A turn is right if `is_right` accepts the
-/// numbers.
+/// Adds a contender that requests `task` from `module` in each turn. A turn is correct if `is_right` accepts
+/// the numbers.
 void add_python(Cells& cells, const Cell& cell, const std::shared_ptr<PythonChild>& python,
                 const std::string& module, const std::string& task, const std::string& operands,
                 std::function<bool(const std::vector<double>&)> is_right);

@@ -10,7 +10,7 @@
 namespace ht::bench {
 namespace {
 
-// Prints as usual and keeps the best time of each benchmark, in nanoseconds.
+// Prints as usual and records the best time of each benchmark, in nanoseconds.
 class BestOf final : public benchmark::ConsoleReporter {
  public:
   void ReportRuns(const std::vector<Run>& runs) override {
@@ -37,7 +37,7 @@ class BestOf final : public benchmark::ConsoleReporter {
 
 int run_and_compare(int argc, char** argv, const std::vector<Goal>& goals) {
   const bool smoke = argc == 2 && std::string_view(argv[1]) == "--smoke";
-  // Turns are mixed, so that a slow moment of the machine hits all contenders alike.
+  // Turns are interleaved, so that a slow phase of the machine affects all contenders.
   std::vector<std::string> words{argv[0], "--benchmark_enable_random_interleaving=true",
                                  smoke ? "--benchmark_repetitions=1" : "--benchmark_repetitions=15",
                                  smoke ? "--benchmark_min_time=0.001" : "--benchmark_min_time=0.05"};

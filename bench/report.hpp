@@ -1,5 +1,5 @@
-// Runs the registered benchmarks several times in turns, takes the best of each, and holds ratios of
-// them against their goals.
+// Runs the registered benchmarks several times, interleaved, takes the best time of each, and compares ratios
+// of these times with the goals.
 #pragma once
 
 #include <string>
@@ -14,8 +14,9 @@ struct Goal {
   double limit;
 };
 
-/// 0 where every benchmark gave the right answer and every goal was met, else 1. With `--smoke` as the only
-/// argument it runs each for a moment and looks at the answers alone, as a test may not depend on time.
+/// Returns 0 if every benchmark gave the right answer and all goals were met, else 1. With `--smoke` as the
+/// only argument, runs each benchmark briefly and checks only the answers, because a test must not depend on
+/// time.
 int run_and_compare(int argc, char** argv, const std::vector<Goal>& goals);
 
 }  // namespace ht::bench

@@ -1,9 +1,9 @@
-# ht_folder(NAME base SOURCES error.cpp TESTS error_test.cpp FUZZERS x_fuzz.cpp DEPS … LINK …)
+# ht_folder(NAME base SOURCES error.cpp TESTS error_test.cpp [ALONE] FUZZERS x_fuzz.cpp DEPS … LINK …)
 #
 # The target ht_NAME for the folder src/NAME. DEPS are the folders it may include, and theirs;
 # tools/check_arrows.py reads the same lines. LINK is what its sources need and no consumer sees.
 function(ht_folder)
-  cmake_parse_arguments(ARG "" "NAME" "SOURCES;TESTS;FUZZERS;DEPS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "ALONE" "NAME" "SOURCES;TESTS;FUZZERS;DEPS;LINK" ${ARGN})
   set(deps "")
   foreach(dep IN LISTS ARG_DEPS)
     list(APPEND deps ht_${dep})
@@ -25,7 +25,11 @@ function(ht_folder)
   endif()
 
   if(HT_TESTS AND ARG_TESTS)
-    ht_test(NAME ${ARG_NAME}_test SOURCES ${ARG_TESTS} LINK ${ARG_LINK})
+    set(alone "")
+    if(ARG_ALONE)
+      set(alone ALONE)
+    endif()
+    ht_test(NAME ${ARG_NAME}_test SOURCES ${ARG_TESTS} LINK ${ARG_LINK} ${alone})
   endif()
   if(HT_FUZZ)
     if(ARG_FUZZERS AND NOT TARGET ht_fuzz_format)
@@ -49,13 +53,17 @@ function(ht_unity target count)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${HT_UNITY} UNITY_BUILD_BATCH_SIZE ${count})
 endfunction()
 
-# One program of GoogleTests, each of them a test of its own for ctest.
+# One program of GoogleTests, each of them a test of its own for ctest. ALONE: sources instantiate so many templates that each
+# is a translation unit.
 function(ht_test)
-  cmake_parse_arguments(ARG "" "NAME" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "ALONE" "NAME" "SOURCES;LINK" ${ARGN})
   add_executable(${ARG_NAME} ${ARG_SOURCES})
   target_include_directories(${ARG_NAME} PRIVATE "${PROJECT_SOURCE_DIR}/src")
   target_link_libraries(${ARG_NAME} PRIVATE htensor ht_testing ht_flags ht_fmt GTest::gmock_main rapidcheck ${ARG_LINK})
   set_target_properties(${ARG_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  if(NOT ARG_ALONE)
+    ht_unity(${ARG_NAME} 4)
+  endif()
   # A huge allocation has to come back as null, as without the sanitizer, and not end the test; properties
   # are tried with the same values every time. Files of other projects lie beside this one, where they do.
   if(HT_SANITIZE MATCHES "thread")

@@ -166,9 +166,9 @@ class Weak(unittest.TestCase):
         self.assertIn("weak symbol: twice(int)", self.outcome('#pragma GCC target("avx2")\n' + INLINE)[1])
 
 
-class Messages(unittest.TestCase):
+class Words(unittest.TestCase):
     def said_of(self, source):
-        return outcome("check_messages.py", {"src/base/m.cpp": source})
+        return outcome("check_words.py", {"src/base/m.cpp": source})
 
     def refuses(self, source, words):
         status, said = self.said_of(source)
@@ -201,11 +201,23 @@ class Messages(unittest.TestCase):
     def test_sees_a_phrase_across_wrapped_literals(self):
         self.refuses('\nx = "the key is "\n    "no text";\n', "src/base/m.cpp:2: 'is no'")
 
-    def test_leaves_comments_names_and_tests_alone(self):
-        free = '// It is no text.\nconst char* slashes = "a // b"; /* told "it is no" */\nx = "is_no_gap";\n'
+    def test_leaves_names_and_tests_alone(self):
+        free = 'const char* slashes = "a // b";\nx = "is_no_gap";\nint told = 0;\n'
         self.assertEqual(self.said_of(free)[0], 0)
-        fixture = {"src/base/m.cpp": 'x = "a b";\n', "src/base/m_test.cpp": 'x = "it is no text";\n'}
-        self.assertEqual(outcome("check_messages.py", fixture)[0], 0)
+        fixture = {"src/base/m.cpp": 'x = "a b";\n', "src/base/m_test.cpp": '// It is told.\nx = "it is no text";\n'}
+        self.assertEqual(outcome("check_words.py", fixture)[0], 0)
+
+    def test_refuses_phrases_in_comments_also_across_lines(self):
+        self.refuses("int a;\n// The caller is told.\n", "src/base/m.cpp:2: 'told'")
+        self.refuses("// A key that is\n// no text.\n", "src/base/m.cpp:1: 'is no '")
+        self.assertEqual(self.said_of("// There is no limit; memory is no longer used.\n")[0], 0)
+
+    def test_refuses_phrases_in_documents_outside_of_code(self):
+        document = "# A\n\n```\nnobody\n```\n"
+        self.assertEqual(outcome("check_words.py", {"docs/a.md": document})[0], 0)
+        status, said = outcome("check_words.py", {"docs/a.md": document + "\nNobody reads it.\n"})
+        self.assertNotEqual(status, 0)
+        self.assertIn("docs/a.md:7: 'Nobody'", said)
 
     def test_takes_words_that_only_look_alike(self):
         self.assertEqual(self.said_of('x = "the file is not a folder; memory is no longer used; as it is read";\n')[0], 0)

@@ -48,8 +48,35 @@ class Dev(unittest.TestCase):
     def test_alone_lists_every_command_with_a_line(self):
         status, said, _ = self.run_dev()
         self.assertEqual(status, 0)
-        for command in ["demo", "test", "test --all", "build", r"bench \[TASK…\]", "lanes", "lint", "fuzz SECONDS", "install PREFIX", "clean"]:
+        for command in ["demo", "test", "test NAME", "test --all", "build", r"bench \[TASK…\]", "lanes", "lint", "fuzz SECONDS", "install PREFIX", "clean"]:
             self.assertRegex(said, rf"(?m)^\./dev {command} +\S")
+
+    def tools_of_tests(self):
+        self.apt(" g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ocl-icd-opencl-dev opencl-clhpp-headers pocl-opencl-icd xxhash libgtest-dev libgmock-dev librapidcheck-dev libfuse3-dev clang-19 libclang-rt-19-dev python3 pkg-config ")
+        self.stand_in("cmake", "exit 0")
+        for name in ("sed", "head"):
+            (self.bin / name).symlink_to(shutil.which(name))
+        (self.root / "build" / "dev" / "tests").mkdir(parents=True)
+
+    def test_name_of_a_program_runs_it_alone(self):
+        self.tools_of_tests()
+        self.stand_in("ninja", "echo tests/io_test:")
+        self.stand_in("io_test", "exit 0")
+        (self.bin / "io_test").rename(self.root / "build" / "dev" / "tests" / "io_test")
+        status, said, calls = self.run_dev("test", "io_test")
+        self.assertEqual(status, 0, said)
+        self.assertIn("cmake --build --preset dev --target io_test\n", calls)
+        self.assertTrue(calls.endswith("io_test \n"), calls)
+
+    def test_failed_test_is_shown_with_the_command_that_repeats_it(self):
+        self.tools_of_tests()
+        failed = self.root / "build" / "dev" / "Testing" / "Temporary" / "LastTestsFailed.log"
+        failed.parent.mkdir(parents=True)
+        self.stand_in("ctest", f'echo "12:Casts/1.round" >"{failed}"; exit 8')
+        status, said, calls = self.run_dev("test", "Casts/1.round")
+        self.assertEqual(status, 1, said)
+        self.assertIn(r"ctest --preset dev --no-tests=error -R Casts/1\.round", calls)
+        self.assertIn("./dev test 'Casts/1.round'", said)
 
     def test_unknown_command_is_told(self):
         status, said, _ = self.run_dev("nonsense")

@@ -27,7 +27,7 @@ void append_text(std::vector<std::byte>& out, std::string_view text) {
   for (const char c : text) out.push_back(static_cast<std::byte>(c));
 }
 
-// From 1 to 12 bytes, as tokens are.
+// Returns a token of 1 to 12 bytes, a typical length.
 std::string token(std::uint64_t i) {
   return std::string(i % 8, static_cast<char>('a' + i % 26)) + std::to_string(i % 10'000);
 }

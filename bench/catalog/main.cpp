@@ -1,5 +1,5 @@
-// From a header to a catalog: safetensors of three sizes, a GGUF with a vocabulary, an IRPA, each against the
-// limit of its kind and what C++ programs do today.
+// From a header to a catalog: safetensors of three sizes, a GGUF with a vocabulary, and an IRPA. Each is
+// compared with the limit of its format and with common C++ practice.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ void add(const std::string& name, std::size_t expected, std::function<std::size_
   })->Unit(benchmark::kMillisecond);
 }
 
-// What a catalog takes in memory, against the header that it came from.
+// Compares the memory of a catalog with the size of its header.
 Result<bool> memory_is_within_goal(const std::filesystem::path& path, std::size_t header_bytes) {
   const auto model = HT_TRY(ht::Model::open(path, {.catalog_only = true}));
   const double ratio =
@@ -38,7 +38,7 @@ Result<bool> memory_is_within_goal(const std::filesystem::path& path, std::size_
   return ratio <= 2;
 }
 
-// The best of several walks over all tensors of a model.
+// Measures the best of several iterations over all tensors of a model.
 Result<bool> iteration_is_within_goal(const std::filesystem::path& path, std::size_t tensors) {
   const auto model = HT_TRY(ht::Model::open(path));
   double best = std::numeric_limits<double>::infinity();
@@ -67,7 +67,7 @@ Result<bool> add_all(const std::filesystem::path& folder, bool smoke) {
     const auto path = folder / (size + ".safetensors");
     const auto header =
         HT_TRY(ht::bench::make_file(path, "safetensors", HT_TRY(ht::bench::experts(tensors))));
-    // simdjson reads a little ahead.
+    // simdjson reads past the end of the text.
     auto text =
         std::make_shared<std::string>(reinterpret_cast<const char*>(header.data()) + 8, header.size() - 8);
     text->resize(text->size() + ht::bench::json_padding);

@@ -21,7 +21,7 @@ std::unique_ptr<std::byte[]> read_file(const std::filesystem::path& path, std::s
   return buffer;
 }
 
-// Believes everything, as no reader may.
+// Trusts all lengths without checks, unlike a real reader.
 class Walk {
  public:
   explicit Walk(const std::byte* at) : at_(at) {}
@@ -77,7 +77,7 @@ std::size_t walk_gguf(const std::filesystem::path& path, std::size_t header_byte
     walk.string();
     walk.skip(8 * std::size_t{walk.number<std::uint32_t>()} + 12);
   }
-  // Where it ends counts, or a compiler would leave the walk out.
+  // Using the end position keeps the compiler from removing the walk.
   return walk.at() <= buffer.get() + header_bytes ? passed : 0;
 }
 

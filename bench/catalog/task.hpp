@@ -1,4 +1,4 @@
-// The task: from a file's header to a list of its tensors that can be looked up.
+// The task: read a file's header and build an index of its tensors.
 #pragma once
 
 #include <cstddef>
@@ -8,25 +8,25 @@
 
 namespace ht::bench {
 
-/// Opens the file as a user would: everything checked, every name found in constant time. How many tensors it
-/// has, 0 on an error or where the last one cannot be looked up.
+/// Opens the file as a user does: all checks, constant-time lookup by name. Returns the number of tensors; 0
+/// on an error or if the lookup of the last one fails.
 [[nodiscard]] std::size_t list_by_htensor(const std::filesystem::path& path);
 
-/// Bytes behind a text that `parse_by_simdjson` may read.
+/// Bytes after a text that `parse_by_simdjson` may read.
 inline constexpr std::size_t json_padding = 64;
 
-/// simdjson's DOM of the JSON, and nothing else: the limit for a reader of JSON. `json_padding` bytes follow
-/// the text. Returns the number of members of the object.
+/// Parses the JSON with simdjson's DOM only: the limit for a JSON reader. `json_padding` bytes follow the
+/// text. Returns the number of members of the object.
 [[nodiscard]] std::size_t parse_by_simdjson(std::string_view padded_json);
 
-/// nlohmann's parse of the JSON, and nothing else: what C++ programs do today.
+/// Parses the JSON with nlohmann only: the usual way in C++ programs.
 [[nodiscard]] std::size_t parse_by_nlohmann(std::string_view json);
 
-/// Reads the file's first `header_bytes` and walks over the lengths of a little-endian GGUF in them,
-/// believing all of it and keeping nothing: the limit for whoever reads GGUF. How many tensors were passed.
+/// Reads the first `header_bytes` of the file and walks over the lengths of a little-endian GGUF, without
+/// checks and without storing anything: the limit for a GGUF reader. Returns the number of tensors.
 [[nodiscard]] std::size_t walk_gguf(const std::filesystem::path& path, std::size_t header_bytes);
 
-/// Reads the file's first `header_bytes` and looks at nothing: the limit for whoever reads a file.
+/// Reads the first `header_bytes` of the file without parsing: the limit for any reader.
 [[nodiscard]] std::size_t read_only(const std::filesystem::path& path, std::size_t header_bytes);
 
 }  // namespace ht::bench

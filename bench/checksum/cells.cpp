@@ -15,7 +15,7 @@
 namespace ht::bench {
 namespace {
 
-// What one byte after the other may take of the large memory; the time for all of it follows.
+// Maximum bytes of the byte-by-byte contender; the time for all bytes is extrapolated.
 constexpr std::size_t most_by_bytes = std::size_t{64} << 20;
 
 struct Method {
@@ -23,8 +23,8 @@ struct Method {
   Kind kind = Kind::other;
   Sum sum = nullptr;
   Combine combine = one_after_the_other;
-  /// Another way to the same answer, of the whole. Nothing where there is none: then it is what one thread
-  /// comes to, part by part.
+  /// An independent function for the expected answer. If null, the answer of one thread, part by part, is
+  /// used.
   Sum right = nullptr;
   std::string note{};
   std::size_t most_bytes = SIZE_MAX;
@@ -100,7 +100,7 @@ class Builder {
 
   Cells build() && {
     const unsigned threads = std::max(1U, std::thread::hardware_concurrency());
-    // Large memory takes long enough by itself; the small one some milliseconds.
+    // Large memory takes long enough in one pass; small memory is repeated for some milliseconds.
     const double small_seconds = smoke_ ? 0.0001 : 0.005;
     const auto large = material_.large.bytes();
     const auto small = material_.small.bytes();
@@ -118,14 +118,14 @@ class Builder {
  private:
   void begin(Cell cell) { cells_.cells.push_back(std::move(cell)); }
 
-  // Those that goals hold against each other have more turns, as far as these are short.
+  // Contenders of goals have more turns if their turns are short.
   [[nodiscard]] int turns_a_round(const std::string& name, Kind kind) const {
     const Cell& cell = cells_.cells.back();
     if (cell.cache == Cache::cold) return cell.name == "cold, load" ? 3 : 1;
     return kind != Kind::other || name == "XXH3-64" ? 5 : 1;
   }
 
-  // Who is added next is in the cell that was begun last.
+  // Adds a contender to the cell begun last.
   void add(const std::string& name, Kind kind, std::function<Turn()> run, std::uint64_t right_answer) {
     cells_.contenders.push_back({.cell = &cells_.cells.back(),
                                  .name = name,
@@ -154,7 +154,7 @@ class Builder {
     }
   }
 
-  // By another way once for each memory, as that takes seconds where it is large.
+  // Computed once for each memory, because it takes seconds for the large one.
   std::uint64_t right_answer(const Method& method, Bytes bytes, const SumJob& job) {
     if (method.right == nullptr) return answer_of(job);
     const auto same = std::ranges::find_if(known_, [&](const Known& known) {

@@ -1,4 +1,4 @@
-// Who is in which cell, and what they are held to.
+// The cells of the checksum benchmark, their contenders and their goals.
 #pragma once
 
 #include <vector>
@@ -12,11 +12,11 @@ namespace ht::bench {
 struct Material {
   const Noise& large;
   const Noise& small;
-  /// Sealed.
+  /// A sealed file.
   const Workload& file;
 };
 
-/// All of them. What they are made of has to outlive them. With `smoke`, nothing is repeated for long.
+/// Creates all cells. `material` must outlive them. `smoke` shortens repetitions.
 [[nodiscard]] Cells make_cells(const Material& material, bool smoke);
 
 [[nodiscard]] std::vector<FigureGoal> goals_of(const std::vector<Contender>& contenders);

@@ -9,12 +9,12 @@
 namespace ht::bench {
 
 std::uint64_t by_crc32c(Bytes bytes) {
-  // It counts bytes in an int.
+  // The length parameter is an int.
   constexpr std::size_t most = std::size_t{1} << 30;
   unsigned sum = ~0U;
   while (!bytes.empty()) {
     const auto piece = bytes.first(std::min(most, bytes.size()));
-    // It takes bytes as if it wrote to them, and does not.
+    // The parameter is not const, but the function does not write.
     auto* const data = reinterpret_cast<unsigned char*>(const_cast<std::byte*>(piece.data()));
     sum = crc32_iscsi(data, static_cast<int>(piece.size()), sum);
     bytes = bytes.subspan(piece.size());

@@ -7,7 +7,7 @@
 namespace ht::bench {
 namespace {
 
-// Written down once more, as what is measured here is the definition and not the library's table.
+// Computed here, because the benchmark measures the definition and not the library's table.
 constexpr auto table = [] {
   std::array<std::uint64_t, 256> all{};
   for (std::uint64_t byte = 0; byte < 256; ++byte) {

@@ -1,4 +1,4 @@
-// A sealed file, verified and loaded. What is timed begins with opening it.
+// Verifies and loads a sealed file. Timing starts before the file is opened.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 
 namespace ht::bench {
 
-/// Writes the seal of the model beside it.
+/// Writes the seal of the model next to it.
 void seal(const std::filesystem::path& path);
 
-/// ht::verify, which has to find it intact: the answer is how many bytes were compared.
+/// Calls ht::verify, which must succeed. The answer is the number of compared bytes.
 Turn verified(const Workload& workload);
 
-/// All threads read pieces of a mapping that is made as `verify` makes its own: the limit of a warm file.
-/// `sum` is one of the read loops.
+/// All threads read pieces of a mapping created like that of `verify`: the limit for a warm file. `sum` is
+/// one of the read loops.
 Turn read_by_mapping(const Workload& workload, Sum sum);
-/// What that has to come to.
+/// The expected answer of `read_by_mapping`.
 std::uint64_t right_read(const Workload& workload);
 
-/// ht::stream by `staged` to a consumer that does nothing: the answer is how many bytes it was handed.
+/// ht::stream with `staged` to an empty callback. The answer is the number of bytes passed to it.
 enum class Verified : bool { no, yes };
 Turn streamed(const Workload& workload, Verified verify);
 

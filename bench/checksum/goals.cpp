@@ -3,7 +3,7 @@
 namespace ht::bench {
 namespace {
 
-// Of several read loops the better one is the limit.
+// The faster of several read loops is the limit.
 FigureGoal limit_goal(const std::vector<Contender>& contenders, const std::string& cell,
                       const std::string& of, double limit) {
   return pair_goal(cell + ": speed of " + of + " / the better read loop", find(contenders, cell, of),

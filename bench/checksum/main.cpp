@@ -1,5 +1,5 @@
-// Checksums: of bytes in memory by every way there is, of a file that is verified, and of one that is
-// verified while it is loaded; each against the same work without a checksum.
+// Checksums of bytes in memory, of a file that is verified, and of a file that is verified during loading.
+// Each is compared with the same work without a checksum.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -17,13 +17,13 @@ using namespace ht::bench;
 
 constexpr std::uint64_t small_bytes = std::uint64_t{16} << 10;
 
-/// Whether all goals were met.
+/// Returns true if all goals were met.
 bool run_all(const Options& options) {
   must_fit(options.bytes);
   const Folder folder(options.folder);
   const auto file = make_workload(folder / "sealed.safetensors", options.bytes);
   seal(file.path);
-  // A page at least, however small the file is.
+  // At least one page, for any file size.
   const Noise large(std::max<std::uint64_t>(options.bytes / 2 / 4096 * 4096, 4096));
   const Noise small(small_bytes);
   if (!make_cold(file.path))
@@ -44,7 +44,7 @@ bool run_all(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // So that lines come in the order in which things happen, also into a file.
+  // Line-buffered, so that output to a file stays in order with stderr.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   try {
     end_orderly_when_interrupted();

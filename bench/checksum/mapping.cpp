@@ -9,12 +9,12 @@
 namespace ht::bench {
 namespace {
 
-// As many as `verify` fetches at a time.
+// The piece size of `verify`.
 constexpr std::uint64_t piece_bytes = std::uint64_t{4} << 20;
 
 void populate(Bytes piece) {
 #ifdef MADV_POPULATE_READ
-  // Where the system does not know it, reading fetches the pages one by one.
+  // On kernels without MADV_POPULATE_READ, page faults read the pages one by one.
   static_cast<void>(::madvise(const_cast<std::byte*>(piece.data()), piece.size(), MADV_POPULATE_READ));
 #else
   static_cast<void>(piece);
@@ -48,7 +48,7 @@ Turn read_by_mapping(const Workload& workload, Sum sum) {
   const Stopwatch watch;
   std::uint64_t answer = 0;
   {
-    // Giving back the pages is in the time, as it is in that of `verify`.
+    // Unmapping is timed, as in `verify`.
     const OpenFile file(workload.path);
     const Mapping mapping(file, workload.file_bytes);
     answer = read_all(mapping, sum);

@@ -26,9 +26,9 @@ std::uint64_t combined(const SumJob& job, const std::vector<std::uint64_t>& answ
 }  // namespace
 
 Noise::Noise(std::uint64_t bytes) : memory_(Mapping::anonymous(bytes)) {
-  // A system that has none gives small pages, to all contenders alike.
+  // Without huge pages, all contenders use small pages.
   static_cast<void>(::madvise(memory_.data(), memory_.size(), MADV_HUGEPAGE));
-  // The same noise every time; written as numbers, as some contenders read it as such.
+  // A fixed seed. Written as 64-bit numbers, because some contenders read such numbers.
   std::mt19937_64 random(2);
   for (std::size_t at = 0; at + sizeof(std::uint64_t) <= memory_.size(); at += sizeof(std::uint64_t)) {
     const std::uint64_t number = random();
@@ -49,7 +49,7 @@ Parts parts_of(Bytes bytes, unsigned threads) {
 
 std::uint64_t passes_for(Sum sum, Bytes bytes, double seconds) {
   SumJob job{.sum = sum, .parts = {bytes}};
-  // Per pass, so that it is the whole that has to take long enough.
+  // `seconds` is per pass; the total of all passes must be long enough.
   while (take_sum(job).seconds * static_cast<double>(job.passes) < seconds) job.passes *= 2;
   return job.passes;
 }
@@ -62,7 +62,7 @@ std::uint64_t answer_of(const SumJob& job) {
 
 Turn take_sum(const SumJob& job) {
   std::vector<std::uint64_t> answers(job.parts.size());
-  // Threads that have to be started first are no part of what is measured.
+  // The barrier excludes the start of threads from the time.
   std::barrier all(static_cast<std::ptrdiff_t>(job.parts.size()));
   std::vector<std::jthread> threads;
   for (std::size_t i = 1; i < job.parts.size(); ++i) {

@@ -1,4 +1,4 @@
-// Bytes in memory, and a sum over them by one thread or by all.
+// Bytes in memory, and checksums of them by one thread or by all threads.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace ht::bench {
 
-/// Anonymous memory full of noise, in huge pages where the system has some.
+/// Anonymous memory filled with random numbers, in huge pages if available.
 class Noise {
  public:
   explicit Noise(std::uint64_t bytes);
@@ -21,27 +21,27 @@ class Noise {
   Mapping memory_;
 };
 
-/// What is summed up: each thread has a part of its own.
+/// The input of a sum, one part per thread.
 using Parts = std::vector<Bytes>;
 
-/// As many parts of the same size as there may be, at cache lines.
+/// Splits the bytes into `threads` parts of about equal size, at cache lines.
 [[nodiscard]] Parts parts_of(Bytes bytes, unsigned threads);
 
 struct SumJob {
   Sum sum = nullptr;
   Combine combine = nullptr;
   Parts parts{};
-  /// How often each part is summed up in a turn: bytes that take no time are taken again and again.
+  /// Number of sums of each part per turn; small inputs are repeated.
   std::uint64_t passes = 1;
 };
 
-/// What the parts come to, summed up one after the other by the calling thread.
+/// Returns the sum of all parts, computed in order on the calling thread.
 [[nodiscard]] std::uint64_t answer_of(const SumJob& job);
 
-/// Passes that take so long.
+/// Returns the number of passes that take at least `seconds`.
 [[nodiscard]] std::uint64_t passes_for(Sum sum, Bytes bytes, double seconds);
 
-/// The time is that of one pass, from when all threads are ready to when all are done.
+/// Returns the time of one pass, from the moment that all threads are ready until all have finished.
 [[nodiscard]] Turn take_sum(const SumJob& job);
 
 }  // namespace ht::bench

@@ -25,11 +25,11 @@ std::uint64_t by_plain_read(Bytes bytes) {
 
 namespace {
 
-// Two loads a cycle are all that a processor does, and eight registers more than it has under way.
+// A processor does at most two loads per cycle; eight registers exceed the operations in flight.
 constexpr std::size_t lanes = 8;
 constexpr std::size_t step = lanes * sizeof(__m256i);
 constexpr std::size_t line_bytes = 64;
-// As far ahead as the library's own kernels fetch.
+// The prefetch distance of the library's own kernels.
 constexpr std::size_t prefetch_bytes = 4096;
 
 template <bool prefetch>

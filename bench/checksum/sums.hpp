@@ -1,5 +1,5 @@
-// Each way of summing up bytes that are in memory, one file a contender. An answer is one number, whatever
-// the length of the sum is.
+// The ways to sum bytes in memory, one source file each. An answer is one 64-bit number, regardless of the
+// length of the checksum.
 #pragma once
 
 #include <cstdint>
@@ -8,32 +8,32 @@
 namespace ht::bench {
 
 using Sum = std::uint64_t (*)(Bytes bytes);
-/// The answer of two parts, one behind the other; the last is the size of the second.
+/// Combines the answers of two consecutive parts; `second_bytes` is the size of the second part.
 using Combine = std::uint64_t (*)(std::uint64_t first, std::uint64_t second, std::uint64_t second_bytes);
 
-/// For those whose sums of parts are not that of the whole: every part's own tells.
+/// For checksums that cannot be combined: hashes the answers of all parts.
 [[nodiscard]] constexpr std::uint64_t one_after_the_other(std::uint64_t first, std::uint64_t second,
                                                           std::uint64_t /*second_bytes*/) noexcept {
   return first * 31 + second;
 }
 
-// CRC-64/NVME: this library's, and by its definition, byte by byte.
+// CRC-64/NVME: by this library, and by its definition, byte by byte.
 std::uint64_t by_crc64nvme(Bytes bytes);
 std::uint64_t by_byte_at_a_time(Bytes bytes);
-/// What both have to come to.
+/// The expected answer of both.
 std::uint64_t right_crc64nvme(Bytes bytes);
 
-// Numbers of 64 bits added up by std::accumulate. Of memory that such numbers were written to, whole ones.
+// 64-bit numbers added by std::accumulate. The memory must contain whole 64-bit numbers.
 std::uint64_t by_accumulate(Bytes bytes);
 
-// Numbers of 64 bits, the last one filled up with zeros, put together by exclusive-or: reading and all but
-// nothing else. It is the limit where the processor has AVX2; the plain loop is for all others.
+// Exclusive-or of 64-bit numbers, the last one padded with zeros: almost pure reading. The AVX2 loops are the
+// limit; the plain loop is for processors without AVX2.
 bool has_avx2();
 std::uint64_t by_avx2_read(Bytes bytes);
 std::uint64_t by_avx2_read_with_prefetch(Bytes bytes);
 std::uint64_t by_plain_read(Bytes bytes);
 
-// XXH3 by libxxhash, in the widest registers of the processor.
+// XXH3 by libxxhash, with the widest registers of the processor.
 std::uint64_t by_xxh3_64(Bytes bytes);
 std::uint64_t by_xxh3_128(Bytes bytes);
 
@@ -43,7 +43,7 @@ std::uint64_t by_crc32c(Bytes bytes);
 #endif
 
 // SHA-256 by OpenSSL.
-/// Whether it is there.
+/// Returns true if SHA-256 is available.
 bool sha256_works();
 std::uint64_t by_sha256(Bytes bytes);
 

@@ -9,7 +9,7 @@
 namespace ht::bench {
 namespace {
 
-// Others have one kind of registers, which the library was compiled for.
+// Other processors have one register width, for which the library was compiled.
 #if defined(__x86_64__)
 constexpr auto xxh3_64 = XXH3_64bits_dispatch;
 constexpr auto xxh3_128 = XXH3_128bits_dispatch;

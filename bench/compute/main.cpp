@@ -1,5 +1,5 @@
-// Products of matrices: matmul against direct calls of the BLAS that it loads, into memory that is there, and
-// against numpy and torch if they are installed.
+// Matrix products: matmul against direct calls of the same BLAS into preallocated memory, and against numpy
+// and torch if they are installed.
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -47,7 +47,7 @@ Contender contender(const Cell& cell, std::string name, Kind kind, std::function
   return made;
 }
 
-// Three loops of which the innermost adds to a row, as a compiler vectorizes them.
+// Three loops, the innermost of which adds to a row; compilers vectorize it.
 template <class D>
 Turn multiply_by_loops(const Square<D>& a, const Square<D>& b) {
   const std::int64_t n = a.extent(0);
@@ -115,7 +115,7 @@ void add_product(Cells& cells, const std::shared_ptr<PythonChild>& python, std::
     const double seconds = stopwatch.seconds();
     return Turn{.seconds = seconds, .answer = checksum(into)};
   });
-  // Both have to come to the same.
+  // Both must have the same result.
   direct.right_answer = right_answer;
   cells.contenders.push_back(std::move(direct));
 }
@@ -146,7 +146,7 @@ bool run_all(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // So that lines come in the order in which things happen, also into a file.
+  // Line-buffered, so that output to a file stays in order with stderr.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   try {
     end_orderly_when_interrupted();

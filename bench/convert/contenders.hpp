@@ -1,5 +1,5 @@
-// Those who make another file of a model's bytes. Each has it on the disk, under its name, when its time
-// ends.
+// Contenders that write the bytes of a model to another file. The time ends when the file is durable under
+// its name.
 #pragma once
 
 #include <filesystem>
@@ -10,18 +10,18 @@
 
 namespace ht::bench {
 
-/// safetensors to IRPA by the library; with `share`, so that blocks can be shared with the source.
+/// safetensors to IRPA by the library. `share` lets the file system share blocks with the source.
 [[nodiscard]] Turn converted(const Workload& source, const std::filesystem::path& target, bool share = false);
 /// The same with a seal.
 [[nodiscard]] Turn converted_and_sealed(const Workload& source, const std::filesystem::path& target);
 
 /// `cp` and `sync` of the copy.
 [[nodiscard]] Turn copied_by_cp(const Workload& source, const std::filesystem::path& target);
-/// `dd` past the page cache on both sides.
+/// `dd` with direct reads and writes.
 [[nodiscard]] Turn copied_by_dd(const Workload& source, const std::filesystem::path& target);
-/// Whether the disk can do that.
+/// Returns true if the file system supports direct reads and writes.
 [[nodiscard]] bool dd_can_copy(const Workload& source, const std::filesystem::path& target);
-/// A plain loop of reads and writes of 1 MiB.
+/// A loop of 1 MiB reads and writes.
 [[nodiscard]] Turn copied_by_loop(const Workload& source, const std::filesystem::path& target);
 
 }  // namespace ht::bench

@@ -1,4 +1,4 @@
-// Making an IRPA of a safetensors model, durably, against copying the file by what every system has.
+// Durable conversion of a safetensors model to IRPA, against copying the file with standard tools.
 #include <cstdio>
 #include <exception>
 #include <fstream>
@@ -70,7 +70,7 @@ std::uint64_t peak_of_this_process() {
   throw std::runtime_error("the system does not tell the peak of memory");
 }
 
-// What a process of its own does.
+// Runs in the child process.
 int measure_peak(const Path& source, const Path& target) {
   const auto model = value_of(ht::Model::open(source));
   value_of(ht::convert(model, target));
@@ -108,7 +108,7 @@ FigureGoal sharing_goal(const Folder& folder, const Options& options) {
   return goal;
 }
 
-/// Whether all goals were met.
+/// Returns true if all goals were met.
 bool run_all(const Options& options) {
   must_fit(options.bytes);
   const Folder folder(options.folder);
@@ -134,7 +134,7 @@ bool run_all(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // So that lines come in the order in which things happen, also into a file.
+  // Line-buffered, so that output to a file stays in order with stderr.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   try {
     if (argc == 4 && std::string_view(argv[1]) == "--peak") return measure_peak(argv[2], argv[3]);

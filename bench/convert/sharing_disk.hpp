@@ -1,4 +1,4 @@
-// A disk whose file system shares blocks, in a file of its own: for users who may mount one.
+// A file system that shares blocks, in an image file. Mounting it requires privileges.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,7 @@ namespace ht::bench {
 
 class SharingDisk {
  public:
-  /// With room for so many bytes. Nothing where it cannot be had; the reason is printed.
+  /// Mounts a file system with space for `bytes`. Returns null and prints the reason on failure.
   [[nodiscard]] static std::unique_ptr<SharingDisk> mount(const std::filesystem::path& folder,
                                                           std::uint64_t bytes);
 

@@ -1,7 +1,7 @@
-// Operations of the library on the host and on the first OpenCL device of each kind, by the same code.
+// The same operations on the host and on the first OpenCL device of each kind.
 //
-// The ratio device / host is a fact of the machine and not a goal: a GPU may be ahead, and PoCL, which shares
-// the processors with the host, is behind where the host has kernels of its own.
+// The ratio device / host depends on the machine and is not a goal. A GPU may be faster. PoCL runs on the
+// same processors and is slower where the host has specialized kernels.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -39,7 +39,7 @@ ht::Tensor<F32, S> random_tensor(S shape, unsigned seed) {
   return made;
 }
 
-// What the operations read; the same numbers on every device.
+// The inputs of the operations; the same numbers on every device.
 template <class Dev>
 struct Inputs {
   std::int64_t n;
@@ -70,7 +70,7 @@ std::vector<float> numbers_of(const T& result) {
   }
 }
 
-// Calls visit(name, bytes that the operation reads and writes, operation) for each of them.
+// Calls visit(name, bytes that the operation reads and writes, operation) for each operation.
 template <class Dev, class Visit>
 void for_each_operation(const Inputs<Dev>& in, const Visit& visit) {
   const auto square = static_cast<std::uint64_t>(in.n * in.n) * sizeof(float);
@@ -90,7 +90,7 @@ std::uint64_t checksum(const std::vector<float>& numbers) {
   return ht::crc64nvme(std::as_bytes(std::span(numbers)));
 }
 
-// Within the bounds of both, generously: an operation that is wrong is wrong by more.
+// The tolerance is larger than the error bounds of both; a wrong operation exceeds it.
 void must_agree(const std::string& name, const std::vector<float>& there, const std::vector<float>& here) {
   must(there.size() == here.size(), name + ": the device and the host have results of different sizes");
   double scale = 0;
@@ -111,7 +111,7 @@ void add_device(Cells& cells, const std::shared_ptr<const Inputs<Dev>>& in, cons
     const auto result = numbers_of(value_of(operation()));
     if (is_host) host_results.push_back(result);
     must_agree(name, result, host_results[index]);
-    // A copy of the operation would refer to this loop: it is found again by its place.
+    // A copy of the operation would hold a dangling reference, so `run` finds the operation by its index.
     const auto run = [in, index] {
       Turn turn;
       std::size_t place = 0;

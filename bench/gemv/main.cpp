@@ -1,5 +1,5 @@
-// One vector times mapped weights that are larger than the caches: `linear` against a loop that reads the
-// same bytes on all processors and does nothing else.
+// One vector times mapped weights that are larger than the caches: `linear` against a loop that only reads
+// the same bytes on all processors.
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -28,7 +28,7 @@ using Vector = ht::Tensor<F32, ht::Rank<1>>;
 using Path = std::filesystem::path;
 
 constexpr std::int64_t columns = 4096;
-// Rows that are encoded; all others repeat their bytes.
+// Number of encoded rows; all other rows repeat their bytes.
 constexpr std::int64_t pattern_rows = 64;
 
 ht::Tensor<F32, Matrix> pattern() {
@@ -47,7 +47,7 @@ Vector activations() {
   return value_of(Vector::of(ht::Rank<1>(columns), values));
 }
 
-// A mapped file that repeats the same bytes. Its name is removed at once; its pages are in the page cache.
+// A mapped file that repeats the same bytes. It is unlinked at once; its pages are in the page cache.
 ht::Storage repeated(const Path& path, ht::Bytes from, std::int64_t times) {
   {
     std::ofstream file(path, std::ios::binary);
@@ -56,7 +56,7 @@ ht::Storage repeated(const Path& path, ht::Bytes from, std::int64_t times) {
     must(file.flush().good(), "not enough disk space for weights of this --size");
   }
   const OpenFile file(path);
-  // Else the kernel writes the pages to the disk while contenders are timed.
+  // Otherwise the kernel writes dirty pages to the disk during the measurement.
   system_must(::fdatasync(file.fd()) == 0, "fdatasync");
   const auto mapped = std::make_shared<const Mapping>(file, from.size() * static_cast<std::uint64_t>(times));
   std::filesystem::remove(path);
@@ -82,7 +82,7 @@ auto weights_of(const Path& path, std::uint64_t bytes) {
   }
 }
 
-// Each row against a sum in double; a wrong kernel ends the benchmark.
+// Compares each row with a sum in double; a wrong result ends the benchmark.
 template <class T>
 void check(const Vector& y, const Vector& x, const ht::LinearOptions& options) {
   const auto rows = value_of(ht::cast<F32>(value_of(ht::cast_lossy<T>(pattern()))));
@@ -170,7 +170,7 @@ bool run_all(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // So that lines come in the order in which things happen, also into a file.
+  // Line-buffered, so that output to a file stays in order with stderr.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   try {
     end_orderly_when_interrupted();

@@ -7,7 +7,7 @@
 
 namespace {
 
-// Small integers, so that the sum is exact in whatever order it is taken.
+// Small integers, so that the sum is exact in any order.
 template <class D>
 ht::Tensor<D, ht::Rank<2>> matrix_of(std::int64_t rows, std::int64_t columns) {
   auto matrix = ht::Tensor<D, ht::Rank<2>>::zeros(ht::Rank<2>(rows, columns)).value();

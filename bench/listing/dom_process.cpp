@@ -1,5 +1,5 @@
-// Reads the header of a safetensors file, parses it by simdjson's DOM and prints the number of members: the
-// least that a process does that lists the file.
+// Reads the header of a safetensors file, parses it with simdjson's DOM and prints the number of members: the
+// minimum work of a process that lists the file.
 #include <cstdint>
 #include <cstdio>
 #include <fstream>

@@ -1,6 +1,6 @@
-// `htensor ls` as a whole process, from its start to its end, with its output in /dev/null: safetensors of
-// three sizes, an IRPA, and a Llama GGUF with its vocabulary. Each is held against a process that does
-// nothing, or against simdjson's DOM parse of the same header in this process, in interleaved pairs.
+// `htensor ls` as a whole process, from start to exit, with output to /dev/null: safetensors of three sizes,
+// an IRPA, and a Llama GGUF with its vocabulary. Each is compared with an empty process, or with simdjson's
+// DOM parse of the same header in this process, in interleaved pairs.
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace {
 using ht::Result;
 using ht::bench::run_process;
 
-// Milliseconds of one turn; nullopt where its answer is wrong.
+// Returns the milliseconds of one turn; nullopt if its output is wrong.
 using Turn = std::function<std::optional<double>()>;
 
 struct Spread {
@@ -41,7 +41,7 @@ Spread spread_of(std::vector<double> values) {
   return {at(0.25), at(0.5), at(0.75)};
 }
 
-// A goal compares two turns: by their ratio, or by how much longer the first takes.
+// Compares two turns, by their ratio or by their difference.
 struct Goal {
   std::string of;
   std::string against;
@@ -54,7 +54,7 @@ struct Contender {
   Turn turn;
 };
 
-// The median of several runs, for processes that take a few milliseconds.
+// Returns the median of several runs, for processes that take a few milliseconds.
 Turn process(std::vector<std::string> command, int runs) {
   return [command = std::move(command), runs]() -> std::optional<double> {
     std::vector<double> times;
@@ -98,7 +98,7 @@ class Listing {
     return {};
   }
 
-  // Whether every answer was right and no goal was missed.
+  // Returns true if all outputs were correct and all goals were met.
   [[nodiscard]] bool compare(const std::vector<Goal>& goals) {
     bool good = true;
     std::printf("%-24s %-24s %9s %9s %9s\n", "", "", "median", "lower q.", "upper q.");
@@ -111,7 +111,7 @@ class Listing {
 
   void add(std::string name, Turn turn) { contenders_.push_back({std::move(name), std::move(turn)}); }
 
-  // Every tensor is listed on a line of its own, which is checked once.
+  // Checks once that the output has one line per tensor.
   Result<std::vector<std::byte>> add_file(const std::string& name, const std::string& file,
                                           std::string_view format, const Result<ht::Catalog>& catalog,
                                           int runs) {
@@ -146,7 +146,7 @@ class Listing {
     std::vector<double> against;
     std::vector<double> compared;
     for (int pair = 0; pair < (smoke_ ? 1 : pairs); ++pair) {
-      // The one that begins changes, as a process may leave memory to its successor.
+      // The order alternates, because a process may leave memory warm for the next one.
       std::array<std::optional<double>, 2> times;
       for (const int which : {pair % 2, 1 - pair % 2})
         times[static_cast<std::size_t>(which)] = turn(which == 0 ? goal.of : goal.against)();
@@ -163,7 +163,7 @@ class Listing {
     const Spread spread = spread_of(compared);
     print(goal.is_difference ? "  difference" : "  ratio", goal.is_difference ? "ms" : "", spread);
     if (goal.limit == 0) return true;
-    // Missed where even the lower quartile is above the limit.
+    // Missed only if the lower quartile is also above the limit.
     const bool met = spread.lower <= goal.limit;
     std::printf("  goal at most %.2f%s: %s\n", goal.limit, goal.is_difference ? " ms" : "",
                 met ? "met" : "MISSED");
@@ -190,7 +190,7 @@ int main(int argc, char** argv) {
   Listing listing(folder, smoke);
   const auto prepared = listing.prepare();
   if (!prepared) std::fprintf(stderr, "%s\n", to_string(prepared.error()).c_str());
-  // docs/benchmarks.md says where the limits come from.
+  // docs/benchmarks.md explains the limits.
   const bool good = prepared && listing.compare({{"ls 291", "empty process", 0.9, true},
                                                  {"ls 60,000", "DOM 60,000", 4.0},
                                                  {"ls 600,000", "DOM 600,000", 2.1},

@@ -1,4 +1,4 @@
-// Tokens of examples/llama from Q4_K_M weights, against a loop that reads as many bytes as a token needs.
+// Tokens of examples/llama with Q4_K_M weights, against a loop that reads as many bytes as one token needs.
 #include <cstdio>
 #include <exception>
 #include <htensor/hash/crc64.hpp>
@@ -25,7 +25,7 @@ std::int32_t next_token(Model& model, std::span<const std::int32_t> ids) {
   return static_cast<std::int32_t>(best(0));
 }
 
-// Seconds of one token, and the tokens as the answer. The prompt is not timed.
+// Measures seconds per token; the answer is the tokens. The prompt is not timed.
 Turn take_tokens(const ht::Model& file, const ht::LinearOptions& options) {
   auto model = value_of(Model::open(file, std::ssize(prompt) + timed_tokens, options));
   std::vector<std::int32_t> ids{next_token(model, prompt)};
@@ -37,7 +37,7 @@ Turn take_tokens(const ht::Model& file, const ht::LinearOptions& options) {
 
 void add_cell(Cells& cells, const std::string& name, const Path& path) {
   const auto file = value_of(ht::Model::open(path));
-  // Bytes that a token reads; the table of embeddings is not among them, but the file has as many.
+  // Bytes read per token. They exclude the embedding table, but the file is at least as large.
   const auto bytes = value_of(Model::open(file, 1)).weight_bytes;
   const auto tensor = value_of(file.at(0));
   const auto first = value_of(tensor.bytes());
@@ -82,7 +82,7 @@ bool run_all(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // So that lines come in the order in which things happen, also into a file.
+  // Line-buffered, so that output to a file stays in order with stderr.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   try {
     end_orderly_when_interrupted();

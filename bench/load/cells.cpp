@@ -29,10 +29,10 @@ class Builder {
   }
 
   enum class What : std::uint8_t {
-    first,     ///< open, and look at the first element
-    few,       ///< open, and look at the first element of some tensors
-    all,       ///< have all bytes in memory, to be used over and over
-    one_pass,  ///< look at every byte once
+    first,     ///< open, and read the first element
+    few,       ///< open, and read the first element of some tensors
+    all,       ///< make all bytes resident for repeated use
+    one_pass,  ///< read every byte once
   };
 
   static std::uint64_t answer_of(const Workload& workload, What what) {
@@ -47,7 +47,7 @@ class Builder {
 
   void begin(const std::string& name, Cache cache, What what, const Workload& workload) {
     const bool has_speed = what == What::all || what == What::one_pass;
-    // A cold load into memory needs memory that the machine really has.
+    // A cold load needs free memory that is resident on the host.
     cells_.cells.push_back({.name = name,
                             .cache = cache,
                             .path = workload.path,
@@ -56,14 +56,14 @@ class Builder {
     right_answer_ = answer_of(workload, what);
   }
 
-  // Turns of microseconds cost nothing, and scatter.
+  // Turns of microseconds are cheap and noisy, so they are repeated.
   [[nodiscard]] int turns_a_round() const { return cells_.cells.back().bytes == 0 ? 5 : 1; }
-  // `mmap walk` is compared with by a goal.
+  // A goal uses `mmap walk`, so it runs in every round.
   [[nodiscard]] int every_rounds(const std::string& name, Kind kind) const {
     return kind == Kind::other && name != "mmap walk" && cells_.cells.back().bytes != 0 ? 4 : 1;
   }
 
-  // The next contender is in the cell that was begun last.
+  // Adds a contender to the cell begun last.
   template <class Run, class... Arguments>
   void add(const std::string& name, Kind kind, Run run, const Arguments&... arguments) {
     cells_.contenders.push_back({.cell = &cells_.cells.back(),
@@ -99,7 +99,7 @@ class Builder {
         LoadOptions{.strategy = StrategyKind::mapped});
     add(own_memory, Kind::strategy, all_by_load, std::cref(file_),
         LoadOptions{.strategy = StrategyKind::read});
-    // Into memory that is there, which nobody who picks has.
+    // Into preallocated memory, which the other strategies do not have.
     add("read", Kind::ours, all_by_load_into, std::cref(file_), std::cref(into_));
     add("ifstream", Kind::other, all_by_ifstream, std::cref(file_), std::cref(into_));
     add("mmap walk", Kind::other, all_by_mmap, std::cref(file_), Ahead::no);
@@ -133,7 +133,7 @@ class Builder {
     add("mmap walk", Kind::other, one_pass_by_mmap, std::cref(far), Ahead::no);
   }
 
-  // Direct reads are the limit of the disk; a warm file needs none.
+  // Direct reads are the limit for a cold file only.
   static Kind limit_if(bool limit) { return limit ? Kind::limit : Kind::other; }
 
   static bool report_if_left_out(bool works, const char* name) {
@@ -142,7 +142,7 @@ class Builder {
   }
 
   Cells cells_;
-  std::uint64_t right_answer_ = 0;  // in the cell that was begun last
+  std::uint64_t right_answer_ = 0;  // of the cell begun last
   const Workload& file_;
   const Destination& into_;
   const CellOptions& options_;

@@ -1,4 +1,4 @@
-// Who is in which cell.
+// The cells of the load benchmark and their contenders.
 #pragma once
 
 #include <optional>
@@ -8,17 +8,17 @@
 
 namespace ht::bench {
 
-/// The strategy `read`; "read" is the same into the caller's memory.
+/// The strategy `read` into memory of the library; "read" loads into memory of the caller.
 inline constexpr const char* own_memory = "read (own memory)";
 
 struct CellOptions {
-  /// Where direct reads can be.
+  /// Set if direct reads are supported.
   std::optional<DirectShape> direct;
-  /// The same small model behind a file system that is slow to answer, if there is one.
+  /// The same small model on a file system with high latency; null if unavailable.
   const Workload* far = nullptr;
 };
 
-/// All of them for this file. What they are made of has to outlive them.
+/// Creates all cells for this file. The arguments must outlive the result.
 [[nodiscard]] Cells make_cells(const Workload& workload, const Destination& into, const CellOptions& options);
 
 }  // namespace ht::bench

@@ -16,7 +16,7 @@ extern char** environ;
 namespace ht::bench {
 namespace {
 
-// Both of its streams go to `output`.
+// Redirects stdout and stderr to `output`.
 pid_t start(const std::vector<std::string>& command, int output) {
   std::vector<char*> arguments;
   for (const auto& word : command) arguments.push_back(const_cast<char*>(word.c_str()));

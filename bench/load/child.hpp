@@ -1,4 +1,4 @@
-// Programs that run beside the benchmark.
+// Child processes of the benchmark.
 #pragma once
 
 #include <sys/types.h>
@@ -10,14 +10,14 @@ namespace ht::bench {
 
 struct Ended {
   int status = 0;
-  /// What it printed, on either stream.
+  /// Its output on stdout and stderr.
   std::string said;
 };
 
-/// Runs a program to its end. The first word is looked for in PATH.
+/// Runs a program to its end. The first word is searched in PATH.
 [[nodiscard]] Ended run_child(const std::vector<std::string>& command);
 
-/// One that goes on until it is told to end, at the latest when this object goes.
+/// A child process that runs until `end` or the destructor.
 class RunningChild {
  public:
   explicit RunningChild(const std::vector<std::string>& command);
@@ -25,7 +25,7 @@ class RunningChild {
   RunningChild& operator=(const RunningChild&) = delete;
   ~RunningChild() { end(); }
 
-  /// Whether it has ended by itself.
+  /// Returns true if the process has exited by itself.
   [[nodiscard]] bool has_ended();
   void end();
 
@@ -33,7 +33,7 @@ class RunningChild {
   pid_t child_ = -1;
 };
 
-/// This program's own file, to be run once more with other arguments.
+/// The path of this program, to run it again with other arguments.
 [[nodiscard]] std::string own_program();
 
 }  // namespace ht::bench

@@ -1,5 +1,5 @@
-// Each way of loading, one file a contender. What is timed begins with opening the file and ends when the
-// bytes are there; giving back what was taken is not.
+// The ways to load a file, one source file each. Timing starts before the file is opened and ends when the
+// bytes are in memory; releasing resources is not timed.
 #pragma once
 
 #include <cstdint>
@@ -12,38 +12,38 @@
 
 namespace ht::bench {
 
-/// Bytes that are read at a time by whoever has a buffer.
+/// Bytes per read of contenders with a buffer.
 inline constexpr std::uint64_t piece_bytes = std::uint64_t{8} << 20;
 
-// std::ifstream, as most programs read.
+// std::ifstream, the most common way.
 Turn all_by_ifstream(const Workload& workload, const Destination& into);
 Turn one_pass_by_ifstream(const Workload& workload);
 Turn few_by_ifstream(const Workload& workload);
 
-// One thread that walks over a mapping.
+// One thread that reads a mapping in order.
 enum class Ahead : bool { no, will_need };
 Turn all_by_mmap(const Workload& workload, Ahead ahead);
 Turn one_pass_by_mmap(const Workload& workload, Ahead ahead);
 Turn few_by_mmap(const Workload& workload);
 Turn first_by_mmap(const Workload& workload);
 
-// Nothing but io_uring and O_DIRECT: the limit of a cold file.
+// Only io_uring and O_DIRECT: the limit for a cold file.
 struct DirectShape {
   unsigned depth = 0;
   std::uint64_t chunk_bytes = 0;
 };
-/// The best of some, or nothing where the system refuses such reads.
+/// Returns the best of several shapes; nullopt if the system does not support direct reads.
 std::optional<DirectShape> best_direct_shape(const Workload& workload);
 Turn all_by_direct(const Workload& workload, const Destination& into, DirectShape shape);
 Turn one_pass_by_direct(const Workload& workload, DirectShape shape);
 
-// The program dd, which looks at nothing: its answer is that it copied all bytes.
+// The program dd, which does not inspect the bytes: its answer is the number of copied bytes.
 enum class Through : bool { page_cache, direct };
-/// Whether it is there and can.
+/// Returns true if dd is installed and supports the mode.
 bool dd_works(const Workload& workload, Through through);
 Turn one_pass_by_dd(const Workload& workload, Through through);
 
-// All processors copy from mapped pages that are there: the limit of a warm file.
+// All processors copy from resident mapped pages: the limit for a warm file.
 Turn all_by_memcpy(const Workload& workload, const Destination& into);
 
 // This library.

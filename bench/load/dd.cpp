@@ -5,7 +5,7 @@ namespace ht::bench {
 namespace {
 
 std::vector<std::string> command(const Workload& workload, Through through) {
-  // In English, as the number of bytes is looked for in what it says.
+  // In the C locale, because the number of bytes is parsed from the output.
   std::vector<std::string> words{"env",          "LC_ALL=C",
                                  "dd",           "if=" + workload.path.string(),
                                  "of=/dev/null", "bs=" + std::to_string(piece_bytes)};

@@ -37,7 +37,7 @@ class Ring {
     must(io_uring_submit(&ring_) == 1, "io_uring_submit");
   }
 
-  /// The tag and the bytes of a read that is done.
+  /// Waits for a read. Returns its tag and its bytes.
   std::pair<std::uint64_t, std::uint64_t> wait() {
     io_uring_cqe* done = nullptr;
     int result = -EINTR;
@@ -56,7 +56,7 @@ class Ring {
 
 using Memory = std::unique_ptr<std::byte, decltype(&std::free)>;
 
-// Where the chunk goes, and what happens to it once it is there.
+// Returns the destination of a chunk, and consumes the chunk after the read.
 using Where = std::function<std::byte*(unsigned slot, std::uint64_t offset)>;
 using Take = std::function<void(unsigned slot, std::uint64_t offset, std::uint64_t bytes)>;
 
@@ -65,7 +65,7 @@ void read_all(const Workload& workload, const OpenFile& file, DirectShape shape,
   std::vector<std::uint64_t> offsets(shape.depth);
   std::uint64_t next = 0;
   unsigned under_way = 0;
-  // Last of all, as reads that are under way write into what the caller has.
+  // Declared last, so that it is destroyed first: reads in flight write into memory of the caller.
   Ring ring(shape.depth);
   const auto begin = [&](unsigned slot) {
     if (next >= workload.file_bytes) return;
@@ -111,7 +111,7 @@ Turn one_pass_by_direct(const Workload& workload, DirectShape shape) {
   read_all(
       workload, file, shape, [&](unsigned slot, std::uint64_t) { return place(slot); },
       [&](unsigned slot, std::uint64_t offset, std::uint64_t bytes) {
-        // The header is no tensor.
+        // Skip the header, which is not tensor data.
         const auto skipped = std::min(bytes, workload.data_begin - std::min(offset, workload.data_begin));
         sum += sum_of(offset + skipped, {place(slot) + skipped, static_cast<std::size_t>(bytes - skipped)});
       });

@@ -19,11 +19,11 @@
 namespace ht::bench {
 namespace {
 
-// Of a network within one building.
+// Typical of a local network.
 constexpr auto latency = std::chrono::microseconds(1000);
 constexpr const char* served_path = "/model.safetensors";
 
-// The calls below get no other state than this.
+// The only state of the FUSE callbacks below.
 int served_fd = -1;
 
 int attributes(const char* path, struct stat* into, fuse_file_info* /*file*/) {
@@ -37,7 +37,7 @@ int attributes(const char* path, struct stat* into, fuse_file_info* /*file*/) {
   return ::fstat(served_fd, into) == 0 ? 0 : -errno;
 }
 
-// Many of these run at once, as libfuse has threads for them: what they wait for is not the same thing.
+// libfuse runs several calls concurrently, so their latencies overlap.
 int read_bytes(const char* /*path*/, char* into, std::size_t bytes, off_t offset, fuse_file_info* /*file*/) {
   std::this_thread::sleep_for(latency);
   const auto got = ::pread(served_fd, into, bytes, offset);
@@ -47,9 +47,9 @@ int read_bytes(const char* /*path*/, char* into, std::size_t bytes, off_t offset
 }  // namespace
 
 int serve_far_disk(const std::string& file, const std::string& folder) {
-  // No mount is to outlive the benchmark, however that ends.
+  // The mount must not outlive the benchmark, even if the benchmark is killed.
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  // An interrupt from the keyboard is for the benchmark, which may be in the middle of a read.
+  // Ctrl-C is for the benchmark, which may be in the middle of a read.
   std::signal(SIGINT, SIG_IGN);
   const OpenFile served(file);
   served_fd = served.fd();
@@ -66,7 +66,7 @@ FarDisk::FarDisk(const std::filesystem::path& file, const std::filesystem::path&
     : folder_(folder), server_({own_program(), "--serve", file.string(), folder.string()}) {}
 
 FarDisk::~FarDisk() {
-  // Told to end, the server unmounts what it has mounted; if it could not any more, the system may.
+  // The server unmounts on SIGTERM. If it cannot, unmount here.
   server_.end();
   static_cast<void>(::umount2(folder_.c_str(), MNT_DETACH));
 }

@@ -1,4 +1,4 @@
-// A disk that is far away: a file system that takes its time for each request, as one over a network does.
+// A file system with a delay per request, like a network file system.
 #pragma once
 
 #include <filesystem>
@@ -8,10 +8,10 @@
 
 namespace ht::bench {
 
-/// Serves one file from a folder of its own, in a process of its own.
+/// Serves one file from its own folder, in a child process.
 class FarDisk {
  public:
-  /// Nothing, with a line that says why, where such a file system cannot be had.
+  /// Returns null and prints the reason if the file system cannot be mounted.
   [[nodiscard]] static std::unique_ptr<FarDisk> mount(const std::filesystem::path& file,
                                                       const std::filesystem::path& folder);
   FarDisk(const FarDisk&) = delete;
@@ -27,7 +27,7 @@ class FarDisk {
   RunningChild server_;
 };
 
-/// What that process does, until it is told to end.
+/// Runs in the child process until it receives a signal.
 int serve_far_disk(const std::string& file, const std::string& folder);
 
 }  // namespace ht::bench

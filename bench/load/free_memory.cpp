@@ -17,7 +17,7 @@ void touch_free_memory(std::uint64_t wanted) {
   const std::size_t bytes = std::min(wanted, most);
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   system_must(memory != MAP_FAILED, "memory to touch");
-  static_cast<void>(madvise(memory, bytes, MADV_HUGEPAGE));  // faster where there are such pages
+  static_cast<void>(madvise(memory, bytes, MADV_HUGEPAGE));  // faster if huge pages are available
   {
     const std::size_t threads = std::max(1U, std::thread::hardware_concurrency());
     const std::size_t part = bytes / threads;

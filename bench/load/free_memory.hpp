@@ -1,13 +1,13 @@
-// Memory that is free, and whether the machine really has it.
+// Makes free memory resident on the host of a virtual machine.
 #pragma once
 
 #include <cstdint>
 
 namespace ht::bench {
 
-/// The host of a virtual machine takes free memory back, and returns it page by page and slowly when it is
-/// touched. Allocates and touches `bytes`, at most nine tenths of the free memory, and frees it: the next
-/// allocations get these pages, as on a machine of one's own.
+/// The host of a virtual machine reclaims free memory and returns it slowly, page by page, on access. This
+/// allocates and touches `bytes`, at most nine tenths of the free memory, and frees it. Later allocations get
+/// these pages, as on a physical machine.
 void touch_free_memory(std::uint64_t bytes);
 
 }  // namespace ht::bench

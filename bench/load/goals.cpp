@@ -5,8 +5,8 @@ namespace {
 
 using Contenders = std::vector<Contender>;
 
-// `automatic` is compared with the best strategy of the same memory semantics. Where all bytes stay in
-// memory, pages of the file and own memory are different things, so that is the strategy that it took.
+// Compares `automatic` with the best strategy of the same memory semantics. In the cell `all`, mapped pages
+// and memory of the library are not comparable, so the reference is the strategy that `automatic` selected.
 FigureGoal choice_goal(const Contenders& contenders, const Contender& automatic) {
   const std::string& cell = automatic.cell->name;
   const bool stays = cell.ends_with(", all");

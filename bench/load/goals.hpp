@@ -1,4 +1,4 @@
-// What loading is held to.
+// The goals of the load benchmark.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace ht::bench {
 
-/// The goals that are ratios and times of contenders.
+/// The goals on ratios and times of contenders.
 [[nodiscard]] std::vector<FigureGoal> goals_of(const std::vector<Contender>& contenders);
 
 }  // namespace ht::bench

@@ -66,7 +66,7 @@ Turn one_pass_by_stream(const Workload& workload, io::StrategyKind strategy) {
 }
 
 Turn few_by_load(const Workload& workload, io::StrategyKind strategy) {
-  // Who reads has to say what; who maps does not.
+  // `read` loads only matching tensors; other strategies do not need the pattern.
   const std::string glob = strategy == io::StrategyKind::read ? workload.few_glob : "*";
   const Stopwatch watch;
   const auto model = value_of(Model::open(workload.path));
@@ -78,7 +78,7 @@ Turn few_by_load(const Workload& workload, io::StrategyKind strategy) {
 Turn few_by_stream(const Workload& workload) {
   std::unordered_map<std::string_view, std::array<std::byte, 2>> first;
   const auto take = [&](const TensorPiece& piece) -> Result<void> {
-    // A piece of a tensor's beginning has its first element: they are large.
+    // The piece at offset 0 contains the whole first element, because pieces are large.
     if (piece.offset == 0)
       std::ranges::copy(piece.bytes.first<2>(), first[workload.places[piece.index].name].begin());
     return {};

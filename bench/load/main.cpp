@@ -1,5 +1,5 @@
-// Loading a model: cold and warm, a few of its tensors, all of it, and once through; by every strategy, by
-// what programs do without the library, and by what nothing can beat.
+// Loading a model, cold and warm: a few tensors, all tensors, and one pass. Compares every strategy with
+// common practice without the library and with the limits of the hardware.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -18,7 +18,7 @@ namespace {
 
 using namespace ht::bench;
 
-/// Only the cells that the options name.
+/// Keeps only the cells that the options name.
 void select(std::vector<Contender>& contenders, const std::vector<std::string>& names) {
   if (names.empty()) return;
   std::erase_if(contenders, [&](const Contender& one) {
@@ -28,12 +28,12 @@ void select(std::vector<Contender>& contenders, const std::vector<std::string>& 
   must(!contenders.empty(), "no cell has a name that contains the text of --cells");
 }
 
-/// Whether all goals were met.
+/// Returns true if all goals were met.
 bool run_all(const Options& options) {
   must_fit(options.bytes);
   const Folder folder(options.folder);
   const auto large = make_workload(folder / "large.safetensors", options.bytes);
-  // For what would take too long, or has to be the same for any size.
+  // For measurements that would take too long, or that must not depend on the size.
   const auto small = make_workload(folder / "small.safetensors", options.bytes / 8);
   const Destination into(large);
   const auto disk = FarDisk::mount(small.path, folder / "far");
@@ -66,10 +66,10 @@ bool run_all(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // So that lines come in the order in which things happen, also into a file.
+  // Line-buffered, so that output to a file stays in order with stderr.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   try {
-    // What the program has others do, in processes of their own.
+    // Modes of child processes.
     const std::string_view what = argc > 1 ? argv[1] : "";
     if (what == "--serve" && argc == 4) return serve_far_disk(argv[2], argv[3]);
     if (what == "--peak" && argc == 3) return measure_peak_memory(argv[2]);

@@ -24,7 +24,7 @@ Turn all_by_mmap(const Workload& workload, Ahead ahead) {
   advise(mapping, ahead);
   constexpr std::size_t page = 4096;
   for (std::size_t at = 0; at < mapping.size(); at += page) {
-    // Volatile, as else nothing would be touched.
+    // volatile, because otherwise the compiler removes the read.
     static_cast<void>(*const_cast<const volatile std::byte*>(mapping.data() + at));
   }
   const double seconds = watch.seconds();

@@ -1,4 +1,4 @@
-// Errors of the benchmark itself: they end it, so they are exceptions.
+// Errors of the benchmark itself are exceptions, because they end it.
 #pragma once
 
 #include <cerrno>
@@ -14,7 +14,7 @@ inline void must(bool good, const std::string& what) {
   if (!good) throw std::runtime_error(what);
 }
 
-/// For what leaves its reason in errno.
+/// For calls that set errno.
 inline void system_must(bool good, const std::string& what) {
   if (!good) throw std::system_error(errno, std::generic_category(), what);
 }

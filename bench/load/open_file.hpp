@@ -1,4 +1,4 @@
-// A descriptor and a mapping that go with their scope, for those contenders who call the system themselves.
+// RAII types for a descriptor and a mapping, for contenders that use system calls directly.
 #pragma once
 
 #include <fcntl.h>
@@ -36,7 +36,7 @@ class Mapping {
   Mapping& operator=(const Mapping&) = delete;
   ~Mapping() { ::munmap(data_, bytes_); }
 
-  /// Memory that belongs to no file.
+  /// Anonymous memory.
   static Mapping anonymous(std::uint64_t bytes) {
     return {bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1};
   }

@@ -8,7 +8,7 @@
 namespace ht::bench {
 namespace {
 
-// The program's name comes before it.
+// Printed after the program's name.
 constexpr const char* usage =
     "[--smoke] [--size 4G] [--repeats N] [--cells TEXT]... [--folder DIR] [--json FILE]: ";
 
@@ -19,7 +19,7 @@ std::string_view parse_number(std::string_view text, T& number) {
   return text.substr(static_cast<std::size_t>(after - text.data()));
 }
 
-// 4G, 256M, or bytes.
+// Accepts 4G, 256M, or bytes.
 std::uint64_t parse_size(std::string_view text) {
   std::uint64_t number = 0;
   const auto unit = parse_number(text, number);

@@ -1,4 +1,4 @@
-// What can be asked of the benchmark.
+// Command-line options of the benchmarks.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@ namespace ht::bench {
 struct Options {
   bool smoke = false;
   std::uint64_t bytes = std::uint64_t{4} << 30;
-  /// Rounds: each contender that a goal compares has a turn in every one.
+  /// Number of rounds. Each contender of a goal runs in every round.
   int repeats = 11;
-  /// Only cells whose name contains one of these; all where there are none.
+  /// Only cells whose name contains one of these; all if empty.
   std::vector<std::string> cells{};
   std::filesystem::path folder = std::filesystem::temp_directory_path();
-  /// Nothing is written where there is no name.
+  /// Not written if empty.
   std::filesystem::path json{};
 };
 
-/// `options` are what counts where nothing is said. Throws where it cannot be understood.
+/// `options` has the defaults. Throws if the arguments are invalid.
 [[nodiscard]] Options parse_options(int argc, char** argv, Options options = {});
 
 }  // namespace ht::bench

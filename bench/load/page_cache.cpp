@@ -20,14 +20,14 @@ class CachedFile {
   }
   CachedFile(const CachedFile&) = delete;
   CachedFile& operator=(const CachedFile&) = delete;
-  ~CachedFile() { static_cast<void>(port_.close(file_)); }  // it was only read from
+  ~CachedFile() { static_cast<void>(port_.close(file_)); }  // opened read-only, so errors do not matter
 
   [[nodiscard]] double cached_share() {
     io::CacheQuery whole{.offset = 0, .bytes = bytes_};
     value_of(port_.cached(file_, {&whole, 1}), path_);
     return static_cast<double>(whole.cached_bytes) / static_cast<double>(bytes_);
   }
-  // What is not on the disk yet would stay. A file system of one's own need not be able to sync.
+  // Dirty pages cannot be evicted, so they are synced first. FUSE file systems may not support sync.
   void forget() {
     static_cast<void>(port_.sync(file_));
     value_of(port_.forget(file_, 0, bytes_), path_);
@@ -56,7 +56,7 @@ bool make_cold(const std::filesystem::path& path, int tries) {
     file.forget();
     if (file.cached_share() <= 0.01) return true;
     if (--tries == 0) return false;
-    // Pages that somebody is busy with stay; in a moment they are free.
+    // Pages in use cannot be evicted; retry after a pause.
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
 }

@@ -1,17 +1,18 @@
-// A file in the page cache, or out of it: brought about, and looked at.
+// Evicts a file from the page cache or loads it, and checks the result.
 #pragma once
 
 #include <filesystem>
 
 namespace ht::bench {
 
-/// Takes the file out of the page cache, in some tries; whether at most 1 % of it is left there.
+/// Evicts the file from the page cache, with retries. Returns true if at most 1 % of the file is still
+/// cached.
 [[nodiscard]] bool make_cold(const std::filesystem::path& path, int tries = 10);
 
-/// Brings all of it in.
+/// Reads the whole file into the page cache.
 void make_warm(const std::filesystem::path& path);
 
-/// Whether all of it is there, or all but 1 %.
+/// Returns true if at least 99 % of the file is in the page cache.
 [[nodiscard]] bool is_warm(const std::filesystem::path& path);
 
 }  // namespace ht::bench

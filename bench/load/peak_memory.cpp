@@ -34,7 +34,7 @@ int measure_peak_memory(const std::filesystem::path& path) {
     sum += sum_of(catalog[piece.index].offset + piece.offset, piece.bytes);
     return {};
   };
-  // The peak counts from here on. Where that cannot be said, what came before counts too: on the safe side.
+  // Resets the peak. If that fails, earlier memory counts too, which makes the goal stricter.
   std::ofstream("/proc/self/clear_refs") << "5";
   const auto before = status_bytes("VmRSS");
   value_of(ht::stream(model, take, {.strategy = io::StrategyKind::staged}));

@@ -1,4 +1,4 @@
-// How much memory a staged load takes at most.
+// Peak memory of a staged load.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace ht::bench {
 
-/// Has a process of its own stream the file, and holds what that took against its ring.
+/// Streams the file in a child process and compares its peak memory with the size of the ring.
 [[nodiscard]] FigureGoal peak_memory_goal(const Workload& workload);
 
-/// What that process does: it prints the growth in bytes and the sum.
+/// Runs in the child process: prints the memory growth in bytes and the sum.
 int measure_peak_memory(const std::filesystem::path& path);
 
 }  // namespace ht::bench

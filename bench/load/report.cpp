@@ -11,7 +11,7 @@
 namespace ht::bench {
 namespace {
 
-// As bench/plot_common.py knows them.
+// Names that bench/plot_common.py expects.
 const char* name_of(Kind kind) {
   switch (kind) {
     case Kind::strategy:
@@ -110,7 +110,7 @@ void print_cells(const std::vector<Contender>& contenders) {
       std::printf("\n%-28s %12s %12s %9s\n", one.cell->name.c_str(), "median ms", "best ms", "GB/s");
     }
     cell = one.cell;
-    // What takes nanoseconds needs more digits.
+    // Times in nanoseconds need more digits.
     const int digits = one.median() < 1e-5 ? 6 : 3;
     std::printf("  %-26s %12.*f %12.*f ", one.name.c_str(), digits, one.median() * 1e3, digits,
                 one.best() * 1e3);
@@ -142,7 +142,7 @@ void write_json(const std::filesystem::path& path, const Report& report) {
 bool publish(const Report& report, const Options& options) {
   print_cells(report.contenders);
   if (!options.json.empty()) write_json(options.json, report);
-  // A test may not depend on time.
+  // A smoke test must not depend on time.
   return options.smoke || print_goals(report.goals);
 }
 

@@ -1,4 +1,4 @@
-// What a run has shown: tables and goals for people, JSON for plot.py.
+// Results of a run: tables and goals as text, JSON for plot.py.
 #pragma once
 
 #include <filesystem>
@@ -13,21 +13,21 @@
 
 namespace ht::bench {
 
-/// A figure and its goal.
+/// A measured value and its goal.
 struct FigureGoal {
   std::string text;
   std::string unit{};
-  /// The median of all turns or pairs; nullopt where it was not measured.
+  /// The median of all turns or pairs; nullopt if not measured.
   std::optional<double> value{};
-  /// The quartiles, where there are several turns or pairs.
+  /// The quartiles, if there are several turns or pairs.
   std::optional<double> lower{};
   std::optional<double> upper{};
   double limit = 0;
   bool at_least = true;
 
-  /// The median decides. A better quartile beyond the limit shows that noise may have decided.
+  /// Compares the median. If the better quartile meets the limit, noise may be the cause.
   [[nodiscard]] bool missed() const noexcept { return value && (at_least ? *value < limit : *value > limit); }
-  /// Median and quartiles of these.
+  /// Sets the median and the quartiles of these values.
   void set(const std::vector<double>& values);
 };
 
@@ -36,28 +36,29 @@ struct Report {
   std::vector<Contender> contenders;
   std::vector<FigureGoal> goals;
   int repeats = 0;
-  /// What else there is to know of the run.
+  /// Additional facts of the run.
   std::vector<std::pair<std::string, std::uint64_t>> facts{};
 };
 
-/// Null where the cell has no contender of that name.
+/// Returns null if the cell has no contender of that name.
 [[nodiscard]] const Contender* find(const std::vector<Contender>& contenders, std::string_view cell,
                                     std::string_view name);
-/// The contender with the best median among those of a kind; null where the cell has none.
+/// Returns the contender of a kind with the best median; null if the cell has none.
 [[nodiscard]] const Contender* best_of(const std::vector<Contender>& contenders, std::string_view cell,
                                        Kind kind);
-/// How many times as fast `of` is as `against`, by pairs of turns. Not measured where one is null.
+/// The speed of `of` divided by that of `against`, by pairs of turns. Not measured if one of them is null.
 [[nodiscard]] FigureGoal pair_goal(std::string text, const Contender* of, const Contender* against,
                                    double limit);
-/// The same by their names.
+/// The same, by name.
 [[nodiscard]] FigureGoal speed_goal(const std::vector<Contender>& contenders, const std::string& cell,
                                     const std::string& of, const std::string& against, double limit);
 
 void print_cells(const std::vector<Contender>& contenders);
-/// Whether none was missed.
+/// Returns true if all goals were met.
 [[nodiscard]] bool print_goals(const std::vector<FigureGoal>& goals);
 void write_json(const std::filesystem::path& path, const Report& report);
-/// All of these, as the options say. Whether no goal was missed, which does not count in a smoke test.
+/// Prints and writes everything that the options select. Returns true if all goals were met or in a smoke
+/// test.
 [[nodiscard]] bool publish(const Report& report, const Options& options);
 
 }  // namespace ht::bench

@@ -1,4 +1,4 @@
-// Room for what is measured: a folder, and memory.
+// Disk and memory space for the benchmark: a temporary folder, and a check of available memory.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace ht::bench {
 
-// Gone with all that is in it, also when something fails.
+// A temporary folder, deleted with its contents, also after an exception.
 class Folder {
  public:
   explicit Folder(const std::filesystem::path& in) : name_((in / "htensor-bench-XXXXXX").string()) {
@@ -32,8 +32,8 @@ class Folder {
   std::string name_;
 };
 
-/// The page cache, the memory that is copied to, and what the library takes itself are 3.5 times the file at
-/// most: who swaps measures the disk.
+/// The page cache, the destination and the library's own memory are at most 3.5 times the file. With less
+/// memory, swapping would distort the results.
 inline void must_fit(std::uint64_t bytes) {
   const auto available = value_of(io::system_port().available_memory(), "available memory");
   must(available / 7 * 2 >= bytes, "not enough memory for a file of this --size: it takes 3.5 times that");

@@ -28,7 +28,7 @@ void prepare(const Cell& cell, const RunOptions& options) {
     must(make_cold(path),
          path.string() + " stays in the page cache, so nothing cold can be measured; try another --folder");
     if (cell.memory == FreeMemory::touched)
-      touch_free_memory(3 * cell.bytes);  // page cache, own memory, and some
+      touch_free_memory(3 * cell.bytes);  // page cache, library memory and a margin
   }
 }
 
@@ -71,24 +71,23 @@ void end_orderly_when_interrupted() {
 }
 
 void run(std::vector<Contender>& contenders, const RunOptions& options) {
-  // The contenders of a cell follow each other, so that a slow moment of the machine hits all that are
-  // compared.
+  // Contenders of a cell run in succession, so that a slow phase of the machine affects all of them.
   std::vector<std::vector<Contender*>> cells;
   for (auto& contender : contenders) {
     if (cells.empty() || cells.back().front()->cell != contender.cell) cells.emplace_back();
     cells.back().push_back(&contender);
   }
-  // In random order, as a turn may depend on the one before it.
+  // Random order, because a turn may depend on the previous one.
   std::mt19937 random(std::random_device{}());
   for (int round = 1; round <= options.repeats; ++round) {
     std::fprintf(stderr, "round %d of %d\n", round, options.repeats);
     std::ranges::shuffle(cells, random);
-    // Cold ones go before warm ones, as warming up takes long.
+    // Cold cells run before warm ones, because warming up takes long.
     std::ranges::partition(cells,
                            [](const auto& turns) { return turns.front()->cell->cache == Cache::cold; });
     for (auto& cell : cells) {
       std::ranges::shuffle(cell, random);
-      // One turn each, and again: the nth turns of two contenders make a pair.
+      // One turn of each contender per pass, so the nth turns of two contenders form a pair.
       for (int turn = 0; turn < (options.smoke ? 1 : max_turns(cell)); ++turn) {
         for (auto* const one : cell) {
           if (turn < one->turns_a_round && (round - 1) % one->every_rounds == 0) take_turn(*one, options);

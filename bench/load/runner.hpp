@@ -1,4 +1,4 @@
-// Cells with their contenders, run in mixed turns, and what came of them.
+// Cells with their contenders, run in random order, and the results.
 #pragma once
 
 #include <chrono>
@@ -16,32 +16,32 @@ namespace ht::bench {
 enum class Cache : std::uint8_t {
   cold,
   warm,
-  no_file,  ///< nothing to prepare: the bytes are in memory
+  no_file,  ///< no preparation: the bytes are in memory
 };
 
-/// What pages of a cold file come into.
+/// The state of free memory before a cold load.
 enum class FreeMemory : std::uint8_t {
   as_it_is,
-  touched,  ///< as on a machine whose memory is its own
+  touched,  ///< made resident first, as on a physical machine
 };
 
-/// One table of the report: who is in the same cell does the same with the same bytes.
+/// One table of the report. All contenders of a cell do the same work on the same bytes.
 struct Cell {
   std::string name;
   Cache cache = Cache::no_file;
-  /// The file that is to be cold or warm.
+  /// The file that is made cold or warm.
   std::filesystem::path path{};
-  /// What throughput is counted with; 0 where it would say nothing.
+  /// Bytes for the throughput; 0 if throughput is not meaningful.
   std::uint64_t bytes = 0;
   FreeMemory memory = FreeMemory::as_it_is;
 };
 
 enum class Kind : std::uint8_t {
-  strategy,   ///< one of the library's that `automatic` could pick
-  automatic,  ///< the library's, which picks
-  ours,       ///< the library's in any other way
-  other,      ///< what programs do without the library
-  limit,      ///< what cannot be beaten
+  strategy,   ///< a strategy of the library that `automatic` could select
+  automatic,  ///< the library, which selects a strategy
+  ours,       ///< the library, used in any other way
+  other,      ///< common practice without the library
+  limit,      ///< an upper bound
 };
 
 struct Contender {
@@ -51,20 +51,20 @@ struct Contender {
   std::function<Turn()> run;
   std::uint64_t right_answer = 0;
   int turns_a_round = 1;
-  /// Has turns in every nth round only, as no goal compares it.
+  /// Runs only in every nth round, because it is not part of a goal.
   int every_rounds = 1;
   std::vector<double> seconds{};
-  /// Of its last turn.
+  /// Note of the last turn.
   std::string note{};
 
   [[nodiscard]] double median() const;
   [[nodiscard]] double best() const;
 };
 
-/// Between two values, on the line between them; `values` is not empty.
+/// Interpolates linearly between two values; `values` is not empty.
 [[nodiscard]] double quantile(std::vector<double> values, double share);
 
-/// The cells stay where they are, as contenders point to them.
+/// A deque, because contenders point to the cells.
 struct Cells {
   std::deque<Cell> cells;
   std::vector<Contender> contenders;
@@ -72,17 +72,17 @@ struct Cells {
 
 struct RunOptions {
   int repeats = 11;
-  /// Answers are all that is looked at, so a file that will not get cold is no reason to fail.
+  /// Checks answers only; a file that cannot be evicted from the page cache is accepted.
   bool smoke = false;
-  /// How long the disk is left alone before each turn, for those who write much: what one has written is not
-  /// yet where it will stay when its time ends, and is not to tell on the next.
+  /// Pause before each turn, for contenders that write much: the disk may still be writing data of the
+  /// previous contender.
   std::chrono::seconds rest{0};
 };
 
-/// From now on an interrupt is looked at between two turns, so that files of gigabytes are not left behind.
+/// Handles interrupts between turns from now on, so that large temporary files are deleted.
 void end_orderly_when_interrupted();
 
-/// Throws where an answer is wrong, or a file that has to be out of the page cache cannot be had out.
+/// Throws if an answer is wrong, or if a file cannot be evicted from the page cache.
 void run(std::vector<Contender>& contenders, const RunOptions& options);
 
 }  // namespace ht::bench

@@ -8,10 +8,10 @@ namespace ht::bench {
 namespace {
 
 constexpr std::size_t word = sizeof(std::uint64_t);
-// As many as keep the processor's adders busy; compilers make vectors of them.
+// Enough lanes to saturate the processor's adders; compilers vectorize them.
 using Lanes = std::array<std::uint64_t, 8>;
 
-// A number of which only some bytes are there; the others count as zero.
+// A number of which only some bytes are present; the others are zero.
 std::uint64_t part_of_a_number(std::size_t at, Bytes bytes) noexcept {
   std::array<std::byte, word> number{};
   std::memcpy(number.data() + at, bytes.data(), bytes.size());

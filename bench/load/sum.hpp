@@ -1,5 +1,5 @@
-// What every contender of one pass does with the bytes: enough to have looked at each of them, and so little
-// that memory is what it waits for.
+// The work of every one-pass contender: it reads each byte and is cheap enough to be limited by memory
+// bandwidth.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace ht::bench {
 
-/// The sum of the numbers of 64 bits that lie at multiples of 8 in a file. `position` is where the bytes
-/// begin in it, so sums of pieces add up to that of the whole, however it is cut and in whatever order.
+/// The sum of the 64-bit numbers at multiples of 8 in a file. `position` is the file offset of the bytes. So
+/// sums of pieces, in any division and order, add up to the sum of the whole.
 [[nodiscard]] std::uint64_t sum_of(std::uint64_t position, Bytes bytes) noexcept;
 
 }  // namespace ht::bench

@@ -7,11 +7,11 @@
 
 namespace ht::bench {
 
-/// What one turn took and came to.
+/// The time and the result of one turn.
 struct Turn {
   double seconds = 0;
   std::uint64_t answer = 0;
-  /// What there is to say of it, for instance which strategy was picked.
+  /// A remark for the report, for example the selected strategy.
   std::string note{};
 };
 

@@ -38,7 +38,7 @@ void list_tensors(Workload& workload) {
   must(all == workload.data_bytes, "there is something between the tensors");
 }
 
-// One of each layer: a projection of keys is small beside the model and large beside a page.
+// One tensor per layer: a key projection is small relative to the model and large relative to a page.
 void choose_few(Workload& workload) {
   workload.few_glob = "*.k_proj.weight";
   const NameFilter few(workload.few_glob);
@@ -124,7 +124,7 @@ std::uint64_t sample_answer(const Workload& workload, const std::function<Bytes(
     tensor = sample.tensor;
     const auto found = part(bytes, sample.offset, sample.bytes);
     must(found.has_value(), place.name + " has too few bytes");
-    // Not a plain sum, so that a sample in another's place is noticed.
+    // Not a plain sum, so that swapped samples are detected.
     answer = answer * 31 + sum_of(0, *found);
   }
   return answer;
@@ -137,7 +137,7 @@ std::uint64_t sample_answer(const Workload& workload, const std::byte* file) {
 }
 
 Destination::Destination(const Workload& workload)
-    // A direct read of the file's end is one of a whole block.
+    // Rounded up, because a direct read at the end of the file reads a whole block.
     : memory_(Mapping::anonymous((workload.file_bytes + page - 1) / page * page)) {
   std::memset(memory_.data(), 0xFF, memory_.size());
 }

@@ -1,4 +1,4 @@
-// The file that is loaded, and what is right to find in it.
+// The file that is loaded, and the expected results.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ struct Place {
   std::uint64_t bytes = 0;
 };
 
-/// A part of a tensor that is looked at after a load, to see that it is there.
+/// A part of a tensor that is compared after a load.
 struct Sample {
   std::size_t tensor = 0;
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
 };
 
-/// What each kind of cell has to come to.
+/// The expected answer for each kind of cell.
 struct Answers {
   std::uint64_t sum = 0;
   std::uint64_t samples = 0;
@@ -37,43 +37,42 @@ struct Answers {
 struct Workload {
   std::filesystem::path path;
   std::uint64_t file_bytes = 0;
-  /// The tensors lie end to end from here to the end of the file.
+  /// The tensors are contiguous from here to the end of the file.
   std::uint64_t data_begin = 0;
   std::uint64_t data_bytes = 0;
   std::vector<Place> places{};
-  /// Those of which the first element is looked at where few are wanted, and the pattern that matches them.
+  /// The tensors of which `few` cells read the first element, and the pattern that matches them.
   std::vector<std::size_t> few{};
   std::string few_glob{};
   std::vector<Sample> samples{};
   Answers answers{};
 };
 
-/// Runs `htensor synth PATH OPTIONS…`; the file is on the disk afterwards.
+/// Runs `htensor synth PATH OPTIONS…` and fsyncs the file.
 void synthesize(const std::filesystem::path& path, const std::vector<std::string>& options);
 
-/// Looks at the file with nothing but plain reads.
+/// Reads the file with plain reads and computes the expected answers.
 [[nodiscard]] Workload look_at(const std::filesystem::path& path);
-/// Both.
+/// Calls `synthesize`, then `look_at`.
 [[nodiscard]] Workload make_workload(const std::filesystem::path& path, std::uint64_t bytes);
 
-/// The first element of each of these tensors, in order, in one number. `first_bytes` gives at least two
-/// bytes.
+/// A hash of the first elements of the `few` tensors, in order. `first_bytes` returns at least two bytes.
 [[nodiscard]] std::uint64_t few_answer(const Workload& workload,
                                        const std::function<Bytes(const Place&)>& first_bytes);
-/// All samples, from where the bytes of a tensor are.
+/// A hash of all samples. `bytes_of` returns the bytes of a tensor.
 [[nodiscard]] std::uint64_t sample_answer(const Workload& workload,
                                           const std::function<Bytes(const Place&)>& bytes_of);
-/// The same where all of the file is in one piece.
+/// The same for a file that is contiguous in memory.
 [[nodiscard]] std::uint64_t sample_answer(const Workload& workload, const std::byte* file);
 
-/// Where contenders copy to: the file's byte n goes to `data() + n`, so addresses are as direct reads need
-/// them. Every page was written to before anybody's time counts.
+/// Memory that contenders copy to. Byte n of the file goes to `data() + n`, so addresses have the alignment
+/// that direct reads need. All pages are resident before timing starts.
 class Destination {
  public:
   explicit Destination(const Workload& workload);
 
   [[nodiscard]] std::byte* data() const noexcept { return memory_.data(); }
-  /// Makes all samples wrong, so that what the one before has left does not pass for an answer.
+  /// Overwrites all samples, so that data of the previous contender is not accepted as an answer.
   void spoil(const Workload& workload) const;
 
  private:

@@ -1,4 +1,4 @@
-// Opening has to cost the same whatever the size: 1 MiB, 1 GiB and 1 TiB, all sparse, in one run.
+// Opening must cost the same for any size: 1 MiB, 1 GiB and 1 TiB, all sparse, in one run.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
@@ -39,7 +39,7 @@ std::int64_t resident_bytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
-// How much memory it takes while the file is open and was looked at.
+// Returns the growth of resident memory after opening the file and reading one element.
 ht::Result<std::int64_t> resident_growth(const std::filesystem::path& path) {
   const auto before = resident_bytes();
   const auto model = HT_TRY(ht::Model::open(path));

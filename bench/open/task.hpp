@@ -1,17 +1,17 @@
-// Open a file, read its last element or both its ends, close it.
+// Open a file, read its last element or its first and last, close it.
 #pragma once
 
 #include <filesystem>
 
 namespace ht::bench {
 
-/// Two far ends of a large file need page tables of their own from the kernel, whoever maps it; one
-/// element does not. Both are measured, to tell what is whose.
+/// Accessing both ends of a large file makes the kernel allocate additional page tables for any mapping; one
+/// element does not. Measuring both separates that cost from the library's.
 enum class Look : bool { last_element, both_ends };
 
-/// What was read, added up: so that nothing can be left out. A failure is NaN.
+/// Returns the sum of the elements read, so that the compiler keeps the reads. NaN on failure.
 float open_by_htensor(const std::filesystem::path& path, Look look);
-/// The limit: the bare system calls, which check nothing and know where the data lies.
+/// The limit: plain system calls without checks, with a known data offset.
 float open_by_mmap(const std::filesystem::path& path, Look look);
 
 }  // namespace ht::bench

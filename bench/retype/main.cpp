@@ -1,4 +1,4 @@
-// Conversions that change values, durably: F32 to BF16 against copying the source, and Q4_K_M to BF16 against
+// Durable conversions that change values: F32 to BF16 against copying the source, and Q4_K_M to BF16 against
 // writing as many bytes as the target has.
 #include <algorithm>
 #include <bit>
@@ -24,13 +24,13 @@ void run_or_fail(const std::vector<std::string>& command) {
   must(ended.status == 0, command[0] + " failed: " + ended.said);
 }
 
-// Reference rounding to BF16: the check must not use the kernels that it checks.
+// Reference rounding to BF16, independent of the kernels under test.
 std::uint16_t round_to_bf16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   return static_cast<std::uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
 }
 
-// How many values of the target are wrong: of each tensor the first and the last 128 are compared.
+// Returns the number of wrong values in the target. Compares the first and last 128 values of each tensor.
 std::uint64_t count_wrong(const Path& source, const Path& target) {
   const auto before = value_of(ht::Model::open(source));
   const auto after = value_of(ht::Model::open(target));
@@ -39,7 +39,7 @@ std::uint64_t count_wrong(const Path& source, const Path& target) {
   for (const ht::AnyTensor& tensor : before) {
     const auto changed = value_of(after[tensor.name()]);
     const auto stored = value_of(changed.bytes());
-    // Norms of an encoded model stay F32.
+    // Norms of an encoded model remain F32.
     if (changed.type().name == tensor.type().name) continue;
     must(changed.type().name == "BF16", "a tensor has another type than BF16");
     const auto count = static_cast<std::int64_t>(stored.size() / 2);
@@ -66,7 +66,7 @@ Turn convert_to_bf16(const Path& source, const Path& target, const ht::ConvertOp
   return {seconds, count_wrong(source, target)};
 }
 
-// A command that makes `target`, and its size as the answer.
+// Runs a command that creates `target`; the answer is its size.
 Turn run_copy(const std::vector<std::string>& command, const Path& target) {
   const Stopwatch watch;
   run_or_fail(command);
@@ -128,7 +128,7 @@ void add_blocks(Builder& builder, const Path& source, const Path& target) {
                        "count=" + std::to_string(bytes / step)});
 }
 
-/// Whether all goals were met.
+/// Returns true if all goals were met.
 bool run_all(const Options& options) {
   const auto free_bytes = std::filesystem::space(options.folder).available;
   must(free_bytes / 5 * 2 >= options.bytes,
@@ -158,7 +158,7 @@ bool run_all(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // So that lines come in the order in which things happen, also into a file.
+  // Line-buffered, so that output to a file stays in order with stderr.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   try {
     end_orderly_when_interrupted();

@@ -1,4 +1,4 @@
-// A C++ program that does nothing: what every process costs.
+// An empty C++ program: the cost of any process.
 #include <string>
 
 int main(int argc, char** /*argv*/) { return std::to_string(argc).empty() ? 1 : 0; }

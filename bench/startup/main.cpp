@@ -1,4 +1,4 @@
-// The processor time of `htensor ls` of a file with 300 tensors over that of a program that does nothing.
+// CPU time of `htensor ls` for a file of 300 tensors, minus that of an empty program.
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr double goal_ms = 0.9;
 
-// Processor time of one run in milliseconds; negative where it fails.
+// Returns the CPU time of one run in milliseconds; negative if it fails.
 double run_once(const std::vector<std::string>& command) {
   const auto spent = ht::bench::run_process(command);
   return spent ? spent->processor_ms : -1;
@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
   const auto path = std::filesystem::path(folder) / "300.safetensors";
   const auto catalog = ht::bench::experts(300);
   const bool made = catalog && ht::bench::make_file(path, "safetensors", *catalog);
-  // In turns; the median, as the kernel counts some runs by its clock's ticks.
+  // Alternating runs and medians, because the kernel accounts some runs in whole clock ticks.
   std::vector<double> listing;
   std::vector<double> empty;
   for (int i = 0; i < (smoke ? 1 : 301); ++i) {

@@ -66,7 +66,7 @@ void write(std::byte* data, std::size_t bytes, bool) { std::memset(data, 1, byte
 
 #endif
 
-// The part of a thread, cut at cache lines.
+// The part of a thread, split at cache lines.
 template <class Span>
 Span part_of(Span bytes, std::size_t part, std::size_t parts) {
   const auto edge = [&](std::size_t i) {

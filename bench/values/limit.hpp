@@ -1,4 +1,4 @@
-// Loops that do nothing but move bytes: no conversion can be faster.
+// Loops that only move bytes: the limit for conversions.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Values: casts, decoders of block encodings and statistics in memory, each against a loop that moves the
-// same bytes and does nothing else, and against numpy and torch if they are installed.
+// Casts, decoders of block encodings and statistics in memory. Each is compared with a loop that only moves
+// the same bytes, and with numpy and torch if they are installed.
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -24,7 +24,7 @@ using ht::Rank;
 
 using Flat = Rank<1>;
 
-// Weights as models have them, repeated: small numbers around zero.
+// Returns typical weights: small numbers around zero.
 std::vector<float> weights() {
   std::mt19937 random(1);
   std::normal_distribution<float> normal(0.0F, 0.02F);
@@ -33,7 +33,7 @@ std::vector<float> weights() {
   return values;
 }
 
-// As many bytes, the first ones over and over.
+// Returns `bytes` bytes that repeat the pattern.
 ht::Storage repeated(ht::Bytes pattern, std::uint64_t bytes) {
   auto storage = value_of(ht::Storage::owned(bytes));
   const auto into = value_of(storage.writable_bytes());
@@ -42,7 +42,7 @@ ht::Storage repeated(ht::Bytes pattern, std::uint64_t bytes) {
   return storage;
 }
 
-// A source of each type with the same number of elements, and room for the largest result.
+// A source of each type with the same number of elements, and memory for the largest result.
 struct Workload {
   explicit Workload(std::int64_t count)
       : elements(count), target(value_of(ht::Storage::owned(static_cast<std::uint64_t>(count) * 4))) {
@@ -105,8 +105,8 @@ void add_limits(Cells& cells, const Cell& cell, ht::Bytes in, ht::MutableBytes o
 
 using Python = std::shared_ptr<PythonChild>;
 
-// Of numpy and torch, those that are installed and have all these dtypes: numpy lacks BF16, and torch 1.13
-// lacks 8-bit floats and block encodings.
+// Returns the installed modules that support all these dtypes. numpy lacks BF16; torch 1.13 lacks 8-bit
+// floats and block encodings.
 std::vector<std::string> python_modules(const Python& python,
                                         std::initializer_list<std::string_view> dtypes) {
   std::vector<std::string> modules{"numpy", "torch"};
@@ -135,8 +135,8 @@ std::uint32_t adler32(ht::Bytes bytes) {
   return high << 16 | low;
 }
 
-// The library's conversion, checked by the checksum of all results against a conversion in small pieces, and
-// a loop of one thread over elements.
+// The library's conversion and a single-threaded loop over elements. The checksum of all results is compared
+// with that of a conversion in small pieces.
 template <class To, class T>
 void add_cast(Cells& cells, const Python& python, const Workload& workload, const T& source,
               std::string_view from) {
@@ -163,12 +163,12 @@ void add_cast(Cells& cells, const Python& python, const Workload& workload, cons
       const double seconds = stopwatch.seconds();
       return Turn{.seconds = seconds, .answer = ht::crc64nvme(out)};
     };
-    // Both have to come to the same.
+    // Both must have the same result.
     naive.right_answer = cells.contenders.back().right_answer;
     cells.contenders.push_back(std::move(naive));
   }
   if (const auto modules = python_modules(python, {from, To::name}); !modules.empty()) {
-    // No other contender has had a turn yet, so the library's result is still in memory.
+    // No other contender has run yet, so the library's result is still in memory.
     const double right_checksum = adler32(out);
     const std::string name(from);
     python->load(name, from, in);
@@ -180,14 +180,14 @@ void add_cast(Cells& cells, const Python& python, const Workload& workload, cons
   add_limits(cells, cell, in, out);
 }
 
-// Whether Python found the same. Python adds in F64 in another order, and the library adds BF16 by eights in
-// F32 first, so sums differ by rounding: the bounds for BF16 are those that <htensor/values/statistics.hpp>
-// states.
+// Returns true if Python's statistics agree. Python adds in F64 in another order, and the library adds BF16
+// in F32 by groups of eight. So sums differ by rounding; <htensor/values/statistics.hpp> states the bounds
+// for BF16.
 bool is_close(const std::vector<double>& numbers, const ht::Statistics& right, std::string_view dtype) {
   const std::vector<double> exact{static_cast<double>(right.zeros), static_cast<double>(right.nans),
                                   static_cast<double>(right.infinities), right.min, right.max};
   const double rounding = dtype == "BF16" ? 8 * 0x1p-24 : 1e-11;
-  // The sum of magnitudes is at most this, by the inequality of Cauchy and Schwarz.
+  // An upper bound of the sum of magnitudes, by the Cauchy-Schwarz inequality.
   const double magnitudes = std::sqrt(static_cast<double>(right.count) * right.sum_of_squares);
   return numbers.size() == exact.size() + 2 && std::equal(exact.begin(), exact.end(), numbers.begin()) &&
          std::abs(numbers[5] - right.sum) <= rounding * magnitudes &&
@@ -272,7 +272,7 @@ bool run_all(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // So that lines come in the order in which things happen, also into a file.
+  // Line-buffered, so that output to a file stays in order with stderr.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   try {
     end_orderly_when_interrupted();

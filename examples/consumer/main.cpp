@@ -1,5 +1,4 @@
-// A program with a dtype, a device, a source and a strategy of its own: they work everywhere the library's
-// do.
+// A program with its own dtype, device, source and strategy. They work everywhere that the library's do.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -13,7 +12,7 @@
 
 namespace mine {
 
-/// An 8-bit float with 3 bits of exponent and 4 of mantissa. The layout says all the rest.
+/// An 8-bit float with 3 exponent and 4 mantissa bits. The layout defines everything else.
 struct F8_E3M4 {
   using Family = ht::family::MiniFloat;
   using Element = ht::SmallFloat<F8_E3M4>;
@@ -26,7 +25,7 @@ struct F8_E3M4 {
 };
 static_assert(ht::LosslessTo<F8_E3M4, ht::F16> && !ht::LosslessTo<F8_E3M4, ht::F8_E4M3>);
 
-/// Memory from a pool that counts, for numbers of at most 32 bits.
+/// A device whose memory comes from a counting pool, for numbers of at most 32 bits.
 struct Pool {
   using Slices = ht::SliceList<ht::slice::Core>;
   static constexpr std::string_view name = "Pool";
@@ -44,7 +43,7 @@ struct Pool {
 };
 static_assert(ht::Compatible<Pool, ht::F32> && !ht::Compatible<Pool, ht::F64>);
 
-/// A device whose memory the host cannot read: it adds floats by itself and has no other operation.
+/// A device whose memory the host cannot read. It adds floats and has no other operation.
 struct Adder {
   using Slices = ht::SliceList<ht::slice::Core>;
   static constexpr std::string_view name = "Adder";
@@ -52,7 +51,7 @@ struct Adder {
   template <class D>
   static constexpr bool stores = std::same_as<D, ht::F32>;
 
-  // Addresses are places in this array, so that the host would fault where it read them.
+  // Addresses are indexes into this array, so a read by the host would fault.
   static inline std::vector<float> memory = std::vector<float>(64);
   static inline std::uint64_t next = 64;
 
@@ -75,7 +74,7 @@ struct Adder {
   template <class Out, class A, class B>
   static ht::Result<void> run(std::plus<>, const ht::ComputeOptions&, const Out& out, const A& a,
                               const B& b) {
-    // Strides other than those of row-major order are left to devices that need them.
+    // Only row-major operands are supported in this example.
     if (!a.is_contiguous() || !b.is_contiguous() || !out.is_contiguous())
       return ht::fail(ht::ErrorCode::bad_state, "operands_are_contiguous", "operand is not contiguous");
     for (std::int64_t i = 0; i < out.elements(); ++i) at(out.data())[i] = at(a.data())[i] + at(b.data())[i];
@@ -85,7 +84,7 @@ struct Adder {
 static_assert(ht::Computes<Adder, ht::slice::Core, ht::F32> &&
               !ht::Computes<Adder, ht::slice::Linear, ht::F32>);
 
-/// A file whose bytes are stored with every bit flipped. It cannot be mapped, so tensors are read from it.
+/// A file stored with every bit flipped. It cannot be mapped, so tensors are read from it.
 class FlippedFile final : public ht::io::Source {
  public:
   explicit FlippedFile(std::shared_ptr<const ht::io::FileSource> file) : file_(std::move(file)) {}
@@ -104,7 +103,7 @@ class FlippedFile final : public ht::io::Source {
   std::shared_ptr<const ht::io::FileSource> file_;
 };
 
-/// Loads each tensor into memory of the pool.
+/// Loads each tensor into memory from the pool.
 class IntoPool final : public ht::io::Strategy {
  public:
   explicit IntoPool(std::shared_ptr<const ht::io::Source> source) : source_(std::move(source)) {}
@@ -163,7 +162,7 @@ ht::Result<void> add_on_device() {
   return {};
 }
 
-// The same model from a source that the library does not know, by a strategy that it does not know.
+// Loads the same model from a custom source with a custom strategy.
 ht::Result<void> load_flipped(const std::filesystem::path& path) {
   const auto plain = HT_TRY(ht::io::FileSource::open(path));
   std::vector<std::byte> bytes(plain->size());

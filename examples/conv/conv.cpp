@@ -1,4 +1,4 @@
-// Finds the edges of a disc by a convolution with two filters of Sobel, on the device and in the dtype of the
+// Finds the edges of a disc by convolution with two Sobel filters, on the device and in the dtype of the
 // build.
 #include <cmath>
 #include <cstdio>
@@ -24,7 +24,7 @@ ht::Result<ht::Tensor<D, ht::Rank<4>>> find_edges() {
     for (std::int64_t j = 0; j < size; ++j)
       image(0, 0, i, j) = distance_of(i, j) < radius ? Number(1) : Number(0);
   }
-  // Filters of small whole numbers need no more than a byte each.
+  // One byte per element is enough for small integers.
   using Filters = ht::Tensor<const ht::I8, ht::Rank<4>>;
   const Filters filters = HT_TRY(ht::Tensor<ht::I8, ht::Rank<4>>::of(
       ht::Rank<4>(2, 1, 3, 3), {-1, 0, 1, -2, 0, 2, -1, 0, 1, -1, -2, -1, 0, 0, 0, 1, 2, 1}));
@@ -44,7 +44,7 @@ ht::Result<void> run() {
     for (std::int64_t j = 0; j < size; ++j) {
       const bool is_edge = squares(0, 0, i, j) + squares(0, 1, i, j) > Number(0);
       found += is_edge ? 1 : 0;
-      // A filter of 3 by 3 sees the border from at most √2 beside it.
+      // A 3 × 3 filter reaches at most √2 beyond its center.
       if (is_edge && std::abs(distance_of(i, j) - radius) > 2) ++wrong;
     }
   }

@@ -1,5 +1,5 @@
-// Opens a small and an enormous file and shows what each costs, side by side; seals one, flips a bit of a
-// copy, and finds it.
+// Opens a small and an enormous file and prints the cost of each. Then seals a file, flips a bit in a copy,
+// and detects it.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -39,7 +39,7 @@ std::int64_t page_faults() {
   return usage.ru_minflt + usage.ru_majflt;
 }
 
-// A square matrix whose corners are 1.5 and 2.5; all between is a hole in the file.
+// Writes a square matrix whose corners are 1.5 and 2.5; the rest is a hole in the file.
 ht::Result<void> make(const std::filesystem::path& path, std::int64_t side) {
   const float corners[2] = {1.5F, 2.5F};
   const auto bytes = std::as_bytes(std::span(corners));
@@ -72,7 +72,7 @@ ht::Result<Cost> open_and_look(const std::filesystem::path& path) {
   return cost;
 }
 
-// The quickest of several, as the machine has other things to do too.
+// Returns the fastest of several runs, to exclude noise from other processes.
 ht::Result<Cost> best_of(int times, const std::filesystem::path& path) {
   Cost best = HT_TRY(open_and_look(path));
   for (int i = 1; i < times; ++i) {
@@ -92,7 +92,7 @@ std::string text(const char* format, auto value) {
   return buffer;
 }
 
-// A model of a few layers as safetensors, 4 MiB a tensor.
+// Writes a model of a few layers as safetensors, 4 MiB per tensor.
 ht::Result<void> make_layers(const std::filesystem::path& path) {
   const std::vector<std::int64_t> dims{1024, 1024};
   const std::vector<float> weights(1024 * 1024, 0.5F);
@@ -110,7 +110,7 @@ ht::Result<void> make_layers(const std::filesystem::path& path) {
   });
 }
 
-// Seals a model, flips one bit of a copy, and has it found.
+// Seals a model, flips one bit of a copy, and detects it.
 ht::Result<void> find_a_flipped_bit(const std::filesystem::path& folder) {
   const auto good = folder / "model.safetensors";
   const auto copy = folder / "copy.safetensors";
@@ -146,7 +146,7 @@ ht::Result<void> find_a_flipped_bit(const std::filesystem::path& folder) {
   return {};
 }
 
-// From safetensors to IREE's archive, from there to GGUF and to an archive again, and proof that every tensor
+// Converts safetensors to an IREE archive, then to GGUF and back to an archive, and checks that every tensor
 // is the same.
 ht::Result<void> convert_and_compare(const std::filesystem::path& folder) {
   const auto source = HT_TRY(ht::Model::open(folder / "model.safetensors"));

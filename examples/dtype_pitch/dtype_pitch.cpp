@@ -1,5 +1,5 @@
-// What the types buy, on one page. Every commented line does not compile; build with -DHT_PITCH_FAIL=ON to
-// see the message of the last one.
+// The benefits of the types on one page. The commented-out lines do not compile; build with
+// -DHT_PITCH_FAIL=ON to see such an error.
 #include <algorithm>
 #include <cmath>
 #include <concepts>
@@ -12,13 +12,13 @@ namespace {
 using D = example::DType;
 using Dev = example::Device;
 
-// The order of dtypes is a fact that the compiler knows: what is lossless needs no flag, what is not says so.
+// The compiler knows the order of dtypes: lossless conversions need no flag, lossy ones are explicit.
 static_assert(ht::LosslessTo<ht::BF16, ht::F32> && ht::LosslessTo<ht::I8, ht::F16>);
 static_assert(!ht::LosslessTo<ht::F16, ht::BF16> && !ht::LosslessTo<ht::I32, ht::F32>);
-static_assert(std::same_as<ht::Common<ht::F16, ht::BF16>, ht::F32>);  // neither holds the other
+static_assert(std::same_as<ht::Common<ht::F16, ht::BF16>, ht::F32>);  // neither represents the other
 static_assert(std::same_as<ht::Common<ht::I32, ht::F32>, ht::F64>);
 
-// Which device stores and calculates what is a fact, too.
+// The compiler also knows which dtypes a device stores and computes in.
 static_assert(ht::Compatible<ht::OpenCl<ht::Gpu>, ht::F32> && !ht::Compatible<ht::OpenCl<ht::Gpu>, ht::F64>);
 static_assert(ht::Computes<ht::OpenCl<ht::Cpu>, ht::slice::Nn, ht::F64>);
 static_assert(!ht::Computes<ht::OpenCl<ht::Cpu>, ht::slice::Nn, ht::I32>);
@@ -27,7 +27,8 @@ static_assert(!ht::Computes<ht::OpenCl<ht::Cpu>, ht::slice::Nn, ht::I32>);
 using Wrong = ht::Tensor<ht::F64, ht::Rank<2>, ht::OpenCl<ht::Gpu>>;
 #endif
 
-// One function for each dtype, shape and device; the result's extents are known where the input's are.
+// One function for every dtype, shape and device. Static extents of the input give static extents of the
+// result.
 template <class X, class W>
 auto layer(const X& x, const W& w) {
   return ht::linear(x, w);
@@ -38,11 +39,11 @@ ht::Result<void> show() {
   auto w = HT_TRY(ht::Tensor<ht::BF16, ht::Shape<4, 3>>::zeros());
   for (auto&& element : w) element = ht::BF16::Element(0.5F);
 
-  // Mixed dtypes meet by name only:
+  // Mixed dtypes need an explicit conversion:
   //   w + x;                       BF16 and D: no operator
   //   ht::cast<ht::BF16>(x);       would lose digits
-  const auto wide = HT_TRY(ht::cast<D>(w));                 // exact, and checked to be
-  const auto narrow = HT_TRY(ht::cast_lossy<ht::BF16>(x));  // rounds, and says so
+  const auto wide = HT_TRY(ht::cast<D>(w));                 // exact, checked by the compiler
+  const auto narrow = HT_TRY(ht::cast_lossy<ht::BF16>(x));  // rounds, as the name says
 
   // Weights keep their two bytes; the kernel widens them in registers.
   const auto there = HT_TRY(ht::to_device<Dev>(x));

@@ -15,7 +15,7 @@
 
 namespace example {
 
-/// A weight of the model as operations on Dev read it.
+/// Returns a weight of the model in the form that operations on Dev read.
 template <class D, class Dev, class W, class S>
   requires ht::HostAccessible<Dev>
 [[nodiscard]] auto place_weight(const ht::AnyTensor& stored) -> decltype(stored.tensor<W, S>()) {
@@ -35,7 +35,7 @@ template <class D, class Dev, ht::IsEncoding W, class S>
   return ht::to_device<Dev>(decoded);
 }
 
-/// A bias in D: small, so that it is always a copy.
+/// Returns a bias in D. It is small, so it is always copied.
 template <class D, class Dev>
 [[nodiscard]] ht::Result<ht::Tensor<D, ht::Rank<1>, Dev>> place_bias(const ht::AnyTensor& stored) {
   const auto bias = HT_TRY(stored.cast<D>());

@@ -1,4 +1,4 @@
-// The sizes of a Llama: from the metadata of a GGUF file, or from the config.json beside safetensors.
+// The dimensions of a Llama: from GGUF metadata, or from the config.json next to safetensors.
 #pragma once
 
 #include <algorithm>
@@ -15,19 +15,19 @@ namespace llama {
 struct Config {
   std::int64_t layers = 0;
   std::int64_t heads = 0;
-  std::int64_t key_heads = 0;  // groups of heads share the keys and values of one
+  std::int64_t key_heads = 0;  // groups of heads share keys and values
   std::int64_t head_size = 0;
   double epsilon = 1e-5;
   ht::RopeOptions rope{};
-  std::vector<double> rope_factors{};  // what `rope` refers to
-  bool is_gguf = false;                // which names tensors have
+  std::vector<double> rope_factors{};  // referenced by `rope`
+  bool is_gguf = false;                // selects the tensor names
 };
 
-/// Values of config.json by their keys, wherever they are nested; the keys of a Llama occur once.
+/// Finds values of config.json by key, at any nesting level; the keys of a Llama are unique.
 struct Json {
   std::string all;
 
-  /// The text from a value on; empty where there is none.
+  /// Returns the text starting at a value; empty if the key is missing.
   [[nodiscard]] std::string_view text(std::string_view key) const {
     const auto quoted = '"' + std::string(key) + '"';
     const auto at = all.find(quoted);
@@ -43,8 +43,8 @@ struct Json {
   }
 };
 
-/// Llama 3.1 and later lower the frequencies of pairs that turn less than `high` times in the context that
-/// the model was first trained with.
+/// Llama 3.1 and later lower the frequencies of pairs that rotate less than `high` times in the original
+/// training context.
 inline std::vector<double> llama3_factors(const Json& json, const Config& config) {
   const double trained = json.number("original_max_position_embeddings").value_or(8192);
   const double low = json.number("low_freq_factor").value_or(1);
@@ -72,7 +72,7 @@ inline ht::Result<Config> config_of(const ht::Model& model) {
     if (const auto whole = value->integer()) return static_cast<double>(*whole);
     return value->real();
   };
-  // Sizes of models fit 32 bits by far; others are refused below.
+  // Dimensions of real models fit 32 bits; others are rejected below.
   const auto size = [&](std::string_view gguf, std::string_view transformers, std::int64_t usual) {
     const double number = real(gguf, transformers).value_or(static_cast<double>(usual));
     return number >= 0 && number < 0x1p31 ? static_cast<std::int64_t>(number) : std::int64_t{-1};
@@ -97,7 +97,7 @@ inline ht::Result<Config> config_of(const ht::Model& model) {
   }
   config.head_size = size("attention.key_length", "head_dim", hidden / config.heads);
   config.epsilon = real("attention.layer_norm_rms_epsilon", "rms_norm_eps").value_or(1e-5);
-  // Transformers stores the halves of a head apart that rotate together, llama.cpp side by side.
+  // The two halves of a rotated pair are apart in Transformers and adjacent in llama.cpp.
   config.rope = {.pairs = config.is_gguf ? ht::RopePairs::interleaved : ht::RopePairs::halves,
                  .base = real("rope.freq_base", "rope_theta").value_or(10000),
                  .rotated = size("rope.dimension_count", "", 0)};

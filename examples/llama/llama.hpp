@@ -39,14 +39,14 @@ struct Llama {
 
   Config config;
   ht::LinearOptions options;
-  ht::AnyTensor table;  // the embedding, of which rows are read on the host
+  ht::AnyTensor table;  // the embedding; its rows are read on the host
   Vector output_norm;
   Matrix output;
   std::vector<Layer> layers{};
   std::int64_t past = 0;           // tokens in the cache
-  std::uint64_t weight_bytes = 0;  // of matrices, which are read for each token
+  std::uint64_t weight_bytes = 0;  // of the matrices, all of which are read for each token
 
-  /// With a cache for so many tokens.
+  /// Opens a model with a cache for `max_tokens` tokens.
   static ht::Result<Llama> open(const ht::Model& model, std::int64_t max_tokens,
                                 const ht::LinearOptions& options = {}) {
     const auto config = HT_TRY(config_of(model));
@@ -54,7 +54,7 @@ struct Llama {
       return model[config.is_gguf ? gguf : transformers];
     };
     const auto table = HT_TRY(named("token_embd.weight", "model.embed_tokens.weight"));
-    // Small models have one matrix for both.
+    // Small models share one matrix for embedding and output.
     const std::string_view last_name = config.is_gguf ? "output.weight" : "lm_head.weight";
     const auto output = model.find(last_name) ? HT_TRY(model[last_name]) : table;
     const auto norm = HT_TRY(vector_of(HT_TRY(named("output_norm.weight", "model.norm.weight"))));
@@ -123,7 +123,7 @@ struct Llama {
     return {};
   }
 
-  /// -∞ where a token would see a later one: [1, count, 1, past + count].
+  /// -∞ where a token would attend to a later one: [1, count, 1, past + count].
   ht::Result<Mask> causal_mask(std::int64_t count) const {
     using Element = typename D::Element;
     auto mask = HT_TRY(ht::Tensor<D, ht::Rank<4>>::zeros(ht::Rank<4>(1, count, 1, past + count)));
@@ -154,7 +154,7 @@ struct Llama {
     HT_TRY(ht::copy_into(HT_TRY(layer.values.template slice<1>(past, seen)), v.template transpose<0, 1>()));
     const auto keys = HT_TRY(layer.keys.template slice<1>(0, seen));
     const auto values = HT_TRY(layer.values.template slice<1>(0, seen));
-    // All queries of the heads that share keys are one matrix: [key heads, count · group, head size].
+    // The queries of all heads that share keys form one matrix: [key heads, count · group, head size].
     const auto grouped = HT_TRY(q.reshape(ht::Rank<4>(count, config.key_heads, group, config.head_size)));
     const auto by_key = HT_TRY(grouped.template transpose<0, 1>().contiguous());
     const auto queries =

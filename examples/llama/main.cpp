@@ -1,4 +1,4 @@
-// Runs a Llama from a GGUF file or from safetensors with their config.json: token ids in, token ids out.
+// Runs a Llama from a GGUF file, or from safetensors with a config.json: token ids in, token ids out.
 //
 //   llama MODEL ID… [--tokens N] [--int8] [--cold] [--one-by-one] [--logits FILE.npy]
 #include <charconv>
@@ -21,7 +21,7 @@ struct Options {
   std::int32_t tokens = 16;
   bool int8 = false;        // rounds activations to int8: faster, see LinearOptions
   bool cold = false;        // drops the file from the page cache first
-  bool one_by_one = false;  // the prompt, too, for comparison
+  bool one_by_one = false;  // also the prompt, for comparison
   std::string logits;       // file for the logits after each token
 };
 
@@ -52,7 +52,7 @@ ht::Result<void> run(const Options& options) {
   if (options.cold) HT_TRY(ht::evict(HT_TRY(ht::Model::open(options.model))));
   const auto start = std::chrono::steady_clock::now();
   const auto model = HT_TRY(ht::Model::open(options.model));
-  HT_TRY(ht::prefetch(model));  // at the speed of the disk, which page faults do not reach
+  HT_TRY(ht::prefetch(model));  // sequential reads are faster than page faults
   const auto max_tokens = static_cast<std::int64_t>(options.prompt.size()) + options.tokens;
   auto llama = HT_TRY(llama::Llama<D, Dev>::open(model, max_tokens, {.int8_activations = options.int8}));
 

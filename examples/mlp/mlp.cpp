@@ -1,7 +1,7 @@
-// Classifies the test set of a small model, from weights where they lie in the file: `mlp MODEL`.
+// Classifies the test set of a small model, with weights read in place from the file: `mlp MODEL`.
 //
-// The type of the weights is found in the file; dtype and device of the calculation are those of the build
-// (HT_EXAMPLE_DTYPE, HT_EXAMPLE_DEVICE). `train.py` makes the model, and `htensor convert` its other types.
+// The type of the weights comes from the file. Dtype and device of the computation come from the build
+// (HT_EXAMPLE_DTYPE, HT_EXAMPLE_DEVICE). `train.py` creates the model, and `htensor convert` its other types.
 #include <cstdio>
 #include <string>
 

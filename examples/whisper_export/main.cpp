@@ -4,8 +4,8 @@
 //   whisper_export model.safetensors whisper.irpa whisper.mlir
 //   iree-run-module --parameters=model=whisper.irpa …
 //
-// Nothing of the weights is in the module: each global names an entry of the archive. The program checks that
-// all of them are there, with the bytes that their types say.
+// The module does not contain weights: each global names an entry of the archive. The program checks that all
+// entries exist and have the size of their type.
 #include <algorithm>
 #include <cstdio>
 #include <htensor/htensor.hpp>
@@ -14,7 +14,7 @@
 
 namespace {
 
-// What `--parameters=SCOPE=FILE` calls the archive.
+// The name of the archive in `--parameters=SCOPE=FILE`.
 constexpr std::string_view scope = "model";
 
 ht::Result<void> check_archive(const ht::Model& source, const ht::Model& archive) {
@@ -36,7 +36,7 @@ ht::Result<void> run(const char* weights, const char* archive_path, const char* 
   const auto converted = HT_TRY(ht::convert(source, archive_path, {.format = "irpa", .metadata = false}));
   const auto archive = HT_TRY(ht::Model::open(archive_path));
   HT_TRY(check_archive(source, archive));
-  // The generic form is read by every MLIR tool, whether it knows IREE's dialects or not.
+  // Every MLIR tool reads the generic form, with or without IREE's dialects.
   HT_TRY(ht::write_mlir(module_path, archive,
                         {.scope = std::string(scope), .form = ht::MlirOptions::Form::generic}));
   std::printf("%zu parameters, %llu bytes in %s, all of them external in %s\n", archive.size(),

@@ -1,5 +1,5 @@
 // clang-format off
-// H-Tensor: model weights opened at once, typed by the compiler.
+// H-Tensor: opens model weights without reading them, typed by the compiler.
 //
 //   #include <htensor/htensor.hpp>
 //

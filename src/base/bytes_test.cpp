@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-namespace ht {
+namespace ht::bytes_test {
 namespace {
 
 // Numbers whose bytes all differ, so that a byte in the wrong place shows, and the edges.
@@ -136,4 +136,4 @@ TEST(Bytes, only_numbers_of_up_to_eight_bytes_go_over_the_wire) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::bytes_test

@@ -3,7 +3,7 @@
 #include <htensor/base/checked.hpp>
 #include <limits>
 
-namespace ht {
+namespace ht::checked_test {
 namespace {
 
 template <class T>
@@ -155,4 +155,4 @@ TEST(Checked, a_truth_value_or_a_character_is_no_number) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::checked_test

@@ -16,7 +16,7 @@ struct CodeFacts {
 
 constexpr std::size_t longest_text = 2000;
 
-// A file chooses its names, and one of megabytes in an error helps nobody. Cut where a character begins.
+// Names come from files and may have megabytes. The text is cut at the beginning of a character.
 std::string shortened(std::string_view text) {
   if (text.size() <= longest_text) return std::string(text);
   std::size_t end = longest_text;
@@ -118,7 +118,7 @@ void Error::change(Change change) noexcept {
     if (!details_) details_.reset(new Details{});
     change(*details_);
   } catch (const std::bad_alloc&) {
-    // The code is what matters, and it is there.
+    // Out of memory: the Error still has its code.
     return;
   }
 }

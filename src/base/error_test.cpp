@@ -27,7 +27,7 @@ std::atomic<std::size_t> allocations = 0;
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
-namespace ht {
+namespace ht::error_test {
 namespace {
 
 ErrorCode code_number(std::size_t value) { return static_cast<ErrorCode>(value); }
@@ -211,4 +211,4 @@ TEST(ErrorWords, long_messages_are_cut_between_characters) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::error_test

@@ -1,15 +1,15 @@
 // The tables of sections and of registered mappings.
 //
 // The signal handler reads both without a lock, so their blocks are never freed, and an entry is valid only
-// while its sequence number stands still. Two counters keep the handler and all others apart, each by writing
-// first and then reading what the other has written (all sequentially consistent):
+// while its sequence number does not change. Two counters synchronize the handler with other threads. Each
+// side writes first and then reads what the other side wrote (all sequentially consistent):
 //
-// - `Mapping::users` counts handlers that work on a mapping. A handler counts itself, then reads the entry
-//   again; unregistering changes the entry, then waits for the count. So pages are replaced only while their
-//   mapping is registered, and never after they were unmapped.
-// - `trouble` counts handlers in progress and mappings with zeros in place. A handler counts itself, then
-//   reads the sections; a section publishes or withdraws itself, then reads the count. So a handler knows
-//   every open section, or the section knows of the handler and puts the file's pages back under the mutex.
+// - `Mapping::users` counts handlers that use a mapping. A handler increments it, then reads the entry
+//   again; unregistering changes the entry, then waits until the count is 0. So pages are replaced only while
+//   their mapping is registered, never after they were unmapped.
+// - `trouble` counts handlers in progress and mappings with zero pages. A handler increments it, then
+//   reads the sections; a section publishes or withdraws itself, then reads the count. So a handler sees
+//   every open section, or the section sees the handler and restores the file's pages under the mutex.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -30,17 +30,17 @@ enum class Mark : std::uint8_t { none, being_written, written };
 }  // namespace
 
 struct Mapping {
-  std::atomic<std::uint64_t> sequence{0};      // odd while the entry changes; names a registration else
-  std::atomic<std::uintptr_t> begin{nowhere};  // a free entry begins nowhere
+  std::atomic<std::uint64_t> sequence{0};  // odd while the entry changes; even values identify a registration
+  std::atomic<std::uintptr_t> begin{nowhere};  // `nowhere` marks a free entry
   std::atomic<std::uintptr_t> end{0};
   std::atomic<FaultPolicy> policy{FaultPolicy::guarded};
   std::atomic<std::uint32_t> users{0};
-  std::atomic<std::uintptr_t> zeros{nowhere};        // where zero pages may begin
+  std::atomic<std::uintptr_t> zeros{nowhere};        // lowest address of pages replaced by zeros
   std::atomic<std::uintptr_t> first_fault{nowhere};  // an address
   Source* source = nullptr;                          // under the mutex
 };
 
-// One range of an open section. Only the thread of the section writes the range.
+// One range of an open section. Only the section's thread writes the range.
 struct alignas(64) SectionSlot {
   std::atomic<std::uint64_t> sequence{0};  // odd while the section is open
   std::atomic<std::uintptr_t> begin{0};
@@ -72,11 +72,11 @@ void for_each(Block<Entry>& first, const Take& take) {
 constinit Block<Mapping> mappings;
 constinit Block<SectionSlot> sections;
 constinit std::atomic<std::uint64_t> trouble{0};
-constinit std::mutex mutex;  // for all but the handler
+constinit std::mutex mutex;  // the handler does not lock it
 constinit SectionSlot* shared_slots = nullptr;
 constinit bool first_block_is_shared = false;
 constinit thread_local SectionSlot* own_slots = nullptr;
-// An address that no other thread has.
+// Returns an address that is unique to this thread.
 const void* this_thread() noexcept { return static_cast<const void*>(&own_slots); }
 
 void push(SectionSlot*& list, SectionSlot& slot) noexcept { slot.next = std::exchange(list, &slot); }
@@ -120,8 +120,8 @@ void lower(std::atomic<std::uintptr_t>& address, std::uintptr_t to) noexcept {
   if (before == nowhere && to != nowhere) ++trouble;
 }
 
-// Replaces zeros by the pages of the file. All zeros are in place by the time that the handlers have left; a
-// handler that comes later lowers `zeros` again. Under the mutex.
+// Replaces zero pages by the pages of the file. Waits for handlers in progress, which may still map zeros; a
+// later handler lowers `zeros` again. Called under the mutex.
 bool restore(Mapping& mapping) noexcept {
   const auto zeros = mapping.zeros.exchange(nowhere);
   while (mapping.users != 0) std::this_thread::yield();
@@ -131,7 +131,7 @@ bool restore(Mapping& mapping) noexcept {
   return is_done;
 }
 
-// The first fault of a section's range is kept.
+// Records the fault unless the range has one already.
 void set_mark(SectionSlot& slot, std::uintptr_t address, Mapping& mapping,
               std::uint64_t generation) noexcept {
   auto none = Mark::none;
@@ -142,8 +142,8 @@ void set_mark(SectionSlot& slot, std::uintptr_t address, Mapping& mapping,
   slot.mark = Mark::written;
 }
 
-// For a section that begins or ends while there is trouble: afterwards no zeros are in its range, and no
-// handler is in progress that knows the section and was there before.
+// For a section that begins or ends while `trouble` is not 0. Afterwards its range has no zero pages, and
+// every handler that saw the section earlier has returned.
 void settle(SectionSlot* slots, bool begins) noexcept {
   const std::lock_guard lock(mutex);
   for_each(mappings, [&](Mapping& mapping) {
@@ -176,7 +176,7 @@ Error describe(const SectionSlot& slot) noexcept {
     if (mapping.sequence == slot.generation) return mapping.source->describe(slot.address - mapping.begin);
     return Error(ErrorCode::read_failed, "mapped_pages_can_be_read",
                  "cannot read a page of a mapped file, which has been unmapped since");
-  } catch (...) {  // of a function that names the tensor
+  } catch (...) {  // thrown by the caller's `tensor_at`
     return Error(ErrorCode::read_failed, "mapped_pages_can_be_read", {});
   }
 }
@@ -197,11 +197,11 @@ void set(Mapping& mapping, std::uintptr_t begin, std::uintptr_t end) noexcept {
   ++mapping.sequence;
 }
 
-// The range of a section if it is open, read in one piece.
+// Returns the range of a section if it is open, as one consistent read.
 std::optional<Pages> range_of(const SectionSlot& slot) noexcept {
   const auto sequence = slot.sequence.load();
   const Pages range{slot.begin.load(std::memory_order_acquire), slot.end.load(std::memory_order_acquire)};
-  // A section that begins between the two reads finds `trouble`.
+  // A section that begins between the two reads sees `trouble`.
   if (sequence % 2 == 0 || slot.sequence != sequence) return std::nullopt;
   return range;
 }
@@ -224,7 +224,7 @@ Incident::Incident(const void* address) noexcept
     const auto holds_address = [&] { return mapping.begin <= address_ && address_ < mapping.end; };
     if (mapping_ != nullptr || !holds_address()) return;
     ++mapping.users;
-    // The entry may have been another one meanwhile.
+    // The entry may have been replaced before it was counted.
     generation_ = mapping.sequence;
     const bool is_valid = generation_ % 2 == 0 && holds_address() && mapping.sequence == generation_;
     if (is_valid) {
@@ -245,7 +245,7 @@ std::optional<Pages> Incident::claim(std::uintptr_t page_bytes) noexcept {
   const auto page = address_ / page_bytes * page_bytes;
   const bool fills_all = mapping_->policy == FaultPolicy::zero_fill;
   if (!fills_all && !is_covered(page, page_bytes)) return std::nullopt;
-  // Before sections are read: one that begins after that finds these zeros.
+  // Set before sections are read: a section that begins later sees these zeros.
   lower(mapping_->zeros, page);
   const auto round_up = [&](std::uintptr_t at) { return (at + page_bytes - 1) / page_bytes * page_bytes; };
   Pages pages{page, round_up(mapping_->end)};
@@ -254,7 +254,7 @@ std::optional<Pages> Incident::claim(std::uintptr_t page_bytes) noexcept {
     const auto range = range_of(slot);
     if (!range || range->end <= page || range->begin >= pages.end) return;
     if (range->begin >= page + page_bytes) {
-      // This section has not asked for the page. Its own pages stay.
+      // The section does not contain the faulting page, so its pages are not replaced.
       pages.end = range->begin / page_bytes * page_bytes;
       return;
     }
@@ -263,7 +263,7 @@ std::optional<Pages> Incident::claim(std::uintptr_t page_bytes) noexcept {
     is_told = true;
   });
   if (!fills_all && !is_told) return std::nullopt;
-  // Without a section that could report it, no readable page behind becomes zeros.
+  // If no section reports the fault, only the faulting page is replaced: later pages may be readable.
   if (!is_told) pages.end = page + page_bytes;
   auto none = nowhere;
   mapping_->first_fault.compare_exchange_strong(none, address_);
@@ -345,7 +345,7 @@ Section::Section(std::span<const Bytes> ranges) noexcept {
 std::optional<Error> Section::end(const Error* of_body) noexcept {
   if (of_body != nullptr && of_body->cause() == std::errc::bad_address) {
     for (auto* slot = slots_; slot != nullptr; slot = slot->next) {
-      // Pages that no handler guards are not read: the process would end.
+      // Unregistered pages are not touched: a fault there would terminate the process.
       if (is_registered(*slot)) touch(bytes_of(*slot));
     }
   }

@@ -1,4 +1,4 @@
-// Mapped memory that the fault handler knows, and what the handler may do with it.
+// Registry of mapped memory for the fault handler, and the operations of the handler.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace ht::inline v1::fault {
 
 struct Mapping;
 
-/// What registered memory is a view of.
+/// The source that registered memory maps.
 class Source {
  public:
   Source() = default;
@@ -19,9 +19,9 @@ class Source {
   Source& operator=(const Source&) = delete;
   virtual ~Source() = default;
 
-  /// The Error of the byte at `offset` of the memory.
+  /// Returns the Error for a fault at `offset` of the memory.
   [[nodiscard]] virtual Error describe(std::uint64_t offset) const = 0;
-  /// Maps the source's own pages again from `offset`, a multiple of a page, to the end. Returns whether that
+  /// Maps the source's pages again from `offset`, a multiple of the page size, to the end. Returns whether it
   /// succeeded.
   [[nodiscard]] virtual bool restore(std::uint64_t offset) noexcept = 0;
 };
@@ -30,7 +30,7 @@ class Source {
 class Range {
  public:
   Range() noexcept = default;
-  /// The memory begins at a page; `source` has to outlive the Range. The policy is not `off`.
+  /// Registers memory, which begins at a page. `source` has to outlive the Range. The policy is not `off`.
   [[nodiscard]] static Result<Range> add(Bytes memory, Source& source, FaultPolicy policy);
 
   Range(Range&& other) noexcept : mapping_(std::exchange(other.mapping_, nullptr)) {}
@@ -42,9 +42,8 @@ class Range {
     remove([] { return true; });
   }
 
-  /// Unregisters the memory, waits for handlers that are about to replace pages of it, and calls `unmap`,
-  /// under the lock of the registry. Where that returns false, the memory is registered as before, zeros
-  /// included.
+  /// Unregisters the memory, waits for handlers that may replace its pages, and calls `unmap` under the
+  /// registry's lock. If `unmap` returns false, the memory is registered again and keeps its zero pages.
   bool remove(const std::function<bool()>& unmap);
   /// The first fault whose page was replaced by zeros.
   [[nodiscard]] std::optional<Error> first_fault() const;
@@ -54,11 +53,11 @@ class Range {
   Mapping* mapping_ = nullptr;
 };
 
-/// Reads a byte of every page, so that a section over the memory learns of pages that cannot be read.
+/// Reads a byte of every page, so that a section over the memory records unreadable pages.
 void touch(Bytes memory) noexcept;
 
-/// For threads of the library, before they read: the system ends a process that faults in a thread which
-/// blocks SIGBUS, and a thread inherits what its creator blocks.
+/// Unblocks SIGBUS on the calling thread; the library's threads call it before they read. A fault on a thread
+/// that blocks SIGBUS terminates the process, and threads inherit their creator's mask.
 void unblock_signal() noexcept;
 
 struct Pages {
@@ -66,8 +65,8 @@ struct Pages {
   std::uintptr_t end;
 };
 
-/// A fault while the signal handler treats it. The handler may run on any thread at any moment, so nothing
-/// here locks, allocates or waits. While it lives, the mapping that holds the address stays mapped.
+/// A fault while the signal handler runs. The handler may run on any thread at any time, so no function here
+/// locks, allocates or waits. While the Incident exists, the mapping that contains the address stays mapped.
 class Incident {
  public:
   explicit Incident(const void* address) noexcept;
@@ -75,8 +74,8 @@ class Incident {
   Incident& operator=(const Incident&) = delete;
   ~Incident();
 
-  /// The pages, from that of the address on, to replace by zeros; all sections over them are told. Nullopt
-  /// where the fault is the process's own.
+  /// Returns the pages to replace by zeros, from the faulting page on, and marks the fault in all sections
+  /// over it. nullopt if the fault is not in guarded memory.
   [[nodiscard]] std::optional<Pages> claim(std::uintptr_t page_bytes) noexcept;
 
  private:
@@ -85,7 +84,7 @@ class Incident {
   std::uint64_t generation_ = 0;
 };
 
-// A forked child has one thread: sections and incidents of the others end there.
+// A forked child has one thread: sections and incidents of other threads end in the child.
 void before_fork();
 void after_fork_in_parent();
 void after_fork_in_child();

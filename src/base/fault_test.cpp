@@ -9,7 +9,7 @@
 
 #include "base/fault_registry.hpp"
 
-namespace ht::fault {
+namespace ht::fault::fault_test {
 namespace {
 
 constexpr std::size_t page = 4096;
@@ -244,4 +244,4 @@ TEST_F(FaultTables, entries_that_are_used_again_never_lead_to_foreign_pages) {
 }
 
 }  // namespace
-}  // namespace ht::fault
+}  // namespace ht::fault::fault_test

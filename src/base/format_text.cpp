@@ -5,8 +5,8 @@
 
 namespace ht::inline v1 {
 
-// A little more than an Error keeps of them, so that it sees that there was more. What a file chose, as a
-// name or a shape, takes no more memory than this on its way into a message.
+// A little more than an Error keeps, so that the Error detects truncation. Also limits the memory for names
+// or shapes from a file.
 constexpr std::size_t most_text_bytes = 2048;
 
 std::string vformat_text(fmt::string_view format, fmt::format_args args) noexcept {

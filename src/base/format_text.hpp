@@ -1,4 +1,4 @@
-// Words for an Error: where there is no memory for them, there are none, and nothing is thrown.
+// Text for an Error. Empty when out of memory; never throws.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,8 +10,8 @@
 
 namespace ht::inline v1 {
 
-/// fmt::format without its exceptions, and cut. An Error without words describes itself by its code.
-/// The work is in a function that is no template: all of fmt would else be compiled anew for every file.
+/// fmt::format without exceptions and with a size limit. An Error without text describes itself by its code.
+/// Not a template, so that fmt is not compiled again in every file.
 [[nodiscard]] std::string vformat_text(fmt::string_view format, fmt::format_args args) noexcept;
 
 template <class... Args>
@@ -19,7 +19,7 @@ template <class... Args>
   return vformat_text(format, fmt::make_format_args(args...));
 }
 
-/// `out_of_memory` with the number of bytes that could not be allocated. Throws nothing.
+/// `out_of_memory` with the number of bytes that could not be allocated. Does not throw.
 [[nodiscard]] inline Error out_of_memory(std::uint64_t bytes,
                                          SourceLine where = SourceLine::here()) noexcept {
   return {ErrorCode::out_of_memory, {}, format_text("out of memory: {} bytes", bytes), where};

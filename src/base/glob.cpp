@@ -14,7 +14,8 @@ namespace {
 using Text = std::string_view;
 
 constexpr std::size_t max_alternatives = 1024;
-// Of a pattern with braces: no alternative is longer than its pattern, so this bounds the memory of all.
+// Limit for patterns with braces. No alternative is longer than its pattern, so this bounds the memory of
+// all.
 constexpr std::size_t max_pattern_bytes = 4096;
 
 // Removes the character at the front and returns it.
@@ -25,19 +26,20 @@ Text take(Text& text) noexcept {
   return front;
 }
 
-// Removes a literal character, with its backslash if it is escaped. Empty where the text ends.
+// Removes a literal character and its escaping backslash, and returns the character; empty at the end of the
+// text.
 Text take_literal(Text& pattern) noexcept {
   if (pattern.starts_with('\\')) pattern.remove_prefix(1);
   return take(pattern);
 }
 
 // Removes a set up to its closing bracket; the opening one is removed already. Returns whether the set
-// selects the character, or nullopt where the set is not closed.
+// contains the character, or nullopt if the set is not closed.
 std::optional<bool> take_set(Text& pattern, Text character) noexcept {
   const bool negated = pattern.starts_with('!') || pattern.starts_with('^');
   if (negated) pattern.remove_prefix(1);
   bool found = false;
-  // A closing bracket in the first place is a member.
+  // A closing bracket at the first position is a member of the set.
   for (bool first = true; first || !pattern.starts_with(']'); first = false) {
     if (pattern.empty()) return std::nullopt;
     const Text low = take_literal(pattern);
@@ -46,14 +48,14 @@ std::optional<bool> take_set(Text& pattern, Text character) noexcept {
       pattern.remove_prefix(1);
       high = take_literal(pattern);
     }
-    // The bytes of UTF-8 sort as the characters do.
+    // UTF-8 bytes sort in the order of the code points.
     found = found || (low <= character && character <= high);
   }
   pattern.remove_prefix(1);
   return found != negated;
 }
 
-// Removes one character of the text and the part of the pattern that has to match it.
+// Removes one character of the text and the pattern part that has to match it. Returns whether they match.
 bool step(Text& pattern, Text& text) noexcept {
   const Text character = take(text);
   if (pattern.starts_with('?')) {
@@ -67,10 +69,11 @@ bool step(Text& pattern, Text& text) noexcept {
   return take_literal(pattern) == character;
 }
 
-// A well-formed pattern without braces against all of the text.
+// Matches a well-formed pattern without braces against the whole text.
 bool matches_whole(Text pattern, Text text) noexcept {
-  // The pattern after the last star, and the text where it was tried last. On a mismatch this star takes one
-  // more character. Earlier stars need not: this one can take anything that they could leave.
+  // The pattern after the last star, and the text position where it was tried last. On a mismatch this star
+  // takes one more character. Earlier stars need no retry: the last star can match any text that they would
+  // leave.
   std::optional<Text> after_star;
   Text tried;
   for (;;) {
@@ -79,7 +82,7 @@ bool matches_whole(Text pattern, Text text) noexcept {
       after_star = pattern;
       tried = text;
     } else if (text.empty()) {
-      return pattern.empty();  // a star that takes more leaves less for the rest
+      return pattern.empty();  // no retry: a longer star leaves less text for the rest
     } else if (pattern.empty() || !step(pattern, text)) {
       if (!after_star) return false;
       take(tried);
@@ -94,7 +97,7 @@ Error malformed(std::string_view rule, Text pattern, std::string_view problem, s
       .with_hint(hint);
 }
 
-// Checks a pattern and writes out its braces, from left to right and without recursion.
+// Checks a pattern and expands its braces, from left to right and without recursion.
 class Expansion {
  public:
   explicit Expansion(Text pattern) : pattern_(pattern) {}
@@ -194,7 +197,7 @@ NameFilter::NameFilter(std::vector<std::string> include, std::vector<std::string
   exclude_.given = std::move(exclude);
   compile(include_);
   compile(exclude_);
-  // The pattern of every name equals no pattern, which costs nothing to match.
+  // "*" matches every name, as an empty filter does; the empty filter costs nothing to match.
   if (std::ranges::find(include_.given, "*") != include_.given.end()) include_ = {};
 }
 

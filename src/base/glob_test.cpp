@@ -7,7 +7,7 @@
 #include <array>
 #include <string>
 
-namespace ht {
+namespace ht::glob_test {
 namespace {
 
 using namespace std::string_view_literals;
@@ -223,4 +223,4 @@ RC_GTEST_PROP(Glob, is_what_fnmatch_does, ()) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::glob_test

@@ -17,7 +17,7 @@
 namespace ht::inline v1 {
 namespace {
 
-// Registered before any thread exists: registered later, a fork on another thread might come in between.
+// Registered before any thread exists: otherwise another thread might fork first.
 [[maybe_unused]] const int is_registered = ::pthread_atfork(nullptr, nullptr, [] { ++detail::generation; });
 
 // How often `meanwhile` is called.
@@ -50,7 +50,7 @@ class Run final : public detail::PoolTask {
     const auto extra = max_workers - callers > of_pool
                            ? start_extra_threads(pool, max_workers - callers - of_pool)
                            : std::vector<std::jthread>();
-    // With `meanwhile`, the caller's thread looks at the progress of others while there are any.
+    // With `meanwhile`, the caller's thread runs jobs only if no thread of the pool is idle.
     using Caller = detail::Pool::Caller;
     auto number = pool.offer(*this, jobs_.meanwhile ? Caller::joins_if_no_thread_is_idle : Caller::joins);
     while (true) {
@@ -69,7 +69,7 @@ class Run final : public detail::PoolTask {
     try {
       return start_threads(count, [this, &pool](std::size_t) { pool.help(*this); });
     } catch (const std::exception&) {
-      return {};  // out of memory: there are other threads
+      return {};  // out of memory: the pool's threads do the work
     }
   }
 
@@ -99,13 +99,13 @@ class Run final : public detail::PoolTask {
       auto done = without_bad_alloc([&] { return jobs_.run(job, worker); });
       if (!done) note(job + 1, std::move(done).error());
     } catch (...) {
-      // A caller's callback threw: the exception goes to the caller.
+      // A callback threw: the exception is rethrown to the caller.
       note(job + 1, Error(ErrorCode::cancelled), std::current_exception());
     }
     return true;
   }
 
-  // A request to stop ranks before all jobs, as does an exception.
+  // A failure or an exception of `meanwhile` takes precedence over failures of jobs.
   void report() noexcept {
     if (!jobs_.meanwhile || is_stopped_) return;
     try {
@@ -134,7 +134,7 @@ class Run final : public detail::PoolTask {
   bool is_stopped_ = false;  // by `meanwhile`; only the caller's thread uses it
   std::mutex mutex_;
   std::optional<Error> failed_;
-  std::exception_ptr thrown_;  // of the job that failed
+  std::exception_ptr thrown_;  // exception of the failed job
   std::size_t rank_ = 0;
 };
 
@@ -169,7 +169,7 @@ Result<void> run_all(const Jobs& jobs) {
 
 Workers::~Workers() {
   detail::Pool* const pool = pool_.load();
-  // What a parent has left behind has no threads to wait for, and its mutex may be locked for ever.
+  // In a forked child the pool of the parent has no threads to join, and its mutex may be locked forever.
   if (pool != nullptr && pool->is_of_this_process()) delete pool;
 }
 
@@ -186,7 +186,7 @@ Workers& Workers::shared() noexcept {
   return kept.workers;
 }
 
-// Without a lock, which might be held for ever in a forked child.
+// Lock-free: a mutex might be locked forever in a forked child.
 detail::Pool* Workers::pool() noexcept {
   detail::Pool* pool = pool_.load(std::memory_order_acquire);
   if (pool != nullptr && pool->is_of_this_process()) return pool;

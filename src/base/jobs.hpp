@@ -1,4 +1,4 @@
-// Work in many parts, done by several threads of a pool.
+// Runs jobs on several threads of a pool.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@ namespace ht::inline v1 {
 
 struct Jobs {
   std::size_t count = 0;
-  /// 0 is the number of threads of `workers`. A larger number starts threads for this call alone, for jobs
-  /// that wait for a disk.
+  /// 0 is the number of threads of `workers`. A larger number starts extra threads for this call only, for
+  /// jobs that wait for a disk.
   std::size_t threads = 0;
-  /// Does one job; called with the worker's number, too, which is below `workers_for`.
+  /// Runs one job. `worker` is the worker's number, below `workers_for`.
   std::function<Result<void>(std::size_t job, std::size_t worker)> run;
-  /// Called on the caller's thread now and then, and once behind the last job. What it fails with ends all.
+  /// Called on the caller's thread from time to time, and once after the last job. An error ends all jobs.
   std::function<Result<void>()> meanwhile;
   /// Null is `Workers::shared()`.
   Workers* workers = nullptr;
@@ -26,21 +26,21 @@ struct Jobs {
 /// Upper bound of the number of threads that run jobs.
 [[nodiscard]] std::size_t workers_for(const Jobs& jobs) noexcept;
 
-/// Starts threads that run `work(number)` and do not block SIGBUS: `count`, or as many as the system starts.
-/// Throws nothing once the first of them runs.
+/// Starts threads that run `work(number)` and do not block SIGBUS: `count`, or as many as the system allows.
+/// Does not throw once the first thread runs.
 [[nodiscard]] std::vector<std::jthread> start_threads(std::size_t count,
                                                       const std::function<void(std::size_t)>& work);
 
-/// Jobs are begun in order. The first that fails ends the rest, and of several failures that of the lowest
-/// number is returned: the same work always has the same result. An exception of `run` or `meanwhile` is a
-/// failure that is thrown again here, once all jobs have ended.
+/// Runs all jobs, started in order. A failure stops the rest; of several failures that of the lowest job is
+/// returned, so the result is deterministic. An exception of `run` or `meanwhile` is a failure that is
+/// rethrown here after all jobs have ended.
 ///
-/// The caller's thread runs jobs too. With `meanwhile` it does so only where no thread of the pool is free;
-/// `meanwhile` is then called between jobs. A call of which all threads are awake takes some microseconds.
+/// The caller's thread runs jobs too. With `meanwhile` it does so only if no thread of the pool is idle;
+/// `meanwhile` is then called between jobs. A call costs a few microseconds if all threads are awake.
 [[nodiscard]] Result<void> run_all(const Jobs& jobs);
 
-/// Unblocks SIGBUS on the calling thread while it lives, for a caller's thread that reads mapped pages in the
-/// place of a thread of the library, or that starts threads which do.
+/// Unblocks SIGBUS on the calling thread while it exists. For a caller's thread that reads mapped pages
+/// instead of a library thread, or that starts threads which do.
 class UnblockedSigbus {
  public:
   UnblockedSigbus() noexcept;

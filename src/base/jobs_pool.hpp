@@ -1,4 +1,4 @@
-// The threads behind `Workers`, and the tasks that they join. A part of jobs.cpp.
+// The threads of `Workers` and the tasks that they join. Included only by jobs.cpp.
 #pragma once
 
 #include <algorithm>
@@ -20,11 +20,11 @@
 
 namespace ht::inline v1::detail {
 
-/// Counts the forks between the first process and this one.
+/// Number of forks between the first process and this one.
 inline constinit std::atomic<unsigned> generation = 0;
 
-/// How many processors this process could use when it was first asked, at least 1. The number stays the same,
-/// as callers size buffers by it.
+/// Number of processors that this process could use at the first call, at least 1. The number never changes,
+/// because callers size buffers by it.
 [[nodiscard]] inline std::size_t processors() noexcept {
   static constinit std::atomic<std::size_t> found = 0;
   std::size_t count = found.load(std::memory_order_relaxed);
@@ -41,11 +41,11 @@ inline constinit std::atomic<unsigned> generation = 0;
   return count;
 }
 
-/// Waits until the condition holds, for 100 us at most: longer than the time between two tasks of a loop, and
-/// a few times as long as sleeping and waking.
+/// Spins until the condition holds, for at most 100 us: longer than the time between two tasks of a loop, and
+/// a few times the cost of sleeping and waking.
 template <class Condition>
 void spin_until(Condition holds) noexcept {
-  // Where there is one processor, the thread that would change the condition cannot run meanwhile.
+  // With one processor, the thread that would change the condition cannot run meanwhile.
   if (processors() == 1 || holds()) return;
   const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(100);
   do {
@@ -60,8 +60,8 @@ void spin_until(Condition holds) noexcept {
   } while (std::chrono::steady_clock::now() < end);
 }
 
-/// Locks the mutex. A thread that holds it changes some numbers only, so that waiting for it is shorter than
-/// a system call.
+/// Locks the mutex. Its critical sections only change a few numbers, so spinning is cheaper than a system
+/// call.
 [[nodiscard]] inline std::unique_lock<std::mutex> lock_soon(std::mutex& mutex) noexcept {
   std::unique_lock lock(mutex, std::try_to_lock);
   if (!lock) spin_until([&] { return lock.try_lock(); });
@@ -69,8 +69,8 @@ void spin_until(Condition holds) noexcept {
   return lock;
 }
 
-/// One call's work. Threads join it until there are `max_workers` of them or one of them has left, as a
-/// thread leaves when there is nothing left to begin.
+/// The work of one call. Threads join until `max_workers` have joined or one has left; a thread leaves when
+/// no job is left to start.
 class PoolTask {
  public:
   explicit PoolTask(std::size_t max_workers) noexcept : max_workers_(max_workers) {}
@@ -79,13 +79,13 @@ class PoolTask {
 
  protected:
   ~PoolTask() = default;
-  /// Runs jobs until all have begun. `worker` is below `max_workers`, and no other thread has it.
+  /// Runs jobs until all have started. `worker` is below `max_workers` and unique among the threads.
   virtual void work(std::size_t worker) noexcept = 0;
 
  private:
   friend class Pool;
 
-  // All under the mutex of the pool; `is_finished_` is read without it by the thread that waits.
+  // Guarded by the pool's mutex, except that the waiting thread reads `is_finished_` without it.
   std::size_t max_workers_;
   std::size_t joined_ = 0;
   std::size_t active_ = 0;
@@ -95,14 +95,13 @@ class PoolTask {
   PoolTask* next_ = nullptr;
 };
 
-/// A thread waits for a task by spinning, then sleeps: a task that follows soon after another needs no system
-/// call.
+/// Idle threads spin before they sleep, so a task that follows soon after another needs no system call.
 class Pool {
  public:
   explicit Pool(std::size_t max_threads) noexcept;
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
-  /// Waits for its threads.
+  /// Joins its threads.
   ~Pool();
 
   /// False in a forked child, which has the memory of the pool but not its threads.
@@ -110,18 +109,19 @@ class Pool {
 
   enum class Caller { joins, joins_if_no_thread_is_idle };
 
-  /// Lets threads of the pool join, and wakes or starts them. Returns the caller's number if it joins, too:
-  /// it has to work and to leave then.
+  /// Opens the task to the pool's threads, and wakes or starts them. Returns the caller's worker number if
+  /// the caller joins too; the caller must then call `work` and `leave`.
   [[nodiscard]] std::optional<std::size_t> offer(PoolTask& task, Caller caller) noexcept;
 
-  /// For threads that are not the pool's: joins if no thread has left, works and leaves.
+  /// For threads outside the pool: joins if no thread has left, works and leaves.
   void help(PoolTask& task) noexcept;
-  /// The same, but joins only if no thread has. Returns the caller's number.
+  /// Joins only if no thread has joined. Returns the caller's worker number.
   [[nodiscard]] std::optional<std::size_t> join_first(PoolTask& task) noexcept;
   void leave(PoolTask& task) noexcept;
 
-  /// Whether all threads that joined have left within the time. The task may be destroyed then.
-  /// A caller that has worked spins first, as its processor is free; another one would take that of a worker.
+  /// Returns whether all threads that joined left within `time`. The task may be destroyed then. A caller
+  /// that has worked spins first, because its processor is free; spinning by another thread would take a
+  /// worker's processor.
   [[nodiscard]] bool wait_for(PoolTask& task, std::chrono::milliseconds time, bool spins) noexcept;
 
  private:
@@ -169,7 +169,7 @@ inline std::optional<std::size_t> Pool::offer(PoolTask& task, Caller caller) noe
     if (idle < wanted) start_threads(std::min(wanted - idle, max_threads_ - threads_.size()));
     if (caller == Caller::joins_if_no_thread_is_idle && spinning_ + sleeping_ == 0)
       number = join_locked(task);
-    // Threads of the caller's own may have done all work already.
+    // The caller's own threads may have done all work already.
     if (task.is_exhausted_ || task.joined_ == task.max_workers_) return number;
     task.next_ = open_;
     open_ = &task;
@@ -206,7 +206,7 @@ inline void Pool::leave(PoolTask& task) noexcept {
 inline bool Pool::wait_for(PoolTask& task, std::chrono::milliseconds time, bool spins) noexcept {
   const auto is_finished = [&] { return task.is_finished_.load(std::memory_order_relaxed); };
   if (spins) spin_until(is_finished);
-  // Also after the flag was seen: the thread that has set it may hold the mutex still.
+  // Lock even if the flag is set: the thread that set it may still hold the mutex.
   auto lock = lock_soon(mutex_);
   return task.finished_.wait_for(lock, time, is_finished);
 }

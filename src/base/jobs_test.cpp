@@ -19,7 +19,7 @@
 
 #include "testing/blocked_signal.hpp"
 
-namespace ht {
+namespace ht::jobs_test {
 namespace {
 
 TEST(Jobs, are_all_done_once) {
@@ -370,4 +370,4 @@ TEST(Jobs, run_on_the_callers_thread_where_the_system_starts_none) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::jobs_test

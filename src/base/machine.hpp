@@ -1,5 +1,5 @@
-// What state machines share. A machine is a set of overloads `on(State, Event)`, found in the namespace of
-// its states: the overloads are the transition table, and a pair without one is refused.
+// Shared code of state machines. A machine is a set of overloads `on(State, Event)` in the namespace of its
+// states. The overloads are the transition table; a pair without an overload is refused.
 #pragma once
 
 #include <string_view>
@@ -23,7 +23,7 @@ template <class... Ts>
   return std::visit([](const auto& held) { return type_name<std::remove_cvref_t<decltype(held)>>(); }, value);
 }
 
-/// `on(state, event)` where the table has the pair, else `refuse()`.
+/// Returns `on(state, event)` if the table has the pair, else `refuse()`.
 template <class Step, class States, class Events, class Refuse>
 [[nodiscard]] Step step_of(const States& state, const Events& event, const Refuse& refuse) {
   return std::visit(

@@ -6,9 +6,9 @@
 namespace ht::inline v1 {
 namespace {
 
-// No sensible name is longer, and comparing one costs more than a suggestion helps.
+// Longer names are not compared: the cost exceeds the value of a suggestion.
 constexpr std::size_t max_name_bytes = 1024;
-// Looking for a tensor that may be missing is common and should not wait for a suggestion.
+// Limits the cost: looking up a tensor that may be missing is common and must stay fast.
 constexpr std::size_t max_steps = 2'000'000;
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <string>
 
-namespace ht {
+namespace ht::nearest_test {
 namespace {
 
 std::optional<std::string_view> nearest(std::string_view name,
@@ -60,4 +60,4 @@ TEST(Nearest, does_not_compare_absurdly_long_names) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::nearest_test

@@ -1,7 +1,7 @@
 // Hints for kernels that read long runs of memory.
 //
-// Kernels that compute little per byte overlap their work with memory by them. A line may lie outside of any
-// object: a prefetch never faults.
+// Kernels that compute little per byte use them to overlap computation and memory access. A prefetched line
+// may be outside any object: a prefetch never faults.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace ht::inline v1 {
 /// prefetchers of processors stop at the end of a page.
 inline constexpr std::uintptr_t prefetch_distance = 8192;
 
-/// Prefetches the line for memory that is read once: no cache but the first keeps it.
+/// Prefetches the line for memory that is read once: only the first-level cache keeps it.
 inline void prefetch_once(const void* reading) noexcept {
   const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(reading) + prefetch_distance;
   // NOLINTNEXTLINE(performance-no-int-to-ptr): the address is only a hint.

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace ht {
+namespace ht::result_test {
 namespace {
 
 Result<int> number(int value) { return value; }
@@ -201,4 +201,4 @@ TEST(WithoutBadAlloc, hands_everything_else_through) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::result_test

@@ -10,7 +10,7 @@ constexpr bool between(unsigned char byte, unsigned char low, unsigned char high
   return byte >= low && byte <= high;
 }
 
-// How many bytes at the front have no high bit, counted by eights: names mostly have none at all.
+// Returns the number of leading ASCII bytes, rounded down to a multiple of 8: most names are all ASCII.
 std::size_t plain_words(std::string_view text) noexcept {
   constexpr std::uint64_t high_bits = 0x8080'8080'8080'8080;
   std::size_t at = 0;
@@ -31,7 +31,7 @@ std::size_t character_bytes(std::string_view text) noexcept {
   const unsigned char first = at(0);
   if (first < 0x80) return 1;
   std::size_t bytes = 0;
-  // The second byte's range shuts out overlong forms, surrogates and what is above U+10FFFF.
+  // The range of the second byte excludes overlong forms, surrogates and code points above U+10FFFF.
   unsigned char low = 0x80;
   unsigned char high = 0xBF;
   if (between(first, 0xC2, 0xDF)) {
@@ -112,7 +112,7 @@ std::string_view path_fault(std::string_view path) noexcept {
   if (path.empty()) return "is empty";
   if (!is_utf8(path)) return "is not valid UTF-8";
   if (path.find('\0') != path.npos) return "contains a NUL byte";
-  // Elsewhere it separates folders as a slash does.
+  // On other systems a backslash separates folders.
   if (path.find('\\') != path.npos) return "contains a backslash";
   if (path.front() == '/') return "is absolute";
   std::string_view step;

@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-namespace ht {
+namespace ht::utf8_test {
 namespace {
 
 constexpr std::string_view replacement = "\xEF\xBF\xBD";
@@ -196,4 +196,4 @@ TEST(ConfinedPath, nothing_leads_out) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::utf8_test

@@ -103,14 +103,14 @@ volatile std::sig_atomic_t stop_asked = 0;
 extern "C" void ask_to_stop(int /*signal*/) { stop_asked = 1; }
 
 void catch_interrupts() {
-  // Without SA_RESTART, and never ending the process: a system call that waits returns, the work polls
+  // No SA_RESTART: a blocking system call returns EINTR. The handler does not end the process; the work polls
   // `interrupted` and cleans up.
   struct sigaction action{};
   action.sa_handler = ask_to_stop;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before{};
     sigaction(signal, nullptr, &before);
-    // A signal that was ignored at the start, as by nohup, stays ignored.
+    // A signal that was ignored at startup, for example by nohup, stays ignored.
     if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
   }
 }
@@ -127,7 +127,7 @@ Exit bad_usage(std::string_view message, std::string_view hint, bool json) {
   return Exit::could_not;
 }
 
-// The hint that names the candidate nearest to the name, if one is near.
+// A hint that names the most similar candidate, or `otherwise` if no candidate is similar.
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates,
                          std::string_view otherwise) {
   NearestName nearest(name);
@@ -156,7 +156,7 @@ std::string usage_text(const CLI::ParseError& error) {
 Exit bad_usage(const CLI::ParseError& error, const CLI::App& app, bool json) {
   const std::string see_help = fmt::format("see `{} --help`", app.get_name());
   const auto extra = app.remaining();
-  // A misspelled option explains a missing one.
+  // Reported first, because a misspelled option may be the cause of a missing one.
   const auto option = std::ranges::find_if(extra, [](const auto& word) { return word.starts_with('-'); });
   if (option != extra.end()) {
     return bad_usage(fmt::format("unknown option '{}'", *option), nearest_option(app, *option, see_help),
@@ -196,7 +196,7 @@ void print_verbs(bool json) {
   print(fmt::format("{{\"verbs\":{}}}\n", names));
 }
 
-// An argument is named by its type alone, as in docs/cli.md: `PATH...`, `KEY [VALUE]...`.
+// Shows the type of an argument in place of its name, as in docs/cli.md: `PATH...`, `KEY [VALUE]...`.
 class HelpFormatter : public CLI::Formatter {
  public:
   HelpFormatter() { label("Positionals", "Arguments"); }
@@ -240,18 +240,18 @@ std::size_t find_verb(std::span<const char* const> arguments) {
   return std::min(at, arguments.size());
 }
 
-// Parses the arguments but the one at `verb_at`.
+// Parses all arguments except the one at `verb_at`.
 void parse(CLI::App& app, std::span<const char* const> arguments, std::size_t verb_at) {
-  std::vector<std::string> words;  // the last one first, as CLI11 takes them
+  std::vector<std::string> words;  // in reverse order, as CLI11 expects
   for (std::size_t i = arguments.size(); i > 0; --i) {
     if (i - 1 != verb_at) words.emplace_back(arguments[i - 1]);
   }
   app.parse(std::move(words));
 }
 
-// `verb` is null where none is named: for --help, --version or the list of verbs.
+// `verb` is null if the arguments name no verb: for --help, --version or the list of verbs.
 Exit run_verb(const Verb* verb, std::span<const char* const> arguments, std::size_t verb_at, bool json) {
-  // An App of the one verb alone: adding options costs more than listing a small file.
+  // Only options of this verb are added: adding all costs more than listing a small file.
   CLI::App app(verb != nullptr ? std::string(verb->line) : "A program for model weights",
                verb != nullptr ? fmt::format("htensor {}", verb->name) : "htensor");
   Common common;
@@ -301,7 +301,7 @@ Error interruption(std::string_view progress) {
 
 int run(int argc, const char* const* argv) {
   const auto arguments = std::span(argv, static_cast<std::size_t>(argc)).subspan(argc > 0 ? 1 : 0);
-  // Also decides how an error in the options is reported, before they are parsed.
+  // Needed before the options are parsed, because an error in them may be reported as JSON.
   const bool json = std::ranges::any_of(
       arguments, [](std::string_view word) { return word == "--json" || word == "--jsonl"; });
   try {

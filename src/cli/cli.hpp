@@ -1,7 +1,8 @@
-// The program's frame: the interface between it and the verbs.
+// The interface between the program's entry point and its verbs.
 //
-// A verb adds its options to a CLI::App and returns an Action, which the frame calls once they are parsed.
-// Verbs print by `print` and return an Error where they fail; the frame frames, reports and counts.
+// A verb adds its options to a CLI::App and returns an Action, which is called after parsing. Verbs print
+// with `print` and return an Error on failure. The caller adds headings, reports errors and sets the exit
+// status.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-// CLI11 is large, and its header is for cli.cpp and options.cpp alone: verbs use what options.hpp has.
+// CLI11 is large. Only cli.cpp and options.cpp include it; verbs use options.hpp.
 namespace CLI {
 class App;
 }
@@ -23,7 +24,7 @@ enum class Exit : int { good = 0, answer_is_no = 1, could_not = 2, interrupted =
 
 enum class ProgressBar : std::uint8_t { automatic, always, never };
 
-/// The options that every verb has and, for verbs that open models, the largest header to read.
+/// Options common to all verbs, and the maximum header size for verbs that open models.
 struct Common {
   bool json = false;
   bool jsonl = false;
@@ -61,8 +62,8 @@ Action register_verify(CLI::App& verb);
 /// Runs the program and returns its exit status.
 int run(int argc, const char* const* argv);
 
-/// Whether a block of output starts with its path where there are several. Without it, the verb's own lines
-/// name the path.
+/// Whether each block of output starts with its path if there are several paths. With `none`, the verb's own
+/// lines name the path.
 enum class Heading : std::uint8_t { path, none };
 
 /// Whether a folder that holds several models is an error, or stands for all of them.
@@ -72,33 +73,33 @@ enum class Folders : std::uint8_t { one_model, every_model };
 using PathAction = std::function<Result<Exit>(const std::string& path, const Common&)>;
 
 /// Declares PATH… and returns an Action that calls `action` for each path. For one path the output is that of
-/// `action`. For several, it is a block for each; with --json one document
-/// {"results":[…]}, each element being the object that `action` prints, or its error, behind "path" (unless
-/// it has that key before any object within it); with --jsonl the lines of all, each behind "path". An error
-/// in one path does not keep the others from being looked at, an interruption does; the exit status is the
-/// worst.
+/// `action`. For several paths it is one block each. With --json it is one document {"results":[…]}: each
+/// element is the object that `action` prints, or its error, with "path" as the first key (unless the object
+/// has that key before any nested object). With --jsonl it is the lines of all paths, with "path" as the
+/// first key of each. An error in one path does not stop the others; an interruption does. The exit status is
+/// the worst of all.
 [[nodiscard]] Action for_each_path(CLI::App& verb, PathAction action, Heading heading = Heading::path,
                                    Folders folders = Folders::one_model);
 
-/// Whether the user asked to stop. Long work polls it and fails with `interruption`.
+/// Whether the user requested a stop. Long work polls it and fails with `interruption`.
 [[nodiscard]] bool interrupted() noexcept;
-/// The message is "stopped: " and how far the work has got.
+/// The message is "stopped: " and the progress of the work.
 [[nodiscard]] Error interruption(std::string_view progress = "output is incomplete");
 
-/// Writes to stdout; all output does so here. A failure is reported once, at the end. With --json a verb
-/// prints one object and a newline, in as many pieces as it likes, the first of which is longer than its
+/// Writes to stdout; all output goes through this function. A failure is reported once, at exit. With --json
+/// a verb prints one object and a newline, in any number of pieces. The first piece must be longer than its
 /// brace.
 void print(std::string_view text);
 /// Writes to stderr; a failure is ignored.
 void print_error(std::string_view text);
 /// Whether the last line on stdout is not complete and stdout is a terminal.
 [[nodiscard]] bool is_line_open() noexcept;
-/// Warns of a seal that names a replaced file and was not renewed, because it is of other files too.
+/// Warns about a seal that names a replaced file and was not renewed, because it covers other files too.
 void warn_of_stale_seal(const std::optional<std::filesystem::path>& seal, const Common& common);
 
-/// Writes the error in one line, and its hint in another, to stderr.
+/// Writes the error and its hint to stderr, one line each.
 void complain(const Error& error);
-/// Reports an error that answers the question of the verb: by `complain`, or as JSON if that is asked for.
+/// Reports an error that is the answer of the verb: with `complain`, or as JSON if requested.
 [[nodiscard]] Exit answer_no(const Error& error, const Common& common);
 
 }  // namespace ht::cli

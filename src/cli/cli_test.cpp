@@ -1,6 +1,6 @@
 #include "testing/program.hpp"
 
-namespace ht {
+namespace ht::cli_test {
 namespace {
 
 TEST_F(Cli, alone_lists_the_verbs) {
@@ -117,4 +117,4 @@ TEST_F(Cli, version_is_the_builds_own) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::cli_test

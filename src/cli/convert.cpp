@@ -69,13 +69,13 @@ Result<void> add_type_rules(std::vector<TypeRule>& rules, const std::vector<std:
   return {};
 }
 
-// The options of the library that follow from the words of the user.
+// Derives the library's options from the arguments.
 Result<void> complete(ConvertArguments& options) {
   auto& convert = options.convert;
   convert.renames = HT_TRY(renames_of(options.renames));
   HT_TRY(add_type_rules(convert.types, options.quantizes, "--quantize"));
   HT_TRY(add_type_rules(convert.types, options.casts, "--cast"));
-  // IREE reads no other order.
+  // IREE reads row-major little-endian data only.
   if (!options.module.empty()) convert.normalize_layout = true;
   convert.share_blocks = options.layout == "shared";
   convert.tensor_notes = !options.plain;
@@ -84,7 +84,7 @@ Result<void> complete(ConvertArguments& options) {
   return {};
 }
 
-// Refuses a module that cannot be written before anything is written.
+// Checks the module before the first write.
 Result<void> check_module(const ConvertArguments& options, const ConversionPlan& plan, const Model& source) {
   const Path module = options.module;
   if (module.empty()) return {};
@@ -188,7 +188,7 @@ std::string losses_text(std::span<const Loss> losses) {
 }
 
 // The plan: every range of every file with the origin of its bytes, losses; in JSON also warnings. `removed`
-// are the files that would go away.
+// are the files that would be removed.
 std::string plan_text(const ConversionPlan& plan, const Model& source, const std::vector<Path>& removed) {
   std::string out;
   for (const auto& file : plan.files) {
@@ -225,7 +225,7 @@ std::string plan_json(const ConversionPlan& plan, const Model& source, const std
                      json_list(removed, json_path), json_losses_and_warnings(plan));
 }
 
-// The files that were written and the ways that their bytes took; in JSON also losses and warnings.
+// The files written and the copy methods used; in JSON also losses and warnings.
 std::string converted_text(const Converted& converted) {
   std::string out;
   for (const auto& path : converted.written) append_text(out, "{}\n", printable(path.string()));
@@ -269,7 +269,7 @@ Result<Exit> convert_model(ConvertArguments& options, const Common& common) {
   const ApplyOptions& how = options.apply;
   if (options.convert.format.empty()) HT_TRY(format_for(options.paths.back()));
   auto planned = plan_conversion(model, options.paths.back(), options.convert);
-  // A pattern that matches no tensor is an error in the sources.
+  // If a pattern matches no tensor, the error is in the sources.
   if (!planned && planned.error().code() == ErrorCode::not_found)
     return fail(std::move(planned).error().at_path(options.paths.front()));
   const auto plan = HT_TRY(planned);
@@ -277,7 +277,7 @@ Result<Exit> convert_model(ConvertArguments& options, const Common& common) {
   auto checked = check_plan(plan, model, how);
   std::optional<Error> loss;
   if (!checked && checked.error().code() == ErrorCode::would_lose && options.dry_run) {
-    // A dry run shows the plan in spite of its losses, unless something else is wrong with it.
+    // A dry run shows the plan despite its losses, unless another check fails.
     loss = checked.error();
     auto allowing = how;
     allowing.lossy = true;

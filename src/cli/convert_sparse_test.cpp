@@ -6,7 +6,7 @@
 
 #include "testing/program.hpp"
 
-namespace ht {
+namespace ht::convert_sparse_test {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -106,4 +106,4 @@ TEST_F(SparseConvert, seals_holes_as_the_zeros_that_they_are) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::convert_sparse_test

@@ -1,7 +1,7 @@
 #include "model/test_formats.hpp"
 #include "testing/program.hpp"
 
-namespace ht {
+namespace ht::convert_test {
 namespace {
 
 class CliConvert : public Cli {
@@ -371,4 +371,4 @@ TEST_F(Cli, export_decodes_block_encodings) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::convert_test

@@ -1,6 +1,6 @@
 #include "testing/program.hpp"
 
-namespace ht {
+namespace ht::devices_test {
 namespace {
 
 class CliDevices : public Cli {};
@@ -27,4 +27,4 @@ TEST_F(CliDevices, lists_an_object_a_line_in_jsonl) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::devices_test

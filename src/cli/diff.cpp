@@ -36,7 +36,7 @@ std::string number_text(const std::optional<double>& value, std::string_view non
   return text;
 }
 
-// The inside of an object.
+// The members of a JSON object, without its braces.
 std::string difference_members(const TensorDifference& tensor) {
   return fmt::format(R"("name":{},"why":"{}","max_abs":{},"rms":{},"cosine":{},"first_byte":{})",
                      json_string(tensor.name), to_string(tensor.why),
@@ -56,7 +56,7 @@ void print_json(OutputBuffer& out, const Differences& found) {
   out += '\n';
 }
 
-// A line for each difference, with its kind.
+// One line for each difference, with its kind.
 void print_json_lines(OutputBuffer& out, const Differences& found) {
   const auto add = [&](std::string_view kind, const Names& names) {
     for (const auto& name : names) out.append(R"({"kind":")", kind, R"(","name":)", JsonText{name}, "}\n");
@@ -71,7 +71,7 @@ void print_json_lines(OutputBuffer& out, const Differences& found) {
 }
 
 std::string describe_tensor(const Model& model, const Rows& rows, std::string_view name) {
-  // A tensor that is alone in its file and named by it is compared under the name of the other one.
+  // Two single tensors that are named by their files are compared despite their different names.
   const Row row = rows.at(model.catalog().find(name).value_or(0));
   return row.entry.is_typed() ? type_text(row) : byte_count_text(row.entry.bytes);
 }

@@ -3,7 +3,7 @@
 
 #include "testing/program.hpp"
 
-namespace ht {
+namespace ht::diff_test {
 namespace {
 
 class CliDiff : public Cli {
@@ -195,4 +195,4 @@ TEST_F(CliDiff, large_models_are_compared_with_a_bar) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::diff_test

@@ -24,7 +24,7 @@ std::string tensors(std::size_t count, std::string_view one, std::string_view ma
 
 std::uint64_t end_of(const Entry& entry) { return saturating_add(entry.offset, entry.bytes); }
 
-// In bytes; a complex number is aligned as its two halves are.
+// In bytes; a complex number has the alignment of its parts.
 std::uint64_t alignment_of(const Entry& entry) {
   const auto dtype = find_dtype(entry.dtype);
   if (!dtype || dtype->bits < 16) return 1;
@@ -38,12 +38,12 @@ bool has_control_character(std::string_view name) {
 using Warnings = std::vector<Error>;
 using Files = std::span<const FileFacts>;
 
-// Empty where the file is not one of these.
+// Empty if the entry's file is not in `files`.
 std::string path_of(const Entry& entry, Files files) {
   return entry.file < files.size() ? files[entry.file].path.string() : std::string();
 }
 
-// A property of single entries that is worth a warning.
+// A property of a single entry that causes a warning.
 struct EntryCheck {
   bool (*finds)(const Entry& entry);
   ErrorCode code;
@@ -103,7 +103,7 @@ void check_overlaps(Warnings& warnings, const Catalog& catalog, Files files) {
                     [](const Entry& entry) { return std::tuple(entry.file, entry.offset, entry.name); });
   std::size_t count = 0;
   std::optional<std::pair<Entry, Entry>> first;
-  // The next entry overlaps one before it if it begins before the furthest end so far.
+  // An entry overlaps an earlier one if it begins before the furthest end so far.
   const Entry* furthest = nullptr;
   for (const auto& entry : entries) {
     if (furthest != nullptr && furthest->file == entry.file && entry.offset < end_of(*furthest)) {
@@ -203,8 +203,8 @@ struct Problem {
 
 // The diagnosis of one path.
 struct Findings {
-  std::string format;          // empty where it is unknown
-  std::optional<Model> model;  // its catalog at least
+  std::string format;          // empty if unknown
+  std::optional<Model> model;  // has at least the catalog
   bool readable = false;
   std::vector<std::string> missing;  // names of files that do not exist
   std::vector<Problem> problems;
@@ -214,7 +214,7 @@ struct Findings {
   }
 };
 
-// Whether the path could not be examined at all: a failure of the doctor instead of a finding.
+// Whether the path could not be examined: an error of the command instead of a finding.
 bool could_not_look(const Error& error, const std::filesystem::path& path) {
   constexpr std::array always{ErrorCode::out_of_memory, ErrorCode::cancelled, ErrorCode::internal,
                               ErrorCode::unsupported_platform};
@@ -236,14 +236,14 @@ void look_at_shards(Findings& findings, const Error& error, const std::string& w
       continue;
     }
     const auto opened = Model::open(path, how);
-    // A part of a split model asks for the missing ones as well.
+    // A part of a split model reports the missing parts as well.
     if (!opened && opened.error().code() != ErrorCode::missing_shard) of_others.push_back(opened.error());
   }
   findings.problems.push_back({error});
   findings.add(std::move(of_others), false);
 }
 
-// By the file's name; an error other than these comes from the parser of that format.
+// Guesses the format from the file name. Errors other than these two come from the parser of that format.
 std::string likely_format(const Error& error, const std::filesystem::path& path) {
   if (error.code() == ErrorCode::bad_magic || error.code() == ErrorCode::not_found) return {};
   const std::filesystem::path of = error.path().empty() ? path : std::filesystem::path(error.path());

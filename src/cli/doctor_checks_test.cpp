@@ -5,7 +5,7 @@
 
 #include <array>
 
-namespace ht::cli {
+namespace ht::cli::doctor_checks_test {
 namespace {
 
 constexpr std::array<std::int64_t, 1> four{4};
@@ -126,4 +126,4 @@ TEST(DoctorChecks, files_are_whole) {
 }
 
 }  // namespace
-}  // namespace ht::cli
+}  // namespace ht::cli::doctor_checks_test

@@ -2,7 +2,7 @@
 
 #include "testing/program.hpp"
 
-namespace ht {
+namespace ht::doctor_test {
 namespace {
 
 constexpr std::string_view two_tensors =
@@ -158,4 +158,4 @@ TEST_F(Cli, doctor_gives_the_path_of_every_problem) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::doctor_test

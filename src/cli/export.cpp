@@ -25,12 +25,12 @@ struct ExportArguments {
   bool force = false;
 
   [[nodiscard]] bool is_to_stdout() const { return target == "-"; }
-  /// Whether every tensor gets a file of its own in the folder `target`.
+  /// Whether each tensor is written to its own file in the folder `target`.
   [[nodiscard]] bool is_to_folder() const {
     std::error_code failed;
     return target.ends_with('/') || std::filesystem::is_directory(target, failed);
   }
-  /// Whether the stored bytes are written, without any header.
+  /// Whether only the stored bytes are written, without a header.
   [[nodiscard]] bool is_raw() const {
     return is_to_stdout() || format == "bin" || (format.empty() && Path(target).extension() == ".bin");
   }
@@ -44,8 +44,8 @@ struct ExportArguments {
   }
 };
 
-// A file name for a tensor, different for different tensors, that stays in its folder whatever the tensor is
-// called: bytes that are unsafe in file names are written as %XX.
+// A unique file name for a tensor, which stays within the folder for any tensor name: bytes that are unsafe
+// in file names are written as %XX.
 std::string file_name_of(std::string_view tensor) {
   if (tensor.empty()) return "%";
   std::string name;
@@ -62,7 +62,7 @@ std::string file_name_of(std::string_view tensor) {
   return name;
 }
 
-// A file of the tensor's stored bytes alone.
+// Plans a file of the tensor's stored bytes only.
 ConversionPlan plan_raw(const Model& model, const Entry& entry, const Path& target) {
   PlannedPart part{.offset = 0, .bytes = entry.bytes, .from = StoredBytes{entry.file, entry.offset}};
   if (entry.is_splat()) {
@@ -105,7 +105,7 @@ Result<std::vector<ConversionPlan>> plans_of(const Model& model, const ExportArg
       plans.push_back(plan_raw(model, entry, target));
       continue;
     }
-    // The model's metadata does not belong to the tensor, and the formats of single tensors have no
+    // The model's metadata does not belong to the tensor, and single-tensor formats cannot store block
     // encodings.
     plans.push_back(HT_TRY(plan_conversion(model, target,
                                            {.format = options.format,
@@ -116,7 +116,7 @@ Result<std::vector<ConversionPlan>> plans_of(const Model& model, const ExportArg
   return plans;
 }
 
-// The stored bytes of a tensor to standard output.
+// Writes the stored bytes of a tensor to standard output.
 Result<Exit> print_bytes(const Model& model, const ExportArguments& options) {
   const auto tensor = HT_TRY(model.at(HT_TRY(tensors_of(model, options)).front()));
   std::vector<std::byte> buffer;
@@ -158,7 +158,7 @@ Result<Exit> export_tensors(const ExportArguments& options, const Common& common
   ApplyOptions how = options.apply;
   if (options.force) how.if_exists = io::IfExists::replace;
   const auto plans = HT_TRY(plans_of(model, options));
-  // All are checked before the first is written.
+  // All plans are checked before the first write.
   if (options.is_to_folder()) HT_TRY(make_folder(Path(options.target + "/").parent_path()));
   std::vector<CheckedPlan> checked;
   checked.reserve(plans.size());

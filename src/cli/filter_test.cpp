@@ -1,6 +1,6 @@
 #include "testing/program.hpp"
 
-namespace ht {
+namespace ht::filter_test {
 namespace {
 
 class CliFilter : public Cli {
@@ -78,4 +78,4 @@ TEST_F(CliFilter, a_filter_without_a_match_is_2_in_every_verb) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::filter_test

@@ -3,7 +3,7 @@
 
 #include "testing/program.hpp"
 
-namespace ht {
+namespace ht::formats_test {
 namespace {
 
 constexpr std::array<std::int64_t, 2> square{2, 2};
@@ -94,4 +94,4 @@ TEST_F(Cli, npy_is_listed_shown_and_looked_at) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::formats_test

@@ -1,5 +1,6 @@
-// load: loads all of a model and reports how fast, by which strategy and why.
-// plan: how much memory a model needs by each strategy, from its headers alone, and whether it fits.
+// load: loads all of a model and reports the rate, the strategy and the reason for choosing it.
+//
+// plan: the memory that each strategy needs, computed from the headers only, and whether the model fits.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,8 +33,7 @@ struct Report {
   std::optional<bool> verified;           // nullopt: without --verify
 };
 
-// Bytes that were read from the file or copied from its pages; `mapped` leaves pages that are cached in
-// place.
+// Bytes read from the file or copied from the page cache. `mapped` does not copy cached pages.
 std::uint64_t read_bytes(const Loaded& loaded) {
   if (loaded.choice.strategy != io::StrategyKind::mapped) return loaded.bytes;
   return loaded.bytes - std::min(loaded.bytes, loaded.cached_bytes.value_or(0));
@@ -47,7 +47,7 @@ io::StrategyKind strategy_named(std::string_view name) {
 }
 
 Result<Report> load_model(const Model& model, const LoadOptions& how) {
-  // Streamed bytes are counted and not used.
+  // Streamed bytes are counted and discarded.
   const auto leave = [](const TensorPiece&) -> Result<void> { return {}; };
   Report report;
   report.loaded =
@@ -60,7 +60,7 @@ Result<Report> load_model(const Model& model, const LoadOptions& how) {
   return report;
 }
 
-// An Error of loading that says that the model does not fit or does not match its seal: exit status 1.
+// Whether the Error means that the model does not fit or does not match its seal: exit status 1.
 bool is_answer(ErrorCode code, bool verify) {
   if (code == ErrorCode::budget_too_small) return true;
   return verify && (code == ErrorCode::not_sealed || code == ErrorCode::bad_seal ||
@@ -99,7 +99,7 @@ std::string people_text(const Report& report, bool quiet) {
 struct Plan {
   /// All tensors: in the process's own memory with `read`, in the page cache with `mapped`.
   std::uint64_t all = 0;
-  /// The ring, whose size does not depend on the model's.
+  /// The ring, whose size does not depend on the model.
   std::uint64_t staged = 0;
   std::uint64_t largest = 0;
   std::uint64_t budget = 0;
@@ -109,7 +109,7 @@ struct Plan {
 };
 
 Result<Plan> plan_of(const LoadArguments& options, const Common& common) {
-  const auto model = HT_TRY(Model::open(options.path, {.headers_only = true,  // missing data counts, too
+  const auto model = HT_TRY(Model::open(options.path, {.headers_only = true,  // data may be missing
                                                        .catalog_only = true,
                                                        .max_header_bytes = common.max_header}));
   const LoadOptions& how = options.load;

@@ -1,6 +1,6 @@
 #include "testing/program.hpp"
 
-namespace ht {
+namespace ht::load_test {
 namespace {
 
 TEST_F(Cli, load_says_how_and_why_by_each_strategy) {
@@ -87,4 +87,4 @@ TEST_F(Cli, load_has_no_rate_where_nothing_was_read) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::load_test

@@ -34,7 +34,7 @@ struct LsArguments {
   bool stats = false;
 };
 
-// Elements of a tensor, the largest number where they do not fit; nullopt for an entry without a type.
+// Number of elements, saturated on overflow; nullopt for an entry without a type.
 std::optional<std::uint64_t> parameter_count(const Entry& entry) {
   if (!entry.is_typed()) return std::nullopt;
   std::uint64_t count = 1;
@@ -48,7 +48,7 @@ std::optional<std::uint64_t> parameter_count(const Entry& entry) {
 class Totals {
  public:
   void add(const Row& row) {
-    // Neighbours mostly have one dtype.
+    // Adjacent tensors mostly have the same dtype.
     if (last_ == nullptr || last_dtype_ != row.dtype) {
       last_dtype_ = row.dtype;
       last_ = &by_dtype_[row.dtype];
@@ -95,7 +95,7 @@ class Totals {
   std::optional<std::uint64_t> parameters_ = 0;
 };
 
-// Statistics of the rows of a model, with one progress bar for all of them. Off unless they are asked for.
+// Statistics of the rows of a model, with one progress bar for all rows. Disabled unless requested.
 class RowStatistics {
  public:
   static Result<RowStatistics> of(const Model& model, const Rows& rows, const LsArguments& options,
@@ -110,7 +110,7 @@ class RowStatistics {
 
   [[nodiscard]] bool is_on() const noexcept { return bar_ != nullptr; }
 
-  // nullopt where the values are not real numbers.
+  // nullopt if the values are not real numbers.
   Result<std::optional<Statistics>> measure(const Row& row) {
     const auto tensor = HT_TRY(model_.at(row.position));
     WorkOptions work = bar_->options();
@@ -248,17 +248,17 @@ Result<void> print_table(OutputBuffer& out, const Rows& rows, const Model& model
   return rows.for_each(add);
 }
 
-// Model names have far fewer parts; the rest of a name with more dots is one part. This bounds the recursion
-// and the indentation, whatever names a file has.
+// Model names have far fewer parts; the rest of a longer name is one part. This bounds the recursion and the
+// indentation for any file.
 constexpr std::size_t max_levels = 32;
 
-// The part of the name that begins at this byte.
+// The part of the name that begins at byte `begin`.
 std::string_view part_at(std::string_view name, std::size_t begin, std::size_t level) {
   const auto rest = name.substr(begin);
   return level + 1 < max_levels ? rest.substr(0, rest.find('.')) : rest;
 }
 
-// Natural order part by part, so that names with a common beginning are neighbours.
+// Natural order part by part, so that names with a common prefix are adjacent.
 bool is_before(std::string_view a, std::string_view b) {
   std::size_t begin = 0;
   for (std::size_t level = 0;; ++level) {
@@ -266,7 +266,7 @@ bool is_before(std::string_view a, std::string_view b) {
     const auto part_b = part_at(b, begin, level);
     if (const auto order = natural_order(part_a, part_b); order != 0) return order < 0;
     begin += part_a.size() + 1;
-    // The tensor that has the name of a subtree comes before the tensors in it.
+    // A tensor with the name of a subtree comes before the tensors of the subtree.
     if (begin > a.size() || begin > b.size()) return a.size() < b.size();
   }
 }
@@ -278,7 +278,7 @@ struct Subtree {
   std::string_view part;
   bool has_leaf = false;  // whether the first tensor has no further part
   std::uint64_t bytes = 0;
-  std::tuple<bool, std::uint32_t, std::uint64_t> place{true, 0, 0};  // the first in the files; splats last
+  std::tuple<bool, std::uint32_t, std::uint64_t> place{true, 0, 0};  // first in the files; splats last
 };
 
 // The rows as a tree of the parts of their names, which are separated by dots, with the totals of each
@@ -291,7 +291,7 @@ class Tree {
     std::ranges::sort(order_, [&](std::uint32_t a, std::uint32_t b) { return is_before(name(a), name(b)); });
   }
 
-  // The subtrees of the tensors [begin, end), whose names are equal up to this byte.
+  // Prints the subtrees of the tensors [begin, end), whose names are equal up to this byte.
   [[nodiscard]] Result<void> print(std::size_t begin, std::size_t end, std::size_t byte,
                                    std::size_t level) {  // NOLINT(misc-no-recursion): max_levels deep
     std::vector<Subtree> children;
@@ -305,7 +305,7 @@ class Tree {
         HT_TRY(print(child, byte, level));
       }
     }
-    // Natural order, in which the subtrees begin, decides between equal ones.
+    // Ties keep natural order, in which the subtrees start.
     if (sort_key_ == "size") {
       std::ranges::sort(children, {}, [](const Subtree& each) { return std::pair(~each.bytes, each.begin); });
     } else if (sort_key_ == "offset") {
@@ -353,7 +353,7 @@ class Tree {
     const std::size_t indent = 2 * level;
     const std::size_t taken = indent + facts.size();
     if (max_columns_ > 0 && taken + display_width(name) > max_columns_) {
-      // A name in fewer columns than this is not recognisable, so the whole line is shortened then.
+      // A shorter name is not recognisable, so the whole line is shortened instead.
       constexpr std::size_t min_name = 8;
       name = shorten_middle(name, std::max(min_name, max_columns_ - std::min(taken, max_columns_)));
       out_ += shorten_middle(std::string(indent, ' ') + name + facts, max_columns_);

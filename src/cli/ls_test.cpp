@@ -6,7 +6,7 @@
 #include "model/test_formats.hpp"
 #include "testing/program.hpp"
 
-namespace ht {
+namespace ht::ls_test {
 namespace {
 
 TEST_F(Cli, ls_shows_columns_and_totals) {
@@ -317,4 +317,4 @@ TEST_F(Cli, ls_stats_leaves_out_tensors_without_numbers) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::ls_test

@@ -2,8 +2,8 @@
 
 #include "cli/cli.hpp"
 
-// A model of many shards needs as many open files. The soft limit protects programs that use select(), and
-// this one does not.
+// A model of many shards needs as many open files. The soft limit protects programs that use select(); this
+// program does not use it.
 static void allow_many_files() {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;

@@ -11,7 +11,7 @@
 #include "testing/allocations.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::memory_test {
 namespace {
 
 constexpr std::size_t tensors = 100'000;
@@ -98,4 +98,4 @@ TEST_F(ListingMemory, of_a_sorted_list_is_4_bytes_for_each_tensor) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::memory_test

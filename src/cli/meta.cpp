@@ -23,12 +23,12 @@ namespace {
 struct MetaArguments {
   std::string path;
   std::string action;
-  std::vector<std::string> words;  // behind the action: keys, or keys and values
+  std::vector<std::string> words;  // after the action: keys, or keys and values
   std::optional<std::string> from;
   std::string type;
   bool no_grow = false;
 
-  /// Why the arguments do not fit the action; empty where they do.
+  /// The mismatch between arguments and action; empty if they match.
   [[nodiscard]] std::string usage_error() const {
     const bool sets = action == "set";
     if (action == "get" && words.size() != 1) return "get takes one KEY";
@@ -86,7 +86,7 @@ Result<Exit> get(const MetaArguments& options, const Common& common) {
     HT_TRY(one.add(key, *value));
     return print_json(one);
   }
-  // Exactly the value unless it goes to a terminal, so that `set KEY --from FILE` restores it.
+  // Prints exactly the value unless stdout is a terminal, so that `set KEY --from FILE` restores it.
   const auto text = whole_text(*value);
   print(isatty(STDOUT_FILENO) != 0 ? printable(text) + "\n" : text);
   return Exit::good;

@@ -5,7 +5,7 @@
 
 #include "testing/program.hpp"
 
-namespace ht {
+namespace ht::meta_test {
 namespace {
 
 using ::testing::ContainsRegex;
@@ -246,4 +246,4 @@ TEST_F(CliMeta, refuses_bad_usage) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::meta_test

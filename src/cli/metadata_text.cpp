@@ -15,7 +15,7 @@ constexpr std::size_t max_keys = 100;
 constexpr std::size_t max_characters = 60;
 constexpr std::uint64_t max_elements = 8;
 
-// A number or a boolean. Only NaN and infinities differ between people and JSON.
+// A number or a boolean. Only NaN and infinities differ between text and JSON.
 std::string scalar_text(const MetaValue& value, bool json) {
   if (const auto truth = value.boolean()) return *truth ? "true" : "false";
   if (const auto natural = value.natural()) return std::to_string(*natural);
@@ -36,14 +36,14 @@ std::string type_text(const MetaValue& value) {
                : std::string(to_string(value.type()));
 }
 
-// The columns of a key whose value has to fit behind it into `columns`, given both widths: the value is
-// shortened first, down to half of them.
+// The columns for a key so that it fits in `columns` together with its value, given both widths. The value is
+// shortened first, down to half of the columns.
 std::size_t columns_of_key(std::size_t key, std::size_t value, std::size_t columns) {
   return std::min(key, std::max(columns - std::min(value, columns), columns - columns / 2));
 }
 
 std::string short_text(std::string_view text) {
-  // A character has at most four bytes, so one that is cut here is not among the shown ones.
+  // A character has at most four bytes, so a character that is cut here is not shown.
   std::string shown = printable(text.substr(0, 4 * max_characters + 4));
   std::string_view rest = shown;
   for (std::size_t characters = 0; !rest.empty() && characters < max_characters; ++characters) {
@@ -142,7 +142,7 @@ void append_lines(OutputBuffer& out, const Metadata& metadata, bool whole, std::
 }
 
 std::string aligned_text(const Metadata& metadata, std::size_t max_columns) {
-  // One very long key does not push all values off the screen.
+  // A very long key does not push all values off the screen.
   constexpr std::size_t max_width = 48;
   constexpr std::size_t gaps = 4;
   struct Line {

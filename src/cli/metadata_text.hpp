@@ -1,4 +1,4 @@
-// Metadata for people and as JSON. Padding that an edit left in a header is not shown.
+// Metadata as text and as JSON. Padding that an edit left in a header is not shown.
 #pragma once
 
 #include <htensor/format/metadata.hpp>
@@ -13,13 +13,14 @@ void append_json(OutputBuffer& out, const MetaValue& value);
 /// Appends an object of all keys in file order.
 void append_json(OutputBuffer& out, const Metadata& metadata);
 
-/// One line: long texts are cut and followed by their length, long arrays are their type and length.
+/// One line: long strings are truncated and followed by their length; long arrays are shown as type and
+/// length.
 [[nodiscard]] std::string value_text(const MetaValue& value);
-/// Appends `key = value` lines and an empty line, nothing for empty metadata. Unless `whole`, these are
-/// the first hundred keys with their values as `value_text` has them, and the number of further keys; lines
-/// wider than `max_columns` are shortened then (0: unlimited).
+/// Appends `key = value` lines and an empty line; nothing for empty metadata. Unless `whole`, shows the first
+/// hundred keys with values from `value_text`, and the number of further keys. Lines wider than `max_columns`
+/// are shortened then (0: unlimited).
 void append_lines(OutputBuffer& out, const Metadata& metadata, bool whole, std::size_t max_columns = 0);
-/// All keys but padding, in columns: key, type, value. Lines wider than `max_columns` are shortened (0:
+/// All keys except padding, in columns: key, type, value. Lines wider than `max_columns` are shortened (0:
 /// unlimited).
 [[nodiscard]] std::string aligned_text(const Metadata& metadata, std::size_t max_columns = 0);
 

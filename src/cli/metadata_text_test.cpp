@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-namespace ht::cli {
+namespace ht::cli::metadata_text_test {
 namespace {
 
 template <class T>
@@ -142,4 +142,4 @@ TEST(MetadataText, very_many_keys_are_counted) {
 }
 
 }  // namespace
-}  // namespace ht::cli
+}  // namespace ht::cli::metadata_text_test

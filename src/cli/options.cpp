@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* path_description = "A file of any format, a shard index, or a folder";
 
-// The problem with a value that is not one of the accepted ones; empty where it is.
+// The error for a value that is not in the list; empty if it is.
 std::string problem_of(const std::string& given, const std::vector<std::string>& one_of) {
   if (std::ranges::find(one_of, given) != one_of.end()) return {};
   NearestName nearest(given);
@@ -31,7 +31,7 @@ std::string problem_of(const std::string& given, const std::vector<std::string>&
 
 struct Usage {
   std::string name;
-  std::string type;  // the value's name in the help, all of an argument there
+  std::string type;  // the value's name in the help; for an argument the whole text
 };
 
 Usage parse_usage(const std::string& usage) {
@@ -40,7 +40,7 @@ Usage parse_usage(const std::string& usage) {
   return {usage.substr(0, space), usage.substr(space + 1)};
 }
 
-// An option whose text `parse` turns into a value; nullopt where the text is not `expected`.
+// An option whose text is converted by `parse`; nullopt from `parse` is an error that names `expected`.
 template <class T, class Parse>
 void add_parsed(CLI::App& verb, const std::string& usage, T& value, const std::string& description,
                 std::string_view expected, const Parse& parse) {
@@ -57,7 +57,7 @@ void add_parsed(CLI::App& verb, const std::string& usage, T& value, const std::s
   verb.add_option_function<std::string>(option.name, read, description)->type_name(option.type);
 }
 
-// The number that is the whole text.
+// Parses a number that must be the whole text.
 template <class T>
 std::optional<T> parse_number(const std::string& text) {
   T number{};
@@ -66,7 +66,7 @@ std::optional<T> parse_number(const std::string& text) {
   return error == std::errc{} && after == end ? std::optional(number) : std::nullopt;
 }
 
-// One value at a time, so that the word after it is an argument again, and [ab] is not read as a list.
+// One value per option, so that the next word is an argument again, and [ab] is not read as a list.
 void allow_repeating(CLI::Option& added) {
   added.expected(1)->allow_extra_args(false)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
@@ -96,8 +96,8 @@ void add_choice(CLI::App& verb, const std::string& name, std::string& word,
 
 void add_choice_flag(CLI::App& verb, const std::string& name, std::string& word,
                      const std::vector<std::string>& words, const std::string& description) {
-  // A flag and not an option: it never takes the argument behind it for its word.
-  // Without a word, the flag is "true".
+  // A flag instead of an option, so that it never consumes the next argument. CLI11 passes "true" if the flag
+  // has no word.
   const auto read = [words](std::string& given) {
     if (given == "true") given = words.front();
     return problem_of(given, words);
@@ -113,7 +113,7 @@ void add_texts(CLI::App& verb, const std::string& usage, std::vector<std::string
 
 void add_arguments(CLI::App& verb, const std::string& usage, std::vector<std::string>& texts,
                    const std::string& description, Presence presence) {
-  // Extra arguments, which an unlimited vector takes otherwise, would be split where they look like [a,b].
+  // With extra arguments, the default for an unlimited vector, CLI11 splits texts of the form [a,b].
   constexpr int any_number = CLI::detail::expected_max_vector_size;
   const auto [name, type] = parse_usage(usage);
   verb.add_option(name, texts, description)

@@ -1,5 +1,5 @@
-// How verbs declare their options, so that each kind is read in one way. The variable that an option is read
-// into has to outlive the parsing.
+// Functions that declare the options of verbs, so that each kind is parsed in one way. The variable of an
+// option must outlive the parsing.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,12 @@ namespace ht::cli {
 /// Whether the user may leave an argument or option out.
 enum class Presence : std::uint8_t { optional, required };
 
-/// An option that takes text or, without dashes before its name, an argument. `usage` is how the help spells
-/// it: the name and the value of an option, "--slice SLICE"; an argument, "PATH...", which is named by its
-/// first word.
+/// An option that takes text, or an argument if its name has no dashes. `usage` is the spelling in the help:
+/// name and value of an option, "--slice SLICE", or an argument, "PATH...", which is named by its first word.
 void add_text(CLI::App& verb, const std::string& usage, std::string& text, const std::string& description,
               Presence presence = Presence::optional);
 
-/// The same, distinguishing an empty text from an option that is not given.
+/// The same; nullopt if the option is not given.
 void add_text(CLI::App& verb, const std::string& usage, std::optional<std::string>& text,
               const std::string& description);
 
@@ -38,7 +37,7 @@ void add_texts(CLI::App& verb, const std::string& usage, std::vector<std::string
 void add_arguments(CLI::App& verb, const std::string& usage, std::vector<std::string>& texts,
                    const std::string& description, Presence presence = Presence::optional);
 
-/// A flag that may be given a word, as in --dequantize or --dequantize=F16; the first word is the default.
+/// A flag with an optional word, as in --dequantize or --dequantize=F16; the first word is the default.
 void add_choice_flag(CLI::App& verb, const std::string& name, std::string& word,
                      const std::vector<std::string>& words, const std::string& description);
 
@@ -55,8 +54,8 @@ void add_real(CLI::App& verb, const std::string& name, std::optional<double>& nu
 /// A SIZE such as 4K or 2.5G.
 void add_size(CLI::App& verb, const std::string& name, std::uint64_t& bytes, const std::string& description);
 
-/// Checks the options against each other once all are read. The function returns the problem, or an empty
-/// text. A verb has one check.
+/// Checks the options against each other after parsing. The function returns the problem, or an empty text. A
+/// verb has one check.
 void add_check(CLI::App& verb, std::function<std::string()> find_problem);
 
 /// PATH: a model.
@@ -67,7 +66,7 @@ void add_paths(CLI::App& verb, std::vector<std::string>& paths);
 /// --filter and --exclude: the tensors to work on.
 void add_filter(CLI::App& verb, NameFilter& filter);
 
-/// The bytes that --budget asks for; the available memory if that is 0.
+/// The bytes given by --budget, or the available memory if that is 0.
 [[nodiscard]] Result<std::uint64_t> memory_budget(std::uint64_t asked, io::Port& port);
 
 }  // namespace ht::cli

@@ -17,7 +17,7 @@
 namespace ht::cli {
 namespace {
 
-// How the output for one of several paths is framed. Nothing is written for a path without output.
+// How the output for one of several paths is framed. A path without output gets no frame.
 enum class Frame : std::uint8_t {
   none,
   heading,      // the path on a line of its own
@@ -37,7 +37,7 @@ Block block;
 bool has_any_output = false;
 bool ends_within_a_line = false;
 
-// A failure sticks to the stream and is reported once, at the end.
+// A write error is kept by the stream and reported once, at exit.
 void write(std::string_view text) {
   if (text.empty()) return;  // its address may be null
   erase_progress();
@@ -47,9 +47,9 @@ void write(std::string_view text) {
 }
 
 void write_object_start(std::string_view& text) {
-  // The verb's own "path" is before any object within this one.
+  // The verb's own "path" key comes before any nested object.
   if (text.substr(0, text.find('{', 1)).find(R"("path":)") != std::string_view::npos) return;
-  text.remove_prefix(1);  // its brace is in the opening
+  text.remove_prefix(1);  // its brace is part of the opening
   write(block.opening);
 }
 
@@ -106,7 +106,7 @@ Exit run_for_paths(const std::vector<std::string>& paths, const PathAction& acti
   return worst;
 }
 
-// A path that fails here stays: the verb reports its error.
+// A path that fails here is kept: the verb reports the error.
 std::vector<std::string> expand_folders(const std::vector<std::string>& paths) {
   std::vector<std::string> expanded;
   for (const auto& path : paths) {
@@ -157,7 +157,7 @@ void complain(std::string_view line, std::string_view hint) {
 void complain(const Error& error) { complain(to_string(error), error.hint()); }
 
 Exit report(const Error& error, bool json) {
-  // A document that was begun, as by a verb that is interrupted, has no place for another.
+  // If the JSON document was already started, for example by an interrupted verb, the error goes to stderr.
   if (json && !block.has_printed) {
     print(fmt::format("{{\"error\":{{{}}}}}\n", json_members(error)));
   } else {

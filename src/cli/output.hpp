@@ -1,4 +1,4 @@
-// Text on its way to standard output, through one bounded buffer, and errors on their way to the user.
+// Buffered text for standard output, and error messages for the user.
 #pragma once
 
 #include <fmt/format.h>
@@ -22,8 +22,8 @@ struct JsonText {
   std::string_view text;
 };
 
-/// Collects text and prints it in pieces of 64 KiB, so that memory does not grow with the output. The
-/// destructor prints the rest. Text given to `print` directly overtakes the text that is still collected.
+/// Buffers text and prints it in pieces of 64 KiB, so that memory does not grow with the output. The
+/// destructor prints the rest. Text passed to `print` directly appears before text that is still buffered.
 class OutputBuffer {
  public:
   OutputBuffer() = default;
@@ -66,7 +66,7 @@ class OutputBuffer {
   }
 
   void flush();
-  /// Drops the text that was not printed yet: an error found early takes the place of the output.
+  /// Drops text that was not printed yet, so that an early error replaces the output.
   void discard() noexcept { used_ = 0; }
 
  private:
@@ -89,7 +89,7 @@ void vappend_text(OutputBuffer& out, fmt::string_view format, fmt::format_args a
 
 /// Writes a line and, unless it is empty, its hint to stderr.
 void complain(std::string_view line, std::string_view hint);
-/// Reports an error that ends the verb, as JSON if that is asked for and nothing was printed yet.
+/// Reports an error that ends the verb, as JSON if requested and nothing was printed yet.
 [[nodiscard]] Exit report(const Error& error, bool json);
 
 }  // namespace ht::cli

@@ -2,7 +2,7 @@
 
 #include "testing/program.hpp"
 
-namespace ht {
+namespace ht::paths_test {
 namespace {
 
 // Verbs that take several paths.
@@ -145,4 +145,4 @@ TEST_F(CliPaths, an_interruption_stops_the_next_path) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::paths_test

@@ -3,7 +3,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/program.hpp"
 
-namespace ht {
+namespace ht::plan_test {
 namespace {
 
 TEST(Plan, available_memory_is_known) {
@@ -57,4 +57,4 @@ TEST_F(Cli, plan_takes_a_filter) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::plan_test

@@ -22,7 +22,7 @@ bool is_wanted(const Common& common) {
   return common.progress == ProgressBar::automatic && !common.quiet && isatty(STDERR_FILENO) != 0;
 }
 
-// Without the erasing that print_error does.
+// Unlike print_error, does not erase the bar.
 void write_to_stderr(std::string_view text) noexcept {
   static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
 }
@@ -67,7 +67,7 @@ WorkWithBar::WorkWithBar(const Common& common) : common_(common) {
       }
     });
   } catch (const std::system_error&) {
-    watcher_ = std::jthread();  // without one, the progress callback alone looks for signals
+    watcher_ = std::jthread();  // without it, only the progress callback polls for signals
   }
 }
 
@@ -80,7 +80,7 @@ void WorkWithBar::update(const Progress& progress) {
     const auto delay = common_.progress == ProgressBar::always ? 0ms : 500ms;
     next_ = is_wanted(common_) ? now + delay : Clock::time_point::max();
   }
-  // A line of output that is not complete has no place for a bar.
+  // Do not draw the bar on an incomplete line of output.
   if (now < next_ || is_line_open()) return;
   next_ = now + 100ms;
   const auto done = static_cast<double>(std::min(progress.done_bytes, progress.total_bytes));

@@ -12,10 +12,10 @@
 
 namespace ht::cli {
 
-/// Long work of the library with a bar, which the user can interrupt. The bar appears on a terminal once the
-/// work has taken half a second. The destructor erases it, and so do `print` and `print_error`, so that it
-/// never shares a line with other text. A signal handler cannot request a stop, and work need not report
-/// progress to be long: a thread looks for signals as long as this lives.
+/// Work options with a progress bar, for work that the user can interrupt. The bar appears on a terminal
+/// after half a second. The destructor, `print` and `print_error` erase it, so that it never shares a line
+/// with other text. A thread polls for signals as long as this object lives, because a signal handler cannot
+/// request a stop and long work need not report progress.
 class WorkWithBar {
  public:
   explicit WorkWithBar(const Common& common);
@@ -23,7 +23,7 @@ class WorkWithBar {
   WorkWithBar& operator=(const WorkWithBar&) = delete;
   ~WorkWithBar();
 
-  /// Draws the bar, if it is time to.
+  /// Draws the bar if it is due.
   void update(const Progress& progress);
 
   /// This object must outlive their use.

@@ -27,7 +27,7 @@ struct Totals {
   std::uint64_t splat_bytes = 0;
   std::optional<std::uint64_t> cached_bytes = 0;
 
-  // One tensor whose share is unknown makes the sum unknown.
+  // One tensor with unknown residency makes the sum unknown.
   void add(const Entry& entry, std::optional<std::uint64_t> cached) {
     auto& bytes = entry.is_splat() ? splat_bytes : stored_bytes;
     bytes = saturating_add(bytes, entry.bytes);
@@ -50,7 +50,7 @@ struct Totals {
   }
 };
 
-// The page cache of tensors, queried for many at once: on older kernels each query maps a part of the file.
+// The page cache state of tensors, queried in batches: on older kernels each query maps a part of the file.
 class PageCache {
  public:
   explicit PageCache(const Model& model) : model_(model) {}
@@ -106,7 +106,7 @@ Result<void> print_for_people(OutputBuffer& out, const Rows& rows, const Model& 
                     {.title = "bytes", .right = true},
                     {.title = "cached", .right = true},
                     {.title = "", .right = true}});
-  // The page cache is queried once, when rows are printed; until then its columns have their widest text.
+  // The page cache is queried in the second pass only; the first pass measures the widest possible text.
   HT_TRY(rows.for_each([&](const Row& row) {
     table.name(row.entry.name);
     table.size(row.entry.bytes);
@@ -136,7 +136,7 @@ Result<void> print_residency(const Model& model, const NameFilter& filter, const
   auto printed = common.jsonl  ? print_json_lines(out, rows, model)
                  : common.json ? print_json(out, rows, model)
                                : print_for_people(out, rows, model, common.quiet);
-  // Where the kernel cannot be queried at all, the first query fails.
+  // If the kernel does not support the query, the first query fails.
   if (!printed) out.discard();
   return printed;
 }

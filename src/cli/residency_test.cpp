@@ -6,7 +6,7 @@
 
 #include "testing/program.hpp"
 
-namespace ht {
+namespace ht::residency_test {
 namespace {
 
 TEST_F(Cli, residency_follows_prefetch_and_evict) {
@@ -104,4 +104,4 @@ TEST_F(Cli, prefetch_without_a_match_is_2) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::residency_test

@@ -45,7 +45,7 @@ void Rows::sort(std::string_view key) {
   const Catalog& catalog = model_.catalog();
   is_sorted_ = key == "name" || key == "size" || key == "offset";
   if (is_sorted_) order_ = positions();
-  // File order decides between equal ones.
+  // Ties keep file order.
   if (key == "name") {
     std::ranges::sort(order_, [&](std::uint32_t a, std::uint32_t b) {
       return natural_order(catalog[a].name, catalog[b].name) < 0;

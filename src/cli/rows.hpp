@@ -1,4 +1,4 @@
-// The tensors of a model that a verb is about.
+// The tensors of a model that a verb works on.
 #pragma once
 
 #include <array>
@@ -18,18 +18,18 @@ namespace ht::cli {
 
 struct Row {
   Entry entry;
-  /// The dtype or block encoding; empty where the file has none.
+  /// The dtype or block encoding; empty if the file has none.
   std::string_view dtype;
   std::size_t position;  // in file order
 };
 
-/// The tensors of a model whose names match a filter. A view of the model's catalog: rows are made one by
-/// one while they are visited, and only a sorted order takes memory, 4 bytes for each tensor.
+/// The tensors of a model whose names match a filter. A view of the model's catalog: rows are created while
+/// they are visited. Only a sorted order takes memory, 4 bytes per tensor.
 class Rows {
  public:
   /// All tensors. The model must outlive the rows.
   explicit Rows(const Model& model) : model_(model) {}
-  /// The tensors whose names match. `not_found` where the filter matches no tensor.
+  /// The tensors whose names match. `not_found` if the filter matches no tensor.
   [[nodiscard]] static Result<Rows> of(const Model& model, const NameFilter& filter);
 
   /// By "name" (natural order), "size" (largest first) or "offset" (splats last); other keys keep file order.
@@ -69,14 +69,13 @@ class Rows {
   NameFilter filter_;
   std::vector<std::uint32_t> order_;
   bool is_sorted_ = false;
-  // By tag, filled in when first asked for: a lookup in the model for each tensor would take longer than
-  // printing.
+  // By tag, filled lazily: a lookup in the model for each tensor would take longer than printing.
   mutable std::array<std::string_view, 256> dtypes_{};
   mutable std::array<std::string_view, 256> encodings_{};
 };
 
-/// The largest number where the sum does not fit: the headers of files whose data need not exist can name
-/// more bytes than 64 bits count.
+/// The sum, saturated on overflow: with missing data allowed, headers can declare more bytes than 64 bits can
+/// count.
 [[nodiscard]] std::uint64_t saturating_add(std::uint64_t a, std::uint64_t b) noexcept;
 
 /// "F32 [4, 8]", "-" for an entry without a type.

@@ -26,7 +26,7 @@ struct SealArguments {
   }
 };
 
-// The files were compared with the seal that they have, and differ, or that seal is damaged.
+// Whether the files do not match their existing seal, or that seal is damaged.
 bool is_answer(const Error& error) {
   return error.code() == ErrorCode::checksum_mismatch || error.code() == ErrorCode::bad_seal;
 }
@@ -139,10 +139,10 @@ std::string people_text(const Verification& found, const std::string& path, doub
   return out;
 }
 
-// Without a seal that can be read, the answer is no.
+// Exit status 1 if there is no readable seal.
 Result<Exit> without_verdict(const Error& error, const std::string& path, const Common& common) {
   if (error.code() != ErrorCode::not_sealed && error.code() != ErrorCode::bad_seal) return fail(error);
-  // A file that is not a model is an error of its own.
+  // A file that is not a model is reported as such.
   if (error.code() == ErrorCode::not_sealed)
     HT_TRY(Model::open(path, {.catalog_only = true, .max_header_bytes = common.max_header}));
   if (common.is_json()) {

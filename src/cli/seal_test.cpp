@@ -1,7 +1,7 @@
 #include "model/test_formats.hpp"
 #include "testing/program.hpp"
 
-namespace ht {
+namespace ht::seal_test {
 namespace {
 
 class CliSeal : public Cli {
@@ -239,4 +239,4 @@ TEST_F(CliSeal, progress_is_shown_where_it_is_wanted) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::seal_test

@@ -29,12 +29,12 @@ struct ShowArguments {
   bool hist = false;
 };
 
-// One dimension's choice: `count` elements from `begin` on, `step` apart.
+// The selection in one dimension: `count` elements from `begin` on, `step` apart.
 struct Axis {
   std::int64_t begin = 0;
   std::int64_t count = 0;
   std::int64_t step = 1;
-  // Whether a single index selects from the dimension, which the result then lacks.
+  // Whether a single index selects from the dimension, which is then not part of the result.
   bool dropped = false;
 };
 
@@ -56,7 +56,7 @@ tl::unexpected<Error> no_slice(std::string_view part) {
                   .with_hint("write begin:end:step or an index for each dimension, as in 0:4,:,-1"));
 }
 
-// A number, or nothing where the text is empty.
+// A number; nullopt if the text is empty.
 Result<std::optional<std::int64_t>> number(std::string_view text, std::string_view part) {
   if (text.empty()) return std::nullopt;
   std::int64_t value = 0;
@@ -65,7 +65,7 @@ Result<std::optional<std::int64_t>> number(std::string_view text, std::string_vi
   return value;
 }
 
-// Counted from the end where it is negative. Neither sum can overflow: the signs differ.
+// Negative values count from the end. The sum cannot overflow: the signs differ.
 std::int64_t from_front(std::int64_t value, std::int64_t extent) {
   return value < 0 ? value + extent : value;
 }
@@ -89,7 +89,7 @@ Result<Axis> range(std::string_view part, std::int64_t extent) {
   const auto end = HT_TRY(number(fields[1], part));
   const auto step = HT_TRY(number(fields.size() == 3 ? fields[2] : "", part)).value_or(1);
   if (step == 0 || step == std::numeric_limits<std::int64_t>::min()) return no_slice(part);
-  // Downwards, the range runs from the last element to before the first.
+  // With a negative step, the range goes from the last element to before the first.
   const std::int64_t low = step > 0 ? 0 : -1;
   const std::int64_t high = step > 0 ? extent : extent - 1;
   const auto cut = [&](std::optional<std::int64_t> value, std::int64_t otherwise) {
@@ -103,9 +103,9 @@ Result<Axis> range(std::string_view part, std::int64_t extent) {
   return Axis{.begin = first, .count = count, .step = step};
 }
 
-// `0:4,:,-1`, spelled as in Python: one axis for each dimension; dimensions that the text omits are whole.
-// Negative numbers count from the end and ranges are clamped, as in Python. `out_of_bounds` for an index
-// outside, `bad_shape` for a malformed slice or one with too many parts.
+// Parses `0:4,:,-1` as in Python: one axis for each dimension; dimensions that the text omits are whole.
+// Negative numbers count from the end and ranges are clamped. `out_of_bounds` for an index outside the
+// dimension, `bad_shape` for a malformed slice or one with too many parts.
 Result<std::vector<Axis>> parse_slice(std::string_view text, std::span<const std::int64_t> dims) {
   std::vector<Axis> axes;
   if (!trimmed(text).empty()) {
@@ -172,22 +172,21 @@ void append_nth(OutputBuffer& out, Bytes piece, std::int64_t index, bool json) {
   }
 }
 
-// Prints the elements of a part: for people as numpy does, in nested brackets, the middle of long dimensions
-// left out; for JSON separated by commas alone. A group of 8 elements is read at a time, or more while
-// elements are printed one after another, so that a corner of a large tensor costs no more than that of a
-// small one.
+// Prints the elements of a part: as text like numpy, in nested brackets, with the middle of long dimensions
+// left out; as JSON separated by commas only. Elements are read in groups of 8, or more for consecutive
+// elements, so that a corner of a large tensor costs no more than that of a small one.
 class Printer {
  public:
   Printer(OutputBuffer& out, const Part& part, AppendNth append, bool json)
       : out_(out), part_(part), append_(append), json_(json), innermost_(part.axes.size()) {
     std::int64_t total = 1;
-    // Enough is known once it is too many.
+    // Capped at `most` + 1, which avoids overflow.
     for (const auto& axis : part.axes) total = std::min(total, most + 1) * std::min(axis.count, most + 1);
     shortened_ = !json && total > most;
     while (innermost_ > 0 && part.axes[innermost_ - 1].dropped) --innermost_;
   }
 
-  // The elements of the axes from `depth` on, counted from `offset`. No axis may be empty.
+  // Prints the elements of the axes from `depth` on, starting at `offset`. No axis may be empty.
   // NOLINTNEXTLINE(misc-no-recursion): as deep as the rank, which is at most 64 in every format
   [[nodiscard]] Result<void> print_axis(std::size_t depth, std::int64_t offset, std::size_t indent) {
     const auto at = [&](std::int64_t i) {
@@ -212,7 +211,7 @@ class Printer {
   }
 
  private:
-  // The nth element in row-major order.
+  // Prints the element with this row-major index.
   [[nodiscard]] Result<void> print_element(std::int64_t index) {
     if (interrupted()) return fail(interruption());
     if (index < begin_ || index >= end_) HT_TRY(read(index));
@@ -251,7 +250,7 @@ class Printer {
 
   static constexpr std::int64_t most = 1000;
   static constexpr std::int64_t edge = 3;
-  // They have whole bytes, whatever the dtype.
+  // Eight elements of any dtype are whole bytes.
   static constexpr std::int64_t group = 8;
   static constexpr std::int64_t max_piece = 4096;
 
@@ -259,7 +258,7 @@ class Printer {
   const Part& part_;
   AppendNth append_;
   bool json_;
-  std::size_t innermost_;  // one behind the last axis that is not dropped
+  std::size_t innermost_;  // one after the last axis that is not dropped
   bool shortened_ = false;
   // Elements from `begin_` to `end_`.
   std::vector<std::byte> piece_;
@@ -267,14 +266,14 @@ class Printer {
   std::int64_t end_ = 0;
 };
 
-// The values of blocks are those of F32, and are read as F64.
+// Values of blocks are read as F64 and printed as F32.
 void append_block_value(OutputBuffer& out, Bytes piece, std::int64_t index, bool json) {
   double value = 0;
   std::memcpy(&value, piece.data() + static_cast<std::size_t>(index) * sizeof(value), sizeof(value));
   append_element<F32>(out, static_cast<float>(value), json);
 }
 
-// The rows of the outermost dimension that a slice selects, as statistics need them.
+// The range of rows that a slice selects. Statistics need whole rows.
 Result<AnyTensor> chosen_rows(const Part& part, const ShowArguments& options) {
   const auto dims = part.tensor.dims();
   const auto is_whole = [&](std::size_t i) {
@@ -296,7 +295,7 @@ Result<AnyTensor> chosen_rows(const Part& part, const ShowArguments& options) {
               "with --stats and --hist, give a range of the first dimension alone, as in --slice 0:4"));
 }
 
-// Facts about all values, in one or two passes over the tensor.
+// Prints statistics of all values, in one or two passes over the tensor.
 Result<Exit> show_statistics(const Part& part, const ShowArguments& options, const Common& common) {
   const auto rows = HT_TRY(chosen_rows(part, options));
   Statistics facts;
@@ -333,7 +332,7 @@ Result<Exit> show_statistics(const Part& part, const ShowArguments& options, con
 
 Result<AppendNth> appender_of(const ElementType& type) {
   if (type.is_blocks()) return &append_block_value;
-  // `bad_dtype` for dtypes of users.
+  // `bad_dtype` for user dtypes.
   return visit_dtype(type.dtype, []<class D>(D) -> AppendNth { return &append_nth<D>; });
 }
 
@@ -355,7 +354,7 @@ Result<Exit> show(const ShowArguments& options, const Common& common) {
   } else if (!common.quiet) {
     append_text(out, "{}  {} {}\n", printable(tensor.name()), tensor.type().name, shape_text(tensor.dims()));
   }
-  // Without any element there is nothing to walk, however long the other axes are.
+  // An empty part is not walked, however long its other axes are.
   const bool is_empty = std::ranges::any_of(part.axes, [](const Axis& axis) { return axis.count == 0; });
   if (!is_empty) {
     HT_TRY(Printer(out, part, append, json).print_axis(0, 0, 0));

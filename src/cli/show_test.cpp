@@ -2,7 +2,7 @@
 #include "testing/library_types.hpp"
 #include "testing/program.hpp"
 
-namespace ht {
+namespace ht::show_test {
 namespace {
 
 TEST_F(Cli, show_prints_values_for_people) {
@@ -205,4 +205,4 @@ TEST_F(ShownElements, packed_ones_are_read_from_within_a_byte) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::show_test

@@ -9,7 +9,7 @@
 #include "cli/cli.hpp"
 #include "testing/program.hpp"
 
-namespace ht {
+namespace ht::slice_test {
 namespace {
 
 class Slice : public Cli {
@@ -123,4 +123,4 @@ RC_GTEST_FIXTURE_PROP(Slice, every_index_is_inside_whatever_is_asked, ()) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::slice_test

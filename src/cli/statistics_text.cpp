@@ -10,7 +10,7 @@
 namespace ht::cli {
 namespace {
 
-// "[12, 5]": the place of an element, from its row-major index.
+// "[12, 5]": the coordinates of an element, from its row-major index.
 std::string place_text(std::uint64_t index, std::span<const std::int64_t> dims) {
   std::vector<std::int64_t> place(dims.size());
   for (std::size_t i = dims.size(); i > 0; --i) {
@@ -105,7 +105,7 @@ Bars bars_of_locale() {
 
 void append_histogram(OutputBuffer& out, const Histogram& histogram, std::size_t columns, Bars bars) {
   const auto& range = histogram.range;
-  // Each product is within the range, however wide it is.
+  // Interpolates without computing high - low, which could overflow.
   const auto edge = [&](std::size_t i) {
     const double part = static_cast<double>(i) / range.bins;
     return range.low * (1 - part) + range.high * part;
@@ -118,7 +118,7 @@ void append_histogram(OutputBuffer& out, const Histogram& histogram, std::size_t
   const std::size_t bar_width = all > fixed + 8 ? std::min<std::size_t>(all - fixed, 60) : 8;
   for (std::size_t i = 0; i < histogram.counts.size(); ++i) {
     const std::uint64_t count = histogram.counts[i];
-    // A bar that would vanish keeps an eighth, so that only empty intervals have none.
+    // A non-empty interval has a bar of at least one eighth.
     const double share = static_cast<double>(count) / static_cast<double>(most);
     auto eighths = static_cast<std::size_t>(share * static_cast<double>(bar_width * 8));
     if (count != 0) eighths = std::max<std::size_t>(eighths, 1);

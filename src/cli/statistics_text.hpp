@@ -1,4 +1,4 @@
-// Statistics and histograms for people and as JSON.
+// Statistics and histograms as text and as JSON.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ inline constexpr std::uint32_t histogram_bins = 20;
 /// A number in at most six significant digits.
 [[nodiscard]] std::string short_number_text(double value);
 
-/// One fact per line, with the places of the extremes.
+/// One value per line, with the coordinates of the extremes.
 void append_statistics(OutputBuffer& out, const Statistics& facts, std::span<const std::int64_t> dims);
 /// `{"count":…,"min":…,…}`.
 void append_json_statistics(OutputBuffer& out, const Statistics& facts);
 
 enum class Bars : std::uint8_t { blocks, ascii };
 
-/// Blocks of Unicode where the locale is UTF-8.
+/// Unicode block characters if the locale is UTF-8.
 [[nodiscard]] Bars bars_of_locale();
 
 /// One interval per line: its lower end, a bar, its count. Bars fit `columns`; 0 means 80.

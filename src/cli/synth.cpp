@@ -30,7 +30,7 @@ struct SynthArguments {
 
 Result<Catalog> catalog_of(const Plan& plan, const Format& format) {
   CatalogBuilder builder(format.name);
-  // Typed metadata as GGUF files have it. It is made up, so other formats are written without it.
+  // The metadata is synthetic, so only formats with typed metadata, such as GGUF, get it.
   if (format.metadata == MetadataTypes::all) builder.metadata() = plan.metadata;
   HT_TRY(builder.reserve(plan.tensors.size()));
   for (const auto& tensor : plan.tensors) {
@@ -43,7 +43,7 @@ Result<Catalog> catalog_of(const Plan& plan, const Format& format) {
   return std::move(builder).build();
 }
 
-// The catalog has the plan's tensors in the plan's order.
+// The catalog has the tensors in the order of the plan.
 std::vector<TensorPlace> places_of(const Plan& plan, const Encoded& file) {
   std::vector<TensorPlace> places;
   places.reserve(plan.tensors.size());
@@ -51,7 +51,7 @@ std::vector<TensorPlace> places_of(const Plan& plan, const Encoded& file) {
     const auto& tensor = plan.tensors[i];
     if (file.offsets[i]) places.push_back({*file.offsets[i], tensor.elements(), tensor.type, tensor.values});
   }
-  // A format may have them in another order than the catalog. None is empty, so no two are at one place.
+  // The file order may differ from the catalog order. No tensor is empty, so all offsets differ.
   std::ranges::sort(places, {}, &TensorPlace::offset);
   return places;
 }
@@ -60,7 +60,7 @@ std::filesystem::path config_path(const SynthArguments& options) {
   return std::filesystem::path(options.path).replace_filename("config.json");
 }
 
-// Before the weights are written, which would else be there without it.
+// Runs before the weights are written, so that they are not left without their config.json.
 Result<void> check_no_config(const SynthArguments& options) {
   const auto path = config_path(options);
   std::error_code unknown;
@@ -70,7 +70,7 @@ Result<void> check_no_config(const SynthArguments& options) {
                   .with_hint("choose another folder for OUT, or replace both files with --force"));
 }
 
-// The hyper-parameters, in the file beside the weights where Transformers has them.
+// Writes the hyper-parameters to config.json beside the weights, where Transformers expects them.
 Result<void> write_config(const SynthArguments& options, const Plan& plan, const WriteOptions& how) {
   Encoded file;
   const auto text = bytes_of(plan.config);

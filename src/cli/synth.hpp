@@ -1,5 +1,5 @@
-// What `synth` makes up: tensors with the names, shapes and types of real models, their metadata, and data
-// that is about normal, as weights are, and the same on every machine.
+// Synthetic models: tensors with the names, shapes and types of real models, their metadata, and
+// approximately normal data that is the same on every machine.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace ht::cli {
 
-/// How elements are stored. Both kinds come in groups of whole bytes: blocks, and eight elements of a dtype.
+/// The storage type of elements. Groups are whole bytes: one block, or eight elements of a dtype.
 struct StoredAs {
   std::string_view name;
   DTypeTag dtype = DTypeTag::invalid;
@@ -21,20 +21,20 @@ struct StoredAs {
   std::uint64_t group_elements = 1;
   std::uint64_t group_bytes = 0;
 
-  /// Bytes of that many elements, which have to be whole blocks. 63 bits can count them.
+  /// Bytes of that many elements, which must be whole blocks. The result fits in 63 bits.
   [[nodiscard]] std::uint64_t bytes_for(std::uint64_t elements) const noexcept {
     const std::uint64_t rest = elements % group_elements * group_bytes;
     return elements / group_elements * group_bytes + (rest + group_elements - 1) / group_elements;
   }
 };
 
-/// What the elements of a tensor are.
+/// The values of a tensor's elements.
 struct Values {
-  /// Of weights, whose standard deviation is 0.02 times this; a power of two, so that products are exact.
+  /// The standard deviation of weights is 0.02 times this. A power of two, so that products are exact.
   float scale = 1;
-  /// Around 1, as norms are.
+  /// Values are around 1, as in norms.
   bool around_one = false;
-  /// All of them, in F32, instead of made-up ones.
+  /// All values, in F32, instead of random ones.
   std::vector<float> exact = {};
 };
 
@@ -45,7 +45,7 @@ struct PlannedTensor {
   Values values = {};
 
   [[nodiscard]] std::uint64_t elements() const noexcept {
-    // A plan has counted them.
+    // Cannot overflow: the plan was checked.
     return static_cast<std::uint64_t>(element_count(dims).value_or(0));
   }
 };
@@ -57,7 +57,7 @@ struct Plan {
   std::string config = {};
 };
 
-/// The names that plan_of knows.
+/// The names that `plan_of` accepts.
 [[nodiscard]] std::vector<std::string> preset_names();
 
 /// Whether the preset fixes the type of each tensor, so that no dtype can be chosen.
@@ -77,7 +77,7 @@ struct Plan {
                                    std::optional<std::uint64_t> bytes, const std::string& stem,
                                    bool has_metadata);
 
-/// Where the elements of one tensor go, in the file or in its data.
+/// The position of one tensor's elements in the file or in its data.
 struct TensorPlace {
   std::uint64_t offset = 0;
   std::uint64_t elements = 0;
@@ -85,14 +85,14 @@ struct TensorPlace {
   Values values = {};
 };
 
-/// Makes the data of tensors, whose places are in the order of their offsets, piece by piece. Sparse data has
-/// values in its first and last 1024 elements, and a hole between them.
+/// Generates the data of tensors piece by piece. `places` must be sorted by offset. Sparse data has values in
+/// its first and last 1024 elements, and a hole between them.
 [[nodiscard]] DataSource synth_data(const std::vector<TensorPlace>& places, std::uint64_t seed, bool sparse,
                                     WorkWithBar& work);
 
-/// Fills whole blocks of a ggml encoding, the first of which begins with the nth element of a seed's. They
-/// decode to weights of a realistic distribution, times `scale`. `unsupported_encoding` for all but Q8_0,
-/// Q4_K and Q6_K.
+/// Fills whole blocks of a ggml encoding with the values of a seed from element `first` on. They decode to
+/// weights of a realistic distribution, times `scale`. `unsupported_encoding` for all but Q8_0, Q4_K and
+/// Q6_K.
 [[nodiscard]] Result<void> fill_blocks(EncodingTag encoding, std::uint64_t seed, std::uint64_t first,
                                        MutableBytes blocks, float scale = 1);
 

@@ -6,7 +6,7 @@
 #include <htensor/dtype/scalar.hpp>
 #include <vector>
 
-namespace ht::cli {
+namespace ht::cli::synth_data_test {
 namespace {
 
 // Decoders that are as near to the words of the encodings as can be, and know nothing of how blocks are made.
@@ -111,4 +111,4 @@ TEST(SynthBlocksOfOthers, synth_makes_such_blocks) {
 }
 
 }  // namespace
-}  // namespace ht::cli
+}  // namespace ht::cli::synth_data_test

@@ -4,7 +4,7 @@
 
 #include "testing/program.hpp"
 
-namespace ht {
+namespace ht::synth_formats_test {
 namespace {
 
 class SynthFormats : public Cli {
@@ -96,4 +96,4 @@ TEST_F(SynthFormats, hold_the_values_of_one_matrix) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::synth_formats_test

@@ -7,7 +7,7 @@
 
 #include "testing/program.hpp"
 
-namespace ht {
+namespace ht::synth_llama_test {
 namespace {
 
 class SynthLlama : public Cli {
@@ -301,4 +301,4 @@ TEST_F(SynthLlama, is_pinned) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::synth_llama_test

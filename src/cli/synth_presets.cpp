@@ -1,4 +1,4 @@
-// The models that `synth` knows, by their sizes.
+// The models of `synth` and their dimensions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,23 +13,23 @@
 namespace ht::cli {
 namespace {
 
-// A transformer by its sizes.
+// The dimensions of a transformer.
 struct Transformer {
   std::string_view preset;
   std::int64_t layers;
   std::int64_t hidden;
   std::int64_t intermediate;
-  std::int64_t keys;  // what keys and values have in all heads
+  std::int64_t keys;  // size of keys, and of values, in all heads together
   std::int64_t vocabulary;
-  std::int64_t experts;  // 0 where there is one dense network
-  bool tied;             // whether the embedding is the output layer, too
+  std::int64_t experts;  // 0 for one dense network
+  bool tied;             // whether the embedding is also the output layer
   std::int64_t heads;
   std::int64_t key_heads;
-  float rope_factor = 1;   // by which slow frequencies are lowered
-  float weight_scale = 1;  // a power of two that makes the deviation of weights about 1 / √hidden
+  float rope_factor = 1;   // divisor of the slow frequencies
+  float weight_scale = 1;  // a power of two that makes the standard deviation of weights about 1 / √hidden
 };
 
-// Experts of the last are small, so that the many tensors are 2 GB in all.
+// moe-60k has small experts, so that its many tensors total 2 GB.
 constexpr std::array transformers{
     Transformer{"llama-1b", 16, 2048, 8192, 512, 128256, 0, true, 32, 8, 32},
     Transformer{"llama-8b", 32, 4096, 14336, 1024, 128256, 0, false, 32, 8, 8},
@@ -64,7 +64,7 @@ std::int64_t scaled_size(std::int64_t size, double scale, std::int64_t granule) 
   return std::max<std::int64_t>(1, std::llround(granules)) * granule;
 }
 
-// The largest scale that fits, or a tiny one if no scale fits. Found by search, as sizes are rounded.
+// The largest scale that fits, or a tiny one if no scale fits. Found by search, because sizes are rounded.
 template <class Fits>
 double largest_scale(const Fits& fits) {
   double low = 0x1p-24;
@@ -177,13 +177,13 @@ Result<Plan> transformer_of(const Transformer& model, const DTypeInfo& dtype,
                             std::optional<std::uint64_t> bytes) {
   if (!bytes) return Plan{.tensors = tensors_of(model, stored_as(dtype)), .config = config_of(model, dtype)};
   const double elements = static_cast<double>(*bytes) * 8 / dtype.bits;
-  // Far enough from the border that rounding a size up does not cross it.
+  // Far enough below the limit that rounding a size up does not exceed it.
   if (*bytes > INT64_MAX || elements > 0x1p62) return too_large(*bytes);
   const auto fits = [&](double scale) { return elements_of(scaled(model, scale)) <= elements; };
   return Plan{tensors_of(scaled(model, largest_scale(fits)), stored_as(dtype))};
 }
 
-// A matrix of about that many bytes, its sides within a factor of two of each other.
+// A matrix of about that many bytes, with sides within a factor of two of each other.
 Result<Plan> matrix_of(std::uint64_t bytes, const DTypeInfo& dtype, const std::string& name) {
   const auto width = static_cast<std::uint64_t>(dtype.bits);
   const auto whole = checked::multiply(bytes / width, 8);
@@ -191,7 +191,7 @@ Result<Plan> matrix_of(std::uint64_t bytes, const DTypeInfo& dtype, const std::s
   if (!wanted || *wanted > INT64_MAX || bytes > INT64_MAX) return too_large(bytes);
   const std::uint64_t elements = std::max<std::uint64_t>(*wanted, 1);
   std::uint64_t columns = std::uint64_t{1} << ((63 - std::countl_zero(elements)) / 2);
-  // Most formats want whole bytes.
+  // Most formats require whole bytes.
   if (dtype.bits % 8 != 0) columns = std::max<std::uint64_t>(columns, 8);
   const std::uint64_t rows = std::max<std::uint64_t>(elements / columns, 1);
   return Plan{
@@ -208,10 +208,10 @@ Result<DTypeInfo> dtype_of(std::string_view name) {
                      ".gguf file"));
 }
 
-// A Llama as llama.cpp has it: its tensors under GGUF's names, and its metadata.
+// A Llama for llama.cpp: tensors under GGUF's names, and metadata.
 
-// How llama.cpp stores weights: most matrices, some that need more bits, and the number of the whole in
-// general.file_type.
+// llama.cpp's types for weights: that of most matrices, that of matrices that need more bits, and the number
+// of the combination in general.file_type.
 struct FileType {
   std::string_view name;
   StoredAs usual;
@@ -221,7 +221,7 @@ struct FileType {
 
 FileType q4_k_m() { return {"Q4_K_M", stored_as("Q4_K"), stored_as("Q6_K"), 15}; }
 
-// What rotary frequencies are divided by in Llama 3.1 and later: slow ones by the factor, fast ones by 1.
+// Divisors of the rotary frequencies in Llama 3.1 and later: the factor for slow ones, 1 for fast ones.
 std::vector<float> rope_factors(const Transformer& model) {
   constexpr double trained = 8192;
   constexpr double low = 1;
@@ -238,7 +238,7 @@ std::vector<float> rope_factors(const Transformer& model) {
   return factors;
 }
 
-// Rows of K encodings are cut into blocks of 256 elements.
+// Rows of K encodings consist of blocks of 256 elements.
 constexpr std::int64_t block = 256;
 
 // llama.cpp's `use_more_bits`: the first and last eighth of the layers and every third between them.
@@ -257,7 +257,7 @@ std::vector<PlannedTensor> tensors_of_gguf(const Transformer& model, const FileT
   };
   tensors.push_back(
       {"rope_freqs.weight", {model.hidden / model.heads / 2}, f32, {.exact = rope_factors(model)}});
-  // Where the output layer is this one, too, it has more bits.
+  // If the embedding is also the output layer, it has more bits.
   add("token_embd", {model.vocabulary, model.hidden}, model.tied ? types.finer : types.usual);
   for (std::int64_t i = 0; i < model.layers; ++i) {
     const auto prefix = fmt::format("blk.{}.", i);
@@ -277,7 +277,7 @@ std::vector<PlannedTensor> tensors_of_gguf(const Transformer& model, const FileT
   return tensors;
 }
 
-// The bytes of all tensors, which may be more than can be counted.
+// The bytes of all tensors; a double, because the sum may exceed 64 bits.
 double about_bytes(const std::vector<PlannedTensor>& tensors) {
   double sum = 0;
   for (const auto& tensor : tensors) {
@@ -294,7 +294,7 @@ Transformer scaled_blocks(double scale) {
   model.hidden = scaled_size(full.hidden, scale, block);
   model.intermediate = scaled_size(full.intermediate, scale, block);
   model.keys = model.hidden / model.heads * model.key_heads;
-  // Larger models of a family have the vocabulary of the smaller ones; it would else fill the metadata.
+  // Larger models of a family have the same vocabulary. Scaling it up would fill the metadata.
   model.vocabulary = scaled_size(full.vocabulary, std::min(scale, 1.0), 8);
   return model;
 }
@@ -304,9 +304,9 @@ Transformer fitted(double bytes) {
     return about_bytes(tensors_of_gguf(model, q4_k_m())) <= bytes;
   };
   Transformer model = scaled_blocks(largest_scale([&](double scale) { return fits(scaled_blocks(scale)); }));
-  // A layer of whole blocks has 200 KB at least.
+  // A layer of whole blocks has at least 200 KB.
   while (model.layers > 1 && !fits(model)) --model.layers;
-  // As rows grow by whole blocks, much may be left, which the other sizes take.
+  // Rows grow by whole blocks, so much may be left; the other dimensions use it.
   const auto with_same_rows = [&](double scale) {
     Transformer other = scaled_blocks(scale);
     other.layers = model.layers;
@@ -317,7 +317,7 @@ Transformer fitted(double bytes) {
   return with_same_rows(largest_scale([&](double scale) { return fits(with_same_rows(scale)); }));
 }
 
-// The bytes of an array as GGUF has them: type, count, elements.
+// The bytes of an array in GGUF's encoding: type, count, elements.
 class ArrayBytes {
  public:
   explicit ArrayBytes(MetaType type) {
@@ -351,8 +351,8 @@ class ArrayBytes {
   std::uint64_t count_ = 0;
 };
 
-// Words of made-up syllables. All words of fewer syllables come before, so that each but the shortest is a
-// word and one more syllable, as the tokens of byte pair encoding are.
+// A word of synthetic syllables. Shorter words have smaller numbers, so each word is an earlier word plus one
+// syllable, like the tokens of byte pair encoding.
 struct Word {
   std::string begin;
   std::string last;
@@ -371,14 +371,14 @@ Word word_of(std::uint64_t number) {
   return word;
 }
 
-// Every other token begins a word, which is how a space before it is spelled.
+// Every other token begins a word: this is the encoding of the space before it.
 constexpr std::string_view space = "\u0120";
 
 // Token types of GGUF.
 constexpr std::int32_t normal_token = 1;
 constexpr std::int32_t control_token = 3;
 
-// 256 of 128256 as in Llama 3, and at least the tokens for the begin and the end of a text.
+// 256 of 128256 as in Llama 3, and at least the tokens for the start and the end of a text.
 std::uint64_t control_tokens(std::uint64_t vocabulary) {
   return std::max<std::uint64_t>(2, vocabulary / 501);
 }
@@ -415,8 +415,8 @@ Result<void> add_vocabulary(Metadata& metadata, std::uint64_t vocabulary) {
   return {};
 }
 
-// What the file says of itself, with the keys and types that llama.cpp writes: the sizes of the model, and a
-// vocabulary that is made up.
+// The metadata with the keys and types that llama.cpp writes: the dimensions of the model, and a synthetic
+// vocabulary.
 Result<Metadata> llama_metadata(const Transformer& model, const FileType& types) {
   const bool is_tiny = model.preset == tiny_preset;
   const auto u32 = [](std::int64_t size) { return static_cast<std::uint32_t>(size); };
@@ -445,7 +445,7 @@ Result<Metadata> llama_metadata(const Transformer& model, const FileType& types)
 }
 
 Result<Plan> quantized_llama(std::optional<std::uint64_t> bytes) {
-  // A byte has less than two elements, so 62 bits can count them.
+  // A byte holds less than two elements, so their number fits in 62 bits.
   if (bytes > std::uint64_t{1} << 61) return too_large(*bytes);
   const Transformer model = bytes ? fitted(static_cast<double>(*bytes)) : transformers[0];
   auto metadata = HT_TRY(llama_metadata(model, q4_k_m()));
@@ -464,7 +464,7 @@ Result<FileType> file_type_of(std::string_view name) {
   return FileType{dtype.name, stored, stored, is_bf16 ? std::optional(32U) : number};
 }
 
-// In the format that llama.cpp reads, or with its metadata at least.
+// The tensors and metadata that llama.cpp expects.
 Result<Plan> tiny_llama(std::string_view dtype) {
   const auto types = HT_TRY(file_type_of(dtype.empty() ? "F32" : dtype));
   const auto& model = *std::ranges::find(transformers, tiny_preset, &Transformer::preset);

@@ -4,7 +4,7 @@
 #include "testing/library_types.hpp"
 #include "testing/program.hpp"
 
-namespace ht {
+namespace ht::synth_test {
 namespace {
 
 TEST_F(Cli, synth_is_deterministic_and_has_its_seed) {
@@ -153,4 +153,4 @@ TEST_F(Cli, synth_values_are_about_normal_and_pinned) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::synth_test

@@ -12,9 +12,9 @@ namespace {
 
 constexpr std::string_view gap = "  ";
 
-// A name in fewer columns is not recognisable.
+// A shorter name is not recognisable.
 constexpr std::size_t min_shortened = 8;
-// One very long name does not fill up all other rows with spaces; it is not aligned instead.
+// Longer names are not aligned, so that one very long name does not pad all other rows.
 constexpr std::size_t max_aligned = 256;
 
 }  // namespace
@@ -35,7 +35,7 @@ void Table::start_printing() {
   for (const auto& each : columns_) printable_text(each.column.title, display_width(each.column.title));
 }
 
-// Shortens the widest column that may be, by one column at a time, until all fit.
+// Shortens the widest column that may be shortened, by one at a time, until the table fits.
 void Table::fit() {
   const std::size_t widest_of_all = std::max(max_columns_, min_shortened);
   std::size_t total = gap.size() * (columns_.size() - 1);

@@ -1,4 +1,4 @@
-// Columns for people.
+// Text tables with aligned columns.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct Column {
   std::string_view title;
   /// Numbers are aligned to the right.
   bool right = false;
-  /// Whether the middle of a text may be left out where the terminal is too narrow for the table.
+  /// Whether the middle of a text may be left out if the terminal is too narrow.
   bool shortens = false;
 };
 
@@ -27,7 +27,7 @@ struct Column {
 ///     for (const auto& row : rows) table.name(row.name), table.size(row.bytes);
 ///   });
 ///
-/// Cells come from left to right; a row ends with its last column.
+/// Cells are added from left to right; a row ends with its last column.
 class Table {
  public:
   /// The titles must outlive the table. A table wider than `max_columns` is shortened; 0 means unlimited.
@@ -35,7 +35,7 @@ class Table {
   Table(OutputBuffer& out, const std::vector<Column>& columns);
   Table(OutputBuffer& out, const std::vector<Column>& columns, std::size_t max_columns);
 
-  /// Both passes: `add_rows` adds all cells, and is called twice.
+  /// Runs both passes. `add_rows` adds all cells and is called twice.
   template <class AddRows>
   void print(const AddRows& add_rows) {
     add_rows();
@@ -44,9 +44,9 @@ class Table {
   }
   void start_printing();
 
-  /// A text, made printable.
+  /// A text, escaped to be printable.
   void text(std::string_view text);
-  /// The same, and '' for an empty one.
+  /// The same, with '' for an empty name.
   void name(std::string_view name) { text(name.empty() ? std::string_view("''") : name); }
   void number(std::uint64_t number);
   /// A size such as 2.5G.
@@ -62,7 +62,7 @@ class Table {
   };
 
   void printable_text(std::string_view text, std::size_t width);
-  /// Calls `print` for the cell of this width, between the spaces that align it.
+  /// Calls `print` for a cell of this width, with the spaces that align it.
   template <class Print>
   void cell(std::size_t width, const Print& print);
   void fit();
@@ -74,8 +74,8 @@ class Table {
   bool printing_ = false;
 };
 
-/// The table of these lines, the first one being its titles. The columns in `right` are numbers; the others
-/// are shortened where the terminal is too narrow.
+/// A table of these lines, the first being its titles. The columns in `right` are numbers; the others are
+/// shortened if the terminal is too narrow.
 [[nodiscard]] std::string table(const std::vector<std::vector<std::string>>& lines,
                                 std::initializer_list<std::size_t> right);
 

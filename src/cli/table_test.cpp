@@ -4,7 +4,7 @@
 
 #include <array>
 
-namespace ht::cli {
+namespace ht::cli::table_test {
 namespace {
 
 const std::vector<Column> columns{
@@ -94,4 +94,4 @@ TEST(Table, lines_of_cells_are_a_table) {
 }
 
 }  // namespace
-}  // namespace ht::cli
+}  // namespace ht::cli::table_test

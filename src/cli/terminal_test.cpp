@@ -8,7 +8,7 @@
 #include "cli/text.hpp"
 #include "testing/program.hpp"
 
-namespace ht {
+namespace ht::terminal_test {
 namespace {
 
 struct Screen {
@@ -181,4 +181,4 @@ TEST(ProgressBar, is_erased_before_other_text) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::terminal_test

@@ -31,19 +31,19 @@ bool changes_direction(char32_t character) {
 constexpr std::uint64_t each_byte(std::uint8_t byte) { return 0x0101'0101'0101'0101U * byte; }
 constexpr std::uint64_t high_bits = each_byte(0x80);
 
-// Whether a byte of the word is outside of 0x20 to 0x7E. Subtracting borrows and adding carries only out of
-// bytes that are outside themselves.
+// Whether a byte of the word is outside 0x20 to 0x7E. Borrows and carries start only at bytes outside this
+// range, so they cannot cause a false positive.
 constexpr bool has_unprintable(std::uint64_t word) {
   return (((word - each_byte(0x20)) | (word + each_byte(0x01)) | word) & high_bits) != 0;
 }
 
-// For words without high bits.
+// The word must not have high bits set.
 constexpr bool has_byte(std::uint64_t word, char byte) {
   const std::uint64_t zero_where_equal = word ^ each_byte(static_cast<std::uint8_t>(byte));
   return ((zero_where_equal - each_byte(0x01)) & ~zero_where_equal & high_bits) != 0;
 }
 
-// Whether a test that looks for bytes is false for all words of the text, the last one filled up with spaces.
+// Whether `test` is false for all words of the text. The last word is padded with spaces.
 template <class Test>
 bool is_free_of(std::string_view text, const Test& test) {
   std::uint64_t word = 0;
@@ -58,7 +58,7 @@ bool is_free_of(std::string_view text, const Test& test) {
 
 bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 
-// The digits that the text begins with, without leading zeros; both are removed from the text.
+// Removes leading digits from the text and returns them without leading zeros.
 std::string_view take_number(std::string_view& text) noexcept {
   const auto end = std::ranges::find_if_not(text, is_digit);
   auto digits = text.substr(0, static_cast<std::size_t>(end - text.begin()));
@@ -72,8 +72,8 @@ struct Range {
   std::uint32_t last;
 };
 
-// Characters that Unicode 14 calls wide or full-width (EastAsianWidth.txt), unassigned ones between two of
-// them included.
+// Characters that are wide or full-width in Unicode 14 (EastAsianWidth.txt), including unassigned ones
+// between two of them.
 constexpr std::array wide = std::to_array<Range>(
     {{0x1100, 0x115F},   {0x231A, 0x231B},   {0x2329, 0x232A},   {0x23E9, 0x23EC},   {0x23F0, 0x23F0},
      {0x23F3, 0x23F3},   {0x25FD, 0x25FE},   {0x2614, 0x2615},   {0x2648, 0x2653},   {0x267F, 0x267F},
@@ -93,8 +93,8 @@ constexpr std::array wide = std::to_array<Range>(
      {0x1F6D5, 0x1F6DF}, {0x1F6EB, 0x1F6EC}, {0x1F6F4, 0x1F6FC}, {0x1F7E0, 0x1F7F0}, {0x1F90C, 0x1F93A},
      {0x1F93C, 0x1F945}, {0x1F947, 0x1F9FF}, {0x1FA70, 0x1FAF6}, {0x20000, 0x3FFFD}});
 
-// Nonspacing and enclosing marks (categories Mn and Me) of the scripts and symbols that names have most
-// often, Hangul medial and final letters, and characters without width.
+// Nonspacing and enclosing marks (categories Mn and Me) of the scripts and symbols most common in names,
+// Hangul medial and final letters, and zero-width characters.
 constexpr std::array without_width = std::to_array<Range>(
     {{0x0300, 0x036F}, {0x0483, 0x0489}, {0x0591, 0x05BD},  {0x05BF, 0x05BF}, {0x05C1, 0x05C2},
      {0x05C4, 0x05C5}, {0x05C7, 0x05C7}, {0x0610, 0x061A},  {0x064B, 0x065F}, {0x0670, 0x0670},
@@ -122,7 +122,7 @@ std::size_t width_of(char32_t character) {
 std::optional<std::uint64_t> parse_size(std::string_view text) {
   const char* const begin = text.data();
   const char* const end = begin + text.size();
-  // Whole numbers exactly; a double would round those above 2^53.
+  // Integers exactly; a double would round numbers above 2^53.
   std::uint64_t whole = 0;
   const auto [after_whole, error] = std::from_chars(begin, end, whole);
   if (error != std::errc{}) return std::nullopt;
@@ -167,7 +167,7 @@ std::size_t write_size(SizeBuffer& out, std::uint64_t bytes) noexcept {
   if (whole >= 100) {
     whole += bytes % one >= one / 2 ? 1 : 0;
   } else {
-    // At most 10, as rounding may make it a whole one.
+    // May be 10 after rounding, which is carried into `whole`.
     tenths = ((bytes % one) * 10 + one / 2) / one;
     whole += tenths / 10;
     tenths %= 10;
@@ -201,7 +201,7 @@ std::size_t digit_count(std::uint64_t number) noexcept {
     }
     return all;
   }();
-  // 1233 / 4096 is a little more than log10(2), so this is the number of digits or one less.
+  // 1233 / 4096 is slightly more than log10(2), so this is the number of digits or one less.
   const auto about = static_cast<std::size_t>(std::bit_width(number | 1) * 1233) >> 12;
   return about + (about < powers.size() && (number | 1) >= powers[about] ? 1 : 0);
 }
@@ -211,7 +211,7 @@ std::string count_text(std::uint64_t count) {
   constexpr std::string_view thousands = "KMBT";
   std::size_t unit = 0;
   std::uint64_t one = 1000;
-  // Three digits would be rounded up to 1000 of the unit.
+  // Use the next unit if three digits would be rounded up to 1000.
   while (unit + 1 < thousands.size() && count >= one * 1000 - one / 2) {
     ++unit;
     one *= 1000;
@@ -288,7 +288,7 @@ std::string shorten_middle(std::string_view text, std::size_t columns) {
   }
   if (total <= columns) return std::string(text);
   if (columns == 0) return "";
-  // One column is for the ellipsis; the rest is shared by both ends.
+  // One column is for the ellipsis; both ends share the rest.
   const std::size_t tail_columns = (columns - 1) / 2;
   std::size_t head_columns = columns - 1 - tail_columns;
   std::size_t head = 0;
@@ -321,7 +321,7 @@ std::strong_ordering natural_order(std::string_view a, std::string_view b) noexc
     if (is_digit(rest_a.front()) && is_digit(rest_b.front())) {
       const auto number_a = take_number(rest_a);
       const auto number_b = take_number(rest_b);
-      // Without leading zeros the longer number is the larger one.
+      // Without leading zeros, the longer number is larger.
       if (const auto order = number_a.size() <=> number_b.size(); order != 0) return order;
       if (const auto order = number_a <=> number_b; order != 0) return order;
       continue;

@@ -1,4 +1,4 @@
-// Text for people and scripts: sizes, counts, names that are safe on a terminal and their width there, JSON.
+// Formatting of sizes, counts, JSON, and names that are safe to print on a terminal.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,9 +16,9 @@
 
 namespace ht::cli {
 
-/// "4K", "16M", "2.5G", "1T" in powers of 1024, or plain bytes.
+/// Parses "4K", "16M", "2.5G", "1T" in powers of 1024, or plain bytes.
 [[nodiscard]] std::optional<std::uint64_t> parse_size(std::string_view text);
-/// The same the other way: at most one digit after the point.
+/// The inverse, with at most one digit after the point.
 [[nodiscard]] std::string size_text(std::uint64_t bytes);
 /// For sentences: "24 bytes" below 1024, else as `size_text`.
 [[nodiscard]] std::string byte_count_text(std::uint64_t bytes);
@@ -28,7 +28,7 @@ using SizeBuffer = std::array<char, 8>;
 /// Decimal digits of the number.
 [[nodiscard]] std::size_t digit_count(std::uint64_t number) noexcept;
 
-/// A count as people say it: "999", then three significant digits and K, M, B or T: "1.24 B".
+/// A rounded count: "999", then three significant digits and K, M, B or T: "1.24 B".
 [[nodiscard]] std::string count_text(std::uint64_t count);
 
 /// Whether all characters are printable ASCII: the text is shown unchanged, and its width is its length.
@@ -52,12 +52,12 @@ using SizeBuffer = std::array<char, 8>;
 [[nodiscard]] std::string shorten_middle(std::string_view text, std::size_t columns);
 /// The columns of a terminal that does not report them.
 inline constexpr std::size_t usual_columns = 80;
-/// Columns of the terminal behind the descriptor: its own answer, else the variable COLUMNS, else 80. 0 where
-/// the descriptor is not a terminal.
+/// Columns of the terminal behind the descriptor: the reported width, else the variable COLUMNS, else 80. 0
+/// if the descriptor is not a terminal.
 [[nodiscard]] std::size_t terminal_columns(int descriptor);
 
-/// The order of two names in which numbers compare by value: "a.2" before "a.10". Names that differ in
-/// leading zeros only compare as bytes, so that only equal names are equal.
+/// Natural order of two names: numbers compare by value, "a.2" before "a.10". Names that differ in leading
+/// zeros only compare as bytes, so that only equal names are equal.
 [[nodiscard]] std::strong_ordering natural_order(std::string_view a, std::string_view b) noexcept;
 
 /// "[4, 8]".
@@ -68,12 +68,12 @@ inline constexpr std::size_t usual_columns = 80;
 [[nodiscard]] std::string json_path(const std::filesystem::path& path);
 /// The same, null for an empty text.
 [[nodiscard]] std::string json_or_null(std::string_view text);
-/// A number or a boolean, null where there is none.
+/// A number or a boolean; null for nullopt.
 template <class T>
 [[nodiscard]] std::string json_or_null(const std::optional<T>& value) {
   return value ? fmt::to_string(*value) : "null";
 }
-/// `[…]`: what `to_json` returns for each element.
+/// `[…]` of the results of `to_json` for each element.
 template <class List, class ToJson>
 [[nodiscard]] std::string json_list(const List& list, const ToJson& to_json) {
   std::string out = "[";
@@ -88,8 +88,8 @@ template <class List, class ToJson>
 /// The members of an error's object as in docs/cli.md, without its braces.
 [[nodiscard]] std::string json_members(const Error& error);
 
-/// Appends formatted text to a string or, with the overload in output.hpp, to an OutputBuffer. The work is
-/// not in a template, as every file would compile all of fmt then.
+/// Appends formatted text to a string or, with the overload in output.hpp, to an OutputBuffer. Not a
+/// template, so that not every file compiles all of fmt.
 void vappend_text(std::string& out, fmt::string_view format, fmt::format_args args);
 
 template <class Out, class... Args>
@@ -106,14 +106,15 @@ void append_number(Out& out, T value, bool quote_specials) {
     append_text(out, fmt::runtime(quote_specials ? "\"{}\"" : "{}"), word);
     return;
   }
-  // JSON readers take a bare -0 for an integer, which has no sign there.
+  // JSON readers parse a bare -0 as an integer, which loses the sign.
   const bool negative_zero = value == T{0} && std::signbit(value);
   append_text(out, fmt::runtime(negative_zero ? "{:.1f}" : "{}"), value);
 }
 
 }  // namespace detail
 
-/// One element for people or, where NaN and infinities are strings and complex numbers pairs, for JSON.
+/// Appends one element as text or JSON. In JSON, NaN and infinities are strings and complex numbers are
+/// pairs.
 template <class D, class Out>
 void append_element(Out& out, typename D::Element value, bool json) {
   if constexpr (D::number.kind == NumberKind::boolean) {

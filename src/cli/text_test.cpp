@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace ht::cli {
+namespace ht::cli::text_test {
 namespace {
 
 TEST(Text, sizes_are_read_in_powers_of_1024) {
@@ -231,4 +231,4 @@ TEST(Text, errors_have_all_their_keys_in_json) {
 }
 
 }  // namespace
-}  // namespace ht::cli
+}  // namespace ht::cli::text_test

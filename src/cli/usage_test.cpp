@@ -1,7 +1,7 @@
 // Verbs, options and help, over all verbs.
 #include "testing/program.hpp"
 
-namespace ht {
+namespace ht::usage_test {
 namespace {
 
 class CliUsage : public Cli {
@@ -121,4 +121,4 @@ TEST_F(CliUsage, a_missing_key_and_a_missing_tensor_exit_alike) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::usage_test

@@ -8,7 +8,7 @@
 #include "tensor/test_random.hpp"
 #include "tensor/test_tools.hpp"
 
-namespace ht {
+namespace ht::broadcast_test {
 namespace {
 
 using tests::between;
@@ -141,4 +141,4 @@ TEST(AddInto, is_offered_for_writable_tensors_of_one_dtype) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::broadcast_test

@@ -10,7 +10,7 @@
 namespace ht::inline v1::detail {
 namespace {
 
-// Smaller than any number at which products of two of them overflow.
+// Products of two options up to this limit do not overflow.
 constexpr std::int64_t max_option = (std::int64_t{1} << 31) - 1;
 
 bool is_in_range(const Conv2dOptions& options) {
@@ -22,7 +22,7 @@ bool is_in_range(const Conv2dOptions& options) {
          options.groups >= 1;
 }
 
-// How many places the kernel has along one dimension; nothing where it has none or numbers are too large.
+// Returns the number of kernel positions along one dimension; nullopt if it is zero or a number overflows.
 std::optional<std::int64_t> count_places(std::int64_t extent, std::int64_t kernel, std::int64_t stride,
                                          std::int64_t padding, std::int64_t dilation) {
   const auto padded = checked::add(extent, 2 * padding);
@@ -31,7 +31,7 @@ std::optional<std::int64_t> count_places(std::int64_t extent, std::int64_t kerne
   return (*padded - 1 - *reach) / stride + 1;
 }
 
-// The part of a row of results [first, last) whose elements x[place · stride + offset] exist.
+// The range [first, last) of a row of results for which x[place · stride + offset] exists.
 struct Span {
   std::int64_t first;
   std::int64_t last;
@@ -60,7 +60,7 @@ class Convolution {
         places_(plan.out_height * plan.out_width) {}
 
   [[nodiscard]] Result<void> run() const {
-    // Without outputs, groups may be any number.
+    // With zero outputs, any number of groups is valid.
     if (plan_.images * plan_.outputs * places_ == 0) return {};
     const auto form = plan_.options.form;
     const bool is_direct = form == ConvForm::direct || (form == ConvForm::automatic && group_outputs_ < 4);
@@ -68,7 +68,7 @@ class Convolution {
   }
 
  private:
-  // Vertical and horizontal.
+  // `dimension` is 0 for vertical, 1 for horizontal.
   [[nodiscard]] std::int64_t offset_of(std::size_t dimension, std::int64_t in_kernel) const {
     return in_kernel * plan_.options.dilation[dimension] - plan_.options.padding[dimension];
   }
@@ -76,7 +76,7 @@ class Convolution {
     return x_ +
            (image * plan_.channels + group * plan_.group_channels + channel) * plan_.height * plan_.width;
   }
-  // A job's weight for `divide_work`; a sum that overflows only makes jobs smaller.
+  // The cost of a job for `divide_work`. An overflow only makes jobs smaller.
   [[nodiscard]] std::int64_t cost_of(std::int64_t results) const {
     return checked::multiply(results, std::max<std::int64_t>(depth_, 1)).value_or(INT64_MAX);
   }
@@ -90,7 +90,7 @@ class Convolution {
                            });
   }
 
-  // The results of one output, which are 0 before.
+  // Adds up the results of one output channel. `out` must be zero on entry.
   void fill_output(std::int64_t image, std::int64_t output, T* out) const {
     const T* weight = weight_ + output * depth_;
     for (std::int64_t channel = 0; channel < plan_.group_channels; ++channel) {
@@ -141,7 +141,7 @@ class Convolution {
                            });
   }
 
-  // The results of one group at `width` places.
+  // Computes the results of one group at `width` positions.
   void fill_tile(std::int64_t image, std::int64_t group, std::int64_t first, std::int64_t width,
                  T* columns) const {
     const std::int64_t valid = std::min(width, places_ - first);
@@ -164,7 +164,7 @@ class Convolution {
     }
   }
 
-  // The elements below one element of the kernel at `count` places, row by row of the results.
+  // Copies the inputs that one kernel element covers at `count` positions, in row order of the results.
   void copy_below(const T* from, std::int64_t u, std::int64_t v, std::int64_t first, std::int64_t count,
                   T* column) const {
     const std::int64_t stride = plan_.options.stride[1];

@@ -1,4 +1,4 @@
-// The inner loops of convolutions; one set a processor, with the same bits on all of them.
+// The inner loops of convolutions: one set per processor, all of which give the same bits.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@ template <class T>
 struct ConvKernels {
   /// out += factor · x
   void (*add_scaled)(T factor, const T* x, T* out, std::int64_t count) noexcept;
-  /// out[i, j] = Σ weight[i, k] · columns[k, j] for `rows` rows, `depth` terms and `width` columns, which are
-  /// a multiple of `tile_step`. Terms are added in order. `valid` columns are stored.
+  /// out[i, j] = Σ weight[i, k] · columns[k, j] for `rows` rows, `depth` terms and `width` columns. `width`
+  /// is a multiple of `tile_step`. Terms are added in order. Only the first `valid` columns are stored.
   void (*multiply)(const T* weight, std::int64_t rows, std::int64_t depth, const T* columns,
                    std::int64_t width, T* out, std::int64_t out_stride, std::int64_t valid) noexcept;
 };

@@ -10,7 +10,7 @@
 #include "tensor/test_random.hpp"
 #include "values/targets_test.hpp"
 
-namespace ht {
+namespace ht::conv_test {
 namespace {
 
 using tests::between;
@@ -241,4 +241,4 @@ TEST(Conv2d, is_offered_for_f32_and_f64_and_shapes_that_may_fit) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::conv_test

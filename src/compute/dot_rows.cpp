@@ -1,9 +1,9 @@
-// The kernels for F32 vectors: compiled once per target of Highway, and chosen by the processor.
+// Kernels for F32 vectors. Highway compiles them once per target, and the processor selects the target.
 //
-// `unpack` widens one step of a row, a block or 32 dense elements, in the order of its elements and hands 8
-// of them at once to a sink, which multiplies and adds. src/values/decode_reference.hpp has the byte maps.
-// Except in Q8_0, each element is multiplied by its scale, not the sum of its group: where scale · q and the
-// offset of Q4_K nearly cancel out, the error of such a sum would not be bounded by the products.
+// `unpack` widens one step of a row (a block, or 32 dense elements) in element order. It passes 8 elements at
+// a time to a sink, which multiplies and adds. src/values/decode_reference.hpp has the byte maps. Except in
+// Q8_0, each element is multiplied by its scale, not the sum of its group. Where scale · q and the offset of
+// Q4_K nearly cancel, the error of such a sum would not be bounded by the products.
 #include "compute/dot_rows.hpp"
 
 #include "values/kernel_targets.hpp"
@@ -30,10 +30,10 @@ HWY_BEFORE_NAMESPACE();
 namespace ht::inline v1::compute::HWY_NAMESPACE {
 namespace {
 
-/// Dense elements of a step.
+/// Number of dense elements in a step.
 constexpr std::size_t dense_step = 32;
 constexpr std::size_t max_batch = 4;
-/// Steps whose scales are prepared at once.
+/// Number of steps whose scales are prepared together.
 constexpr std::size_t max_prepared = 8;
 
 /// The sums of one row with B vectors.
@@ -51,7 +51,7 @@ struct Sink {
   }
 };
 
-/// Hands 32 elements on.
+/// Passes 32 elements to the sink.
 template <std::size_t B>
 HT_DOT_INLINE void add_all(Sink<B>& sink, std::size_t at, Floats a, Floats b, Floats c, Floats d) {
   sink.template add<0>(at, a);
@@ -82,7 +82,7 @@ HT_DOT_INLINE Floats floats_at(F16, Block b) {
   return result;
 }
 
-// The code of an F16 has the bits of F8_E5M2 on top.
+// F8_E5M2 is the upper byte of an F16.
 HT_DOT_INLINE Floats floats_at(F8_E5M2, Block b) {
   Floats result;
   for (std::size_t i = 0; i < parts; ++i) {
@@ -92,8 +92,8 @@ HT_DOT_INLINE Floats floats_at(F8_E5M2, Block b) {
   return result;
 }
 
-// With its bits behind the sign and one more bit of the exponent, the F16 is 2^-8 times F8_E4M3. The largest
-// code is NaN.
+// The code without its sign, shifted below one additional exponent bit, is an F16 of 2^-8 times the value.
+// The largest code is NaN.
 HT_DOT_INLINE Floats floats_at(F8_E4M3, Block b) {
   const hn::Rebind<std::int16_t, FloatTag> words;
   Floats result;
@@ -176,8 +176,8 @@ HT_DOT_INLINE void unpack(MXFP4, Block b, std::size_t at, Sink<B>& sink) {
   add_scaled(sink, at, elements, set_floats(scale));
 }
 
-/// q · scale - offset. Products have at most 22 significant bits in Q4_K and Q5_K, so that a fused
-/// instruction gives the same result.
+/// q · scale - offset. Products have at most 22 significant bits in Q4_K and Q5_K, so a fused instruction
+/// gives the same result.
 struct GroupScale {
   HT_DOT_INLINE Floats operator()(Ints q) const {
     Floats result = to_floats(q);
@@ -206,13 +206,13 @@ struct SixteenScales {
 
 struct Nothing {};
 
-/// Scales of encodings that take long to unpack. They are prepared for several blocks before the first of
-/// these is multiplied, so that multiplications do not wait for them.
+/// Unpacks the scales of encodings for which that is slow. Scales of several blocks are prepared before the
+/// first block is multiplied, so multiplications do not wait for them.
 template <class T>
 HT_DOT_INLINE void prepare(T /*type*/, Block /*b*/, Nothing& /*into*/) {}
 HT_DOT_INLINE void prepare(Q4_K, Block b, GroupScales& into) {
   k_scales(b, into.scales, into.offsets);
-  // High nibbles are masked and not shifted, which more units of processors can do. Both factors are exact.
+  // High nibbles are masked, not shifted, because more execution units can do that. Both factors are exact.
   alignas(32) constexpr float factors[8] = {1.F, 0x1p-4F, 1.F, 0x1p-4F, 1.F, 0x1p-4F, 1.F, 0x1p-4F};
   store_floats(load_floats(into.scales) * load_floats(factors), into.scales);
 }
@@ -242,8 +242,8 @@ struct PreparedOf<Q6_K> {
 template <class T>
 using Prepared = typename PreparedOf<T>::type;
 
-/// Parts of a step that are multiplied with all rows in turn: sums of several rows do not wait for each
-/// other.
+/// Number of parts of a step. Each part is multiplied for all rows in turn, so sums of several rows do not
+/// wait for each other.
 template <class T>
 constexpr std::size_t parts_of = 1;
 template <>
@@ -259,7 +259,7 @@ HT_DOT_INLINE void unpack_part(Q4_K, Block b, const GroupScales& groups, std::si
   const GroupScale low = groups[2 * part];
   add_all(sink, at + 64 * part, low(both[0] & mask), low(both[1] & mask), low(both[2] & mask),
           low(both[3] & mask));
-  // 16 times the element, and a 16th of its scale.
+  // The masked nibble is 16 times the element; its scale is divided by 16.
   const GroupScale high = groups[2 * part + 1];
   const Ints high_mask = set_ints(0xF0);
   add_all(sink, at + 64 * part + 32, high(both[0] & high_mask), high(both[1] & high_mask),
@@ -328,8 +328,8 @@ struct Sinks {
     }
   }
 
-  /// Adds all elements of `columns`, the first of which is element `from` of the vectors. All but the last
-  /// call end at a multiple of 16.
+  /// Adds all elements of `columns`, the first of which is element `from` of the vectors. Every call but the
+  /// last ends at a multiple of 16.
   template <class T>
   HT_DOT_INLINE void add(T type, const Block* rows, std::size_t from, std::size_t columns) {
     constexpr std::size_t step = step_elements<T>();
@@ -372,7 +372,7 @@ struct Sinks {
     }
   }
 
-  /// The last elements, fewer than 32. The zeros behind them change no sum.
+  /// Adds the last elements, fewer than 32. The zeros after them do not change any sum.
   template <class T>
   HWY_NOINLINE void add_rest(T type, const Block* rows, std::size_t offset, std::size_t count) {
     for (std::size_t r = 0; r < R; ++r) {
@@ -388,7 +388,7 @@ struct Sinks {
     }
   }
 
-  /// Row by row.
+  /// Stores the sums row by row.
   HT_DOT_INLINE void store(float* into) const {
     for (std::size_t r = 0; r < R; ++r) {
       for (std::size_t b = 0; b < B; ++b)
@@ -396,7 +396,7 @@ struct Sinks {
     }
   }
 
-  /// The last elements of each vector, filled up with zeros to 32.
+  /// The last elements of each vector, padded with zeros to 32.
   const float* rest_of_vectors;
   Sink<B> row[R];
 };
@@ -413,7 +413,7 @@ void dot(const ElementType& /*type*/, const Block* rows, const float* const* x, 
   sinks.store(into);
 }
 
-/// The same for types without an `unpack`: decoded to strips first.
+/// The same for types without an `unpack`: elements are first decoded to strips.
 template <std::size_t R, std::size_t B>
 void dot_decoded(const ElementType& type, const Block* rows, const float* const* x, const float* rest,
                  std::size_t columns, float* into) {
@@ -434,7 +434,7 @@ void dot_decoded(const ElementType& type, const Block* rows, const float* const*
   sinks.store(into);
 }
 
-/// The kernels of a type: two rows with one vector, one row with two and with four.
+/// The kernels of a type: two rows with one vector, one row with two vectors, and one row with four.
 struct Dots {
   Dot rows_2;
   Dot batch_2;
@@ -447,7 +447,7 @@ template <class T>
 constexpr Dots dots_of = {&dot<T, 2, 1>, &dot<T, 1, 2>, &dot<T, 1, 4>};
 
 #if HWY_TARGET == HWY_SCALAR
-// Without registers of several lanes, kernels are as slow as decoders. Q8_0 has another order of operations.
+// Without SIMD registers, kernels are as slow as decoders. Q8_0 uses a different order of operations.
 const Dots& find_dots(const ElementType& type) {
   return type.is_blocks() && type.encoding == Q8_0::tag ? dots_of<Q8_0> : dots_decoded;
 }
@@ -499,7 +499,7 @@ void dot_panel(const Dots& dots, const Rows& rows, std::int64_t first, std::int6
 
 void dot_all(const Rows& rows, const float* x, std::int64_t x_stride, std::int64_t batch, float* into,
              std::int64_t into_stride) noexcept {
-  // Rows of a panel stay in the second-level cache while all vectors pass by.
+  // Rows of a panel stay in the second-level cache while all vectors are multiplied.
   constexpr std::int64_t panel_bytes = std::int64_t{128} << 10;
   const auto bytes_of_row = static_cast<std::int64_t>(values::stored_bytes(rows.type, rows.columns));
   const std::int64_t panel =
@@ -512,7 +512,7 @@ void dot_all(const Rows& rows, const float* x, std::int64_t x_stride, std::int64
     for (std::int64_t b = 0; b < batch; b += max_batch) {
       const std::int64_t tile = std::min<std::int64_t>(batch - b, max_batch);
       const float* vectors[max_batch];
-      // A tile of 3 has its last vector twice.
+      // A tile of 3 vectors repeats the last one.
       for (std::int64_t i = 0; i < static_cast<std::int64_t>(max_batch); ++i)
         vectors[i] = x + (b + std::min(i, tile - 1)) * x_stride;
       dot_panel(dots, rows, first, end, vectors, static_cast<std::size_t>(tile), into + b * into_stride,

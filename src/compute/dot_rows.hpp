@@ -1,18 +1,18 @@
-// Dot products of stored rows, of any dtype or block encoding that F32 holds, with F32 vectors.
+// Dot products of F32 vectors with stored rows, of any dtype or block encoding whose values F32 represents.
 //
-// A row is widened in registers and multiplied on the way: its bytes are read once for up to 4 vectors.
+// A row is widened in registers and multiplied directly: its bytes are read once for up to 4 vectors.
 //
-// The order of all operations is fixed. Element j of a row, as `read_f32` gives it, is multiplied by x[j] and
-// added to sum j % 16 by one fused operation, which rounds once on every target. Then sums i and i + 8 are
-// added, i and i + 4, i and i + 2, and the last two. So every target gives the same bits, and neither the
-// number of vectors nor that of rows or threads matters. With k columns and eps = 2^-24, the error is at most
-// (k / 16 + 5) · eps · Σ|row[j] · x[j]| up to terms of eps², and k · 2^-149 where products are subnormal.
+// The order of all operations is fixed. Element j of a row, as returned by `read_f32`, is multiplied by x[j]
+// and added to sum j % 16 by one fused operation, which rounds once on every target. Then sums i and i + 8
+// are added, i and i + 4, i and i + 2, and the last two. So every target gives the same bits, for any number
+// of vectors, rows and threads. With k columns and eps = 2^-24, the error is at most (k / 16 + 5) · eps ·
+// Σ|row[j] · x[j]| up to terms of eps², plus k · 2^-149 if products are subnormal.
 //
-// Q8_0 multiplies its integers q first: fma(q[i + 16], x[i + 16], q[i] · x[i]) of a block, rounded twice, is
-// multiplied by the scale and added to sum i by one fused operation. The bound is the same. A result is
-// infinite where 127 · (|x[i]| + |x[i + 16]|) exceeds the largest F32, whatever the scale is.
+// Q8_0 multiplies its integers q first. fma(q[i + 16], x[i + 16], q[i] · x[i]) of a block is rounded twice,
+// then multiplied by the scale and added to sum i by one fused operation. The bound is the same. A result is
+// infinite if 127 · (|x[i]| + |x[i + 16]|) exceeds the largest F32, independent of the scale.
 //
-// Vectors of int8 are faster, and add the error of rounding them; see `Int8Vectors`.
+// Vectors of int8 are faster, but add a rounding error; see `Int8Vectors`.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@
 
 namespace ht::inline v1::compute {
 
-/// Rows of stored elements. Packed elements begin with a whole byte in each row, blocks are whole. No
-/// alignment is needed. `row_bytes` is the distance between rows, which may be negative.
+/// Rows of stored elements. Each row of packed elements starts at a byte; rows of blocks have whole blocks.
+/// Alignment is not required. `row_bytes` is the distance between rows and may be negative.
 struct Rows {
   ElementType type;
   const std::byte* first = nullptr;
@@ -35,18 +35,18 @@ struct Rows {
 
 /// into[b · into_stride + r] = Σ_j rows[r][j] · x[b · x_stride + j] for all b < batch.
 ///
-/// On the calling thread; the caller guards mapped bytes. `values::reads_as_f32(rows.type)` has to be true.
+/// Runs on the calling thread; the caller guards mapped bytes. Requires `values::reads_as_f32(rows.type)`.
 /// `into` overlaps neither rows nor x.
 void dot_rows(const Rows& rows, const float* x, std::int64_t x_stride, std::int64_t batch, float* into,
               std::int64_t into_stride) noexcept;
 
-/// Vectors rounded to int8 with one scale for as many elements as a block of the weights has, 32 or 256.
+/// Vectors rounded to int8, with one scale per group of 32 or 256 elements, the block size of the weights.
 ///
-/// The scale is the largest magnitude of the group divided by 127, so that an element moves by half a scale
-/// at most, apart from the rounding of F32. A NaN or an infinity in a group makes its scale NaN, and so every
-/// result that it is part of.
+/// The scale is the largest magnitude of the group divided by 127. So an element changes by at most half a
+/// scale, apart from F32 rounding. A NaN or infinity in a group makes its scale NaN, and with it every result
+/// of the group.
 struct Int8Vectors {
-  /// `vectors` of `length` elements, a multiple of the elements of a block. Throws std::bad_alloc.
+  /// `vectors` vectors of `length` elements, a multiple of the block size. Throws std::bad_alloc.
   Int8Vectors(const ElementType& weights, const float* x, std::int64_t x_stride, std::int64_t vectors,
               std::int64_t length);
 
@@ -57,19 +57,19 @@ struct Int8Vectors {
   /// From -127 to 127.
   std::vector<std::int8_t> elements;
   std::vector<float> scales;
-  /// The sum of each 16 elements.
+  /// The sum of every 16 elements.
   std::vector<std::int16_t> sums;
 };
 
-/// Q8_0, Q4_0, Q4_K, Q5_K and Q6_K.
+/// True for Q8_0, Q4_0, Q4_K, Q5_K and Q6_K.
 [[nodiscard]] bool has_int8_kernel(const ElementType& type) noexcept;
 
-/// The same as `dot_rows`, where `has_int8_kernel`. Sums within a scale are exact integers; the rest has a
-/// fixed order, too, so that targets agree.
+/// The same as `dot_rows`; requires `has_int8_kernel`. Sums within a scale are exact integers. The order of
+/// other operations is fixed, so all targets give the same bits.
 ///
-/// For the rounded vectors x', the error is at most k · eps · Σ(|scale · q| + |offset|) · |x'|
-/// where elements are scale · q - offset; Q8_0 and Q4_0 have no offsets, that of Q6_K is 32 · scale. Rounding
-/// the vectors adds at most Σ over groups of (scale / 2) · Σ|row[j]|.
+/// For the rounded vectors x', the error is at most k · eps · Σ(|scale · q| + |offset|) · |x'| where elements
+/// are scale · q - offset. The offset is 0 in Q8_0 and Q4_0, and 32 · scale in Q6_K. Rounding the vectors
+/// adds at most Σ over groups of (scale / 2) · Σ|row[j]|.
 void dot_rows_int8(const Rows& rows, const Int8Vectors& x, float* into, std::int64_t into_stride) noexcept;
 
 }  // namespace ht::inline v1::compute

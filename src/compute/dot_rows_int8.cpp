@@ -1,8 +1,8 @@
-// The kernels for vectors of int8: products of bytes, added in fours.
+// Kernels for int8 vectors: products of bytes, added in groups of four.
 //
-// Lane i of 8 has the sum of the elements 4i to 4i + 3 of a group of 32, an exact integer. Blocks of 32
-// elements are one group; blocks of 256 add 8 groups, each times its integer scale. Lanes are then converted
-// to F32 and multiplied by the scales of both sides.
+// Lane i of 8 is the exact integer sum of the elements 4i to 4i + 3 of a group of 32. Blocks of 32 elements
+// are one group. Blocks of 256 add 8 groups, each times its integer scale. Lanes are then converted to F32
+// and multiplied by the scales of both sides.
 #include "compute/dot_rows.hpp"
 
 #include "values/kernel_targets.hpp"
@@ -51,7 +51,7 @@ HT_DOT_INLINE Bytes32 high_nibbles(Bytes32 a) {
   for (auto& part : a.part) part = hn::ShiftRight<4>(part);
   return a;
 }
-/// The low nibbles of 16 bytes, and the high ones behind them.
+/// The low nibbles of 16 bytes, followed by the high nibbles.
 HT_DOT_INLINE Bytes32 nibbles_of_16(Block bytes) {
   Bytes32 result;
 #if HWY_TARGET == HWY_SCALAR
@@ -103,13 +103,13 @@ HT_DOT_INLINE std::int32_t load_pair(const std::int16_t* pair) {
 
 using ShortTag = hn::Repartition<std::int16_t, Bytes32Tag>;
 
-/// Σ a · b of int8 and int8 above -128.
+/// Σ a · b for int8 a and b. b is never -128.
 HT_DOT_INLINE Ints dot_signed(Bytes32 a, const std::int8_t* b) {
   const auto ones = hn::Set(ShortTag(), std::int16_t{1});
   Ints result;
   for (std::size_t i = 0; i < byte_parts; ++i) {
     const auto x = hn::LoadU(Signed32Tag(), b + byte_lanes * i);
-    // The magnitude of -128 is 128, without a sign; a pair of products fits 16 bits.
+    // The magnitude of -128 is 128 as an unsigned byte; a pair of products fits 16 bits.
     const auto magnitude = hn::Abs(hn::BitCast(Signed32Tag(), a.part[i]));
     const auto moved = with_sign_of(x.raw, a.part[i].raw);
     result.part[i].raw = add_pairs(multiply_pairs(magnitude.raw, moved), ones.raw);
@@ -131,7 +131,7 @@ HT_DOT_INLINE Ints dot_centred(Bytes32 a, const std::int8_t* b) {
   return result;
 }
 
-/// The sums of neighbours: a[0] · b[0] + a[1] · b[1] in lane 0.
+/// Adds neighbouring products: lane 0 is a[0] · b[0] + a[1] · b[1].
 HT_DOT_INLINE Ints dot_shorts(const std::int16_t* a, const std::int16_t* b) {
   constexpr std::size_t short_lanes = hn::MaxLanes(ShortTag());
   Ints result;
@@ -143,7 +143,7 @@ HT_DOT_INLINE Ints dot_shorts(const std::int16_t* a, const std::int16_t* b) {
   return result;
 }
 
-/// Σ a · b · scale of bytes without sign, at most 64, and int8, for group `group` of a block.
+/// Σ a · b · scale for group `group` of a block. a has unsigned bytes of at most 64, b has int8.
 HT_DOT_INLINE Ints dot_scaled(Bytes32 a, const std::int8_t* b, const std::int16_t* pairs, std::size_t group) {
   const hn::Repartition<std::int32_t, ShortTag> words;
   const auto scale = hn::BitCast(ShortTag(), hn::Set(words, load_pair(pairs + 2 * group)));
@@ -155,7 +155,7 @@ HT_DOT_INLINE Ints dot_scaled(Bytes32 a, const std::int8_t* b, const std::int16_
   return result;
 }
 
-/// The same with a scale for each half of a group: even scales lie before odd ones.
+/// The same with one scale per half of a group. Even scales are stored before odd ones.
 HT_DOT_INLINE Ints dot_two_scales(Bytes32 a, const std::int8_t* b, const std::int16_t* scales,
                                   std::size_t group) {
   const hn::Repartition<std::uint8_t, ShortTag> bytes;
@@ -173,9 +173,9 @@ HT_DOT_INLINE Ints dot_two_scales(Bytes32 a, const std::int8_t* b, const std::in
 
 #else
 
-// Lane by lane: targets without an instruction for pairs of bytes.
+// Targets without an instruction for pairs of bytes compute lane by lane.
 
-/// `Element` is how the bytes of `a` are read.
+/// `Element` is the type as which the bytes of `a` are read.
 template <class Element>
 HT_DOT_INLINE Ints dot_each(Bytes32 a, const std::int8_t* b, int zero, int low_scale, int high_scale) {
   std::uint8_t bytes[32];
@@ -231,8 +231,8 @@ struct IntSink {
   Floats offsets[B];
 };
 
-/// Adds the products of a block of 32 elements, from element `at` of the row on, times the F16 at `scale`.
-/// `dot(x)` returns the products with a vector.
+/// Adds the products of a block of 32 elements, which starts at element `at` of the row, times the F16 at
+/// `scale`. `dot(x)` returns the products with a vector.
 template <std::size_t B, class Dot>
 HT_DOT_INLINE void add_block(Block scale, std::size_t at, const IntVectors<B>& vectors, IntSink<B>& sink,
                              Dot dot) {
@@ -257,19 +257,19 @@ HT_DOT_INLINE void unpack(Q4_0, Block block, std::size_t at, const IntVectors<B>
             [&](const std::int8_t* x) HWY_ATTR { return dot_centred<8>(elements, x); });
 }
 
-/// The scales of a block of 256 elements, which take long to unpack. They are prepared for several blocks
-/// before the first of these is multiplied, so that multiplications do not wait for them.
+/// The scales of a block of 256 elements, which are slow to unpack. Scales of several blocks are prepared
+/// before the first block is multiplied, so multiplications do not wait for them.
 template <std::size_t B>
 struct Prepared {
-  /// As `dot_scaled` or `dot_two_scales` reads them.
+  /// In the layout that `dot_scaled` or `dot_two_scales` reads.
   alignas(32) std::int16_t scales[16];
-  /// What the sums of integers are multiplied by.
+  /// Factors of the integer sums.
   float factors[B];
-  /// Q6_K: the scales in their own order.
+  /// Q6_K: the scales in stored order.
   alignas(32) std::int16_t in_order[16];
 };
 
-/// The 8 scales and the 8 offsets of a block of Q4_K or Q5_K, each twice.
+/// The 8 scales and 8 offsets of a block of Q4_K or Q5_K, each repeated twice.
 HT_DOT_INLINE void repeat_k_scales(Block block, std::int16_t* scales, std::int16_t* offsets) {
   alignas(16) std::uint8_t bytes[16];
   k_scale_bytes(block, bytes);
@@ -287,7 +287,7 @@ HT_DOT_INLINE void repeat_k_scales(Block block, std::int16_t* scales, std::int16
 #endif
 }
 
-/// Adds the part of the offsets, too.
+/// Also adds the contribution of the offsets.
 template <std::size_t B>
 HT_DOT_INLINE void prepare_k(Block block, std::size_t at, const IntVectors<B>& vectors, IntSink<B>& sink,
                              Prepared<B>& into) {
@@ -384,8 +384,7 @@ HT_DOT_INLINE void unpack(Q5_K, Block block, std::size_t at, const Prepared<B>& 
   add_sums(prepared, sums, sink);
 }
 
-/// Shifts lanes of 16 bits, because x86 has no shift of bytes. The caller masks bits that came from the
-/// neighbouring byte.
+/// Shifts 16-bit lanes, because x86 has no byte shift. The caller masks bits from the neighbouring byte.
 template <int Left>
 HT_DOT_INLINE hn::Vec<Bytes32Tag> shift(hn::Vec<Bytes32Tag> bytes) {
 #if HWY_TARGET == HWY_SCALAR
@@ -399,8 +398,8 @@ HT_DOT_INLINE hn::Vec<Bytes32Tag> shift(hn::Vec<Bytes32Tag> bytes) {
 #endif
 }
 
-/// 32 elements of Q6_K: 4 bits of `low` from bit `Low` on, and 2 bits of `high` from bit `High` on above
-/// them.
+/// 32 elements of Q6_K: 4 bits of `low` starting at bit `Low`, and above them 2 bits of `high` starting at
+/// bit `High`.
 template <int Low, int High>
 HT_DOT_INLINE Bytes32 sixes(Bytes32 low, Bytes32 high) {
   Bytes32 result;
@@ -412,7 +411,7 @@ HT_DOT_INLINE Bytes32 sixes(Bytes32 low, Bytes32 high) {
   return result;
 }
 
-/// Elements are q - 32: 32 times the sums of the vector are subtracted once for the block.
+/// Elements are q - 32, so 32 times the sums of the vector are subtracted once per block.
 template <std::size_t B>
 HT_DOT_INLINE void unpack(Q6_K, Block block, std::size_t at, const Prepared<B>& prepared,
                           const IntVectors<B>& vectors, IntSink<B>& sink) {
@@ -439,10 +438,10 @@ HT_DOT_INLINE void unpack(Q6_K, Block block, std::size_t at, const Prepared<B>& 
   add_sums(prepared, sums, sink);
 }
 
-/// Blocks whose scales are prepared at once.
+/// Number of blocks whose scales are prepared together.
 constexpr std::size_t max_prepared = 4;
 
-/// R rows with B vectors: into[r * B + b].
+/// Multiplies R rows with B vectors: into[r * B + b].
 template <class E, std::size_t R, std::size_t B>
 HT_DOT_INLINE void int_dot(const Block* rows, const IntVectors<B>& vectors, std::size_t columns,
                            float* into) {
@@ -496,13 +495,13 @@ HT_DOT_INLINE void int_dot(const Block* rows, const IntVectors<B>& vectors, std:
 using IntDots = void (*)(const Rows& rows, const Int8Vectors& x, std::int64_t first, std::int64_t count,
                          float* into, std::int64_t into_stride);
 
-/// All rows with `count` vectors from `first` on, at most B: R rows at once.
+/// Multiplies all rows, R at a time, with `count` vectors, at most B, starting at `first`.
 template <class E, std::size_t R, std::size_t B>
 void int_dots(const Rows& rows, const Int8Vectors& x, std::int64_t first, std::int64_t count, float* into,
               std::int64_t into_stride) {
   IntVectors<B> vectors;
   for (std::size_t b = 0; b < B; ++b) {
-    // The last vector is repeated where there are fewer than B.
+    // Fewer than B vectors: repeat the last one.
     const std::int64_t number = first + std::min(static_cast<std::int64_t>(b), count - 1);
     vectors.x[b] = x.elements.data() + number * x.columns;
     vectors.scales[b] = x.scales.data() + number * (x.columns / x.group);
@@ -510,7 +509,7 @@ void int_dots(const Rows& rows, const Int8Vectors& x, std::int64_t first, std::i
   }
   const auto columns = static_cast<std::size_t>(x.columns);
   for (std::int64_t row = 0; row < rows.count; row += std::int64_t{R}) {
-    // The last row is repeated where fewer than R are left.
+    // Fewer than R rows: repeat the last one.
     std::int64_t numbers[R];
     Block pointers[R];
     for (std::size_t r = 0; r < R; ++r) {
@@ -526,7 +525,7 @@ void int_dots(const Rows& rows, const Int8Vectors& x, std::int64_t first, std::i
   }
 }
 
-/// A row of long blocks keeps a processor busy, and prefetchers follow one row best.
+/// One row of long blocks saturates the processor, and prefetchers work best with one row.
 template <class E>
 constexpr std::size_t rows_at_once = E::block_elements == 256 ? 1 : 2;
 
@@ -546,7 +545,7 @@ const IntDots* find_int_dots(EncodingTag tag) {
 void int_dot_all(const Rows& rows, const Int8Vectors& x, float* into, std::int64_t into_stride) noexcept {
   const IntDots* const dots = find_int_dots(rows.type.encoding);
   if (dots == nullptr) return;
-  // With many vectors, few rows at a time, which stay in the cache.
+  // With many vectors, process few rows at a time, which stay in the cache.
   const std::int64_t at_once = x.batch <= static_cast<std::int64_t>(max_batch) ? rows.count : 8;
   for (std::int64_t row = 0; row < rows.count; row += at_once) {
     Rows some = rows;
@@ -560,7 +559,7 @@ void int_dot_all(const Rows& rows, const Int8Vectors& x, float* into, std::int64
   }
 }
 
-/// One scale for all `group` elements of x, which it rounds to nearest, ties to even. Returns the scale.
+/// Rounds `group` elements of x to int8 with one common scale, to nearest, ties to even. Returns the scale.
 float round_group(const float* x, std::int64_t group, std::int8_t* into) {
   Floats largest = set_floats(0.F);
   Floats check = set_floats(0.F);
@@ -568,7 +567,7 @@ float round_group(const float* x, std::int64_t group, std::int8_t* into) {
   for (std::int64_t i = 0; i < group; i += 8) {
     const Floats numbers = load_floats(x + i);
     largest = max_of(largest, abs_of(numbers));
-    check = check + numbers * zero;  // NaN where an element is NaN or infinite
+    check = check + numbers * zero;  // NaN if an element is NaN or infinite
   }
   float maxima[8];
   store_floats(largest, maxima);
@@ -578,7 +577,7 @@ float round_group(const float* x, std::int64_t group, std::int8_t* into) {
     std::fill_n(into, group, std::int8_t{0});
     return is_finite ? 0.F : std::numeric_limits<float>::quiet_NaN();
   }
-  // Rounded up, which matters where the scale is subnormal: no element is above 127.
+  // Rounded up, so that all elements are at most 127; this matters for subnormal scales.
   float scale = maximum / 127.F;
   if (scale * 127.F < maximum) scale = std::nextafter(scale, std::numeric_limits<float>::infinity());
   const Floats divisor = set_floats(scale);

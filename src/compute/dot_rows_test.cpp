@@ -27,7 +27,7 @@
 #include "values/convert_values.hpp"
 #include "values/targets_test.hpp"
 
-namespace ht {
+namespace ht::dot_rows_test {
 namespace {
 
 using compute::Int8Vectors;
@@ -516,4 +516,4 @@ TEST(Int8Vectors, of_zeros_have_scale_0_and_of_nans_and_infinities_scale_nan) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::dot_rows_test

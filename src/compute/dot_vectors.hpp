@@ -1,7 +1,7 @@
 // Vectors of 8 floats for the kernels of dot products, on every target of Highway.
 //
-// A target with shorter registers has several of them for one vector, so that lanes and the order of sums are
-// the same everywhere. Highway includes this file once for each target.
+// A target with shorter registers uses several of them for one vector, so lanes and the order of sums are the
+// same on all targets. Highway includes this file once per target.
 
 #if defined(HT_COMPUTE_DOT_VECTORS_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef HT_COMPUTE_DOT_VECTORS_HPP
@@ -12,7 +12,7 @@
 
 #include <hwy/highway.h>
 
-// The target without vectors has arrays instead: inlined and unrolled, they would only take long to compile.
+// The scalar target uses arrays; inlining and unrolling them would only slow down compilation.
 #undef HT_DOT_INLINE
 #if HWY_TARGET == HWY_SCALAR
 #define HT_DOT_INLINE inline
@@ -95,8 +95,8 @@ HT_DOT_INLINE Floats max_of(Floats a, Floats b) {
   return a;
 }
 
-/// a · b + c with one rounding. Targets without the instruction call std::fma, so that all give the same
-/// bits.
+/// a · b + c with one rounding. Targets without a fused instruction call std::fma, so all targets give the
+/// same bits.
 HT_DOT_INLINE Floats multiply_add(Floats a, Floats b, Floats c) {
 #if HWY_TARGET == HWY_AVX2 || HWY_ARCH_ARM_A64
   for (std::size_t i = 0; i < parts; ++i) c.part[i] = hn::MulAdd(a.part[i], b.part[i], c.part[i]);
@@ -113,7 +113,7 @@ HT_DOT_INLINE Floats multiply_add(Floats a, Floats b, Floats c) {
   return c;
 }
 
-/// Lanes i and i + 4 first, then i and i + 2, then the last two.
+/// Adds lanes i and i + 4 first, then i and i + 2, then the last two.
 HT_DOT_INLINE float sum_of_lanes(Floats floats) {
 #if HWY_TARGET == HWY_AVX2
   const __m256 all = floats.part[0].raw;
@@ -169,9 +169,9 @@ HT_DOT_INLINE Floats to_floats(Ints ints) {
   return result;
 }
 
-/// Rounds numbers from -127 to 127 to nearest, ties to even; others become the closest of these.
+/// Rounds numbers from -127 to 127 to nearest, ties to even. Other numbers are clamped to that range.
 HT_DOT_INLINE void store_rounded(Floats numbers, std::int8_t* into) {
-  // Adding this moves the digits behind the point out of the float: the digits before it are left.
+  // Adding this constant shifts the fraction bits out of the float; the integer part remains.
   constexpr float magic = 12582912.F;
   for (std::size_t i = 0; i < parts; ++i) {
     const auto limit = hn::Set(FloatTag(), 127.F);
@@ -205,7 +205,8 @@ HT_DOT_INLINE T number_at(Block bytes) {
   return value;
 }
 
-/// Prefetches the step of `Bytes` that is read some steps later. With one vector, each byte is read once.
+/// Prefetches the step of `Bytes` bytes that is read some steps later. With one vector, each byte is read
+/// once.
 template <std::size_t Bytes, std::size_t Vectors>
 HT_DOT_INLINE void prefetch_step(Block step) {
   for (std::size_t line = 0; line < Bytes; line += 64) {
@@ -217,7 +218,7 @@ HT_DOT_INLINE void prefetch_step(Block step) {
   }
 }
 
-/// A register of elements at any address.
+/// Loads a register of elements from an unaligned address.
 template <class Tag>
 HT_DOT_INLINE hn::Vec<Tag> load_bytes(Tag tag, Block bytes) {
 #if HWY_TARGET == HWY_SCALAR
@@ -227,12 +228,12 @@ HT_DOT_INLINE hn::Vec<Tag> load_bytes(Tag tag, Block bytes) {
 #endif
 }
 
-/// Floats of the codes of F16.
+/// Converts F16 codes to floats.
 HT_DOT_INLINE hn::Vec<FloatTag> half_floats(hn::Vec<HalfTag> codes) {
 #if HWY_TARGET == HWY_AVX2
   return hn::PromoteTo(FloatTag(), hn::BitCast(hn::Rebind<hwy::float16_t, FloatTag>(), codes));
 #else
-  // Highway's promotion has no infinities where the processor has no instruction.
+  // Without an F16 instruction, Highway's promotion does not support infinities.
   const WordTag words;
   const auto code = hn::PromoteTo(words, codes);
   const auto sign = hn::ShiftLeft<16>(hn::And(code, hn::Set(words, 0x8000U)));
@@ -257,7 +258,7 @@ HT_DOT_INLINE float half_at(Block bytes) {
   return hn::GetLane(half_floats(hn::Set(HalfTag(), number_at<std::uint16_t>(bytes))));
 }
 
-/// The same in all lanes.
+/// The same, in all lanes.
 HT_DOT_INLINE Floats set_half(Block bytes) {
   const auto code = number_at<std::uint16_t>(bytes);
   Floats result;
@@ -266,8 +267,8 @@ HT_DOT_INLINE Floats set_half(Block bytes) {
   return result;
 }
 
-/// Keeps the compiler from carrying an object from its stores to its loads in registers: a load that repeats
-/// a number is free, and the same within registers takes shuffles.
+/// Prevents the compiler from forwarding an object from its stores to its loads in registers. A load that
+/// repeats a number is free; the same in registers takes shuffles.
 template <class T>
 HT_DOT_INLINE void reload(T& object) {
 #if defined(__GNUC__)
@@ -275,11 +276,11 @@ HT_DOT_INLINE void reload(T& object) {
 #endif
 }
 
-/// The 8 scales of 6 bits, and the 8 offsets behind them, of Q4_K and Q5_K.
+/// The eight 6-bit scales of Q4_K or Q5_K, followed by the eight offsets.
 HT_DOT_INLINE void k_scale_bytes(Block b, std::uint8_t* bytes) {
 #if HWY_TARGET == HWY_AVX2
-  // Words 1 and 2 have the first scales and offsets, with the upper bits of the last ones on top; word 3 has
-  // the lower bits of the last ones.
+  // Words 1 and 2 have the first four scales and offsets, with the upper bits of the last four above them.
+  // Word 3 has the lower bits of the last four.
   const __m128i stored = _mm_loadu_si128(reinterpret_cast<const __m128i*>(b));
   const __m128i low = _mm_srlv_epi32(_mm_shuffle_epi32(stored, 0b11'10'11'01), _mm_setr_epi32(0, 0, 0, 4));
   const __m128i high = _mm_srli_epi32(_mm_shuffle_epi32(stored, 0b10'10'01'01), 2);
@@ -298,7 +299,7 @@ HT_DOT_INLINE void k_scale_bytes(Block b, std::uint8_t* bytes) {
 #endif
 }
 
-/// The same times d and dmin.
+/// The scales times d and the offsets times dmin.
 HT_DOT_INLINE void k_scales(Block b, float* scales, float* offsets) {
   std::uint8_t bytes[16];
   k_scale_bytes(b, bytes);
@@ -334,7 +335,7 @@ HT_DOT_INLINE void q5_k_elements(Block b, std::int8_t* elements) {
   }
 }
 
-/// 128 elements of Q6_K out of 64 bytes with their low and 32 bytes with their high bits.
+/// Unpacks 128 elements of Q6_K from 64 bytes of low bits and 32 bytes of high bits.
 HT_DOT_INLINE void q6_k_elements(Block low, Block high, std::int8_t* elements) {
   const BytesTag<32> tag;
   const auto zero = hn::Set(tag, std::uint8_t{32});

@@ -13,7 +13,7 @@
 #include "tensor/test_random.hpp"
 #include "tensor/test_tools.hpp"
 
-namespace ht {
+namespace ht::elementwise_test {
 namespace {
 
 using tests::between;
@@ -307,4 +307,4 @@ TEST(Elementwise, is_offered_for_one_dtype_and_shapes_that_may_match) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::elementwise_test

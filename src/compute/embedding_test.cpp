@@ -8,7 +8,7 @@
 
 #include "compute/nn_test.hpp"
 
-namespace ht {
+namespace ht::embedding_test {
 namespace {
 
 using tests::fails;
@@ -141,4 +141,4 @@ TEST(Embedding, is_offered_where_f32_holds_every_value) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::embedding_test

@@ -14,13 +14,13 @@
 namespace ht::inline v1::compute {
 namespace {
 
-// A matrix as BLAS reads it: rows, or rows of its transpose, that begin `leading` elements apart.
+// A matrix as BLAS reads it: rows of the matrix or of its transpose, `leading` elements apart.
 struct BlasLayout {
   BlasTranspose transpose;
   int leading;
 };
 
-// Nullopt where BLAS cannot read the matrix in place. Strides of dimensions that have one index are not used.
+// Returns nullopt if BLAS cannot read the matrix in place. Strides of dimensions of extent 1 are not used.
 template <class T>
 std::optional<BlasLayout> blas_layout(const Matrix<const T>& matrix) noexcept {
   if (matrix.column_stride == 1 || matrix.columns == 1) {
@@ -38,13 +38,13 @@ std::optional<BlasLayout> blas_layout(const Matrix<const T>& matrix) noexcept {
 
 int to_int(std::int64_t extent) noexcept { return static_cast<int>(extent); }
 
-// y = matrix · x, or += for `adds`.
+// y = matrix · x; y += matrix · x if `adds`.
 template <class T>
 void multiply_vector(const Matrix<const T>& matrix, const T* x, std::int64_t step_x, T* y,
                      std::int64_t step_y, bool adds) noexcept {
   const auto layout = *blas_layout(matrix);
   const bool is_transposed = layout.transpose == BlasTranspose::yes;
-  // Some versions multiply what is there by zero, and a NaN stays one.
+  // Some BLAS versions multiply the old y by zero, which keeps a NaN.
   for (std::int64_t i = 0; !adds && i < matrix.rows; ++i) y[i * step_y] = 0;
   blas().functions(T{}).gemv(BlasOrder::row_major, layout.transpose,
                              to_int(is_transposed ? matrix.columns : matrix.rows),
@@ -52,7 +52,7 @@ void multiply_vector(const Matrix<const T>& matrix, const T* x, std::int64_t ste
                              layout.leading, x, to_int(step_x), 1, y, to_int(step_y));
 }
 
-// Operands that BLAS reads in place. A vector is read as one: the product of matrices would copy it.
+// Multiplies operands that BLAS reads in place. Vectors use gemv, because gemm would copy them.
 template <class T>
 void multiply_in_place(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c,
                        bool adds) noexcept {
@@ -72,7 +72,7 @@ void multiply_in_place(const Matrix<const T>& a, const Matrix<const T>& b, const
                              layout_b.leading, adds ? 1 : 0, c.data, to_int(c.row_stride));
 }
 
-// An operand of which BLAS gets one block after another.
+// An operand that is passed to BLAS block by block.
 template <class T>
 class Operand {
  public:
@@ -82,13 +82,13 @@ class Operand {
   [[nodiscard]] bool packs() const noexcept { return packs_; }
   [[nodiscard]] std::int64_t elements() const noexcept { return matrix_.rows * matrix_.columns; }
 
-  /// Valid until the next call; `max_elements` is the same for every call.
+  /// Returns a block that is valid until the next call. `max_elements` is the same for every call.
   Result<Matrix<const T>> block(std::int64_t row, std::int64_t column, std::int64_t rows,
                                 std::int64_t columns, std::int64_t max_elements) {
     const auto part = matrix_.block(row, column, rows, columns);
     if (!packs_) return part;
     if (!panel_) panel_ = std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(max_elements));
-    // Elements are read in the order of their addresses, as far as there is one.
+    // Reads elements in address order where the strides allow it.
     const bool by_rows = std::abs(part.column_stride) <= std::abs(part.row_stride);
     HT_TRY(pack(by_rows ? part : part.transposed()));
     if (by_rows) return Matrix<const T>{panel_.get(), rows, columns, columns, 1};
@@ -124,14 +124,14 @@ class Operand {
 template <class T>
 Result<void> multiply_by_blas(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c,
                               const GemmOptions& options) {
-  // Threads of OpenBLAS are started again after a fork, by the thread that calls it.
+  // After a fork, the first thread that calls OpenBLAS restarts its threads, which inherit the signal mask.
   const UnblockedSigbus unblocked;
   Operand<T> left(a, options.workers);
   Operand<T> right(b, options.workers);
   const std::int64_t panel = options.panel_elements;
   const bool fit_whole =
       (!left.packs() || left.elements() <= panel) && (!right.packs() || right.elements() <= panel);
-  // A panel has at least 256 rows for what is added at once.
+  // Limits the depth so that a panel has at least 256 rows.
   const std::int64_t max_depth = fit_whole ? options.max_extent : std::max<std::int64_t>(panel / 256, 1);
   const std::int64_t depth = std::min({a.columns, max_depth, options.max_extent});
   const auto block_extent = [&](const Operand<T>& operand, std::int64_t extent) {
@@ -163,8 +163,8 @@ std::int64_t round_up(std::int64_t number, std::int64_t multiple) {
   return (number + multiple - 1) / multiple * multiple;
 }
 
-// By the kernel of the library, with blocks of c as jobs: the result does not depend on the number of
-// threads.
+// Multiplies with the library's own kernel. Jobs are blocks of c, so the result does not depend on the number
+// of threads.
 template <class T>
 Result<void> multiply_by_kernel(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c,
                                 const GemmOptions& options) {
@@ -183,7 +183,7 @@ Result<void> multiply_by_kernel(const Matrix<const T>& a, const Matrix<const T>&
     auto& buffer = buffers[worker];
     if (!buffer) buffer.reset(std::aligned_alloc(64, room));
     if (!buffer) return fail(Error(ErrorCode::out_of_memory));
-    // Down first: jobs that run at once share columns of b.
+    // Jobs go down a column of blocks first, so that concurrent jobs share columns of b.
     const std::int64_t row = static_cast<std::int64_t>(job) % blocks_down * block_rows;
     const std::int64_t column = static_cast<std::int64_t>(job) / blocks_down * block_columns<T>;
     T* const strips = static_cast<T*>(buffer.get());

@@ -1,7 +1,7 @@
-// Products of matrices in memory, for the operations of this folder.
+// Products of matrices in memory, used by the operations of this folder.
 //
-// BLAS computes where it can be loaded, else a kernel of the library. BLAS takes matrices of which one stride
-// is 1 and whose extents fit an int: other operands are copied panel by panel, larger products are split.
+// Uses BLAS if it can be loaded, else the library's own kernel. BLAS requires one stride of 1 and extents
+// that fit an int. Other operands are copied panel by panel, and larger products are split.
 #pragma once
 
 #include <cstdint>
@@ -32,18 +32,18 @@ struct Matrix {
 struct GemmOptions {
   /// c += a·b instead of c = a·b.
   bool adds = false;
-  /// For packing, and for all of the work where BLAS cannot be loaded. Null is the pool of the library.
+  /// For packing, and for all work if BLAS cannot be loaded. Null selects the library's pool.
   Workers* workers = nullptr;
-  /// False: the kernel of the library computes.
+  /// False selects the library's own kernel.
   bool uses_blas = true;
-  /// The largest extent that BLAS is called with; its extents are ints.
+  /// The largest extent that is passed to BLAS, whose extents are ints.
   std::int64_t max_extent = std::int64_t{1} << 30;
-  /// Elements of an operand that are copied at once.
+  /// Number of elements of an operand that are copied at once.
   std::int64_t panel_elements = std::int64_t{1} << 20;
 };
 
-/// c = a·b, where a is m × k, b is k × n and c is m × n, with a column stride of 1 and a row stride of at
-/// least n. c overlaps neither operand. c = a·bᵀ is `gemm(a, b.transposed(), c)`. The caller guards mapped
+/// c = a·b, where a is m × k, b is k × n and c is m × n. The column stride of c is 1 and its row stride is at
+/// least n. c must not overlap an operand. c = a·bᵀ is `gemm(a, b.transposed(), c)`. The caller guards mapped
 /// operands. `out_of_memory` if a panel cannot be allocated.
 [[nodiscard]] Result<void> gemm(const Matrix<const float>& a, const Matrix<const float>& b,
                                 const Matrix<float>& c, const GemmOptions& options = {});

@@ -8,7 +8,8 @@
 namespace ht::inline v1::detail {
 namespace {
 
-// The matrix of the last two dimensions; a vector is a row on the left and a column on the right.
+// Returns the matrix of the last two dimensions. A vector is a row on the left side and a column on the
+// right.
 template <class T>
 compute::Matrix<const T> last_matrix(const HostView<T>& elements, bool is_left) noexcept {
   const auto& [data, extents, strides] = elements;
@@ -32,7 +33,7 @@ Result<void> multiply(const HostView<T>& a, const HostView<T>& b, T* into, const
   while (true) {
     HT_TRY(compute::gemm(left, right, product, {.workers = options.workers}));
     product.data += product.rows * product.columns;
-    // The next index of the batch, the last dimension first.
+    // Advance the batch index, last dimension first.
     std::size_t d = batch_rank;
     for (; d > 0; --d) {
       const bool is_last = ++index[d - 1] == a.extents[d - 1];

@@ -16,7 +16,7 @@ bool find(void* library, const char* name, Function& function) noexcept {
 }  // namespace
 
 bool Blas::load(const char* name) noexcept {
-  // OpenBLAS starts its threads when it is loaded, and they read mapped pages.
+  // Loading OpenBLAS starts its threads, which read mapped pages and inherit the signal mask.
   const UnblockedSigbus unblocked;
   void* const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return false;

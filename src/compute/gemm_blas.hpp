@@ -1,9 +1,9 @@
-// The functions of CBLAS that are used, from a library that is loaded at the first use.
+// The CBLAS functions that the library uses, from a shared library that is loaded at first use.
 #pragma once
 
 namespace ht::inline v1::compute {
 
-// As CBLAS numbers them. Debian's libraries have extents of 32 bits.
+// Values as defined by CBLAS. Debian's libraries use 32-bit extents.
 enum class BlasOrder : int { row_major = 101 };
 enum class BlasTranspose : int { no = 111, yes = 112 };
 
@@ -20,10 +20,10 @@ struct BlasFunctions {
   BlasGemv<T> gemv = nullptr;
 };
 
-/// All of them, or none if the library or one of them is missing.
+/// The loaded functions. All are null if the library or one of the functions is missing.
 class Blas {
  public:
-  /// Loads the first of these libraries that has the functions. It is never unloaded.
+  /// Loads the first of the named libraries that has all functions. It is never unloaded.
   template <class... Names>
   explicit Blas(const char* first, Names... others) noexcept {
     static_cast<void>((load(first) || ... || load(others)));
@@ -40,7 +40,7 @@ class Blas {
   BlasFunctions<double> doubles_;
 };
 
-/// OpenBLAS, else the BLAS that the system has chosen. The first call loads it.
+/// OpenBLAS, or else the default BLAS of the system. The first call loads it.
 [[nodiscard]] const Blas& blas() noexcept;
 
 }  // namespace ht::inline v1::compute

@@ -1,6 +1,6 @@
-// A block of the result at a time: parts of both operands that fit the caches are copied into strips, in the
-// order in which the innermost loop reads them, and padded with zeros. That loop keeps a tile of the result,
-// 4 rows of 2 vectors, in registers.
+// Computes one block of the result at a time. Parts of both operands that fit the caches are copied into
+// strips, in the order in which the innermost loop reads them, and padded with zeros. The innermost loop
+// keeps a tile of the result, 4 rows of 2 vectors, in registers.
 #include "compute/gemm_kernel.hpp"
 
 #include "values/kernel_targets.hpp"
@@ -24,8 +24,8 @@ using Lanes = hn::CappedTag<T, 32 / sizeof(T)>;
 template <class T>
 constexpr std::int64_t tile_columns = 2 * static_cast<std::int64_t>(hn::MaxLanes(Lanes<T>()));
 
-// `lines` lines of `count` elements, in strips of `width` lines: the first elements of all lines of the
-// strip, then the second ones.
+// Packs `lines` lines of `count` elements into strips of `width` lines: first the first elements of all lines
+// of a strip, then the second elements, and so on.
 template <class T>
 void pack(const T* from, std::int64_t line_stride, std::int64_t stride, std::int64_t lines,
           std::int64_t count, std::int64_t width, T* into) {

@@ -1,4 +1,4 @@
-// The library's own product of matrices, for machines without BLAS: one block of the result.
+// The library's own matrix product, for machines without BLAS: computes one block of the result.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ inline constexpr std::int64_t block_depth = 256;
 inline constexpr std::int64_t block_rows = 128;
 template <class T>
 inline constexpr std::int64_t block_columns = 1024 / static_cast<std::int64_t>(sizeof(T));
-/// Strips of packed operands are padded to a multiple of this many lines at most.
+/// Packed strips are padded to a multiple of at most this many lines.
 inline constexpr std::int64_t max_strip_lines = 32;
 
 /// At most `block_rows` rows and `block_columns` columns of c = a·b, of any depth and any strides.
@@ -25,12 +25,12 @@ struct KernelBlock {
   std::int64_t rows, columns, depth;
   /// c += a·b
   bool adds;
-  /// Room for strips of a and of b: the least of `depth` and `block_depth`, times the rows or columns.
+  /// Buffers for strips of a and b: min(`depth`, `block_depth`) times the rows or columns.
   T* packed_a;
   T* packed_b;
 };
 
-/// Adds in one order, which depends on the depth and the processor alone.
+/// The order of additions depends only on the depth and the processor.
 void multiply_block(const KernelBlock<float>& block) noexcept;
 void multiply_block(const KernelBlock<double>& block) noexcept;
 

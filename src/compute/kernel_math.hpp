@@ -1,9 +1,9 @@
-// exp and the normal distribution for Highway's vectors; included once for each target, behind highway.h.
+// exp and the normal distribution for Highway's vectors. Included once per target, after highway.h.
 //
-// Neither uses fused operations, so that all targets give the same bits. Bounds are in units of the last
-// place of the result, measured by row_kernels_test.cpp: exp 1.1 in F32 and F64, gelu 8 in F64.
+// Fused operations are not used, so all targets give the same bits. Errors in units in the last place,
+// measured by row_kernels_test.cpp: exp 1.1 in F32 and F64, gelu 8 in F64.
 
-// Highway includes this file again for each target, so the guard is defined anew each time.
+// Highway includes this file once per target, so the include guard toggles.
 #if defined(HT_KERNEL_MATH) == defined(HWY_TARGET_TOGGLE)
 #ifdef HT_KERNEL_MATH
 #undef HT_KERNEL_MATH
@@ -21,14 +21,14 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// What exp needs to know of float and double. The two parts of ln 2 are such that n · high is exact for all
-/// exponents n. 1.5 · 2^(digits - 1) plus a number has the nearest integer in its low bits.
+/// Constants of exp for float and double. ln 2 is split so that n · high is exact for all exponents n. Adding
+/// 1.5 · 2^(digits - 1) to a number puts its nearest integer into the low bits.
 template <class T>
 struct ExpFacts;
 template <>
 struct ExpFacts<float> {
-  static constexpr float lowest = -104.0F;  // exp is 0 below
-  static constexpr float highest = 89.0F;   // exp is infinite above
+  static constexpr float lowest = -104.0F;  // exp is 0 for smaller x
+  static constexpr float highest = 89.0F;   // exp is infinite for larger x
   static constexpr float log2_e = 0x1.715476p+0F;
   static constexpr float ln2_high = 0x1.62e4p-1F;
   static constexpr float ln2_low = 0x1.7f7d1cp-20F;
@@ -64,7 +64,8 @@ struct ExpSeries {
   }();
 };
 
-/// Every second coefficient from K on. Recursive, as compilers do not unroll a loop of this length at -O2.
+/// Every second coefficient, from K on. Recursive, because compilers do not unroll a loop of this length at
+/// -O2.
 template <class Series, std::size_t K, class Tag>
 HWY_INLINE hn::Vec<Tag> every_second(Tag tag, hn::Vec<Tag> square) {
   if constexpr (K + 2 >= Series::values.size()) {
@@ -75,7 +76,7 @@ HWY_INLINE hn::Vec<Tag> every_second(Tag tag, hn::Vec<Tag> square) {
   }
 }
 
-/// Σ values[k] x^k, even and odd powers in two chains that the processor overlaps.
+/// Σ values[k] x^k. Even and odd powers are two chains that the processor runs in parallel.
 template <class Series, class Tag>
 HWY_INLINE hn::Vec<Tag> polynomial(Tag tag, hn::Vec<Tag> x) {
   const auto square = hn::Mul(x, x);
@@ -92,7 +93,7 @@ HWY_INLINE hn::Vec<Tag> power_of_two(Tag tag, hn::Vec<Tag> shifted) {
   return hn::BitCast(tag, hn::ShiftLeft<Facts::fraction_bits>(exponent));
 }
 
-/// e^x: x = n ln 2 + r, and e^r is a Taylor series for |r| ≤ ln 2 / 2. NaN stays NaN.
+/// e^x, with x = n ln 2 + r and a Taylor series of e^r for |r| ≤ ln 2 / 2. NaN stays NaN.
 template <class Tag>
 HWY_INLINE hn::Vec<Tag> exp_of(Tag tag, hn::Vec<Tag> x) {
   using T = hn::TFromD<Tag>;
@@ -104,19 +105,19 @@ HWY_INLINE hn::Vec<Tag> exp_of(Tag tag, hn::Vec<Tag> x) {
   const auto r = hn::Sub(high, hn::Mul(n, hn::Set(tag, Facts::ln2_low)));
   const auto series = polynomial<ExpSeries<T>>(tag, r);
   const auto power = hn::Add(hn::Add(hn::Mul(hn::Mul(r, r), series), r), hn::Set(tag, T{1}));
-  // Two factors, as 2^n itself may be too large or too small. The second product alone rounds.
+  // 2^n itself may overflow or underflow, so it is split into two factors. Only the second product rounds.
   const auto half = hn::Add(hn::Mul(n, hn::Set(tag, static_cast<T>(0.5))), shift);
   const auto rest = hn::Add(hn::Sub(n, hn::Sub(half, shift)), shift);
   const auto result = hn::Mul(hn::Mul(power, power_of_two(tag, half)), power_of_two(tag, rest));
   return hn::IfThenElse(hn::Eq(x, x), result, x);
 }
 
-/// x · 1 / (1 + e^-v) for a v of the sign of x. The limit for v towards -∞ is -0.
+/// x · 1 / (1 + e^-v), where v has the sign of x. Returns -0 as v approaches -∞.
 template <class Tag>
 HWY_INLINE hn::Vec<Tag> times_sigmoid(Tag tag, hn::Vec<Tag> x, hn::Vec<Tag> v) {
   const auto zero = hn::Zero(tag);
   const auto one = hn::Set(tag, hn::TFromD<Tag>{1});
-  // Of a negative number only, which neither overflows nor loses digits of small results.
+  // The argument is never positive, so exp does not overflow and small results keep their precision.
   const auto power = exp_of(tag, hn::Neg(hn::Abs(v)));
   const auto is_negative = hn::Lt(v, zero);
   const auto numerator = hn::Mul(x, hn::IfThenElse(is_negative, power, one));
@@ -124,8 +125,8 @@ HWY_INLINE hn::Vec<Tag> times_sigmoid(Tag tag, hn::Vec<Tag> x, hn::Vec<Tag> v) {
   return hn::IfThenElse(hn::And(is_negative, hn::Eq(power, zero)), hn::Neg(zero), result);
 }
 
-/// e^(z²) erfc(z) (1 + 2z) for z from 0 to 40 is this polynomial in (z - 3) / (z + 3): interpolated at
-/// Chebyshev's points in 60 digits. The relative error is below 2^-54.
+/// Polynomial in (z - 3) / (z + 3) of e^(z²) erfc(z) (1 + 2z) for z from 0 to 40, interpolated at Chebyshev
+/// nodes with 60 digits. The relative error is below 2^-54.
 struct ScaledErfc {
   static constexpr std::array<double, 25> values{
       1.2530080582697296,     -0.13562110612458117,    -0.047562294353450135,   0.1296451587027594,
@@ -137,8 +138,8 @@ struct ScaledErfc {
       7.758554298489361e-10};
 };
 
-/// e^(-a²/2). The product a·a is rounded, and its error, which Dekker's splitting gives exactly, would be
-/// multiplied by up to 800 in the power: it becomes a factor. a ≤ 40.
+/// e^(-a²/2) for a ≤ 40. exp would multiply the rounding error of a·a by up to 800. Dekker's splitting gives
+/// that error exactly, and it is applied as a factor.
 template <class Tag>
 HWY_INLINE hn::Vec<Tag> bell(Tag tag, hn::Vec<Tag> a) {
   const auto scaled = hn::Mul(a, hn::Set(tag, 134217729.0));
@@ -152,7 +153,7 @@ HWY_INLINE hn::Vec<Tag> bell(Tag tag, hn::Vec<Tag> a) {
   return hn::Sub(power, hn::Mul(power, hn::Mul(error, hn::Set(tag, 0.5))));
 }
 
-/// x Φ(x) = x/2 · erfc(-x/√2). -0 below -40.
+/// x Φ(x) = x/2 · erfc(-x/√2). Returns -0 for x below -40.
 template <class Tag>
 HWY_INLINE hn::Vec<Tag> gelu_by_erf(Tag tag, hn::Vec<Tag> x) {
   const auto one = hn::Set(tag, 1.0);

@@ -16,13 +16,13 @@
 namespace ht::inline v1::detail {
 namespace {
 
-// Enough work for a thread to start.
+// Minimum bytes per thread: less work does not pay for starting a thread.
 constexpr std::int64_t min_part_bytes = std::int64_t{64} << 10;
-// The steps in which a thread works through its part: small, so that all threads end at about the same time.
+// Bytes that a thread takes from its range at once; small, so that all threads finish at about the same time.
 constexpr std::int64_t step_bytes = std::int64_t{128} << 10;
 
-// With as many vectors, decoding weights once and a product of matrices are faster than the kernels. Those
-// for vectors of int8 are always faster.
+// For batches of at least `min_batch`, decoding the weights once and a matrix product are faster than the dot
+// kernels. The kernels for int8 vectors are always faster.
 template <class T>
 bool uses_panels(const WeightRows& weights, std::int64_t batch) {
   const bool is_stored = !weights.type.is_blocks() && weights.type.dtype == F32::tag;
@@ -30,20 +30,21 @@ bool uses_panels(const WeightRows& weights, std::int64_t batch) {
   return batch >= min_batch && weights.columns > 0;
 }
 
-// The first 4 vectors take about as long as reading the row.
+// The first 4 vectors together cost about as much as reading the row.
 std::int64_t row_cost(const WeightRows& weights, std::int64_t batch) noexcept {
   const auto row_bytes = static_cast<std::int64_t>(values::stored_bytes(weights.type, weights.columns));
   return std::max<std::int64_t>(row_bytes, 1) * std::max<std::int64_t>(batch / 4, 1);
 }
 
-// A range of rows that belongs to one thread until another one has nothing left to do.
+// A range of rows of one thread. Threads that have finished their own range take steps from it.
 struct RowRange {
   alignas(64) std::atomic<std::int64_t> next;
   std::int64_t end;
 };
 
-// Calls `run(product, first, end)` for ranges of rows on several threads, or here where one range has all.
-// Rows of all products are numbered one behind another. A result never depends on where rows are cut.
+// Calls `run(product, first, end)` for ranges of rows on several threads, or on the calling thread if there
+// is only one range. Rows are numbered consecutively over all products. Results do not depend on how rows are
+// split.
 template <class T, class Run>
 Result<void> split_rows(std::span<const LinearProduct<T>> products, std::int64_t batch, Workers* workers,
                         const Run& run) {
@@ -74,7 +75,7 @@ Result<void> split_rows(std::span<const LinearProduct<T>> products, std::int64_t
   }
   // Kernels take rows in pairs.
   const std::int64_t step = std::max<std::int64_t>(step_bytes / max_cost / 2 * 2, 2);
-  // The row before which about cost / count · i of all work lies.
+  // The row before which about i / count of the total cost is.
   const auto boundary = [&](std::int64_t i) {
     std::int64_t left = all_cost / count * i;
     std::int64_t row = 0;
@@ -93,8 +94,8 @@ Result<void> split_rows(std::span<const LinearProduct<T>> products, std::int64_t
     range.next.store(boundary(i), std::memory_order_relaxed);
     range.end = i + 1 == count ? all_rows : boundary(i + 1);
   }
-  // A thread goes through its range in order, so that it has prefetched the rows of its next step, and takes
-  // steps of other ranges at the end.
+  // A thread works through its own range in order, so that the rows of its next step are prefetched. It then
+  // takes steps from other ranges.
   return run_all({.count = ranges.size(),
                   .threads = 0,
                   .run = [&](std::size_t job, std::size_t) -> Result<void> {
@@ -125,7 +126,8 @@ const std::byte* row_at(const WeightRows& weights, std::int64_t row) {
   return weights.first + row * weights.row_bytes;
 }
 
-// One row decoded to F64 with one vector. 8 sums, so that additions need not wait for each other.
+// Multiplies one row, decoded to F64, with one vector. 8 independent sums keep additions from waiting for
+// each other.
 void dot_f64(const LinearProduct<double>& product, const LinearInput<double>& input, std::int64_t row) {
   const WeightRows& weights = product.weights;
   constexpr std::int64_t strip = 512;
@@ -158,7 +160,7 @@ void read_strip(const ElementType& type, const std::byte* stored, double* into, 
   values::read_f64(type, stored, into, count);
 }
 
-// The rows `first` to `first + count`, decoded one behind another.
+// Decodes the rows `first` to `first + count` contiguously.
 template <class T>
 Result<void> decode_rows(const WeightRows& weights, std::int64_t first, std::int64_t count, T* into,
                          Workers* workers) {
@@ -178,7 +180,7 @@ Result<void> decode_rows(const WeightRows& weights, std::int64_t first, std::int
                   .workers = workers});
 }
 
-// The weights as a matrix, if they are stored as elements of T.
+// Returns the weights as a matrix if they are stored as elements of T.
 template <class T>
 std::optional<compute::Matrix<const T>> as_matrix(const WeightRows& weights) {
   constexpr DTypeTag tag = sizeof(T) == sizeof(float) ? F32::tag : F64::tag;
@@ -190,7 +192,7 @@ std::optional<compute::Matrix<const T>> as_matrix(const WeightRows& weights) {
                                   weights.row_bytes / size, 1};
 }
 
-// By the product of matrices: weights of other types are decoded panel by panel, each of which fits a cache.
+// Multiplies by a matrix product. Weights of other types are decoded in panels that fit a cache.
 template <class T>
 Result<void> run_by_panels(const LinearProduct<T>& product, const LinearInput<T>& input, Workers* workers) {
   const WeightRows& weights = product.weights;
@@ -238,7 +240,7 @@ Result<void> check_bias_extent(layout::Extents bias, layout::Extents weights) {
 Result<void> run_linear(std::span<const LinearProduct<float>> products, const LinearInput<float>& input,
                         const LinearOptions& options) {
   return without_bad_alloc([&]() -> Result<void> {
-    // Vectors of int8 have one scale for as many elements as a block of the weights has.
+    // Vectors of int8 have one scale per block of the weights.
     std::vector<compute::Int8Vectors> rounded;
     const auto find_rounded = [&](const ElementType& type) {
       if (!options.int8_activations || !compute::has_int8_kernel(type)) return rounded.end();

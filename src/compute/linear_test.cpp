@@ -17,7 +17,7 @@
 #include "tensor/test_tools.hpp"
 #include "values/targets_test.hpp"
 
-namespace ht {
+namespace ht::linear_test {
 namespace {
 
 using tests::between;
@@ -293,4 +293,4 @@ TEST(Linear, of_several_typed_weights_gives_each_product) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::linear_test

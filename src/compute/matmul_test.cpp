@@ -19,7 +19,7 @@
 #include "testing/blocked_signal.hpp"
 #include "values/targets_test.hpp"
 
-namespace ht {
+namespace ht::matmul_test {
 namespace {
 
 using compute::gemm;
@@ -387,4 +387,4 @@ TEST(Matmul, reports_a_page_that_cannot_be_read) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::matmul_test

@@ -20,7 +20,7 @@ using nn::Rows;
 template <class T>
 constexpr T infinity = std::numeric_limits<T>::infinity();
 
-// e^(x - max) of a row that has at least one element; returns their sum, 0 for a row of -∞ alone.
+// Computes e^(x - max) of a row of at least one element. Returns the sum, 0 if all elements are -∞.
 template <class T>
 double exp_of_row(const nn::RowKernels<T>& kernels, const T* row, T largest, T* into, std::int64_t length) {
   if (largest != -infinity<T> || kernels.has_nan(row, length))

@@ -12,7 +12,7 @@
 #include "compute/nn_test.hpp"
 #include "tensor/test_random.hpp"
 
-namespace ht {
+namespace ht::nn_test {
 namespace {
 
 using tests::between;
@@ -319,4 +319,4 @@ TEST(NnConcepts, is_offered_for_f32_and_f64_on_devices_that_list_the_slice) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::nn_test

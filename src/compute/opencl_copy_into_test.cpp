@@ -5,7 +5,7 @@
 
 #include "compute/opencl_compute_test.hpp"
 
-namespace ht {
+namespace ht::opencl_copy_into_test {
 namespace {
 
 using tests::fails;
@@ -39,4 +39,4 @@ TEST_F(OpenClCopyInto, refuses_shapes_that_differ) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::opencl_copy_into_test

@@ -5,7 +5,7 @@
 
 #include "device/opencl_test.hpp"
 
-namespace ht {
+namespace ht::opencl_elementwise_test {
 namespace {
 
 using tests::codes;
@@ -95,4 +95,4 @@ TEST_F(OpenClElementwise, exists_only_where_the_device_calculates) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::opencl_elementwise_test

@@ -8,7 +8,7 @@
 
 #include "compute/opencl_compute_test.hpp"
 
-namespace ht {
+namespace ht::opencl_linear_test {
 namespace {
 
 using tests::fails;
@@ -140,4 +140,4 @@ void check_views_of_any_shape() {
 RC_GTEST_PROP(OpenClLinearProperty, reads_views_of_any_shape, ()) { check_views_of_any_shape(); }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::opencl_linear_test

@@ -14,7 +14,7 @@
 
 #include "compute/opencl_compute_test.hpp"
 
-namespace ht {
+namespace ht::opencl_nn_test {
 namespace {
 
 using tests::fails;
@@ -294,4 +294,4 @@ void check_conv_shapes() {
 RC_GTEST_PROP(OpenClConvProperty, has_the_shapes_and_bits_of_the_host, ()) { check_conv_shapes(); }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::opencl_nn_test

@@ -8,7 +8,7 @@
 
 #include "compute/opencl_compute_test.hpp"
 
-namespace ht {
+namespace ht::opencl_reduce_test {
 namespace {
 
 using tests::fails;
@@ -90,4 +90,4 @@ TEST_F(OpenClReduce, of_no_elements_is_an_error_or_zero) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::opencl_reduce_test

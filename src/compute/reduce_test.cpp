@@ -7,7 +7,7 @@
 
 #include "tensor/test_tools.hpp"
 
-namespace ht {
+namespace ht::reduce_test {
 namespace {
 
 using tests::fails;
@@ -59,4 +59,4 @@ TEST(CopyInto, writes_a_slice_of_a_larger_tensor) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::reduce_test

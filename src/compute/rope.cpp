@@ -23,7 +23,7 @@ double position_of(const RopeOptions& rope, std::int64_t token) {
   return static_cast<double>(rope.first_position) + static_cast<double>(token);
 }
 
-// Cosines and sines of one token, laid out as the kernel of the pairs reads them.
+// Cosines and sines of one token, in the layout that the kernel for the pairs reads.
 template <class T>
 class Angles {
  public:

@@ -8,7 +8,7 @@
 #include "compute/nn_test.hpp"
 #include "tensor/test_random.hpp"
 
-namespace ht {
+namespace ht::rope_test {
 namespace {
 
 using tests::between;
@@ -133,4 +133,4 @@ TEST(RopeShapes, each_pair_has_a_frequency_factor) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::rope_test

@@ -28,7 +28,7 @@ template <class T>
 using Tag = hn::CappedTag<T, 32 / sizeof(T)>;
 using Doubles = Tag<double>;
 
-// Vectors of doubles from and to either type.
+// Load and store vectors of doubles from and to either type.
 HWY_INLINE hn::Vec<Doubles> load_doubles(const double* from) { return hn::LoadU(Doubles(), from); }
 HWY_INLINE hn::Vec<Doubles> load_doubles(const float* from) {
   return hn::PromoteTo(Doubles(), hn::LoadU(hn::Rebind<float, Doubles>(), from));
@@ -36,7 +36,7 @@ HWY_INLINE hn::Vec<Doubles> load_doubles(const float* from) {
 HWY_INLINE void store_rounded(hn::Vec<Doubles> value, double* into) { hn::StoreU(value, Doubles(), into); }
 HWY_INLINE void store_rounded(hn::Vec<Doubles> value, float* into) {
 #if HWY_TARGET == HWY_SCALAR
-  // Its DemoteTo makes the largest float of an infinity.
+  // Highway's DemoteTo converts infinity to the largest float.
   *into = static_cast<float>(hn::GetLane(value));
 #else
   const hn::Rebind<float, Doubles> floats;
@@ -44,9 +44,9 @@ HWY_INLINE void store_rounded(hn::Vec<Doubles> value, float* into) {
 #endif
 }
 
-// Functors and not lambdas: a lambda is not compiled for the target of the function around it.
+// Functors instead of lambdas: a lambda is not compiled for the target of the enclosing function.
 
-/// out = op(x), vector by vector; the rest by way of a padded copy.
+/// out = op(x), vector by vector; the remaining elements use a padded copy.
 template <class T, class Op>
 HWY_INLINE void map(const Op& op, const T* x, T* out, std::int64_t count) {
   const Tag<T> tag;
@@ -60,7 +60,7 @@ HWY_INLINE void map(const Op& op, const T* x, T* out, std::int64_t count) {
   std::copy(rest, rest + (count - i), out + i);
 }
 
-/// The same in F64, rounded once.
+/// The same, computed in F64 and rounded once.
 template <class T, class Op>
 HWY_INLINE void map_doubles(const Op& op, const T* x, T* out, std::int64_t count) {
   constexpr std::int64_t lanes = hn::MaxLanes(Doubles());
@@ -104,7 +104,8 @@ T largest(const T* x, std::int64_t count) noexcept {
   return result;
 }
 
-/// The sum of one block; `Term` has a form for vectors and one for the elements that fill no 16.
+/// The sum of one block. `Term` has one overload for vectors and one for the remaining elements, fewer than
+/// 16.
 template <class T, class Term>
 HWY_INLINE double sum_block(const Term& term, const T* x, std::int64_t count) {
   constexpr std::int64_t lanes = hn::MaxLanes(Doubles());
@@ -242,7 +243,7 @@ void gelu_tanh(const T* x, T* out, std::int64_t count) noexcept {
 
 template <class T>
 void swiglu(const T* gate, const T* x, T* out, std::int64_t count) noexcept {
-  // By blocks on the stack, so that `out` may be either input.
+  // Uses blocks on the stack, so that `out` may alias either input.
   alignas(32) T gated[block_elements];
   for (std::int64_t at = 0; at < count; at += block_elements) {
     const std::int64_t elements = std::min(block_elements, count - at);

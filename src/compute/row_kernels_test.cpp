@@ -10,7 +10,7 @@
 
 #include "values/targets_test.hpp"
 
-namespace ht::nn {
+namespace ht::nn::row_kernels_test {
 namespace {
 
 template <class T>
@@ -217,4 +217,4 @@ TEST(RowKernels, all_are_equal_on_every_target) {
 }
 
 }  // namespace
-}  // namespace ht::nn
+}  // namespace ht::nn::row_kernels_test

@@ -1,4 +1,4 @@
-// Rows of a strided view, and loops over them that use all processors.
+// Rows of a strided view, and parallel loops over them.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +11,12 @@
 
 namespace ht::inline v1::nn {
 
-/// Smaller inputs are not worth a second thread.
+/// Smaller inputs run on one thread.
 inline constexpr std::int64_t min_parallel_elements = std::int64_t{1} << 17;
 
-/// Calls `body(first, last)` for parts of `count` pieces of work that cost about `elements_each` element
-/// operations each; `body` returns Result<void> and runs on several threads for large work. Parts are
-/// independent of each other, so that the result does not depend on the number of threads. Null workers are
-/// the library's.
+/// Splits `count` work items of about `elements_each` element operations and calls `body(first, last)` for
+/// each part. `body` returns Result<void>; large work runs on several threads. Parts are independent, so the
+/// result does not depend on the number of threads. Null workers select the library's pool.
 template <class Body>
 [[nodiscard]] Result<void> divide_work(std::int64_t count, std::int64_t elements_each, Workers* workers,
                                        const Body& body) {
@@ -39,7 +38,7 @@ template <class Body>
   });
 }
 
-/// The last dimension of a view, one row after the other.
+/// The rows of a view: its last dimension, for each index of the others.
 template <class T>
 class Rows {
  public:
@@ -52,11 +51,11 @@ class Rows {
 
   [[nodiscard]] std::int64_t count() const noexcept { return length_ == 0 ? 0 : count_; }
   [[nodiscard]] std::int64_t length() const noexcept { return length_; }
-  /// What `row` needs: nothing for rows that are contiguous.
+  /// Allocates the scratch memory for `row`; empty if rows are contiguous.
   [[nodiscard]] std::vector<T> make_scratch() const {
     return std::vector<T>(is_contiguous() ? 0 : static_cast<std::size_t>(length_));
   }
-  /// The elements of a row: in place, or gathered into the scratch memory.
+  /// Returns the elements of a row: in place, or gathered into the scratch memory.
   [[nodiscard]] const T* row(std::int64_t index, std::vector<T>& scratch) const noexcept {
     const T* from = view_.data;
     for (std::size_t d = view_.extents.size(); d-- > 1;) {
@@ -90,8 +89,8 @@ template <class T, class Body>
                      });
 }
 
-/// Calls `body(first, elements, count)` for pieces of all elements in row-major order, where rows have no
-/// meaning. A contiguous view is cut into pieces of equal size, whatever its shape.
+/// Calls `body(first, elements, count)` for pieces of all elements in row-major order, for operations that do
+/// not depend on rows. A contiguous view is split into pieces of equal size, regardless of its shape.
 template <class T, class Body>
 [[nodiscard]] Result<void> for_each_piece(const detail::HostView<T>& view, Workers* workers,
                                           const Body& body) {

@@ -110,7 +110,7 @@ struct Vault {
 
 }  // namespace user
 
-namespace ht {
+namespace ht::users_device_test {
 namespace {
 
 using tests::fails;
@@ -308,4 +308,4 @@ TEST(UsersDevice, mixes_with_no_other_device) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::users_device_test

@@ -51,7 +51,7 @@ Result<void> check_losses(const ConversionPlan& plan, const ApplyOptions& option
   return fail(first->is_tensor ? std::move(error).at_tensor(first->name) : std::move(error));
 }
 
-// Where a seal will want the sums to begin and end, and where a header ends that is written again.
+// The offsets at which checksums of a seal begin or end, and the end of a header that is rewritten.
 std::vector<std::uint64_t> cuts_of(const PlannedFile& file, const Pieces* pieces) {
   std::vector<SealedTensor> tensors;
   tensors.reserve(file.parts.size());
@@ -126,9 +126,9 @@ Result<std::vector<Path>> shards_to_remove(const ConversionPlan& plan, io::Port&
     const bool is_of_the_set = !indexed || std::ranges::find(*indexed, path) != indexed->end();
     if (is_shard && is_of_the_set && !is_planned(path)) old.push_back(path);
   }
-  // Deterministic: the system lists in any order.
+  // The order of a directory listing is unspecified; sort it to be deterministic.
   std::ranges::sort(old);
-  // The index goes first, so that it never names a file that is gone.
+  // Remove the index first, so that it never names a missing file.
   if (indexed && !indexed->empty() && !is_planned(index)) old.insert(old.begin(), index);
   return old;
 }
@@ -144,12 +144,12 @@ class Application {
         reading_(std::move(reading)),
         port_(reading_.port != nullptr ? *reading_.port : io::system_port()) {}
 
-  // What can be known before anything is written.
+  // The checks that are possible before the first write.
   [[nodiscard]] Result<void> check() {
     HT_TRY(check_losses(plan_, options_));
     for (const auto& file : plan_.files)
       HT_TRY(io::AtomicFile::check_target(file.path, options_.if_exists, port_));
-    // Where the name of the set is too long for a journal, this shows before anything is written.
+    // A set name that is too long for a journal fails here, before the first write.
     if (plan_.files.size() > 1)
       HT_TRY(io::AtomicFile::check_target(journal_path(set_member()), io::IfExists::replace, port_));
     HT_TRY(find_old_shards());
@@ -185,19 +185,19 @@ class Application {
  private:
   [[nodiscard]] bool is_set() const noexcept { return plan_.files.size() > 1 || plan_.is_sharded; }
 
-  // A file whose name leads to the journal of the set.
+  // Any member of the set: the path of the journal derives from it.
   [[nodiscard]] const Path& set_member() const noexcept {
     return plan_.files.size() > 1 ? plan_.files.front().path : plan_.target;
   }
 
-  // While the old index exists.
+  // Must run while the old index exists.
   Result<void> find_old_shards() {
     if (options_.if_exists == io::IfExists::replace)
       converted_.removed = HT_TRY(shards_to_remove(plan_, port_));
     return {};
   }
 
-  // All files that are replaced or removed. A seal of the old shards is not one of another model.
+  // All files that are replaced or removed. A seal that names the removed shards belongs to this model.
   [[nodiscard]] std::vector<Path> affected_paths() const {
     std::vector<Path> paths;
     paths.reserve(plan_.files.size() + converted_.removed.size());
@@ -206,7 +206,7 @@ class Application {
     return paths;
   }
 
-  // A sealed target gets a new seal of the same algorithm, whether one was asked for or not.
+  // A sealed target gets a new seal of the same algorithm, even if the options do not request one.
   Result<void> find_replaced_seal() {
     if (options_.seal) algorithm_ = HashAlgorithm::crc64nvme;
     if (options_.if_exists == io::IfExists::fail) return {};
@@ -243,7 +243,7 @@ class Application {
     return {};
   }
 
-  // The bytes of all files count.
+  // Reports progress over the bytes of all files.
   [[nodiscard]] WorkOptions work() const {
     if (!options_.work.on_progress) return options_.work;
     const auto forward = [this, before = done_before_](const Progress& now) {
@@ -283,7 +283,7 @@ class Application {
     return {};
   }
 
-  // A set gets its names by way of a journal.
+  // The files of a set are renamed through a journal.
   Result<void> put_in_place(RenewedSeal* seal, std::optional<SetLock> lock) {
     if (!lock || (targets_.size() == 1 && converted_.removed.empty()))
       return commit_file(targets_.front(), seal);
@@ -304,13 +304,14 @@ class Application {
       const bool may_replace = replaces || file == seal_file;
       if (may_replace && port_.stat(file->target())) old.push_back(file->target());
     }
-    // As a journal has them, each once.
+    // Sorted and without duplicates, as the journal requires.
     std::ranges::sort(old, {}, [](const Path& path) { return std::pair(rank_of(path), path); });
     old.erase(std::ranges::unique(old).begin(), old.end());
     return std::move(*lock).replace(old, files);
   }
 
-  // Of other algorithms the files are read again, and so are files whose layout is not in the plan.
+  // Whether the seal uses checksums taken during the copy. Other algorithms, and files whose layout is not in
+  // the plan, are read again.
   [[nodiscard]] bool sums_are_sealed() const noexcept {
     return algorithm_ == HashAlgorithm::crc64nvme && contents_.pieces == nullptr;
   }
@@ -353,7 +354,7 @@ Error of_another_model(const Path& target, std::string message, const Path& sour
       .with_hint("plan the conversion again");
 }
 
-// The files have to be those that the plan was made from, whenever they were opened.
+// The files must be those that the plan was made from.
 Result<void> check_sources(const ConversionPlan& plan, io::MappedFiles files) {
   if (plan.sources.empty() && !files.empty()) {
     return fail(of_another_model(plan.target, "the plan was made from a catalog alone, without files", {}));

@@ -161,7 +161,7 @@ constexpr ht::Format format(ht::Sharding sharding) {
 
 }  // namespace toy
 
-namespace ht {
+namespace ht::callers_format_test {
 namespace {
 
 using testing::read_file;
@@ -384,4 +384,4 @@ TEST_F(CallersFormat, loses_a_dtype_of_the_callers_only_on_request) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::callers_format_test

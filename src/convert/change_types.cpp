@@ -26,7 +26,7 @@ ElementType type_of(const Encoding& encoding) {
           .block_bytes = encoding.block_bytes};
 }
 
-// Unknown for dtypes of users, whose values are not known here.
+// Unknown for user dtypes.
 ElementType type_of(const Entry& entry) {
   if (const auto encoding = find_encoding(entry.encoding)) return type_of(*encoding);
   if (const auto dtype = find_dtype(entry.dtype)) return type_of(*dtype);
@@ -40,7 +40,7 @@ bool is_floating(const ElementType& type) {
 Result<ElementType> type_named(const std::string& name) {
   if (const auto dtype = find_dtype(name)) return type_of(*dtype);
   if (const auto encoding = find_encoding(name)) {
-    // F32 stands for every source: an encoding with an encoder takes them all.
+    // An encoding that can encode F32 can encode every source type.
     if (values::can_convert(type_of(dtype_info<F32>()), type_of(*encoding))) return type_of(*encoding);
     return fail(Error(ErrorCode::unsupported_encoding, "encoding_has_an_encoder",
                       format_text("values cannot be encoded as {}", name))
@@ -58,7 +58,7 @@ struct Rule {
   bool is_used = false;
 };
 
-// Whether a pattern with a wildcard changes the tensor.
+// Whether a rule with a wildcard applies to the tensor.
 bool is_usual(const TargetTensor& tensor, const ElementType& from, const ElementType& to) {
   if (!values::can_convert(from, to)) return false;
   const Entry& entry = tensor.entry;
@@ -80,7 +80,7 @@ Error not_convertible(const TargetTensor& tensor, const ElementType& from, const
       .with_hint("leave the tensor out of --cast and --quantize");
 }
 
-// The pattern of one element, converted.
+// Converts the one element that the splat repeats.
 Result<void> change_splat(TargetTensor& tensor, const ElementType& from, const ElementType& to,
                           const Rounding& rounding) {
   const auto element = splat_element(tensor.entry.splat, from.bits);

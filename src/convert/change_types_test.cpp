@@ -9,7 +9,7 @@
 
 #include "convert/diff_test.hpp"
 
-namespace ht {
+namespace ht::change_types_test {
 namespace {
 
 using testing::Diff;
@@ -208,4 +208,4 @@ TEST_F(ChangeTypes, random_rounding_depends_on_the_seed_alone) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::change_types_test

@@ -7,7 +7,7 @@
 #include "convert/convert_pairs_test.hpp"
 #include "testing/shared_folder.hpp"
 
-namespace ht {
+namespace ht::convert_corpus_test {
 namespace {
 
 using testing::ConvertPairs;
@@ -47,4 +47,4 @@ TEST_F(ConvertCorpus, keeps_every_byte_in_every_format) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::convert_corpus_test

@@ -18,7 +18,7 @@
 #include "format/safetensors/test_file.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::convert_disk_test {
 namespace {
 
 using testing::TemporaryFolder;
@@ -189,4 +189,4 @@ TEST_F(SharedBlocks, are_those_of_the_source_on_btrfs) { try_on("mkfs.btrfs -q",
 TEST_F(SharedBlocks, are_those_of_the_source_on_xfs) { try_on("mkfs.xfs -q -m reflink=1", "xfs"); }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::convert_disk_test

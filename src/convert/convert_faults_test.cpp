@@ -9,7 +9,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::convert_faults_test {
 namespace {
 
 using testing::Call;
@@ -243,4 +243,4 @@ TEST_F(FailingConversion, for_want_of_room_says_so) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::convert_faults_test

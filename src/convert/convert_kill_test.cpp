@@ -16,7 +16,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::convert_kill_test {
 namespace {
 
 using testing::Call;
@@ -165,4 +165,4 @@ TEST_F(KilledAtCalls, leaves_the_old_file_or_the_new_one_and_no_litter) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::convert_kill_test

@@ -6,7 +6,7 @@
 
 #include "testing/library_types.hpp"
 
-namespace ht {
+namespace ht::convert_pairs_test {
 namespace {
 
 using testing::ConvertPairs;
@@ -261,4 +261,4 @@ TEST(AnyModels, go_wherever_they_fit_and_come_back_the_same) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::convert_pairs_test

@@ -15,7 +15,7 @@
 #include "testing/shared_folder.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::convert_test {
 namespace {
 
 using testing::Call;
@@ -530,4 +530,4 @@ TEST_F(Converting, gives_irees_own_bytes_back) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::convert_test

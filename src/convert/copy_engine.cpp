@@ -20,15 +20,15 @@ namespace ht::inline v1 {
 namespace {
 
 constexpr std::uint64_t page_bytes = io::DirectFile::page_bytes;
-// Larger ones were slower: while one of them is read, those before it leave the processor's caches.
+// Larger pieces were slower: earlier pieces are evicted from the CPU caches while the next one is read.
 constexpr std::uint64_t copied_bytes = std::uint64_t{1} << 20;
-// For one worker: a piece, and what has to be read around it.
+// Per worker: one piece plus the bytes read for page alignment at both ends.
 constexpr std::size_t buffer_bytes = copied_bytes + 2 * page_bytes;
-// Enough to keep a disk busy while one of them is put together.
+// Enough to keep a disk busy while a worker assembles a piece.
 constexpr std::size_t workers = 4;
-// Smaller holes are not worth asking for.
+// Smaller holes are not worth the lseek calls.
 constexpr std::uint64_t least_hole_bytes = std::uint64_t{1} << 16;
-// What is shared at once, so that who gives up does not wait for all of it.
+// Limit per clone call, so that a stop is honoured between calls.
 constexpr std::uint64_t shared_at_once = std::uint64_t{1} << 30;
 
 std::uint64_t align_down(std::uint64_t offset) { return offset / page_bytes * page_bytes; }
@@ -57,7 +57,7 @@ class FileCopy {
     show_gaps();
     HT_TRY(leave_out_holes());
     if (options_.sums == nullptr) HT_TRY(share_blocks());
-    // With all of it ahead, a full disk shows at once and the file lies in one piece.
+    // Allocating the whole file first reports a full disk at once and keeps the file contiguous.
     if (!has_holes_) HT_TRY(target_.allocate(file_.bytes));
     const io::DirectFile direct(target_.handle(), io::Access::write, target_.port());
     direct_ = &direct;
@@ -71,13 +71,12 @@ class FileCopy {
   [[nodiscard]] const io::Source& source(const StoredBytes& from) const {
     return options_.sources[from.file]->source();
   }
-  /// Null where the source is not a local file: then its bytes are read.
+  /// Null if the source is not a local file: its bytes are read then.
   [[nodiscard]] const io::FileSource* local(const StoredBytes& from) const {
     return options_.sources[from.file]->local();
   }
 
-  // Takes out of the parts what `keep` says has been dealt with; it gets one stored part and a list to put
-  // the rest of it into.
+  // Replaces each stored part by the parts that `deal` appends to its last argument; other parts stay.
   template <class Deal>
   Result<void> replace_stored(const Deal& deal) {
     std::vector<PlannedPart> left;
@@ -94,7 +93,7 @@ class FileCopy {
     return {};
   }
 
-  // What lies between the parts is never written.
+  // Gaps between the parts are never written.
   void show_gaps() {
     std::uint64_t end = 0;
     for (const auto& part : parts_) {
@@ -104,7 +103,7 @@ class FileCopy {
     if (end < file_.bytes) leave_out(end, file_.bytes - end);
   }
 
-  // There is to be no room for these.
+  // Leaves a hole.
   void leave_out(std::uint64_t offset, std::uint64_t bytes) {
     has_holes_ = true;
     if (options_.sums != nullptr) options_.sums->see_zeros(offset, bytes);
@@ -119,8 +118,8 @@ class FileCopy {
             const std::uint64_t at = std::get<StoredBytes>(part.from).offset;
             const auto data = file->port().next_data(file->handle(), at);
             const bool none = !data && data.error() == std::errc::no_such_device_or_address;
-            if (!data && !none) break;  // a file system that does not tell
-            // Whole pages, so that what is written beside it is not torn.
+            if (!data && !none) break;  // the file system does not report holes
+            // Whole pages, so that the bytes written next to the hole do not share a page with it.
             const std::uint64_t hole = none ? part.bytes : align_down(std::min(*data - at, part.bytes));
             if (hole >= least_hole_bytes) {
               leave_out(part.offset, hole);
@@ -168,7 +167,7 @@ class FileCopy {
         left.push_back(part);
         return {};
       }
-      has_holes_ = true;  // as room for these is not to be taken twice
+      has_holes_ = true;  // shared blocks must not be allocated again
       copied_by_.reflink += shared;
       done_ += shared;
       if (begin > part.offset) left.push_back(first_of(part, begin - part.offset));
@@ -177,7 +176,7 @@ class FileCopy {
     });
   }
 
-  // Past the page cache where that has little of them.
+  // Opens sources for direct I/O if less than half of their bytes is in the page cache.
   void open_sources() {
     std::vector<std::vector<io::FileRange>> wanted(options_.sources.size());
     for (const auto& part : parts_) {
@@ -208,7 +207,7 @@ class FileCopy {
   Result<void> copy_pieces() {
     const auto pieces = pieces_of(parts_, copied_bytes);
     std::vector<std::shared_ptr<void>> buffers(std::min(workers, std::max<std::size_t>(pieces.size(), 1)));
-    // The second half is for values that are converted.
+    // The second half holds the stored bytes of values that are converted.
     const std::size_t room = file_.changes.empty() ? buffer_bytes : 2 * buffer_bytes;
     for (auto& buffer : buffers) {
       buffer.reset(std::aligned_alloc(page_bytes, room), std::free);
@@ -232,7 +231,7 @@ class FileCopy {
     return write(piece, bytes, buffer);
   }
 
-  // Nothing is done where it is not all from a file, or where the system refuses.
+  // Returns false if the piece is not entirely from one file or the system cannot copy it.
   Result<bool> copy_by_system(const CopyPiece& piece) {
     const PlannedPart part = within(piece, parts_[piece.first_part]);
     const auto* const from = std::get_if<StoredBytes>(&part.from);
@@ -252,7 +251,7 @@ class FileCopy {
         return fail(target_.failed("bytes_can_be_copied", "copy data into it", count.error())
                         .at_offset(part.offset + done));
       }
-      // Some systems say so of files that they cannot copy; reading tells what there is.
+      // Some systems return 0 for files that they cannot copy. Reading the file instead reports the cause.
       if (*count == 0) return false;
       done += *count;
     }
@@ -260,7 +259,7 @@ class FileCopy {
     return true;
   }
 
-  // The bytes of a piece, somewhere in the buffer.
+  // Returns the bytes of a piece, which are somewhere in the buffer.
   Result<Bytes> put_together(const CopyPiece& piece, MutableBytes buffer) {
     if (piece.parts == 1) {
       const PlannedPart only = within(piece, parts_[piece.first_part]);
@@ -268,7 +267,7 @@ class FileCopy {
         return read(*from, only.bytes, buffer);
       }
     }
-    // Where memory and file are aligned alike nothing has to be moved before it is written.
+    // Equal alignment in memory and in the file avoids a memmove before a direct write.
     const MutableBytes room = buffer.subspan(static_cast<std::size_t>(piece.offset % page_bytes),
                                              static_cast<std::size_t>(piece.bytes));
     for (std::size_t i = 0; i < piece.parts; ++i) {
@@ -302,7 +301,7 @@ class FileCopy {
       const auto before = static_cast<std::size_t>(from.offset - begin);
       if (got && *got >= before + bytes)
         return Bytes(buffer).subspan(before, static_cast<std::size_t>(bytes));
-      // Whatever it was, reading plainly goes on or tells.
+      // After any failure, the buffered read succeeds or reports the error.
     }
     const MutableBytes into = buffer.first(static_cast<std::size_t>(bytes));
     HT_TRY(read_plainly(from, into));
@@ -311,12 +310,12 @@ class FileCopy {
 
   Result<void> read_plainly(const StoredBytes& from, MutableBytes into) {
     auto done = source(from).read(from.offset, into);
-    // A file that got shorter is one that changed, and that is the better answer.
+    // If the file was truncated meanwhile, report it as changed.
     if (!done) HT_TRY(source(from).check_unchanged());
     return done;
   }
 
-  // Bytes from `before` on of a tensor that is relaid on the way.
+  // Reads the bytes from offset `before` on of a tensor whose layout is changed.
   Result<void> read_relaid(std::uint32_t file, std::uint64_t offset, const Relayout& relayout,
                            std::uint64_t before, MutableBytes into) {
     const StoredBytes from{file, offset};
@@ -324,7 +323,7 @@ class FileCopy {
         into, relayout, before, [&](std::uint64_t first, MutableBytes units) -> Result<void> {
           if (relayout.column_major.empty())
             return read_plainly({from.file, from.offset + first * relayout.unit_bytes}, units);
-          // They are all over the tensor, and each may be a read from the disk.
+          // The elements are scattered over the tensor, and each may need a disk read.
           if (options_.work.stop.stop_requested()) return fail(stopped());
           io::MappedFile& mapped = *options_.sources[from.file];
           if (!mapped.can_use_in_place()) {
@@ -339,14 +338,14 @@ class FileCopy {
         });
   }
 
-  // Converts the elements that the bytes belong to, a step at a time. `room` is for the stored bytes of a
-  // step.
+  // Converts the elements that the bytes belong to in steps. `room` holds the stored bytes of one step.
   Result<void> read_converted(const ConvertedBytes& from, MutableBytes into, MutableBytes room) {
     const ValueChange& change = file_.changes[from.change];
     const auto bytes_of = [](const ElementType& type, std::uint64_t elements) {
       return values::stored_bytes(type, static_cast<std::int64_t>(elements));
     };
-    // Whole blocks and bytes of both types. Steps are a multiple: sizes of blocks are powers of two.
+    // Whole blocks and bytes of both types. The larger block size is a multiple of the smaller: both are
+    // powers of two.
     const std::uint64_t unit = std::max({std::uint64_t{change.from.block_elements},
                                          std::uint64_t{change.to.block_elements}, std::uint64_t{8}});
     const std::uint64_t unit_bytes = bytes_of(change.to, unit);
@@ -403,7 +402,7 @@ class FileCopy {
     }
     const auto before = static_cast<std::size_t>(begin - piece.offset);
     const auto middle_bytes = static_cast<std::size_t>(end - begin);
-    // The ends share their pages with nothing that is written past the page cache.
+    // Partial pages at both ends go through the page cache; no direct write touches these pages.
     HT_TRY(target_.write(piece.offset, bytes.first(before)));
     HT_TRY(target_.write(end, bytes.subspan(before + middle_bytes)));
     Bytes middle = bytes.subspan(before, middle_bytes);
@@ -413,7 +412,7 @@ class FileCopy {
     }
     auto done = target_.write_by(direct_->handle(), begin, middle);
     if (!done && done.error().cause() == std::errc::invalid_argument) {
-      // A file system that promised what it does not do.
+      // The file system accepted O_DIRECT but rejects the write.
       HT_TRY(target_.write(begin, middle));
       count(piece, copied_by_.read_write);
       return {};
@@ -423,7 +422,7 @@ class FileCopy {
     return {};
   }
 
-  // What is made up here was not copied.
+  // Generated bytes do not count as copied.
   void count(const CopyPiece& piece, std::uint64_t& way) {
     for (std::size_t i = 0; i < piece.parts; ++i) {
       const auto& part = parts_[piece.first_part + i];
@@ -441,7 +440,7 @@ class FileCopy {
     return {};
   }
 
-  // Whoever is told may be the one who wants to stop.
+  // The progress callback runs first, because it may request the stop.
   [[nodiscard]] Result<void> check_stop() const {
     tell();
     if (!options_.work.stop.stop_requested()) return {};

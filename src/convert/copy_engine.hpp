@@ -1,10 +1,9 @@
-// Makes a file out of what a plan says, by the fastest way that the system has for each part.
+// Writes a planned file, using the fastest method that the system supports for each part.
 //
-// Blocks are shared with the source where the file system can do that and both lie alike; else bytes go past
-// the page cache, in large aligned pieces, several under way at once; else the system copies them by itself;
-// else they are read and written through a small ring. Holes of the source stay holes. Memory is that of the
-// ring, whatever the file's size; column-major tensors that become row-major are looked at through their
-// mapping.
+// The methods, in order of preference: share blocks with the source, if the file system can and both ranges
+// have the same alignment; direct I/O in large aligned pieces, several in flight; copy_file_range; read and
+// write through a small ring. Holes of the source stay holes. Memory use is that of the ring, whatever the
+// file size. Column-major tensors that become row-major are read through their mapping.
 #pragma once
 
 #include <htensor/base/result.hpp>
@@ -18,15 +17,15 @@
 namespace ht::inline v1 {
 
 struct CopyOptions {
-  /// The source's files; null where nothing is taken from one.
+  /// The source's files; null for a file that is not read.
   io::MappedFiles sources{};
-  /// Sees every byte of the file, once, which keeps the system from sharing or copying them by itself.
+  /// Receives every byte of the file once. This rules out shared blocks and copy_file_range.
   PassingSums* sums = nullptr;
   WorkOptions work{};
 };
 
-/// Fills the target, which has nothing in it yet. `changed_underfoot` where a source is not as it was when it
-/// was opened, `read_failed`, `write_failed`, `no_space`, `cancelled`.
+/// Fills the target, which must be empty. `changed_underfoot` if a source changed since it was opened,
+/// `read_failed`, `write_failed`, `no_space`, `cancelled`.
 [[nodiscard]] Result<CopiedBy> copy_file(const PlannedFile& file, io::AtomicFile& target,
                                          const CopyOptions& options);
 

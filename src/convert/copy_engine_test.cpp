@@ -11,7 +11,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::copy_engine_test {
 namespace {
 
 using testing::Call;
@@ -342,4 +342,4 @@ TEST_F(CopyingFiles, takes_no_room_for_large_gaps) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::copy_engine_test

@@ -7,7 +7,7 @@ namespace {
 
 std::uint64_t end_of(const PlannedPart& part) { return part.offset + part.bytes; }
 
-// Whether the second goes on where the first ends, in the file and in its source.
+// Whether the second part continues the first, in the file and in its source.
 bool goes_on(const PlannedPart& first, const PlannedPart& second) {
   const auto* const a = std::get_if<StoredBytes>(&first.from);
   const auto* const b = std::get_if<StoredBytes>(&second.from);
@@ -37,7 +37,7 @@ std::vector<PlannedPart> covered_parts(const PlannedFile& file) {
   parts.reserve(file.parts.size() + 2);
   add(parts, {.offset = 0, .bytes = file.header.size(), .from = Bytes(file.header)});
   for (const auto& part : file.parts) add(parts, part);
-  // The rest of the last block is written with the rest of it.
+  // A small gap at the end of the file is written as zeros.
   const std::uint64_t end = parts.empty() ? 0 : end_of(parts.back());
   if (end < file.bytes && file.bytes - end <= small_gap_bytes) {
     parts.push_back({.offset = end, .bytes = file.bytes - end, .from = RepeatedBytes{}});

@@ -1,4 +1,4 @@
-// From what a file is made of to pieces that are copied one by one. Pure: nothing here reads or writes.
+// Cuts a planned file into pieces that are copied one by one. No function here does I/O.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@ namespace ht::inline v1 {
 /// Gaps up to this size are written as zeros along with their neighbours; larger ones stay holes.
 inline constexpr std::uint64_t small_gap_bytes = std::uint64_t{64} << 10;
 
-/// All that is to be written of a file, in order: its header, its parts, small gaps. Bytes that follow each
-/// other in the source and in the file are one part.
+/// All parts of a file to write, in order: its header, its parts, small gaps. Ranges that are adjacent in
+/// both the source and the file are merged.
 [[nodiscard]] std::vector<PlannedPart> covered_parts(const PlannedFile& file);
 
-/// The same without its first bytes, or without all behind those.
+/// The part without its first bytes, or its first bytes only.
 [[nodiscard]] PlannedPart without_first(const PlannedPart& part, std::uint64_t bytes);
 [[nodiscard]] PlannedPart first_of(const PlannedPart& part, std::uint64_t bytes);
 
-/// A stretch of the file that is written at once, made of some parts that follow each other without a gap.
-/// Its first and its last may go on outside of it.
+/// A range of the file that is written at once. It consists of adjacent parts; the first and the last one may
+/// extend beyond it.
 struct CopyPiece {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
@@ -31,7 +31,7 @@ struct CopyPiece {
 /// The parts cut at multiples of `piece_bytes` in the file.
 [[nodiscard]] std::vector<CopyPiece> pieces_of(std::span<const PlannedPart> parts, std::uint64_t piece_bytes);
 
-/// What of a part lies in a piece.
+/// The section of the part that is inside the piece.
 [[nodiscard]] PlannedPart within(const CopyPiece& piece, const PlannedPart& part);
 
 }  // namespace ht::inline v1

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace ht {
+namespace ht::copy_parts_test {
 namespace {
 
 constexpr std::uint64_t large = std::uint64_t{1} << 30;
@@ -107,4 +107,4 @@ RC_GTEST_PROP(CopyParts, pieces_have_every_byte_once, ()) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::copy_parts_test

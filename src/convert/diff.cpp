@@ -26,37 +26,38 @@
 namespace ht::inline v1 {
 namespace {
 
-// What is read of each tensor before anybody is asked whether to go on.
+// Bytes read of each tensor between two polls of the stop token.
 constexpr std::uint64_t run_bytes = std::uint64_t{4} << 20;
 
-// Two tensors that are compared, how, and what is known of them.
+// Two tensors to compare, the method, and the result so far.
 struct TensorPair {
-  // Runs begin at a multiple of this: with a whole byte or block, whatever the type, where the pattern of a
-  // splat begins anew.
+  // Runs begin at a multiple of this number of elements. It is a whole number of bytes, blocks and splat
+  // patterns for every type.
   static constexpr std::uint64_t run_step = 256;
 
-  // Their places in the catalogs.
+  // Positions in the catalogs.
   std::size_t a = 0;
   std::size_t b = 0;
-  // What is known to differ.
+  // The first difference found.
   std::optional<DifferenceKind> differ{};
   std::optional<std::uint64_t> first_byte{};
-  // Whether the same bytes are the same elements.
+  // Whether equal bytes imply equal elements.
   bool by_bytes = false;
-  // Whether elements that differ have a distance.
+  // Whether differing elements have a numeric distance.
   bool by_gap = false;
-  // Whether that distance is told.
+  // Whether that distance is reported.
   bool tells_gap = false;
   double max_abs = 0;
-  // Sums of the runs, so that they are added in the same order every time; nullopt for runs of equal bytes.
+  // One sum per run, added up in a fixed order so that the result is deterministic; nullopt for runs of equal
+  // bytes.
   std::vector<std::optional<Gap>> gaps{};
-  // How many elements have to be looked at, and how many of them at a time.
+  // The number of elements to compare, and the number of elements in a run.
   std::uint64_t elements = 0;
   std::uint64_t run_elements = run_step;
-  // Types of the elements; stored bytes where a file does not name one.
+  // Types of the elements; U8 if the file does not name a type.
   ElementType type_a{};
   ElementType type_b{};
-  // Whether stored bytes are compared: blocks of one byte order.
+  // Whether stored bytes are compared: blocks of the same byte order.
   bool as_stored = false;
 
   [[nodiscard]] std::uint64_t runs() const noexcept {
@@ -68,7 +69,7 @@ bool is_dense(const Entry& entry) {
   return entry.dtype != DTypeTag::invalid && entry.encoding == EncodingTag::dense;
 }
 
-// Bytes of an unknown dtype count as elements.
+// For an unknown dtype, each byte is an element.
 ElementType compared_type(const AnyTensor& tensor) noexcept {
   const ElementType type = tensor.type();
   return type.is_known() ? type : ElementType{.dtype = U8::tag, .name = U8::name, .bits = U8::bits};
@@ -83,7 +84,7 @@ std::uint64_t bytes_of(const ElementType& type, std::uint64_t elements) noexcept
   return values::stored_bytes(type, static_cast<std::int64_t>(elements));
 }
 
-// Root mean square of the gaps, and the cosine between the two tensors.
+// Computes the root mean square of the gaps and the cosine between the two tensors.
 void describe_gap(TensorDifference& found, const TensorPair& pair) {
   Gap all;
   for (const auto& gap : pair.gaps) {
@@ -100,7 +101,7 @@ void describe_gap(TensorDifference& found, const TensorPair& pair) {
     found.cosine = std::clamp(all.product / norms, -1.0, 1.0);
 }
 
-// A format of a single tensor has no name for it, and it is called as its file is.
+// Formats of a single tensor do not store its name; the tensor is named by its file.
 bool is_named_by_its_file(const Model& model) {
   if (model.catalog().size() != 1) return false;
   const Entry entry = model.catalog()[0];
@@ -125,7 +126,7 @@ MetadataDifferences compare(const Metadata& a, const Metadata& b) {
   return found;
 }
 
-// The first byte that differs. Of the last one only so many bits count, unless that is 0.
+// The first byte that differs. If `last_bits` is not 0, only the low `last_bits` of the last byte count.
 std::optional<std::size_t> first_difference(Bytes a, Bytes b, unsigned last_bits) {
   const std::size_t whole = last_bits == 0 ? a.size() : a.size() - 1;
   if (std::memcmp(a.data(), b.data(), whole) != 0) {
@@ -136,10 +137,10 @@ std::optional<std::size_t> first_difference(Bytes a, Bytes b, unsigned last_bits
   return std::nullopt;
 }
 
-// Behind every byte.
+// After every byte.
 constexpr std::uint64_t nowhere = UINT64_MAX;
 
-// A run of a pair's elements, and what was found in it.
+// A run of a pair's elements, and the differences found in it.
 struct Run {
   TensorPair& pair;
   std::uint64_t first;
@@ -148,7 +149,7 @@ struct Run {
   std::optional<Gap> gap{};
 };
 
-// Each worker's own room for what is not in place as it is to be compared.
+// Buffers of one worker for data that cannot be compared in place.
 struct Buffers {
   std::vector<std::byte> a;
   std::vector<std::byte> b;
@@ -186,7 +187,7 @@ class Comparing {
     }
   }
 
-  // Pairs the tensors that both have, in the order of `a`.
+  // Pairs the tensors that are in both models, in the order of `a`.
   Result<void> pair_up() {
     if (is_named_by_its_file(a_) && is_named_by_its_file(b_)) return add_pair(0, 0);
     for (std::size_t i = 0; i < a_.catalog().size(); ++i) {
@@ -203,7 +204,7 @@ class Comparing {
     return {};
   }
 
-  // Finds what is known of two tensors without looking at a byte, and how they are compared.
+  // Compares the catalog entries of two tensors and chooses how to compare their data.
   Result<void> add_pair(std::size_t index_a, std::size_t index_b) {
     TensorPair pair{.a = index_a, .b = index_b};
     const Entry a = a_.catalog()[index_a];
@@ -217,7 +218,7 @@ class Comparing {
     pair.by_gap = are_typed && same_dims && have_gap(pair.type_a, pair.type_b);
     pair.tells_gap = pair.by_gap && pair.type_a.dtype != C64::tag;
     if (is_dense(a) && is_dense(b)) {
-      // A user's tag need not mean the same to both.
+      // The same user tag may mean different dtypes in the two models.
       const auto dtype_a = HT_TRY(a_.dtype(a.dtype));
       const bool same_dtype = dtype_a == HT_TRY(b_.dtype(b.dtype));
       if (!same_dtype && !forgiven) pair.differ = DifferenceKind::dtype;
@@ -225,10 +226,10 @@ class Comparing {
     } else if (is_dense(a) != is_dense(b) || a.encoding != b.encoding) {
       if (!forgiven) pair.differ = DifferenceKind::dtype;
     } else if (same_dims) {
-      // Blocks, and bytes that nobody knows the dtype of.
+      // Blocks, and bytes of unknown dtype.
       pair.as_stored = a.byte_order == b.byte_order;
       pair.by_bytes = true;
-      // What one has and the other has not is the difference, unless there is one before.
+      // If the sizes differ, the first missing byte is the difference, unless an earlier byte differs.
       if (a.bytes != b.bytes) {
         pair.differ = DifferenceKind::contents;
         pair.first_byte = std::min(a.bytes, b.bytes);
@@ -240,7 +241,7 @@ class Comparing {
     return {};
   }
 
-  // How far the elements have to be looked at, and whether they are there.
+  // Sets the number of elements to compare, and checks that the data exists.
   Result<void> plan_runs(TensorPair& pair) {
     const auto a = HT_TRY(a_.at(pair.a));
     const auto b = HT_TRY(b_.at(pair.b));
@@ -250,13 +251,13 @@ class Comparing {
       if (tensor.is_splat()) continue;
       HT_TRY(ModelAccess::check_is_there(ModelAccess::state(tensor), tensor.entry()));
       if (!ModelAccess::is_resident(tensor)) sources_.insert(&ModelAccess::source_of(tensor));
-      if (!pair.as_stored) HT_TRY(relayout_of(tensor.entry()));  // whether it can be
+      if (!pair.as_stored) HT_TRY(relayout_of(tensor.entry()));  // an error if the layout is not supported
     }
     const std::uint64_t step_bytes =
         std::max(bytes_of(pair.type_a, TensorPair::run_step), bytes_of(pair.type_b, TensorPair::run_step));
     pair.run_elements =
         std::max<std::uint64_t>(std::bit_floor(run_bytes / step_bytes), 1) * TensorPair::run_step;
-    // Two patterns begin anew together, however often they are repeated.
+    // Both patterns start again after a run step, so comparing one step is enough.
     if (a.is_splat() && b.is_splat()) pair.elements = std::min(pair.elements, TensorPair::run_step);
     if (pair.tells_gap) pair.gaps.resize(static_cast<std::size_t>(pair.runs()));
     return {};
@@ -286,7 +287,7 @@ class Comparing {
     std::vector<Buffers> buffers(workers_for(jobs));
     jobs.run = [&](std::size_t job, std::size_t worker) { return compare_run(job, buffers[worker]); };
     HT_TRY(run_all(jobs));
-    // Equal runs of tensors that differ count for their cosine.
+    // Equal runs of differing tensors are still needed for the cosine.
     std::vector<std::uint64_t> equal_runs;
     std::uint64_t run = 0;
     for (const auto& pair : both_) {
@@ -325,7 +326,7 @@ class Comparing {
 
   // Brings the pages of a run into memory.
   static Result<void> fetch(const AnyTensor& tensor, const Run& run) {
-    // The elements of a run are all over a column-major tensor.
+    // The elements of a run are scattered over a column-major tensor.
     if (tensor.entry().order == ElementOrder::column_major && tensor.dims().size() > 1) return {};
     const ElementType type = compared_type(tensor);
     return ModelAccess::fetch(tensor, bytes_of(type, run.first), bytes_of(type, run.count));
@@ -338,7 +339,7 @@ class Comparing {
     if (!tensor.is_splat() && (run.pair.as_stored || tensor.is_plain()))
       return tensor.view(begin, count, buffer);
     buffer.resize(count);
-    // The elements of a column-major tensor may lie on a page each, so that a run takes long.
+    // Each element of a column-major tensor may be on a different page, so a run takes long.
     const bool is_scattered = !tensor.is_splat() && tensor.entry().order == ElementOrder::column_major;
     const std::size_t step_bytes = is_scattered ? 16384 : count;
     for (std::size_t done = 0; done < count; done += step_bytes) {
@@ -351,7 +352,7 @@ class Comparing {
 
   Result<void> look_at(Run& run, Bytes a, Bytes b) const {
     const ElementType& type = run.pair.type_a;
-    // Bits that fill up the last byte belong to no element; all runs but the last end with a byte.
+    // Padding bits in the last byte are ignored. All runs but the last end at a byte boundary.
     const auto last_bits = static_cast<unsigned>(run.count % 8) * static_cast<unsigned>(type.bits) % 8;
     const std::uint64_t begin = bytes_of(type, run.first);
     if (run.pair.by_bytes) {
@@ -405,8 +406,8 @@ class Comparing {
   const Model& b_;
   const DiffOptions& options_;
   std::vector<TensorPair> both_;
-  std::vector<std::uint64_t> ends_;      // of the runs of each, counted through all
-  std::set<const io::Source*> sources_;  // those that are read
+  std::vector<std::uint64_t> ends_;      // cumulative number of runs, by pair
+  std::set<const io::Source*> sources_;  // sources that are read
   Differences found_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   bool measures_equal_runs_ = false;

@@ -7,7 +7,7 @@
 #include "convert/diff_test.hpp"
 #include "testing/faulty_port.hpp"
 
-namespace ht {
+namespace ht::diff_hostile_test {
 namespace {
 
 using testing::Call;
@@ -209,4 +209,4 @@ TEST_F(Diff, a_model_whose_data_is_not_there_cannot_be_compared) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::diff_hostile_test

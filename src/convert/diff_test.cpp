@@ -2,7 +2,7 @@
 
 #include <limits>
 
-namespace ht {
+namespace ht::diff_test {
 namespace {
 
 using testing::Diff;
@@ -291,4 +291,4 @@ TEST_F(Diff, metadata_that_is_the_same_text_is_the_same_across_formats) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::diff_test

@@ -3,7 +3,7 @@
 
 #include "convert/diff_test.hpp"
 
-namespace ht {
+namespace ht::diff_tolerance_test {
 namespace {
 
 using testing::Diff;
@@ -138,4 +138,4 @@ TEST_F(Diff, tolerance_is_finite_and_not_negative) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::diff_tolerance_test

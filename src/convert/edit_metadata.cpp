@@ -21,7 +21,7 @@ namespace {
 
 using Path = std::filesystem::path;
 
-// Whether the tensors are the same, all of them `by` bytes later.
+// Whether the tensors are the same, all of them moved by `by` bytes.
 bool has_moved_alone(const Catalog& before, const Catalog& after, std::uint64_t by) {
   if (before.size() != after.size()) return false;
   for (std::size_t i = 0; i < before.size(); ++i) {
@@ -75,7 +75,7 @@ class Edit {
   }
 
  private:
-  // Parsers name no path, as they know none.
+  // Adds the path to the Error of a parser, which does not know it.
   template <class T>
   [[nodiscard]] Result<T> at_path(Result<T> result) const {
     if (result || !result.error().path().empty()) return result;
@@ -95,8 +95,8 @@ class Edit {
     return error;
   }
 
-  // The file with the new header and one part: all that followed the old one. The plan is made from memory,
-  // so a file that changes meanwhile does not change it.
+  // The file with the new header and one part: all bytes after the old header. The plan is made from memory,
+  // so a concurrent change of the file does not affect it.
   Result<PlannedFile> plan(const io::Source& file) {
     const ParseOptions options{.formats = options_.formats, .max_header_bytes = options_.max_header_bytes};
     const auto read = read_header(file, parse, options);
@@ -111,7 +111,7 @@ class Edit {
     const std::uint64_t data_bytes = file.size() - header.old_bytes;
     const std::uint64_t begin = header.bytes.size();
     edited_.moved_by = begin - header.old_bytes;
-    // Bytes that were not seen are room before the data.
+    // Bytes of the old header that were not read are padding before the data.
     const std::size_t both = std::min(header.bytes.size(), seen.size());
     edited_.changed =
         edited_.moved_by != 0 || !std::ranges::equal(Bytes(header.bytes).first(both), seen.first(both));
@@ -119,7 +119,7 @@ class Edit {
     if (data_bytes != 0)
       planned.parts.push_back(
           {.offset = begin, .bytes = data_bytes, .from = StoredBytes{0, header.old_bytes}});
-    // Whatever was edited, the parser has to find the same tensors.
+    // The parser must find the same tensors after any edit.
     const auto parsed = HT_TRY(format->parse(planned.header, planned.bytes, options));
     const auto* const after = std::get_if<Catalog>(&parsed);
     if (after == nullptr || !has_moved_alone(before, *after, edited_.moved_by))
@@ -150,7 +150,7 @@ class Edit {
     auto target = HT_TRY(io::AtomicFile::create(path_, io::IfExists::replace, port_));
     edited_.copied_by = HT_TRY(copy_file(file, target, {.sources = sources, .work = options_.work}));
     HT_TRY(target.sync());
-    // The header was read before: whoever changed the file since would lose what he wrote.
+    // The header was read before. Without this check, a change by another writer since then would be lost.
     HT_TRY(opened->check_unchanged());
     HT_TRY(check_still_there(opened->stat()));
     return commit_file(target, seal ? &*seal : nullptr);

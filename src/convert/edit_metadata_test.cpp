@@ -20,7 +20,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::edit_metadata_test {
 namespace {
 
 using testing::all_values;
@@ -210,7 +210,7 @@ TEST_F(EditMeta, carries_the_seal_over) {
     const auto sealed = ht::seal(*Model::open(gguf_), {.algorithm = algorithm, .force = true}).value();
     EXPECT_FALSE(edit(gguf_, {})->seal) << "nothing was written";
     // In place, then with data that moves, and by more than a chunk of the seal.
-    for (const std::size_t length : {3, 5000, 5'000'000}) {
+    for (const std::size_t length : {3U, 5000U, 5'000'000U}) {
       const auto done =
           edit(gguf_, {{.key = "general.name", .value = std::string(length, 'x')}}, true).value();
       EXPECT_EQ(done.seal, sealed.seal);
@@ -542,4 +542,4 @@ RC_GTEST_PROP(EditMetaProperties, any_edits_keep_the_data, ()) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::edit_metadata_test

@@ -13,7 +13,7 @@
 #include "format/safetensors/test_file.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::mapped_faults_test {
 namespace {
 
 using testing::TemporaryFolder;
@@ -139,4 +139,4 @@ TEST_F(MappedFaults, are_not_told_of_what_was_not_touched) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::mapped_faults_test

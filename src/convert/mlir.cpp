@@ -17,21 +17,21 @@ namespace ht::inline v1 {
 namespace {
 
 constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-// Text is handed on whenever there is this much of it.
+// Text is passed to the sink once this much is buffered.
 constexpr std::size_t part_bytes = std::size_t{1} << 15U;
-// A multiple of every element's and every pattern's length.
+// A multiple of the size of every element and every pattern.
 constexpr std::size_t max_piece_bytes = std::size_t{1} << 14U;
-// Of a column-major tensor, whose elements may lie on a page each.
+// The same for a column-major tensor, whose elements may each be on a different page.
 constexpr std::size_t scattered_bytes = std::size_t{1} << 12U;
 constexpr std::size_t longest_pattern = 16;
 
-// The elements of a tensor as MLIR knows them.
+// The element type of a tensor in MLIR.
 struct MlirElement {
   std::string_view type = "i8";
   int stored_bits = 8;
 
   [[nodiscard]] bool is_boolean() const noexcept { return type == "i1"; }
-  // Of an element that is inlined.
+  // Bytes of one inlined element.
   [[nodiscard]] std::size_t bytes() const noexcept {
     return static_cast<std::size_t>(std::max(stored_bits / 8, 1));
   }
@@ -47,9 +47,9 @@ constexpr Row row(std::string_view type) {
   return {D::tag, {type, D::bits}};
 }
 
-// IREE's tensors are signless from its input on: what is signed or not are operations, and a type with a sign
-// is refused by most of its passes. It packs elements of 4 bits two to a byte, the first one in the low half,
-// as files do, and gives each i1 a byte. It gives elements of 6 bits a byte as well, which files do not.
+// IREE's tensors are signless: operations are signed or unsigned, and most passes reject a type with a sign.
+// IREE packs two 4-bit elements into a byte, the first one in the low half, as files do. It stores i1 and
+// 6-bit elements in a byte each; files pack 6-bit elements.
 constexpr std::array rows{
     row<Bool>("i1"),
     row<I4>("i4"),
@@ -76,8 +76,8 @@ constexpr std::array rows{
 };
 static_assert(rows.size() == AllDTypes::size - 2, "all but those of 6 bits have a type");
 
-// A tensor as MLIR sees it: of its own dtype and shape, or its bytes where MLIR and IREE have no type that
-// is stored like it. Where the data goes has no say in this, so that moving it in or out changes no program.
+// A tensor with its own dtype and shape, or as bytes if MLIR and IREE have no type with the same storage. The
+// type does not depend on where the data is stored, so moving the data does not change a program.
 struct MlirTensor {
   explicit MlirTensor(const Entry& of) : entry(of), dims(of.dims.begin(), of.dims.end()) {
     const auto* const found = std::ranges::find(rows, of.dtype, &Row::tag);
@@ -102,7 +102,7 @@ void append_hex(std::string& out, Bytes bytes) {
   }
 }
 
-// Appends `"text"`: what is not printable ASCII is a backslash and two hexadecimal digits.
+// Appends `"text"`; bytes that are not printable ASCII become a backslash and two hexadecimal digits.
 void append_string(std::string& out, std::string_view text) {
   out += '"';
   for (const char& c : text) {
@@ -126,7 +126,7 @@ bool is_bare_identifier(std::string_view name) {
   return !name.empty() && is_first(name.front()) && std::ranges::all_of(name, is_later);
 }
 
-// Appends `@name`, in quotes where it is no bare identifier. A symbol is the same with and without them.
+// Appends `@name`, in quotes unless it is a bare identifier. Quotes do not change the symbol.
 void append_symbol(std::string& out, std::string_view name) {
   out += '@';
   if (is_bare_identifier(name)) {
@@ -149,8 +149,7 @@ void append_type(std::string& out, const MlirTensor& tensor) {
 
 std::string_view truth(std::byte byte) { return byte == std::byte{0} ? "false" : "true"; }
 
-// What is stored, brought to a form in which each element has whole bytes and a truth value is 0 or 1. The
-// answer is one of the two.
+// Unpacks 4-bit elements to one byte each, and normalizes booleans to 0 or 1. Returns `piece` or `wide`.
 Bytes widened(const MlirElement& element, MutableBytes piece, std::vector<std::byte>& wide) {
   if (element.stored_bits == 4) {
     wide.clear();
@@ -167,12 +166,12 @@ Bytes widened(const MlirElement& element, MutableBytes piece, std::vector<std::b
   return piece;
 }
 
-// Calls `visit` with some elements at a time, in row-major order, little endian and as `widened` makes them.
+// Calls `visit` with some elements at a time, in row-major order, little-endian and unpacked by `widened`.
 template <class Visit>
 Result<void> visit_elements(const MlirTensor& tensor, const AnyTensor& values, const Visit& visit) {
   const bool is_scattered = tensor.entry.order == ElementOrder::column_major && !values.is_splat();
   const std::uint64_t most = is_scattered ? scattered_bytes : max_piece_bytes;
-  // The last byte may have room for one more element than there are.
+  // The last byte may hold one element more than the tensor has.
   auto elements_left = static_cast<std::uint64_t>(element_count(tensor.dims).value_or(0));
   std::vector<std::byte> piece;
   std::vector<std::byte> wide;
@@ -187,9 +186,9 @@ Result<void> visit_elements(const MlirTensor& tensor, const AnyTensor& values, c
   return {};
 }
 
-// The one element that a splat repeats, as `visit_elements` would have it; nothing where its elements differ.
+// The element that a splat repeats, in the form of `visit_elements`; nullopt if its elements differ.
 std::optional<std::vector<std::byte>> repeated_element(const MlirTensor& tensor) {
-  // Both the pattern and an element come out even in this.
+  // A multiple of both the pattern and the element.
   std::array<std::byte, longest_pattern> piece{};
   fill_with(piece, tensor.entry.splat);
   std::vector<std::byte> wide;
@@ -207,9 +206,9 @@ class ModuleWriter {
       : model_(model), options_(options), write_(write) {}
 
   Result<void> write() {
-    // Every tensor is checked before the first word is written.
+    // All tensors are checked before the first write.
     for (const Entry& entry : model_.catalog()) HT_TRY(check(MlirTensor(entry)));
-    // The block is named in the generic form, as a region without any operation has none else.
+    // In the generic form a region without operations needs an explicit block label.
     out_ += is_generic() ? "\"builtin.module\"() ({\n^bb0:\n" : "module {\n";
     for (const AnyTensor& tensor : model_) {
       HT_TRY(write_global(tensor));
@@ -241,7 +240,7 @@ class ModuleWriter {
                       .with_hint(hint));
     };
     if (entry.name.empty()) {
-      // It can be read, and what it is printed as cannot.
+      // MLIR parses an empty symbol, but cannot parse the text that it prints for it.
       return refuse(Error(ErrorCode::bad_name, "symbol_has_a_name",
                           "a tensor has an empty name, and MLIR symbols are not empty"),
                     "name the tensor with --rename");
@@ -303,8 +302,8 @@ class ModuleWriter {
     return {};
   }
 
-  // Hexadecimal digits are the bytes of all elements, or of one that is repeated. Not so for i1, which
-  // versions of MLIR pack differently: they are spelled.
+  // Writes the bytes of all elements, or of a repeated one, as hexadecimal digits. i1 is written as true and
+  // false, because MLIR versions pack it differently.
   Result<void> write_elements(const MlirTensor& tensor, const AnyTensor& values) {
     if (element_count(tensor.dims).value_or(0) == 0) return {};
     const auto repeated = values.is_splat() ? repeated_element(tensor) : std::nullopt;
@@ -326,11 +325,11 @@ class ModuleWriter {
     return {};
   }
 
-  // A list for each dimension.
+  // Nested lists, one level for each dimension.
   Result<void> write_truths(const MlirTensor& tensor, const AnyTensor& values) {
     const auto& dims = tensor.dims;
     std::vector<std::int64_t> index(dims.size());
-    std::size_t begun = dims.size();  // lists that begin at this element, as many as ended before it
+    std::size_t begun = dims.size();  // lists to open before this element; equals the lists closed before it
     bool is_first = true;
     return visit_elements(tensor, values, [&](Bytes elements) -> Result<void> {
       for (const std::byte element : elements) {

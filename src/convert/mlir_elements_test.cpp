@@ -4,7 +4,7 @@
 #include "format/gguf/gguf_test_file.hpp"
 #include "model/test_models.hpp"
 
-namespace ht {
+namespace ht::mlir_elements_test {
 namespace {
 
 using testing::inline_all;
@@ -157,4 +157,4 @@ TEST_F(MlirElementsTest, pages_that_are_gone_are_told) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::mlir_elements_test

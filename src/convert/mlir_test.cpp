@@ -6,7 +6,7 @@
 #include "format/gguf/gguf_test_file.hpp"
 #include "model/test_models.hpp"
 
-namespace ht {
+namespace ht::mlir_test {
 namespace {
 
 using testing::inline_all;
@@ -241,4 +241,4 @@ TEST_F(Mlir, a_catalog_is_enough_where_nothing_is_inlined) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::mlir_test

@@ -14,7 +14,7 @@
 #include "tensor/test_tools.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::nn_faults_test {
 namespace {
 
 using tests::must;
@@ -82,4 +82,4 @@ TEST_F(NnFaults, weights_that_cannot_be_read_are_errors) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::nn_faults_test

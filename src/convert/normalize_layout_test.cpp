@@ -7,7 +7,7 @@
 
 #include "convert/convert_pairs_test.hpp"
 
-namespace ht {
+namespace ht::normalize_layout_test {
 namespace {
 
 using testing::refusal;
@@ -237,4 +237,4 @@ TEST_F(ConvertTurned, a_source_that_is_cut_meanwhile_is_told) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::normalize_layout_test

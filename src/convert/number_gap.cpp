@@ -22,7 +22,7 @@ double gap_of(std::complex<float> a, std::complex<float> b) noexcept {
                     ht::gap_of(static_cast<double>(a.imag()), static_cast<double>(b.imag())));
 }
 
-// Subtracted first: F64 would round numbers of 64 bits.
+// Subtracts before converting to F64, which would round 64-bit integers.
 template <std::integral T>
 double gap_of(T a, T b) noexcept {
   const auto wide_a = static_cast<std::uint64_t>(a);
@@ -56,7 +56,7 @@ void add_finite(Gap& gap, double a, double b) noexcept {
   gap.norm_b += b * b;
 }
 
-// Adds a strip of finite numbers without a branch; false, with nothing added, where some are not finite.
+// Adds a strip of finite numbers without branches. Returns false and adds nothing if a number is not finite.
 bool add_plain(Gap& gap, std::span<const double> a, std::span<const double> b, double tolerance) noexcept {
   Gap strip;
   double scale = 0;

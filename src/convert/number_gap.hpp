@@ -1,4 +1,4 @@
-// How far apart the values of two tensors are.
+// The numeric distance between the values of two tensors.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace ht::inline v1 {
 
-/// Elements in this machine's byte order, at any address; blocks are whole.
+/// Elements in native byte order, at any address; blocks are complete.
 struct Numbers {
   ElementType type{};
   Bytes bytes{};
 };
 
 struct Gap {
-  /// The first element that is further off than the tolerance.
+  /// The first element whose distance exceeds the tolerance.
   std::optional<std::uint64_t> first_beyond{};
   /// The largest |a - b|.
   double largest = 0;
@@ -30,14 +30,14 @@ struct Gap {
 /// |a - b|: 0 for equal numbers and for two NaNs, infinity where only one is NaN.
 [[nodiscard]] double gap_of(double a, double b) noexcept;
 
-/// Whether there is a distance between elements of these types: both have the same dtype of numbers, or F64
-/// holds every value of both.
+/// Whether elements of these types have a distance: both have the same numeric dtype, or F64 holds every
+/// value of both.
 [[nodiscard]] bool have_gap(const ElementType& a, const ElementType& b) noexcept;
 /// Whether values are rounded: floating-point dtypes and block encodings.
 [[nodiscard]] bool is_inexact(const ElementType& type) noexcept;
 
-/// Of that many elements, whose types `have_gap`. `largest` is exact for integers, however wide they are;
-/// complex numbers have their distance in the plane.
+/// The gap between `count` elements, whose types `have_gap`. `largest` is exact for integers of any width;
+/// for complex numbers it is the distance in the plane.
 [[nodiscard]] Result<Gap> gap_between(const Numbers& a, const Numbers& b, std::uint64_t count,
                                       double tolerance);
 

@@ -8,7 +8,7 @@
 
 #include "testing/library_types.hpp"
 
-namespace ht {
+namespace ht::number_gap_test {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -121,4 +121,4 @@ TEST(NumberGap, elements_may_lie_at_any_address) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::number_gap_test

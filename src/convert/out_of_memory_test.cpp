@@ -53,7 +53,7 @@ void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t /*bytes*/) noexcept { std::free(memory); }
 void operator delete[](void* memory, std::size_t /*bytes*/) noexcept { std::free(memory); }
 
-namespace ht {
+namespace ht::out_of_memory_test {
 namespace {
 
 // Runs the body with `first`, `first` + 1, … allocations until it succeeds, and `check`s after each failure.
@@ -241,4 +241,4 @@ TEST_F(OutOfMemory, while_failing_is_no_exception) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::out_of_memory_test

@@ -7,7 +7,7 @@
 namespace ht::inline v1 {
 namespace {
 
-// In the logarithm of their number: those of twice as many follow from those of so many.
+// O(log bytes): the checksum of 2n zeros is combined from two checksums of n zeros.
 std::uint64_t sum_of_zeros(std::uint64_t bytes) {
   constexpr std::array<std::byte, 1> zero{};
   std::uint64_t sum = crc64nvme({});
@@ -21,7 +21,7 @@ std::uint64_t sum_of_zeros(std::uint64_t bytes) {
 
 }  // namespace
 
-// Adds the bytes as pieces that end at the cuts; `sum` returns the checksum of a piece.
+// Splits the bytes at the cuts and adds the pieces; `sum` returns the checksum of a piece.
 template <class Sum>
 void PassingSums::add(std::uint64_t offset, std::uint64_t bytes, Sum sum) {
   auto cut = std::ranges::upper_bound(cuts_, offset);
@@ -43,7 +43,7 @@ void PassingSums::see(std::uint64_t offset, Bytes bytes) {
 }
 
 void PassingSums::see_zeros(std::uint64_t offset, std::uint64_t bytes) {
-  // All but the first and the last are as long as each other.
+  // All pieces but the first and the last have the same length, so their checksum is computed once.
   std::uint64_t summed_bytes = 0;
   std::uint64_t sum = sum_of_zeros(summed_bytes);
   add(offset, bytes, [&](std::uint64_t /*at*/, std::uint64_t count) {

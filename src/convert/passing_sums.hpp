@@ -1,4 +1,5 @@
-// Checksums of parts of a file, taken while its bytes pass by in pieces, in any order and on any thread.
+// Checksums of parts of a file, computed while its bytes are written in pieces, in any order and on any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +13,17 @@ namespace ht::inline v1 {
 
 class PassingSums {
  public:
-  /// Sums of parts that begin and end at these offsets can be asked for; they are in order.
+  /// Offsets at which the parts passed to `sum_of` may begin and end, in ascending order.
   explicit PassingSums(std::vector<std::uint64_t> cuts) noexcept : cuts_(std::move(cuts)) {}
 
-  /// Every byte of the file is seen once.
+  /// Adds bytes. Every byte of the file must be added once.
   void see(std::uint64_t offset, Bytes bytes);
-  /// The same for zeros that nobody writes, as they are a hole: there may be any number of them.
+  /// Adds zeros of a hole, which are not written. The cost is logarithmic in their number.
   void see_zeros(std::uint64_t offset, std::uint64_t bytes);
-  /// What was seen there does not count any more, and these bytes do.
+  /// Replaces the bytes added before at this range.
   void see_instead(std::uint64_t offset, Bytes bytes);
 
-  /// The CRC-64/NVME of a part, once all of it was seen. `internal` where it was not.
+  /// The CRC-64/NVME of a part. `internal` unless all of its bytes were added.
   [[nodiscard]] Result<std::uint64_t> sum_of(std::uint64_t offset, std::uint64_t bytes);
 
  private:

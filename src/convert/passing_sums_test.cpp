@@ -5,7 +5,7 @@
 #include <htensor/hash/crc64.hpp>
 #include <random>
 
-namespace ht {
+namespace ht::passing_sums_test {
 namespace {
 
 TEST(PassingSums, are_those_of_the_parts_whatever_the_order_of_the_pieces) {
@@ -51,4 +51,4 @@ TEST(PassingSums, bytes_were_seen_as_they_were_cut) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::passing_sums_test

@@ -21,7 +21,7 @@ namespace {
 
 using Path = std::filesystem::path;
 
-// As file systems that share blocks have them.
+// The usual block size of file systems that share blocks.
 constexpr std::uint64_t shared_block_bytes = 4096;
 
 Result<const Format*> chosen_format(const Path& target, const ConvertOptions& options) {
@@ -117,7 +117,7 @@ class Planner {
     return {};
   }
 
-  // Padding and split keys describe the files of the source and not the model.
+  // Padding and split keys describe the source's files, not the model, and are left out.
   [[nodiscard]] Result<Metadata> metadata_to_carry() const {
     Metadata metadata;
     if (!options_.metadata) return metadata;
@@ -130,9 +130,8 @@ class Planner {
     return metadata;
   }
 
-  // Leaves out metadata, and keeps tensors as raw bytes, where the format cannot carry them as they are.
-  // Looks at each tensor and each key alone: an Error of all of them together, such as too many tensors, is
-  // left to `encode`.
+  // Drops metadata and keeps tensors as raw bytes where the format cannot store them. Each tensor and each
+  // key is checked alone: an Error about all of them, such as too many tensors, is left to `encode`.
   Result<void> fit() {
     HT_TRY(fit_metadata());
     // No reallocation: entries point into it.
@@ -141,7 +140,7 @@ class Planner {
     return {};
   }
 
-  // nullopt where the format takes a file of this tensor and metadata.
+  // nullopt if the format can store a file of this tensor and metadata.
   [[nodiscard]] std::optional<Error> refusal(const TargetTensor& tensor,
                                              const Metadata& metadata = {}) const {
     auto catalog = catalog_of(std::span(&tensor, 1), metadata, source_, format_);
@@ -175,7 +174,7 @@ class Planner {
   Result<void> fit_tensor(TargetTensor& tensor) {
     auto refused = refusal(tensor);
     if (!refused) return {};
-    // Another spelling of type and shape carries no information.
+    // A note that only spells type and shape differently carries no information.
     const bool has_note = !format_irpa::note_beyond_type(tensor.entry).empty();
     if (const auto note = std::exchange(tensor.entry.note, {}); !note.empty()) {
       auto other = refusal(tensor);
@@ -200,7 +199,7 @@ class Planner {
 
   Result<void> keep_raw_bytes(TargetTensor& tensor, const Error& refused) {
     const std::string before = type_and_shape(tensor.entry);
-    // Raw bytes carry no byte order, so they are written in the usual one.
+    // Raw bytes carry no byte order, so they are stored row-major and little-endian.
     HT_TRY(normalize_layout(tensor));
     raw_dims_.push_back(static_cast<std::int64_t>(tensor.entry.bytes));
     tensor.entry.dtype = format_.raw_dtype;
@@ -219,7 +218,7 @@ class Planner {
                                           .hint = std::string(error.hint())});
   }
 
-  // Encodes each header once, unless the format refuses a tensor or a key.
+  // Encodes each header once, unless the format rejects a tensor or a key.
   Result<void> plan_files() {
     plan_.files.clear();
     if (options_.canonical) sort_canonically(tensors_, format_);
@@ -267,7 +266,7 @@ class Planner {
             .change = static_cast<std::uint32_t>(file.changes.size() - 1)};
   }
 
-  // Tensors that follow each other; each shard has one at least.
+  // Adjacent tensors; each shard has at least one.
   [[nodiscard]] Result<std::vector<std::span<const TargetTensor>>> cut_into_shards() const {
     const std::span<const TargetTensor> all(tensors_);
     if (options_.shard_bytes == 0) return std::vector{all};
@@ -308,7 +307,7 @@ class Planner {
     return {};
   }
 
-  // Shards are found again by their names, also by the names in an index.
+  // Readers find shards by their names, or by the names in an index.
   [[nodiscard]] Result<void> check_name() const {
     const auto* const named = format_of_extension(target_.extension().string(), options_.formats);
     const bool is_found = named == &format_ && target_.has_stem();

@@ -6,7 +6,7 @@
 
 #include "convert/from_memory.hpp"
 
-namespace ht {
+namespace ht::plan_test {
 namespace {
 
 struct Made {
@@ -279,4 +279,4 @@ TEST(PlanConversion, places_data_so_that_blocks_can_be_shared) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::plan_test

@@ -42,7 +42,7 @@ Result<std::optional<std::vector<std::byte>>> bytes_of_seal(const std::filesyste
   return bytes;
 }
 
-// Whether all files of the seal are among these.
+// Whether all files of the seal are in the list.
 bool names_only(const Seal& seal, const std::filesystem::path& folder,
                 const std::vector<std::filesystem::path>& files) {
   return std::ranges::all_of(seal.files, [&](const SealedFile& sealed) {
@@ -89,7 +89,7 @@ Result<std::optional<RenewedSeal>> RenewedSeal::prepare(const Edit& edit) {
 Result<RenewedSeal> RenewedSeal::of_new_files(NewFiles files, const SealOptions& how,
                                               const SeenDigest& seen) {
   io::PendingPort pending(files.files, files.removed, files.port);
-  // The limit is for files of others.
+  // The header limit protects against files of others; these files were just written.
   constexpr auto any_header = std::uint64_t{1} << 40;
   const auto model = HT_TRY(Model::open(files.opened, {.dtypes = std::move(files.dtypes),
                                                        .formats = std::move(files.formats),

@@ -49,13 +49,13 @@ class RenewedSeal {
     std::vector<Format> formats{};
     io::Port& port;
   };
-  /// Writes and syncs the seal of files that have no names yet, without its name. The files are read unless
-  /// `seen` has their digests.
+  /// Writes and syncs the seal of files that are not renamed into place yet; the seal itself is not renamed
+  /// either. The files are read unless `seen` has their digests.
   [[nodiscard]] static Result<RenewedSeal> of_new_files(NewFiles files, const SealOptions& how,
                                                         const SeenDigest& seen = {});
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
-  /// Null if the seal is the new one already.
+  /// Null if the old seal already has the new contents.
   [[nodiscard]] io::AtomicFile* file() noexcept { return file_ ? &*file_ : nullptr; }
 
  private:
@@ -69,7 +69,7 @@ class RenewedSeal {
 
   std::filesystem::path path_;
   std::optional<std::vector<std::byte>> old_;  // nullopt if there was no seal
-  std::optional<io::AtomicFile> file_;         // nullopt if the seal is the new one already
+  std::optional<io::AtomicFile> file_;         // nullopt if the old seal already has the new contents
 };
 
 /// Renames a synced file into place, and its seal directly before it. After a failure the old seal is put

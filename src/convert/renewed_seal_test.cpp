@@ -17,7 +17,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::renewed_seal_test {
 namespace {
 
 using testing::Call;
@@ -287,4 +287,4 @@ TEST_F(RenewingSeal, of_a_split_model_replaces_the_one_of_other_parts) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::renewed_seal_test

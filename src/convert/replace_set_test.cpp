@@ -18,7 +18,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::replace_set_test {
 namespace {
 
 using testing::Call;
@@ -453,4 +453,4 @@ TEST_F(ReplacingSets, edit_and_seal_of_a_member_are_writers_of_the_set) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::replace_set_test

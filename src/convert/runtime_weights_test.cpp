@@ -21,7 +21,7 @@
 #include "tensor/test_tools.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::runtime_weights_test {
 namespace {
 
 using testing::irpa_file;
@@ -267,4 +267,4 @@ TEST_F(RuntimeWeightsTest, without_rows_may_have_any_number_of_columns) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::runtime_weights_test

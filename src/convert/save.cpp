@@ -16,7 +16,7 @@ namespace {
 
 using Path = std::filesystem::path;
 
-// Stable in both: scopes as they come first, and what is in each.
+// Groups tensors by scope. Scopes are in order of first appearance, and tensors keep their order within one.
 std::vector<const TensorToSave*> by_scope(std::span<const TensorToSave> tensors) {
   std::map<std::string_view, std::vector<const TensorToSave*>> scopes;
   std::vector<std::string_view> order;
@@ -43,7 +43,7 @@ class Saving {
     }
     const auto catalog = HT_TRY(std::move(builder_).build());
     const auto plan = HT_TRY(plan_from(catalog, memory_, target, options_.what));
-    Contents contents{.sources = {nullptr}};  // the first of a catalog's files is itself
+    Contents contents{.sources = {nullptr}};  // file 0 of a catalog is the catalog's own file
     for (const auto& file : files_) contents.sources.push_back(file.get());
     return apply_from(plan, std::move(contents), options_.how, {.dtypes = options_.dtypes, .port = &port_});
   }
@@ -69,7 +69,7 @@ class Saving {
       if (range != nullptr && storage.bytes().empty() && range->bytes != 0) {
         HT_TRY(place(*range, tensor.name, entry));
       } else if (range != nullptr && HT_TRY(place_mapped(*range, storage.bytes(), tensor.name, entry))) {
-        // Taken from the file.
+        // The bytes are copied from the file.
       } else {
         entry.bytes = storage.bytes().size();
         memory = storage.bytes();
@@ -91,7 +91,7 @@ class Saving {
             .with_hint("repeat the pattern to 1, 2, 4, 8 or 16 bytes"));
   }
 
-  // Of types that are known; what a user's own needs is his to know.
+  // Checks known types only; the size of other types is up to the user.
   [[nodiscard]] Result<void> check_size(const Entry& entry) const {
     std::optional<std::uint64_t> needed;
     if (entry.encoding != EncodingTag::dense) {
@@ -114,7 +114,7 @@ class Saving {
             .with_hint("pass the shape of the data"));
   }
 
-  // False where mapped bytes cannot be copied from their file: its path may lead to another one by now.
+  // False if mapped bytes cannot be copied from their file, because its path may name another file by now.
   Result<bool> place_mapped(const Storage::FileBacked& range, Bytes bytes, std::string_view name,
                             Entry& entry) {
     if (range.inode == 0 || range.bytes != bytes.size() || bytes.empty()) return false;
@@ -126,7 +126,7 @@ class Saving {
     return true;
   }
 
-  // The number of a file in the catalog. The file is opened once.
+  // The number of a file in the catalog. Each file is opened once.
   Result<std::uint32_t> number_of(const Path& locator) {
     if (const auto found = numbers_.find(locator); found != numbers_.end()) return found->second;
     files_.push_back(std::make_unique<io::MappedFile>(HT_TRY(io::FileSource::open(locator, port_))));

@@ -7,7 +7,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::save_test {
 namespace {
 
 using testing::Call;
@@ -191,4 +191,4 @@ TEST_F(Saving, groups_scopes_and_keeps_their_order) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::save_test

@@ -9,7 +9,7 @@
 namespace ht::inline v1 {
 namespace {
 
-// Nothing where the name is not meant. A star stands for the same text on both sides.
+// nullopt if the rename does not match the name. A star stands for the same text on both sides.
 std::optional<std::string> renamed(std::string_view name, const Rename& rename) {
   const std::string_view from = rename.from;
   const std::string_view to = rename.to;

@@ -1,4 +1,4 @@
-// The tensors of a target: those that are wanted of a source, under their new names.
+// The tensors of a target: the selected tensors of a source, under their new names.
 #pragma once
 
 #include <functional>
@@ -8,21 +8,21 @@
 
 namespace ht::inline v1 {
 
-/// Like the entries of a Catalog, but free to be put in another order and changed.
+/// Like an entry of a Catalog, but mutable and free to be reordered.
 struct TargetTensor {
   std::string name;
-  /// What it is in the source; its name is the old one.
+  /// The entry in the source, with the old name.
   Entry entry;
-  /// Where its bytes are, if they are in no file of the source.
+  /// The bytes, if they are not in a file of the source.
   std::optional<Bytes> memory{};
-  /// How its bytes get the order of `entry`, where the source has another.
+  /// The conversion to the layout of `entry`, if the source has another layout.
   std::shared_ptr<const Relayout> relayout{};
-  /// How its values become those of `entry`, where the source has another type.
+  /// The conversion to the type of `entry`, if the source has another type.
   std::optional<ValueChange> change{};
   /// The pattern of a splat whose type was changed: `entry` points at it.
   std::shared_ptr<const std::array<std::byte, 16>> pattern{};
 
-  /// With the new name; good as long as this is.
+  /// The entry with the new name. It is valid as long as this object.
   [[nodiscard]] Entry as_entry() const noexcept {
     Entry renamed = entry;
     renamed.name = name;
@@ -30,29 +30,28 @@ struct TargetTensor {
   }
 };
 
-/// `not_found` where the glob or a rename matches no tensor.
+/// The tensors selected by the options. `not_found` if the glob or a rename matches no tensor.
 [[nodiscard]] Result<std::vector<TargetTensor>> target_tensors(const Catalog& source, const InMemory& memory,
                                                                const ConvertOptions& options);
 
-/// Gives tensors the types of `ConvertOptions::types` and `dequantize`. `lost` is called with the
-/// reason for each tensor whose values may be rounded without being quantized, and for each that loses its
-/// note.
+/// Converts tensors to the types of `ConvertOptions::types` and `dequantize`. Calls `lost` with the reason
+/// for each tensor that may be rounded without being quantized, and for each that loses its note.
 [[nodiscard]] Result<void> change_types(
     std::span<TargetTensor> tensors, const ConvertOptions& options,
     const std::function<void(const TargetTensor&, LossKind, const Error&)>& lost);
 
-/// The order of `ConvertOptions::canonical`.
+/// Sorts the tensors as `ConvertOptions::canonical` requires.
 void sort_canonically(std::span<TargetTensor> tensors, const Format& format);
 
 /// Makes a tensor row-major and little-endian. `unsupported_encoding` for big-endian blocks that cannot be
 /// byte-swapped.
 [[nodiscard]] Result<void> normalize_layout(TargetTensor& tensor);
-/// The same for the tensors whose orders the format cannot carry. `source` is the source's format, null if
+/// Normalizes the tensors whose layout the format cannot store. `source` is the source's format, null if
 /// unknown.
 [[nodiscard]] Result<void> normalize_layouts(std::span<TargetTensor> tensors, const Format& format,
                                              const Format* source);
 
-/// A catalog of these; the files are those of the source. `duplicate_tensor` where two have one name.
+/// A catalog of the tensors, with the files of the source. `duplicate_tensor` if two have the same name.
 [[nodiscard]] Result<Catalog> catalog_of(std::span<const TargetTensor> tensors, const Metadata& metadata,
                                          const Catalog& source, const Format& format);
 

@@ -12,7 +12,7 @@
 namespace ht::inline v1 {
 namespace {
 
-// The most bytes that are written between two polls of the stop token.
+// Bytes written between two polls of the stop token, at most.
 constexpr std::size_t step_bytes = std::size_t{1} << 20;
 
 Result<void> write_file(const std::filesystem::path& path, const Encoded& file, const Pieces& pieces,
@@ -65,7 +65,7 @@ Result<bool> copy_pieces(const PlannedFile& file, const Pieces& pieces, io::Atom
                 format_text("stopped: {} of {} bytes written, nothing left behind", end, pieces.bytes))
               .at_path(target.target().native()));
     }
-    // A step may lie in a mapped file: a page that cannot be read is an Error.
+    // A step may be in a mapped file: a page that cannot be read becomes an Error.
     HT_TRY(guarded(step, [&]() -> Result<void> {
       if (options.sums != nullptr) options.sums->see(pieces.begin + end, step);
       return target.write(pieces.begin + end, step);
@@ -80,7 +80,7 @@ Result<bool> copy_pieces(const PlannedFile& file, const Pieces& pieces, io::Atom
                               piece->bytes.size(), piece->offset, end, pieces.bytes));
     }
     leave_hole(piece->offset);
-    // At least one step, so that a stop shows even where a piece is empty.
+    // At least one step, so that a stop is honoured even if a piece is empty.
     Bytes left = piece->bytes;
     do {
       const Bytes step = left.first(std::min(step_bytes, left.size()));

@@ -16,7 +16,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::write_test {
 namespace {
 
 using testing::Call;
@@ -353,4 +353,4 @@ TEST_F(Writing, failing_source_leaves_nothing) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::write_test

@@ -6,7 +6,7 @@
 
 #include "device/opencl_test.hpp"
 
-namespace ht {
+namespace ht::devices_test {
 namespace {
 
 using tests::must;
@@ -33,4 +33,4 @@ TEST(Devices, lists_each_stream_under_the_name_of_its_type) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::devices_test

@@ -1,4 +1,4 @@
-// A build without OpenCL's headers: every call says so.
+// For builds without OpenCL's headers: every call fails with an error that says so.
 #include <htensor/device/opencl.hpp>
 
 #include "device/opencl_listing.hpp"

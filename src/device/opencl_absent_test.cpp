@@ -6,7 +6,7 @@
 
 #include "tensor/test_tools.hpp"
 
-namespace ht {
+namespace ht::opencl_absent_test {
 namespace {
 
 using tests::fails;
@@ -26,4 +26,4 @@ TEST(OpenClAbsent, opencl_is_in_the_build) {
 TEST(OpenClAbsent, leaves_the_host_in_the_list_of_devices) { EXPECT_EQ(must(devices()).size(), 1U); }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::opencl_absent_test

@@ -1,5 +1,5 @@
-// One call of an operation on an OpenCL device: its operands as kernels see them, and kernels that run to
-// their end.
+// One call of an operation on an OpenCL device: its operands in the form of kernel arguments, and kernels
+// that run to completion.
 #pragma once
 
 #include <algorithm>
@@ -23,14 +23,14 @@ struct Call {
   cl_command_queue queue;
 };
 
-/// A tensor as kernels see it: its memory, the place of its first element and its last eight dimensions, all
-/// in elements.
+/// A tensor as kernel arguments: its memory, the index of its first element and its last eight dimensions,
+/// all in elements.
 struct Operand {
   const Memory* memory = nullptr;
   DTypeTag dtype{};
   std::int64_t first = 0;
   std::int64_t elements = 1;
-  std::int64_t in_buffer = 0;  // elements of a whole buffer
+  std::int64_t in_buffer = 0;  // elements of a full buffer
   std::int64_t element_bytes = 0;
   std::size_t rank = 0;
   Dims extents{1, 1, 1, 1, 1, 1, 1, 1};
@@ -46,7 +46,7 @@ struct Operand {
 
 [[nodiscard]] Result<Operand> operand_of(const detail::opencl::View& view, const Device& device);
 
-/// Where one element lies: its buffer and its place there.
+/// The location of one element: its buffer and its index in the buffer.
 struct Place {
   cl_mem buffer = nullptr;
   std::int64_t at = 0;
@@ -54,15 +54,15 @@ struct Place {
 
 [[nodiscard]] Place place_of(const Operand& operand, std::int64_t element);
 
-/// How many elements, one `stride` after the other, are in the buffer of the first one.
+/// The number of elements, `stride` apart, that are in the same buffer as the first one.
 [[nodiscard]] std::int64_t left_in_buffer(const Operand& operand, std::int64_t element, std::int64_t stride);
 
-/// The buffer that has all elements of the view, or none.
+/// The buffer that contains all elements of the view, or nullopt.
 [[nodiscard]] Result<std::optional<Place>> only_buffer(const Operand& operand);
-/// The same, or `size_overflow`.
+/// The same, but fails with `size_overflow`.
 [[nodiscard]] Result<Place> one_buffer(const Operand& operand);
 
-/// A contiguous copy of a view in new memory, which `keeper` owns; the view itself where it is contiguous.
+/// Copies a view to contiguous new memory, owned by `keeper`. Returns the view itself if it is contiguous.
 [[nodiscard]] Result<Operand> make_contiguous(const Call& call, const Operand& x, Storage& keeper);
 
 /// x as contiguous elements in one buffer.
@@ -88,7 +88,7 @@ class Kernel {
   Kernel& operator=(Kernel&&) = delete;
   ~Kernel();
 
-  /// Runs it to its end.
+  /// Runs the kernel and waits for its end.
   template <class... Arguments>
   Result<void> run(std::array<std::size_t, 3> global, std::array<std::size_t, 3> local,
                    const Arguments&... arguments) {
@@ -98,13 +98,13 @@ class Kernel {
     HT_TRY(check(status, "set an argument of a kernel"));
     return run_to_end(global, local);
   }
-  /// The same with at least this many work-items in a row.
+  /// The same with at least this many work-items in one dimension.
   template <class... Arguments>
   Result<void> run_row(std::int64_t items, const Arguments&... arguments) {
     const auto groups = (static_cast<std::size_t>(items) + group_size - 1) / group_size;
     return run({groups * group_size, 1, 1}, {group_size, 1, 1}, arguments...);
   }
-  /// The same with a group of work-items for each row.
+  /// The same with one work-group per row.
   template <class... Arguments>
   Result<void> run_groups(std::int64_t rows, const Arguments&... arguments) {
     return run({static_cast<std::size_t>(rows) * group_size, 1, 1}, {group_size, 1, 1}, arguments...);
@@ -113,7 +113,7 @@ class Kernel {
  private:
   template <class Argument>
   cl_int set(cl_uint index, const Argument& argument) {
-    // A buffer is a handle, and its own size is meant.
+    // The argument is a handle, and the size of the handle is intended.
     constexpr auto size = sizeof(Argument);  // NOLINT(bugprone-sizeof-expression)
     return call_.device.library().set_argument(kernel_, index, size, static_cast<const void*>(&argument));
   }
@@ -125,14 +125,14 @@ class Kernel {
   cl_kernel kernel_;
 };
 
-/// The operands of an operation. Its result has elements, and all of its inputs are on the device.
+/// The operands of an operation. The result is not empty, and all inputs are on the device.
 struct Operands {
   Operand out;
   std::array<Operand, 3> in;
   std::size_t inputs = 0;
 };
 
-// The operations, each in the file of its slice.
+// The operations, each implemented in the file of its slice.
 [[nodiscard]] Result<void> run_binary(const Call& call, const char* kernel, const Operands& with);
 [[nodiscard]] Result<void> run_copy(const Call& call, const Operands& with);
 [[nodiscard]] Result<void> run_reduction(const Call& call, bool is_max, const Operands& with);

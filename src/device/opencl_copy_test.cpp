@@ -6,7 +6,7 @@
 
 #include "device/opencl_test.hpp"
 
-namespace ht {
+namespace ht::opencl_copy_test {
 namespace {
 
 using tests::coded;
@@ -106,4 +106,4 @@ TEST_F(OpenClCopy, works_from_many_threads_and_streams_at_once) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::opencl_copy_test

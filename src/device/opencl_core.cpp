@@ -1,5 +1,5 @@
-// slice::Core on OpenCL devices: elementwise operations, copies and reductions. They work on tensors that lie
-// in several buffers.
+// slice::Core on OpenCL devices: elementwise operations, copies and reductions. Tensors may span several
+// buffers.
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -9,7 +9,7 @@
 namespace ht::inline v1::opencl {
 namespace {
 
-// Elements that follow each other, buffer by buffer.
+// Combines contiguous elements, buffer by buffer.
 Result<void> combine_contiguous(Kernel& kernel, const Operand& a, const Operand& b, const Operand& out) {
   for (std::int64_t done = 0; done < out.elements;) {
     auto part = out.elements - done;
@@ -26,8 +26,8 @@ Result<void> combine_contiguous(Kernel& kernel, const Operand& a, const Operand&
 
 Dims in_last(std::int64_t number) { return {1, 1, 1, 1, 1, 1, 1, number}; }
 
-// Calls run_part(places of a, b and out, strides of each, elements) for runs of equal strides, each split
-// where a buffer ends: for views that lie in several buffers.
+// Calls run_part(places of a, b and out, strides of each, elements) for runs of equal strides, each split at
+// buffer ends. Used for views that span several buffers.
 template <class RunPart>
 Result<void> for_each_part(const Operand& a, const Operand& b, const Operand& out, const RunPart& run_part) {
   Result<void> result;
@@ -67,7 +67,7 @@ Result<void> combine_strided(Kernel& kernel, const Operand& a, const Operand& b,
   });
 }
 
-// Partial results of the lanes, which are combined here: floating-point ones in double.
+// Combines the partial results of the lanes on the host, floating-point ones in double.
 template <class Accumulator>
 Accumulator combine_lanes(bool is_max, const std::array<std::uint64_t, reduction_lanes>& raw) {
   std::array<Accumulator, reduction_lanes> lanes{};
@@ -76,7 +76,7 @@ Accumulator combine_lanes(bool is_max, const std::array<std::uint64_t, reduction
     std::array<double, reduction_lanes> numbers{};
     std::ranges::copy(lanes, numbers.begin());
     if (!is_max) {
-      // In pairs, so that an error counts ten times at most.
+      // Pairwise, so that each number takes part in at most ten additions.
       for (std::size_t step = reduction_lanes / 2; step > 0; step /= 2) {
         for (std::size_t i = 0; i < step; ++i) numbers[i] += numbers[i + step];
       }
@@ -134,7 +134,7 @@ Result<void> run_copy(const Call& call, const Operands& with) {
 }
 
 Result<void> run_reduction(const Call& call, bool is_max, const Operands& with) {
-  // The sum of no elements is the 0 that is there.
+  // The sum of zero elements is 0, and the memory is already zero.
   if (with.in[0].elements == 0) return {};
   Storage keeper;
   const auto x = HT_TRY(make_contiguous(call, with.in[0], keeper));
@@ -146,7 +146,7 @@ Result<void> run_reduction(const Call& call, bool is_max, const Operands& with) 
   for (std::int64_t done = 0; done < x.elements;) {
     const auto part = std::min(x.elements - done, left_in_buffer(x, x.first + done, 1));
     const auto place = place_of(x, x.first + done);
-    // A GPU reads neighbours together; a processor reads one after the other.
+    // On a GPU, lanes read neighbouring elements; on a CPU, each lane reads a contiguous block.
     const bool by_blocks = !call.device.facts().is_gpu;
     const auto block = by_blocks ? (unsigned_of(part) + reduction_lanes - 1) / reduction_lanes : 1;
     const auto step = by_blocks ? 1 : reduction_lanes;

@@ -29,16 +29,16 @@ std::string substitute(std::string_view text, std::initializer_list<Substitution
   return out;
 }
 
-// How a dtype is stored, calculated, compared and added up. Integers are unsigned in arithmetic, as signed
-// ones must not overflow; sums of them have 64 bits.
+// OpenCL types for storing, computing, comparing and summing a dtype. Integer arithmetic is unsigned, because
+// signed overflow is undefined; integer sums have 64 bits.
 struct Types {
   DTypeTag dtype;
   std::string_view stored;
   std::string_view number;
-  std::string_view load;   // of the stored s
-  std::string_view store;  // of the number x
+  std::string_view load;   // expression that loads element i of p
+  std::string_view store;  // expression that converts the number x
   std::string_view accumulator;
-  std::string_view widen;  // the stored s for sums and comparisons
+  std::string_view widen;  // expression that loads element i of p for sums and comparisons
   std::string_view lowest;
   bool floating = false;
 };
@@ -68,7 +68,7 @@ const Types& types_of(DTypeTag dtype) {
   return types.back();
 }
 
-// Fused operations round once where the host rounds twice.
+// Fused operations would round once where the host rounds twice.
 constexpr std::string_view prelude = R"(#pragma OPENCL FP_CONTRACT OFF
 $extension
 typedef $stored Stored;
@@ -80,7 +80,7 @@ Accumulator widen(global const Stored* p, ulong i) { return $widen; }
 void store(global Stored* p, ulong i, Number x) { p[i] = $convert; }
 )";
 
-// Rounds to the nearest, ties to even; a NaN stays one.
+// Rounds to nearest, ties to even; NaN stays NaN.
 constexpr std::string_view half_helper = R"(ushort half_bits(float x) {
   ushort bits;
   vstore_half_rte(x, 0, (private half*)&bits);
@@ -94,7 +94,7 @@ constexpr std::string_view bf16_helper = R"(ushort bf16_bits(float x) {
 }
 )";
 
-// The places of one element in views of up to eight dimensions; the last `rank` of the eight are used.
+// Computes the indexes of one element in views of up to eight dimensions; only the last `rank` are used.
 constexpr std::string_view places = R"(
 void find_places(ulong i, int rank, long8 extents, long8 sa, long8 sb, long8 so, long* a, long* b, long* out) {
   long e[8], ta[8], tb[8], to[8];
@@ -139,8 +139,8 @@ kernel void $name_strided(global const Stored* a, long a0, global const Stored* 
 }
 )";
 
-// Each lane takes a block of elements (step 1) or every step-th one. Later buffers of a tensor go on from the
-// partial results of the first.
+// Each lane reads a block of elements (step 1) or every step-th element. Later buffers of a tensor continue
+// with the partial results.
 constexpr std::string_view reduction = R"(
 kernel void $name(global const Stored* a, ulong a0, ulong n, ulong block, ulong step, global Accumulator* partial,
                   int is_first) {
@@ -156,13 +156,13 @@ kernel void $name(global const Stored* a, ulong a0, ulong n, ulong block, ulong 
 }
 )";
 
-// Weights of another dtype than the one that is calculated in, which holds all of their values.
+// Weights of another dtype than the computation, which represents all of their values.
 constexpr std::string_view other_dtype = R"(
 typedef $stored $Type;
 Number load_$name(global const $Type* p, ulong i) { return (Number)($widen); }
 )";
 
-// A tile of results for each group. `batch` is the position of the matrices among those of the leading
+// Computes one tile of the result per work-group. `batch` is the index of the matrices in the leading
 // dimensions.
 constexpr std::string_view matmul = R"(
 #define TILE 16
@@ -194,7 +194,7 @@ kernel void matmul(global const Stored* a, long a0, long a_row, long a_column, l
 }
 )";
 
-// A work-item a row of weights, with eight sums that need not wait for each other.
+// One work-item per row of weights, with eight independent sums.
 constexpr std::string_view vectors = R"(
 #define SUMS 8
 kernel void linear_vectors(global const Stored* x, long x0, global const Weight* w, long w0, long w_row, long w_column,
@@ -220,7 +220,7 @@ kernel void linear_vectors(global const Stored* x, long x0, global const Weight*
 }
 )";
 
-// A work-item an element of the result; products are added in the order of the weight's elements.
+// One work-item per element of the result. Products are added in the order of the weight's elements.
 constexpr std::string_view convolution = R"(
 kernel void conv2d(global const Stored* x, long x0, global const Weight* w, long w0, global const Bias* bias,
                    long bias0, int has_bias, global Stored* out, long out0, ulong n, long8 x_extents,
@@ -282,7 +282,7 @@ std::string core_text(DTypeTag dtype) {
   text += substitute(binary, {{"name", "multiply"}, {"operator", "*"}});
   if (t.floating) text += substitute(binary, {{"name", "divide"}, {"operator", "/"}});
   text += substitute(reduction, {{"name", "reduce_sum"}, {"start", "0"}, {"combine", "all + x"}});
-  // The largest number, NaN where there is one.
+  // The largest number; NaN if an element is NaN.
   text += substitute(reduction,
                      {{"name", "reduce_max"},
                       {"start", t.lowest},

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace ht {
+namespace ht::opencl_kernels_test {
 namespace {
 
 // All texts for tensors of these dtypes, and weights of them.
@@ -56,4 +56,4 @@ TEST(OpenClKernels, have_every_placeholder_replaced) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::opencl_kernels_test

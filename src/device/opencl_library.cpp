@@ -7,7 +7,7 @@
 namespace ht::inline v1::opencl {
 
 Result<Library> load_library(const char* name) {
-  // Never closed: drivers keep threads that run in it.
+  // Never closed, because drivers keep threads that run its code.
   void* const handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   Library found;
   const auto find = [&](const char* symbol, auto& function) {

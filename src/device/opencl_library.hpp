@@ -1,4 +1,4 @@
-// The functions of libOpenCL, which is loaded when one is first needed: the library has no link to it.
+// The functions of libOpenCL. The library is loaded at first use and not linked.
 #pragma once
 
 #define CL_TARGET_OPENCL_VERSION 120
@@ -33,13 +33,13 @@ struct Library {
   decltype(&clReleaseEvent) release_event = nullptr;
 };
 
-/// Loads the library of that name. `device_unavailable` where it or one of its functions is missing.
+/// Loads the named library. `device_unavailable` if it or one of its functions is missing.
 [[nodiscard]] Result<Library> load_library(const char* name);
 
 /// The system's libOpenCL, loaded by the first call and never unloaded.
 [[nodiscard]] const Result<Library>& library() noexcept;
 
-/// `out_of_memory` where a status says so, else `device_unavailable`; `what` is the call in words.
+/// Returns `out_of_memory` for such a status, else `device_unavailable`. `what` describes the call.
 [[nodiscard]] Error call_error(cl_int status, std::string_view what, SourceLine where = SourceLine::here());
 
 /// Fails unless the status is CL_SUCCESS.

@@ -8,7 +8,7 @@ std::size_t whole_tiles(std::int64_t length) {
   return (static_cast<std::size_t>(length) + tile_size - 1) / tile_size * tile_size;
 }
 
-// b of rank 1 is a column, and so is the result.
+// Makes a vector a column: for b of rank 1 and its result.
 void stand_up(Operand& vector) {
   vector.extents[6] = vector.extents[7];
   vector.strides[6] = vector.strides[7];
@@ -16,7 +16,7 @@ void stand_up(Operand& vector) {
   vector.strides[7] = 0;
 }
 
-// The bias, or any buffer where there is none: a kernel does not read it then.
+// The bias. Without one, any buffer, which the kernel does not read.
 struct Bias {
   Storage keeper;
   Place place;
@@ -35,7 +35,7 @@ Result<void> run_matmul(const Call& call, const Operands& with) {
   Operand a = with.in[0];
   Operand b = with.in[1];
   Operand out = with.out;
-  // A sum without terms is zero, which the memory already is.
+  // A sum without terms is zero, and the memory is already zero.
   if (a.elements == 0) return {};
   if (b.rank == 1) {
     stand_up(b);
@@ -61,7 +61,7 @@ Result<void> run_linear(const Call& call, const Operands& with) {
   const auto po = HT_TRY(one_buffer(with.out));
   const auto bias = HT_TRY(bias_of(call, with, po));
   const std::string text = linear_text(with.out.dtype, weights.dtype);
-  // Without columns there is nothing to read; the buffers may have no bytes at all.
+  // Without columns the kernel reads nothing; the buffers may be empty.
   const bool is_empty = columns == 0;
   const auto x = is_empty ? Dense{.keeper = {}, .place = po} : HT_TRY(make_dense(call, with.in[0]));
   const auto pw = is_empty ? po : HT_TRY(one_buffer(weights));

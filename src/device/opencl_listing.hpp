@@ -1,4 +1,4 @@
-// The OpenCL devices as streams count them, with and without OpenCL in the build.
+// The OpenCL devices in the numbering of streams; available with and without OpenCL in the build.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,7 @@ struct Listed {
   std::uint64_t memory = 0;
 };
 
-/// The devices of the Gpu stream and those of the Cpu stream, each in the order of its indices. Empty where
-/// there is no OpenCL library.
+/// Lists the devices of the Gpu stream and of the Cpu stream, each by index. Empty without an OpenCL library.
 [[nodiscard]] std::vector<Listed> list_devices();
 
 }  // namespace ht::inline v1::opencl

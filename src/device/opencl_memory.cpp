@@ -31,7 +31,7 @@ Result<OpenClQueue> OpenClQueue::create(const detail::opencl::Target& target) {
 namespace opencl {
 namespace {
 
-// Typed, so that a Storage that somebody else made is never taken for ours.
+// A type of its own, which identifies Storage that this file created.
 struct DeleteMemory {
   void operator()(const void* memory) const noexcept { delete static_cast<const Memory*>(memory); }
 };
@@ -77,7 +77,7 @@ std::uint64_t Memory::size_of(std::size_t buffer) const noexcept {
 Result<Storage> allocate_memory(Device& device, std::string_view name, std::uint64_t bytes,
                                 std::uint64_t largest_buffer, cl_command_queue queue) {
   return without_bad_alloc([&]() -> Result<Storage> {
-    // Drivers may promise more than there is and fail when it is touched.
+    // Drivers may accept an allocation that exceeds the memory and fail at first access.
     if (bytes > device.facts().memory) {
       return fail(
           Error(ErrorCode::out_of_memory, "device_has_memory",
@@ -105,9 +105,9 @@ Result<Storage> share_memory(Device& device, std::string_view name, const Storag
     auto memory = std::make_unique<Memory>(device, bytes.size(), largest_buffer);
     memory->shared = bytes;
     memory->owner = owner;
-    // Read-only to kernels; OpenCL has no other type for the pointer.
+    // Kernels only read it, but the OpenCL function takes a non-const pointer.
     auto* const host = const_cast<std::byte*>(bytes.data());  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-    // A driver may refuse memory of the host, such as pages that cannot be written: the caller copies then.
+    // A driver may reject host memory, for example read-only pages; the caller then copies.
     if (!make_buffers(*memory, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, host)) return Storage();
     return keep(std::move(memory), name, false);
   });
@@ -154,7 +154,7 @@ Result<void> check_range(const Memory& memory, std::uint64_t offset, std::uint64
                   .with_hint("copy a range inside the tensor"));
 }
 
-// Calls copy(buffer, place in it, position in the copy, bytes) for each buffer of a range.
+// Calls copy(buffer, offset in the buffer, position in the copy, bytes) for each buffer of a range.
 template <class Copy>
 Result<void> for_each_buffer(const Memory& memory, std::uint64_t offset, std::uint64_t bytes,
                              const Copy& copy) {

@@ -1,4 +1,4 @@
-// Memory of an OpenCL device: as many buffers as its largest allocation makes necessary, seen as one range.
+// Memory of an OpenCL device: one range of bytes in as many buffers as the allocation limit requires.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@ namespace ht::inline v1::opencl {
 struct Memory {
   Device& device;
   std::uint64_t bytes = 0;
-  /// Bytes of every buffer but the last, a multiple of every element's size.
+  /// Size of every buffer except the last, a multiple of every element size.
   std::uint64_t buffer_bytes = 0;
   std::vector<cl_mem> buffers;
-  /// Memory of the host that the buffers use in place, and the handle that keeps it.
+  /// Host memory that the buffers use in place, and the handle that keeps it alive.
   Bytes shared;
   Storage owner;
 
@@ -27,17 +27,17 @@ struct Memory {
   [[nodiscard]] std::uint64_t size_of(std::size_t buffer) const noexcept;
 };
 
-/// Memory that the queue fills with zeros. No buffer is larger than `largest_buffer`.
+/// Allocates memory and fills it with zeros through the queue. Buffers are at most `largest_buffer` bytes.
 [[nodiscard]] Result<Storage> allocate_memory(Device& device, std::string_view name, std::uint64_t bytes,
                                               std::uint64_t largest_buffer, cl_command_queue queue);
-/// Buffers over memory of the host, for reading.
+/// Creates read-only buffers over host memory.
 [[nodiscard]] Result<Storage> share_memory(Device& device, std::string_view name, const Storage& owner,
                                            Bytes bytes, std::uint64_t largest_buffer);
 
-/// The memory behind a Storage. `bad_state` where it is not memory of this device.
+/// The device memory of a Storage. `bad_state` if it is not memory of this device.
 [[nodiscard]] Result<const Memory*> memory_of(const Storage& storage, const Device& device);
 
-/// The queue of the options, or the device's own one. `bad_state` for a queue of another device.
+/// The queue in the options, or the device's default queue. `bad_state` for a queue of another device.
 [[nodiscard]] Result<cl_command_queue> queue_of(Device& device, const ComputeOptions& options);
 
 /// Waits for the command and releases its event.

@@ -11,7 +11,7 @@
 #include "device/opencl_test.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::opencl_memory_test {
 namespace {
 
 using tests::coded;
@@ -194,4 +194,4 @@ TEST_F(OpenClMemory, over_mapped_pages_does_not_double_them) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::opencl_memory_test

@@ -55,7 +55,7 @@ Result<void> run_rope(const Call& call, bool is_interleaved, const Operands& wit
   const Operand& x = with.in[0];
   const auto dense = HT_TRY(make_dense(call, x));
   const auto to = HT_TRY(one_buffer(with.out));
-  // Without pairs, the tables have no memory and nothing reads them.
+  // Without pairs, the tables have no memory and are not read.
   const auto pairs = with.in[1].extents.back();
   const auto cosines = pairs == 0 ? to : HT_TRY(one_buffer(with.in[1]));
   const auto sines = pairs == 0 ? to : HT_TRY(one_buffer(with.in[2]));

@@ -2,8 +2,8 @@
 
 namespace ht::inline v1::opencl {
 
-// Kernels of rows have a group for each row: 64 lanes take every 64th element and combine their results in a
-// tree.
+// Row kernels use one work-group per row: each of 64 lanes reads every 64th element, and a tree combines
+// their results.
 std::string_view nn_kernels() {
   return R"(
 #define LANES 64

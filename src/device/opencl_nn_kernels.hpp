@@ -1,4 +1,4 @@
-// The text of the kernels of slice::Nn. `Number` is float or double, `NUMBER(x)` a literal of that type.
+// Source text of the kernels of slice::Nn. `Number` is float or double, `NUMBER(x)` a literal of that type.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// The way from an operation of the library to its kernels.
+// Dispatches operations of the library to their OpenCL kernels.
 #include <functional>
 
 #include "base/format_text.hpp"

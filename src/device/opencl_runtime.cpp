@@ -13,7 +13,7 @@ namespace {
 template <class T>
 T number(const Library& cl, cl_device_id device, cl_device_info what) {
   T value{};
-  // The value is 0 for a property that the device does not have.
+  // Returns 0 for a property that the device does not support.
   if (cl.device_info(device, what, sizeof(value), &value, nullptr) != CL_SUCCESS) return T{};
   return value;
 }
@@ -53,7 +53,7 @@ Result<Machine> list_machine() {
   const char* const setting = std::getenv("HT_OPENCL_GPU");
   machine.gpu_is_any = setting != nullptr && std::string_view(setting) == "any";
   cl_uint platform_count = 0;
-  // A loader without drivers answers with an error, which means no device.
+  // A loader without drivers returns an error, which means zero devices.
   if (cl.get_platforms(0, nullptr, &platform_count) != CL_SUCCESS) platform_count = 0;
   std::vector<cl_platform_id> platforms(platform_count);
   if (platform_count != 0)
@@ -68,7 +68,7 @@ Result<Machine> list_machine() {
   return machine;
 }
 
-// Never destroyed: threads of the drivers may outlive static objects.
+// Never destroyed, because driver threads may outlive static objects.
 const Result<Machine>& machine() {
   // Drivers start threads, which may read mapped pages.
   static const auto* const listed = [] {
@@ -142,7 +142,7 @@ Result<cl_program> Device::program(const std::string& text) {
   const char* source = text.c_str();
   cl_program made = library_.create_program(in, 1, &source, nullptr, &status);
   HT_TRY(check(status, "create a program"));
-  // Without warnings, which some drivers print.
+  // -w suppresses warnings, which some drivers print.
   const char* const options = facts_.divides_exactly ? "-w -cl-fp32-correctly-rounded-divide-sqrt" : "-w";
   status = library_.build_program(made, 1, &id_, options, nullptr, nullptr);
   if (status != CL_SUCCESS) {

@@ -1,5 +1,5 @@
-// The OpenCL devices of this machine, with their contexts, queues and programs. Contexts live until the
-// process ends; they are the only state.
+// The OpenCL devices of this machine, with their contexts, queues and programs. Contexts are the only global
+// state and live until the process ends.
 #pragma once
 
 #include <cstdint>
@@ -22,16 +22,16 @@ struct Facts {
   bool is_cpu = false;
   std::uint64_t memory = 0;
   std::uint64_t largest_buffer = 0;
-  /// The device reads memory of the host in place.
+  /// True if the device reads host memory in place.
   bool shares_memory = false;
   bool divides_exactly = false;
   bool has_doubles = false;
 };
 
-/// `device_unavailable` for F64 on a device without double precision.
+/// Returns `device_unavailable` for F64 on a device without double precision.
 [[nodiscard]] Result<void> check_dtype(const Facts& facts, DTypeTag dtype);
 
-/// One device. Everything but its facts is made when first used. Threads may call it at once.
+/// One device. Everything except its facts is created at first use. Thread-safe.
 class Device {
  public:
   Device(const Library& library, cl_device_id id, Facts facts) noexcept
@@ -41,11 +41,11 @@ class Device {
   [[nodiscard]] cl_device_id id() const noexcept { return id_; }
   [[nodiscard]] const Facts& facts() const noexcept { return facts_; }
   [[nodiscard]] Result<cl_context> context();
-  /// The queue of calls that name no other one.
+  /// The default queue, for calls without a queue of their own.
   [[nodiscard]] Result<cl_command_queue> queue();
-  /// A queue that the caller releases.
+  /// Creates a queue; the caller releases it.
   [[nodiscard]] Result<cl_command_queue> make_queue();
-  /// The built program, kept for the next call. `device_unavailable` with the first line of the build log.
+  /// Returns the built program, which is cached. `device_unavailable` with the first line of the build log.
   [[nodiscard]] Result<cl_program> program(const std::string& text);
 
  private:
@@ -60,17 +60,17 @@ class Device {
   std::map<std::string, cl_program> programs_;
 };
 
-/// All devices of all platforms, in the order of the OpenCL library.
+/// All devices of all platforms, in the order in which the OpenCL library lists them.
 [[nodiscard]] Result<std::span<const std::unique_ptr<Device>>> all_devices();
 
-/// Whether the variable HT_OPENCL_GPU is "any": the Gpu stream then uses devices of every type.
+/// True if the environment variable HT_OPENCL_GPU is "any": the Gpu stream then uses devices of every type.
 [[nodiscard]] bool gpu_is_any_device();
 
-/// The positions of the devices that a stream counts.
+/// The positions of the devices that belong to a stream.
 [[nodiscard]] std::vector<std::size_t> devices_of_stream(std::span<const Facts> devices, bool is_gpu,
                                                          bool gpu_is_any);
 
-/// The device behind a type. `device_unavailable` where the machine has none.
+/// The device of a type. `device_unavailable` if the machine does not have it.
 [[nodiscard]] Result<Device*> find_device(const detail::opencl::Target& target);
 
 }  // namespace ht::inline v1::opencl

@@ -5,7 +5,7 @@
 
 #include "device/opencl_test.hpp"
 
-namespace ht {
+namespace ht::opencl_runtime_test {
 namespace {
 
 using opencl::Facts;
@@ -72,4 +72,4 @@ TEST(OpenClFacts, device_has_double_precision) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::opencl_runtime_test

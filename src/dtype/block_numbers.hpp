@@ -1,4 +1,4 @@
-// Where the multi-byte numbers of a block lie, so that big-endian blocks can be byte-swapped.
+// Offsets of the multi-byte numbers of a block, for byte-swapping big-endian blocks.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +7,15 @@
 
 namespace ht::inline v1 {
 
-/// A half, a float or an integer of 2 or 4 bytes.
+/// A half, a float, or an integer of 2 or 4 bytes.
 struct BlockNumber {
   std::uint16_t offset;
   std::uint16_t bytes;
 };
 
-/// The numbers of more than one byte in a block, by offset; all other fields of a block are single bytes.
-/// Byte-swapping each makes a big-endian block little-endian and back. Empty for encodings of bytes alone and
-/// for unknown tags. The span is valid for as long as the program runs.
+/// The numbers of more than one byte in a block, by offset; all other fields are single bytes. Byte-swapping
+/// each converts between big-endian and little-endian. Empty for encodings of single bytes only and for
+/// unknown tags. The span has static lifetime.
 [[nodiscard]] std::span<const BlockNumber> numbers_of_block(EncodingTag encoding) noexcept;
 
 }  // namespace ht::inline v1

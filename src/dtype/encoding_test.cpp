@@ -10,7 +10,7 @@
 #include "testing/library_types.hpp"
 #include "testing/shared_folder.hpp"
 
-namespace ht {
+namespace ht::encoding_test {
 namespace {
 
 TEST(Encoding, knows_blocks_by_number_and_name) {
@@ -69,4 +69,4 @@ TEST(Encoding, agrees_with_the_list_of_ggml_types) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::encoding_test

@@ -9,7 +9,7 @@
 #include "dtype/block_numbers.hpp"
 #include "testing/library_types.hpp"
 
-namespace ht {
+namespace ht::encodings_test {
 namespace {
 
 static_assert(IsEncoding<Q4_K>);
@@ -105,4 +105,4 @@ TEST(BlockNumbers, dense_and_unknown_tags_have_none) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::encodings_test

@@ -4,7 +4,7 @@
 #include <htensor/dtype/dtypes.hpp>
 #include <limits>
 
-namespace ht {
+namespace ht::facts_test {
 namespace {
 
 double number(Magnitude magnitude) {
@@ -176,4 +176,4 @@ TEST(Layout, codes_count_up_through_the_magnitudes) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::facts_test

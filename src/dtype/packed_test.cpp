@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace ht {
+namespace ht::packed_test {
 namespace {
 
 // Memory as single bits, the least significant of the first byte first: the definition, taken literally.
@@ -209,4 +209,4 @@ TEST(PackedPlace, of_the_last_index_does_not_overflow) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::packed_test

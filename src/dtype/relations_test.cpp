@@ -11,7 +11,7 @@
 #include <set>
 #include <vector>
 
-namespace ht {
+namespace ht::relations_test {
 namespace {
 
 // Holds every value of every dtype exactly, so that plain arithmetic can be the oracle.
@@ -366,4 +366,4 @@ TEST(Concepts, only_a_dtype_is_a_dtype) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::relations_test

@@ -4,7 +4,7 @@
 #include <htensor/dtype/scalar.hpp>
 #include <limits>
 
-namespace ht {
+namespace ht::scalar_test {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -135,4 +135,4 @@ TEST(Elements, convert_while_compiling) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::scalar_test

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-namespace ht {
+namespace ht::small_float_test {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -331,4 +331,4 @@ TEST(SmallFloat, compares_as_numbers_do) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::small_float_test

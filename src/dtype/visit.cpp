@@ -17,7 +17,7 @@ consteval auto infos_by_tag(DTypeList<Ds...>) {
 
 constexpr auto infos = infos_by_tag(AllDTypes{});
 
-// Tags are 1, 2, 3, … without a hole, so that each is used once and the next one is known.
+// Tags are consecutive from 1, so every tag is unique and the next free one is known.
 consteval bool tags_are_consecutive() {
   for (std::size_t i = 0; i < infos.size(); ++i) {
     if (static_cast<std::size_t>(infos[i].tag) != i + 1) return false;

@@ -21,7 +21,7 @@ static_assert(ht::IsDType<Temperature>);
 
 }  // namespace
 
-namespace ht {
+namespace ht::visit_test {
 namespace {
 
 DTypeTag tag_number(int number) { return static_cast<DTypeTag>(number); }
@@ -195,4 +195,4 @@ TEST(FindDType, looks_among_a_users_after_the_librarys) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::visit_test

@@ -59,7 +59,7 @@ Result<std::uint32_t> CatalogBuilder::add_file(std::string_view name) {
   return without_bad_alloc([&]() -> Result<std::uint32_t> {
     auto& files = catalog_.files_;
     if (files.empty()) files.emplace_back();
-    // The one that was named last is the one that is named next.
+    // Consecutive tensors mostly name the same file, so only the last one is compared.
     if (files.back() != name) files.emplace_back(name);
     return static_cast<std::uint32_t>(files.size() - 1);
   });
@@ -67,7 +67,7 @@ Result<std::uint32_t> CatalogBuilder::add_file(std::string_view name) {
 
 namespace {
 
-// What every format has to keep, whatever else it checks.
+// The rules that entries of every format must satisfy.
 Result<void> check_entry(const Entry& entry, std::span<const std::int64_t> more_dims, std::size_t files) {
   const auto refuse = [&](ErrorCode code, std::string_view rule, std::string_view why) {
     return fail(Error(code, rule, format_text("tensor '{}': {}", entry.name, why)).at_tensor(entry.name));
@@ -96,7 +96,7 @@ Result<void> check_entry(const Entry& entry, std::span<const std::int64_t> more_
 }  // namespace
 
 Result<void> CatalogBuilder::add(const Entry& entry) {
-  // The file itself counts, named or not.
+  // File 0 is the file itself and always exists.
   HT_TRY(check_entry(entry, next_dims(), std::max<std::size_t>(catalog_.files_.size(), 1)));
   return without_bad_alloc([&] { return append(entry); });
 }
@@ -136,7 +136,7 @@ Result<Catalog> CatalogBuilder::build() && {
                          format_text("tensor name '{}' occurs twice", entry.name))
                        .at_tensor(entry.name)
                        .with_hint("write the file again with its exporter");
-      // Where the data of the second lies, if that is in this file.
+      // Report the data offset of the second tensor, if its data is in this file.
       if (entry.is_splat() || entry.file != 0) return fail(std::move(error));
       return fail(std::move(error).at_offset(entry.offset));
     }

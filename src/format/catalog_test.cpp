@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace ht {
+namespace ht::catalog_test {
 namespace {
 
 Entry entry_named(std::string_view name) {
@@ -161,4 +161,4 @@ TEST(Catalog, memory_is_that_of_its_parts) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::catalog_test

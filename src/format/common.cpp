@@ -6,11 +6,11 @@
 namespace ht::inline v1 {
 namespace {
 
-// The unit in which file systems share data.
+// The block size in which file systems share data.
 constexpr std::uint64_t shared_block_bytes = 4096;
-// A larger alignment of the old data is taken for chance and not kept.
+// A larger alignment of the old data is assumed to be accidental and is not kept.
 constexpr std::uint64_t max_alignment = std::uint64_t{2} << 20;
-// Left free for later edits.
+// Space left free for later edits.
 constexpr std::uint64_t room_bytes = 1024;
 
 }  // namespace

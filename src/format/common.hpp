@@ -1,5 +1,5 @@
-// What the formats share: errors about a broken file, refusals of what a format cannot carry, and where data
-// begins behind an edited header.
+// Shared code of the formats: errors about malformed files, errors about data that a format cannot store, and
+// the offset of the data after an edited header.
 #pragma once
 
 #include <concepts>
@@ -15,7 +15,7 @@
 
 namespace ht::inline v1 {
 
-/// The format of a message, checked when it is compiled, and the line of the source that has it.
+/// The format string of a message, checked at compile time, and the source line that contains it.
 template <class... Args>
 struct MessageFormat {
   template <std::convertible_to<std::string_view> Text>
@@ -26,7 +26,7 @@ struct MessageFormat {
   SourceLine where;
 };
 
-/// A byte of the file, and the tensor that is concerned, if there is one.
+/// An offset in the file, and the tensor concerned, if any.
 struct FilePlace {
   std::uint64_t offset = 0;
   std::string_view tensor{};
@@ -35,8 +35,8 @@ struct FilePlace {
 [[nodiscard]] Error broken_at(ErrorCode code, std::string_view rule, const FilePlace& place,
                               std::string message, SourceLine where);
 
-/// An Error at a place of the file. The hint is to download the file again where its end is wrong, to raise
-/// the limit where its header is too large, else to write it again.
+/// An Error at a place of the file. The hint is to download a truncated file again, to raise the limit for a
+/// header that is too large, and otherwise to write the file again.
 template <class... Args>
 [[nodiscard]] Error broken(ErrorCode code, std::string_view rule, const FilePlace& place,
                            MessageFormat<std::type_identity_t<Args>...> message, Args&&... args) {
@@ -47,7 +47,7 @@ template <class... Args>
 /// `truncated` where the file ends before the data does.
 [[nodiscard]] Result<void> check_data_is_there(std::uint64_t data_end, std::uint64_t file_bytes);
 
-/// `would_lose`: what a format cannot carry is refused before anything is written.
+/// `would_lose` for data that a format cannot store; it is reported before the first write.
 template <class... Args>
 [[nodiscard]] Error lost(std::string_view rule, const Entry& entry, std::string_view hint,
                          MessageFormat<std::type_identity_t<Args>...> message, Args&&... args) {
@@ -57,25 +57,26 @@ template <class... Args>
       .with_hint(hint);
 }
 
-/// `would_lose` unless the tensor is of a known dense dtype, in row-major order and little endian: what every
-/// format carries. `format` is for the message.
+/// `would_lose` unless the tensor has a known dense dtype and is row-major and little-endian, which every
+/// format can store. `format` is the name for the message.
 [[nodiscard]] Result<void> check_plain(const Entry& entry, std::string_view format);
 
-/// `would_lose` for metadata where a format has no place for it.
+/// `would_lose` if the catalog has metadata, for formats without metadata.
 [[nodiscard]] Result<void> check_no_metadata(const Catalog& catalog, std::string_view format);
 
-/// `size_overflow` for a file that 64 bits cannot measure.
+/// `size_overflow` for a file of more than 2^64 - 1 bytes.
 [[nodiscard]] Error file_too_large(SourceLine where = SourceLine::here());
 
-/// Where data begins behind a header that needs this many bytes, if it began at `old_bytes`: there, or, where
-/// it may, later, by whole blocks, so that they can be shared, and with some room for the next edit. A file
-/// without data has none to move. `header_too_large`.
+/// The data offset for a header of `needed` bytes, if the data began at `old_bytes`. It is `old_bytes` if the
+/// header fits. Otherwise, if the data may move, it moves by whole blocks, so that blocks can be shared, and
+/// leaves room for the next edit. A file without data can always grow. `header_too_large` if the data must
+/// not move.
 [[nodiscard]] Result<std::uint64_t> data_begin_for(std::uint64_t needed, std::uint64_t old_bytes,
                                                    const HeaderEdit& edit);
-/// The same, later in any case.
+/// The offset after such a move; always larger than `old_bytes`.
 [[nodiscard]] std::uint64_t later_begin(std::uint64_t needed, std::uint64_t old_bytes);
 
-/// The characters of bytes.
+/// The bytes as characters.
 [[nodiscard]] inline std::string_view as_text(Bytes bytes) noexcept {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }

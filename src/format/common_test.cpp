@@ -5,7 +5,7 @@
 #include <array>
 #include <htensor/dtype/dtypes.hpp>
 
-namespace ht {
+namespace ht::common_test {
 namespace {
 
 constexpr std::array<std::int64_t, 2> dims{2, 3};
@@ -68,4 +68,4 @@ TEST(Carried, format_carries_metadata) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::common_test

@@ -44,7 +44,7 @@ void Document::copy_padded() {
 }
 
 std::optional<Problem> Document::open() {
-  // With a brace at its end, no number and no string can run on into what follows the text.
+  // A closing brace at the end ensures that a number or string does not continue beyond the text.
   const auto last = text_.find_last_not_of(white_space);
   const auto first = text_.find_first_not_of(white_space);
   if (last == std::string_view::npos) return Problem{"text is empty", 0};
@@ -88,7 +88,7 @@ Problem Document::problem_of(simdjson::error_code error) {
 }
 
 Outcome<std::string_view> Document::key_of(Field& field) {
-  // Most keys have no escapes and are taken as they stand.
+  // Most keys have no escapes and are returned as views of the text.
   const char* const begin = field.key().raw();
   const auto* const end = static_cast<const char*>(
       std::memchr(begin, '"', static_cast<std::size_t>(text_.data() + text_.size() - begin)));

@@ -1,7 +1,7 @@
-// Strict JSON for headers: simdjson's On-Demand, with every value looked at.
+// Strict JSON for headers, based on simdjson On-Demand.
 //
-// On-Demand checks what it reads and not what it skips, so nothing is skipped here: a value that nobody wants
-// goes through `check`. Depth is bounded, numbers are whole numbers or errors, text is UTF-8.
+// On-Demand does not validate values that it skips, so unused values go through `check`. Depth is bounded,
+// numbers are integers or errors, text is UTF-8.
 #pragma once
 
 #include <simdjson.h>
@@ -19,7 +19,7 @@ using Value = simdjson::ondemand::value;
 using Field = simdjson::ondemand::field;
 using Type = simdjson::ondemand::json_type;
 
-/// What is wrong, and at which byte of the text.
+/// An error and its byte offset in the text.
 struct Problem {
   std::string_view what;
   std::uint64_t offset = 0;
@@ -31,29 +31,29 @@ using Outcome = tl::expected<T, Problem>;
 
 inline constexpr std::string_view white_space = " \t\r\n";
 
-/// Objects and arrays within each other; as the reference reader of safetensors has it.
+/// Maximum nesting of objects and arrays; the limit of the safetensors reference reader.
 inline constexpr std::size_t max_depth = 127;
 
-/// What reading takes in memory. Many short texts are read with the same one, one after another.
+/// Working memory of the parser, which can be reused for many short texts, one after another.
 struct Scratch {
   simdjson::ondemand::parser parser;
   std::vector<char> copy;
 };
 
-/// A text that holds one object and nothing more but white space around it.
+/// A text of one object, with optional white space around it.
 class Document {
  public:
-  /// `follows` are bytes that lie in memory straight behind `text`; where they are enough for simdjson to
-  /// read ahead, nothing is copied. Both have to stay as they are.
+  /// `follows` are the bytes directly after `text` in memory. If there are enough of them for simdjson to
+  /// read ahead, the text is not copied. Both must stay alive and unchanged.
   explicit Document(Bytes text, Bytes follows = {});
-  /// With memory that was used before. What was read with it then is gone.
+  /// Reuses the memory of an earlier document, whose results become invalid.
   Document(Bytes text, Scratch& scratch);
   Document(const Document&) = delete;
   Document& operator=(const Document&) = delete;
   ~Document() = default;
 
-  /// Calls `on_field(key, value)` for each member, in order, and ends at the first that answers something;
-  /// that, or what is wrong with the text, is the answer.
+  /// Calls `on_field(key, value)` for each member, in order, until a call returns a value. Returns this
+  /// value, or that of `on_problem` for malformed text.
   template <class E, class OnField, class OnProblem>
   std::optional<E> each(OnField&& on_field, OnProblem&& on_problem) {
     if (const auto problem = open()) return on_problem(*problem);
@@ -62,7 +62,7 @@ class Document {
     return std::nullopt;
   }
 
-  // The same for objects and arrays within it. `on_element(value)`.
+  // The same for nested objects and arrays, which call `on_element(value)`.
   template <class E, class OnField, class OnProblem>
   std::optional<E> each_field(Value& value, OnField&& on_field, OnProblem&& on_problem) {
     simdjson::ondemand::object object;
@@ -81,21 +81,21 @@ class Document {
     return std::nullopt;
   }
 
-  /// Whether a value begins as one of the type does.
+  /// Whether the first character of a value is that of the type.
   [[nodiscard]] static bool is(Value& value, Type wanted) noexcept {
     Type type{};
     return value.type().get(type) == simdjson::SUCCESS && type == wanted;
   }
-  /// A whole number from 0 to 2^64 - 1, written as digits alone.
+  /// An integer from 0 to 2^64 - 1, written as digits only.
   [[nodiscard]] Outcome<std::uint64_t> natural(Value& value);
-  /// A string without its escapes. It stays valid as long as the document does.
+  /// The unescaped string. It is valid as long as the document.
   [[nodiscard]] Outcome<std::string_view> text(Value& value);
-  /// Reads all of a value that nobody wants.
+  /// Validates a value that is not used.
   [[nodiscard]] std::optional<Problem> check(Value& value, std::size_t depth = 2);
 
-  /// Where a key or text that was read begins, if it is there as it is: one with escapes is not.
+  /// The offset of a key or text that was read; nullopt if it had escapes.
   [[nodiscard]] std::optional<std::uint64_t> offset_of(std::string_view read) const noexcept;
-  /// The problem at the place that was read last.
+  /// A problem at the current position.
   [[nodiscard]] Problem problem(std::string_view what);
   [[nodiscard]] Problem problem_of(simdjson::error_code error);
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace ht::json {
+namespace ht::json::json_test {
 namespace {
 
 // Reads all of a document: the keys and, of numbers and texts, the values; or the problem.
@@ -134,4 +134,4 @@ TEST(Json, takes_text_in_place_where_enough_follows) {
 }
 
 }  // namespace
-}  // namespace ht::json
+}  // namespace ht::json::json_test

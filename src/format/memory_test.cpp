@@ -10,7 +10,7 @@
 #include "format/shards/shard_index.hpp"
 #include "testing/allocations.hpp"
 
-namespace ht {
+namespace ht::memory_test {
 namespace {
 
 constexpr std::size_t file_bytes = std::size_t{2} << 20;
@@ -250,4 +250,4 @@ TEST(ShardIndexMemory, is_bounded_for_many_files) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::memory_test

@@ -36,8 +36,7 @@ std::uint64_t array_size(Bytes bytes) noexcept {
   return load_le<std::uint64_t>(bytes.subspan(sizeof(std::uint32_t)));
 }
 
-// How many bytes the value at the front has. They are known to be well formed, and arrays within each
-// other to be few.
+// The size of the first value in `bytes`. The bytes must be well-formed, and the nesting of arrays bounded.
 std::size_t value_bytes(MetaType type, Bytes bytes) noexcept {  // NOLINT(misc-no-recursion)
   if (type == MetaType::string) return length_bytes + static_cast<std::size_t>(load_le<std::uint64_t>(bytes));
   if (type != MetaType::array) return fixed_bytes(type);
@@ -124,7 +123,7 @@ Metadata::Item Metadata::operator[](std::size_t index) const noexcept {
   return {keys_[index], MetaValue(types_[index], Bytes(values_).subspan(begin, end - begin))};
 }
 
-// A well-formed value has at least one byte, so one without any in values_ has an owner.
+// A well-formed value has at least one byte, so a value without bytes in `values_` is in `owned_`.
 Bytes Metadata::owned_bytes(std::size_t index) const noexcept {
   const auto found = std::ranges::lower_bound(owned_, index, {}, &Owned::index);
   return found != owned_.end() && found->index == index ? found->bytes : Bytes();

@@ -13,7 +13,7 @@
 namespace ht::inline v1 {
 namespace {
 
-// Values of metadata are written as GGUF has them.
+// Metadata values have the encoding of GGUF.
 using format_gguf::Writer;
 
 std::optional<MetaType> type_named(std::string_view name) noexcept {
@@ -29,7 +29,7 @@ ValueType type_of(const MetaValue& value) noexcept {
   return {value.type(), array ? array->element_type() : MetaType::string};
 }
 
-// Of the very type, so that nothing is rounded twice.
+// Parses the exact type, so that the number is not rounded twice.
 template <WireNumber T>
 bool append_number(Writer& out, std::string_view text) {
   T number{};
@@ -47,7 +47,7 @@ bool append_truth(Writer& out, std::string_view text) {
   return true;
 }
 
-// False where the text is none of the type.
+// False if the text is not a value of the type.
 bool append_scalar(Writer& out, MetaType type, std::string_view text) {
   switch (type) {
     case MetaType::u8: return append_number<std::uint8_t>(out, text);
@@ -69,7 +69,7 @@ bool append_scalar(Writer& out, MetaType type, std::string_view text) {
 
 bool is_real(MetaType type) { return type == MetaType::f32 || type == MetaType::f64; }
 
-// NaN and infinities are strings in JSON, here as in what the program prints.
+// NaN and infinities are strings in JSON, as in the program's output.
 bool append_element(Writer& out, MetaType type, json::Document& document, json::Value& element) {
   if (document.is(element, json::Type::string)) {
     const auto text = document.text(element);
@@ -88,7 +88,7 @@ bool append_list(Writer& out, MetaType type, std::string_view text) {
   struct No {};
   out.number(static_cast<std::uint32_t>(type));
   out.number(std::uint64_t{0});
-  // Documents are objects; whatever the text is, a list is the one member of this one or it is none.
+  // A Document must be an object. The text is a list if it is the only member of this object.
   const std::string object = R"({"":)" + std::string(text) + "}";
   json::Document document(bytes_of(object));
   const auto no = [](const json::Problem&) { return No{}; };
@@ -111,7 +111,7 @@ bool append_list(Writer& out, MetaType type, std::string_view text) {
   return !failed && lists == 1;
 }
 
-// As `MetaValue::bytes` has it. `dtype_mismatch` where the text does not stand for a value of the type.
+// The bytes of `MetaValue::bytes`. `dtype_mismatch` if the text is not a value of the type.
 Result<std::vector<std::byte>> value_of_text(std::string_view text, const ValueType& type) {
   Writer value(ByteOrder::little);
   const bool is_list = type.type == MetaType::array;
@@ -131,7 +131,7 @@ Result<std::vector<std::byte>> value_of_text(std::string_view text, const ValueT
                                        "--type chooses another type"));
 }
 
-// A value, with its bytes where an edit made it.
+// An item, and its bytes if an edit created them.
 struct Slot {
   Metadata::Item item;
   std::vector<std::byte> bytes;
@@ -151,7 +151,7 @@ Result<void> apply(const MetadataEdit& edit, std::vector<Slot>& items) {
   }
   const ValueType type = edit.type ? *edit.type : is_there ? type_of(found->item.value) : ValueType{};
   auto bytes = HT_TRY(value_of_text(*edit.value, type));
-  // A vector that is moved keeps its bytes where they are, and so do the views of them.
+  // Moving the vector does not move its bytes, so the view stays valid.
   const MetaValue value(type.type, bytes);
   if (is_there) {
     found->item.value = value;

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <htensor/format/metadata_edit.hpp>
 
-namespace ht {
+namespace ht::metadata_edit_test {
 namespace {
 
 Metadata some() {
@@ -158,4 +158,4 @@ TEST(MetadataEdit, types_have_names) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::metadata_edit_test

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace ht {
+namespace ht::metadata_test {
 namespace {
 
 template <class T>
@@ -206,4 +206,4 @@ TEST(Metadata, types_have_names_and_sizes) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::metadata_test

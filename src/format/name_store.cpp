@@ -36,11 +36,11 @@ void NameStore::add(std::string_view name) {
 std::optional<std::size_t> NameStore::index() {
   hash_ = KeyedHash(bytes_of(text_));
   const std::size_t count = ends_.size();
-  // A slot counts no further; their names alone would fill a large machine.
+  // A slot stores a number of 32 bits.
   if (count >= UINT32_MAX) throw std::length_error("too many names");
   slots_.assign(count + count / 2 + 1, 0);
   std::optional<std::size_t> duplicate;
-  // In groups, so that the memory of one slot is fetched while the others are hashed.
+  // In groups, so that the prefetch of a slot overlaps with hashing the other names.
   std::array<std::uint64_t, 16> hashes{};
   for (std::size_t begin = 0; begin < count; begin += hashes.size()) {
     const std::size_t group = std::min(hashes.size(), count - begin);

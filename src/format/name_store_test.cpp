@@ -3,7 +3,7 @@
 #include <htensor/format/name_store.hpp>
 #include <string>
 
-namespace ht {
+namespace ht::name_store_test {
 namespace {
 
 NameStore store_of(int count) {
@@ -62,4 +62,4 @@ TEST(NameStore, counts_its_memory) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::name_store_test

@@ -1,8 +1,8 @@
-// What a text says, in fewer bytes than the text: numbers and texts one after another.
+// A compact encoding of the contents of a text: numbers and strings in sequence.
 //
-// A parser of JSON takes several times its text in memory, and a catalog may take as much again. So a header
-// is packed first, then the JSON parser is freed, then the catalog is made: the two never stand beside each
-// other.
+// A JSON parser needs several times the size of its text in memory, and a catalog may need as much again. So
+// the header is packed, then the parser is freed, then the catalog is built: parser and catalog never exist
+// at the same time.
 #pragma once
 
 #include <algorithm>
@@ -23,18 +23,19 @@ struct Packed {
 
 class Packer {
  public:
-  /// For what a text of this many bytes says. A number takes no more bytes than its digits, a text a few
-  /// besides its own, as it has quotes and a comma in JSON; the rest is for long texts.
+  /// Allocates memory for the contents of a JSON text of this size. A number takes at most as many bytes as
+  /// its digits. A short string and its length fit in the space of its quotes and comma; the extra room is
+  /// for long strings.
   explicit Packer(std::size_t text_bytes)
       : room_(text_bytes + text_bytes / 64 + 64), memory_(new std::byte[room_]) {}
 
-  /// Seven bits a byte, the lowest first.
+  /// Varint: seven bits per byte, the lowest first.
   void number(std::uint64_t value) {
     make_room(10);
     for (; value >= more; value /= more) memory_[size_++] = static_cast<std::byte>(value % more | more);
     memory_[size_++] = static_cast<std::byte>(value);
   }
-  /// Without its length, which the reader has to know from a number before it.
+  /// Without the length, which the reader must know from an earlier number.
   void text(std::string_view text) {
     make_room(text.size());
     std::ranges::copy(bytes_of(text), memory_.get() + size_);
@@ -58,7 +59,7 @@ class Packer {
   std::unique_ptr<std::byte[]> memory_;
 };
 
-/// Reads what a Packer wrote, which has to be asked for in the same order.
+/// Reads the output of a Packer, in the order in which it was written.
 class Unpacker {
  public:
   explicit Unpacker(Bytes bytes) noexcept : bytes_(bytes) {}
@@ -72,7 +73,7 @@ class Unpacker {
       if (byte < 0x80) return value;
     }
   }
-  /// It lives as long as the packed bytes.
+  /// The text is valid as long as the packed bytes.
   [[nodiscard]] std::string_view text(std::uint64_t length) noexcept {
     const Bytes text = bytes_.subspan(at_, static_cast<std::size_t>(length));
     at_ += text.size();

@@ -10,7 +10,7 @@
 
 #include "testing/library_types.hpp"
 
-namespace ht {
+namespace ht::pairs_test {
 namespace {
 
 std::vector<Catalog> many_catalogs() {
@@ -117,4 +117,4 @@ TEST(Pairs, alignment_is_a_power_of_two) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::pairs_test

@@ -5,7 +5,7 @@
 
 #include "format/ht/ht.hpp"
 
-namespace ht {
+namespace ht::parse_test {
 namespace {
 
 TEST(Parse, file_is_not_empty) {
@@ -69,4 +69,4 @@ TEST(Encode, formats_are_found_by_extension) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::parse_test

@@ -1,10 +1,9 @@
-// Reads JSON in the one spelling that most writers use, far faster than a JSON parser does.
+// Reads JSON in the spelling that most writers use, much faster than a JSON parser.
 //
-// A header of 600,000 tensors is mostly the same few words. A reader that expects exactly these words
-// compares and moves on: it needs no index of the text, and no decision at every value. Whatever it does not
-// expect (white space, an escape, a character outside ASCII, another order) it does not judge: the whole text
-// is then read by format/json.hpp, which alone reports errors. So both have to agree on every text that is
-// read here.
+// A header of 600,000 tensors mostly repeats the same few words. A reader that expects exactly these words
+// only compares them: it needs no index of the text and no dispatch on each value. Any other input (white
+// space, an escape, a character outside ASCII, another order) is not an error here: format/json.hpp then
+// reads the whole text, and it alone reports errors. Both must agree on every text that is accepted here.
 #pragma once
 
 #include <bit>
@@ -23,7 +22,7 @@ class PlainReader {
 
   [[nodiscard]] bool done() const noexcept { return at_ == end_; }
 
-  /// Whether the next characters are these; then they are passed.
+  /// Skips the next characters if they are equal. Returns whether they were.
   [[nodiscard]] bool take(char letter) noexcept {
     if (at_ == end_ || *at_ != letter) return false;
     ++at_;
@@ -35,8 +34,8 @@ class PlainReader {
     return true;
   }
 
-  /// The rest of a string whose opening quote was passed, and passes its closing quote. nullopt where it has
-  /// an escape, a control character or one outside ASCII, or does not end.
+  /// The rest of a string after its opening quote; skips the closing quote. nullopt if it has an escape, a
+  /// control character or a character outside ASCII, or is unterminated.
   [[nodiscard]] std::optional<std::string_view> string() noexcept {
     const char* const begin = at_;
     const char* end = begin;
@@ -51,7 +50,7 @@ class PlainReader {
     return std::string_view(begin, end);
   }
 
-  /// A whole number from 0 to 2^64 - 1: digits alone, without a zero before others.
+  /// An integer from 0 to 2^64 - 1: digits only, without leading zeros.
   [[nodiscard]] std::optional<std::uint64_t> natural() noexcept {
     std::uint64_t number = 0;
     const auto [end, error] = std::from_chars(at_, end_, number);
@@ -66,8 +65,8 @@ class PlainReader {
     return code < 0x20 || code >= 0x80 || letter == '"' || letter == '\\';
   }
 
-  // Whether one of the eight bytes is special. A subtraction borrows only from a byte above one that is
-  // special itself.
+  // Whether one of the eight bytes is special. A subtraction borrows only from the byte above a special byte,
+  // so a borrow cannot cause a false positive.
   static constexpr bool has_special(std::uint64_t word) noexcept {
     constexpr std::uint64_t ones = 0x0101'0101'0101'0101;
     constexpr std::uint64_t highs = 0x8080'8080'8080'8080;

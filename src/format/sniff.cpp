@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-/// The beginning of a file, as characters because most magics are.
+/// The first bytes of a file, as characters because most magics are text.
 struct Beginning {
   std::string_view text;
   std::uint64_t file_bytes;
@@ -33,7 +33,7 @@ std::string_view after_space(std::string_view text) {
   return text.substr(std::min(text.find_first_not_of(" \t\n\r"), text.size()));
 }
 
-/// The first words of a text, behind its byte-order mark and white space.
+/// The text after its byte-order mark and leading white space.
 std::string_view first_words(const Beginning& file) {
   const std::string_view text = file.text;
   return after_space(file.has("\xEF\xBB\xBF") ? text.substr(3) : text);
@@ -44,12 +44,12 @@ bool begins_in_any_case(std::string_view text, std::string_view lower) {
   return text.size() >= lower.size() && std::ranges::equal(text.substr(0, lower.size()), lower, same);
 }
 
-/// Without the part of a character that the rest of the file goes on with.
+/// The text without a UTF-8 character that is cut off at its end.
 std::string_view whole_characters(std::string_view text) {
   for (std::size_t tail = 1; tail <= 3 && tail <= text.size(); ++tail) {
     const auto byte = static_cast<unsigned char>(text[text.size() - tail]);
     if ((byte & 0xC0) == 0x80) continue;
-    if (byte < 0xC2 || byte > 0xF4) return text;  // no first byte of a longer character
+    if (byte < 0xC2 || byte > 0xF4) return text;  // not the first byte of a multi-byte character
     const std::size_t wanted = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
     return wanted > tail ? text.substr(0, text.size() - tail) : text;
   }
@@ -70,7 +70,7 @@ bool is_html(const Beginning& file) {
   return begins_in_any_case(words, "<!doctype html") || begins_in_any_case(words, "<html");
 }
 
-/// The first bracket and what may follow it; a section of a .toml file does not.
+/// Checks the first bracket and the character after it, which excludes a section of a .toml file.
 bool is_json(const Beginning& file) {
   const auto words = first_words(file);
   if (words.empty() || !is_text(file)) return false;
@@ -81,7 +81,7 @@ bool is_json(const Beginning& file) {
   return !inside.empty() && may_follow.find(inside[0]) != std::string_view::npos;
 }
 
-/// The name of a zip's first file, as far as it is seen.
+/// The name of the first file in a zip, as far as it is in the prefix.
 std::string_view first_in_zip(const Beginning& file) {
   constexpr std::size_t at_name_bytes = 26;
   constexpr std::size_t at_name = 30;
@@ -98,12 +98,12 @@ bool is_keras_zip(const Beginning& file) {
   return name == "metadata.json" || name == "config.json" || name == "model.weights.h5";
 }
 
-/// Behind its first byte a pickle says which protocol it is of.
+/// The byte after the first one is the protocol of the pickle.
 bool is_pickle(const Beginning& file) {
   return file.text.size() > 1 && file.text[1] >= 2 && file.text[1] <= 5;
 }
 
-/// A number of protobuf, taken from the front.
+/// Removes a protobuf varint from the front.
 std::optional<std::uint64_t> take_varint(std::string_view& text) {
   std::uint64_t value = 0;
   for (unsigned shift = 0; shift < 63 && !text.empty(); shift += 7) {
@@ -115,7 +115,7 @@ std::optional<std::uint64_t> take_varint(std::string_view& text) {
   return std::nullopt;
 }
 
-/// ONNX has no magic: its version, short texts on who wrote it, and then a graph that fits into the file.
+/// ONNX has no magic: checks for a version, short producer strings and a graph that fits in the file.
 bool is_onnx(const Beginning& file) {
   constexpr std::string_view starts_of_a_graph = "\x0A\x12\x2A\x52\x5A\x62\x6A";
   constexpr std::uint64_t latest_version = 63;
@@ -133,7 +133,7 @@ bool is_onnx(const Beginning& file) {
       case 0x3A:  // graph
         return *number > 0 && *number <= left && !rest.empty() &&
                starts_of_a_graph.find(rest[0]) != std::string_view::npos;
-      case 0x12:  // producer, its version, domain, words on the model
+      case 0x12:  // producer, its version, domain, doc string
       case 0x1A:
       case 0x22:
       case 0x32:
@@ -150,10 +150,10 @@ bool is_onnx(const Beginning& file) {
   return false;
 }
 
-/// The magics were numbers: either end of them may come first.
+/// The magics were numbers, so they occur in both byte orders.
 bool is_old_ggml(const Beginning& file) {
   constexpr std::array magics{"ggml"sv, "lmgg"sv, "ggmf"sv, "fmgg"sv, "ggjt"sv, "tjgg"sv, "ggla"sv, "algg"sv};
-  // A text may begin with them as well.
+  // A text may begin with these letters as well.
   return std::ranges::any_of(magics, [&](auto magic) { return file.has(magic); }) && !is_text(file);
 }
 
@@ -171,9 +171,9 @@ bool is_zeros(const Beginning& file) {
 
 bool is_xml(const Beginning& file) { return first_words(file).starts_with("<?xml"); }
 
-/// A kind of file that has the magic, and that the function takes where there is one.
+/// A kind of file: it has the magic, and `matches` returns true if set.
 struct Kind {
-  ErrorCode code;  // always the same; tools/check_rules.py knows a rule by it
+  ErrorCode code;  // always the same; tools/check_rules.py finds rules by it
   std::string_view rule;
   std::string_view what;
   std::string_view hint;
@@ -243,14 +243,14 @@ constexpr std::array kinds{
          is_xml),
 };
 
-// Text that is not of a kind above.
+// Text of other kinds.
 constexpr std::array texts{
     Kind(ErrorCode::bad_magic, "file_is_no_json", "is JSON without tensors",
          "open the weights beside it, or their .index.json", "", is_json),
     Kind(ErrorCode::bad_magic, "file_is_no_text", "is a text file", other_file, "", is_text),
 };
 
-/// A repository that was cloned without Git LFS has these files in place of the large ones.
+/// A clone without Git LFS has pointer files instead of the large files.
 std::optional<Error> lfs_pointer(const Beginning& file) {
   if (!file.has("version https://git-lfs.github.com/spec/")) return std::nullopt;
   constexpr auto size_key = "\nsize "sv;

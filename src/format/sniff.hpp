@@ -1,4 +1,4 @@
-// Names the kind of a file by its first bytes.
+// Detects the kind of a file from its first bytes.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace ht::inline v1 {
 
-/// The bytes at the beginning of a file that its kind is recognised by.
+/// The number of bytes used to detect the kind of a file.
 inline constexpr std::uint64_t sniffed_bytes = 512;
 
-/// Whether the bytes begin with the magic, or end within it.
+/// Whether the bytes begin with the magic, or are a prefix of it.
 [[nodiscard]] bool begins_with(Bytes bytes, std::string_view magic) noexcept;
 
 /// `Format::looks_like` of a format whose files begin with the magic.
@@ -29,10 +29,10 @@ template <const std::string_view& Magic>
 /// `bad_magic` for a file of a known kind other than text: empty, a Git LFS pointer, a web page, a pickle, an
 /// archive. nullopt for others.
 [[nodiscard]] std::optional<Error> other_file_kind(Bytes prefix, std::uint64_t file_bytes);
-/// The same, and for text.
+/// The same, including text files.
 [[nodiscard]] std::optional<Error> known_file_kind(Bytes prefix, std::uint64_t file_bytes);
 
-/// `bad_magic`: the kind of a file whose format is not known, and how to read its weights.
+/// `bad_magic` with the kind of a file of unknown format, and a hint on how to read its weights.
 [[nodiscard]] Error no_weights(Bytes prefix, std::uint64_t file_bytes);
 
 }  // namespace ht::inline v1

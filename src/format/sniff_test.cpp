@@ -10,7 +10,7 @@
 
 #include "testing/shared_folder.hpp"
 
-namespace ht {
+namespace ht::sniff_test {
 namespace {
 
 using namespace std::string_literals;
@@ -256,4 +256,4 @@ TEST(Sniff, every_beginning_of_every_kind_has_an_answer) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::sniff_test

@@ -1,4 +1,4 @@
-// The table, the oracle of all kernels, and which kernel sums up, chosen once.
+// The table kernel, which is the reference for all kernels, and the choice of the kernel, made once.
 #include <htensor/hash/crc64nvme.h>
 #include <htensor/hash/crc64.hpp>
 
@@ -12,7 +12,7 @@ namespace ht::inline v1 {
 namespace crc64 {
 namespace {
 
-// tables[k][b] is what byte b does to the sum when k more bytes follow it.
+// tables[k][b] is the effect of byte b on the CRC when k more bytes follow it.
 constexpr auto tables = [] {
   std::array<std::array<std::uint64_t, 256>, 8> all{};
   for (std::uint64_t byte = 0; byte < 256; ++byte) {
@@ -41,13 +41,13 @@ struct KernelsHere {
   }
 };
 
-// Null until somebody sums up: nothing happens before main.
+// Null until the first use: no code runs before main.
 constinit std::atomic<const Kernel*> chosen = nullptr;
 
 const Kernel& kernel() noexcept {
   const Kernel* found = chosen.load(std::memory_order_acquire);
   if (found == nullptr) {
-    // Whoever else looks at the same time finds the same.
+    // A race is harmless: all threads choose the same kernel.
     found = &kernels_here().back();
     chosen.store(found, std::memory_order_release);
   }
@@ -58,7 +58,7 @@ const Kernel& kernel() noexcept {
 
 std::uint64_t by_table(const std::byte* data, std::size_t size, std::uint64_t sum) noexcept {
   Bytes bytes(data, size);
-  // Eight bytes a step: their eight look-ups do not wait for each other.
+  // Eight bytes per step: the eight look-ups are independent.
   while (bytes.size() >= 8) {
     sum ^= load_le<std::uint64_t>(bytes);
     std::uint64_t next = 0;
@@ -92,7 +92,8 @@ std::uint64_t crc64nvme(Bytes bytes, std::uint64_t before) noexcept {
 
 std::uint64_t crc64nvme_combine(std::uint64_t first, std::uint64_t second,
                                 std::uint64_t second_bytes) noexcept {
-  // Linear: the first sum goes on over as many zeros, and the all ones before and behind cancel out.
+  // CRCs are linear: the first CRC is advanced over `second_bytes` zeros. The initial and final all-ones
+  // cancel out.
   for (const std::uint64_t zeros : crc64::zero_bytes) {
     if (second_bytes == 0) break;
     if ((second_bytes & 1) != 0) first = crc64::multiply(first, zeros);

@@ -1,4 +1,4 @@
-// The ways to compute CRC-64/NVME, each in a file that knows one kind of processor; crc64.cpp picks one.
+// Kernels that compute CRC-64/NVME, in one file per processor architecture; crc64.cpp chooses one.
 #pragma once
 
 #include <array>
@@ -9,26 +9,26 @@
 
 namespace ht::inline v1::crc64 {
 
-/// Takes the sum, without its final exclusive-or, over `size` more bytes.
+/// Advances the CRC, without its final exclusive-or, over `size` more bytes.
 using Function = std::uint64_t (*)(const std::byte* data, std::size_t size, std::uint64_t sum) noexcept;
 
 struct Kernel {
   std::string_view name;
   Function function;
-  /// Whether this processor has what it needs.
+  /// Whether this processor has the required instructions.
   bool (*runs_here)() noexcept;
 };
 
-/// The oracle: what the others are held against, and what ends their work.
+/// The reference kernel. Tests compare the others with it, and the others use it for the last bytes.
 [[nodiscard]] std::uint64_t by_table(const std::byte* data, std::size_t size, std::uint64_t sum) noexcept;
 
-/// Those that were compiled for this kind of processor; any, or none, may run here.
+/// Kernels compiled for this architecture; this processor may support only some of them.
 [[nodiscard]] std::span<const Kernel> processor_kernels() noexcept;
 
-/// All that run here, the slowest first, which is the table.
+/// Kernels that run on this processor, slowest first, beginning with the table.
 [[nodiscard]] std::span<const Kernel> kernels_here() noexcept;
 
-/// Has another one do all sums of the process while it lives: for tests and benchmarks, one at a time.
+/// Selects the kernel for the whole process while it exists. For tests and benchmarks, one at a time.
 class UseKernel {
  public:
   explicit UseKernel(const Kernel& kernel) noexcept;
@@ -40,8 +40,8 @@ class UseKernel {
   const Kernel* before_;
 };
 
-// Polynomials over one bit, modulo that of CRC-64/NVME, in the order in which its sums have them: the highest
-// bit of a word is the coefficient of x^0.
+// Polynomials over GF(2), modulo that of CRC-64/NVME, in reflected bit order: the highest bit of a word is
+// the coefficient of x^0.
 
 inline constexpr std::uint64_t polynomial = 0x9a6c'9329'ac4b'c9b5;
 inline constexpr std::uint64_t one = std::uint64_t{1} << 63;
@@ -68,15 +68,15 @@ inline constexpr std::uint64_t one = std::uint64_t{1} << 63;
   return power;
 }
 
-/// x^(8 · 2^k): what 2^k zero bytes multiply a sum with.
+/// x^(8 · 2^k): the factor that advances a CRC over 2^k zero bytes.
 inline constexpr auto zero_bytes = [] {
   std::array<std::uint64_t, 64> all{power_of_x(8)};
   for (std::size_t k = 1; k < all.size(); ++k) all[k] = multiply(all[k - 1], all[k - 1]);
   return all;
 }();
 
-/// What carries the two words of a 128-bit lane over a distance in bytes, first word first. The first word
-/// stands 64 bits before the second; carry-less products of reflected words come out one bit too far.
+/// Constants that fold the two words of a 128-bit lane over a distance in bytes, first word first. The first
+/// word is 64 bits ahead of the second; carry-less products of reflected words are shifted by one bit.
 [[nodiscard]] constexpr std::array<std::uint64_t, 2> fold_constants(std::uint64_t bytes) noexcept {
   return {power_of_x(8 * bytes + 63), power_of_x(8 * bytes - 1)};
 }

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-namespace ht {
+namespace ht::crc64_kernels_test {
 namespace {
 
 std::vector<std::byte> noise(std::size_t count, unsigned seed = 1) {
@@ -182,4 +182,4 @@ TEST(Crc64Math, powers_of_x_are_products) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::crc64_kernels_test

@@ -5,7 +5,7 @@
 #include <htensor/hash/crc64.hpp>
 #include <vector>
 
-namespace ht {
+namespace ht::crc64_test {
 namespace {
 
 // The definition, a bit at a time and with no table: slow, plain, and written apart from the library.
@@ -127,4 +127,4 @@ TEST(Crc64, tells_lengths_of_zeros_apart) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::crc64_test

@@ -1,6 +1,6 @@
-// Carry-less multiplication: a lane of 128 bits is carried over the lanes behind it and added to one of them,
-// which does not change the sum of all, until a single lane is left. Several lanes go side by side, as a
-// product takes several cycles.
+// Carry-less multiplication: each 128-bit lane is folded into a later lane, which does not change the CRC of
+// all bytes, until a single lane is left. Several lanes are folded in parallel, because a product takes
+// several cycles.
 #include "hash/crc64_kernels.hpp"
 
 #if defined(__x86_64__)
@@ -12,7 +12,7 @@
 namespace ht::inline v1::crc64 {
 namespace {
 
-// Hardware reads ahead within a page alone, and not far.
+// Hardware prefetchers stop at the end of a page, and do not read far ahead.
 constexpr std::size_t prefetch_bytes = 4096;
 constexpr std::size_t line_bytes = 64;
 
@@ -36,7 +36,7 @@ __m128i constants_128() noexcept {
       _mm_xor_si128(_mm_clmulepi64_si128(lane, by, 0x00), _mm_clmulepi64_si128(lane, by, 0x11)), to);
 }
 
-// The bytes behind the lane, then the lane itself, to a sum.
+// Folds the remaining bytes into the lane and returns the CRC.
 [[gnu::target("pclmul")]] std::uint64_t finish(__m128i lane, const std::byte* data,
                                                std::size_t size) noexcept {
   const __m128i by = constants_128<16>();
@@ -51,7 +51,7 @@ __m128i constants_128() noexcept {
   constexpr std::size_t lanes = 8;
   constexpr std::size_t step = lanes * 16;
   if (size < step) return by_table(data, size, sum);
-  __m128i all[lanes];  // an array of the library would drop the type's alignment
+  __m128i all[lanes];  // std::array would drop the type's alignment
 #pragma GCC unroll 8
   for (std::size_t i = 0; i < lanes; ++i) all[i] = load(data + 16 * i);
   all[0] = _mm_xor_si128(all[0], _mm_set_epi64x(0, static_cast<long long>(sum)));

@@ -7,7 +7,7 @@
 
 #include "hash/hashers.hpp"
 
-namespace ht {
+namespace ht::digest_test {
 namespace {
 
 std::string hex(HashAlgorithm algorithm, std::string_view text) {
@@ -82,4 +82,4 @@ TEST(Hasher, sha256_needs_openssl) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::digest_test

@@ -1,4 +1,4 @@
-// The hashes of other projects that digests are made with: XXH3 and SHA-256.
+// Hash functions of other projects: XXH3 and SHA-256.
 #pragma once
 
 #include <array>
@@ -8,13 +8,13 @@
 
 namespace ht::inline v1 {
 
-/// XXH3 with 128 bits, by xxHash's own code.
+/// XXH3 with 128 bits, implemented by xxHash.
 class Xxh3 {
  public:
   [[nodiscard]] static Result<Xxh3> make();
 
   void update(Bytes bytes) noexcept;
-  /// In xxHash's canonical order, highest byte first; and begins anew.
+  /// Returns the digest in xxHash's canonical order, highest byte first, and resets the state.
   [[nodiscard]] std::array<std::byte, 16> finish() noexcept;
 
  private:
@@ -25,16 +25,16 @@ class Xxh3 {
   std::unique_ptr<void, FreeState> state_;
 };
 
-/// SHA-256 by OpenSSL, which is loaded at first use: who needs none pays nothing for it.
+/// SHA-256 by OpenSSL, which is loaded at first use: programs that do not use it have no cost.
 class Sha256 {
  public:
-  /// `unsupported_platform` where there is no OpenSSL.
+  /// `unsupported_platform` if OpenSSL is not installed.
   [[nodiscard]] static Result<Sha256> make();
-  /// Whether a library of that name has what is needed; else the same error.
+  /// Fails with the same error if the library of that name lacks a required function.
   [[nodiscard]] static Result<void> check_library(const char* name);
 
   void update(Bytes bytes) noexcept;
-  /// And begins anew.
+  /// Returns the digest and resets the state.
   [[nodiscard]] std::array<std::byte, 32> finish() noexcept;
 
  private:

@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-namespace ht {
+namespace ht::keyed_hash_test {
 namespace {
 
 TEST(KeyedHash, same_content_gives_the_same_key) {
@@ -33,4 +33,4 @@ TEST(KeyedHash, takes_names_of_any_length) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::keyed_hash_test

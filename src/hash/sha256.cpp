@@ -16,7 +16,7 @@ tl::unexpected<Error> no_openssl(SourceLine where = SourceLine::here()) {
 
 #if HT_HAVE_OPENSSL
 
-// What is used of it. As it is never let go, its functions are there until the process ends.
+// The OpenSSL functions in use. The library is never unloaded, so they stay valid until the process exits.
 struct OpenSsl {
   decltype(&EVP_MD_CTX_new) make = nullptr;
   decltype(&EVP_MD_CTX_free) free = nullptr;
@@ -67,7 +67,7 @@ Result<void> Sha256::check_library(const char* name) {
 
 void Sha256::FreeContext::operator()(void* context) const noexcept { openssl().free(context_of(context)); }
 
-// None of these can fail once it has begun: SHA-256 keeps its state in place.
+// These calls cannot fail after initialization: SHA-256 does not allocate.
 void Sha256::update(Bytes bytes) noexcept {
   static_cast<void>(openssl().update(context_of(context_.get()), bytes.data(), bytes.size()));
 }

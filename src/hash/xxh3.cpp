@@ -3,7 +3,8 @@
 
 #include "hash/hashers.hpp"
 
-// All of xxHash within this file: short names cost less than a call, and who links the library needs none.
+// Inlines xxHash into this file: hashing short names is faster than a call, and programs need not link
+// xxHash.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -25,7 +26,7 @@ Result<Xxh3> Xxh3::make() {
   return hash;
 }
 
-// It fails for null pointers alone, which empty pieces may have.
+// Fails only for null pointers, which empty pieces may have.
 void Xxh3::update(Bytes bytes) noexcept {
   if (!bytes.empty()) {
     static_cast<void>(XXH3_128bits_update(state_of(state_.get()), bytes.data(), bytes.size()));
@@ -41,7 +42,7 @@ std::array<std::byte, 16> Xxh3::finish() noexcept {
 
 KeyedHash::KeyedHash(Bytes content) noexcept {
   const XXH128_hash_t digest = XXH3_128bits(content.data(), content.size());
-  // It fails for buffers that are too small alone, and this one is as large as xxHash's own.
+  // Fails only for small buffers; this one is large enough.
   static_assert(sizeof(secret_) >= XXH3_SECRET_SIZE_MIN);
   static_cast<void>(XXH3_generateSecret(secret_.data(), secret_.size(), &digest, sizeof(digest)));
 }

@@ -12,7 +12,7 @@
 namespace ht::inline v1 {
 namespace {
 
-// The most bytes that are read between two polls of the stop token.
+// Maximum number of bytes read between two polls of the stop token.
 constexpr std::uint64_t step_bytes = std::uint64_t{1} << 20;
 
 // Hashes a range of the edited file.
@@ -42,7 +42,7 @@ Result<Digest> digest_of_edited(Hasher& hasher, const ReplacedHeader& edit, std:
   return hasher.finish();
 }
 
-// The digests of the chunks before the first tensor, end to end.
+// Computes the digests of the chunks before the first tensor, concatenated.
 Result<std::vector<std::byte>> header_digests(const Seal& seal, const SealRegions& regions,
                                               const ReplacedHeader& edit, const WorkOptions& work) {
   auto hasher = HT_TRY(Hasher::make(seal.algorithm));
@@ -56,7 +56,7 @@ Result<std::vector<std::byte>> header_digests(const Seal& seal, const SealRegion
   return digests;
 }
 
-// The same as the seal has them.
+// Returns the same digests as stored in the seal.
 Bytes sealed_header_digests(const Seal& seal, const SealRegions& regions, std::uint32_t file) {
   const auto& region = regions[regions.of_file(file).first];
   const std::size_t size = digest_bytes(seal.algorithm);
@@ -65,7 +65,7 @@ Bytes sealed_header_digests(const Seal& seal, const SealRegions& regions, std::u
                static_cast<std::size_t>(region.chunks()) * size);
 }
 
-// Every byte of the header is before the first tensor of its file.
+// Fails if the seal has a tensor inside the header.
 Result<void> check_tensors(const Seal& seal, const ReplacedHeader& edit, std::uint64_t header_bytes) {
   for (const auto& tensor : seal.tensors) {
     if (tensor.file != edit.file || tensor.offset >= header_bytes) continue;

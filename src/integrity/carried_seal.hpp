@@ -1,8 +1,8 @@
 // The seal of a file whose header was rewritten, made from the old seal without reading the data.
 //
-// Chunks are cut at tensors, so the digests of tensors and of their chunks stay valid wherever the data
-// moves. Digests are carried, never computed anew from data that was not checked: damage that the old seal
-// shows, the new one shows too.
+// Chunks are cut at tensors, so the digests of tensors and of their chunks stay valid when the data moves.
+// Digests are copied, never computed from unverified data: damage detected by the old seal is also detected
+// by the new one.
 #pragma once
 
 #include <htensor/base/work.hpp>
@@ -14,7 +14,7 @@ namespace ht::inline v1 {
 
 /// One file of a seal with another header; the rest of the file follows it unchanged.
 struct ReplacedHeader {
-  /// Which of the seal's files it is.
+  /// The number of the file in the seal.
   std::uint32_t file = 0;
   /// The file before the edit.
   io::MappedFile& source;
@@ -25,14 +25,14 @@ struct ReplacedHeader {
   [[nodiscard]] std::uint64_t moved_by() const noexcept { return header.size() - old_header_bytes; }
 };
 
-/// The seal after the edit. The caller has compared the old header with `seal`. CRC-64/NVME of the whole file
-/// follows from its chunks; the other algorithms read the data once for it, so the caller compares all of the
-/// file with `seal` then, or damage would become part of that digest. `bad_seal` if the seal has a tensor
-/// inside the old header, `cancelled`, `read_failed`.
+/// Returns the seal after the edit. The caller has compared the old header with `seal`. The CRC-64/NVME of
+/// the whole file is combined from its chunks. Other algorithms read the data once for that digest; the
+/// caller must then have compared the whole file with `seal`, or damage would be sealed. `bad_seal` if the
+/// seal has a tensor inside the old header, `cancelled`, `read_failed`.
 [[nodiscard]] Result<Seal> carried_seal(Seal seal, const ReplacedHeader& edit, const WorkOptions& work);
 
-/// Whether the seal already has the size and the header of the edited file: an edit that was killed after it
-/// had renewed the seal is repeated.
+/// Whether the seal already has the size and the header of the edited file. This happens if an edit was
+/// killed after it had written the seal, and is repeated.
 [[nodiscard]] Result<bool> is_carried_seal(const Seal& seal, const ReplacedHeader& edit,
                                            const WorkOptions& work);
 

@@ -4,7 +4,7 @@
 
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::carried_seal_test {
 namespace {
 
 // A file of 4 bytes of header and 6 of one tensor, whose digest is made up: it is carried, not computed.
@@ -62,4 +62,4 @@ TEST_F(CarriedSeal, can_be_stopped) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::carried_seal_test

@@ -58,7 +58,8 @@ class Comparing {
     return files_[file] != nullptr ? files_[file]->source().size() : 0;
   }
 
-  // Those that are all there; quickly, those of headers alone, which may stand anywhere in some formats.
+  // Returns the chunks that are within their files; if `quick`, only chunks outside tensors. Some formats
+  // store headers anywhere in the file.
   [[nodiscard]] std::vector<SealChunk> chunks_to_look_at(bool quick) const {
     std::vector<SealChunk> chunks;
     if (!quick) chunks.reserve(static_cast<std::size_t>(regions_.chunks()));
@@ -101,7 +102,8 @@ class Comparing {
       note_gone(file, 0);
       return;
     }
-    // Of a file of one chunk nobody can tell whether it is another or a bad one, unless its size tells.
+    // A mismatch in a file with a single chunk may be damage or a replaced file; only a different size
+    // decides.
     const bool is_another = tally.bad == tally.compared && tally.compared >= (there != sealed_bytes ? 1 : 2);
     if (is_another) raise(Verdict::replaced);
     if (there < sealed_bytes) {
@@ -115,7 +117,7 @@ class Comparing {
     }
   }
 
-  // What was sealed from `offset` on is not there.
+  // Reports all sealed ranges from `offset` on as missing.
   void note_gone(std::uint32_t file, std::uint64_t offset) {
     const auto [first, end] = regions_.of_file(file);
     for (std::size_t i = first; i < end; ++i) {
@@ -141,7 +143,7 @@ class Comparing {
     }
   }
 
-  // Tensors whose bytes are another's, too: from the first that is bad to the last.
+  // Adds tensors that share bad bytes with another tensor, each from its first to its last bad byte.
   void add_those_that_share() {
     struct Extent {
       std::uint64_t from = UINT64_MAX;
@@ -184,7 +186,7 @@ class Comparing {
   Verification found_;
 };
 
-// A sum over all processors.
+// Computes the CRC on all processors.
 Result<std::uint64_t> crc_of(io::MappedFile& file, std::uint64_t offset, std::uint64_t bytes,
                              const WorkOptions& work) {
   std::vector<io::FileRange> ranges;
@@ -200,11 +202,11 @@ Result<std::uint64_t> crc_of(io::MappedFile& file, std::uint64_t offset, std::ui
   return sum;
 }
 
-// The most bytes that are read between two polls of the stop token.
+// Maximum number of bytes read between two polls of the stop token.
 constexpr std::uint64_t compared_bytes = std::uint64_t{1} << 20;
 
-// Whether a range that the format leaves as zeros is all zeros. A header may place the data anywhere, so the
-// range may have any length.
+// Returns whether a range that the format requires to be zero is all zeros. A header may place the data
+// anywhere, so the range can have any length.
 Result<bool> is_zero(io::MappedFile& file, std::uint64_t offset, std::uint64_t bytes,
                      const std::stop_token& stop) {
   for (std::uint64_t done = 0; done < bytes;) {

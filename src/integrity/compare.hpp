@@ -1,5 +1,4 @@
-// Open files compared with a seal, or with the checksum of its data that a file, such as a `.ht`, has in its
-// own header.
+// Compares open files with a seal, or with the checksum in a file's own header, such as that of a `.ht`.
 #pragma once
 
 #include <htensor/format/format.hpp>
@@ -14,14 +13,15 @@ namespace ht::inline v1 {
 
 enum class MissingFiles : bool { reported, skipped };
 
-/// `files` has one for each of the seal's, null where it is missing; `paths` is what they are called.
+/// Compares files with a seal. `files` has one entry per file of the seal, null if it is missing; `paths` are
+/// their paths.
 [[nodiscard]] Result<Verification> compare(const Seal& seal, io::MappedFiles files,
                                            std::span<const std::filesystem::path> paths,
                                            const VerifyOptions& options,
                                            MissingFiles missing = MissingFiles::reported);
 
-/// nullopt where the file's format, one of the caller's `more` or of the library's, stores no checksum in the
-/// header, or this file has none. Errors are those of `Format::own_checksum`.
+/// Returns the checksum in the header; nullopt if the format or this file has none. The format is one of the
+/// caller's `more` or of the library. Errors are those of `Format::own_checksum`.
 [[nodiscard]] Result<std::optional<OwnChecksum>> own_checksum(const io::Source& file,
                                                               std::span<const Format> more);
 

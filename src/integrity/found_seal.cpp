@@ -25,7 +25,7 @@ SealPlace place_of_seal(const Path& model, std::span<const Format> formats, io::
   const auto name = model.filename().string();
   if (name.ends_with(".index.json")) return place_in_folder(model.parent_path());
   auto file = model;
-  // The parts of a split model have one together. Shards that an index names have none of their own.
+  // The parts of a split model share one seal. Shards named by an index have no seal of their own.
   const auto numbered = parse_numbered_name(name);
   const auto* const format = numbered ? format_of_extension(numbered->extension, formats) : nullptr;
   if (format != nullptr && format->sharding == Sharding::parts) file.replace_filename(numbered->of(1));
@@ -68,7 +68,7 @@ Result<Seal> read_seal(const Path& path, io::Port& port) {
                 .with_hint("move it away and seal the model"));
       }
       auto cause = error.cause();
-      if (!cause) {  // an Error made when memory was short has none
+      if (!cause) {  // an Error created when out of memory has no cause
         if (const auto there = port.stat(path); !there) cause = there.error();
       }
       if (!is_missing(cause)) return fail(std::move(error));
@@ -106,7 +106,7 @@ Result<FoundSeal> find_seal(const Path& named, std::span<const Format> formats, 
   found.view = HT_TRY(SetView::around(named, port));
   auto seal = read_seal(found.view.where(found.place.seal), port);
   if (!seal && seal.error().code() == ErrorCode::not_sealed && found.place.file) {
-    // It may have been sealed with the others in its folder.
+    // The file may have been sealed together with others in its folder.
     const auto in_folder = place_in_folder(named.parent_path());
     auto others = read_seal(found.view.where(in_folder.seal), port);
     if (others && std::ranges::find(others->files, name_in_seal(named, in_folder), &SealedFile::name) !=

@@ -1,4 +1,4 @@
-// The seal of a model: where it lies, what it calls the files, and whether it is of these files at all.
+// Finds the seal of a model, the names of its files in the seal, and whether the seal covers these files.
 #pragma once
 
 #include <filesystem>
@@ -14,8 +14,8 @@ namespace ht::inline v1 {
 
 struct SealPlace {
   std::filesystem::path seal;
-  /// The file that it lies beside under its name; nothing where it is in the folder of several. Where the
-  /// seal knows it by another name, as the two were renamed together, the first of its files is this one.
+  /// The file that the seal is stored beside; nullopt for the seal of a folder with several files. If both
+  /// were renamed, the seal has another name for the file; this file is then the first of the seal.
   std::optional<std::filesystem::path> file{};
 };
 
@@ -23,32 +23,32 @@ struct SealPlace {
 [[nodiscard]] SealPlace place_of_seal(const std::filesystem::path& model, std::span<const Format> formats,
                                       io::Port& port);
 
-/// What a seal at this place calls a file.
+/// Returns the name of a file in a seal at this place.
 [[nodiscard]] std::string name_in_seal(const std::filesystem::path& file, const SealPlace& place);
-/// What the seal's files are called.
+/// Returns the paths of the seal's files.
 [[nodiscard]] std::vector<std::filesystem::path> sealed_paths(const Seal& seal, const SealPlace& place);
 
 struct FoundSeal {
   Seal seal;
   SealPlace place;
-  /// What its files are called now, and their numbers by that.
+  /// The current paths of the seal's files, and the file numbers by name.
   std::vector<std::filesystem::path> paths{};
   std::map<std::string, std::uint32_t> numbers{};
-  /// Whether it is of more than what was named: a file that was sealed with the others in its folder.
+  /// Whether the seal covers more than the given path: a file that was sealed with others in its folder.
   bool of_more = false;
-  /// Where these files lie, if their set is being replaced.
+  /// Maps names to temporary files while the set is being replaced.
   SetView view{};
 
-  /// Which of its files this is. `not_sealed` where none is.
+  /// Returns the number of this file in the seal. `not_sealed` if the seal does not have it.
   [[nodiscard]] Result<std::uint32_t> number_of(const std::filesystem::path& path) const;
 };
 
-/// `not_sealed` where there is none, `bad_seal`.
+/// Finds the seal of a path. `not_sealed` if there is none, `bad_seal`.
 [[nodiscard]] Result<FoundSeal> find_seal(const std::filesystem::path& named, std::span<const Format> formats,
                                           io::Port& port);
 
-/// The seal of a file, its own or that of several files in its folder; nullopt if no seal names it. A damaged
-/// seal names nothing; one that cannot be opened or read is an Error.
+/// Returns the path of the seal of a file, its own or that of its folder; nullopt if no seal names the file.
+/// A damaged seal is ignored; a seal that cannot be opened or read is an Error.
 [[nodiscard]] Result<std::optional<std::filesystem::path>> seal_that_names(const std::filesystem::path& file,
                                                                            std::span<const Format> formats,
                                                                            io::Port& port);

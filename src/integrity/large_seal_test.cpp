@@ -9,7 +9,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::large_seal_test {
 namespace {
 
 using testing::Call;
@@ -43,4 +43,4 @@ TEST(LargeSeal, is_refused_before_any_data_is_read) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::large_seal_test

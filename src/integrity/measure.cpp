@@ -12,7 +12,7 @@
 namespace ht::inline v1 {
 namespace {
 
-// The bytes that are fetched and hashed between two looks at the stop token.
+// Bytes fetched and hashed between two polls of the stop token.
 constexpr std::uint64_t piece_bytes = std::uint64_t{4} << 20;
 constexpr std::uint64_t least_fetch_bytes = std::uint64_t{1} << 16;
 
@@ -32,8 +32,8 @@ class Measuring {
   }
 
  private:
-  // Large reads past the page cache are fastest for what is not there; whoever is slower than a disk, or
-  // goes over bytes twice, is better off with all processors.
+  // One pass of large direct reads is fastest for data that is not in the page cache. All processors are
+  // faster if the hash is slower than a disk, or if ranges overlap.
   [[nodiscard]] bool is_for_one_pass() const {
     if (what_.algorithm == HashAlgorithm::sha256 || what_.wait_for) return false;
     const auto overtakes = [](const io::FileRange& first, const io::FileRange& second) {
@@ -70,7 +70,7 @@ class Measuring {
     if (what_.wait_for) HT_TRY(what_.wait_for(number));
     for (std::uint64_t done = 0; done < bytes;) {
       const std::uint64_t count = std::min(piece_bytes, bytes - done);
-      // All its pages at once, and not one by one as they are touched; for a few that is no gain.
+      // Populates all pages at once instead of one by one at first touch; not worth the call for a few pages.
       if (count >= least_fetch_bytes && !what_.wait_for && !mapped.must_read())
         HT_TRY(mapped.advise(offset + done, count, io::Advice::populate));
       HT_TRY(mapped.visit(offset + done, count, [&](Bytes piece) -> Result<void> {
@@ -89,7 +89,7 @@ class Measuring {
     auto hasher = HT_TRY(Hasher::make(what_.algorithm));
     std::size_t number = 0;
     std::uint64_t done = 0;  // of that range
-    // Ranges that touch are read as one, and what comes ends anywhere in them.
+    // Adjacent ranges are read as one, so a chunk may end anywhere in a range.
     const auto take = [&](const io::Chunk& /*chunk*/, Bytes bytes) -> Result<void> {
       while (!bytes.empty()) {
         const std::uint64_t left = ranges_[number].bytes - done;
@@ -163,7 +163,7 @@ class Measuring {
   std::vector<Digest> digests_;
 };
 
-// Repeats of a pattern: twice as many follow from so many.
+// Computes the CRC of a repeated pattern by doubling.
 std::uint64_t crc_of_repeated(Bytes pattern, std::uint64_t times) {
   std::uint64_t sum = 0;
   std::uint64_t doubled = crc64nvme(pattern);
@@ -203,7 +203,7 @@ Result<Digest> digest_of_splat(HashAlgorithm algorithm, Bytes pattern, std::uint
     return Digest(crc64nvme(rest, crc_of_repeated(pattern, times)));
   }
   auto hasher = HT_TRY(Hasher::make(algorithm));
-  // Whole patterns, and at least one of them.
+  // The piece holds one or more whole patterns.
   std::vector<std::byte> piece;
   while (piece.empty() || piece.size() + pattern.size() <= 65536)
     piece.insert(piece.end(), pattern.begin(), pattern.end());

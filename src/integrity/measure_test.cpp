@@ -10,7 +10,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::measure_test {
 namespace {
 
 using testing::Call;
@@ -154,4 +154,4 @@ TEST_F(Measuring, survives_each_call_that_fails_once) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::measure_test

@@ -1,4 +1,4 @@
-// The seal of a model, for those who make it from bytes that they have seen, or write it with other files.
+// The seal of a model, for callers that have hashed the bytes already, or write the seal with other files.
 #pragma once
 
 #include <filesystem>
@@ -15,13 +15,13 @@ namespace ht::inline v1 {
 
 struct FoundSeal;
 
-/// Every file that belongs to a model, its index among them.
+/// All files of a model, including its index.
 struct SealedParts {
   std::vector<io::MappedFile*> files;
   std::vector<std::filesystem::path> paths;
   std::unique_ptr<io::MappedFile> index{};
 };
-/// `missing_shard` where a file is missing. The index is opened by `port`.
+/// Returns all files of the model. `missing_shard` if a file is missing. The index is opened through `port`.
 [[nodiscard]] Result<SealedParts> sealed_parts(const Model& model, io::Port& port);
 
 /// A seal that is not written yet.
@@ -30,23 +30,25 @@ struct MadeSeal {
   Seal seal;
 };
 
-/// The digest of a part of one of the model's files whose bytes the caller has seen.
+/// Returns the digest of a part of a file that the caller has hashed already.
 using SeenDigest = std::function<Result<Digest>(const std::filesystem::path& file, std::uint64_t offset,
                                                 std::uint64_t bytes)>;
 
 /// `header_too_large` if the model's seal would be larger than the limit; reads no data.
 [[nodiscard]] Result<void> check_seal_size(const Model& model, HashAlgorithm algorithm);
-/// The model's seal; the files are read unless `seen` has their digests. An existing seal is not compared.
+/// Computes the model's seal; reads the files unless `seen` returns their digests. Does not compare an
+/// existing seal.
 [[nodiscard]] Result<MadeSeal> make_seal(const Model& model, const SealOptions& options,
                                          const SeenDigest& seen);
 
-/// Whether files that do not exist yet can be sealed under these names, with the seal of the path that they
-/// are opened by: `bad_name`, or `already_exists` where the seal of other files is there.
+/// Fails if files that do not exist yet cannot be sealed under these names, in the seal of the path `opened`:
+/// `bad_name`, or `already_exists` if a seal of other files has that name.
 [[nodiscard]] Result<void> check_can_seal(const std::filesystem::path& opened,
                                           const std::vector<std::filesystem::path>& files,
                                           std::span<const Format> formats, io::Port& port);
 
-/// The model's open files compared with a seal: files of the seal that the model does not have are missing.
+/// Compares the model's open files with a seal. Files of the seal that the model does not have count as
+/// missing.
 [[nodiscard]] Result<Verification> compare(const Model& model, const FoundSeal& found,
                                            const VerifyOptions& options);
 

@@ -6,7 +6,7 @@
 namespace ht::inline v1 {
 namespace {
 
-// Where a tensor begins or ends.
+// An offset at which a tensor begins or ends.
 struct Cut {
   std::uint32_t file;
   std::uint64_t offset;
@@ -42,7 +42,7 @@ SealRegions::SealRegions(std::span<const std::uint64_t> file_bytes, std::span<co
   const auto cuts = cuts_of(tensors);
   regions_.reserve(cuts.size() + file_bytes.size());
   auto cut = cuts.begin();
-  std::set<std::size_t> open;  // the tensors that have the byte at hand
+  std::set<std::size_t> open;  // tensors that contain the current offset
   for (std::uint32_t file = 0; file < file_bytes.size(); ++file) {
     first_regions_.push_back(regions_.size());
     std::uint64_t begin = 0;

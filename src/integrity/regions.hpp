@@ -1,8 +1,8 @@
-// The parts of files that a seal has digests of.
+// The parts of files for which a seal has digests.
 //
-// Each file is cut where a tensor begins or ends, so that a tensor is always some whole regions, and each
-// region into chunks from its beginning on. What is cut where follows from the sizes of the files and the
-// places of the tensors alone.
+// Each file is cut into regions where a tensor begins or ends, so a tensor consists of whole regions. Each
+// region is cut into chunks from its beginning on. The cuts depend only on the sizes of the files and the
+// ranges of the tensors.
 #pragma once
 
 #include <htensor/base/result.hpp>
@@ -17,9 +17,9 @@ namespace ht::inline v1 {
 
 struct SealRegion {
   io::FileRange range;
-  /// The number of the first of all chunks that is of it.
+  /// The number of the region's first chunk.
   std::uint64_t first_chunk = 0;
-  /// The first of the tensors that have it; none for a header, a gap, a tail.
+  /// The first tensor that contains the region; nullopt for a header, a gap or a tail.
   std::optional<std::size_t> tensor;
 
   [[nodiscard]] std::uint64_t chunks() const noexcept {
@@ -29,14 +29,14 @@ struct SealRegion {
 
 struct SealChunk {
   std::uint64_t number = 0;
-  /// The region that it is of.
+  /// The region of the chunk.
   std::size_t region = 0;
   io::FileRange range;
 };
 
 class SealRegions {
  public:
-  /// The tensors have to lie in their files.
+  /// The tensors have to be within their files.
   SealRegions(std::span<const std::uint64_t> file_bytes, std::span<const SealedTensor> tensors);
   explicit SealRegions(const Seal& seal);
 
@@ -51,22 +51,22 @@ class SealRegions {
       for (std::uint64_t nth = 0; nth < regions_[i].chunks(); ++nth) body(chunk(i, nth));
     }
   }
-  /// The nth of a region.
+  /// Returns the nth chunk of a region.
   [[nodiscard]] SealChunk chunk(std::size_t region, std::uint64_t nth) const noexcept;
-  /// The one that has this byte; there must be one.
+  /// Returns the chunk that contains this byte, which must exist.
   [[nodiscard]] SealChunk chunk_at(std::uint32_t file, std::uint64_t offset) const noexcept;
-  /// The numbers of a file's regions: from the first to behind the last.
+  /// Returns the first region of a file, and the end of its regions.
   [[nodiscard]] std::pair<std::size_t, std::size_t> of_file(std::size_t file) const noexcept {
     return {first_regions_[file], first_regions_[file + 1]};
   }
 
  private:
   std::vector<SealRegion> regions_;
-  std::vector<std::size_t> first_regions_;  // of each file, and the end
+  std::vector<std::size_t> first_regions_;  // per file, and the total number
   std::uint64_t chunks_ = 0;
 };
 
-/// The digest that the seal has of a chunk.
+/// Returns the digest of a chunk from the seal.
 [[nodiscard]] Digest sealed_digest(const Seal& seal, std::uint64_t chunk) noexcept;
 
 }  // namespace ht::inline v1

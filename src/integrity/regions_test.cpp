@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ht {
+namespace ht::regions_test {
 namespace {
 
 constexpr std::uint64_t chunk = Seal::chunk_bytes;
@@ -73,4 +73,4 @@ TEST(SealRegions, that_tensors_share_are_of_the_first) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::regions_test

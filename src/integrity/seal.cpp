@@ -20,7 +20,7 @@ namespace {
 
 using Path = std::filesystem::path;
 
-// Checked before any byte is hashed.
+// Returns the name of each file in the seal. Names are checked before any byte is hashed.
 Result<std::vector<std::string>> names_in_seal(const std::vector<Path>& paths, const SealPlace& place) {
   std::vector<std::string> names;
   names.reserve(paths.size());
@@ -36,7 +36,7 @@ Result<std::vector<std::string>> names_in_seal(const std::vector<Path>& paths, c
   return names;
 }
 
-// The seal of another model in the same folder, such as that of a second index, is not replaced.
+// Refuses to replace the seal of another model in the same folder, such as that of a second index.
 Result<void> check_may_replace(const SealPlace& place, const std::vector<Path>& paths, io::Port& port) {
   const auto before = read_seal(place.seal, port);
   if (!before) return {};
@@ -53,7 +53,7 @@ Result<void> check_may_replace(const SealPlace& place, const std::vector<Path>& 
   return {};
 }
 
-// A seal that shows damage is evidence, and a new one would hide it.
+// A seal with mismatches is evidence of damage; a new seal would hide it.
 Error keeps_seal(const Error& found, ErrorCode code, const Path& seal) {
   return Error(code, "seal_shows_no_damage",
                format_text("{}; the seal '{}' was kept", found.message(), to_utf8(seal.filename().string())))
@@ -71,7 +71,7 @@ Result<void> check_undamaged(const Result<Verification>& compared, const Path& s
   return {};
 }
 
-// All digests of a model's parts as a seal; those of tensors only if the options ask for them.
+// Computes the seal of a model's files, with digests of tensors if the options request them.
 class Hashing {
  public:
   Hashing(const Catalog& catalog, const SealedParts& parts, const HashOptions& options, SeenDigest seen)
@@ -79,7 +79,8 @@ class Hashing {
     seal_.algorithm = options.algorithm;
   }
 
-  /// `names` are what the seal calls the files. All algorithms but CRC-64/NVME hash chunks only on request.
+  /// `names` are the file names in the seal. Algorithms other than CRC-64/NVME hash chunks only with
+  /// `has_chunks`.
   Result<Seal> run(std::vector<std::string> names, bool has_chunks) {
     const auto nothing = HT_TRY(digest(options_.algorithm, {}));
     seal_.files.reserve(names.size());
@@ -144,7 +145,7 @@ class Hashing {
     return digests;
   }
 
-  // Each byte once: all else follows from the sums of the chunks.
+  // Reads each byte once: all other digests are combined from the CRCs of the chunks.
   Result<void> by_sums() {
     const SealRegions regions(seal_);
     std::vector<io::FileRange> ranges;
@@ -152,7 +153,7 @@ class Hashing {
     regions.each_chunk([&](const SealChunk& chunk) { ranges.push_back(chunk.range); });
     const auto digests = HT_TRY(digests_of(ranges));
     keep_chunks(digests);
-    // The sum from the beginning of the file to the beginning of each chunk.
+    // The CRC from the beginning of the file to the beginning of each chunk.
     std::vector<std::uint64_t> before;
     before.reserve(ranges.size());
     for (std::size_t i = 0; i < ranges.size(); ++i) {
@@ -169,13 +170,13 @@ class Hashing {
                    ? file.digest.crc64nvme()
                    : before[static_cast<std::size_t>(regions.chunk_at(*tensor.file, offset).number)];
       };
-      // Sums are linear: what is before is taken off again.
+      // CRCs are linear: combining with the CRC of the bytes before the tensor cancels them.
       tensor.digest = Digest(crc64nvme_combine(sum_at(tensor.offset), sum_at(end), tensor.bytes));
     }
     return {};
   }
 
-  // Digests that cannot be joined: whole files, tensors and chunks, each for itself.
+  // For digests that cannot be combined: hashes whole files, tensors and chunks separately.
   Result<void> one_by_one(bool has_chunks) {
     std::vector<io::FileRange> ranges;
     std::vector<Digest*> targets;
@@ -218,7 +219,6 @@ Result<SealedModel> seal_as_it_is(const Model& model, const SealOptions& options
   return write_seal(HT_TRY(make_seal(model, options, {})), *ModelAccess::state(model).port);
 }
 
-// A model without files has no place for a seal.
 Result<void> check_has_files(const ModelState& state) {
   if (state.has_path) return {};
   return fail(Error(ErrorCode::bad_state, "sealed_model_is_a_file",
@@ -257,7 +257,7 @@ Result<SealedModel> seal(const Model& model, const SealOptions& options) {
     const bool is_named = found && std::ranges::any_of(paths, [&](const Path& path) {
                             return found->number_of(path).has_value();
                           });
-    // The seal of files that do not exist any more says nothing about these.
+    // A seal of files that no longer exist does not apply to these files.
     if (found && !is_named) return seal_as_it_is(model, options);
     if (!found) {
       if (found.error().code() == ErrorCode::bad_seal) {
@@ -277,8 +277,7 @@ Result<SealedModel> seal(const Model& model, const SealOptions& options) {
     const auto check = [&] {
       return check_undamaged(compare(model, *found, {.work = options.work}), found->place.seal);
     };
-    // With the same algorithm the new seal shows by itself whether the files match the old one, and all bytes
-    // are read once.
+    // With the same algorithm the new seal is compared with the old one, so all bytes are read only once.
     const bool is_comparable = found->seal.algorithm == options.algorithm;
     if (!is_comparable) HT_TRY(check());
     const auto made = HT_TRY(make_seal(model, options, {}));
@@ -295,7 +294,7 @@ Result<void> check_can_seal(const Path& opened, const std::vector<Path>& files,
   return {};
 }
 
-// Before any data is read.
+// Runs before any data is read.
 Result<void> check_seal_size(const Model& model, HashAlgorithm algorithm) {
   const auto& state = ModelAccess::state(model);
   if (state.is_merged) return {};  // has no seal

@@ -36,7 +36,7 @@ tl::unexpected<Error> bad(std::string_view rule, std::string message, SourceLine
                      "known to be good"));
 }
 
-// Takes what comes next; the size of all was checked before.
+// Reads fields in order, without bounds checks: the total size was checked before.
 class Reader {
  public:
   Reader(Bytes bytes, HashAlgorithm algorithm) : bytes_(bytes), algorithm_(algorithm) {}
@@ -113,7 +113,7 @@ Result<void> check(const Seal& seal) {
              format_text("has digests of {} chunks, but its files have {}", digests, chunks));
 }
 
-// The part of the header that has to be right before anything else is looked at.
+// Checks the magic, version, algorithm and size, before any other field is read.
 Result<HashAlgorithm> check_beginning(Bytes bytes) {
   if (bytes.size() < header_bytes) {
     return bad("seal_has_a_header",
@@ -153,7 +153,7 @@ bool is_within_limit(HashAlgorithm algorithm, const SealCounts& counts) {
 
 std::string_view sealed_name_fault(std::string_view name) {
   if (const auto fault = path_fault(name); !fault.empty()) return fault;
-  // One way to name a file, so that none is named twice.
+  // Each file has only one valid name, so that no file can appear twice.
   const bool is_plain = std::filesystem::path(name).lexically_normal().generic_string() == name;
   return is_plain ? "" : "is not in its shortest form";
 }
@@ -218,7 +218,7 @@ Result<Seal> parse_seal(Bytes bytes) {
     in.take(12);
     const SealCounts counts{in.number<std::uint32_t>(), in.number<std::uint64_t>(),
                             in.number<std::uint64_t>(), load_le<std::uint64_t>(bytes.subspan(40))};
-    // From here on everything that is counted is there.
+    // After this check all counted records are within `bytes`.
     if (counts.seal_bytes(seal.algorithm) != bytes.size()) {
       return bad("seal_has_what_it_counts",
                  "has another length than its counts of files, tensors and chunks give");

@@ -1,4 +1,4 @@
-// What the format of seals allows: the names of files, and a size that is known before any digest is.
+// Limits of the seal format: valid file names, and the size of a seal, known before any digest is computed.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace ht::inline v1 {
 
-/// What is wrong with the name of a file in a seal; empty where nothing is.
+/// Returns the defect of a file name in a seal; empty if the name is valid.
 [[nodiscard]] std::string_view sealed_name_fault(std::string_view name);
 
 struct SealCounts {
@@ -22,14 +22,14 @@ struct SealCounts {
   std::uint64_t name_bytes = 0;
 
   [[nodiscard]] static SealCounts of(const Seal& seal) noexcept;
-  /// Of the whole seal; nullopt if it exceeds 64 bits.
+  /// Size of the whole seal; nullopt if it exceeds 64 bits.
   [[nodiscard]] std::optional<std::uint64_t> seal_bytes(HashAlgorithm algorithm) const noexcept;
 };
 
 /// `header_too_large` if the seal would be larger than `Seal::max_bytes`, which no reader accepts.
 [[nodiscard]] Result<void> check_seal_size(HashAlgorithm algorithm, const SealCounts& counts);
 
-/// The same for a model whose files, those of the catalog first, have these sizes and names.
+/// The same for a model whose files, with those of the catalog first, have these sizes and names.
 [[nodiscard]] Result<void> check_seal_size(HashAlgorithm algorithm, const Catalog& catalog,
                                            std::span<const std::uint64_t> file_bytes,
                                            std::span<const std::string> names);

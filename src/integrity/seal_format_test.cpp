@@ -7,7 +7,7 @@
 
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::seal_format_test {
 namespace {
 
 Digest some_digest(HashAlgorithm algorithm, std::string_view of) {
@@ -230,4 +230,4 @@ TEST(SealPlace, seal_is_not_too_large) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::seal_format_test

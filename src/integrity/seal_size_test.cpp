@@ -4,7 +4,7 @@
 
 #include <array>
 
-namespace ht {
+namespace ht::seal_size_test {
 namespace {
 
 constexpr std::uint64_t terabyte = std::uint64_t{1} << 40;
@@ -64,4 +64,4 @@ TEST(SealSize, a_seal_that_no_reader_accepts_is_not_encoded) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::seal_size_test

@@ -1,4 +1,4 @@
-// Models compared with their seals, whether they can still be opened or not.
+// Compares models with their seals. Also works for models that can no longer be opened.
 #include <htensor/integrity/verify.hpp>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ std::string range_text(const BadRange& range) {
                      range.offset, range.offset + range.bytes - 1);
 }
 
-// Missing files are null and reported with the others; `only` opens one file alone.
+// Opens the files of the seal. Missing files are null and are reported later; `only` opens a single file.
 Result<io::Sources> open_files(const FoundSeal& found, std::optional<std::uint32_t> only, io::Port& port) {
   io::Sources sources(found.paths.size());
   for (std::uint32_t i = 0; i < sources.size(); ++i) {
@@ -82,7 +82,7 @@ Result<Verification> held_against(const FoundSeal& found, io::MappedFiles files,
   return answer;
 }
 
-// A `.ht` may have a checksum of its own; otherwise the file is not sealed.
+// Verifies a `.ht` file by the checksum in its header. Returns `no_seal` if the file has none.
 Result<Verification> by_own_checksum(io::MappedFile& file, std::span<const Format> formats,
                                      const Error& no_seal, const VerifyOptions& options) {
   const auto own = HT_TRY(own_checksum(file.source(), formats));
@@ -101,8 +101,8 @@ Error unsealed(std::string message) {
       .with_hint("if the file is known to be good, seal it with `htensor seal`");
 }
 
-// The name and the digest that these bytes of a file were sealed with. The seal lies beside the file, or in
-// its folder where that is a model of several.
+// Returns the sealed name and digest of these bytes. The seal is stored beside the file, or in its folder if
+// the model has several files.
 Result<SealedTensor> wanted_for(const Storage::FileBacked& range, std::span<const Format> formats,
                                 io::Port& port) {
   const auto& path = range.locator;
@@ -135,7 +135,7 @@ DigestOf digest_of_memory(Bytes bytes) {
       [bytes](HashAlgorithm algorithm) { return guarded(bytes, [&] { return digest(algorithm, bytes); }); };
 }
 
-// `range` is where the bytes lie in their file.
+// `range` is the location of the bytes in their file.
 Result<void> validate_bytes(const DigestOf& digest_of, const Storage::FileBacked& range,
                             std::span<const Format> formats, io::Port& port) {
   const auto wanted = HT_TRY(wanted_for(range, formats, port));
@@ -186,7 +186,7 @@ Result<Verification> verify(const Path& path, const VerifyOptions& options) {
   return without_bad_alloc([&]() -> Result<Verification> {
     auto& port = options.port != nullptr ? *options.port : io::system_port();
     const auto found = find_seal(path, options.formats, port);
-    // A model that opens says which files belong to it.
+    // If the model can be opened, it lists the files that belong to it.
     const auto model = Model::open(path, {.formats = options.formats,
                                           .headers_only = true,
                                           .catalog_only = true,
@@ -203,7 +203,7 @@ Result<Verification> verify(const Path& path, const VerifyOptions& options) {
     std::optional<std::uint32_t> only;
     if (!is_folder) {
       const auto number = found->number_of(path);
-      // A path that neither exists nor was sealed.
+      // The path neither exists nor is in the seal: report the failed open.
       if (!number && !stat) HT_TRY(open_member(path, port));
       if (!number) return fail(number.error());
       if (found->of_more) only = *number;
@@ -231,7 +231,7 @@ Result<void> verify(const Model& model, const VerifyOptions& options) {
 }
 
 Result<Verification> compare(const Model& model, const FoundSeal& found, const VerifyOptions& options) {
-  // The open files are the ones in use, whatever their paths lead to by now.
+  // Compares the files that the model has open, even if their paths name other files by now.
   const auto parts =
       HT_TRY(sealed_parts(model, options.port != nullptr ? *options.port : *ModelAccess::state(model).port));
   std::vector<io::MappedFile*> files(found.paths.size());
@@ -257,7 +257,7 @@ Result<void> validate(const AnyTensor& tensor) {
     const Storage::FileBacked where{state.paths[entry.file], entry.offset, entry.bytes};
     HT_TRY(ModelAccess::check_is_there(state, entry));
     if (ModelAccess::is_resident(tensor) || state.mapped->file(entry.file).can_use_in_place()) {
-      // A digest covers the whole tensor, also where this is a slice.
+      // A digest covers the whole tensor, even if this is a slice.
       const auto storage = HT_TRY(ModelAccess::whole(tensor).storage());
       return validate_bytes(digest_of_memory(storage.bytes()), where, state.formats, *state.port);
     }

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace ht::io {
+namespace ht::io::arena_layout_test {
 namespace {
 
 constexpr std::uint64_t page = 4096;
@@ -86,4 +86,4 @@ RC_GTEST_PROP(ArenaLayout, has_room_for_every_byte_in_its_place, ()) {
 }
 
 }  // namespace
-}  // namespace ht::io
+}  // namespace ht::io::arena_layout_test

@@ -19,10 +19,10 @@ std::filesystem::path folder_of(const std::filesystem::path& target) {
   return target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
 }
 
-// Other writers may take a name, or remove it, a few times in a row.
+// Number of attempts: other writers may take or remove a name several times in a row.
 constexpr int tries = 8;
 
-// The same call again, until no signal comes between.
+// Repeats the call while it fails with EINTR.
 template <class Call>
 IoResult<void> uninterrupted(Call call) {
   while (true) {
@@ -36,7 +36,8 @@ ErrorCode code_for(std::error_code cause) {
   return full ? ErrorCode::no_space : ErrorCode::write_failed;
 }
 
-// What has the target's name now, if anything has: its rights go to the new file.
+// Returns the owner and permissions of the existing target, which the new file gets; nullopt if there is no
+// target.
 Result<std::optional<FileRights>> look_at_target(const std::filesystem::path& target, IfExists if_exists,
                                                  Port& port) {
   const auto there = port.stat(target);
@@ -66,8 +67,8 @@ bool may_be_in_a_journal(const std::filesystem::path& folder, Port& port) {
 }
 
 // Removes temporary files of killed writers. A live writer claims its file before the file has a name or,
-// where that is not possible, checks after the claim that the file still has its name. A leftover that cannot
-// be removed does not keep anybody from writing.
+// where that is not possible, checks after the claim that the file still has its name. Failures to remove a
+// leftover are ignored.
 void remove_leftovers(const std::filesystem::path& folder, Port& port) {
   const auto names = port.list(folder);
   if (!names) return;
@@ -77,7 +78,7 @@ void remove_leftovers(const std::filesystem::path& folder, Port& port) {
     if (!file) continue;
     const auto there = port.stat(*file);
     const bool is_abandoned = there && there->kind == FileKind::regular && port.claim(*file);
-    // Looked for after the claim: the writer is dead by now, so no journal of it can appear later.
+    // Journals are checked after the claim: the writer is dead by then, so its journal cannot appear later.
     if (is_abandoned && !may_be_in_a_journal(folder, port)) static_cast<void>(port.unlink(folder / name));
     static_cast<void>(port.close(*file));
   }
@@ -87,13 +88,13 @@ bool is_same_file(const IoResult<FileStat>& a, const IoResult<FileStat>& b) {
   return a && b && a->device == b->device && a->inode == b->inode;
 }
 
-// Removes a file that nobody has claimed; else the error of the claim.
+// Removes a file that no writer has claimed; else returns the error of the claim.
 IoResult<void> remove_abandoned(const std::filesystem::path& path, Port& port) {
   const auto file = port.open(path);
   if (!file && file.error() == std::errc::no_such_file_or_directory) return {};
   if (!file) return tl::unexpected(file.error());
   const auto claimed = port.claim(*file);
-  // Another writer may have replaced it before the claim.
+  // Another writer may have replaced the file before the claim.
   if (claimed && is_same_file(port.stat(*file), port.stat(path))) static_cast<void>(port.unlink(path));
   static_cast<void>(port.close(*file));
   return claimed;
@@ -112,8 +113,8 @@ Error target_exists(const std::filesystem::path& target) {
       .with_hint("use another name, or --force to replace it");
 }
 
-// Short whatever the target is called, hidden, and without the extension of a weights file. The system
-// refuses a name that is taken.
+// The name is short, hidden, and without the extension of a weights file. Creating the file fails if the name
+// exists.
 std::filesystem::path new_temporary_name(const std::filesystem::path& target) {
   static std::atomic<std::uint64_t> count{0};
   const auto now = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
@@ -134,8 +135,8 @@ AtomicFile::AtomicFile(AtomicFile&& other) noexcept
       folder_(std::exchange(other.folder_, FileHandle{})) {}
 
 AtomicFile::~AtomicFile() {
-  // A failure to clean up after a failure cannot be reported. The claim ends last: without it another writer
-  // may take the name, and lose its file here.
+  // A destructor cannot report failures. The file is closed, which ends the claim, after the unlink:
+  // otherwise another writer could take the name, and the unlink would remove its file.
   if (named_) static_cast<void>(port_->unlink(temporary_));
   if (handle_.value >= 0) static_cast<void>(port_->close(handle_));
   if (folder_.value >= 0) static_cast<void>(port_->close(folder_));
@@ -176,7 +177,8 @@ Result<std::optional<AtomicFile>> AtomicFile::create_locked(const std::filesyste
       file.named_ = true;
       const auto claimed = port.claim(*handle);
       const bool is_refused = !claimed && claimed.error() == std::errc::resource_unavailable_try_again;
-      // An unclaimed lock would be removed as a leftover, unless nobody can claim files here.
+      // An unclaimed lock file would be removed as a leftover, unless the file system does not support
+      // claims.
       if (!claimed && !is_refused && !is_unsupported(claimed.error()))
         return fail(file.failed("folder_takes_a_file", "claim a file in its folder", claimed.error()));
       if (!is_refused && file.has_its_name()) return file;
@@ -213,8 +215,8 @@ Result<void> AtomicFile::open_folder() {
   return {};
 }
 
-// Whether the file belongs to this writer: a writer that removes leftovers may have removed it between its
-// creation and the claim. On a file system without claims no writer removes leftovers.
+// Returns whether the file belongs to this writer: another writer may have removed it as a leftover between
+// its creation and the claim. On a file system without claims no writer removes leftovers.
 bool AtomicFile::claim() {
   const auto claimed = port_->claim(handle_);
   if (!named_) return true;
@@ -233,7 +235,7 @@ Result<void> AtomicFile::make(std::optional<FileRights> rights) {
   bool can_be_nameless = true;
   std::error_code cause;
   for (int i = 0; i < tries; ++i) {
-    // All memory is had before the file is: nothing can fail between making and owning it.
+    // All memory is allocated before the file is created: nothing can throw between creation and ownership.
     temporary_ = new_temporary_name(target_);
     const auto handle = can_be_nameless ? port_->create_nameless(folder_of(target_), rights)
                                         : port_->create(temporary_, rights);
@@ -257,7 +259,7 @@ Result<void> AtomicFile::make(std::optional<FileRights> rights) {
 Result<void> AtomicFile::allocate(std::uint64_t bytes) {
   const auto done = uninterrupted([&] { return port_->allocate(handle_, bytes); });
   if (done) return {};
-  // Not every file system can promise room; then a full disk shows while writing.
+  // Some file systems cannot preallocate; a full disk then fails the writes.
   const bool cannot =
       done.error() == std::errc::operation_not_supported || done.error() == std::errc::function_not_supported;
   if (cannot) return resize(bytes);
@@ -323,7 +325,7 @@ Result<void> AtomicFile::give_temporary_name() {
 
 Result<void> AtomicFile::sync_folder() const {
   const auto done = uninterrupted([&] { return port_->sync(folder_); });
-  // A file system that cannot sync a folder says so, and there is nothing more to do then.
+  // EINVAL: the file system cannot fsync a folder, which is ignored.
   if (!done && done.error() != std::errc::invalid_argument) {
     return fail(failed("name_reaches_the_disk", "fsync its folder", done.error()));
   }
@@ -335,7 +337,8 @@ Result<void> AtomicFile::finish() && {
   return std::move(*this).close();
 }
 
-// The claim ends here: until the file had its name, another writer would have removed it as a leftover.
+// Closing ends the claim. Before the rename, another writer would have removed an unclaimed file as a
+// leftover.
 Result<void> AtomicFile::close() && {
   if (const auto closed = port_->close(std::exchange(handle_, FileHandle{})); !closed) {
     return fail(failed("file_can_be_closed", "close", closed.error()));

@@ -9,7 +9,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::atomic_file_test {
 namespace {
 
 using io::AtomicFile;
@@ -354,4 +354,4 @@ TEST_F(Replacing, name_reaches_the_disk) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::atomic_file_test

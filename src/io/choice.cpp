@@ -6,17 +6,17 @@
 namespace ht::inline v1::io {
 namespace {
 
-// Enough to see whether nearly all pages are resident. Asking about each page of 4 GiB takes a third of the
-// time that mapping its resident pages takes.
+// Enough samples to see whether nearly all pages are resident. Querying each page of 4 GiB takes a third of
+// the time of mapping its resident pages.
 constexpr std::uint64_t samples = 128;
 constexpr std::uint64_t sample_bytes = std::uint64_t{1} << 18;
 
-// Unknown is not cached.
+// Unknown counts as not cached.
 bool is_cached(const Facts& facts) {
   return facts.cached_bytes && *facts.cached_bytes >= facts.bytes / 10 * 9;
 }
 
-// nullopt where pages have to be read first.
+// Returns the choice for data that is in memory; nullopt if pages have to be read first.
 std::optional<Choice> choose_in_memory(const Facts& facts) {
   if (facts.latency == Latency::memory) {
     return Choice{StrategyKind::mapped, "file_is_memory", "in memory already: mapped without a copy"};
@@ -40,7 +40,7 @@ Choice choose_for_all(const Facts& facts) {
     return {StrategyKind::read, "far_away",
             "on a network, user-space or unknown file system: large reads wait less often than page faults"};
   }
-  // Own memory has to be cleared before it is read into; pages of the page cache do not.
+  // The kernel clears newly allocated memory before a read fills it; the page cache has no such cost.
   return {StrategyKind::mapped, "near_and_fits", "fits into memory"};
 }
 
@@ -75,7 +75,7 @@ std::vector<FileRange> samples_of(std::span<const FileRange> ranges) {
   if (all <= samples * sample_bytes) return {ranges.begin(), ranges.end()};
   std::vector<FileRange> found;
   found.reserve(samples);
-  // From the middle of equal parts: the ends of a model are read most often.
+  // Samples the middle of equal parts: the ends of a model are read most often.
   const std::uint64_t part = all / samples;
   std::uint64_t next = (part - sample_bytes) / 2;
   std::uint64_t before = 0;
@@ -92,7 +92,7 @@ std::vector<FileRange> samples_of(std::span<const FileRange> ranges) {
 std::optional<double> cached_share(const Sources& sources, std::span<const FileRange> ranges) {
   const auto samples_here = samples_of(ranges);
   std::uint64_t cached = 0;
-  // Samples are in the order of the sources, so each source is asked once.
+  // Samples are in the order of the sources, so each source is queried once.
   std::vector<CacheQuery> queries;
   for (std::size_t i = 0; i < samples_here.size();) {
     const std::uint32_t file = samples_here[i].file;

@@ -1,4 +1,5 @@
-// The `automatic` strategy: which of the others, and why; and the share of a file that is in the page cache.
+// The `automatic` strategy: chooses one of the others and gives the reason. Also measures the share of files
+// in the page cache.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +13,16 @@
 namespace ht::inline v1::io {
 
 struct Facts {
-  /// That of the slowest source.
+  /// Latency of the slowest source.
   Latency latency = Latency::far;
   std::uint64_t bytes = 0;
-  /// nullopt: unknown (see `Source::cached`), and no choice is based on it.
+  /// nullopt if unknown (see `Source::cached`); the choice then does not depend on it.
   std::optional<std::uint64_t> cached_bytes = 0;
-  /// Memory that `read` needs for them, with padding.
+  /// Memory that `read` needs for the bytes, with padding.
   std::uint64_t memory_bytes = 0;
   std::uint64_t budget_bytes = 0;
-  /// The caller has set the budget. Else it is an estimate of the free memory, of which pages that are in
-  /// memory already take none.
+  /// Whether the caller has set the budget. If not, it is an estimate of the free memory, and cached pages do
+  /// not count against it.
   bool budget_is_set = false;
   /// Whether all sources can be mapped.
   bool can_map = true;
@@ -33,15 +34,15 @@ struct Facts {
   return available_memory / 8 * 7;
 }
 
-/// One of `mapped`, `read` and `staged`.
+/// Returns one of `mapped`, `read` and `staged`.
 [[nodiscard]] Choice choose(const Facts& facts);
 
-/// Evenly spread pieces of the ranges, the same in every call; the ranges themselves where they are small.
-/// Asking about every page of a large file takes too long.
+/// Returns evenly spread pieces of the ranges, the same in every call; the ranges themselves if they are
+/// small. Querying every page of a large file takes too long.
 [[nodiscard]] std::vector<FileRange> samples_of(std::span<const FileRange> ranges);
 
-/// The share of the ranges that is in the page cache, from 0 to 1; nullopt where the kernel does not report
-/// it for one of them (see `Port::cached`).
+/// Returns the share of the ranges in the page cache, from 0 to 1; nullopt if the kernel does not report it
+/// for one of them (see `Port::cached`).
 [[nodiscard]] std::optional<double> cached_share(const Sources& sources, std::span<const FileRange> ranges);
 
 }  // namespace ht::inline v1::io

@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace ht::io {
+namespace ht::io::choice_test {
 namespace {
 
 constexpr std::uint64_t gib = std::uint64_t{1} << 30;
@@ -127,4 +127,4 @@ TEST(Choice, always_has_words) {
 }
 
 }  // namespace
-}  // namespace ht::io
+}  // namespace ht::io::choice_test

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace ht::io {
+namespace ht::io::chunks_test {
 namespace {
 
 std::vector<Chunk> chunks_of(const std::vector<FileRange>& ranges,
@@ -68,4 +68,4 @@ RC_GTEST_PROP(Chunks, tile_the_ranges_in_order, ()) {
 }
 
 }  // namespace
-}  // namespace ht::io
+}  // namespace ht::io::chunks_test

@@ -1,4 +1,4 @@
-// An open file once more, for reads or writes that go past the page cache.
+// A second handle of an open file, for direct reads or writes, which bypass the page cache.
 #pragma once
 
 #include <htensor/io/port.hpp>
@@ -8,12 +8,12 @@ namespace ht::inline v1::io {
 
 class DirectFile {
  public:
-  /// Pieces are multiples of a page, so what needs more than that is not for here.
+  /// Pieces are multiples of a page; files that need a larger alignment are not opened.
   static constexpr std::uint64_t page_bytes = 4096;
 
-  /// None.
+  /// Not open.
   DirectFile() noexcept = default;
-  /// None where the system cannot.
+  /// Stays closed if the system or the file does not support direct access.
   DirectFile(FileHandle file, Access access, Port& port) : port_(&port) {
     const auto alignment = port.direct_alignment(file);
     if (!alignment || alignment->both() == 0 || page_bytes % alignment->both() != 0) return;
@@ -28,13 +28,13 @@ class DirectFile {
         alignment_(std::exchange(other.alignment_, {})) {}
   DirectFile& operator=(DirectFile&&) = delete;
   ~DirectFile() {
-    // What was written through it is brought to the disk, and asked about, by the other handle.
+    // Errors of close are ignored: the original handle is used for fsync, which reports write errors.
     if (handle_.value >= 0) static_cast<void>(port_->close(handle_));
   }
 
   [[nodiscard]] bool is_open() const noexcept { return handle_.value >= 0; }
   [[nodiscard]] FileHandle handle() const noexcept { return handle_; }
-  /// Zeros where there is none.
+  /// Zeros if the file is not open.
   [[nodiscard]] const DirectAlignment& alignment() const noexcept { return alignment_; }
 
  private:

@@ -8,7 +8,7 @@
 
 #include "io/fault_test.hpp"
 
-namespace ht::io {
+namespace ht::io::fault_guard_test {
 namespace {
 
 using ht::testing::Call;
@@ -353,4 +353,4 @@ TEST_F(FaultGuard, sections_without_a_fault_return_the_result_of_the_body) {
 }
 
 }  // namespace
-}  // namespace ht::io
+}  // namespace ht::io::fault_guard_test

@@ -8,7 +8,7 @@
 
 #include "io/fault_test.hpp"
 
-namespace ht::io {
+namespace ht::io::fault_handler_test {
 namespace {
 
 using ht::testing::write_file;
@@ -312,4 +312,4 @@ TEST_F(FaultHandlers, never_replace_memory_that_took_the_place_of_a_mapping) {
 }
 
 }  // namespace
-}  // namespace ht::io
+}  // namespace ht::io::fault_handler_test

@@ -10,7 +10,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht::io {
+namespace ht::io::fetch_pages_test {
 namespace {
 
 using testing::Call;
@@ -109,4 +109,4 @@ TEST_F(FetchPages, nothing_is_fetched_for_no_ranges) {
 }
 
 }  // namespace
-}  // namespace ht::io
+}  // namespace ht::io::fetch_pages_test

@@ -10,7 +10,7 @@
 
 namespace ht::inline v1::io {
 
-// A mapped part of the file, which goes with its last owner.
+// A mapped part of the file, unmapped with its last owner.
 struct MappedFile::Mapping final : fault::Source {
   std::shared_ptr<const FileSource> file;
   MapOptions options;
@@ -30,10 +30,10 @@ struct MappedFile::Mapping final : fault::Source {
 
   [[nodiscard]] std::uint64_t region_offset() const { return offset - offset % file->port().page_bytes(); }
 
-  // The part that was asked for, which is not empty.
+  // Maps the requested part, which is not empty.
   Result<void> map(std::uint64_t part_bytes) {
     const std::uint64_t lead = offset % file->port().page_bytes();
-    // More than the address space has, as on a system of 32 bits.
+    // Larger than the address space, for example on a 32-bit system.
     const bool is_too_large = !checked::narrow<std::ptrdiff_t>(part_bytes);
     const auto mapped = is_too_large ? tl::unexpected(std::make_error_code(std::errc::not_enough_memory))
                                      : file->port().map(file->handle(), region_offset(), part_bytes + lead);
@@ -47,7 +47,7 @@ struct MappedFile::Mapping final : fault::Source {
     if (options.faults == FaultPolicy::off) return {};
     handler.emplace();
     const Bytes pages(region.data, static_cast<std::size_t>(region.bytes));
-    // Without memory for it the mapping goes with this object.
+    // If this runs out of memory, the destructor unmaps the region.
     guarded = HT_TRY(fault::Range::add(pages, *this, options.faults));
     return {};
   }
@@ -55,7 +55,8 @@ struct MappedFile::Mapping final : fault::Source {
   IoResult<void> unmap() {
     if (region.bytes == 0) return {};
     IoResult<void> done;
-    // Not registered when its pages are free for others, whose faults are none of ours.
+    // Unregistered before unmapping: other code may map the same addresses, and its faults are not handled
+    // here.
     const bool is_unmapped = guarded.remove([&] {
       done = file->port().unmap(region);
       return done.has_value();
@@ -64,13 +65,13 @@ struct MappedFile::Mapping final : fault::Source {
     return done;
   }
 
-  // The pages of a range that is mapped: those inside of it, or all that it touches.
+  // Returns the pages of a mapped range: only whole pages inside it if `inward`, else all that it touches.
   [[nodiscard]] Region pages_of(const Range& range, bool inward) const {
     const std::uint64_t page = file->port().page_bytes();
-    // From the first page of the region on, which is where a page of the file begins.
+    // Relative to the region, which begins at a page of the file.
     const std::uint64_t begin = range.offset - region_offset();
     const std::uint64_t end = begin + range.bytes;
-    // The last page is whole where nothing of the file follows in it.
+    // The end of the region counts as the end of a page: no mapped bytes follow in that page.
     const auto up = [&](std::uint64_t at) { return std::min((at + page - 1) / page * page, region.bytes); };
     const auto down = [&](std::uint64_t at) { return at == region.bytes ? at : at / page * page; };
     const std::uint64_t first = inward ? up(begin) : begin / page * page;
@@ -125,7 +126,7 @@ MapDone MappedFile::view(const Range& range) const {
 
 Result<MapDone> MappedFile::map(std::uint64_t offset, std::uint64_t bytes) {
   HT_TRY(check_range(offset, bytes));
-  // The whole mapping does not change any more, so a view of it needs no lock.
+  // The mapping of the whole source does not change once made, so a view of it needs no lock.
   if (is_mapped()) return view({offset, bytes});
   return perform({offset, bytes}, mapped::Map{});
 }
@@ -146,7 +147,7 @@ Result<MapDone> MappedFile::perform(const Range& range, const mapped::Event& req
       auto [next, effect] = mapped::step(state_, event);
       state_ = std::move(next);
       if (std::holds_alternative<mapped::MapWhole>(effect)) {
-        // Also without memory: the state must not stay `Mapping`.
+        // Out of memory is an event too: the state must not stay `Mapping`.
         auto mapped = without_bad_alloc([&]() -> Result<mapped::Event> { return map_whole(); });
         event = mapped ? *std::move(mapped) : mapped::MapFailed{std::move(mapped).error()};
       } else if (std::holds_alternative<mapped::Repeat>(effect)) {
@@ -158,7 +159,7 @@ Result<MapDone> MappedFile::perform(const Range& range, const mapped::Event& req
       } else if (auto* const refused = std::get_if<mapped::Refuse>(&effect)) {
         return fail(std::move(refused->error));
       } else {
-        // Without the lock, which would keep other threads from their views while pages come from the disk.
+        // Without the lock: other threads must get their views while pages are read from the disk.
         const auto mapping = mapping_;
         lock.unlock();
         if (std::holds_alternative<mapped::DropPages>(effect)) {
@@ -204,7 +205,7 @@ mapped::Event MappedFile::map_whole() {
   return mapped::WholeMapped{};
 }
 
-// Only of files: memory is always mapped whole.
+// Only for files: memory is always mapped whole.
 Result<std::shared_ptr<MappedFile::Mapping>> MappedFile::map_part(const Range& range) const {
   auto mapping = std::make_shared<Mapping>(local_, options_, range.offset);
   if (range.bytes != 0) HT_TRY(mapping->map(range.bytes));
@@ -218,7 +219,8 @@ Result<MapDone> MappedFile::give_window(const Range& range) {
   return MapDone{{window->bytes, window}, false};
 }
 
-// Only fetching has an effect that outlasts a window. Small windows, as there is no room for large ones.
+// Only advice that fetches pages has an effect that outlasts a window. Windows are small because the address
+// space has no room for large ones.
 Result<void> MappedFile::advise_windows(const Range& range) const {
   constexpr std::uint64_t window_bytes = std::uint64_t{64} << 20;
   if (range.advice != Advice::populate && range.advice != Advice::will_need) return {};
@@ -230,16 +232,17 @@ Result<void> MappedFile::advise_windows(const Range& range) const {
 }
 
 Result<void> MappedFile::advise_pages(const Mapping& mapping, const Range& range) const {
-  // Dropping a page that a neighbour is on would cost the neighbour.
+  // Do not drop a page that another range shares.
   const Region region = mapping.pages_of(range, range.advice == Advice::drop);
   if (region.bytes == 0) return {};
   if (range.advice == Advice::populate) {
     const Bytes pages(region.data, static_cast<std::size_t>(region.bytes));
-    // Guarded also where nothing is touched: a section replaces zeros that an earlier fault has left, which
-    // the system would take for fetched pages.
+    // Guarded even if no page is touched: a section restores pages that an earlier fault replaced by zeros,
+    // which the system would count as populated.
     return guarded(pages, [&]() -> Result<void> {
       if (local_->port().advise(region, range.advice)) return {};
-      // An older system does not know the advice, or a page cannot be read. Reading fetches pages, too.
+      // An older kernel does not know the advice, or a page cannot be read. Touching or reading also fetches
+      // pages.
       if (options_.faults == FaultPolicy::off) return read_through(range);
       fault::touch(pages);
       return {};
@@ -253,7 +256,7 @@ Result<void> MappedFile::advise_pages(const Mapping& mapping, const Range& range
 }
 
 Result<void> MappedFile::drop_pages(const Mapping* mapping, const Range& range) const {
-  // The page cache keeps pages that are mapped, so they leave this process first.
+  // The page cache keeps mapped pages, so the pages of this mapping are dropped first.
   if (mapping != nullptr) HT_TRY(advise_pages(*mapping, {range.offset, range.bytes, Advice::drop}));
   if (range.advice != Advice::evict || !local_) return {};
   const auto done = local_->port().forget(local_->handle(), range.offset, range.bytes);
@@ -292,13 +295,13 @@ Result<void> MappedFile::read(std::uint64_t offset, MutableBytes into) const {
   auto done = source_->read(offset, into);
   if (done || !local_) return done;
   const std::uint64_t at = done.error().offset().value_or(offset);
-  // A file that shrank has changed, which is the better answer.
+  // If the file changed, for example shrank, that error is reported instead.
   if (auto unchanged = local_->check_unchanged(); !unchanged) done = std::move(unchanged);
   auto error = std::move(done).error().at_offset(at);
   return fail(options_.tensor_at ? std::move(error).at_tensor(options_.tensor_at(at)) : std::move(error));
 }
 
-// Reads a range by system calls and discards it.
+// Reads a range with system calls and discards the bytes.
 Result<void> MappedFile::read_through(const Range& range) const {
   constexpr std::uint64_t piece_bytes = std::uint64_t{1} << 20;
   std::vector<std::byte> buffer;

@@ -1,9 +1,9 @@
-// One source as the `mapped` strategy has it: one shared read-only mapping, made by the first request that
-// needs it; where the address space has no room for that, a mapping per request (a window).
-// mapped_machine.hpp has the states. May be used from many threads.
+// One source of the `mapped` strategy: one shared read-only mapping, made by the first request that needs it.
+// If the address space has no room for that, each request gets its own mapping (a window). mapped_machine.hpp
+// has the states. Thread-safe.
 //
-// Pages come from the disk at the first touch, so reading can be slow or fail then (docs/io.md). Writes by
-// other programs may show through.
+// Pages are read from the disk at first touch, which can be slow or fail (docs/io.md). Writes by other
+// programs may become visible.
 #pragma once
 
 #include <atomic>
@@ -22,10 +22,10 @@
 namespace ht::inline v1::io {
 
 struct MapOptions {
-  /// What a page that cannot be read becomes.
+  /// How faults on unreadable pages are handled.
   FaultPolicy faults = FaultPolicy::guarded;
-  /// The name of the tensor that has the byte at an offset of the file, for errors; may return an empty
-  /// string. Called from any thread while the mapping stands.
+  /// Returns the name of the tensor at an offset of the file, for errors; may return an empty string. Called
+  /// from any thread while the mapping exists.
   std::function<std::string(std::uint64_t offset)> tensor_at{};
 };
 
@@ -35,42 +35,42 @@ class MappedFile {
 
   [[nodiscard]] const Source& source() const noexcept { return *source_; }
   [[nodiscard]] const std::shared_ptr<const Source>& shared_source() const noexcept { return source_; }
-  /// Null where the source is not a local file.
+  /// Null if the source is not a local file.
   [[nodiscard]] const FileSource* local() const noexcept { return local_.get(); }
   /// Whether `map` can work: the source is a file or memory.
   [[nodiscard]] bool is_mappable() const noexcept { return is_mappable_; }
-  /// Whether the address space has no room for the whole source, as far as requests have found out.
+  /// Whether a request found that the address space has no room for the whole source.
   [[nodiscard]] bool is_windowed() const noexcept { return is_windowed_.load(std::memory_order_acquire); }
   /// Whether the whole source is mapped at this moment.
   [[nodiscard]] bool is_mapped() const noexcept { return is_whole_.load(std::memory_order_acquire); }
-  /// Whether routines read the source by `read` and do not touch its pages: it cannot be mapped, or the fault
-  /// policy is `off`.
+  /// Whether the source must be read by `read` instead of touching mapped pages: it cannot be mapped, or the
+  /// fault policy is `off`.
   [[nodiscard]] bool must_read() const noexcept {
     return !is_mappable_ || options_.faults == FaultPolicy::off;
   }
-  /// Maps the source if no request has done so yet, and returns whether routines may use all of it in place.
+  /// Maps the source if necessary, and returns whether all of it can be used in place.
   [[nodiscard]] bool can_use_in_place() { return !must_read() && map(0, 0) && is_mapped(); }
-  /// The first page of a mapping that could not be read and was replaced by zeros.
+  /// The error of the first page that could not be read and was replaced by zeros.
   [[nodiscard]] std::optional<Error> fault() const;
-  /// Reads by system calls. Errors name the tensor.
+  /// Reads with system calls. Errors name the tensor.
   [[nodiscard]] Result<void> read(std::uint64_t offset, MutableBytes into) const;
 
-  // Requests. Ranges may begin and end anywhere in the source; others are `out_of_bounds`.
+  // Requests. A range may begin and end anywhere in the source; a range outside it is `out_of_bounds`.
 
-  /// `map_failed`, `unsupported_platform`; `unsupported_strategy` for a source that is neither a file nor
-  /// memory.
+  /// Maps the range. `map_failed`, `unsupported_platform`; `unsupported_strategy` for a source that is
+  /// neither a file nor memory.
   [[nodiscard]] Result<MapDone> map(std::uint64_t offset, std::uint64_t bytes);
-  /// Dropping acts on the whole pages inside, so that neighbours keep theirs; all else acts on every page
-  /// that the range touches. `unsupported_strategy` where the system refuses, `read_failed` where pages to
-  /// populate cannot be read.
+  /// Applies the advice. `drop` acts only on whole pages inside the range, so that adjacent ranges keep
+  /// theirs; other advice acts on every page that the range touches. `unsupported_strategy` if the system
+  /// refuses, `read_failed` if pages to populate cannot be read.
   [[nodiscard]] Result<void> advise(std::uint64_t offset, std::uint64_t bytes, Advice advice);
-  /// Unmaps a window and resets its memory; false for memory that is not a window of this file.
-  /// `unmap_failed` leaves the memory as it was, so that the request can be repeated; `in_use` while it has
+  /// Unmaps a window and resets `memory`. Returns false for memory that is not a window of this file.
+  /// `unmap_failed` leaves the memory unchanged, so that the request can be retried; `in_use` while it has
   /// other owners.
   [[nodiscard]] Result<bool> release(Memory& memory);
 
-  /// Maps the range, runs `body` on its bytes under the fault guard, and gives the range back. If
-  /// `must_read`, the range is read into a buffer instead.
+  /// Maps the range, runs `body` on its bytes under the fault guard, and releases the range. If `must_read`,
+  /// reads the range into a buffer instead.
   [[nodiscard]] Result<void> visit(std::uint64_t offset, std::uint64_t bytes,
                                    const std::function<Result<void>(Bytes)>& body);
 
@@ -106,7 +106,7 @@ class MappedFile {
   std::vector<std::weak_ptr<Mapping>> windows_;
 };
 
-/// Files by their numbers; null where one is missing.
+/// Files by number; null if a file is missing.
 using MappedFiles = std::span<MappedFile* const>;
 
 }  // namespace ht::inline v1::io

@@ -1,6 +1,5 @@
-// The `mapped` strategy for one source as a machine. States say what is mapped, events what has happened;
-// `on` says what follows and performs nothing. Each effect is followed by one event or by the answer to the
-// request.
+// The `mapped` strategy for one source as a state machine. `on` maps a state and an event to the next state
+// and effect, and has no side effects. Each effect is followed by one event or by the answer to the request.
 #pragma once
 
 #include <htensor/base/error.hpp>
@@ -24,9 +23,9 @@ using State = std::variant<Unmapped, Mapping, Whole, Windowed, Failed>;
 // Events: requests, and results of effects.
 struct Map {};
 struct Advise {};
-struct Drop {};  ///< advice that takes pages away
+struct Drop {};  ///< advice that drops pages
 struct WholeMapped {};
-struct NoRoom {};  ///< in the address space
+struct NoRoom {};  ///< the address space has no room
 struct MapFailed {
   Error error;
 };
@@ -34,13 +33,13 @@ using Event = std::variant<Map, Advise, Drop, WholeMapped, NoRoom, MapFailed>;
 
 // Effects.
 struct MapWhole {};  ///< followed by WholeMapped, NoRoom or MapFailed
-struct Repeat {};    ///< the request, now that the source's state is known
+struct Repeat {};    ///< repeats the request in the new state
 // Answers to the request.
 struct GiveView {};      ///< of the whole mapping
 struct GiveWindow {};    ///< a new mapping of the range
 struct AdvisePages {};   ///< of the whole mapping
-struct AdviseWindow {};  ///< of a mapping that lasts as long as the request
-struct DropPages {};     ///< of the whole mapping, if it stands, and of the page cache
+struct AdviseWindow {};  ///< of a temporary mapping for this request
+struct DropPages {};     ///< of the whole mapping, if it exists, and of the page cache
 struct Refuse {
   Error error;
 };
@@ -52,7 +51,7 @@ struct Step {
   Effect effect;
 };
 
-// The table.
+// The transition table.
 inline Step on(const Unmapped& /*state*/, const Map& /*event*/) { return {Mapping{}, MapWhole{}}; }
 inline Step on(const Unmapped& /*state*/, const Advise& /*event*/) { return {Mapping{}, MapWhole{}}; }
 // Nothing is mapped, but pages may be in the page cache.
@@ -60,7 +59,7 @@ inline Step on(const Unmapped& state, const Drop& /*event*/) { return {state, Dr
 
 inline Step on(const Mapping& /*state*/, const WholeMapped& /*event*/) { return {Whole{}, Repeat{}}; }
 inline Step on(const Mapping& /*state*/, const NoRoom& /*event*/) { return {Windowed{}, Repeat{}}; }
-// The next request tries again.
+// The next request retries.
 inline Step on(const Mapping& /*state*/, const MapFailed& event) { return {Unmapped{}, Refuse{event.error}}; }
 
 inline Step on(const Whole& state, const Map& /*event*/) { return {state, GiveView{}}; }
@@ -71,7 +70,7 @@ inline Step on(const Windowed& state, const Map& /*event*/) { return {state, Giv
 inline Step on(const Windowed& state, const Advise& /*event*/) { return {state, AdviseWindow{}}; }
 inline Step on(const Windowed& state, const Drop& /*event*/) { return {state, DropPages{}}; }
 
-/// `on` where the table has the pair, else `Failed{bad_state}`.
+/// Calls `on` if the table has the pair, else returns `Failed{bad_state}`.
 [[nodiscard]] inline Step step(const State& state, const Event& event) {
   return step_of<Step>(state, event, [&]() -> Step {
     const Error error(

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace ht::io::mapped {
+namespace ht::io::mapped::mapped_machine_test {
 namespace {
 
 const Error some_error(ErrorCode::map_failed, "test", "it failed");
@@ -91,4 +91,4 @@ TEST(MappedMachine, is_documented) {
 }
 
 }  // namespace
-}  // namespace ht::io::mapped
+}  // namespace ht::io::mapped::mapped_machine_test

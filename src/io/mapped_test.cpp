@@ -11,7 +11,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht::io {
+namespace ht::io::mapped_test {
 namespace {
 
 using ht::testing::Call;
@@ -215,4 +215,4 @@ TEST_F(Mapping, advice_is_rounded_inward_to_drop_and_outward_to_fetch) {
 }
 
 }  // namespace
-}  // namespace ht::io
+}  // namespace ht::io::mapped_test

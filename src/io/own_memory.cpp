@@ -12,17 +12,17 @@ namespace {
 
 constexpr std::uint64_t large_page_bytes = std::uint64_t{2} << 20;
 constexpr std::uint64_t buffer_alignment = 4096;
-// A gap that is cheaper to read along than to begin another read behind.
+// Gaps up to this size are cheaper to read than to skip by starting another read.
 constexpr std::uint64_t most_gap_bytes = 16384;
 constexpr std::uint64_t least_gap_bytes = 64;
-// For whatever computes on it.
+// Minimum alignment of tensors, for kernels that compute on them.
 constexpr std::uint64_t least_alignment = 64;
 
 bool is_aligned(const LoadRequest& request) {
   return request.alignment <= 1 || request.range.offset % request.alignment == 0;
 }
 
-// Where the next read goes to, behind what is there.
+// Returns the position of the next read after `end`; nullopt on overflow.
 std::optional<std::uint64_t> place_behind(std::uint64_t end, const LoadRequest& request) {
   const auto alignment =
       is_aligned(request) ? buffer_alignment : std::max<std::uint64_t>(request.alignment, least_alignment);
@@ -36,7 +36,7 @@ Error too_many_bytes() {
                "total size to load exceeds 2^64-1 bytes");
 }
 
-// Small against what it joins, as it takes memory, too.
+// Returns the largest gap to read. Small relative to the read, because the gap takes memory too.
 std::uint64_t gap_behind(const FileRange& read) {
   return std::clamp(read.bytes / 8, least_gap_bytes, most_gap_bytes);
 }
@@ -50,7 +50,7 @@ Result<std::shared_ptr<OwnMemory>> OwnMemory::allocate(std::uint64_t bytes, Port
   AlignedMemory memory(static_cast<std::byte*>(
       std::aligned_alloc(static_cast<std::size_t>(alignment), static_cast<std::size_t>(*rounded))));
   if (!memory) return fail(out_of_memory(bytes));
-  // Small pages do as well, only slower: a system without large ones refuses this.
+  // A failure is ignored: without large pages the memory only gets slower.
   static_cast<void>(port.advise({memory.get(), *rounded}, Advice::huge_pages));
   return std::shared_ptr<OwnMemory>(new OwnMemory(std::move(memory), static_cast<std::size_t>(bytes), port));
 }
@@ -65,10 +65,10 @@ bool OwnMemory::allocate_pages(std::uint64_t offset, std::uint64_t bytes) const 
 void OwnMemory::drop(Bytes part) noexcept {
   const std::uint64_t page = port_.page_bytes();
   const auto begin = static_cast<std::uint64_t>(part.data() - memory_.get());
-  // Pages that a neighbour is on stay.
+  // Pages shared with adjacent parts are kept.
   const std::uint64_t first = (begin + page - 1) / page * page;
   const std::uint64_t last = (begin + part.size()) / page * page;
-  // What the system does not take back now goes with the rest.
+  // On failure the pages are freed with the whole memory.
   if (first < last) static_cast<void>(port_.advise({memory_.get() + first, last - first}, Advice::drop));
 }
 
@@ -86,7 +86,7 @@ Result<ArenaLayout> lay_out(std::span<const LoadRequest> requests) {
   layout.read_of.resize(requests.size());
   std::vector<std::size_t> order(requests.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  // Aligned ones first, as only those can be read as one.
+  // Aligned requests first, because only these can be merged into one read.
   std::ranges::sort(order, {}, [&](std::size_t i) {
     const FileRange& range = requests[i].range;
     return std::tuple(!is_aligned(requests[i]), range.file, range.offset, i);
@@ -107,7 +107,7 @@ Result<ArenaLayout> lay_out(std::span<const LoadRequest> requests) {
     }
     auto& read = layout.reads.back();
     if (range.offset < read.offset + read.bytes) layout.shared.back() = true;
-    // Requests may lie over each other, so the end that counts is the furthest.
+    // Requests may overlap, so the read ends at the furthest end.
     read.bytes = std::max(read.bytes, range.offset + range.bytes - read.offset);
     layout.read_of[i] = layout.reads.size() - 1;
     layout.positions[i] = layout.read_positions.back() + (range.offset - read.offset);

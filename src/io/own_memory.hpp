@@ -1,5 +1,5 @@
-// Memory for what is read: aligned for direct reads, of large pages where the system has them, and given back
-// part by part; and where tensors go in it.
+// Memory for loaded tensors, and their layout in it. It is aligned for direct reads, uses large pages if the
+// system has them, and is freed part by part.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace ht::inline v1::io {
 
-/// Memory of std::aligned_alloc.
+/// Deleter for memory from std::aligned_alloc.
 struct Free {
   void operator()(std::byte* memory) const noexcept { std::free(memory); }
 };
@@ -22,7 +22,7 @@ using AlignedMemory = std::unique_ptr<std::byte, Free>;
 
 class OwnMemory {
  public:
-  /// Begins at a page. `out_of_memory`.
+  /// Allocates memory that begins at a page. `out_of_memory`.
   [[nodiscard]] static Result<std::shared_ptr<OwnMemory>> allocate(std::uint64_t bytes, Port& port);
 
   OwnMemory(const OwnMemory&) = delete;
@@ -30,10 +30,10 @@ class OwnMemory {
   ~OwnMemory() = default;
 
   [[nodiscard]] MutableBytes bytes() const noexcept { return {memory_.get(), bytes_}; }
-  /// Whether the pages of this part have memory now, so that writing to them does not wait; the others get it
-  /// when they are written to. May be called from several threads at once.
+  /// Allocates the pages of this part in advance, so that writes do not fault. Returns false if that failed;
+  /// pages are then allocated at the first write. Thread-safe.
   [[nodiscard]] bool allocate_pages(std::uint64_t offset, std::uint64_t bytes) const;
-  /// Gives the whole pages of a part back to the system; nobody may look at it any more.
+  /// Returns the whole pages of a part to the system. The part must not be used afterwards.
   void drop(Bytes part) noexcept;
 
  private:
@@ -45,28 +45,28 @@ class OwnMemory {
   Port& port_;
 };
 
-/// An owner of a part, which goes when nobody holds it, unless it is `shared` with other parts. Then it goes,
-/// as pages that it has in common with its neighbours do, with the last part of what it is `within`.
+/// Returns an owner of a part, whose last reference drops the part's whole pages unless the part is `shared`
+/// with other parts. A shared part, and pages in common with adjacent parts, are dropped with the last
+/// reference to `within`, which the owner holds.
 [[nodiscard]] std::shared_ptr<const void> own_part(std::shared_ptr<OwnMemory> memory, Bytes part,
                                                    std::shared_ptr<const void> within = {},
                                                    bool shared = false);
 
 struct ArenaLayout {
-  /// Where each request's bytes begin, and which read brings them; 0 where it has none.
+  /// Where each request's bytes begin, and which read fills them; 0 for an empty request.
   std::vector<std::uint64_t> positions;
   std::vector<std::size_t> read_of;
-  /// What is to be read, in the order of the files, and where to. Requests that touch or nearly do are read
-  /// as one.
+  /// The file ranges to read, and their positions in memory. Requests that touch or nearly touch are merged.
   std::vector<FileRange> reads;
   std::vector<std::uint64_t> read_positions;
-  /// Whether some of a read's requests lie over each other, so that they share memory.
+  /// Whether requests of a read overlap, so that they share memory.
   std::vector<bool> shared;
   std::uint64_t bytes = 0;
 };
 
-/// For ranges that are in their files. What is aligned in its file lies in memory as it does in the file's
-/// pages, so that it can be read past the page cache; what is not is put where it is aligned. `size_overflow`
-/// where all of it is more than can be counted.
+/// Computes the layout for ranges that are within their files. A request that is aligned in its file gets the
+/// same offset in a page as in the file, so that direct reads are possible; others are placed at an aligned
+/// position. `size_overflow` if the total exceeds 64 bits.
 [[nodiscard]] Result<ArenaLayout> lay_out(std::span<const LoadRequest> requests);
 
 }  // namespace ht::inline v1::io

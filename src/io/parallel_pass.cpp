@@ -10,18 +10,19 @@
 namespace ht::inline v1::io {
 namespace {
 
-// The share of all bytes that trials may take.
+// Trials may use at most 1/8 of all bytes.
 constexpr std::uint64_t trial_share = 8;
-// How much faster than the default another way has to be: less than that is noise.
+// Another way replaces the default only if it is faster by this factor; a smaller lead is noise.
 constexpr double clear_lead = 1.25;
-// Of each candidate in a round, interleaved with those of the others: one slow moment does not decide.
+// Trials per candidate in a round, interleaved with the other candidates, so that one slow moment does not
+// decide.
 constexpr int turns_per_round = 2;
-// No clock counts less; it keeps rates finite.
+// Keeps rates finite if the clock measures 0.
 constexpr double min_seconds = 1e-9;
 
 constexpr std::size_t half_of(std::size_t count) noexcept { return (count + 1) / 2; }
 
-// The warm-up and all rounds from `ways` candidates down to one.
+// Returns the number of trials: the warm-up and all rounds from `ways` candidates down to one.
 std::uint64_t trials_for(std::size_t ways) noexcept {
   std::uint64_t trials = 1;
   for (std::size_t left = ways; left > 1; left = half_of(left)) trials += turns_per_round * left;
@@ -37,7 +38,7 @@ constexpr std::array<Way, 6> cold_ways{{{Engine::populate, 2},
                                         {Engine::read_ahead, 4}}};
 constexpr std::array<Way, 1> cached_ways{{{Engine::populate, 1}}};
 constexpr std::uint64_t pieces_per_trial = 8;
-// How far readahead calls are ahead of the faults.
+// How many pieces readahead calls are ahead of the faults.
 constexpr std::size_t read_ahead_pieces = 4;
 
 std::span<const Way> ways_for(const FetchOptions& options) {
@@ -72,7 +73,7 @@ Tuner::Tuner(std::span<const Way> ways, std::uint64_t total_bytes, std::uint64_t
 }
 
 void Tuner::record(std::uint64_t bytes, double seconds) {
-  // The first trial also pays for the file's extents and for idle disks and processors.
+  // The first trial is not counted: it also loads the file's extents and wakes idle disks and processors.
   if (!std::exchange(is_warm_, true)) return;
   auto& candidate = candidates_[current_];
   candidate.bytes += bytes;
@@ -83,19 +84,19 @@ void Tuner::record(std::uint64_t bytes, double seconds) {
 }
 
 void Tuner::end_round() {
-  // The default counts for a little more than it reached. Equal ones stay in the order of the list.
+  // The default's rate is raised by `clear_lead`. Equal candidates keep their order.
   const Way preferred = candidates_.front().way;
   const auto score = [&](const Candidate& one) {
     return one.way == preferred ? one.rate() * clear_lead : one.rate();
   };
-  // An insertion sort, as there are few: clang refuses the temporary buffer of std::stable_sort as
+  // An insertion sort for the few candidates: clang rejects std::stable_sort, whose temporary buffer is
   // deprecated.
   for (auto one = candidates_.begin(); one != candidates_.end(); ++one) {
     const auto place = std::ranges::upper_bound(candidates_.begin(), one, score(*one), std::greater(), score);
     std::rotate(place, one, one + 1);
   }
   candidates_.resize(half_of(candidates_.size()));
-  // The first one is what the next round compares with.
+  // The default, if it is left, stays first: the next round compares with the first candidate.
   const auto stays = std::ranges::find(candidates_, preferred, &Candidate::way);
   if (stays != candidates_.end()) std::rotate(candidates_.begin(), stays, stays + 1);
   turns_ = 0;
@@ -124,7 +125,7 @@ ParallelPass::~ParallelPass() {
   may_begin_.notify_all();
 }
 
-// With the lock held, as all that follow.
+// Requires the lock, as do `begin_batch` and `finish`.
 bool ParallelPass::can_begin(std::size_t number) const {
   if (number >= tuner_.way().threads || next_ == batch_end_ || error_) return false;
   return next_ < wanted_ || next_ - wanted_ < max_ahead_;
@@ -165,7 +166,7 @@ void ParallelPass::work(std::size_t number) {
     auto result = without_bad_alloc([&] { return work_(piece, end, way); });
     lock.lock();
     finish(piece, std::move(result));
-    // Another batch may have more threads; the last piece ends them all.
+    // The next batch may use more threads, and after the last piece all threads exit.
     may_begin_.notify_all();
     finished_.notify_all();
   }
@@ -188,7 +189,7 @@ Result<void> ParallelPass::wait_for(std::size_t piece) {
   std::unique_lock lock(mutex_);
   wanted_ = piece;
   if (max_ahead_ != SIZE_MAX) may_begin_.notify_all();
-  // Pieces before one that failed are finished, so that the lowest failure is the one that is reported.
+  // Waits for the pieces before a failed one, so that the lowest failure is reported.
   const auto is_known = [&] { return done_before_ > piece || done_before_ == failed_piece_; };
   if (!finished_.wait(lock, stop_, is_known)) return fail(Error(ErrorCode::cancelled));
   if (done_before_ > piece) return {};
@@ -220,7 +221,7 @@ Result<FetchedBy> fetch_pages(MappedFiles files, std::span<const FileRange> rang
   const auto fetch = [&](std::size_t number, std::size_t end, Way way) -> Result<void> {
     const std::size_t later = number + read_ahead_pieces;
     if (way.engine == Engine::read_ahead && later < end) {
-      // A failure is found, and reported, when that piece is populated.
+      // A failure is reported when that piece is populated.
       static_cast<void>(advise(pieces[later], Advice::will_need));
     }
     return advise(pieces[number], Advice::populate);

@@ -1,5 +1,5 @@
-// Pieces that several threads work on ahead of the one thread that waits for them in order, by the fastest of
-// several ways: the first pieces are timed. Pages of mapped files are fetched so.
+// Several threads process pieces ahead of one thread that waits for the pieces in order. The first pieces are
+// timed to choose the fastest of several ways. Used to fetch pages of mapped files.
 #pragma once
 
 #include <chrono>
@@ -19,10 +19,10 @@
 
 namespace ht::inline v1::io {
 
-/// How pages are brought in.
+/// How pages are fetched.
 enum class Engine : std::uint8_t {
   populate,    ///< each thread faults in its piece
-  read_ahead,  ///< the same, and the reads of later pieces are requested before that
+  read_ahead,  ///< the same, after a readahead call for a later piece
 };
 
 /// An engine and the number of threads that run it.
@@ -37,18 +37,18 @@ struct Way {
 /// first trial is a warm-up and does not count. The same times always give the same choice.
 class Tuner {
  public:
-  /// `ways` is not empty; the first one is the default, and stays unless another one is clearly faster. No
-  /// more than an eighth of `total_bytes` is spent on trials of `trial_bytes` each: ways at the end of the
-  /// list are left out, so that a small file gets the default without a trial.
+  /// `ways` is not empty; the first one is the default, and is kept unless another one is clearly faster.
+  /// Trials of `trial_bytes` each use at most an eighth of `total_bytes`. For smaller totals, ways at the end
+  /// of the list are not tried; a small file uses the default without a trial.
   Tuner(std::span<const Way> ways, std::uint64_t total_bytes, std::uint64_t trial_bytes);
 
   /// The way to use next.
   [[nodiscard]] Way way() const noexcept { return candidates_[current_].way; }
-  /// How many bytes to fetch by it before the next `record`; nothing: all that are left.
+  /// Bytes to fetch by `way()` before the next `record`; nullopt for all remaining bytes.
   [[nodiscard]] std::optional<std::uint64_t> trial_bytes() const noexcept {
     return candidates_.size() == 1 ? std::nullopt : std::optional(trial_bytes_);
   }
-  /// What fetching by `way()` took. Moves on to the next trial, or stays where the choice is made.
+  /// Records the time of a fetch by `way()`. Moves on to the next trial until the choice is made.
   void record(std::uint64_t bytes, double seconds);
 
   /// Bytes per second of `way()` in all of its pieces; 0 before the first `record`.
@@ -64,9 +64,9 @@ class Tuner {
   };
   void end_round();
 
-  std::vector<Candidate> candidates_;  // still tried; the default, while it is, comes first
+  std::vector<Candidate> candidates_;  // the default comes first while it is a candidate
   std::size_t current_ = 0;
-  int turns_ = 0;  // of all candidates in this round
+  int turns_ = 0;  // completed by all candidates in this round
   bool is_warm_ = false;
   std::uint64_t trial_bytes_;
 };
@@ -75,18 +75,18 @@ struct PassOptions {
   /// Not empty. The first is the default; the others are tried on the first pieces, see Tuner.
   std::span<const Way> ways;
   std::uint64_t trial_bytes = std::uint64_t{32} << 20;
-  /// How many pieces may be begun from the one that is waited for on, itself included.
+  /// Maximum number of pieces started from the awaited one on, itself included.
   std::size_t max_ahead = SIZE_MAX;
-  /// Ends a wait. The caller looks at it, too.
+  /// Ends a wait. The caller also polls it.
   std::stop_token stop{};
 };
 
-/// Starts its threads when it is made and ends them when it goes. A single piece, and all pieces where the
-/// only way has one thread or the system starts no thread, are worked on by the thread that waits.
+/// The constructor starts the threads, the destructor joins them. The waiting thread does the work itself if
+/// there is a single piece, if all ways have one thread, or if no thread could be started.
 class ParallelPass {
  public:
-  /// One piece, by a way. Reads ahead must not go beyond `end`: pieces from there on may be tried by another
-  /// way. Called from several threads at once.
+  /// Processes one piece by `way`. Readahead must not go beyond `end`: pieces from there on may be processed
+  /// by another way. Called from several threads at once.
   using Work = std::function<Result<void>(std::size_t piece, std::size_t end, Way way)>;
 
   ParallelPass(std::vector<std::uint64_t> piece_bytes, Work work, const PassOptions& options);
@@ -94,11 +94,11 @@ class ParallelPass {
   ParallelPass& operator=(const ParallelPass&) = delete;
   ~ParallelPass();
 
-  /// Waits until all pieces up to this one are done; numbers do not decrease from call to call. The error is
-  /// that of the lowest piece that failed, or a bare `cancelled` where a stop was requested meanwhile.
+  /// Waits until all pieces up to this one are done; `piece` must not decrease from call to call. Returns the
+  /// error of the lowest piece that failed, or `cancelled` without a message after a stop request.
   [[nodiscard]] Result<void> wait_for(std::size_t piece);
 
-  /// What is in use now, and its bytes per second so far: once all pieces are done, the choice.
+  /// The current way and its bytes per second so far. After all pieces are done, this is the final choice.
   [[nodiscard]] Way way() const;
   [[nodiscard]] double rate() const;
 
@@ -120,12 +120,12 @@ class ParallelPass {
   std::condition_variable may_begin_;
   std::condition_variable_any finished_;
   Tuner tuner_;
-  std::size_t next_ = 0;         // the first piece that was not begun
-  std::size_t wanted_ = 0;       // the one that is waited for
+  std::size_t next_ = 0;         // the next piece to start
+  std::size_t wanted_ = 0;       // the awaited piece
   std::size_t done_before_ = 0;  // all pieces before this one are done
   std::vector<bool> done_;
   std::size_t under_way_ = 0;
-  std::size_t batch_end_ = 0;  // pieces before it are worked on in the current way
+  std::size_t batch_end_ = 0;  // pieces before it use the current way
   std::uint64_t batch_bytes_ = 0;
   Clock::time_point batch_begin_;
   std::optional<Error> error_;  // of the lowest piece that failed
@@ -136,11 +136,11 @@ class ParallelPass {
 
 struct FetchOptions {
   std::uint64_t piece_bytes = std::uint64_t{4} << 20;
-  /// The pages are in the page cache, so that threads have nothing to wait for.
+  /// The pages are in the page cache, so threads do not wait for the disk.
   bool cached = false;
-  /// Time the first pieces to choose engine and threads; only where `each` does not wait.
+  /// Time the first pieces to choose engine and threads; use only if `each` does not block.
   bool tune = true;
-  /// How many pieces may be fetched from the one that is handed over on, itself included.
+  /// Maximum number of pieces fetched from the current one on, itself included.
   std::size_t max_ahead = SIZE_MAX;
   std::stop_token stop{};
 };
@@ -153,8 +153,8 @@ struct FetchedBy {
 /// Called with each piece in order, on the thread of the caller, once its pages are in memory.
 using PieceFetched = std::function<Result<void>(const FileRange& piece)>;
 
-/// Fetches all pages of the ranges. The error is that of the lowest piece, or a bare `cancelled` after a
-/// stop.
+/// Fetches all pages of the ranges. Returns the error of the lowest failed piece, or `cancelled` without a
+/// message after a stop request.
 [[nodiscard]] Result<FetchedBy> fetch_pages(MappedFiles files, std::span<const FileRange> ranges,
                                             const PieceFetched& each, const FetchOptions& options = {});
 

@@ -10,7 +10,7 @@
 
 #include "testing/blocked_signal.hpp"
 
-namespace ht::io {
+namespace ht::io::parallel_pass_test {
 namespace {
 
 constexpr Way one{Engine::populate, 1};
@@ -161,4 +161,4 @@ TEST(ParallelPass, going_ends_its_threads) {
 }
 
 }  // namespace
-}  // namespace ht::io
+}  // namespace ht::io::parallel_pass_test

@@ -1,7 +1,7 @@
 // A Port that shows folders as they will be after a commit.
 //
-// Files that are written and do not have their names yet are found under these names, and files that the
-// commit removes are not found. So the new files can be read as any others before the old ones are touched.
+// Files that are written but not yet renamed are found under their final names; files that the commit removes
+// are not found. So the new files can be read before the old ones are changed.
 #pragma once
 
 #include <filesystem>
@@ -14,8 +14,8 @@
 
 namespace ht::inline v1::io {
 
-/// The files have to outlive it and must not be committed before. `open` hands out their own handles, which
-/// `close` leaves open. Paths are compared in their normal form; `list` shows the folder as it is.
+/// The files have to outlive this object and must not be committed before. `open` returns their own handles,
+/// which `close` leaves open. Paths are compared in normal form; `list` shows the current folder.
 class PendingPort final : public Port {
  public:
   PendingPort(std::span<const AtomicFile> files, std::span<const std::filesystem::path> removed, Port& port)
@@ -41,7 +41,7 @@ class PendingPort final : public Port {
     return found->second.and_then([&](FileHandle file) { return port_.stat(file); });
   }
 
-  // The rest is that of the other Port.
+  // All other calls are forwarded.
   IoResult<FileHandle> duplicate(FileHandle file) override { return port_.duplicate(file); }
   IoResult<FileStat> stat(FileHandle file) override { return port_.stat(file); }
   IoResult<std::filesystem::path> read_link(const std::filesystem::path& path) override {
@@ -117,7 +117,7 @@ class PendingPort final : public Port {
 
  private:
   Port& port_;
-  std::map<std::filesystem::path, IoResult<FileHandle>> known_;  // the error of removed files
+  std::map<std::filesystem::path, IoResult<FileHandle>> known_;  // removed files map to an error
   std::set<int> handles_;
 };
 

@@ -8,7 +8,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::pending_port_test {
 namespace {
 
 using io::AtomicFile;
@@ -51,4 +51,4 @@ TEST_P(Pending, files_are_read_under_the_names_that_they_will_have) {
 INSTANTIATE_TEST_SUITE_P(NamelessOrNot, Pending, ::testing::Bool());
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::pending_port_test

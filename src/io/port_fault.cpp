@@ -21,8 +21,8 @@ int users = 0;
 bool installed = false;
 std::uintptr_t page_bytes = 0;
 
-// A disposition of the signal that this handler has replaced. None is changed or freed: a handler on another
-// thread may still read it after it is out of use.
+// A signal disposition that this handler replaced. Never changed or freed: a handler on another thread may
+// still read it later.
 struct Replaced {
   struct sigaction action{};
   const Replaced* next = nullptr;
@@ -36,7 +36,7 @@ bool is_same(const struct sigaction& a, const struct sigaction& b) noexcept {
          std::memcmp(&a.sa_mask, &b.sa_mask, sizeof a.sa_mask) == 0;
 }
 
-// Under the mutex.
+// Called under the mutex.
 const Replaced* keep(const struct sigaction& action) {
   const auto* found = replaced;
   while (found != nullptr && !is_same(found->action, action)) found = found->next;
@@ -44,36 +44,36 @@ const Replaced* keep(const struct sigaction& action) {
   return found;
 }
 
-// The default action, now: a fault that is left to be raised again might not be, and the process would go on
-// without this handler.
+// Runs the default action now. Returning with the default installed is not enough: the fault might not
+// repeat, and the process would continue without this handler.
 void end_process(int signal, siginfo_t* info, bool is_sent) noexcept {
   struct sigaction ours{};
   ::sigaction(signal, &by_default.action, &ours);
   sigset_t mask{};
   ::sigaddset(&mask, signal);
   ::pthread_sigmask(SIG_UNBLOCK, &mask, nullptr);
-  // With its address and cause, for whoever reads the core.
+  // Keeps the address and cause of the fault for the core dump.
   ::syscall(SYS_rt_tgsigqueueinfo, ::getpid(), ::gettid(), signal, info);
-  // The first process of a container is still here. The system does not end it by a signal that was sent.
+  // Reached by the init process of a container: the kernel does not terminate it by a sent signal.
   if (!is_sent) std::abort();
   ::sigaction(signal, &ours, nullptr);
 }
 
-// What the system would do with the signal without this handler.
+// Does what the system would do with the signal without this handler.
 void pass_on(int signal, siginfo_t* info, void* context) {
   const auto* before = previous.load();
   const auto& action = before->action;
-  // The system does not let a process ignore a fault, only a signal that was sent or that tells of a bad page
-  // which nobody has touched.
+  // A process cannot ignore a fault. It can ignore a sent signal, and a report of a bad page that it has not
+  // accessed.
   const bool is_sent = info->si_code <= 0 || info->si_code == BUS_MCEERR_AO;
   if (action.sa_handler == SIG_IGN && is_sent) return;
   if (action.sa_handler == SIG_IGN || action.sa_handler == SIG_DFL) return end_process(signal, info, is_sent);
   const auto has = [&](unsigned flag) { return (static_cast<unsigned>(action.sa_flags) & flag) != 0; };
-  // Of two threads, the second finds the default.
+  // SA_RESETHAND: if two threads fault, the second gets the default action.
   if (has(SA_RESETHAND) && !previous.compare_exchange_strong(before, &by_default)) {
     return pass_on(signal, info, context);
   }
-  // The mask is that of the interrupted code again when this handler returns.
+  // The signal mask of the interrupted code is restored when this handler returns.
   sigset_t mask = action.sa_mask;
   if (!has(SA_NODEFER)) ::sigaddset(&mask, signal);
   ::pthread_sigmask(SIG_BLOCK, &mask, nullptr);
@@ -84,7 +84,7 @@ void pass_on(int signal, siginfo_t* info, void* context) {
   }
 }
 
-// Whether pages were put in place of those that cannot be read.
+// Replaces unreadable pages by zeros. Returns whether it did.
 bool replace_pages(const void* address) {
   fault::Incident incident(address);
   const auto pages = incident.claim(page_bytes);
@@ -94,7 +94,7 @@ bool replace_pages(const void* address) {
 
 void on_sigbus(int signal, siginfo_t* info, void* context) {
   const int error_number = errno;
-  // Other codes are signals that were sent, and accesses that are not aligned.
+  // Other codes are sent signals and unaligned accesses.
   const bool about_a_page = info->si_code == BUS_ADRERR || info->si_code == BUS_OBJERR;
   const bool is_replaced = about_a_page && replace_pages(info->si_addr);
   errno = error_number;
@@ -138,8 +138,8 @@ FaultHandler::FaultHandler() {
   ++users;
   struct sigaction ours{};
   ours.sa_sigaction = on_sigbus;
-  // On the alternate stack of the thread if there is one. The mask of an earlier handler is its own, and a
-  // signal that is ignored interrupts no system call.
+  // Uses the thread's alternate stack if it has one. SA_NODEFER: an earlier handler's own mask is applied by
+  // `pass_on`. SA_RESTART: an ignored signal must not interrupt system calls.
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
   installed = ::sigaction(SIGBUS, &ours, nullptr) == 0;
 }

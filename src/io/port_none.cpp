@@ -1,4 +1,4 @@
-// The port of a system that has none (-DHT_PORT=none): every call answers `function_not_supported`.
+// The port for unsupported systems (-DHT_PORT=none): every call fails with `function_not_supported`.
 #include <htensor/io/port.hpp>
 
 #include "io/port_parts.hpp"

@@ -1,4 +1,4 @@
-// What the files of a port share, and the handler of faults, which comes with the port.
+// Functions shared by the files of a port, and the port's fault handler.
 #pragma once
 
 #include <cstdint>
@@ -13,46 +13,46 @@ namespace ht::inline v1::io {
   return tl::unexpected(std::error_code(error_number, std::generic_category()));
 }
 
-/// The system's own queue for reads. `function_not_supported` where the system has none, or forbids it.
+/// Creates the system's own read queue. `function_not_supported` if the system has none, or forbids it.
 [[nodiscard]] IoResult<std::unique_ptr<ReadQueue>> uring_queue(std::uint32_t depth);
 
-/// Puts read-only pages over others, in one step. Whether it could be done; `errno` says why not. By the
-/// call's number and not by its name: it is made while others read there, which is what it is for, and in a
-/// signal handler; a sanitizer that stands behind the name takes it for a write and keeps books of its own.
+/// Atomically replaces pages by read-only ones. Returns false on failure, with the cause in `errno`. Uses the
+/// raw system call: it runs in a signal handler, and while other threads read the pages. A sanitizer that
+/// intercepts `mmap` would report that as a write.
 bool map_fixed(std::uintptr_t address, std::uint64_t bytes, int flags, int file,
                std::int64_t offset) noexcept;
 
-/// The handler of SIGBUS. Installed while one of these lives. Faults that it does not treat go to the handler
-/// that was installed before, which is installed again with the last of these; unless the program has
-/// installed another one on top meanwhile, which may rely on this one.
+/// The SIGBUS handler, installed while a FaultHandler exists. Other faults go to the handler installed
+/// before. The last FaultHandler restores that handler, unless the program has installed another one
+/// meanwhile, which may call this one.
 class FaultHandler {
  public:
-  /// Throws std::bad_alloc: a mapping without the handler would be unguarded.
+  /// Throws std::bad_alloc, because a mapping without the handler would be unguarded.
   FaultHandler();
   FaultHandler(const FaultHandler&) = delete;
   FaultHandler& operator=(const FaultHandler&) = delete;
   ~FaultHandler();
 };
 
-// What /proc and the control group say of memory.
+// Memory limits from /proc and the control group.
 
-/// The number behind a word that begins a line, as "MemAvailable:" does in /proc/meminfo.
+/// Returns the number after a word at the beginning of a line, such as "MemAvailable:" in /proc/meminfo.
 [[nodiscard]] std::optional<std::uint64_t> number_behind(std::string_view text,
                                                          std::string_view word) noexcept;
 
-/// Where this process is among control groups, from /proc/self/cgroup: of "4:memory:/a/b" the controller
-/// "memory" is at "/a/b". The unified tree has no controller's name: "0::/a/b".
+/// Returns the control group of this process from /proc/self/cgroup: "/a/b" for the controller "memory" in
+/// "4:memory:/a/b". The unified tree has an empty controller name: "0::/a/b".
 [[nodiscard]] std::optional<std::string_view> control_group(std::string_view cgroups,
                                                             std::string_view controller) noexcept;
 
-/// What is left of a group's memory; nothing where it has no limit. What it has in the page cache is counted
-/// as used by the system, and given back when it is needed.
+/// Returns the free memory of a group; nullopt if it has no limit. Page cache counts as free: the system
+/// includes it in `used`, but reclaims it when needed.
 [[nodiscard]] std::optional<std::uint64_t> left_of_limit(std::string_view limit, std::string_view used,
                                                          std::uint64_t in_page_cache) noexcept;
 
-/// The least of what the machine and the groups above this process have left.
+/// Returns the minimum of the free memory of the machine and of all groups of this process.
 [[nodiscard]] IoResult<std::uint64_t> available_memory();
-/// The most that this process has had.
+/// Returns the peak resident memory of this process.
 [[nodiscard]] IoResult<std::uint64_t> peak_memory();
 
 }  // namespace ht::inline v1::io

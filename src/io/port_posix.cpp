@@ -63,8 +63,8 @@ FileStat to_file_stat(const struct stat& raw) {
           .rights = {.permissions = raw.st_mode & 07777U, .owner = raw.st_uid, .group = raw.st_gid}};
 }
 
-// Who is not root gives nothing away, but may give a file to a group of his; some file systems have no rights
-// at all, and say EPERM: then there are none to keep.
+// A user other than root cannot change the owner of a file, but can set one of the user's own groups. Some
+// file systems do not support permissions and fail with EPERM, which is ignored.
 bool give_rights(int fd, const FileRights& rights) {
   constexpr auto as_it_is = static_cast<uid_t>(-1);
   const bool given =
@@ -73,7 +73,7 @@ bool give_rights(int fd, const FileRights& rights) {
   return ::fchmod(fd, rights.permissions) == 0 || errno == EPERM;
 }
 
-// A new file with its rights; closed where they cannot be given.
+// Returns a new file with its owner and permissions set; closes the file if they cannot be set.
 IoResult<FileHandle> with_rights(int fd, const std::optional<FileRights>& rights) {
   if (fd < 0 || !rights || give_rights(fd, *rights)) return opened(fd);
   const int error_number = errno;
@@ -81,7 +81,7 @@ IoResult<FileHandle> with_rights(int fd, const std::optional<FileRights>& rights
   return said(error_number);
 }
 
-// A write past this limit would raise SIGXFSZ, whose default is to end the process.
+// A write past this limit would raise SIGXFSZ, whose default action terminates the process.
 bool exceeds_size_limit(std::uint64_t end) {
   rlimit limit{};
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && end > limit.rlim_cur;
@@ -89,7 +89,8 @@ bool exceeds_size_limit(std::uint64_t end) {
 
 bool fits_off_t(std::uint64_t value) { return checked::narrow<off_t>(value).has_value(); }
 
-// Never 0, 1 or 2: where one of those is closed, whatever the program prints would go into the file.
+// Never returns 0, 1 or 2: if the program has closed one of these descriptors, its output would go into the
+// file.
 int above_standard(int fd) {
   if (fd < 0 || fd > 2) return fd;
   const int higher = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -99,7 +100,7 @@ int above_standard(int fd) {
   return higher;
 }
 
-// The system's calls take addresses that could be written to, and do not write here.
+// The system calls take non-const addresses but do not write through them.
 void* address_of(Region region) {
   return const_cast<std::byte*>(region.data);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
 }
@@ -113,12 +114,12 @@ int madvise_number(Advice advice) {
     case Advice::allocate: return MADV_POPULATE_WRITE;
     case Advice::drop: return MADV_DONTNEED;
     case Advice::huge_pages: return MADV_HUGEPAGE;
-    case Advice::evict: break;  // of a file, by `forget`
+    case Advice::evict: break;  // works on files, see `forget`
   }
   return -1;
 }
 
-// cachestat of Linux 6.5, which the C library does not know yet.
+// cachestat of Linux 6.5, which the C library does not define yet.
 constexpr long cachestat_number = 451;
 
 FileSystem file_system_of(std::uint64_t magic) {
@@ -154,7 +155,7 @@ FileSystem file_system_of(std::uint64_t magic) {
 class PosixPort final : public Port {
  public:
   IoResult<FileHandle> open(const std::filesystem::path& path) override {
-    // O_NONBLOCK, or a pipe without a writer would wait for one.
+    // O_NONBLOCK, because opening a pipe without a writer would block.
     return opened(above_standard(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)));
   }
 
@@ -163,7 +164,7 @@ class PosixPort final : public Port {
   }
 
   IoResult<void> close(FileHandle file) override {
-    // After an interrupted close the descriptor is gone on Linux; a second try could hit another's.
+    // On Linux an interrupted close has released the descriptor; a retry could close another file.
     return done_if(::close(file.value) == 0 || errno == EINTR);
   }
 
@@ -195,7 +196,7 @@ class PosixPort final : public Port {
     std::vector<std::string> names;
     while (true) {
       errno = 0;
-      // Each caller has a folder of its own.
+      // Each call uses its own DIR stream.
       const dirent* const entry = ::readdir(folder.get());  // NOLINT(concurrency-mt-unsafe)
       if (entry == nullptr) break;
       const std::string_view name = entry->d_name;
@@ -236,7 +237,7 @@ class PosixPort final : public Port {
   }
 
   IoResult<FileHandle> reopen_direct(FileHandle file, Access access) override {
-    // By its descriptor: its path may lead to another file by now.
+    // Reopens by descriptor: the path may name another file by now.
     const int how = access == Access::write ? O_RDWR : O_RDONLY;
     return opened(above_standard(::open(path_of(file).c_str(), how | O_CLOEXEC | O_DIRECT)));
   }
@@ -244,7 +245,7 @@ class PosixPort final : public Port {
   IoResult<DirectAlignment> direct_alignment(FileHandle file) override {
     struct ::statx raw{};
     if (::statx(file.value, "", AT_EMPTY_PATH, STATX_DIOALIGN, &raw) != 0) return said(errno);
-    // Systems before 6.1 do not tell; a page suits all of them.
+    // Kernels before 6.1 do not report it; page alignment works on all of them.
     if ((raw.stx_mask & STATX_DIOALIGN) == 0) return DirectAlignment{page_bytes(), page_bytes()};
     if (raw.stx_dio_offset_align == 0) return said(EINVAL);
     return DirectAlignment{raw.stx_dio_offset_align, raw.stx_dio_mem_align};
@@ -268,7 +269,7 @@ class PosixPort final : public Port {
         part.cached_bytes = std::min(pages[0] * page_bytes(), part.bytes);
         continue;
       }
-      // EPERM is also the answer of a sandbox that does not know the call.
+      // A sandbox that does not know the call also returns EPERM.
       if (errno != ENOSYS && errno != EPERM && errno != EOPNOTSUPP) return said(errno);
       if (!mincore_reports(file)) return said(EPERM);
       return cached_by_mincore(file, parts);
@@ -278,7 +279,7 @@ class PosixPort final : public Port {
 
   IoResult<void> forget(FileHandle file, std::uint64_t offset, std::uint64_t bytes) override {
     if (!fits_off_t(offset) || !fits_off_t(bytes)) return said(EINVAL);
-    if (bytes == 0) return {};  // to the system, no length is all of the file
+    if (bytes == 0) return {};  // the system call takes length 0 as the whole file
     const int error_number = ::posix_fadvise(file.value, static_cast<off_t>(offset),
                                              static_cast<off_t>(bytes), POSIX_FADV_DONTNEED);
     if (error_number != 0) return said(error_number);
@@ -312,7 +313,7 @@ class PosixPort final : public Port {
   IoResult<FileHandle> create_nameless(const std::filesystem::path& folder,
                                        std::optional<FileRights> rights) override {
     const int fd = above_standard(::open(folder.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0666));
-    // Systems that do not know the flag take it for one that asks for a folder.
+    // Kernels without O_TMPFILE see O_DIRECTORY in it and fail with EISDIR or ENOENT.
     if (fd < 0) return said(errno == EISDIR || errno == ENOENT ? EOPNOTSUPP : errno);
     return with_rights(fd, rights);
   }
@@ -325,7 +326,7 @@ class PosixPort final : public Port {
   IoResult<void> claim(FileHandle file) override {
     if (::flock(file.value, LOCK_EX | LOCK_NB) == 0) return {};
     if (errno != EBADF) return said(errno);
-    // NFS lets only a descriptor that can write be claimed, so the file is opened again under its number.
+    // NFS locks only writable descriptors, so the file is reopened for writing by its descriptor.
     const int writable = ::open(path_of(file).c_str(), O_RDWR | O_CLOEXEC);
     if (writable < 0) return said(errno);
     auto done =
@@ -376,10 +377,10 @@ class PosixPort final : public Port {
     if (if_exists == IfExists::replace) return done_if(::rename(from.c_str(), to.c_str()) == 0);
     if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return {};
     if (errno != EINVAL && errno != ENOSYS) return said(errno);
-    // A file system without that flag: a second name refuses to replace too.
+    // A file system without RENAME_NOREPLACE: link does not overwrite either.
     if (::link(from.c_str(), to.c_str()) == 0) return unlink(from);
     if (errno != EPERM && errno != ENOSYS && errno != EOPNOTSUPP) return said(errno);
-    // Nor second names: what is left is to look, and to be quick.
+    // A file system without hard links: check and rename, which leaves a short race.
     if (::faccessat(AT_FDCWD, to.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) return said(EEXIST);
     return done_if(::rename(from.c_str(), to.c_str()) == 0);
   }
@@ -389,17 +390,18 @@ class PosixPort final : public Port {
   }
 
  private:
-  // Where a descriptor leads to, whatever has the file's name by now.
+  // A path that opens the descriptor's file, also after the file was renamed or replaced.
   static std::string path_of(FileHandle file) { return "/proc/self/fd/" + std::to_string(file.value); }
 
-  // Moves the descriptor's own position, which nothing here uses.
+  // Moves the file position, which no other function uses.
   static IoResult<std::uint64_t> sought(FileHandle file, std::uint64_t offset, int what) {
     if (!fits_off_t(offset)) return said(EINVAL);
     return counted(::lseek(file.value, static_cast<off_t>(offset), what));
   }
 
   // Since Linux 5.2 mincore reports every page as resident, unless the user owns the file or may write to it;
-  // some sandboxes always do. A page far behind the file's end is never resident.
+  // some sandboxes report it always. A page far behind the end of the file is never resident, which tests
+  // both.
   bool mincore_reports(FileHandle file) {
     constexpr std::uint64_t beyond_large_pages = std::uint64_t{2} << 30;
     const auto stat = this->stat(file);
@@ -413,14 +415,13 @@ class PosixPort final : public Port {
     return good && (resident & 1U) == 0;
   }
 
-  // For kernels before 6.5: the pages of a mapping of 256 MiB at a time, which serves all parts that lie in
-  // it.
+  // For kernels before 6.5: maps 256 MiB at a time and answers all queries in that range.
   IoResult<void> cached_by_mincore(FileHandle file, std::span<CacheQuery> parts) {
     constexpr std::uint64_t stretch = std::uint64_t{1} << 28;
     const std::uint64_t page = page_bytes();
     std::vector<unsigned char> resident(static_cast<std::size_t>(stretch / page));
     std::uint64_t begin = 0;
-    std::uint64_t end = 0;  // nothing is known yet
+    std::uint64_t end = 0;  // empty: nothing queried yet
     const auto look_at = [&](std::uint64_t offset) -> IoResult<void> {
       const auto region = map(file, offset, stretch);
       if (!region) return tl::unexpected(region.error());

@@ -20,7 +20,7 @@
 
 #include "testing/temporary_folder.hpp"
 
-namespace ht::io {
+namespace ht::io::port_test {
 namespace {
 
 using ht::testing::TemporaryFolder;
@@ -302,4 +302,4 @@ TEST(PosixPort, tells_holes_from_data) {
 }
 
 }  // namespace
-}  // namespace ht::io
+}  // namespace ht::io::port_test

@@ -13,12 +13,12 @@ class UringQueue final : public ReadQueue {
   explicit UringQueue(std::uint32_t depth) : depth_(depth) {}
 
   ~UringQueue() override {
-    // The system writes into what belongs to the caller, who may free it next.
+    // Wait for reads in flight: they write into the caller's memory, which may be freed next.
     while (under_way_ > 0 && complete()) continue;
     if (open_) io_uring_queue_exit(&ring_);
   }
 
-  /// 0, or what went wrong.
+  /// Returns 0 or an errno value.
   int open() {
     const int result = io_uring_queue_init(depth_, &ring_, 0);
     open_ = result == 0;
@@ -28,13 +28,14 @@ class UringQueue final : public ReadQueue {
   IoResult<void> submit(const ReadRequest& request) override {
     io_uring_sqe* const entry = under_way_ < depth_ ? io_uring_get_sqe(&ring_) : nullptr;
     if (entry == nullptr) return said(EAGAIN);
-    // One request counts with 32 bits; a longer one comes up short, as a read may.
+    // A request has a 32-bit size; a larger one becomes a short read, which callers handle.
     constexpr std::size_t most = std::size_t{1} << 30;
     const auto bytes = static_cast<unsigned>(std::min(request.into.size(), most));
     io_uring_prep_read(entry, request.file.value, request.into.data(), bytes, request.offset);
     entry->user_data = request.tag;
     ++under_way_;
-    // What the system does not take now is handed to it again while waiting, which tells if it never does.
+    // Entries that are not submitted now are submitted again while waiting, which reports a permanent
+    // failure.
     static_cast<void>(io_uring_submit(&ring_));
     return {};
   }
@@ -71,7 +72,7 @@ class UringQueue final : public ReadQueue {
 IoResult<std::unique_ptr<ReadQueue>> uring_queue(std::uint32_t depth) {
   auto queue = std::make_unique<UringQueue>(depth);
   const int error_number = queue->open();
-  // A container forbids it with EPERM, a system without it says ENOSYS.
+  // Containers forbid io_uring with EPERM; a kernel without it returns ENOSYS.
   if (error_number == EPERM || error_number == EACCES) return said(ENOSYS);
   if (error_number != 0) return said(error_number);
   return queue;

@@ -8,7 +8,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht::io {
+namespace ht::io::read_queue_test {
 namespace {
 
 using ht::testing::Call;
@@ -179,4 +179,4 @@ TEST(DirectReads, go_past_the_page_cache_where_they_can) {
 }
 
 }  // namespace
-}  // namespace ht::io
+}  // namespace ht::io::read_queue_test

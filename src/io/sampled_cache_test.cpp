@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace ht::io {
+namespace ht::io::sampled_cache_test {
 namespace {
 
 constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
@@ -43,4 +43,4 @@ TEST(SampledCache, samples_are_evenly_spread) {
 }
 
 }  // namespace
-}  // namespace ht::io
+}  // namespace ht::io::sampled_cache_test

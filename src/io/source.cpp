@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 6> kind_names{"a regular file", "a folder
 Error not_opened(const std::filesystem::path& path, Port& port, std::error_code cause) {
   Error error = system_error(ErrorCode::open_failed, "file_can_be_opened", "open", path, cause);
   if (cause != std::errc::no_such_file_or_directory) return error;
-  // "Not found" of a link that is there misleads: it is what the link names that is gone.
+  // The link exists and its target is missing, so "not found" would mislead.
   const auto target = port.read_link(path);
   if (!target) return error;
   return Error(ErrorCode::open_failed, "link_leads_somewhere",
@@ -53,7 +53,7 @@ Result<std::shared_ptr<const FileSource>> FileSource::open(const std::filesystem
     std::shared_ptr<FileSource> file(new FileSource(path, true, port));
     const auto handle = port.open(path);
     if (!handle) {
-      // A socket can only be connected to; its kind helps more than the error of opening it.
+      // A socket cannot be opened; report its kind instead of the error of `open`.
       const bool unopenable = handle.error() == std::errc::no_such_device_or_address;
       if (const auto there = port.stat(path); unopenable && there)
         return fail(not_regular(path, there->kind));
@@ -89,7 +89,7 @@ Result<std::shared_ptr<const FileSource>> FileSource::adopt(std::shared_ptr<File
 }
 
 FileSource::~FileSource() {
-  // Nothing was written through the descriptor, so a failing close loses nothing.
+  // The descriptor is read-only, so a failed close loses no data.
   if (handle_.value >= 0) static_cast<void>(port_.close(handle_));
 }
 
@@ -122,8 +122,8 @@ Result<bool> FileSource::cached(std::span<CacheQuery> parts) const {
                            path_, found.error()));
 }
 
-// A write whose mtime was set back still changes ctime. So do links, rights and a rename, which leave the
-// contents alone; each of them shows in what it changed.
+// A write with a restored mtime still changes ctime. Links, permissions and renames also change ctime but not
+// the contents; they are detected by their own fields.
 bool may_have_other_contents(const SourceIdentity& before, const SourceIdentity& now,
                              bool is_renamed) noexcept {
   if (now.bytes != before.bytes || now.modified_ns != before.modified_ns) return true;

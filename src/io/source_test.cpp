@@ -13,7 +13,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht::io {
+namespace ht::io::source_test {
 namespace {
 
 using ht::testing::Call;
@@ -329,4 +329,4 @@ TEST(MemorySource, memory_has_the_bytes) {
 }
 
 }  // namespace
-}  // namespace ht::io
+}  // namespace ht::io::source_test

@@ -20,17 +20,17 @@ namespace {
 
 constexpr std::uint64_t read_alignment = 4096;
 
-// Files of which nothing is wanted may be missing, and are left alone.
+// Files without a requested range may be missing; they are not opened.
 std::vector<bool> files_read(std::size_t files, std::span<const FileRange> ranges) {
   std::vector<bool> read(files);
   for (const auto& range : ranges) read[range.file] = true;
   return read;
 }
 
-// Whether the bytes were copied from the mapping; else a read reports the cause.
+// Returns whether the bytes were copied from the mapping. If not, a read reports the cause.
 bool copy_mapped(MappedFile& mapped, const ReadRequest& request) {
   const MutableBytes into = request.into;
-  // All pages at once, and not one by one as they are touched.
+  // Populates all pages at once instead of one by one at first touch.
   if (!mapped.advise(request.offset, into.size(), Advice::populate)) return false;
   return mapped
       .visit(request.offset, into.size(),
@@ -41,11 +41,11 @@ bool copy_mapped(MappedFile& mapped, const ReadRequest& request) {
       .has_value();
 }
 
-// Performs what the machine asks for and answers with what came of it. The queue goes first, as reads that
-// are under way write into the ring.
+// Performs the effects of the state machine and returns their results as events. The queue is destroyed
+// first, because reads in flight write into the ring.
 class Shell {
  public:
-  /// Without `into` there is a ring, and chunks are handed to the consumer from there.
+  /// If `into` is empty, chunks are read into a ring and passed to the consumer from there.
   Shell(const Sources& sources, std::span<const FileRange> ranges, std::span<const MutableBytes> into,
         const ChunkConsumer& consumer, const StagedOptions& options)
       : sources_(sources),
@@ -102,7 +102,7 @@ class Shell {
     std::uint64_t done = 0;
     bool direct = false;
     std::optional<Error> error{};    // of a source that is not a file
-    std::exception_ptr exception{};  // which a source of the caller's has thrown
+    std::exception_ptr exception{};  // thrown by a source of the caller
   };
 
   void open_queue(const FileSource* first) {
@@ -113,14 +113,14 @@ class Shell {
         return;
       }
     }
-    // Whatever keeps the system's queue away, a limit on locked memory for one, does not keep threads away.
-    // More than 8 do not make a disk faster, and each has a stack; copying takes all processors.
+    // Threads work where the system's queue does not, for example under a limit on locked memory. More than 8
+    // threads do not make a disk faster, and each needs a stack; copying uses all processors.
     const auto threads = only_reads ? 8U : std::max(std::thread::hardware_concurrency(), 1U);
     const auto read = [this](const ReadRequest& request) { return copy_or_read(request); };
     queue_ = std::make_unique<ThreadQueue>(read, options_.chunks, threads);
   }
 
-  // On many threads.
+  // Called from many threads.
   IoResult<std::uint64_t> copy_or_read(const ReadRequest& request) {
     Slot& slot = slots_[request.tag];
     const FileRange range{slot.chunk.range.file, request.offset, request.into.size()};
@@ -145,7 +145,7 @@ class Shell {
     return {ring_.get() + slot * options_.chunk_bytes, bytes};
   }
 
-  // Whether what a chunk is read into is as direct reads need it.
+  // Returns whether the memory of a chunk is aligned for direct reads.
   bool is_aligned(std::uint32_t slot) {
     const auto address = reinterpret_cast<std::uintptr_t>(memory_of(slot).data());
     return address % direct_[slots_[slot].chunk.range.file].alignment().both() == 0;
@@ -178,7 +178,7 @@ class Shell {
   }
 
   staged::Event perform(const staged::Begin& begin) {
-    // One that found no room is begun first.
+    // A chunk that found the queue full is started first.
     const auto chunk = waiting_ ? std::exchange(waiting_, std::nullopt) : plan_.next();
     if (!chunk) return staged::NothingLeft{};
     if (options_.before_read) options_.before_read(*chunk);
@@ -230,7 +230,7 @@ class Shell {
     }
     slot.done += *done->bytes;
     if (slot.done == slot.chunk.range.bytes) return staged::Arrived{number};
-    // The rest may begin anywhere, which a direct read may not.
+    // The rest may start at an unaligned offset, which direct reads do not allow.
     slot.direct = false;
     return staged::CameShort{number};
   }
@@ -240,7 +240,7 @@ class Shell {
     if (slot.exception) std::rethrow_exception(std::exchange(slot.exception, nullptr));
     if (slot.error) return staged::ReadFailed{*std::exchange(slot.error, std::nullopt)};
     const bool again = cause == std::errc::interrupted || cause == std::errc::resource_unavailable_try_again;
-    // A file system that opens for direct reads may still refuse one.
+    // A file system may open a file for direct reads and still refuse a read.
     const bool not_direct = slot.direct && cause == std::errc::invalid_argument;
     if (!again && !not_direct) return staged::ReadFailed{refused(slot, cause)};
     if (not_direct) slot.direct = false;
@@ -272,7 +272,8 @@ Result<void> check_unchanged(const Sources& sources, std::span<const FileRange> 
   return {};
 }
 
-// Whether most of the memory lies to blocks as the files do, so that direct reads can go there.
+// Returns whether most of the memory has the same alignment as the file ranges, so that direct reads can
+// write into it.
 bool lies_as_the_files(std::span<const MutableBytes> into, std::span<const FileRange> ranges) {
   std::uint64_t such = 0;
   std::uint64_t all = 0;

@@ -1,6 +1,6 @@
-// Files read in large pieces, several at once. The `staged` strategy hands the pieces on in order through a
-// ring of fixed size: memory is that of the ring, however large the files are. The `external` strategy, and
-// `read` with memory of its own, have them where they are wanted at once.
+// Reads files in large chunks, several at once. The `staged` strategy passes the chunks to a consumer in
+// order through a ring of fixed size. Memory use does not depend on the size of the files. The `external`
+// strategy, and `read` with its own memory, read directly into the target memory.
 #pragma once
 
 #include <cstddef>
@@ -15,31 +15,32 @@ namespace ht::inline v1::io {
 
 class MappedFile;
 
-// A catalog may name what is not there, so sums end at the largest number.
+// A catalog may name ranges outside the files, so sums saturate at the largest number.
 [[nodiscard]] std::uint64_t end_of(const FileRange& range) noexcept;
 [[nodiscard]] std::uint64_t sum_of(std::span<const FileRange> ranges) noexcept;
 
 struct Chunk {
   FileRange range;
-  /// Whether offset and size are as direct reads need them.
+  /// Whether offset and size are aligned for direct reads.
   bool direct = false;
-  /// Which of the ranges it is of, and where it begins in that.
+  /// The number of its range, and its offset in that range.
   std::size_t number = 0;
   std::uint64_t in_range = 0;
 
   friend bool operator==(const Chunk&, const Chunk&) = default;
 };
 
-/// The chunks of some ranges, in order. Where a file has an alignment for direct reads, what lies between two
-/// multiples of it is read so; the head before them and the tail behind them are not.
+/// Splits ranges into chunks, in order. If a file has an alignment for direct reads, the aligned middle of a
+/// range is read directly; the unaligned head and tail are not.
 class ChunkPlan {
  public:
-  /// `alignments` has one for each file, 0 where direct reads cannot be; `chunk_bytes` is a multiple of all.
+  /// `alignments` has one entry per file, 0 if direct reads are not possible; `chunk_bytes` is a multiple of
+  /// all.
   ChunkPlan(std::span<const FileRange> ranges, std::span<const std::uint64_t> alignments,
             std::uint64_t chunk_bytes) noexcept
       : ranges_(ranges), alignments_(alignments), chunk_bytes_(chunk_bytes) {}
 
-  /// The next one; nothing behind the last.
+  /// Returns the next chunk; nullopt after the last.
   [[nodiscard]] std::optional<Chunk> next() noexcept;
 
  private:
@@ -47,11 +48,10 @@ class ChunkPlan {
   std::span<const std::uint64_t> alignments_;
   std::uint64_t chunk_bytes_;
   std::size_t range_ = 0;
-  std::uint64_t done_ = 0;  // of that range
+  std::uint64_t done_ = 0;  // bytes of that range
 };
 
-/// Gets every chunk in order, once. Its bytes are its own only during the call. What it fails with ends the
-/// load.
+/// Called once with each chunk, in order. The bytes are valid only during the call. An error ends the load.
 using ChunkConsumer = std::function<Result<void>(const Chunk& chunk, Bytes bytes)>;
 
 struct StagedOptions {
@@ -59,38 +59,39 @@ struct StagedOptions {
   std::uint32_t chunks = 8;
   /// A multiple of 4096.
   std::uint64_t chunk_bytes = std::uint64_t{2} << 20;
-  /// Past the page cache where the file system allows it.
+  /// Bypass the page cache if the file system allows it.
   bool direct = true;
-  /// Whether there may be a ring where memory does not lie as the file does; else that is not read directly.
+  /// Whether `load_into` may use a ring for memory that is not aligned as the file. If not, such memory is
+  /// read through the page cache.
   bool ring_for_memory = true;
-  /// Threads copy from these mappings, all at once, instead of reading: copying mapped bytes costs less than
-  /// a read. Null where touching a source may end the process.
+  /// Threads copy from these mappings in parallel instead of reading: copying mapped bytes costs less than a
+  /// read. Null for sources whose pages must not be touched, as a fault may terminate the process.
   std::span<MappedFile* const> mapped{};
-  /// Called before the read of a chunk is begun, in order; may wait for its memory.
+  /// Called in order before the read of each chunk starts; may wait for its memory.
   std::function<void(const Chunk& chunk)> before_read{};
-  /// The budget is for callers, who allocate the memory; `on_loaded` is for `load_into`.
+  /// The budget is not used here: callers allocate the memory. `on_loaded` is only used by `load_into`.
   LoadWork work{};
 };
 
-/// What was read, and how much of it past the page cache.
+/// Bytes read, and how many of them bypassed the page cache.
 struct Staged {
   std::uint64_t bytes = 0;
   std::uint64_t direct_bytes = 0;
 };
 
-/// `bad_state` for a ring that cannot be.
+/// `bad_state` if the number or size of chunks is not allowed.
 [[nodiscard]] Result<void> check_ring(std::uint32_t chunks, std::uint64_t chunk_bytes);
 /// `out_of_bounds` for a range that is not in its file, or whose file is missing.
 [[nodiscard]] Result<void> check_ranges(const Sources& sources, std::span<const FileRange> ranges);
 
-/// `read_failed`, `truncated`, `changed_underfoot` where a file is not as it was when it was opened,
-/// `cancelled`, `out_of_bounds` for a range that is not in its file, `bad_state` for a ring that cannot be.
+/// Reads the ranges through a ring. `read_failed`, `truncated`, `changed_underfoot` if a file changed since
+/// it was opened, `cancelled`, `out_of_bounds` for a range that is not in its file, `bad_state` for an
+/// invalid ring.
 [[nodiscard]] Result<Staged> load_staged(const Sources& sources, std::span<const FileRange> ranges,
                                          const ChunkConsumer& consumer, const StagedOptions& options = {});
 
-/// Each range into memory that is there already, of exactly its size (`size_mismatch`). Direct reads need
-/// memory that lies as the file's blocks do; where most of it does not, they go through a ring and are
-/// copied.
+/// Reads each range into the caller's memory of exactly its size (`size_mismatch`). Direct reads need memory
+/// aligned as the file; if most of it is not, they go through a ring and are copied.
 [[nodiscard]] Result<Staged> load_into(std::span<const MutableBytes> into, const Sources& sources,
                                        std::span<const FileRange> ranges, const StagedOptions& options = {});
 

@@ -1,6 +1,6 @@
-// The `staged` strategy as a machine: a ring of chunks, filled by reads that are under way at once, handed on
-// in order. What is true is in the states, what happens in the events; `on` says what follows, and does
-// nothing itself. Each effect is answered by exactly one event.
+// The `staged` strategy as a state machine: a ring of chunks, filled by concurrent reads, passed to the
+// consumer in order. `on` maps a state and an event to the next state and effect, and has no side effects.
+// Each effect is answered by exactly one event.
 #pragma once
 
 #include <concepts>
@@ -14,15 +14,15 @@
 
 namespace ht::inline v1::io::staged {
 
-/// Chunks are counted; each has the slot of its number modulo the number of slots.
+/// A chunk uses the slot of its number modulo the number of slots.
 struct Ring {
   static constexpr std::uint32_t most_slots = 64;
 
   std::uint32_t slots = 0;
-  std::uint64_t begun = 0;      ///< chunks whose read was begun
-  std::uint64_t handed = 0;     ///< chunks that the consumer has had
-  std::uint32_t under_way = 0;  ///< reads that are
-  std::uint64_t filled = 0;     ///< a bit for each slot that waits to be handed on
+  std::uint64_t begun = 0;      ///< chunks whose read was started
+  std::uint64_t handed = 0;     ///< chunks that the consumer has processed
+  std::uint32_t under_way = 0;  ///< reads in flight
+  std::uint64_t filled = 0;     ///< a bit for each slot that is ready for the consumer
   bool all_begun = false;
 
   [[nodiscard]] std::uint32_t slot_of(std::uint64_t chunk) const noexcept {
@@ -36,7 +36,7 @@ struct Ring {
 struct Running {
   Ring ring;
 };
-/// Something went wrong: what is under way is waited for, and nothing more is begun.
+/// After a failure: waits for reads in flight and starts no more.
 struct Draining {
   Ring ring;
   Error error;
@@ -48,46 +48,46 @@ struct Failed {
 using State = std::variant<Running, Draining, Done, Failed>;
 
 // Events.
-struct Begun {};        ///< a read was
-struct BegunRest {};    ///< of what came short
-struct NothingLeft {};  ///< to begin
-struct NoRoom {};       ///< in the system's queue until a read completes
+struct Begun {};        ///< a read was started
+struct BegunRest {};    ///< the rest of a short read was started
+struct NothingLeft {};  ///< no chunk is left to start
+struct NoRoom {};       ///< the system's queue is full until a read completes
 struct Arrived {
   std::uint32_t slot;
-};  ///< all of the slot's bytes
+};  ///< all bytes of the slot were read
 struct CameShort {
   std::uint32_t slot;
-};  ///< some of them
+};  ///< a short read: the rest is still missing
 struct ReadFailed {
   Error error;
-};  ///< and is not under way any more
-struct Handed {};  ///< to the consumer
+};  ///< the read is no longer in flight
+struct Handed {};  ///< the consumer has processed the chunk
 struct Broke {
   Error error;
-};  ///< anything else: beginning, waiting, the consumer, a wish to stop
+};  ///< any other failure: starting a read, waiting, the consumer, a stop request
 using Event =
     std::variant<Begun, BegunRest, NothingLeft, NoRoom, Arrived, CameShort, ReadFailed, Handed, Broke>;
 
 // Effects.
 struct Begin {
   std::uint32_t slot;
-};  ///< the read of the next chunk: Begun, NothingLeft, NoRoom or Broke
+};  ///< starts the read of the next chunk: Begun, NothingLeft, NoRoom or Broke
 struct BeginRest {
   std::uint32_t slot;
-};  ///< of what came short: BegunRest or Broke
+};  ///< starts the rest of a short read: BegunRest or Broke
 struct Hand {
   std::uint32_t slot;
-};  ///< Handed or Broke
-struct Await {};  ///< one read: Arrived, CameShort, ReadFailed or Broke
+};  ///< passes the slot to the consumer: Handed or Broke
+struct Await {};  ///< waits for one read: Arrived, CameShort, ReadFailed or Broke
 using Effect = std::variant<Begin, BeginRest, Hand, Await>;
 
 struct Step {
   State next;
-  /// Nothing where it is over; the state says how.
+  /// nullopt if the load has ended; `next` is Done or Failed.
   std::optional<Effect> effect;
 };
 
-// Reading comes first, so that the disk is never idle while there is room. A full queue takes no more reads.
+// Starting reads comes first, so that the disk is never idle while the ring has room.
 inline Step go_on(const Ring& ring, bool queue_is_full = false) {
   if (ring.has_room() && !queue_is_full) return {Running{ring}, Begin{ring.slot_of(ring.begun)}};
   if (ring.is_filled(ring.slot_of(ring.handed))) return {Running{ring}, Hand{ring.slot_of(ring.handed)}};
@@ -111,7 +111,7 @@ inline Ring with_one_less(Ring ring) {
   return ring;
 }
 
-// The table.
+// The transition table.
 inline Step on(Running state, const Begun& /*event*/) {
   ++state.ring.begun;
   ++state.ring.under_way;
@@ -158,10 +158,10 @@ template <class Event>
 inline Step on(const Draining& state, const Event& /*event*/) {
   return drain(with_one_less(state.ring), state.error);
 }
-// Waiting itself fails: the queue waits for the rest when it goes.
+// The wait itself failed: the queue's destructor waits for the remaining reads.
 inline Step on(const Draining& state, const Broke& /*event*/) { return {Failed{state.error}, {}}; }
 
-/// `on` where the table has the pair, else `Failed{bad_state}`.
+/// Calls `on` if the table has the pair, else returns `Failed{bad_state}`.
 [[nodiscard]] inline Step step(const State& state, const Event& event) {
   return step_of<Step>(state, event, [&]() -> Step {
     return {Failed{Error(ErrorCode::bad_state, "event_belongs_to_the_state",

@@ -7,7 +7,7 @@
 #include <sstream>
 #include <vector>
 
-namespace ht::io::staged {
+namespace ht::io::staged::staged_machine_test {
 namespace {
 
 Error some_error() { return Error(ErrorCode::read_failed, "test", "it failed"); }
@@ -152,4 +152,4 @@ TEST(StagedMachine, diagram_is_the_one_in_the_docs) {
 }
 
 }  // namespace
-}  // namespace ht::io::staged
+}  // namespace ht::io::staged::staged_machine_test

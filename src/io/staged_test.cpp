@@ -9,7 +9,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht::io {
+namespace ht::io::staged_test {
 namespace {
 
 using ht::testing::Call;
@@ -321,4 +321,4 @@ TEST_F(StagedLoad, staged_ranges_are_in_their_files) {
 }
 
 }  // namespace
-}  // namespace ht::io
+}  // namespace ht::io::staged_test

@@ -25,7 +25,7 @@ class PagesAhead {
               },
               {.ways = ways, .stop = std::move(stop)}) {}
 
-  /// Waits until the memory of a chunk has its pages. Where that fails, reads fault them in as they go.
+  /// Waits until the pages of a chunk's memory are allocated. If that fails, the reads fault them in.
   void wait_for(const Chunk& chunk) {
     if (failed_) return;
     const std::uint64_t end = layout_.read_positions[chunk.number] + chunk.in_range + chunk.range.bytes;
@@ -153,7 +153,7 @@ Answer MappedStrategy::answer(const Request& request) {
       if (!is_released) return request_failed(is_released.error());
       if (*is_released) return ReleaseDone{};
     }
-    *asked->memory = {};  // a view of a mapping that stays
+    *asked->memory = {};  // the mapping itself stays
     return ReleaseDone{};
   }
   return not_supported(*this, "load into memory");
@@ -180,7 +180,7 @@ Answer ReadStrategy::answer(const Request& request) {
 }
 
 std::vector<Answer> ReadStrategy::load(std::span<const LoadRequest> requests, const LoadWork& work) {
-  // Allocated first, so that there is an answer whatever happens.
+  // Allocated first, so that each request gets an answer even when out of memory.
   std::vector<Answer> answers(requests.size());
   auto memory = without_bad_alloc([&] { return run(requests, work); });
   if (memory) {
@@ -217,10 +217,10 @@ Result<std::vector<Memory>> ReadStrategy::run(std::span<const LoadRequest> reque
   }
   auto how = reading_;
   how.work = work;
-  // A ring takes memory, too.
+  // The ring counts against the budget too.
   how.ring_for_memory = how.chunks * how.chunk_bytes <= work.budget_bytes - layout.bytes;
   std::optional<PagesAhead> pages;
-  // Threads that copy fault in pages side by side; reads do not.
+  // Copying threads fault in pages in parallel; reads do not.
   if (memory && how.mapped.empty()) {
     pages.emplace(*memory, layout, work.stop);
     how.before_read = [&](const Chunk& chunk) { pages->wait_for(chunk); };

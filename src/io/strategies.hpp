@@ -1,6 +1,6 @@
-// The library's strategies. They know sources and ranges, and nothing of tensors. MappedStrategy may be used
-// from many threads, ReadStrategy by one at a time. `staged` and `external` keep nothing: staged.hpp has
-// their functions.
+// The library's strategies. They work on sources and ranges, not on tensors. MappedStrategy is thread-safe;
+// ReadStrategy may be used by one thread at a time. `staged` and `external` have no state: their functions
+// are in staged.hpp.
 #pragma once
 
 #include <functional>
@@ -17,23 +17,23 @@ namespace ht::inline v1::io {
 
 struct MappedOptions {
   FaultPolicy faults = FaultPolicy::guarded;
-  /// As MapOptions::tensor_at, by the source's number.
+  /// As MapOptions::tensor_at, with the source's number.
   std::function<std::string(std::uint32_t file, std::uint64_t offset)> tensor_at{};
 };
 
-/// The bytes of sources in place; a MappedFile for each.
+/// Maps sources in place, with one MappedFile per source.
 class MappedStrategy final : public Strategy {
  public:
   explicit MappedStrategy(const Sources& sources, const MappedOptions& options = {});
 
   [[nodiscard]] const Sources& sources() const noexcept { return sources_; }
-  /// There must be a source of this number.
+  /// The source of this number must exist.
   [[nodiscard]] MappedFile& file(std::size_t number) const { return *files_[number]; }
-  /// Null where a source is missing.
+  /// Null for missing sources.
   [[nodiscard]] std::vector<MappedFile*> files() const;
 
   [[nodiscard]] std::string_view name() const noexcept override { return to_string(StrategyKind::mapped); }
-  /// `missing_shard` where the source is missing.
+  /// `missing_shard` if the source is missing.
   Answer answer(const Request& request) override;
 
  private:
@@ -43,7 +43,7 @@ class MappedStrategy final : public Strategy {
   std::vector<std::unique_ptr<MappedFile>> files_;
 };
 
-/// Loads into memory of its own, which a ReleaseRequest gives back. Requests fail together.
+/// Loads into its own memory, which a ReleaseRequest frees. All requests of a load fail together.
 /// `budget_too_small`.
 class ReadStrategy final : public Strategy {
  public:
@@ -54,13 +54,13 @@ class ReadStrategy final : public Strategy {
   Answer answer(const Request& request) override;
   std::vector<Answer> load(std::span<const LoadRequest> requests, const LoadWork& work) override;
 
-  /// Of all loads.
+  /// Totals of all loads.
   [[nodiscard]] const Staged& done() const noexcept { return done_; }
-  /// Threads that allocated pages ahead of the reads; 0: the reads did.
+  /// Number of threads that allocated pages ahead of the reads; 0 if the reads allocated them.
   [[nodiscard]] std::uint32_t page_threads() const noexcept { return page_threads_; }
 
  private:
-  /// The memory of each request.
+  /// Returns the memory of each request.
   [[nodiscard]] Result<std::vector<Memory>> run(std::span<const LoadRequest> requests, const LoadWork& work);
 
   const Sources& sources_;
@@ -69,12 +69,12 @@ class ReadStrategy final : public Strategy {
   std::uint32_t page_threads_ = 0;
 };
 
-/// `bad_state` for an answer of another kind than the request's.
+/// Returns the `bad_state` error for an answer that does not match its request.
 [[nodiscard]] Error not_answered(const Strategy& strategy);
-/// The Error of a request that failed.
+/// Returns the Error of a failed request.
 [[nodiscard]] Error error_of(const Strategy& strategy, const RequestFailed& failed);
 
-/// The event of a kind of request, or the Error that came instead.
+/// Returns the expected event, or the Error of the answer.
 template <class Done>
 [[nodiscard]] Result<Done> done_or_error(const Strategy& strategy, Answer answer) {
   if (auto* const done = std::get_if<Done>(&answer)) return std::move(*done);
@@ -90,7 +90,7 @@ template <class Done>
 
 [[nodiscard]] Result<void> advise(Strategy& strategy, const FileRange& range, Advice advice);
 
-/// The LoadDone of each request, or the first failure; `bad_state` where answers are missing.
+/// Returns the LoadDone of each request, or the first failure; `bad_state` if answers are missing.
 [[nodiscard]] Result<std::vector<LoadDone>> ask_to_load(Strategy& strategy,
                                                         std::span<const LoadRequest> requests,
                                                         const LoadWork& work);

@@ -7,7 +7,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht::io {
+namespace ht::io::strategies_test {
 namespace {
 
 using ht::testing::Call;
@@ -358,4 +358,4 @@ TEST_F(Strategies, default_load_answers_one_by_one_and_fails_together) {
 }
 
 }  // namespace
-}  // namespace ht::io
+}  // namespace ht::io::strategies_test

@@ -8,7 +8,7 @@
 
 namespace ht::inline v1::io {
 
-/// The cause of every failure in a build without a port for its system (-DHT_PORT=none).
+/// The error code of every failure in a build without a port (-DHT_PORT=none).
 [[nodiscard]] std::error_code no_port() noexcept;
 
 /// `action` completes "cannot …", for instance "open".

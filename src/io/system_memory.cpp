@@ -24,7 +24,7 @@ std::string_view take_line(std::string_view& text) noexcept {
   return line;
 }
 
-// All of a small text that the system makes up as it is read.
+// Reads a whole text file of /proc or /sys, whose size is not known before.
 std::optional<std::string> text_of(const std::filesystem::path& path) {
   const std::ifstream file(path);
   if (!file) return std::nullopt;
@@ -33,7 +33,7 @@ std::optional<std::string> text_of(const std::filesystem::path& path) {
   return std::move(text).str();
 }
 
-// The two generations of control groups: where they are, and what they call things.
+// The two versions of control groups: their paths and file names.
 struct Groups {
   std::string_view root;
   std::string_view controller;
@@ -82,7 +82,7 @@ std::optional<std::string_view> control_group(std::string_view cgroups,
 
 std::optional<std::uint64_t> left_of_limit(std::string_view limit, std::string_view used,
                                            std::uint64_t in_page_cache) noexcept {
-  const auto most = leading_number(limit);  // "max" is none
+  const auto most = leading_number(limit);  // nullopt for "max"
   const auto all = leading_number(used);
   if (!most || !all) return std::nullopt;
   const std::uint64_t kept = *all - std::min(*all, in_page_cache);
@@ -98,7 +98,7 @@ IoResult<std::uint64_t> available_memory() {
   for (const auto& names : generations) {
     const auto group = control_group(cgroups, names.controller);
     if (!group) continue;
-    // A group's limit counts for those below it.
+    // A group's limit also applies to the groups below it.
     const std::filesystem::path root = names.root;
     for (auto folder = root / std::filesystem::path(*group).relative_path(); folder > root;
          folder = folder.parent_path()) {
@@ -109,7 +109,7 @@ IoResult<std::uint64_t> available_memory() {
 }
 
 IoResult<std::uint64_t> peak_memory() {
-  // Not getrusage's, which a process that was started by a larger one has from that.
+  // getrusage is not used: its value is inherited across exec, so it may be that of a larger process.
   const auto kib = number_behind(text_of("/proc/self/status").value_or(""), "VmHWM:");
   if (!kib) return tl::unexpected(std::make_error_code(std::errc::function_not_supported));
   return *kib * 1024;

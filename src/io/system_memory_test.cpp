@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace ht::io {
+namespace ht::io::system_memory_test {
 namespace {
 
 TEST(SystemMemory, numbers_stand_behind_the_word_that_begins_their_line) {
@@ -42,4 +42,4 @@ TEST(SystemMemory, peak_grows_with_what_is_touched) {
 }
 
 }  // namespace
-}  // namespace ht::io
+}  // namespace ht::io::system_memory_test

@@ -1,4 +1,4 @@
-// A queue for reads where the system has none: threads that read one each.
+// A read queue for systems without one: each thread performs one read at a time.
 #pragma once
 
 #include <condition_variable>
@@ -12,10 +12,10 @@ namespace ht::inline v1::io {
 
 class ThreadQueue final : public ReadQueue {
  public:
-  /// As of `Port::read_at`; called from many threads at once.
+  /// Reads as `Port::read_at` does; called from many threads at once.
   using Reading = std::function<IoResult<std::uint64_t>(const ReadRequest&)>;
-  /// At most `depth` requests, which is not 0, with a thread for each of the first few. Where the system
-  /// starts no thread, `complete` reads.
+  /// Takes at most `depth` requests (not 0), with one thread each up to `most_threads`. If no thread can be
+  /// started, `complete` does the reads.
   ThreadQueue(Reading reading, std::uint32_t depth, std::uint32_t most_threads);
   ~ThreadQueue() override;
 
@@ -31,7 +31,7 @@ class ThreadQueue final : public ReadQueue {
   std::mutex mutex_;
   std::condition_variable to_do_added_;
   std::condition_variable done_added_;
-  // Both have room for `depth_` from the start: a reader thread must not need memory.
+  // Both have capacity `depth_` from the start: a reader thread must not allocate.
   std::vector<ReadRequest> to_do_;
   std::vector<ReadDone> done_;
   bool over_ = false;

@@ -6,7 +6,7 @@
 #include <random>
 #include <utility>
 
-namespace ht::io {
+namespace ht::io::tuner_test {
 namespace {
 
 constexpr std::uint64_t mib = std::uint64_t{1} << 20;
@@ -123,4 +123,4 @@ TEST(Tuner, adds_the_rest_to_the_rate) {
 }
 
 }  // namespace
-}  // namespace ht::io
+}  // namespace ht::io::tuner_test

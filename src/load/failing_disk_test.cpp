@@ -20,7 +20,7 @@
 #include "model/test_models.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::failing_disk_test {
 namespace {
 
 constexpr std::size_t tensor_bytes = std::size_t{1} << 20;
@@ -148,4 +148,4 @@ TEST_F(FailingDisk, is_told_by_a_staged_load) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::failing_disk_test

@@ -10,7 +10,7 @@
 #include "model/test_formats.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::fault_policy_test {
 namespace {
 
 using io::StrategyKind;
@@ -139,4 +139,4 @@ TEST_F(FaultPolicies, zero_fill_is_polled) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::fault_policy_test

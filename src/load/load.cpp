@@ -20,12 +20,12 @@
 namespace ht::inline v1 {
 namespace {
 
-// Gaps up to this size between tensors are read along, so that files are read in large pieces.
+// Gaps of at most this size between tensors are read too, so that reads stay large.
 constexpr std::uint64_t gap_bytes = 16384;
 constexpr std::uint64_t page_bytes = 4096;
 constexpr std::uint64_t least_chunk_bytes = 65536;
 
-// How far a stream by `mapped` is ahead of its consumer.
+// How many pieces a stream by `mapped` fetches ahead of its consumer.
 constexpr std::size_t stream_ahead_pieces = 16;
 
 Error not_by(io::StrategyKind strategy) {
@@ -40,7 +40,7 @@ std::string threads_text(std::uint32_t threads) {
   return format_text("{} {}", threads, threads == 1 ? "thread" : "threads");
 }
 
-// The ring within the budget: fewer chunks, then smaller ones.
+// Returns a ring within the budget: with fewer chunks, then with smaller ones.
 Result<io::StagedOptions> ring_within(const LoadOptions& options) {
   io::StagedOptions ring{.chunks = options.chunks, .chunk_bytes = options.chunk_bytes};
   const std::uint64_t budget = options.budget_bytes;
@@ -56,7 +56,6 @@ Result<io::StagedOptions> ring_within(const LoadOptions& options) {
 
 }  // namespace
 
-// One load of a model.
 class ModelLoad {
  public:
   ModelLoad(const Model& model, const LoadOptions& options, std::vector<std::size_t> tensors)
@@ -73,7 +72,7 @@ class ModelLoad {
     }
   }
 
-  /// Tensors `in_memory` are not loaded again.
+  /// `in_memory` lists tensors that are resident already; they are not loaded again.
   Result<Loaded> load(std::vector<std::size_t> in_memory) {
     in_memory_ = std::move(in_memory);
     loaded_.resident_bytes = sum_of(merged_ranges(*state_.catalog, in_memory_));
@@ -119,7 +118,7 @@ class ModelLoad {
  private:
   [[nodiscard]] io::MappedFile& file(std::size_t number) const { return state_.mapped->file(number); }
 
-  // Checks the options and what can be verified before any byte is loaded.
+  // Checks the options and, with `verify`, the seal and resident tensors, before any byte is loaded.
   Result<void> begin() {
     HT_TRY(io::check_ring(options_.chunks, options_.chunk_bytes));
     if (!options_.verify) return {};
@@ -127,12 +126,12 @@ class ModelLoad {
     return check_in_memory(in_memory_);
   }
 
-  /// Tensors that another load has brought into memory.
+  /// Verifies tensors that another load made resident.
   Result<void> check_in_memory(std::span<const std::size_t> tensors) {
     for (const std::size_t tensor : tensors) {
       const auto any = HT_TRY(model_.at(tensor));
       const Bytes bytes = HT_TRY(any.bytes());
-      // Another thread may have evicted the tensor, so that these are pages of the file.
+      // Another thread may have evicted the tensor; `bytes` are then mapped pages of the file and can fault.
       HT_TRY(guarded(bytes, [&] { return check_->check_tensor(any.name(), bytes, options_.work.stop); }));
     }
     return {};
@@ -154,7 +153,7 @@ class ModelLoad {
     }
   }
 
-  // By samples, so that it takes microseconds.
+  // Samples the page cache; takes microseconds.
   void ask_page_cache() {
     const auto share = io::cached_share(sources(), ranges_);
     if (!share) return;
@@ -167,7 +166,7 @@ class ModelLoad {
   [[nodiscard]] io::Facts facts(io::Use use) const {
     io::Facts facts{.bytes = bytes_, .use = use};
     for (const auto number : file_numbers_) facts.can_map = facts.can_map && file(number).is_mappable();
-    // Asking about all files would cost more than a few pages do.
+    // Querying all files would cost more than reading a few pages.
     if (use == io::Use::few && facts.can_map) return facts;
     facts.cached_bytes = loaded_.cached_bytes;
     if (use != io::Use::one_pass) {
@@ -184,14 +183,14 @@ class ModelLoad {
     return facts;
   }
 
-  // A system that does not report its memory is taken for one that has enough.
+  // If the system does not report its available memory, the budget is unlimited.
   [[nodiscard]] std::uint64_t budget_bytes() const {
     if (options_.budget_bytes != 0) return options_.budget_bytes;
     const auto available = state_.port->available_memory();
     return available ? io::most_of(*available) : UINT64_MAX;
   }
 
-  // Bytes in the page cache are copied by several threads; the others are read past it.
+  // If most bytes are in the page cache, several threads copy them; else direct reads bypass it.
   io::StagedOptions reading_into_memory() {
     io::StagedOptions reading{.chunks = options_.chunks, .chunk_bytes = options_.chunk_bytes};
     const std::uint64_t budget = options_.budget_bytes;
@@ -225,7 +224,7 @@ class ModelLoad {
   }
 
   Result<void> load_by(const std::shared_ptr<io::Strategy>& strategy) {
-    // A load on another thread may have brought tensors into memory since this one began.
+    // A load on another thread may have made tensors resident since this load began.
     const auto resident = HT_TRY(state_.residency->load(tensors_, strategy, work()));
     if (check_) HT_TRY(check_in_memory(resident));
     loaded_.bytes = bytes_;
@@ -263,7 +262,7 @@ class ModelLoad {
     return {};
   }
 
-  /// For what exceeds the memory budget: every byte is read, and checked if that is asked for.
+  /// For tensors that exceed the memory budget: reads every byte, verifies it with `verify`, and discards it.
   Result<void> stream_through() {
     HT_TRY(hand_on_staged([](const TensorPiece&) -> Result<void> { return {}; }));
     loaded_.bytes = loaded_.streamed_bytes = bytes_;
@@ -290,7 +289,7 @@ class ModelLoad {
     return check_unchanged();
   }
 
-  /// Brings all pages in.
+  /// Fetches all pages of the mapped tensors.
   Result<void> fetch() {
     if (options_.strategy == io::StrategyKind::mapped) HT_TRY(check_fits());
     HT_TRY(state_.residency->map_all(tensors_));
@@ -301,7 +300,7 @@ class ModelLoad {
   }
 
   [[nodiscard]] Result<void> check_fits() const {
-    // Without a budget, pages that are in memory already do not need free memory.
+    // Without a budget set by the caller, cached pages do not need free memory.
     const bool is_set = options_.budget_bytes != 0;
     const std::uint64_t needed = is_set ? bytes_ : bytes_ - loaded_.cached_bytes.value_or(0);
     const std::uint64_t budget = budget_bytes();
@@ -312,7 +311,7 @@ class ModelLoad {
                     .with_hint("raise the budget, load fewer tensors, or use the strategy `staged`"));
   }
 
-  /// Pages in memory are checked by all processors at once; the others as they come in.
+  /// Verifies cached pages on all processors at once; verifies other pages while they are fetched.
   Result<void> fetch_and_check() {
     if (is_mostly_cached()) {
       HT_TRY(check_->check_mapped(files_, ranges_, options_.work));
@@ -324,7 +323,7 @@ class ModelLoad {
     const auto wait_for = [&](std::uint64_t bytes) -> Result<void> {
       if (fetched.wait_for(bytes)) return {};
       came = false;
-      return fail(Error(ErrorCode::read_failed));  // `walk` has the cause
+      return fail(Error(ErrorCode::read_failed));  // `walk` returns the cause
     };
     std::future<Result<void>> walk;
     try {
@@ -333,7 +332,7 @@ class ModelLoad {
         return fetch_for(fetched);
       });
     } catch (const std::system_error&) {
-      // The system starts no thread.
+      // No thread could be started.
       walk = std::async(std::launch::deferred, [&] { return fetch_for(fetched); });
       walk.wait();
     }
@@ -342,16 +341,16 @@ class ModelLoad {
       checked =
           check_->check_mapped(files_, ranges_, {.stop = options_.work.stop, .on_progress = {}}, wait_for);
     } catch (...) {
-      fetched.give_up();  // the fetcher must not go on to the end
+      fetched.give_up();  // stops the fetching thread early
       throw;
     }
     if (!checked) fetched.give_up();
-    const auto walked = walk.get();  // throws what the caller's callback for progress has thrown
+    const auto walked = walk.get();  // rethrows an exception of the caller's progress callback
     return checked || !came ? walked : checked;
   }
 
   Result<void> fetch_for(Fetched& fetched) {
-    // Also where the callback throws: the check waits for pieces.
+    // Ends also when the callback throws: otherwise the check would wait for pieces forever.
     struct End {
       Fetched& fetched;
       ~End() { fetched.end(); }
@@ -366,14 +365,14 @@ class ModelLoad {
     });
   }
 
-  /// Without readahead, which would keep the disk busy with pages that are not needed.
+  /// Disables readahead, which would read pages that are not needed.
   Result<void> expect_few() {
     HT_TRY(state_.residency->map_all(tensors_));
     progress_.total_bytes = 0;
     return advise_files(io::Advice::random);
   }
 
-  /// Whole files: the kernel splits a mapping at each change of advice.
+  /// Advises whole files, because the kernel splits a mapping at each change of advice.
   [[nodiscard]] Result<void> advise_files(io::Advice advice) const {
     for (const auto number : file_numbers_)
       HT_TRY(io::advise(*state_.mapped, {number, 0, file(number).source().size()}, advice));
@@ -404,7 +403,7 @@ class ModelLoad {
   /// Fetches all pages and calls `each` with the pieces in order, on this thread.
   template <class Each>
   Result<void> walk_mapped(io::FetchOptions how, Each&& each) {
-    // An earlier load of a few has turned off readahead.
+    // An earlier load with `Use::few` may have disabled readahead.
     HT_TRY(advise_files(io::Advice::normal));
     how.piece_bytes = piece_bytes();
     how.cached = is_mostly_cached();
@@ -427,7 +426,7 @@ class ModelLoad {
   }
 
   void report(std::uint64_t done_bytes) {
-    // Gaps between tensors are read along and do not count.
+    // Gaps between tensors are read too, but do not count as progress.
     progress_.done_bytes = std::min(done_bytes, progress_.total_bytes);
     progress_.elapsed = std::chrono::steady_clock::now() - begin_;
     if (options_.work.on_progress) options_.work.on_progress(progress_);
@@ -437,7 +436,7 @@ class ModelLoad {
     if (check_) loaded_.verified_bytes = check_->checked_bytes();
     loaded_.elapsed = std::chrono::steady_clock::now() - begin_;
     if (options_.drop_after) {
-      // Also after a failure.
+      // Pages are evicted also after a failure.
       for (const auto& range : state_.residency->pages_of(tensors_)) {
         auto dropped = io::advise(*state_.mapped, range, io::Advice::evict);
         if (done && !dropped) done = std::move(dropped);
@@ -450,7 +449,7 @@ class ModelLoad {
     return loaded_;
   }
 
-  /// How bytes were fetched, and how fast, where some were read.
+  /// Appends to the reason how bytes were fetched, and how fast, if any were read.
   void add_how() {
     if (loaded_.bytes == 0) return;
     auto& reason = loaded_.choice.reason;
@@ -477,10 +476,10 @@ class ModelLoad {
   std::vector<io::MappedFile*> files_;
   std::vector<std::size_t> tensors_;
   std::vector<io::FileRange> ranges_;
-  std::vector<std::uint32_t> file_numbers_;  // the files of the ranges, each once
+  std::vector<std::uint32_t> file_numbers_;  // files of the ranges, without duplicates
   std::uint64_t bytes_;
   std::vector<io::MappedFile*> guarded_files_;
-  std::optional<io::FetchedBy> fetched_by_;  // only where pages were
+  std::optional<io::FetchedBy> fetched_by_;  // set if pages were fetched
   std::uint32_t page_threads_ = 0;
   std::vector<std::size_t> in_memory_;
   std::optional<PassCheck> check_;
@@ -579,7 +578,7 @@ Result<Loaded> load_into(const Model& model, std::span<const Target> targets, co
     places.reserve(targets.size());
     for (const auto& [name, into] : targets) {
       const auto found = model.find(name);
-      if (!found) return fail(model[name].error());  // which has the nearest name
+      if (!found) return fail(model[name].error());  // this error suggests the nearest name
       places.push_back({*found, into});
     }
     return load_placed(model, places, options);
@@ -603,7 +602,7 @@ Result<Loaded> load_into(const Model& model, const Placement& place, const LoadO
 }
 
 Result<std::uint64_t> prefetch(const Model& model, const NameFilter& glob, const WorkOptions& options) {
-  // A prefetch is never too large: the kernel drops pages that do not fit.
+  // A prefetch has no memory limit: the kernel evicts pages that do not fit.
   const auto fetched = HT_TRY(load(
       model,
       {.strategy = io::StrategyKind::mapped, .glob = glob, .budget_bytes = UINT64_MAX, .work = options}));

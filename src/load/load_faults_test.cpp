@@ -8,7 +8,7 @@
 
 #include "load/load_test.hpp"
 
-namespace ht {
+namespace ht::load_faults_test {
 namespace {
 
 using io::StrategyKind;
@@ -252,4 +252,4 @@ TEST_F(LoadModel, many_threads_may_load_look_up_and_evict) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::load_faults_test

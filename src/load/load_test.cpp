@@ -7,7 +7,7 @@
 
 #include "load/load_test.hpp"
 
-namespace ht {
+namespace ht::load_test {
 namespace {
 
 using io::StrategyKind;
@@ -360,4 +360,4 @@ TEST_F(LoadModel, progress_is_told_to_the_end_by_each_strategy) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::load_test

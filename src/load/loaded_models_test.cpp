@@ -22,7 +22,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::loaded_models_test {
 namespace {
 
 using testing::expect_refusal;
@@ -342,4 +342,4 @@ TEST_F(LoadedModels, load_into_takes_memory_from_a_callable_and_fills_splats) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::loaded_models_test

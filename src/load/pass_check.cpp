@@ -31,8 +31,8 @@ Error differs_from_seal(const std::filesystem::path& path, const std::string& te
       .with_hint("download the file again; `htensor verify` lists all bad ranges");
 }
 
-// A model with other tensors than the seal was read from files that were not sealed. `numbers` has the seal's
-// number of each of the catalog's files.
+// Fails if the model and the seal have different tensors. `numbers` maps each file of the catalog to its
+// number in the seal.
 Result<void> check_same_tensors(const SealedTensors& sealed, const Catalog& catalog,
                                 std::span<const std::uint32_t> numbers, const std::filesystem::path& seal) {
   for (const Entry& entry : catalog) {
@@ -72,7 +72,7 @@ Result<PassCheck> PassCheck::make(const ModelState& model, std::span<const std::
   for (const auto& path : model.paths) sealed.numbers.push_back(HT_TRY(found->number_of(path)));
   for (const auto& tensor : seal.tensors) sealed.tensors.emplace(tensor.name, &tensor);
   HT_TRY(check_same_tensors(sealed.tensors, *model.catalog, sealed.numbers, found->place.seal));
-  // Files that nothing is loaded from are not opened.
+  // Files without loaded tensors are not opened.
   std::vector<io::MappedFile*> in_seal(seal.files.size());
   sealed.paths = std::move(found->paths);
   for (std::size_t i = 0; i < files.size(); ++i) {
@@ -90,7 +90,7 @@ Result<PassCheck> PassCheck::make(const ModelState& model, std::span<const std::
 
 Result<void> PassCheck::take(const io::FileRange& range, Bytes bytes) {
   if (own_) {
-    // It may be wanted more than once.
+    // The data may be loaded more than once.
     if (range.offset == own_->wanted.offset) own_->sum = own_->done = 0;
     if (range.offset != own_->wanted.offset + own_->done) return {};
     own_->sum = crc64nvme(bytes, own_->sum);
@@ -143,8 +143,8 @@ Result<void> PassCheck::check_mapped(io::MappedFiles files, std::span<const io::
     return {};
   }
   std::vector<SealChunk> chunks;
-  std::vector<io::FileRange> places;  // in the files as they are given
-  std::vector<std::uint64_t> ends;    // in the ranges, laid end to end
+  std::vector<io::FileRange> places;  // in the caller's files
+  std::vector<std::uint64_t> ends;    // in the concatenated ranges
   for (const auto& range : ranges) {
     for (std::uint64_t offset = range.offset; offset < io::end_of(range);) {
       chunks.push_back(sealed_->regions.chunk_at(sealed_->numbers[range.file], offset));
@@ -191,7 +191,7 @@ Result<void> PassCheck::compare_chunk(const SealChunk& chunk, const Digest& foun
     checked_bytes_ += chunk.range.bytes;
     return {};
   }
-  // The error names a tensor that was asked for, if possible.
+  // The error names a requested tensor if possible.
   const auto& tensors = sealed_->seal.tensors;
   const auto asked = std::ranges::find_if(tensors, [&](const SealedTensor& tensor) {
     return tensor.file == chunk.range.file && tensor.offset <= chunk.range.offset &&

@@ -1,5 +1,5 @@
-// What is loaded held against the model's seal, or a `.ht`'s own checksum, as it passes by, so that loading
-// and verifying is one pass.
+// Compares bytes with the model's seal, or with a `.ht` file's own checksum, while they are loaded, so that
+// loading and verifying take one pass.
 #pragma once
 
 #include <atomic>
@@ -19,41 +19,41 @@ namespace ht::inline v1 {
 
 class PassCheck {
  public:
-  /// Headers and sizes are checked at once, and that the seal has just these tensors. `not_sealed` where
-  /// there is nothing to check against. `tensors` are the numbers of those that are loaded: an Error names
-  /// one of them where it can.
+  /// Checks headers and sizes, and that model and seal have the same tensors. `not_sealed` if there is
+  /// neither a seal nor a checksum. `tensors` are the numbers of the loaded tensors: an Error names one of
+  /// them if possible.
   [[nodiscard]] static Result<PassCheck> make(const ModelState& model, std::span<const std::size_t> tensors);
 
-  /// Pieces in any order, but those of a tensor in theirs. `checksum_mismatch` with the first chunk that is
-  /// not as it was sealed; what begins within a chunk counts from the next one on.
+  /// Checks a piece. Pieces come in any order, but those of one tensor in file order. `checksum_mismatch`
+  /// names the first bad chunk. A piece that begins inside a chunk is checked from the next chunk on.
   [[nodiscard]] Result<void> take(const io::FileRange& range, Bytes bytes);
-  /// Waits until the first so many bytes of the ranges, laid end to end, are in memory.
+  /// Waits until the first `bytes` of the concatenated ranges are in memory.
   using WaitFor = std::function<Result<void>(std::uint64_t bytes)>;
-  /// All of these ranges where they are mapped, by all processors at once. They have to begin where a tensor
-  /// does, and end so. With `wait_for`, somebody else fetches their pages meanwhile, in this order.
+  /// Checks mapped ranges on all processors. Each range has to begin and end where a tensor does. With
+  /// `wait_for`, another thread fetches the pages meanwhile, in this order.
   [[nodiscard]] Result<void> check_mapped(io::MappedFiles files, std::span<const io::FileRange> ranges,
                                           const WorkOptions& work, const WaitFor& wait_for = {});
-  /// All bytes of a tensor of the catalog that are in memory already.
+  /// Checks all bytes of a tensor that is in memory already.
   [[nodiscard]] Result<void> check_tensor(std::string_view name, Bytes bytes, const std::stop_token& stop);
-  /// Those of chunks that were good.
+  /// Bytes of chunks that matched.
   [[nodiscard]] std::uint64_t checked_bytes() const noexcept { return checked_bytes_; }
 
  private:
   struct Sealed {
     struct Current {
       Hasher hasher;
-      std::optional<SealChunk> chunk{};  // the one that is being added up
-      std::uint64_t done = 0;            // of that
+      std::optional<SealChunk> chunk{};  // the current chunk
+      std::uint64_t done = 0;            // bytes of that chunk
     };
     Seal seal{};
     SealRegions regions;
-    std::vector<std::uint32_t> numbers{};        // which of the seal's files each file is
-    std::vector<std::filesystem::path> paths{};  // of the seal's files
+    std::vector<std::uint32_t> numbers{};        // file of the model to file of the seal
+    std::vector<std::filesystem::path> paths{};  // paths of the seal's files
     std::vector<std::string> wanted{};           // in order
     std::map<std::string_view, const SealedTensor*> tensors{};
     Current current;
   };
-  // Of a `.ht` without a seal.
+  // For a `.ht` file without a seal.
   struct Own {
     std::filesystem::path path;
     OwnChecksum wanted;
@@ -70,21 +70,21 @@ class PassCheck {
   std::uint64_t checked_bytes_ = 0;
 };
 
-/// How far pages have been fetched, for those who wait for them.
+/// Progress of fetching pages, shared between the fetching thread and the threads that wait for the pages.
 class Fetched {
  public:
   void add(std::uint64_t bytes) noexcept;
-  /// No more will come, be it that all are there or that something failed.
+  /// Ends fetching, after the last page or a failure.
   void end() noexcept;
-  /// Whether they came.
+  /// Waits for the first `bytes`. Returns whether they were fetched.
   [[nodiscard]] bool wait_for(std::uint64_t bytes) const noexcept;
-  /// Whoever waits wants no more.
+  /// Cancels fetching: no thread waits any more.
   void give_up() noexcept { given_up_ = true; }
   [[nodiscard]] bool is_given_up() const noexcept { return given_up_; }
 
  private:
   static constexpr std::uint64_t over = std::uint64_t{1} << 63;
-  std::atomic<std::uint64_t> bytes_ = 0;  // with the bit for "no more"
+  std::atomic<std::uint64_t> bytes_ = 0;  // with the bit `over` once fetching has ended
   std::atomic<bool> given_up_ = false;
 };
 

@@ -7,7 +7,7 @@
 namespace ht::inline v1 {
 namespace {
 
-// Asks each file once about all of the tensors in it.
+// Queries each file once for all of its tensors.
 Result<void> query_page_cache(const ModelState& state, std::span<TensorResidency> tensors) {
   const auto& catalog = *state.catalog;
   const auto& sources = state.mapped->sources();

@@ -12,7 +12,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::residency_test {
 namespace {
 
 using testing::Call;
@@ -222,4 +222,4 @@ TEST_F(ResidencyOfModel, is_not_known_of_a_catalog_alone) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::residency_test

@@ -11,7 +11,7 @@
 #include "model/test_formats.hpp"
 #include "testing/faulty_port.hpp"
 
-namespace ht {
+namespace ht::sealed_files_test {
 namespace {
 
 using testing::Call;
@@ -493,4 +493,4 @@ TEST_F(Validating, finds_every_flipped_bit_of_64_kib) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::sealed_files_test

@@ -10,7 +10,7 @@
 #include "load/load_test.hpp"
 #include "model/test_formats.hpp"
 
-namespace ht {
+namespace ht::sealed_sets_test {
 namespace {
 
 using io::StrategyKind;
@@ -345,9 +345,9 @@ TEST(SealedTables, splat_bytes_within_limit) {
 
 // Any pattern and any rest, against the bytes written out.
 TEST(SealedTables, the_crc_of_a_splat_is_that_of_its_bytes) {
-  for (const std::size_t pattern_bytes : {1, 2, 3, 5, 7, 8, 13, 16}) {
+  for (const std::size_t pattern_bytes : {1U, 2U, 3U, 5U, 7U, 8U, 13U, 16U}) {
     const auto pattern = noise(pattern_bytes, 7);
-    for (const std::uint64_t bytes : {0, 1, 2, 6, 15, 16, 17, 255, 4096, 65535, 65536, 70'001}) {
+    for (const std::uint64_t bytes : {0U, 1U, 2U, 6U, 15U, 16U, 17U, 255U, 4096U, 65535U, 65536U, 70'001U}) {
       std::vector<std::byte> filled(bytes);
       for (std::size_t i = 0; i < filled.size(); ++i) filled[i] = pattern[i % pattern_bytes];
       for (const auto algorithm : all_hash_algorithms) {
@@ -497,4 +497,4 @@ TEST(SealedSplit, works_where_paths_are_relative) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::sealed_sets_test

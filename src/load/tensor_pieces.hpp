@@ -1,4 +1,4 @@
-// Pieces of files handed on as pieces of tensors.
+// Converts pieces of files to pieces of tensors.
 #pragma once
 
 #include <htensor/format/catalog.hpp>
@@ -10,11 +10,11 @@
 
 namespace ht::inline v1 {
 
-/// The pieces of files have to come in the order of the files and of their offsets. What lies between tensors
-/// is left out; what two tensors share is handed on for both.
+/// Pieces have to come in the order of files and offsets. Bytes between tensors are skipped; bytes that two
+/// tensors share are passed on for both.
 class TensorPieces {
  public:
-  /// The catalog and the consumer have to outlive it.
+  /// The catalog and the consumer have to outlive this object.
   TensorPieces(const Catalog& catalog, std::span<const std::size_t> tensors, const PieceConsumer& consumer);
 
   [[nodiscard]] Result<void> take(const io::FileRange& range, Bytes bytes);
@@ -25,8 +25,8 @@ class TensorPieces {
     io::FileRange range;
   };
   std::vector<Part> parts_;         // by file and offset
-  std::size_t next_ = 0;            // those before have begun
-  std::vector<std::size_t> begun_;  // and these are not over
+  std::size_t next_ = 0;            // parts before it have begun
+  std::vector<std::size_t> begun_;  // begun and not finished
   const PieceConsumer& consumer_;
 };
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <optional>
 
-namespace ht {
+namespace ht::tensor_pieces_test {
 namespace {
 
 constexpr std::uint64_t data_bytes = 40;
@@ -77,4 +77,4 @@ TEST_F(Pieces, end_with_what_the_consumer_says) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::tensor_pieces_test

@@ -52,8 +52,8 @@ Result<std::uint64_t> available_budget(io::Port& port) {
 
 }  // namespace
 
-// Performs what the machine asks for, in a thread of its own where there is one, and answers with what came
-// of it. The thread goes first, as it uses all of the rest.
+// Performs the effects of the state machine, on its own thread if it has one, and returns their results as
+// events. The thread is the last member and so is joined before the others are destroyed.
 class Window::Shell {
  public:
   Shell(const Model& model, io::MappedStrategy& mapped, std::string path, LayerTable table,
@@ -78,7 +78,7 @@ class Window::Shell {
     try {
       thread_ = std::jthread([this](const std::stop_token& over) { work(over); });
     } catch (const std::system_error&) {
-      // Then all of it is done in `enter`.
+      // Without a thread, `enter` does all work.
       return;
     }
   }
@@ -123,7 +123,7 @@ class Window::Shell {
     }
   }
 
-  // Does what is asked for while others may have the lock.
+  // Performs the pending effect without the lock.
   void perform(std::unique_lock<std::mutex>& lock, const std::stop_token& over) {
     const auto effect = *std::exchange(effect_, std::nullopt);
     lock.unlock();
@@ -161,12 +161,12 @@ class Window::Shell {
   const Model model_;  // keeps the files open
   const std::string path_;
   const LayerTable table_;
-  LayerPages pages_;  // of whoever performs
+  LayerPages pages_;  // used only by the thread that performs effects
   std::vector<Layer> layers_;
   const std::uint64_t budget_;
   const std::stop_token stop_;
 
-  mutable std::mutex mutex_;  // for all that follows
+  mutable std::mutex mutex_;  // guards all members below
   std::condition_variable_any asked_;
   std::condition_variable_any answered_;
   window::State state_;

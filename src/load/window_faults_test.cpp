@@ -14,7 +14,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::window_faults_test {
 namespace {
 
 using testing::Call;
@@ -222,4 +222,4 @@ TEST_F(WindowFaults, computing_under_guard_tells_of_what_was_in_memory) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::window_faults_test

@@ -13,10 +13,10 @@ namespace {
 
 constexpr std::string_view number_mark = "{}";
 constexpr std::string_view digits = "0123456789";
-// Each is tried, so a name that is nothing but numbers must not have as many as it likes.
+// Each number in a name is tried; this limits the cost of names with many numbers.
 constexpr int most_numbers = 16;
 
-// The number that all of the text is.
+// Parses the whole text as a number.
 std::optional<std::uint64_t> number_from(std::string_view text) noexcept {
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -45,7 +45,8 @@ void mark_shared(LayerTable& table) {
   }
   std::ranges::sort(all, {},
                     [](const Placed& placed) { return std::tuple(placed.range.file, placed.range.offset); });
-  // A layer's own ranges do not overlap: whatever begins before the furthest end so far is of two layers.
+  // Ranges of one layer do not overlap, so a range that begins before the furthest end so far is shared by
+  // two layers.
   const Placed* furthest = nullptr;
   for (const auto& placed : all) {
     const bool same_file = furthest != nullptr && furthest->range.file == placed.range.file;
@@ -120,10 +121,10 @@ LayerTable layers_of(const Catalog& catalog, const LayerPattern& pattern) {
 
 namespace {
 
-// The most that systems with small limits read for one wish.
+// Bytes per readahead call: systems with small limits read no more for one call.
 constexpr std::uint64_t wish_bytes = std::uint64_t{1} << 20;
 
-// The first of a layer's ranges that ends behind a place in a file.
+// Returns the first of a layer's ranges in the file that ends after the given offset; null if there is none.
 const io::FileRange* first_behind(std::span<const io::FileRange> ranges, const io::FileRange& at) {
   const auto found = std::ranges::partition_point(ranges, [&](const io::FileRange& range) {
     return range.file < at.file || (range.file == at.file && end_of(range) <= at.offset);
@@ -159,9 +160,8 @@ Result<void> LayerPages::fetch(std::size_t layer, const std::stop_token& stop, c
 }
 
 Result<void> LayerPages::fetch_pages(const io::FileRange& range) const {
-  // Named beforehand, just these pages are read, many at once. By touching alone, the system would read a few
-  // at a time, and ahead into what follows, which is not within the budget. It is a wish: what cannot be read
-  // is told below.
+  // Readahead calls read exactly these pages, many at once. Page faults alone would read a few pages at a
+  // time and beyond the range, which exceeds the budget. Failures are ignored here; `populate` reports them.
   for (std::uint64_t done = 0; done < range.bytes; done += wish_bytes) {
     const std::uint64_t bytes = std::min(wish_bytes, range.bytes - done);
     if (!io::advise(mapped_, {range.file, range.offset + done, bytes}, io::Advice::will_need)) break;
@@ -180,7 +180,7 @@ Result<void> LayerPages::drop(std::size_t layer) {
 Result<void> LayerPages::drop_own(std::size_t layer, io::FileRange range) {
   const std::uint64_t end = end_of(range);
   while (range.offset < end) {
-    // How far others have it from here on, or where the first of them begins.
+    // The end of the bytes that other layers hold from here on, and where their next range begins.
     std::uint64_t theirs = range.offset;
     std::uint64_t next = end;
     for (const auto other : sharing_) {

@@ -1,4 +1,4 @@
-// Which tensors are a layer, where the bytes of each layer are, and how they come into memory and go.
+// Groups tensors into layers, finds the bytes of each layer, and fetches and drops them.
 #pragma once
 
 #include <cstdint>
@@ -16,38 +16,39 @@
 
 namespace ht::inline v1::window {
 
-/// As `WindowOptions::layers` describes it.
+/// A pattern as described in `WindowOptions::layers`.
 class LayerPattern {
  public:
-  /// `bad_state` where the number is in it more than once, or a pattern is malformed.
+  /// `bad_state` if `{}` appears more than once, or the pattern is malformed.
   [[nodiscard]] static Result<LayerPattern> from(std::string_view text);
 
-  /// The number of the layer that a tensor of this name is in. It takes time in proportion to the name.
+  /// Returns the layer number of a tensor name; nullopt if the tensor is not in a layer. Linear in the length
+  /// of the name.
   [[nodiscard]] std::optional<std::uint64_t> number_in(std::string_view name) const noexcept;
 
  private:
   LayerPattern(NameFilter before, std::optional<NameFilter> behind) noexcept
       : before_(std::move(before)), behind_(std::move(behind)) {}
 
-  NameFilter before_;  // the number, or the whole name where the pattern has no number
+  NameFilter before_;  // for text before the number, or the whole name if the pattern has no number
   std::optional<NameFilter> behind_;
 };
 
-/// Layers in the order of their numbers. What one has of the tensors and ranges begins where what the one
-/// before has ends.
+/// Layers in the order of their numbers. The tensors and ranges of a layer begin where those of the previous
+/// layer end.
 struct LayerTable {
   struct Row {
     std::uint64_t number = 0;
     std::uint64_t bytes = 0;
     std::size_t tensors_end = 0;
     std::size_t ranges_end = 0;
-    /// Whether another layer has some of its bytes, too.
+    /// Whether the layer shares bytes with another layer.
     bool shares = false;
   };
   std::vector<Row> rows;
-  /// By their numbers in the catalog, in file order within a layer.
+  /// Numbers in the catalog, in file order within a layer.
   std::vector<std::size_t> tensors;
-  /// In the order of the files within a layer; they neither touch nor overlap there.
+  /// In file order within a layer, where they neither touch nor overlap.
   std::vector<io::FileRange> ranges;
 
   [[nodiscard]] std::span<const std::size_t> tensors_of(std::size_t layer) const noexcept {
@@ -60,31 +61,31 @@ struct LayerTable {
   }
 };
 
-/// Empty where no tensor is in a layer.
+/// Empty if no tensor is in a layer.
 [[nodiscard]] LayerTable layers_of(const Catalog& catalog, const LayerPattern& pattern);
 
-/// One thread at a time uses it. Nothing is allocated unless something fails.
+/// Fetches and drops the pages of layers. Not thread-safe. Allocates memory only for errors.
 class LayerPages {
  public:
-  /// What is fetched between two looks at whether to stop.
+  /// Bytes fetched between two polls of the stop tokens.
   static constexpr std::uint64_t piece_bytes = std::uint64_t{16} << 20;
 
-  /// All of these have to outlive this, and the files of all ranges have to be there.
+  /// All arguments have to outlive this object, and the files of all ranges must exist.
   LayerPages(const Catalog& catalog, const LayerTable& table, io::MappedStrategy& files,
              bool empty_page_cache);
 
-  /// Waits for the disk. `cancelled` once one of these wants it to end.
+  /// Fetches the layer and waits for the disk. `cancelled` after a stop request on either token.
   [[nodiscard]] Result<void> fetch(std::size_t layer, const std::stop_token& stop,
                                    const std::stop_token& over);
-  /// All but what layers that were fetched and not dropped have, too.
+  /// Drops the layer, except bytes shared with layers that are still fetched.
   [[nodiscard]] Result<void> drop(std::size_t layer);
 
  private:
   [[nodiscard]] Result<void> fetch_pages(const io::FileRange& range) const;
-  /// What nobody else has of it.
+  /// Drops the part of the range that no other fetched layer shares.
   [[nodiscard]] Result<void> drop_own(std::size_t layer, io::FileRange range);
   [[nodiscard]] Result<void> drop_pages(std::size_t layer, const io::FileRange& range);
-  /// Adds the tensor to an error where it has none.
+  /// Adds the tensor to an error that has none.
   [[nodiscard]] Error located(Error error, std::size_t layer, const io::FileRange& range) const;
 
   const Catalog& catalog_;

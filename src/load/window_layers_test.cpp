@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace ht::window {
+namespace ht::window::window_layers_test {
 namespace {
 
 std::optional<std::uint64_t> number(std::string_view pattern, std::string_view name) {
@@ -162,4 +162,4 @@ TEST(WindowLayers, that_end_beyond_what_can_be_counted_are_no_trap) {
 TEST(WindowLayers, there_may_be_none) { EXPECT_TRUE(Tensors().add("a", 1).layers().rows.empty()); }
 
 }  // namespace
-}  // namespace ht::window
+}  // namespace ht::window::window_layers_test

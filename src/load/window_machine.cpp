@@ -11,21 +11,21 @@
 namespace ht::inline v1::window {
 namespace {
 
-// How many layers are entered from `from` on before `to` is, in the order that is usual.
+// Number of layers from `from` to `to` in the usual order of entering, which wraps around.
 std::size_t distance(const Books& books, std::size_t from, std::size_t to) {
   return to >= from ? to - from : to + books.layers.size() - from;
 }
 
 bool needs_room(const Books::Layer& layer) { return !layer.stays && layer.place == Place::away; }
 
-// What has to be done next to bring a layer in. Nothing where what would have to go is entered before it,
-// counted from the layer that is entered or to be entered.
+// Returns the next effect needed to fetch a layer. Returns nullopt if a layer that is entered earlier would
+// have to be dropped. Layers are counted from `from`, the current layer or the next to be entered.
 std::optional<Effect> way_to(const Books& books, std::size_t layer, std::size_t from) {
   const auto& wanted = books.layers[layer];
   std::uint64_t room = books.room - books.taken;
   if (!needs_room(wanted) || wanted.bytes <= room) return Effect{Action::fetch, layer};
   std::optional<std::size_t> last;
-  // From the one just behind on, which is entered last.
+  // Start with the layer just before `from`, which is entered last.
   for (std::size_t away = books.layers.size() - 1; away > distance(books, from, layer); --away) {
     const std::size_t other = (from + away) % books.layers.size();
     if (books.layers[other].stays || books.layers[other].place == Place::away) continue;
@@ -43,7 +43,7 @@ std::optional<Effect> way_ahead(const Books& books) {
     const std::size_t layer = (*books.entered + ahead) % books.layers.size();
     if (books.layers[layer].place == Place::here) continue;
     if (books.unfetched && books.unfetched->layer == layer) return std::nullopt;
-    // Behind one that has to wait for room, only those that have their own may come: another would take it.
+    // After a layer that waits for room, fetch only layers with reserved room: another would take that room.
     if (is_full && needs_room(books.layers[layer])) continue;
     if (auto effect = way_to(books, layer, *books.entered)) return effect;
     is_full = true;
@@ -69,7 +69,7 @@ void end(Books& books, const Effect& effect) {
   }
 }
 
-// Nobody waits, or who did is answered.
+// Continues when no Enter is pending, or when `answer` answers it.
 Step go_on(Books&& books, std::optional<Answer> answer = {}) {
   const auto effect = way_ahead(books);
   if (!effect) return {Idle{std::move(books)}, {}, std::move(answer)};
@@ -77,15 +77,15 @@ Step go_on(Books&& books, std::optional<Answer> answer = {}) {
   return {Ahead{std::move(books), *effect}, effect, std::move(answer)};
 }
 
-// Somebody waits for a layer that is not here.
+// Fetches a layer that an Enter waits for.
 Step serve(Books&& books, std::size_t wanted) {
-  // Every layer fits into the room once the others are gone.
+  // Every layer fits into the room once the others are dropped.
   const auto effect = *way_to(books, wanted, wanted);
   begin(books, effect);
   return {Awaited{std::move(books), effect, wanted}, effect};
 }
 
-// What can be said to an Enter at once. Whatever that is, the one entered before is so no more.
+// Returns the answer to an Enter if it is known at once. In any case the previous layer is no longer entered.
 std::optional<Answer> answer_now(Books& books, std::size_t layer) {
   books.entered.reset();
   if (auto error = std::exchange(books.undropped, {})) return Answer{std::move(error)};
@@ -102,7 +102,7 @@ std::optional<Answer> answer_now(Books& books, std::size_t layer) {
 template <class State, class Event>
 constexpr bool awaits_answer = std::is_same_v<Event, Enter> || std::is_same_v<State, Awaited>;
 
-// The table.
+// The transition table.
 
 Step on(Idle&& state, Enter&& event) {
   auto answer = answer_now(state.books, event.layer);
@@ -179,7 +179,7 @@ std::uint64_t two_largest(std::span<const std::uint64_t> layer_bytes) noexcept {
 }
 
 Books books_for(std::span<const std::uint64_t> layer_bytes, std::uint64_t budget) {
-  // Layers may share bytes, so that together they may have more than can be counted.
+  // Layers may share bytes, so their sum may overflow.
   std::uint64_t total = 0;
   for (const auto bytes : layer_bytes) total = checked::add(total, bytes).value_or(UINT64_MAX);
   const bool fits = total <= budget;
@@ -191,13 +191,13 @@ Books books_for(std::span<const std::uint64_t> layer_bytes, std::uint64_t budget
   const auto fits_too = [&](std::uint64_t bytes) { return bytes <= most_staying - staying; };
   double seen = 0;
   for (const auto bytes : layer_bytes) {
-    // No more than their share of those so far: that spreads them evenly.
+    // Staying layers are limited to their share of the bytes so far, which spreads them evenly.
     seen += static_cast<double>(bytes);
     const bool stays = fits || (fits_too(bytes) && static_cast<double>(staying + bytes) <= seen * share);
     if (stays) staying += bytes;
     books.layers.push_back({.bytes = bytes, .stays = stays});
   }
-  // What large layers have left over may do for small ones.
+  // The remaining bytes may suffice for small layers.
   for (auto& layer : books.layers) {
     if (layer.stays || !fits_too(layer.bytes)) continue;
     layer.stays = true;

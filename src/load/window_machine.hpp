@@ -1,13 +1,13 @@
-// A window as a machine: which layers are in memory, which one is on its way, who waits for what. What is
-// true is in the states, what happens in the events; `on` says what follows, and does nothing itself. Each
-// effect is answered by exactly one event, and at most one is under way; each Enter is answered once.
+// A window as a state machine: which layers are in memory, which one is being fetched, and which one is
+// awaited. `on` maps a state and an event to the next state, effect and answer, and has no side effects. Each
+// effect is answered by exactly one event, and at most one effect is in flight; each Enter is answered once.
 //
-// Layers that stay have room of their own. All others share the rest, enough for two of them where the budget
-// allows it: one that is entered, and the next that is not in memory. The one to make room is the one that
-// will be entered last, which is the one just behind, and never one that will be entered before the one that
-// the room is for.
+// Layers that stay have reserved room. All others share the rest, which holds two of them if the budget
+// allows it: the entered layer and the next layer that is not in memory. To make room, the layer that will be
+// entered last is dropped, which is the one just before the entered layer. A layer is never dropped for one
+// that will be entered later.
 //
-// The books are made once and moved from state to state, so a step that succeeds allocates nothing.
+// The Books are allocated once and moved from state to state, so a successful step does not allocate.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace ht::inline v1::window {
 
-/// `partly` from the moment when a fetch or a drop begins, and until one of them succeeds.
+/// `partly` from the start of a fetch or a drop until one of them succeeds.
 enum class Place : std::uint8_t { away, partly, here };
 
 struct Books {
@@ -36,26 +36,26 @@ struct Books {
   };
 
   std::vector<Layer> layers{};
-  /// How many of them are not here.
+  /// Number of layers that are not `here`.
   std::size_t missing = 0;
-  /// Bytes for the layers that do not stay, and how many are taken by those that are not away.
+  /// Bytes for the layers that do not stay, and how many of them are in use by layers that are not `away`.
   std::uint64_t room = 0;
   std::uint64_t taken = 0;
   std::optional<std::size_t> entered{};
-  /// What could not be fetched ahead: told to who enters it. Nothing beyond it is fetched meanwhile.
+  /// A failed fetch ahead, returned to the Enter of that layer. No later layer is fetched meanwhile.
   std::optional<Unfetched> unfetched{};
-  /// What could not be dropped: told to who enters next. Nothing is done meanwhile.
+  /// A failed drop, returned to the next Enter. No effect is started meanwhile.
   std::optional<Error> undropped{};
 };
 
-/// Which layers stay; nothing is in memory yet. The budget holds the largest layer.
+/// Decides which layers stay; no layer is in memory yet. The budget must hold the largest layer.
 [[nodiscard]] Books books_for(std::span<const std::uint64_t> layer_bytes, std::uint64_t budget);
-/// The bytes with which the next layer can always be fetched while one is entered.
+/// Returns the bytes needed to always fetch the next layer while one is entered.
 [[nodiscard]] std::uint64_t two_largest(std::span<const std::uint64_t> layer_bytes) noexcept;
 
 enum class Action : std::uint8_t { fetch, drop };
 
-/// To be done with a layer; answered by Done or NotDone.
+/// An action on a layer; answered by Done or NotDone.
 struct Effect {
   Action action;
   std::size_t layer;
@@ -66,19 +66,19 @@ struct Effect {
 // States.
 struct Idle {
   Books books;
-};  ///< nothing is under way
+};  ///< no effect is in flight
 struct Ahead {
   Books books;
   Effect effect;
-};  ///< for a layer ahead; nobody waits
+};  ///< an effect for a later layer is in flight; no Enter waits
 struct Awaited {
   Books books;
   Effect effect;
   std::size_t wanted;
-};  ///< a layer is waited for: that of the effect or another
+};  ///< an Enter waits for `wanted`; the effect may be for another layer
 struct Stopping {
   Error error;
-};  ///< something is still under way
+};  ///< an effect is still in flight
 struct Stopped {
   Error error;
 };
@@ -91,18 +91,18 @@ using State = std::variant<Idle, Ahead, Awaited, Stopping, Stopped, Failed>;
 struct Enter {
   std::size_t layer;
 };
-struct Done {};  ///< the effect
+struct Done {};  ///< the effect succeeded
 struct NotDone {
   Error error;
 };
 struct Stop {
   Error error;
-};  ///< what whoever enters is told from now on
+};  ///< the error of every later Enter
 using Event = std::variant<Enter, Done, NotDone, Stop>;
 
-/// To the Enter that was not answered yet.
+/// The answer to the pending Enter.
 struct Answer {
-  /// None where the layer is entered.
+  /// nullopt if the layer is entered.
   std::optional<Error> error{};
 };
 
@@ -112,8 +112,8 @@ struct Step {
   std::optional<Answer> answer{};
 };
 
-/// What follows; `Failed{bad_state}` for an event that the state does not list, which also answers an Enter
-/// that waits.
+/// Returns the next step; `Failed{bad_state}` for an event that the state does not accept, which also answers
+/// a pending Enter.
 [[nodiscard]] Step step(State&& state, Event&& event);
 
 }  // namespace ht::inline v1::window

@@ -9,7 +9,7 @@
 
 #include "load/window_machine.hpp"
 
-namespace ht::window {
+namespace ht::window::window_machine_property_test {
 namespace {
 
 Error some_error() { return Error(ErrorCode::read_failed, "test", "it failed"); }
@@ -149,4 +149,4 @@ RC_GTEST_PROP(WindowMachineProperties, repeated_passes_fetch_what_does_not_stay_
 }
 
 }  // namespace
-}  // namespace ht::window
+}  // namespace ht::window::window_machine_property_test

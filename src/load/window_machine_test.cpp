@@ -9,7 +9,7 @@
 #include <sstream>
 #include <string>
 
-namespace ht::window {
+namespace ht::window::window_machine_test {
 namespace {
 
 Error some_error() { return Error(ErrorCode::read_failed, "test", "it failed"); }
@@ -326,4 +326,4 @@ TEST(WindowMachine, diagram_is_the_one_in_the_docs) {
 }
 
 }  // namespace
-}  // namespace ht::window
+}  // namespace ht::window::window_machine_test

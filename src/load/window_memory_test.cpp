@@ -9,7 +9,7 @@
 #include "testing/allocations.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::window_memory_test {
 namespace {
 
 constexpr std::size_t layers = 8;
@@ -86,4 +86,4 @@ TEST_F(WindowMemory, that_runs_out_while_it_fails_is_no_exception) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::window_memory_test

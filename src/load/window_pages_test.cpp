@@ -11,7 +11,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht::window {
+namespace ht::window::window_pages_test {
 namespace {
 
 constexpr std::uint64_t mib = 1 << 20;
@@ -102,4 +102,4 @@ TEST_F(WindowPages, failures_name_the_tensor_of_the_layer) {
 }
 
 }  // namespace
-}  // namespace ht::window
+}  // namespace ht::window::window_pages_test

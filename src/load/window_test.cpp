@@ -15,7 +15,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::window_test {
 namespace {
 
 using testing::Call;
@@ -263,4 +263,4 @@ TEST_F(WindowTest, layers_may_share_bytes_and_have_none) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::window_test

@@ -139,7 +139,7 @@ Result<Bytes> AnyTensor::own_part(Bytes whole) const {
 Result<Bytes> AnyTensor::bytes() const& {
   return without_bad_alloc([&]() -> Result<Bytes> {
     auto placed = HT_TRY(place());
-    // No Storage keeps the window, so the model does.
+    // The caller gets no Storage that owns the window, so the model keeps it.
     if (!placed.is_whole) placed.memory = state_->residency->keep_window(index_, placed.memory);
     return own_part(placed.memory.bytes);
   });
@@ -152,7 +152,7 @@ Result<Storage> AnyTensor::storage() const {
     const Entry entry = this->entry();
     const auto& path = state_->paths[entry.file];
     const auto* const file = is_resident() ? nullptr : state_->mapped->file(entry.file).local();
-    // The bytes of a source that is not a file may be others than those at the source's path.
+    // A source that is not a file may differ from the file at the source's path.
     if (file == nullptr) return Storage::kept_read_only(std::move(placed.memory.owner), own);
     const std::uint64_t offset = entry.offset + (rows_ ? rows_->offset : 0);
     const auto identity = file->identity();
@@ -243,7 +243,7 @@ Result<void> AnyTensor::copy_to(MutableBytes into, std::uint64_t begin) const {
   });
 }
 
-// The bits behind the last element of a slice are those of the next row.
+// The bits behind the last element of a slice belong to the next row.
 void AnyTensor::clear_padding(MutableBytes into, std::uint64_t begin) const noexcept {
   const int bits = type().bits;
   if (!rows_ || bits % 8 == 0 || begin + into.size() != byte_size()) return;
@@ -266,7 +266,7 @@ Result<AnyTensor> AnyTensor::slice(std::int64_t begin, std::int64_t end) const {
     const auto count = HT_TRY(located(layout::count_slice(whole[0], begin, end, 1)));
     const auto row_elements =
         static_cast<std::uint64_t>(HT_TRY(located(layout::count_elements(whole.subspan(1)))));
-    // No more than those of the whole tensor, which fit 63 bits.
+    // Cannot overflow: the elements of the whole tensor fit 63 bits.
     const auto elements_of = [&](std::int64_t rows) {
       return static_cast<std::uint64_t>(rows) * row_elements;
     };

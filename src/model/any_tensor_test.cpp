@@ -11,7 +11,7 @@
 #include "model/test_models.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::any_tensor_test {
 namespace {
 
 using testing::expect_refusal;
@@ -294,4 +294,4 @@ TEST_F(AnyTensors, of_a_catalog_alone_have_no_bytes) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::any_tensor_test

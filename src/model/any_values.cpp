@@ -11,7 +11,7 @@
 namespace ht::inline v1 {
 namespace {
 
-// Elements that are converted at once where a tensor cannot be read in place.
+// Elements converted at once if a tensor cannot be read in place.
 constexpr std::int64_t piece_elements = std::int64_t{1} << 18;
 
 // Reads values of a tensor from several threads.
@@ -91,7 +91,7 @@ Result<Storage> AnyTensor::cast_to(const DTypeInfo& wanted) const {
     const values::Conversion conversion{.from = stored, .to = target};
     if (count == 0) return storage;
     std::vector<std::byte> buffer;
-    // In one go where the file is mapped whole, else in pieces.
+    // In one step if the tensor can be read in place, else in pieces.
     const bool in_place =
         is_plain() && (is_resident() || state_->mapped->file(entry().file).can_use_in_place());
     const std::int64_t step = in_place ? count : piece_elements;
@@ -126,7 +126,7 @@ Result<void> AnyTensor::read_values(std::span<double> into, std::int64_t first) 
                         format_text("tensor '{}' has {} elements, and {} elements from {} on were requested",
                                     name(), elements, wanted, first))));
     }
-    // Whole blocks, and whole bytes of packed elements.
+    // Pieces have whole blocks, and whole bytes of packed elements.
     const ElementType stored = type();
     const std::int64_t unit = std::max<std::int64_t>(stored.block_elements, 8);
     std::vector<std::byte> bytes;

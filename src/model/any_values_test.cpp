@@ -13,7 +13,7 @@
 #include "model/test_models.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::any_values_test {
 namespace {
 
 using testing::expect_refusal;
@@ -187,4 +187,4 @@ TEST_F(AnyValues, values_are_real_numbers) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::any_values_test

@@ -9,7 +9,7 @@
 
 #include "testing/shared_folder.hpp"
 
-namespace ht {
+namespace ht::corpus_test {
 namespace {
 
 // The other projects' readers whose formats are read here.
@@ -86,7 +86,7 @@ class Listed {
   [[nodiscard]] bool is_read(const std::string& path) const {
     const auto found = reference_of_.find(path);
     EXPECT_NE(found, reference_of_.end()) << path << " has no verdict";
-    return found != reference_of_.end() && ht::is_read(found->second);
+    return found != reference_of_.end() && ht::corpus_test::is_read(found->second);
   }
 
   const Model* open(const std::string& path) {
@@ -161,4 +161,4 @@ TEST(Corpus, parameters_are_listed_as_by_the_reference_reader) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::corpus_test

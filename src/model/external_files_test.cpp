@@ -3,7 +3,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::external_files_test {
 namespace {
 
 using testing::Call;
@@ -144,4 +144,4 @@ TEST_F(ExternalFiles, every_failing_call_leaves_nothing_open) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::external_files_test

@@ -42,7 +42,7 @@ Result<Model> Model::from_fd(int fd, const OpenOptions& options) {
   return from_source(HT_TRY(io::FileSource::from_fd(fd, port_of(options))), options);
 }
 
-// Maps nothing yet.
+// Does not map any file yet.
 Model Model::of_files(ModelFiles files, std::span<const std::filesystem::path> opened,
                       const OpenOptions& options) {
   auto state = std::make_shared<ModelState>();
@@ -148,7 +148,7 @@ Result<std::vector<std::size_t>> ModelAccess::tensors_matching(const Model& mode
   const auto& catalog = *state.catalog;
   if (!state.has_data && catalog.size() != 0) HT_TRY(check_is_there(state, catalog[0]));
   std::vector<std::size_t> tensors;
-  bool any = glob.is_everything();  // an empty model has nothing to match
+  bool any = glob.is_everything();  // an empty model is not an error then
   for (std::size_t i = 0; i < catalog.size(); ++i) {
     const Entry entry = catalog[i];
     if (!glob.matches(entry.name)) continue;
@@ -182,7 +182,7 @@ std::vector<io::FileRange> merged_ranges(const Catalog& catalog, std::span<const
     if (!entry.is_splat() && entry.bytes != 0) ranges.push_back({entry.file, entry.offset, entry.bytes});
   }
   std::ranges::sort(ranges, {}, [](const auto& range) { return std::tuple(range.file, range.offset); });
-  // Tensors may share bytes, so the end that counts is the furthest.
+  // Tensors may share bytes, so a merged range ends at the furthest end.
   std::size_t merged = 0;
   for (const auto& range : ranges) {
     auto* const last = merged == 0 ? nullptr : &ranges[merged - 1];

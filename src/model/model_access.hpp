@@ -19,60 +19,59 @@ namespace ht::inline v1 {
 
 struct ModelState {
   std::shared_ptr<const Catalog> catalog;  // shared with the mappings, which may outlive the model
-  std::filesystem::path opened;            // as the user named it: a file, or the index or folder of several
+  std::filesystem::path opened;            // path from the user: a file, an index or a folder
   std::vector<std::filesystem::path> paths;
-  std::optional<std::filesystem::path> index;  // that named the files
+  std::optional<std::filesystem::path> index;  // the index that names the files
   bool is_merged = false;                      // of several models; `opened` is the first
-  bool has_path = true;                        // false for bytes, a descriptor, a source of the caller's
-  bool has_data = true;                        // false where only the catalog was requested
+  bool has_path = true;                        // false for bytes, a descriptor, the caller's own source
+  bool has_data = true;                        // false if only the catalog was requested
   std::vector<DTypeInfo> dtypes;
-  std::vector<Format> formats;  // of the caller's
+  std::vector<Format> formats;  // added by the caller
   io::Port* port = nullptr;
   FaultPolicy faults = FaultPolicy::guarded;
-  // One source for each path, null where a file is missing; none without data.
+  // One source per path, null if a file is missing; empty if `has_data` is false.
   std::unique_ptr<io::MappedStrategy> mapped;
-  // Its states change, which is not visible in the model.
+  // Mutable through a const model: its states are not visible in the model.
   std::unique_ptr<ResidencyShell> residency;
 };
 
-/// What the tensors have in their files, in the order of the files; those that touch, or have no more than
-/// `gap_bytes` between them, as one.
+/// Returns the file ranges of the tensors, sorted. Ranges that touch, or are at most `gap_bytes` apart, are
+/// merged.
 [[nodiscard]] std::vector<io::FileRange> merged_ranges(const Catalog& catalog,
                                                        std::span<const std::size_t> tensors,
                                                        std::uint64_t gap_bytes = 0);
 
-/// The name of the tensor that has the byte at an offset of a file; may be empty. For who wants it once.
+/// Returns the name of the tensor at an offset of a file; may be empty. Linear in the number of tensors.
 [[nodiscard]] std::string name_at(const Catalog& catalog, std::size_t file, std::uint64_t offset);
 
 struct ModelAccess {
   [[nodiscard]] static const ModelState& state(const Model& model) noexcept { return *model.state_; }
   [[nodiscard]] static const ModelState& state(const AnyTensor& tensor) noexcept { return *tensor.state_; }
-  /// With which another file of the same kind can be opened.
+  /// Returns options that open another file in the same way.
   [[nodiscard]] static OpenOptions open_options(const Model& model);
 
-  /// Whether the tensor's bytes are in memory of the model's own.
+  /// Whether the tensor's bytes are in memory owned by the model.
   [[nodiscard]] static bool is_resident(const AnyTensor& tensor) noexcept { return tensor.is_resident(); }
-  /// The tensor that a slice is a part of.
+  /// Returns the whole tensor of a slice.
   [[nodiscard]] static AnyTensor whole(AnyTensor tensor) noexcept {
     tensor.rows_ = nullptr;
     return tensor;
   }
-  /// The source of a tensor that is there.
+  /// Returns the source of a tensor whose file exists.
   [[nodiscard]] static const io::Source& source_of(const AnyTensor& tensor) {
     return state(tensor).mapped->file(tensor.entry().file).source();
   }
-  /// Whether the bytes of an entry that is not a splat can be used; maps nothing.
+  /// Fails if the bytes of an entry, which is not a splat, are not available. Does not map.
   [[nodiscard]] static Result<void> check_is_there(const ModelState& state, const Entry& entry);
-  /// `bad_state` where the model was opened for its catalog alone, `missing_shard` where a file is missing.
+  /// `bad_state` if the model was opened for its catalog only, `missing_shard` if a file is missing.
   [[nodiscard]] static Result<void> check_all_there(const Model& model);
-  /// The tensors whose names match and that have bytes in files; fails where one of their files is missing.
-  /// `not_found` where no name matches, unless the filter takes every name.
+  /// Returns the tensors whose names match and that have bytes in files; fails if one of their files is
+  /// missing. `not_found` if no name matches, unless the filter matches every name.
   [[nodiscard]] static Result<std::vector<std::size_t>> tensors_matching(const Model& model,
                                                                          const NameFilter& glob);
   /// Adds the file and the tensor to an error.
   [[nodiscard]] static Error located(const Model& model, Error error);
-  /// Brings pages of a part of the stored bytes into memory, all at once and not one by one as they are
-  /// touched.
+  /// Fetches the pages of a part of the stored bytes at once, instead of one by one at first touch.
   [[nodiscard]] static Result<void> fetch(const AnyTensor& tensor, std::uint64_t begin, std::uint64_t count);
 };
 

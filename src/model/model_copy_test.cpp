@@ -3,7 +3,7 @@
 #include "model/test_models.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::model_copy_test {
 namespace {
 
 using testing::expect_refusal;
@@ -114,4 +114,4 @@ TEST_F(ModelCopy, needs_the_data_mapped) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::model_copy_test

@@ -13,7 +13,7 @@ namespace {
 
 using Path = std::filesystem::path;
 
-// A file of this name has to be an index.
+// Returns whether the name requires the file to be an index.
 bool is_named_as_index(const Path& path) { return path.native().ends_with(".index.json"); }
 
 Error not_an_index(Bytes prefix, std::uint64_t file_bytes) {
@@ -23,19 +23,19 @@ Error not_an_index(Bytes prefix, std::uint64_t file_bytes) {
       .with_hint("download the index again");
 }
 
-// One try to open a model.
+// One attempt to open a model.
 struct Attempt {
-  /// Where the files lie, if their set is being replaced.
+  /// Maps names to temporary files while a set is being replaced.
   SetView view{};
-  /// The file that the model is opened by, as it was before another file of the model was opened.
+  /// The file by which the model is opened, and its status before any other file of the model was opened.
   Path path{};
   std::optional<io::FileStat> stat{};
 };
 
-// The index at this path; nullopt where the file is another one and its name does not claim to be an index.
+// Reads the index at this path. Returns nullopt if the file is not an index and is not named like one.
 Result<std::optional<ShardIndex>> read_index(const Path& path, const OpenOptions& options,
                                              const SetView& view) {
-  // The limit of a safetensors header: an index also has a line for each tensor.
+  // The limit of a safetensors header: an index also has one line per tensor.
   constexpr std::uint64_t default_max_bytes = 100'000'000;
   const std::uint64_t max_bytes =
       options.max_header_bytes != 0 ? options.max_header_bytes : default_max_bytes;
@@ -57,7 +57,7 @@ Result<std::optional<ShardIndex>> read_index(const Path& path, const OpenOptions
   HT_TRY(file->read(0, text));
   auto index = parse_shard_index(text);
   if (index && *index) return **std::move(index);
-  // JSON files of other names may be anything; a broken one that has a weight_map is an index.
+  // A JSON file with another name may be anything; if it is malformed and has a weight_map, it is an index.
   const std::string_view words(reinterpret_cast<const char*>(text.data()), text.size());
   const bool has_map = words.find("\"weight_map\"") != words.npos;
   if (!is_named_as_index(path) && (index || !has_map)) return std::nullopt;
@@ -67,7 +67,7 @@ Result<std::optional<ShardIndex>> read_index(const Path& path, const OpenOptions
                   .with_hint("download the index again"));
 }
 
-// The checked keys of a part of a split model; nullopt for any other file.
+// Returns the validated split keys of a part of a split model; nullopt for any other file.
 Result<std::optional<SplitInfo>> split_of(const ModelFiles& model, const OpenOptions& options) {
   const auto& path = model.files[0].path;
   const auto* const format = find_format(model.catalog.format(), options.formats);
@@ -76,7 +76,7 @@ Result<std::optional<SplitInfo>> split_of(const ModelFiles& model, const OpenOpt
   return split;
 }
 
-// All parts of the model that the file at `path` is one of.
+// Joins all parts of the split model that contains the file at `path`.
 Result<ModelFiles> join_split(const Path& path, const SplitInfo& info, std::vector<ModelFiles> shards,
                               const OpenOptions& options) {
   std::uint64_t tensors = 0;
@@ -99,7 +99,7 @@ Result<ModelFiles> join_split(const Path& path, const SplitInfo& info, std::vect
             .at_path(path.native())
             .with_hint("download all parts again"));
   }
-  // The split keys describe the parts and not the whole.
+  // The split keys describe the parts, not the joined model.
   return merge(std::move(shards), split_prefix);
 }
 
@@ -148,8 +148,8 @@ Result<ModelFiles> open_at(const Path& path, const OpenOptions& options, Attempt
   return fail(std::move(file).error());
 }
 
-// Whether the file that a set is opened by is still the one that was opened. It is renamed away before
-// another file of the set is replaced, so all files are of one set then.
+// Returns whether the file by which a set is opened was not replaced since. A writer renames that file before
+// it replaces any other, so if it is unchanged, all files belong to one set.
 bool is_one_set(const Attempt& attempt, const OpenOptions& options) {
   if (!attempt.stat) return true;
   const auto now = port_of(options).stat(attempt.view.where(attempt.path));
@@ -157,12 +157,12 @@ bool is_one_set(const Attempt& attempt, const OpenOptions& options) {
   return now->device == attempt.stat->device && now->inode == attempt.stat->inode;
 }
 
-// Whether a failure may come from a file that was missing for a moment, also in a listing of the folder.
+// Returns whether the failure may come from a file that was missing only briefly, also in a folder listing.
 bool may_be_passing(const Error& error, const Attempt& attempt) {
   return is_missing(error.cause()) || (!attempt.stat && !error.cause());
 }
 
-// Two models that are merged have to agree: no tensor in both, no key with two values.
+// Fails if both models have the same tensor, or the same key with different values.
 Result<void> check_mergeable(const ModelFiles& first, const Path& first_path, const ModelFiles& second,
                              const Path& second_path) {
   for (const Entry& entry : second.catalog) {
@@ -215,7 +215,7 @@ Result<ModelFiles> open_model_files(const Path& path, const OpenOptions& options
     const bool is_same = is_single || is_one_set(attempt, options);
     if (model && is_same) return model;
     view = HT_TRY(SetView::of_set(path, port_of(options)));
-    // A writer may have finished, and left no trace but other files.
+    // A writer may have finished meanwhile, which is visible only as changed files.
     const bool has_writer = !is_same || !view.is_empty() || !attempt.view.is_empty();
     const bool retries = i + 1 < tries && (has_writer || (i == 0 && may_be_passing(model.error(), attempt)));
     if (!model && !retries) return model;
@@ -235,7 +235,7 @@ Result<std::vector<Path>> models_in(const Path& path, const OpenOptions& options
     if (models.size() == 1) {
       const auto& [files, is_index, is_numbered] = models[0];
       if (is_index || is_numbered || files.size() == 1) return std::vector{path};
-      // Files without numbers are one model unless they have tensors of the same name, as adapters do.
+      // Files without numbers form one model unless they share tensor names, as adapters do.
       const auto joined = open_model_files(path, headers);
       if (joined || joined.error().code() != ErrorCode::duplicate_tensor) return std::vector{path};
       return files;

@@ -5,7 +5,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::model_files_test {
 namespace {
 
 using testing::Call;
@@ -346,4 +346,4 @@ TEST_F(FilesOfModel, numbering_names_all_files) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::model_files_test

@@ -18,7 +18,8 @@ using Names = std::vector<std::string>;
 
 constexpr std::string_view index_ending = ".index.json";
 
-// Sorted, as the system lists in any order, and without hidden files. Journals among these are resolved.
+// Returns the names in a folder, sorted and without hidden files. With `view`, journals in the folder are
+// resolved.
 Result<Names> names_in(const Path& folder, const OpenOptions& options, SetView* view = nullptr) {
   auto names = port_of(options).list(folder);
   if (!names) {
@@ -33,8 +34,8 @@ Result<Names> names_in(const Path& folder, const OpenOptions& options, SetView* 
 
 bool is_index_name(std::string_view name) { return name.ends_with(index_ending); }
 
-// By name, as the contents of all files are not to be read. An index is named after the files that it is of:
-// there are indexes of formats that are not read here.
+// Decides by name, without reading the file. An index has the name of its files plus an ending; the check
+// excludes indexes of formats that the library does not read.
 bool may_be_weights(std::string_view name, const OpenOptions& options) {
   if (is_index_name(name)) name.remove_suffix(index_ending.size());
   return format_of_extension(Path(name).extension().string(), options.formats) != nullptr;
@@ -48,7 +49,7 @@ struct FolderContents {
 FolderContents contents_of(const Path& folder, const Names& names, const OpenOptions& options) {
   FolderContents contents;
   for (const auto& name : names) {
-    // A dangling link stays, so that it is reported as missing.
+    // A dangling link is kept, so that it is reported as missing.
     if (!may_be_weights(name, options) || is_folder(folder / name, options)) continue;
     (is_index_name(name) ? contents.indexes : contents.weights).push_back(name);
   }
@@ -62,7 +63,7 @@ bool holds_weights(const Path& folder, const OpenOptions& options) {
   return !contents.indexes.empty() || !contents.weights.empty();
 }
 
-// The first line of a small text file, empty where it cannot be read.
+// Returns the first line of a small text file; empty if the file cannot be read.
 std::string first_line(const Path& path, const OpenOptions& options) {
   const auto file = io::FileSource::open(path, port_of(options));
   if (!file) return {};
@@ -81,8 +82,8 @@ std::vector<Path> snapshots_in(const Path& model, const OpenOptions& options) {
   return paths_in(snapshots, *names);
 }
 
-// Folders below this one that hold weights: those of a pipeline (`unet`, `vae`), or snapshots in Hugging
-// Face's cache, from its root on. Nothing else is searched, as a folder can be as large as a disk.
+// Returns folders below this one that hold weights: those of a pipeline (`unet`, `vae`), or snapshots in a
+// Hugging Face cache. Other folders are not searched, because a tree can be as large as a disk.
 std::vector<Path> folders_with_weights(const Path& folder, const Names& names, const OpenOptions& options) {
   std::vector<Path> candidates;
   const auto add = [&](const std::vector<Path>& more) {
@@ -102,7 +103,7 @@ std::vector<Path> folders_with_weights(const Path& folder, const Names& names, c
   return candidates;
 }
 
-// Files of other programs that may hold weights.
+// Returns whether the file may hold weights in a format that the library does not read.
 bool is_of_another_format(std::string_view name) {
   constexpr std::array<std::string_view, 10> endings{".bin", ".pt",  ".pth",     ".ckpt",   ".onnx",
                                                      ".h5",  ".npz", ".msgpack", ".tflite", ".keras"};
@@ -145,7 +146,7 @@ std::vector<FolderModel> group_files(const Path& folder, const Names& weights, c
   for (const auto& name : weights) {
     const auto numbered = parse_numbered_name(name);
     if (!numbered) {
-      // Files that an index could name are one model also without an index.
+      // Files of a format with indexes form one model even without an index.
       const auto* const format = format_of_extension(Path(name).extension().string(), options.formats);
       const bool joins = format != nullptr && format->sharding == Sharding::index;
       models[joins ? "*" + std::string(format->extension) : name].files.push_back(folder / name);
@@ -168,7 +169,7 @@ Result<FolderModels> models_of_folder(const Path& folder, const OpenOptions& opt
   SetView view;
   const auto names = HT_TRY(names_in(folder, options, &view));
   auto [indexes, weights] = contents_of(folder, names, options);
-  // Variants such as model.fp16.safetensors.index.json lie beside the model itself.
+  // Indexes of variants such as model.fp16.safetensors.index.json are stored beside that of the model itself.
   constexpr std::string_view usual = "model.safetensors.index.json";
   if (std::ranges::find(indexes, usual) != indexes.end()) indexes = {std::string(usual)};
   std::vector<FolderModel> models;

@@ -3,7 +3,7 @@
 #include "model/test_models.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::model_folder_test {
 namespace {
 
 using testing::refusal;
@@ -121,4 +121,4 @@ TEST_F(ModelsIn, a_pickle_alone_is_named_with_how_to_convert_it) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::model_folder_test

@@ -8,7 +8,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::model_hostile_test {
 namespace {
 
 using testing::Call;
@@ -128,4 +128,4 @@ TEST_F(HostileModel, tensor_is_all_there) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::model_hostile_test

@@ -4,7 +4,7 @@
 #include "model/test_models.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::model_orders_test {
 namespace {
 
 using testing::expect_refusal;
@@ -138,4 +138,4 @@ TEST_F(ModelOrders, dtype_is_known) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::model_orders_test

@@ -11,7 +11,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::model_sources_test {
 namespace {
 
 using testing::Call;
@@ -205,4 +205,4 @@ TEST(ModelSources, source_of_a_caller_is_read) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::model_sources_test

@@ -10,7 +10,7 @@
 #include "testing/library_types.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::model_test {
 namespace {
 
 using testing::TemporaryFolder;
@@ -185,4 +185,4 @@ TEST_F(ModelTest, is_used_from_many_threads) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::model_test

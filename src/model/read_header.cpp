@@ -12,8 +12,8 @@
 namespace ht::inline v1 {
 namespace {
 
-// Memory for a header. It is not cleared first. Fresh memory is mapped page by page on its first use, which
-// takes longer than the read: large pages are fewer.
+// Memory for a header, not cleared. Page faults on fresh memory take longer than the read, so large pages are
+// used: they are fewer.
 class Buffer {
  public:
   explicit Buffer(io::Port& port) : port_(&port) {}
@@ -40,7 +40,7 @@ class Buffer {
     Memory larger(static_cast<std::byte*>(is_large ? std::aligned_alloc(large_page_bytes, capacity)
                                                    : std::malloc(capacity)));
     if (!larger) throw std::bad_alloc();
-    // A system that refuses large pages uses small ones.
+    // If large pages are refused, small ones are used.
     if (is_large) static_cast<void>(port_->advise({larger.get(), capacity}, io::Advice::huge_pages));
     std::copy_n(data_.get(), size_, larger.get());
     data_ = std::move(larger);
@@ -55,13 +55,13 @@ class Buffer {
   std::size_t capacity_ = 0;
 };
 
-// The parts of a file read so far. A header is read and not mapped: a file that shrinks meanwhile is an error
-// here, and would be a fatal signal there.
+// The parts of a file read so far. Headers are read, not mapped: a file that shrinks meanwhile causes an
+// error instead of a fatal signal.
 class FileReader {
  public:
   explicit FileReader(const io::Source& file) : file_(file), port_(port_of(file)) {}
 
-  // The catalog may keep the prefix, which does not grow once there is a catalog.
+  // The catalog may keep the prefix, which does not grow once the catalog exists.
   [[nodiscard]] Seen seen() const noexcept { return {prefix_->bytes(), parts_, prefix_}; }
 
   Result<void> read(const Need& need) {

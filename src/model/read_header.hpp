@@ -1,4 +1,4 @@
-// Reads the parts of a file that its parser asks for.
+// Reads the parts of a file that its parser requests.
 #pragma once
 
 #include <htensor/format/parse.hpp>
@@ -10,12 +10,13 @@ using Parser = Result<Parsed> (*)(const Seen& seen, std::uint64_t file_bytes, co
 
 struct FileHeader {
   Catalog catalog;
-  /// The beginning of the file as far as it was read.
+  /// The part of the file that has been read, from its start.
   Bytes prefix;
   std::shared_ptr<const void> owner;
 };
 
-/// The file's catalog. A parser that asks for bytes that it has seen or that are not there is `internal`.
+/// Returns the file's catalog. `internal` if the parser requests bytes that it has seen already or that are
+/// outside the file.
 [[nodiscard]] Result<FileHeader> read_header(const io::Source& file, Parser parser,
                                              const ParseOptions& options);
 

@@ -5,7 +5,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::read_header_test {
 namespace {
 
 Result<Parsed> catalog_of(std::uint64_t bytes) {
@@ -105,4 +105,4 @@ TEST_F(ReadCatalog, parser_asks_for_more_that_is_there) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::read_header_test

@@ -40,7 +40,7 @@ Result<std::shared_ptr<const Relayout>> relayout_of(const Entry& entry) {
   const auto elements = static_cast<std::uint64_t>(HT_TRY(layout::count_elements(entry.dims)));
   const auto unit_bytes = static_cast<std::uint32_t>(entry.bytes / elements);
   Relayout relayout{.unit_bytes = unit_bytes, .numbers = {}, .column_major = {}};
-  // A complex number is two numbers.
+  // A complex element is two numbers.
   const auto number_bytes = static_cast<std::uint16_t>(unit_bytes / (entry.dtype == C64::tag ? 2 : 1));
   for (std::uint32_t at = 0; is_big && number_bytes > 1 && at < unit_bytes; at += number_bytes) {
     relayout.numbers.push_back({static_cast<std::uint16_t>(at), number_bytes});
@@ -65,7 +65,7 @@ void swap_numbers(MutableBytes units, const Relayout& relayout) noexcept {
   if (relayout.numbers.empty()) return;
   const std::size_t number_bytes = relayout.numbers.front().bytes;
   if (relayout.numbers.size() * number_bytes == relayout.unit_bytes) {
-    // Elements are nothing but numbers of one size, and there are many of them.
+    // Fast path: units consist of numbers of one size.
     for (std::size_t at = 0; at + number_bytes <= units.size(); at += number_bytes)
       std::ranges::reverse(units.subspan(at, number_bytes));
     return;
@@ -80,7 +80,7 @@ std::vector<std::byte> splat_element(Bytes pattern, int bits) {
   if (bits % 8 != 0) return {};
   std::vector<std::byte> element(static_cast<std::size_t>(bits) / 8);
   fill_with(element, pattern);
-  // Over a length that both fill without a rest they have to be the same.
+  // Compare over a length that is a multiple of both sizes.
   std::vector<std::byte> elements(std::lcm(pattern.size(), element.size()));
   std::vector<std::byte> patterns(elements.size());
   fill_with(elements, element);
@@ -93,7 +93,7 @@ void fill_with(MutableBytes to, Bytes pattern, std::uint64_t first) noexcept {
   std::size_t filled = std::min(to.size(), pattern.size());
   for (std::size_t i = 0; i < filled; ++i)
     to[i] = pattern[static_cast<std::size_t>((first + i) % pattern.size())];
-  // The filled part is doubled until it is enough: it is a whole pattern.
+  // Doubles the filled part, which is a whole number of patterns.
   while (filled < to.size()) {
     const std::size_t more = std::min(filled, to.size() - filled);
     std::memcpy(to.data() + filled, to.data(), more);

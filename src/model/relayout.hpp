@@ -1,4 +1,4 @@
-// From the element and byte orders that files have to dense, row-major, little-endian elements.
+// Converts the element and byte orders of files to dense, row-major, little-endian elements.
 #pragma once
 
 #include <algorithm>
@@ -10,23 +10,24 @@
 
 namespace ht::inline v1 {
 
-/// How a tensor is made row-major and little-endian.
+/// How to convert a tensor to row-major, little-endian form.
 struct Relayout {
-  /// Bytes of a unit that are swapped end for end.
+  /// A number inside a unit whose bytes are swapped.
   struct Number {
     std::uint16_t offset = 0;
     std::uint16_t bytes = 0;
   };
 
-  /// Of an element, or of a block.
+  /// Size of an element, or of a block.
   std::uint32_t unit_bytes = 1;
-  /// Of one unit.
+  /// The numbers of one unit to byte-swap.
   std::vector<Number> numbers;
-  /// The shape of a tensor whose first dimension runs fastest; else empty.
+  /// The shape of a column-major tensor; else empty.
   std::vector<std::int64_t> column_major;
 };
 
-/// Where the elements of a column-major tensor are stored, in row-major order from the `first` on.
+/// Iterates over the stored offsets of a column-major tensor's elements, in row-major order from element
+/// `first` on.
 class RowMajorWalk {
  public:
   RowMajorWalk(std::span<const std::int64_t> dims, std::size_t element_bytes, std::uint64_t first);
@@ -48,15 +49,15 @@ class RowMajorWalk {
   std::uint64_t offset_ = 0;
 };
 
-/// Null where the tensor is row-major and little-endian already, and for splats. `unsupported_encoding` for
-/// big-endian blocks whose numbers lie at places that are not known.
+/// Null if the tensor is row-major and little-endian already, for splats, and for blocks without numbers of
+/// several bytes.
 [[nodiscard]] Result<std::shared_ptr<const Relayout>> relayout_of(const Entry& entry);
 
-/// Copies whole units of a stored tensor in row-major order, from the nth on, without swapping bytes.
+/// Copies whole units of a stored tensor in row-major order, from unit `nth` on, without swapping bytes.
 void copy_units(MutableBytes units, Bytes stored, const Relayout& relayout, std::uint64_t nth);
 
-/// The same by `read_at(offset, into)`, which reads stored bytes of the tensor: a call for each unit where
-/// the tensor is column-major.
+/// Does the same by `read_at(offset, into)`, which reads stored bytes of the tensor. Calls it once per unit
+/// if the tensor is column-major.
 template <class ReadAt>
 Result<void> read_units(MutableBytes units, const Relayout& relayout, std::uint64_t nth,
                         const ReadAt& read_at) {
@@ -68,16 +69,16 @@ Result<void> read_units(MutableBytes units, const Relayout& relayout, std::uint6
   return {};
 }
 
-/// Swaps the bytes of the numbers of units.
+/// Byte-swaps the numbers of the units.
 void swap_numbers(MutableBytes units, const Relayout& relayout) noexcept;
 
-/// The most units of a column-major tensor that are copied between two polls of a stop: each may lie on a
-/// page of its own.
+/// Maximum number of units of a column-major tensor copied between two polls of a stop token: each unit may
+/// be on its own page.
 constexpr std::size_t max_scattered_units = 4096;
 
-/// Fills `to` with the bytes of the relaid tensor from `first` on, which need not begin or end with a unit.
-/// `read(nth, units)` has to get whole units as `copy_units` does, at most `max_scattered_units` at once if
-/// the tensor is column-major; an error of it ends the work.
+/// Fills `to` with the bytes of the converted tensor from byte `first` on; neither end needs to be at a unit.
+/// `read(nth, units)` must fill whole units as `copy_units` does. It gets at most `max_scattered_units` per
+/// call if the tensor is column-major. An error of `read` is returned.
 template <class Read>
 Result<void> relayout_into(MutableBytes to, const Relayout& relayout, std::uint64_t first, const Read& read) {
   const std::size_t unit = relayout.unit_bytes;
@@ -99,7 +100,7 @@ Result<void> relayout_into(MutableBytes to, const Relayout& relayout, std::uint6
   return {};
 }
 
-/// The bytes of one element of a splat; empty where the elements are not all the same.
+/// Returns the bytes of one element of a splat; empty if the elements differ.
 [[nodiscard]] std::vector<std::byte> splat_element(Bytes pattern, int bits);
 
 /// Fills `to` with the repeated pattern, from its byte `first` on.

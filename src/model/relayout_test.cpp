@@ -6,7 +6,7 @@
 #include <numeric>
 #include <string>
 
-namespace ht {
+namespace ht::relayout_test {
 namespace {
 
 std::vector<std::byte> bytes(std::string_view text) {
@@ -132,4 +132,4 @@ TEST(Relayout, swaps_the_bytes_of_each_number) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::relayout_test

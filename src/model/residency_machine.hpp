@@ -1,5 +1,6 @@
-// Where a tensor's bytes are, as a machine. The tensor owns its state; it asks a strategy by requests, and
-// the strategy answers each with one event. `on` says what follows and performs nothing.
+// The location of a tensor's bytes as a state machine. Each tensor has one state. It sends requests to a
+// strategy, which answers each with one event. `on` maps a state and an event to the next state and request,
+// and has no side effects.
 #pragma once
 
 #include <concepts>
@@ -17,11 +18,11 @@ namespace ht::inline v1::tensor_state {
 
 // States.
 struct Unbound {};  ///< its file is missing or not mapped yet
-struct Mapped {};   ///< its file is
+struct Mapped {};   ///< its file is mapped
 struct Loading {};
-struct Resident {  ///< in memory, whatever happens to the file
+struct Resident {  ///< in memory, independent of the file
   io::Memory memory;
-  std::shared_ptr<io::Strategy> strategy;  ///< which has loaded it
+  std::shared_ptr<io::Strategy> strategy;  ///< the strategy that loaded it
 };
 struct Evicted {};  ///< was resident
 struct Failed {     ///< could not be loaded
@@ -43,17 +44,17 @@ using io::ReleaseDone;
 using io::RequestFailed;
 using Event = std::variant<Map, Load, Evict, MapDone, LoadDone, AdviseDone, ReleaseDone, RequestFailed>;
 
-/// The request to the strategy, which is answered by one event.
+/// A request to the strategy, which answers with one event.
 enum class Ask : std::uint8_t { map, load, drop_pages, release };
 
 struct Step {
   State next;
   std::optional<Ask> effect{};
-  /// The error for the user whose request cannot be carried out.
+  /// The error returned to the user if the request cannot be carried out.
   std::shared_ptr<const Error> refusal{};
 };
 
-// The table.
+// The transition table.
 
 template <class S>
 concept NotInMemory = std::same_as<S, Unbound> || std::same_as<S, Evicted> || std::same_as<S, Failed>;
@@ -75,12 +76,12 @@ template <NotInMemory S>
 Step on(const S& /*state*/, const MapDone& /*event*/) {
   return {Mapped{}};
 }
-// A failed load can be repeated.
+// A failed load can be retried.
 template <NotLoading S>
 Step on(const S& /*state*/, const Load& /*event*/) {
   return {Loading{}, Ask::load};
 }
-// A mapping stays; only pages go.
+// Drops pages and keeps the mapping.
 template <NotLoading S>
 Step on(const S& state, const Evict& /*event*/) {
   return {state, Ask::drop_pages};
@@ -115,7 +116,7 @@ inline Step on(const Resident& state, const Load& /*event*/) { return {state}; }
 inline Step on(const Resident& state, const Evict& /*event*/) { return {state, Ask::release}; }
 inline Step on(const Resident& /*state*/, const ReleaseDone& /*event*/) { return {Evicted{}}; }
 
-/// `on` where the table has the pair, else `Failed{bad_state}`.
+/// Calls `on` if the table has the pair, else returns `Failed{bad_state}`.
 [[nodiscard]] inline Step step(const State& state, const Event& event) {
   return step_of<Step>(state, event, [&]() -> Step {
     const auto error = std::make_shared<const Error>(

@@ -7,7 +7,7 @@
 #include <sstream>
 #include <vector>
 
-namespace ht::tensor_state {
+namespace ht::tensor_state::residency_machine_test {
 namespace {
 
 std::shared_ptr<const Error> some_error() {
@@ -133,4 +133,4 @@ TEST(ResidencyMachine, diagram_is_the_one_in_the_docs) {
 }
 
 }  // namespace
-}  // namespace ht::tensor_state
+}  // namespace ht::tensor_state::residency_machine_test

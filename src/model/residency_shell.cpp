@@ -10,7 +10,7 @@
 namespace ht::inline v1 {
 namespace {
 
-// The alignment of a tensor's elements; blocks have numbers of up to four bytes in them.
+// Returns the alignment of a tensor's elements; numbers in blocks have at most four bytes.
 std::uint64_t alignment_of(const Entry& entry) {
   constexpr std::uint64_t max_alignment = 64;
   constexpr std::uint64_t of_blocks = 4;
@@ -56,7 +56,7 @@ ResidencyShell::Applied ResidencyShell::apply(std::size_t tensor, const tensor_s
 
 Result<io::MapDone> ResidencyShell::map(std::size_t tensor, std::uint64_t bytes) {
   const Entry entry = catalog_[tensor];
-  // Until a tensor was loaded, the state is that of the file, which the strategy keeps.
+  // Until a tensor is loaded, its state is that of its file, which the strategy tracks.
   bool is_asked = false;
   if (any_loaded_.load(std::memory_order_acquire)) {
     const std::lock_guard lock(mutex_);
@@ -134,7 +134,7 @@ Result<std::vector<std::size_t>> ResidencyShell::load(std::span<const std::size_
     ~Turn() {
       if (!held.owns_lock()) held.lock();
       shell.loader_ = {};
-      // All, as the one that is woken may leave because of a stop.
+      // Wake all: a single woken thread might return because of a stop request.
       shell.load_ended_.notify_all();
     }
   };
@@ -149,7 +149,7 @@ Result<std::vector<std::size_t>> ResidencyShell::load_alone(std::span<const std:
                                                             const std::shared_ptr<io::Strategy>& strategy,
                                                             io::LoadWork work) {
   if (work.budget_bytes == 0) {
-    // Queried here, where no other load is about to allocate.
+    // Queried here, because no other load can allocate now.
     const auto available = port_.available_memory();
     work.budget_bytes = available ? io::most_of(*available) : UINT64_MAX;
   }
@@ -176,7 +176,7 @@ Result<std::vector<std::size_t>> ResidencyShell::load_alone(std::span<const std:
     for (const std::size_t tensor : loading) apply(tensor, io::RequestFailed{error});
   };
   try {
-    // Other threads may look tensors up meanwhile.
+    // Without the lock: other threads may look up tensors meanwhile.
     auto loaded = io::ask_to_load(*strategy, requests, work);
     for (std::size_t i = 0; loaded && i < loading.size(); ++i) {
       const auto& memory = (*loaded)[i].memory;
@@ -192,7 +192,7 @@ Result<std::vector<std::size_t>> ResidencyShell::load_alone(std::span<const std:
     for (std::size_t i = 0; i < loading.size(); ++i)
       apply(loading[i], tensor_state::LoadDone{std::move((*loaded)[i].memory), strategy});
   } catch (...) {
-    // Out of memory, or an exception of the user's callback: no read is in flight any more.
+    // Out of memory, or an exception of the user's callback. No read is in flight.
     fail_all(thrown);
     throw;
   }
@@ -210,15 +210,15 @@ std::vector<io::FileRange> ResidencyShell::pages_of(std::span<const std::size_t>
     if (staying[range.file] > 0) {
       pages.push_back(range);
     } else if (pages.empty() || pages.back().file != range.file) {
-      // The page cache drops its larger folios whole or not at all: all of the file at once, where no tensor
-      // of it stays.
+      // The page cache drops large folios only as a whole, so the whole file is evicted if no tensor of it
+      // stays.
       pages.push_back({range.file, 0, mapped_.sources()[range.file]->size()});
     }
   }
   return pages;
 }
 
-// Null unless the memory is still held by others.
+// Returns an error if the memory has other owners, else null.
 std::shared_ptr<const Error> ResidencyShell::release(std::size_t tensor) {
   auto& resident = std::get<tensor_state::Resident>(states_[tensor]);
   const auto strategy = resident.strategy;
@@ -234,12 +234,12 @@ Result<void> ResidencyShell::evict(std::span<const std::size_t> tensors) {
   };
   std::vector<std::size_t> losing_pages;
   std::vector<std::size_t> released;
-  // Until a tensor was loaded, all only lose their pages.
+  // Until a tensor is loaded, eviction only drops pages.
   if (any_loaded_.load(std::memory_order_acquire)) {
     losing_pages.reserve(tensors.size());
     released.reserve(tensors.size());
     for (const std::size_t tensor : tensors) {
-      // One by one, as giving memory back takes a while, and other threads may look tensors up meanwhile.
+      // Lock per tensor: releasing memory is slow, and other threads look up tensors meanwhile.
       const std::lock_guard lock(mutex_);
       const auto step = apply(tensor, tensor_state::Evict{});
       keep_first(step.refusal, tensor);
@@ -252,7 +252,7 @@ Result<void> ResidencyShell::evict(std::span<const std::size_t> tensors) {
     released.insert(released.end(), losing_pages.begin(), losing_pages.end());
     tensors = released;
   }
-  // Pages of neighbours go together.
+  // Adjacent ranges are evicted together.
   std::vector<std::shared_ptr<const Error>> of_file(mapped_.sources().size());
   for (const auto& range : pages_of(tensors)) {
     const auto done = io::advise(mapped_, range, io::Advice::evict);
@@ -263,7 +263,7 @@ Result<void> ResidencyShell::evict(std::span<const std::size_t> tensors) {
   const std::lock_guard lock(mutex_);
   for (const std::size_t tensor : losing_pages) {
     const auto residence = tensor_state::residence_of(states_[tensor]);
-    // Another thread may have loaded it meanwhile, or be about to; then it has lost nothing.
+    // Another thread has loaded the tensor meanwhile or is loading it; its state is not changed.
     if (residence == Residence::loading || residence == Residence::resident) continue;
     const auto& error = of_file[catalog_[tensor].file];
     apply(tensor, error ? tensor_state::Event(io::RequestFailed{error}) : io::AdviseDone{});

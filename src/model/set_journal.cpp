@@ -20,7 +20,7 @@ using Path = std::filesystem::path;
 constexpr std::string_view magic = "htensor-journal-1";
 constexpr std::string_view index_ending = ".index.json";
 constexpr std::string_view seal_ending = ".htseal";
-// As for an index: a journal has two lines for each shard.
+// The limit of an index: a journal has two entries per shard.
 constexpr std::uint64_t max_bytes = 100'000'000;
 
 Error not_well_formed(std::string message) {
@@ -33,7 +33,7 @@ bool is_temporary(std::string_view name) {
          name.find('/') == std::string_view::npos;
 }
 
-// A journal of strangers must not rename or remove anything but the set that it lies beside.
+// An untrusted journal must not rename or remove files outside the set that it is stored beside.
 bool is_of_set(std::string_view name, std::string_view set_name) {
   if (name == "model.htseal") return true;
   if (name.ends_with(seal_ending)) name.remove_suffix(seal_ending.size());
@@ -75,7 +75,7 @@ bool is_missing(std::error_code cause) noexcept {
 std::string set_name_of(const Path& member) {
   auto name = member.filename().string();
   if (name.ends_with(index_ending)) name.resize(name.size() - index_ending.size());
-  // The name of a set may itself be like that of a shard.
+  // The name of a set may itself look like that of a shard.
   while (const auto numbered = parse_numbered_name(name)) name = numbered->stem + numbered->extension;
   return name;
 }
@@ -125,7 +125,7 @@ Result<SetJournal> parse_journal(Bytes bytes, std::string_view set_name) {
 }
 
 Result<std::shared_ptr<const io::FileSource>> open_journal(const Path& path, io::Port& port) {
-  // An Error that is made without memory has no cause, so the file is looked for first.
+  // An Error created when out of memory has no cause, so check with stat first.
   if (const auto there = port.stat(path); !there && is_missing(there.error())) return nullptr;
   auto file = io::FileSource::open(path, port);
   if (!file && is_missing(file.error().cause())) return nullptr;
@@ -157,7 +157,7 @@ Result<bool> is_in_effect(const SetJournal& journal, const Path& folder, io::Por
                     .because(there.error()));
   };
   if (HT_TRY(exists(journal.old_files[0].temporary))) return true;
-  // The old files are removed when the last new file has its name.
+  // Old files are removed only after the last new file was renamed into place.
   return !HT_TRY(exists(journal.new_files.back().temporary));
 }
 

@@ -1,7 +1,7 @@
-// The journal of a sharded set that is being replaced: which files are old, which are new, and under which
-// temporary names they lie meanwhile. docs/convert.md states the protocol.
+// The journal of a sharded set that is being replaced: its old files, its new files, and their temporary
+// names. docs/convert.md states the protocol.
 //
-// The journal lies beside the set as `.htensor-NAME.journal`, where NAME is the set's name: `m.gguf` for
+// The journal is stored beside the set as `.htensor-NAME.journal`, where NAME is the set's name: `m.gguf` for
 // `m-00001-of-00003.gguf`, `m.safetensors` for `m.safetensors.index.json`. Its fields end with a zero byte:
 //
 //   htensor-journal-1
@@ -9,8 +9,8 @@
 //   new  TEMPORARY  NAME     for each file of the new set, the file that the set is opened by last
 //   16 hexadecimal digits    CRC-64/NVME of all bytes before them
 //
-// The journal is in effect once the first old file has its temporary name. Before that the set is the old
-// one, from then on the new one.
+// The journal is in effect once the first old file is renamed to its temporary name. Before that the set
+// consists of the old files, afterwards of the new ones.
 #pragma once
 
 #include <filesystem>
@@ -39,51 +39,51 @@ struct SetJournal {
   friend bool operator==(const SetJournal&, const SetJournal&) = default;
 };
 
-/// Whether a file does not exist. One whose name is longer than the system allows does not.
+/// Whether the error means that a file does not exist. A file whose name is too long does not exist.
 [[nodiscard]] bool is_missing(std::error_code cause) noexcept;
 
-/// The name of the set that a shard, an index or a file of the set's own name belongs to.
+/// Returns the name of the set of a shard, an index or a file with the set's own name.
 [[nodiscard]] std::string set_name_of(const std::filesystem::path& member);
 [[nodiscard]] std::filesystem::path journal_path(const std::filesystem::path& member);
 
 [[nodiscard]] std::vector<std::byte> encode_journal(const SetJournal& journal);
-/// `bad_header` for anything but a journal, `path_escapes` for names of files that are not of the set.
+/// `bad_header` if the bytes are not a journal, `path_escapes` if it names files outside the set.
 [[nodiscard]] Result<SetJournal> parse_journal(Bytes bytes, std::string_view set_name);
-/// Null where there is none.
+/// Null if there is no journal.
 [[nodiscard]] Result<std::shared_ptr<const io::FileSource>> open_journal(const std::filesystem::path& path,
                                                                          io::Port& port);
-/// `bad_header` for one that is too large; errors name the file.
+/// `bad_header` if the journal is malformed or too large; errors name the file.
 [[nodiscard]] Result<SetJournal> read_journal(const io::Source& file, std::string_view set_name);
 [[nodiscard]] Result<bool> is_in_effect(const SetJournal& journal, const std::filesystem::path& folder,
                                         io::Port& port);
 
-/// Where the files of sets lie while journals are in effect. Nothing is written.
+/// Maps the files of sets to their current paths while journals are in effect. Read-only.
 class SetView {
  public:
-  /// Every file lies under its own name.
+  /// Every file is at its own path.
   SetView() = default;
-  /// The journal of the set that `member` is of. Costs one call where there is none.
+  /// Reads the journal of the set of `member`. Costs one system call if there is none.
   [[nodiscard]] static Result<SetView> of_set(const std::filesystem::path& member, io::Port& port);
-  /// All journals among the names of a folder. The names become those that the folder would have if all of
-  /// them were finished.
+  /// Reads all journals among the names of a folder. Changes `names` to the state after all journals are
+  /// finished.
   [[nodiscard]] static Result<SetView> of_folder(const std::filesystem::path& folder,
                                                  std::vector<std::string>& names, io::Port& port);
-  /// The view for a path that the user named: a folder, or a member of a set.
+  /// Returns the view for a path from the user: a folder, or a member of a set.
   [[nodiscard]] static Result<SetView> around(const std::filesystem::path& path, io::Port& port);
 
   [[nodiscard]] bool is_empty() const noexcept { return temporaries_.empty(); }
-  /// The path at which the file of this name lies now.
+  /// Returns the current path of the file with this name.
   [[nodiscard]] std::filesystem::path where(const std::filesystem::path& path) const;
 
  private:
   Result<std::optional<SetJournal>> add(const std::filesystem::path& journal, std::string_view set_name,
                                         io::Port& port);
 
-  std::map<std::filesystem::path, std::filesystem::path> temporaries_;  // by the normal form of the path
+  std::map<std::filesystem::path, std::filesystem::path> temporaries_;  // key: path in normal form
   io::Port* port_ = nullptr;
 };
 
-/// Opens a file of a set; through the set's journal where the file is missing under its own name.
+/// Opens a file of a set; through the set's journal if the file is missing under its own name.
 [[nodiscard]] Result<std::shared_ptr<const io::FileSource>> open_member(const std::filesystem::path& path,
                                                                         io::Port& port);
 

@@ -12,7 +12,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::set_journal_test {
 namespace {
 
 using testing::FaultyPort;
@@ -387,4 +387,4 @@ TEST_F(Unfinished, file_whose_name_is_too_long_for_a_journal_has_none) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::set_journal_test

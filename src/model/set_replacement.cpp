@@ -19,9 +19,9 @@ Error in_use(const Path& member) {
       .with_hint("retry when the other program has finished");
 }
 
-// The steps of a replacement. Each may be taken again after a kill: a file that has no longer the name that a
-// step renames was renamed before. The constructor allocates all memory: an exception between two steps would
-// leave neither set.
+// The steps of a replacement. Each step can be repeated after a kill: a rename whose source is gone was done
+// before. The constructor allocates all memory, because an exception between two steps would leave neither
+// set complete.
 class Replacement {
  public:
   Replacement(Path journal, const SetJournal& files, io::IfExists if_exists, io::Port& port)
@@ -52,7 +52,8 @@ class Replacement {
       HT_TRY(sync());
       for (const auto& old : old_) {
         if (!HT_TRY(exists(old.temporary))) HT_TRY(rename(old.name, old.temporary, io::IfExists::replace));
-        // From here on the journal is in effect. A disk may keep later renames and lose this one.
+        // From here on the journal is in effect. Without this fsync a disk may keep later renames and lose
+        // this one.
         if (&old == &old_.front()) HT_TRY(sync());
       }
       HT_TRY(sync());
@@ -79,7 +80,7 @@ class Replacement {
       HT_TRY(rename(new_[placed_ - 1].name, new_[placed_ - 1].temporary, io::IfExists::replace));
     HT_TRY(sync());
     for (auto old = old_.rbegin(); old != old_.rend(); ++old) {
-      // With the name of the first, the journal is no longer in effect.
+      // Once the first old file has its name again, the journal is no longer in effect.
       if (&*old == &old_.front()) HT_TRY(sync());
       HT_TRY(rename(old->temporary, old->name, io::IfExists::replace));
     }
@@ -87,8 +88,8 @@ class Replacement {
     return drop();
   }
 
-  /// Ends a replacement that is not in effect. The journal goes first: without the new files it would count
-  /// as carried out.
+  /// Cancels a replacement that is not in effect. Removes the journal first: a journal without its new files
+  /// would count as completed.
   Result<void> drop() {
     HT_TRY(remove(journal_));
     HT_TRY(sync());
@@ -127,7 +128,7 @@ class Replacement {
         .with_hint("restore the file, or remove the journal and write the set again");
   }
 
-  // A user may have removed temporary files: then the old ones stay.
+  // A user may have removed temporary files; the old files then stay in place.
   [[nodiscard]] Result<void> check_new_files() const {
     for (const auto& file : new_) {
       if (HT_TRY(exists(file.temporary))) continue;
@@ -153,11 +154,11 @@ class Replacement {
   }
 
   Result<void> remove(const Path& path) {
-    // A second try, as the next writer would have to make it otherwise.
+    // Retry once, otherwise the next writer has to.
     return remove_file(path, port_) ? Result<void>() : remove_file(path, port_);
   }
 
-  // The new set is in place: whatever fails, the other steps are taken, and the first failure is returned.
+  // The new set is in place. All steps are performed even if some fail; the first failure is returned.
   Result<void> remove_old() {
     Result<void> first;
     const auto keep = [&](Result<void> step) {
@@ -174,7 +175,7 @@ class Replacement {
     while (true) {
       const auto done = port_.sync(handle_);
       if (!done && done.error() == std::errc::interrupted) continue;
-      // A file system that cannot sync folders has nothing more to offer.
+      // EINVAL: the file system cannot fsync folders, which is ignored.
       if (done || done.error() == std::errc::invalid_argument) return {};
       return fail(failed("name_reaches_the_disk", "fsync its folder", journal_, done.error()));
     }
@@ -186,17 +187,17 @@ class Replacement {
   io::IfExists if_exists_;  // for the names of new files
   io::Port& port_;
   io::FileHandle handle_;
-  std::size_t placed_ = 0;  // new files that this process gave their names
+  std::size_t placed_ = 0;  // number of new files that this process renamed into place
   bool is_in_place_ = false;
 };
 
-// Where a writer that was not killed holds its lock until it has written the journal.
+// Returns the path of the lock file that a live writer holds until it has written the journal.
 Path lock_path(const Path& member) {
   return member.parent_path() /
          fmt::format("{}{}{}", io::temporary_prefix, set_name_of(member), io::temporary_suffix);
 }
 
-// Other writers may finish a journal, or write one, a few times in a row.
+// Number of attempts: other writers may finish or write a journal several times in a row.
 constexpr int tries = 8;
 
 }  // namespace
@@ -268,17 +269,17 @@ Result<void> SetLock::replace(std::span<const Path> old_files,
     files.new_files.push_back({file->target().filename().string(), file->temporary().filename().string()});
   }
   const auto bytes = encode_journal(files);
-  // A journal that the next writer refuses would leave neither set.
+  // A journal that the next writer cannot parse would leave neither set complete.
   HT_TRY(parse_journal(bytes, set_name_));
   HT_TRY(journal_.write(0, bytes));
   HT_TRY(journal_.sync());
-  // The old files give their names away first: a file that has one now came meanwhile, from another program.
+  // `IfExists::fail`: old files are renamed first, so a file with a new name was created by another program.
   Replacement replacement(journal_.target(), files, io::IfExists::fail, journal_.port());
   HT_TRY(replacement.open());
   // The journal must not reach the disk before the names in it.
   HT_TRY(journal_.sync_folder());
   HT_TRY(journal_.put_in_place());
-  // From here on the set is what the journal says: its temporary files stay, whatever fails.
+  // From here on the journal defines the set: its temporary files are kept even after a failure.
   for (auto* const file : new_files) file->release();
   auto done = replacement.forward();
   if (!done && !replacement.is_in_place()) static_cast<void>(replacement.back());

@@ -1,4 +1,4 @@
-// Replacing the files of a set so that a kill at any moment leaves the old set or the new one, each whole:
+// Replaces the files of a set so that a kill at any time leaves either the old set or the new one complete.
 // docs/convert.md states the protocol.
 #pragma once
 
@@ -16,20 +16,20 @@ namespace ht::inline v1 {
 /// The writer's lock of a set: a claimed temporary file, which becomes the journal.
 class SetLock {
  public:
-  /// Finishes a journal of a killed writer first. `in_use` while another writer is at work, or where the file
-  /// system cannot rule that out.
+  /// Finishes the journal of a killed writer first. `in_use` while another writer holds the lock, or if the
+  /// file system does not support locks.
   [[nodiscard]] static Result<SetLock> acquire(const std::filesystem::path& member, io::Port& port);
 
-  /// The lock for a member of a set. For a file of its own nothing is locked, and a journal of its name is
-  /// finished.
+  /// Acquires the lock for a member of a set. For a single file no lock is taken, and a journal of its name
+  /// is finished.
   [[nodiscard]] static Result<std::optional<SetLock>> acquire_if(bool is_of_set,
                                                                  const std::filesystem::path& member,
                                                                  io::Port& port);
 
-  /// Replaces the old files by the new ones, which are written and synced. The file that the set is opened by
-  /// is the first of the old ones and the last of the new ones. A file of another program that has a new name
-  /// meanwhile stays: `already_exists`. After a failure the old set is in place again; should that fail too,
-  /// the journal stays, and with it the new set.
+  /// Replaces the old files by the new ones, which are written and synced. The file by which the set is
+  /// opened is the first old file and the last new file. A file that another program created under a new name
+  /// is not overwritten: `already_exists`. After a failure the old set is restored; if that fails too, the
+  /// journal stays and defines the new set.
   [[nodiscard]] Result<void> replace(std::span<const std::filesystem::path> old_files,
                                      std::span<io::AtomicFile* const> new_files) &&;
 
@@ -43,9 +43,9 @@ class SetLock {
 /// Removes a file if it exists.
 [[nodiscard]] Result<void> remove_file(const std::filesystem::path& path, io::Port& port);
 
-/// Finishes the journal that a killed writer left for the set that `member` is of: to the new set if the
-/// journal is in effect, else back to the old one. `in_use` while the writer is at work. Costs one call where
-/// there is no journal.
+/// Finishes the journal that a killed writer left for the set of `member`: completes the new set if the
+/// journal is in effect, else restores the old one. `in_use` while the writer is alive. Costs one system call
+/// if there is no journal.
 [[nodiscard]] Result<void> finish_set(const std::filesystem::path& member, io::Port& port);
 
 }  // namespace ht::inline v1

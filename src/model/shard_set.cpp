@@ -17,7 +17,7 @@ std::string folder_of(const std::filesystem::path& path) {
 
 bool is_missing(const Error& error) { return error.cause() == std::errc::no_such_file_or_directory; }
 
-// Entries in other files than the one that names them.
+// Opens the external data files that the header refers to.
 Result<void> open_external(ModelFiles& model, const OpenOptions& options) {
   const auto folder = model.files[0].path.parent_path();
   const auto& names = model.catalog.files();
@@ -68,7 +68,7 @@ Error missing_files(const std::vector<std::filesystem::path>& paths, const std::
       .with_hint("download the missing files into the same folder");
 }
 
-// An index that names some files of a numbered set has to name all of them.
+// Fails if the index names some but not all files of a numbered set.
 Result<void> check_numbering(const std::filesystem::path& path, const ShardIndex& index) {
   for (const auto& file : index.files) {
     const auto numbered = parse_numbered_name(file);
@@ -190,7 +190,7 @@ Result<ModelFiles> merge(std::vector<ModelFiles> shards, std::string_view left_o
   }
   HT_TRY(builder.reserve(tensors, name_bytes, dims));
   const auto folder = shards[0].files[0].path.parent_path();
-  std::vector<ModelFile*> named;  // as the builder numbers them
+  std::vector<ModelFile*> named;  // in the order of the builder's file numbers
   std::set<std::string_view> keys;
   for (auto& shard : shards) {
     std::vector<std::uint32_t> numbers;

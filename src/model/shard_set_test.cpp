@@ -4,7 +4,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::shard_set_test {
 namespace {
 
 using testing::Call;
@@ -239,4 +239,4 @@ TEST_F(ShardSet, files_whose_names_are_no_utf8_are_told_apart) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::shard_set_test

@@ -6,7 +6,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht {
+namespace ht::split_gguf_test {
 namespace {
 
 using testing::expect_refusal;
@@ -214,4 +214,4 @@ TEST_F(SplitGguf, every_failing_call_leaves_nothing_open) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::split_gguf_test

@@ -14,7 +14,7 @@
 
 #include "tensor/test_tools.hpp"
 
-namespace ht {
+namespace ht::iterator_test {
 namespace {
 
 using tests::must;
@@ -200,4 +200,4 @@ TEST(Iterator, has_the_element_as_its_value_also_where_it_is_packed) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::iterator_test

@@ -74,7 +74,7 @@ bool is_row_major(Extents extents, Extents strides) noexcept {
   bool dense = true;
   for (std::size_t i = extents.size(); i-- > 0;) {
     if (extents[i] == 0) return true;
-    // The stride of a dimension that has one index is never used.
+    // The stride of a dimension of extent 1 is never used.
     dense = dense && (extents[i] == 1 || strides[i] == expected);
     expected *= extents[i];
   }
@@ -116,7 +116,7 @@ Result<std::int64_t> count_slice(std::int64_t extent, std::int64_t begin, std::i
     }
     return (end - begin) / step + ((end - begin) % step != 0 ? 1 : 0);
   }
-  // Downwards: from begin to just above end.
+  // Negative step: from `begin` down to `end`, exclusive.
   if (end < -1 || begin >= extent || begin < end) {
     return outside("slice_is_inside", "size > begin ≥ end ≥ -1 is required for a negative step");
   }
@@ -130,7 +130,8 @@ struct Axis {
   std::int64_t stride;
 };
 
-// The old axes without those of extent 1, neighbours joined where one steps over the whole of the next.
+// Removes axes of extent 1 and joins neighbours if the outer stride equals the inner extent times the inner
+// stride.
 std::size_t join_axes(Extents extents, Extents strides, std::span<Axis> joined) {
   std::size_t count = 0;
   for (std::size_t i = 0; i < extents.size(); ++i) {
@@ -164,7 +165,7 @@ Result<void> reshape_strides(Extents extents, Extents strides, Extents new_exten
 
   std::array<Axis, max_rank> joined{};
   const std::size_t count = join_axes(extents, strides, joined);
-  // From the innermost out, each joined axis has to be used up exactly by some of the new extents.
+  // From the innermost axis outwards, a run of new extents must cover each joined axis exactly.
   std::size_t axis = count;
   std::int64_t left = 1;
   std::int64_t stride = 1;
@@ -183,7 +184,7 @@ Result<void> reshape_strides(Extents extents, Extents strides, Extents new_exten
     }
     new_strides[i] = stride;
     left /= new_extents[i];
-    if (left > 1) stride *= new_extents[i];  // else it is never used and may not fit
+    if (left > 1) stride *= new_extents[i];  // otherwise the stride is never used and may overflow
   }
   return {};
 }

@@ -8,7 +8,7 @@
 #include "tensor/test_random.hpp"
 #include "tensor/test_tools.hpp"
 
-namespace ht {
+namespace ht::layout_property_test {
 namespace {
 
 using tests::below;
@@ -100,4 +100,4 @@ RC_GTEST_PROP(LayoutProperty, reach_is_the_lowest_and_the_highest_place, ()) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::layout_property_test

@@ -7,7 +7,7 @@
 
 #include "tensor/test_tools.hpp"
 
-namespace ht {
+namespace ht::layout_test {
 namespace {
 
 using tests::fails;
@@ -255,4 +255,4 @@ TEST(Layout, reshapes_nothing_into_any_empty_shape) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::layout_test

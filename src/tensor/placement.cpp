@@ -26,7 +26,7 @@ Result<void> check_value_count(layout::Extents extents, std::uint64_t values) {
 
 namespace {
 
-// Memory of a device, where the claim is for a device: to the host it has no bytes.
+// The device memory, if the claim is for a device. On the host it has no bytes.
 const Storage::OnDevice* device_memory(const Claim& claim) noexcept {
   return claim.on_device ? std::get_if<Storage::OnDevice>(&claim.storage.origin()) : nullptr;
 }
@@ -53,9 +53,9 @@ Result<void> check(const Claim& claim) {
             .with_hint("use a larger storage, a smaller shape or another offset"));
   };
   if (claim.offset > size) return outside();
-  // What has no element is never touched, wherever it is.
+  // A view without elements is never accessed.
   if (elements == 0) return {};
-  // Magnitudes, as a stride may lead down: |lowest| elements before the offset, highest + 1 after.
+  // Magnitudes, because strides may be negative: |lowest| elements before the offset, highest + 1 after it.
   const auto below = bytes_for(std::uint64_t{0} - static_cast<std::uint64_t>(reach.lowest), claim.bits);
   const auto above = bytes_for(static_cast<std::uint64_t>(reach.highest) + 1, claim.bits);
   if (!below || !above || *below > claim.offset) return outside();

@@ -7,7 +7,7 @@
 
 #include "tensor/test_tools.hpp"
 
-namespace ht {
+namespace ht::placement_test {
 namespace {
 
 using tests::fails;
@@ -218,4 +218,4 @@ TEST(ToIndex, maps_what_has_no_place_in_63_bits_to_an_index_that_is_never_inside
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::placement_test

@@ -9,7 +9,7 @@
 
 #include "tensor/test_tools.hpp"
 
-namespace ht {
+namespace ht::shape_test {
 namespace {
 
 using tests::fails;
@@ -145,4 +145,4 @@ TEST(Shape, is_told_from_every_other_type) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::shape_test

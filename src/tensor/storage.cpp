@@ -35,7 +35,7 @@ Result<Storage> Storage::owned(std::uint64_t bytes, std::uint64_t alignment) {
     return fail(out_of_memory(bytes));
   }
   return without_bad_alloc([&]() -> Result<Storage> {
-    // calloc and not new: large zeroed blocks come as untouched pages.
+    // calloc instead of new: large zeroed blocks are pages that are not yet resident.
     std::shared_ptr<void> owner(std::calloc(1, static_cast<std::size_t>(*with_room)), std::free);
     if (!owner) return fail(out_of_memory(bytes));
     void* start = owner.get();
@@ -50,7 +50,7 @@ Result<Storage> Storage::borrowed(MutableBytes bytes) { return make(nullptr, byt
 
 namespace {
 
-// Read-only bytes are kept in the same block; `writable` protects them.
+// Read-only bytes use the same mutable pointer; the flag `writable` protects them.
 MutableBytes protected_by_flag(Bytes bytes) {
   return {const_cast<std::byte*>(bytes.data()),
           bytes.size()};  // NOLINT(cppcoreguidelines-pro-type-const-cast)

@@ -13,7 +13,7 @@
 
 #include "tensor/test_tools.hpp"
 
-namespace ht {
+namespace ht::storage_test {
 namespace {
 
 using tests::fails;
@@ -193,4 +193,4 @@ TEST(Storage, borrows_the_bytes_of_a_container) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::storage_test

@@ -9,7 +9,7 @@
 
 #include "tensor/test_tools.hpp"
 
-namespace ht {
+namespace ht::tensor_dtypes_test {
 namespace {
 
 using tests::code_of;
@@ -171,4 +171,4 @@ TEST(PackedTensor, reads_only_by_value_when_it_is_read_only) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::tensor_dtypes_test

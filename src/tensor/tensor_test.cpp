@@ -10,7 +10,7 @@
 
 #include "tensor/test_tools.hpp"
 
-namespace ht {
+namespace ht::tensor_test {
 namespace {
 
 using tests::fails;
@@ -285,4 +285,4 @@ TEST(Tensor, converts_to_what_promises_less_and_never_back) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::tensor_test

@@ -17,7 +17,7 @@
 #include "tensor/test_random.hpp"
 #include "tensor/test_tools.hpp"
 
-namespace ht {
+namespace ht::tensor_views_test {
 namespace {
 
 using tests::below;
@@ -226,4 +226,4 @@ RC_GTEST_PROP(TensorViews, come_back_when_they_are_undone, ()) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::tensor_views_test

@@ -1,26 +1,26 @@
-// The memory that operator new hands out, counted and limited. A test that links ht_allocations has these
-// operators in place of the library's, so it is a program of its own.
+// Counts and limits allocations by operator new. Linking ht_allocations replaces the operators of the whole
+// program, so such a test is a separate program.
 #pragma once
 
 #include <cstddef>
 
 namespace ht::testing {
 
-/// Allocations so far, by all threads.
+/// The number of allocations so far, by all threads.
 [[nodiscard]] std::size_t allocation_count() noexcept;
 
-/// Measures the memory that is allocated while it lives, by all threads. One at a time.
+/// Measures the memory allocated during its lifetime, by all threads. Only one may exist at a time.
 class PeakMemory {
  public:
   PeakMemory() noexcept;
-  /// The most bytes that were allocated at any time since the start, beyond the bytes allocated then.
+  /// The peak of allocated bytes since construction, minus the bytes allocated at construction.
   [[nodiscard]] std::size_t bytes() const noexcept;
 
  private:
   std::size_t start_;
 };
 
-/// Lets this many allocations of this thread succeed and fails the next ones, until the end of its scope.
+/// Lets this many allocations of the calling thread succeed and fails later ones, until the end of its scope.
 class AllocationLimit {
  public:
   explicit AllocationLimit(int allowed) noexcept;

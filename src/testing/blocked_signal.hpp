@@ -1,4 +1,4 @@
-// A caller that blocks SIGBUS, as a program does that handles its signals on one thread.
+// Blocks SIGBUS, like a program that handles its signals on one thread.
 #pragma once
 
 #include <csignal>
@@ -17,7 +17,7 @@ class BlockedSigbus {
   BlockedSigbus& operator=(const BlockedSigbus&) = delete;
   ~BlockedSigbus() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
-  /// On the calling thread.
+  /// For the calling thread.
   [[nodiscard]] static bool is_blocked() {
     sigset_t signals;
     pthread_sigmask(SIG_BLOCK, nullptr, &signals);

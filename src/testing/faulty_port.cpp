@@ -39,7 +39,7 @@ io::IoResult<io::FileHandle> FaultyPort::duplicate(io::FileHandle file) {
 }
 
 io::IoResult<void> FaultyPort::close(io::FileHandle file) {
-  // A close that fails has closed all the same.
+  // A failed close still closes the file.
   const auto error = fault(Call::close);
   auto done = real_.close(file);
   --open_files_;
@@ -109,7 +109,7 @@ io::IoResult<io::DirectAlignment> FaultyPort::direct_alignment(io::FileHandle fi
   return real_.direct_alignment(file);
 }
 
-// A fault at `complete` is one of the read that is done then, one at `await` is one of waiting for it.
+// A fault at `complete` fails the completed read; a fault at `await` fails waiting for it.
 class FaultyPort::Queue final : public io::ReadQueue {
  public:
   Queue(FaultyPort& port, std::unique_ptr<io::ReadQueue> real) : port_(port), real_(std::move(real)) {

@@ -1,4 +1,4 @@
-// The system's Port with faults put in: any call can be made to fail, be interrupted or come up short.
+// The system's Port with injected faults: any call can fail, be interrupted, or transfer fewer bytes.
 #pragma once
 
 #include <atomic>
@@ -52,24 +52,24 @@ enum class Call {
   unlink,
 };
 
-/// May be used from many threads once its faults are set.
+/// Thread-safe once the faults are set.
 class FaultyPort final : public io::Port {
  public:
-  /// Makes the nth call of a kind (from 0 on) fail with this; later ones of that kind go through.
+  /// Makes the nth call of a kind (from 0) fail with `error`; later calls of that kind succeed.
   void fail_at(Call call, int nth, std::errc error) { faults_[{call, nth}] = error; }
-  /// Makes all calls of a kind fail with this, from the nth on.
+  /// Makes all calls of a kind fail with `error`, from the nth on.
   void fail_from(Call call, int nth, std::errc error) { lasting_[call] = {nth, error}; }
   void clear_faults() {
     faults_.clear();
     lasting_.clear();
   }
-  /// No read or write moves more bytes than this in one call.
+  /// Limits the bytes of one read or write.
   void set_most_bytes(std::uint64_t bytes) { most_bytes_ = bytes; }
-  /// What `available_memory` answers from now on.
+  /// Sets the result of `available_memory`.
   void set_available_memory(std::uint64_t bytes) { available_memory_ = bytes; }
-  /// Runs before each call, for what happens between two of them.
+  /// Sets a hook that runs before each call, to simulate events between calls.
   void before_each(std::function<void(Call, int)> hook) { hook_ = std::move(hook); }
-  /// How often each kind was called.
+  /// The number of calls of a kind.
   [[nodiscard]] int count(Call call) const;
   [[nodiscard]] int open_files() const { return open_files_; }
   [[nodiscard]] int mapped_regions() const { return mapped_regions_; }
@@ -116,7 +116,7 @@ class FaultyPort final : public io::Port {
 
  private:
   class Queue;
-  /// Counts the call; the fault that was put there, if one was.
+  /// Counts the call and returns its injected fault, if any.
   std::optional<std::error_code> fault(Call call);
 
   io::Port& real_ = io::system_port();

@@ -21,7 +21,7 @@ void require(bool holds, const char* what) {
   std::abort();
 }
 
-// Bytes that are allocated now and were at most since parsing began. The fuzzer is the only thread.
+// Bytes allocated now, and their peak since parsing began. The fuzzer is single-threaded.
 std::int64_t live = 0;
 std::int64_t highest = 0;
 
@@ -35,10 +35,10 @@ void count_free(const volatile void* pointer) {
   live -= static_cast<std::int64_t>(__sanitizer_get_allocated_size(const_cast<const void*>(pointer)));
 }
 
-// An exact copy on the heap, so that a read past its end is seen.
+// An exact-size heap copy, so that the sanitizer detects a read past its end.
 std::vector<std::byte> exactly(Bytes bytes) { return {bytes.begin(), bytes.end()}; }
 
-/// The answer with all of `file` in sight. Nothing where more of the claimed file would have to be seen.
+/// Parses with all bytes of `file` available. Returns nullopt if the parser needs bytes beyond `file`.
 std::optional<Result<Catalog>> parse_whole(const Format& format, Bytes file, std::uint64_t file_bytes,
                                            const ParseOptions& options) {
   Result<Parsed> parsed = Need{};
@@ -51,7 +51,7 @@ std::optional<Result<Catalog>> parse_whole(const Format& format, Bytes file, std
   return std::nullopt;
 }
 
-/// The same, shown only what it asks for.
+/// The same, with only the bytes that the parser requested.
 std::optional<Result<Catalog>> parse_in_parts(const Format& format, Bytes file, std::uint64_t file_bytes,
                                               const ParseOptions& options) {
   std::vector<std::byte> prefix;
@@ -65,7 +65,8 @@ std::optional<Result<Catalog>> parse_in_parts(const Format& format, Bytes file, 
     require(checked::range_fits(need.offset, need.bytes, file_bytes), "a parser asks for what is there");
     require(!Seen(prefix, parts).range(need.offset, need.bytes), "a parser asks for what it has not seen");
     if (need.offset <= prefix.size()) {
-      // A parser may ask for a little more than it cannot do without; what there is has to do.
+      // A parser may request slightly more than it needs, so a request past the end returns the available
+      // bytes.
       const auto end =
           static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), need.offset + need.bytes));
       if (end <= prefix.size()) return std::nullopt;

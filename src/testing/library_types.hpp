@@ -1,4 +1,4 @@
-// All dtypes and block encodings of the library, for tests that try each of them.
+// All dtypes and block encodings of the library, for tests that cover each of them.
 #pragma once
 
 #include <htensor/dtype/encoding.hpp>
@@ -7,7 +7,7 @@
 
 namespace ht::inline v1 {
 
-/// By tag.
+/// Ordered by tag.
 [[nodiscard]] inline std::vector<DTypeInfo> library_dtypes() {
   std::vector<DTypeInfo> found;
   for (int tag = 0; tag <= UINT8_MAX; ++tag) {
@@ -16,7 +16,7 @@ namespace ht::inline v1 {
   return found;
 }
 
-/// By tag.
+/// Ordered by tag.
 [[nodiscard]] inline std::vector<Encoding> library_encodings() {
   std::vector<Encoding> found;
   for (int tag = 0; tag <= UINT8_MAX; ++tag) {

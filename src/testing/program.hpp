@@ -1,5 +1,5 @@
-// The program as its users meet it: run, its output read, its exit status taken. HT_PROGRAM is its path as
-// seen from the tests: with one from the root, ccache would find no object of another clone.
+// Runs the program as a user does and returns its output and exit status. HT_PROGRAM is the path relative to
+// the tests: an absolute path would prevent ccache hits between clones.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -47,7 +47,7 @@ class Cli : public ::testing::Test {
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(".out"), text_of(".err")};
   }
 
-  // A process of its own, which does `first` and then runs the program in the folder.
+  // Starts a child process that calls `first` and then runs the program in the folder.
   template <class First>
   pid_t start(std::vector<std::string> arguments, const First& first) {
     std::string path = program();
@@ -76,8 +76,8 @@ class Cli : public ::testing::Test {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
 
-  // Starts the program, sends the signal once a verb has taken over its handling, and returns the exit
-  // status.
+  // Starts the program, sends the signal once the program has installed a handler for it, and returns the
+  // exit status.
   int status_once_catching(int signal, std::vector<std::string> arguments) {
     const pid_t child = start(std::move(arguments), [&] {
       std::signal(signal, SIG_DFL);
@@ -103,14 +103,14 @@ class Cli : public ::testing::Test {
     return false;
   }
 
-  // Whether the process has a file of this folder open that has no name yet.
+  // True if the process has an unnamed or temporary file of this folder open.
   bool is_writing(pid_t process) {
     std::error_code gone;
     const auto own = std::filesystem::canonical(folder_.path()).string();
     for (const auto& file :
          std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/fd", gone)) {
       const auto name = std::filesystem::read_symlink(file.path(), gone).string();
-      // Where files need a name they have one of these.
+      // File systems without unnamed files use the suffix .part.
       if (name.starts_with(own) && (name.ends_with(" (deleted)") || name.ends_with(".part"))) return true;
     }
     return false;
@@ -121,12 +121,12 @@ class Cli : public ::testing::Test {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
 
-  // A safetensors file: the length, the JSON, and data of bytes that count up.
+  // Writes a safetensors file: the length, the JSON, and data of bytes that count up.
   void write_safetensors(std::string_view name, std::string_view json, std::size_t data_bytes) {
     testing::write_file(folder_ / name, testing::safetensors_file(json, data_bytes));
   }
 
-  // The catalog as a file of its own format, the data of each tensor being bytes that count up.
+  // Writes the catalog in its own format. The data of each tensor is bytes that count up.
   void write_encoded(std::string_view name, const Catalog& catalog) {
     const auto encoded = encode(catalog.format(), catalog);
     ASSERT_TRUE(encoded) << to_string(encoded.error());
@@ -140,7 +140,7 @@ class Cli : public ::testing::Test {
     testing::write_file(folder_ / name, file);
   }
 
-  // Whether what the program printed is one JSON document, by a parser that is not ours.
+  // True if the output is one JSON document, checked by an independent parser.
   bool is_json(const std::string& text) {
     testing::write_file(folder_ / ".json", text);
     const std::string command =

@@ -1,4 +1,4 @@
-// Whether two catalogs are of the same tensors, wherever their bytes lie.
+// Compares the tensors of two catalogs, regardless of their offsets.
 #pragma once
 
 #include <algorithm>
@@ -6,8 +6,8 @@
 
 namespace ht::testing {
 
-/// The same in everything but the offsets: names in the same order, types, shapes, orders, sizes, patterns,
-/// notes, the files that they lie in, and metadata.
+/// True if everything but the offsets is equal: names in the same order, types, shapes, orders, sizes,
+/// patterns, notes, files, and metadata.
 [[nodiscard]] inline bool same_tensors(const Catalog& a, const Catalog& b) noexcept {
   const auto same = [](const Entry& x, const Entry& y) noexcept {
     return x.name == y.name && x.dtype == y.dtype && x.encoding == y.encoding &&

@@ -18,7 +18,7 @@ TemporaryFolder::TemporaryFolder() {
 }
 
 TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;  // what is left of a temporary folder harms nobody
+  std::error_code ignored;  // leftovers of a temporary folder are harmless
   std::filesystem::remove_all(path_, ignored);
 }
 

@@ -1,4 +1,4 @@
-// A folder of a test's own, gone with everything in it when the test ends.
+// A folder for one test, deleted with its contents when the test ends.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,14 @@ class TemporaryFolder {
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
   [[nodiscard]] std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
-  /// The names in it, sorted.
+  /// The names of its entries, sorted.
   [[nodiscard]] std::vector<std::string> names() const;
 
  private:
   std::filesystem::path path_;
 };
 
-/// All bytes of a file. A test whose file is missing fails by the emptiness of this.
+/// Returns all bytes of a file; empty if it is missing, so that comparisons in the test fail.
 [[nodiscard]] std::vector<std::byte> read_file(const std::filesystem::path& path);
 
 void write_file(const std::filesystem::path& path, std::string_view text);

@@ -10,7 +10,7 @@
 
 #include "tensor/test_tools.hpp"
 
-namespace ht {
+namespace ht::cast_lossy_test {
 namespace {
 
 using tests::code_of;
@@ -166,4 +166,4 @@ RC_GTEST_PROP(CastLossy, of_a_view_is_that_of_its_copy, ()) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::cast_lossy_test

@@ -10,7 +10,7 @@
 
 #include "tensor/test_tools.hpp"
 
-namespace ht {
+namespace ht::cast_test {
 namespace {
 
 using tests::element_of;
@@ -218,4 +218,4 @@ TEST(Cast, is_offered_exactly_where_nothing_is_lost) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::cast_test

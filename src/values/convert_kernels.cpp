@@ -21,8 +21,8 @@
 
 #include <hwy/cache_control.h>
 
-// Codes of floating dtypes are converted a vector at a time; conversions of integers, of E8M0 and of packed
-// bytes are plain loops. All of them are compiled once for each processor generation.
+// Codes of floating-point dtypes are converted by vectors. Conversions of integers, E8M0 and packed bytes are
+// plain loops. All are compiled once per processor generation.
 HWY_BEFORE_NAMESPACE();
 namespace ht::inline v1::values::HWY_NAMESPACE {
 namespace {
@@ -41,7 +41,7 @@ HWY_INLINE void store(std::byte* at, T value) {
   std::memcpy(at, &value, sizeof(T));
 }
 
-// A float's or double's layout by the integer that holds its bits.
+// The layout of float or double, by the integer type of its bits.
 template <class Word>
 inline constexpr FloatLayout native_layout =
     sizeof(Word) == 4 ? FloatLayout{8, 23, 127, Specials::ieee} : FloatLayout{11, 52, 1023, Specials::ieee};
@@ -53,7 +53,7 @@ using Native = std::conditional_t<sizeof(Word) == 4, float, double>;
 template <class Word>
 using Words = hn::CappedTag<Word, 32 / sizeof(Word)>;
 
-// The floats that are equal to codes of a layout with at most 8 exponent and 22 mantissa bits.
+// Converts codes of a layout with at most 8 exponent and 22 mantissa bits to floats.
 template <FloatLayout L, class Tag>
 HWY_INLINE hn::Vec<hn::RebindToFloat<Tag>> widen(Tag words, hn::Vec<Tag> code) {
   const hn::RebindToFloat<Tag> floats;
@@ -69,7 +69,7 @@ HWY_INLINE hn::Vec<hn::RebindToFloat<Tag>> widen(Tag words, hn::Vec<Tag> code) {
   };
   const auto quiet_nan = hn::Set(words, 0x7FC00000U);
   if constexpr (L.specials == Specials::scale) {
-    // Powers of two from 2^-127 on, which is subnormal.
+    // Powers of two, starting with the subnormal 2^-127.
     const auto power =
         select(above(code, 0), hn::ShiftLeft<23>(code), hn::Set(words, std::uint32_t{0x00400000}));
     return hn::BitCast(floats, select(above(code, largest), quiet_nan, power));
@@ -82,7 +82,7 @@ HWY_INLINE hn::Vec<hn::RebindToFloat<Tag>> widen(Tag words, hn::Vec<Tag> code) {
     const auto magnitude = hn::And(code, hn::Set(words, (1U << code_bits) - 1));
     const auto moved = hn::ShiftLeft<moved_by>(magnitude);
     const auto normal = hn::Add(moved, hn::Set(words, rebias));
-    // A conversion and a product instead of a subnormal operand, which slows many processors down.
+    // An integer conversion and a product avoid a subnormal operand, which is slow on many processors.
     const auto subnormal = hn::BitCast(
         words, hn::Mul(hn::ConvertTo(floats, hn::BitCast(ints, magnitude)), hn::Set(floats, unit)));
     // NOLINTNEXTLINE(misc-const-correctness): not every layout has special codes
@@ -104,7 +104,7 @@ HWY_INLINE hn::Vec<hn::RebindToFloat<Tag>> widen(Tag words, hn::Vec<Tag> code) {
   }
 }
 
-// The codes that depend on how a demotion treats overflow.
+// The codes for overflow, which depend on the options of the demotion.
 template <FloatLayout L, class Word>
 struct Overflow {
   Word finite;
@@ -118,8 +118,8 @@ struct Overflow {
   }
 };
 
-// Codes of numbers with these bits, rounded once. `random` decides without `IsNearest`: numbers below 2^32 or
-// 2^64, 0 to round toward zero.
+// Rounds numbers with these bits to codes, once. Unless `IsNearest`, `random` decides: numbers below 2^32 or
+// 2^64 for stochastic rounding, 0 to round toward zero.
 template <FloatLayout L, bool IsNearest, class Tag>
 HWY_INLINE hn::Vec<Tag> narrow(Tag words, hn::Vec<Tag> bits, hn::Vec<Tag> random,
                                const Overflow<L, hn::TFromD<Tag>>& overflow) {
@@ -134,7 +134,7 @@ HWY_INLINE hn::Vec<Tag> narrow(Tag words, hn::Vec<Tag> bits, hn::Vec<Tag> random
   constexpr auto infinity = static_cast<Int>(source.largest_code() + 1);
   constexpr auto largest = static_cast<Word>(L.largest_code());
   const auto one = hn::Set(words, Word{1});
-  // Magnitudes and codes are below half of their range, so that signed comparisons serve.
+  // Magnitudes and codes are below half of the range of Word, so signed comparisons are correct.
   const auto above = [&](auto value, Int limit) {
     return hn::RebindMask(words, hn::Gt(hn::BitCast(ints, value), hn::Set(ints, limit)));
   };
@@ -153,7 +153,7 @@ HWY_INLINE hn::Vec<Tag> narrow(Tag words, hn::Vec<Tag> bits, hn::Vec<Tag> random
     }
     code = hn::ShiftRight<dropped>(code);
   } else {
-    // Where the unit of the target's subnormals lies in a source number of exponent 0.
+    // The bit position of the target's subnormal unit in a source number of exponent 0.
     constexpr Int subnormal_shift = L.lowest_exponent() + source.bias + source.mantissa_bits;
     const auto field = hn::ShiftRight<source.mantissa_bits>(magnitude);
     const auto has_implicit = above(field, 0);
@@ -170,17 +170,17 @@ HWY_INLINE hn::Vec<Tag> narrow(Tag words, hn::Vec<Tag> bits, hn::Vec<Tag> random
       const auto odd = hn::And(significand >> shift, one);
       bias = hn::Add(hn::Sub(one << hn::Sub(shift, one), one), odd);
     } else {
-      // A number far below the smallest one keeps its chance of becoming that.
+      // A number far below the smallest code keeps its probability of rounding up to it.
       significand = significand >> hn::BitCast(words, hn::Min(hn::Sub(wanted, shift_bits), limit));
       bias = hn::And(random, hn::Sub(one << shift, one));
     }
     const auto rounded = hn::Add(significand, bias) >> shift;
-    // Codes are the magnitudes in order, so that a carry out of the mantissa increments the exponent.
+    // Codes are in the order of magnitudes, so a carry out of the mantissa increments the exponent.
     const auto steps = hn::Max(hn::Sub(exponent, hn::Set(ints, subnormal_shift - dropped)), hn::Zero(ints));
     code = hn::Add(hn::ShiftLeft<L.mantissa_bits>(hn::BitCast(words, steps)), rounded);
   }
   if constexpr (L.exponent_bits == source.exponent_bits) {
-    // Infinity is the code behind the largest one already, and rounding toward zero never reaches it.
+    // Infinity is already the code after the largest one, and rounding toward zero never reaches it.
     code = hn::BitCast(words,
                        hn::Min(hn::BitCast(ints, code), hn::Set(ints, static_cast<Int>(overflow.infinite))));
   } else {
@@ -191,7 +191,7 @@ HWY_INLINE hn::Vec<Tag> narrow(Tag words, hn::Vec<Tag> bits, hn::Vec<Tag> random
   const auto is_nan = above(magnitude, infinity);
   const auto sign = hn::ShiftLeft<code_bits>(negative);
   if constexpr (L.specials == Specials::none) {
-    // Without NaN, the sign of NaN means nothing either.
+    // In a layout without NaN, the sign of a NaN is dropped.
     return hn::IfThenElse(is_nan, hn::Set(words, largest), hn::Or(code, sign));
   } else {
     auto nan = hn::Set(words, static_cast<Word>(largest + 1));
@@ -201,13 +201,13 @@ HWY_INLINE hn::Vec<Tag> narrow(Tag words, hn::Vec<Tag> bits, hn::Vec<Tag> random
     }
     code = hn::IfThenElse(is_nan, nan, code);
     if constexpr (L.specials != Specials::nan_at_minus_zero) return hn::Or(code, sign);
-    // Neither zero nor the NaN has a sign.
+    // Zero and NaN have no sign.
     const auto has_sign = hn::AndNot(above(code, static_cast<Int>(largest)), above(code, 0));
     return hn::Or(code, hn::IfThenElseZero(has_sign, sign));
   }
 }
 
-// The same for a layout of powers of two without zero and sign.
+// The same for a layout of powers of two, which has no zero and no sign.
 template <FloatLayout L, class Word>
 HWY_INLINE Word narrow_to_scale(Word bits, Word random, const Demotion& demotion,
                                 const Overflow<L, Word>& overflow) {
@@ -223,7 +223,7 @@ HWY_INLINE Word narrow_to_scale(Word bits, Word random, const Demotion& demotion
   const int top = 63 - std::countl_zero(value.significand);
   const int code = top + value.exponent - L.lowest_exponent();
   if (code < 0) return 0;
-  // The part below the leading bit, as a fraction of 2^64.
+  // The bits below the leading bit, in units of 2^-64.
   const std::uint64_t fraction = top == 0 ? 0 : value.significand << (64 - top);
   const bool up = demotion.mode == RoundingMode::nearest_even
                       ? fraction >> 63 != 0
@@ -232,11 +232,11 @@ HWY_INLINE Word narrow_to_scale(Word bits, Word random, const Demotion& demotion
   return rounded > largest ? overflow.finite : rounded;
 }
 
-// An integer between `Lowest` and `Highest`: rounded, saturated, 0 for NaN.
+// Rounds to an integer and saturates at `Lowest` and `Highest`. NaN becomes 0.
 template <class Int, Int Lowest, Int Highest>
 HWY_INLINE Int round_to_integer(double value, RoundingMode mode, std::uint64_t random) {
   if (value != value) return 0;
-  // Exact powers of two, or smaller than 2^53: comparisons are exact.
+  // The limits are powers of two or below 2^53, so comparisons are exact.
   if (value <= static_cast<double>(Lowest)) return Lowest;
   if (value >= static_cast<double>(Highest)) return Highest;
   const auto truncated = static_cast<Int>(value);
@@ -252,7 +252,8 @@ HWY_INLINE Int round_to_integer(double value, RoundingMode mode, std::uint64_t r
   return static_cast<Int>(rest < 0 ? truncated - 1 : truncated + 1);
 }
 
-// The magnitude as a double whose last bit is set if it is not exact: rounding again gives the right result.
+// The magnitude as a double whose last bit is set if inexact (round to odd), so that rounding again is
+// correct.
 HWY_INLINE double to_double_odd(std::uint64_t magnitude) {
   const int excess = 11 - std::min(std::countl_zero(magnitude), 11);
   const std::uint64_t kept = magnitude >> excess;
@@ -261,7 +262,7 @@ HWY_INLINE double to_double_odd(std::uint64_t magnitude) {
          static_cast<double>(std::uint64_t{1} << excess);
 }
 
-// Codes of packed elements, which have a whole number of bytes per eight.
+// Codes of packed elements; eight of them have a whole number of bytes.
 template <class D>
 void unpack(const std::byte* stored, std::uint8_t* codes, std::int64_t count) {
   constexpr std::uint64_t mask = (1U << D::bits) - 1U;
@@ -290,19 +291,26 @@ void pack(const std::uint8_t* codes, std::byte* into, std::int64_t count) {
     detail::store_packed<D>(into, i, D::Element::from_bits(codes[i]));
 }
 
-// Calls `convert(from, into)` for each vector of elements. The last one is padded with zeros.
+// Calls `convert(from, into)` for each vector of elements. The last vector is padded with zeros.
 template <std::size_t Lanes, class From, class To, class Convert>
 HWY_INLINE void for_each_vector(const From* from, To* into, std::int64_t count, Convert convert) {
   constexpr std::int64_t lanes = Lanes;
+  // Elements may be at any address, which pointers to their types must not be.
+  const auto bytes_from = [&](std::int64_t at) {
+    return reinterpret_cast<const std::byte*>(from) + at * std::int64_t{sizeof(From)};
+  };
+  const auto bytes_into = [&](std::int64_t at) {
+    return reinterpret_cast<std::byte*>(into) + at * std::int64_t{sizeof(To)};
+  };
   std::int64_t i = 0;
   if constexpr (Lanes == 1) {
-    // Loads and stores of the scalar target need alignment.
+    // The scalar target requires aligned loads and stores.
     for (; i < count; ++i) {
       From number;
       To result;
-      std::memcpy(&number, from + i, sizeof(From));
+      std::memcpy(&number, bytes_from(i), sizeof(From));
       convert(&number, &result);
-      std::memcpy(into + i, &result, sizeof(To));
+      std::memcpy(bytes_into(i), &result, sizeof(To));
     }
   } else {
     for (; i + lanes <= count; i += lanes) {
@@ -313,15 +321,15 @@ HWY_INLINE void for_each_vector(const From* from, To* into, std::int64_t count, 
     if (rest == 0) return;
     From padded[Lanes]{};
     To results[Lanes];
-    std::memcpy(padded, from + i, rest * sizeof(From));
+    std::memcpy(padded, bytes_from(i), rest * sizeof(From));
     convert(padded, results);
-    std::memcpy(into + i, results, rest * sizeof(To));
+    std::memcpy(bytes_into(i), results, rest * sizeof(To));
   }
 }
 
 #if HWY_TARGET == HWY_AVX2
-// Codes of eight bits as F16, whose instruction reads subnormals and NaN as well: the exponent of E5M2 is
-// that of F16, the exponent of E4M3 is smaller by a constant.
+// 8-bit codes as F16, whose conversion instruction handles subnormals and NaN. The exponent of E5M2 is that
+// of F16; the exponent of E4M3 differs by a constant.
 template <class D>
 HWY_INLINE void promote_bytes(const std::uint8_t* codes, float* into, std::int64_t count) {
   const hn::ScalableTag<std::int16_t> shorts;
@@ -339,7 +347,7 @@ HWY_INLINE void promote_bytes(const std::uint8_t* codes, float* into, std::int64
       hn::StoreU(to_floats(hn::LowerHalf(half_shorts, bits)), floats, result);
       hn::StoreU(to_floats(hn::UpperHalf(half_shorts, bits)), floats, result + lanes);
     } else {
-      // The sign fills the bits above the code: one of them becomes the sign of F16.
+      // Sign extension fills the bits above the code; one of them becomes the sign of the F16.
       const auto moved = hn::ShiftLeft<7>(code);
       const auto magnitude = hn::And(moved, hn::Set(shorts, std::int16_t{0x3F80}));
       const auto is_nan = hn::Eq(magnitude, hn::Set(shorts, std::int16_t{0x3F80}));
@@ -423,7 +431,7 @@ void promote_f64(const std::byte* stored, double* into, std::int64_t count) noex
   }
 }
 
-// The codes of numbers, in the unsigned integers of the dtype's width.
+// Converts numbers to codes, as unsigned integers of the dtype's width.
 template <class D, bool IsNearest, class Word, class Code>
 HWY_INLINE void narrow_all(const Native<Word>* from, Code* codes, std::int64_t count,
                            const Demotion& demotion) {
@@ -454,7 +462,7 @@ HWY_INLINE void demote_floats(const Native<Word>* from, Code* codes, std::int64_
   if constexpr (D::layout.specials == Specials::scale) {
     const Overflow<D::layout, Word> overflow(demotion);
     for (std::int64_t i = 0; i < count; ++i) {
-      // Rounding up at random compares: the largest number never rounds an exact value up.
+      // Rounds up if the fraction exceeds `random`, so all ones never round up.
       Word random = demotion.mode == RoundingMode::toward_zero ? static_cast<Word>(-1) : Word{0};
       if (demotion.random != nullptr)
         random = static_cast<Word>(demotion.random->words[static_cast<std::size_t>(i)]);
@@ -581,7 +589,7 @@ void end_streaming() noexcept { hwy::FlushStream(); }
 
 namespace {
 
-// A mix of 64 bits in which every input bit affects every output bit.
+// Mixes 64 bits: every input bit affects every output bit.
 std::uint64_t mix(std::uint64_t word) noexcept {
   word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9;
   word = (word ^ (word >> 27)) * 0x94D049BB133111EB;

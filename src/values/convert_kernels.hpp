@@ -1,8 +1,8 @@
-// Conversions of short strips of elements to and from F32 and F64, one kernel per dtype and processor.
+// Conversions of short strips of elements to and from F32 and F64; one kernel per dtype and processor.
 //
-// promote: every value is exact, except that I64 and U64 are rounded to odd in F64, so that the next rounding
-// is as if it came from the integer. demote: rounds once. Pointers to stored elements need no alignment;
-// packed elements begin with a whole byte.
+// promote: exact, except that I64 and U64 are rounded to odd in F64, so that a second rounding gives the
+// correct result. demote: rounds once. Pointers to stored elements need no alignment; packed elements start
+// at a byte.
 #pragma once
 
 #include <array>
@@ -13,8 +13,8 @@
 
 namespace ht::inline v1::values {
 
-/// Elements of a strip at most. A multiple of the elements of every block encoding; the F64 values of a
-/// strip, their random bits and their results fit the first-level cache.
+/// Maximum elements of a strip, a multiple of every block size. The F64 values of a strip, their random bits
+/// and their results fit the first-level cache.
 inline constexpr std::int64_t strip_elements = 1024;
 
 /// Random bits of a strip for stochastic rounding; unused otherwise.
@@ -22,10 +22,10 @@ struct RandomBits {
   alignas(64) std::array<std::uint64_t, strip_elements> words;
 };
 
-/// Fills the words of the elements `first` to `first + count` from the seed.
+/// Fills the words of elements `first` to `first + count` from the seed.
 void fill_random(RandomBits& bits, std::uint64_t seed, std::uint64_t first, std::int64_t count) noexcept;
 
-/// What a demotion needs beside its elements.
+/// Parameters of a demotion.
 struct Demotion {
   RoundingMode mode = RoundingMode::nearest_even;
   bool saturate = false;
@@ -37,7 +37,8 @@ using PromoteF64 = void (*)(const std::byte* stored, double* into, std::int64_t 
 using DemoteF32 = void (*)(const float* from, std::byte* into, std::int64_t count, const Demotion&) noexcept;
 using DemoteF64 = void (*)(const double* from, std::byte* into, std::int64_t count, const Demotion&) noexcept;
 
-/// Kernels of one dtype for this processor. A dtype whose values F32 does not hold has no `promote_f32`.
+/// Kernels of one dtype for this processor. `promote_f32` is null if F32 does not represent all values of the
+/// dtype.
 struct Kernels {
   PromoteF32 promote_f32 = nullptr;
   PromoteF64 promote_f64 = nullptr;
@@ -45,13 +46,13 @@ struct Kernels {
   DemoteF64 demote_f64 = nullptr;
 };
 
-/// Kernels of a real dtype of the library; all null for C64 and dtypes of users.
+/// Kernels of a real dtype of the library. All are null for C64 and user dtypes.
 [[nodiscard]] const Kernels& kernels_of(DTypeTag tag) noexcept;
 
-/// Copies `bytes` past the caches where the processor can; `into` is aligned to 64 bytes and `bytes` a
-/// multiple of 64.
+/// Copies `bytes` with non-temporal stores if the processor supports them. `into` is aligned to 64 bytes and
+/// `bytes` is a multiple of 64.
 void copy_streaming(const std::byte* from, std::byte* into, std::size_t bytes) noexcept;
-/// Orders streaming copies before later stores; once at the end of a piece.
+/// Orders streaming copies before later stores. Call once at the end of a piece.
 void end_streaming() noexcept;
 
 }  // namespace ht::inline v1::values

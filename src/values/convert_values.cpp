@@ -23,7 +23,7 @@ bool is_library_dtype(const ElementType& type) noexcept {
 
 bool is_64_bit_integer(DTypeTag tag) noexcept { return tag == I64::tag || tag == U64::tag; }
 
-// The integer as another 64-bit number: saturated, or rounded to a double.
+// Converts an integer to another 64-bit number: saturated, or rounded to a double.
 template <class To, class From>
 To convert_integer(From value, const Demotion& demotion, std::uint64_t random) noexcept {
   if constexpr (std::integral<To>) {
@@ -62,7 +62,7 @@ void convert_integers(const std::byte* stored, std::byte* into, std::int64_t cou
 
 using ConvertIntegers = void (*)(const std::byte*, std::byte*, std::int64_t, const Demotion&);
 
-// The pairs of 64-bit numbers that F64 as an intermediate type would round.
+// Pairs of 64-bit types for which F64 as an intermediate type would round.
 ConvertIntegers find_integers(DTypeTag from, DTypeTag to) noexcept {
   const bool is_signed = from == I64::tag;
   if (!is_64_bit_integer(from)) return nullptr;
@@ -80,7 +80,7 @@ void interleave_with_zeros(const float* from, std::byte* into, std::int64_t coun
   }
 }
 
-// Converts strips of one conversion. The buffers are a few KiB on the stack.
+// Converts strips with one conversion. The buffers use a few KiB of stack.
 class StripConverter {
  public:
   explicit StripConverter(const Conversion& conversion) noexcept
@@ -123,7 +123,7 @@ class StripConverter {
     return reinterpret_cast<std::uintptr_t>(bytes) % alignof(float) == 0;
   }
 
-  // The strip as F32: in place where it is stored like that, in the result where that is wanted.
+  // Returns the strip as F32: in place if it is stored as F32, in the result if that is F32.
   const float* floats_of(const std::byte* stored, std::byte* into, std::int64_t count) noexcept {
     if (from_.dtype == F32::tag && is_aligned(stored)) return reinterpret_cast<const float*>(stored);
     float* const floats =
@@ -155,7 +155,7 @@ class StripConverter {
   alignas(64) double doubles_[strip_elements];
 };
 
-// The same with streaming stores, which spare the caches and the read of the lines that are overwritten.
+// The same with streaming stores, which bypass the caches and avoid reading the overwritten lines.
 void convert_streaming(const Conversion& conversion, const std::byte* stored, std::byte* into,
                        std::int64_t count, std::uint64_t first) noexcept {
   StripConverter converter(conversion);
@@ -166,7 +166,7 @@ void convert_streaming(const Conversion& conversion, const std::byte* stored, st
     const auto bytes = static_cast<std::size_t>(stored_bytes(conversion.to, elements));
     converter.convert(stored + stored_bytes(conversion.from, at), strip, elements,
                       first + static_cast<std::uint64_t>(at));
-    // Strips of every type but block encodings have a multiple of 64 bytes.
+    // Strips of all types except block encodings have a multiple of 64 bytes.
     if (reinterpret_cast<std::uintptr_t>(target) % 64 == 0 && bytes % 64 == 0) {
       copy_streaming(strip, target, bytes);
     } else {
@@ -239,7 +239,7 @@ void convert_values(const Conversion& conversion, const std::byte* stored, std::
 
 Result<void> convert_in_parallel(const Conversion& conversion, const std::byte* stored, std::byte* into,
                                  std::int64_t count, std::uint64_t first) {
-  // Smaller results stay in the caches and are not worth a thread.
+  // Smaller results fit the caches and run on one thread.
   constexpr std::int64_t piece_elements = std::int64_t{1} << 18;
   if (count <= piece_elements) {
     convert_values(conversion, stored, into, count, first);

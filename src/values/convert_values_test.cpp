@@ -25,7 +25,7 @@
 // After the targets, as they select its parts.
 #include <hwy/highway.h>
 
-namespace ht {
+namespace ht::convert_values_test {
 namespace {
 
 using detail::element_type_of;
@@ -389,7 +389,7 @@ TEST(ConvertValues, converts_long_runs_in_parallel_as_in_one) {
     must(values::convert_in_parallel(conversion, stored.data() + 1, many.data() + offset, count));
     EXPECT_EQ(std::memcmp(one.data(), many.data() + offset, bytes), 0) << to.name;
   };
-  for (const std::size_t offset : {0, 1, 16}) {
+  for (const std::size_t offset : {0U, 1U, 16U}) {
     expect_same(element_type_of<F32>(), offset);
     expect_same(element_type_of<BF16>(), offset);
     expect_same(element_type_of<F6_E3M2>(), offset);
@@ -426,4 +426,4 @@ TEST(ConvertValues, decodes_and_encodes_blocks) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::convert_values_test

@@ -1,9 +1,9 @@
-// The kernels: compiled once per target of Highway, and chosen by the processor when first called.
+// Kernels, compiled once per Highway target. The first call selects the target of the processor.
 //
-// Most encodings are decoded in two steps, each of which has a register's width of elements at once: the
-// elements of a block become int8 in a buffer on the stack, then runs of 16 or 32 of them are multiplied by
-// their scale. Elements of 1 and 2 bits and of code books are put together 8 at once in a word of 64 bits.
-// decode_reference.hpp has the byte maps.
+// Most encodings are decoded in two steps, a register of elements at a time. First the elements of a block
+// become int8 in a buffer on the stack. Then runs of 16 or 32 elements are multiplied by their scale.
+// Elements of 1 or 2 bits and of code books are assembled 8 at a time in a 64-bit word. decode_reference.hpp
+// has the byte maps.
 #include "values/decode_blocks.hpp"
 
 #include <array>
@@ -20,7 +20,7 @@
 namespace ht::inline v1::decode_kernels {
 namespace {
 
-/// For each byte a word that has a 1 in each byte whose bit is set.
+/// For each byte value, a word whose byte i is 1 if bit i of the value is set.
 constexpr auto spread_bytes = [] {
   std::array<std::uint64_t, 256> spread{};
   for (std::size_t byte = 0; byte < spread.size(); ++byte) {
@@ -55,14 +55,15 @@ HWY_INLINE T number_at(Block bytes) {
   return value;
 }
 
-// All in integers but for an exact subtraction, so that the processor's mode for subnormals does not matter.
+// Uses integers, except for one exact subtraction, so the result does not depend on the processor's subnormal
+// mode.
 HWY_INLINE float half(std::uint32_t bits) {
   const std::uint32_t sign = (bits & 0x8000U) << 16;
   const std::uint32_t exponent = bits & 0x7C00U;
   const std::uint32_t fraction = bits & 0x03FFU;
   std::uint32_t magnitude = ((exponent | fraction) << 13) + (112U << 23);
   if (exponent == 0) {
-    // The fraction counts 2^-24, as the last digit of a float from 0.5 on does.
+    // The unit of the fraction is 2^-24, the same as the last bit of a float in [0.5, 1).
     magnitude = std::bit_cast<std::uint32_t>(std::bit_cast<float>(0x3F000000U | fraction) - 0.5F);
   } else if (exponent == 0x7C00U) {
     magnitude = 0x7F800000U | (fraction << 13) | (fraction != 0 ? 0x00400000U : 0U);
@@ -78,8 +79,8 @@ struct Elements {
   alignas(64) std::int8_t at[Count];
 };
 
-/// Keeps the compiler from carrying an object from its stores to its loads in registers: a load that widens
-/// bytes or repeats a number is free, and the same within registers takes up to four shuffles.
+/// Prevents the compiler from forwarding an object from its stores to its loads in registers. A load that
+/// widens bytes or repeats a number is free; the same in registers takes up to four shuffles.
 template <class T>
 HWY_INLINE void reload(T& object) {
 #if defined(__GNUC__)
@@ -129,7 +130,7 @@ HWY_INLINE void scale_and_subtract(const std::int8_t* elements, float d, float m
   }
 }
 
-/// Scales 256 elements, 16 of them by each of 16 scales.
+/// Scales 256 elements, with one scale per 16 elements.
 HWY_INLINE void scale_sixteens(const std::int8_t* elements, const float* scales, float* into) {
   for (std::size_t i = 0; i < 16; ++i) scale<16>(elements + 16 * i, scales[i], into + 16 * i);
 }
@@ -143,7 +144,7 @@ HWY_INLINE void store_elements(Tag /*tag*/, Vector bytes, std::int8_t* elements)
   hn::StoreU(hn::BitCast(integers, bytes), integers, elements);
 }
 
-/// The low halves of `Count` bytes to `low` and the high halves to `high`, less `Zero`.
+/// Splits `Count` bytes: low nibbles minus `Zero` to `low`, high nibbles minus `Zero` to `high`.
 template <std::size_t Count, int Zero = 0>
 HWY_INLINE void split_nibbles(Block bytes, std::int8_t* low, std::int8_t* high) {
   const BytesTag<Count> tag;
@@ -156,7 +157,7 @@ HWY_INLINE void split_nibbles(Block bytes, std::int8_t* low, std::int8_t* high) 
   }
 }
 
-/// As `split_nibbles`, with each half looked up in a table of 16.
+/// Like `split_nibbles`, with each nibble looked up in a table of 16.
 template <std::size_t Count>
 HWY_INLINE void look_up_nibbles(const std::int8_t* table, Block bytes, std::int8_t* low, std::int8_t* high) {
 #if HWY_TARGET == HWY_SCALAR
@@ -179,7 +180,7 @@ HWY_INLINE void look_up_nibbles(const std::int8_t* table, Block bytes, std::int8
 #endif
 }
 
-/// The four pairs of bits of 32 bytes, less `Zero`: the lowest of all of them first.
+/// The four 2-bit fields of 32 bytes, minus `Zero`: the lowest fields of all bytes first.
 template <int Zero = 0>
 HWY_INLINE void split_pairs(Block bytes, std::int8_t* elements) {
   const BytesTag<32> tag;
@@ -194,26 +195,26 @@ HWY_INLINE void split_pairs(Block bytes, std::int8_t* elements) {
   }
 }
 
-// Eight elements in a word, the first in the lowest byte.
+// Functions on eight elements in a word, the first in the lowest byte.
 
 constexpr std::uint64_t each_byte(std::uint64_t value) { return value * 0x0101010101010101U; }
 
-/// 1 in each byte whose bit of `bits`, of 8, is set.
+/// Byte i is 1 if bit i of the 8 `bits` is set.
 HWY_INLINE std::uint64_t spread_bits(std::size_t bits) { return spread_bytes[bits]; }
 
-/// A pair of 16 bits in each byte.
+/// Spreads the eight 2-bit fields of 16 bits to one byte each.
 HWY_INLINE std::uint64_t spread_pairs(std::uint64_t pairs) {
   pairs = (pairs | (pairs << 24)) & 0x000000FF000000FFU;
   pairs = (pairs | (pairs << 12)) & 0x000F000F000F000FU;
   return (pairs | (pairs << 6)) & each_byte(3);
 }
 
-/// Bytes of less than 128 minus `n`, as int8.
+/// Subtracts `n` from bytes below 128; the results are int8.
 HWY_INLINE std::uint64_t subtract_from_each(std::uint64_t bytes, std::uint64_t n) {
   return ((bytes | each_byte(0x80)) - each_byte(n)) ^ each_byte(0x80);
 }
 
-/// The magnitudes, none of them 0, as int8 that are negative where a bit of `signs` is set.
+/// Magnitudes, all nonzero, as int8. An element is negative if its bit of `signs` is set.
 HWY_INLINE std::uint64_t with_signs(std::uint64_t magnitudes, std::size_t signs) {
   const std::uint64_t negative = spread_bits(signs);
   return (magnitudes ^ (negative * 255)) + negative;
@@ -235,7 +236,7 @@ HWY_INLINE void decode(Q4_1, Block b, float* into) {
   scale_and_add<32>(elements.at, half_at(b), half_at(b + 2), into);
 }
 
-/// The nibbles of 16 bytes with the bits of `high` above them, less `zero`.
+/// The nibbles of 16 bytes with the bits of `high` above them, minus `zero`.
 HWY_INLINE void five_bits(std::uint32_t high, Block nibbles, std::uint64_t zero, std::int8_t* elements) {
   for (std::size_t i = 0; i < 2; ++i) {
     const auto both = number_at<std::uint64_t>(nibbles + 8 * i);
@@ -329,7 +330,7 @@ HWY_INLINE KScales k_scales(Block b) {
   const std::uint64_t high = number_at<std::uint32_t>(b + 12);
   const std::uint64_t high_scales = (high & 0x0F0F0F0FU) | ((low_scales >> 2) & 0x30303030U);
   const std::uint64_t high_offsets = ((high >> 4) & 0x0F0F0F0FU) | ((low_offsets >> 2) & 0x30303030U);
-  // Words of eight, as a load of eight bytes that were stored by fours waits for the stores.
+  // Stored as 8-byte words: an 8-byte load after two 4-byte stores would stall on store forwarding.
   Elements<16> elements;
   store_eight((low_scales & 0x3F3F3F3FU) | (high_scales << 32), elements.at);
   store_eight((low_offsets & 0x3F3F3F3FU) | (high_offsets << 32), elements.at + 8);
@@ -377,7 +378,7 @@ HWY_INLINE void decode(Q5_K, Block b, float* into) {
   }
 }
 
-/// 128 elements out of 64 bytes with their low and 32 bytes with their high bits.
+/// 128 elements from 64 bytes of low bits and 32 bytes of high bits.
 HWY_INLINE void q6_elements(Block low, Block high, std::int8_t* elements) {
   const BytesTag<32> tag;
   const auto zero = hn::Set(tag, std::uint8_t{32});
@@ -482,7 +483,7 @@ HWY_INLINE void decode(IQ3_S, Block b, float* into) {
   }
 }
 
-/// 8 · (an entry of the grid of IQ1 ± 1/8), negative where `negative` is 1.
+/// 8 · (an entry of the IQ1 grid ± 1/8); the shift is negative if `negative` is 1.
 HWY_INLINE std::uint64_t iq1_elements(std::size_t index, std::uint64_t negative) {
   const std::uint64_t eightfold = (iq::iq1s_grid[index] & each_byte(0x1F)) << 3;
   return ((eightfold ^ each_byte(0x80)) + each_byte(1) - negative * each_byte(2)) ^ each_byte(0x80);
@@ -498,7 +499,7 @@ HWY_INLINE void decode(IQ1_S, Block b, float* into) {
       const std::size_t index = b[2 + 4 * i + eight] | (high << 8);
       store_eight(iq1_elements(index, word >> 15), elements.at + 8 * eight);
     }
-    // Division by 8 is exact, so it may come before the other product.
+    // Division by 8 is exact, so the order of the products does not matter.
     scale<32>(elements.at, d * static_cast<float>(2 * ((word >> 12) & 7) + 1) * 0.125F, into + 32 * i);
   }
 }
@@ -536,7 +537,8 @@ HWY_INLINE void decode(IQ4_XS, Block b, float* into) {
   }
 }
 
-/// `Digits` elements of each of `Count` bytes, which are fractions in base 3: the first of all bytes first.
+/// Decodes `Digits` elements from each of `Count` bytes, which are base-3 fractions: the first digits of all
+/// bytes first.
 template <std::size_t Count, std::size_t Digits>
 HWY_INLINE void split_ternary(Block bytes, std::int8_t* elements) {
   const BytesTag<Count> tag;
@@ -546,7 +548,7 @@ HWY_INLINE void split_ternary(Block bytes, std::int8_t* elements) {
   for (std::size_t i = 0; i < Count; i += hn::Lanes(tag)) {
     auto fraction = hn::LoadU(tag, bytes + i);
     for (std::size_t digit = 0; digit < Digits; ++digit) {
-      // A mask is -1 where it holds.
+      // A true mask lane is -1.
       const auto above_one = hn::BitCast(integers, hn::VecFromMask(tag, hn::Gt(fraction, one_third)));
       const auto above_two = hn::BitCast(integers, hn::VecFromMask(tag, hn::Gt(fraction, two_thirds)));
       const auto element = hn::Sub(hn::Sub(hn::Set(integers, std::int8_t{-1}), above_one), above_two);
@@ -603,7 +605,7 @@ HWY_INLINE void decode(Q1_0, Block b, float* into) {
   const hn::Rebind<std::int8_t, Floats<8>> bytes;
   const auto d = hn::Set(tag, half_at(b));
   for (std::size_t i = 0; i < 16; ++i) {
-    // The sign bit of a byte, and then of a float, where the element is -d; NaN has its sign flipped too.
+    // The sign bit of a byte, then of a float, is set if the element is -d. The sign of a NaN is flipped too.
     Elements<8> signs;
     store_eight((spread_bits(b[2 + i]) << 7) ^ each_byte(0x80), signs.at);
     for (std::size_t j = 0; j < 8; j += hn::Lanes(tag)) {

@@ -1,4 +1,4 @@
-// From blocks to F32: the values that ggml gives them.
+// Decodes blocks to F32, with the same values as ggml.
 #pragma once
 
 #include <cstddef>
@@ -7,16 +7,16 @@
 
 namespace ht::inline v1 {
 
-/// Whether `decode_blocks` knows the encoding: all of `AllEncodings`, and neither `dense` nor unknown tags.
+/// True for all of `AllEncodings`; false for `dense` and unknown tags.
 [[nodiscard]] bool can_decode(EncodingTag encoding) noexcept;
 
-/// Writes the values of `count` whole blocks to `into`, `block_elements` for each.
+/// Writes the values of `count` blocks to `into`, `block_elements` for each.
 ///
-/// Blocks may lie at any address, and no byte outside of them is read; `into` is aligned for float. The bits
-/// are the same on every processor, but for those of a NaN: each operation rounds once, in ggml's order and
-/// never fused (decode_reference.hpp). `can_decode` has to be true.
+/// Blocks need no alignment, and bytes outside of them are not read. `into` is aligned for float. Requires
+/// `can_decode(encoding)`. The bits are the same on every processor, except those of a NaN: each operation
+/// rounds once, in ggml's order, without fused operations (decode_reference.hpp).
 ///
-/// Thread-safe. A call costs two indirect calls beside its work, so strips of 256 elements are large enough.
+/// Thread-safe. A call adds the cost of two indirect calls, so strips of 256 elements are large enough.
 void decode_blocks(EncodingTag encoding, const std::byte* blocks, std::int64_t count, float* into) noexcept;
 
 }  // namespace ht::inline v1

@@ -27,7 +27,7 @@
 #include "values/iq_tables.hpp"
 #include "values/targets_test.hpp"
 
-namespace ht {
+namespace ht::decode_blocks_test {
 namespace {
 
 using Bits = std::vector<std::uint32_t>;
@@ -359,4 +359,4 @@ TEST(IqTables, are_the_code_books_of_ggml) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::decode_blocks_test

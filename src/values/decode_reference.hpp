@@ -1,7 +1,7 @@
-// The values of a block, written for reading: one plain function per encoding, the oracle of the kernels.
+// Reference decoders: one simple function per encoding, with which tests compare the kernels.
 //
-// Each comment is the byte map of a block, all numbers little-endian. `d` and `m` are halves. The order of
-// the multiplications and additions is part of the definition, as each rounds to F32 once.
+// Each comment is the byte map of a block; all numbers are little-endian. `d` and `m` are halves. The order
+// of multiplications and additions is part of the definition, because each operation rounds to F32.
 #pragma once
 
 #include <bit>
@@ -31,16 +31,16 @@ inline float half_at(Block bytes) {
 inline int low_nibble(std::uint8_t byte) { return byte & 15; }
 inline int high_nibble(std::uint8_t byte) { return byte >> 4; }
 
-/// Byte `j` of a grid's entry.
+/// Byte `j` of a grid entry.
 template <class Entry>
 float grid_element(Entry entry, int j) {
   return static_cast<float>(static_cast<std::int8_t>(static_cast<std::uint8_t>(entry >> (8 * j))));
 }
 
-/// -1 where bit `j` is set.
+/// -1 if bit `j` is set, else 1.
 inline float sign(unsigned signs, int j) { return ((signs >> j) & 1) != 0 ? -1.F : 1.F; }
 
-/// d, q[16]: 4 bits, 8 stands for 0; the low halves of the bytes come first.
+/// d, q[16]: 4 bits, 8 represents 0; the low nibbles of the bytes come first.
 inline void decode(Q4_0, Block b, float* y) {
   const float d = half_at(b);
   for (int j = 0; j < 16; ++j) {
@@ -59,20 +59,20 @@ inline void decode(Q4_1, Block b, float* y) {
   }
 }
 
-/// The 5-bit element `j` of 32: four bits in a nibble and the highest in a word of 32.
+/// The 5-bit element `j` of 32: four bits in a nibble, and the highest bit in a 32-bit word.
 inline int five_bits(std::uint32_t high, Block q, int j) {
   const int low = j < 16 ? low_nibble(q[j]) : high_nibble(q[j - 16]);
   return low | static_cast<int>(((high >> j) & 1) << 4);
 }
 
-/// d, the fifth bits in a word of 32, q[16]; 16 stands for 0.
+/// d, the fifth bits in a 32-bit word, q[16]; 16 represents 0.
 inline void decode(Q5_0, Block b, float* y) {
   const float d = half_at(b);
   const auto high = number_at<std::uint32_t>(b + 2);
   for (int j = 0; j < 32; ++j) y[j] = static_cast<float>(five_bits(high, b + 6, j) - 16) * d;
 }
 
-/// d, m, the fifth bits in a word of 32, q[16].
+/// d, m, the fifth bits in a 32-bit word, q[16].
 inline void decode(Q5_1, Block b, float* y) {
   const float d = half_at(b);
   const float m = half_at(b + 2);
@@ -93,8 +93,8 @@ inline void decode(Q8_1, Block b, float* y) { decode_int8(half_at(b), b + 4, 32,
 /// d as F32, q[256] of int8, sums for dot products.
 inline void decode(Q8_K, Block b, float* y) { decode_int8(number_at<float>(b), b + 4, 256, y); }
 
-/// scales[16] for 16 elements each: 4 bits of scale and 4 of offset; q[64] of 2 bits, d, dm.
-/// Byte l of each 32 of q has the elements l, l + 32, l + 64 and l + 96.
+/// scales[16] for 16 elements each: 4 bits of scale and 4 bits of offset; q[64] of 2 bits, d, dm. Byte l of
+/// each 32 bytes of q has the elements l, l + 32, l + 64 and l + 96.
 inline void decode(Q2_K, Block b, float* y) {
   const float d = half_at(b + 80);
   const float dm = half_at(b + 82);
@@ -106,14 +106,14 @@ inline void decode(Q2_K, Block b, float* y) {
   }
 }
 
-/// Scale `i` of 16: its low four bits in a nibble of the first 8 bytes, its high two in the last 4.
+/// Scale `i` of 16: its low four bits are a nibble of the first 8 bytes, its high two bits are in the last 4.
 inline int q3_scale(Block scales, int i) {
   const int low = i < 8 ? low_nibble(scales[i]) : high_nibble(scales[i - 8]);
   const int high = (scales[8 + i % 4] >> (2 * (i / 4))) & 3;
   return (low | (high << 4)) - 32;
 }
 
-/// The third bits in h[32], clear where 4 is subtracted; q[64] of 2 bits as in Q2_K; scales[12]; d.
+/// The third bits in h[32], where a clear bit subtracts 4; q[64] of 2 bits as in Q2_K; scales[12]; d.
 inline void decode(Q3_K, Block b, float* y) {
   const float d = half_at(b + 108);
   for (int i = 0; i < 256; ++i) {
@@ -129,14 +129,15 @@ struct ScaleAndOffset {
   int offset;
 };
 
-/// Scale and offset `i` of 8 out of 12 bytes, 6 bits each: the first four of both lie in the low bits of the
-/// first 8 bytes; the others have four bits in the last 4 bytes and two on top of the first 8.
+/// Scale and offset `i` of 8, 6 bits each, in 12 bytes. The first four of both are in the low bits of the
+/// first 8 bytes. The last four have four bits in the last 4 bytes and two in the high bits of the first 8.
 inline ScaleAndOffset k_scale(Block s, int i) {
   if (i < 4) return {s[i] & 63, s[i + 4] & 63};
   return {low_nibble(s[i + 4]) | ((s[i - 4] >> 6) << 4), high_nibble(s[i + 4]) | ((s[i] >> 6) << 4)};
 }
 
-/// d, dm, scales[12], q[128]: 32 bytes have 32 elements in their low halves and the next 32 in the high ones.
+/// d, dm, scales[12], q[128]: 32 bytes have 32 elements in their low nibbles and the next 32 in the high
+/// ones.
 inline void decode(Q4_K, Block b, float* y) {
   const float d = half_at(b);
   const float dm = half_at(b + 2);
@@ -150,7 +151,7 @@ inline void decode(Q4_K, Block b, float* y) {
   }
 }
 
-/// d, dm, scales[12], the fifth bits in h[32], q[128] as in Q4_K. Bit i / 32 of h[i % 32] is element i's.
+/// d, dm, scales[12], the fifth bits in h[32], q[128] as in Q4_K. Bit i / 32 of h[i % 32] is for element i.
 inline void decode(Q5_K, Block b, float* y) {
   const float d = half_at(b);
   const float dm = half_at(b + 2);
@@ -165,9 +166,9 @@ inline void decode(Q5_K, Block b, float* y) {
   }
 }
 
-/// Low four bits in q[128], high two in h[64], scales[16] of int8 for 16 elements each, d; 32 stands for 0.
-/// Of each 128 elements the first 64 lie in the low halves of 64 bytes; byte l of h has l, l + 32, l + 64, l
-/// + 96.
+/// Low four bits in q[128], high two bits in h[64], scales[16] of int8 for 16 elements each, d; 32 represents
+/// 0. The first 64 of each 128 elements are in the low nibbles of 64 bytes. Byte l of h has the bits of
+/// elements l, l + 32, l + 64 and l + 96.
 inline void decode(Q6_K, Block b, float* y) {
   const float d = half_at(b + 208);
   for (int i = 0; i < 256; ++i) {
@@ -179,7 +180,7 @@ inline void decode(Q6_K, Block b, float* y) {
   }
 }
 
-/// d, then for each 32 elements a word of four indexes and a word of four times 7 signs and a scale.
+/// d, then for each 32 elements a word of four indexes, and a word of four 7-bit sign codes and a scale.
 inline void decode(IQ2_XXS, Block b, float* y) {
   const float d = half_at(b);
   for (int i = 0; i < 256; ++i) {
@@ -192,14 +193,14 @@ inline void decode(IQ2_XXS, Block b, float* y) {
   }
 }
 
-/// The scale of a nibble for 16 elements, as IQ2_XS and IQ2_S have it.
+/// The scale of 16 elements from a nibble, as in IQ2_XS and IQ2_S.
 inline float iq2_scale(float d, Block scales, int i) {
   const std::uint8_t byte = scales[i / 32];
   const int nibble = i % 32 < 16 ? low_nibble(byte) : high_nibble(byte);
   return d * (0.5F + static_cast<float>(nibble)) * 0.25F;
 }
 
-/// d, 32 words of 16 bits with an index of 9 and 7 signs, scales[8] of 4 bits for 16 elements each.
+/// d, 32 16-bit words of a 9-bit index and a 7-bit sign code, scales[8] of 4 bits for 16 elements each.
 inline void decode(IQ2_XS, Block b, float* y) {
   const float d = half_at(b);
   for (int i = 0; i < 256; ++i) {
@@ -220,7 +221,7 @@ inline void decode(IQ2_S, Block b, float* y) {
   }
 }
 
-/// d, 64 indexes, 8 words of four times 7 signs and a scale for 32 elements.
+/// d, 64 indexes, 8 words of four 7-bit sign codes and a scale for 32 elements.
 inline void decode(IQ3_XXS, Block b, float* y) {
   const float d = half_at(b);
   for (int i = 0; i < 256; ++i) {
@@ -246,8 +247,8 @@ inline void decode(IQ3_S, Block b, float* y) {
   }
 }
 
-/// d, the low bytes of 32 indexes, 8 words of 16 bits for 32 elements each: four times the high 3 bits of an
-/// index, 3 bits of scale, the sign of the shift by 1/8.
+/// d, the low bytes of 32 indexes, 8 16-bit words for 32 elements each: the high 3 bits of four indexes, 3
+/// bits of scale, and the sign of the shift by 1/8.
 inline void decode(IQ1_S, Block b, float* y) {
   const float d = half_at(b);
   for (int i = 0; i < 256; ++i) {
@@ -259,8 +260,8 @@ inline void decode(IQ1_S, Block b, float* y) {
   }
 }
 
-/// The low bytes of 32 indexes; h[16] with their high 3 bits and the sign of the shift, a nibble each; 4
-/// words of 16 bits: four scales of 3 bits for 16 elements each, and on top a quarter of d.
+/// The low bytes of 32 indexes; h[16], where a nibble has the high 3 bits of an index and the sign of the
+/// shift; 4 16-bit words, each with four 3-bit scales for 16 elements and a quarter of d in the top bits.
 inline void decode(IQ1_M, Block b, float* y) {
   std::uint16_t words[4];
   std::memcpy(words, b + 48, sizeof words);
@@ -286,8 +287,8 @@ inline void decode(IQ4_NL, Block b, float* y) {
   }
 }
 
-/// d, the high two bits of 8 scales in a word of 16, their low four in 4 bytes, q[128]: for each 32 elements
-/// 16 bytes as in IQ4_NL.
+/// d, the high two bits of 8 scales in a 16-bit word, their low four bits in 4 bytes, q[128]: 16 bytes for
+/// each 32 elements, as in IQ4_NL.
 inline void decode(IQ4_XS, Block b, float* y) {
   const float d = half_at(b);
   const auto high = number_at<std::uint16_t>(b + 2);
@@ -301,15 +302,15 @@ inline void decode(IQ4_XS, Block b, float* y) {
   }
 }
 
-/// Digit `n` of a byte that is a fraction in base 3: the first digit is the most significant.
+/// Digit `n` of a byte that is a base-3 fraction. The first digit is the most significant.
 inline int ternary_digit(std::uint8_t byte, int n) {
   unsigned fraction = byte;
   for (; n > 0; --n) fraction = fraction * 3 % 256;
   return static_cast<int>(fraction * 3 / 256);
 }
 
-/// q[48] of five elements a byte, h[4] of four, d. The n-th digits of 32 bytes are neighbours, then those of
-/// the next 16, then those of h.
+/// q[48] of five elements per byte, h[4] of four, d. The order is: the n-th digits of the first 32 bytes
+/// together, then those of the next 16 bytes, then those of h.
 inline void decode(TQ1_0, Block b, float* y) {
   const float d = half_at(b + 52);
   for (int i = 0; i < 256; ++i) {
@@ -325,7 +326,7 @@ inline void decode(TQ1_0, Block b, float* y) {
   }
 }
 
-/// q[64] of 2 bits as in Q2_K, d; 1 stands for 0.
+/// q[64] of 2 bits as in Q2_K, d; 1 represents 0.
 inline void decode(TQ2_0, Block b, float* y) {
   const float d = half_at(b + 64);
   for (int i = 0; i < 256; ++i) {
@@ -335,7 +336,7 @@ inline void decode(TQ2_0, Block b, float* y) {
 }
 
 /// The exponent of a power of two, q[16] of 4-bit floats. The code book has twice their values, so the scale
-/// is 2^(e - 128). There is no NaN: 255 is 2^127.
+/// is 2^(e - 128). NaN does not exist: 255 is 2^127.
 inline void decode(MXFP4, Block b, float* y) {
   const std::uint32_t e = b[0];
   const auto d = std::bit_cast<float>(e < 2 ? std::uint32_t{1} << (21 + e) : (e - 1) << 23);
@@ -345,8 +346,8 @@ inline void decode(MXFP4, Block b, float* y) {
   }
 }
 
-/// Half of a scale of 4 exponent and 3 mantissa bits. 0x7F, the NaN of F8_E4M3, is 0; the top bit is ignored
-/// otherwise.
+/// Half of a scale with 4 exponent and 3 mantissa bits. 0x7F, the NaN of F8_E4M3, is 0. Otherwise the top bit
+/// is ignored.
 inline float nvfp4_scale(std::uint8_t code) {
   if (code == 0x7F) return 0.F;
   const int exponent = (code >> 3) & 15;
@@ -357,7 +358,7 @@ inline float nvfp4_scale(std::uint8_t code) {
   return scale * 0.5F;
 }
 
-/// scales[4] for 16 elements each, q[32]: for each 16 elements 8 bytes, the low halves first.
+/// scales[4] for 16 elements each, q[32]: 8 bytes for each 16 elements, low nibbles first.
 inline void decode(NVFP4, Block b, float* y) {
   for (int i = 0; i < 64; ++i) {
     const std::uint8_t codes = b[4 + 8 * (i / 16) + i % 8];
@@ -371,7 +372,7 @@ inline void decode(Q1_0, Block b, float* y) {
   for (int i = 0; i < 128; ++i) y[i] = ((b[2 + i / 8] >> (i % 8)) & 1) != 0 ? d : -d;
 }
 
-/// d, q[16] of 2 bits, neighbours in a byte; 1 stands for 0.
+/// d, q[16] of 2 bits, neighbours in a byte; 1 represents 0.
 inline void decode(Q2_0, Block b, float* y) {
   const float d = half_at(b);
   for (int i = 0; i < 64; ++i) y[i] = static_cast<float>(((b[2 + i / 4] >> (2 * (i % 4))) & 3) - 1) * d;

@@ -21,10 +21,10 @@ constexpr float largest_half = 65504;
 
 float inverse_of(float a) { return a == 0 ? 0 : 1 / a; }
 
-// Magnitudes are in the order of their bits; infinity and NaN come last.
+// Magnitude bits are in the order of magnitudes; infinity and NaN come last.
 std::int32_t magnitude_bits(float value) { return std::bit_cast<std::int32_t>(value) & 0x7fffffff; }
 
-// Replaces NaN and infinity by the rule in the header. Returns the largest magnitude.
+// Replaces NaN and infinity as documented in the header. Returns the largest magnitude.
 float make_finite(float* values, int count) {
   constexpr auto infinity = std::bit_cast<std::int32_t>(std::numeric_limits<float>::infinity());
   std::int32_t largest = 0;
@@ -44,8 +44,8 @@ float make_finite(float* values, int count) {
   return limit;
 }
 
-// Copies values, made finite and divided by the power of two that is returned. The largest one is between 1
-// and 4 then, and below 1 if it was subnormal, so that no sum of squares overflows.
+// Copies values, makes them finite and divides them by a power of two, which is returned. The largest is then
+// between 1 and 4, or below 1 if it was subnormal, so sums of squares do not overflow.
 float load(const float* from, int count, float* to) {
   std::copy_n(from, count, to);
   const float largest = make_finite(to, count);
@@ -70,7 +70,7 @@ Half nearest_half(float value) {
   return half_of_bits(F16::Element(std::clamp(value, -largest_half, largest_half)).bits());
 }
 
-// The half for a scale: the nearest one; subnormal ones are rounded up by the rule in the header.
+// Rounds a scale to the nearest half. Subnormal scales are rounded up as documented in the header.
 Half scale_half(float value) {
   const float steps = std::abs(value) * 0x1p24F;
   if (steps == 0 || steps >= 1024) return nearest_half(value);
@@ -80,8 +80,8 @@ Half scale_half(float value) {
   return half_of_bits(value < 0 ? code | 0x8000 : code);
 }
 
-// The codes of values: (value - offset) * inverse, rounded, from Lowest to Highest. Zero is stored as
-// `Zero`, which is even, so that ties go to even codes.
+// Writes codes: (value - offset) * inverse, rounded and clamped to Lowest to Highest. Zero is stored as
+// `Zero`, which is even, so ties go to even codes.
 template <int Lowest, int Highest, int Zero, int Count>
 void put_codes(const float* values, float offset, float inverse, std::uint8_t* codes) {
   std::int32_t bits[Count];
@@ -92,7 +92,7 @@ void put_codes(const float* values, float offset, float inverse, std::uint8_t* c
   for (int i = 0; i < Count; ++i) codes[i] = static_cast<std::uint8_t>(bits[i] & 0xff);
 }
 
-// Functions that write return the end of the bytes that they wrote.
+// Functions that write return the end of the written bytes.
 
 std::byte* put_half(Half half, std::byte* to) {
   to[0] = static_cast<std::byte>(half.bits & 0xff);
@@ -100,7 +100,7 @@ std::byte* put_half(Half half, std::byte* to) {
   return to + 2;
 }
 
-// Four bits of each code: those of the first half in low nibbles, those of the second half in high ones.
+// Writes four bits of each code: the first half of the codes in low nibbles, the second half in high nibbles.
 std::byte* put_nibbles(const std::uint8_t* codes, int count, std::byte* to) {
   const int half = count / 2;
   for (int i = 0; i < half; ++i)
@@ -108,7 +108,7 @@ std::byte* put_nibbles(const std::uint8_t* codes, int count, std::byte* to) {
   return to + half;
 }
 
-// The fifth bit of each of 32 codes.
+// Writes the fifth bit of each of 32 codes.
 std::byte* put_fifth_bits(const std::uint8_t* codes, std::byte* to) {
   for (int byte = 0; byte < 4; ++byte) {
     int bits = 0;
@@ -118,7 +118,7 @@ std::byte* put_fifth_bits(const std::uint8_t* codes, std::byte* to) {
   return to + 4;
 }
 
-// Up to eight blocks of 32 elements, each divided by a unit of its own; absent ones are zero.
+// Up to eight blocks of 32 elements, each divided by its own unit. Missing blocks are zero.
 struct BlockRows {
   Grid<32> grid;
   float units[Eight::size];
@@ -136,7 +136,7 @@ struct BlockRows {
   }
 };
 
-// Q4_0 and Q5_0: a scale, any fifth bits, nibbles.
+// Q4_0 and Q5_0: a scale, fifth bits in Q5_0, nibbles.
 template <int Bits>
 void encode_scaled(const float* from, int blocks, std::byte* to) {
   constexpr int limit = 1 << (Bits - 1);
@@ -153,7 +153,7 @@ void encode_scaled(const float* from, int blocks, std::byte* to) {
   }
 }
 
-// Q4_1 and Q5_1: a scale, an offset, any fifth bits, nibbles.
+// Q4_1 and Q5_1: a scale, an offset, fifth bits in Q5_1, nibbles.
 template <int Bits>
 void encode_lines(const float* from, int blocks, std::byte* to) {
   constexpr int highest = (1 << Bits) - 1;
@@ -165,7 +165,7 @@ void encode_lines(const float* from, int blocks, std::byte* to) {
     offset_halves[row] = nearest_half(line.offset[row] * rows.units[row]);
     offsets[row] = offset_halves[row].value / rows.units[row];
   }
-  // The step makes up for the rounding of the offset, which can exceed the range of the elements.
+  // The new step compensates for rounding the offset; that error can exceed the range of the elements.
   line.offset = Eight(offsets);
   line.step = refit_step<highest>(rows.grid, line);
   for (int row = 0; row < blocks; ++row) {
@@ -180,7 +180,7 @@ void encode_lines(const float* from, int blocks, std::byte* to) {
   }
 }
 
-// Q8_0: a scale, codes of 8 bits. With so many codes a search gains nothing: the largest element gets 127.
+// Q8_0: a scale, codes of 8 bits. With 255 codes a search does not help: the largest element becomes 127.
 void encode_q8_0(const float* from, int blocks, std::byte* to) {
   for (int block = 0; block < blocks; ++block) {
     float values[32];
@@ -194,8 +194,8 @@ void encode_q8_0(const float* from, int blocks, std::byte* to) {
   }
 }
 
-// Twice the values of F4 that are nearest to half of `doubled`, which is not negative. Doubled values of F4
-// are 1 apart up to 4, 2 apart up to 8, and end with 12.
+// Returns twice the F4 value that is nearest to `doubled` / 2, for `doubled` ≥ 0. Doubled F4 values are 1
+// apart up to 4, 2 apart up to 8, and end with 12.
 Eight nearest_doubled_f4(Eight doubled) {
   const Eight number = clamped(doubled, 0, 12);
   const Eight upper_step = where_less(number, Eight(8.0F), Eight(2.0F), Eight(4.0F));
@@ -203,7 +203,7 @@ Eight nearest_doubled_f4(Eight doubled) {
   return (number + unit) - unit;
 }
 
-// Codes 0 to 7 stand for the doubled values 0, 1, 2, 3, 4, 6, 8 and 12; 8 is the sign.
+// Codes 0 to 7 are the doubled values 0, 1, 2, 3, 4, 6, 8 and 12; bit 3 is the sign.
 void put_f4_codes(const float* values, float inverse, std::uint8_t* codes) {
   std::int32_t bits[32];
   for (int i = 0; i < 32; i += Eight::size) {
@@ -254,7 +254,7 @@ void encode_mxfp4(const float* from, int blocks, std::byte* to) {
   }
 }
 
-// Lines of eight rows in integers: the step is scale * step_half and the offset is -min * min_half.
+// Integer lines of eight rows: the step is scale * step_half and the offset is -min * min_half.
 struct PackedLines {
   Half step_half;
   Half min_half;
@@ -262,7 +262,7 @@ struct PackedLines {
   Eight mins;
 };
 
-// Scales and mins are rounded together: each row takes the best of the four ways to round both.
+// Rounds scales and mins together: each row takes the best of the four combinations.
 template <int Highest>
 PackedLines fit_packed_lines(const Grid<32>& x, float unit) {
   constexpr int max = 63;
@@ -291,8 +291,8 @@ PackedLines fit_packed_lines(const Grid<32>& x, float unit) {
   return packed;
 }
 
-// Eight scales and eight mins of 6 bits. The upper two bits of the last four of each lie above the first
-// four of each, in bytes 0 to 7; their lower four bits share bytes 8 to 11.
+// Writes eight scales and eight mins of 6 bits. The upper two bits of the last four are above the first four
+// of each, in bytes 0 to 7. The lower four bits of the last four are in bytes 8 to 11.
 std::byte* put_scales_and_mins(Eight scales, Eight mins, std::byte* to) {
   for (int row = 0; row < 4; ++row) {
     const auto scale = static_cast<int>(scales[row]);
@@ -306,14 +306,13 @@ std::byte* put_scales_and_mins(Eight scales, Eight mins, std::byte* to) {
   return to + 12;
 }
 
-// Q4_K and Q5_K: a step, a min, eight scales and mins, any fifth bits, nibbles.
+// Q4_K and Q5_K: a step, a min, eight scales and mins, fifth bits in Q5_K, nibbles.
 template <int Bits>
 void encode_packed_lines(const float* from, int /*blocks*/, std::byte* to) {
   constexpr int highest = (1 << Bits) - 1;
   Grid<32> grid;
   const float unit = load(from, 256, grid.elements);
-  // Mins are not negative but their half can be: positive elements are encoded negated, and so are the
-  // halves.
+  // Mins are not negative, but their half can be: positive elements are encoded negated, with negated halves.
   const bool is_negated = std::ranges::all_of(grid.elements, [](float element) { return element > 0; });
   if (is_negated) std::ranges::transform(grid.elements, grid.elements, std::negate());
   grid.set_columns();
@@ -343,7 +342,7 @@ void encode_packed_lines(const float* from, int /*blocks*/, std::byte* to) {
   for (int row = 0; row < Eight::size; row += 2) to = put_nibbles(codes + std::ptrdiff_t{32} * row, 64, to);
 }
 
-// Q6_K: low four bits, high two bits, sixteen scales of 8 bits, and the half that they count.
+// Q6_K: low four bits, high two bits, sixteen 8-bit scales, and the half that multiplies them.
 void encode_q6_k(const float* from, int /*blocks*/, std::byte* to) {
   constexpr int limit = 32;
   constexpr int max = 127;
@@ -383,7 +382,7 @@ void encode_q6_k(const float* from, int /*blocks*/, std::byte* to) {
   put_half(scale_unit, to + 208);
 }
 
-// Encodes the blocks, one or more, of up to 256 elements.
+// Encodes one or more blocks of up to 256 elements in total.
 struct Encoder {
   int number;
   void (*encode)(const float* from, int blocks, std::byte* to);

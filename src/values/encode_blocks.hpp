@@ -1,22 +1,21 @@
 // Encoders of ggml's block encodings: F32 values to blocks that share scales.
 //
-// Every encoder minimises the sum of squared errors in a block, all elements weighing the same. The blocks
-// are a function of their values alone: the same bits from every compiler, CPU and number of threads.
+// Every encoder minimises the sum of squared errors of a block, with equal weight for all elements. Blocks
+// depend only on their values: every compiler, CPU and number of threads gives the same bits.
 //
-// The rules for values that a block cannot hold:
+// Values that a block cannot represent:
 //
-// - NaN is encoded as 0. Infinity is encoded as the largest magnitude among the finite elements of its block,
-//   with its own sign, so that these keep their precision; as 65504 where all of them are 0. No block gets a
-//   scale that is NaN or infinite.
-// - Scales and offsets are halves and saturate at 65504; larger elements become the value nearest to them
-// that
-//   the block can hold. MXFP4 saturates at 1.5 * 2^127.
+// - NaN is encoded as 0. Infinity is encoded with its sign and the largest finite magnitude of its block, so
+//   that finite elements keep their precision; as 65504 if all finite elements are 0. Scales are never NaN or
+//   infinite.
+// - Scales and offsets are halves and saturate at 65504. Larger elements become the nearest value that the
+//   block can represent. MXFP4 saturates at 1.5 * 2^127.
 // - Scales below 2^-14 are rounded up to a multiple of 2^-24, unless they exceed one by less than 1/16 of
-//   2^-24: small elements lose precision but are not clipped. A block with no element above 2^-26 becomes
-//   zeros; in MXFP4, one with no element above 2^-130.
+//   2^-24: small elements lose precision but are not clipped. A block whose elements are all at most 2^-26 in
+//   magnitude becomes zeros; in MXFP4, the limit is 2^-130.
 // - A block of zeros, of either sign, decodes to +0. In other blocks the sign of a zero is lost.
 //
-// Scales of Q4_0, Q5_0 and Q6_K may be negative; so may both halves of Q4_K and Q5_K, in blocks whose
+// Scales of Q4_0, Q5_0 and Q6_K may be negative. Both halves of Q4_K and Q5_K are negative in blocks whose
 // elements are all positive.
 #pragma once
 
@@ -29,8 +28,8 @@ namespace ht::inline v1 {
 /// True for Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K and MXFP4.
 [[nodiscard]] bool can_encode(EncodingTag encoding) noexcept;
 
-/// Encodes `count` values, a whole number of blocks, of an encoding that `can_encode` knows. Neither
-/// pointer has to be aligned beyond its type; the two ranges must not overlap. Allocates nothing.
+/// Encodes `count` values, a whole number of blocks. Requires `can_encode(encoding)`. Pointers need the
+/// alignment of their types only. The ranges must not overlap. Does not allocate.
 void encode_blocks(EncodingTag encoding, const float* from, std::int64_t count, std::byte* blocks) noexcept;
 
 }  // namespace ht::inline v1

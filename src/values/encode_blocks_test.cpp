@@ -18,7 +18,7 @@
 
 #include "testing/shared_folder.hpp"
 
-namespace ht {
+namespace ht::encode_blocks_test {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -605,4 +605,4 @@ TEST(EncodeBlocks, blocks_below_the_smallest_half_become_zeros) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::encode_blocks_test

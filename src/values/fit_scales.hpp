@@ -1,8 +1,8 @@
-// The search of block encoders for scales and offsets: least squares, for eight rows of elements at a time.
+// Search for scales and offsets of block encoders by least squares, for eight rows of elements at a time.
 //
-// For given codes, least squares gives the best scale; for a given scale, rounding gives the best codes. So
-// the search starts from several guesses of the scale, takes their codes, fits the scale to these and keeps
-// the one with the smallest error.
+// For given codes, least squares gives the best scale. For a given scale, rounding gives the best codes. The
+// search starts from several guesses of the scale, computes their codes, fits a scale to the codes, and keeps
+// the scale with the smallest error.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 
 namespace ht::inline v1::fitting {
 
-// A sum with it is rounded to the nearest integer, ties to even, for magnitudes below 2^22. The low bits of
-// the sum are that integer.
+// Adding this constant rounds to the nearest integer, ties to even, for magnitudes below 2^22. The low bits
+// of the sum are that integer.
 inline constexpr float integer_unit = 0x1.8p23F;
 
 using Quad [[gnu::vector_size(16)]] = float;
 
-// Eight numbers, each in a computation of its own: results are the same whatever the registers' width.
+// Eight independent numbers: results do not depend on the register width.
 struct Eight {
   static constexpr int size = 8;
 
@@ -46,7 +46,7 @@ struct Eight {
 inline Eight where_less(Eight a, Eight b, Eight yes, Eight no) {
   return {a.low < b.low ? yes.low : no.low, a.high < b.high ? yes.high : no.high};
 }
-// As minps and maxps do: `b` where either is NaN.
+// Like minps and maxps: returns `b` if either is NaN.
 inline Eight smaller(Eight a, Eight b) {
   return {a.low < b.low ? a.low : b.low, a.high < b.high ? a.high : b.high};
 }
@@ -72,8 +72,8 @@ inline void put_bits(Eight a, std::int32_t* to) {
   std::memcpy(to + 4, &a.high, sizeof a.high);
 }
 
-// The two integers around a number; the same one twice where it is nearer than 1/16, as rounding a scale to a
-// half moves integers by less than that.
+// The two integers around a number. Both are the same if the number is within 1/16 of an integer, because
+// rounding a scale to a half moves integers by less.
 struct Neighbours {
   Eight low;
   Eight high;
@@ -82,8 +82,8 @@ inline Neighbours neighbours_of(Eight exact, int lowest, int highest) {
   return {code_of(exact - Eight(0.4375F), lowest, highest), code_of(exact + Eight(0.4375F), lowest, highest)};
 }
 
-// The elements of eight rows, row after row and column after column. A row is a block, or the part of a block
-// that has its own scale; computations for all rows go through their columns.
+// The elements of eight rows, stored by rows and by columns. A row is a block, or a part of a block with its
+// own scale. Computations on all rows iterate over the columns.
 template <int Elements>
 struct Grid {
   alignas(16) float elements[Eight::size * Elements];
@@ -114,13 +114,13 @@ Eight fit_scale(const Grid<Elements>& x) {
       xq += x[i] * q;
       qq += q * q;
     }
-    // By so much the codes reduce the sum of squares. NaN, in a row of zeros, is never the best.
+    // The reduction of the sum of squares by these codes. NaN, for a row of zeros, is never the best.
     const Eight scale = xq / qq;
     const Eight gain = xq * scale;
     best_scale = where_less(best_gain, gain, scale, best_scale);
     best_gain = larger(gain, best_gain);
   };
-  // Guesses put the extreme element at or near the lowest code, as there is one more code below zero.
+  // Guesses map the extreme element to or near the lowest code, because there is one more negative code.
   constexpr int first_guess = Limit * 15 / 16 - 1;
   constexpr float last_guess = Limit * 17.0F / 16;
   for (float guess = first_guess; guess <= last_guess; guess += 0.5F)
@@ -134,15 +134,15 @@ struct Line {
   Eight offset;
 };
 
-// First guesses of the search for a line: the number of steps that the lowest and the highest element of a
-// row lie outside of the codes.
+// Initial guesses for a line: the number of steps by which the lowest and highest elements of a row are
+// outside of the codes.
 struct LineGuess {
   float below;
   float above;
 };
 inline constexpr LineGuess line_guesses[]{{0, 0}, {0.5F, 0.5F}, {0, 1}, {1, 0}, {0, 0.5F}, {0.5F, 0}};
 
-// The line of each row for codes from 0 to Highest, whose offset is at most `limit`.
+// Fits the line of each row for codes from 0 to Highest. The offset is at most `limit`.
 template <int Highest, int Elements>
 Line fit_line(const Grid<Elements>& x, Eight limit) {
   const Eight n(static_cast<float>(Elements));
@@ -152,7 +152,7 @@ Line fit_line(const Grid<Elements>& x, Eight limit) {
     low = smaller(x[i], low);
     high = larger(x[i], high);
   }
-  // Elements and offsets count from the base, so that a small range far from zero keeps its digits.
+  // Elements and offsets are relative to the base, so that a small range far from zero keeps its precision.
   const Eight base = smaller(low, limit);
   const Eight max_offset = limit - base;
   Eight y_sum;
@@ -170,7 +170,7 @@ Line fit_line(const Grid<Elements>& x, Eight limit) {
       qq += q * q;
       yq += y * q;
     }
-    // Where all codes are equal, this is NaN and the offset is the largest.
+    // If all codes are equal, this is NaN and the offset becomes the largest one.
     const Eight free_step = (n * yq - y_sum * q_sum) / (n * qq - q_sum * q_sum);
     const Eight free_offset = (y_sum - free_step * q_sum) / n;
     const Eight offset = smaller(free_offset, max_offset);
@@ -189,7 +189,7 @@ Line fit_line(const Grid<Elements>& x, Eight limit) {
   return best;
 }
 
-// The least-squares steps for the codes of the lines, with the same offsets.
+// Fits the steps of the lines by least squares, with unchanged offsets.
 template <int Highest, int Elements>
 Eight refit_step(const Grid<Elements>& x, const Line& line) {
   const Eight inverse = inverse_of(line.step);

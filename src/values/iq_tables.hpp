@@ -1,4 +1,4 @@
-// The code books of ggml's IQ and 4-bit float encodings: data that is part of their definition.
+// The code books of ggml's IQ and 4-bit float encodings. The data is part of their definition.
 //
 // | table        | encodings                | an entry is                         |
 // |--------------|--------------------------|-------------------------------------|
@@ -12,7 +12,7 @@
 // | iq4nl_values | IQ4_NL, IQ4_XS           | the element of a 4-bit code         |
 // | fp4_values   | MXFP4, NVFP4             | twice the 4-bit float of a code     |
 //
-// The grids lie here as codes of 16 bits, the first element in the lowest: 2 bits choose one of 3 levels, 4
+// The grids are stored as 16-bit codes, first element in the lowest bits: 2 bits select one of 3 levels, 4
 // bits one of 8. An expanded entry has its first element in its lowest byte.
 #pragma once
 
@@ -397,7 +397,7 @@ constexpr std::array<std::uint16_t, 512> iq3s_codes{
     0x7216, 0x7221, 0x7230, 0x7251, 0x7302, 0x7332, 0x7335, 0x7353, 0x7401, 0x7405, 0x7413, 0x7420, 0x7450,
     0x7522, 0x7542, 0x7602, 0x7631, 0x7700};
 
-/// An element per byte of `Entry`, the first in the lowest.
+/// Expands codes to one element per byte of `Entry`, the first in the lowest byte.
 template <class Entry, std::size_t Levels, std::size_t Codes>
 consteval std::array<Entry, Codes> expand(const std::array<std::int8_t, Levels>& levels,
                                           const std::array<std::uint16_t, Codes>& codes) {
@@ -419,7 +419,7 @@ constexpr auto iq2s_grid = expand<std::uint64_t>(iq2_levels, iq2s_codes);
 constexpr auto iq3xxs_grid = expand<std::uint32_t>(iq3xxs_levels, iq3xxs_codes);
 constexpr auto iq3s_grid = expand<std::uint32_t>(iq3s_levels, iq3s_codes);
 
-/// Seven signs are stored, and the eighth makes the number of negative elements even.
+/// Seven signs are stored. The eighth makes the number of negative elements even.
 constexpr auto iq_signs = [] {
   std::array<std::uint8_t, 128> signs{};
   for (unsigned seven = 0; seven < signs.size(); ++seven) {

@@ -1,7 +1,7 @@
-// The processor generations that kernels are compiled for; included before Highway.
+// The processor generations that kernels are compiled for. Include before Highway.
 //
-// With AVX2, kernels of values run at the speed of memory already: wider registers would only cost build
-// time. Vectors of unknown length (SVE) cannot be kept in arrays, which some kernels do.
+// With AVX2, kernels of values already run at memory speed, so wider registers would only add build time.
+// Vectors of unknown length (SVE) cannot be stored in arrays, which some kernels need.
 #pragma once
 
 #define HWY_DISABLED_TARGETS \

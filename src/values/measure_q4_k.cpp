@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t groups = 8;
 
-/// Sums over the groups g of a block, with the integers of each.
+/// Integer sums over the groups g of a block.
 struct Integers {
   /// Σ scale[g] · Σq
   std::int32_t scaled;
@@ -34,7 +34,7 @@ struct Integers {
   std::int32_t offset_squares;
 };
 
-/// The scales and offsets of the groups. Words of 8 bytes, as kernels load them.
+/// The scales and offsets of the groups, as 8-byte words that kernels load.
 struct GroupBytes {
   std::uint64_t scales;
   std::uint64_t offsets;
@@ -101,7 +101,7 @@ Integers add_integers(const std::uint8_t* block, const GroupBytes& bytes) {
 using Shorts = hn::CappedTag<std::int16_t, 16>;
 using Words = hn::RebindToUnsigned<Shorts>;
 
-/// A sum of products of pairs, in lanes of any order.
+/// A sum of products of pairs; the order of lanes is unspecified.
 template <class Tag>
 struct PairSums {
   using Sums = hn::Repartition<std::int32_t, Tag>;
@@ -118,8 +118,8 @@ struct PairSums {
   }
 };
 
-/// The scales and offsets of the groups in memory, from where they are repeated by a load: in registers, the
-/// same takes three instructions.
+/// The scales and offsets of the groups in memory. A load repeats them in one instruction; in registers, that
+/// takes three.
 struct GroupShorts {
   alignas(16) std::int16_t scales[groups];
   alignas(16) std::int16_t offsets[groups];
@@ -186,7 +186,7 @@ HWY_INLINE Integers add_integers(const std::uint8_t* block, const GroupBytes& by
 
 #endif
 
-/// Whether an element of the block may be zero or outside of `range`.
+/// True if an element of the block may be zero or outside of `range`.
 HWY_INLINE bool may_extend(const GroupBytes& bytes, float d, float dmin, const ValueRange& range) {
   const hn::CappedTag<float, groups> floats;
   const hn::Rebind<std::int32_t, decltype(floats)> ints;
@@ -202,7 +202,7 @@ HWY_INLINE bool may_extend(const GroupBytes& bytes, float d, float dmin, const V
     const auto last = hn::Mul(scale, hn::Set(floats, 15.F));
     const auto high = hn::Sub(hn::Max(last, zero), offset);
     const auto low = hn::Sub(hn::Min(last, zero), offset);
-    // The quotient is exact where an integer times the scale is the offset.
+    // The quotient is exact if an integer times the scale equals the offset.
     const auto q = hn::Round(hn::Div(offset, scale));
     const auto cancels = hn::Eq(hn::Mul(q, scale), offset);
     const auto is_empty = hn::And(hn::Eq(scale, zero), hn::Eq(offset, zero));
@@ -213,7 +213,8 @@ HWY_INLINE bool may_extend(const GroupBytes& bytes, float d, float dmin, const V
   return may;
 }
 
-/// The integers of `count` blocks, and whether each has to be looked at element by element.
+/// Sums the integers of `count` blocks. Sets `each[i]` if the elements of block i must be measured one by
+/// one.
 void add_blocks(const std::uint8_t* blocks, std::int64_t count, const float* scales, const ValueRange& range,
                 Integers* integers, bool* each) {
   for (std::int64_t i = 0; i < count; ++i) {

@@ -1,8 +1,8 @@
 // Statistics of Q4_K blocks from the integers that they store.
 //
-// An element is d · scale · q - dmin · offset with integers scale, q and offset, and both products are exact
-// in F32. So the sums over a block are those of integers, multiplied by d and dmin once, and its extremes
-// cannot leave a range that the scales and offsets give.
+// An element is d · scale · q - dmin · offset with integers scale, q and offset. Both products are exact in
+// F32. So sums over a block are integer sums, multiplied once by d and dmin, and the scales and offsets bound
+// the extremes.
 #pragma once
 
 #include <cstddef>
@@ -24,10 +24,10 @@ struct BlockSums {
 
 inline constexpr std::int64_t max_blocks_per_call = 16;
 
-/// Measures `count` blocks, at most `max_blocks_per_call`, and extends `range` to their values. False if a
-/// scale is not finite; `sums` and `range` are then meaningless.
+/// Measures `count` blocks, at most `max_blocks_per_call`, and extends `range` to their values. Returns false
+/// if a scale is not finite; `sums` and `range` are then unspecified.
 ///
-/// Sums are those of the elements before they are rounded to F32, and no value is subnormal.
+/// Sums are of elements before rounding to F32. Values are never subnormal.
 [[nodiscard]] bool measure_q4_k(const std::byte* blocks, std::int64_t count, BlockSums& sums,
                                 ValueRange& range) noexcept;
 

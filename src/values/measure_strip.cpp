@@ -31,7 +31,7 @@ constexpr std::int64_t lanes = hn::MaxLanes(Floats());
 constexpr std::int64_t double_lanes = hn::MaxLanes(Doubles());
 constexpr std::int64_t double_vectors = interleaved_sums / double_lanes;
 
-// Extremes of bits, of 32 bits or of pairs of 16.
+// Extremes of bit patterns, of 32 bits or of pairs of 16 bits.
 template <class Tag>
 struct Extremes {
   using Signed = hn::RebindToSigned<Tag>;
@@ -44,7 +44,7 @@ struct Extremes {
   hn::Vec<Unsigned> max_unsigned;
   hn::Vec<Unsigned> min_magnitude;
 
-  // A constructor that the compiler writes would not be for this target.
+  // A defaulted constructor would not be compiled for this target.
   HWY_INLINE Extremes()
       : max_signed(hn::Set(Signed(), std::numeric_limits<hn::TFromD<Signed>>::min())),
         max_unsigned(hn::Zero(Unsigned())),
@@ -81,7 +81,7 @@ struct Sums {
   HWY_INLINE Sums() {
     for (auto& sum : of) sum = hn::Zero(Doubles());
   }
-  // Adds a vector to the sums from `first` on.
+  // Adds a vector to the sums starting at `first`.
   HWY_INLINE void add(std::int64_t first, FloatVector values) {
     const Doubles doubles;
     const hn::Rebind<float, Doubles> halves;
@@ -97,7 +97,7 @@ struct Sums {
   }
 };
 
-// Results of the vectors, to which the last values are added one by one.
+// Results of the vectors, to which the remaining values are added one by one.
 struct Interleaved {
   alignas(64) double sums[interleaved_sums]{};
   alignas(64) double squares[interleaved_sums]{};
@@ -149,8 +149,8 @@ struct VectorSums {
   FloatVector squares;
 };
 
-// Adds the vectors from `first` on pairwise, each loaded where it is needed: few registers are in use at
-// once.
+// Adds the vectors starting at `first` pairwise. Each vector is loaded when it is used, which needs few
+// registers.
 template <int Vectors, class LoadVector>
 HWY_INLINE VectorSums add_vectors(LoadVector load, int first) {
   if constexpr (Vectors == 1) {
@@ -166,7 +166,7 @@ HWY_INLINE VectorSums add_vectors(LoadVector load, int first) {
 constexpr std::int64_t group = 64;
 constexpr std::int64_t group_lanes = 8;
 
-// The elements i, i + 8, …, i + 56 of each group of 64 are added in F32.
+// Adds the elements i, i + 8, …, i + 56 of each group of 64 in F32.
 StripMeasure measure_groups(const float* values, std::int64_t count) {
   Extremes<Words> extremes;
   Sums sums;
@@ -192,10 +192,10 @@ StripMeasure measure_groups(const float* values, std::int64_t count) {
   return result.result();
 }
 
-// The same with pairs of codes in words: both elements of the words i, i + 8, i + 16 and i + 24 of a group.
+// The same for BF16 in pairs of codes: both elements of the words i, i + 8, i + 16 and i + 24 of a group.
 StripMeasure measure_codes(const std::byte* codes, std::int64_t count) {
 #if HWY_TARGET == HWY_SCALAR
-  using Codes = Words;  // a vector of one word has no parts
+  using Codes = Words;  // a vector of one word cannot be split
 #else
   using Codes = hn::Repartition<std::uint16_t, Words>;
 #endif
@@ -211,7 +211,7 @@ StripMeasure measure_codes(const std::byte* codes, std::int64_t count) {
       const auto load = [&](int v) HWY_ATTR {
         const std::byte* const words = codes + i * 2 + (v / 2 * group_lanes + part) * 4;
 #if HWY_TARGET == HWY_SCALAR
-        // A load of this target needs alignment.
+        // The scalar target requires aligned loads.
         std::uint32_t word = 0;
         std::memcpy(&word, words, sizeof(word));
         const auto pairs = hn::Set(Words(), word);
@@ -243,7 +243,7 @@ StripMeasure measure_codes(const std::byte* codes, std::int64_t count) {
   return result.result();
 }
 
-// Counts are 32 bits wide: `count` is below 2^31.
+// Counts have 32 bits, so `count` must be below 2^31.
 SmallCounts count_values(const float* values, std::int64_t count, std::uint32_t tiny_below) {
   const Ints ints;
   const auto limit = hn::Set(ints, static_cast<std::int32_t>(tiny_below));
@@ -252,7 +252,7 @@ SmallCounts count_values(const float* values, std::int64_t count, std::uint32_t 
   const std::int64_t whole = count - count % lanes;
   for (std::int64_t i = 0; i < whole; i += lanes) {
     const auto magnitude = hn::BitCast(ints, hn::Abs(hn::LoadU(Floats(), values + i)));
-    // A true lane is -1.
+    // A true mask lane is -1.
     tiny = hn::Sub(tiny, hn::VecFromMask(ints, hn::Lt(magnitude, limit)));
     zeros = hn::Sub(zeros, hn::VecFromMask(ints, hn::Eq(magnitude, hn::Zero(ints))));
   }

@@ -1,4 +1,4 @@
-// Statistics of a run of values that are in memory, a kernel for each processor.
+// Statistics of a run of values in memory; one kernel per processor.
 #pragma once
 
 #include <bit>
@@ -7,22 +7,22 @@
 
 namespace ht::inline v1::values {
 
-/// Interleaved sums: element i is added to sum i % 16, on every processor.
+/// Number of interleaved sums. Element i is added to sum i % 16, on every processor.
 inline constexpr std::int64_t interleaved_sums = 16;
 
 /// Valid only if `squares` is finite. Otherwise a value is infinite or NaN, or a sum of squares overflowed.
-/// Extremes compare bit patterns, which integer instructions do without delaying the sums.
+/// Extremes compare bit patterns with integer instructions, which do not delay the sums.
 struct StripMeasure {
   double sum = 0;
   double squares = 0;
-  /// The largest bits as signed integers: those of the maximum, if its sign is positive.
+  /// The largest bit pattern as a signed integer: the maximum, if its sign is positive.
   std::int32_t max_signed = 0;
-  /// The largest bits as unsigned integers: those of the minimum, if its sign is negative.
+  /// The largest bit pattern as an unsigned integer: the minimum, if its sign is negative.
   std::uint32_t max_unsigned = 0;
-  /// The smallest bits without sign.
+  /// The smallest bit pattern without the sign.
   std::uint32_t min_magnitude = 0;
 
-  /// The bits of values of one sign only are ordered by magnitude.
+  /// Bit patterns of values of one sign are ordered by magnitude.
   [[nodiscard]] float min() const noexcept {
     const bool has_negative = (max_unsigned & 0x80000000U) != 0;
     return std::bit_cast<float>(has_negative ? max_unsigned : min_magnitude);
@@ -34,25 +34,25 @@ struct StripMeasure {
 };
 
 enum class Summation : std::uint8_t {
-  /// Every element and its square are added in F64.
+  /// Adds every element and its square in F64.
   doubles,
-  /// Eight elements are added pairwise in F32, then their sum in F64; the same for squares. Squares are
-  /// rounded to F32, and sums of eight overflow from values of 2^62 on.
+  /// Adds eight elements pairwise in F32, then their sum in F64; the same for squares. Squares are rounded to
+  /// F32. Sums of eight squares overflow for values of 2^62 or more.
   groups_of_floats,
 };
 
-/// Of at least one value.
+/// Measures at least one value.
 [[nodiscard]] StripMeasure measure_f32(const float* values, std::int64_t count, Summation summation) noexcept;
-/// The same for BF16 codes at any address, by `groups_of_floats`.
+/// The same for unaligned BF16 codes, by `groups_of_floats`.
 [[nodiscard]] StripMeasure measure_bf16(const std::byte* codes, std::int64_t count) noexcept;
 
 struct SmallCounts {
   std::uint64_t zeros = 0;
-  /// How many have bits without sign below a limit, zeros included.
+  /// Number of values whose bits without the sign are below a limit, zeros included.
   std::uint64_t tiny = 0;
 };
 
-/// `tiny_below` is at least 1 and at most 0x7F800000.
+/// `tiny_below` is from 1 to 0x7F800000.
 [[nodiscard]] SmallCounts count_small(const float* values, std::int64_t count,
                                       std::uint32_t tiny_below) noexcept;
 

@@ -22,17 +22,17 @@ namespace {
 using values::strip_elements;
 using values::Summation;
 
-// Elements whose F32 values fit the first-level cache.
+// Number of elements whose F32 values fit the first-level cache.
 constexpr std::int64_t decoded_elements = 4 * strip_elements;
 
-// Elements whose statistics come from one call of a kernel. BF16 is measured where it is stored, and by
-// eights, so that a unit of four times the elements has the same number of additions.
+// Maximum elements per kernel call. BF16 is measured in place and added in groups of eight, so a unit of four
+// times the elements has the same number of additions.
 constexpr std::int64_t max_unit_elements = 4 * decoded_elements;
 std::int64_t unit_elements(const ElementType& type) {
   return type.dtype == BF16::tag ? max_unit_elements : decoded_elements;
 }
 
-// Facts of the values of `a` and, behind them, those of `b`.
+// The statistics of `a` followed by `b`.
 Statistics joined(const Statistics& a, const Statistics& b) {
   if (a.finite() == 0 || b.finite() == 0) {
     Statistics result = a.finite() == 0 ? b : a;
@@ -68,7 +68,7 @@ Statistics joined(const Statistics& a, const Statistics& b) {
   return result;
 }
 
-// Joins parts of equal size like the digits of a binary counter, so that sums are added pairwise.
+// Joins parts of equal size, like carries of a binary counter, so that sums are added pairwise.
 class PairwiseJoin {
  public:
   void add(const Statistics& part) {
@@ -95,7 +95,7 @@ class PairwiseJoin {
   std::vector<std::optional<Statistics>> levels_;
 };
 
-// Any values: infinities and NaN are left out of the sums.
+// Accepts any values: infinities and NaN are excluded from the sums.
 template <class T>
 Statistics measure_each(const T* values, std::int64_t count, std::uint64_t first, double first_normal) {
   Statistics result{.count = static_cast<std::uint64_t>(count)};
@@ -136,7 +136,7 @@ void fill_deviations(Statistics& strip, const T* values, std::int64_t count) {
   if (strip.finite() == 0) return;
   const double mean = strip.mean();
   const double difference = strip.sum_of_squares - strip.sum * mean;
-  // Where digits cancel, deviations are added one by one.
+  // If the difference loses precision by cancellation, deviations are added one by one.
   if (difference > strip.sum_of_squares * 1e-6) {
     strip.squared_deviations = difference;
     return;
@@ -150,7 +150,7 @@ void fill_deviations(Statistics& strip, const T* values, std::int64_t count) {
   strip.squared_deviations = values::add_pairwise(squares.data());
 }
 
-// The smallest magnitude of the dtype that is not subnormal.
+// The smallest normal magnitude of the dtype.
 double first_normal_of(const ElementType& type) {
   double first = 0;
   if (type.is_blocks()) return 0x1p-126;
@@ -162,8 +162,8 @@ double first_normal_of(const ElementType& type) {
   return first;
 }
 
-// Eight elements with so few digits are added in F32 with an error that their own rounding hides. Block
-// encodings are approximations in the first place.
+// Eight elements of so few digits are added in F32 with an error below their own rounding error. Block
+// encodings are approximations already.
 Summation summation_of(const ElementType& type) {
   if (type.is_blocks()) return Summation::groups_of_floats;
   Summation summation = Summation::doubles;
@@ -173,14 +173,14 @@ Summation summation_of(const ElementType& type) {
   return summation;
 }
 
-// Measures units of one type. The indexes of extremes are any within the unit; `find_in_unit` finds the
+// Measures units of one type. The index of an extreme is any index in the unit; `find_in_unit` finds the
 // first.
 class UnitMeter {
  public:
   explicit UnitMeter(const ElementType& type)
       : type_(type),
         first_normal_(first_normal_of(type)),
-        // Zero is below the bits of every other number.
+        // At least 1, so that zeros are counted.
         tiny_below_(std::max(std::bit_cast<std::uint32_t>(static_cast<float>(first_normal_)), 1U)),
         reads_as_f32_(values::reads_as_f32(type)),
         summation_(summation_of(type)) {}
@@ -206,8 +206,8 @@ class UnitMeter {
   }
 
  private:
-  // nullopt if a value is not finite, if squares leave the range of F32, or if digits cancel in the
-  // deviation.
+  // Returns nullopt if a value is not finite, if squares leave the range of F32, or if the deviation loses
+  // precision by cancellation.
   std::optional<Statistics> measure_fast(const std::byte* stored, std::int64_t count, std::uint64_t first) {
     const float* floats = type_.dtype == BF16::tag ? nullptr : floats_of(stored, count);
     const auto measured = floats != nullptr ? values::measure_f32(floats, count, summation_)
@@ -231,13 +231,13 @@ class UnitMeter {
     return unit;
   }
 
-  // nullopt if a scale is not finite, or if digits cancel in the deviation.
+  // Returns nullopt if a scale is not finite, or if the deviation loses precision by cancellation.
   //
-  // Extremes are those of all units of the piece up to this one: kernels skip elements within them.
+  // Extremes cover all units of the piece so far, because kernels skip elements within them.
   std::optional<Statistics> measure_q4_k(const std::byte* stored, std::int64_t count, std::uint64_t first) {
     values::BlockSums sums;
     values::ValueRange range = range_;
-    // Few blocks at first: later ones are skipped where they stay within the range of earlier ones.
+    // Starts with few blocks: later blocks are skipped if they are within the range of earlier ones.
     const std::int64_t blocks = count / Q4_K::block_elements;
     std::int64_t step = range.min <= range.max ? blocks : 1;
     for (std::int64_t done = 0; done < blocks; done += step, step = std::min(done, blocks - done)) {
@@ -258,7 +258,7 @@ class UnitMeter {
     return unit;
   }
 
-  // Whether squares and sum have enough digits in common for their difference.
+  // Sets `squared_deviations`. Returns false if the difference loses precision by cancellation.
   [[nodiscard]] bool set_deviations(Statistics& unit) const {
     const double difference = unit.sum_of_squares - unit.sum * unit.mean();
     const double cancelled = summation_ == Summation::doubles ? 1e-6 : 0.25;
@@ -267,7 +267,7 @@ class UnitMeter {
     return true;
   }
 
-  // F32 keeps the squares of the largest magnitudes, unless all of them are very small.
+  // Squares are accurate in F32 unless all magnitudes are very small.
   [[nodiscard]] bool squares_are_in_range(const values::StripMeasure& measured) const {
     const bool all_zero = measured.max_signed <= 0 && (measured.max_unsigned & 0x7FFFFFFF) == 0;
     return summation_ == Summation::doubles || all_zero || measured.squares > 0x1p-80;
@@ -295,11 +295,11 @@ class UnitMeter {
   alignas(64) double doubles_[strip_elements];
 };
 
-// Elements that are read at once.
+// Number of elements per read.
 constexpr std::int64_t piece_elements = std::int64_t{1} << 17;
 
-// Jobs of whole pieces, at most some thousand of them however large the tensor is. They depend on the number
-// of elements alone.
+// Divides the work into jobs of whole pieces, at most a few thousand. The division depends only on the number
+// of elements.
 struct Split {
   std::int64_t job_elements;
   std::size_t jobs;
@@ -318,7 +318,7 @@ Error stopped(std::uint64_t done, std::uint64_t total) {
           format_text("stopped: {} of {} bytes read", done, total)};
 }
 
-// Reads all pieces on all processors: `use(job, worker, stored, first, count)` for each.
+// Reads all pieces in parallel and calls `use(job, worker, stored, first, count)` for each.
 template <class Use>
 Result<void> for_each_piece(const ElementType& type, std::int64_t count, const detail::ReadValues& read,
                             const WorkOptions& work, Use use) {
@@ -350,7 +350,7 @@ Result<void> for_each_piece(const ElementType& type, std::int64_t count, const d
     }
     return {};
   };
-  // A small tensor needs no thread.
+  // Small tensors run on the calling thread.
   if (jobs.count <= 1) {
     if (jobs.count == 1) HT_TRY(without_bad_alloc([&] { return jobs.run(0, 0); }));
     return jobs.meanwhile();
@@ -373,7 +373,7 @@ double Statistics::norm() const noexcept { return std::sqrt(sum_of_squares); }
 
 namespace {
 
-// The index of the first element that is equal to `wanted`, in the unit that the element `within` belongs to.
+// Returns the index of the first element equal to `wanted` in the unit that contains element `within`.
 Result<std::uint64_t> find_in_unit(const ElementType& type, std::int64_t count,
                                    const detail::ReadValues& read, std::uint64_t within, double wanted) {
   const std::int64_t unit = unit_elements(type);
@@ -424,7 +424,7 @@ Result<Statistics> measure_values(const ElementType& type, std::int64_t count, c
     for (const auto& of_job : of_jobs) all.add(of_job.result());
     Statistics result = all.result();
     if (result.finite() == 0) return result;
-    // No -0, whichever zero was found first.
+    // Converts -0 to +0, so that the result does not depend on which zero came first.
     result.min += 0.0;
     result.max += 0.0;
     result.argmin = HT_TRY(find_in_unit(type, count, read, result.argmin, result.min));
@@ -443,12 +443,13 @@ Result<Histogram> count_values(const ElementType& type, std::int64_t count, cons
                     .with_hint("use one bin or more and a finite range"));
   }
   return without_bad_alloc([&]() -> Result<Histogram> {
-    // One histogram per worker; counts are added, so that their order does not matter.
+    // One histogram per worker. Counts are integers, so the order of adding them does not matter.
     Jobs threads;
     threads.count = Split(count).jobs;
     std::vector<Histogram> of_workers(std::max<std::size_t>(workers_for(threads), 1));
     for (auto& histogram : of_workers) histogram.counts.resize(range.bins);
-    // Halves of a range that is wider than the largest number; quotients of one too narrow for a factor.
+    // A range wider than the largest double is halved. If bins / width overflows, values are divided by the
+    // width.
     const double unit = std::isfinite(range.high - range.low) ? 1.0 : 0.5;
     const double low = range.low * unit;
     const double width = range.high * unit - low;

@@ -16,7 +16,7 @@
 // After the targets, as they select its parts.
 #include <hwy/highway.h>
 
-namespace ht {
+namespace ht::statistics_test {
 namespace {
 
 using tests::fails;
@@ -360,4 +360,4 @@ TEST(Histogram, histogram_has_a_range) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::statistics_test

@@ -6,7 +6,8 @@ namespace detail {
 
 constinit std::atomic<std::int64_t> chosen_targets{0};
 
-// Each target has the features of those below it, and what Highway names when it compiles for the target.
+// Each target requires the features of the lower targets and those that Highway enables when it compiles for
+// it.
 std::int64_t find_targets() noexcept {
   std::int64_t targets = HWY_STATIC_TARGET;
 #if defined(__x86_64__)

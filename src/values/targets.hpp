@@ -1,8 +1,8 @@
-// Which of Highway's targets a kernel is called on.
+// Selects the Highway target of a kernel at run time.
 //
-// Highway's headers compile a kernel for several targets. Its library, which would choose among them, is not
-// used: Debian has it as a shared library only, which measures the processor's clock for 4 ms when it is
-// loaded, and each process would pay for that at its start.
+// Highway's headers compile a kernel for several targets. Highway's library, which would select one, is not
+// used. Debian ships it as a shared library only, and loading it measures the processor's clock for 4 ms in
+// every process.
 //
 //   HWY_BEFORE_NAMESPACE();
 //   namespace ht::inline v1::HWY_NAMESPACE { namespace { void kernel(int) {…} } }
@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <type_traits>
 
-/// The function of that name in the namespace of the best target. Highway's highway.h has to be included.
+/// The function of that name in the namespace of the best target. Requires Highway's highway.h.
 #define HT_CHOOSE_TARGET(name)                                                                  \
   ::ht::choose_target(&HWY_STATIC_DISPATCH(name), HWY_CHOOSE_AVX3(name), HWY_CHOOSE_AVX2(name), \
                       HWY_CHOOSE_SSE4(name), HWY_CHOOSE_SSSE3(name))
@@ -27,23 +27,23 @@ namespace ht::inline v1 {
 
 namespace detail {
 
-/// Bits of Highway's targets; 0 until they are asked for.
+/// Bits of Highway's targets; 0 before first use.
 extern std::atomic<std::int64_t> chosen_targets;
 
 std::int64_t find_targets() noexcept;
 
 }  // namespace detail
 
-/// The targets of this processor, as bits of HWY_TARGETS: always the one that everything is compiled for.
+/// The targets of this processor, as bits of HWY_TARGETS. Always includes the static target of the build.
 [[nodiscard]] inline std::int64_t supported_targets() noexcept {
   const std::int64_t chosen = detail::chosen_targets.load(std::memory_order_relaxed);
   return chosen != 0 ? chosen : detail::find_targets();
 }
 
-/// For tests: kernels are called on the best of these targets from now on, on that of the processor after 0.
+/// For tests: later calls use the best of these targets. 0 restores the targets of the processor.
 void set_targets_for_test(std::int64_t targets) noexcept;
 
-/// The first function that there is and whose target is supported; `fallback` needs none.
+/// Returns the first non-null function whose target is supported, else `fallback`.
 template <class Function>
 [[nodiscard]] Function choose_target(Function fallback, std::type_identity_t<Function> avx3,
                                      std::type_identity_t<Function> avx2, std::type_identity_t<Function> sse4,

@@ -7,7 +7,7 @@
 
 #include "values/targets.hpp"
 
-namespace ht {
+namespace ht::targets_test {
 namespace {
 
 using Function = int (*)();
@@ -54,4 +54,4 @@ TEST(Targets, each_is_tried_once_and_the_processors_own_come_back) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::targets_test

@@ -1,4 +1,4 @@
-// Spans of bytes, and numbers read from and written to them in a byte order that is always named.
+// Spans of bytes, and loads and stores of numbers in an explicit byte order.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ namespace ht::inline v1 {
 using Bytes = std::span<const std::byte>;
 using MutableBytes = std::span<std::byte>;
 
-/// The part [offset, offset + count) of `bytes`, or nothing where it is not all there.
+/// The range [offset, offset + count) of `bytes`; nullopt if it is not completely inside.
 [[nodiscard]] constexpr std::optional<Bytes> part(Bytes bytes, std::uint64_t offset,
                                                   std::uint64_t count) noexcept {
   if (!checked::range_fits(offset, count, bytes.size())) return std::nullopt;
@@ -50,7 +50,7 @@ template <WireNumber T, std::endian Order>
 
 }  // namespace detail
 
-/// The number in the first `sizeof(T)` bytes. There must be that many; any alignment will do.
+/// Loads a number from the first `sizeof(T)` bytes, at any alignment. There must be that many bytes.
 template <WireNumber T, std::endian Order>
 [[nodiscard]] T load(Bytes bytes) noexcept {
   T value{};
@@ -58,7 +58,7 @@ template <WireNumber T, std::endian Order>
   return detail::ordered<T, Order>(value);
 }
 
-/// Puts the number into the first `sizeof(T)` bytes. There must be that many.
+/// Stores the number in the first `sizeof(T)` bytes, at any alignment. There must be that many bytes.
 template <std::endian Order, WireNumber T>
 void store(MutableBytes bytes, T value) noexcept {
   value = detail::ordered<T, Order>(value);

@@ -1,4 +1,4 @@
-// Arithmetic on numbers that came from a file: a result that does not fit is no result.
+// Overflow-checked arithmetic on numbers from files: nullopt if the result does not fit its type.
 #pragma once
 
 #include <bit>
@@ -36,14 +36,15 @@ template <Number T>
   return product;
 }
 
-/// The same number in another type.
+/// The same number in another type; nullopt if it does not fit.
 template <Number To, Number From>
 [[nodiscard]] constexpr std::optional<To> narrow(From value) noexcept {
   if (!std::in_range<To>(value)) return std::nullopt;
   return static_cast<To>(value);
 }
 
-/// The next multiple of `alignment`, a power of two.
+/// The smallest multiple of `alignment` not below `value`. nullopt on overflow or if `alignment` is not a
+/// power of two.
 [[nodiscard]] constexpr std::optional<std::uint64_t> align_up(std::uint64_t value,
                                                               std::uint64_t alignment) noexcept {
   if (!std::has_single_bit(alignment)) return std::nullopt;
@@ -52,12 +53,12 @@ template <Number To, Number From>
   return *raised & ~(alignment - 1);
 }
 
-/// Bytes that hold this many bits. It cannot overflow.
+/// The number of bytes for `bits` bits, rounded up. Cannot overflow.
 [[nodiscard]] constexpr std::uint64_t bits_to_bytes(std::uint64_t bits) noexcept {
   return bits / 8 + (bits % 8 != 0 ? 1 : 0);
 }
 
-/// Whether [offset, offset + bytes) lies inside a file or span of `total` bytes.
+/// Whether [offset, offset + bytes) is inside a file or span of `total` bytes.
 [[nodiscard]] constexpr bool range_fits(std::uint64_t offset, std::uint64_t bytes,
                                         std::uint64_t total) noexcept {
   return offset <= total && bytes <= total - offset;

@@ -1,8 +1,8 @@
-// What went wrong, told so that a person can act and a program can decide.
+// Errors: a code for programs, and a message and a hint for people.
 //
-// An Error has exactly one code, which programs switch on, and one rule, which names the very rule
-// that was broken and does not change between releases. The rest is for people. An Error is a value:
-// copies are independent, and a const one may be read from many threads.
+// An Error has one code, which programs switch on, and one rule, the name of the violated rule, which does
+// not change between releases. The other members are for people. An Error is a value: copies are independent,
+// and many threads may read a const Error.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace ht::inline v1 {
 
 /// One code per kind of failure; `describe` has a sentence for each. Values never change, so that other
-/// languages can use them: a new code gets the next value. 0 is success in C.
+/// languages can use them: a new code takes the next value. 0 is success in C.
 enum class ErrorCode : std::uint8_t {
   open_failed = 1,
   read_failed = 2,
@@ -70,13 +70,13 @@ enum class ErrorCode : std::uint8_t {
   internal = 51,
 };
 
-/// Codes have the values from 1 to this.
+/// Codes have the values 1 to `error_code_count`.
 inline constexpr std::size_t error_code_count = 51;
 
-/// The code as scripts see it, for instance "size_overflow".
+/// The name of the code, for instance "size_overflow".
 [[nodiscard]] std::string_view to_string(ErrorCode code) noexcept;
 
-/// One sentence on what the code means.
+/// The meaning of the code in one sentence.
 [[nodiscard]] std::string_view describe(ErrorCode code) noexcept;
 
 /// A place in the caller's source.
@@ -92,11 +92,11 @@ struct SourceLine {
 
 class [[nodiscard]] Error {
  public:
-  /// A bare code needs no memory, so that `out_of_memory` can always be told.
+  /// An Error with a code only. Allocates no memory, so that `out_of_memory` can always be returned.
   explicit Error(ErrorCode code) noexcept : code_(code) {}
 
-  /// `rule` has to outlive every Error: write a string literal. Making an Error never fails: where there
-  /// is no memory for its words, it has its code and less of the rest.
+  /// `rule` must outlive every Error: pass a string literal. Never fails: if out of memory, the Error has its
+  /// code, and other members may be empty.
   Error(ErrorCode code, std::string_view rule, std::string message,
         SourceLine where = SourceLine::here()) noexcept;
 
@@ -108,22 +108,22 @@ class [[nodiscard]] Error {
 
   [[nodiscard]] ErrorCode code() const noexcept { return code_; }
   [[nodiscard]] std::string_view rule() const noexcept;
-  /// What is wrong, without the path: `to_string` puts that before it.
+  /// The description of the error, without the path, which `to_string` adds.
   [[nodiscard]] std::string_view message() const noexcept;
-  /// What to do about it; may be empty.
+  /// How to fix the error; may be empty.
   [[nodiscard]] std::string_view hint() const noexcept;
-  /// The file, as its user named it; empty where no file is concerned.
+  /// The file, as the caller named it; empty if the error concerns no file.
   [[nodiscard]] std::string_view path() const noexcept;
-  /// The tensor, its name cut where it has thousands of bytes; empty where none is concerned.
+  /// The name of the tensor, cut if longer than 2000 bytes; empty if the error concerns no tensor.
   [[nodiscard]] std::string_view tensor() const noexcept;
-  /// The byte in the file where the trouble starts.
+  /// The offset in the file where the error starts.
   [[nodiscard]] std::optional<std::uint64_t> offset() const noexcept;
-  /// What the operating system said, where it was asked.
+  /// The error code of the failed system call, if any.
   [[nodiscard]] std::error_code cause() const noexcept;
-  /// The line in the library or program that found it.
+  /// The source line that created the Error.
   [[nodiscard]] SourceLine where() const noexcept;
 
-  // Each adds one fact and hands the Error on: `Error(…).at_path(p).with_hint(h)`.
+  // Each sets one member and returns the Error: `Error(…).at_path(p).with_hint(h)`.
   Error&& with_hint(std::string_view hint) && noexcept;
   Error&& at_path(std::string_view path) && noexcept;
   Error&& at_tensor(std::string_view tensor) && noexcept;
@@ -135,12 +135,12 @@ class [[nodiscard]] Error {
   struct DeleteDetails {
     void operator()(Details* details) const noexcept;
   };
-  /// Adds to the details, as far as there is memory for it.
+  /// Applies a change to the details. Does nothing if out of memory.
   template <class Change>
   void change(Change change) noexcept;
 
   ErrorCode code_;
-  // Behind a pointer, so that a Result costs a function that succeeds two words and no more.
+  // A pointer, so that the Error in a Result takes only two words.
   std::unique_ptr<Details, DeleteDetails> details_;
 };
 

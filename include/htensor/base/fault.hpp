@@ -1,21 +1,20 @@
 // Mapped pages that cannot be read become an Error instead of ending the process.
 //
-// A mapped file is read when its pages are touched. By then the file may have been truncated, its disk may
-// have failed, its network may be gone; the system then sends SIGBUS, which ends the process by default.
-// `guarded` names the bytes that a computation reads and returns an Error if one of their pages cannot be
-// read meanwhile, on whatever thread:
+// A mapped file is read when its pages are accessed. If the file was truncated, or its disk or network has
+// failed, the system sends SIGBUS, which terminates the process by default. `guarded` takes the bytes that a
+// computation reads and returns an Error if one of their pages could not be read meanwhile, on any thread:
 //
 //   const auto sum = HT_TRY(ht::guarded(tensor.storage().bytes(), [&] { return sum_of(tensor); }));
 //
 // The computation runs to its end: a signal handler replaces the unreadable pages with zeros, the result is
-// discarded, and the file's own pages are back when `guarded` returns. A section that begins or ends over
-// replaced pages restores them, also where other sections are open over them: these have their Error already,
-// and fault again if they read on. Threads that read replaced pages unguarded meanwhile read zeros. Without a
-// covering section the fault is the process's own: the handler that was installed before, else the end of the
+// discarded, and `guarded` restores the pages of the file before it returns. A section that begins or ends
+// over replaced pages restores them, even if other sections are open over these pages: those sections have
+// their Error already, and fault again on the next read. Threads that read replaced pages unguarded meanwhile
+// read zeros. A fault outside of all sections calls the previously installed handler, or terminates the
 // process. Without a fault, a section costs two atomic exchanges.
 //
-// A thread that reads mapped pages must not block SIGBUS: the system ends a process that faults in such a
-// thread. Threads of the library unblock it; a program that blocks all signals leaves SIGBUS out.
+// A thread that reads mapped pages must not block SIGBUS: if it does, a fault terminates the process. Threads
+// of the library unblock SIGBUS; a program that blocks all signals must exclude it.
 //
 // All routines of the library that return a Result guard the mapped bytes that they read; `operator()`,
 // iterators and `bytes` do not.
@@ -31,17 +30,15 @@
 
 namespace ht::inline v1 {
 
-/// What a page of a mapped file that cannot be read becomes.
+/// The effect of reading a page of a mapped file that cannot be read.
 enum class FaultPolicy : std::uint8_t {
-  /// An Error in routines of the library and under `guarded`; elsewhere the process's own fault.
+  /// An Error in routines of the library and under `guarded`; elsewhere SIGBUS as without the library.
   guarded,
-  /// The process's own fault everywhere: no signal handler is installed for the file. Routines that take a
-  /// Model or an AnyTensor read the file by system calls. Routines that take a Tensor, a Storage or bytes
-  /// touch
-  /// its pages: `Tensor::at` and `copy`, `cast`, arithmetic, `write`, `save`, `validate` of a Storage or
-  /// Tensor.
+  /// SIGBUS everywhere: no signal handler is installed for the file. Routines that take a Model or an
+  /// AnyTensor read the file with system calls. Routines that take a Tensor, a Storage or bytes access its
+  /// pages: `Tensor::at` and `copy`, `cast`, arithmetic, `write`, `save`, `validate` of a Storage or Tensor.
   off,
-  /// The same as `guarded`, but zeros where no section covers the page; `Model::fault` reports the first.
+  /// Same as `guarded`, but pages outside of all sections read as zeros; `Model::fault` reports the first.
   zero_fill,
 };
 
@@ -49,8 +46,8 @@ namespace fault {
 
 struct SectionSlot;
 
-/// A stretch of time in which faults in some ranges of memory are reported. Sections nest, and may be open on
-/// many threads over the same ranges. Use `guarded`.
+/// Reports faults in ranges of memory between construction and `end`. Sections nest, and several threads may
+/// have sections open over the same ranges. Use `guarded`.
 class Section {
  public:
   explicit Section(std::span<const Bytes> ranges) noexcept;
@@ -60,10 +57,10 @@ class Section {
     if (slots_ != nullptr) static_cast<void>(end());
   }
 
-  /// False if out of memory: the ranges are not published.
+  /// False if out of memory: the section then covers no ranges.
   [[nodiscard]] bool has_begun() const noexcept { return has_begun_; }
-  /// Ends the section and returns its first fault. A body that failed passes its Error: "bad address" of a
-  /// system call may be a page that cannot be read.
+  /// Ends the section and returns its first fault. `of_body` is the Error of a failed body: if its cause is
+  /// EFAULT, a page may be unreadable, and `end` reads the ranges to find it.
   [[nodiscard]] std::optional<Error> end(const Error* of_body = nullptr) noexcept;
 
  private:
@@ -74,7 +71,7 @@ class Section {
 }  // namespace fault
 
 /// Runs `body` and returns its result, or the Error of a page in `ranges` that could not be read meanwhile.
-/// Exceptions of `body` pass through. Faults outside of the ranges are not covered.
+/// Exceptions of `body` propagate. Faults outside of the ranges are not covered.
 template <class Body>
 [[nodiscard]] auto guarded(std::span<const Bytes> ranges, Body&& body) {
   using Answer = std::invoke_result_t<Body>;
@@ -87,7 +84,7 @@ template <class Body>
     return error ? Guarded(fail(*std::move(error))) : Guarded();
   } else {
     Guarded answer = std::forward<Body>(body)();
-    // A result that was computed from zeros is void, be it a value or an Error.
+    // A result that was computed from zeros is invalid, whether a value or an Error.
     if (auto error = section.end(answer ? nullptr : &answer.error())) answer = fail(*std::move(error));
     return answer;
   }

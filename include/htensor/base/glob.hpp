@@ -1,12 +1,13 @@
-// Patterns for tensor names, in the language of shells.
+// Glob patterns for tensor names, as in shells.
 //
-//   *        any characters, also none            [a-z]    one character of the set
+//   *        zero or more characters              [a-z]    one character of the set
 //   ?        one character                        [!a-z]   one character outside the set, also [^a-z]
 //   {a,b*}   one of the alternatives, each a      \x       the character x itself
 //            pattern; braces may nest
 //
-// A pattern matches all of a name. Characters are those of UTF-8; a byte outside of a well-formed character
-// counts as one. Dots, slashes and NUL are ordinary characters. Classes such as `[:digit:]` do not exist.
+// A pattern must match the whole name. Characters are UTF-8 characters; each byte of malformed UTF-8 counts
+// as one character. Dots, slashes and NUL are ordinary characters. Classes such as `[:digit:]` are not
+// supported.
 #pragma once
 
 #include <concepts>
@@ -21,32 +22,32 @@ namespace ht::inline v1 {
 /// Selects names: a name matches if one of the `include` patterns matches it and no `exclude` pattern does.
 /// Without `include` patterns every name is included.
 ///
-/// Patterns are compiled once, here. Functions that take a filter return its `check()` first, so a filter can
-/// be made in place: `model.prefetch("blk.{0,1}.*")`.
+/// The constructor compiles the patterns. Functions that take a filter first return the Error of `check()`,
+/// so a filter can be constructed in place: `model.prefetch("blk.{0,1}.*")`.
 class NameFilter {
  public:
   /// Matches every name.
   NameFilter() noexcept = default;
 
-  /// Matches the names that one pattern matches.
+  /// Matches the names that the pattern matches.
   template <std::convertible_to<std::string_view> Text>
   NameFilter(const Text& pattern)  // NOLINT(google-explicit-constructor): a pattern is a filter
       : NameFilter(std::vector{std::string(std::string_view(pattern))}) {}
 
   explicit NameFilter(std::vector<std::string> include, std::vector<std::string> exclude = {});
 
-  /// `bad_state` for the first malformed pattern: an open bracket or brace, a backslash at the end, or braces
-  /// that stand for more than 1024 patterns.
+  /// `bad_state` for the first malformed pattern: an unclosed bracket or brace, a backslash at the end, or
+  /// braces that expand to more than 1024 patterns.
   [[nodiscard]] Result<void> check() const;
 
-  /// Whether the filter selects the name; never for a filter that fails its check. Takes at most the product
-  /// of both lengths for each alternative.
+  /// Whether the filter selects the name; false if `check()` fails. For each alternative, time is at most
+  /// proportional to the product of the lengths of pattern and name.
   [[nodiscard]] bool matches(std::string_view name) const noexcept;
 
-  /// Whether every name matches.
+  /// Whether the filter matches every name.
   [[nodiscard]] bool is_everything() const noexcept;
 
-  /// The Error of a model in which the filter selects nothing: `not_found`, with the patterns in its message.
+  /// The Error for a model in which no name matches: `not_found`, with the patterns in its message.
   [[nodiscard]] Error no_match() const;
 
  private:

@@ -9,8 +9,8 @@
 
 namespace ht::inline v1 {
 
-/// A random-access iterator over `container[0]`, `container[1]`, … It refers to the container, which has to
-/// outlive it and must not move.
+/// A random-access iterator over `container[0]`, `container[1]`, … The container must outlive the iterator
+/// and must not move.
 template <class Container>
 class IndexIterator {
  public:
@@ -18,7 +18,7 @@ class IndexIterator {
   using difference_type = std::ptrdiff_t;
   using reference = value_type;
   using iterator_concept = std::random_access_iterator_tag;
-  // Algorithms from before C++20 expect a true reference of more than an input iterator.
+  // Pre-C++20 algorithms require a true reference from every category above input iterator.
   using iterator_category = std::input_iterator_tag;
 
   IndexIterator() = default;

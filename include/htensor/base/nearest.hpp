@@ -1,4 +1,4 @@
-// The name that was probably meant where a name is unknown: "did you mean 'output.weight'?".
+// Suggestions for an unknown name: "did you mean 'output.weight'?".
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 namespace ht::inline v1 {
 
 /// Finds the candidate with the smallest edit distance (insertions, deletions and replacements of bytes) to a
-/// name; the first of several. Candidates further away than half of the name's length do not count. Views
-/// have to outlive this.
+/// name; the first of several. Candidates at a distance over half of the name's length do not count. The name
+/// and the candidates must outlive the object.
 class NearestName {
  public:
   explicit NearestName(std::string_view name) noexcept;
 
-  /// Compares one more candidate. False once further candidates are not compared: the distance is 0, or all
-  /// of them together would take more than some milliseconds.
+  /// Compares one more candidate. Returns false if further calls have no effect: the distance is 0, or the
+  /// limit for all candidates, some milliseconds of work, is reached.
   bool consider(std::string_view candidate);
 
   [[nodiscard]] std::optional<std::string_view> found() const noexcept { return found_; }

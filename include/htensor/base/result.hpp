@@ -1,4 +1,4 @@
-// `Result<T>` is a value or an Error, and `HT_TRY` unwraps one or returns its Error to the caller.
+// `Result<T>` is a value or an Error. `HT_TRY` unwraps a Result or returns its Error to the caller.
 //
 //   ht::Result<int> twice(std::string_view text) {
 //     const auto number = HT_TRY(parse(text));
@@ -19,12 +19,12 @@ namespace ht::inline v1 {
 template <class T>
 using Result = tl::expected<T, Error>;
 
-/// What a function returns to fail: `return fail(Error(…))`.
+/// Wraps an Error for returning it: `return fail(Error(…))`.
 [[nodiscard]] inline tl::unexpected<Error> fail(Error error) {
   return tl::unexpected<Error>(std::move(error));
 }
 
-/// Makes the Error in place: `return fail(ErrorCode::not_found, "name_is_known", "…")`.
+/// Constructs the Error in place: `return fail(ErrorCode::not_found, "name_is_known", "…")`.
 [[nodiscard]] inline tl::unexpected<Error> fail(ErrorCode code, std::string_view rule, std::string message,
                                                 SourceLine where = SourceLine::here()) {
   return fail(Error(code, rule, std::move(message), where));
@@ -35,8 +35,8 @@ inline constexpr bool is_result = false;
 template <class T>
 inline constexpr bool is_result<Result<T>> = true;
 
-/// Runs `body`, which returns a Result, and turns a failed allocation into `out_of_memory`: the library
-/// itself throws nothing across its border. What a user's own callback throws goes through.
+/// Runs `body`, which returns a Result, and converts a failed allocation to `out_of_memory`: functions of the
+/// library throw no exceptions of their own. Other exceptions, such as from a user's callback, propagate.
 template <class Body>
 [[nodiscard]] auto without_bad_alloc(Body&& body) -> std::invoke_result_t<Body> {
   static_assert(is_result<std::invoke_result_t<Body>>);
@@ -56,7 +56,7 @@ constexpr T take_value(Result<T>&& result) {
   if constexpr (!std::is_void_v<T>) return *std::move(result);
 }
 
-// A Result that has a name keeps its value.
+// An lvalue Result keeps its value.
 template <class T>
 constexpr T take_value(const Result<T>& result) {
   if constexpr (!std::is_void_v<T>) return *result;
@@ -65,7 +65,7 @@ constexpr T take_value(const Result<T>& result) {
 }  // namespace detail
 }  // namespace ht::inline v1
 
-// Two steps, so that __COUNTER__ is expanded before it is pasted: nested uses must not shadow.
+// Two macros, so that __COUNTER__ is expanded before it is pasted: nested uses must not shadow each other.
 #define HT_INTERNAL_TRY(name, ...)                                                          \
   __extension__({                                                                           \
     auto&& name = (__VA_ARGS__);                                                            \
@@ -75,6 +75,6 @@ constexpr T take_value(const Result<T>& result) {
 #define HT_INTERNAL_PASTE_(a, b) a##b
 #define HT_INTERNAL_PASTE(a, b) HT_INTERNAL_PASTE_(a, b)
 
-/// The value of a Result, or a return of its Error from the function around it. One a statement: g++ 12
-/// forgets to destroy the members before it when it returns from within `Aggregate{member, HT_TRY(…)}`.
+/// Yields the value of a Result, or returns its Error from the enclosing function. Use one per statement:
+/// g++ 12 does not destroy the preceding members if HT_TRY returns inside `Aggregate{member, HT_TRY(…)}`.
 #define HT_TRY(...) HT_INTERNAL_TRY(HT_INTERNAL_PASTE(ht_try_, __COUNTER__), __VA_ARGS__)

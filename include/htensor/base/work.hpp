@@ -1,4 +1,4 @@
-// Long work: how far it has got, and how to stop it.
+// Progress and cancellation of long operations.
 #pragma once
 
 #include <chrono>
@@ -8,18 +8,18 @@
 
 namespace ht::inline v1 {
 
-/// How far long work has got.
+/// The progress of a long operation.
 struct Progress {
   std::uint64_t done_bytes = 0;
   std::uint64_t total_bytes = 0;
   std::chrono::nanoseconds elapsed{};
 };
 
-/// What long work looks at after every piece.
+/// Long operations check these after every piece of work.
 struct WorkOptions {
-  /// Then it ends with `cancelled`.
+  /// A stop request ends the operation with `cancelled`.
   std::stop_token stop{};
-  /// Called on the thread that works; once more when all is done.
+  /// Called on the thread that runs the operation, and once more at the end.
   std::function<void(const Progress&)> on_progress{};
 };
 

@@ -3,20 +3,20 @@
 //   const auto y = HT_TRY(ht::conv2d(x, weight, bias, {.stride = {2, 2}, .padding = {1, 1}}));
 //   const auto d = HT_TRY(ht::conv2d(x, depthwise, {.padding = {1, 1}, .groups = channels}));
 //
-// x is [images, channels, height, width] in F32 or F64, of any strides (others than row-major are copied
-// first); the weight is [outputs, channels / groups, kernel height, kernel width], stored in any dtype or
-// encoding that x's dtype holds; the bias is [outputs]. The result is new, [images, outputs, …, …]. Mapped
-// operands are read in place, and a page that cannot be read is an Error.
+// x is [images, channels, height, width] in F32 or F64, with any strides (copied first unless row-major); the
+// weight is [outputs, channels / groups, kernel height, kernel width], stored in any dtype or encoding that
+// x's dtype holds; the bias is [outputs]. The result is new, [images, outputs, …, …]. Mapped operands are
+// read in place; an unreadable page is an Error.
 //
 //   y[i, o, r, c] = bias[o] + Σ weight[o, k, u, v] · x[i, g + k, r·stride + u·dilation - padding, …]
 //
 // (a cross-correlation, as in the frameworks), with zeros outside of x. Sums are added in x's dtype in the
-// order of the weight's elements, so that for finite weights both forms give the same bits, on any number of
-// threads and any processor. With n = channels / groups · kernel height · kernel width, the error is at most
-// (n + 1) u Σ |weight · x| + u |y|, u = 2^-24 for F32 and 2^-53 for F64.
+// order of the weight's elements, so that for finite weights both forms give identical bits, for any number
+// of threads and on any processor. With n = channels / groups · kernel height · kernel width, the error is at
+// most (n + 1) u Σ |weight · x| + u |y|, u = 2^-24 for F32 and 2^-53 for F64.
 //
-// On OpenCL devices the same function runs a direct kernel of the device; `ConvForm` has no influence there,
-// and weight and bias are tensors on the device.
+// On OpenCL devices the same function runs a direct kernel of the device; `ConvForm` has no effect there, and
+// weight and bias are tensors on the device.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ namespace ht::inline v1 {
 
 /// How a convolution is calculated; the result is the same.
 enum class ConvForm : std::uint8_t {
-  /// Direct for fewer than 4 outputs a group, else by columns.
+  /// `direct` for fewer than 4 outputs per group, else `columns`.
   automatic,
   /// Adds a weighted row of x for each weight. No extra memory.
   direct,
@@ -46,14 +46,14 @@ struct Conv2dOptions {
   /// Rows and columns of zeros on each side.
   std::array<std::int64_t, 2> padding{0, 0};
   std::array<std::int64_t, 2> dilation{1, 1};
-  /// Output group i reads channel group i alone.
+  /// Output group i reads only channel group i.
   std::int64_t groups = 1;
   ConvForm form = ConvForm::automatic;
 };
 
 namespace detail {
 
-/// All numbers of a convolution, checked.
+/// The validated dimensions of a convolution.
 struct Conv2dPlan {
   std::int64_t images, channels, height, width;
   std::int64_t outputs, group_channels, kernel_height, kernel_width;
@@ -61,12 +61,12 @@ struct Conv2dPlan {
   Conv2dOptions options;
 };
 
-/// `shape_mismatch` or `bad_shape` where the shapes and options do not fit each other.
+/// `shape_mismatch` or `bad_shape` if shapes and options do not match.
 [[nodiscard]] Result<Conv2dPlan> plan_conv2d(layout::Extents x, layout::Extents weight,
                                              std::optional<std::int64_t> biases,
                                              const Conv2dOptions& options);
 
-/// Of contiguous elements; `bias` may be null. T is float or double.
+/// Elements are contiguous; `bias` may be null. T is float or double.
 template <class T>
 [[nodiscard]] Result<void> run_conv2d(const Conv2dPlan& plan, const T* x, const T* weight, const T* bias,
                                       T* into, const ComputeOptions& options);
@@ -140,7 +140,7 @@ template <class D, class S, class Dev, class W, class... Bias>
   }
 }
 
-/// The device convolves x of the shape S with these weights.
+/// The device convolves a tensor of shape S with these weights.
 template <class Dev, class D, class S, class W, class... Bias>
 concept HasConv2d =
     Calculates<Dev, slice::Conv, D, operation::Conv2d, Like<D, Conv2dShape<S, typename W::ShapeType>, Dev>,
@@ -163,7 +163,8 @@ template <class D, class S, class Dev, class W>
   return detail::convolve<DType, S, Dev>(x, conv, options, weight);
 }
 
-/// The same plus bias[o] for each element of output o. `shape_mismatch` for another number of biases.
+/// The same plus bias[o] for each element of output o. `shape_mismatch` if the number of biases is not the
+/// number of outputs.
 template <class D, class S, class Dev, class W, class B>
   requires Computes<Dev, slice::Conv, D> && WeightOf<W, D, Dev> && WeightOf<B, D, Dev> &&
            ConvolvableShapes<S, typename W::ShapeType> &&

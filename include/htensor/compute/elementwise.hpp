@@ -1,14 +1,14 @@
-// a + b, a - b, a * b and a / b of tensors that have one dtype and one shape, and their in-place forms.
+// a + b, a - b, a * b and a / b of tensors of the same dtype and shape, and their in-place forms.
 //
 //   const auto y = HT_TRY(x + HT_TRY(bias.broadcast(x.shape())));   // [m, n] + [n], spelled out
 //   const auto z = HT_TRY(ht::scale(y, 0.125F));
 //   HT_TRY(ht::add_into(residual, z));                              // residual += z, no new memory
 //   HT_TRY(ht::copy_into(HT_TRY(cache.slice<0>(t, t + 1)), z));     // writes a part of another tensor
 //
-// They work on every device that lists slice::Core. `combine` is the form of the operators that takes
-// options. Floating-point dtypes calculate in float (F64 in double) and round once; integers wrap around;
-// division asks for IsFloating, so nothing divides by an integer zero. Static shapes that differ do
-// not compile, dynamic ones return `shape_mismatch`.
+// The operators work on every device that lists slice::Core. `combine` is the same with options.
+// Floating-point dtypes calculate in float (F64 in double) and round once; integers wrap around; division
+// requires IsFloating, so there is no integer division by zero. Static shapes that differ do not compile,
+// dynamic ones return `shape_mismatch`.
 #pragma once
 
 #include <array>
@@ -24,8 +24,8 @@ namespace ht::inline v1 {
 template <class A, class B>
 concept SameDType = std::same_as<std::remove_const_t<A>, std::remove_const_t<B>>;
 
-/// The device calculates op(a, b) into tensors of type Out: by loops of the host where the host reads its
-/// memory, else by a function of its own for these types.
+/// The device calculates op(a, b) into tensors of type Out: by host loops if the host can read its memory,
+/// else by its own function for these types.
 template <class Dev, class Op, class Out, class A, class B>
 concept CombinesBy = Computes<Dev, slice::Core, typename Out::DType> && placement::CanAllocate<Dev> &&
                      (HostAccessible<Dev> || HasOperation<Dev, Op, Out, A, B>);
@@ -47,12 +47,12 @@ consteval auto calculates_in() {
   if constexpr (D::number.kind == NumberKind::complex) {
     return std::type_identity<Element>{};
   } else if constexpr (IsFloating<D>) {
-    // With two more than twice the digits, rounding the rounded result is rounding the exact one once.
+    // With at least 2 · digits + 2 digits, rounding twice equals rounding the exact result once.
     constexpr bool once = 2 * D::number.digits + 2 <= F32::number.digits;
     constexpr bool in_float = std::same_as<D, F32> || (LosslessTo<D, F32> && once);
     return std::type_identity<std::conditional_t<in_float, float, double>>{};
   } else {
-    // Unsigned, as it may wrap around; products of narrow types must not become signed ints.
+    // Unsigned, because results may wrap around; narrow types must not be promoted to signed int.
     return std::type_identity<std::uint64_t>{};
   }
 }
@@ -103,7 +103,7 @@ void combine_run(Op op, To into, std::int64_t into_stride, A a, std::int64_t a_s
   }
 }
 
-// into[i] = op(a[i], b[i]) by loops of the host. Shapes are equal.
+// into[i] = op(a[i], b[i]) by host loops. The shapes are equal.
 template <class Op, class D, class A, class B, class SO, class SA, class SB, class Dev>
 [[nodiscard]] Result<void> combine_on_host(Op op, const Tensor<D, SO, Dev>& into, const Tensor<A, SA, Dev>& a,
                                            const Tensor<B, SB, Dev>& b) {
@@ -121,7 +121,7 @@ template <class Op, class D, class A, class B, class SO, class SA, class SB, cla
   });
 }
 
-// The same where the elements are: by the device's own function, or by loops of the host.
+// The same on any device: by the device's own function, or by host loops. Checks the shapes.
 template <class Op, class D, class A, class B, class SO, class SA, class SB, class Dev>
 [[nodiscard]] Result<void> combine_into(Op op, const Tensor<D, SO, Dev>& into, const Tensor<A, SA, Dev>& a,
                                         const Tensor<B, SB, Dev>& b, const ComputeOptions& options) {
@@ -188,8 +188,8 @@ template <class A, class B, class SA, class SB, class Dev>
   return detail::elementwise(std::divides<>{}, a, b);
 }
 
-/// op(a, b) for `std::plus<>{}`, `std::minus<>{}`, `std::multiplies<>{}` or `std::divides<>{}`: what the
-/// operators do, with options. The host calculates on the calling thread.
+/// op(a, b) for `std::plus<>{}`, `std::minus<>{}`, `std::multiplies<>{}` or `std::divides<>{}`: the operators
+/// with options. The host calculates on the calling thread.
 template <class Op, class A, class B, class SA, class SB, class Dev>
   requires SameDType<A, B> && Multipliable<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
            CombinesBy<Dev, Op, detail::Combined<A, SA, SB, Dev>, Tensor<A, SA, Dev>, Tensor<B, SB, Dev>> &&
@@ -216,7 +216,7 @@ template <class A, class S, class Dev>
 }
 
 /// into += x, in place. `x` may be `into` itself or a broadcast view; a view that overlaps `into` at other
-/// indices gives unspecified values. An Error of a page that cannot be read leaves `into` partly changed.
+/// indices gives unspecified values. An unreadable page is an Error and leaves `into` partly changed.
 template <class D, class B, class SA, class SB, class Dev>
   requires(!std::is_const_v<D>) && SameDType<D, B> && Multipliable<D> && ShapesMayMatch<SA, SB> &&
           CombinesBy<Dev, std::plus<>, Tensor<D, SA, Dev>, Tensor<D, SA, Dev>, Tensor<B, SB, Dev>>
@@ -235,7 +235,7 @@ template <class D, class B, class SA, class SB, class Dev>
 }
 
 /// into = x, of the same dtype, shape and device. `into` is often a slice of a larger tensor, such as a
-/// cache. Overlapping views and unreadable pages are as in `add_into`.
+/// cache. Overlapping views and unreadable pages behave as in `add_into`.
 template <class D, class B, class SA, class SB, class Dev>
   requires(!std::is_const_v<D>) && SameDType<D, B> && ShapesMayMatch<SA, SB> &&
           (HostAccessible<Dev> || CopiesOnDevice<Dev, Tensor<D, SA, Dev>>)

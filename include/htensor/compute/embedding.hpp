@@ -1,11 +1,11 @@
-// Rows of a table by their numbers: the first layer of a language model.
+// Rows of a table by their indices: the first layer of a language model.
 //
 //   const auto x = HT_TRY(ht::embedding(table, ids));              // table [vocabulary, size], of any type
 //   const auto d = HT_TRY(ht::embedding<ht::F64>(table, ids));
 //
-// Only the rows that are asked for are read and decoded, so that a mapped table stays on disk but for their
-// pages. The values are those of `cast`: exact. A table on an OpenCL device is a dense tensor, and the result
-// is on that device.
+// Only the requested rows are read and decoded: of a mapped table, only their pages are read from disk. The
+// values are those of `cast`: exact. A table on an OpenCL device is a dense tensor, and the result is on that
+// device.
 #pragma once
 
 #include <algorithm>
@@ -31,11 +31,11 @@ struct StoredRows {
   std::int64_t columns;
 };
 
-/// `out_of_bounds` unless each id is the number of a row.
+/// `out_of_bounds` unless each id is the index of a row.
 [[nodiscard]] Result<void> check_ids(std::span<const std::int32_t> ids, std::int64_t rows);
 [[nodiscard]] Result<void> check_ids(std::span<const std::int64_t> ids, std::int64_t rows);
 
-/// Converts the rows to F32 or F64, `to`, one behind the other. The ids are checked.
+/// Converts the rows to `to`, F32 or F64, and writes them one after another. The caller has checked the ids.
 [[nodiscard]] Result<void> gather_rows(const StoredRows& rows, std::span<const std::int32_t> ids,
                                        const ElementType& to, std::byte* into, const ComputeOptions& options);
 [[nodiscard]] Result<void> gather_rows(const StoredRows& rows, std::span<const std::int64_t> ids,
@@ -58,7 +58,7 @@ template <class To, class D, class S, class Dev, class Id>
                                   const Tensor<To, Rank<2>>& into, const ComputeOptions& options) {
   using From = std::remove_const_t<D>;
   const auto& strides = table.strides();
-  // A stride that no second row uses was never checked.
+  // With fewer than two rows the stride is unused and was not validated.
   const std::int64_t row_stride = table.extent(0) <= 1 ? 0 : strides[0];
   if constexpr (contains<From, AllDTypes>) {
     const auto* const first = first_byte<D>(table.data());
@@ -75,7 +75,7 @@ template <class To, class D, class S, class Dev, class Id>
       });
     }
   }
-  // Other strides, packed elements that begin within a byte, and dtypes of users.
+  // Other strides, packed elements that begin within a byte, and user-defined dtypes.
   std::int64_t next = 0;
   for (const auto id : ids) {
     const auto row = HT_TRY(table.template select<0>(static_cast<std::int64_t>(id)));
@@ -105,8 +105,8 @@ template <class To, class W, class Id>
   }
 }
 
-/// Of a table whose type is known at run time. Rows that kernels cannot read in place are cast one by one, or
-/// by eights.
+/// For a table whose type is known at run time. Rows that kernels cannot read in place are cast one at a
+/// time, or eight at a time.
 template <class To, RuntimeWeights W, class Id>
 [[nodiscard]] Result<Tensor<To, Rank<2>>> runtime_embedding(const W& table, std::span<const Id> ids,
                                                             const ComputeOptions& options) {
@@ -123,7 +123,7 @@ template <class To, RuntimeWeights W, class Id>
     }));
     return result;
   }
-  // Eight rows of packed elements begin and end with whole bytes.
+  // Eight rows of packed elements begin and end at byte boundaries.
   const bool has_whole_rows = table.type().is_blocks() || dims[1] % 8 * table.type().bits % 8 == 0;
   const std::int64_t step = has_whole_rows ? 1 : 8;
   auto* into = result.data();
@@ -138,7 +138,7 @@ template <class To, RuntimeWeights W, class Id>
 
 }  // namespace detail
 
-/// Tables whose rows `embedding` gathers as `To`, where they lie.
+/// Tables whose rows `embedding` gathers as `To`, on the table's device.
 template <class W, class To>
 concept TableOf = (W::rank == 2) && WeightOf<W, To, typename detail::StoredOf<W>::Device> &&
                   (std::same_as<typename detail::StoredOf<W>::Device, Host> ||
@@ -148,7 +148,8 @@ concept TableOf = (W::rank == 2) && WeightOf<W, To, typename detail::StoredOf<W>
                              Tensor<const I64, Rank<1>, typename detail::StoredOf<W>::Device>>;
 
 /// The rows `ids` of a table in F32 or F64, [ids, columns], in new memory. The table is a tensor, a tensor of
-/// blocks or a lazy view of rank 2 whose values `To` holds. `out_of_bounds` for an id that is not a row.
+/// blocks or a lazy view of rank 2 whose values `To` holds. `out_of_bounds` for an id that is not the index
+/// of a row.
 template <class To = F32, class W>
   requires TableOf<W, To>
 [[nodiscard]] auto embedding(const W& table, std::span<const std::int32_t> ids,
@@ -162,7 +163,7 @@ template <class To = F32, class W>
   return detail::embedding<To>(table, ids, options);
 }
 
-/// The same of a table whose type is known at run time: `shape_mismatch` unless it is a matrix, `would_lose`
+/// The same for a table whose type is known at run time: `shape_mismatch` unless it is a matrix, `would_lose`
 /// where `To` does not hold its values.
 template <class To = F32, RuntimeWeights W>
   requires Computes<Host, slice::Nn, To>

@@ -4,25 +4,24 @@
 //   const auto y = HT_TRY(ht::linear(x, w));                                // x[..., k] to y[..., n]
 //   const auto z = HT_TRY(ht::linear(x, w, bias));                          // plus bias[n]
 //   const auto fast = HT_TRY(ht::linear(x, w, {.int8_activations = true})); // rounds x, see LinearOptions
-//   const auto [q, k, v] = HT_TRY(ht::linear(x, std::array{wq, wk, wv}));   // three products in one parallel
-//   pass const auto m = HT_TRY(ht::matmul(ht::as<ht::F32>(w), v));               // v[k] or v[k, columns]
+//   const auto [q, k, v] = HT_TRY(ht::linear(x, std::array{wq, wk, wv}));   // three products, one pass
+//   const auto m = HT_TRY(ht::matmul(ht::as<ht::F32>(w), v));               // v[k] or v[k, columns]
 //
-// On OpenCL devices, weights are a Tensor on the device, of x's dtype or of one whose values it holds (BF16).
-// On the host, weights are a Tensor, a BlockTensor, or either as `as<F32>(w)`: whatever F32 holds, for
-// vectors of F32, or F64 for vectors of F64; or an AnyTensor, see runtime_weights.hpp. They are read where
-// they lie, once for up to 4 vectors of F32, and widened in registers. From 32 vectors on (16 of stored F32,
-// 4 of F64), panels of some MiB are decoded and multiplied by CBLAS. Rows may have any distance; elements of
-// a row that do not follow each other, packed rows that begin within a byte, and dtypes of users are cast
-// first. x and bias may have any strides.
+// On OpenCL devices, weights are a Tensor on the device, in the dtype of x or in one whose values that dtype
+// holds (BF16). On the host, weights are a Tensor, a BlockTensor, a lazy view `as<F32>(w)` of either, or an
+// AnyTensor (see runtime_weights.hpp). The dtype of x, F32 or F64, holds all values of the weights. Weights
+// are read in place, once for up to 4 vectors of F32, and widened in registers. From 32 vectors on (16 if the
+// weights are stored as F32, 4 for F64), panels of a few MiB are decoded and multiplied by CBLAS. Rows may
+// have any stride. Weights are cast first if elements of a row are not contiguous, if packed rows begin
+// within a byte, or if the dtype is user-defined. x and bias may have any strides.
 //
-// Static extents that differ do not compile, dynamic ones return `shape_mismatch`. Pages of mapped files that
-// cannot be read are an Error. Calls may run on many threads at once; each uses all processors.
+// Static extents that differ do not compile, dynamic ones return `shape_mismatch`. An unreadable page of a
+// mapped file is an Error. The functions are thread-safe; each call uses all processors.
 //
 // Below these numbers of vectors, the result depends neither on the number of threads nor on the processor:
-// products are added in a fixed order, and those of F32 rounded with their sum. CBLAS has an order and
-// threads of its own, whatever `workers` says. The error
-// is at most k · u · Σ|x · w| with u = 2^-24 (F64: 2^-53), and u · |y| more with a bias, barring subnormal
-// products.
+// products are added in a fixed order, F32 products by fused multiply-add. CBLAS uses its own order and its
+// own threads and ignores `workers`. The error is at most k · u · Σ|x · w| with u = 2^-24 (F64: 2^-53), plus
+// u · |y| with a bias, unless products are subnormal.
 #pragma once
 
 #include <array>
@@ -46,16 +45,16 @@
 namespace ht::inline v1 {
 
 struct LinearOptions {
-  /// Rounds x to int8 and multiplies integers, for Q8_0, Q4_0, Q4_K, Q5_K and Q6_K. Other weights and F64
-  /// ignore it. As many elements of x as a block of the weights has, 32 or 256, share one scale: the largest
-  /// magnitude divided by 127.
+  /// Rounds x to int8 and multiplies integers, for Q8_0, Q4_0, Q4_K, Q5_K and Q6_K. No effect for other
+  /// weights and for F64. Each run of 32 or 256 elements of x, the block size of the weights, shares one
+  /// scale: the largest magnitude divided by 127.
   ///
-  /// It adds at most Σ over blocks of (scale / 2) · Σ|w| to the error. A NaN or an infinity in x makes
-  /// results NaN.
+  /// Adds at most Σ over blocks of (scale / 2) · Σ|w| to the error. A NaN or an infinity in x makes results
+  /// NaN.
   bool int8_activations = false;
-  /// Null is `Workers::shared()`.
+  /// `Workers::shared()` if null.
   Workers* workers = nullptr;
-  /// The queue of an OpenCL device. Null is the device's own.
+  /// The queue of an OpenCL device; the device's default queue if null.
   const OpenClQueue* queue = nullptr;
 };
 
@@ -80,7 +79,7 @@ consteval auto weights_product_extents() {
 template <class SW, class SX>
 using WeightsProductShape = ShapeFrom<weights_product_extents<SW, SX>()>;
 
-/// Rows of weights in memory, and all bytes that reading them touches.
+/// Rows of weights in memory. `touched` covers all bytes that a read of the rows touches.
 struct WeightRows {
   ElementType type;
   const std::byte* first = nullptr;
@@ -90,7 +89,7 @@ struct WeightRows {
   Bytes touched{};
 };
 
-/// Vectors in row-major order. All weights of a call have as many columns as a vector has elements.
+/// Vectors in row-major order. The number of columns of all weights of a call equals the length of a vector.
 template <class T>
 struct LinearInput {
   const T* x = nullptr;
@@ -125,7 +124,7 @@ template <class E, class S>
           .touched = weights.bytes()};
 }
 
-/// Whether kernels read the rows where they lie.
+/// Whether kernels can read the rows in place.
 template <class D, class S, class Dev>
 [[nodiscard]] bool has_plain_rows(const Tensor<D, S, Dev>& weights) noexcept {
   using Stored = std::remove_const_t<D>;
@@ -145,7 +144,7 @@ template <class D, class S, class Dev>
   using Stored = std::remove_const_t<D>;
   const auto touched =
       HT_TRY(placement::touched_bytes<D>(weights.data(), weights.shape().extents(), weights.strides()));
-  // A stride that no second row uses was never checked.
+  // With fewer than two rows the stride is unused and was not validated.
   const std::int64_t stride = weights.extent(0) <= 1 || touched.empty() ? 0 : weights.strides()[0];
   return WeightRows{.type = element_type_of<Stored>(),
                     .first = first_byte<D>(weights.data()),
@@ -173,7 +172,7 @@ template <class SX>
   return batch;
 }
 
-// Extents are checked.
+// The caller has checked the extents.
 template <class D, class SX, class T, class SB, class Dev, class Out>
 [[nodiscard]] Result<void> linear_on_host(const Tensor<const D, SX, Dev>& x, const T& weights,
                                           const Tensor<const D, SB, Dev>* bias, const LinearOptions& options,
@@ -218,7 +217,7 @@ template <class D, class SX, class T, class SB, class Dev>
   }
 }
 
-/// The result of `linear(x, w)`, zeroed. Checks extents.
+/// Checks the extents and returns a zeroed tensor for the result of `linear(x, w)`.
 template <class D, class SX>
 [[nodiscard]] Result<Tensor<D, LinearShape<SX, Rank<2>>>> linear_result(const SX& x,
                                                                         const RuntimeMatrix& weights) {
@@ -263,7 +262,7 @@ concept HasLinear =
                Tensor<std::remove_const_t<D>, detail::LinearShape<SX, typename W::ShapeType>, Dev>,
                Tensor<const D, SX, Dev>, W>;
 
-/// The last extent of x may be that of the weights.
+/// The last extent of x may equal that of the weights.
 template <class SX, class SW>
 concept LinearExtentsMayMatch =
     SX::rank >= 1 && SW::rank == 2 &&
@@ -274,7 +273,7 @@ template <class SB, class SW>
 concept BiasMayMatch =
     SB::rank == 1 && SW::rank == 2 && detail::extents_may_match(SB::static_extents[0], SW::static_extents[0]);
 
-/// The first extent of x may be the last one of the weights.
+/// The first extent of x may equal the last extent of the weights.
 template <class SW, class SX>
 concept ProductExtentsMayMatch = (SX::rank == 1 || SX::rank == 2) && SW::rank == 2 &&
                                  detail::extents_may_match(SX::static_extents[0], SW::static_extents[1]);
@@ -323,8 +322,8 @@ template <class D, class SX, RuntimeWeights W, class DB, class SB>
   return detail::linear<DType>(Tensor<const DType, SX>(x), matrix, &added, options);
 }
 
-/// The products of x with several weights, each as `linear` returns it. All are calculated in one parallel
-/// pass: x is rounded to int8 once, and threads do not wait for each other between products.
+/// The products of x with several weights, each as `linear` returns it. All products are calculated in one
+/// parallel pass: x is rounded to int8 once, and threads do not wait for each other between products.
 template <class D, class SX, RuntimeWeights W, std::size_t N>
   requires Computes<Host, slice::Linear, D> && (SX::rank >= 1) && (N > 0)
 [[nodiscard]] auto linear(const Tensor<D, SX>& x, const std::array<W, N>& weights,

@@ -12,19 +12,18 @@
 // Operands are F32 or F64, both of one dtype, which is that of the result. Static extents that differ do not
 // compile, dynamic ones return `shape_mismatch`. k = 0 gives zeros.
 //
-// Operands may have any strides and may be mapped; an unreadable page is an Error. A matrix of which one
-// stride is 1, a transposed one among them, is read in place. Others are copied panel by panel.
+// Operands may have any strides and may be mapped; an unreadable page is an Error. A matrix with a stride of
+// 1, also a transposed one, is read in place. Other matrices are copied panel by panel.
 //
-// On OpenCL devices the same function calculates by a kernel of the device; `ComputeOptions::queue` names its
-// queue.
+// On OpenCL devices the same function runs a kernel of the device on `ComputeOptions::queue`.
 //
 // Each element is within k · eps · Σ|a·b| of the exact sum; eps is the dtype's machine epsilon.
 //
-// The first call loads OpenBLAS ("libopenblas.so.0", else "libblas.so.3"). OpenBLAS has threads of its own
-// and one setting for the process (openblas_set_num_threads, OPENBLAS_NUM_THREADS), which this library
-// leaves alone: `ComputeOptions::workers` has no influence on it, and the last bits of a result may depend on
-// it. Without OpenBLAS, a kernel of this library computes on `workers`; its results do not depend on the
-// number of threads.
+// The first call loads OpenBLAS ("libopenblas.so.0", else "libblas.so.3"). OpenBLAS has its own threads and
+// one thread count per process (openblas_set_num_threads, OPENBLAS_NUM_THREADS), which this library does not
+// change. `ComputeOptions::workers` has no effect on OpenBLAS, and the last bits of a result may depend on
+// the thread count. Without OpenBLAS, a kernel of this library computes on `workers`; its results do not
+// depend on the number of threads.
 #pragma once
 
 #include <array>
@@ -41,8 +40,8 @@ namespace ht::inline v1 {
 
 namespace detail {
 
-// What matmul knows of a pair of shapes: a vector on the left is a matrix of one row, on the right one of
-// one column.
+// Compile-time checks of a pair of shapes. A vector on the left is a matrix of one row, a vector on the right
+// a matrix of one column.
 template <class SA, class SB>
 consteval bool matmul_ranks_fit() {
   if constexpr (SA::rank == 1 || SB::rank == 1) {
@@ -82,10 +81,10 @@ template <std::size_t NA, std::size_t NB>
 template <class SA, class SB>
 using ProductShape = ShapeFrom<product_extents(SA::static_extents, SB::static_extents)>;
 
-/// `shape_mismatch` unless the shapes are those of a product. Ranks fit.
+/// `shape_mismatch` unless the extents match. The caller has checked the ranks.
 [[nodiscard]] Result<void> check_product(layout::Extents a, layout::Extents b);
 
-/// Writes the product in row-major order over zeros. The shapes are checked already.
+/// Writes the product in row-major order to zeroed memory. The caller has checked the shapes.
 [[nodiscard]] Result<void> multiply_matrices(const HostView<float>& a, const HostView<float>& b, float* into,
                                              const ComputeOptions& options);
 [[nodiscard]] Result<void> multiply_matrices(const HostView<double>& a, const HostView<double>& b,
@@ -97,11 +96,11 @@ using ProductShape = ShapeFrom<product_extents(SA::static_extents, SB::static_ex
 template <class SA, class SB>
 concept MatmulRanksFit = IsShape<SA> && IsShape<SB> && detail::matmul_ranks_fit<SA, SB>();
 
-/// The columns of the left operand may be as many as the rows of the right one.
+/// The number of columns on the left may equal the number of rows on the right.
 template <class SA, class SB>
 concept InnerExtentsMayMatch = MatmulRanksFit<SA, SB> && detail::inner_extents_may_match<SA, SB>();
 
-/// The batches may be as many on both sides.
+/// The batch extents of both sides may be equal.
 template <class SA, class SB>
 concept BatchExtentsMayMatch = MatmulRanksFit<SA, SB> && detail::batch_extents_may_match<SA, SB>();
 

@@ -4,20 +4,19 @@
 //   const auto q = HT_TRY(ht::rope(queries, {.first_position = past}));   // [tokens, heads, head_size]
 //   const auto p = HT_TRY(ht::softmax(scores));
 //   const auto m = HT_TRY(ht::swiglu(gate, up));                          // silu(gate) · up
-//   const auto next = HT_TRY(ht::argmax(logits));                         // I64, one a row
+//   const auto next = HT_TRY(ht::argmax(logits));                         // I64, one per row
 //
-// Inputs are F32 or F64 of any strides, mapped ones included; a page that cannot be read is an Error. Results
-// are new and contiguous, in the dtype of the input. Rows are the last dimension. Large inputs are divided
-// among all processors; results depend neither on their number nor on their generation.
+// Inputs are F32 or F64 with any strides and may be mapped; an unreadable page is an Error. Results are new
+// and contiguous, in the dtype of the input. Rows are the last dimension. Large inputs are split across all
+// processors; results depend neither on the number of processors nor on their model.
 //
+// On OpenCL devices the same functions run kernels of the device; weights are tensors on the device.
+// `ComputeOptions` names the threads of the host or the queue of the device.
 //
-// The same functions calculate on OpenCL devices, by kernels of the device, where weights are tensors on the
-// device. `ComputeOptions` name the threads of the host or the queue of the device.
+// Error bounds on the host (for OpenCL devices see htensor/device/opencl.hpp), with u = 2^-24 for F32 and
+// 2^-53 for F64, n elements per row, and y the exact result:
 //
-// Error bounds on the host (those of OpenCL devices are in htensor/device/opencl.hpp), with u = 2^-24 for F32
-// and 2^-53 for F64, n elements a row, and y the exact result:
-//
-//   softmax        (8 + |x - max| + ln n) u |y|; results below the smallest normal number: its last place
+//   softmax        (8 + |x - max| + ln n) u |y|; subnormal results: 1 ulp
 //   log_softmax    2 u |y| + (8 + ln n) u
 //   rms_norm       F32: 1.01 u |y|; F64: (16 + n / 512) u |y|
 //   layer_norm     u |y| + (64 + n / 128) 2^-53 (M / σ) |weight| for M = max |x|, σ = √(variance + epsilon)
@@ -56,14 +55,14 @@ enum class RopePairs : std::uint8_t {
 
 struct RopeOptions {
   RopePairs pairs = RopePairs::interleaved;
-  /// Pair i of a head turns by position · base^(-2i / rotated).
+  /// Pair i of a head is rotated by the angle position · base^(-2i / rotated).
   double base = 10000.0;
-  /// The position of the first token; that of token t is t more.
+  /// The position of the first token; token t is at `first_position + t`.
   std::int64_t first_position = 0;
-  /// The first elements of each head that are rotated, an even number; the rest is copied. 0 is all.
+  /// The number of leading elements of each head to rotate, even; the rest is copied. 0 rotates all.
   std::int64_t rotated = 0;
-  /// What the angle of each pair is divided by, as Llama 3.1 and later have it (`rope_freqs.weight` in GGUF
-  /// files); empty is 1 for all. The caller keeps them alive.
+  /// Divisors of the angles, one per pair, as in Llama 3.1 and later (`rope_freqs.weight` in GGUF files).
+  /// Empty means 1 for all pairs. The caller keeps the array alive.
   std::span<const double> frequency_factors{};
 };
 
@@ -79,7 +78,7 @@ template <class T>
 [[nodiscard]] Result<void> softmax(const HostView<T>& x, T* into, const ComputeOptions& options);
 template <class T>
 [[nodiscard]] Result<void> log_softmax(const HostView<T>& x, T* into, const ComputeOptions& options);
-/// Of contiguous weights; `bias` may be null.
+/// Weights are contiguous; `bias` may be null.
 template <class T>
 [[nodiscard]] Result<void> rms_norm(const HostView<T>& x, const T* weight, double epsilon, T* into,
                                     const ComputeOptions& options);
@@ -99,18 +98,19 @@ template <class T>
 template <class T>
 [[nodiscard]] Result<void> argmax(const HostView<T>& x, std::int64_t* into, const ComputeOptions& options);
 
-/// `shape_mismatch` unless the weight has an element for each of a row.
+/// `shape_mismatch` unless the weight has as many elements as a row.
 [[nodiscard]] Result<void> check_row_weight(layout::Extents extents, layout::Extents of_weight);
-/// `bad_shape` where there are rows but they have no elements.
+/// `bad_shape` if there are rows without elements.
 [[nodiscard]] Result<void> check_rows_have_elements(layout::Extents extents);
-/// The elements of a head that `rope` rotates. `bad_shape`.
+/// The number of elements of a head that `rope` rotates, or `bad_shape`.
 [[nodiscard]] Result<std::int64_t> count_rotated(layout::Extents extents, const RopeOptions& rope);
 /// cos and sin of the angles of all tokens, [tokens, pairs] each, for kernels of devices.
 template <class T>
 [[nodiscard]] Result<void> fill_rope_angles(const RopeOptions& rope, std::int64_t tokens, std::int64_t pairs,
                                             T* cosines, T* sines);
 
-/// A new tensor that `fill(view of x, elements of the result)` calculates. `weights` are bytes that it reads.
+/// A new tensor that `fill(view of x, elements of the result)` calculates. `weights` are other bytes that
+/// `fill` reads.
 template <class Out, class D, class S, class Dev, class Fill>
 [[nodiscard]] Result<Out> calculate(const Tensor<D, S, Dev>& x, typename Out::ShapeType shape, Fill fill,
                                     std::array<Bytes, 2> weights = {}) {
@@ -124,7 +124,7 @@ template <class Out, class D, class S, class Dev, class Fill>
   return result;
 }
 
-/// A result of x's shape from x alone: by the device's `op`, or by `fill` on the host.
+/// Calculates a tensor of x's shape from x: by `op` of the device, or by `fill` on the host.
 template <class Op, class D, class S, class Dev, class Fill>
 [[nodiscard]] Result<Like<D, S, Dev>> map_rows(const Op& op, const Tensor<D, S, Dev>& x,
                                                const ComputeOptions& options, const Fill& fill) {
@@ -136,14 +136,14 @@ template <class Op, class D, class S, class Dev, class Fill>
   }
 }
 
-/// The device calculates `Op` of x, of the shape S, and of weights.
+/// The device calculates `Op` of a tensor of shape S and of weights.
 template <class Dev, class Op, class D, class S, class... Weights>
 concept HasNn = Calculates<Dev, slice::Nn, D, Op, Like<D, S, Dev>, Tensor<D, S, Dev>, Weights...>;
 
 }  // namespace detail
 
-/// e^x over the sum of e^x of its row. Stable: the largest element of the row is subtracted first. A row of
-/// -∞ alone, all masked, becomes 0; a row with +∞ or NaN becomes NaN.
+/// e^x divided by the sum of e^x over the row. Stable: the largest element of the row is subtracted first. A
+/// fully masked row, all -∞, becomes 0; a row with +∞ or NaN becomes NaN.
 template <class D, class S, class Dev>
   requires detail::HasNn<Dev, operation::Softmax, D, S> && (S::rank >= 1)
 [[nodiscard]] Result<detail::Like<D, S, Dev>> softmax(const Tensor<D, S, Dev>& x,
@@ -152,7 +152,7 @@ template <class D, class S, class Dev>
                           [&](const auto& view, auto* into) { return detail::softmax(view, into, options); });
 }
 
-/// The logarithm of softmax, also where softmax itself is too small for the dtype. A row of -∞ stays -∞.
+/// The logarithm of softmax, accurate also where softmax underflows. A row of -∞ stays -∞.
 template <class D, class S, class Dev>
   requires detail::HasNn<Dev, operation::LogSoftmax, D, S> && (S::rank >= 1)
 [[nodiscard]] Result<detail::Like<D, S, Dev>> log_softmax(const Tensor<D, S, Dev>& x,
@@ -162,8 +162,8 @@ template <class D, class S, class Dev>
   });
 }
 
-/// x / √(mean of x² + epsilon) · weight. The host adds squares in F64: F64 inputs above 2^500 overflow.
-/// `shape_mismatch` where the weight has another length than rows.
+/// x / √(mean of x² + epsilon) · weight. The host adds squares in F64, so F64 inputs above 2^500 overflow.
+/// `shape_mismatch` if the length of the weight is not that of a row.
 template <class D, class S, class Dev, class W>
   requires detail::HasNn<Dev, operation::RmsNorm, D, S, W> && WeightOf<W, D, Dev> &&
            ShapesMayMatch<typename W::ShapeType, RowShape<S>>
@@ -183,8 +183,8 @@ template <class D, class S, class Dev, class W>
   }
 }
 
-/// (x - mean) / √(variance + epsilon) · weight + bias, with the variance of the row itself (divided by n).
-/// `shape_mismatch` where weight or bias have another length than rows.
+/// (x - mean) / √(variance + epsilon) · weight + bias, with the biased variance of the row (divided by n).
+/// `shape_mismatch` if the length of weight or bias is not that of a row.
 template <class D, class S, class Dev, class W, class B>
   requires detail::HasNn<Dev, operation::LayerNorm, D, S, W, B> && WeightOf<W, D, Dev> &&
            WeightOf<B, D, Dev> && ShapesMayMatch<typename W::ShapeType, RowShape<S>> &&
@@ -272,10 +272,10 @@ template <class D, class X, class S, class XS, class Dev>
   }
 }
 
-/// Rotary position embedding: turns the pairs of each head by angles that grow with the token's position.
-/// x is [tokens, heads, head_size]. `bad_shape` where an odd number of elements would be rotated, or more
-/// than a head has; `shape_mismatch` if there are frequency factors, but not one for each pair. Angles are
-/// calculated in F64 on the host, for devices too.
+/// Rotary position embedding: rotates the pairs of each head by angles that grow with the token's position. x
+/// is [tokens, heads, head_size]. `bad_shape` if the number of rotated elements is odd or exceeds the head;
+/// `shape_mismatch` if the number of frequency factors is neither 0 nor the number of pairs. Angles are
+/// calculated in F64 on the host, also for devices.
 template <class D, class S, class Dev>
   requires detail::HasNn<Dev, operation::Rope, D, S, Tensor<const D, Rank<2>, Dev>,
                          Tensor<const D, Rank<2>, Dev>> &&
@@ -301,8 +301,8 @@ template <class D, class S, class Dev>
   }
 }
 
-/// The index of the largest element of each row: the first of equal ones, the first NaN where there is one.
-/// `bad_shape` for rows without elements.
+/// The index of the largest element of each row: the first if several are equal, the first NaN if there is
+/// one. `bad_shape` for rows without elements.
 template <class D, class S, class Dev>
   requires(S::rank >= 1) && Compatible<Dev, I64> &&
           Calculates<Dev, slice::Nn, D, operation::Argmax, Tensor<I64, Rank<1>, Dev>, Tensor<D, S, Dev>>

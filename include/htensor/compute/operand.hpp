@@ -1,8 +1,8 @@
-// What operations ask of their operands.
+// Requirements of operations on their operands.
 //
-// An operation of networks calculates in F32 or F64, the dtype D of its input. Its weights may be stored in
+// A neural network operation calculates in F32 or F64, the dtype D of its input. Its weights may be stored in
 // another dtype or encoding whose values D holds: BF16, Q8_0, or a lazy view `as<F32>(w)` on the host; on
-// other devices a dense dtype that the device calculates with.
+// other devices a dense dtype that the device supports.
 #pragma once
 
 #include <concepts>
@@ -14,8 +14,8 @@
 
 namespace ht::inline v1 {
 
-/// The device calculates an operation of a slice in D: by kernels of the host where the host reads its
-/// memory, else by a function of its own.
+/// The device calculates an operation of a slice in D: by host kernels if the host can read its memory, else
+/// by its own function.
 template <class Dev, class Slice, class D, class Op, class Out, class... In>
 concept Calculates = Computes<Dev, Slice, D> && placement::CanAllocate<Dev> &&
                      ((HostAccessible<Dev> && Computes<Host, Slice, D>) || HasOperation<Dev, Op, Out, In...>);
@@ -61,7 +61,7 @@ concept WeightOf = (HostAccessible<Dev> && HostWeightOf<W, std::remove_const_t<D
 
 namespace detail {
 
-/// Whether extents of static shapes may be equal; `dynamic` may be any.
+/// Whether extents of static shapes may be equal; `dynamic` matches any extent.
 consteval bool extents_may_match(std::int64_t a, std::int64_t b) {
   return a == dynamic || b == dynamic || a == b;
 }
@@ -86,7 +86,7 @@ template <class Out, class Op, class... In>
   return result;
 }
 
-/// Contiguous elements of D with the values of a weight: the stored ones where they are like that, else a
+/// Contiguous elements of D with the values of a weight: the stored elements if they have that form, else a
 /// converted copy.
 template <class D, class W>
 [[nodiscard]] auto dense_weight(const W& weight)

@@ -3,8 +3,8 @@
 //   const float total = HT_TRY(ht::sum(x));
 //   const float largest = HT_TRY(ht::max(x));
 //
-// x has any strides and is on any device that lists slice::Core; the result is a number of the host. Mapped
-// pages that cannot be read are an Error.
+// x has any strides and is on any device that lists slice::Core; the result is on the host. An unreadable
+// mapped page is an Error.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ using SumOf = std::conditional_t<
     std::same_as<D, F64>, F64,
     std::conditional_t<IsFloating<D>, F32, std::conditional_t<LosslessTo<D, U64>, U64, I64>>>;
 
-/// The device adds up or compares elements of D: by a loop of the host, or by its own function.
+/// The device adds or compares elements of D: by a host loop, or by its own function.
 template <class Dev, class Op, class D>
 concept ReducesBy = Computes<Dev, slice::Core, D> && (IsFloating<D> || IsIntegral<D>) &&
                     (HostAccessible<Dev> ||
@@ -33,7 +33,7 @@ concept ReducesBy = Computes<Dev, slice::Core, D> && (IsFloating<D> || IsIntegra
 
 namespace detail {
 
-/// `bad_shape` unless there is an element.
+/// `bad_shape` for a tensor without elements.
 [[nodiscard]] Result<void> check_has_element(layout::Extents extents);
 
 /// Calls `visit(element as T)` for each element.
@@ -74,7 +74,7 @@ template <class D, class S, class Dev>
     -> Result<typename SumOf<std::remove_const_t<D>>::Element> {
   using Element = typename SumOf<std::remove_const_t<D>>::Element;
   if constexpr (HostAccessible<Dev>) {
-    // Unsigned, as signed numbers must not overflow.
+    // Unsigned, because signed overflow is undefined.
     using In = std::conditional_t<IsFloating<std::remove_const_t<D>>, double, std::uint64_t>;
     In all{};
     HT_TRY(detail::for_each_number<Element>(x, [&](Element number) { all += static_cast<In>(number); }));
@@ -84,7 +84,7 @@ template <class D, class S, class Dev>
   }
 }
 
-/// The largest element, NaN where there is one. `bad_shape` for a tensor without elements.
+/// The largest element, or NaN if there is a NaN. `bad_shape` for a tensor without elements.
 template <class D, class S, class Dev>
   requires ReducesBy<Dev, operation::Max, std::remove_const_t<D>>
 [[nodiscard]] auto max(const Tensor<D, S, Dev>& x, const ComputeOptions& options = {})

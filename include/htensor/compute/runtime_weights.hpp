@@ -1,14 +1,14 @@
-// Weights whose type is known at run time, as operations read them: an AnyTensor, which a Model yields.
+// Weights whose type is known at run time, as operands: the AnyTensor of a Model.
 //
-//   const auto w = HT_TRY(model["blk.0.attn_q.weight"]);     // Q4_K, BF16, F32, …: whatever the file has
+//   const auto w = HT_TRY(model["blk.0.attn_q.weight"]);     // Q4_K, BF16, F32, …: as in the file
 //   const auto x = HT_TRY(ht::embedding(HT_TRY(model["token_embd.weight"]), ids));
-//   const auto q = HT_TRY(ht::linear(x, w));                 // the bits that the typed overload gives
-//   const auto norm = HT_TRY(HT_TRY(model["output_norm.weight"]).cast<ht::F32>());   // small ones: a copy
+//   const auto q = HT_TRY(ht::linear(x, w));                 // same bits as the typed overload
+//   const auto norm = HT_TRY(HT_TRY(model["output_norm.weight"]).cast<ht::F32>());   // small: copy it
 //
-// Row-major, little-endian weights are read where they lie. Splats, column-major and big-endian weights,
-// dense ones that are not aligned for their dtype, and those of a file that is not mapped whole or was opened
-// with FaultPolicy::off, are cast to memory of their own in each call: cast them once where they are used
-// often. `would_lose` where the values do not fit the dtype of the operation.
+// Row-major, little-endian weights are read in place. Each call casts the following weights to new memory, so
+// cast them once if they are used often: splats, column-major and big-endian weights, dense weights that are
+// not aligned for their dtype, weights in a file that is not mapped as a whole or was opened with
+// FaultPolicy::off. `would_lose` if the dtype of the operation does not hold their values.
 #pragma once
 
 #include <algorithm>
@@ -28,8 +28,8 @@
 
 namespace ht::inline v1 {
 
-/// Stored weights with a type at run time. `view` gives the stored elements, in place or in a buffer,
-/// `is_plain` is true if they are row-major and little-endian, `cast<D>` returns all of them as D in
+/// Stored weights whose type is known at run time. `view` returns stored bytes, in place or in a buffer;
+/// `is_plain` is true if they are row-major and little-endian. `cast<D>` returns all elements as D in
 /// row-major order, `slice` some of the rows.
 template <class W>
 concept RuntimeWeights = requires(const W& weights, std::int64_t row, std::vector<std::byte>& buffer) {
@@ -51,7 +51,7 @@ namespace detail {
 [[nodiscard]] Result<void> check_runtime_weights(std::string_view name, const ElementType& type,
                                                  std::span<const std::int64_t> dims,
                                                  const ElementType& wanted);
-/// Bytes of a row that kernels read in place; nullopt unless rows are whole bytes, and aligned.
+/// The size of a row that kernels read in place; nullopt unless rows are whole bytes and aligned.
 [[nodiscard]] std::optional<std::int64_t> plain_row_bytes(const ElementType& type, Bytes stored,
                                                           std::int64_t columns) noexcept;
 
@@ -70,13 +70,13 @@ struct RuntimeMatrix {
   [[nodiscard]] std::int64_t extent(std::size_t i) const noexcept { return extents.extents()[i]; }
 };
 
-/// Rows of `weights` that kernels of D read in place; nullopt where they have to be cast first.
+/// Rows of `weights` that kernels of D read in place; nullopt if they have to be cast first.
 template <class D, RuntimeWeights W>
 [[nodiscard]] Result<std::optional<RuntimeMatrix>> rows_in_place(const W& weights) {
   HT_TRY(check_runtime_weights(weights.name(), weights.type(), weights.dims(), element_type_of<D>()));
   if (!weights.is_plain()) return std::nullopt;
   const auto dims = weights.dims();
-  // A view that is not in place fills the buffer; one byte is enough to find out.
+  // A view that is not in place fills the buffer; one byte is enough to detect that.
   std::vector<std::byte> buffer;
   HT_TRY(weights.view(0, std::min<std::uint64_t>(weights.byte_size(), 1), buffer));
   if (!buffer.empty()) return std::nullopt;
@@ -90,7 +90,7 @@ template <class D, RuntimeWeights W>
                        .touched = stored};
 }
 
-/// The same, or rows of a copy in D.
+/// The same, or the rows of a copy in D.
 template <class D, RuntimeWeights W>
 [[nodiscard]] Result<RuntimeMatrix> matrix_of(const W& weights) {
   if (auto rows = HT_TRY(rows_in_place<D>(weights))) return *std::move(rows);

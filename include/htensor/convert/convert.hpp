@@ -1,9 +1,10 @@
-// From any format to any other: a plan, which is pure and can be inspected, and then the files.
+// Conversion between formats: first a plan, which writes nothing and can be inspected, then the files.
 //
-// Bytes that do not change are shared or copied by the file system where it can, else through a small ring of
-// buffers, never through one of a tensor's size (docs/convert.md). Files appear whole and on the disk, or not
-// at all; a set of files is replaced as a whole, whatever ends the process. A model may be converted onto its
-// own files. What the target cannot carry is in the plan, and refused unless its loss is allowed.
+// Unchanged bytes are shared or copied by the file system if possible, else through a small ring of buffers;
+// memory use does not depend on tensor sizes (docs/convert.md). Writes are atomic and durable: a file, or a
+// set of files, is replaced as a whole even if the process ends. A model may be converted onto its own files.
+// The plan lists the data that the target format cannot hold; `apply` fails unless the options allow that
+// loss.
 #pragma once
 
 #include <cstdint>
@@ -23,57 +24,54 @@
 
 namespace ht::inline v1 {
 
-/// Tensors whose names match get another name. One `*` on each side stands for the same text: `model.*` to
-/// `*`.
+/// Renames the tensors whose names match. One `*` on each side stands for the same text: `model.*` to `*`.
 struct Rename {
   std::string from;
   std::string to;
 };
 
-/// Tensors whose names match get another dtype ("BF16") or block encoding ("Q8_0"). A pattern with a wildcard
-/// takes the tensors that such a change is usual for, and one without takes its tensor in any case:
-/// - to a floating-point dtype: floating-point and encoded tensors, not integers and truth values
+/// Converts the tensors whose names match to another dtype ("BF16") or block encoding ("Q8_0"). A pattern
+/// without a wildcard converts its tensor in any case. A pattern with a wildcard converts:
+/// - to a floating-point dtype: floating-point and encoded tensors, not integers and booleans
 /// - to another dtype: all dense tensors
-/// - to an encoding: floating-point tensors of two dimensions or more whose rows are whole blocks, but no
-/// norms
-///   and biases ("norm" or ".bias" in the name)
+/// - to an encoding: floating-point tensors of two dimensions or more whose rows are whole blocks, except
+///   norms and biases ("norm" or ".bias" in the name)
 struct TypeRule {
   std::string pattern;
   std::string type;
 };
 
 struct ConvertOptions {
-  /// One of `format_names`; empty: what the target's extension stands for.
+  /// One of `format_names`; if empty, the format of the target's extension.
   std::string format{};
-  /// Formats of the caller's that source or target may have, besides the library's.
+  /// The caller's formats that source or target may have, besides the library's.
   std::vector<Format> formats{};
   /// The tensors to convert, by their names in the source.
   NameFilter glob{};
-  /// The first that matches a name counts. `not_found` for one that changes none.
+  /// The first rename that matches a name applies. `not_found` if a rename changes no tensor.
   std::vector<Rename> renames{};
-  /// Whether the model's metadata goes along; leaving it out so is no loss.
+  /// Whether metadata is converted. If false, the missing metadata does not count as a loss.
   bool metadata = true;
-  /// Where data may begin: at multiples of this power of two; 0 is the format's own.
+  /// Alignment of tensor data, a power of two; 0 is the format's default.
   std::uint64_t alignment = 0;
-  /// The order that the format's own writer would give the tensors, for files that are the same whoever wrote
-  /// them.
+  /// Orders tensors as the format's reference writer does, so that files are identical byte for byte.
   bool canonical = false;
-  /// Tensors become row-major and little-endian also where the format could carry them as they are. They do
-  /// wherever it cannot.
+  /// Makes all tensors row-major and little-endian. If false, only those whose layout the format cannot
+  /// store.
   bool normalize_layout = false;
-  /// Places data so that its blocks can be shared with the source, for file systems that do that.
+  /// Places data so that its blocks can be shared with the source, on file systems with reflinks.
   bool share_blocks = false;
-  /// Whether an IRPA tells what its tensors are, as IREE's own tools read it.
+  /// Whether an IRPA file stores dtypes and shapes of its tensors, in the form that IREE's tools read.
   bool tensor_notes = true;
-  /// The first rule that matches a name counts. A rule that changes no tensor is `not_found`, an unknown type
-  /// `bad_dtype`.
+  /// The first rule that matches a name applies. A rule that changes no tensor is `not_found`, an unknown
+  /// type `bad_dtype`.
   std::vector<TypeRule> types{};
-  /// Encoded tensors that no rule changes become this dtype; empty: they stay.
+  /// Encoded tensors that no rule changes are decoded to this dtype; if empty, they stay encoded.
   std::string dequantize{};
-  /// How values are rounded where the dtype of a rule does not hold them all.
+  /// How values are rounded if the dtype of a rule does not hold all of them.
   Rounding rounding{};
-  /// Cuts the model into files of about this many bytes of data; 0: one file. for formats with `Sharding`,
-  /// which are safetensors and GGUF.
+  /// Splits the model into files of about this many bytes of data; 0 writes one file. For formats with
+  /// `Sharding`: safetensors and GGUF.
   std::uint64_t shard_bytes = 0;
 };
 
@@ -83,7 +81,7 @@ enum class LossKind : std::uint8_t {
   rounding,   ///< values of a tensor are rounded to another dtype
 };
 
-/// Something that the target format cannot hold.
+/// Data that the target format cannot hold.
 struct Loss {
   /// A tensor's name or a key of the metadata.
   std::string name;
@@ -105,35 +103,36 @@ struct PlannedSource {
 
 struct ConversionPlan {
   std::string format;
-  /// Of the options: the target is opened with them to be sealed.
+  /// From the options; needed to open the target for sealing.
   std::vector<Format> formats{};
-  /// The file that was asked for. With shards it stands for a set: old shards of the same set are removed
-  /// when the plan is applied with `IfExists::replace`.
+  /// The requested file. With shards it names a set: `apply` with `IfExists::replace` removes old shards of
+  /// that set.
   std::filesystem::path target{};
   bool is_sharded = false;
-  /// In the order in which they get their names.
+  /// In the order in which the files are renamed into place.
   std::vector<PlannedFile> files;
-  /// Everything that the source has and the files will not have.
+  /// All data of the source that the files will not contain.
   std::vector<Loss> losses;
   /// Reasons why the format's usual readers refuse the files, although the format allows them.
   std::vector<Error> warnings{};
   std::uint64_t tensors = 0;
-  /// The file in `files` that opens all of them: the index, else the first.
+  /// Index in `files` of the file to open the model by: the shard index, else the first file.
   std::size_t opened = 0;
-  /// The files of the model that the plan belongs to; nullopt for one that is missing.
+  /// The files of the source model; nullopt for a missing file.
   std::vector<std::optional<PlannedSource>> sources{};
 
-  /// Of all files.
+  /// The size of all files.
   [[nodiscard]] std::uint64_t bytes() const noexcept;
   /// The path of `opened`.
   [[nodiscard]] const std::filesystem::path& model_path() const noexcept;
 };
 
-/// The plan belongs to this model. `would_lose` is an Error only for what cannot be left out either.
+/// Plans a conversion of this model. `would_lose` only for data that can neither be stored nor left out;
+/// other losses are in the plan.
 [[nodiscard]] Result<ConversionPlan> plan_conversion(const Model& source, const std::filesystem::path& target,
                                                      const ConvertOptions& options = {});
 
-/// `ConversionPlan::sources` of a model, for a plan that a program makes by itself.
+/// `ConversionPlan::sources` of a model, for programs that build a plan themselves.
 [[nodiscard]] std::vector<std::optional<PlannedSource>> identities_of(const Model& source);
 
 struct ApplyOptions {
@@ -142,9 +141,9 @@ struct ApplyOptions {
   bool drop_metadata = false;
   bool raw_bytes = false;
   bool round = false;
-  /// All of them.
+  /// Allows all losses.
   bool lossy = false;
-  /// Also writes the target's seal, from the bytes that are copied.
+  /// Also writes the target's seal, computed during the copy.
   bool seal = false;
   WorkOptions work{};
 };
@@ -153,11 +152,11 @@ struct Converted {
   std::vector<std::filesystem::path> written;
   std::uint64_t bytes = 0;
   CopiedBy copied_by;
-  /// Shards, and the index, of the set that was replaced and had other names.
+  /// Shards and index of the replaced set whose names were not reused.
   std::vector<std::filesystem::path> removed{};
-  /// The target's seal, if it was asked for or the target was sealed before.
+  /// The target's seal, if it was requested or the target was sealed before.
   std::optional<std::filesystem::path> seal;
-  /// A seal that names a replaced file and was not renewed, because it is of other files too.
+  /// A seal that covers a replaced file and was not renewed, because it also covers other files.
   std::optional<std::filesystem::path> stale_seal;
 };
 
@@ -166,15 +165,15 @@ struct Converted {
 
 class Application;
 
-/// A plan that has passed all checks which need no data, for programs that check before they write. The plan
-/// and the model have to outlive it.
+/// A plan that passed all checks that read no data, for programs that check before they write. The plan and
+/// the model have to outlive the CheckedPlan.
 class CheckedPlan {
  public:
   CheckedPlan(CheckedPlan&&) noexcept;
   CheckedPlan& operator=(CheckedPlan&&) noexcept;
   ~CheckedPlan();
 
-  /// The files of an old set that `apply` would remove, as `Converted::removed` has them.
+  /// The files of an old set that `apply` removes, as in `Converted::removed`.
   [[nodiscard]] const std::vector<std::filesystem::path>& removed() const noexcept;
   /// Writes the files. The checks are not repeated.
   [[nodiscard]] Result<Converted> apply(const WorkOptions& work = {}) &&;
@@ -188,13 +187,14 @@ class CheckedPlan {
 
 /// `would_lose` for losses that the options do not allow, `already_exists` and `not_regular_file` for the
 /// target, `bad_name` and `already_exists` for its seal, `changed_underfoot` for a plan of another model or
-/// of files that have changed since. A model that was opened again from the same files matches.
+/// if the files have changed since. A model that was opened again from the same files matches.
 [[nodiscard]] Result<CheckedPlan> check_plan(const ConversionPlan& plan, const Model& source,
                                              const ApplyOptions& options = {});
 
-/// `check_plan`, then the files. `changed_underfoot` also where a file of the model changes meanwhile;
-/// `write_failed`, `no_space`, `cancelled`; `in_use` while another program writes the same set. All files are
-/// in place, with their seal, where only an old shard could not be removed or the folder not synced.
+/// Checks the plan, then writes the files. Errors of `check_plan`; `changed_underfoot` also if a file of the
+/// model changes meanwhile; `write_failed`, `no_space`, `cancelled`; `in_use` while another program writes
+/// the same set. If only the removal of an old shard or the fsync of the folder fails, all files and their
+/// seal are in place.
 ///
 /// A sharded plan that replaces a set removes the old shards: the files that the old index names or, without
 /// an index, the files that are numbered as shards of the same name. Other files stay.

@@ -1,11 +1,11 @@
-// What two models have in common and what not, whatever formats they are in.
+// Compares two models, of the same or different formats.
 //
 //   const auto found = HT_TRY(ht::diff(a, b, {.tolerance = 1e-3}));
 //   for (const auto& tensor : found.differ) report(tensor.name, tensor.max_abs);
 //
-// Tensors are compared as what they hold, not as how they lie in a file: a splat is the tensor of its
-// expanded bytes, and big-endian and column-major elements are those of a little-endian, row-major tensor
-// with the same values. The mapped bytes are read once, by all processors, a few MiB of each at a time.
+// Tensors are compared by value, not by storage: splats are expanded, and big-endian or column-major tensors
+// are compared in little-endian, row-major form. The mapped bytes are read once, on all processors, a few MiB
+// of each tensor at a time.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,19 @@
 namespace ht::inline v1 {
 
 struct DiffOptions {
-  /// By how much elements may differ. Then tensors of numbers are the same if they have the same shape and no
-  /// |a - b| is more than this, whatever their floating-point dtypes and block encodings; a NaN is the same
-  /// as a NaN. Without it, their bytes have to be the same. Neither negative nor infinite.
+  /// The largest |a - b| allowed; not negative, finite. With a tolerance, tensors of numbers are equal if
+  /// their shapes are equal and no element differs by more, for any floating-point dtypes and block
+  /// encodings. NaN equals NaN. Without a tolerance, bytes have to be equal.
   std::optional<double> tolerance{};
   WorkOptions work{};
 };
 
-/// The first of these in which a tensor differs.
+/// The first of these properties in which two tensors differ.
 enum class DifferenceKind : std::uint8_t {
   dtype,
   shape,
   contents,
-  /// The text that an IRPA keeps with a tensor, unless it only spells type and shape in another way.
+  /// The text that an IRPA file stores with a tensor, unless it only spells type and shape differently.
   note,
 };
 
@@ -41,20 +41,18 @@ enum class DifferenceKind : std::uint8_t {
 
 struct TensorDifference {
   std::string name;
-  /// An encoding counts as a dtype, and so does whether the file says at all what the bytes are.
+  /// An encoding counts as a dtype, and so does whether the file states a type.
   DifferenceKind why = DifferenceKind::contents;
-  /// Where contents differ: the first byte that does, counted from the tensor's own begin, the elements being
-  /// little endian and row-major. With a tolerance, the first byte in `a` of the first element that is too
-  /// far off.
+  /// If contents differ: offset in the tensor of the first different byte, in little-endian, row-major form.
+  /// With a tolerance: offset in `a` of the first element that differs by more.
   std::optional<std::uint64_t> first_byte{};
-  /// The largest |a - b|, where both have the same shape and real numbers for elements, whether their dtypes
-  /// differ or not. 0 if they differ in their bytes alone, as -0.0 and 0.0 do; infinity where one is
-  /// a NaN and the other is none.
+  /// The largest |a - b|, if both tensors have the same shape and real elements, of the same or different
+  /// dtypes. 0 if only bytes differ, as for -0.0 and 0.0; infinity if a NaN is compared with a number.
   std::optional<double> max_abs{};
-  /// Where there is a `max_abs`: the root mean square of a - b.
+  /// Set with `max_abs`: the root mean square of a - b.
   std::optional<double> rms{};
-  /// The cosine of the angle between both as vectors, over the elements that are finite in both; nullopt
-  /// where one of them is zero.
+  /// The cosine of the angle between both tensors as vectors, over the elements that are finite in both;
+  /// nullopt if one vector is zero.
   std::optional<double> cosine{};
 
   friend bool operator==(const TensorDifference&, const TensorDifference&) = default;
@@ -69,7 +67,7 @@ struct MetadataDifferences {
   [[nodiscard]] bool none() const noexcept { return only_a.empty() && only_b.empty() && differ.empty(); }
 };
 
-/// All lists are in the order of the file: `only_b` in that of `b`, all others in that of `a`.
+/// All lists are in file order: `only_b` in the order of `b`, all others in the order of `a`.
 struct Differences {
   std::vector<std::string> only_a{};
   std::vector<std::string> only_b{};
@@ -82,10 +80,10 @@ struct Differences {
   [[nodiscard]] bool same() const noexcept { return same_tensors() && metadata.none(); }
 };
 
-/// Two tensors, each alone in its model and named by nothing but its file, are compared whatever the files
-/// are called; the name is that of `a` then. Users' own dtypes and what a file does not tell the dtype of are
-/// compared by their bytes. `out_of_bounds` for a tolerance that is none; `changed_underfoot`, `read_failed`,
-/// `cancelled`.
+/// Compares the tensors and the metadata of two models. If each model is one tensor that is named after its
+/// file, the two are compared in spite of different names; the reported name is that of `a`. User-defined
+/// dtypes and tensors of unknown dtype are compared by bytes. `out_of_bounds` for an invalid tolerance;
+/// `changed_underfoot`, `read_failed`, `cancelled`.
 [[nodiscard]] Result<Differences> diff(const Model& a, const Model& b, const DiffOptions& options = {});
 
 }  // namespace ht::inline v1

@@ -1,16 +1,16 @@
-// Other metadata in a file whose format has `Format::edit`, such as safetensors and GGUF.
+// Edits the metadata of a file whose format has `Format::edit`, such as safetensors and GGUF.
 //
-// All but the metadata is kept as it is: tensors, their order, their offsets, the byte order. The room is
-// what the header leaves before the data: spaces behind the JSON of a safetensors file, and in a GGUF the
-// zeros before the data and a string of spaces under the key `htensor.pad`, which an edit that makes the
-// header shorter puts there and the next one takes. Where that is not enough, the data moves.
+// Only the metadata changes; tensors, their order, their offsets and the byte order stay. New metadata uses
+// the padding between header and data. In safetensors the padding is the spaces after the JSON. In GGUF it is
+// the zeros before the data and a string of spaces under the key `htensor.pad`. An edit that shortens a GGUF
+// header adds that key; a later edit reuses its space. If the padding is too small, the data moves.
 //
-// The file is replaced as a whole, as `ht::write` does it: whoever has it open or mapped keeps the old one,
-// and whatever happens meanwhile leaves the old file or the new one. Data that does not move, or by whole
-// blocks, is stored once for both where the file system can do that, and is copied elsewhere. Nothing is
-// written in place: what others have mapped would change under them, and a disk may tear even one page when
-// the power goes. A link is replaced and not followed, so that what is shared through it, as the files of
-// Hugging Face's cache are, stays what its name says; so is one of several hard links.
+// The file is replaced atomically, as in `ht::write`: processes that have it open or mapped keep the old
+// file, and a crash leaves either the old or the new file. Data that does not move, or moves by whole blocks,
+// is shared by reflink if the file system supports it, else copied. The file is never written in place:
+// mappings of other processes would change, and a power loss may tear a page. A symbolic link is replaced,
+// not followed, so that shared files such as those of Hugging Face's cache stay unchanged. A file with
+// several hard links is likewise replaced under this name only.
 #pragma once
 
 #include <cstdint>
@@ -29,38 +29,38 @@
 namespace ht::inline v1 {
 
 struct EditOptions {
-  /// Whether the data may move, by a multiple of 4096 bytes, where the metadata does not fit before it; else
+  /// Whether the data may move, by a multiple of 4096 bytes, if the metadata does not fit before it; else
   /// `header_too_large`.
   bool grow = true;
-  /// The most bytes that are read of a header, and that it may have afterwards; 0 is the format's own limit.
+  /// The maximum header size, before and after the edit; 0 is the format's own limit.
   std::uint64_t max_header_bytes = 0;
-  /// Formats of the caller's, besides the library's.
+  /// The caller's formats, besides the library's.
   std::vector<Format> formats{};
   WorkOptions work{};
-  /// The system, unless a test puts another in its place.
+  /// The operating system if null; tests substitute their own Port.
   io::Port* port = nullptr;
 };
 
 struct Edited {
-  /// As it is in the file now.
+  /// The metadata of the file after the edit.
   Metadata metadata;
-  /// False where the file was just so before, and nothing was written.
+  /// False if the edits changed nothing; the file was not written then.
   bool changed = false;
-  /// How many bytes later the data begins than it did.
+  /// By how many bytes the data moved towards the end of the file.
   std::uint64_t moved_by = 0;
   CopiedBy copied_by{};
-  /// The file's seal, renewed along with it; nullopt if the file is not sealed. Digests of the data are
-  /// carried over, not computed anew.
+  /// The file's renewed seal; nullopt if the file is not sealed. Digests of the data are reused, not
+  /// recomputed.
   std::optional<std::filesystem::path> seal{};
 };
 
-/// Applies all edits to one file, or none of them; of a split GGUF that file is the first part.
-/// `header_too_large` where the header would pass the limit, or `grow` is false and the metadata does not fit
-/// before the data; `not_found` for a key to remove that the file does not have, `dtype_mismatch` for a value
-/// that is not of its type, `would_lose` for one that the format cannot hold, `bad_name` for one that says
-/// how the file is laid out, `unsupported_encoding` for formats whose metadata cannot be edited,
-/// `changed_underfoot` where somebody else has changed or replaced the file meanwhile, `checksum_mismatch`
-/// for a sealed file that differs from its seal.
+/// Applies all edits to one file atomically; for a split GGUF that file is the first part. `header_too_large`
+/// if the header would exceed the limit, or if `grow` is false and the metadata does not fit before the data.
+/// `not_found` for a key to remove that does not exist, `dtype_mismatch` for a value that does not match its
+/// type, `would_lose` for a value that the format cannot hold, `bad_name` for a key that describes the layout
+/// of the file. `unsupported_encoding` for formats whose metadata cannot be edited, `changed_underfoot` if
+/// another process changed or replaced the file meanwhile, `checksum_mismatch` for a sealed file that differs
+/// from its seal.
 [[nodiscard]] Result<Edited> edit_metadata(const std::filesystem::path& file,
                                            std::span<const MetadataEdit> edits,
                                            const EditOptions& options = {});

@@ -1,9 +1,9 @@
-// Tensors from wherever they are into a file of any format.
+// Saves tensors from memory, file ranges and patterns to a file of any format.
 //
 // Memory, ranges of files and patterns are not copied to the heap first, except a packed tensor whose last
-// byte is shared with other elements. Mapped bytes of a file that still has its name are copied from the file
-// like `convert` copies them (reflink, direct I/O). The target appears whole and on the disk, or not at all.
-// An existing target is `already_exists` unless IfExists::replace is set.
+// byte is shared with other elements. Mapped bytes of a file that is still at its path are copied from the
+// file as `convert` copies them (reflink, direct I/O). The write is atomic and durable. An existing target is
+// `already_exists` unless IfExists::replace is set.
 #pragma once
 
 #include <filesystem>
@@ -20,7 +20,7 @@
 
 namespace ht::inline v1 {
 
-/// So many bytes of a pattern of 1, 2, 4, 8 or 16.
+/// A pattern of 1, 2, 4, 8 or 16 bytes, repeated to fill `bytes`.
 struct Splat {
   RepeatedBytes pattern;
   std::uint64_t bytes = 0;
@@ -31,15 +31,16 @@ struct TensorToSave {
   DTypeTag dtype = DTypeTag::invalid;
   EncodingTag encoding = EncodingTag::dense;
   std::vector<std::int64_t> dims{};
-  /// A Storage is row-major and little endian. `Storage::in_file` needs no mapping; one without bytes is not
-  /// even opened.
+  /// A Storage is row-major and little-endian. `Storage::in_file` needs no mapping; a range of 0 bytes is not
+  /// opened.
   std::variant<Storage, Splat> data{};
-  /// Tensors of one scope stand together, in the order in which scopes, and tensors of each, come first.
+  /// Tensors of one scope are stored together. Scopes are in order of first appearance, and tensors keep
+  /// their order within a scope.
   std::string scope{};
 };
 
-/// A tensor of the host, whose bytes are kept as long as this is; `bad_state` for one that is strided, which
-/// has to be copied first.
+/// A tensor on the host to save. The result keeps its bytes alive. `bad_state` for a strided tensor: copy it
+/// first.
 template <class D, class S>
 [[nodiscard]] Result<TensorToSave> to_save(std::string_view name, const Tensor<D, S>& tensor) {
   return without_bad_alloc([&]() -> Result<TensorToSave> {
@@ -49,7 +50,7 @@ template <class D, class S>
     const auto extents = tensor.shape().extents();
     TensorToSave saved{.name = std::string(name), .dtype = Plain::tag};
     saved.dims.assign(extents.begin(), extents.end());
-    // The bits after the last element are zero in a file; in a view they are its neighbours'.
+    // The bits after the last element are zero in a file; in a view they belong to other elements.
     if (tensor.elements() % 8 * dtype_info<Plain>().bits % 8 != 0) {
       const auto copy = std::make_shared<const Tensor<Plain, S>>(HT_TRY(tensor.copy()));
       saved.data = HT_TRY(Storage::kept_read_only(copy, HT_TRY(copy->bytes())));
@@ -70,15 +71,16 @@ struct SaveOptions {
   ConvertOptions what{};
   ApplyOptions how{};
   Metadata metadata{};
-  /// Users' own dtypes among the tensors.
+  /// User-defined dtypes among the tensors.
   std::vector<DTypeInfo> dtypes{};
-  /// The system, unless a test puts another in its place.
+  /// The operating system if null; tests substitute their own Port.
   io::Port* port = nullptr;
 };
 
-/// The Errors of `apply`; `duplicate_tensor` where two have one name, `size_mismatch` where one has not the
-/// bytes of its shape, `device_unavailable` for what is on a device, `truncated` where a file ends before a
-/// range does. The caller must not modify the memory during the call: only changes of files are detected.
+/// Writes the tensors to `target`. The caller must not modify the memory during the call: only changes of
+/// files are detected. Errors of `apply`; `duplicate_tensor` if two tensors have the same name,
+/// `size_mismatch` if the size of the data does not match dtype and shape, `device_unavailable` for data on a
+/// device, `truncated` if a file ends within a range.
 [[nodiscard]] Result<Converted> save(const std::filesystem::path& target,
                                      std::span<const TensorToSave> tensors, const SaveOptions& options = {});
 

@@ -1,10 +1,10 @@
-// Writing a tensor to a `.ht` file, or a file of any format: all of it or nothing.
+// Writes a tensor to a `.ht` file, or a file of any format, atomically.
 //
-// The bytes go to a temporary file beside the target, to the disk, and only then to the target's name, as
-// `convert` and `save` do it. Whatever fails before that, the old file is untouched and the temporary one is
-// removed; should only the last step fail, the fsync of the folder, the new file is in place and the error
-// says so. An existing file is refused unless `WriteOptions::if_exists` is `replace`. Replacing a file that
-// is open or mapped is safe: its readers keep the old one. A link is replaced, not followed.
+// The bytes are written to a temporary file beside the target, fsynced, and renamed to the target, as in
+// `convert` and `save`. On an error before the rename, the old file is untouched and the temporary file is
+// removed. If only the last step fails, the fsync of the folder, the new file is in place and the error says
+// so. An existing file is refused unless `WriteOptions::if_exists` is `replace`. Replacing a file that is
+// open or mapped is safe: its readers keep the old file. A symbolic link is replaced, not followed.
 #pragma once
 
 #include <cstdint>
@@ -23,41 +23,39 @@
 namespace ht::inline v1 {
 
 struct WriteOptions {
-  /// Whether an existing file is replaced; else `already_exists`. A sealed file gets a new seal.
+  /// Whether to replace an existing file; else `already_exists`. The seal of a sealed file is renewed.
   io::IfExists if_exists = io::IfExists::fail;
-  /// The system, unless a test puts another in its place.
+  /// The operating system if null; tests substitute their own Port.
   io::Port* port = nullptr;
-  /// Polled at least once for each MiB; then the write ends with `cancelled` and leaves nothing behind.
+  /// Polled at least once per MiB. A cancelled write returns `cancelled` and leaves no file behind.
   std::stop_token stop{};
 };
 
-/// Some bytes of a tensor's data, or of a file. They have to stay as they are until the next piece is asked
-/// for.
+/// Bytes of a tensor's data, or of a file. They must stay unchanged until the next call of the DataSource.
 struct DataPiece {
   std::uint64_t offset = 0;
   Bytes bytes{};
 };
 
-/// Hands out the next piece, in order and without overlap, and nothing after the last. Bytes that no
-/// piece covers read as zero and take no room on the disk.
+/// Returns the next piece, in order and without overlap; nullopt after the last. Bytes that no piece covers
+/// are a hole: they read as zero and use no disk space.
 using DataSource = std::function<Result<std::optional<DataPiece>>()>;
 
-/// Writes a tensor that is made piece by piece, and so may be larger than memory. The data's checksum
-/// is stored when the pieces leave no hole. `already_exists`, `not_regular_file`, `write_failed`,
+/// Writes a tensor that is produced piece by piece, and so may be larger than memory. The checksum of the
+/// data is stored if the pieces leave no hole. `already_exists`, `not_regular_file`, `write_failed`,
 /// `no_space`, `in_use` for a file of a set that another program is writing, or the Error of the source.
 [[nodiscard]] Result<void> write(const std::filesystem::path& path, const DTypeInfo& dtype,
                                  std::span<const std::int64_t> dims, const DataSource& source,
                                  const WriteOptions& options = {});
 
-/// Writes a file of any format around data that is made piece by piece: `file` is what `encode` made, and the
-/// pieces are at their places in the file, behind the header and before `file_bytes`. A format with
-/// `Format::finish` gets the data's checksum when the pieces leave no hole. Errors as above, and
-/// `size_mismatch` where the header is longer than the file.
+/// Writes a file of any format with data that is produced piece by piece. `file` is the result of `encode`.
+/// Offsets of pieces are file offsets, after the header and before `file_bytes`. `Format::finish` stores the
+/// checksum of the data if the pieces leave no hole. Errors as above, and `size_mismatch` if the header is
+/// longer than the file.
 [[nodiscard]] Result<void> write(const std::filesystem::path& path, const Encoded& file,
                                  const DataSource& source, const WriteOptions& options = {});
 
-/// Writes dense row-major data that is in memory. `size_mismatch` where it is not what dtype and dims
-/// need.
+/// Writes dense row-major data in memory. `size_mismatch` if its size does not match dtype and dims.
 [[nodiscard]] Result<void> write(const std::filesystem::path& path, const DTypeInfo& dtype,
                                  std::span<const std::int64_t> dims, Bytes data,
                                  const WriteOptions& options = {});
@@ -68,7 +66,7 @@ template <class D, class S, class Dev>
 [[nodiscard]] Result<void> write(const std::filesystem::path& path, const Tensor<D, S, Dev>& tensor,
                                  const WriteOptions& options = {}) {
   constexpr auto dtype = dtype_info<std::remove_const_t<D>>();
-  // The bits after the last element are zero in a file; in a view they are its neighbours'.
+  // The bits after the last element are zero in a file; in a view they belong to other elements.
   const bool whole_bytes = tensor.elements() % 8 * dtype.bits % 8 == 0;
   if (const auto data = tensor.bytes(); data && whole_bytes)
     return write(path, dtype, tensor.shape().extents(), *data, options);

@@ -12,18 +12,18 @@ namespace ht::inline v1 {
 struct DeviceDescription {
   /// How the device is spelled in C++: "Host", "OpenCl<Cpu>", "OpenCl<Gpu, 1>".
   std::string name;
-  /// What its driver calls it; empty for the host.
+  /// The name that the driver reports; empty for the host.
   std::string hardware;
-  /// Bytes of memory; 0 where it is not known.
+  /// Bytes of memory; 0 if unknown.
   std::uint64_t memory = 0;
-  /// The dtypes of the library that it stores.
+  /// The dtypes of the library that the device stores.
   std::vector<std::string_view> dtypes;
-  /// The slices of operations that it has: "core", "linear", "nn", "conv".
+  /// The slices of operations that the device has: "core", "linear", "nn", "conv".
   std::vector<std::string_view> slices;
 };
 
-/// The host first, then the OpenCL devices that this machine has. Loads the OpenCL library where it is
-/// installed; a machine without it has the host alone. A device that serves two streams is listed for each.
+/// Lists the host first, then the OpenCL devices of this machine. Loads the OpenCL library; if it is not
+/// installed, the list has only the host. A device that serves two streams is listed once for each.
 [[nodiscard]] Result<std::vector<DeviceDescription>> devices();
 
 }  // namespace ht::inline v1

@@ -1,8 +1,7 @@
-// OpenCL devices and their queues. The operations are those of htensor/compute, by the same names as on the
-// host.
+// OpenCL devices and their queues. The operations of htensor/compute have the same names as on the host.
 //
 //   using Card = ht::OpenCl<ht::Gpu>;                        // the first GPU; OpenCl<Gpu, 1> is the second
-//   const auto w = HT_TRY(ht::to_device<Card>(weights));     // shares mapped pages where the card can
+//   const auto w = HT_TRY(ht::to_device<Card>(weights));     // shares mapped pages if the card can
 //   const auto x = HT_TRY(ht::to_device<Card>(input));
 //   const auto y = HT_TRY(ht::linear(x, w));
 //   const auto z = HT_TRY(ht::to_host(HT_TRY(y + y)));
@@ -16,15 +15,16 @@
 // survive a fork.
 //
 // Calls return when the device has finished, so tensors may be used from any queue and any thread afterwards.
-// A call that names no queue uses the device's own one. Tensors larger than the device's largest allocation
-// are split into several buffers. Copies, elementwise operations, `sum`, `max`, `silu`, `gelu` and `swiglu`
-// work on them; other operations need each tensor in one buffer and return `size_overflow` otherwise.
+// A call without a queue uses the default queue of the device. Tensors larger than the device's largest
+// allocation are split into several buffers. Copies, elementwise operations, `sum`, `max`, `silu`, `gelu` and
+// `swiglu` work on them; other operations need each tensor in one buffer and return `size_overflow`
+// otherwise.
 //
-// Bounds of the operations on OpenCL devices, where the sums are those of the dtype D. ε is 2^-23 for F32 and
-// 2^-52 for F64, n the length of a row, y the exact result:
+// Error bounds of the operations on OpenCL devices, which add in the dtype D. ε is 2^-23 for F32 and 2^-52
+// for F64, n is the length of a row, y is the exact result:
 //
 //   matmul, linear   k ε Σ|a b|, and ε |y| with a bias
-//   sum              (n / 1024 + 12) ε Σ|x|, n all elements
+//   sum              (n / 1024 + 12) ε Σ|x|, where n is the number of elements
 //   softmax          (n / 64 + 16 + |x - max|) ε |y|
 //   log_softmax      (n / 64 + 16) ε + 2 ε |y|
 //   rms_norm         (n / 64 + 16) ε |y|, where the sum of squares is a normal number of D
@@ -46,7 +46,7 @@ inline constexpr bool is_opencl = false;
 template <class Stream, int Index>
 inline constexpr bool is_opencl<OpenCl<Stream, Index>> = true;
 
-/// A queue of the caller's own. Copies are handles to the same queue, which the last one releases.
+/// A queue that the caller owns. Copies are handles to one queue; destroying the last copy releases it.
 class OpenClQueue {
  public:
   template <class Dev>

@@ -1,13 +1,13 @@
-// Between the host and a device: `to_device` and `to_host` are the only ways over.
+// Transfers between the host and a device. Only `to_device` and `to_host` move tensors.
 //
 //   const auto w = HT_TRY(model.tensor<ht::F32, ht::Rank<2>>("w"));             // mapped, read-only
 //   const auto there = HT_TRY(ht::to_device<ht::OpenCl<ht::Gpu>>(w));
 //   const auto sum = HT_TRY(there + there);                                     // on the device
 //   const auto back = HT_TRY(ht::to_host(sum));                                 // Tensor<F32, Rank<2>>
 //
-// A tensor on a device keeps the device's memory alive, and so do its slices and transposes, which copy
-// nothing. Both functions return when the bytes have arrived. Mapped pages that cannot be read are the Error
-// of their file. Tensors may be copied and dropped on many threads.
+// A tensor on a device shares ownership of the device's memory, as do its slices and transposes. Many threads
+// may copy and destroy tensors. Both functions return when the transfer is complete. A mapped page that
+// cannot be read is returned as the Error of its file.
 #pragma once
 
 #include <concepts>
@@ -19,7 +19,7 @@
 
 namespace ht::inline v1 {
 
-/// A device with memory of its own and copies between it and the host.
+/// A device with its own memory and with copies between that memory and the host.
 template <class Dev>
 concept Transfers = IsDevice<Dev> && Allocates<Dev> &&
                     requires(Bytes from, MutableBytes into, const Storage& storage, std::uint64_t offset) {
@@ -27,7 +27,7 @@ concept Transfers = IsDevice<Dev> && Allocates<Dev> &&
                       { Dev::copy_to_host(storage, offset, into) } -> std::same_as<Result<void>>;
                     };
 
-/// A device that may use memory of the host in place.
+/// A device that can use host memory without a copy.
 template <class Dev>
 concept Shares = requires(const Storage& owner, Bytes bytes) {
   { Dev::share(owner, bytes) } -> std::same_as<Result<Storage>>;
@@ -35,7 +35,7 @@ concept Shares = requires(const Storage& owner, Bytes bytes) {
 
 namespace detail {
 
-// The copies of a device, with options where the device takes them.
+// Call the copy functions of a device, with `options` if the device accepts them.
 template <class Dev>
 [[nodiscard]] Result<void> copy_bytes_to(Bytes from, const Storage& to, const ComputeOptions& options) {
   if constexpr (requires { Dev::copy_to_device(from, to, std::uint64_t{0}, options); }) {
@@ -56,9 +56,9 @@ template <class Dev>
 
 }  // namespace detail
 
-/// The tensor on a device, contiguous. A read-only tensor whose elements follow each other shares its memory
-/// where the device can: nothing is copied, and the elements must not change while the device has them. A
-/// mutable tensor is always copied. `options` name the queue of a device that has queues.
+/// A contiguous tensor on a device with the same elements. A contiguous read-only tensor shares its memory if
+/// the device can: nothing is copied, and the elements must not change while the device uses them. A mutable
+/// tensor is always copied. `options` selects the queue of a device with queues.
 template <class Dev, class D, class S, class From>
   requires Compatible<Dev, D> && Transfers<Dev> && HostAccessible<From>
 [[nodiscard]] Result<Tensor<D, S, Dev>> to_device(const Tensor<D, S, From>& tensor,
@@ -70,7 +70,7 @@ template <class Dev, class D, class S, class From>
       if (shared != Storage()) return Tensor<D, S, Dev>::over(std::move(shared), tensor.shape());
     }
   }
-  // Elements with other strides are made contiguous on the host, as no device has to know every dtype.
+  // Other elements are made contiguous on the host: a device need not compute with every stored dtype.
   Bytes bytes;
   Storage copied;
   if (dense) {
@@ -85,7 +85,7 @@ template <class Dev, class D, class S, class From>
   return Tensor<D, S, Dev>::over(std::move(storage), tensor.shape());
 }
 
-/// On the host, the tensor itself: code that is generic in the device need not ask.
+/// Returns the tensor itself, so that code generic in the device needs no special case for the host.
 template <class Dev, class D, class S>
   requires std::same_as<Dev, Host>
 [[nodiscard]] Result<Tensor<D, S>> to_device(const Tensor<D, S>& tensor, const ComputeOptions& = {}) {
@@ -94,7 +94,7 @@ template <class Dev, class D, class S>
 
 namespace detail {
 
-/// The last element up to `element` that starts with a whole byte, as packed ones may start within one.
+/// The last index up to `element` whose element starts on a byte boundary. Packed elements may not.
 template <class D>
 [[nodiscard]] std::int64_t first_in_whole_byte(ElementPointer<D> data, std::int64_t element) noexcept {
   if constexpr (is_packed<std::remove_const_t<D>>) {
@@ -105,8 +105,8 @@ template <class D>
 
 }  // namespace detail
 
-/// A copy in memory of the host, contiguous. A view with gaps is copied with the bytes in them, and the
-/// elements are gathered on the host.
+/// A contiguous copy in host memory. A view with gaps is transferred with the gaps, and its elements are
+/// gathered on the host.
 template <class D, class S, class Dev>
   requires Transfers<Dev>
 [[nodiscard]] Result<Tensor<std::remove_const_t<D>, S>> to_host(const Tensor<D, S, Dev>& tensor,
@@ -138,7 +138,7 @@ template <class D, class S, class Dev>
   return gathered;
 }
 
-/// Returns the same tensor: it is on the host already.
+/// Returns the tensor itself, which is already on the host.
 template <class D, class S>
 [[nodiscard]] Result<Tensor<D, S>> to_host(const Tensor<D, S>& tensor, const ComputeOptions& = {}) {
   return tensor;

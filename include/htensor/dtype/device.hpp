@@ -1,17 +1,16 @@
-// Devices: empty types that list the dtypes they store and the operations they have.
+// Devices: empty types that list the dtypes that they store and the operations that they have.
 //
 // Operations come in slices: `slice::Core` (allocate, copy, elementwise, reduce), `slice::Linear` (matmul),
 // `slice::Nn` (softmax, norms, activations), `slice::Conv`. A device lists its slices in its definition. An
-// operation asks for `Computes<Dev, Slice, D>`, so that code which uses an operation that the device lacks
-// does not compile, and the message names the slice.
+// operation requires `Computes<Dev, Slice, D>`: a call of an operation that the device lacks does not
+// compile, and the message names the slice.
 //
-// A device of your own is an empty struct, and the library finds the functions of the device among its static
-// members:
+// A device of your own is an empty struct. Its static members are the functions of the device:
 //
 //   struct Card {
 //     using Slices = ht::SliceList<ht::slice::Core>;
 //     static constexpr std::string_view name = "Card";
-//     static constexpr bool host_accessible = false;             // else the host's own loops do the rest
+//     static constexpr bool host_accessible = false;             // if true, the host's loops compute
 //     template <class D> static constexpr bool stores = D::bits == 32;
 //     template <class Slice, class D> static constexpr bool computes = std::same_as<D, ht::F32>;
 //
@@ -24,11 +23,11 @@
 //     B& b);
 //   };
 //
-// htensor/dtype/operation.hpp lists the operations. `data()` is an address in the device's own numbering. An
-// operation whose `run` is missing does not compile. `to_device` and `to_host` (htensor/device/transfer.hpp)
-// call the copies; a device that shares memory with the host may have `share(owner, bytes)`, which returns an
-// empty Storage where a copy is needed. `allocate` and the copies may take `const ht::ComputeOptions&` as
-// their last argument. examples/consumer has a device like this.
+// htensor/dtype/operation.hpp lists the operations. `data()` is an address in the device's address space. A
+// call of an operation without `run` does not compile. `to_device` and `to_host`
+// (htensor/device/transfer.hpp) call the copy functions. A device that shares memory with the host may have
+// `share(owner, bytes)`, which returns an empty Storage if a copy is needed. `allocate` and the copies may
+// take `const ht::ComputeOptions&` as their last argument. examples/consumer has a device like this.
 #pragma once
 
 #include <algorithm>
@@ -56,24 +55,24 @@ concept IsDevice = std::is_empty_v<T> && requires {
   { T::host_accessible } -> std::convertible_to<bool>;
 };
 
-/// A device whose memory this process can read and write like its own.
+/// A device whose memory this process can read and write directly.
 template <class Dev>
 concept HostAccessible = IsDevice<Dev> && Dev::host_accessible;
 
-/// `List` names the dtype D.
+/// Whether `List` contains the dtype D.
 template <class D, class List>
 inline constexpr bool contains = false;
 template <class D, class... Ds>
 inline constexpr bool contains<D, DTypeList<Ds...>> = (std::same_as<D, Ds> || ...);
 
-/// Whether the device takes the dtype. Specialise it to put your own dtype on a library's device.
+/// Whether the device stores the dtype. Specialise it to put your own dtype on a device of the library.
 template <class Dev, class D>
 inline constexpr bool stores = Dev::template stores<D>;
 
 template <class D, class Dev>
 concept StoredBy = stores<Dev, D>;
 
-/// What `Tensor` asks where its type is spelled; a read-only `const D` is as good as D.
+/// The device stores the dtype: the requirement of `Tensor<D, S, Dev>`. `const D` counts as D.
 template <class Dev, class D>
 concept Compatible =
     IsDevice<Dev> && IsDType<std::remove_const_t<D>> && StoredBy<std::remove_const_t<D>, Dev>;
@@ -103,15 +102,15 @@ template <class Dev, class Slice>
 concept HasSlice =
     IsDevice<Dev> && requires { typename Dev::Slices; } && detail::lists_slice<Slice, typename Dev::Slices>;
 
-/// The device calculates with elements of D in the operations of the slice; a read-only `const D` is as good
-/// as D. `Dev::computes<Slice, D>` lists dtypes where a device has the slice for some of them only.
+/// The device has the operations of the slice for elements of D; `const D` counts as D. A device that has a
+/// slice only for some dtypes lists them in `Dev::computes<Slice, D>`.
 template <class Dev, class Slice, class D>
 concept Computes = HasSlice<Dev, Slice> && Compatible<Dev, D> && (!requires {
                      Dev::template computes<Slice, std::remove_const_t<D>>;
                    } || Dev::template computes<Slice, std::remove_const_t<D>>);
 
-/// The memory and the processors of this process. It stores every dtype, users' own too. Kernels of the
-/// slices beyond core calculate in F32 and F64.
+/// The memory and the processors of this process. It stores every dtype, including users' dtypes. The slices
+/// other than core compute in F32 and F64 only.
 struct Host {
   using Slices = SliceList<slice::Core, slice::Linear, slice::Nn, slice::Conv>;
   static constexpr std::string_view name = "Host";
@@ -122,8 +121,8 @@ struct Host {
   static constexpr bool computes = std::same_as<Slice, slice::Core> || contains<D, DTypeList<F32, F64>>;
 };
 
-// OpenCL. The functions are in the library (src/device); they load the OpenCL library when one is first
-// called and return `device_unavailable` where there is none. See htensor/device/opencl.hpp.
+// OpenCL. The functions are in the library (src/device). The first call loads the OpenCL library; without it,
+// calls return `device_unavailable`. See htensor/device/opencl.hpp.
 namespace detail::opencl {
 
 struct Target {
@@ -132,7 +131,7 @@ struct Target {
   std::string_view name;
 };
 
-/// A tensor on a device, without its types.
+/// A type-erased tensor on a device.
 struct View {
   const Storage* storage = nullptr;
   std::uint64_t address = 0;
@@ -153,7 +152,7 @@ template <class T>
   return view;
 }
 
-// These types depend on the stream, so that calls are looked at when Storage is complete.
+// These types depend on the stream, so that calls are checked only when Storage is complete.
 template <class Stream>
 using TargetOf = std::conditional_t<Stream::is_gpu, Target, Target>;
 template <class Stream>
@@ -177,9 +176,9 @@ using Operation = std::variant<std::plus<>, std::minus<>, std::multiplies<>, std
 
 }  // namespace detail::opencl
 
-/// The two kinds of OpenCL device. GPUs need not know double precision, so F64 is not among theirs. Copies
-/// work for every dtype, as bytes; `Numbers` are the dtypes that kernels of core calculate with, `Floats`
-/// those of the other slices.
+/// The two kinds of OpenCL device. GPUs may lack double precision, so `Gpu` does not store F64. Copies work
+/// for every stored dtype, as bytes. Kernels of core compute with `Numbers`, those of the other slices with
+/// `Floats`.
 struct Gpu {
   static constexpr std::string_view stream_name = "Gpu";
   static constexpr bool is_gpu = true;
@@ -196,8 +195,7 @@ struct Cpu {
   using Floats = DTypeList<F32, F64>;
 };
 
-/// The Index-th OpenCL device of a kind. One template over `OpenCl<Stream, Index>` serves all of them, and
-/// several are used in one process.
+/// The Index-th OpenCL device of a kind. A process may use several devices.
 template <class Stream, int Index = 0>
   requires(Index >= 0 && Index < 10)
 struct OpenCl {

@@ -1,4 +1,4 @@
-// The dtypes: empty types that carry facts. All 22 of today's safetensors under its names, and I4, U4.
+// The dtypes: empty types with static properties. All 22 dtypes of safetensors by their names, and I4, U4.
 //
 // A dtype of your own is a struct like these with a tag from `user_tag`; examples/consumer has one.
 // The tags are written into files (spec/ht-format.md) and never change.
@@ -15,9 +15,9 @@
 
 namespace ht::inline v1 {
 
-/// What every dtype has: a name, a width in bits, a family, the byte that stands for it in files, and
-/// the C++ type of one element. The bytes of an Element are its stored bytes where the width is a
-/// whole number of bytes; narrower elements are packed (see packed.hpp).
+/// A dtype has a name, a width in bits, a family, a tag that identifies it in files, and the C++ type of one
+/// element. If the width is a whole number of bytes, the bytes of an Element are its stored bytes. Narrower
+/// elements are packed (see packed.hpp).
 template <class T>
 concept IsDType = std::is_empty_v<T> && std::same_as<T, std::remove_cv_t<T>> && requires {
   { T::name } -> std::convertible_to<std::string_view>;
@@ -33,13 +33,13 @@ concept IsNumber = IsDType<T> && requires {
   { T::number } -> std::convertible_to<const NumberFacts&>;
 };
 
-/// A dtype that has a rank by width within its family. `Bool` has none.
+/// A number dtype with a rank by width within its family. `Bool` has no rank.
 template <class T>
 concept Precision = IsNumber<T> && requires {
   { T::width_rank } -> std::convertible_to<int>;
 };
 
-/// The families. A user's dtype may join one or bring its own.
+/// The families. A user's dtype may use one of these or define its own.
 namespace family {
 struct Float {};
 struct BFloat {};
@@ -64,7 +64,7 @@ constexpr DTypeTag library_tag(int number) { return static_cast<DTypeTag>(number
 template <int Bits>
 concept IntWidth = Bits == 4 || Bits == 8 || Bits == 16 || Bits == 32 || Bits == 64;
 
-// What depends on the width alone, picked by its place in 4, 8, 16, 32, 64.
+// The choice for a width: `choices` are for 4, 8, 16, 32 and 64 bits.
 template <int Bits, class T, std::size_t N>
 constexpr T by_width(const T (&choices)[N]) {
   return choices[std::bit_width(static_cast<unsigned>(Bits)) - 3];
@@ -96,7 +96,7 @@ inline constexpr MiniFloatRow mini_floats[] = {
     {5, 2, Specials::nan_at_minus_zero, "F8_E5M2FNUZ", 24},
 };
 
-// The row of that layout, or one without a name.
+// The row of that layout, or a row with an empty name.
 consteval MiniFloatRow mini_float(int exponent_bits, int mantissa_bits, Specials specials) {
   for (const auto& row : mini_floats) {
     if (row.exponent_bits == exponent_bits && row.mantissa_bits == mantissa_bits &&
@@ -112,7 +112,7 @@ concept IsMiniFloat = !mini_float(ExponentBits, MantissaBits, S).name.empty();
 
 }  // namespace detail
 
-/// A truth value in a byte. It counts as the numbers 0 and 1, but has no rank by width.
+/// A boolean in a byte. Its values are the numbers 0 and 1. It has no width rank.
 struct Bool {
   using Family = family::Bool;
   using Element = Boolean;
@@ -238,8 +238,8 @@ struct DTypeList {
   static constexpr int size = sizeof...(Ds);
 };
 
-/// Every dtype of the library, narrow before wide and exact before rounded: the order in which
-/// `Common` looks.
+/// Every dtype of the library, in the order in which `Common` searches: narrow before wide, and integers
+/// before floating-point of the same width.
 using AllDTypes = DTypeList<Bool, U4, I4, F4, F6_E2M3, F6_E3M2, U8, I8, F8_E4M3, F8_E5M2, F8_E4M3FNUZ,
                             F8_E5M2FNUZ, F8_E8M0, U16, I16, F16, BF16, U32, I32, F32, U64, I64, F64, C64>;
 

@@ -1,4 +1,4 @@
-// How the elements of a tensor are stored, as known at run time: one by one, or in blocks that share scales.
+// The storage of a tensor's elements, as known at run time: dense, or in blocks with shared scales.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace ht::inline v1 {
 
-/// ggml's number of a block encoding; 0, where ggml has F32, is dense: one element after another.
+/// ggml's type number of a block encoding. 0, which is F32 in ggml, is any dense dtype.
 enum class EncodingTag : std::uint8_t { dense = 0 };
 
 struct Encoding {
@@ -22,24 +22,24 @@ struct Encoding {
   friend bool operator==(const Encoding&, const Encoding&) = default;
 };
 
-/// Nothing for `dense` and for numbers that ggml has retired or not given out.
+/// nullopt for `dense` and for numbers that ggml has removed or not assigned.
 [[nodiscard]] std::optional<Encoding> find_encoding(EncodingTag tag) noexcept;
 [[nodiscard]] std::optional<Encoding> find_encoding(std::string_view name) noexcept;
 
-/// Bytes of a tensor whose rows, its innermost dimension, are cut into blocks. Nothing where a row is no
-/// whole number of blocks or 63 bits cannot count them.
+/// The size in bytes of a tensor whose rows (the innermost dimension) are stored in blocks. nullopt if a row
+/// is not a whole number of blocks or the size exceeds 63 bits.
 [[nodiscard]] std::optional<std::uint64_t> block_bytes(std::span<const std::int64_t> dims,
                                                        const Encoding& encoding) noexcept;
 
-/// A dense dtype, a block encoding, or neither where the file does not name one.
+/// A dense dtype, a block encoding, or neither if the type in the file is unknown.
 struct ElementType {
   /// `invalid` unless the tensor is dense.
   DTypeTag dtype = DTypeTag::invalid;
-  /// `dense` unless the elements lie in blocks.
+  /// `dense` unless the elements are stored in blocks.
   EncodingTag encoding = EncodingTag::dense;
-  /// As in safetensors or ggml: "BF16", "Q4_K". Empty where the type is unknown.
+  /// As in safetensors or ggml: "BF16", "Q4_K". Empty if the type is unknown.
   std::string_view name{};
-  /// Of one element; 0 for blocks and unknown types.
+  /// The width of one element; 0 for blocks and unknown types.
   int bits = 0;
   /// Elements and bytes of one block; 1 and 0 for dense dtypes.
   std::uint32_t block_elements = 1;

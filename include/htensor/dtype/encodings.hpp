@@ -1,7 +1,7 @@
-// The block encodings: empty types that carry facts. All of today's ggml under its names.
+// The block encodings: empty types with static properties. All encodings of ggml by their names.
 //
-// A block holds `block_elements` neighbours of a row in `block_bytes` bytes, with the scales that they share.
-// The tags are ggml's numbers, which are written into GGUF files and never change.
+// A block holds `block_elements` adjacent elements of a row in `block_bytes` bytes, with their shared scales.
+// The tags are ggml's type numbers, which GGUF files contain and which never change.
 #pragma once
 
 #include <concepts>
@@ -33,7 +33,7 @@ struct Blocks {
 
 // NOLINTBEGIN(readability-identifier-naming): as ggml spells them.
 
-// One scale per 32 elements; _1 adds an offset to each.
+// One scale per 32 elements; the _1 encodings also have an offset.
 struct Q4_0 : detail::Blocks<2, 32, 18> {
   static constexpr std::string_view name = "Q4_0";
 };
@@ -53,7 +53,7 @@ struct Q8_1 : detail::Blocks<9, 32, 36> {
   static constexpr std::string_view name = "Q8_1";
 };
 
-// Scales within a block of 256 elements that share one more scale.
+// Blocks of 256 elements: a scale for each group, and a scale of these scales.
 struct Q2_K : detail::Blocks<10, 256, 84> {
   static constexpr std::string_view name = "Q2_K";
 };
@@ -73,7 +73,7 @@ struct Q8_K : detail::Blocks<15, 256, 292> {
   static constexpr std::string_view name = "Q8_K";
 };
 
-// Elements are looked up in code books, up to 8 at once.
+// Indices into codebooks; one index stands for up to 8 elements.
 struct IQ2_XXS : detail::Blocks<16, 256, 66> {
   static constexpr std::string_view name = "IQ2_XXS";
 };
@@ -154,8 +154,8 @@ bool visit_encoding_among(EncodingList<Es...>, EncodingTag tag, F& f) {
 
 }  // namespace detail
 
-/// Calls `f(E{})` with the encoding behind the tag. Returns whether there is one: false for `dense` and for
-/// numbers that ggml has retired or not given out.
+/// Calls `f(E{})` with the encoding of the tag. Returns false for `dense` and for numbers that ggml has
+/// removed or not assigned.
 template <class F>
 bool visit_encoding(EncodingTag tag, F&& f) {
   return detail::visit_encoding_among(AllEncodings{}, tag, f);

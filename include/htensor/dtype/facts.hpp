@@ -1,4 +1,4 @@
-// The facts about a number type from which every relation between dtypes is derived.
+// Properties of number types. Every relation between dtypes is derived from them.
 #pragma once
 
 #include <bit>
@@ -8,7 +8,7 @@
 
 namespace ht::inline v1 {
 
-/// The byte that names a dtype in a file. 0 is no dtype; 192 to 255 belong to users.
+/// The byte that identifies a dtype in a file. 0 is invalid; 192 to 255 are reserved for users.
 enum class DTypeTag : std::uint8_t { invalid = 0 };
 
 inline constexpr std::uint8_t first_user_tag = 192;
@@ -37,9 +37,9 @@ struct Magnitude {
   friend constexpr bool operator==(Magnitude a, Magnitude b) noexcept { return (a <=> b) == 0; }
 };
 
-/// The finite values of a dtype: zero where it has one, and every ±m × 2^e with 1 ≤ m < 2^digits and
-/// e ≥ lowest_exponent between -most_negative and largest. Integers are those with e = 0. A complex
-/// dtype tells this of each of its two parts.
+/// The finite values of a dtype: zero if `has_zero`, and every ±m × 2^e with 1 ≤ m < 2^digits and
+/// e ≥ lowest_exponent between -most_negative and largest. Integers have lowest_exponent = 0. For a complex
+/// dtype, they describe each of the two parts.
 struct NumberFacts {
   NumberKind kind = NumberKind::integer;
   int digits = 0;
@@ -66,16 +66,16 @@ struct NumberFacts {
           .most_negative = has_sign ? Magnitude{1, digits} : Magnitude{}};
 }
 
-/// What the codes at the edge of a floating-point layout mean.
+/// The special codes of a floating-point layout.
 enum class Specials : std::uint8_t {
   ieee,               // exponent all ones: infinities and NaNs
   nan_at_all_ones,    // "FN": the largest code of each sign is NaN, no infinity
-  nan_at_minus_zero,  // "FNUZ": the code of -0 is the one NaN, no infinity, no -0
+  nan_at_minus_zero,  // "FNUZ": the code of -0 is the only NaN, no infinity, no -0
   none,               // every code is a finite number
   scale,              // E8M0: powers of two, no sign, no zero, all ones is NaN
 };
 
-/// How a floating-point number lies in its bits: sign, exponent, mantissa from the top.
+/// The bit fields of a floating-point number: sign, exponent, mantissa, from the most significant bit.
 struct FloatLayout {
   int exponent_bits;
   int mantissa_bits;
@@ -86,7 +86,7 @@ struct FloatLayout {
   [[nodiscard]] constexpr int bits() const noexcept {
     return exponent_bits + mantissa_bits + (has_sign() ? 1 : 0);
   }
-  /// Every value is a multiple of 2^this.
+  /// The exponent e such that every value is a multiple of 2^e.
   [[nodiscard]] constexpr int lowest_exponent() const noexcept {
     return (specials == Specials::scale ? 0 : 1) - bias - mantissa_bits;
   }
@@ -102,7 +102,7 @@ struct FloatLayout {
     }
     return codes - 1;
   }
-  /// The value of a finite code without its sign.
+  /// The magnitude of a finite code, which has no sign bit.
   [[nodiscard]] constexpr Magnitude magnitude(std::uint64_t code) const noexcept {
     const std::uint64_t implicit = std::uint64_t{1} << mantissa_bits;
     const int field = static_cast<int>(code >> mantissa_bits);

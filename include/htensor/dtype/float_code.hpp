@@ -1,17 +1,17 @@
 // Exact conversion between the bits of any FloatLayout and float, double and integers.
 //
-// All of it is integer arithmetic: no intermediate format, so no double rounding, and no dependence on
-// the processor's rounding or flush-to-zero modes. The rules, for every layout:
+// Conversions use integer arithmetic only. They have no intermediate format, so no double rounding, and do
+// not depend on the processor's rounding or flush-to-zero modes. The rules, for every layout:
 //
-// - To float or double: exact. NaN stays NaN and keeps its sign and payload; a signalling one may
-//   become quiet.
-// - From float, double, integers: round to nearest, ties to even. What rounds beyond the largest
-//   finite value becomes infinity where the layout has one (F16, BF16, F8_E5M2), NaN where it has
-//   only that (F8_E4M3, FNUZ, F8_E8M0), and otherwise the largest value of its sign (F6, F4).
-// - Infinity follows the same rule. NaN becomes a quiet NaN of its sign (the one NaN of FNUZ and
-//   E8M0; the largest value where there is no NaN).
-// - FNUZ has no -0: it becomes +0. F8_E8M0 has neither zero nor sign: zero becomes its smallest value
-//   2^-127, negative numbers become NaN; its ties go up, as its one digit is always odd.
+// - To float or double: exact. NaN stays NaN and keeps its sign and payload; a signalling NaN may become
+//   quiet.
+// - From float, double, integers: round to nearest, ties to even. A value that rounds beyond the largest
+//   finite value becomes infinity if the layout has infinity (F16, BF16, F8_E5M2), else NaN if the layout has
+//   NaN (F8_E4M3, FNUZ, F8_E8M0), else the largest value of the same sign (F6, F4).
+// - Infinity follows the same rule. NaN becomes a quiet NaN of the same sign. FNUZ and E8M0 have only one
+//   NaN; F6 and F4 have no NaN, and it becomes the largest value.
+// - FNUZ has no -0: -0 becomes +0. F8_E8M0 has neither zero nor sign: zero becomes the smallest value 2^-127,
+//   negative numbers become NaN, and ties round up, because its one-digit significand is always odd.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace ht::inline v1::detail {
 
 enum class NumberClass : std::uint8_t { finite, infinite, nan };
 
-/// A number taken apart: ±significand × 2^exponent; a NaN's payload stands at the top of `significand`.
+/// A decomposed number: ±significand × 2^exponent. For NaN, the top bits of `significand` are the payload.
 struct Parts {
   NumberClass number_class = NumberClass::finite;
   bool negative = false;
@@ -72,7 +72,7 @@ template <std::integral T>
   return {.negative = negative, .significand = negative ? std::uint64_t{0} - magnitude : magnitude};
 }
 
-/// `significand` / 2^shift, rounded to nearest, ties to even. A shift may be negative.
+/// `significand` / 2^shift, rounded to nearest, ties to even. The shift may be negative.
 [[nodiscard]] constexpr std::uint64_t shift_right_rounded(std::uint64_t significand, int shift) noexcept {
   if (shift <= 0) return significand << -shift;
   if (shift > 64) return 0;
@@ -83,7 +83,7 @@ template <std::integral T>
   return kept + (up ? 1 : 0);
 }
 
-/// The code of what lies beyond the largest finite value.
+/// The code, without sign, of a value beyond the largest finite value.
 [[nodiscard]] constexpr std::uint64_t overflow_code(const FloatLayout& layout) noexcept {
   return layout.specials == Specials::none ? layout.largest_code() : layout.largest_code() + 1;
 }
@@ -94,16 +94,16 @@ template <std::integral T>
   return overflow_code(layout) | quiet | (payload >> (64 - layout.mantissa_bits));
 }
 
-/// The code, without sign, of a finite magnitude after rounding; it may be beyond the largest.
+/// The code, without sign, of a finite magnitude after rounding. It may exceed `largest_code()`.
 [[nodiscard]] constexpr std::uint64_t rounded_code(const FloatLayout& layout, const Parts& parts) noexcept {
   if (parts.significand == 0) return 0;
   const int lowest = layout.lowest_exponent();
   const int top = 63 - std::countl_zero(parts.significand) + parts.exponent;
   const int unit = std::max(top - layout.mantissa_bits, lowest);
   const std::uint64_t rounded = shift_right_rounded(parts.significand, unit - parts.exponent);
-  // Codes are the magnitudes in order, so a carry out of the mantissa lands in the exponent by itself.
+  // Codes are in the order of magnitudes, so a carry out of the mantissa increments the exponent.
   const std::uint64_t code = (static_cast<std::uint64_t>(unit - lowest) << layout.mantissa_bits) + rounded;
-  // The first code of a scale is a power of two and not zero.
+  // Code 0 of a scale is a power of two, not zero.
   return layout.specials == Specials::scale && code > 0 ? code - 1 : code;
 }
 
@@ -113,7 +113,7 @@ template <std::integral T>
   const std::uint64_t sign = parts.negative && layout.has_sign() ? std::uint64_t{1} << code_bits : 0;
   std::uint64_t code = 0;
   if (parts.number_class == NumberClass::nan) {
-    // Where there is no NaN, the sign of one means nothing either.
+    // Without NaN in the layout, the sign of a NaN is dropped.
     if (layout.specials == Specials::none) return layout.largest_code();
     code = nan_code(layout, parts.significand);
   } else if (parts.number_class == NumberClass::infinite) {

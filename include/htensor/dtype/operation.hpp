@@ -1,4 +1,4 @@
-// Operations that a device calculates by itself: empty types, or structs with the numbers of the operation.
+// Operations of a device: empty types, or structs with the parameters of the operation.
 //
 // A device whose memory the host cannot read has a static function `run` for each operation that it offers:
 //
@@ -7,12 +7,12 @@
 //   b);
 //
 // The functions of htensor/compute check shapes, allocate the result and call `run`, so that `a + b`,
-// `ht::softmax(x)` and the others have one name and one signature on every device. An operation whose `run`
-// is missing does not compile.
+// `ht::softmax(x)` and the others have one name and one signature on every device. A call of an operation
+// without `run` does not compile.
 //
-// Inputs have any strides. `out` is contiguous and distinct from the inputs, except for the elementwise
-// operations (`std::plus<>`, `std::minus<>`, `std::multiplies<>`, `std::divides<>`) and `Copy`: there it has
-// any strides, and may be one of the inputs. Extents are checked before the call.
+// Inputs may have any strides. `out` is contiguous and does not overlap the inputs. In the elementwise
+// operations (`std::plus<>`, `std::minus<>`, `std::multiplies<>`, `std::divides<>`) and `Copy`, `out` may
+// have any strides and may be one of the inputs. Extents are checked before the call.
 #pragma once
 
 #include <array>
@@ -27,13 +27,13 @@ namespace operation {
 
 /// out = x.
 struct Copy {};
-/// out[] = Σ x. The dtype of `out` is `SumOf` that of x (htensor/compute/reduce.hpp).
+/// out[] = Σ x. The dtype of `out` is `SumOf` the dtype of x (htensor/compute/reduce.hpp).
 struct Sum {};
-/// out[] = the largest x, NaN where there is one. x has an element.
+/// out[] = the largest element of x, or NaN if x contains NaN. x is not empty.
 struct Max {};
 /// out = a · b, with the shapes of `ht::matmul`.
 struct Matmul {};
-/// out[…, i] = Σ x[…, j] · w[i, j], and + bias[i] where a third input is given.
+/// out[…, i] = Σ x[…, j] · w[i, j], plus bias[i] if there is a third input.
 struct Linear {};
 struct Softmax {};
 struct LogSoftmax {};
@@ -41,7 +41,7 @@ struct LogSoftmax {};
 struct RmsNorm {
   double epsilon = 0;
 };
-/// Inputs x, weight and, where it is given, bias.
+/// Inputs x, weight and optionally bias.
 struct LayerNorm {
   double epsilon = 0;
 };
@@ -55,11 +55,11 @@ struct Swiglu {};
 struct Rope {
   bool is_interleaved = true;
 };
-/// `out` is I64. Rows have elements.
+/// `out` is I64. Rows are not empty.
 struct Argmax {};
-/// Inputs table[rows, columns] and ids[n], I64 and all of them rows.
+/// Inputs table[rows, columns] and ids[n], I64 and all in [0, rows).
 struct Embedding {};
-/// Inputs x, weight and, where it is given, bias. Pairs are {vertical, horizontal}.
+/// Inputs x, weight and optionally bias. Pairs are {vertical, horizontal}.
 struct Conv2d {
   std::array<std::int64_t, 2> stride{1, 1};
   std::array<std::int64_t, 2> padding{0, 0};
@@ -69,7 +69,7 @@ struct Conv2d {
 
 }  // namespace operation
 
-/// The device has a function of its own for the operation on tensors of these types.
+/// The device has a `run` for the operation on tensors of these types.
 template <class Dev, class Op, class Out, class... In>
 concept HasOperation =
     requires(const Op& op, const ComputeOptions& options, const Out& out, const In&... in) {

@@ -1,8 +1,8 @@
-// Where elements lie in memory: a plain pointer for whole bytes, a PackedPointer for fewer bits.
+// Pointers to elements in memory: a plain pointer for elements of whole bytes, else a PackedPointer.
 //
-// Packed elements follow each other with no bit between them, from the least significant bit of the
-// first byte up: element i has the bits [i × width, (i + 1) × width). Two threads must not write
-// packed elements that share a byte.
+// Packed elements are stored without padding, starting at the least significant bit of the first byte:
+// element i has the bits [i × width, (i + 1) × width). Two threads must not concurrently write packed
+// elements that share a byte.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ namespace ht::inline v1 {
 template <IsDType D>
 inline constexpr bool is_packed = D::bits % 8 != 0;
 
-/// What can be laid over bytes: an Element of exactly the dtype's width, or packed ones of fewer than 8
-/// bits that know their code.
+/// A dtype whose elements can be accessed in stored bytes: an Element of exactly the dtype's width, or a
+/// packed Element of fewer than 8 bits with `bits()` and `from_bits()`.
 template <class D>
 concept HasElements =
     IsDType<std::remove_const_t<D>> && std::is_trivially_copyable_v<typename D::Element> &&
@@ -38,8 +38,8 @@ struct PackedPlace {
 template <class D>
 [[nodiscard]] constexpr PackedPlace packed_place(std::int64_t index) noexcept {
   static_assert(D::bits < 8, "a packed element spans two bytes at most");
-  // By groups of eight, which are a whole number of bytes, so that no index overflows; rounded down, as
-  // a view that runs downwards starts above its base.
+  // Counts in groups of eight elements, which are whole bytes, so that no index overflows. Rounds down,
+  // because indices may be negative in views with negative strides.
   const auto bit = static_cast<unsigned>(index & 7) * static_cast<unsigned>(D::bits);
   return {(index >> 3) * D::bits + bit / 8, bit % 8};
 }
@@ -66,7 +66,7 @@ constexpr void store_packed(std::byte* base, std::int64_t index, typename D::Ele
 
 }  // namespace detail
 
-/// Stands for one packed element: reads as its value, writes through.
+/// A reference to one packed element: it converts to the value, and assignment stores a value.
 template <IsDType D>
 class PackedReference {
  public:
@@ -89,7 +89,7 @@ class PackedReference {
     return static_cast<Element>(a) == b;
   }
 
-  // Assigning changes the element, not what this stands for.
+  // Assignment stores to the element and does not rebind the reference.
   constexpr const PackedReference& operator=(Element value) const noexcept {
     detail::store_packed<D>(base_, index_, value);
     return *this;
@@ -105,7 +105,7 @@ class PackedReference {
   std::int64_t index_;
 };
 
-/// A pointer to packed elements. `D` may be const, and then elements come by value.
+/// A pointer to packed elements. If `D` is const, dereferencing returns a value.
 template <class D>
 class PackedPointer {
  public:
@@ -133,7 +133,7 @@ class PackedPointer {
   [[nodiscard]] constexpr PackedPointer operator+(std::int64_t elements) const noexcept {
     return PackedPointer(base_, index_ + elements);
   }
-  /// The byte where the element starts, or null where it starts within one.
+  /// The address of the element; null if it does not start on a byte boundary.
   [[nodiscard]] constexpr Byte* address() const noexcept {
     const auto [byte, shift] = detail::packed_place<DType>(index_);
     return shift == 0 && base_ != nullptr ? base_ + byte : nullptr;
@@ -162,7 +162,7 @@ struct PointerTo {
 
 }  // namespace detail
 
-/// What points to the elements of `D`, or read-only of `const D`.
+/// The pointer type for elements of `D`; read-only for `const D`.
 template <class D>
 using ElementPointer = typename detail::PointerTo<D>::type;
 

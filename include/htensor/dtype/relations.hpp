@@ -1,7 +1,7 @@
-// Which dtype holds the values of which: derived from the facts, never from a table.
+// Which dtypes hold all values of other dtypes: derived from their `NumberFacts`, not from a table.
 //
-// LosslessTo is a partial order and no lattice (F16 and BF16 have no smallest type above both), so
-// `Common` takes all its dtypes at once: pairwise promotion would depend on the order.
+// LosslessTo is a partial order but not a lattice: I16, F16 and BF16 each hold U8 and I8, but not each other.
+// So `Common` takes all dtypes at once: the result of pairwise promotion would depend on the order.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ concept IsFloating = IsNumber<T> && T::number.kind == NumberKind::floating;
 template <class T>
 concept IsIntegral = IsNumber<T> && T::number.kind == NumberKind::integer;
 
-/// Can be added, subtracted and multiplied: integers, floating-point and complex numbers.
+/// A dtype with addition, subtraction and multiplication: integers, floating-point and complex numbers.
 template <class T>
 concept Multipliable = IsNumber<T> && T::number.kind != NumberKind::boolean;
 
@@ -38,14 +38,14 @@ consteval bool every_value_of_first_in_second() {
 
 }  // namespace detail
 
-/// Every finite value of A is a value of B, whatever their families. `cast<B>` and `as<B>` ask this.
+/// Every finite value of A is a value of B, in any families. `cast<B>` and `as<B>` require this.
 template <class A, class B>
 concept LosslessTo = IsDType<A> && IsDType<B> && detail::every_value_of_first_in_second<A, B>();
 
 template <class A, class B>
 concept SameFamily = IsDType<A> && IsDType<B> && std::same_as<typename A::Family, typename B::Family>;
 
-/// As LosslessTo, within one family. `upcast<B>` asks this, and here scalars convert implicitly.
+/// LosslessTo within one family. `upcast<B>` and implicit conversion of scalars require this.
 template <class A, class B>
 concept UpcastableTo = SameFamily<A, B> && LosslessTo<A, B>;
 
@@ -54,7 +54,7 @@ namespace detail {
 template <class D, class... Wanted>
 inline constexpr bool holds_all = (LosslessTo<Wanted, D> && ...);
 
-// One of the given dtypes if it holds the others, which is how users' own come in; then the list.
+// The first given dtype that holds all others, possibly a user's dtype; else the first of the list.
 template <class... Wanted, class... Listed>
 consteval auto common_of(DTypeList<Listed...>) {
   constexpr std::array holds{holds_all<Wanted, Wanted...>..., holds_all<Listed, Wanted...>...};
@@ -69,12 +69,12 @@ using CommonAnswer = decltype(common_of<Ds...>(AllDTypes{}));
 
 }  // namespace detail
 
-/// Some dtype holds every value of all of these. I64 and F64 have none.
+/// A dtype exists that holds every value of all given dtypes. I64 and F64 have no common dtype.
 template <class... Ds>
 concept HaveCommon = sizeof...(Ds) > 0 && (IsDType<Ds> && ...) &&
                      !std::is_void_v<detail::CommonAnswer<Ds...>>;
 
-/// The first dtype that holds every value of all of these.
+/// The first dtype that holds every value of all given dtypes.
 template <class... Ds>
   requires HaveCommon<Ds...>
 using Common = typename detail::CommonAnswer<Ds...>::type;

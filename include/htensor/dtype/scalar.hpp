@@ -1,8 +1,8 @@
-// One element of a dtype that C++ has no type for: F16, BF16, the 8-, 6- and 4-bit ones, and BOOL.
+// Element types of dtypes without a C++ type: F16, BF16, the 8-, 6- and 4-bit dtypes, and BOOL.
 //
-// They are the stored bits and nothing else, so arrays of them can be laid over a mapped file. They
-// convert implicitly exactly where UpcastableTo holds (F16 to float), explicitly to float and double
-// everywhere else (BF16 to float), by the rules of float_code.hpp. To calculate, convert first.
+// An object holds exactly the stored bits, so a mapped file can be read as an array of them. An element
+// converts implicitly if UpcastableTo holds (F16 to float), else explicitly to float and double (BF16 to
+// float), by the rules of float_code.hpp. Elements have no arithmetic: convert them first.
 #pragma once
 
 #include <algorithm>
@@ -51,12 +51,12 @@ concept NativeNumber = NativeFloat<T> || NativeInt<T>;
 
 }  // namespace detail
 
-/// The dtype whose element a C++ type is: `float` is F32's.
+/// The dtype that has T as its Element: F32 for `float`.
 template <class T>
 using DTypeOf = typename detail::DTypeOf<T>::type;
 
-/// A byte that is a truth value: 0 is false and every other byte true, as files may hold any byte and
-/// a C++ `bool` may not.
+/// A boolean in a byte: 0 is false, every other byte is true. Files may contain any byte, which a C++ `bool`
+/// must not.
 class Boolean {
  public:
   constexpr Boolean() noexcept = default;
@@ -72,7 +72,7 @@ class Boolean {
   }
   [[nodiscard]] constexpr std::uint8_t bits() const noexcept { return byte_; }
 
-  // For bool alone: a plain operator would let it slip on into any number.
+  // A template, because a plain operator bool would allow implicit conversion to any number.
   template <std::same_as<bool> T>
   constexpr operator T() const noexcept {
     return byte_ != 0;
@@ -120,7 +120,7 @@ class SmallFloat {
     }
   }
 
-  /// Another small float: exact where it can be, else rounded once.
+  /// Converts to another small float: exact if possible, else rounded once.
   template <class Other>
   constexpr explicit(!UpcastableTo<D, Other>) operator SmallFloat<Other>() const noexcept {
     using OtherBits = typename SmallFloat<Other>::Bits;
@@ -128,7 +128,7 @@ class SmallFloat {
     return SmallFloat<Other>::from_bits(static_cast<OtherBits>(detail::put_together(Other::layout, parts)));
   }
 
-  // As numbers: NaN is unequal to itself, -0 equals +0.
+  // Compare as numbers: NaN is unequal to itself, -0 equals +0.
   friend constexpr bool operator==(SmallFloat a, SmallFloat b) noexcept {
     return static_cast<double>(a) == static_cast<double>(b);
   }
@@ -141,7 +141,7 @@ class SmallFloat {
                                           D::layout.bias == 127 && D::layout.specials == Specials::ieee;
   static constexpr unsigned code_mask = (1U << std::min(D::bits, 8)) - 1U;
 
-  // Few enough to be looked up.
+  // The value of each code, for dtypes of 8 bits or fewer.
   template <class T>
   static constexpr auto values = [] {
     std::array<T, code_mask + 1> table{};
@@ -154,7 +154,7 @@ class SmallFloat {
   Bits bits_ = 0;
 };
 
-/// A 4-bit integer. From numbers it rounds to nearest even and saturates; NaN becomes 0.
+/// A 4-bit integer. Conversion from a number rounds to nearest even and saturates; NaN becomes 0.
 template <class D>
 class SmallInt {
  public:

@@ -1,4 +1,4 @@
-// How many elements and bytes a dense tensor has: the one place that multiplies dimensions.
+// Element counts and byte sizes of dense tensors. All multiplication of dimensions is here.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace ht::inline v1 {
 
-/// The product of the dimensions. Nothing where one is negative, or where those that are not zero
-/// multiply to more than 63 bits, so that strides can be counted even if there is no element.
+/// The product of the dimensions. nullopt if a dimension is negative or the product of the nonzero dimensions
+/// exceeds 63 bits, so that strides never overflow, even without elements.
 [[nodiscard]] constexpr std::optional<std::int64_t> element_count(
     std::span<const std::int64_t> dims) noexcept {
   std::int64_t product = 1;
@@ -25,17 +25,16 @@ namespace ht::inline v1 {
   return empty ? 0 : product;
 }
 
-/// Bytes that hold this many elements of a width in bits, the last one filled up; nothing where they
-/// cannot be counted.
+/// The size in bytes of packed elements of a width in bits, rounded up. nullopt on overflow.
 [[nodiscard]] constexpr std::optional<std::uint64_t> bytes_for(std::uint64_t elements, int bits) noexcept {
-  // By groups of eight, which are whole bytes, so that a count that fits never overflows on the way.
+  // Counts in groups of eight elements, which are whole bytes, so that no intermediate result overflows.
   const auto width = static_cast<std::uint64_t>(bits);
   const auto whole = checked::multiply(elements / 8, width);
   if (!whole) return std::nullopt;
   return checked::add(*whole, checked::bits_to_bytes(elements % 8 * width));
 }
 
-/// Bytes of a dense tensor; nothing where 63 bits cannot count them.
+/// The size of a dense tensor in bytes. nullopt if a dimension is negative or the size exceeds 63 bits.
 [[nodiscard]] constexpr std::optional<std::uint64_t> dense_bytes(std::span<const std::int64_t> dims,
                                                                  int bits) noexcept {
   const auto elements = element_count(dims);

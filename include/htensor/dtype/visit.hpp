@@ -1,4 +1,4 @@
-// From a file's runtime tag to a static type: the one door, and the only switch over dtypes.
+// Conversion of a tag from a file to a static type. This is the only switch over dtypes.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace ht::inline v1 {
 
-/// What has to be known of a dtype at run time.
+/// The properties of a dtype that are needed at run time.
 struct DTypeInfo {
   DTypeTag tag = DTypeTag::invalid;
   std::string_view name;
@@ -26,15 +26,15 @@ template <IsDType D>
   return {D::tag, D::name, D::bits};
 }
 
-/// The facts behind a tag: the library's, or one of `users`.
+/// The dtype with this tag, of the library or of `users`. nullopt if the tag is unknown.
 [[nodiscard]] std::optional<DTypeInfo> find_dtype(DTypeTag tag,
                                                   std::span<const DTypeInfo> users = {}) noexcept;
 
-/// The dtype of that name, spelled as in safetensors: "F32", "F8_E4M3", "BOOL".
+/// The dtype with this name, spelled as in safetensors: "F32", "F8_E4M3", "BOOL".
 [[nodiscard]] std::optional<DTypeInfo> find_dtype(std::string_view name,
                                                   std::span<const DTypeInfo> users = {}) noexcept;
 
-/// `bad_dtype`, with what the tag may be and what to do.
+/// The Error `bad_dtype` for a tag, with a hint.
 [[nodiscard]] Error unknown_dtype(DTypeTag tag, SourceLine where = SourceLine::here());
 
 namespace detail {
@@ -63,8 +63,8 @@ auto visit_among(DTypeList<Ds...>, DTypeTag tag, F& f, SourceLine where) {
 
 }  // namespace detail
 
-/// Calls `f(D{})` with the dtype behind the tag, one of the library's or of `Extra`. The answer is a
-/// Result of what f returns (a Result from f is handed through), or `bad_dtype`.
+/// Calls `f(D{})` with the dtype of the tag, from the library or `Extra`. Returns the value of f as a Result;
+/// a Result from f is returned unchanged. `bad_dtype` if the tag is unknown.
 template <IsDType... Extra, class F>
 [[nodiscard]] auto visit_dtype(DTypeTag tag, F&& f, SourceLine where = SourceLine::here()) {
   return detail::visit_among<Extra...>(AllDTypes{}, tag, f, where);

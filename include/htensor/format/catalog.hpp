@@ -1,8 +1,7 @@
-// All tensors of a model, in file order, whatever format they came from.
+// All tensors of a model, in file order, independent of the file format.
 //
-// A Catalog holds offsets and no pointers: it can be copied, stored and sent. Nothing in it has to be
-// checked again; a parser adds only what it has validated. It is made by a CatalogBuilder and does not
-// change after that.
+// A Catalog holds offsets, not pointers, so it can be copied, stored and sent. All entries are validated by
+// the parser. A CatalogBuilder creates the Catalog, which is immutable afterwards.
 #pragma once
 
 #include <cstdint>
@@ -24,27 +23,27 @@ namespace ht::inline v1 {
 enum class ByteOrder : std::uint8_t { little, big };
 enum class ElementOrder : std::uint8_t { row_major, column_major };
 
-/// A tensor in a catalog. The views live as long as the catalog does and is not moved.
+/// A tensor in a catalog. The views are valid until the catalog is destroyed or moved.
 struct Entry {
   std::string_view name{};
-  /// What a dense tensor has. `invalid` for a block encoding, and where the file does not say what it holds.
+  /// The dtype of a dense tensor. `invalid` for a block encoding, and if the file does not state a type.
   DTypeTag dtype = DTypeTag::invalid;
   EncodingTag encoding = EncodingTag::dense;
-  /// Outermost first; any rank that a file names.
+  /// Outermost first; of any rank.
   std::span<const std::int64_t> dims{};
   ElementOrder order = ElementOrder::row_major;
   ByteOrder byte_order = ByteOrder::little;
-  /// Which of the model's files has the bytes, and where. Nothing of this counts for a splat but `bytes`.
+  /// Index of the file in the model, and the position of the bytes in it. For a splat only `bytes` is valid.
   std::uint32_t file = 0;
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
-  /// The 1, 2, 4, 8 or 16 bytes that a splat repeats to fill its `bytes`; empty for all others.
+  /// The pattern of 1, 2, 4, 8 or 16 bytes that a splat repeats to fill `bytes`; empty for other tensors.
   Bytes splat{};
-  /// What a file says of the tensor that no other member has, word for word.
+  /// Text about the tensor in the file that no other member represents, verbatim.
   std::string_view note{};
 
   [[nodiscard]] bool is_splat() const noexcept { return !splat.empty(); }
-  /// Whether the file says what the bytes are; else dtype and shape are unknown.
+  /// Whether the file states a type; else dtype and shape are unknown.
   [[nodiscard]] bool is_typed() const noexcept {
     return dtype != DTypeTag::invalid || encoding != EncodingTag::dense;
   }
@@ -55,20 +54,20 @@ class Catalog {
  public:
   [[nodiscard]] std::size_t size() const noexcept { return records_.size(); }
   [[nodiscard]] bool empty() const noexcept { return records_.empty(); }
-  /// The nth in file order; there must be one.
+  /// In file order; `index` must be less than `size`.
   [[nodiscard]] Entry operator[](std::size_t index) const noexcept;
   [[nodiscard]] IndexIterator<Catalog> begin() const noexcept { return {*this, 0}; }
   [[nodiscard]] IndexIterator<Catalog> end() const noexcept { return {*this, size()}; }
-  /// In constant time, however many there are.
+  /// The index of the entry with that name, in constant time.
   [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const noexcept {
     return names_.find(name);
   }
 
   [[nodiscard]] const Metadata& metadata() const noexcept { return metadata_; }
-  /// What the format is called: "ht", "safetensors", …
+  /// The name of the format: "ht", "safetensors", …
   [[nodiscard]] std::string_view format() const noexcept { return format_; }
-  /// The files that entries lie in, as this one names them: relative, none above its own folder. The first
-  /// is the file itself and has no name.
+  /// The files that contain the entries, as named in the parsed file: relative paths within its folder. The
+  /// first is the parsed file itself; its name is empty.
   [[nodiscard]] const std::vector<std::string>& files() const noexcept { return files_; }
 
   /// Bytes of memory in use.
@@ -78,7 +77,7 @@ class Catalog {
   friend class CatalogBuilder;
   struct Record {
     std::uint64_t dims_end;
-    std::uint64_t offset;  // of a splat: where its pattern begins in patterns_
+    std::uint64_t offset;  // of a splat: offset of its pattern in patterns_
     std::uint64_t bytes;
     std::uint32_t file;
     DTypeTag dtype;
@@ -98,7 +97,7 @@ class Catalog {
 
   std::string format_;
   std::vector<std::string> files_;
-  // One store for all names and one for all dims: no allocation a tensor.
+  // One store for all names and one for all dims: no allocation per tensor.
   NameStore names_;
   std::vector<std::int64_t> dims_;
   std::vector<std::byte> patterns_;
@@ -107,28 +106,29 @@ class Catalog {
   Metadata metadata_;
 };
 
-/// Collects what a parser has validated.
+/// Builds a Catalog from the entries that a parser has validated.
 class CatalogBuilder {
  public:
   /// `format` has to outlive the builder.
   explicit CatalogBuilder(std::string_view format) noexcept : format_(format) {}
 
-  /// Room for this many tensors, bytes of names and dimensions, so that growing does not copy. A number from
-  /// a file is not to be trusted with it.
+  /// Reserves memory for this many tensors, bytes of names and dimensions. Do not pass unchecked numbers from
+  /// a file.
   [[nodiscard]] Result<void> reserve(std::size_t tensors, std::size_t name_bytes = 0, std::size_t dims = 0);
-  /// Copies what it is given, which must not be a part of this catalog. `bad_shape`, `size_mismatch` and
-  /// `out_of_bounds` for what no format could mean; after `out_of_memory` the builder is of no use any more.
+  /// Copies the entry, whose views must not point into this catalog. `bad_shape`, `size_mismatch` and
+  /// `out_of_bounds` for an entry that is invalid in every format. After `out_of_memory` the builder must not
+  /// be used.
   [[nodiscard]] Result<void> add(const Entry& entry);
-  /// One more dimension of the entry that is added next, before those that it brings along itself: for who
-  /// gets to know them one by one.
+  /// Adds a dimension to the next entry, before the entry's own `dims`: for parsers that read dimensions one
+  /// by one.
   [[nodiscard]] Result<void> add_dim(std::int64_t dim);
-  /// Those that were added so since the last entry.
+  /// The dimensions that `add_dim` added since the last entry.
   [[nodiscard]] std::span<const std::int64_t> next_dims() const noexcept;
   [[nodiscard]] Metadata& metadata() noexcept { return catalog_.metadata_; }
-  /// The number for entries that lie in this file, relative to the one that names it.
+  /// Adds a file, by a path relative to the parsed file, and returns its index for `Entry::file`.
   [[nodiscard]] Result<std::uint32_t> add_file(std::string_view name);
 
-  /// What was added so far, for checks that look at all of it.
+  /// The entries added so far, for checks over all of them.
   [[nodiscard]] std::size_t size() const noexcept { return catalog_.size(); }
   [[nodiscard]] Entry operator[](std::size_t index) const noexcept { return catalog_[index]; }
   [[nodiscard]] IndexIterator<Catalog> begin() const noexcept { return catalog_.begin(); }

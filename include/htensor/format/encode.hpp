@@ -1,4 +1,4 @@
-// From a catalog to the bytes of a file around its data: the inverse of `parse`, as pure as that.
+// Encodes a catalog to the header of a file: the inverse of `parse`. Does no I/O.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,18 @@
 
 namespace ht::inline v1 {
 
-/// What may be chosen about a file. Zero and empty mean what the format itself does.
+/// Layout options of a file. 0 means the format's default.
 struct Layout {
-  /// Where data may begin: at multiples of this power of two.
+  /// Alignment of tensor data, a power of two.
   std::uint64_t alignment = 0;
-  /// Whether formats that know no dtypes and shapes are told them all the same, as IRPA's `TENSORv0:`.
+  /// Whether to store dtypes and shapes in formats without fields for them, as `TENSORv0:` in IRPA.
   bool tensor_notes = true;
-  /// Whether entries that an IRPA has in other files stay there; else their data goes into the file, as it
-  /// has to where a model's own files are brought together.
+  /// Whether external entries of an IRPA file stay in their files. If false, their data goes into this file,
+  /// as is required to merge the files of a model.
   bool keep_external = true;
-  /// Not 0: data goes to places that leave the same rest, divided by this power of two, as where it lies now,
-  /// so that whole blocks of so many bytes can be shared with the source. IRPA does that for all of its
-  /// tensors, safetensors for those that follow each other as they do in the source; for other formats it is
-  /// chance.
+  /// A power of two, or 0. Unless 0, each tensor keeps its offset modulo `block_bytes`, so that whole blocks
+  /// can be shared with the source (reflink). IRPA does this for all tensors, safetensors for tensors that
+  /// are adjacent in the same order as in the source. Other formats do not guarantee it.
   std::uint64_t block_bytes = 0;
 };
 
@@ -33,18 +32,18 @@ struct Layout {
 struct Encoded {
   /// The file from its first byte on.
   std::vector<std::byte> header;
-  /// Where the data of each of the catalog's entries begins. Nothing for those whose bytes do not go into
-  /// this file: splats and external entries of an IRPA. Other formats have room for a splat's bytes.
+  /// Offset of the data of each catalog entry. nullopt for entries without bytes in this file: splats and
+  /// external entries of an IRPA file. Other formats reserve space for the expanded splat.
   std::vector<std::optional<std::uint64_t>> offsets;
-  /// The length of the whole file. What neither header nor data covers is zero.
+  /// The length of the whole file. Bytes that neither header nor data covers are zero.
   std::uint64_t file_bytes = 0;
-  /// `Format::finish` of its format; null if the header is complete as it is.
+  /// `Format::finish` of the format; null if the header is complete.
   decltype(Format::finish) finish = nullptr;
 };
 
-/// Other metadata for a file whose data stays where it is, or moves as a whole.
+/// New metadata for a file whose data keeps its offset or moves as a whole.
 struct HeaderEdit {
-  /// The file from its first byte on, its whole header at least; it was parsed to `catalog`.
+  /// The file from its first byte on, at least the whole header; `catalog` was parsed from it.
   Bytes seen;
   std::uint64_t file_bytes = 0;
   const Catalog& catalog;
@@ -55,18 +54,17 @@ struct HeaderEdit {
 };
 
 struct EditedHeader {
-  /// All bytes before the data. The bytes behind `old_bytes` follow them unchanged.
+  /// All bytes before the data. They replace the first `old_bytes` of the file; the rest follows unchanged.
   std::vector<std::byte> bytes;
   std::uint64_t old_bytes = 0;
 };
 
-/// Reasons why the format's usual readers refuse a file of this catalog, although the format allows it; for
-/// GGUF the usual reader is llama.cpp. Each is a warning, with its rule and a hint. May throw
-/// `std::bad_alloc`.
+/// Reasons why common readers reject a file of this catalog although the format allows it; for GGUF the
+/// reader is llama.cpp. Each is a warning, with its rule and a hint. May throw `std::bad_alloc`.
 [[nodiscard]] std::vector<Error> reader_warnings(std::string_view format, const Catalog& catalog);
 
-/// The file for the catalog's tensors, in the catalog's order. Where its entries lie now does not matter.
-/// `would_lose` for what the format cannot carry, `misaligned` for an alignment that is no power of two.
+/// Returns the file for the catalog's tensors, in catalog order. `would_lose` for data that the format cannot
+/// store, `misaligned` if the alignment is not a power of two.
 [[nodiscard]] Result<Encoded> encode(const Format& format, const Catalog& catalog, const Layout& layout = {});
 /// The same by the name of one of the library's formats; `not_found` if there is none.
 [[nodiscard]] Result<Encoded> encode(std::string_view format, const Catalog& catalog,

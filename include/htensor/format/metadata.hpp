@@ -1,9 +1,8 @@
 // The metadata of a model: keys in file order, values with their types.
 //
-// Values are stored as GGUF writes them in little endian, one after another: a vocabulary of 150,000 strings
-// is one range of bytes, without a string object. A large value may stay in the memory it was read into,
-// which copies of the Metadata then share. Values are views; they are valid while the Metadata that they came
-// from is alive and unchanged.
+// Values are stored back to back in GGUF's little-endian form: a vocabulary of 150,000 strings is one range
+// of bytes, without string objects. A large value may stay in the memory it was read into; copies of the
+// Metadata share that memory. Values are views, valid while their Metadata is alive and unchanged.
 #pragma once
 
 #include <array>
@@ -23,17 +22,17 @@
 
 namespace ht::inline v1 {
 
-/// GGUF's value types under GGUF's numbers.
+/// GGUF's value types, with GGUF's numbers.
 enum class MetaType : std::uint8_t { u8, i8, u16, i16, u32, i32, f32, boolean, string, array, u64, i64, f64 };
 
 inline constexpr std::uint32_t meta_type_count = 13;
 
-/// Bytes of a value of the type; 0 for strings and arrays, whose sizes differ.
+/// Bytes of a value of the type; 0 for strings and arrays, whose sizes vary.
 [[nodiscard]] std::uint32_t fixed_bytes(MetaType type) noexcept;
 /// "u32", "string", …
 [[nodiscard]] std::string_view to_string(MetaType type) noexcept;
 
-/// The type that a C++ type is stored as.
+/// The MetaType that stores a C++ type.
 template <class T>
 inline constexpr MetaType meta_type_of = [] {
   if constexpr (std::same_as<T, bool>) return MetaType::boolean;
@@ -47,24 +46,24 @@ inline constexpr MetaType meta_type_of = [] {
 
 class MetaArray;
 
-/// A value. Each question is answered for the types that it makes sense for, and with nothing for others.
+/// A value. Each accessor returns nullopt for a value of another type.
 class MetaValue {
  public:
   MetaValue(MetaType type, Bytes bytes) noexcept : type_(type), bytes_(bytes) {}
 
   [[nodiscard]] MetaType type() const noexcept { return type_; }
-  /// As it is stored: a number in little endian, a string behind its u64 length, an array behind its u32
-  /// type and u64 count.
+  /// The stored form: a number in little-endian, a u64 length and the string, or a u32 type, a u64 count and
+  /// the array.
   [[nodiscard]] Bytes bytes() const noexcept { return bytes_; }
 
   [[nodiscard]] std::optional<std::string_view> text() const noexcept;
   [[nodiscard]] std::optional<bool> boolean() const noexcept;
-  /// Any whole number, signed or not, that fits.
+  /// Any integer type, if the value fits.
   [[nodiscard]] std::optional<std::int64_t> integer() const noexcept;
   [[nodiscard]] std::optional<std::uint64_t> natural() const noexcept;
   /// f32 and f64.
   [[nodiscard]] std::optional<double> real() const noexcept;
-  /// To loop over it, give it a name first: `const auto tokens = value.array().value();`.
+  /// To iterate over it, store it in a variable first: `const auto tokens = value.array().value();`.
   [[nodiscard]] std::optional<MetaArray> array() const noexcept;
 
  private:
@@ -72,7 +71,7 @@ class MetaValue {
   Bytes bytes_;
 };
 
-/// Elements of one type, read one after another.
+/// Elements of one type, with forward iteration only.
 class MetaArray {
  public:
   class Iterator {
@@ -98,7 +97,7 @@ class MetaArray {
     Bytes bytes_{};
   };
 
-  /// `elements` are the bytes behind the array's type and count.
+  /// `elements` are the bytes after the array's type and count.
   MetaArray(MetaType type, std::uint64_t size, Bytes elements) noexcept
       : type_(type), size_(size), elements_(elements) {}
 
@@ -125,28 +124,27 @@ class Metadata {
 
   [[nodiscard]] std::size_t size() const noexcept { return keys_.size(); }
   [[nodiscard]] bool empty() const noexcept { return size() == 0; }
-  /// The nth in file order; there must be one.
+  /// In file order; `index` must be less than `size`.
   [[nodiscard]] Item operator[](std::size_t index) const noexcept;
   [[nodiscard]] IndexIterator<Metadata> begin() const noexcept { return {*this, 0}; }
   [[nodiscard]] IndexIterator<Metadata> end() const noexcept { return {*this, size()}; }
-  /// The value of a key, in constant time; only once `index` was called, as a Catalog's builder does.
+  /// The value of a key, in constant time. Requires `index`, which CatalogBuilder::build calls.
   [[nodiscard]] std::optional<MetaValue> find(std::string_view key) const noexcept;
 
-  /// Room for this many values, with this many bytes of keys and of values in all. A number from a file is
-  /// not to be trusted with it.
+  /// Reserves memory for this many values, and for this many bytes of all keys and all values. Do not pass
+  /// unchecked numbers from a file.
   [[nodiscard]] Result<void> reserve(std::size_t values, std::size_t key_bytes, std::size_t value_bytes);
-  /// How many bytes of values a text takes.
+  /// The number of value bytes that a text needs.
   [[nodiscard]] static constexpr std::size_t bytes_of_text(std::string_view text) noexcept {
     return sizeof(std::uint64_t) + text.size();
   }
   [[nodiscard]] Result<void> add(std::string_view key, std::string_view text);
-  /// Copies a value. Its bytes must be well formed, as `MetaValue::bytes` has them: the caller has checked
-  /// them.
+  /// Copies a value. The caller has checked that its bytes are well-formed, as `MetaValue::bytes` describes.
   [[nodiscard]] Result<void> add(std::string_view key, const MetaValue& value);
   /// The same without a copy of the value's bytes: `owner` keeps them alive and unchanged.
   [[nodiscard]] Result<void> add(std::string_view key, const MetaValue& value,
                                  std::shared_ptr<const void> owner);
-  /// A number or a truth value, of the very type.
+  /// Adds a number or a boolean, of exactly the type T.
   template <class T>
     requires std::is_arithmetic_v<T>
   [[nodiscard]] Result<void> add(std::string_view key, T value) {
@@ -159,11 +157,11 @@ class Metadata {
     return add(key, MetaValue(meta_type_of<T>, bytes));
   }
 
-  /// `duplicate_key` where a key is there twice.
+  /// Builds the index for `find`. `duplicate_key` if a key occurs twice.
   [[nodiscard]] Result<void> index();
-  /// Gives memory back that growing has taken and values do not need, where it is much.
+  /// Releases unused capacity, if it is large.
   void trim();
-  /// Bytes of memory in use; values with an owner count, the rest of the owner's memory does not.
+  /// Bytes of memory in use, including values with an owner but not the rest of the owner's memory.
   [[nodiscard]] std::uint64_t memory_bytes() const noexcept;
 
   /// The same keys in the same order, with values of the same types and bytes.

@@ -1,4 +1,4 @@
-// Changes to metadata, with values as a person writes them.
+// Changes to metadata, with values as text.
 #pragma once
 
 #include <htensor/base/result.hpp>
@@ -10,7 +10,7 @@
 
 namespace ht::inline v1 {
 
-/// What a value is, and, for an array, what its elements are.
+/// The type of a value and, for an array, of its elements.
 struct ValueType {
   MetaType type = MetaType::string;
   MetaType element = MetaType::string;
@@ -22,7 +22,7 @@ struct ValueType {
 [[nodiscard]] std::optional<ValueType> value_type_named(std::string_view name) noexcept;
 
 /// Whether the item is padding that an edit left in a header (`htensor.pad`, spaces only). It describes the
-/// file's layout and not the model, so it is neither shown nor compared nor converted.
+/// file's layout and not the model, so it is not shown, compared or converted.
 [[nodiscard]] bool is_padding(const Metadata::Item& item) noexcept;
 
 /// Whether the item describes the layout of a file and not the model: padding, `general.alignment`,
@@ -31,15 +31,16 @@ struct ValueType {
 
 struct MetadataEdit {
   std::string key;
-  /// A number in digits, `true` or `false`, a string as it is, an array as a JSON list. Nothing: the key
-  /// goes.
+  /// A number in digits, `true` or `false`, a plain string, or an array as a JSON list. nullopt removes the
+  /// key.
   std::optional<std::string> value{};
-  /// Unless given, a key keeps the type that it has, and a new one is a string.
+  /// If nullopt, an existing key keeps its type and a new key is a string.
   std::optional<ValueType> type{};
 };
 
-/// The metadata after all edits, one after another: a key keeps its place, and a new one comes last.
-/// `not_found` for one that is to go and is not there, `dtype_mismatch` for a value that is not of its type.
+/// Returns the metadata after all edits, applied in order. An existing key keeps its position; a new key is
+/// appended. `not_found` for a key to remove that does not exist, `dtype_mismatch` for a value that does not
+/// match its type.
 [[nodiscard]] Result<Metadata> edited(const Metadata& metadata, std::span<const MetadataEdit> edits);
 
 }  // namespace ht::inline v1

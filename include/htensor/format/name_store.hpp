@@ -1,4 +1,4 @@
-// Many names in one piece of memory, found in constant time.
+// Many names in one block of memory, with look-up in constant time.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace ht::inline v1 {
 
 namespace detail {
 
-/// Gives memory back that growing has taken, where a container is less than half full. One that is fuller is
-/// left: a copy would cost more than it gives back.
+/// Shrinks a container that is less than half full. For a fuller container, the copy would cost more than it
+/// saves.
 template <class Container>
 void trim(Container& container) {
   if (container.size() < container.capacity() / 2) container.shrink_to_fit();
@@ -21,27 +21,27 @@ void trim(Container& container) {
 
 }  // namespace detail
 
-/// Names in the order they were added, by number and, once `index` was called, by name. Nothing is
-/// allocated for a name alone.
+/// Names in the order in which they were added, accessible by position and, after `index`, by name. No
+/// allocation per name.
 class NameStore {
  public:
   void reserve(std::size_t names, std::size_t bytes = 0);
   void add(std::string_view name);
 
   [[nodiscard]] std::size_t size() const noexcept { return ends_.size(); }
-  /// The nth; there must be one. It lives as long as the store and is not changed.
+  /// `index` must be less than `size`. The view is valid while the store is alive and unchanged.
   [[nodiscard]] std::string_view operator[](std::size_t index) const noexcept {
     const std::uint64_t begin = index == 0 ? 0 : ends_[index - 1];
     return std::string_view(text_).substr(begin, ends_[index] - begin);
   }
 
-  /// Makes `find` work, in linear time whatever the names are. The first name that was there before, if
-  /// there is one; then `find` is not to be used. Throws std::length_error at 2^32 names.
+  /// Builds the index for `find`, in linear time for any names. Returns the position of the first duplicate,
+  /// if there is one; `find` must not be used then. Throws std::length_error at 2^32 names.
   [[nodiscard]] std::optional<std::size_t> index();
-  /// The number of a name, in constant time. Only after `index`, and as long as nothing was added.
+  /// The position of a name, in constant time. Requires `index` after the last `add`.
   [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const noexcept;
 
-  /// Gives memory back that growing has taken and names do not need, where it is much.
+  /// Releases unused capacity, if it is large.
   void trim();
   /// Bytes of memory in use.
   [[nodiscard]] std::uint64_t memory_bytes() const noexcept;
@@ -53,8 +53,8 @@ class NameStore {
  private:
   std::string text_;
   std::vector<std::uint64_t> ends_;
-  // Open addressing, two thirds full: half a hash above the number + 1, 0 where free. The other half of the
-  // hash chooses the slot.
+  // Open addressing, two thirds full. A slot is 0 if free, else half of the hash in the upper bits and the
+  // position + 1 in the lower bits. The other half of the hash selects the slot.
   std::vector<std::uint64_t> slots_;
   KeyedHash hash_;
 };

@@ -1,4 +1,4 @@
-// From bytes of a file to its catalog. Parsers see bytes, never a descriptor.
+// Parses bytes of a file to its catalog. Parsers do no I/O.
 #pragma once
 
 #include <concepts>
@@ -16,9 +16,9 @@
 
 namespace ht::inline v1 {
 
-/// What a parser has to see before it can go on: the file's bytes from `offset` to `offset + bytes`. It asks
-/// for nothing that it has seen and nothing behind the file's end. What begins within the prefix, or straight
-/// behind it, is answered by a longer prefix, the rest by a part of its own.
+/// Bytes that a parser needs to continue: from `offset` to `offset + bytes` of the file. They are within the
+/// file and include bytes that the parser has not seen. A range that begins within or directly after the
+/// prefix is supplied as a longer prefix, any other range as a SeenPart.
 struct Need {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
@@ -30,21 +30,21 @@ struct SeenPart {
   Bytes bytes{};
 };
 
-/// The bytes of a file that a parser sees: the beginning, and the parts that the parser asked for.
+/// The bytes of a file that a parser sees: the prefix, and the parts that the parser requested.
 class Seen {
  public:
   Seen() noexcept = default;
   /// Implicit, so that a parser takes plain bytes. `owner` keeps the prefix alive and unchanged for as long
-  /// as a catalog refers to it; without one, a parser copies.
+  /// as a catalog refers to it; without an owner, the parser copies.
   template <std::convertible_to<Bytes> T>
   Seen(const T& prefix, std::span<const SeenPart> parts = {},  // NOLINT(google-explicit-constructor)
        std::shared_ptr<const void> owner = {}) noexcept
       : prefix_(prefix), parts_(parts), owner_(std::move(owner)) {}
 
   [[nodiscard]] Bytes prefix() const noexcept { return prefix_; }
-  /// Null where nobody keeps the prefix.
+  /// Null if the prefix has no owner.
   [[nodiscard]] const std::shared_ptr<const void>& owner() const noexcept { return owner_; }
-  /// The bytes where they were seen in one piece.
+  /// The bytes of the range, if they were seen contiguously.
   [[nodiscard]] std::optional<Bytes> range(std::uint64_t offset, std::uint64_t bytes) const noexcept;
 
  private:
@@ -54,21 +54,22 @@ class Seen {
 };
 
 struct ParseOptions {
-  /// Names the tensor where a format holds just one and has no name for it.
+  /// The tensor's name in formats that store one tensor without a name.
   std::string_view stem{};
-  /// Users' own dtypes that the file may use.
+  /// User-defined dtypes that the file may use.
   std::span<const DTypeInfo> dtypes{};
-  /// Formats of the caller's, which are tried before the library's.
+  /// The caller's formats, tried before the library's.
   std::span<const Format> formats{};
-  /// Also takes a file whose data is not all there, as of an unfinished download.
+  /// Also accepts a file with incomplete data, such as an unfinished download.
   bool headers_only = false;
-  /// The most bytes that are read before the data; 0 is the format's own limit, which for safetensors is
-  /// 100,000,000.
+  /// The maximum number of bytes to read before the data; 0 is the format's own limit, which for safetensors
+  /// is 100,000,000.
   std::uint64_t max_header_bytes = 0;
 };
 
-/// Recognises the format by content and parses it. `seen` is some of a file of `file_bytes` bytes.
-/// `bad_magic` for what is no weights file, and says what it is; else the format's own errors.
+/// Recognises the format by content and parses it. `seen` is a part of a file of `file_bytes` bytes.
+/// `bad_magic` if the file is not a weights file; the error names its type if known. Else the errors of the
+/// format.
 [[nodiscard]] Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes,
                                    const ParseOptions& options = {});
 

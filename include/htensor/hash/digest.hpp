@@ -1,7 +1,7 @@
-// Digests of bytes by the algorithms that a seal may use.
+// Digests of bytes with the algorithms that seals may use.
 //
-// A digest is as the algorithm's own tools print it: that of SHA-256 as `sha256sum` does, of XXH3-128 as
-// `xxhsum -H2`, of CRC-64/NVME the sum's bytes, highest first, as object stores have it.
+// The bytes of a digest are in the order that common tools print: SHA-256 as `sha256sum`, XXH3-128 as
+// `xxhsum -H2`, and CRC-64/NVME big-endian, as in object stores.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace ht::inline v1 {
 
-// As seals name them (spec/seal-format.md).
+// The values are those in seals (spec/seal-format.md).
 enum class HashAlgorithm : std::uint8_t { crc64nvme = 1, xxh3_128 = 2, sha256 = 3 };
 
 inline constexpr std::array all_hash_algorithms{HashAlgorithm::crc64nvme, HashAlgorithm::xxh3_128,
@@ -29,14 +29,14 @@ inline constexpr std::array all_hash_algorithms{HashAlgorithm::crc64nvme, HashAl
 
 class Digest {
  public:
-  /// Of `digest_bytes(algorithm)` bytes; there must be that many.
+  /// Copies the first `digest_bytes(algorithm)` bytes. `bytes` must have at least that many.
   Digest(HashAlgorithm algorithm, Bytes bytes) noexcept;
   explicit Digest(std::uint64_t crc64nvme) noexcept;
 
   [[nodiscard]] HashAlgorithm algorithm() const noexcept { return algorithm_; }
   [[nodiscard]] Bytes bytes() const& noexcept { return Bytes(bytes_).first(digest_bytes(algorithm_)); }
   [[nodiscard]] Bytes bytes() const&& = delete;
-  /// Of a CRC-64/NVME alone.
+  /// The sum as a number. The algorithm must be CRC-64/NVME.
   [[nodiscard]] std::uint64_t crc64nvme() const noexcept { return load_be<std::uint64_t>(bytes_); }
 
   friend bool operator==(const Digest&, const Digest&) noexcept = default;
@@ -48,14 +48,13 @@ class Digest {
 
 /// Lower-case hexadecimal.
 [[nodiscard]] std::string to_hex(const Digest& digest);
-/// As object stores show checksums.
+/// Base64, as object stores show checksums.
 [[nodiscard]] std::string to_base64(const Digest& digest);
 
-/// A digest of bytes that come piece by piece.
+/// Computes the digest of bytes that are passed in pieces.
 class Hasher {
  public:
-  /// `unsupported_platform` for SHA-256 where OpenSSL is not installed; it is loaded when it is first asked
-  /// for.
+  /// Loads OpenSSL on the first use of SHA-256; `unsupported_platform` if OpenSSL is not installed.
   [[nodiscard]] static Result<Hasher> make(HashAlgorithm algorithm);
 
   Hasher(Hasher&&) noexcept;
@@ -63,7 +62,7 @@ class Hasher {
   ~Hasher();
 
   void update(Bytes bytes) noexcept;
-  /// Of all since it was made or last asked, and begins anew.
+  /// Returns the digest of all bytes since construction or the last `finish`, and resets the hasher.
   [[nodiscard]] Digest finish() noexcept;
 
  private:
@@ -72,7 +71,7 @@ class Hasher {
   std::unique_ptr<State> state_;
 };
 
-/// Of bytes that are all there.
+/// The digest of `bytes`. Errors are those of `Hasher::make`.
 [[nodiscard]] Result<Digest> digest(HashAlgorithm algorithm, Bytes bytes);
 
 }  // namespace ht::inline v1

@@ -1,8 +1,8 @@
-// A hash whose key follows from what is hashed, for tables of names that strangers chose.
+// A hash whose key is derived from the hashed content, for tables of names from untrusted files.
 //
-// Names that collide under a key that is known can be made by the million, and would turn a table into a
-// list. Here the key is known only when the last name is, so that whoever wants to make some has to break
-// XXH3's 128 bits first; and the same names always give the same table, without a random number anywhere.
+// With a known key, an attacker can generate millions of colliding names, and lookups take linear time. Here
+// the key depends on all names, so generating collisions requires breaking 128-bit XXH3. The hash uses no
+// random numbers: the same names always give the same table.
 #pragma once
 
 #include <array>
@@ -14,9 +14,9 @@ namespace ht::inline v1 {
 
 class KeyedHash {
  public:
-  /// Some key, the same every time.
+  /// A fixed key.
   KeyedHash() noexcept : KeyedHash(Bytes{}) {}
-  /// The key that belongs to this content.
+  /// The key derived from this content.
   explicit KeyedHash(Bytes content) noexcept;
 
   [[nodiscard]] std::uint64_t operator()(std::string_view text) const noexcept;

@@ -1,8 +1,8 @@
-// Seals: what every byte of a model's files has to add up to, kept beside them in a file of its own.
+// Seals: checksums of all bytes of a model's files, stored in a separate file beside them.
 //
-// `FILE.htseal` lies beside a file of any format, `model.htseal` in the folder of a model of several files.
-// All bytes are covered, those of headers and gaps included, in chunks of 4 MiB at most, so that a
-// verification can name what is damaged. The format is in spec/seal-format.md; the same files give the same
+// `FILE.htseal` is stored beside a file of any format, `model.htseal` in the folder of a model of several
+// files. A seal covers all bytes, including headers and gaps, in chunks of at most 4 MiB, so that
+// verification can name the damaged parts. The format is in spec/seal-format.md; the same files give the same
 // seal, byte for byte.
 #pragma once
 
@@ -22,10 +22,10 @@
 namespace ht::inline v1 {
 
 struct SealedFile {
-  /// From the seal's folder, with slashes.
+  /// Relative to the seal's folder, with slashes.
   std::string name;
   std::uint64_t bytes = 0;
-  /// Of the whole file.
+  /// The digest of the whole file.
   Digest digest;
 
   friend bool operator==(const SealedFile&, const SealedFile&) = default;
@@ -33,11 +33,11 @@ struct SealedFile {
 
 struct SealedTensor {
   std::string name;
-  /// Nothing for a splat, which has no bytes in a file.
+  /// Index in `Seal::files`; nullopt for a splat, which has no bytes in a file.
   std::optional<std::uint32_t> file;
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
-  /// Of its bytes alone, so that the same tensor has the same in every format.
+  /// The digest of the tensor's bytes only, so that it is the same in every format.
   Digest digest;
 
   friend bool operator==(const SealedTensor&, const SealedTensor&) = default;
@@ -51,33 +51,33 @@ struct Seal {
   HashAlgorithm algorithm = HashAlgorithm::crc64nvme;
   std::vector<SealedFile> files;
   std::vector<SealedTensor> tensors;
-  /// The digests of all chunks, end to end, in the order of the files and of their bytes.
+  /// The digests of all chunks, concatenated, in order of files and offsets.
   std::vector<std::byte> chunks;
 
   friend bool operator==(const Seal&, const Seal&) = default;
 };
 
-/// `bad_seal` where it is not whole, not of this version, or says what cannot be.
+/// Parses a seal. `bad_seal` if it is incomplete, of another version, or inconsistent.
 [[nodiscard]] Result<Seal> parse_seal(Bytes bytes);
-/// Its inverse.
+/// The inverse of `parse_seal`.
 [[nodiscard]] Result<std::vector<std::byte>> encode_seal(const Seal& seal);
 
-/// The digest of one file is the model's; that of several is over the digests of all.
+/// The digest of the model: that of its only file, or the digest of the digests of all files.
 [[nodiscard]] Result<Digest> digest_of(const Seal& seal);
 
-/// Where the seal of what a user names is looked for, whether there is one or not: of a folder in it, of an
-/// index beside it, of any part of a split model beside the first. Only names are looked at, and what is a
-/// folder. `formats` are the caller's own.
+/// The path of a model's seal, whether it exists or not: in a folder, beside an index or a file, or beside
+/// the first part of a split model. Depends only on names and on whether `model` is a folder. `formats` are
+/// the caller's formats.
 [[nodiscard]] std::filesystem::path seal_path(const std::filesystem::path& model,
                                               io::Port& port = io::system_port(),
                                               std::span<const Format> formats = {});
 
-/// `not_sealed` where there is none.
+/// `not_sealed` if the file does not exist.
 [[nodiscard]] Result<Seal> read_seal(const std::filesystem::path& path, io::Port& port = io::system_port());
 
-/// The largest splat that is hashed byte by byte unless options allow more. CRC-64/NVME of a splat takes no
-/// time whatever its size; XXH3 and SHA-256 walk all the bytes that it stands for, and a file of 4 KB may
-/// name 2^50 of them. 1 GiB takes SHA-256 about two seconds without SHA instructions.
+/// The largest splat that is hashed byte by byte unless options allow more. The CRC-64/NVME of a splat of any
+/// size is computed directly; XXH3 and SHA-256 process all expanded bytes, and a file of 4 KB may have a
+/// splat of 2^50 bytes. 1 GiB takes SHA-256 about two seconds without SHA instructions.
 inline constexpr std::uint64_t default_max_splat_bytes = std::uint64_t{1} << 30;
 
 struct SealOptions {
@@ -85,21 +85,21 @@ struct SealOptions {
   WorkOptions work{};
   /// `budget_too_small` for a larger splat, unless the algorithm is CRC-64/NVME.
   std::uint64_t max_splat_bytes = default_max_splat_bytes;
-  /// Seals the bytes as they are. Otherwise files that differ from the seal they have are
-  /// `checksum_mismatch`, a seal that cannot be read is `bad_seal`, and either seal stays.
+  /// Overwrites an existing seal without comparing. If false, files that differ from their seal are
+  /// `checksum_mismatch`, an unreadable seal is `bad_seal`, and the old seal stays.
   bool force = false;
 };
 
 struct SealedModel {
   std::filesystem::path seal;
-  /// Of all files, headers and gaps included.
+  /// The size of all files, including headers and gaps.
   std::uint64_t bytes = 0;
   Digest digest;
 };
 
 struct HashOptions {
   HashAlgorithm algorithm = HashAlgorithm::crc64nvme;
-  /// Also of each tensor.
+  /// Whether to hash each tensor as well.
   bool per_tensor = false;
   WorkOptions work{};
   /// As in SealOptions; splats are hashed only for `per_tensor`.
@@ -112,22 +112,22 @@ struct FileDigest {
 };
 
 struct ModelDigests {
-  /// That of the file; of several files, the digest of their digests.
+  /// The digest of the file; for several files, the digest of their digests.
   Digest digest;
-  /// As `Model::files` has them, then the index, if there is one.
+  /// In the order of `Model::files`, then the index, if there is one.
   std::vector<FileDigest> files;
-  /// In the order of the catalog; of a tensor's bytes alone, so that it has the same in every format. Empty
-  /// where they were not asked for.
+  /// In catalog order; of the tensor's bytes only, so that the digest is the same in every format. Empty
+  /// unless `per_tensor`.
   std::vector<Digest> tensors;
 };
 
-/// Writes the seal of all files of the model to `seal_path`, in place of an existing one: the files are
-/// verified against their present contents from then on. `already_exists` where the seal of other files that
-/// still exist is there; `header_too_large` if the seal would be larger than `Seal::max_bytes`; `bad_state`
-/// for a model without files.
+/// Writes the seal of all files of the model to `seal_path`, replacing an existing seal: later verifications
+/// compare with the present contents. `already_exists` if the existing seal covers other files that still
+/// exist; `header_too_large` if the seal would be larger than `Seal::max_bytes`; `bad_state` for a model
+/// without files.
 [[nodiscard]] Result<SealedModel> seal(const Model& model, const SealOptions& options = {});
 
-/// The digests that a seal would have.
+/// Computes the digests that a seal would contain.
 [[nodiscard]] Result<ModelDigests> hash(const Model& model, const HashOptions& options = {});
 
 }  // namespace ht::inline v1

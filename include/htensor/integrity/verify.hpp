@@ -1,4 +1,4 @@
-// Verifying: files compared with their seal, or a `.ht` with its own checksum.
+// Verification: compares files with their seal, or a `.ht` file with its own checksum.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ enum class FilePart : std::uint8_t { header, tensor, gap, tail };
 struct BadRange {
   std::filesystem::path file;
   FilePart part = FilePart::tensor;
-  /// Its name; empty unless the part is one.
+  /// The tensor's name; empty unless `part` is `tensor`.
   std::string tensor;
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
@@ -51,18 +51,18 @@ struct Verification {
   Verdict verdict = Verdict::intact;
   /// The bytes that were read and compared.
   std::uint64_t checked_bytes = 0;
-  /// In the order of the files and of their bytes.
+  /// In order of files and offsets.
   std::vector<BadRange> bad;
   HashAlgorithm algorithm = HashAlgorithm::crc64nvme;
   /// Empty if the file's own checksum was used.
   std::filesystem::path seal;
 
-  /// Whether nothing that was compared differs: the verdict is `intact` or `headers_match`.
+  /// Whether all compared bytes match: the verdict is `intact` or `headers_match`.
   [[nodiscard]] bool ok() const noexcept {
     return verdict == Verdict::intact || verdict == Verdict::headers_match;
   }
-  /// `checksum_mismatch`, `truncated`, `trailing_bytes` or `missing_shard` unless `ok`, with the first tensor
-  /// concerned; the message names up to ten ranges.
+  /// `checksum_mismatch`, `truncated`, `trailing_bytes` or `missing_shard` unless `ok`, with the first
+  /// affected tensor; the message names up to ten ranges.
   [[nodiscard]] Result<void> result() const;
 };
 
@@ -71,22 +71,22 @@ struct VerifyOptions {
   /// `headers_match`.
   bool quick = false;
   WorkOptions work{};
-  /// The most bytes that are read of a header (see OpenOptions).
+  /// The maximum number of bytes to read of a header (see OpenOptions).
   std::uint64_t max_header_bytes = 0;
-  /// The caller's own formats, for a path; a model has those that it was opened with.
+  /// The caller's formats, for a path; a model uses the formats that it was opened with.
   std::vector<Format> formats{};
-  /// The system, unless a test puts another in its place.
+  /// The operating system if null; tests substitute their own Port.
   io::Port* port = nullptr;
 };
 
 /// Compares every byte of a file, or of all files of a model, with its seal, or a `.ht` with its own
-/// checksum, on all processors. Takes files that no longer parse, too. The Verification lists all bad ranges;
-/// an Error is the reason why there is none: `not_sealed`, `bad_seal` for a seal that is damaged or of
-/// another file, `changed_underfoot` for a file that is written to meanwhile.
+/// checksum, on all processors. Also verifies files that no longer parse. The Verification lists all bad
+/// ranges. An Error means that the files could not be verified: `not_sealed`, `bad_seal` for a seal that is
+/// damaged or of another file, `changed_underfoot` for a file that is modified meanwhile.
 [[nodiscard]] Result<Verification> verify(const std::filesystem::path& path,
                                           const VerifyOptions& options = {});
 
-/// Does the same with the open files of a model. The Error names the first bad tensor (`checksum_mismatch`,
+/// The same for the open files of a model. The Error names the first bad tensor (`checksum_mismatch`,
 /// `truncated`, …), or says that there is no seal (`not_sealed`).
 [[nodiscard]] Result<void> verify(const Model& model, const VerifyOptions& options = {});
 

@@ -1,8 +1,7 @@
-// The one seam to the operating system: every system call of the library stands behind a Port.
+// The interface to the operating system: every system call of the library goes through a Port.
 //
-// A Port does what it is told once and says what the system said: it neither retries nor explains;
-// those who call it do. Tests put their own in its place to make any call fail, shorten or lie. The
-// same Port may be used from many threads.
+// A Port makes each call once and returns the system's result. Callers retry and explain errors. Tests
+// substitute their own Port to inject errors, short transfers and wrong results. A Port is thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +17,13 @@
 
 namespace ht::inline v1::io {
 
-/// A value, or what the system said.
+/// A value, or the error code of the system.
 template <class T>
 using IoResult = tl::expected<T, std::error_code>;
 
 enum class FileKind : std::uint8_t { regular, folder, pipe, socket, device, other };
 
-/// Whose a file is, and what others may do with it.
+/// Permissions, owner and group of a file.
 struct FileRights {
   std::uint32_t permissions = 0;
   std::uint32_t owner = 0;
@@ -36,12 +35,12 @@ struct FileRights {
 struct FileStat {
   FileKind kind = FileKind::other;
   std::uint64_t bytes = 0;
-  /// The identity of the file, whatever its name is now.
+  /// `device` and `inode` identify the file independently of its name.
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
   /// The last write (mtime), which utimensat can set back.
   std::int64_t modified_ns = 0;
-  /// The last change of contents, links, rights or name (ctime), which nothing can set back.
+  /// The last change of contents, links, rights or name (ctime), which cannot be set back.
   std::int64_t changed_ns = 0;
   std::uint64_t links = 1;
   FileRights rights{};
@@ -49,40 +48,40 @@ struct FileStat {
   friend bool operator==(const FileStat&, const FileStat&) = default;
 };
 
-/// An open file of one Port; the one who has it closes it.
+/// An open file of one Port. Its owner closes it.
 struct FileHandle {
   int value = -1;
 };
 
-/// Mapped pages. No bytes: nothing is mapped.
+/// Mapped pages; 0 bytes means no mapping.
 struct Region {
   const std::byte* data = nullptr;
   std::uint64_t bytes = 0;
 };
 
-/// What is going to happen with mapped pages, so that the system acts on it.
+/// The expected use of mapped pages, or an action on them (madvise).
 enum class Advice : std::uint8_t {
   normal,
   random,      ///< do not read ahead
-  will_need,   ///< begin to fetch them, and do not wait
-  populate,    ///< fetch them now: afterwards touching them does not wait
-  allocate,    ///< for private memory: give it pages now, so that writing to it does not wait
-  drop,        ///< take them out of this process; the page cache keeps them
-  evict,       ///< take them out of this process and, unless others have them mapped, out of the page cache
-  huge_pages,  ///< for memory of one's own: use large pages
+  will_need,   ///< start to read them in, without waiting
+  populate,    ///< read them in now, so that later access does not wait for the disk
+  allocate,    ///< for private memory: allocate pages now, so that writes do not fault
+  drop,        ///< drop them from this process; the page cache keeps them
+  evict,       ///< drop them from this process and, unless mapped elsewhere, from the page cache
+  huge_pages,  ///< for private memory: use huge pages
 };
 
-/// What kind of place a file lies in: it tells what reading costs.
+/// The kind of file system that a file is on; it determines the cost of reads.
 enum class FileSystem : std::uint8_t { local, memory, network, user_space, unknown };
 
 enum class IfExists : std::uint8_t { replace, fail };
 
 enum class Access : std::uint8_t { read, write };
 
-/// What direct reads and writes have to be multiples of.
+/// The alignment that direct reads and writes require.
 struct DirectAlignment {
-  std::uint64_t offset = 0;  ///< offsets in the file, and sizes, but for a read's at the file's end
-  std::uint64_t memory = 0;  ///< addresses
+  std::uint64_t offset = 0;  ///< of file offsets and sizes, except the size of a read at the end of the file
+  std::uint64_t memory = 0;  ///< of addresses
 
   [[nodiscard]] constexpr std::uint64_t both() const noexcept { return offset > memory ? offset : memory; }
 };
@@ -94,7 +93,7 @@ struct CacheQuery {
   std::uint64_t cached_bytes = 0;
 };
 
-/// A part of one file that goes to another.
+/// A part of one file to copy to another.
 struct CopyRequest {
   FileHandle from{};
   std::uint64_t from_offset = 0;
@@ -103,22 +102,22 @@ struct CopyRequest {
   std::uint64_t bytes = 0;
 };
 
-/// A read that is to be under way with others. `into` has to stay where it is until it is done.
+/// A read for a ReadQueue. `into` has to stay valid until the read completes.
 struct ReadRequest {
   FileHandle file{};
   std::uint64_t offset = 0;
   MutableBytes into{};
-  /// The caller's own, to tell them apart.
+  /// Set by the caller to identify the read.
   std::uint64_t tag = 0;
 };
 
 struct ReadDone {
   std::uint64_t tag = 0;
-  /// As of `Port::read_at`: it may be less than was asked for.
+  /// As from `Port::read_at`: may be less than requested.
   IoResult<std::uint64_t> bytes{};
 };
 
-/// Several reads at once. One thread uses it at a time. When it goes, it waits for those that are under way.
+/// A queue of reads in flight. Not thread-safe. The destructor waits for all reads in flight.
 class ReadQueue {
  public:
   ReadQueue() = default;
@@ -126,11 +125,10 @@ class ReadQueue {
   ReadQueue& operator=(const ReadQueue&) = delete;
   virtual ~ReadQueue() = default;
 
-  /// Begins one. `resource_unavailable_try_again` where as many are under way as there can be; then one has
-  /// to be completed first.
+  /// Starts a read. `resource_unavailable_try_again` if the queue is full: complete a read first.
   [[nodiscard]] virtual IoResult<void> submit(const ReadRequest& request) = 0;
-  /// Waits for one to be done, whichever it is. Only while there are some under way, else `invalid_argument`.
-  /// What fails here is the waiting: that one is still under way then.
+  /// Waits until any read in flight completes. `invalid_argument` if no read is in flight. After an error of
+  /// the wait itself, the read is still in flight.
   [[nodiscard]] virtual IoResult<ReadDone> complete() = 0;
 };
 
@@ -141,96 +139,98 @@ class Port {
   Port& operator=(const Port&) = delete;
   virtual ~Port() = default;
 
-  /// For reading, close-on-exec. Never waits for the other end of a pipe. A folder opens too, to be synced.
+  /// Opens a file for reading, close-on-exec. Does not wait for the other end of a pipe. Also opens a folder,
+  /// for `sync`.
   [[nodiscard]] virtual IoResult<FileHandle> open(const std::filesystem::path& path) = 0;
   /// Another descriptor of the same open file, close-on-exec.
   [[nodiscard]] virtual IoResult<FileHandle> duplicate(FileHandle file) = 0;
   virtual IoResult<void> close(FileHandle file) = 0;
   [[nodiscard]] virtual IoResult<FileStat> stat(FileHandle file) = 0;
-  /// Of what a path leads to, through links.
+  /// Follows symbolic links.
   [[nodiscard]] virtual IoResult<FileStat> stat(const std::filesystem::path& path) = 0;
-  /// Where a link leads to, as it is written there.
+  /// The target of a symbolic link, as stored in the link.
   [[nodiscard]] virtual IoResult<std::filesystem::path> read_link(const std::filesystem::path& path) = 0;
   /// The names in a folder, in any order, without "." and "..".
   [[nodiscard]] virtual IoResult<std::vector<std::string>> list(const std::filesystem::path& path) = 0;
-  /// May read less than was asked for; 0 bytes at the end of the file.
+  /// May read less than requested; returns 0 at the end of the file.
   [[nodiscard]] virtual IoResult<std::uint64_t> read_at(FileHandle file, std::uint64_t offset,
                                                         MutableBytes into) = 0;
-  /// Shared, read-only pages; `offset` is a multiple of `page_bytes` and `bytes` is not 0. A system
-  /// without mappings answers `function_not_supported`.
+  /// Maps shared, read-only pages; `offset` is a multiple of `page_bytes` and `bytes` is not 0.
+  /// `function_not_supported` on a system without mappings.
   [[nodiscard]] virtual IoResult<Region> map(FileHandle file, std::uint64_t offset, std::uint64_t bytes) = 0;
   virtual IoResult<void> unmap(Region region) = 0;
-  /// The same over pages that are mapped already, in one step. `bytes` of the region may be rounded up to
-  /// pages.
+  /// Replaces mapped pages by pages of the file, in one step (MAP_FIXED). `bytes` of the region may be
+  /// rounded up to whole pages.
   [[nodiscard]] virtual IoResult<void> map_over(Region region, FileHandle file, std::uint64_t offset) = 0;
-  /// The region begins and ends at pages. What a system does not know is `invalid_argument`.
+  /// The region begins and ends at page boundaries. `invalid_argument` for advice that the system does not
+  /// support.
   [[nodiscard]] virtual IoResult<void> advise(Region region, Advice advice) = 0;
   [[nodiscard]] virtual std::uint64_t page_bytes() const noexcept = 0;
 
-  /// The same file once more, for reads or writes that go past the page cache. `invalid_argument` where it
-  /// cannot be.
+  /// Opens the same file again, for reads or writes that bypass the page cache. `invalid_argument` if that is
+  /// not possible.
   [[nodiscard]] virtual IoResult<FileHandle> reopen_direct(FileHandle file, Access access) = 0;
   [[nodiscard]] virtual IoResult<DirectAlignment> direct_alignment(FileHandle file) = 0;
-  /// For this many reads at once. `function_not_supported` where the system has no such thing, or keeps it
-  /// from this process.
+  /// A queue for up to `depth` reads in flight. `function_not_supported` if the system has no such queue or
+  /// denies it to this process.
   [[nodiscard]] virtual IoResult<std::unique_ptr<ReadQueue>> read_queue(std::uint32_t depth) = 0;
 
   /// Fills in how many bytes of each part of a file are in the page cache, counted by the pages that the part
-  /// touches. `operation_not_permitted` where the kernel does not report it to this user: Linux answers the
-  /// file's owner, users that may write to it, and CAP_FOWNER.
+  /// touches. `operation_not_permitted` if the kernel does not report it to this user: Linux reports it to
+  /// the file's owner, to users that may write to the file, and with CAP_FOWNER.
   [[nodiscard]] virtual IoResult<void> cached(FileHandle file, std::span<CacheQuery> parts) = 0;
-  /// Takes the whole pages of that part of a file out of the page cache, unless somebody has them mapped or
-  /// they are not yet on the disk.
+  /// Drops the whole pages of that part of a file from the page cache, except pages that are mapped or not
+  /// yet written to disk.
   [[nodiscard]] virtual IoResult<void> forget(FileHandle file, std::uint64_t offset, std::uint64_t bytes) = 0;
   [[nodiscard]] virtual IoResult<FileSystem> file_system(FileHandle file) = 0;
-  /// Bytes that this process may take without hurting others or hitting its own limit.
+  /// Bytes that this process can allocate within the system's available memory and its own limits.
   [[nodiscard]] virtual IoResult<std::uint64_t> available_memory() = 0;
-  /// The most bytes of memory that this process has had so far, files' pages that it has mapped among them.
+  /// The peak resident memory of this process in bytes, including pages of mapped files.
   [[nodiscard]] virtual IoResult<std::uint64_t> peak_memory() = 0;
 
-  /// Where the next bytes are that a file really has, at or behind this offset: what lies before them reads
-  /// as zero and takes no room. `no_such_device_or_address` behind the last. A file system that does not tell
-  /// has all of it.
+  /// The offset of the next stored byte of a file, at or after `offset` (SEEK_DATA). Bytes before it are a
+  /// hole: they read as zero and use no disk space. `no_such_device_or_address` after the last stored byte. A
+  /// file system that does not report holes reports all bytes as stored.
   [[nodiscard]] virtual IoResult<std::uint64_t> next_data(FileHandle file, std::uint64_t offset) = 0;
-  /// The same for the next hole; there is always one, behind the last byte.
+  /// The offset of the next hole (SEEK_HOLE); the end of the file counts as a hole.
   [[nodiscard]] virtual IoResult<std::uint64_t> next_hole(FileHandle file, std::uint64_t offset) = 0;
 
-  /// A new file for writing; `file_exists` where there is one. Rights are the user's default
-  /// unless given, and then kept as far as this process may give them.
+  /// Creates a file for writing; `file_exists` if the path exists. Rights are the user's default unless
+  /// given; given rights are set as far as this process may set them.
   [[nodiscard]] virtual IoResult<FileHandle> create(const std::filesystem::path& path,
                                                     std::optional<FileRights> rights) = 0;
-  /// A new file without a name, which is gone with its handle unless it gets one. `operation_not_supported`
-  /// where a file system has no such thing.
+  /// Creates a file without a name (O_TMPFILE), which is removed on close unless `name` was called.
+  /// `operation_not_supported` if the file system does not support that.
   [[nodiscard]] virtual IoResult<FileHandle> create_nameless(const std::filesystem::path& folder,
                                                              std::optional<FileRights> rights) = 0;
-  /// Gives it one. `file_exists` where that is taken.
+  /// Gives a nameless file a name. `file_exists` if the path exists.
   [[nodiscard]] virtual IoResult<void> name(FileHandle file, const std::filesystem::path& path) = 0;
-  /// Takes the file for this process until it is closed there; `resource_unavailable_try_again` while another
-  /// has it. It keeps only those away who ask.
+  /// Takes an exclusive advisory lock on the file (flock) until the file is closed.
+  /// `resource_unavailable_try_again` while the lock is held elsewhere.
   [[nodiscard]] virtual IoResult<void> claim(FileHandle file) = 0;
-  /// May write less than was asked for. Never raises SIGXFSZ: that is `file_too_large`.
+  /// May write less than requested. Never raises SIGXFSZ; returns `file_too_large` instead.
   [[nodiscard]] virtual IoResult<std::uint64_t> write_at(FileHandle file, std::uint64_t offset,
                                                          Bytes from) = 0;
-  /// Shares the blocks of a part with another file, so that they are stored once until one of them is
-  /// written to. All three numbers are multiples of the file system's blocks; what it cannot share is
-  /// `operation_not_supported`, `cross_device_link` or `invalid_argument`.
+  /// Shares the blocks of a part with another file (reflink); they are stored once until one file is written
+  /// to. Offsets and size are multiples of the file system's block size. `operation_not_supported`,
+  /// `cross_device_link` or `invalid_argument` if the blocks cannot be shared.
   [[nodiscard]] virtual IoResult<void> clone_range(const CopyRequest& request) = 0;
-  /// Copied by the system itself; may be less than was asked for, and is 0 at the file's end. What it cannot
-  /// do is answered as above, or `function_not_supported`.
+  /// Copies within the kernel (copy_file_range). May copy less than requested; returns 0 at the end of the
+  /// file. Errors as above, or `function_not_supported`.
   [[nodiscard]] virtual IoResult<std::uint64_t> copy_range(const CopyRequest& request) = 0;
-  /// Makes the file this long with room on the disk for all of it.
+  /// Sets the size of the file and allocates disk space for all of it.
   [[nodiscard]] virtual IoResult<void> allocate(FileHandle file, std::uint64_t bytes) = 0;
-  /// Makes the file this long; what is never written stays a hole and reads as zero.
+  /// Sets the size of the file; bytes that are never written stay a hole and read as zero.
   [[nodiscard]] virtual IoResult<void> resize(FileHandle file, std::uint64_t bytes) = 0;
-  /// Returns when the bytes, or a folder's names, are on the disk. A file system that cannot sync a folder
-  /// answers `invalid_argument`.
+  /// Returns when the bytes, or the names in a folder, are on disk (fsync). `invalid_argument` if the file
+  /// system cannot sync a folder.
   [[nodiscard]] virtual IoResult<void> sync(FileHandle file) = 0;
   [[nodiscard]] virtual IoResult<void> rename(const std::filesystem::path& from,
                                               const std::filesystem::path& to, IfExists if_exists) = 0;
   [[nodiscard]] virtual IoResult<void> unlink(const std::filesystem::path& path) = 0;
 };
 
-/// This machine's own. It has no state and lives as long as the program.
+/// The Port of this machine. It has no state and lives as long as the program.
 [[nodiscard]] Port& system_port() noexcept;
 
 static_assert(sizeof(FileHandle) == sizeof(int) && sizeof(Region) == 16);

@@ -1,4 +1,4 @@
-// Where bytes come from: a local file, memory, or a class of the caller's.
+// Sources of bytes: a local file, memory, or a class of the caller.
 //
 //   class Blob final : public ht::io::Source {          // a source that the library does not know
 //     std::uint64_t size() const noexcept override { return size_; }
@@ -8,7 +8,7 @@
 //   const auto model = HT_TRY(ht::Model::from_source(std::make_shared<Blob>(…)));
 //
 // A source knows neither formats nor tensors. It is immutable: `size` and `identity` describe the moment at
-// which the source was opened. All functions may be called from many threads at once.
+// which the source was opened. All functions are thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -36,16 +36,15 @@ enum class Latency : std::uint8_t {
   far,     ///< a network, another process, or unknown
 };
 
-/// What `automatic` decides from.
+/// The facts from which `automatic` chooses a strategy.
 struct Capabilities {
   bool mappable = false;     ///< bytes can be used in place: a file, or `memory` returns them
   bool direct = false;       ///< reads can bypass the page cache
-  bool cache_query = false;  ///< `cached` may have an answer
+  bool cache_query = false;  ///< `cached` may return true
   Latency latency = Latency::far;
 };
 
-/// Equal for two sources of the same file, unchanged, or of the same memory, which the caller must not
-/// change.
+/// Equal for two sources of the same unchanged file, or of the same memory, which the caller must not change.
 struct SourceIdentity {
   std::uint64_t device = 0;
   std::uint64_t object = 0;
@@ -58,8 +57,8 @@ struct SourceIdentity {
   friend bool operator==(const SourceIdentity&, const SourceIdentity&) = default;
 };
 
-/// Whether the same object may have other contents than before: size or mtime differ, or ctime does and
-/// neither a link, nor a change of rights, nor a rename explains it.
+/// Whether the contents of the same object may have changed: size or mtime differ, or ctime differs and no
+/// new link, change of rights or rename explains it.
 [[nodiscard]] bool may_have_other_contents(const SourceIdentity& before, const SourceIdentity& now,
                                            bool is_renamed) noexcept;
 
@@ -77,17 +76,17 @@ class Source {
   [[nodiscard]] virtual SourceIdentity identity() const noexcept = 0;
   [[nodiscard]] virtual Capabilities capabilities() const = 0;
 
-  /// Fills `into` from `offset` on. `truncated` where the source ends before, `read_failed`.
+  /// Fills `into` from `offset` on. `truncated` if the source ends before `into` is full, `read_failed`.
   [[nodiscard]] virtual Result<void> read(std::uint64_t offset, MutableBytes into) const = 0;
   /// `changed_underfoot` if the bytes may have changed since the source was opened.
   [[nodiscard]] virtual Result<void> check_unchanged() const { return {}; }
-  /// Fills in how many bytes of each part are in the page cache; false where that is unknown.
+  /// Fills in how many bytes of each part are in the page cache; false if that is unknown.
   [[nodiscard]] virtual Result<bool> cached(std::span<CacheQuery> /*parts*/) const { return false; }
-  /// All bytes where the source is memory; else nullopt.
+  /// All bytes if the source is memory; else nullopt.
   [[nodiscard]] virtual std::optional<Memory> memory() const { return std::nullopt; }
 };
 
-/// The sources of a model by their numbers; null where a file is missing.
+/// The sources of a model by file index; null for a missing file.
 using Sources = std::vector<std::shared_ptr<const Source>>;
 
 /// A part of one of several sources.
@@ -109,18 +108,18 @@ class FileSource final : public Source {
   [[nodiscard]] static Result<std::shared_ptr<const FileSource>> from_fd(int fd, Port& port = system_port());
   ~FileSource() override;
 
-  /// Whether `path` leads to the file; false for one by its descriptor.
+  /// Whether `path` is the path of the file; false for a source opened by a descriptor.
   [[nodiscard]] bool has_path() const noexcept { return has_path_; }
   [[nodiscard]] Port& port() const noexcept { return port_; }
   [[nodiscard]] FileHandle handle() const noexcept { return handle_; }
-  /// As of the opening.
+  /// The state of the file at `open`.
   [[nodiscard]] const FileStat& stat() const noexcept { return stat_; }
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept override { return path_; }
   [[nodiscard]] std::uint64_t size() const noexcept override { return stat_.bytes; }
   [[nodiscard]] SourceIdentity identity() const noexcept override;
   [[nodiscard]] Capabilities capabilities() const override;
-  /// Repeats short and interrupted reads.
+  /// Retries short and interrupted reads.
   [[nodiscard]] Result<void> read(std::uint64_t offset, MutableBytes into) const override;
   [[nodiscard]] Result<void> check_unchanged() const override;
   [[nodiscard]] Result<bool> cached(std::span<CacheQuery> parts) const override;
@@ -137,10 +136,10 @@ class FileSource final : public Source {
   FileStat stat_;
 };
 
-/// Bytes of the caller's, which have to stay unchanged.
+/// Bytes of the caller, which have to stay unchanged.
 class MemorySource final : public Source {
  public:
-  /// `owner` keeps the bytes alive; empty where the caller guarantees that.
+  /// `owner` keeps the bytes alive; it may be empty if the caller keeps them alive.
   MemorySource(Bytes bytes, std::shared_ptr<const void> owner) : memory_{bytes, std::move(owner)} {}
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept override { return path_; }

@@ -1,9 +1,9 @@
-// How bytes get from sources to where they are needed; docs/io.md says when which strategy wins.
+// Strategies that move bytes from sources to memory; docs/io.md compares them.
 //
-// A strategy answers each request with exactly one event: the done event of its kind, or RequestFailed. This
-// is the only way from tensors to the bytes of a source. A strategy of the caller's is used by
-// `LoadOptions::custom`: it gets a LoadRequest for each tensor and answers with the memory that it has put
-// the tensor into.
+// A strategy answers each request with exactly one event: the done event of its kind, or RequestFailed. All
+// access of tensors to the bytes of a source goes through a strategy. A caller's strategy is set in
+// `LoadOptions::custom`: it receives a LoadRequest for each tensor and answers with the memory that contains
+// the tensor.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,10 @@ namespace ht::inline v1::io {
 
 enum class StrategyKind : std::uint8_t {
   automatic,  ///< one of the others, chosen from facts about sources and machine
-  mapped,     ///< the file's own pages, read when they are touched or fetched before
-  read,       ///< memory of the model's own, filled by large reads
-  staged,     ///< a ring of buffers whose contents are handed to a consumer: for one pass
-  external,   ///< memory of the caller's, filled by large reads
+  mapped,     ///< pages of the file, read on first access or prefetched
+  read,       ///< the model's own memory, filled by large reads
+  staged,     ///< a ring of buffers whose contents are passed to a consumer: for one pass
+  external,   ///< the caller's memory, filled by large reads
 };
 
 [[nodiscard]] std::string_view to_string(StrategyKind kind) noexcept;
@@ -43,17 +43,17 @@ struct Choice {
   StrategyKind strategy = StrategyKind::automatic;
   /// For programs.
   std::string_view code{};
-  /// For people: the facts that led to it, and after a load, how bytes were fetched and how fast.
+  /// For people: the facts behind the choice and, after a load, how bytes were read and how fast.
   std::string reason{};
 };
 
 // Requests.
 
-/// The range in place.
+/// Requests the range in place.
 struct MapRequest {
   FileRange range;
 };
-/// The range in memory.
+/// Requests the range in memory.
 struct LoadRequest {
   FileRange range{};
   /// Alignment of the memory, where the strategy allocates it.
@@ -66,7 +66,7 @@ struct AdviseRequest {
   FileRange range;
   Advice advice = Advice::normal;
 };
-/// Gives memory back that a MapDone or LoadDone has handed out; reset unless the request fails.
+/// Releases memory from a MapDone or LoadDone; `*memory` is reset unless the request fails.
 struct ReleaseRequest {
   Memory* memory = nullptr;
 };
@@ -77,10 +77,10 @@ using Request = std::variant<MapRequest, LoadRequest, AdviseRequest, ReleaseRequ
 struct MapDone {
   /// Begins with the first byte of the range.
   Memory memory;
-  /// Whether the memory is a part of a mapping of the whole source, which stays as long as the strategy.
+  /// Whether the memory is a part of a mapping of the whole source, which lives as long as the strategy.
   bool is_whole = false;
 };
-/// The memory is empty where the strategy keeps nothing.
+/// The memory is empty if the strategy does not keep bytes.
 struct LoadDone {
   Memory memory;
 };
@@ -95,7 +95,7 @@ using Answer = std::variant<MapDone, LoadDone, AdviseDone, ReleaseDone, RequestF
 
 /// The limits of a load and its callbacks.
 struct LoadWork {
-  /// The most memory to allocate.
+  /// The maximum memory to allocate.
   std::uint64_t budget_bytes = UINT64_MAX;
   std::stop_token stop{};
   /// Called with all bytes loaded so far, by one thread at a time.
@@ -112,14 +112,15 @@ class Strategy {
   virtual ~Strategy() = default;
 
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
-  /// One answer. A request that the strategy does not know fails with `unsupported_strategy`.
+  /// Answers one request. A request that the strategy does not support fails with `unsupported_strategy`.
   [[nodiscard]] virtual Answer answer(const Request& request) = 0;
-  /// Loads, whose reads may be in flight together: one answer each, in the same order. The default answers
-  /// one after the other, calls the callbacks, and fails all after the first failure.
+  /// Answers several loads, whose reads may be in flight together: one answer each, in the same order. The
+  /// default implementation answers one after another, calls the callbacks, and fails all requests after the
+  /// first failure.
   [[nodiscard]] virtual std::vector<Answer> load(std::span<const LoadRequest> requests, const LoadWork& work);
 };
 
-/// The answer to a request that a strategy does not know.
+/// The answer to a request that a strategy does not support.
 [[nodiscard]] RequestFailed not_supported(const Strategy& strategy, std::string_view request);
 [[nodiscard]] RequestFailed request_failed(Error error);
 

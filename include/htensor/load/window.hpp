@@ -1,34 +1,33 @@
-// A window over a model that need not fit into memory: its layers come and go under a byte budget.
+// A window over a model that may exceed memory: layers are fetched and dropped within a byte budget.
 //
 //   auto window = HT_TRY(ht::Window::open(model, {.budget_bytes = std::uint64_t{8} << 30}));
 //   for (int pass = 0; pass < passes; ++pass) {
 //     for (std::size_t i = 0; i < window.size(); ++i) {
-//       HT_TRY(window.enter(i));  // its bytes are in memory now, and the next layer's are on their way
+//       HT_TRY(window.enter(i));  // its bytes are in memory; the next layer is being fetched
 //       for (const auto t : window.layer(i).tensors) compute(model, model.catalog()[t].name);
 //     }
 //   }
 //
-// Layers are entered in order, over and over: after the last comes the first. While one is computed with,
-// those that follow are fetched, and those that are behind make room. Any other order is right too, and waits
-// more often. What fits into memory stays there: everything where the budget holds everything; else as many
-// layers as leave room for two of those that come and go, spread evenly, so that the disk is never idle and
-// each pass reads no more than it must. Once every layer was entered, nothing is allocated any more.
+// Enter layers in order, and the first again after the last. While the caller computes with one layer, the
+// next layers are fetched and past layers are dropped. Other orders are correct but wait more often. If the
+// budget holds all layers, all stay in memory. Otherwise as many layers stay as leave room to fetch and drop
+// the two largest. The staying layers are spread evenly, so that the disk is never idle and each pass reads
+// as little as possible. After every layer was entered once, `enter` does not allocate.
 //
-// Who owns, and how long: a Window keeps the model's files open by itself and owns none of their bytes. It
-// acts on pages of the files' mappings; tensors are looked up in the model as ever, and one of a layer that
-// was dropped can still be used: it comes from the disk again, page by page, and outside of the budget. When
-// the Window goes, what is in memory stays there; `ht::evict` takes it away.
+// Ownership: a Window keeps the model's files open and owns no tensor bytes. It acts on pages of the files'
+// mappings; look up tensors in the model as usual. A tensor of a dropped layer can still be used: its pages
+// are read from disk on access, outside of the budget. The destructor leaves resident pages in memory;
+// `ht::evict` removes them.
 //
-// Which threads: one thread at a time uses a Window. One of its own fetches and drops meanwhile; it ends with
-// the Window, within one piece of 16 MiB.
+// Threads: a Window is not thread-safe. Its own worker thread fetches and drops layers; the destructor joins
+// it and waits for at most one piece of 16 MiB.
 //
-// What the budget means, honestly: it bounds the bytes of layers that this window has brought in and not yet
-// dropped. The page cache belongs to the system, which may take pages back earlier, and then touching them
-// waits for the disk. A dropped layer leaves this process; it leaves the page cache where no other process
-// has it mapped. Pages that a layer shares with what is no part of it stay, a few at each end, and on some
-// file systems the page cache lets go of up to 2 MiB at once or not at all. Bytes that are in two layers
-// count for each. What is in memory is not looked at again: compute under `ht::guarded` where a file may be
-// cut meanwhile.
+// Budget: it limits the bytes of layers that this window has fetched and not yet dropped. The system may
+// reclaim page cache pages earlier; access then waits for the disk. A dropped layer leaves this process, and
+// leaves the page cache unless another process has it mapped. Pages that a layer shares with other data stay,
+// a few at each end. Some file systems drop page cache only in units of up to 2 MiB. Bytes in two layers
+// count for each. Resident pages are not checked again: compute under `ht::guarded` if a file may be
+// truncated meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -42,67 +41,67 @@
 namespace ht::inline v1 {
 
 struct WindowOptions {
-  /// Which tensors are in a layer, and in which: a pattern as of `NameFilter` in which `{}` stands for the
-  /// layer's number, "blk.{}.*", which is one of the first 16 numbers of the name. Without `{}`, the number
-  /// is the first part of the name between dots that is one; empty, this is so for all tensors. Tensors of no
-  /// layer are left alone. A number has at most 64 bits, and what has more is none; 007 is 7.
+  /// Assigns tensors to layers by name: a `NameFilter` pattern in which `{}` is the layer number, such as
+  /// "blk.{}.*". `{}` matches one of the first 16 numbers in the name. Without `{}`, the layer number is the
+  /// first dot-separated part of the name that is a number. An empty pattern does this for all tensors.
+  /// Tensors without a layer are ignored. Numbers above 64 bits do not count; 007 is 7.
   std::string layers{};
-  /// The most bytes of layers in memory at once; 0 is 7/8 of what is available when the window is opened.
+  /// The maximum bytes of layers in memory at once; 0 is 7/8 of the memory available at `open`.
   std::uint64_t budget_bytes = 0;
-  /// Whether layers that are dropped leave the page cache, too, and not this process alone. If they do not,
-  /// the system keeps them as long as it likes, and where it does, they are soon back.
+  /// Whether dropped layers also leave the page cache. If false, the system may keep them there, and fetching
+  /// them again is fast while it does.
   bool empty_page_cache = true;
-  /// Whether a thread of its own works while the caller computes. Without it, or where the system gives none,
-  /// all of it is done in `enter`.
+  /// Whether a worker thread fetches and drops while the caller computes. If false, or if the thread cannot
+  /// be started, `enter` does that work.
   bool own_thread = true;
-  /// Ends it: from then on, `enter` is `cancelled`, also one that waits.
+  /// Cancels the window: `enter` then returns `cancelled`, also a call that is waiting.
   std::stop_token stop{};
 };
 
 class Window {
  public:
   struct Layer {
-    /// As it stands in the names.
+    /// The number in the tensor names.
     std::uint64_t number = 0;
-    /// What its tensors have in the files, what they share counted once; splats have none.
+    /// The bytes of its tensors in the files, shared bytes counted once; splats have 0.
     std::uint64_t bytes = 0;
-    /// Whether it stays in memory once it was entered.
+    /// Whether the layer stays in memory after it was entered.
     bool stays = false;
-    /// Their numbers in the catalog, in file order. There as long as the window is.
+    /// Indices of its tensors in the catalog, in file order. Valid as long as the window.
     std::span<const std::size_t> tensors{};
   };
   struct Statistics {
     std::uint64_t fetched_bytes = 0;
     std::uint64_t dropped_bytes = 0;
-    /// How often `enter` was called, and how often what it asked for was not in memory yet.
+    /// Calls of `enter`, and calls whose layer was not yet in memory.
     std::uint64_t enters = 0;
     std::uint64_t waits = 0;
   };
 
-  /// Reads nothing yet. `not_found` where no tensor is in a layer, `bad_state` where the pattern has two
-  /// numbers, `budget_too_small` where the largest layer is larger than the budget, and what looking up a
-  /// tensor of a layer would fail with.
+  /// Opens a window without reading data. `not_found` if no tensor is in a layer, `bad_state` if the pattern
+  /// has two `{}`, `budget_too_small` if the largest layer exceeds the budget, and the errors of looking up a
+  /// tensor of a layer.
   [[nodiscard]] static Result<Window> open(const Model& model, const WindowOptions& options = {});
 
-  // One that was moved from has no layers, and can be assigned to or go.
+  // A moved-from Window has no layers and can only be assigned to or destroyed.
   Window(Window&&) noexcept;
   Window& operator=(Window&&) noexcept;
   ~Window();
 
-  /// How many layers there are, in the order of their numbers, which may have gaps.
+  /// The number of layers. Layers are ordered by their numbers, which may have gaps.
   [[nodiscard]] std::size_t size() const noexcept;
-  /// The nth of them; there must be one.
+  /// `index` must be less than `size`.
   [[nodiscard]] const Layer& layer(std::size_t index) const noexcept;
-  /// The budget as it was set, or chosen.
+  /// The budget from the options, or the default.
   [[nodiscard]] std::uint64_t budget_bytes() const noexcept;
 
-  /// Waits until the layer's bytes are in memory. They are not dropped before the next `enter`. What went
-  /// wrong with fetching a layer ahead is told when that one is entered, and what went wrong with dropping by
-  /// the next `enter`; then none is entered, and entering again tries again. `out_of_bounds` where there is
-  /// no such layer.
+  /// Waits until the layer's bytes are in memory. They are not dropped before the next `enter`. An error of
+  /// prefetching a layer is returned when that layer is entered; an error of dropping is returned by the next
+  /// `enter`. After an error no layer is entered; call `enter` again to retry. `out_of_bounds` if there is no
+  /// such layer.
   [[nodiscard]] Result<void> enter(std::size_t index);
 
-  /// Since it was opened.
+  /// Counts since `open`.
   [[nodiscard]] Statistics statistics() const;
 
  private:

@@ -1,11 +1,10 @@
-// A tensor whose type is known at run time: what a Model yields.
+// A tensor whose type is known at run time; a Model is a range of AnyTensor.
 //
 //   for (const ht::AnyTensor& t : model) upload(t.name(), t.type(), t.dims(), HT_TRY(t.bytes()));
 //
-// An AnyTensor is a handle like a Tensor: copies share the bytes, and it may outlive the model. `bytes` are
-// stored bytes in place, `tensor` are typed elements in place; `copy_to` and `cast` write dense row-major
-// elements whatever byte order, element order or splat is stored. A const AnyTensor may be used from many
-// threads.
+// An AnyTensor is a handle like a Tensor: copies share the bytes, and it may outlive the model. `bytes`
+// returns stored bytes in place, `tensor` typed elements in place. `copy_to` and `cast` write dense row-major
+// elements, for any stored byte order and element order, and for splats. A const AnyTensor is thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -29,55 +28,56 @@ struct Relayout;
 
 class AnyTensor {
  public:
-  /// Alive as long as this or another tensor of the model.
+  /// Valid as long as this or another tensor of the model.
   [[nodiscard]] std::string_view name() const noexcept { return entry().name; }
   [[nodiscard]] ElementType type() const noexcept;
-  /// Outermost first. Empty also where the file does not name a type.
+  /// Outermost first. Also empty if the file does not state a type.
   [[nodiscard]] std::span<const std::int64_t> dims() const noexcept;
-  /// In elements: element (i, j, …) lies at i × strides[0] + j × strides[1] + … All 0 for a splat. Empty
-  /// unless the tensor is dense. `out_of_memory`.
+  /// In elements: element (i, j, …) is at i × strides[0] + j × strides[1] + … All 0 for a splat. Empty unless
+  /// the tensor is dense. `out_of_memory`.
   [[nodiscard]] Result<std::vector<std::int64_t>> strides() const;
   [[nodiscard]] ByteOrder byte_order() const noexcept { return entry().byte_order; }
-  /// Of all elements, as stored; a splat counts as if it were stored element by element.
+  /// The size of all elements as stored; a splat counts as if expanded.
   [[nodiscard]] std::uint64_t byte_size() const noexcept;
   [[nodiscard]] bool is_splat() const noexcept { return entry().is_splat(); }
-  /// Whether the stored bytes are what `copy_to` writes: no splat, row-major, little-endian.
+  /// Whether the stored bytes equal the output of `copy_to`: not a splat, row-major, little-endian.
   [[nodiscard]] bool is_plain() const noexcept;
-  /// The tensor in its catalog, with its place in a file. Of a slice, the whole tensor that it is a part of.
+  /// The catalog entry of the tensor, with its position in a file. For a slice, the entry of the whole
+  /// tensor.
   [[nodiscard]] Entry entry() const noexcept;
 
-  /// The stored bytes in place, alive as long as this. Reading pages that cannot be read is an Error under
-  /// `ht::guarded` only, and ends the process elsewhere. Where a file cannot be mapped whole, the tensor's
-  /// range stays mapped as long as the model; `storage` gives it back earlier. `unsupported_encoding` for a
-  /// splat, and for rows of a column-major tensor, which have no bytes in one piece: use `copy_to`.
-  /// `truncated` and `missing_shard` where the file is not all there, `bad_state` where the model was opened
-  /// for its catalog alone.
+  /// The stored bytes in place, valid as long as this tensor. Access to an unreadable page is an Error under
+  /// `ht::guarded` and ends the process elsewhere. If a file cannot be mapped as a whole, the tensor's range
+  /// stays mapped as long as the model; a range from `storage` is unmapped with the last Storage.
+  /// `unsupported_encoding` for a splat and for rows of a column-major tensor, which are not contiguous: use
+  /// `copy_to`. `truncated` and `missing_shard` if the file is incomplete or missing, `bad_state` if the
+  /// model was opened with `catalog_only`.
   [[nodiscard]] Result<Bytes> bytes() const&;
   [[nodiscard]] Result<Bytes> bytes() const&& = delete;
-  /// The same bytes with their owner and their place in the file.
+  /// The same bytes with their owner and their position in the file.
   [[nodiscard]] Result<Storage> storage() const;
 
-  /// Writes dense, row-major, little-endian elements: those of the bytes from `begin` on that such a tensor
-  /// has, as many as `into` has room for. Splats are expanded. Blocks are copied as they are; big-endian ones
-  /// are `unsupported_encoding` where their byte order cannot be changed. `out_of_bounds` beyond the end.
+  /// Fills `into` with bytes of the dense, row-major, little-endian form of the tensor, from byte `begin` of
+  /// that form on. Splats are expanded; blocks are not decoded. `unsupported_encoding` for big-endian blocks
+  /// that cannot be byte-swapped, `out_of_bounds` beyond the end.
   [[nodiscard]] Result<void> copy_to(MutableBytes into, std::uint64_t begin = 0) const;
 
-  /// `count` of the stored bytes from `begin` on: in place where the tensor was loaded or its file is mapped
-  /// whole, with the cautions of `bytes`, else read into `buffer`, as always under FaultPolicy::off. Errors
-  /// are those of `bytes`; `out_of_bounds`.
+  /// Returns `count` stored bytes from `begin` on. They are in place, with the cautions of `bytes`, if the
+  /// tensor was loaded or its file is mapped as a whole. Otherwise, and for mapped files under
+  /// FaultPolicy::off, they are read into `buffer`. Errors are those of `bytes`, and `out_of_bounds`.
   [[nodiscard]] Result<Bytes> view(std::uint64_t begin, std::uint64_t count,
                                    std::vector<std::byte>& buffer) const&;
   [[nodiscard]] Result<Bytes> view(std::uint64_t begin, std::uint64_t count,
                                    std::vector<std::byte>& buffer) const&& = delete;
 
-  /// The rows `begin` to `end` of the outermost dimension; shares the bytes. `out_of_bounds`; `bad_shape`
-  /// for a scalar; `misaligned` where the rows do not begin with a whole byte, or are not whole blocks. The
-  /// last of the `bytes` of packed elements may have bits of the next row.
+  /// The rows `begin` to `end` of the outermost dimension; shares the bytes. `out_of_bounds`; `bad_shape` for
+  /// a scalar; `misaligned` if the rows do not begin at a byte boundary or are not whole blocks. With packed
+  /// elements, the last byte of `bytes` may contain bits of the next row.
   [[nodiscard]] Result<AnyTensor> slice(std::int64_t begin, std::int64_t end) const;
 
-  /// Typed and in place, exactly as stored. `dtype_mismatch` and `shape_mismatch` name the stored type and
-  /// shape. `misaligned` and `unsupported_encoding` where it cannot be used in place: then `copy` can. A
-  /// column-major tensor has the strides for that, a splat strides of 0.
+  /// Typed elements in place, exactly as stored. `dtype_mismatch` and `shape_mismatch` name the stored type
+  /// and shape. `misaligned` and `unsupported_encoding` if the bytes cannot be used in place: use `copy`. A
+  /// column-major tensor has column-major strides, a splat has strides of 0.
   template <IsDType D, IsShape S>
     requires Compatible<Host, D>
   [[nodiscard]] Result<Tensor<const D, S>> tensor() const {
@@ -91,7 +91,7 @@ class AnyTensor {
   }
 
   /// Blocks of the encoding, in place: see tensor/block_tensor.hpp. Big-endian blocks are
-  /// `unsupported_encoding`, and `cast` reads them.
+  /// `unsupported_encoding`: use `cast`.
   template <IsEncoding E, IsShape S>
     requires(S::rank >= 1)
   [[nodiscard]] Result<BlockTensor<E, S>> tensor() const {
@@ -100,7 +100,7 @@ class AnyTensor {
     return located(BlockTensor<E, S>::over(HT_TRY(storage()), shape));
   }
 
-  /// In memory of its own: aligned, row-major, in this machine's byte order.
+  /// A copy in new memory: aligned, row-major, in this machine's byte order.
   template <IsDType D, IsShape S>
     requires Compatible<Host, D>
   [[nodiscard]] Result<Tensor<D, S>> copy() const {
@@ -109,7 +109,7 @@ class AnyTensor {
     return located(Tensor<D, S>::over(HT_TRY(copied()), shape));
   }
 
-  /// All elements in row-major order, whatever the rank: in place where they lie like that, else as `copy`.
+  /// All elements in row-major order, as rank 1: in place if they are stored in that form, else a copy.
   template <IsDType D>
     requires Compatible<Host, D>
   [[nodiscard]] Result<Tensor<const D, Rank<1>>> flat() const {
@@ -121,12 +121,12 @@ class AnyTensor {
 
   /// Writes the values of the elements from `first` on, in row-major order, as many as `into` has room for.
   /// Blocks are decoded; I64 and U64 are rounded to F64. `unsupported_encoding` for values that are not real
-  /// numbers and dtypes of users, `out_of_bounds`, and the errors of `copy_to`.
+  /// numbers and for user-defined dtypes, `out_of_bounds`, and the errors of `copy_to`.
   [[nodiscard]] Result<void> read_values(std::span<double> into, std::int64_t first = 0) const;
 
-  /// All elements as `D`, in row-major order in memory of their own, whatever is stored. `would_lose` where
-  /// `D` does not hold every value of the stored dtype; blocks have values of F32. `unsupported_encoding` for
-  /// user-defined dtypes unless `D` is the stored one.
+  /// All elements converted to `D`, in row-major order in new memory. `would_lose` if `D` does not hold every
+  /// value of the stored dtype; blocks count as F32. `unsupported_encoding` for user-defined dtypes unless
+  /// `D` is the stored one.
   template <IsDType D>
     requires Compatible<Host, D>
   [[nodiscard]] Result<Tensor<D, Rank<1>>> cast() const {
@@ -139,7 +139,7 @@ class AnyTensor {
   friend struct ModelAccess;
   struct Rows;  // of a slice
   struct InPlace {
-    Storage storage;  // a splat's is one element
+    Storage storage;  // one element for a splat
     std::uint64_t offset = 0;
   };
 
@@ -148,15 +148,15 @@ class AnyTensor {
   [[nodiscard]] bool is_resident() const noexcept { return resident_.owner != nullptr; }
   /// The bytes of the whole tensor in place.
   [[nodiscard]] Result<io::MapDone> place() const;
-  /// The part of those bytes that a slice has.
+  /// The bytes of this slice within those of the whole tensor.
   [[nodiscard]] Result<Bytes> own_part(Bytes whole) const;
   [[nodiscard]] Result<void> check_contiguous() const;
-  /// From the byte `first` of the relaid tensor on.
+  /// Copies from byte `first` of the relaid tensor on.
   [[nodiscard]] Result<void> copy_stored(MutableBytes into, const Relayout* relayout,
                                          std::uint64_t first) const;
   [[nodiscard]] Result<void> check_range(std::uint64_t begin, std::uint64_t count) const;
   [[nodiscard]] Result<void> check_dtype(const DTypeInfo& wanted) const;
-  /// Also refuses big-endian blocks.
+  /// Also fails for big-endian blocks.
   [[nodiscard]] Result<void> check_encoding(EncodingTag wanted, std::string_view name) const;
   [[nodiscard]] Result<InPlace> in_place(const DTypeInfo& wanted) const;
   [[nodiscard]] Result<Storage> copied() const;
@@ -164,7 +164,7 @@ class AnyTensor {
   [[nodiscard]] Result<Storage> cast_to(const DTypeInfo& wanted) const;
   void clear_padding(MutableBytes into, std::uint64_t begin) const noexcept;
   void fill_strides(std::span<std::int64_t> strides) const noexcept;
-  /// An error of bytes that cannot be used in place, with what to do about it.
+  /// Adds a hint to an error about bytes that cannot be used in place.
   [[nodiscard]] Error not_in_place(Error error) const;
   /// Adds the file and the tensor to an error.
   [[nodiscard]] Error located(Error error) const;

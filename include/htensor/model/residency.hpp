@@ -1,4 +1,4 @@
-// Where the bytes of tensors are: in a file alone, or in memory already.
+// Where the bytes of tensors are: only in a file, or already in memory.
 #pragma once
 
 #include <cstddef>
@@ -7,25 +7,25 @@
 
 namespace ht::inline v1 {
 
-/// Where a tensor's bytes are (docs/io.md has the transitions).
+/// Where a tensor's bytes are (transitions: docs/io.md).
 enum class Residence : std::uint8_t {
   unbound,   ///< its file is missing or not mapped yet
-  mapped,    ///< its file is mapped: pages come when they are touched
+  mapped,    ///< its file is mapped: pages are read on first access
   loading,   ///< a load is in progress
-  resident,  ///< in memory of the model's own
-  evicted,   ///< was resident and is not any more
+  resident,  ///< in the model's own memory
+  evicted,   ///< no longer resident
   failed,    ///< could not be loaded; the load can be repeated
 };
 
 struct TensorResidency {
-  /// In the catalog.
+  /// Index in the catalog.
   std::size_t index = 0;
-  /// The tensor's bytes as the catalog has them. A splat has its pattern repeated this far, in no file.
+  /// The size of the tensor in the catalog; for a splat, the expanded size.
   std::uint64_t bytes = 0;
-  /// The bytes that are in the page cache: 0 for a splat; nullopt where the kernel does not report it, as for
-  /// a file that this user neither owns nor may write to. A page that two tensors share counts for both.
+  /// Bytes in the page cache; 0 for a splat. nullopt if the kernel does not report it, as for a file that
+  /// this user neither owns nor may write to. A page shared by two tensors counts for both.
   std::optional<std::uint64_t> cached_bytes = 0;
-  /// The bytes that are in memory of the model's own: all or none.
+  /// Bytes in the model's own memory: all or 0.
   std::uint64_t resident_bytes = 0;
   Residence residence = Residence::unbound;
 };

@@ -2,9 +2,9 @@
 //
 //   for (const ht::AnyTensor& t : model) print(t.name(), HT_TRY(ht::statistics(t)));
 //
-// Stored bytes are read once, in place where the file is mapped; memory stays bounded, whatever the tensor's
-// size. Every dtype of the library but C64 and every block encoding has values, in either byte order; splats
-// count as if they were stored element by element.
+// Stored bytes are read once, in place if the file is mapped; memory use does not depend on the tensor's
+// size. All block encodings and all dtypes of the library except C64 are supported, in either byte order.
+// Splats count as if expanded.
 #pragma once
 
 #include <htensor/model/any_tensor.hpp>
@@ -12,7 +12,7 @@
 
 namespace ht::inline v1 {
 
-/// `unsupported_encoding` where the elements are not real numbers, and the errors of `AnyTensor::copy_to`.
+/// `unsupported_encoding` if the elements are not real numbers, and the errors of `AnyTensor::copy_to`.
 [[nodiscard]] Result<Statistics> statistics(const AnyTensor& tensor, const WorkOptions& work = {});
 
 [[nodiscard]] Result<Histogram> histogram(const AnyTensor& tensor, const HistogramRange& range,

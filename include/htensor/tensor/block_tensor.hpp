@@ -1,13 +1,13 @@
-// A tensor of a block encoding: bytes that it keeps alive, seen as blocks of ggml's Q4_K and others.
+// A tensor of a block encoding such as ggml's Q4_K. It shares ownership of the bytes.
 //
 //   const auto q = HT_TRY(model["blk.0.attn_q.weight"]);
 //   const auto w = HT_TRY(q.tensor<ht::Q4_K, ht::Rank<2>>());   // BlockTensor<Q4_K, Rank<2>>, in place
 //   const auto row = HT_TRY(ht::cast<ht::F32>(HT_TRY(w.slice(7, 8))));
 //
-// Rows, the innermost dimension, are whole numbers of blocks. A BlockTensor is a read-only handle like
-// `Tensor<const D, …>`: copies and slices share the bytes, and many threads may read it. Its values are those
-// that ggml decodes to F32: `cast` and `as` read them as F32 or F64, `cast_lossy` rounds them to other
-// dtypes.
+// Rows are the innermost dimension; each row is a whole number of blocks. A BlockTensor is a read-only handle
+// like `Tensor<const D, …>`: copies and slices share the bytes, and many threads may read it. Its values
+// equal those that ggml decodes to F32: `cast` and `as` read them as F32 or F64, `cast_lossy` rounds them to
+// other dtypes.
 #pragma once
 
 #include <array>
@@ -25,10 +25,10 @@ namespace ht::inline v1 {
 
 namespace placement {
 
-/// Bytes of the blocks of a tensor. `bad_shape` where a row is not a whole number of blocks, `size_overflow`.
+/// The size of a tensor in bytes. `bad_shape` if a row is not a whole number of blocks, `size_overflow`.
 [[nodiscard]] Result<std::uint64_t> bytes_of_blocks(layout::Extents extents, const Encoding& encoding);
 
-/// `out_of_bounds` unless the storage has these blocks from the byte `offset` on.
+/// `out_of_bounds` unless all blocks, starting at the byte `offset`, are inside the storage.
 [[nodiscard]] Result<void> check_blocks(const Storage& storage, layout::Extents extents, std::uint64_t offset,
                                         const Encoding& encoding);
 
@@ -46,7 +46,7 @@ class BlockTensor {
   static constexpr int rank = S::rank;
   static constexpr Encoding encoding{E::tag, E::name, E::block_elements, E::block_bytes};
 
-  /// Blocks that are in `storage` already, from a byte offset on, in row-major order. No alignment is needed.
+  /// A view of blocks in `storage`, in row-major order, starting at a byte offset of any alignment.
   [[nodiscard]] static Result<BlockTensor> over(Storage storage, S shape, std::uint64_t offset = 0) {
     HT_TRY(placement::check_blocks(storage, shape.extents(), offset, encoding));
     const std::byte* const data = storage.bytes().empty() ? nullptr : storage.bytes().data() + offset;
@@ -59,13 +59,13 @@ class BlockTensor {
   [[nodiscard]] const Storage& storage() const noexcept { return storage_; }
   /// The first block.
   [[nodiscard]] const std::byte* data() const noexcept { return data_; }
-  /// All blocks. Not of a temporary: the bytes may go with it.
+  /// All blocks. Deleted for temporaries, which may be the last owner of the bytes.
   [[nodiscard]] Bytes bytes() const& noexcept {
     return {data_, static_cast<std::size_t>(bytes_of(elements()))};
   }
   [[nodiscard]] Bytes bytes() const&& = delete;
 
-  /// The rows `begin` to `end` of the outermost dimension. `out_of_bounds`.
+  /// The indices [begin, end) of the outermost dimension. `out_of_bounds`.
   template <class Rows = S>
     requires(Rows::rank >= 2)
   [[nodiscard]] auto slice(std::int64_t begin, std::int64_t end) const
@@ -78,7 +78,7 @@ class BlockTensor {
     return Part(storage_, first, Part::ShapeType::assume(extents));
   }
 
-  /// The tensor one rank lower at `index` of the outermost dimension. `out_of_bounds`.
+  /// The tensor of rank - 1 at `index` of the outermost dimension. `out_of_bounds`.
   template <class Rows = S>
     requires(Rows::rank >= 2)
   [[nodiscard]] auto select(std::int64_t index) const
@@ -99,7 +99,7 @@ class BlockTensor {
   BlockTensor(Storage storage, const std::byte* data, S shape) noexcept
       : storage_(std::move(storage)), data_(data), shape_(shape) {}
 
-  // Of the rows below one index of the outermost dimension.
+  // The number of elements at one index of the outermost dimension.
   [[nodiscard]] std::int64_t row_elements() const noexcept {
     return shape_.extent(0) == 0 ? 0 : elements() / shape_.extent(0);
   }

@@ -1,4 +1,4 @@
-// Walks the elements of strided views in row-major order: one by one, or in runs for inner loops.
+// Iteration over the elements of strided views in row-major order: one by one, or in runs for inner loops.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace ht::inline v1 {
 
-/// Holds its extents and strides by value, so it outlives the tensor it came from; the bytes do not.
+/// Holds extents and strides by value, so it may outlive its tensor. It does not keep the bytes alive.
 template <class Pointer, int N>
 class ElementIterator {
  public:
@@ -37,7 +37,7 @@ class ElementIterator {
         at_ = at_ + strides_[i];
         return *this;
       }
-      // Back to the first of this dimension; the one before it moves on.
+      // Back to index 0 of this dimension; then increment the next outer dimension.
       at_ = at_ + strides_[i] * (1 - extents_[i]);
       index_[i] = 0;
     }
@@ -63,8 +63,8 @@ class ElementIterator {
 
 namespace detail {
 
-/// Elements of `Views` views of one shape that a plain loop can walk: in view v, the elements
-/// `offsets[v] + i * strides[v]` for i below `count`.
+/// Elements of `Views` views of one shape that one loop can visit: in view v, the elements
+/// `offsets[v] + i * strides[v]` for 0 ≤ i < `count`.
 template <std::size_t Views>
 struct Run {
   std::int64_t count = 1;
@@ -85,7 +85,7 @@ void for_each_run(const std::array<std::int64_t, N>& extents, Visit visit, const
   if (std::ranges::find(extents, 0) != extents.end()) return;
   Run<views> run;
   run.strides.fill(1);
-  std::size_t outer = N;  // dimensions before this one are walked by the odometer
+  std::size_t outer = N;  // the outer loop below iterates over dimensions [0, outer)
   for (; outer > 0; --outer) {
     const std::size_t d = outer - 1;
     if (extents[d] == 1) continue;

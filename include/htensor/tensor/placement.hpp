@@ -1,4 +1,4 @@
-// Where a tensor's elements may lie in a Storage: every check a Tensor makes before it hands out one.
+// Where the elements of a tensor may be in a Storage: the checks before a Tensor is constructed.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace ht::inline v1 {
 
-/// A user's device that brings its own memory: a static `allocate(bytes)`.
+/// A device that allocates its own memory with a static `allocate(bytes)`.
 template <class Dev>
 concept Allocates = requires(std::uint64_t bytes) {
   { Dev::allocate(bytes) } -> std::same_as<Result<Storage>>;
@@ -25,10 +25,10 @@ concept Allocates = requires(std::uint64_t bytes) {
 
 namespace ht::inline v1::placement {
 
-/// Bytes of a dense tensor; what is wrong with the shape where there is no such number.
+/// The size of a dense tensor in bytes. `bad_shape`, `size_overflow`.
 [[nodiscard]] Result<std::uint64_t> dense_bytes(layout::Extents extents, int bits);
 
-/// `size_mismatch` unless there is a value for each element.
+/// `size_mismatch` unless there is one value for each element.
 [[nodiscard]] Result<void> check_value_count(layout::Extents extents, std::uint64_t values);
 
 struct Claim {
@@ -39,18 +39,18 @@ struct Claim {
   int bits;
   std::uint64_t alignment;
   bool writes;
-  /// Whether the elements are for a device, whose memory the host does not read.
+  /// Whether the elements are for a device whose memory the host cannot read.
   bool on_device = false;
 };
 
-/// Whether all elements of the claim are bytes of its storage: `bad_shape`, `size_overflow`,
-/// `bad_state` (read-only), `misaligned`, `out_of_bounds`.
+/// Checks that all elements of the claim are inside its storage. `bad_shape`, `size_overflow`, `bad_state`
+/// (read-only), `misaligned`, `out_of_bounds`.
 [[nodiscard]] Result<void> check(const Claim& claim);
 
 template <class Dev>
 concept CanAllocate = Allocates<Dev> || std::same_as<Dev, Host>;
 
-/// `options` name the queue of a device that has queues.
+/// Allocates zeroed memory on the device. `options` selects the queue of a device with queues.
 template <CanAllocate Dev>
 [[nodiscard]] Result<Storage> allocate(std::uint64_t bytes, const ComputeOptions& options = {}) {
   if constexpr (requires { Dev::allocate(bytes, options); }) {
@@ -62,14 +62,14 @@ template <CanAllocate Dev>
   }
 }
 
-/// Where the first byte lies: in memory, or on the device in its own numbering.
+/// The address of the first byte: in host memory, or in the address space of the device.
 [[nodiscard]] std::uint64_t first_address(const Storage& storage) noexcept;
 
 template <class D>
 [[nodiscard]] ElementPointer<D> element_pointer(const Storage& storage, std::uint64_t offset) {
   using DType = std::remove_const_t<D>;
   using Byte = std::conditional_t<std::is_const_v<D>, const std::byte, std::byte>;
-  // A claim that writes was checked before.
+  // `check` has verified that the storage is writable if D is mutable.
   auto* first = reinterpret_cast<Byte*>(first_address(storage));  // NOLINT(performance-no-int-to-ptr)
   if (first != nullptr) first += offset;
   if constexpr (is_packed<DType>) {
@@ -79,7 +79,7 @@ template <class D>
   }
 }
 
-/// The bytes that hold the elements from the lowest to the highest, counted from `data`.
+/// The bytes of the elements `lowest` to `highest`, relative to `data`.
 template <class D>
 [[nodiscard]] Bytes bytes_between(ElementPointer<D> data, layout::Reach reach) noexcept {
   if constexpr (is_packed<std::remove_const_t<D>>) {
@@ -89,7 +89,7 @@ template <class D>
   }
 }
 
-/// The bytes that a walk over all elements touches, and those between them.
+/// The byte range that contains all elements, including gaps between them.
 template <class D>
 [[nodiscard]] Result<Bytes> touched_bytes(ElementPointer<D> data, layout::Extents extents,
                                           layout::Extents strides) {
@@ -97,10 +97,10 @@ template <class D>
   return bytes_between<D>(data, HT_TRY(layout::reach(extents, strides)));
 }
 
-/// `bad_state` for elements that are no run of whole bytes.
+/// The Error `bad_state` for elements that are not contiguous whole bytes.
 [[nodiscard]] Error not_contiguous(layout::Extents extents, layout::Extents strides);
 
-/// The bytes of elements that follow each other.
+/// The bytes of contiguous elements. `bad_state` if they are not contiguous.
 template <class D>
 [[nodiscard]] Result<Bytes> dense_view(ElementPointer<D> data, layout::Extents extents,
                                        layout::Extents strides) {

@@ -1,4 +1,4 @@
-// Extents, known to the compiler where they are spelled and kept at run time where they are `dynamic`.
+// Shapes: each extent is a template argument, or `dynamic` and stored at run time.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct Extents {
   std::array<std::int64_t, N> values{};
   friend constexpr bool operator==(const Extents&, const Extents&) = default;
 };
-// Empty, so that a static shape takes no room in a tensor.
+// Empty, so that a static shape adds no bytes to a tensor.
 template <>
 struct Extents<0> {
   friend constexpr bool operator==(const Extents&, const Extents&) = default;
@@ -45,21 +45,21 @@ class Shape {
   /// Dynamic extents start at 0.
   constexpr Shape() noexcept = default;
 
-  /// Takes the dynamic extents alone: `Shape<dynamic, 8>(4)`.
+  /// Takes only the dynamic extents: `Shape<dynamic, 8>(4)`.
   template <std::integral... Is>
     requires(sizeof...(Is) == dynamic_rank && sizeof...(Is) > 0)
   constexpr explicit Shape(Is... dynamic_extents) noexcept
       : dynamic_{{layout::to_index(dynamic_extents)...}} {}
 
-  /// From all extents; `shape_mismatch` where one contradicts the type, `bad_shape` or
-  /// `size_overflow` where they are no shape at all.
+  /// A shape from all extents. `shape_mismatch` if an extent contradicts the type; `bad_shape` or
+  /// `size_overflow` if the extents are not a valid shape.
   [[nodiscard]] static Result<Shape> from(std::span<const std::int64_t> extents) {
     HT_TRY(layout::check_against_static(extents, static_extents));
     HT_TRY(layout::count_elements(extents));
     return assume(extents);
   }
 
-  /// From all extents, which are known to be right.
+  /// A shape from all extents, unchecked: the caller guarantees that they match the type.
   [[nodiscard]] static constexpr Shape assume(std::span<const std::int64_t> extents) noexcept {
     Shape shape;
     if constexpr (dynamic_rank > 0) {
@@ -84,9 +84,9 @@ class Shape {
   [[nodiscard]] constexpr std::int64_t extent(int dimension) const noexcept {
     return extents()[static_cast<std::size_t>(dimension)];
   }
-  /// The product of the extents, which `Shape::from` and every tensor have checked.
+  /// The product of the extents. `Shape::from` and tensors check that it does not overflow.
   [[nodiscard]] constexpr std::int64_t elements() const noexcept {
-    // Unsigned, as nobody has checked a shape that is not a tensor's yet.
+    // Unsigned, because the extents of a shape without a tensor are unchecked and may overflow.
     std::uint64_t product = 1;
     for (const auto extent : extents()) product *= static_cast<std::uint64_t>(extent);
     return static_cast<std::int64_t>(product);
@@ -145,7 +145,7 @@ consteval auto with_swapped() {
   return all;
 }
 
-// What is known of either is known of both.
+// The static extents of A, with dynamic ones replaced by those of B.
 template <class A, class B>
 consteval auto merged() {
   auto all = A::static_extents;
@@ -176,11 +176,11 @@ template <int N>
   requires(N >= 0 && N <= max_rank)
 using Rank = detail::ShapeFrom<detail::dynamic_extents<N>()>;
 
-/// Equal rank, and no two static extents that differ.
+/// The ranks are equal, and no static extent of A contradicts a static extent of B.
 template <class A, class B>
 concept ShapesMayMatch = IsShape<A> && IsShape<B> && detail::may_be_equal<A, B>();
 
-/// A shape of type A is always one of type B: B leaves open what A does not say.
+/// Every shape of type A is a shape of type B: static extents of B are static and equal in A.
 template <class A, class B>
 concept ShapeFits = ShapesMayMatch<A, B> && std::same_as<A, detail::ShapeFrom<detail::merged<A, B>()>>;
 
@@ -203,7 +203,7 @@ consteval bool may_broadcast() {
 
 }  // namespace detail
 
-/// Each extent of A, counted from the innermost, may be 1 or that of B.
+/// Each extent of A, counted from the innermost, may be 1 or equal to the extent of B.
 template <class A, class B>
 concept BroadcastableTo = IsShape<A> && IsShape<B> && detail::may_broadcast<A, B>();
 

@@ -1,9 +1,8 @@
-// A tensor: bytes that it keeps alive by itself, seen as elements of a dtype in a shape.
+// A tensor: a view of bytes as elements of a dtype in a shape. It shares ownership of the bytes.
 //
-// A Tensor is a handle. Copies, slices and transposes share the bytes and copy none; constness of the
-// handle is not constness of the elements: `Tensor<const D, …>` is the read-only one, which every
-// `Tensor<D, …>` converts to and which never converts back. Handles may be copied and read from many
-// threads at once; writes are the caller's to order.
+// A Tensor is a handle. Copies, slices and transposes share the bytes. A const handle does not make the
+// elements const: `Tensor<const D, …>` is the read-only type. `Tensor<D, …>` converts to it, never back. Many
+// threads may copy handles and read elements at once; the caller synchronizes writes.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +26,7 @@
 
 namespace ht::inline v1 {
 
-/// The device copies elements of T from strides to strides by itself, as the host cannot read them.
+/// The host cannot read the elements of T, and the device has a copy operation for any strides.
 template <class Dev, class T>
 concept CopiesOnDevice = !HostAccessible<Dev> && Computes<Dev, slice::Core, typename T::DType> &&
                          placement::CanAllocate<Dev> && HasOperation<Dev, operation::Copy, T, T>;
@@ -45,7 +44,8 @@ class Tensor {
   static constexpr int rank = S::rank;
   static constexpr bool read_only = std::is_const_v<D>;
 
-  /// New memory on the device, all zero bits. `options` name the queue of a device that has queues.
+  /// A tensor in new memory on the device, all bits zero. `options` selects the queue of a device with
+  /// queues.
   [[nodiscard]] static Result<Tensor> zeros(S shape = {}, const ComputeOptions& options = {})
     requires(!read_only && placement::CanAllocate<Dev>)
   {
@@ -55,8 +55,8 @@ class Tensor {
     return over(std::move(storage), shape);
   }
 
-  /// Elements given in row-major order, copied into new memory. There have to be as many as the shape
-  /// has.
+  /// A tensor in new memory with a copy of `values`, in row-major order. `size_mismatch` unless the shape has
+  /// as many elements.
   [[nodiscard]] static Result<Tensor> of(S shape, std::span<const Element> values)
     requires(!read_only && HostAccessible<Dev> && placement::CanAllocate<Dev>)
   {
@@ -72,8 +72,8 @@ class Tensor {
     return of(shape, std::span(values.begin(), values.size()));
   }
 
-  /// Dense row-major elements that are in `storage` already, from a byte offset on. Everything is
-  /// checked: the bytes are there, aligned, and writable unless the tensor is read-only.
+  /// A view of dense row-major elements in `storage`, starting at a byte offset. Fails unless the bytes are
+  /// in the storage, aligned, and writable if the tensor is mutable.
   [[nodiscard]] static Result<Tensor> over(Storage storage, S shape, std::uint64_t offset = 0) {
     const auto extents = shape.extents();
     HT_TRY(layout::count_elements(extents));
@@ -82,7 +82,7 @@ class Tensor {
     return strided(std::move(storage), shape, strides, offset);
   }
 
-  /// Elements at any strides, counted in elements; `offset` is the byte where element (0, 0, …) lies.
+  /// Same for any strides, counted in elements; `offset` is the byte of element (0, 0, …).
   [[nodiscard]] static Result<Tensor> strided(Storage storage, S shape, const Array& strides,
                                               std::uint64_t offset = 0) {
     const auto extents = shape.extents();
@@ -98,7 +98,7 @@ class Tensor {
     return Tensor(std::move(storage), pointer, shape, strides);
   }
 
-  /// A mutable tensor as a read-only one, a static shape as a dynamic one.
+  /// Converts a mutable tensor to a read-only tensor, and a static shape to a dynamic shape.
   template <class Other, class OtherS>
     requires(std::same_as<D, const Other> || std::same_as<D, Other>) && ShapeFits<OtherS, S> &&
                 (!std::same_as<Tensor<Other, OtherS, Dev>, Tensor<D, S, Dev>>)
@@ -108,7 +108,7 @@ class Tensor {
         shape_(S::assume(other.shape_.extents())),
         strides_(other.strides_) {}
 
-  /// A read-only tensor never becomes a mutable one: `copy()` makes another.
+  /// A read-only tensor does not convert to a mutable tensor; use `copy()`.
   template <class OtherS>
     requires(!read_only)
   Tensor(const Tensor<const D, OtherS, Dev>&) = delete;
@@ -118,13 +118,13 @@ class Tensor {
   [[nodiscard]] std::int64_t extent(int dimension) const noexcept { return shape_.extent(dimension); }
   [[nodiscard]] std::int64_t elements() const noexcept { return shape_.elements(); }
   [[nodiscard]] const Storage& storage() const noexcept { return storage_; }
-  /// Where element (0, 0, …) lies.
+  /// The address of element (0, 0, …).
   [[nodiscard]] Pointer data() const noexcept { return data_; }
   [[nodiscard]] bool is_contiguous() const noexcept {
     return layout::is_row_major(shape_.extents(), strides_);
   }
 
-  /// The element; unchecked in release builds, asserted in others. `at` always checks.
+  /// The element. The index is asserted in debug builds only; `at` always checks.
   template <std::integral... Is>
     requires(sizeof...(Is) == rank && HostAccessible<Dev>)
   [[nodiscard]] decltype(auto) operator()(Is... index) const noexcept {
@@ -132,7 +132,7 @@ class Tensor {
     return data_[offset_of({static_cast<std::int64_t>(index)...})];
   }
 
-  /// The element's value, or `out_of_bounds`; the Error of its page if that cannot be read.
+  /// The value of the element. `out_of_bounds`, or the Error of a mapped page that cannot be read.
   template <std::integral... Is>
     requires(sizeof...(Is) == rank && HostAccessible<Dev>)
   [[nodiscard]] Result<Element> at(Is... index) const {
@@ -154,7 +154,7 @@ class Tensor {
     return ElementIterator<Pointer, rank>(data_, shape_.extents(), strides_, elements());
   }
 
-  /// The tensor one rank lower at `index` of a dimension.
+  /// The tensor of rank - 1 at `index` of a dimension.
   template <int Dimension>
     requires(Dimension >= 0 && Dimension < rank)
   [[nodiscard]] auto select(std::int64_t index) const
@@ -169,13 +169,13 @@ class Tensor {
       extents[i] = all[from];
       strides[i] = strides_[from];
     }
-    // Where there is no element, there is no place to move to.
+    // A tensor without elements may have strides that lead outside of the storage.
     const auto move = elements() == 0 ? 0 : index * strides_[static_cast<std::size_t>(Dimension)];
     return Lower(storage_, data_ + move, Lower::ShapeType::assume(extents), strides);
   }
 
-  /// The elements begin, begin + step, … before `end` of a dimension. A negative step goes down, to -1
-  /// at the lowest.
+  /// The indices begin, begin + step, … of a dimension, excluding `end`. With a negative step, `end` may be
+  /// -1, which includes index 0.
   template <int Dimension>
     requires(Dimension >= 0 && Dimension < rank)
   [[nodiscard]] auto slice(std::int64_t begin, std::int64_t end, std::int64_t step = 1) const
@@ -185,14 +185,14 @@ class Tensor {
     auto extents = shape_.extents();
     const auto count = HT_TRY(layout::count_slice(extents[at], begin, end, step));
     auto strides = strides_;
-    // Strides that no element uses are never checked, and the product might not fit.
+    // Unused strides were not checked, and the product could overflow.
     if (count > 1 && elements() > 0) strides[at] *= step;
     const auto move = elements() == 0 || count == 0 ? 0 : begin * strides_[at];
     extents[at] = count;
     return Part(storage_, data_ + move, Part::ShapeType::assume(extents), strides);
   }
 
-  /// The same elements in another shape, never a copy: `bad_shape` where the strides do not allow it.
+  /// The same elements in another shape, without a copy. `bad_shape` if the strides would need a copy.
   template <IsShape NewShape>
   [[nodiscard]] Result<Tensor<D, NewShape, Dev>> reshape(NewShape shape = {}) const {
     typename NewShape::Array strides{};
@@ -201,8 +201,8 @@ class Tensor {
   }
 
   /// The elements repeated to a larger shape: extents of 1 become any extent, and outer dimensions are added.
-  /// Nothing is copied; strides of repeated dimensions are 0. The view is read-only, as one element is at
-  /// many indices. `shape_mismatch` where an extent is neither 1 nor that of the shape.
+  /// No data is copied: strides of repeated dimensions are 0. The view is read-only, because several indices
+  /// refer to one element. `shape_mismatch` if an extent is neither 1 nor equal to that of `shape`.
   ///
   ///   const auto sum = HT_TRY(x + HT_TRY(bias.broadcast(x.shape())));   // [m, n] + [n]
   template <IsShape NewShape>
@@ -213,7 +213,7 @@ class Tensor {
     return Tensor<const DType, NewShape, Dev>(storage_, data_, shape, strides);
   }
 
-  /// The same shape as another type: `shape_mismatch` where it is not.
+  /// The same tensor with another shape type. `shape_mismatch` if the extents contradict the type.
   template <IsShape NewShape>
   [[nodiscard]] Result<Tensor<D, NewShape, Dev>> with_shape() const
     requires ShapesMayMatch<S, NewShape>
@@ -222,7 +222,7 @@ class Tensor {
     return Tensor<D, NewShape, Dev>(storage_, data_, shape, strides_);
   }
 
-  /// Two dimensions swapped.
+  /// The tensor with two dimensions swapped. Copies no data.
   template <int A = rank - 2, int B = rank - 1>
     requires(A >= 0 && A < rank && B >= 0 && B < rank)
   [[nodiscard]] auto transpose() const noexcept {
@@ -234,7 +234,7 @@ class Tensor {
     return Swapped(storage_, data_, Swapped::ShapeType::assume(extents), strides);
   }
 
-  /// This very tensor where its elements follow each other in row-major order, else a copy whose do.
+  /// The tensor itself if it is contiguous in row-major order, else a contiguous copy.
   [[nodiscard]] Result<Tensor> contiguous(const ComputeOptions& options = {}) const
     requires(HostAccessible<Dev> && placement::CanAllocate<Dev>) || CopiesOnDevice<Dev, Tensor>
   {
@@ -242,7 +242,7 @@ class Tensor {
     return Tensor(HT_TRY(copy(options)));
   }
 
-  /// New memory with the same elements, made by the device where the host cannot read them.
+  /// A contiguous copy in new memory. The device copies if the host cannot read the elements.
   [[nodiscard]] Result<Tensor<DType, S, Dev>> copy(const ComputeOptions& options = {}) const
     requires CopiesOnDevice<Dev, Tensor>
   {
@@ -273,8 +273,8 @@ class Tensor {
     return fresh;
   }
 
-  /// The bytes of all elements; only a contiguous tensor that starts with a whole byte has them. Bits of
-  /// the last byte that no element uses are whatever they are. Not of a temporary: they may go with it.
+  /// The bytes of all elements. Unused bits of the last byte are unspecified. Deleted for temporaries, which
+  /// may be the last owner. `bad_state` unless the tensor is contiguous and starts on a byte boundary.
   [[nodiscard]] Result<Bytes> bytes() const&
     requires HostAccessible<Dev>
   {

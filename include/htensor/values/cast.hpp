@@ -3,7 +3,7 @@
 //   const auto f = HT_TRY(ht::cast<ht::F32>(bf16));              // every value fits, or it does not compile
 //   const auto h = HT_TRY(ht::cast_lossy<ht::BF16>(f));          // rounds to nearest even
 //   const auto b = HT_TRY(ht::cast_lossy<ht::Q8_0>(f));          // BlockTensor: encodes blocks of rows
-//   HT_TRY(ht::cast_into(q4k, buffer));                          // into a tensor of the caller's
+//   HT_TRY(ht::cast_into(q4k, buffer));                          // into the caller's tensor
 //   for (float x : ht::as<ht::F32>(bf16)) use(x);                // converts each element when it is read
 //
 // `upcast` widens within a family, `cast` goes wherever every finite value fits, and `as` is a lazy `cast`. A
@@ -40,17 +40,17 @@ inline constexpr bool is_dense_tensor<Tensor<D, S, Dev>> = true;
 
 }  // namespace detail
 
-/// A tensor in memory of this process whose values `D` holds, dense or of blocks. Operations that read
-/// numbers ask for this.
+/// A dense tensor or a block tensor in memory of this process, each of whose values fits `D`. Operations that
+/// read numbers require this.
 template <class T, class D>
 concept ReadableAs = (detail::is_block_tensor<T> || detail::is_dense_tensor<T>) &&
                      HostAccessible<typename T::Device> && LosslessTo<typename T::DType, D>;
 
-/// A dtype of the library that is a real number or a truth value.
+/// A dtype of the library for real numbers or booleans.
 template <class D>
 concept LibraryReal = contains<D, AllDTypes> && IsNumber<D> && D::number.kind != NumberKind::complex;
 
-/// A conversion that may round exists: between dtypes of the library, but not from complex to real numbers.
+/// `cast_lossy` converts T to the dtype: any dtypes of the library, but not complex to real numbers.
 template <class T, class To>
 concept RoundableTo =
     (detail::is_block_tensor<T> || detail::is_dense_tensor<T>) && HostAccessible<typename T::Device> &&
@@ -58,7 +58,7 @@ concept RoundableTo =
 
 namespace detail {
 
-/// One element as another dtype that holds its value.
+/// Returns one element converted to a dtype that holds its value.
 template <class From, class To>
 [[nodiscard]] constexpr typename To::Element convert_element(typename From::Element value) noexcept {
   using Target = typename To::Element;
@@ -69,7 +69,7 @@ template <class From, class To>
   } else if constexpr (requires { static_cast<Target>(value); }) {
     return static_cast<Target>(value);
   } else {
-    // A small type to a small one of another family, a user's among them: a double holds either.
+    // Two small types of different families, including users' types: a double holds the values of both.
     return static_cast<Target>(static_cast<double>(value));
   }
 }
@@ -86,8 +86,8 @@ template <IsEncoding E>
           .block_bytes = E::block_bytes};
 }
 
-/// Converts contiguous elements on all processors, by the kernels of the library. `first` is the row-major
-/// index of the first one.
+/// Converts contiguous elements on all processors with the kernels of the library. `first` is the row-major
+/// index of the first element.
 [[nodiscard]] Result<void> convert_stored(const ElementType& from, const std::byte* stored,
                                           const ElementType& to, std::byte* into, std::int64_t count,
                                           const Rounding& rounding, std::uint64_t first);
@@ -95,7 +95,7 @@ template <IsEncoding E>
 /// The F32 values of one block.
 void decode_block(EncodingTag encoding, const std::byte* block, float* into) noexcept;
 
-/// The byte where elements begin, null where they begin within one.
+/// The address of the first element; null if it does not start on a byte boundary.
 template <class D>
 [[nodiscard]] auto first_byte(ElementPointer<D> elements) noexcept {
   using Byte = std::conditional_t<std::is_const_v<D>, const std::byte, std::byte>;
@@ -106,7 +106,7 @@ template <class D>
   }
 }
 
-/// Elements that begin with a whole byte.
+/// A pointer to elements that start on a byte boundary.
 template <class D, class Byte>
 [[nodiscard]] ElementPointer<D> elements_at(Byte* first) noexcept {
   if constexpr (is_packed<std::remove_const_t<D>>) {
@@ -116,7 +116,7 @@ template <class D, class Byte>
   }
 }
 
-/// Converts the elements of one run by way of short contiguous strips.
+/// Converts the elements of one run through short contiguous buffers.
 template <class D, class To>
 [[nodiscard]] Result<void> convert_strided_run(const Run<2>& run, ElementPointer<D> from,
                                                ElementPointer<To> to, const Rounding& rounding,
@@ -155,7 +155,7 @@ template <class D, class S, class Dev, class To, class ToS>
           if constexpr (contains<From, AllDTypes> && contains<To, AllDTypes>) {
             const auto* const stored = first_byte<D>(from.data() + run.offsets[0]);
             auto* const target = first_byte<To>(into.data() + run.offsets[1]);
-            // Packed elements that end within a byte share it with others: they are written one by one.
+            // The last packed elements may share a byte with elements outside the run: write them singly.
             Run<2> rest = run;
             if (run.is_contiguous() && stored != nullptr && target != nullptr) {
               const std::int64_t whole = is_packed<To> ? run.count / 8 * 8 : run.count;
@@ -208,7 +208,7 @@ template <class To, class T>
   return detail::convert_all<To>(tensor, Rounding{});
 }
 
-/// The same values in any dtype that holds them all, in new memory.
+/// The same values in any dtype that holds all of them, in new memory.
 template <class To, class T>
   requires ReadableAs<T, To> && Compatible<typename T::Device, To> &&
            placement::CanAllocate<typename T::Device>
@@ -216,8 +216,8 @@ template <class To, class T>
   return detail::convert_all<To>(tensor, Rounding{});
 }
 
-/// The same values into elements that the caller provides. `shape_mismatch`; `bad_state` where blocks are
-/// decoded into elements that are not contiguous.
+/// Writes the same values to the elements of `into`. `shape_mismatch` if the shapes differ; `bad_state` if
+/// blocks are decoded into elements that are not contiguous.
 template <class T, class To, class S, class Dev>
   requires ReadableAs<T, To> && std::same_as<typename T::Device, Dev>
 [[nodiscard]] Result<void> cast_into(const T& tensor, const Tensor<To, S, Dev>& into) {
@@ -246,7 +246,7 @@ concept HasEncoder =
                       std::same_as<E, Q5_0> || std::same_as<E, Q5_1> || std::same_as<E, MXFP4> ||
                       std::same_as<E, Q4_K> || std::same_as<E, Q5_K> || std::same_as<E, Q6_K>);
 
-/// The values in blocks of an encoding, in new memory. `bad_shape` where rows are not whole blocks.
+/// The values in blocks of an encoding, in new memory. `bad_shape` if a row is not a whole number of blocks.
 template <HasEncoder E, class T>
   requires RoundableTo<T, F32> && std::same_as<typename T::Device, Host> && (T::rank >= 1)
 [[nodiscard]] Result<BlockTensor<E, typename T::ShapeType>> cast_lossy(const T& tensor) {
@@ -254,7 +254,7 @@ template <HasEncoder E, class T>
   const auto bytes = HT_TRY(placement::bytes_of_blocks(tensor.shape().extents(), Blocks::encoding));
   auto storage = HT_TRY(Storage::owned(bytes));
   const auto into = HT_TRY(storage.writable_bytes());
-  // Encoders read whole blocks of rows: other strides are made contiguous first.
+  // Encoders read contiguous rows: elements with other strides are copied first.
   if constexpr (detail::is_block_tensor<T>) {
     HT_TRY(guarded(tensor.bytes(), [&] {
       return detail::convert_stored(detail::element_type_of<typename T::EncodingType>(), tensor.data(),
@@ -273,7 +273,7 @@ template <HasEncoder E, class T>
   return Blocks::over(std::move(storage), tensor.shape());
 }
 
-/// A tensor read as another dtype: nothing is copied, each element is converted when it is read.
+/// A view of a tensor as another dtype. It copies no data and converts each element when it is read.
 template <class To, class T>
   requires ReadableAs<T, To>
 class AsView;
@@ -318,7 +318,7 @@ class AsView<To, Tensor<D, S, Dev>> {
 
   explicit AsView(Tensor<const Stored, S, Dev> tensor) noexcept : tensor_(std::move(tensor)) {}
 
-  /// The tensor behind the view; a kernel reads it and widens on the way.
+  /// The viewed tensor. Kernels read this tensor and convert its elements themselves.
   [[nodiscard]] const Tensor<const Stored, S, Dev>& stored() const noexcept { return tensor_; }
   [[nodiscard]] const S& shape() const noexcept { return tensor_.shape(); }
   [[nodiscard]] std::int64_t elements() const noexcept { return tensor_.elements(); }
@@ -333,8 +333,8 @@ class AsView<To, Tensor<D, S, Dev>> {
   [[nodiscard]] Result<Element> at(Is... index) const {
     return detail::convert_element<Stored, To>(HT_TRY(tensor_.at(index...)));
   }
-  /// The elements in row-major order, converted as they are read. Like those of a tensor, they are not
-  /// guarded against pages that cannot be read.
+  /// Iterates over the elements in row-major order and converts each when it is read. As with a tensor,
+  /// reads of mapped pages are not guarded (see base/fault.hpp).
   [[nodiscard]] auto begin() const noexcept { return Iterator(tensor_.begin()); }
   [[nodiscard]] auto end() const noexcept { return Iterator(tensor_.end()); }
   /// All elements in new memory, as by `cast`.
@@ -403,7 +403,7 @@ class AsView<To, BlockTensor<E, S>> {
 
   explicit AsView(BlockTensor<E, S> tensor) noexcept : tensor_(std::move(tensor)) {}
 
-  /// The blocks behind the view.
+  /// The viewed tensor.
   [[nodiscard]] const BlockTensor<E, S>& stored() const noexcept { return tensor_; }
   [[nodiscard]] const S& shape() const noexcept { return tensor_.shape(); }
   [[nodiscard]] std::int64_t elements() const noexcept { return tensor_.elements(); }
@@ -422,7 +422,7 @@ class AsView<To, BlockTensor<E, S>> {
         guarded(Bytes(block, E::block_bytes), [&] { detail::decode_block(E::tag, block, values.data()); }));
     return detail::convert_element<F32, To>(values[static_cast<std::size_t>(position % E::block_elements)]);
   }
-  /// The elements in row-major order. They are not guarded against pages that cannot be read.
+  /// Iterates over the elements in row-major order. Reads of mapped pages are not guarded.
   [[nodiscard]] auto begin() const noexcept { return Iterator(tensor_.data(), 0, elements()); }
   [[nodiscard]] auto end() const noexcept { return Iterator(tensor_.data(), elements(), elements()); }
   [[nodiscard]] Result<Tensor<To, S>> copy() const { return cast<To>(tensor_); }
@@ -431,7 +431,7 @@ class AsView<To, BlockTensor<E, S>> {
   BlockTensor<E, S> tensor_;
 };
 
-/// A lazy `cast`.
+/// Returns a lazy `cast`. The view shares ownership of the bytes.
 template <class To, class T>
   requires ReadableAs<T, To>
 [[nodiscard]] auto as(const T& tensor) noexcept {

@@ -4,15 +4,18 @@
 //   use(s.min, s.max, s.mean(), s.norm(), s.nans);
 //   const auto h = HT_TRY(ht::histogram(weights, {.low = s.min, .high = s.max, .bins = 40}));
 //
-// All processors take part, and memory stays near 1 MiB per processor, whatever the strides.
-// Results do not depend on the number of threads or on the processor. Sums are added in F64: at
-// most 256 elements in a row, then pairwise. With n elements, the error of `sum` is at most
-// (260 + log2(n)) × 2^-53 × Σ|x|, and the relative error of `norm` is below the same factor. Elements with at
-// most 11 significant bits (BF16, F16, F8 and narrower, 8-bit integers) and those of block encodings are
-// added pairwise in F32 by eights first, which adds 3 × 2^-24 × Σ|x|, and 4 × 2^-24 to the relative error of
-// `norm`. These bounds hold for magnitudes between 1e-150 and 1e150: squares of F64 values outside may be 0
-// or infinite, and mean and deviation are not finite where a sum is infinite. I64 and U64 elements beyond
-// 2^53 are rounded to F64 first, and extremes are those of the rounded values.
+// The work runs on all processors and uses about 1 MiB of memory per processor, for any strides. Results do
+// not depend on the number of threads or on the processor.
+//
+// Sums are in F64: runs of at most 256 elements are added in sequence, and the sums of runs pairwise. With n
+// elements, the error of `sum` is at most (260 + log2(n)) × 2^-53 × Σ|x|. The relative error of `norm` is
+// below (260 + log2(n)) × 2^-53. Elements with at most 11 significant bits (BF16, F16, F8 and narrower, 8-bit
+// integers) and elements of block encodings are first added pairwise in F32, in groups of eight. This adds
+// 3 × 2^-24 × Σ|x| to the error of `sum` and 4 × 2^-24 to the relative error of `norm`.
+//
+// These bounds hold for magnitudes between 1e-150 and 1e150. Squares of F64 values outside this range may be
+// 0 or infinite. Mean and deviation are not finite if a sum is infinite. I64 and U64 elements beyond 2^53 are
+// rounded to F64 first; `min` and `max` are rounded values too.
 #pragma once
 
 #include <array>
@@ -26,11 +29,11 @@
 
 namespace ht::inline v1 {
 
-/// Infinities and NaN are counted; all other facts are about the finite values.
+/// Infinities and NaNs are only counted; all other members describe the finite values.
 struct Statistics {
   std::uint64_t count = 0;
   std::uint64_t zeros = 0;
-  /// By the dtype that is stored; of F32 for block encodings.
+  /// Subnormal numbers of the stored dtype; of F32 for block encodings.
   std::uint64_t subnormals = 0;
   std::uint64_t nans = 0;
   std::uint64_t infinities = 0;
@@ -48,13 +51,13 @@ struct Statistics {
   [[nodiscard]] std::uint64_t finite() const noexcept { return count - nans - infinities; }
   /// NaN if no value is finite, like `standard_deviation`.
   [[nodiscard]] double mean() const noexcept;
-  /// Of the whole population: divided by the count of finite values.
+  /// The population standard deviation: divides by the count of finite values.
   [[nodiscard]] double standard_deviation() const noexcept;
   /// The Euclidean norm.
   [[nodiscard]] double norm() const noexcept;
 };
 
-/// `bins` intervals of equal width from `low` to `high`, which belongs to the last one.
+/// `bins` intervals of equal width from `low` to `high`. The last interval includes `high`.
 struct HistogramRange {
   double low = 0;
   double high = 1;
@@ -64,7 +67,7 @@ struct HistogramRange {
 struct Histogram {
   HistogramRange range;
   std::vector<std::uint64_t> counts;
-  /// Outside of the range, infinities included.
+  /// Values outside the range, including infinities.
   std::uint64_t below = 0;
   std::uint64_t above = 0;
   std::uint64_t nans = 0;
@@ -72,8 +75,9 @@ struct Histogram {
 
 namespace detail {
 
-/// Hands `use` the stored bytes of the elements `first` to `first + count`, which are whole blocks, in
-/// row-major order and this machine's byte order. Called from several threads; `worker` is their number.
+/// Calls `use` with the stored bytes of the elements [first, first + count), in row-major order and native
+/// byte order. The range is a whole number of blocks. Called from several threads; `worker` is the index of
+/// the calling thread.
 using ReadValues = std::function<Result<void>(std::int64_t first, std::int64_t count, std::size_t worker,
                                               const std::function<void(const std::byte*)>& use)>;
 
@@ -83,7 +87,7 @@ using ReadValues = std::function<Result<void>(std::int64_t first, std::int64_t c
                                              const ReadValues& read, const HistogramRange& range,
                                              const WorkOptions& work);
 
-/// Bytes of `count` elements that are whole blocks and whole bytes.
+/// The size of `count` elements in bytes. `count` must be a whole number of blocks and fill whole bytes.
 [[nodiscard]] std::int64_t bytes_of_elements(const ElementType& type, std::int64_t count) noexcept;
 
 /// A tensor whose values can be read as numbers.
@@ -100,7 +104,7 @@ template <class T>
   }
 }
 
-/// Copies `count` elements from the row-major index `first` on into contiguous memory.
+/// Copies `count` elements, starting at the row-major index `first`, to contiguous memory.
 template <class D, class S, class Dev>
 void gather_elements(const Tensor<D, S, Dev>& tensor, std::int64_t first, std::int64_t count,
                      std::byte* into) {
@@ -124,8 +128,8 @@ void gather_elements(const Tensor<D, S, Dev>& tensor, std::int64_t first, std::i
   }
 }
 
-/// Calls `measure(read)` with a reader of contiguous bytes. Elements with other strides are gathered by
-/// pieces.
+/// Calls `measure(read)`, where `read` passes contiguous bytes. Elements that are not contiguous are copied
+/// piece by piece.
 template <HasValues T, class Measure>
 [[nodiscard]] auto with_reader(const T& tensor, Measure measure)
     -> decltype(measure(std::declval<const ReadValues&>())) {
@@ -159,7 +163,7 @@ template <HasValues T, class Measure>
 
 }  // namespace detail
 
-/// `cancelled` where `work` is stopped.
+/// Returns the statistics of all elements. `cancelled` if a stop is requested through `work`.
 template <detail::HasValues T>
 [[nodiscard]] Result<Statistics> statistics(const T& tensor, const WorkOptions& work = {}) {
   return detail::with_reader(tensor, [&](const detail::ReadValues& read) {
@@ -167,7 +171,8 @@ template <detail::HasValues T>
   });
 }
 
-/// `bad_shape` for a range without bins, or whose ends are not finite. Equal ends put all values into bin 0.
+/// Counts the elements in each bin of `range`. If `low` equals `high`, values equal to them are in bin 0.
+/// `bad_shape` if the range has no bins, an end is not finite, or `low` exceeds `high`.
 template <detail::HasValues T>
 [[nodiscard]] Result<Histogram> histogram(const T& tensor, const HistogramRange& range,
                                           const WorkOptions& work = {}) {

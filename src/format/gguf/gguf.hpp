@@ -1,10 +1,10 @@
-// GGUF, ggml's format: typed metadata, a table of tensors, and their data in the table's order. Versions 2
-// and 3, little and big endian; version 3 is written.
+// GGUF, ggml's format: typed metadata, a table of tensors, and their data in the order of the table. Reads
+// versions 2 and 3, little- and big-endian; writes version 3.
 //
 //   "GGUF"   u32 version   i64 tensors   i64 values
 //   values:  string key, u32 type, value
 //   tensors: string name, u32 rank, i64 dims[rank] innermost first, u32 ggml type, u64 offset in the data
-//   zeros up to a multiple of the alignment, then the data, each tensor's filled up to such a multiple
+//   zeros up to a multiple of the alignment, then the data, each tensor padded to such a multiple
 //
 // A string is its u64 length and its bytes, an array its u32 type, u64 count and elements. The alignment is
 // the u32 `general.alignment` of the metadata, or 32.
@@ -26,28 +26,30 @@ inline constexpr std::string_view magic = "GGUF";
 inline constexpr std::string_view alignment_key = "general.alignment";
 inline constexpr std::uint64_t default_alignment = 32;
 inline constexpr std::size_t max_rank = 4;
-/// Where the options name no limit.
+/// The limit unless the options set one.
 inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{256} << 20;
 
-/// The header has no length: where it goes on behind what is seen, ever larger beginnings are asked for.
+/// The header does not store its length. If it continues after the bytes read so far, `parse` requests a
+/// longer prefix.
 [[nodiscard]] Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes,
                                    const ParseOptions& options = {});
 
-/// In big endian where the tensors are. An alignment that the layout asks for goes into the metadata.
+/// Big-endian if the tensors are. An alignment that the layout requires is stored in the metadata.
 [[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const Layout& layout);
 
-/// A string of spaces under this key, behind all others, fills a header up whose data is to stay where it is.
-/// Edits take it for room, and leave as much of it as they do not need.
+/// The key of a string of spaces after all other values. It pads a header whose data must not move. Edits use
+/// it as free space and keep the rest.
 inline constexpr std::string_view pad_key = "htensor.pad";
 
-/// Why llama.cpp refuses a file of this catalog: names that are too long for ggml, no architecture.
+/// Reasons why llama.cpp rejects a file of this catalog: names that are too long for ggml, a missing
+/// architecture.
 [[nodiscard]] std::vector<Error> warnings(const Catalog& catalog);
 
-/// Version, byte order, table of tensors and all values that stay are kept byte for byte. `bad_name` for
-/// values that say how the file is laid out.
+/// Version, byte order, tensor table and unedited values are kept byte for byte. `bad_name` for values that
+/// describe the layout of the file.
 [[nodiscard]] Result<EditedHeader> edit(const HeaderEdit& edit);
 
-/// The next multiple of the alignment: files may end there, or have other bytes behind.
+/// The next multiple of the alignment. A file may end there or have more bytes after it.
 [[nodiscard]] std::uint64_t file_end(const Catalog& catalog, std::uint64_t data_end);
 
 inline constexpr Format format{

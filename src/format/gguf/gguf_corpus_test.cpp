@@ -13,7 +13,7 @@
 #include "testing/shared_folder.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht::format_gguf {
+namespace ht::format_gguf::gguf_corpus_test {
 namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
@@ -108,4 +108,4 @@ TEST(GgufCorpus, what_is_accepted_encodes_to_the_same_header) {
 }
 
 }  // namespace
-}  // namespace ht::format_gguf
+}  // namespace ht::format_gguf::gguf_corpus_test

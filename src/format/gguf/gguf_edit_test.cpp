@@ -4,7 +4,7 @@
 
 #include "format/gguf/gguf_test_file.hpp"
 
-namespace ht::format_gguf {
+namespace ht::format_gguf::gguf_edit_test {
 namespace {
 
 using testing::all_values;
@@ -180,4 +180,4 @@ TEST(GgufEdit, refuses_what_gguf_cannot_hold) {
 }
 
 }  // namespace
-}  // namespace ht::format_gguf
+}  // namespace ht::format_gguf::gguf_edit_test

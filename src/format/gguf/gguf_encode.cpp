@@ -18,7 +18,7 @@ Result<void> check_entry(const Entry& entry, ByteOrder order) {
                      "order",
                      entry.name, entry.byte_order == ByteOrder::big ? "big" : "little"));
   }
-  // Blocks and big endian are at home here; all else that GGUF cannot carry is what others cannot either.
+  // Blocks and big-endian data are allowed in GGUF; all other limits are those of `check_plain`.
   Entry plain = entry;
   plain.byte_order = ByteOrder::little;
   if (plain.encoding != EncodingTag::dense) plain.dtype = F32::tag;
@@ -53,7 +53,7 @@ Result<TensorType> check_type(const Entry& entry) {
   return *type;
 }
 
-/// What the layout asks for, else what the metadata says.
+/// The alignment of the layout, otherwise the one in the metadata.
 Result<std::uint64_t> choose_alignment(const Catalog& catalog, const Layout& layout) {
   std::uint64_t alignment = default_alignment;
   if (const auto stored = catalog.metadata().find(alignment_key)) {
@@ -73,7 +73,7 @@ Result<std::uint64_t> choose_alignment(const Catalog& catalog, const Layout& lay
   return layout.alignment;
 }
 
-/// Writes the pair; `would_lose` for one that GGUF cannot hold.
+/// Writes the pair; `would_lose` if GGUF cannot store it.
 Result<void> write_pair(Writer& out, const Metadata::Item& item) {
   if (const auto fault = pair_fault(item); !fault.empty()) {
     return fail(Error(ErrorCode::would_lose, "gguf_can_hold_the_value",
@@ -102,7 +102,7 @@ Result<void> overflows() {
   return fail(ErrorCode::size_overflow, "encoded_size_fits_64_bits", "file size exceeds 2^63-1 bytes");
 }
 
-/// Writes the table, in which offsets count from the beginning of the data.
+/// Writes the table. Offsets are relative to the start of the data.
 Result<void> write_tensors(const Catalog& catalog, ByteOrder order, std::uint64_t alignment, Writer& out) {
   DataPlan plan{.alignment = alignment};
   for (const Entry& entry : catalog) {
@@ -118,7 +118,7 @@ Result<void> write_tensors(const Catalog& catalog, ByteOrder order, std::uint64_
   return {};
 }
 
-/// Where data goes behind a header of that length.
+/// Places the data after the header.
 Result<void> place_data(const Catalog& catalog, std::uint64_t alignment, Encoded& encoded) {
   DataPlan plan{.begin = *checked::align_up(encoded.header.size(), alignment), .alignment = alignment};
   encoded.offsets.reserve(catalog.size());
@@ -130,10 +130,10 @@ Result<void> place_data(const Catalog& catalog, std::uint64_t alignment, Encoded
   return {};
 }
 
-/// Of the value that fills a header up, but for its spaces: the key, the type, the length.
+/// Bytes of the padding value without its spaces: key, type, length.
 constexpr std::uint64_t pad_overhead = 8 + pad_key.size() + 4 + 8;
 
-/// Where the parts of a header lie.
+/// The parts of a header.
 struct OldHeader {
   ByteOrder order = ByteOrder::little;
   Bytes before_values;  // magic, version, number of tensors
@@ -162,7 +162,7 @@ std::optional<OldHeader> read_header(const HeaderEdit& edit) {
   }
   const auto begin = checked::align_up(reader.at(), old.alignment);
   if (!begin) return std::nullopt;
-  // Without a tensor a file need not go on to where data would begin.
+  // A file without tensors may end before the aligned start of the data.
   old.data_begin = std::min(*begin, edit.file_bytes);
   return old;
 }
@@ -185,7 +185,7 @@ Result<void> check_layout(const Metadata& metadata, const Metadata& other) {
   return {};
 }
 
-/// The header up to its table of tensors, with a value of `pad` bytes at the end of the others, or without.
+/// The header up to its tensor table. If `pad` is set, a padding value of `pad` spaces is the last value.
 Result<std::vector<std::byte>> write_values(const OldHeader& old, const Metadata& metadata,
                                             std::optional<std::uint64_t> pad) {
   Writer out(old.order);
@@ -204,7 +204,7 @@ Result<std::vector<std::byte>> write_values(const OldHeader& old, const Metadata
   return std::move(out.bytes());
 }
 
-/// How many spaces fill the header up; none where the zeros before the data do.
+/// The number of padding spaces; nullopt if zeros before the data are enough.
 Result<std::optional<std::uint64_t>> choose_pad(std::uint64_t free, const OldHeader& old,
                                                 const Metadata& metadata) {
   if (free < old.alignment) return std::nullopt;

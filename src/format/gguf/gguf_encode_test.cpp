@@ -8,7 +8,7 @@
 #include "testing/library_types.hpp"
 #include "testing/same_tensors.hpp"
 
-namespace ht::format_gguf {
+namespace ht::format_gguf::gguf_encode_test {
 namespace {
 
 using testing::all_values;
@@ -201,4 +201,4 @@ TEST(GgufEncode, sizes_that_cannot_be_counted_are_refused) {
 }
 
 }  // namespace
-}  // namespace ht::format_gguf
+}  // namespace ht::format_gguf::gguf_encode_test

@@ -6,7 +6,7 @@
 #include "format/gguf/gguf_test_file.hpp"
 #include "format/gguf/gguf_wire.hpp"
 
-namespace ht::format_gguf {
+namespace ht::format_gguf::gguf_hostile_test {
 namespace {
 
 using testing::GgufFile;
@@ -381,4 +381,4 @@ TEST(GgufHostile, a_claim_costs_nothing) {
 }
 
 }  // namespace
-}  // namespace ht::format_gguf
+}  // namespace ht::format_gguf::gguf_hostile_test

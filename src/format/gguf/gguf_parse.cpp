@@ -52,7 +52,8 @@ Counts read_counts(Reader& reader) {
   return counts;
 }
 
-// Vocabularies stay where they were read; short values are copied, as the header's memory is large.
+// Large values such as vocabularies are not copied but share ownership of the header's memory. Small values
+// are copied, so that they do not keep the whole header alive.
 constexpr std::size_t min_shared_bytes = 4096;
 
 Result<void> add_metadata(const std::vector<Pair>& pairs, ByteOrder order,
@@ -82,7 +83,7 @@ Result<void> add_metadata(const std::vector<Pair>& pairs, ByteOrder order,
   return {};
 }
 
-// `pairs` are those of the metadata as they lie in the file that begins at `file`.
+// `pairs` are the metadata in the file's memory, which begins at `file`.
 Result<std::uint64_t> read_alignment(const std::vector<Pair>& pairs, const Metadata& metadata,
                                      const std::byte* file) {
   const auto found = std::ranges::find(pairs, alignment_key, &Pair::key);
@@ -102,7 +103,7 @@ Result<std::uint64_t> read_alignment(const std::vector<Pair>& pairs, const Metad
   return alignment;
 }
 
-/// A row of the table, and where its parts are in the file.
+/// A row of the table, and the offsets of its fields in the file.
 struct Row {
   std::string_view name;
   std::uint32_t rank = 0;
@@ -118,7 +119,7 @@ struct Row {
   [[nodiscard]] std::uint64_t at_offset() const noexcept { return at_type() + sizeof(type); }
 };
 
-// Its bytes are known to be there.
+// The row must have been checked by `skip_tensors`.
 Row read_row(Reader& reader) {
   Row row;
   row.at = reader.at();
@@ -201,9 +202,9 @@ Result<void> add_tensor(const Row& row, ByteOrder order, DataPlan& plan, Catalog
                       .bytes = bytes});
 }
 
-// Reads a table that was passed before. `plan` has the end of the data afterwards.
+// Reads a table that was checked by `skip_tensors`. Afterwards `plan` has the end of the data.
 Result<void> read_tensors(Reader& reader, std::uint64_t count, DataPlan& plan, CatalogBuilder& builder) {
-  // All of them were seen.
+  // The whole table was read, so `count` is plausible.
   HT_TRY(builder.reserve(static_cast<std::size_t>(count)));
   for (std::uint64_t i = 0; i < count; ++i) {
     const Row row = read_row(reader);
@@ -233,9 +234,9 @@ Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOpti
   // A duplicate key is reported before its consequences, such as a wrong alignment.
   HT_TRY(builder.metadata().index());
   const auto alignment = HT_TRY(read_alignment(pairs, builder.metadata(), seen.prefix().data()));
-  // A header is a part of a file and an alignment a u32.
+  // Cannot overflow: the header is within the file and the alignment is a u32.
   DataPlan plan{.begin = *checked::align_up(reader.at(), alignment), .alignment = alignment};
-  // Without a tensor there is no data to begin.
+  // A file without tensors has no data.
   const bool any_tensor = counts.tensors > 0;
   if (any_tensor && plan.begin > file_bytes) {
     return fail(broken(ErrorCode::truncated, "gguf_data_begins_in_the_file", {file_bytes},

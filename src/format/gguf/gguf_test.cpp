@@ -7,7 +7,7 @@
 #include "testing/library_types.hpp"
 #include "testing/same_tensors.hpp"
 
-namespace ht::format_gguf {
+namespace ht::format_gguf::gguf_test {
 namespace {
 
 using testing::all_values;
@@ -304,4 +304,4 @@ TEST(Gguf, array_count_decides_about_64_mib_at_most) {
 }
 
 }  // namespace
-}  // namespace ht::format_gguf
+}  // namespace ht::format_gguf::gguf_test

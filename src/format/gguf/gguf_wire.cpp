@@ -6,12 +6,12 @@
 namespace ht::inline v1::format_gguf {
 namespace {
 
-// What is asked for at first, and the least that is asked for at all.
+// The first request, and the minimum for later ones.
 constexpr std::uint64_t first_bytes = std::uint64_t{64} * 1024;
 
-// Of headers with a vocabulary; Llama 3 has 57.
+// Estimate for a header with a vocabulary; Llama 3 has 57.
 constexpr std::uint64_t vocabulary_bytes_per_token = 60;
-// A count in a header decides about no more than this.
+// Limit for a request that is derived from a count in the header.
 constexpr std::uint64_t max_guess = std::uint64_t{64} << 20;
 
 constexpr std::uint64_t array_header_bytes = sizeof(std::uint32_t) + sizeof(std::uint64_t);
@@ -81,7 +81,7 @@ std::string_view read_key(Reader& reader) {
   return key;
 }
 
-// Reverses a number that is in the order `from`, and returns it.
+// Byte-swaps a number that is in the order `from`, and returns its value.
 template <WireNumber T>
 T reverse_number(MutableBytes bytes, ByteOrder from) noexcept {
   const T number = load_in<T>(from, bytes);
@@ -147,14 +147,14 @@ std::string_view Reader::text(std::string_view what) {
   return as_text(take(length, what));
 }
 
-// Vocabularies are most of a header; this does nothing but add up lengths. It ends before a string that is
-// not to be taken like the others.
+// Skips strings by adding up their lengths: vocabularies are most of a header. Stops before a string that is
+// incomplete or too long.
 template <std::endian Order>
 std::uint64_t Reader::pass_texts(std::uint64_t count) noexcept {
   const Bytes seen =
       seen_.first(static_cast<std::size_t>(std::min<std::uint64_t>(seen_.size(), max_header_bytes_)));
-  // Each address depends on the length before it, so the loop takes as long as a load and an addition: the
-  // bytes of the lengths are added by the addressing.
+  // Each address depends on the previous length, so an iteration costs one load and one addition. The size of
+  // the length fields is added by the addressing mode.
   std::size_t at = at_;
   std::uint64_t passed = 0;
   for (; passed < count; ++passed) {
@@ -176,10 +176,10 @@ void Reader::skip_texts(std::uint64_t count, std::string_view what) {
   if (passed == count) return;
   const std::uint64_t average = passed == 0 ? least_text_bytes : (at_ - begin) / passed + 1;
   const std::uint64_t rest = (count - passed) * average;
-  // The next one cannot be taken, and this says why.
+  // The next string cannot be read; `text` records the reason.
   text(what);
-  // The types, scores and merges of a vocabulary follow it. Reading some bytes too many costs less than a
-  // second walk.
+  // The types, scores and merges of a vocabulary follow it. Reading some extra bytes costs less than a second
+  // pass.
   guess(std::min(max_guess, begin < first_bytes ? std::max(rest, count * vocabulary_bytes_per_token)
                                                 : rest + rest / 16 + first_bytes));
 }
@@ -202,7 +202,7 @@ Result<Parsed> Reader::stopped() && {
 
 std::vector<Pair> read_pairs(Reader& reader, std::uint64_t count) {
   std::vector<Pair> pairs;
-  // No more than can be in what is seen, whatever the file says.
+  // Bounded by the bytes read so far, whatever count the file declares.
   pairs.reserve(
       std::min<std::size_t>(static_cast<std::size_t>(count), reader.seen_left() / least_pair_bytes));
   for (std::uint64_t i = 0; i < count && reader.ok(); ++i) {
@@ -260,7 +260,7 @@ void skip_tensors(Reader& reader, std::uint64_t count) {
     const std::uint64_t passed = reader.at() - begin;
     skip_row(reader);
     if (reader.ok()) continue;
-    // Rows are much alike. They fit in the file, so this does not overflow.
+    // Rows have similar sizes. They fit in the file, so the product does not overflow.
     reader.guess((count - i) * least_tensor_bytes);
     if (i > 0) reader.guess(passed / i * (count - i));
   }

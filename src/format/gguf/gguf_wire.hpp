@@ -1,4 +1,4 @@
-// The parts of a header as they lie in a file, how they are read and written, and where data has to be.
+// Reads and writes the parts of a GGUF header, and computes the offsets of tensor data.
 #pragma once
 
 #include <algorithm>
@@ -19,33 +19,33 @@
 
 namespace ht::inline v1::format_gguf {
 
-/// ggml's limits; nothing that its readers refuse is written by anybody.
+/// ggml's limits: ggml rejects files beyond them, so writers do not produce such files.
 inline constexpr std::uint64_t max_text_bytes = std::uint64_t{1} << 30;
 inline constexpr std::uint64_t max_array_elements = std::uint64_t{1} << 30;
 inline constexpr int max_array_depth = 8;
-/// Of a string: its length.
+/// Minimum size of a string: its length field.
 inline constexpr std::uint64_t least_text_bytes = 8;
-/// A key of one byte and a value of one.
+/// Minimum size of a pair: a key of one byte and a value of one byte.
 inline constexpr std::uint64_t least_pair_bytes = 8 + 1 + 4 + 1;
-/// A name without a byte, no dimension, a type and an offset.
+/// Minimum size of a table row: empty name, rank 0, type and offset.
 inline constexpr std::uint64_t least_tensor_bytes = 8 + 4 + 4 + 8;
 
-/// The byte order that the four bytes of a version tell: none that is known reads as another one from behind.
+/// The byte order, derived from the version field: the byte-swapped form of a known version is not a known
+/// version.
 [[nodiscard]] inline ByteOrder order_of_version(Bytes version) noexcept {
   const auto little = load_le<std::uint32_t>(version);
   return little != 0 && (little & 0xFFFF) == 0 ? ByteOrder::big : ByteOrder::little;
 }
 
-/// The number in the first bytes, which are in that order.
+/// The number at the start of the bytes, which are in the given order.
 template <WireNumber T>
 [[nodiscard]] T load_in(ByteOrder order, Bytes bytes) noexcept {
   return order == ByteOrder::big ? load_be<T>(bytes) : load_le<T>(bytes);
 }
 
-/// Reads a header from its first byte on, as far as it is seen. Where it cannot go on, it stops: `stopped`
-/// returns the reason, and whatever is read from then on is zero or empty. That the file ends too early or
-/// the header is too large depends on the file's length and not on how much of it is seen, so that a caller
-/// who sees less of it gets the same answer in the end.
+/// Reads a header from its first byte. The reader stops at an error or at the end of the bytes read so far:
+/// `stopped` returns the reason, and all later reads return zero or empty. `truncated` and `header_too_large`
+/// depend on the file size only, so a caller with a shorter prefix gets the same result in the end.
 class Reader {
  public:
   Reader(Bytes seen, std::uint64_t file_bytes, std::uint64_t max_header_bytes) noexcept
@@ -56,17 +56,17 @@ class Reader {
   void set_order(ByteOrder order) noexcept { order_ = order; }
   [[nodiscard]] ByteOrder order() const noexcept { return order_; }
 
-  /// Whether it has not stopped.
+  /// Whether the reader has not stopped.
   [[nodiscard]] bool ok() const noexcept { return wanted_ == 0 && !error_; }
   [[nodiscard]] std::size_t at() const noexcept { return at_; }
-  /// How much of the file follows, and how much of that is seen.
+  /// Bytes left in the file, and bytes left in the prefix read so far.
   [[nodiscard]] std::uint64_t left() const noexcept { return file_bytes_ - at_; }
   [[nodiscard]] std::size_t seen_left() const noexcept { return seen_.size() - at_; }
-  /// What was read from `begin` on.
+  /// The bytes from `begin` to the current position.
   [[nodiscard]] Bytes since(std::size_t begin) const noexcept { return seen_.subspan(begin, at_ - begin); }
   void go_back(std::size_t begin) noexcept { at_ = begin; }
 
-  /// The next bytes. `what` names them in the error.
+  /// Reads the next bytes. `what` names them in the error.
   Bytes take(std::uint64_t bytes, std::string_view what);
   template <WireNumber T>
   [[nodiscard]] T number(std::string_view what) {
@@ -76,16 +76,16 @@ class Reader {
   std::string_view text(std::string_view what);
   void skip_texts(std::uint64_t count, std::string_view what);
 
-  /// Stops unless the file can have `count` of what has `least` bytes or more each.
+  /// Stops unless the rest of the file can hold `count` items of at least `least` bytes each.
   void check_room_for(std::uint64_t count, std::uint64_t least, std::string_view what);
 
-  /// The first reason counts.
+  /// Only the first error is kept.
   void stop(Error error) {
     if (ok()) error_ = std::move(error);
   }
-  /// Where more has to be seen: this many bytes from here on would help. It is a guess and changes no answer.
+  /// Requests this many bytes from here on, if more bytes are needed. A wrong guess affects speed only.
   void guess(std::uint64_t bytes) noexcept;
-  /// Why it stopped.
+  /// The reason for stopping: an Error, or a Need for more bytes.
   [[nodiscard]] Result<Parsed> stopped() &&;
 
  private:
@@ -96,7 +96,7 @@ class Reader {
   std::uint64_t file_bytes_;
   std::uint64_t max_header_bytes_;
   ByteOrder order_ = ByteOrder::little;
-  std::size_t at_ = 0;  // never behind what is seen
+  std::size_t at_ = 0;  // at most seen_.size()
   std::uint64_t wanted_ = 0;
   std::optional<Error> error_;
 };
@@ -107,16 +107,16 @@ struct Pair {
   MetaValue value;
 };
 
-/// Reads and checks all of them, as far as the reader does not stop.
+/// Reads and checks `count` pairs, or fewer if the reader stops.
 [[nodiscard]] std::vector<Pair> read_pairs(Reader& reader, std::uint64_t count);
 
 /// Why the pair cannot be stored; empty if it can.
 [[nodiscard]] std::string_view pair_fault(const Metadata::Item& item);
 
-/// Turns a value that is in the order `from` into the other order. Returns its bytes: more may follow it.
+/// Byte-swaps a value that is in the order `from`. Returns the size of the value; `value` may be longer.
 std::size_t reverse_value(MetaType type, MutableBytes value, ByteOrder from) noexcept;
 
-/// Puts together a header from its first byte on.
+/// Writes a header from its first byte.
 class Writer {
  public:
   explicit Writer(ByteOrder order) : order_(order) {}
@@ -162,25 +162,25 @@ struct TensorType {
   Encoding encoding{};
 };
 
-/// Nothing for numbers that ggml has retired or not given out.
+/// nullopt for numbers that ggml has retired or not assigned.
 [[nodiscard]] std::optional<TensorType> find_type(std::uint32_t id) noexcept;
 
-/// Nothing for what ggml has no type for.
+/// nullopt if ggml has no type for the entry.
 [[nodiscard]] std::optional<TensorType> type_of(const Entry& entry) noexcept;
 
-/// Passes the whole table of tensors, as far as the reader does not stop.
+/// Skips and checks the whole tensor table, or a part of it if the reader stops.
 void skip_tensors(Reader& reader, std::uint64_t count);
 
-/// Where the data of tensors lies that follow each other as the format wants it. The alignment is a power of
-/// two; so is `begin` a multiple of it.
+/// Computes the offsets of adjacent tensors. The alignment is a power of two, and `begin` is a multiple of
+/// it.
 struct DataPlan {
   std::uint64_t begin = 0;
   std::uint64_t alignment = default_alignment;
-  /// Where the next tensor has to be, from the beginning of the data.
+  /// The offset of the next tensor, relative to the start of the data.
   std::uint64_t next = 0;
 
   [[nodiscard]] std::uint64_t next_in_file() const noexcept { return begin + next; }
-  /// Puts it there; false where 63 bits cannot count where it and what it is filled up with end in the file.
+  /// Places a tensor at `next`. False if its padded end in the file exceeds 63 bits.
   [[nodiscard]] bool place(std::uint64_t bytes) noexcept;
 };
 

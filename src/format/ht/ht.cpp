@@ -9,7 +9,7 @@
 namespace ht::inline v1::format_ht {
 namespace {
 
-// Where each field lies.
+// Offset of each field.
 enum Field : std::size_t {
   at_magic = 0,
   at_version = 8,
@@ -122,7 +122,7 @@ Result<void> read_data_offset(Bytes bytes, Header& header) {
   return {};
 }
 
-// The file's length against what the header says.
+// Checks the file size against the header.
 Result<void> check_length(const Header& header, std::uint64_t file_bytes, bool headers_only) {
   const std::uint64_t end = header.data_offset + header.data_bytes;
   if (!headers_only) HT_TRY(check_data_is_there(end, file_bytes));
@@ -239,7 +239,7 @@ Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
     return fail(lost("ht_carries_at_most_8_dimensions", entry, "convert to safetensors or IRPA instead",
                      "tensor '{}': rank {} exceeds ht's limit of 8", entry.name, entry.dims.size()));
   }
-  // The width of a user's own dtype is not known here; it follows from the bytes.
+  // The width of a user dtype is not known here; the size is set from the entry.
   auto header = HT_TRY(describe({.tag = entry.dtype, .name = "bytes", .bits = 8}, entry.dims));
   header.data_bytes = entry.bytes;
   const std::uint64_t alignment = std::max(layout.alignment, data_alignment);

@@ -1,4 +1,4 @@
-// `.ht`: one tensor behind a 128-byte header. The normative text is spec/ht-format.md.
+// `.ht`: one tensor after a 128-byte header. The normative text is spec/ht-format.md.
 //
 //   0 magic "HTENSOR\0"   8 u16 version   10 u8 dtype tag   11 u8 rank   12 u32 flags
 //  16 u64 data offset    24 u64 data bytes    32 u64 dims[8]
@@ -22,26 +22,26 @@ inline constexpr std::string_view magic{"HTENSOR\0", 8};
 inline constexpr std::uint16_t version = 1;
 inline constexpr std::uint64_t data_alignment = 64;
 
-/// What a header says that keeps all the rules.
+/// The fields of a valid header.
 struct Header {
   DTypeTag dtype = DTypeTag::invalid;
   std::uint8_t rank = 0;
-  /// Outermost first; those from `rank` on are 0.
+  /// Outermost first; dims from `rank` on are 0.
   std::array<std::int64_t, 8> dims{};
   std::uint64_t data_offset = header_bytes;
   std::uint64_t data_bytes = 0;
-  /// The CRC-64/NVME of the data, where it was taken.
+  /// The CRC-64/NVME of the data; nullopt if it was not computed.
   std::optional<std::uint64_t> payload_crc{};
 
   [[nodiscard]] std::span<const std::int64_t> extents() const noexcept { return std::span(dims).first(rank); }
   friend bool operator==(const Header&, const Header&) = default;
 };
 
-/// The header of a dense tensor: sizes follow from dtype and dims.
+/// The header of a dense tensor; sizes are computed from dtype and dims.
 [[nodiscard]] Result<Header> describe(const DTypeInfo& dtype, std::span<const std::int64_t> dims);
 
-/// Checks every rule that the 128 bytes can tell, their checksum first. Unless all users' dtypes are known,
-/// the data's size is not compared with a shape of another one.
+/// Checks every rule that the 128 bytes can violate, the checksum first. The data size of a user dtype that
+/// is not in the list is not compared with the shape.
 [[nodiscard]] Result<Header> decode(std::span<const std::byte, header_bytes> bytes,
                                     std::span<const DTypeInfo> users = {}, bool users_are_known = true);
 
@@ -52,14 +52,14 @@ struct Header {
 [[nodiscard]] Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes,
                                    const ParseOptions& options = {});
 
-/// The file for a catalog of one dense tensor; its name is left to the file's.
+/// The file for a catalog of one dense tensor. The tensor name is not stored: the file name stands for it.
 [[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const Layout& layout);
 
 /// Stores the checksum of the data in a header, and updates the checksum of the header.
 void finish(MutableBytes header, std::uint64_t crc);
 
-/// The checksum of the data; nullopt where the header has none. The header's own checksum is checked. Users'
-/// dtypes need not be known: the data's size is not compared with a shape of such a dtype.
+/// The checksum of the data; nullopt if the header has none. The header's own checksum is checked. User
+/// dtypes need not be known: their data size is not compared with the shape.
 [[nodiscard]] Result<std::optional<OwnChecksum>> own_checksum(Bytes prefix);
 
 inline constexpr Format format{.name = "ht",

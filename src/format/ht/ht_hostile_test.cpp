@@ -7,7 +7,7 @@
 
 #include "format/ht/ht.hpp"
 
-namespace ht::format_ht {
+namespace ht::format_ht::ht_hostile_test {
 namespace {
 
 constexpr std::uint64_t data_bytes = 24;
@@ -202,4 +202,4 @@ TEST(HtHostile, same_file_gives_the_same_error_byte_for_byte) {
 }
 
 }  // namespace
-}  // namespace ht::format_ht
+}  // namespace ht::format_ht::ht_hostile_test

@@ -10,7 +10,7 @@
 #include "testing/library_types.hpp"
 #include "testing/same_tensors.hpp"
 
-namespace ht::format_ht {
+namespace ht::format_ht::ht_test {
 namespace {
 
 Header header_of(DTypeInfo dtype, std::vector<std::int64_t> dims) { return describe(dtype, dims).value(); }
@@ -155,4 +155,4 @@ TEST(HtFormat, header_round_trips_for_10000_random_headers) {
 }
 
 }  // namespace
-}  // namespace ht::format_ht
+}  // namespace ht::format_ht::ht_test

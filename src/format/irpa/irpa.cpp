@@ -13,13 +13,13 @@
 namespace ht::inline v1::format_irpa {
 namespace {
 
-// Tables that lie this close are cheaper to read with what is between them than one by one.
+// Tables closer than this are read together with the bytes between them.
 constexpr std::uint64_t close_bytes = 4096;
 
 constexpr std::string_view from_iree = "update htensor, or write the file again with IREE's exporter";
 
-/// A header whose parts lie where they can. Offsets are from the file's first byte; a part without bytes is
-/// at 0, whatever the header says.
+/// A header whose ranges were checked. Offsets are relative to the file; an empty part has offset 0, whatever
+/// the header says.
 struct Header {
   std::uint64_t entry_count = 0;
   Range entries{};
@@ -47,10 +47,10 @@ Result<void> check_frame(Bytes header, std::uint64_t base) {
   return {};
 }
 
-// A part of the archive, counted from the file's first byte.
+// A part of the archive, as a range of the file.
 Result<Range> segment(Bytes header, std::uint64_t base, std::size_t field, std::string_view what) {
   const Range relative = load_range(header.subspan(field));
-  // As in IREE, nothing is nowhere: what its offset says does not count.
+  // As in IREE, the offset of an empty range is ignored.
   if (relative.length == 0) return Range{};
   const auto begin = checked::add(base, relative.offset);
   if (!begin || !checked::add(*begin, relative.length)) {
@@ -67,9 +67,9 @@ Result<void> check_table(const Range& table, std::uint64_t file_bytes, std::stri
                      "{} ends at byte {} but the file has {} bytes", what, table.end(), file_bytes));
 }
 
-// Before the table is seen: a count that no table of its length can have.
+// Rejects a count that does not fit the size of the table, before the table is read.
 Result<void> check_count(const Header& header, std::uint64_t base) {
-  // All entries but the last are filled up to a multiple of 16.
+  // All entries but the last are padded to a multiple of 16.
   const std::uint64_t room =
       header.entries.length < entry_header_bytes ? 0 : (header.entries.length - entry_header_bytes) / 64 + 1;
   if (header.entry_count <= room) return {};
@@ -95,7 +95,7 @@ Result<Header> read_header(Bytes bytes, std::uint64_t base, std::uint64_t file_b
   return header;
 }
 
-// Adds what has to be read for a header to `read`, and refuses what is too much.
+// Adds the bytes to read for a header to `read`. `header_too_large` if the sum exceeds the limit.
 Result<void> count_read(const Header& header, std::uint64_t base, std::uint64_t limit, std::uint64_t& read) {
   for (const std::uint64_t bytes : {header_bytes, header.entries.length, header.metadata.length}) {
     const auto total = checked::add(read, bytes);
@@ -108,7 +108,7 @@ Result<void> count_read(const Header& header, std::uint64_t base, std::uint64_t 
   return {};
 }
 
-// Where the next header is; nothing behind the last.
+// The offset of the next header; nullopt after the last one.
 Result<std::optional<std::uint64_t>> next_header(Bytes bytes, std::uint64_t base, std::size_t headers) {
   const auto distance = load_le<std::uint64_t>(bytes.subspan(at_next_header));
   if (distance == 0) return std::nullopt;
@@ -125,14 +125,14 @@ Result<std::optional<std::uint64_t>> next_header(Bytes bytes, std::uint64_t base
   return next;
 }
 
-/// All headers that are linked, in order, or what has to be seen of them.
+/// All linked headers in order, or the range to read next.
 Result<std::variant<Need, std::vector<Header>>> read_headers(const Seen& seen, std::uint64_t file_bytes,
                                                              const ParseOptions& options) {
   std::vector<Header> headers;
   const std::uint64_t limit =
       options.max_header_bytes == 0 ? default_max_header_bytes : options.max_header_bytes;
   std::uint64_t read = 0;
-  // Each lies behind the one before it, so that there is no way round in a circle.
+  // Each header is after its predecessor, so the chain has no cycle.
   std::optional<std::uint64_t> base = 0;
   while (base) {
     if (!checked::range_fits(*base, header_bytes, file_bytes)) {
@@ -149,8 +149,8 @@ Result<std::variant<Need, std::vector<Header>>> read_headers(const Seen& seen, s
   return headers;
 }
 
-/// The entry tables and metadata of all headers, by where they lie. `overlap` where two share bytes: what is
-/// read stays in proportion to the file only where each byte counts once.
+/// The entry tables and metadata of all headers, sorted by offset. `overlap` if the headers share most of
+/// these bytes.
 Result<std::vector<Range>> tables_of(const std::vector<Header>& headers) {
   std::vector<Range> tables;
   for (const auto& header : headers) {
@@ -159,8 +159,7 @@ Result<std::vector<Range>> tables_of(const std::vector<Header>& headers) {
     }
   }
   std::ranges::sort(tables);
-  // Sharing is harmless within a header; but what is made of the tables has to stay in proportion to the
-  // file.
+  // Some sharing is harmless. The limit keeps the memory for the tables proportional to the file size.
   std::uint64_t named = 0;
   std::uint64_t covered = 0;
   std::uint64_t end = 0;
@@ -178,8 +177,8 @@ Result<std::vector<Range>> tables_of(const std::vector<Header>& headers) {
   return tables;
 }
 
-/// What of these, sorted by where they lie, was not seen yet; those that lie close together are asked for at
-/// once.
+/// The first range that was not read yet; close tables are merged into one request. `tables` is sorted by
+/// offset.
 std::optional<Need> first_unseen(const Seen& seen, const std::vector<Range>& tables) {
   auto table = std::ranges::find_if_not(
       tables, [&](const Range& range) { return seen.range(range.offset, range.length).has_value(); });
@@ -195,7 +194,7 @@ class EntryReader {
  public:
   explicit EntryReader(CatalogBuilder& builder) : builder_(builder) {}
 
-  /// All entries of a header whose table and metadata these bytes are.
+  /// Adds all entries of a header. `table` and `metadata` are the header's entry table and metadata.
   Result<void> read(const Header& header, Bytes table, Bytes metadata) {
     header_ = header;
     metadata_ = metadata;
@@ -205,14 +204,14 @@ class EntryReader {
       const auto rest = table.subspan(static_cast<std::size_t>(std::min<std::uint64_t>(at, table.size())));
       const auto raw = HT_TRY(next(rest, header.entries.offset + at, number));
       HT_TRY(add(raw));
-      // What fills up the last entry need not be a part of the table.
+      // The padding of the last entry may be outside the table.
       at += (raw.bytes.size() + entry_alignment - 1) / entry_alignment * entry_alignment;
     }
     return {};
   }
 
  private:
-  /// One entry, with all of its bytes and where they begin in the file.
+  /// One entry: its bytes and their offset in the file.
   struct Raw {
     Bytes bytes;
     std::uint64_t offset;
@@ -274,8 +273,7 @@ class EntryReader {
     return as_text(*found);
   }
 
-  // What is kept has to stay in proportion to the file, and it would not where all entries name the same
-  // bytes.
+  // Keeps memory proportional to the file size, even if all entries name the same bytes.
   Result<void> use(const Raw& raw, std::uint64_t bytes) {
     constexpr std::uint64_t always_allowed = 4096;
     metadata_used_ += bytes;
@@ -360,7 +358,7 @@ class EntryReader {
     return known.description;
   }
 
-  // Metadata that `describe` would not write again is kept word for word.
+  // Keeps metadata verbatim as a note if `describe` would write another text.
   Result<void> add_described(Entry& entry, std::string_view metadata) {
     const auto& description = described(metadata, entry.bytes);
     if (description) {
@@ -374,15 +372,15 @@ class EntryReader {
   }
 
   CatalogBuilder& builder_;
-  // Of the header that is read now.
+  // State of the current header.
   Header header_{};
   Bytes metadata_{};
   std::uint64_t metadata_used_ = 0;
-  // Many entries lie in one file: its path is looked at once, and kept once.
+  // Many entries are in one external file; its path is checked and stored once.
   std::map<Range, std::uint32_t> file_at_;
   std::map<std::string_view, std::uint32_t> file_named_;
   json::Scratch scratch_;
-  // A model has few shapes, so the next entry's metadata is often one of the last ones.
+  // Cache of recent descriptions: a model has few shapes, so metadata repeats.
   struct Known {
     std::string_view metadata;
     std::uint64_t bytes = 0;
@@ -392,13 +390,13 @@ class EntryReader {
   std::size_t oldest_ = 0;
 };
 
-// A part without bytes is nowhere.
+// Empty for an empty range, which has no valid offset.
 Bytes seen_part(const Seen& seen, const Range& range) {
   return range.length == 0 ? Bytes() : seen.range(range.offset, range.length).value();
 }
 
-// Reserves memory in proportion to tables that are all there: each entry has bytes of its own in one, and
-// names are about half of the metadata, as each has a description beside it.
+// Reserves memory in proportion to tables that were read completely: each entry has its own bytes in a table.
+// Names are about half of the metadata; descriptions are the other half.
 Result<void> reserve(const std::vector<Header>& headers, CatalogBuilder& builder) {
   std::size_t entries = 0;
   std::size_t metadata_bytes = 0;
@@ -416,7 +414,7 @@ Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOpti
   const auto found = HT_TRY(read_headers(seen, file_bytes, options));
   if (const auto* need = std::get_if<Need>(&found)) return *need;
   const auto& headers = std::get<std::vector<Header>>(found);
-  // Entries are looked at when all tables are there, so that none is read twice.
+  // Entries are parsed once all tables were read, so that each is parsed once.
   const auto tables = HT_TRY(tables_of(headers));
   if (const auto need = first_unseen(seen, tables)) return *need;
   CatalogBuilder builder("irpa");

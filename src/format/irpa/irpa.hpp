@@ -15,8 +15,8 @@
 // the next header. Names, paths and an entry's metadata are ranges of the metadata. Entries begin at
 // multiples of 16.
 //
-// Nothing is padded inside an entry. What a tensor is stands in its metadata, as IREE's Python runtime writes
-// it; see irpa_note.hpp.
+// Entries have no internal padding. The type and shape of a tensor are in its metadata, as IREE's Python
+// runtime writes them; see irpa_note.hpp.
 #pragma once
 
 #include <cstdint>
@@ -31,22 +31,21 @@
 namespace ht::inline v1::format_irpa {
 
 inline constexpr std::string_view magic = "IRPA";
-/// Headers that may be linked. No program is known to write a second one.
+/// Maximum number of linked headers. No known program writes more than one.
 inline constexpr std::size_t max_headers = 256;
-/// Bytes of headers, entry tables and metadata that are read unless the options say otherwise.
+/// Limit for the bytes of headers, entry tables and metadata, unless the options set one.
 inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{256} << 20;
 
-/// The entries of all linked headers in order. Entries to be skipped are left out, and those that lie in
-/// other files are entries of those files. Asks for entry tables and metadata wherever they lie, and never
-/// for what is between them.
+/// The entries of all linked headers, in order. Entries of kind "skip" are left out. External entries name
+/// their file. Requests entry tables and metadata wherever they are stored, but not the data between them.
 [[nodiscard]] Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes,
                                    const ParseOptions& options = {});
 
-/// The archive as IREE's own builder lays it out, with one header. Entries of a catalog of this format that
-/// lie in other files stay there; those of other formats' catalogs are brought in.
+/// The archive in the layout of IREE's own builder, with one header. External entries of an IRPA catalog stay
+/// external; data of other formats is stored in the archive.
 [[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const Layout& layout);
 
-/// The note of an entry, if it is more than another spelling of its type and shape; empty otherwise.
+/// The note of an entry; empty if it only spells its type and shape differently.
 [[nodiscard]] std::string_view note_beyond_type(const Entry& entry);
 
 inline constexpr Format format{.name = "irpa",

@@ -12,7 +12,7 @@
 #include "format/irpa/irpa.hpp"
 #include "testing/shared_folder.hpp"
 
-namespace ht::format_irpa {
+namespace ht::format_irpa::irpa_corpus_test {
 namespace {
 
 std::vector<std::byte> bytes_of_file(const std::filesystem::path& path) {
@@ -116,4 +116,4 @@ TEST(IrpaCorpus, what_turbine_saved_has_its_type_and_keeps_its_words) {
 }
 
 }  // namespace
-}  // namespace ht::format_irpa
+}  // namespace ht::format_irpa::irpa_corpus_test

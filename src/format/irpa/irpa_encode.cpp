@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t entries_begin =
     (header_bytes + entry_alignment - 1) / entry_alignment * entry_alignment;
 
-// Orders are all that a dense tensor, a block encoding and mere bytes have to be asked for alike.
+// Checks the name and both orders only; IRPA stores any dtype, encoding or raw bytes.
 Result<void> check_orders(const Entry& entry) {
   if (!is_utf8(entry.name)) {
     return fail(Error(ErrorCode::bad_utf8, "irpa_names_are_utf8",
@@ -34,7 +34,7 @@ bool is_described(const Entry& entry, const std::optional<Description>& descript
          std::ranges::equal(description->extents(), entry.dims);
 }
 
-// What stands in the entry's metadata: its note as it is, else its type where that is wanted.
+// The metadata of an entry: its note unchanged, otherwise its type if `tensor_notes` is set.
 Result<std::string> metadata_of(const Entry& entry, bool tensor_notes) {
   if (!entry.note.empty()) {
     json::Scratch scratch;
@@ -50,7 +50,7 @@ Result<std::string> metadata_of(const Entry& entry, bool tensor_notes) {
                    "tensor '{}': IRPA has no notation for its dtype or shape", entry.name));
 }
 
-// The parts of an archive as they grow with each entry.
+// Builds the parts of an archive entry by entry.
 class ArchiveWriter {
  public:
   ArchiveWriter(const Catalog& catalog, const Layout& layout)
@@ -73,7 +73,7 @@ class ArchiveWriter {
     return {};
   }
 
-  /// Behind all tensors, in an entry that other readers skip.
+  /// Stored after all tensors, in an entry that other readers skip.
   Result<void> add_metadata(const Metadata& metadata) {
     const auto note = HT_TRY(metadata_text(metadata));
     begin_entry(Kind::skip, metadata_name, note);
@@ -83,7 +83,7 @@ class ArchiveWriter {
   Result<Encoded> finish() && {
     const std::uint64_t metadata_begin = entries_begin + table_.size();
     const std::uint64_t metadata_end = metadata_begin + metadata_.size();
-    // Without data there is nothing to align.
+    // Without data, no alignment is needed.
     const auto begin = checked::align_up(metadata_end, has_data_ ? std::max(alignment_, block_bytes_) : 1);
     const auto end = begin ? checked::add(*begin, storage_bytes_) : std::nullopt;
     const auto file_bytes = end ? checked::align_up(*end, file_alignment) : std::nullopt;
@@ -109,7 +109,7 @@ class ArchiveWriter {
  private:
   [[nodiscard]] Kind kind_of(const Entry& entry) const {
     if (entry.is_splat()) return Kind::splat;
-    // Other formats' catalogs have several files where a model was cut into shards.
+    // In catalogs of other formats, several files are shards and not external files.
     return entry.file != 0 && keep_external_ && catalog_.format() == "irpa" ? Kind::external : Kind::data;
   }
 
@@ -119,7 +119,7 @@ class ArchiveWriter {
     return range;
   }
 
-  /// The bytes of a new entry, with what entries of all kinds have.
+  /// Appends an entry and fills in the fields common to all kinds.
   MutableBytes begin_entry(Kind kind, std::string_view name, std::string_view note) {
     const std::size_t at = (table_.size() + entry_alignment - 1) / entry_alignment * entry_alignment;
     table_.resize(at + static_cast<std::size_t>(entry_bytes[static_cast<std::size_t>(kind)]));
@@ -127,7 +127,7 @@ class ArchiveWriter {
     store_le(bytes.subspan(at_entry_size), static_cast<std::uint64_t>(bytes.size()));
     store_le(bytes.subspan(at_kind), static_cast<std::uint32_t>(kind));
     store_range(bytes.subspan(at_name), append(name));
-    // As IREE does, metadata that is not there is said to be at 0.
+    // As in IREE, empty metadata has offset 0.
     store_range(bytes.subspan(at_note), note.empty() ? Range{} : append(note));
     ++entries_;
     return bytes;
@@ -146,14 +146,14 @@ class ArchiveWriter {
     has_data_ = true;
     storage_bytes_ = *end;
     offsets_.push_back(begin);
-    // What shares blocks lies as it lay in the source, which may be less.
+    // Data that shares blocks keeps the alignment of the source, which may be smaller.
     const std::uint64_t reached = *begin == 0 ? alignment_ : std::min(alignment_, *begin & (~*begin + 1));
     store_le(bytes.subspan(at_minimum_alignment), reached);
     store_range(bytes.subspan(at_data), {*begin, entry.bytes});
     return {};
   }
 
-  // From where the storage begins, which is a multiple of the blocks.
+  // Offset from the start of the storage, which is a multiple of the block size.
   [[nodiscard]] std::optional<std::uint64_t> place_for(const Entry& entry) const {
     if (block_bytes_ == 0) return checked::align_up(storage_bytes_, alignment_);
     const std::uint64_t rest = (entry.offset - storage_bytes_) & (block_bytes_ - 1);
@@ -174,17 +174,17 @@ class ArchiveWriter {
   std::uint64_t block_bytes_;
   std::vector<std::byte> table_;
   std::string metadata_;
-  std::vector<std::optional<std::uint64_t>> offsets_;  // from where the storage begins
+  std::vector<std::optional<std::uint64_t>> offsets_;  // from the start of the storage
   std::uint64_t entries_ = 0;
   std::uint64_t storage_bytes_ = 0;
   bool has_data_ = false;
-  std::vector<Range> path_at_;  // by file; without length where it is not written yet
+  std::vector<Range> path_at_;  // by file; empty if not written yet
 };
 
 }  // namespace
 
 Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
-  // Who wants an archive as IREE writes it gets nothing else either.
+  // A plain archive has no entries beyond IREE's own, so metadata has no place.
   if (!layout.tensor_notes) HT_TRY(check_no_metadata(catalog, "plain IRPA"));
   ArchiveWriter writer(catalog, layout);
   for (const Entry& entry : catalog) HT_TRY(writer.add(entry));

@@ -11,7 +11,7 @@
 
 #include "format/irpa/irpa.hpp"
 
-namespace ht::format_irpa {
+namespace ht::format_irpa::irpa_golden_test {
 namespace {
 
 struct Row {
@@ -128,4 +128,4 @@ TEST(IrpaGolden, empty_archive_is_a_header) {
 }
 
 }  // namespace
-}  // namespace ht::format_irpa
+}  // namespace ht::format_irpa::irpa_golden_test

@@ -7,7 +7,7 @@
 #include "format/irpa/irpa.hpp"
 #include "format/irpa/irpa_test_archive.hpp"
 
-namespace ht::format_irpa {
+namespace ht::format_irpa::irpa_hostile_test {
 namespace {
 
 using testing::archive;
@@ -384,4 +384,4 @@ TEST(IrpaHostile, irpa_metadata_is_well_formed) {
 }
 
 }  // namespace
-}  // namespace ht::format_irpa
+}  // namespace ht::format_irpa::irpa_hostile_test

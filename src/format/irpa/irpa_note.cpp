@@ -29,7 +29,7 @@ constexpr NamedDType named(std::string_view name) {
   return {name, D::tag, D::bits};
 }
 
-// As NumPy and ml_dtypes call them.
+// The names used by NumPy and ml_dtypes.
 constexpr std::array dtype_names{
     named<Bool>("bool"),
     named<I4>("int4"),
@@ -64,8 +64,8 @@ const NamedDType* find_named(std::string_view name) {
   return found == dtype_names.end() ? nullptr : found;
 }
 
-// The texts that `describe` puts around names and dims, and the only ones that `read_canonical` reads. The
-// quote behind a name is not among them.
+// The texts that `describe` writes around names and dims; `read_canonical` accepts no others. The quote after
+// a name is not included.
 constexpr std::string_view before_dtype = R"(TENSORv0:{"type": "Tensor", "dtype": ")";
 constexpr std::string_view before_shape = R"(, "shape": [)";
 constexpr std::string_view before_encoding = R"(], "encoding": ")";
@@ -73,14 +73,14 @@ constexpr std::string_view before_logical_shape = R"(, "logical_shape": [)";
 constexpr std::string_view behind_shape = "]}";
 constexpr std::string_view between_dims = ", ";
 
-// The members that count.
+// The members that describe a tensor.
 struct Members {
   std::optional<std::string_view> type, dtype, encoding;
   std::optional<Dims> shape, logical_shape;
   bool has_other_members = false;
 };
 
-// What they say of a tensor of this many bytes; the same for both readers.
+// The description in the members, for a tensor of this many bytes. Used by both readers.
 std::optional<Description> description_of(const Members& members, std::uint64_t bytes, bool is_canonical) {
   const auto* const dtype = find_named(*members.dtype);
   if (dtype == nullptr || dense_bytes(members.shape->span(), dtype->bits) != bytes) return std::nullopt;
@@ -98,22 +98,22 @@ std::optional<Description> description_of(const Members& members, std::uint64_t 
       .is_canonical = is_canonical && *members.dtype == byte_dtype && members.shape->rank == 1};
 }
 
-// Reads members with a JSON parser, each of them once, and checks all others.
+// Reads each known member once with a JSON parser, and checks the syntax of all others.
 class JsonReader {
  public:
   JsonReader(std::string_view text, json::Scratch& scratch) : document_(bytes_of(text), scratch) {}
 
-  // False where it is not JSON or a member is not of its type.
+  // False if the text is not JSON or a member has the wrong type.
   bool read() {
     return !document_.each<Unread>(
         [this](std::string_view key, json::Value& value) { return member(key, value); }, unread);
   }
 
-  // With views of the document.
+  // Views of the document.
   Members members;
 
  private:
-  // The reason does not matter: the metadata is then kept word for word.
+  // Carries no reason: metadata that cannot be read is kept verbatim.
   struct Unread {};
   using Failed = std::optional<Unread>;
 
@@ -153,7 +153,7 @@ class JsonReader {
   json::Document document_;
 };
 
-// Up to the bracket, which is left.
+// Stops before the closing bracket.
 bool read_canonical_dims(json::PlainReader& text, std::optional<Dims>& into) {
   auto& dims = into.emplace();
   auto dim = text.natural();

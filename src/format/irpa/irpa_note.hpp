@@ -1,19 +1,18 @@
-// What the metadata of entries says. Of a tensor: `TENSORv0:` and JSON, a convention of IREE's Python
-// runtime.
+// The metadata of entries. For a tensor it is `TENSORv0:` and JSON, a convention of IREE's Python runtime.
 //
 //   TENSORv0:{"type": "Tensor", "dtype": "float32", "shape": [2, 3]}
 //   TENSORv0:{"type": "Tensor", "dtype": "uint8", "shape": [144], "encoding": "Q4_K", "logical_shape": [256]}
 //
-// The second is a block encoding, told so that readers which know none still see bytes that they understand.
-// The older prefix `PYTORCH:` and dtypes as torch spells them ("torch.float32") are read too.
+// The second example is a block encoding. Readers that do not know it still see an array of uint8. The older
+// prefix `PYTORCH:` and torch's dtype names ("torch.float32") are read too.
 //
-// A model's own metadata, for which an archive has no place, is that of an entry to be skipped:
+// An archive has no place for a model's own metadata. It is stored as the metadata of a "skip" entry:
 //
 //   name "htensor.metadata"
-//   metadata "METADATAv0:", u64 count, then as GGUF has them: u64 length and bytes of the key, u32 type, the
+//   metadata "METADATAv0:", u64 count, then pairs as in GGUF: u64 length and bytes of the key, u32 type,
 //   value
 //
-// IREE and others pass over such entries.
+// IREE and other readers ignore such entries.
 #pragma once
 
 #include <array>
@@ -30,16 +29,16 @@
 
 namespace ht::inline v1::format_irpa {
 
-/// As many as NumPy and torch know.
+/// The limit of NumPy and torch.
 inline constexpr std::size_t max_rank = 64;
-/// Longer metadata describes no tensor.
+/// Longer metadata is not parsed as a description.
 inline constexpr std::size_t max_description_bytes = 16384;
 
 struct Dims {
   std::array<std::int64_t, max_rank> values{};
   std::size_t rank = 0;
 
-  /// False where there is no such dimension, or no room for it.
+  /// False if the number is not a valid dimension or the rank limit is reached.
   bool add(std::optional<std::uint64_t> number) {
     const auto dim = number ? checked::narrow<std::int64_t>(*number) : std::nullopt;
     if (!dim || rank == max_rank) return false;
@@ -56,7 +55,7 @@ struct Description {
   Dims dims{};
   /// Whether `describe` is known to write the same text for it.
   bool is_canonical = false;
-  /// Whether the metadata has members beside the type and the shape.
+  /// Whether the metadata has members other than type and shape.
   bool has_other_members = false;
 
   [[nodiscard]] std::span<const std::int64_t> extents() const noexcept { return dims.span(); }
@@ -67,21 +66,21 @@ struct Description {
 [[nodiscard]] std::optional<Description> read_description(std::string_view metadata, std::uint64_t bytes,
                                                           json::Scratch& scratch);
 
-/// The same by the JSON parser alone. `read_description` reads the text that `describe` and IREE write
-/// directly, as a JSON parser costs more than all other work on an entry, and the rest by this.
+/// The same with the JSON parser only. `read_description` reads the text that `describe` and IREE write
+/// without it, because a JSON parser costs more than all other work on an entry.
 [[nodiscard]] std::optional<Description> read_json_description(std::string_view metadata, std::uint64_t bytes,
                                                                json::Scratch& scratch);
 
-/// The metadata for a typed tensor, from which `read_description` gives its type and shape back. Nothing
-/// where it cannot be told: for users' own dtypes, and for shapes that no such metadata has.
+/// The metadata of a typed tensor, from which `read_description` restores its type and shape. nullopt for
+/// user dtypes and for shapes that the metadata cannot express.
 [[nodiscard]] std::optional<std::string> describe(const Entry& entry);
 
 inline constexpr std::string_view metadata_name = "htensor.metadata";
 
-/// `would_lose` for what could not be read back.
+/// `would_lose` for values that could not be read back.
 [[nodiscard]] Result<std::string> metadata_text(const Metadata& metadata);
 
-/// Adds what the text says. `offset` is where its entry is, for the Error.
+/// Adds the pairs in the text. `offset` is the offset of the entry, for the Error.
 [[nodiscard]] Result<void> read_metadata_text(std::string_view text, std::uint64_t offset,
                                               Metadata& metadata);
 

@@ -13,7 +13,7 @@
 #include "testing/library_types.hpp"
 #include "testing/same_tensors.hpp"
 
-namespace ht::format_irpa {
+namespace ht::format_irpa::irpa_test {
 namespace {
 
 using testing::archive;
@@ -452,4 +452,4 @@ RC_GTEST_PROP(IrpaNote, readers_agree_on_any_variation, ()) {
 }
 
 }  // namespace
-}  // namespace ht::format_irpa
+}  // namespace ht::format_irpa::irpa_test

@@ -1,4 +1,4 @@
-// Where the fields of an archive lie.
+// Offsets and sizes of the fields of an archive.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 namespace ht::inline v1::format_irpa {
 
 inline constexpr std::uint64_t header_bytes = 88;
-/// Headers and entries begin at multiples of it.
+/// Headers and entries begin at multiples of this.
 inline constexpr std::uint64_t entry_alignment = 16;
 inline constexpr std::uint64_t data_alignment = 64;
 inline constexpr std::uint64_t file_alignment = 4096;
@@ -42,7 +42,7 @@ enum EntryField : std::size_t {
 
 enum class Kind : std::uint32_t { skip, splat, data, external };
 
-/// Bytes of an entry by its kind. All begin as one that is to be skipped does.
+/// Size of an entry by kind. All kinds begin with the fields of a "skip" entry.
 inline constexpr std::array<std::uint64_t, 4> entry_bytes{60, 85, 76, 92};
 inline constexpr std::uint64_t entry_header_bytes = entry_bytes[0];
 
@@ -50,7 +50,7 @@ struct Range {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
 
-  /// Where it ends in a file that it fits in.
+  /// The end of the range, which must not overflow.
   [[nodiscard]] std::uint64_t end() const noexcept { return offset + length; }
   friend auto operator<=>(const Range&, const Range&) = default;
 };

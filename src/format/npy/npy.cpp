@@ -11,10 +11,10 @@
 namespace ht::inline v1::format_npy {
 namespace {
 
-// Where each field lies.
+// Offset of each field.
 enum Field : std::size_t { at_magic = 0, at_major = 6, at_minor = 7, at_length = 8 };
 
-// Magic, version and the length of the header, which has two bytes in version 1 and four later.
+// Magic, version and header length, which has two bytes in version 1 and four bytes in later versions.
 constexpr std::uint64_t short_preamble = at_length + sizeof(std::uint16_t);
 constexpr std::uint64_t long_preamble = at_length + sizeof(std::uint32_t);
 
@@ -23,7 +23,7 @@ Error cut_short(std::uint64_t file_bytes, std::uint64_t wanted) {
                 "header ends at byte {} but the file has {} bytes", wanted, file_bytes);
 }
 
-/// As `broken`, with the hint to save the array again.
+/// Like `broken`, with the hint to save the array again.
 template <class... Args>
 Error malformed(ErrorCode code, std::string_view rule, const FilePlace& place,
                 MessageFormat<std::type_identity_t<Args>...> message, Args&&... args) {
@@ -31,7 +31,7 @@ Error malformed(ErrorCode code, std::string_view rule, const FilePlace& place,
       .with_hint("save the array again with numpy.save");
 }
 
-/// A text of the file as a message can show it: the beginning of a long one, in UTF-8.
+/// Text of the file for a message: truncated if long, and valid UTF-8.
 std::string shown(std::string_view text) {
   constexpr std::size_t most = 40;
   return to_utf8(text.substr(0, most)) + (text.size() > most ? "…" : "");
@@ -60,7 +60,7 @@ Result<void> check_limit(std::uint64_t data_offset, std::uint64_t wanted_limit) 
                      "header ends at byte {} but the limit is {} bytes", data_offset, limit));
 }
 
-// The file's length against what the header says.
+// Checks the file size against the header.
 Result<void> check_length(std::uint64_t end, std::uint64_t file_bytes, bool headers_only) {
   if (!headers_only) HT_TRY(check_data_is_there(end, file_bytes));
   if (file_bytes > end) {
@@ -71,7 +71,7 @@ Result<void> check_length(std::uint64_t end, std::uint64_t file_bytes, bool head
   return {};
 }
 
-/// What the dict says, and where in the file it says so.
+/// The values of the dict, and their offsets in the file.
 struct Literal {
   std::string_view descr;
   std::uint64_t descr_at = 0;
@@ -86,8 +86,8 @@ bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r' |
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
-/// Reads the dict literal and nothing else of Python: the three keys once each, in any order. `begin` is
-/// where `text` lies in the file. The literal has views into `text`.
+/// Reads the dict literal: the three keys once each, in any order. No other Python is accepted. `begin` is
+/// the offset of `text` in the file. The literal has views of `text`.
 class LiteralReader {
  public:
   LiteralReader(std::string_view text, std::uint64_t begin) : text_(text), begin_(begin) {}
@@ -206,7 +206,7 @@ class LiteralReader {
     return dim;
   }
 
-  /// A text in single or double quotes. Escapes are refused: nothing that is known here needs one.
+  /// A string in single or double quotes. Escapes are rejected: no known value needs one.
   Result<std::string_view> read_string() {
     skip_space();
     const char quote = front();
@@ -250,7 +250,7 @@ class LiteralReader {
     ++at_;
     return true;
   }
-  /// NUL at the end, which is as foreign to a header as its end.
+  /// NUL at the end, which is not valid in a header either.
   [[nodiscard]] char front() const { return at_ < text_.size() ? text_[at_] : '\0'; }
   [[nodiscard]] std::uint64_t here() const { return begin_ + at_; }
 
@@ -266,7 +266,7 @@ struct Row {
   DTypeInfo dtype;
 };
 
-// numpy's kinds with their widths in bytes.
+// numpy's type codes with their widths in bytes.
 constexpr std::array rows{
     Row{"b1", dtype_info<Bool>()}, Row{"i1", dtype_info<I8>()},  Row{"i2", dtype_info<I16>()},
     Row{"i4", dtype_info<I32>()},  Row{"i8", dtype_info<I64>()}, Row{"u1", dtype_info<U8>()},
@@ -311,14 +311,14 @@ struct Descr {
   ByteOrder byte_order = ByteOrder::little;
 };
 
-/// The dtype behind a descr like "<f4", which lies at `offset` of the file.
+/// The dtype of a descr such as "<f4", which is at `offset` in the file.
 Result<Descr> read_descr(std::string_view text, std::uint64_t offset) {
   const bool has_order = !text.empty() && std::string_view("<>=|").find(text[0]) != std::string_view::npos;
   const std::string_view code = has_order ? text.substr(1) : text;
   const auto row = std::ranges::find(rows, code, &Row::code);
   if (row == rows.end()) return fail(unknown(text, code, offset));
   if (is_one_byte(*row)) return Descr{row->dtype, ByteOrder::little};
-  // numpy takes '=' and none for the order of the machine that reads, and that is little endian here.
+  // For numpy '=' or a missing order means the native order, which is little-endian here.
   const char order = has_order ? text[0] : '=';
   if (order == '|') {
     return fail(malformed(ErrorCode::bad_dtype, "npy_wide_dtypes_have_a_byte_order", {offset},
@@ -327,7 +327,7 @@ Result<Descr> read_descr(std::string_view text, std::uint64_t offset) {
   return Descr{row->dtype, order == '>' ? ByteOrder::big : ByteOrder::little};
 }
 
-/// The inverse; nothing for a dtype that NPY does not know.
+/// The inverse; nullopt for a dtype that NPY cannot store.
 std::optional<std::string> write_descr(DTypeTag dtype, ByteOrder byte_order) {
   const auto row = std::ranges::find(rows, dtype, [](const Row& r) { return r.dtype.tag; });
   if (row == rows.end()) return std::nullopt;
@@ -338,7 +338,7 @@ std::optional<std::string> write_descr(DTypeTag dtype, ByteOrder byte_order) {
 Result<Catalog> read_array(Bytes header, int version, std::uint64_t file_bytes, const ParseOptions& options) {
   const std::uint64_t begin = version == 1 ? short_preamble : long_preamble;
   const std::string_view text = as_text(header.subspan(static_cast<std::size_t>(begin)));
-  // The versions before are in Latin-1, in which every byte is a character.
+  // Versions 1 and 2 are Latin-1, in which every byte is valid.
   if (version == 3 && !is_utf8(text)) {
     return fail(malformed(ErrorCode::bad_utf8, "npy_header_is_utf8", {begin}, "header is not valid UTF-8"));
   }
@@ -350,7 +350,7 @@ Result<Catalog> read_array(Bytes header, int version, std::uint64_t file_bytes, 
                           "shape [{}] of {} exceeds 2^63-1 bytes", fmt::join(literal.shape, ", "),
                           descr.dtype.name));
   }
-  // 63 bits and a header of 32 do not overflow.
+  // Cannot overflow: the data size has 63 bits and the header size 32.
   HT_TRY(check_length(header.size() + *bytes, file_bytes, options.headers_only));
   const bool column_major = literal.fortran_order && literal.shape.size() > 1;
   CatalogBuilder builder("npy");
@@ -365,7 +365,7 @@ Result<Catalog> read_array(Bytes header, int version, std::uint64_t file_bytes, 
 }
 
 Result<std::string> descr_for(const Entry& entry) {
-  // Order and byte order are what NPY carries and others do not.
+  // NPY stores element order and byte order, so they are not checked.
   Entry plain = entry;
   plain.order = ElementOrder::row_major;
   plain.byte_order = ByteOrder::little;
@@ -384,7 +384,7 @@ Result<void> check_rank(const Entry& entry) {
                    max_rank));
 }
 
-// The header is as long as it takes to align the data, and has to be read again.
+// The header is padded up to the alignment, and readers limit its size.
 Result<void> check_alignment(std::uint64_t alignment) {
   if (alignment <= default_header_limit) return {};
   return fail(Error(ErrorCode::header_too_large, "npy_alignment_is_within_the_limit",
@@ -393,7 +393,7 @@ Result<void> check_alignment(std::uint64_t alignment) {
                   .with_hint("use --align 4096: numpy.load accepts headers of up to 10000 bytes"));
 }
 
-/// The dict as numpy writes it, with room behind it for the outermost dimension in memory to grow.
+/// The dict as numpy writes it, with spaces after it so that the growing dimension can be rewritten in place.
 std::string dict_of(const Entry& entry, const std::string& descr) {
   const bool column_major = entry.order == ElementOrder::column_major && entry.dims.size() > 1;
   std::string text =
@@ -408,7 +408,7 @@ std::string dict_of(const Entry& entry, const std::string& descr) {
   return text.append(digits_to_grow_to - std::to_string(grows).size(), ' ');
 }
 
-/// All before the data. numpy pads with one space or more, also where none is needed.
+/// All bytes before the data. numpy pads with at least one space, even if the data is aligned already.
 std::vector<std::byte> wrapped(std::string_view dict, std::uint64_t data_offset, bool is_long) {
   const std::uint64_t preamble = is_long ? long_preamble : short_preamble;
   std::vector<std::byte> header(static_cast<std::size_t>(data_offset), std::byte{' '});

@@ -1,4 +1,4 @@
-// `.npy`, as numpy.save writes it: one array behind a Python dict literal.
+// `.npy`, as numpy.save writes it: one array after a Python dict literal.
 //
 //   0 magic "\x93NUMPY"   6 u8 major   7 u8 minor
 //   8 u16 (version 1.0) or u32 (2.0, 3.0) length of the header, little endian
@@ -17,19 +17,19 @@ namespace ht::inline v1::format_npy {
 
 inline constexpr std::string_view magic = "\x93NUMPY";
 inline constexpr std::uint64_t data_alignment = 64;
-/// What a file may have before its data unless the options say otherwise. The most that numpy writes for a
-/// plain array is some hundred bytes; this leaves room for data that is aligned to pages of any size.
+/// Limit for the bytes before the data, unless the options set one. numpy writes a few hundred bytes for a
+/// plain array; the rest allows for data aligned to pages of any size.
 inline constexpr std::uint64_t default_header_limit = 1 << 20;
 /// numpy's own limit.
 inline constexpr std::size_t max_rank = 64;
 
-/// A catalog of one tensor named by the options' stem. Big endian and column-major data stay as they are and
-/// are told.
+/// A catalog of one tensor named by the options' stem. Big-endian and column-major data is not converted; the
+/// entry records both.
 [[nodiscard]] Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes,
                                    const ParseOptions& options = {});
 
-/// The file for a catalog of one dense tensor, byte for byte as numpy writes it; its name is left to the
-/// file's.
+/// The file for a catalog of one dense tensor, byte for byte as numpy writes it. The tensor name is not
+/// stored: the file name stands for it.
 [[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const Layout& layout);
 
 inline constexpr Format format{
@@ -38,7 +38,7 @@ inline constexpr Format format{
     .looks_like = has_magic<magic>,
     .parse = parse,
     .encode = encode,
-    // The header is as long as the alignment.
+    // The header is as long as the alignment, and numpy.load limits its size.
     .max_alignment = 8192,
     .max_alignment_reason = "numpy.load accepts headers of at most 10000 bytes by default",
     .byte_orders = ByteOrders::any,

@@ -6,7 +6,7 @@
 
 #include "format/npy/npy.hpp"
 
-namespace ht::format_npy {
+namespace ht::format_npy::npy_hostile_test {
 namespace {
 
 constexpr std::uint64_t begin = 10;
@@ -288,4 +288,4 @@ TEST(NpyHostile, every_changed_byte_of_the_header_is_refused_or_understood) {
 }
 
 }  // namespace
-}  // namespace ht::format_npy
+}  // namespace ht::format_npy::npy_hostile_test

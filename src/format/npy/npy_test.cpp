@@ -7,7 +7,7 @@
 #include "format/npy/npy.hpp"
 #include "testing/same_tensors.hpp"
 
-namespace ht::format_npy {
+namespace ht::format_npy::npy_test {
 namespace {
 
 // What numpy 1.23 and later write: the dict, room for 21 digits of the dimension that may grow, one space or
@@ -286,4 +286,4 @@ TEST(Npy, encoded_size_fits_64_bits) {
 }
 
 }  // namespace
-}  // namespace ht::format_npy
+}  // namespace ht::format_npy::npy_test

@@ -20,11 +20,11 @@ bool is_white_space(std::byte byte) {
 
 struct Tensors {
   CatalogBuilder builder{"safetensors"};
-  /// The end of the data where the tensors follow each other in the order of the header, as they mostly do.
+  /// The end of the data if the tensors are adjacent in the order of the header, as is usual.
   std::optional<std::uint64_t> data_end;
 };
 
-// Fills a catalog with what a header says, if it makes sense.
+// Checks the items of a header and adds them to a catalog.
 class TensorPlacer {
  public:
   TensorPlacer(HeaderItems items, Bytes text)
@@ -98,8 +98,8 @@ class TensorPlacer {
   Tensors tensors_;
 };
 
-// The tensors, in the order of their data, must follow each other from the first byte of the data. That alone
-// rules out overlaps and holes to hide things in. The end of the data.
+// Checks that the tensors, in the order of their data, are adjacent from the first byte of the data. This
+// rules out overlaps and hidden gaps. Returns the end of the data.
 Result<std::uint64_t> check_tiling(const CatalogBuilder& tensors, std::uint64_t data_begin) {
   std::vector<std::uint32_t> order(tensors.size());
   std::iota(order.begin(), order.end(), 0U);
@@ -126,7 +126,7 @@ Result<std::uint64_t> check_tiling(const CatalogBuilder& tensors, std::uint64_t 
   return end;
 }
 
-// The data must be what the file has behind its header: with the tiling, no tensor lies outside the file.
+// Checks that the data ends at the end of the file: with the tiling, no tensor is outside the file.
 Result<void> check_end(std::uint64_t end, std::uint64_t file_bytes, bool headers_only) {
   if (end > file_bytes && !headers_only) {
     return fail(broken(ErrorCode::truncated, "safetensors_data_is_all_there", {file_bytes},
@@ -163,13 +163,13 @@ bool looks_like(Bytes prefix, std::uint64_t file_bytes) {
   const Bytes text = prefix.subspan(length_bytes);
   const auto first = std::ranges::find_if_not(text, is_white_space);
   const bool begins_with_brace = first != text.end() && *first == std::byte{'{'};
-  // Eight letters are no length but the beginning of a text.
+  // Eight printable characters are the start of a text and not a length.
   const bool is_text = std::ranges::all_of(prefix.first(length_bytes), [](std::byte b) {
     return (b >= std::byte{0x20} && b < std::byte{0x7F}) || is_white_space(b);
   });
   if (begins_with_brace && !is_text) return true;
-  // Whatever the header is then, or if it is cut off, its length is one; unless it is the beginning of
-  // something else, as of an archive.
+  // Otherwise a plausible length is enough, even if the header is damaged or truncated, unless the file is of
+  // another known kind, such as an archive.
   constexpr std::uint64_t plausible = std::uint64_t{1} << 32;
   return length > 0 && length < plausible && (text.empty() || length <= file_bytes - length_bytes) &&
          !known_file_kind(prefix, file_bytes);
@@ -184,7 +184,7 @@ Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOpti
   if (prefix.size() < length_bytes) return Need{0, length_bytes};
   const auto length = HT_TRY(read_length(prefix, file_bytes, options));
   const std::uint64_t data_begin = length_bytes + length;
-  // With some bytes more, where there are any, the text can be read where it lies.
+  // Some extra bytes, if the file has them, let simdjson read the text without a copy.
   if (prefix.size() < data_begin)
     return Need{0, std::min(file_bytes, data_begin + simdjson::SIMDJSON_PADDING)};
   const Bytes text = prefix.subspan(length_bytes, static_cast<std::size_t>(length));

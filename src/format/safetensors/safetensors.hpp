@@ -1,4 +1,4 @@
-// safetensors: a JSON header that names every byte of the data behind it.
+// safetensors: a JSON header that describes every byte of the data after it.
 //
 //   0 u64 header length N   8 N bytes of JSON   8 + N data, tiled by the tensors without gap or overlap
 //
@@ -10,26 +10,26 @@
 
 namespace ht::inline v1::format_safetensors {
 
-/// The reference reader's limit for the JSON.
+/// The reference reader's limit for the size of the JSON.
 inline constexpr std::uint64_t default_max_header_bytes = 100'000'000;
 
-/// As many dimensions as NumPy and PyTorch tensors can have: a header must not size memory by its rank.
+/// The rank limit of NumPy and PyTorch. It bounds the memory that a header can demand.
 inline constexpr std::size_t max_rank = 64;
 
 [[nodiscard]] bool looks_like(Bytes prefix, std::uint64_t file_bytes);
 
-/// In the order of the header. Takes what the reference reader takes, except duplicate keys, shapes of more
-/// than `max_rank` dimensions and sizes over 63 bits.
+/// Tensors in the order of the header. Accepts the same files as the reference reader, except duplicate keys,
+/// shapes of more than `max_rank` dimensions and sizes over 63 bits.
 [[nodiscard]] Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes,
                                    const ParseOptions& options = {});
 
-/// The bytes that the reference writer makes for tensors in this order.
+/// The bytes that the reference writer produces for tensors in this order.
 [[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const Layout& layout = {});
 
-/// `"__metadata__":{…}`, as it is written. `would_lose` for what is no text.
+/// Appends `"__metadata__":{…}`. `would_lose` for values that are not strings.
 [[nodiscard]] Result<void> append_metadata(std::string& out, const Metadata& metadata);
 
-/// All of the JSON but its metadata stays as it is; spaces behind it fill the header up.
+/// Keeps all of the JSON but its metadata, and pads the header with spaces.
 [[nodiscard]] Result<EditedHeader> edit(const HeaderEdit& edit);
 
 /// The order of the reference crate: by dtype, the largest alignment first, then by name.

@@ -3,7 +3,7 @@
 #include "format/safetensors/safetensors.hpp"
 #include "format/safetensors/test_file.hpp"
 
-namespace ht::format_safetensors {
+namespace ht::format_safetensors::safetensors_edit_test {
 namespace {
 
 using testing::safetensors_file;
@@ -122,4 +122,4 @@ TEST(SafetensorsEdit, refuses_what_safetensors_cannot_hold) {
 }
 
 }  // namespace
-}  // namespace ht::format_safetensors
+}  // namespace ht::format_safetensors::safetensors_edit_test

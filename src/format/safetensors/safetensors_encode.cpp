@@ -13,15 +13,15 @@ namespace {
 
 constexpr std::string_view rename_tensor = "rename the tensor with --rename OLD=NEW";
 
-// The reference crate writes tensors by their dtypes, the last of these first, and then by their names:
-// those that need the largest alignment go first.
+// The reference crate sorts tensors by dtype, in the reverse order of this list, then by name. The largest
+// alignment comes first.
 constexpr std::array canonical_dtypes{
     Bool::tag,    F4::tag,      F6_E2M3::tag, F6_E3M2::tag,     U8::tag,          I8::tag,
     F8_E5M2::tag, F8_E4M3::tag, F8_E8M0::tag, F8_E4M3FNUZ::tag, F8_E5M2FNUZ::tag, I16::tag,
     U16::tag,     F16::tag,     BF16::tag,    I32::tag,         U32::tag,         F32::tag,
     C64::tag,     F64::tag,     I64::tag,     U64::tag};
 
-// The place of a dtype among these; -1 for one that is not there.
+// The position of a dtype in the list; -1 if it is not there.
 constexpr int canonical_rank(DTypeTag tag) noexcept {
   const auto found = std::ranges::find(canonical_dtypes, tag);
   return found == canonical_dtypes.end() ? -1 : static_cast<int>(found - canonical_dtypes.begin());
@@ -87,7 +87,7 @@ std::optional<std::uint64_t> begin_of_data(const Catalog& catalog, std::uint64_t
     return checked::align_up(header_end, std::max<std::uint64_t>(layout.alignment, 8));
   for (const Entry& first : catalog) {
     if (first.bytes == 0 || first.is_splat()) continue;
-    // Blocks are powers of two, so that numbers below 0 leave the right rest as well.
+    // The block size is a power of two, so the unsigned remainder of a negative difference is correct.
     return checked::add(header_end, (first.offset - header_end) % layout.block_bytes);
   }
   return checked::align_up(header_end, 8);
@@ -98,13 +98,13 @@ struct Stretch {
   std::size_t end = 0;
 };
 
-// Walks over a text that is known to be JSON. Whatever the text is, it stays within it.
+// Scans a text that is known to be JSON. For any other text it stays within bounds.
 class Walk {
  public:
   explicit Walk(std::string_view text) : text_(text) {}
 
   [[nodiscard]] std::size_t at() const noexcept { return at_; }
-  /// What comes next but for white space; at the end, nothing.
+  /// The next character that is not white space; NUL at the end.
   char next() noexcept {
     at_ = std::min(text_.find_first_not_of(json::white_space, at_), text_.size());
     return at_ < text_.size() ? text_[at_] : '\0';
@@ -139,7 +139,7 @@ class Walk {
   std::size_t at_ = 0;
 };
 
-// With its quotes, and with escapes where somebody wrote some.
+// The key has its quotes, and may have escapes.
 bool is_metadata_key(std::string_view key) {
   if (key.find('\\') == std::string_view::npos) return key == R"("__metadata__")";
   const std::string object = "{" + std::string(key) + ":0}";
@@ -153,7 +153,7 @@ bool is_metadata_key(std::string_view key) {
       .value_or(false);
 }
 
-// The member of the object that is its metadata, from the key on, if there is one.
+// The metadata member of the object, including its key; nullopt if there is none.
 std::optional<Stretch> find_metadata(std::string_view text) {
   Walk walk(text);
   walk.next();
@@ -172,7 +172,7 @@ std::optional<Stretch> find_metadata(std::string_view text) {
   return std::nullopt;
 }
 
-// The member and the comma that goes with it.
+// The member and its adjacent comma.
 Stretch with_comma(std::string_view text, const Stretch& member) {
   const auto after = text.find_first_not_of(json::white_space, member.end);
   if (after != std::string_view::npos && text[after] == ',') return {member.begin, after + 1};
@@ -181,7 +181,7 @@ Stretch with_comma(std::string_view text, const Stretch& member) {
   return member;
 }
 
-// The text with other metadata, without the white space that follows it.
+// The text with its metadata replaced, without trailing white space.
 Result<std::string> with_metadata(std::string_view text, const Metadata& metadata) {
   const auto object = text.find('{');
   const auto found = find_metadata(text);
@@ -228,7 +228,7 @@ Result<void> append_metadata(std::string& out, const Metadata& metadata) {
 Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
   Encoded encoded;
   encoded.offsets.reserve(catalog.size());
-  // The length comes before the JSON and is put there when that is known.
+  // Reserves the length field, which is stored at the end.
   std::string header(sizeof(std::uint64_t), '\0');
   header += '{';
   if (!catalog.metadata().empty()) {

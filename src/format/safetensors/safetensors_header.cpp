@@ -10,7 +10,7 @@
 namespace ht::inline v1::format_safetensors {
 namespace {
 
-// What was read of the tensor that is read now, but for its name and dims, which are packed at once.
+// The fields of the current tensor except its name and dims, which are packed at once.
 struct TensorInfo {
   std::optional<std::size_t> dtype;
   std::array<std::uint64_t, 2> offsets{};
@@ -18,7 +18,7 @@ struct TensorInfo {
   bool has_offsets = false;
 };
 
-// Packs the header, or tells what is wrong where.
+// Packs the header, or reports the error and its offset.
 class HeaderReader {
  public:
   HeaderReader(Bytes text, Bytes follows, const ParseOptions& options)
@@ -96,7 +96,7 @@ class HeaderReader {
     if (field == "dtype") return read_dtype(value);
     if (field == "shape") return read_shape(value);
     if (field == "data_offsets") return read_offsets(value);
-    // The reference reader passes over what it does not know, if it is JSON at all.
+    // The reference reader ignores unknown fields that are valid JSON.
     if (const auto problem = document_.check(value, 3)) return broken_json(*problem);
     return {};
   }
@@ -166,7 +166,7 @@ class HeaderReader {
     return failure;
   }
 
-  // Where a name begins that has no escapes; else where it was read.
+  // The offset of a name without escapes; otherwise the current position.
   [[nodiscard]] PackedName place_of(std::string_view name) {
     const auto at = document_.offset_of(name);
     return {name, at ? *at : document_.problem({}).offset, at.has_value()};
@@ -190,10 +190,10 @@ class HeaderReader {
   bool has_metadata_ = false;
 };
 
-// More dims are left to the JSON parser, with their rules.
+// Higher ranks are left to the JSON parser, which also checks the limit.
 constexpr std::size_t max_plain_rank = 8;
 
-// Reads the header word by word; every function answers whether it was as expected.
+// Reads the header word by word; every function returns whether the text was as expected.
 class PlainHeaderReader {
  public:
   PlainHeaderReader(std::string_view text, const ParseOptions& options)
@@ -276,8 +276,8 @@ bool is_escaped(std::string_view text, std::size_t at) {
   return (at - before) % 2 == 0;
 }
 
-// The offset of the first array with more elements than a shape may have. The search needs no memory; the
-// index of a JSON parser takes several bytes for each element.
+// The offset of the first array with more elements than a shape may have. The search allocates no memory; a
+// JSON parser's index takes several bytes per element.
 std::optional<std::size_t> find_long_array(std::string_view text) {
   std::optional<std::size_t> array;
   std::size_t commas = 0;

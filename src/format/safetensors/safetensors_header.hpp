@@ -1,4 +1,4 @@
-// What the JSON of a header says, before it is known to make sense.
+// The members of a JSON header, before their values are checked.
 #pragma once
 
 #include <algorithm>
@@ -20,12 +20,12 @@ namespace ht::inline v1::format_safetensors {
 inline constexpr std::uint64_t length_bytes = sizeof(std::uint64_t);
 inline constexpr std::string_view metadata_key = "__metadata__";
 
-/// All of the library's but its 4-bit integers, which safetensors does not know.
+/// All dtypes of the library but the 4-bit integers, which safetensors does not have.
 [[nodiscard]] inline bool is_safetensors_dtype(DTypeTag tag) noexcept {
   return tag != I4::tag && tag != U4::tag;
 }
 
-/// One of safetensors', or one of the users' own.
+/// A dtype of safetensors or of the user.
 [[nodiscard]] inline std::optional<DTypeInfo> dtype_named(std::string_view name,
                                                           std::span<const DTypeInfo> users) {
   const auto found = find_dtype(name, users);
@@ -33,17 +33,17 @@ inline constexpr std::string_view metadata_key = "__metadata__";
   return found;
 }
 
-/// Whether a tensor ends at the end of a byte. Eight elements do, whatever their width, so only the rest of
-/// eight counts. The elements are known to be countable.
+/// Whether a tensor ends at a byte boundary. Eight elements of any width do, so only the element count modulo
+/// 8 matters. The element count must not overflow.
 [[nodiscard]] inline bool fills_whole_bytes(std::span<const std::int64_t> dims, int bits) noexcept {
   const auto elements = static_cast<std::uint64_t>(element_count(dims).value_or(0));
   return elements % 8 * static_cast<std::uint64_t>(bits) % 8 == 0;
 }
 
-/// How the packed members lie. A number says what follows: of which kind it is, and how long its name or key
-/// is. Then where that begins in the text, and itself, unless it can be read there as it is. Then of a tensor
-/// its dims + 1 and `end_of_dims`, the number of its dtype and its two offsets; of metadata the length of its
-/// text and the text.
+/// The packed form of a member. The first number has its kind and the length of its name or key. Then the
+/// offset in the text, and the name itself unless it can be read from the text. A tensor then has
+/// its dims, each plus 1, `end_of_dims`, the number of its dtype and its two offsets. Metadata has the length
+/// of the value and the value.
 struct Item {
   bool is_metadata = false;
   bool is_in_text = false;
@@ -58,11 +58,10 @@ struct Item {
 };
 inline constexpr std::uint64_t end_of_dims = 0;
 
-/// The members of a header in their order
-/// and how much of everything there is.
+/// The members of a header in order, and the totals for reserving memory.
 struct HeaderItems {
   Packed packed;
-  std::vector<DTypeInfo> dtypes;  // those that tensors have, each once
+  std::vector<DTypeInfo> dtypes;  // the dtypes of the tensors, each once
   std::size_t tensors = 0;
   std::size_t name_bytes = 0;
   std::size_t dims = 0;
@@ -71,8 +70,8 @@ struct HeaderItems {
   std::size_t value_bytes = 0;
 };
 
-/// The name of a tensor or the key of metadata, and its place in the text: where it begins there, if it is
-/// there without escapes, else where it was read.
+/// The name of a tensor or the key of metadata, and its offset in the text. If the name has escapes, the
+/// offset is the position of the parser.
 struct PackedName {
   std::string_view name;
   std::uint64_t at = 0;
@@ -138,16 +137,16 @@ class HeaderPacker {
   HeaderItems items_;
 };
 
-/// The members of a header: every value is of its type, and every tensor has a dtype, a shape and offsets.
-/// `follows` are the bytes straight behind the text.
+/// The members of a header: every value has its type, and every tensor has a dtype, a shape and offsets.
+/// `follows` are the bytes directly after the text.
 [[nodiscard]] Result<HeaderItems> read_header(Bytes text, Bytes follows, const ParseOptions& options);
 
-/// The same by the JSON parser alone. `read_header` reads the spelling of the safetensors library directly
-/// and all others by this.
+/// The same with the JSON parser only. `read_header` reads the spelling of the safetensors library directly,
+/// and all other texts with this function.
 [[nodiscard]] Result<HeaderItems> read_json_header(Bytes text, Bytes follows, const ParseOptions& options);
 
-/// The members of a header in that spelling: without white space but behind the object, names and texts
-/// without escapes and in ASCII. nullopt for any other text, wrong or not.
+/// The members of a header in the spelling of the safetensors library: no white space except after the
+/// object, and strings in ASCII without escapes. nullopt for any other text, valid or not.
 [[nodiscard]] std::optional<HeaderItems> read_plain_header(std::string_view text,
                                                            const ParseOptions& options);
 

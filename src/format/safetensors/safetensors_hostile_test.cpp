@@ -6,7 +6,7 @@
 #include "format/safetensors/safetensors.hpp"
 #include "format/safetensors/test_file.hpp"
 
-namespace ht::format_safetensors {
+namespace ht::format_safetensors::safetensors_hostile_test {
 namespace {
 
 using testing::safetensors_file;
@@ -269,4 +269,4 @@ TEST(SafetensorsHostile, same_file_gives_the_same_error_byte_for_byte) {
 }
 
 }  // namespace
-}  // namespace ht::format_safetensors
+}  // namespace ht::format_safetensors::safetensors_hostile_test

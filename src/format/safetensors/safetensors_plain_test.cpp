@@ -8,7 +8,7 @@
 #include "format/safetensors/safetensors_header.hpp"
 #include "format/safetensors/test_file.hpp"
 
-namespace ht::format_safetensors {
+namespace ht::format_safetensors::safetensors_plain_test {
 namespace {
 
 bool is_plain(std::string_view text) { return read_plain_header(text, {}).has_value(); }
@@ -117,4 +117,4 @@ RC_GTEST_PROP(SafetensorsPlain, readers_agree_on_any_variation, ()) {
 }
 
 }  // namespace
-}  // namespace ht::format_safetensors
+}  // namespace ht::format_safetensors::safetensors_plain_test

@@ -8,7 +8,7 @@
 #include "testing/library_types.hpp"
 #include "testing/same_tensors.hpp"
 
-namespace ht::format_safetensors {
+namespace ht::format_safetensors::safetensors_test {
 namespace {
 
 using testing::safetensors_file;
@@ -256,4 +256,4 @@ TEST(Safetensors, safetensors_header_can_be_read) {
 }
 
 }  // namespace
-}  // namespace ht::format_safetensors
+}  // namespace ht::format_safetensors::safetensors_test

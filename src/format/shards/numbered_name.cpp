@@ -109,7 +109,7 @@ Result<Metadata> metadata_of_shard(Sharding sharding, const Metadata& all, const
   if (sharding != Sharding::parts) return all;
   Metadata metadata;
   if (info.number == 0) {
-    // A model that was split before may still have its old keys.
+    // The model may still have the keys of an earlier split.
     for (const auto& [key, value] : all) {
       if (!key.starts_with(split_prefix)) HT_TRY(metadata.add(key, value));
     }

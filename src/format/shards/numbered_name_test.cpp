@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ht {
+namespace ht::numbered_name_test {
 namespace {
 
 TEST(NumberedName, is_read_and_made) {
@@ -24,4 +24,4 @@ TEST(NumberedName, anything_else_is_none) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::numbered_name_test

@@ -24,13 +24,13 @@ Error broken_json(const json::Problem& problem) {
       .at_offset(problem.offset);
 }
 
-/// What the weight_map says: the length of a tensor's name, the name, 0 where its file is that of the tensor
-/// before it, else the length of the file's name + 1 and the name.
+/// The weight_map: for each tensor the length of its name, the name, and its file. The file is 0 if it is
+/// that of the previous tensor, otherwise the length of its name + 1 and the name.
 struct PackedMap {
   Packed packed;
   std::size_t tensors = 0;
   std::size_t name_bytes = 0;
-  /// How often the file is another one than before, and the bytes of their names.
+  /// How often the file changes from one tensor to the next, and the total size of these file names.
   std::size_t runs = 0;
   std::size_t file_bytes = 0;
 };
@@ -75,7 +75,7 @@ class IndexReader {
     packer_.text(tensor);
     ++map_.tensors;
     map_.name_bytes += tensor.size();
-    // Neighbours mostly lie in the same file.
+    // Adjacent tensors are mostly in the same file.
     if (file_ == *file) {
       packer_.number(0);
       return {};
@@ -100,8 +100,8 @@ class IndexReader {
   bool has_map_ = false;
 };
 
-// Gives each file its number in the sorted list, where `runs` has them in order of appearance and some more
-// than once.
+// Maps each run to the number of its file in the sorted list `files`. `runs` has file names in order of
+// appearance, with duplicates.
 std::vector<std::uint32_t> number_files(const NameStore& runs, std::vector<std::string>& files) {
   std::vector<std::uint32_t> order(runs.size());
   std::iota(order.begin(), order.end(), 0U);

@@ -14,17 +14,17 @@
 namespace ht::inline v1 {
 
 struct ShardIndex {
-  /// Relative to the index's folder and below it, sorted, each once.
+  /// Paths below the index's folder and relative to it, sorted, each once.
   std::vector<std::string> files;
   /// Every tensor, and which of the files has it.
   NameStore tensors;
   std::vector<std::uint32_t> file_of;
 };
 
-/// Whether the beginning of a file is that of a JSON object; only then may it be an index.
+/// Whether the prefix is that of a JSON object; other files cannot be an index.
 [[nodiscard]] bool may_be_shard_index(Bytes prefix);
 
-/// nullopt where the text is JSON without a weight_map. `text` is the whole file.
+/// nullopt if the text is JSON without a weight_map. `text` is the whole file.
 [[nodiscard]] Result<std::optional<ShardIndex>> parse_shard_index(Bytes text);
 
 /// The text of the index. `total_bytes` is the size of all tensors.

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ht {
+namespace ht::shard_index_test {
 namespace {
 
 void expect_refusal(std::string_view text, ErrorCode code, std::string_view rule) {
@@ -76,4 +76,4 @@ TEST(ShardIndex, begins_with_a_brace) {
 }
 
 }  // namespace
-}  // namespace ht
+}  // namespace ht::shard_index_test
