@@ -4,6 +4,7 @@
 import json
 import pathlib
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -164,6 +165,38 @@ class Weak(unittest.TestCase):
 
     def test_refuses_a_weak_symbol_under_a_pragma(self):
         self.assertIn("weak symbol: twice(int)", self.outcome('#pragma GCC target("avx2")\n' + INLINE)[1])
+
+
+class Surface(unittest.TestCase):
+    HEADER = """namespace ht::inline v1 {
+struct Forward;
+template <class T>
+concept Public = true;
+struct Plain {
+  struct Nested {};
+};
+template <>
+struct Plain<int> {};
+namespace detail {
+class Hidden {};
+}  // namespace detail
+enum class Kind { a, b };
+}
+"""
+
+    def test_lists_types_at_namespace_scope_outside_of_detail(self):
+        with tempfile.TemporaryDirectory() as folder:
+            header = pathlib.Path(folder, "include/htensor/a.hpp")
+            header.parent.mkdir(parents=True)
+            header.write_text(self.HEADER)
+            run = subprocess.run([sys.executable, str(TOOLS / "check_surface.py"), folder, "--list"], capture_output=True, text=True, check=False)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(re.findall(r"^htensor/a.hpp: (\w+)$", run.stdout, re.MULTILINE), ["Kind", "Plain", "Public"])
+
+    def test_refuses_more_headers_than_there_are(self):
+        status, said = outcome("check_surface.py", {f"include/htensor/h{i}.hpp": "" for i in range(100)})
+        self.assertNotEqual(status, 0)
+        self.assertIn("at most", said)
 
 
 class Words(unittest.TestCase):

@@ -249,7 +249,7 @@ std::optional<Pages> Incident::claim(std::uintptr_t page_bytes) noexcept {
   lower(mapping_->zeros, page);
   const auto round_up = [&](std::uintptr_t at) { return (at + page_bytes - 1) / page_bytes * page_bytes; };
   Pages pages{page, round_up(mapping_->end)};
-  bool is_told = false;
+  bool is_claimed = false;
   for_each(sections, [&](SectionSlot& slot) {
     const auto range = range_of(slot);
     if (!range || range->end <= page || range->begin >= pages.end) return;
@@ -260,11 +260,11 @@ std::optional<Pages> Incident::claim(std::uintptr_t page_bytes) noexcept {
     }
     pages.end = std::min(pages.end, round_up(range->end));
     set_mark(slot, address_, *mapping_, generation_);
-    is_told = true;
+    is_claimed = true;
   });
-  if (!fills_all && !is_told) return std::nullopt;
+  if (!fills_all && !is_claimed) return std::nullopt;
   // If no section reports the fault, only the faulting page is replaced: later pages may be readable.
-  if (!is_told) pages.end = page + page_bytes;
+  if (!is_claimed) pages.end = page + page_bytes;
   auto none = nowhere;
   mapping_->first_fault.compare_exchange_strong(none, address_);
   return pages;

@@ -279,7 +279,7 @@ class Application {
     auto header = file.header;
     file.finish(header, sum);
     HT_TRY(target.write(0, header));
-    sums.see_instead(0, header);
+    sums.replace(0, header);
     return {};
   }
 

@@ -29,7 +29,7 @@ constexpr std::size_t workers = 4;
 // Smaller holes are not worth the lseek calls.
 constexpr std::uint64_t least_hole_bytes = std::uint64_t{1} << 16;
 // Limit per clone call, so that a stop is honoured between calls.
-constexpr std::uint64_t shared_at_once = std::uint64_t{1} << 30;
+constexpr std::uint64_t max_reflink_bytes = std::uint64_t{1} << 30;
 
 std::uint64_t align_down(std::uint64_t offset) { return offset / page_bytes * page_bytes; }
 std::uint64_t align_up(std::uint64_t offset) { return align_down(offset + page_bytes - 1); }
@@ -106,7 +106,7 @@ class FileCopy {
   // Leaves a hole.
   void leave_out(std::uint64_t offset, std::uint64_t bytes) {
     has_holes_ = true;
-    if (options_.sums != nullptr) options_.sums->see_zeros(offset, bytes);
+    if (options_.sums != nullptr) options_.sums->add_zeros(offset, bytes);
   }
 
   Result<void> leave_out_holes() {
@@ -148,7 +148,7 @@ class FileCopy {
       std::uint64_t at = begin;
       while (alike && at < end && !refused[from.file]) {
         HT_TRY(check_stop());
-        const std::uint64_t count = std::min(end - at, shared_at_once);
+        const std::uint64_t count = std::min(end - at, max_reflink_bytes);
         const auto done = target_.port().clone_range({.from = file->handle(),
                                                       .from_offset = from.offset + (at - part.offset),
                                                       .to = target_.handle(),
@@ -227,7 +227,7 @@ class FileCopy {
   Result<void> copy(const CopyPiece& piece, MutableBytes buffer) {
     if (!direct_->is_open() && options_.sums == nullptr && HT_TRY(copy_by_system(piece))) return {};
     const Bytes bytes = HT_TRY(put_together(piece, buffer));
-    if (options_.sums != nullptr) options_.sums->see(piece.offset, bytes);
+    if (options_.sums != nullptr) options_.sums->add_bytes(piece.offset, bytes);
     return write(piece, bytes, buffer);
   }
 
@@ -442,7 +442,7 @@ class FileCopy {
 
   // The progress callback runs first, because it may request the stop.
   [[nodiscard]] Result<void> check_stop() const {
-    tell();
+    report_progress();
     if (!options_.work.stop.stop_requested()) return {};
     return fail(stopped());
   }
@@ -454,7 +454,7 @@ class FileCopy {
         .at_path(target_.target().native());
   }
 
-  void tell() const {
+  void report_progress() const {
     if (!options_.work.on_progress) return;
     options_.work.on_progress({.done_bytes = std::min(done_.load(), file_.bytes),
                                .total_bytes = file_.bytes,

@@ -46,7 +46,7 @@ struct TensorPair {
   // Whether differing elements have a numeric distance.
   bool by_gap = false;
   // Whether that distance is reported.
-  bool tells_gap = false;
+  bool reports_gap = false;
   double max_abs = 0;
   // One sum per run, added up in a fixed order so that the result is deterministic; nullopt for runs of equal
   // bytes.
@@ -172,7 +172,7 @@ class Comparing {
           found_.differ.emplace_back(TensorDifference{.name = std::string(a_.catalog()[pair.a].name),
                                                       .why = *pair.differ,
                                                       .first_byte = pair.first_byte});
-      if (pair.tells_gap && pair.differ != DifferenceKind::note) describe_gap(found, pair);
+      if (pair.reports_gap && pair.differ != DifferenceKind::note) describe_gap(found, pair);
     }
     found_.metadata = compare(a_.catalog().metadata(), b_.catalog().metadata());
     return std::move(found_);
@@ -216,7 +216,7 @@ class Comparing {
     const bool forgiven =
         options_.tolerance && are_typed && is_inexact(pair.type_a) && is_inexact(pair.type_b);
     pair.by_gap = are_typed && same_dims && have_gap(pair.type_a, pair.type_b);
-    pair.tells_gap = pair.by_gap && pair.type_a.dtype != C64::tag;
+    pair.reports_gap = pair.by_gap && pair.type_a.dtype != C64::tag;
     if (is_dense(a) && is_dense(b)) {
       // The same user tag may mean different dtypes in the two models.
       const auto dtype_a = HT_TRY(a_.dtype(a.dtype));
@@ -259,7 +259,7 @@ class Comparing {
         std::max<std::uint64_t>(std::bit_floor(run_bytes / step_bytes), 1) * TensorPair::run_step;
     // Both patterns start again after a run step, so comparing one step is enough.
     if (a.is_splat() && b.is_splat()) pair.elements = std::min(pair.elements, TensorPair::run_step);
-    if (pair.tells_gap) pair.gaps.resize(static_cast<std::size_t>(pair.runs()));
+    if (pair.reports_gap) pair.gaps.resize(static_cast<std::size_t>(pair.runs()));
     return {};
   }
 
@@ -316,7 +316,7 @@ class Comparing {
     HT_TRY(fetch(b, run));
     const Bytes bytes_a = HT_TRY(read(a, run, buffers.a));
     const Bytes bytes_b = HT_TRY(read(b, run, buffers.b));
-    HT_TRY(guarded(std::array{bytes_a, bytes_b}, [&] { return look_at(run, bytes_a, bytes_b); }));
+    HT_TRY(guarded(std::array{bytes_a, bytes_b}, [&] { return compare_bytes(run, bytes_a, bytes_b); }));
     if (!pair.gaps.empty()) pair.gaps[static_cast<std::size_t>(number)] = run.gap;
     note(run);
     if (!measures_equal_runs_) done_bytes_ += bytes_of(pair.type_a, run.count);
@@ -350,7 +350,7 @@ class Comparing {
     return Bytes(buffer);
   }
 
-  Result<void> look_at(Run& run, Bytes a, Bytes b) const {
+  Result<void> compare_bytes(Run& run, Bytes a, Bytes b) const {
     const ElementType& type = run.pair.type_a;
     // Padding bits in the last byte are ignored. All runs but the last end at a byte boundary.
     const auto last_bits = static_cast<unsigned>(run.count % 8) * static_cast<unsigned>(type.bits) % 8;

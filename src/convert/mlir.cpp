@@ -212,10 +212,10 @@ class ModuleWriter {
     out_ += is_generic() ? "\"builtin.module\"() ({\n^bb0:\n" : "module {\n";
     for (const AnyTensor& tensor : model_) {
       HT_TRY(write_global(tensor));
-      HT_TRY(hand_on_if_long());
+      HT_TRY(flush_if_long());
     }
     out_ += is_generic() ? "}) : () -> ()\n" : "}\n";
-    return hand_on();
+    return flush();
   }
 
  private:
@@ -224,8 +224,8 @@ class ModuleWriter {
     return tensor.entry.bytes < options_.inline_below;
   }
 
-  Result<void> hand_on_if_long() { return out_.size() < part_bytes ? Result<void>() : hand_on(); }
-  Result<void> hand_on() {
+  Result<void> flush_if_long() { return out_.size() < part_bytes ? Result<void>() : flush(); }
+  Result<void> flush() {
     HT_TRY(write_(out_));
     out_.clear();
     return {};
@@ -318,7 +318,7 @@ class ModuleWriter {
     } else {
       HT_TRY(visit_elements(tensor, values, [&](Bytes elements) {
         append_hex(out_, elements);
-        return hand_on_if_long();
+        return flush_if_long();
       }));
     }
     out_ += '"';
@@ -342,7 +342,7 @@ class ModuleWriter {
           index[i] = 0;
         }
         out_.append(begun, ']');
-        HT_TRY(hand_on_if_long());
+        HT_TRY(flush_if_long());
       }
       return {};
     });

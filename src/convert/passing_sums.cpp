@@ -36,13 +36,13 @@ void PassingSums::add(std::uint64_t offset, std::uint64_t bytes, Sum sum) {
   }
 }
 
-void PassingSums::see(std::uint64_t offset, Bytes bytes) {
+void PassingSums::add_bytes(std::uint64_t offset, Bytes bytes) {
   add(offset, bytes.size(), [&](std::uint64_t at, std::uint64_t count) {
     return crc64nvme(bytes.subspan(static_cast<std::size_t>(at - offset), static_cast<std::size_t>(count)));
   });
 }
 
-void PassingSums::see_zeros(std::uint64_t offset, std::uint64_t bytes) {
+void PassingSums::add_zeros(std::uint64_t offset, std::uint64_t bytes) {
   // All pieces but the first and the last have the same length, so their checksum is computed once.
   std::uint64_t summed_bytes = 0;
   std::uint64_t sum = sum_of_zeros(summed_bytes);
@@ -52,14 +52,14 @@ void PassingSums::see_zeros(std::uint64_t offset, std::uint64_t bytes) {
   });
 }
 
-void PassingSums::see_instead(std::uint64_t offset, Bytes bytes) {
+void PassingSums::replace(std::uint64_t offset, Bytes bytes) {
   {
     const std::scoped_lock lock(mutex_);
     std::erase_if(pieces_, [&](const Piece& piece) {
       return piece.offset >= offset && piece.offset + piece.bytes <= offset + bytes.size();
     });
   }
-  see(offset, bytes);
+  add_bytes(offset, bytes);
 }
 
 Result<std::uint64_t> PassingSums::sum_of(std::uint64_t offset, std::uint64_t bytes) {

@@ -17,11 +17,11 @@ class PassingSums {
   explicit PassingSums(std::vector<std::uint64_t> cuts) noexcept : cuts_(std::move(cuts)) {}
 
   /// Adds bytes. Every byte of the file must be added once.
-  void see(std::uint64_t offset, Bytes bytes);
+  void add_bytes(std::uint64_t offset, Bytes bytes);
   /// Adds zeros of a hole, which are not written. The cost is logarithmic in their number.
-  void see_zeros(std::uint64_t offset, std::uint64_t bytes);
+  void add_zeros(std::uint64_t offset, std::uint64_t bytes);
   /// Replaces the bytes added before at this range.
-  void see_instead(std::uint64_t offset, Bytes bytes);
+  void replace(std::uint64_t offset, Bytes bytes);
 
   /// The CRC-64/NVME of a part. `internal` unless all of its bytes were added.
   [[nodiscard]] Result<std::uint64_t> sum_of(std::uint64_t offset, std::uint64_t bytes);

@@ -55,7 +55,7 @@ Result<bool> copy_pieces(const PlannedFile& file, const Pieces& pieces, io::Atom
   const auto leave_hole = [&](std::uint64_t until) {
     if (until == end) return;
     is_whole = false;
-    if (options.sums != nullptr) options.sums->see_zeros(pieces.begin + end, until - end);
+    if (options.sums != nullptr) options.sums->add_zeros(pieces.begin + end, until - end);
     end = until;
   };
   const auto write_step = [&](Bytes step) -> Result<void> {
@@ -67,7 +67,7 @@ Result<bool> copy_pieces(const PlannedFile& file, const Pieces& pieces, io::Atom
     }
     // A step may be in a mapped file: a page that cannot be read becomes an Error.
     HT_TRY(guarded(step, [&]() -> Result<void> {
-      if (options.sums != nullptr) options.sums->see(pieces.begin + end, step);
+      if (options.sums != nullptr) options.sums->add_bytes(pieces.begin + end, step);
       return target.write(pieces.begin + end, step);
     }));
     end += step.size();
@@ -90,7 +90,7 @@ Result<bool> copy_pieces(const PlannedFile& file, const Pieces& pieces, io::Atom
   }
   leave_hole(pieces.bytes);
   HT_TRY(target.write(0, file.header));
-  if (options.sums != nullptr) options.sums->see(0, file.header);
+  if (options.sums != nullptr) options.sums->add_bytes(0, file.header);
   return is_whole;
 }
 

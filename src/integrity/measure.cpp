@@ -108,7 +108,7 @@ class Measuring {
     how.work.stop = work_.stop;
     how.work.on_progress = [this](std::uint64_t bytes) {
       done_bytes_ = bytes;
-      tell();
+      report_progress();
     };
     HT_TRY(io::load_staged(sources(), touching_as_one(), take, how));
     return {};
@@ -142,12 +142,12 @@ class Measuring {
   }
 
   Result<void> look_up() {
-    tell();
+    report_progress();
     if (work_.stop.stop_requested() && done_bytes_ < progress_.total_bytes) return fail(stopped());
     return {};
   }
 
-  void tell() {
+  void report_progress() {
     if (!work_.on_progress) return;
     progress_.done_bytes = done_bytes_;
     progress_.elapsed = std::chrono::steady_clock::now() - begin_;

@@ -232,7 +232,7 @@ class Shell {
     if (slot.done == slot.chunk.range.bytes) return staged::Arrived{number};
     // The rest may start at an unaligned offset, which direct reads do not allow.
     slot.direct = false;
-    return staged::CameShort{number};
+    return staged::ShortRead{number};
   }
 
   staged::Event after_failure(std::uint32_t number, std::error_code cause) {
@@ -244,7 +244,7 @@ class Shell {
     const bool not_direct = slot.direct && cause == std::errc::invalid_argument;
     if (!again && !not_direct) return staged::ReadFailed{refused(slot, cause)};
     if (not_direct) slot.direct = false;
-    return staged::CameShort{number};
+    return staged::ShortRead{number};
   }
 
   const Sources& sources_;
@@ -274,7 +274,7 @@ Result<void> check_unchanged(const Sources& sources, std::span<const FileRange> 
 
 // Returns whether most of the memory has the same alignment as the file ranges, so that direct reads can
 // write into it.
-bool lies_as_the_files(std::span<const MutableBytes> into, std::span<const FileRange> ranges) {
+bool has_order_of_files(std::span<const MutableBytes> into, std::span<const FileRange> ranges) {
   std::uint64_t such = 0;
   std::uint64_t all = 0;
   for (std::size_t i = 0; i < into.size(); ++i) {
@@ -375,7 +375,7 @@ Result<Staged> load_into(std::span<const MutableBytes> into, const Sources& sour
     return fail(ErrorCode::size_mismatch, "memory_is_as_large_as_the_ranges",
                 "the memory and the ranges to read into it differ in size");
   }
-  const bool by_ring = options.direct && options.ring_for_memory && !lies_as_the_files(into, ranges);
+  const bool by_ring = options.direct && options.ring_for_memory && !has_order_of_files(into, ranges);
   const auto take = [&](const Chunk& chunk, Bytes bytes) -> Result<void> {
     if (by_ring)
       std::ranges::copy(bytes, into[chunk.number].begin() + static_cast<std::ptrdiff_t>(chunk.in_range));

@@ -55,7 +55,7 @@ struct NoRoom {};       ///< the system's queue is full until a read completes
 struct Arrived {
   std::uint32_t slot;
 };  ///< all bytes of the slot were read
-struct CameShort {
+struct ShortRead {
   std::uint32_t slot;
 };  ///< a short read: the rest is still missing
 struct ReadFailed {
@@ -66,7 +66,7 @@ struct Broke {
   Error error;
 };  ///< any other failure: starting a read, waiting, the consumer, a stop request
 using Event =
-    std::variant<Begun, BegunRest, NothingLeft, NoRoom, Arrived, CameShort, ReadFailed, Handed, Broke>;
+    std::variant<Begun, BegunRest, NothingLeft, NoRoom, Arrived, ShortRead, ReadFailed, Handed, Broke>;
 
 // Effects.
 struct Begin {
@@ -78,7 +78,7 @@ struct BeginRest {
 struct Hand {
   std::uint32_t slot;
 };  ///< passes the slot to the consumer: Handed or Broke
-struct Await {};  ///< waits for one read: Arrived, CameShort, ReadFailed or Broke
+struct Await {};  ///< waits for one read: Arrived, ShortRead, ReadFailed or Broke
 using Effect = std::variant<Begin, BeginRest, Hand, Await>;
 
 struct Step {
@@ -136,7 +136,7 @@ inline Step on(const Running& state, const Arrived& event) {
   return go_on(ring);
 }
 
-inline Step on(const Running& state, const CameShort& event) {
+inline Step on(const Running& state, const ShortRead& event) {
   return {Running{with_one_less(state.ring)}, BeginRest{event.slot}};
 }
 
@@ -154,7 +154,7 @@ inline Step on(const Running& state, const Handed& /*event*/) {
 inline Step on(const Running& state, const Broke& event) { return drain(state.ring, event.error); }
 
 template <class Event>
-  requires std::same_as<Event, Arrived> || std::same_as<Event, CameShort> || std::same_as<Event, ReadFailed>
+  requires std::same_as<Event, Arrived> || std::same_as<Event, ShortRead> || std::same_as<Event, ReadFailed>
 inline Step on(const Draining& state, const Event& /*event*/) {
   return drain(with_one_less(state.ring), state.error);
 }

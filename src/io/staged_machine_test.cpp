@@ -23,7 +23,7 @@ std::vector<Event> events() {
           NothingLeft{},
           NoRoom{},
           Arrived{0},
-          CameShort{0},
+          ShortRead{0},
           ReadFailed{some_error()},
           Handed{},
           Broke{some_error()}};
@@ -86,7 +86,7 @@ TEST(StagedMachine, nothing_to_do_is_done) {
 
 TEST(StagedMachine, what_came_short_is_begun_again) {
   const Running running{{.slots = 1, .begun = 1, .under_way = 1}};
-  auto at = step(running, CameShort{0});
+  auto at = step(running, ShortRead{0});
   EXPECT_EQ(std::get<BeginRest>(at.effect.value()).slot, 0U);
   EXPECT_EQ(std::get<Running>(at.next).ring.under_way, 0U);
   at = step(at.next, BegunRest{});
@@ -130,7 +130,7 @@ std::string diagram() {
     for (const auto& event : events()) {
       const auto* const running = std::get_if<Running>(&state);
       const bool read_came = std::holds_alternative<Arrived>(event) ||
-                             std::holds_alternative<CameShort>(event) ||
+                             std::holds_alternative<ShortRead>(event) ||
                              std::holds_alternative<ReadFailed>(event);
       if (running != nullptr && read_came && running->ring.under_way == 0) continue;
       const Step next = step(state, event);

@@ -341,10 +341,10 @@ class ModelLoad {
       checked =
           check_->check_mapped(files_, ranges_, {.stop = options_.work.stop, .on_progress = {}}, wait_for);
     } catch (...) {
-      fetched.give_up();  // stops the fetching thread early
+      fetched.cancel();  // stops the fetching thread early
       throw;
     }
-    if (!checked) fetched.give_up();
+    if (!checked) fetched.cancel();
     const auto walked = walk.get();  // rethrows an exception of the caller's progress callback
     return checked || !came ? walked : checked;
   }
@@ -359,7 +359,7 @@ class ModelLoad {
     return without_bad_alloc([&] {
       return walk_mapped({}, [&](const io::FileRange& piece) -> Result<void> {
         fetched.add(piece.bytes);
-        if (fetched.is_given_up()) return fail(Error(ErrorCode::cancelled));
+        if (fetched.is_cancelled()) return fail(Error(ErrorCode::cancelled));
         return {};
       });
     });

@@ -79,13 +79,13 @@ class Fetched {
   /// Waits for the first `bytes`. Returns whether they were fetched.
   [[nodiscard]] bool wait_for(std::uint64_t bytes) const noexcept;
   /// Cancels fetching: no thread waits any more.
-  void give_up() noexcept { given_up_ = true; }
-  [[nodiscard]] bool is_given_up() const noexcept { return given_up_; }
+  void cancel() noexcept { is_cancelled_ = true; }
+  [[nodiscard]] bool is_cancelled() const noexcept { return is_cancelled_; }
 
  private:
   static constexpr std::uint64_t over = std::uint64_t{1} << 63;
   std::atomic<std::uint64_t> bytes_ = 0;  // with the bit `over` once fetching has ended
-  std::atomic<bool> given_up_ = false;
+  std::atomic<bool> is_cancelled_ = false;
 };
 
 }  // namespace ht::inline v1

@@ -122,7 +122,7 @@ LayerTable layers_of(const Catalog& catalog, const LayerPattern& pattern) {
 namespace {
 
 // Bytes per readahead call: systems with small limits read no more for one call.
-constexpr std::uint64_t wish_bytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t prefetch_step_bytes = std::uint64_t{1} << 20;
 
 // Returns the first of a layer's ranges in the file that ends after the given offset; null if there is none.
 const io::FileRange* first_behind(std::span<const io::FileRange> ranges, const io::FileRange& at) {
@@ -162,8 +162,8 @@ Result<void> LayerPages::fetch(std::size_t layer, const std::stop_token& stop, c
 Result<void> LayerPages::fetch_pages(const io::FileRange& range) const {
   // Readahead calls read exactly these pages, many at once. Page faults alone would read a few pages at a
   // time and beyond the range, which exceeds the budget. Failures are ignored here; `populate` reports them.
-  for (std::uint64_t done = 0; done < range.bytes; done += wish_bytes) {
-    const std::uint64_t bytes = std::min(wish_bytes, range.bytes - done);
+  for (std::uint64_t done = 0; done < range.bytes; done += prefetch_step_bytes) {
+    const std::uint64_t bytes = std::min(prefetch_step_bytes, range.bytes - done);
     if (!io::advise(mapped_, {range.file, range.offset + done, bytes}, io::Advice::will_need)) break;
   }
   return io::advise(mapped_, range, io::Advice::populate);

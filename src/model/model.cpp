@@ -50,7 +50,8 @@ Model Model::of_files(ModelFiles files, std::span<const std::filesystem::path> o
   state->opened = opened.front();
   state->index = std::move(files.index);
   state->is_merged = opened.size() > 1;
-  state->has_path = files.files.empty() || !files.files[0].source || lies_in_a_folder(*files.files[0].source);
+  state->has_path =
+      files.files.empty() || !files.files[0].source || has_path_in_folder(*files.files[0].source);
   state->has_data = !options.catalog_only;
   state->dtypes = options.dtypes;
   state->formats = options.formats;

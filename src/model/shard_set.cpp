@@ -21,7 +21,7 @@ bool is_missing(const Error& error) { return error.cause() == std::errc::no_such
 Result<void> open_external(ModelFiles& model, const OpenOptions& options) {
   const auto folder = model.files[0].path.parent_path();
   const auto& names = model.catalog.files();
-  if (names.size() > 1 && !lies_in_a_folder(*model.files[0].source)) {
+  if (names.size() > 1 && !has_path_in_folder(*model.files[0].source)) {
     return fail(Error(ErrorCode::missing_shard, "external_files_lie_beside_a_file",
                       format_text("has tensors in '{}', and bytes or a descriptor have no folder", names[1]))
                     .at_path(model.files[0].path.native())
@@ -115,7 +115,7 @@ std::vector<std::filesystem::path> paths_in(const std::filesystem::path& folder,
   return paths;
 }
 
-bool lies_in_a_folder(const io::Source& source) noexcept {
+bool has_path_in_folder(const io::Source& source) noexcept {
   const auto* const file = dynamic_cast<const io::FileSource*>(&source);
   return file != nullptr && file->has_path();
 }
