@@ -22,6 +22,11 @@ if(HT_SANITIZE MATCHES "thread")
   endif()
 endif()
 
+# Objects of the library call the coverage functions of the sanitizers.
+if(HT_FUZZ AND (NOT HT_SANITIZE OR NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang"))
+  message(FATAL_ERROR "HT_FUZZ needs clang and HT_SANITIZE, as the presets dev and fuzz have them")
+endif()
+
 # Both only save time; without them the build is the same.
 find_program(HT_CCACHE ccache)
 # Objects are the same wherever the project's folder lies, so that a fresh clone finds those of any other.

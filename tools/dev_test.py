@@ -13,7 +13,7 @@ import unittest
 
 DEV = pathlib.Path(__file__).parent.parent / "dev"
 # What any shell has; everything else is a stand-in or missing.
-ORDINARY = ["bash", "env", "dirname", "mkdir", "cat", "tail", "id", "rm", "basename"]
+ORDINARY = ["bash", "env", "dirname", "mkdir", "cat", "tail", "id", "rm", "basename", "grep"]
 
 
 class Dev(unittest.TestCase):
@@ -61,12 +61,20 @@ class Dev(unittest.TestCase):
     def test_name_of_a_program_runs_it_alone(self):
         self.tools_of_tests()
         self.stand_in("ninja", "echo tests/io_test:")
-        self.stand_in("io_test", "exit 0")
+        self.stand_in("io_test", 'echo "$ASAN_OPTIONS $RC_PARAMS"')
         (self.bin / "io_test").rename(self.root / "build" / "dev" / "tests" / "io_test")
         status, said, calls = self.run_dev("test", "io_test")
         self.assertEqual(status, 0, said)
         self.assertIn("cmake --build --preset dev --target io_test\n", calls)
         self.assertTrue(calls.endswith("io_test \n"), calls)
+        self.assertIn("allocator_may_return_null=1 seed=", said)
+
+    def test_refuses_other_options_of_test_before_it_installs_packages(self):
+        for arguments in (["--typo"], ["io_test", "again"]):
+            status, said, calls = self.run_dev("test", *arguments)
+            self.assertEqual(status, 2, said)
+            self.assertIn("./dev test NAME", said)
+            self.assertEqual(calls, "")
 
     def test_failed_test_is_shown_with_the_command_that_repeats_it(self):
         self.tools_of_tests()

@@ -9,8 +9,8 @@
 // Σ|row[j] · x[j]| up to terms of eps², plus k · 2^-149 if products are subnormal.
 //
 // Q8_0 multiplies its integers q first. fma(q[i + 16], x[i + 16], q[i] · x[i]) of a block is rounded twice,
-// then multiplied by the scale and added to sum i by one fused operation. The bound is the same. A result is
-// infinite if 127 · (|x[i]| + |x[i + 16]|) exceeds the largest F32, independent of the scale.
+// then multiplied by the scale and added to sum i by one fused operation. The bound is the same. A result
+// may be infinite or NaN if 128 · (|x[i]| + |x[i + 16]|) exceeds the largest F32, independent of the scale.
 //
 // Vectors of int8 are faster, but add a rounding error; see `Int8Vectors`.
 #pragma once

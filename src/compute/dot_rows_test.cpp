@@ -215,6 +215,15 @@ TEST(DotRows, has_the_bits_of_its_definition_for_every_type_on_every_target) {
   }
 }
 
+TEST(DotRows, has_the_bits_of_its_definition_where_q8_0_overflows) {
+  Random random;
+  Problem problem(type_of(*find_encoding(Q8_0::tag)), 2, 64, 1, random);
+  for (std::size_t i = 0; i < problem.x.size(); ++i) problem.x[i] = i % 2 == 0 ? 3e36F : -3e36F;
+  expect_by_definition(problem);
+  std::memset(problem.bytes.data() + 1, 0, 2);  // the scale of the first block
+  expect_by_definition(problem);
+}
+
 TEST(DotRows, has_the_same_bits_for_any_number_of_vectors) {
   Random random;
   for (const ElementType& type : all_types()) {

@@ -54,7 +54,9 @@ Result<void> split_rows(std::span<const LinearProduct<T>> products, std::int64_t
   for (const auto& product : products) {
     const std::int64_t cost = row_cost(product.weights, batch);
     all_rows += product.weights.count;
-    all_cost += product.weights.count * cost;
+    // More than this is enough work for any number of threads.
+    constexpr std::int64_t max_cost_sum = std::int64_t{1} << 60;
+    all_cost = std::min(all_cost + std::min(product.weights.count, max_cost_sum / cost) * cost, max_cost_sum);
     max_cost = std::max(max_cost, cost);
   }
   const auto run_range = [&](std::int64_t first, std::int64_t end) {
@@ -239,6 +241,8 @@ Result<void> check_bias_extent(layout::Extents bias, layout::Extents weights) {
 
 Result<void> run_linear(std::span<const LinearProduct<float>> products, const LinearInput<float>& input,
                         const LinearOptions& options) {
+  // Without vectors, weights may have more rows than any loop can visit.
+  if (input.batch == 0) return {};
   return without_bad_alloc([&]() -> Result<void> {
     // Vectors of int8 have one scale per block of the weights.
     std::vector<compute::Int8Vectors> rounded;
@@ -278,6 +282,7 @@ Result<void> run_linear(std::span<const LinearProduct<float>> products, const Li
 
 Result<void> run_linear(std::span<const LinearProduct<double>> products, const LinearInput<double>& input,
                         const LinearOptions& options) {
+  if (input.batch == 0) return {};
   return without_bad_alloc([&]() -> Result<void> {
     std::vector<LinearProduct<double>> by_rows;
     for (const auto& product : products) {

@@ -282,6 +282,13 @@ RC_GTEST_PROP(LinearProperty, any_extents_and_strides_are_within_the_bound, ()) 
   RC_ASSERT(!::testing::Test::HasFatalFailure());
 }
 
+TEST(Linear, without_vectors_takes_weights_of_any_number_of_rows) {
+  const auto row = random_tensor(Rank<2>(1, 64));
+  const auto many = must(row.broadcast(Rank<2>(std::int64_t{1} << 50, 64)));
+  const auto none = must(Tensor<F32, Rank<2>>::zeros(Rank<2>(0, 64)));
+  EXPECT_EQ(must(linear(none, many)).elements(), 0);
+}
+
 TEST(Linear, of_several_typed_weights_gives_each_product) {
   const auto x = random_tensor(Rank<2>(2, 40));
   const std::array weights{random_tensor(Rank<2>(3, 40), 2), random_tensor(Rank<2>(7, 40), 3)};

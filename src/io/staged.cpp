@@ -274,7 +274,7 @@ Result<void> check_unchanged(const Sources& sources, std::span<const FileRange> 
 
 // Returns whether most of the memory has the same alignment as the file ranges, so that direct reads can
 // write into it.
-bool has_order_of_files(std::span<const MutableBytes> into, std::span<const FileRange> ranges) {
+bool is_aligned_like_files(std::span<const MutableBytes> into, std::span<const FileRange> ranges) {
   std::uint64_t such = 0;
   std::uint64_t all = 0;
   for (std::size_t i = 0; i < into.size(); ++i) {
@@ -375,7 +375,7 @@ Result<Staged> load_into(std::span<const MutableBytes> into, const Sources& sour
     return fail(ErrorCode::size_mismatch, "memory_is_as_large_as_the_ranges",
                 "the memory and the ranges to read into it differ in size");
   }
-  const bool by_ring = options.direct && options.ring_for_memory && !has_order_of_files(into, ranges);
+  const bool by_ring = options.direct && options.ring_for_memory && !is_aligned_like_files(into, ranges);
   const auto take = [&](const Chunk& chunk, Bytes bytes) -> Result<void> {
     if (by_ring)
       std::ranges::copy(bytes, into[chunk.number].begin() + static_cast<std::ptrdiff_t>(chunk.in_range));

@@ -295,7 +295,7 @@ void pack(const std::uint8_t* codes, std::byte* into, std::int64_t count) {
 template <std::size_t Lanes, class From, class To, class Convert>
 HWY_INLINE void for_each_vector(const From* from, To* into, std::int64_t count, Convert convert) {
   constexpr std::int64_t lanes = Lanes;
-  // Elements may be at any address, which pointers to their types must not be.
+  // Elements may be at any address. memcpy of a typed pointer asserts the alignment of its type.
   const auto bytes_from = [&](std::int64_t at) {
     return reinterpret_cast<const std::byte*>(from) + at * std::int64_t{sizeof(From)};
   };

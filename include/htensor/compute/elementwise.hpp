@@ -36,10 +36,6 @@ namespace detail {
 template <class D, class SA, class SB, class Dev>
 using Combined = Tensor<std::remove_const_t<D>, ShapeFrom<merged<SA, SB>()>, Dev>;
 
-}  // namespace detail
-
-namespace detail {
-
 // The C++ type in which elements of D are calculated.
 template <class D>
 consteval auto calculates_in() {

@@ -21,7 +21,8 @@
 // Below these numbers of vectors, the result depends neither on the number of threads nor on the processor:
 // products are added in a fixed order, F32 products by fused multiply-add. CBLAS uses its own order and its
 // own threads and ignores `workers`. The error is at most k · u · Σ|x · w| with u = 2^-24 (F64: 2^-53), plus
-// u · |y| with a bias, unless products are subnormal.
+// u · |y| with a bias, unless products are subnormal. Weights of Q8_0 may give an infinity or NaN if x has
+// magnitudes above 2^119, as their integers are multiplied before their scales.
 #pragma once
 
 #include <array>
@@ -38,6 +39,7 @@
 #include <htensor/dtype/encoding.hpp>
 #include <htensor/tensor/tensor.hpp>
 #include <htensor/values/cast.hpp>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -104,7 +106,7 @@ struct LinearProduct {
   T* into = nullptr;
 };
 
-/// Calculates all products in one parallel pass.
+/// Calculates all products, those without CBLAS in one parallel pass.
 [[nodiscard]] Result<void> run_linear(std::span<const LinearProduct<float>> products,
                                       const LinearInput<float>& input, const LinearOptions& options);
 [[nodiscard]] Result<void> run_linear(std::span<const LinearProduct<double>> products,
@@ -322,8 +324,9 @@ template <class D, class SX, RuntimeWeights W, class DB, class SB>
   return detail::linear<DType>(Tensor<const DType, SX>(x), matrix, &added, options);
 }
 
-/// The products of x with several weights, each as `linear` returns it. All products are calculated in one
-/// parallel pass: x is rounded to int8 once, and threads do not wait for each other between products.
+/// The products of x with several weights, each as `linear` returns it. Threads do not wait for each other
+/// between products, and x is rounded to int8 once for all weights of one block size. Products that CBLAS
+/// calculates, from the number of vectors above on, follow one another.
 template <class D, class SX, RuntimeWeights W, std::size_t N>
   requires Computes<Host, slice::Linear, D> && (SX::rank >= 1) && (N > 0)
 [[nodiscard]] auto linear(const Tensor<D, SX>& x, const std::array<W, N>& weights,
@@ -340,13 +343,9 @@ template <class D, class SX, class W, class Dev, std::size_t N>
                           const LinearOptions& options = {})
     -> Result<
         std::array<Tensor<std::remove_const_t<D>, detail::LinearShape<SX, typename W::ShapeType>, Dev>, N>> {
-  const auto each = [&]<std::size_t... I>(std::index_sequence<I...>) {
-    return std::array{linear(x, weights[I], options)...};
-  };
-  const auto results = each(std::make_index_sequence<N>());
-  for (const auto& result : results) {
-    if (!result) return fail(result.error());
-  }
+  using Out = Tensor<std::remove_const_t<D>, detail::LinearShape<SX, typename W::ShapeType>, Dev>;
+  std::array<std::optional<Out>, N> results;
+  for (std::size_t i = 0; i < N; ++i) results[i] = HT_TRY(linear(x, weights[i], options));
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
     return std::array{*results[I]...};
   }(std::make_index_sequence<N>());
