@@ -16,7 +16,7 @@
 //     const auto twice = HT_TRY(row + row);                          // adding F32s would not compile
 //     const auto wide = ht::as<ht::F32>(w.transpose());              // lazy: converted when read
 //     HT_TRY(ht::write("row.ht", twice));                            // the whole file or nothing
-//     return corner + static_cast<float>(next) + wide(0, 1) + all(0);
+//     return corner + static_cast<float>(next) + wide(0, 1) + all(0) + static_cast<float>(bytes);
 //   }
 // clang-format on
 #pragma once

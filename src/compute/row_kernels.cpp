@@ -35,9 +35,11 @@ HWY_INLINE hn::Vec<Doubles> load_doubles(const float* from) {
 }
 HWY_INLINE void store_rounded(hn::Vec<Doubles> value, double* into) { hn::StoreU(value, Doubles(), into); }
 HWY_INLINE void store_rounded(hn::Vec<Doubles> value, float* into) {
-#if HWY_TARGET == HWY_SCALAR
-  // Highway's DemoteTo converts infinity to the largest float.
-  *into = static_cast<float>(hn::GetLane(value));
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+  // Highway's DemoteTo converts infinity to the largest float on these targets.
+  alignas(32) double numbers[hn::MaxLanes(Doubles())];
+  hn::Store(value, Doubles(), numbers);
+  for (const double number : numbers) *into++ = static_cast<float>(number);
 #else
   const hn::Rebind<float, Doubles> floats;
   hn::StoreU(hn::DemoteTo(floats, value), floats, into);

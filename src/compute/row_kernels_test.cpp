@@ -79,7 +79,10 @@ double worst_error(const std::vector<T>& x, Run run, Reference reference, double
     std::vector<T> out(x.size());
     run(row_kernels<T>(), x.data(), out.data(), static_cast<std::int64_t>(x.size()));
     if (first.empty()) first = out;
-    EXPECT_TRUE(std::ranges::equal(first, out, is_same<T>)) << target;
+    const auto differ = std::ranges::mismatch(first, out, is_same<T>);
+    const auto index = static_cast<std::size_t>(differ.in1 - first.begin());
+    EXPECT_EQ(index, x.size()) << target << ": " << x[index] << " gives " << *differ.in2 << " and not "
+                               << *differ.in1;
   });
   for (std::size_t i = 0; i < x.size(); ++i) {
     const auto exact = reference(static_cast<long double>(x[i]));
