@@ -25,9 +25,9 @@ namespace {
 
 constexpr std::uintptr_t nowhere = UINTPTR_MAX;
 
-enum class Mark : std::uint8_t { none, being_written, written };
-
 }  // namespace
+
+enum class Mark : std::uint8_t { none, being_written, written };
 
 struct Mapping {
   std::atomic<std::uint64_t> sequence{0};  // odd while the entry changes; even values identify a registration

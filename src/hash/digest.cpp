@@ -8,13 +8,14 @@
 #include "hash/hashers.hpp"
 
 namespace ht::inline v1 {
-namespace {
 
 struct Crc64 {
   std::uint64_t sum = 0;
 
   void update(Bytes bytes) noexcept { sum = crc64nvme(bytes, sum); }
 };
+
+namespace {
 
 struct AlgorithmFacts {
   std::string_view name;
