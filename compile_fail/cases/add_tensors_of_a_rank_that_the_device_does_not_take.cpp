@@ -1,4 +1,5 @@
-// A device that adds vectors only has no operator for matrices, and the message names the device and the operation.
+// A device that adds vectors only has no operator for matrices, and the message names the device and the
+// operation.
 #include <htensor/compute/elementwise.hpp>
 
 struct VectorAdder {
