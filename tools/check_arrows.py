@@ -3,7 +3,7 @@
 
 The arrows are the DEPS of ht_folder(...) in src/*/CMakeLists.txt, transitively. Also held here: public
 headers need nothing but the standard library and tl/expected.hpp; the program sees nothing but public
-headers; only src/io/port_*.cpp includes what declares system calls.
+headers; only src/io/port/port_*.cpp includes what declares system calls.
 
 Usage: check_arrows.py ROOT
 """
@@ -83,9 +83,9 @@ def check_file(path, name, arrows, problems):
             standard = ("/" not in target and "." not in target) or (path.suffix == ".h" and target in C_STANDARD)
             if public and not standard and target not in ALLOWED_OUTSIDE:
                 refuse("public headers need nothing but the standard library and tl/expected.hpp")
-            system_home = folder == "io" and path.name.startswith("port_")
+            system_home = folder == "io" and path.parent.name == "port" and path.name.startswith("port_")
             if SYSTEM.match(target) and not (system_home or is_test or folder in ("testing", "cli")):
-                refuse("only src/io/port_*.cpp contains system calls")
+                refuse("only src/io/port/port_*.cpp contains system calls")
         elif (to == "testing" or target.endswith("_test.hpp")) and not (is_test or folder == "testing"):
             refuse("what tests share is for tests")
         elif to == "testing":

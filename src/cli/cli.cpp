@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "cli/options.hpp"
-#include "cli/output.hpp"
-#include "cli/text.hpp"
+#include "cli/print/output.hpp"
+#include "cli/print/text.hpp"
 
 namespace ht::cli {
 namespace {

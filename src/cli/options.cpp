@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "cli/text.hpp"
+#include "cli/print/text.hpp"
 
 namespace ht::cli {
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <span>
 
-#include "cli/progress.hpp"
-#include "cli/text.hpp"
+#include "cli/print/progress.hpp"
+#include "cli/print/text.hpp"
 #include "testing/program.hpp"
 
 namespace ht::terminal_test {

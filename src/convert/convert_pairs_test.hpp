@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/diff_test.hpp"
+#include "convert/diff/diff_test.hpp"
 
 namespace ht::testing {
 

@@ -6,15 +6,15 @@
 #include <htensor/format/parse.hpp>
 
 #include "base/format_text.hpp"
-#include "convert/copy_engine.hpp"
-#include "convert/renewed_seal.hpp"
+#include "convert/copy/copy_engine.hpp"
+#include "convert/copy/renewed_seal.hpp"
 #include "format/shards/numbered_name.hpp"
 #include "format/sniff.hpp"
 #include "io/atomic_file.hpp"
-#include "io/mapped_file.hpp"
-#include "io/system_error.hpp"
-#include "model/read_header.hpp"
-#include "model/set_replacement.hpp"
+#include "io/strategy/mapped_file.hpp"
+#include "io/port/system_error.hpp"
+#include "model/files/read_header.hpp"
+#include "model/journal/set_replacement.hpp"
 
 namespace ht::inline v1 {
 namespace {

@@ -17,8 +17,8 @@
 #include <utility>
 
 #include "format/gguf/gguf_test_file.hpp"
-#include "io/mapped_file.hpp"
-#include "io/thread_queue.hpp"
+#include "io/strategy/mapped_file.hpp"
+#include "io/port/thread_queue.hpp"
 #include "testing/temporary_folder.hpp"
 
 namespace {

@@ -8,8 +8,8 @@
 #include <map>
 
 #include "base/format_text.hpp"
-#include "convert/from_memory.hpp"
-#include "io/mapped_file.hpp"
+#include "convert/copy/from_memory.hpp"
+#include "io/strategy/mapped_file.hpp"
 
 namespace ht::inline v1 {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/format_text.hpp"
-#include "convert/from_memory.hpp"
+#include "convert/copy/from_memory.hpp"
 #include "format/ht/ht.hpp"
 
 namespace ht::inline v1 {

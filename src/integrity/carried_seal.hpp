@@ -8,7 +8,7 @@
 #include <htensor/base/work.hpp>
 #include <htensor/integrity/seal.hpp>
 
-#include "io/mapped_file.hpp"
+#include "io/strategy/mapped_file.hpp"
 
 namespace ht::inline v1 {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <span>
 
-#include "io/mapped_file.hpp"
+#include "io/strategy/mapped_file.hpp"
 
 namespace ht::inline v1 {
 

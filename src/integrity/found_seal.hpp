@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "model/set_journal.hpp"
+#include "model/journal/set_journal.hpp"
 
 namespace ht::inline v1 {
 

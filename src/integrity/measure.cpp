@@ -6,8 +6,8 @@
 
 #include "base/format_text.hpp"
 #include "base/jobs.hpp"
-#include "io/choice.hpp"
-#include "io/staged.hpp"
+#include "io/strategy/choice.hpp"
+#include "io/strategy/staged.hpp"
 
 namespace ht::inline v1 {
 namespace {

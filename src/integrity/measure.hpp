@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "io/mapped_file.hpp"
-#include "io/staged.hpp"
+#include "io/strategy/mapped_file.hpp"
+#include "io/strategy/staged.hpp"
 
 namespace ht::inline v1 {
 

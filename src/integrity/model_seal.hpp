@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "io/mapped_file.hpp"
+#include "io/strategy/mapped_file.hpp"
 
 namespace ht::inline v1 {
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "io/staged.hpp"
+#include "io/strategy/staged.hpp"
 
 namespace ht::inline v1 {
 

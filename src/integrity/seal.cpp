@@ -13,7 +13,7 @@
 #include "integrity/seal_format.hpp"
 #include "io/atomic_file.hpp"
 #include "model/model_access.hpp"
-#include "model/set_replacement.hpp"
+#include "model/journal/set_replacement.hpp"
 
 namespace ht::inline v1 {
 namespace {

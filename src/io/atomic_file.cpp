@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/format_text.hpp"
-#include "io/system_error.hpp"
+#include "io/port/system_error.hpp"
 
 namespace ht::inline v1::io {
 namespace {

@@ -15,7 +15,7 @@
 namespace ht::inline v1::io {
 
 /// Temporary files are named `.htensor-….part`. While a folder has a file `.htensor-….journal`, unclaimed
-/// temporary files stay: the journal may name them (model/set_journal.hpp).
+/// temporary files stay: the journal may name them (model/journal/set_journal.hpp).
 inline constexpr std::string_view temporary_prefix = ".htensor-";
 inline constexpr std::string_view temporary_suffix = ".part";
 inline constexpr std::string_view journal_suffix = ".journal";

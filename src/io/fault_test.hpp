@@ -9,7 +9,7 @@
 #include <csignal>
 #include <htensor/base/fault.hpp>
 
-#include "io/mapped_file.hpp"
+#include "io/strategy/mapped_file.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 

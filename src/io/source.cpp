@@ -5,7 +5,7 @@
 #include <htensor/base/checked.hpp>
 
 #include "base/format_text.hpp"
-#include "io/system_error.hpp"
+#include "io/port/system_error.hpp"
 
 namespace ht::inline v1::io {
 namespace {

@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "format/safetensors/test_file.hpp"
-#include "io/staged.hpp"
+#include "io/strategy/staged.hpp"
 #include "model/test_models.hpp"
 #include "testing/temporary_folder.hpp"
 

@@ -10,9 +10,9 @@
 
 #include "base/fault_registry.hpp"
 #include "base/format_text.hpp"
-#include "io/choice.hpp"
-#include "io/parallel_pass.hpp"
-#include "io/staged.hpp"
+#include "io/strategy/choice.hpp"
+#include "io/strategy/parallel_pass.hpp"
+#include "io/strategy/staged.hpp"
 #include "load/pass_check.hpp"
 #include "load/tensor_pieces.hpp"
 #include "model/model_access.hpp"

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <htensor/load/load.hpp>
 
-#include "io/staged.hpp"
+#include "io/strategy/staged.hpp"
 #include "model/model_access.hpp"
 
 namespace ht::inline v1 {

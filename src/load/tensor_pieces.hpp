@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "io/staged.hpp"
+#include "io/strategy/staged.hpp"
 
 namespace ht::inline v1 {
 

@@ -8,7 +8,7 @@
 
 #include "base/fault_registry.hpp"
 #include "base/format_text.hpp"
-#include "io/choice.hpp"
+#include "io/strategy/choice.hpp"
 #include "load/window_layers.hpp"
 #include "load/window_machine.hpp"
 #include "model/model_access.hpp"

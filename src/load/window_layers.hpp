@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "io/strategies.hpp"
+#include "io/strategy/strategies.hpp"
 
 namespace ht::inline v1::window {
 

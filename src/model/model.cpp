@@ -8,7 +8,7 @@
 
 #include "base/format_text.hpp"
 #include "model/model_access.hpp"
-#include "model/model_files.hpp"
+#include "model/files/model_files.hpp"
 
 namespace ht::inline v1 {
 

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "io/strategies.hpp"
-#include "model/residency_shell.hpp"
+#include "io/strategy/strategies.hpp"
+#include "model/residency/residency_shell.hpp"
 
 namespace ht::inline v1 {
 

@@ -1,0 +1,99 @@
+// Synthetic models: tensors with the names, shapes and types of real models, their metadata, and
+// approximately normal data that is the same on every machine.
+#pragma once
+
+#include <cstdint>
+#include <htensor/htensor.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/print/progress.hpp"
+
+namespace ht::cli {
+
+/// The storage type of elements. Groups are whole bytes: one block, or eight elements of a dtype.
+struct StoredAs {
+  std::string_view name;
+  DTypeTag dtype = DTypeTag::invalid;
+  EncodingTag encoding = EncodingTag::dense;
+  std::uint64_t group_elements = 1;
+  std::uint64_t group_bytes = 0;
+
+  /// Bytes of that many elements, which must be whole blocks. The result fits in 63 bits.
+  [[nodiscard]] std::uint64_t bytes_for(std::uint64_t elements) const noexcept {
+    const std::uint64_t rest = elements % group_elements * group_bytes;
+    return elements / group_elements * group_bytes + (rest + group_elements - 1) / group_elements;
+  }
+};
+
+/// The values of a tensor's elements.
+struct Values {
+  /// The standard deviation of weights is 0.02 times this. A power of two, so that products are exact.
+  float scale = 1;
+  /// Values are around 1, as in norms.
+  bool around_one = false;
+  /// All values, in F32, instead of random ones.
+  std::vector<float> exact = {};
+};
+
+struct PlannedTensor {
+  std::string name;
+  std::vector<std::int64_t> dims;
+  StoredAs type;
+  Values values = {};
+
+  [[nodiscard]] std::uint64_t elements() const noexcept {
+    // Cannot overflow: the plan was checked.
+    return static_cast<std::uint64_t>(element_count(dims).value_or(0));
+  }
+};
+
+struct Plan {
+  std::vector<PlannedTensor> tensors;
+  Metadata metadata = {};
+  /// The text of Transformers' config.json; empty where the model has none.
+  std::string config = {};
+};
+
+/// The names that `plan_of` accepts.
+[[nodiscard]] std::vector<std::string> preset_names();
+
+/// Whether the preset fixes the type of each tensor, so that no dtype can be chosen.
+[[nodiscard]] bool has_own_types(std::string_view preset);
+
+/// Whether the preset cannot be scaled.
+[[nodiscard]] bool has_fixed_size(std::string_view preset);
+
+/// Whether the preset has a config.json in its real size.
+[[nodiscard]] bool has_config(std::string_view preset);
+
+/// The tensors of a preset. `dtype` is spelled as in safetensors; empty for the preset's default or fixed
+/// types. llama-tiny also takes Q8_0 and Q4_K_M, and has llama.cpp's names and metadata where
+/// `has_metadata`. `bytes` is the approximate size; nullopt for the size of the real model. `stem` names the
+/// only tensor of a matrix. `bad_dtype` for an unknown dtype, `size_overflow` if their bytes exceed 63 bits.
+[[nodiscard]] Result<Plan> plan_of(std::string_view preset, std::string_view dtype,
+                                   std::optional<std::uint64_t> bytes, const std::string& stem,
+                                   bool has_metadata);
+
+/// The position of one tensor's elements in the file or in its data.
+struct TensorPlace {
+  std::uint64_t offset = 0;
+  std::uint64_t elements = 0;
+  StoredAs type;
+  Values values = {};
+};
+
+/// Generates the data of tensors piece by piece. `places` must be sorted by offset. Sparse data has values in
+/// its first and last 1024 elements, and a hole between them.
+[[nodiscard]] DataSource synth_data(const std::vector<TensorPlace>& places, std::uint64_t seed, bool sparse,
+                                    WorkWithBar& work);
+
+/// Fills whole blocks of a ggml encoding with the values of a seed from element `first` on. They decode to
+/// weights of a realistic distribution, times `scale`. `unsupported_encoding` for all but Q8_0, Q4_K and
+/// Q6_K.
+[[nodiscard]] Result<void> fill_blocks(EncodingTag encoding, std::uint64_t seed, std::uint64_t first,
+                                       MutableBytes blocks, float scale = 1);
+
+}  // namespace ht::cli

@@ -1,0 +1,287 @@
+#include "cli/synth/synth.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <htensor/dtype/scalar.hpp>
+#include <utility>
+
+namespace ht::cli {
+namespace {
+
+// Pseudorandom numbers that depend only on the seed and their position, so that any part of the data can be
+// generated alone, on any machine. SplitMix64: the nth number is mixed(seed + n * random_step).
+constexpr std::uint64_t random_step = 0x9e37'79b9'7f4a'7c15;
+
+constexpr std::uint64_t mixed(std::uint64_t z) noexcept {
+  z = (z ^ (z >> 30)) * 0xbf58'476d'1ce4'e5b9;
+  z = (z ^ (z >> 27)) * 0x94d0'49bb'1331'11eb;
+  return z ^ (z >> 31);
+}
+
+// Approximately normal, 16 bits: the mean of four uniform numbers.
+constexpr std::size_t bell(std::uint64_t random) noexcept {
+  constexpr std::uint64_t lanes = 0x0000'FFFF'0000'FFFF;
+  const std::uint64_t pairs = (random & lanes) + ((random >> 16) & lanes);
+  return static_cast<std::size_t>(((pairs & 0xFFFF'FFFF) + (pairs >> 32)) >> 2);
+}
+
+// Standard deviation of the weights.
+constexpr float usual_deviation = 0.02F;
+
+constexpr std::uint64_t sparse_elements = 1024;
+constexpr std::uint64_t piece_elements = std::uint64_t{1} << 18;
+
+// A weight around 0. Only one product is rounded, so the result is the same on every machine.
+float weight(std::size_t bell) {
+  constexpr float unit = usual_deviation * 1.7320508F / 32768.0F;
+  return static_cast<float>(2 * static_cast<std::int32_t>(bell) - 0xFFFF) * unit;
+}
+
+// Table of all weights in a narrow dtype: rounding a billion values one by one takes a minute.
+template <class D>
+const std::vector<typename D::Element>& narrow_weights() {
+  static const auto weights = [] {
+    // Narrow types are used with a scale, so their standard deviation is 1.
+    constexpr float scale = D::number.digits < 8 ? 50.0F : 1.0F;
+    std::vector<typename D::Element> all;
+    all.reserve(0x10000);
+    for (std::size_t i = 0; i < 0x10000; ++i) all.emplace_back(weight(i) * scale);
+    return all;
+  }();
+  return weights;
+}
+
+// Floats of at most 16 bits, which use the table.
+template <class D>
+inline constexpr bool is_narrow_float =
+    !IsIntegral<D> && D::number.has_zero && D::bits <= 16 && D::number.kind != NumberKind::boolean;
+
+template <class D>
+typename D::Element element(std::uint64_t random, float scale = 1, float middle = 0) {
+  using Element = typename D::Element;
+  if constexpr (D::number.kind == NumberKind::boolean) {
+    return Element((random & 1) != 0);
+  } else if constexpr (D::number.kind == NumberKind::complex) {
+    return Element(weight(bell(random)), weight(bell(mixed(random + random_step))));
+  } else if constexpr (IsIntegral<D> && std::is_integral_v<Element>) {
+    return static_cast<Element>(random);
+  } else if constexpr (IsIntegral<D>) {
+    return Element::from_bits(static_cast<std::uint8_t>(random & 0xF));
+  } else if constexpr (!D::number.has_zero) {
+    return Element::from_bits(static_cast<std::uint8_t>(123 + random % 9));  // scales around 1
+  } else {
+    return static_cast<Element>(middle + scale * weight(bell(random)));
+  }
+}
+
+template <class D>
+Result<void> fill(const Values& values, std::uint64_t seed, std::uint64_t first, std::uint64_t count,
+                  MutableBytes into) {
+  auto tensor = HT_TRY(Tensor<D, Rank<1>>::over(HT_TRY(Storage::borrowed(into)), Rank<1>(count)));
+  std::uint64_t state = seed + first * random_step;
+  const float middle = values.around_one ? 1.0F : 0.0F;
+  if constexpr (is_narrow_float<D>) {
+    if (!values.around_one && values.scale == 1.0F) {
+      const auto& weights = narrow_weights<D>();
+      for (auto&& slot : tensor) slot = weights[bell(mixed(state += random_step))];
+      return {};
+    }
+  }
+  for (auto&& slot : tensor) slot = element<D>(mixed(state += random_step), values.scale, middle);
+  return {};
+}
+
+// `index` is the position of the first element in its tensor, `first` its position in all tensors.
+Result<void> fill(const StoredAs& type, const Values& values, std::uint64_t seed, std::uint64_t index,
+                  std::uint64_t first, std::uint64_t count, MutableBytes into) {
+  if (!values.exact.empty()) {
+    for (std::uint64_t i = 0; i < count; ++i)
+      store_le(into.subspan(i * sizeof(float)), values.exact[index + i]);
+    return {};
+  }
+  if (type.encoding != EncodingTag::dense) return fill_blocks(type.encoding, seed, first, into, values.scale);
+  return visit_dtype(type.dtype, [&]<class D>(D) { return fill<D>(values, seed, first, count, into); });
+}
+
+// Standard deviation of the 16 bits of `bell`.
+constexpr float bell_deviation = 9459.0F;
+
+// The random numbers of one block: one for each element, and others for the scales.
+class BlockRandom {
+ public:
+  BlockRandom(std::uint64_t seed, std::uint64_t first) : elements_(seed + first * random_step) {}
+
+  // A quantized element of `bits` bits, approximately normal around the middle of the range.
+  [[nodiscard]] unsigned quant(std::uint64_t element, int bits) const {
+    return static_cast<unsigned>(bell(mixed(elements_ + (element + 1) * random_step)) >> (16 - bits));
+  }
+  [[nodiscard]] std::uint64_t scales(std::uint64_t number) const { return mixed(mixed(~elements_) + number); }
+
+ private:
+  std::uint64_t elements_;
+};
+
+void put_byte(MutableBytes block, std::uint64_t at, unsigned value) {
+  block[static_cast<std::size_t>(at)] = static_cast<std::byte>(value & 0xFFU);
+}
+
+void put_half(MutableBytes block, std::size_t at, float value) {
+  store_le(block.subspan(at), F16::Element(value).bits());
+}
+
+// From 3/4 to 5/4, so that blocks differ.
+float varied(std::uint64_t random) { return 0.75F + static_cast<float>(random & 0xFF) / 512.0F; }
+
+// { f16 d, dmin; u8 scales[12]; u8 quants[128] }: an element is d * scale * quant - dmin * min, with a scale
+// and a min of 6 bits for each 32 elements.
+void make_q4_k(const BlockRandom& random, MutableBytes block, float weight_scale) {
+  // The mins are equal to the scales, and dmin maps the middle of the quants to 0.
+  constexpr float middle = 7.5F;
+  constexpr float usual_scale = 48.4F;
+  constexpr float usual_d = usual_deviation / (usual_scale * bell_deviation / 4096.0F);
+  const std::uint64_t bits = random.scales(0);
+  const float d = usual_d * weight_scale * varied(bits);
+  put_half(block, 0, d);
+  put_half(block, 2, d * middle);
+
+  std::array<unsigned, 8> scales{};
+  for (std::size_t i = 0; i < 8; ++i) scales[i] = 32U + static_cast<unsigned>((bits >> (8 + 5 * i)) & 31U);
+  // Four scales have their own bytes, whose free bits hold the upper bits of the other four.
+  for (std::size_t i = 0; i < 4; ++i) {
+    const unsigned own = scales[i] | (scales[i + 4] >> 4 << 6);
+    put_byte(block, 4 + i, own);
+    put_byte(block, 8 + i, own);
+    put_byte(block, 12 + i, (scales[i + 4] & 15U) * 0x11U);
+  }
+
+  // The two elements of a byte are 32 apart.
+  for (std::uint64_t i = 0; i < 128; ++i) {
+    const std::uint64_t low = i / 32 * 64 + i % 32;
+    put_byte(block, 16 + i, random.quant(low, 4) | (random.quant(low + 32, 4) << 4));
+  }
+}
+
+// { u8 low[128], high[64]; i8 scales[16]; f16 d }: an element is d * scale * (quant - 32), with a scale for
+// each 16 elements and four bits of the quant in `low`, two in `high`.
+void make_q6_k(const BlockRandom& random, MutableBytes block, float weight_scale) {
+  constexpr float usual_scale = 97.2F;
+  constexpr float usual_d = usual_deviation / (usual_scale * bell_deviation / 1024.0F);
+  for (std::uint64_t half = 0; half < 2; ++half) {
+    for (std::uint64_t i = 0; i < 32; ++i) {
+      std::array<unsigned, 4> quants{};
+      for (std::uint64_t j = 0; j < 4; ++j) quants[j] = random.quant(128 * half + 32 * j + i, 6);
+      put_byte(block, 64 * half + i, (quants[0] & 15U) | (quants[2] << 4));
+      put_byte(block, 64 * half + 32 + i, (quants[1] & 15U) | (quants[3] << 4));
+      put_byte(block, 128 + 32 * half + i,
+               (quants[0] >> 4) | (quants[1] >> 4 << 2) | (quants[2] >> 4 << 4) | (quants[3] >> 4 << 6));
+    }
+  }
+  // Scales have either sign, which compensates that 32 is not exactly the middle of the quants.
+  for (std::uint64_t i = 0; i < 16; ++i) {
+    const auto bits = static_cast<unsigned>(random.scales(1 + i));
+    const unsigned scale = 64U + (bits & 63U);
+    put_byte(block, 192 + i, (bits & 64U) != 0 ? 256U - scale : scale);
+  }
+  put_half(block, 208, usual_d * weight_scale * varied(random.scales(0)));
+}
+
+// { f16 d; i8 quants[32] }: an element is d * quant.
+void make_q8_0(const BlockRandom& random, MutableBytes block, float weight_scale) {
+  constexpr float usual_d = usual_deviation / (bell_deviation / 256.0F);
+  put_half(block, 0, usual_d * weight_scale * varied(random.scales(0)));
+  // Rounded, so that the mean is 0.
+  for (std::uint64_t i = 0; i < 32; ++i)
+    put_byte(block, 2 + i, std::min((random.quant(i, 9) + 1) / 2, 255U) - 128U);
+}
+
+// Consecutive elements of one tensor.
+struct Run {
+  std::uint64_t offset;  // of their bytes in the file
+  std::uint64_t first;   // elements of all tensors before them
+  std::uint64_t before;  // bytes of all tensors before them
+  std::uint64_t count;
+  StoredAs type;
+  Values values;
+  std::uint64_t index;  // of the first element in its tensor
+};
+
+// All elements, or for sparse data the first and last ones, extended to whole groups.
+std::vector<Run> runs_of(const std::vector<TensorPlace>& places, bool sparse) {
+  std::uint64_t total = 0;
+  for (const auto& place : places) total += place.elements;
+  const std::uint64_t first_end = sparse ? sparse_elements : total;
+  const std::uint64_t last_begin = total - std::min(total, sparse_elements);
+  std::vector<Run> runs;
+  std::uint64_t first = 0;
+  std::uint64_t before = 0;
+  for (const auto& [offset, elements, type, values] : places) {
+    // The start in this tensor of the first group at or after `element`, which counts the elements of all
+    // tensors.
+    const auto group_at = [&](std::uint64_t element) {
+      const std::uint64_t groups =
+          (element - std::min(element, first) + type.group_elements - 1) / type.group_elements;
+      return std::min(groups * type.group_elements, elements);
+    };
+    const auto add = [&](std::uint64_t begin, std::uint64_t end) {
+      const std::uint64_t bytes = type.bytes_for(begin);
+      if (begin < end)
+        runs.push_back({offset + bytes, first + begin, before + bytes, end - begin, type, values, begin});
+    };
+    const std::uint64_t head = group_at(first_end);
+    add(0, head);
+    add(std::max(head, group_at(last_begin)), elements);
+    first += elements;
+    before += type.bytes_for(elements);
+  }
+  return runs;
+}
+
+}  // namespace
+
+Result<void> fill_blocks(EncodingTag encoding, std::uint64_t seed, std::uint64_t first, MutableBytes blocks,
+                         float scale) {
+  const auto facts = find_encoding(encoding).value_or(Encoding{});
+  const auto make = facts.name == "Q4_K"   ? make_q4_k
+                    : facts.name == "Q6_K" ? make_q6_k
+                    : facts.name == "Q8_0" ? make_q8_0
+                                           : nullptr;
+  if (make == nullptr) {
+    return fail(ErrorCode::unsupported_encoding, "synth_makes_such_blocks",
+                fmt::format("cannot generate blocks of {}", facts.name));
+  }
+  for (; !blocks.empty(); blocks = blocks.subspan(facts.block_bytes), first += facts.block_elements)
+    make(BlockRandom(seed, first), blocks.first(facts.block_bytes), scale);
+  return {};
+}
+
+DataSource synth_data(const std::vector<TensorPlace>& places, std::uint64_t seed, bool sparse,
+                      WorkWithBar& work) {
+  std::uint64_t total = 0;
+  for (const auto& place : places) total += place.type.bytes_for(place.elements);
+  return [&work, seed, total, runs = runs_of(places, sparse), next = std::size_t{0}, done = std::uint64_t{0},
+          buffer = std::vector<std::byte>()]() mutable -> Result<std::optional<DataPiece>> {
+    if (interrupted())
+      return fail(interruption(fmt::format("{} of {} bytes written, nothing left behind", done, total)));
+    if (next == runs.size()) return std::nullopt;
+    auto& run = runs[next];
+    work.update({.done_bytes = run.before, .total_bytes = total});
+    const std::uint64_t count = std::min(run.count, piece_elements);
+    const std::uint64_t bytes = run.type.bytes_for(count);
+    // The bits after the last element are zero.
+    buffer.assign(static_cast<std::size_t>(bytes), std::byte{});
+    HT_TRY(fill(run.type, run.values, seed, run.index, run.first, count, buffer));
+    const DataPiece piece{run.offset, buffer};
+    run.offset += bytes;
+    run.first += count;
+    run.before += bytes;
+    run.count -= count;
+    run.index += count;
+    done = run.before;
+    if (run.count == 0) ++next;
+    return piece;
+  };
+}
+
+}  // namespace ht::cli

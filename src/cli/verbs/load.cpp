@@ -1,0 +1,187 @@
+// load: loads all of a model and reports the rate, the strategy and the reason for choosing it.
+//
+// plan: the memory that each strategy needs, computed from the headers only, and whether the model fits.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <htensor/load/load.hpp>
+#include <memory>
+#include <optional>
+
+#include "cli/cli.hpp"
+#include "cli/options.hpp"
+#include "cli/print/progress.hpp"
+#include "cli/print/rows.hpp"
+#include "cli/print/table.hpp"
+#include "cli/print/text.hpp"
+
+namespace ht::cli {
+namespace {
+
+struct LoadArguments {
+  std::string path;
+  std::string strategy = "automatic";
+  LoadOptions load;
+};
+
+struct Report {
+  Loaded loaded;
+  double seconds = 0;
+  std::optional<double> gb_per_s;         // nullopt: nothing was read
+  std::optional<std::uint64_t> peak_rss;  // nullopt: the system does not report it
+  std::optional<bool> verified;           // nullopt: without --verify
+};
+
+// Bytes read from the file or copied from the page cache. `mapped` does not copy cached pages.
+std::uint64_t read_bytes(const Loaded& loaded) {
+  if (loaded.choice.strategy != io::StrategyKind::mapped) return loaded.bytes;
+  return loaded.bytes - std::min(loaded.bytes, loaded.cached_bytes.value_or(0));
+}
+
+io::StrategyKind strategy_named(std::string_view name) {
+  for (const auto strategy : {io::StrategyKind::mapped, io::StrategyKind::read, io::StrategyKind::staged}) {
+    if (io::to_string(strategy) == name) return strategy;
+  }
+  return io::StrategyKind::automatic;
+}
+
+Result<Report> load_model(const Model& model, const LoadOptions& how) {
+  // Streamed bytes are counted and discarded.
+  const auto leave = [](const TensorPiece&) -> Result<void> { return {}; };
+  Report report;
+  report.loaded =
+      HT_TRY(how.strategy == io::StrategyKind::staged ? ht::stream(model, leave, how) : ht::load(model, how));
+  report.seconds = std::chrono::duration<double>(report.loaded.elapsed).count();
+  if (const auto bytes = read_bytes(report.loaded); bytes != 0 && report.seconds > 0)
+    report.gb_per_s = static_cast<double>(bytes) / report.seconds / 1e9;
+  if (how.verify) report.verified = report.loaded.verified_bytes >= report.loaded.bytes;
+  if (const auto peak = io::system_port().peak_memory()) report.peak_rss = *peak;
+  return report;
+}
+
+// Whether the Error means that the model does not fit or does not match its seal: exit status 1.
+bool is_answer(ErrorCode code, bool verify) {
+  if (code == ErrorCode::budget_too_small) return true;
+  return verify && (code == ErrorCode::not_sealed || code == ErrorCode::bad_seal ||
+                    code == ErrorCode::checksum_mismatch);
+}
+
+std::string json_text(const Report& report) {
+  const auto& [loaded, seconds, gb_per_s, peak_rss, verified] = report;
+  return fmt::format(
+      R"({{"strategy":"{}","reason":{},"code":"{}","wanted_bytes":{},"bytes":{},"cached_bytes":{},"streamed_bytes":{},"direct_bytes":{},"seconds":{},"gb_per_s":{},"peak_rss":{},"verified":{},"verified_bytes":{}}})"
+      "\n",
+      to_string(loaded.choice.strategy), json_string(loaded.choice.reason), loaded.choice.code,
+      loaded.wanted_bytes, loaded.bytes, json_or_null(loaded.cached_bytes), loaded.streamed_bytes,
+      loaded.direct_bytes, seconds, json_or_null(gb_per_s), json_or_null(peak_rss), json_or_null(verified),
+      loaded.verified_bytes);
+}
+
+std::string people_text(const Report& report, bool quiet) {
+  const auto& loaded = report.loaded;
+  std::string out = fmt::format("{} {} by {} in {:.3f} s", size_text(loaded.bytes),
+                                loaded.streamed_bytes != 0 ? "streamed" : "loaded",
+                                to_string(loaded.choice.strategy), report.seconds);
+  if (report.gb_per_s) {
+    out += fmt::format(": {:.2f} GB/s\n", *report.gb_per_s);
+  } else {
+    out += loaded.bytes != 0 ? ": already in the page cache\n" : "\n";
+  }
+  if (quiet) return out;
+  out += fmt::format("{} [{}]\ndirect I/O {}", loaded.choice.reason, loaded.choice.code,
+                     size_text(loaded.direct_bytes));
+  if (report.verified) out += fmt::format(", verified {}", size_text(loaded.verified_bytes));
+  if (report.peak_rss) out += fmt::format(", peak memory {}", size_text(*report.peak_rss));
+  return out += '\n';
+}
+
+struct Plan {
+  /// All tensors: in the process's own memory with `read`, in the page cache with `mapped`.
+  std::uint64_t all = 0;
+  /// The ring, whose size does not depend on the model.
+  std::uint64_t staged = 0;
+  std::uint64_t largest = 0;
+  std::uint64_t budget = 0;
+  bool budget_was_given = false;
+
+  [[nodiscard]] bool fits() const noexcept { return all <= budget; }
+};
+
+Result<Plan> plan_of(const LoadArguments& options, const Common& common) {
+  const auto model = HT_TRY(Model::open(options.path, {.headers_only = true,  // data may be missing
+                                                       .catalog_only = true,
+                                                       .max_header_bytes = common.max_header}));
+  const LoadOptions& how = options.load;
+  Plan plan{.budget_was_given = how.budget_bytes != 0};
+  const auto rows = Rows::of(model, how.glob);
+  if (!rows) return fail(Error(rows.error()).at_path(options.path));
+  HT_TRY(rows->for_each([&](const Row& row) {
+    if (row.entry.is_splat()) return;
+    plan.all = saturating_add(plan.all, row.entry.bytes);
+    plan.largest = std::max(plan.largest, row.entry.bytes);
+  }));
+  plan.staged = std::min(plan.all, how.chunks * how.chunk_bytes);
+  plan.budget = HT_TRY(memory_budget(how.budget_bytes, io::system_port()));
+  return plan;
+}
+
+std::string json_text(const Plan& plan) {
+  return fmt::format(
+      R"({{"fits":{},"bytes":{{"mapped":{},"read":{},"staged":{}}},"largest_tensor":{},"budget":{}}})"
+      "\n",
+      plan.fits(), plan.all, plan.all, plan.staged, plan.largest, plan.budget);
+}
+
+std::string people_text(const Plan& plan) {
+  std::string out =
+      table({{"strategy", "memory", ""},
+             {"mapped", size_text(plan.all), "in the page cache, as pages are touched"},
+             {"read", size_text(plan.all), "in the process"},
+             {"staged", size_text(plan.staged), "in the process, during one pass over the data"}},
+            {1});
+  append_text(out, "\n{} {} ({}); largest tensor: {}\n", plan.fits() ? "fits into" : "does not fit into",
+              byte_count_text(plan.budget), plan.budget_was_given ? "--budget" : "available memory",
+              byte_count_text(plan.largest));
+  return out;
+}
+
+}  // namespace
+
+Action register_load(CLI::App& verb) {
+  auto options = std::make_shared<LoadArguments>();
+  auto& how = options->load;
+  add_path(verb, options->path);
+  add_choice(verb, "--strategy", options->strategy, {"automatic", "mapped", "read", "staged"},
+             "Loading strategy; default: automatic");
+  add_size(verb, "--budget", how.budget_bytes, "Memory limit; default: 7/8 of the available memory");
+  add_flag(verb, "--drop-after", how.drop_after, "Drop the files from the page cache afterwards");
+  add_flag(verb, "--verify", how.verify, "Check each byte against the seal while it is loaded");
+  add_filter(verb, how.glob);
+  return [options](const Common& common) -> Result<Exit> {
+    const auto model = HT_TRY(Model::open(options->path, {.max_header_bytes = common.max_header}));
+    WorkWithBar work(common);
+    LoadOptions asked = options->load;
+    asked.strategy = strategy_named(options->strategy);
+    asked.work = work.options();
+    const auto loaded = load_model(model, asked);
+    if (!loaded && is_answer(loaded.error().code(), asked.verify)) return answer_no(loaded.error(), common);
+    const auto report = HT_TRY(loaded);
+    print(common.is_json() ? json_text(report) : people_text(report, common.quiet));
+    return Exit::good;
+  };
+}
+
+Action register_plan(CLI::App& verb) {
+  auto options = std::make_shared<LoadArguments>();
+  add_path(verb, options->path);
+  add_size(verb, "--budget", options->load.budget_bytes, "Memory limit; default: the available memory");
+  add_filter(verb, options->load.glob);
+  return [options](const Common& common) -> Result<Exit> {
+    const auto plan = HT_TRY(plan_of(*options, common));
+    print(common.is_json() ? json_text(plan) : people_text(plan));
+    return plan.fits() ? Exit::good : Exit::answer_is_no;
+  };
+}
+
+}  // namespace ht::cli

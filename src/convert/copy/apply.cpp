@@ -1,0 +1,446 @@
+#include <htensor/convert/convert.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <htensor/hash/crc64.hpp>
+#include <htensor/io/source.hpp>
+#include <map>
+
+#include "base/format_text.hpp"
+#include "convert/copy/from_memory.hpp"
+#include "convert/copy/renewed_seal.hpp"
+#include "format/shards/numbered_name.hpp"
+#include "format/shards/shard_index.hpp"
+#include "integrity/model_seal.hpp"
+#include "integrity/regions.hpp"
+#include "io/port/system_error.hpp"
+#include "model/model_access.hpp"
+#include "model/journal/set_replacement.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+using Path = std::filesystem::path;
+
+std::string_view option_that_allows(LossKind kind) noexcept {
+  switch (kind) {
+    case LossKind::metadata: return "--drop-metadata";
+    case LossKind::rounding: return "--round";
+    case LossKind::raw_bytes: break;
+  }
+  return "--raw-bytes";
+}
+
+// The hint names the options that allow every loss that is still refused, and no other.
+Result<void> check_losses(const ConversionPlan& plan, const ApplyOptions& options) {
+  const Loss* first = nullptr;
+  std::size_t count = 0;
+  std::vector<std::string_view> missing;
+  for (const auto& loss : plan.losses) {
+    if (is_allowed(loss, options)) continue;
+    if (count++ == 0) first = &loss;
+    const auto option = option_that_allows(loss.kind);
+    if (std::ranges::find(missing, option) == missing.end()) missing.push_back(option);
+  }
+  if (first == nullptr) return {};
+  const std::string more = count == 1 ? std::string() : format_text("; {} more would be lost", count - 1);
+  auto error =
+      Error(ErrorCode::would_lose, "nothing_is_lost_unasked", first->why + more)
+          .at_path(plan.files.front().path.native())
+          .with_hint(format_text("{}, or allow the loss with {}", first->hint, fmt::join(missing, " ")));
+  return fail(first->is_tensor ? std::move(error).at_tensor(first->name) : std::move(error));
+}
+
+// The offsets at which checksums of a seal begin or end, and the end of a header that is rewritten.
+std::vector<std::uint64_t> cuts_of(const PlannedFile& file, const Pieces* pieces) {
+  std::vector<SealedTensor> tensors;
+  tensors.reserve(file.parts.size());
+  for (const auto& part : file.parts) {
+    tensors.push_back(
+        {.name = {}, .file = 0, .offset = part.offset, .bytes = part.bytes, .digest = Digest(0)});
+  }
+  const std::uint64_t sizes[] = {file.bytes};
+  const SealRegions regions(sizes, tensors);
+  std::vector<std::uint64_t> cuts;
+  cuts.reserve(static_cast<std::size_t>(regions.chunks()));
+  for (std::size_t i = 0; i < regions.all().size(); ++i) {
+    for (std::uint64_t nth = 0; nth < regions[i].chunks(); ++nth)
+      cuts.push_back(regions.chunk(i, nth).range.offset);
+  }
+  const auto cut_at = [&](std::uint64_t offset) {
+    cuts.insert(std::ranges::upper_bound(cuts, offset), offset);
+  };
+  if (file.finish != nullptr) cut_at(file.header.size());
+  if (file.finish != nullptr && pieces != nullptr) cut_at(pieces->begin + pieces->first);
+  return cuts;
+}
+
+// The files that an index names; nullopt without an index.
+Result<std::optional<std::vector<Path>>> files_of_index(const Path& path, io::Port& port) {
+  if (!port.stat(path)) return std::nullopt;
+  constexpr std::uint64_t max_bytes = 100'000'000;
+  const auto file = HT_TRY(io::FileSource::open(path, port));
+  std::vector<Path> files;
+  // A file that is not an index, or too large for one, proves nothing about other files.
+  if (file->size() > max_bytes) return files;
+  std::vector<std::byte> text(static_cast<std::size_t>(file->size()));
+  HT_TRY(file->read(0, text));
+  const auto index = parse_shard_index(text);
+  if (index && *index) {
+    for (const auto& name : (*index)->files) files.push_back(path.parent_path() / name);
+  }
+  return files;
+}
+
+// The files that a set is opened by come first, then seals, then shards.
+int rank_of(const Path& path) {
+  const auto name = path.filename().string();
+  if (name.ends_with(".index.json")) return 0;
+  if (name.ends_with(".htseal")) return 2;
+  const auto numbered = parse_numbered_name(name);
+  return !numbered || numbered->number == 1 ? 1 : 3;
+}
+
+// The files that a sharded plan removes because no new file has their names: the shards that the old index
+// names or, without an index, the files that are numbered as shards of the same name; and the index.
+Result<std::vector<Path>> shards_to_remove(const ConversionPlan& plan, io::Port& port) {
+  std::vector<Path> old;
+  if (!plan.is_sharded) return old;
+  const Path folder = plan.target.parent_path();
+  auto index = plan.target;
+  index += ".index.json";
+  const auto indexed = HT_TRY(files_of_index(index, port));
+  const auto is_planned = [&](const Path& path) {
+    return std::ranges::find(plan.files, path, &PlannedFile::path) != plan.files.end();
+  };
+  const auto names = port.list(folder.empty() ? Path(".") : folder);
+  if (!names) {
+    return fail(io::system_error(ErrorCode::open_failed, "folder_can_be_listed", "list the folder",
+                                 folder.empty() ? Path(".") : folder, names.error()));
+  }
+  for (const auto& name : *names) {
+    const auto path = folder / name;
+    const auto numbered = parse_numbered_name(name);
+    const bool is_shard = numbered && numbered->stem == plan.target.stem().string() &&
+                          numbered->extension == plan.target.extension().string();
+    const bool is_of_the_set = !indexed || std::ranges::find(*indexed, path) != indexed->end();
+    if (is_shard && is_of_the_set && !is_planned(path)) old.push_back(path);
+  }
+  // The order of a directory listing is unspecified; sort it to be deterministic.
+  std::ranges::sort(old);
+  // Remove the index first, so that it never names a missing file.
+  if (indexed && !indexed->empty() && !is_planned(index)) old.insert(old.begin(), index);
+  return old;
+}
+
+}  // namespace
+
+class Application {
+ public:
+  Application(const ConversionPlan& plan, Contents contents, ApplyOptions options, OpenOptions reading)
+      : plan_(plan),
+        contents_(std::move(contents)),
+        options_(std::move(options)),
+        reading_(std::move(reading)),
+        port_(reading_.port != nullptr ? *reading_.port : io::system_port()) {}
+
+  // The checks that are possible before the first write.
+  [[nodiscard]] Result<void> check() {
+    HT_TRY(check_losses(plan_, options_));
+    for (const auto& file : plan_.files)
+      HT_TRY(io::AtomicFile::check_target(file.path, options_.if_exists, port_));
+    // A set name that is too long for a journal fails here, before the first write.
+    if (plan_.files.size() > 1)
+      HT_TRY(io::AtomicFile::check_target(journal_path(set_member()), io::IfExists::replace, port_));
+    HT_TRY(find_old_shards());
+    if (options_.seal) HT_TRY(check_can_seal(plan_.model_path(), affected_paths(), plan_.formats, port_));
+    return {};
+  }
+
+  [[nodiscard]] const std::vector<Path>& removed() const noexcept { return converted_.removed; }
+  void set_work(const WorkOptions& work) { options_.work = work; }
+
+  Result<Converted> run() {
+    auto lock = HT_TRY(SetLock::acquire_if(is_set(), set_member(), port_));
+    // Another writer may have replaced the set since the checks.
+    HT_TRY(find_old_shards());
+    HT_TRY(find_replaced_seal());
+    targets_.reserve(plan_.files.size());
+    for (const auto& file : plan_.files) HT_TRY(write(file));
+    report(plan_.bytes());
+    HT_TRY(check_stop());
+    std::optional<RenewedSeal> seal;
+    if (algorithm_) {
+      seal.emplace(HT_TRY(new_seal()));
+      HT_TRY(check_stop());
+      converted_.seal = seal->path();
+    }
+    // All memory is allocated before the first file is in place.
+    for (const auto& file : plan_.files) converted_.written.push_back(file.path);
+    converted_.bytes = plan_.bytes();
+    HT_TRY(put_in_place(seal ? &*seal : nullptr, std::move(lock)));
+    return std::move(converted_);
+  }
+
+ private:
+  [[nodiscard]] bool is_set() const noexcept { return plan_.files.size() > 1 || plan_.is_sharded; }
+
+  // Any member of the set: the path of the journal derives from it.
+  [[nodiscard]] const Path& set_member() const noexcept {
+    return plan_.files.size() > 1 ? plan_.files.front().path : plan_.target;
+  }
+
+  // Must run while the old index exists.
+  Result<void> find_old_shards() {
+    if (options_.if_exists == io::IfExists::replace)
+      converted_.removed = HT_TRY(shards_to_remove(plan_, port_));
+    return {};
+  }
+
+  // All files that are replaced or removed. A seal that names the removed shards belongs to this model.
+  [[nodiscard]] std::vector<Path> affected_paths() const {
+    std::vector<Path> paths;
+    paths.reserve(plan_.files.size() + converted_.removed.size());
+    for (const auto& file : plan_.files) paths.push_back(file.path);
+    paths.insert(paths.end(), converted_.removed.begin(), converted_.removed.end());
+    return paths;
+  }
+
+  // A sealed target gets a new seal of the same algorithm, even if the options do not request one.
+  Result<void> find_replaced_seal() {
+    if (options_.seal) algorithm_ = HashAlgorithm::crc64nvme;
+    if (options_.if_exists == io::IfExists::fail) return {};
+    const auto replaced =
+        HT_TRY(ReplacedSeal::find(plan_.model_path(), affected_paths(), plan_.formats, port_));
+    if (!replaced) return {};
+    if (replaced->algorithm) algorithm_ = replaced->algorithm;
+    if (!algorithm_) converted_.stale_seal = replaced->path;
+    if (algorithm_ && replaced->is_obsolete) converted_.removed.push_back(replaced->path);
+    return {};
+  }
+
+  Result<void> write(const PlannedFile& file) {
+    targets_.push_back(HT_TRY(io::AtomicFile::create(file.path, options_.if_exists, port_)));
+    auto& target = targets_.back();
+    PassingSums* sums = nullptr;
+    if (sums_are_sealed() || file.finish != nullptr)
+      sums = &sums_.try_emplace(file.path.lexically_normal(), cuts_of(file, contents_.pieces)).first->second;
+    const CopyOptions copy{.sources = contents_.sources, .sums = sums, .work = work()};
+    bool is_whole = true;
+    CopiedBy by;
+    if (contents_.pieces != nullptr) {
+      is_whole = HT_TRY(copy_pieces(file, *contents_.pieces, target, copy));
+    } else {
+      by = HT_TRY(copy_file(file, target, copy));
+    }
+    if (file.finish != nullptr && is_whole) HT_TRY(finish(file, target, *sums));
+    HT_TRY(target.sync());
+    done_before_ += file.bytes;
+    converted_.copied_by.reflink += by.reflink;
+    converted_.copied_by.direct += by.direct;
+    converted_.copied_by.copy_file_range += by.copy_file_range;
+    converted_.copied_by.read_write += by.read_write;
+    return {};
+  }
+
+  // Reports progress over the bytes of all files.
+  [[nodiscard]] WorkOptions work() const {
+    if (!options_.work.on_progress) return options_.work;
+    const auto forward = [this, before = done_before_](const Progress& now) {
+      report(before + now.done_bytes);
+    };
+    return {.stop = options_.work.stop, .on_progress = forward};
+  }
+
+  void report(std::uint64_t done_bytes) const {
+    if (!options_.work.on_progress) return;
+    options_.work.on_progress({.done_bytes = done_bytes,
+                               .total_bytes = plan_.bytes(),
+                               .elapsed = std::chrono::steady_clock::now() - begin_});
+  }
+
+  // Honours a stop that was requested during fsync.
+  [[nodiscard]] Result<void> check_stop() const {
+    if (!options_.work.stop.stop_requested()) return {};
+    return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
+                      format_text("stopped: {0} of {0} bytes written, nothing left behind", plan_.bytes()))
+                    .at_path(plan_.files.front().path.native()));
+  }
+
+  // Stores the checksum of the data in the header.
+  Result<void> finish(const PlannedFile& file, const io::AtomicFile& target, PassingSums& sums) const {
+    std::uint64_t sum = 0;
+    if (contents_.pieces != nullptr) {
+      const auto begin = contents_.pieces->begin + contents_.pieces->first;
+      sum = HT_TRY(sums.sum_of(begin, file.bytes - begin));
+    }
+    for (const auto& part : file.parts)
+      sum = crc64nvme_combine(sum, HT_TRY(sums.sum_of(part.offset, part.bytes)), part.bytes);
+    auto header = file.header;
+    file.finish(header, sum);
+    HT_TRY(target.write(0, header));
+    sums.replace(0, header);
+    return {};
+  }
+
+  // The files of a set are renamed through a journal.
+  Result<void> put_in_place(RenewedSeal* seal, std::optional<SetLock> lock) {
+    if (!lock || (targets_.size() == 1 && converted_.removed.empty()))
+      return commit_file(targets_.front(), seal);
+    const bool replaces = options_.if_exists == io::IfExists::replace;
+    auto* const seal_file = seal != nullptr ? seal->file() : nullptr;
+    // The file that the set is opened by comes last, and the seal directly before it.
+    std::vector<io::AtomicFile*> files;
+    files.reserve(targets_.size() + 1);
+    const auto is_opened_by = [&](const io::AtomicFile& file) { return file.target() == plan_.model_path(); };
+    for (auto& target : targets_) {
+      if (!is_opened_by(target)) files.push_back(&target);
+    }
+    if (seal_file != nullptr) files.push_back(seal_file);
+    files.push_back(&*std::ranges::find_if(targets_, is_opened_by));
+    std::vector<Path> old = converted_.removed;
+    old.reserve(old.size() + files.size());
+    for (const auto* const file : files) {
+      const bool may_replace = replaces || file == seal_file;
+      if (may_replace && port_.stat(file->target())) old.push_back(file->target());
+    }
+    // Sorted and without duplicates, as the journal requires.
+    std::ranges::sort(old, {}, [](const Path& path) { return std::pair(rank_of(path), path); });
+    old.erase(std::ranges::unique(old).begin(), old.end());
+    return std::move(*lock).replace(old, files);
+  }
+
+  // Whether the seal uses checksums taken during the copy. Other algorithms, and files whose layout is not in
+  // the plan, are read again.
+  [[nodiscard]] bool sums_are_sealed() const noexcept {
+    return algorithm_ == HashAlgorithm::crc64nvme && contents_.pieces == nullptr;
+  }
+
+  Result<RenewedSeal> new_seal() {
+    const SeenDigest seen = [&](const Path& file, std::uint64_t offset,
+                                std::uint64_t bytes) -> Result<Digest> {
+      const auto found = sums_.find(file.lexically_normal());
+      if (found == sums_.end()) return fail(Error(ErrorCode::internal).at_path(file.native()));
+      return Digest(HT_TRY(found->second.sum_of(offset, bytes)));
+    };
+    return RenewedSeal::of_new_files({.opened = plan_.model_path(),
+                                      .files = targets_,
+                                      .removed = converted_.removed,
+                                      .dtypes = reading_.dtypes,
+                                      .formats = plan_.formats,
+                                      .port = port_},
+                                     {.algorithm = *algorithm_, .work = options_.work},
+                                     sums_are_sealed() ? seen : SeenDigest());
+  }
+
+  const ConversionPlan& plan_;
+  Contents contents_;
+  ApplyOptions options_;
+  OpenOptions reading_;
+  io::Port& port_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::vector<io::AtomicFile> targets_;
+  std::map<Path, PassingSums> sums_;
+  std::uint64_t done_before_ = 0;
+  std::optional<HashAlgorithm> algorithm_;  // of the target's seal, if it gets one
+  Converted converted_;
+};
+
+namespace {
+
+Error of_another_model(const Path& target, std::string message, const Path& source) {
+  return Error(ErrorCode::changed_underfoot, "plan_belongs_to_the_model", std::move(message))
+      .at_path((source.empty() ? target : source).native())
+      .with_hint("plan the conversion again");
+}
+
+// The files must be those that the plan was made from.
+Result<void> check_sources(const ConversionPlan& plan, io::MappedFiles files) {
+  if (plan.sources.empty() && !files.empty()) {
+    return fail(of_another_model(plan.target, "the plan was made from a catalog alone, without files", {}));
+  }
+  if (files.size() != plan.sources.size()) {
+    return fail(of_another_model(plan.target,
+                                 format_text("the plan is of a model of {} files, and this one has {}",
+                                             plan.sources.size(), files.size()),
+                                 {}));
+  }
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const auto& before = plan.sources[i];
+    const auto& source = files[i]->source();
+    const auto now = source.identity();
+    if (!before || before->identity.device != now.device || before->identity.object != now.object)
+      return fail(
+          of_another_model(plan.target, "is not the file that the plan was made from", source.path()));
+    if (io::may_have_other_contents(before->identity, now, before->path != source.path()))
+      return fail(of_another_model(plan.target, "was modified since the plan was made", source.path()));
+  }
+  return {};
+}
+
+}  // namespace
+
+CheckedPlan::CheckedPlan(std::unique_ptr<Application> application) noexcept
+    : application_(std::move(application)) {}
+CheckedPlan::CheckedPlan(CheckedPlan&&) noexcept = default;
+CheckedPlan& CheckedPlan::operator=(CheckedPlan&&) noexcept = default;
+CheckedPlan::~CheckedPlan() = default;
+
+const std::vector<Path>& CheckedPlan::removed() const noexcept { return application_->removed(); }
+
+Result<Converted> CheckedPlan::apply(const WorkOptions& work) && {
+  return without_bad_alloc([&] {
+    const auto application = std::move(application_);
+    application->set_work(work);
+    return application->run();
+  });
+}
+
+Result<CheckedPlan> check_plan(const ConversionPlan& plan, const Model& source, const ApplyOptions& options) {
+  return without_bad_alloc([&]() -> Result<CheckedPlan> {
+    HT_TRY(ModelAccess::check_all_there(source));
+    auto files = ModelAccess::state(source).mapped->files();
+    HT_TRY(check_sources(plan, files));
+    CheckedPlan checked(std::make_unique<Application>(plan, Contents{.sources = std::move(files)}, options,
+                                                      ModelAccess::open_options(source)));
+    HT_TRY(checked.application_->check());
+    return checked;
+  });
+}
+
+std::vector<std::optional<PlannedSource>> identities_of(const Model& source) {
+  std::vector<std::optional<PlannedSource>> identities;
+  for (const auto& file : ModelAccess::state(source).mapped->sources()) {
+    identities.push_back(file ? std::optional(PlannedSource{file->path(), file->identity()}) : std::nullopt);
+  }
+  return identities;
+}
+
+bool is_allowed(const Loss& loss, const ApplyOptions& options) noexcept {
+  switch (loss.kind) {
+    case LossKind::metadata: return options.lossy || options.drop_metadata;
+    case LossKind::rounding: return options.lossy || options.round;
+    case LossKind::raw_bytes: break;
+  }
+  return options.lossy || options.raw_bytes;
+}
+
+Result<Converted> apply_from(const ConversionPlan& plan, Contents contents, const ApplyOptions& options,
+                             const OpenOptions& reading) {
+  return without_bad_alloc([&]() -> Result<Converted> {
+    Application application(plan, std::move(contents), options, reading);
+    HT_TRY(application.check());
+    return application.run();
+  });
+}
+
+Result<Converted> apply(const ConversionPlan& plan, const Model& source, const ApplyOptions& options) {
+  return HT_TRY(check_plan(plan, source, options)).apply(options.work);
+}
+
+Result<Converted> convert(const Model& source, const Path& target, const ConvertOptions& options,
+                          const ApplyOptions& how) {
+  return apply(HT_TRY(plan_conversion(source, target, options)), source, how);
+}
+
+}  // namespace ht::inline v1

@@ -1,0 +1,483 @@
+#include "convert/copy/copy_engine.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <htensor/base/fault.hpp>
+#include <memory>
+
+#include "base/format_text.hpp"
+#include "base/jobs.hpp"
+#include "convert/copy/copy_parts.hpp"
+#include "io/strategy/choice.hpp"
+#include "io/strategy/direct_file.hpp"
+#include "model/relayout.hpp"
+#include "values/convert_values.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+constexpr std::uint64_t page_bytes = io::DirectFile::page_bytes;
+// Larger pieces were slower: earlier pieces are evicted from the CPU caches while the next one is read.
+constexpr std::uint64_t copied_bytes = std::uint64_t{1} << 20;
+// Per worker: one piece plus the bytes read for page alignment at both ends.
+constexpr std::size_t buffer_bytes = copied_bytes + 2 * page_bytes;
+// Enough to keep a disk busy while a worker assembles a piece.
+constexpr std::size_t workers = 4;
+// Smaller holes are not worth the lseek calls.
+constexpr std::uint64_t least_hole_bytes = std::uint64_t{1} << 16;
+// Limit per clone call, so that a stop is honoured between calls.
+constexpr std::uint64_t max_reflink_bytes = std::uint64_t{1} << 30;
+
+std::uint64_t align_down(std::uint64_t offset) { return offset / page_bytes * page_bytes; }
+std::uint64_t align_up(std::uint64_t offset) { return align_down(offset + page_bytes - 1); }
+
+bool cannot_be_done(std::error_code cause) {
+  return cause == std::errc::operation_not_supported || cause == std::errc::function_not_supported ||
+         cause == std::errc::cross_device_link || cause == std::errc::invalid_argument ||
+         cause == std::errc::inappropriate_io_control_operation ||
+         cause == std::errc::operation_not_permitted;
+}
+
+std::uint64_t tensor_bytes(const Relayout& relayout) {
+  std::uint64_t bytes = relayout.unit_bytes;
+  for (const auto dim : relayout.column_major) bytes *= static_cast<std::uint64_t>(dim);
+  return bytes;
+}
+
+class FileCopy {
+ public:
+  FileCopy(const PlannedFile& file, io::AtomicFile& target, const CopyOptions& options)
+      : file_(file), target_(target), options_(options), parts_(covered_parts(file)) {}
+
+  Result<CopiedBy> run() {
+    HT_TRY(target_.resize(file_.bytes));
+    show_gaps();
+    HT_TRY(leave_out_holes());
+    if (options_.sums == nullptr) HT_TRY(share_blocks());
+    // Allocating the whole file first reports a full disk at once and keeps the file contiguous.
+    if (!has_holes_) HT_TRY(target_.allocate(file_.bytes));
+    const io::DirectFile direct(target_.handle(), io::Access::write, target_.port());
+    direct_ = &direct;
+    open_sources();
+    HT_TRY(copy_pieces());
+    HT_TRY(check_sources());
+    return copied_by_;
+  }
+
+ private:
+  [[nodiscard]] const io::Source& source(const StoredBytes& from) const {
+    return options_.sources[from.file]->source();
+  }
+  /// Null if the source is not a local file: its bytes are read then.
+  [[nodiscard]] const io::FileSource* local(const StoredBytes& from) const {
+    return options_.sources[from.file]->local();
+  }
+
+  // Replaces each stored part by the parts that `deal` appends to its last argument; other parts stay.
+  template <class Deal>
+  Result<void> replace_stored(const Deal& deal) {
+    std::vector<PlannedPart> left;
+    left.reserve(parts_.size());
+    for (const auto& part : parts_) {
+      if (std::holds_alternative<StoredBytes>(part.from)) {
+        HT_TRY(check_stop());
+        HT_TRY(deal(part, std::get<StoredBytes>(part.from), left));
+      } else {
+        left.push_back(part);
+      }
+    }
+    parts_ = std::move(left);
+    return {};
+  }
+
+  // Gaps between the parts are never written.
+  void show_gaps() {
+    std::uint64_t end = 0;
+    for (const auto& part : parts_) {
+      if (part.offset > end) leave_out(end, part.offset - end);
+      end = part.offset + part.bytes;
+    }
+    if (end < file_.bytes) leave_out(end, file_.bytes - end);
+  }
+
+  // Leaves a hole.
+  void leave_out(std::uint64_t offset, std::uint64_t bytes) {
+    has_holes_ = true;
+    if (options_.sums != nullptr) options_.sums->add_zeros(offset, bytes);
+  }
+
+  Result<void> leave_out_holes() {
+    return replace_stored(
+        [&](PlannedPart part, const StoredBytes& from, std::vector<PlannedPart>& left) -> Result<void> {
+          const auto* const file = local(from);
+          while (file != nullptr && part.bytes >= least_hole_bytes) {
+            HT_TRY(check_stop());
+            const std::uint64_t at = std::get<StoredBytes>(part.from).offset;
+            const auto data = file->port().next_data(file->handle(), at);
+            const bool none = !data && data.error() == std::errc::no_such_device_or_address;
+            if (!data && !none) break;  // the file system does not report holes
+            // Whole pages, so that the bytes written next to the hole do not share a page with it.
+            const std::uint64_t hole = none ? part.bytes : align_down(std::min(*data - at, part.bytes));
+            if (hole >= least_hole_bytes) {
+              leave_out(part.offset, hole);
+              done_ += hole;
+              part = without_first(part, hole);
+              continue;
+            }
+            const auto end = file->port().next_hole(file->handle(), std::max(at, data.value_or(at)));
+            if (!end || *end - at >= part.bytes) break;
+            left.push_back(first_of(part, *end - at));
+            part = without_first(part, *end - at);
+          }
+          if (part.bytes != 0) left.push_back(part);
+          return {};
+        });
+  }
+
+  Result<void> share_blocks() {
+    std::vector<bool> refused(options_.sources.size(), false);
+    return replace_stored([&](const PlannedPart& part, const StoredBytes& from,
+                              std::vector<PlannedPart>& left) -> Result<void> {
+      const std::uint64_t begin = align_up(part.offset);
+      const std::uint64_t end = align_down(part.offset + part.bytes);
+      const auto* const file = local(from);
+      const bool alike = file != nullptr && part.offset % page_bytes == from.offset % page_bytes;
+      std::uint64_t at = begin;
+      while (alike && at < end && !refused[from.file]) {
+        HT_TRY(check_stop());
+        const std::uint64_t count = std::min(end - at, max_reflink_bytes);
+        const auto done = target_.port().clone_range({.from = file->handle(),
+                                                      .from_offset = from.offset + (at - part.offset),
+                                                      .to = target_.handle(),
+                                                      .to_offset = at,
+                                                      .bytes = count});
+        if (!done && done.error() == std::errc::interrupted) continue;
+        if (!done && !cannot_be_done(done.error())) {
+          return fail(target_.failed("blocks_can_be_shared", "share blocks with its source", done.error())
+                          .at_offset(at));
+        }
+        refused[from.file] = !done;
+        if (done) at += count;
+      }
+      const std::uint64_t shared = at > begin ? at - begin : 0;
+      if (shared == 0) {
+        left.push_back(part);
+        return {};
+      }
+      has_holes_ = true;  // shared blocks must not be allocated again
+      copied_by_.reflink += shared;
+      done_ += shared;
+      if (begin > part.offset) left.push_back(first_of(part, begin - part.offset));
+      if (part.offset + part.bytes > at) left.push_back(without_first(part, at - part.offset));
+      return {};
+    });
+  }
+
+  // Opens sources for direct I/O if less than half of their bytes is in the page cache.
+  void open_sources() {
+    std::vector<std::vector<io::FileRange>> wanted(options_.sources.size());
+    for (const auto& part : parts_) {
+      if (const auto* const from = std::get_if<StoredBytes>(&part.from)) {
+        wanted[from->file].push_back({from->file, from->offset, part.bytes});
+      } else if (const auto* const converted = std::get_if<ConvertedBytes>(&part.from)) {
+        const ValueChange& change = file_.changes[converted->change];
+        const auto bytes = values::stored_bytes(change.from, static_cast<std::int64_t>(change.elements));
+        wanted[converted->file].push_back({converted->file, converted->offset, bytes});
+      }
+    }
+    direct_sources_.reserve(wanted.size());
+    io::Sources sources;
+    for (const auto* const file : options_.sources)
+      sources.push_back(file != nullptr ? file->shared_source() : nullptr);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const bool is_local = !wanted[i].empty() && options_.sources[i]->local() != nullptr;
+      const bool cold = is_local && direct_->is_open() && io::cached_share(sources, wanted[i]) < 0.5;
+      if (!cold) {
+        direct_sources_.emplace_back();
+        continue;
+      }
+      const auto& file = *options_.sources[i]->local();
+      direct_sources_.emplace_back(file.handle(), io::Access::read, file.port());
+    }
+  }
+
+  Result<void> copy_pieces() {
+    const auto pieces = pieces_of(parts_, copied_bytes);
+    std::vector<std::shared_ptr<void>> buffers(std::min(workers, std::max<std::size_t>(pieces.size(), 1)));
+    // The second half holds the stored bytes of values that are converted.
+    const std::size_t room = file_.changes.empty() ? buffer_bytes : 2 * buffer_bytes;
+    for (auto& buffer : buffers) {
+      buffer.reset(std::aligned_alloc(page_bytes, room), std::free);
+      if (!buffer) return fail(Error(ErrorCode::out_of_memory));
+    }
+    return run_all({.count = pieces.size(),
+                    .threads = buffers.size(),
+                    .run = [&](std::size_t job, std::size_t worker) -> Result<void> {
+                      auto* const buffer = static_cast<std::byte*>(buffers[worker].get());
+                      HT_TRY(copy(pieces[job], {buffer, room}));
+                      done_ += pieces[job].bytes;
+                      return {};
+                    },
+                    .meanwhile = [&] { return check_stop(); }});
+  }
+
+  Result<void> copy(const CopyPiece& piece, MutableBytes buffer) {
+    if (!direct_->is_open() && options_.sums == nullptr && HT_TRY(copy_by_system(piece))) return {};
+    const Bytes bytes = HT_TRY(put_together(piece, buffer));
+    if (options_.sums != nullptr) options_.sums->add_bytes(piece.offset, bytes);
+    return write(piece, bytes, buffer);
+  }
+
+  // Returns false if the piece is not entirely from one file or the system cannot copy it.
+  Result<bool> copy_by_system(const CopyPiece& piece) {
+    const PlannedPart part = within(piece, parts_[piece.first_part]);
+    const auto* const from = std::get_if<StoredBytes>(&part.from);
+    if (piece.parts != 1 || from == nullptr || system_refuses_ || local(*from) == nullptr) return false;
+    for (std::uint64_t done = 0; done < part.bytes;) {
+      const auto count = target_.port().copy_range({.from = local(*from)->handle(),
+                                                    .from_offset = from->offset + done,
+                                                    .to = target_.handle(),
+                                                    .to_offset = part.offset + done,
+                                                    .bytes = part.bytes - done});
+      if (!count && count.error() == std::errc::interrupted) continue;
+      if (!count && cannot_be_done(count.error())) {
+        system_refuses_ = true;
+        return false;
+      }
+      if (!count) {
+        return fail(target_.failed("bytes_can_be_copied", "copy data into it", count.error())
+                        .at_offset(part.offset + done));
+      }
+      // Some systems return 0 for files that they cannot copy. Reading the file instead reports the cause.
+      if (*count == 0) return false;
+      done += *count;
+    }
+    std::atomic_ref(copied_by_.copy_file_range) += part.bytes;
+    return true;
+  }
+
+  // Returns the bytes of a piece, which are somewhere in the buffer.
+  Result<Bytes> put_together(const CopyPiece& piece, MutableBytes buffer) {
+    if (piece.parts == 1) {
+      const PlannedPart only = within(piece, parts_[piece.first_part]);
+      if (const auto* const from = std::get_if<StoredBytes>(&only.from)) {
+        return read(*from, only.bytes, buffer);
+      }
+    }
+    // Equal alignment in memory and in the file avoids a memmove before a direct write.
+    const MutableBytes room = buffer.subspan(static_cast<std::size_t>(piece.offset % page_bytes),
+                                             static_cast<std::size_t>(piece.bytes));
+    for (std::size_t i = 0; i < piece.parts; ++i) {
+      const PlannedPart part = within(piece, parts_[piece.first_part + i]);
+      const MutableBytes into = room.subspan(static_cast<std::size_t>(part.offset - piece.offset),
+                                             static_cast<std::size_t>(part.bytes));
+      if (const auto* const from = std::get_if<StoredBytes>(&part.from)) {
+        HT_TRY(read_plainly(*from, into));
+      } else if (const auto* const relaid = std::get_if<RelaidBytes>(&part.from)) {
+        HT_TRY(read_relaid(relaid->file, relaid->offset, *file_.relayouts[relaid->relayout], relaid->before,
+                           into));
+      } else if (const auto* const converted = std::get_if<ConvertedBytes>(&part.from)) {
+        HT_TRY(read_converted(*converted, into, buffer.subspan(buffer_bytes)));
+      } else if (const auto* const memory = std::get_if<Bytes>(&part.from)) {
+        // The memory may be pages of a mapped file.
+        HT_TRY(guarded(*memory, [&] { std::ranges::copy(*memory, into.begin()); }));
+      } else {
+        fill_with(into, std::get<RepeatedBytes>(part.from).bytes());
+      }
+    }
+    return Bytes(room);
+  }
+
+  Result<Bytes> read(const StoredBytes& from, std::uint64_t bytes, MutableBytes buffer) {
+    const auto& direct = direct_sources_[from.file];
+    if (direct.is_open()) {
+      const std::uint64_t begin = align_down(from.offset);
+      const std::uint64_t end = align_up(from.offset + bytes);
+      const auto got =
+          target_.port().read_at(direct.handle(), begin, buffer.first(static_cast<std::size_t>(end - begin)));
+      const auto before = static_cast<std::size_t>(from.offset - begin);
+      if (got && *got >= before + bytes)
+        return Bytes(buffer).subspan(before, static_cast<std::size_t>(bytes));
+      // After any failure, the buffered read succeeds or reports the error.
+    }
+    const MutableBytes into = buffer.first(static_cast<std::size_t>(bytes));
+    HT_TRY(read_plainly(from, into));
+    return Bytes(into);
+  }
+
+  Result<void> read_plainly(const StoredBytes& from, MutableBytes into) {
+    auto done = source(from).read(from.offset, into);
+    // If the file was truncated meanwhile, report it as changed.
+    if (!done) HT_TRY(source(from).check_unchanged());
+    return done;
+  }
+
+  // Reads the bytes from offset `before` on of a tensor whose layout is changed.
+  Result<void> read_relaid(std::uint32_t file, std::uint64_t offset, const Relayout& relayout,
+                           std::uint64_t before, MutableBytes into) {
+    const StoredBytes from{file, offset};
+    return relayout_into(
+        into, relayout, before, [&](std::uint64_t first, MutableBytes units) -> Result<void> {
+          if (relayout.column_major.empty())
+            return read_plainly({from.file, from.offset + first * relayout.unit_bytes}, units);
+          // The elements are scattered over the tensor, and each may need a disk read.
+          if (options_.work.stop.stop_requested()) return fail(stopped());
+          io::MappedFile& mapped = *options_.sources[from.file];
+          if (!mapped.can_use_in_place()) {
+            return read_units(units, relayout, first, [&](std::uint64_t at, MutableBytes unit) {
+              return read_plainly({from.file, from.offset + at}, unit);
+            });
+          }
+          return mapped.visit(from.offset, tensor_bytes(relayout), [&](Bytes stored) -> Result<void> {
+            copy_units(units, stored, relayout, first);
+            return {};
+          });
+        });
+  }
+
+  // Converts the elements that the bytes belong to in steps. `room` holds the stored bytes of one step.
+  Result<void> read_converted(const ConvertedBytes& from, MutableBytes into, MutableBytes room) {
+    const ValueChange& change = file_.changes[from.change];
+    const auto bytes_of = [](const ElementType& type, std::uint64_t elements) {
+      return values::stored_bytes(type, static_cast<std::int64_t>(elements));
+    };
+    // Whole blocks and bytes of both types. The larger block size is a multiple of the smaller: both are
+    // powers of two.
+    const std::uint64_t unit = std::max({std::uint64_t{change.from.block_elements},
+                                         std::uint64_t{change.to.block_elements}, std::uint64_t{8}});
+    const std::uint64_t unit_bytes = bytes_of(change.to, unit);
+    const std::uint64_t max_step =
+        std::max(copied_bytes / 2 / bytes_of(change.from, unit), std::uint64_t{1}) * unit;
+    const std::uint64_t end = from.before + into.size();
+    std::vector<std::byte> partial;
+    for (std::uint64_t at = from.before; at < end;) {
+      if (options_.work.stop.stop_requested()) return fail(stopped());
+      const std::uint64_t first = at / unit_bytes * unit;
+      const std::uint64_t begin = bytes_of(change.to, first);
+      const std::uint64_t units = (end - begin + unit_bytes - 1) / unit_bytes;
+      const std::uint64_t count = std::min({units * unit, max_step, change.elements - first});
+      const Bytes stored = HT_TRY(read_stored(from, change, first, count, room));
+      const std::uint64_t converted_end = begin + bytes_of(change.to, count);
+      const auto convert_to = [&](std::byte* target) {
+        values::convert_values({change.from, change.to, change.rounding}, stored.data(), target,
+                               static_cast<std::int64_t>(count), first);
+      };
+      const std::uint64_t stop = std::min(end, converted_end);
+      const MutableBytes target =
+          into.subspan(static_cast<std::size_t>(at - from.before), static_cast<std::size_t>(stop - at));
+      if (begin == at && converted_end <= end) {
+        convert_to(target.data());
+      } else {
+        partial.resize(static_cast<std::size_t>(converted_end - begin));
+        convert_to(partial.data());
+        std::ranges::copy(std::span(partial).subspan(static_cast<std::size_t>(at - begin), target.size()),
+                          target.begin());
+      }
+      at = stop;
+    }
+    return {};
+  }
+
+  // The stored bytes of some elements, row-major and little-endian.
+  Result<Bytes> read_stored(const ConvertedBytes& from, const ValueChange& change, std::uint64_t first,
+                            std::uint64_t count, MutableBytes room) {
+    const std::uint64_t begin = values::stored_bytes(change.from, static_cast<std::int64_t>(first));
+    const std::uint64_t bytes = values::stored_bytes(change.from, static_cast<std::int64_t>(count));
+    if (!change.relayout) return read({from.file, from.offset + begin}, bytes, room);
+    const MutableBytes into = room.first(static_cast<std::size_t>(bytes));
+    HT_TRY(read_relaid(from.file, from.offset, *change.relayout, begin, into));
+    return Bytes(into);
+  }
+
+  Result<void> write(const CopyPiece& piece, Bytes bytes, MutableBytes buffer) {
+    const std::uint64_t begin = align_up(piece.offset);
+    const std::uint64_t end = align_down(piece.offset + piece.bytes);
+    if (!direct_->is_open() || begin >= end) {
+      HT_TRY(target_.write(piece.offset, bytes));
+      count(piece, copied_by_.read_write);
+      return {};
+    }
+    const auto before = static_cast<std::size_t>(begin - piece.offset);
+    const auto middle_bytes = static_cast<std::size_t>(end - begin);
+    // Partial pages at both ends go through the page cache; no direct write touches these pages.
+    HT_TRY(target_.write(piece.offset, bytes.first(before)));
+    HT_TRY(target_.write(end, bytes.subspan(before + middle_bytes)));
+    Bytes middle = bytes.subspan(before, middle_bytes);
+    if (reinterpret_cast<std::uintptr_t>(middle.data()) % direct_->alignment().memory != 0) {
+      std::memmove(buffer.data(), middle.data(), middle.size());
+      middle = Bytes(buffer).first(middle_bytes);
+    }
+    auto done = target_.write_by(direct_->handle(), begin, middle);
+    if (!done && done.error().cause() == std::errc::invalid_argument) {
+      // The file system accepted O_DIRECT but rejects the write.
+      HT_TRY(target_.write(begin, middle));
+      count(piece, copied_by_.read_write);
+      return {};
+    }
+    HT_TRY(std::move(done));
+    count(piece, copied_by_.direct);
+    return {};
+  }
+
+  // Generated bytes do not count as copied.
+  void count(const CopyPiece& piece, std::uint64_t& way) {
+    for (std::size_t i = 0; i < piece.parts; ++i) {
+      const auto& part = parts_[piece.first_part + i];
+      const bool is_copied = std::holds_alternative<StoredBytes>(part.from) ||
+                             std::holds_alternative<RelaidBytes>(part.from) ||
+                             std::holds_alternative<ConvertedBytes>(part.from);
+      if (is_copied) std::atomic_ref(way) += within(piece, part).bytes;
+    }
+  }
+
+  Result<void> check_sources() {
+    for (const auto* const source : options_.sources) {
+      if (source != nullptr) HT_TRY(source->source().check_unchanged());
+    }
+    return {};
+  }
+
+  // The progress callback runs first, because it may request the stop.
+  [[nodiscard]] Result<void> check_stop() const {
+    report_progress();
+    if (!options_.work.stop.stop_requested()) return {};
+    return fail(stopped());
+  }
+
+  [[nodiscard]] Error stopped() const {
+    return Error(
+               ErrorCode::cancelled, "work_is_not_stopped",
+               format_text("stopped: {} of {} bytes written, nothing left behind", done_.load(), file_.bytes))
+        .at_path(target_.target().native());
+  }
+
+  void report_progress() const {
+    if (!options_.work.on_progress) return;
+    options_.work.on_progress({.done_bytes = std::min(done_.load(), file_.bytes),
+                               .total_bytes = file_.bytes,
+                               .elapsed = std::chrono::steady_clock::now() - begin_});
+  }
+
+  const PlannedFile& file_;
+  io::AtomicFile& target_;
+  const CopyOptions& options_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::vector<PlannedPart> parts_;
+  const io::DirectFile* direct_ = nullptr;
+  std::vector<io::DirectFile> direct_sources_;
+  bool has_holes_ = false;
+  std::atomic<bool> system_refuses_ = false;
+  std::atomic<std::uint64_t> done_ = 0;
+  CopiedBy copied_by_;  // several workers add to it
+};
+
+}  // namespace
+
+Result<CopiedBy> copy_file(const PlannedFile& file, io::AtomicFile& target, const CopyOptions& options) {
+  return without_bad_alloc([&] { return FileCopy(file, target, options).run(); });
+}
+
+}  // namespace ht::inline v1

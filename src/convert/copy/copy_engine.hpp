@@ -1,0 +1,32 @@
+// Writes a planned file, using the fastest method that the system supports for each part.
+//
+// The methods, in order of preference: share blocks with the source, if the file system can and both ranges
+// have the same alignment; direct I/O in large aligned pieces, several in flight; copy_file_range; read and
+// write through a small ring. Holes of the source stay holes. Memory use is that of the ring, whatever the
+// file size. Column-major tensors that become row-major are read through their mapping.
+#pragma once
+
+#include <htensor/base/result.hpp>
+#include <htensor/base/work.hpp>
+#include <htensor/convert/plan.hpp>
+
+#include "convert/copy/passing_sums.hpp"
+#include "io/atomic_file.hpp"
+#include "io/strategy/mapped_file.hpp"
+
+namespace ht::inline v1 {
+
+struct CopyOptions {
+  /// The source's files; null for a file that is not read.
+  io::MappedFiles sources{};
+  /// Receives every byte of the file once. This rules out shared blocks and copy_file_range.
+  PassingSums* sums = nullptr;
+  WorkOptions work{};
+};
+
+/// Fills the target, which must be empty. `changed_underfoot` if a source changed since it was opened,
+/// `read_failed`, `write_failed`, `no_space`, `cancelled`.
+[[nodiscard]] Result<CopiedBy> copy_file(const PlannedFile& file, io::AtomicFile& target,
+                                         const CopyOptions& options);
+
+}  // namespace ht::inline v1

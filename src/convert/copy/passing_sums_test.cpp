@@ -1,0 +1,54 @@
+#include "convert/copy/passing_sums.hpp"
+
+#include <gtest/gtest.h>
+
+#include <htensor/hash/crc64.hpp>
+#include <random>
+
+namespace ht::passing_sums_test {
+namespace {
+
+TEST(PassingSums, are_those_of_the_parts_whatever_the_order_of_the_pieces) {
+  std::mt19937 random(1);
+  std::vector<std::byte> bytes(5000);
+  for (auto& each : bytes) each = static_cast<std::byte>(random());
+  const Bytes all(bytes);
+  const std::vector<std::uint64_t> cuts{0, 100, 101, 3000};
+  PassingSums sums(cuts);
+  for (const std::size_t at : {4000U, 50U, 0U, 2500U}) {
+    const std::size_t end = at == 0 ? 50 : at == 50 ? 2500 : at == 2500 ? 4000 : 5000;
+    sums.add_bytes(at, all.subspan(at, end - at));
+  }
+  EXPECT_EQ(sums.sum_of(0, 5000), crc64nvme(all));
+  EXPECT_EQ(sums.sum_of(0, 100), crc64nvme(all.first(100)));
+  EXPECT_EQ(sums.sum_of(100, 1), crc64nvme(all.subspan(100, 1)));
+  EXPECT_EQ(sums.sum_of(101, 2899), crc64nvme(all.subspan(101, 2899)));
+  EXPECT_EQ(sums.sum_of(3000, 2000), crc64nvme(all.subspan(3000)));
+  EXPECT_EQ(sums.sum_of(3000, 0), crc64nvme({}));
+  const std::vector<std::byte> other(100, std::byte{7});
+  sums.replace(0, other);
+  EXPECT_EQ(sums.sum_of(0, 100), crc64nvme(other));
+}
+
+TEST(PassingSums, of_zeros_are_those_of_the_zeros) {
+  const std::vector<std::byte> zeros(10'000);
+  for (const std::size_t count : {1U, 2U, 3U, 64U, 1000U, 4095U, 9000U}) {
+    PassingSums sums({0, 100, 1100, 2100, 3100});
+    sums.add_bytes(0, Bytes(zeros).first(50));
+    sums.add_zeros(50, count);
+    EXPECT_EQ(sums.sum_of(0, 50 + count), crc64nvme(Bytes(zeros).first(50 + count)));
+  }
+  PassingSums sums({0});
+  sums.add_zeros(0, UINT64_MAX);  // whatever their number
+  sums.add_zeros(0, 0);
+}
+
+TEST(PassingSums, bytes_were_seen_as_they_were_cut) {
+  PassingSums sums({});
+  sums.add_bytes(0, std::vector<std::byte>(10));
+  EXPECT_EQ(sums.sum_of(0, 11).error().rule(), "bytes_were_seen_as_they_were_cut");
+  EXPECT_EQ(sums.sum_of(1, 9).error().rule(), "bytes_were_seen_as_they_were_cut");
+}
+
+}  // namespace
+}  // namespace ht::passing_sums_test

@@ -1,0 +1,151 @@
+#include "convert/copy/renewed_seal.hpp"
+
+#include <algorithm>
+#include <htensor/base/utf8.hpp>
+#include <utility>
+
+#include "base/format_text.hpp"
+#include "integrity/carried_seal.hpp"
+#include "integrity/compare.hpp"
+#include "integrity/found_seal.hpp"
+#include "io/port/pending_port.hpp"
+#include "model/journal/set_replacement.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+Error not_edited(const Error& found, const std::filesystem::path& seal) {
+  return Error(ErrorCode::checksum_mismatch, "edited_file_matches_its_seal",
+               format_text("{}; the file was not edited, because its seal '{}' would hide that",
+                           found.message(), to_utf8(seal.filename().string())))
+      .at_path(found.path())
+      .at_tensor(found.tensor())
+      .with_hint(
+          "run `htensor verify` to list all bad ranges, and download the file again; `htensor seal "
+          "--force` accepts the bytes as they are");
+}
+
+// nullopt if the file does not exist. It may be damaged.
+Result<std::optional<std::vector<std::byte>>> bytes_of_seal(const std::filesystem::path& path,
+                                                            io::Port& port) {
+  if (const auto there = port.stat(path); !there && there.error() == std::errc::no_such_file_or_directory)
+    return std::nullopt;
+  const auto file = HT_TRY(io::FileSource::open(path, port));
+  if (file->size() > Seal::max_bytes) {
+    return fail(Error(ErrorCode::header_too_large, "seal_size_within_limit",
+                      format_text("seal has {} bytes but the limit is {}", file->size(), Seal::max_bytes))
+                    .at_path(path.native())
+                    .with_hint("remove the file if it is not a seal"));
+  }
+  std::vector<std::byte> bytes(static_cast<std::size_t>(file->size()));
+  HT_TRY(file->read(0, bytes));
+  return bytes;
+}
+
+// Whether all files of the seal are in the list.
+bool names_only(const Seal& seal, const std::filesystem::path& folder,
+                const std::vector<std::filesystem::path>& files) {
+  return std::ranges::all_of(seal.files, [&](const SealedFile& sealed) {
+    const auto path = (folder / sealed.name).lexically_normal();
+    return std::ranges::any_of(files, [&](const auto& file) { return file.lexically_normal() == path; });
+  });
+}
+
+}  // namespace
+
+Result<std::optional<RenewedSeal>> RenewedSeal::prepare(const Edit& edit) {
+  auto found = find_seal(edit.path, edit.formats, edit.port);
+  if (!found) {
+    const auto code = found.error().code();
+    // A damaged seal cannot hide anything, and verify reports it before and after.
+    if (code == ErrorCode::not_sealed || code == ErrorCode::bad_seal) return std::nullopt;
+    return fail(std::move(found).error());
+  }
+  const auto number = found->number_of(edit.path);
+  if (!number) return std::nullopt;
+  const ReplacedHeader header{.file = *number,
+                              .source = edit.source,
+                              .old_header_bytes = edit.header.size() - edit.moved_by,
+                              .header = edit.header};
+  std::vector<io::MappedFile*> files(found->paths.size());
+  files[*number] = &edit.source;
+  const bool reads_data = found->seal.algorithm != HashAlgorithm::crc64nvme;
+  const auto compared = HT_TRY(compare(found->seal, files, found->paths,
+                                       {.quick = !reads_data, .work = edit.work}, MissingFiles::skipped));
+  RenewedSeal renewed(found->place.seal);
+  if (const auto matches = compared.result(); !matches) {
+    if (HT_TRY(is_carried_seal(found->seal, header, edit.work))) return renewed;
+    return fail(not_edited(matches.error(), found->place.seal));
+  }
+  auto carried = carried_seal(std::move(found->seal), header, edit.work);
+  if (!carried) {
+    return fail(carried.error().path().empty() ? std::move(carried).error().at_path(renewed.path_.native())
+                                               : std::move(carried).error());
+  }
+  HT_TRY(renewed.write(HT_TRY(encode_seal(*carried)), edit.port));
+  return renewed;
+}
+
+Result<RenewedSeal> RenewedSeal::of_new_files(NewFiles files, const SealOptions& how,
+                                              const SeenDigest& seen) {
+  io::PendingPort pending(files.files, files.removed, files.port);
+  // The header limit protects against files of others; these files were just written.
+  constexpr auto any_header = std::uint64_t{1} << 40;
+  const auto model = HT_TRY(Model::open(files.opened, {.dtypes = std::move(files.dtypes),
+                                                       .formats = std::move(files.formats),
+                                                       .max_header_bytes = any_header,
+                                                       .port = &pending}));
+  HT_TRY(check_seal_size(model, how.algorithm));
+  const auto made = HT_TRY(make_seal(model, how, seen));
+  RenewedSeal renewed(made.path);
+  HT_TRY(renewed.write(HT_TRY(encode_seal(made.seal)), files.port));
+  return renewed;
+}
+
+Result<void> RenewedSeal::write(Bytes seal, io::Port& port) {
+  old_ = HT_TRY(bytes_of_seal(path_, port));
+  file_.emplace(HT_TRY(io::AtomicFile::create(path_, io::IfExists::replace, port)));
+  HT_TRY(file_->write(0, seal));
+  return file_->sync();
+}
+
+Result<void> commit_file(io::AtomicFile& file, RenewedSeal* seal) {
+  auto* const seal_file = seal != nullptr ? seal->file() : nullptr;
+  if (seal_file != nullptr) HT_TRY(seal_file->put_in_place());
+  if (auto placed = file.put_in_place(); !placed) {
+    if (seal_file != nullptr) seal->roll_back();
+    return placed;
+  }
+  if (seal_file != nullptr) HT_TRY(std::move(*seal_file).finish());
+  return std::move(file).finish();
+}
+
+Result<std::optional<ReplacedSeal>> ReplacedSeal::find(const std::filesystem::path& opened,
+                                                       const std::vector<std::filesystem::path>& files,
+                                                       std::span<const Format> formats, io::Port& port) {
+  for (const auto& file : files) {
+    auto path = HT_TRY(seal_that_names(file, formats, port));
+    if (!path) continue;
+    ReplacedSeal replaced{.path = *std::move(path), .algorithm = std::nullopt};
+    const auto seal = HT_TRY(read_seal(replaced.path, port));
+    const bool can_seal = check_can_seal(opened, files, formats, port).has_value();
+    const bool is_in_place =
+        replaced.path.lexically_normal() == seal_path(opened, port, formats).lexically_normal();
+    replaced.is_obsolete = !is_in_place && names_only(seal, replaced.path.parent_path(), files);
+    if (can_seal && (is_in_place || replaced.is_obsolete)) replaced.algorithm = seal.algorithm;
+    return replaced;
+  }
+  return std::nullopt;
+}
+
+void RenewedSeal::roll_back() noexcept {
+  auto& port = file_->port();
+  static_cast<void>(without_bad_alloc([&]() -> Result<void> {
+    if (!old_) return remove_file(path_, port);
+    auto file = HT_TRY(io::AtomicFile::create(path_, io::IfExists::replace, port));
+    HT_TRY(file.write(0, *old_));
+    return std::move(file).commit();
+  }));
+}
+
+}  // namespace ht::inline v1

@@ -1,0 +1,95 @@
+// The seals of files that are edited or replaced: one commit for both.
+//
+// The new files and the new seal are written and synced before the first rename. A kill between the renames
+// of a file and its seal leaves the old file beside the new seal: verify reports a mismatch, never `intact`,
+// and repeating the command completes it. A set is replaced together with its seal
+// (model/journal/set_replacement.hpp).
+//
+// Replaced files get a new seal of the algorithm that the old one had. An edit of the metadata carries the
+// digests of the data over, so that damage stays visible.
+#pragma once
+
+#include <filesystem>
+#include <htensor/base/work.hpp>
+#include <htensor/hash/digest.hpp>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "integrity/model_seal.hpp"
+#include "io/atomic_file.hpp"
+#include "io/strategy/mapped_file.hpp"
+
+namespace ht::inline v1 {
+
+class RenewedSeal {
+ public:
+  struct Edit {
+    const std::filesystem::path& path;
+    io::MappedFile& source;
+    Bytes header;
+    std::uint64_t moved_by = 0;
+    const WorkOptions& work;
+    std::span<const Format> formats{};
+    io::Port& port;
+  };
+  /// Writes and syncs the new seal without its name; nullopt if no seal names the file. The old header is
+  /// compared with the old seal first, and all of the file where the seal's algorithm has to read it anyway:
+  /// `checksum_mismatch` if they differ.
+  [[nodiscard]] static Result<std::optional<RenewedSeal>> prepare(const Edit& edit);
+
+  struct NewFiles {
+    /// The path that the new files will be opened by.
+    const std::filesystem::path& opened;
+    /// Written and synced, without their names.
+    std::span<const io::AtomicFile> files;
+    /// Files that are removed after the commit.
+    std::span<const std::filesystem::path> removed{};
+    std::vector<DTypeInfo> dtypes{};
+    std::vector<Format> formats{};
+    io::Port& port;
+  };
+  /// Writes and syncs the seal of files that are not renamed into place yet; the seal itself is not renamed
+  /// either. The files are read unless `seen` has their digests.
+  [[nodiscard]] static Result<RenewedSeal> of_new_files(NewFiles files, const SealOptions& how,
+                                                        const SeenDigest& seen = {});
+
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+  /// Null if the old seal already has the new contents.
+  [[nodiscard]] io::AtomicFile* file() noexcept { return file_ ? &*file_ : nullptr; }
+
+ private:
+  friend Result<void> commit_file(io::AtomicFile& file, RenewedSeal* seal);
+
+  explicit RenewedSeal(std::filesystem::path path) noexcept : path_(std::move(path)) {}
+  [[nodiscard]] Result<void> write(Bytes seal, io::Port& port);
+  /// Puts the old seal back, or removes the new one where there was none. If that fails, the state is that of
+  /// a kill between the renames.
+  void roll_back() noexcept;
+
+  std::filesystem::path path_;
+  std::optional<std::vector<std::byte>> old_;  // nullopt if there was no seal
+  std::optional<io::AtomicFile> file_;         // nullopt if the old seal already has the new contents
+};
+
+/// Renames a synced file into place, and its seal directly before it. After a failure the old seal is put
+/// back.
+[[nodiscard]] Result<void> commit_file(io::AtomicFile& file, RenewedSeal* seal);
+
+/// The seal of files that are about to be replaced.
+struct ReplacedSeal {
+  std::filesystem::path path;
+  /// The algorithm to renew it with; nullopt if it cannot be renewed, because other files share the seal.
+  std::optional<HashAlgorithm> algorithm;
+  /// Whether the new seal has another name, so that this one is removed: a seal of a split model has the
+  /// number of parts in its name.
+  bool is_obsolete = false;
+
+  /// nullopt if no seal names one of the files, which need not exist. `opened` is the path that the new files
+  /// are opened by.
+  [[nodiscard]] static Result<std::optional<ReplacedSeal>> find(
+      const std::filesystem::path& opened, const std::vector<std::filesystem::path>& files,
+      std::span<const Format> formats, io::Port& port);
+};
+
+}  // namespace ht::inline v1

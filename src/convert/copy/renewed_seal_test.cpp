@@ -1,0 +1,290 @@
+// Files that replace sealed ones get their seal in the same commit, whatever call fails or is the last one.
+#include "convert/copy/renewed_seal.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <htensor/convert/convert.hpp>
+#include <htensor/convert/write.hpp>
+#include <htensor/integrity/seal.hpp>
+#include <htensor/integrity/verify.hpp>
+
+#include "format/safetensors/test_file.hpp"
+#include "testing/faulty_port.hpp"
+#include "testing/temporary_folder.hpp"
+
+namespace ht::renewed_seal_test {
+namespace {
+
+using testing::Call;
+using testing::FaultyPort;
+using testing::read_file;
+using testing::TemporaryFolder;
+using testing::write_file;
+
+struct Verb {
+  std::string name;
+  /// What a user opens.
+  std::string model;
+  HashAlgorithm algorithm = HashAlgorithm::crc64nvme;
+  std::function<Result<void>(const TemporaryFolder& folder, int version, io::Port& port)> run;
+
+  /// A set is replaced by way of a journal.
+  [[nodiscard]] bool is_set() const { return model.ends_with(".index.json"); }
+};
+
+// Tensors whose bytes depend on the version.
+void write_source(const TemporaryFolder& folder, int version) {
+  auto bytes = testing::safetensors_file(R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},)"
+                                         R"("b":{"dtype":"U8","shape":[5000],"data_offsets":[3,5003]},)"
+                                         R"("c":{"dtype":"U8","shape":[500],"data_offsets":[5003,5503]}})",
+                                         5503);
+  bytes[bytes.size() - 4000] = bytes.back() = static_cast<std::byte>(version);
+  write_file(folder / "source.safetensors", bytes);
+}
+
+Result<void> convert_to(const TemporaryFolder& folder, int version, io::Port& port, const std::string& target,
+                        const ConvertOptions& what = {}) {
+  write_source(folder, version);
+  const auto source = HT_TRY(Model::open(folder / "source.safetensors", {.port = &port}));
+  HT_TRY(convert(source, folder / target, what, {.if_exists = io::IfExists::replace}));
+  return {};
+}
+
+std::vector<Verb> verbs() {
+  return {
+      {.name = "write",
+       .model = "t.ht",
+       .run = [](const TemporaryFolder& folder, int version, io::Port& port) -> Result<void> {
+         const std::vector<std::byte> bytes(5000, static_cast<std::byte>(version));
+         return write(folder / "t.ht", dtype_info<U8>(), std::vector<std::int64_t>{5000}, bytes,
+                      {.if_exists = io::IfExists::replace, .port = &port});
+       }},
+      {.name = "convert",
+       .model = "t.irpa",
+       .algorithm = HashAlgorithm::xxh3_128,
+       .run = [](const auto& folder, int version,
+                 io::Port& port) { return convert_to(folder, version, port, "t.irpa"); }},
+      {.name = "convert to as many shards",
+       .model = "t.safetensors.index.json",
+       .run =
+           [](const auto& folder, int version, io::Port& port) {
+             return convert_to(folder, version, port, "t.safetensors", {.shard_bytes = 1000});
+           }},
+      {.name = "convert to more shards",
+       .model = "t.safetensors.index.json",
+       .run =
+           [](const auto& folder, int version, io::Port& port) {
+             return convert_to(folder, version, port, "t.safetensors",
+                               {.shard_bytes = version == 2 ? 1000U : 5100U});
+           }},
+  };
+}
+
+class RenewingSeal : public ::testing::Test {
+ protected:
+  using Contents = std::map<std::string, std::vector<std::byte>>;
+
+  // The old version with its seal.
+  static void prepare(const Verb& verb, const TemporaryFolder& folder) {
+    ASSERT_TRUE(verb.run(folder, 1, io::system_port()));
+    ASSERT_TRUE(ht::seal(Model::open(folder / verb.model).value(), {.algorithm = verb.algorithm}));
+  }
+
+  static Contents contents(const TemporaryFolder& folder) {
+    Contents files;
+    for (const auto& name : folder.names()) {
+      if (!name.starts_with("source")) files[name] = read_file(folder / name);
+    }
+    return files;
+  }
+
+  static void write_all(const TemporaryFolder& folder, const Contents& files) {
+    for (const auto& [name, bytes] : files) write_file(folder / name, bytes);
+  }
+
+  struct States {
+    Contents old;
+    Contents renewed;
+  };
+  static States states_of(const Verb& verb) {
+    const TemporaryFolder folder;
+    prepare(verb, folder);
+    States states{.old = contents(folder), .renewed = {}};
+    EXPECT_TRUE(verb.run(folder, 2, io::system_port()));
+    states.renewed = contents(folder);
+    const auto verified = verify(folder / verb.model);
+    EXPECT_TRUE(verified && verified->verdict == Verdict::intact && verified->algorithm == verb.algorithm);
+    EXPECT_NE(states.old, states.renewed);
+    return states;
+  }
+
+  static std::string name_of_seal(const Contents& files) {
+    for (const auto& [name, bytes] : files) {
+      if (name.ends_with(".htseal")) return name;
+    }
+    return {};
+  }
+
+  // Whether all files of a state are there but its seal; others are removed later.
+  static bool has_files(const Contents& now, const Contents& state) {
+    return std::ranges::all_of(state, [&](const auto& file) {
+      const auto found = now.find(file.first);
+      return file.first.ends_with(".htseal") || (found != now.end() && found->second == file.second);
+    });
+  }
+};
+
+TEST_F(RenewingSeal, leaves_both_old_or_both_new_whatever_fails) {
+  for (const auto& verb : verbs()) {
+    SCOPED_TRACE(verb.name);
+    const auto states = states_of(verb);
+    int failed = 0;
+    for (const auto call : {Call::create_nameless, Call::write_at, Call::sync, Call::name, Call::rename,
+                            Call::unlink, Call::open, Call::map, Call::stat_path}) {
+      for (int nth = 0;; ++nth) {
+        SCOPED_TRACE("call " + std::to_string(static_cast<int>(call)) + ", the " + std::to_string(nth) +
+                     "th");
+        const TemporaryFolder folder;
+        write_all(folder, states.old);
+        FaultyPort port;
+        port.fail_at(call, nth, std::errc::io_error);
+        const auto done = verb.run(folder, 2, port);
+        EXPECT_EQ(port.open_files(), 0);
+        const auto now = contents(folder);
+        failed += static_cast<int>(!done);
+        for (const auto& [name, bytes] : now) EXPECT_FALSE(name.starts_with(".")) << name << " is litter";
+        EXPECT_TRUE(!done || now == states.renewed);
+        const auto seal = now.find(name_of_seal(states.old));
+        ASSERT_NE(seal, now.end()) << "the seal is gone";
+        const bool is_new = seal->second == states.renewed.at(seal->first);
+        EXPECT_TRUE(is_new || seal->second == states.old.at(seal->first));
+        // A set whose replacement has begun has no index until all of it is there.
+        if (!now.contains(verb.model)) continue;
+        EXPECT_TRUE(has_files(now, is_new ? states.renewed : states.old));
+        const auto verified = verify(folder / verb.model);
+        EXPECT_TRUE(verified && verified->verdict == Verdict::intact);
+        if (port.count(call) <= nth) break;
+      }
+    }
+    EXPECT_GT(failed, 10);
+  }
+}
+
+// A kill before any other call leaves the same as one before the next of these.
+bool changes_the_disk(Call call) {
+  constexpr std::array calls{Call::create_nameless, Call::create, Call::name, Call::write_at,
+                             Call::allocate,        Call::resize, Call::sync, Call::rename,
+                             Call::unlink};
+  return std::ranges::find(calls, call) != calls.end();
+}
+
+TEST_F(RenewingSeal, killed_at_any_call_leaves_a_pair_or_an_old_file_with_the_new_seal) {
+  for (const auto& verb : verbs()) {
+    SCOPED_TRACE(verb.name);
+    const auto states = states_of(verb);
+    int between = 0;
+    bool finished = false;
+    for (int call = 0; !finished; ++call) {
+      ASSERT_LT(call, 1000);
+      SCOPED_TRACE("before call " + std::to_string(call));
+      const TemporaryFolder folder;
+      write_all(folder, states.old);
+      const pid_t child = fork();
+      if (child == 0) {
+        FaultyPort port;
+        port.before_each([left = call](Call now, int) mutable {
+          if (changes_the_disk(now) && left-- == 0) raise(SIGKILL);
+        });
+        _exit(verb.run(folder, 2, port) ? 0 : 1);
+      }
+      int status = 0;
+      waitpid(child, &status, 0);
+      finished = WIFEXITED(status);
+      EXPECT_TRUE(!finished || WEXITSTATUS(status) == 0);
+      const auto repeat = [&] {
+        ASSERT_TRUE(verb.run(folder, 2, io::system_port())) << "repeating completes it";
+        EXPECT_EQ(contents(folder), states.renewed);
+        const auto repeated = verify(folder / verb.model);
+        EXPECT_TRUE(repeated && repeated->verdict == Verdict::intact);
+      };
+      const auto now = contents(folder);
+      EXPECT_TRUE(!finished || now == states.renewed);
+      const auto verified = verify(folder / verb.model);
+      if (verb.is_set()) {
+        EXPECT_TRUE(verified && verified->ok()) << "the old set or the new one, each with its seal";
+        repeat();
+        continue;
+      }
+      const auto seal = now.find(name_of_seal(states.old));
+      ASSERT_NE(seal, now.end()) << "the seal is gone";
+      const bool is_new_seal = seal->second == states.renewed.at(seal->first);
+      EXPECT_TRUE(is_new_seal || seal->second == states.old.at(seal->first));
+      const bool is_there = now.contains(verb.model);
+      const bool is_new = has_files(now, states.renewed);
+      EXPECT_TRUE(is_new || !is_there || has_files(now, states.old));
+      EXPECT_TRUE(is_new_seal || !is_new) << "the old seal of new files";
+      EXPECT_EQ(verified && verified->ok(), is_there && is_new == is_new_seal);
+      between += static_cast<int>(is_new != is_new_seal);
+      repeat();
+    }
+    EXPECT_GE(between, verb.is_set() ? 0 : 2) << "a name and a rename lie between";
+  }
+}
+
+// Without a seal before, a file that cannot get its name leaves none.
+TEST_F(RenewingSeal, is_removed_with_a_new_file_that_cannot_get_its_name) {
+  const TemporaryFolder folder;
+  write_source(folder, 1);
+  FaultyPort port;
+  const auto source = Model::open(folder / "source.safetensors", {.port = &port}).value();
+  // The first name is that of the seal's temporary file.
+  port.fail_at(Call::name, 1, std::errc::io_error);
+  EXPECT_FALSE(convert(source, folder / "t.irpa", {}, {.seal = true}));
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"source.safetensors"});
+}
+
+TEST_F(RenewingSeal, that_cannot_be_renamed_leaves_the_old_set) {
+  for (const auto& verb : verbs()) {
+    SCOPED_TRACE(verb.name);
+    const auto states = states_of(verb);
+    const TemporaryFolder folder;
+    write_all(folder, states.old);
+    FaultyPort port;
+    port.fail_from(Call::rename, 0, std::errc::operation_not_permitted);
+    EXPECT_FALSE(verb.run(folder, 2, port));
+    EXPECT_TRUE(has_files(contents(folder), states.old));
+    const auto verified = verify(folder / verb.model);
+    EXPECT_TRUE(verified && verified->verdict == Verdict::intact);
+  }
+}
+
+// The name of such a seal has the number of parts.
+TEST_F(RenewingSeal, of_a_split_model_replaces_the_one_of_other_parts) {
+  const TemporaryFolder folder;
+  write_file(folder / "source.safetensors",
+             testing::safetensors_file(R"({"a":{"dtype":"F32","shape":[1000],"data_offsets":[0,4000]},)"
+                                       R"("b":{"dtype":"F32","shape":[1000],"data_offsets":[4000,8000]},)"
+                                       R"("c":{"dtype":"F32","shape":[1000],"data_offsets":[8000,12000]}})",
+                                       12'000));
+  const auto source = Model::open(folder / "source.safetensors").value();
+  ASSERT_TRUE(convert(source, folder / "t.gguf", {.shard_bytes = 4100}));
+  const auto first = folder / "t-00001-of-00003.gguf";
+  ASSERT_TRUE(ht::seal(Model::open(first).value(), {.algorithm = HashAlgorithm::xxh3_128}));
+  const auto done =
+      convert(source, folder / "t.gguf", {.shard_bytes = 9000}, {.if_exists = io::IfExists::replace});
+  ASSERT_TRUE(done) << to_string(done.error());
+  EXPECT_FALSE(done->stale_seal);
+  EXPECT_FALSE(std::filesystem::exists(folder / "t-00001-of-00003.gguf.htseal"));
+  const auto verified = verify(folder / "t-00001-of-00002.gguf");
+  ASSERT_TRUE(verified);
+  EXPECT_EQ(verified->verdict, Verdict::intact);
+  EXPECT_EQ(verified->algorithm, HashAlgorithm::xxh3_128);
+}
+
+}  // namespace
+}  // namespace ht::renewed_seal_test

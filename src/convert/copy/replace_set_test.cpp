@@ -1,0 +1,456 @@
+// A set that is replaced is the old one or the new one, each whole, whatever call a kill comes after.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <htensor/convert/convert.hpp>
+#include <htensor/convert/edit_metadata.hpp>
+#include <htensor/integrity/seal.hpp>
+#include <htensor/integrity/verify.hpp>
+#include <map>
+#include <set>
+
+#include "format/safetensors/test_file.hpp"
+#include "model/journal/set_replacement.hpp"
+#include "testing/faulty_port.hpp"
+#include "testing/temporary_folder.hpp"
+
+namespace ht::replace_set_test {
+namespace {
+
+using testing::Call;
+using testing::FaultyPort;
+using testing::read_file;
+using testing::TemporaryFolder;
+using testing::write_file;
+
+constexpr int tensors = 15;
+constexpr std::uint64_t tensor_bytes = 64;
+
+// The version is in every tensor's bytes. Five tensors are a shard of three, three are one of five.
+std::vector<std::byte> source_of(int version) {
+  std::string json = "{";
+  for (int i = 0; i < tensors; ++i) {
+    const auto begin = static_cast<std::uint64_t>(i) * tensor_bytes;
+    json += (i == 0 ? "\"t" : ",\"t") + std::to_string(i) +
+            R"(":{"dtype":"I8","shape":[64],"data_offsets":[)" + std::to_string(begin) + "," +
+            std::to_string(begin + tensor_bytes) + "]}";
+  }
+  auto bytes = testing::safetensors_file(json + "}", tensors * tensor_bytes);
+  std::fill(bytes.end() - tensors * tensor_bytes, bytes.end(), static_cast<std::byte>(version));
+  return bytes;
+}
+
+struct Replacing {
+  std::string name;
+  std::string extension;
+  int shards = 3;
+  /// Whether the set that is replaced is also the source.
+  bool onto_itself = false;
+  bool sealed = false;
+  /// Without nameless files, temporary names exist from the beginning.
+  bool nameless = true;
+  io::IfExists if_exists = io::IfExists::replace;
+};
+
+std::uint64_t bytes_of_shard(int shards) {
+  return static_cast<std::uint64_t>(tensors / shards) * tensor_bytes;
+}
+
+bool changes_the_disk(Call call) {
+  return call == Call::rename || call == Call::name || call == Call::unlink || call == Call::sync ||
+         call == Call::create;
+}
+
+class ReplacingSets : public ::testing::Test {
+ protected:
+  explicit ReplacingSets() {
+    std::filesystem::create_directory(set_);
+    for (const int version : {1, 2}) write_file(source(version), source_of(version));
+  }
+
+  [[nodiscard]] std::filesystem::path source(int version) const {
+    return folder_ / (std::to_string(version) + ".safetensors");
+  }
+
+  static Result<Converted> write_set(const std::filesystem::path& from, const std::filesystem::path& target,
+                                     int shards, bool seal, io::Port& port,
+                                     io::IfExists if_exists = io::IfExists::replace) {
+    const auto model = HT_TRY(Model::open(from, {.port = &port}));
+    return convert(model, target, {.shard_bytes = bytes_of_shard(shards)},
+                   {.if_exists = if_exists, .seal = seal});
+  }
+
+  void write_old(const Replacing& how) {
+    for (const auto& file : std::filesystem::directory_iterator(set_)) std::filesystem::remove(file.path());
+    auto& files = old_sets_[{how.extension, how.sealed}];
+    for (const auto& [path, bytes] : files) write_file(path, bytes);
+    if (!files.empty()) return;
+    ASSERT_TRUE(write_set(source(1), set_ / ("m" + how.extension), 3, how.sealed, io::system_port()));
+    for (const auto& file : std::filesystem::directory_iterator(set_))
+      files[file.path()] = read_file(file.path());
+  }
+
+  // 1 or 2 where all tensors are of one version, in as many shards as that version has; else a failure.
+  static int version_of(const Result<Model>& model, const Replacing& how) {
+    if (!model) {
+      ADD_FAILURE() << to_string(model.error());
+      return 0;
+    }
+    EXPECT_EQ(model->size(), static_cast<std::size_t>(tensors));
+    std::set<int> versions;
+    for (const AnyTensor& tensor : *model) {
+      const auto bytes = tensor.bytes().value();
+      EXPECT_EQ(bytes.size(), tensor_bytes);
+      for (const auto byte : bytes) versions.insert(static_cast<int>(byte));
+    }
+    EXPECT_EQ(versions.size(), 1U) << "a mixture";
+    // A set onto itself keeps its bytes: the number of shards is the version.
+    const int version = how.onto_itself ? (model->files().size() == 3 ? 1 : 2) : *versions.begin();
+    EXPECT_EQ(model->files().size(), static_cast<std::size_t>(version == 1 ? 3 : how.shards));
+    return version;
+  }
+
+  // Which version another program finds that knows no journals: it takes the index, or the first part, and
+  // the files beside it. 0 where it finds none.
+  int version_of_others(const Replacing& how) {
+    int found = 0;
+    for (const int shards : {3, how.shards}) {
+      std::vector<std::filesystem::path> files;
+      for (int i = 1; i <= shards; ++i) {
+        files.push_back(set_ /
+                        ("m-0000" + std::to_string(i) + "-of-0000" + std::to_string(shards) + how.extension));
+      }
+      if (how.extension == ".safetensors") {
+        std::ifstream index(set_ / "m.safetensors.index.json");
+        const std::string text(std::istreambuf_iterator<char>(index), {});
+        if (text.find(files[0].filename().string()) == std::string::npos) continue;
+      } else if (!std::filesystem::exists(files[0])) {
+        continue;
+      }
+      std::set<int> versions;
+      for (const auto& file : files) {
+        EXPECT_TRUE(std::filesystem::exists(file)) << file << " is missing";
+        if (!std::filesystem::exists(file)) continue;
+        const auto bytes = read_file(file);
+        versions.insert(static_cast<int>(bytes[bytes.size() - 1]));
+      }
+      EXPECT_EQ(versions.size(), 1U) << "a mixture";
+      found = versions.empty() ? 0 : *versions.begin();
+    }
+    return found;
+  }
+
+  [[nodiscard]] Result<Model> open_by_name(const Replacing& how) const {
+    if (how.extension == ".safetensors") return Model::open(set_ / "m.safetensors.index.json");
+    // The old and the new set may have parts of other names; any part opens all.
+    auto model = Model::open(set_ / ("m-00002-of-00003" + how.extension));
+    if (model) return model;
+    return Model::open(set_ / ("m-00001-of-0000" + std::to_string(how.shards) + how.extension));
+  }
+
+  // Runs the replacement in a child that kills itself after so many calls; whether the child finished.
+  bool replace_and_kill(const Replacing& how, int calls) {
+    const pid_t child = fork();
+    if (child == 0) {
+      FaultyPort port;
+      if (!how.nameless) port.fail_from(Call::create_nameless, 0, std::errc::operation_not_supported);
+      // The hook runs before a call, so that the one counted last is done when the next of any kind begins.
+      port.before_each([left = calls, kill = false](Call now, int) mutable {
+        if (kill) raise(SIGKILL);
+        if (changes_the_disk(now) && left-- == 0) kill = true;
+      });
+      const auto from = how.onto_itself ? set_ : source(2);
+      const auto done =
+          write_set(from, set_ / ("m" + how.extension), how.shards, how.sealed, port, how.if_exists);
+      _exit(done ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
+    return WIFEXITED(status);
+  }
+
+  void expect_no_litter() {
+    for (const auto& file : std::filesystem::directory_iterator(set_)) {
+      EXPECT_FALSE(file.path().filename().string().starts_with(".")) << file.path();
+    }
+  }
+
+  void check_all_kills(const Replacing& how) {
+    SCOPED_TRACE(how.name);
+    int unfinished = 0;
+    bool is_finished = false;
+    bool was_new = false;
+    for (int call = 0; !is_finished; ++call) {
+      SCOPED_TRACE("after call " + std::to_string(call));
+      ASSERT_LT(call, 500);
+      write_old(how);
+      is_finished = replace_and_kill(how, call);
+      const int version = version_of(open_by_name(how), how);
+      EXPECT_EQ(version_of(Model::open(set_), how), version) << "by its folder";
+      EXPECT_EQ(models_in(set_).value(), std::vector{set_});
+      if (how.sealed) {
+        const auto verified = verify(set_);
+        EXPECT_TRUE(how.extension == ".gguf" || (verified && verified->ok()));
+        const auto sealed = ht::verify(*open_by_name(how));
+        EXPECT_TRUE(sealed) << to_string(sealed.error());
+      }
+      const int others = version_of_others(how);
+      if (!how.onto_itself) {
+        EXPECT_TRUE(others == 0 || others == version);
+      }
+      EXPECT_TRUE(version == 2 || !was_new) << "the new set was there after an earlier call";
+      was_new = version == 2;
+      unfinished += static_cast<int>(
+          !is_finished && std::filesystem::exists(set_ / (".htensor-m" + how.extension + ".journal")));
+      if (HasFailure()) return;
+      // The next writing verb is a seal, or the same again.
+      if (call % 3 == 0) {
+        ASSERT_TRUE(ht::seal(*open_by_name(how), {.force = true}));
+        EXPECT_EQ(version_of(open_by_name(how), how), version) << "a seal changes no set";
+        ASSERT_TRUE(ht::verify(*open_by_name(how)));
+        expect_no_litter();
+      } else {
+        ASSERT_TRUE(write_set(how.onto_itself ? set_ : source(2), set_ / ("m" + how.extension), how.shards,
+                              how.sealed, io::system_port()));
+        EXPECT_EQ(version_of(open_by_name(how), how), 2);
+        expect_no_litter();
+        const auto files = static_cast<std::ptrdiff_t>(how.shards) + (how.extension == ".gguf" ? 0 : 1) +
+                           (how.sealed ? 1 : 0);
+        EXPECT_EQ(std::distance(std::filesystem::directory_iterator(set_), {}), files) << "no old shard";
+      }
+    }
+    EXPECT_TRUE(was_new);
+    EXPECT_GT(unfinished, 10) << "calls between journal and end";
+  }
+
+  using Files = std::map<std::filesystem::path, std::vector<std::byte>>;
+
+  TemporaryFolder folder_;
+  std::map<std::pair<std::string, bool>, Files> old_sets_;
+  std::filesystem::path set_ = folder_ / "set";
+};
+
+TEST_F(ReplacingSets, killed_after_any_call_is_old_or_new) {
+  check_all_kills({.name = "3 by 3", .extension = ".safetensors"});
+  check_all_kills({.name = "3 by 5", .extension = ".safetensors", .shards = 5});
+}
+
+TEST_F(ReplacingSets, killed_after_any_call_is_old_or_new_with_its_seal) {
+  check_all_kills({.name = "3 by 3, sealed", .extension = ".safetensors", .sealed = true});
+  check_all_kills({.name = "3 by 5, sealed", .extension = ".safetensors", .shards = 5, .sealed = true});
+}
+
+TEST_F(ReplacingSets, killed_after_any_call_is_old_or_new_where_files_have_names) {
+  check_all_kills({.name = "3 by 3", .extension = ".safetensors", .nameless = false});
+  check_all_kills({.name = "3 by 5", .extension = ".gguf", .shards = 5, .nameless = false});
+}
+
+TEST_F(ReplacingSets, split_gguf_killed_after_any_call_is_old_or_new) {
+  check_all_kills({.name = "3 by 3", .extension = ".gguf"});
+  check_all_kills({.name = "3 by 5, sealed", .extension = ".gguf", .shards = 5, .sealed = true});
+}
+
+TEST_F(ReplacingSets, killed_after_any_call_onto_itself_is_old_or_new) {
+  check_all_kills({.name = "3 by 5", .extension = ".safetensors", .shards = 5, .onto_itself = true});
+  check_all_kills({.name = "3 by 5", .extension = ".gguf", .shards = 5, .onto_itself = true});
+}
+
+// A second writer at every call of the first: it is refused, or runs before or after the first one.
+TEST_F(ReplacingSets, two_writers_leave_the_set_of_one) {
+  const auto target = set_ / "m.safetensors";
+  const Replacing how{.name = "two writers", .extension = ".safetensors", .shards = 5};
+  int refused = 0;
+  bool is_finished = false;
+  for (int call = 0; !is_finished; ++call) {
+    SCOPED_TRACE("before call " + std::to_string(call));
+    write_old(how);
+    FaultyPort port;
+    std::optional<Result<Converted>> second;
+    port.before_each([&, left = call](Call now, int) mutable {
+      if (changes_the_disk(now) && left-- == 0)
+        second.emplace(write_set(source(1), target, 3, false, io::system_port()));
+    });
+    const auto first = write_set(source(2), target, 5, false, port);
+    is_finished = !second;
+    const bool is_refused = second && !*second;
+    if (is_refused) {
+      EXPECT_EQ(second->error().code(), ErrorCode::in_use) << to_string(second->error());
+      EXPECT_EQ(second->error().rule(), "set_has_one_writer");
+      ++refused;
+    }
+    EXPECT_TRUE(first) << to_string(first.error());
+    const int version = version_of(Model::open(set_ / "m.safetensors.index.json"), how);
+    EXPECT_TRUE(version == 2 || (second && *second));
+    expect_no_litter();
+  }
+  EXPECT_GT(refused, 10);
+}
+
+// Both are killed: the first after some call, the second while it finishes the work of the first.
+TEST_F(ReplacingSets, killed_while_finishing_is_old_or_new) {
+  const Replacing how{.name = "3 by 3", .extension = ".safetensors", .sealed = true};
+  for (int first = 20; first < 80; first += 6) {
+    for (int second = 0; second < 24; second += 4) {
+      SCOPED_TRACE(std::to_string(first) + ", " + std::to_string(second));
+      write_old(how);
+      if (replace_and_kill(how, first)) return;
+      const int version = version_of(open_by_name(how), how);
+      static_cast<void>(replace_and_kill(how, second));
+      EXPECT_GE(version_of(open_by_name(how), how), version);
+      EXPECT_TRUE(ht::verify(*open_by_name(how)));
+      ASSERT_TRUE(write_set(source(2), set_ / "m.safetensors", 3, true, io::system_port()));
+      expect_no_litter();
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// Writers of other files leave the temporary files of a journal alone.
+TEST_F(ReplacingSets, unfinished_set_survives_writers_of_other_files) {
+  const Replacing how{.name = "3 by 3", .extension = ".safetensors"};
+  write_old(how);
+  for (int call = 20;; ++call) {
+    ASSERT_FALSE(replace_and_kill(how, call));
+    if (std::filesystem::exists(set_ / ".htensor-m.safetensors.journal") &&
+        version_of(open_by_name(how), how) == 2)
+      break;
+    write_old(how);
+  }
+  ASSERT_TRUE(convert(Model::open(source(1)).value(), set_ / "other.irpa"));
+  EXPECT_EQ(version_of(open_by_name(how), how), 2);
+}
+
+// A set of which another program finds the first part, or the index, is whole.
+TEST_F(ReplacingSets, fresh_set_killed_after_any_call_is_whole_or_absent) {
+  for (const std::string extension : {".gguf", ".safetensors"}) {
+    const Replacing how{
+        .name = "fresh", .extension = extension, .sealed = true, .if_exists = io::IfExists::fail};
+    bool is_finished = false;
+    for (int call = 0; !is_finished; ++call) {
+      SCOPED_TRACE(extension + " after call " + std::to_string(call));
+      for (const auto& file : std::filesystem::directory_iterator(set_)) std::filesystem::remove(file.path());
+      is_finished = replace_and_kill(how, call);
+      const int others = version_of_others(how);
+      const auto model = open_by_name(how);
+      bool has_a_name = false;
+      for (const auto& file : std::filesystem::directory_iterator(set_))
+        has_a_name = has_a_name || !file.path().filename().string().starts_with(".");
+      EXPECT_TRUE(others == 0 || others == 2);
+      EXPECT_TRUE(model || !has_a_name);
+      ASSERT_TRUE(write_set(source(2), set_ / ("m" + extension), 3, true, io::system_port()));
+      expect_no_litter();
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_F(ReplacingSets, fresh_set_that_fails_leaves_nothing) {
+  const auto model = [&](io::Port& port) { return Model::open(source(2), {.port = &port}).value(); };
+  for (const std::string extension : {".gguf", ".safetensors"}) {
+    for (const auto call : {Call::name, Call::rename, Call::sync}) {
+      bool is_finished = false;
+      for (int nth = 0; !is_finished; ++nth) {
+        SCOPED_TRACE(extension + " " + std::to_string(static_cast<int>(call)) + " " + std::to_string(nth));
+        for (const auto& file : std::filesystem::directory_iterator(set_)) std::filesystem::remove(file);
+        FaultyPort port;
+        port.fail_at(call, nth, std::errc::io_error);
+        const auto done = convert(model(port), set_ / ("m" + extension), {.shard_bytes = bytes_of_shard(3)});
+        is_finished = port.count(call) <= nth;
+        EXPECT_EQ(done.has_value(), is_finished);
+        const bool is_whole = Model::open(set_).has_value();
+        EXPECT_TRUE(is_whole || std::filesystem::is_empty(set_));
+        expect_no_litter();
+      }
+    }
+  }
+}
+
+TEST_F(ReplacingSets, fresh_set_replaces_no_file_that_appears_meanwhile) {
+  FaultyPort port;
+  const auto name = set_ / "m-00002-of-00003.gguf";
+  port.before_each([&](Call call, int) {
+    if (call == Call::sync) write_file(name, "theirs");
+  });
+  const auto model = Model::open(source(2), {.port = &port}).value();
+  const auto done = convert(model, set_ / "m.gguf", {.shard_bytes = bytes_of_shard(3)});
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code(), ErrorCode::already_exists) << to_string(done.error());
+  EXPECT_EQ(read_file(name).size(), 6U);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(set_), {}), 1);
+}
+
+TEST_F(ReplacingSets, fresh_set_replaces_the_seal_of_files_that_are_gone) {
+  const Replacing how{.name = "fresh", .extension = ".safetensors", .sealed = true};
+  write_old(how);
+  for (const auto& file : std::filesystem::directory_iterator(set_)) {
+    if (file.path().extension() != ".htseal") std::filesystem::remove(file.path());
+  }
+  const auto done =
+      write_set(source(2), set_ / "m.safetensors", 3, true, io::system_port(), io::IfExists::fail);
+  ASSERT_TRUE(done) << to_string(done.error());
+  EXPECT_TRUE(verify(set_)->ok());
+}
+
+TEST_F(ReplacingSets, name_like_a_shard_is_a_name_like_others) {
+  const auto target = set_ / "m-00001-of-00002.safetensors";
+  for (const int shards : {3, 5, 1, 3}) {
+    const auto done = write_set(source(1), target, shards, true, io::system_port());
+    ASSERT_TRUE(done) << to_string(done.error());
+    expect_no_litter();
+  }
+}
+
+TEST_F(ReplacingSets, name_that_is_too_long_for_a_journal_is_refused_before_anything_is_written) {
+  FaultyPort port;
+  const auto done = write_set(source(1), set_ / (std::string(228, 'n') + ".safetensors"), 3, false, port);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().cause(), std::errc::filename_too_long) << to_string(done.error());
+  EXPECT_EQ(port.count(Call::write_at), 0);
+  EXPECT_TRUE(std::filesystem::is_empty(set_));
+}
+
+TEST_F(ReplacingSets, single_file_may_have_any_name) {
+  const auto target = set_ / (std::string(243, 'n') + ".safetensors");
+  const auto model = Model::open(source(1)).value();
+  for (int i = 0; i < 2; ++i) {
+    const auto done = convert(model, target, {}, {.if_exists = io::IfExists::replace});
+    ASSERT_TRUE(done) << to_string(done.error());
+  }
+  const std::vector<MetadataEdit> edits{{.key = "key", .value = std::string(100, 'v')}};
+  EXPECT_TRUE(edit_metadata(target, edits, {.grow = true}));
+}
+
+TEST_F(ReplacingSets, edit_and_seal_of_a_member_are_writers_of_the_set) {
+  const Replacing how{.name = "3 by 3", .extension = ".safetensors"};
+  write_old(how);
+  const auto shard = set_ / "m-00001-of-00003.safetensors";
+  const std::vector<MetadataEdit> edits{{.key = "key", .value = std::string(100, 'v')}};
+  const auto model = open_by_name(how).value();
+  {
+    const auto lock = SetLock::acquire(shard, io::system_port());
+    ASSERT_TRUE(lock);
+    EXPECT_EQ(edit_metadata(shard, edits, {.grow = true}).error().code(), ErrorCode::in_use);
+    EXPECT_EQ(ht::seal(model).error().code(), ErrorCode::in_use);
+  }
+  FaultyPort port;
+  int refused = 0;
+  port.before_each([&](Call call, int) {
+    if (call != Call::create_nameless) return;
+    const auto second = write_set(source(2), set_ / "m.safetensors", 3, false, io::system_port());
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().code(), ErrorCode::in_use);
+    ++refused;
+  });
+  EXPECT_TRUE(edit_metadata(shard, edits, {.grow = true, .port = &port}));
+  EXPECT_TRUE(ht::seal(Model::open(set_ / "m.safetensors.index.json", {.port = &port}).value()));
+  EXPECT_EQ(refused, 2);
+  expect_no_litter();
+}
+
+}  // namespace
+}  // namespace ht::replace_set_test

@@ -1,0 +1,124 @@
+#include "convert/diff/number_gap.hpp"
+
+#include <gtest/gtest.h>
+
+#include <htensor/dtype/visit.hpp>
+#include <limits>
+#include <vector>
+
+#include "testing/library_types.hpp"
+
+namespace ht::number_gap_test {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+ElementType type_of(const DTypeInfo& dtype) {
+  return {.dtype = dtype.tag, .name = dtype.name, .bits = dtype.bits};
+}
+
+template <class D>
+ElementType type() {
+  return type_of(dtype_info<D>());
+}
+
+TEST(NumberGap, of_two_numbers) {
+  EXPECT_EQ(gap_of(1, 3.5), 2.5);
+  EXPECT_EQ(gap_of(3.5, 1), 2.5);
+  EXPECT_EQ(gap_of(0.0, -0.0), 0);
+  EXPECT_EQ(gap_of(nan, -nan), 0);
+  EXPECT_EQ(gap_of(nan, 0), infinity);
+  EXPECT_EQ(gap_of(infinity, nan), infinity);
+  EXPECT_EQ(gap_of(infinity, infinity), 0);
+  EXPECT_EQ(gap_of(infinity, -infinity), infinity);
+  EXPECT_EQ(gap_of(-infinity, 1e308), infinity);
+}
+
+TEST(NumberGap, is_there_between_equal_dtypes_and_those_that_fit_a_double) {
+  for (const auto& a : library_dtypes()) {
+    EXPECT_TRUE(have_gap(type_of(a), type_of(a))) << a.name;
+    const auto fits = [](DTypeTag tag) { return tag != I64::tag && tag != U64::tag && tag != C64::tag; };
+    for (const auto& b : library_dtypes()) {
+      EXPECT_EQ(have_gap(type_of(a), type_of(b)), a.tag == b.tag || (fits(a.tag) && fits(b.tag)))
+          << a.name << b.name;
+    }
+    EXPECT_EQ(is_inexact(type_of(a)), a.name[0] == 'F' || a.name == "BF16") << a.name;
+  }
+  const ElementType users{.dtype = user_tag(0), .name = "X", .bits = 8};
+  EXPECT_FALSE(have_gap(users, users));
+  EXPECT_FALSE(have_gap(users, type<F32>()));
+  EXPECT_FALSE(is_inexact({}));
+  for (const auto& encoding : library_encodings()) {
+    const ElementType blocks{.encoding = encoding.tag,
+                             .name = encoding.name,
+                             .block_elements = encoding.block_elements,
+                             .block_bytes = encoding.block_bytes};
+    EXPECT_TRUE(have_gap(blocks, type<F32>())) << encoding.name;
+    EXPECT_TRUE(is_inexact(blocks)) << encoding.name;
+  }
+}
+
+// Each code of the narrow dtypes against itself and against zeros.
+TEST(NumberGap, of_every_dtype_is_that_of_its_values) {
+  std::vector<std::byte> codes(4096);
+  for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::byte>(i * 37 + i / 256);
+  for (const auto& dtype : library_dtypes()) {
+    const auto count = codes.size() * 8 / static_cast<std::size_t>(dtype.bits);
+    const Numbers numbers{type_of(dtype), codes};
+    const auto same = gap_between(numbers, numbers, count, 0).value();
+    EXPECT_EQ(same.largest, 0) << dtype.name;
+    EXPECT_FALSE(same.first_beyond) << dtype.name;
+    const std::vector<std::byte> zeros(codes.size());
+    const auto far = gap_between(numbers, {type_of(dtype), zeros}, count, 0).value();
+    EXPECT_GT(far.largest, 0) << dtype.name;
+    EXPECT_TRUE(far.first_beyond) << dtype.name;
+    EXPECT_FALSE(gap_between(numbers, {type_of(dtype), zeros}, count, infinity).value().first_beyond)
+        << dtype.name;
+  }
+}
+
+TEST(NumberGap, tells_the_first_element_that_is_beyond_and_the_largest_of_all) {
+  std::vector<float> a(3000, 1);
+  std::vector<float> b(3000, 1);
+  b[700] = 1.5F;
+  b[1500] = 3;
+  b[2999] = 2.5F;
+  const auto gap = gap_between({type<F32>(), std::as_bytes(std::span(a))},
+                               {type<F32>(), std::as_bytes(std::span(b))}, a.size(), 1)
+                       .value();
+  EXPECT_EQ(gap.first_beyond, 1500U);
+  EXPECT_EQ(gap.largest, 2);
+}
+
+TEST(NumberGap, of_wide_integers_is_exact) {
+  const std::uint64_t a[] = {UINT64_MAX, 0};
+  const std::uint64_t b[] = {UINT64_MAX - 1, 0};
+  EXPECT_EQ(gap_between({type<U64>(), std::as_bytes(std::span(a))},
+                        {type<U64>(), std::as_bytes(std::span(b))}, 2, 0)
+                .value()
+                .largest,
+            1);
+  const std::int64_t low[] = {INT64_MIN};
+  const std::int64_t high[] = {INT64_MAX};
+  EXPECT_EQ(gap_between({type<I64>(), std::as_bytes(std::span(low))},
+                        {type<I64>(), std::as_bytes(std::span(high))}, 1, 0)
+                .value()
+                .largest,
+            static_cast<double>(UINT64_MAX));
+}
+
+TEST(NumberGap, elements_may_lie_at_any_address) {
+  std::vector<std::byte> bytes(17);
+  store_le(MutableBytes(bytes).subspan(1), 2.0);
+  store_le(MutableBytes(bytes).subspan(9), 5.0);
+  const double even[] = {2, 4};
+  const auto gap =
+      gap_between({type<F64>(), Bytes(bytes).subspan(1)}, {type<F64>(), std::as_bytes(std::span(even))}, 2, 0)
+          .value();
+  EXPECT_EQ(gap.first_beyond, 1U);
+  EXPECT_EQ(gap.largest, 1);
+}
+
+}  // namespace
+}  // namespace ht::number_gap_test

@@ -1,0 +1,184 @@
+#include <algorithm>
+#include <array>
+#include <htensor/base/utf8.hpp>
+#include <htensor/dtype/relations.hpp>
+#include <htensor/dtype/sizes.hpp>
+#include <htensor/dtype/visit.hpp>
+#include <memory>
+
+#include "base/format_text.hpp"
+#include "convert/plan/target_catalog.hpp"
+#include "format/irpa/irpa.hpp"
+#include "model/relayout.hpp"
+#include "values/convert_values.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+ElementType type_of(const DTypeInfo& dtype) {
+  return {.dtype = dtype.tag, .name = dtype.name, .bits = dtype.bits};
+}
+
+ElementType type_of(const Encoding& encoding) {
+  return {.encoding = encoding.tag,
+          .name = encoding.name,
+          .block_elements = encoding.block_elements,
+          .block_bytes = encoding.block_bytes};
+}
+
+// Unknown for user dtypes.
+ElementType type_of(const Entry& entry) {
+  if (const auto encoding = find_encoding(entry.encoding)) return type_of(*encoding);
+  if (const auto dtype = find_dtype(entry.dtype)) return type_of(*dtype);
+  return {};
+}
+
+bool is_floating(const ElementType& type) {
+  return type.is_dense() && visit_dtype(type.dtype, []<class D>(D) { return IsFloating<D>; }).value_or(false);
+}
+
+Result<ElementType> type_named(const std::string& name) {
+  if (const auto dtype = find_dtype(name)) return type_of(*dtype);
+  if (const auto encoding = find_encoding(name)) {
+    // An encoding that can encode F32 can encode every source type.
+    if (values::can_convert(type_of(dtype_info<F32>()), type_of(*encoding))) return type_of(*encoding);
+    return fail(Error(ErrorCode::unsupported_encoding, "encoding_has_an_encoder",
+                      format_text("values cannot be encoded as {}", name))
+                    .with_hint("use Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, MXFP4, Q4_K, Q5_K or Q6_K"));
+  }
+  return fail(Error(ErrorCode::bad_dtype, "type_exists",
+                    format_text("'{}' is not a dtype or block encoding", to_utf8(name)))
+                  .with_hint("use a name of docs/dtypes.md such as BF16 or Q8_0"));
+}
+
+struct Rule {
+  NameFilter filter;
+  ElementType type;
+  bool is_exact = false;  // no wildcard
+  bool is_used = false;
+};
+
+// Whether a rule with a wildcard applies to the tensor.
+bool is_usual(const TargetTensor& tensor, const ElementType& from, const ElementType& to) {
+  if (!values::can_convert(from, to)) return false;
+  const Entry& entry = tensor.entry;
+  if (to.is_blocks()) {
+    const std::string_view name = entry.name;
+    return is_floating(from) && !entry.is_splat() && entry.dims.size() >= 2 &&
+           entry.dims.back() % to.block_elements == 0 && name.find("norm") == std::string_view::npos &&
+           !name.ends_with(".bias");
+  }
+  if (is_floating(to)) return from.is_blocks() || is_floating(from);
+  return from.is_dense();
+}
+
+Error not_convertible(const TargetTensor& tensor, const ElementType& from, const ElementType& to) {
+  return Error(ErrorCode::unsupported_encoding, "values_can_be_converted",
+               format_text("tensor '{}': {} values cannot become {}", to_utf8(tensor.name),
+                           from.is_known() ? from.name : "unknown", to.name))
+      .at_tensor(tensor.name)
+      .with_hint("leave the tensor out of --cast and --quantize");
+}
+
+// Converts the one element that the splat repeats.
+Result<void> change_splat(TargetTensor& tensor, const ElementType& from, const ElementType& to,
+                          const Rounding& rounding) {
+  const auto element = splat_element(tensor.entry.splat, from.bits);
+  if (element.empty() || !to.is_dense() || from.bits % 8 != 0 || to.bits % 8 != 0)
+    return fail(not_convertible(tensor, from, to));
+  auto pattern = std::make_shared<std::array<std::byte, 16>>();
+  values::convert_values({.from = from, .to = to, .rounding = rounding}, element.data(), pattern->data(), 1);
+  tensor.entry.splat = Bytes(*pattern).first(static_cast<std::size_t>(to.bits / 8));
+  tensor.pattern = std::move(pattern);
+  return {};
+}
+
+Result<void> change_type(TargetTensor& tensor, const ElementType& to, const Rounding& rounding) {
+  Entry& entry = tensor.entry;
+  const ElementType from = type_of(entry);
+  if (!values::can_convert(from, to) || tensor.memory) return fail(not_convertible(tensor, from, to));
+  const auto elements = element_count(entry.dims).value_or(0);
+  const auto bytes = to.is_blocks() ? block_bytes(entry.dims, *find_encoding(to.encoding))
+                                    : dense_bytes(entry.dims, to.bits);
+  if (!bytes) {
+    return fail(
+        Error(ErrorCode::bad_shape, "rows_are_whole_blocks",
+              format_text("tensor '{}' [{}]: rows are not a whole number of {} blocks of {} elements",
+                          to_utf8(tensor.name), fmt::join(entry.dims, ", "), to.name, to.block_elements))
+            .at_tensor(tensor.name)
+            .with_hint("leave the tensor out of --quantize"));
+  }
+  if (entry.is_splat()) {
+    HT_TRY(change_splat(tensor, from, to, rounding));
+  } else {
+    auto relayout = HT_TRY(relayout_of(entry));
+    tensor.change = ValueChange{.from = from,
+                                .to = to,
+                                .rounding = rounding,
+                                .elements = static_cast<std::uint64_t>(elements),
+                                .relayout = std::move(relayout)};
+  }
+  entry.dtype = to.dtype;
+  entry.encoding = to.encoding;
+  entry.byte_order = ByteOrder::little;
+  entry.order = ElementOrder::row_major;
+  entry.bytes = *bytes;
+  // A note may name the old type.
+  entry.note = {};
+  return {};
+}
+
+}  // namespace
+
+Result<void> change_types(std::span<TargetTensor> tensors, const ConvertOptions& options,
+                          const std::function<void(const TargetTensor&, LossKind, const Error&)>& lost) {
+  std::vector<Rule> rules;
+  for (const auto& rule : options.types) {
+    const auto type = HT_TRY(type_named(rule.type));
+    rules.push_back({.filter = NameFilter(rule.pattern),
+                     .type = type,
+                     .is_exact = rule.pattern.find_first_of("*?[{") == std::string::npos});
+    HT_TRY(rules.back().filter.check());
+  }
+  std::optional<ElementType> dequantized;
+  if (!options.dequantize.empty()) dequantized = HT_TRY(type_named(options.dequantize));
+  for (auto& tensor : tensors) {
+    const ElementType from = type_of(tensor.entry);
+    const auto rule = std::ranges::find_if(rules, [&](const Rule& each) {
+      return each.filter.matches(tensor.entry.name) && (each.is_exact || is_usual(tensor, from, each.type));
+    });
+    const bool has_rule = rule != rules.end();
+    if (has_rule) rule->is_used = true;
+    if (!has_rule && !(dequantized && from.is_blocks())) continue;
+    const ElementType to = has_rule ? rule->type : *dequantized;
+    if (to == from) continue;
+    const bool loses = !values::is_lossless(from, to) && to.is_dense() && has_rule;
+    const bool has_note = !format_irpa::note_beyond_type(tensor.entry).empty();
+    HT_TRY(change_type(tensor, to, options.rounding));
+    if (has_note) {
+      lost(tensor, LossKind::metadata,
+           Error(ErrorCode::would_lose, "changed_tensor_has_no_note",
+                 format_text("tensor '{}' changes its type, and its note names the old one",
+                             to_utf8(tensor.name)))
+               .with_hint("leave the tensor out of --cast, --dequantize and --quantize"));
+    }
+    if (!loses) continue;
+    lost(tensor, LossKind::rounding,
+         Error(ErrorCode::would_lose, "cast_keeps_every_value",
+               format_text("tensor '{}' is {}, and {} does not hold every {} value", to_utf8(tensor.name),
+                           from.name, to.name, from.is_blocks() ? F32::name : from.name))
+             .with_hint(format_text("cast to {}", from.is_blocks() ? F32::name : from.name)));
+  }
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    if (rules[i].is_used) continue;
+    return fail(Error(ErrorCode::not_found, "type_rule_changes_a_tensor",
+                      format_text("'{}={}' changes no tensor", to_utf8(options.types[i].pattern),
+                                  options.types[i].type))
+                    .with_hint("list the tensors with `htensor ls`; a pattern with a wildcard skips "
+                               "integers, and to a block "
+                               "encoding also norms, biases and rows that are not whole blocks"));
+  }
+  return {};
+}
+
+}  // namespace ht::inline v1

@@ -1,0 +1,211 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <htensor/convert/convert.hpp>
+#include <htensor/convert/diff.hpp>
+#include <htensor/integrity/seal.hpp>
+#include <htensor/integrity/verify.hpp>
+#include <htensor/values/cast.hpp>
+
+#include "convert/diff/diff_test.hpp"
+
+namespace ht::change_types_test {
+namespace {
+
+using testing::Diff;
+using testing::GivenTensor;
+using testing::irpa_file;
+using testing::refusal;
+using testing::stored;
+using testing::tensor_note;
+
+// Converts models that change dtypes on the way.
+class ChangeTypes : public Diff {
+ protected:
+  static std::string floats(std::int64_t count, float scale = 1.0F) {
+    std::string data;
+    for (std::int64_t i = 0; i < count; ++i) data += stored<float>({scale * std::sin(static_cast<float>(i))});
+    return data;
+  }
+
+  static GivenTensor f32(std::string name, std::vector<std::int64_t> dims) {
+    std::int64_t count = 1;
+    for (const auto dim : dims) count *= dim;
+    return {.name = std::move(name), .dtype = F32::tag, .dims = std::move(dims), .data = floats(count)};
+  }
+
+  Model converted(const Model& source, const std::string& name, const ConvertOptions& options,
+                  const ApplyOptions& how = {}) {
+    const auto done = convert(source, folder_ / name, options, how);
+    EXPECT_TRUE(done) << to_string(done.error());
+    auto model = Model::open(folder_ / name);
+    EXPECT_TRUE(model) << to_string(model.error());
+    return std::move(model).value();
+  }
+
+  static std::string_view type_of(const Model& model, std::string_view tensor) {
+    return model[tensor].value().type().name;
+  }
+
+  static std::vector<float> values_of(const Model& model, std::string_view tensor) {
+    const auto values = model[tensor].value().cast<F32>().value();
+    return {values.begin(), values.end()};
+  }
+};
+
+TEST_F(ChangeTypes, lossless_casts_need_no_permission) {
+  const auto source = made("a", "safetensors", {f32("w", {3, 5}), f32("b", {5})});
+  const auto wide = converted(source, "wide.safetensors", {.types = {{"*", "F64"}}});
+  EXPECT_EQ(type_of(wide, "w"), "F64");
+  EXPECT_EQ(type_of(wide, "b"), "F64");
+  expect_same(source, wide, 0.0);
+}
+
+TEST_F(ChangeTypes, changed_tensor_has_no_note) {
+  const auto source =
+      noted("a", R"(TENSORv0:{"type": "Tensor", "dtype": "float32", "shape": [2, 3], "layer": 4})");
+  const ConvertOptions options{.types = {{"t", "F64"}}};
+  const auto plan = plan_conversion(source, folder_ / "b.irpa", options).value();
+  ASSERT_EQ(plan.losses.size(), 1U);
+  EXPECT_EQ(plan.losses[0].kind, LossKind::metadata);
+  testing::expect_refusal(convert(source, folder_ / "b.irpa", options), ErrorCode::would_lose,
+                          "nothing_is_lost_unasked");
+  EXPECT_EQ(type_of(converted(source, "b.irpa", options, {.drop_metadata = true}), "t"), "F64");
+}
+
+TEST_F(ChangeTypes, notes_that_say_only_dtype_and_shape_are_no_loss) {
+  const auto source = noted("a", R"(TENSORv0:{"dtype":"torch.float32","shape":[2,3],"type":"Tensor"})");
+  expect_same(source, converted(source, "b.safetensors", {}));
+  EXPECT_EQ(type_of(converted(source, "c.irpa", {.types = {{"t", "F64"}}}), "t"), "F64");
+}
+
+TEST_F(ChangeTypes, rounding_is_a_loss) {
+  const auto source = made("a", "safetensors", {f32("w", {3, 5})});
+  const ConvertOptions options{.types = {{"w", "BF16"}}};
+  const auto error = refusal(convert(source, folder_ / "b.safetensors", options), ErrorCode::would_lose,
+                             "nothing_is_lost_unasked");
+  EXPECT_NE(error.hint().find("--round"), std::string_view::npos) << error.hint();
+  EXPECT_FALSE(exists(folder_ / "b.safetensors"));
+  const auto rounded = converted(source, "b.safetensors", options, {.round = true});
+  EXPECT_EQ(type_of(rounded, "w"), "BF16");
+  const auto typed = source.tensor<F32, Rank<2>>("w").value();
+  const auto expected = cast<F32>(cast_lossy<BF16>(typed).value()).value();
+  EXPECT_EQ(values_of(rounded, "w"), std::vector<float>(expected.begin(), expected.end()));
+}
+
+TEST_F(ChangeTypes, wildcards_leave_integers_alone) {
+  const auto source =
+      made("a", "safetensors",
+           {f32("w", {4}), {.name = "ids", .dtype = I64::tag, .dims = {1}, .data = std::string(8, '\1')}});
+  const auto wide = converted(source, "b.safetensors", {.types = {{"*", "F64"}}});
+  EXPECT_EQ(type_of(wide, "ids"), "I64");
+  const auto named = converted(source, "c.safetensors", {.types = {{"ids", "F64"}}}, {.round = true});
+  EXPECT_EQ(type_of(named, "ids"), "F64");
+  EXPECT_EQ(type_of(named, "w"), "F32");
+}
+
+TEST_F(ChangeTypes, quantizing_leaves_out_norms_biases_and_vectors) {
+  const auto source = made("a", "gguf",
+                           {f32("blk.0.ffn.weight", {4, 64}), f32("blk.0.attn_norm.weight", {2, 32}),
+                            f32("blk.0.ffn.bias", {2, 32}), f32("output_scale", {32}), f32("odd", {2, 33})});
+  const auto small = converted(source, "b.gguf", {.types = {{"*", "Q8_0"}}});
+  EXPECT_EQ(type_of(small, "blk.0.ffn.weight"), "Q8_0");
+  for (const auto* const name : {"blk.0.attn_norm.weight", "blk.0.ffn.bias", "output_scale", "odd"})
+    EXPECT_EQ(type_of(small, name), "F32") << name;
+  expect_same(source, small, 1.0 / 127);
+  // And back, exactly.
+  const auto back = converted(small, "c.gguf", {.dequantize = "F32"});
+  EXPECT_EQ(type_of(back, "blk.0.ffn.weight"), "F32");
+  expect_same(small, back, 0.0);
+}
+
+TEST_F(ChangeTypes, rows_are_whole_blocks) {
+  const auto source = made("a", "gguf", {f32("odd", {2, 33})});
+  const auto error = refusal(convert(source, folder_ / "b.gguf", {.types = {{"odd", "Q8_0"}}}),
+                             ErrorCode::bad_shape, "rows_are_whole_blocks");
+  EXPECT_EQ(error.tensor(), "odd");
+}
+
+TEST_F(ChangeTypes, type_rule_changes_a_tensor) {
+  const auto source = made("a", "gguf", {f32("w", {2, 32})});
+  static_cast<void>(refusal(convert(source, folder_ / "b.gguf", {.types = {{"x*", "F64"}}}),
+                            ErrorCode::not_found, "type_rule_changes_a_tensor"));
+}
+
+TEST_F(ChangeTypes, type_exists) {
+  const auto source = made("a", "gguf", {f32("w", {2, 32})});
+  static_cast<void>(refusal(convert(source, folder_ / "b.gguf", {.types = {{"w", "Q9"}}}),
+                            ErrorCode::bad_dtype, "type_exists"));
+}
+
+TEST_F(ChangeTypes, encoding_has_an_encoder) {
+  const auto source = made("a", "gguf", {f32("w", {1, 256})});
+  static_cast<void>(refusal(convert(source, folder_ / "b.gguf", {.types = {{"w", "IQ2_XS"}}}),
+                            ErrorCode::unsupported_encoding, "encoding_has_an_encoder"));
+}
+
+TEST_F(ChangeTypes, values_can_be_converted) {
+  const auto source = made("a", "safetensors",
+                           {{.name = "c", .dtype = C64::tag, .dims = {1}, .data = stored<float>({1, 2})}});
+  static_cast<void>(refusal(convert(source, folder_ / "b.safetensors", {.types = {{"c", "F32"}}}),
+                            ErrorCode::unsupported_encoding, "values_can_be_converted"));
+}
+
+TEST_F(ChangeTypes, other_orders_are_converted) {
+  const auto column_major = made("a.npy", "npy",
+                                 {{.name = "a",
+                                   .dtype = I16::tag,
+                                   .dims = {3, 2},
+                                   .data = stored<std::int16_t>({1, 3, 5, 2, 4, 6}, true),
+                                   .byte_order = ByteOrder::big,
+                                   .order = ElementOrder::column_major}});
+  const auto wide = converted(column_major, "b.safetensors", {.types = {{"a", "F32"}}});
+  EXPECT_EQ(values_of(wide, "a"), (std::vector<float>{1, 2, 3, 4, 5, 6}));
+}
+
+TEST_F(ChangeTypes, splats_stay_splats) {
+  testing::write_file(folder_ / "a.irpa", irpa_file({{.name = "t",
+                                                      .note = tensor_note("float32", "[100]"),
+                                                      .length = 400,
+                                                      .pattern = stored<float>({0.5F})}},
+                                                    ""));
+  const auto source = Model::open(folder_ / "a.irpa").value();
+  const auto narrow = converted(source, "b.irpa", {.types = {{"*", "BF16"}}}, {.round = true});
+  EXPECT_TRUE(narrow.at(0)->is_splat());
+  EXPECT_EQ(type_of(narrow, "t"), "BF16");
+  EXPECT_EQ(values_of(narrow, "t"), std::vector<float>(100, 0.5F));
+}
+
+// Several pieces of the ring, whose borders are not borders of blocks, in a file that is sealed on the way.
+TEST_F(ChangeTypes, large_tensors_are_converted_in_pieces_and_sealed) {
+  const auto source = made("a", "safetensors", {f32("first", {3}), f32("w", {1031, 1024}), f32("last", {7})});
+  const auto small = converted(source, "b.gguf", {.types = {{"w", "Q8_0"}}}, {.seal = true});
+  EXPECT_TRUE(verify(folder_ / "b.gguf").value().ok());
+  expect_same(source, small, 1.0 / 127);
+  const auto half =
+      converted(source, "c.safetensors", {.types = {{"*", "BF16"}}}, {.round = true, .seal = true});
+  EXPECT_TRUE(verify(folder_ / "c.safetensors").value().ok());
+  const auto expected = cast_lossy<BF16>(source.tensor<F32, Rank<2>>("w").value()).value();
+  const auto found = half.tensor<BF16, Rank<2>>("w").value();
+  EXPECT_TRUE(std::ranges::equal(expected.bytes().value(), found.bytes().value()));
+  const auto back = converted(small, "d.safetensors", {.dequantize = "BF16"});
+  const auto decoded = cast_lossy<BF16>(small.at(1)->tensor<Q8_0, Rank<2>>().value()).value();
+  EXPECT_TRUE(std::ranges::equal(decoded.bytes().value(), back.tensor<BF16, Rank<2>>("w")->bytes().value()));
+}
+
+TEST_F(ChangeTypes, random_rounding_depends_on_the_seed_alone) {
+  const auto source = made("a", "safetensors", {f32("w", {257, 1024})});
+  const auto with_seed = [&](const std::string& name, std::uint64_t seed) {
+    return values_of(
+        converted(source, name,
+                  {.types = {{"w", "BF16"}}, .rounding = {RoundingMode::stochastic, false, seed}},
+                  {.round = true}),
+        "w");
+  };
+  const auto once = with_seed("b.safetensors", 1);
+  EXPECT_EQ(once, with_seed("c.safetensors", 1));
+  EXPECT_NE(once, with_seed("d.safetensors", 2));
+}
+
+}  // namespace
+}  // namespace ht::change_types_test

@@ -1,0 +1,58 @@
+// The tensors of a target: the selected tensors of a source, under their new names.
+#pragma once
+
+#include <functional>
+#include <htensor/convert/convert.hpp>
+
+#include "convert/copy/from_memory.hpp"
+
+namespace ht::inline v1 {
+
+/// Like an entry of a Catalog, but mutable and free to be reordered.
+struct TargetTensor {
+  std::string name;
+  /// The entry in the source, with the old name.
+  Entry entry;
+  /// The bytes, if they are not in a file of the source.
+  std::optional<Bytes> memory{};
+  /// The conversion to the layout of `entry`, if the source has another layout.
+  std::shared_ptr<const Relayout> relayout{};
+  /// The conversion to the type of `entry`, if the source has another type.
+  std::optional<ValueChange> change{};
+  /// The pattern of a splat whose type was changed: `entry` points at it.
+  std::shared_ptr<const std::array<std::byte, 16>> pattern{};
+
+  /// The entry with the new name. It is valid as long as this object.
+  [[nodiscard]] Entry as_entry() const noexcept {
+    Entry renamed = entry;
+    renamed.name = name;
+    return renamed;
+  }
+};
+
+/// The tensors selected by the options. `not_found` if the glob or a rename matches no tensor.
+[[nodiscard]] Result<std::vector<TargetTensor>> target_tensors(const Catalog& source, const InMemory& memory,
+                                                               const ConvertOptions& options);
+
+/// Converts tensors to the types of `ConvertOptions::types` and `dequantize`. Calls `lost` with the reason
+/// for each tensor that may be rounded without being quantized, and for each that loses its note.
+[[nodiscard]] Result<void> change_types(
+    std::span<TargetTensor> tensors, const ConvertOptions& options,
+    const std::function<void(const TargetTensor&, LossKind, const Error&)>& lost);
+
+/// Sorts the tensors as `ConvertOptions::canonical` requires.
+void sort_canonically(std::span<TargetTensor> tensors, const Format& format);
+
+/// Makes a tensor row-major and little-endian. `unsupported_encoding` for big-endian blocks that cannot be
+/// byte-swapped.
+[[nodiscard]] Result<void> normalize_layout(TargetTensor& tensor);
+/// Normalizes the tensors whose layout the format cannot store. `source` is the source's format, null if
+/// unknown.
+[[nodiscard]] Result<void> normalize_layouts(std::span<TargetTensor> tensors, const Format& format,
+                                             const Format* source);
+
+/// A catalog of the tensors, with the files of the source. `duplicate_tensor` if two have the same name.
+[[nodiscard]] Result<Catalog> catalog_of(std::span<const TargetTensor> tensors, const Metadata& metadata,
+                                         const Catalog& source, const Format& format);
+
+}  // namespace ht::inline v1

@@ -1,0 +1,156 @@
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include "base/fault_registry.hpp"
+#include "io/port/port_parts.hpp"
+
+namespace ht::inline v1::io {
+namespace {
+
+constinit std::mutex mutex;
+int users = 0;
+bool installed = false;
+std::uintptr_t page_bytes = 0;
+
+// A signal disposition that this handler replaced. Never changed or freed: a handler on another thread may
+// still read it later.
+struct Replaced {
+  struct sigaction action{};
+  const Replaced* next = nullptr;
+};
+constinit const Replaced by_default;
+constinit const Replaced* replaced = &by_default;
+constinit std::atomic<const Replaced*> previous = &by_default;
+
+bool is_same(const struct sigaction& a, const struct sigaction& b) noexcept {
+  return a.sa_handler == b.sa_handler && a.sa_flags == b.sa_flags &&
+         std::memcmp(&a.sa_mask, &b.sa_mask, sizeof a.sa_mask) == 0;
+}
+
+// Called under the mutex.
+const Replaced* keep(const struct sigaction& action) {
+  const auto* found = replaced;
+  while (found != nullptr && !is_same(found->action, action)) found = found->next;
+  if (found == nullptr) found = replaced = new Replaced{action, replaced};
+  return found;
+}
+
+// Runs the default action now. Returning with the default installed is not enough: the fault might not
+// repeat, and the process would continue without this handler.
+void end_process(int signal, siginfo_t* info, bool is_sent) noexcept {
+  struct sigaction ours{};
+  ::sigaction(signal, &by_default.action, &ours);
+  sigset_t mask{};
+  ::sigaddset(&mask, signal);
+  ::pthread_sigmask(SIG_UNBLOCK, &mask, nullptr);
+  // Keeps the address and cause of the fault for the core dump.
+  ::syscall(SYS_rt_tgsigqueueinfo, ::getpid(), ::gettid(), signal, info);
+  // Reached by the init process of a container: the kernel does not terminate it by a sent signal.
+  if (!is_sent) std::abort();
+  ::sigaction(signal, &ours, nullptr);
+}
+
+// Does what the system would do with the signal without this handler.
+void pass_on(int signal, siginfo_t* info, void* context) {
+  const auto* before = previous.load();
+  const auto& action = before->action;
+  // A process cannot ignore a fault. It can ignore a sent signal, and a report of a bad page that it has not
+  // accessed.
+  const bool is_sent = info->si_code <= 0 || info->si_code == BUS_MCEERR_AO;
+  if (action.sa_handler == SIG_IGN && is_sent) return;
+  if (action.sa_handler == SIG_IGN || action.sa_handler == SIG_DFL) return end_process(signal, info, is_sent);
+  const auto has = [&](unsigned flag) { return (static_cast<unsigned>(action.sa_flags) & flag) != 0; };
+  // SA_RESETHAND: if two threads fault, the second gets the default action.
+  if (has(SA_RESETHAND) && !previous.compare_exchange_strong(before, &by_default)) {
+    return pass_on(signal, info, context);
+  }
+  // The signal mask of the interrupted code is restored when this handler returns.
+  sigset_t mask = action.sa_mask;
+  if (!has(SA_NODEFER)) ::sigaddset(&mask, signal);
+  ::pthread_sigmask(SIG_BLOCK, &mask, nullptr);
+  if (has(SA_SIGINFO)) {
+    action.sa_sigaction(signal, info, context);
+  } else {
+    action.sa_handler(signal);
+  }
+}
+
+// Replaces unreadable pages by zeros. Returns whether it did.
+bool replace_pages(const void* address) {
+  fault::Incident incident(address);
+  const auto pages = incident.claim(page_bytes);
+  return pages && map_fixed(pages->begin, pages->end - pages->begin,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+void on_sigbus(int signal, siginfo_t* info, void* context) {
+  const int error_number = errno;
+  // Other codes are sent signals and unaligned accesses.
+  const bool about_a_page = info->si_code == BUS_ADRERR || info->si_code == BUS_OBJERR;
+  const bool is_replaced = about_a_page && replace_pages(info->si_addr);
+  errno = error_number;
+  if (!is_replaced) pass_on(signal, info, context);
+}
+
+void before_fork() {
+  mutex.lock();
+  fault::before_fork();
+}
+void after_fork_in_parent() {
+  fault::after_fork_in_parent();
+  mutex.unlock();
+}
+void after_fork_in_child() {
+  fault::after_fork_in_child();
+  mutex.unlock();
+}
+
+}  // namespace
+
+bool map_fixed(std::uintptr_t address, std::uint64_t bytes, int flags, int file,
+               std::int64_t offset) noexcept {
+  return ::syscall(SYS_mmap, address, bytes, PROT_READ, flags | MAP_FIXED, file, offset) != -1;
+}
+
+FaultHandler::FaultHandler() {
+  const std::lock_guard lock(mutex);
+  if (installed) {
+    ++users;
+    return;
+  }
+  if (page_bytes == 0) {
+    ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    page_bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  }
+  struct sigaction current{};
+  ::sigaction(SIGBUS, nullptr, &current);
+  // The earlier disposition is stored before the handler can need it.
+  previous = keep(current);
+  ++users;
+  struct sigaction ours{};
+  ours.sa_sigaction = on_sigbus;
+  // Uses the thread's alternate stack if it has one. SA_NODEFER: an earlier handler's own mask is applied by
+  // `pass_on`. SA_RESTART: an ignored signal must not interrupt system calls.
+  ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
+  installed = ::sigaction(SIGBUS, &ours, nullptr) == 0;
+}
+
+FaultHandler::~FaultHandler() {
+  const std::lock_guard lock(mutex);
+  if (--users > 0 || !installed) return;
+  struct sigaction current{};
+  if (::sigaction(SIGBUS, nullptr, &current) != 0) return;
+  if ((current.sa_flags & SA_SIGINFO) == 0 || current.sa_sigaction != on_sigbus) return;
+  installed = ::sigaction(SIGBUS, &previous.load()->action, nullptr) != 0;
+}
+
+}  // namespace ht::inline v1::io

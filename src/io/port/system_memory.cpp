@@ -1,0 +1,118 @@
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fstream>
+#include <sstream>
+
+#include "io/port/port_parts.hpp"
+
+namespace ht::inline v1::io {
+namespace {
+
+std::optional<std::uint64_t> leading_number(std::string_view text) noexcept {
+  const auto begin = std::min(text.find_first_not_of(" \t"), text.size());
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data() + begin, text.data() + text.size(), number);
+  if (error != std::errc()) return std::nullopt;
+  return number;
+}
+
+// Removes the first line and returns it.
+std::string_view take_line(std::string_view& text) noexcept {
+  const auto line = text.substr(0, text.find('\n'));
+  text.remove_prefix(std::min(line.size() + 1, text.size()));
+  return line;
+}
+
+// Reads a whole text file of /proc or /sys, whose size is not known before.
+std::optional<std::string> text_of(const std::filesystem::path& path) {
+  const std::ifstream file(path);
+  if (!file) return std::nullopt;
+  std::ostringstream text;
+  text << file.rdbuf();
+  return std::move(text).str();
+}
+
+// The two versions of control groups: their paths and file names.
+struct Groups {
+  std::string_view root;
+  std::string_view controller;
+  std::string_view limit;
+  std::string_view used;
+  std::string_view cache;
+};
+constexpr std::array generations{
+    Groups{"/sys/fs/cgroup", "", "memory.max", "memory.current", "file"},
+    Groups{"/sys/fs/cgroup/memory", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+           "total_cache"},
+};
+
+std::optional<std::uint64_t> left_in(const std::filesystem::path& folder, const Groups& names) {
+  const auto limit = text_of(folder / names.limit);
+  const auto used = text_of(folder / names.used);
+  if (!limit || !used) return std::nullopt;
+  const auto stat = text_of(folder / "memory.stat").value_or("");
+  return left_of_limit(*limit, *used, number_behind(stat, names.cache).value_or(0));
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> number_behind(std::string_view text, std::string_view word) noexcept {
+  while (!text.empty()) {
+    const auto line = take_line(text);
+    const auto rest = line.substr(std::min(word.size(), line.size()));
+    if (line.starts_with(word) && (rest.starts_with(' ') || rest.starts_with('\t')))
+      return leading_number(rest);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string_view> control_group(std::string_view cgroups,
+                                              std::string_view controller) noexcept {
+  while (!cgroups.empty()) {
+    const auto line = take_line(cgroups);
+    const auto first = line.find(':');
+    const auto second = first == std::string_view::npos ? first : line.find(':', first + 1);
+    if (second != std::string_view::npos && line.substr(first + 1, second - first - 1) == controller) {
+      return line.substr(second + 1);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> left_of_limit(std::string_view limit, std::string_view used,
+                                           std::uint64_t in_page_cache) noexcept {
+  const auto most = leading_number(limit);  // nullopt for "max"
+  const auto all = leading_number(used);
+  if (!most || !all) return std::nullopt;
+  const std::uint64_t kept = *all - std::min(*all, in_page_cache);
+  return *most - std::min(*most, kept);
+}
+
+IoResult<std::uint64_t> available_memory() {
+  const auto meminfo = text_of("/proc/meminfo").value_or("");
+  const auto kib = number_behind(meminfo, "MemAvailable:");
+  if (!kib) return tl::unexpected(std::make_error_code(std::errc::function_not_supported));
+  std::uint64_t least = *kib * 1024;
+  const auto cgroups = text_of("/proc/self/cgroup").value_or("");
+  for (const auto& names : generations) {
+    const auto group = control_group(cgroups, names.controller);
+    if (!group) continue;
+    // A group's limit also applies to the groups below it.
+    const std::filesystem::path root = names.root;
+    for (auto folder = root / std::filesystem::path(*group).relative_path(); folder > root;
+         folder = folder.parent_path()) {
+      least = std::min(least, left_in(folder, names).value_or(least));
+    }
+  }
+  return least;
+}
+
+IoResult<std::uint64_t> peak_memory() {
+  // getrusage is not used: its value is inherited across exec, so it may be that of a larger process.
+  const auto kib = number_behind(text_of("/proc/self/status").value_or(""), "VmHWM:");
+  if (!kib) return tl::unexpected(std::make_error_code(std::errc::function_not_supported));
+  return *kib * 1024;
+}
+
+}  // namespace ht::inline v1::io

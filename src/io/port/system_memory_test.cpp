@@ -1,0 +1,45 @@
+#include "io/port/port_parts.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace ht::io::system_memory_test {
+namespace {
+
+TEST(SystemMemory, numbers_stand_behind_the_word_that_begins_their_line) {
+  EXPECT_EQ(number_behind("MemFree:  7 kB\nMemAvailable:   42 kB\n", "MemAvailable:"), 42U);
+  EXPECT_EQ(number_behind("file_mapped 1\nfile 2", "file"), 2U);
+  EXPECT_EQ(number_behind("unfile 1\n", "file"), std::nullopt);
+  EXPECT_EQ(number_behind("file max\n", "file"), std::nullopt);
+  EXPECT_EQ(number_behind("", "file"), std::nullopt);
+}
+
+TEST(SystemMemory, control_groups_of_both_generations_are_found) {
+  EXPECT_EQ(control_group("0::/user/a\n", ""), "/user/a");
+  EXPECT_EQ(control_group("5:cpu:/\n4:memory:/box\n0::/\n", "memory"), "/box");
+  EXPECT_EQ(control_group("5:cpu:/\n", "memory"), std::nullopt);
+  EXPECT_EQ(control_group("nonsense", ""), std::nullopt);
+}
+
+TEST(SystemMemory, the_page_cache_counts_as_left) {
+  EXPECT_EQ(left_of_limit("100\n", "60\n", 20), 60U);
+  EXPECT_EQ(left_of_limit("100", "150", 0), 0U);
+  EXPECT_EQ(left_of_limit("100", "50", 70), 100U);
+  EXPECT_EQ(left_of_limit("max\n", "60", 0), std::nullopt);
+}
+
+TEST(SystemMemory, there_is_some) {
+  const auto bytes = system_port().available_memory();
+  ASSERT_TRUE(bytes);
+  EXPECT_GT(*bytes, 0U);
+}
+
+TEST(SystemMemory, peak_grows_with_what_is_touched) {
+  const auto before = system_port().peak_memory().value();
+  const std::vector<char> memory(before + (std::size_t{8} << 20), 1);
+  EXPECT_GE(system_port().peak_memory().value(), before + memory.size() / 2);
+}
+
+}  // namespace
+}  // namespace ht::io::system_memory_test

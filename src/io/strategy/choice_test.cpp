@@ -1,0 +1,130 @@
+#include "io/strategy/choice.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace ht::io::choice_test {
+namespace {
+
+constexpr std::uint64_t gib = std::uint64_t{1} << 30;
+
+// A cold file of 4 GiB on a disk, with room for it.
+Facts cold() {
+  return {.latency = Latency::near, .bytes = 4 * gib, .cached_bytes = 0, .budget_bytes = 16 * gib};
+}
+
+std::string_view code_of(Facts facts) { return choose(facts).code; }
+
+TEST(Choice, of_a_cold_file_depends_on_its_use) {
+  auto facts = cold();
+  EXPECT_EQ(choose(facts).strategy, StrategyKind::mapped);
+  EXPECT_EQ(code_of(facts), "near_and_fits");
+  facts.use = Use::few;
+  EXPECT_EQ(choose(facts).strategy, StrategyKind::mapped);
+  EXPECT_EQ(code_of(facts), "only_a_few");
+  facts.use = Use::one_pass;
+  EXPECT_EQ(choose(facts).strategy, StrategyKind::staged);
+  EXPECT_EQ(code_of(facts), "one_pass");
+}
+
+TEST(Choice, of_what_is_in_memory_already_is_to_map_it) {
+  for (const auto use : {Use::all, Use::one_pass}) {
+    auto facts = cold();
+    facts.use = use;
+    facts.cached_bytes = facts.bytes;
+    EXPECT_EQ(code_of(facts), "already_cached");
+    facts.cached_bytes = 0;
+    facts.latency = Latency::memory;
+    EXPECT_EQ(code_of(facts), "file_is_memory");
+    EXPECT_EQ(choose(facts).strategy, StrategyKind::mapped);
+  }
+}
+
+TEST(Choice, takes_an_unknown_page_cache_for_an_empty_one_and_says_so) {
+  for (const auto use : {Use::all, Use::one_pass}) {
+    auto facts = cold();
+    facts.use = use;
+    const auto known = choose(facts);
+    facts.cached_bytes = std::nullopt;
+    const auto unknown = choose(facts);
+    EXPECT_EQ(unknown.code, known.code);
+    EXPECT_EQ(unknown.strategy, known.strategy);
+    EXPECT_TRUE(unknown.reason.starts_with(known.reason));
+    EXPECT_NE(unknown.reason.find("unknown"), std::string::npos);
+    facts.bytes = 0;  // zero of zero bytes is not all of them
+    EXPECT_NE(choose(facts).code, "already_cached");
+  }
+}
+
+TEST(Choice, of_what_does_not_fit_is_to_stream_it) {
+  auto facts = cold();
+  facts.budget_bytes = 3 * gib;
+  EXPECT_EQ(choose(facts).strategy, StrategyKind::staged);
+  EXPECT_EQ(code_of(facts), "larger_than_memory");
+  // A budget that was set counts for pages that are there, an estimate of free memory does not.
+  facts.cached_bytes = facts.bytes;
+  EXPECT_EQ(code_of(facts), "already_cached");
+  facts.budget_is_set = true;
+  EXPECT_EQ(code_of(facts), "larger_than_memory");
+  facts.latency = Latency::memory;
+  EXPECT_EQ(code_of(facts), "larger_than_memory");
+  facts.budget_is_set = false;
+  EXPECT_EQ(code_of(facts), "file_is_memory");
+  // The padding of `read` does not count for pages.
+  facts = cold();
+  facts.latency = Latency::far;
+  facts.budget_bytes = facts.bytes;
+  EXPECT_EQ(choose(facts).strategy, StrategyKind::read);
+  facts.memory_bytes = facts.bytes + 1;
+  EXPECT_EQ(choose(facts).strategy, StrategyKind::mapped);
+  facts.can_map = false;
+  EXPECT_EQ(choose(facts).strategy, StrategyKind::staged);
+}
+
+TEST(Choice, of_what_is_far_away_is_to_read_it) {
+  auto facts = cold();
+  facts.latency = Latency::far;
+  EXPECT_EQ(choose(facts).strategy, StrategyKind::read);
+  EXPECT_EQ(code_of(facts), "far_away");
+}
+
+TEST(Choice, without_mappings_never_maps) {
+  auto facts = cold();
+  facts.can_map = false;
+  EXPECT_EQ(code_of(facts), "no_mapping_read");
+  facts.budget_bytes = 0;
+  EXPECT_EQ(choose(facts).strategy, StrategyKind::staged);
+  facts.use = Use::one_pass;
+  EXPECT_EQ(code_of(facts), "no_mapping_streamed");
+  EXPECT_EQ(choose(facts).strategy, StrategyKind::staged);
+}
+
+TEST(Choice, always_has_words) {
+  std::set<std::string_view> codes;
+  for (const auto latency : {Latency::near, Latency::memory, Latency::far}) {
+    for (const auto use : {Use::few, Use::all, Use::one_pass}) {
+      for (const std::uint64_t cached : {std::uint64_t{0}, 4 * gib}) {
+        for (const std::uint64_t memory : {std::uint64_t{0}, 16 * gib}) {
+          for (const bool can_map : {true, false}) {
+            const auto choice = choose({.latency = latency,
+                                        .bytes = 4 * gib,
+                                        .cached_bytes = cached,
+                                        .memory_bytes = 4 * gib,
+                                        .budget_bytes = memory,
+                                        .can_map = can_map,
+                                        .use = use});
+            EXPECT_FALSE(choice.reason.empty());
+            EXPECT_EQ(choice.strategy == StrategyKind::mapped && !can_map, false);
+            EXPECT_NE(to_string(choice.strategy), "unknown");
+            codes.insert(choice.code);
+          }
+        }
+      }
+    }
+  }
+  EXPECT_EQ(codes.size(), 9U);
+}
+
+}  // namespace
+}  // namespace ht::io::choice_test

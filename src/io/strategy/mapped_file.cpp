@@ -1,0 +1,343 @@
+#include "io/strategy/mapped_file.hpp"
+
+#include <algorithm>
+#include <htensor/base/checked.hpp>
+
+#include "base/fault_registry.hpp"
+#include "base/format_text.hpp"
+#include "io/port/port_parts.hpp"
+#include "io/port/system_error.hpp"
+
+namespace ht::inline v1::io {
+
+// A mapped part of the file, unmapped with its last owner.
+struct MappedFile::Mapping final : fault::Source {
+  std::shared_ptr<const FileSource> file;
+  MapOptions options;
+  // The requested part; the region may begin earlier, at a page.
+  std::uint64_t offset;
+  Bytes bytes;
+  Region region;
+  std::optional<FaultHandler> handler;
+  fault::Range guarded;
+
+  Mapping(std::shared_ptr<const FileSource> of_file, MapOptions how, std::uint64_t at)
+      : file(std::move(of_file)), options(std::move(how)), offset(at) {}
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  // A destructor cannot report a failure; MappedFile::release does.
+  ~Mapping() override { static_cast<void>(unmap()); }
+
+  [[nodiscard]] std::uint64_t region_offset() const { return offset - offset % file->port().page_bytes(); }
+
+  // Maps the requested part, which is not empty.
+  Result<void> map(std::uint64_t part_bytes) {
+    const std::uint64_t lead = offset % file->port().page_bytes();
+    // Larger than the address space, for example on a 32-bit system.
+    const bool is_too_large = !checked::narrow<std::ptrdiff_t>(part_bytes);
+    const auto mapped = is_too_large ? tl::unexpected(std::make_error_code(std::errc::not_enough_memory))
+                                     : file->port().map(file->handle(), region_offset(), part_bytes + lead);
+    if (!mapped) {
+      const bool never = mapped.error() == std::errc::function_not_supported;
+      return fail(system_error(never ? ErrorCode::unsupported_platform : ErrorCode::map_failed,
+                               "file_can_be_mapped", "map", file->path(), mapped.error()));
+    }
+    region = *mapped;
+    bytes = Bytes(region.data + lead, static_cast<std::size_t>(part_bytes));
+    if (options.faults == FaultPolicy::off) return {};
+    handler.emplace();
+    const Bytes pages(region.data, static_cast<std::size_t>(region.bytes));
+    // If this runs out of memory, the destructor unmaps the region.
+    guarded = HT_TRY(fault::Range::add(pages, *this, options.faults));
+    return {};
+  }
+
+  IoResult<void> unmap() {
+    if (region.bytes == 0) return {};
+    IoResult<void> done;
+    // Unregistered before unmapping: other code may map the same addresses, and its faults are not handled
+    // here.
+    const bool is_unmapped = guarded.remove([&] {
+      done = file->port().unmap(region);
+      return done.has_value();
+    });
+    if (is_unmapped) region = {};
+    return done;
+  }
+
+  // Returns the pages of a mapped range: only whole pages inside it if `inward`, else all that it touches.
+  [[nodiscard]] Region pages_of(const Range& range, bool inward) const {
+    const std::uint64_t page = file->port().page_bytes();
+    // Relative to the region, which begins at a page of the file.
+    const std::uint64_t begin = range.offset - region_offset();
+    const std::uint64_t end = begin + range.bytes;
+    // The end of the region counts as the end of a page: no mapped bytes follow in that page.
+    const auto up = [&](std::uint64_t at) { return std::min((at + page - 1) / page * page, region.bytes); };
+    const auto down = [&](std::uint64_t at) { return at == region.bytes ? at : at / page * page; };
+    const std::uint64_t first = inward ? up(begin) : begin / page * page;
+    const std::uint64_t last = inward ? down(end) : up(end);
+    if (range.bytes == 0 || first >= last) return {};
+    return {region.data + first, last - first};
+  }
+
+  Error describe(std::uint64_t in_region) const override {
+    const std::uint64_t at = region_offset() + in_region;
+    const auto now = file->port().stat(file->handle());
+    const bool is_shorter = now && now->bytes < file->stat().bytes && now->bytes <= at;
+    auto error =
+        is_shorter ? Error(ErrorCode::changed_underfoot, "mapped_pages_are_still_there",
+                           format_text("file shrank from {} to {} bytes while in use; byte {} cannot be read",
+                                       file->stat().bytes, now->bytes, at))
+                         .with_hint("retry when no other program writes to the file")
+                   : Error(ErrorCode::read_failed, "mapped_pages_can_be_read",
+                           format_text("cannot read mapped byte {}", at))
+                         .with_hint("check the disk or network, for instance in the system log (dmesg)");
+    if (options.tensor_at) error = std::move(error).at_tensor(options.tensor_at(at));
+    return std::move(error).at_path(file->path().native()).at_offset(at);
+  }
+
+  bool restore(std::uint64_t in_region) noexcept override {
+    const Region rest{region.data + in_region, region.bytes - in_region};
+    return file->port().map_over(rest, file->handle(), region_offset() + in_region).has_value();
+  }
+};
+
+MappedFile::MappedFile(std::shared_ptr<const Source> source, MapOptions options)
+    : source_(std::move(source)),
+      local_(std::dynamic_pointer_cast<const FileSource>(source_)),
+      is_mappable_(local_ || source_->memory()),
+      options_(std::move(options)) {}
+
+Result<void> MappedFile::check_range(std::uint64_t offset, std::uint64_t bytes) const {
+  if (checked::range_fits(offset, bytes, source_->size())) return {};
+  return fail(Error(ErrorCode::out_of_bounds, "mapped_range_is_in_the_file",
+                    format_text("{} bytes at byte {} are outside the file of {} bytes", bytes, offset,
+                                source_->size()))
+                  .at_path(source_->path().native())
+                  .at_offset(offset));
+}
+
+MapDone MappedFile::view(const Range& range) const {
+  return {
+      {memory_.bytes.subspan(static_cast<std::size_t>(range.offset), static_cast<std::size_t>(range.bytes)),
+       memory_.owner},
+      true};
+}
+
+Result<MapDone> MappedFile::map(std::uint64_t offset, std::uint64_t bytes) {
+  HT_TRY(check_range(offset, bytes));
+  // The mapping of the whole source does not change once made, so a view of it needs no lock.
+  if (is_mapped()) return view({offset, bytes});
+  return perform({offset, bytes}, mapped::Map{});
+}
+
+Result<void> MappedFile::advise(std::uint64_t offset, std::uint64_t bytes, Advice advice) {
+  HT_TRY(check_range(offset, bytes));
+  const bool drops = advice == Advice::drop || advice == Advice::evict;
+  HT_TRY(perform({offset, bytes, advice},
+                 drops ? mapped::Event(mapped::Drop{}) : mapped::Event(mapped::Advise{})));
+  return {};
+}
+
+Result<MapDone> MappedFile::perform(const Range& range, const mapped::Event& request) {
+  return without_bad_alloc([&]() -> Result<MapDone> {
+    std::unique_lock lock(mutex_);
+    mapped::Event event = request;
+    for (;;) {
+      auto [next, effect] = mapped::step(state_, event);
+      state_ = std::move(next);
+      if (std::holds_alternative<mapped::MapWhole>(effect)) {
+        // Out of memory is an event too: the state must not stay `Mapping`.
+        auto mapped = without_bad_alloc([&]() -> Result<mapped::Event> { return map_whole(); });
+        event = mapped ? *std::move(mapped) : mapped::MapFailed{std::move(mapped).error()};
+      } else if (std::holds_alternative<mapped::Repeat>(effect)) {
+        event = request;
+      } else if (std::holds_alternative<mapped::GiveView>(effect)) {
+        return view(range);
+      } else if (std::holds_alternative<mapped::GiveWindow>(effect)) {
+        return give_window(range);
+      } else if (auto* const refused = std::get_if<mapped::Refuse>(&effect)) {
+        return fail(std::move(refused->error));
+      } else {
+        // Without the lock: other threads must get their views while pages are read from the disk.
+        const auto mapping = mapping_;
+        lock.unlock();
+        if (std::holds_alternative<mapped::DropPages>(effect)) {
+          HT_TRY(drop_pages(mapping.get(), range));
+        } else if (std::holds_alternative<mapped::AdviseWindow>(effect)) {
+          HT_TRY(advise_windows(range));
+        } else if (mapping) {
+          HT_TRY(advise_pages(*mapping, range));
+        }
+        return MapDone{};
+      }
+    }
+  });
+}
+
+mapped::Event MappedFile::map_whole() {
+  if (auto memory = source_->memory()) {
+    if (memory->bytes.size() != source_->size()) {
+      return mapped::MapFailed{Error(ErrorCode::size_mismatch, "memory_of_a_source_has_its_size",
+                                     format_text("source has {} bytes but its memory has {}", source_->size(),
+                                                 memory->bytes.size()))
+                                   .at_path(source_->path().native())
+                                   .with_hint("return all bytes from Source::memory, or nullopt")};
+    }
+    memory_ = *std::move(memory);
+  } else if (!local_) {
+    return mapped::MapFailed{Error(ErrorCode::unsupported_strategy, "source_can_be_mapped",
+                                   "source cannot be mapped: its bytes are read on request")
+                                 .at_path(source_->path().native())
+                                 .with_hint("load the model with ht::load, or read tensors with copy_to")};
+  } else {
+    auto mapping = map_part({0, source_->size()});
+    if (!mapping) {
+      if (mapping.error().cause() != std::errc::not_enough_memory)
+        return mapped::MapFailed{std::move(mapping).error()};
+      is_windowed_.store(true, std::memory_order_release);
+      return mapped::NoRoom{};
+    }
+    mapping_ = *std::move(mapping);
+    memory_ = {mapping_->bytes, mapping_};
+  }
+  is_whole_.store(true, std::memory_order_release);
+  return mapped::WholeMapped{};
+}
+
+// Only for files: memory is always mapped whole.
+Result<std::shared_ptr<MappedFile::Mapping>> MappedFile::map_part(const Range& range) const {
+  auto mapping = std::make_shared<Mapping>(local_, options_, range.offset);
+  if (range.bytes != 0) HT_TRY(mapping->map(range.bytes));
+  return mapping;
+}
+
+Result<MapDone> MappedFile::give_window(const Range& range) {
+  const auto window = HT_TRY(map_part(range));
+  std::erase_if(windows_, [](const auto& watched) { return watched.expired(); });
+  windows_.push_back(window);
+  return MapDone{{window->bytes, window}, false};
+}
+
+// Only advice that fetches pages has an effect that outlasts a window. Windows are small because the address
+// space has no room for large ones.
+Result<void> MappedFile::advise_windows(const Range& range) const {
+  constexpr std::uint64_t window_bytes = std::uint64_t{64} << 20;
+  if (range.advice != Advice::populate && range.advice != Advice::will_need) return {};
+  for (std::uint64_t done = 0; done < range.bytes; done += window_bytes) {
+    const Range part{range.offset + done, std::min(window_bytes, range.bytes - done), range.advice};
+    HT_TRY(advise_pages(*HT_TRY(map_part(part)), part));
+  }
+  return {};
+}
+
+Result<void> MappedFile::advise_pages(const Mapping& mapping, const Range& range) const {
+  // Do not drop a page that another range shares.
+  const Region region = mapping.pages_of(range, range.advice == Advice::drop);
+  if (region.bytes == 0) return {};
+  if (range.advice == Advice::populate) {
+    const Bytes pages(region.data, static_cast<std::size_t>(region.bytes));
+    // Guarded even if no page is touched: a section restores pages that an earlier fault replaced by zeros,
+    // which the system would count as populated.
+    return guarded(pages, [&]() -> Result<void> {
+      if (local_->port().advise(region, range.advice)) return {};
+      // An older kernel does not know the advice, or a page cannot be read. Touching or reading also fetches
+      // pages.
+      if (options_.faults == FaultPolicy::off) return read_through(range);
+      fault::touch(pages);
+      return {};
+    });
+  }
+  const auto done = local_->port().advise(region, range.advice);
+  if (done) return {};
+  return fail(system_error(ErrorCode::unsupported_strategy, "system_takes_the_advice", "apply memory advice",
+                           local_->path(), done.error())
+                  .at_offset(range.offset));
+}
+
+Result<void> MappedFile::drop_pages(const Mapping* mapping, const Range& range) const {
+  // The page cache keeps mapped pages, so the pages of this mapping are dropped first.
+  if (mapping != nullptr) HT_TRY(advise_pages(*mapping, {range.offset, range.bytes, Advice::drop}));
+  if (range.advice != Advice::evict || !local_) return {};
+  const auto done = local_->port().forget(local_->handle(), range.offset, range.bytes);
+  if (done) return {};
+  return fail(system_error(ErrorCode::unsupported_strategy, "page_cache_can_be_emptied",
+                           "evict from the page cache", local_->path(), done.error()));
+}
+
+Result<bool> MappedFile::release(Memory& memory) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& watched : windows_) {
+    const auto window = watched.lock();
+    if (!window || window.get() != memory.owner.get()) continue;
+    memory.owner.reset();
+    std::optional<Error> refusal;
+    if (window.use_count() > 1) {
+      refusal = Error(ErrorCode::in_use, "nobody_holds_the_mapping",
+                      format_text("mapping is still in use: {} references", window.use_count() - 1))
+                    .at_path(local_->path().native())
+                    .with_hint("release all tensors of this file first");
+    } else if (const auto done = window->unmap(); !done) {
+      refusal = system_error(ErrorCode::unmap_failed, "mapping_can_be_given_back", "unmap", local_->path(),
+                             done.error());
+    }
+    if (refusal) {
+      memory.owner = window;
+      return fail(*std::move(refusal));
+    }
+    memory = {};
+    return true;
+  }
+  return false;
+}
+
+Result<void> MappedFile::read(std::uint64_t offset, MutableBytes into) const {
+  auto done = source_->read(offset, into);
+  if (done || !local_) return done;
+  const std::uint64_t at = done.error().offset().value_or(offset);
+  // If the file changed, for example shrank, that error is reported instead.
+  if (auto unchanged = local_->check_unchanged(); !unchanged) done = std::move(unchanged);
+  auto error = std::move(done).error().at_offset(at);
+  return fail(options_.tensor_at ? std::move(error).at_tensor(options_.tensor_at(at)) : std::move(error));
+}
+
+// Reads a range with system calls and discards the bytes.
+Result<void> MappedFile::read_through(const Range& range) const {
+  constexpr std::uint64_t piece_bytes = std::uint64_t{1} << 20;
+  std::vector<std::byte> buffer;
+  for (std::uint64_t done = 0; done < range.bytes; done += piece_bytes) {
+    buffer.resize(static_cast<std::size_t>(std::min(piece_bytes, range.bytes - done)));
+    HT_TRY(read(range.offset + done, buffer));
+  }
+  return {};
+}
+
+std::optional<Error> MappedFile::fault() const {
+  const std::lock_guard lock(mutex_);
+  if (mapping_) return mapping_->guarded.first_fault();
+  for (const auto& watched : windows_) {
+    const auto window = watched.lock();
+    if (auto error = window ? window->guarded.first_fault() : std::nullopt) return error;
+  }
+  return std::nullopt;
+}
+
+Result<void> MappedFile::visit(std::uint64_t offset, std::uint64_t bytes,
+                               const std::function<Result<void>(Bytes)>& body) {
+  HT_TRY(check_range(offset, bytes));
+  if (must_read()) {
+    return without_bad_alloc([&]() -> Result<void> {
+      std::vector<std::byte> copy(static_cast<std::size_t>(bytes));
+      HT_TRY(read(offset, copy));
+      return body(copy);
+    });
+  }
+  auto done = HT_TRY(map(offset, bytes));
+  const Bytes mapped_bytes = done.memory.bytes;
+  auto visited = guarded(mapped_bytes, [&] { return body(mapped_bytes); });
+  if (done.is_whole) return visited;
+  if (auto released = release(done.memory); !released && visited) return fail(std::move(released).error());
+  return visited;
+}
+
+}  // namespace ht::inline v1::io

@@ -1,0 +1,161 @@
+// Several threads process pieces ahead of one thread that waits for the pieces in order. The first pieces are
+// timed to choose the fastest of several ways. Used to fetch pages of mapped files.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <htensor/base/result.hpp>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include "io/strategy/mapped_file.hpp"
+
+namespace ht::inline v1::io {
+
+/// How pages are fetched.
+enum class Engine : std::uint8_t {
+  populate,    ///< each thread faults in its piece
+  read_ahead,  ///< the same, after a readahead call for a later piece
+};
+
+/// An engine and the number of threads that run it.
+struct Way {
+  Engine engine = Engine::populate;
+  std::uint32_t threads = 1;
+
+  friend bool operator==(const Way&, const Way&) = default;
+};
+
+/// Tries several ways in rounds and keeps the faster half of them after each round, until one is left. The
+/// first trial is a warm-up and does not count. The same times always give the same choice.
+class Tuner {
+ public:
+  /// `ways` is not empty; the first one is the default, and is kept unless another one is clearly faster.
+  /// Trials of `trial_bytes` each use at most an eighth of `total_bytes`. For smaller totals, ways at the end
+  /// of the list are not tried; a small file uses the default without a trial.
+  Tuner(std::span<const Way> ways, std::uint64_t total_bytes, std::uint64_t trial_bytes);
+
+  /// The way to use next.
+  [[nodiscard]] Way way() const noexcept { return candidates_[current_].way; }
+  /// Bytes to fetch by `way()` before the next `record`; nullopt for all remaining bytes.
+  [[nodiscard]] std::optional<std::uint64_t> trial_bytes() const noexcept {
+    return candidates_.size() == 1 ? std::nullopt : std::optional(trial_bytes_);
+  }
+  /// Records the time of a fetch by `way()`. Moves on to the next trial until the choice is made.
+  void record(std::uint64_t bytes, double seconds);
+
+  /// Bytes per second of `way()` in all of its pieces; 0 before the first `record`.
+  [[nodiscard]] double rate() const noexcept { return candidates_[current_].rate(); }
+
+ private:
+  struct Candidate {
+    Way way;
+    std::uint64_t bytes = 0;
+    double seconds = 0;
+
+    [[nodiscard]] double rate() const noexcept;
+  };
+  void end_round();
+
+  std::vector<Candidate> candidates_;  // the default comes first while it is a candidate
+  std::size_t current_ = 0;
+  int turns_ = 0;  // completed by all candidates in this round
+  bool is_warm_ = false;
+  std::uint64_t trial_bytes_;
+};
+
+struct PassOptions {
+  /// Not empty. The first is the default; the others are tried on the first pieces, see Tuner.
+  std::span<const Way> ways;
+  std::uint64_t trial_bytes = std::uint64_t{32} << 20;
+  /// Maximum number of pieces started from the awaited one on, itself included.
+  std::size_t max_ahead = SIZE_MAX;
+  /// Ends a wait. The caller also polls it.
+  std::stop_token stop{};
+};
+
+/// The constructor starts the threads, the destructor joins them. The waiting thread does the work itself if
+/// there is a single piece, if all ways have one thread, or if no thread could be started.
+class ParallelPass {
+ public:
+  /// Processes one piece by `way`. Readahead must not go beyond `end`: pieces from there on may be processed
+  /// by another way. Called from several threads at once.
+  using Work = std::function<Result<void>(std::size_t piece, std::size_t end, Way way)>;
+
+  ParallelPass(std::vector<std::uint64_t> piece_bytes, Work work, const PassOptions& options);
+  ParallelPass(const ParallelPass&) = delete;
+  ParallelPass& operator=(const ParallelPass&) = delete;
+  ~ParallelPass();
+
+  /// Waits until all pieces up to this one are done; `piece` must not decrease from call to call. Returns the
+  /// error of the lowest piece that failed, or `cancelled` without a message after a stop request.
+  [[nodiscard]] Result<void> wait_for(std::size_t piece);
+
+  /// The current way and its bytes per second so far. After all pieces are done, this is the final choice.
+  [[nodiscard]] Way way() const;
+  [[nodiscard]] double rate() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void work(std::size_t number);
+  [[nodiscard]] Result<void> work_here(std::size_t piece);
+  [[nodiscard]] bool can_begin(std::size_t number) const;
+  void begin_batch();
+  void finish(std::size_t piece, Result<void> result);
+
+  std::vector<std::uint64_t> piece_bytes_;
+  Work work_;
+  std::size_t max_ahead_;
+  std::stop_token stop_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable may_begin_;
+  std::condition_variable_any finished_;
+  Tuner tuner_;
+  std::size_t next_ = 0;         // the next piece to start
+  std::size_t wanted_ = 0;       // the awaited piece
+  std::size_t done_before_ = 0;  // all pieces before this one are done
+  std::vector<bool> done_;
+  std::size_t under_way_ = 0;
+  std::size_t batch_end_ = 0;  // pieces before it use the current way
+  std::uint64_t batch_bytes_ = 0;
+  Clock::time_point batch_begin_;
+  std::optional<Error> error_;  // of the lowest piece that failed
+  std::size_t failed_piece_ = SIZE_MAX;
+  bool over_ = false;
+  std::vector<std::jthread> threads_;  // last, as they use the rest
+};
+
+struct FetchOptions {
+  std::uint64_t piece_bytes = std::uint64_t{4} << 20;
+  /// The pages are in the page cache, so threads do not wait for the disk.
+  bool cached = false;
+  /// Time the first pieces to choose engine and threads; use only if `each` does not block.
+  bool tune = true;
+  /// Maximum number of pieces fetched from the current one on, itself included.
+  std::size_t max_ahead = SIZE_MAX;
+  std::stop_token stop{};
+};
+
+struct FetchedBy {
+  Way way{};
+  double bytes_per_second = 0;
+};
+
+/// Called with each piece in order, on the thread of the caller, once its pages are in memory.
+using PieceFetched = std::function<Result<void>(const FileRange& piece)>;
+
+/// Fetches all pages of the ranges. Returns the error of the lowest failed piece, or `cancelled` without a
+/// message after a stop request.
+[[nodiscard]] Result<FetchedBy> fetch_pages(MappedFiles files, std::span<const FileRange> ranges,
+                                            const PieceFetched& each, const FetchOptions& options = {});
+
+}  // namespace ht::inline v1::io

@@ -1,0 +1,164 @@
+#include "io/strategy/parallel_pass.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <latch>
+#include <set>
+#include <string>
+
+#include "testing/blocked_signal.hpp"
+
+namespace ht::io::parallel_pass_test {
+namespace {
+
+constexpr Way one{Engine::populate, 1};
+constexpr Way two{Engine::populate, 2};
+constexpr Way four{Engine::populate, 4};
+
+Error broken(std::size_t piece) {
+  return Error(ErrorCode::read_failed, "test", "piece " + std::to_string(piece));
+}
+
+TEST(ParallelPass, does_every_piece_once_whatever_the_way) {
+  for (const auto& ways : {std::vector<Way>{one}, std::vector<Way>{two}, std::vector<Way>{two, one, four}}) {
+    for (const std::size_t pieces : {0U, 1U, 2U, 100U}) {
+      std::vector<std::atomic<int>> times(pieces);
+      ParallelPass pass(std::vector<std::uint64_t>(pieces, 10),
+                        [&](std::size_t piece, std::size_t end, Way) -> Result<void> {
+                          EXPECT_LT(piece, end);
+                          EXPECT_LE(end, pieces);
+                          ++times[piece];
+                          return {};
+                        },
+                        {.ways = ways, .trial_bytes = 20});
+      for (std::size_t i = 0; i < pieces; ++i) {
+        ASSERT_TRUE(pass.wait_for(i));
+        EXPECT_EQ(times[i], 1);
+      }
+      for (const auto& each : times) EXPECT_EQ(each, 1);
+      if (pieces != 0) {
+        EXPECT_GT(pass.rate(), 0);
+      }
+    }
+  }
+}
+
+TEST(ParallelPass, meets_faults_whatever_the_caller_blocks) {
+  const testing::BlockedSigbus blocked;
+  const auto expect_unblocked = [](std::size_t, std::size_t, Way) -> Result<void> {
+    EXPECT_FALSE(testing::BlockedSigbus::is_blocked());
+    return {};
+  };
+  ParallelPass pass({10, 10}, expect_unblocked, {.ways = std::array{two}});
+  EXPECT_TRUE(pass.wait_for(1));
+}
+
+TEST(ParallelPass, tries_each_way_that_there_is_room_for) {
+  const std::vector<Way> ways{two, one, four};
+  std::mutex mutex;
+  std::set<std::uint32_t> threads;
+  ParallelPass pass(std::vector<std::uint64_t>(1000, 10),
+                    [&](std::size_t, std::size_t, Way way) -> Result<void> {
+                      const std::lock_guard lock(mutex);
+                      threads.insert(way.threads);
+                      return {};
+                    },
+                    {.ways = ways, .trial_bytes = 40});
+  ASSERT_TRUE(pass.wait_for(999));
+  EXPECT_EQ(threads, (std::set<std::uint32_t>{1, 2, 4}));
+}
+
+TEST(ParallelPass, works_on_several_pieces_at_once) {
+  std::latch both(2);
+  ParallelPass pass({10, 10},
+                    [&](std::size_t, std::size_t, Way) -> Result<void> {
+                      both.arrive_and_wait();
+                      return {};
+                    },
+                    {.ways = std::span(&two, 1)});
+  EXPECT_TRUE(pass.wait_for(1));
+}
+
+TEST(ParallelPass, reports_the_lowest_piece_that_failed) {
+  for (int turn = 0; turn < 50; ++turn) {
+    // The higher of two fails first, each time.
+    std::latch failed(1);
+    ParallelPass pass(std::vector<std::uint64_t>(20, 10),
+                      [&](std::size_t piece, std::size_t, Way) -> Result<void> {
+                        if (piece == 3) failed.wait();
+                        if (piece == 4) failed.count_down();
+                        if (piece == 3 || piece == 4) return fail(broken(piece));
+                        return {};
+                      },
+                      {.ways = std::span(&four, 1)});
+    ASSERT_TRUE(pass.wait_for(2));
+    const auto done = pass.wait_for(3);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().message(), "piece 3");
+    // It stays that one.
+    EXPECT_EQ(pass.wait_for(19).error().message(), "piece 3");
+  }
+}
+
+TEST(ParallelPass, fails_alike_without_threads) {
+  ParallelPass pass({10, 10, 10},
+                    [&](std::size_t piece, std::size_t, Way) -> Result<void> {
+                      if (piece == 1) return fail(broken(piece));
+                      return {};
+                    },
+                    {.ways = std::span(&one, 1)});
+  EXPECT_TRUE(pass.wait_for(0));
+  EXPECT_EQ(pass.wait_for(2).error().message(), "piece 1");
+  EXPECT_EQ(pass.way(), one);
+}
+
+TEST(ParallelPass, begins_no_more_than_it_may) {
+  std::atomic<std::size_t> highest = 0;
+  ParallelPass pass(std::vector<std::uint64_t>(100, 10),
+                    [&](std::size_t piece, std::size_t, Way) -> Result<void> {
+                      std::size_t before = highest;
+                      while (before < piece && !highest.compare_exchange_weak(before, piece)) continue;
+                      return {};
+                    },
+                    {.ways = std::span(&four, 1), .max_ahead = 3});
+  for (std::size_t i = 0; i < 100; ++i) {
+    EXPECT_LT(highest, i + 3);
+    ASSERT_TRUE(pass.wait_for(i));
+    EXPECT_LT(highest, i + 3);
+  }
+}
+
+TEST(ParallelPass, a_stop_ends_the_wait) {
+  for (const Way& way : {one, two}) {
+    std::stop_source source;
+    ParallelPass pass(std::vector<std::uint64_t>(10, 10),
+                      [&](std::size_t piece, std::size_t, Way) -> Result<void> {
+                        if (piece == 5) source.request_stop();
+                        if (piece > 5) return fail(broken(piece));  // the stop comes before it
+                        return {};
+                      },
+                      {.ways = std::span(&way, 1), .max_ahead = 1, .stop = source.get_token()});
+    Result<void> done;
+    for (std::size_t i = 0; i < 10 && done; ++i) done = pass.wait_for(i);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code(), ErrorCode::cancelled);
+  }
+}
+
+TEST(ParallelPass, going_ends_its_threads) {
+  std::atomic<int> times = 0;
+  {
+    const ParallelPass pass(std::vector<std::uint64_t>(100'000, 10),
+                            [&](std::size_t, std::size_t, Way) -> Result<void> {
+                              ++times;
+                              return {};
+                            },
+                            {.ways = std::span(&two, 1), .max_ahead = 10});
+  }
+  EXPECT_LE(times, 10);
+}
+
+}  // namespace
+}  // namespace ht::io::parallel_pass_test

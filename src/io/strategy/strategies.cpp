@@ -1,0 +1,251 @@
+#include "io/strategy/strategies.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/format_text.hpp"
+#include "io/strategy/own_memory.hpp"
+#include "io/strategy/parallel_pass.hpp"
+
+namespace ht::inline v1::io {
+namespace {
+
+// Allocates pages ahead of the reads that fill them: a direct read into memory without pages faults them in
+// one after the other while the disk waits.
+class PagesAhead {
+ public:
+  PagesAhead(const OwnMemory& memory, const ArenaLayout& layout, std::stop_token stop)
+      : layout_(layout),
+        pass_(pieces_of(layout.bytes),
+              [&memory, all = layout.bytes](std::size_t piece, std::size_t /*end*/,
+                                            Way /*way*/) -> Result<void> {
+                const std::uint64_t offset = piece * piece_bytes;
+                if (memory.allocate_pages(offset, std::min(piece_bytes, all - offset))) return {};
+                return fail(Error(ErrorCode::out_of_memory));
+              },
+              {.ways = ways, .stop = std::move(stop)}) {}
+
+  /// Waits until the pages of a chunk's memory are allocated. If that fails, the reads fault them in.
+  void wait_for(const Chunk& chunk) {
+    if (failed_) return;
+    const std::uint64_t end = layout_.read_positions[chunk.number] + chunk.in_range + chunk.range.bytes;
+    failed_ = !pass_.wait_for(static_cast<std::size_t>((end - 1) / piece_bytes));
+  }
+
+  /// 0 after a failure.
+  [[nodiscard]] std::uint32_t threads() const { return failed_ ? 0 : pass_.way().threads; }
+
+ private:
+  // A multiple of large pages.
+  static constexpr std::uint64_t piece_bytes = std::uint64_t{8} << 20;
+  static constexpr std::array<Way, 3> ways{
+      {{Engine::populate, 2}, {Engine::populate, 4}, {Engine::populate, 1}}};
+
+  static std::vector<std::uint64_t> pieces_of(std::uint64_t bytes) {
+    return std::vector<std::uint64_t>(static_cast<std::size_t>((bytes + piece_bytes - 1) / piece_bytes),
+                                      piece_bytes);
+  }
+
+  const ArenaLayout& layout_;
+  bool failed_ = false;
+  ParallelPass pass_;
+};
+
+}  // namespace
+
+RequestFailed request_failed(Error error) { return {std::make_shared<const Error>(std::move(error))}; }
+
+RequestFailed not_supported(const Strategy& strategy, std::string_view request) {
+  return request_failed(
+      Error(ErrorCode::unsupported_strategy, "strategy_knows_the_request",
+            format_text("the strategy '{}' cannot {}", strategy.name(), request))
+          .with_hint("use `mapped` to map files, and `read`, `staged` or `external` to load them"));
+}
+
+std::vector<Answer> Strategy::load(std::span<const LoadRequest> requests, const LoadWork& work) {
+  std::vector<Answer> answers;
+  answers.reserve(requests.size());
+  std::uint64_t done_bytes = 0;
+  const auto load_one = [&](const LoadRequest& request) -> Answer {
+    if (work.stop.stop_requested()) {
+      return request_failed(Error(ErrorCode::cancelled, "work_is_not_stopped",
+                                  format_text("stopped: {} bytes loaded", done_bytes)));
+    }
+    auto answered = answer(request);
+    const auto* const loaded = std::get_if<LoadDone>(&answered);
+    if (loaded == nullptr) return answered;
+    const auto seen = work.on_loaded ? work.on_loaded(request.range, loaded->memory.bytes) : Result<void>();
+    if (!seen) return request_failed(seen.error());
+    done_bytes += request.range.bytes;
+    if (work.on_progress) work.on_progress(done_bytes);
+    return answered;
+  };
+  for (const auto& request : requests) {
+    answers.push_back(load_one(request));
+    if (!std::holds_alternative<RequestFailed>(answers.back())) continue;
+    const Answer failed = answers.back();
+    answers.assign(requests.size(), failed);
+    break;
+  }
+  return answers;
+}
+
+Error not_answered(const Strategy& strategy) {
+  return Error(ErrorCode::bad_state, "strategy_answers_each_request",
+               format_text("the strategy '{}' did not answer a request by the event of its kind",
+                           strategy.name()))
+      .with_hint("return one answer for each request, with memory of the size of its range");
+}
+
+Error error_of(const Strategy& strategy, const RequestFailed& failed) {
+  return failed.error ? *failed.error : not_answered(strategy);
+}
+
+Result<void> advise(Strategy& strategy, const FileRange& range, Advice advice) {
+  HT_TRY(ask<AdviseDone>(strategy, AdviseRequest{range, advice}));
+  return {};
+}
+
+Result<std::vector<LoadDone>> ask_to_load(Strategy& strategy, std::span<const LoadRequest> requests,
+                                          const LoadWork& work) {
+  auto answers = strategy.load(requests, work);
+  if (answers.size() != requests.size()) return fail(not_answered(strategy));
+  std::vector<LoadDone> loaded;
+  loaded.reserve(answers.size());
+  for (auto& answer : answers) loaded.push_back(HT_TRY(done_or_error<LoadDone>(strategy, std::move(answer))));
+  return loaded;
+}
+
+MappedStrategy::MappedStrategy(const Sources& sources, const MappedOptions& options) : sources_(sources) {
+  files_.reserve(sources.size());
+  for (std::uint32_t i = 0; i < sources.size(); ++i) {
+    MapOptions of_file{.faults = options.faults, .tensor_at = {}};
+    if (options.tensor_at) {
+      of_file.tensor_at = [name = options.tensor_at, i](std::uint64_t offset) { return name(i, offset); };
+    }
+    files_.push_back(sources[i] ? std::make_unique<MappedFile>(sources[i], std::move(of_file)) : nullptr);
+  }
+}
+
+std::vector<MappedFile*> MappedStrategy::files() const {
+  std::vector<MappedFile*> files;
+  files.reserve(files_.size());
+  for (const auto& file : files_) files.push_back(file.get());
+  return files;
+}
+
+Answer MappedStrategy::answer(const Request& request) {
+  if (const auto* const asked = std::get_if<MapRequest>(&request)) {
+    const auto& [number, offset, bytes] = asked->range;
+    const auto file = file_of(asked->range);
+    auto done = file ? (*file)->map(offset, bytes) : fail(file.error());
+    return done ? Answer(*std::move(done)) : request_failed(std::move(done).error());
+  }
+  if (const auto* const asked = std::get_if<AdviseRequest>(&request)) {
+    const auto& [number, offset, bytes] = asked->range;
+    const auto file = file_of(asked->range);
+    auto done = file ? (*file)->advise(offset, bytes, asked->advice) : fail(file.error());
+    return done ? Answer(AdviseDone{}) : request_failed(std::move(done).error());
+  }
+  if (const auto* const asked = std::get_if<ReleaseRequest>(&request)) {
+    for (const auto& file : files_) {
+      const auto is_released = file ? file->release(*asked->memory) : false;
+      if (!is_released) return request_failed(is_released.error());
+      if (*is_released) return ReleaseDone{};
+    }
+    *asked->memory = {};  // the mapping itself stays
+    return ReleaseDone{};
+  }
+  return not_supported(*this, "load into memory");
+}
+
+Result<MappedFile*> MappedStrategy::file_of(const FileRange& range) const {
+  if (range.file < files_.size() && files_[range.file]) return files_[range.file].get();
+  return fail(ErrorCode::missing_shard, "mapped_file_is_there",
+              format_text("file {} of {} is missing and cannot be mapped", range.file, files_.size()));
+}
+
+Answer ReadStrategy::answer(const Request& request) {
+  if (const auto* const asked = std::get_if<LoadRequest>(&request))
+    return load(std::span(asked, 1), {}).front();
+  const auto* const asked = std::get_if<ReleaseRequest>(&request);
+  if (asked == nullptr)
+    return not_supported(*this, std::holds_alternative<MapRequest>(request) ? "map files" : "take advice");
+  if (asked->memory->owner.use_count() > 1) {
+    return request_failed(Error(ErrorCode::in_use, "nobody_holds_the_memory", "is still in use")
+                              .with_hint("destroy all tensors of that name first"));
+  }
+  *asked->memory = {};
+  return ReleaseDone{};
+}
+
+std::vector<Answer> ReadStrategy::load(std::span<const LoadRequest> requests, const LoadWork& work) {
+  // Allocated first, so that each request gets an answer even when out of memory.
+  std::vector<Answer> answers(requests.size());
+  auto memory = without_bad_alloc([&] { return run(requests, work); });
+  if (memory) {
+    std::ranges::transform(*memory, answers.begin(), [](Memory& each) { return LoadDone{std::move(each)}; });
+  } else {
+    std::ranges::fill(answers, Answer(request_failed(std::move(memory).error())));
+  }
+  return answers;
+}
+
+Result<std::vector<Memory>> ReadStrategy::run(std::span<const LoadRequest> requests, const LoadWork& work) {
+  std::vector<FileRange> ranges;
+  ranges.reserve(requests.size());
+  for (const auto& request : requests) ranges.push_back(request.range);
+  HT_TRY(check_ranges(sources_, ranges));
+  const auto layout = HT_TRY(lay_out(requests));
+  if (layout.bytes > work.budget_bytes) {
+    return fail(Error(ErrorCode::budget_too_small, "what_is_read_fits_into_the_budget",
+                      format_text("needs {} bytes of memory but the budget is {} bytes; 0 bytes were loaded",
+                                  layout.bytes, work.budget_bytes))
+                    .with_hint("raise the budget, load fewer tensors, or use the strategy `staged`"));
+  }
+  std::shared_ptr<OwnMemory> memory;
+  if (layout.bytes != 0) {
+    const auto* const local = dynamic_cast<const FileSource*>(sources_[layout.reads[0].file].get());
+    memory = HT_TRY(OwnMemory::allocate(layout.bytes, local != nullptr ? local->port() : system_port()));
+  }
+  const MutableBytes all = memory ? memory->bytes() : MutableBytes{};
+  std::vector<MutableBytes> into;
+  into.reserve(layout.reads.size());
+  for (std::size_t i = 0; i < layout.reads.size(); ++i) {
+    into.push_back(all.subspan(static_cast<std::size_t>(layout.read_positions[i]),
+                               static_cast<std::size_t>(layout.reads[i].bytes)));
+  }
+  auto how = reading_;
+  how.work = work;
+  // The ring counts against the budget too.
+  how.ring_for_memory = how.chunks * how.chunk_bytes <= work.budget_bytes - layout.bytes;
+  std::optional<PagesAhead> pages;
+  // Copying threads fault in pages in parallel; reads do not.
+  if (memory && how.mapped.empty()) {
+    pages.emplace(*memory, layout, work.stop);
+    how.before_read = [&](const Chunk& chunk) { pages->wait_for(chunk); };
+  }
+  const auto loaded = HT_TRY(load_into(into, sources_, layout.reads, how));
+  done_.bytes += loaded.bytes;
+  done_.direct_bytes += loaded.direct_bytes;
+  if (pages) page_threads_ = pages->threads();
+  pages.reset();
+  std::vector<std::shared_ptr<const void>> parts_read;
+  parts_read.reserve(into.size());
+  for (const auto& each : into) parts_read.push_back(own_part(memory, each));
+  std::vector<Memory> parts;
+  parts.reserve(requests.size());
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const std::size_t read = layout.read_of[i];
+    if (requests[i].range.bytes == 0) {
+      parts.push_back({{}, std::make_shared<const Bytes>()});
+      continue;
+    }
+    const Bytes bytes = all.subspan(static_cast<std::size_t>(layout.positions[i]),
+                                    static_cast<std::size_t>(requests[i].range.bytes));
+    parts.push_back({bytes, own_part(memory, bytes, parts_read[read], layout.shared[read])});
+  }
+  return parts;
+}
+
+}  // namespace ht::inline v1::io

@@ -1,0 +1,98 @@
+// The library's strategies. They work on sources and ranges, not on tensors. MappedStrategy is thread-safe;
+// ReadStrategy may be used by one thread at a time. `staged` and `external` have no state: their functions
+// are in staged.hpp.
+#pragma once
+
+#include <functional>
+#include <htensor/io/strategy.hpp>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/strategy/mapped_file.hpp"
+#include "io/strategy/staged.hpp"
+
+namespace ht::inline v1::io {
+
+struct MappedOptions {
+  FaultPolicy faults = FaultPolicy::guarded;
+  /// As MapOptions::tensor_at, with the source's number.
+  std::function<std::string(std::uint32_t file, std::uint64_t offset)> tensor_at{};
+};
+
+/// Maps sources in place, with one MappedFile per source.
+class MappedStrategy final : public Strategy {
+ public:
+  explicit MappedStrategy(const Sources& sources, const MappedOptions& options = {});
+
+  [[nodiscard]] const Sources& sources() const noexcept { return sources_; }
+  /// The source of this number must exist.
+  [[nodiscard]] MappedFile& file(std::size_t number) const { return *files_[number]; }
+  /// Null for missing sources.
+  [[nodiscard]] std::vector<MappedFile*> files() const;
+
+  [[nodiscard]] std::string_view name() const noexcept override { return to_string(StrategyKind::mapped); }
+  /// `missing_shard` if the source is missing.
+  Answer answer(const Request& request) override;
+
+ private:
+  [[nodiscard]] Result<MappedFile*> file_of(const FileRange& range) const;
+
+  Sources sources_;
+  std::vector<std::unique_ptr<MappedFile>> files_;
+};
+
+/// Loads into its own memory, which a ReleaseRequest frees. All requests of a load fail together.
+/// `budget_too_small`.
+class ReadStrategy final : public Strategy {
+ public:
+  explicit ReadStrategy(const Sources& sources, StagedOptions reading = {})
+      : sources_(sources), reading_(std::move(reading)) {}
+
+  [[nodiscard]] std::string_view name() const noexcept override { return to_string(StrategyKind::read); }
+  Answer answer(const Request& request) override;
+  std::vector<Answer> load(std::span<const LoadRequest> requests, const LoadWork& work) override;
+
+  /// Totals of all loads.
+  [[nodiscard]] const Staged& done() const noexcept { return done_; }
+  /// Number of threads that allocated pages ahead of the reads; 0 if the reads allocated them.
+  [[nodiscard]] std::uint32_t page_threads() const noexcept { return page_threads_; }
+
+ private:
+  /// Returns the memory of each request.
+  [[nodiscard]] Result<std::vector<Memory>> run(std::span<const LoadRequest> requests, const LoadWork& work);
+
+  const Sources& sources_;
+  StagedOptions reading_;
+  Staged done_;
+  std::uint32_t page_threads_ = 0;
+};
+
+/// Returns the `bad_state` error for an answer that does not match its request.
+[[nodiscard]] Error not_answered(const Strategy& strategy);
+/// Returns the Error of a failed request.
+[[nodiscard]] Error error_of(const Strategy& strategy, const RequestFailed& failed);
+
+/// Returns the expected event, or the Error of the answer.
+template <class Done>
+[[nodiscard]] Result<Done> done_or_error(const Strategy& strategy, Answer answer) {
+  if (auto* const done = std::get_if<Done>(&answer)) return std::move(*done);
+  const auto* const failed = std::get_if<RequestFailed>(&answer);
+  return fail(failed != nullptr ? error_of(strategy, *failed) : not_answered(strategy));
+}
+
+/// Sends a request and returns the event that answers it: `ask<MapDone>(strategy, MapRequest{range})`.
+template <class Done>
+[[nodiscard]] Result<Done> ask(Strategy& strategy, const Request& request) {
+  return done_or_error<Done>(strategy, strategy.answer(request));
+}
+
+[[nodiscard]] Result<void> advise(Strategy& strategy, const FileRange& range, Advice advice);
+
+/// Returns the LoadDone of each request, or the first failure; `bad_state` if answers are missing.
+[[nodiscard]] Result<std::vector<LoadDone>> ask_to_load(Strategy& strategy,
+                                                        std::span<const LoadRequest> requests,
+                                                        const LoadWork& work);
+
+}  // namespace ht::inline v1::io

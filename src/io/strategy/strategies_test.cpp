@@ -1,0 +1,361 @@
+#include "io/strategy/strategies.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "testing/faulty_port.hpp"
+#include "testing/temporary_folder.hpp"
+
+namespace ht::io::strategies_test {
+namespace {
+
+using ht::testing::Call;
+using ht::testing::FaultyPort;
+using ht::testing::TemporaryFolder;
+using ht::testing::write_file;
+
+constexpr std::size_t file_bytes = 40'000;
+
+std::string contents() {
+  std::string text(file_bytes, '\0');
+  for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 7 + i / 251);
+  return text;
+}
+
+class Strategies : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write_file(path_, contents());
+    sources_ = {FileSource::open(path_, port_).value(), nullptr};
+  }
+  void TearDown() override {
+    sources_.clear();
+    EXPECT_EQ(port_.open_files(), 0);
+    EXPECT_EQ(port_.mapped_regions(), 0);
+    EXPECT_EQ(port_.open_queues(), 0);
+  }
+
+  static Memory done(const Answer& answer) {
+    if (const auto* const mapped = std::get_if<MapDone>(&answer)) return mapped->memory;
+    if (const auto* const loaded = std::get_if<LoadDone>(&answer)) return loaded->memory;
+    ADD_FAILURE() << "failed: " << to_string(*std::get<RequestFailed>(answer).error);
+    return {};
+  }
+  static Error error_of(const Answer& answer) {
+    const auto* const failed = std::get_if<RequestFailed>(&answer);
+    EXPECT_NE(failed, nullptr);
+    return failed != nullptr ? *failed->error : Error(ErrorCode::internal);
+  }
+  static bool is_released(Strategy& strategy, Memory& memory) {
+    return std::holds_alternative<ReleaseDone>(strategy.answer(ReleaseRequest{&memory}));
+  }
+  static std::string text_of(Bytes bytes) {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+
+  TemporaryFolder folder_;
+  std::filesystem::path path_ = folder_ / "file";
+  FaultyPort port_;
+  Sources sources_;
+};
+
+TEST_F(Strategies, mapped_makes_one_mapping_when_the_first_request_needs_it) {
+  MappedStrategy mapped(sources_);
+  EXPECT_EQ(port_.count(Call::map), 0);
+  const auto a = done(mapped.answer(MapRequest{{0, 1, 5}}));
+  const auto b = done(mapped.answer(MapRequest{{0, 20'000, 20'000}}));
+  EXPECT_EQ(text_of(a.bytes), contents().substr(1, 5));
+  EXPECT_EQ(text_of(b.bytes), contents().substr(20'000));
+  EXPECT_EQ(a.owner, b.owner);
+  EXPECT_TRUE(std::holds_alternative<AdviseDone>(
+      mapped.answer(AdviseRequest{{0, 30'000, 10'000}, Advice::populate})));
+  EXPECT_EQ(port_.count(Call::map), 1);
+  EXPECT_TRUE(mapped.file(0).is_mapped());
+}
+
+TEST_F(Strategies, mapping_outlives_the_strategy_with_its_owner) {
+  Memory memory;
+  {
+    MappedStrategy mapped(sources_);
+    memory = done(mapped.answer(MapRequest{{0, 0, file_bytes}}));
+  }
+  EXPECT_EQ(text_of(memory.bytes), contents());
+}
+
+TEST_F(Strategies, eviction_needs_no_mapping) {
+  MappedStrategy mapped(sources_);
+  EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Advice::drop));
+  EXPECT_EQ(port_.count(Call::forget), 0);
+  EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Advice::evict));
+  EXPECT_EQ(port_.count(Call::forget), 1);
+  EXPECT_EQ(port_.count(Call::map), 0);
+  port_.fail_at(Call::forget, 1, std::errc::io_error);
+  EXPECT_EQ(advise(mapped, {0, 0, file_bytes}, Advice::evict).error().rule(), "page_cache_can_be_emptied");
+}
+
+TEST_F(Strategies, mapping_is_tried_again_after_a_failure) {
+  MappedStrategy mapped(sources_);
+  port_.fail_at(Call::map, 0, std::errc::io_error);
+  EXPECT_EQ(error_of(mapped.answer(MapRequest{{0, 0, 1}})).code(), ErrorCode::map_failed);
+  EXPECT_EQ(text_of(done(mapped.answer(MapRequest{{0, 0, 1}})).bytes), contents().substr(0, 1));
+}
+
+TEST_F(Strategies, mapped_maps_windows_where_the_file_does_not_fit) {
+  MappedStrategy mapped(sources_);
+  port_.fail_at(Call::map, 0, std::errc::not_enough_memory);
+  auto window = ask<MapDone>(mapped, MapRequest{{0, 5000, 10'000}}).value();
+  EXPECT_FALSE(window.is_whole);
+  EXPECT_EQ(text_of(window.memory.bytes), contents().substr(5000, 10'000));
+  EXPECT_FALSE(mapped.file(0).is_mapped());
+  auto other = ask<MapDone>(mapped, MapRequest{{0, 20'000, 1}}).value();
+  EXPECT_EQ(port_.mapped_regions(), 2);
+  // Pages are fetched through a window of their own, which goes again.
+  EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Advice::populate));
+  EXPECT_EQ(port_.mapped_regions(), 2);
+  // Other advice has nothing to act on.
+  const int maps = port_.count(Call::map);
+  EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Advice::random));
+  EXPECT_EQ(port_.count(Call::map), maps);
+  std::string seen;
+  EXPECT_TRUE(mapped.file(0).visit(100, 200, [&](Bytes bytes) -> Result<void> {
+    seen = text_of(bytes);
+    return {};
+  }));
+  EXPECT_EQ(seen, contents().substr(100, 200));
+  EXPECT_EQ(port_.mapped_regions(), 2);
+  EXPECT_TRUE(is_released(mapped, window.memory));
+  EXPECT_TRUE(is_released(mapped, other.memory));
+  EXPECT_EQ(port_.mapped_regions(), 0);
+}
+
+TEST_F(Strategies, window_that_cannot_be_unmapped_can_be_released_again) {
+  MappedStrategy mapped(sources_);
+  port_.fail_at(Call::map, 0, std::errc::not_enough_memory);
+  auto window = ask<MapDone>(mapped, MapRequest{{0, 0, 100}}).value().memory;
+  port_.fail_at(Call::unmap, 0, std::errc::not_enough_memory);
+  EXPECT_EQ(error_of(mapped.answer(ReleaseRequest{&window})).code(), ErrorCode::unmap_failed);
+  EXPECT_EQ(text_of(window.bytes), contents().substr(0, 100));
+  {
+    const auto held = window.owner;
+    EXPECT_EQ(error_of(mapped.answer(ReleaseRequest{&window})).code(), ErrorCode::in_use);
+  }
+  EXPECT_TRUE(is_released(mapped, window));
+  EXPECT_EQ(port_.mapped_regions(), 0);
+  EXPECT_TRUE(window.bytes.empty());
+}
+
+TEST_F(Strategies, mapped_file_is_there) {
+  MappedStrategy mapped(sources_);
+  for (const std::uint32_t file : {1U, 2U}) {
+    const auto error = error_of(mapped.answer(MapRequest{{file, 0, 1}}));
+    EXPECT_EQ(error.code(), ErrorCode::missing_shard);
+    EXPECT_EQ(error.rule(), "mapped_file_is_there");
+  }
+  EXPECT_EQ(error_of(mapped.answer(MapRequest{{0, 1, file_bytes}})).rule(), "mapped_range_is_in_the_file");
+  EXPECT_EQ(error_of(mapped.answer(AdviseRequest{{0, UINT64_MAX, 2}})).code(), ErrorCode::out_of_bounds);
+}
+
+// Neither a file nor memory.
+class Remote final : public Source {
+ public:
+  const std::filesystem::path& path() const noexcept override { return path_; }
+  std::uint64_t size() const noexcept override { return file_bytes; }
+  SourceIdentity identity() const noexcept override { return {.object = 1, .bytes = file_bytes}; }
+  Capabilities capabilities() const override { return {}; }
+  Result<void> read(std::uint64_t offset, MutableBytes into) const override {
+    if (offset == fails_at_) {
+      return fail(Error(ErrorCode::network_failed, "test", "the network is gone").at_offset(offset));
+    }
+    std::memcpy(into.data(), text_.data() + offset, into.size());
+    return {};
+  }
+  std::uint64_t fails_at_ = UINT64_MAX;
+
+ private:
+  std::filesystem::path path_ = "remote";
+  std::string text_ = contents();
+};
+
+TEST_F(Strategies, source_can_be_mapped) {
+  MappedStrategy mapped({std::make_shared<Remote>()});
+  const auto error = error_of(mapped.answer(MapRequest{{0, 0, 1}}));
+  EXPECT_EQ(error.code(), ErrorCode::unsupported_strategy);
+  EXPECT_EQ(error.rule(), "source_can_be_mapped");
+  EXPECT_EQ(error.path(), "remote");
+  // Its bytes are read instead where that is all that is needed.
+  std::string seen;
+  EXPECT_TRUE(mapped.file(0).visit(7, 9, [&](Bytes bytes) -> Result<void> {
+    seen = text_of(bytes);
+    return {};
+  }));
+  EXPECT_EQ(seen, contents().substr(7, 9));
+}
+
+TEST_F(Strategies, memory_is_mapped_as_it_is) {
+  const std::string text = contents();
+  MappedStrategy mapped({std::make_shared<MemorySource>(bytes_of(text), nullptr)});
+  const auto memory = done(mapped.answer(MapRequest{{0, 3, 10}}));
+  EXPECT_EQ(static_cast<const void*>(memory.bytes.data()), text.data() + 3);
+  EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Advice::populate));
+  EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Advice::evict));
+}
+
+TEST_F(Strategies, any_source_can_be_loaded) {
+  const auto remote = std::make_shared<Remote>();
+  const Sources sources{sources_[0], remote};
+  const std::vector<LoadRequest> requests{{{1, 100, 30'000}, 8}, {{0, 5, 1000}, 8}};
+  ReadStrategy read(sources, {.chunk_bytes = 4096});
+  const auto answers = read.load(requests, {});
+  EXPECT_EQ(text_of(done(answers[0]).bytes), contents().substr(100, 30'000));
+  EXPECT_EQ(text_of(done(answers[1]).bytes), contents().substr(5, 1000));
+  // The source's own error comes through.
+  remote->fails_at_ = 100 + 4096;
+  const auto failed = error_of(ReadStrategy(sources, {.chunk_bytes = 4096}).load(requests, {})[0]);
+  EXPECT_EQ(failed.code(), ErrorCode::network_failed);
+}
+
+TEST_F(Strategies, read_has_the_bytes_in_memory_of_its_own) {
+  ReadStrategy read(sources_);
+  const std::vector<LoadRequest> requests{
+      {{0, 8, 1000}, 4}, {{0, 13, 4096}, 4}, {{0, 3, 0}, 4}, {{0, 20'000, 20'000}, 8}};
+  const auto answers = read.load(requests, {});
+  ASSERT_EQ(answers.size(), requests.size());
+  EXPECT_GE(read.done().bytes, 25'096U);
+  std::filesystem::resize_file(path_, 0);
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const auto memory = done(answers[i]);
+    const auto& [range, alignment, into] = requests[i];
+    EXPECT_EQ(text_of(memory.bytes), contents().substr(range.offset, range.bytes));
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.bytes.data()) % alignment, 0U);
+  }
+}
+
+TEST_F(Strategies, staged_ranges_are_in_their_files) {
+  // Whoever loads is told, and nobody dies of a file that is missing.
+  ReadStrategy read(sources_);
+  std::vector<std::byte> memory(1);
+  const std::vector<MutableBytes> into{memory};
+  for (const FileRange& range : {FileRange{1, 0, 1}, FileRange{7, 0, 1}, FileRange{0, file_bytes, 1}}) {
+    EXPECT_EQ(error_of(read.answer(LoadRequest{.range = range})).rule(), "staged_ranges_are_in_their_files");
+    EXPECT_EQ(load_into(into, sources_, std::vector{range}).error().rule(),
+              "staged_ranges_are_in_their_files");
+  }
+}
+
+TEST_F(Strategies, nobody_holds_the_memory) {
+  ReadStrategy read(sources_);
+  auto memory = done(read.answer(LoadRequest{.range = {0, 0, file_bytes}}));
+  auto held = memory.owner;
+  const auto error = error_of(read.answer(ReleaseRequest{&memory}));
+  EXPECT_EQ(error.code(), ErrorCode::in_use);
+  EXPECT_EQ(error.rule(), "nobody_holds_the_memory");
+  EXPECT_EQ(text_of(memory.bytes), contents());
+  held.reset();
+  EXPECT_TRUE(is_released(read, memory));
+  EXPECT_EQ(memory.owner, nullptr);
+}
+
+TEST_F(Strategies, read_gives_pages_of_a_part_back) {
+  ReadStrategy read(sources_);
+  const std::vector<LoadRequest> requests{{{0, 0, 20'000}, 4}, {{0, 20'000, 20'000}, 4}};
+  auto answers = read.load(requests, {});
+  const int before = port_.count(Call::advise);
+  EXPECT_TRUE(is_released(read, std::get<LoadDone>(answers[0]).memory));
+  EXPECT_EQ(port_.count(Call::advise), before + 1);
+  EXPECT_EQ(text_of(done(answers[1]).bytes), contents().substr(20'000));
+}
+
+TEST_F(Strategies, read_keeps_bytes_that_another_part_has_too) {
+  ReadStrategy read(sources_);
+  const std::vector<LoadRequest> requests{{{0, 0, 40'000}, 4}, {{0, 8192, 8192}, 4}};
+  auto answers = read.load(requests, {});
+  EXPECT_TRUE(is_released(read, std::get<LoadDone>(answers[0]).memory));
+  EXPECT_EQ(text_of(done(answers[1]).bytes), contents().substr(8192, 8192));
+}
+
+TEST_F(Strategies, what_is_read_fits_into_the_budget) {
+  ReadStrategy read(sources_);
+  const std::vector<LoadRequest> requests{{{0, 0, 4096}, 4}};
+  LoadWork work{.budget_bytes = 4095};
+  const auto error = error_of(read.load(requests, work).front());
+  EXPECT_EQ(error.code(), ErrorCode::budget_too_small);
+  EXPECT_EQ(error.rule(), "what_is_read_fits_into_the_budget");
+  work.budget_bytes = 4096;
+  EXPECT_TRUE(std::holds_alternative<LoadDone>(read.load(requests, work).front()));
+}
+
+TEST_F(Strategies, read_fails_together_and_can_be_asked_again) {
+  ReadStrategy read(sources_, {.direct = false});
+  const std::vector<LoadRequest> requests{{{0, 0, 100}, 4}, {{0, 30'000, 100}, 4}};
+  for (int nth = 0;; ++nth) {
+    port_.fail_at(Call::complete, port_.count(Call::complete) + nth, std::errc::io_error);
+    const auto answers = read.load(requests, {});
+    port_.clear_faults();
+    ASSERT_EQ(answers.size(), 2U);
+    if (std::holds_alternative<LoadDone>(answers[0])) {
+      EXPECT_GT(nth, 0);
+      break;
+    }
+    for (const auto& answer : answers) EXPECT_EQ(error_of(answer).cause(), std::errc::io_error);
+    EXPECT_EQ(port_.open_queues(), 0);
+  }
+}
+
+TEST_F(Strategies, strategy_knows_the_request) {
+  MappedStrategy mapped(sources_);
+  ReadStrategy read(sources_);
+  const auto expect_refused = [&](Strategy& strategy, const Request& request) {
+    const auto error = error_of(strategy.answer(request));
+    EXPECT_EQ(error.code(), ErrorCode::unsupported_strategy);
+    EXPECT_EQ(error.rule(), "strategy_knows_the_request");
+    EXPECT_NE(error.message().find(strategy.name()), std::string_view::npos);
+  };
+  expect_refused(mapped, LoadRequest{.range = {0, 0, 1}});
+  expect_refused(read, MapRequest{{0, 0, 1}});
+  expect_refused(read, AdviseRequest{{0, 0, 1}, Advice::drop});
+}
+
+// A strategy of a caller's that only knows single loads.
+class OneByOne final : public Strategy {
+ public:
+  explicit OneByOne(const Sources& sources) : sources_(sources) {}
+  std::string_view name() const noexcept override { return "one by one"; }
+  Answer answer(const Request& request) override {
+    const auto* const asked = std::get_if<LoadRequest>(&request);
+    if (asked == nullptr) return not_supported(*this, "do that");
+    const auto bytes = std::make_shared<std::vector<std::byte>>(asked->range.bytes);
+    auto done = sources_[asked->range.file]->read(asked->range.offset, *bytes);
+    if (!done) return request_failed(std::move(done).error());
+    return LoadDone{{*bytes, bytes}};
+  }
+
+ private:
+  const Sources& sources_;
+};
+
+TEST_F(Strategies, default_load_answers_one_by_one_and_fails_together) {
+  OneByOne strategy(sources_);
+  std::vector<LoadRequest> requests{{{0, 0, 100}}, {{0, 30'000, 100}}};
+  std::vector<std::uint64_t> progress;
+  LoadWork work;
+  work.on_progress = [&](std::uint64_t bytes) { progress.push_back(bytes); };
+  auto answers = strategy.load(requests, work);
+  EXPECT_EQ(text_of(done(answers[1]).bytes), contents().substr(30'000, 100));
+  EXPECT_EQ(progress, (std::vector<std::uint64_t>{100, 200}));
+  requests.push_back({{0, file_bytes, 1}});
+  answers = strategy.load(requests, work);
+  ASSERT_EQ(answers.size(), 3U);
+  for (const auto& answer : answers) EXPECT_EQ(error_of(answer).code(), ErrorCode::truncated);
+  work.on_loaded = [](const FileRange&, Bytes) -> Result<void> {
+    return fail(Error(ErrorCode::checksum_mismatch));
+  };
+  EXPECT_EQ(error_of(strategy.load(requests, work)[0]).code(), ErrorCode::checksum_mismatch);
+  std::stop_source stop;
+  stop.request_stop();
+  work.stop = stop.get_token();
+  EXPECT_EQ(error_of(strategy.load(requests, work)[0]).code(), ErrorCode::cancelled);
+}
+
+}  // namespace
+}  // namespace ht::io::strategies_test

@@ -1,0 +1,390 @@
+#include "model/journal/set_journal.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <htensor/hash/crc64.hpp>
+#include <htensor/model/model.hpp>
+
+#include "base/format_text.hpp"
+#include "model/journal/set_replacement.hpp"
+#include "model/test_models.hpp"
+#include "testing/faulty_port.hpp"
+#include "testing/temporary_folder.hpp"
+
+namespace ht::set_journal_test {
+namespace {
+
+using testing::FaultyPort;
+using testing::TemporaryFolder;
+using testing::write_file;
+
+const SetJournal example{.old_files = {{"m.safetensors.index.json", ".htensor-1.part"},
+                                       {"m-00001-of-00002.safetensors", ".htensor-2.part"}},
+                         .new_files = {{"m-00001-of-00001.safetensors", ".htensor-3.part"},
+                                       {"model.htseal", ".htensor-4.part"},
+                                       {"m.safetensors.index.json", ".htensor-5.part"}}};
+
+// With the checksum that makes the parser read on.
+std::vector<std::byte> journal_of(std::string text) {
+  for (auto& c : text) c = c == '|' ? '\0' : c;
+  text += format_text("{:016x}", crc64nvme(bytes_of(text)));
+  text += '\0';
+  const Bytes bytes = bytes_of(text);
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(SetJournal, is_found_by_any_file_of_its_set) {
+  for (const auto* const member :
+       {"m-00002-of-00003.gguf", "m.gguf", "m.gguf.index.json", "m-00001-of-00002-00003-of-00003.gguf",
+        "m-00001-of-00002.gguf.index.json"})
+    EXPECT_EQ(journal_path(std::filesystem::path("f") / member), "f/.htensor-m.gguf.journal");
+}
+
+TEST(SetJournal, is_read_as_it_was_written) {
+  EXPECT_EQ(parse_journal(encode_journal(example), "m.safetensors").value(), example);
+}
+
+TEST(SetJournal, journal_is_well_formed) {
+  const auto whole = encode_journal(example);
+  const auto rule = [](Bytes bytes) -> std::string {
+    const auto parsed = parse_journal(bytes, "m.safetensors");
+    if (parsed) return "none";
+    EXPECT_EQ(parsed.error().code(), ErrorCode::bad_header);
+    return std::string(parsed.error().rule());
+  };
+  for (std::size_t size = 0; size < whole.size(); ++size)
+    EXPECT_EQ(rule(Bytes(whole).first(size)), "journal_is_well_formed") << size;
+  for (std::size_t bit = 0; bit < whole.size() * 8; ++bit) {
+    auto flipped = whole;
+    flipped[bit / 8] ^= std::byte{1} << (bit % 8);
+    EXPECT_EQ(rule(flipped), "journal_is_well_formed") << bit;
+  }
+  for (const auto* const text :
+       {"", "htensor-journal-1", "htensor-journal-1|", "htensor-journal-2|new|.htensor-1.part|m.safetensors|",
+        "htensor-journal-1|new|.htensor-1.part|", "htensor-journal-1|mew|.htensor-1.part|m.safetensors|",
+        "htensor-journal-1|old|.htensor-1.part|m.safetensors|",
+        "htensor-journal-1|new|.htensor-1.part|m.safetensors|new|.htensor-1.part|m.safetensors|"}) {
+    EXPECT_EQ(rule(journal_of(text)), "journal_is_well_formed") << text;
+  }
+}
+
+TEST(SetJournal, journal_names_files_of_its_set) {
+  for (const auto* const text :
+       {"new|.htensor-1.part|n.safetensors|", "new|.htensor-1.part|../m.safetensors|",
+        "new|.htensor-1.part||", "new|.htensor-1.part|/m.safetensors|",
+        "new|.htensor-1.part|x/../m-00001-of-00002.safetensors|", "new|.htensor-1.part|.|",
+        "new|.htensor-1.part|..|", "new|../.htensor-1.part|m.safetensors|",
+        "new|.htensor-/../../x.part|m.safetensors|", "new|m-00001-of-00002.safetensors|m.safetensors|",
+        "new|.htensor-1.part|m.safetensors|old|.htensor-2.part|n.safetensors.htseal|"}) {
+    const auto parsed = parse_journal(journal_of(std::string("htensor-journal-1|") + text), "m.safetensors");
+    ASSERT_FALSE(parsed) << text;
+    EXPECT_EQ(parsed.error().code(), ErrorCode::path_escapes);
+    EXPECT_EQ(parsed.error().rule(), "journal_names_files_of_its_set");
+  }
+}
+
+// A split GGUF or a set with an index, and a journal beside it.
+class Unfinished : public ::testing::Test {
+ protected:
+  void write_journal(const SetJournal& journal) {
+    write_file(folder_ / ".htensor-m.safetensors.journal", encode_journal(journal));
+  }
+  TemporaryFolder folder_;
+  FaultyPort port_;
+};
+
+TEST_F(Unfinished, malformed_journal_is_an_error_where_it_matters) {
+  write_file(folder_ / ".htensor-m.safetensors.journal", "anything");
+  const auto index = folder_ / "m.safetensors.index.json";
+  EXPECT_EQ(Model::open(index).error().rule(), "journal_is_well_formed");
+  EXPECT_EQ(Model::open(folder_.path()).error().rule(), "journal_is_well_formed");
+  EXPECT_EQ(finish_set(index, port_).error().rule(), "journal_is_well_formed");
+  EXPECT_EQ(port_.open_files(), 0);
+  EXPECT_EQ(folder_.names(), std::vector<std::string>{".htensor-m.safetensors.journal"});
+}
+
+TEST_F(Unfinished, journaled_files_are_there) {
+  write_file(folder_ / ".htensor-1.part", "the old index");
+  write_file(folder_ / "m-00001-of-00002.safetensors", "an old shard");
+  write_file(folder_ / ".htensor-4.part", "the new seal");
+  write_file(folder_ / ".htensor-5.part", "the new index");
+  write_journal(example);
+  const auto before = folder_.names();
+  const auto done = finish_set(folder_ / "m.safetensors.index.json", port_);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code(), ErrorCode::missing_shard);
+  EXPECT_EQ(done.error().rule(), "journaled_files_are_there");
+  EXPECT_EQ(folder_.names(), before) << "nothing is touched";
+}
+
+TEST_F(Unfinished, set_has_one_writer) {
+  const auto member = folder_ / "m-00001-of-00002.safetensors";
+  const auto first = SetLock::acquire(member, port_);
+  ASSERT_TRUE(first);
+  for (const auto* const name :
+       {"m-00001-of-00002.safetensors", "m.safetensors", "m-00003-of-00005.safetensors"}) {
+    const auto second = SetLock::acquire(folder_ / name, port_);
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().code(), ErrorCode::in_use);
+    EXPECT_EQ(second.error().rule(), "set_has_one_writer");
+  }
+  EXPECT_TRUE(SetLock::acquire(folder_ / "n.safetensors", port_)) << "another set";
+}
+
+TEST_F(Unfinished, set_stays_while_it_is_opened) {
+  const auto index = folder_ / "m.safetensors.index.json";
+  const std::string text = R"({"weight_map":{"a":"m-00001-of-00001.safetensors"}})";
+  write_file(folder_ / "m-00001-of-00001.safetensors", testing::shard_file({"a"}));
+  write_file(index, text);
+  int replaced = 0;
+  port_.before_each([&](testing::Call call, int) {
+    // Before the last look at the index.
+    if (call != testing::Call::stat_path) return;
+    ++replaced;
+    write_file(folder_ / "new", text);
+    std::filesystem::rename(folder_ / "new", index);
+  });
+  const auto opened = Model::open(index, {.port = &port_});
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code(), ErrorCode::changed_underfoot);
+  EXPECT_EQ(opened.error().rule(), "set_stays_while_it_is_opened");
+  EXPECT_GT(replaced, 1) << "tried again";
+  port_.before_each({});
+  EXPECT_TRUE(Model::open(index, {.port = &port_}));
+}
+
+TEST_F(Unfinished, costs_one_stat_where_there_is_no_journal) {
+  const auto index = folder_ / "m.safetensors.index.json";
+  write_file(folder_ / "m-00001-of-00001.safetensors", testing::shard_file({"a"}));
+  write_file(index, R"({"weight_map":{"a":"m-00001-of-00001.safetensors"}})");
+  ASSERT_TRUE(Model::open(index, {.port = &port_}));
+  EXPECT_EQ(port_.count(testing::Call::stat_path), 1);
+  EXPECT_EQ(port_.count(testing::Call::list), 0);
+  FaultyPort single;
+  ASSERT_TRUE(Model::open(folder_ / "m-00001-of-00001.safetensors", {.port = &single}));
+  EXPECT_EQ(single.count(testing::Call::stat_path), 0);
+  EXPECT_EQ(single.count(testing::Call::open), 1);
+}
+
+// Files of the example, each with its name as its contents.
+void write_names(const TemporaryFolder& folder, std::initializer_list<std::string_view> names) {
+  for (const auto name : names) write_file(folder / name, name);
+}
+
+TEST_F(Unfinished, old_files_stay_unless_all_new_ones_have_their_names) {
+  // A user removed the seal, which was renamed before the kill.
+  write_names(folder_, {".htensor-1.part", ".htensor-2.part", "m-00001-of-00001.safetensors",
+                        "m.safetensors.index.json"});
+  write_journal(example);
+  const auto before = folder_.names();
+  const auto done = finish_set(folder_ / "m.safetensors.index.json", port_);
+  testing::expect_refusal(done, ErrorCode::missing_shard, "journaled_files_are_there");
+  EXPECT_EQ(folder_.names(), before) << "nothing is touched";
+}
+
+TEST_F(Unfinished, old_files_go_when_the_last_name_is_on_the_disk) {
+  write_names(folder_, {"m.safetensors.index.json", "m-00001-of-00002.safetensors", ".htensor-3.part",
+                        ".htensor-4.part", ".htensor-5.part"});
+  std::filesystem::rename(folder_ / "m.safetensors.index.json", folder_ / ".htensor-1.part");
+  write_journal(example);
+  std::vector<testing::Call> calls;
+  port_.before_each([&](testing::Call call, int) {
+    if (call == testing::Call::rename || call == testing::Call::sync || call == testing::Call::unlink)
+      calls.push_back(call);
+  });
+  ASSERT_TRUE(finish_set(folder_ / "m.safetensors.index.json", port_));
+  const auto removed = std::ranges::find(calls, testing::Call::unlink);
+  ASSERT_NE(removed, calls.end());
+  EXPECT_EQ(*std::prev(removed), testing::Call::sync);
+}
+
+TEST_F(Unfinished, journal_goes_before_the_files_of_a_replacement_that_never_began) {
+  for (int nth = 0; nth < 4; ++nth) {
+    write_names(folder_, {"m.safetensors.index.json", "m-00001-of-00002.safetensors", ".htensor-3.part",
+                          ".htensor-4.part", ".htensor-5.part"});
+    write_journal(example);
+    // The rest of the calls is never made, as after a kill.
+    FaultyPort port;
+    port.fail_from(testing::Call::unlink, nth, std::errc::io_error);
+    EXPECT_FALSE(finish_set(folder_ / "m.safetensors.index.json", port));
+    const bool has_journal = std::filesystem::exists(folder_ / ".htensor-m.safetensors.journal");
+    EXPECT_TRUE(!has_journal || std::filesystem::exists(folder_ / ".htensor-5.part")) << "it is in effect";
+  }
+}
+
+// A claim over NFS may need a writable descriptor; some file systems have no claims.
+TEST_F(Unfinished, lock_can_be_claimed) {
+  const auto member = folder_ / "m.safetensors";
+  for (const auto cause :
+       {std::errc::bad_file_descriptor, std::errc::no_lock_available, std::errc::function_not_supported}) {
+    FaultyPort port;
+    port.fail_from(testing::Call::claim, 0, cause);
+    {
+      const auto live = SetLock::acquire(member, io::system_port());
+      ASSERT_TRUE(live);
+      const auto refused =
+          testing::refusal(SetLock::acquire(member, port), ErrorCode::in_use, "lock_can_be_claimed");
+      EXPECT_EQ(refused.path(), (folder_ / ".htensor-m.safetensors.part").string());
+      EXPECT_TRUE(std::filesystem::exists(refused.path()));
+    }
+    write_names(folder_, {"m.safetensors.index.json", ".htensor-1.part"});
+    write_journal(example);
+    const auto before = folder_.names();
+    const auto refused = testing::refusal(finish_set(member, port), ErrorCode::in_use, "lock_can_be_claimed");
+    EXPECT_EQ(refused.path(), (folder_ / ".htensor-m.safetensors.journal").string());
+    EXPECT_EQ(folder_.names(), before);
+    for (const auto& name : before) std::filesystem::remove(folder_ / name);
+  }
+}
+
+TEST_F(Unfinished, lock_without_claims_is_the_file_itself) {
+  port_.fail_from(testing::Call::claim, 0, std::errc::no_lock_available);
+  {
+    const auto first = SetLock::acquire(folder_ / "m.safetensors", port_);
+    ASSERT_TRUE(first);
+    EXPECT_EQ(SetLock::acquire(folder_ / "m.safetensors", port_).error().code(), ErrorCode::in_use);
+  }
+  EXPECT_TRUE(SetLock::acquire(folder_ / "m.safetensors", port_));
+}
+
+// A writer of another file claims the lock of a killed one for a moment, to remove it.
+TEST_F(Unfinished, lock_that_is_claimed_for_a_moment_is_waited_for) {
+  write_file(folder_ / ".htensor-m.safetensors.part", "");
+  const auto other = io::system_port().open(folder_ / ".htensor-m.safetensors.part").value();
+  ASSERT_TRUE(io::system_port().claim(other));
+  port_.before_each([&](testing::Call call, int nth) {
+    if (call != testing::Call::claim || nth != 1) return;
+    ASSERT_TRUE(io::system_port().unlink(folder_ / ".htensor-m.safetensors.part"));
+    ASSERT_TRUE(io::system_port().close(other));
+  });
+  EXPECT_TRUE(SetLock::acquire(folder_ / "m.safetensors", port_));
+}
+
+// Replaces a set in which each file has its name as its contents.
+class ReplacedSet : public Unfinished {
+ protected:
+  Result<void> replace() {
+    write_names(folder_, {"m.safetensors.index.json", "m-00001-of-00002.safetensors"});
+    auto lock = HT_TRY(SetLock::acquire(folder_ / "m.safetensors", port_));
+    std::vector<io::AtomicFile> files;
+    for (const auto* const name : {"m-00001-of-00001.safetensors", "m.safetensors.index.json"}) {
+      files.push_back(HT_TRY(io::AtomicFile::create(folder_ / name, io::IfExists::replace, port_)));
+      HT_TRY(files.back().write(0, bytes_of("new")));
+      HT_TRY(files.back().sync());
+    }
+    std::vector<io::AtomicFile*> pointers{&files[0], &files[1]};
+    const std::vector old{folder_ / "m.safetensors.index.json", folder_ / "m-00001-of-00002.safetensors"};
+    return std::move(lock).replace(old, pointers);
+  }
+};
+
+TEST_F(ReplacedSet, is_old_again_after_any_failure_and_each_name_reaches_the_disk_in_order) {
+  using testing::Call;
+  ASSERT_TRUE(replace());
+  const int renames = port_.count(Call::rename);
+  const int syncs = port_.count(Call::sync);
+  EXPECT_EQ(folder_.names(),
+            (std::vector<std::string>{"m-00001-of-00001.safetensors", "m.safetensors.index.json"}));
+  for (int nth = 0; nth < renames + syncs; ++nth) {
+    SCOPED_TRACE(nth);
+    for (const auto& name : folder_.names()) std::filesystem::remove(folder_ / name);
+    port_.clear_faults();
+    const auto kind = nth < renames ? Call::rename : Call::sync;
+    port_.fail_at(kind, port_.count(kind) + (nth < renames ? nth : nth - renames), std::errc::io_error);
+    std::vector<Call> calls;
+    port_.before_each([&](Call call, int) {
+      if (call == Call::rename || call == Call::sync || call == Call::unlink) calls.push_back(call);
+    });
+    const auto done = replace();
+    port_.before_each({});
+    EXPECT_FALSE(done);
+    const auto index = testing::read_file(folder_ / "m.safetensors.index.json");
+    const bool is_old = std::filesystem::exists(folder_ / "m-00001-of-00002.safetensors");
+    EXPECT_EQ(is_old, index.size() != 3);
+    EXPECT_NE(is_old, std::filesystem::exists(folder_ / "m-00001-of-00001.safetensors"));
+    for (const auto& name : folder_.names()) EXPECT_FALSE(name.starts_with(".")) << name;
+    // The old index comes back last, after a sync, and nothing is removed before another.
+    const auto first = std::ranges::find(calls, Call::unlink);
+    if (is_old && std::ranges::count(calls, Call::rename) > 4) {
+      EXPECT_EQ(*(first - 1), Call::sync);
+      EXPECT_EQ(*(first - 2), Call::rename);
+      EXPECT_EQ(*(first - 3), Call::sync);
+    }
+  }
+}
+
+// A live writer at every call of a reader: the reader gets one of the sets.
+class LiveWriter : public Unfinished {
+ protected:
+  static constexpr std::string_view index_name = "m.safetensors.index.json";
+  static constexpr std::string_view shard_name = "m-00001-of-00001.safetensors";
+  static std::string index_of(std::string_view tensor) {
+    return testing::index_text({{std::string(tensor), std::string(shard_name)}});
+  }
+  const SetJournal journal_{.old_files = {{std::string(index_name), ".htensor-1.part"},
+                                          {std::string(shard_name), ".htensor-2.part"}},
+                            .new_files = {{std::string(shard_name), ".htensor-3.part"},
+                                          {std::string(index_name), ".htensor-4.part"}}};
+};
+
+TEST_F(LiveWriter, that_finishes_beside_a_reader_is_no_error) {
+  for (const bool by_folder : {false, true}) {
+    bool is_done = false;
+    for (int call = 0; !is_done; ++call) {
+      SCOPED_TRACE(call);
+      write_file(folder_ / ".htensor-1.part", index_of("a"));
+      write_file(folder_ / ".htensor-2.part", testing::shard_file({"a"}));
+      write_file(folder_ / ".htensor-3.part", testing::shard_file({"b"}));
+      write_file(folder_ / ".htensor-4.part", index_of("b"));
+      write_journal(journal_);
+      FaultyPort port;
+      is_done = true;
+      port.before_each([&, left = call](testing::Call, int) mutable {
+        if (left-- != 0) return;
+        is_done = false;
+        ASSERT_TRUE(finish_set(folder_ / index_name, io::system_port()));
+      });
+      const auto model = Model::open(by_folder ? folder_.path() : folder_ / index_name, {.port = &port});
+      port.before_each({});
+      EXPECT_TRUE(model) << to_string(model.error());
+      for (const auto& name : folder_.names()) std::filesystem::remove(folder_ / name);
+    }
+  }
+}
+
+TEST_F(LiveWriter, that_replaces_a_set_beside_a_reader_is_no_error) {
+  for (const bool by_folder : {false, true}) {
+    bool is_done = false;
+    for (int call = 0; !is_done; ++call) {
+      SCOPED_TRACE(call);
+      write_file(folder_ / index_name, index_of("a"));
+      write_file(folder_ / shard_name, testing::shard_file({"a"}));
+      FaultyPort port;
+      is_done = true;
+      port.before_each([&, left = call](testing::Call, int) mutable {
+        if (left-- != 0) return;
+        is_done = false;
+        write_file(folder_ / ".htensor-3.part", testing::shard_file({"b"}));
+        write_file(folder_ / ".htensor-4.part", index_of("b"));
+        std::filesystem::rename(folder_ / index_name, folder_ / ".htensor-1.part");
+        write_journal(journal_);
+        ASSERT_TRUE(finish_set(folder_ / index_name, io::system_port()));
+      });
+      const auto model = Model::open(by_folder ? folder_.path() : folder_ / index_name, {.port = &port});
+      port.before_each({});
+      EXPECT_TRUE(model) << to_string(model.error());
+      for (const auto& name : folder_.names()) std::filesystem::remove(folder_ / name);
+    }
+  }
+}
+
+// A name of 255 bytes is legal, and a journal's would be longer.
+TEST_F(Unfinished, file_whose_name_is_too_long_for_a_journal_has_none) {
+  const auto path = folder_ / (std::string(243, 'n') + ".safetensors");
+  EXPECT_TRUE(finish_set(path, port_));
+  EXPECT_EQ(Model::open(path).error().cause(), std::errc::no_such_file_or_directory);
+}
+
+}  // namespace
+}  // namespace ht::set_journal_test

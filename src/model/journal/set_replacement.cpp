@@ -1,0 +1,291 @@
+#include "model/journal/set_replacement.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/format_text.hpp"
+#include "io/port/system_error.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+using Path = std::filesystem::path;
+
+Error in_use(const Path& member) {
+  return Error(ErrorCode::in_use, "set_has_one_writer", "another program is writing this set")
+      .at_path(member.native())
+      .with_hint("retry when the other program has finished");
+}
+
+// The steps of a replacement. Each step can be repeated after a kill: a rename whose source is gone was done
+// before. The constructor allocates all memory, because an exception between two steps would leave neither
+// set complete.
+class Replacement {
+ public:
+  Replacement(Path journal, const SetJournal& files, io::IfExists if_exists, io::Port& port)
+      : journal_(std::move(journal)),
+        old_(paths_of(files.old_files)),
+        new_(paths_of(files.new_files)),
+        if_exists_(if_exists),
+        port_(port) {}
+  Replacement(const Replacement&) = delete;
+  Replacement& operator=(const Replacement&) = delete;
+  ~Replacement() {
+    if (handle_.value >= 0) static_cast<void>(port_.close(handle_));
+  }
+
+  Result<void> open() {
+    const auto handle = port_.open(journal_.has_parent_path() ? journal_.parent_path() : Path("."));
+    if (!handle) {
+      return fail(io::system_error(ErrorCode::write_failed, "folder_can_be_opened", "open its folder",
+                                   journal_, handle.error()));
+    }
+    handle_ = *handle;
+    return {};
+  }
+
+  Result<void> forward() {
+    if (HT_TRY(exists(new_.back().temporary))) {
+      HT_TRY(check_new_files());
+      HT_TRY(sync());
+      for (const auto& old : old_) {
+        if (!HT_TRY(exists(old.temporary))) HT_TRY(rename(old.name, old.temporary, io::IfExists::replace));
+        // From here on the journal is in effect. Without this fsync a disk may keep later renames and lose
+        // this one.
+        if (&old == &old_.front()) HT_TRY(sync());
+      }
+      HT_TRY(sync());
+      for (const auto& file : new_) {
+        if (&file == &new_.back()) HT_TRY(sync());
+        HT_TRY(rename(file.temporary, file.name, if_exists_));
+        ++placed_;
+      }
+    }
+    HT_TRY(sync());
+    for (const auto& file : new_) {
+      if (!HT_TRY(exists(file.name))) return fail(missing(file));
+    }
+    is_in_place_ = true;
+    return remove_old();
+  }
+
+  /// Whether only the removal of old files is left.
+  [[nodiscard]] bool is_in_place() const noexcept { return is_in_place_; }
+
+  /// Undoes `forward` in this process, and removes the new files.
+  Result<void> back() {
+    for (; placed_ > 0; --placed_)
+      HT_TRY(rename(new_[placed_ - 1].name, new_[placed_ - 1].temporary, io::IfExists::replace));
+    HT_TRY(sync());
+    for (auto old = old_.rbegin(); old != old_.rend(); ++old) {
+      // Once the first old file has its name again, the journal is no longer in effect.
+      if (&*old == &old_.front()) HT_TRY(sync());
+      HT_TRY(rename(old->temporary, old->name, io::IfExists::replace));
+    }
+    HT_TRY(sync());
+    return drop();
+  }
+
+  /// Cancels a replacement that is not in effect. Removes the journal first: a journal without its new files
+  /// would count as completed.
+  Result<void> drop() {
+    HT_TRY(remove(journal_));
+    HT_TRY(sync());
+    for (const auto& file : new_) HT_TRY(remove(file.temporary));
+    return {};
+  }
+
+ private:
+  struct File {
+    Path name;
+    Path temporary;
+  };
+
+  [[nodiscard]] std::vector<File> paths_of(const std::vector<SetJournal::File>& files) const {
+    std::vector<File> paths;
+    paths.reserve(files.size());
+    const auto folder = journal_.parent_path();
+    for (const auto& file : files) paths.push_back({folder / file.name, folder / file.temporary});
+    return paths;
+  }
+
+  [[nodiscard]] Result<bool> exists(const Path& path) const {
+    const auto there = port_.stat(path);
+    if (!there && !is_missing(there.error())) {
+      return fail(
+          io::system_error(ErrorCode::write_failed, "target_can_be_examined", "stat", path, there.error()));
+    }
+    return there.has_value();
+  }
+
+  [[nodiscard]] Error missing(const File& file) const {
+    return Error(ErrorCode::missing_shard, "journaled_files_are_there",
+                 format_text("the set was being replaced, and its new file '{}' is missing",
+                             file.temporary.filename().native()))
+        .at_path(journal_.native())
+        .with_hint("restore the file, or remove the journal and write the set again");
+  }
+
+  // A user may have removed temporary files; the old files then stay in place.
+  [[nodiscard]] Result<void> check_new_files() const {
+    for (const auto& file : new_) {
+      if (HT_TRY(exists(file.temporary))) continue;
+      const auto old = std::ranges::find(old_, file.name, &File::name);
+      const bool is_name_free = old == old_.end() || HT_TRY(exists(old->temporary));
+      if (!is_name_free || !HT_TRY(exists(file.name))) return fail(missing(file));
+    }
+    return {};
+  }
+
+  static Error failed(std::string_view rule, std::string_view action, const Path& path,
+                      std::error_code cause) {
+    const bool is_full = cause == std::errc::no_space_on_device;
+    return io::system_error(is_full ? ErrorCode::no_space : ErrorCode::write_failed, rule, action, path,
+                            cause);
+  }
+
+  Result<void> rename(const Path& from, const Path& to, io::IfExists if_exists) {
+    const auto done = port_.rename(from, to, if_exists);
+    if (done || is_missing(done.error())) return {};
+    if (done.error() == std::errc::file_exists) return fail(io::target_exists(to));
+    return fail(failed("file_can_be_renamed", "rename into place", to, done.error()));
+  }
+
+  Result<void> remove(const Path& path) {
+    // Retry once, otherwise the next writer has to.
+    return remove_file(path, port_) ? Result<void>() : remove_file(path, port_);
+  }
+
+  // The new set is in place. All steps are performed even if some fail; the first failure is returned.
+  Result<void> remove_old() {
+    Result<void> first;
+    const auto keep = [&](Result<void> step) {
+      if (first) first = std::move(step);
+    };
+    for (const auto& old : old_) keep(remove(old.temporary));
+    keep(sync());
+    keep(remove(journal_));
+    keep(sync());
+    return first;
+  }
+
+  Result<void> sync() {
+    while (true) {
+      const auto done = port_.sync(handle_);
+      if (!done && done.error() == std::errc::interrupted) continue;
+      // EINVAL: the file system cannot fsync folders, which is ignored.
+      if (done || done.error() == std::errc::invalid_argument) return {};
+      return fail(failed("name_reaches_the_disk", "fsync its folder", journal_, done.error()));
+    }
+  }
+
+  Path journal_;
+  std::vector<File> old_;
+  std::vector<File> new_;
+  io::IfExists if_exists_;  // for the names of new files
+  io::Port& port_;
+  io::FileHandle handle_;
+  std::size_t placed_ = 0;  // number of new files that this process renamed into place
+  bool is_in_place_ = false;
+};
+
+// Returns the path of the lock file that a live writer holds until it has written the journal.
+Path lock_path(const Path& member) {
+  return member.parent_path() /
+         fmt::format("{}{}{}", io::temporary_prefix, set_name_of(member), io::temporary_suffix);
+}
+
+// Number of attempts: other writers may finish or write a journal several times in a row.
+constexpr int tries = 8;
+
+}  // namespace
+
+Result<void> remove_file(const Path& path, io::Port& port) {
+  const auto done = port.unlink(path);
+  if (done || is_missing(done.error())) return {};
+  return fail(Error(ErrorCode::write_failed, "old_files_can_be_removed", "cannot remove the file")
+                  .at_path(path.native())
+                  .because(done.error())
+                  .with_hint("remove the file and try again"));
+}
+
+Result<void> finish_set(const Path& member, io::Port& port) {
+  return without_bad_alloc([&]() -> Result<void> {
+    const auto path = journal_path(member);
+    for (int i = 0; i < tries; ++i) {
+      const auto file = HT_TRY(open_journal(path, port));
+      if (!file) return {};
+      const auto claimed = port.claim(file->handle());
+      if (!claimed && claimed.error() == std::errc::resource_unavailable_try_again)
+        return fail(in_use(member));
+      // Another writer may have finished the journal before the claim.
+      const auto& opened = file->stat();
+      const auto there = port.stat(path);
+      if (!there || there->device != opened.device || there->inode != opened.inode) continue;
+      if (!claimed) {
+        return fail(io::system_error(ErrorCode::in_use, "lock_can_be_claimed",
+                                     "find out whether another program is writing the set", path,
+                                     claimed.error())
+                        .with_hint("retry later; if no program is writing the set, convert it to another "
+                                   "name, then remove this file"));
+      }
+      const auto journal = HT_TRY(read_journal(*file, set_name_of(member)));
+      Replacement replacement(path, journal, io::IfExists::replace, port);
+      HT_TRY(replacement.open());
+      return HT_TRY(is_in_effect(journal, path.parent_path(), port)) ? replacement.forward()
+                                                                     : replacement.drop();
+    }
+    return fail(in_use(member));
+  });
+}
+
+Result<SetLock> SetLock::acquire(const Path& member, io::Port& port) {
+  const auto journal = journal_path(member);
+  for (int i = 0; i < tries; ++i) {
+    HT_TRY(finish_set(member, port));
+    auto file = HT_TRY(io::AtomicFile::create_locked(lock_path(member), journal, port));
+    if (!file) break;
+    // Another writer may have committed between the two calls.
+    if (!port.stat(journal)) return SetLock(*std::move(file), set_name_of(member));
+  }
+  return fail(in_use(member));
+}
+
+Result<std::optional<SetLock>> SetLock::acquire_if(bool is_of_set, const Path& member, io::Port& port) {
+  if (is_of_set) return HT_TRY(acquire(member, port));
+  HT_TRY(finish_set(member, port));
+  return std::nullopt;
+}
+
+Result<void> SetLock::replace(std::span<const Path> old_files,
+                              std::span<io::AtomicFile* const> new_files) && {
+  SetJournal files;
+  for (const auto& path : old_files)
+    files.old_files.push_back({path.filename().string(), io::new_temporary_name(path).filename().string()});
+  for (auto* const file : new_files) {
+    HT_TRY(file->give_temporary_name());
+    files.new_files.push_back({file->target().filename().string(), file->temporary().filename().string()});
+  }
+  const auto bytes = encode_journal(files);
+  // A journal that the next writer cannot parse would leave neither set complete.
+  HT_TRY(parse_journal(bytes, set_name_));
+  HT_TRY(journal_.write(0, bytes));
+  HT_TRY(journal_.sync());
+  // `IfExists::fail`: old files are renamed first, so a file with a new name was created by another program.
+  Replacement replacement(journal_.target(), files, io::IfExists::fail, journal_.port());
+  HT_TRY(replacement.open());
+  // The journal must not reach the disk before the names in it.
+  HT_TRY(journal_.sync_folder());
+  HT_TRY(journal_.put_in_place());
+  // From here on the journal defines the set: its temporary files are kept even after a failure.
+  for (auto* const file : new_files) file->release();
+  auto done = replacement.forward();
+  if (!done && !replacement.is_in_place()) static_cast<void>(replacement.back());
+  HT_TRY(std::move(done));
+  for (auto* const file : new_files) HT_TRY(std::move(*file).close());
+  return std::move(journal_).close();
+}
+
+}  // namespace ht::inline v1

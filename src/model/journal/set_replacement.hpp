@@ -1,0 +1,51 @@
+// Replaces the files of a set so that a kill at any time leaves either the old set or the new one complete.
+// docs/convert.md states the protocol.
+#pragma once
+
+#include <filesystem>
+#include <htensor/base/result.hpp>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "io/atomic_file.hpp"
+#include "model/journal/set_journal.hpp"
+
+namespace ht::inline v1 {
+
+/// The writer's lock of a set: a claimed temporary file, which becomes the journal.
+class SetLock {
+ public:
+  /// Finishes the journal of a killed writer first. `in_use` while another writer holds the lock, or if the
+  /// file system does not support locks.
+  [[nodiscard]] static Result<SetLock> acquire(const std::filesystem::path& member, io::Port& port);
+
+  /// Acquires the lock for a member of a set. For a single file no lock is taken, and a journal of its name
+  /// is finished.
+  [[nodiscard]] static Result<std::optional<SetLock>> acquire_if(bool is_of_set,
+                                                                 const std::filesystem::path& member,
+                                                                 io::Port& port);
+
+  /// Replaces the old files by the new ones, which are written and synced. The file by which the set is
+  /// opened is the first old file and the last new file. A file that another program created under a new name
+  /// is not overwritten: `already_exists`. After a failure the old set is restored; if that fails too, the
+  /// journal stays and defines the new set.
+  [[nodiscard]] Result<void> replace(std::span<const std::filesystem::path> old_files,
+                                     std::span<io::AtomicFile* const> new_files) &&;
+
+ private:
+  SetLock(io::AtomicFile file, std::string set_name) noexcept
+      : journal_(std::move(file)), set_name_(std::move(set_name)) {}
+  io::AtomicFile journal_;
+  std::string set_name_;
+};
+
+/// Removes a file if it exists.
+[[nodiscard]] Result<void> remove_file(const std::filesystem::path& path, io::Port& port);
+
+/// Finishes the journal that a killed writer left for the set of `member`: completes the new set if the
+/// journal is in effect, else restores the old one. `in_use` while the writer is alive. Costs one system call
+/// if there is no journal.
+[[nodiscard]] Result<void> finish_set(const std::filesystem::path& member, io::Port& port);
+
+}  // namespace ht::inline v1

@@ -1,0 +1,275 @@
+#include "model/residency/residency_shell.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "io/strategy/choice.hpp"
+#include "io/strategy/own_memory.hpp"
+#include "model/model_access.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+// Returns the alignment of a tensor's elements; numbers in blocks have at most four bytes.
+std::uint64_t alignment_of(const Entry& entry) {
+  constexpr std::uint64_t max_alignment = 64;
+  constexpr std::uint64_t of_blocks = 4;
+  if (entry.encoding != EncodingTag::dense) return of_blocks;
+  std::uint64_t bytes = entry.is_typed() ? entry.bytes : 1;
+  for (const auto extent : entry.dims) bytes /= static_cast<std::uint64_t>(std::max<std::int64_t>(extent, 1));
+  return std::min(std::bit_floor(std::max<std::uint64_t>(bytes, 1)), max_alignment);
+}
+
+}  // namespace
+
+tensor_state::State ResidencyShell::initial(std::size_t tensor) const {
+  const Entry entry = catalog_[tensor];
+  if (mapped_.sources()[entry.file] && mapped_.file(entry.file).is_mapped()) return tensor_state::Mapped{};
+  return tensor_state::Unbound{};
+}
+
+tensor_state::State ResidencyShell::state_of(std::size_t tensor) const {
+  const std::lock_guard lock(mutex_);
+  if (states_.empty() || std::holds_alternative<tensor_state::Unbound>(states_[tensor]))
+    return initial(tensor);
+  return states_[tensor];
+}
+
+io::Memory ResidencyShell::resident_memory(std::size_t tensor) const noexcept {
+  if (!any_loaded_.load(std::memory_order_acquire)) return {};
+  const std::lock_guard lock(mutex_);
+  const auto* const resident = std::get_if<tensor_state::Resident>(&states_[tensor]);
+  return resident != nullptr ? resident->memory : io::Memory{};
+}
+
+bool ResidencyShell::is_resident(std::size_t tensor) const {
+  if (!any_loaded_.load(std::memory_order_acquire)) return false;
+  const std::lock_guard lock(mutex_);
+  return std::holds_alternative<tensor_state::Resident>(states_[tensor]);
+}
+
+ResidencyShell::Applied ResidencyShell::apply(std::size_t tensor, const tensor_state::Event& event) {
+  auto step = tensor_state::step(states_[tensor], event);
+  states_[tensor] = std::move(step.next);
+  return {step.effect, std::move(step.refusal)};
+}
+
+Result<io::MapDone> ResidencyShell::map(std::size_t tensor, std::uint64_t bytes) {
+  const Entry entry = catalog_[tensor];
+  // Until a tensor is loaded, its state is that of its file, which the strategy tracks.
+  bool is_asked = false;
+  if (any_loaded_.load(std::memory_order_acquire)) {
+    const std::lock_guard lock(mutex_);
+    is_asked = apply(tensor, tensor_state::Map{}).effect.has_value();
+  }
+  auto mapped = io::ask<io::MapDone>(mapped_, io::MapRequest{{entry.file, entry.offset, bytes}});
+  if (is_asked) {
+    const std::lock_guard lock(mutex_);
+    // Another thread may have begun to load the tensor meanwhile.
+    if (!std::holds_alternative<tensor_state::Loading>(states_[tensor])) {
+      apply(tensor, mapped ? tensor_state::Event(tensor_state::MapDone{})
+                           : tensor_state::Event(io::request_failed(mapped.error())));
+    }
+  }
+  return mapped;
+}
+
+io::Memory ResidencyShell::keep_window(std::size_t tensor, const io::Memory& window) {
+  const std::lock_guard lock(mutex_);
+  return windows_.try_emplace(tensor, window).first->second;
+}
+
+io::Memory ResidencyShell::kept_window(std::size_t tensor) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = windows_.find(tensor);
+  return found != windows_.end() ? found->second : io::Memory{};
+}
+
+Result<void> ResidencyShell::map_all(std::span<const std::size_t> tensors) {
+  const bool all_share_a_state = !any_loaded_.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const bool is_same_file = i != 0 && catalog_[tensors[i - 1]].file == catalog_[tensors[i]].file;
+    if (!all_share_a_state || !is_same_file) HT_TRY(map(tensors[i], 0));
+  }
+  return {};
+}
+
+void ResidencyShell::keep_states() {
+  if (!states_.empty()) return;
+  std::vector<tensor_state::State> states;
+  states.reserve(catalog_.size());
+  for (std::size_t i = 0; i < catalog_.size(); ++i) states.push_back(initial(i));
+  states_ = std::move(states);
+  any_loaded_.store(true, std::memory_order_release);
+}
+
+io::LoadRequest ResidencyShell::request_for(std::size_t tensor) const {
+  const Entry entry = catalog_[tensor];
+  return {.range = {entry.file, entry.offset, entry.bytes}, .alignment = alignment_of(entry)};
+}
+
+Result<std::uint64_t> ResidencyShell::memory_for(std::span<const std::size_t> tensors) const {
+  std::vector<io::LoadRequest> requests;
+  requests.reserve(tensors.size());
+  for (const std::size_t tensor : tensors) requests.push_back(request_for(tensor));
+  return HT_TRY(io::lay_out(requests)).bytes;
+}
+
+Result<std::vector<std::size_t>> ResidencyShell::load(std::span<const std::size_t> tensors,
+                                                      const std::shared_ptr<io::Strategy>& strategy,
+                                                      io::LoadWork work) {
+  if (tensors.empty()) return std::vector<std::size_t>();
+  std::unique_lock lock(mutex_);
+  if (loader_ == std::this_thread::get_id()) {
+    return fail(Error(ErrorCode::in_use, "loads_are_not_nested", "tensor is being loaded by this thread")
+                    .with_hint("do not load from a callback of a load"));
+  }
+  load_ended_.wait(lock, work.stop, [&] { return loader_ == std::thread::id(); });
+  if (work.stop.stop_requested()) {
+    return fail(ErrorCode::cancelled, "work_is_not_stopped", "stopped: 0 bytes loaded");
+  }
+  struct Turn {
+    ResidencyShell& shell;
+    std::unique_lock<std::mutex>& held;
+    ~Turn() {
+      if (!held.owns_lock()) held.lock();
+      shell.loader_ = {};
+      // Wake all: a single woken thread might return because of a stop request.
+      shell.load_ended_.notify_all();
+    }
+  };
+  loader_ = std::this_thread::get_id();
+  const Turn turn{*this, lock};
+  keep_states();
+  lock.unlock();
+  return load_alone(tensors, strategy, std::move(work));
+}
+
+Result<std::vector<std::size_t>> ResidencyShell::load_alone(std::span<const std::size_t> tensors,
+                                                            const std::shared_ptr<io::Strategy>& strategy,
+                                                            io::LoadWork work) {
+  if (work.budget_bytes == 0) {
+    // Queried here, because no other load can allocate now.
+    const auto available = port_.available_memory();
+    work.budget_bytes = available ? io::most_of(*available) : UINT64_MAX;
+  }
+  std::vector<std::size_t> loading;
+  std::vector<std::size_t> resident;
+  std::vector<io::LoadRequest> requests;
+  loading.reserve(tensors.size());
+  resident.reserve(tensors.size());
+  requests.reserve(tensors.size());
+  const auto thrown = std::make_shared<const Error>(ErrorCode::cancelled);
+  {
+    const std::lock_guard lock(mutex_);
+    for (const std::size_t tensor : tensors) {
+      if (apply(tensor, tensor_state::Load{}).effect) {
+        loading.push_back(tensor);
+        requests.push_back(request_for(tensor));
+      } else {
+        resident.push_back(tensor);
+      }
+    }
+  }
+  const auto fail_all = [&](const std::shared_ptr<const Error>& error) {
+    const std::lock_guard lock(mutex_);
+    for (const std::size_t tensor : loading) apply(tensor, io::RequestFailed{error});
+  };
+  try {
+    // Without the lock: other threads may look up tensors meanwhile.
+    auto loaded = io::ask_to_load(*strategy, requests, work);
+    for (std::size_t i = 0; loaded && i < loading.size(); ++i) {
+      const auto& memory = (*loaded)[i].memory;
+      const auto bytes = requests[i].range.bytes;
+      if (memory.bytes.size() != bytes || (bytes != 0 && !memory.owner))
+        loaded = fail(io::not_answered(*strategy).at_tensor(catalog_[loading[i]].name));
+    }
+    if (!loaded) {
+      fail_all(std::make_shared<const Error>(loaded.error()));
+      return fail(std::move(loaded).error());
+    }
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < loading.size(); ++i)
+      apply(loading[i], tensor_state::LoadDone{std::move((*loaded)[i].memory), strategy});
+  } catch (...) {
+    // Out of memory, or an exception of the user's callback. No read is in flight.
+    fail_all(thrown);
+    throw;
+  }
+  return resident;
+}
+
+std::vector<io::FileRange> ResidencyShell::pages_of(std::span<const std::size_t> tensors) const {
+  std::vector<std::int64_t> staying(mapped_.sources().size());
+  for (const Entry& entry : catalog_) {
+    if (!entry.is_splat() && entry.bytes != 0) ++staying[entry.file];
+  }
+  for (const std::size_t tensor : tensors) --staying[catalog_[tensor].file];
+  std::vector<io::FileRange> pages;
+  for (const auto& range : merged_ranges(catalog_, tensors)) {
+    if (staying[range.file] > 0) {
+      pages.push_back(range);
+    } else if (pages.empty() || pages.back().file != range.file) {
+      // The page cache drops large folios only as a whole, so the whole file is evicted if no tensor of it
+      // stays.
+      pages.push_back({range.file, 0, mapped_.sources()[range.file]->size()});
+    }
+  }
+  return pages;
+}
+
+// Returns an error if the memory has other owners, else null.
+std::shared_ptr<const Error> ResidencyShell::release(std::size_t tensor) {
+  auto& resident = std::get<tensor_state::Resident>(states_[tensor]);
+  const auto strategy = resident.strategy;
+  const auto done = io::ask<io::ReleaseDone>(*strategy, io::ReleaseRequest{&resident.memory});
+  if (!done) return apply(tensor, io::request_failed(done.error())).refusal;
+  return apply(tensor, io::ReleaseDone{}).refusal;
+}
+
+Result<void> ResidencyShell::evict(std::span<const std::size_t> tensors) {
+  std::optional<Error> refusal;
+  const auto keep_first = [&](const std::shared_ptr<const Error>& error, std::size_t tensor) {
+    if (error && !refusal) refusal = Error(*error).at_tensor(catalog_[tensor].name);
+  };
+  std::vector<std::size_t> losing_pages;
+  std::vector<std::size_t> released;
+  // Until a tensor is loaded, eviction only drops pages.
+  if (any_loaded_.load(std::memory_order_acquire)) {
+    losing_pages.reserve(tensors.size());
+    released.reserve(tensors.size());
+    for (const std::size_t tensor : tensors) {
+      // Lock per tensor: releasing memory is slow, and other threads look up tensors meanwhile.
+      const std::lock_guard lock(mutex_);
+      const auto step = apply(tensor, tensor_state::Evict{});
+      keep_first(step.refusal, tensor);
+      if (step.effect == tensor_state::Ask::drop_pages) losing_pages.push_back(tensor);
+      if (step.effect != tensor_state::Ask::release) continue;
+      const auto error = release(tensor);
+      keep_first(error, tensor);
+      if (!error) released.push_back(tensor);
+    }
+    released.insert(released.end(), losing_pages.begin(), losing_pages.end());
+    tensors = released;
+  }
+  // Adjacent ranges are evicted together.
+  std::vector<std::shared_ptr<const Error>> of_file(mapped_.sources().size());
+  for (const auto& range : pages_of(tensors)) {
+    const auto done = io::advise(mapped_, range, io::Advice::evict);
+    if (done) continue;
+    if (!refusal) refusal = done.error();
+    of_file[range.file] = std::make_shared<const Error>(done.error());
+  }
+  const std::lock_guard lock(mutex_);
+  for (const std::size_t tensor : losing_pages) {
+    const auto residence = tensor_state::residence_of(states_[tensor]);
+    // Another thread has loaded the tensor meanwhile or is loading it; its state is not changed.
+    if (residence == Residence::loading || residence == Residence::resident) continue;
+    const auto& error = of_file[catalog_[tensor].file];
+    apply(tensor, error ? tensor_state::Event(io::RequestFailed{error}) : io::AdviseDone{});
+  }
+  if (refusal) return fail(*std::move(refusal));
+  return {};
+}
+
+}  // namespace ht::inline v1

@@ -1,0 +1,84 @@
+// Keeps the states of a model's tensors and performs the requests of their state machines. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <htensor/format/catalog.hpp>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "io/strategy/strategies.hpp"
+#include "model/residency/residency_machine.hpp"
+
+namespace ht::inline v1 {
+
+class ResidencyShell {
+ public:
+  /// All arguments have to outlive this object.
+  ResidencyShell(const Catalog& catalog, io::MappedStrategy& mapped, io::Port& port)
+      : catalog_(catalog), mapped_(mapped), port_(port) {}
+
+  [[nodiscard]] tensor_state::State state_of(std::size_t tensor) const;
+  [[nodiscard]] bool is_resident(std::size_t tensor) const;
+  /// Returns the tensor's bytes if they are in memory owned by the model, else empty memory.
+  [[nodiscard]] io::Memory resident_memory(std::size_t tensor) const noexcept;
+
+  /// Maps the first `bytes` of a tensor that is not resident. The tensor has a file and is not a splat.
+  [[nodiscard]] Result<io::MapDone> map(std::size_t tensor, std::uint64_t bytes);
+  /// Keeps a window of the tensor until the model is destroyed, unless one is kept already. Returns the kept
+  /// window.
+  [[nodiscard]] io::Memory keep_window(std::size_t tensor, const io::Memory& window);
+  /// Returns the kept window of the tensor, else empty memory.
+  [[nodiscard]] io::Memory kept_window(std::size_t tensor) const;
+  /// Maps tensors for use in place.
+  [[nodiscard]] Result<void> map_all(std::span<const std::size_t> tensors);
+
+  /// Returns the memory needed to load the tensors.
+  [[nodiscard]] Result<std::uint64_t> memory_for(std::span<const std::size_t> tensors) const;
+  /// Loads tensors whose files exist, and returns those that another load made resident before. Loads are
+  /// serialized. A budget of 0 is most of the available memory. `bad_state` for a strategy that breaks its
+  /// contract.
+  [[nodiscard]] Result<std::vector<std::size_t>> load(std::span<const std::size_t> tensors,
+                                                      const std::shared_ptr<io::Strategy>& strategy,
+                                                      io::LoadWork work);
+
+  /// Returns the ranges to evict from the page cache with the tensors.
+  [[nodiscard]] std::vector<io::FileRange> pages_of(std::span<const std::size_t> tensors) const;
+  /// Evicts tensors. Tensors that cannot be evicted stay; returns the first error after all others are
+  /// evicted.
+  [[nodiscard]] Result<void> evict(std::span<const std::size_t> tensors);
+
+ private:
+  struct Applied {
+    std::optional<tensor_state::Ask> effect;
+    std::shared_ptr<const Error> refusal;
+  };
+
+  [[nodiscard]] tensor_state::State initial(std::size_t tensor) const;
+  [[nodiscard]] io::LoadRequest request_for(std::size_t tensor) const;
+  /// Moves the tensor to its next state.
+  Applied apply(std::size_t tensor, const tensor_state::Event& event);
+  /// Allocates `states_` before the first load.
+  void keep_states();
+  [[nodiscard]] Result<std::vector<std::size_t>> load_alone(std::span<const std::size_t> tensors,
+                                                            const std::shared_ptr<io::Strategy>& strategy,
+                                                            io::LoadWork work);
+  [[nodiscard]] std::shared_ptr<const Error> release(std::size_t tensor);
+
+  const Catalog& catalog_;
+  io::MappedStrategy& mapped_;
+  io::Port& port_;
+  mutable std::mutex mutex_;
+  std::thread::id loader_;  // the thread that is loading now
+  std::condition_variable_any load_ended_;
+  // States of all tensors, allocated at the first load. Before that, a tensor's state is that of its file.
+  std::vector<tensor_state::State> states_;
+  std::atomic<bool> any_loaded_ = false;
+  std::map<std::size_t, io::Memory> windows_;  // by tensor
+};
+
+}  // namespace ht::inline v1
