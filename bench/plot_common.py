@@ -14,8 +14,8 @@ from xml.sax.saxutils import escape
 
 WIDTH, LEFT, BARS = 760, 190, 480
 ROW, BAR, HEAD, GAP = 18, 12, 26, 14
-# A bar this many times as long as the limit would make all others too short to be told apart.
-MOST_LIMITS = 2.5
+# A bar this many times as long as the limit would make all others too short to compare.
+MAX_LIMITS = 2.5
 STYLE = """
 text { font: 12px sans-serif; fill: #24292f }
 .title { font-weight: bold }
@@ -65,7 +65,7 @@ def draw_cell(title, rows, top):
     """The lines of one cell and where it ends. Of several limits, the better one is drawn."""
     fastest = max(speed(row, "median_s") for row in rows)
     limit = max((speed(row, "median_s") for row in rows if row["kind"] == "limit"), default=None)
-    scale = BARS / (fastest if limit is None else min(fastest, MOST_LIMITS * limit))
+    scale = BARS / (fastest if limit is None else min(fastest, MAX_LIMITS * limit))
     lines = [text(0, top + 14, title, **{"class": "title"})]
     y = top + HEAD
     for row in rows:

@@ -12,8 +12,8 @@ extern char** environ;
 
 namespace ht::bench {
 
-std::optional<Spent> run_process(const std::vector<std::string>& command,
-                                 const std::filesystem::path& output) {
+std::optional<ProcessCost> run_process(const std::vector<std::string>& command,
+                                       const std::filesystem::path& output) {
   std::vector<char*> arguments;
   for (const auto& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -32,7 +32,7 @@ std::optional<Spent> run_process(const std::vector<std::string>& command,
   const auto ms = [](const timeval& time) {
     return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_usec) / 1e3;
   };
-  return Spent{wall.count(), ms(usage.ru_utime) + ms(usage.ru_stime)};
+  return ProcessCost{wall.count(), ms(usage.ru_utime) + ms(usage.ru_stime)};
 }
 
 }  // namespace ht::bench

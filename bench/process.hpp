@@ -9,13 +9,13 @@
 namespace ht::bench {
 
 /// Milliseconds of one run: elapsed time, and CPU time in user and system mode.
-struct Spent {
+struct ProcessCost {
   double wall_ms = 0;
   double processor_ms = 0;
 };
 
 /// Runs the command with standard output to a file and waits for it. nullopt unless it exits with 0.
-[[nodiscard]] std::optional<Spent> run_process(const std::vector<std::string>& command,
-                                               const std::filesystem::path& output = "/dev/null");
+[[nodiscard]] std::optional<ProcessCost> run_process(const std::vector<std::string>& command,
+                                                     const std::filesystem::path& output = "/dev/null");
 
 }  // namespace ht::bench

@@ -125,7 +125,7 @@ PythonAnswer PythonChild::ask(const std::string& request) {
 void add_python(Cells& cells, const Cell& cell, const std::shared_ptr<PythonChild>& python,
                 const std::string& module, const std::string& task, const std::string& operands,
                 std::function<bool(const std::vector<double>&)> is_right) {
-  Contender contender{.cell = &cell, .name = module, .kind = Kind::other, .run = {}, .right_answer = 1};
+  Contender contender{.cell = &cell, .name = module, .kind = Kind::other, .run = {}, .expected_answer = 1};
   contender.run = [python, module, request = task + ' ' + module + ' ' + operands,
                    is_right = std::move(is_right)] {
     const auto answer = python->ask(request);

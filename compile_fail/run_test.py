@@ -21,7 +21,7 @@ class Runner(unittest.TestCase):
         command = [sys.executable, HERE / "run.py", COMPILER, HERE / "self_test", case]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
-    def test_says_what_is_wrong_with_each_case(self):
+    def test_reports_the_fault_of_each_case(self):
         cases = sorted((HERE / "self_test").glob("*.cpp"))
         self.assertGreater(len(cases), 0)
         for case in cases:
@@ -36,7 +36,7 @@ class Runner(unittest.TestCase):
                     self.assertEqual(first, "// accepted")
                     self.assertEqual(done.returncode, 0, done.stderr)
 
-    def test_asks_for_its_arguments(self):
+    def test_requires_its_arguments(self):
         done = subprocess.run([sys.executable, HERE / "run.py"], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 2)
 

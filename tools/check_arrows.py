@@ -3,7 +3,7 @@
 
 The arrows are the DEPS of ht_folder(...) in src/*/CMakeLists.txt, transitively. Also held here: public
 headers need nothing but the standard library and tl/expected.hpp; the program sees nothing but public
-headers; only src/io/port/port_*.cpp includes what declares system calls.
+headers; only src/io/port/*.cpp includes what declares system calls.
 
 Usage: check_arrows.py ROOT
 """
@@ -21,6 +21,8 @@ SYSTEM = re.compile(r"^(sys/(?!auxv\.h)|linux/|unistd\.h|fcntl\.h|liburing\.h|po
 # A fixture that two tests of one folder share is a header that is named as they are.
 TESTS = ("_test.cpp", "_test.hpp", "_fuzz.cpp")
 ALLOWED_OUTSIDE = {"tl/expected.hpp"}
+# Text functions that the program shares with the library and that users do not need.
+PROGRAM_TEXT = {"base/nearest.hpp", "base/utf8.hpp"}
 # For what other languages include.
 C_STANDARD = {"stddef.h", "stdint.h"}
 
@@ -77,15 +79,15 @@ def check_file(path, name, arrows, problems):
         # Brackets or quotes: what begins with one of our folders is ours.
         if to is None and (quoted or target.split("/")[0] in arrows):
             to = target.split("/")[0]
-            if folder == "cli" and to != "cli" and not is_test:
+            if folder == "cli" and to != "cli" and target not in PROGRAM_TEXT and not is_test:
                 refuse("the program sees nothing but public headers")
         if to is None:
             standard = ("/" not in target and "." not in target) or (path.suffix == ".h" and target in C_STANDARD)
             if public and not standard and target not in ALLOWED_OUTSIDE:
                 refuse("public headers need nothing but the standard library and tl/expected.hpp")
-            system_home = folder == "io" and path.parent.name == "port" and path.name.startswith("port_")
+            system_home = folder == "io" and path.parent.name == "port"
             if SYSTEM.match(target) and not (system_home or is_test or folder in ("testing", "cli")):
-                refuse("only src/io/port/port_*.cpp contains system calls")
+                refuse("only src/io/port/*.cpp contains system calls")
         elif (to == "testing" or target.endswith("_test.hpp")) and not (is_test or folder == "testing"):
             refuse("what tests share is for tests")
         elif to == "testing":

@@ -45,13 +45,13 @@ def main():
     for rule, where in missing.items():
         print(f"{where}: no test is named after the rule {rule}", file=sys.stderr)
     page = root / "docs" / "formats.md"
-    told = page.read_text(encoding="utf-8") if page.exists() else ""
-    untold = {rule: where for rule, where in rules.items() if "format" in where.parts and f"`{rule}`" not in told}
-    for rule, where in untold.items():
+    documented = page.read_text(encoding="utf-8") if page.exists() else ""
+    undocumented = {rule: where for rule, where in rules.items() if "format" in where.parts and f"`{rule}`" not in documented}
+    for rule, where in undocumented.items():
         print(f"{where}: docs/formats.md does not list the rule {rule}", file=sys.stderr)
     for rule, where in unhinted:
         print(f"{where}: the error of the rule {rule} has no hint", file=sys.stderr)
-    if missing or untold or unhinted or not rules:
+    if missing or undocumented or unhinted or not rules:
         sys.exit(1)
     print(f"check_rules: {len(rules)} rules, each with a test of its name")
 

@@ -24,10 +24,10 @@ def compile_within(mib):
 
 
 class CompileLimit(unittest.TestCase):
-    def test_the_limit_is_that_of_the_design(self):
+    def test_the_limit_matches_the_design(self):
         self.assertEqual(MIB << 20, compile_cost.MAX_BYTES)
 
-    def test_every_file_is_compiled_within_it(self):
+    def test_every_file_is_compiled_within_the_limit(self):
         lines = (BUILD / "CMakeFiles" / "rules.ninja").read_text().splitlines()
         rules = [line for line in lines if re.match(r"\s+command = .* -c \$in$", line)]
         self.assertTrue(rules)

@@ -45,11 +45,11 @@ class Dev(unittest.TestCase):
         self.stand_in("apt-get", "exit 0")
         self.stand_in("dpkg-query", f'case "{installed}" in *" ${{@: -1}} "*) echo -n installed;; *) exit 1;; esac')
 
-    def test_alone_lists_every_command_with_a_line(self):
-        status, said, _ = self.run_dev()
+    def test_without_arguments_lists_every_command(self):
+        status, output, _ = self.run_dev()
         self.assertEqual(status, 0)
         for command in ["demo", "test", "test NAME", "test --all", "build", r"bench \[TASK…\]", "lanes", "lint", "fuzz SECONDS", "install PREFIX", "clean"]:
-            self.assertRegex(said, rf"(?m)^\./dev {command} +\S")
+            self.assertRegex(output, rf"(?m)^\./dev {command} +\S")
 
     def tools_of_tests(self):
         self.apt(" g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ocl-icd-opencl-dev opencl-clhpp-headers pocl-opencl-icd xxhash libgtest-dev libgmock-dev librapidcheck-dev libfuse3-dev clang-19 libclang-rt-19-dev python3 pkg-config ")
@@ -58,22 +58,22 @@ class Dev(unittest.TestCase):
             (self.bin / name).symlink_to(shutil.which(name))
         (self.root / "build" / "dev" / "tests").mkdir(parents=True)
 
-    def test_name_of_a_program_runs_it_alone(self):
+    def test_name_of_a_program_runs_only_it(self):
         self.tools_of_tests()
         self.stand_in("ninja", "echo tests/io_test:")
         self.stand_in("io_test", 'echo "$ASAN_OPTIONS $RC_PARAMS"')
         (self.bin / "io_test").rename(self.root / "build" / "dev" / "tests" / "io_test")
-        status, said, calls = self.run_dev("test", "io_test")
-        self.assertEqual(status, 0, said)
+        status, output, calls = self.run_dev("test", "io_test")
+        self.assertEqual(status, 0, output)
         self.assertIn("cmake --build --preset dev --target io_test\n", calls)
         self.assertTrue(calls.endswith("io_test \n"), calls)
-        self.assertIn("allocator_may_return_null=1 seed=", said)
+        self.assertIn("allocator_may_return_null=1 seed=", output)
 
     def test_refuses_other_options_of_test_before_it_installs_packages(self):
         for arguments in (["--typo"], ["io_test", "again"]):
-            status, said, calls = self.run_dev("test", *arguments)
-            self.assertEqual(status, 2, said)
-            self.assertIn("./dev test NAME", said)
+            status, output, calls = self.run_dev("test", *arguments)
+            self.assertEqual(status, 2, output)
+            self.assertIn("./dev test NAME", output)
             self.assertEqual(calls, "")
 
     def test_failed_test_is_shown_with_the_command_that_repeats_it(self):
@@ -81,40 +81,40 @@ class Dev(unittest.TestCase):
         failed = self.root / "build" / "dev" / "Testing" / "Temporary" / "LastTestsFailed.log"
         failed.parent.mkdir(parents=True)
         self.stand_in("ctest", f'echo "12:Casts/1.round" >"{failed}"; exit 8')
-        status, said, calls = self.run_dev("test", "Casts/1.round")
-        self.assertEqual(status, 1, said)
+        status, output, calls = self.run_dev("test", "Casts/1.round")
+        self.assertEqual(status, 1, output)
         self.assertIn(r"ctest --preset dev --no-tests=error -R Casts/1\.round", calls)
-        self.assertIn("./dev test 'Casts/1.round'", said)
+        self.assertIn("./dev test 'Casts/1.round'", output)
 
-    def test_unknown_command_is_told(self):
-        status, said, _ = self.run_dev("nonsense")
+    def test_unknown_command_is_reported(self):
+        status, output, _ = self.run_dev("nonsense")
         self.assertEqual(status, 2)
-        self.assertIn("there is no 'nonsense'", said)
+        self.assertIn("there is no 'nonsense'", output)
 
-    def test_without_apt_it_says_what_is_needed_and_stops(self):
+    def test_without_apt_it_lists_missing_packages_and_stops(self):
         for command in (["demo"], ["test"], ["build"], ["lanes"], ["lint"], ["fuzz", "1"]):
-            status, said, calls = self.run_dev(*command)
-            self.assertEqual(status, 2, said)
-            self.assertIn("this machine has no apt", said)
-            self.assertIn("libexpected-dev", said)
+            status, output, calls = self.run_dev(*command)
+            self.assertEqual(status, 2, output)
+            self.assertIn("this machine has no apt", output)
+            self.assertIn("libexpected-dev", output)
             self.assertEqual(calls, "")
 
-    def test_installs_what_is_missing_by_name_and_without_a_question(self):
+    def test_installs_missing_packages_without_prompting(self):
         self.apt(" g++ cmake ninja-build ccache mold libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ocl-icd-opencl-dev opencl-clhpp-headers ")
         self.stand_in("id", "echo 0")
         self.stand_in("cmake", "exit 0")
-        status, said, calls = self.run_dev("build")
-        self.assertEqual(status, 0, said)
+        status, output, calls = self.run_dev("build")
+        self.assertEqual(status, 0, output)
         install = next(line for line in calls.splitlines() if line.startswith("apt-get") and " install " in line)
         self.assertTrue(install.endswith("install -y --no-install-recommends libexpected-dev"), install)
-        self.assertIn("build/release/bin/htensor", said)
+        self.assertIn("build/release/bin/htensor", output)
 
     def test_lanes_build_and_run_the_examples_four_times_against_one_library(self):
         self.apt(" g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ocl-icd-opencl-dev opencl-clhpp-headers pocl-opencl-icd python3 python3-numpy git ")
         for name in ("cmake", "ctest", "git"):
             self.stand_in(name, "exit 0")
-        status, said, calls = self.run_dev("lanes")
-        self.assertEqual(status, 0, said)
+        status, output, calls = self.run_dev("lanes")
+        self.assertEqual(status, 0, output)
         for lane in ("Host -DHT_EXAMPLE_DTYPE=F64", "Host -DHT_EXAMPLE_DTYPE=F32", "OpenCl<Cpu> -DHT_EXAMPLE_DTYPE=F32",
                      "OpenCl<Gpu> -DHT_EXAMPLE_DTYPE=F32"):
             self.assertEqual(calls.count(f"-DHT_EXAMPLE_DEVICE={lane}"), 1, calls)
@@ -125,8 +125,8 @@ class Dev(unittest.TestCase):
     def test_installs_nothing_when_nothing_is_missing(self):
         self.apt(" g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ocl-icd-opencl-dev opencl-clhpp-headers ")
         self.stand_in("cmake", "exit 0")
-        status, said, calls = self.run_dev("build")
-        self.assertEqual(status, 0, said)
+        status, output, calls = self.run_dev("build")
+        self.assertEqual(status, 0, output)
         self.assertNotIn("apt-get", calls)
 
     def benchmarks(self, *tasks):
@@ -142,71 +142,71 @@ class Dev(unittest.TestCase):
             program.parent.mkdir(parents=True, exist_ok=True)
             (self.bin / program.name).rename(program)
 
-    def test_bench_runs_all_tasks_though_a_goal_is_missed(self):
+    def test_bench_runs_all_tasks_even_if_a_goal_is_missed(self):
         self.benchmarks("index", "open", "catalog")
-        status, said, calls = self.run_dev("bench")
-        self.assertEqual(status, 1, said)
+        status, output, calls = self.run_dev("bench")
+        self.assertEqual(status, 1, output)
         self.assertEqual([line for line in calls.splitlines() if line.startswith("bench_")],
                          ["bench_catalog ", "bench_index ", "bench_open "])
 
-    def test_bench_runs_the_tasks_that_are_named_with_their_options(self):
+    def test_bench_runs_named_tasks_with_their_options(self):
         self.benchmarks("index", "open", "catalog")
-        status, said, calls = self.run_dev("bench", "open", "index", "--smoke")
-        self.assertEqual(status, 0, said)
+        status, output, calls = self.run_dev("bench", "open", "index", "--smoke")
+        self.assertEqual(status, 0, output)
         self.assertEqual([line for line in calls.splitlines() if line.startswith("bench_")],
                          ["bench_open --smoke", "bench_index --smoke"])
 
-    def test_bench_of_a_task_with_a_plot_draws_it_unless_it_has_options(self):
+    def test_bench_draws_the_plot_of_a_task_without_options(self):
         self.benchmarks("load", "checksum", "open")
         for task in ("load", "checksum"):
             (self.root / "bench" / task / "plot.py").touch()
             program = self.root / "build" / "bench" / "bench" / f"bench_{task}"
             program.write_text(program.read_text().replace("exit 0", '[ "$1" != --json ] || echo {} >"$2"'))
-            status, said, calls = self.run_dev("bench", task)
-            self.assertEqual(status, 0, said)
+            status, output, calls = self.run_dev("bench", task)
+            self.assertEqual(status, 0, output)
             self.assertIn(f"bench_{task} --json build/bench/{task}.json\n", calls)
             self.assertIn(f"python3 bench/{task}/plot.py build/bench/{task}.json docs/{task}.svg\n", calls)
             (self.root / "calls").unlink()
-            status, said, calls = self.run_dev("bench", task, "--smoke")
-            self.assertEqual(status, 0, said)
+            status, output, calls = self.run_dev("bench", task, "--smoke")
+            self.assertEqual(status, 0, output)
             self.assertNotIn("plot.py", calls)
             (self.root / "calls").unlink()
 
-    def test_bench_of_a_task_without_a_plot_draws_none(self):
+    def test_bench_draws_nothing_for_a_task_without_a_plot(self):
         self.benchmarks("open", "catalog")
-        status, said, calls = self.run_dev("bench", "open")
-        self.assertEqual(status, 0, said)
+        status, output, calls = self.run_dev("bench", "open")
+        self.assertEqual(status, 0, output)
         self.assertIn("bench_open \n", calls)
         self.assertNotIn("plot.py", calls)
 
-    def test_unknown_benchmark_is_told(self):
-        status, said, calls = self.run_dev("bench", "nonsense")
+    def test_unknown_benchmark_is_reported(self):
+        status, output, calls = self.run_dev("bench", "nonsense")
         self.assertEqual(status, 2)
-        self.assertIn("there is no benchmark 'nonsense'", said)
+        self.assertIn("there is no benchmark 'nonsense'", output)
         self.assertEqual(calls, "")
 
-    def test_asks_sudo_when_it_is_not_root_and_says_so_when_there_is_none(self):
+    def test_uses_sudo_if_not_root_and_reports_a_missing_sudo(self):
         self.apt(" ")
         self.stand_in("id", "echo 1000")
         self.stand_in("cmake", "exit 0")
-        status, said, _ = self.run_dev("build")
+        status, output, _ = self.run_dev("build")
         self.assertEqual(status, 2)
-        self.assertIn("neither root nor sudo", said)
+        self.assertIn("neither root nor sudo", output)
         self.stand_in("sudo", '"$@"')
-        status, said, calls = self.run_dev("build")
-        self.assertEqual(status, 0, said)
+        status, output, calls = self.run_dev("build")
+        self.assertEqual(status, 0, output)
         self.assertIn("sudo env DEBIAN_FRONTEND=noninteractive apt-get", calls)
 
-    def test_failing_apt_is_told_with_its_words(self):
+    def test_failing_apt_is_reported_with_its_output(self):
         self.apt(" ")
         self.stand_in("id", "echo 0")
         self.stand_in("apt-get", "echo 'E: no such package' >&2; exit 100")
-        status, said, _ = self.run_dev("build")
+        status, output, _ = self.run_dev("build")
         self.assertEqual(status, 2)
-        self.assertIn("E: no such package", said)
-        self.assertIn("apt could not install", said)
+        self.assertIn("E: no such package", output)
+        self.assertIn("apt could not install", output)
 
-    def test_relative_prefix_is_meant_from_where_the_command_was_given(self):
+    def test_relative_prefix_is_resolved_in_the_current_folder(self):
         self.apt(" g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ocl-icd-opencl-dev opencl-clhpp-headers ")
         self.stand_in("cmake", "exit 0")
         with tempfile.TemporaryDirectory() as elsewhere:

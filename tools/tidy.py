@@ -50,14 +50,14 @@ def through_ccache(entry, source):
     made.parent.mkdir(parents=True, exist_ok=True)
     arguments[output] = str(made)
     program = pathlib.Path(shutil.which(TIDY)).resolve()
-    said = subprocess.run([TIDY, "--version"], capture_output=True, text=True, check=True).stdout
+    version = subprocess.run([TIDY, "--version"], capture_output=True, text=True, check=True).stdout
     configs = [str(above / ".clang-tidy") for above in source.parents if (above / ".clang-tidy").exists()]
     environment = {
         **os.environ,
         "CCACHE_BASEDIR": str(pathlib.Path(__file__).resolve().parent.parent),
         "CCACHE_NOHASHDIR": "1",
         "CCACHE_COMPILERTYPE": "clang",
-        "CCACHE_COMPILERCHECK": f"string:{' '.join(said.split())} {program.stat().st_size} {program.stat().st_mtime_ns}",
+        "CCACHE_COMPILERCHECK": f"string:{' '.join(version.split())} {program.stat().st_size} {program.stat().st_mtime_ns}",
         "CCACHE_EXTRAFILES": ":".join([__file__, *configs]),
         # By what is included alone: preprocessed text lacks comments and unused macros, which are looked at too.
         "CCACHE_DEPEND": "1",

@@ -53,7 +53,7 @@ class Tidy(unittest.TestCase):
         (root / "build" / "compile_commands.json").write_text(json.dumps([entry]))
 
     def tidy(self, root=None, file="src/a.cpp"):
-        """Whether it was clean, what was said, and whether clang-tidy was asked."""
+        """Whether it was clean, its output, and whether clang-tidy was run."""
         root = root or self.root
         calls = self.home / "calls"
         calls.unlink(missing_ok=True)
@@ -61,60 +61,60 @@ class Tidy(unittest.TestCase):
                              capture_output=True, text=True, check=False)
         return run.returncode == 0, run.stdout + run.stderr, calls.exists()
 
-    def looks_again(self):
+    def checks_again(self):
         self.assertEqual(self.tidy(), (True, "", True))
         self.assertEqual(self.tidy(), (True, "", False))
 
-    def test_clean_file_is_looked_at_once(self):
-        self.looks_again()
+    def test_clean_file_is_checked_once(self):
+        self.checks_again()
 
-    def test_clean_file_of_another_clone_is_not_looked_at(self):
-        self.looks_again()
+    def test_clean_file_of_another_clone_is_not_checked(self):
+        self.checks_again()
         self.assertEqual(self.tidy(self.project("second")), (True, "", False))
 
-    def test_findings_are_told_every_time(self):
-        self.looks_again()
+    def test_findings_are_reported_every_time(self):
+        self.checks_again()
         (self.root / "src/a.cpp").write_text("int BAD;\n")
         for _ in range(2):
-            clean, said, asked = self.tidy()
+            clean, output, was_run = self.tidy()
             self.assertFalse(clean)
-            self.assertIn("a.cpp:1:int BAD;", said)
-            self.assertTrue(asked)
+            self.assertIn("a.cpp:1:int BAD;", output)
+            self.assertTrue(was_run)
 
-    def test_looks_again_when_what_the_compiler_ignores_has_changed(self):
+    def test_checks_again_when_ignored_text_has_changed(self):
         for text in ("const int one = 1;  // NOLINT\n", "const int one = 1;\n#define UNUSED(x) x * 2\n"):
-            self.looks_again()
+            self.checks_again()
             (self.root / "src/a.hpp").write_text(text)
-        self.looks_again()
+        self.checks_again()
 
-    def test_looks_again_when_flags_have_changed(self):
-        self.looks_again()
+    def test_checks_again_when_flags_have_changed(self):
+        self.checks_again()
         self.set_flags(self.root, "-DX=1")
-        self.looks_again()
+        self.checks_again()
         self.set_flags(self.root, "-DX=1 -Wshadow")
-        self.looks_again()
+        self.checks_again()
 
-    def test_looks_again_when_the_checks_have_changed(self):
-        self.looks_again()
+    def test_checks_again_when_the_checks_have_changed(self):
+        self.checks_again()
         (self.root / ".clang-tidy").write_text("Checks: 'bugprone-*'\n")
-        self.looks_again()
+        self.checks_again()
 
-    def test_looks_again_with_another_clang_tidy_and_another_tidy_py(self):
-        self.looks_again()
+    def test_checks_again_with_another_clang_tidy_or_tidy_py(self):
+        self.checks_again()
         self.environment["VERSION"] = "2"
-        self.looks_again()
+        self.checks_again()
         with open(self.root / "tools/tidy.py", "a", encoding="utf-8") as file:
             file.write("# changed\n")
-        self.looks_again()
+        self.checks_again()
 
-    def test_looks_again_when_the_cache_is_broken(self):
-        self.looks_again()
+    def test_checks_again_when_the_cache_is_broken(self):
+        self.checks_again()
         for path in (self.home / "cache").rglob("*"):
             if path.is_file():
                 path.write_bytes(b"broken")
         self.assertEqual(self.tidy(), (True, "", True))
 
-    def test_file_that_no_target_compiles_is_looked_at_every_time(self):
+    def test_file_without_a_target_is_checked_every_time(self):
         for _ in range(2):
             self.assertEqual(self.tidy(file="src/b.cpp"), (True, "", True))
 

@@ -36,12 +36,12 @@ std::string token(std::uint64_t i) {
 
 Result<Catalog> experts(std::size_t tensors) {
   constexpr std::array projections{".gate_proj.weight", ".up_proj.weight", ".down_proj.weight"};
-  constexpr std::size_t experts_a_layer = 1024;
+  constexpr std::size_t experts_per_layer = 1024;
   CatalogBuilder builder("bench");
   for (std::size_t i = 0; i < tensors; ++i) {
     const auto expert = i / projections.size();
-    const std::string name = "model.layers." + std::to_string(expert / experts_a_layer) + ".mlp.experts." +
-                             std::to_string(expert % experts_a_layer) + projections[i % projections.size()];
+    const std::string name = "model.layers." + std::to_string(expert / experts_per_layer) + ".mlp.experts." +
+                             std::to_string(expert % experts_per_layer) + projections[i % projections.size()];
     HT_TRY(builder.add({.name = name, .dtype = BF16::tag, .dims = dims, .bytes = 1 << 20}));
   }
   return std::move(builder).build();

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
 #include <string>
 #include <thread>
 #include <utility>
@@ -16,24 +16,24 @@ namespace ht::bench {
 namespace {
 
 // Maximum bytes of the byte-by-byte contender; the time for all bytes is extrapolated.
-constexpr std::size_t most_by_bytes = std::size_t{64} << 20;
+constexpr std::size_t max_accumulate_bytes = std::size_t{64} << 20;
 
 struct Method {
   std::string name;
   Kind kind = Kind::other;
   Sum sum = nullptr;
-  Combine combine = one_after_the_other;
+  Combine combine = combine_ordered;
   /// An independent function for the expected answer. If null, the answer of one thread, part by part, is
   /// used.
   Sum right = nullptr;
   std::string note{};
-  std::size_t most_bytes = SIZE_MAX;
+  std::size_t max_bytes = SIZE_MAX;
 };
 
 std::uint64_t exclusive_or(std::uint64_t first, std::uint64_t second, std::uint64_t /*second_bytes*/) {
   return first ^ second;
 }
-std::uint64_t added_up(std::uint64_t first, std::uint64_t second, std::uint64_t /*second_bytes*/) {
+std::uint64_t combine_by_sum(std::uint64_t first, std::uint64_t second, std::uint64_t /*second_bytes*/) {
   return first + second;
 }
 std::uint64_t combined_crc(std::uint64_t first, std::uint64_t second, std::uint64_t second_bytes) {
@@ -72,10 +72,10 @@ std::vector<Method> methods() {
        .sum = by_byte_at_a_time,
        .combine = combined_crc,
        .right = right_crc64nvme,
-       .most_bytes = most_by_bytes},
+       .max_bytes = max_accumulate_bytes},
       {.name = "plain fold",
        .sum = by_accumulate,
-       .combine = added_up,
+       .combine = combine_by_sum,
        .right = [](Bytes bytes) { return sum_of(0, bytes); }},
       {.name = "XXH3-64", .sum = by_xxh3_64},
       {.name = "XXH3-128", .sum = by_xxh3_128},
@@ -96,21 +96,21 @@ std::vector<Method> methods() {
 
 class Builder {
  public:
-  Builder(const Material& material, bool smoke) : material_(material), smoke_(smoke) {}
+  Builder(const Inputs& inputs, bool smoke) : inputs_(inputs), smoke_(smoke) {}
 
   Cells build() && {
     const unsigned threads = std::max(1U, std::thread::hardware_concurrency());
     // Large memory takes long enough in one pass; small memory is repeated for some milliseconds.
     const double small_seconds = smoke_ ? 0.0001 : 0.005;
-    const auto large = material_.large.bytes();
-    const auto small = material_.small.bytes();
+    const auto large = inputs_.large.bytes();
+    const auto small = inputs_.small.bytes();
     add_memory("memory, 1 thread", large, 1, 0);
     add_memory("memory, all threads", large, threads, 0);
     add_memory("16 KiB, 1 thread", small, 1, small_seconds);
     add_memory("16 KiB, all threads", small, threads, small_seconds);
     add_verify();
     add_load("cold, load", FreeMemory::touched);
-    add_load("cold, load, memory as it is", FreeMemory::as_it_is);
+    add_load("cold, load, memory as it is", FreeMemory::untouched);
     add_stream();
     return std::move(cells_);
   }
@@ -119,33 +119,33 @@ class Builder {
   void begin(Cell cell) { cells_.cells.push_back(std::move(cell)); }
 
   // Contenders of goals have more turns if their turns are short.
-  [[nodiscard]] int turns_a_round(const std::string& name, Kind kind) const {
+  [[nodiscard]] int turns_per_round(const std::string& name, Kind kind) const {
     const Cell& cell = cells_.cells.back();
     if (cell.cache == Cache::cold) return cell.name == "cold, load" ? 3 : 1;
     return kind != Kind::other || name == "XXH3-64" ? 5 : 1;
   }
 
   // Adds a contender to the cell begun last.
-  void add(const std::string& name, Kind kind, std::function<Turn()> run, std::uint64_t right_answer) {
+  void add(const std::string& name, Kind kind, std::function<Turn()> run, std::uint64_t expected_answer) {
     cells_.contenders.push_back({.cell = &cells_.cells.back(),
                                  .name = name,
                                  .kind = kind,
                                  .run = std::move(run),
-                                 .right_answer = right_answer,
-                                 .turns_a_round = turns_a_round(name, kind)});
+                                 .expected_answer = expected_answer,
+                                 .turns_per_round = turns_per_round(name, kind)});
   }
 
-  void add_memory(const std::string& name, Bytes data, unsigned threads, double least_seconds) {
+  void add_memory(const std::string& name, Bytes data, unsigned threads, double min_seconds) {
     begin({.name = name, .bytes = data.size()});
     for (const auto& method : methods_) {
-      const Bytes taken = data.first(std::min(data.size(), method.most_bytes));
+      const Bytes taken = data.first(std::min(data.size(), method.max_bytes));
       SumJob job{.sum = method.sum, .combine = method.combine, .parts = parts_of(taken, threads)};
-      if (least_seconds > 0) job.passes = passes_for(job.sum, job.parts[0], least_seconds);
+      if (min_seconds > 0) job.passes = passes_for(job.sum, job.parts[0], min_seconds);
       const double scale = static_cast<double>(data.size()) / static_cast<double>(taken.size());
-      const auto right = right_answer(method, taken, job);
+      const auto right = expected_answer(method, taken, job);
       const std::string note = taken.size() < data.size() ? "over 64 MiB, scaled" : method.note;
       const auto run = [job = std::move(job), scale, note] {
-        auto turn = take_sum(job);
+        auto turn = run_sum(job);
         turn.seconds *= scale;
         turn.note = note;
         return turn;
@@ -155,9 +155,9 @@ class Builder {
   }
 
   // Computed once for each memory, because it takes seconds for the large one.
-  std::uint64_t right_answer(const Method& method, Bytes bytes, const SumJob& job) {
+  std::uint64_t expected_answer(const Method& method, Bytes bytes, const SumJob& job) {
     if (method.right == nullptr) return answer_of(job);
-    const auto same = std::ranges::find_if(known_, [&](const Known& known) {
+    const auto same = std::ranges::find_if(known_, [&](const KnownResult& known) {
       return known.sum == method.right && known.data == bytes.data() && known.size == bytes.size();
     });
     if (same != known_.end()) return same->answer;
@@ -166,7 +166,7 @@ class Builder {
   }
 
   void add_verify() {
-    const Workload& file = material_.file;
+    const Workload& file = inputs_.file;
     begin({.name = "warm, verify", .cache = Cache::warm, .path = file.path, .bytes = file.file_bytes});
     add("verify", Kind::ours, [&file] { return verified(file); }, file.file_bytes);
     const auto right = right_read(file);
@@ -177,7 +177,7 @@ class Builder {
   }
 
   void add_load(const std::string& name, FreeMemory memory) {
-    const Workload& file = material_.file;
+    const Workload& file = inputs_.file;
     begin(
         {.name = name, .cache = Cache::cold, .path = file.path, .bytes = file.data_bytes, .memory = memory});
     for (const bool verify : {false, true}) {
@@ -187,7 +187,7 @@ class Builder {
   }
 
   void add_stream() {
-    const Workload& file = material_.file;
+    const Workload& file = inputs_.file;
     begin({.name = "cold, stream", .cache = Cache::cold, .path = file.path, .bytes = file.data_bytes});
     for (const auto verify : {Verified::no, Verified::yes}) {
       const auto run = [&file, verify] { return streamed(file, verify); };
@@ -195,7 +195,7 @@ class Builder {
     }
   }
 
-  struct Known {
+  struct KnownResult {
     Sum sum;
     const std::byte* data;
     std::size_t size;
@@ -203,14 +203,14 @@ class Builder {
   };
 
   Cells cells_;
-  const Material& material_;
+  const Inputs& inputs_;
   bool smoke_;
   std::vector<Method> methods_ = methods();
-  std::vector<Known> known_;
+  std::vector<KnownResult> known_;
 };
 
 }  // namespace
 
-Cells make_cells(const Material& material, bool smoke) { return Builder(material, smoke).build(); }
+Cells make_cells(const Inputs& inputs, bool smoke) { return Builder(inputs, smoke).build(); }
 
 }  // namespace ht::bench

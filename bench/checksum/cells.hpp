@@ -9,7 +9,7 @@
 
 namespace ht::bench {
 
-struct Material {
+struct Inputs {
   const Noise& large;
   const Noise& small;
   /// A sealed file.
@@ -17,7 +17,7 @@ struct Material {
 };
 
 /// Creates all cells. `material` must outlive them. `smoke` shortens repetitions.
-[[nodiscard]] Cells make_cells(const Material& material, bool smoke);
+[[nodiscard]] Cells make_cells(const Inputs& inputs, bool smoke);
 
 [[nodiscard]] std::vector<FigureGoal> goals_of(const std::vector<Contender>& contenders);
 

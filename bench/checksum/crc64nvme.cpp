@@ -1,5 +1,5 @@
 #include <array>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
 
 #include "bench/checksum/sums.hpp"
 #include "src/hash/crc64_kernels.hpp"

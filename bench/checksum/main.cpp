@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
   // Line-buffered, so that output to a file stays in order with stderr.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   try {
-    end_orderly_when_interrupted();
+    clean_up_on_interrupt();
     return run_all(parse_options(argc, argv, {.repeats = 7})) ? 0 : 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "bench_checksum: %s\n", error.what());

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t line_bytes = 64;
 
-std::uint64_t sum_over_and_over(const SumJob& job, Bytes part) {
+std::uint64_t sum_repeatedly(const SumJob& job, Bytes part) {
   std::uint64_t answer = 0;
   for (std::uint64_t i = 0; i < job.passes; ++i) answer = job.sum(part);
   return answer;
@@ -50,7 +50,7 @@ Parts parts_of(Bytes bytes, unsigned threads) {
 std::uint64_t passes_for(Sum sum, Bytes bytes, double seconds) {
   SumJob job{.sum = sum, .parts = {bytes}};
   // `seconds` is per pass; the total of all passes must be long enough.
-  while (take_sum(job).seconds * static_cast<double>(job.passes) < seconds) job.passes *= 2;
+  while (run_sum(job).seconds * static_cast<double>(job.passes) < seconds) job.passes *= 2;
   return job.passes;
 }
 
@@ -60,7 +60,7 @@ std::uint64_t answer_of(const SumJob& job) {
   return combined(job, answers);
 }
 
-Turn take_sum(const SumJob& job) {
+Turn run_sum(const SumJob& job) {
   std::vector<std::uint64_t> answers(job.parts.size());
   // The barrier excludes the start of threads from the time.
   std::barrier all(static_cast<std::ptrdiff_t>(job.parts.size()));
@@ -68,13 +68,13 @@ Turn take_sum(const SumJob& job) {
   for (std::size_t i = 1; i < job.parts.size(); ++i) {
     threads.emplace_back([&, i] {
       all.arrive_and_wait();
-      answers[i] = sum_over_and_over(job, job.parts[i]);
+      answers[i] = sum_repeatedly(job, job.parts[i]);
       all.arrive_and_wait();
     });
   }
   all.arrive_and_wait();
   const Stopwatch watch;
-  answers[0] = sum_over_and_over(job, job.parts[0]);
+  answers[0] = sum_repeatedly(job, job.parts[0]);
   all.arrive_and_wait();
   const double seconds = watch.seconds();
   return {seconds / static_cast<double>(job.passes), combined(job, answers)};

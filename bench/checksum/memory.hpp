@@ -42,6 +42,6 @@ struct SumJob {
 [[nodiscard]] std::uint64_t passes_for(Sum sum, Bytes bytes, double seconds);
 
 /// Returns the time of one pass, from the moment that all threads are ready until all have finished.
-[[nodiscard]] Turn take_sum(const SumJob& job);
+[[nodiscard]] Turn run_sum(const SumJob& job);
 
 }  // namespace ht::bench

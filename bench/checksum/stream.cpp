@@ -8,7 +8,7 @@ namespace ht::bench {
 
 Turn streamed(const Workload& workload, Verified verify) {
   const auto nothing = [](const TensorPiece& /*piece*/) -> Result<void> { return {}; };
-  const LoadOptions how{.strategy = io::StrategyKind::staged, .verify = verify == Verified::yes};
+  const LoadOptions how{.strategy = io::Strategy::Kind::staged, .verify = verify == Verified::yes};
   const Stopwatch watch;
   const auto model = value_of(Model::open(workload.path));
   const auto loaded = value_of(ht::stream(model, nothing, how));

@@ -12,8 +12,8 @@ using Sum = std::uint64_t (*)(Bytes bytes);
 using Combine = std::uint64_t (*)(std::uint64_t first, std::uint64_t second, std::uint64_t second_bytes);
 
 /// For checksums that cannot be combined: hashes the answers of all parts.
-[[nodiscard]] constexpr std::uint64_t one_after_the_other(std::uint64_t first, std::uint64_t second,
-                                                          std::uint64_t /*second_bytes*/) noexcept {
+[[nodiscard]] constexpr std::uint64_t combine_ordered(std::uint64_t first, std::uint64_t second,
+                                                      std::uint64_t /*second_bytes*/) noexcept {
   return first * 31 + second;
 }
 

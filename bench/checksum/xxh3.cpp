@@ -24,7 +24,7 @@ std::uint64_t by_xxh3_64(Bytes bytes) { return xxh3_64(bytes.data(), bytes.size(
 
 std::uint64_t by_xxh3_128(Bytes bytes) {
   const XXH128_hash_t hash = xxh3_128(bytes.data(), bytes.size());
-  return one_after_the_other(hash.high64, hash.low64, 0);
+  return combine_ordered(hash.high64, hash.low64, 0);
 }
 
 }  // namespace ht::bench

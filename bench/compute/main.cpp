@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <exception>
 #include <htensor/compute/matmul.hpp>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
 #include <limits>
 #include <memory>
 #include <random>
@@ -42,9 +42,9 @@ std::uint64_t checksum(const Square<D>& matrix) {
 }
 
 Contender contender(const Cell& cell, std::string name, Kind kind, std::function<Turn()> run) {
-  Contender made{.cell = &cell, .name = std::move(name), .kind = kind, .run = std::move(run)};
-  made.right_answer = made.run().answer;
-  return made;
+  Contender added{.cell = &cell, .name = std::move(name), .kind = kind, .run = std::move(run)};
+  added.expected_answer = added.run().answer;
+  return added;
 }
 
 // Three loops, the innermost of which adds to a row; compilers vectorize it.
@@ -98,7 +98,7 @@ void add_product(Cells& cells, const std::shared_ptr<PythonChild>& python, std::
     const double seconds = stopwatch.seconds();
     return Turn{.seconds = seconds, .answer = checksum(c)};
   }));
-  const auto right_answer = ours.right_answer;
+  const auto expected_answer = ours.expected_answer;
   if (extent <= 1024) {
     Contender naive = contender(cell, "naive loop", Kind::other, [=] { return multiply_by_loops(a, b); });
     naive.every_rounds = 4;
@@ -116,7 +116,7 @@ void add_product(Cells& cells, const std::shared_ptr<PythonChild>& python, std::
     return Turn{.seconds = seconds, .answer = checksum(into)};
   });
   // Both must have the same result.
-  direct.right_answer = right_answer;
+  direct.expected_answer = expected_answer;
   cells.contenders.push_back(std::move(direct));
 }
 
@@ -149,7 +149,7 @@ int main(int argc, char** argv) {
   // Line-buffered, so that output to a file stays in order with stderr.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   try {
-    end_orderly_when_interrupted();
+    clean_up_on_interrupt();
     return run_all(parse_options(argc, argv, {.repeats = 11})) ? 0 : 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "bench_compute: %s\n", error.what());

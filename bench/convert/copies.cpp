@@ -20,8 +20,8 @@ std::uint64_t answer_of(const Workload& source, const Path& target) {
 }
 
 void run_or_fail(const std::vector<std::string>& command) {
-  const auto ended = run_child(command);
-  must(ended.status == 0, command[0] + " failed: " + ended.said);
+  const auto result = run_child(command);
+  must(result.status == 0, command[0] + " failed: " + result.captured);
 }
 
 std::vector<std::string> dd_command(const Workload& source, const Path& target) {

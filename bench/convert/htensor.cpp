@@ -12,9 +12,9 @@ Turn convert_by(const Workload& source, const std::filesystem::path& target, con
   const auto model = value_of(Model::open(source.path));
   const auto done = value_of(convert(model, target, what, how));
   const double seconds = watch.seconds();
-  const auto made = value_of(Model::open(target));
+  const auto written = value_of(Model::open(target));
   const auto answer =
-      sample_answer(source, [&](const Place& place) { return value_of(made.raw(place.name)).bytes(); });
+      sample_answer(source, [&](const Place& place) { return value_of(written.raw(place.name)).bytes(); });
   const auto& by = done.copied_by;
   const char* const way = by.reflink > by.direct      ? "reflink"
                           : by.direct > by.read_write ? "direct"

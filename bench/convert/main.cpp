@@ -54,7 +54,7 @@ class Builder {
                                  .name = name,
                                  .kind = kind,
                                  .run = run,
-                                 .right_answer = source_.answers.samples});
+                                 .expected_answer = source_.answers.samples});
   }
 
   const Workload& source_;
@@ -79,12 +79,12 @@ int measure_peak(const Path& source, const Path& target) {
 }
 
 FigureGoal peak_goal(const Workload& source, const Path& target) {
-  const auto ended = run_child({own_program(), "--peak", source.path.string(), target.string()});
-  must(ended.status == 0, "measuring memory failed: " + ended.said);
+  const auto result = run_child({own_program(), "--peak", source.path.string(), target.string()});
+  must(result.status == 0, "measuring memory failed: " + result.captured);
   std::filesystem::remove(target);
   return {.text = "peak memory of a process that converts",
           .unit = "MiB",
-          .value = std::stod(ended.said) / (1 << 20),
+          .value = std::stod(result.captured) / (1 << 20),
           .limit = 96,
           .at_least = false};
 }
@@ -138,7 +138,7 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   try {
     if (argc == 4 && std::string_view(argv[1]) == "--peak") return measure_peak(argv[2], argv[3]);
-    end_orderly_when_interrupted();
+    clean_up_on_interrupt();
     return run_all(parse_options(argc, argv)) ? 0 : 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "bench_convert: %s\n", error.what());

@@ -15,10 +15,10 @@ std::unique_ptr<SharingDisk> SharingDisk::mount(const std::filesystem::path& fol
   std::filesystem::create_directory(at);
   std::string why;
   for (const auto* const make : {"mkfs.xfs", "mkfs.btrfs"}) {
-    auto ended = run_child({make, "-q", image.string()});
-    if (ended.status == 0) ended = run_child({"mount", "-o", "loop", image.string(), at.string()});
-    if (ended.status == 0) return std::make_unique<SharingDisk>(at);
-    why = ended.said;
+    auto result = run_child({make, "-q", image.string()});
+    if (result.status == 0) result = run_child({"mount", "-o", "loop", image.string(), at.string()});
+    if (result.status == 0) return std::make_unique<SharingDisk>(at);
+    why = result.captured;
   }
   std::printf("left out: shared blocks, as no such disk can be mounted here: %s\n", why.c_str());
   return nullptr;

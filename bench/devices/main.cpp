@@ -11,9 +11,8 @@
 #include <htensor/compute/linear.hpp>
 #include <htensor/compute/matmul.hpp>
 #include <htensor/compute/nn.hpp>
-#include <htensor/compute/reduce.hpp>
-#include <htensor/device/opencl.hpp>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/device/transfer.hpp>
+#include <htensor/hash/digest.hpp>
 #include <memory>
 #include <random>
 #include <span>
@@ -128,7 +127,7 @@ void add_device(Cells& cells, const std::shared_ptr<const Inputs<Dev>>& in, cons
                                          .name = device,
                                          .kind = Kind::ours,
                                          .run = run,
-                                         .right_answer = checksum(result)});
+                                         .expected_answer = checksum(result)});
     ++index;
   });
 }
@@ -180,7 +179,7 @@ bool run_all(const Options& options) {
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   try {
-    end_orderly_when_interrupted();
+    clean_up_on_interrupt();
     return run_all(parse_options(argc, argv, {.repeats = 11})) ? 0 : 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "bench_devices: %s\n", error.what());

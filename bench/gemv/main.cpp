@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <htensor/compute/linear.hpp>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
 #include <htensor/htensor.hpp>
 #include <memory>
 #include <random>
@@ -110,21 +110,21 @@ void add_cell(Cells& cells, const Path& path, std::uint64_t bytes, const Vector&
   const Cell& cell = cells.cells.emplace_back(Cell{.name = std::string(T::name), .bytes = in.size()});
   const auto add = [&](std::string name, ht::LinearOptions how) {
     check<T>(value_of(ht::linear(x, weights, how)), x, how);
-    Contender made{.cell = &cell, .name = std::move(name), .kind = Kind::ours, .run = {}};
-    made.run = [=] {
+    Contender added{.cell = &cell, .name = std::move(name), .kind = Kind::ours, .run = {}};
+    added.run = [=] {
       const Stopwatch stopwatch;
       const auto y = value_of(ht::linear(x, weights, how));
       const double seconds = stopwatch.seconds();
       return Turn{.seconds = seconds, .answer = ht::crc64nvme(value_of(y.bytes()))};
     };
-    made.right_answer = made.run().answer;
-    cells.contenders.push_back(std::move(made));
+    added.expected_answer = added.run().answer;
+    cells.contenders.push_back(std::move(added));
   };
   add("htensor", {});
   if (has_int8) add("htensor, int8", {.int8_activations = true});
   Contender loop{.cell = &cell, .name = "read loop", .kind = Kind::limit, .run = {}};
-  loop.run = [=] { return take_limit(in, {}, Stores::none); };
-  loop.right_answer = loop.run().answer;
+  loop.run = [=] { return run_limit(in, {}, Stores::none); };
+  loop.expected_answer = loop.run().answer;
   cells.contenders.push_back(std::move(loop));
 }
 
@@ -173,7 +173,7 @@ int main(int argc, char** argv) {
   // Line-buffered, so that output to a file stays in order with stderr.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   try {
-    end_orderly_when_interrupted();
+    clean_up_on_interrupt();
     return run_all(parse_options(argc, argv, {.bytes = std::uint64_t{1} << 30, .repeats = 11})) ? 0 : 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "bench_gemv: %s\n", error.what());

@@ -121,7 +121,7 @@ class Listing {
     const auto output = folder_ / "output";
     if (!run_process(command, output) || lines_with(output, ".weight") != catalog->size())
       return ht::fail(
-          ht::Error(ht::ErrorCode::internal, "all_is_listed", "ls of " + file + " is incomplete"));
+          ht::Error(ht::ErrorCode::internal, "every_tensor_is_listed", "ls of " + file + " is incomplete"));
     add(name, process(command, runs));
     return header;
   }

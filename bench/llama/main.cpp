@@ -1,7 +1,7 @@
 // Tokens of examples/llama with Q4_K_M weights, against a loop that reads as many bytes as one token needs.
 #include <cstdio>
 #include <exception>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
 
 #include "bench/load/must.hpp"
 #include "bench/load/options.hpp"
@@ -26,7 +26,7 @@ std::int32_t next_token(Model& model, std::span<const std::int32_t> ids) {
 }
 
 // Measures seconds per token; the answer is the tokens. The prompt is not timed.
-Turn take_tokens(const ht::Model& file, const ht::LinearOptions& options) {
+Turn run_tokens(const ht::Model& file, const ht::LinearOptions& options) {
   auto model = value_of(Model::open(file, std::ssize(prompt) + timed_tokens, options));
   std::vector<std::int32_t> ids{next_token(model, prompt)};
   const Stopwatch stopwatch;
@@ -46,13 +46,13 @@ void add_cell(Cells& cells, const std::string& name, const Path& path) {
   const Cell& cell =
       cells.cells.emplace_back(Cell{.name = name, .cache = Cache::warm, .path = path, .bytes = bytes});
   const auto add = [&](std::string contender, Kind kind, std::function<Turn()> run) {
-    Contender made{.cell = &cell, .name = std::move(contender), .kind = kind, .run = std::move(run)};
-    made.right_answer = made.run().answer;
-    cells.contenders.push_back(std::move(made));
+    Contender added{.cell = &cell, .name = std::move(contender), .kind = kind, .run = std::move(run)};
+    added.expected_answer = added.run().answer;
+    cells.contenders.push_back(std::move(added));
   };
-  add("htensor", Kind::ours, [=] { return take_tokens(file, {}); });
-  add("htensor, int8", Kind::ours, [=] { return take_tokens(file, {.int8_activations = true}); });
-  add("read loop", Kind::limit, [=] { return take_limit(read, {}, Stores::none); });
+  add("htensor", Kind::ours, [=] { return run_tokens(file, {}); });
+  add("htensor, int8", Kind::ours, [=] { return run_tokens(file, {.int8_activations = true}); });
+  add("read loop", Kind::limit, [=] { return run_limit(read, {}, Stores::none); });
 }
 
 bool run_all(const Options& options) {
@@ -85,7 +85,7 @@ int main(int argc, char** argv) {
   // Line-buffered, so that output to a file stays in order with stderr.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   try {
-    end_orderly_when_interrupted();
+    clean_up_on_interrupt();
     return run_all(parse_options(argc, argv, {.bytes = 200'000'000, .repeats = 11})) ? 0 : 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "bench_llama: %s\n", error.what());

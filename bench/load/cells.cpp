@@ -7,7 +7,7 @@
 namespace ht::bench {
 namespace {
 
-using io::StrategyKind;
+using io::Strategy;
 
 class Builder {
  public:
@@ -28,36 +28,36 @@ class Builder {
     return (cache == Cache::cold ? "cold, " : "warm, ") + what;
   }
 
-  enum class What : std::uint8_t {
+  enum class Task : std::uint8_t {
     first,     ///< open, and read the first element
     few,       ///< open, and read the first element of some tensors
     all,       ///< make all bytes resident for repeated use
     one_pass,  ///< read every byte once
   };
 
-  static std::uint64_t answer_of(const Workload& workload, What what) {
+  static std::uint64_t answer_of(const Workload& workload, Task what) {
     switch (what) {
-      case What::first: return workload.answers.first;
-      case What::few: return workload.answers.few;
-      case What::all: return workload.answers.samples;
-      case What::one_pass: return workload.answers.sum;
+      case Task::first: return workload.answers.first;
+      case Task::few: return workload.answers.few;
+      case Task::all: return workload.answers.samples;
+      case Task::one_pass: return workload.answers.sum;
     }
     return 0;
   }
 
-  void begin(const std::string& name, Cache cache, What what, const Workload& workload) {
-    const bool has_speed = what == What::all || what == What::one_pass;
+  void begin(const std::string& name, Cache cache, Task what, const Workload& workload) {
+    const bool has_speed = what == Task::all || what == Task::one_pass;
     // A cold load needs free memory that is resident on the host.
     cells_.cells.push_back({.name = name,
                             .cache = cache,
                             .path = workload.path,
                             .bytes = has_speed ? workload.data_bytes : 0,
-                            .memory = has_speed ? FreeMemory::touched : FreeMemory::as_it_is});
-    right_answer_ = answer_of(workload, what);
+                            .memory = has_speed ? FreeMemory::touched : FreeMemory::untouched});
+    expected_answer_ = answer_of(workload, what);
   }
 
   // Turns of microseconds are cheap and noisy, so they are repeated.
-  [[nodiscard]] int turns_a_round() const { return cells_.cells.back().bytes == 0 ? 5 : 1; }
+  [[nodiscard]] int turns_per_round() const { return cells_.cells.back().bytes == 0 ? 5 : 1; }
   // A goal uses `mmap walk`, so it runs in every round.
   [[nodiscard]] int every_rounds(const std::string& name, Kind kind) const {
     return kind == Kind::other && name != "mmap walk" && cells_.cells.back().bytes != 0 ? 4 : 1;
@@ -70,35 +70,35 @@ class Builder {
                                  .name = name,
                                  .kind = kind,
                                  .run = [run, arguments...] { return run(arguments...); },
-                                 .right_answer = right_answer_,
-                                 .turns_a_round = turns_a_round(),
+                                 .expected_answer = expected_answer_,
+                                 .turns_per_round = turns_per_round(),
                                  .every_rounds = every_rounds(name, kind)});
   }
 
   void add_first() {
-    begin("cold, first", Cache::cold, What::first, file_);
+    begin("cold, first", Cache::cold, Task::first, file_);
     add("htensor", Kind::strategy, first_by_open, std::cref(file_));
     add("mmap", Kind::other, first_by_mmap, std::cref(file_));
   }
 
   void add_few(Cache cache) {
-    begin(named(cache, "few"), cache, What::few, file_);
-    add("automatic", Kind::automatic, few_by_load, std::cref(file_), StrategyKind::automatic);
-    add("mapped", Kind::strategy, few_by_load, std::cref(file_), StrategyKind::mapped);
-    add("read", Kind::strategy, few_by_load, std::cref(file_), StrategyKind::read);
+    begin(named(cache, "few"), cache, Task::few, file_);
+    add("automatic", Kind::automatic, few_by_load, std::cref(file_), Strategy::Kind::automatic);
+    add("mapped", Kind::strategy, few_by_load, std::cref(file_), Strategy::Kind::mapped);
+    add("read", Kind::strategy, few_by_load, std::cref(file_), Strategy::Kind::read);
     add("staged", Kind::strategy, few_by_stream, std::cref(file_));
     add("ifstream", Kind::other, few_by_ifstream, std::cref(file_));
     add("mmap", Kind::other, few_by_mmap, std::cref(file_));
   }
 
   void add_all(Cache cache) {
-    begin(named(cache, "all"), cache, What::all, file_);
+    begin(named(cache, "all"), cache, Task::all, file_);
     add("automatic", Kind::automatic, all_by_load, std::cref(file_),
-        LoadOptions{.strategy = StrategyKind::automatic});
+        LoadOptions{.strategy = Strategy::Kind::automatic});
     add("mapped", Kind::strategy, all_by_load, std::cref(file_),
-        LoadOptions{.strategy = StrategyKind::mapped});
+        LoadOptions{.strategy = Strategy::Kind::mapped});
     add(own_memory, Kind::strategy, all_by_load, std::cref(file_),
-        LoadOptions{.strategy = StrategyKind::read});
+        LoadOptions{.strategy = Strategy::Kind::read});
     // Into preallocated memory, which the other strategies do not have.
     add("read", Kind::ours, all_by_load_into, std::cref(file_), std::cref(into_));
     add("ifstream", Kind::other, all_by_ifstream, std::cref(file_), std::cref(into_));
@@ -112,10 +112,10 @@ class Builder {
   }
 
   void add_one_pass(Cache cache) {
-    begin(named(cache, "one pass"), cache, What::one_pass, file_);
-    add("automatic", Kind::automatic, one_pass_by_stream, std::cref(file_), StrategyKind::automatic);
-    add("staged", Kind::strategy, one_pass_by_stream, std::cref(file_), StrategyKind::staged);
-    add("mapped", Kind::strategy, one_pass_by_stream, std::cref(file_), StrategyKind::mapped);
+    begin(named(cache, "one pass"), cache, Task::one_pass, file_);
+    add("automatic", Kind::automatic, one_pass_by_stream, std::cref(file_), Strategy::Kind::automatic);
+    add("staged", Kind::strategy, one_pass_by_stream, std::cref(file_), Strategy::Kind::staged);
+    add("mapped", Kind::strategy, one_pass_by_stream, std::cref(file_), Strategy::Kind::mapped);
     add("ifstream", Kind::other, one_pass_by_ifstream, std::cref(file_));
     add("mmap walk", Kind::other, one_pass_by_mmap, std::cref(file_), Ahead::no);
     add("mmap walk, WILLNEED", Kind::other, one_pass_by_mmap, std::cref(file_), Ahead::will_need);
@@ -128,26 +128,26 @@ class Builder {
   }
 
   void add_far(const Workload& far) {
-    begin("far, one pass", Cache::cold, What::one_pass, far);
-    add("staged", Kind::strategy, one_pass_by_stream, std::cref(far), StrategyKind::staged);
+    begin("far, one pass", Cache::cold, Task::one_pass, far);
+    add("staged", Kind::strategy, one_pass_by_stream, std::cref(far), Strategy::Kind::staged);
     add("mmap walk", Kind::other, one_pass_by_mmap, std::cref(far), Ahead::no);
   }
 
   // Direct reads are the limit for a cold file only.
   static Kind limit_if(bool limit) { return limit ? Kind::limit : Kind::other; }
 
-  static bool report_if_left_out(bool works, const char* name) {
+  static bool report_if_skipped(bool works, const char* name) {
     if (!works) std::printf("left out: %s, as it fails here\n", name);
     return works;
   }
 
   Cells cells_;
-  std::uint64_t right_answer_ = 0;  // of the cell begun last
+  std::uint64_t expected_answer_ = 0;  // of the cell begun last
   const Workload& file_;
   const Destination& into_;
   const CellOptions& options_;
-  bool dd_ = report_if_left_out(dd_works(file_, Through::page_cache), "dd");
-  bool dd_direct_ = report_if_left_out(dd_works(file_, Through::direct), "dd iflag=direct");
+  bool dd_ = report_if_skipped(dd_works(file_, Through::page_cache), "dd");
+  bool dd_direct_ = report_if_skipped(dd_works(file_, Through::direct), "dd iflag=direct");
 };
 
 }  // namespace

@@ -45,7 +45,7 @@ std::string read_all(int fd) {
 
 }  // namespace
 
-Ended run_child(const std::vector<std::string>& command) {
+ChildResult run_child(const std::vector<std::string>& command) {
   std::array<int, 2> ends{};
   system_must(::pipe2(ends.data(), O_CLOEXEC) == 0, "pipe2");
   pid_t child = -1;
@@ -57,10 +57,10 @@ Ended run_child(const std::vector<std::string>& command) {
     throw;
   }
   ::close(ends[1]);
-  Ended ended{.said = read_all(ends[0])};
+  ChildResult result{.captured = read_all(ends[0])};
   ::close(ends[0]);
-  system_must(::waitpid(child, &ended.status, 0) == child, "waitpid");
-  return ended;
+  system_must(::waitpid(child, &result.status, 0) == child, "waitpid");
+  return result;
 }
 
 RunningChild::RunningChild(const std::vector<std::string>& command) {

@@ -8,14 +8,14 @@
 
 namespace ht::bench {
 
-struct Ended {
+struct ChildResult {
   int status = 0;
   /// Its output on stdout and stderr.
-  std::string said;
+  std::string captured;
 };
 
 /// Runs a program to its end. The first word is searched in PATH.
-[[nodiscard]] Ended run_child(const std::vector<std::string>& command);
+[[nodiscard]] ChildResult run_child(const std::vector<std::string>& command);
 
 /// A child process that runs until `end` or the destructor.
 class RunningChild {

@@ -49,8 +49,8 @@ Turn all_by_memcpy(const Workload& workload, const Destination& into);
 // This library.
 Turn all_by_load(const Workload& workload, const LoadOptions& how);
 Turn all_by_load_into(const Workload& workload, const Destination& into);
-Turn one_pass_by_stream(const Workload& workload, io::StrategyKind strategy);
-Turn few_by_load(const Workload& workload, io::StrategyKind strategy);
+Turn one_pass_by_stream(const Workload& workload, io::Strategy::Kind strategy);
+Turn few_by_load(const Workload& workload, io::Strategy::Kind strategy);
 Turn few_by_stream(const Workload& workload);
 Turn first_by_open(const Workload& workload);
 

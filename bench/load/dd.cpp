@@ -13,9 +13,9 @@ std::vector<std::string> command(const Workload& workload, Through through) {
   return words;
 }
 
-bool copied_all(const Workload& workload, const Ended& ended) {
-  return ended.status == 0 &&
-         ended.said.find("\n" + std::to_string(workload.file_bytes) + " bytes") != std::string::npos;
+bool has_copied_all(const Workload& workload, const ChildResult& result) {
+  return result.status == 0 &&
+         result.captured.find("\n" + std::to_string(workload.file_bytes) + " bytes") != std::string::npos;
 }
 
 }  // namespace
@@ -28,9 +28,9 @@ bool dd_works(const Workload& workload, Through through) {
 
 Turn one_pass_by_dd(const Workload& workload, Through through) {
   const Stopwatch watch;
-  const auto ended = run_child(command(workload, through));
+  const auto result = run_child(command(workload, through));
   const double seconds = watch.seconds();
-  must(copied_all(workload, ended), "dd failed: " + ended.said);
+  must(has_copied_all(workload, result), "dd failed: " + result.captured);
   return {seconds, workload.answers.sum};
 }
 

@@ -57,31 +57,31 @@ class Ring {
 using Memory = std::unique_ptr<std::byte, decltype(&std::free)>;
 
 // Returns the destination of a chunk, and consumes the chunk after the read.
-using Where = std::function<std::byte*(unsigned slot, std::uint64_t offset)>;
-using Take = std::function<void(unsigned slot, std::uint64_t offset, std::uint64_t bytes)>;
+using BufferOf = std::function<std::byte*(unsigned slot, std::uint64_t offset)>;
+using OnChunk = std::function<void(unsigned slot, std::uint64_t offset, std::uint64_t bytes)>;
 
-void read_all(const Workload& workload, const OpenFile& file, DirectShape shape, const Where& where,
-              const Take& take) {
+void read_all(const Workload& workload, const OpenFile& file, DirectShape shape, const BufferOf& buffer_of,
+              const OnChunk& on_chunk) {
   std::vector<std::uint64_t> offsets(shape.depth);
   std::uint64_t next = 0;
-  unsigned under_way = 0;
+  unsigned in_flight = 0;
   // Declared last, so that it is destroyed first: reads in flight write into memory of the caller.
   Ring ring(shape.depth);
   const auto begin = [&](unsigned slot) {
     if (next >= workload.file_bytes) return;
     const auto left = (workload.file_bytes - next + block - 1) / block * block;
-    ring.submit(file.fd(), where(slot, next), std::min(shape.chunk_bytes, left), next, slot);
+    ring.submit(file.fd(), buffer_of(slot, next), std::min(shape.chunk_bytes, left), next, slot);
     offsets[slot] = next;
     next += shape.chunk_bytes;
-    ++under_way;
+    ++in_flight;
   };
   for (unsigned slot = 0; slot < shape.depth; ++slot) begin(slot);
-  while (under_way > 0) {
+  while (in_flight > 0) {
     const auto [tag, bytes] = ring.wait();
-    --under_way;
+    --in_flight;
     const auto slot = static_cast<unsigned>(tag);
     must(bytes == std::min(shape.chunk_bytes, workload.file_bytes - offsets[slot]), "a short direct read");
-    take(slot, offsets[slot], bytes);
+    on_chunk(slot, offsets[slot], bytes);
     begin(slot);
   }
 }

@@ -1,20 +1,19 @@
 #include "bench/load/free_memory.hpp"
+#include "bench/load/must.hpp"
 
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <cstddef>
-#include <htensor/io/port.hpp>
+#include <htensor/load/load.hpp>
 #include <thread>
 #include <vector>
 
-#include "bench/load/must.hpp"
-
 namespace ht::bench {
 
-void touch_free_memory(std::uint64_t wanted) {
-  const std::uint64_t most = value_of(io::system_port().available_memory(), "available memory") / 10 * 9;
-  const std::size_t bytes = std::min(wanted, most);
+void touch_free_memory(std::uint64_t requested) {
+  const std::uint64_t max_bytes = value_of(available_memory()) / 10 * 9;
+  const std::size_t bytes = std::min(requested, max_bytes);
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   system_must(memory != MAP_FAILED, "memory to touch");
   static_cast<void>(madvise(memory, bytes, MADV_HUGEPAGE));  // faster if huge pages are available

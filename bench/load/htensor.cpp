@@ -18,7 +18,7 @@ std::string note_of(const Loaded& loaded) {
   return std::string(to_string(loaded.choice.strategy)) + ": " + std::string(loaded.choice.code);
 }
 
-void must_be_all(const Workload& workload, const Loaded& loaded) {
+void must_have_all_bytes(const Workload& workload, const Loaded& loaded) {
   must(loaded.bytes == workload.data_bytes, "not all was loaded");
 }
 
@@ -29,9 +29,9 @@ Turn all_by_load(const Workload& workload, const LoadOptions& how) {
   const auto model = value_of(Model::open(workload.path));
   const auto loaded = value_of(ht::load(model, how));
   const double seconds = watch.seconds();
-  must_be_all(workload, loaded);
+  must_have_all_bytes(workload, loaded);
   must(!how.verify || loaded.verified_bytes >= workload.data_bytes, "not all was verified");
-  must(loaded.choice.strategy != io::StrategyKind::mapped || is_warm(workload.path),
+  must(loaded.choice.strategy != io::Strategy::Kind::mapped || is_warm(workload.path),
        "pages that were fetched are not there");
   const auto answer = sample_answer(workload, [&](const Place& place) { return bytes_of(model, place); });
   return {seconds, answer, note_of(loaded)};
@@ -47,11 +47,11 @@ Turn all_by_load_into(const Workload& workload, const Destination& into) {
   const auto model = value_of(Model::open(workload.path));
   const auto loaded = value_of(ht::load_into(model, targets));
   const double seconds = watch.seconds();
-  must_be_all(workload, loaded);
+  must_have_all_bytes(workload, loaded);
   return {seconds, sample_answer(workload, into.data()), note_of(loaded)};
 }
 
-Turn one_pass_by_stream(const Workload& workload, io::StrategyKind strategy) {
+Turn one_pass_by_stream(const Workload& workload, io::Strategy::Kind strategy) {
   std::uint64_t sum = 0;
   const auto take = [&](const TensorPiece& piece) -> Result<void> {
     sum += sum_of(workload.places[piece.index].offset + piece.offset, piece.bytes);
@@ -61,16 +61,17 @@ Turn one_pass_by_stream(const Workload& workload, io::StrategyKind strategy) {
   const auto model = value_of(Model::open(workload.path));
   const auto loaded = value_of(ht::stream(model, take, {.strategy = strategy}));
   const double seconds = watch.seconds();
-  must_be_all(workload, loaded);
+  must_have_all_bytes(workload, loaded);
   return {seconds, sum, note_of(loaded)};
 }
 
-Turn few_by_load(const Workload& workload, io::StrategyKind strategy) {
+Turn few_by_load(const Workload& workload, io::Strategy::Kind strategy) {
   // `read` loads only matching tensors; other strategies do not need the pattern.
-  const std::string glob = strategy == io::StrategyKind::read ? workload.few_glob : "*";
+  const std::string glob = strategy == io::Strategy::Kind::read ? workload.few_glob : "*";
   const Stopwatch watch;
   const auto model = value_of(Model::open(workload.path));
-  const auto loaded = value_of(ht::load(model, {.strategy = strategy, .use = io::Use::few, .glob = glob}));
+  const auto loaded =
+      value_of(ht::load(model, {.strategy = strategy, .use = io::Strategy::Use::few, .glob = glob}));
   const auto answer = few_answer(workload, [&](const Place& place) { return bytes_of(model, place); });
   return {watch.seconds(), answer, note_of(loaded)};
 }
@@ -86,7 +87,7 @@ Turn few_by_stream(const Workload& workload) {
   const Stopwatch watch;
   const auto model = value_of(Model::open(workload.path));
   const auto loaded =
-      value_of(ht::stream(model, take, {.strategy = io::StrategyKind::staged, .glob = workload.few_glob}));
+      value_of(ht::stream(model, take, {.strategy = io::Strategy::Kind::staged, .glob = workload.few_glob}));
   const auto answer = few_answer(workload, [&](const Place& place) { return Bytes(first.at(place.name)); });
   return {watch.seconds(), answer, note_of(loaded)};
 }

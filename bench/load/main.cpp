@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
     const std::string_view what = argc > 1 ? argv[1] : "";
     if (what == "--serve" && argc == 4) return serve_far_disk(argv[2], argv[3]);
     if (what == "--peak" && argc == 3) return measure_peak_memory(argv[2]);
-    end_orderly_when_interrupted();
+    clean_up_on_interrupt();
     return run_all(parse_options(argc, argv)) ? 0 : 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "bench_load: %s\n", error.what());

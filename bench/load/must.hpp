@@ -3,10 +3,10 @@
 
 #include <cerrno>
 #include <htensor/base/result.hpp>
-#include <htensor/io/port.hpp>
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <tl/expected.hpp>
 
 namespace ht::bench {
 
@@ -26,7 +26,7 @@ T value_of(Result<T> result) {
 }
 
 template <class T>
-T value_of(io::IoResult<T> result, const std::string& what) {
+T value_of(tl::expected<T, std::error_code> result, const std::string& what) {
   if (!result) throw std::system_error(result.error(), what);
   if constexpr (!std::is_void_v<T>) return *std::move(result);
 }

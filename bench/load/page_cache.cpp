@@ -1,13 +1,12 @@
 #include "bench/load/page_cache.hpp"
+#include "bench/load/must.hpp"
+#include "src/io/port/port.hpp"
 
 #include <chrono>
 #include <cstdint>
-#include <htensor/io/port.hpp>
 #include <string>
 #include <thread>
 #include <vector>
-
-#include "bench/load/must.hpp"
 
 namespace ht::bench {
 namespace {
@@ -23,7 +22,7 @@ class CachedFile {
   ~CachedFile() { static_cast<void>(port_.close(file_)); }  // opened read-only, so errors do not matter
 
   [[nodiscard]] double cached_share() {
-    io::CacheQuery whole{.offset = 0, .bytes = bytes_};
+    io::Source::CacheQuery whole{.offset = 0, .bytes = bytes_};
     value_of(port_.cached(file_, {&whole, 1}), path_);
     return static_cast<double>(whole.cached_bytes) / static_cast<double>(bytes_);
   }

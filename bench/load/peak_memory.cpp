@@ -37,18 +37,18 @@ int measure_peak_memory(const std::filesystem::path& path) {
   // Resets the peak. If that fails, earlier memory counts too, which makes the goal stricter.
   std::ofstream("/proc/self/clear_refs") << "5";
   const auto before = status_bytes("VmRSS");
-  value_of(ht::stream(model, take, {.strategy = io::StrategyKind::staged}));
+  value_of(ht::stream(model, take, {.strategy = io::Strategy::Kind::staged}));
   std::printf("%" PRIu64 " %" PRIu64 "\n", status_bytes("VmHWM") - before, sum);
   return 0;
 }
 
 FigureGoal peak_memory_goal(const Workload& workload) {
-  const auto ended = run_child({own_program(), "--peak", workload.path.string()});
-  std::istringstream said(ended.said);
+  const auto result = run_child({own_program(), "--peak", workload.path.string()});
+  std::istringstream captured(result.captured);
   std::uint64_t grown = 0;
   std::uint64_t sum = 0;
-  said >> grown >> sum;
-  must(ended.status == 0 && said, "measuring memory failed: " + ended.said);
+  captured >> grown >> sum;
+  must(result.status == 0 && captured, "measuring memory failed: " + result.captured);
   must(sum == workload.answers.sum, "measuring memory: the answer is wrong");
   const LoadOptions usual;
   const double ring = static_cast<double>(usual.chunks * usual.chunk_bytes) / mebibyte;

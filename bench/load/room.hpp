@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
-#include <htensor/io/port.hpp>
+#include <htensor/load/load.hpp>
 #include <string>
 
 #include "bench/load/must.hpp"
@@ -35,7 +35,7 @@ class Folder {
 /// The page cache, the destination and the library's own memory are at most 3.5 times the file. With less
 /// memory, swapping would distort the results.
 inline void must_fit(std::uint64_t bytes) {
-  const auto available = value_of(io::system_port().available_memory(), "available memory");
+  const auto available = value_of(available_memory());
   must(available / 7 * 2 >= bytes, "not enough memory for a file of this --size: it takes 3.5 times that");
 }
 

@@ -32,7 +32,7 @@ void prepare(const Cell& cell, const RunOptions& options) {
   }
 }
 
-void take_turn(Contender& contender, const RunOptions& options) {
+void run_turn(Contender& contender, const RunOptions& options) {
   must(interrupted == 0, "interrupted");
   const Cell& cell = *contender.cell;
   prepare(cell, options);
@@ -41,14 +41,14 @@ void take_turn(Contender& contender, const RunOptions& options) {
     std::this_thread::sleep_for(options.rest);
   }
   auto turn = contender.run();
-  must(turn.answer == contender.right_answer, cell.name + ", " + contender.name + ": the answer is wrong");
+  must(turn.answer == contender.expected_answer, cell.name + ", " + contender.name + ": the answer is wrong");
   contender.seconds.push_back(turn.seconds);
   contender.note = std::move(turn.note);
 }
 
 int max_turns(const std::vector<Contender*>& cell) {
   int turns = 0;
-  for (const auto* const one : cell) turns = std::max(turns, one->turns_a_round);
+  for (const auto* const one : cell) turns = std::max(turns, one->turns_per_round);
   return turns;
 }
 
@@ -66,7 +66,7 @@ double Contender::median() const { return quantile(seconds, 0.5); }
 
 double Contender::best() const { return std::ranges::min(seconds); }
 
-void end_orderly_when_interrupted() {
+void clean_up_on_interrupt() {
   for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { interrupted = 1; });
 }
 
@@ -90,7 +90,7 @@ void run(std::vector<Contender>& contenders, const RunOptions& options) {
       // One turn of each contender per pass, so the nth turns of two contenders form a pair.
       for (int turn = 0; turn < (options.smoke ? 1 : max_turns(cell)); ++turn) {
         for (auto* const one : cell) {
-          if (turn < one->turns_a_round && (round - 1) % one->every_rounds == 0) take_turn(*one, options);
+          if (turn < one->turns_per_round && (round - 1) % one->every_rounds == 0) run_turn(*one, options);
         }
       }
     }

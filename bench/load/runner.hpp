@@ -21,7 +21,7 @@ enum class Cache : std::uint8_t {
 
 /// The state of free memory before a cold load.
 enum class FreeMemory : std::uint8_t {
-  as_it_is,
+  untouched,
   touched,  ///< made resident first, as on a physical machine
 };
 
@@ -33,7 +33,7 @@ struct Cell {
   std::filesystem::path path{};
   /// Bytes for the throughput; 0 if throughput is not meaningful.
   std::uint64_t bytes = 0;
-  FreeMemory memory = FreeMemory::as_it_is;
+  FreeMemory memory = FreeMemory::untouched;
 };
 
 enum class Kind : std::uint8_t {
@@ -49,8 +49,8 @@ struct Contender {
   std::string name;
   Kind kind = Kind::other;
   std::function<Turn()> run;
-  std::uint64_t right_answer = 0;
-  int turns_a_round = 1;
+  std::uint64_t expected_answer = 0;
+  int turns_per_round = 1;
   /// Runs only in every nth round, because it is not part of a goal.
   int every_rounds = 1;
   std::vector<double> seconds{};
@@ -80,7 +80,7 @@ struct RunOptions {
 };
 
 /// Handles interrupts between turns from now on, so that large temporary files are deleted.
-void end_orderly_when_interrupted();
+void clean_up_on_interrupt();
 
 /// Throws if an answer is wrong, or if a file cannot be evicted from the page cache.
 void run(std::vector<Contender>& contenders, const RunOptions& options);

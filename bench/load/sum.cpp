@@ -12,7 +12,7 @@ constexpr std::size_t word = sizeof(std::uint64_t);
 using Lanes = std::array<std::uint64_t, 8>;
 
 // A number of which only some bytes are present; the others are zero.
-std::uint64_t part_of_a_number(std::size_t at, Bytes bytes) noexcept {
+std::uint64_t partial_word(std::size_t at, Bytes bytes) noexcept {
   std::array<std::byte, word> number{};
   std::memcpy(number.data() + at, bytes.data(), bytes.size());
   return std::bit_cast<std::uint64_t>(number);
@@ -24,7 +24,7 @@ std::uint64_t sum_of(std::uint64_t position, Bytes bytes) noexcept {
   std::uint64_t total = 0;
   if (const auto at = static_cast<std::size_t>(position % word); at != 0) {
     const auto head = std::min(word - at, bytes.size());
-    total += part_of_a_number(at, bytes.first(head));
+    total += partial_word(at, bytes.first(head));
     bytes = bytes.subspan(head);
   }
   Lanes lanes{};
@@ -37,7 +37,7 @@ std::uint64_t sum_of(std::uint64_t position, Bytes bytes) noexcept {
   for (const auto lane : lanes) total += lane;
   for (bytes = bytes.last(bytes.size() % sizeof(Lanes)); !bytes.empty();) {
     const auto next = std::min(word, bytes.size());
-    total += part_of_a_number(0, bytes.first(next));
+    total += partial_word(0, bytes.first(next));
     bytes = bytes.subspan(next);
   }
   return total;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <htensor/base/glob.hpp>
+#include <htensor/format/names.hpp>
 #include <htensor/model/model.hpp>
 
 #include "bench/load/child.hpp"
@@ -13,7 +13,7 @@ namespace ht::bench {
 namespace {
 
 constexpr std::uint64_t page = 4096;
-constexpr std::size_t looked_at = 16;
+constexpr std::size_t few_tensors = 16;
 
 void read_fully(const OpenFile& file, std::uint64_t offset, MutableBytes into) {
   while (!into.empty()) {
@@ -45,7 +45,7 @@ void choose_few(Workload& workload) {
   for (std::size_t i = 0; i < workload.places.size(); ++i) {
     if (few.matches(workload.places[i].name)) workload.few.push_back(i);
   }
-  must(workload.few.size() == looked_at, "the model has other layers than it should");
+  must(workload.few.size() == few_tensors, "the model has other layers than it should");
 }
 
 void choose_samples(Workload& workload) {
@@ -76,13 +76,13 @@ std::uint64_t sum_of_data(const Workload& workload, const OpenFile& file) {
 void synthesize(const std::filesystem::path& path, const std::vector<std::string>& options) {
   std::vector<std::string> command{HT_PROGRAM, "synth", path.string()};
   command.insert(command.end(), options.begin(), options.end());
-  const auto ended = run_child(command);
-  must(ended.status == 0, "htensor synth failed: " + ended.said);
+  const auto result = run_child(command);
+  must(result.status == 0, "htensor synth failed: " + result.captured);
   const OpenFile file(path);
   system_must(::fsync(file.fd()) == 0, "fsync");
 }
 
-Workload look_at(const std::filesystem::path& path) {
+Workload read_workload(const std::filesystem::path& path) {
   Workload workload{.path = path, .file_bytes = std::filesystem::file_size(path)};
   list_tensors(workload);
   choose_few(workload);
@@ -103,7 +103,7 @@ Workload look_at(const std::filesystem::path& path) {
 
 Workload make_workload(const std::filesystem::path& path, std::uint64_t bytes) {
   synthesize(path, {"--preset", "llama-1b", "--size", std::to_string(bytes)});
-  return look_at(path);
+  return read_workload(path);
 }
 
 std::uint64_t few_answer(const Workload& workload, const std::function<Bytes(const Place&)>& first_bytes) {

@@ -52,8 +52,8 @@ struct Workload {
 void synthesize(const std::filesystem::path& path, const std::vector<std::string>& options);
 
 /// Reads the file with plain reads and computes the expected answers.
-[[nodiscard]] Workload look_at(const std::filesystem::path& path);
-/// Calls `synthesize`, then `look_at`.
+[[nodiscard]] Workload read_workload(const std::filesystem::path& path);
+/// Calls `synthesize`, then `read_workload`.
 [[nodiscard]] Workload make_workload(const std::filesystem::path& path, std::uint64_t bytes);
 
 /// A hash of the first elements of the `few` tensors, in order. `first_bytes` returns at least two bytes.

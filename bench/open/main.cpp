@@ -14,7 +14,7 @@
 
 namespace {
 
-using ht::bench::Look;
+using ht::bench::Access;
 
 constexpr float first = 1.5F;
 constexpr float last = 2.5F;
@@ -48,13 +48,13 @@ ht::Result<std::int64_t> resident_growth(const std::filesystem::path& path) {
   return resident_bytes() - before;
 }
 
-using Open = float (*)(const std::filesystem::path&, Look);
+using Open = float (*)(const std::filesystem::path&, Access);
 
-void add(const std::string& name, Open open, Look look, const std::filesystem::path& path) {
-  benchmark::RegisterBenchmark(name.c_str(), [open, look, path](benchmark::State& state) {
-    const float expected = look == Look::both_ends ? first + last : last;
+void add(const std::string& name, Open open, Access access, const std::filesystem::path& path) {
+  benchmark::RegisterBenchmark(name.c_str(), [open, access, path](benchmark::State& state) {
+    const float expected = access == Access::both_ends ? first + last : last;
     for (auto _ : state) {
-      if (open(path, look) != expected) state.SkipWithError("the elements are wrong");
+      if (open(path, access) != expected) state.SkipWithError("the elements are wrong");
     }
   });
 }
@@ -78,10 +78,10 @@ int main(int argc, char** argv) {
                 size.c_str(), static_cast<long long>(growth.value_or(INT64_MAX) / 1024),
                 growth.value_or(INT64_MAX) < 1 << 20 ? "met" : "MISSED");
     if (growth.value_or(INT64_MAX) >= 1 << 20) too_large = true;
-    for (const auto& [look, what] :
-         {std::pair(Look::last_element, "open/"), std::pair(Look::both_ends, "open_ends/")}) {
-      add(what + ("htensor/" + size), ht::bench::open_by_htensor, look, path);
-      add(what + ("mmap/" + size), ht::bench::open_by_mmap, look, path);
+    for (const auto& [access, what] :
+         {std::pair(Access::last_element, "open/"), std::pair(Access::both_ends, "open_ends/")}) {
+      add(what + ("htensor/" + size), ht::bench::open_by_htensor, access, path);
+      add(what + ("mmap/" + size), ht::bench::open_by_mmap, access, path);
     }
   }
   const int status = ht::bench::run_and_compare(

@@ -9,7 +9,7 @@
 
 namespace ht::bench {
 
-float open_by_mmap(const std::filesystem::path& path, Look look) {
+float open_by_mmap(const std::filesystem::path& path, Access access) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   struct stat stat{};
   ::fstat(fd, &stat);
@@ -17,7 +17,7 @@ float open_by_mmap(const std::filesystem::path& path, Look look) {
   void* data = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
   float first = 0;
   float last = 0;
-  if (look == Look::both_ends) std::memcpy(&first, static_cast<const char*>(data) + 128, sizeof(float));
+  if (access == Access::both_ends) std::memcpy(&first, static_cast<const char*>(data) + 128, sizeof(float));
   std::memcpy(&last, static_cast<const char*>(data) + bytes - sizeof(float), sizeof(float));
   ::munmap(data, bytes);
   ::close(fd);

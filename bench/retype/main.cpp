@@ -20,8 +20,8 @@ using namespace ht::bench;
 using Path = std::filesystem::path;
 
 void run_or_fail(const std::vector<std::string>& command) {
-  const auto ended = run_child(command);
-  must(ended.status == 0, command[0] + " failed: " + ended.said);
+  const auto result = run_child(command);
+  must(result.status == 0, command[0] + " failed: " + result.captured);
 }
 
 // Reference rounding to BF16, independent of the kernels under test.
@@ -31,7 +31,7 @@ std::uint16_t round_to_bf16(float value) {
 }
 
 // Returns the number of wrong values in the target. Compares the first and last 128 values of each tensor.
-std::uint64_t count_wrong(const Path& source, const Path& target) {
+std::uint64_t count_mismatches(const Path& source, const Path& target) {
   const auto before = value_of(ht::Model::open(source));
   const auto after = value_of(ht::Model::open(target));
   std::uint64_t wrong = 0;
@@ -63,7 +63,7 @@ Turn convert_to_bf16(const Path& source, const Path& target, const ht::ConvertOp
   const auto model = value_of(ht::Model::open(source));
   value_of(ht::convert(model, target, options, {.round = true}));
   const double seconds = watch.seconds();
-  return {seconds, count_wrong(source, target)};
+  return {seconds, count_mismatches(source, target)};
 }
 
 // Runs a command that creates `target`; the answer is its size.
@@ -88,12 +88,12 @@ class Builder {
       return turn;
     };
     cells_.contenders.push_back(
-        {.cell = &cells_.cells.back(), .name = name, .kind = kind, .run = run, .right_answer = answer});
+        {.cell = &cells_.cells.back(), .name = name, .kind = kind, .run = run, .expected_answer = answer});
   }
   void add_command(const std::string& name, Kind kind, const Path& target, std::uint64_t size,
                    std::vector<std::string> command) {
     add(name, kind, target, size,
-        [command = std::move(command)](const Path& made) { return run_copy(command, made); });
+        [command = std::move(command)](const Path& output_path) { return run_copy(command, output_path); });
   }
   Cells take() && { return std::move(cells_); }
 
@@ -104,8 +104,8 @@ class Builder {
 void add_dense(Builder& builder, const Path& source, const Path& target) {
   const auto size = std::filesystem::file_size(source);
   builder.add_cell("F32 to BF16", source, size);
-  builder.add("htensor", Kind::ours, target, 0, [source](const Path& made) {
-    return convert_to_bf16(source, made, {.types = {{"*", "BF16"}}});
+  builder.add("htensor", Kind::ours, target, 0, [source](const Path& output_path) {
+    return convert_to_bf16(source, output_path, {.types = {{"*", "BF16"}}});
   });
   builder.add_command("dd of the source, direct", Kind::limit, target, size,
                       {"dd", "if=" + source.string(), "of=" + target.string(), "bs=4M", "iflag=direct",
@@ -120,8 +120,9 @@ void add_blocks(Builder& builder, const Path& source, const Path& target) {
   const auto bytes =
       value_of(ht::plan_conversion(value_of(ht::Model::open(source)), target, options)).bytes();
   builder.add_cell("Q4_K_M to BF16", source, bytes);
-  builder.add("htensor", Kind::ours, target, 0,
-              [source, options](const Path& made) { return convert_to_bf16(source, made, options); });
+  builder.add("htensor", Kind::ours, target, 0, [source, options](const Path& output_path) {
+    return convert_to_bf16(source, output_path, options);
+  });
   constexpr std::uint64_t step = 4U << 20;
   builder.add_command("dd of zeros, direct", Kind::limit, target, bytes / step * step,
                       {"dd", "if=/dev/zero", "of=" + target.string(), "bs=4M", "oflag=direct", "conv=fsync",
@@ -161,7 +162,7 @@ int main(int argc, char** argv) {
   // Line-buffered, so that output to a file stays in order with stderr.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   try {
-    end_orderly_when_interrupted();
+    clean_up_on_interrupt();
     return run_all(parse_options(argc, argv)) ? 0 : 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "bench_retype: %s\n", error.what());

@@ -77,7 +77,7 @@ Span part_of(Span bytes, std::size_t part, std::size_t parts) {
 
 }  // namespace
 
-Turn take_limit(Bytes in, MutableBytes out, Stores stores) {
+Turn run_limit(Bytes in, MutableBytes out, Stores stores) {
   const std::size_t threads = std::max(1U, std::thread::hardware_concurrency());
   std::vector<std::uint64_t> sums(threads);
   const Stopwatch stopwatch;

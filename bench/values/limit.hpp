@@ -12,6 +12,6 @@ enum class Stores : std::uint8_t { none, ordinary, streaming };
 
 /// Reads `in` and writes as many bytes as `out` has, on all processors. The answer is the exclusive-or of the
 /// input.
-[[nodiscard]] Turn take_limit(Bytes in, MutableBytes out, Stores stores);
+[[nodiscard]] Turn run_limit(Bytes in, MutableBytes out, Stores stores);
 
 }  // namespace ht::bench

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
 #include <htensor/htensor.hpp>
 #include <random>
 
@@ -86,21 +86,21 @@ ht::Bytes bytes_of(const T& tensor) {
 }
 
 Contender contender(const Cell& cell, std::string name, Kind kind, std::function<Turn()> run) {
-  Contender made{.cell = &cell, .name = std::move(name), .kind = kind, .run = std::move(run)};
-  made.right_answer = made.run().answer;
-  return made;
+  Contender added{.cell = &cell, .name = std::move(name), .kind = kind, .run = std::move(run)};
+  added.expected_answer = added.run().answer;
+  return added;
 }
 
 void add_limits(Cells& cells, const Cell& cell, ht::Bytes in, ht::MutableBytes out) {
   if (out.empty()) {
     cells.contenders.push_back(
-        contender(cell, "read loop", Kind::limit, [=] { return take_limit(in, out, Stores::none); }));
+        contender(cell, "read loop", Kind::limit, [=] { return run_limit(in, out, Stores::none); }));
     return;
   }
   cells.contenders.push_back(
-      contender(cell, "copy loop", Kind::limit, [=] { return take_limit(in, out, Stores::ordinary); }));
+      contender(cell, "copy loop", Kind::limit, [=] { return run_limit(in, out, Stores::ordinary); }));
   cells.contenders.push_back(contender(cell, "copy loop, streaming", Kind::limit,
-                                       [=] { return take_limit(in, out, Stores::streaming); }));
+                                       [=] { return run_limit(in, out, Stores::streaming); }));
 }
 
 using Python = std::shared_ptr<PythonChild>;
@@ -147,7 +147,7 @@ void add_cast(Cells& cells, const Python& python, const Workload& workload, cons
       Cell{.name = std::string(from) + " to " + std::string(To::name), .bytes = in.size() + out.size()});
   const auto convert = [=] {
     const Stopwatch stopwatch;
-    value_of(ht::cast_lossy_into(source, result));
+    value_of(ht::cast_lossy_into(result, source));
     const double seconds = stopwatch.seconds();
     return Turn{.seconds = seconds, .answer = ht::crc64nvme(out)};
   };
@@ -164,7 +164,7 @@ void add_cast(Cells& cells, const Python& python, const Workload& workload, cons
       return Turn{.seconds = seconds, .answer = ht::crc64nvme(out)};
     };
     // Both must have the same result.
-    naive.right_answer = cells.contenders.back().right_answer;
+    naive.expected_answer = cells.contenders.back().expected_answer;
     cells.contenders.push_back(std::move(naive));
   }
   if (const auto modules = python_modules(python, {from, To::name}); !modules.empty()) {
@@ -275,7 +275,7 @@ int main(int argc, char** argv) {
   // Line-buffered, so that output to a file stays in order with stderr.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   try {
-    end_orderly_when_interrupted();
+    clean_up_on_interrupt();
     return run_all(parse_options(argc, argv, {.bytes = std::uint64_t{512} << 20, .repeats = 11})) ? 0 : 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "bench_values: %s\n", error.what());

@@ -20,7 +20,7 @@ struct F8_E3M4 {
   static constexpr int bits = 8;
   static constexpr int width_rank = bits;
   static constexpr ht::DTypeTag tag = ht::user_tag(0);
-  static constexpr ht::FloatLayout layout{3, 4, 3, ht::Specials::ieee};
+  static constexpr ht::FloatLayout layout{3, 4, 3, ht::FloatLayout::Specials::ieee};
   static constexpr ht::NumberFacts number = ht::number_facts(layout);
 };
 static_assert(ht::LosslessTo<F8_E3M4, ht::F16> && !ht::LosslessTo<F8_E3M4, ht::F8_E4M3>);
@@ -33,10 +33,10 @@ struct Pool {
   template <class D>
   static constexpr bool stores = D::bits <= 32;
 
-  static inline std::uint64_t bytes_given = 0;
+  static inline std::uint64_t allocated_bytes = 0;
   static ht::Result<ht::Storage> allocate(std::uint64_t bytes) {
     auto block = std::make_shared<std::vector<std::byte>>(bytes);
-    bytes_given += bytes;
+    allocated_bytes += bytes;
     const ht::MutableBytes all(*block);
     return ht::Storage::kept_by(std::move(block), all);
   }
@@ -76,7 +76,9 @@ struct Adder {
                               const B& b) {
     // Only row-major operands are supported in this example.
     if (!a.is_contiguous() || !b.is_contiguous() || !out.is_contiguous())
-      return ht::fail(ht::ErrorCode::bad_state, "operands_are_contiguous", "operand is not contiguous");
+      return ht::fail(
+          ht::Error(ht::ErrorCode::bad_state, "operands_are_contiguous", "operand is not contiguous")
+              .with_hint("copy the operand first"));
     for (std::int64_t i = 0; i < out.elements(); ++i) at(out.data())[i] = at(a.data())[i] + at(b.data())[i];
     return {};
   }
@@ -87,12 +89,14 @@ static_assert(ht::Computes<Adder, ht::slice::Core, ht::F32> &&
 /// A file stored with every bit flipped. It cannot be mapped, so tensors are read from it.
 class FlippedFile final : public ht::io::Source {
  public:
-  explicit FlippedFile(std::shared_ptr<const ht::io::FileSource> file) : file_(std::move(file)) {}
+  explicit FlippedFile(std::shared_ptr<const ht::io::Source> file) : file_(std::move(file)) {}
 
   const std::filesystem::path& path() const noexcept override { return file_->path(); }
   std::uint64_t size() const noexcept override { return file_->size(); }
-  ht::io::SourceIdentity identity() const noexcept override { return file_->identity(); }
-  ht::io::Capabilities capabilities() const override { return {.latency = ht::io::Latency::near}; }
+  ht::io::Source::Identity identity() const noexcept override { return file_->identity(); }
+  ht::io::Source::Capabilities capabilities() const override {
+    return {.latency = ht::io::Source::Latency::near};
+  }
   ht::Result<void> read(std::uint64_t offset, ht::MutableBytes into) const override {
     HT_TRY(file_->read(offset, into));
     for (auto& byte : into) byte = ~byte;
@@ -100,7 +104,7 @@ class FlippedFile final : public ht::io::Source {
   }
 
  private:
-  std::shared_ptr<const ht::io::FileSource> file_;
+  std::shared_ptr<const ht::io::Source> file_;
 };
 
 /// Loads each tensor into memory from the pool.
@@ -109,18 +113,18 @@ class IntoPool final : public ht::io::Strategy {
   explicit IntoPool(std::shared_ptr<const ht::io::Source> source) : source_(std::move(source)) {}
 
   std::string_view name() const noexcept override { return "into the pool"; }
-  ht::io::Answer answer(const ht::io::Request& request) override {
-    if (const auto* const load = std::get_if<ht::io::LoadRequest>(&request)) {
+  ht::io::Strategy::Answer answer(const ht::io::Strategy::Request& request) override {
+    if (const auto* const load = std::get_if<ht::io::Strategy::LoadRequest>(&request)) {
       const auto storage = Pool::allocate(load->range.bytes);
       if (!storage) return ht::io::request_failed(storage.error());
       const auto kept = std::make_shared<ht::Storage>(*storage);
       const auto read = source_->read(load->range.offset, *kept->writable_bytes());
       if (!read) return ht::io::request_failed(read.error());
-      return ht::io::LoadDone{{kept->bytes(), kept}};
+      return ht::io::Strategy::LoadDone{{kept->bytes(), kept}};
     }
-    if (const auto* const release = std::get_if<ht::io::ReleaseRequest>(&request)) {
+    if (const auto* const release = std::get_if<ht::io::Strategy::ReleaseRequest>(&request)) {
       *release->memory = {};
-      return ht::io::ReleaseDone{};
+      return ht::io::Strategy::ReleaseDone{};
     }
     return ht::io::not_supported(*this, "map files or take advice");
   }
@@ -148,7 +152,7 @@ ht::Result<void> run(const std::filesystem::path& path) {
   const auto wide = HT_TRY(ht::cast<ht::F16>(mapped));
   std::printf("%.*s: %s", static_cast<int>(name.size()), name.data(), "[");
   for (const float value : wide) std::printf(" %g", static_cast<double>(value));
-  std::printf(" ], %llu bytes from the pool\n", static_cast<unsigned long long>(mine::Pool::bytes_given));
+  std::printf(" ], %llu bytes from the pool\n", static_cast<unsigned long long>(mine::Pool::allocated_bytes));
   return {};
 }
 
@@ -164,7 +168,7 @@ ht::Result<void> add_on_device() {
 
 // Loads the same model from a custom source with a custom strategy.
 ht::Result<void> load_flipped(const std::filesystem::path& path) {
-  const auto plain = HT_TRY(ht::io::FileSource::open(path));
+  const auto plain = HT_TRY(ht::io::open_file(path));
   std::vector<std::byte> bytes(plain->size());
   HT_TRY(plain->read(0, bytes));
   for (auto& byte : bytes) byte = ~byte;
@@ -173,7 +177,7 @@ ht::Result<void> load_flipped(const std::filesystem::path& path) {
     std::ofstream file(flipped_path, std::ios::binary);
     file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   }
-  const auto source = std::make_shared<mine::FlippedFile>(HT_TRY(ht::io::FileSource::open(flipped_path)));
+  const auto source = std::make_shared<mine::FlippedFile>(HT_TRY(ht::io::open_file(flipped_path)));
   const auto model = HT_TRY(ht::Model::from_source(source, {.dtypes = {ht::dtype_info<mine::F8_E3M4>()}}));
   const auto loaded = HT_TRY(ht::load(model, {.custom = std::make_shared<mine::IntoPool>(source)}));
   const auto any = HT_TRY(model.at(0));

@@ -53,7 +53,7 @@ ht::Result<void> make(const std::filesystem::path& path, std::int64_t side) {
   });
 }
 
-ht::Result<Cost> open_and_look(const std::filesystem::path& path) {
+ht::Result<Cost> open_and_read(const std::filesystem::path& path) {
   Cost cost;
   const auto resident = resident_bytes();
   const auto faults = page_faults();
@@ -74,9 +74,9 @@ ht::Result<Cost> open_and_look(const std::filesystem::path& path) {
 
 // Returns the fastest of several runs, to exclude noise from other processes.
 ht::Result<Cost> best_of(int times, const std::filesystem::path& path) {
-  Cost best = HT_TRY(open_and_look(path));
+  Cost best = HT_TRY(open_and_read(path));
   for (int i = 1; i < times; ++i) {
-    const Cost cost = HT_TRY(open_and_look(path));
+    const Cost cost = HT_TRY(open_and_read(path));
     if (cost.microseconds < best.microseconds) best = cost;
   }
   return best;
@@ -111,7 +111,7 @@ ht::Result<void> make_layers(const std::filesystem::path& path) {
 }
 
 // Seals a model, flips one bit of a copy, and detects it.
-ht::Result<void> find_a_flipped_bit(const std::filesystem::path& folder) {
+ht::Result<void> detect_flipped_bit(const std::filesystem::path& folder) {
   const auto good = folder / "model.safetensors";
   const auto copy = folder / "copy.safetensors";
   HT_TRY(make_layers(good));
@@ -123,7 +123,7 @@ ht::Result<void> find_a_flipped_bit(const std::filesystem::path& folder) {
   std::filesystem::copy_file(sealed.seal, ht::seal_path(copy));
 
   const auto start = std::chrono::steady_clock::now();
-  const auto before = HT_TRY(ht::verify(copy));
+  const auto before = HT_TRY(ht::compare_with_seal(copy));
   const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
   std::printf("  a copy of it is %s, as found in %.1f ms\n", std::string(to_string(before.verdict)).c_str(),
               elapsed.count());
@@ -135,7 +135,7 @@ ht::Result<void> find_a_flipped_bit(const std::filesystem::path& folder) {
   file.seekp(static_cast<std::streamoff>(at));
   file.put(static_cast<char>(byte ^ 0x10));
   file.close();
-  const auto after = HT_TRY(ht::verify(copy));
+  const auto after = HT_TRY(ht::compare_with_seal(copy));
   if (!before.ok() || after.bad.size() != 1 || after.bad[0].tensor != model.catalog()[5].name) {
     return ht::fail(ht::ErrorCode::internal, "flipped_bit_is_found", "the flipped bit was not found");
   }
@@ -161,8 +161,7 @@ ht::Result<void> convert_and_compare(const std::filesystem::path& folder) {
     const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
     const auto differences = HT_TRY(ht::diff(source, HT_TRY(ht::Model::open(folder / to))));
     if (!differences.same()) {
-      return ht::fail(ht::ErrorCode::internal, "converted_tensors_are_the_same",
-                      "a tensor is not what it was");
+      return ht::fail(ht::ErrorCode::internal, "converted_tensors_are_equal", "a tensor is not what it was");
     }
     std::printf("  %-17s to %-14s in %5.1f ms, on the disk: every tensor is the same\n", from, to,
                 elapsed.count());
@@ -190,10 +189,11 @@ ht::Result<void> run(const std::filesystem::path& folder) {
             text("%g", static_cast<double>(large.first)));
   print_row("last element", text("%g", static_cast<double>(small.last)),
             text("%g", static_cast<double>(large.last)));
-  HT_TRY(find_a_flipped_bit(folder));
+  HT_TRY(detect_flipped_bit(folder));
   HT_TRY(convert_and_compare(folder));
   const bool right = small.first == 1.5F && small.last == 2.5F && large.first == 1.5F && large.last == 2.5F;
-  if (!right) return ht::fail(ht::ErrorCode::internal, "corners_are_what_was_written", "a corner is wrong");
+  if (!right)
+    return ht::fail(ht::ErrorCode::internal, "corners_match_the_written_values", "a corner is wrong");
   return {};
 }
 

@@ -24,7 +24,7 @@ static_assert(ht::Computes<ht::OpenCl<ht::Cpu>, ht::slice::Nn, ht::F64>);
 static_assert(!ht::Computes<ht::OpenCl<ht::Cpu>, ht::slice::Nn, ht::I32>);
 
 #ifdef HT_PITCH_FAIL
-using Wrong = ht::Tensor<ht::F64, ht::Rank<2>, ht::OpenCl<ht::Gpu>>;
+using UnsupportedTensor = ht::Tensor<ht::F64, ht::Rank<2>, ht::OpenCl<ht::Gpu>>;
 #endif
 
 // One function for every dtype, shape and device. Static extents of the input give static extents of the

@@ -89,7 +89,7 @@ inline ht::Result<Config> config_of(const ht::Model& model) {
       config.layers <= 0 || has_other_scaling ||
       (!config.is_gguf && !json.text("model_type").starts_with("\"llama\""))) {
     return ht::fail(
-        ht::Error(ht::ErrorCode::bad_header, "config_is_that_of_a_llama",
+        ht::Error(ht::ErrorCode::bad_header, "config_describes_a_llama",
                   has_other_scaling ? "this scaling of rotary frequencies is not implemented"
                                     : "metadata or config.json does not have the sizes of a Llama")
             .at_path(model.files().front().string())
@@ -98,9 +98,10 @@ inline ht::Result<Config> config_of(const ht::Model& model) {
   config.head_size = size("attention.key_length", "head_dim", hidden / config.heads);
   config.epsilon = real("attention.layer_norm_rms_epsilon", "rms_norm_eps").value_or(1e-5);
   // The two halves of a rotated pair are apart in Transformers and adjacent in llama.cpp.
-  config.rope = {.pairs = config.is_gguf ? ht::RopePairs::interleaved : ht::RopePairs::halves,
-                 .base = real("rope.freq_base", "rope_theta").value_or(10000),
-                 .rotated = size("rope.dimension_count", "", 0)};
+  config.rope = {
+      .pairs = config.is_gguf ? ht::RopeOptions::Pairs::interleaved : ht::RopeOptions::Pairs::halves,
+      .base = real("rope.freq_base", "rope_theta").value_or(10000),
+      .rotated = size("rope.dimension_count", "", 0)};
   if (is_llama3) config.rope_factors = llama3_factors(json, config);
   if (!model.find("rope_freqs.weight")) return config;
   const auto factors = HT_TRY(HT_TRY(model["rope_freqs.weight"]).cast<ht::F64>());

@@ -218,7 +218,7 @@ class Reference(unittest.TestCase):
         exact = Llama(path).logits(PROMPT)
         self.expect_near(expected[:len(PROMPT)], exact, 0.05)
 
-    def test_errors_say_what_to_do(self):
+    def test_errors_have_a_hint(self):
         path = self.made("model.safetensors", "F32")
         (self.path / "config.json").unlink()
         done = subprocess.run([LLAMA, path, "1"], capture_output=True, text=True, check=False)
@@ -226,7 +226,7 @@ class Reference(unittest.TestCase):
         self.assertIn("config.json", done.stderr)
         self.assertEqual(subprocess.run([LLAMA, path], capture_output=True, check=False).returncode, 2)
 
-    def test_sizes_that_do_not_fit_each_other_are_errors(self):
+    def test_inconsistent_sizes_are_errors(self):
         path = self.made("model.safetensors", "F32")
         config = self.path / "config.json"
         sizes = json.loads(config.read_text())

@@ -25,7 +25,8 @@ ht::Result<void> check_archive(const ht::Model& source, const ht::Model& archive
       continue;
     return ht::fail(ht::Error(ht::ErrorCode::size_mismatch, "archive_has_the_same_tensor",
                               "the archive's tensor has another type or shape")
-                        .at_tensor(tensor.name()));
+                        .at_tensor(tensor.name())
+                        .with_hint("remove the archive and export the model again"));
   }
   return {};
 }

@@ -4,7 +4,7 @@
 //   #include <htensor/htensor.hpp>
 //
 //   ht::Result<float> first_look(const std::filesystem::path& path) {
-//     const auto model = HT_TRY(ht::Model::open(path));              // reads the header, whatever its size
+//     const auto model = HT_TRY(ht::Model::open(path));              // reads only the header
 //     std::uint64_t bytes = 0;
 //     for (const ht::AnyTensor& t : model) bytes += t.byte_size();   // tensors of any type, in file order
 //     const auto any = HT_TRY(model.at(0));                          // or model["name"]
@@ -13,7 +13,7 @@
 //     const auto corner = static_cast<float>(w(0, 0));               // unchecked in release
 //     const auto next = HT_TRY(w.at(0, 1));                          // always checked
 //     const auto row = HT_TRY(w.select<0>(1));                       // a view: nothing is copied
-//     const auto twice = HT_TRY(row + row);                          // adding F32s would not compile
+//     const auto twice = HT_TRY(row + row);                          // BF16 + F32 would not compile
 //     const auto wide = ht::as<ht::F32>(w.transpose());              // lazy: converted when read
 //     HT_TRY(ht::write("row.ht", twice));                            // the whole file or nothing
 //     return corner + static_cast<float>(next) + wide(0, 1) + all(0) + static_cast<float>(bytes);
@@ -22,49 +22,44 @@
 #pragma once
 
 #include <htensor/base/bytes.hpp>
-#include <htensor/base/error.hpp>
 #include <htensor/base/fault.hpp>
 #include <htensor/base/result.hpp>
-#include <htensor/base/workers.hpp>
+#include <htensor/base/work.hpp>
 #include <htensor/compute/conv.hpp>
 #include <htensor/compute/elementwise.hpp>
 #include <htensor/compute/embedding.hpp>
 #include <htensor/compute/linear.hpp>
 #include <htensor/compute/matmul.hpp>
 #include <htensor/compute/nn.hpp>
-#include <htensor/compute/reduce.hpp>
 #include <htensor/convert/convert.hpp>
 #include <htensor/convert/diff.hpp>
 #include <htensor/convert/edit_metadata.hpp>
-#include <htensor/convert/mlir.hpp>
 #include <htensor/convert/save.hpp>
-#include <htensor/convert/write.hpp>
-#include <htensor/device/devices.hpp>
-#include <htensor/device/opencl.hpp>
 #include <htensor/device/transfer.hpp>
 #include <htensor/dtype/device.hpp>
 #include <htensor/dtype/dtypes.hpp>
 #include <htensor/dtype/encoding.hpp>
-#include <htensor/dtype/encodings.hpp>
-#include <htensor/dtype/operation.hpp>
 #include <htensor/dtype/relations.hpp>
 #include <htensor/dtype/scalar.hpp>
-#include <htensor/dtype/visit.hpp>
 #include <htensor/format/catalog.hpp>
-#include <htensor/format/encode.hpp>
-#include <htensor/format/parse.hpp>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/format/format.hpp>
 #include <htensor/hash/digest.hpp>
 #include <htensor/integrity/seal.hpp>
-#include <htensor/integrity/verify.hpp>
 #include <htensor/io/source.hpp>
 #include <htensor/io/strategy.hpp>
 #include <htensor/load/load.hpp>
-#include <htensor/load/window.hpp>
+#include <htensor/model/any_tensor.hpp>
 #include <htensor/model/model.hpp>
-#include <htensor/model/statistics.hpp>
 #include <htensor/tensor/block_tensor.hpp>
 #include <htensor/tensor/tensor.hpp>
 #include <htensor/values/cast.hpp>
 #include <htensor/values/statistics.hpp>
-#include <htensor/version.hpp>
+#include <string_view>
+
+// The version of the library.
+
+namespace ht::inline v1 {
+
+inline constexpr std::string_view library_version = "0.1.0";
+
+}  // namespace ht::inline v1

@@ -41,7 +41,7 @@ using WireNumbers = testing::Types<std::int8_t, std::uint8_t, std::int16_t, std:
                                    std::uint32_t, std::int64_t, std::uint64_t, float, double>;
 TYPED_TEST_SUITE(BytesOf, WireNumbers);
 
-TYPED_TEST(BytesOf, a_number_is_loaded_from_any_address_in_the_order_named) {
+TYPED_TEST(BytesOf, a_number_is_loaded_from_any_address_in_either_byte_order) {
   for (const TypeParam value : samples<TypeParam>()) {
     const auto little = little_endian_bytes(value);
     for (std::size_t at = 0; at < 16; ++at) {
@@ -55,27 +55,27 @@ TYPED_TEST(BytesOf, a_number_is_loaded_from_any_address_in_the_order_named) {
   }
 }
 
-TYPED_TEST(BytesOf, a_number_is_stored_at_any_address_and_nothing_beside_it) {
+TYPED_TEST(BytesOf, a_store_changes_only_its_own_bytes) {
   constexpr auto untouched = std::byte{0x5A};
   for (const TypeParam value : samples<TypeParam>()) {
     for (std::size_t at = 0; at < 16; ++at) {
-      auto wanted = std::vector<std::byte>(at, untouched);
+      auto expected = std::vector<std::byte>(at, untouched);
       const auto little = little_endian_bytes(value);
-      wanted.insert(wanted.end(), little.begin(), little.end());
-      wanted.resize(32, untouched);
+      expected.insert(expected.end(), little.begin(), little.end());
+      expected.resize(32, untouched);
       std::vector<std::byte> buffer(32, untouched);
       store_le(MutableBytes(buffer).subspan(at), value);
-      EXPECT_EQ(buffer, wanted) << at;
+      EXPECT_EQ(buffer, expected) << at;
 
-      const auto first = wanted.begin() + static_cast<std::ptrdiff_t>(at);
+      const auto first = expected.begin() + static_cast<std::ptrdiff_t>(at);
       std::reverse(first, first + static_cast<std::ptrdiff_t>(sizeof(TypeParam)));
       store_be(MutableBytes(buffer).subspan(at), value);
-      EXPECT_EQ(buffer, wanted) << at;
+      EXPECT_EQ(buffer, expected) << at;
     }
   }
 }
 
-TEST(Bytes, the_order_is_the_one_named) {
+TEST(Bytes, byte_order_is_as_named) {
   const auto bytes = bytes_of("\x01\x02\x03\x04\x05\x06\x07\x08");
   EXPECT_EQ(load_le<std::uint16_t>(bytes), 0x0201);
   EXPECT_EQ(load_be<std::uint16_t>(bytes), 0x0102);
@@ -87,7 +87,7 @@ TEST(Bytes, the_order_is_the_one_named) {
   EXPECT_EQ((load<std::uint16_t, std::endian::big>(bytes)), 0x0102);
 }
 
-TEST(Bytes, bytes_of_a_text_are_its_own_bytes) {
+TEST(Bytes, bytes_of_a_text_refer_to_the_text) {
   constexpr std::string_view text("a\0\xFF", 3);
   const Bytes bytes = bytes_of(text);
   ASSERT_EQ(bytes.size(), 3U);
@@ -97,7 +97,7 @@ TEST(Bytes, bytes_of_a_text_are_its_own_bytes) {
   EXPECT_TRUE(bytes_of("").empty());
 }
 
-TEST(Bytes, a_part_is_given_exactly_where_all_of_it_is_there) {
+TEST(Bytes, a_part_is_returned_if_it_is_in_range) {
   const std::vector<std::byte> buffer(10);
   for (std::uint64_t offset = 0; offset <= 12; ++offset) {
     for (std::uint64_t count = 0; count <= 12; ++count) {
@@ -111,7 +111,7 @@ TEST(Bytes, a_part_is_given_exactly_where_all_of_it_is_there) {
   }
 }
 
-TEST(Bytes, a_part_whose_end_overflows_is_none) {
+TEST(Bytes, a_part_whose_end_overflows_is_nullopt) {
   const std::vector<std::byte> buffer(10);
   constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
   EXPECT_FALSE(part(buffer, most, 1));
@@ -127,7 +127,7 @@ TEST(Bytes, an_empty_span_has_only_the_empty_part) {
   EXPECT_FALSE(part(Bytes(), 1, 0).has_value());
 }
 
-TEST(Bytes, only_numbers_of_up_to_eight_bytes_go_over_the_wire) {
+TEST(Bytes, only_numbers_of_up_to_eight_bytes_are_supported) {
   EXPECT_TRUE(WireNumber<std::uint8_t>);
   EXPECT_TRUE(WireNumber<double>);
   EXPECT_FALSE(WireNumber<bool>);

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <htensor/base/checked.hpp>
+#include <htensor/base/bytes.hpp>
 #include <limits>
 
 namespace ht::checked_test {
@@ -26,13 +26,13 @@ void expect_every_pair_as_in_int() {
   }
 }
 
-TEST(Checked, every_pair_of_signed_bytes_is_right_or_nothing) { expect_every_pair_as_in_int<std::int8_t>(); }
+TEST(Checked, every_pair_of_signed_bytes_is_exact_or_nullopt) { expect_every_pair_as_in_int<std::int8_t>(); }
 
-TEST(Checked, every_pair_of_unsigned_bytes_is_right_or_nothing) {
+TEST(Checked, every_pair_of_unsigned_bytes_is_exact_or_nullopt) {
   expect_every_pair_as_in_int<std::uint8_t>();
 }
 
-TEST(Checked, add_stops_at_the_edge) {
+TEST(Checked, add_detects_overflow) {
   constexpr auto most = highest<std::uint64_t>;
   EXPECT_EQ(checked::add(most - 1, 1), most);
   EXPECT_EQ(checked::add(most, 0), most);
@@ -43,7 +43,7 @@ TEST(Checked, add_stops_at_the_edge) {
   EXPECT_EQ(checked::add(lowest<std::int64_t>, highest<std::int64_t>), -1);
 }
 
-TEST(Checked, subtract_stops_at_the_edge) {
+TEST(Checked, subtract_detects_overflow) {
   EXPECT_EQ(checked::subtract(std::uint64_t{0}, 1), std::nullopt);
   EXPECT_EQ(checked::subtract(std::uint64_t{1}, 1), 0U);
   EXPECT_EQ(checked::subtract(lowest<std::int64_t>, 1), std::nullopt);
@@ -51,7 +51,7 @@ TEST(Checked, subtract_stops_at_the_edge) {
   EXPECT_EQ(checked::subtract(std::int64_t{-1}, lowest<std::int64_t>), highest<std::int64_t>);
 }
 
-TEST(Checked, multiply_stops_at_the_edge) {
+TEST(Checked, multiply_detects_overflow) {
   constexpr auto two_to_32 = std::uint64_t{1} << 32;
   EXPECT_EQ(checked::multiply(two_to_32, two_to_32), std::nullopt);
   EXPECT_EQ(checked::multiply(two_to_32, two_to_32 - 1), highest<std::uint64_t> - (two_to_32 - 1));
@@ -62,7 +62,7 @@ TEST(Checked, multiply_stops_at_the_edge) {
   EXPECT_EQ(checked::multiply(lowest<std::int64_t> / 2, 2), lowest<std::int64_t>);
 }
 
-TEST(Checked, narrow_keeps_the_number_or_gives_none) {
+TEST(Checked, narrow_keeps_the_number_or_returns_nullopt) {
   EXPECT_EQ((checked::narrow<std::uint8_t>(255)), std::uint8_t{255});
   EXPECT_EQ((checked::narrow<std::uint8_t>(256)), std::nullopt);
   EXPECT_EQ((checked::narrow<std::uint8_t>(-1)), std::nullopt);
@@ -74,12 +74,12 @@ TEST(Checked, narrow_keeps_the_number_or_gives_none) {
   EXPECT_EQ((checked::narrow<std::uint64_t>(highest<std::int64_t>)), (std::uint64_t{1} << 63) - 1);
 }
 
-TEST(Checked, align_up_gives_the_next_multiple) {
+TEST(Checked, align_up_returns_the_next_multiple) {
   for (std::uint64_t alignment = 1; alignment <= 64; alignment *= 2) {
     for (std::uint64_t value = 0; value <= 200; ++value) {
-      std::uint64_t wanted = value;
-      while (wanted % alignment != 0) ++wanted;
-      ASSERT_EQ(checked::align_up(value, alignment), wanted) << value << " to " << alignment;
+      std::uint64_t expected = value;
+      while (expected % alignment != 0) ++expected;
+      ASSERT_EQ(checked::align_up(value, alignment), expected) << value << " to " << alignment;
     }
   }
 }
@@ -90,7 +90,7 @@ TEST(Checked, align_up_needs_a_power_of_two) {
   }
 }
 
-TEST(Checked, align_up_stops_at_the_edge) {
+TEST(Checked, align_up_detects_overflow) {
   constexpr auto most = highest<std::uint64_t>;
   constexpr auto top_bit = std::uint64_t{1} << 63;
   EXPECT_EQ(checked::align_up(most, 1), most);
@@ -112,7 +112,7 @@ TEST(Checked, bits_to_bytes_rounds_up_and_cannot_overflow) {
   EXPECT_EQ(checked::bits_to_bytes(highest<std::uint64_t> - 7), (std::uint64_t{1} << 61) - 1);
 }
 
-TEST(Checked, a_range_fits_exactly_where_its_end_does) {
+TEST(Checked, a_range_fits_if_its_end_fits) {
   for (std::uint64_t total = 0; total <= 5; ++total) {
     for (std::uint64_t offset = 0; offset <= 6; ++offset) {
       for (std::uint64_t bytes = 0; bytes <= 6; ++bytes) {
@@ -127,7 +127,7 @@ TEST(Checked, a_range_fits_exactly_where_its_end_does) {
   EXPECT_FALSE(checked::range_fits(1, most, most));
 }
 
-TEST(Checked, all_of_it_works_while_compiling) {
+TEST(Checked, all_functions_are_constexpr) {
   constexpr auto sum = checked::add(1, 2);
   constexpr auto difference = checked::subtract(0U, 1U);
   constexpr auto product = checked::multiply(3, 4);
@@ -142,7 +142,7 @@ TEST(Checked, all_of_it_works_while_compiling) {
   EXPECT_TRUE(fits);
 }
 
-TEST(Checked, a_truth_value_or_a_character_is_no_number) {
+TEST(Checked, bool_and_characters_are_refused) {
   EXPECT_TRUE(checked::Number<int>);
   EXPECT_TRUE(checked::Number<std::int8_t>);
   EXPECT_TRUE(checked::Number<std::uint8_t>);

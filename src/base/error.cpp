@@ -1,4 +1,4 @@
-#include <htensor/base/error.hpp>
+#include <htensor/base/result.hpp>
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 
 #include <atomic>
 #include <cstdlib>
-#include <htensor/base/error.hpp>
+#include <htensor/base/result.hpp>
 #include <new>
 #include <set>
 #include <string>
@@ -53,7 +53,7 @@ void expect_full(const Error& error) {
   EXPECT_GT(error.where().line, 0);
 }
 
-TEST(ErrorCodes, each_has_a_name_of_its_own) {
+TEST(ErrorCodes, each_has_a_unique_name) {
   std::set<std::string_view> names;
   for (std::size_t i = 1; i <= error_code_count; ++i) {
     const std::string_view name = to_string(code_number(i));
@@ -63,7 +63,7 @@ TEST(ErrorCodes, each_has_a_name_of_its_own) {
   }
 }
 
-TEST(ErrorCodes, each_has_a_sentence_of_its_own) {
+TEST(ErrorCodes, each_has_a_unique_sentence) {
   std::set<std::string_view> sentences;
   for (std::size_t i = 1; i <= error_code_count; ++i) {
     const std::string_view sentence = describe(code_number(i));
@@ -75,7 +75,7 @@ TEST(ErrorCodes, each_has_a_sentence_of_its_own) {
   }
 }
 
-TEST(ErrorCodes, names_are_those_that_scripts_know) {
+TEST(ErrorCodes, names_are_stable) {
   EXPECT_EQ(error_code_count, 51U);
   EXPECT_EQ(to_string(ErrorCode::open_failed), "open_failed");
   EXPECT_EQ(to_string(ErrorCode::size_overflow), "size_overflow");
@@ -92,7 +92,7 @@ TEST(ErrorCodes, values_never_change) {
   EXPECT_EQ(static_cast<int>(ErrorCode::internal), 51);
 }
 
-TEST(ErrorCodes, a_number_that_is_no_code_reads_as_internal) {
+TEST(ErrorCodes, an_unknown_number_reads_as_internal) {
   EXPECT_EQ(to_string(code_number(0)), "internal");
   EXPECT_EQ(to_string(code_number(error_code_count + 1)), "internal");
   EXPECT_EQ(describe(code_number(255)), describe(ErrorCode::internal));
@@ -113,7 +113,7 @@ TEST(Error, a_copy_is_independent) {
   expect_full(second);
 }
 
-TEST(Error, assigning_replaces_all_of_it) {
+TEST(Error, assignment_replaces_all_fields) {
   const Error full = full_error();
   Error error(ErrorCode::gap, "no_gap", "a gap");
   error = full;
@@ -126,7 +126,7 @@ TEST(Error, assigning_replaces_all_of_it) {
   EXPECT_EQ(error.offset(), std::nullopt);
 }
 
-TEST(Error, assigning_it_to_itself_changes_nothing) {
+TEST(Error, self_assignment_changes_nothing) {
   Error error = full_error();
   // Through a reference, as compilers warn of the plain spelling.
   const Error& same = error;
@@ -134,7 +134,7 @@ TEST(Error, assigning_it_to_itself_changes_nothing) {
   expect_full(error);
 }
 
-TEST(Error, moving_hands_all_of_it_on_without_memory) {
+TEST(Error, move_keeps_all_fields_and_allocates_nothing) {
   Error error = full_error();
   const std::size_t before = allocations;
   Error moved = std::move(error);
@@ -145,45 +145,45 @@ TEST(Error, moving_hands_all_of_it_on_without_memory) {
   static_assert(std::is_nothrow_move_constructible_v<Error> && std::is_nothrow_move_assignable_v<Error>);
 }
 
-TEST(Error, a_bare_code_needs_no_memory_and_still_speaks) {
+TEST(Error, a_bare_code_has_a_message_without_allocation) {
   const std::size_t before = allocations;
   const Error error(ErrorCode::out_of_memory);
   const Error copy = error;
   const bool speaks =
       error.message() == describe(ErrorCode::out_of_memory) && error.rule() == "out_of_memory";
-  const bool says_no_more = error.hint().empty() && error.path().empty() && error.tensor().empty() &&
-                            !error.offset() && !error.cause() && error.where().line == 0;
+  const bool has_no_details = error.hint().empty() && error.path().empty() && error.tensor().empty() &&
+                              !error.offset() && !error.cause() && error.where().line == 0;
   const std::size_t after = allocations;
   EXPECT_EQ(after, before);
   EXPECT_TRUE(speaks);
-  EXPECT_TRUE(says_no_more);
+  EXPECT_TRUE(has_no_details);
   EXPECT_EQ(copy.code(), ErrorCode::out_of_memory);
   static_assert(std::is_nothrow_constructible_v<Error, ErrorCode>);
 }
 
-TEST(Error, a_bare_code_takes_facts_too) {
+TEST(Error, details_can_be_added_to_a_bare_code) {
   const Error error = Error(ErrorCode::not_found).at_tensor("lm_head");
   EXPECT_EQ(error.tensor(), "lm_head");
   EXPECT_EQ(error.message(), describe(ErrorCode::not_found));
   EXPECT_EQ(error.rule(), "not_found");
 }
 
-TEST(Error, an_offset_of_zero_is_an_offset) {
+TEST(Error, an_offset_of_zero_is_kept) {
   const Error error = Error(ErrorCode::bad_magic).at_offset(0);
   EXPECT_EQ(error.offset(), 0U);
 }
 
-TEST(Error, knows_its_callers_line) {
+TEST(Error, stores_the_line_of_the_caller) {
   const int line_before = __LINE__;
   const Error error(ErrorCode::gap, "no_gap", "a gap");
   EXPECT_EQ(error.where().line, line_before + 1);
   EXPECT_TRUE(std::string_view(error.where().file).ends_with("error_test.cpp")) << error.where().file;
   // A function that makes errors for others hands their line on.
-  const auto made_for = [](SourceLine where = SourceLine::here()) {
+  const auto error_of_caller = [](SourceLine where = SourceLine::here()) {
     return Error(ErrorCode::gap, "no_gap", "a gap", where);
   };
   const int second_before = __LINE__;
-  const Error handed_on = made_for();
+  const Error handed_on = error_of_caller();
   EXPECT_EQ(handed_on.where().line, second_before + 1);
 }
 
@@ -194,14 +194,14 @@ TEST(Error, one_line_has_the_path_the_message_and_the_code) {
   EXPECT_EQ(to_string(Error(ErrorCode::cancelled)), "stopped on request [cancelled]");
 }
 
-TEST(Error, costs_a_function_that_succeeds_two_words) { EXPECT_EQ(sizeof(Error), 2 * sizeof(void*)); }
+TEST(Error, has_the_size_of_two_words) { EXPECT_EQ(sizeof(Error), 2 * sizeof(void*)); }
 
-TEST(ErrorWords, long_names_of_tensors_are_cut) {
+TEST(ErrorWords, long_tensor_names_are_shortened) {
   const auto error = Error(ErrorCode::bad_name, "r", "m").at_tensor(std::string(5000, 'x'));
   EXPECT_EQ(error.tensor(), std::string(2000, 'x') + "…");
 }
 
-TEST(ErrorWords, long_messages_are_cut_between_characters) {
+TEST(ErrorWords, long_messages_are_truncated_between_characters) {
   const std::string exactly(2000, 'x');
   EXPECT_EQ(Error(ErrorCode::bad_name, "r", exactly).message(), exactly);
   EXPECT_EQ(Error(ErrorCode::bad_name, "r", std::string(1'000'000, 'x')).message(), exactly + "…");

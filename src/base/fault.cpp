@@ -175,7 +175,8 @@ Error describe(const SectionSlot& slot) noexcept {
     const Mapping& mapping = *slot.mapping.load();
     if (mapping.sequence == slot.generation) return mapping.source->describe(slot.address - mapping.begin);
     return Error(ErrorCode::read_failed, "mapped_pages_can_be_read",
-                 "cannot read a page of a mapped file, which has been unmapped since");
+                 "cannot read a page of a mapped file, which has been unmapped since")
+        .with_hint("keep the model until all reads have returned");
   } catch (...) {  // thrown by the caller's `tensor_at`
     return Error(ErrorCode::read_failed, "mapped_pages_can_be_read", {});
   }

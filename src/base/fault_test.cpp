@@ -56,7 +56,7 @@ class FaultTables : public ::testing::Test {
   FakeSource source_{"model"};
 };
 
-TEST_F(FaultTables, a_fault_outside_of_sections_is_the_process_own) {
+TEST_F(FaultTables, a_fault_outside_of_sections_is_not_handled) {
   const auto range = add();
   EXPECT_EQ(fault(1), 0U);
   EXPECT_TRUE(guarded(part(3, 2), [&] { EXPECT_EQ(fault(1), 0U); }));
@@ -64,11 +64,11 @@ TEST_F(FaultTables, a_fault_outside_of_sections_is_the_process_own) {
   EXPECT_TRUE(source_.restored.empty());
 }
 
-TEST_F(FaultTables, a_fault_outside_of_mappings_is_the_process_own) {
+TEST_F(FaultTables, a_fault_outside_of_mappings_is_not_handled) {
   EXPECT_TRUE(guarded(part(0, pages), [&] { EXPECT_EQ(fault(1), 0U); }));
 }
 
-TEST_F(FaultTables, a_section_is_told_and_its_pages_are_restored_when_it_ends) {
+TEST_F(FaultTables, a_section_gets_the_fault_and_its_pages_are_restored_at_its_end) {
   const auto range = add();
   const auto done = guarded(part(2, 4), [&] { EXPECT_EQ(fault(3), 3U); });
   ASSERT_FALSE(done);
@@ -95,7 +95,7 @@ TEST_F(FaultTables, the_smallest_section_limits_the_pages) {
       guarded(part(0, 8), [&] { EXPECT_FALSE(guarded(part(1, 3), [&] { EXPECT_EQ(fault(2), 2U); })); }));
 }
 
-TEST_F(FaultTables, a_section_that_does_not_hold_the_page_keeps_its_pages) {
+TEST_F(FaultTables, a_section_without_the_page_keeps_its_pages) {
   const auto range = add();
   const Bytes behind = part(5, 2).subspan(10);
   EXPECT_TRUE(guarded(behind, [&] {
@@ -112,12 +112,12 @@ TEST_F(FaultTables, a_section_that_begins_over_zeros_gets_the_pages_of_the_file)
     EXPECT_TRUE(source_.restored.empty());
     EXPECT_TRUE(guarded(part(6, 1), [] {}));
     EXPECT_EQ(source_.restored, std::vector<std::uint64_t>{2});
-    // Both are told of a second fault.
+    // Both report a second fault.
     EXPECT_FALSE(guarded(part(6, 1), [&] { EXPECT_EQ(fault(6), 1U); }));
   }));
 }
 
-TEST_F(FaultTables, zeros_that_cannot_be_restored_are_told_to_the_next_section) {
+TEST_F(FaultTables, zeros_that_cannot_be_restored_are_reported_to_the_next_section) {
   const auto range = add();
   source_.can_restore = false;
   EXPECT_FALSE(guarded(part(0, 8), [&] { fault(2); }));
@@ -163,7 +163,7 @@ TEST_F(FaultTables, several_ranges_are_one_section) {
   }
 }
 
-TEST_F(FaultTables, a_mapping_that_has_taken_the_place_of_another_is_not_blamed) {
+TEST_F(FaultTables, a_mapping_at_a_reused_address_is_not_reported) {
   auto range = add();
   FakeSource other("other");
   const auto done = guarded(part(0, 8), [&] {
@@ -221,7 +221,7 @@ TEST_F(FaultTables, many_sections_are_open_at_once) {
 
 // Mappings come and go in the same entries while handlers read them: a handler must never take the begin of
 // one mapping and the end of another.
-TEST_F(FaultTables, entries_that_are_used_again_never_lead_to_foreign_pages) {
+TEST_F(FaultTables, reused_entries_never_refer_to_other_pages) {
   constexpr int rounds = 20'000;
   std::atomic<bool> is_over = false;
   std::jthread faulting([&] {

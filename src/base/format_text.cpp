@@ -7,12 +7,12 @@ namespace ht::inline v1 {
 
 // A little more than an Error keeps, so that the Error detects truncation. Also limits the memory for names
 // or shapes from a file.
-constexpr std::size_t most_text_bytes = 2048;
+constexpr std::size_t max_text_bytes = 2048;
 
 std::string vformat_text(fmt::string_view format, fmt::format_args args) noexcept {
   try {
     std::string text;
-    fmt::vformat_to_n(std::back_inserter(text), most_text_bytes, format, args);
+    fmt::vformat_to_n(std::back_inserter(text), max_text_bytes, format, args);
     return text;
   } catch (const std::bad_alloc&) {
     return {};

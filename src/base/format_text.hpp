@@ -5,7 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <cstdint>
-#include <htensor/base/error.hpp>
+#include <htensor/base/result.hpp>
 #include <string>
 
 namespace ht::inline v1 {

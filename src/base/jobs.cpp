@@ -170,7 +170,7 @@ Result<void> run_all(const Jobs& jobs) {
 Workers::~Workers() {
   detail::Pool* const pool = pool_.load();
   // In a forked child the pool of the parent has no threads to join, and its mutex may be locked forever.
-  if (pool != nullptr && pool->is_of_this_process()) delete pool;
+  if (pool != nullptr && pool->belongs_to_this_process()) delete pool;
 }
 
 std::size_t Workers::threads() const noexcept { return threads_ != 0 ? threads_ : detail::processors(); }
@@ -189,7 +189,7 @@ Workers& Workers::shared() noexcept {
 // Lock-free: a mutex might be locked forever in a forked child.
 detail::Pool* Workers::pool() noexcept {
   detail::Pool* pool = pool_.load(std::memory_order_acquire);
-  if (pool != nullptr && pool->is_of_this_process()) return pool;
+  if (pool != nullptr && pool->belongs_to_this_process()) return pool;
   auto* const fresh = new (std::nothrow) detail::Pool(threads());
   if (fresh == nullptr) return nullptr;
   if (pool_.compare_exchange_strong(pool, fresh)) return fresh;

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <htensor/base/result.hpp>
-#include <htensor/base/workers.hpp>
+#include <htensor/base/work.hpp>
 #include <thread>
 #include <vector>
 

@@ -105,7 +105,7 @@ class Pool {
   ~Pool();
 
   /// False in a forked child, which has the memory of the pool but not its threads.
-  [[nodiscard]] bool is_of_this_process() const noexcept;
+  [[nodiscard]] bool belongs_to_this_process() const noexcept;
 
   enum class Caller { joins, joins_if_no_thread_is_idle };
 
@@ -156,7 +156,7 @@ inline Pool::~Pool() {
   for (auto& thread : threads_) thread.join();
 }
 
-inline bool Pool::is_of_this_process() const noexcept { return generation_ == generation.load(); }
+inline bool Pool::belongs_to_this_process() const noexcept { return generation_ == generation.load(); }
 
 inline std::optional<std::size_t> Pool::offer(PoolTask& task, Caller caller) noexcept {
   std::optional<std::size_t> number;
@@ -164,9 +164,9 @@ inline std::optional<std::size_t> Pool::offer(PoolTask& task, Caller caller) noe
   {
     const auto lock = lock_soon(mutex_);
     if (caller == Caller::joins) number = join_locked(task);
-    const std::size_t wanted = std::min(task.max_workers_ - task.joined_, max_threads_);
+    const std::size_t needed = std::min(task.max_workers_ - task.joined_, max_threads_);
     const std::size_t idle = spinning_ + sleeping_;
-    if (idle < wanted) start_threads(std::min(wanted - idle, max_threads_ - threads_.size()));
+    if (idle < needed) start_threads(std::min(needed - idle, max_threads_ - threads_.size()));
     if (caller == Caller::joins_if_no_thread_is_idle && spinning_ + sleeping_ == 0)
       number = join_locked(task);
     // The caller's own threads may have done all work already.
@@ -175,7 +175,7 @@ inline std::optional<std::size_t> Pool::offer(PoolTask& task, Caller caller) noe
     open_ = &task;
     has_open_.store(true, std::memory_order_relaxed);
     // A thread that spins looks for tasks once more before it sleeps.
-    if (wanted > spinning_) to_wake = std::min(wanted - spinning_, sleeping_);
+    if (needed > spinning_) to_wake = std::min(needed - spinning_, sleeping_);
   }
   for (; to_wake > 0; --to_wake) wake_.notify_one();
   return number;

@@ -22,7 +22,7 @@
 namespace ht::jobs_test {
 namespace {
 
-TEST(Jobs, are_all_done_once) {
+TEST(Jobs, are_each_run_once) {
   for (const std::size_t threads : {1UL, 2UL, 5UL}) {
     std::vector<std::atomic<int>> done(1000);
     const Jobs jobs{.count = done.size(),
@@ -38,7 +38,7 @@ TEST(Jobs, are_all_done_once) {
   }
 }
 
-TEST(Jobs, meet_faults_whatever_the_caller_blocks) {
+TEST(Jobs, receive_faults_with_signals_blocked_in_the_caller) {
   const testing::BlockedSigbus blocked;
   std::atomic<int> blocked_in = 0;
   EXPECT_TRUE(run_all({.count = 10,
@@ -52,21 +52,21 @@ TEST(Jobs, meet_faults_whatever_the_caller_blocks) {
   EXPECT_TRUE(testing::BlockedSigbus::is_blocked());
 }
 
-TEST(Jobs, of_none_are_done_at_once) {
-  int asked = 0;
+TEST(Jobs, an_empty_list_returns_at_once) {
+  int polls = 0;
   const Jobs jobs{.count = 0,
                   .threads = 0,
                   .run = [](std::size_t, std::size_t) -> Result<void> { return {}; },
                   .meanwhile = [&]() -> Result<void> {
-                    ++asked;
+                    ++polls;
                     return {};
                   }};
   EXPECT_TRUE(run_all(jobs));
-  EXPECT_GE(asked, 1);
+  EXPECT_GE(polls, 1);
   EXPECT_EQ(workers_for(jobs), 1U);
 }
 
-TEST(Jobs, tell_the_failure_of_the_lowest_number) {
+TEST(Jobs, report_the_error_of_the_lowest_job) {
   for (int again = 0; again < 50; ++again) {
     const Jobs jobs{.count = 200,
                     .threads = 4,
@@ -83,19 +83,19 @@ TEST(Jobs, tell_the_failure_of_the_lowest_number) {
   }
 }
 
-TEST(Jobs, end_when_the_caller_says_so) {
+TEST(Jobs, end_when_the_caller_requests_a_stop) {
   std::atomic<std::size_t> begun = 0;
-  std::atomic<bool> told = false;
+  std::atomic<bool> is_requested = false;
   const Jobs jobs{.count = 1'000'000,
                   .threads = 2,
                   .run = [&](std::size_t, std::size_t) -> Result<void> {
                     ++begun;
-                    told.wait(false);  // nobody gets on before the caller has said it
+                    is_requested.wait(false);  // nobody gets on before the caller has said it
                     return {};
                   },
                   .meanwhile = [&]() -> Result<void> {
-                    told = true;
-                    told.notify_all();
+                    is_requested = true;
+                    is_requested.notify_all();
                     return fail(Error(ErrorCode::cancelled));
                   }};
   const auto done = run_all(jobs);
@@ -104,7 +104,7 @@ TEST(Jobs, end_when_the_caller_says_so) {
   EXPECT_LT(begun, jobs.count);
 }
 
-TEST(Jobs, that_find_no_memory_say_so) {
+TEST(Jobs, report_out_of_memory) {
   const Jobs jobs{.count = 3,
                   .threads = 2,
                   .run = [](std::size_t, std::size_t) -> Result<void> { throw std::bad_alloc(); },
@@ -112,7 +112,7 @@ TEST(Jobs, that_find_no_memory_say_so) {
   EXPECT_EQ(run_all(jobs).error().code(), ErrorCode::out_of_memory);
 }
 
-TEST(Jobs, exceptions_go_to_the_caller) {
+TEST(Jobs, rethrow_exceptions_in_the_caller) {
   std::atomic<std::size_t> begun = 0;
   Jobs jobs{.count = 100'000,
             .threads = 2,
@@ -132,7 +132,7 @@ TEST(Jobs, exceptions_go_to_the_caller) {
   EXPECT_EQ(run_all(jobs).error().code(), ErrorCode::read_failed);
 }
 
-TEST(Jobs, exception_of_the_caller_ends_them) {
+TEST(Jobs, end_on_an_exception_of_the_caller) {
   std::atomic<bool> reported = false;
   std::atomic<std::size_t> begun = 0;
   const Jobs jobs{.count = 1'000'000'000,
@@ -263,7 +263,7 @@ TEST(Jobs, of_several_callers_run_at_once) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(Jobs, that_ask_for_more_threads_than_the_pool_has_get_them) {
+TEST(Jobs, get_more_threads_than_the_pool_has) {
   Workers workers(1);
   std::atomic<std::size_t> begun = 0;
   const Jobs jobs{.count = 6,
@@ -332,7 +332,7 @@ TEST(Jobs, run_in_a_forked_child) {
   EXPECT_EQ(sum_below(100, &workers), 4950U);
 }
 
-TEST(Jobs, run_in_a_child_that_is_forked_while_others_run) {
+TEST(Jobs, run_in_a_child_forked_during_other_jobs) {
   if (!child_may_have_threads) GTEST_SKIP() << "not under the thread sanitizer";
   std::atomic<bool> stop = false;
   const std::jthread other([&] {
@@ -343,7 +343,7 @@ TEST(Jobs, run_in_a_child_that_is_forked_while_others_run) {
   stop = true;
 }
 
-TEST(Jobs, run_on_the_callers_thread_where_the_system_starts_none) {
+TEST(Jobs, run_on_the_callers_thread_if_no_thread_can_be_started) {
   if (!child_may_have_threads) GTEST_SKIP() << "not under the thread sanitizer";
   EXPECT_TRUE(succeeds_in_child([] {
     const rlimit none{.rlim_cur = 0, .rlim_max = 0};

@@ -1,7 +1,8 @@
-#include <htensor/base/nearest.hpp>
 
 #include <algorithm>
 #include <numeric>
+
+#include "base/nearest.hpp"
 
 namespace ht::inline v1 {
 namespace {

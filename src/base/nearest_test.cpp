@@ -1,9 +1,10 @@
-#include <htensor/base/nearest.hpp>
 
 #include <gtest/gtest.h>
 
 #include <initializer_list>
 #include <string>
+
+#include "base/nearest.hpp"
 
 namespace ht::nearest_test {
 namespace {
@@ -27,7 +28,7 @@ TEST(Nearest, finds_a_misspelled_name) {
   EXPECT_EQ(swapped.found(), "output.weight");
 }
 
-TEST(Nearest, takes_the_first_of_several) {
+TEST(Nearest, chooses_the_first_of_several) {
   EXPECT_EQ(nearest("layer.c", {"layer.b", "layer.a"}), "layer.b");
   EXPECT_EQ(nearest("layer.a", {"layer.b", "layer.a", "layer.b"}), "layer.a");
 }
@@ -38,7 +39,7 @@ TEST(Nearest, ignores_candidates_further_away_than_half_of_the_name) {
   EXPECT_EQ(nearest("", {"a"}), std::nullopt);
 }
 
-TEST(Nearest, stops_where_comparing_would_take_long) {
+TEST(Nearest, limits_the_comparison_time) {
   const std::string name = "model.layers.0.mlp.experts.999999.weight";
   const std::string last = name + "s";
   std::vector<std::string> names;
@@ -46,15 +47,15 @@ TEST(Nearest, stops_where_comparing_would_take_long) {
     names.push_back("model.layers.0.mlp.experts." + std::to_string(100'000 + i) + ".weight");
   }
   NearestName nearest(name);
-  bool goes_on = true;
-  for (const auto& candidate : names) goes_on = nearest.consider(candidate);
-  EXPECT_FALSE(goes_on);
+  bool can_continue = true;
+  for (const auto& candidate : names) can_continue = nearest.consider(candidate);
+  EXPECT_FALSE(can_continue);
   nearest.consider(last);
   ASSERT_TRUE(nearest.found());
   EXPECT_NE(*nearest.found(), last);
 }
 
-TEST(Nearest, does_not_compare_absurdly_long_names) {
+TEST(Nearest, skips_very_long_names) {
   const std::string name(1'000'000, 'a');
   EXPECT_EQ(nearest(name, {name}), std::nullopt);
 }

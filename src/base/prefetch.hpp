@@ -28,7 +28,7 @@ inline void prefetch_once(const void* reading) noexcept {
 }
 
 /// Prefetches the line into the second-level cache, for memory that is read again soon.
-inline void prefetch_again(const void* reading) noexcept {
+inline void prefetch_reused(const void* reading) noexcept {
   const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(reading) + prefetch_distance;
   // NOLINTNEXTLINE(performance-no-int-to-ptr): the address is only a hint.
   const auto* const line = reinterpret_cast<const char*>(address);

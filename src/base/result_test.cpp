@@ -12,7 +12,7 @@ namespace ht::result_test {
 namespace {
 
 Result<int> number(int value) { return value; }
-Result<int> no_number() { return fail(ErrorCode::not_found, "number_is_there", "there is no number"); }
+Result<int> no_number() { return fail(ErrorCode::not_found, "number_exists", "there is no number"); }
 Result<void> fine() { return {}; }
 Result<void> not_fine() { return fail(Error(ErrorCode::bad_state)); }
 
@@ -23,7 +23,7 @@ Result<std::array<T, Count>> several(T value) {
   return all;
 }
 
-TEST(Try, gives_the_value) {
+TEST(Try, returns_the_value) {
   const auto twice = [](int value) -> Result<int> {
     const auto found = HT_TRY(number(value));
     return 2 * found;
@@ -43,7 +43,7 @@ TEST(Try, returns_the_error_and_runs_nothing_after_it) {
   EXPECT_FALSE(went_on);
 }
 
-TEST(Try, hands_the_error_through_unchanged) {
+TEST(Try, returns_the_error_unchanged) {
   const auto source = []() -> Result<int> {
     return fail(Error(ErrorCode::truncated, "data_is_whole", "too short")
                     .with_hint("copy it again")
@@ -96,10 +96,10 @@ TEST(Try, nests_in_one_statement) {
   };
   EXPECT_EQ(nested(false).value(), 13);
   ASSERT_FALSE(nested(true).has_value());
-  EXPECT_EQ(nested(true).error().rule(), "number_is_there");
+  EXPECT_EQ(nested(true).error().rule(), "number_exists");
 }
 
-TEST(Try, returns_from_the_lambda_it_stands_in) {
+TEST(Try, returns_from_the_enclosing_lambda) {
   const auto outer = [](bool fails) -> Result<int> {
     const auto inner = [fails]() -> Result<int> { return HT_TRY(fails ? no_number() : number(1)) + 1; };
     const auto answer = inner();
@@ -109,7 +109,7 @@ TEST(Try, returns_from_the_lambda_it_stands_in) {
   EXPECT_EQ(outer(true).value(), -1);
 }
 
-TEST(Try, moves_what_can_only_be_moved) {
+TEST(Try, moves_move_only_values) {
   const auto source = [](bool fails) -> Result<std::unique_ptr<int>> {
     if (fails) return fail(Error(ErrorCode::cancelled));
     return std::make_unique<int>(7);
@@ -130,7 +130,7 @@ TEST(Try, moves_what_can_only_be_moved) {
   EXPECT_EQ(from_a_name().value(), 7);
 }
 
-TEST(Try, a_result_that_has_a_name_keeps_its_value) {
+TEST(Try, a_named_result_keeps_its_value) {
   // Long enough to live on the heap, so that moving it away would show.
   const std::string text(100, 'x');
   Result<std::string> named = text;
@@ -144,7 +144,7 @@ TEST(Try, a_result_that_has_a_name_keeps_its_value) {
   EXPECT_EQ(failed.error().message(), text);
 }
 
-TEST(Try, takes_commas_between_template_arguments) {
+TEST(Try, accepts_commas_between_template_arguments) {
   const auto sum = []() -> Result<int> {
     const auto all = HT_TRY(several<int, 3>(5));
     return all[0] + all[1] + all[2];
@@ -162,7 +162,7 @@ TEST(Try, a_value_outlives_the_statement) {
   EXPECT_EQ(count().value(), 1000U);
 }
 
-TEST(Fail, knows_its_callers_line) {
+TEST(Fail, stores_the_line_of_the_caller) {
   const int line_before = __LINE__;
   const Result<int> failed = fail(ErrorCode::gap, "no_gap", "a gap");
   EXPECT_EQ(failed.error().where().line, line_before + 1);
@@ -172,14 +172,14 @@ TEST(Fail, knows_its_callers_line) {
   EXPECT_EQ(failed.error().message(), "a gap");
 }
 
-TEST(Result, is_known_from_other_types) {
+TEST(Result, is_distinguished_from_other_types) {
   EXPECT_TRUE(is_result<Result<int>>);
   EXPECT_TRUE(is_result<Result<void>>);
   EXPECT_FALSE(is_result<int>);
   EXPECT_FALSE((is_result<tl::expected<int, int>>));
 }
 
-TEST(WithoutBadAlloc, turns_a_failed_allocation_into_out_of_memory) {
+TEST(WithoutBadAlloc, converts_bad_alloc_to_out_of_memory) {
   const auto failed = without_bad_alloc([]() -> Result<int> { throw std::bad_alloc(); });
   ASSERT_FALSE(failed.has_value());
   EXPECT_EQ(failed.error().code(), ErrorCode::out_of_memory);
@@ -189,9 +189,9 @@ TEST(WithoutBadAlloc, turns_a_failed_allocation_into_out_of_memory) {
   EXPECT_EQ(in_void.error().code(), ErrorCode::out_of_memory);
 }
 
-TEST(WithoutBadAlloc, hands_everything_else_through) {
+TEST(WithoutBadAlloc, passes_other_exceptions_through) {
   EXPECT_EQ(without_bad_alloc([] { return number(3); }).value(), 3);
-  EXPECT_EQ(without_bad_alloc([] { return no_number(); }).error().rule(), "number_is_there");
+  EXPECT_EQ(without_bad_alloc([] { return no_number(); }).error().rule(), "number_exists");
   EXPECT_TRUE(without_bad_alloc([] { return fine(); }).has_value());
   auto pointer = without_bad_alloc(
       [p = std::make_unique<int>(4)]() mutable -> Result<std::unique_ptr<int>> { return std::move(p); });

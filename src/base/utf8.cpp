@@ -1,7 +1,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <htensor/base/utf8.hpp>
+
+#include "base/utf8.hpp"
 
 namespace ht::inline v1 {
 namespace {

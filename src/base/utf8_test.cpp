@@ -1,8 +1,9 @@
 #include <gtest/gtest.h>
 
-#include <htensor/base/utf8.hpp>
 #include <set>
 #include <vector>
+
+#include "base/utf8.hpp"
 
 namespace ht::utf8_test {
 namespace {
@@ -37,7 +38,7 @@ const std::set<std::string>& short_characters() {
   return all;
 }
 
-TEST(Utf8, takes_every_character) {
+TEST(Utf8, accepts_every_character) {
   for (unsigned point = 0; point <= 0x10FFFF; ++point) {
     if (!is_surrogate(point)) {
       ASSERT_TRUE(is_utf8(encoded(point))) << std::hex << point;
@@ -45,16 +46,16 @@ TEST(Utf8, takes_every_character) {
   }
 }
 
-TEST(Utf8, every_single_byte_is_as_the_oracle_says) {
+TEST(Utf8, every_single_byte_matches_the_oracle) {
   for (int first = 0; first < 256; ++first) {
     const std::string text = bytes({first});
-    const bool wanted = short_characters().contains(text);
-    EXPECT_EQ(is_utf8(text), wanted) << first;
-    EXPECT_EQ(to_utf8(text), wanted ? text : replacement) << first;
+    const bool expected = short_characters().contains(text);
+    EXPECT_EQ(is_utf8(text), expected) << first;
+    EXPECT_EQ(to_utf8(text), expected ? text : replacement) << first;
   }
 }
 
-TEST(Utf8, every_two_bytes_are_as_the_oracle_says) {
+TEST(Utf8, every_two_bytes_match_the_oracle) {
   const auto& characters = short_characters();
   for (int first = 0; first < 256; ++first) {
     for (int second = 0; second < 256; ++second) {
@@ -69,7 +70,7 @@ TEST(Utf8, every_two_bytes_are_as_the_oracle_says) {
   }
 }
 
-TEST(Utf8, three_bytes_are_as_the_oracle_says) {
+TEST(Utf8, three_bytes_match_the_oracle) {
   const auto& characters = short_characters();
   // The last byte needs its edges only: its range does not depend on the others.
   for (int first = 0xC0; first < 256; ++first) {
@@ -99,7 +100,7 @@ TEST(Utf8, refuses_surrogates) {
   EXPECT_TRUE(is_utf8(encoded(0xE000)));
 }
 
-TEST(Utf8, refuses_what_is_above_the_last_character) {
+TEST(Utf8, refuses_code_points_above_the_maximum) {
   EXPECT_TRUE(is_utf8(encoded(0x10FFFF)));
   for (unsigned point = 0x110000; point < 0x200000; point += 0x1000) {
     ASSERT_FALSE(is_utf8(encoded(point))) << point;
@@ -108,7 +109,7 @@ TEST(Utf8, refuses_what_is_above_the_last_character) {
   EXPECT_FALSE(is_utf8(bytes({0xFC, 0x84, 0x80, 0x80, 0x80, 0x80})));
 }
 
-TEST(Utf8, refuses_a_character_that_is_cut_off) {
+TEST(Utf8, refuses_a_truncated_character) {
   for (const unsigned point : {0x80U, 0x7FFU, 0x800U, 0x20ACU, 0xFFFFU, 0x10000U, 0x1F600U, 0x10FFFFU}) {
     const std::string whole = encoded(point);
     for (std::size_t kept = 1; kept < whole.size(); ++kept) {
@@ -121,7 +122,7 @@ TEST(Utf8, refuses_a_character_that_is_cut_off) {
   }
 }
 
-TEST(Utf8, looks_at_all_of_the_text) {
+TEST(Utf8, checks_the_whole_text) {
   EXPECT_TRUE(is_utf8(""));
   EXPECT_TRUE(is_utf8(std::string_view("a\0b", 3)));
   const std::string good = encoded(0xE4) + encoded(0x20AC) + encoded(0x1F600) + "z";
@@ -130,7 +131,7 @@ TEST(Utf8, looks_at_all_of_the_text) {
   EXPECT_FALSE(is_utf8("\x80" + good));
 }
 
-TEST(Utf8, what_is_well_formed_stays_as_it_is) {
+TEST(Utf8, well_formed_text_is_unchanged) {
   for (const unsigned point : {0x00U, 0x7FU, 0x80U, 0x7FFU, 0x800U, 0xFFFDU, 0x10000U, 0x10FFFFU}) {
     const std::string text = "a" + encoded(point) + "b";
     EXPECT_EQ(to_utf8(text), text);
@@ -165,7 +166,7 @@ std::string quoted(std::string_view text) {
   return out.substr(1);
 }
 
-TEST(JsonText, plain_text_stands_as_it_is) {
+TEST(JsonText, plain_text_is_unchanged) {
   EXPECT_EQ(quoted(""), R"("")");
   EXPECT_EQ(quoted("blk.0/ü\x7F"), "\"blk.0/ü\x7F\"");
 }
@@ -176,7 +177,7 @@ TEST(JsonText, quotes_backslashes_and_control_characters_are_escaped) {
   EXPECT_EQ(quoted(std::string_view("\0\x1F\x1B", 3)), R"("\u0000\u001f\u001b")");
 }
 
-TEST(JsonText, bytes_that_are_no_utf8_are_replaced) { EXPECT_EQ(quoted("a\xFF"), "\"a\xEF\xBF\xBD\""); }
+TEST(JsonText, invalid_utf8_is_replaced) { EXPECT_EQ(quoted("a\xFF"), "\"a\xEF\xBF\xBD\""); }
 
 TEST(ConfinedPath, stays_below_its_folder) {
   for (const auto* path :
@@ -185,7 +186,7 @@ TEST(ConfinedPath, stays_below_its_folder) {
   }
 }
 
-TEST(ConfinedPath, nothing_leads_out) {
+TEST(ConfinedPath, refuses_paths_that_leave_the_folder) {
   for (const auto* path : {"", "/", "/a", "//a", "..", "../a", "a/..", "a/../b", "a/../../b", "./..", "a\\b",
                            "..\\a", "C:\\a", ".", "a/", "a/.", "\xFF"}) {
     EXPECT_NE(path_fault(path), "") << path;

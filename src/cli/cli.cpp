@@ -1,4 +1,8 @@
 #include "cli/cli.hpp"
+#include "base/nearest.hpp"
+#include "cli/options.hpp"
+#include "cli/print/output.hpp"
+#include "cli/print/text.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -8,17 +12,12 @@
 #include <array>
 #include <csignal>
 #include <exception>
-#include <htensor/base/nearest.hpp>
 #include <memory>
 #include <new>
 #include <ranges>
 #include <span>
 #include <utility>
 #include <vector>
-
-#include "cli/options.hpp"
-#include "cli/print/output.hpp"
-#include "cli/print/text.hpp"
 
 namespace ht::cli {
 namespace {
@@ -98,15 +97,15 @@ constexpr std::array verbs{
          register_version, false},
 };
 
-volatile std::sig_atomic_t stop_asked = 0;
+volatile std::sig_atomic_t stop_requested = 0;
 
-extern "C" void ask_to_stop(int /*signal*/) { stop_asked = 1; }
+extern "C" void request_stop(int /*signal*/) { stop_requested = 1; }
 
 void catch_interrupts() {
   // No SA_RESTART: a blocking system call returns EINTR. The handler does not end the process; the work polls
   // `interrupted` and cleans up.
   struct sigaction action{};
-  action.sa_handler = ask_to_stop;
+  action.sa_handler = request_stop;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before{};
     sigaction(signal, nullptr, &before);
@@ -122,9 +121,9 @@ Exit bad_usage(std::string_view message, std::string_view hint, bool json) {
         "\n",
         json_string(message), json_string(hint)));
   } else {
-    complain(fmt::format("{} [usage]", message), hint);
+    print_diagnostic(fmt::format("{} [usage]", message), hint);
   }
-  return Exit::could_not;
+  return Exit::failure;
 }
 
 // A hint that names the most similar candidate, or `otherwise` if no candidate is similar.
@@ -154,18 +153,18 @@ std::string usage_text(const CLI::ParseError& error) {
 }
 
 Exit bad_usage(const CLI::ParseError& error, const CLI::App& app, bool json) {
-  const std::string see_help = fmt::format("see `{} --help`", app.get_name());
+  const std::string help_hint = fmt::format("see `{} --help`", app.get_name());
   const auto extra = app.remaining();
   // Reported first, because a misspelled option may be the cause of a missing one.
   const auto option = std::ranges::find_if(extra, [](const auto& word) { return word.starts_with('-'); });
   if (option != extra.end()) {
-    return bad_usage(fmt::format("unknown option '{}'", *option), nearest_option(app, *option, see_help),
+    return bad_usage(fmt::format("unknown option '{}'", *option), nearest_option(app, *option, help_hint),
                      json);
   }
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !extra.empty()) {
-    return bad_usage(fmt::format("unexpected argument '{}'", extra.front()), see_help, json);
+    return bad_usage(fmt::format("unexpected argument '{}'", extra.front()), help_hint, json);
   }
-  return bad_usage(usage_text(error), see_help, json);
+  return bad_usage(usage_text(error), help_hint, json);
 }
 
 Exit unknown_verb(std::string_view name, bool json) {
@@ -216,8 +215,8 @@ class HelpFormatter : public CLI::Formatter {
 int finish(Exit status) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return static_cast<int>(status);
   if (interrupted()) return static_cast<int>(Exit::interrupted);
-  complain("cannot write to standard output [write_failed]", "");
-  return static_cast<int>(Exit::could_not);
+  print_diagnostic("cannot write to standard output [write_failed]", "");
+  return static_cast<int>(Exit::failure);
 }
 
 void add_common(CLI::App& app, Common& common, std::string& progress) {
@@ -293,7 +292,7 @@ Exit run_verb(const Verb* verb, std::span<const char* const> arguments, std::siz
 
 }  // namespace
 
-bool interrupted() noexcept { return stop_asked != 0; }
+bool interrupted() noexcept { return stop_requested != 0; }
 
 Error interruption(std::string_view progress) {
   return Error(ErrorCode::cancelled, "not_cancelled", fmt::format("stopped: {}", progress));

@@ -20,7 +20,7 @@ class App;
 namespace ht::cli {
 
 /// The exit status; the larger of two is the worse.
-enum class Exit : int { good = 0, answer_is_no = 1, could_not = 2, interrupted = 130 };
+enum class Exit : int { good = 0, negative = 1, failure = 2, interrupted = 130 };
 
 enum class ProgressBar : std::uint8_t { automatic, always, never };
 
@@ -98,8 +98,8 @@ void print_error(std::string_view text);
 void warn_of_stale_seal(const std::optional<std::filesystem::path>& seal, const Common& common);
 
 /// Writes the error and its hint to stderr, one line each.
-void complain(const Error& error);
+void print_diagnostic(const Error& error);
 /// Reports an error that is the answer of the verb: with `complain`, or as JSON if requested.
-[[nodiscard]] Exit answer_no(const Error& error, const Common& common);
+[[nodiscard]] Exit print_negative(const Error& error, const Common& common);
 
 }  // namespace ht::cli

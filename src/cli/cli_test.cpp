@@ -3,7 +3,7 @@
 namespace ht::cli_test {
 namespace {
 
-TEST_F(Cli, alone_lists_the_verbs) {
+TEST_F(Cli, without_arguments_lists_the_verbs) {
   const auto outcome = run("");
   EXPECT_EQ(outcome.status, 0);
   for (const auto* verb : {"  ls ", "  show ", "  diff ", "  doctor ", "  synth ", "  version "})
@@ -26,7 +26,7 @@ TEST_F(Cli, errors_in_json_go_to_stdout) {
               StartsWith(R"({"error":{"code":"open_failed","rule":"file_can_be_opened","path":"none.ht",)"));
 }
 
-TEST_F(Cli, bad_usage_is_2_in_both_forms) {
+TEST_F(Cli, bad_usage_exits_with_2_in_text_and_json) {
   for (const std::string arguments :
        {"nonsense", "ls", "ls m.ht --sort color", "ls m.ht --none", "synth x.ht",
         "synth x.ht --preset matrix --size huge", "ls m.ht --progress maybe", "doctor",
@@ -43,7 +43,7 @@ TEST_F(Cli, bad_usage_is_2_in_both_forms) {
   }
 }
 
-TEST_F(Cli, other_files_than_weights_are_2) {
+TEST_F(Cli, files_without_weights_exit_with_2) {
   testing::write_file(folder_ / "empty", "");
   testing::write_file(folder_ / "text", "hello, world");
   ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
@@ -96,14 +96,14 @@ TEST_F(Cli, closed_or_full_stderr_changes_nothing) {
   }
 }
 
-TEST_F(Cli, full_disk_behind_stdout_is_2) {
+TEST_F(Cli, full_disk_behind_stdout_exits_with_2) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
   const std::string command =
       "'" + program() + "' ls '" + (folder_ / "m.ht").string() + "' >/dev/full 2>/dev/null";
   EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 2);
 }
 
-TEST_F(Cli, progress_goes_to_stderr_when_asked_for) {
+TEST_F(Cli, progress_goes_to_stderr_on_request) {
   const auto outcome = run("synth p.ht --preset matrix --size 8M --progress=always --json");
   EXPECT_EQ(outcome.status, 0);
   EXPECT_THAT(outcome.err, HasSubstr("%"));
@@ -111,7 +111,7 @@ TEST_F(Cli, progress_goes_to_stderr_when_asked_for) {
   EXPECT_EQ(run("synth q.ht --preset matrix --size 8M").err, "");
 }
 
-TEST_F(Cli, version_is_the_builds_own) {
+TEST_F(Cli, version_is_the_version_of_the_build) {
   EXPECT_THAT(run("version").out, StartsWith("htensor " HT_PROJECT_VERSION " "));
   EXPECT_THAT(run("version --json").out, StartsWith(R"({"version":")" HT_PROJECT_VERSION R"(",)"));
 }

@@ -68,11 +68,11 @@ def split_keys(text):
 class Contract(unittest.TestCase):
     """Each test walks the whole table."""
 
-    def test_verbs_of_the_table_are_those_of_the_program(self):
+    def test_table_has_the_verbs_of_the_program(self):
         listed = set(json.loads(run("--json").stdout)["verbs"])
         self.assertEqual(listed, {verb for verbs, *_ in rows() for verb in verbs})
 
-    def test_options_of_the_table_are_those_of_the_program(self):
+    def test_table_has_the_options_of_the_program(self):
         for verbs, options, _, missing in rows():
             for verb in verbs:
                 text = run(verb, "--help").stdout

@@ -14,10 +14,10 @@ def main():
     if shutil.which("readelf") is None:
         print("skipped: readelf not found (binutils)")
         sys.exit(77)
-    told = subprocess.run(["readelf", "-d", sys.argv[1]], capture_output=True, text=True, check=True).stdout
-    if "(NEEDED)" not in told:
-        sys.exit("readelf tells of no library at all")
-    for paths in re.findall(r"(?:RPATH|RUNPATH)\).*\[(.*)\]", told):
+    output = subprocess.run(["readelf", "-d", sys.argv[1]], capture_output=True, text=True, check=True).stdout
+    if "(NEEDED)" not in output:
+        sys.exit("readelf lists no library")
+    for paths in re.findall(r"(?:RPATH|RUNPATH)\).*\[(.*)\]", output):
         for path in paths.split(":"):
             if not path.startswith(("/", "$ORIGIN")):
                 sys.exit(f"{sys.argv[1]} looks for libraries in '{path}', which is the current folder's")

@@ -78,7 +78,7 @@ TEST_F(ListingMemory, does_not_grow_with_the_number_of_tensors) {
   EXPECT_LE(peak_of({"--filter", "*"}), for_one + buffers);
 }
 
-TEST_F(ListingMemory, of_residency_does_not_grow_with_the_number_of_tensors) {
+TEST_F(ListingMemory, residency_does_not_grow_with_the_number_of_tensors) {
   const std::size_t for_one = peak_of("residency", {"--json", "--filter", "blk.0.weight"});
   EXPECT_GT(for_one, tensors * 40);
   constexpr std::size_t buffers = std::size_t{128} << 10;
@@ -88,7 +88,7 @@ TEST_F(ListingMemory, of_residency_does_not_grow_with_the_number_of_tensors) {
 }
 
 // The order takes 4 bytes for each tensor.
-TEST_F(ListingMemory, of_a_sorted_list_is_4_bytes_for_each_tensor) {
+TEST_F(ListingMemory, sorted_list_needs_4_bytes_per_tensor) {
   const std::size_t for_one = peak_of({"--json", "--filter", "blk.0.weight"});
   constexpr std::size_t order = 4 * tensors + (std::size_t{128} << 10);
   for (const char* const key : {"name", "size", "offset"}) {

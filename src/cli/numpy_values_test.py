@@ -67,14 +67,14 @@ class Values(unittest.TestCase):
         self.assertEqual(dtype, target)
         return content
 
-    def expect_same(self, source, values, target, wanted):
-        found = np.frombuffer(self.converted(source, values, target), dtype=wanted.dtype)
-        same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
+    def expect_same(self, source, values, target, expected):
+        found = np.frombuffer(self.converted(source, values, target), dtype=expected.dtype)
+        same = (found == expected) | (np.isnan(found) & np.isnan(expected))
         self.assertTrue(same.all(), f"{source} to {target}: {values[~same][:5]} became {found[~same][:5]}")
-        zeros = wanted == 0
-        self.assertTrue((np.signbit(found[zeros]) == np.signbit(wanted[zeros])).all(), f"{source} to {target}")
+        zeros = expected == 0
+        self.assertTrue((np.signbit(found[zeros]) == np.signbit(expected[zeros])).all(), f"{source} to {target}")
 
-    def test_conversions_of_floats_are_those_of_numpy(self):
+    def test_conversions_of_floats_equal_numpy(self):
         with np.errstate(all="ignore"):
             for source, bits in (("F16", 16), ("F32", 32), ("F64", 64)):
                 values = floats(bits, np.dtype(NUMPY[source]).type)
@@ -82,7 +82,7 @@ class Values(unittest.TestCase):
                     if target != source:
                         self.expect_same(source, values, target, values.astype(NUMPY[target]))
 
-    def test_conversions_of_integers_are_those_of_numpy(self):
+    def test_conversions_of_integers_equal_numpy(self):
         random = np.random.default_rng(2)
         with np.errstate(all="ignore"):
             for source in ("I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64"):
@@ -92,16 +92,16 @@ class Values(unittest.TestCase):
                 for target in ("F32", "F64"):
                     self.expect_same(source, values, target, values.astype(NUMPY[target]))
 
-    def test_conversions_to_bf16_are_those_of_torch(self):
+    def test_conversions_to_bf16_equal_torch(self):
         if not importlib.util.find_spec("torch"):
             self.skipTest("torch is not installed")
         import torch
         values = floats(32, np.float32)
         values = values[~np.isnan(values)]
-        wanted = torch.from_numpy(values).to(torch.bfloat16).view(torch.int16).numpy().tobytes()
-        self.assertEqual(self.converted("F32", values, "BF16"), wanted)
+        expected = torch.from_numpy(values).to(torch.bfloat16).view(torch.int16).numpy().tobytes()
+        self.assertEqual(self.converted("F32", values, "BF16"), expected)
 
-    def test_statistics_are_those_of_numpy(self):
+    def test_statistics_equal_numpy(self):
         random = np.random.default_rng(3)
         for name, values in (("F32", random.normal(0.5, 2, (37, 411)).astype(np.float32)),
                              ("F64", random.normal(-3, 0.1, 70001)),

@@ -1,4 +1,6 @@
 #include "cli/options.hpp"
+#include "base/nearest.hpp"
+#include "cli/print/text.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,12 +9,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <htensor/base/nearest.hpp>
 #include <memory>
 #include <type_traits>
 #include <utility>
-
-#include "cli/print/text.hpp"
 
 namespace ht::cli {
 
@@ -182,16 +181,6 @@ void add_filter(CLI::App& verb, NameFilter& filter) {
   };
   add("--filter", &Patterns::include, "Select tensors whose names match *, ?, [a-z], {a,b}; may be repeated");
   add("--exclude", &Patterns::exclude, "Exclude tensors whose names match; may be repeated");
-}
-
-Result<std::uint64_t> memory_budget(std::uint64_t asked, io::Port& port) {
-  if (asked != 0) return asked;
-  const auto available = port.available_memory();
-  if (available) return *available;
-  return fail(Error(ErrorCode::unsupported_platform, "available_memory_is_known",
-                    "the amount of available memory is unknown")
-                  .because(available.error())
-                  .with_hint("set the limit, for example --budget 8G"));
 }
 
 }  // namespace ht::cli

@@ -66,7 +66,4 @@ void add_paths(CLI::App& verb, std::vector<std::string>& paths);
 /// --filter and --exclude: the tensors to work on.
 void add_filter(CLI::App& verb, NameFilter& filter);
 
-/// The bytes given by --budget, or the available memory if that is 0.
-[[nodiscard]] Result<std::uint64_t> memory_budget(std::uint64_t asked, io::Port& port);
-
 }  // namespace ht::cli

@@ -18,7 +18,7 @@ class CliPaths : public Cli {
                                         "doctor", "residency", "prefetch", "evict"};
 };
 
-TEST_F(CliPaths, ls_prints_a_block_for_each) {
+TEST_F(CliPaths, ls_prints_a_block_for_each_path) {
   const auto outcome = run("ls m.ht s.safetensors");
   EXPECT_EQ(outcome.status, 0);
   EXPECT_EQ(outcome.out, "m.ht:\n" + run("ls m.ht").out + "\ns.safetensors:\n" + run("ls s.safetensors").out);
@@ -98,7 +98,7 @@ TEST_F(CliPaths, every_line_of_jsonl_has_its_path) {
       0U);
 }
 
-TEST_F(CliPaths, the_exit_status_is_the_worst) {
+TEST_F(CliPaths, exit_status_is_the_worst) {
   ASSERT_EQ(run("seal s.safetensors").status, 0);
   EXPECT_EQ(run("verify s.safetensors s.safetensors").status, 0);
   // Exit 1 for a model without a seal, 2 for a file that is not a model.

@@ -99,7 +99,7 @@ class Readers(unittest.TestCase):
                 self.assertEqual((array.dtype.str, array.shape), (NUMPY[dtype], shape))
                 self.assertEqual(array.tobytes(), content)
 
-    def test_what_numpy_saves_is_read_the_same(self):
+    def test_arrays_saved_by_numpy_are_read_equal(self):
         import numpy
         numbers = numpy.arange(24).reshape(2, 3, 4)
         for code in sorted({*NUMPY.values()} - {"|b1"}):
@@ -142,8 +142,8 @@ class Readers(unittest.TestCase):
         self.convert(source, target)
         said = self.read_by_node("gguf", target)
         if said is not None:
-            told = {each["name"]: (each["dtype"], each["shape"]) for each in said["tensorInfos"]}
-            self.assertEqual(told, {"a.weight": (0, [3, 2]), "b": (1, [5])})
+            reported = {each["name"]: (each["dtype"], each["shape"]) for each in said["tensorInfos"]}
+            self.assertEqual(reported, {"a.weight": (0, [3, 2]), "b": (1, [5])})
 
     def test_huggingface_reads_quantized_gguf_and_its_metadata(self):
         source, target = self.folder / "m.gguf", self.folder / "copy.gguf"
@@ -155,9 +155,9 @@ class Readers(unittest.TestCase):
             return
         listed = json.loads(run("ls", "--json", source).stdout)
         numbers = {"F32": 0, "F16": 1, "Q4_K": 12, "Q6_K": 14}
-        told = {each["name"]: (each["dtype"], each["shape"][::-1]) for each in said["tensorInfos"]}
-        self.assertEqual(told, {each["name"]: (numbers[each["dtype"]], each["shape"]) for each in listed["tensors"]})
-        # All that was written is there; the package adds what a header tells besides.
+        reported = {each["name"]: (each["dtype"], each["shape"][::-1]) for each in said["tensorInfos"]}
+        self.assertEqual(reported, {each["name"]: (numbers[each["dtype"]], each["shape"]) for each in listed["tensors"]})
+        # The package lists every tensor that was written, and adds header fields.
         for key, value in listed["metadata"].items():
             if isinstance(value, (str, int)):
                 self.assertEqual(said["metadata"][key], value, key)
@@ -172,8 +172,8 @@ class Readers(unittest.TestCase):
             return
         header = said["header"]
         self.assertEqual(header.pop("__metadata__"), metadata)
-        told = {name: (each["dtype"], tuple(each["shape"])) for name, each in header.items()}
-        self.assertEqual(told, {name: (dtype, shape) for name, (dtype, shape, _) in tensors.items()})
+        reported = {name: (each["dtype"], tuple(each["shape"])) for name, each in header.items()}
+        self.assertEqual(reported, {name: (dtype, shape) for name, (dtype, shape, _) in tensors.items()})
 
     def test_huggingface_reads_shards_and_their_index(self):
         names = [f"model.layers.{i}.weight" for i in range(7)]

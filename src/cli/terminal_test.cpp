@@ -134,7 +134,7 @@ TEST_F(CliTerminal, metadata_fits_its_width) {
               HasSubstr("a value that is not short either"));
 }
 
-TEST_F(CliTerminal, the_progress_bar_leaves_nothing_behind) {
+TEST_F(CliTerminal, progress_bar_is_erased_at_the_end) {
   const auto made = run_on_terminal(
       {"synth", "p.safetensors", "--preset", "llama-1b", "--size", "8M", "--progress=always"}, 30);
   EXPECT_THAT(made.sent, HasSubstr("%  "));

@@ -30,7 +30,7 @@ class CliUsage : public Cli {
   }
 };
 
-TEST_F(CliUsage, every_example_works_on_a_model_of_synth) {
+TEST_F(CliUsage, every_example_works_on_a_synthetic_model) {
   const auto all = verbs();
   ASSERT_GE(all.size(), 17U);
   for (const auto& verb : all) {
@@ -111,7 +111,7 @@ TEST_F(CliUsage, global_options_may_stand_before_the_verb) {
   EXPECT_THAT(run("--version").out, StartsWith("htensor "));
 }
 
-TEST_F(CliUsage, a_missing_key_and_a_missing_tensor_exit_alike) {
+TEST_F(CliUsage, missing_key_and_missing_tensor_have_the_same_exit_status) {
   write_safetensors("s.safetensors",
                     R"({"__metadata__":{"k":"v"},"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", 2);
   for (const std::string format : {"", " --json"}) {

@@ -48,7 +48,7 @@ TEST(Broadcast, is_read_only) {
   EXPECT_TRUE((std::same_as<decltype(must(x.broadcast(Rank<2>(2, 3)))), Tensor<const F32, Rank<2>>>));
 }
 
-TEST(Broadcast, repeats_packed_elements_and_nothing) {
+TEST(Broadcast, repeats_packed_elements_and_empty_tensors) {
   const auto packed = must(Tensor<U4, Rank<1>>::of(Rank<1>(1), {U4::Element(5)}));
   const auto many = must(packed.broadcast(Rank<2>(3, 4)));
   EXPECT_EQ(static_cast<int>(many(2, 3)), 5);
@@ -69,7 +69,7 @@ TEST(Broadcast, extents_are_equal_or_one) {
 template <class T, class S>
 concept CanBroadcast = requires(const T& tensor, S shape) { tensor.broadcast(shape); };
 
-TEST(Broadcast, is_offered_where_static_extents_allow_it) {
+TEST(Broadcast, is_available_for_compatible_static_extents) {
   static_assert(CanBroadcast<Tensor<F32, Shape<1, 3>>, Shape<4, 3>>);
   static_assert(CanBroadcast<Tensor<F32, Shape<3>>, Rank<2>>);
   static_assert(!CanBroadcast<Tensor<F32, Shape<2, 3>>, Shape<4, 3>>);
@@ -116,7 +116,7 @@ TEST(AddInto, adds_in_place) {
   EXPECT_EQ(x(1, 2), 196.0F);
 }
 
-TEST(AddInto, writes_the_elements_of_a_strided_view_alone) {
+TEST(AddInto, writes_only_the_elements_of_a_strided_view) {
   const auto x = matrix(3, 4);
   const auto view = must(x.slice<1>(3, 0, -2)).transpose();  // columns 3 and 1
   must(add_into(view, must(matrix(1, 1).broadcast(view.shape()))));
@@ -134,7 +134,7 @@ TEST(AddInto, refuses_shapes_that_differ) {
 template <class A, class B>
 concept AddableInto = requires(const A& a, const B& b) { add_into(a, b); };
 
-TEST(AddInto, is_offered_for_writable_tensors_of_one_dtype) {
+TEST(AddInto, is_available_for_writable_tensors_of_one_dtype) {
   static_assert(AddableInto<Vector, Tensor<const F32, Rank<1>>>);
   static_assert(!AddableInto<Tensor<const F32, Rank<1>>, Vector>);
   EXPECT_FALSE((AddableInto<Vector, Tensor<F64, Rank<1>>>));

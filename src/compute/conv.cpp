@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <htensor/base/checked.hpp>
+#include <htensor/base/bytes.hpp>
 #include <htensor/compute/conv.hpp>
 #include <vector>
 
@@ -14,9 +14,9 @@ namespace {
 constexpr std::int64_t max_option = (std::int64_t{1} << 31) - 1;
 
 bool is_in_range(const Conv2dOptions& options) {
-  const auto within = [](const std::array<std::int64_t, 2>& pair, std::int64_t least) {
+  const auto within = [](const std::array<std::int64_t, 2>& pair, std::int64_t min_value) {
     return std::ranges::all_of(pair,
-                               [&](std::int64_t value) { return value >= least && value <= max_option; });
+                               [&](std::int64_t value) { return value >= min_value && value <= max_option; });
   };
   return within(options.stride, 1) && within(options.dilation, 1) && within(options.padding, 0) &&
          options.groups >= 1;
@@ -63,7 +63,8 @@ class Convolution {
     // With zero outputs, any number of groups is valid.
     if (plan_.images * plan_.outputs * places_ == 0) return {};
     const auto form = plan_.options.form;
-    const bool is_direct = form == ConvForm::direct || (form == ConvForm::automatic && group_outputs_ < 4);
+    const bool is_direct =
+        form == Conv2dOptions::Form::direct || (form == Conv2dOptions::Form::automatic && group_outputs_ < 4);
     return is_direct ? run_direct() : run_by_columns();
   }
 
@@ -218,7 +219,7 @@ Result<Conv2dPlan> plan_conv2d(layout::Extents x, layout::Extents weight, std::o
   const auto channels = checked::multiply(weight[1], options.groups);
   if (channels != x[1]) {
     return fail(
-        Error(ErrorCode::shape_mismatch, "channels_are_those_of_the_weight",
+        Error(ErrorCode::shape_mismatch, "channels_match_the_weight",
               format_text("input of shape {} and weight of shape {} in {} groups have different channels",
                           layout::to_text(x), layout::to_text(weight), options.groups))
             .with_hint("use a weight of [outputs, channels / groups, rows, columns], or other groups"));
@@ -230,7 +231,7 @@ Result<Conv2dPlan> plan_conv2d(layout::Extents x, layout::Extents weight, std::o
                     .with_hint("use groups that divide the first extent of the weight"));
   }
   if (biases && *biases != weight[0]) {
-    return fail(Error(ErrorCode::shape_mismatch, "bias_has_an_element_for_each_output",
+    return fail(Error(ErrorCode::shape_mismatch, "bias_size_matches_the_outputs",
                       format_text("bias of shape [{}] does not match a weight of shape {}", *biases,
                                   layout::to_text(weight)))
                     .with_hint("use a bias with as many elements as the first extent of the weight"));

@@ -79,9 +79,9 @@ std::pair<long double, long double> exact(const Case<D>& c, std::int64_t image, 
 template <class D>
 void check_against_definition() {
   auto c = any_case<D>();
-  c.options.form = ConvForm::direct;
+  c.options.form = Conv2dOptions::Form::direct;
   const auto direct = must(conv2d(c.x, c.weight, c.bias, c.options));
-  c.options.form = ConvForm::columns;
+  c.options.form = Conv2dOptions::Form::columns;
   const auto by_columns = must(conv2d(c.x, c.weight, c.bias, c.options));
   RC_ASSERT(same_bits(direct, by_columns));
   const auto terms = c.weight.extent(1) * c.weight.extent(2) * c.weight.extent(3);
@@ -111,7 +111,7 @@ RC_GTEST_PROP(Conv2dProperty, both_forms_of_f64_follow_the_definition, ()) {
   check_against_definition<F64>();
 }
 
-TEST(Conv2d, a_kernel_of_one_element_is_a_product_of_matrices) {
+TEST(Conv2d, kernel_of_one_element_is_a_matrix_product) {
   const auto x = random_tensor<F64>(Rank<4>(1, 5, 3, 7), 1);
   const auto weight = random_tensor<F64>(Rank<4>(6, 5, 1, 1), 2);
   const auto y = must(conv2d(x, weight));
@@ -124,7 +124,7 @@ TEST(Conv2d, a_kernel_of_one_element_is_a_product_of_matrices) {
   }
 }
 
-TEST(Conv2d, as_many_groups_as_channels_convolve_each_alone) {
+TEST(Conv2d, one_group_per_channel_convolves_each_channel) {
   const auto x = random_tensor<F32>(Rank<4>(2, 3, 6, 6), 3);
   const auto weight = random_tensor<F32>(Rank<4>(3, 1, 3, 3), 4);
   const auto y = must(conv2d(x, weight, {.padding = {1, 1}, .groups = 3}));
@@ -150,18 +150,19 @@ TEST(Conv2d, reads_strided_inputs_and_weights_of_any_storage) {
   EXPECT_TRUE(same_bits(must(conv2d(wide, blocks)), must(conv2d(wide, must(cast<F32>(blocks))))));
 }
 
-TEST(Conv2d, large_ones_are_the_same_on_every_target_and_form) {
+TEST(Conv2d, large_results_are_equal_on_every_target_and_form) {
   // Large enough for several threads and tiles.
   const auto x = random_tensor<F32>(Rank<4>(2, 8, 20, 37), 10);
   const auto weight = random_tensor<F32>(Rank<4>(9, 8, 3, 3), 11);
-  const auto wanted = must(conv2d(x, weight, {.padding = {1, 1}, .form = ConvForm::direct}));
+  const auto expected = must(conv2d(x, weight, {.padding = {1, 1}, .form = Conv2dOptions::Form::direct}));
   testing::for_each_target([&](const char* target) {
-    for (const auto form : {ConvForm::direct, ConvForm::columns, ConvForm::automatic})
-      EXPECT_TRUE(same_bits(must(conv2d(x, weight, {.padding = {1, 1}, .form = form})), wanted)) << target;
+    for (const auto form :
+         {Conv2dOptions::Form::direct, Conv2dOptions::Form::columns, Conv2dOptions::Form::automatic})
+      EXPECT_TRUE(same_bits(must(conv2d(x, weight, {.padding = {1, 1}, .form = form})), expected)) << target;
   });
 }
 
-TEST(Conv2d, goes_over_nothing) {
+TEST(Conv2d, accepts_empty_tensors) {
   const auto weight = random_tensor<F32>(Rank<4>(2, 3, 1, 1), 1);
   EXPECT_EQ(must(conv2d(random_tensor<F32>(Rank<4>(0, 3, 4, 4), 1), weight)).shape(), Rank<4>(0, 2, 4, 4));
   EXPECT_EQ(
@@ -172,7 +173,7 @@ TEST(Conv2d, goes_over_nothing) {
                                    random_tensor<F32>(Rank<4>(0, 0, 1, 1), 1), {.groups = INT64_MAX}));
   EXPECT_EQ(nothing.elements(), 0);
   const auto bias = must(Vector<F32>::of(Rank<1>(2), {3, 4}));
-  for (const auto form : {ConvForm::direct, ConvForm::columns}) {
+  for (const auto form : {Conv2dOptions::Form::direct, Conv2dOptions::Form::columns}) {
     // No channels, and an image that is padding alone: the bias remains.
     const auto no_channels = must(conv2d(random_tensor<F32>(Rank<4>(1, 0, 4, 4), 1),
                                          random_tensor<F32>(Rank<4>(2, 0, 2, 2), 1), bias, {.form = form}));
@@ -187,8 +188,8 @@ TEST(Conv2d, goes_over_nothing) {
 const auto image = random_tensor<F32>(Rank<4>(1, 4, 5, 5), 1);
 const auto kernel = random_tensor<F32>(Rank<4>(6, 4, 3, 3), 1);
 
-TEST(Conv2d, channels_are_those_of_the_weight) {
-  constexpr auto rule = "channels_are_those_of_the_weight";
+TEST(Conv2d, channels_match_the_weight) {
+  constexpr auto rule = "channels_match_the_weight";
   EXPECT_TRUE(fails(conv2d(image, kernel, {.groups = 2}), ErrorCode::shape_mismatch, rule));
   EXPECT_TRUE(
       fails(conv2d(image, random_tensor<F32>(Rank<4>(6, 3, 3, 3), 1)), ErrorCode::shape_mismatch, rule));
@@ -204,9 +205,9 @@ TEST(Conv2d, groups_divide_outputs) {
                     ErrorCode::bad_shape, "groups_divide_outputs"));
 }
 
-TEST(Conv2d, bias_has_an_element_for_each_output) {
+TEST(Conv2d, bias_size_matches_the_outputs) {
   EXPECT_TRUE(fails(conv2d(image, kernel, random_tensor<F32>(Rank<1>(5), 1)), ErrorCode::shape_mismatch,
-                    "bias_has_an_element_for_each_output"));
+                    "bias_size_matches_the_outputs"));
 }
 
 TEST(Conv2d, kernel_is_inside_the_padded_input) {
@@ -229,7 +230,7 @@ TEST(Conv2d, convolution_options_are_in_range) {
 template <class X, class W>
 concept HasConv2d = requires(const X& x, const W& w) { conv2d(x, w); };
 
-TEST(Conv2d, is_offered_for_f32_and_f64_and_shapes_that_may_fit) {
+TEST(Conv2d, is_available_for_f32_and_f64_and_compatible_shapes) {
   static_assert(HasConv2d<Images<F32>, Images<BF16>> && HasConv2d<Images<const F64>, Images<F32>>);
   static_assert(!HasConv2d<Images<I32>, Images<I32>> && !HasConv2d<Images<F32>, Images<F64>>);
   static_assert(!HasConv2d<Tensor<F32, Rank<3>>, Images<F32>>);

@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <htensor/dtype/dtypes.hpp>
-#include <htensor/dtype/encodings.hpp>
+#include <htensor/dtype/encoding.hpp>
 #include <type_traits>
 
 #include "values/convert_kernels.hpp"

@@ -10,7 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <htensor/dtype/encodings.hpp>
+#include <htensor/dtype/encoding.hpp>
 #include <limits>
 
 #undef HWY_TARGET_INCLUDE

@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <htensor/dtype/dtypes.hpp>
-#include <htensor/dtype/encodings.hpp>
+#include <htensor/dtype/encoding.hpp>
 #include <iterator>
 #include <limits>
 #include <numeric>
@@ -205,7 +205,7 @@ void expect_by_definition(const Problem& problem) {
   });
 }
 
-TEST(DotRows, has_the_bits_of_its_definition_for_every_type_on_every_target) {
+TEST(DotRows, equals_its_definition_for_every_type_on_every_target) {
   Random random;
   for (const ElementType& type : all_types()) {
     const auto block = static_cast<std::int64_t>(type.block_elements);
@@ -215,7 +215,7 @@ TEST(DotRows, has_the_bits_of_its_definition_for_every_type_on_every_target) {
   }
 }
 
-TEST(DotRows, has_the_bits_of_its_definition_where_q8_0_overflows) {
+TEST(DotRows, equals_its_definition_where_q8_0_overflows) {
   Random random;
   Problem problem(type_of(*find_encoding(Q8_0::tag)), 2, 64, 1, random);
   for (std::size_t i = 0; i < problem.x.size(); ++i) problem.x[i] = i % 2 == 0 ? 3e36F : -3e36F;
@@ -233,7 +233,7 @@ TEST(DotRows, has_the_same_bits_for_any_number_of_vectors) {
   }
 }
 
-TEST(DotRows, takes_any_number_of_columns_of_dense_rows) {
+TEST(DotRows, accepts_any_number_of_columns_of_dense_rows) {
   Random random;
   for (const ElementType& type : all_types()) {
     if (type.is_blocks()) continue;
@@ -242,7 +242,7 @@ TEST(DotRows, takes_any_number_of_columns_of_dense_rows) {
   }
 }
 
-TEST(DotRows, reads_rows_at_any_distance) {
+TEST(DotRows, reads_rows_at_any_stride) {
   Random random;
   for (const ElementType& type : all_types()) {
     Problem problem(type, 5, type.is_blocks() ? type.block_elements : 40, 1, random, 3);
@@ -297,7 +297,7 @@ class Fence {
   void* start_ = nullptr;
 };
 
-TEST(DotRows, reads_no_byte_behind_rows_and_vectors) {
+TEST(DotRows, does_not_read_past_rows_and_vectors) {
   Random random;
   for (const ElementType& type : all_types()) {
     for (const std::int64_t batch : {1, 2, 4}) {
@@ -321,7 +321,7 @@ TEST(DotRows, reads_no_byte_behind_rows_and_vectors) {
   }
 }
 
-TEST(DotRows, writes_nothing_where_there_are_no_rows_or_vectors) {
+TEST(DotRows, writes_nothing_without_rows_or_vectors) {
   Random random;
   Problem problem(type_of(*find_dtype(F32::tag)), 2, 8, 1, random);
   problem.rows.count = 0;
@@ -331,7 +331,7 @@ TEST(DotRows, writes_nothing_where_there_are_no_rows_or_vectors) {
   EXPECT_TRUE(problem.solve().empty());
 }
 
-RC_GTEST_PROP(DotRowsProperty, has_the_bits_of_its_definition, ()) {
+RC_GTEST_PROP(DotRowsProperty, equals_its_definition, ()) {
   const auto types = all_types();
   const ElementType type = types[tests::below(types.size())];
   Random random(static_cast<unsigned>(tests::between(0, 1 << 20)));
@@ -425,7 +425,7 @@ void expect_int8_within_bound(const Problem& problem, const Floats& found) {
 
 constexpr auto int8_encodings = std::array{Q8_0::tag, Q4_0::tag, Q4_K::tag, Q5_K::tag, Q6_K::tag};
 
-TEST(DotRowsInt8, knows_five_encodings) {
+TEST(DotRowsInt8, supports_five_encodings) {
   int known = 0;
   for (const ElementType& type : all_types()) known += compute::has_int8_kernel(type) ? 1 : 0;
   EXPECT_EQ(known, 5);
@@ -450,7 +450,7 @@ TEST(DotRowsInt8, error_is_within_the_bound_and_targets_agree) {
   }
 }
 
-TEST(DotRowsInt8, is_exact_where_rounding_is) {
+TEST(DotRowsInt8, is_exact_where_rounding_is_exact) {
   // Integers up to 127, among them 127, are not moved, and all sums fit 24 bits.
   for (const EncodingTag tag : {Q8_0::tag, Q4_0::tag}) {
     const ElementType type = type_of(*find_encoding(tag));
@@ -468,7 +468,7 @@ TEST(DotRowsInt8, is_exact_where_rounding_is) {
   }
 }
 
-TEST(Int8Vectors, move_an_element_by_half_a_scale_at_most) {
+TEST(Int8Vectors, round_an_element_by_at_most_half_a_scale) {
   for (const EncodingTag tag : {Q8_0::tag, Q4_K::tag}) {
     const ElementType type = type_of(*find_encoding(tag));
     const std::size_t group = type.block_elements;
@@ -510,7 +510,7 @@ TEST(Int8Vectors, round_halves_to_even) {
   });
 }
 
-TEST(Int8Vectors, of_zeros_have_scale_0_and_of_nans_and_infinities_scale_nan) {
+TEST(Int8Vectors, have_scale_0_for_zeros_and_nan_for_nans_and_infinities) {
   Floats x(96, 0.F);
   x[40] = std::numeric_limits<float>::infinity();
   x[70] = std::numeric_limits<float>::quiet_NaN();

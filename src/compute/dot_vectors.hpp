@@ -213,7 +213,7 @@ HT_DOT_INLINE void prefetch_step(Block step) {
     if constexpr (Vectors == 1) {
       prefetch_once(step + line);
     } else {
-      prefetch_again(step + line);
+      prefetch_reused(step + line);
     }
   }
 }

@@ -130,7 +130,7 @@ struct F16_E3M12 {
   using Family = family::MiniFloat;
   using Element = SmallFloat<F16_E3M12>;
   static constexpr std::string_view name = "F16_E3M12";
-  static constexpr FloatLayout layout{3, 12, 3, Specials::ieee};
+  static constexpr FloatLayout layout{3, 12, 3, FloatLayout::Specials::ieee};
   static constexpr int bits = 16;
   static constexpr DTypeTag tag = user_tag(1);
   static constexpr NumberFacts number = number_facts(layout);
@@ -245,7 +245,7 @@ TEST(Elementwise, calculates_complex_numbers) {
   EXPECT_EQ(must(a * b)(0), std::complex<float>(5, 5));
 }
 
-TEST(Elementwise, takes_strided_and_read_only_operands) {
+TEST(Elementwise, accepts_strided_and_read_only_operands) {
   const auto a = must(Tensor<F32, Rank<2>>::of(Rank<2>(2, 3), {1, 2, 3, 4, 5, 6}));
   const Tensor<const F32, Rank<2>> b =
       must(must(Tensor<F32, Rank<2>>::of(Rank<2>(3, 2), {10, 20, 30, 40, 50, 60})).slice<0>(2, -1, -1))
@@ -259,7 +259,7 @@ TEST(Elementwise, takes_strided_and_read_only_operands) {
   EXPECT_TRUE((std::same_as<decltype(must(b * b)), Tensor<F32, Rank<2>>>));
 }
 
-TEST(Elementwise, leaves_its_operands_alone) {
+TEST(Elementwise, does_not_change_its_operands) {
   const auto a = vector_of<I32>({1, 2});
   const auto doubled = must(a + a);
   EXPECT_FALSE(doubled.storage() == a.storage());
@@ -267,7 +267,7 @@ TEST(Elementwise, leaves_its_operands_alone) {
   EXPECT_EQ(a(1), 2);
 }
 
-TEST(Elementwise, knows_of_the_result_what_is_known_of_either_operand) {
+TEST(Elementwise, keeps_the_static_extents_of_either_operand) {
   const auto left = must(Tensor<F32, Shape<2, dynamic>>::zeros(Shape<2, dynamic>(3)));
   const auto right = must(Tensor<F32, Shape<dynamic, 3>>::zeros(Shape<dynamic, 3>(2)));
   EXPECT_TRUE((std::same_as<decltype(must(left + right)), Tensor<F32, Shape<2, 3>>>));
@@ -285,7 +285,7 @@ TEST(Elementwise, refuses_dynamic_shapes_that_differ) {
   EXPECT_TRUE(must(three + known).elements() == 3);
 }
 
-TEST(Elementwise, goes_over_rank_0_and_over_nothing) {
+TEST(Elementwise, accepts_rank_0_and_empty_tensors) {
   const auto one = must(Tensor<F32, Rank<0>>::of({}, {1}));
   EXPECT_EQ(must(one + one)(), 2.0F);
   const auto nothing = must(Vector<F32>::zeros());
@@ -297,7 +297,7 @@ concept Addable = requires(const A& a, const B& b) { a + b; };
 template <class A, class B>
 concept Dividable = requires(const A& a, const B& b) { a / b; };
 
-TEST(Elementwise, is_offered_for_one_dtype_and_shapes_that_may_match) {
+TEST(Elementwise, is_available_for_one_dtype_and_compatible_shapes) {
   static_assert(Addable<Vector<F32>, Vector<const F32>> && !Addable<Vector<F32>, Vector<F64>>);
   static_assert(!Addable<Vector<F32>, Vector<I32>> && !Addable<Vector<Bool>, Vector<Bool>>);
   static_assert(!Addable<Tensor<F32, Shape<2>>, Tensor<F32, Shape<3>>>);

@@ -85,7 +85,7 @@ TEST(Embedding, gathers_rows_of_block_encodings) {
   expect_blocks<Q6_K>(256);
 }
 
-TEST(Embedding, takes_ids_of_64_bits_and_many_of_them) {
+TEST(Embedding, accepts_64_bit_ids_and_many_ids) {
   const auto table = random_tensor<F32>(Rank<2>(5, 257), 2);
   std::vector<std::int64_t> many;
   many.reserve(1000);
@@ -95,7 +95,7 @@ TEST(Embedding, takes_ids_of_64_bits_and_many_of_them) {
     ASSERT_EQ(rows(i, 256), table(many[static_cast<std::size_t>(i)], 256));
 }
 
-TEST(Embedding, goes_over_nothing) {
+TEST(Embedding, accepts_empty_tensors) {
   const auto table = random_tensor<F32>(Rank<2>(5, 8), 2);
   EXPECT_EQ(must(embedding(table, std::vector<std::int32_t>())).shape(), Rank<2>(0, 8));
   EXPECT_EQ(must(embedding(random_tensor<F32>(Rank<2>(5, 0), 1), ids)).shape(), Rank<2>(4, 0));
@@ -120,7 +120,7 @@ struct UserFloat {
   using Family = family::MiniFloat;
   using Element = SmallFloat<UserFloat>;
   static constexpr std::string_view name = "UserFloat";
-  static constexpr FloatLayout layout{3, 4, 3, Specials::ieee};
+  static constexpr FloatLayout layout{3, 4, 3, FloatLayout::Specials::ieee};
   static constexpr int bits = 8;
   static constexpr DTypeTag tag = user_tag(0);
   static constexpr NumberFacts number = number_facts(layout);
@@ -134,7 +134,7 @@ TEST(Embedding, gathers_rows_of_a_users_dtype) {
 template <class T>
 concept HasEmbedding = requires(const T& table) { embedding(table, ids); };
 
-TEST(Embedding, is_offered_where_f32_holds_every_value) {
+TEST(Embedding, is_available_where_f32_holds_every_value) {
   static_assert(HasEmbedding<Tensor<BF16, Rank<2>>> && HasEmbedding<BlockTensor<Q4_K, Rank<2>>>);
   static_assert(!HasEmbedding<Tensor<F64, Rank<2>>> && !HasEmbedding<Tensor<F32, Rank<1>>>);
   EXPECT_FALSE(HasEmbedding<std::vector<float>>);

@@ -171,9 +171,9 @@ Result<void> multiply_by_kernel(const Matrix<const T>& a, const Matrix<const T>&
   const std::int64_t blocks_down = (c.rows + block_rows - 1) / block_rows;
   const std::int64_t blocks_across = (c.columns + block_columns<T> - 1) / block_columns<T>;
   const std::int64_t depth = std::min(a.columns, block_depth);
-  const std::int64_t room_a = depth * round_up(std::min(c.rows, block_rows), max_strip_lines);
-  const std::int64_t room_b = depth * round_up(std::min(c.columns, block_columns<T>), max_strip_lines);
-  const auto room = static_cast<std::size_t>(round_up(room_a + room_b, 64)) * sizeof(T);
+  const std::int64_t elements_a = depth * round_up(std::min(c.rows, block_rows), max_strip_lines);
+  const std::int64_t elements_b = depth * round_up(std::min(c.columns, block_columns<T>), max_strip_lines);
+  const auto buffer_bytes = static_cast<std::size_t>(round_up(elements_a + elements_b, 64)) * sizeof(T);
 
   Jobs jobs;
   jobs.count = static_cast<std::size_t>(blocks_down * blocks_across);
@@ -181,7 +181,7 @@ Result<void> multiply_by_kernel(const Matrix<const T>& a, const Matrix<const T>&
   std::vector<std::unique_ptr<void, Free>> buffers(workers_for(jobs));
   jobs.run = [&](std::size_t job, std::size_t worker) -> Result<void> {
     auto& buffer = buffers[worker];
-    if (!buffer) buffer.reset(std::aligned_alloc(64, room));
+    if (!buffer) buffer.reset(std::aligned_alloc(64, buffer_bytes));
     if (!buffer) return fail(Error(ErrorCode::out_of_memory));
     // Jobs go down a column of blocks first, so that concurrent jobs share columns of b.
     const std::int64_t row = static_cast<std::int64_t>(job) % blocks_down * block_rows;
@@ -200,7 +200,7 @@ Result<void> multiply_by_kernel(const Matrix<const T>& a, const Matrix<const T>&
                                   .depth = a.columns,
                                   .adds = options.adds,
                                   .packed_a = strips,
-                                  .packed_b = strips + room_a});
+                                  .packed_b = strips + elements_a});
     return {};
   };
   return run_all(jobs);

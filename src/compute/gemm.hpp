@@ -6,7 +6,7 @@
 
 #include <cstdint>
 #include <htensor/base/result.hpp>
-#include <htensor/base/workers.hpp>
+#include <htensor/base/work.hpp>
 
 namespace ht::inline v1::compute {
 

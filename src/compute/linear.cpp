@@ -49,14 +49,15 @@ template <class T, class Run>
 Result<void> split_rows(std::span<const LinearProduct<T>> products, std::int64_t batch, Workers* workers,
                         const Run& run) {
   std::int64_t all_rows = 0;
-  std::int64_t all_cost = 0;
+  std::int64_t total_cost = 0;
   std::int64_t max_cost = 1;
   for (const auto& product : products) {
     const std::int64_t cost = row_cost(product.weights, batch);
     all_rows += product.weights.count;
     // More than this is enough work for any number of threads.
     constexpr std::int64_t max_cost_sum = std::int64_t{1} << 60;
-    all_cost = std::min(all_cost + std::min(product.weights.count, max_cost_sum / cost) * cost, max_cost_sum);
+    total_cost =
+        std::min(total_cost + std::min(product.weights.count, max_cost_sum / cost) * cost, max_cost_sum);
     max_cost = std::max(max_cost, cost);
   }
   const auto run_range = [&](std::int64_t first, std::int64_t end) {
@@ -70,7 +71,7 @@ Result<void> split_rows(std::span<const LinearProduct<T>> products, std::int64_t
   };
   const Workers& pool = workers != nullptr ? *workers : Workers::shared();
   const std::int64_t count =
-      std::min({static_cast<std::int64_t>(pool.threads()), all_cost / min_part_bytes, all_rows / 2});
+      std::min({static_cast<std::int64_t>(pool.threads()), total_cost / min_part_bytes, all_rows / 2});
   if (count <= 1) {
     run_range(0, all_rows);
     return {};
@@ -79,7 +80,7 @@ Result<void> split_rows(std::span<const LinearProduct<T>> products, std::int64_t
   const std::int64_t step = std::max<std::int64_t>(step_bytes / max_cost / 2 * 2, 2);
   // The row before which about i / count of the total cost is.
   const auto boundary = [&](std::int64_t i) {
-    std::int64_t left = all_cost / count * i;
+    std::int64_t left = total_cost / count * i;
     std::int64_t row = 0;
     for (const auto& product : products) {
       const std::int64_t cost = row_cost(product.weights, batch);
@@ -233,7 +234,7 @@ Result<void> check_inner_extents(layout::Extents x, layout::Extents weights, std
 
 Result<void> check_bias_extent(layout::Extents bias, layout::Extents weights) {
   if (bias[0] == weights[0]) return {};
-  return fail(Error(ErrorCode::shape_mismatch, "bias_has_an_element_for_each_row",
+  return fail(Error(ErrorCode::shape_mismatch, "bias_size_matches_the_rows",
                     format_text("bias of shape {} does not fit weights of shape {}, which have {} rows",
                                 layout::to_text(bias), layout::to_text(weights), weights[0]))
                   .with_hint("use a bias with an element for each row of the weights"));

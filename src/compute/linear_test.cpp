@@ -7,7 +7,7 @@
 #include <array>
 #include <cmath>
 #include <concepts>
-#include <htensor/dtype/encodings.hpp>
+#include <htensor/dtype/encoding.hpp>
 #include <random>
 #include <string>
 #include <type_traits>
@@ -102,7 +102,7 @@ TYPED_TEST(LinearOfEncoding, is_within_the_bound) {
   expect_product(must(linear(x, stored)), x, must(cast<F64>(stored)));
 }
 
-TYPED_TEST(LinearOfEncoding, with_int8_activations_is_near) {
+TYPED_TEST(LinearOfEncoding, int8_activations_are_within_the_bound) {
   const auto stored = must(cast_lossy<TypeParam>(random_tensor(Rank<2>(5, 512), 3)));
   const auto x = random_tensor(Rank<2>(3, 512), 4);
   const auto exact = must(linear(x, stored));
@@ -148,7 +148,7 @@ TEST(Linear, keeps_the_outer_extents_of_x) {
   static_assert(std::same_as<decltype(known), const Tensor<F32, Shape<4, 6>>>);
 }
 
-TEST(Linear, takes_strided_and_read_only_operands) {
+TEST(Linear, accepts_strided_and_read_only_operands) {
   const auto x = random_tensor(Rank<2>(16, 4)).transpose();
   const auto wide = random_tensor(Rank<2>(9, 32), 2);
   const auto w = must(must(wide.slice<1>(3, 19)).slice<0>(8, -1, -2));
@@ -174,7 +174,7 @@ struct UserFloat {
   using Family = family::MiniFloat;
   using Element = SmallFloat<UserFloat>;
   static constexpr std::string_view name = "F8_E3M4";
-  static constexpr FloatLayout layout{3, 4, 3, Specials::ieee};
+  static constexpr FloatLayout layout{3, 4, 3, FloatLayout::Specials::ieee};
   static constexpr int bits = 8;
   static constexpr DTypeTag tag = user_tag(2);
   static constexpr NumberFacts number = number_facts(layout);
@@ -189,7 +189,7 @@ TEST(Linear, reads_a_users_dtype) {
   expect_product(must(linear(x, stored)), x, must(cast<F32>(stored)));
 }
 
-TEST(Linear, goes_over_nothing) {
+TEST(Linear, accepts_empty_tensors) {
   const auto no_columns =
       must(linear(must(Matrix<F32>::zeros(Rank<2>(2, 0))), must(Matrix<BF16>::zeros(Rank<2>(3, 0)))));
   EXPECT_EQ(no_columns.shape(), Rank<2>(2, 3));
@@ -232,14 +232,14 @@ TEST(Linear, inner_extents_are_equal) {
   EXPECT_TRUE(fails(matmul(as<F32>(w), x), ErrorCode::shape_mismatch, "inner_extents_are_equal"));
 }
 
-TEST(Linear, bias_has_an_element_for_each_row) {
+TEST(Linear, bias_size_matches_the_rows) {
   const auto x = random_tensor(Rank<2>(2, 8));
   const auto w = random_tensor(Rank<2>(3, 8));
   EXPECT_TRUE(fails(linear(x, w, random_tensor(Rank<1>(4))), ErrorCode::shape_mismatch,
-                    "bias_has_an_element_for_each_row"));
+                    "bias_size_matches_the_rows"));
 }
 
-TEST(Linear, matmul_takes_stored_weights_from_the_left) {
+TEST(Linear, matmul_accepts_stored_weights_on_the_left) {
   const auto stored = must(cast_lossy<Q8_0>(random_tensor(Rank<2>(6, 64), 3)));
   const auto v = random_tensor(Rank<1>(64));
   const auto product = must(matmul(as<F32>(stored), v));
@@ -257,7 +257,7 @@ TEST(Linear, matmul_takes_stored_weights_from_the_left) {
 template <class X, class W>
 concept Linearly = requires(const X& x, const W& w) { linear(x, w); };
 
-TEST(Linear, is_offered_for_weights_that_the_dtype_of_x_holds) {
+TEST(Linear, is_available_for_weights_that_convert_exactly_to_the_dtype_of_x) {
   static_assert(Linearly<Matrix<F32>, Matrix<BF16>> && Linearly<Matrix<F64>, Matrix<I32>>);
   static_assert(!Linearly<Matrix<F32>, Matrix<F64>> && !Linearly<Matrix<F32>, Matrix<I32>>);
   static_assert(!Linearly<Matrix<BF16>, Matrix<BF16>> && !Linearly<Matrix<F32>, Vector<F32>>);
@@ -282,14 +282,14 @@ RC_GTEST_PROP(LinearProperty, any_extents_and_strides_are_within_the_bound, ()) 
   RC_ASSERT(!::testing::Test::HasFatalFailure());
 }
 
-TEST(Linear, without_vectors_takes_weights_of_any_number_of_rows) {
+TEST(Linear, accepts_any_number_of_rows_without_vectors) {
   const auto row = random_tensor(Rank<2>(1, 64));
   const auto many = must(row.broadcast(Rank<2>(std::int64_t{1} << 50, 64)));
   const auto none = must(Tensor<F32, Rank<2>>::zeros(Rank<2>(0, 64)));
   EXPECT_EQ(must(linear(none, many)).elements(), 0);
 }
 
-TEST(Linear, of_several_typed_weights_gives_each_product) {
+TEST(Linear, multiplies_several_typed_weights_in_one_call) {
   const auto x = random_tensor(Rank<2>(2, 40));
   const std::array weights{random_tensor(Rank<2>(3, 40), 2), random_tensor(Rank<2>(7, 40), 3)};
   const auto results = must(linear(x, weights));

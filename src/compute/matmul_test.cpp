@@ -115,8 +115,12 @@ void expect_products_within_bound() {
   RC_ASSERT(is_product<T>(matrix_of<T>(a), matrix_of<T>(b), matrix_of<T>(c)));
 }
 
-RC_GTEST_PROP(Matmul, of_f32_is_within_its_bound_at_any_strides, ()) { expect_products_within_bound<F32>(); }
-RC_GTEST_PROP(Matmul, of_f64_is_within_its_bound_at_any_strides, ()) { expect_products_within_bound<F64>(); }
+RC_GTEST_PROP(Matmul, f32_is_within_the_error_bound_for_any_strides, ()) {
+  expect_products_within_bound<F32>();
+}
+RC_GTEST_PROP(Matmul, f64_is_within_the_error_bound_for_any_strides, ()) {
+  expect_products_within_bound<F64>();
+}
 
 template <class D>
 void expect_gemm_within_bound(GemmOptions options) {
@@ -140,13 +144,13 @@ void expect_gemm_within_bound(GemmOptions options) {
   }
 }
 
-RC_GTEST_PROP(Gemm, packs_and_splits_by_blas, ()) {
+RC_GTEST_PROP(Gemm, equals_the_reference_with_blas, ()) {
   const GemmOptions small{.max_extent = between(1, 20), .panel_elements = between(1, 600)};
   expect_gemm_within_bound<F32>(small);
   expect_gemm_within_bound<F64>(small);
 }
 
-RC_GTEST_PROP(Gemm, gives_the_same_without_blas, ()) {
+RC_GTEST_PROP(Gemm, equals_the_reference_without_blas, ()) {
   expect_gemm_within_bound<F32>({.uses_blas = false});
   expect_gemm_within_bound<F64>({.uses_blas = false});
 }
@@ -177,14 +181,14 @@ void expect_blocks_of_the_kernel(std::string_view target) {
   }
 }
 
-TEST(Gemm, of_the_kernel_is_the_same_for_any_number_of_threads) {
+TEST(Gemm, kernel_result_does_not_depend_on_threads) {
   testing::for_each_target([](const char* target) {
     expect_blocks_of_the_kernel<F32>(target);
     expect_blocks_of_the_kernel<F64>(target);
   });
 }
 
-TEST(Gemm, reads_an_operand_that_repeats) {
+TEST(Gemm, reads_a_broadcast_operand) {
   const float one_row[] = {1, 2, 3};
   for (const bool uses_blas : {true, false}) {
     std::vector<float> c(4);
@@ -240,7 +244,7 @@ TEST(Matmul, multiplies_batches) {
   }
 }
 
-TEST(Matmul, of_nothing_is_zero_or_nothing) {
+TEST(Matmul, product_of_empty_operands_is_zero_or_empty) {
   const auto matrix = [](std::int64_t rows, std::int64_t columns) {
     return random_matrix<F32>(rows, columns);
   };
@@ -282,13 +286,13 @@ TEST(Matmul, batch_extents_are_equal) {
   EXPECT_TRUE(fails(matmul(two, one), ErrorCode::shape_mismatch, "batch_extents_are_equal"));
 }
 
-TEST(Matmul, refuses_a_product_that_no_memory_holds) {
+TEST(Matmul, refuses_a_product_larger_than_memory) {
   const auto long_vector = must(
       Tensor<F32, Rank<2>>::strided(must(Storage::owned(64)), Rank<2>(std::int64_t{1} << 40, 1), {0, 1}));
   EXPECT_EQ(matmul(long_vector, long_vector.transpose()).error().code(), ErrorCode::size_overflow);
 }
 
-TEST(Matmul, knows_static_extents_of_the_result) {
+TEST(Matmul, keeps_static_extents_in_the_result) {
   const auto a = must(Tensor<F32, Shape<2, dynamic>>::zeros(Shape<2, dynamic>(3)));
   const auto b = must(Tensor<const F32, Shape<3, 4>>::over(must(Storage::owned(48)), {}));
   EXPECT_TRUE((std::same_as<decltype(must(matmul(a, b))), Tensor<F32, Shape<2, 4>>>));
@@ -305,7 +309,7 @@ concept HasProduct = requires(const A& a, const B& b) { matmul(a, b); };
 template <class D, std::int64_t... Es>
 using Fixed = Tensor<D, Shape<Es...>>;
 
-TEST(Matmul, is_offered_for_one_dtype_and_shapes_that_fit) {
+TEST(Matmul, is_available_for_one_dtype_and_compatible_shapes) {
   static_assert(HasProduct<Fixed<F32, 2, 3>, Fixed<const F32, 3, 4>>);
   static_assert(!HasProduct<Fixed<F32, 2, 3>, Fixed<F64, 3, 4>>);
   static_assert(!HasProduct<Fixed<I32, 2, 3>, Fixed<I32, 3, 4>>);

@@ -37,7 +37,7 @@ namespace detail {
 
 Result<void> check_row_weight(layout::Extents extents, layout::Extents of_weight) {
   if (of_weight[0] == last_of(extents)) return {};
-  return fail(Error(ErrorCode::shape_mismatch, "weight_has_an_element_for_each_of_a_row",
+  return fail(Error(ErrorCode::shape_mismatch, "weight_size_matches_the_row",
                     format_text("weight of shape {} does not match rows of shape {}",
                                 layout::to_text(of_weight), layout::to_text(extents)))
                   .with_hint("use a weight with as many elements as the last extent"));

@@ -163,7 +163,7 @@ TYPED_TEST(Nn, norms_are_within_their_bounds) {
   }
 }
 
-TYPED_TEST(Nn, norms_take_weights_of_any_storage) {
+TYPED_TEST(Nn, norms_accept_weights_of_any_storage) {
   using D = TypeParam;
   const auto x = random_tensor<D>(Rank<2>(3, 64), 6);
   const auto stored = must(cast_lossy<BF16>(random_tensor<D>(Rank<1>(64), 7)));
@@ -180,11 +180,11 @@ TYPED_TEST(Nn, norms_take_weights_of_any_storage) {
                         must(rms_norm(strided_like(x), must(every_second.copy()), 1e-6))));
 }
 
-TEST(Norms, weight_has_an_element_for_each_of_a_row) {
+TEST(Norms, weight_size_matches_the_row) {
   const auto x = random_tensor<F32>(Rank<2>(2, 8), 1);
   const auto seven = random_tensor<F32>(Rank<1>(7), 1);
   const auto eight = random_tensor<F32>(Rank<1>(8), 1);
-  constexpr auto rule = "weight_has_an_element_for_each_of_a_row";
+  constexpr auto rule = "weight_size_matches_the_row";
   EXPECT_TRUE(fails(rms_norm(x, seven, 1e-5), ErrorCode::shape_mismatch, rule));
   EXPECT_TRUE(fails(layer_norm(x, seven, 1e-5), ErrorCode::shape_mismatch, rule));
   EXPECT_TRUE(fails(layer_norm(x, eight, seven, 1e-5), ErrorCode::shape_mismatch, rule));
@@ -207,7 +207,7 @@ void check_scale_invariance() {
 RC_GTEST_PROP(NormProperty, norms_of_f32_ignore_a_scale, ()) { check_scale_invariance<F32>(); }
 RC_GTEST_PROP(NormProperty, norms_of_f64_ignore_a_scale, ()) { check_scale_invariance<F64>(); }
 
-TYPED_TEST(Nn, activations_take_any_shape_and_strides) {
+TYPED_TEST(Nn, activations_accept_any_shape_and_strides) {
   using D = TypeParam;
   const auto x = random_tensor<D>(Rank<2>(7, 33), 12, 3);
   const auto up = random_tensor<D>(Rank<2>(7, 33), 13);
@@ -233,7 +233,7 @@ TEST(Swiglu, refuses_shapes_that_differ) {
                     ErrorCode::shape_mismatch, "shapes_are_equal"));
 }
 
-TYPED_TEST(Nn, large_inputs_have_the_results_of_their_rows) {
+TYPED_TEST(Nn, large_inputs_equal_their_separate_rows) {
   using D = TypeParam;
   // Large enough for several threads, and rows that do not divide the parts evenly.
   const auto x = random_tensor<D>(Rank<2>(40, 5001), 14, 3);
@@ -309,7 +309,7 @@ TEST(NnConcepts, results_are_on_the_device_of_the_input) {
   EXPECT_EQ(normed(0, 1), 4.0F);
 }
 
-TEST(NnConcepts, is_offered_for_f32_and_f64_on_devices_that_list_the_slice) {
+TEST(NnConcepts, is_available_for_f32_and_f64_on_devices_that_list_the_slice) {
   static_assert(HasSoftmax<Matrix<F32>> && HasSoftmax<Matrix<const F64>>);
   static_assert(!HasSoftmax<Matrix<I32>> && !HasSoftmax<Matrix<BF16>> && !HasSoftmax<Tensor<F32, Rank<0>>>);
   static_assert(!HasSoftmax<Tensor<F32, Rank<2>, Shelf>>);

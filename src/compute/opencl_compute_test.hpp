@@ -9,7 +9,7 @@
 
 namespace ht::tests {
 
-/// 2^-23 or 2^-52, in which the bounds of htensor/device/opencl.hpp are stated.
+/// 2^-23 or 2^-52, in which the bounds of htensor/device/transfer.hpp are stated.
 template <class D>
 constexpr double epsilon_of = std::numeric_limits<typename D::Element>::epsilon();
 

@@ -15,8 +15,8 @@ using tests::must;
 class OpenClElementwise : public tests::OpenClTest {};
 
 template <class D>
-void expect_same(const Result<Tensor<D, Rank<2>>>& there, const Result<Tensor<D, Rank<2>>>& here) {
-  const auto device = must(there);
+void expect_same(const Result<Tensor<D, Rank<2>>>& device_side, const Result<Tensor<D, Rank<2>>>& here) {
+  const auto device = must(device_side);
   const auto host = must(here);
   ASSERT_EQ(device.shape(), host.shape());
   for (std::int64_t i = 0; i < host.extent(0); ++i) {
@@ -31,8 +31,8 @@ void expect_same(const Result<Tensor<D, Rank<2>>>& there, const Result<Tensor<D,
 }
 
 template <class D, class T>
-Result<Tensor<D, Rank<2>>> back(const Result<T>& there) {
-  return to_host(HT_TRY(there));
+Result<Tensor<D, Rank<2>>> back(const Result<T>& device_side) {
+  return to_host(HT_TRY(device_side));
 }
 
 template <class Dev, class D>
@@ -56,23 +56,24 @@ void expect_all_operators(DTypeList<Ds...> /*listed*/) {
   (expect_operators<Dev, Ds>(), ...);
 }
 
-TEST_F(OpenClElementwise, equals_the_host_for_every_dtype_that_a_cpu_calculates_with) {
+TEST_F(OpenClElementwise, equals_the_host_for_every_compute_dtype_of_a_cpu) {
   expect_all_operators<OpenCl<Cpu>>(Cpu::Numbers{});
 }
 
-TEST_F(OpenClElementwise, equals_the_host_for_every_dtype_that_a_gpu_calculates_with) {
+TEST_F(OpenClElementwise, equals_the_host_for_every_compute_dtype_of_a_gpu) {
   expect_all_operators<OpenCl<Gpu>>(Gpu::Numbers{});
 }
 
-TEST_F(OpenClElementwise, takes_views_of_any_strides) {
+TEST_F(OpenClElementwise, accepts_views_of_any_strides) {
   const auto host = tests::filled<F32>(Rank<3>(3, 4, 5), tests::small_number);
-  const auto there = must(to_device<OpenCl<Gpu>>(host));
+  const auto device_side = must(to_device<OpenCl<Gpu>>(host));
   const auto flip = [](const auto& t) {
     return must(must(t.template slice<0>(2, -1, -1)).template select<1>(2));
   };
-  const auto turn = [](const auto& t) { return must(t.template select<1>(1)); };
-  expect_same<F32>(back<F32>(flip(there) * turn(there)), flip(host) * turn(host));
-  const auto square = must(there.select<0>(1)).transpose();
+  const auto select_column = [](const auto& t) { return must(t.template select<1>(1)); };
+  expect_same<F32>(back<F32>(flip(device_side) * select_column(device_side)),
+                   flip(host) * select_column(host));
+  const auto square = must(device_side.select<0>(1)).transpose();
   const auto host_square = must(host.select<0>(1)).transpose();
   expect_same<F32>(back<F32>(square - square), host_square - host_square);
 }
@@ -87,7 +88,7 @@ concept HasSum = requires(const A& a) { a + a; };
 template <class A>
 concept HasQuotient = requires(const A& a) { a / a; };
 
-TEST_F(OpenClElementwise, exists_only_where_the_device_calculates) {
+TEST_F(OpenClElementwise, is_available_only_for_compute_dtypes) {
   static_assert(HasSum<Tensor<I32, Rank<1>, OpenCl<Gpu>>> && !HasQuotient<Tensor<I32, Rank<1>, OpenCl<Gpu>>>);
   static_assert(!HasSum<Tensor<C64, Rank<1>, OpenCl<Gpu>>> && !HasSum<Tensor<F4, Rank<1>, OpenCl<Cpu>>>);
   const auto nothing = must(Tensor<F32, Rank<1>, OpenCl<Gpu>>::zeros(Rank<1>(0)));

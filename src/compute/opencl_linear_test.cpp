@@ -28,13 +28,14 @@ auto magnitudes(const T& x) {
 
 template <class Dev, class D, class SA, class SB>
 void expect_matmul(const Tensor<D, SA>& a, const Tensor<D, SB>& b, std::int64_t k) {
-  const auto there = must(matmul(must(to_device<Dev>(a)), must(to_device<Dev>(b))));
-  static_assert(std::same_as<decltype(there),
-                             const std::remove_const_t<
-                                 Tensor<D, typename std::remove_cvref_t<decltype(there)>::ShapeType, Dev>>>);
+  const auto device_side = must(matmul(must(to_device<Dev>(a)), must(to_device<Dev>(b))));
+  static_assert(
+      std::same_as<decltype(device_side),
+                   const std::remove_const_t<
+                       Tensor<D, typename std::remove_cvref_t<decltype(device_side)>::ShapeType, Dev>>>);
   const auto exact = must(matmul(must(cast<F64>(a)), must(cast<F64>(b))));
   const auto scales = must(matmul(magnitudes(a), magnitudes(b)));
-  tests::expect_near<D>(must(to_host(there)), exact, scales, static_cast<double>(k));
+  tests::expect_near<D>(must(to_host(device_side)), exact, scales, static_cast<double>(k));
 }
 
 template <class Dev, class D>
@@ -50,7 +51,7 @@ void expect_products() {
   }
 }
 
-TEST_F(OpenClLinear, matmul_is_within_its_bound_for_every_listed_dtype) {
+TEST_F(OpenClLinear, matmul_is_within_the_error_bound_for_every_listed_dtype) {
   tests::for_each_dtype(Cpu::Floats{}, []<class D>() { expect_products<OpenCl<Cpu>, D>(); });
   tests::for_each_dtype(Gpu::Floats{}, []<class D>() { expect_products<OpenCl<Gpu>, D>(); });
 }
@@ -59,10 +60,10 @@ TEST_F(OpenClLinear, matmul_reads_transposed_batches_and_keeps_static_extents) {
   using Dev = OpenCl<Gpu>;
   const auto a = filled<F32>(Shape<2, 3, 4>(), small_number);
   const auto b = filled<F32>(Shape<2, 5, 4>(), small_number);
-  const auto there = must(matmul(must(to_device<Dev>(a)), must(to_device<Dev>(b)).transpose<1, 2>()));
-  static_assert(std::same_as<decltype(there), const Tensor<F32, Shape<2, 3, 5>, Dev>>);
+  const auto device_side = must(matmul(must(to_device<Dev>(a)), must(to_device<Dev>(b)).transpose<1, 2>()));
+  static_assert(std::same_as<decltype(device_side), const Tensor<F32, Shape<2, 3, 5>, Dev>>);
   const auto here = must(matmul(a, b.transpose<1, 2>()));
-  tests::expect_near<F32>(must(to_host(there)), must(cast<F64>(here)),
+  tests::expect_near<F32>(must(to_host(device_side)), must(cast<F64>(here)),
                           must(matmul(magnitudes(a), magnitudes(b).transpose<1, 2>())), 8);
 }
 
@@ -73,7 +74,7 @@ TEST_F(OpenClLinear, inner_extents_are_equal) {
   EXPECT_TRUE(fails(linear(a, w), ErrorCode::shape_mismatch, "inner_extents_are_equal"));
 }
 
-TEST_F(OpenClLinear, without_terms_is_zero) {
+TEST_F(OpenClLinear, product_without_terms_is_zero) {
   const auto a = must(Tensor<F32, Rank<2>, OpenCl<Cpu>>::zeros(Rank<2>(2, 0)));
   const auto product = must(to_host(must(matmul(a, a.transpose()))));
   EXPECT_EQ(product.shape(), Rank<2>(2, 2));
@@ -88,10 +89,10 @@ void expect_linear(std::int64_t batch, std::int64_t k, std::int64_t n) {
   const auto x = filled<D>(Rank<3>(batch, 1, k), small_number);
   const auto w = filled<W>(Rank<2>(n, k), [](std::int64_t i) { return 100 * small_number(i + 99); });
   const auto bias = filled<D>(Rank<1>(n), small_number);
-  const auto there = must(to_device<Dev>(x));
+  const auto device_side = must(to_device<Dev>(x));
   const auto weights = must(to_device<Dev>(Tensor<const W, Rank<2>>(w)));
-  const auto plain = must(to_host(must(linear(there, weights))));
-  const auto biased = must(to_host(must(linear(there, weights, must(to_device<Dev>(bias))))));
+  const auto plain = must(to_host(must(linear(device_side, weights))));
+  const auto biased = must(to_host(must(linear(device_side, weights, must(to_device<Dev>(bias))))));
   const auto wide = must(cast<F64>(w));
   const auto scales = must(linear(magnitudes(x), magnitudes(w), magnitudes(bias)));
   tests::expect_near<D>(plain, must(linear(must(cast<F64>(x)), wide)), scales, static_cast<double>(k));
@@ -107,7 +108,7 @@ void expect_linears() {
   }
 }
 
-TEST_F(OpenClLinear, linear_takes_every_listed_dtype_and_narrower_weights) {
+TEST_F(OpenClLinear, linear_accepts_every_listed_dtype_and_narrower_weights) {
   tests::for_each_dtype(Cpu::Floats{}, []<class D>() { expect_linears<OpenCl<Cpu>, D>(); });
   tests::for_each_dtype(Gpu::Floats{}, []<class D>() { expect_linears<OpenCl<Gpu>, D>(); });
 }

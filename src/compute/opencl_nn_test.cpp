@@ -8,7 +8,6 @@
 #include <htensor/compute/embedding.hpp>
 #include <htensor/compute/linear.hpp>
 #include <htensor/compute/nn.hpp>
-#include <htensor/compute/reduce.hpp>
 #include <limits>
 #include <vector>
 
@@ -44,15 +43,16 @@ Tensor<F64, S> all_of(S shape, double value) {
 template <class Dev, class D>
 void expect_softmax(const Tensor<D, Rank<2>>& x) {
   const auto wide = must(cast<F64>(x));
-  const auto there = must(to_device<Dev>(x));
+  const auto device_side = must(to_device<Dev>(x));
   const double n = static_cast<double>(x.extent(1)) / 64 + 16;
   const auto soft = must(softmax(wide));
   // No element is further than 16 from the largest.
-  tests::expect_near<D>(must(to_host(must(softmax(there)))), soft,
+  tests::expect_near<D>(must(to_host(must(softmax(device_side)))), soft,
                         scaled(soft, wide, [](double) { return 1.0; }), n + 16);
   const auto logs = must(log_softmax(wide));
-  tests::expect_near<D>(must(to_host(must(log_softmax(there)))), logs, all_of(x.shape(), 1.0), n + 2 * 32);
-  const auto best = must(to_host(must(argmax(there))));
+  tests::expect_near<D>(must(to_host(must(log_softmax(device_side)))), logs, all_of(x.shape(), 1.0),
+                        n + 2 * 32);
+  const auto best = must(to_host(must(argmax(device_side))));
   const auto expected = must(argmax(x));
   for (std::int64_t i = 0; i < x.extent(0); ++i) EXPECT_EQ(best(i), expected(i));
 }
@@ -62,45 +62,45 @@ void expect_norms(const Tensor<D, Rank<2>>& x) {
   const std::int64_t n = x.extent(1);
   const auto weight = filled<W>(Rank<1>(n), [](std::int64_t i) { return 1 + small_number(i); });
   const auto bias = filled<D>(Rank<1>(n), small_number);
-  const auto there = must(to_device<Dev>(x));
+  const auto device_side = must(to_device<Dev>(x));
   const auto by = must(to_device<Dev>(weight));
   const auto wide = must(cast<F64>(x));
   const auto one = [](double) { return 1.0; };
   const auto rms = must(rms_norm(wide, weight, 1e-5));
-  tests::expect_near<D>(must(to_host(must(rms_norm(there, by, 1e-5)))), rms, scaled(rms, wide, one),
+  tests::expect_near<D>(must(to_host(must(rms_norm(device_side, by, 1e-5)))), rms, scaled(rms, wide, one),
                         static_cast<double>(n) / 64 + 16);
   // M / σ is at most √n, as one element is a part of the variance, and weights are below 2.
   const double bound = (static_cast<double>(n) / 16 + 64) * 2 * std::sqrt(static_cast<double>(n)) + 4;
   const auto scales = all_of(x.shape(), 1.0);
-  tests::expect_near<D>(must(to_host(must(layer_norm(there, by, 1e-5)))),
+  tests::expect_near<D>(must(to_host(must(layer_norm(device_side, by, 1e-5)))),
                         must(layer_norm(wide, weight, 1e-5)), scales, bound);
-  tests::expect_near<D>(must(to_host(must(layer_norm(there, by, must(to_device<Dev>(bias)), 1e-5)))),
+  tests::expect_near<D>(must(to_host(must(layer_norm(device_side, by, must(to_device<Dev>(bias)), 1e-5)))),
                         must(layer_norm(wide, weight, bias, 1e-5)), scales, bound);
 }
 
 template <class Dev, class D>
 void expect_activations(const Tensor<D, Rank<2>>& x) {
   const auto wide = must(cast<F64>(x));
-  const auto there = must(to_device<Dev>(x));
+  const auto device_side = must(to_device<Dev>(x));
   const auto check = [&](const auto& device, const auto& host, const auto& factor) {
     const auto exact = must(host);
     tests::expect_near<D>(must(to_host(must(device))), exact, scaled(exact, wide, factor), 1);
   };
-  check(silu(there), silu(wide), [](double) { return 8.0; });
-  check(swiglu(there, there), swiglu(wide, wide), [](double) { return 8.0; });
-  check(gelu(there), gelu(wide), [](double v) { return 32 + 4 * v * v; });
-  check(gelu(there, GeluForm::tanh), gelu(wide, GeluForm::tanh),
+  check(silu(device_side), silu(wide), [](double) { return 8.0; });
+  check(swiglu(device_side, device_side), swiglu(wide, wide), [](double) { return 8.0; });
+  check(gelu(device_side), gelu(wide), [](double v) { return 32 + 4 * v * v; });
+  check(gelu(device_side, GeluForm::tanh), gelu(wide, GeluForm::tanh),
         [](double v) { return 16 + 8 * std::abs(v) + std::abs(v * v * v); });
 }
 
 template <class Dev, class D>
 void expect_rope() {
   const auto x = filled<D>(Rank<3>(5, 2, 12), small_number);
-  const auto there = must(to_device<Dev>(x));
-  for (const auto pairs : {RopePairs::interleaved, RopePairs::halves}) {
+  const auto device_side = must(to_device<Dev>(x));
+  for (const auto pairs : {RopeOptions::Pairs::interleaved, RopeOptions::Pairs::halves}) {
     const RopeOptions options{.pairs = pairs, .base = 500.0, .first_position = 7, .rotated = 8};
     const auto exact = must(rope(must(cast<F64>(x)), options));
-    tests::expect_near<D>(must(to_host(must(rope(there, options)))), exact, all_of(x.shape(), 2.0), 4);
+    tests::expect_near<D>(must(to_host(must(rope(device_side, options)))), exact, all_of(x.shape(), 2.0), 4);
   }
 }
 
@@ -109,12 +109,12 @@ void expect_embedding() {
   const std::vector<std::int32_t> ids{4, 0, 4, 2};
   tests::for_each_dtype(DTypeList<D, BF16, U8>{}, [&]<class W>() {
     const auto table = filled<W>(Rank<2>(5, 3), [](std::int64_t n) { return 10 + n; });
-    const auto there = must(to_device<Dev>(table));
-    const auto rows = must(embedding<D>(there, ids));
+    const auto device_side = must(to_device<Dev>(table));
+    const auto rows = must(embedding<D>(device_side, ids));
     static_assert(std::same_as<decltype(rows), const Tensor<D, Rank<2>, Dev>>);
     EXPECT_EQ(tests::codes(must(to_host(rows))), tests::codes(must(embedding<D>(table, ids))));
     const std::vector<std::int64_t> column{2, 1};
-    EXPECT_EQ(tests::codes(must(to_host(must(embedding<D>(there.transpose(), column))))),
+    EXPECT_EQ(tests::codes(must(to_host(must(embedding<D>(device_side.transpose(), column))))),
               tests::codes(must(embedding<D>(table.transpose(), column))));
   });
 }
@@ -134,7 +134,7 @@ void expect_nn() {
   expect_embedding<Dev, D>();
 }
 
-TEST_F(OpenClNn, is_within_its_bounds_of_the_host_for_every_listed_dtype) {
+TEST_F(OpenClNn, is_within_the_error_bound_for_every_listed_dtype) {
   tests::for_each_dtype(Cpu::Floats{}, []<class D>() { expect_nn<OpenCl<Cpu>, D>(); });
   tests::for_each_dtype(Gpu::Floats{}, []<class D>() { expect_nn<OpenCl<Gpu>, D>(); });
 }
@@ -142,34 +142,35 @@ TEST_F(OpenClNn, is_within_its_bounds_of_the_host_for_every_listed_dtype) {
 TEST_F(OpenClNn, reads_views_and_keeps_static_extents) {
   using Dev = OpenCl<Gpu>;
   const auto x = filled<F32>(Shape<6, 8>(), small_number);
-  const auto there = must(to_device<Dev>(x));
+  const auto device_side = must(to_device<Dev>(x));
   const auto view = [](const auto& t) { return must(t.transpose().template slice<1>(1, 6, 2)); };
   const auto dense = must(to_device<Dev>(must(view(x).copy())));
-  EXPECT_EQ(tests::codes(must(to_host(must(softmax(view(there)))))),
+  EXPECT_EQ(tests::codes(must(to_host(must(softmax(view(device_side)))))),
             tests::codes(must(to_host(must(softmax(dense))))));
-  EXPECT_EQ(tests::codes(must(to_host(must(silu(view(there)))))),
+  EXPECT_EQ(tests::codes(must(to_host(must(silu(view(device_side)))))),
             tests::codes(must(to_host(must(silu(dense))))));
-  EXPECT_EQ(tests::codes(must(to_host(must(swiglu(view(there), view(there)))))),
+  EXPECT_EQ(tests::codes(must(to_host(must(swiglu(view(device_side), view(device_side)))))),
             tests::codes(must(to_host(must(swiglu(dense, dense))))));
-  EXPECT_EQ(tests::codes(must(to_host(must(argmax(view(there)))))), tests::codes(must(argmax(view(x)))));
-  static_assert(std::same_as<decltype(gelu(there)), Result<Tensor<F32, Shape<6, 8>, Dev>>>);
-  static_assert(std::same_as<decltype(argmax(there)), Result<Tensor<I64, Shape<6>, Dev>>>);
+  EXPECT_EQ(tests::codes(must(to_host(must(argmax(view(device_side)))))),
+            tests::codes(must(argmax(view(x)))));
+  static_assert(std::same_as<decltype(gelu(device_side)), Result<Tensor<F32, Shape<6, 8>, Dev>>>);
+  static_assert(std::same_as<decltype(argmax(device_side)), Result<Tensor<I64, Shape<6>, Dev>>>);
 }
 
-TEST_F(OpenClNn, weight_has_an_element_for_each_of_a_row) {
+TEST_F(OpenClNn, weight_size_matches_the_row) {
   const auto x = must(Tensor<F32, Rank<2>, OpenCl<Cpu>>::zeros(Rank<2>(2, 3)));
   const auto weight = must(Tensor<F32, Rank<1>, OpenCl<Cpu>>::zeros(Rank<1>(2)));
-  constexpr auto rule = "weight_has_an_element_for_each_of_a_row";
+  constexpr auto rule = "weight_size_matches_the_row";
   EXPECT_TRUE(fails(rms_norm(x, weight, 1e-5), ErrorCode::shape_mismatch, rule));
   EXPECT_TRUE(fails(layer_norm(x, weight, 1e-5), ErrorCode::shape_mismatch, rule));
 }
 
-TEST_F(OpenClNn, takes_extreme_values_as_the_host_does) {
+TEST_F(OpenClNn, matches_the_host_for_extreme_values) {
   using Dev = OpenCl<Cpu>;
   const auto masked = must(Tensor<F32, Rank<2>>::of(Rank<2>(1, 3), {-infinity, -infinity, -infinity}));
-  const auto there = must(to_device<Dev>(masked));
-  for (const float share : must(to_host(must(softmax(there))))) EXPECT_EQ(share, 0.0F);
-  for (const float share : must(to_host(must(log_softmax(there))))) EXPECT_EQ(share, -infinity);
+  const auto device_side = must(to_device<Dev>(masked));
+  for (const float share : must(to_host(must(softmax(device_side))))) EXPECT_EQ(share, 0.0F);
+  for (const float share : must(to_host(must(log_softmax(device_side))))) EXPECT_EQ(share, -infinity);
   const auto x =
       must(to_device<Dev>(must(Tensor<F32, Rank<1>>::of(Rank<1>(3), {-infinity, 2.0F, infinity}))));
   for (const auto& y : {must(to_host(must(silu(x)))), must(to_host(must(gelu(x)))),
@@ -190,7 +191,7 @@ TEST_F(OpenClNn, argmax_finds_the_first_nan_and_the_first_of_equal_elements) {
   EXPECT_EQ(best(1), 200);
 }
 
-TEST_F(OpenClNn, of_no_rows_is_empty) {
+TEST_F(OpenClNn, accepts_inputs_without_rows) {
   const auto x = must(Tensor<F32, Rank<2>, OpenCl<Cpu>>::zeros(Rank<2>(0, 3)));
   EXPECT_EQ(must(softmax(x)).elements(), 0);
   EXPECT_EQ(must(silu(x)).elements(), 0);
@@ -199,7 +200,7 @@ TEST_F(OpenClNn, of_no_rows_is_empty) {
   EXPECT_TRUE(fails(argmax(x.transpose()), ErrorCode::bad_shape, "rows_have_elements"));
 }
 
-TEST_F(OpenClNn, refuses_ids_and_heads_as_the_host_does) {
+TEST_F(OpenClNn, refuses_the_same_ids_and_heads_as_the_host) {
   const auto table = must(Tensor<F32, Rank<2>, OpenCl<Cpu>>::zeros(Rank<2>(4, 3)));
   const std::vector<std::int32_t> ids{4};
   EXPECT_TRUE(fails(embedding(table, ids), ErrorCode::out_of_bounds, "id_is_a_row_of_the_table"));
@@ -211,14 +212,14 @@ TEST_F(OpenClNn, scales_adds_and_multiplies_in_place) {
   using Dev = OpenCl<Gpu>;
   const auto a = filled<F32>(Rank<2>(5, 7), small_number);
   const auto bias = filled<F32>(Rank<1>(7), small_number);
-  const auto there = must(to_device<Dev>(a));
+  const auto device_side = must(to_device<Dev>(a));
   const auto added = must(to_device<Dev>(bias));
-  must(add_into(must(there.slice<0>(1, 4)), must(added.broadcast(Rank<2>(3, 7)))));
-  must(multiply_into(there.transpose(), there.transpose()));
-  const auto scaled_there = must(to_host(must(scale(there, 0.3F))));
+  must(add_into(must(device_side.slice<0>(1, 4)), must(added.broadcast(Rank<2>(3, 7)))));
+  must(multiply_into(device_side.transpose(), device_side.transpose()));
+  const auto scaled_device_side = must(to_host(must(scale(device_side, 0.3F))));
   must(add_into(must(a.slice<0>(1, 4)), must(bias.broadcast(Rank<2>(3, 7)))));
   must(multiply_into(a.transpose(), a.transpose()));
-  EXPECT_EQ(tests::codes(scaled_there), tests::codes(must(scale(a, 0.3F))));
+  EXPECT_EQ(tests::codes(scaled_device_side), tests::codes(must(scale(a, 0.3F))));
 }
 
 // A layer on a queue of the caller, for one device after the other.
@@ -233,7 +234,7 @@ float run_on_queue() {
   return must(sum(must(scale(z, 2.0F, on)), on));
 }
 
-TEST_F(OpenClNn, runs_on_a_queue_of_each_stream_by_one_template) {
+TEST_F(OpenClNn, runs_one_template_on_a_queue_of_each_stream) {
   EXPECT_EQ(run_on_queue<OpenCl<Cpu>>(), run_on_queue<OpenCl<Gpu>>());
 }
 
@@ -243,15 +244,15 @@ void expect_conv(const Conv2dOptions& options) {
   const auto w =
       filled<W>(Rank<4>(6, 4 / options.groups, 3, 2), [](std::int64_t n) { return small_number(n + 5); });
   const auto b = filled<D>(Rank<1>(6), small_number);
-  const auto there = must(to_device<Dev>(x));
+  const auto device_side = must(to_device<Dev>(x));
   const auto weight = must(to_device<Dev>(w));
   const auto wide = must(cast<F64>(x));
   const auto exact = must(conv2d(wide, w, b, options));
   // The depth is at most 24, and no product or bias exceeds 1.
-  tests::expect_near<D>(must(to_host(must(conv2d(there, weight, must(to_device<Dev>(b)), options)))), exact,
-                        all_of(exact.shape(), 25.0), 26);
+  tests::expect_near<D>(must(to_host(must(conv2d(device_side, weight, must(to_device<Dev>(b)), options)))),
+                        exact, all_of(exact.shape(), 25.0), 26);
   const auto plain = must(conv2d(wide, w, options));
-  tests::expect_near<D>(must(to_host(must(conv2d(there, weight, options)))), plain,
+  tests::expect_near<D>(must(to_host(must(conv2d(device_side, weight, options)))), plain,
                         all_of(plain.shape(), 25.0), 26);
 }
 
@@ -264,15 +265,15 @@ void expect_convs() {
   expect_conv<Dev, D, BF16>({.padding = {2, 0}, .dilation = {2, 3}});
 }
 
-TEST_F(OpenClConv, is_within_its_bound_for_every_listed_dtype) {
+TEST_F(OpenClConv, is_within_the_error_bound_for_every_listed_dtype) {
   tests::for_each_dtype(Cpu::Floats{}, []<class D>() { expect_convs<OpenCl<Cpu>, D>(); });
   tests::for_each_dtype(Gpu::Floats{}, []<class D>() { expect_convs<OpenCl<Gpu>, D>(); });
 }
 
-TEST_F(OpenClConv, refuses_shapes_as_the_host_does) {
+TEST_F(OpenClConv, refuses_the_same_shapes_as_the_host) {
   const auto x = must(Tensor<F32, Rank<4>, OpenCl<Cpu>>::zeros(Rank<4>(1, 4, 2, 2)));
   const auto w = must(Tensor<F32, Rank<4>, OpenCl<Cpu>>::zeros(Rank<4>(2, 3, 1, 1)));
-  EXPECT_TRUE(fails(conv2d(x, w), ErrorCode::shape_mismatch, "channels_are_those_of_the_weight"));
+  EXPECT_TRUE(fails(conv2d(x, w), ErrorCode::shape_mismatch, "channels_match_the_weight"));
 }
 
 void check_conv_shapes() {
@@ -283,15 +284,15 @@ void check_conv_shapes() {
   const auto w = filled<F32>(Rank<4>(groups * some(3), x.extent(1) / groups, some(4), some(4)), small_number);
   const Conv2dOptions options{.stride = {some(4), some(4)}, .padding = {some(3), some(3)}, .groups = groups};
   const auto here = conv2d(x, w, options);
-  const auto there = conv2d(must(to_device<OpenCl<Gpu>>(x)), must(to_device<OpenCl<Gpu>>(w)), options);
-  RC_ASSERT(here.has_value() == there.has_value());
+  const auto device_side = conv2d(must(to_device<OpenCl<Gpu>>(x)), must(to_device<OpenCl<Gpu>>(w)), options);
+  RC_ASSERT(here.has_value() == device_side.has_value());
   if (!here) return;
   // Kernels add in the same order and never fuse, so that the bits are the same.
-  RC_ASSERT(must(to_host(must(there))).shape() == here->shape());
-  RC_ASSERT(tests::codes(must(to_host(must(there)))) == tests::codes(*here));
+  RC_ASSERT(must(to_host(must(device_side))).shape() == here->shape());
+  RC_ASSERT(tests::codes(must(to_host(must(device_side)))) == tests::codes(*here));
 }
 
-RC_GTEST_PROP(OpenClConvProperty, has_the_shapes_and_bits_of_the_host, ()) { check_conv_shapes(); }
+RC_GTEST_PROP(OpenClConvProperty, equals_the_host_in_shape_and_bits, ()) { check_conv_shapes(); }
 
 }  // namespace
 }  // namespace ht::opencl_nn_test

@@ -27,9 +27,9 @@ double position_of(const RopeOptions& rope, std::int64_t token) {
 template <class T>
 class Angles {
  public:
-  Angles(const std::vector<double>& frequencies, RopePairs pairs)
+  Angles(const std::vector<double>& frequencies, RopeOptions::Pairs pairs)
       : frequencies_(frequencies),
-        copies_(pairs == RopePairs::interleaved ? 2 : 1),
+        copies_(pairs == RopeOptions::Pairs::interleaved ? 2 : 1),
         cosines(frequencies.size() * copies_),
         sines(frequencies.size() * copies_) {}
 
@@ -120,7 +120,7 @@ Result<void> rope(const HostView<T>& x, const RopeOptions& rope, T* into, const 
             for (std::int64_t head = token * heads; head < (token + 1) * heads; ++head) {
               const T* const from = rows.row(head, scratch);
               T* const to = into + head * head_size;
-              if (rope.pairs == RopePairs::interleaved) {
+              if (rope.pairs == RopeOptions::Pairs::interleaved) {
                 kernels.rotate_pairs(from, angles.cosines.data(), angles.sines.data(), to, rotated);
               } else {
                 kernels.rotate_halves(from, angles.cosines.data(), angles.sines.data(), to, rotated / 2);

@@ -26,13 +26,13 @@ class Rope : public ::testing::Test {};
 using Floats = ::testing::Types<F32, F64>;
 TYPED_TEST_SUITE(Rope, Floats);
 
-// The pair's indices and its exact turn.
+// The pair's indices and its exact rotation.
 template <class D>
 void expect_exact(const Heads<D>& x, const Heads<D>& y, const RopeOptions& options, std::int64_t rotated) {
   for (std::int64_t t = 0; t < x.extent(0); ++t) {
     for (std::int64_t h = 0; h < x.extent(1); ++h) {
       for (std::int64_t i = 0; i < rotated / 2; ++i) {
-        const bool interleaved = options.pairs == RopePairs::interleaved;
+        const bool interleaved = options.pairs == RopeOptions::Pairs::interleaved;
         const auto first = interleaved ? 2 * i : i;
         const auto second = interleaved ? 2 * i + 1 : i + rotated / 2;
         const auto factor =
@@ -52,10 +52,10 @@ void expect_exact(const Heads<D>& x, const Heads<D>& y, const RopeOptions& optio
   }
 }
 
-TYPED_TEST(Rope, turns_each_pair_by_its_angle) {
+TYPED_TEST(Rope, rotates_each_pair_by_its_angle) {
   using D = TypeParam;
   const auto x = random_tensor<D>(Rank<3>(3, 2, 38), 1);
-  for (const auto pairs : {RopePairs::interleaved, RopePairs::halves}) {
+  for (const auto pairs : {RopeOptions::Pairs::interleaved, RopeOptions::Pairs::halves}) {
     for (const std::int64_t position : {0, 5, 100000}) {
       const RopeOptions whole{.pairs = pairs, .first_position = position};
       expect_exact<D>(x, must(rope(x, whole)), whole, 38);
@@ -69,12 +69,12 @@ TYPED_TEST(Rope, turns_each_pair_by_its_angle) {
   }
 }
 
-TYPED_TEST(Rope, reads_strided_views_and_goes_over_nothing) {
+TYPED_TEST(Rope, reads_strided_views_and_empty_tensors) {
   using D = TypeParam;
   const auto x = random_tensor<D>(Rank<3>(4, 3, 16), 2);
   const auto swapped = must(x.template transpose<0, 1>().copy());
   const auto last = must(x.template transpose<1, 2>().copy());
-  for (const auto pairs : {RopePairs::interleaved, RopePairs::halves}) {
+  for (const auto pairs : {RopeOptions::Pairs::interleaved, RopeOptions::Pairs::halves}) {
     const RopeOptions options{.pairs = pairs, .first_position = 3};
     const auto y = must(rope(x, options));
     EXPECT_TRUE(same_bits(must(rope(swapped.template transpose<0, 1>(), options)), y));
@@ -87,7 +87,7 @@ TYPED_TEST(Rope, reads_strided_views_and_goes_over_nothing) {
 template <class D>
 void check_rotation() {
   const auto x = random_tensor<D>(Rank<3>(3, 2, 2 * between(1, 20)), static_cast<unsigned>(between(0, 1000)));
-  const auto pairs = between(0, 1) == 0 ? RopePairs::interleaved : RopePairs::halves;
+  const auto pairs = between(0, 1) == 0 ? RopeOptions::Pairs::interleaved : RopeOptions::Pairs::halves;
   const auto position = between(0, 5000);
   const auto y = must(rope(x, {.pairs = pairs, .first_position = position}));
   for (std::int64_t t = 0; t < 3; ++t) {

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "values/kernel_targets.hpp"
-#include "values/measure_strip.hpp"
+#include "values/strip_statistics.hpp"
 #include "values/targets.hpp"
 
 // Highway compiles this file again for each target.

@@ -221,7 +221,7 @@ void expect_other_kernels_equal() {
   EXPECT_EQ(first[69], x[69] / 3);
 }
 
-TEST(RowKernels, all_are_equal_on_every_target) {
+TEST(RowKernels, other_kernels_are_equal_on_every_target) {
   expect_other_kernels_equal<float>();
   expect_other_kernels_equal<double>();
 }

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <htensor/base/workers.hpp>
-#include <htensor/compute/operand.hpp>
+#include <htensor/base/work.hpp>
+#include <htensor/compute/weights.hpp>
 #include <vector>
 
 #include "base/jobs.hpp"

@@ -1,4 +1,4 @@
-#include <htensor/compute/runtime_weights.hpp>
+#include <htensor/compute/weights.hpp>
 
 #include "base/format_text.hpp"
 #include "values/convert_values.hpp"
@@ -6,7 +6,7 @@
 namespace ht::inline v1::detail {
 
 Result<void> check_runtime_weights(std::string_view name, const ElementType& type,
-                                   std::span<const std::int64_t> dims, const ElementType& wanted) {
+                                   std::span<const std::int64_t> dims, const ElementType& target) {
   if (!type.is_known()) {
     return fail(Error(ErrorCode::unsupported_encoding, "weights_have_a_known_type",
                       format_text("tensor '{}' has an unknown dtype", name))
@@ -20,13 +20,13 @@ Result<void> check_runtime_weights(std::string_view name, const ElementType& typ
                     .at_tensor(name)
                     .with_hint("use weights of shape [out, in], and cast for norms and biases"));
   }
-  if (!values::is_lossless(type, wanted)) {
+  if (!values::is_lossless(type, target)) {
     return fail(Error(ErrorCode::would_lose, "weights_keep_every_value",
                       format_text("tensor '{}' is {}, and {} does not hold every {} value", name, type.name,
-                                  wanted.name, type.name))
+                                  target.name, type.name))
                     .at_tensor(name)
                     .with_hint(format_text("convert the weights first: htensor convert --cast '*={}' --round",
-                                           wanted.name)));
+                                           target.name)));
   }
   return {};
 }

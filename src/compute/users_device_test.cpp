@@ -1,6 +1,7 @@
 // A device and a dtype that the library has never heard of go through all of it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <concepts>
 #include <cstring>
 #include <functional>
@@ -21,7 +22,7 @@ struct F8_E3M4 {
   using Family = ht::family::MiniFloat;
   using Element = ht::SmallFloat<F8_E3M4>;
   static constexpr std::string_view name = "F8_E3M4";
-  static constexpr ht::FloatLayout layout{3, 4, 3, ht::Specials::ieee};
+  static constexpr ht::FloatLayout layout{3, 4, 3, ht::FloatLayout::Specials::ieee};
   static constexpr int bits = 8;
   static constexpr ht::DTypeTag tag = ht::user_tag(0);
   static constexpr ht::NumberFacts number = ht::number_facts(layout);
@@ -108,6 +109,46 @@ struct Vault {
   }
 };
 
+// Memory that the host can read, and functions of its own for two operations.
+struct Accelerator {
+  using Slices = ht::SliceList<ht::slice::Core>;
+  static constexpr std::string_view name = "Accelerator";
+  static constexpr bool host_accessible = true;
+  template <class D>
+  static constexpr bool stores = std::same_as<D, ht::F32>;
+  template <class Slice, class D>
+  static constexpr bool computes = std::same_as<D, ht::F32>;
+
+  static ht::Result<ht::Storage> allocate(std::uint64_t bytes) { return Arena::allocate(bytes); }
+  static ht::Result<void> copy_to_device(ht::Bytes from, const ht::Storage& to, std::uint64_t offset) {
+    std::memcpy(reinterpret_cast<std::byte*>(ht::placement::first_address(to) + offset), from.data(),
+                from.size());
+    return {};
+  }
+  static ht::Result<void> copy_to_host(const ht::Storage& from, std::uint64_t offset, ht::MutableBytes into) {
+    std::memcpy(into.data(), reinterpret_cast<const std::byte*>(ht::placement::first_address(from) + offset),
+                into.size());
+    return {};
+  }
+
+  static inline int sums = 0;
+  template <class Out, class X>
+  static ht::Result<void> run(ht::operation::Sum, const ht::ComputeOptions& /*options*/, const Out& out,
+                              const X& x) {
+    ++sums;
+    out() = std::accumulate(x.begin(), x.end(), 0.F);
+    return {};
+  }
+  static inline int copies = 0;
+  template <class Out, class X>
+  static ht::Result<void> run(ht::operation::Copy, const ht::ComputeOptions& /*options*/, const Out& out,
+                              const X& x) {
+    ++copies;
+    std::copy(x.begin(), x.end(), out.begin());
+    return {};
+  }
+};
+
 }  // namespace user
 
 namespace ht::users_device_test {
@@ -144,7 +185,7 @@ TEST(UsersDevice, allocates_its_own_memory) {
   for (const auto element : tensor) EXPECT_EQ(element.bits(), 0);
 }
 
-TEST(UsersDevice, is_asked_only_for_sizes_that_can_be_counted) {
+TEST(UsersDevice, allocates_only_sizes_that_fit_64_bits) {
   const int before = Arena::allocations;
   EXPECT_TRUE(fails(Matrix::zeros(Rank<2>(std::int64_t{1} << 40, std::int64_t{1} << 40)),
                     ErrorCode::size_overflow, "elements_fit_63_bits"));
@@ -155,7 +196,7 @@ TEST(UsersDevice, is_indexed_sliced_and_transposed) {
   const auto tensor = matrix();
   EXPECT_EQ(number(tensor(1, 2)), 3.0F);
   EXPECT_EQ(number(must(tensor.at(0, 1))), 1.0F);
-  EXPECT_TRUE(fails(tensor.at(2, 0), ErrorCode::out_of_bounds, "index_is_inside"));
+  EXPECT_TRUE(fails(tensor.at(2, 0), ErrorCode::out_of_bounds, "index_is_within_bounds"));
   const auto part = must(tensor.slice<1>(2, -1, -2)).transpose();
   EXPECT_EQ(part.shape(), Rank<2>(2, 2));
   EXPECT_EQ(number(part(0, 1)), 3.0F);
@@ -165,7 +206,7 @@ TEST(UsersDevice, is_indexed_sliced_and_transposed) {
   EXPECT_EQ(number(part(1, 0)), -0.5F);
 }
 
-TEST(UsersDevice, is_walked) {
+TEST(UsersDevice, is_iterated) {
   const auto tensor = matrix();
   const auto add = [](float sum, Value value) { return sum + number(value); };
   EXPECT_EQ(std::accumulate(tensor.begin(), tensor.end(), 0.0F, add), 10.5F);
@@ -173,7 +214,7 @@ TEST(UsersDevice, is_walked) {
   EXPECT_EQ(number(*++transposed.begin()), 2.0F);
 }
 
-TEST(UsersDevice, makes_its_copies_itself) {
+TEST(UsersDevice, copies_by_its_own_function) {
   const auto tensor = matrix();
   const int before = Arena::allocations;
   EXPECT_EQ(must(tensor.contiguous()).storage(), tensor.storage());
@@ -195,7 +236,7 @@ TEST(UsersDevice, casts_to_a_dtype_of_the_library) {
   EXPECT_EQ(must(lazy.copy())(1, 2), -3.5F);
 }
 
-TEST(UsersDType, keeps_every_value_it_has_in_a_wider_dtype) {
+TEST(UsersDType, keeps_every_value_in_a_wider_dtype) {
   std::vector<Value> every;
   for (unsigned code = 0; code < 256; ++code)
     every.push_back(Value::from_bits(static_cast<std::uint8_t>(code)));
@@ -211,7 +252,7 @@ TEST(UsersDType, keeps_every_value_it_has_in_a_wider_dtype) {
   }
 }
 
-TEST(UsersDevice, calculates) {
+TEST(UsersDevice, computes_elementwise_operations) {
   const auto a = matrix();
   const auto b = must(Matrix::of(Rank<2>(2, 3), std::vector<Value>(6, Value(0.5F))));
   EXPECT_EQ(number(must(a + b)(1, 2)), 3.5F);
@@ -230,7 +271,7 @@ concept Walkable = requires(const T& tensor) { tensor.begin(); };
 template <class T>
 concept Copyable = requires(const T& tensor) { tensor.copy(); };
 
-TEST(UsersDevice, is_not_read_where_the_host_cannot) {
+TEST(UsersDevice, is_not_read_by_a_host_without_access) {
   using Far = Tensor<F8_E3M4, Rank<2>, FarAway>;
   const auto far = must(Far::over(must(Storage::owned(6)), Rank<2>(2, 3)));
   EXPECT_EQ(far.elements(), 6);
@@ -245,24 +286,24 @@ concept Addable = requires(const A& a, const B& b) { a + b; };
 template <class T>
 concept Castable = requires(const T& tensor) { cast<F16>(tensor); };
 template <class T>
-concept MadeOfZeros = requires { T::zeros(); };
+concept HasZeros = requires { T::zeros(); };
 
-TEST(UsersDevice, offers_no_operation_whose_body_would_not_compile) {
+TEST(UsersDevice, provides_only_operations_that_compile) {
   using Far = Tensor<F8_E3M4, Shape<2, 3>, FarAway>;
   // A concept has to refuse it at the caller's line; otherwise the error comes from inside the library.
   EXPECT_FALSE(Castable<Far>);
   EXPECT_FALSE((Addable<Far, Far>));
-  EXPECT_FALSE(MadeOfZeros<Far>);
+  EXPECT_FALSE(HasZeros<Far>);
 }
 
 template <class A>
 concept Multiplies = requires(const A& a) { a* a; };
 
-TEST(UsersDevice, that_the_host_cannot_read_is_copied_to_and_from) {
+TEST(UsersDevice, is_copied_to_and_from_without_host_access) {
   const auto host = must(Tensor<F32, Rank<2>>::of(Rank<2>(2, 3), {1, 2, 3, 4, 5, 6}));
-  const auto there = must(to_device<Vault>(host));
-  static_assert(std::same_as<decltype(there), const Tensor<F32, Rank<2>, Vault>>);
-  const auto back = must(to_host(there.transpose()));
+  const auto device_side = must(to_device<Vault>(host));
+  static_assert(std::same_as<decltype(device_side), const Tensor<F32, Rank<2>, Vault>>);
+  const auto back = must(to_host(device_side.transpose()));
   EXPECT_EQ(back.shape(), Rank<2>(3, 2));
   EXPECT_EQ(back(2, 0), 3.0F);
   EXPECT_EQ(back(0, 1), 4.0F);
@@ -272,24 +313,41 @@ TEST(UsersDevice, that_the_host_cannot_read_is_copied_to_and_from) {
 
 TEST(UsersDevice, adds_by_its_own_function) {
   const auto host = must(Tensor<F32, Rank<2>>::of(Rank<2>(2, 2), {1, 2, 3, 4}));
-  const auto there = must(to_device<Vault>(host));
-  const auto sum = must(to_host(must(there + there.transpose())));
+  const auto device_side = must(to_device<Vault>(host));
+  const auto sum = must(to_host(must(device_side + device_side.transpose())));
   EXPECT_EQ(sum(0, 0), 2.0F);
   EXPECT_EQ(sum(0, 1), 5.0F);
   EXPECT_EQ(sum(1, 0), 5.0F);
-  const auto part = must(there.slice<0>(0, 1));
-  EXPECT_TRUE(fails(there + part, ErrorCode::shape_mismatch, "shapes_are_equal"));
+  const auto part = must(device_side.slice<0>(0, 1));
+  EXPECT_TRUE(fails(device_side + part, ErrorCode::shape_mismatch, "shapes_are_equal"));
 }
 
 TEST(UsersDevice, adds_in_place_by_the_same_function) {
-  const auto there = must(to_device<Vault>(must(Tensor<F32, Rank<2>>::of(Rank<2>(2, 2), {1, 2, 3, 4}))));
-  const auto row = must(there.slice<0>(0, 1));
-  must(add_into(must(there.slice<1>(0, 1)), must(there.slice<1>(1, 2))));
-  const auto sum = must(to_host(there));
+  const auto device_side =
+      must(to_device<Vault>(must(Tensor<F32, Rank<2>>::of(Rank<2>(2, 2), {1, 2, 3, 4}))));
+  const auto row = must(device_side.slice<0>(0, 1));
+  must(add_into(must(device_side.slice<1>(0, 1)), must(device_side.slice<1>(1, 2))));
+  const auto sum = must(to_host(device_side));
   EXPECT_EQ(sum(0, 0), 3.0F);
   EXPECT_EQ(sum(1, 0), 7.0F);
   EXPECT_EQ(sum(1, 1), 4.0F);
-  EXPECT_TRUE(fails(add_into(there, row), ErrorCode::shape_mismatch, "shapes_are_equal"));
+  EXPECT_TRUE(fails(add_into(device_side, row), ErrorCode::shape_mismatch, "shapes_are_equal"));
+}
+
+TEST(UsersDevice, runs_its_own_function_before_a_host_loop) {
+  using Vector = Tensor<F32, Rank<1>, user::Accelerator>;
+  const auto x = must(Vector::of(Rank<1>(3), {1.F, 2.F, 4.F}));
+  const int sums = user::Accelerator::sums;
+  EXPECT_EQ(must(sum(x)), 7.F);
+  EXPECT_EQ(user::Accelerator::sums, sums + 1);
+  // It has no function for the largest element.
+  EXPECT_EQ(must(ht::max(x)), 4.F);
+
+  const auto into = must(Vector::zeros(Rank<1>(3)));
+  const int copies = user::Accelerator::copies;
+  must(copy_into(into, x));
+  EXPECT_EQ(user::Accelerator::copies, copies + 1);
+  EXPECT_EQ(into(2), 4.F);
 }
 
 TEST(UsersDevice, has_only_the_operations_and_dtypes_that_it_lists) {
@@ -300,7 +358,7 @@ TEST(UsersDevice, has_only_the_operations_and_dtypes_that_it_lists) {
   static_assert(!Computes<Vault, slice::Linear, F32> && !Computes<Vault, slice::Core, U8>);
 }
 
-TEST(UsersDevice, mixes_with_no_other_device) {
+TEST(UsersDevice, does_not_mix_with_other_devices) {
   static_assert(!std::is_convertible_v<Matrix, Tensor<F8_E3M4, Rank<2>>>);
   static_assert(!std::is_convertible_v<Tensor<F8_E3M4, Rank<2>>, Matrix>);
   EXPECT_TRUE((Addable<Matrix, Matrix>));

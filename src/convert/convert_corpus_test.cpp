@@ -37,10 +37,10 @@ TEST_F(ConvertCorpus, keeps_every_byte_in_every_format) {
     ASSERT_TRUE(model) << to_string(model.error());
     for (const std::string to : {"safetensors", "gguf", "irpa"}) {
       SCOPED_TRACE(path + " to " + to);
-      const auto there = moved(*model, to, "there");
-      if (!there) continue;
+      const auto intermediate = moved(*model, to, "there");
+      if (!intermediate) continue;
       ++went;
-      expect_kept(*model, there->model, there->lost_tensors, there->lost_keys);
+      expect_kept(*model, intermediate->model, intermediate->lost_tensors, intermediate->lost_keys);
     }
   }
   EXPECT_GT(went, 60);

@@ -25,7 +25,7 @@ using testing::TemporaryFolder;
 using testing::write_file;
 using Path = std::filesystem::path;
 
-constexpr int cannot_be_tried = 77;
+constexpr int skipped_status = 77;
 constexpr std::size_t megabyte = std::size_t{1} << 20;
 
 // In a process of its own, whose mounts and limits nobody else sees and end with it; it says on its standard
@@ -38,12 +38,12 @@ int status_of(const std::function<int()>& body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-bool may_mount() {
+bool can_mount() {
   return unshare(CLONE_NEWNS) == 0 && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
 }
 
 // Whether it is so; else it says which one is not.
-bool holds(bool is_so, std::string_view what) {
+bool check(bool is_so, std::string_view what) {
   if (!is_so) std::cerr << "not so: " << what << '\n';
   return is_so;
 }
@@ -76,45 +76,45 @@ bool is_refused(const Path& source, const Path& target, ErrorCode code, const Ap
   return refused;
 }
 
-TEST_F(Disks, that_are_full_are_told_and_have_nothing_left_on_them) {
+TEST_F(Disks, full_disk_is_reported_and_cleaned_up) {
   write_file(source_, model_of(6 * megabyte));
   const Path disk = folder_ / "disk";
   std::filesystem::create_directory(disk);
   const int status = status_of([&] {
-    if (!may_mount() || mount("none", disk.c_str(), "tmpfs", 0, "size=4m") != 0) return cannot_be_tried;
+    if (!can_mount() || mount("none", disk.c_str(), "tmpfs", 0, "size=4m") != 0) return skipped_status;
     write_file(disk / "old.irpa", "old");
     bool good = true;
     for (const bool seal : {false, true}) {
       for (const auto* const name : {"new.irpa", "new.safetensors", "new.ht", "old.irpa"}) {
-        const ApplyOptions how{.if_exists = io::IfExists::replace, .lossy = true, .seal = seal};
+        const ApplyOptions how{.if_exists = IfExists::replace, .lossy = true, .seal = seal};
         good = is_refused(source_, disk / name, ErrorCode::no_space, how) && good;
-        good = holds(names_in(disk) == std::vector<std::string>{"old.irpa"}, "no litter") && good;
+        good = check(names_in(disk) == std::vector<std::string>{"old.irpa"}, "no litter") && good;
       }
     }
     // With holes, the room is not promised ahead.
     std::filesystem::resize_file(source_, model_of(6 * megabyte).size() - 5 * megabyte);
     std::filesystem::resize_file(source_, model_of(6 * megabyte).size());
     const auto sparse = convert(Model::open(source_).value(), disk / "sparse.irpa");
-    return holds(good, "all were refused") && holds(sparse.has_value(), "holes take no room") ? 0 : 1;
+    return check(good, "all were refused") && check(sparse.has_value(), "holes take no room") ? 0 : 1;
   });
-  if (status == cannot_be_tried) GTEST_SKIP() << "no permission to mount a small disk";
+  if (status == skipped_status) GTEST_SKIP() << "no permission to mount a small disk";
   EXPECT_EQ(status, 0);
 }
 
-TEST_F(Disks, that_take_no_file_so_long_say_so) {
+TEST_F(Disks, file_size_limit_is_reported) {
   write_file(source_, model_of(2 * megabyte));
   const int status = status_of([&] {
     const rlimit limit{.rlim_cur = megabyte, .rlim_max = megabyte};
-    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return cannot_be_tried;
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return skipped_status;
     bool good = true;
     for (const auto* const name : {"new.irpa", "new.ht", "new.gguf", "new.npy"}) {
       good =
           is_refused(source_, folder_ / name, ErrorCode::write_failed, {.lossy = true, .seal = true}) && good;
     }
-    return good && holds(folder_.names() == std::vector<std::string>{"source.safetensors"}, "no litter") ? 0
+    return good && check(folder_.names() == std::vector<std::string>{"source.safetensors"}, "no litter") ? 0
                                                                                                          : 1;
   });
-  if (status == cannot_be_tried) GTEST_SKIP() << "there are no limits here";
+  if (status == skipped_status) GTEST_SKIP() << "there are no limits here";
   EXPECT_EQ(status, 0);
 }
 
@@ -139,20 +139,20 @@ bool shares_blocks(const Path& disk) {
   for (const auto* const name : {"t.irpa", "t.safetensors"}) {
     const std::uint64_t before = free_bytes(disk);
     const auto done = convert(model, disk / name, {.share_blocks = true});
-    if (!holds(done.has_value(), name)) return false;
+    if (!check(done.has_value(), name)) return false;
     const std::uint64_t used = before - std::min(before, free_bytes(disk));
     const auto target = Model::open(disk / name).value();
-    good = holds(done->copied_by.reflink > tensor_bytes - megabyte, "blocks are shared") && good;
-    good = holds(used < 4 * megabyte, "the room is taken once") && good;
+    good = check(done->copied_by.reflink > tensor_bytes - megabyte, "blocks are shared") && good;
+    good = check(used < 4 * megabyte, "the room is taken once") && good;
     good =
-        holds(ht::hash(target, {.per_tensor = true}).value().tensors == digests, "the bytes are the same") &&
+        check(ht::hash(target, {.per_tensor = true}).value().tensors == digests, "the bytes are the same") &&
         good;
     // Who writes to one of them does not write to the other.
     const int file = open((disk / name).c_str(), O_RDWR | O_CLOEXEC);
     const auto at = static_cast<off_t>(target.catalog()[0].offset + tensor_bytes / 2);
-    good = holds(pwrite(file, "changed", 7, at) == 7 && close(file) == 0, "it can be written to") && good;
+    good = check(pwrite(file, "changed", 7, at) == 7 && close(file) == 0, "it can be written to") && good;
     good =
-        holds(ht::hash(model, {.per_tensor = true}).value().tensors == digests, "the source is as it was") &&
+        check(ht::hash(model, {.per_tensor = true}).value().tensors == digests, "the source is as it was") &&
         good;
   }
   return good;
@@ -161,7 +161,7 @@ bool shares_blocks(const Path& disk) {
 // An image in a file, on a loop device that goes with the mount.
 class SharedBlocks : public Disks {
  protected:
-  void try_on(const std::string& make, const std::string& type) {
+  void expect_shared_blocks(const std::string& make, const std::string& type) {
     const Path disk = folder_ / "disk";
     std::filesystem::create_directory(disk);
     const auto image = (folder_ / "image").string();
@@ -173,20 +173,22 @@ class SharedBlocks : public Disks {
     const int status = status_of([&] {
       const auto command =
           "mount -t " + type + " -o loop '" + image + "' '" + disk.string() + "' >/dev/null 2>&1";
-      if (!may_mount() || std::system(command.c_str()) != 0) return cannot_be_tried;
+      if (!can_mount() || std::system(command.c_str()) != 0) return skipped_status;
       const bool good = shares_blocks(disk);
       // The device is busy until the last mapping of a file is gone, which is at the end of this process.
       umount2(disk.c_str(), MNT_DETACH);
       return good ? 0 : 1;
     });
-    if (status == cannot_be_tried) GTEST_SKIP() << "no " << type << " can be mounted here";
+    if (status == skipped_status) GTEST_SKIP() << "no " << type << " can be mounted here";
     EXPECT_EQ(status, 0);
   }
 };
 
-TEST_F(SharedBlocks, are_those_of_the_source_on_btrfs) { try_on("mkfs.btrfs -q", "btrfs"); }
+TEST_F(SharedBlocks, are_shared_with_the_source_on_btrfs) { expect_shared_blocks("mkfs.btrfs -q", "btrfs"); }
 
-TEST_F(SharedBlocks, are_those_of_the_source_on_xfs) { try_on("mkfs.xfs -q -m reflink=1", "xfs"); }
+TEST_F(SharedBlocks, are_shared_with_the_source_on_xfs) {
+  expect_shared_blocks("mkfs.xfs -q -m reflink=1", "xfs");
+}
 
 }  // namespace
 }  // namespace ht::convert_disk_test

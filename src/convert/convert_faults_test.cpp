@@ -3,7 +3,7 @@
 
 #include <array>
 #include <htensor/convert/convert.hpp>
-#include <htensor/integrity/verify.hpp>
+#include <htensor/integrity/seal.hpp>
 
 #include "format/safetensors/test_file.hpp"
 #include "testing/faulty_port.hpp"
@@ -27,30 +27,30 @@ std::vector<std::byte> small_model() {
       100'203);
 }
 
-struct Way {
+struct ConversionCase {
   std::string name;
   std::string target;
-  ConvertOptions what{};
+  ConvertOptions options{};
   ApplyOptions how{};
   // What the file system cannot do.
   std::vector<std::pair<Call, std::errc>> lacks{};
 };
 
-std::vector<Way> ways() {
-  const auto replace = io::IfExists::replace;
+std::vector<ConversionCase> conversion_cases() {
+  const auto replace = IfExists::replace;
   return {
       {.name = "a new file", .target = "t.irpa"},
       {.name = "over an old file, sealed",
        .target = "t.irpa",
-       .what = {.share_blocks = true},
+       .options = {.share_blocks = true},
        .how = {.if_exists = replace, .seal = true}},
       {.name = "over old shards, sealed",
        .target = "t.safetensors",
-       .what = {.shard_bytes = 1000},
+       .options = {.shard_bytes = 1000},
        .how = {.if_exists = replace, .seal = true}},
       {.name = "with a checksum in the header",
        .target = "t.ht",
-       .what = {.glob = "b"},
+       .options = {.glob = "b"},
        .how = {.if_exists = replace, .lossy = true}},
       {.name = "by a system that copies but has no files without names",
        .target = "t.gguf",
@@ -116,13 +116,13 @@ class FailingConversion : public ::testing::Test {
   using Files = std::map<std::string, std::vector<std::byte>>;
 
   // What is there before: nothing, or what another conversion made of other tensors.
-  static void prepare(const Way& way, const TemporaryFolder& folder) {
+  static void prepare(const ConversionCase& each_case, const TemporaryFolder& folder) {
     auto bytes = small_model();
     bytes.back() = std::byte{99};
     write_file(folder / "source.safetensors", bytes);
-    if (way.how.if_exists == io::IfExists::replace) {
+    if (each_case.how.if_exists == IfExists::replace) {
       const auto old = Model::open(folder / "source.safetensors").value();
-      ASSERT_TRUE(convert(old, folder / way.target, way.what, way.how));
+      ASSERT_TRUE(convert(old, folder / each_case.target, each_case.options, each_case.how));
     }
     write_file(folder / "source.safetensors", small_model());
   }
@@ -135,19 +135,20 @@ class FailingConversion : public ::testing::Test {
   };
 
   // In a folder of its own, so that all runs see the same.
-  static Run run(const Way& way, std::optional<std::pair<Call, int>> fault, std::errc cause) {
+  static Run run(const ConversionCase& each_case, std::optional<std::pair<Call, int>> fault,
+                 std::errc cause) {
     const TemporaryFolder folder;
-    prepare(way, folder);
+    prepare(each_case, folder);
     Run run{.before = files_in(folder), .after = {}, .done = fail(Error(ErrorCode::internal)), .calls = {}};
     FaultyPort port;
-    for (const auto& [call, error] : way.lacks) port.fail_from(call, 0, error);
+    for (const auto& [call, error] : each_case.lacks) port.fail_from(call, 0, error);
     {
       const auto source = Model::open(folder / "source.safetensors", {.port = &port}).value();
       const int open_before = port.open_files();
       std::map<Call, int> counts;
       for (const auto call : all_calls) counts[call] = port.count(call);
       if (fault) port.fail_at(fault->first, counts[fault->first] + fault->second, cause);
-      run.done = convert(source, folder / way.target, way.what, way.how);
+      run.done = convert(source, folder / each_case.target, each_case.options, each_case.how);
       for (const auto call : all_calls) run.calls[call] = port.count(call) - counts[call];
       EXPECT_EQ(port.open_files(), open_before) << "handles are left open";
     }
@@ -165,20 +166,20 @@ class FailingConversion : public ::testing::Test {
       const bool has_seal = is_index ? std::filesystem::exists(folder / "model.htseal")
                                      : std::filesystem::exists(folder / (name + ".htseal"));
       if (!has_seal) continue;
-      const auto verified = verify(folder / name);
+      const auto verified = compare_with_seal(folder / name);
       ASSERT_TRUE(verified) << name << ": " << to_string(verified.error());
       EXPECT_TRUE(verified->ok()) << name;
     }
   }
 
-  static void expect_old_or_new(const Run& run, const Files& wanted) {
+  static void expect_old_or_new(const Run& run, const Files& expected) {
     for (const auto& [name, bytes] : run.after) {
       const auto old = run.before.find(name);
-      const auto made = wanted.find(name);
+      const auto made = expected.find(name);
       const bool is_old = old != run.before.end() && old->second == bytes;
-      const bool is_new = made != wanted.end() && made->second == bytes;
+      const bool is_new = made != expected.end() && made->second == bytes;
       EXPECT_TRUE(is_old || is_new) << name
-                                    << (old == run.before.end() && made == wanted.end()
+                                    << (old == run.before.end() && made == expected.end()
                                             ? " is litter"
                                             : " is neither the old file nor the new one");
     }
@@ -186,17 +187,17 @@ class FailingConversion : public ::testing::Test {
 };
 
 // The text of an error without the name of the temporary folder.
-std::string words_of(const Error& error) {
+std::string text_without_path(const Error& error) {
   auto name = std::filesystem::path(error.path()).filename().string();
   if (name.starts_with("htensor-test-")) name = "the folder";
   return std::string(to_string(error.code())) + " " + std::string(error.rule()) + " " +
          std::string(error.message()) + " " + name + " " + std::to_string(error.offset().value_or(0));
 }
 
-TEST_F(FailingConversion, leaves_the_old_file_or_the_new_one) {
-  for (const auto& way : ways()) {
-    SCOPED_TRACE(way.name);
-    const auto good = run(way, std::nullopt, {});
+TEST_F(FailingConversion, leaves_the_old_or_new_file) {
+  for (const auto& each_case : conversion_cases()) {
+    SCOPED_TRACE(each_case.name);
+    const auto good = run(each_case, std::nullopt, {});
     ASSERT_TRUE(good.done) << to_string(good.done.error());
     int failed = 0;
     for (const auto call : all_calls) {
@@ -205,7 +206,7 @@ TEST_F(FailingConversion, leaves_the_old_file_or_the_new_one) {
         if (nth < 0 || nth >= count) continue;
         SCOPED_TRACE("call " + std::to_string(static_cast<int>(call)) + ", the " + std::to_string(nth) +
                      "th");
-        const auto bad = run(way, std::pair(call, nth), std::errc::io_error);
+        const auto bad = run(each_case, std::pair(call, nth), std::errc::io_error);
         expect_old_or_new(bad, good.after);
         if (bad.done) {
           EXPECT_TRUE(bad.after == good.after) << "it said that it was done";
@@ -216,9 +217,9 @@ TEST_F(FailingConversion, leaves_the_old_file_or_the_new_one) {
         EXPECT_EQ(bad.done.error().cause(), std::errc::io_error) << to_string(bad.done.error());
         EXPECT_FALSE(bad.done.error().path().empty()) << to_string(bad.done.error());
         if (nth != 0) continue;
-        const auto again = run(way, std::pair(call, nth), std::errc::io_error);
+        const auto again = run(each_case, std::pair(call, nth), std::errc::io_error);
         ASSERT_FALSE(again.done);
-        EXPECT_EQ(words_of(again.done.error()), words_of(bad.done.error()));
+        EXPECT_EQ(text_without_path(again.done.error()), text_without_path(bad.done.error()));
         EXPECT_TRUE(again.after == bad.after);
       }
     }
@@ -226,13 +227,13 @@ TEST_F(FailingConversion, leaves_the_old_file_or_the_new_one) {
   }
 }
 
-TEST_F(FailingConversion, for_want_of_room_says_so) {
-  for (const auto& way : ways()) {
-    SCOPED_TRACE(way.name);
+TEST_F(FailingConversion, reports_a_full_disk) {
+  for (const auto& each_case : conversion_cases()) {
+    SCOPED_TRACE(each_case.name);
     int failed = 0;
     for (const auto call : {Call::create, Call::create_nameless, Call::write_at, Call::allocate, Call::resize,
                             Call::copy_range, Call::clone_range, Call::sync, Call::name, Call::rename}) {
-      const auto full = run(way, std::pair(call, 0), std::errc::no_space_on_device);
+      const auto full = run(each_case, std::pair(call, 0), std::errc::no_space_on_device);
       if (full.done) continue;
       ++failed;
       EXPECT_EQ(full.done.error().code(), ErrorCode::no_space) << to_string(full.done.error());

@@ -7,12 +7,13 @@
 #include <chrono>
 #include <csignal>
 #include <htensor/convert/convert.hpp>
-#include <htensor/integrity/verify.hpp>
+#include <htensor/integrity/seal.hpp>
 #include <random>
 #include <thread>
 #include <utility>
 
 #include "format/safetensors/test_file.hpp"
+#include "io/port/port.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
@@ -46,7 +47,7 @@ class Killed : public ::testing::Test {
 
   [[nodiscard]] bool convert_from(int source, io::Port& port) const {
     const auto model = Model::open(sources_[static_cast<std::size_t>(source)], {.port = &port});
-    return model && convert(*model, target_, {}, {.if_exists = io::IfExists::replace, .seal = true});
+    return model && convert(*model, target_, {}, {.if_exists = IfExists::replace, .seal = true});
   }
 
   // In a process of its own, which is left to itself for so long and then killed; whether it was done before.
@@ -68,7 +69,7 @@ class Killed : public ::testing::Test {
   }
 
   // Which of the two it is made of; a failure where it is neither.
-  int look_at_target() {
+  int read_target_version() {
     const auto now = read_file(target_);
     EXPECT_TRUE(now == contents_[0] || now == contents_[1]) << "neither the old one nor the new one";
     return now == contents_[0] ? 0 : 1;
@@ -77,7 +78,7 @@ class Killed : public ::testing::Test {
   // The seal is that of the target, or, between the two renames, that of the file that replaces it; verify
   // reports the second.
   void expect_documented_seal(int before, int after) {
-    const auto verified = verify(target_);
+    const auto verified = compare_with_seal(target_);
     ASSERT_TRUE(verified) << to_string(verified.error());
     const auto seal = read_file(folder_ / "t.irpa.htseal");
     const auto sealed = seal == seals_[0] ? 0 : 1;
@@ -87,7 +88,7 @@ class Killed : public ::testing::Test {
     between_ += static_cast<int>(sealed != after);
   }
 
-  void expect_no_litter() {
+  void expect_no_temporary_files() {
     ASSERT_TRUE(convert_from(0, io::system_port()));
     EXPECT_EQ(folder_.names(),
               (std::vector<std::string>{"0.safetensors", "1.safetensors", "t.irpa", "t.irpa.htseal"}));
@@ -101,7 +102,7 @@ class Killed : public ::testing::Test {
   int between_ = 0;
 };
 
-TEST_F(Killed, at_200_moments_leaves_the_old_file_or_the_new_one) {
+TEST_F(Killed, at_200_random_times_leaves_the_old_or_new_file) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   constexpr int rounds = 5;
@@ -114,7 +115,7 @@ TEST_F(Killed, at_200_moments_leaves_the_old_file_or_the_new_one) {
   int finished = 0;
   int renewed = 0;
   constexpr int moments = 200;
-  int before = look_at_target();
+  int before = read_target_version();
   for (int i = 0; i < moments; ++i) {
     const auto pause = std::uniform_int_distribution<std::int64_t>(0, usual * 11 / 10)(random);
     finished += static_cast<int>(convert_and_kill(1 - before, i % 2 == 0, [&](FaultyPort&, pid_t child) {
@@ -122,7 +123,7 @@ TEST_F(Killed, at_200_moments_leaves_the_old_file_or_the_new_one) {
       std::this_thread::sleep_for(std::chrono::microseconds(pause));
       kill(child, SIGKILL);
     }));
-    const int after = look_at_target();
+    const int after = read_target_version();
     // The seal is checked after every call below; here it would take most of the time.
     if (i % 8 == 0) expect_documented_seal(before, after);
     renewed += static_cast<int>(after != before);
@@ -130,7 +131,7 @@ TEST_F(Killed, at_200_moments_leaves_the_old_file_or_the_new_one) {
   }
   EXPECT_LT(finished, moments) << "nobody was killed at work";
   EXPECT_GE(renewed, finished) << "who was done has done it";
-  expect_no_litter();
+  expect_no_temporary_files();
 }
 
 class KilledAtCalls : public Killed {
@@ -139,7 +140,7 @@ class KilledAtCalls : public Killed {
 };
 
 // Random moments seldom hit the short ones.
-TEST_F(KilledAtCalls, leaves_the_old_file_or_the_new_one_and_no_litter) {
+TEST_F(KilledAtCalls, leaves_the_old_or_new_file_and_no_temporary_files) {
   for (const bool nameless : {true, false}) {
     SCOPED_TRACE(nameless ? "without a name" : "with a name");
     bool finished = false;
@@ -147,17 +148,17 @@ TEST_F(KilledAtCalls, leaves_the_old_file_or_the_new_one_and_no_litter) {
     for (; !finished; ++call) {
       ASSERT_LT(call, 1000);
       SCOPED_TRACE("before call " + std::to_string(call));
-      const int before = look_at_target();
+      const int before = read_target_version();
       finished = convert_and_kill(1 - before, nameless, [&](FaultyPort& port, pid_t child) {
         if (child != 0) return;
         port.before_each([left = call](Call, int) mutable {
           if (left-- == 0) raise(SIGKILL);
         });
       });
-      const int after = look_at_target();
+      const int after = read_target_version();
       expect_documented_seal(before, after);
       EXPECT_TRUE(!finished || after != before) << "who was done has done it";
-      expect_no_litter();
+      expect_no_temporary_files();
     }
     EXPECT_GT(call, 20);
     EXPECT_EQ(std::exchange(between_, 0), nameless ? 2 : 1) << "calls between the two renames";

@@ -10,9 +10,9 @@ namespace ht::convert_pairs_test {
 namespace {
 
 using testing::ConvertPairs;
-using testing::GivenTensor;
 using testing::hostile_names;
 using testing::some_data;
+using testing::TestTensor;
 using testing::Written;
 
 using Dims = std::vector<std::int64_t>;
@@ -23,13 +23,13 @@ std::string text_of(const Dims& dims) {
   return text;
 }
 
-GivenTensor dense(std::string name, const DTypeInfo& dtype, const Dims& dims) {
+TestTensor dense(std::string name, const DTypeInfo& dtype, const Dims& dims) {
   const auto bytes = dense_bytes(dims, dtype.bits).value();
   const auto seed = static_cast<unsigned>(name.size() + bytes);
   return {.name = std::move(name), .dtype = dtype.tag, .dims = dims, .data = some_data(bytes, seed)};
 }
 
-GivenTensor in_blocks(std::string name, const Encoding& encoding, const Dims& dims) {
+TestTensor in_blocks(std::string name, const Encoding& encoding, const Dims& dims) {
   const auto bytes = block_bytes(dims, encoding).value();
   const auto seed = static_cast<unsigned>(encoding.tag);
   return {.name = std::move(name),
@@ -41,8 +41,8 @@ GivenTensor in_blocks(std::string name, const Encoding& encoding, const Dims& di
 
 // Every dtype and encoding in every kind of shape: of rank 0, without elements, of more dimensions than GGUF
 // has, and with elements that end inside of a byte.
-std::vector<GivenTensor> every_kind() {
-  std::vector<GivenTensor> all;
+std::vector<TestTensor> every_kind() {
+  std::vector<TestTensor> all;
   const std::vector<Dims> shapes{{}, {0}, {3}, {2, 4}, {4, 0, 7}, {1, 2, 1, 4}, {1, 2, 1, 1, 2, 2}};
   for (const auto& dtype : library_dtypes()) {
     for (const auto& dims : shapes)
@@ -85,18 +85,19 @@ Result<void> add_everything(Metadata& metadata) {
   return metadata.add("nested", MetaValue(MetaType::array, nested.bytes()));
 }
 
-TEST_F(ConvertPairs, of_all_dtypes_and_encodings_give_them_back) {
+TEST_F(ConvertPairs, round_trip_all_dtypes_and_encodings) {
   const auto all = every_kind();
   for (const std::string from : {"safetensors", "gguf", "irpa"}) {
-    std::vector<GivenTensor> taken;
-    std::ranges::copy_if(all, std::back_inserter(taken), [&](const auto& each) { return takes(from, each); });
+    std::vector<TestTensor> taken;
+    std::ranges::copy_if(all, std::back_inserter(taken),
+                         [&](const auto& each) { return can_store(from, each); });
     ASSERT_GT(taken.size(), 20U) << from;
     const auto model = made("source." + from, from, taken, from == "safetensors" ? add_text : add_everything);
-    for (const auto to : format_names()) go_there_and_back(model, to, "all");
+    for (const auto to : format_names()) expect_round_trip(model, to, "all");
   }
 }
 
-TEST_F(ConvertPairs, of_single_tensors_give_them_back) {
+TEST_F(ConvertPairs, round_trip_single_tensors) {
   int went = 0;
   const auto all = every_kind();
   // A third of them, as each takes as long as all of a file; there are seven shapes of each dtype, so that
@@ -105,26 +106,26 @@ TEST_F(ConvertPairs, of_single_tensors_give_them_back) {
     auto tensor = all[i];
     tensor.name = "t";
     for (const std::string from : {"ht", "npy"}) {
-      if (!takes(from, tensor)) continue;
+      if (!can_store(from, tensor)) continue;
       ++went;
       const auto model = made("t." + from, from, {tensor});
-      for (const auto to : format_names()) go_there_and_back(model, to, "t");
+      for (const auto to : format_names()) expect_round_trip(model, to, "t");
     }
   }
   EXPECT_GT(went, 50);
 }
 
-TEST_F(ConvertPairs, keep_names_that_others_stumble_over) {
-  std::vector<GivenTensor> tensors;
+TEST_F(ConvertPairs, keep_unusual_names) {
+  std::vector<TestTensor> tensors;
   for (const auto& name : hostile_names()) tensors.push_back(dense(name, dtype_info<F32>(), {3}));
   for (const std::string from : {"safetensors", "gguf", "irpa"}) {
-    std::vector<GivenTensor> taken;
+    std::vector<TestTensor> taken;
     std::ranges::copy_if(tensors, std::back_inserter(taken),
-                         [&](const auto& each) { return takes(from, each); });
+                         [&](const auto& each) { return can_store(from, each); });
     EXPECT_EQ(taken.size(), tensors.size()) << from;
     const auto model = made("names." + from, from, taken);
     for (const std::string to : {"safetensors", "gguf", "irpa"}) {
-      go_there_and_back(model, to, "names");
+      expect_round_trip(model, to, "names");
       const auto again = Model::open(folder_ / ("names." + to)).value();
       EXPECT_EQ(testing::names_of(again.catalog()), testing::names_of(model.catalog()))
           << "in the same order";
@@ -133,7 +134,7 @@ TEST_F(ConvertPairs, keep_names_that_others_stumble_over) {
 }
 
 // NPY has both orders of bytes and of elements. A big-endian GGUF is for who has one already.
-TEST_F(ConvertPairs, keep_the_order_of_bytes_or_turn_them_round) {
+TEST_F(ConvertPairs, keep_the_byte_order_or_byte_swap) {
   const Dims dims{2, 3};
   for (const bool big : {false, true}) {
     for (const bool fortran : {false, true}) {
@@ -141,10 +142,10 @@ TEST_F(ConvertPairs, keep_the_order_of_bytes_or_turn_them_round) {
           opened("t.npy", testing::npy_file(big ? ">f4" : "<f4", fortran, "(2, 3)", some_data(24, 1)));
       for (const auto to : format_names()) {
         SCOPED_TRACE(to);
-        const auto there = moved(model, to, "o");
-        ASSERT_TRUE(there);
-        expect_kept(model, there->model, {}, {});
-        const Entry entry = there->model.catalog()[0];
+        const auto intermediate = moved(model, to, "o");
+        ASSERT_TRUE(intermediate);
+        expect_kept(model, intermediate->model, {}, {});
+        const Entry entry = intermediate->model.catalog()[0];
         EXPECT_EQ(entry.order == ElementOrder::column_major, fortran && to == "npy");
         EXPECT_EQ(entry.byte_order == ByteOrder::big, big && to == "npy");
       }
@@ -153,7 +154,7 @@ TEST_F(ConvertPairs, keep_the_order_of_bytes_or_turn_them_round) {
   auto tensor = dense("t", dtype_info<F32>(), dims);
   tensor.byte_order = ByteOrder::big;
   const auto big = made("big.gguf", "gguf", {tensor}, add_everything);
-  for (const auto to : format_names()) go_there_and_back(big, to, "t");
+  for (const auto to : format_names()) expect_round_trip(big, to, "t");
   EXPECT_EQ(moved(big, "gguf", "t")->model.catalog()[0].byte_order, ByteOrder::big);
 }
 
@@ -168,7 +169,7 @@ rc::Gen<std::string> any_name() {
 // What a model is made of: what all formats know, all dtypes, or blocks too.
 enum class Kinds { common, dtypes, all };
 
-GivenTensor random_tensor(const std::string& name, Kinds kinds) {
+TestTensor random_tensor(const std::string& name, Kinds kinds) {
   static const std::vector<DTypeInfo> common{dtype_info<F32>(), dtype_info<F16>(), dtype_info<F64>(),
                                              dtype_info<I8>(),  dtype_info<I16>(), dtype_info<I64>()};
   auto dims = *rc::gen::container<Dims>(rc::gen::inRange<std::int64_t>(0, 4));
@@ -183,7 +184,7 @@ GivenTensor random_tensor(const std::string& name, Kinds kinds) {
 }
 
 struct RandomModel {
-  std::vector<GivenTensor> tensors;
+  std::vector<TestTensor> tensors;
   Metadata metadata;
 };
 
@@ -223,24 +224,24 @@ struct AnyModel : ConvertPairs {
 
   int went = 0;
 
-  void goes_wherever_it_fits() {
-    const auto wanted = random_model();
+  void expect_round_trips() {
+    const auto expected = random_model();
     const auto to = *rc::gen::elementOf(format_names());
     auto formats = format_names();
-    std::erase_if(formats, [&](std::string_view format) { return !encoded_as(format, wanted); });
+    std::erase_if(formats, [&](std::string_view format) { return !encoded_as(format, expected); });
     if (formats.empty()) return;
     const auto from = *rc::gen::elementOf(formats);
-    const auto model = made("any." + std::string(from), from, wanted.tensors, [&](Metadata& metadata) {
-      metadata = wanted.metadata;
+    const auto model = made("any." + std::string(from), from, expected.tensors, [&](Metadata& metadata) {
+      metadata = expected.metadata;
       return Result<void>();
     });
-    const auto there = moved(model, to, "there");
+    const auto intermediate = moved(model, to, "there");
     RC_ASSERT(!HasFailure());
-    if (!there || !there->lost_keys.empty() || !there->lost_tensors.empty()) return;
+    if (!intermediate || !intermediate->lost_keys.empty() || !intermediate->lost_tensors.empty()) return;
     // Where the tensor was called like its file it gets its name again.
     ConvertOptions options;
-    if (is_of_one_tensor(to)) options.renames = {{"there", wanted.tensors[0].name}};
-    const auto back = moved(there->model, from, "back", options);
+    if (is_of_one_tensor(to)) options.renames = {{"there", expected.tensors[0].name}};
+    const auto back = moved(intermediate->model, from, "back", options);
     RC_ASSERT(back.has_value());
     const auto differences = diff(model, back->model);
     RC_ASSERT(differences.has_value());
@@ -250,11 +251,11 @@ struct AnyModel : ConvertPairs {
   }
 };
 
-TEST(AnyModels, go_wherever_they_fit_and_come_back_the_same) {
+TEST(AnyModels, round_trip_through_every_format_that_can_hold_them) {
   int went = 0;
   EXPECT_TRUE(rc::check([&] {
     AnyModel model;
-    model.goes_wherever_it_fits();
+    model.expect_round_trips();
     went += model.went;
   }));
   EXPECT_GT(went, 30) << "else most of them fitted nowhere";

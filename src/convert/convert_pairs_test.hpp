@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <htensor/convert/convert.hpp>
-#include <htensor/dtype/sizes.hpp>
-#include <htensor/dtype/visit.hpp>
-#include <htensor/format/metadata_edit.hpp>
+#include <htensor/dtype/packed.hpp>
+#include <htensor/dtype/relations.hpp>
+#include <htensor/format/metadata.hpp>
 #include <htensor/integrity/seal.hpp>
 #include <optional>
 #include <random>
@@ -58,7 +58,7 @@ class ConvertPairs : public Diff {
   /// The formats whose one tensor is named by its file.
   static bool is_of_one_tensor(std::string_view format) { return format == "ht" || format == "npy"; }
 
-  static bool takes(std::string_view format, const GivenTensor& tensor) {
+  static bool can_store(std::string_view format, const TestTensor& tensor) {
     CatalogBuilder builder(format);
     return builder.add({.name = tensor.name,
                         .dtype = tensor.dtype,
@@ -83,7 +83,7 @@ class ConvertPairs : public Diff {
     std::set<std::string> tensors;
     std::set<std::string> keys;
     for (const auto& loss : plan->losses) (loss.is_tensor ? tensors : keys).insert(loss.name);
-    const auto done = apply(*plan, from, {.if_exists = io::IfExists::replace, .lossy = true});
+    const auto done = apply(*plan, from, {.if_exists = IfExists::replace, .lossy = true});
     if (!done) {
       ADD_FAILURE() << format << ": " << to_string(done.error());
       return std::nullopt;
@@ -144,19 +144,19 @@ class ConvertPairs : public Diff {
   }
 
   /// From `a`'s format to the other and back.
-  void go_there_and_back(const Model& a, std::string_view other, const std::string& stem) {
+  void expect_round_trip(const Model& a, std::string_view other, const std::string& stem) {
     SCOPED_TRACE(std::string(a.catalog().format()) + " to " + std::string(other) + ": " + stem);
-    const auto there = moved(a, other, stem);
-    if (!there) return;
-    expect_kept(a, there->model, there->lost_tensors, there->lost_keys);
+    const auto intermediate = moved(a, other, stem);
+    if (!intermediate) return;
+    expect_kept(a, intermediate->model, intermediate->lost_tensors, intermediate->lost_keys);
     const std::string format(a.catalog().format());
     // Into a folder of its own, as formats of one tensor name it by the file.
     std::filesystem::create_directories(folder_ / "back");
-    const auto back = moved(there->model, format, "back/" + stem);
+    const auto back = moved(intermediate->model, format, "back/" + stem);
     ASSERT_TRUE(back) << "what came from there can go there";
-    auto lost_tensors = there->lost_tensors;
+    auto lost_tensors = intermediate->lost_tensors;
     lost_tensors.insert(back->lost_tensors.begin(), back->lost_tensors.end());
-    auto lost_keys = there->lost_keys;
+    auto lost_keys = intermediate->lost_keys;
     lost_keys.insert(back->lost_keys.begin(), back->lost_keys.end());
     expect_kept(a, back->model, lost_tensors, lost_keys);
   }

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <htensor/format/encode.hpp>
-#include <htensor/format/parse.hpp>
+#include <htensor/format/format.hpp>
 
 #include "base/format_text.hpp"
 #include "convert/copy/copy_engine.hpp"
@@ -11,8 +10,9 @@
 #include "format/shards/numbered_name.hpp"
 #include "format/sniff.hpp"
 #include "io/atomic_file.hpp"
-#include "io/strategy/mapped_file.hpp"
+#include "io/file_source.hpp"
 #include "io/port/system_error.hpp"
+#include "io/strategy/mapped_file.hpp"
 #include "model/files/read_header.hpp"
 #include "model/journal/set_replacement.hpp"
 
@@ -22,7 +22,7 @@ namespace {
 using Path = std::filesystem::path;
 
 // Whether the tensors are the same, all of them moved by `by` bytes.
-bool has_moved_alone(const Catalog& before, const Catalog& after, std::uint64_t by) {
+bool differs_only_in_offset(const Catalog& before, const Catalog& after, std::uint64_t by) {
   if (before.size() != after.size()) return false;
   for (std::size_t i = 0; i < before.size(); ++i) {
     const Entry a = before[i];
@@ -39,7 +39,7 @@ bool has_moved_alone(const Catalog& before, const Catalog& after, std::uint64_t 
 Result<const Format*> check_editable(const Catalog& catalog, std::span<const Format> more) {
   const auto* const format = find_format(catalog.format(), more);
   if (format == nullptr || format->edit == nullptr) {
-    const bool has_metadata = format != nullptr && format->metadata != MetadataTypes::none;
+    const bool has_metadata = format != nullptr && format->metadata != Format::MetadataTypes::none;
     return fail(Error(ErrorCode::unsupported_encoding, "format_has_metadata_to_edit",
                       has_metadata
                           ? format_text("metadata of the format {} cannot be edited in place", format->name)
@@ -68,7 +68,7 @@ class Edit {
     const bool is_of_set = parse_numbered_name(path_.filename().string()).has_value();
     const auto lock = HT_TRY(SetLock::acquire_if(is_of_set, path_, port_));
     auto file = io::FileSource::open(path_, port_);
-    if (!file) return fail(no_file(std::move(file).error()));
+    if (!file) return fail(open_error(std::move(file).error()));
     const auto planned = HT_TRY(at_path(plan(**file)));
     if (edited_.changed) HT_TRY(write(planned, *std::move(file)));
     return std::move(edited_);
@@ -82,16 +82,16 @@ class Edit {
     return fail(std::move(result).error().at_path(path_.native()));
   }
 
-  [[nodiscard]] Error several_files(std::string_view what) const {
+  [[nodiscard]] Error not_one_file_error(std::string_view what) const {
     return Error(ErrorCode::not_regular_file, "one_file_is_edited", std::string(what))
         .at_path(path_.native())
         .with_hint("name one file of the model");
   }
 
-  [[nodiscard]] Error no_file(Error error) const {
+  [[nodiscard]] Error open_error(Error error) const {
     const auto stat = port_.stat(path_);
     if (stat && stat->kind == io::FileKind::folder)
-      return several_files("is a folder, and an edit changes one file");
+      return not_one_file_error("is a folder, and an edit changes one file");
     return error;
   }
 
@@ -101,28 +101,29 @@ class Edit {
     const ParseOptions options{.formats = options_.formats, .max_header_bytes = options_.max_header_bytes};
     const auto read = read_header(file, parse, options);
     if (!read && read.error().code() == ErrorCode::bad_magic && HT_TRY(is_json(file)))
-      return fail(several_files("is JSON, perhaps a shard index, and holds no metadata that can be edited"));
+      return fail(
+          not_one_file_error("is JSON, perhaps a shard index, and holds no metadata that can be edited"));
     if (!read) return fail(read.error());
     const auto& before = read->catalog;
-    const Bytes seen = read->prefix;
+    const Bytes old_prefix = read->prefix;
     const auto* const format = HT_TRY(check_editable(before, options.formats));
-    const auto wanted = HT_TRY(edited(before.metadata(), edits_));
-    auto header = HT_TRY(format->edit({seen, file.size(), before, wanted, options_.grow}));
+    const auto new_metadata = HT_TRY(edited(before.metadata(), edits_));
+    auto header = HT_TRY(format->edit({old_prefix, file.size(), before, new_metadata, options_.grow}));
     const std::uint64_t data_bytes = file.size() - header.old_bytes;
     const std::uint64_t begin = header.bytes.size();
     edited_.moved_by = begin - header.old_bytes;
     // Bytes of the old header that were not read are padding before the data.
-    const std::size_t both = std::min(header.bytes.size(), seen.size());
+    const std::size_t both = std::min(header.bytes.size(), old_prefix.size());
     edited_.changed =
-        edited_.moved_by != 0 || !std::ranges::equal(Bytes(header.bytes).first(both), seen.first(both));
+        edited_.moved_by != 0 || !std::ranges::equal(Bytes(header.bytes).first(both), old_prefix.first(both));
     PlannedFile planned{.path = path_, .bytes = begin + data_bytes, .header = std::move(header.bytes)};
     if (data_bytes != 0)
       planned.parts.push_back(
-          {.offset = begin, .bytes = data_bytes, .from = StoredBytes{0, header.old_bytes}});
+          {.offset = begin, .bytes = data_bytes, .from = PartOrigin::Stored{0, header.old_bytes}});
     // The parser must find the same tensors after any edit.
     const auto parsed = HT_TRY(format->parse(planned.header, planned.bytes, options));
     const auto* const after = std::get_if<Catalog>(&parsed);
-    if (after == nullptr || !has_moved_alone(before, *after, edited_.moved_by))
+    if (after == nullptr || !differs_only_in_offset(before, *after, edited_.moved_by))
       return fail(Error(ErrorCode::internal));
     edited_.metadata = after->metadata();
     return planned;
@@ -147,24 +148,24 @@ class Edit {
                                              .port = port_}));
     if (seal) edited_.seal = seal->path();
     io::MappedFile* const sources[] = {&source};
-    auto target = HT_TRY(io::AtomicFile::create(path_, io::IfExists::replace, port_));
+    auto target = HT_TRY(io::AtomicFile::create(path_, IfExists::replace, port_));
     edited_.copied_by = HT_TRY(copy_file(file, target, {.sources = sources, .work = options_.work}));
     HT_TRY(target.sync());
     // The header was read before. Without this check, a change by another writer since then would be lost.
     HT_TRY(opened->check_unchanged());
-    HT_TRY(check_still_there(opened->stat()));
+    HT_TRY(check_same_file(opened->stat()));
     return commit_file(target, seal ? &*seal : nullptr);
   }
 
-  [[nodiscard]] Result<void> check_still_there(const io::FileStat& before) const {
+  [[nodiscard]] Result<void> check_same_file(const io::FileStat& before) const {
     const auto now = port_.stat(path_);
     if (!now) {
-      return fail(io::system_error(ErrorCode::changed_underfoot, "file_can_be_found_again", "stat", path_,
+      return fail(io::system_error(ErrorCode::changed_underfoot, "edited_file_still_exists", "stat", path_,
                                    now.error()));
     }
     const bool is_same = now->device == before.device && now->inode == before.inode;
     if (is_same && now->rights == before.rights) return {};
-    return fail(Error(ErrorCode::changed_underfoot, "file_is_not_replaced_meanwhile",
+    return fail(Error(ErrorCode::changed_underfoot, "file_is_not_replaced_during_the_edit",
                       "was replaced by another program during the edit, and stays unchanged")
                     .at_path(path_.native())
                     .with_hint("run the command again"));

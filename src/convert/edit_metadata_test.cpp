@@ -10,9 +10,8 @@
 #include <algorithm>
 #include <csignal>
 #include <htensor/convert/convert.hpp>
-#include <htensor/format/parse.hpp>
+#include <htensor/format/format.hpp>
 #include <htensor/integrity/seal.hpp>
-#include <htensor/integrity/verify.hpp>
 #include <htensor/model/model.hpp>
 
 #include "format/gguf/gguf_test_file.hpp"
@@ -81,7 +80,7 @@ class EditMeta : public ::testing::Test {
 
   static Catalog catalog_of(const File& file) { return std::get<Catalog>(parse(file, file.size()).value()); }
 
-  void expect_no_litter() const {
+  void expect_no_temporary_files() const {
     EXPECT_EQ(folder_.names(), (std::vector<std::string>{"big.gguf", "m.gguf", "m.safetensors"}));
     EXPECT_EQ(port_.open_files(), 0);
     EXPECT_EQ(port_.mapped_regions(), 0);
@@ -94,7 +93,7 @@ class EditMeta : public ::testing::Test {
   FaultyPort port_;
 };
 
-TEST_F(EditMeta, sets_and_removes_and_leaves_the_data) {
+TEST_F(EditMeta, sets_and_removes_keys_and_keeps_the_data) {
   for (const auto& path : {safetensors_, gguf_, big_}) {
     const auto before = read_file(path);
     const std::string key(catalog_of(before).metadata()[0].key);
@@ -112,10 +111,10 @@ TEST_F(EditMeta, sets_and_removes_and_leaves_the_data) {
   EXPECT_EQ(catalog_of(read_file(gguf_)).metadata().find("llama.block_count")->natural(), 22U);
   EXPECT_EQ(catalog_of(read_file(big_)).metadata().find("llama.block_count")->natural(), 22U);
   EXPECT_EQ(catalog_of(read_file(big_))[0].byte_order, ByteOrder::big);
-  expect_no_litter();
+  expect_no_temporary_files();
 }
 
-TEST_F(EditMeta, takes_back_what_it_freed) {
+TEST_F(EditMeta, reuses_freed_header_space) {
   for (const auto& path : {safetensors_, gguf_, big_}) {
     const auto before = read_file(path);
     const std::string key(catalog_of(before).metadata()[0].key);
@@ -127,7 +126,7 @@ TEST_F(EditMeta, takes_back_what_it_freed) {
   }
 }
 
-TEST_F(EditMeta, moves_the_data_when_it_may) {
+TEST_F(EditMeta, moves_the_data_if_allowed) {
   const Edits longer{{.key = "new", .value = std::string(2000, 'n')}};
   for (const auto& path : {safetensors_, gguf_, big_}) {
     const auto before = read_file(path);
@@ -147,10 +146,10 @@ TEST_F(EditMeta, moves_the_data_when_it_may) {
     expect_same_data(path, before, 4096);
     EXPECT_EQ(again->metadata.find("new")->text()->size(), 2000U);
   }
-  expect_no_litter();
+  expect_no_temporary_files();
 }
 
-TEST_F(EditMeta, writes_nothing_where_nothing_changes) {
+TEST_F(EditMeta, does_not_write_without_changes) {
   for (const auto& path : {safetensors_, gguf_, big_}) {
     EXPECT_FALSE(edit(path, {})->changed);
     EXPECT_FALSE(edit(path, {{.key = "k", .value = "v"}, {.key = "k"}})->changed);
@@ -159,7 +158,7 @@ TEST_F(EditMeta, writes_nothing_where_nothing_changes) {
   EXPECT_EQ(port_.count(Call::create_nameless) + port_.count(Call::create), 0);
 }
 
-TEST_F(EditMeta, looks_at_no_more_than_was_read_of_a_header_with_much_room) {
+TEST_F(EditMeta, does_not_read_past_the_header_with_large_padding) {
   const auto path = folder_ / "aligned.gguf";
   ASSERT_TRUE(convert(Model::open(gguf_).value(), path, {.alignment = 1 << 16}));
   EXPECT_FALSE(edit(path, {{.key = "llama.block_count", .value = "22"}})->changed);
@@ -185,7 +184,7 @@ TEST_F(EditMeta, keeps_permissions) {
   EXPECT_EQ(now.st_mode & 0777U, 0640U);
 }
 
-TEST_F(EditMeta, replaces_a_link_and_leaves_what_it_leads_to) {
+TEST_F(EditMeta, replaces_a_link_and_keeps_its_target) {
   const auto link = folder_ / "link.gguf";
   std::filesystem::create_symlink("m.gguf", link);
   const auto before = read_file(gguf_);
@@ -195,7 +194,7 @@ TEST_F(EditMeta, replaces_a_link_and_leaves_what_it_leads_to) {
   EXPECT_EQ(catalog_of(read_file(link)).metadata().find("general.name")->text(), "x");
 }
 
-TEST_F(EditMeta, leaves_the_old_file_to_whoever_has_it) {
+TEST_F(EditMeta, keeps_the_old_file_for_programs_that_opened_it) {
   const auto before = read_file(gguf_);
   const auto model = Model::open(gguf_).value();
   const auto raw = model.raw("u").value();
@@ -204,7 +203,7 @@ TEST_F(EditMeta, leaves_the_old_file_to_whoever_has_it) {
   EXPECT_TRUE(std::ranges::equal(raw.bytes(), Bytes(before).last(32)));
 }
 
-TEST_F(EditMeta, carries_the_seal_over) {
+TEST_F(EditMeta, updates_the_seal) {
   EXPECT_FALSE(edit(gguf_, {{.key = "general.name", .value = "w"}})->seal);
   for (const auto algorithm : all_hash_algorithms) {
     const auto sealed = ht::seal(*Model::open(gguf_), {.algorithm = algorithm, .force = true}).value();
@@ -214,18 +213,18 @@ TEST_F(EditMeta, carries_the_seal_over) {
       const auto done =
           edit(gguf_, {{.key = "general.name", .value = std::string(length, 'x')}}, true).value();
       EXPECT_EQ(done.seal, sealed.seal);
-      EXPECT_EQ(verify(gguf_).value().verdict, Verdict::intact);
+      EXPECT_EQ(compare_with_seal(gguf_).value().verdict, Verification::Verdict::intact);
       const auto carried = read_file(sealed.seal);
       ASSERT_TRUE(ht::seal(*Model::open(gguf_), {.algorithm = algorithm, .force = true}));
       EXPECT_EQ(read_file(sealed.seal), carried) << "as if the file were sealed anew";
     }
     ASSERT_TRUE(edit(gguf_, {{.key = "general.name", .value = "x"}}));
-    EXPECT_EQ(verify(gguf_).value().verdict, Verdict::intact);
+    EXPECT_EQ(compare_with_seal(gguf_).value().verdict, Verification::Verdict::intact);
   }
   EXPECT_FALSE(edit(big_, {{.key = "general.name", .value = "x"}})->seal) << "of another file";
 }
 
-TEST_F(EditMeta, carries_the_seal_of_a_set_over) {
+TEST_F(EditMeta, updates_the_seal_of_a_set) {
   const TemporaryFolder set;
   for (const auto* const name : {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"}) {
     const std::string tensor = name[10] == '1' ? "a" : "b";
@@ -237,7 +236,7 @@ TEST_F(EditMeta, carries_the_seal_of_a_set_over) {
   for (const auto* const name : {"model-00002-of-00002.safetensors", "model-00001-of-00002.safetensors"}) {
     const auto done = edit(set / name, {{.key = "k", .value = std::string(5000, 'y')}}, true).value();
     EXPECT_EQ(done.seal, sealed.seal);
-    EXPECT_EQ(verify(set.path()).value().verdict, Verdict::intact);
+    EXPECT_EQ(compare_with_seal(set.path()).value().verdict, Verification::Verdict::intact);
   }
 }
 
@@ -247,8 +246,8 @@ TEST_F(EditMeta, damage_of_the_data_stays_visible) {
   bytes.back() ^= std::byte{1};
   write_file(gguf_, bytes);
   ASSERT_TRUE(edit(gguf_, {{.key = "general.name", .value = std::string(5000, 'x')}}, true));
-  const auto found = verify(gguf_).value();
-  EXPECT_EQ(found.verdict, Verdict::damaged);
+  const auto found = compare_with_seal(gguf_).value();
+  EXPECT_EQ(found.verdict, Verification::Verdict::damaged);
   ASSERT_EQ(found.bad.size(), 1U);
   EXPECT_EQ(found.bad[0].tensor, "u");
 }
@@ -277,7 +276,7 @@ TEST_F(EditMeta, edited_file_matches_its_seal) {
   refuse(last, HashAlgorithm::sha256);
 }
 
-TEST_F(EditMeta, puts_the_old_seal_back_where_the_file_cannot_be_put_in_place) {
+TEST_F(EditMeta, restores_the_old_seal_if_the_rename_fails) {
   const auto seal = ht::seal(*Model::open(gguf_)).value().seal;
   const auto before = read_file(gguf_);
   const auto sealed = read_file(seal);
@@ -290,7 +289,7 @@ TEST_F(EditMeta, puts_the_old_seal_back_where_the_file_cannot_be_put_in_place) {
     port.fail_at(call, counting.count(call) - 1, std::errc::io_error);
     ASSERT_FALSE(edit_metadata(gguf_, Edits{{.key = "general.name", .value = "x"}}, {.port = &port}));
     EXPECT_EQ(read_file(gguf_), before);
-    EXPECT_EQ(verify(gguf_).value().verdict, Verdict::intact);
+    EXPECT_EQ(compare_with_seal(gguf_).value().verdict, Verification::Verdict::intact);
   }
 }
 
@@ -324,14 +323,14 @@ TEST_F(EditMeta, killed_at_any_call_can_be_completed) {
     ASSERT_TRUE(!finished || WEXITSTATUS(status) == 0);
     const auto now = read_file(gguf_);
     ASSERT_TRUE(now == before || now == after);
-    const auto found = verify(gguf_).value();
+    const auto found = compare_with_seal(gguf_).value();
     if (!found.ok()) {
       ++halfway;
       EXPECT_EQ(now, before) << "the old file beside the new seal";
     }
     ASSERT_TRUE(edit(gguf_, edits, true));
     EXPECT_EQ(read_file(gguf_), after);
-    EXPECT_EQ(verify(gguf_).value().verdict, Verdict::intact);
+    EXPECT_EQ(compare_with_seal(gguf_).value().verdict, Verification::Verdict::intact);
   }
   EXPECT_GT(halfway, 0);
   EXPECT_EQ(folder_.names(),
@@ -389,7 +388,7 @@ TEST_F(EditMeta, format_has_metadata_to_edit) {
   }
 }
 
-TEST_F(EditMeta, refuses_hostile_files_as_the_parsers_do) {
+TEST_F(EditMeta, refuses_the_same_hostile_files_as_the_parsers) {
   const auto path = folder_ / "bad";
   for (auto file : {safetensors_file(json, 20'001), gguf_file(std::endian::little)}) {
     file.resize(file.size() - 33);
@@ -398,19 +397,20 @@ TEST_F(EditMeta, refuses_hostile_files_as_the_parsers_do) {
     EXPECT_EQ(read_file(path), file);
   }
   write_file(path, safetensors_file("{\"__metadata__\":{\"k\":1}}"));
-  EXPECT_EQ(edit(path, {}, true).error().rule(), "metadata_is_texts");
+  EXPECT_EQ(edit(path, {}, true).error().rule(), "metadata_values_are_strings");
   write_file(path, "");
   EXPECT_EQ(edit(path, {}, true).error().rule(), "file_is_not_empty");
 }
 
-TEST_F(EditMeta, has_headers_that_can_be_read_afterwards) {
+TEST_F(EditMeta, writes_headers_that_can_be_read) {
   const EditOptions small{.grow = true, .max_header_bytes = 1000, .port = &port_};
   const Edits longer{{.key = "k", .value = std::string(100, 'v')}};
-  EXPECT_EQ(edit_metadata(safetensors_, longer, small).error().rule(), "safetensors_header_is_not_too_large");
+  EXPECT_EQ(edit_metadata(safetensors_, longer, small).error().rule(),
+            "safetensors_header_is_within_the_limit");
   EXPECT_EQ(edit_metadata(gguf_, longer, small).error().rule(), "gguf_header_is_within_the_limit");
 }
 
-TEST_F(EditMeta, leaves_the_old_file_or_the_new_one_whatever_fails) {
+TEST_F(EditMeta, leaves_the_old_or_new_file_after_any_failure) {
   const Edits edits{{.key = "general.name", .value = "another"}};
   const auto before = read_file(gguf_);
   ASSERT_TRUE(edit(gguf_, edits));
@@ -438,7 +438,7 @@ TEST_F(EditMeta, leaves_the_old_file_or_the_new_one_whatever_fails) {
   }
 }
 
-TEST_F(EditMeta, sees_that_the_source_changes) {
+TEST_F(EditMeta, detects_a_changed_source) {
   const auto before = read_file(gguf_);
   port_.before_each([&](Call call, int nth) {
     if (call != Call::create_nameless || nth != 0) return;
@@ -450,7 +450,7 @@ TEST_F(EditMeta, sees_that_the_source_changes) {
   EXPECT_EQ(read_file(gguf_), before);
 }
 
-TEST_F(EditMeta, file_is_not_replaced_meanwhile) {
+TEST_F(EditMeta, file_is_not_replaced_during_the_edit) {
   const auto other = gguf_file(std::endian::big);
   port_.before_each([&](Call call, int nth) {
     if (call != Call::sync || nth != 0) return;
@@ -459,22 +459,22 @@ TEST_F(EditMeta, file_is_not_replaced_meanwhile) {
   const auto refused = edit(gguf_, {{.key = "general.name", .value = "x"}});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ErrorCode::changed_underfoot);
-  EXPECT_EQ(refused.error().rule(), "file_is_not_replaced_meanwhile");
+  EXPECT_EQ(refused.error().rule(), "file_is_not_replaced_during_the_edit");
   EXPECT_EQ(read_file(gguf_), other);
 }
 
-TEST_F(EditMeta, file_can_be_found_again) {
+TEST_F(EditMeta, edited_file_still_exists) {
   port_.before_each([&](Call call, int nth) {
     if (call == Call::sync && nth == 0) std::filesystem::remove(gguf_);
   });
   const auto refused = edit(gguf_, {{.key = "general.name", .value = "x"}});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ErrorCode::changed_underfoot);
-  EXPECT_EQ(refused.error().rule(), "file_can_be_found_again");
+  EXPECT_EQ(refused.error().rule(), "edited_file_still_exists");
   EXPECT_EQ(folder_.names(), (std::vector<std::string>{"big.gguf", "m.safetensors"}));
 }
 
-TEST_F(EditMeta, can_be_stopped) {
+TEST_F(EditMeta, can_be_cancelled) {
   const std::stop_source stop = [] {
     std::stop_source asked;
     asked.request_stop();
@@ -485,21 +485,21 @@ TEST_F(EditMeta, can_be_stopped) {
                                      {.work = {.stop = stop.get_token()}, .port = &port_});
   EXPECT_EQ(stopped.error().code(), ErrorCode::cancelled);
   EXPECT_EQ(read_file(gguf_), before);
-  expect_no_litter();
+  expect_no_temporary_files();
 }
 
 // Edits of keys that are there or not, of any length, as a program would do them one after another.
-Edits any_edits(bool texts_alone) {
+Edits any_edits(bool only_strings) {
   Edits edits;
   const auto count = *rc::gen::inRange(1, 6);
   for (int i = 0; i < count; ++i) {
     const auto key = std::string(1, *rc::gen::inRange('a', 'e'));
     const auto length = static_cast<std::size_t>(*rc::gen::inRange(0, 300));
     const auto number = std::to_string(*rc::gen::inRange(0, 1000));
-    const bool is_number = !texts_alone && *rc::gen::arbitrary<bool>();
+    const bool is_number = !only_strings && *rc::gen::arbitrary<bool>();
     edits.push_back({.key = key,
                      .value = is_number ? number : std::string(length, '"'),
-                     .type = ValueType{is_number ? MetaType::u32 : MetaType::string}});
+                     .type = MetadataEdit::Type{is_number ? MetaType::u32 : MetaType::string}});
   }
   return edits;
 }
@@ -530,12 +530,12 @@ RC_GTEST_PROP(EditMetaProperties, any_edits_keep_the_data, ()) {
       RC_ASSERT(std::ranges::equal(Bytes(now).subspan(catalog[j].offset, catalog[j].bytes),
                                    Bytes(file).subspan(old[j].offset, old[j].bytes)));
     }
-    const auto wanted = edited(old.metadata(), edits).value();
-    for (std::size_t j = 0; j < wanted.size(); ++j) {
-      if (wanted[j].key == "htensor.pad") continue;
-      const auto found = catalog.metadata().find(wanted[j].key);
-      RC_ASSERT(found && found->type() == wanted[j].value.type());
-      RC_ASSERT(std::ranges::equal(found->bytes(), wanted[j].value.bytes()));
+    const auto expected = edited(old.metadata(), edits).value();
+    for (std::size_t j = 0; j < expected.size(); ++j) {
+      if (expected[j].key == "htensor.pad") continue;
+      const auto found = catalog.metadata().find(expected[j].key);
+      RC_ASSERT(found && found->type() == expected[j].value.type());
+      RC_ASSERT(std::ranges::equal(found->bytes(), expected[j].value.bytes()));
     }
     file = now;
   }

@@ -5,7 +5,7 @@
 #include <htensor/base/fault.hpp>
 #include <htensor/compute/elementwise.hpp>
 #include <htensor/convert/convert.hpp>
-#include <htensor/convert/write.hpp>
+#include <htensor/convert/save.hpp>
 #include <htensor/model/model.hpp>
 #include <htensor/values/cast.hpp>
 #include <thread>
@@ -32,7 +32,7 @@ class MappedFaults : public ::testing::Test {
   }
 
   template <class T>
-  void expect_told(const Result<T>& result, std::string_view rule = "mapped_pages_are_still_there") {
+  void expect_fault(const Result<T>& result, std::string_view rule = "mapped_pages_are_in_the_file") {
     ASSERT_FALSE(result);
     EXPECT_EQ(result.error().code(), ErrorCode::changed_underfoot) << to_string(result.error());
     EXPECT_EQ(result.error().rule(), rule);
@@ -46,57 +46,57 @@ class MappedFaults : public ::testing::Test {
   std::optional<Tensor<const F32, Rank<1>>> tensor_;
 };
 
-TEST_F(MappedFaults, are_told_by_a_users_own_walk) {
-  expect_told(guarded(tensor_->storage().bytes(), [&] {
+TEST_F(MappedFaults, fail_a_user_defined_loop) {
+  expect_fault(guarded(tensor_->storage().bytes(), [&] {
     float sum = 0;
     for (const auto value : *tensor_) sum += value;
     return sum;
   }));
 }
 
-TEST_F(MappedFaults, are_told_when_the_model_is_gone_already) {
+TEST_F(MappedFaults, are_reported_after_the_model_is_destroyed) {
   model_.reset();
-  expect_told(tensor_->copy());
+  expect_fault(tensor_->copy());
 }
 
-TEST_F(MappedFaults, are_told_by_copies) {
-  expect_told(tensor_->copy());
+TEST_F(MappedFaults, fail_copies) {
+  expect_fault(tensor_->copy());
   // It looks at the file first.
-  expect_told(model_->copy<F32, Rank<1>>("second"), "file_is_as_it_was");
+  expect_fault(model_->copy<F32, Rank<1>>("second"), "file_is_unchanged");
 }
 
-TEST_F(MappedFaults, are_told_by_at) {
-  expect_told(tensor_->at(8191));
-  expect_told(as<F64>(*tensor_).at(8191));
+TEST_F(MappedFaults, fail_at) {
+  expect_fault(tensor_->at(8191));
+  expect_fault(as<F64>(*tensor_).at(8191));
   // Bytes that the program itself has taken from the model.
   const auto borrowed = Storage::borrowed_read_only(tensor_->bytes().value()).value();
-  expect_told(Tensor<const F32, Rank<1>>::over(borrowed, Rank<1>(8192)).value().at(0));
+  expect_fault(Tensor<const F32, Rank<1>>::over(borrowed, Rank<1>(8192)).value().at(0));
 }
 
-TEST_F(MappedFaults, are_told_by_casts) { expect_told(cast<F64>(*tensor_)); }
+TEST_F(MappedFaults, fail_casts) { expect_fault(cast<F64>(*tensor_)); }
 
-TEST_F(MappedFaults, are_told_by_arithmetic) {
+TEST_F(MappedFaults, fail_arithmetic) {
   const auto whole = Tensor<F32, Rank<1>>::zeros(Rank<1>(8192)).value();
-  expect_told(*tensor_ + *tensor_);
-  expect_told(whole + *tensor_);
+  expect_fault(*tensor_ + *tensor_);
+  expect_fault(whole + *tensor_);
   EXPECT_TRUE(whole + whole);
 }
 
-TEST_F(MappedFaults, are_told_by_writing_and_leave_no_file) {
-  expect_told(write(folder_ / "out.ht", *tensor_));
+TEST_F(MappedFaults, fail_a_write_and_leave_no_file) {
+  expect_fault(write(folder_ / "out.ht", *tensor_));
   const Bytes bytes = tensor_->bytes().value();
-  bool given = false;
+  bool is_given = false;
   const DataSource source = [&]() -> Result<std::optional<DataPiece>> {
-    if (std::exchange(given, true)) return std::nullopt;
+    if (std::exchange(is_given, true)) return std::nullopt;
     return DataPiece{0, bytes};
   };
-  expect_told(
+  expect_fault(
       write(folder_ / "out.bin", Encoded{.header = {}, .offsets = {}, .file_bytes = bytes.size()}, source));
   EXPECT_EQ(folder_.names(), std::vector<std::string>{"model.safetensors"});
 }
 
 // Two mappings that only one thread each reads.
-TEST_F(MappedFaults, of_another_model_do_not_fail_a_copy) {
+TEST_F(MappedFaults, do_not_fail_a_copy_of_another_model) {
   const auto good_path = folder_ / "good.safetensors";
   testing::write_file(
       good_path,
@@ -113,13 +113,13 @@ TEST_F(MappedFaults, of_another_model_do_not_fail_a_copy) {
   const auto tensor = good.at(0).value();
   for (int i = 0; i < 50; ++i) {
     EXPECT_TRUE(tensor.cast<F64>());
-    EXPECT_TRUE(convert(good, folder_ / "copy.safetensors", {}, {.if_exists = io::IfExists::replace}));
-    EXPECT_TRUE(write(folder_ / "copy.ht", tensor.flat<F32>().value(), {.if_exists = io::IfExists::replace}));
+    EXPECT_TRUE(convert(good, folder_ / "copy.safetensors", {}, {.if_exists = IfExists::replace}));
+    EXPECT_TRUE(write(folder_ / "copy.ht", tensor.flat<F32>().value(), {.if_exists = IfExists::replace}));
   }
   is_over = true;
 }
 
-TEST_F(MappedFaults, are_not_told_of_what_was_not_touched) {
+TEST_F(MappedFaults, do_not_fail_reads_of_other_pages) {
   const auto first = model_->tensor<F32, Rank<1>>("first").value();
   EXPECT_TRUE(first.at(0));
   const auto begin = first.slice<0>(0, 64).value();

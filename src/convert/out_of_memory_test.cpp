@@ -9,16 +9,15 @@
 #include <htensor/convert/convert.hpp>
 #include <htensor/convert/diff.hpp>
 #include <htensor/convert/edit_metadata.hpp>
-#include <htensor/convert/mlir.hpp>
 #include <htensor/convert/save.hpp>
-#include <htensor/convert/write.hpp>
 #include <htensor/model/model.hpp>
 #include <new>
 #include <utility>
 
 #include "format/gguf/gguf_test_file.hpp"
-#include "io/strategy/mapped_file.hpp"
+#include "io/file_source.hpp"
 #include "io/port/thread_queue.hpp"
+#include "io/strategy/mapped_file.hpp"
 #include "testing/temporary_folder.hpp"
 
 namespace {
@@ -59,8 +58,8 @@ namespace {
 // Runs the body with `first`, `first` + 1, … allocations until it succeeds, and `check`s after each failure.
 template <class Body, class Check>
 void starve(Body body, Check check, int first = 0) {
-  constexpr int most = 2000;
-  for (int allowed = first; allowed < first + most; ++allowed) {
+  constexpr int max_allocations = 2000;
+  for (int allowed = first; allowed < first + max_allocations; ++allowed) {
     allocations_left = allowed;
     const auto done = body();
     allocations_left = -1;
@@ -78,12 +77,12 @@ class OutOfMemory : public ::testing::Test {
   Tensor<F32, Rank<1>> tensor_ = Tensor<F32, Rank<1>>::of(Rank<1>(3), {1, 2, 3}).value();
 };
 
-TEST_F(OutOfMemory, while_writing_leaves_no_litter) {
+TEST_F(OutOfMemory, while_writing_leaves_no_temporary_files) {
   starve([&] { return write(path_, tensor_); }, [&] { EXPECT_TRUE(folder_.names().empty()); });
   EXPECT_EQ(folder_.names().size(), 1U);
 }
 
-TEST_F(OutOfMemory, while_opening_leaves_nothing_open) {
+TEST_F(OutOfMemory, while_opening_closes_all_files) {
   ASSERT_TRUE(write(path_, tensor_));
   const auto descriptors = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
@@ -104,11 +103,11 @@ TEST_F(OutOfMemory, while_converting_is_an_error) {
   ASSERT_TRUE(write(path_, tensor_));
   const auto model = Model::open(path_).value();
   const auto target = folder_ / "a_target_whose_name_is_too_long_to_fit_into_a_short_string.irpa";
-  starve([&] { return convert(model, target, {}, {.if_exists = io::IfExists::replace}); },
+  starve([&] { return convert(model, target, {}, {.if_exists = IfExists::replace}); },
          [&] { EXPECT_FALSE(std::filesystem::exists(target)); });
 }
 
-TEST_F(OutOfMemory, while_replacing_a_set_leaves_one_of_the_two) {
+TEST_F(OutOfMemory, while_replacing_a_set_leaves_the_old_or_new_set) {
   const auto source = folder_ / "source.safetensors";
   const auto target = folder_ / "a_set_whose_name_is_too_long_to_fit_into_a_short_string.safetensors";
   auto index = target;
@@ -122,7 +121,7 @@ TEST_F(OutOfMemory, while_replacing_a_set_leaves_one_of_the_two) {
   ASSERT_TRUE(save(source, values(2)));
   const auto model = Model::open(source).value();
   const ConvertOptions shards{.shard_bytes = 4};
-  const ApplyOptions how{.if_exists = io::IfExists::replace, .seal = true};
+  const ApplyOptions how{.if_exists = IfExists::replace, .seal = true};
   ASSERT_TRUE(convert(model, target, shards, how));
   constexpr int enough = 1'000'000;
   allocations_left = enough;
@@ -174,7 +173,7 @@ TEST_F(OutOfMemory, while_using_tensors_of_any_type_is_an_error) {
   starve([&] { return model.at(0)->slice(1, 2); }, [] {});
 }
 
-TEST_F(OutOfMemory, on_a_thread_that_reads_is_not_possible) {
+TEST_F(OutOfMemory, reader_threads_do_not_allocate) {
   std::array<std::byte, 64> into{};
   const auto read = [](const io::ReadRequest& request) -> io::IoResult<std::uint64_t> {
     allocations_left = 0;  // of this thread
@@ -221,7 +220,7 @@ void expect_code_without_memory(Body body, ErrorCode code) {
   }
 }
 
-TEST_F(OutOfMemory, while_failing_is_no_exception) {
+TEST_F(OutOfMemory, while_creating_an_error_does_not_throw) {
   ASSERT_TRUE(write(path_, tensor_));
   const auto model = Model::open(path_).value();
   const auto name = model.catalog()[0].name;

@@ -1,5 +1,5 @@
 // linear and embedding of weights whose type is known at run time.
-#include <htensor/compute/runtime_weights.hpp>
+#include <htensor/compute/weights.hpp>
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <htensor/compute/embedding.hpp>
 #include <htensor/compute/linear.hpp>
 #include <htensor/convert/save.hpp>
-#include <htensor/dtype/encodings.hpp>
+#include <htensor/dtype/encoding.hpp>
 #include <htensor/model/model.hpp>
 #include <random>
 #include <string>
@@ -94,7 +94,7 @@ class RuntimeWeightsOfDType : public RuntimeWeightsTest {};
 using DTypes = ::testing::Types<F32, BF16, F16, F8_E4M3, I8, U8, F4>;
 TYPED_TEST_SUITE(RuntimeWeightsOfDType, DTypes);
 
-TYPED_TEST(RuntimeWeightsOfDType, are_read_like_typed_ones) {
+TYPED_TEST(RuntimeWeightsOfDType, equal_typed_weights) {
   const auto weights = must(cast_lossy<TypeParam>(random_tensor(Rank<2>(5, 72), 3)));
   this->expect_like_typed(weights, this->saved(must(to_save("w", weights)), "w.safetensors"));
 }
@@ -104,7 +104,7 @@ class RuntimeWeightsOfEncoding : public RuntimeWeightsTest {};
 using Encodings = ::testing::Types<Q8_0, Q4_0, Q4_K, Q6_K>;
 TYPED_TEST_SUITE(RuntimeWeightsOfEncoding, Encodings);
 
-TYPED_TEST(RuntimeWeightsOfEncoding, are_read_like_typed_ones) {
+TYPED_TEST(RuntimeWeightsOfEncoding, equal_typed_weights) {
   const auto weights = must(cast_lossy<TypeParam>(random_tensor(Rank<2>(5, 512), 3)));
   this->expect_like_typed(weights, this->saved({.name = "w",
                                                 .dtype = DTypeTag::invalid,
@@ -114,7 +114,7 @@ TYPED_TEST(RuntimeWeightsOfEncoding, are_read_like_typed_ones) {
                                                "w.gguf"));
 }
 
-TEST_F(RuntimeWeightsTest, of_f64_are_read_by_vectors_of_f64) {
+TEST_F(RuntimeWeightsTest, f64_weights_multiply_f64_vectors) {
   const auto weights = random_tensor<F64>(Rank<2>(5, 24), 3);
   const auto any = saved(must(to_save("w", weights)), "w.safetensors");
   const auto x = random_tensor<F64>(Rank<1>(24), 4);
@@ -122,7 +122,7 @@ TEST_F(RuntimeWeightsTest, of_f64_are_read_by_vectors_of_f64) {
   expect_same_bits(must(embedding<F64>(any, ids)), must(embedding<F64>(weights, ids)));
 }
 
-TEST_F(RuntimeWeightsTest, several_at_once_give_the_bits_of_each_alone) {
+TEST_F(RuntimeWeightsTest, several_at_once_equal_separate_products) {
   const auto blocks_of = [&]<class E>(E, std::int64_t rows, unsigned seed) {
     const auto weights = must(cast_lossy<E>(random_tensor(Rank<2>(rows, 512), seed)));
     return saved({.name = "w",
@@ -151,14 +151,14 @@ TEST_F(RuntimeWeightsTest, several_at_once_give_the_bits_of_each_alone) {
   }
 }
 
-TEST_F(RuntimeWeightsTest, several_at_once_need_the_columns_of_x_in_each) {
+TEST_F(RuntimeWeightsTest, several_at_once_need_equal_columns) {
   const std::array weights{saved(must(to_save("w", random_tensor(Rank<2>(2, 24), 1))), "a.safetensors"),
                            saved(must(to_save("w", random_tensor(Rank<2>(2, 16), 2))), "b.safetensors")};
   expect_refusal(linear(random_tensor(Rank<1>(24), 3), weights), ErrorCode::shape_mismatch,
                  "inner_extents_are_equal");
 }
 
-TEST_F(RuntimeWeightsTest, of_another_layout_are_cast_first) {
+TEST_F(RuntimeWeightsTest, other_layouts_are_cast_first) {
   const auto x = must(Tensor<F32, Rank<1>>::of(Rank<1>(3), {1.0F, 2.0F, 4.0F}));
   const std::vector<std::int32_t> rows{1, 0};
   const auto expect = [&](const AnyTensor& any, std::vector<float> product, std::vector<float> second_row) {
@@ -178,7 +178,7 @@ TEST_F(RuntimeWeightsTest, of_another_layout_are_cast_first) {
          {3.5F, 3.5F}, {0.5F, 0.5F, 0.5F});
 }
 
-TEST_F(RuntimeWeightsTest, that_are_not_aligned_are_cast_first) {
+TEST_F(RuntimeWeightsTest, unaligned_weights_are_cast_first) {
   std::string json = R"({"w":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}})";
   while ((json.size() + 8) % 4 != 1) json += ' ';
   const auto any = tensor_of(testing::safetensors_file(json, 16));
@@ -195,8 +195,8 @@ TEST_F(RuntimeWeightsTest, shapes_that_do_not_match_are_errors) {
   const auto x = random_tensor(Rank<1>(23), 4);
   EXPECT_TRUE(tests::fails(linear(x, any), ErrorCode::shape_mismatch, "inner_extents_are_equal"));
   const auto fitting = random_tensor(Rank<1>(24), 4);
-  EXPECT_TRUE(tests::fails(linear(fitting, any, fitting), ErrorCode::shape_mismatch,
-                           "bias_has_an_element_for_each_row"));
+  EXPECT_TRUE(
+      tests::fails(linear(fitting, any, fitting), ErrorCode::shape_mismatch, "bias_size_matches_the_rows"));
   EXPECT_TRUE(tests::fails(embedding(any, std::vector<std::int32_t>{5}), ErrorCode::out_of_bounds,
                            "id_is_a_row_of_the_table"));
 }
@@ -237,7 +237,7 @@ TEST_F(RuntimeWeightsTest, pages_that_cannot_be_read_are_errors) {
   EXPECT_EQ(rows.error().path(), path_.string());
 }
 
-TEST_F(RuntimeWeightsTest, are_read_by_system_calls_where_faults_are_off) {
+TEST_F(RuntimeWeightsTest, are_read_by_system_calls_if_fault_handling_is_off) {
   std::string json = R"({"w":{"dtype":"F32","shape":[8,1024],"data_offsets":[0,32768]}})";
   while ((json.size() + 8) % alignof(float) != 0) json += ' ';
   testing::write_file(path_, testing::safetensors_file(json, 32768));
@@ -251,7 +251,7 @@ TEST_F(RuntimeWeightsTest, are_read_by_system_calls_where_faults_are_off) {
   EXPECT_FALSE(embedding(any, std::vector<std::int32_t>{7}));
 }
 
-TEST_F(RuntimeWeightsTest, of_packed_rows_within_bytes_are_read_like_typed_ones) {
+TEST_F(RuntimeWeightsTest, packed_rows_within_bytes_equal_typed_weights) {
   const auto values = must(cast_lossy<F4>(random_tensor(Rank<2>(14, 3), 3)));
   const auto any = saved(must(to_save("w", values)), "w.safetensors");
   expect_same_bits(must(embedding(any, ids)), must(embedding(values, ids)));
@@ -259,7 +259,7 @@ TEST_F(RuntimeWeightsTest, of_packed_rows_within_bytes_are_read_like_typed_ones)
   expect_same_bits(must(embedding(any, last)), must(embedding(values, last)));
 }
 
-TEST_F(RuntimeWeightsTest, without_rows_may_have_any_number_of_columns) {
+TEST_F(RuntimeWeightsTest, accept_any_number_of_columns_without_rows) {
   const auto any = tensor_of(testing::safetensors_file(
       R"({"w":{"dtype":"F32","shape":[0,4611686018427387904],"data_offsets":[0,0]}})", 0));
   const auto x = random_tensor(Rank<1>(8), 4);

@@ -1,14 +1,15 @@
 #include <htensor/convert/save.hpp>
 
 #include <bit>
-#include <htensor/base/checked.hpp>
-#include <htensor/base/utf8.hpp>
-#include <htensor/dtype/sizes.hpp>
-#include <htensor/dtype/visit.hpp>
+#include <htensor/base/bytes.hpp>
+#include <htensor/dtype/packed.hpp>
+#include <htensor/dtype/relations.hpp>
 #include <map>
 
 #include "base/format_text.hpp"
+#include "base/utf8.hpp"
 #include "convert/copy/from_memory.hpp"
+#include "io/file_source.hpp"
 #include "io/strategy/mapped_file.hpp"
 
 namespace ht::inline v1 {
@@ -52,14 +53,14 @@ class Saving {
   Result<void> add(const TensorToSave& tensor) {
     Entry entry{.name = tensor.name, .dtype = tensor.dtype, .encoding = tensor.encoding, .dims = tensor.dims};
     std::optional<Bytes> memory;
-    if (const auto* const splat = std::get_if<Splat>(&tensor.data)) {
+    if (const auto* const splat = std::get_if<TensorToSave::Splat>(&tensor.data)) {
       HT_TRY(check_pattern(tensor.name, splat->pattern));
       entry.bytes = splat->bytes;
       entry.splat = splat->pattern.bytes();
     } else {
       const auto& storage = std::get<Storage>(tensor.data);
       if (const auto* const device = std::get_if<Storage::OnDevice>(&storage.origin())) {
-        return fail(Error(ErrorCode::device_unavailable, "bytes_are_where_the_host_can_read",
+        return fail(Error(ErrorCode::device_unavailable, "bytes_are_readable_by_the_host",
                           format_text("tensor '{}' is in the memory of {}, which the host cannot read",
                                       to_utf8(tensor.name), to_utf8(device->device)))
                         .at_tensor(tensor.name)
@@ -80,11 +81,11 @@ class Saving {
     return builder_.add(entry);
   }
 
-  static Result<void> check_pattern(std::string_view name, const RepeatedBytes& pattern) {
+  static Result<void> check_pattern(std::string_view name, const PartOrigin::Repeated& pattern) {
     if (std::has_single_bit(pattern.pattern_bytes) && pattern.pattern_bytes <= pattern.pattern.size())
       return {};
     return fail(
-        Error(ErrorCode::size_mismatch, "patterns_have_a_power_of_two_of_bytes",
+        Error(ErrorCode::size_mismatch, "pattern_size_is_a_power_of_two",
               format_text("tensor '{}' repeats a pattern of {} bytes, and patterns have 1, 2, 4, 8 or 16",
                           to_utf8(name), pattern.pattern_bytes))
             .at_tensor(name)
@@ -105,7 +106,7 @@ class Saving {
     }
     if (needed == entry.bytes) return {};
     return fail(
-        Error(ErrorCode::size_mismatch, "saved_bytes_are_those_of_the_shape",
+        Error(ErrorCode::size_mismatch, "saved_size_matches_the_shape",
               needed ? format_text("tensor '{}' of shape [{}] needs {} bytes but has {}", to_utf8(entry.name),
                                    fmt::join(entry.dims, ", "), *needed, entry.bytes)
                      : format_text("tensor '{}' cannot have the shape [{}]", to_utf8(entry.name),
@@ -139,7 +140,7 @@ class Saving {
     const auto number = HT_TRY(number_of(range.locator));
     const auto file_bytes = files_[number - 1]->source().size();
     if (!checked::range_fits(range.offset, range.bytes, file_bytes)) {
-      return fail(Error(ErrorCode::truncated, "file_has_the_range",
+      return fail(Error(ErrorCode::truncated, "range_is_inside_the_file",
                         format_text("has {} bytes, and tensor '{}' needs {} bytes from byte {} on",
                                     file_bytes, to_utf8(name), range.bytes, range.offset))
                       .at_path(range.locator.native())

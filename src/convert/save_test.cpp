@@ -17,7 +17,7 @@ using testing::write_file;
 
 class Saving : public ::testing::Test {
  protected:
-  TensorToSave bytes(std::string name, std::variant<Storage, Splat> data, std::int64_t count) {
+  TensorToSave bytes(std::string name, std::variant<Storage, TensorToSave::Splat> data, std::int64_t count) {
     return {.name = std::move(name), .dtype = U8::tag, .dims = {count}, .data = std::move(data)};
   }
   std::string text_of(const Model& model, std::string_view name) {
@@ -30,7 +30,7 @@ class Saving : public ::testing::Test {
   FaultyPort port_;
 };
 
-TEST_F(Saving, takes_bytes_from_wherever_they_are) {
+TEST_F(Saving, reads_bytes_from_memory_files_and_patterns) {
   write_file(folder_ / "file", "0123456789");
   auto owned = Storage::owned(3).value();
   std::ranges::copy(bytes_of("own"), owned.writable_bytes().value().begin());
@@ -39,7 +39,7 @@ TEST_F(Saving, takes_bytes_from_wherever_they_are) {
       bytes("owned", owned, 3),
       bytes("borrowed", Storage::borrowed_read_only(bytes_of(theirs)).value(), 8),
       bytes("in a file", Storage::in_file({folder_ / "file", 3, 4}).value(), 4),
-      bytes("splat", Splat{{{std::byte{'a'}, std::byte{'b'}}, 2}, 6}, 6),
+      bytes("splat", TensorToSave::Splat{{{std::byte{'a'}, std::byte{'b'}}, 2}, 6}, 6),
       bytes("none", Storage(), 0),
   };
   for (const std::string extension : {"safetensors", "irpa"}) {
@@ -63,7 +63,7 @@ TEST_F(Saving, takes_bytes_from_wherever_they_are) {
   }
 }
 
-TEST_F(Saving, takes_tensors_as_they_are_typed) {
+TEST_F(Saving, accepts_typed_tensors) {
   const auto tensor = Tensor<F32, Rank<2>>::of(Rank<2>(2, 2), {1, 2, 3, 4}).value();
   const TensorToSave saved[] = {to_save("t", tensor).value()};
   ASSERT_TRUE(save(target_, saved));
@@ -71,11 +71,11 @@ TEST_F(Saving, takes_tensors_as_they_are_typed) {
   EXPECT_EQ(back(1, 0), 3.0F);
 }
 
-TEST_F(Saving, takes_a_models_own_bytes_from_its_mapping) {
+TEST_F(Saving, reads_bytes_of_a_model_from_its_mapping) {
   write_file(target_, testing::shard_file({"a", "b"}));
   const auto model = Model::open(target_).value();
   const TensorToSave saved[] = {bytes("only", model.raw("b").value(), 4)};
-  ASSERT_TRUE(save(target_, saved, {.what = {}, .how = {.if_exists = io::IfExists::replace}}));
+  ASSERT_TRUE(save(target_, saved, {.what = {}, .how = {.if_exists = IfExists::replace}}));
   EXPECT_EQ(text_of(Model::open(target_).value(), "only"), text_of(model, "b"));
 }
 
@@ -84,7 +84,7 @@ TEST_F(Saving, copies_mapped_tensors_from_their_file) {
   write_file(folder_ / "m.safetensors", testing::shard_file({"a", "b"}));
   const auto model = Model::open(folder_ / "m.safetensors").value();
   const auto copied = [&](const TensorToSave& tensor) {
-    const auto done = save(target_, std::span(&tensor, 1), {.how = {.if_exists = io::IfExists::replace}});
+    const auto done = save(target_, std::span(&tensor, 1), {.how = {.if_exists = IfExists::replace}});
     EXPECT_TRUE(done) << to_string(done.error());
     const auto by = done ? done->copied_by : CopiedBy{};
     EXPECT_EQ(text_of(Model::open(target_).value(), tensor.name), text_of(model, "b"));
@@ -103,28 +103,28 @@ TEST_F(Saving, does_not_open_the_file_of_a_range_without_bytes) {
   EXPECT_TRUE(save(target_, saved, {.port = &port_}));
 }
 
-TEST_F(Saving, bytes_are_where_the_host_can_read) {
+TEST_F(Saving, bytes_are_readable_by_the_host) {
   const TensorToSave saved[] = {bytes("far", Storage::on_device(nullptr, {"OpenCL: a card", 4}).value(), 4)};
   const auto done = save(target_, saved);
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code(), ErrorCode::device_unavailable);
-  EXPECT_EQ(done.error().rule(), "bytes_are_where_the_host_can_read");
+  EXPECT_EQ(done.error().rule(), "bytes_are_readable_by_the_host");
   EXPECT_TRUE(testing::says(done.error(), "OpenCL: a card"));
   EXPECT_TRUE(folder_.names().empty());
 }
 
-TEST_F(Saving, file_has_the_range) {
+TEST_F(Saving, range_is_inside_the_file) {
   write_file(folder_ / "file", "0123456789");
   for (const std::uint64_t offset : {std::uint64_t{7}, UINT64_MAX}) {
     const TensorToSave saved[] = {bytes("t", Storage::in_file({folder_ / "file", offset, 4}).value(), 4)};
     const auto done = save(target_, saved);
     ASSERT_FALSE(done);
     EXPECT_EQ(done.error().code(), ErrorCode::truncated);
-    EXPECT_EQ(done.error().rule(), "file_has_the_range");
+    EXPECT_EQ(done.error().rule(), "range_is_inside_the_file");
   }
 }
 
-TEST_F(Saving, refuses_two_of_one_name_and_sizes_that_do_not_fit) {
+TEST_F(Saving, refuses_duplicate_names_and_mismatched_sizes) {
   const auto four = Storage::owned(4).value();
   const std::vector<TensorToSave> twice{bytes("t", four, 4), bytes("t", four, 4)};
   EXPECT_EQ(save(target_, twice).error().code(), ErrorCode::duplicate_tensor);
@@ -133,7 +133,7 @@ TEST_F(Saving, refuses_two_of_one_name_and_sizes_that_do_not_fit) {
   EXPECT_TRUE(folder_.names().empty());
 }
 
-TEST_F(Saving, saved_bytes_are_those_of_the_shape) {
+TEST_F(Saving, saved_size_matches_the_shape) {
   const auto five = Storage::owned(5).value();
   const TensorToSave dense[] = {{.name = "t", .dtype = F32::tag, .dims = {4}, .data = five}};
   const TensorToSave blocks[] = {
@@ -145,29 +145,30 @@ TEST_F(Saving, saved_bytes_are_those_of_the_shape) {
       const auto done = save(folder_ / ("t." + extension), tensors, {.what = {.tensor_notes = false}});
       ASSERT_FALSE(done) << extension;
       EXPECT_EQ(done.error().code(), ErrorCode::size_mismatch) << to_string(done.error());
-      EXPECT_EQ(done.error().rule(), "saved_bytes_are_those_of_the_shape");
+      EXPECT_EQ(done.error().rule(), "saved_size_matches_the_shape");
     }
   }
   EXPECT_TRUE(folder_.names().empty());
 }
 
-TEST_F(Saving, patterns_have_a_power_of_two_of_bytes) {
+TEST_F(Saving, pattern_size_is_a_power_of_two) {
   for (const std::uint8_t count : {std::uint8_t{0}, std::uint8_t{3}, std::uint8_t{17}, std::uint8_t{32}}) {
-    const TensorToSave saved[] = {bytes("t", Splat{{.pattern = {}, .pattern_bytes = count}, 4}, 4)};
+    const TensorToSave saved[] = {
+        bytes("t", TensorToSave::Splat{{.pattern = {}, .pattern_bytes = count}, 4}, 4)};
     const auto done = save(target_, saved);
     ASSERT_FALSE(done);
-    EXPECT_EQ(done.error().rule(), "patterns_have_a_power_of_two_of_bytes");
+    EXPECT_EQ(done.error().rule(), "pattern_size_is_a_power_of_two");
   }
 }
 
-TEST_F(Saving, keeps_the_bytes_of_a_tensor_that_is_gone) {
+TEST_F(Saving, keeps_the_bytes_of_a_destroyed_tensor) {
   const auto make = [] { return Tensor<F32, Rank<1>>::of(Rank<1>(2), {1, 2}).value(); };
   const TensorToSave saved[] = {to_save("t", make()).value()};
   ASSERT_TRUE(save(target_, saved));
   EXPECT_EQ((Model::open(target_).value().tensor<F32, Rank<1>>("t").value()(1)), 2.0F);
 }
 
-TEST_F(Saving, writes_no_bits_of_a_views_neighbours) {
+TEST_F(Saving, does_not_write_bits_outside_the_view) {
   auto packed = Tensor<F4, Rank<1>>::zeros(Rank<1>(4)).value();
   for (auto&& element : packed) element = F4::Element(6);
   const auto three = packed.slice<0>(0, 3).value();

@@ -1,7 +1,7 @@
-#include <htensor/convert/write.hpp>
+#include <htensor/convert/save.hpp>
 
 #include <algorithm>
-#include <htensor/base/checked.hpp>
+#include <htensor/base/bytes.hpp>
 #include <htensor/base/fault.hpp>
 #include <utility>
 
@@ -75,9 +75,11 @@ Result<bool> copy_pieces(const PlannedFile& file, const Pieces& pieces, io::Atom
   };
   while (const auto piece = HT_TRY(pieces.source())) {
     if (piece->offset < end || !checked::range_fits(piece->offset, piece->bytes.size(), pieces.bytes)) {
-      return fail(ErrorCode::out_of_bounds, "pieces_are_in_order_and_inside",
-                  format_text("piece of {} bytes at byte {} is out of order: {} of {} bytes are written",
-                              piece->bytes.size(), piece->offset, end, pieces.bytes));
+      return fail(
+          Error(ErrorCode::out_of_bounds, "pieces_are_in_order_and_inside",
+                format_text("piece of {} bytes at byte {} is out of order: {} of {} bytes are written",
+                            piece->bytes.size(), piece->offset, end, pieces.bytes))
+              .with_hint("return pieces in ascending order that do not overlap"));
     }
     leave_hole(piece->offset);
     // At least one step, so that a stop is honoured even if a piece is empty.
@@ -104,8 +106,9 @@ Result<void> write(const std::filesystem::path& path, const Encoded& file, const
                    const WriteOptions& options) {
   if (file.header.size() > file.file_bytes) {
     return fail(
-        ErrorCode::size_mismatch, "file_is_longer_than_its_header",
-        format_text("the header has {} bytes but the file has {}", file.header.size(), file.file_bytes));
+        Error(ErrorCode::size_mismatch, "file_is_longer_than_its_header",
+              format_text("the header has {} bytes but the file has {}", file.header.size(), file.file_bytes))
+            .with_hint("pass the Encoded that encode returned"));
   }
   return write_file(path, file, {.source = source, .first = file.header.size(), .bytes = file.file_bytes}, {},
                     options);
@@ -115,9 +118,10 @@ Result<void> write(const std::filesystem::path& path, const DTypeInfo& dtype,
                    std::span<const std::int64_t> dims, Bytes data, const WriteOptions& options) {
   const auto header = HT_TRY(format_ht::describe(dtype, dims));
   if (header.data_bytes != data.size()) {
-    return fail(
-        ErrorCode::size_mismatch, "data_is_what_the_shape_needs",
-        format_text("the shape needs {} bytes of data but {} were given", header.data_bytes, data.size()));
+    return fail(Error(ErrorCode::size_mismatch, "data_size_matches_the_shape",
+                      format_text("the shape needs {} bytes of data but {} were given", header.data_bytes,
+                                  data.size()))
+                    .with_hint("pass the shape of the data"));
   }
   bool is_given = data.empty();
   const DataSource source = [&]() -> Result<std::optional<DataPiece>> {

@@ -6,10 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <htensor/convert/write.hpp>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/convert/save.hpp>
+#include <htensor/hash/digest.hpp>
 #include <htensor/integrity/seal.hpp>
-#include <htensor/integrity/verify.hpp>
 #include <htensor/model/model.hpp>
 
 #include "format/ht/ht.hpp"
@@ -25,7 +24,7 @@ using testing::read_file;
 using testing::TemporaryFolder;
 using testing::write_file;
 
-const WriteOptions replacing{.if_exists = io::IfExists::replace};
+const WriteOptions replacing{.if_exists = IfExists::replace};
 
 class Writing : public ::testing::Test {
  protected:
@@ -34,7 +33,7 @@ class Writing : public ::testing::Test {
   Tensor<F32, Rank<2>> tensor_ = Tensor<F32, Rank<2>>::of(Rank<2>(2, 3), {1, 2, 3, 4, 5, 6}).value();
 };
 
-TEST_F(Writing, what_is_written_is_read_back) {
+TEST_F(Writing, written_tensors_are_read_back) {
   ASSERT_TRUE(write(path_, tensor_));
   const auto back = Model::open(path_).value().tensor<F32, Rank<2>>("t").value();
   EXPECT_TRUE(std::equal(back.begin(), back.end(), tensor_.begin(), tensor_.end()));
@@ -57,7 +56,7 @@ TEST_F(Writing, sub_byte_slices_are_written_from_their_first_element) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(static_cast<float>(back(i)), static_cast<float>(i + 1));
 }
 
-TEST_F(Writing, bits_after_the_last_element_are_zero_whatever_the_neighbours_are) {
+TEST_F(Writing, bits_after_the_last_element_are_zero) {
   auto packed = Tensor<F4, Rank<1>>::zeros(Rank<1>(4)).value();
   for (auto&& element : packed) element = F4::Element(6);
   ASSERT_TRUE(write(path_, packed.slice<0>(0, 3).value()));
@@ -78,7 +77,7 @@ TEST_F(Writing, data_is_sealed_by_its_checksum) {
   EXPECT_EQ(header.payload_crc, crc64nvme(Bytes(file).subspan(128)));
 }
 
-TEST_F(Writing, over_the_file_that_is_mapped_is_safe) {
+TEST_F(Writing, overwriting_the_mapped_file_is_safe) {
   ASSERT_TRUE(write(path_, tensor_));
   const auto mapped = Model::open(path_).value().tensor<F32, Rank<2>>("t").value();
   ASSERT_TRUE(write(path_, mapped.transpose(), replacing));
@@ -86,13 +85,13 @@ TEST_F(Writing, over_the_file_that_is_mapped_is_safe) {
   EXPECT_EQ((Model::open(path_).value().tensor<F32, Rank<2>>("t").value()(2, 0)), 3);
 }
 
-TEST_F(Writing, existing_file_is_kept_unless_told) {
+TEST_F(Writing, existing_file_is_kept_by_default) {
   write_file(path_, "old");
   EXPECT_EQ(write(path_, tensor_).error().code(), ErrorCode::already_exists);
   EXPECT_EQ(read_file(path_).size(), 3U);
 }
 
-TEST_F(Writing, every_failing_call_leaves_the_old_file_and_no_litter) {
+TEST_F(Writing, every_failing_call_leaves_the_old_file_and_no_temporary_files) {
   ASSERT_TRUE(write(path_, tensor_));
   const auto old = read_file(path_);
   const auto bigger = Tensor<F32, Rank<1>>::zeros(Rank<1>(1000)).value();
@@ -105,7 +104,7 @@ TEST_F(Writing, every_failing_call_leaves_the_old_file_and_no_litter) {
     for (int nth = 0; nth < calls; ++nth) {
       FaultyPort port;
       port.fail_at(call, nth, std::errc::no_space_on_device);
-      const auto done = write(path_, bigger, {.if_exists = io::IfExists::replace, .port = &port});
+      const auto done = write(path_, bigger, {.if_exists = IfExists::replace, .port = &port});
       if (port.count(call) <= nth) {  // there is no second call of that kind, so it was written
         EXPECT_TRUE(done);
         write_file(path_, old);
@@ -119,7 +118,7 @@ TEST_F(Writing, every_failing_call_leaves_the_old_file_and_no_litter) {
   }
 }
 
-TEST_F(Writing, file_size_limit_leaves_the_old_file_and_no_litter) {
+TEST_F(Writing, file_size_limit_leaves_the_old_file_and_no_temporary_files) {
   ASSERT_TRUE(write(path_, tensor_));
   const auto old = read_file(path_);
   const pid_t child = fork();
@@ -136,7 +135,7 @@ TEST_F(Writing, file_size_limit_leaves_the_old_file_and_no_litter) {
   EXPECT_EQ(folder_.names(), std::vector<std::string>{"t.ht"});
 }
 
-TEST_F(Writing, full_disk_leaves_the_old_file_and_no_litter) {
+TEST_F(Writing, full_disk_leaves_the_old_file_and_no_temporary_files) {
   const auto disk = folder_ / "disk";
   std::filesystem::create_directory(disk);
   const pid_t child = fork();
@@ -164,8 +163,8 @@ TEST_F(Writing, a_sealed_file_gets_a_new_seal) {
   for (const auto algorithm : all_hash_algorithms) {
     ASSERT_TRUE(ht::seal(Model::open(path_).value(), {.algorithm = algorithm, .force = true}));
     ASSERT_TRUE(write(path_, Tensor<F32, Rank<1>>::zeros(Rank<1>(1000)).value(), replacing));
-    const auto found = verify(path_).value();
-    EXPECT_EQ(found.verdict, Verdict::intact);
+    const auto found = compare_with_seal(path_).value();
+    EXPECT_EQ(found.verdict, Verification::Verdict::intact);
     EXPECT_EQ(found.algorithm, algorithm);
     EXPECT_EQ(found.seal, folder_ / "t.ht.htseal");
   }
@@ -177,15 +176,15 @@ TEST_F(Writing, can_be_stopped_before_the_first_piece) {
   const auto written = write(path_, tensor_, {.stop = stop.get_token()});
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error().code(), ErrorCode::cancelled);
-  int asked = 0;
+  int stop_checks = 0;
   const std::byte data[64] = {};
   const auto source = [&]() -> Result<std::optional<DataPiece>> {
-    ++asked;
+    ++stop_checks;
     return DataPiece{0, data};
   };
   const Encoded file{.header = {}, .offsets = {}, .file_bytes = 64};
   EXPECT_EQ(write(path_, file, source, {.stop = stop.get_token()}).error().code(), ErrorCode::cancelled);
-  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(stop_checks, 1);
   EXPECT_TRUE(folder_.names().empty());
 }
 
@@ -215,13 +214,13 @@ TEST_F(Writing, can_be_stopped_within_a_piece) {
   }
 }
 
-TEST_F(Writing, data_is_what_the_shape_needs) {
+TEST_F(Writing, data_size_matches_the_shape) {
   const std::vector<std::int64_t> dims{3};
   const std::vector<std::byte> data(11);
   const auto done = write(path_, dtype_info<F32>(), dims, Bytes(data));
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code(), ErrorCode::size_mismatch);
-  EXPECT_EQ(done.error().rule(), "data_is_what_the_shape_needs");
+  EXPECT_EQ(done.error().rule(), "data_size_matches_the_shape");
   EXPECT_TRUE(folder_.names().empty());
 }
 
@@ -233,7 +232,7 @@ DataSource source_of(std::vector<DataPiece> pieces) {
   };
 }
 
-TEST_F(Writing, pieces_make_the_same_file_as_the_whole) {
+TEST_F(Writing, pieces_write_the_same_file_as_the_whole) {
   ASSERT_TRUE(write(path_, tensor_));
   const auto data = tensor_.bytes().value();
   const auto dims = tensor_.shape().extents();
@@ -242,7 +241,7 @@ TEST_F(Writing, pieces_make_the_same_file_as_the_whole) {
   EXPECT_EQ(read_file(folder_ / "u.ht"), read_file(path_));
 }
 
-TEST_F(Writing, what_no_piece_covers_is_zero_and_unsealed) {
+TEST_F(Writing, uncovered_bytes_are_zero_and_unsealed) {
   const std::vector<std::int64_t> dims{1 << 20};
   const auto data = bytes_of("abcd");
   ASSERT_TRUE(write(path_, dtype_info<U8>(), dims, source_of({{0, data}, {(1 << 20) - 4, data}})));
@@ -298,7 +297,7 @@ TEST_F(Writing, encoded_files_of_a_catalog_are_read_back) {
   EXPECT_EQ((model.tensor<U8, Rank<1>>("b").value()(0)), 'x');
 }
 
-TEST_F(Writing, holes_of_encoded_files_take_no_room) {
+TEST_F(Writing, holes_of_encoded_files_are_sparse) {
   auto file = small_file();
   file.file_bytes = std::uint64_t{1} << 32;
   ASSERT_TRUE(write(path_, file, source_of({{file.file_bytes - 1, bytes_of("x")}})));
@@ -308,7 +307,7 @@ TEST_F(Writing, holes_of_encoded_files_take_no_room) {
   EXPECT_LT(disk.st_blocks * 512, 1 << 20);
 }
 
-TEST_F(Writing, pieces_of_encoded_files_leave_the_header_alone) {
+TEST_F(Writing, pieces_of_encoded_files_do_not_change_the_header) {
   const auto data = bytes_of("abcd");
   for (const auto& pieces :
        {std::vector<DataPiece>{{7, data}}, std::vector<DataPiece>{{0, {}}},
@@ -337,7 +336,7 @@ TEST_F(Writing, every_failing_call_leaves_no_encoded_file) {
     FaultyPort port;
     port.fail_at(call, 0, std::errc::no_space_on_device);
     EXPECT_FALSE(write(path_, small_file(), source_of({{8, bytes_of("ab")}}),
-                       {.if_exists = io::IfExists::replace, .port = &port}));
+                       {.if_exists = IfExists::replace, .port = &port}));
     EXPECT_TRUE(folder_.names().empty());
     EXPECT_EQ(port.open_files(), 0);
   }

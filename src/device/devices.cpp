@@ -1,5 +1,4 @@
-#include <htensor/device/devices.hpp>
-#include <htensor/device/opencl.hpp>
+#include <htensor/device/transfer.hpp>
 
 #include "base/format_text.hpp"
 #include "device/opencl_listing.hpp"

@@ -1,4 +1,4 @@
-#include <htensor/device/devices.hpp>
+#include <htensor/device/transfer.hpp>
 
 #include <gtest/gtest.h>
 

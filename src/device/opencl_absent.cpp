@@ -1,5 +1,5 @@
 // For builds without OpenCL's headers: every call fails with an error that says so.
-#include <htensor/device/opencl.hpp>
+#include <htensor/device/transfer.hpp>
 
 #include "device/opencl_listing.hpp"
 
@@ -10,7 +10,7 @@ struct OpenClQueue::Queue {};
 namespace {
 
 tl::unexpected<Error> not_built(SourceLine where = SourceLine::here()) {
-  return fail(Error(ErrorCode::device_unavailable, "opencl_is_in_the_build",
+  return fail(Error(ErrorCode::device_unavailable, "build_has_opencl",
                     "this build of htensor has no OpenCL: its headers were missing", where)
                   .with_hint("install opencl-headers and build htensor again"));
 }

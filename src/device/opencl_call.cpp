@@ -1,6 +1,6 @@
 #include "device/opencl_call.hpp"
 
-#include <htensor/dtype/visit.hpp>
+#include <htensor/dtype/relations.hpp>
 #include <limits>
 
 #include "base/format_text.hpp"
@@ -48,26 +48,26 @@ Result<std::optional<Place>> only_buffer(const Operand& operand) {
 Result<Place> one_buffer(const Operand& operand) {
   const auto place = HT_TRY(only_buffer(operand));
   if (place) return *place;
-  return fail(Error(ErrorCode::size_overflow, "operand_is_in_one_buffer",
+  return fail(Error(ErrorCode::size_overflow, "operand_fits_one_buffer",
                     format_text("tensor of shape {} exceeds the largest buffer of the device, {} bytes",
                                 layout::to_text(operand.dims()), operand.memory->buffer_bytes))
                   .with_hint("split the tensor into parts"));
 }
 
-Result<Operand> make_contiguous(const Call& call, const Operand& x, Storage& keeper) {
+Result<Operand> make_contiguous(const Call& call, const Operand& x, Storage& owner) {
   if (x.is_contiguous) return x;
   const auto bytes =
       checked::multiply(static_cast<std::uint64_t>(x.elements), static_cast<std::uint64_t>(x.element_bytes));
   if (!bytes) {
     return fail(
-        Error(ErrorCode::size_overflow, "copy_has_a_size",
+        Error(ErrorCode::size_overflow, "copy_size_fits_64_bits",
               format_text("a copy of a tensor of shape {} exceeds 2^64 bytes", layout::to_text(x.dims())))
             .with_hint("reduce or split the tensor before it is broadcast"));
   }
-  keeper = HT_TRY(
+  owner = HT_TRY(
       allocate_memory(call.device, call.device.facts().name, *bytes, x.memory->buffer_bytes, call.queue));
   Operand out = x;
-  out.memory = HT_TRY(memory_of(keeper, call.device));
+  out.memory = HT_TRY(memory_of(owner, call.device));
   out.first = 0;
   layout::fill_row_major_strides(out.extents, out.strides);
   out.is_contiguous = true;
@@ -77,7 +77,7 @@ Result<Operand> make_contiguous(const Call& call, const Operand& x, Storage& kee
 
 Result<Dense> make_dense(const Call& call, const Operand& x) {
   Dense made;
-  const auto dense = HT_TRY(make_contiguous(call, x, made.keeper));
+  const auto dense = HT_TRY(make_contiguous(call, x, made.owner));
   made.place = HT_TRY(one_buffer(dense));
   return made;
 }
@@ -94,7 +94,7 @@ Kernel::~Kernel() {
   if (kernel_ != nullptr) call_.device.library().release_kernel(kernel_);
 }
 
-Result<void> Kernel::run_to_end(std::array<std::size_t, 3> global, std::array<std::size_t, 3> local) {
+Result<void> Kernel::run_and_wait(std::array<std::size_t, 3> global, std::array<std::size_t, 3> local) {
   const auto& cl = call_.device.library();
   cl_event done = nullptr;
   HT_TRY(

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <htensor/device/opencl.hpp>
+#include <htensor/device/transfer.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -63,11 +63,11 @@ struct Place {
 [[nodiscard]] Result<Place> one_buffer(const Operand& operand);
 
 /// Copies a view to contiguous new memory, owned by `keeper`. Returns the view itself if it is contiguous.
-[[nodiscard]] Result<Operand> make_contiguous(const Call& call, const Operand& x, Storage& keeper);
+[[nodiscard]] Result<Operand> make_contiguous(const Call& call, const Operand& x, Storage& owner);
 
 /// x as contiguous elements in one buffer.
 struct Dense {
-  Storage keeper;
+  Storage owner;
   Place place;
 };
 [[nodiscard]] Result<Dense> make_dense(const Call& call, const Operand& x);
@@ -96,7 +96,7 @@ class Kernel {
     cl_int status = CL_SUCCESS;
     ((status = status == CL_SUCCESS ? set(index++, arguments) : status), ...);
     HT_TRY(check(status, "set an argument of a kernel"));
-    return run_to_end(global, local);
+    return run_and_wait(global, local);
   }
   /// The same with at least this many work-items in one dimension.
   template <class... Arguments>
@@ -117,7 +117,7 @@ class Kernel {
     constexpr auto size = sizeof(Argument);  // NOLINT(bugprone-sizeof-expression)
     return call_.device.library().set_argument(kernel_, index, size, static_cast<const void*>(&argument));
   }
-  Result<void> run_to_end(std::array<std::size_t, 3> global, std::array<std::size_t, 3> local);
+  Result<void> run_and_wait(std::array<std::size_t, 3> global, std::array<std::size_t, 3> local);
 
   Kernel(const Call& call, cl_kernel kernel) noexcept : call_(call), kernel_(kernel) {}
 

@@ -136,8 +136,8 @@ Result<void> run_copy(const Call& call, const Operands& with) {
 Result<void> run_reduction(const Call& call, bool is_max, const Operands& with) {
   // The sum of zero elements is 0, and the memory is already zero.
   if (with.in[0].elements == 0) return {};
-  Storage keeper;
-  const auto x = HT_TRY(make_contiguous(call, with.in[0], keeper));
+  Storage owner;
+  const auto x = HT_TRY(make_contiguous(call, with.in[0], owner));
   auto kernel = HT_TRY(Kernel::make(call, core_text(x.dtype), is_max ? "reduce_max" : "reduce_sum"));
   std::array<std::uint64_t, reduction_lanes> lanes{};
   const auto partial = HT_TRY(

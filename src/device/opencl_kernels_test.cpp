@@ -29,7 +29,7 @@ TEST(OpenClKernels, have_no_double_unless_the_tensor_is_f64) {
 }
 
 // A literal without a suffix is a double, too.
-TEST(OpenClKernels, have_no_literal_of_double_precision_in_f32) {
+TEST(OpenClKernels, have_no_double_literal_in_f32) {
   const std::regex literal(R"([0-9]\.[0-9]+)");
   const std::regex macro(R"(NUMBER\([0-9.]+\))");
   for (const auto& text : texts_of(Gpu::Numbers{}))

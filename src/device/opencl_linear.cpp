@@ -9,7 +9,7 @@ std::size_t whole_tiles(std::int64_t length) {
 }
 
 // Makes a vector a column: for b of rank 1 and its result.
-void stand_up(Operand& vector) {
+void make_column(Operand& vector) {
   vector.extents[6] = vector.extents[7];
   vector.strides[6] = vector.strides[7];
   vector.extents[7] = 1;
@@ -18,15 +18,15 @@ void stand_up(Operand& vector) {
 
 // The bias. Without one, any buffer, which the kernel does not read.
 struct Bias {
-  Storage keeper;
+  Storage owner;
   Place place;
   cl_int is_given = 0;
 };
 
 Result<Bias> bias_of(const Call& call, const Operands& with, const Place& other) {
-  if (with.inputs < 3) return Bias{.keeper = {}, .place = other};
+  if (with.inputs < 3) return Bias{.owner = {}, .place = other};
   auto dense = HT_TRY(make_dense(call, with.in[2]));
-  return Bias{std::move(dense.keeper), dense.place, 1};
+  return Bias{std::move(dense.owner), dense.place, 1};
 }
 
 }  // namespace
@@ -38,8 +38,8 @@ Result<void> run_matmul(const Call& call, const Operands& with) {
   // A sum without terms is zero, and the memory is already zero.
   if (a.elements == 0) return {};
   if (b.rank == 1) {
-    stand_up(b);
-    stand_up(out);
+    make_column(b);
+    make_column(out);
   }
   const auto pa = HT_TRY(one_buffer(a));
   const auto pb = HT_TRY(one_buffer(b));
@@ -63,7 +63,7 @@ Result<void> run_linear(const Call& call, const Operands& with) {
   const std::string text = linear_text(with.out.dtype, weights.dtype);
   // Without columns the kernel reads nothing; the buffers may be empty.
   const bool is_empty = columns == 0;
-  const auto x = is_empty ? Dense{.keeper = {}, .place = po} : HT_TRY(make_dense(call, with.in[0]));
+  const auto x = is_empty ? Dense{.owner = {}, .place = po} : HT_TRY(make_dense(call, with.in[0]));
   const auto pw = is_empty ? po : HT_TRY(one_buffer(weights));
   if (batch <= max_vectors) {
     auto kernel = HT_TRY(Kernel::make(call, text, "linear_vectors"));
@@ -88,8 +88,8 @@ Result<void> run_conv2d(const Call& call, const operation::Conv2d& conv, const O
   const auto po = HT_TRY(one_buffer(with.out));
   const auto bias = HT_TRY(bias_of(call, with, po));
   const bool is_empty = x.elements == 0 || weight.elements == 0;
-  const auto px = is_empty ? Dense{.keeper = {}, .place = po} : HT_TRY(make_dense(call, x));
-  const auto pw = is_empty ? Dense{.keeper = {}, .place = po} : HT_TRY(make_dense(call, weight));
+  const auto px = is_empty ? Dense{.owner = {}, .place = po} : HT_TRY(make_dense(call, x));
+  const auto pw = is_empty ? Dense{.owner = {}, .place = po} : HT_TRY(make_dense(call, weight));
   const DTypeTag bias_dtype = with.inputs < 3 ? with.out.dtype : with.in[2].dtype;
   auto kernel = HT_TRY(Kernel::make(call, conv_text(with.out.dtype, weight.dtype, bias_dtype), "conv2d"));
   return kernel.run_row(with.out.elements, px.place.buffer, px.place.at, pw.place.buffer, pw.place.at,

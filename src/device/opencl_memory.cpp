@@ -1,8 +1,8 @@
 #include "device/opencl_memory.hpp"
 
 #include <algorithm>
-#include <htensor/base/checked.hpp>
-#include <htensor/device/opencl.hpp>
+#include <htensor/base/bytes.hpp>
+#include <htensor/device/transfer.hpp>
 #include <memory>
 #include <string>
 
@@ -127,7 +127,7 @@ Result<cl_command_queue> queue_of(Device& device, const ComputeOptions& options)
   if (options.queue == nullptr) return device.queue();
   const auto& named = options.queue->queue();
   if (&named.device == &device) return named.handle;
-  return fail(Error(ErrorCode::bad_state, "queue_is_of_the_device",
+  return fail(Error(ErrorCode::bad_state, "queue_belongs_to_the_device",
                     format_text("queue of the device '{}' was named in a call on '{}'",
                                 named.device.facts().name, device.facts().name))
                   .with_hint("create a queue with OpenClQueue::create for the device"));

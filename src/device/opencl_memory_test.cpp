@@ -49,17 +49,17 @@ class OpenClMemory : public tests::OpenClTest {
   }
 };
 
-TEST_F(OpenClMemory, is_split_where_it_exceeds_the_largest_buffer) {
+TEST_F(OpenClMemory, is_split_if_it_exceeds_the_largest_buffer) {
   const auto host = coded<I32>(Rank<2>(37, 29));
-  const auto there = split(host, 300);
-  const auto* const memory = must(memory_of(there.storage(), device()));
+  const auto device_side = split(host, 300);
+  const auto* const memory = must(memory_of(device_side.storage(), device()));
   EXPECT_EQ(memory->buffer_bytes, 256U);
   EXPECT_EQ(memory->buffers.size(), (37U * 29U * 4U + 255U) / 256U);
-  EXPECT_EQ(codes(must(to_host(there))), codes(host));
-  EXPECT_EQ(codes(must(to_host(there.transpose()))), codes(must(host.transpose().copy())));
+  EXPECT_EQ(codes(must(to_host(device_side))), codes(host));
+  EXPECT_EQ(codes(must(to_host(device_side.transpose()))), codes(must(host.transpose().copy())));
 }
 
-TEST_F(OpenClMemory, in_several_buffers_is_calculated_with) {
+TEST_F(OpenClMemory, computes_with_several_buffers) {
   const auto host = coded<I32>(Rank<2>(37, 29));
   const auto wide = split(host, 300);
   const auto narrow = split(host, 128);
@@ -68,26 +68,26 @@ TEST_F(OpenClMemory, in_several_buffers_is_calculated_with) {
   ASSERT_EQ(sum.size(), all.size());
   for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(sum[i], static_cast<std::uint32_t>(2 * all[i]));
   // Rows run across buffers, and columns do so with strides.
-  const auto turned = codes(must(to_host(must(add(wide.transpose(), narrow.transpose())))));
+  const auto transposed_sum = codes(must(to_host(must(add(wide.transpose(), narrow.transpose())))));
   const auto expected = codes(must(host.transpose().copy()));
   for (std::size_t i = 0; i < expected.size(); ++i)
-    EXPECT_EQ(turned[i], static_cast<std::uint32_t>(2 * expected[i]));
+    EXPECT_EQ(transposed_sum[i], static_cast<std::uint32_t>(2 * expected[i]));
   std::int64_t total = 0;
   for (const auto value : host) total += value;
   EXPECT_EQ(must(reduce<I64>(operation::Sum{}, wide)), total);
   EXPECT_EQ(must(reduce<I64>(operation::Sum{}, narrow.transpose())), total);
 }
 
-TEST_F(OpenClMemory, operand_is_in_one_buffer) {
-  const auto there = split(tests::filled<F32>(Rank<2>(16, 16), tests::small_number), 256);
+TEST_F(OpenClMemory, operand_fits_one_buffer) {
+  const auto device_side = split(tests::filled<F32>(Rank<2>(16, 16), tests::small_number), 256);
   const auto out = must(Tensor<F32, Rank<2>, Card>::zeros(Rank<2>(16, 16)));
-  EXPECT_TRUE(fails(Card::run(operation::Matmul{}, {}, out, there, there), ErrorCode::size_overflow,
-                    "operand_is_in_one_buffer"));
-  EXPECT_TRUE(fails(Card::run(operation::Softmax{}, {}, out, there), ErrorCode::size_overflow,
-                    "operand_is_in_one_buffer"));
+  EXPECT_TRUE(fails(Card::run(operation::Matmul{}, {}, out, device_side, device_side),
+                    ErrorCode::size_overflow, "operand_fits_one_buffer"));
+  EXPECT_TRUE(fails(Card::run(operation::Softmax{}, {}, out, device_side), ErrorCode::size_overflow,
+                    "operand_fits_one_buffer"));
 }
 
-TEST_F(OpenClMemory, is_out_of_memory_where_the_device_has_less) {
+TEST_F(OpenClMemory, reports_out_of_memory_beyond_device_memory) {
   constexpr auto huge = std::int64_t{1} << 50;
   EXPECT_TRUE(
       fails(Tensor<U8, Rank<1>, Card>::zeros(Rank<1>(huge)), ErrorCode::out_of_memory, "device_has_memory"));
@@ -114,35 +114,35 @@ TEST_F(OpenClMemory, copy_is_inside_the_device_memory) {
   EXPECT_TRUE(Card::copy_to_host(storage, 8, bytes));
 }
 
-TEST_F(OpenClMemory, queue_is_of_the_device) {
+TEST_F(OpenClMemory, queue_belongs_to_the_device) {
   // One device has to stand for two: a queue knows the device that it was made for.
   opencl::Device other(device().library(), device().id(), device().facts());
   const auto queue = must(OpenClQueue::create<Card>());
-  EXPECT_TRUE(fails(queue_of(other, {.queue = &queue}), ErrorCode::bad_state, "queue_is_of_the_device"));
+  EXPECT_TRUE(fails(queue_of(other, {.queue = &queue}), ErrorCode::bad_state, "queue_belongs_to_the_device"));
   EXPECT_TRUE(queue_of(device(), {.queue = &queue}));
 }
 
-TEST_F(OpenClMemory, of_the_host_is_not_seen_by_the_host_as_bytes) {
-  const auto there = must(Tensor<F32, Rank<1>, Card>::zeros(Rank<1>(4)));
-  EXPECT_TRUE(there.storage().bytes().empty());
-  EXPECT_TRUE(fails(Tensor<const F32, Rank<1>>::over(there.storage(), Rank<1>(4)), ErrorCode::out_of_bounds,
-                    "elements_are_inside_the_storage"));
-  EXPECT_TRUE(fails(Tensor<F32, Rank<1>>::over(there.storage(), Rank<1>(4)), ErrorCode::bad_state,
+TEST_F(OpenClMemory, host_does_not_access_shared_memory_as_bytes) {
+  const auto device_side = must(Tensor<F32, Rank<1>, Card>::zeros(Rank<1>(4)));
+  EXPECT_TRUE(device_side.storage().bytes().empty());
+  EXPECT_TRUE(fails(Tensor<const F32, Rank<1>>::over(device_side.storage(), Rank<1>(4)),
+                    ErrorCode::out_of_bounds, "elements_are_within_the_storage"));
+  EXPECT_TRUE(fails(Tensor<F32, Rank<1>>::over(device_side.storage(), Rank<1>(4)), ErrorCode::bad_state,
                     "storage_is_writable"));
 }
 
-TEST_F(OpenClMemory, that_is_shared_is_kept_and_never_written) {
-  const Tensor<const F32, Rank<1>, Card> there = [] {
+TEST_F(OpenClMemory, keeps_shared_memory_and_never_writes_it) {
+  const Tensor<const F32, Rank<1>, Card> device_side = [] {
     const Tensor<const F32, Rank<1>> host = tests::filled<F32>(Rank<1>(64), tests::small_number);
     return must(to_device<Card>(host));
   }();
-  EXPECT_EQ(must(to_host(there))(63), tests::small_number(63));
-  EXPECT_FALSE(must(memory_of(there.storage(), device()))->shared.empty());
-  EXPECT_TRUE(fails(Tensor<F32, Rank<1>, Card>::over(there.storage(), Rank<1>(64)), ErrorCode::bad_state,
-                    "storage_is_writable"));
+  EXPECT_EQ(must(to_host(device_side))(63), tests::small_number(63));
+  EXPECT_FALSE(must(memory_of(device_side.storage(), device()))->shared.empty());
+  EXPECT_TRUE(fails(Tensor<F32, Rank<1>, Card>::over(device_side.storage(), Rank<1>(64)),
+                    ErrorCode::bad_state, "storage_is_writable"));
   const std::array<std::byte, 4> bytes{};
-  EXPECT_TRUE(
-      fails(Card::copy_to_device(bytes, there.storage(), 0), ErrorCode::bad_state, "storage_is_writable"));
+  EXPECT_TRUE(fails(Card::copy_to_device(bytes, device_side.storage(), 0), ErrorCode::bad_state,
+                    "storage_is_writable"));
 }
 
 std::uint64_t resident_bytes() {
@@ -176,7 +176,7 @@ struct MappedFloats {
   }
 };
 
-TEST_F(OpenClMemory, over_mapped_pages_does_not_double_them) {
+TEST_F(OpenClMemory, does_not_copy_mapped_pages) {
   const MappedFloats file;
   ASSERT_NE(file.address, MAP_FAILED);
   const Bytes bytes(static_cast<const std::byte*>(file.address), MappedFloats::bytes);
@@ -185,9 +185,9 @@ TEST_F(OpenClMemory, over_mapped_pages_does_not_double_them) {
   // The kernel is built before memory is measured.
   must(reduce<F32>(operation::Sum{}, must(Tensor<F32, Rank<1>, Card>::zeros(Rank<1>(1)))));
   const auto before = resident_bytes();
-  const auto there = must(to_device<Card>(host));
-  EXPECT_EQ(must(reduce<F32>(operation::Sum{}, there)), 3.0F);
-  EXPECT_EQ(must(reduce<F32>(operation::Max{}, there)), 3.0F);
+  const auto device_side = must(to_device<Card>(host));
+  EXPECT_EQ(must(reduce<F32>(operation::Sum{}, device_side)), 3.0F);
+  EXPECT_EQ(must(reduce<F32>(operation::Max{}, device_side)), 3.0F);
   const auto grown = resident_bytes() - before;
   EXPECT_GT(grown, MappedFloats::bytes / 2) << "the device did not touch the pages";
   EXPECT_LT(grown, MappedFloats::bytes + (std::uint64_t{32} << 20));

@@ -18,7 +18,7 @@ Result<void> run_norm(const Call& call, bool has_mean, double epsilon, const Ope
   const auto weight = HT_TRY(make_dense(call, with.in[1]));
   const bool has_bias = with.inputs == 3;
   const auto bias =
-      has_bias ? HT_TRY(make_dense(call, with.in[2])) : Dense{.keeper = {}, .place = weight.place};
+      has_bias ? HT_TRY(make_dense(call, with.in[2])) : Dense{.owner = {}, .place = weight.place};
   const auto to = HT_TRY(one_buffer(with.out));
   const DTypeTag bias_dtype = has_bias ? with.in[2].dtype : x.dtype;
   auto kernel = HT_TRY(Kernel::make(call, nn_text(x.dtype, with.in[1].dtype, bias_dtype), "norm"));
@@ -33,10 +33,10 @@ Result<void> run_norm(const Call& call, bool has_mean, double epsilon, const Ope
 
 Result<void> run_activation(const Call& call, const char* kernel, const Operands& with) {
   const Operand& out = with.out;
-  Storage keeper;
-  Storage other_keeper;
-  const auto x = HT_TRY(make_contiguous(call, with.in[0], keeper));
-  const auto other = with.inputs == 2 ? HT_TRY(make_contiguous(call, with.in[1], other_keeper)) : x;
+  Storage owner;
+  Storage other_owner;
+  const auto x = HT_TRY(make_contiguous(call, with.in[0], owner));
+  const auto other = with.inputs == 2 ? HT_TRY(make_contiguous(call, with.in[1], other_owner)) : x;
   auto made = HT_TRY(Kernel::make(call, nn_text(out.dtype, out.dtype, out.dtype), kernel));
   for (std::int64_t done = 0; done < out.elements;) {
     auto part = out.elements - done;

@@ -198,7 +198,7 @@ Result<Device*> find_device(const detail::opencl::Target& target) {
     const auto positions = devices_of_stream(facts, target.is_gpu, gpu_is_any_device());
     const auto index = static_cast<std::size_t>(target.index);
     if (index < positions.size()) return devices[positions[index]].get();
-    return fail(Error(ErrorCode::device_unavailable, "device_of_that_index_exists",
+    return fail(Error(ErrorCode::device_unavailable, "device_index_exists",
                       format_text("{}: this machine has {} OpenCL devices of the kind {}", target.name,
                                   positions.size(), target.is_gpu ? "GPU" : "CPU"))
                     .with_hint(target.is_gpu

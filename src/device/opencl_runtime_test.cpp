@@ -42,9 +42,9 @@ TEST(OpenClStreams, count_devices_of_their_kind) {
   EXPECT_EQ(opencl::devices_of_stream(devices, false, true), (Positions{0}));
 }
 
-TEST_F(OpenClRuntime, device_of_that_index_exists) {
+TEST_F(OpenClRuntime, device_index_exists) {
   const auto absent = Tensor<F32, Rank<1>, OpenCl<Cpu, 9>>::zeros(Rank<1>(1));
-  EXPECT_TRUE(fails(absent, ErrorCode::device_unavailable, "device_of_that_index_exists"));
+  EXPECT_TRUE(fails(absent, ErrorCode::device_unavailable, "device_index_exists"));
   EXPECT_THAT(std::string(absent.error().message()), ::testing::HasSubstr("OpenCl<Cpu, 9>"));
 }
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <htensor/device/opencl.hpp>
+#include <htensor/device/transfer.hpp>
 #include <vector>
 
 #include "tensor/test_tools.hpp"

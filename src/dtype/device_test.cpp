@@ -80,9 +80,9 @@ TEST(Host, stores_every_dtype) {
 }
 
 TEST(OpenCl, on_a_gpu_stores_all_but_double_precision) {
-  auto wanted = names_of(ht::AllDTypes{});
-  EXPECT_EQ(wanted.erase("F64"), 1U);
-  EXPECT_EQ(stored_by<ht::OpenCl<ht::Gpu>>(ht::AllDTypes{}), wanted);
+  auto expected = names_of(ht::AllDTypes{});
+  EXPECT_EQ(expected.erase("F64"), 1U);
+  EXPECT_EQ(stored_by<ht::OpenCl<ht::Gpu>>(ht::AllDTypes{}), expected);
 }
 
 TEST(OpenCl, on_a_cpu_stores_all) {
@@ -124,13 +124,13 @@ TEST(Compatible, decides_whether_a_type_can_be_spelled) {
   EXPECT_TRUE((CanBeSpelled<ht::F64, ht::OpenCl<ht::Cpu>>));
 }
 
-TEST(Compatible, takes_a_read_only_dtype_as_the_dtype) {
+TEST(Compatible, ignores_const_of_the_dtype) {
   EXPECT_TRUE((ht::Compatible<ht::OpenCl<ht::Gpu>, const ht::F32>));
   EXPECT_FALSE((ht::Compatible<ht::OpenCl<ht::Gpu>, const ht::F64>));
   EXPECT_TRUE((ht::Compatible<ht::Host, const users::Color>));
 }
 
-TEST(Compatible, wants_a_device_and_a_dtype) {
+TEST(Compatible, requires_a_device_and_a_dtype) {
   EXPECT_FALSE((ht::Compatible<ht::Host, float>));
   EXPECT_FALSE((ht::Compatible<ht::Host, ht::F32*>));
   EXPECT_FALSE((ht::Compatible<int, ht::F32>));
@@ -147,14 +147,14 @@ TEST(IsDevice, is_an_empty_type_with_a_name) {
   EXPECT_FALSE(ht::IsDevice<int>);
 }
 
-TEST(UsersDevice, stores_what_it_says) {
+TEST(UsersDevice, stores_the_declared_dtypes) {
   using Devices = std::set<std::string_view>;
   EXPECT_EQ(stored_by<users::Accelerator>(ht::AllDTypes{}), (Devices{"BF16", "F8_E4M3"}));
   EXPECT_TRUE((ht::Compatible<users::Accelerator, users::Color>));
   EXPECT_FALSE((ht::Compatible<users::Accelerator, users::Pixel>));
 }
 
-TEST(UsersDType, is_on_a_librarys_device_once_that_is_told) {
+TEST(UsersDType, is_on_a_library_device_after_its_declaration) {
   EXPECT_FALSE((ht::Compatible<ht::OpenCl<ht::Gpu>, users::Color> ||
                 ht::Compatible<ht::OpenCl<ht::Cpu>, users::Color>));
   EXPECT_TRUE((ht::Compatible<ht::OpenCl<ht::Gpu>, users::Pixel> &&

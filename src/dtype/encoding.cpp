@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <htensor/dtype/sizes.hpp>
+#include <htensor/dtype/packed.hpp>
 
 namespace ht::inline v1 {
 namespace {

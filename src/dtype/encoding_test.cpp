@@ -3,7 +3,7 @@
 #include <fstream>
 #include <htensor/dtype/dtypes.hpp>
 #include <htensor/dtype/encoding.hpp>
-#include <htensor/dtype/visit.hpp>
+#include <htensor/dtype/relations.hpp>
 #include <sstream>
 #include <vector>
 
@@ -13,7 +13,7 @@
 namespace ht::encoding_test {
 namespace {
 
-TEST(Encoding, knows_blocks_by_number_and_name) {
+TEST(Encoding, finds_block_encodings_by_number_and_name) {
   const auto by_name = find_encoding("Q4_K");
   ASSERT_TRUE(by_name);
   EXPECT_EQ(by_name, find_encoding(static_cast<EncodingTag>(12)));
@@ -22,7 +22,7 @@ TEST(Encoding, knows_blocks_by_number_and_name) {
   EXPECT_EQ(library_encodings().size(), 27U);
 }
 
-TEST(Encoding, dense_and_retired_numbers_are_none) {
+TEST(Encoding, dense_and_retired_numbers_are_not_found) {
   for (const int number : {0, 1, 4, 5, 24, 30, 31, 32, 33, 36, 37, 38, 43, 255}) {
     EXPECT_FALSE(find_encoding(static_cast<EncodingTag>(number))) << number;
   }
@@ -42,7 +42,7 @@ TEST(Encoding, counts_the_bytes_of_whole_blocks) {
   EXPECT_EQ(block_bytes(std::vector<std::int64_t>{std::int64_t{1} << 58, 32}, q8_0), std::nullopt);
 }
 
-TEST(Encoding, agrees_with_the_list_of_ggml_types) {
+TEST(Encoding, matches_the_list_of_ggml_types) {
   HT_SHARED_OR_SKIP(list, "formats/ggml_types.tsv");
   std::ifstream file(list);
   std::string line;

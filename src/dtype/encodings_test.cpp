@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <htensor/dtype/encodings.hpp>
+#include <htensor/dtype/encoding.hpp>
 #include <set>
 #include <string_view>
 #include <vector>
@@ -46,7 +46,7 @@ TEST(Encodings, dense_and_unknown_tags_are_not_visited) {
   }
 }
 
-TEST(BlockNumbers, lie_inside_their_block_and_apart) {
+TEST(BlockNumbers, are_inside_their_block_and_disjoint) {
   for (const Encoding& encoding : library_encodings()) {
     std::uint32_t end = 0;
     for (const BlockNumber& number : numbers_of_block(encoding.tag)) {
@@ -98,7 +98,7 @@ TEST(BlockNumbers, are_all_halves_floats_and_words_of_a_block) {
   EXPECT_EQ(names.size(), static_cast<std::size_t>(AllEncodings::size));
 }
 
-TEST(BlockNumbers, dense_and_unknown_tags_have_none) {
+TEST(BlockNumbers, dense_and_unknown_tags_have_no_numbers) {
   EXPECT_TRUE(numbers_of_block(EncodingTag::dense).empty());
   EXPECT_TRUE(numbers_of_block(static_cast<EncodingTag>(4)).empty());
   EXPECT_TRUE(numbers_of_block(static_cast<EncodingTag>(255)).empty());

@@ -7,17 +7,17 @@
 namespace ht::facts_test {
 namespace {
 
-double number(Magnitude magnitude) {
+double number(NumberFacts::Magnitude magnitude) {
   return std::ldexp(static_cast<double>(magnitude.significand), magnitude.exponent);
 }
 
-TEST(Magnitude, is_ordered_by_value_and_not_by_spelling) {
+TEST(Magnitude, is_ordered_by_value_not_representation) {
   // Small enough for double to be the oracle of every pair.
   for (std::uint64_t a = 0; a <= 17; ++a) {
     for (std::uint64_t b = 0; b <= 17; ++b) {
       for (int exponent = -6; exponent <= 6; ++exponent) {
-        const Magnitude left{a, exponent};
-        const Magnitude right{b, 1};
+        const NumberFacts::Magnitude left{a, exponent};
+        const NumberFacts::Magnitude right{b, 1};
         ASSERT_EQ(left < right, number(left) < number(right)) << a << "," << exponent << " " << b;
         ASSERT_EQ(left == right, number(left) == number(right)) << a << "," << exponent << " " << b;
         ASSERT_EQ(right < left, number(right) < number(left)) << a << "," << exponent << " " << b;
@@ -26,18 +26,18 @@ TEST(Magnitude, is_ordered_by_value_and_not_by_spelling) {
   }
 }
 
-TEST(Magnitude, is_exact_beyond_what_double_holds) {
+TEST(Magnitude, is_exact_beyond_double_precision) {
   constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
-  EXPECT_LT((Magnitude{most, 0}), (Magnitude{1, 64}));
-  EXPECT_GT((Magnitude{most, 0}), (Magnitude{most - 1, 0}));
-  EXPECT_EQ((Magnitude{most - 1, 0}), (Magnitude{most >> 1, 1}));
-  EXPECT_EQ((Magnitude{1, 1000}), (Magnitude{std::uint64_t{1} << 63, 937}));
+  EXPECT_LT((NumberFacts::Magnitude{most, 0}), (NumberFacts::Magnitude{1, 64}));
+  EXPECT_GT((NumberFacts::Magnitude{most, 0}), (NumberFacts::Magnitude{most - 1, 0}));
+  EXPECT_EQ((NumberFacts::Magnitude{most - 1, 0}), (NumberFacts::Magnitude{most >> 1, 1}));
+  EXPECT_EQ((NumberFacts::Magnitude{1, 1000}), (NumberFacts::Magnitude{std::uint64_t{1} << 63, 937}));
 }
 
 TEST(Magnitude, has_one_zero) {
-  EXPECT_EQ((Magnitude{0, 100}), (Magnitude{0, -100}));
-  EXPECT_LT((Magnitude{0, 100}), (Magnitude{1, -2000}));
-  EXPECT_GT((Magnitude{1, -2000}), (Magnitude{0, 100}));
+  EXPECT_EQ((NumberFacts::Magnitude{0, 100}), (NumberFacts::Magnitude{0, -100}));
+  EXPECT_LT((NumberFacts::Magnitude{0, 100}), (NumberFacts::Magnitude{1, -2000}));
+  EXPECT_GT((NumberFacts::Magnitude{1, -2000}), (NumberFacts::Magnitude{0, 100}));
 }
 
 TEST(UserTag, is_one_of_192_to_255) {
@@ -51,17 +51,17 @@ template <class D, class Native>
 void expect_integer_facts() {
   using Limits = std::numeric_limits<Native>;
   const NumberFacts facts = D::number;
-  EXPECT_EQ(facts.kind, NumberKind::integer) << D::name;
+  EXPECT_EQ(facts.kind, NumberFacts::Kind::integer) << D::name;
   EXPECT_EQ(facts.digits, Limits::digits) << D::name;
   EXPECT_EQ(facts.lowest_exponent, 0) << D::name;
-  EXPECT_EQ(facts.largest, (Magnitude{static_cast<std::uint64_t>(Limits::max()), 0})) << D::name;
+  EXPECT_EQ(facts.largest, (NumberFacts::Magnitude{static_cast<std::uint64_t>(Limits::max()), 0})) << D::name;
   const auto most_negative = std::uint64_t{0} - static_cast<std::uint64_t>(Limits::min());
-  EXPECT_EQ(facts.most_negative, (Magnitude{most_negative, 0})) << D::name;
+  EXPECT_EQ(facts.most_negative, (NumberFacts::Magnitude{most_negative, 0})) << D::name;
   EXPECT_TRUE(facts.has_zero) << D::name;
   EXPECT_FALSE(facts.has_negative_zero) << D::name;
 }
 
-TEST(Facts, of_integers_are_those_of_the_native_types) {
+TEST(Facts, of_integers_match_the_native_types) {
   expect_integer_facts<I8, std::int8_t>();
   expect_integer_facts<U8, std::uint8_t>();
   expect_integer_facts<I16, std::int16_t>();
@@ -73,16 +73,16 @@ TEST(Facts, of_integers_are_those_of_the_native_types) {
 }
 
 TEST(Facts, of_four_bits_go_from_minus_8_to_7_and_0_to_15) {
-  EXPECT_EQ(I4::number.largest, (Magnitude{7, 0}));
-  EXPECT_EQ(I4::number.most_negative, (Magnitude{8, 0}));
-  EXPECT_EQ(U4::number.largest, (Magnitude{15, 0}));
-  EXPECT_EQ(U4::number.most_negative, (Magnitude{0, 0}));
+  EXPECT_EQ(I4::number.largest, (NumberFacts::Magnitude{7, 0}));
+  EXPECT_EQ(I4::number.most_negative, (NumberFacts::Magnitude{8, 0}));
+  EXPECT_EQ(U4::number.largest, (NumberFacts::Magnitude{15, 0}));
+  EXPECT_EQ(U4::number.most_negative, (NumberFacts::Magnitude{0, 0}));
 }
 
-TEST(Facts, of_a_truth_value_are_zero_and_one) {
-  EXPECT_EQ(Bool::number.kind, NumberKind::boolean);
-  EXPECT_EQ(Bool::number.largest, (Magnitude{1, 0}));
-  EXPECT_EQ(Bool::number.most_negative, (Magnitude{0, 0}));
+TEST(Facts, of_bool_are_zero_and_one) {
+  EXPECT_EQ(Bool::number.kind, NumberFacts::Kind::boolean);
+  EXPECT_EQ(Bool::number.largest, (NumberFacts::Magnitude{1, 0}));
+  EXPECT_EQ(Bool::number.most_negative, (NumberFacts::Magnitude{0, 0}));
   EXPECT_FALSE(Bool::number.has_negative_zero);
 }
 
@@ -97,18 +97,18 @@ struct Published {
 };
 
 template <class D>
-void expect_published(const Published& wanted) {
+void expect_published(const Published& expected) {
   const NumberFacts facts = D::number;
-  EXPECT_EQ(facts.kind, NumberKind::floating) << D::name;
-  EXPECT_EQ(number(facts.largest), wanted.largest) << D::name;
-  EXPECT_EQ(number(facts.most_negative), wanted.has_sign ? wanted.largest : 0.0) << D::name;
-  EXPECT_EQ(std::ldexp(1.0, facts.lowest_exponent), wanted.smallest) << D::name;
-  EXPECT_EQ(facts.digits, wanted.digits) << D::name;
-  EXPECT_EQ(facts.has_zero, wanted.has_zero) << D::name;
-  EXPECT_EQ(facts.has_negative_zero, wanted.has_negative_zero) << D::name;
+  EXPECT_EQ(facts.kind, NumberFacts::Kind::floating) << D::name;
+  EXPECT_EQ(number(facts.largest), expected.largest) << D::name;
+  EXPECT_EQ(number(facts.most_negative), expected.has_sign ? expected.largest : 0.0) << D::name;
+  EXPECT_EQ(std::ldexp(1.0, facts.lowest_exponent), expected.smallest) << D::name;
+  EXPECT_EQ(facts.digits, expected.digits) << D::name;
+  EXPECT_EQ(facts.has_zero, expected.has_zero) << D::name;
+  EXPECT_EQ(facts.has_negative_zero, expected.has_negative_zero) << D::name;
 }
 
-TEST(Facts, of_floating_point_are_the_published_ones) {
+TEST(Facts, of_floating_point_match_published_values) {
   using Single = std::numeric_limits<float>;
   using Double = std::numeric_limits<double>;
   expect_published<F4>({6.0, 0.5, 2});
@@ -125,14 +125,14 @@ TEST(Facts, of_floating_point_are_the_published_ones) {
   expect_published<F64>({Double::max(), Double::denorm_min(), Double::digits});
 }
 
-TEST(Facts, of_a_complex_number_are_those_of_its_parts) {
-  EXPECT_EQ(C64::number.kind, NumberKind::complex);
+TEST(Facts, of_complex_match_its_parts) {
+  EXPECT_EQ(C64::number.kind, NumberFacts::Kind::complex);
   EXPECT_EQ(C64::number.digits, F32::number.digits);
   EXPECT_EQ(C64::number.largest, F32::number.largest);
 }
 
-TEST(Facts, each_value_missing_makes_it_hold_less) {
-  const NumberFacts full = number_facts({5, 10, 15, Specials::ieee});
+TEST(Facts, each_missing_value_reduces_the_held_set) {
+  const NumberFacts full = number_facts({5, 10, 15, FloatLayout::Specials::ieee});
   EXPECT_TRUE(holds_every_value(full, full));
   const auto lacks = [&](auto change) {
     NumberFacts less = full;
@@ -146,7 +146,7 @@ TEST(Facts, each_value_missing_makes_it_hold_less) {
   EXPECT_TRUE(lacks([](NumberFacts& f) { f.has_zero = false; }));
   EXPECT_TRUE(lacks([](NumberFacts& f) { f.has_negative_zero = false; }));
   NumberFacts complex = full;
-  complex.kind = NumberKind::complex;
+  complex.kind = NumberFacts::Kind::complex;
   EXPECT_TRUE(holds_every_value(complex, full));
   EXPECT_FALSE(holds_every_value(full, complex));
 }

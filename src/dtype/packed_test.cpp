@@ -61,13 +61,14 @@ struct Names {
 };
 TYPED_TEST_SUITE(Packed, PackedDTypes, Names);
 
-TYPED_TEST(Packed, loads_what_the_bits_say_from_every_phase) {
+TYPED_TEST(Packed, loads_the_bits_at_every_phase) {
   using Fixture = Packed<TypeParam>;
   for (std::size_t elements = 1; elements <= 17; ++elements) {
     const Buffer buffer(elements, TypeParam::bits);
     const Bits model = bits_of(buffer.bytes.get(), buffer.size);
     for (std::size_t start = 0; start < elements; ++start) {
-      const PackedPointer<const TypeParam> pointer(buffer.bytes.get(), static_cast<std::int64_t>(start));
+      const detail::PackedPointer<const TypeParam> pointer(buffer.bytes.get(),
+                                                           static_cast<std::int64_t>(start));
       for (std::size_t i = 0; start + i < elements; ++i) {
         ASSERT_EQ(pointer[static_cast<std::int64_t>(i)].bits(), read(model, start + i, Fixture::width))
             << start << " + " << i << " of " << elements;
@@ -76,7 +77,7 @@ TYPED_TEST(Packed, loads_what_the_bits_say_from_every_phase) {
   }
 }
 
-TYPED_TEST(Packed, stores_into_its_own_bits_and_no_others) {
+TYPED_TEST(Packed, stores_only_into_its_own_bits) {
   using Fixture = Packed<TypeParam>;
   constexpr std::size_t elements = 11;
   for (std::size_t i = 0; i < elements; ++i) {
@@ -84,7 +85,7 @@ TYPED_TEST(Packed, stores_into_its_own_bits_and_no_others) {
       const Buffer buffer(elements, TypeParam::bits);
       Bits model = bits_of(buffer.bytes.get(), buffer.size);
       write(model, i, Fixture::width, code);
-      const PackedPointer<TypeParam> pointer(buffer.bytes.get());
+      const detail::PackedPointer<TypeParam> pointer(buffer.bytes.get());
       pointer[static_cast<std::int64_t>(i)] = Fixture::element(code);
       // The padding after the last element is part of the model too.
       ASSERT_EQ(bits_of(buffer.bytes.get(), buffer.size), model) << i << " = " << code;
@@ -92,14 +93,14 @@ TYPED_TEST(Packed, stores_into_its_own_bits_and_no_others) {
   }
 }
 
-TYPED_TEST(Packed, what_is_stored_comes_back) {
+TYPED_TEST(Packed, stored_values_are_loaded_back) {
   using Fixture = Packed<TypeParam>;
   constexpr std::int64_t elements = 1 << Fixture::width;
   const Buffer buffer(elements, TypeParam::bits);
-  const PackedPointer<TypeParam> pointer(buffer.bytes.get());
+  const detail::PackedPointer<TypeParam> pointer(buffer.bytes.get());
   // Backwards, so that a store that spills over would spoil what is there already.
   for (std::int64_t i = elements - 1; i >= 0; --i) pointer[i] = Fixture::element(static_cast<unsigned>(i));
-  const PackedPointer<const TypeParam> read_only = pointer;
+  const detail::PackedPointer<const TypeParam> read_only = pointer;
   for (std::int64_t i = 0; i < elements; ++i) ASSERT_EQ(read_only[i].bits(), static_cast<unsigned>(i));
 }
 
@@ -107,7 +108,7 @@ TYPED_TEST(Packed, a_reference_reads_and_assigns_the_element) {
   using Fixture = Packed<TypeParam>;
   using Element = typename TypeParam::Element;
   const Buffer buffer(8, TypeParam::bits);
-  const PackedPointer<TypeParam> pointer(buffer.bytes.get());
+  const detail::PackedPointer<TypeParam> pointer(buffer.bytes.get());
   pointer[1] = Fixture::element(1);
   pointer[2] = Fixture::element(5);
   pointer[1] = pointer[2];
@@ -125,12 +126,12 @@ TYPED_TEST(Packed, a_reference_reads_and_assigns_the_element) {
 
 TYPED_TEST(Packed, pointers_count_in_elements) {
   const Buffer buffer(24, TypeParam::bits);
-  const PackedPointer<const TypeParam> start(buffer.bytes.get());
+  const detail::PackedPointer<const TypeParam> start(buffer.bytes.get());
   const Bits model = bits_of(buffer.bytes.get(), buffer.size);
   for (std::int64_t i = 0; i < 24; ++i) {
     const auto there = start + i;
     EXPECT_EQ((*there).bits(), read(model, static_cast<std::size_t>(i), Packed<TypeParam>::width));
-    EXPECT_EQ(there, (PackedPointer<const TypeParam>(buffer.bytes.get(), i)));
+    EXPECT_EQ(there, (detail::PackedPointer<const TypeParam>(buffer.bytes.get(), i)));
     EXPECT_EQ(there == start, i == 0);
     // Strides may be negative, as long as the element is there.
     EXPECT_EQ(there + -i, start);
@@ -140,48 +141,48 @@ TYPED_TEST(Packed, pointers_count_in_elements) {
   }
 }
 
-TYPED_TEST(Packed, an_empty_pointer_points_nowhere) {
-  const PackedPointer<TypeParam> nowhere;
+TYPED_TEST(Packed, a_default_pointer_is_null) {
+  const detail::PackedPointer<TypeParam> nowhere;
   EXPECT_EQ(nowhere.address(), nullptr);
   EXPECT_EQ((nowhere + 8).address(), nullptr);
-  EXPECT_EQ(nowhere, PackedPointer<TypeParam>(nullptr));
+  EXPECT_EQ(nowhere, detail::PackedPointer<TypeParam>(nullptr));
 }
 
-TYPED_TEST(Packed, works_while_compiling) {
+TYPED_TEST(Packed, is_constexpr) {
   constexpr unsigned found = [] {
     std::byte bytes[8]{};
-    const PackedPointer<TypeParam> pointer(bytes);
+    const detail::PackedPointer<TypeParam> pointer(bytes);
     pointer[5] = TypeParam::Element::from_bits(9);
     return unsigned{static_cast<typename TypeParam::Element>(pointer[5]).bits()};
   }();
   EXPECT_EQ(found, 9U);
 }
 
-TEST(ElementPointer, is_plain_for_whole_bytes_and_packed_for_fewer) {
+TEST(ElementPointer, is_plain_for_whole_bytes_and_packed_for_sub_byte_dtypes) {
   EXPECT_TRUE((std::same_as<ElementPointer<F32>, float*>));
   EXPECT_TRUE((std::same_as<ElementPointer<const F32>, const float*>));
   EXPECT_TRUE((std::same_as<ElementPointer<const BF16>, const SmallFloat<BF16>*>));
   EXPECT_TRUE((std::same_as<ElementPointer<F8_E8M0>, SmallFloat<F8_E8M0>*>));
-  EXPECT_TRUE((std::same_as<ElementPointer<F4>, PackedPointer<F4>>));
-  EXPECT_TRUE((std::same_as<ElementPointer<const I4>, PackedPointer<const I4>>));
+  EXPECT_TRUE((std::same_as<ElementPointer<F4>, detail::PackedPointer<F4>>));
+  EXPECT_TRUE((std::same_as<ElementPointer<const I4>, detail::PackedPointer<const I4>>));
 }
 
-TEST(ElementPointer, to_read_only_comes_from_a_mutable_one_and_never_back) {
-  EXPECT_TRUE((std::is_convertible_v<PackedPointer<F4>, PackedPointer<const F4>>));
-  EXPECT_FALSE((std::is_constructible_v<PackedPointer<F4>, PackedPointer<const F4>>));
-  EXPECT_FALSE((std::is_constructible_v<PackedPointer<F4>, const std::byte*>));
+TEST(ElementPointer, converts_from_mutable_to_const_only) {
+  EXPECT_TRUE((std::is_convertible_v<detail::PackedPointer<F4>, detail::PackedPointer<const F4>>));
+  EXPECT_FALSE((std::is_constructible_v<detail::PackedPointer<F4>, detail::PackedPointer<const F4>>));
+  EXPECT_FALSE((std::is_constructible_v<detail::PackedPointer<F4>, const std::byte*>));
 }
 
 TEST(BytesFor, is_the_bits_rounded_up) {
   for (const int bits : {4, 6, 8, 16, 32, 64}) {
     for (std::uint64_t elements = 0; elements <= 100; ++elements) {
-      const std::uint64_t wanted = (elements * static_cast<std::uint64_t>(bits) + 7) / 8;
-      ASSERT_EQ(bytes_for(elements, bits), wanted) << elements << " of " << bits;
+      const std::uint64_t expected = (elements * static_cast<std::uint64_t>(bits) + 7) / 8;
+      ASSERT_EQ(bytes_for(elements, bits), expected) << elements << " of " << bits;
     }
   }
 }
 
-TEST(BytesFor, counts_up_to_the_last_byte_and_no_further) {
+TEST(BytesFor, counts_up_to_the_maximum) {
   constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
   constexpr auto two_to = [](int n) { return std::uint64_t{1} << n; };
   // All 2^64 - 1 elements of a byte or less can be counted, though their bits cannot.

@@ -195,24 +195,24 @@ consteval Table<std::size_t> common_table(DTypeList<Ds...>) {
 }
 
 // What Common is documented to be: the first in the list that holds them all.
-std::size_t first_holding(std::initializer_list<std::size_t> wanted) {
+std::size_t first_holding(std::initializer_list<std::size_t> expected) {
   for (std::size_t place = 0; place < count; ++place) {
-    if (std::ranges::all_of(wanted, [place](std::size_t d) { return lossless[d][place]; })) return place;
+    if (std::ranges::all_of(expected, [place](std::size_t d) { return lossless[d][place]; })) return place;
   }
   return count;
 }
 
-TEST(LosslessTo, holds_exactly_where_every_value_is_there) {
+TEST(LosslessTo, holds_if_every_value_is_representable) {
   ASSERT_EQ(oracles().size(), count);
   for (std::size_t a = 0; a < count; ++a) {
     for (std::size_t b = 0; b < count; ++b) {
-      const bool wanted = oracles().at(names[b]).has_all_of(oracles().at(names[a]));
-      EXPECT_EQ(lossless[a][b], wanted) << names[a] << " to " << names[b];
+      const bool expected = oracles().at(names[b]).has_all_of(oracles().at(names[a]));
+      EXPECT_EQ(lossless[a][b], expected) << names[a] << " to " << names[b];
     }
   }
 }
 
-TEST(LosslessTo, is_as_the_design_says) {
+TEST(LosslessTo, matches_the_design) {
   EXPECT_TRUE((LosslessTo<U8, F16> && LosslessTo<BF16, F32> && LosslessTo<I32, F64>));
   EXPECT_FALSE((LosslessTo<I64, F64>));
   EXPECT_FALSE((LosslessTo<F8_E4M3, F8_E4M3FNUZ>));
@@ -234,7 +234,7 @@ TEST(LosslessTo, is_a_partial_order) {
   }
 }
 
-TEST(LosslessTo, goes_forward_in_the_list_of_all) {
+TEST(LosslessTo, follows_the_order_of_the_list) {
   for (std::size_t a = 0; a < count; ++a) {
     for (std::size_t b = 0; b < a; ++b) EXPECT_FALSE(lossless[a][b]) << names[a] << " to " << names[b];
   }
@@ -254,7 +254,7 @@ TEST(UpcastableTo, is_lossless_within_a_family) {
   }
 }
 
-TEST(Common, is_as_the_examples_say) {
+TEST(Common, matches_the_examples) {
   EXPECT_TRUE((std::same_as<Common<F16, BF16>, F32>));
   EXPECT_TRUE((std::same_as<Common<U8, I8>, I16>));
   EXPECT_TRUE((std::same_as<Common<U8, F16>, F16>));
@@ -311,7 +311,7 @@ TEST(Common, of_three_does_not_depend_on_their_order) {
   }
 }
 
-TEST(Common, one_of_the_given_that_holds_the_others_is_the_first_in_the_list) {
+TEST(Common, a_dtype_that_holds_the_others_is_the_common_one) {
   // Common looks at its arguments before the list. For any three, in any order, that finds the same.
   for (std::size_t a = 0; a < count; ++a) {
     for (std::size_t b = 0; b < count; ++b) {
@@ -327,7 +327,7 @@ TEST(Common, one_of_the_given_that_holds_the_others_is_the_first_in_the_list) {
 }
 
 template <template <class> class Holds, class... Ds>
-std::set<std::string_view> names_where(DTypeList<Ds...>) {
+std::set<std::string_view> names_of_matching(DTypeList<Ds...>) {
   std::set<std::string_view> found;
   ((Holds<Ds>::value ? void(found.insert(Ds::name)) : void()), ...);
   return found;
@@ -341,20 +341,20 @@ using Ranked = std::bool_constant<Precision<D>>;
 template <class D>
 using Multiplies = std::bool_constant<Multipliable<D>>;
 
-TEST(Concepts, name_the_right_dtypes) {
+TEST(Concepts, select_the_expected_dtypes) {
   const std::set<std::string_view> integral{"I4", "U4", "I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64"};
   const std::set<std::string_view> floating{"F4",      "F6_E2M3", "F6_E3M2",     "F8_E4M3",
                                             "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ",
                                             "F16",     "BF16",    "F32",         "F64"};
-  EXPECT_EQ(names_where<Integral>(AllDTypes{}), integral);
-  EXPECT_EQ(names_where<Floating>(AllDTypes{}), floating);
+  EXPECT_EQ(names_of_matching<Integral>(AllDTypes{}), integral);
+  EXPECT_EQ(names_of_matching<Floating>(AllDTypes{}), floating);
   std::set<std::string_view> all_but_bool(names.begin(), names.end());
   all_but_bool.erase("BOOL");
-  EXPECT_EQ(names_where<Ranked>(AllDTypes{}), all_but_bool);
-  EXPECT_EQ(names_where<Multiplies>(AllDTypes{}), all_but_bool);
+  EXPECT_EQ(names_of_matching<Ranked>(AllDTypes{}), all_but_bool);
+  EXPECT_EQ(names_of_matching<Multiplies>(AllDTypes{}), all_but_bool);
 }
 
-TEST(Concepts, only_a_dtype_is_a_dtype) {
+TEST(Concepts, accept_only_dtypes) {
   EXPECT_TRUE(IsDType<F32>);
   EXPECT_TRUE(IsDType<Bool>);
   EXPECT_FALSE(IsDType<int>);

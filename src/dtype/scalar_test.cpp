@@ -14,19 +14,19 @@ template <class D>
 void expect_small_integers(int lowest, int highest) {
   using Small = typename D::Element;
   for (unsigned code = 0; code < 16; ++code) {
-    const int wanted = lowest < 0 && code >= 8 ? static_cast<int>(code) - 16 : static_cast<int>(code);
+    const int expected = lowest < 0 && code >= 8 ? static_cast<int>(code) - 16 : static_cast<int>(code);
     const auto value = Small::from_bits(static_cast<std::uint8_t>(code));
-    EXPECT_EQ(static_cast<int>(value), wanted);
-    EXPECT_EQ(static_cast<double>(value), wanted);
-    EXPECT_EQ(Small(wanted).bits(), code);
+    EXPECT_EQ(static_cast<int>(value), expected);
+    EXPECT_EQ(static_cast<double>(value), expected);
+    EXPECT_EQ(Small(expected).bits(), code);
     EXPECT_EQ(Small::from_bits(static_cast<std::uint8_t>(code | 0xA0)).bits(), code);
   }
   for (int quarters = -80; quarters <= 80; ++quarters) {
     const double value = quarters / 4.0;
     // std::nearbyint rounds halves to even, as the library is to.
-    const auto wanted = std::clamp(static_cast<int>(std::nearbyint(value)), lowest, highest);
-    EXPECT_EQ(static_cast<int>(Small(value)), wanted) << value;
-    EXPECT_EQ(static_cast<int>(Small(static_cast<float>(value))), wanted) << value;
+    const auto expected = std::clamp(static_cast<int>(std::nearbyint(value)), lowest, highest);
+    EXPECT_EQ(static_cast<int>(Small(value)), expected) << value;
+    EXPECT_EQ(static_cast<int>(Small(static_cast<float>(value))), expected) << value;
     EXPECT_EQ(static_cast<int>(Small(quarters)), std::clamp(quarters, lowest, highest)) << quarters;
   }
   for (const double huge : {1e300, infinity}) {
@@ -46,7 +46,7 @@ TEST(SmallInt, i4_rounds_to_even_and_saturates) { expect_small_integers<I4>(-8, 
 
 TEST(SmallInt, u4_rounds_to_even_and_saturates) { expect_small_integers<U4>(0, 15); }
 
-TEST(Boolean, any_byte_but_zero_is_true) {
+TEST(Boolean, any_nonzero_byte_is_true) {
   for (unsigned byte = 0; byte < 256; ++byte) {
     const auto value = Boolean::from_bits(static_cast<std::uint8_t>(byte));
     EXPECT_EQ(static_cast<bool>(value), byte != 0) << byte;
@@ -76,17 +76,17 @@ void expect_implicit_from_each() {
   (expect_implicit_from<As>(AllDTypes{}), ...);
 }
 
-TEST(Conversion, of_small_elements_is_implicit_exactly_where_upcastable) {
+TEST(Conversion, of_small_elements_is_implicit_exactly_if_upcastable) {
   expect_implicit_from_each<F4, F6_E2M3, F6_E3M2, F8_E4M3, F8_E5M2, F8_E8M0, F8_E4M3FNUZ, F8_E5M2FNUZ, F16,
                             BF16, I4, U4>();
 }
 
-TEST(Conversion, of_a_truth_value_is_implicit_exactly_where_upcastable) {
+TEST(Conversion, of_bool_is_implicit_exactly_if_upcastable) {
   expect_implicit_from_each<Bool>();
   EXPECT_TRUE((std::is_convertible_v<Boolean, bool> && std::is_convertible_v<bool, Boolean>));
 }
 
-TEST(Conversion, to_a_small_element_takes_a_word) {
+TEST(Conversion, to_a_small_element_is_explicit) {
   static_assert(std::is_convertible_v<F16::Element, float> && std::is_convertible_v<F16::Element, double>);
   static_assert(!std::is_convertible_v<BF16::Element, float> &&
                 std::is_constructible_v<float, BF16::Element>);
@@ -107,7 +107,7 @@ void expect_plain(std::size_t bytes) {
   EXPECT_TRUE(std::is_trivially_destructible_v<Element> && std::is_nothrow_default_constructible_v<Element>);
 }
 
-TEST(Elements, are_their_stored_bits_and_nothing_else) {
+TEST(Elements, consist_of_their_stored_bits) {
   expect_plain<F16::Element>(2);
   expect_plain<BF16::Element>(2);
   expect_plain<F8_E4M3::Element>(1);
@@ -125,9 +125,9 @@ constexpr bool elements_lead_back(DTypeList<Ds...>) {
   return (std::same_as<DTypeOf<typename Ds::Element>, Ds> && ...);
 }
 
-TEST(Elements, lead_back_to_their_dtype) { EXPECT_TRUE(elements_lead_back(AllDTypes{})); }
+TEST(Elements, map_to_their_dtype) { EXPECT_TRUE(elements_lead_back(AllDTypes{})); }
 
-TEST(Elements, convert_while_compiling) {
+TEST(Elements, convert_in_constant_expressions) {
   constexpr float third = F16::Element(1.0 / 3.0);
   constexpr auto narrow = static_cast<F8_E4M3::Element>(F16::Element(3.3));
   EXPECT_EQ(third, 0x1.554p-2F);

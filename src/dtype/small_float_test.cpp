@@ -96,12 +96,13 @@ struct Names {
 };
 TYPED_TEST_SUITE(Small, SmallFloats, Names);
 
-TYPED_TEST(Small, every_code_decodes_as_its_document_says) {
+TYPED_TEST(Small, every_code_decodes_as_specified) {
   for (unsigned code = 0; code < codes<TypeParam>; ++code) {
     const auto value = element<TypeParam>(code);
-    const double wanted = by_the_book<TypeParam>(code);
-    ASSERT_TRUE(same(static_cast<double>(value), wanted)) << code << " is not " << wanted;
-    ASSERT_TRUE(same(static_cast<double>(static_cast<float>(value)), wanted)) << code << " is not " << wanted;
+    const double expected = by_the_book<TypeParam>(code);
+    ASSERT_TRUE(same(static_cast<double>(value), expected)) << code << " is not " << expected;
+    ASSERT_TRUE(same(static_cast<double>(static_cast<float>(value)), expected))
+        << code << " is not " << expected;
   }
 }
 
@@ -165,19 +166,19 @@ void expect_overflow(double largest, double half_step, unsigned at_half, unsigne
   EXPECT_EQ(code_of<D>(-half_step), negative(at_half));
 }
 
-TEST(SmallFloat, beyond_the_largest_is_infinity_where_there_is_one) {
+TEST(SmallFloat, overflow_is_infinity_if_the_dtype_has_it) {
   expect_overflow<F16>(65504, 65520, 0x7C00, 0x7C00);
   expect_overflow<BF16>(0x1.FEp127, 0x1.FFp127, 0x7F80, 0x7F80);
   expect_overflow<F8_E5M2>(57344, 61440, 0x7C, 0x7C);
 }
 
-TEST(SmallFloat, beyond_the_largest_is_nan_where_there_is_only_that) {
+TEST(SmallFloat, overflow_is_nan_if_the_dtype_has_no_infinity) {
   expect_overflow<F8_E4M3>(448, 464, 0x7E, 0x7F);
   expect_overflow<F8_E4M3FNUZ>(240, 248, 0x80, 0x80);
   expect_overflow<F8_E5M2FNUZ>(57344, 61440, 0x80, 0x80);
 }
 
-TEST(SmallFloat, beyond_the_largest_is_the_largest_where_there_is_nothing_else) {
+TEST(SmallFloat, overflow_saturates_without_infinity_and_nan) {
   expect_overflow<F4>(6, 7, 0x7, 0x7);
   expect_overflow<F6_E2M3>(7.5, 7.75, 0x1F, 0x1F);
   expect_overflow<F6_E3M2>(28, 30, 0x1F, 0x1F);
@@ -198,7 +199,7 @@ TEST(SmallFloat, a_scale_has_no_zero_no_sign_and_no_infinity) {
   for (const double large : {0x1.8p127, 0x1p128, infinity}) EXPECT_EQ(code_of<Scale>(large), 0xFFU) << large;
 }
 
-TEST(SmallFloat, nan_is_a_quiet_one_of_its_sign) {
+TEST(SmallFloat, nan_becomes_quiet_and_keeps_its_sign) {
   const float signalling = std::bit_cast<float>(0x7F80'0001U);
   EXPECT_EQ(code_of<F16>(nan), 0x7E00U);
   EXPECT_EQ(code_of<F16>(-nan), 0xFE00U);
@@ -221,7 +222,7 @@ TEST(SmallFloat, nan_is_a_quiet_one_of_its_sign) {
   }
 }
 
-TEST(SmallFloat, nan_keeps_its_sign_and_payload_on_the_way_up) {
+TEST(SmallFloat, nan_keeps_its_sign_and_payload_when_widened) {
   EXPECT_EQ(std::bit_cast<std::uint32_t>(static_cast<float>(element<F16>(0xFE81))), 0xFFD0'2000U);
   EXPECT_EQ(std::bit_cast<std::uint32_t>(static_cast<float>(element<BF16>(0xFFC1))), 0xFFC1'0000U);
   EXPECT_EQ(std::bit_cast<std::uint64_t>(static_cast<double>(element<BF16>(0x7FC1))), 0x7FF8'2000'0000'0000U);
@@ -269,7 +270,7 @@ TEST(SmallFloat, an_integer_is_rounded_once) {
   EXPECT_EQ(code_of<F16>(std::numeric_limits<std::int64_t>::min()), 0xFC00U);
 }
 
-TEST(SmallFloat, an_integer_may_lose_all_its_bits_but_one) {
+TEST(SmallFloat, an_integer_is_rounded_to_one_bit) {
   // A scale keeps one bit of 64, which is the widest shift there is.
   constexpr std::uint64_t tie = std::uint64_t{3} << 62;
   EXPECT_EQ(code_of<F8_E8M0>(std::uint64_t{1} << 63), 127U + 63);
@@ -278,7 +279,7 @@ TEST(SmallFloat, an_integer_may_lose_all_its_bits_but_one) {
   EXPECT_EQ(code_of<F8_E8M0>(std::numeric_limits<std::uint64_t>::max()), 127U + 64);
 }
 
-TEST(ShiftRightRounded, is_right_at_the_width_of_the_word) {
+TEST(ShiftRightRounded, is_correct_at_the_word_width) {
   constexpr std::uint64_t half = std::uint64_t{1} << 63;
   EXPECT_EQ(detail::shift_right_rounded(half - 1, 64), 0U);
   EXPECT_EQ(detail::shift_right_rounded(half, 64), 0U) << "a tie, and 0 is even";
@@ -315,7 +316,7 @@ TYPED_TEST(Small, another_small_float_is_rounded_once) {
 }
 
 #ifdef __FLT16_MAX__
-TEST(SmallFloat, f16_is_the_compilers_own) {
+TEST(SmallFloat, f16_matches_the_compiler) {
   for (unsigned code = 0; code < 0x10000; ++code) {
     const auto native = static_cast<double>(std::bit_cast<_Float16>(static_cast<std::uint16_t>(code)));
     ASSERT_TRUE(same(static_cast<double>(element<F16>(code)), native)) << code;
@@ -323,7 +324,7 @@ TEST(SmallFloat, f16_is_the_compilers_own) {
 }
 #endif
 
-TEST(SmallFloat, compares_as_numbers_do) {
+TEST(SmallFloat, compares_by_value) {
   EXPECT_TRUE(element<F16>(0x8000) == element<F16>(0x0000));
   EXPECT_FALSE(element<F16>(0x7E00) == element<F16>(0x7E00));
   EXPECT_TRUE(F8_E4M3::Element(-2) < F8_E4M3::Element(1));

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <htensor/dtype/device.hpp>
 #include <htensor/dtype/packed.hpp>
-#include <htensor/dtype/visit.hpp>
+#include <htensor/dtype/relations.hpp>
 #include <limits>
 #include <string>
 
@@ -18,7 +18,7 @@ struct F8_E3M4 {
   static constexpr int bits = 8;
   static constexpr int width_rank = 8;
   static constexpr ht::DTypeTag tag = ht::user_tag(0);
-  static constexpr ht::FloatLayout layout{3, 4, 3, ht::Specials::ieee};
+  static constexpr ht::FloatLayout layout{3, 4, 3, ht::FloatLayout::Specials::ieee};
   static constexpr ht::NumberFacts number = ht::number_facts(layout);
 };
 
@@ -62,7 +62,7 @@ TEST(UsersDType, is_a_dtype_of_its_kind) {
   EXPECT_FALSE((ht::IsNumber<Color> || ht::Precision<Color> || ht::Multipliable<Color>));
 }
 
-TEST(UsersDType, has_its_place_among_the_librarys) {
+TEST(UsersDType, is_ordered_among_library_dtypes) {
   EXPECT_TRUE((ht::LosslessTo<F8_E3M4, ht::F16> && ht::LosslessTo<F8_E3M4, ht::BF16>));
   EXPECT_TRUE((ht::LosslessTo<ht::U4, F8_E3M4> && ht::LosslessTo<ht::F6_E2M3, F8_E3M4>));
   EXPECT_FALSE((ht::LosslessTo<F8_E3M4, ht::F8_E4M3>)) << "which has a digit less";
@@ -80,7 +80,7 @@ TEST(UsersDType, without_numbers_is_lossless_to_itself_alone) {
   EXPECT_FALSE((ht::HaveCommon<Color, ht::U32>));
 }
 
-TEST(UsersDType, has_a_common_one_with_the_librarys) {
+TEST(UsersDType, has_a_common_dtype_with_library_dtypes) {
   EXPECT_TRUE((std::same_as<ht::Common<F8_E3M4>, F8_E3M4>));
   EXPECT_TRUE((std::same_as<ht::Common<F8_E3M4, ht::F8_E4M3>, ht::F16>));
   EXPECT_TRUE((std::same_as<ht::Common<ht::F32, F8_E3M4>, ht::F32>));
@@ -94,14 +94,14 @@ TEST(UsersDType, has_a_common_one_with_the_librarys) {
 TEST(UsersDType, decodes_and_encodes_by_its_layout) {
   for (unsigned code = 0; code < 256; ++code) {
     const auto value = static_cast<double>(Mine::from_bits(static_cast<std::uint8_t>(code)));
-    const double wanted = by_the_book(code);
-    if (std::isnan(wanted)) {
+    const double expected = by_the_book(code);
+    if (std::isnan(expected)) {
       EXPECT_TRUE(std::isnan(value)) << code;
-      EXPECT_TRUE(std::isnan(static_cast<double>(Mine(wanted)))) << code;
+      EXPECT_TRUE(std::isnan(static_cast<double>(Mine(expected)))) << code;
     } else {
-      EXPECT_EQ(value, wanted) << code;
-      EXPECT_EQ(Mine(wanted).bits(), code);
-      EXPECT_EQ(Mine(static_cast<float>(wanted)).bits(), code);
+      EXPECT_EQ(value, expected) << code;
+      EXPECT_EQ(Mine(expected).bits(), code);
+      EXPECT_EQ(Mine(static_cast<float>(expected)).bits(), code);
     }
   }
 }
@@ -118,7 +118,7 @@ TEST(UsersDType, rounds_to_nearest_even) {
   EXPECT_EQ(Mine(-1000).bits(), 0xF0U);
 }
 
-TEST(UsersDType, converts_to_the_librarys_with_a_word) {
+TEST(UsersDType, converts_to_library_dtypes_explicitly) {
   EXPECT_FALSE((std::is_convertible_v<Mine, float> || std::is_convertible_v<Mine, ht::F16::Element>));
   const auto half = static_cast<ht::F16::Element>(Mine(1.0625));
   EXPECT_EQ(static_cast<float>(half), 1.0625F);
@@ -135,7 +135,7 @@ TEST(UsersDType, that_joins_a_family_converts_implicitly_within_it) {
   EXPECT_EQ(int{I6::Element(30.5)}, 30);
 }
 
-TEST(UsersDType, of_fewer_bits_than_a_byte_is_packed) {
+TEST(UsersDType, of_sub_byte_width_is_packed) {
   std::byte bytes[6]{};
   const ht::ElementPointer<I6> pointer(bytes);
   for (int i = 0; i < 8; ++i) pointer[i] = I6::Element(4 * i - 16);
@@ -143,7 +143,7 @@ TEST(UsersDType, of_fewer_bits_than_a_byte_is_packed) {
   EXPECT_TRUE((std::same_as<ht::ElementPointer<const F8_E3M4>, const Mine*>));
 }
 
-TEST(UsersDType, is_visited_where_it_is_named) {
+TEST(UsersDType, is_visited_if_passed) {
   const auto name_of = [](auto dtype) { return decltype(dtype)::name; };
   EXPECT_EQ((ht::visit_dtype<F8_E3M4, I6, Color>(F8_E3M4::tag, name_of).value()), "F8_E3M4");
   EXPECT_EQ((ht::visit_dtype<F8_E3M4, I6, Color>(I6::tag, name_of).value()), "I6");
@@ -152,7 +152,7 @@ TEST(UsersDType, is_visited_where_it_is_named) {
   EXPECT_EQ((ht::visit_dtype<I6>(F8_E3M4::tag, name_of).error().code()), ht::ErrorCode::bad_dtype);
 }
 
-TEST(UsersDType, is_found_at_run_time_where_it_is_named) {
+TEST(UsersDType, is_found_at_run_time_if_passed) {
   const ht::DTypeInfo users[] = {ht::dtype_info<F8_E3M4>(), ht::dtype_info<Color>()};
   EXPECT_EQ(ht::find_dtype(ht::user_tag(63), users), ht::dtype_info<Color>());
   EXPECT_EQ(ht::find_dtype("F8_E3M4", users)->bits, 8);

@@ -1,4 +1,4 @@
-#include <htensor/dtype/visit.hpp>
+#include <htensor/dtype/relations.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <htensor/dtype/visit.hpp>
+#include <htensor/dtype/relations.hpp>
 #include <memory>
 #include <set>
 #include <string>
@@ -44,7 +44,7 @@ constexpr std::array<Pinned, 24> pinned{{
     {21, "F8_E5M2", 8}, {22, "F8_E8M0", 8}, {23, "F8_E4M3FNUZ", 8}, {24, "F8_E5M2FNUZ", 8},
 }};
 
-TEST(Tags, are_the_ones_in_files) {
+TEST(Tags, match_the_values_in_files) {
   EXPECT_EQ(AllDTypes::size, 24);
   const auto infos = library_dtypes();
   ASSERT_EQ(infos.size(), pinned.size());
@@ -55,7 +55,7 @@ TEST(Tags, are_the_ones_in_files) {
   }
 }
 
-TEST(Tags, are_those_of_the_dtypes_by_name) {
+TEST(Tags, match_the_dtypes_by_name) {
   EXPECT_EQ(static_cast<int>(Bool::tag), 1);
   EXPECT_EQ(static_cast<int>(I4::tag), 2);
   EXPECT_EQ(static_cast<int>(U64::tag), 11);
@@ -70,7 +70,7 @@ TEST(Tags, are_those_of_the_dtypes_by_name) {
   EXPECT_EQ(static_cast<int>(F8_E5M2FNUZ::tag), 24);
 }
 
-TEST(Visit, calls_each_tags_own_dtype) {
+TEST(Visit, calls_f_with_the_dtype_of_each_tag) {
   for (const auto& [tag, name, bits] : pinned) {
     const auto found = visit_dtype(tag_number(tag), name_of);
     ASSERT_TRUE(found.has_value()) << name;
@@ -106,7 +106,7 @@ TEST(Visit, dtype_tag_is_known) {
   EXPECT_EQ(hints.size(), 3U);
 }
 
-TEST(Visit, an_unknown_tag_gets_the_hint_that_helps) {
+TEST(Visit, an_unknown_tag_has_a_hint) {
   const auto hint = [](int tag) { return std::string(unknown_dtype(tag_number(tag)).hint()); };
   EXPECT_NE(hint(0).find("incomplete"), std::string::npos);
   EXPECT_NE(hint(25).find("update htensor"), std::string::npos);
@@ -115,14 +115,14 @@ TEST(Visit, an_unknown_tag_gets_the_hint_that_helps) {
   EXPECT_EQ(hint(255), hint(192));
 }
 
-TEST(Visit, the_error_knows_its_callers_line) {
+TEST(Visit, the_error_stores_the_line_of_the_caller) {
   const int line_before = __LINE__;
   const Error error = unknown_dtype(tag_number(99));
   EXPECT_EQ(error.where().line, line_before + 1);
   EXPECT_TRUE(std::string_view(error.where().file).ends_with("visit_test.cpp"));
 }
 
-TEST(Visit, answers_a_result_of_what_f_returns) {
+TEST(Visit, wraps_the_return_value_of_f_in_a_result) {
   static_assert(std::same_as<decltype(visit_dtype(F32::tag, [](auto) {})), Result<void>>);
   static_assert(std::same_as<decltype(visit_dtype(F32::tag, [](auto) { return 1; })), Result<int>>);
   static_assert(
@@ -131,22 +131,22 @@ TEST(Visit, answers_a_result_of_what_f_returns) {
   EXPECT_EQ(bits, 64);
 }
 
-TEST(Visit, hands_a_result_through) {
+TEST(Visit, returns_a_result_of_f_unchanged) {
   const auto only_floating = [](auto dtype) -> Result<std::string_view> {
     if (decltype(dtype)::name.starts_with("F")) return decltype(dtype)::name;
-    return fail(ErrorCode::dtype_mismatch, "wants_floating", "this is not floating");
+    return fail(ErrorCode::dtype_mismatch, "dtype_is_floating", "this is not floating");
   };
   EXPECT_EQ(visit_dtype(F32::tag, only_floating).value(), "F32");
   const auto refused = visit_dtype(I8::tag, only_floating);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code(), ErrorCode::dtype_mismatch);
-  EXPECT_EQ(refused.error().rule(), "wants_floating");
+  EXPECT_EQ(refused.error().rule(), "dtype_is_floating");
 
   const auto nothing = [](auto) -> Result<void> { return fail(Error(ErrorCode::cancelled)); };
   EXPECT_EQ(visit_dtype(F32::tag, nothing).error().code(), ErrorCode::cancelled);
 }
 
-TEST(Visit, takes_answers_that_can_only_be_moved) {
+TEST(Visit, accepts_move_only_return_values) {
   auto answer = visit_dtype(U8::tag, [](auto dtype) { return std::make_unique<int>(decltype(dtype)::bits); });
   ASSERT_TRUE(answer.has_value());
   EXPECT_EQ(**answer, 8);
@@ -159,7 +159,7 @@ TEST(Visit, uses_the_callers_own_object) {
   EXPECT_EQ(visit_dtype(I64::tag, counter), 2);
 }
 
-TEST(Visit, finds_a_users_dtype_where_it_is_named) {
+TEST(Visit, finds_a_user_dtype_that_is_passed) {
   EXPECT_EQ((visit_dtype<Temperature>(Temperature::tag, name_of).value()), "TEMPERATURE");
   EXPECT_EQ((visit_dtype<Temperature>(F32::tag, name_of).value()), "F32");
   EXPECT_EQ(visit_dtype(Temperature::tag, name_of).error().code(), ErrorCode::bad_dtype);
@@ -175,7 +175,7 @@ TEST(FindDType, by_tag_finds_each) {
   }
 }
 
-TEST(FindDType, by_name_finds_each_as_it_is_spelled) {
+TEST(FindDType, by_name_finds_each_exact_spelling) {
   for (const auto& [tag, name, bits] : pinned) {
     EXPECT_EQ(find_dtype(name), (DTypeInfo{tag_number(tag), name, bits}));
   }
@@ -185,7 +185,7 @@ TEST(FindDType, by_name_finds_each_as_it_is_spelled) {
   }
 }
 
-TEST(FindDType, looks_among_a_users_after_the_librarys) {
+TEST(FindDType, searches_user_dtypes_after_library_dtypes) {
   const std::array users{dtype_info<Temperature>(), DTypeInfo{user_tag(1), "F32", 99}};
   EXPECT_EQ(find_dtype(Temperature::tag, users), dtype_info<Temperature>());
   EXPECT_EQ(find_dtype("TEMPERATURE", users), dtype_info<Temperature>());

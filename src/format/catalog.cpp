@@ -70,7 +70,9 @@ namespace {
 // The rules that entries of every format must satisfy.
 Result<void> check_entry(const Entry& entry, std::span<const std::int64_t> more_dims, std::size_t files) {
   const auto refuse = [&](ErrorCode code, std::string_view rule, std::string_view why) {
-    return fail(Error(code, rule, format_text("tensor '{}': {}", entry.name, why)).at_tensor(entry.name));
+    return fail(Error(code, rule, format_text("tensor '{}': {}", entry.name, why))
+                    .at_tensor(entry.name)
+                    .with_hint("correct the entry before adding it"));
   };
   const auto pattern = entry.splat.size();
   if (pattern > 16 || (pattern != 0 && !std::has_single_bit(pattern))) {
@@ -83,7 +85,7 @@ Result<void> check_entry(const Entry& entry, std::span<const std::int64_t> more_
         format_text("{} bytes are not a multiple of its splat pattern of {} bytes", entry.bytes, pattern));
   }
   if (entry.file >= files) {
-    return refuse(ErrorCode::out_of_bounds, "entry_lies_in_a_file_that_is_named",
+    return refuse(ErrorCode::out_of_bounds, "entry_file_is_in_the_file_list",
                   format_text("file number {} is out of range; the catalog has {} files", entry.file, files));
   }
   const auto is_negative = [](std::int64_t dim) { return dim < 0; };

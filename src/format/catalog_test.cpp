@@ -22,7 +22,7 @@ Catalog catalog_of(const std::vector<std::string>& names) {
   return std::move(builder).build().value();
 }
 
-TEST(Catalog, keeps_what_it_is_given_in_file_order) {
+TEST(Catalog, keeps_entries_in_file_order) {
   CatalogBuilder builder("test");
   const std::array<std::int64_t, 3> dims{2, 3, 4};
   const std::array pattern{std::byte{1}, std::byte{2}};
@@ -64,7 +64,7 @@ TEST(Catalog, keeps_what_it_is_given_in_file_order) {
   EXPECT_EQ(catalog[3].byte_order, ByteOrder::big);
 }
 
-TEST(Catalog, finds_every_name_among_many_and_no_other) {
+TEST(Catalog, finds_exactly_the_names_it_has) {
   std::vector<std::string> names;
   for (int i = 0; i < 5000; ++i) names.push_back("blk." + std::to_string(i) + ".weight");
   const auto catalog = catalog_of(names);
@@ -73,13 +73,13 @@ TEST(Catalog, finds_every_name_among_many_and_no_other) {
   EXPECT_EQ(catalog.find(""), std::nullopt);
 }
 
-TEST(Catalog, empty_one_finds_nothing) {
+TEST(Catalog, an_empty_catalog_finds_nothing) {
   const auto catalog = catalog_of({});
   EXPECT_TRUE(catalog.empty());
   EXPECT_EQ(catalog.find("a"), std::nullopt);
 }
 
-TEST(Catalog, names_may_be_empty_or_hold_any_byte) {
+TEST(Catalog, names_can_be_empty_or_contain_any_byte) {
   const std::string odd("a\0b\n", 4);
   const auto catalog = catalog_of({"", odd});
   EXPECT_EQ(catalog.find(""), 0U);
@@ -135,8 +135,8 @@ TEST(Catalog, is_a_range_of_entries) {
   EXPECT_EQ((*std::ranges::prev(catalog.end())).name, "c");
 }
 
-TEST(Catalog, entry_lies_in_a_file_that_is_named) {
-  expect_refusal({.name = "t", .file = 1}, ErrorCode::out_of_bounds, "entry_lies_in_a_file_that_is_named");
+TEST(Catalog, entry_file_is_in_the_file_list) {
+  expect_refusal({.name = "t", .file = 1}, ErrorCode::out_of_bounds, "entry_file_is_in_the_file_list");
 }
 
 TEST(Catalog, dims_are_not_negative_in_a_catalog) {
@@ -152,7 +152,7 @@ TEST(Catalog, copies_are_independent) {
   EXPECT_EQ(catalog.find("a"), std::nullopt);
 }
 
-TEST(Catalog, memory_is_that_of_its_parts) {
+TEST(Catalog, memory_is_the_sum_of_its_parts) {
   std::vector<std::string> names;
   for (int i = 0; i < 1000; ++i) names.push_back("blk." + std::to_string(i) + ".weight");
   const auto bytes = catalog_of(names).memory_bytes();

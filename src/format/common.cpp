@@ -17,19 +17,19 @@ constexpr std::uint64_t room_bytes = 1024;
 
 Error broken_at(ErrorCode code, std::string_view rule, const FilePlace& place, std::string message,
                 SourceLine where) {
-  const bool is_end_wrong = code == ErrorCode::truncated || code == ErrorCode::trailing_bytes;
+  const bool has_wrong_size = code == ErrorCode::truncated || code == ErrorCode::trailing_bytes;
   return Error(code, rule, std::move(message), where)
       .at_offset(place.offset)
       .at_tensor(place.tensor)
-      .with_hint(is_end_wrong ? "download the file again"
+      .with_hint(has_wrong_size ? "download the file again"
                  : code == ErrorCode::header_too_large
                      ? "raise the limit with --max-header SIZE if you trust the file"
                      : "write the file again with its exporter");
 }
 
-Result<void> check_data_is_there(std::uint64_t data_end, std::uint64_t file_bytes) {
+Result<void> check_data_is_complete(std::uint64_t data_end, std::uint64_t file_bytes) {
   if (data_end <= file_bytes) return {};
-  return fail(broken(ErrorCode::truncated, "data_is_all_there", {file_bytes},
+  return fail(broken(ErrorCode::truncated, "data_is_complete", {file_bytes},
                      "data ends at byte {} but the file has {} bytes", data_end, file_bytes));
 }
 
@@ -69,17 +69,19 @@ Result<void> check_no_metadata(const Catalog& catalog, std::string_view format) 
 }
 
 Error file_too_large(SourceLine where) {
-  return {ErrorCode::size_overflow, "encoded_size_fits_64_bits", "file size exceeds 2^64-1 bytes", where};
+  return Error(ErrorCode::size_overflow, "encoded_size_fits_64_bits", "file size exceeds 2^64-1 bytes", where)
+      .with_hint("write fewer or smaller tensors to one file");
 }
 
 std::uint64_t later_begin(std::uint64_t needed, std::uint64_t old_bytes) {
   const std::uint64_t alignment = std::uint64_t{1} << std::countr_zero(old_bytes | max_alignment);
   const std::uint64_t step = std::max(alignment, shared_block_bytes);
-  const std::uint64_t wanted = std::max(needed + room_bytes, old_bytes + 1);
-  return old_bytes + (wanted - old_bytes + step - 1) / step * step;
+  const std::uint64_t grown = std::max(needed + room_bytes, old_bytes + 1);
+  return old_bytes + (grown - old_bytes + step - 1) / step * step;
 }
 
-Result<std::uint64_t> data_begin_for(std::uint64_t needed, std::uint64_t old_bytes, const HeaderEdit& edit) {
+Result<std::uint64_t> data_begin_for(std::uint64_t needed, std::uint64_t old_bytes,
+                                     const Format::HeaderEdit& edit) {
   if (needed <= old_bytes) return old_bytes;
   if (edit.grow || old_bytes == edit.file_bytes) return later_begin(needed, old_bytes);
   return fail(Error(ErrorCode::header_too_large, "metadata_fits_the_slack",

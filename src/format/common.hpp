@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <htensor/base/result.hpp>
 #include <htensor/format/catalog.hpp>
-#include <htensor/format/encode.hpp>
+#include <htensor/format/format.hpp>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -45,7 +45,7 @@ template <class... Args>
 }
 
 /// `truncated` where the file ends before the data does.
-[[nodiscard]] Result<void> check_data_is_there(std::uint64_t data_end, std::uint64_t file_bytes);
+[[nodiscard]] Result<void> check_data_is_complete(std::uint64_t data_end, std::uint64_t file_bytes);
 
 /// `would_lose` for data that a format cannot store; it is reported before the first write.
 template <class... Args>
@@ -72,7 +72,7 @@ template <class... Args>
 /// leaves room for the next edit. A file without data can always grow. `header_too_large` if the data must
 /// not move.
 [[nodiscard]] Result<std::uint64_t> data_begin_for(std::uint64_t needed, std::uint64_t old_bytes,
-                                                   const HeaderEdit& edit);
+                                                   const Format::HeaderEdit& edit);
 /// The offset after such a move; always larger than `old_bytes`.
 [[nodiscard]] std::uint64_t later_begin(std::uint64_t needed, std::uint64_t old_bytes);
 

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <htensor/base/utf8.hpp>
-#include <htensor/format/encode.hpp>
-#include <htensor/format/parse.hpp>
 
 #include "base/format_text.hpp"
+#include "base/utf8.hpp"
 #include "format/gguf/gguf.hpp"
 #include "format/ht/ht.hpp"
 #include "format/irpa/irpa.hpp"
@@ -79,9 +77,9 @@ std::optional<Bytes> Seen::range(std::uint64_t offset, std::uint64_t bytes) cons
 
 Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& options) {
   return without_bad_alloc([&]() -> Result<Parsed> {
-    const std::uint64_t wanted = std::min<std::uint64_t>(sniffed_bytes, file_bytes);
-    if (seen.prefix().size() < wanted) return Need{0, wanted};
-    const Bytes beginning = seen.prefix().first(static_cast<std::size_t>(wanted));
+    const std::uint64_t sniffed = std::min<std::uint64_t>(sniffed_bytes, file_bytes);
+    if (seen.prefix().size() < sniffed) return Need{0, sniffed};
+    const Bytes beginning = seen.prefix().first(static_cast<std::size_t>(sniffed));
     for (const auto list : {options.formats, formats()}) {
       for (const auto& format : list) {
         if (format.looks_like(beginning, file_bytes)) return format.parse(seen, file_bytes, options);
@@ -91,7 +89,7 @@ Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOpti
   });
 }
 
-Result<Encoded> encode(const Format& format, const Catalog& catalog, const Layout& layout) {
+Result<Encoded> encode(const Format& format, const Catalog& catalog, const EncodeOptions& layout) {
   return without_bad_alloc([&]() -> Result<Encoded> {
     if (layout.alignment != 0 && !std::has_single_bit(layout.alignment)) {
       return fail(Error(ErrorCode::misaligned, "alignment_is_a_power_of_two",
@@ -99,8 +97,9 @@ Result<Encoded> encode(const Format& format, const Catalog& catalog, const Layou
                       .with_hint("use 64 or 4096"));
     }
     if (layout.block_bytes != 0 && !std::has_single_bit(layout.block_bytes)) {
-      return fail(ErrorCode::misaligned, "blocks_are_powers_of_two",
-                  format_text("block size {} is not a power of two", layout.block_bytes));
+      return fail(Error(ErrorCode::misaligned, "block_size_is_a_power_of_two",
+                        format_text("block size {} is not a power of two", layout.block_bytes))
+                      .with_hint("use 4096"));
     }
     auto encoded = HT_TRY(format.encode(catalog, layout));
     encoded.finish = format.finish;
@@ -108,11 +107,12 @@ Result<Encoded> encode(const Format& format, const Catalog& catalog, const Layou
   });
 }
 
-Result<Encoded> encode(std::string_view name, const Catalog& catalog, const Layout& layout) {
+Result<Encoded> encode(std::string_view name, const Catalog& catalog, const EncodeOptions& layout) {
   return without_bad_alloc([&]() -> Result<Encoded> {
     if (const auto* const format = find_format(name)) return encode(*format, catalog, layout);
-    return fail(Error(ErrorCode::not_found, "format_has_a_name", format_text("format '{}' is unknown", name))
-                    .with_hint(format_text("use one of {}", fmt::join(format_names(), ", "))));
+    return fail(
+        Error(ErrorCode::not_found, "format_name_is_known", format_text("format '{}' is unknown", name))
+            .with_hint(format_text("use one of {}", fmt::join(format_names(), ", "))));
   });
 }
 

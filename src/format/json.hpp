@@ -82,9 +82,9 @@ class Document {
   }
 
   /// Whether the first character of a value is that of the type.
-  [[nodiscard]] static bool is(Value& value, Type wanted) noexcept {
+  [[nodiscard]] static bool is(Value& value, Type expected_type) noexcept {
     Type type{};
-    return value.type().get(type) == simdjson::SUCCESS && type == wanted;
+    return value.type().get(type) == simdjson::SUCCESS && type == expected_type;
   }
   /// An integer from 0 to 2^64 - 1, written as digits only.
   [[nodiscard]] Outcome<std::uint64_t> natural(Value& value);

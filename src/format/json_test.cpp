@@ -22,7 +22,7 @@ std::string read(std::string_view text) {
 
 void expect_refusal(std::string_view text) { EXPECT_EQ(read(text).find("problem: "), 0U) << text; }
 
-TEST(Json, reads_objects_with_space_around_them) {
+TEST(Json, reads_objects_with_surrounding_space) {
   EXPECT_EQ(read("{}"), "");
   EXPECT_EQ(read(" \t\r\n{ } \n"), "");
   EXPECT_EQ(read(R"({"a":1,"b":{"c":[1,2.5,-3e4,true,false,null,"x",{}]},"d":[]})"), "a;b;d;");
@@ -34,7 +34,7 @@ TEST(Json, keys_are_read_without_their_escapes) {
   EXPECT_EQ(read(R"({"\ud83d\ude00":1})"), "\xF0\x9F\x98\x80;");
 }
 
-TEST(Json, refuses_what_is_no_object_alone) {
+TEST(Json, refuses_text_that_is_not_a_single_object) {
   for (const auto* text :
        {"", " ", "[]", "1", "null", "\"a\"", "{", "}", "{}{}", "{}x", "{} 1}", "x{}", "{}}", "{{}"}) {
     expect_refusal(text);
@@ -43,7 +43,7 @@ TEST(Json, refuses_what_is_no_object_alone) {
   expect_refusal("\xEF\xBB\xBF{}");
 }
 
-TEST(Json, refuses_broken_grammar_wherever_it_is) {
+TEST(Json, refuses_syntax_errors_at_any_position) {
   for (const auto* text :
        {R"({"a"})",          R"({"a":})",      R"({"a":1,})",    R"({,"a":1})",      R"({"a":1 "b":2})",
         R"({"a":1,,"b":2})", R"({a:1})",       R"({'a':1})",     R"({"a":[1,]})",    R"({"a":[,1]})",
@@ -55,14 +55,14 @@ TEST(Json, refuses_broken_grammar_wherever_it_is) {
   }
 }
 
-TEST(Json, refuses_numbers_that_are_none) {
+TEST(Json, refuses_invalid_numbers) {
   for (const auto* number :
        {"01", "-01", "+1", "1.", ".5", "1e", "1e+", "--1", "0x10", "1_000", "1e999", "-", "- 1"}) {
     expect_refusal(R"({"a":)" + std::string(number) + "}");
   }
 }
 
-TEST(Json, refuses_strings_that_are_none) {
+TEST(Json, refuses_invalid_strings) {
   for (const auto* text :
        {R"({"a":"\x41"})", R"({"a":"\u12"})", R"({"a":"\ud800"})", R"({"a":"\udc00"})",
         R"({"a":"\ud800\u0041"})", R"({"\ud800":1})", R"({"\q":1})", "{\"a\":\"\n\"}", "{\"a\":\"\x01\"}",
@@ -107,7 +107,7 @@ TEST(Json, depth_is_bounded) {
   expect_refusal(open);
 }
 
-TEST(Json, problems_say_where_they_are) {
+TEST(Json, problems_have_an_offset) {
   const std::string text = R"({"a":1,"b":?})";
   Document document(bytes_of(text));
   const auto problem =
@@ -117,7 +117,7 @@ TEST(Json, problems_say_where_they_are) {
   EXPECT_NEAR(static_cast<double>(problem->offset), 11, 1);
 }
 
-TEST(Json, takes_text_in_place_where_enough_follows) {
+TEST(Json, uses_text_in_place_if_padding_follows) {
   // What follows are digits and quotes, which a parser that runs on would take for its own.
   for (const std::string text : {R"({"a":1)", R"({"a":12)", R"({"a":"b)", R"({"a)"}) {
     const std::string all = text + std::string(200, '1');

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <functional>
-#include <htensor/format/parse.hpp>
+#include <htensor/format/format.hpp>
 #include <string>
 
 #include "format/shards/shard_index.hpp"
@@ -68,7 +68,7 @@ std::string safetensors(const std::string& json) {
   return le(static_cast<std::uint64_t>(json.size())) + json;
 }
 
-TEST(SafetensorsMemory, is_not_taken_for_a_shape_of_too_many_dimensions) {
+TEST(SafetensorsMemory, is_bounded_for_a_shape_with_too_many_dimensions) {
   const std::string start = R"({"a\\\"[":{"dtype":"U8","data_offsets":[0,0],"shape":[)";
   for (const std::string_view space : {"", " "}) {
     for (const std::string_view dim : {"0,", "1,", " 1 ,"}) {
@@ -119,12 +119,12 @@ TEST(SafetensorsMemory, is_bounded_for_many_short_metadata) {
                  "");
 }
 
-TEST(SafetensorsMemory, is_bounded_for_one_key_over_and_over) {
+TEST(SafetensorsMemory, is_bounded_for_one_repeated_key) {
   expect_bounded("safetensors", safetensors(R"({"__metadata__":{)" + copies_of(R"("":"",)") + R"("":""}})"),
                  "metadata_keys_are_unique");
 }
 
-TEST(SafetensorsMemory, is_bounded_for_one_long_text) {
+TEST(SafetensorsMemory, is_bounded_for_one_long_string) {
   expect_bounded("safetensors", safetensors(R"({"__metadata__":{"a":")" + copies_of("x") + R"("}})"), "");
   expect_bounded("safetensors", safetensors(R"({"__metadata__":{"a":")" + copies_of(R"(\n)") + R"("}})"), "");
 }
@@ -133,7 +133,7 @@ TEST(SafetensorsMemory, is_bounded_for_a_long_name_without_a_tensor) {
   expect_bounded("safetensors", safetensors("{\"" + copies_of("x") + "\":5}"), "tensor_info_is_an_object");
 }
 
-TEST(SafetensorsMemory, is_bounded_for_what_nobody_reads) {
+TEST(SafetensorsMemory, is_bounded_for_ignored_fields) {
   expect_bounded("safetensors",
                  safetensors(R"({"a":{"dtype":"U8","data_offsets":[0,0],"shape":[0],"more":[)" +
                              copies_of("[],") + "0]}}"),
@@ -157,7 +157,7 @@ TEST(GgufMemory, is_bounded_for_many_short_values) {
   expect_bounded("gguf", gguf(0, count, pairs), "");
 }
 
-TEST(GgufMemory, is_bounded_for_one_key_over_and_over) {
+TEST(GgufMemory, is_bounded_for_one_repeated_key) {
   std::uint64_t count = 0;
   const auto pairs = repeated([&](std::size_t) {
     ++count;
@@ -236,7 +236,7 @@ TEST(ShardIndexMemory, is_bounded_for_many_tensors_in_two_files) {
                        "");
 }
 
-TEST(ShardIndexMemory, is_bounded_for_one_tensor_over_and_over) {
+TEST(ShardIndexMemory, is_bounded_for_one_repeated_tensor) {
   expect_bounded_index(R"({"weight_map":{)" + copies_of(R"("":"a","":"b",)") + R"("":"a"}})",
                        "weight_map_names_are_unique");
 }

@@ -101,16 +101,16 @@ std::optional<double> MetaValue::real() const noexcept {
   return std::nullopt;
 }
 
-std::optional<MetaArray> MetaValue::array() const noexcept {
+std::optional<MetaValue::Array> MetaValue::array() const noexcept {
   if (type_ != MetaType::array) return std::nullopt;
-  return MetaArray(array_type(bytes_), array_size(bytes_), bytes_.subspan(array_header_bytes));
+  return MetaValue::Array(array_type(bytes_), array_size(bytes_), bytes_.subspan(array_header_bytes));
 }
 
-MetaValue MetaArray::Iterator::operator*() const noexcept {
+MetaValue MetaValue::Array::Iterator::operator*() const noexcept {
   return {type_, bytes_.first(value_bytes(type_, bytes_))};
 }
 
-MetaArray::Iterator& MetaArray::Iterator::operator++() noexcept {
+MetaValue::Array::Iterator& MetaValue::Array::Iterator::operator++() noexcept {
   bytes_ = bytes_.subspan(value_bytes(type_, bytes_));
   --left_;
   return *this;

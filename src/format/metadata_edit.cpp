@@ -1,11 +1,11 @@
-#include <htensor/format/metadata_edit.hpp>
+#include <htensor/format/metadata.hpp>
 
 #include <algorithm>
 #include <charconv>
-#include <htensor/base/utf8.hpp>
 #include <vector>
 
 #include "base/format_text.hpp"
+#include "base/utf8.hpp"
 #include "format/gguf/gguf_wire.hpp"
 #include "format/json.hpp"
 #include "format/shards/numbered_name.hpp"
@@ -24,7 +24,7 @@ std::optional<MetaType> type_named(std::string_view name) noexcept {
   return std::nullopt;
 }
 
-ValueType type_of(const MetaValue& value) noexcept {
+MetadataEdit::Type type_of(const MetaValue& value) noexcept {
   const auto array = value.array();
   return {value.type(), array ? array->element_type() : MetaType::string};
 }
@@ -75,8 +75,8 @@ bool append_element(Writer& out, MetaType type, json::Document& document, json::
     const auto text = document.text(element);
     return text && (type == MetaType::string || is_real(type)) && append_scalar(out, type, *text);
   }
-  const auto wanted = type == MetaType::boolean ? json::Type::boolean : json::Type::number;
-  if (type == MetaType::string || !document.is(element, wanted)) return false;
+  const auto expected = type == MetaType::boolean ? json::Type::boolean : json::Type::number;
+  if (type == MetaType::string || !document.is(element, expected)) return false;
   std::string_view token = element.raw_json_token();
   while (!token.empty() && std::string_view(" \t\r\n").find(token.back()) != std::string_view::npos) {
     token.remove_suffix(1);
@@ -112,18 +112,18 @@ bool append_list(Writer& out, MetaType type, std::string_view text) {
 }
 
 // The bytes of `MetaValue::bytes`. `dtype_mismatch` if the text is not a value of the type.
-Result<std::vector<std::byte>> value_of_text(std::string_view text, const ValueType& type) {
+Result<std::vector<std::byte>> value_of_text(std::string_view text, const MetadataEdit::Type& type) {
   Writer value(ByteOrder::little);
   const bool is_list = type.type == MetaType::array;
   if (is_list && type.element == MetaType::array) {
-    return fail(
-        Error(ErrorCode::dtype_mismatch, "value_is_of_its_type", "an array of arrays cannot be set from text")
-            .with_hint("choose another type with --type, or remove the key"));
+    return fail(Error(ErrorCode::dtype_mismatch, "value_matches_its_type",
+                      "an array of arrays cannot be set from text")
+                    .with_hint("choose another type with --type, or remove the key"));
   }
   if (is_list ? append_list(value, type.element, text) : append_scalar(value, type.type, text)) {
     return std::move(value.bytes());
   }
-  return fail(Error(ErrorCode::dtype_mismatch, "value_is_of_its_type",
+  return fail(Error(ErrorCode::dtype_mismatch, "value_matches_its_type",
                     is_list ? format_text("'{}' is not a list of {}", to_utf8(text), to_string(type.element))
                             : format_text("'{}' is not of type {}", to_utf8(text), to_string(type.type)))
                   .with_hint(is_list ? "write a JSON list such as [1, 2], or choose another type with --type"
@@ -139,21 +139,23 @@ struct Slot {
 
 Result<void> apply(const MetadataEdit& edit, std::vector<Slot>& items) {
   const auto found = std::ranges::find(items, edit.key, [](const Slot& slot) { return slot.item.key; });
-  const bool is_there = found != items.end();
+  const bool exists = found != items.end();
   if (!edit.value) {
-    if (!is_there) {
-      return fail(Error(ErrorCode::not_found, "key_is_there",
+    if (!exists) {
+      return fail(Error(ErrorCode::not_found, "metadata_key_exists",
                         format_text("the metadata has no key '{}'", to_utf8(edit.key)))
                       .with_hint("list the keys: htensor meta FILE"));
     }
     items.erase(found);
     return {};
   }
-  const ValueType type = edit.type ? *edit.type : is_there ? type_of(found->item.value) : ValueType{};
+  const MetadataEdit::Type type = edit.type ? *edit.type
+                                  : exists  ? type_of(found->item.value)
+                                            : MetadataEdit::Type{};
   auto bytes = HT_TRY(value_of_text(*edit.value, type));
   // Moving the vector does not move its bytes, so the view stays valid.
   const MetaValue value(type.type, bytes);
-  if (is_there) {
+  if (exists) {
     found->item.value = value;
     found->bytes = std::move(bytes);
   } else {
@@ -164,12 +166,12 @@ Result<void> apply(const MetadataEdit& edit, std::vector<Slot>& items) {
 
 }  // namespace
 
-std::optional<ValueType> value_type_named(std::string_view name) noexcept {
+std::optional<MetadataEdit::Type> value_type_named(std::string_view name) noexcept {
   constexpr std::string_view array = "array:";
   const bool is_array = name.starts_with(array);
   const auto type = type_named(is_array ? name.substr(array.size()) : name);
   if (!type) return std::nullopt;
-  return is_array ? ValueType{MetaType::array, *type} : ValueType{*type};
+  return is_array ? MetadataEdit::Type{MetaType::array, *type} : MetadataEdit::Type{*type};
 }
 
 bool is_padding(const Metadata::Item& item) noexcept {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <htensor/format/metadata_edit.hpp>
+#include <htensor/format/metadata.hpp>
 
 namespace ht::metadata_edit_test {
 namespace {
@@ -25,7 +25,7 @@ std::vector<std::string> keys_of(const Metadata& metadata) {
 Result<Metadata> after(const std::vector<MetadataEdit>& edits) { return edited(some(), edits); }
 
 // The bytes of a key that is set to this text.
-Result<std::vector<std::byte>> value_of_text(const std::string& text, const ValueType& type) {
+Result<std::vector<std::byte>> value_of_text(const std::string& text, const MetadataEdit::Type& type) {
   const auto metadata = edited({}, std::vector<MetadataEdit>{{.key = "k", .value = text, .type = type}});
   if (!metadata) return fail(metadata.error());
   const auto value = metadata->find("k").value();
@@ -46,10 +46,10 @@ TEST(MetadataEdit, keeps_the_place_and_the_type_of_a_key) {
   EXPECT_EQ(metadata.find("a")->text(), "text");
 }
 
-TEST(MetadataEdit, adds_new_keys_behind_the_others_as_strings_unless_told_otherwise) {
+TEST(MetadataEdit, appends_new_keys_as_strings_by_default) {
   const auto metadata = after({{.key = "n", .value = "5"},
-                               {.key = "m", .value = "5", .type = ValueType{MetaType::i64}},
-                               {.key = "a", .value = "true", .type = ValueType{MetaType::boolean}}})
+                               {.key = "m", .value = "5", .type = MetadataEdit::Type{MetaType::i64}},
+                               {.key = "a", .value = "true", .type = MetadataEdit::Type{MetaType::boolean}}})
                             .value();
   EXPECT_EQ(keys_of(metadata), (std::vector<std::string>{"a", "b", "c", "n", "m"}));
   EXPECT_EQ(metadata.find("n")->text(), "5");
@@ -57,7 +57,7 @@ TEST(MetadataEdit, adds_new_keys_behind_the_others_as_strings_unless_told_otherw
   EXPECT_EQ(metadata.find("a")->boolean(), true);
 }
 
-TEST(MetadataEdit, applies_one_after_another) {
+TEST(MetadataEdit, applies_edits_in_order) {
   EXPECT_EQ(after({{.key = "a", .value = "1"}, {.key = "a", .value = "2"}})->find("a")->text(), "2");
   EXPECT_EQ(after({{.key = "n", .value = "1"}, {.key = "n"}}), some());
   EXPECT_EQ(keys_of(after({{.key = "a"}, {.key = "a", .value = "back"}}).value()),
@@ -65,17 +65,17 @@ TEST(MetadataEdit, applies_one_after_another) {
   EXPECT_EQ(after({}), some());
 }
 
-TEST(MetadataEdit, key_is_there) {
+TEST(MetadataEdit, metadata_key_exists) {
   for (const auto& edits : {std::vector<MetadataEdit>{{.key = "no"}}, {{.key = "a"}, {.key = "a"}}}) {
     const auto refused = after(edits);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code(), ErrorCode::not_found);
-    EXPECT_EQ(refused.error().rule(), "key_is_there");
+    EXPECT_EQ(refused.error().rule(), "metadata_key_exists");
   }
 }
 
-TEST(MetadataEdit, value_is_of_its_type) {
-  const std::vector<std::pair<std::string, ValueType>> bad{
+TEST(MetadataEdit, value_matches_its_type) {
+  const std::vector<std::pair<std::string, MetadataEdit::Type>> bad{
       {"256", {MetaType::u8}},
       {"-1", {MetaType::u64}},
       {"128", {MetaType::i8}},
@@ -107,9 +107,9 @@ TEST(MetadataEdit, value_is_of_its_type) {
     const auto refused = value_of_text(text, type);
     ASSERT_FALSE(refused) << text;
     EXPECT_EQ(refused.error().code(), ErrorCode::dtype_mismatch);
-    EXPECT_EQ(refused.error().rule(), "value_is_of_its_type") << text;
+    EXPECT_EQ(refused.error().rule(), "value_matches_its_type") << text;
   }
-  EXPECT_EQ(after({{.key = "b", .value = "text"}}).error().rule(), "value_is_of_its_type");
+  EXPECT_EQ(after({{.key = "b", .value = "text"}}).error().rule(), "value_matches_its_type");
 }
 
 TEST(MetadataEdit, reads_numbers_of_every_type) {
@@ -133,11 +133,11 @@ TEST(MetadataEdit, reads_numbers_of_every_type) {
 
 TEST(MetadataEdit, reads_lists) {
   const auto numbers = array_of(" [1, -2 ,3\n] ", MetaType::i16);
-  const MetaArray three = MetaValue(MetaType::array, numbers).array().value();
+  const MetaValue::Array three = MetaValue(MetaType::array, numbers).array().value();
   EXPECT_EQ(three.size(), 3U);
   EXPECT_EQ((*++three.begin()).integer(), -2);
   const auto texts = array_of(R"(["a", "", "\u00e9\"", "]"])", MetaType::string);
-  const MetaArray words = MetaValue(MetaType::array, texts).array().value();
+  const MetaValue::Array words = MetaValue(MetaType::array, texts).array().value();
   std::vector<std::string_view> read;
   for (const auto& word : words) read.push_back(word.text().value());
   EXPECT_EQ(read, (std::vector<std::string_view>{"a", "", "\u00e9\"", "]"}));
@@ -149,9 +149,9 @@ TEST(MetadataEdit, reads_lists) {
 }
 
 TEST(MetadataEdit, types_have_names) {
-  EXPECT_EQ(value_type_named("u32"), (ValueType{MetaType::u32}));
-  EXPECT_EQ(value_type_named("bool"), (ValueType{MetaType::boolean}));
-  EXPECT_EQ(value_type_named("array:f64"), (ValueType{MetaType::array, MetaType::f64}));
+  EXPECT_EQ(value_type_named("u32"), (MetadataEdit::Type{MetaType::u32}));
+  EXPECT_EQ(value_type_named("bool"), (MetadataEdit::Type{MetaType::boolean}));
+  EXPECT_EQ(value_type_named("array:f64"), (MetadataEdit::Type{MetaType::array, MetaType::f64}));
   for (const auto* const bad : {"", "array", "array:", "array:array", "u33", "U32"}) {
     EXPECT_FALSE(value_type_named(bad)) << bad;
   }

@@ -31,7 +31,7 @@ MetaValue scalar(MetaType type, T value, std::vector<std::byte>& keep) {
   return {type, keep};
 }
 
-TEST(Metadata, keeps_texts_in_file_order_and_finds_them) {
+TEST(Metadata, keeps_strings_in_file_order_and_finds_them) {
   Metadata metadata;
   EXPECT_TRUE(metadata.add("format", "pt"));
   EXPECT_TRUE(metadata.add("author", ""));
@@ -69,7 +69,7 @@ TEST(Metadata, numbers_are_added_as_their_types) {
   static_assert(meta_type_of<double> == MetaType::f64 && meta_type_of<std::uint64_t> == MetaType::u64);
 }
 
-TEST(Metadata, takes_no_more_memory_than_was_reserved) {
+TEST(Metadata, uses_at_most_the_reserved_memory) {
   Metadata metadata;
   EXPECT_TRUE(metadata.reserve(1, 3, Metadata::bytes_of_text("abc")));
   const auto before = metadata.memory_bytes();
@@ -77,7 +77,7 @@ TEST(Metadata, takes_no_more_memory_than_was_reserved) {
   EXPECT_EQ(metadata.memory_bytes(), before);
 }
 
-TEST(Metadata, keeps_a_value_where_its_owner_has_it) {
+TEST(Metadata, refers_to_values_in_the_memory_of_their_owner) {
   auto owner = std::make_shared<std::vector<std::byte>>();
   append_text(*owner, "a long text");
   const Bytes bytes = *owner;
@@ -99,7 +99,7 @@ TEST(Metadata, keeps_a_value_where_its_owner_has_it) {
   EXPECT_FALSE(watched.expired());
 }
 
-TEST(Metadata, is_equal_wherever_its_values_are_stored) {
+TEST(Metadata, is_equal_regardless_of_value_storage) {
   auto owner = std::make_shared<std::vector<std::byte>>();
   append_text(*owner, "text");
   Metadata shared;
@@ -130,7 +130,7 @@ TEST(Metadata, numbers_keep_their_types) {
   EXPECT_EQ(scalar(MetaType::boolean, std::uint8_t{0}, keep).boolean(), false);
 }
 
-TEST(Metadata, a_question_that_makes_no_sense_has_no_answer) {
+TEST(Metadata, a_mismatched_type_returns_nullopt) {
   std::vector<std::byte> keep;
   const auto number = scalar(MetaType::u32, std::uint32_t{1}, keep);
   EXPECT_FALSE(number.text());
@@ -142,7 +142,7 @@ TEST(Metadata, a_question_that_makes_no_sense_has_no_answer) {
   EXPECT_FALSE(scalar(MetaType::f32, 1.0F, other).natural());
 }
 
-TEST(Metadata, arrays_are_read_one_after_another) {
+TEST(Metadata, arrays_are_read_in_sequence) {
   std::vector<std::byte> bytes;
   append_array_header(bytes, MetaType::string, 3);
   for (const auto* token : {"<s>", "", "hello"}) append_text(bytes, token);

@@ -1,4 +1,4 @@
-#include <htensor/format/name_store.hpp>
+#include <htensor/format/metadata.hpp>
 
 #include <algorithm>
 #include <array>
@@ -23,17 +23,17 @@ bool same_half_hash(std::uint64_t slot, std::uint64_t hash) noexcept {
 
 }  // namespace
 
-void NameStore::reserve(std::size_t names, std::size_t bytes) {
+void detail::NameStore::reserve(std::size_t names, std::size_t bytes) {
   ends_.reserve(names);
   text_.reserve(bytes);
 }
 
-void NameStore::add(std::string_view name) {
+void detail::NameStore::add(std::string_view name) {
   text_.append(name);
   ends_.push_back(text_.size());
 }
 
-std::optional<std::size_t> NameStore::index() {
+std::optional<std::size_t> detail::NameStore::index() {
   hash_ = KeyedHash(bytes_of(text_));
   const std::size_t count = ends_.size();
   // A slot stores a number of 32 bits.
@@ -64,7 +64,7 @@ std::optional<std::size_t> NameStore::index() {
   return std::nullopt;
 }
 
-std::optional<std::size_t> NameStore::find(std::string_view name) const noexcept {
+std::optional<std::size_t> detail::NameStore::find(std::string_view name) const noexcept {
   if (slots_.empty()) return std::nullopt;
   const std::uint64_t hash = hash_(name);
   for (std::size_t slot = first_slot(hash, slots_.size()); slots_[slot] != 0;
@@ -75,12 +75,12 @@ std::optional<std::size_t> NameStore::find(std::string_view name) const noexcept
   return std::nullopt;
 }
 
-void NameStore::trim() {
+void detail::NameStore::trim() {
   detail::trim(text_);
   detail::trim(ends_);
 }
 
-std::uint64_t NameStore::memory_bytes() const noexcept {
+std::uint64_t detail::NameStore::memory_bytes() const noexcept {
   return text_.capacity() + (ends_.capacity() + slots_.capacity()) * sizeof(std::uint64_t);
 }
 

@@ -1,18 +1,18 @@
 #include <gtest/gtest.h>
 
-#include <htensor/format/name_store.hpp>
+#include <htensor/format/metadata.hpp>
 #include <string>
 
 namespace ht::name_store_test {
 namespace {
 
-NameStore store_of(int count) {
-  NameStore store;
+detail::NameStore store_of(int count) {
+  detail::NameStore store;
   for (int i = 0; i < count; ++i) store.add("blk." + std::to_string(i));
   return store;
 }
 
-TEST(NameStore, keeps_the_order_and_finds_each) {
+TEST(NameStore, keeps_the_order_and_finds_each_name) {
   // Sizes around the group that is hashed at a time.
   for (const int count : {0, 1, 2, 15, 16, 17, 33, 1000}) {
     auto store = store_of(count);
@@ -27,7 +27,7 @@ TEST(NameStore, keeps_the_order_and_finds_each) {
   }
 }
 
-TEST(NameStore, tells_the_first_name_that_was_there_before) {
+TEST(NameStore, reports_the_first_duplicate_name) {
   for (const int count : {1, 16, 100}) {
     auto store = store_of(count);
     store.add("blk.0");
@@ -38,11 +38,11 @@ TEST(NameStore, tells_the_first_name_that_was_there_before) {
 
 TEST(NameStore, finds_nothing_before_it_has_an_index) { EXPECT_EQ(store_of(3).find("blk.1"), std::nullopt); }
 
-TEST(NameStore, names_that_only_join_alike_are_different) {
-  NameStore a;
+TEST(NameStore, names_with_equal_concatenation_are_different) {
+  detail::NameStore a;
   a.add("ab");
   a.add("c");
-  NameStore b;
+  detail::NameStore b;
   b.add("a");
   b.add("bc");
   EXPECT_FALSE(a == b);

@@ -2,10 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <htensor/dtype/sizes.hpp>
-#include <htensor/dtype/visit.hpp>
-#include <htensor/format/encode.hpp>
-#include <htensor/format/parse.hpp>
+#include <htensor/dtype/packed.hpp>
+#include <htensor/dtype/relations.hpp>
+#include <htensor/format/format.hpp>
 #include <vector>
 
 #include "testing/library_types.hpp"
@@ -67,7 +66,7 @@ bool same(const Entry& a, const Entry& b) {
          a.bytes == b.bytes;
 }
 
-TEST(Pairs, what_is_written_reads_back_or_is_refused) {
+TEST(Pairs, every_catalog_round_trips_or_is_refused) {
   for (const auto& catalog : many_catalogs()) {
     for (const auto format : format_names()) {
       const auto encoded = encode(format, catalog);
@@ -93,12 +92,12 @@ TEST(Pairs, what_is_written_reads_back_or_is_refused) {
   }
 }
 
-TEST(Pairs, blocks_are_powers_of_two) {
+TEST(Pairs, block_size_is_a_power_of_two) {
   for (const auto format : format_names()) {
     const auto encoded =
         encode(format, std::move(CatalogBuilder(format)).build().value(), {.block_bytes = 4095});
     ASSERT_FALSE(encoded);
-    EXPECT_EQ(encoded.error().rule(), "blocks_are_powers_of_two") << format;
+    EXPECT_EQ(encoded.error().rule(), "block_size_is_a_power_of_two") << format;
   }
 }
 

@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <htensor/format/encode.hpp>
-#include <htensor/format/parse.hpp>
+#include <htensor/format/format.hpp>
 
 #include "format/ht/ht.hpp"
 
@@ -30,7 +29,7 @@ TEST(Parse, format_is_known) {
   }
 }
 
-TEST(Parse, asks_for_more_until_it_has_seen_enough) {
+TEST(Parse, requests_more_bytes_until_the_header_is_complete) {
   const auto header =
       format_ht::encode(*format_ht::describe(dtype_info<F32>(), std::vector<std::int64_t>{0}));
   const std::uint64_t file_bytes = header.size();
@@ -53,12 +52,12 @@ TEST(Parse, asks_for_more_until_it_has_seen_enough) {
   EXPECT_EQ(steps, 1);
 }
 
-TEST(Encode, format_has_a_name) {
+TEST(Encode, format_name_is_known) {
   const auto catalog = CatalogBuilder("test").build().value();
   const auto encoded = encode("word", catalog);
   ASSERT_FALSE(encoded);
   EXPECT_EQ(encoded.error().code(), ErrorCode::not_found);
-  EXPECT_EQ(encoded.error().rule(), "format_has_a_name");
+  EXPECT_EQ(encoded.error().rule(), "format_name_is_known");
   EXPECT_NE(encoded.error().hint().find("ht"), std::string_view::npos);
 }
 

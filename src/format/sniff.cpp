@@ -1,16 +1,15 @@
 #include "format/sniff.hpp"
+#include "base/utf8.hpp"
+#include "format/common.hpp"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <htensor/base/utf8.hpp>
 #include <htensor/format/format.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-
-#include "format/common.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -50,15 +49,15 @@ std::string_view whole_characters(std::string_view text) {
     const auto byte = static_cast<unsigned char>(text[text.size() - tail]);
     if ((byte & 0xC0) == 0x80) continue;
     if (byte < 0xC2 || byte > 0xF4) return text;  // not the first byte of a multi-byte character
-    const std::size_t wanted = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
-    return wanted > tail ? text.substr(0, text.size() - tail) : text;
+    const std::size_t character_size = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
+    return character_size > tail ? text.substr(0, text.size() - tail) : text;
   }
   return text;
 }
 
 bool is_text(const Beginning& file) {
-  const bool goes_on = file.file_bytes > file.text.size();
-  const std::string_view text = goes_on ? whole_characters(file.text) : file.text;
+  const bool has_more = file.file_bytes > file.text.size();
+  const std::string_view text = has_more ? whole_characters(file.text) : file.text;
   const auto is_printable = [](char c) {
     return static_cast<unsigned char>(c) >= ' ' ? c != 0x7F : is_space(c) || c == '\f';
   };
@@ -195,59 +194,60 @@ constexpr auto unpack = "unpack it first"sv;
 
 // The first match counts, so kinds with a magic precede kinds without one.
 constexpr std::array kinds{
-    Kind(ErrorCode::bad_magic, "file_is_no_torch_zip",
+    Kind(ErrorCode::bad_magic, "file_is_not_a_torch_zip",
          "is a PyTorch file: a zip with a pickle, which runs code when it is read", from_torch, "PK\3\4",
          is_torch_zip),
-    Kind(ErrorCode::bad_magic, "file_is_no_npz", "is an .npz file: a zip of .npy files",
+    Kind(ErrorCode::bad_magic, "file_is_not_an_npz", "is an .npz file: a zip of .npy files",
          "unzip it: each .npy file in it is one tensor", "PK\3\4", is_npz),
-    Kind(ErrorCode::bad_magic, "file_is_no_keras_zip", "is a zip that begins like a .keras file", from_keras,
-         "PK\3\4", is_keras_zip),
-    Kind(ErrorCode::bad_magic, "file_is_no_zip", "is a zip archive", unpack, "PK\3\4"),
-    Kind(ErrorCode::bad_magic, "file_is_no_empty_zip", "is a zip archive without files",
+    Kind(ErrorCode::bad_magic, "file_is_not_a_keras_zip", "is a zip that begins like a .keras file",
+         from_keras, "PK\3\4", is_keras_zip),
+    Kind(ErrorCode::bad_magic, "file_is_not_a_zip", "is a zip archive", unpack, "PK\3\4"),
+    Kind(ErrorCode::bad_magic, "file_is_not_an_empty_zip", "is a zip archive without files",
          "pack the archive again", "PK\5\6"),
-    Kind(ErrorCode::bad_magic, "file_is_no_pickle",
+    Kind(ErrorCode::bad_magic, "file_is_not_a_pickle",
          "is a pickle, as old PyTorch files are; it runs code when it is read", from_torch, "\x80",
          is_pickle),
-    Kind(ErrorCode::bad_magic, "file_is_no_tar", "is a tar archive", unpack, "ustar", nullptr, 257),
-    Kind(ErrorCode::bad_magic, "file_is_no_gzip", "is compressed with gzip", unpack, "\x1F\x8B"),
-    Kind(ErrorCode::bad_magic, "file_is_no_zstd", "is compressed with zstd", unpack, "\x28\xB5\x2F\xFD"),
-    Kind(ErrorCode::bad_magic, "file_is_no_xz", "is compressed with xz", unpack, "\xFD\x37zXZ\0"sv),
-    Kind(ErrorCode::bad_magic, "file_is_no_bzip2", "is compressed with bzip2", unpack, "BZh", is_bzip2),
-    Kind(ErrorCode::bad_magic, "file_is_no_7z", "is a 7z archive", unpack, "7z\xBC\xAF\x27\x1C"),
-    Kind(ErrorCode::bad_magic, "file_is_no_hdf5", "is an HDF5 file, as .h5 files of Keras are", from_keras,
+    Kind(ErrorCode::bad_magic, "file_is_not_a_tar_archive", "is a tar archive", unpack, "ustar", nullptr,
+         257),
+    Kind(ErrorCode::bad_magic, "file_is_not_gzip", "is compressed with gzip", unpack, "\x1F\x8B"),
+    Kind(ErrorCode::bad_magic, "file_is_not_zstd", "is compressed with zstd", unpack, "\x28\xB5\x2F\xFD"),
+    Kind(ErrorCode::bad_magic, "file_is_not_xz", "is compressed with xz", unpack, "\xFD\x37zXZ\0"sv),
+    Kind(ErrorCode::bad_magic, "file_is_not_bzip2", "is compressed with bzip2", unpack, "BZh", is_bzip2),
+    Kind(ErrorCode::bad_magic, "file_is_not_7z", "is a 7z archive", unpack, "7z\xBC\xAF\x27\x1C"),
+    Kind(ErrorCode::bad_magic, "file_is_not_hdf5", "is an HDF5 file, as .h5 files of Keras are", from_keras,
          "\x89HDF\r\n\x1A\n"),
-    Kind(ErrorCode::bad_magic, "file_is_no_tflite", "is a TensorFlow Lite model: a graph with its weights",
+    Kind(ErrorCode::bad_magic, "file_is_not_tflite", "is a TensorFlow Lite model: a graph with its weights",
          "open the model that it was converted from", "TFL3", nullptr, 4),
-    Kind(ErrorCode::bad_magic, "file_is_no_onnx", "is an ONNX model: a graph with its weights",
+    Kind(ErrorCode::bad_magic, "file_is_not_onnx", "is an ONNX model: a graph with its weights",
          "load it with onnx and write its initializers with safetensors.numpy.save_file", "\x08", is_onnx),
     Kind(
-        ErrorCode::bad_magic, "file_is_no_old_ggml", "is in a format that ggml used before GGUF",
+        ErrorCode::bad_magic, "file_is_not_old_ggml", "is in a format that ggml used before GGUF",
         "convert the original model to GGUF with llama.cpp; for a model of whisper.cpp, open the safetensors "
         "that it was converted from",
         "", is_old_ggml),
-    Kind(ErrorCode::bad_magic, "file_is_no_elf", "is an ELF program or library", other_file,
+    Kind(ErrorCode::bad_magic, "file_is_not_elf", "is an ELF program or library", other_file,
          "\x7F"
          "ELF"),
-    Kind(ErrorCode::bad_magic, "file_is_no_windows_program", "is a Windows program or library", other_file,
+    Kind(ErrorCode::bad_magic, "file_is_not_a_windows_program", "is a Windows program or library", other_file,
          "MZ", is_windows_program),
-    Kind(ErrorCode::bad_magic, "file_is_no_png", "is a PNG picture", other_file, "\x89PNG\r\n\x1A\n"),
-    Kind(ErrorCode::bad_magic, "file_is_no_jpeg", "is a JPEG picture", other_file, "\xFF\xD8\xFF"),
-    Kind(ErrorCode::bad_magic, "file_is_no_pdf", "is a PDF document", other_file, "%PDF-"),
+    Kind(ErrorCode::bad_magic, "file_is_not_png", "is a PNG picture", other_file, "\x89PNG\r\n\x1A\n"),
+    Kind(ErrorCode::bad_magic, "file_is_not_jpeg", "is a JPEG picture", other_file, "\xFF\xD8\xFF"),
+    Kind(ErrorCode::bad_magic, "file_is_not_pdf", "is a PDF document", other_file, "%PDF-"),
     Kind(ErrorCode::bad_magic, "file_does_not_begin_with_zeros",
          "begins with zeros: its space was allocated but not written", "download the file again", "\0"sv,
          is_zeros),
-    Kind(ErrorCode::bad_magic, "file_is_no_html_page", "is an HTML page",
+    Kind(ErrorCode::bad_magic, "file_is_not_html", "is an HTML page",
          "download the file again: the server sent a page to log in or an error page", "", is_html),
-    Kind(ErrorCode::bad_magic, "file_is_no_xml", "is XML",
+    Kind(ErrorCode::bad_magic, "file_is_not_xml", "is XML",
          "read it: a server may have sent an error such as AccessDenied; then download the file again", "",
          is_xml),
 };
 
 // Text of other kinds.
 constexpr std::array texts{
-    Kind(ErrorCode::bad_magic, "file_is_no_json", "is JSON without tensors",
+    Kind(ErrorCode::bad_magic, "file_is_not_json", "is JSON without tensors",
          "open the weights beside it, or their .index.json", "", is_json),
-    Kind(ErrorCode::bad_magic, "file_is_no_text", "is a text file", other_file, "", is_text),
+    Kind(ErrorCode::bad_magic, "file_is_not_text", "is a text file", other_file, "", is_text),
 };
 
 /// A clone without Git LFS has pointer files instead of the large files.
@@ -261,7 +261,8 @@ std::optional<Error> lfs_pointer(const Beginning& file) {
   if (std::from_chars(digits.data(), digits.data() + digits.size(), bytes).ec == std::errc{}) {
     size = format_text(" to a file of {} bytes", bytes);
   }
-  return Error(ErrorCode::bad_magic, "file_is_no_lfs_pointer", format_text("is a Git LFS pointer{}", size))
+  return Error(ErrorCode::bad_magic, "file_is_not_an_lfs_pointer",
+               format_text("is a Git LFS pointer{}", size))
       .at_offset(0)
       .with_hint("run `git lfs pull` in its repository");
 }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <htensor/format/parse.hpp>
+#include <htensor/format/format.hpp>
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

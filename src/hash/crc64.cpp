@@ -1,6 +1,6 @@
 // The table kernel, which is the reference for all kernels, and the choice of the kernel, made once.
 #include <htensor/hash/crc64nvme.h>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
 
 #include <algorithm>
 #include <array>

@@ -4,7 +4,7 @@
 
 #include <htensor/hash/crc64nvme.h>
 #include <array>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
 #include <random>
 #include <string>
 #include <thread>
@@ -35,7 +35,7 @@ TEST_P(Crc64Kernels, has_the_published_check_value) {
   EXPECT_EQ(sum(bytes_of("123456789")), 0xAE8B'1486'0A79'9888U);
 }
 
-TEST_P(Crc64Kernels, sums_up_nothing_and_each_single_byte) {
+TEST_P(Crc64Kernels, computes_empty_input_and_each_single_byte) {
   EXPECT_EQ(sum({}), 0U);
   for (int value = 0; value < 256; ++value) {
     const std::array one{static_cast<std::byte>(value)};
@@ -43,16 +43,16 @@ TEST_P(Crc64Kernels, sums_up_nothing_and_each_single_byte) {
   }
 }
 
-TEST_P(Crc64Kernels, is_the_tables_sum_for_all_lengths_at_all_misalignments) {
+TEST_P(Crc64Kernels, matches_the_table_for_all_lengths_and_alignments) {
   // The table takes its bytes eight by eight at most, and is slow.
   const std::size_t longest = GetParam().function == crc64::by_table ? 512 : 4096;
   const auto contents = noise(longest + 64);
   for (std::size_t misaligned = 0; misaligned < 64; ++misaligned) {
     const Bytes from = Bytes(contents).subspan(misaligned);
-    std::uint64_t wanted = 0;
+    std::uint64_t expected = 0;
     for (std::size_t length = 0; length <= longest; ++length) {
-      if (length > 0) wanted = right(from.subspan(length - 1, 1), wanted);
-      ASSERT_EQ(sum(from.first(length)), wanted) << length << " bytes at " << misaligned;
+      if (length > 0) expected = right(from.subspan(length - 1, 1), expected);
+      ASSERT_EQ(sum(from.first(length)), expected) << length << " bytes at " << misaligned;
     }
   }
 }
@@ -65,21 +65,21 @@ TEST_P(Crc64Kernels, reads_nothing_beyond_the_end) {
   }
 }
 
-TEST_P(Crc64Kernels, goes_on_from_every_split) {
+TEST_P(Crc64Kernels, continues_from_every_split) {
   const auto contents = noise(1500);
   const Bytes all = contents;
-  const std::uint64_t wanted = right(all);
+  const std::uint64_t expected = right(all);
   for (std::size_t split = 0; split <= all.size(); ++split) {
-    ASSERT_EQ(sum(all.subspan(split), sum(all.first(split))), wanted) << split;
+    ASSERT_EQ(sum(all.subspan(split), sum(all.first(split))), expected) << split;
   }
 }
 
-TEST_P(Crc64Kernels, sums_up_what_is_long) {
+TEST_P(Crc64Kernels, computes_long_input) {
   const auto contents = noise(3'000'017);
   EXPECT_EQ(sum(contents), right(contents));
 }
 
-TEST_P(Crc64Kernels, is_what_is_used_while_it_is_put_in_place) {
+TEST_P(Crc64Kernels, is_used_while_it_is_installed) {
   const crc64::UseKernel use(GetParam());
   EXPECT_EQ(crc64nvme_kernel(), GetParam().name);
   EXPECT_EQ(crc64nvme(bytes_of("123456789")), 0xAE8B'1486'0A79'9888U);
@@ -88,7 +88,7 @@ TEST_P(Crc64Kernels, is_what_is_used_while_it_is_put_in_place) {
 INSTANTIATE_TEST_SUITE_P(Here, Crc64Kernels, testing::ValuesIn(crc64::kernels_here()),
                          [](const auto& test) { return std::string(test.param.name); });
 
-TEST(Crc64, is_done_by_the_fastest_kernel_that_runs_here) {
+TEST(Crc64, uses_the_fastest_supported_kernel) {
   EXPECT_EQ(crc64nvme_kernel(), crc64::kernels_here().back().name);
   EXPECT_EQ(crc64::kernels_here().front().name, "table");
 }
@@ -132,7 +132,7 @@ TEST(Crc64, finds_a_hundred_thousand_double_bit_errors) {
   }
 }
 
-TEST(Crc64, of_two_pieces_is_combined_from_both_sums) {
+TEST(Crc64, is_combined_from_the_sums_of_two_pieces) {
   const auto contents = noise(2000);
   const Bytes all = contents;
   for (std::size_t split = 0; split <= all.size(); ++split) {
@@ -142,7 +142,7 @@ TEST(Crc64, of_two_pieces_is_combined_from_both_sums) {
   }
 }
 
-TEST(Crc64, is_combined_over_more_bytes_than_there_is_memory) {
+TEST(Crc64, is_combined_for_sizes_beyond_memory) {
   // Zeros in powers of two, by joining each with itself, against one jump.
   const std::array<std::byte, 1> zero{};
   std::uint64_t zeros = crc64nvme(zero);
@@ -156,21 +156,21 @@ TEST(Crc64, is_combined_over_more_bytes_than_there_is_memory) {
   EXPECT_EQ(crc64nvme_combine(crc64nvme_combine(head, half, bytes), half, bytes), whole);
 }
 
-TEST(Crc64, has_an_entry_for_other_languages) {
+TEST(Crc64, has_a_c_interface) {
   EXPECT_EQ(htensor_crc64nvme("123456789", 9), 0xAE8B'1486'0A79'9888U);
   EXPECT_EQ(htensor_crc64nvme(nullptr, 0), 0U);
 }
 
 TEST(Crc64, is_chosen_once_by_many_threads) {
   const auto contents = noise(10'000);
-  const std::uint64_t wanted = crc64nvme(contents);
+  const std::uint64_t expected = crc64nvme(contents);
   std::vector<std::uint64_t> sums(8);
   {
     std::vector<std::jthread> threads;
     threads.reserve(sums.size());
     for (auto& sum : sums) threads.emplace_back([&] { sum = crc64nvme(contents); });
   }
-  for (const auto sum : sums) EXPECT_EQ(sum, wanted);
+  for (const auto sum : sums) EXPECT_EQ(sum, expected);
 }
 
 TEST(Crc64Math, powers_of_x_are_products) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
 #include <vector>
 
 namespace ht::crc64_test {
@@ -40,33 +40,33 @@ TEST(Crc64, has_the_published_check_value) {
   EXPECT_EQ(sum_bit_by_bit(bytes_of("123456789")), 0xAE8B'1486'0A79'9888U);
 }
 
-TEST(Crc64, of_nothing_is_zero) {
+TEST(Crc64, of_empty_input_is_zero) {
   EXPECT_EQ(crc64nvme(Bytes()), 0U);
   EXPECT_EQ(crc64nvme(Bytes(), 0x1234'5678'9ABC'DEF0), 0x1234'5678'9ABC'DEF0U);
 }
 
-TEST(Crc64, is_the_bit_by_bit_sum_for_every_length_and_alignment) {
+TEST(Crc64, matches_the_bitwise_sum_for_every_length_and_alignment) {
   const auto contents = noise(300);
   for (std::size_t length = 0; length <= contents.size(); ++length) {
-    const Bytes wanted = Bytes(contents).first(length);
-    const std::uint64_t sum = sum_bit_by_bit(wanted);
+    const Bytes expected = Bytes(contents).first(length);
+    const std::uint64_t sum = sum_bit_by_bit(expected);
     for (std::size_t misaligned = 0; misaligned < 16; ++misaligned) {
       // Nothing stands after the last byte, so that the sanitizer sees a read beyond it.
       std::vector<std::byte> buffer(misaligned);
-      buffer.insert(buffer.end(), wanted.begin(), wanted.end());
+      buffer.insert(buffer.end(), expected.begin(), expected.end());
       ASSERT_EQ(crc64nvme(Bytes(buffer).subspan(misaligned)), sum) << length << " at " << misaligned;
     }
   }
 }
 
-TEST(Crc64, of_one_byte_is_right_for_each) {
+TEST(Crc64, of_each_single_byte_is_correct) {
   for (int value = 0; value < 256; ++value) {
     const std::array one{static_cast<std::byte>(value)};
     ASSERT_EQ(crc64nvme(one), sum_bit_by_bit(one)) << value;
   }
 }
 
-TEST(Crc64, goes_on_from_every_split) {
+TEST(Crc64, continues_from_every_split) {
   const auto contents = noise(300);
   const Bytes all = contents;
   const std::uint64_t sum = crc64nvme(all);
@@ -75,7 +75,7 @@ TEST(Crc64, goes_on_from_every_split) {
   }
 }
 
-TEST(Crc64, goes_on_over_many_pieces) {
+TEST(Crc64, continues_over_many_pieces) {
   const auto contents = noise(1000);
   for (std::size_t piece = 1; piece <= 40; ++piece) {
     std::uint64_t sum = 0;
@@ -118,7 +118,7 @@ TEST(Crc64, finds_bursts_of_up_to_64_bits) {
   }
 }
 
-TEST(Crc64, tells_lengths_of_zeros_apart) {
+TEST(Crc64, differs_for_zeros_of_different_lengths) {
   // The initial value of all ones is what makes leading zeros count.
   const std::vector<std::byte> zeros(64);
   for (std::size_t length = 1; length <= zeros.size(); ++length) {

@@ -1,7 +1,6 @@
 #include <htensor/hash/digest.hpp>
 
 #include <algorithm>
-#include <htensor/hash/crc64.hpp>
 #include <utility>
 #include <variant>
 
@@ -96,7 +95,8 @@ Result<Hasher> Hasher::make(HashAlgorithm algorithm) {
       case HashAlgorithm::xxh3_128: return Hasher(std::make_unique<State>(HT_TRY(Xxh3::make())));
       case HashAlgorithm::sha256: return Hasher(std::make_unique<State>(HT_TRY(Sha256::make())));
     }
-    return fail(ErrorCode::bad_state, "hash_algorithm_is_known", "hash algorithm is unknown");
+    return fail(Error(ErrorCode::bad_state, "hash_algorithm_is_known", "hash algorithm is unknown")
+                    .with_hint("use crc64nvme, xxh3_128 or sha256"));
   });
 }
 

@@ -15,7 +15,7 @@ std::string hex(HashAlgorithm algorithm, std::string_view text) {
   return found ? to_hex(*found) : to_string(found.error());
 }
 
-TEST(Digest, of_known_texts_is_as_published) {
+TEST(Digest, of_known_texts_matches_published_values) {
   EXPECT_EQ(hex(HashAlgorithm::crc64nvme, "123456789"), "ae8b14860a799888");
   EXPECT_EQ(hex(HashAlgorithm::sha256, "abc"),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
@@ -25,7 +25,7 @@ TEST(Digest, of_known_texts_is_as_published) {
   EXPECT_EQ(hex(HashAlgorithm::xxh3_128, ""), "99aa06d3014798d86001c324468d497f");
 }
 
-TEST(Digest, in_base64_is_what_object_stores_show) {
+TEST(Digest, in_base64_matches_object_stores) {
   EXPECT_EQ(to_base64(Digest(0xAE8B'1486'0A79'9888U)), "rosUhgp5mIg=");
   EXPECT_EQ(to_base64(Digest(0)), "AAAAAAAAAAA=");
   // Of 16 and 32 bytes, two and one of which are left over.
@@ -43,25 +43,25 @@ TEST(Digest, has_the_size_of_its_algorithm) {
   EXPECT_EQ(hash_algorithm_named("md5"), std::nullopt);
 }
 
-TEST(Digest, differs_where_algorithm_or_bytes_do) {
+TEST(Digest, differs_if_algorithm_or_bytes_differ) {
   EXPECT_EQ(Digest(5), Digest(5));
   EXPECT_NE(Digest(5), Digest(6));
   std::array<std::byte, 32> zeros{};
   EXPECT_NE(Digest(HashAlgorithm::crc64nvme, zeros), Digest(HashAlgorithm::xxh3_128, zeros));
 }
 
-TEST(Hasher, is_the_digest_of_all_pieces_and_begins_anew) {
+TEST(Hasher, returns_the_digest_of_all_pieces_and_resets) {
   std::vector<std::byte> contents(5000);
   for (std::size_t i = 0; i < contents.size(); ++i) contents[i] = static_cast<std::byte>(i * i >> 3);
   for (const auto algorithm : all_hash_algorithms) {
-    const auto wanted = digest(algorithm, contents).value();
+    const auto expected = digest(algorithm, contents).value();
     auto hasher = Hasher::make(algorithm).value();
     for (const std::size_t piece : {1UL, 7UL, 64UL, 1000UL, 5000UL}) {
       for (std::size_t at = 0; at < contents.size(); at += piece) {
         hasher.update(Bytes(contents).subspan(at, std::min(piece, contents.size() - at)));
         hasher.update({});
       }
-      EXPECT_EQ(hasher.finish(), wanted) << to_string(algorithm) << " in pieces of " << piece;
+      EXPECT_EQ(hasher.finish(), expected) << to_string(algorithm) << " in pieces of " << piece;
     }
   }
 }

@@ -1,5 +1,5 @@
 #include <bit>
-#include <htensor/hash/keyed_hash.hpp>
+#include <htensor/hash/digest.hpp>
 
 #include "hash/hashers.hpp"
 
@@ -40,14 +40,14 @@ std::array<std::byte, 16> Xxh3::finish() noexcept {
   return std::bit_cast<std::array<std::byte, 16>>(canonical.digest);
 }
 
-KeyedHash::KeyedHash(Bytes content) noexcept {
+detail::KeyedHash::KeyedHash(Bytes content) noexcept {
   const XXH128_hash_t digest = XXH3_128bits(content.data(), content.size());
   // Fails only for small buffers; this one is large enough.
   static_assert(sizeof(secret_) >= XXH3_SECRET_SIZE_MIN);
   static_cast<void>(XXH3_generateSecret(secret_.data(), secret_.size(), &digest, sizeof(digest)));
 }
 
-std::uint64_t KeyedHash::operator()(std::string_view text) const noexcept {
+std::uint64_t detail::KeyedHash::operator()(std::string_view text) const noexcept {
   return XXH3_64bits_withSecret(text.data(), text.size(), secret_.data(), secret_.size());
 }
 

@@ -1,13 +1,12 @@
 #include "integrity/carried_seal.hpp"
+#include "base/format_text.hpp"
+#include "base/utf8.hpp"
+#include "integrity/regions.hpp"
 
 #include <algorithm>
-#include <htensor/base/checked.hpp>
+#include <htensor/base/bytes.hpp>
 #include <htensor/base/fault.hpp>
-#include <htensor/base/utf8.hpp>
-#include <htensor/hash/crc64.hpp>
-
-#include "base/format_text.hpp"
-#include "integrity/regions.hpp"
+#include <htensor/hash/digest.hpp>
 
 namespace ht::inline v1 {
 namespace {
@@ -118,8 +117,8 @@ Result<bool> is_carried_seal(const Seal& seal, const ReplacedHeader& edit, const
     if (seal.files[edit.file].bytes != edit.source.source().size() + edit.moved_by()) return false;
     if (!check_tensors(seal, edit, edit.header.size())) return false;
     const SealRegions regions(seal);
-    const auto wanted = HT_TRY(header_digests(seal, regions, edit, work));
-    return std::ranges::equal(wanted, sealed_header_digests(seal, regions, edit.file));
+    const auto expected = HT_TRY(header_digests(seal, regions, edit, work));
+    return std::ranges::equal(expected, sealed_header_digests(seal, regions, edit.file));
   });
 }
 

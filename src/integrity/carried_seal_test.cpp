@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "io/file_source.hpp"
 #include "testing/temporary_folder.hpp"
 
 namespace ht::carried_seal_test {

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
 #include <map>
 
 #include "base/format_text.hpp"
 #include "format/sniff.hpp"
-#include "integrity/measure.hpp"
+#include "integrity/hash_ranges.hpp"
 #include "integrity/regions.hpp"
 
 namespace ht::inline v1 {
@@ -22,13 +22,13 @@ class Comparing {
   }
 
   Result<Verification> run(const VerifyOptions& options) {
-    if (options.quick) found_.verdict = Verdict::headers_match;
-    const auto chunks = chunks_to_look_at(options.quick);
+    if (options.quick) found_.verdict = Verification::Verdict::headers_match;
+    const auto chunks = chunks_to_compare(options.quick);
     std::vector<io::FileRange> ranges;
     ranges.reserve(chunks.size());
     for (const auto& chunk : chunks) ranges.push_back(chunk.range);
     const auto digests =
-        HT_TRY(measure({.files = files_, .algorithm = seal_.algorithm}, ranges, options.work));
+        HT_TRY(hash_ranges({.files = files_, .algorithm = seal_.algorithm}, ranges, options.work));
     found_.checked_bytes = io::sum_of(ranges);
     std::vector<Tally> tallies(files_.size());
     for (std::size_t i = 0; i < chunks.size(); ++i) {
@@ -50,17 +50,17 @@ class Comparing {
   };
   struct Row {
     std::optional<std::size_t> tensor;
-    FilePart part = FilePart::tensor;
+    Verification::Part part = Verification::Part::tensor;
     io::FileRange range;
   };
 
-  [[nodiscard]] std::uint64_t bytes_there(std::uint32_t file) const {
+  [[nodiscard]] std::uint64_t actual_bytes(std::uint32_t file) const {
     return files_[file] != nullptr ? files_[file]->source().size() : 0;
   }
 
   // Returns the chunks that are within their files; if `quick`, only chunks outside tensors. Some formats
   // store headers anywhere in the file.
-  [[nodiscard]] std::vector<SealChunk> chunks_to_look_at(bool quick) const {
+  [[nodiscard]] std::vector<SealChunk> chunks_to_compare(bool quick) const {
     std::vector<SealChunk> chunks;
     if (!quick) chunks.reserve(static_cast<std::size_t>(regions_.chunks()));
     for (std::size_t i = 0; i < regions_.all().size(); ++i) {
@@ -68,21 +68,22 @@ class Comparing {
       if (quick && region.tensor) continue;
       for (std::uint64_t nth = 0; nth < region.chunks(); ++nth) {
         const auto chunk = regions_.chunk(i, nth);
-        if (io::end_of(chunk.range) <= bytes_there(region.range.file)) chunks.push_back(chunk);
+        if (io::end_of(chunk.range) <= actual_bytes(region.range.file)) chunks.push_back(chunk);
       }
     }
     return chunks;
   }
 
-  [[nodiscard]] FilePart part_of(const SealRegion& region) const {
-    if (region.tensor) return FilePart::tensor;
-    if (region.range.offset == 0) return FilePart::header;
-    return io::end_of(region.range) == seal_.files[region.range.file].bytes ? FilePart::tail : FilePart::gap;
+  [[nodiscard]] Verification::Part part_of(const SealRegion& region) const {
+    if (region.tensor) return Verification::Part::tensor;
+    if (region.range.offset == 0) return Verification::Part::header;
+    return io::end_of(region.range) == seal_.files[region.range.file].bytes ? Verification::Part::tail
+                                                                            : Verification::Part::gap;
   }
 
   void note(std::size_t number, const io::FileRange& range) {
     const auto& region = regions_[number];
-    raise(Verdict::damaged);
+    raise(Verification::Verdict::damaged);
     if (!rows_.empty() && rows_.back().tensor == region.tensor && rows_.back().part == part_of(region) &&
         rows_.back().range.file == range.file && io::end_of(rows_.back().range) == range.offset) {
       rows_.back().range.bytes += range.bytes;
@@ -91,34 +92,34 @@ class Comparing {
     }
   }
 
-  void raise(Verdict verdict) { found_.verdict = std::max(found_.verdict, verdict); }
+  void raise(Verification::Verdict verdict) { found_.verdict = std::max(found_.verdict, verdict); }
 
   void judge(std::uint32_t file, const Tally& tally) {
     const std::uint64_t sealed_bytes = seal_.files[file].bytes;
-    const std::uint64_t there = bytes_there(file);
+    const std::uint64_t size = actual_bytes(file);
     if (files_[file] == nullptr) {
       if (missing_ == MissingFiles::skipped) return;
-      raise(Verdict::missing);
-      note_gone(file, 0);
+      raise(Verification::Verdict::missing);
+      note_missing(file, 0);
       return;
     }
     // A mismatch in a file with a single chunk may be damage or a replaced file; only a different size
     // decides.
-    const bool is_another = tally.bad == tally.compared && tally.compared >= (there != sealed_bytes ? 1 : 2);
-    if (is_another) raise(Verdict::replaced);
-    if (there < sealed_bytes) {
-      raise(Verdict::truncated);
-      note_gone(file, there);
-    } else if (there > sealed_bytes) {
-      raise(Verdict::grown);
+    const bool is_another = tally.bad == tally.compared && tally.compared >= (size != sealed_bytes ? 1 : 2);
+    if (is_another) raise(Verification::Verdict::replaced);
+    if (size < sealed_bytes) {
+      raise(Verification::Verdict::truncated);
+      note_missing(file, size);
+    } else if (size > sealed_bytes) {
+      raise(Verification::Verdict::grown);
       rows_.push_back({.tensor = std::nullopt,
-                       .part = FilePart::tail,
-                       .range = {file, sealed_bytes, there - sealed_bytes}});
+                       .part = Verification::Part::tail,
+                       .range = {file, sealed_bytes, size - sealed_bytes}});
     }
   }
 
   // Reports all sealed ranges from `offset` on as missing.
-  void note_gone(std::uint32_t file, std::uint64_t offset) {
+  void note_missing(std::uint32_t file, std::uint64_t offset) {
     const auto [first, end] = regions_.of_file(file);
     for (std::size_t i = first; i < end; ++i) {
       const auto& region = regions_[i];
@@ -129,7 +130,7 @@ class Comparing {
   }
 
   void finish_rows() {
-    add_those_that_share();
+    add_sharing_tensors();
     std::ranges::sort(rows_, {}, [](const Row& row) {
       return std::tuple(row.range.file, row.range.offset, row.tensor.value_or(0), row.part);
     });
@@ -144,18 +145,18 @@ class Comparing {
   }
 
   // Adds tensors that share bad bytes with another tensor, each from its first to its last bad byte.
-  void add_those_that_share() {
+  void add_sharing_tensors() {
     struct Extent {
       std::uint64_t from = UINT64_MAX;
       std::uint64_t to = 0;
     };
-    std::vector<Extent> told(seal_.tensors.size());
+    std::vector<Extent> noted(seal_.tensors.size());
     std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint64_t> bad;  // begin to end
     for (const auto& row : rows_) {
       const std::uint64_t end = io::end_of(row.range);
       bad.emplace(std::pair(row.range.file, row.range.offset), end);
       if (!row.tensor) continue;
-      auto& [from, to] = told[*row.tensor];
+      auto& [from, to] = noted[*row.tensor];
       from = std::min(from, row.range.offset);
       to = std::max(to, end);
     }
@@ -172,8 +173,9 @@ class Comparing {
       if (first == behind) continue;
       const std::uint64_t from = std::max(first->first.second, tensor.offset);
       const std::uint64_t to = std::min(std::prev(behind)->second, end);
-      if (told[i].from <= from && to <= told[i].to) continue;
-      rows_.push_back({.tensor = i, .part = FilePart::tensor, .range = {*tensor.file, from, to - from}});
+      if (noted[i].from <= from && to <= noted[i].to) continue;
+      rows_.push_back(
+          {.tensor = i, .part = Verification::Part::tensor, .range = {*tensor.file, from, to - from}});
     }
   }
 
@@ -194,7 +196,7 @@ Result<std::uint64_t> crc_of(io::MappedFile& file, std::uint64_t offset, std::ui
     ranges.push_back({0, offset + done, std::min(Seal::chunk_bytes, bytes - done)});
   }
   io::MappedFile* const files[] = {&file};
-  const auto digests = HT_TRY(measure({.files = files}, ranges, work));
+  const auto digests = HT_TRY(hash_ranges({.files = files}, ranges, work));
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     sum = crc64nvme_combine(sum, digests[i].crc64nvme(), ranges[i].bytes);
@@ -235,7 +237,8 @@ Result<Verification> compare(const Seal& seal, io::MappedFiles files,
   return without_bad_alloc([&] { return Comparing(seal, files, paths, missing).run(options); });
 }
 
-Result<std::optional<OwnChecksum>> own_checksum(const io::Source& file, std::span<const Format> more) {
+Result<std::optional<Format::OwnChecksum>> own_checksum(const io::Source& file,
+                                                        std::span<const Format> more) {
   std::array<std::byte, sniffed_bytes> buffer{};
   const auto prefix = MutableBytes(buffer).first(
       static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), sniffed_bytes)));
@@ -251,35 +254,38 @@ Result<std::optional<OwnChecksum>> own_checksum(const io::Source& file, std::spa
   return std::nullopt;
 }
 
-Result<Verification> verify_own(io::MappedFile& file, const OwnChecksum& own, const VerifyOptions& options) {
+Result<Verification> verify_own(io::MappedFile& file, const Format::OwnChecksum& own,
+                                const VerifyOptions& options) {
   Verification found;
-  if (options.quick) found.verdict = Verdict::headers_match;
-  const auto bad = [&](Verdict verdict, FilePart part, std::uint64_t offset, std::uint64_t bytes) {
+  if (options.quick) found.verdict = Verification::Verdict::headers_match;
+  const auto bad = [&](Verification::Verdict verdict, Verification::Part part, std::uint64_t offset,
+                       std::uint64_t bytes) {
     found.verdict = verdict;
     found.bad.push_back(
         {.file = file.source().path(),
          .part = part,
-         .tensor = part == FilePart::tensor ? file.source().path().stem().string() : std::string(),
+         .tensor = part == Verification::Part::tensor ? file.source().path().stem().string() : std::string(),
          .offset = offset,
          .bytes = bytes});
   };
-  const std::uint64_t there = file.source().size();
+  const std::uint64_t size = file.source().size();
   const std::uint64_t end = own.offset + own.bytes;
-  if (there < end) {
-    bad(Verdict::truncated, FilePart::tensor, std::max(there, own.offset), end - std::max(there, own.offset));
+  if (size < end) {
+    bad(Verification::Verdict::truncated, Verification::Part::tensor, std::max(size, own.offset),
+        end - std::max(size, own.offset));
     return found;
   }
   found.checked_bytes = own.offset;
   const std::uint64_t gap = own.offset - own.header_bytes;
   if (!HT_TRY(is_zero(file, own.header_bytes, gap, options.work.stop)))
-    bad(Verdict::damaged, FilePart::gap, own.header_bytes, gap);
+    bad(Verification::Verdict::damaged, Verification::Part::gap, own.header_bytes, gap);
   if (!options.quick) {
     found.checked_bytes += own.bytes;
     if (HT_TRY(crc_of(file, own.offset, own.bytes, options.work)) != own.crc) {
-      bad(Verdict::damaged, FilePart::tensor, own.offset, own.bytes);
+      bad(Verification::Verdict::damaged, Verification::Part::tensor, own.offset, own.bytes);
     }
   }
-  if (there > end) bad(Verdict::grown, FilePart::tail, end, there - end);
+  if (size > end) bad(Verification::Verdict::grown, Verification::Part::tail, end, size - end);
   return found;
 }
 

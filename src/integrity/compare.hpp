@@ -3,7 +3,6 @@
 
 #include <htensor/format/format.hpp>
 #include <htensor/integrity/seal.hpp>
-#include <htensor/integrity/verify.hpp>
 #include <optional>
 #include <span>
 
@@ -22,10 +21,10 @@ enum class MissingFiles : bool { reported, skipped };
 
 /// Returns the checksum in the header; nullopt if the format or this file has none. The format is one of the
 /// caller's `more` or of the library. Errors are those of `Format::own_checksum`.
-[[nodiscard]] Result<std::optional<OwnChecksum>> own_checksum(const io::Source& file,
-                                                              std::span<const Format> more);
+[[nodiscard]] Result<std::optional<Format::OwnChecksum>> own_checksum(const io::Source& file,
+                                                                      std::span<const Format> more);
 
-[[nodiscard]] Result<Verification> verify_own(io::MappedFile& file, const OwnChecksum& own,
+[[nodiscard]] Result<Verification> verify_own(io::MappedFile& file, const Format::OwnChecksum& own,
                                               const VerifyOptions& options);
 
 }  // namespace ht::inline v1

@@ -1,12 +1,12 @@
 #include "integrity/found_seal.hpp"
+#include "base/format_text.hpp"
+#include "base/utf8.hpp"
+#include "format/shards/numbered_name.hpp"
+#include "io/file_source.hpp"
 
 #include <algorithm>
-#include <htensor/base/utf8.hpp>
 #include <htensor/format/format.hpp>
 #include <htensor/io/source.hpp>
-
-#include "base/format_text.hpp"
-#include "format/shards/numbered_name.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -17,46 +17,48 @@ std::string plain(const Path& path) { return path.lexically_normal().generic_str
 
 }  // namespace
 
-SealPlace place_in_folder(const Path& folder) { return {.seal = folder / "model.htseal"}; }
+SealLocation seal_location_in_folder(const Path& folder) { return {.seal = folder / "model.htseal"}; }
 
-SealPlace place_of_seal(const Path& model, std::span<const Format> formats, io::Port& port) {
+SealLocation seal_location_of(const Path& model, std::span<const Format> formats, io::Port& port) {
   const auto stat = port.stat(model);
-  if (stat && stat->kind == io::FileKind::folder) return place_in_folder(model);
+  if (stat && stat->kind == io::FileKind::folder) return seal_location_in_folder(model);
   const auto name = model.filename().string();
-  if (name.ends_with(".index.json")) return place_in_folder(model.parent_path());
+  if (name.ends_with(".index.json")) return seal_location_in_folder(model.parent_path());
   auto file = model;
   // The parts of a split model share one seal. Shards named by an index have no seal of their own.
   const auto numbered = parse_numbered_name(name);
   const auto* const format = numbered ? format_of_extension(numbered->extension, formats) : nullptr;
-  if (format != nullptr && format->sharding == Sharding::parts) file.replace_filename(numbered->of(1));
+  if (format != nullptr && format->sharding == Format::Sharding::parts)
+    file.replace_filename(numbered->of(1));
   auto seal = file;
   seal += ".htseal";
   return {.seal = std::move(seal), .file = std::move(file)};
 }
 
-Path seal_path(const Path& model, io::Port& port, std::span<const Format> formats) {
-  return place_of_seal(model, formats, port).seal;
+Path seal_path(const Path& model, io::Port* optional_port, std::span<const Format> formats) {
+  return seal_location_of(model, formats, optional_port != nullptr ? *optional_port : io::system_port()).seal;
 }
 
-std::string name_in_seal(const Path& file, const SealPlace& place) {
-  const auto folder = place.seal.parent_path().lexically_normal();
+std::string name_in_seal(const Path& file, const SealLocation& location) {
+  const auto folder = location.seal.parent_path().lexically_normal();
   const auto normal = file.lexically_normal();
   return (folder.empty() ? normal : normal.lexically_relative(folder)).generic_string();
 }
 
-std::vector<Path> sealed_paths(const Seal& seal, const SealPlace& place) {
+std::vector<Path> sealed_paths(const Seal& seal, const SealLocation& location) {
   std::vector<Path> paths;
   paths.reserve(seal.files.size());
   bool named = false;
   for (const auto& file : seal.files) {
-    paths.push_back(place.seal.parent_path() / file.name);
-    named = named || (place.file && file.name == place.file->filename());
+    paths.push_back(location.seal.parent_path() / file.name);
+    named = named || (location.file && file.name == location.file->filename());
   }
-  if (place.file && !named) paths[0] = *place.file;
+  if (location.file && !named) paths[0] = *location.file;
   return paths;
 }
 
-Result<Seal> read_seal(const Path& path, io::Port& port) {
+Result<Seal> read_seal(const Path& path, io::Port* optional_port) {
+  io::Port& port = optional_port != nullptr ? *optional_port : io::system_port();
   return without_bad_alloc([&]() -> Result<Seal> {
     auto opened = io::FileSource::open(path, port);
     if (!opened) {
@@ -69,7 +71,7 @@ Result<Seal> read_seal(const Path& path, io::Port& port) {
       }
       auto cause = error.cause();
       if (!cause) {  // an Error created when out of memory has no cause
-        if (const auto there = port.stat(path); !there) cause = there.error();
+        if (const auto stat = port.stat(path); !stat) cause = stat.error();
       }
       if (!is_missing(cause)) return fail(std::move(error));
       return fail(Error(ErrorCode::not_sealed, "model_is_sealed", "the seal does not exist")
@@ -78,7 +80,7 @@ Result<Seal> read_seal(const Path& path, io::Port& port) {
     }
     const io::FileSource& file = **opened;
     if (file.stat().bytes > Seal::max_bytes) {
-      return fail(Error(ErrorCode::bad_seal, "seal_is_not_too_large",
+      return fail(Error(ErrorCode::bad_seal, "seal_file_size_within_limit",
                         format_text("has {} bytes, more than the limit of {} bytes", file.stat().bytes,
                                     Seal::max_bytes))
                       .at_path(path.native())
@@ -96,28 +98,28 @@ Result<std::uint32_t> FoundSeal::number_of(const Path& path) const {
   const auto found = numbers.find(plain(path));
   if (found != numbers.end()) return found->second;
   return fail(Error(ErrorCode::not_sealed, "every_file_is_sealed",
-                    format_text("is not listed in the seal '{}'", to_utf8(place.seal.filename().string())))
+                    format_text("is not listed in the seal '{}'", to_utf8(location.seal.filename().string())))
                   .at_path(path.native())
                   .with_hint("if it belongs to the model and is known to be good, run `htensor seal` again"));
 }
 
 Result<FoundSeal> find_seal(const Path& named, std::span<const Format> formats, io::Port& port) {
-  FoundSeal found{.seal = {}, .place = place_of_seal(named, formats, port)};
+  FoundSeal found{.seal = {}, .location = seal_location_of(named, formats, port)};
   found.view = HT_TRY(SetView::around(named, port));
-  auto seal = read_seal(found.view.where(found.place.seal), port);
-  if (!seal && seal.error().code() == ErrorCode::not_sealed && found.place.file) {
+  auto seal = read_seal(found.view.where(found.location.seal), &port);
+  if (!seal && seal.error().code() == ErrorCode::not_sealed && found.location.file) {
     // The file may have been sealed together with others in its folder.
-    const auto in_folder = place_in_folder(named.parent_path());
-    auto others = read_seal(found.view.where(in_folder.seal), port);
-    if (others && std::ranges::find(others->files, name_in_seal(named, in_folder), &SealedFile::name) !=
+    const auto in_folder = seal_location_in_folder(named.parent_path());
+    auto others = read_seal(found.view.where(in_folder.seal), &port);
+    if (others && std::ranges::find(others->files, name_in_seal(named, in_folder), &Seal::File::name) !=
                       others->files.end()) {
-      found.place = in_folder;
+      found.location = in_folder;
       found.of_more = others->files.size() > 1;
       seal = std::move(others);
     }
   }
   if (!seal) return fail(std::move(seal).error());
-  found.paths = sealed_paths(*seal, found.place);
+  found.paths = sealed_paths(*seal, found.location);
   for (std::uint32_t i = 0; i < found.paths.size(); ++i) found.numbers.emplace(plain(found.paths[i]), i);
   found.seal = *std::move(seal);
   return found;
@@ -126,15 +128,15 @@ Result<FoundSeal> find_seal(const Path& named, std::span<const Format> formats, 
 Result<std::optional<Path>> seal_that_names(const Path& file, std::span<const Format> formats,
                                             io::Port& port) {
   const Path folder = file.has_parent_path() ? file.parent_path() : ".";
-  for (const auto& candidate : {seal_path(file, port, formats), place_in_folder(folder).seal}) {
-    const auto seal = read_seal(candidate, port);
+  for (const auto& candidate : {seal_path(file, &port, formats), seal_location_in_folder(folder).seal}) {
+    const auto seal = read_seal(candidate, &port);
     if (!seal) {
       const auto code = seal.error().code();
       if (code == ErrorCode::not_sealed || code == ErrorCode::bad_seal) continue;
       return fail(seal.error());
     }
     const bool named = std::ranges::any_of(
-        seal->files, [&](const SealedFile& each) { return each.name == file.filename(); });
+        seal->files, [&](const Seal::File& each) { return each.name == file.filename(); });
     if (named) return candidate;
   }
   return std::nullopt;

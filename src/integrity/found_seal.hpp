@@ -8,29 +8,30 @@
 #include <string>
 #include <vector>
 
+#include "io/port/port.hpp"
 #include "model/journal/set_journal.hpp"
 
 namespace ht::inline v1 {
 
-struct SealPlace {
+struct SealLocation {
   std::filesystem::path seal;
   /// The file that the seal is stored beside; nullopt for the seal of a folder with several files. If both
   /// were renamed, the seal has another name for the file; this file is then the first of the seal.
   std::optional<std::filesystem::path> file{};
 };
 
-[[nodiscard]] SealPlace place_in_folder(const std::filesystem::path& folder);
-[[nodiscard]] SealPlace place_of_seal(const std::filesystem::path& model, std::span<const Format> formats,
-                                      io::Port& port);
+[[nodiscard]] SealLocation seal_location_in_folder(const std::filesystem::path& folder);
+[[nodiscard]] SealLocation seal_location_of(const std::filesystem::path& model,
+                                            std::span<const Format> formats, io::Port& port);
 
-/// Returns the name of a file in a seal at this place.
-[[nodiscard]] std::string name_in_seal(const std::filesystem::path& file, const SealPlace& place);
+/// Returns the name of a file in a seal at this location.
+[[nodiscard]] std::string name_in_seal(const std::filesystem::path& file, const SealLocation& location);
 /// Returns the paths of the seal's files.
-[[nodiscard]] std::vector<std::filesystem::path> sealed_paths(const Seal& seal, const SealPlace& place);
+[[nodiscard]] std::vector<std::filesystem::path> sealed_paths(const Seal& seal, const SealLocation& location);
 
 struct FoundSeal {
   Seal seal;
-  SealPlace place;
+  SealLocation location;
   /// The current paths of the seal's files, and the file numbers by name.
   std::vector<std::filesystem::path> paths{};
   std::map<std::string, std::uint32_t> numbers{};

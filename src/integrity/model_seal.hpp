@@ -4,11 +4,11 @@
 #include <filesystem>
 #include <functional>
 #include <htensor/integrity/seal.hpp>
-#include <htensor/integrity/verify.hpp>
 #include <htensor/model/model.hpp>
 #include <memory>
 #include <vector>
 
+#include "io/port/port.hpp"
 #include "io/strategy/mapped_file.hpp"
 
 namespace ht::inline v1 {
@@ -25,21 +25,21 @@ struct SealedParts {
 [[nodiscard]] Result<SealedParts> sealed_parts(const Model& model, io::Port& port);
 
 /// A seal that is not written yet.
-struct MadeSeal {
+struct UnwrittenSeal {
   std::filesystem::path path;
   Seal seal;
 };
 
 /// Returns the digest of a part of a file that the caller has hashed already.
-using SeenDigest = std::function<Result<Digest>(const std::filesystem::path& file, std::uint64_t offset,
-                                                std::uint64_t bytes)>;
+using KnownDigest = std::function<Result<Digest>(const std::filesystem::path& file, std::uint64_t offset,
+                                                 std::uint64_t bytes)>;
 
 /// `header_too_large` if the model's seal would be larger than the limit; reads no data.
 [[nodiscard]] Result<void> check_seal_size(const Model& model, HashAlgorithm algorithm);
-/// Computes the model's seal; reads the files unless `seen` returns their digests. Does not compare an
-/// existing seal.
-[[nodiscard]] Result<MadeSeal> make_seal(const Model& model, const SealOptions& options,
-                                         const SeenDigest& seen);
+/// Computes the model's seal; reads the files unless `known_digest` returns their digests. Does not compare
+/// an existing seal.
+[[nodiscard]] Result<UnwrittenSeal> make_seal(const Model& model, const SealOptions& options,
+                                              const KnownDigest& known_digest);
 
 /// Fails if files that do not exist yet cannot be sealed under these names, in the seal of the path `opened`:
 /// `bad_name`, or `already_exists` if a seal of other files has that name.

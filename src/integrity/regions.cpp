@@ -14,7 +14,7 @@ struct Cut {
   bool begins;
 };
 
-std::vector<Cut> cuts_of(std::span<const SealedTensor> tensors) {
+std::vector<Cut> cuts_of(std::span<const Seal::Tensor> tensors) {
   std::vector<Cut> cuts;
   cuts.reserve(2 * tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -27,7 +27,7 @@ std::vector<Cut> cuts_of(std::span<const SealedTensor> tensors) {
   return cuts;
 }
 
-std::vector<std::uint64_t> sizes_of(std::span<const SealedFile> files) {
+std::vector<std::uint64_t> sizes_of(std::span<const Seal::File> files) {
   std::vector<std::uint64_t> sizes;
   sizes.reserve(files.size());
   for (const auto& file : files) sizes.push_back(file.bytes);
@@ -38,7 +38,7 @@ std::vector<std::uint64_t> sizes_of(std::span<const SealedFile> files) {
 
 SealRegions::SealRegions(const Seal& seal) : SealRegions(sizes_of(seal.files), seal.tensors) {}
 
-SealRegions::SealRegions(std::span<const std::uint64_t> file_bytes, std::span<const SealedTensor> tensors) {
+SealRegions::SealRegions(std::span<const std::uint64_t> file_bytes, std::span<const Seal::Tensor> tensors) {
   const auto cuts = cuts_of(tensors);
   regions_.reserve(cuts.size() + file_bytes.size());
   auto cut = cuts.begin();

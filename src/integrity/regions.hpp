@@ -37,7 +37,7 @@ struct SealChunk {
 class SealRegions {
  public:
   /// The tensors have to be within their files.
-  SealRegions(std::span<const std::uint64_t> file_bytes, std::span<const SealedTensor> tensors);
+  SealRegions(std::span<const std::uint64_t> file_bytes, std::span<const Seal::Tensor> tensors);
   explicit SealRegions(const Seal& seal);
 
   [[nodiscard]] const std::vector<SealRegion>& all() const noexcept { return regions_; }

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::uint64_t chunk = Seal::chunk_bytes;
 
-SealedTensor tensor(std::uint32_t file, std::uint64_t offset, std::uint64_t bytes) {
+Seal::Tensor tensor(std::uint32_t file, std::uint64_t offset, std::uint64_t bytes) {
   return {.name = "t", .file = file, .offset = offset, .bytes = bytes, .digest = Digest(0)};
 }
 
@@ -30,9 +30,9 @@ TEST(SealRegions, cut_a_file_where_tensors_begin_and_end) {
   const std::uint64_t sizes[] = {100, 0, 50};
   const std::vector tensors{tensor(0, 10, 20), tensor(0, 30, 5), tensor(0, 40, 60), tensor(2, 0, 50)};
   const SealRegions regions(sizes, tensors);
-  const std::vector<io::FileRange> wanted{{0, 0, 10}, {0, 10, 20}, {0, 30, 5},
-                                          {0, 35, 5}, {0, 40, 60}, {2, 0, 50}};
-  EXPECT_EQ(ranges_of(regions), wanted);
+  const std::vector<io::FileRange> expected{{0, 0, 10}, {0, 10, 20}, {0, 30, 5},
+                                            {0, 35, 5}, {0, 40, 60}, {2, 0, 50}};
+  EXPECT_EQ(ranges_of(regions), expected);
   EXPECT_EQ(regions[1].tensor, 0U);
   EXPECT_EQ(regions[3].tensor, std::nullopt);
   EXPECT_EQ(regions[5].tensor, 3U);
@@ -60,12 +60,12 @@ TEST(SealRegions, have_chunks_that_begin_with_them) {
   EXPECT_EQ(regions.chunk_at(0, 14 + 2 * chunk).number, 3U);
 }
 
-TEST(SealRegions, that_tensors_share_are_of_the_first) {
+TEST(SealRegions, shared_by_tensors_belong_to_the_first) {
   const std::uint64_t sizes[] = {100};
   const std::vector tensors{tensor(0, 20, 60), tensor(0, 0, 50), tensor(0, 20, 60), tensor(0, 5, 0)};
   const SealRegions regions(sizes, tensors);
-  const std::vector<io::FileRange> wanted{{0, 0, 20}, {0, 20, 30}, {0, 50, 30}, {0, 80, 20}};
-  EXPECT_EQ(ranges_of(regions), wanted);
+  const std::vector<io::FileRange> expected{{0, 0, 20}, {0, 20, 30}, {0, 50, 30}, {0, 80, 20}};
+  EXPECT_EQ(ranges_of(regions), expected);
   EXPECT_EQ(regions[0].tensor, 1U);
   EXPECT_EQ(regions[1].tensor, 0U);
   EXPECT_EQ(regions[2].tensor, 0U);

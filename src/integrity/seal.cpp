@@ -1,19 +1,20 @@
 #include <algorithm>
-#include <htensor/base/utf8.hpp>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
 #include <set>
 
 #include "base/format_text.hpp"
+#include "base/utf8.hpp"
 #include "format/shards/numbered_name.hpp"
 #include "integrity/compare.hpp"
 #include "integrity/found_seal.hpp"
-#include "integrity/measure.hpp"
+#include "integrity/hash_ranges.hpp"
 #include "integrity/model_seal.hpp"
 #include "integrity/regions.hpp"
 #include "integrity/seal_format.hpp"
 #include "io/atomic_file.hpp"
-#include "model/model_access.hpp"
+#include "io/port/port.hpp"
 #include "model/journal/set_replacement.hpp"
+#include "model/model_access.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -21,11 +22,11 @@ namespace {
 using Path = std::filesystem::path;
 
 // Returns the name of each file in the seal. Names are checked before any byte is hashed.
-Result<std::vector<std::string>> names_in_seal(const std::vector<Path>& paths, const SealPlace& place) {
+Result<std::vector<std::string>> names_in_seal(const std::vector<Path>& paths, const SealLocation& location) {
   std::vector<std::string> names;
   names.reserve(paths.size());
   for (const auto& path : paths) {
-    names.push_back(name_in_seal(path, place));
+    names.push_back(name_in_seal(path, location));
     if (const auto fault = sealed_name_fault(names.back()); !fault.empty()) {
       return fail(Error(ErrorCode::bad_name, "sealed_files_have_plain_names",
                         format_text("cannot be named in a seal: its name {}", fault))
@@ -37,24 +38,24 @@ Result<std::vector<std::string>> names_in_seal(const std::vector<Path>& paths, c
 }
 
 // Refuses to replace the seal of another model in the same folder, such as that of a second index.
-Result<void> check_may_replace(const SealPlace& place, const std::vector<Path>& paths, io::Port& port) {
-  const auto before = read_seal(place.seal, port);
+Result<void> check_may_replace(const SealLocation& location, const std::vector<Path>& paths, io::Port& port) {
+  const auto before = read_seal(location.seal, &port);
   if (!before) return {};
   std::set<Path> ours;
   for (const auto& path : paths) ours.insert(path.lexically_normal());
-  for (const auto& path : sealed_paths(*before, place)) {
+  for (const auto& path : sealed_paths(*before, location)) {
     if (ours.contains(path.lexically_normal()) || !port.stat(path)) continue;
     return fail(
-        Error(ErrorCode::already_exists, "seal_of_other_files_stays",
+        Error(ErrorCode::already_exists, "existing_seal_is_of_this_model",
               format_text("is the seal of other files, such as '{}'", to_utf8(path.filename().string())))
-            .at_path(place.seal.native())
+            .at_path(location.seal.native())
             .with_hint("remove the seal if it is not needed, or move one of the models to another folder"));
   }
   return {};
 }
 
 // A seal with mismatches is evidence of damage; a new seal would hide it.
-Error keeps_seal(const Error& found, ErrorCode code, const Path& seal) {
+Error seal_kept_error(const Error& found, ErrorCode code, const Path& seal) {
   return Error(code, "seal_shows_no_damage",
                format_text("{}; the seal '{}' was kept", found.message(), to_utf8(seal.filename().string())))
       .at_path(found.path())
@@ -67,15 +68,16 @@ Error keeps_seal(const Error& found, ErrorCode code, const Path& seal) {
 Result<void> check_undamaged(const Result<Verification>& compared, const Path& seal) {
   if (!compared) return fail(compared.error());
   const auto result = compared->result();
-  if (!result) return fail(keeps_seal(result.error(), ErrorCode::checksum_mismatch, seal));
+  if (!result) return fail(seal_kept_error(result.error(), ErrorCode::checksum_mismatch, seal));
   return {};
 }
 
 // Computes the seal of a model's files, with digests of tensors if the options request them.
 class Hashing {
  public:
-  Hashing(const Catalog& catalog, const SealedParts& parts, const HashOptions& options, SeenDigest seen)
-      : catalog_(catalog), parts_(parts), options_(options), seen_(std::move(seen)) {
+  Hashing(const Catalog& catalog, const SealedParts& parts, const HashOptions& options,
+          KnownDigest known_digest)
+      : catalog_(catalog), parts_(parts), options_(options), known_digest_(std::move(known_digest)) {
     seal_.algorithm = options.algorithm;
   }
 
@@ -87,7 +89,7 @@ class Hashing {
     for (std::size_t i = 0; i < names.size(); ++i)
       seal_.files.push_back({std::move(names[i]), parts_.files[i]->source().size(), nothing});
     if (options_.per_tensor) HT_TRY(list_tensors(nothing));
-    HT_TRY(options_.algorithm == HashAlgorithm::crc64nvme ? by_sums() : one_by_one(has_chunks));
+    HT_TRY(options_.algorithm == HashAlgorithm::crc64nvme ? combine_crcs() : hash_separately(has_chunks));
     return std::move(seal_);
   }
 
@@ -100,7 +102,7 @@ class Hashing {
             Error(ErrorCode::cancelled, "work_is_not_stopped",
                   format_text("stopped: {} of {} tensors listed", seal_.tensors.size(), catalog_.size())));
       }
-      SealedTensor tensor{.name = std::string(entry.name),
+      Seal::Tensor tensor{.name = std::string(entry.name),
                           .file = entry.file,
                           .offset = entry.offset,
                           .bytes = entry.bytes,
@@ -136,17 +138,17 @@ class Hashing {
   }
 
   [[nodiscard]] Result<std::vector<Digest>> digests_of(std::span<const io::FileRange> ranges) const {
-    if (!seen_)
-      return measure({.files = parts_.files, .algorithm = options_.algorithm}, ranges, options_.work);
+    if (!known_digest_)
+      return hash_ranges({.files = parts_.files, .algorithm = options_.algorithm}, ranges, options_.work);
     std::vector<Digest> digests;
     digests.reserve(ranges.size());
     for (const auto& range : ranges)
-      digests.push_back(HT_TRY(seen_(parts_.paths[range.file], range.offset, range.bytes)));
+      digests.push_back(HT_TRY(known_digest_(parts_.paths[range.file], range.offset, range.bytes)));
     return digests;
   }
 
   // Reads each byte once: all other digests are combined from the CRCs of the chunks.
-  Result<void> by_sums() {
+  Result<void> combine_crcs() {
     const SealRegions regions(seal_);
     std::vector<io::FileRange> ranges;
     ranges.reserve(static_cast<std::size_t>(regions.chunks()));
@@ -177,7 +179,7 @@ class Hashing {
   }
 
   // For digests that cannot be combined: hashes whole files, tensors and chunks separately.
-  Result<void> one_by_one(bool has_chunks) {
+  Result<void> hash_separately(bool has_chunks) {
     std::vector<io::FileRange> ranges;
     std::vector<Digest*> targets;
     for (std::uint32_t i = 0; i < seal_.files.size(); ++i) {
@@ -200,22 +202,22 @@ class Hashing {
   const Catalog& catalog_;
   const SealedParts& parts_;
   const HashOptions& options_;
-  SeenDigest seen_;
+  KnownDigest known_digest_;
   Seal seal_;
 };
 
-Result<SealedModel> write_seal(const MadeSeal& made, io::Port& port) {
-  const auto bytes = HT_TRY(encode_seal(made.seal));
-  const auto digest = HT_TRY(digest_of(made.seal));
-  auto file = HT_TRY(io::AtomicFile::create(made.path, io::IfExists::replace, port));
+Result<SealedModel> write_seal(const UnwrittenSeal& unwritten, io::Port& port) {
+  const auto bytes = HT_TRY(encode_seal(unwritten.seal));
+  const auto digest = HT_TRY(digest_of(unwritten.seal));
+  auto file = HT_TRY(io::AtomicFile::create(unwritten.path, IfExists::replace, port));
   HT_TRY(file.write(0, bytes));
   HT_TRY(std::move(file).commit());
-  SealedModel sealed{.seal = made.path, .bytes = 0, .digest = digest};
-  for (const auto& each : made.seal.files) sealed.bytes += each.bytes;
+  SealedModel sealed{.seal = unwritten.path, .bytes = 0, .digest = digest};
+  for (const auto& each : unwritten.seal.files) sealed.bytes += each.bytes;
   return sealed;
 }
 
-Result<SealedModel> seal_as_it_is(const Model& model, const SealOptions& options) {
+Result<SealedModel> seal_unchecked(const Model& model, const SealOptions& options) {
   return write_seal(HT_TRY(make_seal(model, options, {})), *ModelAccess::state(model).port);
 }
 
@@ -230,7 +232,7 @@ Result<void> check_has_files(const ModelState& state) {
 }  // namespace
 
 Result<SealedParts> sealed_parts(const Model& model, io::Port& port) {
-  HT_TRY(ModelAccess::check_all_there(model));
+  HT_TRY(ModelAccess::check_all_exist(model));
   const auto& state = ModelAccess::state(model);
   SealedParts parts{.files = state.mapped->files(), .paths = state.paths};
   if (state.index) {
@@ -250,7 +252,7 @@ Result<SealedModel> seal(const Model& model, const SealOptions& options) {
     const bool is_of_set =
         state.index || state.paths.size() > 1 || parse_numbered_name(member.filename().string());
     const auto lock = HT_TRY(SetLock::acquire_if(is_of_set, member, *state.port));
-    if (options.force) return seal_as_it_is(model, options);
+    if (options.force) return seal_unchecked(model, options);
     auto paths = state.paths;
     if (state.index) paths.push_back(*state.index);
     const auto found = find_seal(state.opened, state.formats, *state.port);
@@ -258,39 +260,39 @@ Result<SealedModel> seal(const Model& model, const SealOptions& options) {
                             return found->number_of(path).has_value();
                           });
     // A seal of files that no longer exist does not apply to these files.
-    if (found && !is_named) return seal_as_it_is(model, options);
+    if (found && !is_named) return seal_unchecked(model, options);
     if (!found) {
       if (found.error().code() == ErrorCode::bad_seal) {
-        return fail(keeps_seal(found.error(), ErrorCode::bad_seal, found.error().path()));
+        return fail(seal_kept_error(found.error(), ErrorCode::bad_seal, found.error().path()));
       }
       if (found.error().code() != ErrorCode::not_sealed) return fail(found.error());
-      HT_TRY(ModelAccess::check_all_there(model));
+      HT_TRY(ModelAccess::check_all_exist(model));
       const auto files = state.mapped->files();
       const auto own =
           files.size() == 1 ? HT_TRY(own_checksum(files[0]->source(), state.formats)) : std::nullopt;
       if (own) {
         HT_TRY(check_undamaged(verify_own(*files[0], *own, {.work = options.work}), state.opened));
       }
-      return seal_as_it_is(model, options);
+      return seal_unchecked(model, options);
     }
-    HT_TRY(check_may_replace(place_of_seal(state.opened, state.formats, *state.port), paths, *state.port));
+    HT_TRY(check_may_replace(seal_location_of(state.opened, state.formats, *state.port), paths, *state.port));
     const auto check = [&] {
-      return check_undamaged(compare(model, *found, {.work = options.work}), found->place.seal);
+      return check_undamaged(compare(model, *found, {.work = options.work}), found->location.seal);
     };
     // With the same algorithm the new seal is compared with the old one, so all bytes are read only once.
     const bool is_comparable = found->seal.algorithm == options.algorithm;
     if (!is_comparable) HT_TRY(check());
-    const auto made = HT_TRY(make_seal(model, options, {}));
-    if (is_comparable && made.seal != found->seal) HT_TRY(check());
-    return write_seal(made, *state.port);
+    const auto unwritten = HT_TRY(make_seal(model, options, {}));
+    if (is_comparable && unwritten.seal != found->seal) HT_TRY(check());
+    return write_seal(unwritten, *state.port);
   });
 }
 
 Result<void> check_can_seal(const Path& opened, const std::vector<Path>& files,
                             std::span<const Format> formats, io::Port& port) {
-  const auto place = place_of_seal(opened, formats, port);
-  HT_TRY(check_may_replace(place, files, port));
-  HT_TRY(names_in_seal(files, place));
+  const auto location = seal_location_of(opened, formats, port);
+  HT_TRY(check_may_replace(location, files, port));
+  HT_TRY(names_in_seal(files, location));
   return {};
 }
 
@@ -304,13 +306,14 @@ Result<void> check_seal_size(const Model& model, HashAlgorithm algorithm) {
   sizes.reserve(parts.files.size());
   for (const auto* const file : parts.files) sizes.push_back(file->source().size());
   const auto names =
-      HT_TRY(names_in_seal(parts.paths, place_of_seal(state.opened, state.formats, *state.port)));
+      HT_TRY(names_in_seal(parts.paths, seal_location_of(state.opened, state.formats, *state.port)));
   auto checked = check_seal_size(algorithm, *state.catalog, sizes, names);
   if (!checked) return fail(std::move(checked).error().at_path(state.opened.native()));
   return {};
 }
 
-Result<MadeSeal> make_seal(const Model& model, const SealOptions& options, const SeenDigest& seen) {
+Result<UnwrittenSeal> make_seal(const Model& model, const SealOptions& options,
+                                const KnownDigest& known_digest) {
   const auto& state = ModelAccess::state(model);
   auto& port = *state.port;
   HT_TRY(check_has_files(state));
@@ -320,17 +323,17 @@ Result<MadeSeal> make_seal(const Model& model, const SealOptions& options, const
                     .at_path(state.opened.native())
                     .with_hint("seal each model by itself"));
   }
-  auto place = place_of_seal(state.opened, state.formats, port);
+  auto location = seal_location_of(state.opened, state.formats, port);
   const auto parts = HT_TRY(sealed_parts(model, port));
-  HT_TRY(check_may_replace(place, parts.paths, port));
-  auto names = HT_TRY(names_in_seal(parts.paths, place));
+  HT_TRY(check_may_replace(location, parts.paths, port));
+  auto names = HT_TRY(names_in_seal(parts.paths, location));
   const HashOptions hashing{.algorithm = options.algorithm,
                             .per_tensor = true,
                             .work = options.work,
                             .max_splat_bytes = options.max_splat_bytes};
   auto seal = HT_TRY(without_bad_alloc(
-      [&] { return Hashing(*state.catalog, parts, hashing, seen).run(std::move(names), true); }));
-  return MadeSeal{std::move(place.seal), std::move(seal)};
+      [&] { return Hashing(*state.catalog, parts, hashing, known_digest).run(std::move(names), true); }));
+  return UnwrittenSeal{std::move(location.seal), std::move(seal)};
 }
 
 Result<ModelDigests> hash(const Model& model, const HashOptions& options) {

@@ -9,15 +9,14 @@
 //   digests of the chunks, names of the files, names of the tensors, digest of all bytes before it
 // clang-format on
 #include "integrity/seal_format.hpp"
+#include "base/format_text.hpp"
+#include "base/utf8.hpp"
+#include "integrity/regions.hpp"
 
 #include <algorithm>
 #include <array>
-#include <htensor/base/checked.hpp>
-#include <htensor/base/utf8.hpp>
+#include <htensor/base/bytes.hpp>
 #include <set>
-
-#include "base/format_text.hpp"
-#include "integrity/regions.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -60,7 +59,7 @@ class Reader {
 
 Result<std::string> take_name(Reader& names, std::uint32_t bytes) {
   if (bytes > names.left()) {
-    return bad("seal_names_are_all_there", "has fewer bytes of names than its records count");
+    return bad("seal_names_are_complete", "has fewer bytes of names than its records count");
   }
   const Bytes name = names.take(bytes);
   std::string text(reinterpret_cast<const char*>(name.data()), name.size());
@@ -82,7 +81,7 @@ Result<void> check_files(const Seal& seal) {
     }
     const auto sum = checked::add(all, file.bytes);
     if (!sum || !checked::narrow<std::int64_t>(*sum)) {
-      return bad("seal_sizes_can_be", "lists files of 2^63 bytes or more in total");
+      return bad("seal_sizes_fit_63_bits", "lists files of 2^63 bytes or more in total");
     }
     all = *sum;
   }
@@ -96,7 +95,7 @@ Result<void> check_tensors(const Seal& seal) {
         checked::range_fits(tensor.offset, tensor.bytes, seal.files[*tensor.file].bytes)) {
       continue;
     }
-    return bad("seal_tensors_lie_in_its_files",
+    return bad("seal_tensors_are_within_its_files",
                format_text("places tensor '{}' outside its files: {} bytes at byte {}", to_utf8(tensor.name),
                            tensor.bytes, tensor.offset));
   }
@@ -132,7 +131,7 @@ Result<HashAlgorithm> check_beginning(Bytes bytes) {
                format_text("uses unknown hash algorithm {}", static_cast<int>(bytes[10])));
   }
   if (const auto says = load_le<std::uint64_t>(bytes.subspan(48)); says != bytes.size()) {
-    return bad("seal_is_as_long_as_it_says",
+    return bad("seal_size_matches_its_header",
                format_text("has {} bytes, but its header says {}", bytes.size(), says));
   }
   return algorithm;
@@ -142,7 +141,7 @@ Result<void> check_own_digest(Bytes bytes, HashAlgorithm algorithm) {
   const std::size_t size = digest_bytes(algorithm);
   const auto found = HT_TRY(digest(algorithm, bytes.first(bytes.size() - size)));
   if (found == Digest(algorithm, bytes.last(size))) return {};
-  return bad("seal_digest_is_right", "checksum mismatch in the seal itself");
+  return bad("seal_digest_matches", "checksum mismatch in the seal itself");
 }
 
 bool is_within_limit(HashAlgorithm algorithm, const SealCounts& counts) {
@@ -197,7 +196,7 @@ Result<void> check_seal_size(HashAlgorithm algorithm, const SealCounts& counts) 
 Result<void> check_seal_size(HashAlgorithm algorithm, const Catalog& catalog,
                              std::span<const std::uint64_t> file_bytes, std::span<const std::string> names) {
   SealCounts counts{.files = file_bytes.size(), .tensors = catalog.size()};
-  std::vector<SealedTensor> tensors;
+  std::vector<Seal::Tensor> tensors;
   tensors.reserve(catalog.size());
   for (const Entry& entry : catalog) {
     counts.name_bytes += entry.name.size();
@@ -220,14 +219,14 @@ Result<Seal> parse_seal(Bytes bytes) {
                             in.number<std::uint64_t>(), load_le<std::uint64_t>(bytes.subspan(40))};
     // After this check all counted records are within `bytes`.
     if (counts.seal_bytes(seal.algorithm) != bytes.size()) {
-      return bad("seal_has_what_it_counts",
+      return bad("seal_size_matches_its_counts",
                  "has another length than its counts of files, tensors and chunks give");
     }
     HT_TRY(check_own_digest(bytes, seal.algorithm));
     const auto chunk_bytes = in.number<std::uint64_t>();
     in.take(16);
     if (chunk_bytes != Seal::chunk_bytes || in.number<std::uint64_t>() != 0 || bytes[11] != std::byte{0}) {
-      return bad("seal_header_is_of_its_version",
+      return bad("seal_header_matches_its_version",
                  "has a reserved field that is not 0, or chunks of another size");
     }
     const std::uint64_t at_names = bytes.size() - digest_size - counts.name_bytes;
@@ -237,7 +236,7 @@ Result<Seal> parse_seal(Bytes bytes) {
       const auto file_bytes = in.number<std::uint64_t>();
       auto name = HT_TRY(take_name(names, in.number<std::uint32_t>()));
       if (in.number<std::uint32_t>() != 0) {
-        return bad("seal_header_is_of_its_version",
+        return bad("seal_header_matches_its_version",
                    "has a reserved field that is not 0, or chunks of another size");
       }
       seal.files.push_back({std::move(name), file_bytes, in.digest()});
@@ -257,7 +256,7 @@ Result<Seal> parse_seal(Bytes bytes) {
     const Bytes chunks = in.take(counts.chunks * digest_size);
     seal.chunks.assign(chunks.begin(), chunks.end());
     if (names.left() != 0)
-      return bad("seal_names_are_all_used", "has more bytes of names than its records count");
+      return bad("seal_name_bytes_are_used", "has more bytes of names than its records count");
     HT_TRY(check(seal));
     return seal;
   });

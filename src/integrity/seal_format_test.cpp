@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <functional>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
 #include <htensor/integrity/seal.hpp>
 
 #include "testing/temporary_folder.hpp"
@@ -53,7 +53,7 @@ void expect_unwritable(const std::function<void(Seal&)>& change, std::string_vie
   EXPECT_EQ(bytes.error().rule(), rule) << to_string(bytes.error());
 }
 
-TEST(SealFormat, comes_back_as_it_was_written) {
+TEST(SealFormat, round_trips) {
   for (const auto algorithm : all_hash_algorithms) {
     const auto bytes = encode_seal(sample(algorithm)).value();
     EXPECT_EQ(parse_seal(bytes).value(), sample(algorithm)) << to_string(algorithm);
@@ -61,7 +61,7 @@ TEST(SealFormat, comes_back_as_it_was_written) {
   }
 }
 
-TEST(SealFormat, lies_as_the_specification_says) {
+TEST(SealFormat, has_the_layout_of_the_specification) {
   const auto bytes = encode_seal(sample()).value();
   const Bytes all = bytes;
   EXPECT_TRUE(std::ranges::equal(all.first(8), bytes_of(std::string_view("HTSEAL\0\0", 8))));
@@ -78,7 +78,7 @@ TEST(SealFormat, lies_as_the_specification_says) {
   EXPECT_EQ(load_be<std::uint64_t>(all.last(8)), crc64nvme(all.first(bytes.size() - 8)));
 }
 
-TEST(SealFormat, finds_every_flipped_bit_of_itself) {
+TEST(SealFormat, detects_every_flipped_bit_of_itself) {
   for (const auto algorithm : all_hash_algorithms) {
     auto bytes = encode_seal(sample(algorithm)).value();
     for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
@@ -92,13 +92,13 @@ TEST(SealFormat, finds_every_flipped_bit_of_itself) {
   }
 }
 
-TEST(SealFormat, is_refused_at_every_length_but_its_own) {
+TEST(SealFormat, is_rejected_at_every_other_length) {
   auto bytes = encode_seal(sample()).value();
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     ASSERT_EQ(parse_seal(Bytes(bytes).first(length)).error().code(), ErrorCode::bad_seal) << length;
   }
   bytes.emplace_back();
-  expect_bad(bytes, "seal_is_as_long_as_it_says");
+  expect_bad(bytes, "seal_size_matches_its_header");
 }
 
 TEST(SealFormat, seal_has_a_header) { expect_bad({}, "seal_has_a_header"); }
@@ -118,43 +118,43 @@ TEST(SealFormat, seal_algorithm_is_known) {
   }
 }
 
-TEST(SealFormat, seal_is_as_long_as_it_says) {
+TEST(SealFormat, seal_size_matches_its_header) {
   expect_bad(forged([](MutableBytes bytes) { store_le(bytes.subspan(48), std::uint64_t{1} << 60); }),
-             "seal_is_as_long_as_it_says");
+             "seal_size_matches_its_header");
 }
 
-TEST(SealFormat, seal_has_what_it_counts) {
+TEST(SealFormat, seal_size_matches_its_counts) {
   for (const std::size_t at : {16UL, 24UL, 40UL}) {
     for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{1} << 40, UINT64_MAX, UINT64_MAX / 8}) {
       expect_bad(forged([&](MutableBytes bytes) { store_le(bytes.subspan(at), count); }),
-                 "seal_has_what_it_counts");
+                 "seal_size_matches_its_counts");
     }
   }
   expect_bad(forged([](MutableBytes bytes) { store_le(bytes.subspan(12), UINT32_MAX); }),
-             "seal_has_what_it_counts");
+             "seal_size_matches_its_counts");
 }
 
-TEST(SealFormat, seal_digest_is_right) {
+TEST(SealFormat, seal_digest_matches) {
   auto bytes = encode_seal(sample()).value();
   bytes[70] ^= std::byte{1};
-  expect_bad(bytes, "seal_digest_is_right");
+  expect_bad(bytes, "seal_digest_matches");
 }
 
-TEST(SealFormat, seal_header_is_of_its_version) {
+TEST(SealFormat, seal_header_matches_its_version) {
   for (const std::size_t at : {11UL, 32UL, 56UL, 64UL + 12}) {
     expect_bad(forged([&](MutableBytes bytes) { bytes[at] ^= std::byte{1}; }),
-               "seal_header_is_of_its_version");
+               "seal_header_matches_its_version");
   }
 }
 
-TEST(SealFormat, seal_names_are_all_there) {
+TEST(SealFormat, seal_names_are_complete) {
   expect_bad(forged([](MutableBytes bytes) { store_le(bytes.subspan(64 + 8), std::uint32_t{1000}); }),
-             "seal_names_are_all_there");
+             "seal_names_are_complete");
 }
 
-TEST(SealFormat, seal_names_are_all_used) {
+TEST(SealFormat, seal_name_bytes_are_used) {
   expect_bad(forged([](MutableBytes bytes) { store_le(bytes.subspan(64 + 48 + 64 + 20), std::uint32_t{4}); }),
-             "seal_names_are_all_used");
+             "seal_name_bytes_are_used");
 }
 
 TEST(SealFormat, seal_names_are_utf8) {
@@ -176,15 +176,17 @@ TEST(SealFormat, seal_names_each_file_once) {
   expect_unwritable([](Seal& seal) { seal.files[1].name = seal.files[0].name; }, "seal_names_each_file_once");
 }
 
-TEST(SealFormat, seal_sizes_can_be) {
-  expect_unwritable([](Seal& seal) { seal.files[0].bytes = UINT64_MAX; }, "seal_sizes_can_be");
-  expect_unwritable([](Seal& seal) { seal.files[0].bytes = std::uint64_t{1} << 63; }, "seal_sizes_can_be");
+TEST(SealFormat, seal_sizes_fit_63_bits) {
+  expect_unwritable([](Seal& seal) { seal.files[0].bytes = UINT64_MAX; }, "seal_sizes_fit_63_bits");
+  expect_unwritable([](Seal& seal) { seal.files[0].bytes = std::uint64_t{1} << 63; },
+                    "seal_sizes_fit_63_bits");
 }
 
-TEST(SealFormat, seal_tensors_lie_in_its_files) {
-  expect_unwritable([](Seal& seal) { seal.tensors[0].bytes = 91; }, "seal_tensors_lie_in_its_files");
-  expect_unwritable([](Seal& seal) { seal.tensors[0].offset = UINT64_MAX; }, "seal_tensors_lie_in_its_files");
-  expect_unwritable([](Seal& seal) { seal.tensors[0].file = 2; }, "seal_tensors_lie_in_its_files");
+TEST(SealFormat, seal_tensors_are_within_its_files) {
+  expect_unwritable([](Seal& seal) { seal.tensors[0].bytes = 91; }, "seal_tensors_are_within_its_files");
+  expect_unwritable([](Seal& seal) { seal.tensors[0].offset = UINT64_MAX; },
+                    "seal_tensors_are_within_its_files");
+  expect_unwritable([](Seal& seal) { seal.tensors[0].file = 2; }, "seal_tensors_are_within_its_files");
 }
 
 TEST(SealFormat, seal_covers_every_byte) {
@@ -193,7 +195,7 @@ TEST(SealFormat, seal_covers_every_byte) {
                     "seal_covers_every_byte");
 }
 
-TEST(SealFormat, digest_of_several_files_is_over_theirs) {
+TEST(SealFormat, digest_of_several_files_covers_their_digests) {
   auto seal = sample();
   std::vector<std::byte> both(seal.files[0].digest.bytes().begin(), seal.files[0].digest.bytes().end());
   both.insert(both.end(), seal.files[1].digest.bytes().begin(), seal.files[1].digest.bytes().end());
@@ -202,7 +204,7 @@ TEST(SealFormat, digest_of_several_files_is_over_theirs) {
   EXPECT_EQ(digest_of(seal).value(), seal.files[0].digest);
 }
 
-TEST(SealPlace, is_beside_a_file_and_in_the_folder_of_several) {
+TEST(SealLocation, is_beside_a_file_and_in_the_folder_of_several) {
   const testing::TemporaryFolder folder;
   EXPECT_EQ(seal_path(folder / "m.gguf"), folder / "m.gguf.htseal");
   EXPECT_EQ(seal_path(folder.path()), folder / "model.htseal");
@@ -212,7 +214,7 @@ TEST(SealPlace, is_beside_a_file_and_in_the_folder_of_several) {
             folder / "m-00003-of-00004.safetensors.htseal");
 }
 
-TEST(SealPlace, model_is_sealed) {
+TEST(SealLocation, model_is_sealed) {
   const testing::TemporaryFolder folder;
   const auto none = read_seal(folder / "m.htseal");
   ASSERT_FALSE(none);
@@ -220,13 +222,13 @@ TEST(SealPlace, model_is_sealed) {
   EXPECT_EQ(none.error().rule(), "model_is_sealed");
 }
 
-TEST(SealPlace, seal_is_not_too_large) {
+TEST(SealLocation, seal_file_size_within_limit) {
   const testing::TemporaryFolder folder;
   testing::write_file(folder / "m.htseal", "HTSEAL");
   std::filesystem::resize_file(folder / "m.htseal", (std::uint64_t{1} << 28) + 1);
   const auto huge = read_seal(folder / "m.htseal");
   ASSERT_FALSE(huge);
-  EXPECT_EQ(huge.error().rule(), "seal_is_not_too_large");
+  EXPECT_EQ(huge.error().rule(), "seal_file_size_within_limit");
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Any bytes are a seal or no seal, and what is one is written as the same bytes.
 #include <algorithm>
 #include <cstdlib>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
 #include <htensor/integrity/seal.hpp>
 #include <vector>
 

@@ -5,7 +5,6 @@
 
 #include <fstream>
 #include <htensor/integrity/seal.hpp>
-#include <htensor/integrity/verify.hpp>
 #include <htensor/model/model.hpp>
 #include <string>
 #include <vector>
@@ -38,7 +37,7 @@ class SealedModelFile : public ::testing::Test {
   }
 
   [[nodiscard]] Verification verified(const VerifyOptions& options = {}) const {
-    auto found = verify(path_, options);
+    auto found = compare_with_seal(path_, options);
     if (!found) ADD_FAILURE() << to_string(found.error());
     return found ? *found : Verification{};
   }

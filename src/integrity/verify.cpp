@@ -1,18 +1,19 @@
 // Compares models with their seals. Also works for models that can no longer be opened.
-#include <htensor/integrity/verify.hpp>
+#include <htensor/integrity/seal.hpp>
 
 #include <algorithm>
 #include <array>
 #include <functional>
 #include <htensor/base/fault.hpp>
-#include <htensor/base/utf8.hpp>
 #include <optional>
 
 #include "base/format_text.hpp"
+#include "base/utf8.hpp"
 #include "integrity/compare.hpp"
 #include "integrity/found_seal.hpp"
-#include "integrity/measure.hpp"
+#include "integrity/hash_ranges.hpp"
 #include "integrity/model_seal.hpp"
+#include "io/file_source.hpp"
 #include "model/model_access.hpp"
 
 namespace ht::inline v1 {
@@ -37,13 +38,16 @@ constexpr std::array<VerdictFacts, 7> verdicts{{
     {"missing", ErrorCode::missing_shard, "does not exist: bytes missing"},
 }};
 
-const VerdictFacts& facts_of(Verdict verdict) { return verdicts[static_cast<std::size_t>(verdict)]; }
+const VerdictFacts& facts_of(Verification::Verdict verdict) {
+  return verdicts[static_cast<std::size_t>(verdict)];
+}
 
 // "the header, bytes 0–79".
-std::string range_text(const BadRange& range) {
+std::string range_text(const Verification::BadRange& range) {
   return format_text("{}, bytes {}–{}",
-                     range.part == FilePart::tensor ? format_text("tensor '{}'", to_utf8(range.tensor))
-                                                    : format_text("the {}", to_string(range.part)),
+                     range.part == Verification::Part::tensor
+                         ? format_text("tensor '{}'", to_utf8(range.tensor))
+                         : format_text("the {}", to_string(range.part)),
                      range.offset, range.offset + range.bytes - 1);
 }
 
@@ -62,24 +66,24 @@ Result<io::Sources> open_files(const FoundSeal& found, std::optional<std::uint32
   return sources;
 }
 
-Result<Verification> held_against(const FoundSeal& found, io::MappedFiles files,
-                                  const VerifyOptions& options) {
-  auto answer = HT_TRY(compare(found.seal, files, found.paths, options,
-                               found.of_more ? MissingFiles::skipped : MissingFiles::reported));
-  answer.seal = found.place.seal;
+Result<Verification> compare_with_seal(const FoundSeal& found, io::MappedFiles files,
+                                       const VerifyOptions& options) {
+  auto verification = HT_TRY(compare(found.seal, files, found.paths, options,
+                                     found.of_more ? MissingFiles::skipped : MissingFiles::reported));
+  verification.seal = found.location.seal;
   // A file and its seal may be renamed together. If every byte differs and the name does too, the seal
   // belongs to another file.
-  const auto& file = found.place.file;
-  if (answer.verdict == Verdict::replaced && file && found.seal.files.size() == 1 &&
+  const auto& file = found.location.file;
+  if (verification.verdict == Verification::Verdict::replaced && file && found.seal.files.size() == 1 &&
       file->filename() != found.seal.files[0].name) {
-    return fail(Error(ErrorCode::bad_seal, "seal_is_of_this_file",
+    return fail(Error(ErrorCode::bad_seal, "seal_belongs_to_this_file",
                       format_text("is the seal of '{}': every byte range of '{}' differs",
                                   to_utf8(found.seal.files[0].name), to_utf8(file->filename().string())))
-                    .at_path(found.place.seal.native())
+                    .at_path(found.location.seal.native())
                     .with_hint("move the seal back beside its own file, or replace it with `htensor seal "
                                "--force`"));
   }
-  return answer;
+  return verification;
 }
 
 // Verifies a `.ht` file by the checksum in its header. Returns `no_seal` if the file has none.
@@ -103,17 +107,18 @@ Error unsealed(std::string message) {
 
 // Returns the sealed name and digest of these bytes. The seal is stored beside the file, or in its folder if
 // the model has several files.
-Result<SealedTensor> wanted_for(const Storage::FileBacked& range, std::span<const Format> formats,
-                                io::Port& port) {
+Result<Seal::Tensor> sealed_tensor_for(const Storage::FileBacked& range, std::span<const Format> formats,
+                                       io::Port& port) {
   const auto& path = range.locator;
-  for (const auto& place : {place_of_seal(path, formats, port), place_in_folder(path.parent_path())}) {
-    const auto seal = read_seal(place.seal, port);
+  for (const auto& location :
+       {seal_location_of(path, formats, port), seal_location_in_folder(path.parent_path())}) {
+    const auto seal = read_seal(location.seal, &port);
     if (!seal) {
       if (seal.error().code() == ErrorCode::not_sealed) continue;
       return fail(seal.error());
     }
-    const auto paths = sealed_paths(*seal, place);
-    const auto found = std::ranges::find_if(seal->tensors, [&](const SealedTensor& tensor) {
+    const auto paths = sealed_paths(*seal, location);
+    const auto found = std::ranges::find_if(seal->tensors, [&](const Seal::Tensor& tensor) {
       return tensor.file && tensor.offset == range.offset && tensor.bytes == range.bytes &&
              paths[*tensor.file].lexically_normal() == path.lexically_normal();
     });
@@ -122,7 +127,7 @@ Result<SealedTensor> wanted_for(const Storage::FileBacked& range, std::span<cons
   const auto file = HT_TRY(io::FileSource::open(path, port));
   const auto own = HT_TRY(own_checksum(*file, formats));
   if (own && own->offset == range.offset && own->bytes == range.bytes)
-    return SealedTensor{.name = path.stem().string(), .file = {}, .digest = Digest(own->crc)};
+    return Seal::Tensor{.name = path.stem().string(), .file = {}, .digest = Digest(own->crc)};
   return fail(unsealed("no seal covers this tensor").at_path(path.native()));
 }
 
@@ -138,35 +143,38 @@ DigestOf digest_of_memory(Bytes bytes) {
 // `range` is the location of the bytes in their file.
 Result<void> validate_bytes(const DigestOf& digest_of, const Storage::FileBacked& range,
                             std::span<const Format> formats, io::Port& port) {
-  const auto wanted = HT_TRY(wanted_for(range, formats, port));
-  const auto found = HT_TRY(digest_of(wanted.digest.algorithm()));
-  if (found == wanted.digest) return {};
-  return fail(Error(ErrorCode::checksum_mismatch, "tensor_is_as_sealed",
-                    format_text("checksum mismatch in tensor '{}', bytes {}–{}", to_utf8(wanted.name),
+  const auto sealed = HT_TRY(sealed_tensor_for(range, formats, port));
+  const auto found = HT_TRY(digest_of(sealed.digest.algorithm()));
+  if (found == sealed.digest) return {};
+  return fail(Error(ErrorCode::checksum_mismatch, "tensor_matches_its_seal",
+                    format_text("checksum mismatch in tensor '{}', bytes {}–{}", to_utf8(sealed.name),
                                 range.offset, range.offset + std::max<std::uint64_t>(range.bytes, 1) - 1))
                   .at_path(range.locator.native())
-                  .at_tensor(wanted.name)
+                  .at_tensor(sealed.name)
                   .at_offset(range.offset)
                   .with_hint("download the file again"));
 }
 
 }  // namespace
 
-std::string_view to_string(Verdict verdict) noexcept { return facts_of(verdict).name; }
+std::string_view to_string(Verification::Verdict verdict) noexcept { return facts_of(verdict).name; }
 
-std::string_view to_string(FilePart part) noexcept {
+std::string_view to_string(Verification::Part part) noexcept {
   switch (part) {
-    case FilePart::header: return "header";
-    case FilePart::tensor: return "tensor";
-    case FilePart::gap: return "gap";
-    case FilePart::tail: return "tail";
+    case Verification::Part::header: return "header";
+    case Verification::Part::tensor: return "tensor";
+    case Verification::Part::gap: return "gap";
+    case Verification::Part::tail: return "tail";
   }
   return "unknown";
 }
 
 Result<void> Verification::result() const {
   if (ok()) return {};
-  if (bad.empty()) return fail(facts_of(verdict).code, "bytes_are_as_sealed", "differs from its seal");
+  if (bad.empty()) {
+    return fail(Error(facts_of(verdict).code, "bytes_match_the_seal", "differs from its seal")
+                    .with_hint("download the file again"));
+  }
   constexpr std::size_t max_ranges = 10;
   std::string message(facts_of(verdict).summary);
   for (std::size_t i = 0; i < std::min(bad.size(), max_ranges); ++i) {
@@ -175,20 +183,20 @@ Result<void> Verification::result() const {
   }
   if (bad.size() > max_ranges) message += format_text(" and {} more ranges", bad.size() - max_ranges);
   const auto& first = bad.front();
-  return fail(Error(facts_of(verdict).code, "bytes_are_as_sealed", std::move(message))
+  return fail(Error(facts_of(verdict).code, "bytes_match_the_seal", std::move(message))
                   .at_path(first.file.native())
                   .at_tensor(first.tensor)
                   .at_offset(first.offset)
                   .with_hint("download the file again; `htensor verify` lists all bad ranges"));
 }
 
-Result<Verification> verify(const Path& path, const VerifyOptions& options) {
+Result<Verification> compare_with_seal(const Path& path, const VerifyOptions& options) {
   return without_bad_alloc([&]() -> Result<Verification> {
     auto& port = options.port != nullptr ? *options.port : io::system_port();
     const auto found = find_seal(path, options.formats, port);
     // If the model can be opened, it lists the files that belong to it.
     const auto model = Model::open(path, {.formats = options.formats,
-                                          .headers_only = true,
+                                          .allow_incomplete = true,
                                           .catalog_only = true,
                                           .max_header_bytes = options.max_header_bytes,
                                           .port = &port});
@@ -210,7 +218,7 @@ Result<Verification> verify(const Path& path, const VerifyOptions& options) {
     }
     if (model && !only) HT_TRY(check_all_sealed(ModelAccess::state(*model), *found));
     const io::MappedStrategy open(HT_TRY(open_files(*found, only, port)));
-    return held_against(*found, open.files(), options);
+    return compare_with_seal(*found, open.files(), options);
   });
 }
 
@@ -218,7 +226,7 @@ Result<void> verify(const Model& model, const VerifyOptions& options) {
   return without_bad_alloc([&]() -> Result<void> {
     const auto& state = ModelAccess::state(model);
     auto& port = options.port != nullptr ? *options.port : *state.port;
-    HT_TRY(ModelAccess::check_all_there(model));
+    HT_TRY(ModelAccess::check_all_exist(model));
     const auto found = find_seal(state.opened, state.formats, port);
     if (!found) {
       const auto files = state.mapped->files();
@@ -238,7 +246,7 @@ Result<Verification> compare(const Model& model, const FoundSeal& found, const V
   for (std::size_t i = 0; i < parts.files.size(); ++i) {
     if (const auto number = found.number_of(parts.paths[i])) files[*number] = parts.files[i];
   }
-  return held_against(found, files, options);
+  return compare_with_seal(found, files, options);
 }
 
 Result<void> validate(const Storage& storage) {
@@ -255,7 +263,7 @@ Result<void> validate(const AnyTensor& tensor) {
     const auto& state = ModelAccess::state(tensor);
     const Entry entry = tensor.entry();
     const Storage::FileBacked where{state.paths[entry.file], entry.offset, entry.bytes};
-    HT_TRY(ModelAccess::check_is_there(state, entry));
+    HT_TRY(ModelAccess::check_available(state, entry));
     if (ModelAccess::is_resident(tensor) || state.mapped->file(entry.file).can_use_in_place()) {
       // A digest covers the whole tensor, even if this is a slice.
       const auto storage = HT_TRY(ModelAccess::whole(tensor).storage());
@@ -264,7 +272,8 @@ Result<void> validate(const AnyTensor& tensor) {
     const auto digest_of_file = [&](HashAlgorithm algorithm) -> Result<Digest> {
       io::MappedFile* const file = &state.mapped->file(entry.file);
       const io::FileRange range{0, entry.offset, entry.bytes};
-      return HT_TRY(measure({.files = std::span(&file, 1), .algorithm = algorithm}, std::span(&range, 1), {}))
+      return HT_TRY(hash_ranges({.files = std::span(&file, 1), .algorithm = algorithm}, std::span(&range, 1),
+                                {}))
           .front();
     };
     return validate_bytes(digest_of_file, where, state.formats, *state.port);

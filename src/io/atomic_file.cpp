@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/format_text.hpp"
+#include "io/port/port.hpp"
 #include "io/port/system_error.hpp"
 
 namespace ht::inline v1::io {
@@ -38,22 +39,22 @@ ErrorCode code_for(std::error_code cause) {
 
 // Returns the owner and permissions of the existing target, which the new file gets; nullopt if there is no
 // target.
-Result<std::optional<FileRights>> look_at_target(const std::filesystem::path& target, IfExists if_exists,
-                                                 Port& port) {
-  const auto there = port.stat(target);
-  if (!there) {
-    if (there.error() == std::errc::no_such_file_or_directory) return std::nullopt;
+Result<std::optional<Source::Rights>> stat_target(const std::filesystem::path& target, IfExists if_exists,
+                                                  Port& port) {
+  const auto found = port.stat(target);
+  if (!found) {
+    if (found.error() == std::errc::no_such_file_or_directory) return std::nullopt;
     return fail(
-        system_error(ErrorCode::write_failed, "target_can_be_examined", "stat", target, there.error()));
+        system_error(ErrorCode::write_failed, "target_can_be_examined", "stat", target, found.error()));
   }
-  if (there->kind != FileKind::regular) {
+  if (found->kind != FileKind::regular) {
     return fail(Error(ErrorCode::not_regular_file, "target_is_a_regular_file",
                       "target exists and is not a regular file")
                     .at_path(target.native())
                     .with_hint("use another name"));
   }
   if (if_exists == IfExists::fail) return fail(target_exists(target));
-  return there->rights;
+  return found->rights;
 }
 
 bool is_ours(std::string_view name, std::string_view suffix) {
@@ -76,8 +77,8 @@ void remove_leftovers(const std::filesystem::path& folder, Port& port) {
     if (!is_ours(name, temporary_suffix)) continue;
     const auto file = port.open(folder / name);
     if (!file) continue;
-    const auto there = port.stat(*file);
-    const bool is_abandoned = there && there->kind == FileKind::regular && port.claim(*file);
+    const auto found = port.stat(*file);
+    const bool is_abandoned = found && found->kind == FileKind::regular && port.claim(*file);
     // Journals are checked after the claim: the writer is dead by then, so its journal cannot appear later.
     if (is_abandoned && !may_be_in_a_journal(folder, port)) static_cast<void>(port.unlink(folder / name));
     static_cast<void>(port.close(*file));
@@ -148,15 +149,15 @@ Error AtomicFile::failed(std::string_view rule, std::string_view action, std::er
 }
 
 Result<void> AtomicFile::check_target(const std::filesystem::path& target, IfExists if_exists, Port& port) {
-  HT_TRY(look_at_target(target, if_exists, port));
+  HT_TRY(stat_target(target, if_exists, port));
   const auto folder = port.stat(folder_of(target));
   if (folder && folder->kind == FileKind::folder) return {};
   const auto cause = folder ? std::make_error_code(std::errc::not_a_directory) : folder.error();
-  return fail(system_error(ErrorCode::write_failed, "folder_is_there", "find its folder", target, cause));
+  return fail(system_error(ErrorCode::write_failed, "folder_exists", "find its folder", target, cause));
 }
 
 Result<AtomicFile> AtomicFile::create(const std::filesystem::path& target, IfExists if_exists, Port& port) {
-  const auto rights = HT_TRY(look_at_target(target, if_exists, port));
+  const auto rights = HT_TRY(stat_target(target, if_exists, port));
   AtomicFile file(port, if_exists, target);
   HT_TRY(file.open_folder());
   remove_leftovers(folder_of(target), port);
@@ -180,7 +181,7 @@ Result<std::optional<AtomicFile>> AtomicFile::create_locked(const std::filesyste
       // An unclaimed lock file would be removed as a leftover, unless the file system does not support
       // claims.
       if (!claimed && !is_refused && !is_unsupported(claimed.error()))
-        return fail(file.failed("folder_takes_a_file", "claim a file in its folder", claimed.error()));
+        return fail(file.failed("file_can_be_created", "claim a file in its folder", claimed.error()));
       if (!is_refused && file.has_its_name()) return file;
       file.named_ = false;
       static_cast<void>(port.close(std::exchange(file.handle_, FileHandle{})));
@@ -199,7 +200,7 @@ Result<std::optional<AtomicFile>> AtomicFile::create_locked(const std::filesyste
       // A writer that removes leftovers claims each of them for a moment.
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     } else if (cause != std::errc::interrupted) {
-      return fail(file.failed("folder_takes_a_file", "create a file in its folder", cause));
+      return fail(file.failed("file_can_be_created", "create a file in its folder", cause));
     }
   }
   return std::nullopt;
@@ -225,13 +226,13 @@ bool AtomicFile::claim() {
 }
 
 bool AtomicFile::has_its_name() const {
-  const auto there = port_->stat(temporary_);
-  if (!there) return there.error() != std::errc::no_such_file_or_directory;
+  const auto found = port_->stat(temporary_);
+  if (!found) return found.error() != std::errc::no_such_file_or_directory;
   const auto own = port_->stat(handle_);
-  return !own || is_same_file(there, own);
+  return !own || is_same_file(found, own);
 }
 
-Result<void> AtomicFile::make(std::optional<FileRights> rights) {
+Result<void> AtomicFile::make(std::optional<Source::Rights> rights) {
   bool can_be_nameless = true;
   std::error_code cause;
   for (int i = 0; i < tries; ++i) {
@@ -253,7 +254,7 @@ Result<void> AtomicFile::make(std::optional<FileRights> rights) {
         std::exchange(can_be_nameless, can_be_nameless && !is_unsupported(cause)) && is_unsupported(cause);
     if (!other_way && cause != std::errc::file_exists && cause != std::errc::interrupted) break;
   }
-  return fail(failed("folder_takes_a_file", "create a file in its folder", cause));
+  return fail(failed("file_can_be_created", "create a file in its folder", cause));
 }
 
 Result<void> AtomicFile::allocate(std::uint64_t bytes) {
@@ -263,14 +264,14 @@ Result<void> AtomicFile::allocate(std::uint64_t bytes) {
   const bool cannot =
       done.error() == std::errc::operation_not_supported || done.error() == std::errc::function_not_supported;
   if (cannot) return resize(bytes);
-  return fail(failed("disk_has_room", format_text("reserve {} bytes on the disk", bytes), done.error()));
+  return fail(failed("disk_has_space", format_text("reserve {} bytes on the disk", bytes), done.error()));
 }
 
 Result<void> AtomicFile::resize(std::uint64_t bytes) {
   const auto done = uninterrupted([&] { return port_->resize(handle_, bytes); });
   if (done) return {};
   return fail(
-      failed("file_can_be_this_long", format_text("set the file size to {} bytes", bytes), done.error()));
+      failed("file_size_can_be_set", format_text("set the file size to {} bytes", bytes), done.error()));
 }
 
 Result<void> AtomicFile::write(std::uint64_t offset, Bytes bytes) const {
@@ -285,8 +286,8 @@ Result<void> AtomicFile::write_by(FileHandle handle, std::uint64_t offset, Bytes
       return fail(failed("bytes_can_be_written", "write", count.error()).at_offset(offset));
     }
     if (*count == 0) {
-      return fail(
-          failed("writing_goes_on", "write", std::make_error_code(std::errc::io_error)).at_offset(offset));
+      return fail(failed("write_makes_progress", "write", std::make_error_code(std::errc::io_error))
+                      .at_offset(offset));
     }
     offset += *count;
     bytes = bytes.subspan(static_cast<std::size_t>(*count));
@@ -296,7 +297,7 @@ Result<void> AtomicFile::write_by(FileHandle handle, std::uint64_t offset, Bytes
 
 Result<void> AtomicFile::sync() const {
   const auto done = uninterrupted([&] { return port_->sync(handle_); });
-  if (!done) return fail(failed("bytes_reach_the_disk", "fsync", done.error()));
+  if (!done) return fail(failed("file_can_be_synced", "fsync", done.error()));
   return {};
 }
 
@@ -309,13 +310,13 @@ Result<void> AtomicFile::put_in_place() {
     const auto done = port_->name(handle_, target_);
     return done ? Result<void>() : refused(done.error());
   }
-  HT_TRY(give_temporary_name());
+  HT_TRY(link_temporary_name());
   if (const auto done = port_->rename(temporary_, target_, if_exists_); !done) return refused(done.error());
   named_ = false;
   return {};
 }
 
-Result<void> AtomicFile::give_temporary_name() {
+Result<void> AtomicFile::link_temporary_name() {
   if (named_) return {};
   const auto done = port_->name(handle_, temporary_);
   if (!done) return fail(failed("file_can_be_named", "rename into place", done.error()));
@@ -327,7 +328,7 @@ Result<void> AtomicFile::sync_folder() const {
   const auto done = uninterrupted([&] { return port_->sync(folder_); });
   // EINVAL: the file system cannot fsync a folder, which is ignored.
   if (!done && done.error() != std::errc::invalid_argument) {
-    return fail(failed("name_reaches_the_disk", "fsync its folder", done.error()));
+    return fail(failed("folder_can_be_synced", "fsync its folder", done.error()));
   }
   return {};
 }

@@ -8,9 +8,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <htensor/base/result.hpp>
-#include <htensor/io/port.hpp>
 #include <optional>
 #include <string_view>
+
+#include "io/port/port.hpp"
 
 namespace ht::inline v1::io {
 
@@ -64,7 +65,7 @@ class AtomicFile {
   // The steps of `commit` after `sync`, for several files that are renamed together.
 
   /// Links a nameless file under its temporary name, so that it can be found after a kill.
-  [[nodiscard]] Result<void> give_temporary_name();
+  [[nodiscard]] Result<void> link_temporary_name();
   /// Renames the file to the target.
   [[nodiscard]] Result<void> put_in_place();
   /// Leaves the temporary name to the caller: the destructor does not remove it.
@@ -86,7 +87,7 @@ class AtomicFile {
  private:
   AtomicFile(Port& port, IfExists if_exists, std::filesystem::path target);
   [[nodiscard]] Result<void> open_folder();
-  [[nodiscard]] Result<void> make(std::optional<FileRights> rights);
+  [[nodiscard]] Result<void> make(std::optional<Source::Rights> rights);
   [[nodiscard]] bool claim();
   [[nodiscard]] bool has_its_name() const;
 

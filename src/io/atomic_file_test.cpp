@@ -6,6 +6,7 @@
 
 #include <functional>
 
+#include "io/port/port.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
@@ -13,7 +14,6 @@ namespace ht::atomic_file_test {
 namespace {
 
 using io::AtomicFile;
-using io::IfExists;
 using testing::Call;
 using testing::FaultyPort;
 using testing::read_file;
@@ -59,7 +59,7 @@ class Replacing : public ::testing::Test {
   FaultyPort port_;
 };
 
-TEST_F(Replacing, puts_the_new_file_in_place) {
+TEST_F(Replacing, renames_the_new_file_into_place) {
   ASSERT_TRUE(replace());
   EXPECT_EQ(target_text(), "newest");
   ASSERT_TRUE(replace());
@@ -77,21 +77,21 @@ TEST_F(Replacing, syncs_the_file_before_and_the_folder_after_the_rename) {
   EXPECT_TRUE(std::equal(end.rbegin(), end.rend(), order.rbegin()));
 }
 
-TEST_F(Replacing, keeps_the_permissions_of_what_it_replaces) {
+TEST_F(Replacing, keeps_the_permissions_of_the_replaced_file) {
   write_file(target_, "old");
   ASSERT_EQ(chmod(target_.c_str(), 0604), 0);
   ASSERT_TRUE(replace());
   EXPECT_EQ(port_.stat(target_)->rights.permissions, 0604U);
 }
 
-TEST_F(Replacing, keeps_the_owner_where_it_may) {
+TEST_F(Replacing, keeps_the_owner_if_permitted) {
   write_file(target_, "old");
   constexpr unsigned somebody = 12345;
   if (chown(target_.c_str(), somebody, somebody) != 0) GTEST_SKIP() << "not root, who alone gives files away";
   ASSERT_EQ(chmod(target_.c_str(), 0600), 0);
   ASSERT_TRUE(replace());
   EXPECT_EQ(port_.stat(target_)->rights,
-            (io::FileRights{.permissions = 0600, .owner = somebody, .group = somebody}));
+            (io::Source::Rights{.permissions = 0600, .owner = somebody, .group = somebody}));
 }
 
 TEST_F(Replacing, works_in_the_current_folder) {
@@ -104,7 +104,7 @@ TEST_F(Replacing, works_in_the_current_folder) {
   EXPECT_EQ(folder_.names(), std::vector<std::string>{"target"});
 }
 
-TEST_F(Replacing, removes_the_temporary_file_when_given_up) {
+TEST_F(Replacing, removes_the_temporary_file_when_abandoned) {
   {
     auto file = AtomicFile::create(target_, IfExists::replace, port_);
     ASSERT_TRUE(file);
@@ -120,7 +120,7 @@ TEST_F(Replacing, removes_the_temporary_file_when_given_up) {
   EXPECT_TRUE(folder_.names().empty());
 }
 
-TEST_F(Replacing, ends_its_claim_after_the_temporary_file_is_removed) {
+TEST_F(Replacing, releases_its_lock_after_removing_the_temporary_file) {
   without_nameless_files();
   std::vector<Call> calls;
   {
@@ -132,7 +132,7 @@ TEST_F(Replacing, ends_its_claim_after_the_temporary_file_is_removed) {
   EXPECT_EQ(calls.front(), Call::unlink);
 }
 
-TEST_F(Replacing, works_where_files_need_a_name) {
+TEST_F(Replacing, works_without_unnamed_files) {
   without_nameless_files();
   ASSERT_TRUE(replace());
   EXPECT_EQ(target_text(), "newest");
@@ -141,7 +141,7 @@ TEST_F(Replacing, works_where_files_need_a_name) {
   EXPECT_EQ(port_.open_files(), 0);
 }
 
-TEST_F(Replacing, removes_what_somebody_left_who_was_killed) {
+TEST_F(Replacing, removes_leftovers_of_a_killed_process) {
   write_file(folder_ / ".htensor-0123-0.part", "half of a file");
   write_file(folder_ / ".htensor-0123-1.part", "");
   write_file(folder_ / ".htensor-0123-0.other", "not ours");
@@ -149,7 +149,7 @@ TEST_F(Replacing, removes_what_somebody_left_who_was_killed) {
   EXPECT_EQ(folder_.names(), (std::vector<std::string>{".htensor-0123-0.other", "target"}));
 }
 
-TEST_F(Replacing, leaves_alone_what_others_still_write) {
+TEST_F(Replacing, keeps_files_of_live_writers) {
   without_nameless_files();
   auto theirs = AtomicFile::create(folder_ / "theirs", IfExists::replace, port_).value();
   ASSERT_TRUE(replace()) << "theirs is claimed, and has no byte yet";
@@ -160,9 +160,9 @@ TEST_F(Replacing, leaves_alone_what_others_still_write) {
 }
 
 // Between the moment that it gets its name and the claim, somebody else may take it for a leftover.
-TEST_F(Replacing, tries_another_name_when_its_file_was_taken_for_a_leftover) {
+TEST_F(Replacing, retries_if_its_file_was_removed_as_a_leftover) {
   without_nameless_files();
-  for (const bool still_at_it : {false, true}) {
+  for (const bool is_writer_alive : {false, true}) {
     std::optional<io::FileHandle> other;
     bool once = false;
     port_.before_each([&](Call call, int) {
@@ -171,7 +171,7 @@ TEST_F(Replacing, tries_another_name_when_its_file_was_taken_for_a_leftover) {
       ASSERT_TRUE(name.starts_with(".htensor-"));
       other = io::system_port().open(folder_ / name).value();
       ASSERT_TRUE(io::system_port().claim(*other));
-      if (!still_at_it) {
+      if (!is_writer_alive) {
         ASSERT_TRUE(io::system_port().unlink(folder_ / name));
         ASSERT_TRUE(io::system_port().close(*other));
       }
@@ -180,14 +180,14 @@ TEST_F(Replacing, tries_another_name_when_its_file_was_taken_for_a_leftover) {
     EXPECT_TRUE(once);
     EXPECT_EQ(port_.open_files(), 0);
     EXPECT_EQ(target_text(), "newest");
-    if (still_at_it) static_cast<void>(io::system_port().close(*other));
+    if (is_writer_alive) static_cast<void>(io::system_port().close(*other));
     port_.before_each({});
     ASSERT_TRUE(replace());
     EXPECT_EQ(folder_.names(), std::vector<std::string>{"target"});
   }
 }
 
-TEST_F(Replacing, goes_on_where_leftovers_cannot_be_removed) {
+TEST_F(Replacing, continues_if_leftovers_cannot_be_removed) {
   for (const auto call : {Call::list, Call::claim, Call::unlink}) {
     write_file(folder_ / ".htensor-0123-0.part", "half of a file");
     port_.fail_at(call, port_.count(call), std::errc::permission_denied);
@@ -209,7 +209,7 @@ TEST_F(Replacing, target_is_free) {
   EXPECT_EQ(target_text(), "old");
 }
 
-TEST_F(Replacing, does_not_replace_what_came_meanwhile) {
+TEST_F(Replacing, does_not_replace_a_file_created_meanwhile) {
   port_.before_each([&](Call call, int) {
     if (call == Call::rename || call == Call::name) write_file(target_, "theirs");
   });
@@ -237,13 +237,13 @@ TEST_F(Replacing, target_is_a_regular_file) {
             ErrorCode::not_regular_file);
 }
 
-TEST_F(Replacing, folder_takes_a_file) {
+TEST_F(Replacing, file_can_be_created) {
   expect_untouched(Call::create_nameless, std::errc::permission_denied, ErrorCode::write_failed,
-                   "folder_takes_a_file");
+                   "file_can_be_created");
   without_nameless_files();
   expect_untouched(Call::create, std::errc::permission_denied, ErrorCode::write_failed,
-                   "folder_takes_a_file");
-  expect_untouched(Call::create, std::errc::no_space_on_device, ErrorCode::no_space, "folder_takes_a_file");
+                   "file_can_be_created");
+  expect_untouched(Call::create, std::errc::no_space_on_device, ErrorCode::no_space, "file_can_be_created");
 }
 
 TEST_F(Replacing, folder_can_be_opened) {
@@ -254,21 +254,21 @@ TEST_F(Replacing, folder_can_be_opened) {
   expect_untouched(Call::open, std::errc::permission_denied, ErrorCode::write_failed, "folder_can_be_opened");
 }
 
-TEST_F(Replacing, folder_is_there) {
+TEST_F(Replacing, folder_exists) {
   EXPECT_TRUE(AtomicFile::check_target(folder_ / "new", IfExists::fail, port_));
   const auto refused = AtomicFile::check_target(folder_ / "none" / "target", IfExists::replace, port_);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ErrorCode::write_failed);
-  EXPECT_EQ(refused.error().rule(), "folder_is_there");
+  EXPECT_EQ(refused.error().rule(), "folder_exists");
   EXPECT_EQ(refused.error().path(), (folder_ / "none" / "target").string());
 }
 
-TEST_F(Replacing, goes_on_where_a_folder_cannot_be_synced) {
+TEST_F(Replacing, continues_if_a_folder_cannot_be_synced) {
   port_.fail_at(Call::sync, 1, std::errc::invalid_argument);
   EXPECT_TRUE(replace());
 }
 
-TEST_F(Replacing, tries_another_name_when_one_is_taken) {
+TEST_F(Replacing, retries_with_another_name_if_one_exists) {
   without_nameless_files();
   port_.fail_at(Call::create, 0, std::errc::file_exists);
   port_.fail_at(Call::create, 1, std::errc::interrupted);
@@ -276,22 +276,22 @@ TEST_F(Replacing, tries_another_name_when_one_is_taken) {
   EXPECT_EQ(target_text(), "newest");
 }
 
-TEST_F(Replacing, disk_has_room) {
-  expect_untouched(Call::allocate, std::errc::no_space_on_device, ErrorCode::no_space, "disk_has_room");
+TEST_F(Replacing, disk_has_space) {
+  expect_untouched(Call::allocate, std::errc::no_space_on_device, ErrorCode::no_space, "disk_has_space");
 }
 
-TEST_F(Replacing, goes_on_where_room_cannot_be_promised) {
+TEST_F(Replacing, continues_if_space_cannot_be_reserved) {
   port_.fail_at(Call::allocate, 0, std::errc::operation_not_supported);
   EXPECT_TRUE(replace());
   EXPECT_EQ(target_text(), "newest");
 }
 
-TEST_F(Replacing, file_can_be_this_long) {
-  expect_untouched(Call::resize, std::errc::file_too_large, ErrorCode::write_failed, "file_can_be_this_long");
+TEST_F(Replacing, file_size_can_be_set) {
+  expect_untouched(Call::resize, std::errc::file_too_large, ErrorCode::write_failed, "file_size_can_be_set");
 }
 
 TEST_F(Replacing, bytes_can_be_written) {
-  port_.set_most_bytes(4);
+  port_.set_max_bytes(4);
   port_.fail_at(Call::write_at, 1, std::errc::no_space_on_device);
   write_file(target_, "old");
   const auto done = replace();
@@ -303,8 +303,8 @@ TEST_F(Replacing, bytes_can_be_written) {
   expect_untouched(Call::write_at, std::errc::io_error, ErrorCode::write_failed, "bytes_can_be_written");
 }
 
-TEST_F(Replacing, goes_on_after_short_and_interrupted_calls) {
-  port_.set_most_bytes(1);
+TEST_F(Replacing, continues_after_short_and_interrupted_calls) {
+  port_.set_max_bytes(1);
   port_.fail_at(Call::write_at, 2, std::errc::interrupted);
   port_.fail_at(Call::allocate, 0, std::errc::interrupted);
   port_.fail_at(Call::resize, 0, std::errc::interrupted);
@@ -313,18 +313,18 @@ TEST_F(Replacing, goes_on_after_short_and_interrupted_calls) {
   EXPECT_EQ(target_text(), "newest");
 }
 
-TEST_F(Replacing, writing_goes_on) {
+TEST_F(Replacing, write_makes_progress) {
   // A system that takes no byte and says nothing must not make a loop without end.
-  port_.set_most_bytes(0);
+  port_.set_max_bytes(0);
   write_file(target_, "old");
   const auto done = replace();
   ASSERT_FALSE(done);
-  EXPECT_EQ(done.error().rule(), "writing_goes_on");
+  EXPECT_EQ(done.error().rule(), "write_makes_progress");
   EXPECT_EQ(target_text(), "old");
 }
 
-TEST_F(Replacing, bytes_reach_the_disk) {
-  expect_untouched(Call::sync, std::errc::io_error, ErrorCode::write_failed, "bytes_reach_the_disk");
+TEST_F(Replacing, file_can_be_synced) {
+  expect_untouched(Call::sync, std::errc::io_error, ErrorCode::write_failed, "file_can_be_synced");
 }
 
 TEST_F(Replacing, file_can_be_closed) {
@@ -343,12 +343,12 @@ TEST_F(Replacing, file_can_be_renamed) {
                    "file_can_be_renamed");
 }
 
-TEST_F(Replacing, name_reaches_the_disk) {
+TEST_F(Replacing, folder_can_be_synced) {
   // The new file is in place then; only that a crash could undo it is told.
   port_.fail_at(Call::sync, 1, std::errc::io_error);
   const auto done = replace();
   ASSERT_FALSE(done);
-  EXPECT_EQ(done.error().rule(), "name_reaches_the_disk");
+  EXPECT_EQ(done.error().rule(), "folder_can_be_synced");
   EXPECT_EQ(target_text(), "newest");
   EXPECT_EQ(folder_.names(), std::vector<std::string>{"target"});
 }

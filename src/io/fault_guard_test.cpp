@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "io/fault_test.hpp"
+#include "io/file_source.hpp"
 
 namespace ht::io::fault_guard_test {
 namespace {
@@ -16,7 +17,7 @@ using ht::testing::write_file;
 
 class FaultGuard : public FaultFixture {};
 
-TEST_F(FaultGuard, mapped_pages_are_still_there) {
+TEST_F(FaultGuard, mapped_pages_are_in_the_file) {
   const auto mapped =
       map({.tensor_at = [](std::uint64_t offset) { return "t" + std::to_string(offset / page); }});
   ASSERT_TRUE(mapped);
@@ -25,7 +26,7 @@ TEST_F(FaultGuard, mapped_pages_are_still_there) {
   const auto sum = guarded_sum(mapped->bytes());
   ASSERT_FALSE(sum);
   EXPECT_EQ(sum.error().code(), ErrorCode::changed_underfoot);
-  EXPECT_EQ(sum.error().rule(), "mapped_pages_are_still_there");
+  EXPECT_EQ(sum.error().rule(), "mapped_pages_are_in_the_file");
   EXPECT_EQ(sum.error().path(), path_.string());
   EXPECT_EQ(sum.error().offset(), 3 * page);
   EXPECT_EQ(sum.error().tensor(), "t3");
@@ -95,24 +96,24 @@ TEST_F(FaultGuard, reports_to_all_sections_over_the_page) {
   cut_to(page);
   std::latch both_are_open(2);
   std::latch is_replaced(1);
-  std::atomic<int> told = 0;
+  std::atomic<int> reported = 0;
   {
     const std::jthread first([&] {
-      told += !guarded(mapped->bytes(), [&] {
+      reported += !guarded(mapped->bytes(), [&] {
         both_are_open.arrive_and_wait();
         sum_of(mapped->bytes());
         is_replaced.count_down();
       });
     });
     const std::jthread second([&] {
-      told += !guarded(mapped->bytes().last(page), [&] {
+      reported += !guarded(mapped->bytes().last(page), [&] {
         both_are_open.arrive_and_wait();
         is_replaced.wait();
         sum_of(mapped->bytes().last(page));
       });
     });
   }
-  EXPECT_EQ(told, 2);
+  EXPECT_EQ(reported, 2);
 }
 
 TEST_F(FaultGuard, reports_to_a_section_that_begins_over_replaced_pages) {
@@ -148,7 +149,7 @@ TEST_F(FaultGuard, reports_no_faults_of_another_file) {
   is_over = true;
 }
 
-TEST_F(FaultGuard, takes_several_ranges) {
+TEST_F(FaultGuard, accepts_several_ranges) {
   const auto mapped = map();
   ASSERT_TRUE(mapped);
   cut_to(page);
@@ -176,7 +177,7 @@ TEST_F(FaultGuard, a_fault_replaces_the_result_of_the_body) {
   cut_to(page);
   const auto result = guarded(mapped->bytes(), [&]() -> Result<int> {
     sum_of(mapped->bytes());
-    return fail(ErrorCode::checksum_mismatch, "sum_is_right", "it is wrong");
+    return fail(ErrorCode::checksum_mismatch, "sum_matches", "it is wrong");
   });
   EXPECT_EQ(result.error().code(), ErrorCode::changed_underfoot);
 }
@@ -185,7 +186,7 @@ TEST_F(FaultGuard, many_threads_fault_at_once) {
   const auto mapped = map();
   ASSERT_TRUE(mapped);
   cut_to(page);
-  std::atomic<int> told = 0;
+  std::atomic<int> reported = 0;
   constexpr int threads = 8;
   std::latch ready(threads);
   {
@@ -193,11 +194,11 @@ TEST_F(FaultGuard, many_threads_fault_at_once) {
     for (int i = 0; i < threads; ++i) {
       workers.emplace_back([&] {
         ready.arrive_and_wait();
-        for (int round = 0; round < 50; ++round) told += !guarded_sum(mapped->bytes()).has_value();
+        for (int round = 0; round < 50; ++round) reported += !guarded_sum(mapped->bytes()).has_value();
       });
     }
   }
-  EXPECT_EQ(told, threads * 50);
+  EXPECT_EQ(reported, threads * 50);
 }
 
 TEST_F(FaultGuard, reports_zeros_that_cannot_be_restored) {
@@ -224,7 +225,7 @@ TEST_F(FaultGuard, outlives_the_mapping) {
   EXPECT_EQ(gone.error().rule(), "mapped_pages_can_be_read");
 }
 
-TEST_F(FaultGuard, stays_where_unmapping_fails) {
+TEST_F(FaultGuard, stays_if_unmapping_fails) {
   auto mapped = map();
   ASSERT_TRUE(mapped);
   port_.fail_at(Call::unmap, 0, std::errc::not_enough_memory);
@@ -234,7 +235,7 @@ TEST_F(FaultGuard, stays_where_unmapping_fails) {
   EXPECT_TRUE(mapped->unmap());
 }
 
-TEST_F(FaultGuard, replaces_zeros_that_stay_where_unmapping_fails) {
+TEST_F(FaultGuard, replaces_remaining_zeros_if_unmapping_fails) {
   auto mapped = map({.faults = FaultPolicy::zero_fill});
   ASSERT_TRUE(mapped);
   cut_to(page);
@@ -255,7 +256,7 @@ TEST_F(FaultGuard, zero_fill_replaces_no_page_that_can_be_read) {
   EXPECT_EQ(sum_of(mapped->bytes()), int{(pages - 1) * page});
 }
 
-TEST_F(FaultGuard, explains_a_bad_address_of_a_system_call) {
+TEST_F(FaultGuard, explains_efault_of_a_system_call) {
   const auto write_page = [&](const Mapped& mapped) {
     const Bytes last = mapped.bytes().last(page);
     return guarded(last, [&]() -> Result<void> {
@@ -273,13 +274,13 @@ TEST_F(FaultGuard, explains_a_bad_address_of_a_system_call) {
   cut_to(page);
   const auto failed = write_page(mapped);
   ASSERT_FALSE(failed);
-  EXPECT_EQ(failed.error().rule(), "mapped_pages_are_still_there");
+  EXPECT_EQ(failed.error().rule(), "mapped_pages_are_in_the_file");
   EXPECT_EQ(failed.error().offset(), (pages - 1) * page);
   // Its page is not touched to find out more, which would end the process.
   EXPECT_EQ(write_page(bare).error().rule(), "page_is_written");
 }
 
-TEST_F(FaultGuard, zero_fill_reads_zeros_and_remembers_the_first_fault) {
+TEST_F(FaultGuard, zero_fill_reads_zeros_and_stores_the_first_fault) {
   const auto mapped = map({.faults = FaultPolicy::zero_fill});
   ASSERT_TRUE(mapped);
   cut_to(3 * page);
@@ -288,7 +289,7 @@ TEST_F(FaultGuard, zero_fill_reads_zeros_and_remembers_the_first_fault) {
   EXPECT_EQ(sum_of(mapped->bytes()), int{3 * page});
   const auto fault = mapped->fault();
   ASSERT_TRUE(fault);
-  EXPECT_EQ(fault->rule(), "mapped_pages_are_still_there");
+  EXPECT_EQ(fault->rule(), "mapped_pages_are_in_the_file");
   EXPECT_EQ(fault->offset(), (pages - 1) * page);
   EXPECT_FALSE(guarded_sum(mapped->bytes()));
   EXPECT_EQ(sum_of(mapped->bytes()), int{3 * page});
@@ -317,19 +318,20 @@ TEST_F(FaultGuard, off_reads_by_system_calls) {
   EXPECT_EQ(gone.error().tensor(), "t");
   EXPECT_EQ(gone.error().offset(), page);
   // Neither does fetching pages touch one.
-  EXPECT_EQ(bare.advise(0, pages * page, Advice::populate).error().code(), ErrorCode::changed_underfoot);
+  EXPECT_EQ(bare.advise(0, pages * page, Strategy::Advice::populate).error().code(),
+            ErrorCode::changed_underfoot);
   EXPECT_FALSE(bare.fault());
 }
 
-TEST_F(FaultGuard, file_is_as_it_was) {
+TEST_F(FaultGuard, file_is_unchanged) {
   const auto file = FileSource::open(path_, port_).value();
   EXPECT_TRUE(file->check_unchanged());
   cut_to(page);
   const auto error = file->check_unchanged().error();
   EXPECT_EQ(error.code(), ErrorCode::changed_underfoot);
-  EXPECT_EQ(error.rule(), "file_is_as_it_was");
+  EXPECT_EQ(error.rule(), "file_is_unchanged");
   cut_to(pages * page);
-  EXPECT_EQ(file->check_unchanged().error().rule(), "file_is_as_it_was");
+  EXPECT_EQ(file->check_unchanged().error().rule(), "file_is_unchanged");
   // A new file in its place leaves the open one alone.
   write_file(path_, "x");
   const auto again = FileSource::open(path_, port_).value();

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <htensor/base/fault.hpp>
 
+#include "io/file_source.hpp"
 #include "io/strategy/mapped_file.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
@@ -62,7 +63,7 @@ class FaultFixture : public ::testing::Test {
 
   // The signal that ends a child which runs the body; 0 where the child exits.
   template <class Body>
-  static int signal_that_ends(Body body) {
+  static int terminating_signal(Body body) {
     const pid_t child = fork();
     if (child == 0) {
       const rlimit no_core{0, 0};

@@ -1,10 +1,10 @@
-#include <htensor/io/source.hpp>
 
 #include <algorithm>
 #include <array>
-#include <htensor/base/checked.hpp>
+#include <htensor/base/bytes.hpp>
 
 #include "base/format_text.hpp"
+#include "io/file_source.hpp"
 #include "io/port/system_error.hpp"
 
 namespace ht::inline v1::io {
@@ -20,14 +20,14 @@ Error not_opened(const std::filesystem::path& path, Port& port, std::error_code 
   // The link exists and its target is missing, so "not found" would mislead.
   const auto target = port.read_link(path);
   if (!target) return error;
-  return Error(ErrorCode::open_failed, "link_leads_somewhere",
+  return Error(ErrorCode::open_failed, "link_target_exists",
                format_text("symbolic link points to '{}', which does not exist", target->native()))
       .at_path(path.native())
       .because(cause)
       .with_hint("download the target again, or fix the link");
 }
 
-SourceIdentity identity_of(const FileStat& stat) noexcept {
+Source::Identity identity_of(const FileStat& stat) noexcept {
   return {.device = stat.device,
           .object = stat.inode,
           .bytes = stat.bytes,
@@ -47,6 +47,10 @@ Error not_regular(const std::filesystem::path& path, FileKind kind) {
 
 }  // namespace
 
+Result<std::shared_ptr<const Source>> open_file(const std::filesystem::path& path) {
+  return FileSource::open(path);
+}
+
 Result<std::shared_ptr<const FileSource>> FileSource::open(const std::filesystem::path& path, Port& port) {
   return without_bad_alloc([&]() -> Result<std::shared_ptr<const FileSource>> {
     // Allocated before the descriptor is opened: nothing can fail between opening and owning it.
@@ -55,8 +59,8 @@ Result<std::shared_ptr<const FileSource>> FileSource::open(const std::filesystem
     if (!handle) {
       // A socket cannot be opened; report its kind instead of the error of `open`.
       const bool unopenable = handle.error() == std::errc::no_such_device_or_address;
-      if (const auto there = port.stat(path); unopenable && there)
-        return fail(not_regular(path, there->kind));
+      if (const auto found = port.stat(path); unopenable && found)
+        return fail(not_regular(path, found->kind));
       return fail(not_opened(path, port, handle.error()));
     }
     file->handle_ = *handle;
@@ -93,39 +97,39 @@ FileSource::~FileSource() {
   if (handle_.value >= 0) static_cast<void>(port_.close(handle_));
 }
 
-SourceIdentity FileSource::identity() const noexcept { return identity_of(stat_); }
+Source::Identity FileSource::identity() const noexcept { return identity_of(stat_); }
 
-Capabilities FileSource::capabilities() const {
+Source::Capabilities FileSource::capabilities() const {
   const auto system = port_.file_system(handle_).value_or(FileSystem::unknown);
   const bool in_memory = system == FileSystem::memory;
   return {.mappable = true,
           .direct = !in_memory,
           .cache_query = true,
-          .latency = in_memory                     ? Latency::memory
-                     : system == FileSystem::local ? Latency::near
-                                                   : Latency::far};
+          .latency = in_memory                     ? Source::Latency::memory
+                     : system == FileSystem::local ? Source::Latency::near
+                                                   : Source::Latency::far};
 }
 
-Result<bool> FileSource::cached(std::span<CacheQuery> parts) const {
+Result<bool> FileSource::cached(std::span<Source::CacheQuery> parts) const {
   for (const auto& [offset, bytes, unused] : parts) {
     if (checked::range_fits(offset, bytes, stat_.bytes)) continue;
     return fail(
         Error(ErrorCode::out_of_bounds, "queried_range_is_in_the_file",
               format_text("{} bytes at byte {} are outside the file of {} bytes", bytes, offset, stat_.bytes))
             .at_path(path_.native())
-            .at_offset(offset));
+            .at_offset(offset)
+            .with_hint("query only ranges below size()"));
   }
   const auto found = port_.cached(handle_, parts);
   if (found) return true;
   if (found.error() == std::errc::operation_not_permitted) return false;
-  return fail(system_error(ErrorCode::unsupported_strategy, "page_cache_can_be_asked", "query the page cache",
-                           path_, found.error()));
+  return fail(system_error(ErrorCode::unsupported_strategy, "page_cache_can_be_queried",
+                           "query the page cache", path_, found.error()));
 }
 
 // A write with a restored mtime still changes ctime. Links, permissions and renames also change ctime but not
 // the contents; they are detected by their own fields.
-bool may_have_other_contents(const SourceIdentity& before, const SourceIdentity& now,
-                             bool is_renamed) noexcept {
+bool may_have_changed(const Source::Identity& before, const Source::Identity& now, bool is_renamed) noexcept {
   if (now.bytes != before.bytes || now.modified_ns != before.modified_ns) return true;
   if (now.changed_ns == before.changed_ns) return false;
   return now.links == before.links && now.rights == before.rights && !is_renamed;
@@ -138,13 +142,13 @@ Result<void> FileSource::check_unchanged() const {
   }
   const auto before = identity();
   const auto after = identity_of(*now);
-  if (!may_have_other_contents(before, after, true)) {
-    if (!may_have_other_contents(before, after, false)) return {};
+  if (!may_have_changed(before, after, true)) {
+    if (!may_have_changed(before, after, false)) return {};
     const auto named = port_.stat(path_);
     if (!named || named->device != stat_.device || named->inode != stat_.inode) return {};
   }
   return fail(
-      Error(ErrorCode::changed_underfoot, "file_is_as_it_was",
+      Error(ErrorCode::changed_underfoot, "file_is_unchanged",
             now->bytes == stat_.bytes
                 ? std::string("file was modified while in use")
                 : format_text("file had {} bytes when it was opened but has {} now", stat_.bytes, now->bytes))
@@ -161,7 +165,7 @@ Result<void> FileSource::read(std::uint64_t offset, MutableBytes into) const {
                       .at_offset(offset));
     }
     if (*count == 0) {
-      return fail(Error(ErrorCode::truncated, "file_is_as_long_as_it_was",
+      return fail(Error(ErrorCode::truncated, "file_size_is_unchanged",
                         format_text("file ends at byte {} but {} more bytes are needed", offset, into.size()))
                       .at_path(path_.native())
                       .at_offset(offset)
@@ -173,19 +177,22 @@ Result<void> FileSource::read(std::uint64_t offset, MutableBytes into) const {
   return {};
 }
 
-SourceIdentity MemorySource::identity() const noexcept {
+Source::Identity MemorySource::identity() const noexcept {
   return {.object = reinterpret_cast<std::uintptr_t>(memory_.bytes.data()), .bytes = memory_.bytes.size()};
 }
 
-Capabilities MemorySource::capabilities() const { return {.mappable = true, .latency = Latency::memory}; }
+Source::Capabilities MemorySource::capabilities() const {
+  return {.mappable = true, .latency = Source::Latency::memory};
+}
 
 Result<void> MemorySource::read(std::uint64_t offset, MutableBytes into) const {
   const auto from = part(memory_.bytes, offset, into.size());
   if (!from) {
-    return fail(Error(ErrorCode::truncated, "memory_has_the_bytes",
+    return fail(Error(ErrorCode::truncated, "read_is_within_the_memory",
                       format_text("{} bytes at byte {} are outside the memory of {} bytes", into.size(),
                                   offset, memory_.bytes.size()))
-                    .at_offset(offset));
+                    .at_offset(offset)
+                    .with_hint("read only ranges below size()"));
   }
   std::ranges::copy(*from, into.begin());
   return {};

@@ -10,6 +10,7 @@
 #include <htensor/base/bytes.hpp>
 #include <vector>
 
+#include "io/file_source.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
@@ -37,7 +38,7 @@ TEST(FileSource, file_can_be_opened) {
   EXPECT_FALSE(error.hint().empty());
 }
 
-TEST(FileSource, says_when_permission_is_missing) {
+TEST(FileSource, reports_missing_permission) {
   const TemporaryFolder folder;
   write_file(folder / "f", "x");
   FaultyPort port;
@@ -47,7 +48,7 @@ TEST(FileSource, says_when_permission_is_missing) {
   EXPECT_NE(error.hint().find("permission"), std::string_view::npos);
 }
 
-TEST(FileSource, is_refused_without_permission_by_the_system_itself) {
+TEST(FileSource, is_refused_without_permission) {
   const TemporaryFolder folder;
   write_file(folder / "f", "x");
   ASSERT_EQ(chmod(folder.path().c_str(), 0755), 0);
@@ -63,12 +64,12 @@ TEST(FileSource, is_refused_without_permission_by_the_system_itself) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(FileSource, link_leads_somewhere) {
+TEST(FileSource, link_target_exists) {
   const TemporaryFolder folder;
   std::filesystem::create_symlink("gone.ht", folder / "link");
   const auto error = error_of(folder / "link");
   EXPECT_EQ(error.code(), ErrorCode::open_failed);
-  EXPECT_EQ(error.rule(), "link_leads_somewhere");
+  EXPECT_EQ(error.rule(), "link_target_exists");
   EXPECT_NE(error.message().find("gone.ht"), std::string_view::npos);
 }
 
@@ -119,21 +120,21 @@ class Reading : public ::testing::Test {
   FaultyPort port_;
 };
 
-TEST_F(Reading, goes_on_after_short_reads) {
-  port_.set_most_bytes(3);
+TEST_F(Reading, continues_after_short_reads) {
+  port_.set_max_bytes(3);
   EXPECT_EQ(read(1, 8), "12345678");
   EXPECT_EQ(port_.count(Call::read_at), 3);
 }
 
-TEST_F(Reading, goes_on_after_interruptions) {
-  port_.set_most_bytes(4);
+TEST_F(Reading, continues_after_interruptions) {
+  port_.set_max_bytes(4);
   port_.fail_at(Call::read_at, 0, std::errc::interrupted);
   port_.fail_at(Call::read_at, 2, std::errc::interrupted);
   EXPECT_EQ(read(0, 10), "0123456789");
 }
 
 TEST_F(Reading, bytes_can_be_read) {
-  port_.set_most_bytes(4);
+  port_.set_max_bytes(4);
   port_.fail_at(Call::read_at, 1, std::errc::io_error);
   const auto error = read(0, 10).error();
   EXPECT_EQ(error.code(), ErrorCode::read_failed);
@@ -143,10 +144,10 @@ TEST_F(Reading, bytes_can_be_read) {
   EXPECT_EQ(port_.open_files(), 0);
 }
 
-TEST_F(Reading, file_is_as_long_as_it_was) {
+TEST_F(Reading, file_size_is_unchanged) {
   const auto error = read(8, 4).error();
   EXPECT_EQ(error.code(), ErrorCode::truncated);
-  EXPECT_EQ(error.rule(), "file_is_as_long_as_it_was");
+  EXPECT_EQ(error.rule(), "file_size_is_unchanged");
   EXPECT_EQ(error.offset(), 10U);
 }
 
@@ -161,7 +162,7 @@ class FileChange : public ::testing::Test {
 
   // The system's clock for files ticks every few milliseconds: until ctime shows it, do it again.
   template <class Change>
-  void until_it_shows(const Change& change) {
+  void repeat_until_detected(const Change& change) {
     do {
       change();
     } while (port_.stat(file_->handle()).value().changed_ns == before_.changed_ns);
@@ -182,32 +183,32 @@ class FileChange : public ::testing::Test {
   std::shared_ptr<const FileSource> file_;
 };
 
-TEST_F(FileChange, is_not_seen_in_a_file_left_alone) { EXPECT_TRUE(file_->check_unchanged()); }
+TEST_F(FileChange, is_not_detected_in_an_untouched_file) { EXPECT_TRUE(file_->check_unchanged()); }
 
-TEST_F(FileChange, is_seen_after_a_write_whose_mtime_was_set_back) {
-  until_it_shows([&] { write_and_set_the_time_back(); });
+TEST_F(FileChange, is_detected_after_a_write_with_restored_mtime) {
+  repeat_until_detected([&] { write_and_set_the_time_back(); });
   const auto now = port_.stat(path_).value();
   ASSERT_EQ(now.modified_ns, before_.modified_ns);
   ASSERT_EQ(now.bytes, before_.bytes);
   const auto error = file_->check_unchanged().error();
   EXPECT_EQ(error.code(), ErrorCode::changed_underfoot);
-  EXPECT_EQ(error.rule(), "file_is_as_it_was");
+  EXPECT_EQ(error.rule(), "file_is_unchanged");
   EXPECT_FALSE(error.hint().empty());
 }
 
-TEST_F(FileChange, is_not_seen_after_a_link) {
-  until_it_shows([&] {
+TEST_F(FileChange, is_not_detected_after_a_link) {
+  repeat_until_detected([&] {
     std::filesystem::remove(folder_ / "link");
     std::filesystem::create_hard_link(path_, folder_ / "link");
   });
   EXPECT_TRUE(file_->check_unchanged());
 }
 
-TEST_F(FileChange, is_not_seen_after_an_unlink) {
+TEST_F(FileChange, is_not_detected_after_an_unlink) {
   std::filesystem::create_hard_link(path_, folder_ / "link");
   file_ = FileSource::open(path_, port_).value();
   before_ = file_->stat();
-  until_it_shows([&] {
+  repeat_until_detected([&] {
     std::filesystem::rename(folder_ / "link", folder_ / "other");
     std::filesystem::rename(folder_ / "other", folder_ / "link");
   });
@@ -217,9 +218,9 @@ TEST_F(FileChange, is_not_seen_after_an_unlink) {
   EXPECT_TRUE(file_->check_unchanged());
 }
 
-TEST_F(FileChange, is_not_seen_after_a_rename_over_the_file) {
+TEST_F(FileChange, is_not_detected_after_a_rename_over_the_file) {
   // One name that ticks the clock, so that losing the other shows.
-  until_it_shows([&] {
+  repeat_until_detected([&] {
     std::filesystem::rename(path_, folder_ / "other");
     std::filesystem::rename(folder_ / "other", path_);
   });
@@ -229,8 +230,8 @@ TEST_F(FileChange, is_not_seen_after_a_rename_over_the_file) {
   EXPECT_TRUE(file_->check_unchanged());
 }
 
-TEST_F(FileChange, is_not_seen_after_a_rename_of_the_file) {
-  until_it_shows([&] {
+TEST_F(FileChange, is_not_detected_after_a_rename_of_the_file) {
+  repeat_until_detected([&] {
     std::filesystem::rename(path_, folder_ / "other");
     std::filesystem::rename(folder_ / "other", path_);
   });
@@ -240,13 +241,13 @@ TEST_F(FileChange, is_not_seen_after_a_rename_of_the_file) {
   EXPECT_TRUE(file_->check_unchanged());
 }
 
-TEST_F(FileChange, is_not_seen_after_chmod) {
-  until_it_shows([&] { ASSERT_EQ(::chmod(path_.c_str(), 0600), 0); });
+TEST_F(FileChange, is_not_detected_after_chmod) {
+  repeat_until_detected([&] { ASSERT_EQ(::chmod(path_.c_str(), 0600), 0); });
   ASSERT_EQ(::chmod(path_.c_str(), 0711), 0);
   EXPECT_TRUE(file_->check_unchanged());
 }
 
-TEST_F(FileChange, is_seen_in_a_renamed_file) {
+TEST_F(FileChange, is_detected_in_a_renamed_file) {
   std::filesystem::rename(path_, folder_ / "other");
   write_file(folder_ / "other", "012345678901");
   EXPECT_EQ(file_->check_unchanged().error().code(), ErrorCode::changed_underfoot);
@@ -279,7 +280,7 @@ TEST(FileSource, queried_range_is_in_the_file) {
   const auto file = FileSource::open(folder / "f").value();
   for (const auto& [offset, bytes] :
        std::vector<std::pair<std::uint64_t, std::uint64_t>>{{1, 10'000}, {10'001, 0}, {UINT64_MAX, 2}}) {
-    CacheQuery query{.offset = offset, .bytes = bytes};
+    Source::CacheQuery query{.offset = offset, .bytes = bytes};
     const auto refused = file->cached(std::span(&query, 1));
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code(), ErrorCode::out_of_bounds);
@@ -287,12 +288,12 @@ TEST(FileSource, queried_range_is_in_the_file) {
   }
 }
 
-TEST(FileSource, asks_about_all_ranges_at_once) {
+TEST(FileSource, queries_all_ranges_in_one_call) {
   const TemporaryFolder folder;
   write_file(folder / "f", std::string(100'000, 'x'));
   FaultyPort port;
   const auto file = FileSource::open(folder / "f", port).value();
-  std::vector<CacheQuery> queries{{.offset = 0, .bytes = 100'000}, {.offset = 5000, .bytes = 10}, {}};
+  std::vector<Source::CacheQuery> queries{{.offset = 0, .bytes = 100'000}, {.offset = 5000, .bytes = 10}, {}};
   const auto known = file->cached(queries);
   ASSERT_TRUE(known);
   EXPECT_EQ(port.count(Call::cached), 1);
@@ -302,7 +303,7 @@ TEST(FileSource, asks_about_all_ranges_at_once) {
   EXPECT_EQ(queries[2].cached_bytes, 0U);
 }
 
-TEST(FileSource, identity_is_that_of_the_same_unchanged_file) {
+TEST(FileSource, identity_is_equal_for_the_same_unchanged_file) {
   const TemporaryFolder folder;
   write_file(folder / "a", "1234");
   write_file(folder / "b", "1234");
@@ -313,19 +314,19 @@ TEST(FileSource, identity_is_that_of_the_same_unchanged_file) {
   EXPECT_NE(FileSource::open(folder / "a").value()->identity(), first);
 }
 
-TEST(MemorySource, memory_has_the_bytes) {
+TEST(MemorySource, read_is_within_the_memory) {
   const auto bytes = bytes_of("0123456789");
   const MemorySource source(bytes, nullptr);
   EXPECT_EQ(source.size(), 10U);
   EXPECT_EQ(source.memory()->bytes.data(), bytes.data());
-  EXPECT_EQ(source.capabilities().latency, Latency::memory);
+  EXPECT_EQ(source.capabilities().latency, Source::Latency::memory);
   std::vector<std::byte> into(4);
   ASSERT_TRUE(source.read(6, into));
   EXPECT_TRUE(std::ranges::equal(into, bytes_of("6789")));
   const auto refused = source.read(7, into);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ErrorCode::truncated);
-  EXPECT_EQ(refused.error().rule(), "memory_has_the_bytes");
+  EXPECT_EQ(refused.error().rule(), "read_is_within_the_memory");
 }
 
 }  // namespace

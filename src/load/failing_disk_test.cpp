@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "format/safetensors/test_file.hpp"
+#include "io/file_source.hpp"
 #include "io/strategy/staged.hpp"
 #include "model/test_models.hpp"
 #include "testing/temporary_folder.hpp"
@@ -88,7 +89,7 @@ class FailingDisk : public ::testing::Test {
     waitpid(child_, nullptr, 0);
   }
 
-  void expect_told(const Error& error) {
+  void expect_reported(const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::read_failed) << to_string(error);
     EXPECT_EQ(error.path(), path_.string());
     EXPECT_EQ(error.tensor(), "bad");
@@ -102,33 +103,33 @@ class FailingDisk : public ::testing::Test {
   pid_t child_ = -1;
 };
 
-TEST_F(FailingDisk, is_told_by_whatever_walks_the_tensor) {
+TEST_F(FailingDisk, is_reported_by_every_walk_over_the_tensor) {
   const auto model = Model::open(path_).value();
   const auto good = model.copy<U8, Rank<1>>("good");
   ASSERT_TRUE(good) << to_string(good.error());
   const auto bad = model.copy<U8, Rank<1>>("bad");
   ASSERT_FALSE(bad);
-  expect_told(bad.error());
+  expect_reported(bad.error());
   const auto tensor = model.tensor<U8, Rank<1>>("bad").value();
   const auto last =
       guarded(tensor.storage().bytes(), [&] { return tensor(static_cast<std::int64_t>(tensor_bytes) - 1); });
   ASSERT_FALSE(last);
-  expect_told(last.error());
+  expect_reported(last.error());
   EXPECT_EQ(last.error().rule(), "mapped_pages_can_be_read");
   const auto element = tensor.at(static_cast<std::int64_t>(tensor_bytes) - 1);
   ASSERT_FALSE(element);
-  expect_told(element.error());
+  expect_reported(element.error());
 }
 
-TEST_F(FailingDisk, is_told_by_prefetch) {
+TEST_F(FailingDisk, is_reported_by_prefetch) {
   const auto model = Model::open(path_).value();
   EXPECT_TRUE(ht::prefetch(model, "good"));
   const auto fetched = ht::prefetch(model);
   ASSERT_FALSE(fetched);
-  expect_told(fetched.error());
+  expect_reported(fetched.error());
 }
 
-TEST_F(FailingDisk, is_told_by_a_staged_load) {
+TEST_F(FailingDisk, is_reported_by_a_staged_load) {
   const io::Sources files{io::FileSource::open(path_).value()};
   std::uint64_t bytes = 0;
   const auto take = [&](const io::Chunk& chunk, Bytes) -> Result<void> {

@@ -3,7 +3,6 @@
 #include <sys/mman.h>
 
 #include <htensor/integrity/seal.hpp>
-#include <htensor/integrity/verify.hpp>
 #include <htensor/load/load.hpp>
 
 #include "integrity/seal_test.hpp"
@@ -13,7 +12,7 @@
 namespace ht::fault_policy_test {
 namespace {
 
-using io::StrategyKind;
+using io::Strategy;
 using testing::noise_file;
 using testing::npy_file;
 using testing::write_file;
@@ -31,7 +30,7 @@ class FaultPolicies : public ::testing::Test {
     EXPECT_EQ(mprotect(const_cast<std::byte*>(begin), file.size(), PROT_NONE), 0);
     return model;
   }
-  static std::vector<std::byte> stream(const Model& model, StrategyKind strategy) {
+  static std::vector<std::byte> stream(const Model& model, Strategy::Kind strategy) {
     std::vector<std::byte> streamed;
     const auto take = [&](const TensorPiece& piece) -> Result<void> {
       streamed.insert(streamed.end(), piece.bytes.begin(), piece.bytes.end());
@@ -97,18 +96,19 @@ TEST_F(FaultPolicies, off_hashes_and_loads_without_touching_pages) {
         Bytes(file_).subspan(static_cast<std::size_t>(entry.offset), static_cast<std::size_t>(entry.bytes));
     expected.insert(expected.end(), bytes.begin(), bytes.end());
   }
-  EXPECT_EQ(stream(model, StrategyKind::staged), expected);
-  EXPECT_TRUE(ht::load(model, {.strategy = StrategyKind::read, .verify = true}));
+  EXPECT_EQ(stream(model, Strategy::Kind::staged), expected);
+  EXPECT_TRUE(ht::load(model, {.strategy = Strategy::Kind::read, .verify = true}));
 }
 
 // Here the system itself reads pages, which is not a touch.
 TEST_F(FaultPolicies, off_streams_by_mapped_as_well) {
   write_file(path_, file_);
   const auto model = Model::open(path_, {.faults = FaultPolicy::off}).value();
-  EXPECT_EQ(stream(model, StrategyKind::mapped), stream(Model::open(path_).value(), StrategyKind::mapped));
+  EXPECT_EQ(stream(model, Strategy::Kind::mapped),
+            stream(Model::open(path_).value(), Strategy::Kind::mapped));
 }
 
-TEST_F(FaultPolicies, off_reports_a_file_that_was_cut) {
+TEST_F(FaultPolicies, off_reports_a_truncated_file) {
   write_file(path_, file_);
   const auto model = Model::open(path_, {.faults = FaultPolicy::off}).value();
   const auto tensor = model.at(1).value();
@@ -117,7 +117,7 @@ TEST_F(FaultPolicies, off_reports_a_file_that_was_cut) {
   expect_cut(tensor.copy_to(copy, 300'000), "t1");
   expect_cut(ht::prefetch(model, "t1"), "t1");
   EXPECT_FALSE(ht::hash(model));
-  EXPECT_FALSE(ht::load(model, {.strategy = StrategyKind::read}));
+  EXPECT_FALSE(ht::load(model, {.strategy = Strategy::Kind::read}));
   EXPECT_FALSE(model.fault());
 }
 
@@ -130,7 +130,7 @@ TEST_F(FaultPolicies, zero_fill_is_polled) {
   EXPECT_EQ(tensor(99'999), 0);
   const auto fault = model.fault();
   ASSERT_TRUE(fault);
-  EXPECT_EQ(fault->rule(), "mapped_pages_are_still_there");
+  EXPECT_EQ(fault->rule(), "mapped_pages_are_in_the_file");
   EXPECT_EQ(fault->path(), path_.string());
   EXPECT_EQ(fault->tensor(), "t1");
   EXPECT_EQ(fault->offset(), model.catalog()[1].offset + 4 * 99'999);

@@ -10,7 +10,7 @@
 
 #include "base/fault_registry.hpp"
 #include "base/format_text.hpp"
-#include "io/strategy/choice.hpp"
+#include "io/strategy/automatic.hpp"
 #include "io/strategy/parallel_pass.hpp"
 #include "io/strategy/staged.hpp"
 #include "load/pass_check.hpp"
@@ -23,13 +23,13 @@ namespace {
 // Gaps of at most this size between tensors are read too, so that reads stay large.
 constexpr std::uint64_t gap_bytes = 16384;
 constexpr std::uint64_t page_bytes = 4096;
-constexpr std::uint64_t least_chunk_bytes = 65536;
+constexpr std::uint64_t min_chunk_bytes = 65536;
 
 // How many pieces a stream by `mapped` fetches ahead of its consumer.
 constexpr std::size_t stream_ahead_pieces = 16;
 
-Error not_by(io::StrategyKind strategy) {
-  return Error(ErrorCode::unsupported_strategy, "strategy_is_for_this_kind_of_load",
+Error strategy_mismatch(io::Strategy::Kind strategy) {
+  return Error(ErrorCode::unsupported_strategy, "strategy_supports_this_load",
                format_text("the strategy '{}' does not apply to this kind of load", io::to_string(strategy)))
       .with_hint("use `mapped` or `read` with ht::load, `mapped` or `staged` with ht::stream");
 }
@@ -47,11 +47,11 @@ Result<io::StagedOptions> ring_within(const LoadOptions& options) {
   if (budget == 0 || ring.chunks <= budget / ring.chunk_bytes) return ring;
   ring.chunks = static_cast<std::uint32_t>(std::max<std::uint64_t>(budget / ring.chunk_bytes, 2));
   ring.chunk_bytes = std::min(ring.chunk_bytes, budget / ring.chunks / page_bytes * page_bytes);
-  if (ring.chunk_bytes >= std::min(least_chunk_bytes, options.chunk_bytes)) return ring;
+  if (ring.chunk_bytes >= std::min(min_chunk_bytes, options.chunk_bytes)) return ring;
   return fail(Error(ErrorCode::budget_too_small, "ring_fits_into_the_budget",
                     format_text("a budget of {} bytes is too small for the read buffers; 0 bytes were loaded",
                                 budget))
-                  .with_hint(format_text("use a budget of {} bytes or more", 2 * least_chunk_bytes)));
+                  .with_hint(format_text("use a budget of {} bytes or more", 2 * min_chunk_bytes)));
 }
 
 }  // namespace
@@ -76,42 +76,42 @@ class ModelLoad {
   Result<Loaded> load(std::vector<std::size_t> in_memory) {
     in_memory_ = std::move(in_memory);
     loaded_.resident_bytes = sum_of(merged_ranges(*state_.catalog, in_memory_));
-    loaded_.wanted_bytes = bytes_ + loaded_.resident_bytes;
+    loaded_.requested_bytes = bytes_ + loaded_.resident_bytes;
     HT_TRY(begin());
     if (options_.custom) {
-      loaded_.choice = {io::StrategyKind::read, "custom", std::string(options_.custom->name())};
+      loaded_.choice = {io::Strategy::Kind::read, "custom", std::string(options_.custom->name())};
       return finished(load_by(options_.custom));
     }
-    const bool few = options_.use == io::Use::few;
-    choose(few ? io::Use::few : io::Use::all);
+    const bool few = options_.use == io::Strategy::Use::few;
+    choose(few ? io::Strategy::Use::few : io::Strategy::Use::all);
     switch (loaded_.choice.strategy) {
-      case io::StrategyKind::mapped: return finished(few ? expect_few() : fetch());
-      case io::StrategyKind::read: return finished(read());
-      case io::StrategyKind::staged:
-        if (options_.strategy == io::StrategyKind::automatic) return finished(stream_through());
+      case io::Strategy::Kind::mapped: return finished(few ? advise_random_access() : fetch());
+      case io::Strategy::Kind::read: return finished(read());
+      case io::Strategy::Kind::staged:
+        if (options_.strategy == io::Strategy::Kind::automatic) return finished(stream_and_discard());
         [[fallthrough]];
-      default: return fail(not_by(loaded_.choice.strategy));
+      default: return fail(strategy_mismatch(loaded_.choice.strategy));
     }
   }
 
   Result<Loaded> stream(const PieceConsumer& consumer) {
     HT_TRY(begin());
-    choose(io::Use::one_pass);
-    loaded_.wanted_bytes = loaded_.bytes = loaded_.streamed_bytes = bytes_;
+    choose(io::Strategy::Use::one_pass);
+    loaded_.requested_bytes = loaded_.bytes = loaded_.streamed_bytes = bytes_;
     switch (loaded_.choice.strategy) {
-      case io::StrategyKind::mapped: return finished(hand_on_mapped(consumer));
-      case io::StrategyKind::staged: return finished(hand_on_staged(consumer));
-      default: return fail(not_by(loaded_.choice.strategy));
+      case io::Strategy::Kind::mapped: return finished(stream_mapped(consumer));
+      case io::Strategy::Kind::staged: return finished(stream_staged(consumer));
+      default: return fail(strategy_mismatch(loaded_.choice.strategy));
     }
   }
 
-  Result<Loaded> into(std::span<const io::LoadRequest> requests) {
+  Result<Loaded> into(std::span<const io::Strategy::LoadRequest> requests) {
     HT_TRY(begin());
-    loaded_.choice = {io::StrategyKind::external, "asked_for", "into the caller's memory"};
-    ask_page_cache();
+    loaded_.choice = {io::Strategy::Kind::external, "asked_for", "into the caller's memory"};
+    sample_page_cache();
     // A tensor with two targets is read twice.
     for (const auto& request : requests) loaded_.bytes += request.range.bytes;
-    loaded_.wanted_bytes = progress_.total_bytes = loaded_.bytes;
+    loaded_.requested_bytes = progress_.total_bytes = loaded_.bytes;
     return finished(fill(requests));
   }
 
@@ -141,20 +141,21 @@ class ModelLoad {
     return check_ ? check_->take(range, bytes) : Result<void>();
   }
 
-  void choose(io::Use use) {
-    if (use != io::Use::few) ask_page_cache();
-    if (options_.strategy != io::StrategyKind::automatic) {
+  void choose(io::Strategy::Use use) {
+    if (use != io::Strategy::Use::few) sample_page_cache();
+    if (options_.strategy != io::Strategy::Kind::automatic) {
       loaded_.choice = {options_.strategy, "asked_for", "requested by name"};
     } else if (ranges_.empty()) {
-      loaded_.choice = {use == io::Use::one_pass ? io::StrategyKind::staged : io::StrategyKind::mapped,
-                        "nothing_to_load", "nothing to load, or loaded into memory already"};
+      loaded_.choice = {
+          use == io::Strategy::Use::one_pass ? io::Strategy::Kind::staged : io::Strategy::Kind::mapped,
+          "nothing_to_load", "nothing to load, or loaded into memory already"};
     } else {
       loaded_.choice = io::choose(facts(use));
     }
   }
 
   // Samples the page cache; takes microseconds.
-  void ask_page_cache() {
+  void sample_page_cache() {
     const auto share = io::cached_share(sources(), ranges_);
     if (!share) return;
     loaded_.cached_bytes = std::min(bytes_, static_cast<std::uint64_t>(*share * static_cast<double>(bytes_)));
@@ -163,18 +164,18 @@ class ModelLoad {
     return loaded_.cached_bytes && *loaded_.cached_bytes >= bytes_ / 2;
   }
 
-  [[nodiscard]] io::Facts facts(io::Use use) const {
+  [[nodiscard]] io::Facts facts(io::Strategy::Use use) const {
     io::Facts facts{.bytes = bytes_, .use = use};
     for (const auto number : file_numbers_) facts.can_map = facts.can_map && file(number).is_mappable();
     // Querying all files would cost more than reading a few pages.
-    if (use == io::Use::few && facts.can_map) return facts;
+    if (use == io::Strategy::Use::few && facts.can_map) return facts;
     facts.cached_bytes = loaded_.cached_bytes;
-    if (use != io::Use::one_pass) {
+    if (use != io::Strategy::Use::one_pass) {
       facts.budget_bytes = budget_bytes();
       facts.budget_is_set = options_.budget_bytes != 0;
       facts.memory_bytes = state_.residency->memory_for(tensors_).value_or(UINT64_MAX);
     }
-    facts.latency = io::Latency::memory;
+    facts.latency = io::Source::Latency::memory;
     for (const auto number : file_numbers_) {
       const auto can = file(number).source().capabilities();
       facts.latency = std::max(facts.latency, can.latency);
@@ -187,7 +188,7 @@ class ModelLoad {
   [[nodiscard]] std::uint64_t budget_bytes() const {
     if (options_.budget_bytes != 0) return options_.budget_bytes;
     const auto available = state_.port->available_memory();
-    return available ? io::most_of(*available) : UINT64_MAX;
+    return available ? io::usable_memory(*available) : UINT64_MAX;
   }
 
   // If most bytes are in the page cache, several threads copy them; else direct reads bypass it.
@@ -207,8 +208,8 @@ class ModelLoad {
     return reading;
   }
 
-  io::LoadWork work() {
-    io::LoadWork work{.budget_bytes = options_.budget_bytes, .stop = options_.work.stop};
+  io::Strategy::LoadWork work() {
+    io::Strategy::LoadWork work{.budget_bytes = options_.budget_bytes, .stop = options_.work.stop};
     if (check_)
       work.on_loaded = [this](const io::FileRange& range, Bytes bytes) { return pass(range, bytes); };
     work.on_progress = [this](std::uint64_t done_bytes) { report(done_bytes); };
@@ -232,11 +233,11 @@ class ModelLoad {
     auto loaded = tensors_;
     std::erase_if(loaded, [&](std::size_t tensor) { return std::ranges::binary_search(resident, tensor); });
     loaded_.bytes = sum_of(merged_ranges(*state_.catalog, loaded));
-    loaded_.resident_bytes = loaded_.wanted_bytes - loaded_.bytes;
+    loaded_.resident_bytes = loaded_.requested_bytes - loaded_.bytes;
     return {};
   }
 
-  Result<void> fill(std::span<const io::LoadRequest> requests) {
+  Result<void> fill(std::span<const io::Strategy::LoadRequest> requests) {
     std::vector<MutableBytes> into;
     std::vector<io::FileRange> ranges;
     for (const auto& request : requests) {
@@ -249,7 +250,7 @@ class ModelLoad {
     return {};
   }
 
-  Result<void> hand_on_staged(const PieceConsumer& consumer) {
+  Result<void> stream_staged(const PieceConsumer& consumer) {
     TensorPieces pieces(*state_.catalog, tensors_, consumer);
     const auto take = [&](const io::Chunk& chunk, Bytes bytes) -> Result<void> {
       HT_TRY(pass(chunk.range, bytes));
@@ -263,27 +264,27 @@ class ModelLoad {
   }
 
   /// For tensors that exceed the memory budget: reads every byte, verifies it with `verify`, and discards it.
-  Result<void> stream_through() {
-    HT_TRY(hand_on_staged([](const TensorPiece&) -> Result<void> { return {}; }));
+  Result<void> stream_and_discard() {
+    HT_TRY(stream_staged([](const TensorPiece&) -> Result<void> { return {}; }));
     loaded_.bytes = loaded_.streamed_bytes = bytes_;
     return {};
   }
 
-  Result<void> hand_on_mapped(const PieceConsumer& consumer) {
+  Result<void> stream_mapped(const PieceConsumer& consumer) {
     TensorPieces pieces(*state_.catalog, tensors_, consumer);
     HT_TRY(check_unchanged());
     const std::uint64_t budget = options_.budget_bytes;
-    const bool lets_go = budget != 0 && bytes_ > budget;
+    const bool drops_pieces = budget != 0 && bytes_ > budget;
     const io::FetchOptions how{
         .tune = false,
-        .max_ahead = lets_go ? static_cast<std::size_t>(budget / piece_bytes()) : stream_ahead_pieces};
+        .max_ahead = drops_pieces ? static_cast<std::size_t>(budget / piece_bytes()) : stream_ahead_pieces};
     HT_TRY(walk_mapped(how, [&](const io::FileRange& piece) -> Result<void> {
       HT_TRY(file(piece.file).visit(piece.offset, piece.bytes, [&](Bytes bytes) -> Result<void> {
         HT_TRY(pass(piece, bytes));
         return pieces.take(piece, bytes);
       }));
-      if (options_.drop_after) return io::advise(*state_.mapped, piece, io::Advice::evict);
-      if (lets_go) return io::advise(*state_.mapped, piece, io::Advice::drop);
+      if (options_.drop_after) return io::advise(*state_.mapped, piece, io::Strategy::Advice::evict);
+      if (drops_pieces) return io::advise(*state_.mapped, piece, io::Strategy::Advice::drop);
       return {};
     }));
     return check_unchanged();
@@ -291,7 +292,7 @@ class ModelLoad {
 
   /// Fetches all pages of the mapped tensors.
   Result<void> fetch() {
-    if (options_.strategy == io::StrategyKind::mapped) HT_TRY(check_fits());
+    if (options_.strategy == io::Strategy::Kind::mapped) HT_TRY(check_fits());
     HT_TRY(state_.residency->map_all(tensors_));
     HT_TRY(check_ ? fetch_and_check()
                   : walk_mapped({}, [](const io::FileRange&) -> Result<void> { return {}; }));
@@ -319,10 +320,10 @@ class ModelLoad {
       return {};
     }
     Fetched fetched;
-    std::atomic<bool> came = true;
+    std::atomic<bool> pages_fetched = true;
     const auto wait_for = [&](std::uint64_t bytes) -> Result<void> {
       if (fetched.wait_for(bytes)) return {};
-      came = false;
+      pages_fetched = false;
       return fail(Error(ErrorCode::read_failed));  // `walk` returns the cause
     };
     std::future<Result<void>> walk;
@@ -346,7 +347,7 @@ class ModelLoad {
     }
     if (!checked) fetched.cancel();
     const auto walked = walk.get();  // rethrows an exception of the caller's progress callback
-    return checked || !came ? walked : checked;
+    return checked || !pages_fetched ? walked : checked;
   }
 
   Result<void> fetch_for(Fetched& fetched) {
@@ -366,14 +367,14 @@ class ModelLoad {
   }
 
   /// Disables readahead, which would read pages that are not needed.
-  Result<void> expect_few() {
+  Result<void> advise_random_access() {
     HT_TRY(state_.residency->map_all(tensors_));
     progress_.total_bytes = 0;
-    return advise_files(io::Advice::random);
+    return advise_files(io::Strategy::Advice::random);
   }
 
   /// Advises whole files, because the kernel splits a mapping at each change of advice.
-  [[nodiscard]] Result<void> advise_files(io::Advice advice) const {
+  [[nodiscard]] Result<void> advise_files(io::Strategy::Advice advice) const {
     for (const auto number : file_numbers_)
       HT_TRY(io::advise(*state_.mapped, {number, 0, file(number).source().size()}, advice));
     return {};
@@ -394,17 +395,17 @@ class ModelLoad {
 
   /// Two chunks, or as much as the budget allows.
   [[nodiscard]] std::uint64_t piece_bytes() const {
-    constexpr std::uint64_t most = std::uint64_t{1} << 29;
+    constexpr std::uint64_t max_chunk_bytes = std::uint64_t{1} << 29;
     const std::uint64_t budget = options_.budget_bytes != 0 ? options_.budget_bytes : UINT64_MAX;
-    return std::min(2 * std::min(options_.chunk_bytes, most),
+    return std::min(2 * std::min(options_.chunk_bytes, max_chunk_bytes),
                     std::max(budget / page_bytes * page_bytes, page_bytes));
   }
 
   /// Fetches all pages and calls `each` with the pieces in order, on this thread.
   template <class Each>
   Result<void> walk_mapped(io::FetchOptions how, Each&& each) {
-    // An earlier load with `Use::few` may have disabled readahead.
-    HT_TRY(advise_files(io::Advice::normal));
+    // An earlier load with `Strategy::Use::few` may have disabled readahead.
+    HT_TRY(advise_files(io::Strategy::Advice::normal));
     how.piece_bytes = piece_bytes();
     how.cached = is_mostly_cached();
     how.stop = options_.work.stop;
@@ -435,22 +436,23 @@ class ModelLoad {
   Result<Loaded> finished(Result<void> done) {
     if (check_) loaded_.verified_bytes = check_->checked_bytes();
     loaded_.elapsed = std::chrono::steady_clock::now() - begin_;
+    if (const auto peak = state_.port->peak_memory()) loaded_.peak_memory_bytes = *peak;
     if (options_.drop_after) {
       // Pages are evicted also after a failure.
       for (const auto& range : state_.residency->pages_of(tensors_)) {
-        auto dropped = io::advise(*state_.mapped, range, io::Advice::evict);
+        auto dropped = io::advise(*state_.mapped, range, io::Strategy::Advice::evict);
         if (done && !dropped) done = std::move(dropped);
       }
     }
     if (!done) return fail(std::move(done).error());
     report(progress_.total_bytes);
     loaded_.direct_bytes = std::min(loaded_.direct_bytes, loaded_.bytes);
-    add_how();
+    describe_fetch();
     return loaded_;
   }
 
   /// Appends to the reason how bytes were fetched, and how fast, if any were read.
-  void add_how() {
+  void describe_fetch() {
     if (loaded_.bytes == 0) return;
     auto& reason = loaded_.choice.reason;
     if (fetched_by_) {
@@ -459,7 +461,7 @@ class ModelLoad {
       reason +=
           format_text("; pages populated by {}{} at {}", threads_text(way.threads),
                       way.engine == io::Engine::read_ahead ? " after readahead calls" : "", rate_text(rate));
-    } else if (loaded_.choice.strategy != io::StrategyKind::mapped) {
+    } else if (loaded_.choice.strategy != io::Strategy::Kind::mapped) {
       const double seconds = std::chrono::duration<double>(loaded_.elapsed).count();
       reason += loaded_.direct_bytes != 0 ? "; direct reads" : "; reads through the page cache";
       if (page_threads_ != 0) reason += " into pages allocated by " + threads_text(page_threads_);
@@ -501,7 +503,7 @@ struct Placed {
 
 // Two reads into the same bytes would race. The targets are of type Target or Placed.
 template <class Targets>
-Result<void> check_apart(const Targets& targets) {
+Result<void> check_no_overlap(const Targets& targets) {
   std::vector<MutableBytes> places;
   for (const auto& target : targets) {
     if (!target.into.empty()) places.push_back(target.into);
@@ -509,7 +511,7 @@ Result<void> check_apart(const Targets& targets) {
   std::ranges::sort(places, std::less<>(), [](MutableBytes place) { return place.data(); });
   for (std::size_t i = 1; i < places.size(); ++i) {
     if (places[i - 1].data() + places[i - 1].size() <= places[i].data()) continue;
-    return fail(Error(ErrorCode::overlap, "targets_are_apart", "two targets overlap in memory")
+    return fail(Error(ErrorCode::overlap, "targets_do_not_overlap", "two targets overlap in memory")
                     .with_hint("give each tensor its own memory"));
   }
   return {};
@@ -518,22 +520,23 @@ Result<void> check_apart(const Targets& targets) {
 Result<Loaded> load_placed(const Model& model, std::span<const Placed> places, const LoadOptions& options) {
   const auto& state = ModelAccess::state(model);
   std::vector<std::size_t> tensors;
-  std::vector<io::LoadRequest> requests;
+  std::vector<io::Strategy::LoadRequest> requests;
   std::uint64_t splat_bytes = 0;
   for (const auto& [index, into] : places) {
     const Entry entry = model.catalog()[index];
     if (into.size() != entry.bytes) {
-      return fail(Error(ErrorCode::size_mismatch, "target_is_as_large_as_its_tensor",
+      return fail(Error(ErrorCode::size_mismatch, "target_size_matches_its_tensor",
                         format_text("tensor '{}' has {} bytes but its target has {}", entry.name, entry.bytes,
                                     into.size()))
                       .at_path(state.paths[entry.file].native())
-                      .at_tensor(entry.name));
+                      .at_tensor(entry.name)
+                      .with_hint("allocate a target of the tensor's byte_size"));
     }
     if (entry.is_splat()) {
       splat_bytes += entry.bytes;
       continue;
     }
-    HT_TRY(ModelAccess::check_is_there(state, entry));
+    HT_TRY(ModelAccess::check_available(state, entry));
     if (entry.bytes == 0) continue;
     tensors.push_back(index);
     requests.push_back({.range = {entry.file, entry.offset, entry.bytes}, .into = into});
@@ -544,7 +547,7 @@ Result<Loaded> load_placed(const Model& model, std::span<const Placed> places, c
     if (tensor.is_splat()) HT_TRY(tensor.copy_to(into));
   }
   loaded.bytes += splat_bytes;
-  loaded.wanted_bytes += splat_bytes;
+  loaded.requested_bytes += splat_bytes;
   return loaded;
 }
 
@@ -573,7 +576,7 @@ Result<Loaded> stream(const Model& model, const PieceConsumer& consumer, const L
 
 Result<Loaded> load_into(const Model& model, std::span<const Target> targets, const LoadOptions& options) {
   return without_bad_alloc([&]() -> Result<Loaded> {
-    HT_TRY(check_apart(targets));
+    HT_TRY(check_no_overlap(targets));
     std::vector<Placed> places;
     places.reserve(targets.size());
     for (const auto& [name, into] : targets) {
@@ -585,7 +588,7 @@ Result<Loaded> load_into(const Model& model, std::span<const Target> targets, co
   });
 }
 
-Result<Loaded> load_into(const Model& model, const Placement& place, const LoadOptions& options) {
+Result<Loaded> load_into(const Model& model, const PlaceTensor& place, const LoadOptions& options) {
   return without_bad_alloc([&]() -> Result<Loaded> {
     HT_TRY(options.glob.check());
     std::vector<Placed> places;
@@ -596,7 +599,7 @@ Result<Loaded> load_into(const Model& model, const Placement& place, const LoadO
       if (into.empty()) continue;
       places.push_back({i, into});
     }
-    HT_TRY(check_apart(places));
+    HT_TRY(check_no_overlap(places));
     return load_placed(model, places, options);
   });
 }
@@ -605,7 +608,7 @@ Result<std::uint64_t> prefetch(const Model& model, const NameFilter& glob, const
   // A prefetch has no memory limit: the kernel evicts pages that do not fit.
   const auto fetched = HT_TRY(load(
       model,
-      {.strategy = io::StrategyKind::mapped, .glob = glob, .budget_bytes = UINT64_MAX, .work = options}));
+      {.strategy = io::Strategy::Kind::mapped, .glob = glob, .budget_bytes = UINT64_MAX, .work = options}));
   return fetched.bytes;
 }
 

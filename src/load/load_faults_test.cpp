@@ -11,13 +11,13 @@
 namespace ht::load_faults_test {
 namespace {
 
-using io::StrategyKind;
+using io::Strategy;
 using testing::Call;
 using testing::LoadModel;
 
 TEST_F(LoadModel, work_is_not_stopped) {
   // At every piece, by every strategy.
-  for (const auto strategy : {StrategyKind::mapped, StrategyKind::read, StrategyKind::staged}) {
+  for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::read, Strategy::Kind::staged}) {
     for (int at = 0;; ++at) {
       std::stop_source source;
       int seen = 0;
@@ -25,7 +25,7 @@ TEST_F(LoadModel, work_is_not_stopped) {
       how.work = {.stop = source.get_token(), .on_progress = [&](const Progress&) {
                     if (seen++ == at) source.request_stop();
                   }};
-      const auto done = strategy == StrategyKind::staged ? stream(how) : ht::load(*model_, how);
+      const auto done = strategy == Strategy::Kind::staged ? stream(how) : ht::load(*model_, how);
       if (done) {
         EXPECT_GT(at, 5);
         break;
@@ -43,7 +43,7 @@ TEST_F(LoadModel, every_call_may_fail_once) {
       Call::read_queue,  Call::submit,           Call::complete,        Call::await,  Call::read_at,
       Call::file_system, Call::available_memory, Call::direct_alignment};
   for (const auto strategy :
-       {StrategyKind::mapped, StrategyKind::read, StrategyKind::staged, StrategyKind::automatic}) {
+       {Strategy::Kind::mapped, Strategy::Kind::read, Strategy::Kind::staged, Strategy::Kind::automatic}) {
     for (const auto call : calls) {
       for (int nth = 0; nth < 40; ++nth) {
         const int before = port_.count(call);
@@ -51,14 +51,14 @@ TEST_F(LoadModel, every_call_may_fail_once) {
         auto how = options(strategy);
         how.chunk_bytes = 4 * chunk;  // fewer of them
         how.drop_after = true;
-        const bool streams = strategy == StrategyKind::staged;
+        const bool streams = strategy == Strategy::Kind::staged;
         const auto done = streams ? stream(how) : ht::load(*model_, how);
         const bool happened = port_.count(call) > before + nth;
         port_.clear_faults();
         // Facts that cannot be had are done without; so are direct reads and the system's queue.
-        const bool has_to_be_told = call == Call::stat || call == Call::submit || call == Call::complete ||
-                                    call == Call::await || call == Call::forget;
-        if (happened && has_to_be_told) {
+        const bool must_be_reported = call == Call::stat || call == Call::submit || call == Call::complete ||
+                                      call == Call::await || call == Call::forget;
+        if (happened && must_be_reported) {
           EXPECT_FALSE(done) << static_cast<int>(call) << " at " << nth;
         }
         if (done && streams) {
@@ -76,7 +76,7 @@ TEST_F(LoadModel, every_call_may_fail_once) {
       }
     }
     const auto again =
-        strategy == StrategyKind::staged ? stream(options(strategy)) : ht::load(*model_, options(strategy));
+        strategy == Strategy::Kind::staged ? stream(options(strategy)) : ht::load(*model_, options(strategy));
     ASSERT_TRUE(again) << to_string(again.error());
     expect_all_tensors();
     ASSERT_TRUE(ht::evict(*model_));
@@ -90,16 +90,16 @@ TEST_F(LoadModel, a_fault_names_the_tensor) {
   const auto header = std::filesystem::file_size(path) - per_file * tensor_bytes;
   std::filesystem::resize_file(path, header + tensor_bytes + 5000);
   std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now());
-  for (const auto strategy : {StrategyKind::mapped, StrategyKind::read, StrategyKind::staged}) {
+  for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::read, Strategy::Kind::staged}) {
     auto how = options(strategy);
-    const auto done = strategy == StrategyKind::staged ? stream(how) : ht::load(*model_, how);
+    const auto done = strategy == Strategy::Kind::staged ? stream(how) : ht::load(*model_, how);
     ASSERT_FALSE(done);
     EXPECT_EQ(done.error().code(), ErrorCode::changed_underfoot) << to_string(done.error());
     EXPECT_EQ(done.error().path(), path.string());
     // Whoever looks at the file as a whole names no tensor, or one of that file.
     EXPECT_TRUE(done.error().tensor().empty() || done.error().tensor() == tensor(1, 1));
   }
-  const auto mapped = ht::load(*model_, options(StrategyKind::mapped));
+  const auto mapped = ht::load(*model_, options(Strategy::Kind::mapped));
   ASSERT_FALSE(mapped);
   EXPECT_EQ(mapped.error().tensor(), tensor(1, 1));
 }
@@ -107,7 +107,7 @@ TEST_F(LoadModel, a_fault_names_the_tensor) {
 TEST_F(LoadModel, a_read_that_fails_names_the_tensor_and_the_cause) {
   forget_everything();
   port_.fail_at(Call::complete, port_.count(Call::complete) + 10, std::errc::io_error);
-  const auto failed = ht::load(*model_, options(StrategyKind::read));
+  const auto failed = ht::load(*model_, options(Strategy::Kind::read));
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().code(), ErrorCode::read_failed);
   EXPECT_EQ(failed.error().cause(), std::errc::io_error);
@@ -118,12 +118,12 @@ TEST_F(LoadModel, a_read_that_fails_names_the_tensor_and_the_cause) {
   EXPECT_EQ(model_->files()[entry.file].string(), failed.error().path());
   EXPECT_LE(entry.offset, at);
   EXPECT_LT(at, entry.offset + entry.bytes);
-  EXPECT_EQ(residences(), std::set{Residence::failed});
+  EXPECT_EQ(residences(), std::set{TensorResidency::Residence::failed});
 }
 
-TEST_F(LoadModel, what_is_cached_is_copied_and_tells_of_a_file_that_is_cut_meanwhile) {
-  ASSERT_TRUE(ht::load(*model_, options(StrategyKind::mapped)));
-  ASSERT_TRUE(ht::load(*model_, {.strategy = StrategyKind::read, .glob = "t1.*"}));
+TEST_F(LoadModel, cached_pages_are_copied_and_report_a_file_truncated_meanwhile) {
+  ASSERT_TRUE(ht::load(*model_, options(Strategy::Kind::mapped)));
+  ASSERT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::read, .glob = "t1.*"}));
   EXPECT_EQ(port_.count(Call::read_at), headers_read_);
   // Cut when the first pages are about to be copied.
   const auto path = folder_ / "part0.safetensors";
@@ -131,7 +131,7 @@ TEST_F(LoadModel, what_is_cached_is_copied_and_tells_of_a_file_that_is_cut_meanw
   port_.before_each([&](Call call, int nth) {
     if (call == Call::advise && nth == for_memory + 1) std::filesystem::resize_file(path, 4096);
   });
-  const auto cut = ht::load(*model_, options(StrategyKind::read));
+  const auto cut = ht::load(*model_, options(Strategy::Kind::read));
   port_.before_each({});
   ASSERT_FALSE(cut);
   EXPECT_EQ(cut.error().code(), ErrorCode::truncated) << to_string(cut.error());
@@ -142,26 +142,26 @@ TEST_F(LoadModel, what_is_cached_is_copied_and_tells_of_a_file_that_is_cut_meanw
 TEST_F(LoadModel, without_the_guard_nothing_is_copied_from_pages) {
   const auto bare =
       Model::open(folder_ / "part0.safetensors", {.faults = FaultPolicy::off, .port = &port_}).value();
-  ASSERT_TRUE(ht::load(bare, options(StrategyKind::mapped)));
+  ASSERT_TRUE(ht::load(bare, options(Strategy::Kind::mapped)));
   const int before = port_.count(Call::read_at);
-  ASSERT_TRUE(ht::load(bare, options(StrategyKind::read)));
+  ASSERT_TRUE(ht::load(bare, options(Strategy::Kind::read)));
   EXPECT_GT(port_.count(Call::read_at), before);
 }
 
-TEST_F(LoadModel, is_not_for_a_catalog_alone) {
+TEST_F(LoadModel, needs_more_than_a_catalog) {
   const auto catalog = Model::open(folder_ / "part0.safetensors", {.catalog_only = true}).value();
-  EXPECT_EQ(ht::load(catalog).error().rule(), "model_is_mapped");
-  EXPECT_EQ(ht::load(catalog, {.strategy = StrategyKind::read}).error().rule(), "model_is_mapped");
+  EXPECT_EQ(ht::load(catalog).error().rule(), "model_has_its_data");
+  EXPECT_EQ(ht::load(catalog, {.strategy = Strategy::Kind::read}).error().rule(), "model_has_its_data");
   EXPECT_EQ(ht::stream(catalog, [](const TensorPiece&) -> Result<void> { return {}; }).error().rule(),
-            "model_is_mapped");
+            "model_has_its_data");
 }
 
-TEST_F(LoadModel, what_a_callback_throws_leaves_the_model_usable) {
-  auto how = options(StrategyKind::read);
+TEST_F(LoadModel, exception_of_a_callback_leaves_the_model_usable) {
+  auto how = options(Strategy::Kind::read);
   how.work.on_progress = [](const Progress&) { throw std::runtime_error("mine"); };
   EXPECT_THROW(static_cast<void>(ht::load(*model_, how)), std::runtime_error);
-  ASSERT_TRUE(ht::load(*model_, options(StrategyKind::read)));
-  EXPECT_EQ(residences(), std::set{Residence::resident});
+  ASSERT_TRUE(ht::load(*model_, options(Strategy::Kind::read)));
+  EXPECT_EQ(residences(), std::set{TensorResidency::Residence::resident});
 }
 
 TEST_F(LoadModel, callbacks_may_throw_with_every_strategy) {
@@ -169,7 +169,7 @@ TEST_F(LoadModel, callbacks_may_throw_with_every_strategy) {
   // As if no page were in the page cache: a thread fetches them while they are checked.
   port_.fail_from(Call::cached, 0, std::errc::operation_not_permitted);
   for (const auto strategy :
-       {StrategyKind::mapped, StrategyKind::read, StrategyKind::staged, StrategyKind::automatic}) {
+       {Strategy::Kind::mapped, Strategy::Kind::read, Strategy::Kind::staged, Strategy::Kind::automatic}) {
     for (const bool verify : {false, true}) {
       auto how = options(strategy);
       how.verify = verify;
@@ -178,7 +178,7 @@ TEST_F(LoadModel, callbacks_may_throw_with_every_strategy) {
         if (++seen == 2) throw std::runtime_error("mine");
       };
       const auto load = [&] {
-        return strategy == StrategyKind::staged ? stream(how) : ht::load(*model_, how);
+        return strategy == Strategy::Kind::staged ? stream(how) : ht::load(*model_, how);
       };
       ASSERT_TRUE(ht::evict(*model_));
       EXPECT_THROW(static_cast<void>(load()), std::runtime_error) << io::to_string(strategy) << verify;
@@ -189,10 +189,10 @@ TEST_F(LoadModel, callbacks_may_throw_with_every_strategy) {
 }
 
 TEST_F(LoadModel, loads_are_not_nested) {
-  auto how = options(StrategyKind::read);
+  auto how = options(Strategy::Kind::read);
   std::optional<Error> inner;
   how.work.on_progress = [&](const Progress&) {
-    const auto nested = ht::load(*model_, {.strategy = StrategyKind::read});
+    const auto nested = ht::load(*model_, {.strategy = Strategy::Kind::read});
     if (!nested) inner = nested.error();
   };
   ASSERT_TRUE(ht::load(*model_, how));
@@ -201,38 +201,39 @@ TEST_F(LoadModel, loads_are_not_nested) {
   EXPECT_EQ(inner->rule(), "loads_are_not_nested");
 }
 
-TEST_F(LoadModel, what_is_evicted_while_it_is_loaded_keeps_its_place) {
+TEST_F(LoadModel, tensor_loaded_during_an_eviction_stays_resident) {
   // Something is loaded, so that there are states, and the rest is mapped.
-  ASSERT_TRUE(ht::load(*model_, {.strategy = StrategyKind::read, .glob = "t0.0"}));
+  ASSERT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::read, .glob = "t0.0"}));
   // While pages are dropped, somebody loads the same tensors.
   bool once = false;
   port_.before_each([&](Call call, int) {
     if (call != Call::forget || once) return;
     once = true;
     std::jthread([&] {
-      EXPECT_TRUE(ht::load(*model_, {.strategy = StrategyKind::read, .glob = "t1.*"}));
+      EXPECT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::read, .glob = "t1.*"}));
     }).join();
   });
   ASSERT_TRUE(ht::evict(*model_, "t1.*"));
   port_.before_each({});
   EXPECT_TRUE(once);
-  EXPECT_EQ(residences(), (std::set{Residence::resident, Residence::mapped}));
+  EXPECT_EQ(residences(),
+            (std::set{TensorResidency::Residence::resident, TensorResidency::Residence::mapped}));
   expect_all_tensors();
   EXPECT_TRUE((model_->copy<U8, Rank<1>>(tensor(1, 1))));
 }
 
 TEST_F(LoadModel, evicted_and_failed_ones_are_mapped_again) {
-  ASSERT_TRUE(ht::load(*model_, options(StrategyKind::read)));
+  ASSERT_TRUE(ht::load(*model_, options(Strategy::Kind::read)));
   ASSERT_TRUE(ht::evict(*model_));
-  EXPECT_EQ(residences(), std::set{Residence::evicted});
-  ASSERT_TRUE(ht::load(*model_, options(StrategyKind::mapped)));
-  EXPECT_EQ(residences(), std::set{Residence::mapped});
-  auto how = options(StrategyKind::read);
+  EXPECT_EQ(residences(), std::set{TensorResidency::Residence::evicted});
+  ASSERT_TRUE(ht::load(*model_, options(Strategy::Kind::mapped)));
+  EXPECT_EQ(residences(), std::set{TensorResidency::Residence::mapped});
+  auto how = options(Strategy::Kind::read);
   how.budget_bytes = 4096;
   EXPECT_FALSE(ht::load(*model_, how));
-  EXPECT_EQ(residences(), std::set{Residence::failed});
+  EXPECT_EQ(residences(), std::set{TensorResidency::Residence::failed});
   EXPECT_TRUE(model_->raw(tensor(0, 0)));
-  EXPECT_EQ(residences(), (std::set{Residence::failed, Residence::mapped}));
+  EXPECT_EQ(residences(), (std::set{TensorResidency::Residence::failed, TensorResidency::Residence::mapped}));
 }
 
 TEST_F(LoadModel, many_threads_may_load_look_up_and_evict) {
@@ -241,7 +242,7 @@ TEST_F(LoadModel, many_threads_may_load_look_up_and_evict) {
     threads.emplace_back([&, number] {
       for (int i = 0; i < 20; ++i) {
         if (number == 0) {
-          EXPECT_TRUE(ht::load(*model_, options(StrategyKind::read)));
+          EXPECT_TRUE(ht::load(*model_, options(Strategy::Kind::read)));
         }
         if (number == 1) static_cast<void>(ht::evict(*model_, "t0.*"));  // somebody may hold one
         const auto raw = model_->raw(tensor(0, number % per_file)).value();

@@ -10,22 +10,22 @@
 namespace ht::load_test {
 namespace {
 
-using io::StrategyKind;
+using io::Strategy;
 using testing::Call;
 using testing::LoadModel;
 using testing::refusal;
 
 TEST_F(LoadModel, by_each_strategy_has_all_tensors) {
-  for (const auto strategy : {StrategyKind::mapped, StrategyKind::read, StrategyKind::automatic}) {
+  for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::read, Strategy::Kind::automatic}) {
     const auto loaded = ht::load(*model_, options(strategy));
     ASSERT_TRUE(loaded) << to_string(loaded.error());
     EXPECT_EQ(loaded->bytes, 2 * per_file * tensor_bytes);
     EXPECT_FALSE(loaded->choice.code.empty());
     EXPECT_FALSE(loaded->choice.reason.empty());
-    EXPECT_EQ(loaded->wanted_bytes, loaded->bytes);
+    EXPECT_EQ(loaded->requested_bytes, loaded->bytes);
     EXPECT_EQ(loaded->resident_bytes, 0U);
     EXPECT_EQ(loaded->streamed_bytes, 0U);
-    if (strategy != StrategyKind::automatic) {
+    if (strategy != Strategy::Kind::automatic) {
       EXPECT_EQ(loaded->choice.strategy, strategy);
     }
     expect_all_tensors();
@@ -33,9 +33,9 @@ TEST_F(LoadModel, by_each_strategy_has_all_tensors) {
   }
 }
 
-TEST_F(LoadModel, read_keeps_what_becomes_of_the_file_away) {
-  ASSERT_TRUE(ht::load(*model_, options(StrategyKind::read)));
-  EXPECT_EQ(residences(), std::set{Residence::resident});
+TEST_F(LoadModel, read_is_independent_of_later_file_changes) {
+  ASSERT_TRUE(ht::load(*model_, options(Strategy::Kind::read)));
+  EXPECT_EQ(residences(), std::set{TensorResidency::Residence::resident});
   std::filesystem::resize_file(folder_ / "part0.safetensors", 100);
   std::filesystem::remove(folder_ / "part1.safetensors");
   expect_all_tensors();
@@ -45,53 +45,55 @@ TEST_F(LoadModel, read_keeps_what_becomes_of_the_file_away) {
 }
 
 TEST_F(LoadModel, read_twice_reads_once) {
-  ASSERT_TRUE(ht::load(*model_, {.strategy = StrategyKind::read, .glob = "t0.*"}));
-  EXPECT_EQ(residences(), (std::set{Residence::resident, Residence::unbound}));
+  ASSERT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::read, .glob = "t0.*"}));
+  EXPECT_EQ(residences(),
+            (std::set{TensorResidency::Residence::resident, TensorResidency::Residence::unbound}));
   const auto* const before = model_->raw(tensor(0, 0)).value().bytes().data();
-  ASSERT_TRUE(ht::load(*model_, options(StrategyKind::read)));
+  ASSERT_TRUE(ht::load(*model_, options(Strategy::Kind::read)));
   EXPECT_EQ(model_->raw(tensor(0, 0)).value().bytes().data(), before);
-  EXPECT_EQ(residences(), std::set{Residence::resident});
+  EXPECT_EQ(residences(), std::set{TensorResidency::Residence::resident});
 }
 
-TEST_F(LoadModel, what_was_read_and_is_held_is_in_use) {
-  ASSERT_TRUE(ht::load(*model_, options(StrategyKind::read)));
+TEST_F(LoadModel, memory_with_handles_is_in_use) {
+  ASSERT_TRUE(ht::load(*model_, options(Strategy::Kind::read)));
   {
     const auto held = model_->tensor<U8, Rank<1>>(tensor(0, 1)).value();
-    const auto error = refusal(ht::evict(*model_), ErrorCode::in_use, "nobody_holds_the_memory");
+    const auto error = refusal(ht::evict(*model_), ErrorCode::in_use, "memory_is_not_in_use");
     EXPECT_EQ(error.tensor(), tensor(0, 1));
     // All others are gone; it is as it was.
-    EXPECT_EQ(residences(), (std::set{Residence::resident, Residence::evicted}));
+    EXPECT_EQ(residences(),
+              (std::set{TensorResidency::Residence::resident, TensorResidency::Residence::evicted}));
     EXPECT_EQ(static_cast<std::byte>(static_cast<std::uint8_t>(held(7))), expected(0, 1)[7]);
   }
   EXPECT_TRUE(ht::evict(*model_));
-  EXPECT_EQ(residences(), std::set{Residence::evicted});
+  EXPECT_EQ(residences(), std::set{TensorResidency::Residence::evicted});
   // They come from the file again, and can be loaded again.
   expect_all_tensors();
-  EXPECT_EQ(residences(), std::set{Residence::mapped});
-  ASSERT_TRUE(ht::load(*model_, options(StrategyKind::read)));
-  EXPECT_EQ(residences(), std::set{Residence::resident});
+  EXPECT_EQ(residences(), std::set{TensorResidency::Residence::mapped});
+  ASSERT_TRUE(ht::load(*model_, options(Strategy::Kind::read)));
+  EXPECT_EQ(residences(), std::set{TensorResidency::Residence::resident});
   expect_all_tensors();
 }
 
 TEST_F(LoadModel, tensors_outlive_the_model_that_loaded_them) {
-  ASSERT_TRUE(ht::load(*model_, options(StrategyKind::read)));
+  ASSERT_TRUE(ht::load(*model_, options(Strategy::Kind::read)));
   const auto held = model_->raw(tensor(1, 1)).value();
   model_.reset();
   EXPECT_TRUE(std::ranges::equal(held.bytes(), expected(1, 1)));
 }
 
-TEST_F(LoadModel, leaves_nothing_in_the_page_cache_where_that_is_asked_for) {
-  for (const auto strategy : {StrategyKind::mapped, StrategyKind::read}) {
+TEST_F(LoadModel, drop_after_leaves_nothing_in_the_page_cache) {
+  for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::read}) {
     forget_everything();
     auto how = options(strategy);
-    ASSERT_TRUE(ht::load(*model_, {.strategy = StrategyKind::mapped}));
+    ASSERT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::mapped}));
     EXPECT_EQ(cached(), 2 * per_file * tensor_bytes);
     how.drop_after = true;
     ASSERT_TRUE(ht::load(*model_, how));
     EXPECT_EQ(cached(), 0U);
     // Also where it failed.
     ASSERT_TRUE(ht::evict(*model_));
-    ASSERT_TRUE(ht::load(*model_, {.strategy = StrategyKind::mapped}));
+    ASSERT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::mapped}));
     std::stop_source source;
     source.request_stop();
     how.work.stop = source.get_token();
@@ -100,9 +102,9 @@ TEST_F(LoadModel, leaves_nothing_in_the_page_cache_where_that_is_asked_for) {
   }
 }
 
-TEST_F(LoadModel, stream_gives_every_byte_once_by_each_strategy) {
+TEST_F(LoadModel, stream_passes_every_byte_once_by_each_strategy) {
   forget_everything();  // so that all of it is on the disk, and can go
-  for (const auto strategy : {StrategyKind::mapped, StrategyKind::staged, StrategyKind::automatic}) {
+  for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::staged, Strategy::Kind::automatic}) {
     for (const bool drop_after : {false, true}) {
       auto how = options(strategy);
       how.drop_after = drop_after;
@@ -117,7 +119,7 @@ TEST_F(LoadModel, stream_gives_every_byte_once_by_each_strategy) {
   }
 }
 
-TEST_F(LoadModel, into_memory_of_the_callers) {
+TEST_F(LoadModel, loads_into_the_callers_memory) {
   std::vector<std::byte> memory(2 * tensor_bytes + 1);
   const auto odd = MutableBytes(memory).last(2 * tensor_bytes);
   const std::string first = tensor(1, 2);
@@ -128,32 +130,32 @@ TEST_F(LoadModel, into_memory_of_the_callers) {
     std::ranges::fill(memory, std::byte{0});
     const auto loaded = ht::load_into(*model_, targets, {.chunks = 2, .chunk_bytes = chunk});
     ASSERT_TRUE(loaded) << to_string(loaded.error());
-    EXPECT_EQ(loaded->choice.strategy, StrategyKind::external);
+    EXPECT_EQ(loaded->choice.strategy, Strategy::Kind::external);
     EXPECT_TRUE(std::ranges::equal(odd.first(tensor_bytes), expected(1, 2)));
     EXPECT_TRUE(std::ranges::equal(odd.last(tensor_bytes), expected(0, 1)));
   }
 }
 
-TEST_F(LoadModel, target_is_as_large_as_its_tensor) {
+TEST_F(LoadModel, target_size_matches_its_tensor) {
   std::vector<std::byte> memory(tensor_bytes + 1);
   const std::string name = tensor(0, 0);
   const std::vector<Target> targets{{name, memory}};
   const auto loaded = ht::load_into(*model_, targets);
   ASSERT_FALSE(loaded);
   EXPECT_EQ(loaded.error().code(), ErrorCode::size_mismatch);
-  EXPECT_EQ(loaded.error().rule(), "target_is_as_large_as_its_tensor");
+  EXPECT_EQ(loaded.error().rule(), "target_size_matches_its_tensor");
   EXPECT_EQ(loaded.error().tensor(), name);
   const std::vector<Target> unknown{{"nobody", memory}};
   EXPECT_EQ(ht::load_into(*model_, unknown).error().code(), ErrorCode::not_found);
 }
 
-TEST_F(LoadModel, targets_are_apart) {
+TEST_F(LoadModel, targets_do_not_overlap) {
   std::vector<std::byte> memory(2 * tensor_bytes - 1);
   const std::string a = tensor(0, 0);
   const std::string b = tensor(0, 1);
   const std::vector<Target> targets{{a, MutableBytes(memory).last(tensor_bytes)},
                                     {b, MutableBytes(memory).first(tensor_bytes)}};
-  testing::expect_refusal(ht::load_into(*model_, targets), ErrorCode::overlap, "targets_are_apart");
+  testing::expect_refusal(ht::load_into(*model_, targets), ErrorCode::overlap, "targets_do_not_overlap");
   // The same tensor may be wanted twice.
   memory.resize(2 * tensor_bytes);
   const std::vector<Target> twice{{a, MutableBytes(memory).last(tensor_bytes)},
@@ -162,63 +164,62 @@ TEST_F(LoadModel, targets_are_apart) {
   EXPECT_TRUE(std::ranges::equal(MutableBytes(memory).last(tensor_bytes), expected(0, 0)));
 }
 
-TEST_F(LoadModel, strategy_is_for_this_kind_of_load) {
-  for (const auto strategy : {StrategyKind::staged, StrategyKind::external}) {
+TEST_F(LoadModel, strategy_supports_this_load) {
+  for (const auto strategy : {Strategy::Kind::staged, Strategy::Kind::external}) {
     EXPECT_EQ(refusal(ht::load(*model_, options(strategy)), ErrorCode::unsupported_strategy,
-                      "strategy_is_for_this_kind_of_load")
+                      "strategy_supports_this_load")
                   .path(),
               (folder_ / "model.safetensors.index.json").string());
   }
-  for (const auto strategy : {StrategyKind::read, StrategyKind::external}) {
+  for (const auto strategy : {Strategy::Kind::read, Strategy::Kind::external}) {
     testing::expect_refusal(stream(options(strategy)), ErrorCode::unsupported_strategy,
-                            "strategy_is_for_this_kind_of_load");
+                            "strategy_supports_this_load");
   }
 }
 
-TEST_F(LoadModel, what_is_read_fits_into_the_budget) {
-  auto how = options(StrategyKind::read);
+TEST_F(LoadModel, loaded_bytes_fit_the_budget) {
+  auto how = options(Strategy::Kind::read);
   how.budget_bytes = 2 * per_file * tensor_bytes;  // and pages' rests
-  testing::expect_refusal(ht::load(*model_, how), ErrorCode::budget_too_small,
-                          "what_is_read_fits_into_the_budget");
+  testing::expect_refusal(ht::load(*model_, how), ErrorCode::budget_too_small, "loaded_bytes_fit_the_budget");
   // It can be tried again.
-  EXPECT_EQ(residences(), std::set{Residence::failed});
+  EXPECT_EQ(residences(), std::set{TensorResidency::Residence::failed});
   expect_all_tensors();
   how.budget_bytes *= 2;
   ASSERT_TRUE(ht::load(*model_, how));
-  EXPECT_EQ(residences(), std::set{Residence::resident});
+  EXPECT_EQ(residences(), std::set{TensorResidency::Residence::resident});
 }
 
-TEST_F(LoadModel, automatic_streams_through_what_exceeds_the_budget) {
+TEST_F(LoadModel, automatic_streams_tensors_above_the_budget) {
   for (const bool cold : {true, false}) {
     if (cold) {
       forget_everything();
     } else {
       ASSERT_TRUE(ht::prefetch(*model_));
     }
-    auto how = options(StrategyKind::automatic);
+    auto how = options(Strategy::Kind::automatic);
     how.budget_bytes = 3 * tensor_bytes;
     const auto loaded = ht::load(*model_, how).value();
-    EXPECT_EQ(loaded.choice.strategy, StrategyKind::staged);
+    EXPECT_EQ(loaded.choice.strategy, Strategy::Kind::staged);
     EXPECT_EQ(loaded.choice.code, "larger_than_memory");
     EXPECT_THAT(loaded.choice.reason, ::testing::StartsWith("exceeds the memory budget: streamed"));
-    EXPECT_EQ(loaded.wanted_bytes, 2 * per_file * tensor_bytes);
-    EXPECT_EQ(loaded.bytes, loaded.wanted_bytes);
-    EXPECT_EQ(loaded.streamed_bytes, loaded.wanted_bytes);
+    EXPECT_EQ(loaded.requested_bytes, 2 * per_file * tensor_bytes);
+    EXPECT_EQ(loaded.bytes, loaded.requested_bytes);
+    EXPECT_EQ(loaded.streamed_bytes, loaded.requested_bytes);
     expect_all_tensors();
-    EXPECT_EQ(residences(), std::set{Residence::mapped});
+    EXPECT_EQ(residences(), std::set{TensorResidency::Residence::mapped});
   }
   // The padding of `read` does not count for pages.
-  auto how = options(StrategyKind::automatic);
+  auto how = options(Strategy::Kind::automatic);
   how.budget_bytes = 2 * per_file * tensor_bytes;
   const auto fits = ht::load(*model_, how).value();
-  EXPECT_EQ(fits.choice.strategy, StrategyKind::mapped);
+  EXPECT_EQ(fits.choice.strategy, Strategy::Kind::mapped);
   EXPECT_EQ(fits.streamed_bytes, 0U);
 }
 
 TEST_F(LoadModel, mapped_bytes_fit_into_the_budget) {
   for (const bool verify : {false, true}) {
     ASSERT_TRUE(!verify || ht::seal(*model_));
-    auto how = options(StrategyKind::mapped);
+    auto how = options(Strategy::Kind::mapped);
     how.verify = verify;
     how.budget_bytes = 2 * per_file * tensor_bytes - 1;
     forget_everything();
@@ -236,7 +237,7 @@ TEST_F(LoadModel, mapped_bytes_fit_into_the_budget) {
   forget_everything();
   const auto available = [&](std::uint64_t bytes) {
     port_.set_available_memory(bytes);
-    return ht::load(*model_, options(StrategyKind::mapped));
+    return ht::load(*model_, options(Strategy::Kind::mapped));
   };
   testing::expect_refusal(available(8 * 1000), ErrorCode::budget_too_small,
                           "mapped_bytes_fit_into_the_budget");
@@ -246,49 +247,49 @@ TEST_F(LoadModel, mapped_bytes_fit_into_the_budget) {
 
 TEST_F(LoadModel, separates_bytes_in_memory_from_bytes_that_were_loaded) {
   forget_everything();
-  ASSERT_TRUE(ht::load(*model_, {.strategy = StrategyKind::read, .glob = "t0.*"}));
-  const auto loaded = ht::load(*model_, options(StrategyKind::mapped)).value();
-  EXPECT_EQ(loaded.wanted_bytes, 2 * per_file * tensor_bytes);
+  ASSERT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::read, .glob = "t0.*"}));
+  const auto loaded = ht::load(*model_, options(Strategy::Kind::mapped)).value();
+  EXPECT_EQ(loaded.requested_bytes, 2 * per_file * tensor_bytes);
   EXPECT_EQ(loaded.bytes, per_file * tensor_bytes);
   EXPECT_EQ(loaded.resident_bytes, per_file * tensor_bytes);
   EXPECT_EQ(loaded.cached_bytes, 0U);
-  const auto again = ht::load(*model_, options(StrategyKind::mapped)).value();
+  const auto again = ht::load(*model_, options(Strategy::Kind::mapped)).value();
   EXPECT_EQ(again.cached_bytes, again.bytes);
 }
 
 TEST_F(LoadModel, the_reason_names_threads_and_rate) {
   forget_everything();
-  const auto mapped = ht::load(*model_, options(StrategyKind::mapped)).value();
+  const auto mapped = ht::load(*model_, options(Strategy::Kind::mapped)).value();
   EXPECT_THAT(mapped.choice.reason,
               ::testing::MatchesRegex("requested by name; pages populated by 2 threads at [0-9.]+ GB/s"));
-  const auto cached = ht::load(*model_, options(StrategyKind::mapped)).value();
+  const auto cached = ht::load(*model_, options(Strategy::Kind::mapped)).value();
   EXPECT_EQ(cached.choice.reason, "requested by name");
   forget_everything();
-  const auto read = ht::load(*model_, options(StrategyKind::read)).value();
+  const auto read = ht::load(*model_, options(Strategy::Kind::read)).value();
   EXPECT_THAT(read.choice.reason,
               ::testing::MatchesRegex("requested by name; .*reads.* into pages allocated by "
                                       "1 thread at [0-9.]+ GB/s"));
 }
 
-TEST_F(LoadModel, automatic_knows_what_is_there_already) {
-  ASSERT_TRUE(ht::load(*model_, options(StrategyKind::read)));
-  auto how = options(StrategyKind::automatic);
+TEST_F(LoadModel, automatic_considers_resident_tensors) {
+  ASSERT_TRUE(ht::load(*model_, options(Strategy::Kind::read)));
+  auto how = options(Strategy::Kind::automatic);
   how.budget_bytes = 1;
   const auto again = ht::load(*model_, how).value();
   EXPECT_EQ(again.choice.code, "nothing_to_load");
   EXPECT_EQ(again.bytes, 0U);
-  EXPECT_EQ(residences(), std::set{Residence::resident});
+  EXPECT_EQ(residences(), std::set{TensorResidency::Residence::resident});
 }
 
-TEST_F(LoadModel, ring_can_be) {
+TEST_F(LoadModel, ring_size_is_valid) {
   for (const auto strategy :
-       {StrategyKind::mapped, StrategyKind::read, StrategyKind::staged, StrategyKind::automatic}) {
+       {Strategy::Kind::mapped, Strategy::Kind::read, Strategy::Kind::staged, Strategy::Kind::automatic}) {
     for (const auto& bad : {LoadOptions{.chunks = 0}, LoadOptions{.chunks = 65},
                             LoadOptions{.chunk_bytes = 0}, LoadOptions{.chunk_bytes = 5000}}) {
       auto how = bad;
       how.strategy = strategy;
-      testing::expect_refusal(strategy == StrategyKind::staged ? stream(how) : ht::load(*model_, how),
-                              ErrorCode::bad_state, "ring_can_be");
+      testing::expect_refusal(strategy == Strategy::Kind::staged ? stream(how) : ht::load(*model_, how),
+                              ErrorCode::bad_state, "ring_size_is_valid");
     }
   }
 }
@@ -296,14 +297,14 @@ TEST_F(LoadModel, ring_can_be) {
 TEST_F(LoadModel, small_budgets_are_for_small_tensors) {
   testing::write_file(folder_ / "small.safetensors", testing::shard_file({"a"}));
   const auto small = Model::open(folder_ / "small.safetensors").value();
-  for (const auto strategy : {StrategyKind::mapped, StrategyKind::read}) {
+  for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::read}) {
     const auto loaded = ht::load(small, {.strategy = strategy, .budget_bytes = 8192});
     EXPECT_TRUE(loaded) << to_string(loaded.error());
   }
 }
 
 TEST_F(LoadModel, ring_fits_into_the_budget) {
-  auto how = options(StrategyKind::staged);
+  auto how = options(Strategy::Kind::staged);
   how.chunk_bytes = std::uint64_t{8} << 20;
   how.budget_bytes = 131'072;
   ASSERT_TRUE(stream(how));
@@ -314,27 +315,29 @@ TEST_F(LoadModel, ring_fits_into_the_budget) {
 
 TEST_F(LoadModel, few_are_not_fetched) {
   forget_everything();
-  const auto loaded = ht::load(*model_, {.use = io::Use::few}).value();
-  EXPECT_EQ(loaded.choice.strategy, StrategyKind::mapped);
+  const auto loaded = ht::load(*model_, {.use = io::Strategy::Use::few}).value();
+  EXPECT_EQ(loaded.choice.strategy, Strategy::Kind::mapped);
   const auto tensors = ht::residency(*model_).value();
   for (const auto& each : tensors) EXPECT_EQ(each.cached_bytes, 0U);
   // Nor is what lies around one that is looked at.
   ASSERT_EQ(model_->raw(tensor(0, 1)).value().bytes()[50'000], expected(0, 1)[50'000]);
   EXPECT_LE(ht::residency(*model_).value()[1].cached_bytes.value(), 65536U);
   // Who wants all afterwards gets them in large pieces again.
-  ASSERT_TRUE(ht::load(*model_, options(StrategyKind::mapped)));
+  ASSERT_TRUE(ht::load(*model_, options(Strategy::Kind::mapped)));
   EXPECT_EQ(ht::residency(*model_).value()[1].cached_bytes, tensor_bytes);
 }
 
 TEST_F(LoadModel, few_can_be_read) {
-  ASSERT_TRUE(ht::load(*model_, {.strategy = StrategyKind::read, .use = io::Use::few, .glob = "t1.*"}));
-  EXPECT_EQ(residences(), (std::set{Residence::resident, Residence::unbound}));
+  ASSERT_TRUE(
+      ht::load(*model_, {.strategy = Strategy::Kind::read, .use = io::Strategy::Use::few, .glob = "t1.*"}));
+  EXPECT_EQ(residences(),
+            (std::set{TensorResidency::Residence::resident, TensorResidency::Residence::unbound}));
 }
 
-TEST_F(LoadModel, of_nothing_is_nothing) {
+TEST_F(LoadModel, of_no_ranges_is_empty) {
   testing::write_file(folder_ / "empty.safetensors", testing::safetensors_file("{}", 0));
   const auto empty = Model::open(folder_ / "empty.safetensors").value();
-  for (const auto strategy : {StrategyKind::automatic, StrategyKind::mapped, StrategyKind::read}) {
+  for (const auto strategy : {Strategy::Kind::automatic, Strategy::Kind::mapped, Strategy::Kind::read}) {
     EXPECT_EQ(ht::load(empty, {.strategy = strategy}).value().bytes, 0U);
   }
   EXPECT_EQ(ht::stream(empty, [](const TensorPiece&) -> Result<void> { return {}; }).value().bytes, 0U);
@@ -344,15 +347,15 @@ TEST_F(LoadModel, of_nothing_is_nothing) {
                           "filter_matches_a_tensor");
 }
 
-TEST_F(LoadModel, progress_is_told_to_the_end_by_each_strategy) {
-  for (const auto strategy : {StrategyKind::mapped, StrategyKind::read, StrategyKind::staged}) {
+TEST_F(LoadModel, progress_is_reported_to_the_end_by_each_strategy) {
+  for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::read, Strategy::Kind::staged}) {
     std::vector<std::uint64_t> done;
     auto how = options(strategy);
     how.work.on_progress = [&](const Progress& progress) {
       EXPECT_EQ(progress.total_bytes, 2 * per_file * tensor_bytes);
       done.push_back(progress.done_bytes);
     };
-    ASSERT_TRUE(strategy == StrategyKind::staged ? stream(how) : ht::load(*model_, how));
+    ASSERT_TRUE(strategy == Strategy::Kind::staged ? stream(how) : ht::load(*model_, how));
     EXPECT_TRUE(std::ranges::is_sorted(done));
     EXPECT_EQ(done.back(), 2 * per_file * tensor_bytes);
     EXPECT_GT(done.size(), 5U);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "format/safetensors/test_file.hpp"
+#include "io/port/port.hpp"
 #include "model/test_models.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
@@ -69,13 +70,13 @@ class LoadModel : public ::testing::Test {
       }
     }
   }
-  [[nodiscard]] std::set<Residence> residences() const {
-    std::set<Residence> found;
+  [[nodiscard]] std::set<TensorResidency::Residence> residences() const {
+    std::set<TensorResidency::Residence> found;
     const auto tensors = ht::residency(*model_).value();
     for (const auto& each : tensors) found.insert(each.residence);
     return found;
   }
-  [[nodiscard]] static LoadOptions options(io::StrategyKind strategy) {
+  [[nodiscard]] static LoadOptions options(io::Strategy::Kind strategy) {
     return {.strategy = strategy, .chunks = 3, .chunk_bytes = chunk};
   }
   Result<Loaded> stream(const LoadOptions& options) {

@@ -6,9 +6,8 @@
 #include <algorithm>
 #include <functional>
 #include <future>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
 #include <htensor/integrity/seal.hpp>
-#include <htensor/integrity/verify.hpp>
 #include <htensor/load/load.hpp>
 #include <map>
 #include <stdexcept>
@@ -16,6 +15,7 @@
 
 #include "format/ht/ht.hpp"
 #include "format/irpa/irpa_test_archive.hpp"
+#include "io/file_source.hpp"
 #include "model/model_access.hpp"
 #include "model/test_formats.hpp"
 #include "model/test_models.hpp"
@@ -53,7 +53,7 @@ class LoadedModels : public ::testing::Test {
 TEST_F(LoadedModels, tensors_stay_while_they_are_held) {
   const auto model = open(noise_file("safetensors", {10, 100'000}));
   const auto mapped = model.at(1).value();
-  ASSERT_TRUE(ht::load(model, {.strategy = io::StrategyKind::read}));
+  ASSERT_TRUE(ht::load(model, {.strategy = io::Strategy::Kind::read}));
   {
     const auto loaded = model.at(1).value();
     EXPECT_NE(loaded.bytes()->data(), mapped.bytes()->data());
@@ -77,7 +77,7 @@ TEST_F(LoadedModels, dtype_of_a_user_is_known_to_every_operation) {
   const auto model = Model::open(path_, {.dtypes = {dtype_info<Byte>()}}).value();
   EXPECT_EQ(model.at(0)->type().name, "BYTE");
   EXPECT_TRUE(ht::verify(model));
-  EXPECT_EQ(verify(path_)->verdict, Verdict::intact);
+  EXPECT_EQ(compare_with_seal(path_)->verdict, Verification::Verdict::intact);
   EXPECT_TRUE(ht::validate(model["weights"].value()));
   EXPECT_EQ(ht::load(model, {.verify = true})->verified_bytes, 6U);
   EXPECT_TRUE(ht::hash(model));
@@ -101,7 +101,7 @@ TEST_F(LoadedModels, sealed_model_has_one_path) {
 TEST_F(LoadedModels, catalog_alone_cannot_be_loaded) {
   write_file(path_, irpa_file({{.name = "t", .length = 8, .pattern = "a"}}));
   const auto splat = Model::open(path_, {.catalog_only = true}).value();
-  expect_refusal(ht::load(splat), ErrorCode::bad_state, "model_is_mapped");
+  expect_refusal(ht::load(splat), ErrorCode::bad_state, "model_has_its_data");
 }
 
 TEST_F(LoadedModels, sealed_model_is_a_file) {
@@ -124,7 +124,7 @@ TEST_F(LoadedModels, have_the_same_digests_from_every_source) {
   const auto in_memory = Model::from_bytes(file, nullptr).value();
   EXPECT_EQ(ht::hash(in_memory, {.per_tensor = true}).value().tensors, digests.tensors);
   for (const auto strategy :
-       {io::StrategyKind::automatic, io::StrategyKind::mapped, io::StrategyKind::read}) {
+       {io::Strategy::Kind::automatic, io::Strategy::Kind::mapped, io::Strategy::Kind::read}) {
     const auto loaded = ht::load(in_memory, {.strategy = strategy});
     ASSERT_TRUE(loaded) << to_string(loaded.error());
     EXPECT_EQ(loaded->bytes + loaded->resident_bytes, 404'000U);
@@ -136,18 +136,18 @@ class Backwards final : public io::Strategy {
  public:
   explicit Backwards(std::shared_ptr<const io::Source> source) : source_(std::move(source)) {}
   std::string_view name() const noexcept override { return "backwards"; }
-  io::Answer answer(const io::Request& request) override {
-    if (const auto* const load = std::get_if<io::LoadRequest>(&request)) {
+  io::Strategy::Answer answer(const io::Strategy::Request& request) override {
+    if (const auto* const load = std::get_if<io::Strategy::LoadRequest>(&request)) {
       const auto memory = std::make_shared<std::vector<std::byte>>(load->range.bytes);
       if (auto read = source_->read(load->range.offset, *memory); !read)
         return io::request_failed(std::move(read).error());
       std::ranges::reverse(*memory);
-      return io::LoadDone{{*memory, memory}};
+      return io::Strategy::LoadDone{{*memory, memory}};
     }
-    if (const auto* const release = std::get_if<io::ReleaseRequest>(&request)) {
+    if (const auto* const release = std::get_if<io::Strategy::ReleaseRequest>(&request)) {
       *release->memory = {};
       ++released;
-      return io::ReleaseDone{};
+      return io::Strategy::ReleaseDone{};
     }
     return io::not_supported(*this, "do that");
   }
@@ -176,44 +176,47 @@ TEST_F(LoadedModels, strategy_of_a_caller_loads_tensors) {
     const auto tensor = model.at(1).value();
     EXPECT_TRUE(std::ranges::equal(tensor.bytes().value(), stored));
   }
-  EXPECT_EQ(ht::residency(model).value()[1].residence, Residence::resident);
+  EXPECT_EQ(ht::residency(model).value()[1].residence, TensorResidency::Residence::resident);
   ASSERT_TRUE(ht::evict(model));
   EXPECT_EQ(strategy->released, 2);
-  EXPECT_EQ(ht::residency(model).value()[1].residence, Residence::evicted);
+  EXPECT_EQ(ht::residency(model).value()[1].residence, TensorResidency::Residence::evicted);
 }
 
 // Answers loads as it is told to.
 class Scripted final : public io::Strategy {
  public:
-  explicit Scripted(std::function<std::vector<io::Answer>(std::span<const io::LoadRequest>)> script)
+  explicit Scripted(
+      std::function<std::vector<io::Strategy::Answer>(std::span<const io::Strategy::LoadRequest>)> script)
       : script_(std::move(script)) {}
   std::string_view name() const noexcept override { return "scripted"; }
-  io::Answer answer(const io::Request& /*request*/) override { return io::ReleaseDone{}; }
-  std::vector<io::Answer> load(std::span<const io::LoadRequest> requests,
-                               const io::LoadWork& /*work*/) override {
+  io::Strategy::Answer answer(const io::Strategy::Request& /*request*/) override {
+    return io::Strategy::ReleaseDone{};
+  }
+  std::vector<io::Strategy::Answer> load(std::span<const io::Strategy::LoadRequest> requests,
+                                         const io::Strategy::LoadWork& /*work*/) override {
     return script_(requests);
   }
 
  private:
-  std::function<std::vector<io::Answer>(std::span<const io::LoadRequest>)> script_;
+  std::function<std::vector<io::Strategy::Answer>(std::span<const io::Strategy::LoadRequest>)> script_;
 };
 
-std::vector<io::Answer> zeros_for(std::span<const io::LoadRequest> requests) {
-  std::vector<io::Answer> answers;
+std::vector<io::Strategy::Answer> zeros_for(std::span<const io::Strategy::LoadRequest> requests) {
+  std::vector<io::Strategy::Answer> answers;
   for (const auto& request : requests) {
     const auto memory = std::make_shared<std::vector<std::byte>>(request.range.bytes);
-    answers.emplace_back(io::LoadDone{{*memory, memory}});
+    answers.emplace_back(io::Strategy::LoadDone{{*memory, memory}});
   }
   return answers;
 }
 
 TEST_F(LoadedModels, strategy_answers_each_request) {
   const auto model = open(noise_file("safetensors", {3, 500}));
-  const std::vector<io::Answer> broken{
-      io::ReleaseDone{}, io::RequestFailed{}, io::LoadDone{},
-      io::LoadDone{{Bytes(std::as_bytes(std::span("12345678901"))).first(12), nullptr}}};
+  const std::vector<io::Strategy::Answer> broken{
+      io::Strategy::ReleaseDone{}, io::Strategy::RequestFailed{}, io::Strategy::LoadDone{},
+      io::Strategy::LoadDone{{Bytes(std::as_bytes(std::span("12345678901"))).first(12), nullptr}}};
   for (const auto& answer : broken) {
-    const auto load = [&](std::span<const io::LoadRequest> requests) {
+    const auto load = [&](std::span<const io::Strategy::LoadRequest> requests) {
       auto answers = zeros_for(requests);
       answers[0] = answer;
       return answers;
@@ -221,15 +224,17 @@ TEST_F(LoadedModels, strategy_answers_each_request) {
     expect_refusal(ht::load(model, {.custom = std::make_shared<Scripted>(load)}), ErrorCode::bad_state,
                    "strategy_answers_each_request");
   }
-  const auto none = [](std::span<const io::LoadRequest>) { return std::vector<io::Answer>(); };
+  const auto none = [](std::span<const io::Strategy::LoadRequest>) {
+    return std::vector<io::Strategy::Answer>();
+  };
   expect_refusal(ht::load(model, {.custom = std::make_shared<Scripted>(none)}), ErrorCode::bad_state,
                  "strategy_answers_each_request");
-  EXPECT_EQ(ht::residency(model).value()[1].residence, Residence::failed);
+  EXPECT_EQ(ht::residency(model).value()[1].residence, TensorResidency::Residence::failed);
   EXPECT_TRUE(ht::load(model, {.custom = std::make_shared<Scripted>(zeros_for)}));
 }
 
 // A load that finds its tensors brought in by another load, after it has begun, checks them all the same.
-TEST_F(LoadedModels, are_verified_also_where_another_load_was_first) {
+TEST_F(LoadedModels, are_verified_after_another_load) {
   write_file(path_, noise_file("safetensors", {3, 500}));
   ASSERT_TRUE(ht::seal(Model::open(path_).value()));
   testing::FaultyPort port;
@@ -237,7 +242,7 @@ TEST_F(LoadedModels, are_verified_also_where_another_load_was_first) {
   std::promise<void> is_under_way;
   std::optional<Result<Loaded>> second;
   std::thread verifier;
-  const auto wrong = [&](std::span<const io::LoadRequest> requests) {
+  const auto wrong = [&](std::span<const io::Strategy::LoadRequest> requests) {
     // The other load looks for the seal once it knows which tensors to load.
     const auto caller = std::this_thread::get_id();
     port.before_each([&, caller, done = false](testing::Call call, int) mutable {
@@ -245,8 +250,8 @@ TEST_F(LoadedModels, are_verified_also_where_another_load_was_first) {
       done = true;
       is_under_way.set_value();
     });
-    verifier =
-        std::thread([&] { second = ht::load(model, {.strategy = io::StrategyKind::read, .verify = true}); });
+    verifier = std::thread(
+        [&] { second = ht::load(model, {.strategy = io::Strategy::Kind::read, .verify = true}); });
     is_under_way.get_future().wait();
     return zeros_for(requests);
   };
@@ -263,8 +268,8 @@ class Throwing final : public io::Source {
   explicit Throwing(std::vector<std::byte> bytes) : memory_(std::move(bytes)) {}
   const std::filesystem::path& path() const noexcept override { return path_; }
   std::uint64_t size() const noexcept override { return memory_.size(); }
-  io::SourceIdentity identity() const noexcept override { return {.bytes = memory_.size()}; }
-  io::Capabilities capabilities() const override { return {}; }
+  io::Source::Identity identity() const noexcept override { return {.bytes = memory_.size()}; }
+  io::Source::Capabilities capabilities() const override { return {}; }
   Result<void> read(std::uint64_t offset, MutableBytes into) const override {
     if (throws) throw std::runtime_error("a source of the caller's");
     std::ranges::copy(Bytes(memory_).subspan(offset, into.size()), into.begin());
@@ -289,16 +294,16 @@ TEST_F(LoadedModels, exceptions_of_a_source_reach_the_caller) {
 
 TEST_F(LoadedModels, few_tensors_of_a_source_that_is_read_are_read) {
   const auto source = std::make_shared<Throwing>(noise_file("safetensors", {3, 500}));
-  const auto loaded = ht::load(Model::from_source(source).value(), {.use = io::Use::few});
+  const auto loaded = ht::load(Model::from_source(source).value(), {.use = io::Strategy::Use::few});
   ASSERT_TRUE(loaded) << to_string(loaded.error());
-  EXPECT_EQ(loaded->choice.strategy, io::StrategyKind::read);
+  EXPECT_EQ(loaded->choice.strategy, io::Strategy::Kind::read);
 }
 
 TEST_F(LoadedModels, memory_that_is_in_use_keeps_its_pages) {
   write_file(path_, noise_file("safetensors", {3, 500}));
   testing::FaultyPort port;
   const auto model = Model::open(path_, {.port = &port}).value();
-  ASSERT_TRUE(ht::load(model, {.strategy = io::StrategyKind::read}));
+  ASSERT_TRUE(ht::load(model, {.strategy = io::Strategy::Kind::read}));
   const auto held = model.at(0)->storage();
   const auto all_held = model.at(1)->storage();
   EXPECT_EQ(ht::evict(model).error().code(), ErrorCode::in_use);
@@ -338,7 +343,7 @@ TEST_F(LoadedModels, load_into_takes_memory_from_a_callable_and_fills_splats) {
       ht::load_into(model, [&](const AnyTensor&) { return MutableBytes(memory["s"]).first(7); });
   EXPECT_EQ(too_small.error().code(), ErrorCode::overlap);
   const Target target{"s", MutableBytes(memory["s"]).first(7)};
-  EXPECT_EQ(ht::load_into(model, std::span(&target, 1)).error().rule(), "target_is_as_large_as_its_tensor");
+  EXPECT_EQ(ht::load_into(model, std::span(&target, 1)).error().rule(), "target_size_matches_its_tensor");
 }
 
 }  // namespace

@@ -1,19 +1,18 @@
 #include "load/pass_check.hpp"
-
-#include <algorithm>
-#include <htensor/base/utf8.hpp>
-#include <htensor/hash/crc64.hpp>
-#include <utility>
-
 #include "base/format_text.hpp"
+#include "base/utf8.hpp"
 #include "integrity/compare.hpp"
 #include "integrity/found_seal.hpp"
-#include "integrity/measure.hpp"
+#include "integrity/hash_ranges.hpp"
+
+#include <algorithm>
+#include <htensor/hash/digest.hpp>
+#include <utility>
 
 namespace ht::inline v1 {
 namespace {
 
-using SealedTensors = std::map<std::string_view, const SealedTensor*>;
+using SealedTensors = std::map<std::string_view, const Seal::Tensor*>;
 
 std::string mismatch_text(std::string_view part, std::uint64_t offset, std::uint64_t bytes) {
   return format_text("checksum mismatch in {}, bytes {}–{}", part, offset,
@@ -23,7 +22,7 @@ std::string mismatch_text(std::string_view part, std::uint64_t offset, std::uint
 Error differs_from_seal(const std::filesystem::path& path, const std::string& tensor,
                         const io::FileRange& range) {
   const auto part = tensor.empty() ? "a gap" : format_text("tensor '{}'", to_utf8(tensor));
-  return Error(ErrorCode::checksum_mismatch, "loaded_bytes_are_as_sealed",
+  return Error(ErrorCode::checksum_mismatch, "loaded_bytes_match_the_seal",
                mismatch_text(part, range.offset, range.bytes))
       .at_path(path.native())
       .at_tensor(tensor)
@@ -38,13 +37,13 @@ Result<void> check_same_tensors(const SealedTensors& sealed, const Catalog& cata
   for (const Entry& entry : catalog) {
     const auto it = sealed.find(entry.name);
     if (it != sealed.end()) {
-      const SealedTensor& tensor = *it->second;
+      const Seal::Tensor& tensor = *it->second;
       const bool same = entry.is_splat()
                             ? !tensor.file
                             : tensor.file == numbers[entry.file] && tensor.offset == entry.offset;
       if (same && tensor.bytes == entry.bytes) continue;
     }
-    return fail(Error(ErrorCode::bad_seal, "seal_has_the_models_tensors",
+    return fail(Error(ErrorCode::bad_seal, "seal_lists_the_models_tensors",
                       format_text("does not list tensor '{}' at its place in the model", to_utf8(entry.name)))
                     .at_path(seal.native())
                     .at_tensor(entry.name)
@@ -63,7 +62,7 @@ Result<PassCheck> PassCheck::make(const ModelState& model, std::span<const std::
     if (found.error().code() != ErrorCode::not_sealed || files.size() != 1) return fail(found.error());
     const auto own = HT_TRY(own_checksum(files[0]->source(), model.formats));
     if (!own) return fail(found.error());
-    check.own_ = Own{.path = model.paths[0], .wanted = *own};
+    check.own_ = Own{.path = model.paths[0], .expected = *own};
     return check;
   }
   auto& seal = found->seal;
@@ -71,7 +70,7 @@ Result<PassCheck> PassCheck::make(const ModelState& model, std::span<const std::
   Sealed sealed{.regions = SealRegions(seal), .current = {std::move(hasher)}};
   for (const auto& path : model.paths) sealed.numbers.push_back(HT_TRY(found->number_of(path)));
   for (const auto& tensor : seal.tensors) sealed.tensors.emplace(tensor.name, &tensor);
-  HT_TRY(check_same_tensors(sealed.tensors, *model.catalog, sealed.numbers, found->place.seal));
+  HT_TRY(check_same_tensors(sealed.tensors, *model.catalog, sealed.numbers, found->location.seal));
   // Files without loaded tensors are not opened.
   std::vector<io::MappedFile*> in_seal(seal.files.size());
   sealed.paths = std::move(found->paths);
@@ -81,8 +80,8 @@ Result<PassCheck> PassCheck::make(const ModelState& model, std::span<const std::
   }
   const auto quick = HT_TRY(compare(seal, in_seal, sealed.paths, {.quick = true}, MissingFiles::skipped));
   HT_TRY(quick.result());
-  for (const std::size_t tensor : tensors) sealed.wanted.emplace_back((*model.catalog)[tensor].name);
-  std::ranges::sort(sealed.wanted);
+  for (const std::size_t tensor : tensors) sealed.requested.emplace_back((*model.catalog)[tensor].name);
+  std::ranges::sort(sealed.requested);
   sealed.seal = std::move(seal);
   check.sealed_ = std::move(sealed);
   return check;
@@ -91,17 +90,17 @@ Result<PassCheck> PassCheck::make(const ModelState& model, std::span<const std::
 Result<void> PassCheck::take(const io::FileRange& range, Bytes bytes) {
   if (own_) {
     // The data may be loaded more than once.
-    if (range.offset == own_->wanted.offset) own_->sum = own_->done = 0;
-    if (range.offset != own_->wanted.offset + own_->done) return {};
+    if (range.offset == own_->expected.offset) own_->sum = own_->done = 0;
+    if (range.offset != own_->expected.offset + own_->done) return {};
     own_->sum = crc64nvme(bytes, own_->sum);
     own_->done += bytes.size();
-    return own_->done == own_->wanted.bytes ? check_sum() : Result<void>();
+    return own_->done == own_->expected.bytes ? check_sum() : Result<void>();
   }
   auto& [hasher, chunk, done] = sealed_->current;
   const std::uint32_t file = sealed_->numbers[range.file];
   std::uint64_t offset = range.offset;
-  const bool goes_on = chunk && chunk->range.file == file && chunk->range.offset + done == offset;
-  if (!goes_on && chunk) {
+  const bool continues = chunk && chunk->range.file == file && chunk->range.offset + done == offset;
+  if (!continues && chunk) {
     static_cast<void>(hasher.finish());
     chunk.reset();
   }
@@ -136,10 +135,10 @@ Result<void> PassCheck::take(const io::FileRange& range, Bytes bytes) {
 Result<void> PassCheck::check_mapped(io::MappedFiles files, std::span<const io::FileRange> ranges,
                                      const WorkOptions& work, const WaitFor& wait_for) {
   if (own_) {
-    if (wait_for) HT_TRY(wait_for(own_->wanted.bytes));
-    const auto found = HT_TRY(verify_own(*files[0], own_->wanted, {.work = work}));
+    if (wait_for) HT_TRY(wait_for(own_->expected.bytes));
+    const auto found = HT_TRY(verify_own(*files[0], own_->expected, {.work = work}));
     HT_TRY(found.result());
-    checked_bytes_ += own_->wanted.bytes;
+    checked_bytes_ += own_->expected.bytes;
     return {};
   }
   std::vector<SealChunk> chunks;
@@ -153,9 +152,9 @@ Result<void> PassCheck::check_mapped(io::MappedFiles files, std::span<const io::
       ends.push_back((ends.empty() ? 0 : ends.back()) + chunks.back().range.bytes);
     }
   }
-  Measured what{.files = files, .algorithm = sealed_->seal.algorithm, .wait_for = {}};
-  if (wait_for) what.wait_for = [&](std::size_t number) { return wait_for(ends[number]); };
-  const auto digests = HT_TRY(measure(what, places, work));
+  HashJob job{.files = files, .algorithm = sealed_->seal.algorithm, .wait_for = {}};
+  if (wait_for) job.wait_for = [&](std::size_t number) { return wait_for(ends[number]); };
+  const auto digests = HT_TRY(hash_ranges(job, places, work));
   for (std::size_t i = 0; i < chunks.size(); ++i) HT_TRY(compare_chunk(chunks[i], digests[i]));
   return {};
 }
@@ -165,20 +164,20 @@ Result<void> PassCheck::check_tensor(std::string_view name, Bytes bytes, const s
     own_->sum = HT_TRY(digest_in_memory(HashAlgorithm::crc64nvme, bytes, stop)).crc64nvme();
     return check_sum();
   }
-  const SealedTensor& tensor = *sealed_->tensors.at(name);
+  const Seal::Tensor& tensor = *sealed_->tensors.at(name);
   if (HT_TRY(digest_in_memory(sealed_->seal.algorithm, bytes, stop)) == tensor.digest) return {};
   const io::FileRange range{tensor.file.value_or(0), tensor.offset, tensor.bytes};
   return fail(differs_from_seal(sealed_->paths[range.file], tensor.name, range));
 }
 
 Result<void> PassCheck::check_sum() {
-  const auto& [header_bytes, offset, bytes, crc] = own_->wanted;
+  const auto& [header_bytes, offset, bytes, crc] = own_->expected;
   if (own_->sum == crc) {
     checked_bytes_ += bytes;
     return {};
   }
   const auto name = own_->path.stem().string();
-  return fail(Error(ErrorCode::checksum_mismatch, "payload_is_as_its_header_says",
+  return fail(Error(ErrorCode::checksum_mismatch, "payload_matches_its_checksum",
                     mismatch_text(format_text("tensor '{}'", to_utf8(name)), offset, bytes))
                   .at_path(own_->path.native())
                   .at_tensor(name)
@@ -193,13 +192,15 @@ Result<void> PassCheck::compare_chunk(const SealChunk& chunk, const Digest& foun
   }
   // The error names a requested tensor if possible.
   const auto& tensors = sealed_->seal.tensors;
-  const auto asked = std::ranges::find_if(tensors, [&](const SealedTensor& tensor) {
+  const auto requested = std::ranges::find_if(tensors, [&](const Seal::Tensor& tensor) {
     return tensor.file == chunk.range.file && tensor.offset <= chunk.range.offset &&
            chunk.range.offset - tensor.offset < tensor.bytes &&
-           std::ranges::binary_search(sealed_->wanted, tensor.name);
+           std::ranges::binary_search(sealed_->requested, tensor.name);
   });
   const auto first = sealed_->regions[chunk.region].tensor;
-  const auto name = asked != tensors.end() ? asked->name : first ? tensors[*first].name : std::string();
+  const auto name = requested != tensors.end() ? requested->name
+                    : first                    ? tensors[*first].name
+                                               : std::string();
   return fail(differs_from_seal(sealed_->paths[chunk.range.file], name, chunk.range));
 }
 
@@ -214,10 +215,10 @@ void Fetched::end() noexcept {
 }
 
 bool Fetched::wait_for(std::uint64_t bytes) const noexcept {
-  for (std::uint64_t there = bytes_;; there = bytes_) {
-    if ((there & ~over) >= bytes) return true;
-    if ((there & over) != 0) return false;
-    bytes_.wait(there);
+  for (std::uint64_t state = bytes_;; state = bytes_) {
+    if ((state & ~over) >= bytes) return true;
+    if ((state & over) != 0) return false;
+    bytes_.wait(state);
   }
 }
 

@@ -49,14 +49,14 @@ class PassCheck {
     SealRegions regions;
     std::vector<std::uint32_t> numbers{};        // file of the model to file of the seal
     std::vector<std::filesystem::path> paths{};  // paths of the seal's files
-    std::vector<std::string> wanted{};           // in order
-    std::map<std::string_view, const SealedTensor*> tensors{};
+    std::vector<std::string> requested{};        // in order
+    std::map<std::string_view, const Seal::Tensor*> tensors{};
     Current current;
   };
   // For a `.ht` file without a seal.
   struct Own {
     std::filesystem::path path;
-    OwnChecksum wanted;
+    Format::OwnChecksum expected;
     std::uint64_t sum = 0;
     std::uint64_t done = 0;
   };

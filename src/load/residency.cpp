@@ -16,7 +16,7 @@ Result<void> query_page_cache(const ModelState& state, std::span<TensorResidency
     const Entry entry = catalog[tensors[i].index];
     if (!entry.is_splat() && sources[entry.file]) of_file[entry.file].push_back(i);
   }
-  std::vector<io::CacheQuery> queries;
+  std::vector<io::Source::CacheQuery> queries;
   for (std::size_t file = 0; file < of_file.size(); ++file) {
     queries.clear();
     for (const std::size_t i : of_file[file]) {
@@ -49,9 +49,9 @@ Result<std::vector<TensorResidency>> residency(const Model& model, std::size_t f
       TensorResidency tensor{.index = i, .bytes = entry.bytes};
       const bool is_missing = state.has_data && !state.mapped->sources()[entry.file];
       if (!entry.is_splat() && !is_missing) {
-        HT_TRY(ModelAccess::check_is_there(state, entry));
+        HT_TRY(ModelAccess::check_available(state, entry));
         tensor.residence = tensor_state::residence_of(state.residency->state_of(i));
-        if (tensor.residence == Residence::resident) tensor.resident_bytes = entry.bytes;
+        if (tensor.residence == TensorResidency::Residence::resident) tensor.resident_bytes = entry.bytes;
       }
       tensors.push_back(tensor);
     }

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "format/safetensors/test_file.hpp"
+#include "io/port/port.hpp"
 #include "model/test_models.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
@@ -107,7 +108,7 @@ TEST_F(ResidencyOfModel, evicted_tensors_can_be_used_as_before) {
   EXPECT_EQ(tensor(4242), before);
 }
 
-TEST_F(ResidencyOfModel, a_file_that_goes_as_a_whole_goes_at_once) {
+TEST_F(ResidencyOfModel, a_whole_file_is_evicted_at_once) {
   ASSERT_TRUE(ht::evict(*model_));
   EXPECT_EQ(port_.count(Call::forget), 1);
   // These do not touch each other.
@@ -132,7 +133,7 @@ TEST_F(ResidencyOfModel, malformed_patterns_are_errors) {
                           "bracket_is_closed");
 }
 
-TEST_F(ResidencyOfModel, progress_is_told_to_the_end) {
+TEST_F(ResidencyOfModel, progress_is_reported_to_the_end) {
   std::vector<std::uint64_t> done;
   ASSERT_TRUE(ht::prefetch(*model_, "*", {.on_progress = [&](const Progress& progress) {
     EXPECT_EQ(progress.total_bytes, 4 * tensor_bytes);
@@ -159,23 +160,24 @@ TEST_F(ResidencyOfModel, populate_falls_back_to_touching) {
   EXPECT_EQ(cached(), 4 * tensor_bytes);
 }
 
-TEST_F(ResidencyOfModel, system_takes_the_advice) {
+TEST_F(ResidencyOfModel, memory_advice_is_accepted) {
   ASSERT_TRUE(model_->raw("layer.0.0"));  // maps the file
   port_.fail_at(Call::advise, 0, std::errc::invalid_argument);
-  const auto error = refusal(ht::evict(*model_), ErrorCode::unsupported_strategy, "system_takes_the_advice");
+  const auto error =
+      refusal(ht::evict(*model_), ErrorCode::unsupported_strategy, "memory_advice_is_accepted");
   EXPECT_EQ(error.path(), path_.string());
 }
 
-TEST_F(ResidencyOfModel, page_cache_can_be_emptied) {
+TEST_F(ResidencyOfModel, page_cache_can_be_evicted) {
   port_.fail_at(Call::forget, 0, std::errc::invalid_argument);
-  EXPECT_EQ(refusal(ht::evict(*model_), ErrorCode::unsupported_strategy, "page_cache_can_be_emptied").path(),
+  EXPECT_EQ(refusal(ht::evict(*model_), ErrorCode::unsupported_strategy, "page_cache_can_be_evicted").path(),
             path_.string());
 }
 
-TEST_F(ResidencyOfModel, page_cache_can_be_asked) {
+TEST_F(ResidencyOfModel, page_cache_can_be_queried) {
   port_.fail_at(Call::cached, 0, std::errc::function_not_supported);
   const auto error =
-      refusal(ht::residency(*model_), ErrorCode::unsupported_strategy, "page_cache_can_be_asked");
+      refusal(ht::residency(*model_), ErrorCode::unsupported_strategy, "page_cache_can_be_queried");
   EXPECT_EQ(error.tensor(), "layer.0.0");
 }
 
@@ -202,22 +204,24 @@ TEST_F(ResidencyOfModel, is_unknown_where_the_kernel_does_not_report_it) {
   EXPECT_NE(loaded.choice.reason.find("unknown"), std::string::npos);
 }
 
-TEST_F(ResidencyOfModel, prefetch_tells_of_a_file_that_was_cut) {
+TEST_F(ResidencyOfModel, prefetch_reports_a_truncated_file) {
   std::filesystem::resize_file(path_, 2 * tensor_bytes);
   // As often as it is asked.
   for (int i = 0; i < 2; ++i) {
     const auto error =
-        refusal(ht::prefetch(*model_), ErrorCode::changed_underfoot, "mapped_pages_are_still_there");
+        refusal(ht::prefetch(*model_), ErrorCode::changed_underfoot, "mapped_pages_are_in_the_file");
     EXPECT_EQ(error.path(), path_.string());
     EXPECT_EQ(error.tensor(), "layer.0.1");
   }
 }
 
-TEST_F(ResidencyOfModel, is_not_known_of_a_catalog_alone) {
+TEST_F(ResidencyOfModel, needs_more_than_a_catalog) {
   const auto catalog = Model::open(path_, {.catalog_only = true}).value();
-  EXPECT_EQ(refusal(ht::residency(catalog), ErrorCode::bad_state, "model_is_mapped").path(), path_.string());
-  EXPECT_EQ(refusal(ht::prefetch(catalog), ErrorCode::bad_state, "model_is_mapped").path(), path_.string());
-  EXPECT_EQ(refusal(ht::evict(catalog, "layer.0.*"), ErrorCode::bad_state, "model_is_mapped").path(),
+  EXPECT_EQ(refusal(ht::residency(catalog), ErrorCode::bad_state, "model_has_its_data").path(),
+            path_.string());
+  EXPECT_EQ(refusal(ht::prefetch(catalog), ErrorCode::bad_state, "model_has_its_data").path(),
+            path_.string());
+  EXPECT_EQ(refusal(ht::evict(catalog, "layer.0.*"), ErrorCode::bad_state, "model_has_its_data").path(),
             path_.string());
 }
 

@@ -1,11 +1,10 @@
 // Seals of models of several files, and verifying while loading.
 #include <algorithm>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
 #include <htensor/integrity/seal.hpp>
-#include <htensor/integrity/verify.hpp>
 #include <htensor/load/load.hpp>
 
-#include "integrity/measure.hpp"
+#include "integrity/hash_ranges.hpp"
 #include "integrity/seal_test.hpp"
 #include "load/load_test.hpp"
 #include "model/test_formats.hpp"
@@ -13,7 +12,7 @@
 namespace ht::sealed_sets_test {
 namespace {
 
-using io::StrategyKind;
+using io::Strategy;
 using testing::expect_refusal;
 using testing::flip_bit;
 using testing::noise;
@@ -33,7 +32,7 @@ class SealedSet : public testing::LoadModel {
   [[nodiscard]] std::uint64_t offset_of(int file, int i) const {
     return model_->catalog()[*model_->catalog().find(tensor(file, i))].offset;
   }
-  [[nodiscard]] LoadOptions checked(StrategyKind strategy) const {
+  [[nodiscard]] LoadOptions checked(Strategy::Kind strategy) const {
     auto how = options(strategy);
     how.verify = true;
     return how;
@@ -47,7 +46,7 @@ TEST_F(SealedSet, has_one_seal_for_all_files_and_the_index) {
   EXPECT_EQ(names, (std::vector<std::string>{"part0.safetensors", "part1.safetensors",
                                              "model.safetensors.index.json"}));
   for (const auto& path : {folder_.path(), folder_ / "model.safetensors.index.json"}) {
-    EXPECT_TRUE(verify(path).value().ok());
+    EXPECT_TRUE(compare_with_seal(path).value().ok());
     EXPECT_TRUE(ht::verify(Model::open(path).value()));
   }
   // By whatever name it is opened, the seal is the same.
@@ -56,34 +55,36 @@ TEST_F(SealedSet, has_one_seal_for_all_files_and_the_index) {
   EXPECT_EQ(read_file(folder_ / "model.htseal"), bytes);
 }
 
-TEST_F(SealedSet, names_the_file_and_the_tensor_that_are_bad) {
+TEST_F(SealedSet, names_the_bad_file_and_tensor) {
   flip_bit(folder_ / "part1.safetensors", offset_of(1, 2) + 7);
-  const auto found = verify(folder_.path()).value();
-  const std::vector<BadRange> wanted{
-      {folder_ / "part1.safetensors", FilePart::tensor, tensor(1, 2), offset_of(1, 2), tensor_bytes}};
-  EXPECT_EQ(found.bad, wanted);
+  const auto found = compare_with_seal(folder_.path()).value();
+  const std::vector<Verification::BadRange> expected{{folder_ / "part1.safetensors",
+                                                      Verification::Part::tensor, tensor(1, 2),
+                                                      offset_of(1, 2), tensor_bytes}};
+  EXPECT_EQ(found.bad, expected);
 }
 
 TEST_F(SealedSet, covers_the_index) {
   const auto index = folder_ / "model.safetensors.index.json";
   write_file(index, testing::index_text({{"t0.0", "part0.safetensors"}}));
-  const auto found = verify(folder_.path()).value();
-  EXPECT_EQ(found.verdict, Verdict::truncated);
+  const auto found = compare_with_seal(folder_.path()).value();
+  EXPECT_EQ(found.verdict, Verification::Verdict::truncated);
   EXPECT_EQ(found.bad.front().file, index);
 }
 
-TEST_F(SealedSet, tells_a_file_that_is_missing) {
+TEST_F(SealedSet, reports_a_missing_file) {
   std::filesystem::remove(folder_ / "part0.safetensors");
-  const auto found = verify(folder_.path()).value();
-  EXPECT_EQ(found.verdict, Verdict::missing);
+  const auto found = compare_with_seal(folder_.path()).value();
+  EXPECT_EQ(found.verdict, Verification::Verdict::missing);
   EXPECT_EQ(found.bad.front().file, folder_ / "part0.safetensors");
-  EXPECT_EQ(std::ranges::count(found.bad, FilePart::tensor, &BadRange::part), per_file);
+  EXPECT_EQ(std::ranges::count(found.bad, Verification::Part::tensor, &Verification::BadRange::part),
+            per_file);
   EXPECT_EQ(found.result().error().code(), ErrorCode::missing_shard);
 }
 
 TEST_F(SealedSet, is_verified_while_it_is_loaded_by_each_strategy) {
   for (const bool cold : {false, true}) {
-    for (const auto strategy : {StrategyKind::mapped, StrategyKind::read, StrategyKind::automatic}) {
+    for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::read, Strategy::Kind::automatic}) {
       ASSERT_TRUE(ht::evict(*model_));
       if (cold) forget_everything();
       const auto loaded = ht::load(*model_, checked(strategy));
@@ -92,7 +93,7 @@ TEST_F(SealedSet, is_verified_while_it_is_loaded_by_each_strategy) {
       EXPECT_EQ(loaded->verified_bytes, 2U * per_file * tensor_bytes);
       expect_all_tensors();
     }
-    for (const auto strategy : {StrategyKind::mapped, StrategyKind::staged, StrategyKind::automatic}) {
+    for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::staged, Strategy::Kind::automatic}) {
       if (cold) forget_everything();
       const auto streamed = stream(checked(strategy));
       ASSERT_TRUE(streamed) << to_string(streamed.error());
@@ -102,33 +103,33 @@ TEST_F(SealedSet, is_verified_while_it_is_loaded_by_each_strategy) {
   }
 }
 
-TEST_F(SealedSet, loaded_bytes_are_as_sealed) {
+TEST_F(SealedSet, loaded_bytes_match_the_seal) {
   flip_bit(folder_ / "part1.safetensors", offset_of(1, 1) + 99'999, 7);
   model_ = Model::open(folder_.path(), {.port = &port_}).value();
   const auto expect_named = [&](const Result<Loaded>& loaded) {
-    const auto error = testing::refusal(loaded, ErrorCode::checksum_mismatch, "loaded_bytes_are_as_sealed");
+    const auto error = testing::refusal(loaded, ErrorCode::checksum_mismatch, "loaded_bytes_match_the_seal");
     EXPECT_EQ(error.tensor(), tensor(1, 1));
     EXPECT_EQ(error.offset(), offset_of(1, 1));
     EXPECT_EQ(error.path(), (folder_ / "part1.safetensors").native());
   };
   for (const bool cold : {false, true}) {
-    for (const auto strategy : {StrategyKind::mapped, StrategyKind::read}) {
+    for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::read}) {
       if (cold) forget_everything();
       expect_named(ht::load(*model_, checked(strategy)));
       // Nothing of it is handed out as loaded.
-      EXPECT_FALSE(residences().contains(Residence::resident));
+      EXPECT_FALSE(residences().contains(TensorResidency::Residence::resident));
     }
-    for (const auto strategy : {StrategyKind::mapped, StrategyKind::staged}) {
+    for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::staged}) {
       if (cold) forget_everything();
       expect_named(stream(checked(strategy)));
     }
     std::vector<std::byte> memory(tensor_bytes);
     const std::string name = tensor(1, 1);
     const Target target{name, memory};
-    expect_named(ht::load_into(*model_, std::span(&target, 1), checked(StrategyKind::automatic)));
+    expect_named(ht::load_into(*model_, std::span(&target, 1), checked(Strategy::Kind::automatic)));
   }
   // The others are good.
-  auto others = checked(StrategyKind::read);
+  auto others = checked(Strategy::Kind::read);
   others.glob = "t0.*";
   EXPECT_EQ(ht::load(*model_, others).value().verified_bytes, per_file * tensor_bytes);
 }
@@ -136,14 +137,15 @@ TEST_F(SealedSet, loaded_bytes_are_as_sealed) {
 TEST_F(SealedSet, is_not_loaded_where_its_header_or_size_is_bad) {
   std::filesystem::resize_file(folder_ / "part1.safetensors",
                                std::filesystem::file_size(folder_ / "part1.safetensors") + 5);
-  const auto grown = Model::open(folder_.path(), {.headers_only = true, .port = &port_});
+  const auto grown = Model::open(folder_.path(), {.allow_incomplete = true, .port = &port_});
   // Formats that are tiled say so themselves.
   if (grown) {
-    EXPECT_FALSE(ht::load(*grown, checked(StrategyKind::mapped)));
+    EXPECT_FALSE(ht::load(*grown, checked(Strategy::Kind::mapped)));
   }
   const auto seal = read_file(folder_ / "model.htseal");
   std::filesystem::remove(folder_ / "model.htseal");
-  expect_refusal(ht::load(*model_, checked(StrategyKind::mapped)), ErrorCode::not_sealed, "model_is_sealed");
+  expect_refusal(ht::load(*model_, checked(Strategy::Kind::mapped)), ErrorCode::not_sealed,
+                 "model_is_sealed");
 }
 
 TEST_F(SealedSet, every_file_is_sealed) {
@@ -152,21 +154,21 @@ TEST_F(SealedSet, every_file_is_sealed) {
   std::filesystem::remove(folder_ / "model.htseal");
   model_ = Model::open(folder_.path(), {.port = &port_}).value();
   ASSERT_TRUE(ht::seal(*model_));
-  EXPECT_TRUE(verify(folder_.path()).value().ok());
+  EXPECT_TRUE(compare_with_seal(folder_.path()).value().ok());
   write_file(folder_ / "part2.safetensors", noise_file("safetensors", {5}));
-  expect_refusal(verify(folder_.path()), ErrorCode::not_sealed, "every_file_is_sealed");
+  expect_refusal(compare_with_seal(folder_.path()), ErrorCode::not_sealed, "every_file_is_sealed");
   const auto with_it = Model::open(folder_.path()).value();
   expect_refusal(ht::verify(with_it), ErrorCode::not_sealed, "every_file_is_sealed");
   expect_refusal(ht::load(with_it, {.verify = true}), ErrorCode::not_sealed, "every_file_is_sealed");
 }
 
-TEST_F(SealedSet, is_renewed_with_a_file_more_and_kept_with_a_damaged_one) {
+TEST_F(SealedSet, is_renewed_for_an_added_file_and_kept_for_a_damaged_one) {
   std::filesystem::remove(folder_ / "model.safetensors.index.json");
   std::filesystem::remove(folder_ / "model.htseal");
   ASSERT_TRUE(ht::seal(Model::open(folder_.path()).value()));
   write_file(folder_ / "part2.safetensors", noise_file("safetensors", {5}));
   ASSERT_TRUE(ht::seal(Model::open(folder_.path()).value()));
-  EXPECT_TRUE(verify(folder_.path()).value().ok());
+  EXPECT_TRUE(compare_with_seal(folder_.path()).value().ok());
   flip_bit(folder_ / "part2.safetensors", std::filesystem::file_size(folder_ / "part2.safetensors") - 1);
   expect_refusal(ht::seal(Model::open(folder_.path()).value()), ErrorCode::checksum_mismatch,
                  "seal_shows_no_damage");
@@ -176,23 +178,23 @@ TEST_F(SealedSet, is_renewed_with_a_file_more_and_kept_with_a_damaged_one) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "part2.safetensors.htseal"));
 }
 
-TEST_F(SealedSet, is_not_that_of_another_index_in_the_same_folder) {
+TEST_F(SealedSet, does_not_apply_to_another_index_in_the_same_folder) {
   const auto other = folder_ / "other.safetensors.index.json";
   write_file(folder_ / "x.safetensors", noise_file("safetensors", {5}));
   write_file(other, testing::index_text({{"t0", "x.safetensors"}}));
-  expect_refusal(verify(other), ErrorCode::not_sealed, "every_file_is_sealed");
+  expect_refusal(compare_with_seal(other), ErrorCode::not_sealed, "every_file_is_sealed");
   expect_refusal(ht::verify(Model::open(other).value()), ErrorCode::not_sealed, "every_file_is_sealed");
   // One that is not there at all.
-  EXPECT_EQ(verify(folder_ / "none.index.json").error().code(), ErrorCode::open_failed);
+  EXPECT_EQ(compare_with_seal(folder_ / "none.index.json").error().code(), ErrorCode::open_failed);
 }
 
-TEST_F(SealedSet, seal_of_other_files_stays) {
+TEST_F(SealedSet, existing_seal_is_of_this_model) {
   const auto other = folder_ / "other.safetensors.index.json";
   write_file(folder_ / "x.safetensors", noise_file("safetensors", {5}));
   write_file(other, testing::index_text({{"t0", "x.safetensors"}}));
   const auto before = read_file(folder_ / "model.htseal");
   const auto model = Model::open(other).value();
-  expect_refusal(ht::seal(model), ErrorCode::already_exists, "seal_of_other_files_stays");
+  expect_refusal(ht::seal(model), ErrorCode::already_exists, "existing_seal_is_of_this_model");
   EXPECT_EQ(read_file(folder_ / "model.htseal"), before);
   // Of files that are gone it is of no use.
   model_.reset();
@@ -202,14 +204,14 @@ TEST_F(SealedSet, seal_of_other_files_stays) {
   EXPECT_TRUE(ht::seal(model));
 }
 
-TEST_F(SealedSet, is_that_of_each_of_its_files) {
-  const auto found = verify(folder_ / "part1.safetensors");
+TEST_F(SealedSet, is_found_for_each_of_its_files) {
+  const auto found = compare_with_seal(folder_ / "part1.safetensors");
   ASSERT_TRUE(found) << to_string(found.error());
   EXPECT_TRUE(found->ok());
   EXPECT_EQ(found->checked_bytes, std::filesystem::file_size(folder_ / "part1.safetensors"));
   flip_bit(folder_ / "part0.safetensors", offset_of(0, 0));
-  EXPECT_TRUE(verify(folder_ / "part1.safetensors").value().ok());
-  EXPECT_FALSE(verify(folder_ / "part0.safetensors").value().ok());
+  EXPECT_TRUE(compare_with_seal(folder_ / "part1.safetensors").value().ok());
+  EXPECT_FALSE(compare_with_seal(folder_ / "part0.safetensors").value().ok());
   EXPECT_TRUE(ht::verify(Model::open(folder_ / "part1.safetensors").value()));
   EXPECT_FALSE(ht::verify(Model::open(folder_ / "part0.safetensors").value()));
   EXPECT_TRUE(ht::load(Model::open(folder_ / "part1.safetensors").value(), {.verify = true}));
@@ -222,19 +224,19 @@ TEST_F(SealedSet, has_the_digest_that_hash_shows) {
   EXPECT_EQ(hashed.files[2].path, folder_ / "model.safetensors.index.json");
 }
 
-TEST_F(SealedSet, is_held_against_what_is_in_memory_already) {
-  ASSERT_TRUE(ht::load(*model_, options(StrategyKind::read)));
+TEST_F(SealedSet, verifies_memory_loaded_before) {
+  ASSERT_TRUE(ht::load(*model_, options(Strategy::Kind::read)));
   flip_bit(folder_ / "part1.safetensors", offset_of(1, 1));
   model_ = Model::open(folder_.path(), {.port = &port_}).value();
-  ASSERT_TRUE(ht::load(*model_, options(StrategyKind::read)));
-  const auto again = ht::load(*model_, checked(StrategyKind::read));
-  const auto error = testing::refusal(again, ErrorCode::checksum_mismatch, "loaded_bytes_are_as_sealed");
+  ASSERT_TRUE(ht::load(*model_, options(Strategy::Kind::read)));
+  const auto again = ht::load(*model_, checked(Strategy::Kind::read));
+  const auto error = testing::refusal(again, ErrorCode::checksum_mismatch, "loaded_bytes_match_the_seal");
   EXPECT_EQ(error.tensor(), tensor(1, 1));
 }
 
 TEST_F(SealedSet, stays_within_a_budget_while_it_is_checked) {
   forget_everything();
-  auto how = checked(StrategyKind::automatic);
+  auto how = checked(Strategy::Kind::automatic);
   how.budget_bytes = 8 * chunk;
   const auto loaded = ht::load(*model_, how);
   ASSERT_TRUE(loaded) << to_string(loaded.error());
@@ -242,7 +244,7 @@ TEST_F(SealedSet, stays_within_a_budget_while_it_is_checked) {
   EXPECT_EQ(loaded->verified_bytes, 2U * per_file * tensor_bytes);
 }
 
-TEST(SealedTables, seal_has_the_models_tensors) {
+TEST(SealedTables, seal_lists_the_models_tensors) {
   const testing::TemporaryFolder folder;
   const std::vector<testing::IrpaEntry> entries{{.name = "a", .length = 8, .offset = 0},
                                                 {.name = "b", .length = 8, .offset = 8}};
@@ -264,27 +266,27 @@ TEST(SealedTables, seal_has_the_models_tensors) {
   write_file(folder / "m.irpa.htseal", encode_seal(seal).value());
   const auto model = Model::open(folder / "m.irpa").value();
   EXPECT_TRUE(ht::verify(model));
-  for (const auto strategy : {StrategyKind::mapped, StrategyKind::read}) {
+  for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::read}) {
     expect_refusal(ht::load(model, {.strategy = strategy, .glob = "b", .verify = true}), ErrorCode::bad_seal,
-                   "seal_has_the_models_tensors");
+                   "seal_lists_the_models_tensors");
   }
 }
 
-TEST(SealedTables, that_stand_behind_the_data_are_checked_quickly_too) {
+TEST(SealedTables, after_the_data_are_checked_by_quick) {
   const testing::TemporaryFolder folder;
   // A tail of zeros stands for whatever a format has there.
   write_file(folder / "m.irpa", testing::irpa_file({{.name = "a", .length = 8, .offset = 0}}, "01234567"));
   const auto model = Model::open(folder / "m.irpa").value();
   ASSERT_TRUE(ht::seal(model));
   flip_bit(folder / "m.irpa", std::filesystem::file_size(folder / "m.irpa") - 1);
-  const auto quick = verify(folder / "m.irpa", {.quick = true}).value();
-  EXPECT_EQ(quick.verdict, Verdict::damaged);
-  EXPECT_EQ(quick.bad[0].part, FilePart::tail);
+  const auto quick = compare_with_seal(folder / "m.irpa", {.quick = true}).value();
+  EXPECT_EQ(quick.verdict, Verification::Verdict::damaged);
+  EXPECT_EQ(quick.bad[0].part, Verification::Part::tail);
   expect_refusal(ht::load(Model::open(folder / "m.irpa").value(), {.verify = true}),
-                 ErrorCode::checksum_mismatch, "bytes_are_as_sealed");
+                 ErrorCode::checksum_mismatch, "bytes_match_the_seal");
 }
 
-TEST(SealedTables, blame_a_tensor_that_was_asked_for) {
+TEST(SealedTables, name_a_requested_tensor) {
   const testing::TemporaryFolder folder;
   write_file(folder / "s.irpa", testing::irpa_file({{.name = "a", .length = 8, .offset = 0},
                                                     {.name = "b", .length = 12, .offset = 4}},
@@ -293,11 +295,11 @@ TEST(SealedTables, blame_a_tensor_that_was_asked_for) {
   ASSERT_TRUE(ht::seal(model));
   flip_bit(folder / "s.irpa", model.catalog()[0].offset + 5);
   const auto loaded = ht::load(Model::open(folder / "s.irpa").value(), {.glob = "b", .verify = true});
-  EXPECT_EQ(testing::refusal(loaded, ErrorCode::checksum_mismatch, "loaded_bytes_are_as_sealed").tensor(),
+  EXPECT_EQ(testing::refusal(loaded, ErrorCode::checksum_mismatch, "loaded_bytes_match_the_seal").tensor(),
             "b");
 }
 
-TEST(SealedTables, of_a_huge_splat_can_be_given_up) {
+TEST(SealedTables, hashing_a_huge_splat_can_be_stopped) {
   const testing::TemporaryFolder folder;
   write_file(folder / "s.irpa",
              testing::irpa_file({{.name = "s", .length = std::uint64_t{1} << 50, .pattern = "ab"}}));
@@ -339,7 +341,7 @@ TEST(SealedTables, splat_bytes_within_limit) {
   EXPECT_FALSE(std::filesystem::exists(folder / "s.irpa.htseal"));
   // A seal has the splat's digest, and verifying reads the header, which has its pattern.
   ASSERT_TRUE(ht::seal(model));
-  EXPECT_TRUE(verify(folder / "s.irpa").value().ok());
+  EXPECT_TRUE(compare_with_seal(folder / "s.irpa").value().ok());
   EXPECT_TRUE(ht::load(model, {.verify = true}));
 }
 
@@ -368,7 +370,7 @@ TEST(SealedTables, an_index_of_any_name_has_its_seal) {
   write_file(folder / "weights.json", testing::index_text({{"t0", "x.safetensors"}}));
   const auto model = Model::open(folder / "weights.json").value();
   ASSERT_TRUE(ht::seal(model));
-  EXPECT_TRUE(verify(folder / "weights.json").value().ok());
+  EXPECT_TRUE(compare_with_seal(folder / "weights.json").value().ok());
   EXPECT_TRUE(ht::verify(model));
   EXPECT_TRUE(ht::load(model, {.verify = true}));
 }
@@ -387,21 +389,21 @@ TEST(SealedTables, seal_is_a_file) {
   const testing::TemporaryFolder folder;
   write_file(folder / "x.safetensors", noise_file("safetensors", {5}));
   std::filesystem::create_directory(folder / "x.safetensors.htseal");
-  expect_refusal(verify(folder / "x.safetensors"), ErrorCode::bad_seal, "seal_is_a_file");
+  expect_refusal(compare_with_seal(folder / "x.safetensors"), ErrorCode::bad_seal, "seal_is_a_file");
 }
 
 TEST_F(SealedSet, is_found_for_each_of_its_tensors) {
   const auto one = (model_->tensor<U8, Rank<1>>(tensor(1, 0))).value();
   EXPECT_TRUE(validate(one));
   flip_bit(folder_ / "part1.safetensors", offset_of(1, 0));
-  EXPECT_EQ(validate(one).error().rule(), "tensor_is_as_sealed");
+  EXPECT_EQ(validate(one).error().rule(), "tensor_matches_its_seal");
 }
 
 TEST_F(SealedSet, survives_each_call_that_fails_once_while_it_is_loaded) {
   using testing::Call;
   for (const auto call : {Call::open, Call::stat, Call::read_at, Call::advise, Call::cached, Call::map}) {
     for (int nth = 0; nth < 4; ++nth) {
-      for (const auto strategy : {StrategyKind::mapped, StrategyKind::read}) {
+      for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::read}) {
         ASSERT_TRUE(ht::evict(*model_));
         port_.fail_at(call, port_.count(call) + nth, std::errc::io_error);
         const auto loaded = ht::load(*model_, checked(strategy));
@@ -417,13 +419,13 @@ TEST_F(SealedSet, survives_each_call_that_fails_once_while_it_is_loaded) {
   expect_all_tensors();
 }
 
-TEST_F(SealedSet, tells_why_pages_did_not_come_where_they_are_checked_as_they_do) {
+TEST_F(SealedSet, reports_why_pages_cannot_be_fetched_while_verifying) {
   using testing::Call;
   // Each of the pieces that are fetched, on a thread of its own, while others wait for them.
   for (int nth = 0; nth < 8; ++nth) {
     forget_everything();
     port_.fail_at(Call::advise, port_.count(Call::advise) + nth, std::errc::io_error);
-    const auto loaded = ht::load(*model_, checked(StrategyKind::mapped));
+    const auto loaded = ht::load(*model_, checked(Strategy::Kind::mapped));
     port_.clear_faults();
     if (loaded) {
       EXPECT_EQ(loaded->verified_bytes, 2U * per_file * tensor_bytes);
@@ -432,14 +434,14 @@ TEST_F(SealedSet, tells_why_pages_did_not_come_where_they_are_checked_as_they_do
       EXPECT_FALSE(loaded.error().path().empty()) << to_string(loaded.error());
     }
     forget_everything();
-    const auto again = ht::load(*model_, checked(StrategyKind::mapped));
+    const auto again = ht::load(*model_, checked(Strategy::Kind::mapped));
     ASSERT_TRUE(again) << to_string(again.error());
   }
 }
 
-TEST_F(SealedSet, can_be_given_up_while_it_is_checked) {
+TEST_F(SealedSet, verification_can_be_stopped) {
   for (const bool cold : {false, true}) {
-    for (const auto strategy : {StrategyKind::mapped, StrategyKind::read}) {
+    for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::read}) {
       ASSERT_TRUE(ht::evict(*model_));
       if (cold) forget_everything();
       std::stop_source stop;
@@ -457,7 +459,7 @@ TEST_F(SealedSet, can_be_given_up_while_it_is_checked) {
   }
 }
 
-TEST(SealedSplit, lies_beside_the_first_part) {
+TEST(SealedSplit, is_stored_beside_the_first_part) {
   const testing::TemporaryFolder folder;
   // An archive whose tensor is in another file is a model of two files, too.
   std::filesystem::create_directory(folder / "data");
@@ -470,23 +472,23 @@ TEST(SealedSplit, lies_beside_the_first_part) {
   EXPECT_EQ(seal.files[1].name, "data/w.bin");
   EXPECT_TRUE(ht::verify(model));
   flip_bit(folder / "data" / "w.bin", 3);
-  const auto found = verify(folder / "m.irpa").value();
-  EXPECT_EQ(found.verdict, Verdict::damaged);
+  const auto found = compare_with_seal(folder / "m.irpa").value();
+  EXPECT_EQ(found.verdict, Verification::Verdict::damaged);
   EXPECT_EQ(found.bad[0].tensor, "w");
   EXPECT_EQ(found.bad[0].file, folder / "data" / "w.bin");
 }
 
-TEST(SealedSplit, works_where_paths_are_relative) {
+TEST(SealedSplit, works_with_relative_paths) {
   const testing::TemporaryFolder folder;
   write_file(folder / "m.gguf", noise_file("gguf", {100, 200}));
   const auto before = std::filesystem::current_path();
   std::filesystem::current_path(folder.path());
   const auto model = Model::open("m.gguf").value();
   const auto sealed = ht::seal(model);
-  const auto checked = verify("m.gguf");
+  const auto checked = compare_with_seal("m.gguf");
   const auto loaded = ht::load(model, {.verify = true});
   const auto in_folder = ht::seal(Model::open(".").value());
-  const auto folder_checked = verify(".");
+  const auto folder_checked = compare_with_seal(".");
   std::filesystem::current_path(before);
   ASSERT_TRUE(sealed) << to_string(sealed.error());
   EXPECT_EQ(sealed->seal, "m.gguf.htseal");

@@ -31,9 +31,9 @@ Result<void> TensorPieces::take(const io::FileRange& range, Bytes bytes) {
     const auto& part = parts_[i].range;
     return part.file < range.file || (part.file == range.file && end_of(part) <= range.offset);
   };
-  while (next_ < parts_.size() && begins_before_end(parts_[next_].range)) begun_.push_back(next_++);
-  std::erase_if(begun_, is_over);
-  for (const std::size_t i : begun_) {
+  while (next_ < parts_.size() && begins_before_end(parts_[next_].range)) open_.push_back(next_++);
+  std::erase_if(open_, is_over);
+  for (const std::size_t i : open_) {
     const auto& [index, part] = parts_[i];
     const std::uint64_t from = std::max(part.offset, range.offset);
     const std::uint64_t to = std::min(end_of(part), end);

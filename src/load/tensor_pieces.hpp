@@ -24,9 +24,9 @@ class TensorPieces {
     std::size_t index;
     io::FileRange range;
   };
-  std::vector<Part> parts_;         // by file and offset
-  std::size_t next_ = 0;            // parts before it have begun
-  std::vector<std::size_t> begun_;  // begun and not finished
+  std::vector<Part> parts_;        // by file and offset
+  std::size_t next_ = 0;           // parts before it have begun
+  std::vector<std::size_t> open_;  // begun and not finished
   const PieceConsumer& consumer_;
 };
 

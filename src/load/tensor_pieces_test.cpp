@@ -36,7 +36,7 @@ class Pieces : public ::testing::Test {
   std::optional<Catalog> catalog_;
 };
 
-TEST_F(Pieces, give_every_byte_of_every_tensor_once_whatever_the_pieces_are) {
+TEST_F(Pieces, cover_every_byte_of_every_tensor_once) {
   std::vector<std::byte> data(data_bytes);
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i);
   const std::vector<std::size_t> all{0, 1, 2, 3, 4, 5};
@@ -62,17 +62,17 @@ TEST_F(Pieces, give_every_byte_of_every_tensor_once_whatever_the_pieces_are) {
   }
 }
 
-TEST_F(Pieces, end_with_what_the_consumer_says) {
+TEST_F(Pieces, return_the_error_of_the_consumer) {
   const std::vector<std::byte> data(data_bytes);
   const std::vector<std::size_t> one{1};
   int calls = 0;
   const PieceConsumer consumer = [&](const TensorPiece&) -> Result<void> {
     ++calls;
-    return fail(ErrorCode::no_space, "there_is_room", "there is none");
+    return fail(ErrorCode::no_space, "space_is_left", "there is none");
   };
   TensorPieces pieces(*catalog_, one, consumer);
   EXPECT_TRUE(pieces.take({0, 0, 2}, Bytes(data).first(2)));
-  EXPECT_EQ(pieces.take({0, 2, 30}, Bytes(data).first(30)).error().rule(), "there_is_room");
+  EXPECT_EQ(pieces.take({0, 2, 30}, Bytes(data).first(30)).error().rule(), "space_is_left");
   EXPECT_EQ(calls, 1);
 }
 

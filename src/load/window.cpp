@@ -1,4 +1,4 @@
-#include <htensor/load/window.hpp>
+#include <htensor/load/load.hpp>
 
 #include <algorithm>
 #include <condition_variable>
@@ -8,7 +8,8 @@
 
 #include "base/fault_registry.hpp"
 #include "base/format_text.hpp"
-#include "io/strategy/choice.hpp"
+#include "io/port/port.hpp"
+#include "io/strategy/automatic.hpp"
 #include "load/window_layers.hpp"
 #include "load/window_machine.hpp"
 #include "model/model_access.hpp"
@@ -41,15 +42,6 @@ Error too_small(const LayerTable& table, std::span<const std::uint64_t> layer_by
                       layer_bytes[largest], window::two_largest(layer_bytes)));
 }
 
-Result<std::uint64_t> available_budget(io::Port& port) {
-  const auto available = port.available_memory();
-  if (available) return io::most_of(*available);
-  return fail(Error(ErrorCode::unsupported_platform, "available_memory_is_known",
-                    "available memory is unknown on this system")
-                  .because(available.error())
-                  .with_hint("set WindowOptions::budget_bytes"));
-}
-
 }  // namespace
 
 // Performs the effects of the state machine, on its own thread if it has one, and returns their results as
@@ -57,7 +49,7 @@ Result<std::uint64_t> available_budget(io::Port& port) {
 class Window::Shell {
  public:
   Shell(const Model& model, io::MappedStrategy& mapped, std::string path, LayerTable table,
-        window::Books books, std::uint64_t budget, const WindowOptions& options)
+        window::Ledger ledger, std::uint64_t budget, const WindowOptions& options)
       : model_(model),
         path_(std::move(path)),
         table_(std::move(table)),
@@ -68,10 +60,10 @@ class Window::Shell {
     for (std::size_t i = 0; i < table_.rows.size(); ++i) {
       layers_.push_back({.number = table_.rows[i].number,
                          .bytes = table_.rows[i].bytes,
-                         .stays = books.layers[i].stays,
+                         .stays = ledger.layers[i].stays,
                          .tensors = table_.tensors_of(i)});
     }
-    state_ = window::Idle{std::move(books)};
+    state_ = window::Idle{std::move(ledger)};
   }
 
   void start() {
@@ -92,20 +84,20 @@ class Window::Shell {
 
   Result<void> enter(std::size_t index) {
     if (index >= layers_.size()) {
-      return fail(Error(ErrorCode::out_of_bounds, "layer_is_in_the_window",
+      return fail(Error(ErrorCode::out_of_bounds, "layer_index_is_within_bounds",
                         format_text("layer index {} is out of range; the window has {} layers", index,
                                     layers_.size()))
                       .at_path(path_)
                       .with_hint("count layers from 0 in the order of the window"));
     }
     std::unique_lock lock(mutex_);
-    heed_stop();
+    apply_stop();
     ++statistics_.enters;
     feed(window::Enter{index});
     if (!answer_) ++statistics_.waits;
     if (thread_.joinable()) {
       answered_.wait(lock, stop_, [&] { return answer_.has_value(); });
-      if (!answer_) heed_stop();
+      if (!answer_) apply_stop();
     } else {
       while (!answer_) perform(lock, {});
     }
@@ -118,7 +110,7 @@ class Window::Shell {
   void work(const std::stop_token& over) {
     fault::unblock_signal();
     std::unique_lock lock(mutex_);
-    while (asked_.wait(lock, over, [&] { return effect_.has_value(); }) && !over.stop_requested()) {
+    while (effect_ready_.wait(lock, over, [&] { return effect_.has_value(); }) && !over.stop_requested()) {
       perform(lock, over);
     }
   }
@@ -134,11 +126,11 @@ class Window::Shell {
     if (done) {
       (fetches ? statistics_.fetched_bytes : statistics_.dropped_bytes) += layers_[effect.layer].bytes;
     }
-    heed_stop();
+    apply_stop();
     feed(done ? window::Event(window::Done{}) : window::NotDone{std::move(done).error()});
   }
 
-  void heed_stop() {
+  void apply_stop() {
     if (!stop_.stop_requested()) return;
     feed(window::Stop{Error(ErrorCode::cancelled, "work_is_not_stopped",
                             format_text("stopped: {} bytes fetched", statistics_.fetched_bytes))
@@ -150,7 +142,7 @@ class Window::Shell {
     state_ = std::move(step.next);
     if (step.effect) {
       effect_ = step.effect;
-      asked_.notify_one();
+      effect_ready_.notify_one();
     }
     if (step.answer) {
       answer_ = std::move(step.answer);
@@ -167,7 +159,7 @@ class Window::Shell {
   const std::stop_token stop_;
 
   mutable std::mutex mutex_;  // guards all members below
-  std::condition_variable_any asked_;
+  std::condition_variable_any effect_ready_;
   std::condition_variable_any answered_;
   window::State state_;
   std::optional<window::Effect> effect_;
@@ -181,6 +173,15 @@ Window::Window(Window&&) noexcept = default;
 Window& Window::operator=(Window&&) noexcept = default;
 Window::~Window() = default;
 
+Result<std::uint64_t> available_memory(io::Port* port) {
+  const auto available = (port != nullptr ? *port : io::system_port()).available_memory();
+  if (available) return *available;
+  return fail(Error(ErrorCode::unsupported_platform, "available_memory_is_known",
+                    "available memory is unknown on this system")
+                  .because(available.error())
+                  .with_hint("set a budget in bytes"));
+}
+
 Result<Window> Window::open(const Model& model, const WindowOptions& options) {
   return without_bad_alloc([&]() -> Result<Window> {
     const auto& state = ModelAccess::state(model);
@@ -191,20 +192,20 @@ Result<Window> Window::open(const Model& model, const WindowOptions& options) {
     if (table.rows.empty()) return at_model(no_layers(*state.catalog, options.layers));
     for (const auto index : table.tensors) {
       const Entry entry = (*state.catalog)[index];
-      if (!entry.is_splat()) HT_TRY(ModelAccess::check_is_there(state, entry));
+      if (!entry.is_splat()) HT_TRY(ModelAccess::check_available(state, entry));
     }
     auto budget = options.budget_bytes;
     if (budget == 0) {
-      const auto available = available_budget(*state.port);
+      const auto available = available_memory(state.port);
       if (!available) return at_model(available.error());
-      budget = *available;
+      budget = io::usable_memory(*available);
     }
     std::vector<std::uint64_t> bytes;
     bytes.reserve(table.rows.size());
     for (const auto& row : table.rows) bytes.push_back(row.bytes);
     if (std::ranges::max(bytes) > budget) return at_model(too_small(table, bytes, budget));
     auto shell = std::make_unique<Shell>(model, *state.mapped, state.opened.native(), std::move(table),
-                                         window::books_for(bytes, budget), budget, options);
+                                         window::make_ledger(bytes, budget), budget, options);
     if (options.own_thread) shell->start();
     return Window(std::move(shell));
   });
@@ -217,7 +218,7 @@ Window::Statistics Window::statistics() const { return shell_ ? shell_->statisti
 
 Result<void> Window::enter(std::size_t index) {
   if (!shell_) {
-    return fail(Error(ErrorCode::bad_state, "window_is_not_given_up", "window was moved from")
+    return fail(Error(ErrorCode::bad_state, "window_is_not_moved_from", "window was moved from")
                     .with_hint("use the window that it was moved to"));
   }
   return without_bad_alloc([&] { return shell_->enter(index); });

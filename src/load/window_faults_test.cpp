@@ -70,22 +70,22 @@ TEST_F(WindowFaults, any_call_may_fail_once) {
   }
 }
 
-TEST_F(WindowFaults, what_cannot_be_dropped_is_told_once) {
+TEST_F(WindowFaults, failed_drop_is_reported_once) {
   // Room for one: the second enter has to drop the first layer.
   auto window = open(room_for(1));
   ASSERT_TRUE(window.enter(0));
   port_.fail_at(Call::advise, calls_a_fetch, std::errc::invalid_argument);
-  auto error = refusal(window.enter(1), ErrorCode::unsupported_strategy, "system_takes_the_advice");
+  auto error = refusal(window.enter(1), ErrorCode::unsupported_strategy, "memory_advice_is_accepted");
   EXPECT_EQ(error.tensor(), "blk.0.a");
   ASSERT_TRUE(window.enter(1));
   port_.fail_at(Call::forget, 1, std::errc::invalid_argument);
-  error = refusal(window.enter(2), ErrorCode::unsupported_strategy, "page_cache_can_be_emptied");
+  error = refusal(window.enter(2), ErrorCode::unsupported_strategy, "page_cache_can_be_evicted");
   EXPECT_EQ(error.tensor(), "blk.1.a");
   ASSERT_TRUE(window.enter(2));
   EXPECT_TRUE(is_right(window, 2));
 }
 
-TEST_F(WindowFaults, file_that_was_cut_is_told_where_it_is_missed) {
+TEST_F(WindowFaults, truncated_file_is_reported_when_its_layer_is_entered) {
   for (const bool own_thread : {false, true}) {
     const auto whole = std::filesystem::file_size(path_);
     auto window = open(room_for(layers, own_thread));
@@ -94,7 +94,7 @@ TEST_F(WindowFaults, file_that_was_cut_is_told_where_it_is_missed) {
     ASSERT_TRUE(window.enter(0));
     for (int tries = 0; tries < 2; ++tries) {
       const auto error =
-          refusal(window.enter(1), ErrorCode::changed_underfoot, "mapped_pages_are_still_there");
+          refusal(window.enter(1), ErrorCode::changed_underfoot, "mapped_pages_are_in_the_file");
       EXPECT_EQ(error.path(), path_.string());
       EXPECT_EQ(error.tensor(), "blk.1.a");
       EXPECT_GE(error.offset(), 4 * tensor_bytes);
@@ -108,12 +108,12 @@ TEST_F(WindowFaults, file_that_was_cut_is_told_where_it_is_missed) {
   }
 }
 
-TEST_F(WindowFaults, file_that_was_cut_is_told_where_the_caller_blocks_the_signal) {
+TEST_F(WindowFaults, truncated_file_is_reported_if_the_caller_blocks_the_signal) {
   const testing::BlockedSigbus blocked;
   auto window = open(room_for(layers, true));
   std::filesystem::resize_file(path_, 4 * tensor_bytes);
   ASSERT_TRUE(window.enter(0));
-  EXPECT_EQ(window.enter(1).error().rule(), "mapped_pages_are_still_there");
+  EXPECT_EQ(window.enter(1).error().rule(), "mapped_pages_are_in_the_file");
 }
 
 TEST_F(WindowFaults, work_is_not_stopped) {
@@ -149,7 +149,7 @@ class Gate {
   std::latch open_{1};
 };
 
-TEST_F(WindowFaults, who_waits_is_told_of_a_stop_at_once) {
+TEST_F(WindowFaults, pending_enter_returns_at_once_after_a_stop) {
   Gate gate;
   port_.before_each([&](Call call, int nth) {
     if (call == Call::advise && nth == 0) gate.pass();
@@ -195,7 +195,7 @@ TEST_F(WindowFaults, fetching_ends_between_two_pieces) {
   }
 }
 
-TEST_F(WindowFaults, goes_while_something_is_under_way) {
+TEST_F(WindowFaults, can_be_destroyed_with_an_effect_in_flight) {
   Gate gate;
   port_.before_each([&](Call call, int nth) {
     if (call == Call::advise && nth == calls_a_fetch) gate.pass();
@@ -210,7 +210,7 @@ TEST_F(WindowFaults, goes_while_something_is_under_way) {
   EXPECT_EQ(port_.mapped_regions(), 1);
 }
 
-TEST_F(WindowFaults, computing_under_guard_tells_of_what_was_in_memory) {
+TEST_F(WindowFaults, guarded_compute_reports_a_truncated_file) {
   auto window = open(room_for(layers));
   ASSERT_TRUE(pass(window));
   std::filesystem::resize_file(path_, 4 * tensor_bytes);
@@ -218,7 +218,7 @@ TEST_F(WindowFaults, computing_under_guard_tells_of_what_was_in_memory) {
   std::vector<Bytes> touched;
   for (const auto index : window.layer(5).tensors) touched.push_back(model_->at(index)->bytes().value());
   const auto right = guarded(touched, [&] { return is_right(window, 5); });
-  EXPECT_EQ(refusal(right, ErrorCode::changed_underfoot, "mapped_pages_are_still_there").tensor(), "blk.5.a");
+  EXPECT_EQ(refusal(right, ErrorCode::changed_underfoot, "mapped_pages_are_in_the_file").tensor(), "blk.5.a");
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view number_mark = "{}";
 constexpr std::string_view digits = "0123456789";
 // Each number in a name is tried; this limits the cost of names with many numbers.
-constexpr int most_numbers = 16;
+constexpr int max_numbers = 16;
 
 // Parses the whole text as a number.
 std::optional<std::uint64_t> number_from(std::string_view text) noexcept {
@@ -24,7 +24,7 @@ std::optional<std::uint64_t> number_from(std::string_view text) noexcept {
   return number;
 }
 
-std::optional<std::uint64_t> first_part_that_is_a_number(std::string_view name) noexcept {
+std::optional<std::uint64_t> first_numeric_part(std::string_view name) noexcept {
   while (true) {
     const auto end = name.find('.');
     if (const auto number = number_from(name.substr(0, end))) return number;
@@ -79,10 +79,10 @@ Result<LayerPattern> LayerPattern::from(std::string_view text) {
 
 std::optional<std::uint64_t> LayerPattern::number_in(std::string_view name) const noexcept {
   if (!behind_) {
-    return before_.matches(name) ? first_part_that_is_a_number(name) : std::nullopt;
+    return before_.matches(name) ? first_numeric_part(name) : std::nullopt;
   }
   std::size_t end = 0;
-  for (int tried = 0; tried < most_numbers; ++tried) {
+  for (int tried = 0; tried < max_numbers; ++tried) {
     const auto begin = name.find_first_of(digits, end);
     if (begin == std::string_view::npos) return std::nullopt;
     end = std::min(name.find_first_not_of(digits, begin), name.size());
@@ -125,7 +125,7 @@ namespace {
 constexpr std::uint64_t prefetch_step_bytes = std::uint64_t{1} << 20;
 
 // Returns the first of a layer's ranges in the file that ends after the given offset; null if there is none.
-const io::FileRange* first_behind(std::span<const io::FileRange> ranges, const io::FileRange& at) {
+const io::FileRange* first_ending_after(std::span<const io::FileRange> ranges, const io::FileRange& at) {
   const auto found = std::ranges::partition_point(ranges, [&](const io::FileRange& range) {
     return range.file < at.file || (range.file == at.file && end_of(range) <= at.offset);
   });
@@ -140,14 +140,14 @@ LayerPages::LayerPages(const Catalog& catalog, const LayerTable& table, io::Mapp
       table_(table),
       mapped_(mapped),
       empty_page_cache_(empty_page_cache),
-      held_(table.rows.size()) {
+      fetched_(table.rows.size()) {
   for (std::size_t layer = 0; layer < table.rows.size(); ++layer) {
     if (table.rows[layer].shares) sharing_.push_back(layer);
   }
 }
 
 Result<void> LayerPages::fetch(std::size_t layer, const std::stop_token& stop, const std::stop_token& over) {
-  held_[layer] = true;
+  fetched_[layer] = true;
   for (const auto& range : table_.ranges_of(layer)) {
     for (std::uint64_t done = 0; done < range.bytes; done += piece_bytes) {
       if (stop.stop_requested() || over.stop_requested()) return fail(Error(ErrorCode::cancelled));
@@ -164,47 +164,49 @@ Result<void> LayerPages::fetch_pages(const io::FileRange& range) const {
   // time and beyond the range, which exceeds the budget. Failures are ignored here; `populate` reports them.
   for (std::uint64_t done = 0; done < range.bytes; done += prefetch_step_bytes) {
     const std::uint64_t bytes = std::min(prefetch_step_bytes, range.bytes - done);
-    if (!io::advise(mapped_, {range.file, range.offset + done, bytes}, io::Advice::will_need)) break;
+    if (!io::advise(mapped_, {range.file, range.offset + done, bytes}, io::Strategy::Advice::will_need))
+      break;
   }
-  return io::advise(mapped_, range, io::Advice::populate);
+  return io::advise(mapped_, range, io::Strategy::Advice::populate);
 }
 
 Result<void> LayerPages::drop(std::size_t layer) {
-  held_[layer] = false;
+  fetched_[layer] = false;
   for (const auto& range : table_.ranges_of(layer)) {
-    HT_TRY(table_.rows[layer].shares ? drop_own(layer, range) : drop_pages(layer, range));
+    HT_TRY(table_.rows[layer].shares ? drop_unshared(layer, range) : drop_pages(layer, range));
   }
   return {};
 }
 
-Result<void> LayerPages::drop_own(std::size_t layer, io::FileRange range) {
+Result<void> LayerPages::drop_unshared(std::size_t layer, io::FileRange range) {
   const std::uint64_t end = end_of(range);
   while (range.offset < end) {
     // The end of the bytes that other layers hold from here on, and where their next range begins.
-    std::uint64_t theirs = range.offset;
+    std::uint64_t shared_end = range.offset;
     std::uint64_t next = end;
     for (const auto other : sharing_) {
-      if (!held_[other]) continue;
-      const auto* const found = first_behind(table_.ranges_of(other), range);
+      if (!fetched_[other]) continue;
+      const auto* const found = first_ending_after(table_.ranges_of(other), range);
       if (found == nullptr) continue;
       if (found->offset <= range.offset) {
-        theirs = std::max(theirs, end_of(*found));
+        shared_end = std::max(shared_end, end_of(*found));
       } else {
         next = std::min(next, found->offset);
       }
     }
-    if (theirs == range.offset) {
+    if (shared_end == range.offset) {
       range.bytes = next - range.offset;
       HT_TRY(drop_pages(layer, range));
-      theirs = next;
+      shared_end = next;
     }
-    range.offset = theirs;
+    range.offset = shared_end;
   }
   return {};
 }
 
 Result<void> LayerPages::drop_pages(std::size_t layer, const io::FileRange& range) {
-  auto dropped = io::advise(mapped_, range, empty_page_cache_ ? io::Advice::evict : io::Advice::drop);
+  auto dropped = io::advise(mapped_, range,
+                            empty_page_cache_ ? io::Strategy::Advice::evict : io::Strategy::Advice::drop);
   if (!dropped) return fail(located(std::move(dropped).error(), layer, range));
   return dropped;
 }

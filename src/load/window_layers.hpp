@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <htensor/base/glob.hpp>
 #include <htensor/base/result.hpp>
 #include <htensor/format/catalog.hpp>
+#include <htensor/format/names.hpp>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -83,7 +83,7 @@ class LayerPages {
  private:
   [[nodiscard]] Result<void> fetch_pages(const io::FileRange& range) const;
   /// Drops the part of the range that no other fetched layer shares.
-  [[nodiscard]] Result<void> drop_own(std::size_t layer, io::FileRange range);
+  [[nodiscard]] Result<void> drop_unshared(std::size_t layer, io::FileRange range);
   [[nodiscard]] Result<void> drop_pages(std::size_t layer, const io::FileRange& range);
   /// Adds the tensor to an error that has none.
   [[nodiscard]] Error located(Error error, std::size_t layer, const io::FileRange& range) const;
@@ -93,7 +93,7 @@ class LayerPages {
   io::MappedStrategy& mapped_;
   bool empty_page_cache_;
   std::vector<std::size_t> sharing_;  // layers that share bytes with others
-  std::vector<bool> held_;
+  std::vector<bool> fetched_;
 };
 
 }  // namespace ht::inline v1::window

@@ -11,7 +11,7 @@ std::optional<std::uint64_t> number(std::string_view pattern, std::string_view n
   return LayerPattern::from(pattern).value().number_in(name);
 }
 
-TEST(WindowLayers, number_stands_where_the_pattern_has_it) {
+TEST(WindowLayers, number_is_at_the_position_in_the_pattern) {
   EXPECT_EQ(number("blk.{}.*", "blk.12.attn_q.weight"), 12U);
   EXPECT_EQ(number("blk.{}.*", "blk.12x.attn_q.weight"), std::nullopt);
   EXPECT_EQ(number("blk.{}.*", "blk.12"), std::nullopt);
@@ -27,7 +27,7 @@ TEST(WindowLayers, number_stands_where_the_pattern_has_it) {
   EXPECT_EQ(number("{}", ""), std::nullopt);
 }
 
-TEST(WindowLayers, number_is_the_first_between_dots_without_a_place_for_it) {
+TEST(WindowLayers, number_defaults_to_the_first_between_dots) {
   EXPECT_EQ(number("", "blk.12.attn_q.weight"), 12U);
   EXPECT_EQ(number("", "model.layers.3.mlp.4.weight"), 3U);
   EXPECT_EQ(number("", "5"), 5U);
@@ -46,13 +46,13 @@ TEST(WindowLayers, numbers_are_compared_by_value) {
   EXPECT_EQ(number("", "blk.18446744073709551615.w"), UINT64_MAX);
 }
 
-TEST(WindowLayers, numbers_of_more_than_64_bits_are_none) {
+TEST(WindowLayers, numbers_above_64_bits_are_ignored) {
   EXPECT_EQ(number("", "blk.18446744073709551616.w"), std::nullopt);
   EXPECT_EQ(number("blk.{}.w", "blk.18446744073709551616.w"), std::nullopt);
   EXPECT_EQ(number("", std::string(100'000, '9') + ".4.w"), 4U);
 }
 
-TEST(WindowLayers, names_of_numbers_alone_take_no_longer_than_others) {
+TEST(WindowLayers, names_of_many_numbers_are_matched_in_linear_time) {
   std::string name;
   for (int i = 0; i < 200'000; ++i) name += "1a";
   EXPECT_EQ(number("*x{}y*", name), std::nullopt);
@@ -139,7 +139,7 @@ TEST(WindowLayers, ranges_that_touch_are_one) {
   EXPECT_FALSE(table.rows[0].shares || table.rows[1].shares);
 }
 
-TEST(WindowLayers, that_share_bytes_are_known) {
+TEST(WindowLayers, that_share_bytes_are_marked) {
   const auto table = Tensors()
                          .add_file("other")
                          .add("l.0.a", 100, 0)
@@ -153,13 +153,13 @@ TEST(WindowLayers, that_share_bytes_are_known) {
   EXPECT_FALSE(table.rows[3].shares || table.rows[4].shares);
 }
 
-TEST(WindowLayers, that_end_beyond_what_can_be_counted_are_no_trap) {
+TEST(WindowLayers, with_overflowing_ends_are_handled) {
   const auto table = Tensors().add("l.0.a", UINT64_MAX, 5).add("l.0.b", 7, 0).add("l.1.b", 7, 9).layers();
   EXPECT_EQ(table.rows[0].bytes, UINT64_MAX);
   EXPECT_TRUE(table.rows[1].shares);
 }
 
-TEST(WindowLayers, there_may_be_none) { EXPECT_TRUE(Tensors().add("a", 1).layers().rows.empty()); }
+TEST(WindowLayers, may_be_empty) { EXPECT_TRUE(Tensors().add("a", 1).layers().rows.empty()); }
 
 }  // namespace
 }  // namespace ht::window::window_layers_test

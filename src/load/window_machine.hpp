@@ -7,11 +7,11 @@
 // entered last is dropped, which is the one just before the entered layer. A layer is never dropped for one
 // that will be entered later.
 //
-// The Books are allocated once and moved from state to state, so a successful step does not allocate.
+// The Ledger is allocated once and moved from state to state, so a successful step does not allocate.
 #pragma once
 
 #include <cstdint>
-#include <htensor/base/error.hpp>
+#include <htensor/base/result.hpp>
 #include <optional>
 #include <span>
 #include <variant>
@@ -21,14 +21,14 @@
 
 namespace ht::inline v1::window {
 
-/// `partly` from the start of a fetch or a drop until one of them succeeds.
-enum class Place : std::uint8_t { away, partly, here };
+/// `partial` from the start of a fetch or a drop until one of them succeeds.
+enum class Presence : std::uint8_t { absent, partial, present };
 
-struct Books {
+struct Ledger {
   struct Layer {
     std::uint64_t bytes = 0;
     bool stays = false;
-    Place place = Place::away;
+    Presence presence = Presence::absent;
   };
   struct Unfetched {
     std::size_t layer;
@@ -36,9 +36,9 @@ struct Books {
   };
 
   std::vector<Layer> layers{};
-  /// Number of layers that are not `here`.
+  /// Number of layers that are not `present`.
   std::size_t missing = 0;
-  /// Bytes for the layers that do not stay, and how many of them are in use by layers that are not `away`.
+  /// Bytes for the layers that do not stay, and how many of them are in use by layers that are not `absent`.
   std::uint64_t room = 0;
   std::uint64_t taken = 0;
   std::optional<std::size_t> entered{};
@@ -49,7 +49,7 @@ struct Books {
 };
 
 /// Decides which layers stay; no layer is in memory yet. The budget must hold the largest layer.
-[[nodiscard]] Books books_for(std::span<const std::uint64_t> layer_bytes, std::uint64_t budget);
+[[nodiscard]] Ledger make_ledger(std::span<const std::uint64_t> layer_bytes, std::uint64_t budget);
 /// Returns the bytes needed to always fetch the next layer while one is entered.
 [[nodiscard]] std::uint64_t two_largest(std::span<const std::uint64_t> layer_bytes) noexcept;
 
@@ -65,17 +65,17 @@ struct Effect {
 
 // States.
 struct Idle {
-  Books books;
+  Ledger ledger;
 };  ///< no effect is in flight
 struct Ahead {
-  Books books;
+  Ledger ledger;
   Effect effect;
 };  ///< an effect for a later layer is in flight; no Enter waits
 struct Awaited {
-  Books books;
+  Ledger ledger;
   Effect effect;
-  std::size_t wanted;
-};  ///< an Enter waits for `wanted`; the effect may be for another layer
+  std::size_t requested;
+};  ///< an Enter waits for `requested`; the effect may be for another layer
 struct Stopping {
   Error error;
 };  ///< an effect is still in flight

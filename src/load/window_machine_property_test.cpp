@@ -21,13 +21,13 @@ class World {
       : bytes_(std::move(bytes)),
         budget_(budget),
         held_(bytes_.size()),
-        state_(Idle{books_for(bytes_, budget)}) {}
+        state_(Idle{make_ledger(bytes_, budget)}) {}
 
   void enter(std::size_t layer) {
     RC_ASSERT(!awaited_);
     awaited_ = layer;
     entered_.reset();
-    tell(Enter{layer});
+    feed(Enter{layer});
   }
   void finish(bool good) {
     const Effect effect = *std::exchange(under_way_, std::nullopt);
@@ -35,7 +35,7 @@ class World {
       held_[effect.layer] = false;
       ++drops_;
     }
-    tell(good ? Event(Done{}) : Event(NotDone{some_error()}));
+    feed(good ? Event(Done{}) : Event(NotDone{some_error()}));
   }
   void finish_all() {
     for (std::size_t steps = 0; under_way_; ++steps) {
@@ -52,7 +52,7 @@ class World {
   std::size_t drops_ = 0;
 
  private:
-  void tell(Event&& event) {
+  void feed(Event&& event) {
     Step next = step(std::move(state_), std::move(event));
     state_ = std::move(next.next);
     if (next.answer) {
@@ -101,7 +101,7 @@ Sizes some_sizes() {
   return {bytes, total, std::ranges::max(bytes)};
 }
 
-RC_GTEST_PROP(WindowMachineProperties, keeps_its_promises_in_any_order_on_any_disk, ()) {
+RC_GTEST_PROP(WindowMachineProperties, holds_its_invariants_in_any_order_with_any_failure, ()) {
   const auto sizes = some_sizes();
   World world(sizes.bytes, *rc::gen::inRange(sizes.largest, sizes.total + 3));
   const auto failing = *rc::gen::inRange(0, 40);
@@ -116,7 +116,7 @@ RC_GTEST_PROP(WindowMachineProperties, keeps_its_promises_in_any_order_on_any_di
   RC_ASSERT(!world.is_awaited());
 }
 
-RC_GTEST_PROP(WindowMachineProperties, fetches_all_once_where_all_fit, ()) {
+RC_GTEST_PROP(WindowMachineProperties, fetches_all_once_if_all_fit, ()) {
   const auto sizes = some_sizes();
   World world(sizes.bytes, sizes.total + *rc::gen::inRange<std::uint64_t>(0, 3));
   for (int i = 0; i < 50; ++i) {
@@ -128,13 +128,13 @@ RC_GTEST_PROP(WindowMachineProperties, fetches_all_once_where_all_fit, ()) {
   RC_ASSERT(world.drops_ == 0U);
 }
 
-RC_GTEST_PROP(WindowMachineProperties, repeated_passes_fetch_what_does_not_stay_and_need_not_wait, ()) {
+RC_GTEST_PROP(WindowMachineProperties, repeated_passes_fetch_layers_that_do_not_stay_without_waiting, ()) {
   const auto sizes = some_sizes();
   const auto two = two_largest(sizes.bytes);
   const auto budget = *rc::gen::inRange(two, std::max(two, sizes.total) + 1);
-  const auto books = books_for(sizes.bytes, budget);
+  const auto ledger = make_ledger(sizes.bytes, budget);
   std::uint64_t passing = 0;
-  for (const auto& layer : books.layers) passing += layer.stays ? 0 : layer.bytes;
+  for (const auto& layer : ledger.layers) passing += layer.stays ? 0 : layer.bytes;
   World world(sizes.bytes, budget);
   for (int pass = 0; pass < 4; ++pass) {
     const auto before = world.fetched_bytes_;

@@ -17,13 +17,15 @@ Error some_error() { return Error(ErrorCode::read_failed, "test", "it failed"); 
 // Copies what it is given, so that a test can go on from there more than once.
 Step after(State state, Event event) { return step(std::move(state), std::move(event)); }
 
-Books books_of(std::vector<std::uint64_t> bytes, std::uint64_t budget) { return books_for(bytes, budget); }
+Ledger ledger_of(std::vector<std::uint64_t> bytes, std::uint64_t budget) {
+  return make_ledger(bytes, budget);
+}
 
-const Books* books_in(const State& state) {
+const Ledger* ledger_in(const State& state) {
   return std::visit(
-      [](const auto& s) -> const Books* {
-        if constexpr (requires { s.books; }) {
-          return &s.books;
+      [](const auto& s) -> const Ledger* {
+        if constexpr (requires { s.ledger; }) {
+          return &s.ledger;
         } else {
           return nullptr;
         }
@@ -51,7 +53,7 @@ Effect drop(std::size_t layer) { return {Action::drop, layer}; }
 
 bool is_unknown_pair(const Step& step) {
   const auto* const failed = std::get_if<Failed>(&step.next);
-  return failed != nullptr && failed->error.rule() == "event_belongs_to_the_state";
+  return failed != nullptr && failed->error.rule() == "event_is_valid_in_the_state";
 }
 
 std::vector<Event> events(std::size_t layers) {
@@ -64,22 +66,22 @@ std::vector<Event> events(std::size_t layers) {
 std::string key_of(const State& state) {
   std::ostringstream key;
   key << name_of(state);
-  if (const auto* const books = books_in(state)) {
-    for (const auto& layer : books->layers) key << static_cast<int>(layer.place);
-    key << ' ' << (books->entered ? static_cast<int>(*books->entered) : -1);
-    key << ' ' << (books->unfetched ? static_cast<int>(books->unfetched->layer) : -1);
-    key << ' ' << books->undropped.has_value();
+  if (const auto* const ledger = ledger_in(state)) {
+    for (const auto& layer : ledger->layers) key << static_cast<int>(layer.presence);
+    key << ' ' << (ledger->entered ? static_cast<int>(*ledger->entered) : -1);
+    key << ' ' << (ledger->unfetched ? static_cast<int>(ledger->unfetched->layer) : -1);
+    key << ' ' << ledger->undropped.has_value();
   }
   if (const auto effect = effect_of(state))
     key << (effect->action == Action::fetch ? " fetch " : " drop ") << effect->layer;
-  if (const auto* const awaited = std::get_if<Awaited>(&state)) key << ' ' << awaited->wanted;
+  if (const auto* const awaited = std::get_if<Awaited>(&state)) key << ' ' << awaited->requested;
   return key.str();
 }
 
 // Every state that a window of these layers can get into.
 std::map<std::string, State> reachable(const std::vector<std::uint64_t>& bytes, std::uint64_t budget) {
   std::map<std::string, State> found;
-  std::vector<State> to_do{Idle{books_for(bytes, budget)}};
+  std::vector<State> to_do{Idle{make_ledger(bytes, budget)}};
   while (!to_do.empty()) {
     const State state = to_do.back();
     to_do.pop_back();
@@ -109,7 +111,7 @@ void for_each_reachable(const std::function<void(const State&, std::uint64_t bud
   }
 }
 
-TEST(WindowMachine, event_belongs_to_the_state) {
+TEST(WindowMachine, event_is_valid_in_the_state) {
   std::set<std::pair<std::string_view, std::string_view>> known;
   for_each_reachable([&](const State& state, std::uint64_t) {
     for (const auto& event : events(small_layers.size())) {
@@ -131,7 +133,7 @@ TEST(WindowMachine, event_belongs_to_the_state) {
       // It stays so, and whoever enters is told.
       const Step later = after(next.next, Enter{0});
       EXPECT_TRUE(std::holds_alternative<Failed>(later.next));
-      EXPECT_EQ(later.answer.value().error.value().rule(), "event_belongs_to_the_state");
+      EXPECT_EQ(later.answer.value().error.value().rule(), "event_is_valid_in_the_state");
       EXPECT_TRUE(std::holds_alternative<Failed>(after(next.next, Stop{some_error()}).next));
     }
   });
@@ -140,31 +142,31 @@ TEST(WindowMachine, event_belongs_to_the_state) {
 
 TEST(WindowMachine, budget_is_never_exceeded) {
   for_each_reachable([](const State& state, std::uint64_t budget) {
-    const auto* const books = books_in(state);
-    if (books == nullptr) return;
+    const auto* const ledger = ledger_in(state);
+    if (ledger == nullptr) return;
     std::uint64_t held = 0;
     std::uint64_t taken = 0;
     std::size_t missing = 0;
-    for (const auto& layer : books->layers) {
-      if (layer.place != Place::here) ++missing;
-      if (layer.place == Place::away) continue;
+    for (const auto& layer : ledger->layers) {
+      if (layer.presence != Presence::present) ++missing;
+      if (layer.presence == Presence::absent) continue;
       held += layer.bytes;
       if (!layer.stays) taken += layer.bytes;
     }
     EXPECT_LE(held, budget);
-    EXPECT_LE(taken, books->room);
-    EXPECT_EQ(taken, books->taken);
-    EXPECT_EQ(missing, books->missing);
+    EXPECT_LE(taken, ledger->room);
+    EXPECT_EQ(taken, ledger->taken);
+    EXPECT_EQ(missing, ledger->missing);
   });
 }
 
-TEST(WindowMachine, entered_layer_is_here_and_not_dropped) {
+TEST(WindowMachine, entered_layer_is_present_and_not_dropped) {
   for_each_reachable([](const State& state, std::uint64_t) {
-    const auto* const books = books_in(state);
-    if (books == nullptr || !books->entered) return;
+    const auto* const ledger = ledger_in(state);
+    if (ledger == nullptr || !ledger->entered) return;
     EXPECT_FALSE(is_awaited(state));
-    EXPECT_EQ(books->layers[*books->entered].place, Place::here);
-    EXPECT_NE(effect_of(state), drop(*books->entered));
+    EXPECT_EQ(ledger->layers[*ledger->entered].presence, Presence::present);
+    EXPECT_NE(effect_of(state), drop(*ledger->entered));
   });
 }
 
@@ -181,61 +183,61 @@ TEST(WindowMachine, every_enter_is_answered) {
     }
     ASSERT_TRUE(answer);
     EXPECT_FALSE(answer->error);
-    EXPECT_EQ(books_in(at)->entered, std::get<Awaited>(state).wanted);
+    EXPECT_EQ(ledger_in(at)->entered, std::get<Awaited>(state).requested);
   });
 }
 
-TEST(WindowMachine, one_effect_is_under_way_at_a_time_and_the_state_says_which) {
+TEST(WindowMachine, at_most_one_effect_is_in_flight_and_the_state_names_it) {
   for_each_reachable([](const State& state, std::uint64_t) {
     for (const auto& event : events(small_layers.size())) {
       const Step next = after(state, event);
       if (is_unknown_pair(next)) continue;
-      const bool goes_on = std::holds_alternative<Enter>(event) && effect_of(state);
-      if (goes_on) {
+      const bool continues = std::holds_alternative<Enter>(event) && effect_of(state);
+      if (continues) {
         EXPECT_EQ(effect_of(next.next), effect_of(state));
       }
-      EXPECT_EQ(next.effect, goes_on ? std::nullopt : effect_of(next.next));
+      EXPECT_EQ(next.effect, continues ? std::nullopt : effect_of(next.next));
     }
   });
 }
 
-TEST(WindowMachine, all_stay_where_all_fit) {
-  const auto books = books_of({4, 0, 5}, 9);
-  for (const auto& layer : books.layers) EXPECT_TRUE(layer.stays);
-  EXPECT_EQ(books.room, 0U);
+TEST(WindowMachine, all_layers_stay_if_all_fit) {
+  const auto ledger = ledger_of({4, 0, 5}, 9);
+  for (const auto& layer : ledger.layers) EXPECT_TRUE(layer.stays);
+  EXPECT_EQ(ledger.room, 0U);
 }
 
-TEST(WindowMachine, those_that_stay_are_spread_and_leave_room_for_two) {
-  const auto books = books_for(std::vector<std::uint64_t>(12, 10), 60);
+TEST(WindowMachine, staying_layers_are_spread_and_leave_room_for_two) {
+  const auto ledger = make_ledger(std::vector<std::uint64_t>(12, 10), 60);
   std::string stays;
-  for (const auto& layer : books.layers) stays += layer.stays ? 's' : '-';
+  for (const auto& layer : ledger.layers) stays += layer.stays ? 's' : '-';
   EXPECT_EQ(stays, "--s--s--s--s");
-  EXPECT_EQ(books.room, 20U);
+  EXPECT_EQ(ledger.room, 20U);
 }
 
-TEST(WindowMachine, small_layers_stay_where_large_ones_do_not_fit) {
-  const auto books = books_of({9, 1, 9, 2, 9}, 21);
-  EXPECT_TRUE(books.layers[1].stays && books.layers[3].stays);
-  EXPECT_EQ(books.room, 18U);
+TEST(WindowMachine, small_layers_stay_if_large_ones_do_not_fit) {
+  const auto ledger = ledger_of({9, 1, 9, 2, 9}, 21);
+  EXPECT_TRUE(ledger.layers[1].stays && ledger.layers[3].stays);
+  EXPECT_EQ(ledger.room, 18U);
 }
 
-TEST(WindowMachine, none_stays_where_there_is_room_for_one) {
-  const auto books = books_of({3, 3, 2}, 5);
-  for (const auto& layer : books.layers) EXPECT_FALSE(layer.stays);
-  EXPECT_EQ(books.room, 5U);
+TEST(WindowMachine, no_layer_stays_with_room_for_one) {
+  const auto ledger = ledger_of({3, 3, 2}, 5);
+  for (const auto& layer : ledger.layers) EXPECT_FALSE(layer.stays);
+  EXPECT_EQ(ledger.room, 5U);
 }
 
-TEST(WindowMachine, sizes_that_cannot_be_added_up_are_no_trap) {
+TEST(WindowMachine, overflowing_sums_of_sizes_are_handled) {
   constexpr std::uint64_t huge = UINT64_MAX - 1;
   const std::vector<std::uint64_t> bytes{huge, huge, 1};
   EXPECT_EQ(two_largest(bytes), UINT64_MAX);
-  const auto books = books_for(bytes, huge);
-  EXPECT_FALSE(books.layers[0].stays || books.layers[1].stays);
-  EXPECT_EQ(books.room, huge);
+  const auto ledger = make_ledger(bytes, huge);
+  EXPECT_FALSE(ledger.layers[0].stays || ledger.layers[1].stays);
+  EXPECT_EQ(ledger.room, huge);
 }
 
 TEST(WindowMachine, fetches_ahead_and_drops_behind) {
-  auto at = after(Idle{books_of({1, 1, 1, 1}, 2)}, Enter{1});
+  auto at = after(Idle{ledger_of({1, 1, 1, 1}, 2)}, Enter{1});
   EXPECT_TRUE(std::holds_alternative<Awaited>(at.next));
   at = after(at.next, Done{});
   EXPECT_FALSE(at.answer.value().error);
@@ -252,8 +254,8 @@ TEST(WindowMachine, fetches_ahead_and_drops_behind) {
   EXPECT_EQ(at.effect, fetch(0));
 }
 
-TEST(WindowMachine, what_fails_ahead_is_told_when_it_is_entered) {
-  auto at = after(after(Idle{books_of({1, 1, 1}, 9)}, Enter{0}).next, Done{});
+TEST(WindowMachine, failed_prefetch_is_returned_when_the_layer_is_entered) {
+  auto at = after(after(Idle{ledger_of({1, 1, 1}, 9)}, Enter{0}).next, Done{});
   at = after(at.next, NotDone{some_error()});
   // Nothing is fetched beyond it, and others can be entered.
   EXPECT_TRUE(std::holds_alternative<Idle>(at.next));
@@ -268,16 +270,16 @@ TEST(WindowMachine, what_fails_ahead_is_told_when_it_is_entered) {
   EXPECT_EQ(at.effect, fetch(1));
 }
 
-TEST(WindowMachine, what_fails_while_it_is_awaited_is_told_at_once) {
-  auto at = after(after(Idle{books_of({1, 1, 1}, 9)}, Enter{0}).next, NotDone{some_error()});
+TEST(WindowMachine, failed_awaited_fetch_is_returned_at_once) {
+  auto at = after(after(Idle{ledger_of({1, 1, 1}, 9)}, Enter{0}).next, NotDone{some_error()});
   EXPECT_EQ(at.answer.value().error.value().rule(), "test");
-  EXPECT_FALSE(books_in(at.next)->entered);
+  EXPECT_FALSE(ledger_in(at.next)->entered);
   at = after(after(at.next, Enter{0}).next, Done{});
   EXPECT_FALSE(at.answer.value().error);
 }
 
-TEST(WindowMachine, what_cannot_be_dropped_is_told_by_the_next_enter) {
-  auto at = after(after(after(Idle{books_of({1, 1, 1, 1}, 2)}, Enter{0}).next, Done{}).next, Done{});
+TEST(WindowMachine, failed_drop_is_returned_by_the_next_enter) {
+  auto at = after(after(after(Idle{ledger_of({1, 1, 1, 1}, 2)}, Enter{0}).next, Done{}).next, Done{});
   at = after(at.next, Enter{1});
   EXPECT_EQ(at.effect, drop(0));
   at = after(at.next, NotDone{some_error()});
@@ -291,8 +293,8 @@ TEST(WindowMachine, what_cannot_be_dropped_is_told_by_the_next_enter) {
   EXPECT_EQ(at.effect, drop(0));
 }
 
-TEST(WindowMachine, stop_answers_who_waits_and_waits_for_what_is_under_way) {
-  auto at = after(after(Idle{books_of({1, 1}, 2)}, Enter{0}).next, Stop{some_error()});
+TEST(WindowMachine, stop_answers_the_pending_enter_and_waits_for_the_effect) {
+  auto at = after(after(Idle{ledger_of({1, 1}, 2)}, Enter{0}).next, Stop{some_error()});
   EXPECT_EQ(at.answer.value().error.value().rule(), "test");
   EXPECT_TRUE(std::holds_alternative<Stopping>(at.next));
   at = after(at.next, Done{});
@@ -318,7 +320,7 @@ std::string diagram() {
   return text + "    Stopped --> [*]\n    Failed --> [*]\n";
 }
 
-TEST(WindowMachine, diagram_is_the_one_in_the_docs) {
+TEST(WindowMachine, diagram_matches_the_docs) {
   const std::ifstream file("docs/io.md");
   std::stringstream docs;
   docs << file.rdbuf();

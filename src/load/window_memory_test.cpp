@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <htensor/load/window.hpp>
+#include <htensor/load/load.hpp>
 
 #include "format/safetensors/test_file.hpp"
 #include "testing/allocations.hpp"
@@ -31,7 +31,7 @@ class WindowMemory : public ::testing::Test {
   std::filesystem::path path_ = folder_ / "model.safetensors";
 };
 
-TEST_F(WindowMemory, is_not_allocated_once_it_runs) {
+TEST_F(WindowMemory, is_not_allocated_after_opening) {
   const auto model = Model::open(path_).value();
   for (const bool own_thread : {false, true}) {
     for (const std::uint64_t room : {1U, 2U, 5U, 8U}) {
@@ -69,7 +69,7 @@ TEST_F(WindowMemory, that_runs_out_while_it_is_opened_is_an_error) {
   }
 }
 
-TEST_F(WindowMemory, that_runs_out_while_it_fails_is_no_exception) {
+TEST_F(WindowMemory, that_runs_out_during_an_error_does_not_throw) {
   const auto model = Model::open(path_).value();
   auto window = Window::open(model, {.budget_bytes = layer_bytes, .own_thread = false}).value();
   std::filesystem::resize_file(path_, layer_bytes);

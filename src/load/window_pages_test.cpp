@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "format/irpa/irpa_test_archive.hpp"
+#include "io/file_source.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
@@ -41,7 +42,7 @@ class WindowPages : public ::testing::Test {
   }
 
   [[nodiscard]] std::uint64_t cached(const io::FileRange& range) const {
-    io::CacheQuery query{.offset = range.offset, .bytes = range.bytes};
+    io::Source::CacheQuery query{.offset = range.offset, .bytes = range.bytes};
     EXPECT_TRUE(mapped_->sources()[0]->cached(std::span(&query, 1)).value());
     return query.cached_bytes;
   }
@@ -61,7 +62,7 @@ class WindowPages : public ::testing::Test {
   std::optional<io::MappedStrategy> mapped_;
 };
 
-TEST_F(WindowPages, what_layers_share_goes_with_the_last_of_them) {
+TEST_F(WindowPages, shared_bytes_are_dropped_with_the_last_layer) {
   if (in_memory_) GTEST_SKIP() << "the folder for temporary files is memory itself";
   LayerPages pages(model_->catalog(), table_, *mapped_, true);
   for (const std::size_t layer : {0U, 1U, 2U, 3U}) ASSERT_TRUE(pages.fetch(layer, {}, {}));
@@ -78,7 +79,7 @@ TEST_F(WindowPages, what_layers_share_goes_with_the_last_of_them) {
   EXPECT_TRUE(pages.drop(3));
 }
 
-TEST_F(WindowPages, what_was_dropped_by_all_comes_again) {
+TEST_F(WindowPages, shared_bytes_are_fetched_again) {
   LayerPages pages(model_->catalog(), table_, *mapped_, true);
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(pages.fetch(0, {}, {}));

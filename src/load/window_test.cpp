@@ -1,5 +1,4 @@
 #include <htensor/load/load.hpp>
-#include <htensor/load/window.hpp>
 
 #include <gtest/gtest.h>
 
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "format/irpa/irpa_test_archive.hpp"
+#include "io/port/port.hpp"
 #include "load/window_test.hpp"
 #include "model/test_models.hpp"
 #include "testing/faulty_port.hpp"
@@ -31,7 +31,7 @@ using testing::tensor_bytes;
 
 class WindowTest : public testing::LayeredModel {};
 
-TEST_F(WindowTest, layers_come_from_the_names) {
+TEST_F(WindowTest, layers_are_derived_from_names) {
   const auto window = open({.budget_bytes = UINT64_MAX});
   ASSERT_EQ(window.size(), layers);
   for (std::size_t i = 0; i < layers; ++i) {
@@ -46,7 +46,7 @@ TEST_F(WindowTest, layers_come_from_the_names) {
   EXPECT_EQ(half.layer(3).bytes, tensor_bytes);
 }
 
-TEST_F(WindowTest, passes_see_every_byte) {
+TEST_F(WindowTest, passes_read_every_byte) {
   for (const bool own_thread : {false, true}) {
     for (std::uint64_t room = 1; room <= layers; ++room) {
       auto window = open(room_for(room, own_thread));
@@ -62,7 +62,7 @@ TEST_F(WindowTest, passes_see_every_byte) {
   }
 }
 
-TEST_F(WindowTest, any_order_is_right) {
+TEST_F(WindowTest, layers_can_be_entered_in_any_order) {
   for (const bool own_thread : {false, true}) {
     for (std::uint64_t room = 1; room <= layers; ++room) {
       auto window = open(room_for(room, own_thread));
@@ -75,7 +75,7 @@ TEST_F(WindowTest, any_order_is_right) {
   }
 }
 
-TEST_F(WindowTest, everything_stays_where_it_fits) {
+TEST_F(WindowTest, everything_stays_if_it_fits) {
   for (const bool own_thread : {false, true}) {
     auto window = open(room_for(layers, own_thread));
     ASSERT_TRUE(pass(window));
@@ -88,7 +88,7 @@ TEST_F(WindowTest, everything_stays_where_it_fits) {
   }
 }
 
-TEST_F(WindowTest, a_pass_fetches_what_does_not_stay) {
+TEST_F(WindowTest, a_pass_fetches_layers_that_do_not_stay) {
   auto window = open(room_for(4));
   std::uint64_t passing = 0;
   for (std::size_t i = 0; i < layers; ++i) passing += window.layer(i).stays ? 0 : layer_bytes;
@@ -100,7 +100,7 @@ TEST_F(WindowTest, a_pass_fetches_what_does_not_stay) {
   EXPECT_LE(window.statistics().fetched_bytes - window.statistics().dropped_bytes, 4 * layer_bytes);
 }
 
-TEST_F(WindowTest, the_next_layer_is_fetched_meanwhile) {
+TEST_F(WindowTest, prefetches_the_next_layer) {
   std::promise<void> third_is_fetched;
   port_.before_each([&](Call call, int nth) {
     if (call == Call::advise && nth == 2 * testing::calls_a_fetch) third_is_fetched.set_value();
@@ -111,7 +111,7 @@ TEST_F(WindowTest, the_next_layer_is_fetched_meanwhile) {
   EXPECT_LE(window.statistics().waits, 1U);
 }
 
-TEST_F(WindowTest, no_more_than_the_budget_is_in_memory) {
+TEST_F(WindowTest, resident_memory_stays_within_the_budget) {
   // Large layers, as the page cache keeps pieces of up to 2 MiB whole; holes are cached like all else.
   constexpr std::uint64_t bytes = 16 << 20;
   constexpr std::uint64_t slack = 4 << 20;
@@ -161,20 +161,20 @@ TEST_F(WindowTest, outlives_the_model_and_can_be_moved) {
   EXPECT_TRUE(pass(second));
 }
 
-TEST_F(WindowTest, window_is_not_given_up) {
+TEST_F(WindowTest, window_is_not_moved_from) {
   auto first = open(room_for(2));
   const auto second = std::move(first);
   // NOLINTBEGIN(bugprone-use-after-move): that is what is tried.
-  expect_refusal(first.enter(0), ErrorCode::bad_state, "window_is_not_given_up");
+  expect_refusal(first.enter(0), ErrorCode::bad_state, "window_is_not_moved_from");
   EXPECT_EQ(first.size(), 0U);
   EXPECT_EQ(first.budget_bytes(), 0U);
   EXPECT_EQ(first.statistics().enters, 0U);
   // NOLINTEND(bugprone-use-after-move)
 }
 
-TEST_F(WindowTest, layer_is_in_the_window) {
+TEST_F(WindowTest, layer_index_is_within_bounds) {
   auto window = open(room_for(2));
-  const auto error = refusal(window.enter(layers), ErrorCode::out_of_bounds, "layer_is_in_the_window");
+  const auto error = refusal(window.enter(layers), ErrorCode::out_of_bounds, "layer_index_is_within_bounds");
   EXPECT_EQ(error.path(), path_.string());
   EXPECT_TRUE(says(error, "6 layers"));
   EXPECT_TRUE(window.enter(layers - 1));
@@ -189,13 +189,21 @@ TEST_F(WindowTest, budget_holds_the_largest_layer) {
   EXPECT_EQ(error.path(), path_.string());
 }
 
-TEST_F(WindowTest, budget_is_most_of_what_is_available) {
+TEST_F(WindowTest, default_budget_is_most_of_the_available_memory) {
   EXPECT_GT(open({}).budget_bytes(), 0U);
   port_.fail_at(Call::available_memory, 1, std::errc::no_such_file_or_directory);
   const auto error =
       refusal(Window::open(*model_), ErrorCode::unsupported_platform, "available_memory_is_known");
   EXPECT_EQ(error.cause(), std::errc::no_such_file_or_directory);
   EXPECT_EQ(error.path(), path_.string());
+}
+
+TEST_F(WindowTest, available_memory_is_known) {
+  EXPECT_GT(available_memory(&port_).value(), 0U);
+  port_.fail_at(Call::available_memory, 1, std::errc::function_not_supported);
+  const auto error =
+      refusal(available_memory(&port_), ErrorCode::unsupported_platform, "available_memory_is_known");
+  EXPECT_EQ(error.hint(), "set a budget in bytes");
 }
 
 TEST_F(WindowTest, pattern_matches_a_layer) {
@@ -216,12 +224,13 @@ TEST_F(WindowTest, pattern_with_two_numbers_names_the_model) {
   EXPECT_EQ(error.path(), path_.string());
 }
 
-TEST_F(WindowTest, needs_tensors_that_can_be_looked_up) {
+TEST_F(WindowTest, needs_tensors_with_data) {
   expect_refusal(Window::open(Model::open(path_, {.catalog_only = true}).value()), ErrorCode::bad_state,
-                 "model_is_mapped");
+                 "model_has_its_data");
   std::filesystem::resize_file(path_, 6 * tensor_bytes);
-  const auto model = Model::open(path_, {.headers_only = true}).value();
-  const auto error = refusal(Window::open(model, room_for(2)), ErrorCode::truncated, "tensor_is_all_there");
+  const auto model = Model::open(path_, {.allow_incomplete = true}).value();
+  const auto error =
+      refusal(Window::open(model, room_for(2)), ErrorCode::truncated, "tensor_is_within_the_file");
   EXPECT_EQ(error.tensor(), "blk.2.a");
   EXPECT_TRUE(Window::open(model, {.layers = "blk.[01].*"}));
 }
@@ -242,7 +251,7 @@ TEST_F(WindowTest, layers_may_lie_in_several_files) {
   EXPECT_TRUE(pass(window));
 }
 
-TEST_F(WindowTest, layers_may_share_bytes_and_have_none) {
+TEST_F(WindowTest, layers_may_share_bytes_or_be_empty) {
   const auto path = folder_ / "m.irpa";
   testing::write_file(path,
                       format_irpa::testing::archive({{.name = "0.a", .offset = 0, .length = 60'000},

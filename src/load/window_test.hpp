@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <htensor/load/window.hpp>
+#include <htensor/load/load.hpp>
 #include <optional>
 #include <string>
 #include <vector>

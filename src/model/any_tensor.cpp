@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <htensor/base/fault.hpp>
-#include <htensor/dtype/sizes.hpp>
+#include <htensor/dtype/packed.hpp>
 
 #include "base/format_text.hpp"
 #include "model/model_access.hpp"
@@ -81,29 +81,29 @@ Error AnyTensor::not_in_place(Error error) const {
   return located(std::move(error).with_hint("use copy for an aligned copy"));
 }
 
-Result<void> ModelAccess::check_is_there(const ModelState& state, const Entry& entry) {
+Result<void> ModelAccess::check_available(const ModelState& state, const Entry& entry) {
   const auto at = [&](Error error) {
     return fail(std::move(error).at_path(state.paths[entry.file].native()).at_tensor(entry.name));
   };
   if (!state.has_data) {
     return at(
-        Error(ErrorCode::bad_state, "model_is_mapped", "model was opened without its data (catalog_only)")
+        Error(ErrorCode::bad_state, "model_has_its_data", "model was opened without its data (catalog_only)")
             .with_hint("open the model without catalog_only"));
   }
   if (entry.is_splat()) {
-    return at(Error(ErrorCode::unsupported_encoding, "splat_has_no_bytes_of_its_own",
+    return at(Error(ErrorCode::unsupported_encoding, "splat_has_no_stored_bytes",
                     format_text("tensor '{}' is a splat and has no bytes in the file", entry.name))
                   .with_hint("use copy_to to materialize it, or its Entry for the pattern"));
   }
   const auto& source = state.mapped->sources()[entry.file];
   if (!source) {
-    return at(Error(ErrorCode::missing_shard, "external_files_are_there",
+    return at(Error(ErrorCode::missing_shard, "external_files_exist",
                     format_text("file is missing but holds tensor '{}'", entry.name))
                   .because(std::make_error_code(std::errc::no_such_file_or_directory))
                   .with_hint("put the file next to the archive that names it"));
   }
   if (!checked::range_fits(entry.offset, entry.bytes, source->size())) {
-    return at(Error(ErrorCode::truncated, "tensor_is_all_there",
+    return at(Error(ErrorCode::truncated, "tensor_is_within_the_file",
                     format_text("tensor '{}' ends at byte {} but the file has {} bytes", entry.name,
                                 entry.offset + entry.bytes, source->size()))
                   .at_offset(entry.offset)
@@ -112,13 +112,13 @@ Result<void> ModelAccess::check_is_there(const ModelState& state, const Entry& e
   return {};
 }
 
-Result<io::MapDone> AnyTensor::place() const {
+Result<io::Strategy::MapDone> AnyTensor::locate() const {
   const Entry entry = this->entry();
-  HT_TRY(ModelAccess::check_is_there(*state_, entry));
-  if (is_resident()) return io::MapDone{.memory = resident_, .is_whole = true};
+  HT_TRY(ModelAccess::check_available(*state_, entry));
+  if (is_resident()) return io::Strategy::MapDone{.memory = resident_, .is_whole = true};
   if (state_->mapped->file(entry.file).is_windowed()) {
     if (auto kept = state_->residency->kept_window(index_); kept.owner)
-      return io::MapDone{.memory = std::move(kept), .is_whole = true};
+      return io::Strategy::MapDone{.memory = std::move(kept), .is_whole = true};
   }
   return located(state_->residency->map(index_, entry.bytes));
 }
@@ -138,7 +138,7 @@ Result<Bytes> AnyTensor::own_part(Bytes whole) const {
 
 Result<Bytes> AnyTensor::bytes() const& {
   return without_bad_alloc([&]() -> Result<Bytes> {
-    auto placed = HT_TRY(place());
+    auto placed = HT_TRY(locate());
     // The caller gets no Storage that owns the window, so the model keeps it.
     if (!placed.is_whole) placed.memory = state_->residency->keep_window(index_, placed.memory);
     return own_part(placed.memory.bytes);
@@ -147,7 +147,7 @@ Result<Bytes> AnyTensor::bytes() const& {
 
 Result<Storage> AnyTensor::storage() const {
   return without_bad_alloc([&]() -> Result<Storage> {
-    auto placed = HT_TRY(place());
+    auto placed = HT_TRY(locate());
     const Bytes own = HT_TRY(own_part(placed.memory.bytes));
     const Entry entry = this->entry();
     const auto& path = state_->paths[entry.file];
@@ -167,7 +167,7 @@ Result<Storage> AnyTensor::storage() const {
 
 Result<void> AnyTensor::check_range(std::uint64_t begin, std::uint64_t count) const {
   if (checked::range_fits(begin, count, byte_size())) return {};
-  return fail(located(Error(ErrorCode::out_of_bounds, "copied_bytes_are_in_the_tensor",
+  return fail(located(Error(ErrorCode::out_of_bounds, "copied_bytes_are_within_the_tensor",
                             format_text("tensor '{}' has {} bytes, and {} bytes at byte {} were requested",
                                         name(), byte_size(), count, begin))
                           .with_hint("request bytes below byte_size")));
@@ -177,10 +177,10 @@ Result<Bytes> AnyTensor::view(std::uint64_t begin, std::uint64_t count,
                               std::vector<std::byte>& buffer) const& {
   HT_TRY(check_range(begin, count));
   const Entry entry = this->entry();
-  HT_TRY(ModelAccess::check_is_there(*state_, entry));
+  HT_TRY(ModelAccess::check_available(*state_, entry));
   auto& file = state_->mapped->file(entry.file);
   if (is_resident() || file.can_use_in_place()) {
-    const auto placed = HT_TRY(place());
+    const auto placed = HT_TRY(locate());
     const Bytes own = HT_TRY(own_part(placed.memory.bytes));
     return own.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
   }
@@ -194,7 +194,7 @@ Result<Bytes> AnyTensor::view(std::uint64_t begin, std::uint64_t count,
 
 Result<void> AnyTensor::copy_stored(MutableBytes into, const Relayout* relayout, std::uint64_t first) const {
   const Entry entry = this->entry();
-  HT_TRY(ModelAccess::check_is_there(*state_, entry));
+  HT_TRY(ModelAccess::check_available(*state_, entry));
   const auto copy_from = [&](Bytes stored, std::uint64_t begin) -> Result<void> {
     if (relayout == nullptr) {
       std::ranges::copy(stored.subspan(static_cast<std::size_t>(begin), into.size()), into.begin());
@@ -296,31 +296,31 @@ Result<AnyTensor> AnyTensor::slice(std::int64_t begin, std::int64_t end) const {
   });
 }
 
-Result<void> AnyTensor::check_dtype(const DTypeInfo& wanted) const {
+Result<void> AnyTensor::check_dtype(const DTypeInfo& requested) const {
   const ElementType stored = type();
-  if (stored.dtype == wanted.tag) return {};
+  if (stored.dtype == requested.tag) return {};
   if (!stored.is_known()) {
     return fail(located(
         Error(ErrorCode::dtype_mismatch, "dtype_is_known",
-              format_text("tensor '{}' has an unknown dtype but {} was requested", name(), wanted.name))
+              format_text("tensor '{}' has an unknown dtype but {} was requested", name(), requested.name))
             .with_hint("use bytes to read it")));
   }
   const auto message = format_text("tensor '{}' is {} [{}] but {} was requested", name(), stored.name,
-                                   fmt::join(dims(), ", "), wanted.name);
+                                   fmt::join(dims(), ", "), requested.name);
   if (stored.is_blocks()) {
     return fail(
         located(Error(ErrorCode::dtype_mismatch, "dtype_is_dense", message)
                     .with_hint(format_text("use cast<F32> for its values, or tensor<{}, S> for its blocks",
                                            stored.name))));
   }
-  return fail(located(Error(ErrorCode::dtype_mismatch, "dtype_is_the_one_asked_for", message)
+  return fail(located(Error(ErrorCode::dtype_mismatch, "dtype_matches_the_request", message)
                           .with_hint(format_text("request {} and widen it with cast or as", stored.name))));
 }
 
-Result<void> AnyTensor::check_encoding(EncodingTag wanted, std::string_view name) const {
+Result<void> AnyTensor::check_encoding(EncodingTag requested, std::string_view name) const {
   const ElementType stored = type();
-  if (stored.encoding != wanted) {
-    return fail(located(Error(ErrorCode::dtype_mismatch, "encoding_is_the_one_asked_for",
+  if (stored.encoding != requested) {
+    return fail(located(Error(ErrorCode::dtype_mismatch, "encoding_matches_the_request",
                               format_text("tensor '{}' is {} [{}] but {} was requested", this->name(),
                                           stored.is_known() ? stored.name : "of an unknown dtype",
                                           fmt::join(dims(), ", "), name))
@@ -328,39 +328,39 @@ Result<void> AnyTensor::check_encoding(EncodingTag wanted, std::string_view name
   }
   if (byte_order() == ByteOrder::big && !entry().is_splat()) {
     return fail(
-        located(Error(ErrorCode::unsupported_encoding, "blocks_are_in_this_machines_order",
+        located(Error(ErrorCode::unsupported_encoding, "blocks_are_in_native_order",
                       format_text("tensor '{}' is big-endian and cannot be used in place", this->name()))
                     .with_hint("use cast<F32>, which byte-swaps it")));
   }
   return {};
 }
 
-Result<AnyTensor::InPlace> AnyTensor::in_place(const DTypeInfo& wanted) const {
+Result<AnyTensor::InPlace> AnyTensor::in_place(const DTypeInfo& requested) const {
   return without_bad_alloc([&]() -> Result<InPlace> {
-    HT_TRY(check_dtype(wanted));
+    HT_TRY(check_dtype(requested));
     const Entry entry = this->entry();
     if (entry.is_splat()) {
-      const auto element = splat_element(entry.splat, wanted.bits);
+      const auto element = splat_element(entry.splat, requested.bits);
       if (element.empty()) {
         return fail(located(Error(ErrorCode::unsupported_encoding, "splat_repeats_one_element",
                                   format_text("tensor '{}': splat pattern of {} bytes is not one {} repeated",
-                                              entry.name, entry.splat.size(), wanted.name))
+                                              entry.name, entry.splat.size(), requested.name))
                                 .with_hint("use copy to materialize it")));
       }
       auto storage = HT_TRY(Storage::owned(element.size()));
       std::ranges::copy(element, HT_TRY(storage.writable_bytes()).begin());
       return InPlace{.storage = std::move(storage)};
     }
-    if (entry.byte_order == ByteOrder::big && wanted.bits > 8) {
+    if (entry.byte_order == ByteOrder::big && requested.bits > 8) {
       return fail(
-          located(Error(ErrorCode::unsupported_encoding, "bytes_are_in_this_machines_order",
+          located(Error(ErrorCode::unsupported_encoding, "bytes_are_in_native_order",
                         format_text("tensor '{}' is big-endian and cannot be used in place", entry.name))
                       .with_hint("use copy, which byte-swaps it")));
     }
     if (!rows_ || entry.order == ElementOrder::row_major) return InPlace{.storage = HT_TRY(storage())};
     // Rows of a column-major tensor are strided, and follow each other element by element.
     const auto offset =
-        static_cast<std::uint64_t>(rows_->first) * static_cast<std::uint64_t>(wanted.bits) / 8;
+        static_cast<std::uint64_t>(rows_->first) * static_cast<std::uint64_t>(requested.bits) / 8;
     return InPlace{.storage = HT_TRY(ModelAccess::whole(*this).storage()),
                    .offset = rows_->bytes == 0 ? 0 : offset};
   });
@@ -385,10 +385,11 @@ Result<void> ModelAccess::fetch(const AnyTensor& tensor, std::uint64_t begin, st
   constexpr std::uint64_t min_bytes = std::uint64_t{1} << 16;
   if (count < min_bytes || tensor.is_splat()) return {};
   const Entry entry = tensor.entry();
-  HT_TRY(check_is_there(*tensor.state_, entry));
+  HT_TRY(check_available(*tensor.state_, entry));
   if (tensor.is_resident()) return {};
   const std::uint64_t first = begin + (tensor.rows_ ? tensor.rows_->offset : 0);
-  return io::advise(*tensor.state_->mapped, {entry.file, entry.offset + first, count}, io::Advice::populate);
+  return io::advise(*tensor.state_->mapped, {entry.file, entry.offset + first, count},
+                    io::Strategy::Advice::populate);
 }
 
 }  // namespace ht::inline v1

@@ -60,7 +60,7 @@ class AnyTensors : public ::testing::Test {
   std::filesystem::path path_ = folder_ / "t";
 };
 
-TEST_F(AnyTensors, are_what_a_model_yields) {
+TEST_F(AnyTensors, are_yielded_by_iterating_a_model) {
   const auto model = open(testing::noise_file("safetensors", {10, 100, 3}));
   EXPECT_EQ(model.size(), 3U);
   std::vector<std::string> names;
@@ -83,7 +83,7 @@ TEST_F(AnyTensors, are_found_by_name_and_index) {
   EXPECT_EQ(model.find("t9"), std::nullopt);
   EXPECT_EQ(model["t1"]->name(), "t1");
   EXPECT_EQ(model.at(1)->name(), "t1");
-  EXPECT_EQ(refusal(model["t9"], ErrorCode::not_found, "tensor_is_there").path(), path_.native());
+  EXPECT_EQ(refusal(model["t9"], ErrorCode::not_found, "tensor_exists").path(), path_.native());
 }
 
 TEST_F(AnyTensors, index_is_below_size) {
@@ -100,7 +100,7 @@ TEST_F(AnyTensors, outlive_their_model) {
   EXPECT_EQ(slice.bytes()->data(), tensor.bytes()->data() + 40);
 }
 
-TEST_F(AnyTensors, know_strides_of_every_order) {
+TEST_F(AnyTensors, have_strides_of_every_order) {
   using Strides = std::vector<std::int64_t>;
   const auto files = same_in_all_orders();
   EXPECT_EQ(only(files[0]).strides().value(), (Strides{2, 1}));
@@ -130,14 +130,14 @@ TEST_F(AnyTensors, are_copied_row_major_and_little_endian) {
   }
 }
 
-TEST_F(AnyTensors, copied_bytes_are_in_the_tensor) {
+TEST_F(AnyTensors, copied_bytes_are_within_the_tensor) {
   const auto tensor = only(same_in_all_orders()[0]);
   std::vector<std::byte> into(13);
-  expect_refusal(tensor.copy_to(into), ErrorCode::out_of_bounds, "copied_bytes_are_in_the_tensor");
+  expect_refusal(tensor.copy_to(into), ErrorCode::out_of_bounds, "copied_bytes_are_within_the_tensor");
   expect_refusal(tensor.copy_to(std::span(into).first(2), 11), ErrorCode::out_of_bounds,
-                 "copied_bytes_are_in_the_tensor");
+                 "copied_bytes_are_within_the_tensor");
   expect_refusal(tensor.copy_to(std::span(into).first(2), UINT64_MAX), ErrorCode::out_of_bounds,
-                 "copied_bytes_are_in_the_tensor");
+                 "copied_bytes_are_within_the_tensor");
 }
 
 TEST_F(AnyTensors, splat_is_expanded_from_any_byte_on) {
@@ -152,10 +152,9 @@ TEST_F(AnyTensors, splat_is_expanded_from_any_byte_on) {
   EXPECT_EQ(copied(tensor.slice(2, 9).value()), "cdabcda");
 }
 
-TEST_F(AnyTensors, splat_has_no_bytes_of_its_own) {
+TEST_F(AnyTensors, splat_has_no_stored_bytes) {
   const auto tensor = only(irpa_file({{.name = "t", .length = 8, .pattern = "a"}}));
-  const auto error =
-      refusal(tensor.bytes(), ErrorCode::unsupported_encoding, "splat_has_no_bytes_of_its_own");
+  const auto error = refusal(tensor.bytes(), ErrorCode::unsupported_encoding, "splat_has_no_stored_bytes");
   EXPECT_NE(error.hint().find("copy_to"), std::string_view::npos);
 }
 
@@ -270,10 +269,10 @@ TEST_F(AnyTensors, of_an_unknown_shape_are_not_sliced) {
   EXPECT_TRUE(testing::says(error, "unknown shape"));
 }
 
-TEST_F(AnyTensors, dtype_is_the_one_asked_for) {
+TEST_F(AnyTensors, dtype_matches_the_request) {
   const auto tensor = only(same_in_all_orders()[0]);
   const auto error =
-      refusal(tensor.tensor<F32, Rank<2>>(), ErrorCode::dtype_mismatch, "dtype_is_the_one_asked_for");
+      refusal(tensor.tensor<F32, Rank<2>>(), ErrorCode::dtype_mismatch, "dtype_matches_the_request");
   EXPECT_NE(error.message().find("I16 [3, 2] but F32 was requested"), std::string_view::npos);
   EXPECT_NE(error.hint().find("request I16"), std::string_view::npos);
 }
@@ -290,7 +289,7 @@ TEST_F(AnyTensors, of_a_catalog_alone_have_no_bytes) {
   write_file(path_, testing::noise_file("safetensors", {10}));
   const auto model = Model::open(path_, {.catalog_only = true}).value();
   EXPECT_EQ(model.at(0)->byte_size(), 40U);
-  expect_refusal(model.at(0)->bytes(), ErrorCode::bad_state, "model_is_mapped");
+  expect_refusal(model.at(0)->bytes(), ErrorCode::bad_state, "model_has_its_data");
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <htensor/base/fault.hpp>
-#include <htensor/base/workers.hpp>
-#include <htensor/dtype/sizes.hpp>
-#include <htensor/model/statistics.hpp>
+#include <htensor/base/work.hpp>
+#include <htensor/dtype/packed.hpp>
+#include <htensor/model/any_tensor.hpp>
 
 #include "base/format_text.hpp"
 #include "model/model_access.hpp"
@@ -60,33 +60,33 @@ Result<std::int64_t> count_values_of(const AnyTensor& tensor) {
 
 }  // namespace
 
-Result<Storage> AnyTensor::cast_to(const DTypeInfo& wanted) const {
+Result<Storage> AnyTensor::cast_to(const DTypeInfo& requested) const {
   const ElementType stored = type();
-  const ElementType target{.dtype = wanted.tag, .name = wanted.name, .bits = wanted.bits};
-  if (stored.dtype == wanted.tag) return copied();
+  const ElementType target{.dtype = requested.tag, .name = requested.name, .bits = requested.bits};
+  if (stored.dtype == requested.tag) return copied();
   if (!stored.is_known()) {
     return fail(located(Error(ErrorCode::unsupported_encoding, "cast_type_is_known",
                               format_text("tensor '{}' has an unknown dtype", name()))
                             .with_hint("use bytes to read the stored bytes")));
   }
-  if (static_cast<std::uint8_t>(std::max(stored.dtype, wanted.tag)) >= first_user_tag) {
-    return fail(located(Error(ErrorCode::unsupported_encoding, "cast_dtypes_are_of_the_library",
+  if (static_cast<std::uint8_t>(std::max(stored.dtype, requested.tag)) >= first_user_tag) {
+    return fail(located(Error(ErrorCode::unsupported_encoding, "cast_dtypes_are_built_in",
                               format_text("tensor '{}' is {}, and {} was requested: values of user-defined "
                                           "dtypes are converted at compile time only",
-                                          name(), stored.name, wanted.name))
+                                          name(), stored.name, requested.name))
                             .with_hint("use tensor<D, S> and ht::cast")));
   }
   if (!values::is_lossless(stored, target)) {
     return fail(located(Error(ErrorCode::would_lose, "cast_keeps_every_value",
                               format_text("tensor '{}' is {}, and {} does not hold every {} value", name(),
-                                          stored.name, wanted.name, stored.name))
+                                          stored.name, requested.name, stored.name))
                             .with_hint(format_text("request {}, or use tensor and ht::cast_lossy",
                                                    stored.is_blocks() ? F32::name : stored.name))));
   }
   return without_bad_alloc([&]() -> Result<Storage> {
     const auto count = HT_TRY(located(layout::count_elements(dims())));
     auto storage = HT_TRY(located(
-        Storage::owned(bytes_for(static_cast<std::uint64_t>(count), wanted.bits).value_or(UINT64_MAX))));
+        Storage::owned(bytes_for(static_cast<std::uint64_t>(count), requested.bits).value_or(UINT64_MAX))));
     const MutableBytes into = HT_TRY(storage.writable_bytes());
     const values::Conversion conversion{.from = stored, .to = target};
     if (count == 0) return storage;
@@ -119,22 +119,23 @@ Result<Storage> AnyTensor::cast_to(const DTypeInfo& wanted) const {
 Result<void> AnyTensor::read_values(std::span<double> into, std::int64_t first) const {
   return without_bad_alloc([&]() -> Result<void> {
     const auto elements = HT_TRY(located(count_values_of(*this)));
-    const auto wanted = static_cast<std::int64_t>(into.size());
-    if (first < 0 || first > elements || wanted > elements - first) {
+    const auto requested = static_cast<std::int64_t>(into.size());
+    if (first < 0 || first > elements || requested > elements - first) {
       return fail(
-          located(Error(ErrorCode::out_of_bounds, "values_are_in_the_tensor",
+          located(Error(ErrorCode::out_of_bounds, "values_are_within_the_tensor",
                         format_text("tensor '{}' has {} elements, and {} elements from {} on were requested",
-                                    name(), elements, wanted, first))));
+                                    name(), elements, requested, first))
+                      .with_hint("request elements below the element count")));
     }
     // Pieces have whole blocks, and whole bytes of packed elements.
     const ElementType stored = type();
     const std::int64_t unit = std::max<std::int64_t>(stored.block_elements, 8);
     std::vector<std::byte> bytes;
     std::vector<double> values;
-    for (std::int64_t done = 0; done < wanted;) {
+    for (std::int64_t done = 0; done < requested;) {
       const std::int64_t begin = (first + done) / unit * unit;
       const std::int64_t end =
-          std::min({(first + wanted + unit - 1) / unit * unit, begin + piece_elements, elements});
+          std::min({(first + requested + unit - 1) / unit * unit, begin + piece_elements, elements});
       bytes.resize(static_cast<std::size_t>(values::stored_bytes(stored, end - begin)));
       HT_TRY(copy_to(bytes, values::stored_bytes(stored, begin)));
       values.resize(static_cast<std::size_t>(end - begin));
@@ -142,7 +143,7 @@ Result<void> AnyTensor::read_values(std::span<double> into, std::int64_t first) 
       values::convert_values({.from = stored, .to = f64}, bytes.data(),
                              reinterpret_cast<std::byte*>(values.data()), end - begin);
       const std::int64_t skipped = first + done - begin;
-      const std::int64_t count = std::min(end - begin - skipped, wanted - done);
+      const std::int64_t count = std::min(end - begin - skipped, requested - done);
       std::copy_n(values.data() + skipped, count, into.data() + done);
       done += count;
     }
@@ -154,11 +155,11 @@ Result<Statistics> statistics(const AnyTensor& tensor, const WorkOptions& work) 
   return without_bad_alloc([&]() -> Result<Statistics> {
     const auto count = HT_TRY(count_values_of(tensor));
     ValueReader reader(tensor);
-    return detail::measure_values(tensor.type(), count, std::ref(reader), work);
+    return detail::compute_statistics(tensor.type(), count, std::ref(reader), work);
   });
 }
 
-Result<Histogram> histogram(const AnyTensor& tensor, const HistogramRange& range, const WorkOptions& work) {
+Result<Histogram> histogram(const AnyTensor& tensor, const Histogram::Range& range, const WorkOptions& work) {
   return without_bad_alloc([&]() -> Result<Histogram> {
     const auto count = HT_TRY(count_values_of(tensor));
     ValueReader reader(tensor);

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <htensor/format/encode.hpp>
+#include <htensor/format/format.hpp>
+#include <htensor/model/any_tensor.hpp>
 #include <htensor/model/model.hpp>
-#include <htensor/model/statistics.hpp>
 #include <htensor/values/cast.hpp>
 
 #include "dtype/block_numbers.hpp"
@@ -92,14 +92,14 @@ TEST_F(AnyValues, of_blocks_are_those_of_f32) {
   EXPECT_EQ(rounded.elements(), 64);
 }
 
-TEST_F(AnyValues, encoding_is_the_one_asked_for) {
+TEST_F(AnyValues, encoding_matches_the_request) {
   const auto tensor = blocks("Q4_0", noise_of_q4_0());
   const auto error =
-      refusal(tensor.tensor<Q8_0, Rank<2>>(), ErrorCode::dtype_mismatch, "encoding_is_the_one_asked_for");
+      refusal(tensor.tensor<Q8_0, Rank<2>>(), ErrorCode::dtype_mismatch, "encoding_matches_the_request");
   EXPECT_TRUE(testing::says(error, "Q4_0 [2, 32] but Q8_0")) << error.message();
   EXPECT_EQ((tensor.tensor<Q4_0, Rank<1>>().error().code()), ErrorCode::shape_mismatch);
   const auto dense = only(npy_file("<f4", false, "(2,)", stored<float>({1, 2})));
-  expect_refusal(dense.tensor<Q4_0, Rank<1>>(), ErrorCode::dtype_mismatch, "encoding_is_the_one_asked_for");
+  expect_refusal(dense.tensor<Q4_0, Rank<1>>(), ErrorCode::dtype_mismatch, "encoding_matches_the_request");
 }
 
 TEST_F(AnyValues, of_every_encoding_are_the_same_in_either_byte_order) {
@@ -121,10 +121,10 @@ TEST_F(AnyValues, of_every_encoding_are_the_same_in_either_byte_order) {
   }
 }
 
-TEST_F(AnyValues, blocks_are_in_this_machines_order) {
+TEST_F(AnyValues, blocks_are_in_native_order) {
   const auto tensor = blocks("Q4_0", noise_of_q4_0(), ByteOrder::big);
   expect_refusal(tensor.tensor<Q4_0, Rank<2>>(), ErrorCode::unsupported_encoding,
-                 "blocks_are_in_this_machines_order");
+                 "blocks_are_in_native_order");
 }
 
 TEST_F(AnyValues, can_be_read_from_any_element_on) {
@@ -139,13 +139,13 @@ TEST_F(AnyValues, can_be_read_from_any_element_on) {
   }
 }
 
-TEST_F(AnyValues, values_are_in_the_tensor) {
+TEST_F(AnyValues, values_are_within_the_tensor) {
   const auto tensor = only(npy_file("<f4", false, "(3,)", stored<float>({1, 2, 3})));
   std::vector<double> three(3);
   EXPECT_TRUE(tensor.read_values(three));
   const auto outside = tensor.read_values(three, 1);
   ASSERT_FALSE(outside);
-  EXPECT_EQ(outside.error().rule(), "values_are_in_the_tensor");
+  EXPECT_EQ(outside.error().rule(), "values_are_within_the_tensor");
   EXPECT_FALSE(tensor.read_values(three, -1));
 }
 

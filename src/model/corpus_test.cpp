@@ -37,7 +37,7 @@ bool is_read(std::string_view reference) {
 
 struct Verdicts {
   bool strict;
-  bool headers_only;
+  bool allow_incomplete;
 };
 
 // The reference reader's, but where the corpus has it that this reader differs on purpose.
@@ -50,28 +50,28 @@ Verdicts expected(const std::vector<std::string>& row) {
 }
 
 // The safetensors crate has no verdict on headers alone: it refuses what it calls incomplete, be it too short
-// or too long. Here a file that is too short is one of those that `headers_only` is for.
-bool is_cut_short(const Result<Model>& strict, const std::string& reason) {
+// or too long. Here a file that is too short is one of those that `allow_incomplete` is for.
+bool is_truncated(const Result<Model>& strict, const std::string& reason) {
   return !strict && strict.error().code() == ErrorCode::truncated &&
          reason.find("MetadataIncompleteBuffer") != reason.npos;
 }
 
-std::string told(const Result<Model>& model) { return model ? "is taken" : to_string(model.error()); }
+std::string outcome(const Result<Model>& model) { return model ? "is taken" : to_string(model.error()); }
 
-TEST(Corpus, is_taken_and_refused_as_the_reference_readers_do) {
+TEST(Corpus, is_accepted_and_rejected_like_the_reference_readers) {
   HT_SHARED_OR_SKIP(folder, "corpus");
   int tried = 0;
   for (const auto& row : rows_of(folder / "expected.tsv")) {
     if (!is_read(row[3])) continue;
     ++tried;
-    const auto open = [&](bool headers_only) {
-      return Model::open(folder / row[0], {.headers_only = headers_only, .catalog_only = true});
+    const auto open = [&](bool allow_incomplete) {
+      return Model::open(folder / row[0], {.allow_incomplete = allow_incomplete, .catalog_only = true});
     };
     const auto strict = open(false);
-    EXPECT_EQ(strict.has_value(), expected(row).strict) << row[0] << ": " << told(strict);
+    EXPECT_EQ(strict.has_value(), expected(row).strict) << row[0] << ": " << outcome(strict);
     const auto headers = open(true);
-    EXPECT_EQ(headers.has_value(), expected(row).headers_only || is_cut_short(strict, row[4]))
-        << row[0] << ", headers only: " << told(headers);
+    EXPECT_EQ(headers.has_value(), expected(row).allow_incomplete || is_truncated(strict, row[4]))
+        << row[0] << ", headers only: " << outcome(headers);
   }
   EXPECT_GT(tried, 0);
 }
@@ -91,7 +91,7 @@ class Listed {
 
   const Model* open(const std::string& path) {
     auto& model = models_[path];
-    if (!model) model = Model::open(folder_ / path, {.headers_only = true, .catalog_only = true});
+    if (!model) model = Model::open(folder_ / path, {.allow_incomplete = true, .catalog_only = true});
     if (*model) return &**model;
     ADD_FAILURE() << to_string(model->error());
     return nullptr;
@@ -137,9 +137,9 @@ TEST(Corpus, tensors_are_listed_as_by_the_reference_readers) {
     ++tried;
     const auto entry = files.find(row[0], row[1]);
     if (!entry) continue;
-    const std::vector<std::string> told{type_of(*entry), shape_of(*entry), std::to_string(entry->offset),
-                                        std::to_string(entry->offset + entry->bytes)};
-    EXPECT_EQ(told, std::vector(row.begin() + 2, row.end())) << row[0] << ": " << row[1];
+    const std::vector<std::string> listed{type_of(*entry), shape_of(*entry), std::to_string(entry->offset),
+                                          std::to_string(entry->offset + entry->bytes)};
+    EXPECT_EQ(listed, std::vector(row.begin() + 2, row.end())) << row[0] << ": " << row[1];
   }
   EXPECT_GT(tried, 0);
 }
@@ -152,11 +152,11 @@ TEST(Corpus, parameters_are_listed_as_by_the_reference_reader) {
     const auto entry = files.find(row[0], row[1]);
     if (!entry) continue;
     const std::string none = "-";
-    const std::vector<std::string> told{
+    const std::vector<std::string> listed{
         entry->is_splat() ? none : std::to_string(entry->offset),
         entry->is_splat() ? none : std::to_string(entry->offset + entry->bytes),
         std::to_string(entry->bytes)};
-    EXPECT_EQ(told, std::vector(row.begin() + 2, row.end())) << row[0] << ": " << row[1];
+    EXPECT_EQ(listed, std::vector(row.begin() + 2, row.end())) << row[0] << ": " << row[1];
   }
 }
 

@@ -1,14 +1,15 @@
 #include <htensor/model/model.hpp>
 
 #include <algorithm>
-#include <htensor/base/checked.hpp>
-#include <htensor/base/nearest.hpp>
-#include <htensor/base/utf8.hpp>
+#include <htensor/base/bytes.hpp>
 #include <tuple>
 
 #include "base/format_text.hpp"
-#include "model/model_access.hpp"
+#include "base/nearest.hpp"
+#include "base/utf8.hpp"
+#include "io/file_source.hpp"
 #include "model/files/model_files.hpp"
+#include "model/model_access.hpp"
 
 namespace ht::inline v1 {
 
@@ -89,7 +90,7 @@ Result<AnyTensor> Model::operator[](std::string_view name) const {
 
 Error Model::unknown_tensor(std::string_view name) const {
   const auto& catalog = *state_->catalog;
-  Error error(ErrorCode::not_found, "tensor_is_there", format_text("tensor '{}' does not exist", name));
+  Error error(ErrorCode::not_found, "tensor_exists", format_text("tensor '{}' does not exist", name));
   NearestName nearest(name);
   for (const Entry& entry : catalog) {
     if (!nearest.consider(entry.name)) break;
@@ -127,18 +128,18 @@ OpenOptions ModelAccess::open_options(const Model& model) {
           .port = model.state_->port};
 }
 
-Result<void> ModelAccess::check_all_there(const Model& model) {
+Result<void> ModelAccess::check_all_exist(const Model& model) {
   const auto& state = *model.state_;
   if (!state.has_data) {
     return fail(
-        Error(ErrorCode::bad_state, "model_is_mapped", "was opened with `catalog_only`, without its data")
+        Error(ErrorCode::bad_state, "model_has_its_data", "was opened with `catalog_only`, without its data")
             .at_path(state.opened.native())
             .with_hint("open it without `catalog_only`"));
   }
   const auto& sources = state.mapped->sources();
   const auto missing = std::ranges::find(sources, nullptr);
   if (missing == sources.end()) return {};
-  return fail(Error(ErrorCode::missing_shard, "sealed_files_are_all_there", "does not exist")
+  return fail(Error(ErrorCode::missing_shard, "sealed_files_exist", "does not exist")
                   .at_path(state.paths[static_cast<std::size_t>(missing - sources.begin())].native())
                   .with_hint("download the file"));
 }
@@ -147,7 +148,7 @@ Result<std::vector<std::size_t>> ModelAccess::tensors_matching(const Model& mode
   HT_TRY(glob.check());
   const auto& state = *model.state_;
   const auto& catalog = *state.catalog;
-  if (!state.has_data && catalog.size() != 0) HT_TRY(check_is_there(state, catalog[0]));
+  if (!state.has_data && catalog.size() != 0) HT_TRY(check_available(state, catalog[0]));
   std::vector<std::size_t> tensors;
   bool any = glob.is_everything();  // an empty model is not an error then
   for (std::size_t i = 0; i < catalog.size(); ++i) {
@@ -155,7 +156,7 @@ Result<std::vector<std::size_t>> ModelAccess::tensors_matching(const Model& mode
     if (!glob.matches(entry.name)) continue;
     any = true;
     if (entry.is_splat()) continue;
-    HT_TRY(check_is_there(state, entry));
+    HT_TRY(check_available(state, entry));
     if (entry.bytes != 0) tensors.push_back(i);
   }
   if (any) return tensors;

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <filesystem>
-#include <htensor/base/glob.hpp>
 #include <htensor/format/catalog.hpp>
+#include <htensor/format/names.hpp>
 #include <htensor/model/model.hpp>
 #include <memory>
 #include <optional>
@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "io/port/port.hpp"
 #include "io/strategy/strategies.hpp"
 #include "model/residency/residency_shell.hpp"
 
@@ -62,9 +63,9 @@ struct ModelAccess {
     return state(tensor).mapped->file(tensor.entry().file).source();
   }
   /// Fails if the bytes of an entry, which is not a splat, are not available. Does not map.
-  [[nodiscard]] static Result<void> check_is_there(const ModelState& state, const Entry& entry);
+  [[nodiscard]] static Result<void> check_available(const ModelState& state, const Entry& entry);
   /// `bad_state` if the model was opened for its catalog only, `missing_shard` if a file is missing.
-  [[nodiscard]] static Result<void> check_all_there(const Model& model);
+  [[nodiscard]] static Result<void> check_all_exist(const Model& model);
   /// Returns the tensors whose names match and that have bytes in files; fails if one of their files is
   /// missing. `not_found` if no name matches, unless the filter matches every name.
   [[nodiscard]] static Result<std::vector<std::size_t>> tensors_matching(const Model& model,

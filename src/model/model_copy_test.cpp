@@ -38,7 +38,7 @@ TEST_F(ModelCopy, misaligned_tensor_is_copied_and_not_used_in_place) {
   EXPECT_EQ(model.flat<U16>("t").value()(3), 0x0706);
 }
 
-TEST_F(ModelCopy, copy_is_the_callers_own_and_flat_is_in_place_where_it_can_be) {
+TEST_F(ModelCopy, copy_allocates_and_flat_is_in_place_if_possible) {
   const auto model = open(std::string(two_by_two), 8);
   auto copy = model.copy<U16, Rank<2>>("t").value();
   copy(0, 0) = 9;
@@ -49,17 +49,17 @@ TEST_F(ModelCopy, copy_is_the_callers_own_and_flat_is_in_place_where_it_can_be) 
   EXPECT_EQ(flat.storage().bytes().data(), model.raw("t")->bytes().data());
 }
 
-TEST_F(ModelCopy, asks_for_dtype_and_shape_as_in_place) {
+TEST_F(ModelCopy, checks_dtype_and_shape_as_in_place) {
   const auto model = open(std::string(two_by_two), 8);
   EXPECT_EQ((model.copy<F16, Rank<2>>("t").error().code()), ErrorCode::dtype_mismatch);
   EXPECT_EQ((model.copy<U16, Rank<3>>("t").error().code()), ErrorCode::shape_mismatch);
-  EXPECT_EQ((model.copy<U16, Shape<2, 3>>("t").error().rule()), "shape_is_the_one_asked_for");
+  EXPECT_EQ((model.copy<U16, Shape<2, 3>>("t").error().rule()), "shape_matches_the_request");
   EXPECT_EQ(model.flat<U32>("t").error().code(), ErrorCode::dtype_mismatch);
   EXPECT_EQ(model.flat<U16>("no").error().code(), ErrorCode::not_found);
   EXPECT_EQ(model.raw("no").error().code(), ErrorCode::not_found);
 }
 
-TEST_F(ModelCopy, ranks_that_no_shape_has_are_read_flat) {
+TEST_F(ModelCopy, ranks_above_8_are_read_flat) {
   const auto model = open(R"({"t":{"dtype":"U8","shape":[2,1,1,1,1,1,1,1,1,3],"data_offsets":[0,6]}})", 6, 3);
   const auto flat = model.flat<U8>("t").value();
   EXPECT_EQ(flat.elements(), 6);
@@ -84,7 +84,7 @@ TEST_F(ModelCopy, nothing_is_copied_of_a_tensor_without_elements) {
   EXPECT_TRUE(model.raw("t")->bytes().empty());
 }
 
-TEST_F(ModelCopy, raw_bytes_are_in_place_and_say_where) {
+TEST_F(ModelCopy, raw_bytes_are_in_place_with_their_file_range) {
   const auto model = open(
       R"({"u":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},"t":{"dtype":"U16","shape":[2],"data_offsets":[3,7]}})",
       7);
@@ -108,9 +108,9 @@ TEST_F(ModelCopy, copies_outlive_model_and_file) {
 TEST_F(ModelCopy, needs_the_data_mapped) {
   open(std::string(two_by_two), 8);
   const auto model = Model::open(path_, {.catalog_only = true}).value();
-  expect_refusal(model.raw("t"), ErrorCode::bad_state, "model_is_mapped");
-  expect_refusal(model.copy<U16, Rank<2>>("t"), ErrorCode::bad_state, "model_is_mapped");
-  expect_refusal(model.flat<U16>("t"), ErrorCode::bad_state, "model_is_mapped");
+  expect_refusal(model.raw("t"), ErrorCode::bad_state, "model_has_its_data");
+  expect_refusal(model.copy<U16, Rank<2>>("t"), ErrorCode::bad_state, "model_has_its_data");
+  expect_refusal(model.flat<U16>("t"), ErrorCode::bad_state, "model_has_its_data");
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ class HostileModel : public ::testing::Test {
   std::vector<std::byte> file_;
 };
 
-TEST_F(HostileModel, errors_name_the_path_as_the_user_did) {
+TEST_F(HostileModel, errors_name_the_path_from_the_user) {
   file_[9] ^= std::byte{1};
   write_file(path_, file_);
   const auto error = Model::open(path_).error();
@@ -40,7 +40,7 @@ TEST_F(HostileModel, errors_name_the_path_as_the_user_did) {
   EXPECT_EQ(to_string(error).find(path_.string()), 0U);
 }
 
-TEST_F(HostileModel, what_is_no_regular_file_is_refused) {
+TEST_F(HostileModel, non_regular_files_are_rejected) {
   ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   std::filesystem::create_symlink("gone", folder_ / "link");
   EXPECT_EQ(Model::open(folder_ / "pipe").error().code(), ErrorCode::not_regular_file);
@@ -49,7 +49,7 @@ TEST_F(HostileModel, what_is_no_regular_file_is_refused) {
   EXPECT_EQ(Model::open("").error().code(), ErrorCode::open_failed);
 }
 
-TEST_F(HostileModel, every_length_of_file_but_the_right_one_is_refused) {
+TEST_F(HostileModel, every_wrong_file_length_is_rejected) {
   for (std::size_t bytes = 0; bytes < file_.size() + 3; ++bytes) {
     auto file = file_;
     file.resize(bytes);
@@ -85,7 +85,7 @@ TEST_F(HostileModel, every_failing_call_is_an_error_and_leaves_nothing_open) {
   }
 }
 
-TEST_F(HostileModel, one_descriptor_and_one_mapping_a_file_and_none_a_tensor) {
+TEST_F(HostileModel, uses_one_descriptor_and_one_mapping_per_file) {
   FaultyPort port;
   {
     const auto model = Model::open(path_, {.port = &port}).value();
@@ -116,15 +116,15 @@ TEST_F(HostileModel, shrinking_before_it_is_read_is_an_error) {
   EXPECT_EQ(model.error().code(), ErrorCode::truncated);
 }
 
-TEST_F(HostileModel, tensor_is_all_there) {
+TEST_F(HostileModel, tensor_is_within_the_file) {
   std::filesystem::resize_file(path_, 130);
-  const auto model = Model::open(path_, {.headers_only = true});
+  const auto model = Model::open(path_, {.allow_incomplete = true});
   ASSERT_TRUE(model) << to_string(model.error());
   EXPECT_EQ(model->catalog()[0].bytes, 16U);
   const auto tensor = model->tensor<F32, Rank<1>>("t");
   ASSERT_FALSE(tensor);
   EXPECT_EQ(tensor.error().code(), ErrorCode::truncated);
-  EXPECT_EQ(tensor.error().rule(), "tensor_is_all_there");
+  EXPECT_EQ(tensor.error().rule(), "tensor_is_within_the_file");
 }
 
 }  // namespace

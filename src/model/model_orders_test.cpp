@@ -63,10 +63,10 @@ TEST_F(ModelOrders, column_major_of_one_dimension_or_no_element_needs_no_copy) {
   EXPECT_EQ(empty.flat<F32>("t").value().elements(), 0);
 }
 
-TEST_F(ModelOrders, bytes_are_in_this_machines_order) {
+TEST_F(ModelOrders, bytes_are_in_native_order) {
   const auto model = open(npy_file(">f4", false, "(2, 2)", stored<float>({1, 2, 3, 4}, true)));
   const auto in_place = model.tensor<F32, Rank<2>>("t");
-  const auto error = refusal(in_place, ErrorCode::unsupported_encoding, "bytes_are_in_this_machines_order");
+  const auto error = refusal(in_place, ErrorCode::unsupported_encoding, "bytes_are_in_native_order");
   EXPECT_EQ(error.path(), path_.string());
   EXPECT_EQ(error.tensor(), "t");
   EXPECT_NE(error.hint().find("use copy"), std::string_view::npos);
@@ -116,10 +116,9 @@ TEST_F(ModelOrders, splat_repeats_one_element) {
   EXPECT_EQ(model.flat<U8>("t").value()(6), 3);
 }
 
-TEST_F(ModelOrders, splat_has_no_bytes_of_its_own) {
+TEST_F(ModelOrders, splat_has_no_stored_bytes) {
   const auto model = open_splat("float32", "[2]", 8, stored<float>({7}));
-  const auto error =
-      refusal(model.raw("t"), ErrorCode::unsupported_encoding, "splat_has_no_bytes_of_its_own");
+  const auto error = refusal(model.raw("t"), ErrorCode::unsupported_encoding, "splat_has_no_stored_bytes");
   EXPECT_EQ(error.tensor(), "t");
 }
 

@@ -23,12 +23,12 @@ using testing::write_file;
 void expect_values(const Model& model, const std::vector<std::byte>& file) {
   ASSERT_EQ(model.size(), 2U);
   for (const AnyTensor& tensor : model) {
-    const auto wanted = Bytes(file).subspan(static_cast<std::size_t>(tensor.entry().offset),
-                                            static_cast<std::size_t>(tensor.byte_size()));
-    std::vector<std::byte> copy(wanted.size());
+    const auto expected = Bytes(file).subspan(static_cast<std::size_t>(tensor.entry().offset),
+                                              static_cast<std::size_t>(tensor.byte_size()));
+    std::vector<std::byte> copy(expected.size());
     ASSERT_TRUE(tensor.copy_to(copy));
-    EXPECT_TRUE(std::ranges::equal(copy, wanted));
-    EXPECT_EQ(tensor.cast<F64>()->extent(0), static_cast<std::int64_t>(wanted.size() / 4));
+    EXPECT_TRUE(std::ranges::equal(copy, expected));
+    EXPECT_EQ(tensor.cast<F64>()->extent(0), static_cast<std::int64_t>(expected.size() / 4));
   }
 }
 
@@ -146,8 +146,8 @@ class ReadOnlyBlob : public io::Source {
   explicit ReadOnlyBlob(std::vector<std::byte> bytes) : bytes_(std::move(bytes)) {}
   const std::filesystem::path& path() const noexcept override { return path_; }
   std::uint64_t size() const noexcept override { return bytes_.size(); }
-  io::SourceIdentity identity() const noexcept override { return {.object = 7, .bytes = bytes_.size()}; }
-  io::Capabilities capabilities() const override { return {}; }
+  io::Source::Identity identity() const noexcept override { return {.object = 7, .bytes = bytes_.size()}; }
+  io::Source::Capabilities capabilities() const override { return {}; }
   Result<void> read(std::uint64_t offset, MutableBytes into) const override {
     const auto from = part(bytes_, offset, into.size());
     if (!from) return fail(Error(ErrorCode::truncated).at_path(path_.native()));
@@ -167,7 +167,7 @@ class NamedMemory final : public ReadOnlyBlob {
  public:
   NamedMemory(std::vector<std::byte> bytes, std::size_t shown)
       : ReadOnlyBlob(std::move(bytes)), shown_(shown) {}
-  io::Capabilities capabilities() const override { return {.mappable = true}; }
+  io::Source::Capabilities capabilities() const override { return {.mappable = true}; }
   std::optional<io::Memory> memory() const override { return io::Memory{Bytes(bytes_).first(shown_), {}}; }
 
  private:

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstring>
 #include <htensor/dtype/dtypes.hpp>
-#include <htensor/tensor/layout.hpp>
+#include <htensor/tensor/shape.hpp>
 #include <numeric>
 
 #include "base/format_text.hpp"

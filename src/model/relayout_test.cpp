@@ -32,14 +32,14 @@ TEST(Relayout, element_of_a_splat_is_its_pattern_or_repeats_it) {
   EXPECT_EQ(element("aa", 24), "aaa");
 }
 
-TEST(Relayout, element_of_a_splat_is_what_a_longer_pattern_repeats) {
+TEST(Relayout, element_of_a_splat_is_the_period_of_a_longer_pattern) {
   EXPECT_EQ(element("aaaa", 8), "a");
   EXPECT_EQ(element("abababab", 16), "ab");
   EXPECT_EQ(element("abababab", 32), "abab");
   EXPECT_EQ(element("abcdefghabcdefgh", 64), "abcdefgh");
 }
 
-TEST(Relayout, elements_that_differ_are_no_element) {
+TEST(Relayout, differing_elements_have_no_splat_element) {
   EXPECT_EQ(element("aaab", 8), "");
   EXPECT_EQ(element("abac", 16), "");
   EXPECT_EQ(element("abcdefghabcdefgX", 64), "");
@@ -49,7 +49,7 @@ TEST(Relayout, elements_that_differ_are_no_element) {
   EXPECT_EQ(element("abcabcabcabcabca", 24), "");
 }
 
-TEST(Relayout, elements_that_share_bytes_are_no_element) {
+TEST(Relayout, packed_elements_have_no_splat_element) {
   EXPECT_EQ(element("a", 4), "");
   EXPECT_EQ(element("aa", 6), "");
 }
@@ -86,7 +86,7 @@ TEST(Relayout, column_major_becomes_row_major) {
   EXPECT_EQ(copied("abcdef", {1, 2, 1, 3}, 1), "acebdf");
 }
 
-TEST(Relayout, column_major_of_rank_4_goes_where_its_index_says) {
+TEST(Relayout, column_major_of_rank_4_is_transposed_by_index) {
   std::vector<std::byte> from(120);
   std::vector<std::byte> to(120);
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i);

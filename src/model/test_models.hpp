@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <htensor/format/encode.hpp>
+#include <htensor/format/format.hpp>
 #include <htensor/model/model.hpp>
 #include <initializer_list>
 #include <random>

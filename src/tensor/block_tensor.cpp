@@ -1,4 +1,4 @@
-#include <htensor/base/checked.hpp>
+#include <htensor/base/bytes.hpp>
 #include <htensor/tensor/block_tensor.hpp>
 
 #include "base/format_text.hpp"
@@ -27,7 +27,7 @@ Result<void> check_blocks(const Storage& storage, layout::Extents extents, std::
   const auto bytes = HT_TRY(bytes_of_blocks(extents, encoding));
   if (checked::range_fits(offset, bytes, storage.bytes().size())) return {};
   return fail(
-      Error(ErrorCode::out_of_bounds, "blocks_are_inside_the_storage",
+      Error(ErrorCode::out_of_bounds, "blocks_are_within_the_storage",
             format_text("shape {} of {} at byte {} needs {} bytes but the storage has {}",
                         layout::to_text(extents), encoding.name, offset, bytes, storage.bytes().size()))
           .with_hint("use a larger storage, a smaller shape or another offset"));

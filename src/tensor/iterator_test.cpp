@@ -1,11 +1,10 @@
-#include <htensor/tensor/iterator.hpp>
+#include <htensor/tensor/tensor.hpp>
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <concepts>
 #include <functional>
-#include <htensor/tensor/tensor.hpp>
 #include <iterator>
 #include <limits>
 #include <numeric>
@@ -53,7 +52,7 @@ TEST(Iterator, walks_a_transposed_view_in_its_own_order) {
   EXPECT_EQ(walked(counting(2, 3).transpose()), (Numbers{0, 3, 1, 4, 2, 5}));
 }
 
-TEST(Iterator, walks_down_where_strides_are_negative) {
+TEST(Iterator, walks_down_with_negative_strides) {
   const auto tensor = counting(2, 3);
   EXPECT_EQ(walked(must(tensor.slice<1>(2, -1, -1))), (Numbers{2, 1, 0, 5, 4, 3}));
   EXPECT_EQ(walked(must(tensor.slice<0>(1, -1, -1))), (Numbers{3, 4, 5, 0, 1, 2}));
@@ -71,12 +70,12 @@ TEST(Iterator, visits_one_element_at_rank_0) {
   EXPECT_EQ(walked(tensor), Numbers{7});
 }
 
-TEST(Iterator, visits_nothing_where_there_is_nothing) {
+TEST(Iterator, visits_nothing_in_an_empty_tensor) {
   EXPECT_EQ(counting(0, 3).begin(), counting(0, 3).end());
   EXPECT_TRUE(walked(must(Matrix::zeros(Rank<2>(3, 0)))).empty());
 }
 
-TEST(Iterator, uses_no_stride_of_a_dimension_that_has_one_index) {
+TEST(Iterator, ignores_strides_of_extent_1) {
   // Such a stride was never checked, so it may be any number, this one too.
   constexpr auto least = std::numeric_limits<std::int64_t>::min();
   const auto storage = counting(1, 3).storage();
@@ -92,7 +91,7 @@ TEST(Iterator, writes_through) {
   EXPECT_EQ(walked(tensor), (Numbers{-1, 10, 20, -1, 40, 50}));
 }
 
-TEST(Iterator, goes_over_the_same_elements_as_often_as_one_likes) {
+TEST(Iterator, is_multi_pass) {
   const auto tensor = counting(2, 3);
   auto first = tensor.begin();
   auto second = first++;
@@ -104,13 +103,13 @@ TEST(Iterator, goes_over_the_same_elements_as_often_as_one_likes) {
   EXPECT_EQ(&*first, &*second);
 }
 
-TEST(Iterator, outlives_the_handle_it_came_from) {
+TEST(Iterator, outlives_its_tensor_handle) {
   const auto tensor = counting(2, 3);
   const auto begin = [&] { return Matrix(tensor).transpose().begin(); }();
   EXPECT_EQ(*std::next(begin, 3), 4);
 }
 
-TEST(Iterator, works_with_the_algorithms_of_the_standard) {
+TEST(Iterator, works_with_standard_algorithms) {
   const auto tensor = counting(3, 4);
   const auto view = must(tensor.slice<1>(0, 4, 2)).transpose();
   EXPECT_EQ(std::accumulate(view.begin(), view.end(), 0), 30);
@@ -137,8 +136,8 @@ TEST(Iterator, walks_packed_elements) {
   std::vector<I4::Element> values;
   for (int i = -8; i < 7; ++i) values.emplace_back(i);
   const auto tensor = must(Tensor<I4, Rank<2>>::of(Rank<2>(3, 5), values));
-  int wanted = -8;
-  for (auto&& element : tensor) EXPECT_EQ(static_cast<int>(element), wanted++);
+  int expected = -8;
+  for (auto&& element : tensor) EXPECT_EQ(static_cast<int>(element), expected++);
   const Tensor<const I4, Rank<2>> seen = tensor;
   EXPECT_EQ(std::ranges::count(seen, I4::Element(-3)), 1);
   EXPECT_TRUE(std::ranges::equal(seen, values));
@@ -180,7 +179,7 @@ TEST(Runs, reach_the_same_elements_as_the_iterator) {
   expect_same(must(Tensor<I32, Rank<2>>::strided(one.storage(), Rank<2>(3, 5), {0, 0})), 1);
 }
 
-TEST(Runs, are_as_long_as_all_views_allow) {
+TEST(Runs, are_as_long_as_all_views_permit) {
   int runs = 0;
   const auto count = [&](const detail::Run<2>& run) {
     ++runs;
@@ -193,7 +192,7 @@ TEST(Runs, are_as_long_as_all_views_allow) {
   EXPECT_EQ(runs, 4);
 }
 
-TEST(Iterator, has_the_element_as_its_value_also_where_it_is_packed) {
+TEST(Iterator, has_the_element_as_value_type_for_packed_dtypes) {
   // A vector of the values must hold numbers and not references into the tensor.
   EXPECT_TRUE((std::same_as<std::iter_value_t<Iterator<Tensor<const I4, Rank<1>>>>, I4::Element>));
   EXPECT_TRUE((std::same_as<std::iter_value_t<Iterator<Tensor<I4, Rank<1>>>>, I4::Element>));

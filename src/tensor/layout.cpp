@@ -1,9 +1,9 @@
-#include <htensor/tensor/layout.hpp>
+#include <htensor/tensor/shape.hpp>
 
 #include <algorithm>
 #include <array>
-#include <htensor/base/checked.hpp>
-#include <htensor/dtype/sizes.hpp>
+#include <htensor/base/bytes.hpp>
+#include <htensor/dtype/packed.hpp>
 #include <limits>
 
 #include "base/format_text.hpp"
@@ -28,16 +28,18 @@ Result<std::int64_t> count_elements(Extents extents) {
 }
 
 Result<void> check_against_static(Extents extents, Extents static_extents) {
-  const auto agrees = [](std::int64_t extent, std::int64_t wanted) { return wanted < 0 || wanted == extent; };
+  const auto agrees = [](std::int64_t extent, std::int64_t requested) {
+    return requested < 0 || requested == extent;
+  };
   if (std::ranges::equal(extents, static_extents, agrees)) return {};
   return without_bad_alloc([&]() -> Result<void> {
-    std::string wanted;
+    std::string requested;
     for (const auto extent : static_extents) {
-      if (!wanted.empty()) wanted += ", ";
-      wanted += extent < 0 ? "any" : std::to_string(extent);
+      if (!requested.empty()) requested += ", ";
+      requested += extent < 0 ? "any" : std::to_string(extent);
     }
-    return fail(Error(ErrorCode::shape_mismatch, "shape_is_the_one_asked_for",
-                      format_text("shape is {} but [{}] was requested", to_text(extents), wanted))
+    return fail(Error(ErrorCode::shape_mismatch, "shape_matches_the_request",
+                      format_text("shape is {} but [{}] was requested", to_text(extents), requested))
                     .with_hint("ask for that shape, or for Rank<N>, which takes any extents"));
   });
 }
@@ -53,7 +55,7 @@ Result<void> check_index(Extents index, Extents extents) {
   for (std::size_t i = 0; i < extents.size(); ++i) {
     if (index[i] < 0 || index[i] >= extents[i]) {
       return fail(
-          Error(ErrorCode::out_of_bounds, "index_is_inside",
+          Error(ErrorCode::out_of_bounds, "index_is_within_bounds",
                 format_text("index {} of dimension {} is outside shape {}", index[i], i, to_text(extents)))
               .with_hint("use an index from 0 to below the extent of its dimension"));
     }
@@ -104,21 +106,23 @@ Result<Reach> reach(Extents extents, Extents strides) {
 Result<std::int64_t> count_slice(std::int64_t extent, std::int64_t begin, std::int64_t end,
                                  std::int64_t step) {
   const auto outside = [&](std::string_view rule, std::string_view why) {
-    return fail(ErrorCode::out_of_bounds, rule,
-                format_text("slice {}:{}:{} of a dimension of size {}: {}", begin, end, step, extent, why));
+    return fail(
+        Error(ErrorCode::out_of_bounds, rule,
+              format_text("slice {}:{}:{} of a dimension of size {}: {}", begin, end, step, extent, why))
+            .with_hint("use a begin and an end within the dimension, and a nonzero step"));
   };
   if (step == 0 || step == std::numeric_limits<std::int64_t>::min()) {
-    return outside("slice_moves", "the step is 0 or out of range");
+    return outside("slice_step_is_valid", "the step is 0 or out of range");
   }
   if (step > 0) {
     if (begin < 0 || end > extent || begin > end) {
-      return outside("slice_is_inside", "0 ≤ begin ≤ end ≤ size is required");
+      return outside("slice_is_within_bounds", "0 ≤ begin ≤ end ≤ size is required");
     }
     return (end - begin) / step + ((end - begin) % step != 0 ? 1 : 0);
   }
   // Negative step: from `begin` down to `end`, exclusive.
   if (end < -1 || begin >= extent || begin < end) {
-    return outside("slice_is_inside", "size > begin ≥ end ≥ -1 is required for a negative step");
+    return outside("slice_is_within_bounds", "size > begin ≥ end ≥ -1 is required for a negative step");
   }
   return (begin - end) / -step + ((begin - end) % -step != 0 ? 1 : 0);
 }
@@ -155,7 +159,7 @@ Result<void> reshape_strides(Extents extents, Extents strides, Extents new_exten
   const auto elements = HT_TRY(count_elements(extents));
   const auto new_elements = HT_TRY(count_elements(new_extents));
   if (elements != new_elements) {
-    return fail(Error(ErrorCode::shape_mismatch, "reshape_keeps_the_elements",
+    return fail(Error(ErrorCode::shape_mismatch, "reshape_keeps_the_element_count",
                       format_text("shape {} has {} elements but {} has {}", to_text(extents), elements,
                                   to_text(new_extents), new_elements))
                     .with_hint("choose a shape with as many elements"));

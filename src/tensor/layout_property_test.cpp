@@ -1,4 +1,4 @@
-#include <htensor/tensor/layout.hpp>
+#include <htensor/tensor/shape.hpp>
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -63,23 +63,23 @@ Ints dictated_strides(const NaiveView& reshaped) {
   return strides;
 }
 
-RC_GTEST_PROP(LayoutProperty, reshape_finds_the_strides_exactly_where_there_are_some, ()) {
+RC_GTEST_PROP(LayoutProperty, reshape_finds_strides_exactly_if_they_exist, ()) {
   const auto view = random_view();
-  const auto wanted = view.model();
-  const auto new_extents = random_factors(static_cast<std::int64_t>(wanted.places.size()));
+  const auto expected = view.model();
+  const auto new_extents = random_factors(static_cast<std::int64_t>(expected.places.size()));
   Ints new_strides(new_extents.size());
-  const auto answer = layout::reshape_strides(view.extents, view.strides, new_extents, new_strides);
-  RC_CLASSIFY(answer.has_value(), "reshaped");
-  if (answer) {
-    RC_ASSERT(NaiveView::strided(new_extents, new_strides, view.first).places == wanted.places);
+  const auto result = layout::reshape_strides(view.extents, view.strides, new_extents, new_strides);
+  RC_CLASSIFY(result.has_value(), "reshaped");
+  if (result) {
+    RC_ASSERT(NaiveView::strided(new_extents, new_strides, view.first).places == expected.places);
   } else {
-    RC_ASSERT(answer.error().rule() == "reshape_needs_no_copy");
-    const auto strides = dictated_strides(wanted.reshape(new_extents));
-    RC_ASSERT(NaiveView::strided(new_extents, strides, view.first).places != wanted.places);
+    RC_ASSERT(result.error().rule() == "reshape_needs_no_copy");
+    const auto strides = dictated_strides(expected.reshape(new_extents));
+    RC_ASSERT(NaiveView::strided(new_extents, strides, view.first).places != expected.places);
   }
 }
 
-RC_GTEST_PROP(LayoutProperty, is_row_major_means_that_places_count_up_by_one, ()) {
+RC_GTEST_PROP(LayoutProperty, is_row_major_iff_offsets_increase_by_one, ()) {
   const auto view = random_view();
   const auto places = view.model().places;
   const bool counts_up =
@@ -87,7 +87,7 @@ RC_GTEST_PROP(LayoutProperty, is_row_major_means_that_places_count_up_by_one, ()
   RC_ASSERT(layout::is_row_major(view.extents, view.strides) == counts_up);
 }
 
-RC_GTEST_PROP(LayoutProperty, reach_is_the_lowest_and_the_highest_place, ()) {
+RC_GTEST_PROP(LayoutProperty, reach_is_the_lowest_and_highest_offset, ()) {
   const auto extents = random_extents(4, 0, 5);
   Ints strides;
   for (std::size_t i = 0; i < extents.size(); ++i) strides.push_back(between(-9, 9));

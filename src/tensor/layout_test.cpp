@@ -1,4 +1,4 @@
-#include <htensor/tensor/layout.hpp>
+#include <htensor/tensor/shape.hpp>
 
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ TEST(Layout, counts_the_product_of_the_extents) {
 
 TEST(Layout, counts_one_element_for_rank_0) { EXPECT_EQ(layout::count_elements(Ints{}).value(), 1); }
 
-TEST(Layout, counts_nothing_for_a_zero_extent) {
+TEST(Layout, counts_zero_elements_for_a_zero_extent) {
   EXPECT_EQ(layout::count_elements(Ints{0}).value(), 0);
   EXPECT_EQ(layout::count_elements(Ints{4, 0, 8}).value(), 0);
   EXPECT_EQ(layout::count_elements(Ints{0, 0, most}).value(), 0);
@@ -67,22 +67,22 @@ TEST(Layout, elements_fit_63_bits) {
   expect_refused({two_to_40, two_to_40, 0});
 }
 
-TEST(Layout, takes_any_extent_where_the_static_one_is_dynamic) {
+TEST(Layout, accepts_any_extent_for_a_dynamic_one) {
   EXPECT_TRUE(layout::check_against_static(Ints{4, 8}, Ints{-1, 8}));
   EXPECT_TRUE(layout::check_against_static(Ints{}, Ints{}));
   EXPECT_TRUE(layout::check_against_static(Ints{0, 9}, Ints{-1, -1}));
 }
 
-TEST(Layout, shape_is_the_one_asked_for) {
-  const auto check = [](const Ints& extents, const Ints& wanted) {
-    return layout::check_against_static(extents, wanted);
+TEST(Layout, shape_matches_the_request) {
+  const auto check = [](const Ints& extents, const Ints& expected) {
+    return layout::check_against_static(extents, expected);
   };
   const auto refused = check({4, 9}, {-1, 8});
-  EXPECT_TRUE(fails(refused, ErrorCode::shape_mismatch, "shape_is_the_one_asked_for"));
+  EXPECT_TRUE(fails(refused, ErrorCode::shape_mismatch, "shape_matches_the_request"));
   EXPECT_EQ(refused.error().message(), "shape is [4, 9] but [any, 8] was requested");
-  EXPECT_TRUE(fails(check({4}, {4, 1}), ErrorCode::shape_mismatch, "shape_is_the_one_asked_for"));
-  EXPECT_TRUE(fails(check({4, 1}, {4}), ErrorCode::shape_mismatch, "shape_is_the_one_asked_for"));
-  EXPECT_TRUE(fails(check({}, {-1}), ErrorCode::shape_mismatch, "shape_is_the_one_asked_for"));
+  EXPECT_TRUE(fails(check({4}, {4, 1}), ErrorCode::shape_mismatch, "shape_matches_the_request"));
+  EXPECT_TRUE(fails(check({4, 1}, {4}), ErrorCode::shape_mismatch, "shape_matches_the_request"));
+  EXPECT_TRUE(fails(check({}, {-1}), ErrorCode::shape_mismatch, "shape_matches_the_request"));
 }
 
 TEST(Layout, shapes_are_equal) {
@@ -94,18 +94,20 @@ TEST(Layout, shapes_are_equal) {
   EXPECT_TRUE(fails(layout::check_equal(Ints{2}, Ints{2, 1}), ErrorCode::shape_mismatch, "shapes_are_equal"));
 }
 
-TEST(Layout, index_is_inside) {
+TEST(Layout, index_is_within_bounds) {
   EXPECT_TRUE(layout::check_index(Ints{}, Ints{}));
   EXPECT_TRUE(layout::check_index(Ints{3, 0}, Ints{4, 8}));
   EXPECT_TRUE(layout::check_index(Ints{0, 7}, Ints{4, 8}));
   for (const auto& index :
        {Ints{4, 0}, Ints{0, 8}, Ints{-1, 0}, Ints{0, -1}, Ints{most, 0}, Ints{0, least}}) {
-    EXPECT_TRUE(fails(layout::check_index(index, Ints{4, 8}), ErrorCode::out_of_bounds, "index_is_inside"));
+    EXPECT_TRUE(
+        fails(layout::check_index(index, Ints{4, 8}), ErrorCode::out_of_bounds, "index_is_within_bounds"));
   }
-  EXPECT_TRUE(fails(layout::check_index(Ints{0}, Ints{0}), ErrorCode::out_of_bounds, "index_is_inside"));
+  EXPECT_TRUE(
+      fails(layout::check_index(Ints{0}, Ints{0}), ErrorCode::out_of_bounds, "index_is_within_bounds"));
 }
 
-TEST(Layout, names_the_index_and_the_dimension_that_is_outside) {
+TEST(Layout, names_the_index_and_dimension_out_of_bounds) {
   EXPECT_EQ(layout::check_index(Ints{1, 9}, Ints{4, 8}).error().message(),
             "index 9 of dimension 1 is outside shape [4, 8]");
 }
@@ -130,7 +132,7 @@ TEST(Layout, is_row_major_only_without_steps_between_elements) {
   EXPECT_FALSE(layout::is_row_major(Ints{3}, Ints{0}));
 }
 
-TEST(Layout, is_row_major_whatever_the_stride_of_a_single_index) {
+TEST(Layout, is_row_major_with_any_stride_of_extent_1) {
   EXPECT_TRUE(layout::is_row_major(Ints{}, Ints{}));
   EXPECT_TRUE(layout::is_row_major(Ints{1, 3, 1}, Ints{77, 1, least}));
   EXPECT_TRUE(layout::is_row_major(Ints{1, 1}, Ints{0, -5}));
@@ -141,14 +143,14 @@ TEST(Layout, is_row_major_without_any_element) {
   EXPECT_TRUE(layout::is_row_major(Ints{0, 5}, Ints{9, 9}));
 }
 
-TEST(Layout, reaches_up_and_down_by_the_sign_of_the_strides) {
+TEST(Layout, reach_follows_the_sign_of_the_strides) {
   const auto both = layout::reach(Ints{3, 4}, Ints{10, -2});
   ASSERT_TRUE(both);
   EXPECT_EQ(both->lowest, -6);
   EXPECT_EQ(both->highest, 20);
 }
 
-TEST(Layout, reaches_nothing_without_any_element) {
+TEST(Layout, reach_is_empty_without_elements) {
   const auto nothing = layout::reach(Ints{3, 0}, Ints{most, least});
   ASSERT_TRUE(nothing);
   EXPECT_EQ(nothing->lowest, 0);
@@ -168,15 +170,16 @@ TEST(Layout, strides_fit_63_bits) {
   EXPECT_TRUE(layout::reach(Ints{2, 2}, Ints{most, least}));
 }
 
-TEST(Layout, slice_moves) {
+TEST(Layout, slice_step_is_valid) {
   for (const auto step : {std::int64_t{0}, least}) {
-    EXPECT_TRUE(fails(layout::count_slice(4, 0, 4, step), ErrorCode::out_of_bounds, "slice_moves"));
+    EXPECT_TRUE(fails(layout::count_slice(4, 0, 4, step), ErrorCode::out_of_bounds, "slice_step_is_valid"));
   }
 }
 
-TEST(Layout, slice_is_inside) {
+TEST(Layout, slice_is_within_bounds) {
   const auto expect_refused = [](std::int64_t begin, std::int64_t end, std::int64_t step) {
-    EXPECT_TRUE(fails(layout::count_slice(4, begin, end, step), ErrorCode::out_of_bounds, "slice_is_inside"));
+    EXPECT_TRUE(
+        fails(layout::count_slice(4, begin, end, step), ErrorCode::out_of_bounds, "slice_is_within_bounds"));
   };
   expect_refused(0, 5, 1);
   expect_refused(-1, 2, 1);
@@ -216,12 +219,12 @@ TEST(Layout, counts_a_slice_of_the_largest_extent) {
   EXPECT_EQ(layout::count_slice(most, 0, most, most - 1).value(), 2);
 }
 
-TEST(Layout, reshape_keeps_the_elements) {
+TEST(Layout, reshape_keeps_the_element_count) {
   Ints strides(2);
   EXPECT_TRUE(fails(layout::reshape_strides(Ints{6}, Ints{1}, Ints{2, 4}, strides), ErrorCode::shape_mismatch,
-                    "reshape_keeps_the_elements"));
+                    "reshape_keeps_the_element_count"));
   EXPECT_TRUE(fails(layout::reshape_strides(Ints{0}, Ints{1}, Ints{1, 1}, strides), ErrorCode::shape_mismatch,
-                    "reshape_keeps_the_elements"));
+                    "reshape_keeps_the_element_count"));
 }
 
 TEST(Layout, reshape_needs_no_copy) {
@@ -231,7 +234,7 @@ TEST(Layout, reshape_needs_no_copy) {
   EXPECT_EQ(refused.error().hint(), "call contiguous() first");
 }
 
-TEST(Layout, reshape_refuses_what_is_no_shape) {
+TEST(Layout, reshape_rejects_invalid_shapes) {
   Ints strides(3);
   EXPECT_TRUE(fails(layout::reshape_strides(Ints{6}, Ints{1}, Ints{-2, -3, 1}, strides), ErrorCode::bad_shape,
                     "extents_are_not_negative"));
@@ -239,7 +242,7 @@ TEST(Layout, reshape_refuses_what_is_no_shape) {
                     ErrorCode::size_overflow, "elements_fit_63_bits"));
 }
 
-TEST(Layout, reshape_splits_and_joins_what_lies_in_step) {
+TEST(Layout, reshape_splits_and_joins_contiguous_axes) {
   Ints strides(3);
   ASSERT_TRUE(layout::reshape_strides(Ints{4, 6}, Ints{6, 1}, Ints{2, 6, 2}, strides));
   EXPECT_EQ(strides, (Ints{12, 2, 1}));
@@ -248,7 +251,7 @@ TEST(Layout, reshape_splits_and_joins_what_lies_in_step) {
   EXPECT_EQ(strides, (Ints{-8, -4, -2}));
 }
 
-TEST(Layout, reshapes_nothing_into_any_empty_shape) {
+TEST(Layout, reshapes_an_empty_shape_into_any_other) {
   Ints strides(3);
   ASSERT_TRUE(layout::reshape_strides(Ints{3, 0}, Ints{most, most}, Ints{0, 7, 2}, strides));
   EXPECT_EQ(strides, (Ints{14, 2, 1}));

@@ -1,4 +1,4 @@
-#include <htensor/tensor/placement.hpp>
+#include <htensor/tensor/storage.hpp>
 
 #include "base/format_text.hpp"
 
@@ -47,7 +47,7 @@ Result<void> check(const Claim& claim) {
   const auto reach = HT_TRY(layout::reach(claim.extents, claim.strides));
   const auto outside = [&] {
     return fail(
-        Error(ErrorCode::out_of_bounds, "elements_are_inside_the_storage",
+        Error(ErrorCode::out_of_bounds, "elements_are_within_the_storage",
               format_text("shape {} with strides {} at byte {} exceeds the storage of {} bytes",
                           layout::to_text(claim.extents), layout::to_text(claim.strides), claim.offset, size))
             .with_hint("use a larger storage, a smaller shape or another offset"));
@@ -68,7 +68,7 @@ Result<void> check(const Claim& claim) {
 }
 
 Error not_contiguous(layout::Extents extents, layout::Extents strides) {
-  return Error(ErrorCode::bad_state, "elements_follow_each_other",
+  return Error(ErrorCode::bad_state, "elements_are_contiguous",
                format_text("view of shape {} with strides {} is not contiguous", layout::to_text(extents),
                            layout::to_text(strides)))
       .with_hint("call copy() first");

@@ -1,4 +1,4 @@
-#include <htensor/tensor/placement.hpp>
+#include <htensor/tensor/storage.hpp>
 
 #include <gtest/gtest.h>
 
@@ -32,20 +32,20 @@ class Placement : public ::testing::Test {
   }
 
   void expect_outside(const Result<void>& result) const {
-    EXPECT_TRUE(fails(result, ErrorCode::out_of_bounds, "elements_are_inside_the_storage"));
+    EXPECT_TRUE(fails(result, ErrorCode::out_of_bounds, "elements_are_within_the_storage"));
   }
 
   Storage storage_ = must(Storage::owned(64));
 };
 
-TEST_F(Placement, takes_a_claim_that_fills_the_storage) {
+TEST_F(Placement, accepts_a_claim_that_fills_the_storage) {
   EXPECT_TRUE(check({16}, {1}, 0));
   EXPECT_TRUE(check({2, 8}, {8, 1}, 0));
   EXPECT_TRUE(check({8, 2}, {1, 8}, 0));
   EXPECT_TRUE(check({}, {}, 60));
 }
 
-TEST_F(Placement, takes_a_claim_that_goes_down_to_the_first_byte) {
+TEST_F(Placement, accepts_a_claim_down_to_the_first_byte) {
   EXPECT_TRUE(check({16}, {-1}, 60));
   EXPECT_TRUE(check({2, 8}, {-8, 1}, 32));
   EXPECT_TRUE(check({2, 8}, {8, -1}, 28));
@@ -78,7 +78,7 @@ TEST_F(Placement, touches_the_bytes_from_the_lowest_to_the_highest_element) {
   EXPECT_EQ((placement::bytes_between<F6_E2M3>(second, {2, 2}).size()), 1U);
 }
 
-TEST_F(Placement, elements_are_inside_the_storage) {
+TEST_F(Placement, elements_are_within_the_storage) {
   // Beyond the last byte.
   expect_outside(check({17}, {1}, 0));
   expect_outside(check({16}, {1}, 4));
@@ -106,7 +106,7 @@ TEST_F(Placement, refuses_any_element_of_an_empty_storage) {
   EXPECT_TRUE(check({0}, {1}, 0));
 }
 
-TEST_F(Placement, takes_a_claim_without_elements_whatever_its_strides) {
+TEST_F(Placement, accepts_a_claim_without_elements_and_any_strides) {
   EXPECT_TRUE(check({0}, {1}, 0));
   EXPECT_TRUE(check({0}, {1}, 64));
   EXPECT_TRUE(check({5, 0}, {most, least}, 0));
@@ -142,7 +142,7 @@ TEST_F(Placement, refuses_to_write_to_read_only_bytes) {
                                 .writes = false}));
 }
 
-TEST_F(Placement, refuses_what_is_no_shape) {
+TEST_F(Placement, rejects_invalid_shapes) {
   EXPECT_TRUE(fails(check({-1}, {1}, 0), ErrorCode::bad_shape, "extents_are_not_negative"));
   EXPECT_TRUE(fails(check({most, 2}, {2, 1}, 0), ErrorCode::size_overflow, "elements_fit_63_bits"));
   EXPECT_TRUE(fails(check({most}, {0}, 0), ErrorCode::size_overflow, "bytes_fit_63_bits"));
@@ -160,7 +160,7 @@ TEST_F(Placement, counts_the_bits_of_packed_elements) {
   expect_outside(check({4}, {-1}, 1, 4, 1));
 }
 
-TEST_F(Placement, lets_elements_lie_on_each_other) { EXPECT_TRUE(check({1000, 16}, {0, 1}, 0)); }
+TEST_F(Placement, accepts_overlapping_elements) { EXPECT_TRUE(check({1000, 16}, {0, 1}, 0)); }
 
 TEST(DenseBytes, rounds_packed_elements_up_to_whole_bytes) {
   EXPECT_EQ(must(placement::dense_bytes(Ints{3, 5}, 32)), 60U);
@@ -182,7 +182,7 @@ TEST(DenseBytes, bytes_fit_63_bits) {
                     "bytes_fit_63_bits"));
 }
 
-TEST(DenseBytes, tells_what_is_wrong_with_the_shape) {
+TEST(DenseBytes, reports_invalid_shapes) {
   EXPECT_TRUE(fails(placement::dense_bytes(Ints{-1}, 8), ErrorCode::bad_shape, "extents_are_not_negative"));
 }
 
@@ -196,20 +196,20 @@ TEST(ValueCount, values_match_the_shape) {
   }
 }
 
-TEST(DenseView, elements_follow_each_other) {
+TEST(DenseView, elements_are_contiguous) {
   const std::array<float, 6> floats{};
   const auto view = [&](const Ints& extents, const Ints& strides) {
     return placement::dense_view<const F32>(floats.data(), extents, strides);
   };
   EXPECT_EQ(must(view({2, 3}, {3, 1})).size(), 24U);
   const auto refused = view({3, 2}, {1, 3});
-  EXPECT_TRUE(fails(refused, ErrorCode::bad_state, "elements_follow_each_other"));
+  EXPECT_TRUE(fails(refused, ErrorCode::bad_state, "elements_are_contiguous"));
   EXPECT_EQ(refused.error().hint(), "call copy() first");
-  EXPECT_TRUE(fails(view({2}, {-1}), ErrorCode::bad_state, "elements_follow_each_other"));
+  EXPECT_TRUE(fails(view({2}, {-1}), ErrorCode::bad_state, "elements_are_contiguous"));
   EXPECT_TRUE(must(view({2, 0}, {-1, 7})).empty());
 }
 
-TEST(ToIndex, maps_what_has_no_place_in_63_bits_to_an_index_that_is_never_inside) {
+TEST(ToIndex, maps_values_beyond_63_bits_to_an_invalid_index) {
   EXPECT_EQ(layout::to_index(7U), 7);
   EXPECT_EQ(layout::to_index(std::int8_t{-3}), -3);
   EXPECT_EQ(layout::to_index(static_cast<std::uint64_t>(most)), most);

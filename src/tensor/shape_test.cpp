@@ -16,7 +16,7 @@ using tests::fails;
 using tests::Ints;
 using tests::must;
 
-TEST(Shape, knows_static_extents_without_storing_them) {
+TEST(Shape, does_not_store_static_extents) {
   constexpr Shape<4, 8> shape;
   static_assert(std::is_empty_v<decltype(shape)>);
   static_assert(shape.extents() == std::array<std::int64_t, 2>{4, 8});
@@ -34,7 +34,7 @@ TEST(Shape, takes_only_its_dynamic_extents) {
   EXPECT_EQ(shape.elements(), 64);
 }
 
-TEST(Shape, is_never_made_from_a_number_by_accident) {
+TEST(Shape, is_not_convertible_from_a_number) {
   EXPECT_FALSE((std::is_convertible_v<int, Rank<1>>));
   EXPECT_TRUE((std::is_constructible_v<Rank<1>, int>));
   EXPECT_FALSE((std::is_constructible_v<Rank<1>, double>));
@@ -65,7 +65,7 @@ void expect_rank_to_hold_its_extents() {
   static_assert(std::is_trivially_copyable_v<Rank<N>>);
 }
 
-TEST(Shape, goes_from_rank_0_to_rank_8) {
+TEST(Shape, supports_ranks_0_to_8) {
   [&]<int... Ns>(std::integer_sequence<int, Ns...>) {
     (expect_rank_to_hold_its_extents<Ns>(), ...);
   }(std::make_integer_sequence<int, 9>{});
@@ -76,7 +76,7 @@ concept HasRank = requires { typename Rank<N>; };
 template <std::int64_t E>
 concept HasExtent = requires { typename Shape<E>; };
 
-TEST(Shape, is_not_spelled_with_what_is_no_rank_or_extent) {
+TEST(Shape, rejects_invalid_ranks_and_extents_at_compile_time) {
   EXPECT_TRUE(HasRank<8>);
   EXPECT_FALSE(HasRank<9>);
   EXPECT_FALSE(HasRank<-1>);
@@ -85,15 +85,15 @@ TEST(Shape, is_not_spelled_with_what_is_no_rank_or_extent) {
   EXPECT_FALSE(HasExtent<-2>);
 }
 
-TEST(Shape, is_made_from_extents_that_agree_with_its_type) {
+TEST(Shape, accepts_extents_that_match_its_type) {
   EXPECT_EQ(must(Shape<dynamic, 8>::from(Ints{4, 8})), (Shape<dynamic, 8>(4)));
   EXPECT_EQ(must(Shape<4, 8>::from(Ints{4, 8})), (Shape<4, 8>()));
   EXPECT_EQ(must(Shape<>::from(Ints{})), Shape<>());
 }
 
-TEST(Shape, is_not_made_from_extents_that_contradict_its_type) {
+TEST(Shape, rejects_extents_that_contradict_its_type) {
   const auto expect_mismatch = [](const auto& result) {
-    EXPECT_TRUE(fails(result, ErrorCode::shape_mismatch, "shape_is_the_one_asked_for"));
+    EXPECT_TRUE(fails(result, ErrorCode::shape_mismatch, "shape_matches_the_request"));
   };
   expect_mismatch(Shape<dynamic, 8>::from(Ints{4, 9}));
   expect_mismatch(Shape<4, 8>::from(Ints{8, 4}));
@@ -102,7 +102,7 @@ TEST(Shape, is_not_made_from_extents_that_contradict_its_type) {
   expect_mismatch(Rank<0>::from(Ints{1}));
 }
 
-TEST(Shape, is_not_made_from_extents_that_are_no_shape) {
+TEST(Shape, rejects_negative_and_overflowing_extents) {
   EXPECT_TRUE(fails(Rank<2>::from(Ints{4, -1}), ErrorCode::bad_shape, "extents_are_not_negative"));
   EXPECT_TRUE(fails(Rank<2>::from(Ints{std::numeric_limits<std::int64_t>::max(), 2}),
                     ErrorCode::size_overflow, "elements_fit_63_bits"));
@@ -115,7 +115,7 @@ TEST(Shape, equals_one_with_the_same_extents) {
   EXPECT_NE((Shape<dynamic, 8>(1)), (Shape<dynamic, 8>(2)));
 }
 
-TEST(Shape, fits_where_the_other_leaves_open_what_it_does_not_say) {
+TEST(Shape, fits_a_shape_with_dynamic_extents) {
   static_assert(ShapeFits<Shape<4, 8>, Shape<4, 8>>);
   static_assert(ShapeFits<Shape<4, 8>, Rank<2>>);
   static_assert(ShapeFits<Shape<4, 8>, Shape<dynamic, 8>>);
@@ -127,7 +127,7 @@ TEST(Shape, fits_where_the_other_leaves_open_what_it_does_not_say) {
   EXPECT_FALSE((ShapeFits<Rank<2>, int>));
 }
 
-TEST(Shape, may_match_one_that_does_not_contradict_it) {
+TEST(Shape, may_match_a_shape_without_contradicting_extents) {
   static_assert(ShapesMayMatch<Shape<4, 8>, Shape<4, 8>>);
   static_assert(ShapesMayMatch<Rank<2>, Shape<4, 8>>);
   static_assert(ShapesMayMatch<Shape<dynamic, 8>, Shape<4, dynamic>>);
@@ -137,7 +137,7 @@ TEST(Shape, may_match_one_that_does_not_contradict_it) {
   EXPECT_TRUE((ShapesMayMatch<Rank<0>, Rank<0>>));
 }
 
-TEST(Shape, is_told_from_every_other_type) {
+TEST(Shape, is_distinguished_from_other_types) {
   EXPECT_TRUE((IsShape<Shape<4, dynamic>>));
   EXPECT_TRUE(IsShape<Rank<8>>);
   EXPECT_FALSE((IsShape<std::array<std::int64_t, 2>>));

@@ -44,19 +44,19 @@ TEST(Storage, owns_zeroed_and_aligned_memory) {
   }
 }
 
-TEST(Storage, aligns_to_a_cache_line_unless_told_otherwise) {
+TEST(Storage, aligns_to_a_cache_line_by_default) {
   const auto storage = must(Storage::owned(1));
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(storage.bytes().data()) % 64, 0U);
 }
 
-TEST(Storage, owns_no_bytes_where_none_were_asked_for) {
+TEST(Storage, owns_no_bytes_for_size_0) {
   const auto storage = must(Storage::owned(0));
   EXPECT_TRUE(storage.bytes().empty());
   EXPECT_TRUE(storage.writable());
   EXPECT_EQ(must(storage.writable_bytes()).size(), 0U);
 }
 
-TEST(Storage, says_out_of_memory_for_what_no_machine_has) {
+TEST(Storage, reports_out_of_memory_for_a_huge_size) {
   constexpr auto most = std::numeric_limits<std::uint64_t>::max();
   for (const std::uint64_t bytes : {std::uint64_t{1} << 60, std::uint64_t{1} << 63, most - 63, most}) {
     EXPECT_TRUE(fails(Storage::owned(bytes), ErrorCode::out_of_memory, "out_of_memory")) << bytes;
@@ -71,7 +71,7 @@ TEST(Storage, alignment_is_a_power_of_two) {
   }
 }
 
-TEST(Storage, writes_through_to_what_it_borrowed) {
+TEST(Storage, writes_to_the_borrowed_bytes) {
   std::array<std::byte, 4> mine{};
   const auto storage = must(Storage::borrowed(MutableBytes(mine)));
   EXPECT_EQ(storage.bytes().data(), mine.data());

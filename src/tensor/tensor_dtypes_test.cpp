@@ -38,7 +38,7 @@ struct DTypeName {
 
 TYPED_TEST_SUITE(EveryDType, typename TypesOf<AllDTypes>::type, DTypeName);
 
-TYPED_TEST(EveryDType, is_made_filled_and_read) {
+TYPED_TEST(EveryDType, is_created_filled_and_read) {
   using D = TypeParam;
   const auto tensor = must(Tensor<D, Rank<2>>::zeros(Rank<2>(3, 5)));
   for (const auto& element : tensor) {
@@ -47,14 +47,14 @@ TYPED_TEST(EveryDType, is_made_filled_and_read) {
   for (int i = 0; i < 15; ++i) tensor(i / 5, i % 5) = element_of<D>(nth_code(i));
   const Tensor<const D, Rank<2>> seen = tensor;
   for (int i = 0; i < 15; ++i) {
-    const auto wanted = code_of(element_of<D>(nth_code(i)));
-    EXPECT_EQ(code_of(static_cast<typename D::Element>(tensor(i / 5, i % 5))), wanted);
-    EXPECT_EQ(code_of(static_cast<typename D::Element>(seen(i / 5, i % 5))), wanted);
-    EXPECT_EQ(code_of(must(seen.at(i / 5, i % 5))), wanted);
+    const auto expected = code_of(element_of<D>(nth_code(i)));
+    EXPECT_EQ(code_of(static_cast<typename D::Element>(tensor(i / 5, i % 5))), expected);
+    EXPECT_EQ(code_of(static_cast<typename D::Element>(seen(i / 5, i % 5))), expected);
+    EXPECT_EQ(code_of(must(seen.at(i / 5, i % 5))), expected);
   }
 }
 
-TYPED_TEST(EveryDType, takes_the_bytes_its_width_needs) {
+TYPED_TEST(EveryDType, needs_the_bytes_of_its_width) {
   using D = TypeParam;
   const auto tensor = must(Tensor<D, Shape<3>>::zeros());
   EXPECT_EQ(must(tensor.bytes()).size(), static_cast<std::size_t>((3 * D::bits + 7) / 8));
@@ -102,7 +102,7 @@ void expect_slice_within_a_byte() {
   EXPECT_TRUE(part.is_contiguous());
   for (int i = 0; i < 7; ++i) EXPECT_EQ(must(part.at(i)).bits(), i + 3);
   // It has no bytes of its own, but its copy has.
-  EXPECT_TRUE(fails(part.bytes(), ErrorCode::bad_state, "elements_follow_each_other"));
+  EXPECT_TRUE(fails(part.bytes(), ErrorCode::bad_state, "elements_are_contiguous"));
   const auto copy = must(part.copy());
   EXPECT_EQ(must(copy.bytes()).size(), static_cast<std::size_t>((7 * D::bits + 7) / 8));
   // Writing changes no neighbour, though it shares bytes with both.
@@ -120,7 +120,7 @@ TEST(PackedTensor, slices_within_a_byte) {
   expect_slice_within_a_byte<F6_E3M2>();
 }
 
-TEST(PackedTensor, has_bytes_where_a_slice_starts_with_one) {
+TEST(PackedTensor, has_bytes_if_a_slice_starts_at_a_byte) {
   const auto tensor = counting<U4>(8);
   const auto part = must(tensor.slice<0>(2, 8));
   EXPECT_EQ(must(part.bytes()).data(), must(tensor.bytes()).data() + 1);
@@ -143,7 +143,7 @@ TEST(PackedTensor, transposes_elements_that_share_bytes) {
   expect_transposed<F6_E2M3>();
 }
 
-TEST(PackedTensor, goes_down_from_the_place_where_it_starts) {
+TEST(PackedTensor, slices_downwards_from_its_first_element) {
   const auto storage = counting<U4>(8).storage();
   const auto backwards = must(Tensor<const U4, Rank<1>>::strided(storage, Rank<1>(5), {-1}, 2));
   for (int i = 0; i < 5; ++i) EXPECT_EQ(must(backwards.at(i)).bits(), 4 - i);

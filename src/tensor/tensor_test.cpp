@@ -50,7 +50,7 @@ TEST(Tensor, has_its_elements_in_row_major_order) {
   EXPECT_EQ(tensor.extent(1), 3);
 }
 
-TEST(Tensor, is_made_of_as_many_values_as_its_shape_has) {
+TEST(Tensor, needs_one_value_per_element) {
   EXPECT_TRUE(
       fails(Matrix::of(Rank<2>(2, 3), {1, 2, 3, 4, 5}), ErrorCode::size_mismatch, "values_match_the_shape"));
   EXPECT_TRUE(fails(Matrix::of(Rank<2>(2, 3), std::vector<float>(7)), ErrorCode::size_mismatch,
@@ -58,13 +58,13 @@ TEST(Tensor, is_made_of_as_many_values_as_its_shape_has) {
   EXPECT_EQ(must(Matrix::of(Rank<2>(0, 3), {})).elements(), 0);
 }
 
-TEST(Tensor, counts_the_values_before_it_asks_for_memory) {
+TEST(Tensor, counts_the_values_before_allocating) {
   // Four exabytes for one value: the mistake is the caller's and not the machine's.
   EXPECT_TRUE(fails(Matrix::of(Rank<2>(std::int64_t{1} << 30, std::int64_t{1} << 30), {1}),
                     ErrorCode::size_mismatch, "values_match_the_shape"));
 }
 
-TEST(Tensor, refuses_shapes_that_are_none) {
+TEST(Tensor, rejects_invalid_shapes) {
   EXPECT_TRUE(fails(Matrix::zeros(Rank<2>(-1, 3)), ErrorCode::bad_shape, "extents_are_not_negative"));
   EXPECT_TRUE(fails(Matrix::zeros(Rank<2>(std::numeric_limits<std::uint64_t>::max(), 1)),
                     ErrorCode::size_overflow, "bytes_fit_63_bits"));
@@ -83,10 +83,10 @@ TEST(Tensor, is_indexed_by_any_integral_type) {
   EXPECT_EQ(must(tensor.at(std::size_t{1}, std::int16_t{1})), 4.0F);
 }
 
-TEST(Tensor, says_out_of_bounds_for_each_dimension) {
+TEST(Tensor, reports_out_of_bounds_for_each_dimension) {
   const auto tensor = counting(2, 3);
   const auto expect_outside = [&](auto row, auto column) {
-    EXPECT_TRUE(fails(tensor.at(row, column), ErrorCode::out_of_bounds, "index_is_inside"));
+    EXPECT_TRUE(fails(tensor.at(row, column), ErrorCode::out_of_bounds, "index_is_within_bounds"));
   };
   expect_outside(2, 0);
   expect_outside(0, 3);
@@ -116,12 +116,12 @@ TEST(Tensor, has_one_element_at_rank_0) {
   EXPECT_EQ(must(tensor.reshape<Shape<1, 1>>())(0, 0), 7.0F);
 }
 
-TEST(Tensor, may_have_no_element) {
+TEST(Tensor, may_have_zero_elements) {
   const auto tensor = must(Matrix::zeros(Rank<2>(3, 0)));
   EXPECT_EQ(tensor.elements(), 0);
   EXPECT_TRUE(tensor.is_contiguous());
   EXPECT_TRUE(must(tensor.bytes()).empty());
-  EXPECT_TRUE(fails(tensor.at(0, 0), ErrorCode::out_of_bounds, "index_is_inside"));
+  EXPECT_TRUE(fails(tensor.at(0, 0), ErrorCode::out_of_bounds, "index_is_within_bounds"));
   EXPECT_EQ(must(tensor.select<0>(2)).elements(), 0);
   EXPECT_EQ(must(tensor.slice<0>(1, 3)).shape(), Rank<2>(2, 0));
   EXPECT_EQ(tensor.transpose().shape(), Rank<2>(0, 3));
@@ -129,7 +129,7 @@ TEST(Tensor, may_have_no_element) {
   EXPECT_EQ(must(tensor.reshape(Rank<2>(0, 99))).shape(), Rank<2>(0, 99));
 }
 
-TEST(Tensor, slices_nothing_whatever_the_strides) {
+TEST(Tensor, slices_an_empty_range_with_any_strides) {
   // Nothing is checked of strides that no element uses, so nothing may be calculated with them.
   constexpr auto most = std::numeric_limits<std::int64_t>::max();
   const auto tensor = must(Matrix::strided(must(Storage::owned(4)), Rank<2>(0, 10), {1, most}));
@@ -155,16 +155,16 @@ TEST(Tensor, keeps_its_bytes_alive_by_itself) {
   EXPECT_EQ(row(2), 5.0F);
 }
 
-TEST(Tensor, selects_only_what_is_there) {
+TEST(Tensor, select_checks_its_index) {
   const auto tensor = counting(2, 3);
-  EXPECT_TRUE(fails(tensor.select<0>(2), ErrorCode::out_of_bounds, "index_is_inside"));
-  EXPECT_TRUE(fails(tensor.select<1>(-1), ErrorCode::out_of_bounds, "index_is_inside"));
+  EXPECT_TRUE(fails(tensor.select<0>(2), ErrorCode::out_of_bounds, "index_is_within_bounds"));
+  EXPECT_TRUE(fails(tensor.select<1>(-1), ErrorCode::out_of_bounds, "index_is_within_bounds"));
 }
 
-TEST(Tensor, slices_only_what_is_there) {
+TEST(Tensor, slice_checks_its_bounds) {
   const auto tensor = counting(2, 3);
-  EXPECT_TRUE(fails(tensor.slice<1>(0, 4), ErrorCode::out_of_bounds, "slice_is_inside"));
-  EXPECT_TRUE(fails(tensor.slice<1>(0, 3, 0), ErrorCode::out_of_bounds, "slice_moves"));
+  EXPECT_TRUE(fails(tensor.slice<1>(0, 4), ErrorCode::out_of_bounds, "slice_is_within_bounds"));
+  EXPECT_TRUE(fails(tensor.slice<1>(0, 3, 0), ErrorCode::out_of_bounds, "slice_step_is_valid"));
   EXPECT_EQ(must(tensor.slice<1>(3, 3)).shape(), Rank<2>(2, 0));
 }
 
@@ -176,7 +176,7 @@ TEST(Tensor, slices_downwards_with_a_negative_step) {
   EXPECT_EQ(must(reversed.slice<1>(2, -1, -2))(1, 1), 5.0F);
 }
 
-TEST(Tensor, keeps_in_the_type_what_is_known_of_the_shape) {
+TEST(Tensor, views_keep_static_extents_in_the_type) {
   using Known = Tensor<F32, Shape<2, 3, 4>>;
   const auto tensor = must(Known::zeros());
   EXPECT_TRUE((std::same_as<decltype(must(tensor.select<1>(0))), Tensor<F32, Shape<2, 4>>>));
@@ -185,27 +185,28 @@ TEST(Tensor, keeps_in_the_type_what_is_known_of_the_shape) {
   EXPECT_TRUE((std::same_as<decltype(tensor.transpose()), Tensor<F32, Shape<2, 4, 3>>>));
 }
 
-TEST(Tensor, becomes_another_type_of_the_same_shape) {
+TEST(Tensor, converts_to_another_type_of_the_same_shape) {
   const auto tensor = counting(2, 3);
   const auto known = must(tensor.with_shape<Shape<2, 3>>());
   EXPECT_EQ(known(1, 2), 5.0F);
   EXPECT_EQ(known.storage(), tensor.storage());
-  const Matrix unknown_again = known;
-  EXPECT_EQ(unknown_again.shape(), Rank<2>(2, 3));
+  const Matrix dynamic_again = known;
+  EXPECT_EQ(dynamic_again.shape(), Rank<2>(2, 3));
   EXPECT_TRUE(
-      fails(tensor.with_shape<Shape<2, 4>>(), ErrorCode::shape_mismatch, "shape_is_the_one_asked_for"));
+      fails(tensor.with_shape<Shape<2, 4>>(), ErrorCode::shape_mismatch, "shape_matches_the_request"));
 }
 
-TEST(Tensor, reshapes_without_a_copy_or_not_at_all) {
+TEST(Tensor, reshapes_only_without_a_copy) {
   const auto tensor = counting(4, 6);
   const auto split = must(tensor.reshape<Shape<2, 2, 6>>());
   EXPECT_EQ(split(1, 0, 0), 12.0F);
   EXPECT_EQ(split.storage(), tensor.storage());
-  EXPECT_TRUE(fails(tensor.reshape(Rank<1>(25)), ErrorCode::shape_mismatch, "reshape_keeps_the_elements"));
+  EXPECT_TRUE(
+      fails(tensor.reshape(Rank<1>(25)), ErrorCode::shape_mismatch, "reshape_keeps_the_element_count"));
   EXPECT_TRUE(fails(tensor.transpose().reshape(Rank<1>(24)), ErrorCode::bad_shape, "reshape_needs_no_copy"));
 }
 
-TEST(Tensor, is_contiguous_already_or_becomes_a_copy) {
+TEST(Tensor, contiguous_copies_only_strided_views) {
   const auto tensor = counting(2, 3);
   EXPECT_EQ(must(tensor.contiguous()).storage(), tensor.storage());
   const auto transposed = tensor.transpose();
@@ -220,7 +221,7 @@ TEST(Tensor, is_contiguous_already_or_becomes_a_copy) {
   EXPECT_EQ(must(seen.contiguous())(2, 1), 5.0F);
 }
 
-TEST(Tensor, copies_into_memory_of_its_own) {
+TEST(Tensor, copy_allocates_its_own_memory) {
   const ReadOnlyMatrix seen = counting(2, 3).transpose();
   const Matrix copy = must(seen.copy());
   copy(0, 1) = 9.0F;
@@ -229,7 +230,7 @@ TEST(Tensor, copies_into_memory_of_its_own) {
   EXPECT_EQ(copy(2, 1), 5.0F);
 }
 
-TEST(Tensor, has_bytes_only_where_its_elements_follow_each_other) {
+TEST(Tensor, has_bytes_only_if_contiguous) {
   const auto tensor = counting(2, 3);
   const auto bytes = must(tensor.bytes());
   EXPECT_EQ(bytes.size(), 24U);
@@ -237,10 +238,10 @@ TEST(Tensor, has_bytes_only_where_its_elements_follow_each_other) {
   const auto row = must(tensor.select<0>(1));
   EXPECT_EQ(must(row.bytes()).data(), bytes.data() + 12);
   const auto transposed = tensor.transpose();
-  EXPECT_TRUE(fails(transposed.bytes(), ErrorCode::bad_state, "elements_follow_each_other"));
+  EXPECT_TRUE(fails(transposed.bytes(), ErrorCode::bad_state, "elements_are_contiguous"));
 }
 
-TEST(Tensor, lies_over_bytes_that_are_there_already) {
+TEST(Tensor, wraps_existing_bytes) {
   alignas(4) std::array<std::byte, 16> bytes{};
   const auto storage = must(Storage::borrowed(MutableBytes(bytes)));
   const auto tensor = must(Tensor<I16, Rank<1>>::over(storage, Rank<1>(4), 8));
@@ -248,7 +249,7 @@ TEST(Tensor, lies_over_bytes_that_are_there_already) {
   EXPECT_EQ(bytes[8], std::byte{1});
   EXPECT_EQ(bytes[9], std::byte{2});
   EXPECT_TRUE(fails(Tensor<I16, Rank<1>>::over(storage, Rank<1>(5), 8), ErrorCode::out_of_bounds,
-                    "elements_are_inside_the_storage"));
+                    "elements_are_within_the_storage"));
   EXPECT_TRUE(fails(Tensor<I16, Rank<1>>::over(storage, Rank<1>(1), 7), ErrorCode::misaligned,
                     "elements_are_aligned"));
   EXPECT_TRUE(fails(Tensor<I16, Rank<1>>::over(storage, Rank<1>(-1)), ErrorCode::bad_shape,
@@ -270,10 +271,10 @@ TEST(Tensor, takes_strides_in_elements_and_of_either_sign) {
   const auto repeated = must(Tensor<F32, Rank<2>>::strided(storage, Rank<2>(100, 2), {0, 1}, 4));
   EXPECT_EQ(repeated(99, 1), 2.0F);
   EXPECT_TRUE(fails(Tensor<F32, Rank<1>>::strided(storage, Rank<1>(4), {-2}, 20), ErrorCode::out_of_bounds,
-                    "elements_are_inside_the_storage"));
+                    "elements_are_within_the_storage"));
 }
 
-TEST(Tensor, converts_to_what_promises_less_and_never_back) {
+TEST(Tensor, converts_only_to_less_static_types) {
   using Known = Tensor<F32, Shape<2, 3>>;
   EXPECT_TRUE((std::is_convertible_v<Known, Tensor<const F32, Rank<2>>>));
   EXPECT_TRUE((std::is_convertible_v<Tensor<const F32, Shape<2, 3>>, Tensor<const F32, Shape<dynamic, 3>>>));

@@ -127,7 +127,7 @@ struct Subject {
 
 template <class D>
 void expect_equal(const Subject<D>& subject) {
-  const auto wanted = [&](std::int64_t place) { return code_of(element_of<D>(nth_code(place))); };
+  const auto expected = [&](std::int64_t place) { return code_of(element_of<D>(nth_code(place))); };
   std::visit(
       [&](const auto& t) {
         using T = std::remove_cvref_t<decltype(t)>;
@@ -138,7 +138,7 @@ void expect_equal(const Subject<D>& subject) {
         for (const auto& index : tests::all_indices(subject.view.extents)) {
           typename T::Array array{};
           std::ranges::copy(index, array.begin());
-          const auto code = wanted(subject.view.place(index));
+          const auto code = expected(subject.view.place(index));
           const auto by_index = static_cast<typename T::Element>(tests::element_at(t, array));
           const auto by_at = std::apply([&](auto... i) { return t.at(i...); }, array);
           RC_ASSERT(code_of(by_index) == code);
@@ -163,8 +163,8 @@ void expect_closed(const Subject<D>& subject) {
                 std::numeric_limits<std::int64_t>::min()}) {
             typename T::Array array{};
             array[d] = beyond;
-            const auto answer = std::apply([&](auto... i) { return t.at(i...); }, array);
-            RC_ASSERT(!answer.has_value() && answer.error().code() == ErrorCode::out_of_bounds);
+            const auto result = std::apply([&](auto... i) { return t.at(i...); }, array);
+            RC_ASSERT(!result.has_value() && result.error().code() == ErrorCode::out_of_bounds);
           }
         }
       },
@@ -188,15 +188,13 @@ void check_random_chain() {
   expect_closed(subject);
 }
 
-RC_GTEST_PROP(TensorViews, see_what_a_list_of_places_sees_in_whole_elements, ()) {
-  check_random_chain<F32>();
-}
+RC_GTEST_PROP(TensorViews, match_a_list_of_offsets_in_whole_elements, ()) { check_random_chain<F32>(); }
 
-RC_GTEST_PROP(TensorViews, see_what_a_list_of_places_sees_in_4_bits, ()) { check_random_chain<I4>(); }
+RC_GTEST_PROP(TensorViews, match_a_list_of_offsets_in_4_bits, ()) { check_random_chain<I4>(); }
 
-RC_GTEST_PROP(TensorViews, see_what_a_list_of_places_sees_in_6_bits, ()) { check_random_chain<F6_E2M3>(); }
+RC_GTEST_PROP(TensorViews, match_a_list_of_offsets_in_6_bits, ()) { check_random_chain<F6_E2M3>(); }
 
-RC_GTEST_PROP(TensorViews, write_to_their_own_elements_and_to_no_other, ()) {
+RC_GTEST_PROP(TensorViews, write_only_their_own_elements, ()) {
   const auto base = must(Tensor<U4, Rank<2>>::zeros(Rank<2>(5, 7)));
   const RandomSlice rows(5);
   const RandomSlice columns(7);
@@ -213,14 +211,14 @@ RC_GTEST_PROP(TensorViews, write_to_their_own_elements_and_to_no_other, ()) {
   }
 }
 
-RC_GTEST_PROP(TensorViews, come_back_when_they_are_undone, ()) {
+RC_GTEST_PROP(TensorViews, are_restored_by_inverse_operations, ()) {
   const auto tensor = must(Tensor<F32, Rank<3>>::zeros(Rank<3>(between(1, 4), between(1, 4), between(1, 4))));
   const auto swapped_twice = tensor.transpose<0, 2>().transpose<0, 2>();
   RC_ASSERT(swapped_twice.strides() == tensor.strides());
   const auto last = tensor.extent(1) - 1;
-  const auto turned_twice = must(must(tensor.slice<1>(last, -1, -1)).slice<1>(last, -1, -1));
-  RC_ASSERT(turned_twice.shape() == tensor.shape());
-  RC_ASSERT(turned_twice.data() == tensor.data());
+  const auto reversed_twice = must(must(tensor.slice<1>(last, -1, -1)).slice<1>(last, -1, -1));
+  RC_ASSERT(reversed_twice.shape() == tensor.shape());
+  RC_ASSERT(reversed_twice.data() == tensor.data());
   const auto flat = must(tensor.reshape(Rank<1>(tensor.elements())));
   RC_ASSERT(must(flat.reshape(tensor.shape())).strides() == tensor.strides());
 }

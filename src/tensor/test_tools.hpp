@@ -121,7 +121,7 @@ struct NaiveView {
 
   /// The view of another shape whose every index comes from an index of this one.
   template <class ToOld>
-  [[nodiscard]] NaiveView seen_as(Ints new_extents, ToOld to_old) const {
+  [[nodiscard]] NaiveView remap(Ints new_extents, ToOld to_old) const {
     NaiveView view{std::move(new_extents), {}};
     for (const auto& index : all_indices(view.extents)) view.places.push_back(place(to_old(index)));
     return view;
@@ -133,7 +133,7 @@ struct NaiveView {
     for (auto i = begin; step > 0 ? i < end : i > end; i += step) taken.push_back(i);
     auto new_extents = extents;
     new_extents[dimension] = static_cast<std::int64_t>(taken.size());
-    return seen_as(new_extents, [&](Ints index) {
+    return remap(new_extents, [&](Ints index) {
       index[dimension] = taken[static_cast<std::size_t>(index[dimension])];
       return index;
     });
@@ -142,7 +142,7 @@ struct NaiveView {
   [[nodiscard]] NaiveView select(std::size_t dimension, std::int64_t at) const {
     auto new_extents = extents;
     new_extents.erase(new_extents.begin() + static_cast<std::ptrdiff_t>(dimension));
-    return seen_as(new_extents, [&](Ints index) {
+    return remap(new_extents, [&](Ints index) {
       index.insert(index.begin() + static_cast<std::ptrdiff_t>(dimension), at);
       return index;
     });
@@ -151,7 +151,7 @@ struct NaiveView {
   [[nodiscard]] NaiveView transpose(std::size_t a, std::size_t b) const {
     auto new_extents = extents;
     std::swap(new_extents[a], new_extents[b]);
-    return seen_as(new_extents, [&](Ints index) {
+    return remap(new_extents, [&](Ints index) {
       std::swap(index[a], index[b]);
       return index;
     });

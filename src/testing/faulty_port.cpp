@@ -1,4 +1,5 @@
 #include "testing/faulty_port.hpp"
+#include "io/port/port.hpp"
 
 #include <algorithm>
 
@@ -70,7 +71,7 @@ io::IoResult<std::vector<std::string>> FaultyPort::list(const std::filesystem::p
 io::IoResult<std::uint64_t> FaultyPort::read_at(io::FileHandle file, std::uint64_t offset,
                                                 MutableBytes into) {
   if (const auto error = fault(Call::read_at)) return tl::unexpected(*error);
-  return real_.read_at(file, offset, into.first(std::min(into.size(), most_bytes_)));
+  return real_.read_at(file, offset, into.first(std::min(into.size(), max_bytes_)));
 }
 
 io::IoResult<io::Region> FaultyPort::map(io::FileHandle file, std::uint64_t offset, std::uint64_t bytes) {
@@ -92,7 +93,7 @@ io::IoResult<void> FaultyPort::map_over(io::Region region, io::FileHandle file, 
   return real_.map_over(region, file, offset);
 }
 
-io::IoResult<void> FaultyPort::advise(io::Region region, io::Advice advice) {
+io::IoResult<void> FaultyPort::advise(io::Region region, io::Strategy::Advice advice) {
   if (const auto error = fault(Call::advise)) return tl::unexpected(*error);
   return real_.advise(region, advice);
 }
@@ -120,7 +121,7 @@ class FaultyPort::Queue final : public io::ReadQueue {
   io::IoResult<void> submit(const io::ReadRequest& request) override {
     if (const auto error = port_.fault(Call::submit)) return tl::unexpected(*error);
     auto shortened = request;
-    shortened.into = request.into.first(std::min<std::size_t>(request.into.size(), port_.most_bytes_));
+    shortened.into = request.into.first(std::min<std::size_t>(request.into.size(), port_.max_bytes_));
     return real_->submit(shortened);
   }
   io::IoResult<io::ReadDone> complete() override {
@@ -143,7 +144,7 @@ io::IoResult<std::unique_ptr<io::ReadQueue>> FaultyPort::read_queue(std::uint32_
   return std::make_unique<Queue>(*this, *std::move(real));
 }
 
-io::IoResult<void> FaultyPort::cached(io::FileHandle file, std::span<io::CacheQuery> parts) {
+io::IoResult<void> FaultyPort::cached(io::FileHandle file, std::span<io::Source::CacheQuery> parts) {
   if (const auto error = fault(Call::cached)) return tl::unexpected(*error);
   return real_.cached(file, parts);
 }
@@ -172,7 +173,7 @@ io::IoResult<std::uint64_t> FaultyPort::peak_memory() {
 std::uint64_t FaultyPort::page_bytes() const noexcept { return real_.page_bytes(); }
 
 io::IoResult<io::FileHandle> FaultyPort::create(const std::filesystem::path& path,
-                                                std::optional<io::FileRights> rights) {
+                                                std::optional<io::Source::Rights> rights) {
   if (const auto error = fault(Call::create)) return tl::unexpected(*error);
   auto handle = real_.create(path, rights);
   if (handle) ++open_files_;
@@ -190,7 +191,7 @@ io::IoResult<std::uint64_t> FaultyPort::next_hole(io::FileHandle file, std::uint
 }
 
 io::IoResult<io::FileHandle> FaultyPort::create_nameless(const std::filesystem::path& folder,
-                                                         std::optional<io::FileRights> rights) {
+                                                         std::optional<io::Source::Rights> rights) {
   if (const auto error = fault(Call::create_nameless)) return tl::unexpected(*error);
   auto handle = real_.create_nameless(folder, rights);
   if (handle) ++open_files_;
@@ -215,13 +216,13 @@ io::IoResult<void> FaultyPort::clone_range(const io::CopyRequest& request) {
 io::IoResult<std::uint64_t> FaultyPort::copy_range(const io::CopyRequest& request) {
   if (const auto error = fault(Call::copy_range)) return tl::unexpected(*error);
   auto shortened = request;
-  shortened.bytes = std::min(request.bytes, most_bytes_);
+  shortened.bytes = std::min(request.bytes, max_bytes_);
   return real_.copy_range(shortened);
 }
 
 io::IoResult<std::uint64_t> FaultyPort::write_at(io::FileHandle file, std::uint64_t offset, Bytes from) {
   if (const auto error = fault(Call::write_at)) return tl::unexpected(*error);
-  return real_.write_at(file, offset, from.first(std::min(from.size(), most_bytes_)));
+  return real_.write_at(file, offset, from.first(std::min(from.size(), max_bytes_)));
 }
 
 io::IoResult<void> FaultyPort::allocate(io::FileHandle file, std::uint64_t bytes) {
@@ -240,7 +241,7 @@ io::IoResult<void> FaultyPort::sync(io::FileHandle file) {
 }
 
 io::IoResult<void> FaultyPort::rename(const std::filesystem::path& from, const std::filesystem::path& to,
-                                      io::IfExists if_exists) {
+                                      IfExists if_exists) {
   if (const auto error = fault(Call::rename)) return tl::unexpected(*error);
   return real_.rename(from, to, if_exists);
 }

@@ -3,12 +3,13 @@
 
 #include <atomic>
 #include <functional>
-#include <htensor/io/port.hpp>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <system_error>
+
+#include "io/port/port.hpp"
 
 namespace ht::testing {
 
@@ -64,7 +65,7 @@ class FaultyPort final : public io::Port {
     lasting_.clear();
   }
   /// Limits the bytes of one read or write.
-  void set_most_bytes(std::uint64_t bytes) { most_bytes_ = bytes; }
+  void set_max_bytes(std::uint64_t bytes) { max_bytes_ = bytes; }
   /// Sets the result of `available_memory`.
   void set_available_memory(std::uint64_t bytes) { available_memory_ = bytes; }
   /// Sets a hook that runs before each call, to simulate events between calls.
@@ -86,22 +87,22 @@ class FaultyPort final : public io::Port {
   io::IoResult<io::Region> map(io::FileHandle file, std::uint64_t offset, std::uint64_t bytes) override;
   io::IoResult<void> unmap(io::Region region) override;
   io::IoResult<void> map_over(io::Region region, io::FileHandle file, std::uint64_t offset) override;
-  io::IoResult<void> advise(io::Region region, io::Advice advice) override;
+  io::IoResult<void> advise(io::Region region, io::Strategy::Advice advice) override;
   io::IoResult<io::FileHandle> reopen_direct(io::FileHandle file, io::Access access) override;
   io::IoResult<io::DirectAlignment> direct_alignment(io::FileHandle file) override;
   io::IoResult<std::unique_ptr<io::ReadQueue>> read_queue(std::uint32_t depth) override;
-  io::IoResult<void> cached(io::FileHandle file, std::span<io::CacheQuery> parts) override;
+  io::IoResult<void> cached(io::FileHandle file, std::span<io::Source::CacheQuery> parts) override;
   io::IoResult<void> forget(io::FileHandle file, std::uint64_t offset, std::uint64_t bytes) override;
   io::IoResult<io::FileSystem> file_system(io::FileHandle file) override;
   io::IoResult<std::uint64_t> available_memory() override;
   io::IoResult<std::uint64_t> peak_memory() override;
   [[nodiscard]] std::uint64_t page_bytes() const noexcept override;
   io::IoResult<io::FileHandle> create(const std::filesystem::path& path,
-                                      std::optional<io::FileRights> rights) override;
+                                      std::optional<io::Source::Rights> rights) override;
   io::IoResult<std::uint64_t> next_data(io::FileHandle file, std::uint64_t offset) override;
   io::IoResult<std::uint64_t> next_hole(io::FileHandle file, std::uint64_t offset) override;
   io::IoResult<io::FileHandle> create_nameless(const std::filesystem::path& folder,
-                                               std::optional<io::FileRights> rights) override;
+                                               std::optional<io::Source::Rights> rights) override;
   io::IoResult<void> name(io::FileHandle file, const std::filesystem::path& path) override;
   io::IoResult<void> claim(io::FileHandle file) override;
   io::IoResult<void> clone_range(const io::CopyRequest& request) override;
@@ -111,7 +112,7 @@ class FaultyPort final : public io::Port {
   io::IoResult<void> resize(io::FileHandle file, std::uint64_t bytes) override;
   io::IoResult<void> sync(io::FileHandle file) override;
   io::IoResult<void> rename(const std::filesystem::path& from, const std::filesystem::path& to,
-                            io::IfExists if_exists) override;
+                            IfExists if_exists) override;
   io::IoResult<void> unlink(const std::filesystem::path& path) override;
 
  private:
@@ -125,7 +126,7 @@ class FaultyPort final : public io::Port {
   std::map<Call, std::pair<int, std::errc>> lasting_;
   std::map<Call, int> counts_;
   std::function<void(Call, int)> hook_;
-  std::uint64_t most_bytes_ = UINT64_MAX;
+  std::uint64_t max_bytes_ = UINT64_MAX;
   std::optional<std::uint64_t> available_memory_;
   std::atomic<int> open_files_ = 0;
   std::atomic<int> mapped_regions_ = 0;

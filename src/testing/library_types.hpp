@@ -2,7 +2,7 @@
 #pragma once
 
 #include <htensor/dtype/encoding.hpp>
-#include <htensor/dtype/visit.hpp>
+#include <htensor/dtype/relations.hpp>
 #include <vector>
 
 namespace ht::inline v1 {

@@ -35,12 +35,12 @@ Tensor<D, Rank<1>> every_code() {
   return must(Tensor<D, Rank<1>>::of(Rank<1>(values.size()), values));
 }
 
-void expect_same_number(double wanted, double got, std::string_view from, std::string_view to) {
-  if (std::isnan(wanted)) {
+void expect_same_number(double expected, double got, std::string_view from, std::string_view to) {
+  if (std::isnan(expected)) {
     EXPECT_TRUE(std::isnan(got)) << from << " to " << to;
   } else {
-    EXPECT_EQ(got, wanted) << from << " to " << to;
-    EXPECT_EQ(std::signbit(got), std::signbit(wanted)) << from << " to " << to;
+    EXPECT_EQ(got, expected) << from << " to " << to;
+    EXPECT_EQ(std::signbit(got), std::signbit(expected)) << from << " to " << to;
   }
 }
 
@@ -52,10 +52,10 @@ void expect_exact_where_lossless() {
     const auto lazy = as<To>(source);
     ASSERT_EQ(eager.shape(), source.shape());
     for (std::int64_t i = 0; i < source.elements(); ++i) {
-      const auto wanted = number_of(static_cast<typename From::Element>(source(i)));
-      expect_same_number(wanted, number_of(static_cast<typename To::Element>(eager(i))), From::name,
+      const auto expected = number_of(static_cast<typename From::Element>(source(i)));
+      expect_same_number(expected, number_of(static_cast<typename To::Element>(eager(i))), From::name,
                          To::name);
-      expect_same_number(wanted, number_of(lazy(i)), From::name, To::name);
+      expect_same_number(expected, number_of(lazy(i)), From::name, To::name);
     }
   }
 }
@@ -100,7 +100,7 @@ TEST(Cast, keeps_the_edges_of_wide_dtypes) {
   EXPECT_EQ(must(upcast<F64>(floats))(1), std::numeric_limits<double>::infinity());
 }
 
-TEST(Cast, makes_complex_numbers_without_an_imaginary_part) {
+TEST(Cast, converts_real_to_complex_with_zero_imaginary_part) {
   const auto tensor = must(Tensor<BF16, Rank<1>>::of(Rank<1>(2), {BF16::Element(1.5F), BF16::Element(-2)}));
   const auto complex = must(cast<C64>(tensor));
   EXPECT_EQ(complex(0), std::complex<float>(1.5F, 0.0F));
@@ -109,7 +109,7 @@ TEST(Cast, makes_complex_numbers_without_an_imaginary_part) {
   EXPECT_EQ(as<C64>(floats)(0), std::complex<float>(0.1F, 0.0F));
 }
 
-TEST(Cast, makes_ones_of_whatever_byte_is_true) {
+TEST(Cast, converts_every_true_byte_to_one) {
   const auto tensor = must(Tensor<Bool, Rank<1>>::of(Rank<1>(3), {false, true, Boolean::from_bits(0x80)}));
   const auto floats = must(cast<F32>(tensor));
   EXPECT_EQ(floats(0), 0.0F);
@@ -153,7 +153,7 @@ TEST(Cast, views_can_be_iterated) {
   EXPECT_EQ(sum, 21);
 }
 
-TEST(Cast, takes_read_only_tensors_and_gives_mutable_ones) {
+TEST(Cast, accepts_read_only_tensors_and_returns_mutable_ones) {
   const Tensor<const F16, Shape<2>> seen =
       must(Tensor<F16, Shape<2>>::of({}, {F16::Element(1.0F), F16::Element(2.0F)}));
   EXPECT_TRUE((std::same_as<decltype(must(cast<F64>(seen))), Tensor<F64, Shape<2>>>));
@@ -162,13 +162,13 @@ TEST(Cast, takes_read_only_tensors_and_gives_mutable_ones) {
   EXPECT_EQ(as<F64>(seen)(1), 2.0);
 }
 
-TEST(Cast, goes_over_rank_0_and_over_nothing) {
+TEST(Cast, handles_rank_0_and_empty_tensors) {
   EXPECT_EQ(must(cast<F32>(must(Tensor<I8, Rank<0>>::of({}, {-5}))))(), -5.0F);
   EXPECT_EQ(as<F32>(must(Tensor<I8, Rank<0>>::of({}, {-5})))(), -5.0F);
   EXPECT_EQ(must(cast<F32>(must(Tensor<I8, Rank<2>>::zeros(Rank<2>(3, 0))))).shape(), Rank<2>(3, 0));
 }
 
-TEST(AsView, sees_what_is_written_later) {
+TEST(AsView, reads_later_writes) {
   const auto tensor = must(Tensor<BF16, Rank<1>>::zeros(Rank<1>(2)));
   const auto view = as<F32>(tensor);
   EXPECT_EQ(view(1), 0.0F);
@@ -187,13 +187,13 @@ TEST(AsView, keeps_the_bytes_alive) {
 TEST(AsView, checks_its_indices) {
   const auto view = as<F32>(must(Tensor<U8, Rank<2>>::zeros(Rank<2>(2, 3))));
   EXPECT_EQ(must(view.at(1, 2)), 0.0F);
-  EXPECT_TRUE(fails(view.at(2, 0), ErrorCode::out_of_bounds, "index_is_inside"));
-  EXPECT_TRUE(fails(view.at(0, 3), ErrorCode::out_of_bounds, "index_is_inside"));
+  EXPECT_TRUE(fails(view.at(2, 0), ErrorCode::out_of_bounds, "index_is_within_bounds"));
+  EXPECT_TRUE(fails(view.at(0, 3), ErrorCode::out_of_bounds, "index_is_within_bounds"));
   EXPECT_TRUE(fails(view.at(0, std::numeric_limits<std::uint64_t>::max()), ErrorCode::out_of_bounds,
-                    "index_is_inside"));
+                    "index_is_within_bounds"));
 }
 
-TEST(AsView, becomes_real_by_a_copy) {
+TEST(AsView, copy_materializes_the_values) {
   const auto tensor = must(Tensor<U8, Rank<2>>::of(Rank<2>(2, 2), {1, 2, 3, 4}));
   const auto copy = must(as<F16>(tensor.transpose()).copy());
   tensor(1, 0) = 9;
@@ -206,14 +206,14 @@ concept Upcasts = requires(const Tensor<From, Rank<1>>& tensor) { upcast<To>(ten
 template <class To, class From>
 concept Casts = requires(const Tensor<From, Rank<1>>& tensor) { cast<To>(tensor); };
 template <class To, class From>
-concept SeenAs = requires(const Tensor<From, Rank<1>>& tensor) { as<To>(tensor); };
+concept HasLazyCast = requires(const Tensor<From, Rank<1>>& tensor) { as<To>(tensor); };
 
-TEST(Cast, is_offered_exactly_where_nothing_is_lost) {
+TEST(Cast, is_available_exactly_if_lossless) {
   static_assert(Upcasts<F32, F16> && Upcasts<I64, const I8> && Upcasts<F64, F64>);
   static_assert(!Upcasts<F32, BF16> && !Upcasts<F32, F64> && !Upcasts<I16, U8>);
   static_assert(Casts<F32, BF16> && Casts<I16, U8> && Casts<F16, const U8> && Casts<F64, I32>);
   static_assert(!Casts<F64, I64> && !Casts<F16, BF16> && !Casts<U8, I8> && !Casts<F32, I32>);
-  static_assert(SeenAs<F32, const BF16> && !SeenAs<F8_E4M3FNUZ, F8_E4M3>);
+  static_assert(HasLazyCast<F32, const BF16> && !HasLazyCast<F8_E4M3FNUZ, F8_E4M3>);
   EXPECT_FALSE((Casts<F32, C64>));
 }
 

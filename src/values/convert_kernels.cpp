@@ -8,9 +8,9 @@
 #include <bit>
 #include <concepts>
 #include <cstring>
-#include <htensor/dtype/facts.hpp>
-#include <htensor/dtype/float_code.hpp>
+#include <htensor/dtype/dtypes.hpp>
 #include <htensor/dtype/packed.hpp>
+#include <htensor/dtype/scalar.hpp>
 #include <limits>
 #include <type_traits>
 
@@ -44,7 +44,8 @@ HWY_INLINE void store(std::byte* at, T value) {
 // The layout of float or double, by the integer type of its bits.
 template <class Word>
 inline constexpr FloatLayout native_layout =
-    sizeof(Word) == 4 ? FloatLayout{8, 23, 127, Specials::ieee} : FloatLayout{11, 52, 1023, Specials::ieee};
+    sizeof(Word) == 4 ? FloatLayout{8, 23, 127, FloatLayout::Specials::ieee}
+                      : FloatLayout{11, 52, 1023, FloatLayout::Specials::ieee};
 
 template <class Word>
 using Native = std::conditional_t<sizeof(Word) == 4, float, double>;
@@ -68,12 +69,12 @@ HWY_INLINE hn::Vec<hn::RebindToFloat<Tag>> widen(Tag words, hn::Vec<Tag> code) {
     return hn::IfThenElse(hn::RebindMask(words, mask), yes, no);
   };
   const auto quiet_nan = hn::Set(words, 0x7FC00000U);
-  if constexpr (L.specials == Specials::scale) {
+  if constexpr (L.specials == FloatLayout::Specials::scale) {
     // Powers of two, starting with the subnormal 2^-127.
     const auto power =
         select(above(code, 0), hn::ShiftLeft<23>(code), hn::Set(words, std::uint32_t{0x00400000}));
     return hn::BitCast(floats, select(above(code, largest), quiet_nan, power));
-  } else if constexpr (L.exponent_bits == 8 && L.specials == Specials::ieee) {
+  } else if constexpr (L.exponent_bits == 8 && L.specials == FloatLayout::Specials::ieee) {
     return hn::BitCast(floats, hn::ShiftLeft<moved_by>(code));
   } else {
     constexpr auto unit = std::bit_cast<float>(static_cast<std::uint32_t>(127 + L.lowest_exponent()) << 23);
@@ -88,15 +89,15 @@ HWY_INLINE hn::Vec<hn::RebindToFloat<Tag>> widen(Tag words, hn::Vec<Tag> code) {
     // NOLINTNEXTLINE(misc-const-correctness): not every layout has special codes
     auto bits = select(above(magnitude, first_normal - 1), normal, subnormal);
     const auto payload = hn::And(moved, hn::Set(words, 0x007FFFFFU));
-    if constexpr (L.specials == Specials::ieee) {
+    if constexpr (L.specials == FloatLayout::Specials::ieee) {
       const auto special = hn::Or(payload, hn::Set(words, 0x7F800000U));
       bits = select(above(magnitude, largest), special, bits);
       bits = select(above(magnitude, largest + 1), hn::Or(bits, quiet_nan), bits);
-    } else if constexpr (L.specials == Specials::nan_at_all_ones) {
+    } else if constexpr (L.specials == FloatLayout::Specials::nan_at_all_ones) {
       bits = select(above(magnitude, largest), hn::Or(payload, quiet_nan), bits);
     }
     bits = hn::Or(bits, hn::ShiftLeft<31>(hn::ShiftRight<code_bits>(code)));
-    if constexpr (L.specials == Specials::nan_at_minus_zero) {
+    if constexpr (L.specials == FloatLayout::Specials::nan_at_minus_zero) {
       const auto minus_zero = hn::Eq(code, hn::Set(words, 1U << code_bits));
       bits = hn::IfThenElse(minus_zero, hn::Set(words, 0xFFC00000U), bits);
     }
@@ -112,9 +113,9 @@ struct Overflow {
 
   explicit Overflow(const Demotion& demotion) {
     constexpr auto largest = static_cast<Word>(L.largest_code());
-    constexpr Word beyond = L.specials == Specials::none ? largest : largest + 1;
+    constexpr Word beyond = L.specials == FloatLayout::Specials::none ? largest : largest + 1;
     infinite = demotion.saturate ? largest : beyond;
-    finite = demotion.mode == RoundingMode::toward_zero ? largest : infinite;
+    finite = demotion.mode == Rounding::Mode::toward_zero ? largest : infinite;
   }
 };
 
@@ -161,9 +162,9 @@ HWY_INLINE hn::Vec<Tag> narrow(Tag words, hn::Vec<Tag> bits, hn::Vec<Tag> random
     auto significand = hn::Or(hn::And(magnitude, hn::Set(words, implicit - 1)),
                               hn::IfThenElseZero(has_implicit, hn::Set(words, implicit)));
     const auto limit = hn::Set(ints, Int{word_bits - 1});
-    const auto wanted =
+    const auto requested_bits =
         hn::Max(hn::Set(ints, Int{dropped}), hn::Sub(hn::Set(ints, subnormal_shift), exponent));
-    const auto shift_bits = hn::Min(wanted, limit);
+    const auto shift_bits = hn::Min(requested_bits, limit);
     const auto shift = hn::BitCast(words, shift_bits);
     auto bias = hn::Zero(words);
     if constexpr (IsNearest) {
@@ -171,7 +172,7 @@ HWY_INLINE hn::Vec<Tag> narrow(Tag words, hn::Vec<Tag> bits, hn::Vec<Tag> random
       bias = hn::Add(hn::Sub(one << hn::Sub(shift, one), one), odd);
     } else {
       // A number far below the smallest code keeps its probability of rounding up to it.
-      significand = significand >> hn::BitCast(words, hn::Min(hn::Sub(wanted, shift_bits), limit));
+      significand = significand >> hn::BitCast(words, hn::Min(hn::Sub(requested_bits, shift_bits), limit));
       bias = hn::And(random, hn::Sub(one << shift, one));
     }
     const auto rounded = hn::Add(significand, bias) >> shift;
@@ -190,17 +191,17 @@ HWY_INLINE hn::Vec<Tag> narrow(Tag words, hn::Vec<Tag> bits, hn::Vec<Tag> random
   }
   const auto is_nan = above(magnitude, infinity);
   const auto sign = hn::ShiftLeft<code_bits>(negative);
-  if constexpr (L.specials == Specials::none) {
+  if constexpr (L.specials == FloatLayout::Specials::none) {
     // In a layout without NaN, the sign of a NaN is dropped.
     return hn::IfThenElse(is_nan, hn::Set(words, largest), hn::Or(code, sign));
   } else {
     auto nan = hn::Set(words, static_cast<Word>(largest + 1));
-    if constexpr (L.specials == Specials::ieee) {
+    if constexpr (L.specials == FloatLayout::Specials::ieee) {
       nan = hn::Or(nan, hn::Set(words, Word{1} << (L.mantissa_bits - 1)));
       nan = hn::Or(nan, hn::ShiftRight<dropped>(hn::And(magnitude, hn::Set(words, implicit - 1))));
     }
     code = hn::IfThenElse(is_nan, nan, code);
-    if constexpr (L.specials != Specials::nan_at_minus_zero) return hn::Or(code, sign);
+    if constexpr (L.specials != FloatLayout::Specials::nan_at_minus_zero) return hn::Or(code, sign);
     // Zero and NaN have no sign.
     const auto has_sign = hn::AndNot(above(code, static_cast<Int>(largest)), above(code, 0));
     return hn::Or(code, hn::IfThenElseZero(has_sign, sign));
@@ -218,14 +219,14 @@ HWY_INLINE Word narrow_to_scale(Word bits, Word random, const Demotion& demotion
   const Word magnitude = bits & ~(Word{1} << (word_bits - 1));
   if (magnitude > infinity || (magnitude != 0 && magnitude != bits)) return largest + 1;
   if (magnitude == infinity) return overflow.infinite;
-  const Magnitude value = source.magnitude(magnitude);
+  const NumberFacts::Magnitude value = source.magnitude(magnitude);
   if (value.significand == 0) return 0;
   const int top = 63 - std::countl_zero(value.significand);
   const int code = top + value.exponent - L.lowest_exponent();
   if (code < 0) return 0;
   // The bits below the leading bit, in units of 2^-64.
   const std::uint64_t fraction = top == 0 ? 0 : value.significand << (64 - top);
-  const bool up = demotion.mode == RoundingMode::nearest_even
+  const bool up = demotion.mode == Rounding::Mode::nearest_even
                       ? fraction >> 63 != 0
                       : fraction > static_cast<std::uint64_t>(random) << (64 - word_bits);
   const Word rounded = static_cast<Word>(code) + (up ? 1 : 0);
@@ -234,7 +235,7 @@ HWY_INLINE Word narrow_to_scale(Word bits, Word random, const Demotion& demotion
 
 // Rounds to an integer and saturates at `Lowest` and `Highest`. NaN becomes 0.
 template <class Int, Int Lowest, Int Highest>
-HWY_INLINE Int round_to_integer(double value, RoundingMode mode, std::uint64_t random) {
+HWY_INLINE Int round_to_integer(double value, Rounding::Mode mode, std::uint64_t random) {
   if (value != value) return 0;
   // The limits are powers of two or below 2^53, so comparisons are exact.
   if (value <= static_cast<double>(Lowest)) return Lowest;
@@ -243,9 +244,9 @@ HWY_INLINE Int round_to_integer(double value, RoundingMode mode, std::uint64_t r
   const double rest = value - static_cast<double>(truncated);
   const double distance = rest < 0 ? -rest : rest;
   bool away = false;
-  if (mode == RoundingMode::nearest_even) {
+  if (mode == Rounding::Mode::nearest_even) {
     away = distance > 0.5 || (distance == 0.5 && truncated % 2 != 0);
-  } else if (mode == RoundingMode::stochastic) {
+  } else if (mode == Rounding::Mode::stochastic) {
     away = distance * 0x1p53 > static_cast<double>(random >> 11);
   }
   if (!away) return truncated;
@@ -314,7 +315,7 @@ HWY_INLINE void for_each_vector(const From* from, To* into, std::int64_t count, 
     }
   } else {
     for (; i + lanes <= count; i += lanes) {
-      prefetch_again(from + i);
+      prefetch_reused(from + i);
       convert(from + i, into + i);
     }
     const std::size_t rest = static_cast<std::size_t>(count - i) % Lanes;
@@ -458,12 +459,12 @@ HWY_INLINE void narrow_all(const Native<Word>* from, Code* codes, std::int64_t c
 template <class D, class Word, class Code>
 HWY_INLINE void demote_floats(const Native<Word>* from, Code* codes, std::int64_t count,
                               const Demotion& demotion) {
-  const bool is_nearest = demotion.mode == RoundingMode::nearest_even;
-  if constexpr (D::layout.specials == Specials::scale) {
+  const bool is_nearest = demotion.mode == Rounding::Mode::nearest_even;
+  if constexpr (D::layout.specials == FloatLayout::Specials::scale) {
     const Overflow<D::layout, Word> overflow(demotion);
     for (std::int64_t i = 0; i < count; ++i) {
       // Rounds up if the fraction exceeds `random`, so all ones never round up.
-      Word random = demotion.mode == RoundingMode::toward_zero ? static_cast<Word>(-1) : Word{0};
+      Word random = demotion.mode == Rounding::Mode::toward_zero ? static_cast<Word>(-1) : Word{0};
       if (demotion.random != nullptr)
         random = static_cast<Word>(demotion.random->words[static_cast<std::size_t>(i)]);
       codes[i] = static_cast<Code>(
@@ -486,7 +487,7 @@ HWY_INLINE void demote_floats(const Native<Word>* from, Code* codes, std::int64_
     }
   }
 #endif
-  if constexpr (D::layout.specials != Specials::scale) {
+  if constexpr (D::layout.specials != FloatLayout::Specials::scale) {
     if (is_nearest) {
       narrow_all<D, true, Word>(from, codes, count, demotion);
     } else {
@@ -539,7 +540,7 @@ void demote(const Native<Word>* from, std::byte* into, std::int64_t count,
 template <class D>
 constexpr Kernels kernels_for() {
   Kernels kernels;
-  if constexpr (D::number.kind != NumberKind::complex) {
+  if constexpr (D::number.kind != NumberFacts::Kind::complex) {
     if constexpr (LosslessTo<D, F32>) kernels.promote_f32 = promote_f32<D>;
     kernels.promote_f64 = promote_f64<D>;
     kernels.demote_f32 = demote<D, std::uint32_t>;

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <htensor/dtype/dtypes.hpp>
-#include <htensor/values/rounding.hpp>
+#include <htensor/values/cast.hpp>
 
 namespace ht::inline v1::values {
 
@@ -27,7 +27,7 @@ void fill_random(RandomBits& bits, std::uint64_t seed, std::uint64_t first, std:
 
 /// Parameters of a demotion.
 struct Demotion {
-  RoundingMode mode = RoundingMode::nearest_even;
+  Rounding::Mode mode = Rounding::Mode::nearest_even;
   bool saturate = false;
   const RandomBits* random = nullptr;
 };

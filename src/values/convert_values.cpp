@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <htensor/dtype/packed.hpp>
 #include <htensor/dtype/relations.hpp>
-#include <htensor/dtype/sizes.hpp>
-#include <htensor/dtype/visit.hpp>
 #include <htensor/values/cast.hpp>
 #include <limits>
 #include <utility>
@@ -38,9 +37,9 @@ To convert_integer(From value, const Demotion& demotion, std::uint64_t random) n
     const std::uint64_t unit = std::uint64_t{1} << excess;
     const std::uint64_t lost = magnitude & (unit - 1);
     std::uint64_t kept = magnitude >> excess;
-    const bool up = demotion.mode == RoundingMode::nearest_even
+    const bool up = demotion.mode == Rounding::Mode::nearest_even
                         ? lost * 2 > unit || (lost * 2 == unit && lost != 0 && kept % 2 == 1)
-                        : demotion.mode == RoundingMode::stochastic && lost > (random & (unit - 1));
+                        : demotion.mode == Rounding::Mode::stochastic && lost > (random & (unit - 1));
     kept += up ? 1 : 0;
     const double rounded = static_cast<double>(static_cast<std::int64_t>(kept)) * static_cast<double>(unit);
     return negative ? -rounded : rounded;
@@ -95,7 +94,7 @@ class StripConverter {
       demotion_.mode = conversion.rounding.mode;
       demotion_.saturate = conversion.rounding.saturate;
     }
-    if (demotion_.mode == RoundingMode::stochastic) demotion_.random = &random_;
+    if (demotion_.mode == Rounding::Mode::stochastic) demotion_.random = &random_;
   }
 
   void convert(const std::byte* stored, std::byte* into, std::int64_t count, std::uint64_t first) noexcept {

@@ -6,7 +6,7 @@
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/result.hpp>
 #include <htensor/dtype/encoding.hpp>
-#include <htensor/values/rounding.hpp>
+#include <htensor/values/cast.hpp>
 
 namespace ht::inline v1::values {
 

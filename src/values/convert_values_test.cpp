@@ -6,10 +6,8 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <htensor/dtype/float_code.hpp>
 #include <htensor/dtype/relations.hpp>
 #include <htensor/dtype/scalar.hpp>
-#include <htensor/dtype/visit.hpp>
 #include <htensor/values/cast.hpp>
 #include <limits>
 #include <optional>
@@ -44,13 +42,13 @@ struct Rounded {
 };
 
 // `significand` / 2^shift toward zero, and whether the rest rounds up.
-std::uint64_t shift_right(std::uint64_t significand, int shift, RoundingMode mode, bool& is_exact) {
+std::uint64_t shift_right(std::uint64_t significand, int shift, Rounding::Mode mode, bool& is_exact) {
   is_exact = true;
   if (shift <= 0) return significand << -shift;
   const std::uint64_t kept = shift > 63 ? 0 : significand >> shift;
   const std::uint64_t rest = shift > 63 ? significand : significand - (kept << shift);
   is_exact = rest == 0;
-  if (mode == RoundingMode::toward_zero || shift > 64) return kept;
+  if (mode == Rounding::Mode::toward_zero || shift > 64) return kept;
   const std::uint64_t half = std::uint64_t{1} << (shift - 1);
   return kept + (rest > half || (rest == half && kept % 2 == 1) ? 1 : 0);
 }
@@ -59,14 +57,16 @@ Rounded reference_float(const FloatLayout& layout, Parts parts, const Rounding& 
   const std::uint64_t largest = layout.largest_code();
   const std::uint64_t sign =
       parts.negative ? std::uint64_t{1} << (layout.exponent_bits + layout.mantissa_bits) : 0;
-  const std::uint64_t beyond = layout.specials == Specials::none || rounding.saturate ? largest : largest + 1;
+  const std::uint64_t beyond =
+      layout.specials == FloatLayout::Specials::none || rounding.saturate ? largest : largest + 1;
   const auto signed_code = [&](std::uint64_t code) {
-    if (layout.specials == Specials::scale) return code;
-    if (layout.specials == Specials::nan_at_minus_zero && (code == 0 || code > largest)) return code;
+    if (layout.specials == FloatLayout::Specials::scale) return code;
+    if (layout.specials == FloatLayout::Specials::nan_at_minus_zero && (code == 0 || code > largest))
+      return code;
     return code | sign;
   };
   if (parts.number_class == NumberClass::nan) return {detail::put_together(layout, parts), true};
-  if (layout.specials == Specials::scale && parts.negative &&
+  if (layout.specials == FloatLayout::Specials::scale && parts.negative &&
       (parts.significand != 0 || parts.number_class == NumberClass::infinite)) {
     return {largest + 1, true};
   }
@@ -78,8 +78,8 @@ Rounded reference_float(const FloatLayout& layout, Parts parts, const Rounding& 
   Rounded result;
   const auto units = shift_right(parts.significand, unit - parts.exponent, rounding.mode, result.is_exact);
   std::uint64_t code = (static_cast<std::uint64_t>(unit - lowest) << layout.mantissa_bits) + units;
-  if (layout.specials == Specials::scale) code -= code > 0 ? 1 : 0;
-  if (code > largest) code = rounding.mode == RoundingMode::toward_zero ? largest : beyond;
+  if (layout.specials == FloatLayout::Specials::scale) code -= code > 0 ? 1 : 0;
+  if (code > largest) code = rounding.mode == Rounding::Mode::toward_zero ? largest : beyond;
   result.code = signed_code(code);
   return result;
 }
@@ -224,11 +224,11 @@ void expect_reference(const Kind& from, const Kind& to, const std::vector<std::u
   // Rounding has no effect on a lossless conversion.
   const Rounding effective = values::is_lossless(from.type, to.type) ? Rounding{} : rounding;
   for (std::size_t i = 0; i < codes.size(); ++i) {
-    const auto wanted = reference(from, to, codes[i], effective).code;
-    if (is_nan(to, wanted) && is_nan(to, found[i])) continue;
-    ASSERT_EQ(found[i], wanted) << from.type.name << " 0x" << std::hex << codes[i] << " to " << to.type.name
-                                << " by mode " << static_cast<int>(rounding.mode) << " saturate "
-                                << rounding.saturate;
+    const auto expected = reference(from, to, codes[i], effective).code;
+    if (is_nan(to, expected) && is_nan(to, found[i])) continue;
+    ASSERT_EQ(found[i], expected) << from.type.name << " 0x" << std::hex << codes[i] << " to " << to.type.name
+                                  << " by mode " << static_cast<int>(rounding.mode) << " saturate "
+                                  << rounding.saturate;
   }
 }
 
@@ -247,11 +247,11 @@ INSTANTIATE_TEST_SUITE_P(DTypes, ConvertFrom, ::testing::ValuesIn(kinds()),
 
 TEST_P(ConvertFrom, rounds_to_nearest_even_into_every_dtype) { expect_reference_for_all({}); }
 TEST_P(ConvertFrom, rounds_toward_zero_into_every_dtype) {
-  expect_reference_for_all({.mode = RoundingMode::toward_zero});
+  expect_reference_for_all({.mode = Rounding::Mode::toward_zero});
 }
 TEST_P(ConvertFrom, saturates_into_every_dtype) {
   expect_reference_for_all({.saturate = true});
-  expect_reference_for_all({.mode = RoundingMode::toward_zero, .saturate = true});
+  expect_reference_for_all({.mode = Rounding::Mode::toward_zero, .saturate = true});
 }
 
 // A stochastic result is one of the two neighbours, and an exact value stays.
@@ -260,9 +260,9 @@ void expect_neighbours() {
   const Kind from = kind_of<From>();
   const Kind to = kind_of<To>();
   const auto codes = codes_to_try(from);
-  const auto found = converted(from, to, codes, {.mode = RoundingMode::stochastic, .seed = 3});
+  const auto found = converted(from, to, codes, {.mode = Rounding::Mode::stochastic, .seed = 3});
   for (std::size_t i = 0; i < codes.size(); ++i) {
-    const auto below = reference(from, to, codes[i], {.mode = RoundingMode::toward_zero});
+    const auto below = reference(from, to, codes[i], {.mode = Rounding::Mode::toward_zero});
     if (is_nan(to, below.code)) continue;
     // Codes of floats are a sign and magnitudes in order; a negative integer counts down.
     const bool counts_down = !to.layout && parts_of(from, codes[i]).negative;
@@ -289,7 +289,7 @@ TEST(ConvertValues, rounds_at_random_without_bias) {
     constexpr int count = 1 << 16;
     const std::vector<float> values(count, value);
     std::vector<std::byte> into(static_cast<std::size_t>(count) * 4);
-    convert_values({element_type_of<F32>(), to, {.mode = RoundingMode::stochastic, .seed = 5}},
+    convert_values({element_type_of<F32>(), to, {.mode = Rounding::Mode::stochastic, .seed = 5}},
                    reinterpret_cast<const std::byte*>(values.data()), into.data(), count);
     double sum = 0;
     for (int i = 0; i < count; ++i) sum += read(into.data(), i);
@@ -315,12 +315,12 @@ TEST(ConvertValues, rounds_at_random_without_bias) {
   EXPECT_NEAR(mean_of(0x1p-11F, element_type_of<F8_E4M3>(), read_e4m3), 0x1p-11, 0x1p-9 / 128);
 }
 
-TEST(ConvertValues, has_random_bits_of_seed_and_index_alone) {
+TEST(ConvertValues, random_bits_depend_only_on_seed_and_index) {
   std::vector<float> values(5000);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = 1.0F + static_cast<float>(i) * 1e-5F;
   const auto* const stored = reinterpret_cast<const std::byte*>(values.data());
   const Conversion conversion{
-      element_type_of<F32>(), element_type_of<BF16>(), {RoundingMode::stochastic, false, 9}};
+      element_type_of<F32>(), element_type_of<BF16>(), {Rounding::Mode::stochastic, false, 9}};
   std::vector<std::byte> whole(10000);
   std::vector<std::byte> parts(10000);
   convert_values(conversion, stored, whole.data(), 5000);
@@ -334,7 +334,7 @@ TEST(ConvertValues, has_random_bits_of_seed_and_index_alone) {
   must(values::convert_in_parallel(conversion, stored, parallel.data(), 5000));
   EXPECT_EQ(whole, parallel);
   std::vector<std::byte> other(10000);
-  convert_values({conversion.from, conversion.to, {RoundingMode::stochastic, false, 10}}, stored,
+  convert_values({conversion.from, conversion.to, {Rounding::Mode::stochastic, false, 10}}, stored,
                  other.data(), 5000);
   EXPECT_NE(whole, other);
 }
@@ -345,7 +345,7 @@ TEST(ConvertValues, is_the_same_on_every_processor) {
     std::vector<std::uint64_t> results;
     const auto add = [&]<class From, class To>(From, To) {
       for (const auto mode :
-           {RoundingMode::nearest_even, RoundingMode::toward_zero, RoundingMode::stochastic}) {
+           {Rounding::Mode::nearest_even, Rounding::Mode::toward_zero, Rounding::Mode::stochastic}) {
         const Kind from = kind_of<From>();
         const auto found = converted(from, kind_of<To>(), codes_to_try(from), {.mode = mode, .seed = 1});
         results.insert(results.end(), found.begin(), found.end());
@@ -364,11 +364,11 @@ TEST(ConvertValues, is_the_same_on_every_processor) {
     add(F32{}, I16{});
     return results;
   };
-  const auto wanted = all();
+  const auto expected = all();
   int targets = 0;
   for (std::int64_t rest = supported_targets() & HWY_TARGETS; rest != 0; rest &= rest - 1) {
     set_targets_for_test(rest & -rest);
-    EXPECT_TRUE(wanted == all()) << "target " << (rest & -rest);
+    EXPECT_TRUE(expected == all()) << "target " << (rest & -rest);
     ++targets;
   }
   set_targets_for_test(0);
@@ -396,7 +396,7 @@ TEST(ConvertValues, converts_long_runs_in_parallel_as_in_one) {
   }
 }
 
-TEST(ConvertValues, knows_which_conversions_exist) {
+TEST(ConvertValues, reports_the_supported_conversions) {
   const ElementType unknown{};
   EXPECT_TRUE(values::can_convert(element_type_of<F32>(), element_type_of<Bool>()));
   EXPECT_TRUE(values::can_convert(element_type_of<I64>(), element_type_of<C64>()));

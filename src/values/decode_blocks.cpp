@@ -9,7 +9,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <htensor/dtype/encodings.hpp>
+#include <htensor/dtype/encoding.hpp>
 
 #include "values/iq_tables.hpp"
 #include "values/targets.hpp"

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <htensor/dtype/encodings.hpp>
+#include <htensor/dtype/encoding.hpp>
 #include <iterator>
 #include <limits>
 #include <memory>
@@ -149,14 +149,14 @@ constexpr std::array rules{
 };
 static_assert(rules.size() == AllEncodings::size);
 
-TEST(DecodeBlocks, knows_every_encoding_and_nothing_else) {
+TEST(DecodeBlocks, supports_exactly_the_listed_encodings) {
   for (int tag = 0; tag <= UINT8_MAX; ++tag) {
     const auto encoding = static_cast<EncodingTag>(tag);
     EXPECT_EQ(can_decode(encoding), find_encoding(encoding).has_value()) << tag;
   }
 }
 
-TEST(DecodeBlocks, gives_the_values_of_ggml_bit_for_bit) {
+TEST(DecodeBlocks, matches_ggml_bit_for_bit) {
   HT_SHARED_OR_SKIP(folder, "vectors/decode");
   for (const Rule& rule : rules) {
     const auto encoding = find_encoding(rule.name).value();

@@ -21,7 +21,7 @@ constexpr float largest_half = 65504;
 
 float inverse_of(float a) { return a == 0 ? 0 : 1 / a; }
 
-// Magnitude bits are in the order of magnitudes; infinity and NaN come last.
+// NumberFacts::Magnitude bits are in the order of magnitudes; infinity and NaN come last.
 std::int32_t magnitude_bits(float value) { return std::bit_cast<std::int32_t>(value) & 0x7fffffff; }
 
 // Replaces NaN and infinity as documented in the header. Returns the largest magnitude.

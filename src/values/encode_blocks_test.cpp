@@ -211,7 +211,7 @@ TEST(EncodeBlocks, decoders_of_this_test_agree_with_ggml) {
   }
 }
 
-TEST(EncodeBlocks, knows_the_encodings_that_it_encodes) {
+TEST(EncodeBlocks, reports_the_supported_encodings) {
   std::size_t known = 0;
   for (int number = 0; number < 256; ++number) known += can_encode(static_cast<EncodingTag>(number)) ? 1 : 0;
   EXPECT_EQ(known, codecs().size());

@@ -4,7 +4,7 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
-#include <htensor/dtype/visit.hpp>
+#include <htensor/dtype/relations.hpp>
 #include <htensor/values/statistics.hpp>
 #include <optional>
 #include <span>
@@ -13,8 +13,8 @@
 #include "base/jobs.hpp"
 #include "values/convert_kernels.hpp"
 #include "values/convert_values.hpp"
-#include "values/measure_q4_k.hpp"
-#include "values/measure_strip.hpp"
+#include "values/q4_k_statistics.hpp"
+#include "values/strip_statistics.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -25,8 +25,8 @@ using values::Summation;
 // Number of elements whose F32 values fit the first-level cache.
 constexpr std::int64_t decoded_elements = 4 * strip_elements;
 
-// Maximum elements per kernel call. BF16 is measured in place and added in groups of eight, so a unit of four
-// times the elements has the same number of additions.
+// Maximum elements per kernel call. BF16 is summarized in place and added in groups of eight, so a unit of
+// four times the elements has the same number of additions.
 constexpr std::int64_t max_unit_elements = 4 * decoded_elements;
 std::int64_t unit_elements(const ElementType& type) {
   return type.dtype == BF16::tag ? max_unit_elements : decoded_elements;
@@ -97,7 +97,7 @@ class PairwiseJoin {
 
 // Accepts any values: infinities and NaN are excluded from the sums.
 template <class T>
-Statistics measure_each(const T* values, std::int64_t count, std::uint64_t first, double first_normal) {
+Statistics summarize_each(const T* values, std::int64_t count, std::uint64_t first, double first_normal) {
   Statistics result{.count = static_cast<std::uint64_t>(count)};
   std::array<double, values::interleaved_sums> sums{};
   std::array<double, values::interleaved_sums> squares{};
@@ -173,11 +173,11 @@ Summation summation_of(const ElementType& type) {
   return summation;
 }
 
-// Measures units of one type. The index of an extreme is any index in the unit; `find_in_unit` finds the
-// first.
-class UnitMeter {
+// Computes the statistics of units of one type. The index of an extreme is any index in the unit;
+// `find_in_unit` finds the first.
+class UnitSummarizer {
  public:
-  explicit UnitMeter(const ElementType& type)
+  explicit UnitSummarizer(const ElementType& type)
       : type_(type),
         first_normal_(first_normal_of(type)),
         // At least 1, so that zeros are counted.
@@ -185,12 +185,12 @@ class UnitMeter {
         reads_as_f32_(values::reads_as_f32(type)),
         summation_(summation_of(type)) {}
 
-  [[nodiscard]] Statistics measure(const std::byte* stored, std::int64_t count, std::uint64_t first) {
+  [[nodiscard]] Statistics summarize(const std::byte* stored, std::int64_t count, std::uint64_t first) {
     if (type_.is_blocks() && type_.encoding == Q4_K::tag) {
-      if (const auto unit = measure_q4_k(stored, count, first)) return *unit;
+      if (const auto unit = summarize_q4_k(stored, count, first)) return *unit;
     }
     if (reads_as_f32_) {
-      if (const auto unit = measure_fast(stored, count, first)) return *unit;
+      if (const auto unit = summarize_fast(stored, count, first)) return *unit;
     }
     PairwiseJoin unit;
     for (std::int64_t at = 0; at < count; at += strip_elements) {
@@ -198,9 +198,9 @@ class UnitMeter {
       const std::int64_t elements = std::min(strip_elements, count - at);
       values::read_f64(type_, strip, doubles_, elements);
       const std::uint64_t index = first + static_cast<std::uint64_t>(at);
-      Statistics measured = measure_each(doubles_, elements, index, first_normal_);
-      fill_deviations(measured, doubles_, elements);
-      unit.add(measured);
+      Statistics summary = summarize_each(doubles_, elements, index, first_normal_);
+      fill_deviations(summary, doubles_, elements);
+      unit.add(summary);
     }
     return unit.result();
   }
@@ -208,21 +208,21 @@ class UnitMeter {
  private:
   // Returns nullopt if a value is not finite, if squares leave the range of F32, or if the deviation loses
   // precision by cancellation.
-  std::optional<Statistics> measure_fast(const std::byte* stored, std::int64_t count, std::uint64_t first) {
+  std::optional<Statistics> summarize_fast(const std::byte* stored, std::int64_t count, std::uint64_t first) {
     const float* floats = type_.dtype == BF16::tag ? nullptr : floats_of(stored, count);
-    const auto measured = floats != nullptr ? values::measure_f32(floats, count, summation_)
-                                            : values::measure_bf16(stored, count);
-    if (!std::isfinite(measured.squares) || !squares_are_in_range(measured)) return std::nullopt;
+    const auto summary = floats != nullptr ? values::summarize_f32(floats, count, summation_)
+                                           : values::summarize_bf16(stored, count);
+    if (!std::isfinite(summary.squares) || !squares_are_in_range(summary)) return std::nullopt;
     Statistics unit{.count = static_cast<std::uint64_t>(count),
-                    .min = static_cast<double>(measured.min()),
-                    .max = static_cast<double>(measured.max()),
+                    .min = static_cast<double>(summary.min()),
+                    .max = static_cast<double>(summary.max()),
                     .argmin = first,
                     .argmax = first,
-                    .sum = measured.sum,
-                    .sum_of_squares = measured.squares};
+                    .sum = summary.sum,
+                    .sum_of_squares = summary.squares};
     if (!set_deviations(unit)) return std::nullopt;
 
-    if (measured.min_magnitude < tiny_below_) {
+    if (summary.min_magnitude < tiny_below_) {
       if (floats == nullptr) floats = floats_of(stored, count);
       const auto small = values::count_small(floats, count, tiny_below_);
       unit.zeros = small.zeros;
@@ -234,14 +234,14 @@ class UnitMeter {
   // Returns nullopt if a scale is not finite, or if the deviation loses precision by cancellation.
   //
   // Extremes cover all units of the piece so far, because kernels skip elements within them.
-  std::optional<Statistics> measure_q4_k(const std::byte* stored, std::int64_t count, std::uint64_t first) {
+  std::optional<Statistics> summarize_q4_k(const std::byte* stored, std::int64_t count, std::uint64_t first) {
     values::BlockSums sums;
     values::ValueRange range = range_;
     // Starts with few blocks: later blocks are skipped if they are within the range of earlier ones.
     const std::int64_t blocks = count / Q4_K::block_elements;
     std::int64_t step = range.min <= range.max ? blocks : 1;
     for (std::int64_t done = 0; done < blocks; done += step, step = std::min(done, blocks - done)) {
-      if (!values::measure_q4_k(stored + done * Q4_K::block_bytes, step, sums, range)) return std::nullopt;
+      if (!values::summarize_q4_k(stored + done * Q4_K::block_bytes, step, sums, range)) return std::nullopt;
     }
     if (range.min < range_.min) argmin_ = first;
     if (range.max > range_.max) argmax_ = first;
@@ -268,9 +268,9 @@ class UnitMeter {
   }
 
   // Squares are accurate in F32 unless all magnitudes are very small.
-  [[nodiscard]] bool squares_are_in_range(const values::StripMeasure& measured) const {
-    const bool all_zero = measured.max_signed <= 0 && (measured.max_unsigned & 0x7FFFFFFF) == 0;
-    return summation_ == Summation::doubles || all_zero || measured.squares > 0x1p-80;
+  [[nodiscard]] bool squares_are_in_range(const values::StripStatistics& summary) const {
+    const bool all_zero = summary.max_signed <= 0 && (summary.max_unsigned & 0x7FFFFFFF) == 0;
+    return summation_ == Summation::doubles || all_zero || summary.squares > 0x1p-80;
   }
 
   const float* floats_of(const std::byte* stored, std::int64_t count) {
@@ -373,9 +373,9 @@ double Statistics::norm() const noexcept { return std::sqrt(sum_of_squares); }
 
 namespace {
 
-// Returns the index of the first element equal to `wanted` in the unit that contains element `within`.
+// Returns the index of the first element equal to `extreme` in the unit that contains element `within`.
 Result<std::uint64_t> find_in_unit(const ElementType& type, std::int64_t count,
-                                   const detail::ReadValues& read, std::uint64_t within, double wanted) {
+                                   const detail::ReadValues& read, std::uint64_t within, double extreme) {
   const std::int64_t unit = unit_elements(type);
   const auto first = static_cast<std::int64_t>(within) / unit * unit;
   const std::int64_t elements = std::min(unit, count - first);
@@ -386,8 +386,8 @@ Result<std::uint64_t> find_in_unit(const ElementType& type, std::int64_t count,
       const std::int64_t in_strip = std::min(strip_elements, elements - at);
       values::read_f64(type, stored + values::stored_bytes(type, at), strip, in_strip);
       const std::span<const double> all(strip, static_cast<std::size_t>(in_strip));
-      if (const auto place = std::ranges::find(all, wanted); place != all.end()) {
-        found = static_cast<std::uint64_t>(first + at + (place - all.begin()));
+      if (const auto position = std::ranges::find(all, extreme); position != all.end()) {
+        found = static_cast<std::uint64_t>(first + at + (position - all.begin()));
         return;
       }
     }
@@ -403,20 +403,20 @@ std::int64_t bytes_of_elements(const ElementType& type, std::int64_t count) noex
   return static_cast<std::int64_t>(values::stored_bytes(type, count));
 }
 
-Result<Statistics> measure_values(const ElementType& type, std::int64_t count, const ReadValues& read,
-                                  const WorkOptions& work) {
+Result<Statistics> compute_statistics(const ElementType& type, std::int64_t count, const ReadValues& read,
+                                      const WorkOptions& work) {
   return without_bad_alloc([&]() -> Result<Statistics> {
     std::vector<PairwiseJoin> of_jobs(Split(count).jobs);
     HT_TRY(for_each_piece(type, count, read, work,
                           [&](std::size_t job, std::size_t, const std::byte* stored, std::int64_t first,
                               std::int64_t elements) {
-                            UnitMeter meter(type);
+                            UnitSummarizer summarizer(type);
                             PairwiseJoin piece;
                             const std::int64_t unit = unit_elements(type);
                             for (std::int64_t at = 0; at < elements; at += unit) {
-                              piece.add(meter.measure(stored + bytes_of_elements(type, at),
-                                                      std::min(unit, elements - at),
-                                                      static_cast<std::uint64_t>(first + at)));
+                              piece.add(summarizer.summarize(stored + bytes_of_elements(type, at),
+                                                             std::min(unit, elements - at),
+                                                             static_cast<std::uint64_t>(first + at)));
                             }
                             of_jobs[job].add(piece.result());
                           }));
@@ -434,7 +434,7 @@ Result<Statistics> measure_values(const ElementType& type, std::int64_t count, c
 }
 
 Result<Histogram> count_values(const ElementType& type, std::int64_t count, const ReadValues& read,
-                               const HistogramRange& range, const WorkOptions& work) {
+                               const Histogram::Range& range, const WorkOptions& work) {
   if (range.bins == 0 || !(range.low <= range.high) || !std::isfinite(range.low) ||
       !std::isfinite(range.high)) {
     return fail(Error(ErrorCode::bad_shape, "histogram_has_a_range",

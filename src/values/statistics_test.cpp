@@ -34,7 +34,7 @@ std::vector<float> noise(std::size_t count, float offset) {
   return values;
 }
 
-TEST(Statistics, are_those_of_a_plain_loop) {
+TEST(Statistics, match_a_plain_loop) {
   for (const std::size_t count : {1U, 15U, 16U, 17U, 1023U, 1024U, 1025U, 400000U}) {
     const auto values = noise(count, 0.25F);
     const auto found = must(statistics(tensor_of<F32>(values)));
@@ -67,7 +67,7 @@ TEST(Statistics, keep_a_small_deviation_from_a_large_mean) {
   EXPECT_NEAR(must(statistics(tensor_of<F32>(values))).standard_deviation(), 0.0625, 1e-12);
 }
 
-TEST(Statistics, count_special_values_and_leave_them_out) {
+TEST(Statistics, count_and_exclude_special_values) {
   auto values = noise(3000, 0.0F);
   std::ranges::fill(values, 2.0F);
   values[3] = std::numeric_limits<float>::quiet_NaN();
@@ -181,14 +181,14 @@ TEST(Statistics, find_extremes_of_one_sign) {
     auto values = noise(5000, 3.0F);
     for (auto& value : values) value *= sign;
     const auto bf16 = must(cast_lossy<BF16>(tensor_of<F32>(values)));
-    const auto wanted = must(cast<F32>(bf16));
+    const auto expected = must(cast<F32>(bf16));
     const auto found = must(statistics(bf16));
-    EXPECT_EQ(found.min, static_cast<double>(*std::ranges::min_element(wanted)));
-    EXPECT_EQ(found.max, static_cast<double>(*std::ranges::max_element(wanted)));
-    EXPECT_EQ(found.argmin,
-              static_cast<std::uint64_t>(std::distance(wanted.begin(), std::ranges::min_element(wanted))));
-    EXPECT_EQ(found.argmax,
-              static_cast<std::uint64_t>(std::distance(wanted.begin(), std::ranges::max_element(wanted))));
+    EXPECT_EQ(found.min, static_cast<double>(*std::ranges::min_element(expected)));
+    EXPECT_EQ(found.max, static_cast<double>(*std::ranges::max_element(expected)));
+    EXPECT_EQ(found.argmin, static_cast<std::uint64_t>(
+                                std::distance(expected.begin(), std::ranges::min_element(expected))));
+    EXPECT_EQ(found.argmax, static_cast<std::uint64_t>(
+                                std::distance(expected.begin(), std::ranges::max_element(expected))));
   }
 }
 
@@ -222,23 +222,23 @@ TEST(Statistics, of_a_view_are_those_of_its_copy) {
   EXPECT_EQ(of_view.sum, of_copy.sum);
   EXPECT_EQ(of_view.sum_of_squares, of_copy.sum_of_squares);
   EXPECT_EQ(of_view.argmax, of_copy.argmax);
-  const HistogramRange range{.low = -1, .high = 1, .bins = 7};
+  const Histogram::Range range{.low = -1, .high = 1, .bins = 7};
   EXPECT_EQ(must(histogram(view, range)).counts, must(histogram(copy, range)).counts);
 }
 
 template <class T>
 void expect_same_on_every_target(const T& tensor) {
-  const auto wanted = must(statistics(tensor));
+  const auto expected = must(statistics(tensor));
   for (std::int64_t rest = supported_targets() & HWY_TARGETS; rest != 0; rest &= rest - 1) {
     set_targets_for_test(rest & -rest);
     const auto found = must(statistics(tensor));
-    EXPECT_EQ(found.sum, wanted.sum) << "target " << (rest & -rest);
-    EXPECT_EQ(found.sum_of_squares, wanted.sum_of_squares);
-    EXPECT_EQ(found.squared_deviations, wanted.squared_deviations);
-    EXPECT_EQ(found.min, wanted.min);
-    EXPECT_EQ(found.argmin, wanted.argmin);
-    EXPECT_EQ(found.max, wanted.max);
-    EXPECT_EQ(found.zeros, wanted.zeros);
+    EXPECT_EQ(found.sum, expected.sum) << "target " << (rest & -rest);
+    EXPECT_EQ(found.sum_of_squares, expected.sum_of_squares);
+    EXPECT_EQ(found.squared_deviations, expected.squared_deviations);
+    EXPECT_EQ(found.min, expected.min);
+    EXPECT_EQ(found.argmin, expected.argmin);
+    EXPECT_EQ(found.max, expected.max);
+    EXPECT_EQ(found.zeros, expected.zeros);
   }
   set_targets_for_test(0);
 }
@@ -267,17 +267,18 @@ BlockTensor<Q4_K, Rank<1>> q4_k_blocks(std::int64_t count, const std::vector<std
 
 void expect_statistics_of_elements(const BlockTensor<Q4_K, Rank<1>>& blocks) {
   const auto found = must(statistics(blocks));
-  const auto wanted = must(statistics(must(cast<F32>(blocks))));
-  EXPECT_EQ(found.count, wanted.count);
-  EXPECT_EQ(found.zeros, wanted.zeros);
-  EXPECT_EQ(found.subnormals, wanted.subnormals);
-  EXPECT_EQ(found.nans, wanted.nans);
-  EXPECT_EQ(found.infinities, wanted.infinities);
-  EXPECT_EQ(found.min, wanted.min);
-  EXPECT_EQ(found.max, wanted.max);
-  EXPECT_EQ(found.argmin, wanted.argmin);
-  EXPECT_EQ(found.argmax, wanted.argmax);
-  EXPECT_NEAR(found.standard_deviation(), wanted.standard_deviation(), 1e-5 * wanted.standard_deviation());
+  const auto expected = must(statistics(must(cast<F32>(blocks))));
+  EXPECT_EQ(found.count, expected.count);
+  EXPECT_EQ(found.zeros, expected.zeros);
+  EXPECT_EQ(found.subnormals, expected.subnormals);
+  EXPECT_EQ(found.nans, expected.nans);
+  EXPECT_EQ(found.infinities, expected.infinities);
+  EXPECT_EQ(found.min, expected.min);
+  EXPECT_EQ(found.max, expected.max);
+  EXPECT_EQ(found.argmin, expected.argmin);
+  EXPECT_EQ(found.argmax, expected.argmax);
+  EXPECT_NEAR(found.standard_deviation(), expected.standard_deviation(),
+              1e-5 * expected.standard_deviation());
 }
 
 TEST(Statistics, of_q4_k_blocks_are_those_of_their_elements) {

@@ -19,7 +19,7 @@ int choose(bool has_all) {
       has_all ? +[] { return 2; } : none, has_all ? +[] { return 1; } : none)();
 }
 
-TEST(Targets, the_best_supported_one_is_chosen) {
+TEST(Targets, chooses_the_best_supported_target) {
   set_targets_for_test(HWY_AVX3 | HWY_AVX2 | HWY_SSE4 | HWY_SSSE3 | HWY_STATIC_TARGET);
   EXPECT_EQ(choose(true), 4);
   set_targets_for_test(HWY_AVX2 | HWY_SSE4 | HWY_SSSE3 | HWY_STATIC_TARGET);
@@ -33,13 +33,13 @@ TEST(Targets, the_best_supported_one_is_chosen) {
   set_targets_for_test(0);
 }
 
-TEST(Targets, one_that_was_not_compiled_is_left_out) {
+TEST(Targets, skips_targets_that_were_not_compiled) {
   set_targets_for_test(HWY_AVX3 | HWY_AVX2 | HWY_SSE4 | HWY_SSSE3 | HWY_STATIC_TARGET);
   EXPECT_EQ(choose(false), 0);
   set_targets_for_test(0);
 }
 
-TEST(Targets, each_is_tried_once_and_the_processors_own_come_back) {
+TEST(Targets, each_is_tried_once_and_the_default_is_restored) {
   const std::int64_t before = supported_targets();
   EXPECT_NE(before & HWY_STATIC_TARGET, 0);
   std::set<std::string> names;

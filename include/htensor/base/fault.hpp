@@ -6,12 +6,12 @@
 //
 //   const auto sum = HT_TRY(ht::guarded(tensor.storage().bytes(), [&] { return sum_of(tensor); }));
 //
-// The computation runs to its end: a signal handler replaces the unreadable pages with zeros, the result is
-// discarded, and `guarded` restores the pages of the file before it returns. A section that begins or ends
-// over replaced pages restores them, even if other sections are open over these pages: those sections have
-// their Error already, and fault again on the next read. Threads that read replaced pages unguarded meanwhile
-// read zeros. A fault outside of all sections calls the previously installed handler, or terminates the
-// process. Without a fault, a section costs two atomic exchanges.
+// A call of `guarded` is a section. The computation runs to its end: a signal handler replaces the unreadable
+// pages with zeros, the result is discarded, and the section restores the pages of the file before it
+// returns. When a section begins or ends, it restores replaced pages in its ranges. Other open sections over
+// these pages have recorded their Error already, and fault again on the next read. Threads that read replaced
+// pages unguarded meanwhile read zeros. A fault outside of all sections calls the previously installed
+// handler, or terminates the process. Without a fault, a section costs two atomic exchanges.
 //
 // A thread that reads mapped pages must not block SIGBUS: if it does, a fault terminates the process. Threads
 // of the library unblock SIGBUS; a program that blocks all signals must exclude it.

@@ -1,4 +1,5 @@
-// `Result<T>` is a value or an Error. `HT_TRY` unwraps a Result or returns its Error to the caller.
+// Result and Error. A `Result<T>` is a value or an Error. `HT_TRY` unwraps a Result or returns its Error to
+// the caller.
 //
 //   ht::Result<int> twice(std::string_view text) {
 //     const auto number = HT_TRY(parse(text));
@@ -7,14 +8,160 @@
 //   }
 #pragma once
 
-#include <htensor/base/error.hpp>
+#include <cstdint>
+#include <memory>
 #include <new>
+#include <optional>
 #include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
 #include <tl/expected.hpp>
 #include <type_traits>
 #include <utility>
 
+// Errors: a code for programs, and a message and a hint for people.
+//
+// An Error has one code, which programs switch on, and one rule, the name of the violated rule, which does
+// not change between releases. The other members are for people. An Error is a value: copies are independent,
+// and many threads may read a const Error.
+
 namespace ht::inline v1 {
+
+/// One code per kind of failure; `describe` has a sentence for each. Values never change, so that other
+/// languages can use them: a new code takes the next value. 0 is success in C.
+enum class ErrorCode : std::uint8_t {
+  open_failed = 1,
+  read_failed = 2,
+  map_failed = 3,
+  unmap_failed = 4,
+  write_failed = 5,
+  no_space = 6,
+  already_exists = 7,
+  not_regular_file = 8,
+  changed_underfoot = 9,
+  truncated = 10,
+  bad_magic = 11,
+  bad_version = 12,
+  bad_header = 13,
+  header_too_large = 14,
+  bad_utf8 = 15,
+  duplicate_key = 16,
+  duplicate_tensor = 17,
+  bad_name = 18,
+  bad_dtype = 19,
+  unsupported_encoding = 20,
+  bad_shape = 21,
+  size_overflow = 22,
+  size_mismatch = 23,
+  bad_offset = 24,
+  overlap = 25,
+  gap = 26,
+  misaligned = 27,
+  trailing_bytes = 28,
+  missing_shard = 29,
+  stale_index = 30,
+  path_escapes = 31,
+  not_found = 32,
+  dtype_mismatch = 33,
+  shape_mismatch = 34,
+  out_of_bounds = 35,
+  checksum_mismatch = 36,
+  not_sealed = 37,
+  bad_seal = 38,
+  would_lose = 39,
+  in_use = 40,
+  stale_handle = 41,
+  bad_state = 42,
+  budget_too_small = 43,
+  out_of_memory = 44,
+  unsupported_platform = 45,
+  unsupported_strategy = 46,
+  device_unavailable = 47,
+  network_failed = 48,
+  access_denied = 49,
+  cancelled = 50,
+  internal = 51,
+};
+
+/// Codes have the values 1 to `error_code_count`.
+inline constexpr std::size_t error_code_count = 51;
+
+/// The name of the code, for instance "size_overflow".
+[[nodiscard]] std::string_view to_string(ErrorCode code) noexcept;
+
+/// The meaning of the code in one sentence.
+[[nodiscard]] std::string_view describe(ErrorCode code) noexcept;
+
+/// A place in the caller's source.
+struct SourceLine {
+  const char* file = "";
+  int line = 0;
+
+  [[nodiscard]] static constexpr SourceLine here(const char* file = __builtin_FILE(),
+                                                 int line = __builtin_LINE()) noexcept {
+    return {file, line};
+  }
+};
+
+class [[nodiscard]] Error {
+ public:
+  /// An Error with a code only. Allocates no memory, so that `out_of_memory` can always be returned.
+  explicit Error(ErrorCode code) noexcept : code_(code) {}
+
+  /// `rule` must outlive every Error: pass a string literal. Never fails: if out of memory, the Error has its
+  /// code, and other members may be empty.
+  Error(ErrorCode code, std::string_view rule, std::string message,
+        SourceLine where = SourceLine::here()) noexcept;
+
+  Error(const Error& other) noexcept;
+  Error& operator=(const Error& other) noexcept;
+  Error(Error&&) noexcept = default;
+  Error& operator=(Error&&) noexcept = default;
+  ~Error() = default;
+
+  [[nodiscard]] ErrorCode code() const noexcept { return code_; }
+  [[nodiscard]] std::string_view rule() const noexcept;
+  /// The description of the error, without the path, which `to_string` adds.
+  [[nodiscard]] std::string_view message() const noexcept;
+  /// How to fix the error; may be empty.
+  [[nodiscard]] std::string_view hint() const noexcept;
+  /// The file, as the caller named it; empty if the error concerns no file.
+  [[nodiscard]] std::string_view path() const noexcept;
+  /// The name of the tensor, cut if longer than 2000 bytes; empty if the error concerns no tensor.
+  [[nodiscard]] std::string_view tensor() const noexcept;
+  /// The offset in the file where the error starts.
+  [[nodiscard]] std::optional<std::uint64_t> offset() const noexcept;
+  /// The error code of the failed system call, if any.
+  [[nodiscard]] std::error_code cause() const noexcept;
+  /// The source line that created the Error.
+  [[nodiscard]] SourceLine where() const noexcept;
+
+  // Each sets one member and returns the Error: `Error(…).at_path(p).with_hint(h)`.
+  Error&& with_hint(std::string_view hint) && noexcept;
+  Error&& at_path(std::string_view path) && noexcept;
+  Error&& at_tensor(std::string_view tensor) && noexcept;
+  Error&& at_offset(std::uint64_t offset) && noexcept;
+  Error&& because(std::error_code cause) && noexcept;
+
+ private:
+  struct Details;
+  struct DeleteDetails {
+    void operator()(Details* details) const noexcept;
+  };
+  /// Applies a change to the details. Does nothing if out of memory.
+  template <class Change>
+  void change(Change change) noexcept;
+
+  ErrorCode code_;
+  // A pointer, so that the Error in a Result takes only two words.
+  std::unique_ptr<Details, DeleteDetails> details_;
+};
+
+/// One line: `model.ht: the data ends at byte 640, but the file has 600 bytes [truncated]`.
+[[nodiscard]] std::string to_string(const Error& error);
+
+static_assert(sizeof(Error) == 2 * sizeof(void*));
 
 template <class T>
 using Result = tl::expected<T, Error>;

@@ -1,12 +1,70 @@
-// Progress and cancellation of long operations.
+// Options that operations share: threads, progress, cancellation, existing targets.
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <stop_token>
 
+// Threads on which the library computes.
+//
+// The library computes on one shared pool with one thread per processor. Threads start on first use, sleep
+// while idle and are never joined. A program that needs fewer or separate threads creates its own `Workers`
+// and passes a pointer in the options of an operation:
+//
+//   ht::Workers two(2);
+//   const auto y = HT_TRY(ht::softmax(x, {.workers = &two}));
+//
+// Ownership: `Workers` must outlive all operations that use it. Its destructor joins its threads.
+// Threads: many threads may use the same `Workers` at once, and operations may nest. If no other thread is
+// free, the calling thread does the work itself, so nested calls do not deadlock.
+// Fork: threads do not exist in a forked child. `Workers`, including the shared pool, starts new threads
+// there at the next use.
+// Results of the library's own kernels never depend on the number of threads.
+
 namespace ht::inline v1 {
+
+class OpenClQueue;
+
+namespace detail {
+class Pool;
+}
+
+class Workers {
+ public:
+  /// Uses at most `threads` threads; 0 is one per processor. Threads start on first use.
+  constexpr explicit Workers(std::size_t threads = 0) noexcept : threads_(threads) {}
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+  ~Workers();
+
+  /// The maximum number of threads of one operation, at least 1.
+  [[nodiscard]] std::size_t threads() const noexcept;
+
+  /// The shared pool of the library, which exists until the process ends.
+  [[nodiscard]] static Workers& shared() noexcept;
+
+  /// For internal use: the threads in this process. Null if out of memory.
+  [[nodiscard]] detail::Pool* pool() noexcept;
+
+ private:
+  std::size_t threads_;  // 0 is one per processor
+  std::atomic<detail::Pool*> pool_ = nullptr;
+};
+
+/// Where an operation runs.
+struct ComputeOptions {
+  /// The threads of an operation on the host. Null is `Workers::shared()`.
+  Workers* workers = nullptr;
+  /// The queue of an operation on an OpenCL device (htensor/device/transfer.hpp). Null is the
+  /// default queue of the device.
+  const OpenClQueue* queue = nullptr;
+};
+
+/// What a write does if its target exists.
+enum class IfExists : std::uint8_t { fail, replace };
 
 /// The progress of a long operation.
 struct Progress {

@@ -8,47 +8,50 @@
 // x's dtype holds; the bias is [outputs]. The result is new, [images, outputs, …, …]. Mapped operands are
 // read in place; an unreadable page is an Error.
 //
-//   y[i, o, r, c] = bias[o] + Σ weight[o, k, u, v] · x[i, g + k, r·stride + u·dilation - padding, …]
+//   y[i, o, r, c] = bias[o] + Σ weight[o, k, a, b] · x[i, g + k, r·stride + a·dilation - padding, …]
 //
-// (a cross-correlation, as in the frameworks), with zeros outside of x. Sums are added in x's dtype in the
-// order of the weight's elements, so that for finite weights both forms give identical bits, for any number
+// (a cross-correlation, as in the frameworks), with zeros outside of x; g is the first
+// channel of o's group. Sums are added in x's dtype in the
+// order of the weight's elements, so that for finite weights the forms
+// `direct` and `columns` give identical bits, for any number
 // of threads and on any processor. With n = channels / groups · kernel height · kernel width, the error is at
 // most (n + 1) u Σ |weight · x| + u |y|, u = 2^-24 for F32 and 2^-53 for F64.
 //
-// On OpenCL devices the same function runs a direct kernel of the device; `ConvForm` has no effect there, and
-// weight and bias are tensors on the device.
+// On OpenCL devices the same function runs a direct kernel of the device; `Conv2dOptions::Form` has no effect
+// there, and weight and bias are tensors on the device.
 #pragma once
 
 #include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <htensor/base/workers.hpp>
-#include <htensor/compute/operand.hpp>
+#include <htensor/base/work.hpp>
+#include <htensor/compute/weights.hpp>
 #include <optional>
 #include <type_traits>
 
 namespace ht::inline v1 {
 
-/// How a convolution is calculated; the result is the same.
-enum class ConvForm : std::uint8_t {
-  /// `direct` for fewer than 4 outputs per group, else `columns`.
-  automatic,
-  /// Adds a weighted row of x for each weight. No extra memory.
-  direct,
-  /// Copies the elements below the kernel into columns (im2col) and multiplies matrices, one tile at a time.
-  columns,
-};
-
 /// Pairs are {vertical, horizontal}.
 struct Conv2dOptions {
+  /// How a convolution is calculated; the result is the same.
+  enum class Form : std::uint8_t {
+    /// `direct` for fewer than 4 outputs per group, else `columns`.
+    automatic,
+    /// Adds a weighted row of x for each weight. No extra memory.
+    direct,
+    /// Copies the elements below the kernel into columns (im2col) and multiplies matrices, one tile at a
+    /// time.
+    columns,
+  };
+
   std::array<std::int64_t, 2> stride{1, 1};
   /// Rows and columns of zeros on each side.
   std::array<std::int64_t, 2> padding{0, 0};
   std::array<std::int64_t, 2> dilation{1, 1};
   /// Output group i reads only channel group i.
   std::int64_t groups = 1;
-  ConvForm form = ConvForm::automatic;
+  Form form = Form::automatic;
 };
 
 namespace detail {
@@ -143,8 +146,8 @@ template <class D, class S, class Dev, class W, class... Bias>
 /// The device convolves a tensor of shape S with these weights.
 template <class Dev, class D, class S, class W, class... Bias>
 concept HasConv2d =
-    Calculates<Dev, slice::Conv, D, operation::Conv2d, Like<D, Conv2dShape<S, typename W::ShapeType>, Dev>,
-               Tensor<const D, S, Dev>, W, Bias...>;
+    CanRun<Dev, slice::Conv, D, operation::Conv2d, Like<D, Conv2dShape<S, typename W::ShapeType>, Dev>,
+           Tensor<const D, S, Dev>, W, Bias...>;
 
 }  // namespace detail
 

@@ -1,4 +1,4 @@
-// a + b, a - b, a * b and a / b of tensors of the same dtype and shape, and their in-place forms.
+// a + b, a - b, a * b and a / b of tensors of the same dtype and shape, their in-place forms, and reductions.
 //
 //   const auto y = HT_TRY(x + HT_TRY(bias.broadcast(x.shape())));   // [m, n] + [n], spelled out
 //   const auto z = HT_TRY(ht::scale(y, 0.125F));
@@ -12,10 +12,12 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <functional>
 #include <htensor/device/transfer.hpp>
+#include <htensor/dtype/relations.hpp>
 #include <htensor/tensor/tensor.hpp>
 #include <type_traits>
 
@@ -24,8 +26,8 @@ namespace ht::inline v1 {
 template <class A, class B>
 concept SameDType = std::same_as<std::remove_const_t<A>, std::remove_const_t<B>>;
 
-/// The device calculates op(a, b) into tensors of type Out: by host loops if the host can read its memory,
-/// else by its own function for these types.
+/// The device calculates op(a, b) into tensors of type Out: by its own `run` if it has one for these types,
+/// else by host loops, if the host can read its memory.
 template <class Dev, class Op, class Out, class A, class B>
 concept CombinesBy = Computes<Dev, slice::Core, typename Out::DType> && placement::CanAllocate<Dev> &&
                      (HostAccessible<Dev> || HasOperation<Dev, Op, Out, A, B>);
@@ -40,7 +42,7 @@ using Combined = Tensor<std::remove_const_t<D>, ShapeFrom<merged<SA, SB>()>, Dev
 template <class D>
 consteval auto calculates_in() {
   using Element = typename D::Element;
-  if constexpr (D::number.kind == NumberKind::complex) {
+  if constexpr (D::number.kind == NumberFacts::Kind::complex) {
     return std::type_identity<Element>{};
   } else if constexpr (IsFloating<D>) {
     // With at least 2 · digits + 2 digits, rounding twice equals rounding the exact result once.
@@ -238,7 +240,9 @@ template <class D, class B, class SA, class SB, class Dev>
 [[nodiscard]] Result<void> copy_into(const Tensor<D, SA, Dev>& into, const Tensor<B, SB, Dev>& x,
                                      const ComputeOptions& options = {}) {
   HT_TRY(layout::check_equal(into.shape().extents(), x.shape().extents()));
-  if constexpr (HostAccessible<Dev>) {
+  if constexpr (HasOperation<Dev, operation::Copy, Tensor<D, SA, Dev>, Tensor<B, SB, Dev>>) {
+    return Dev::run(operation::Copy{}, options, into, x);
+  } else {
     const auto extents = into.shape().extents();
     const auto of_into = HT_TRY(placement::touched_bytes<D>(into.data(), extents, into.strides()));
     const auto of_x = HT_TRY(placement::touched_bytes<B>(x.data(), extents, x.strides()));
@@ -252,8 +256,106 @@ template <class D, class B, class SA, class SB, class Dev>
       };
       detail::for_each_run(extents, visit, into.strides(), x.strides());
     });
+  }
+}
+
+// The sum and the largest element of a tensor.
+//
+//   const float total = HT_TRY(ht::sum(x));
+//   const float largest = HT_TRY(ht::max(x));
+//
+// x has any strides and is on any device that lists slice::Core; the result is on the host. An unreadable
+// mapped page is an Error.
+
+/// The dtype of a sum: F64 for F64, F32 for other floating-point numbers, I64 or U64 for integers.
+template <class D>
+using SumOf = std::conditional_t<
+    std::same_as<D, F64>, F64,
+    std::conditional_t<IsFloating<D>, F32, std::conditional_t<LosslessTo<D, U64>, U64, I64>>>;
+
+/// The device has a `run` for the reduction of elements of D. Its `out` has the dtype SumOf<D>.
+template <class Dev, class Op, class D>
+concept ReducesOnDevice =
+    Transfers<Dev> && Compatible<Dev, SumOf<D>> &&
+    HasOperation<Dev, Op, Tensor<SumOf<D>, Rank<0>, Dev>, Tensor<const D, Rank<1>, Dev>>;
+
+/// The device adds or compares elements of D: by its own `run`, else by a host loop.
+template <class Dev, class Op, class D>
+concept ReducesBy = Computes<Dev, slice::Core, D> && (IsFloating<D> || IsIntegral<D>) &&
+                    (HostAccessible<Dev> || ReducesOnDevice<Dev, Op, D>);
+
+namespace detail {
+
+/// `bad_shape` for a tensor without elements.
+[[nodiscard]] Result<void> check_has_element(layout::Extents extents);
+
+/// Calls `visit(element as T)` for each element.
+template <class T, class D, class S, class Dev, class Visit>
+[[nodiscard]] Result<void> for_each_number(const Tensor<D, S, Dev>& x, const Visit& visit) {
+  const auto extents = x.shape().extents();
+  const auto touched = HT_TRY(placement::touched_bytes<D>(x.data(), extents, x.strides()));
+  return guarded(touched, [&] {
+    const auto visit_run = [&](const Run<1>& run) {
+      const auto from = x.data() + run.offsets[0];
+      for (std::int64_t i = 0; i < run.count; ++i) {
+        const auto element = static_cast<typename std::remove_const_t<D>::Element>(from[i * run.strides[0]]);
+        visit(static_cast<T>(element));
+      }
+    };
+    for_each_run(extents, visit_run, x.strides());
+  });
+}
+
+template <class Op, class D, class S, class Dev>
+[[nodiscard]] auto reduce_on_device(const Tensor<D, S, Dev>& x, const ComputeOptions& options)
+    -> Result<typename SumOf<std::remove_const_t<D>>::Element> {
+  using Out = Tensor<SumOf<std::remove_const_t<D>>, Rank<0>, Dev>;
+  auto result = HT_TRY(Out::zeros({}, options));
+  HT_TRY(Dev::run(Op{}, options, result, x));
+  const auto here = HT_TRY(to_host(result, options));
+  return here();
+}
+
+}  // namespace detail
+
+/// The sum of all elements, as a number of `SumOf<D>`; integers wrap around. The host adds floating-point
+/// numbers in double and rounds once: the error of n elements is at most u |sum| + n 2^-53 Σ|x|, where u is
+/// half an ulp of 1 in the result. The bound of OpenCL devices is in htensor/device/transfer.hpp.
+template <class D, class S, class Dev>
+  requires ReducesBy<Dev, operation::Sum, std::remove_const_t<D>>
+[[nodiscard]] auto sum(const Tensor<D, S, Dev>& x, const ComputeOptions& options = {})
+    -> Result<typename SumOf<std::remove_const_t<D>>::Element> {
+  using Element = typename SumOf<std::remove_const_t<D>>::Element;
+  if constexpr (ReducesOnDevice<Dev, operation::Sum, std::remove_const_t<D>>) {
+    return detail::reduce_on_device<operation::Sum>(x, options);
   } else {
-    return Dev::run(operation::Copy{}, options, into, x);
+    // Unsigned, because signed overflow is undefined.
+    using In = std::conditional_t<IsFloating<std::remove_const_t<D>>, double, std::uint64_t>;
+    In all{};
+    HT_TRY(detail::for_each_number<Element>(x, [&](Element number) { all += static_cast<In>(number); }));
+    return static_cast<Element>(all);
+  }
+}
+
+/// The largest element, as a number of `SumOf<D>`; NaN if there is a NaN. `bad_shape` for a tensor without
+/// elements.
+template <class D, class S, class Dev>
+  requires ReducesBy<Dev, operation::Max, std::remove_const_t<D>>
+[[nodiscard]] auto max(const Tensor<D, S, Dev>& x, const ComputeOptions& options = {})
+    -> Result<typename SumOf<std::remove_const_t<D>>::Element> {
+  using Element = typename SumOf<std::remove_const_t<D>>::Element;
+  HT_TRY(detail::check_has_element(x.shape().extents()));
+  if constexpr (ReducesOnDevice<Dev, operation::Max, std::remove_const_t<D>>) {
+    return detail::reduce_on_device<operation::Max>(x, options);
+  } else {
+    bool is_first = true;
+    Element largest{};
+    HT_TRY(detail::for_each_number<Element>(x, [&](Element number) {
+      // A NaN is never exceeded.
+      if (is_first || number > largest || std::isnan(static_cast<double>(number))) largest = number;
+      is_first = false;
+    }));
+    return largest;
   }
 }
 

@@ -12,9 +12,8 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <htensor/base/workers.hpp>
-#include <htensor/compute/operand.hpp>
-#include <htensor/compute/runtime_weights.hpp>
+#include <htensor/base/work.hpp>
+#include <htensor/compute/weights.hpp>
 #include <htensor/device/transfer.hpp>
 #include <span>
 #include <type_traits>
@@ -143,13 +142,13 @@ template <class W, class To>
 concept TableOf = (W::rank == 2) && WeightOf<W, To, typename detail::StoredOf<W>::Device> &&
                   (std::same_as<typename detail::StoredOf<W>::Device, Host> ||
                    !HostAccessible<typename detail::StoredOf<W>::Device>) &&
-                  Calculates<typename detail::StoredOf<W>::Device, slice::Nn, To, operation::Embedding,
-                             Tensor<To, Rank<2>, typename detail::StoredOf<W>::Device>, detail::StoredOf<W>,
-                             Tensor<const I64, Rank<1>, typename detail::StoredOf<W>::Device>>;
+                  CanRun<typename detail::StoredOf<W>::Device, slice::Nn, To, operation::Embedding,
+                         Tensor<To, Rank<2>, typename detail::StoredOf<W>::Device>, detail::StoredOf<W>,
+                         Tensor<const I64, Rank<1>, typename detail::StoredOf<W>::Device>>;
 
-/// The rows `ids` of a table in F32 or F64, [ids, columns], in new memory. The table is a tensor, a tensor of
-/// blocks or a lazy view of rank 2 whose values `To` holds. `out_of_bounds` for an id that is not the index
-/// of a row.
+/// The rows `ids` of a table, converted to `To` (F32 or F64), as [ids, columns], in new memory. The table is
+/// a tensor, a tensor of blocks or a lazy view of rank 2 whose values `To` holds. `out_of_bounds` for an id
+/// that is not the index of a row.
 template <class To = F32, class W>
   requires TableOf<W, To>
 [[nodiscard]] auto embedding(const W& table, std::span<const std::int32_t> ids,

@@ -9,16 +9,18 @@
 //
 // On OpenCL devices, weights are a Tensor on the device, in the dtype of x or in one whose values that dtype
 // holds (BF16). On the host, weights are a Tensor, a BlockTensor, a lazy view `as<F32>(w)` of either, or an
-// AnyTensor (see runtime_weights.hpp). The dtype of x, F32 or F64, holds all values of the weights. Weights
-// are read in place, once for up to 4 vectors of F32, and widened in registers. From 32 vectors on (16 if the
-// weights are stored as F32, 4 for F64), panels of a few MiB are decoded and multiplied by CBLAS. Rows may
-// have any stride. Weights are cast first if elements of a row are not contiguous, if packed rows begin
-// within a byte, or if the dtype is user-defined. x and bias may have any strides.
+// AnyTensor (see weights.hpp). The dtype of x is F32 or F64 and must hold every value of the
+// weights' type (otherwise a call does not compile, or returns `would_lose`). Weights are read in place, once
+// for up to 4 vectors of F32, and widened in registers. From the panel threshold on, panels of a few MiB are
+// decoded and multiplied by CBLAS. The panel threshold is 32 vectors if x is F32 (16 for weights of F32), 4
+// if x is F64; products with int8 activations and programs without CBLAS have none. Rows may have any stride.
+// Weights are cast first if elements of a row are not contiguous, if packed rows begin within a byte, or if
+// the dtype is user-defined. x and bias may have any strides.
 //
 // Static extents that differ do not compile, dynamic ones return `shape_mismatch`. An unreadable page of a
 // mapped file is an Error. The functions are thread-safe; each call uses all processors.
 //
-// Below these numbers of vectors, the result depends neither on the number of threads nor on the processor:
+// Below the panel threshold, the result depends neither on the number of threads nor on the processor:
 // products are added in a fixed order, F32 products by fused multiply-add. CBLAS uses its own order and its
 // own threads and ignores `workers`. The error is at most k · u · Σ|x · w| with u = 2^-24 (F64: 2^-53), plus
 // u · |y| with a bias, unless products are subnormal. Weights of Q8_0 may give an infinity or NaN if x has
@@ -31,10 +33,9 @@
 #include <cstdint>
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/result.hpp>
-#include <htensor/base/workers.hpp>
+#include <htensor/base/work.hpp>
 #include <htensor/compute/elementwise.hpp>
-#include <htensor/compute/operand.hpp>
-#include <htensor/compute/runtime_weights.hpp>
+#include <htensor/compute/weights.hpp>
 #include <htensor/dtype/device.hpp>
 #include <htensor/dtype/encoding.hpp>
 #include <htensor/tensor/tensor.hpp>
@@ -106,7 +107,7 @@ struct LinearProduct {
   T* into = nullptr;
 };
 
-/// Calculates all products, those without CBLAS in one parallel pass.
+/// CanRun all products, those without CBLAS in one parallel pass.
 [[nodiscard]] Result<void> run_linear(std::span<const LinearProduct<float>> products,
                                       const LinearInput<float>& input, const LinearOptions& options);
 [[nodiscard]] Result<void> run_linear(std::span<const LinearProduct<double>> products,
@@ -260,9 +261,9 @@ template <class D, class SX, RuntimeWeights W, std::size_t... I>
 template <class Dev, class D, class SX, class W>
 concept HasLinear =
     WeightOf<W, D, Dev> && detail::StoredOf<W>::rank == 2 &&
-    Calculates<Dev, slice::Linear, D, operation::Linear,
-               Tensor<std::remove_const_t<D>, detail::LinearShape<SX, typename W::ShapeType>, Dev>,
-               Tensor<const D, SX, Dev>, W>;
+    CanRun<Dev, slice::Linear, D, operation::Linear,
+           Tensor<std::remove_const_t<D>, detail::LinearShape<SX, typename W::ShapeType>, Dev>,
+           Tensor<const D, SX, Dev>, W>;
 
 /// The last extent of x may equal that of the weights.
 template <class SX, class SW>
@@ -325,8 +326,8 @@ template <class D, class SX, RuntimeWeights W, class DB, class SB>
 }
 
 /// The products of x with several weights, each as `linear` returns it. Threads do not wait for each other
-/// between products, and x is rounded to int8 once for all weights of one block size. Products that CBLAS
-/// calculates, from the number of vectors above on, follow one another.
+/// between products, and x is rounded to int8 once for all weights of one block size. From the panel
+/// threshold on, products run one after another.
 template <class D, class SX, RuntimeWeights W, std::size_t N>
   requires Computes<Host, slice::Linear, D> && (SX::rank >= 1) && (N > 0)
 [[nodiscard]] auto linear(const Tensor<D, SX>& x, const std::array<W, N>& weights,

@@ -29,9 +29,9 @@
 #include <array>
 #include <concepts>
 #include <cstdint>
-#include <htensor/base/workers.hpp>
+#include <htensor/base/work.hpp>
 #include <htensor/compute/elementwise.hpp>
-#include <htensor/compute/operand.hpp>
+#include <htensor/compute/weights.hpp>
 #include <htensor/dtype/device.hpp>
 #include <htensor/tensor/tensor.hpp>
 #include <type_traits>
@@ -107,9 +107,9 @@ concept BatchExtentsMayMatch = MatmulRanksFit<SA, SB> && detail::batch_extents_m
 /// The product, in new memory.
 template <class A, class B, class SA, class SB, class Dev>
   requires SameDType<A, B> && InnerExtentsMayMatch<SA, SB> && BatchExtentsMayMatch<SA, SB> &&
-           Calculates<Dev, slice::Linear, A, operation::Matmul,
-                      Tensor<std::remove_const_t<A>, detail::ProductShape<SA, SB>, Dev>, Tensor<A, SA, Dev>,
-                      Tensor<B, SB, Dev>>
+           CanRun<Dev, slice::Linear, A, operation::Matmul,
+                  Tensor<std::remove_const_t<A>, detail::ProductShape<SA, SB>, Dev>, Tensor<A, SA, Dev>,
+                  Tensor<B, SB, Dev>>
 [[nodiscard]] auto matmul(const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b,
                           const ComputeOptions& options = {})
     -> Result<Tensor<std::remove_const_t<A>, detail::ProductShape<SA, SB>, Dev>> {

@@ -13,7 +13,7 @@
 // On OpenCL devices the same functions run kernels of the device; weights are tensors on the device.
 // `ComputeOptions` names the threads of the host or the queue of the device.
 //
-// Error bounds on the host (for OpenCL devices see htensor/device/opencl.hpp), with u = 2^-24 for F32 and
+// Error bounds on the host (for OpenCL devices see htensor/device/transfer.hpp), with u = 2^-24 for F32 and
 // 2^-53 for F64, n elements per row, and y the exact result:
 //
 //   softmax        (8 + |x - max| + ln n) u |y|; subnormal results: 1 ulp
@@ -28,8 +28,8 @@
 #include <array>
 #include <concepts>
 #include <cstdint>
-#include <htensor/base/workers.hpp>
-#include <htensor/compute/operand.hpp>
+#include <htensor/base/work.hpp>
+#include <htensor/compute/weights.hpp>
 #include <htensor/device/transfer.hpp>
 #include <htensor/tensor/tensor.hpp>
 #include <span>
@@ -45,16 +45,16 @@ enum class GeluForm : std::uint8_t {
   tanh,
 };
 
-/// Which elements of a head `rope` rotates together.
-enum class RopePairs : std::uint8_t {
-  /// (0, 1), (2, 3), …: Llama in GGUF files.
-  interleaved,
-  /// (0, half), (1, half + 1), …: NeoX, and Llama in files of Transformers.
-  halves,
-};
-
 struct RopeOptions {
-  RopePairs pairs = RopePairs::interleaved;
+  /// Which elements of a head `rope` rotates together.
+  enum class Pairs : std::uint8_t {
+    /// (0, 1), (2, 3), …: Llama in GGUF files.
+    interleaved,
+    /// (0, half), (1, half + 1), …: NeoX, and Llama in files of Transformers.
+    halves,
+  };
+
+  Pairs pairs = Pairs::interleaved;
   /// Pair i of a head is rotated by the angle position · base^(-2i / rotated).
   double base = 10000.0;
   /// The position of the first token; token t is at `first_position + t`.
@@ -124,7 +124,7 @@ template <class Out, class D, class S, class Dev, class Fill>
   return result;
 }
 
-/// Calculates a tensor of x's shape from x: by `op` of the device, or by `fill` on the host.
+/// CanRun a tensor of x's shape from x: by `op` of the device, or by `fill` on the host.
 template <class Op, class D, class S, class Dev, class Fill>
 [[nodiscard]] Result<Like<D, S, Dev>> map_rows(const Op& op, const Tensor<D, S, Dev>& x,
                                                const ComputeOptions& options, const Fill& fill) {
@@ -138,7 +138,7 @@ template <class Op, class D, class S, class Dev, class Fill>
 
 /// The device calculates `Op` of a tensor of shape S and of weights.
 template <class Dev, class Op, class D, class S, class... Weights>
-concept HasNn = Calculates<Dev, slice::Nn, D, Op, Like<D, S, Dev>, Tensor<D, S, Dev>, Weights...>;
+concept HasNn = CanRun<Dev, slice::Nn, D, Op, Like<D, S, Dev>, Tensor<D, S, Dev>, Weights...>;
 
 }  // namespace detail
 
@@ -293,7 +293,7 @@ template <class D, class S, class Dev>
     HT_TRY(detail::fill_rope_angles(rope, x.extent(0), pairs, cosines.data(), sines.data()));
     const auto cosines_there = HT_TRY(to_device<Dev>(cosines, options));
     const auto sines_there = HT_TRY(to_device<Dev>(sines, options));
-    const operation::Rope op{.is_interleaved = rope.pairs == RopePairs::interleaved};
+    const operation::Rope op{.is_interleaved = rope.pairs == RopeOptions::Pairs::interleaved};
     return detail::run_on_device<Out>(op, x.shape(), options, x, cosines_there, sines_there);
   } else {
     return detail::calculate<Out>(
@@ -305,7 +305,7 @@ template <class D, class S, class Dev>
 /// one. `bad_shape` for rows without elements.
 template <class D, class S, class Dev>
   requires(S::rank >= 1) && Compatible<Dev, I64> &&
-          Calculates<Dev, slice::Nn, D, operation::Argmax, Tensor<I64, Rank<1>, Dev>, Tensor<D, S, Dev>>
+          CanRun<Dev, slice::Nn, D, operation::Argmax, Tensor<I64, Rank<1>, Dev>, Tensor<D, S, Dev>>
 [[nodiscard]] auto argmax(const Tensor<D, S, Dev>& x, const ComputeOptions& options = {})
     -> Result<Tensor<I64, detail::ShapeFrom<detail::without<S, S::rank - 1>()>, Dev>> {
   using Out = Tensor<I64, detail::ShapeFrom<detail::without<S, S::rank - 1>()>, Dev>;

@@ -27,58 +27,58 @@ struct DiffOptions {
   WorkOptions work{};
 };
 
-/// The first of these properties in which two tensors differ.
-enum class DifferenceKind : std::uint8_t {
-  dtype,
-  shape,
-  contents,
-  /// The text that an IRPA file stores with a tensor, unless it only spells type and shape differently.
-  note,
-};
-
-/// "dtype", "shape", "contents", "note".
-[[nodiscard]] std::string_view to_string(DifferenceKind kind) noexcept;
-
-struct TensorDifference {
-  std::string name;
-  /// An encoding counts as a dtype, and so does whether the file states a type.
-  DifferenceKind why = DifferenceKind::contents;
-  /// If contents differ: offset in the tensor of the first different byte, in little-endian, row-major form.
-  /// With a tolerance: offset in `a` of the first element that differs by more.
-  std::optional<std::uint64_t> first_byte{};
-  /// The largest |a - b|, if both tensors have the same shape and real elements, of the same or different
-  /// dtypes. 0 if only bytes differ, as for -0.0 and 0.0; infinity if a NaN is compared with a number.
-  std::optional<double> max_abs{};
-  /// Set with `max_abs`: the root mean square of a - b.
-  std::optional<double> rms{};
-  /// The cosine of the angle between both tensors as vectors, over the elements that are finite in both;
-  /// nullopt if one vector is zero.
-  std::optional<double> cosine{};
-
-  friend bool operator==(const TensorDifference&, const TensorDifference&) = default;
-};
-
-struct MetadataDifferences {
-  std::vector<std::string> only_a{};
-  std::vector<std::string> only_b{};
-  /// The keys whose values differ in type or value.
-  std::vector<std::string> differ{};
-
-  [[nodiscard]] bool none() const noexcept { return only_a.empty() && only_b.empty() && differ.empty(); }
-};
-
 /// All lists are in file order: `only_b` in the order of `b`, all others in the order of `a`.
 struct Differences {
+  /// The first of these properties in which two tensors differ.
+  enum class Kind : std::uint8_t {
+    dtype,
+    shape,
+    contents,
+    /// The text that an IRPA file stores with a tensor, unless it only spells type and shape differently.
+    note,
+  };
+
+  struct Tensor {
+    std::string name;
+    /// An encoding counts as a dtype, and so does whether the file states a type.
+    Kind why = Kind::contents;
+    /// If contents differ: offset in the tensor of the first different byte, in little-endian, row-major
+    /// form. With a tolerance: offset in `a` of the first element that differs by more.
+    std::optional<std::uint64_t> first_byte{};
+    /// The largest |a - b|, if both tensors have the same shape and real elements, of the same or different
+    /// dtypes. 0 if only bytes differ, as for -0.0 and 0.0; infinity if a NaN is compared with a number.
+    std::optional<double> max_abs{};
+    /// Set with `max_abs`: the root mean square of a - b.
+    std::optional<double> rms{};
+    /// The cosine of the angle between both tensors as vectors, over the elements that are finite in both;
+    /// nullopt if one vector is zero.
+    std::optional<double> cosine{};
+
+    friend bool operator==(const Tensor&, const Tensor&) = default;
+  };
+
+  struct Metadata {
+    std::vector<std::string> only_a{};
+    std::vector<std::string> only_b{};
+    /// The keys whose values differ in type or value.
+    std::vector<std::string> differ{};
+
+    [[nodiscard]] bool none() const noexcept { return only_a.empty() && only_b.empty() && differ.empty(); }
+  };
+
   std::vector<std::string> only_a{};
   std::vector<std::string> only_b{};
-  std::vector<TensorDifference> differ{};
-  MetadataDifferences metadata{};
+  std::vector<Tensor> differ{};
+  Metadata metadata{};
 
   [[nodiscard]] bool same_tensors() const noexcept {
     return only_a.empty() && only_b.empty() && differ.empty();
   }
   [[nodiscard]] bool same() const noexcept { return same_tensors() && metadata.none(); }
 };
+
+/// "dtype", "shape", "contents", "note".
+[[nodiscard]] std::string_view to_string(Differences::Kind kind) noexcept;
 
 /// Compares the tensors and the metadata of two models. If each model is one tensor that is named after its
 /// file, the two are compared in spite of different names; the reported name is that of `a`. User-defined

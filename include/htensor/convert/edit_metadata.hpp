@@ -17,11 +17,9 @@
 #include <filesystem>
 #include <htensor/base/result.hpp>
 #include <htensor/base/work.hpp>
-#include <htensor/convert/plan.hpp>
+#include <htensor/convert/convert.hpp>
 #include <htensor/format/format.hpp>
 #include <htensor/format/metadata.hpp>
-#include <htensor/format/metadata_edit.hpp>
-#include <htensor/io/port.hpp>
 #include <optional>
 #include <span>
 #include <vector>

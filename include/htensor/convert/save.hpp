@@ -1,32 +1,106 @@
-// Saves tensors from memory, file ranges and patterns to a file of any format.
+// Writes tensors to files: `save` writes a file of any format, `write` one tensor or data produced piece by
+// piece, `write_mlir` a module for IREE.
 //
-// Memory, ranges of files and patterns are not copied to the heap first, except a packed tensor whose last
-// byte is shared with other elements. Mapped bytes of a file that is still at its path are copied from the
-// file as `convert` copies them (reflink, direct I/O). The write is atomic and durable. An existing target is
-// `already_exists` unless IfExists::replace is set.
+//   HT_TRY(ht::save("m.safetensors", std::array{HT_TRY(ht::to_save("w", w)), HT_TRY(ht::to_save("b", b))}));
+//   HT_TRY(ht::write("w.ht", w));
+//
+// `save` takes tensors from memory, ranges of files and patterns, and copies no data first, except a
+// packed tensor whose last byte is shared with other elements. Mapped bytes of a file that is still at its
+// path are copied from the file as `convert` copies them (reflink, direct I/O). The write is atomic and
+// durable. An existing target is `already_exists` unless IfExists::replace is set.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <htensor/base/bytes.hpp>
+#include <htensor/base/result.hpp>
 #include <htensor/convert/convert.hpp>
 #include <htensor/dtype/encoding.hpp>
+#include <htensor/dtype/relations.hpp>
+#include <htensor/format/format.hpp>
 #include <htensor/format/metadata.hpp>
+#include <htensor/model/model.hpp>
 #include <htensor/tensor/storage.hpp>
 #include <htensor/tensor/tensor.hpp>
+#include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
+// Writes a tensor to a `.ht` file, or a file of any format, atomically.
+//
+// The bytes are written to a file without a name (on file systems without O_TMPFILE: a hidden file beside the
+// target), fsynced, and then get the target's name, as in `convert` and `save`. On an error before that, the
+// old file is untouched and no other file is left. If only the last step fails, the fsync of the folder, the
+// new file is in place and the error says so. An existing file is refused unless `WriteOptions::if_exists` is
+// `replace`. Replacing a file that is open or mapped is safe: its readers keep the old file. A symbolic link
+// is replaced, not followed.
+
 namespace ht::inline v1 {
 
-/// A pattern of 1, 2, 4, 8 or 16 bytes, repeated to fill `bytes`.
-struct Splat {
-  RepeatedBytes pattern;
-  std::uint64_t bytes = 0;
+struct WriteOptions {
+  /// Whether to replace an existing file; else `already_exists`. The seal of a sealed file is renewed.
+  IfExists if_exists = IfExists::fail;
+  /// The operating system if null; tests substitute their own Port.
+  io::Port* port = nullptr;
+  /// Polled at least once per MiB. A cancelled write returns `cancelled` and leaves no file behind.
+  std::stop_token stop{};
 };
 
+/// Bytes of a tensor's data, or of a file. They must stay unchanged until the next call of the DataSource.
+struct DataPiece {
+  std::uint64_t offset = 0;
+  Bytes bytes{};
+};
+
+/// Returns the next piece, in order and without overlap; nullopt after the last. Bytes that no piece covers
+/// are a hole: they read as zero and use no disk space.
+using DataSource = std::function<Result<std::optional<DataPiece>>()>;
+
+/// Writes a tensor that is produced piece by piece, and so may be larger than memory. The checksum of the
+/// data is stored if the pieces leave no hole. `already_exists`, `not_regular_file`, `write_failed`,
+/// `no_space`, `in_use` for a file of a set that another program is writing, or the Error of the source.
+[[nodiscard]] Result<void> write(const std::filesystem::path& path, const DTypeInfo& dtype,
+                                 std::span<const std::int64_t> dims, const DataSource& source,
+                                 const WriteOptions& options = {});
+
+/// Writes a file of any format with data that is produced piece by piece. `file` is the result of `encode`.
+/// Offsets of pieces are file offsets, after the header and before `file_bytes`. `Format::finish` stores the
+/// checksum of the data if the pieces leave no hole. Errors as above, and `size_mismatch` if the header is
+/// longer than the file.
+[[nodiscard]] Result<void> write(const std::filesystem::path& path, const Encoded& file,
+                                 const DataSource& source, const WriteOptions& options = {});
+
+/// Writes dense row-major data in memory. `size_mismatch` if its size does not match dtype and dims.
+[[nodiscard]] Result<void> write(const std::filesystem::path& path, const DTypeInfo& dtype,
+                                 std::span<const std::int64_t> dims, Bytes data,
+                                 const WriteOptions& options = {});
+
+/// Writes a tensor; a strided one is copied first.
+template <class D, class S, class Dev>
+  requires HostAccessible<Dev> && placement::CanAllocate<Dev>
+[[nodiscard]] Result<void> write(const std::filesystem::path& path, const Tensor<D, S, Dev>& tensor,
+                                 const WriteOptions& options = {}) {
+  constexpr auto dtype = dtype_info<std::remove_const_t<D>>();
+  // The bits after the last element are zero in a file; in a view they belong to other elements.
+  const bool whole_bytes = tensor.elements() % 8 * dtype.bits % 8 == 0;
+  if (const auto data = tensor.bytes(); data && whole_bytes)
+    return write(path, dtype, tensor.shape().extents(), *data, options);
+  const auto dense = HT_TRY(tensor.copy());
+  return write(path, dtype, tensor.shape().extents(), HT_TRY(dense.bytes()), options);
+}
+
 struct TensorToSave {
+  /// A pattern of 1, 2, 4, 8 or 16 bytes, repeated to fill `bytes`.
+  struct Splat {
+    PartOrigin::Repeated pattern;
+    std::uint64_t bytes = 0;
+  };
+
   std::string name;
   DTypeTag dtype = DTypeTag::invalid;
   EncodingTag encoding = EncodingTag::dense;
@@ -83,5 +157,61 @@ struct SaveOptions {
 /// device, `truncated` if a file ends within a range.
 [[nodiscard]] Result<Converted> save(const std::filesystem::path& target,
                                      std::span<const TensorToSave> tensors, const SaveOptions& options = {});
+
+// The weights of a model as an MLIR module for IREE: one `util.global` per tensor, which refers to an entry
+// of a parameter archive or contains the data.
+//
+//   module {
+//     util.global private @blk.0.norm = #stream.parameter.named<"model"::"blk.0.norm"> : tensor<4096xf32>
+//   }
+//
+// IREE resolves the archive (`--parameters=model=weights.irpa`) and the key in it at run time. The types
+// describe the contents of the archive:
+//
+//   F16 F32 F64 BF16 C64         f16 f32 f64 bf16 complex<f32>
+//   I4 … I64, U4 … U64           i4 … i64: IREE's integer types have no sign, its operations do
+//   BOOL                         i1: IREE stores each in one byte, as H-Tensor does
+//   F8_E4M3 F8_E5M2 F8_E8M0      f8E4M3FN f8E5M2 f8E8M0FNU
+//   F8_E4M3FNUZ F8_E5M2FNUZ F4   f8E4M3FNUZ f8E5M2FNUZ f4E2M1FN
+//   all else                     i8, as many as there are bytes, in one dimension
+//
+// All else: block encodings, entries without a type, user-defined dtypes, F6_E2M3 and F6_E3M2. IREE stores
+// 6-bit elements in one byte each; weight files store them packed.
+
+struct MlirOptions {
+  /// The name of the archive for `--parameters=SCOPE=FILE` of IREE's tools; no scope if empty.
+  std::string scope{};
+  /// Tensors of fewer bytes are inlined into the module: 0 inlines no tensor, UINT64_MAX all.
+  std::uint64_t inline_below = 0;
+
+  /// `iree` is the form in which IREE prints modules. `generic` is MLIR's generic operation form, which IREE
+  /// reads, and every MLIR tool without IREE's dialects (`mlir-opt --allow-unregistered-dialect`).
+  enum class Form : std::uint8_t { iree, generic };
+  Form form = Form::iree;
+
+  /// The dialect of the attribute that names a parameter. All IREE compilers accept `stream`. Compilers since
+  /// May 2024 also accept `flow`, which some of their passes over parameters require.
+  enum class Dialect : std::uint8_t { stream, flow };
+  Dialect dialect = Dialect::stream;
+};
+
+/// Receives the next part of the text. An error ends the emission.
+using MlirSink = std::function<Result<void>(std::string_view)>;
+
+/// Passes the module's text to `write`, from start to end, in parts. Memory use is one part plus the longest
+/// name, independent of the inlined bytes. Inlined data is row-major and little-endian for any stored layout.
+/// If nothing is inlined, a model opened with `OpenOptions::catalog_only` is enough. These errors are
+/// returned before the first part: `bad_name` for a tensor with an empty name, which is not a valid symbol;
+/// `size_overflow` for a splat of 2^63 bytes or more; `unsupported_encoding` for a tensor to inline as bytes
+/// that is not row-major and little-endian. With inlined data also the errors of `Model::raw`, and an Error
+/// for unreadable pages.
+[[nodiscard]] Result<void> emit_mlir(const Model& model, const MlirOptions& options, const MlirSink& write);
+
+/// The same, as one string.
+[[nodiscard]] Result<std::string> mlir_text(const Model& model, const MlirOptions& options = {});
+
+/// Writes the module to a file, atomically as `ht::write` does.
+[[nodiscard]] Result<void> write_mlir(const std::filesystem::path& path, const Model& model,
+                                      const MlirOptions& options = {}, const WriteOptions& how = {});
 
 }  // namespace ht::inline v1

@@ -1,29 +1,29 @@
 // Devices: empty types that list the dtypes that they store and the operations that they have.
 //
-// Operations come in slices: `slice::Core` (allocate, copy, elementwise, reduce), `slice::Linear` (matmul),
-// `slice::Nn` (softmax, norms, activations), `slice::Conv`. A device lists its slices in its definition. An
-// operation requires `Computes<Dev, Slice, D>`: a call of an operation that the device lacks does not
-// compile, and the message names the slice.
+// Operations come in slices: `slice::Core` (allocate, copy, elementwise, reduce), `slice::Linear` (matmul,
+// linear), `slice::Nn` (softmax, norms, activations, rope, argmax, embedding), `slice::Conv`. A device lists
+// its slices in its definition. An operation requires `Computes<Dev, Slice, D>`: a call of an operation that
+// the device lacks does not compile, and the message names the slice.
 //
 // A device of your own is an empty struct. Its static members are the functions of the device:
 //
 //   struct Card {
 //     using Slices = ht::SliceList<ht::slice::Core>;
 //     static constexpr std::string_view name = "Card";
-//     static constexpr bool host_accessible = false;             // if true, the host's loops compute
-//     template <class D> static constexpr bool stores = D::bits == 32;
-//     template <class Slice, class D> static constexpr bool computes = std::same_as<D, ht::F32>;
+//     static constexpr bool host_accessible = false;             // if true, host loops do what it has no
+//     `run` for template <class D> static constexpr bool stores = D::bits == 32; template <class Slice, class
+//     D> static constexpr bool computes = std::same_as<D, ht::F32>;
 //
 //     static ht::Result<ht::Storage> allocate(std::uint64_t bytes);      // all zero; Storage::on_device(…)
 //     static ht::Result<void> copy_to_device(ht::Bytes from, const ht::Storage& to, std::uint64_t offset);
 //     static ht::Result<void> copy_to_host(const ht::Storage& from, std::uint64_t offset,
 //                                          ht::MutableBytes to);
 //     template <class Out, class A, class B>                // a + b; std::minus<> for a - b, and so on
-//     static ht::Result<void> run(std::plus<>, const ht::ComputeOptions&, const Out& out, const A& a, const
-//     B& b);
+//     static ht::Result<void> run(std::plus<>, const ht::ComputeOptions&, const Out& out,
+//                                 const A& a, const B& b);
 //   };
 //
-// htensor/dtype/operation.hpp lists the operations. `data()` is an address in the device's address space. A
+// The operations are listed below. `data()` is an address in the device's address space. A
 // call of an operation without `run` does not compile. `to_device` and `to_host`
 // (htensor/device/transfer.hpp) call the copy functions. A device that shares memory with the host may have
 // `share(owner, bytes)`, which returns an empty Storage if a copy is needed. `allocate` and the copies may
@@ -37,15 +37,84 @@
 #include <functional>
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/result.hpp>
-#include <htensor/base/workers.hpp>
+#include <htensor/base/work.hpp>
 #include <htensor/dtype/dtypes.hpp>
-#include <htensor/dtype/operation.hpp>
 #include <span>
 #include <string_view>
 #include <type_traits>
 #include <variant>
 
+// Operations of a device: empty types, or structs with the parameters of the operation.
+//
+// A device whose memory the host cannot read has a static function `run` for each operation that it offers:
+//
+//   template <class Out, class A, class B>
+//   static ht::Result<void> run(std::plus<>, const ht::ComputeOptions&, const Out& out,
+//                               const A& a, const B& b);
+//
+// The functions of htensor/compute check shapes, allocate the result and call `run`, so that `a + b`,
+// `ht::softmax(x)` and the others have one name and one signature on every device. A call of an operation
+// without `run` does not compile.
+//
+// Inputs may have any strides. `out` is contiguous and does not overlap the inputs. In the elementwise
+// operations (`std::plus<>`, `std::minus<>`, `std::multiplies<>`, `std::divides<>`) and `Copy`, `out` may
+// have any strides and may be one of the inputs. Extents are checked before the call.
+
 namespace ht::inline v1 {
+
+namespace operation {
+
+/// out = x.
+struct Copy {};
+/// out[] = Σ x. The dtype of `out` is `SumOf` the dtype of x (htensor/compute/elementwise.hpp).
+struct Sum {};
+/// out[] = the largest element of x, or NaN if x contains NaN; the dtype of `out` is as in Sum. x is not
+/// empty.
+struct Max {};
+/// out = a · b, with the shapes of `ht::matmul`.
+struct Matmul {};
+/// out[…, i] = Σ x[…, j] · w[i, j], plus bias[i] if there is a third input.
+struct Linear {};
+struct Softmax {};
+struct LogSoftmax {};
+/// Inputs x and weight.
+struct RmsNorm {
+  double epsilon = 0;
+};
+/// Inputs x, weight and optionally bias.
+struct LayerNorm {
+  double epsilon = 0;
+};
+struct Silu {};
+struct Gelu {
+  bool is_tanh = false;
+};
+/// Inputs gate and x.
+struct Swiglu {};
+/// Inputs x[tokens, heads, head size], cosines[tokens, pairs] and sines[tokens, pairs].
+struct Rope {
+  bool is_interleaved = true;
+};
+/// `out` is I64. Rows are not empty.
+struct Argmax {};
+/// Inputs table[rows, columns] and ids[n], I64 and all in [0, rows).
+struct Embedding {};
+/// Inputs x, weight and optionally bias. Pairs are {vertical, horizontal}.
+struct Conv2d {
+  std::array<std::int64_t, 2> stride{1, 1};
+  std::array<std::int64_t, 2> padding{0, 0};
+  std::array<std::int64_t, 2> dilation{1, 1};
+  std::int64_t groups = 1;
+};
+
+}  // namespace operation
+
+/// The device has a `run` for the operation on tensors of these types.
+template <class Dev, class Op, class Out, class... In>
+concept HasOperation =
+    requires(const Op& op, const ComputeOptions& options, const Out& out, const In&... in) {
+      { Dev::run(op, options, out, in...) } -> std::same_as<Result<void>>;
+    };
 
 class Storage;
 
@@ -122,7 +191,7 @@ struct Host {
 };
 
 // OpenCL. The functions are in the library (src/device). The first call loads the OpenCL library; without it,
-// calls return `device_unavailable`. See htensor/device/opencl.hpp.
+// calls return `device_unavailable`. See htensor/device/transfer.hpp.
 namespace detail::opencl {
 
 struct Target {

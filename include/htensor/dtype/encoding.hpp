@@ -1,11 +1,14 @@
-// The storage of a tensor's elements, as known at run time: dense, or in blocks with shared scales.
+// The storage of a tensor's elements, dense or in blocks with shared scales: `ElementType` at run time, and
+// the block encodings as types.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
-#include <htensor/dtype/facts.hpp>
+#include <htensor/dtype/dtypes.hpp>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 namespace ht::inline v1 {
 
@@ -51,5 +54,160 @@ struct ElementType {
 
   friend bool operator==(const ElementType&, const ElementType&) = default;
 };
+
+// The block encodings: empty types with static properties. All encodings of ggml by their names.
+//
+// A block holds `block_elements` adjacent elements of a row in `block_bytes` bytes, with their shared scales.
+// The tags are ggml's type numbers, which GGUF files contain and which never change.
+
+/// A type that names a block encoding: its tag and name, and the elements and bytes of a block.
+template <class T>
+concept IsEncoding = std::is_empty_v<T> && std::same_as<T, std::remove_cv_t<T>> && requires {
+  { T::name } -> std::convertible_to<std::string_view>;
+  { T::tag } -> std::convertible_to<EncodingTag>;
+  { T::block_elements } -> std::convertible_to<int>;
+  { T::block_bytes } -> std::convertible_to<int>;
+};
+
+namespace detail {
+
+template <int Number, int Elements, int Bytes>
+struct Blocks {
+  static constexpr EncodingTag tag = static_cast<EncodingTag>(Number);
+  static constexpr int block_elements = Elements;
+  static constexpr int block_bytes = Bytes;
+};
+
+}  // namespace detail
+
+// NOLINTBEGIN(readability-identifier-naming): as ggml spells them.
+
+// One scale per 32 elements; the _1 encodings also have an offset.
+struct Q4_0 : detail::Blocks<2, 32, 18> {
+  static constexpr std::string_view name = "Q4_0";
+};
+struct Q4_1 : detail::Blocks<3, 32, 20> {
+  static constexpr std::string_view name = "Q4_1";
+};
+struct Q5_0 : detail::Blocks<6, 32, 22> {
+  static constexpr std::string_view name = "Q5_0";
+};
+struct Q5_1 : detail::Blocks<7, 32, 24> {
+  static constexpr std::string_view name = "Q5_1";
+};
+struct Q8_0 : detail::Blocks<8, 32, 34> {
+  static constexpr std::string_view name = "Q8_0";
+};
+struct Q8_1 : detail::Blocks<9, 32, 36> {
+  static constexpr std::string_view name = "Q8_1";
+};
+
+// Blocks of 256 elements: a scale for each group, and a scale of these scales.
+struct Q2_K : detail::Blocks<10, 256, 84> {
+  static constexpr std::string_view name = "Q2_K";
+};
+struct Q3_K : detail::Blocks<11, 256, 110> {
+  static constexpr std::string_view name = "Q3_K";
+};
+struct Q4_K : detail::Blocks<12, 256, 144> {
+  static constexpr std::string_view name = "Q4_K";
+};
+struct Q5_K : detail::Blocks<13, 256, 176> {
+  static constexpr std::string_view name = "Q5_K";
+};
+struct Q6_K : detail::Blocks<14, 256, 210> {
+  static constexpr std::string_view name = "Q6_K";
+};
+struct Q8_K : detail::Blocks<15, 256, 292> {
+  static constexpr std::string_view name = "Q8_K";
+};
+
+// Indices into codebooks; one index stands for up to 8 elements.
+struct IQ2_XXS : detail::Blocks<16, 256, 66> {
+  static constexpr std::string_view name = "IQ2_XXS";
+};
+struct IQ2_XS : detail::Blocks<17, 256, 74> {
+  static constexpr std::string_view name = "IQ2_XS";
+};
+struct IQ3_XXS : detail::Blocks<18, 256, 98> {
+  static constexpr std::string_view name = "IQ3_XXS";
+};
+struct IQ1_S : detail::Blocks<19, 256, 50> {
+  static constexpr std::string_view name = "IQ1_S";
+};
+struct IQ4_NL : detail::Blocks<20, 32, 18> {
+  static constexpr std::string_view name = "IQ4_NL";
+};
+struct IQ3_S : detail::Blocks<21, 256, 110> {
+  static constexpr std::string_view name = "IQ3_S";
+};
+struct IQ2_S : detail::Blocks<22, 256, 82> {
+  static constexpr std::string_view name = "IQ2_S";
+};
+struct IQ4_XS : detail::Blocks<23, 256, 136> {
+  static constexpr std::string_view name = "IQ4_XS";
+};
+struct IQ1_M : detail::Blocks<29, 256, 56> {
+  static constexpr std::string_view name = "IQ1_M";
+};
+
+// Elements of -1, 0 and 1.
+struct TQ1_0 : detail::Blocks<34, 256, 54> {
+  static constexpr std::string_view name = "TQ1_0";
+};
+struct TQ2_0 : detail::Blocks<35, 256, 66> {
+  static constexpr std::string_view name = "TQ2_0";
+};
+
+// Floats of 4 bits.
+struct MXFP4 : detail::Blocks<39, 32, 17> {
+  static constexpr std::string_view name = "MXFP4";
+};
+struct NVFP4 : detail::Blocks<40, 64, 36> {
+  static constexpr std::string_view name = "NVFP4";
+};
+
+// Elements of 1 and 2 bits.
+struct Q1_0 : detail::Blocks<41, 128, 18> {
+  static constexpr std::string_view name = "Q1_0";
+};
+struct Q2_0 : detail::Blocks<42, 64, 18> {
+  static constexpr std::string_view name = "Q2_0";
+};
+
+// NOLINTEND(readability-identifier-naming)
+
+template <IsEncoding... Es>
+struct EncodingList {
+  static constexpr int size = sizeof...(Es);
+};
+
+/// Every encoding of the library, by tag.
+using AllEncodings =
+    EncodingList<Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q8_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, Q8_K, IQ2_XXS, IQ2_XS,
+                 IQ3_XXS, IQ1_S, IQ4_NL, IQ3_S, IQ2_S, IQ4_XS, IQ1_M, TQ1_0, TQ2_0, MXFP4, NVFP4, Q1_0, Q2_0>;
+
+namespace detail {
+
+template <class E, class F>
+bool visit_encoding_if(EncodingTag tag, F& f) {
+  if (E::tag != tag) return false;
+  f(E{});
+  return true;
+}
+
+template <class... Es, class F>
+bool visit_encoding_among(EncodingList<Es...>, EncodingTag tag, F& f) {
+  return (visit_encoding_if<Es>(tag, f) || ...);
+}
+
+}  // namespace detail
+
+/// Calls `f(E{})` with the encoding of the tag. Returns false for `dense` and for numbers that ggml has
+/// removed or not assigned.
+template <class F>
+bool visit_encoding(EncodingTag tag, F&& f) {
+  return detail::visit_encoding_among(AllEncodings{}, tag, f);
+}
 
 }  // namespace ht::inline v1

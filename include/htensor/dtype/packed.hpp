@@ -1,18 +1,58 @@
-// Pointers to elements in memory: a plain pointer for elements of whole bytes, else a PackedPointer.
+// Sizes of dense tensors, and pointers to their elements: a plain pointer for elements of whole bytes, else a
+// pointer to packed elements.
 //
 // Packed elements are stored without padding, starting at the least significant bit of the first byte:
 // element i has the bits [i × width, (i + 1) × width). Two threads must not concurrently write packed
 // elements that share a byte.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <htensor/base/bytes.hpp>
 #include <htensor/dtype/scalar.hpp>
-#include <htensor/dtype/sizes.hpp>
+#include <optional>
 #include <span>
 #include <type_traits>
 
+// Element counts and byte sizes of dense tensors. All multiplication of dimensions is here.
+
 namespace ht::inline v1 {
+
+/// The product of the dimensions. nullopt if a dimension is negative or the product of the nonzero dimensions
+/// exceeds 63 bits, so that strides never overflow, even without elements.
+[[nodiscard]] constexpr std::optional<std::int64_t> element_count(
+    std::span<const std::int64_t> dims) noexcept {
+  std::int64_t product = 1;
+  bool empty = false;
+  for (const auto dim : dims) {
+    if (dim < 0) return std::nullopt;
+    empty = empty || dim == 0;
+    const auto next = checked::multiply(product, std::max<std::int64_t>(dim, 1));
+    if (!next) return std::nullopt;
+    product = *next;
+  }
+  return empty ? 0 : product;
+}
+
+/// The size in bytes of packed elements of a width in bits, rounded up. nullopt on overflow.
+[[nodiscard]] constexpr std::optional<std::uint64_t> bytes_for(std::uint64_t elements, int bits) noexcept {
+  // Counts in groups of eight elements, which are whole bytes, so that no intermediate result overflows.
+  const auto width = static_cast<std::uint64_t>(bits);
+  const auto whole = checked::multiply(elements / 8, width);
+  if (!whole) return std::nullopt;
+  return checked::add(*whole, checked::bits_to_bytes(elements % 8 * width));
+}
+
+/// The size of a dense tensor in bytes. nullopt if a dimension is negative or the size exceeds 63 bits.
+[[nodiscard]] constexpr std::optional<std::uint64_t> dense_bytes(std::span<const std::int64_t> dims,
+                                                                 int bits) noexcept {
+  const auto elements = element_count(dims);
+  if (!elements) return std::nullopt;
+  const auto bytes = bytes_for(static_cast<std::uint64_t>(*elements), bits);
+  if (!bytes || !checked::narrow<std::int64_t>(*bytes)) return std::nullopt;
+  return bytes;
+}
 
 template <IsDType D>
 inline constexpr bool is_packed = D::bits % 8 != 0;
@@ -64,8 +104,6 @@ constexpr void store_packed(std::byte* base, std::int64_t index, typename D::Ele
   if (shift + D::bits > 8) put(base[byte + 1], mask >> 8, bits >> 8);
 }
 
-}  // namespace detail
-
 /// A reference to one packed element: it converts to the value, and assignment stores a value.
 template <IsDType D>
 class PackedReference {
@@ -75,7 +113,7 @@ class PackedReference {
   constexpr PackedReference(std::byte* base, std::int64_t index) noexcept : base_(base), index_(index) {}
   PackedReference(const PackedReference&) = default;
 
-  constexpr operator Element() const noexcept { return detail::load_packed<D>(base_, index_); }
+  constexpr operator Element() const noexcept { return load_packed<D>(base_, index_); }
   template <class T>
     requires(!std::same_as<T, Element>) && requires(Element e) { static_cast<T>(e); }
   constexpr explicit operator T() const noexcept {
@@ -91,12 +129,12 @@ class PackedReference {
 
   // Assignment stores to the element and does not rebind the reference.
   constexpr const PackedReference& operator=(Element value) const noexcept {
-    detail::store_packed<D>(base_, index_, value);
+    store_packed<D>(base_, index_, value);
     return *this;
   }
   // NOLINTNEXTLINE(bugprone-unhandled-self-assignment): an element stored over itself stays the same
   constexpr PackedReference& operator=(const PackedReference& other) noexcept {
-    detail::store_packed<D>(base_, index_, other);
+    store_packed<D>(base_, index_, other);
     return *this;
   }
 
@@ -124,7 +162,7 @@ class PackedPointer {
 
   [[nodiscard]] constexpr auto operator[](std::int64_t i) const noexcept {
     if constexpr (std::is_const_v<D>) {
-      return detail::load_packed<DType>(base_, index_ + i);
+      return load_packed<DType>(base_, index_ + i);
     } else {
       return PackedReference<D>(base_, index_ + i);
     }
@@ -135,13 +173,13 @@ class PackedPointer {
   }
   /// The address of the element; null if it does not start on a byte boundary.
   [[nodiscard]] constexpr Byte* address() const noexcept {
-    const auto [byte, shift] = detail::packed_place<DType>(index_);
+    const auto [byte, shift] = packed_place<DType>(index_);
     return shift == 0 && base_ != nullptr ? base_ + byte : nullptr;
   }
   /// The bytes that hold the elements from `first` to `last`, both included.
   [[nodiscard]] constexpr std::span<Byte> bytes(std::int64_t first, std::int64_t last) const noexcept {
-    const auto begin = detail::packed_place<DType>(index_ + first).byte;
-    const auto [end, shift] = detail::packed_place<DType>(index_ + last + 1);
+    const auto begin = packed_place<DType>(index_ + first).byte;
+    const auto [end, shift] = packed_place<DType>(index_ + last + 1);
     return {base_ + begin, base_ + end + (shift != 0 ? 1 : 0)};
   }
   friend constexpr bool operator==(PackedPointer, PackedPointer) noexcept = default;
@@ -150,8 +188,6 @@ class PackedPointer {
   Byte* base_ = nullptr;
   std::int64_t index_ = 0;
 };
-
-namespace detail {
 
 template <class D>
 struct PointerTo {

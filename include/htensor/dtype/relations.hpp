@@ -1,4 +1,5 @@
-// Which dtypes hold all values of other dtypes: derived from their `NumberFacts`, not from a table.
+// Relations between dtypes: which dtypes hold all values of others, derived from their `NumberFacts`. Also
+// `visit_dtype`, which converts a tag to a static type.
 //
 // LosslessTo is a partial order but not a lattice: I16, F16 and BF16 each hold U8 and I8, but not each other.
 // So `Common` takes all dtypes at once: the result of pairwise promotion would depend on the order.
@@ -7,21 +8,27 @@
 #include <algorithm>
 #include <array>
 #include <concepts>
+#include <cstdint>
+#include <htensor/base/result.hpp>
 #include <htensor/dtype/dtypes.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 
 namespace ht::inline v1 {
 
 template <class T>
-concept IsFloating = IsNumber<T> && T::number.kind == NumberKind::floating;
+concept IsFloating = IsNumber<T> && T::number.kind == NumberFacts::Kind::floating;
 
 template <class T>
-concept IsIntegral = IsNumber<T> && T::number.kind == NumberKind::integer;
+concept IsIntegral = IsNumber<T> && T::number.kind == NumberFacts::Kind::integer;
 
 /// A dtype with addition, subtraction and multiplication: integers, floating-point and complex numbers.
 template <class T>
-concept Multipliable = IsNumber<T> && T::number.kind != NumberKind::boolean;
+concept Multipliable = IsNumber<T> && T::number.kind != NumberFacts::Kind::boolean;
 
 namespace detail {
 
@@ -78,5 +85,65 @@ concept HaveCommon = sizeof...(Ds) > 0 && (IsDType<Ds> && ...) &&
 template <class... Ds>
   requires HaveCommon<Ds...>
 using Common = typename detail::CommonAnswer<Ds...>::type;
+
+// Conversion of a tag from a file to a static type. This is the only switch over dtypes.
+
+/// The properties of a dtype that are needed at run time.
+struct DTypeInfo {
+  DTypeTag tag = DTypeTag::invalid;
+  std::string_view name;
+  int bits = 0;
+
+  friend bool operator==(const DTypeInfo&, const DTypeInfo&) = default;
+};
+
+template <IsDType D>
+[[nodiscard]] constexpr DTypeInfo dtype_info() noexcept {
+  return {D::tag, D::name, D::bits};
+}
+
+/// The dtype with this tag, of the library or of `users`. nullopt if the tag is unknown.
+[[nodiscard]] std::optional<DTypeInfo> find_dtype(DTypeTag tag,
+                                                  std::span<const DTypeInfo> users = {}) noexcept;
+
+/// The dtype with this name, spelled as in safetensors: "F32", "F8_E4M3", "BOOL".
+[[nodiscard]] std::optional<DTypeInfo> find_dtype(std::string_view name,
+                                                  std::span<const DTypeInfo> users = {}) noexcept;
+
+/// The Error `bad_dtype` for a tag, with a hint.
+[[nodiscard]] Error unknown_dtype(DTypeTag tag, SourceLine where = SourceLine::here());
+
+namespace detail {
+
+template <class D, class F, class Answer>
+bool visit_if(DTypeTag tag, F& f, std::optional<Answer>& answer) {
+  if (D::tag != tag) return false;
+  if constexpr (std::is_void_v<std::invoke_result_t<F&, D>>) {
+    f(D{});
+    answer.emplace();
+  } else {
+    answer.emplace(f(D{}));
+  }
+  return true;
+}
+
+template <class... Extra, class... Ds, class F>
+auto visit_among(DTypeList<Ds...>, DTypeTag tag, F& f, SourceLine where) {
+  using Returned = std::common_type_t<std::invoke_result_t<F&, Ds>..., std::invoke_result_t<F&, Extra>...>;
+  using Answer = std::conditional_t<is_result<Returned>, Returned, Result<Returned>>;
+  std::optional<Answer> answer;
+  if ((visit_if<Ds>(tag, f, answer) || ...) || (visit_if<Extra>(tag, f, answer) || ...))
+    return *std::move(answer);
+  return Answer(fail(unknown_dtype(tag, where)));
+}
+
+}  // namespace detail
+
+/// Calls `f(D{})` with the dtype of the tag, from the library or `Extra`. Returns the value of f as a Result;
+/// a Result from f is returned unchanged. `bad_dtype` if the tag is unknown.
+template <IsDType... Extra, class F>
+[[nodiscard]] auto visit_dtype(DTypeTag tag, F&& f, SourceLine where = SourceLine::here()) {
+  return detail::visit_among<Extra...>(AllDTypes{}, tag, f, where);
+}
 
 }  // namespace ht::inline v1

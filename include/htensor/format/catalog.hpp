@@ -6,12 +6,10 @@
 
 #include <cstdint>
 #include <htensor/base/bytes.hpp>
-#include <htensor/base/index_iterator.hpp>
 #include <htensor/base/result.hpp>
+#include <htensor/dtype/dtypes.hpp>
 #include <htensor/dtype/encoding.hpp>
-#include <htensor/dtype/facts.hpp>
 #include <htensor/format/metadata.hpp>
-#include <htensor/format/name_store.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -56,8 +54,8 @@ class Catalog {
   [[nodiscard]] bool empty() const noexcept { return records_.empty(); }
   /// In file order; `index` must be less than `size`.
   [[nodiscard]] Entry operator[](std::size_t index) const noexcept;
-  [[nodiscard]] IndexIterator<Catalog> begin() const noexcept { return {*this, 0}; }
-  [[nodiscard]] IndexIterator<Catalog> end() const noexcept { return {*this, size()}; }
+  [[nodiscard]] detail::IndexIterator<Catalog> begin() const noexcept { return {*this, 0}; }
+  [[nodiscard]] detail::IndexIterator<Catalog> end() const noexcept { return {*this, size()}; }
   /// The index of the entry with that name, in constant time.
   [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const noexcept {
     return names_.find(name);
@@ -98,7 +96,7 @@ class Catalog {
   std::string format_;
   std::vector<std::string> files_;
   // One store for all names and one for all dims: no allocation per tensor.
-  NameStore names_;
+  detail::NameStore names_;
   std::vector<std::int64_t> dims_;
   std::vector<std::byte> patterns_;
   std::vector<Record> records_;
@@ -131,8 +129,8 @@ class CatalogBuilder {
   /// The entries added so far, for checks over all of them.
   [[nodiscard]] std::size_t size() const noexcept { return catalog_.size(); }
   [[nodiscard]] Entry operator[](std::size_t index) const noexcept { return catalog_[index]; }
-  [[nodiscard]] IndexIterator<Catalog> begin() const noexcept { return catalog_.begin(); }
-  [[nodiscard]] IndexIterator<Catalog> end() const noexcept { return catalog_.end(); }
+  [[nodiscard]] detail::IndexIterator<Catalog> begin() const noexcept { return catalog_.begin(); }
+  [[nodiscard]] detail::IndexIterator<Catalog> end() const noexcept { return catalog_.end(); }
 
   /// `duplicate_tensor`, `duplicate_key`.
   [[nodiscard]] Result<Catalog> build() &&;

@@ -3,22 +3,24 @@
 //
 // Code outside of `format` reads traits and never compares a format's name, so a caller's format is opened
 // and converted like the library's: pass it in `OpenOptions::formats` and `ConvertOptions::formats`.
-// <htensor/format/parse.hpp> and <htensor/format/encode.hpp> define the types that its functions use.
 //
 // A Format is copied as a value. Its texts are views that have to outlive every copy, such as string
 // literals.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <filesystem>
 #include <htensor/base/bytes.hpp>
-#include <htensor/base/error.hpp>
 #include <htensor/base/result.hpp>
 #include <htensor/dtype/dtypes.hpp>
+#include <htensor/dtype/relations.hpp>
 #include <htensor/format/catalog.hpp>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -27,36 +29,37 @@ namespace ht::inline v1 {
 struct Need;
 class Seen;
 struct ParseOptions;
-struct Layout;
+struct EncodeOptions;
 struct Encoded;
-struct HeaderEdit;
-struct EditedHeader;
 using Parsed = std::variant<Need, Catalog>;
 
-/// How a model is split into files named `NAME-00001-of-00003.EXT`.
-enum class Sharding : std::uint8_t {
-  none,   ///< a model is one file
-  index,  ///< each file has all metadata and opens alone; `NAME.EXT.index.json` opens all of them
-  parts,  ///< any file opens all of them: the metadata is in the first, and `split.*` keys number each
-};
-
-/// The byte orders that a format supports for tensors.
-enum class ByteOrders : std::uint8_t { little, one_per_file, any };
-
-/// The value types that a format supports for metadata.
-enum class MetadataTypes : std::uint8_t { none, text, all };
-
-/// A checksum of the data that a file stores in its header.
-struct OwnChecksum {
-  std::uint64_t header_bytes = 0;
-  /// The data; bytes between header and data are zero.
-  std::uint64_t offset = 0;
-  std::uint64_t bytes = 0;
-  /// CRC-64/NVME.
-  std::uint64_t crc = 0;
-};
-
 struct Format {
+  struct HeaderEdit;
+  struct EditedHeader;
+
+  /// How a model is split into files named `NAME-00001-of-00003.EXT`.
+  enum class Sharding : std::uint8_t {
+    none,   ///< a model is one file
+    index,  ///< each file has all metadata and opens alone; `NAME.EXT.index.json` opens all of them
+    parts,  ///< any file opens all of them: the metadata is in the first, and `split.*` keys number each
+  };
+
+  /// The byte orders that a format supports for tensors.
+  enum class ByteOrders : std::uint8_t { little, one_per_file, any };
+
+  /// The value types that a format supports for metadata.
+  enum class MetadataTypes : std::uint8_t { none, text, all };
+
+  /// A checksum of the data that a file stores in its header.
+  struct OwnChecksum {
+    std::uint64_t header_bytes = 0;
+    /// The data; bytes between header and data are zero.
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+    /// CRC-64/NVME.
+    std::uint64_t crc = 0;
+  };
+
   /// "gguf".
   std::string_view name{};
   /// ".gguf".
@@ -70,7 +73,7 @@ struct Format {
   /// See ht::parse. The catalog's format is `name`.
   Result<Parsed> (*parse)(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& options) = nullptr;
   /// See ht::encode.
-  Result<Encoded> (*encode)(const Catalog& catalog, const Layout& layout) = nullptr;
+  Result<Encoded> (*encode)(const Catalog& catalog, const EncodeOptions& layout) = nullptr;
 
   // Each of these may be null.
 
@@ -85,7 +88,8 @@ struct Format {
   void (*finish)(MutableBytes header, std::uint64_t data_crc64nvme) = nullptr;
   /// The checksum that `finish` stored, from the first 512 bytes of a file; nullopt if there is none.
   Result<std::optional<OwnChecksum>> (*own_checksum)(Bytes prefix) = nullptr;
-  /// The size of a file whose last tensor ends at `data_end`; null unless the parser accepts any size.
+  /// The size of a file whose last tensor ends at `data_end`; null unless the parser accepts any size, so
+  /// that `verify` and `doctor` check it.
   std::uint64_t (*file_end)(const Catalog& catalog, std::uint64_t data_end) = nullptr;
 
   Sharding sharding = Sharding::none;
@@ -115,5 +119,124 @@ struct Format {
 [[nodiscard]] Result<const Format*> format_for(const std::filesystem::path& target,
                                                std::span<const Format> more = {});
 [[nodiscard]] std::vector<std::string_view> format_names(std::span<const Format> more = {});
+
+// Parses bytes of a file to its catalog. Parsers do no I/O.
+
+/// Bytes that a parser needs to continue: from `offset` to `offset + bytes` of the file. They are within the
+/// file and include bytes that the parser has not seen. A range that begins within or directly after the
+/// prefix is supplied as a longer prefix, any other range as a Seen::Part.
+struct Need {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// The bytes of a file that a parser sees: the prefix, and the parts that the parser requested.
+class Seen {
+ public:
+  /// A part of a file that is not its beginning.
+  struct Part {
+    std::uint64_t offset = 0;
+    Bytes bytes{};
+  };
+
+  Seen() noexcept = default;
+  /// Implicit, so that a parser takes plain bytes. `owner` keeps the prefix alive and unchanged for as long
+  /// as a catalog refers to it; without an owner, the parser copies.
+  template <std::convertible_to<Bytes> T>
+  Seen(const T& prefix, std::span<const Part> parts = {},  // NOLINT(google-explicit-constructor)
+       std::shared_ptr<const void> owner = {}) noexcept
+      : prefix_(prefix), parts_(parts), owner_(std::move(owner)) {}
+
+  [[nodiscard]] Bytes prefix() const noexcept { return prefix_; }
+  /// Null if the prefix has no owner.
+  [[nodiscard]] const std::shared_ptr<const void>& owner() const noexcept { return owner_; }
+  /// The bytes of the range, if they were seen contiguously.
+  [[nodiscard]] std::optional<Bytes> range(std::uint64_t offset, std::uint64_t bytes) const noexcept;
+
+ private:
+  Bytes prefix_;
+  std::span<const Part> parts_;
+  std::shared_ptr<const void> owner_;
+};
+
+struct ParseOptions {
+  /// The tensor's name in formats that store one tensor without a name.
+  std::string_view stem{};
+  /// User-defined dtypes that the file may use.
+  std::span<const DTypeInfo> dtypes{};
+  /// The caller's formats, tried before the library's.
+  std::span<const Format> formats{};
+  /// Also accepts a file with incomplete data, such as an unfinished download.
+  bool allow_incomplete = false;
+  /// The maximum number of bytes to read before the data; 0 is the format's own limit, which for safetensors
+  /// is 100,000,000.
+  std::uint64_t max_header_bytes = 0;
+};
+
+/// Recognises the format by content and parses it. `seen` is a part of a file of `file_bytes` bytes.
+/// `bad_magic` if the file is not a weights file; the error names its type if known. Else the errors of the
+/// format.
+[[nodiscard]] Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes,
+                                   const ParseOptions& options = {});
+
+// Encodes a catalog to the header of a file: the inverse of `parse`. Does no I/O.
+
+/// The layout of a file to encode. 0 means the format's default.
+struct EncodeOptions {
+  /// Alignment of tensor data, a power of two.
+  std::uint64_t alignment = 0;
+  /// Whether to store dtypes and shapes in formats without fields for them, as `TENSORv0:` in IRPA.
+  bool tensor_notes = true;
+  /// Whether external entries of an IRPA file stay in their files. If false, their data goes into this file,
+  /// as is required to merge the files of a model.
+  bool keep_external = true;
+  /// A power of two, or 0. Unless 0, each tensor keeps its offset modulo `block_bytes`, so that whole blocks
+  /// can be shared with the source (reflink). IRPA does this for all tensors, safetensors for tensors that
+  /// are adjacent in the same order as in the source. Other formats do not guarantee it.
+  std::uint64_t block_bytes = 0;
+};
+
+/// A file without its data.
+struct Encoded {
+  /// The file from its first byte on.
+  std::vector<std::byte> header;
+  /// Offset of the data of each catalog entry. nullopt for entries without bytes in this file: splats and
+  /// external entries of an IRPA file. Other formats reserve space for the expanded splat.
+  std::vector<std::optional<std::uint64_t>> offsets;
+  /// The length of the whole file. Bytes that neither header nor data covers are zero.
+  std::uint64_t file_bytes = 0;
+  /// `Format::finish` of the format; null if the header is complete.
+  decltype(Format::finish) finish = nullptr;
+};
+
+/// New metadata for a file whose data keeps its offset or moves as a whole.
+struct Format::HeaderEdit {
+  /// The file from its first byte on, at least the whole header; `catalog` was parsed from it.
+  Bytes seen;
+  std::uint64_t file_bytes = 0;
+  const Catalog& catalog;
+  /// All metadata of the edited file.
+  const Metadata& metadata;
+  /// Whether data may begin later than before.
+  bool grow = false;
+};
+
+struct Format::EditedHeader {
+  /// All bytes before the data. They replace the first `old_bytes` of the file; the rest follows unchanged.
+  std::vector<std::byte> bytes;
+  std::uint64_t old_bytes = 0;
+};
+
+/// Reasons why common readers reject a file of this catalog although the format allows it; for GGUF the
+/// reader is llama.cpp. Each is a warning, with its rule and a hint. May throw `std::bad_alloc`.
+[[nodiscard]] std::vector<Error> reader_warnings(std::string_view format, const Catalog& catalog);
+
+/// Returns the file for the catalog's tensors, in catalog order. `would_lose` for data that the format cannot
+/// store, `misaligned` if the alignment is not a power of two.
+[[nodiscard]] Result<Encoded> encode(const Format& format, const Catalog& catalog,
+                                     const EncodeOptions& layout = {});
+/// The same by the name of one of the library's formats; `not_found` if there is none.
+[[nodiscard]] Result<Encoded> encode(std::string_view format, const Catalog& catalog,
+                                     const EncodeOptions& layout = {});
 
 }  // namespace ht::inline v1

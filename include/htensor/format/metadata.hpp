@@ -8,14 +8,16 @@
 #include <array>
 #include <bit>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <htensor/base/bytes.hpp>
-#include <htensor/base/index_iterator.hpp>
 #include <htensor/base/result.hpp>
-#include <htensor/format/name_store.hpp>
+#include <htensor/format/names.hpp>
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -44,11 +46,11 @@ inline constexpr MetaType meta_type_of = [] {
   return std::is_signed_v<T> ? with_sign[width] : whole[width];
 }();
 
-class MetaArray;
-
 /// A value. Each accessor returns nullopt for a value of another type.
 class MetaValue {
  public:
+  class Array;
+
   MetaValue(MetaType type, Bytes bytes) noexcept : type_(type), bytes_(bytes) {}
 
   [[nodiscard]] MetaType type() const noexcept { return type_; }
@@ -64,7 +66,7 @@ class MetaValue {
   /// f32 and f64.
   [[nodiscard]] std::optional<double> real() const noexcept;
   /// To iterate over it, store it in a variable first: `const auto tokens = value.array().value();`.
-  [[nodiscard]] std::optional<MetaArray> array() const noexcept;
+  [[nodiscard]] std::optional<Array> array() const noexcept;
 
  private:
   MetaType type_;
@@ -72,7 +74,7 @@ class MetaValue {
 };
 
 /// Elements of one type, with forward iteration only.
-class MetaArray {
+class MetaValue::Array {
  public:
   class Iterator {
    public:
@@ -98,7 +100,7 @@ class MetaArray {
   };
 
   /// `elements` are the bytes after the array's type and count.
-  MetaArray(MetaType type, std::uint64_t size, Bytes elements) noexcept
+  Array(MetaType type, std::uint64_t size, Bytes elements) noexcept
       : type_(type), size_(size), elements_(elements) {}
 
   [[nodiscard]] MetaType element_type() const noexcept { return type_; }
@@ -112,7 +114,7 @@ class MetaArray {
   Bytes elements_;
 };
 
-static_assert(std::forward_iterator<MetaArray::Iterator>);
+static_assert(std::forward_iterator<MetaValue::Array::Iterator>);
 
 /// A range of items in file order.
 class Metadata {
@@ -126,8 +128,8 @@ class Metadata {
   [[nodiscard]] bool empty() const noexcept { return size() == 0; }
   /// In file order; `index` must be less than `size`.
   [[nodiscard]] Item operator[](std::size_t index) const noexcept;
-  [[nodiscard]] IndexIterator<Metadata> begin() const noexcept { return {*this, 0}; }
-  [[nodiscard]] IndexIterator<Metadata> end() const noexcept { return {*this, size()}; }
+  [[nodiscard]] detail::IndexIterator<Metadata> begin() const noexcept { return {*this, 0}; }
+  [[nodiscard]] detail::IndexIterator<Metadata> end() const noexcept { return {*this, size()}; }
   /// The value of a key, in constant time. Requires `index`, which CatalogBuilder::build calls.
   [[nodiscard]] std::optional<MetaValue> find(std::string_view key) const noexcept;
 
@@ -177,11 +179,46 @@ class Metadata {
   [[nodiscard]] Result<void> append(std::string_view key, MetaType type, Bytes length, Bytes value);
   [[nodiscard]] Bytes owned_bytes(std::size_t index) const noexcept;
 
-  NameStore keys_;
+  detail::NameStore keys_;
   std::vector<MetaType> types_;
   std::vector<std::uint64_t> ends_;  // in values_; a value with an owner has no bytes there
   std::vector<std::byte> values_;
   std::vector<Owned> owned_;  // by index
 };
+
+// Changes to metadata, with values as text.
+
+/// Whether the item is padding that an edit left in a header (`htensor.pad`, spaces only). It describes the
+/// file's layout and not the model, so it is not shown, compared or converted.
+[[nodiscard]] bool is_padding(const Metadata::Item& item) noexcept;
+
+/// Whether the item describes the layout of a file and not the model: padding, `general.alignment`,
+/// `split.*`. GGUF defines these keys, and a conversion may carry them into another format.
+[[nodiscard]] bool describes_layout(const Metadata::Item& item) noexcept;
+
+struct MetadataEdit {
+  /// The type of a value and, for an array, of its elements.
+  struct Type {
+    MetaType type = MetaType::string;
+    MetaType element = MetaType::string;
+
+    friend bool operator==(const Type&, const Type&) = default;
+  };
+
+  std::string key;
+  /// A number in digits, `true` or `false`, a plain string, or an array as a JSON list. nullopt removes the
+  /// key.
+  std::optional<std::string> value{};
+  /// If nullopt, an existing key keeps its type and a new key is a string.
+  std::optional<Type> type{};
+};
+
+/// "u32", "string", … or "array:u32".
+[[nodiscard]] std::optional<MetadataEdit::Type> value_type_named(std::string_view name) noexcept;
+
+/// Returns the metadata after all edits, applied in order. An existing key keeps its position; a new key is
+/// appended. `not_found` for a key to remove that does not exist, `dtype_mismatch` for a value that does not
+/// match its type.
+[[nodiscard]] Result<Metadata> edited(const Metadata& metadata, std::span<const MetadataEdit> edits);
 
 }  // namespace ht::inline v1

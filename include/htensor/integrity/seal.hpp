@@ -1,9 +1,13 @@
-// Seals: checksums of all bytes of a model's files, stored in a separate file beside them.
+// Integrity: `seal` stores checksums of all bytes of a model's files, `verify` compares the files with them,
+// `hash` returns digests.
 //
-// `FILE.htseal` is stored beside a file of any format, `model.htseal` in the folder of a model of several
-// files. A seal covers all bytes, including headers and gaps, in chunks of at most 4 MiB, so that
-// verification can name the damaged parts. The format is in spec/seal-format.md; the same files give the same
-// seal, byte for byte.
+//   HT_TRY(ht::seal(model));             // writes model.safetensors.htseal
+//   HT_TRY(ht::verify(model));           // checksum_mismatch names the first bad tensor
+//
+// `FILE.htseal` is stored beside a single file of any format, or beside part 1 of a split GGUF;
+// `model.htseal` in the folder of a shard index or of a model that is a folder. A seal covers all bytes,
+// including headers and gaps, in chunks of at most 4 MiB, so that verification can name the damaged parts.
+// The format is in spec/seal-format.md; the same files give the same seal, byte for byte.
 #pragma once
 
 #include <cstdint>
@@ -12,45 +16,47 @@
 #include <htensor/base/result.hpp>
 #include <htensor/base/work.hpp>
 #include <htensor/hash/digest.hpp>
-#include <htensor/io/port.hpp>
 #include <htensor/model/model.hpp>
+#include <htensor/tensor/storage.hpp>
+#include <htensor/tensor/tensor.hpp>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ht::inline v1 {
 
-struct SealedFile {
-  /// Relative to the seal's folder, with slashes.
-  std::string name;
-  std::uint64_t bytes = 0;
-  /// The digest of the whole file.
-  Digest digest;
-
-  friend bool operator==(const SealedFile&, const SealedFile&) = default;
-};
-
-struct SealedTensor {
-  std::string name;
-  /// Index in `Seal::files`; nullopt for a splat, which has no bytes in a file.
-  std::optional<std::uint32_t> file;
-  std::uint64_t offset = 0;
-  std::uint64_t bytes = 0;
-  /// The digest of the tensor's bytes only, so that it is the same in every format.
-  Digest digest;
-
-  friend bool operator==(const SealedTensor&, const SealedTensor&) = default;
-};
-
 struct Seal {
+  struct File {
+    /// Relative to the seal's folder, with slashes.
+    std::string name;
+    std::uint64_t bytes = 0;
+    /// The digest of the whole file.
+    Digest digest;
+
+    friend bool operator==(const File&, const File&) = default;
+  };
+
+  struct Tensor {
+    std::string name;
+    /// Index in `Seal::files`; nullopt for a splat, which has no bytes in a file.
+    std::optional<std::uint32_t> file;
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+    /// The digest of the tensor's bytes only, so that it is the same in every format.
+    Digest digest;
+
+    friend bool operator==(const Tensor&, const Tensor&) = default;
+  };
+
   static constexpr std::uint64_t chunk_bytes = std::uint64_t{4} << 20;
   /// The largest seal that is read or written: CRC-64/NVME of 128 TiB in large tensors.
   static constexpr std::uint64_t max_bytes = std::uint64_t{256} << 20;
 
   HashAlgorithm algorithm = HashAlgorithm::crc64nvme;
-  std::vector<SealedFile> files;
-  std::vector<SealedTensor> tensors;
+  std::vector<File> files;
+  std::vector<Tensor> tensors;
   /// The digests of all chunks, concatenated, in order of files and offsets.
   std::vector<std::byte> chunks;
 
@@ -68,12 +74,11 @@ struct Seal {
 /// The path of a model's seal, whether it exists or not: in a folder, beside an index or a file, or beside
 /// the first part of a split model. Depends only on names and on whether `model` is a folder. `formats` are
 /// the caller's formats.
-[[nodiscard]] std::filesystem::path seal_path(const std::filesystem::path& model,
-                                              io::Port& port = io::system_port(),
+[[nodiscard]] std::filesystem::path seal_path(const std::filesystem::path& model, io::Port* port = nullptr,
                                               std::span<const Format> formats = {});
 
 /// `not_sealed` if the file does not exist.
-[[nodiscard]] Result<Seal> read_seal(const std::filesystem::path& path, io::Port& port = io::system_port());
+[[nodiscard]] Result<Seal> read_seal(const std::filesystem::path& path, io::Port* port = nullptr);
 
 /// The largest splat that is hashed byte by byte unless options allow more. The CRC-64/NVME of a splat of any
 /// size is computed directly; XXH3 and SHA-256 process all expanded bytes, and a file of 4 KB may have a
@@ -106,28 +111,113 @@ struct HashOptions {
   std::uint64_t max_splat_bytes = default_max_splat_bytes;
 };
 
-struct FileDigest {
-  std::filesystem::path path;
-  Digest digest;
-};
-
 struct ModelDigests {
+  struct File {
+    std::filesystem::path path;
+    Digest digest;
+  };
+
   /// The digest of the file; for several files, the digest of their digests.
   Digest digest;
   /// In the order of `Model::files`, then the index, if there is one.
-  std::vector<FileDigest> files;
+  std::vector<File> files;
   /// In catalog order; of the tensor's bytes only, so that the digest is the same in every format. Empty
   /// unless `per_tensor`.
   std::vector<Digest> tensors;
 };
 
-/// Writes the seal of all files of the model to `seal_path`, replacing an existing seal: later verifications
-/// compare with the present contents. `already_exists` if the existing seal covers other files that still
-/// exist; `header_too_large` if the seal would be larger than `Seal::max_bytes`; `bad_state` for a model
-/// without files.
+/// Writes the seal of all files of the model to `seal_path`. Unless `force` is set, an existing seal is first
+/// compared with the files (`checksum_mismatch`), then replaced. `already_exists` if the existing seal covers
+/// other files that still exist; `header_too_large` if the seal would be larger than `Seal::max_bytes`;
+/// `bad_state` for a model without files.
 [[nodiscard]] Result<SealedModel> seal(const Model& model, const SealOptions& options = {});
 
 /// Computes the digests that a seal would contain.
 [[nodiscard]] Result<ModelDigests> hash(const Model& model, const HashOptions& options = {});
+
+// Verification: compares files with their seal, or a `.ht` file with its own checksum.
+
+struct Verification {
+  /// The state of files compared with their seal. If several apply, the last of these is reported.
+  enum class Verdict : std::uint8_t {
+    intact,         ///< every byte was read and matches
+    headers_match,  ///< headers and sizes match; data was not read
+    damaged,        ///< bytes differ
+    grown,          ///< there are bytes after the sealed end
+    truncated,      ///< bytes are missing at the end
+    replaced,       ///< every chunk of a file differs
+    missing,        ///< a file of the set does not exist
+  };
+
+  /// The part of a file that a byte belongs to.
+  enum class Part : std::uint8_t { header, tensor, gap, tail };
+
+  /// Bytes whose checksum differs from the seal: whole chunks, so some of the bytes may be good.
+  struct BadRange {
+    std::filesystem::path file;
+    Part part = Part::tensor;
+    /// The tensor's name; empty unless `part` is `tensor`.
+    std::string tensor;
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+
+    friend bool operator==(const BadRange&, const BadRange&) = default;
+  };
+
+  Verdict verdict = Verdict::intact;
+  /// The bytes that were read and compared.
+  std::uint64_t checked_bytes = 0;
+  /// In order of files and offsets.
+  std::vector<BadRange> bad;
+  HashAlgorithm algorithm = HashAlgorithm::crc64nvme;
+  /// Empty if the file's own checksum was used.
+  std::filesystem::path seal;
+
+  /// Whether all compared bytes match: the verdict is `intact` or `headers_match`.
+  [[nodiscard]] bool ok() const noexcept {
+    return verdict == Verdict::intact || verdict == Verdict::headers_match;
+  }
+  /// `checksum_mismatch`, `truncated`, `trailing_bytes` or `missing_shard` unless `ok`, with the first
+  /// affected tensor; the message names up to ten ranges.
+  [[nodiscard]] Result<void> result() const;
+};
+
+[[nodiscard]] std::string_view to_string(Verification::Verdict verdict) noexcept;
+[[nodiscard]] std::string_view to_string(Verification::Part part) noexcept;
+
+struct VerifyOptions {
+  /// Headers, gaps and sizes only: takes milliseconds for files of any size. The best verdict is then
+  /// `headers_match`.
+  bool quick = false;
+  WorkOptions work{};
+  /// The maximum number of bytes to read of a header (see OpenOptions).
+  std::uint64_t max_header_bytes = 0;
+  /// The caller's formats, for a path; a model uses the formats that it was opened with.
+  std::vector<Format> formats{};
+  /// The operating system if null; tests substitute their own Port.
+  io::Port* port = nullptr;
+};
+
+/// Compares every byte of a file, or of all files of a model, with its seal, or a `.ht` with its own
+/// checksum, on all processors. Also verifies files that no longer parse. The Verification lists all bad
+/// ranges. An Error means that the files could not be verified: `not_sealed`, `bad_seal` for a seal that is
+/// damaged or of another file, `changed_underfoot` for a file that is modified meanwhile.
+[[nodiscard]] Result<Verification> compare_with_seal(const std::filesystem::path& path,
+                                                     const VerifyOptions& options = {});
+
+/// The same for the open files of a model. The Error names the first bad tensor (`checksum_mismatch`,
+/// `truncated`, …), or says that there is no seal (`not_sealed`).
+[[nodiscard]] Result<void> verify(const Model& model, const VerifyOptions& options = {});
+
+/// Compares the tensor's bytes in memory, mapped or loaded, with its seal: `checksum_mismatch`, `not_sealed`.
+/// Reads the seal each time; for all tensors, use verify.
+[[nodiscard]] Result<void> validate(const AnyTensor& tensor);
+
+/// The same for memory that is mapped from a file; `not_sealed` for other memory.
+[[nodiscard]] Result<void> validate(const Storage& storage);
+template <class D, class Shape>
+[[nodiscard]] Result<void> validate(const Tensor<D, Shape, Host>& tensor) {
+  return validate(tensor.storage());
+}
 
 }  // namespace ht::inline v1

@@ -15,7 +15,6 @@
 #include <filesystem>
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/result.hpp>
-#include <htensor/io/port.hpp>
 #include <memory>
 #include <optional>
 #include <span>
@@ -23,47 +22,62 @@
 
 namespace ht::inline v1::io {
 
+/// The operating system behind an interface. Options name a Port so that tests of the library can replace it.
+class Port;
+
 /// Bytes in memory and the object that keeps them there.
 struct Memory {
   Bytes bytes{};
   std::shared_ptr<const void> owner{};
 };
 
-/// How long the first byte of a read takes.
-enum class Latency : std::uint8_t {
-  memory,  ///< a copy: memory, or a file system in memory
-  near,    ///< a disk of this machine
-  far,     ///< a network, another process, or unknown
-};
-
-/// The facts from which `automatic` chooses a strategy.
-struct Capabilities {
-  bool mappable = false;     ///< bytes can be used in place: a file, or `memory` returns them
-  bool direct = false;       ///< reads can bypass the page cache
-  bool cache_query = false;  ///< `cached` may return true
-  Latency latency = Latency::far;
-};
-
-/// Equal for two sources of the same unchanged file, or of the same memory, which the caller must not change.
-struct SourceIdentity {
-  std::uint64_t device = 0;
-  std::uint64_t object = 0;
-  std::uint64_t bytes = 0;
-  std::int64_t modified_ns = 0;
-  std::int64_t changed_ns = 0;
-  std::uint64_t links = 1;
-  FileRights rights{};
-
-  friend bool operator==(const SourceIdentity&, const SourceIdentity&) = default;
-};
-
-/// Whether the contents of the same object may have changed: size or mtime differ, or ctime differs and no
-/// new link, change of rights or rename explains it.
-[[nodiscard]] bool may_have_other_contents(const SourceIdentity& before, const SourceIdentity& now,
-                                           bool is_renamed) noexcept;
-
 class Source {
  public:
+  /// How long the first byte of a read takes.
+  enum class Latency : std::uint8_t {
+    memory,  ///< a copy: memory, or a file system in memory
+    near,    ///< a disk of this machine
+    far,     ///< a network, another process, or unknown
+  };
+
+  /// The facts from which `automatic` chooses a strategy.
+  struct Capabilities {
+    bool mappable = false;     ///< bytes can be used in place: a file, or `memory` returns them
+    bool direct = false;       ///< reads can bypass the page cache
+    bool cache_query = false;  ///< `cached` may return true
+    Latency latency = Latency::far;
+  };
+
+  /// Permissions, owner and group of a file.
+  struct Rights {
+    std::uint32_t permissions = 0;
+    std::uint32_t owner = 0;
+    std::uint32_t group = 0;
+
+    friend bool operator==(const Rights&, const Rights&) = default;
+  };
+
+  /// The state of a file when it was opened. Equal values mean the same unchanged file; values also differ
+  /// after a change of rights, a rename or a new link. For memory: address and size.
+  struct Identity {
+    std::uint64_t device = 0;
+    std::uint64_t object = 0;
+    std::uint64_t bytes = 0;
+    std::int64_t modified_ns = 0;
+    std::int64_t changed_ns = 0;
+    std::uint64_t links = 1;
+    Rights rights{};
+
+    friend bool operator==(const Identity&, const Identity&) = default;
+  };
+
+  /// A part of a file, and how many of its bytes are in the page cache.
+  struct CacheQuery {
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t cached_bytes = 0;
+  };
+
   Source() = default;
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
@@ -73,7 +87,7 @@ class Source {
   [[nodiscard]] virtual const std::filesystem::path& path() const noexcept = 0;
   /// In bytes.
   [[nodiscard]] virtual std::uint64_t size() const noexcept = 0;
-  [[nodiscard]] virtual SourceIdentity identity() const noexcept = 0;
+  [[nodiscard]] virtual Identity identity() const noexcept = 0;
   [[nodiscard]] virtual Capabilities capabilities() const = 0;
 
   /// Fills `into` from `offset` on. `truncated` if the source ends before `into` is full, `read_failed`.
@@ -98,60 +112,8 @@ struct FileRange {
   friend bool operator==(const FileRange&, const FileRange&) = default;
 };
 
-/// A regular file, open for reading; its descriptor is closed with the last owner.
-class FileSource final : public Source {
- public:
-  /// `open_failed`, or `not_regular_file` for a folder, a pipe, a socket, a device.
-  [[nodiscard]] static Result<std::shared_ptr<const FileSource>> open(const std::filesystem::path& path,
-                                                                      Port& port = system_port());
-  /// Duplicates the descriptor, so that the caller may close its own. Errors call the file `fd N`.
-  [[nodiscard]] static Result<std::shared_ptr<const FileSource>> from_fd(int fd, Port& port = system_port());
-  ~FileSource() override;
-
-  /// Whether `path` is the path of the file; false for a source opened by a descriptor.
-  [[nodiscard]] bool has_path() const noexcept { return has_path_; }
-  [[nodiscard]] Port& port() const noexcept { return port_; }
-  [[nodiscard]] FileHandle handle() const noexcept { return handle_; }
-  /// The state of the file at `open`.
-  [[nodiscard]] const FileStat& stat() const noexcept { return stat_; }
-
-  [[nodiscard]] const std::filesystem::path& path() const noexcept override { return path_; }
-  [[nodiscard]] std::uint64_t size() const noexcept override { return stat_.bytes; }
-  [[nodiscard]] SourceIdentity identity() const noexcept override;
-  [[nodiscard]] Capabilities capabilities() const override;
-  /// Retries short and interrupted reads.
-  [[nodiscard]] Result<void> read(std::uint64_t offset, MutableBytes into) const override;
-  [[nodiscard]] Result<void> check_unchanged() const override;
-  [[nodiscard]] Result<bool> cached(std::span<CacheQuery> parts) const override;
-
- private:
-  FileSource(std::filesystem::path path, bool has_path, Port& port)
-      : port_(port), path_(std::move(path)), has_path_(has_path) {}
-  [[nodiscard]] static Result<std::shared_ptr<const FileSource>> adopt(std::shared_ptr<FileSource> file);
-
-  Port& port_;
-  FileHandle handle_;  // negative until it is open
-  std::filesystem::path path_;
-  bool has_path_;
-  FileStat stat_;
-};
-
-/// Bytes of the caller, which have to stay unchanged.
-class MemorySource final : public Source {
- public:
-  /// `owner` keeps the bytes alive; it may be empty if the caller keeps them alive.
-  MemorySource(Bytes bytes, std::shared_ptr<const void> owner) : memory_{bytes, std::move(owner)} {}
-
-  [[nodiscard]] const std::filesystem::path& path() const noexcept override { return path_; }
-  [[nodiscard]] std::uint64_t size() const noexcept override { return memory_.bytes.size(); }
-  [[nodiscard]] SourceIdentity identity() const noexcept override;
-  [[nodiscard]] Capabilities capabilities() const override;
-  [[nodiscard]] Result<void> read(std::uint64_t offset, MutableBytes into) const override;
-  [[nodiscard]] std::optional<Memory> memory() const override { return memory_; }
-
- private:
-  Memory memory_;
-  std::filesystem::path path_;
-};
+/// Opens a regular file for reading; its descriptor is closed with the last owner. `open_failed`, or
+/// `not_regular_file` for a folder, a pipe, a socket, a device.
+[[nodiscard]] Result<std::shared_ptr<const Source>> open_file(const std::filesystem::path& path);
 
 }  // namespace ht::inline v1::io

@@ -1,15 +1,15 @@
 // Strategies that move bytes from sources to memory; docs/io.md compares them.
 //
-// A strategy answers each request with exactly one event: the done event of its kind, or RequestFailed. All
-// access of tensors to the bytes of a source goes through a strategy. A caller's strategy is set in
-// `LoadOptions::custom`: it receives a LoadRequest for each tensor and answers with the memory that contains
-// the tensor.
+// A strategy answers each request with exactly one Answer: MapDone for a MapRequest and so on, or
+// RequestFailed. All access of tensors to the bytes of a source goes through a strategy. A caller's strategy
+// is set in `LoadOptions::custom`: it receives a LoadRequest for each tensor and answers with the memory that
+// contains the tensor.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <htensor/base/bytes.hpp>
-#include <htensor/base/error.hpp>
+#include <htensor/base/result.hpp>
 #include <htensor/io/source.hpp>
 #include <memory>
 #include <span>
@@ -21,91 +21,101 @@
 
 namespace ht::inline v1::io {
 
-enum class StrategyKind : std::uint8_t {
-  automatic,  ///< one of the others, chosen from facts about sources and machine
-  mapped,     ///< pages of the file, read on first access or prefetched
-  read,       ///< the model's own memory, filled by large reads
-  staged,     ///< a ring of buffers whose contents are passed to a consumer: for one pass
-  external,   ///< the caller's memory, filled by large reads
-};
-
-[[nodiscard]] std::string_view to_string(StrategyKind kind) noexcept;
-
-/// The purpose of a load.
-enum class Use : std::uint8_t {
-  few,       ///< some bytes will be read
-  all,       ///< all bytes, repeatedly
-  one_pass,  ///< all bytes, once and in order
-};
-
-/// A strategy and the reason for it.
-struct Choice {
-  StrategyKind strategy = StrategyKind::automatic;
-  /// For programs.
-  std::string_view code{};
-  /// For people: the facts behind the choice and, after a load, how bytes were read and how fast.
-  std::string reason{};
-};
-
-// Requests.
-
-/// Requests the range in place.
-struct MapRequest {
-  FileRange range;
-};
-/// Requests the range in memory.
-struct LoadRequest {
-  FileRange range{};
-  /// Alignment of the memory, where the strategy allocates it.
-  std::uint64_t alignment = 1;
-  /// The caller's memory, for `external`.
-  MutableBytes into{};
-};
-/// Announces how the range is going to be used.
-struct AdviseRequest {
-  FileRange range;
-  Advice advice = Advice::normal;
-};
-/// Releases memory from a MapDone or LoadDone; `*memory` is reset unless the request fails.
-struct ReleaseRequest {
-  Memory* memory = nullptr;
-};
-using Request = std::variant<MapRequest, LoadRequest, AdviseRequest, ReleaseRequest>;
-
-// Events.
-
-struct MapDone {
-  /// Begins with the first byte of the range.
-  Memory memory;
-  /// Whether the memory is a part of a mapping of the whole source, which lives as long as the strategy.
-  bool is_whole = false;
-};
-/// The memory is empty if the strategy does not keep bytes.
-struct LoadDone {
-  Memory memory;
-};
-struct AdviseDone {};
-struct ReleaseDone {};
-/// The request changed nothing.
-struct RequestFailed {
-  /// Shared by requests that failed together.
-  std::shared_ptr<const Error> error;
-};
-using Answer = std::variant<MapDone, LoadDone, AdviseDone, ReleaseDone, RequestFailed>;
-
-/// The limits of a load and its callbacks.
-struct LoadWork {
-  /// The maximum memory to allocate.
-  std::uint64_t budget_bytes = UINT64_MAX;
-  std::stop_token stop{};
-  /// Called with all bytes loaded so far, by one thread at a time.
-  std::function<void(std::uint64_t done_bytes)> on_progress{};
-  /// Called with every loaded part, in order, by one thread at a time. An error ends the load.
-  std::function<Result<void>(const FileRange& range, Bytes bytes)> on_loaded{};
-};
-
 class Strategy {
  public:
+  enum class Kind : std::uint8_t {
+    automatic,  ///< one of the others, chosen from facts about sources and machine
+    mapped,     ///< pages of the file, read on first access or prefetched
+    read,       ///< the model's own memory, filled by large reads
+    staged,     ///< a ring of buffers whose contents are passed to a consumer: for one pass
+    external,   ///< the caller's memory, filled by large reads
+  };
+
+  /// The purpose of a load.
+  enum class Use : std::uint8_t {
+    few,       ///< some bytes will be read
+    all,       ///< all bytes, repeatedly
+    one_pass,  ///< all bytes, once and in order
+  };
+
+  /// A strategy and the reason for it.
+  struct Choice {
+    Kind strategy = Kind::automatic;
+    /// For programs.
+    std::string_view code{};
+    /// For people: the facts behind the choice and, after a load, how bytes were read and how fast.
+    std::string reason{};
+  };
+
+  /// The expected use of mapped pages, or an action on them (madvise).
+  enum class Advice : std::uint8_t {
+    normal,
+    random,      ///< do not read ahead
+    will_need,   ///< start to read them in, without waiting
+    populate,    ///< read them in now, so that later access does not wait for the disk
+    allocate,    ///< for private memory: allocate pages now, so that writes do not fault
+    drop,        ///< drop them from this process; the page cache keeps them
+    evict,       ///< drop them from this process and, unless mapped elsewhere, from the page cache
+    huge_pages,  ///< for private memory: use huge pages
+  };
+
+  // Requests.
+
+  /// Requests the range in place.
+  struct MapRequest {
+    FileRange range;
+  };
+  /// Requests the range in memory.
+  struct LoadRequest {
+    FileRange range{};
+    /// Alignment of the memory, where the strategy allocates it.
+    std::uint64_t alignment = 1;
+    /// The caller's memory, for `external`.
+    MutableBytes into{};
+  };
+  /// Announces how the range is going to be used.
+  struct AdviseRequest {
+    FileRange range;
+    Advice advice = Advice::normal;
+  };
+  /// Releases memory from a MapDone or LoadDone; `*memory` is reset unless the request fails.
+  struct ReleaseRequest {
+    Memory* memory = nullptr;
+  };
+  using Request = std::variant<MapRequest, LoadRequest, AdviseRequest, ReleaseRequest>;
+
+  // Answers.
+
+  struct MapDone {
+    /// Begins with the first byte of the range.
+    Memory memory;
+    /// Whether the memory is a part of a mapping of the whole source, which lives as long as the strategy.
+    bool is_whole = false;
+  };
+  /// The memory is empty if the strategy does not keep bytes.
+  struct LoadDone {
+    Memory memory;
+  };
+  struct AdviseDone {};
+  struct ReleaseDone {};
+  /// The request changed nothing.
+  struct RequestFailed {
+    /// Shared by requests that failed together.
+    std::shared_ptr<const Error> error;
+  };
+  using Answer = std::variant<MapDone, LoadDone, AdviseDone, ReleaseDone, RequestFailed>;
+
+  /// The limits of a load and its callbacks.
+  struct LoadWork {
+    /// The maximum memory to allocate.
+    std::uint64_t budget_bytes = UINT64_MAX;
+    std::stop_token stop{};
+    /// Called with all bytes loaded so far, by one thread at a time.
+    std::function<void(std::uint64_t done_bytes)> on_progress{};
+    /// Called with every loaded part, in order, by one thread at a time. An error ends the load.
+    std::function<Result<void>(const FileRange& range, Bytes bytes)> on_loaded{};
+  };
+
   Strategy() = default;
   Strategy(const Strategy&) = delete;
   Strategy& operator=(const Strategy&) = delete;
@@ -120,8 +130,10 @@ class Strategy {
   [[nodiscard]] virtual std::vector<Answer> load(std::span<const LoadRequest> requests, const LoadWork& work);
 };
 
+[[nodiscard]] std::string_view to_string(Strategy::Kind kind) noexcept;
+
 /// The answer to a request that a strategy does not support.
-[[nodiscard]] RequestFailed not_supported(const Strategy& strategy, std::string_view request);
-[[nodiscard]] RequestFailed request_failed(Error error);
+[[nodiscard]] Strategy::RequestFailed not_supported(const Strategy& strategy, std::string_view request);
+[[nodiscard]] Strategy::RequestFailed request_failed(Error error);
 
 }  // namespace ht::inline v1::io

@@ -1,5 +1,5 @@
 // Loading: brings the bytes of tensors into memory by a strategy that the caller names or the library
-// chooses.
+// chooses. `Window` keeps a part of a model that exceeds memory.
 //
 //   const auto loaded = HT_TRY(ht::load(model));  // all tensors, strategy chosen automatically
 //   HT_TRY(ht::load_into(model, [&](const ht::AnyTensor& t) { return arena.place(t.byte_size()); }));
@@ -8,18 +8,19 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <htensor/base/bytes.hpp>
-#include <htensor/base/glob.hpp>
 #include <htensor/base/result.hpp>
 #include <htensor/base/work.hpp>
+#include <htensor/format/names.hpp>
 #include <htensor/io/strategy.hpp>
 #include <htensor/model/model.hpp>
-#include <htensor/model/residency.hpp>
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,12 +28,12 @@
 namespace ht::inline v1 {
 
 struct LoadOptions {
-  io::StrategyKind strategy = io::StrategyKind::automatic;
+  io::Strategy::Kind strategy = io::Strategy::Kind::automatic;
   /// The caller's strategy; ht::load uses it instead of `strategy`.
   std::shared_ptr<io::Strategy> custom{};
   /// For ht::load: with `few`, `mapped` reads nothing and turns off readahead for these files, until a load
   /// with `all`. ht::stream always uses `one_pass`.
-  io::Use use = io::Use::all;
+  io::Strategy::Use use = io::Strategy::Use::all;
   /// The tensors to load, by name.
   NameFilter glob{};
   /// The memory limit; 0 is 7/8 of the available memory. `mapped` and `read` keep all bytes in memory: a
@@ -52,13 +53,13 @@ struct LoadOptions {
   WorkOptions work{};
 };
 
-/// The result of a successful load. All tensors were loaded: `wanted_bytes == bytes + resident_bytes` (except
-/// with `few`, which loads nothing: `bytes` is 0). Bytes that tensors share count once, except in
+/// The result of a successful load. All tensors were loaded: `requested_bytes == bytes + resident_bytes`
+/// (except with `few`, which loads nothing: `bytes` is 0). Bytes that tensors share count once, except in
 /// `load_into`, where each target counts.
 struct Loaded {
-  io::Choice choice;
+  io::Strategy::Choice choice;
   /// Stored bytes of all requested tensors.
-  std::uint64_t wanted_bytes = 0;
+  std::uint64_t requested_bytes = 0;
   /// Bytes that this load brought in: mapped with their pages resident, read, or streamed.
   std::uint64_t bytes = 0;
   /// Bytes that an earlier load read into the model's own memory; they were not loaded again.
@@ -72,6 +73,9 @@ struct Loaded {
   std::uint64_t direct_bytes = 0;
   /// Bytes whose checksums were verified; 0 with `few`.
   std::uint64_t verified_bytes = 0;
+  /// The peak resident memory of the process after the load, including pages of mapped files; nullopt if the
+  /// system does not report it.
+  std::optional<std::uint64_t> peak_memory_bytes{};
   std::chrono::nanoseconds elapsed{};
 };
 
@@ -96,7 +100,7 @@ struct Target {
 };
 
 /// Returns the memory for a tensor: exactly its size, or empty to skip the tensor.
-using Placement = std::function<MutableBytes(const AnyTensor& tensor)>;
+using PlaceTensor = std::function<MutableBytes(const AnyTensor& tensor)>;
 
 /// Loads all tensors whose names match. `mapped` brings their pages into the page cache. `read` copies the
 /// tensors into the model's own memory; later look-ups return that memory, independent of the file.
@@ -118,8 +122,12 @@ using Placement = std::function<MutableBytes(const AnyTensor& tensor)>;
 [[nodiscard]] Result<Loaded> load_into(const Model& model, std::span<const Target> targets,
                                        const LoadOptions& options = {});
 /// The same for all tensors that match the options' glob and for which `place` returns memory.
-[[nodiscard]] Result<Loaded> load_into(const Model& model, const Placement& place,
+[[nodiscard]] Result<Loaded> load_into(const Model& model, const PlaceTensor& place,
                                        const LoadOptions& options = {});
+
+/// Bytes that this process can allocate within the system's available memory and its own limits.
+/// `unsupported_platform` if the system does not report it.
+[[nodiscard]] Result<std::uint64_t> available_memory(io::Port* port = nullptr);
 
 /// Brings the tensors whose names match into memory, so that access does not wait for the disk, and returns
 /// their number of bytes. `not_found` if no tensor matches.
@@ -135,5 +143,107 @@ using Placement = std::function<MutableBytes(const AnyTensor& tensor)>;
 /// file is queried once per call.
 [[nodiscard]] Result<std::vector<TensorResidency>> residency(const Model& model, std::size_t first = 0,
                                                              std::size_t count = SIZE_MAX);
+
+// A window over a model that may exceed memory: layers are fetched and dropped within a byte budget.
+//
+//   auto window = HT_TRY(ht::Window::open(model, {.budget_bytes = std::uint64_t{8} << 30}));
+//   for (int pass = 0; pass < passes; ++pass) {
+//     for (std::size_t i = 0; i < window.size(); ++i) {
+//       HT_TRY(window.enter(i));  // its bytes are in memory; the next layer is being fetched
+//       for (const auto t : window.layer(i).tensors) compute(model, model.catalog()[t].name);
+//     }
+//   }
+//
+// Enter layers in order, and the first again after the last. While the caller computes with one layer, the
+// next layers are fetched and past layers are dropped. Other orders are correct but wait more often. If the
+// budget holds all layers, all stay in memory. Otherwise room for the two largest layers is kept for
+// fetching, and as many layers as fit into the rest stay. The staying layers are spread evenly, so that the
+// disk is never idle and each pass reads as little as possible. After every layer was entered once, `enter`
+// does not allocate.
+//
+// Ownership: a Window keeps the model's files open and owns no tensor bytes. It acts on pages of the files'
+// mappings; look up tensors in the model as usual. A tensor of a dropped layer can still be used: its pages
+// are read from disk on access, outside of the budget. The destructor leaves resident pages in memory;
+// `ht::evict` removes them.
+//
+// Threads: a Window is not thread-safe. Its own worker thread fetches and drops layers; the destructor joins
+// it and waits for at most one piece of 16 MiB.
+//
+// Budget: it limits the bytes of layers that this window has fetched and not yet dropped. The system may
+// reclaim page cache pages earlier; access then waits for the disk. A dropped layer leaves this process, and
+// leaves the page cache unless another process has it mapped. Pages that a layer shares with other data stay,
+// a few at each end. Some file systems drop page cache only in units of up to 2 MiB. Bytes in two layers
+// count for each. Resident pages are not checked again: compute under `ht::guarded` if a file may be
+// truncated meanwhile.
+
+struct WindowOptions {
+  /// Assigns tensors to layers by name: a `NameFilter` pattern in which `{}` is the layer number, such as
+  /// "blk.{}.*". `{}` matches one of the first 16 numbers in the name. Without `{}`, the layer number is the
+  /// first dot-separated part of the name that is a number. An empty pattern does this for all tensors.
+  /// Tensors without a layer are ignored. Numbers above 64 bits do not count; 007 is 7.
+  std::string layers{};
+  /// The maximum bytes of layers in memory at once; 0 is 7/8 of the memory available at `open`.
+  std::uint64_t budget_bytes = 0;
+  /// Whether dropped layers also leave the page cache. If false, the system may keep them there, and fetching
+  /// them again is fast while it does.
+  bool empty_page_cache = true;
+  /// Whether a worker thread fetches and drops while the caller computes. If false, or if the thread cannot
+  /// be started, `enter` does that work.
+  bool own_thread = true;
+  /// Cancels the window: `enter` then returns `cancelled`, also a call that is waiting.
+  std::stop_token stop{};
+};
+
+class Window {
+ public:
+  struct Layer {
+    /// The number in the tensor names.
+    std::uint64_t number = 0;
+    /// The bytes of its tensors in the files, shared bytes counted once; splats have 0.
+    std::uint64_t bytes = 0;
+    /// Whether the layer stays in memory after it was entered.
+    bool stays = false;
+    /// Indices of its tensors in the catalog, in file order. Valid as long as the window.
+    std::span<const std::size_t> tensors{};
+  };
+  struct Statistics {
+    std::uint64_t fetched_bytes = 0;
+    std::uint64_t dropped_bytes = 0;
+    /// Calls of `enter`, and calls whose layer was not yet in memory.
+    std::uint64_t enters = 0;
+    std::uint64_t waits = 0;
+  };
+
+  /// Opens a window without reading data. `not_found` if no tensor is in a layer, `bad_state` if the pattern
+  /// has two `{}`, `budget_too_small` if the largest layer exceeds the budget, and the errors of looking up a
+  /// tensor of a layer.
+  [[nodiscard]] static Result<Window> open(const Model& model, const WindowOptions& options = {});
+
+  // A moved-from Window has no layers and can only be assigned to or destroyed.
+  Window(Window&&) noexcept;
+  Window& operator=(Window&&) noexcept;
+  ~Window();
+
+  /// The number of layers. Layers are ordered by their numbers, which may have gaps.
+  [[nodiscard]] std::size_t size() const noexcept;
+  /// `index` must be less than `size`.
+  [[nodiscard]] const Layer& layer(std::size_t index) const noexcept;
+  /// The budget from the options, or the default.
+  [[nodiscard]] std::uint64_t budget_bytes() const noexcept;
+
+  /// Waits until the layer's bytes are in memory. They are not dropped before the next `enter`. An error of
+  /// prefetching a layer is returned when that layer is entered; an error of dropping is returned by the next
+  /// `enter`. After an error no layer is entered; call `enter` again to retry. `out_of_bounds` if there is no
+  /// such layer.
+  [[nodiscard]] Result<void> enter(std::size_t index);
+
+  /// Counts since `open`.
+  [[nodiscard]] Statistics statistics() const;
+
+ private:
+  class Shell;
+  explicit Window(std::unique_ptr<Shell> shell) noexcept;
+  std::unique_ptr<Shell> shell_;
+};
 
 }  // namespace ht::inline v1

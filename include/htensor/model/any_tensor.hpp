@@ -11,11 +11,12 @@
 #include <functional>
 #include <htensor/base/result.hpp>
 #include <htensor/dtype/encoding.hpp>
-#include <htensor/dtype/visit.hpp>
+#include <htensor/dtype/relations.hpp>
 #include <htensor/format/catalog.hpp>
 #include <htensor/io/strategy.hpp>
 #include <htensor/tensor/block_tensor.hpp>
 #include <htensor/tensor/tensor.hpp>
+#include <htensor/values/statistics.hpp>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -147,7 +148,7 @@ class AnyTensor {
 
   [[nodiscard]] bool is_resident() const noexcept { return resident_.owner != nullptr; }
   /// The bytes of the whole tensor in place.
-  [[nodiscard]] Result<io::MapDone> place() const;
+  [[nodiscard]] Result<io::Strategy::MapDone> locate() const;
   /// The bytes of this slice within those of the whole tensor.
   [[nodiscard]] Result<Bytes> own_part(Bytes whole) const;
   [[nodiscard]] Result<void> check_contiguous() const;
@@ -155,13 +156,13 @@ class AnyTensor {
   [[nodiscard]] Result<void> copy_stored(MutableBytes into, const Relayout* relayout,
                                          std::uint64_t first) const;
   [[nodiscard]] Result<void> check_range(std::uint64_t begin, std::uint64_t count) const;
-  [[nodiscard]] Result<void> check_dtype(const DTypeInfo& wanted) const;
+  [[nodiscard]] Result<void> check_dtype(const DTypeInfo& requested) const;
   /// Also fails for big-endian blocks.
-  [[nodiscard]] Result<void> check_encoding(EncodingTag wanted, std::string_view name) const;
-  [[nodiscard]] Result<InPlace> in_place(const DTypeInfo& wanted) const;
+  [[nodiscard]] Result<void> check_encoding(EncodingTag requested, std::string_view name) const;
+  [[nodiscard]] Result<InPlace> in_place(const DTypeInfo& requested) const;
   [[nodiscard]] Result<Storage> copied() const;
   [[nodiscard]] Result<Storage> plain_storage(std::uint64_t alignment) const;
-  [[nodiscard]] Result<Storage> cast_to(const DTypeInfo& wanted) const;
+  [[nodiscard]] Result<Storage> cast_to(const DTypeInfo& requested) const;
   void clear_padding(MutableBytes into, std::uint64_t begin) const noexcept;
   void fill_strides(std::span<std::int64_t> strides) const noexcept;
   /// Adds a hint to an error about bytes that cannot be used in place.
@@ -179,5 +180,19 @@ class AnyTensor {
   io::Memory resident_;               // empty unless the tensor was loaded into memory
   std::shared_ptr<const Rows> rows_;  // null for a whole tensor
 };
+
+// Statistics and histograms of tensors whose type is known at run time (values/statistics.hpp has the rules).
+//
+//   for (const ht::AnyTensor& t : model) print(t.name(), HT_TRY(ht::statistics(t)));
+//
+// Stored bytes are read once, in place if the file is mapped; memory use does not depend on the tensor's
+// size. All block encodings and all dtypes of the library except C64 are supported, in either byte order.
+// Splats count as if expanded.
+
+/// `unsupported_encoding` if the elements are not real numbers, and the errors of `AnyTensor::copy_to`.
+[[nodiscard]] Result<Statistics> statistics(const AnyTensor& tensor, const WorkOptions& work = {});
+
+[[nodiscard]] Result<Histogram> histogram(const AnyTensor& tensor, const Histogram::Range& range,
+                                          const WorkOptions& work = {});
 
 }  // namespace ht::inline v1

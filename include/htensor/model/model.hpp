@@ -12,11 +12,11 @@
 #pragma once
 
 #include <filesystem>
-#include <htensor/base/index_iterator.hpp>
 #include <htensor/base/result.hpp>
-#include <htensor/dtype/visit.hpp>
+#include <htensor/dtype/relations.hpp>
 #include <htensor/format/catalog.hpp>
 #include <htensor/format/format.hpp>
+#include <htensor/format/metadata.hpp>
 #include <htensor/io/source.hpp>
 #include <htensor/model/any_tensor.hpp>
 #include <htensor/tensor/tensor.hpp>
@@ -37,7 +37,7 @@ struct OpenOptions {
   std::vector<Format> formats{};
   /// Also opens an incomplete file. All tensors are listed; reading an incomplete tensor is `truncated`,
   /// reading a tensor in a missing file is `missing_shard`.
-  bool headers_only = false;
+  bool allow_incomplete = false;
   /// Reads only the catalog and keeps no file open; access to the bytes of a tensor is `bad_state`.
   bool catalog_only = false;
   /// The maximum number of bytes to read of a header or an index; 0 is the format's own limit (see
@@ -49,6 +49,29 @@ struct OpenOptions {
   /// The operating system if null; tests substitute their own Port. It has to outlive the model and all its
   /// tensors and storages.
   io::Port* port = nullptr;
+};
+
+struct TensorResidency {
+  /// Where a tensor's bytes are (transitions: docs/io.md).
+  enum class Residence : std::uint8_t {
+    unbound,   ///< its file is missing or not mapped yet
+    mapped,    ///< its file is mapped: pages are read on first access
+    loading,   ///< a load is in progress
+    resident,  ///< in the model's own memory
+    evicted,   ///< no longer resident
+    failed,    ///< could not be loaded; the load can be repeated
+  };
+
+  /// Index in the catalog.
+  std::size_t index = 0;
+  /// The size of the tensor in the catalog; for a splat, the expanded size.
+  std::uint64_t bytes = 0;
+  /// Bytes in the page cache; 0 for a splat. nullopt if the kernel does not report it, as for a file that
+  /// this user neither owns nor may write to. A page shared by two tensors counts for both.
+  std::optional<std::uint64_t> cached_bytes = 0;
+  /// Bytes in the model's own memory: all or 0.
+  std::uint64_t resident_bytes = 0;
+  Residence residence = Residence::unbound;
 };
 
 class Model {
@@ -95,10 +118,10 @@ class Model {
   // A range of tensors in file order: `for (const ht::AnyTensor& t : model)`. The model has to outlive its
   // iterators; tensors may outlive the model.
   [[nodiscard]] std::size_t size() const noexcept { return catalog().size(); }
-  [[nodiscard]] IndexIterator<Model> begin() const& noexcept { return {*this, 0}; }
-  [[nodiscard]] IndexIterator<Model> end() const& noexcept { return {*this, size()}; }
-  [[nodiscard]] IndexIterator<Model> begin() const&& = delete;
-  [[nodiscard]] IndexIterator<Model> end() const&& = delete;
+  [[nodiscard]] detail::IndexIterator<Model> begin() const& noexcept { return {*this, 0}; }
+  [[nodiscard]] detail::IndexIterator<Model> end() const& noexcept { return {*this, size()}; }
+  [[nodiscard]] detail::IndexIterator<Model> begin() const&& = delete;
+  [[nodiscard]] detail::IndexIterator<Model> end() const&& = delete;
 
   /// The index of the tensor with that name.
   [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const noexcept {
@@ -135,7 +158,7 @@ class Model {
 
  private:
   friend struct ModelAccess;
-  friend class IndexIterator<Model>;
+  friend class detail::IndexIterator<Model>;
   explicit Model(std::shared_ptr<const ModelState> state) noexcept;
   /// `index` must be less than `size`.
   [[nodiscard]] AnyTensor operator[](std::size_t index) const noexcept;

@@ -15,8 +15,7 @@
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/result.hpp>
 #include <htensor/dtype/device.hpp>
-#include <htensor/dtype/encodings.hpp>
-#include <htensor/tensor/layout.hpp>
+#include <htensor/dtype/encoding.hpp>
 #include <htensor/tensor/shape.hpp>
 #include <htensor/tensor/storage.hpp>
 #include <utility>

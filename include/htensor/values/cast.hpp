@@ -3,7 +3,7 @@
 //   const auto f = HT_TRY(ht::cast<ht::F32>(bf16));              // every value fits, or it does not compile
 //   const auto h = HT_TRY(ht::cast_lossy<ht::BF16>(f));          // rounds to nearest even
 //   const auto b = HT_TRY(ht::cast_lossy<ht::Q8_0>(f));          // BlockTensor: encodes blocks of rows
-//   HT_TRY(ht::cast_into(q4k, buffer));                          // into the caller's tensor
+//   HT_TRY(ht::cast_into(buffer, q4k));                          // into the caller's tensor
 //   for (float x : ht::as<ht::F32>(bf16)) use(x);                // converts each element when it is read
 //
 // `upcast` widens within a family, `cast` goes wherever every finite value fits, and `as` is a lazy `cast`. A
@@ -19,12 +19,41 @@
 #include <htensor/dtype/encoding.hpp>
 #include <htensor/tensor/block_tensor.hpp>
 #include <htensor/tensor/tensor.hpp>
-#include <htensor/values/rounding.hpp>
 #include <iterator>
 #include <type_traits>
 #include <utility>
 
+// How `cast_lossy` converts values that the target dtype cannot represent.
+//
+// Every conversion rounds once, from the stored value to the target. docs/dtypes.md has a table of the rules
+// of each dtype. In short:
+//
+// - NaN becomes a quiet NaN with the same sign and the leading bits of its payload. In dtypes without NaN, it
+//   becomes 0 (integers), true (BOOL) or the largest value (F4 and F6).
+// - A value beyond the largest finite value becomes infinity if the target has infinity, else NaN if the
+//   target has NaN, else the largest value. With `saturate`, such a value and infinity become the largest
+//   finite value. Integer dtypes always saturate.
+// - `toward_zero` never rounds a finite value up to infinity.
+
 namespace ht::inline v1 {
+
+struct Rounding {
+  enum class Mode : std::uint8_t {
+    /// To the nearest value, ties to even.
+    nearest_even,
+    /// To the nearest value that is not larger in magnitude.
+    toward_zero,
+    /// To one of the two neighbours, at random, such that the expected result is the stored value. The choice
+    /// depends only on the seed and on the element's row-major index, not on threads.
+    stochastic,
+  };
+
+  Mode mode = Mode::nearest_even;
+  /// Clamp to the largest finite value instead of overflowing.
+  bool saturate = false;
+  /// The seed of `stochastic`.
+  std::uint64_t seed = 0;
+};
 
 namespace detail {
 
@@ -48,7 +77,7 @@ concept ReadableAs = (detail::is_block_tensor<T> || detail::is_dense_tensor<T>) 
 
 /// A dtype of the library for real numbers or booleans.
 template <class D>
-concept LibraryReal = contains<D, AllDTypes> && IsNumber<D> && D::number.kind != NumberKind::complex;
+concept LibraryReal = contains<D, AllDTypes> && IsNumber<D> && D::number.kind != NumberFacts::Kind::complex;
 
 /// `cast_lossy` converts T to the dtype: any dtypes of the library, but not complex to real numbers.
 template <class T, class To>
@@ -64,7 +93,7 @@ template <class From, class To>
   using Target = typename To::Element;
   if constexpr (std::same_as<From, To>) {
     return value;
-  } else if constexpr (To::number.kind == NumberKind::complex) {
+  } else if constexpr (To::number.kind == NumberFacts::Kind::complex) {
     return Target(convert_element<From, F32>(value));
   } else if constexpr (requires { static_cast<Target>(value); }) {
     return static_cast<Target>(value);
@@ -110,7 +139,7 @@ template <class D>
 template <class D, class Byte>
 [[nodiscard]] ElementPointer<D> elements_at(Byte* first) noexcept {
   if constexpr (is_packed<std::remove_const_t<D>>) {
-    return PackedPointer<D>(first);
+    return detail::PackedPointer<D>(first);
   } else {
     return reinterpret_cast<ElementPointer<D>>(first);
   }
@@ -218,9 +247,9 @@ template <class To, class T>
 
 /// Writes the same values to the elements of `into`. `shape_mismatch` if the shapes differ; `bad_state` if
 /// blocks are decoded into elements that are not contiguous.
-template <class T, class To, class S, class Dev>
+template <class To, class S, class Dev, class T>
   requires ReadableAs<T, To> && std::same_as<typename T::Device, Dev>
-[[nodiscard]] Result<void> cast_into(const T& tensor, const Tensor<To, S, Dev>& into) {
+[[nodiscard]] Result<void> cast_into(const Tensor<To, S, Dev>& into, const T& tensor) {
   return detail::convert_into(tensor, into, Rounding{});
 }
 
@@ -232,9 +261,10 @@ template <IsDType To, class T>
   return detail::convert_all<To>(tensor, rounding);
 }
 
-template <class T, IsDType To, class S, class Dev>
+/// Writes the rounded values to the elements of `into`; errors as in `cast_into`.
+template <IsDType To, class S, class Dev, class T>
   requires RoundableTo<T, To> && std::same_as<typename T::Device, Dev>
-[[nodiscard]] Result<void> cast_lossy_into(const T& tensor, const Tensor<To, S, Dev>& into,
+[[nodiscard]] Result<void> cast_lossy_into(const Tensor<To, S, Dev>& into, const T& tensor,
                                            const Rounding& rounding = {}) {
   return detail::convert_into(tensor, into, rounding);
 }

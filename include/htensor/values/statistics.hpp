@@ -57,15 +57,15 @@ struct Statistics {
   [[nodiscard]] double norm() const noexcept;
 };
 
-/// `bins` intervals of equal width from `low` to `high`. The last interval includes `high`.
-struct HistogramRange {
-  double low = 0;
-  double high = 1;
-  std::uint32_t bins = 32;
-};
-
 struct Histogram {
-  HistogramRange range;
+  /// `bins` intervals of equal width from `low` to `high`. The last interval includes `high`.
+  struct Range {
+    double low = 0;
+    double high = 1;
+    std::uint32_t bins = 32;
+  };
+
+  Range range;
   std::vector<std::uint64_t> counts;
   /// Values outside the range, including infinities.
   std::uint64_t below = 0;
@@ -81,10 +81,10 @@ namespace detail {
 using ReadValues = std::function<Result<void>(std::int64_t first, std::int64_t count, std::size_t worker,
                                               const std::function<void(const std::byte*)>& use)>;
 
-[[nodiscard]] Result<Statistics> measure_values(const ElementType& type, std::int64_t count,
-                                                const ReadValues& read, const WorkOptions& work);
+[[nodiscard]] Result<Statistics> compute_statistics(const ElementType& type, std::int64_t count,
+                                                    const ReadValues& read, const WorkOptions& work);
 [[nodiscard]] Result<Histogram> count_values(const ElementType& type, std::int64_t count,
-                                             const ReadValues& read, const HistogramRange& range,
+                                             const ReadValues& read, const Histogram::Range& range,
                                              const WorkOptions& work);
 
 /// The size of `count` elements in bytes. `count` must be a whole number of blocks and fill whole bytes.
@@ -128,11 +128,11 @@ void gather_elements(const Tensor<D, S, Dev>& tensor, std::int64_t first, std::i
   }
 }
 
-/// Calls `measure(read)`, where `read` passes contiguous bytes. Elements that are not contiguous are copied
+/// Calls `compute(read)`, where `read` passes contiguous bytes. Elements that are not contiguous are copied
 /// piece by piece.
-template <HasValues T, class Measure>
-[[nodiscard]] auto with_reader(const T& tensor, Measure measure)
-    -> decltype(measure(std::declval<const ReadValues&>())) {
+template <HasValues T, class Compute>
+[[nodiscard]] auto with_reader(const T& tensor, Compute compute)
+    -> decltype(compute(std::declval<const ReadValues&>())) {
   if constexpr (is_dense_tensor<T>) {
     if (!tensor.bytes()) {
       const ReadValues gather = [&](std::int64_t first, std::int64_t count, std::size_t,
@@ -144,7 +144,7 @@ template <HasValues T, class Measure>
       };
       const auto touched = HT_TRY(placement::touched_bytes<typename T::DType>(
           tensor.data(), tensor.shape().extents(), tensor.strides()));
-      return guarded(touched, [&] { return measure(gather); });
+      return guarded(touched, [&] { return compute(gather); });
     }
   }
   Bytes stored;
@@ -158,7 +158,7 @@ template <HasValues T, class Measure>
     use(stored.data() + bytes_of_elements(stored_type<T>(), first));
     return {};
   };
-  return guarded(stored, [&] { return measure(read); });
+  return guarded(stored, [&] { return compute(read); });
 }
 
 }  // namespace detail
@@ -167,14 +167,14 @@ template <HasValues T, class Measure>
 template <detail::HasValues T>
 [[nodiscard]] Result<Statistics> statistics(const T& tensor, const WorkOptions& work = {}) {
   return detail::with_reader(tensor, [&](const detail::ReadValues& read) {
-    return detail::measure_values(detail::stored_type<T>(), tensor.elements(), read, work);
+    return detail::compute_statistics(detail::stored_type<T>(), tensor.elements(), read, work);
   });
 }
 
 /// Counts the elements in each bin of `range`. If `low` equals `high`, values equal to them are in bin 0.
 /// `bad_shape` if the range has no bins, an end is not finite, or `low` exceeds `high`.
 template <detail::HasValues T>
-[[nodiscard]] Result<Histogram> histogram(const T& tensor, const HistogramRange& range,
+[[nodiscard]] Result<Histogram> histogram(const T& tensor, const Histogram::Range& range,
                                           const WorkOptions& work = {}) {
   return detail::with_reader(tensor, [&](const detail::ReadValues& read) {
     return detail::count_values(detail::stored_type<T>(), tensor.elements(), read, range, work);

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <htensor/format/metadata_edit.hpp>
+#include <htensor/format/metadata.hpp>
 #include <utility>
 
 #include "cli/print/text.hpp"
@@ -66,7 +66,7 @@ void append_whole(OutputBuffer& out, const Metadata::Item& item) {
   out += '\n';
 }
 
-void append_short(OutputBuffer& out, const Metadata::Item& item, std::size_t max_columns) {
+void append_shortened(OutputBuffer& out, const Metadata::Item& item, std::size_t max_columns) {
   constexpr std::string_view equals = " = ";
   std::string key = short_text(item.key);
   std::string value = value_text(item.value);
@@ -134,7 +134,7 @@ void append_lines(OutputBuffer& out, const Metadata& metadata, bool whole, std::
     if (whole) {
       append_whole(out, item);
     } else if (keys <= max_keys) {
-      append_short(out, item, max_columns);
+      append_shortened(out, item, max_columns);
     }
   }
   if (!whole && keys > max_keys) append_text(out, "… and {} more keys\n", keys - max_keys);

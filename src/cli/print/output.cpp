@@ -148,27 +148,27 @@ void print_error(std::string_view text) {
   static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
 }
 
-void complain(std::string_view line, std::string_view hint) {
+void print_diagnostic(std::string_view line, std::string_view hint) {
   std::string text = fmt::format("htensor: {}\n", printable(line));
   if (!hint.empty()) append_text(text, "  hint: {}\n", printable(hint));
   print_error(text);
 }
 
-void complain(const Error& error) { complain(to_string(error), error.hint()); }
+void print_diagnostic(const Error& error) { print_diagnostic(to_string(error), error.hint()); }
 
 Exit report(const Error& error, bool json) {
   // If the JSON document was already started, for example by an interrupted verb, the error goes to stderr.
   if (json && !block.has_printed) {
     print(fmt::format("{{\"error\":{{{}}}}}\n", json_members(error)));
   } else {
-    complain(error);
+    print_diagnostic(error);
   }
-  return error.code() == ErrorCode::cancelled ? Exit::interrupted : Exit::could_not;
+  return error.code() == ErrorCode::cancelled ? Exit::interrupted : Exit::failure;
 }
 
-Exit answer_no(const Error& error, const Common& common) {
+Exit print_negative(const Error& error, const Common& common) {
   static_cast<void>(report(error, common.is_json()));
-  return Exit::answer_is_no;
+  return Exit::negative;
 }
 
 void warn_of_stale_seal(const std::optional<std::filesystem::path>& seal, const Common& common) {

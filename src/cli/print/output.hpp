@@ -88,7 +88,7 @@ void append_shape(OutputBuffer& out, std::span<const std::int64_t> dims, std::st
 void vappend_text(OutputBuffer& out, fmt::string_view format, fmt::format_args args);
 
 /// Writes a line and, unless it is empty, its hint to stderr.
-void complain(std::string_view line, std::string_view hint);
+void print_diagnostic(std::string_view line, std::string_view hint);
 /// Reports an error that ends the verb, as JSON if requested and nothing was printed yet.
 [[nodiscard]] Exit report(const Error& error, bool json);
 

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 bool is_drawn = false;
 
-bool is_wanted(const Common& common) {
+bool is_enabled(const Common& common) {
   if (common.progress == ProgressBar::always) return true;
   return common.progress == ProgressBar::automatic && !common.quiet && isatty(STDERR_FILENO) != 0;
 }
@@ -36,10 +36,10 @@ std::string progress_text(double share, std::uint64_t bytes_per_second, double s
   const std::string left = fmt::format("  {:.0f} s left", seconds_left);
   constexpr std::size_t max_bar = 30;
   constexpr std::size_t min_bar = 5;
-  constexpr std::size_t around_bar = 3;  // the brackets and a space
+  constexpr std::size_t bar_margin = 3;  // the brackets and a space
   const std::size_t numbers = percent.size() + rate.size() + left.size();
-  if (columns >= numbers + around_bar + min_bar) {
-    const std::size_t width = std::min(max_bar, columns - numbers - around_bar);
+  if (columns >= numbers + bar_margin + min_bar) {
+    const std::size_t width = std::min(max_bar, columns - numbers - bar_margin);
     const auto full = std::min(width, static_cast<std::size_t>(share * static_cast<double>(width)));
     return fmt::format("[{:#<{}}{:.<{}}] {}{}{}", "", full, "", width - full, percent, rate, left);
   }
@@ -78,7 +78,7 @@ void WorkWithBar::update(const Progress& progress) {
   if (!start_) {
     start_ = now;
     const auto delay = common_.progress == ProgressBar::always ? 0ms : 500ms;
-    next_ = is_wanted(common_) ? now + delay : Clock::time_point::max();
+    next_ = is_enabled(common_) ? now + delay : Clock::time_point::max();
   }
   // Do not draw the bar on an incomplete line of output.
   if (now < next_ || is_line_open()) return;
@@ -91,7 +91,7 @@ void WorkWithBar::update(const Progress& progress) {
   // A terminal moves to the next line when the last column is filled.
   const auto text =
       progress_text(total > 0 ? done / total : 1.0, static_cast<std::uint64_t>(rate),
-                    rate > 0 ? (total - done) / rate : 0, (columns == 0 ? usual_columns : columns) - 1);
+                    rate > 0 ? (total - done) / rate : 0, (columns == 0 ? default_columns : columns) - 1);
   write_to_stderr(fmt::format("\r{}\x1b[K", text));
   is_drawn = true;
 }

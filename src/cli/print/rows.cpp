@@ -1,7 +1,7 @@
 #include "cli/print/rows.hpp"
 
 #include <algorithm>
-#include <htensor/base/checked.hpp>
+#include <htensor/base/bytes.hpp>
 #include <tuple>
 
 #include "cli/print/text.hpp"

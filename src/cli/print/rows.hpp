@@ -3,7 +3,7 @@
 
 #include <array>
 #include <cstdint>
-#include <htensor/base/glob.hpp>
+#include <htensor/format/names.hpp>
 #include <htensor/htensor.hpp>
 #include <optional>
 #include <string>

@@ -110,16 +110,16 @@ void append_histogram(OutputBuffer& out, const Histogram& histogram, std::size_t
     const double part = static_cast<double>(i) / range.bins;
     return range.low * (1 - part) + range.high * part;
   };
-  const std::uint64_t most = std::max<std::uint64_t>(std::ranges::max(histogram.counts), 1);
-  const std::size_t count_width = digit_count(most);
+  const std::uint64_t max_count = std::max<std::uint64_t>(std::ranges::max(histogram.counts), 1);
+  const std::size_t count_width = digit_count(max_count);
   constexpr std::size_t label_width = 12;
   const std::size_t fixed = label_width + 2 + 1 + count_width;
-  const std::size_t all = columns == 0 ? usual_columns : columns;
+  const std::size_t all = columns == 0 ? default_columns : columns;
   const std::size_t bar_width = all > fixed + 8 ? std::min<std::size_t>(all - fixed, 60) : 8;
   for (std::size_t i = 0; i < histogram.counts.size(); ++i) {
     const std::uint64_t count = histogram.counts[i];
     // A non-empty interval has a bar of at least one eighth.
-    const double share = static_cast<double>(count) / static_cast<double>(most);
+    const double share = static_cast<double>(count) / static_cast<double>(max_count);
     auto eighths = static_cast<std::size_t>(share * static_cast<double>(bar_width * 8));
     if (count != 0) eighths = std::max<std::size_t>(eighths, 1);
     const std::string bar = bar_text(eighths, bars);

@@ -37,17 +37,17 @@ void Table::start_printing() {
 
 // Shortens the widest column that may be shortened, by one at a time, until the table fits.
 void Table::fit() {
-  const std::size_t widest_of_all = std::max(max_columns_, min_shortened);
+  const std::size_t max_column_width = std::max(max_columns_, min_shortened);
   std::size_t total = gap.size() * (columns_.size() - 1);
   for (auto& each : columns_) {
-    if (each.column.shortens && each.width > widest_of_all) {
-      each.width = widest_of_all;
+    if (each.column.shortens && each.width > max_column_width) {
+      each.width = max_column_width;
       each.is_shortened = true;
     }
     total += each.width;
   }
   for (; total > max_columns_; --total) {
-    const auto width = [](const Measured& each) { return each.column.shortens ? each.width : 0; };
+    const auto width = [](const SizedColumn& each) { return each.column.shortens ? each.width : 0; };
     const auto widest = std::ranges::max_element(columns_, {}, width);
     if (width(*widest) <= min_shortened) return;
     --widest->width;

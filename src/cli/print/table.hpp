@@ -55,7 +55,7 @@ class Table {
   void shape(std::span<const std::int64_t> dims);
 
  private:
-  struct Measured {
+  struct SizedColumn {
     Column column;
     std::size_t width;
     bool is_shortened = false;
@@ -68,7 +68,7 @@ class Table {
   void fit();
 
   OutputBuffer& out_;
-  std::vector<Measured> columns_;
+  std::vector<SizedColumn> columns_;
   std::size_t max_columns_;
   std::size_t next_ = 0;
   bool printing_ = false;

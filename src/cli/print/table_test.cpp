@@ -89,7 +89,7 @@ TEST(OutputBuffer, discarded_text_is_not_printed) {
   EXPECT_EQ(text, "printed");
 }
 
-TEST(Table, lines_of_cells_are_a_table) {
+TEST(Table, table_is_built_from_lines_of_cells) {
   EXPECT_EQ(table({{"a", "n"}, {"text", "1"}, {"t", "10"}}, {1}), "a      n\ntext   1\nt     10\n");
 }
 

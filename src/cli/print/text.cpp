@@ -1,4 +1,5 @@
 #include "cli/print/text.hpp"
+#include "base/utf8.hpp"
 
 #include <fmt/ranges.h>
 #include <sys/ioctl.h>
@@ -12,8 +13,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <htensor/base/checked.hpp>
-#include <htensor/base/utf8.hpp>
+#include <htensor/base/bytes.hpp>
 #include <iterator>
 #include <vector>
 
@@ -45,7 +45,7 @@ constexpr bool has_byte(std::uint64_t word, char byte) {
 
 // Whether `test` is false for all words of the text. The last word is padded with spaces.
 template <class Test>
-bool is_free_of(std::string_view text, const Test& test) {
+bool has_no(std::string_view text, const Test& test) {
   std::uint64_t word = 0;
   for (; text.size() >= sizeof(word); text.remove_prefix(sizeof(word))) {
     std::memcpy(&word, text.data(), sizeof(word));
@@ -222,11 +222,11 @@ std::string count_text(std::uint64_t count) {
 }
 
 bool is_plain(std::string_view text) noexcept {
-  return is_free_of(text, [](std::uint64_t word) { return has_unprintable(word); });
+  return has_no(text, [](std::uint64_t word) { return has_unprintable(word); });
 }
 
 bool is_plain_json(std::string_view text) noexcept {
-  return is_free_of(text, [](std::uint64_t word) {
+  return has_no(text, [](std::uint64_t word) {
     return has_unprintable(word) || has_byte(word, '"') || has_byte(word, '\\');
   });
 }
@@ -309,9 +309,9 @@ std::size_t terminal_columns(int descriptor) {
   winsize size{};
   if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
   std::size_t columns = 0;
-  if (const char* const said = std::getenv("COLUMNS"))
-    std::from_chars(said, said + std::strlen(said), columns);
-  return columns > 0 ? columns : usual_columns;
+  if (const char* const columns_text = std::getenv("COLUMNS"))
+    std::from_chars(columns_text, columns_text + std::strlen(columns_text), columns);
+  return columns > 0 ? columns : default_columns;
 }
 
 std::strong_ordering natural_order(std::string_view a, std::string_view b) noexcept {

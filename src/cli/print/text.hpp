@@ -51,7 +51,7 @@ using SizeBuffer = std::array<char, 8>;
 /// character is separated from its combining marks.
 [[nodiscard]] std::string shorten_middle(std::string_view text, std::size_t columns);
 /// The columns of a terminal that does not report them.
-inline constexpr std::size_t usual_columns = 80;
+inline constexpr std::size_t default_columns = 80;
 /// Columns of the terminal behind the descriptor: the reported width, else the variable COLUMNS, else 80. 0
 /// if the descriptor is not a terminal.
 [[nodiscard]] std::size_t terminal_columns(int descriptor);
@@ -117,9 +117,9 @@ void append_number(Out& out, T value, bool quote_specials) {
 /// pairs.
 template <class D, class Out>
 void append_element(Out& out, typename D::Element value, bool json) {
-  if constexpr (D::number.kind == NumberKind::boolean) {
+  if constexpr (D::number.kind == NumberFacts::Kind::boolean) {
     append_text(out, "{}", static_cast<bool>(value));
-  } else if constexpr (D::number.kind == NumberKind::complex) {
+  } else if constexpr (D::number.kind == NumberFacts::Kind::complex) {
     out += json ? '[' : '(';
     detail::append_number(out, value.real(), json);
     out += ',';

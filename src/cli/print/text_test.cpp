@@ -1,9 +1,9 @@
 #include "cli/print/text.hpp"
+#include "base/utf8.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <htensor/base/utf8.hpp>
 #include <string>
 #include <vector>
 
@@ -22,7 +22,7 @@ TEST(Text, sizes_are_read_in_powers_of_1024) {
   EXPECT_EQ(parse_size("9007199254740993"), 9007199254740993U);
 }
 
-TEST(Text, what_is_no_size_is_refused) {
+TEST(Text, malformed_sizes_are_refused) {
   for (const auto* text : {"", "K", "-1", "+1", "1Q", "1KK", "1 K", "0x10", "nan", "1e3", "99999999999E",
                            "99999999999999999999", ".", "1.2.3K", "16E"}) {
     EXPECT_EQ(parse_size(text), std::nullopt) << text;
@@ -80,7 +80,7 @@ TEST(Text, digits_are_counted) {
   }
 }
 
-TEST(Text, counts_are_said_with_three_digits) {
+TEST(Text, counts_are_shown_with_three_digits) {
   EXPECT_EQ(count_text(0), "0");
   EXPECT_EQ(count_text(999), "999");
   EXPECT_EQ(count_text(1000), "1.00 K");
@@ -151,7 +151,7 @@ TEST(Text, natural_order_is_total) {
   }
 }
 
-TEST(Text, columns_count_wide_characters_twice_and_marks_not_at_all) {
+TEST(Text, columns_count_wide_characters_twice_and_combining_marks_zero_times) {
   EXPECT_EQ(display_width(""), 0U);
   EXPECT_EQ(display_width("abc"), 3U);
   EXPECT_EQ(display_width("naïve"), 5U);
@@ -196,7 +196,7 @@ std::string json_of(typename D::Element value) {
   return out;
 }
 
-TEST(Text, values_are_shown_so_that_they_read_back) {
+TEST(Text, shown_values_parse_to_the_same_value) {
   EXPECT_EQ(json_of<F32>(0.1F), "0.1");
   EXPECT_EQ(json_of<F64>(0.1), "0.1");
   EXPECT_EQ(json_of<F64>(1e300), "1e+300");

@@ -1,16 +1,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <htensor/base/checked.hpp>
-#include <htensor/base/utf8.hpp>
-#include <htensor/format/encode.hpp>
+#include <htensor/base/bytes.hpp>
+#include <htensor/format/format.hpp>
 #include <memory>
 #include <vector>
 
+#include "base/utf8.hpp"
 #include "cli/cli.hpp"
 #include "cli/options.hpp"
-#include "cli/synth/synth.hpp"
 #include "cli/print/text.hpp"
+#include "cli/synth/synth.hpp"
 
 namespace ht::cli {
 namespace {
@@ -31,7 +31,7 @@ struct SynthArguments {
 Result<Catalog> catalog_of(const Plan& plan, const Format& format) {
   CatalogBuilder builder(format.name);
   // The metadata is synthetic, so only formats with typed metadata, such as GGUF, get it.
-  if (format.metadata == MetadataTypes::all) builder.metadata() = plan.metadata;
+  if (format.metadata == Format::MetadataTypes::all) builder.metadata() = plan.metadata;
   HT_TRY(builder.reserve(plan.tensors.size()));
   for (const auto& tensor : plan.tensors) {
     HT_TRY(builder.add({.name = tensor.name,
@@ -86,7 +86,7 @@ Result<void> write_model(const SynthArguments& options, const Plan& plan, const 
     return std::move(error).at_path(options.path);
   }));
   WorkWithBar work(common);
-  const WriteOptions how{.if_exists = options.force ? io::IfExists::replace : io::IfExists::fail};
+  const WriteOptions how{.if_exists = options.force ? IfExists::replace : IfExists::fail};
   if (options.config && !options.force) HT_TRY(check_no_config(options));
   HT_TRY(
       write(options.path, file, synth_data(places_of(plan, file), options.seed, options.sparse, work), how));
@@ -109,11 +109,11 @@ std::string summary(const SynthArguments& options, const Plan& plan, std::uint64
 
 Result<Exit> synthesize(const SynthArguments& options, const Common& common) {
   const auto* const format = HT_TRY(format_for(options.path));
-  const auto bytes_wanted =
+  const auto requested_bytes =
       options.bytes == SynthArguments::unset ? std::nullopt : std::optional(options.bytes);
-  const auto plan = HT_TRY(plan_of(options.preset, options.dtype, bytes_wanted,
+  const auto plan = HT_TRY(plan_of(options.preset, options.dtype, requested_bytes,
                                    to_utf8(std::filesystem::path(options.path).stem().string()),
-                                   format->metadata == MetadataTypes::all));
+                                   format->metadata == Format::MetadataTypes::all));
   const auto catalog = HT_TRY(catalog_of(plan, *format));
   HT_TRY(write_model(options, plan, catalog, common));
   std::uint64_t bytes = 0;

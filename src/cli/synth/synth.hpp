@@ -33,7 +33,7 @@ struct Values {
   /// The standard deviation of weights is 0.02 times this. A power of two, so that products are exact.
   float scale = 1;
   /// Values are around 1, as in norms.
-  bool around_one = false;
+  bool has_mean_one = false;
   /// All values, in F32, instead of random ones.
   std::vector<float> exact = {};
 };

@@ -28,14 +28,14 @@ constexpr std::size_t bell(std::uint64_t random) noexcept {
 }
 
 // Standard deviation of the weights.
-constexpr float usual_deviation = 0.02F;
+constexpr float default_deviation = 0.02F;
 
 constexpr std::uint64_t sparse_elements = 1024;
 constexpr std::uint64_t piece_elements = std::uint64_t{1} << 18;
 
 // A weight around 0. Only one product is rounded, so the result is the same on every machine.
 float weight(std::size_t bell) {
-  constexpr float unit = usual_deviation * 1.7320508F / 32768.0F;
+  constexpr float unit = default_deviation * 1.7320508F / 32768.0F;
   return static_cast<float>(2 * static_cast<std::int32_t>(bell) - 0xFFFF) * unit;
 }
 
@@ -56,14 +56,14 @@ const std::vector<typename D::Element>& narrow_weights() {
 // Floats of at most 16 bits, which use the table.
 template <class D>
 inline constexpr bool is_narrow_float =
-    !IsIntegral<D> && D::number.has_zero && D::bits <= 16 && D::number.kind != NumberKind::boolean;
+    !IsIntegral<D> && D::number.has_zero && D::bits <= 16 && D::number.kind != NumberFacts::Kind::boolean;
 
 template <class D>
 typename D::Element element(std::uint64_t random, float scale = 1, float middle = 0) {
   using Element = typename D::Element;
-  if constexpr (D::number.kind == NumberKind::boolean) {
+  if constexpr (D::number.kind == NumberFacts::Kind::boolean) {
     return Element((random & 1) != 0);
-  } else if constexpr (D::number.kind == NumberKind::complex) {
+  } else if constexpr (D::number.kind == NumberFacts::Kind::complex) {
     return Element(weight(bell(random)), weight(bell(mixed(random + random_step))));
   } else if constexpr (IsIntegral<D> && std::is_integral_v<Element>) {
     return static_cast<Element>(random);
@@ -81,9 +81,9 @@ Result<void> fill(const Values& values, std::uint64_t seed, std::uint64_t first,
                   MutableBytes into) {
   auto tensor = HT_TRY(Tensor<D, Rank<1>>::over(HT_TRY(Storage::borrowed(into)), Rank<1>(count)));
   std::uint64_t state = seed + first * random_step;
-  const float middle = values.around_one ? 1.0F : 0.0F;
+  const float middle = values.has_mean_one ? 1.0F : 0.0F;
   if constexpr (is_narrow_float<D>) {
-    if (!values.around_one && values.scale == 1.0F) {
+    if (!values.has_mean_one && values.scale == 1.0F) {
       const auto& weights = narrow_weights<D>();
       for (auto&& slot : tensor) slot = weights[bell(mixed(state += random_step))];
       return {};
@@ -139,10 +139,10 @@ float varied(std::uint64_t random) { return 0.75F + static_cast<float>(random & 
 void make_q4_k(const BlockRandom& random, MutableBytes block, float weight_scale) {
   // The mins are equal to the scales, and dmin maps the middle of the quants to 0.
   constexpr float middle = 7.5F;
-  constexpr float usual_scale = 48.4F;
-  constexpr float usual_d = usual_deviation / (usual_scale * bell_deviation / 4096.0F);
+  constexpr float mean_scale = 48.4F;
+  constexpr float default_d = default_deviation / (mean_scale * bell_deviation / 4096.0F);
   const std::uint64_t bits = random.scales(0);
-  const float d = usual_d * weight_scale * varied(bits);
+  const float d = default_d * weight_scale * varied(bits);
   put_half(block, 0, d);
   put_half(block, 2, d * middle);
 
@@ -166,8 +166,8 @@ void make_q4_k(const BlockRandom& random, MutableBytes block, float weight_scale
 // { u8 low[128], high[64]; i8 scales[16]; f16 d }: an element is d * scale * (quant - 32), with a scale for
 // each 16 elements and four bits of the quant in `low`, two in `high`.
 void make_q6_k(const BlockRandom& random, MutableBytes block, float weight_scale) {
-  constexpr float usual_scale = 97.2F;
-  constexpr float usual_d = usual_deviation / (usual_scale * bell_deviation / 1024.0F);
+  constexpr float mean_scale = 97.2F;
+  constexpr float default_d = default_deviation / (mean_scale * bell_deviation / 1024.0F);
   for (std::uint64_t half = 0; half < 2; ++half) {
     for (std::uint64_t i = 0; i < 32; ++i) {
       std::array<unsigned, 4> quants{};
@@ -184,13 +184,13 @@ void make_q6_k(const BlockRandom& random, MutableBytes block, float weight_scale
     const unsigned scale = 64U + (bits & 63U);
     put_byte(block, 192 + i, (bits & 64U) != 0 ? 256U - scale : scale);
   }
-  put_half(block, 208, usual_d * weight_scale * varied(random.scales(0)));
+  put_half(block, 208, default_d * weight_scale * varied(random.scales(0)));
 }
 
 // { f16 d; i8 quants[32] }: an element is d * quant.
 void make_q8_0(const BlockRandom& random, MutableBytes block, float weight_scale) {
-  constexpr float usual_d = usual_deviation / (bell_deviation / 256.0F);
-  put_half(block, 0, usual_d * weight_scale * varied(random.scales(0)));
+  constexpr float default_d = default_deviation / (bell_deviation / 256.0F);
+  put_half(block, 0, default_d * weight_scale * varied(random.scales(0)));
   // Rounded, so that the mean is 0.
   for (std::uint64_t i = 0; i < 32; ++i)
     put_byte(block, 2 + i, std::min((random.quant(i, 9) + 1) / 2, 255U) - 128U);
@@ -248,8 +248,9 @@ Result<void> fill_blocks(EncodingTag encoding, std::uint64_t seed, std::uint64_t
                     : facts.name == "Q8_0" ? make_q8_0
                                            : nullptr;
   if (make == nullptr) {
-    return fail(ErrorCode::unsupported_encoding, "synth_makes_such_blocks",
-                fmt::format("cannot generate blocks of {}", facts.name));
+    return fail(Error(ErrorCode::unsupported_encoding, "synth_supports_the_encoding",
+                      fmt::format("cannot generate blocks of {}", facts.name))
+                    .with_hint("use Q8_0, Q4_K or Q6_K"));
   }
   for (; !blocks.empty(); blocks = blocks.subspan(facts.block_bytes), first += facts.block_elements)
     make(BlockRandom(seed, first), blocks.first(facts.block_bytes), scale);

@@ -63,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(All, SynthBlocks,
                                            Kind{"Q8_0", decode_q8_0}),
                          [](const auto& kind) { return std::string(kind.param.name); });
 
-TEST_P(SynthBlocks, decode_to_about_normal_weights) {
+TEST_P(SynthBlocks, decode_to_normally_distributed_weights) {
   const std::size_t count = 256000 / encoding_.block_elements;
   const auto bytes = blocks(7, 0, count);
   double sum = 0;
@@ -91,7 +91,7 @@ TEST_P(SynthBlocks, decode_to_about_normal_weights) {
   EXPECT_NEAR(fourth_powers * elements / (squares * squares), 3, 0.5);
 }
 
-TEST_P(SynthBlocks, are_the_same_in_whatever_pieces_they_are_made) {
+TEST_P(SynthBlocks, do_not_depend_on_the_piece_size) {
   // Blocks need not begin at a multiple of their size, as there may be tensors of any size before.
   constexpr std::uint64_t first = 24;
   auto pieces = blocks(7, first, 3);
@@ -102,12 +102,12 @@ TEST_P(SynthBlocks, are_the_same_in_whatever_pieces_they_are_made) {
   EXPECT_NE(blocks(7, 0, 1), blocks(7, 256, 1));
 }
 
-TEST(SynthBlocksOfOthers, synth_makes_such_blocks) {
+TEST(UnsupportedSynthBlocks, synth_supports_the_encoding) {
   std::vector<std::byte> bytes(18);
   const auto filled = fill_blocks(find_encoding("Q4_0")->tag, 0, 0, bytes);
   ASSERT_FALSE(filled);
   EXPECT_EQ(filled.error().code(), ErrorCode::unsupported_encoding);
-  EXPECT_EQ(filled.error().rule(), "synth_makes_such_blocks");
+  EXPECT_EQ(filled.error().rule(), "synth_supports_the_encoding");
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ std::vector<std::string> lines_of(const Catalog& catalog) {
   return lines;
 }
 
-TEST_F(SynthFormats, every_preset_goes_into_every_format_that_can_hold_it) {
+TEST_F(SynthFormats, every_preset_is_written_in_every_format_that_can_hold_it) {
   for (const std::string preset : {"matrix", "llama-1b", "llama-8b", "llama-1b-q4_k_m"}) {
     std::vector<std::string> lines;
     for (const std::string extension : {".safetensors", ".gguf", ".irpa", ".ht", ".npy"}) {
@@ -72,7 +72,7 @@ TEST_F(SynthFormats, every_preset_goes_into_every_format_that_can_hold_it) {
   }
 }
 
-TEST_F(SynthFormats, the_many_experts_go_into_every_format_for_many_tensors) {
+TEST_F(SynthFormats, experts_preset_is_written_in_every_format_for_many_tensors) {
   for (const std::string name : {"e.safetensors", "e.gguf", "e.irpa"}) {
     ASSERT_EQ(run("synth " + name + " --preset moe-60k --sparse -q").status, 0) << name;
     const auto model = Model::open(folder_ / name);

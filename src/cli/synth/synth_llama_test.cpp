@@ -1,7 +1,7 @@
 // The preset llama-1b-q4_k_m.
 #include <algorithm>
 #include <cmath>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
 #include <map>
 #include <set>
 
@@ -104,7 +104,7 @@ TEST_F(SynthLlama, has_metadata_of_the_types_of_llama_cpp) {
   EXPECT_EQ(metadata.find("tokenizer.ggml.token_type")->array()->size(), 128256U);
 }
 
-TEST_F(SynthLlama, has_tokens_that_differ_and_merges_that_make_them) {
+TEST_F(SynthLlama, has_unique_tokens_and_merges_that_produce_them) {
   const auto model = made("q.gguf", "--size 4M --sparse");
   const auto& metadata = model.catalog().metadata();
   const auto vocabulary = metadata.find("llama.vocab_size")->natural().value();
@@ -130,7 +130,7 @@ TEST_F(SynthLlama, has_tokens_that_differ_and_merges_that_make_them) {
   }
 }
 
-TEST_F(SynthLlama, scales_to_about_the_size_in_whole_blocks) {
+TEST_F(SynthLlama, scales_to_the_approximate_size_in_whole_blocks) {
   for (const std::uint64_t size : {std::uint64_t{1} << 18, std::uint64_t{1} << 20, std::uint64_t{15} << 20,
                                    std::uint64_t{1} << 27, std::uint64_t{1} << 30, std::uint64_t{1} << 40}) {
     const auto model = made("s.gguf", "--force --sparse --size " + std::to_string(size));
@@ -159,7 +159,7 @@ TEST_F(SynthLlama, scales_to_about_the_size_in_whole_blocks) {
   EXPECT_THAT(outcome.out, HasSubstr(R"("rule":"size_fits_63_bits")"));
 }
 
-TEST_F(SynthLlama, has_no_hole_where_it_is_not_sparse) {
+TEST_F(SynthLlama, has_no_holes_unless_sparse) {
   const auto dense = made("d.gguf", "--size 4M");
   const auto sparse = made("s.gguf", "--size 4M --sparse");
   const auto& catalog = dense.catalog();
@@ -186,7 +186,7 @@ TEST_F(SynthLlama, has_no_hole_where_it_is_not_sparse) {
   for (const float value : norm) EXPECT_LT(std::abs(value - 1), 0.1F);
 }
 
-TEST_F(SynthLlama, has_the_same_in_irpa) {
+TEST_F(SynthLlama, has_the_same_tensors_in_irpa) {
   const auto gguf = made("q.gguf", "--size 1M --seed 9");
   const auto irpa = made("q.irpa", "--size 1M --seed 9");
   EXPECT_EQ(irpa.catalog().metadata(), gguf.catalog().metadata());
@@ -236,7 +236,7 @@ TEST_F(SynthTiny, has_names_and_metadata_of_llama_cpp_in_gguf) {
   EXPECT_NEAR(std::sqrt(squares / (256 * 256)), 0.08, 0.001);
 }
 
-TEST_F(SynthTiny, takes_the_file_types_of_llama_cpp) {
+TEST_F(SynthTiny, accepts_the_file_types_of_llama_cpp) {
   const auto eight = made("--dtype Q8_0", "8.gguf");
   EXPECT_EQ(what(eight.catalog(), "blk.0.ffn_down.weight"), "Q8_0 256 512");
   EXPECT_EQ(what(eight.catalog(), "output_norm.weight"), "F32 256");
@@ -277,7 +277,7 @@ TEST_F(SynthTiny, config_does_not_exist) {
   EXPECT_THAT(text_of("config.json"), HasSubstr(R"("num_attention_heads": 32)"));
 }
 
-TEST_F(SynthTiny, refuses_options_that_do_not_fit) {
+TEST_F(SynthTiny, refuses_incompatible_options) {
   EXPECT_THAT(run("synth a.gguf --preset llama-tiny --size 1M").err,
               HasSubstr("--size: llama-tiny has a fixed size"));
   EXPECT_THAT(run("synth a.ht --preset matrix --config").err,
@@ -286,7 +286,7 @@ TEST_F(SynthTiny, refuses_options_that_do_not_fit) {
               HasSubstr("leave out --size"));
 }
 
-TEST_F(SynthLlama, has_no_other_dtype) {
+TEST_F(SynthLlama, refuses_other_dtypes) {
   const auto outcome = run("synth q.gguf --preset llama-1b-q4_k_m --dtype F32");
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.err, HasSubstr("--dtype: llama-1b-q4_k_m has fixed types"));

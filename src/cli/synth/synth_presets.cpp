@@ -5,7 +5,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <htensor/base/checked.hpp>
+#include <htensor/base/bytes.hpp>
 #include <utility>
 
 #include "cli/synth/synth.hpp"
@@ -107,7 +107,7 @@ std::vector<PlannedTensor> tensors_of(const Transformer& model, const StoredAs& 
     tensors.push_back({name + ".weight",
                        std::move(dims),
                        type,
-                       {.scale = is_norm ? 1.0F : model.weight_scale, .around_one = is_norm}});
+                       {.scale = is_norm ? 1.0F : model.weight_scale, .has_mean_one = is_norm}});
   };
   const auto add_network = [&](const std::string& prefix) {
     add(prefix + ".gate_proj", {model.intermediate, model.hidden});
@@ -187,9 +187,9 @@ Result<Plan> transformer_of(const Transformer& model, const DTypeInfo& dtype,
 Result<Plan> matrix_of(std::uint64_t bytes, const DTypeInfo& dtype, const std::string& name) {
   const auto width = static_cast<std::uint64_t>(dtype.bits);
   const auto whole = checked::multiply(bytes / width, 8);
-  const auto wanted = whole ? checked::add(*whole, bytes % width * 8 / width) : std::nullopt;
-  if (!wanted || *wanted > INT64_MAX || bytes > INT64_MAX) return too_large(bytes);
-  const std::uint64_t elements = std::max<std::uint64_t>(*wanted, 1);
+  const auto requested = whole ? checked::add(*whole, bytes % width * 8 / width) : std::nullopt;
+  if (!requested || *requested > INT64_MAX || bytes > INT64_MAX) return too_large(bytes);
+  const std::uint64_t elements = std::max<std::uint64_t>(*requested, 1);
   std::uint64_t columns = std::uint64_t{1} << ((63 - std::countl_zero(elements)) / 2);
   // Most formats require whole bytes.
   if (dtype.bits % 8 != 0) columns = std::max<std::uint64_t>(columns, 8);
@@ -253,7 +253,7 @@ std::vector<PlannedTensor> tensors_of_gguf(const Transformer& model, const FileT
     tensors.push_back({name + ".weight", std::move(dims), type, {.scale = model.weight_scale}});
   };
   const auto add_norm = [&](const std::string& name) {
-    tensors.push_back({name + ".weight", {model.hidden}, f32, {.around_one = true}});
+    tensors.push_back({name + ".weight", {model.hidden}, f32, {.has_mean_one = true}});
   };
   tensors.push_back(
       {"rope_freqs.weight", {model.hidden / model.heads / 2}, f32, {.exact = rope_factors(model)}});
@@ -496,12 +496,12 @@ Result<Plan> plan_of(std::string_view preset, std::string_view dtype_name, std::
                      const std::string& stem, bool has_metadata) {
   if (has_own_types(preset)) return quantized_llama(bytes);
   if (preset == tiny_preset && has_metadata) return tiny_llama(dtype_name);
-  constexpr std::uint64_t usual_matrix = std::uint64_t{1} << 20;
+  constexpr std::uint64_t default_matrix_bytes = std::uint64_t{1} << 20;
   const auto* model = std::ranges::find(transformers, preset, &Transformer::preset);
   const bool is_matrix = model == transformers.end();
-  const std::string_view usual_dtype = is_matrix || preset == tiny_preset ? "F32" : "BF16";
-  const auto dtype = HT_TRY(dtype_of(dtype_name.empty() ? usual_dtype : dtype_name));
-  if (is_matrix) return matrix_of(bytes.value_or(usual_matrix), dtype, stem);
+  const std::string_view default_dtype = is_matrix || preset == tiny_preset ? "F32" : "BF16";
+  const auto dtype = HT_TRY(dtype_of(dtype_name.empty() ? default_dtype : dtype_name));
+  if (is_matrix) return matrix_of(bytes.value_or(default_matrix_bytes), dtype, stem);
   return transformer_of(*model, dtype, bytes);
 }
 

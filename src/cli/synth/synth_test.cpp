@@ -1,5 +1,5 @@
 #include <cmath>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
 
 #include "testing/library_types.hpp"
 #include "testing/program.hpp"
@@ -15,7 +15,7 @@ TEST_F(Cli, synth_is_deterministic_and_has_its_seed) {
   EXPECT_NE(text_of("a.ht"), text_of("c.ht"));
 }
 
-TEST_F(Cli, synth_sparse_makes_any_size_in_an_instant) {
+TEST_F(Cli, synth_sparse_writes_any_size_in_constant_time) {
   const auto outcome = run("synth big.ht --preset matrix --size 1T --sparse --json");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(outcome.out, R"({"written":"big.ht","tensors":1,"bytes":1099511627776})"
@@ -64,7 +64,7 @@ TEST_F(Cli, dtype_name_is_known) {
   EXPECT_THAT(outcome.out, HasSubstr(R"("rule":"dtype_name_is_known")"));
 }
 
-TEST_F(Cli, synth_makes_llamas_with_their_names_and_shapes) {
+TEST_F(Cli, synth_writes_llama_names_and_shapes) {
   const auto outcome = run("synth l.safetensors --preset llama-1b --sparse --json");
   EXPECT_EQ(outcome.out, R"({"written":"l.safetensors","tensors":146,"bytes":2471628800})"
                          "\n");
@@ -79,7 +79,7 @@ TEST_F(Cli, synth_makes_llamas_with_their_names_and_shapes) {
               HasSubstr(R"("name":"lm_head.weight","dtype":"BF16","shape":[128256,4096])"));
 }
 
-TEST_F(Cli, synth_scales_models_to_about_the_size) {
+TEST_F(Cli, synth_scales_models_to_the_approximate_size) {
   for (const std::uint64_t size : {std::uint64_t{1} << 20, std::uint64_t{1} << 27, std::uint64_t{1} << 40}) {
     for (const std::string preset : {"llama-1b", "llama-8b"}) {
       const auto outcome = run("synth s.safetensors --force --sparse --json --dtype F32 --preset " + preset +
@@ -134,7 +134,7 @@ TEST_F(Cli, extension_names_a_format) {
   }
 }
 
-TEST_F(Cli, synth_values_are_about_normal_and_pinned) {
+TEST_F(Cli, synth_values_are_normally_distributed_and_pinned) {
   ASSERT_EQ(run("synth t.safetensors --preset matrix --size 1M").status, 0);
   const auto model = Model::open(folder_ / "t.safetensors").value();
   double sum = 0;

@@ -2,9 +2,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <htensor/base/utf8.hpp>
 #include <memory>
 
+#include "base/utf8.hpp"
 #include "cli/cli.hpp"
 #include "cli/options.hpp"
 #include "cli/print/progress.hpp"
@@ -32,8 +32,8 @@ struct ConvertArguments {
   bool force = false;
 };
 
-Result<std::vector<Rename>> renames_of(const std::vector<std::string>& texts) {
-  std::vector<Rename> renames;
+Result<std::vector<ConvertOptions::Rename>> renames_of(const std::vector<std::string>& texts) {
+  std::vector<ConvertOptions::Rename> renames;
   renames.reserve(texts.size());
   for (const auto& text : texts) {
     const auto equals = text.find('=');
@@ -48,8 +48,8 @@ Result<std::vector<Rename>> renames_of(const std::vector<std::string>& texts) {
 }
 
 // GLOB=TYPE of --cast and --quantize. The last = separates them.
-Result<void> add_type_rules(std::vector<TypeRule>& rules, const std::vector<std::string>& texts,
-                            std::string_view option) {
+Result<void> add_type_rules(std::vector<ConvertOptions::TypeRule>& rules,
+                            const std::vector<std::string>& texts, std::string_view option) {
   for (const auto& text : texts) {
     const auto equals = text.rfind('=');
     const bool is_rule = equals != 0 && equals != std::string::npos && equals + 1 < text.size();
@@ -80,7 +80,7 @@ Result<void> complete(ConvertArguments& options) {
   convert.share_blocks = options.layout == "shared";
   convert.tensor_notes = !options.plain;
   if (options.inline_all) options.mlir.inline_below = UINT64_MAX;
-  if (options.force) options.apply.if_exists = io::IfExists::replace;
+  if (options.force) options.apply.if_exists = IfExists::replace;
   return {};
 }
 
@@ -93,26 +93,27 @@ Result<void> check_module(const ConvertArguments& options, const ConversionPlan&
     return file.lexically_normal() == module.lexically_normal() ||
            std::filesystem::equivalent(file, module, none);
   };
-  const bool is_taken = std::ranges::any_of(source.files(), is_module) ||
-                        std::ranges::any_of(plan.files, is_module, &PlannedFile::path);
-  if (is_taken) {
-    return fail(Error(ErrorCode::already_exists, "module_is_a_file_of_its_own",
+  const bool is_model_file = std::ranges::any_of(source.files(), is_module) ||
+                             std::ranges::any_of(plan.files, is_module, &PlannedFile::path);
+  if (is_model_file) {
+    return fail(Error(ErrorCode::already_exists, "module_is_a_separate_file",
                       "is a file of the model and cannot also be the MLIR module")
                     .at_path(options.module)
                     .with_hint("choose another FILE for --emit-mlir"));
   }
   const auto folder = module.has_parent_path() ? module.parent_path() : Path(".");
   const bool is_writable = std::filesystem::is_directory(folder, none) && access(folder.c_str(), W_OK) == 0;
-  const auto there = std::filesystem::status(module, none);
-  if (!is_writable || (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))) {
+  const auto module_status = std::filesystem::status(module, none);
+  if (!is_writable ||
+      (std::filesystem::exists(module_status) && !std::filesystem::is_regular_file(module_status))) {
     return fail(
         Error(ErrorCode::write_failed, "module_can_be_written",
               is_writable ? "exists and is not a regular file" : "its folder is missing or not writable")
             .at_path(options.module)
             .with_hint("choose another FILE for --emit-mlir"));
   }
-  if (!options.force && std::filesystem::exists(there)) {
-    return fail(Error(ErrorCode::already_exists, "module_is_not_there_yet", "already exists")
+  if (!options.force && std::filesystem::exists(module_status)) {
+    return fail(Error(ErrorCode::already_exists, "module_does_not_exist", "already exists")
                     .at_path(options.module)
                     .with_hint("choose another FILE for --emit-mlir, or replace it and DST with --force"));
   }
@@ -126,17 +127,17 @@ struct PartText {
   std::string offset;
 };
 
-PartText from_text(const PlannedPart& part, const Model& source) {
-  if (const auto* const stored = std::get_if<StoredBytes>(&part.from)) {
+PartText from_text(const PlannedFile::Part& part, const Model& source) {
+  if (const auto* const stored = std::get_if<PartOrigin::Stored>(&part.from)) {
     return {"file", source.files()[stored->file].string(), std::to_string(stored->offset)};
   }
-  if (const auto* const turned = std::get_if<RelaidBytes>(&part.from)) {
-    return {"reordered", source.files()[turned->file].string(), std::to_string(turned->offset)};
+  if (const auto* const relaid = std::get_if<PartOrigin::Relaid>(&part.from)) {
+    return {"reordered", source.files()[relaid->file].string(), std::to_string(relaid->offset)};
   }
-  if (const auto* const converted = std::get_if<ConvertedBytes>(&part.from)) {
+  if (const auto* const converted = std::get_if<PartOrigin::Retyped>(&part.from)) {
     return {"converted", source.files()[converted->file].string(), std::to_string(converted->offset)};
   }
-  return {std::holds_alternative<RepeatedBytes>(part.from) ? "splat" : "memory", "", ""};
+  return {std::holds_alternative<PartOrigin::Repeated>(part.from) ? "splat" : "memory", "", ""};
 }
 
 void append_removed(std::string& out, std::string_view verb, const std::vector<Path>& paths) {
@@ -148,11 +149,11 @@ void append_removed(std::string& out, std::string_view verb, const std::vector<P
               name_list(names));
 }
 
-std::string_view kind_text(LossKind kind) {
+std::string_view kind_text(Loss::Kind kind) {
   switch (kind) {
-    case LossKind::metadata: return "metadata";
-    case LossKind::rounding: return "rounding";
-    case LossKind::raw_bytes: break;
+    case Loss::Kind::metadata: return "metadata";
+    case Loss::Kind::rounding: return "rounding";
+    case Loss::Kind::raw_bytes: break;
   }
   return "raw_bytes";
 }
@@ -169,8 +170,8 @@ std::string json_losses_and_warnings(const ConversionPlan& plan) {
 
 std::string loss_text(const Loss& loss) {
   const std::string name = printable(loss.name);
-  if (loss.kind == LossKind::raw_bytes) return fmt::format("kept as raw bytes: '{}' {}", name, loss.change);
-  if (loss.kind == LossKind::rounding) return fmt::format("rounded: '{}' {}", name, loss.change);
+  if (loss.kind == Loss::Kind::raw_bytes) return fmt::format("kept as raw bytes: '{}' {}", name, loss.change);
+  if (loss.kind == Loss::Kind::rounding) return fmt::format("rounded: '{}' {}", name, loss.change);
   if (loss.is_tensor) return fmt::format("metadata dropped: the note of tensor '{}'", name);
   return fmt::format("metadata dropped: '{}'", name);
 }
@@ -210,7 +211,7 @@ std::string plan_text(const ConversionPlan& plan, const Model& source, const std
 }
 
 std::string plan_json(const ConversionPlan& plan, const Model& source, const std::vector<Path>& removed) {
-  const auto json_part = [&](const PlannedPart& part) {
+  const auto json_part = [&](const PlannedFile::Part& part) {
     const auto [kind, path, offset] = from_text(part, source);
     return fmt::format(R"({{"offset":{},"bytes":{},"from":"{}","file":{},"file_offset":{}}})", part.offset,
                        part.bytes, kind, json_or_null(path), offset.empty() ? "null" : offset);
@@ -288,14 +289,15 @@ Result<Exit> convert_model(ConvertArguments& options, const Common& common) {
   if (options.dry_run) {
     print(json ? plan_json(plan, model, checked->removed()) : plan_text(plan, model, checked->removed()));
     print_warnings(plan.warnings, common);
-    if (loss && !json) complain(*loss);
-    return loss ? Exit::answer_is_no : Exit::good;
+    if (loss && !json) print_diagnostic(*loss);
+    return loss ? Exit::negative : Exit::good;
   }
   WorkWithBar work(common);
   const auto converted = HT_TRY((*std::move(checked)).apply(work.options()));
   if (!options.module.empty()) {
-    const auto made = HT_TRY(Model::open(plan.model_path(), {.max_header_bytes = common.max_header}));
-    HT_TRY(write_mlir(options.module, made, options.mlir,
+    const auto converted_model =
+        HT_TRY(Model::open(plan.model_path(), {.max_header_bytes = common.max_header}));
+    HT_TRY(write_mlir(options.module, converted_model, options.mlir,
                       {.if_exists = how.if_exists, .stop = work.options().stop}));
   }
   if (json) {

@@ -64,36 +64,36 @@ class SparseConvert : public Cli {
   }
 
   // Runs the program and adds what memory it has had to the most so far; its exit status.
-  int run_measured(std::vector<std::string> arguments) {
+  int run_and_record_memory(std::vector<std::string> arguments) {
     const pid_t child = start(std::move(arguments), [] {});
     int status = 0;
     rusage usage{};
     wait4(child, &status, 0, &usage);
-    most_memory_ = std::max(most_memory_, static_cast<std::uint64_t>(usage.ru_maxrss) * 1024);
+    peak_memory_ = std::max(peak_memory_, static_cast<std::uint64_t>(usage.ru_maxrss) * 1024);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
 
-  std::uint64_t most_memory_ = 0;
+  std::uint64_t peak_memory_ = 0;
   std::string first_ = noise(1);
   std::string last_ = noise(2);
   std::uint64_t bytes_ = 0;
 };
 
-TEST_F(SparseConvert, of_five_gibibytes_takes_neither_memory_nor_room) {
+TEST_F(SparseConvert, five_gibibytes_need_little_memory_and_disk_space) {
   make(5 * 1024 * mebibyte);
   for (const std::string name : {"t.irpa", "t.gguf", "t.safetensors"}) {
-    ASSERT_EQ(run_measured({"convert", "sparse.safetensors", name, "-q", "--lossy"}), 0);
+    ASSERT_EQ(run_and_record_memory({"convert", "sparse.safetensors", name, "-q", "--lossy"}), 0);
     expect_ends_and_hole(name);
   }
-  ASSERT_EQ(run_measured({"convert", "sparse.safetensors", "sealed.irpa", "-q", "--seal"}), 0);
+  ASSERT_EQ(run_and_record_memory({"convert", "sparse.safetensors", "sealed.irpa", "-q", "--seal"}), 0);
   expect_ends_and_hole("sealed.irpa");
   EXPECT_TRUE(std::filesystem::exists(folder_ / "sealed.irpa.htseal"));
   if (!sanitized) {
-    EXPECT_LE(most_memory_, 96 * mebibyte);
+    EXPECT_LE(peak_memory_, 96 * mebibyte);
   }
 }
 
-TEST_F(SparseConvert, seals_holes_as_the_zeros_that_they_are) {
+TEST_F(SparseConvert, seals_holes_as_zeros) {
   make(48 * mebibyte);
   for (const std::string name : {"t.irpa", "t.safetensors", "t.gguf --lossy"}) {
     const auto file = name.substr(0, name.find(' '));

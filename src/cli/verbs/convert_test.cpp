@@ -13,7 +13,7 @@ class CliConvert : public Cli {
   std::string hashes(const std::string& path) { return run("hash " + path + " --per-tensor --jsonl").out; }
 };
 
-TEST_F(CliConvert, says_what_was_written_and_how) {
+TEST_F(CliConvert, prints_the_written_files_and_methods) {
   const auto done = run("convert m.safetensors m.irpa --json");
   EXPECT_EQ(done.status, 0) << done.err;
   EXPECT_TRUE(is_json(done.out)) << done.out;
@@ -24,7 +24,7 @@ TEST_F(CliConvert, says_what_was_written_and_how) {
   EXPECT_EQ(run("convert m.safetensors -q third.irpa").out, "");
 }
 
-TEST_F(CliConvert, leaves_what_is_there_unless_told_otherwise) {
+TEST_F(CliConvert, keeps_existing_files_by_default) {
   ASSERT_EQ(run("convert m.safetensors m.irpa -q").status, 0);
   const auto refused = run("convert m.safetensors m.irpa");
   EXPECT_EQ(refused.status, 2);
@@ -45,7 +45,7 @@ TEST_F(CliConvert, shows_the_plan_and_writes_nothing) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "m.irpa"));
 }
 
-TEST_F(CliConvert, takes_filter_renames_order_and_shards) {
+TEST_F(CliConvert, accepts_filter_renames_order_and_shards) {
   ASSERT_EQ(run("convert m.safetensors few.safetensors --filter '*norm*' --rename 'model.*=*' --canonical -q")
                 .status,
             0);
@@ -57,7 +57,7 @@ TEST_F(CliConvert, takes_filter_renames_order_and_shards) {
   EXPECT_EQ(run("verify s.safetensors.index.json -q").status, 0);
 }
 
-TEST_F(CliConvert, says_no_to_what_would_be_lost) {
+TEST_F(CliConvert, refuses_losses) {
   ASSERT_EQ(run("synth one.gguf --preset matrix --size 4K -q").status, 0);
   testing::write_file(
       folder_ / "t.safetensors",
@@ -81,7 +81,7 @@ TEST_F(CliConvert, says_no_to_what_would_be_lost) {
   }
 }
 
-TEST_F(CliConvert, drops_metadata_only_where_it_is_allowed) {
+TEST_F(CliConvert, drops_metadata_only_if_allowed) {
   write_safetensors("k.safetensors",
                     R"({"__metadata__":{"a":"b"},"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 4);
   const auto refused = run("convert k.safetensors k.npy");
@@ -199,7 +199,7 @@ TEST_F(CliConvert, declares_globals_for_iree) {
   EXPECT_THAT(text_of("m.mlir"), HasSubstr("dense<"));
 }
 
-TEST_F(CliConvert, module_is_a_file_of_its_own) {
+TEST_F(CliConvert, module_is_a_separate_file) {
   for (const std::string module : {"m.safetensors", "n.irpa", "./n.irpa"}) {
     const auto refused = run("convert m.safetensors n.irpa --force --emit-mlir " + module);
     EXPECT_EQ(refused.status, 2);
@@ -219,13 +219,13 @@ TEST_F(CliConvert, module_can_be_written) {
   }
 }
 
-TEST_F(CliConvert, refuses_a_dry_run_of_what_would_be_refused) {
+TEST_F(CliConvert, dry_run_fails_like_the_conversion) {
   EXPECT_EQ(run("convert m.safetensors m.safetensors --dry-run").status, 2);
   EXPECT_EQ(run("convert m.safetensors m.safetensors --dry-run --force").status, 0);
   EXPECT_EQ(run("convert m.safetensors nowhere/m.irpa --dry-run").status, 2);
 }
 
-TEST_F(CliConvert, module_is_not_there_yet) {
+TEST_F(CliConvert, module_does_not_exist) {
   testing::write_file(folder_ / "m.mlir", std::vector<std::byte>(3));
   const auto refused = run("convert m.safetensors n.irpa --emit-mlir m.mlir");
   EXPECT_EQ(refused.status, 2);
@@ -233,7 +233,7 @@ TEST_F(CliConvert, module_is_not_there_yet) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "n.irpa")) << "nothing was written";
 }
 
-TEST_F(CliConvert, ends_with_130_and_leaves_all_as_it_was_when_it_is_interrupted) {
+TEST_F(CliConvert, exits_with_130_and_changes_nothing_when_interrupted) {
   // Made of nothing, and it takes seconds to write.
   testing::write_file(folder_ / "s.irpa",
                       testing::irpa_file({{.name = "s",
@@ -303,10 +303,10 @@ TEST_F(CliConvert, standard_output_has_one_use) {
   EXPECT_EQ(run("export m.ht m -o - --to npy").status, 2);
 }
 
-TEST_F(CliConvert, export_folder_can_be_made) {
+TEST_F(CliConvert, export_folder_can_be_created) {
   const auto refused = run("export m.ht m -o m.ht/out/ --json");
   EXPECT_EQ(refused.status, 2);
-  EXPECT_THAT(refused.out, HasSubstr(R"("rule":"export_folder_can_be_made")"));
+  EXPECT_THAT(refused.out, HasSubstr(R"("rule":"export_folder_can_be_created")"));
 }
 
 TEST_F(CliConvert, exports_one_tensor) {
@@ -328,7 +328,7 @@ TEST_F(CliConvert, exports_one_tensor) {
   EXPECT_THAT(none.err, HasSubstr("model.norm.weight"));
 }
 
-TEST_F(Cli, convert_cast_rounds_only_where_that_is_allowed) {
+TEST_F(Cli, convert_cast_rounds_only_if_allowed) {
   const auto refused = run("convert m.ht b.safetensors --cast '*=F4'");
   EXPECT_EQ(refused.status, 2);
   EXPECT_THAT(refused.err, HasSubstr("tensor 'm' is F32, and F4 does not hold every F32 value"));

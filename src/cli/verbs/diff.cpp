@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "cli/cli.hpp"
-#include "cli/print/metadata_text.hpp"
 #include "cli/options.hpp"
+#include "cli/print/metadata_text.hpp"
 #include "cli/print/progress.hpp"
 #include "cli/print/rows.hpp"
 #include "cli/print/table.hpp"
@@ -37,7 +37,7 @@ std::string number_text(const std::optional<double>& value, std::string_view non
 }
 
 // The members of a JSON object, without its braces.
-std::string difference_members(const TensorDifference& tensor) {
+std::string difference_members(const Differences::Tensor& tensor) {
   return fmt::format(R"("name":{},"why":"{}","max_abs":{},"rms":{},"cosine":{},"first_byte":{})",
                      json_string(tensor.name), to_string(tensor.why),
                      number_text(tensor.max_abs, "null", true), number_text(tensor.rms, "null", true),
@@ -92,7 +92,7 @@ void print_tensors(OutputBuffer& out, const Differences& found, const Model& a, 
                     {.title = "cosine", .right = true},
                     {.title = "first byte", .right = true}});
   const auto add = [&](std::string_view name, std::string_view why, std::string_view of_a,
-                       std::string_view of_b, const TensorDifference& gap = {}) {
+                       std::string_view of_b, const Differences::Tensor& gap = {}) {
     table.name(name);
     for (const auto& text : {why, of_a, of_b}) table.text(text);
     for (const auto& number : {gap.max_abs, gap.rms, gap.cosine}) table.text(number_text(number, "-", false));
@@ -109,7 +109,7 @@ void print_tensors(OutputBuffer& out, const Differences& found, const Model& a, 
   out += '\n';
 }
 
-void print_metadata(OutputBuffer& out, const MetadataDifferences& found, const Model& a, const Model& b) {
+void print_metadata(OutputBuffer& out, const Differences::Metadata& found, const Model& a, const Model& b) {
   if (found.none()) return;
   Table table(out, {{.title = "metadata", .shortens = true},
                     {.title = "differs in"},
@@ -154,7 +154,7 @@ Result<Exit> diff(const DiffArguments& options, const Common& common) {
   auto found = HT_TRY(ht::diff(a, b, {.tolerance = options.tolerance, .work = work.options()}));
   if (options.ignore_metadata) {
     found.metadata = {};
-    std::erase_if(found.differ, [](const auto& tensor) { return tensor.why == DifferenceKind::note; });
+    std::erase_if(found.differ, [](const auto& tensor) { return tensor.why == Differences::Kind::note; });
   }
   OutputBuffer out;
   if (common.jsonl) {
@@ -166,7 +166,7 @@ Result<Exit> diff(const DiffArguments& options, const Common& common) {
     print_metadata(out, found.metadata, a, b);
     out += summary(found, options);
   }
-  return found.same() ? Exit::good : Exit::answer_is_no;
+  return found.same() ? Exit::good : Exit::negative;
 }
 
 }  // namespace

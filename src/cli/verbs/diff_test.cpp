@@ -21,7 +21,7 @@ constexpr const char* same_json =
     R"({"same":true,"only_a":[],"only_b":[],"differ":[],"metadata":{"only_a":[],"only_b":[],"differ":[]}})"
     "\n";
 
-TEST_F(CliDiff, is_0_for_the_same) {
+TEST_F(CliDiff, exits_with_0_for_equal_models) {
   const auto json = run("diff m.ht m.ht --json");
   EXPECT_EQ(json.status, 0) << json.err;
   EXPECT_EQ(json.out, same_json);
@@ -34,7 +34,7 @@ TEST_F(CliDiff, is_0_for_the_same) {
   EXPECT_EQ(quiet.out + quiet.err, "");
 }
 
-TEST_F(CliDiff, is_1_for_what_differs_and_says_by_how_much) {
+TEST_F(CliDiff, exits_with_1_and_prints_the_differences) {
   write_tensor("a", {1, 2, 3});
   write_tensor("b", {1, 2.5F, -3});
   const auto json = run("diff a/t.ht b/t.ht --json");
@@ -73,7 +73,7 @@ TEST_F(CliDiff, takes_a_tolerance) {
   }
 }
 
-TEST_F(CliDiff, specials_are_strings) {
+TEST_F(CliDiff, nan_and_infinity_are_strings) {
   write_tensor("a", {1, std::numeric_limits<float>::quiet_NaN()});
   write_tensor("b", {1, 2});
   const auto json = run("diff a/t.ht b/t.ht --json");
@@ -108,7 +108,7 @@ class CliDiffOfTwo : public CliDiff {
   }
 };
 
-TEST_F(CliDiffOfTwo, all_of_it_is_listed) {
+TEST_F(CliDiffOfTwo, every_difference_is_listed) {
   const auto json = run("diff a.gguf b.gguf --json");
   EXPECT_EQ(json.status, 1);
   EXPECT_TRUE(is_json(json.out)) << json.out;
@@ -159,7 +159,7 @@ TEST_F(CliDiffOfTwo, metadata_counts_unless_it_is_ignored) {
   EXPECT_EQ(ignored.out, same_json);
 }
 
-TEST_F(CliDiff, is_2_where_it_could_not_be_done) {
+TEST_F(CliDiff, exits_with_2_on_errors) {
   EXPECT_EQ(run("diff m.ht").status, 2);
   EXPECT_EQ(run("diff m.ht none.ht").status, 2);
   EXPECT_EQ(run("diff none.ht m.ht").status, 2);
@@ -181,7 +181,7 @@ TEST_F(CliDiff, is_2_where_it_could_not_be_done) {
   EXPECT_EQ(run("diff a.gguf b.gguf --tolerance 1").status, 0);
 }
 
-TEST_F(CliDiff, large_models_are_compared_with_a_bar) {
+TEST_F(CliDiff, large_models_show_a_progress_bar) {
   ASSERT_EQ(run("synth a.safetensors --preset llama-1b --size 20M -q").status, 0);
   ASSERT_EQ(run("synth b.safetensors --preset llama-1b --size 20M -q --seed 7").status, 0);
   const auto same = run("diff a.safetensors a.safetensors --progress=always");

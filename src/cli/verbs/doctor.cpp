@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <htensor/format/encode.hpp>
+#include <htensor/format/format.hpp>
 #include <memory>
 #include <optional>
 #include <tuple>
@@ -69,7 +69,7 @@ constexpr std::array entry_checks{
                ErrorCode::unsupported_encoding, "data_is_little_endian", "is", "are", "big endian",
                "byte-swap it with `htensor convert --usual-order`: most programs do not read big endian"},
     EntryCheck{[](const Entry& entry) { return !entry.is_typed(); }, ErrorCode::bad_dtype,
-               "entries_say_what_they_are", "has", "have", "neither dtype nor shape",
+               "entries_have_dtype_and_shape", "has", "have", "neither dtype nor shape",
                "convert the original model again with `htensor convert MODEL FILE.irpa`, which writes both"},
 };
 
@@ -114,7 +114,7 @@ void check_overlaps(Warnings& warnings, const Catalog& catalog, Files files) {
   }
   if (!first) return;
   warnings.push_back(
-      Error(ErrorCode::overlap, "entries_share_no_bytes",
+      Error(ErrorCode::overlap, "entries_do_not_overlap",
             fmt::format("{} bytes with another; the first is '{}' with '{}' at byte {}",
                         tensors(count, "shares", "share"), first->second.name, first->first.name,
                         first->second.offset))
@@ -180,7 +180,7 @@ std::vector<Error> missing_data(const Catalog& catalog, std::span<const FileFact
     for (const auto& entry : std::span(damaged).first(std::min(damaged.size(), max_names)))
       names += fmt::format("{}'{}'", names.empty() ? "" : ", ", entry.name);
     errors.push_back(
-        Error(ErrorCode::truncated, "files_are_whole",
+        Error(ErrorCode::truncated, "files_are_complete",
               fmt::format(
                   "{} of {} bytes are missing at the end: {} of {} tensors are complete, {} cut: {}{}",
                   ends[file] - bytes, ends[file], whole, whole + damaged.size(),
@@ -215,7 +215,7 @@ struct Findings {
 };
 
 // Whether the path could not be examined: an error of the command instead of a finding.
-bool could_not_look(const Error& error, const std::filesystem::path& path) {
+bool is_command_error(const Error& error, const std::filesystem::path& path) {
   constexpr std::array always{ErrorCode::out_of_memory, ErrorCode::cancelled, ErrorCode::internal,
                               ErrorCode::unsupported_platform};
   constexpr std::array of_the_path{ErrorCode::open_failed, ErrorCode::not_regular_file,
@@ -226,9 +226,9 @@ bool could_not_look(const Error& error, const std::filesystem::path& path) {
 }
 
 // Lists the missing files and opens the others, which may have problems of their own.
-void look_at_shards(Findings& findings, const Error& error, const std::string& whole, OpenOptions how) {
-  how.headers_only = false;
-  std::vector<Error> of_others;
+void check_shards(Findings& findings, const Error& error, const std::string& whole, OpenOptions how) {
+  how.allow_incomplete = false;
+  std::vector<Error> other_errors;
   for (const auto& path : files_of_model(whole, how).value_or(std::vector<std::filesystem::path>())) {
     std::error_code ignored;
     if (!std::filesystem::exists(path, ignored)) {
@@ -237,10 +237,10 @@ void look_at_shards(Findings& findings, const Error& error, const std::string& w
     }
     const auto opened = Model::open(path, how);
     // A part of a split model reports the missing parts as well.
-    if (!opened && opened.error().code() != ErrorCode::missing_shard) of_others.push_back(opened.error());
+    if (!opened && opened.error().code() != ErrorCode::missing_shard) other_errors.push_back(opened.error());
   }
   findings.problems.push_back({error});
-  findings.add(std::move(of_others), false);
+  findings.add(std::move(other_errors), false);
 }
 
 // Guesses the format from the file name. Errors other than these two come from the parser of that format.
@@ -252,16 +252,16 @@ std::string likely_format(const Error& error, const std::filesystem::path& path)
 }
 
 // Examines a file that could not be opened.
-void look_further(Findings& findings, const Error& error, const std::string& path, OpenOptions how) {
+void check_unreadable(Findings& findings, const Error& error, const std::string& path, OpenOptions how) {
   findings.format = likely_format(error, path);
-  if (error.code() == ErrorCode::missing_shard) return look_at_shards(findings, error, path, how);
+  if (error.code() == ErrorCode::missing_shard) return check_shards(findings, error, path, how);
   if (error.code() == ErrorCode::truncated) {
-    how.headers_only = true;
+    how.allow_incomplete = true;
     if (auto headers = Model::open(path, how)) findings.model = *std::move(headers);
   }
 }
 
-void look_at_catalog(Findings& findings) {
+void check_catalog(Findings& findings) {
   const Catalog& catalog = findings.model->catalog();
   findings.format = catalog.format();
   std::vector<FileFacts> files;
@@ -283,10 +283,10 @@ Result<Findings> examine(const std::string& path, const Common& common) {
   if (opened) {
     findings.model = *opened;
   } else {
-    if (could_not_look(opened.error(), path)) return fail(opened.error());
-    look_further(findings, opened.error(), path, how);
+    if (is_command_error(opened.error(), path)) return fail(opened.error());
+    check_unreadable(findings, opened.error(), path, how);
   }
-  if (findings.model) look_at_catalog(findings);
+  if (findings.model) check_catalog(findings);
   const bool has_error = !std::ranges::all_of(findings.problems, &Problem::only_warning);
   if (!opened && !has_error) findings.problems.insert(findings.problems.begin(), {opened.error()});
   // A problem of the model as a whole.
@@ -355,7 +355,7 @@ Result<Exit> diagnose(const std::string& path, const Common& common) {
   } else {
     print(common.json ? json_findings(findings, path) : page(findings, common.quiet));
   }
-  return findings.problems.empty() ? Exit::good : Exit::answer_is_no;
+  return findings.problems.empty() ? Exit::good : Exit::negative;
 }
 
 }  // namespace

@@ -53,9 +53,9 @@ TEST(DoctorChecks, data_is_aligned_for_its_dtype) {
 
 TEST(DoctorChecks, warnings_have_the_path_of_the_first_tensor) {
   const std::array files{FileFacts{"f", 1 << 20}, FileFacts{"other.bin", 1 << 20}};
-  auto in_other = entry("b\n", 2, F32::tag, 16);
-  in_other.file = 1;
-  const auto warnings = warnings_of(catalog_of("irpa", {entry("a", 0), in_other}), files);
+  auto in_second_file = entry("b\n", 2, F32::tag, 16);
+  in_second_file.file = 1;
+  const auto warnings = warnings_of(catalog_of("irpa", {entry("a", 0), in_second_file}), files);
   ASSERT_EQ(warnings.size(), 2U);
   for (const auto& warning : warnings) EXPECT_EQ(warning.path(), "other.bin") << warning.rule();
 }
@@ -83,17 +83,17 @@ TEST(DoctorChecks, data_is_little_endian) {
   EXPECT_EQ(rules(catalog_of("npy", {big})), Rules{"data_is_little_endian"});
 }
 
-TEST(DoctorChecks, entries_say_what_they_are) {
+TEST(DoctorChecks, entries_have_dtype_and_shape) {
   const Entry untyped{.name = "a", .offset = 1, .bytes = 4};
-  EXPECT_EQ(rules(catalog_of("irpa", {untyped})), Rules{"entries_say_what_they_are"});
+  EXPECT_EQ(rules(catalog_of("irpa", {untyped})), Rules{"entries_have_dtype_and_shape"});
 }
 
-TEST(DoctorChecks, entries_share_no_bytes) {
+TEST(DoctorChecks, entries_do_not_overlap) {
   // The second lies within the first, the third behind the second and within the first, too.
   const auto shared = catalog_of("irpa", {entry("a", 0, U8::tag, 100), entry("b", 10), entry("c", 50)});
   const auto warnings = warnings_of(shared, std::array{FileFacts{"f", 100}});
   ASSERT_EQ(warnings.size(), 1U);
-  EXPECT_EQ(warnings[0].rule(), "entries_share_no_bytes");
+  EXPECT_EQ(warnings[0].rule(), "entries_do_not_overlap");
   EXPECT_EQ(warnings[0].message(),
             "2 tensors share bytes with another; the first is 'b' with 'a' at byte 10");
   auto elsewhere = entry("b", 2);
@@ -111,7 +111,7 @@ TEST(DoctorChecks, files_end_with_their_data) {
   EXPECT_EQ(rules(catalog_of("gguf", {}), 97), Rules{});
 }
 
-TEST(DoctorChecks, files_are_whole) {
+TEST(DoctorChecks, files_are_complete) {
   auto other = entry("c", 0);
   other.file = 1;
   const auto catalog = catalog_of("irpa", {entry("a", 0), entry("b", 4), other, entry("d", UINT64_MAX - 1)});

@@ -21,7 +21,7 @@ TEST_F(Cli, doctor_finds_nothing_wrong_with_good_files) {
   EXPECT_EQ(run("doctor m.ht").status, 0);
 }
 
-TEST_F(Cli, doctor_tells_what_is_missing_of_a_truncated_file) {
+TEST_F(Cli, doctor_reports_the_missing_part_of_a_truncated_file) {
   write_safetensors("s.safetensors", two_tensors, 3);
   const auto outcome = run("doctor s.safetensors");
   EXPECT_EQ(outcome.status, 1);
@@ -34,12 +34,12 @@ TEST_F(Cli, doctor_tells_what_is_missing_of_a_truncated_file) {
   EXPECT_EQ(json.status, 1);
   EXPECT_THAT(json.out, HasSubstr(R"("readable":false)"));
   EXPECT_THAT(json.out,
-              HasSubstr(R"("problems":[{"severity":"error","code":"truncated","rule":"files_are_whole",)"
+              HasSubstr(R"("problems":[{"severity":"error","code":"truncated","rule":"files_are_complete",)"
                         R"("path":"s.safetensors","tensor":"b","offset":)"));
   EXPECT_TRUE(is_json(json.out));
 }
 
-TEST_F(Cli, doctor_takes_malformed_files_as_problems) {
+TEST_F(Cli, doctor_reports_malformed_files_as_problems) {
   write_safetensors("s.safetensors", R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})", 3);
   testing::write_file(folder_ / "text", "hello, world");
   testing::write_file(folder_ / "empty", "");
@@ -56,7 +56,7 @@ TEST_F(Cli, doctor_takes_malformed_files_as_problems) {
   EXPECT_THAT(run("doctor text --json").out, HasSubstr(R"("format":null)"));
 }
 
-TEST_F(Cli, doctor_is_2_where_it_cannot_look) {
+TEST_F(Cli, doctor_exits_with_2_if_it_cannot_read) {
   ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   for (const std::string path : {"none.ht", "pipe", "/dev/zero"}) {
     EXPECT_EQ(run("doctor " + path).status, 2) << path;
@@ -64,7 +64,7 @@ TEST_F(Cli, doctor_is_2_where_it_cannot_look) {
   }
 }
 
-TEST_F(Cli, shards_are_all_there) {
+TEST_F(Cli, shards_exist) {
   std::string map;
   for (int i = 1; i <= 9; ++i) {
     const auto name = "x-0000" + std::to_string(i) + "-of-00009.safetensors";
@@ -84,7 +84,7 @@ TEST_F(Cli, shards_are_all_there) {
   std::filesystem::remove(folder_ / "m.ht");
   const auto json = run("doctor . --json");
   EXPECT_THAT(json.out, HasSubstr(R"("missing_files":["x-00002-of-00009.safetensors",)"));
-  EXPECT_THAT(json.out, HasSubstr(R"("code":"missing_shard","rule":"shards_are_all_there")"));
+  EXPECT_THAT(json.out, HasSubstr(R"("code":"missing_shard","rule":"shards_exist")"));
   EXPECT_TRUE(is_json(json.out));
 }
 
@@ -97,7 +97,7 @@ TEST_F(Cli, a_damaged_index_is_an_error_in_every_verb) {
   for (const auto& [text, code, rule] :
        {Damage{"", "bad_magic", "file_is_not_empty"},
         Damage{"version https://git-lfs.github.com/spec/v1\noid sha256:8ed0\nsize 358\n", "bad_magic",
-               "file_is_no_lfs_pointer"},
+               "file_is_not_an_lfs_pointer"},
         Damage{R"({"metadata":{"total_size":9},"weight_map":{"a":"x-0000)", "bad_header", "index_is_json"},
         Damage{"not an index", "bad_header", "index_is_json"},
         Damage{R"({"metadata":{}})", "bad_header", "index_has_a_weight_map"}}) {
@@ -142,7 +142,7 @@ TEST_F(Cli, doctor_warns_of_misaligned_data) {
               HasSubstr("\nwarning: s.safetensors: 1 tensor is misaligned for the element's size"));
 }
 
-TEST_F(Cli, doctor_gives_the_path_of_every_problem) {
+TEST_F(Cli, doctor_prints_the_path_of_every_problem) {
   CatalogBuilder builder("gguf");
   constexpr std::array<std::int64_t, 1> dims{4};
   ASSERT_TRUE(builder.add({.name = std::string(64, 'n'), .dtype = F32::tag, .dims = dims, .bytes = 16}));

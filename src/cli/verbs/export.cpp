@@ -64,9 +64,11 @@ std::string file_name_of(std::string_view tensor) {
 
 // Plans a file of the tensor's stored bytes only.
 ConversionPlan plan_raw(const Model& model, const Entry& entry, const Path& target) {
-  PlannedPart part{.offset = 0, .bytes = entry.bytes, .from = StoredBytes{entry.file, entry.offset}};
+  PlannedFile::Part part{
+      .offset = 0, .bytes = entry.bytes, .from = PartOrigin::Stored{entry.file, entry.offset}};
   if (entry.is_splat()) {
-    RepeatedBytes repeated{.pattern = {}, .pattern_bytes = static_cast<std::uint8_t>(entry.splat.size())};
+    PartOrigin::Repeated repeated{.pattern = {},
+                                  .pattern_bytes = static_cast<std::uint8_t>(entry.splat.size())};
     std::ranges::copy(entry.splat, repeated.pattern.begin());
     part.from = repeated;
   }
@@ -136,11 +138,11 @@ Result<Exit> print_bytes(const Model& model, const ExportArguments& options) {
   return Exit::good;
 }
 
-Result<void> make_folder(const Path& folder) {
+Result<void> create_folder(const Path& folder) {
   std::error_code failed;
   std::filesystem::create_directory(folder, failed);
   if (!failed) return {};
-  return fail(Error(ErrorCode::write_failed, "export_folder_can_be_made", "cannot create the folder")
+  return fail(Error(ErrorCode::write_failed, "export_folder_can_be_created", "cannot create the folder")
                   .at_path(folder.native())
                   .because(failed)
                   .with_hint("choose another folder for -o"));
@@ -156,10 +158,10 @@ Result<Exit> export_tensors(const ExportArguments& options, const Common& common
   const auto model = HT_TRY(Model::open(options.path, {.max_header_bytes = common.max_header}));
   if (options.is_to_stdout()) return print_bytes(model, options);
   ApplyOptions how = options.apply;
-  if (options.force) how.if_exists = io::IfExists::replace;
+  if (options.force) how.if_exists = IfExists::replace;
   const auto plans = HT_TRY(plans_of(model, options));
   // All plans are checked before the first write.
-  if (options.is_to_folder()) HT_TRY(make_folder(Path(options.target + "/").parent_path()));
+  if (options.is_to_folder()) HT_TRY(create_folder(Path(options.target + "/").parent_path()));
   std::vector<CheckedPlan> checked;
   checked.reserve(plans.size());
   for (const auto& plan : plans) checked.push_back(HT_TRY(check_plan(plan, model, how)));

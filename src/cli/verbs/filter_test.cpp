@@ -36,7 +36,7 @@ TEST_F(CliFilter, filter_and_exclude_may_be_repeated) {
   EXPECT_EQ(names("--exclude '*.0.*' --filter 'a.*'"), " a.1.w a.1.b");
 }
 
-TEST_F(CliFilter, a_set_alone_is_a_pattern) {
+TEST_F(CliFilter, character_set_is_a_pattern) {
   EXPECT_EQ(names("--filter '[{]*' --filter '*[b]'"), " a.1.b {x,y}");
   EXPECT_EQ(run("ls m.ht --filter '[km]'").status, 0);
 }
@@ -61,7 +61,7 @@ TEST_F(CliFilter, a_malformed_pattern_is_bad_usage) {
               StartsWith("htensor: --filter: pattern 'a[': the bracket [ is not closed [usage]\n"));
 }
 
-TEST_F(CliFilter, a_filter_without_a_match_is_2_in_every_verb) {
+TEST_F(CliFilter, filter_without_a_match_exits_with_2_in_every_verb) {
   for (const std::string verb :
        {"ls s.safetensors", "residency s.safetensors", "prefetch s.safetensors", "evict s.safetensors",
         "load s.safetensors", "load s.safetensors --strategy staged", "plan s.safetensors",

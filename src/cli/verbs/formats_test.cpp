@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::array<std::int64_t, 2> square{2, 2};
 
-TEST_F(Cli, gguf_is_listed_shown_and_looked_at) {
+TEST_F(Cli, ls_show_and_doctor_accept_gguf) {
   CatalogBuilder builder("gguf");
   ASSERT_TRUE(builder.metadata().add("general.architecture", "llama"));
   ASSERT_TRUE(builder.metadata().add("llama.block_count", std::uint32_t{1}));
@@ -36,7 +36,7 @@ TEST_F(Cli, gguf_is_listed_shown_and_looked_at) {
             "\n");
 }
 
-TEST_F(Cli, irpa_is_listed_shown_and_looked_at) {
+TEST_F(Cli, ls_show_and_doctor_accept_irpa) {
   CatalogBuilder builder("irpa");
   constexpr std::array<std::int64_t, 1> three{3};
   const std::array one_as_f32{std::byte{0}, std::byte{0}, std::byte{0x80}, std::byte{0x3F}};
@@ -65,13 +65,13 @@ TEST_F(Cli, irpa_is_listed_shown_and_looked_at) {
       doctor.out,
       R"({"path":"a.irpa","format":"irpa","readable":true,"files":["a.irpa"],"missing_files":[],)"
       R"("tensors":3,"bytes":25,"problems":[{"severity":"warning","code":"bad_dtype",)"
-      R"("rule":"entries_say_what_they_are","path":"a.irpa","tensor":"blob","offset":null,)"
+      R"("rule":"entries_have_dtype_and_shape","path":"a.irpa","tensor":"blob","offset":null,)"
       R"("message":"1 tensor has neither dtype nor shape; the first is 'blob'",)"
       R"("hint":"convert the original model again with `htensor convert MODEL FILE.irpa`, which writes both"}]})"
       "\n");
 }
 
-TEST_F(Cli, npy_is_listed_shown_and_looked_at) {
+TEST_F(Cli, ls_show_and_doctor_accept_npy) {
   CatalogBuilder builder("npy");
   // In Fortran order, which is told by the values alone: they are shown row by row.
   constexpr std::array<std::int64_t, 2> wide{2, 3};

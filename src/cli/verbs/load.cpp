@@ -35,28 +35,29 @@ struct Report {
 
 // Bytes read from the file or copied from the page cache. `mapped` does not copy cached pages.
 std::uint64_t read_bytes(const Loaded& loaded) {
-  if (loaded.choice.strategy != io::StrategyKind::mapped) return loaded.bytes;
+  if (loaded.choice.strategy != io::Strategy::Kind::mapped) return loaded.bytes;
   return loaded.bytes - std::min(loaded.bytes, loaded.cached_bytes.value_or(0));
 }
 
-io::StrategyKind strategy_named(std::string_view name) {
-  for (const auto strategy : {io::StrategyKind::mapped, io::StrategyKind::read, io::StrategyKind::staged}) {
+io::Strategy::Kind strategy_named(std::string_view name) {
+  for (const auto strategy :
+       {io::Strategy::Kind::mapped, io::Strategy::Kind::read, io::Strategy::Kind::staged}) {
     if (io::to_string(strategy) == name) return strategy;
   }
-  return io::StrategyKind::automatic;
+  return io::Strategy::Kind::automatic;
 }
 
 Result<Report> load_model(const Model& model, const LoadOptions& how) {
   // Streamed bytes are counted and discarded.
   const auto leave = [](const TensorPiece&) -> Result<void> { return {}; };
   Report report;
-  report.loaded =
-      HT_TRY(how.strategy == io::StrategyKind::staged ? ht::stream(model, leave, how) : ht::load(model, how));
+  report.loaded = HT_TRY(how.strategy == io::Strategy::Kind::staged ? ht::stream(model, leave, how)
+                                                                    : ht::load(model, how));
   report.seconds = std::chrono::duration<double>(report.loaded.elapsed).count();
   if (const auto bytes = read_bytes(report.loaded); bytes != 0 && report.seconds > 0)
     report.gb_per_s = static_cast<double>(bytes) / report.seconds / 1e9;
   if (how.verify) report.verified = report.loaded.verified_bytes >= report.loaded.bytes;
-  if (const auto peak = io::system_port().peak_memory()) report.peak_rss = *peak;
+  report.peak_rss = report.loaded.peak_memory_bytes;
   return report;
 }
 
@@ -73,12 +74,12 @@ std::string json_text(const Report& report) {
       R"({{"strategy":"{}","reason":{},"code":"{}","wanted_bytes":{},"bytes":{},"cached_bytes":{},"streamed_bytes":{},"direct_bytes":{},"seconds":{},"gb_per_s":{},"peak_rss":{},"verified":{},"verified_bytes":{}}})"
       "\n",
       to_string(loaded.choice.strategy), json_string(loaded.choice.reason), loaded.choice.code,
-      loaded.wanted_bytes, loaded.bytes, json_or_null(loaded.cached_bytes), loaded.streamed_bytes,
+      loaded.requested_bytes, loaded.bytes, json_or_null(loaded.cached_bytes), loaded.streamed_bytes,
       loaded.direct_bytes, seconds, json_or_null(gb_per_s), json_or_null(peak_rss), json_or_null(verified),
       loaded.verified_bytes);
 }
 
-std::string people_text(const Report& report, bool quiet) {
+std::string human_text(const Report& report, bool quiet) {
   const auto& loaded = report.loaded;
   std::string out = fmt::format("{} {} by {} in {:.3f} s", size_text(loaded.bytes),
                                 loaded.streamed_bytes != 0 ? "streamed" : "loaded",
@@ -103,17 +104,17 @@ struct Plan {
   std::uint64_t staged = 0;
   std::uint64_t largest = 0;
   std::uint64_t budget = 0;
-  bool budget_was_given = false;
+  bool has_budget = false;
 
   [[nodiscard]] bool fits() const noexcept { return all <= budget; }
 };
 
 Result<Plan> plan_of(const LoadArguments& options, const Common& common) {
-  const auto model = HT_TRY(Model::open(options.path, {.headers_only = true,  // data may be missing
+  const auto model = HT_TRY(Model::open(options.path, {.allow_incomplete = true,  // data may be missing
                                                        .catalog_only = true,
                                                        .max_header_bytes = common.max_header}));
   const LoadOptions& how = options.load;
-  Plan plan{.budget_was_given = how.budget_bytes != 0};
+  Plan plan{.has_budget = how.budget_bytes != 0};
   const auto rows = Rows::of(model, how.glob);
   if (!rows) return fail(Error(rows.error()).at_path(options.path));
   HT_TRY(rows->for_each([&](const Row& row) {
@@ -122,7 +123,14 @@ Result<Plan> plan_of(const LoadArguments& options, const Common& common) {
     plan.largest = std::max(plan.largest, row.entry.bytes);
   }));
   plan.staged = std::min(plan.all, how.chunks * how.chunk_bytes);
-  plan.budget = HT_TRY(memory_budget(how.budget_bytes, io::system_port()));
+  if (plan.has_budget) {
+    plan.budget = how.budget_bytes;
+  } else {
+    auto available = ht::available_memory();
+    if (!available)
+      return fail(std::move(available).error().with_hint("set the limit, for example --budget 8G"));
+    plan.budget = *available;
+  }
   return plan;
 }
 
@@ -133,7 +141,7 @@ std::string json_text(const Plan& plan) {
       plan.fits(), plan.all, plan.all, plan.staged, plan.largest, plan.budget);
 }
 
-std::string people_text(const Plan& plan) {
+std::string human_text(const Plan& plan) {
   std::string out =
       table({{"strategy", "memory", ""},
              {"mapped", size_text(plan.all), "in the page cache, as pages are touched"},
@@ -141,7 +149,7 @@ std::string people_text(const Plan& plan) {
              {"staged", size_text(plan.staged), "in the process, during one pass over the data"}},
             {1});
   append_text(out, "\n{} {} ({}); largest tensor: {}\n", plan.fits() ? "fits into" : "does not fit into",
-              byte_count_text(plan.budget), plan.budget_was_given ? "--budget" : "available memory",
+              byte_count_text(plan.budget), plan.has_budget ? "--budget" : "available memory",
               byte_count_text(plan.largest));
   return out;
 }
@@ -161,13 +169,14 @@ Action register_load(CLI::App& verb) {
   return [options](const Common& common) -> Result<Exit> {
     const auto model = HT_TRY(Model::open(options->path, {.max_header_bytes = common.max_header}));
     WorkWithBar work(common);
-    LoadOptions asked = options->load;
-    asked.strategy = strategy_named(options->strategy);
-    asked.work = work.options();
-    const auto loaded = load_model(model, asked);
-    if (!loaded && is_answer(loaded.error().code(), asked.verify)) return answer_no(loaded.error(), common);
+    LoadOptions load_options = options->load;
+    load_options.strategy = strategy_named(options->strategy);
+    load_options.work = work.options();
+    const auto loaded = load_model(model, load_options);
+    if (!loaded && is_answer(loaded.error().code(), load_options.verify))
+      return print_negative(loaded.error(), common);
     const auto report = HT_TRY(loaded);
-    print(common.is_json() ? json_text(report) : people_text(report, common.quiet));
+    print(common.is_json() ? json_text(report) : human_text(report, common.quiet));
     return Exit::good;
   };
 }
@@ -179,8 +188,8 @@ Action register_plan(CLI::App& verb) {
   add_filter(verb, options->load.glob);
   return [options](const Common& common) -> Result<Exit> {
     const auto plan = HT_TRY(plan_of(*options, common));
-    print(common.is_json() ? json_text(plan) : people_text(plan));
-    return plan.fits() ? Exit::good : Exit::answer_is_no;
+    print(common.is_json() ? json_text(plan) : human_text(plan));
+    return plan.fits() ? Exit::good : Exit::negative;
   };
 }
 

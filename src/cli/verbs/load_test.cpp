@@ -3,7 +3,7 @@
 namespace ht::load_test {
 namespace {
 
-TEST_F(Cli, load_says_how_and_why_by_each_strategy) {
+TEST_F(Cli, load_prints_the_strategy_and_its_reason) {
   ASSERT_EQ(run("synth m.safetensors --preset llama-1b --size 8M -q").status, 0);
   for (const std::string strategy : {"mapped", "read", "staged"}) {
     const auto loaded = run("load m.safetensors --json --strategy " + strategy);
@@ -19,7 +19,7 @@ TEST_F(Cli, load_says_how_and_why_by_each_strategy) {
   EXPECT_THAT(automatic.out, HasSubstr(", peak memory "));
 }
 
-TEST_F(Cli, load_takes_a_filter_and_leaves_nothing_behind) {
+TEST_F(Cli, load_accepts_a_filter_and_releases_its_memory) {
   ASSERT_EQ(run("synth m.safetensors --preset llama-1b --size 8M -q").status, 0);
   const auto one = run("load m.safetensors --filter model.norm.weight --strategy read --json");
   const auto listed = run("ls m.safetensors --filter model.norm.weight --json");
@@ -38,7 +38,7 @@ std::string field(const std::string& json, const std::string& key) {
   return json.substr(begin, json.find_first_of(",}", begin) - begin);
 }
 
-TEST_F(Cli, load_over_the_budget_loads_all_or_says_no) {
+TEST_F(Cli, load_over_the_budget_loads_all_or_fails) {
   ASSERT_EQ(run("synth m.safetensors --preset llama-1b --size 8M -q").status, 0);
   const auto all = field(run("load m.safetensors --json").out, "bytes");
   // Mapped and read pages stay in memory, so they have to fit.
@@ -70,7 +70,7 @@ TEST_F(Cli, load_over_the_budget_loads_all_or_says_no) {
   EXPECT_EQ(run("load m.safetensors --strategy external").status, 2);
 }
 
-TEST_F(Cli, load_has_no_rate_where_nothing_was_read) {
+TEST_F(Cli, load_prints_no_rate_without_reads) {
   ASSERT_EQ(run("synth m.safetensors --preset llama-1b --size 8M -q").status, 0);
   ASSERT_EQ(run("prefetch m.safetensors -q").status, 0);
   const auto cached = run("load m.safetensors --json");

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <htensor/base/checked.hpp>
+#include <htensor/base/bytes.hpp>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "cli/cli.hpp"
-#include "cli/print/metadata_text.hpp"
 #include "cli/options.hpp"
+#include "cli/print/metadata_text.hpp"
 #include "cli/print/progress.hpp"
 #include "cli/print/rows.hpp"
 #include "cli/print/statistics_text.hpp"
@@ -28,7 +28,7 @@ struct LsArguments {
   NameFilter filter;
   std::string sort;
   bool tree = false;
-  bool headers_only = false;
+  bool allow_incomplete = false;
   bool metadata = false;
   bool no_metadata = false;
   bool stats = false;
@@ -111,7 +111,7 @@ class RowStatistics {
   [[nodiscard]] bool is_on() const noexcept { return bar_ != nullptr; }
 
   // nullopt if the values are not real numbers.
-  Result<std::optional<Statistics>> measure(const Row& row) {
+  Result<std::optional<Statistics>> compute(const Row& row) {
     const auto tensor = HT_TRY(model_.at(row.position));
     WorkOptions work = bar_->options();
     work.on_progress = [&](const Progress& now) {
@@ -155,7 +155,7 @@ Result<void> append_json_row(OutputBuffer& out, const Row& row, const std::vecto
   out.append(R"(,"bytes":)", entry.bytes, R"(,"offset":)", offset, R"(,"file":)", paths[entry.file]);
   if (statistics.is_on()) {
     out += R"(,"stats":)";
-    const auto facts = HT_TRY(statistics.measure(row));
+    const auto facts = HT_TRY(statistics.compute(row));
     facts ? append_json_statistics(out, *facts) : static_cast<void>(out += "null");
   }
   out += '}';
@@ -212,7 +212,7 @@ Result<void> print_table(OutputBuffer& out, const Rows& rows, const Model& model
     for (const std::string_view title : {"min", "max", "mean", "std", "zeros", "NaN", "Inf"})
       columns.push_back({.title = title, .right = true});
     HT_TRY(rows.for_each([&](const Row& row) -> Result<void> {
-      facts.push_back(HT_TRY(statistics.measure(row)));
+      facts.push_back(HT_TRY(statistics.compute(row)));
       return {};
     }));
   }
@@ -371,8 +371,8 @@ class Tree {
   std::vector<std::uint32_t> order_;
 };
 
-Result<void> print_for_people(OutputBuffer& out, const Rows& rows, const Model& model,
-                              const LsArguments& options, bool quiet, RowStatistics& statistics) {
+Result<void> print_human(OutputBuffer& out, const Rows& rows, const Model& model, const LsArguments& options,
+                         bool quiet, RowStatistics& statistics) {
   const bool with_metadata = options.metadata || (!quiet && !options.no_metadata);
   const std::size_t columns = terminal_columns(STDOUT_FILENO);
   if (with_metadata) append_lines(out, model.catalog().metadata(), options.metadata, columns);
@@ -390,7 +390,7 @@ Result<void> print_for_people(OutputBuffer& out, const Rows& rows, const Model& 
 }
 
 Result<Exit> list(const std::string& path, const LsArguments& options, const Common& common) {
-  const auto model = HT_TRY(Model::open(path, {.headers_only = options.headers_only,
+  const auto model = HT_TRY(Model::open(path, {.allow_incomplete = options.allow_incomplete,
                                                .catalog_only = !options.stats,
                                                .max_header_bytes = common.max_header}));
   auto rows = HT_TRY(Rows::of(model, options.filter));
@@ -403,7 +403,7 @@ Result<Exit> list(const std::string& path, const LsArguments& options, const Com
   } else if (common.json) {
     HT_TRY(print_json(out, rows, model, !options.no_metadata, statistics));
   } else {
-    HT_TRY(print_for_people(out, rows, model, options, common.quiet, statistics));
+    HT_TRY(print_human(out, rows, model, options, common.quiet, statistics));
   }
   return Exit::good;
 }
@@ -420,13 +420,13 @@ Action register_ls(CLI::App& verb) {
   add_flag(verb, "--metadata", options->metadata,
            "Show metadata in full; default: long values are shortened");
   add_flag(verb, "--no-metadata", options->no_metadata, "Omit metadata (null in JSON)");
-  add_flag(verb, "--headers-only", options->headers_only, "Also list a file whose data is incomplete");
+  add_flag(verb, "--headers-only", options->allow_incomplete, "Also list a file whose data is incomplete");
   add_flag(verb, "--stats", options->stats,
            "Read all values: min, max, mean, std, zeros, NaN and Inf of each tensor");
   add_check(verb, [options]() -> std::string {
     if (options->metadata && options->no_metadata) return "--metadata excludes --no-metadata";
     if (options->stats && options->tree) return "--stats excludes --tree";
-    if (options->stats && options->headers_only) return "--stats excludes --headers-only";
+    if (options->stats && options->allow_incomplete) return "--stats excludes --headers-only";
     return {};
   });
   const auto list_path = [options](const auto& path, const Common& common) {

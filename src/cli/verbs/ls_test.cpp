@@ -18,7 +18,7 @@ TEST_F(Cli, ls_shows_columns_and_totals) {
             "\n1 tensor, 6 parameters, 24 bytes: 1 F32 (24 bytes)\n");
 }
 
-TEST_F(Cli, ls_json_has_the_keys_that_stay) {
+TEST_F(Cli, ls_json_has_the_stable_keys) {
   const std::string tensor =
       R"({"name":"m","dtype":"F32","shape":[2,3],"bytes":24,"offset":128,"file":"m.ht"})";
   EXPECT_EQ(run("ls m.ht --json").out, R"({"format":"ht","files":["m.ht"],"tensors":[)" + tensor +
@@ -42,7 +42,7 @@ TEST_F(Cli, ls_filters_by_the_whole_name) {
   EXPECT_THAT(run("ls s.safetensors --filter '*b' --jsonl").out, HasSubstr(R"("name":"a\u0000b")"));
 }
 
-TEST_F(Cli, ls_headers_only_takes_a_partial_download) {
+TEST_F(Cli, ls_headers_only_accepts_a_partial_download) {
   std::filesystem::resize_file(folder_ / "m.ht", 130);
   EXPECT_EQ(run("ls m.ht").status, 2);
   EXPECT_THAT(run("ls m.ht").err, HasSubstr("[truncated]"));
@@ -50,7 +50,7 @@ TEST_F(Cli, ls_headers_only_takes_a_partial_download) {
   EXPECT_EQ(run("show m.ht m").status, 2);
 }
 
-TEST_F(Cli, ls_headers_only_takes_an_archive_without_the_files_that_it_names) {
+TEST_F(Cli, ls_headers_only_accepts_an_archive_without_its_external_files) {
   CatalogBuilder builder("irpa");
   const std::array<std::int64_t, 1> dims{4};
   const auto other = builder.add_file("x.bin").value();
@@ -125,7 +125,7 @@ TEST_F(Cli, ls_sorts_numbers_in_names_by_value) {
   EXPECT_EQ(first_column(run("ls s.safetensors -q --tree --filter 'l.2*'").out), "l|  2|    a|    b|");
 }
 
-TEST_F(Cli, ls_tree_keeps_names_with_other_signs_apart) {
+TEST_F(Cli, ls_tree_separates_names_with_other_punctuation) {
   // A plain order of whole names would put a-b between a and a.b.
   write_safetensors("s.safetensors",
                     R"({"a.b":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
@@ -156,7 +156,7 @@ TEST_F(Cli, ls_counts_parameters) {
               HasSubstr("1 tensor, parameters unknown, 4 bytes: 1 untyped (4 bytes)\n"));
 }
 
-TEST_F(Cli, ls_shows_as_much_metadata_as_asked_for) {
+TEST_F(Cli, ls_limits_metadata_as_requested) {
   write_safetensors("s.safetensors",
                     R"({"__metadata__":{"k":")" + std::string(70, 'v') +
                         R"("},"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})",
@@ -211,7 +211,7 @@ TEST_F(Cli, ls_of_shards_has_a_column_for_the_file) {
   EXPECT_TRUE(is_json(json));
 }
 
-TEST_F(Cli, ls_tree_of_very_deep_names_ends) {
+TEST_F(Cli, ls_tree_of_very_deep_names_terminates) {
   std::string name = "a";
   for (int i = 0; i < 100'000; ++i) name += ".a";
   write_safetensors("s.safetensors",
@@ -224,7 +224,7 @@ TEST_F(Cli, ls_tree_of_very_deep_names_ends) {
   EXPECT_LT(outcome.out.size(), 1'000'000U);
 }
 
-TEST_F(Cli, ls_tree_has_tensors_that_others_are_below_of) {
+TEST_F(Cli, ls_tree_has_tensors_with_children) {
   write_safetensors("s.safetensors",
                     R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
                     R"("a.b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
@@ -264,7 +264,7 @@ TEST_F(Cli, max_header_is_a_limit_of_ls_show_and_doctor) {
   EXPECT_EQ(run("doctor s.safetensors --max-header 10").status, 1);
 }
 
-TEST_F(Cli, ls_of_60000_tensors_is_whole) {
+TEST_F(Cli, ls_of_60000_tensors_is_complete) {
   ASSERT_EQ(run("synth moe.safetensors --preset moe-60k --sparse").status, 0);
   const auto lines = run("ls moe.safetensors --jsonl").out;
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 60271);
@@ -272,7 +272,7 @@ TEST_F(Cli, ls_of_60000_tensors_is_whole) {
               HasSubstr("\nmodel.layers.11.mlp.experts.37.up_proj.weight    BF16   [64, 256]    32K "));
 }
 
-TEST_F(Cli, ls_of_a_folder_with_several_models_lists_all_of_them) {
+TEST_F(Cli, ls_of_a_folder_lists_every_model) {
   std::filesystem::copy_file(folder_ / "m.ht", folder_ / "n.ht");
   const auto listed = run("ls . --json");
   EXPECT_EQ(listed.status, 0) << listed.err;
@@ -287,7 +287,7 @@ TEST_F(Cli, ls_of_a_folder_with_several_models_lists_all_of_them) {
   EXPECT_THAT(run("ls . --json").out, StartsWith(R"({"format":"ht")"));
 }
 
-TEST_F(Cli, ls_of_a_folder_without_weights_says_how_to_get_at_some) {
+TEST_F(Cli, ls_of_a_folder_without_weights_prints_a_hint) {
   std::filesystem::create_directories(folder_ / "hub/models--org--name/snapshots/4567");
   std::filesystem::rename(folder_ / "m.ht", folder_ / "hub/models--org--name/snapshots/4567/m.ht");
   for (const std::string path : {"hub", "hub/models--org--name", "hub/models--org--name/snapshots"}) {

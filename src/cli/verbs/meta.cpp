@@ -6,14 +6,14 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <htensor/base/utf8.hpp>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "base/utf8.hpp"
 #include "cli/cli.hpp"
-#include "cli/print/metadata_text.hpp"
 #include "cli/options.hpp"
+#include "cli/print/metadata_text.hpp"
 #include "cli/print/progress.hpp"
 #include "cli/print/text.hpp"
 
@@ -128,8 +128,8 @@ Result<std::vector<MetadataEdit>> edits_of(const MetaArguments& options, const C
   if (options.action == "rm") {
     for (const auto& key : options.words) edits.push_back({.key = key});
   } else if (options.from) {
-    constexpr std::uint64_t usual_max = std::uint64_t{256} << 20;
-    auto value = HT_TRY(read_value(*options.from, std::max(common.max_header, usual_max)));
+    constexpr std::uint64_t default_max_bytes = std::uint64_t{256} << 20;
+    auto value = HT_TRY(read_value(*options.from, std::max(common.max_header, default_max_bytes)));
     edits.push_back({.key = options.words.front(), .value = std::move(value), .type = type});
   } else {
     for (std::size_t i = 0; i < options.words.size(); i += 2)

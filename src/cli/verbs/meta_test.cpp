@@ -86,7 +86,7 @@ std::string printed_on_a_terminal(int terminal) {
   return out;
 }
 
-TEST_F(CliMeta, a_value_goes_out_and_in_again_byte_for_byte) {
+TEST_F(CliMeta, value_round_trips_byte_for_byte) {
   testing::write_file(folder_ / "template", chat_template);
   for (const std::string name : {"m.safetensors", "m.gguf"}) {
     const auto set = run("meta " + name + " set tokenizer.chat_template --from template");
@@ -101,7 +101,7 @@ TEST_F(CliMeta, a_value_goes_out_and_in_again_byte_for_byte) {
   }
 }
 
-TEST_F(CliMeta, on_a_terminal_a_value_is_printable) {
+TEST_F(CliMeta, value_is_escaped_on_a_terminal) {
   testing::write_file(folder_ / "template", "a\x1b[31m\nb");
   ASSERT_EQ(run("meta m.safetensors set k --from template").status, 0);
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
@@ -119,7 +119,7 @@ TEST_F(CliMeta, on_a_terminal_a_value_is_printable) {
   EXPECT_EQ(printed_on_a_terminal(terminal), "a\\u{1b}[31m\\nb\r\n");
 }
 
-TEST_F(CliMeta, a_value_has_to_be_utf8_where_the_format_demands_it) {
+TEST_F(CliMeta, value_must_be_utf8_if_the_format_requires_it) {
   testing::write_file(folder_ / "bytes", std::string("\xFF\0x", 3));
   const auto before = text_of("m.safetensors");
   EXPECT_EQ(run("meta m.safetensors set k --from bytes").status, 2);
@@ -144,7 +144,7 @@ TEST_F(CliMeta, value_file_fits_a_header) {
   EXPECT_THAT(refused.out, HasSubstr(R"("rule":"value_file_fits_a_header")"));
 }
 
-TEST_F(CliMeta, several_edits_are_all_made_or_none) {
+TEST_F(CliMeta, several_edits_are_atomic) {
   EXPECT_EQ(run("meta m.safetensors set k 1 more 2").out, "m.safetensors: set 'k', 'more'\n");
   EXPECT_EQ(run("meta m.safetensors --json").out,
             "{\"metadata\":{\"format\":\"pt\",\"k\":\"1\",\"more\":\"2\"}}\n");
@@ -160,7 +160,7 @@ TEST_F(CliMeta, several_edits_are_all_made_or_none) {
 }
 
 // Growth moves the data; converting leaves neither slack nor padding.
-TEST_F(CliMeta, convert_leaves_nothing_of_a_header_that_grew) {
+TEST_F(CliMeta, convert_removes_header_padding) {
   for (const std::string extension : {".safetensors", ".gguf"}) {
     const std::string file = "m" + extension;
     ASSERT_EQ(run("convert " + file + " before" + extension + " -q").status, 0);
@@ -186,7 +186,7 @@ TEST_F(CliMeta, padding_is_hidden) {
   EXPECT_EQ(run("meta m.gguf get htensor.pad").status, 2);
 }
 
-TEST_F(CliMeta, takes_values_of_any_look) {
+TEST_F(CliMeta, accepts_values_with_special_characters) {
   for (const auto& [given, type, shown] :
        std::vector<std::array<std::string, 3>>{{"-5", "i32", "-5"},
                                                {"-0.5", "f32", "-0.5"},
@@ -207,7 +207,7 @@ TEST_F(CliMeta, takes_values_of_any_look) {
   EXPECT_EQ(run("meta m.gguf get version").out, "1");
 }
 
-TEST_F(CliMeta, keeps_types_and_tells_what_does_not_fit) {
+TEST_F(CliMeta, keeps_types_and_reports_values_that_do_not_fit) {
   EXPECT_EQ(run("meta m.gguf set llama.block_count 7").status, 0);
   EXPECT_EQ(run("meta m.gguf get llama.block_count --json").out,
             "{\"metadata\":{\"llama.block_count\":7}}\n");
@@ -224,7 +224,7 @@ TEST_F(CliMeta, keeps_types_and_tells_what_does_not_fit) {
   EXPECT_EQ(run("meta . set k v").status, 2);
 }
 
-TEST_F(CliMeta, carries_a_seal_over) {
+TEST_F(CliMeta, updates_the_seal) {
   ASSERT_EQ(run("seal m.gguf -q").status, 0);
   const auto done = run("meta m.gguf set llama.block_count 7");
   EXPECT_EQ(done.status, 0);

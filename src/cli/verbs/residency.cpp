@@ -22,7 +22,7 @@ std::string percent(std::uint64_t part, std::uint64_t whole) {
   return fmt::format("{:.0f}%", 100 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
-struct Totals {
+struct ResidencyTotals {
   std::uint64_t stored_bytes = 0;
   std::uint64_t splat_bytes = 0;
   std::optional<std::uint64_t> cached_bytes = 0;
@@ -85,7 +85,7 @@ Result<void> print_json_lines(OutputBuffer& out, const Rows& rows, const Model& 
 }
 
 Result<void> print_json(OutputBuffer& out, const Rows& rows, const Model& model) {
-  Totals totals;
+  ResidencyTotals totals;
   PageCache cache(model);
   out += R"({"tensors":[)";
   std::string_view separator;
@@ -100,7 +100,7 @@ Result<void> print_json(OutputBuffer& out, const Rows& rows, const Model& model)
   return {};
 }
 
-Result<void> print_for_people(OutputBuffer& out, const Rows& rows, const Model& model, bool quiet) {
+Result<void> print_human(OutputBuffer& out, const Rows& rows, const Model& model, bool quiet) {
   constexpr std::string_view unknown = "unknown";
   Table table(out, {{.title = "name", .shortens = true},
                     {.title = "bytes", .right = true},
@@ -114,7 +114,7 @@ Result<void> print_for_people(OutputBuffer& out, const Rows& rows, const Model& 
     table.text("100%");
   }));
   table.start_printing();
-  Totals totals;
+  ResidencyTotals totals;
   PageCache cache(model);
   HT_TRY(rows.for_each([&](const Row& row) -> Result<void> {
     const auto cached_bytes = HT_TRY(cache.of(row.position));
@@ -135,7 +135,7 @@ Result<void> print_residency(const Model& model, const NameFilter& filter, const
   OutputBuffer out;
   auto printed = common.jsonl  ? print_json_lines(out, rows, model)
                  : common.json ? print_json(out, rows, model)
-                               : print_for_people(out, rows, model, common.quiet);
+                               : print_human(out, rows, model, common.quiet);
   // If the kernel does not support the query, the first query fails.
   if (!printed) out.discard();
   return printed;

@@ -17,16 +17,16 @@ TEST_F(Cli, residency_follows_prefetch_and_evict) {
   EXPECT_EQ(all.out, fetched.out);
   EXPECT_THAT(all.out, StartsWith(R"({"tensors":[{"name":)"));
   const auto listed = run("ls m.safetensors --json");
-  const auto number_behind = [](const std::string& text, std::string_view key) {
+  const auto number_after = [](const std::string& text, std::string_view key) {
     return std::stoull(text.substr(text.rfind(key) + key.size()));
   };
-  const auto total = number_behind(listed.out, R"("total_bytes":)");
-  EXPECT_EQ(number_behind(all.out, R"("cached_bytes":)"), total);
+  const auto total = number_after(listed.out, R"("total_bytes":)");
+  EXPECT_EQ(number_after(all.out, R"("cached_bytes":)"), total);
 
   const auto dropped = run("evict m.safetensors --json");
   EXPECT_EQ(dropped.status, 0) << dropped.err;
   // A file system that is memory itself keeps it.
-  const auto left = number_behind(dropped.out, R"("cached_bytes":)");
+  const auto left = number_after(dropped.out, R"("cached_bytes":)");
   EXPECT_TRUE(left <= total / 10 || left == total) << left << " of " << total;
 }
 
@@ -59,7 +59,7 @@ TEST_F(Cli, residency_counts_the_bytes_of_a_splat_as_ls_does) {
 }
 
 // Root without its privileges is such a user of a file of somebody else.
-TEST_F(Cli, residency_of_a_file_that_others_own_is_unknown) {
+TEST_F(Cli, residency_of_a_file_of_another_owner_is_unknown) {
   ASSERT_EQ(run("synth m.safetensors --preset llama-1b --size 1M -q").status, 0);
   const auto path = folder_ / "m.safetensors";
   const auto run_without_privileges = [&](std::vector<std::string> arguments) {
@@ -93,7 +93,7 @@ TEST_F(Cli, residency_of_a_file_that_others_own_is_unknown) {
   EXPECT_THAT(loaded.out, HasSubstr("unknown"));
 }
 
-TEST_F(Cli, prefetch_without_a_match_is_2) {
+TEST_F(Cli, prefetch_without_a_match_exits_with_2) {
   ASSERT_EQ(run("synth m.safetensors --preset llama-1b --size 1M -q").status, 0);
   for (const std::string verb : {"prefetch", "evict"}) {
     const auto none = run(verb + " m.safetensors --filter none");

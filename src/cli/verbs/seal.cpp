@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <htensor/integrity/seal.hpp>
-#include <htensor/integrity/verify.hpp>
 #include <memory>
 
 #include "cli/cli.hpp"
@@ -34,12 +33,12 @@ bool is_answer(const Error& error) {
 Result<Exit> seal(const std::string& path, const SealArguments& options, const Common& common) {
   const auto model = HT_TRY(Model::open(path, {.max_header_bytes = common.max_header}));
   WorkWithBar work(common);
-  const auto made = ht::seal(model, {.algorithm = options.chosen(),
-                                     .work = work.options(),
-                                     .max_splat_bytes = options.max_splat,
-                                     .force = options.force});
-  if (!made && is_answer(made.error())) return answer_no(made.error(), common);
-  const auto sealed = HT_TRY(made);
+  const auto outcome = ht::seal(model, {.algorithm = options.chosen(),
+                                        .work = work.options(),
+                                        .max_splat_bytes = options.max_splat,
+                                        .force = options.force});
+  if (!outcome && is_answer(outcome.error())) return print_negative(outcome.error(), common);
+  const auto sealed = HT_TRY(outcome);
   const auto hex = to_hex(sealed.digest);
   if (common.is_json()) {
     print(fmt::format(R"({{"seal":{},"bytes":{},"digest":"{}","base64":"{}","algorithm":"{}"}})"
@@ -97,8 +96,9 @@ Result<Exit> hash(const std::string& path, const SealArguments& options, const C
 std::string json_text(const Verification& found) {
   const auto json_bad = [](const auto& bad) {
     return fmt::format(R"({{"file":{},"part":"{}","tensor":{},"offset":{},"bytes":{}}})", json_path(bad.file),
-                       to_string(bad.part), bad.part == FilePart::tensor ? json_string(bad.tensor) : "null",
-                       bad.offset, bad.bytes);
+                       to_string(bad.part),
+                       bad.part == Verification::Part::tensor ? json_string(bad.tensor) : "null", bad.offset,
+                       bad.bytes);
   };
   return fmt::format(R"({{"ok":{},"verdict":"{}","checked_bytes":{},"algorithm":"{}","seal":{},"bad":{}}})"
                      "\n",
@@ -106,28 +106,29 @@ std::string json_text(const Verification& found) {
                      json_or_null(found.seal.native()), json_list(found.bad, json_bad));
 }
 
-std::string_view explained(Verdict verdict) {
+std::string_view explained(Verification::Verdict verdict) {
   switch (verdict) {
-    case Verdict::intact: return "intact: every byte matches";
-    case Verdict::headers_match: return "headers and sizes match; data not read";
-    case Verdict::damaged: return "damaged: checksum mismatch; download the file again";
-    case Verdict::grown: return "grown: bytes follow the sealed end of the file";
-    case Verdict::truncated: return "truncated: bytes are missing at the end; download the file again";
-    case Verdict::replaced: return "replaced: every byte range differs from the seal";
-    case Verdict::missing: return "missing: a sealed file does not exist; download it";
+    case Verification::Verdict::intact: return "intact: every byte matches";
+    case Verification::Verdict::headers_match: return "headers and sizes match; data not read";
+    case Verification::Verdict::damaged: return "damaged: checksum mismatch; download the file again";
+    case Verification::Verdict::grown: return "grown: bytes follow the sealed end of the file";
+    case Verification::Verdict::truncated:
+      return "truncated: bytes are missing at the end; download the file again";
+    case Verification::Verdict::replaced: return "replaced: every byte range differs from the seal";
+    case Verification::Verdict::missing: return "missing: a sealed file does not exist; download it";
   }
   return "";
 }
 
-std::string people_text(const Verification& found, const std::string& path, double seconds) {
+std::string human_text(const Verification& found, const std::string& path, double seconds) {
   std::string out;
   if (!found.bad.empty()) {
     std::vector<std::vector<std::string>> cells{{"file", "part", "offset", "bytes"}};
     for (const auto& bad : found.bad) {
-      cells.push_back(
-          {printable(bad.file.string()),
-           bad.part == FilePart::tensor ? printable(bad.tensor) : fmt::format("({})", to_string(bad.part)),
-           fmt::to_string(bad.offset), fmt::to_string(bad.bytes)});
+      cells.push_back({printable(bad.file.string()),
+                       bad.part == Verification::Part::tensor ? printable(bad.tensor)
+                                                              : fmt::format("({})", to_string(bad.part)),
+                       fmt::to_string(bad.offset), fmt::to_string(bad.bytes)});
     }
     out += table(cells, {2, 3}) + "\n";
   }
@@ -140,7 +141,7 @@ std::string people_text(const Verification& found, const std::string& path, doub
 }
 
 // Exit status 1 if there is no readable seal.
-Result<Exit> without_verdict(const Error& error, const std::string& path, const Common& common) {
+Result<Exit> print_unverified(const Error& error, const std::string& path, const Common& common) {
   if (error.code() != ErrorCode::not_sealed && error.code() != ErrorCode::bad_seal) return fail(error);
   // A file that is not a model is reported as such.
   if (error.code() == ErrorCode::not_sealed)
@@ -150,24 +151,24 @@ Result<Exit> without_verdict(const Error& error, const std::string& path, const 
                       "\n",
                       to_string(error.code()), json_members(error)));
   } else {
-    complain(error);
+    print_diagnostic(error);
   }
-  return Exit::answer_is_no;
+  return Exit::negative;
 }
 
 Result<Exit> verify(const std::string& path, bool quick, const Common& common) {
   const auto begin = std::chrono::steady_clock::now();
   WorkWithBar work(common);
-  const auto found =
-      ht::verify(path, {.quick = quick, .work = work.options(), .max_header_bytes = common.max_header});
-  if (!found) return without_verdict(found.error(), path, common);
+  const auto found = ht::compare_with_seal(
+      path, {.quick = quick, .work = work.options(), .max_header_bytes = common.max_header});
+  if (!found) return print_unverified(found.error(), path, common);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
   if (common.is_json()) {
     print(json_text(*found));
   } else if (!common.quiet || !found->ok()) {
-    print(people_text(*found, path, elapsed.count()));
+    print(human_text(*found, path, elapsed.count()));
   }
-  return found->ok() ? Exit::good : Exit::answer_is_no;
+  return found->ok() ? Exit::good : Exit::negative;
 }
 
 // seal or hash, which differ in one flag.

@@ -15,14 +15,14 @@ class CliSeal : public Cli {
     bytes[offset] ^= std::byte{4};
     testing::write_file(folder_ / name, bytes);
   }
-  std::string said_by(const std::string& command) {
+  std::string output_of(const std::string& command) {
     const auto status =
         std::system(("cd '" + folder_.path().string() + "' && " + command + " >.said 2>/dev/null").c_str());
     return status == 0 ? text_of(".said") : "";
   }
 };
 
-TEST_F(CliSeal, seal_says_where_and_what) {
+TEST_F(CliSeal, seal_prints_its_path_and_contents) {
   const auto sealed = run("seal m.safetensors --json");
   EXPECT_EQ(sealed.status, 0) << sealed.err;
   EXPECT_TRUE(is_json(sealed.out)) << sealed.out;
@@ -36,7 +36,7 @@ TEST_F(CliSeal, seal_says_where_and_what) {
   EXPECT_EQ(run("seal .out").status, 2);
 }
 
-TEST_F(CliSeal, verify_is_0_where_all_is_well) {
+TEST_F(CliSeal, verify_exits_with_0_for_valid_files) {
   for (const std::string algorithm : {"crc64nvme", "xxh3-128", "sha256"}) {
     ASSERT_EQ(run("seal m.safetensors --algorithm " + algorithm).status, 0);
     const auto good = run("verify m.safetensors --json");
@@ -57,7 +57,7 @@ TEST_F(CliSeal, verify_is_0_where_all_is_well) {
   EXPECT_EQ(run("verify m.safetensors -q").out, "");
 }
 
-TEST_F(CliSeal, verify_names_what_is_bad) {
+TEST_F(CliSeal, verify_names_the_bad_ranges) {
   ASSERT_EQ(run("seal m.safetensors").status, 0);
   const auto listed = run("ls m.safetensors --filter model.norm.weight --json");
   const auto at = listed.out.find("\"offset\":") + 9;
@@ -79,7 +79,7 @@ TEST_F(CliSeal, verify_names_what_is_bad) {
   EXPECT_EQ(run("verify m.safetensors --quick").status, 0);
 }
 
-TEST_F(CliSeal, verify_of_a_sealed_file_that_no_longer_parses_is_1) {
+TEST_F(CliSeal, verify_of_an_unparsable_sealed_file_exits_with_1) {
   ASSERT_EQ(run("seal m.safetensors").status, 0);
   flip("m.safetensors", 8);
   ASSERT_EQ(run("ls m.safetensors").status, 2);
@@ -88,7 +88,7 @@ TEST_F(CliSeal, verify_of_a_sealed_file_that_no_longer_parses_is_1) {
   EXPECT_THAT(bad.out, HasSubstr(R"("part":"header","tensor":null,"offset":0,)"));
 }
 
-TEST_F(CliSeal, verify_without_a_seal_is_1_and_of_what_is_no_model_2) {
+TEST_F(CliSeal, verify_exits_with_1_without_a_seal_and_2_for_other_files) {
   const auto unsealed = run("verify m.safetensors --json");
   EXPECT_EQ(unsealed.status, 1);
   EXPECT_TRUE(is_json(unsealed.out)) << unsealed.out;
@@ -102,7 +102,7 @@ TEST_F(CliSeal, verify_without_a_seal_is_1_and_of_what_is_no_model_2) {
   EXPECT_EQ(run("verify nothing.safetensors").status, 2);
 }
 
-TEST_F(CliSeal, verify_of_a_damaged_seal_is_1) {
+TEST_F(CliSeal, verify_of_a_damaged_seal_exits_with_1) {
   ASSERT_EQ(run("seal m.safetensors").status, 0);
   flip("m.safetensors.htseal", 100);
   const auto bad = run("verify m.safetensors --json");
@@ -176,7 +176,7 @@ TEST_F(CliSeal, a_huge_splat_is_refused_and_can_be_interrupted) {
   EXPECT_EQ(folder_.names(), before);
 }
 
-TEST_F(CliSeal, verify_takes_the_checksum_that_a_file_has_of_its_own) {
+TEST_F(CliSeal, verify_checks_the_checksum_stored_in_the_file) {
   const auto good = run("verify m.ht --json");
   EXPECT_EQ(good.status, 0) << good.out << good.err;
   EXPECT_THAT(good.out, HasSubstr("\"seal\":null"));
@@ -184,11 +184,11 @@ TEST_F(CliSeal, verify_takes_the_checksum_that_a_file_has_of_its_own) {
   EXPECT_EQ(run("verify m.ht").status, 1);
 }
 
-TEST_F(CliSeal, hash_is_what_other_tools_say) {
-  const auto sha = said_by("sha256sum m.safetensors");
+TEST_F(CliSeal, hash_equals_other_tools) {
+  const auto sha = output_of("sha256sum m.safetensors");
   ASSERT_FALSE(sha.empty());
   EXPECT_EQ(run("hash m.safetensors --algorithm sha256").out, sha);
-  const auto xxh = said_by("xxhsum -H2 m.safetensors");
+  const auto xxh = output_of("xxhsum -H2 m.safetensors");
   if (xxh.empty()) {
     std::printf("left out: xxhsum is not installed\n");
   } else {
@@ -196,7 +196,7 @@ TEST_F(CliSeal, hash_is_what_other_tools_say) {
   }
 }
 
-TEST_F(CliSeal, hash_of_tensors_is_of_their_bytes_alone) {
+TEST_F(CliSeal, hash_of_tensors_covers_only_their_bytes) {
   const auto found = run("hash m.ht --per-tensor --json");
   EXPECT_EQ(found.status, 0);
   EXPECT_TRUE(is_json(found.out)) << found.out;
@@ -209,7 +209,7 @@ TEST_F(CliSeal, hash_of_tensors_is_of_their_bytes_alone) {
   EXPECT_EQ(run("hash m.ht --per-tensor --jsonl").out, R"({"name":"m","digest":")" + alone + "\"}\n");
 }
 
-TEST_F(CliSeal, load_verifies_as_it_loads) {
+TEST_F(CliSeal, load_verifies_the_seal) {
   const auto unsealed = run("load m.safetensors --verify");
   EXPECT_EQ(unsealed.status, 1);
   EXPECT_THAT(unsealed.err, HasSubstr("[not_sealed]"));
@@ -229,7 +229,7 @@ TEST_F(CliSeal, load_verifies_as_it_loads) {
   EXPECT_EQ(run("load m.safetensors").status, 0);
 }
 
-TEST_F(CliSeal, progress_is_shown_where_it_is_wanted) {
+TEST_F(CliSeal, progress_is_shown_on_request) {
   for (const std::string verb : {"seal", "hash", "verify"}) {
     const auto shown = run(verb + " m.safetensors --progress=always");
     EXPECT_EQ(shown.status, 0) << shown.err;

@@ -111,7 +111,7 @@ Result<std::vector<Axis>> parse_slice(std::string_view text, std::span<const std
   if (!trimmed(text).empty()) {
     const auto parts = split(text, ',');
     if (parts.size() > dims.size()) {
-      return fail(Error(ErrorCode::bad_shape, "slice_has_at_most_the_rank",
+      return fail(Error(ErrorCode::bad_shape, "slice_parts_within_rank",
                         fmt::format("slice '{}' has {} parts but the shape {} has {} dimensions", text,
                                     parts.size(), shape_text(dims), dims.size()))
                       .with_hint("give at most one part per dimension"));
@@ -164,7 +164,7 @@ using AppendNth = void (*)(OutputBuffer& out, Bytes piece, std::int64_t index, b
 template <class D>
 void append_nth(OutputBuffer& out, Bytes piece, std::int64_t index, bool json) {
   if constexpr (is_packed<D>) {
-    append_element<D>(out, PackedPointer<const D>(piece.data())[index], json);
+    append_element<D>(out, ElementPointer<const D>(piece.data())[index], json);
   } else {
     typename D::Element element{};
     std::memcpy(&element, piece.data() + static_cast<std::size_t>(index) * sizeof(element), sizeof(element));
@@ -180,9 +180,10 @@ class Printer {
   Printer(OutputBuffer& out, const Part& part, AppendNth append, bool json)
       : out_(out), part_(part), append_(append), json_(json), innermost_(part.axes.size()) {
     std::int64_t total = 1;
-    // Capped at `most` + 1, which avoids overflow.
-    for (const auto& axis : part.axes) total = std::min(total, most + 1) * std::min(axis.count, most + 1);
-    shortened_ = !json && total > most;
+    // Capped at `max_shown` + 1, which avoids overflow.
+    for (const auto& axis : part.axes)
+      total = std::min(total, max_shown + 1) * std::min(axis.count, max_shown + 1);
+    shortened_ = !json && total > max_shown;
     while (innermost_ > 0 && part.axes[innermost_ - 1].dropped) --innermost_;
   }
 
@@ -248,7 +249,7 @@ class Printer {
     }
   }
 
-  static constexpr std::int64_t most = 1000;
+  static constexpr std::int64_t max_shown = 1000;
   static constexpr std::int64_t edge = 3;
   // Eight elements of any dtype are whole bytes.
   static constexpr std::int64_t group = 8;
@@ -280,11 +281,12 @@ Result<AnyTensor> chosen_rows(const Part& part, const ShowArguments& options) {
     const Axis& axis = part.axes[i];
     return axis.begin == 0 && axis.step == 1 && axis.count == dims[i];
   };
-  bool is_whole_behind = true;
-  for (std::size_t i = 1; i < part.axes.size(); ++i) is_whole_behind = is_whole_behind && is_whole(i);
-  if (part.axes.empty() || (is_whole_behind && is_whole(0))) return part.tensor;
+  bool inner_axes_are_whole = true;
+  for (std::size_t i = 1; i < part.axes.size(); ++i)
+    inner_axes_are_whole = inner_axes_are_whole && is_whole(i);
+  if (part.axes.empty() || (inner_axes_are_whole && is_whole(0))) return part.tensor;
   const Axis& rows = part.axes[0];
-  if (is_whole_behind && (rows.step == 1 || rows.count <= 1))
+  if (inner_axes_are_whole && (rows.step == 1 || rows.count <= 1))
     return part.tensor.slice(rows.begin, rows.begin + rows.count);
   return fail(
       Error(ErrorCode::bad_shape, "statistics_are_of_whole_rows",
@@ -306,7 +308,7 @@ Result<Exit> show_statistics(const Part& part, const ShowArguments& options, con
   }
   if (options.hist && facts.finite() != 0) {
     WorkWithBar work(common);
-    const HistogramRange range{.low = facts.min, .high = facts.max, .bins = histogram_bins};
+    const Histogram::Range range{.low = facts.min, .high = facts.max, .bins = histogram_bins};
     histogram = HT_TRY(ht::histogram(rows, range, work.options()));
   }
   OutputBuffer out;

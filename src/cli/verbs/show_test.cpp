@@ -26,7 +26,7 @@ TEST_F(Cli, show_json_has_flat_values_and_their_shape) {
   EXPECT_THAT(run("show m.ht m --slice 0:0 --json").out, HasSubstr(R"("values_shape":[0,3],"values":[]})"));
 }
 
-TEST_F(Cli, show_of_nothing_ends_however_long_the_other_dimensions_are) {
+TEST_F(Cli, show_of_an_empty_tensor_with_long_dimensions_terminates) {
   const std::vector<std::int64_t> dims{std::int64_t{1} << 60, 0};
   ASSERT_TRUE(write(folder_ / "e.ht", dtype_info<F32>(), dims, Bytes()));
   EXPECT_EQ(run("show e.ht e -q").out, "[]\n");
@@ -41,7 +41,7 @@ TEST_F(Cli, show_leaves_out_the_middle_of_large_tensors) {
   EXPECT_LT(outcome.out.size(), 1000U);
 }
 
-TEST_F(Cli, show_takes_every_dtype) {
+TEST_F(Cli, show_accepts_every_dtype) {
   for (const auto& dtype : library_dtypes()) {
     const std::string name(dtype.name);
     ASSERT_EQ(run("synth t.ht --force --preset matrix --size 64 --dtype " + name).status, 0) << name;
@@ -73,7 +73,7 @@ TEST_F(Cli, show_decodes_block_encodings) {
   EXPECT_THAT(run("show q.gguf w --slice 1,-1 -q").out, StartsWith("63"));
 }
 
-TEST_F(Cli, show_stats_says_what_values_there_are) {
+TEST_F(Cli, show_stats_prints_statistics_of_values) {
   EXPECT_EQ(run("show m.ht m --stats").out,
             "m  F32 [2, 3]\n"
             "elements    6\n"
@@ -110,7 +110,7 @@ TEST_F(Cli, show_hist_draws_a_histogram) {
   EXPECT_THAT(json, HasSubstr(R"(,"below":0,"above":0,"nan":0}})"));
 }
 
-TEST_F(Cli, show_takes_misaligned_tensors) {
+TEST_F(Cli, show_accepts_misaligned_tensors) {
   write_safetensors("s.safetensors",
                     R"({"u":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
                     R"("h":{"dtype":"I16","shape":[2,2],"data_offsets":[1,9]}})",
@@ -119,7 +119,7 @@ TEST_F(Cli, show_takes_misaligned_tensors) {
   EXPECT_EQ(run("show s.safetensors h -q --slice :,1").out, "[1027, 2055]\n");
 }
 
-TEST_F(Cli, show_takes_ranks_beyond_those_of_types) {
+TEST_F(Cli, show_accepts_ranks_beyond_the_static_limit) {
   std::string dims = "2";
   for (int i = 0; i < 9; ++i) dims += ",1";
   write_safetensors("s.safetensors", R"({"u":{"dtype":"U8","shape":[)" + dims + R"(],"data_offsets":[0,2]}})",
@@ -129,7 +129,7 @@ TEST_F(Cli, show_takes_ranks_beyond_those_of_types) {
   EXPECT_EQ(run("show s.safetensors u -q --slice 1,0,0,0,0,0,0,0,0").out, "[1]\n");
 }
 
-TEST_F(Cli, show_takes_the_highest_rank) {
+TEST_F(Cli, show_accepts_the_highest_rank) {
   std::string dims = "2";
   for (int i = 1; i < 64; ++i) dims += ",1";
   write_safetensors("s.safetensors", R"({"u":{"dtype":"U8","shape":[)" + dims + R"(],"data_offsets":[0,2]}})",
@@ -155,7 +155,7 @@ class ShownElements : public Cli {
   }
 };
 
-TEST_F(ShownElements, of_both_byte_orders_are_read) {
+TEST_F(ShownElements, are_read_in_both_byte_orders) {
   const std::string data("\0\1\2\3", 4);
   EXPECT_EQ(shown(testing::npy_file("<u2", false, "(2,)", data), ":"), "[256, 770]\n");
   EXPECT_EQ(shown(testing::npy_file(">u2", false, "(2,)", data), "::-1"), "[515, 1]\n");
@@ -172,7 +172,7 @@ TEST_F(ShownElements, are_counted_in_row_major_order) {
             "[[1, 2, 3]\n [4, 5, 6]]\n");
 }
 
-TEST_F(ShownElements, are_found_in_any_order) {
+TEST_F(ShownElements, are_found_in_any_element_order) {
   std::string data;
   std::string all;
   for (int i = 0; i < 10'000; ++i) {
@@ -197,7 +197,7 @@ TEST_F(ShownElements, splats_of_any_size_cost_a_group) {
             "[33620481, 33620481]\n");
 }
 
-TEST_F(ShownElements, packed_ones_are_read_from_within_a_byte) {
+TEST_F(ShownElements, packed_elements_are_read_from_within_a_byte) {
   EXPECT_EQ(splat("uint4", "[64]", 32, "\x21", "0:3"), "[1, 2, 1]\n");
   EXPECT_EQ(splat("uint4", "[64]", 32, "\x21", "63"), "2\n");
   EXPECT_EQ(splat("float6_e2m3fn", "[64]", 48, std::string(16, '\0'), "0:2"), "[0, 0]\n");

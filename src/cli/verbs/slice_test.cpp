@@ -47,7 +47,7 @@ class Slice : public Cli {
   }
 };
 
-TEST_F(Slice, nothing_given_is_everything) {
+TEST_F(Slice, empty_slice_is_the_whole_tensor) {
   write_tensor("2,3", 6);
   EXPECT_EQ(slice(""), "[2,3]: [0,1,2,3,4,5]");
 }
@@ -72,7 +72,7 @@ TEST_F(Slice, index_drops_its_dimension) {
   EXPECT_EQ(slice("1,:,-1"), "[3]: [15,19,23]");
 }
 
-TEST_F(Slice, of_an_empty_dimension_is_empty_however_long_the_others_are) {
+TEST_F(Slice, slice_of_an_empty_dimension_is_empty) {
   write_tensor("1000000000000000,0", 0);
   EXPECT_EQ(slice(":"), "[1000000000000000,0]: []");
   EXPECT_EQ(run("show t.safetensors t -q").out, "[]\n");
@@ -91,14 +91,14 @@ TEST_F(Slice, slice_is_well_formed) {
     expect_refused(text, "bad_shape", "slice_is_well_formed");
 }
 
-TEST_F(Slice, slice_has_at_most_the_rank) {
+TEST_F(Slice, slice_parts_within_rank) {
   write_tensor("3", 3);
-  expect_refused(":,:", "bad_shape", "slice_has_at_most_the_rank");
+  expect_refused(":,:", "bad_shape", "slice_parts_within_rank");
   write_tensor("", 1);
-  expect_refused(":,:", "bad_shape", "slice_has_at_most_the_rank");
+  expect_refused(":,:", "bad_shape", "slice_parts_within_rank");
 }
 
-RC_GTEST_FIXTURE_PROP(Slice, every_index_is_inside_whatever_is_asked, ()) {
+RC_GTEST_FIXTURE_PROP(Slice, every_index_is_in_bounds_for_any_slice, ()) {
   const auto extent = *rc::gen::inRange<std::size_t>(0, 20);
   const auto number = rc::gen::map(rc::gen::arbitrary<std::int64_t>(),
                                    [](std::int64_t n) { return std::to_string(n % 2 == 0 ? n : n % 30); });

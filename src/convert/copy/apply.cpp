@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
 #include <htensor/io/source.hpp>
 #include <map>
 
@@ -13,20 +13,21 @@
 #include "format/shards/shard_index.hpp"
 #include "integrity/model_seal.hpp"
 #include "integrity/regions.hpp"
+#include "io/file_source.hpp"
 #include "io/port/system_error.hpp"
-#include "model/model_access.hpp"
 #include "model/journal/set_replacement.hpp"
+#include "model/model_access.hpp"
 
 namespace ht::inline v1 {
 namespace {
 
 using Path = std::filesystem::path;
 
-std::string_view option_that_allows(LossKind kind) noexcept {
+std::string_view allowing_option(Loss::Kind kind) noexcept {
   switch (kind) {
-    case LossKind::metadata: return "--drop-metadata";
-    case LossKind::rounding: return "--round";
-    case LossKind::raw_bytes: break;
+    case Loss::Kind::metadata: return "--drop-metadata";
+    case Loss::Kind::rounding: return "--round";
+    case Loss::Kind::raw_bytes: break;
   }
   return "--raw-bytes";
 }
@@ -39,13 +40,13 @@ Result<void> check_losses(const ConversionPlan& plan, const ApplyOptions& option
   for (const auto& loss : plan.losses) {
     if (is_allowed(loss, options)) continue;
     if (count++ == 0) first = &loss;
-    const auto option = option_that_allows(loss.kind);
+    const auto option = allowing_option(loss.kind);
     if (std::ranges::find(missing, option) == missing.end()) missing.push_back(option);
   }
   if (first == nullptr) return {};
   const std::string more = count == 1 ? std::string() : format_text("; {} more would be lost", count - 1);
   auto error =
-      Error(ErrorCode::would_lose, "nothing_is_lost_unasked", first->why + more)
+      Error(ErrorCode::would_lose, "losses_are_allowed", first->why + more)
           .at_path(plan.files.front().path.native())
           .with_hint(format_text("{}, or allow the loss with {}", first->hint, fmt::join(missing, " ")));
   return fail(first->is_tensor ? std::move(error).at_tensor(first->name) : std::move(error));
@@ -53,7 +54,7 @@ Result<void> check_losses(const ConversionPlan& plan, const ApplyOptions& option
 
 // The offsets at which checksums of a seal begin or end, and the end of a header that is rewritten.
 std::vector<std::uint64_t> cuts_of(const PlannedFile& file, const Pieces* pieces) {
-  std::vector<SealedTensor> tensors;
+  std::vector<Seal::Tensor> tensors;
   tensors.reserve(file.parts.size());
   for (const auto& part : file.parts) {
     tensors.push_back(
@@ -123,8 +124,8 @@ Result<std::vector<Path>> shards_to_remove(const ConversionPlan& plan, io::Port&
     const auto numbered = parse_numbered_name(name);
     const bool is_shard = numbered && numbered->stem == plan.target.stem().string() &&
                           numbered->extension == plan.target.extension().string();
-    const bool is_of_the_set = !indexed || std::ranges::find(*indexed, path) != indexed->end();
-    if (is_shard && is_of_the_set && !is_planned(path)) old.push_back(path);
+    const bool is_in_set = !indexed || std::ranges::find(*indexed, path) != indexed->end();
+    if (is_shard && is_in_set && !is_planned(path)) old.push_back(path);
   }
   // The order of a directory listing is unspecified; sort it to be deterministic.
   std::ranges::sort(old);
@@ -151,7 +152,7 @@ class Application {
       HT_TRY(io::AtomicFile::check_target(file.path, options_.if_exists, port_));
     // A set name that is too long for a journal fails here, before the first write.
     if (plan_.files.size() > 1)
-      HT_TRY(io::AtomicFile::check_target(journal_path(set_member()), io::IfExists::replace, port_));
+      HT_TRY(io::AtomicFile::check_target(journal_path(set_member()), IfExists::replace, port_));
     HT_TRY(find_old_shards());
     if (options_.seal) HT_TRY(check_can_seal(plan_.model_path(), affected_paths(), plan_.formats, port_));
     return {};
@@ -192,8 +193,7 @@ class Application {
 
   // Must run while the old index exists.
   Result<void> find_old_shards() {
-    if (options_.if_exists == io::IfExists::replace)
-      converted_.removed = HT_TRY(shards_to_remove(plan_, port_));
+    if (options_.if_exists == IfExists::replace) converted_.removed = HT_TRY(shards_to_remove(plan_, port_));
     return {};
   }
 
@@ -209,7 +209,7 @@ class Application {
   // A sealed target gets a new seal of the same algorithm, even if the options do not request one.
   Result<void> find_replaced_seal() {
     if (options_.seal) algorithm_ = HashAlgorithm::crc64nvme;
-    if (options_.if_exists == io::IfExists::fail) return {};
+    if (options_.if_exists == IfExists::fail) return {};
     const auto replaced =
         HT_TRY(ReplacedSeal::find(plan_.model_path(), affected_paths(), plan_.formats, port_));
     if (!replaced) return {};
@@ -222,7 +222,7 @@ class Application {
   Result<void> write(const PlannedFile& file) {
     targets_.push_back(HT_TRY(io::AtomicFile::create(file.path, options_.if_exists, port_)));
     auto& target = targets_.back();
-    PassingSums* sums = nullptr;
+    CopyChecksums* sums = nullptr;
     if (sums_are_sealed() || file.finish != nullptr)
       sums = &sums_.try_emplace(file.path.lexically_normal(), cuts_of(file, contents_.pieces)).first->second;
     const CopyOptions copy{.sources = contents_.sources, .sums = sums, .work = work()};
@@ -268,7 +268,7 @@ class Application {
   }
 
   // Stores the checksum of the data in the header.
-  Result<void> finish(const PlannedFile& file, const io::AtomicFile& target, PassingSums& sums) const {
+  Result<void> finish(const PlannedFile& file, const io::AtomicFile& target, CopyChecksums& sums) const {
     std::uint64_t sum = 0;
     if (contents_.pieces != nullptr) {
       const auto begin = contents_.pieces->begin + contents_.pieces->first;
@@ -287,22 +287,24 @@ class Application {
   Result<void> put_in_place(RenewedSeal* seal, std::optional<SetLock> lock) {
     if (!lock || (targets_.size() == 1 && converted_.removed.empty()))
       return commit_file(targets_.front(), seal);
-    const bool replaces = options_.if_exists == io::IfExists::replace;
+    const bool replaces = options_.if_exists == IfExists::replace;
     auto* const seal_file = seal != nullptr ? seal->file() : nullptr;
     // The file that the set is opened by comes last, and the seal directly before it.
     std::vector<io::AtomicFile*> files;
     files.reserve(targets_.size() + 1);
-    const auto is_opened_by = [&](const io::AtomicFile& file) { return file.target() == plan_.model_path(); };
+    const auto is_model_file = [&](const io::AtomicFile& file) {
+      return file.target() == plan_.model_path();
+    };
     for (auto& target : targets_) {
-      if (!is_opened_by(target)) files.push_back(&target);
+      if (!is_model_file(target)) files.push_back(&target);
     }
     if (seal_file != nullptr) files.push_back(seal_file);
-    files.push_back(&*std::ranges::find_if(targets_, is_opened_by));
+    files.push_back(&*std::ranges::find_if(targets_, is_model_file));
     std::vector<Path> old = converted_.removed;
     old.reserve(old.size() + files.size());
     for (const auto* const file : files) {
-      const bool may_replace = replaces || file == seal_file;
-      if (may_replace && port_.stat(file->target())) old.push_back(file->target());
+      const bool can_replace = replaces || file == seal_file;
+      if (can_replace && port_.stat(file->target())) old.push_back(file->target());
     }
     // Sorted and without duplicates, as the journal requires.
     std::ranges::sort(old, {}, [](const Path& path) { return std::pair(rank_of(path), path); });
@@ -317,8 +319,8 @@ class Application {
   }
 
   Result<RenewedSeal> new_seal() {
-    const SeenDigest seen = [&](const Path& file, std::uint64_t offset,
-                                std::uint64_t bytes) -> Result<Digest> {
+    const KnownDigest seen = [&](const Path& file, std::uint64_t offset,
+                                 std::uint64_t bytes) -> Result<Digest> {
       const auto found = sums_.find(file.lexically_normal());
       if (found == sums_.end()) return fail(Error(ErrorCode::internal).at_path(file.native()));
       return Digest(HT_TRY(found->second.sum_of(offset, bytes)));
@@ -330,7 +332,7 @@ class Application {
                                       .formats = plan_.formats,
                                       .port = port_},
                                      {.algorithm = *algorithm_, .work = options_.work},
-                                     sums_are_sealed() ? seen : SeenDigest());
+                                     sums_are_sealed() ? seen : KnownDigest());
   }
 
   const ConversionPlan& plan_;
@@ -340,7 +342,7 @@ class Application {
   io::Port& port_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::vector<io::AtomicFile> targets_;
-  std::map<Path, PassingSums> sums_;
+  std::map<Path, CopyChecksums> sums_;
   std::uint64_t done_before_ = 0;
   std::optional<HashAlgorithm> algorithm_;  // of the target's seal, if it gets one
   Converted converted_;
@@ -372,7 +374,7 @@ Result<void> check_sources(const ConversionPlan& plan, io::MappedFiles files) {
     if (!before || before->identity.device != now.device || before->identity.object != now.object)
       return fail(
           of_another_model(plan.target, "is not the file that the plan was made from", source.path()));
-    if (io::may_have_other_contents(before->identity, now, before->path != source.path()))
+    if (io::may_have_changed(before->identity, now, before->path != source.path()))
       return fail(of_another_model(plan.target, "was modified since the plan was made", source.path()));
   }
   return {};
@@ -398,7 +400,7 @@ Result<Converted> CheckedPlan::apply(const WorkOptions& work) && {
 
 Result<CheckedPlan> check_plan(const ConversionPlan& plan, const Model& source, const ApplyOptions& options) {
   return without_bad_alloc([&]() -> Result<CheckedPlan> {
-    HT_TRY(ModelAccess::check_all_there(source));
+    HT_TRY(ModelAccess::check_all_exist(source));
     auto files = ModelAccess::state(source).mapped->files();
     HT_TRY(check_sources(plan, files));
     CheckedPlan checked(std::make_unique<Application>(plan, Contents{.sources = std::move(files)}, options,
@@ -408,19 +410,20 @@ Result<CheckedPlan> check_plan(const ConversionPlan& plan, const Model& source, 
   });
 }
 
-std::vector<std::optional<PlannedSource>> identities_of(const Model& source) {
-  std::vector<std::optional<PlannedSource>> identities;
+std::vector<std::optional<ConversionPlan::Source>> identities_of(const Model& source) {
+  std::vector<std::optional<ConversionPlan::Source>> identities;
   for (const auto& file : ModelAccess::state(source).mapped->sources()) {
-    identities.push_back(file ? std::optional(PlannedSource{file->path(), file->identity()}) : std::nullopt);
+    identities.push_back(file ? std::optional(ConversionPlan::Source{file->path(), file->identity()})
+                              : std::nullopt);
   }
   return identities;
 }
 
 bool is_allowed(const Loss& loss, const ApplyOptions& options) noexcept {
   switch (loss.kind) {
-    case LossKind::metadata: return options.lossy || options.drop_metadata;
-    case LossKind::rounding: return options.lossy || options.round;
-    case LossKind::raw_bytes: break;
+    case Loss::Kind::metadata: return options.lossy || options.drop_metadata;
+    case Loss::Kind::rounding: return options.lossy || options.round;
+    case Loss::Kind::raw_bytes: break;
   }
   return options.lossy || options.raw_bytes;
 }

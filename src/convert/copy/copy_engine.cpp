@@ -11,7 +11,8 @@
 #include "base/format_text.hpp"
 #include "base/jobs.hpp"
 #include "convert/copy/copy_parts.hpp"
-#include "io/strategy/choice.hpp"
+#include "io/file_source.hpp"
+#include "io/strategy/automatic.hpp"
 #include "io/strategy/direct_file.hpp"
 #include "model/relayout.hpp"
 #include "values/convert_values.hpp"
@@ -27,14 +28,14 @@ constexpr std::size_t buffer_bytes = copied_bytes + 2 * page_bytes;
 // Enough to keep a disk busy while a worker assembles a piece.
 constexpr std::size_t workers = 4;
 // Smaller holes are not worth the lseek calls.
-constexpr std::uint64_t least_hole_bytes = std::uint64_t{1} << 16;
+constexpr std::uint64_t min_hole_bytes = std::uint64_t{1} << 16;
 // Limit per clone call, so that a stop is honoured between calls.
 constexpr std::uint64_t max_reflink_bytes = std::uint64_t{1} << 30;
 
 std::uint64_t align_down(std::uint64_t offset) { return offset / page_bytes * page_bytes; }
 std::uint64_t align_up(std::uint64_t offset) { return align_down(offset + page_bytes - 1); }
 
-bool cannot_be_done(std::error_code cause) {
+bool is_unsupported(std::error_code cause) {
   return cause == std::errc::operation_not_supported || cause == std::errc::function_not_supported ||
          cause == std::errc::cross_device_link || cause == std::errc::invalid_argument ||
          cause == std::errc::inappropriate_io_control_operation ||
@@ -54,8 +55,8 @@ class FileCopy {
 
   Result<CopiedBy> run() {
     HT_TRY(target_.resize(file_.bytes));
-    show_gaps();
-    HT_TRY(leave_out_holes());
+    add_gaps();
+    HT_TRY(skip_holes());
     if (options_.sums == nullptr) HT_TRY(share_blocks());
     // Allocating the whole file first reports a full disk at once and keeps the file contiguous.
     if (!has_holes_) HT_TRY(target_.allocate(file_.bytes));
@@ -68,23 +69,23 @@ class FileCopy {
   }
 
  private:
-  [[nodiscard]] const io::Source& source(const StoredBytes& from) const {
+  [[nodiscard]] const io::Source& source(const PartOrigin::Stored& from) const {
     return options_.sources[from.file]->source();
   }
   /// Null if the source is not a local file: its bytes are read then.
-  [[nodiscard]] const io::FileSource* local(const StoredBytes& from) const {
+  [[nodiscard]] const io::FileSource* local(const PartOrigin::Stored& from) const {
     return options_.sources[from.file]->local();
   }
 
   // Replaces each stored part by the parts that `deal` appends to its last argument; other parts stay.
   template <class Deal>
   Result<void> replace_stored(const Deal& deal) {
-    std::vector<PlannedPart> left;
+    std::vector<PlannedFile::Part> left;
     left.reserve(parts_.size());
     for (const auto& part : parts_) {
-      if (std::holds_alternative<StoredBytes>(part.from)) {
+      if (std::holds_alternative<PartOrigin::Stored>(part.from)) {
         HT_TRY(check_stop());
-        HT_TRY(deal(part, std::get<StoredBytes>(part.from), left));
+        HT_TRY(deal(part, std::get<PartOrigin::Stored>(part.from), left));
       } else {
         left.push_back(part);
       }
@@ -94,53 +95,53 @@ class FileCopy {
   }
 
   // Gaps between the parts are never written.
-  void show_gaps() {
+  void add_gaps() {
     std::uint64_t end = 0;
     for (const auto& part : parts_) {
-      if (part.offset > end) leave_out(end, part.offset - end);
+      if (part.offset > end) add_hole(end, part.offset - end);
       end = part.offset + part.bytes;
     }
-    if (end < file_.bytes) leave_out(end, file_.bytes - end);
+    if (end < file_.bytes) add_hole(end, file_.bytes - end);
   }
 
   // Leaves a hole.
-  void leave_out(std::uint64_t offset, std::uint64_t bytes) {
+  void add_hole(std::uint64_t offset, std::uint64_t bytes) {
     has_holes_ = true;
     if (options_.sums != nullptr) options_.sums->add_zeros(offset, bytes);
   }
 
-  Result<void> leave_out_holes() {
-    return replace_stored(
-        [&](PlannedPart part, const StoredBytes& from, std::vector<PlannedPart>& left) -> Result<void> {
-          const auto* const file = local(from);
-          while (file != nullptr && part.bytes >= least_hole_bytes) {
-            HT_TRY(check_stop());
-            const std::uint64_t at = std::get<StoredBytes>(part.from).offset;
-            const auto data = file->port().next_data(file->handle(), at);
-            const bool none = !data && data.error() == std::errc::no_such_device_or_address;
-            if (!data && !none) break;  // the file system does not report holes
-            // Whole pages, so that the bytes written next to the hole do not share a page with it.
-            const std::uint64_t hole = none ? part.bytes : align_down(std::min(*data - at, part.bytes));
-            if (hole >= least_hole_bytes) {
-              leave_out(part.offset, hole);
-              done_ += hole;
-              part = without_first(part, hole);
-              continue;
-            }
-            const auto end = file->port().next_hole(file->handle(), std::max(at, data.value_or(at)));
-            if (!end || *end - at >= part.bytes) break;
-            left.push_back(first_of(part, *end - at));
-            part = without_first(part, *end - at);
-          }
-          if (part.bytes != 0) left.push_back(part);
-          return {};
-        });
+  Result<void> skip_holes() {
+    return replace_stored([&](PlannedFile::Part part, const PartOrigin::Stored& from,
+                              std::vector<PlannedFile::Part>& left) -> Result<void> {
+      const auto* const file = local(from);
+      while (file != nullptr && part.bytes >= min_hole_bytes) {
+        HT_TRY(check_stop());
+        const std::uint64_t at = std::get<PartOrigin::Stored>(part.from).offset;
+        const auto data = file->port().next_data(file->handle(), at);
+        const bool is_hole_to_end = !data && data.error() == std::errc::no_such_device_or_address;
+        if (!data && !is_hole_to_end) break;  // the file system does not report holes
+        // Whole pages, so that the bytes written next to the hole do not share a page with it.
+        const std::uint64_t hole = is_hole_to_end ? part.bytes : align_down(std::min(*data - at, part.bytes));
+        if (hole >= min_hole_bytes) {
+          add_hole(part.offset, hole);
+          done_ += hole;
+          part = without_first(part, hole);
+          continue;
+        }
+        const auto end = file->port().next_hole(file->handle(), std::max(at, data.value_or(at)));
+        if (!end || *end - at >= part.bytes) break;
+        left.push_back(first_of(part, *end - at));
+        part = without_first(part, *end - at);
+      }
+      if (part.bytes != 0) left.push_back(part);
+      return {};
+    });
   }
 
   Result<void> share_blocks() {
     std::vector<bool> refused(options_.sources.size(), false);
-    return replace_stored([&](const PlannedPart& part, const StoredBytes& from,
-                              std::vector<PlannedPart>& left) -> Result<void> {
+    return replace_stored([&](const PlannedFile::Part& part, const PartOrigin::Stored& from,
+                              std::vector<PlannedFile::Part>& left) -> Result<void> {
       const std::uint64_t begin = align_up(part.offset);
       const std::uint64_t end = align_down(part.offset + part.bytes);
       const auto* const file = local(from);
@@ -155,7 +156,7 @@ class FileCopy {
                                                       .to_offset = at,
                                                       .bytes = count});
         if (!done && done.error() == std::errc::interrupted) continue;
-        if (!done && !cannot_be_done(done.error())) {
+        if (!done && !is_unsupported(done.error())) {
           return fail(target_.failed("blocks_can_be_shared", "share blocks with its source", done.error())
                           .at_offset(at));
         }
@@ -180,10 +181,10 @@ class FileCopy {
   void open_sources() {
     std::vector<std::vector<io::FileRange>> wanted(options_.sources.size());
     for (const auto& part : parts_) {
-      if (const auto* const from = std::get_if<StoredBytes>(&part.from)) {
+      if (const auto* const from = std::get_if<PartOrigin::Stored>(&part.from)) {
         wanted[from->file].push_back({from->file, from->offset, part.bytes});
-      } else if (const auto* const converted = std::get_if<ConvertedBytes>(&part.from)) {
-        const ValueChange& change = file_.changes[converted->change];
+      } else if (const auto* const converted = std::get_if<PartOrigin::Retyped>(&part.from)) {
+        const PlannedFile::ValueChange& change = file_.changes[converted->change];
         const auto bytes = values::stored_bytes(change.from, static_cast<std::int64_t>(change.elements));
         wanted[converted->file].push_back({converted->file, converted->offset, bytes});
       }
@@ -226,15 +227,15 @@ class FileCopy {
 
   Result<void> copy(const CopyPiece& piece, MutableBytes buffer) {
     if (!direct_->is_open() && options_.sums == nullptr && HT_TRY(copy_by_system(piece))) return {};
-    const Bytes bytes = HT_TRY(put_together(piece, buffer));
+    const Bytes bytes = HT_TRY(assemble(piece, buffer));
     if (options_.sums != nullptr) options_.sums->add_bytes(piece.offset, bytes);
     return write(piece, bytes, buffer);
   }
 
   // Returns false if the piece is not entirely from one file or the system cannot copy it.
   Result<bool> copy_by_system(const CopyPiece& piece) {
-    const PlannedPart part = within(piece, parts_[piece.first_part]);
-    const auto* const from = std::get_if<StoredBytes>(&part.from);
+    const PlannedFile::Part part = within(piece, parts_[piece.first_part]);
+    const auto* const from = std::get_if<PartOrigin::Stored>(&part.from);
     if (piece.parts != 1 || from == nullptr || system_refuses_ || local(*from) == nullptr) return false;
     for (std::uint64_t done = 0; done < part.bytes;) {
       const auto count = target_.port().copy_range({.from = local(*from)->handle(),
@@ -243,7 +244,7 @@ class FileCopy {
                                                     .to_offset = part.offset + done,
                                                     .bytes = part.bytes - done});
       if (!count && count.error() == std::errc::interrupted) continue;
-      if (!count && cannot_be_done(count.error())) {
+      if (!count && is_unsupported(count.error())) {
         system_refuses_ = true;
         return false;
       }
@@ -260,10 +261,10 @@ class FileCopy {
   }
 
   // Returns the bytes of a piece, which are somewhere in the buffer.
-  Result<Bytes> put_together(const CopyPiece& piece, MutableBytes buffer) {
+  Result<Bytes> assemble(const CopyPiece& piece, MutableBytes buffer) {
     if (piece.parts == 1) {
-      const PlannedPart only = within(piece, parts_[piece.first_part]);
-      if (const auto* const from = std::get_if<StoredBytes>(&only.from)) {
+      const PlannedFile::Part only = within(piece, parts_[piece.first_part]);
+      if (const auto* const from = std::get_if<PartOrigin::Stored>(&only.from)) {
         return read(*from, only.bytes, buffer);
       }
     }
@@ -271,27 +272,27 @@ class FileCopy {
     const MutableBytes room = buffer.subspan(static_cast<std::size_t>(piece.offset % page_bytes),
                                              static_cast<std::size_t>(piece.bytes));
     for (std::size_t i = 0; i < piece.parts; ++i) {
-      const PlannedPart part = within(piece, parts_[piece.first_part + i]);
+      const PlannedFile::Part part = within(piece, parts_[piece.first_part + i]);
       const MutableBytes into = room.subspan(static_cast<std::size_t>(part.offset - piece.offset),
                                              static_cast<std::size_t>(part.bytes));
-      if (const auto* const from = std::get_if<StoredBytes>(&part.from)) {
+      if (const auto* const from = std::get_if<PartOrigin::Stored>(&part.from)) {
         HT_TRY(read_plainly(*from, into));
-      } else if (const auto* const relaid = std::get_if<RelaidBytes>(&part.from)) {
+      } else if (const auto* const relaid = std::get_if<PartOrigin::Relaid>(&part.from)) {
         HT_TRY(read_relaid(relaid->file, relaid->offset, *file_.relayouts[relaid->relayout], relaid->before,
                            into));
-      } else if (const auto* const converted = std::get_if<ConvertedBytes>(&part.from)) {
+      } else if (const auto* const converted = std::get_if<PartOrigin::Retyped>(&part.from)) {
         HT_TRY(read_converted(*converted, into, buffer.subspan(buffer_bytes)));
       } else if (const auto* const memory = std::get_if<Bytes>(&part.from)) {
         // The memory may be pages of a mapped file.
         HT_TRY(guarded(*memory, [&] { std::ranges::copy(*memory, into.begin()); }));
       } else {
-        fill_with(into, std::get<RepeatedBytes>(part.from).bytes());
+        fill_with(into, std::get<PartOrigin::Repeated>(part.from).bytes());
       }
     }
     return Bytes(room);
   }
 
-  Result<Bytes> read(const StoredBytes& from, std::uint64_t bytes, MutableBytes buffer) {
+  Result<Bytes> read(const PartOrigin::Stored& from, std::uint64_t bytes, MutableBytes buffer) {
     const auto& direct = direct_sources_[from.file];
     if (direct.is_open()) {
       const std::uint64_t begin = align_down(from.offset);
@@ -308,7 +309,7 @@ class FileCopy {
     return Bytes(into);
   }
 
-  Result<void> read_plainly(const StoredBytes& from, MutableBytes into) {
+  Result<void> read_plainly(const PartOrigin::Stored& from, MutableBytes into) {
     auto done = source(from).read(from.offset, into);
     // If the file was truncated meanwhile, report it as changed.
     if (!done) HT_TRY(source(from).check_unchanged());
@@ -318,7 +319,7 @@ class FileCopy {
   // Reads the bytes from offset `before` on of a tensor whose layout is changed.
   Result<void> read_relaid(std::uint32_t file, std::uint64_t offset, const Relayout& relayout,
                            std::uint64_t before, MutableBytes into) {
-    const StoredBytes from{file, offset};
+    const PartOrigin::Stored from{file, offset};
     return relayout_into(
         into, relayout, before, [&](std::uint64_t first, MutableBytes units) -> Result<void> {
           if (relayout.column_major.empty())
@@ -339,8 +340,8 @@ class FileCopy {
   }
 
   // Converts the elements that the bytes belong to in steps. `room` holds the stored bytes of one step.
-  Result<void> read_converted(const ConvertedBytes& from, MutableBytes into, MutableBytes room) {
-    const ValueChange& change = file_.changes[from.change];
+  Result<void> read_converted(const PartOrigin::Retyped& from, MutableBytes into, MutableBytes room) {
+    const PlannedFile::ValueChange& change = file_.changes[from.change];
     const auto bytes_of = [](const ElementType& type, std::uint64_t elements) {
       return values::stored_bytes(type, static_cast<std::int64_t>(elements));
     };
@@ -382,8 +383,8 @@ class FileCopy {
   }
 
   // The stored bytes of some elements, row-major and little-endian.
-  Result<Bytes> read_stored(const ConvertedBytes& from, const ValueChange& change, std::uint64_t first,
-                            std::uint64_t count, MutableBytes room) {
+  Result<Bytes> read_stored(const PartOrigin::Retyped& from, const PlannedFile::ValueChange& change,
+                            std::uint64_t first, std::uint64_t count, MutableBytes room) {
     const std::uint64_t begin = values::stored_bytes(change.from, static_cast<std::int64_t>(first));
     const std::uint64_t bytes = values::stored_bytes(change.from, static_cast<std::int64_t>(count));
     if (!change.relayout) return read({from.file, from.offset + begin}, bytes, room);
@@ -426,9 +427,9 @@ class FileCopy {
   void count(const CopyPiece& piece, std::uint64_t& way) {
     for (std::size_t i = 0; i < piece.parts; ++i) {
       const auto& part = parts_[piece.first_part + i];
-      const bool is_copied = std::holds_alternative<StoredBytes>(part.from) ||
-                             std::holds_alternative<RelaidBytes>(part.from) ||
-                             std::holds_alternative<ConvertedBytes>(part.from);
+      const bool is_copied = std::holds_alternative<PartOrigin::Stored>(part.from) ||
+                             std::holds_alternative<PartOrigin::Relaid>(part.from) ||
+                             std::holds_alternative<PartOrigin::Retyped>(part.from);
       if (is_copied) std::atomic_ref(way) += within(piece, part).bytes;
     }
   }
@@ -465,7 +466,7 @@ class FileCopy {
   io::AtomicFile& target_;
   const CopyOptions& options_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  std::vector<PlannedPart> parts_;
+  std::vector<PlannedFile::Part> parts_;
   const io::DirectFile* direct_ = nullptr;
   std::vector<io::DirectFile> direct_sources_;
   bool has_holes_ = false;

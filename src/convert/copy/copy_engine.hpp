@@ -8,9 +8,9 @@
 
 #include <htensor/base/result.hpp>
 #include <htensor/base/work.hpp>
-#include <htensor/convert/plan.hpp>
+#include <htensor/convert/convert.hpp>
 
-#include "convert/copy/passing_sums.hpp"
+#include "convert/copy/copy_checksums.hpp"
 #include "io/atomic_file.hpp"
 #include "io/strategy/mapped_file.hpp"
 
@@ -20,7 +20,7 @@ struct CopyOptions {
   /// The source's files; null for a file that is not read.
   io::MappedFiles sources{};
   /// Receives every byte of the file once. This rules out shared blocks and copy_file_range.
-  PassingSums* sums = nullptr;
+  CopyChecksums* sums = nullptr;
   WorkOptions work{};
 };
 

@@ -4,9 +4,10 @@
 #include <sys/stat.h>
 
 #include <fstream>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
 #include <random>
 
+#include "io/file_source.hpp"
 #include "model/relayout.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
@@ -34,20 +35,21 @@ class CopyingFiles : public ::testing::Test {
   CopyingFiles() { write_file(source_, contents_); }
 
   // Of everything some: made up, in memory, over and over, from anywhere in the source, with gaps.
-  PlannedFile plan_of_all_kinds() {
+  PlannedFile plan_with_every_origin() {
     PlannedFile file{.path = target_, .bytes = 11 * megabyte + 17, .header = noise(100, 2), .parts = {}};
     file.parts.push_back({.offset = 128, .bytes = 1000, .from = Bytes(memory_)});
-    file.parts.push_back({.offset = 1128, .bytes = 5 * megabyte + 3, .from = StoredBytes{0, 77}});
+    file.parts.push_back({.offset = 1128, .bytes = 5 * megabyte + 3, .from = PartOrigin::Stored{0, 77}});
     file.parts.push_back({.offset = 6 * megabyte, .bytes = 3001, .from = pattern_});
     file.parts.push_back(
-        {.offset = 6 * megabyte + 3001, .bytes = 2 * megabyte, .from = StoredBytes{0, 4096}});
-    file.parts.push_back({.offset = 10 * megabyte, .bytes = megabyte, .from = StoredBytes{0, 5 * megabyte}});
+        {.offset = 6 * megabyte + 3001, .bytes = 2 * megabyte, .from = PartOrigin::Stored{0, 4096}});
+    file.parts.push_back(
+        {.offset = 10 * megabyte, .bytes = megabyte, .from = PartOrigin::Stored{0, 5 * megabyte}});
     return file;
   }
 
   // Room for all of it is taken beforehand.
   PlannedFile plan_without_large_gaps() {
-    auto file = plan_of_all_kinds();
+    auto file = plan_with_every_origin();
     file.parts[1].bytes = 6 * megabyte - file.parts[1].offset - 100;
     file.parts[4].offset = file.parts[3].offset + file.parts[3].bytes + 100;
     file.bytes = file.parts[4].offset + file.parts[4].bytes + 17;
@@ -60,12 +62,12 @@ class CopyingFiles : public ::testing::Test {
     for (const auto& part : file.parts) {
       for (std::uint64_t i = 0; i < part.bytes; ++i) {
         auto& to = bytes[static_cast<std::size_t>(part.offset + i)];
-        if (const auto* const from = std::get_if<StoredBytes>(&part.from)) {
+        if (const auto* const from = std::get_if<PartOrigin::Stored>(&part.from)) {
           to = contents_[static_cast<std::size_t>(from->offset + i)];
         } else if (const auto* const memory = std::get_if<Bytes>(&part.from)) {
           to = (*memory)[static_cast<std::size_t>(i)];
         } else {
-          const auto& repeated = std::get<RepeatedBytes>(part.from);
+          const auto& repeated = std::get<PartOrigin::Repeated>(part.from);
           to = repeated.pattern[static_cast<std::size_t>(i % repeated.pattern_bytes)];
         }
       }
@@ -73,16 +75,17 @@ class CopyingFiles : public ::testing::Test {
     return bytes;
   }
 
-  Result<CopiedBy> copy(const PlannedFile& file, PassingSums* sums = nullptr, const WorkOptions& work = {}) {
+  Result<CopiedBy> copy(const PlannedFile& file, CopyChecksums* sums = nullptr,
+                        const WorkOptions& work = {}) {
     io::MappedFile source(io::FileSource::open(source_, port_).value());
     io::MappedFile* const sources[] = {&source};
-    auto target = HT_TRY(io::AtomicFile::create(target_, io::IfExists::replace, port_));
+    auto target = HT_TRY(io::AtomicFile::create(target_, IfExists::replace, port_));
     auto copied = HT_TRY(copy_file(file, target, {.sources = sources, .sums = sums, .work = work}));
     HT_TRY(std::move(target).commit());
     return copied;
   }
 
-  void expect_right(const PlannedFile& file) {
+  void expect_planned_bytes(const PlannedFile& file) {
     EXPECT_TRUE(read_file(target_) == wanted(file));
     EXPECT_EQ(folder_.names(), (std::vector<std::string>{"source", "target"}));
     EXPECT_EQ(port_.open_files(), 0);
@@ -90,8 +93,8 @@ class CopyingFiles : public ::testing::Test {
   }
 
   static constexpr std::uint64_t stored_bytes = 8 * megabyte + 3;  // of all kinds
-  RepeatedBytes pattern_{.pattern = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}},
-                         .pattern_bytes = 4};
+  PartOrigin::Repeated pattern_{.pattern = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}},
+                                .pattern_bytes = 4};
   TemporaryFolder folder_;
   std::filesystem::path source_ = folder_ / "source";
   std::filesystem::path target_ = folder_ / "target";
@@ -100,82 +103,82 @@ class CopyingFiles : public ::testing::Test {
   FaultyPort port_;
 };
 
-TEST_F(CopyingFiles, gives_the_planned_bytes_by_every_way) {
-  const auto file = plan_of_all_kinds();
+TEST_F(CopyingFiles, copies_the_planned_bytes_by_every_method) {
+  const auto file = plan_with_every_origin();
   const auto any = copy(file).value();
   EXPECT_EQ(any.reflink + any.direct + any.copy_file_range + any.read_write, stored_bytes);
-  expect_right(file);
+  expect_planned_bytes(file);
 
   port_.fail_from(Call::clone_range, 0, std::errc::operation_not_supported);
   const auto not_shared = copy(file).value();
   EXPECT_EQ(not_shared.reflink, 0U);
-  expect_right(file);
+  expect_planned_bytes(file);
 
   port_.fail_from(Call::reopen_direct, 0, std::errc::invalid_argument);
   const auto by_system = copy(file).value();
   EXPECT_EQ(by_system.direct, 0U);
   EXPECT_GT(by_system.copy_file_range, 0U);
-  expect_right(file);
+  expect_planned_bytes(file);
 
   port_.fail_from(Call::copy_range, 0, std::errc::cross_device_link);
   const auto by_hand = copy(file).value();
   EXPECT_EQ(by_hand.read_write, stored_bytes);
-  expect_right(file);
+  expect_planned_bytes(file);
 }
 
-TEST_F(CopyingFiles, reads_past_the_page_cache_what_is_not_in_it) {
+TEST_F(CopyingFiles, reads_uncached_ranges_with_direct_io) {
   port_.fail_from(Call::clone_range, 0, std::errc::operation_not_supported);
   port_.fail_from(Call::cached, 0, std::errc::function_not_supported);
-  const auto file = plan_of_all_kinds();
+  const auto file = plan_with_every_origin();
   ASSERT_TRUE(copy(file));
-  expect_right(file);
+  expect_planned_bytes(file);
 }
 
-TEST_F(CopyingFiles, goes_on_after_short_and_interrupted_calls) {
+TEST_F(CopyingFiles, retries_short_and_interrupted_calls) {
   port_.fail_from(Call::clone_range, 0, std::errc::operation_not_supported);
   const auto file = plan_without_large_gaps();
-  port_.set_most_bytes(100'000);
+  port_.set_max_bytes(100'000);
   for (const auto call : {Call::read_at, Call::write_at, Call::allocate, Call::resize, Call::sync}) {
     port_.fail_at(call, port_.count(call), std::errc::interrupted);
   }
   ASSERT_TRUE(copy(file));
-  expect_right(file);
+  expect_planned_bytes(file);
   port_.fail_from(Call::reopen_direct, 0, std::errc::invalid_argument);
   port_.fail_at(Call::copy_range, port_.count(Call::copy_range), std::errc::interrupted);
   ASSERT_TRUE(copy(file));
-  expect_right(file);
+  expect_planned_bytes(file);
 }
 
-TEST_F(CopyingFiles, writes_plainly_where_direct_writes_are_refused_after_all) {
+TEST_F(CopyingFiles, falls_back_to_buffered_writes) {
   port_.fail_from(Call::clone_range, 0, std::errc::operation_not_supported);
   // Aligned from end to end, so that the only write is a direct one.
   const PlannedFile file{.path = target_,
                          .bytes = megabyte,
                          .header = {},
-                         .parts = {{.offset = 0, .bytes = megabyte, .from = StoredBytes{0, 5}}}};
+                         .parts = {{.offset = 0, .bytes = megabyte, .from = PartOrigin::Stored{0, 5}}}};
   port_.fail_at(Call::write_at, 0, std::errc::invalid_argument);
   EXPECT_EQ(copy(file).value().read_write, megabyte);
-  expect_right(file);
+  expect_planned_bytes(file);
 }
 
-TEST_F(CopyingFiles, makes_empty_files_and_files_without_a_source) {
+TEST_F(CopyingFiles, creates_empty_files_and_files_without_a_source) {
   PlannedFile file{.path = target_, .bytes = 0, .header = {}, .parts = {}};
   ASSERT_TRUE(copy(file));
-  expect_right(file);
+  expect_planned_bytes(file);
   file.bytes = 5000;
   file.parts.push_back({.offset = 10, .bytes = 4000, .from = pattern_});
   const auto copied = copy(file).value();
   EXPECT_EQ(copied.direct + copied.read_write, 0U);
-  expect_right(file);
+  expect_planned_bytes(file);
 }
 
-TEST_F(CopyingFiles, leaves_holes_as_holes) {
+TEST_F(CopyingFiles, keeps_holes) {
   constexpr std::uint64_t gigabyte = std::uint64_t{1} << 30;
   std::filesystem::resize_file(source_, 5 * gigabyte);
   const PlannedFile file{.path = target_,
                          .bytes = 5 * gigabyte + 64,
                          .header = noise(64, 4),
-                         .parts = {{.offset = 64, .bytes = 5 * gigabyte, .from = StoredBytes{0, 0}}}};
+                         .parts = {{.offset = 64, .bytes = 5 * gigabyte, .from = PartOrigin::Stored{0, 0}}}};
   ASSERT_TRUE(copy(file));
   struct stat made{};
   ASSERT_EQ(stat(target_.c_str(), &made), 0);
@@ -187,17 +190,17 @@ TEST_F(CopyingFiles, leaves_holes_as_holes) {
   EXPECT_TRUE(begin == contents_);
 }
 
-TEST_F(CopyingFiles, shows_every_byte_to_who_watches) {
-  const auto file = plan_of_all_kinds();
-  PassingSums sums({});
+TEST_F(CopyingFiles, passes_every_byte_to_the_observer) {
+  const auto file = plan_with_every_origin();
+  CopyChecksums sums({});
   const auto copied = copy(file, &sums).value();
   EXPECT_EQ(copied.reflink + copied.copy_file_range, 0U);
   // Each byte once: else the pieces would not follow each other.
   EXPECT_EQ(sums.sum_of(0, file.bytes), crc64nvme(wanted(file)));
-  expect_right(file);
+  expect_planned_bytes(file);
 }
 
-TEST_F(CopyingFiles, leaves_nothing_where_any_call_fails) {
+TEST_F(CopyingFiles, leaves_no_file_after_any_failure) {
   const auto file = plan_without_large_gaps();
   for (const bool direct : {true, false}) {
     port_.clear_faults();
@@ -219,7 +222,7 @@ TEST_F(CopyingFiles, bytes_can_be_copied) {
   port_.fail_from(Call::clone_range, 0, std::errc::operation_not_supported);
   port_.fail_from(Call::reopen_direct, 0, std::errc::invalid_argument);
   port_.fail_at(Call::copy_range, 0, std::errc::no_space_on_device);
-  const auto done = copy(plan_of_all_kinds());
+  const auto done = copy(plan_with_every_origin());
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code(), ErrorCode::no_space);
   EXPECT_EQ(done.error().rule(), "bytes_can_be_copied");
@@ -231,29 +234,29 @@ TEST_F(CopyingFiles, blocks_can_be_shared) {
   const auto done = copy({.path = target_,
                           .bytes = megabyte,
                           .header = {},
-                          .parts = {{.offset = 0, .bytes = megabyte, .from = StoredBytes{0, 0}}}});
+                          .parts = {{.offset = 0, .bytes = megabyte, .from = PartOrigin::Stored{0, 0}}}});
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().rule(), "blocks_can_be_shared");
   EXPECT_EQ(folder_.names(), std::vector<std::string>{"source"});
 }
 
-TEST_F(CopyingFiles, tells_of_a_source_that_cannot_be_read) {
+TEST_F(CopyingFiles, reports_an_unreadable_source) {
   port_.fail_from(Call::clone_range, 0, std::errc::operation_not_supported);
   port_.fail_from(Call::read_at, 0, std::errc::io_error);
-  const auto done = copy(plan_of_all_kinds());
+  const auto done = copy(plan_with_every_origin());
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code(), ErrorCode::read_failed);
   EXPECT_EQ(done.error().path(), source_.string());
   EXPECT_EQ(folder_.names(), std::vector<std::string>{"source"});
 }
 
-TEST_F(CopyingFiles, tells_of_a_source_that_changes_or_shrinks) {
-  const auto file = plan_of_all_kinds();
+TEST_F(CopyingFiles, reports_a_source_that_changes_or_shrinks) {
+  const auto file = plan_with_every_origin();
   for (const bool shrinks : {true, false}) {
     write_file(source_, contents_);
-    bool done_once = false;
+    bool is_done = false;
     port_.before_each([&](Call call, int) {
-      if (call != Call::resize || std::exchange(done_once, true)) return;
+      if (call != Call::resize || std::exchange(is_done, true)) return;
       if (shrinks) {
         std::filesystem::resize_file(source_, 1000);
       } else {
@@ -268,8 +271,8 @@ TEST_F(CopyingFiles, tells_of_a_source_that_changes_or_shrinks) {
   }
 }
 
-TEST_F(CopyingFiles, can_be_stopped_and_tells_how_far_it_got) {
-  const auto file = plan_of_all_kinds();
+TEST_F(CopyingFiles, can_be_cancelled_and_reports_the_written_bytes) {
+  const auto file = plan_with_every_origin();
   const std::stop_source stop;
   stop.request_stop();
   const auto done = copy(file, nullptr, {.stop = stop.get_token(), .on_progress = {}});
@@ -282,7 +285,7 @@ TEST_F(CopyingFiles, can_be_stopped_and_tells_how_far_it_got) {
   EXPECT_GT(last.done_bytes, file.bytes / 2);
 }
 
-TEST_F(CopyingFiles, can_be_stopped_between_two_holes) {
+TEST_F(CopyingFiles, can_be_cancelled_between_two_holes) {
   // A page of data after each hole.
   constexpr int holes = 50;
   constexpr std::uint64_t step = megabyte;
@@ -298,7 +301,7 @@ TEST_F(CopyingFiles, can_be_stopped_between_two_holes) {
   const PlannedFile file{.path = target_,
                          .bytes = holes * step,
                          .header = {},
-                         .parts = {{.offset = 0, .bytes = holes * step, .from = StoredBytes{0, 0}}}};
+                         .parts = {{.offset = 0, .bytes = holes * step, .from = PartOrigin::Stored{0, 0}}}};
   std::stop_source stop;
   int polls = 0;
   const auto stop_at_third = [&](const Progress&) {
@@ -312,12 +315,12 @@ TEST_F(CopyingFiles, can_be_stopped_between_two_holes) {
   EXPECT_LT(port_.count(Call::next_data) - before, 3);
 }
 
-TEST_F(CopyingFiles, can_be_stopped_within_a_column_major_piece) {
+TEST_F(CopyingFiles, can_be_cancelled_within_a_column_major_piece) {
   const std::int64_t side = 1024;
   PlannedFile file{.path = target_, .bytes = megabyte, .header = {}, .parts = {}, .relayouts = {}};
   file.relayouts.push_back(std::make_shared<const Relayout>(
       Relayout{.unit_bytes = 1, .numbers = {}, .column_major = {side, side}}));
-  file.parts.push_back({.offset = 0, .bytes = megabyte, .from = RelaidBytes{}});
+  file.parts.push_back({.offset = 0, .bytes = megabyte, .from = PartOrigin::Relaid{}});
   ASSERT_TRUE(copy(file));
   std::filesystem::remove(target_);
   const std::stop_source stop;
@@ -330,10 +333,10 @@ TEST_F(CopyingFiles, can_be_stopped_within_a_column_major_piece) {
 }
 
 // As alignment makes them.
-TEST_F(CopyingFiles, takes_no_room_for_large_gaps) {
+TEST_F(CopyingFiles, writes_large_gaps_as_holes) {
   PlannedFile file{
       .path = target_, .bytes = 65 * megabyte, .header = noise(100, 2), .parts = {}, .relayouts = {}};
-  file.parts.push_back({.offset = 64 * megabyte, .bytes = megabyte, .from = StoredBytes{0, 0}});
+  file.parts.push_back({.offset = 64 * megabyte, .bytes = megabyte, .from = PartOrigin::Stored{0, 0}});
   ASSERT_TRUE(copy(file));
   EXPECT_TRUE(read_file(target_) == wanted(file));
   struct stat made{};

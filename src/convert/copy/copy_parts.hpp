@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstddef>
-#include <htensor/convert/plan.hpp>
+#include <htensor/convert/convert.hpp>
 #include <span>
 #include <vector>
 
@@ -13,11 +13,11 @@ inline constexpr std::uint64_t small_gap_bytes = std::uint64_t{64} << 10;
 
 /// All parts of a file to write, in order: its header, its parts, small gaps. Ranges that are adjacent in
 /// both the source and the file are merged.
-[[nodiscard]] std::vector<PlannedPart> covered_parts(const PlannedFile& file);
+[[nodiscard]] std::vector<PlannedFile::Part> covered_parts(const PlannedFile& file);
 
 /// The part without its first bytes, or its first bytes only.
-[[nodiscard]] PlannedPart without_first(const PlannedPart& part, std::uint64_t bytes);
-[[nodiscard]] PlannedPart first_of(const PlannedPart& part, std::uint64_t bytes);
+[[nodiscard]] PlannedFile::Part without_first(const PlannedFile::Part& part, std::uint64_t bytes);
+[[nodiscard]] PlannedFile::Part first_of(const PlannedFile::Part& part, std::uint64_t bytes);
 
 /// A range of the file that is written at once. It consists of adjacent parts; the first and the last one may
 /// extend beyond it.
@@ -29,9 +29,10 @@ struct CopyPiece {
 };
 
 /// The parts cut at multiples of `piece_bytes` in the file.
-[[nodiscard]] std::vector<CopyPiece> pieces_of(std::span<const PlannedPart> parts, std::uint64_t piece_bytes);
+[[nodiscard]] std::vector<CopyPiece> pieces_of(std::span<const PlannedFile::Part> parts,
+                                               std::uint64_t piece_bytes);
 
 /// The section of the part that is inside the piece.
-[[nodiscard]] PlannedPart within(const CopyPiece& piece, const PlannedPart& part);
+[[nodiscard]] PlannedFile::Part within(const CopyPiece& piece, const PlannedFile::Part& part);
 
 }  // namespace ht::inline v1

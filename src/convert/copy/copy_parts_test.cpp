@@ -10,8 +10,9 @@ namespace {
 
 constexpr std::uint64_t large = std::uint64_t{1} << 30;
 
-PlannedPart stored(std::uint64_t offset, std::uint64_t bytes, std::uint64_t from, std::uint32_t file = 0) {
-  return {.offset = offset, .bytes = bytes, .from = StoredBytes{file, from}};
+PlannedFile::Part stored(std::uint64_t offset, std::uint64_t bytes, std::uint64_t from,
+                         std::uint32_t file = 0) {
+  return {.offset = offset, .bytes = bytes, .from = PartOrigin::Stored{file, from}};
 }
 
 struct Span {
@@ -27,48 +28,48 @@ std::vector<Span> spans_of(const List& list) {
   return spans;
 }
 
-TEST(CopyParts, join_what_follows_each_other_in_file_and_source) {
+TEST(CopyParts, join_ranges_adjacent_in_file_and_source) {
   const PlannedFile file{.path = {},
                          .bytes = 400,
                          .header = {},
                          .parts = {stored(0, 100, 1000), stored(100, 50, 1100), stored(150, 50, 2000),
                                    stored(200, 200, 2050, 1)}};
-  const std::vector<Span> wanted{{0, 150}, {150, 50}, {200, 200}};
-  EXPECT_EQ(spans_of(covered_parts(file)), wanted);
+  const std::vector<Span> expected{{0, 150}, {150, 50}, {200, 200}};
+  EXPECT_EQ(spans_of(covered_parts(file)), expected);
 }
 
-TEST(CopyParts, write_small_gaps_and_leave_large_ones) {
+TEST(CopyParts, write_small_gaps_and_skip_large_gaps) {
   const PlannedFile file{.path = {},
                          .bytes = large + 4096,
                          .header = std::vector<std::byte>(10),
                          .parts = {stored(64, 100, 0), stored(large, 50, 500)}};
-  const std::vector<Span> wanted{{0, 10}, {10, 54}, {64, 100}, {large, 50}, {large + 50, 4046}};
-  EXPECT_EQ(spans_of(covered_parts(file)), wanted);
+  const std::vector<Span> expected{{0, 10}, {10, 54}, {64, 100}, {large, 50}, {large + 50, 4046}};
+  EXPECT_EQ(spans_of(covered_parts(file)), expected);
 }
 
-TEST(CopyParts, leave_out_what_has_no_bytes) {
+TEST(CopyParts, skip_empty_ranges) {
   EXPECT_TRUE(covered_parts({}).empty());
   const PlannedFile file{.path = {}, .bytes = 8, .header = {}, .parts = {stored(0, 0, 5), stored(0, 8, 5)}};
   EXPECT_EQ(covered_parts(file).size(), 1U);
 }
 
-TEST(CopyParts, are_cut_at_multiples_of_the_pieces) {
-  const std::vector<PlannedPart> parts{stored(0, 150, 7), stored(150, 20, 500), stored(300, 100, 0)};
+TEST(CopyParts, are_split_at_multiples_of_the_piece_size) {
+  const std::vector<PlannedFile::Part> parts{stored(0, 150, 7), stored(150, 20, 500), stored(300, 100, 0)};
   const auto pieces = pieces_of(parts, 100);
-  const std::vector<Span> wanted{{0, 100}, {100, 70}, {300, 100}};
-  EXPECT_EQ(spans_of(pieces), wanted);
+  const std::vector<Span> expected{{0, 100}, {100, 70}, {300, 100}};
+  EXPECT_EQ(spans_of(pieces), expected);
   EXPECT_EQ(pieces[1].first_part, 0U);
   EXPECT_EQ(pieces[1].parts, 2U);
   const auto slice = within(pieces[1], parts[0]);
   EXPECT_EQ(slice.offset, 100U);
   EXPECT_EQ(slice.bytes, 50U);
-  EXPECT_EQ(std::get<StoredBytes>(slice.from).offset, 107U);
+  EXPECT_EQ(std::get<PartOrigin::Stored>(slice.from).offset, 107U);
 }
 
-TEST(CopyParts, of_a_splat_go_on_within_its_pattern) {
-  RepeatedBytes abc{.pattern = {std::byte{'a'}, std::byte{'b'}, std::byte{'c'}}, .pattern_bytes = 3};
+TEST(CopyParts, of_a_splat_continue_within_its_pattern) {
+  PartOrigin::Repeated abc{.pattern = {std::byte{'a'}, std::byte{'b'}, std::byte{'c'}}, .pattern_bytes = 3};
   const auto rest = without_first({.offset = 0, .bytes = 10, .from = abc}, 4);
-  EXPECT_EQ(std::get<RepeatedBytes>(rest.from).bytes()[0], std::byte{'b'});
+  EXPECT_EQ(std::get<PartOrigin::Repeated>(rest.from).bytes()[0], std::byte{'b'});
   EXPECT_EQ(rest.bytes, 6U);
 }
 
@@ -76,7 +77,7 @@ TEST(CopyParts, of_a_splat_go_on_within_its_pattern) {
 RC_GTEST_PROP(CopyParts, pieces_have_every_byte_once, ()) {
   const auto sizes = *rc::gen::container<std::vector<std::uint8_t>>(rc::gen::arbitrary<std::uint8_t>());
   const auto piece_bytes = *rc::gen::inRange<std::uint64_t>(1, 100);
-  std::vector<PlannedPart> parts;
+  std::vector<PlannedFile::Part> parts;
   std::uint64_t at = 0;
   std::uint64_t source = 0;
   for (const auto size : sizes) {
@@ -96,8 +97,8 @@ RC_GTEST_PROP(CopyParts, pieces_have_every_byte_once, ()) {
       const auto& part = parts[piece.first_part + i];
       const auto slice = within(piece, part);
       RC_ASSERT(slice.offset == next);
-      RC_ASSERT(std::get<StoredBytes>(slice.from).offset ==
-                std::get<StoredBytes>(part.from).offset + slice.offset - part.offset);
+      RC_ASSERT(std::get<PartOrigin::Stored>(slice.from).offset ==
+                std::get<PartOrigin::Stored>(part.from).offset + slice.offset - part.offset);
       next += slice.bytes;
       for (std::uint64_t k = 0; k < slice.bytes; ++k) --covered[static_cast<std::size_t>(slice.offset + k)];
     }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <htensor/convert/convert.hpp>
-#include <htensor/convert/write.hpp>
+#include <htensor/convert/save.hpp>
 #include <optional>
 #include <vector>
 

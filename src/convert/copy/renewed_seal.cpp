@@ -1,15 +1,15 @@
 #include "convert/copy/renewed_seal.hpp"
-
-#include <algorithm>
-#include <htensor/base/utf8.hpp>
-#include <utility>
-
 #include "base/format_text.hpp"
+#include "base/utf8.hpp"
 #include "integrity/carried_seal.hpp"
 #include "integrity/compare.hpp"
 #include "integrity/found_seal.hpp"
+#include "io/file_source.hpp"
 #include "io/port/pending_port.hpp"
 #include "model/journal/set_replacement.hpp"
+
+#include <algorithm>
+#include <utility>
 
 namespace ht::inline v1 {
 namespace {
@@ -28,7 +28,8 @@ Error not_edited(const Error& found, const std::filesystem::path& seal) {
 // nullopt if the file does not exist. It may be damaged.
 Result<std::optional<std::vector<std::byte>>> bytes_of_seal(const std::filesystem::path& path,
                                                             io::Port& port) {
-  if (const auto there = port.stat(path); !there && there.error() == std::errc::no_such_file_or_directory)
+  if (const auto seal_stat = port.stat(path);
+      !seal_stat && seal_stat.error() == std::errc::no_such_file_or_directory)
     return std::nullopt;
   const auto file = HT_TRY(io::FileSource::open(path, port));
   if (file->size() > Seal::max_bytes) {
@@ -45,7 +46,7 @@ Result<std::optional<std::vector<std::byte>>> bytes_of_seal(const std::filesyste
 // Whether all files of the seal are in the list.
 bool names_only(const Seal& seal, const std::filesystem::path& folder,
                 const std::vector<std::filesystem::path>& files) {
-  return std::ranges::all_of(seal.files, [&](const SealedFile& sealed) {
+  return std::ranges::all_of(seal.files, [&](const Seal::File& sealed) {
     const auto path = (folder / sealed.name).lexically_normal();
     return std::ranges::any_of(files, [&](const auto& file) { return file.lexically_normal() == path; });
   });
@@ -72,10 +73,10 @@ Result<std::optional<RenewedSeal>> RenewedSeal::prepare(const Edit& edit) {
   const bool reads_data = found->seal.algorithm != HashAlgorithm::crc64nvme;
   const auto compared = HT_TRY(compare(found->seal, files, found->paths,
                                        {.quick = !reads_data, .work = edit.work}, MissingFiles::skipped));
-  RenewedSeal renewed(found->place.seal);
+  RenewedSeal renewed(found->location.seal);
   if (const auto matches = compared.result(); !matches) {
     if (HT_TRY(is_carried_seal(found->seal, header, edit.work))) return renewed;
-    return fail(not_edited(matches.error(), found->place.seal));
+    return fail(not_edited(matches.error(), found->location.seal));
   }
   auto carried = carried_seal(std::move(found->seal), header, edit.work);
   if (!carried) {
@@ -87,7 +88,7 @@ Result<std::optional<RenewedSeal>> RenewedSeal::prepare(const Edit& edit) {
 }
 
 Result<RenewedSeal> RenewedSeal::of_new_files(NewFiles files, const SealOptions& how,
-                                              const SeenDigest& seen) {
+                                              const KnownDigest& seen) {
   io::PendingPort pending(files.files, files.removed, files.port);
   // The header limit protects against files of others; these files were just written.
   constexpr auto any_header = std::uint64_t{1} << 40;
@@ -96,15 +97,15 @@ Result<RenewedSeal> RenewedSeal::of_new_files(NewFiles files, const SealOptions&
                                                        .max_header_bytes = any_header,
                                                        .port = &pending}));
   HT_TRY(check_seal_size(model, how.algorithm));
-  const auto made = HT_TRY(make_seal(model, how, seen));
-  RenewedSeal renewed(made.path);
-  HT_TRY(renewed.write(HT_TRY(encode_seal(made.seal)), files.port));
+  const auto new_seal = HT_TRY(make_seal(model, how, seen));
+  RenewedSeal renewed(new_seal.path);
+  HT_TRY(renewed.write(HT_TRY(encode_seal(new_seal.seal)), files.port));
   return renewed;
 }
 
 Result<void> RenewedSeal::write(Bytes seal, io::Port& port) {
   old_ = HT_TRY(bytes_of_seal(path_, port));
-  file_.emplace(HT_TRY(io::AtomicFile::create(path_, io::IfExists::replace, port)));
+  file_.emplace(HT_TRY(io::AtomicFile::create(path_, IfExists::replace, port)));
   HT_TRY(file_->write(0, seal));
   return file_->sync();
 }
@@ -127,10 +128,10 @@ Result<std::optional<ReplacedSeal>> ReplacedSeal::find(const std::filesystem::pa
     auto path = HT_TRY(seal_that_names(file, formats, port));
     if (!path) continue;
     ReplacedSeal replaced{.path = *std::move(path), .algorithm = std::nullopt};
-    const auto seal = HT_TRY(read_seal(replaced.path, port));
+    const auto seal = HT_TRY(read_seal(replaced.path, &port));
     const bool can_seal = check_can_seal(opened, files, formats, port).has_value();
     const bool is_in_place =
-        replaced.path.lexically_normal() == seal_path(opened, port, formats).lexically_normal();
+        replaced.path.lexically_normal() == seal_path(opened, &port, formats).lexically_normal();
     replaced.is_obsolete = !is_in_place && names_only(seal, replaced.path.parent_path(), files);
     if (can_seal && (is_in_place || replaced.is_obsolete)) replaced.algorithm = seal.algorithm;
     return replaced;
@@ -142,7 +143,7 @@ void RenewedSeal::roll_back() noexcept {
   auto& port = file_->port();
   static_cast<void>(without_bad_alloc([&]() -> Result<void> {
     if (!old_) return remove_file(path_, port);
-    auto file = HT_TRY(io::AtomicFile::create(path_, io::IfExists::replace, port));
+    auto file = HT_TRY(io::AtomicFile::create(path_, IfExists::replace, port));
     HT_TRY(file.write(0, *old_));
     return std::move(file).commit();
   }));

@@ -18,6 +18,7 @@
 
 #include "integrity/model_seal.hpp"
 #include "io/atomic_file.hpp"
+#include "io/port/port.hpp"
 #include "io/strategy/mapped_file.hpp"
 
 namespace ht::inline v1 {
@@ -52,7 +53,7 @@ class RenewedSeal {
   /// Writes and syncs the seal of files that are not renamed into place yet; the seal itself is not renamed
   /// either. The files are read unless `seen` has their digests.
   [[nodiscard]] static Result<RenewedSeal> of_new_files(NewFiles files, const SealOptions& how,
-                                                        const SeenDigest& seen = {});
+                                                        const KnownDigest& seen = {});
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
   /// Null if the old seal already has the new contents.

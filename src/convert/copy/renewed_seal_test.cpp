@@ -9,11 +9,11 @@
 #include <array>
 #include <csignal>
 #include <htensor/convert/convert.hpp>
-#include <htensor/convert/write.hpp>
+#include <htensor/convert/save.hpp>
 #include <htensor/integrity/seal.hpp>
-#include <htensor/integrity/verify.hpp>
 
 #include "format/safetensors/test_file.hpp"
+#include "io/port/port.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
@@ -51,7 +51,7 @@ Result<void> convert_to(const TemporaryFolder& folder, int version, io::Port& po
                         const ConvertOptions& what = {}) {
   write_source(folder, version);
   const auto source = HT_TRY(Model::open(folder / "source.safetensors", {.port = &port}));
-  HT_TRY(convert(source, folder / target, what, {.if_exists = io::IfExists::replace}));
+  HT_TRY(convert(source, folder / target, what, {.if_exists = IfExists::replace}));
   return {};
 }
 
@@ -62,7 +62,7 @@ std::vector<Verb> verbs() {
        .run = [](const TemporaryFolder& folder, int version, io::Port& port) -> Result<void> {
          const std::vector<std::byte> bytes(5000, static_cast<std::byte>(version));
          return write(folder / "t.ht", dtype_info<U8>(), std::vector<std::int64_t>{5000}, bytes,
-                      {.if_exists = io::IfExists::replace, .port = &port});
+                      {.if_exists = IfExists::replace, .port = &port});
        }},
       {.name = "convert",
        .model = "t.irpa",
@@ -117,8 +117,9 @@ class RenewingSeal : public ::testing::Test {
     States states{.old = contents(folder), .renewed = {}};
     EXPECT_TRUE(verb.run(folder, 2, io::system_port()));
     states.renewed = contents(folder);
-    const auto verified = verify(folder / verb.model);
-    EXPECT_TRUE(verified && verified->verdict == Verdict::intact && verified->algorithm == verb.algorithm);
+    const auto verified = compare_with_seal(folder / verb.model);
+    EXPECT_TRUE(verified && verified->verdict == Verification::Verdict::intact &&
+                verified->algorithm == verb.algorithm);
     EXPECT_NE(states.old, states.renewed);
     return states;
   }
@@ -139,7 +140,7 @@ class RenewingSeal : public ::testing::Test {
   }
 };
 
-TEST_F(RenewingSeal, leaves_both_old_or_both_new_whatever_fails) {
+TEST_F(RenewingSeal, leaves_both_old_or_both_new_after_any_failure) {
   for (const auto& verb : verbs()) {
     SCOPED_TRACE(verb.name);
     const auto states = states_of(verb);
@@ -166,8 +167,8 @@ TEST_F(RenewingSeal, leaves_both_old_or_both_new_whatever_fails) {
         // A set whose replacement has begun has no index until all of it is there.
         if (!now.contains(verb.model)) continue;
         EXPECT_TRUE(has_files(now, is_new ? states.renewed : states.old));
-        const auto verified = verify(folder / verb.model);
-        EXPECT_TRUE(verified && verified->verdict == Verdict::intact);
+        const auto verified = compare_with_seal(folder / verb.model);
+        EXPECT_TRUE(verified && verified->verdict == Verification::Verdict::intact);
         if (port.count(call) <= nth) break;
       }
     }
@@ -209,12 +210,12 @@ TEST_F(RenewingSeal, killed_at_any_call_leaves_a_pair_or_an_old_file_with_the_ne
       const auto repeat = [&] {
         ASSERT_TRUE(verb.run(folder, 2, io::system_port())) << "repeating completes it";
         EXPECT_EQ(contents(folder), states.renewed);
-        const auto repeated = verify(folder / verb.model);
-        EXPECT_TRUE(repeated && repeated->verdict == Verdict::intact);
+        const auto repeated = compare_with_seal(folder / verb.model);
+        EXPECT_TRUE(repeated && repeated->verdict == Verification::Verdict::intact);
       };
       const auto now = contents(folder);
       EXPECT_TRUE(!finished || now == states.renewed);
-      const auto verified = verify(folder / verb.model);
+      const auto verified = compare_with_seal(folder / verb.model);
       if (verb.is_set()) {
         EXPECT_TRUE(verified && verified->ok()) << "the old set or the new one, each with its seal";
         repeat();
@@ -224,11 +225,11 @@ TEST_F(RenewingSeal, killed_at_any_call_leaves_a_pair_or_an_old_file_with_the_ne
       ASSERT_NE(seal, now.end()) << "the seal is gone";
       const bool is_new_seal = seal->second == states.renewed.at(seal->first);
       EXPECT_TRUE(is_new_seal || seal->second == states.old.at(seal->first));
-      const bool is_there = now.contains(verb.model);
+      const bool has_model = now.contains(verb.model);
       const bool is_new = has_files(now, states.renewed);
-      EXPECT_TRUE(is_new || !is_there || has_files(now, states.old));
+      EXPECT_TRUE(is_new || !has_model || has_files(now, states.old));
       EXPECT_TRUE(is_new_seal || !is_new) << "the old seal of new files";
-      EXPECT_EQ(verified && verified->ok(), is_there && is_new == is_new_seal);
+      EXPECT_EQ(verified && verified->ok(), has_model && is_new == is_new_seal);
       between += static_cast<int>(is_new != is_new_seal);
       repeat();
     }
@@ -237,7 +238,7 @@ TEST_F(RenewingSeal, killed_at_any_call_leaves_a_pair_or_an_old_file_with_the_ne
 }
 
 // Without a seal before, a file that cannot get its name leaves none.
-TEST_F(RenewingSeal, is_removed_with_a_new_file_that_cannot_get_its_name) {
+TEST_F(RenewingSeal, is_removed_if_the_rename_of_a_new_file_fails) {
   const TemporaryFolder folder;
   write_source(folder, 1);
   FaultyPort port;
@@ -248,7 +249,7 @@ TEST_F(RenewingSeal, is_removed_with_a_new_file_that_cannot_get_its_name) {
   EXPECT_EQ(folder.names(), std::vector<std::string>{"source.safetensors"});
 }
 
-TEST_F(RenewingSeal, that_cannot_be_renamed_leaves_the_old_set) {
+TEST_F(RenewingSeal, leaves_the_old_set_if_the_rename_fails) {
   for (const auto& verb : verbs()) {
     SCOPED_TRACE(verb.name);
     const auto states = states_of(verb);
@@ -258,13 +259,13 @@ TEST_F(RenewingSeal, that_cannot_be_renamed_leaves_the_old_set) {
     port.fail_from(Call::rename, 0, std::errc::operation_not_permitted);
     EXPECT_FALSE(verb.run(folder, 2, port));
     EXPECT_TRUE(has_files(contents(folder), states.old));
-    const auto verified = verify(folder / verb.model);
-    EXPECT_TRUE(verified && verified->verdict == Verdict::intact);
+    const auto verified = compare_with_seal(folder / verb.model);
+    EXPECT_TRUE(verified && verified->verdict == Verification::Verdict::intact);
   }
 }
 
 // The name of such a seal has the number of parts.
-TEST_F(RenewingSeal, of_a_split_model_replaces_the_one_of_other_parts) {
+TEST_F(RenewingSeal, replaces_the_seal_of_other_parts_of_a_split_model) {
   const TemporaryFolder folder;
   write_file(folder / "source.safetensors",
              testing::safetensors_file(R"({"a":{"dtype":"F32","shape":[1000],"data_offsets":[0,4000]},)"
@@ -276,13 +277,13 @@ TEST_F(RenewingSeal, of_a_split_model_replaces_the_one_of_other_parts) {
   const auto first = folder / "t-00001-of-00003.gguf";
   ASSERT_TRUE(ht::seal(Model::open(first).value(), {.algorithm = HashAlgorithm::xxh3_128}));
   const auto done =
-      convert(source, folder / "t.gguf", {.shard_bytes = 9000}, {.if_exists = io::IfExists::replace});
+      convert(source, folder / "t.gguf", {.shard_bytes = 9000}, {.if_exists = IfExists::replace});
   ASSERT_TRUE(done) << to_string(done.error());
   EXPECT_FALSE(done->stale_seal);
   EXPECT_FALSE(std::filesystem::exists(folder / "t-00001-of-00003.gguf.htseal"));
-  const auto verified = verify(folder / "t-00001-of-00002.gguf");
+  const auto verified = compare_with_seal(folder / "t-00001-of-00002.gguf");
   ASSERT_TRUE(verified);
-  EXPECT_EQ(verified->verdict, Verdict::intact);
+  EXPECT_EQ(verified->verdict, Verification::Verdict::intact);
   EXPECT_EQ(verified->algorithm, HashAlgorithm::xxh3_128);
 }
 

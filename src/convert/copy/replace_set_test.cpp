@@ -9,11 +9,11 @@
 #include <htensor/convert/convert.hpp>
 #include <htensor/convert/edit_metadata.hpp>
 #include <htensor/integrity/seal.hpp>
-#include <htensor/integrity/verify.hpp>
 #include <map>
 #include <set>
 
 #include "format/safetensors/test_file.hpp"
+#include "io/port/port.hpp"
 #include "model/journal/set_replacement.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
@@ -53,7 +53,7 @@ struct Replacing {
   bool sealed = false;
   /// Without nameless files, temporary names exist from the beginning.
   bool nameless = true;
-  io::IfExists if_exists = io::IfExists::replace;
+  IfExists if_exists = IfExists::replace;
 };
 
 std::uint64_t bytes_of_shard(int shards) {
@@ -78,7 +78,7 @@ class ReplacingSets : public ::testing::Test {
 
   static Result<Converted> write_set(const std::filesystem::path& from, const std::filesystem::path& target,
                                      int shards, bool seal, io::Port& port,
-                                     io::IfExists if_exists = io::IfExists::replace) {
+                                     IfExists if_exists = IfExists::replace) {
     const auto model = HT_TRY(Model::open(from, {.port = &port}));
     return convert(model, target, {.shard_bytes = bytes_of_shard(shards)},
                    {.if_exists = if_exists, .seal = seal});
@@ -116,7 +116,7 @@ class ReplacingSets : public ::testing::Test {
 
   // Which version another program finds that knows no journals: it takes the index, or the first part, and
   // the files beside it. 0 where it finds none.
-  int version_of_others(const Replacing& how) {
+  int other_files_version(const Replacing& how) {
     int found = 0;
     for (const int shards : {3, how.shards}) {
       std::vector<std::filesystem::path> files;
@@ -174,7 +174,7 @@ class ReplacingSets : public ::testing::Test {
     return WIFEXITED(status);
   }
 
-  void expect_no_litter() {
+  void expect_no_temporary_files() {
     for (const auto& file : std::filesystem::directory_iterator(set_)) {
       EXPECT_FALSE(file.path().filename().string().starts_with(".")) << file.path();
     }
@@ -194,12 +194,12 @@ class ReplacingSets : public ::testing::Test {
       EXPECT_EQ(version_of(Model::open(set_), how), version) << "by its folder";
       EXPECT_EQ(models_in(set_).value(), std::vector{set_});
       if (how.sealed) {
-        const auto verified = verify(set_);
+        const auto verified = compare_with_seal(set_);
         EXPECT_TRUE(how.extension == ".gguf" || (verified && verified->ok()));
         const auto sealed = ht::verify(*open_by_name(how));
         EXPECT_TRUE(sealed) << to_string(sealed.error());
       }
-      const int others = version_of_others(how);
+      const int others = other_files_version(how);
       if (!how.onto_itself) {
         EXPECT_TRUE(others == 0 || others == version);
       }
@@ -213,12 +213,12 @@ class ReplacingSets : public ::testing::Test {
         ASSERT_TRUE(ht::seal(*open_by_name(how), {.force = true}));
         EXPECT_EQ(version_of(open_by_name(how), how), version) << "a seal changes no set";
         ASSERT_TRUE(ht::verify(*open_by_name(how)));
-        expect_no_litter();
+        expect_no_temporary_files();
       } else {
         ASSERT_TRUE(write_set(how.onto_itself ? set_ : source(2), set_ / ("m" + how.extension), how.shards,
                               how.sealed, io::system_port()));
         EXPECT_EQ(version_of(open_by_name(how), how), 2);
-        expect_no_litter();
+        expect_no_temporary_files();
         const auto files = static_cast<std::ptrdiff_t>(how.shards) + (how.extension == ".gguf" ? 0 : 1) +
                            (how.sealed ? 1 : 0);
         EXPECT_EQ(std::distance(std::filesystem::directory_iterator(set_), {}), files) << "no old shard";
@@ -286,7 +286,7 @@ TEST_F(ReplacingSets, two_writers_leave_the_set_of_one) {
     EXPECT_TRUE(first) << to_string(first.error());
     const int version = version_of(Model::open(set_ / "m.safetensors.index.json"), how);
     EXPECT_TRUE(version == 2 || (second && *second));
-    expect_no_litter();
+    expect_no_temporary_files();
   }
   EXPECT_GT(refused, 10);
 }
@@ -304,7 +304,7 @@ TEST_F(ReplacingSets, killed_while_finishing_is_old_or_new) {
       EXPECT_GE(version_of(open_by_name(how), how), version);
       EXPECT_TRUE(ht::verify(*open_by_name(how)));
       ASSERT_TRUE(write_set(source(2), set_ / "m.safetensors", 3, true, io::system_port()));
-      expect_no_litter();
+      expect_no_temporary_files();
       if (HasFailure()) return;
     }
   }
@@ -328,22 +328,21 @@ TEST_F(ReplacingSets, unfinished_set_survives_writers_of_other_files) {
 // A set of which another program finds the first part, or the index, is whole.
 TEST_F(ReplacingSets, fresh_set_killed_after_any_call_is_whole_or_absent) {
   for (const std::string extension : {".gguf", ".safetensors"}) {
-    const Replacing how{
-        .name = "fresh", .extension = extension, .sealed = true, .if_exists = io::IfExists::fail};
+    const Replacing how{.name = "fresh", .extension = extension, .sealed = true, .if_exists = IfExists::fail};
     bool is_finished = false;
     for (int call = 0; !is_finished; ++call) {
       SCOPED_TRACE(extension + " after call " + std::to_string(call));
       for (const auto& file : std::filesystem::directory_iterator(set_)) std::filesystem::remove(file.path());
       is_finished = replace_and_kill(how, call);
-      const int others = version_of_others(how);
+      const int others = other_files_version(how);
       const auto model = open_by_name(how);
-      bool has_a_name = false;
+      bool has_visible_file = false;
       for (const auto& file : std::filesystem::directory_iterator(set_))
-        has_a_name = has_a_name || !file.path().filename().string().starts_with(".");
+        has_visible_file = has_visible_file || !file.path().filename().string().starts_with(".");
       EXPECT_TRUE(others == 0 || others == 2);
-      EXPECT_TRUE(model || !has_a_name);
+      EXPECT_TRUE(model || !has_visible_file);
       ASSERT_TRUE(write_set(source(2), set_ / ("m" + extension), 3, true, io::system_port()));
-      expect_no_litter();
+      expect_no_temporary_files();
       if (HasFailure()) return;
     }
   }
@@ -364,13 +363,13 @@ TEST_F(ReplacingSets, fresh_set_that_fails_leaves_nothing) {
         EXPECT_EQ(done.has_value(), is_finished);
         const bool is_whole = Model::open(set_).has_value();
         EXPECT_TRUE(is_whole || std::filesystem::is_empty(set_));
-        expect_no_litter();
+        expect_no_temporary_files();
       }
     }
   }
 }
 
-TEST_F(ReplacingSets, fresh_set_replaces_no_file_that_appears_meanwhile) {
+TEST_F(ReplacingSets, fresh_set_does_not_replace_a_file_created_during_the_write) {
   FaultyPort port;
   const auto name = set_ / "m-00002-of-00003.gguf";
   port.before_each([&](Call call, int) {
@@ -384,28 +383,27 @@ TEST_F(ReplacingSets, fresh_set_replaces_no_file_that_appears_meanwhile) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(set_), {}), 1);
 }
 
-TEST_F(ReplacingSets, fresh_set_replaces_the_seal_of_files_that_are_gone) {
+TEST_F(ReplacingSets, fresh_set_replaces_the_seal_of_removed_files) {
   const Replacing how{.name = "fresh", .extension = ".safetensors", .sealed = true};
   write_old(how);
   for (const auto& file : std::filesystem::directory_iterator(set_)) {
     if (file.path().extension() != ".htseal") std::filesystem::remove(file.path());
   }
-  const auto done =
-      write_set(source(2), set_ / "m.safetensors", 3, true, io::system_port(), io::IfExists::fail);
+  const auto done = write_set(source(2), set_ / "m.safetensors", 3, true, io::system_port(), IfExists::fail);
   ASSERT_TRUE(done) << to_string(done.error());
-  EXPECT_TRUE(verify(set_)->ok());
+  EXPECT_TRUE(compare_with_seal(set_)->ok());
 }
 
-TEST_F(ReplacingSets, name_like_a_shard_is_a_name_like_others) {
+TEST_F(ReplacingSets, name_of_the_form_of_a_shard_is_an_ordinary_name) {
   const auto target = set_ / "m-00001-of-00002.safetensors";
   for (const int shards : {3, 5, 1, 3}) {
     const auto done = write_set(source(1), target, shards, true, io::system_port());
     ASSERT_TRUE(done) << to_string(done.error());
-    expect_no_litter();
+    expect_no_temporary_files();
   }
 }
 
-TEST_F(ReplacingSets, name_that_is_too_long_for_a_journal_is_refused_before_anything_is_written) {
+TEST_F(ReplacingSets, name_too_long_for_a_journal_is_refused_before_writing) {
   FaultyPort port;
   const auto done = write_set(source(1), set_ / (std::string(228, 'n') + ".safetensors"), 3, false, port);
   ASSERT_FALSE(done);
@@ -418,7 +416,7 @@ TEST_F(ReplacingSets, single_file_may_have_any_name) {
   const auto target = set_ / (std::string(243, 'n') + ".safetensors");
   const auto model = Model::open(source(1)).value();
   for (int i = 0; i < 2; ++i) {
-    const auto done = convert(model, target, {}, {.if_exists = io::IfExists::replace});
+    const auto done = convert(model, target, {}, {.if_exists = IfExists::replace});
     ASSERT_TRUE(done) << to_string(done.error());
   }
   const std::vector<MetadataEdit> edits{{.key = "key", .value = std::string(100, 'v')}};
@@ -449,7 +447,7 @@ TEST_F(ReplacingSets, edit_and_seal_of_a_member_are_writers_of_the_set) {
   EXPECT_TRUE(edit_metadata(shard, edits, {.grow = true, .port = &port}));
   EXPECT_TRUE(ht::seal(Model::open(set_ / "m.safetensors.index.json", {.port = &port}).value()));
   EXPECT_EQ(refused, 2);
-  expect_no_litter();
+  expect_no_temporary_files();
 }
 
 }  // namespace

@@ -6,17 +6,17 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <htensor/base/checked.hpp>
+#include <htensor/base/bytes.hpp>
 #include <htensor/base/fault.hpp>
-#include <htensor/base/utf8.hpp>
-#include <htensor/dtype/sizes.hpp>
-#include <htensor/format/metadata_edit.hpp>
+#include <htensor/dtype/packed.hpp>
+#include <htensor/format/metadata.hpp>
 #include <limits>
 #include <mutex>
 #include <set>
 
 #include "base/format_text.hpp"
 #include "base/jobs.hpp"
+#include "base/utf8.hpp"
 #include "convert/diff/number_gap.hpp"
 #include "format/irpa/irpa.hpp"
 #include "model/model_access.hpp"
@@ -39,7 +39,7 @@ struct TensorPair {
   std::size_t a = 0;
   std::size_t b = 0;
   // The first difference found.
-  std::optional<DifferenceKind> differ{};
+  std::optional<Differences::Kind> differ{};
   std::optional<std::uint64_t> first_byte{};
   // Whether equal bytes imply equal elements.
   bool by_bytes = false;
@@ -80,12 +80,12 @@ Result<std::uint64_t> elements_of(const AnyTensor& tensor) {
   return static_cast<std::uint64_t>(HT_TRY(layout::count_elements(tensor.dims())));
 }
 
-std::uint64_t bytes_of(const ElementType& type, std::uint64_t elements) noexcept {
+std::uint64_t stored_size(const ElementType& type, std::uint64_t elements) noexcept {
   return values::stored_bytes(type, static_cast<std::int64_t>(elements));
 }
 
 // Computes the root mean square of the gaps and the cosine between the two tensors.
-void describe_gap(TensorDifference& found, const TensorPair& pair) {
+void describe_gap(Differences::Tensor& found, const TensorPair& pair) {
   Gap all;
   for (const auto& gap : pair.gaps) {
     if (!gap) continue;
@@ -108,8 +108,8 @@ bool is_named_by_its_file(const Model& model) {
   return entry.name == to_utf8(model.files()[entry.file].stem().string());
 }
 
-MetadataDifferences compare(const Metadata& a, const Metadata& b) {
-  MetadataDifferences found;
+Differences::Metadata compare(const Metadata& a, const Metadata& b) {
+  Differences::Metadata found;
   for (const auto& item : a) {
     if (describes_layout(item)) continue;
     const auto& [key, value] = item;
@@ -160,7 +160,7 @@ class Comparing {
   Comparing(const Model& a, const Model& b, const DiffOptions& options) : a_(a), b_(b), options_(options) {}
 
   Result<Differences> run() {
-    HT_TRY(pair_up());
+    HT_TRY(pair_tensors());
     count_runs();
     HT_TRY(check_unchanged());
     HT_TRY(compare_all());
@@ -169,10 +169,10 @@ class Comparing {
     for (const auto& pair : both_) {
       if (!pair.differ) continue;
       auto& found =
-          found_.differ.emplace_back(TensorDifference{.name = std::string(a_.catalog()[pair.a].name),
-                                                      .why = *pair.differ,
-                                                      .first_byte = pair.first_byte});
-      if (pair.reports_gap && pair.differ != DifferenceKind::note) describe_gap(found, pair);
+          found_.differ.emplace_back(Differences::Tensor{.name = std::string(a_.catalog()[pair.a].name),
+                                                         .why = *pair.differ,
+                                                         .first_byte = pair.first_byte});
+      if (pair.reports_gap && pair.differ != Differences::Kind::note) describe_gap(found, pair);
     }
     found_.metadata = compare(a_.catalog().metadata(), b_.catalog().metadata());
     return std::move(found_);
@@ -183,12 +183,12 @@ class Comparing {
     for (auto& pair : both_) {
       if (pair.differ) continue;
       const auto of_a = format_irpa::note_beyond_type(a_.catalog()[pair.a]);
-      if (of_a != format_irpa::note_beyond_type(b_.catalog()[pair.b])) pair.differ = DifferenceKind::note;
+      if (of_a != format_irpa::note_beyond_type(b_.catalog()[pair.b])) pair.differ = Differences::Kind::note;
     }
   }
 
   // Pairs the tensors that are in both models, in the order of `a`.
-  Result<void> pair_up() {
+  Result<void> pair_tensors() {
     if (is_named_by_its_file(a_) && is_named_by_its_file(b_)) return add_pair(0, 0);
     for (std::size_t i = 0; i < a_.catalog().size(); ++i) {
       const auto name = a_.catalog()[i].name;
@@ -221,21 +221,21 @@ class Comparing {
       // The same user tag may mean different dtypes in the two models.
       const auto dtype_a = HT_TRY(a_.dtype(a.dtype));
       const bool same_dtype = dtype_a == HT_TRY(b_.dtype(b.dtype));
-      if (!same_dtype && !forgiven) pair.differ = DifferenceKind::dtype;
+      if (!same_dtype && !forgiven) pair.differ = Differences::Kind::dtype;
       pair.by_bytes = same_dims && same_dtype;
     } else if (is_dense(a) != is_dense(b) || a.encoding != b.encoding) {
-      if (!forgiven) pair.differ = DifferenceKind::dtype;
+      if (!forgiven) pair.differ = Differences::Kind::dtype;
     } else if (same_dims) {
       // Blocks, and bytes of unknown dtype.
       pair.as_stored = a.byte_order == b.byte_order;
       pair.by_bytes = true;
       // If the sizes differ, the first missing byte is the difference, unless an earlier byte differs.
       if (a.bytes != b.bytes) {
-        pair.differ = DifferenceKind::contents;
+        pair.differ = Differences::Kind::contents;
         pair.first_byte = std::min(a.bytes, b.bytes);
       }
     }
-    if (!same_dims && !pair.differ) pair.differ = DifferenceKind::shape;
+    if (!same_dims && !pair.differ) pair.differ = Differences::Kind::shape;
     if (pair.by_bytes || pair.by_gap) HT_TRY(plan_runs(pair));
     both_.push_back(pair);
     return {};
@@ -249,12 +249,12 @@ class Comparing {
     if (pair.elements == 0) return {};
     for (const auto& tensor : {a, b}) {
       if (tensor.is_splat()) continue;
-      HT_TRY(ModelAccess::check_is_there(ModelAccess::state(tensor), tensor.entry()));
+      HT_TRY(ModelAccess::check_available(ModelAccess::state(tensor), tensor.entry()));
       if (!ModelAccess::is_resident(tensor)) sources_.insert(&ModelAccess::source_of(tensor));
       if (!pair.as_stored) HT_TRY(relayout_of(tensor.entry()));  // an error if the layout is not supported
     }
-    const std::uint64_t step_bytes =
-        std::max(bytes_of(pair.type_a, TensorPair::run_step), bytes_of(pair.type_b, TensorPair::run_step));
+    const std::uint64_t step_bytes = std::max(stored_size(pair.type_a, TensorPair::run_step),
+                                              stored_size(pair.type_b, TensorPair::run_step));
     pair.run_elements =
         std::max<std::uint64_t>(std::bit_floor(run_bytes / step_bytes), 1) * TensorPair::run_step;
     // Both patterns start again after a run step, so comparing one step is enough.
@@ -269,7 +269,7 @@ class Comparing {
     for (const auto& pair : both_) {
       runs += pair.runs();
       ends_.push_back(runs);
-      const auto bytes = bytes_of(pair.type_a, pair.elements);
+      const auto bytes = stored_size(pair.type_a, pair.elements);
       progress_.total_bytes = checked::add(progress_.total_bytes, bytes).value_or(UINT64_MAX);
     }
   }
@@ -283,7 +283,7 @@ class Comparing {
     Jobs jobs{.count = ends_.empty() ? 0 : static_cast<std::size_t>(ends_.back()),
               .threads = 0,
               .run = {},
-              .meanwhile = [this] { return look_up(); }};
+              .meanwhile = [this] { return report_and_poll(); }};
     std::vector<Buffers> buffers(workers_for(jobs));
     jobs.run = [&](std::size_t job, std::size_t worker) { return compare_run(job, buffers[worker]); };
     HT_TRY(run_all(jobs));
@@ -296,7 +296,7 @@ class Comparing {
           equal_runs.push_back(run);
       }
     }
-    measures_equal_runs_ = true;
+    compares_values_of_equal_runs_ = true;
     jobs.count = equal_runs.size();
     jobs.run = [&](std::size_t job, std::size_t worker) {
       return compare_run(equal_runs[job], buffers[worker]);
@@ -319,7 +319,7 @@ class Comparing {
     HT_TRY(guarded(std::array{bytes_a, bytes_b}, [&] { return compare_bytes(run, bytes_a, bytes_b); }));
     if (!pair.gaps.empty()) pair.gaps[static_cast<std::size_t>(number)] = run.gap;
     note(run);
-    if (!measures_equal_runs_) done_bytes_ += bytes_of(pair.type_a, run.count);
+    if (!compares_values_of_equal_runs_) done_bytes_ += stored_size(pair.type_a, run.count);
     if (options_.work.stop.stop_requested()) return fail(stopped());
     return {};
   }
@@ -329,13 +329,13 @@ class Comparing {
     // The elements of a run are scattered over a column-major tensor.
     if (tensor.entry().order == ElementOrder::column_major && tensor.dims().size() > 1) return {};
     const ElementType type = compared_type(tensor);
-    return ModelAccess::fetch(tensor, bytes_of(type, run.first), bytes_of(type, run.count));
+    return ModelAccess::fetch(tensor, stored_size(type, run.first), stored_size(type, run.count));
   }
 
   Result<Bytes> read(const AnyTensor& tensor, const Run& run, std::vector<std::byte>& buffer) const {
     const ElementType type = compared_type(tensor);
-    const std::uint64_t begin = bytes_of(type, run.first);
-    const auto count = static_cast<std::size_t>(bytes_of(type, run.count));
+    const std::uint64_t begin = stored_size(type, run.first);
+    const auto count = static_cast<std::size_t>(stored_size(type, run.count));
     if (!tensor.is_splat() && (run.pair.as_stored || tensor.is_plain()))
       return tensor.view(begin, count, buffer);
     buffer.resize(count);
@@ -354,11 +354,11 @@ class Comparing {
     const ElementType& type = run.pair.type_a;
     // Padding bits in the last byte are ignored. All runs but the last end at a byte boundary.
     const auto last_bits = static_cast<unsigned>(run.count % 8) * static_cast<unsigned>(type.bits) % 8;
-    const std::uint64_t begin = bytes_of(type, run.first);
+    const std::uint64_t begin = stored_size(type, run.first);
     if (run.pair.by_bytes) {
       const auto at = first_difference(a, b, last_bits);
       if (at) run.first_byte = begin + *at;
-      if (!at && !measures_equal_runs_) return {};
+      if (!at && !compares_values_of_equal_runs_) return {};
     }
     if (!run.pair.by_gap) return {};
     constexpr double any = std::numeric_limits<double>::infinity();
@@ -368,7 +368,7 @@ class Comparing {
       run.first_byte = nowhere;
       const auto beyond = run.gap->first_beyond;
       if (beyond)
-        run.first_byte = begin + bytes_of(type, *beyond - (type.is_dense() ? *beyond % 8 : 0)) +
+        run.first_byte = begin + stored_size(type, *beyond - (type.is_dense() ? *beyond % 8 : 0)) +
                          (type.is_dense() ? *beyond % 8 * static_cast<unsigned>(type.bits) / 8 : 0);
     }
     return {};
@@ -380,9 +380,9 @@ class Comparing {
     const std::scoped_lock lock(mutex_);
     auto& pair = run.pair;
     pair.max_abs = std::max(pair.max_abs, max_abs);
-    const bool is_known = pair.differ && pair.differ != DifferenceKind::contents;
+    const bool is_known = pair.differ && pair.differ != Differences::Kind::contents;
     if (run.first_byte == nowhere || is_known) return;
-    pair.differ = DifferenceKind::contents;
+    pair.differ = Differences::Kind::contents;
     pair.first_byte = std::min(pair.first_byte.value_or(nowhere), run.first_byte);
   }
 
@@ -392,7 +392,7 @@ class Comparing {
         .at_path(a_.files()[0].native());
   }
 
-  Result<void> look_up() {
+  Result<void> report_and_poll() {
     if (options_.work.on_progress) {
       progress_.done_bytes = done_bytes_;
       progress_.elapsed = std::chrono::steady_clock::now() - begin_;
@@ -410,7 +410,7 @@ class Comparing {
   std::set<const io::Source*> sources_;  // sources that are read
   Differences found_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  bool measures_equal_runs_ = false;
+  bool compares_values_of_equal_runs_ = false;
   std::atomic<std::uint64_t> done_bytes_ = 0;
   Progress progress_;
   std::mutex mutex_;
@@ -425,12 +425,12 @@ Result<void> check(const DiffOptions& options) {
 
 }  // namespace
 
-std::string_view to_string(DifferenceKind kind) noexcept {
+std::string_view to_string(Differences::Kind kind) noexcept {
   switch (kind) {
-    case DifferenceKind::dtype: return "dtype";
-    case DifferenceKind::shape: return "shape";
-    case DifferenceKind::note: return "note";
-    case DifferenceKind::contents: break;
+    case Differences::Kind::dtype: return "dtype";
+    case Differences::Kind::shape: return "shape";
+    case Differences::Kind::note: return "note";
+    case Differences::Kind::contents: break;
   }
   return "contents";
 }

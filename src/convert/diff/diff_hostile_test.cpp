@@ -26,14 +26,14 @@ std::string counted(std::int64_t elements) {
   return data;
 }
 
-TEST_F(Diff, empty_models_and_tensors_are_the_same) {
+TEST_F(Diff, empty_models_and_tensors_are_equal) {
   const auto none = made("a", "safetensors", {});
   expect_same(none, made("b", "gguf", {}));
   const auto empty = one("c", F32::tag, {3, 0}, "");
   expect_same(empty, one("d", F32::tag, {3, 0}, ""), 0.0);
-  EXPECT_EQ(difference(empty, one("e", F32::tag, {0, 3}, "")).why, DifferenceKind::shape);
+  EXPECT_EQ(difference(empty, one("e", F32::tag, {0, 3}, "")).why, Differences::Kind::shape);
   EXPECT_EQ(brief(difference(empty, one("f", F16::tag, {3, 0}, ""))),
-            (TensorDifference{"t", DifferenceKind::dtype, {}, 0.0}));
+            (Differences::Tensor{"t", Differences::Kind::dtype, {}, 0.0}));
   EXPECT_EQ(compared(none, empty).only_b, (std::vector<std::string>{"t"}));
 }
 
@@ -41,10 +41,10 @@ TEST_F(Diff, a_tensor_without_dimensions_has_one_element) {
   const auto a = one("a", F32::tag, {}, stored<float>({1}));
   expect_same(a, one("b", F32::tag, {}, stored<float>({1})));
   EXPECT_EQ(difference(a, one("c", F32::tag, {}, stored<float>({4}))).max_abs, 3.0);
-  EXPECT_EQ(difference(a, one("d", F32::tag, {1}, stored<float>({1}))).why, DifferenceKind::shape);
+  EXPECT_EQ(difference(a, one("d", F32::tag, {1}, stored<float>({1}))).why, Differences::Kind::shape);
 }
 
-TEST_F(Diff, what_fills_up_the_last_byte_is_no_element) {
+TEST_F(Diff, ignores_padding_bits_of_the_last_byte) {
   const auto odd = [&](std::string_view name, DTypeTag dtype, std::int64_t count, std::string data) {
     return made(name, "ht", {{.name = "t", .dtype = dtype, .dims = {count}, .data = std::move(data)}});
   };
@@ -53,8 +53,8 @@ TEST_F(Diff, what_fills_up_the_last_byte_is_no_element) {
   expect_same(a, odd("b.ht", F4::tag, 3, "\x42\x72"));
   expect_same(a, odd("c.ht", F4::tag, 3, "\x42\x72"), 0.0);
   const auto d = odd("d.ht", F4::tag, 3, "\x42\x04");
-  EXPECT_EQ(brief(difference(a, d)), (TensorDifference{"a", DifferenceKind::contents, 1, 1.0}));
-  EXPECT_EQ(brief(difference(a, d, 0.5)), (TensorDifference{"a", DifferenceKind::contents, 1, 1.0}));
+  EXPECT_EQ(brief(difference(a, d)), (Differences::Tensor{"a", Differences::Kind::contents, 1, 1.0}));
+  EXPECT_EQ(brief(difference(a, d, 0.5)), (Differences::Tensor{"a", Differences::Kind::contents, 1, 1.0}));
   expect_same(a, d, 1.0);
   // Three of 6 bits: the last one ends after two bits of the third byte.
   const auto e = odd("e.ht", F6_E3M2::tag, 3, std::string("\x00\x00\x01", 3));
@@ -98,7 +98,7 @@ TEST_F(Diff, large_column_major_and_big_endian_tensors_are_compared_in_runs) {
   EXPECT_EQ(difference(plain, other).first_byte.value() / 4, 998U * 1100 + 1099);
 }
 
-TEST_F(Diff, splats_of_any_size_are_compared_at_once) {
+TEST_F(Diff, splats_of_any_size_are_compared_by_pattern) {
   const auto splat = [&](std::string_view name, std::string pattern) {
     return opened(name, irpa_file({{.name = "t",
                                     .note = tensor_note("uint8", "[4611686018427387904]"),
@@ -108,10 +108,10 @@ TEST_F(Diff, splats_of_any_size_are_compared_at_once) {
   const auto a = splat("a", "abab");
   expect_same(a, splat("b", "ab"));
   EXPECT_EQ(brief(difference(a, splat("c", "abac"))),
-            (TensorDifference{"t", DifferenceKind::contents, 3, 1.0}));
+            (Differences::Tensor{"t", Differences::Kind::contents, 3, 1.0}));
 }
 
-TEST_F(Diff, a_users_own_dtype_is_compared_by_bytes) {
+TEST_F(Diff, custom_dtypes_are_compared_by_bytes) {
   const DTypeInfo own{user_tag(3), "OWN", 24};
   const OpenOptions options{.dtypes = {own}};
   const auto with = [&](std::string_view name, std::string data, const OpenOptions& how) {
@@ -121,14 +121,14 @@ TEST_F(Diff, a_users_own_dtype_is_compared_by_bytes) {
   const auto a = with("a.ht", "abcdef", options);
   expect_same(a, with("b.ht", "abcdef", options));
   EXPECT_EQ(brief(difference(a, with("c.ht", "abcdeX", options))),
-            (TensorDifference{"a", DifferenceKind::contents, 5, {}}));
-  EXPECT_EQ(difference(a, with("c.ht", "abcdeX", options), 1000.0).why, DifferenceKind::contents);
+            (Differences::Tensor{"a", Differences::Kind::contents, 5, {}}));
+  EXPECT_EQ(difference(a, with("c.ht", "abcdeX", options), 1000.0).why, Differences::Kind::contents);
   // To another, the tag means something else.
   const OpenOptions others{.dtypes = {DTypeInfo{own.tag, "OTHER", 24}}};
-  EXPECT_EQ(difference(a, with("d.ht", "abcdef", others)).why, DifferenceKind::dtype);
+  EXPECT_EQ(difference(a, with("d.ht", "abcdef", others)).why, Differences::Kind::dtype);
 }
 
-TEST_F(Diff, a_file_that_is_cut_underneath_is_an_error) {
+TEST_F(Diff, file_truncated_before_the_comparison_is_an_error) {
   for (const auto left : {std::uint64_t{4096}, std::uint64_t{100}}) {
     for (const std::int64_t elements : {std::int64_t{20}, large}) {
       const auto a = one("a", F32::tag, {elements}, counted(elements));
@@ -143,11 +143,11 @@ TEST_F(Diff, a_file_that_is_cut_underneath_is_an_error) {
   }
 }
 
-TEST_F(Diff, a_file_that_is_cut_meanwhile_is_an_error) {
+TEST_F(Diff, file_truncated_during_the_comparison_is_an_error) {
   for (const std::int64_t elements : {std::int64_t{20'000}, large}) {
     FaultyPort port;
     const auto data = counted(elements);
-    const std::vector<testing::GivenTensor> tensors{
+    const std::vector<testing::TestTensor> tensors{
         {.name = "t", .dtype = F32::tag, .dims = {elements}, .data = data}};
     const auto a = made("a", "safetensors", tensors, {}, {.port = &port});
     const auto b = made("b", "safetensors", tensors, {}, {.port = &port});
@@ -165,10 +165,10 @@ TEST_F(Diff, a_file_that_is_cut_meanwhile_is_an_error) {
   }
 }
 
-TEST_F(Diff, what_was_loaded_is_compared_whatever_becomes_of_the_file) {
+TEST_F(Diff, loaded_tensors_are_compared_without_the_file) {
   const auto a = one("a", F32::tag, {large}, counted(large));
   const auto b = one("b", F32::tag, {large}, counted(large));
-  ASSERT_TRUE(ht::load(b, {.strategy = io::StrategyKind::read}));
+  ASSERT_TRUE(ht::load(b, {.strategy = io::Strategy::Kind::read}));
   std::filesystem::resize_file(folder_ / "b", 0);
   expect_same(a, b);
 }
@@ -184,7 +184,7 @@ TEST_F(Diff, work_is_not_stopped) {
   EXPECT_EQ(found.error().rule(), "work_is_not_stopped");
 }
 
-TEST_F(Diff, tells_how_far_it_has_got) {
+TEST_F(Diff, reports_progress) {
   const auto a = one("a", F32::tag, {large}, counted(large));
   Progress last;
   ASSERT_TRUE(diff(a, a, {.work = {.on_progress = [&](const Progress& progress) {
@@ -195,14 +195,14 @@ TEST_F(Diff, tells_how_far_it_has_got) {
   EXPECT_EQ(last.total_bytes, last.done_bytes);
 }
 
-TEST_F(Diff, a_model_whose_data_is_not_there_cannot_be_compared) {
+TEST_F(Diff, models_without_data_cannot_be_compared) {
   const auto a = one("a", F32::tag, {2}, stored<float>({1, 2}));
   const auto catalog = Model::open(folder_ / "a", {.catalog_only = true}).value();
   const auto found = diff(a, catalog);
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().code(), ErrorCode::bad_state);
   std::filesystem::resize_file(folder_ / "a", std::filesystem::file_size(folder_ / "a") - 1);
-  const auto partial = Model::open(folder_ / "a", {.headers_only = true}).value();
+  const auto partial = Model::open(folder_ / "a", {.allow_incomplete = true}).value();
   const auto cut = diff(partial, partial);
   ASSERT_FALSE(cut);
   EXPECT_EQ(cut.error().code(), ErrorCode::truncated);

@@ -13,13 +13,13 @@ using testing::tensor_note;
 using Names = std::vector<std::string>;
 
 TEST_F(Diff, kinds_have_names) {
-  EXPECT_EQ(to_string(DifferenceKind::dtype), "dtype");
-  EXPECT_EQ(to_string(DifferenceKind::shape), "shape");
-  EXPECT_EQ(to_string(DifferenceKind::contents), "contents");
-  EXPECT_EQ(to_string(DifferenceKind::note), "note");
+  EXPECT_EQ(to_string(Differences::Kind::dtype), "dtype");
+  EXPECT_EQ(to_string(Differences::Kind::shape), "shape");
+  EXPECT_EQ(to_string(Differences::Kind::contents), "contents");
+  EXPECT_EQ(to_string(Differences::Kind::note), "note");
 }
 
-TEST_F(Diff, a_model_is_the_same_as_itself_and_its_copy) {
+TEST_F(Diff, model_equals_itself_and_its_copy) {
   const auto data = stored<float>({1, 2, std::numeric_limits<float>::quiet_NaN(), -0.0F});
   const auto a = one("a", F32::tag, {2, 2}, data);
   const auto b = one("b", F32::tag, {2, 2}, data);
@@ -28,7 +28,7 @@ TEST_F(Diff, a_model_is_the_same_as_itself_and_its_copy) {
   expect_same(a, b, 0.0);
 }
 
-TEST_F(Diff, the_same_tensor_is_the_same_in_every_format) {
+TEST_F(Diff, equal_tensors_are_equal_in_every_format) {
   const auto data = stored<float>({1, 2, 3, 4, 5, 6});
   std::vector<Model> models;
   for (const auto* const format : {"safetensors", "gguf", "irpa", "ht", "npy"}) {
@@ -44,9 +44,9 @@ TEST_F(Diff, the_same_tensor_is_the_same_in_every_format) {
   }
 }
 
-TEST_F(Diff, names_that_only_one_has_are_in_file_order) {
+TEST_F(Diff, names_in_only_one_model_are_in_file_order) {
   const auto with = [](std::initializer_list<const char*> names) {
-    std::vector<testing::GivenTensor> tensors;
+    std::vector<testing::TestTensor> tensors;
     for (const auto* const name : names)
       tensors.push_back({.name = name, .dtype = U8::tag, .dims = {1}, .data = "x"});
     return tensors;
@@ -61,7 +61,7 @@ TEST_F(Diff, names_that_only_one_has_are_in_file_order) {
   EXPECT_FALSE(found.same_tensors());
 }
 
-TEST_F(Diff, tensors_that_are_named_by_their_files_alone_are_compared) {
+TEST_F(Diff, tensors_named_by_their_files_are_compared) {
   const auto data = stored<float>({1, 2});
   const auto a = made("first.ht", "ht", {{.name = "first", .dtype = F32::tag, .dims = {2}, .data = data}});
   const auto b = opened("second.npy", npy_file("<f4", false, "(2,)", data));
@@ -72,10 +72,10 @@ TEST_F(Diff, tensors_that_are_named_by_their_files_alone_are_compared) {
   EXPECT_EQ(compared(a, one("named", F32::tag, {2}, data)).only_b, (Names{"t"}));
 }
 
-TEST_F(Diff, contents_tell_the_first_byte_and_the_largest_gap) {
+TEST_F(Diff, contents_report_the_first_byte_and_the_largest_gap) {
   const auto a = one("a", F32::tag, {4}, stored<float>({1, 2, 3, 4}));
   const auto b = one("b", F32::tag, {4}, stored<float>({1, 2.5F, 3, -4}));
-  EXPECT_EQ(brief(difference(a, b)), (TensorDifference{"t", DifferenceKind::contents, 6, 8.0}));
+  EXPECT_EQ(brief(difference(a, b)), (Differences::Tensor{"t", Differences::Kind::contents, 6, 8.0}));
 }
 
 TEST_F(Diff, differing_tensors_are_in_the_order_of_the_first) {
@@ -89,37 +89,37 @@ TEST_F(Diff, differing_tensors_are_in_the_order_of_the_first) {
                        {.name = "x", .dtype = U8::tag, .dims = {1, 2}, .data = "ab"}});
   const auto found = compared(a, b);
   ASSERT_EQ(found.differ.size(), 2U);
-  EXPECT_EQ(brief(found.differ[0]), (TensorDifference{"x", DifferenceKind::shape, {}, {}}));
-  EXPECT_EQ(brief(found.differ[1]), (TensorDifference{"w", DifferenceKind::contents, 1, 'x' - 'b'}));
+  EXPECT_EQ(brief(found.differ[0]), (Differences::Tensor{"x", Differences::Kind::shape, {}, {}}));
+  EXPECT_EQ(brief(found.differ[1]), (Differences::Tensor{"w", Differences::Kind::contents, 1, 'x' - 'b'}));
 }
 
-TEST_F(Diff, dtypes_differ_and_tell_by_how_much_their_values_do) {
+TEST_F(Diff, different_dtypes_report_the_gap_of_their_values) {
   const auto wide = one("a", F32::tag, {2}, stored<float>({1, 1.0009765625F}));
   const auto narrow = one("b", BF16::tag, {2}, stored<std::uint16_t>({0x3F80, 0x3F80}));
   EXPECT_EQ(brief(difference(wide, narrow)),
-            (TensorDifference{"t", DifferenceKind::dtype, {}, 0.0009765625}));
+            (Differences::Tensor{"t", Differences::Kind::dtype, {}, 0.0009765625}));
   const auto whole = one("c", I32::tag, {2}, stored<std::int32_t>({1, 4}));
-  EXPECT_EQ(brief(difference(whole, narrow)), (TensorDifference{"t", DifferenceKind::dtype, {}, 3.0}));
+  EXPECT_EQ(brief(difference(whole, narrow)), (Differences::Tensor{"t", Differences::Kind::dtype, {}, 3.0}));
   // No double holds all of these, there is no line that has both of those, and no element for an element.
   const auto large = one("d", I64::tag, {2}, stored<std::int64_t>({1, 4}));
-  EXPECT_EQ(brief(difference(large, narrow)), (TensorDifference{"t", DifferenceKind::dtype, {}, {}}));
+  EXPECT_EQ(brief(difference(large, narrow)), (Differences::Tensor{"t", Differences::Kind::dtype, {}, {}}));
   const auto complex = one("e", C64::tag, {2}, stored<float>({1, 0, 1, 0}));
-  EXPECT_EQ(brief(difference(complex, narrow)), (TensorDifference{"t", DifferenceKind::dtype, {}, {}}));
+  EXPECT_EQ(brief(difference(complex, narrow)), (Differences::Tensor{"t", Differences::Kind::dtype, {}, {}}));
   const auto other = one("f", F32::tag, {1}, stored<float>({1}));
-  EXPECT_EQ(brief(difference(other, narrow)), (TensorDifference{"t", DifferenceKind::dtype, {}, {}}));
+  EXPECT_EQ(brief(difference(other, narrow)), (Differences::Tensor{"t", Differences::Kind::dtype, {}, {}}));
 }
 
 TEST_F(Diff, shapes_differ_even_where_the_bytes_do_not) {
   const auto a = one("a", U8::tag, {2, 2}, "abcd");
-  EXPECT_EQ(difference(a, one("b", U8::tag, {4}, "abcd")).why, DifferenceKind::shape);
-  EXPECT_EQ(difference(a, one("c", U8::tag, {2, 2, 1}, "abcd")).why, DifferenceKind::shape);
-  EXPECT_EQ(difference(a, one("d", U8::tag, {2, 2, 1}, "abcd"), 100.0).why, DifferenceKind::shape);
+  EXPECT_EQ(difference(a, one("b", U8::tag, {4}, "abcd")).why, Differences::Kind::shape);
+  EXPECT_EQ(difference(a, one("c", U8::tag, {2, 2, 1}, "abcd")).why, Differences::Kind::shape);
+  EXPECT_EQ(difference(a, one("d", U8::tag, {2, 2, 1}, "abcd"), 100.0).why, Differences::Kind::shape);
 }
 
 TEST_F(Diff, zeros_of_both_signs_differ_in_their_bytes) {
   const auto a = one("a", F32::tag, {2}, stored<float>({1, 0.0F}));
   const auto b = one("b", F32::tag, {2}, stored<float>({1, -0.0F}));
-  EXPECT_EQ(brief(difference(a, b)), (TensorDifference{"t", DifferenceKind::contents, 7, 0.0}));
+  EXPECT_EQ(brief(difference(a, b)), (Differences::Tensor{"t", Differences::Kind::contents, 7, 0.0}));
 }
 
 TEST_F(Diff, a_nan_against_a_number_is_infinitely_far) {
@@ -136,23 +136,23 @@ TEST_F(Diff, a_nan_against_a_number_is_infinitely_far) {
 }
 
 TEST_F(Diff, integers_are_subtracted_exactly) {
-  const auto most = std::numeric_limits<std::int64_t>::max();
-  const auto a = one("a", I64::tag, {2}, stored<std::int64_t>({most, 5}));
-  const auto b = one("b", I64::tag, {2}, stored<std::int64_t>({most - 3, 5}));
+  const auto largest = std::numeric_limits<std::int64_t>::max();
+  const auto a = one("a", I64::tag, {2}, stored<std::int64_t>({largest, 5}));
+  const auto b = one("b", I64::tag, {2}, stored<std::int64_t>({largest - 3, 5}));
   EXPECT_EQ(difference(a, b).max_abs, 3.0);
   expect_same(a, b, 3.0);
   EXPECT_EQ(difference(a, b, 2.5).first_byte, 0U);
 }
 
-TEST_F(Diff, complex_numbers_have_no_gap_to_tell) {
+TEST_F(Diff, complex_numbers_have_no_gap) {
   const auto a = one("a", C64::tag, {2}, stored<float>({1, 1, 2, 2}));
   const auto b = one("b", C64::tag, {2}, stored<float>({1, 1, 5, 6}));
   EXPECT_EQ(difference(a, b).max_abs, std::nullopt);
   expect_same(a, b, 5.0);
-  EXPECT_EQ(brief(difference(a, b, 4.9)), (TensorDifference{"t", DifferenceKind::contents, 8, {}}));
+  EXPECT_EQ(brief(difference(a, b, 4.9)), (Differences::Tensor{"t", Differences::Kind::contents, 8, {}}));
 }
 
-TEST_F(Diff, a_splat_is_the_tensor_of_its_expanded_bytes) {
+TEST_F(Diff, splat_equals_its_expanded_tensor) {
   const auto splat = [&](std::string_view name, std::string pattern) {
     return opened(name, irpa_file({{.name = "t",
                                     .note = tensor_note("uint16", "[8]"),
@@ -167,7 +167,7 @@ TEST_F(Diff, a_splat_is_the_tensor_of_its_expanded_bytes) {
   EXPECT_EQ(difference(splat("g", "abcd"), splat("h", "abcdabcdabcXabcd")).first_byte, 11U);
 }
 
-TEST_F(Diff, byte_order_and_element_order_are_no_difference) {
+TEST_F(Diff, byte_order_and_element_order_are_ignored) {
   const auto plain = one("a", I16::tag, {2, 3}, stored<std::int16_t>({1, 2, 3, 4, 5, 600}));
   for (const bool big : {false, true}) {
     for (const bool fortran : {false, true}) {
@@ -179,8 +179,10 @@ TEST_F(Diff, byte_order_and_element_order_are_no_difference) {
       const auto wrong = fortran ? stored<std::int16_t>({1, 4, 2, 5, 9, 600}, big)
                                  : stored<std::int16_t>({1, 2, 9, 4, 5, 600}, big);
       const auto differs = opened("t.npy", npy_file(big ? ">i2" : "<i2", fortran, "(2, 3)", wrong));
-      EXPECT_EQ(brief(difference(plain, differs)), (TensorDifference{"t", DifferenceKind::contents, 4, 6.0}));
-      EXPECT_EQ(brief(difference(differs, other)), (TensorDifference{"t", DifferenceKind::contents, 4, 6.0}));
+      EXPECT_EQ(brief(difference(plain, differs)),
+                (Differences::Tensor{"t", Differences::Kind::contents, 4, 6.0}));
+      EXPECT_EQ(brief(difference(differs, other)),
+                (Differences::Tensor{"t", Differences::Kind::contents, 4, 6.0}));
     }
   }
 }
@@ -197,17 +199,18 @@ TEST_F(Diff, untyped_entries_are_compared_by_bytes) {
   const auto a = untyped("a", "abcd");
   expect_same(a, untyped("b", "abcd"));
   EXPECT_EQ(brief(difference(a, untyped("c", "abXd"))),
-            (TensorDifference{"t", DifferenceKind::contents, 2, {}}));
+            (Differences::Tensor{"t", Differences::Kind::contents, 2, {}}));
   EXPECT_EQ(brief(difference(a, untyped("d", "abcde"))),
-            (TensorDifference{"t", DifferenceKind::contents, 4, {}}));
+            (Differences::Tensor{"t", Differences::Kind::contents, 4, {}}));
   EXPECT_EQ(brief(difference(a, untyped("e", "aXcde"))),
-            (TensorDifference{"t", DifferenceKind::contents, 1, {}}));
-  EXPECT_EQ(brief(difference(a, untyped("f", ""))), (TensorDifference{"t", DifferenceKind::contents, 0, {}}));
+            (Differences::Tensor{"t", Differences::Kind::contents, 1, {}}));
+  EXPECT_EQ(brief(difference(a, untyped("f", ""))),
+            (Differences::Tensor{"t", Differences::Kind::contents, 0, {}}));
   const auto typed = one("g", U8::tag, {4}, "abcd");
-  EXPECT_EQ(brief(difference(a, typed)), (TensorDifference{"t", DifferenceKind::dtype, {}, {}}));
-  EXPECT_EQ(brief(difference(typed, a)), (TensorDifference{"t", DifferenceKind::dtype, {}, {}}));
+  EXPECT_EQ(brief(difference(a, typed)), (Differences::Tensor{"t", Differences::Kind::dtype, {}, {}}));
+  EXPECT_EQ(brief(difference(typed, a)), (Differences::Tensor{"t", Differences::Kind::dtype, {}, {}}));
   // A tolerance is for numbers.
-  EXPECT_EQ(difference(a, untyped("h", "abce"), 100.0).why, DifferenceKind::contents);
+  EXPECT_EQ(difference(a, untyped("h", "abce"), 100.0).why, Differences::Kind::contents);
 }
 
 TEST_F(Diff, encodings_are_compared_like_dtypes_and_blocks_by_bytes) {
@@ -223,14 +226,14 @@ TEST_F(Diff, encodings_are_compared_like_dtypes_and_blocks_by_bytes) {
   expect_same(a, blocks("b", "Q4_0", std::string(36, 'q'), {2, 32}));
   expect_same(a, blocks("c", "Q4_0", std::string(36, 'q'), {2, 32}), 0.5);
   const auto found = difference(a, blocks("d", "Q4_0", std::string(20, 'q') + std::string(16, 'r'), {2, 32}));
-  EXPECT_EQ(found.why, DifferenceKind::contents);
+  EXPECT_EQ(found.why, Differences::Kind::contents);
   EXPECT_EQ(found.first_byte, 20U);
-  EXPECT_EQ(difference(a, blocks("e", "Q4_0", std::string(36, 'q'), {64})).why, DifferenceKind::shape);
-  EXPECT_EQ(difference(a, blocks("f", "Q4_1", std::string(40, 'q'), {2, 32})).why, DifferenceKind::dtype);
-  EXPECT_EQ(difference(a, one("g", F16::tag, {2, 32}, std::string(128, 'q'))).why, DifferenceKind::dtype);
+  EXPECT_EQ(difference(a, blocks("e", "Q4_0", std::string(36, 'q'), {64})).why, Differences::Kind::shape);
+  EXPECT_EQ(difference(a, blocks("f", "Q4_1", std::string(40, 'q'), {2, 32})).why, Differences::Kind::dtype);
+  EXPECT_EQ(difference(a, one("g", F16::tag, {2, 32}, std::string(128, 'q'))).why, Differences::Kind::dtype);
 }
 
-TEST_F(Diff, what_an_edit_has_filled_a_header_up_with_is_no_metadata) {
+TEST_F(Diff, header_padding_is_ignored) {
   const auto filled = [&](std::string_view name, std::string_view pad) {
     return made(name, "gguf", {}, [&](Metadata& metadata) { return metadata.add("htensor.pad", pad); });
   };
@@ -239,7 +242,7 @@ TEST_F(Diff, what_an_edit_has_filled_a_header_up_with_is_no_metadata) {
   EXPECT_EQ(compared(plain, filled("b", "mine")).metadata.only_b, std::vector<std::string>{"htensor.pad"});
 }
 
-TEST_F(Diff, how_a_file_is_laid_out_is_no_metadata) {
+TEST_F(Diff, layout_keys_are_ignored) {
   const auto aligned = made("a", "gguf", {}, [](Metadata& metadata) -> Result<void> {
     HT_TRY(metadata.add("general.alignment", std::uint32_t{64}));
     return metadata.add("split.tensors.count", std::int32_t{0});
@@ -247,7 +250,7 @@ TEST_F(Diff, how_a_file_is_laid_out_is_no_metadata) {
   expect_same(aligned, made("plain", "gguf", {}));
 }
 
-TEST_F(Diff, notes_that_say_only_dtype_and_shape_are_equal) {
+TEST_F(Diff, notes_of_only_dtype_and_shape_are_equal) {
   const auto plain = noted("plain", "");
   const std::string_view spaced = R"(TENSORv0:{"dtype":"torch.float32","shape":[2,3],"type":"Tensor"})";
   const std::string_view iree =
@@ -256,8 +259,8 @@ TEST_F(Diff, notes_that_say_only_dtype_and_shape_are_equal) {
       R"(TENSORv0:{"type": "Tensor", "dtype": "float32", "shape": [2, 3], "layer": 4})";
   expect_same(plain, noted("spaced", spaced));
   expect_same(noted("spaced", spaced), noted("iree", iree));
-  EXPECT_EQ(difference(plain, noted("more", more)).why, DifferenceKind::note);
-  EXPECT_EQ(difference(noted("iree", iree), noted("more", more)).why, DifferenceKind::note);
+  EXPECT_EQ(difference(plain, noted("more", more)).why, Differences::Kind::note);
+  EXPECT_EQ(difference(noted("iree", iree), noted("more", more)).why, Differences::Kind::note);
   expect_same(noted("more", more), noted("again", more));
 }
 
@@ -285,7 +288,7 @@ TEST_F(Diff, metadata_is_compared_by_key_type_and_value) {
   EXPECT_FALSE(found.same());
 }
 
-TEST_F(Diff, metadata_that_is_the_same_text_is_the_same_across_formats) {
+TEST_F(Diff, metadata_of_equal_text_is_equal_across_formats) {
   const auto text = [](Metadata& metadata) { return metadata.add("made_by", "a test"); };
   EXPECT_TRUE(compared(made("a", "gguf", {}, text), made("b", "safetensors", {}, text)).same());
 }

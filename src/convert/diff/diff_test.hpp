@@ -8,7 +8,7 @@
 #include <bit>
 #include <functional>
 #include <htensor/convert/diff.hpp>
-#include <htensor/format/encode.hpp>
+#include <htensor/format/format.hpp>
 #include <htensor/model/model.hpp>
 #include <initializer_list>
 #include <ostream>
@@ -21,7 +21,7 @@
 
 namespace ht::inline v1 {
 
-inline std::ostream& operator<<(std::ostream& out, const TensorDifference& difference) {
+inline std::ostream& operator<<(std::ostream& out, const Differences::Tensor& difference) {
   out << difference.name << " " << to_string(difference.why);
   if (difference.first_byte) out << " at " << *difference.first_byte;
   if (difference.max_abs) out << " by " << *difference.max_abs;
@@ -29,7 +29,7 @@ inline std::ostream& operator<<(std::ostream& out, const TensorDifference& diffe
 }
 
 /// The difference without its statistics.
-inline TensorDifference brief(TensorDifference difference) {
+inline Differences::Tensor brief(Differences::Tensor difference) {
   difference.rms.reset();
   difference.cosine.reset();
   return difference;
@@ -39,7 +39,7 @@ inline TensorDifference brief(TensorDifference difference) {
 
 namespace ht::testing {
 
-struct GivenTensor {
+struct TestTensor {
   std::string name;
   DTypeTag dtype = DTypeTag::invalid;
   std::vector<std::int64_t> dims{};
@@ -54,7 +54,7 @@ class Diff : public ::testing::Test {
   using SetMetadata = std::function<Result<void>(Metadata&)>;
 
   /// A file of the folder. A format of a single tensor names it by the file.
-  Model made(std::string_view name, std::string_view format, const std::vector<GivenTensor>& tensors,
+  Model made(std::string_view name, std::string_view format, const std::vector<TestTensor>& tensors,
              const SetMetadata& set = {}, const OpenOptions& options = {}) {
     CatalogBuilder builder(format);
     if (set) {
@@ -113,11 +113,12 @@ class Diff : public ::testing::Test {
   }
 
   /// The one tensor in which they differ.
-  static TensorDifference difference(const Model& a, const Model& b, std::optional<double> tolerance = {}) {
+  static Differences::Tensor difference(const Model& a, const Model& b,
+                                        std::optional<double> tolerance = {}) {
     const auto found = compared(a, b, tolerance);
     EXPECT_EQ(found.differ.size(), 1U);
     EXPECT_TRUE(found.only_a.empty() && found.only_b.empty() && found.metadata.none());
-    return found.differ.empty() ? TensorDifference{} : found.differ[0];
+    return found.differ.empty() ? Differences::Tensor{} : found.differ[0];
   }
 
   static void expect_same(const Model& a, const Model& b, std::optional<double> tolerance = {}) {

@@ -12,25 +12,26 @@ using testing::stored;
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-TEST_F(Diff, elements_within_the_tolerance_are_the_same) {
+TEST_F(Diff, elements_within_the_tolerance_are_equal) {
   const auto a = one("a", F32::tag, {3}, stored<float>({1, 2, 3}));
   const auto b = one("b", F32::tag, {3}, stored<float>({1.25F, 2, 2.5F}));
   expect_same(a, b, 0.5);
-  EXPECT_EQ(brief(difference(a, b, 0.375)), (TensorDifference{"t", DifferenceKind::contents, 8, 0.5}));
-  EXPECT_EQ(brief(difference(a, b, 0.0)), (TensorDifference{"t", DifferenceKind::contents, 0, 0.5}));
+  EXPECT_EQ(brief(difference(a, b, 0.375)), (Differences::Tensor{"t", Differences::Kind::contents, 8, 0.5}));
+  EXPECT_EQ(brief(difference(a, b, 0.0)), (Differences::Tensor{"t", Differences::Kind::contents, 0, 0.5}));
 }
 
-TEST_F(Diff, a_tolerance_of_zero_takes_values_that_are_equal) {
+TEST_F(Diff, tolerance_of_zero_accepts_equal_values) {
   expect_same(one("a", F32::tag, {2}, stored<float>({0.0F, 1})),
               one("b", F32::tag, {2}, stored<float>({-0.0F, 1})), 0.0);
 }
 
-TEST_F(Diff, an_infinity_is_the_same_as_itself_alone) {
+TEST_F(Diff, infinity_equals_only_itself) {
   const auto a = one("a", F32::tag, {2}, stored<float>({infinity, -infinity}));
   expect_same(a, one("b", F64::tag, {2}, stored<double>({double{infinity}, double{-infinity}})), 0.0);
   const auto c = one("c", F32::tag, {2}, stored<float>({infinity, infinity}));
   const auto d = one("d", F32::tag, {2}, stored<float>({infinity, -3e38F}));
-  EXPECT_EQ(brief(difference(a, c, 1e300)), (TensorDifference{"t", DifferenceKind::contents, 4, infinity}));
+  EXPECT_EQ(brief(difference(a, c, 1e300)),
+            (Differences::Tensor{"t", Differences::Kind::contents, 4, infinity}));
   EXPECT_EQ(difference(a, d, 1e300).max_abs, infinity);
 }
 
@@ -42,20 +43,21 @@ TEST_F(Diff, floating_dtypes_may_differ_within_a_tolerance) {
   for (const auto* const other : {&half, &brain, &small}) {
     expect_same(wide, *other, 0.01);
     const auto far = difference(wide, *other, 0.0001);
-    EXPECT_EQ(far.why, DifferenceKind::contents);
+    EXPECT_EQ(far.why, Differences::Kind::contents);
     EXPECT_EQ(far.first_byte, 8U);
     EXPECT_NEAR(far.max_abs.value(), 0.001, 1e-9);
   }
   expect_same(half, brain, 0.0);
   // Of integers and floats, one is not a rounding of the other.
   const auto whole = one("e", I32::tag, {2}, stored<std::int32_t>({1, 2}));
-  EXPECT_EQ(brief(difference(whole, half, 1.0)), (TensorDifference{"t", DifferenceKind::dtype, {}, 0.0}));
+  EXPECT_EQ(brief(difference(whole, half, 1.0)),
+            (Differences::Tensor{"t", Differences::Kind::dtype, {}, 0.0}));
   const auto shaped = one("f", F32::tag, {1, 2}, stored<float>({1, 2}));
-  EXPECT_EQ(difference(shaped, half, 1.0).why, DifferenceKind::shape);
-  EXPECT_EQ(difference(shaped, half).why, DifferenceKind::dtype);
+  EXPECT_EQ(difference(shaped, half, 1.0).why, Differences::Kind::shape);
+  EXPECT_EQ(difference(shaped, half).why, Differences::Kind::dtype);
 }
 
-TEST_F(Diff, integers_and_truth_values_are_numbers) {
+TEST_F(Diff, integers_and_booleans_are_numbers) {
   expect_same(one("a", U8::tag, {2}, std::string("\xFF\x00", 2)), one("b", U8::tag, {2}, "\xFE\x01"), 1.0);
   const auto yes = one("c", Bool::tag, {1}, "\x01");
   EXPECT_EQ(difference(yes, one("d", Bool::tag, {1}, std::string(1, '\0'))).max_abs, 1.0);
@@ -78,7 +80,7 @@ TEST_F(Diff, blocks_are_compared_by_their_values) {
   expect_same(a, b, 2.0);
   expect_same(a, blocks("c", '\x89'), 0.5);
   const auto found = difference(a, b, 0.5);
-  EXPECT_EQ(found.why, DifferenceKind::contents);
+  EXPECT_EQ(found.why, Differences::Kind::contents);
   EXPECT_EQ(found.max_abs, 2.0);
   EXPECT_EQ(found.rms, std::sqrt(4.0 / 32));
   // 16 ones against 15 ones and a three; the other 16 are zeros.
@@ -100,7 +102,7 @@ TEST_F(Diff, encodings_are_compared_with_dense_tensors) {
       made("b", "safetensors", {{.name = "t", .dtype = F32::tag, .dims = {1, 32}, .data = floats}});
   expect_same(blocks, same, 0.0);
   const auto found = difference(blocks, same);
-  EXPECT_EQ(found.why, DifferenceKind::dtype);
+  EXPECT_EQ(found.why, Differences::Kind::dtype);
   EXPECT_EQ(found.max_abs, 0.0);
   EXPECT_EQ(found.rms, 0.0);
   EXPECT_NEAR(found.cosine.value(), 1.0, 1e-12);

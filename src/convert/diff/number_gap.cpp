@@ -7,7 +7,6 @@
 #include <cstring>
 #include <htensor/dtype/relations.hpp>
 #include <htensor/dtype/scalar.hpp>
-#include <htensor/dtype/visit.hpp>
 #include <limits>
 #include <span>
 
@@ -81,8 +80,8 @@ bool add_plain(Gap& gap, std::span<const double> a, std::span<const double> b, d
 Gap gap_of_values(const Numbers& a, const Numbers& b, std::uint64_t count, double tolerance) {
   constexpr auto strip = static_cast<std::uint64_t>(values::strip_elements);
   Gap gap;
-  std::array<double, strip> room_a;
-  std::array<double, strip> room_b;
+  std::array<double, strip> buffer_a;
+  std::array<double, strip> buffer_b;
   const auto read = [](const Numbers& from, std::uint64_t first, std::span<double> into) {
     const std::byte* const stored =
         from.bytes.data() + values::stored_bytes(from.type, static_cast<std::int64_t>(first));
@@ -90,8 +89,8 @@ Gap gap_of_values(const Numbers& a, const Numbers& b, std::uint64_t count, doubl
   };
   for (std::uint64_t first = 0; first < count; first += strip) {
     const auto some = static_cast<std::size_t>(std::min(strip, count - first));
-    const auto values_a = std::span(room_a).first(some);
-    const auto values_b = std::span(room_b).first(some);
+    const auto values_a = std::span(buffer_a).first(some);
+    const auto values_b = std::span(buffer_b).first(some);
     read(a, first, values_a);
     read(b, first, values_b);
     if (add_plain(gap, values_a, values_b, tolerance)) continue;

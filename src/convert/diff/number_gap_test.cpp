@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <htensor/dtype/visit.hpp>
+#include <htensor/dtype/relations.hpp>
 #include <limits>
 #include <vector>
 
@@ -23,7 +23,7 @@ ElementType type() {
   return type_of(dtype_info<D>());
 }
 
-TEST(NumberGap, of_two_numbers) {
+TEST(NumberGap, is_the_difference_of_two_numbers) {
   EXPECT_EQ(gap_of(1, 3.5), 2.5);
   EXPECT_EQ(gap_of(3.5, 1), 2.5);
   EXPECT_EQ(gap_of(0.0, -0.0), 0);
@@ -35,7 +35,7 @@ TEST(NumberGap, of_two_numbers) {
   EXPECT_EQ(gap_of(-infinity, 1e308), infinity);
 }
 
-TEST(NumberGap, is_there_between_equal_dtypes_and_those_that_fit_a_double) {
+TEST(NumberGap, exists_for_equal_dtypes_and_dtypes_that_fit_a_double) {
   for (const auto& a : library_dtypes()) {
     EXPECT_TRUE(have_gap(type_of(a), type_of(a))) << a.name;
     const auto fits = [](DTypeTag tag) { return tag != I64::tag && tag != U64::tag && tag != C64::tag; };
@@ -60,7 +60,7 @@ TEST(NumberGap, is_there_between_equal_dtypes_and_those_that_fit_a_double) {
 }
 
 // Each code of the narrow dtypes against itself and against zeros.
-TEST(NumberGap, of_every_dtype_is_that_of_its_values) {
+TEST(NumberGap, equals_the_difference_of_values_for_every_dtype) {
   std::vector<std::byte> codes(4096);
   for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::byte>(i * 37 + i / 256);
   for (const auto& dtype : library_dtypes()) {
@@ -78,7 +78,7 @@ TEST(NumberGap, of_every_dtype_is_that_of_its_values) {
   }
 }
 
-TEST(NumberGap, tells_the_first_element_that_is_beyond_and_the_largest_of_all) {
+TEST(NumberGap, reports_the_first_element_beyond_the_tolerance_and_the_largest_gap) {
   std::vector<float> a(3000, 1);
   std::vector<float> b(3000, 1);
   b[700] = 1.5F;
@@ -91,7 +91,7 @@ TEST(NumberGap, tells_the_first_element_that_is_beyond_and_the_largest_of_all) {
   EXPECT_EQ(gap.largest, 2);
 }
 
-TEST(NumberGap, of_wide_integers_is_exact) {
+TEST(NumberGap, is_exact_for_wide_integers) {
   const std::uint64_t a[] = {UINT64_MAX, 0};
   const std::uint64_t b[] = {UINT64_MAX - 1, 0};
   EXPECT_EQ(gap_between({type<U64>(), std::as_bytes(std::span(a))},
@@ -108,7 +108,7 @@ TEST(NumberGap, of_wide_integers_is_exact) {
             static_cast<double>(UINT64_MAX));
 }
 
-TEST(NumberGap, elements_may_lie_at_any_address) {
+TEST(NumberGap, elements_may_be_unaligned) {
   std::vector<std::byte> bytes(17);
   store_le(MutableBytes(bytes).subspan(1), 2.0);
   store_le(MutableBytes(bytes).subspan(9), 5.0);

@@ -1,9 +1,9 @@
-#include <htensor/convert/mlir.hpp>
+#include <htensor/convert/save.hpp>
 
 #include <algorithm>
 #include <array>
 #include <htensor/dtype/dtypes.hpp>
-#include <htensor/dtype/sizes.hpp>
+#include <htensor/dtype/packed.hpp>
 #include <optional>
 #include <span>
 #include <utility>
@@ -11,6 +11,7 @@
 
 #include "base/format_text.hpp"
 #include "io/atomic_file.hpp"
+#include "io/port/port.hpp"
 #include "model/relayout.hpp"
 
 namespace ht::inline v1 {
@@ -170,13 +171,13 @@ Bytes widened(const MlirElement& element, MutableBytes piece, std::vector<std::b
 template <class Visit>
 Result<void> visit_elements(const MlirTensor& tensor, const AnyTensor& values, const Visit& visit) {
   const bool is_scattered = tensor.entry.order == ElementOrder::column_major && !values.is_splat();
-  const std::uint64_t most = is_scattered ? scattered_bytes : max_piece_bytes;
+  const std::uint64_t max_bytes = is_scattered ? scattered_bytes : max_piece_bytes;
   // The last byte may hold one element more than the tensor has.
   auto elements_left = static_cast<std::uint64_t>(element_count(tensor.dims).value_or(0));
   std::vector<std::byte> piece;
   std::vector<std::byte> wide;
   for (std::uint64_t at = 0; at < values.byte_size(); at += piece.size()) {
-    piece.resize(static_cast<std::size_t>(std::min(most, values.byte_size() - at)));
+    piece.resize(static_cast<std::size_t>(std::min(max_bytes, values.byte_size() - at)));
     HT_TRY(values.copy_to(piece, at));
     const Bytes elements = widened(tensor.element, piece, wide);
     const auto count = std::min<std::uint64_t>(elements.size() / tensor.element.bytes(), elements_left);
@@ -308,7 +309,7 @@ class ModuleWriter {
     if (element_count(tensor.dims).value_or(0) == 0) return {};
     const auto repeated = values.is_splat() ? repeated_element(tensor) : std::nullopt;
     if (tensor.element.is_boolean()) {
-      if (!repeated) return write_truths(tensor, values);
+      if (!repeated) return write_booleans(tensor, values);
       out_ += truth(repeated->front());
       return {};
     }
@@ -326,7 +327,7 @@ class ModuleWriter {
   }
 
   // Nested lists, one level for each dimension.
-  Result<void> write_truths(const MlirTensor& tensor, const AnyTensor& values) {
+  Result<void> write_booleans(const MlirTensor& tensor, const AnyTensor& values) {
     const auto& dims = tensor.dims;
     std::vector<std::int64_t> index(dims.size());
     std::size_t begun = dims.size();  // lists to open before this element; equals the lists closed before it

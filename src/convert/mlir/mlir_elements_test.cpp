@@ -21,7 +21,7 @@ TEST_F(MlirElementsTest, elements_are_inlined_in_hexadecimal) {
   EXPECT_EQ(inlined_entry("int16", "[2, 1]", "\x01\x02\x03\x04"), "dense<\"0x01020304\"> : tensor<2x1xi16>");
 }
 
-TEST_F(MlirElementsTest, tensors_without_elements_are_inlined_as_nothing) {
+TEST_F(MlirElementsTest, empty_tensors_are_inlined_without_bytes) {
   EXPECT_EQ(inlined_entry("float32", "[0, 4]", ""), "dense<> : tensor<0x4xf32>");
   EXPECT_EQ(inlined_entry("bool", "[2, 0]", ""), "dense<> : tensor<2x0xi1>");
   EXPECT_EQ(inlined(irpa_file({{.name = "t"}})), "dense<> : tensor<0xi8>");
@@ -36,7 +36,7 @@ TEST_F(MlirElementsTest, elements_of_6_bits_are_the_bytes_that_they_are_packed_i
   EXPECT_EQ(inlined_entry("float6_e2m3fn", "[2, 2]", "\x01\x02\x03"), "dense<\"0x010203\"> : tensor<3xi8>");
 }
 
-TEST_F(MlirElementsTest, truth_values_are_spelled_in_a_list_for_each_dimension) {
+TEST_F(MlirElementsTest, booleans_are_nested_lists) {
   const std::string_view bytes("\0\1\2\0\0\xFF", 6);
   EXPECT_EQ(inlined_entry("bool", "[2, 3]", bytes),
             "dense<[[false, true, true], [false, false, true]]> : tensor<2x3xi1>");
@@ -67,7 +67,7 @@ TEST_F(MlirElementsTest, splats_whose_elements_differ_are_written_out) {
             "dense<[false, true, false, true]> : tensor<4xi1>");
 }
 
-TEST_F(MlirElementsTest, column_major_and_big_endian_data_is_brought_into_order) {
+TEST_F(MlirElementsTest, column_major_and_big_endian_data_is_normalized) {
   const auto big = [](std::initializer_list<int> numbers) {
     std::string text;
     for (const int number : numbers) text += {'\0', static_cast<char>(number)};
@@ -101,7 +101,7 @@ TEST_F(MlirElementsTest, inlined_bytes_are_row_major_and_little_endian) {
 }
 
 // More than fits into one part, in both orders.
-TEST_F(MlirElementsTest, long_data_comes_in_parts) {
+TEST_F(MlirElementsTest, long_data_is_written_in_parts) {
   constexpr int side = 300;
   std::string rows;
   std::string columns;
@@ -131,7 +131,7 @@ TEST_F(MlirElementsTest, long_data_comes_in_parts) {
   EXPECT_GT(parts, 2U);
 }
 
-TEST_F(MlirElementsTest, many_truth_values_come_in_parts) {
+TEST_F(MlirElementsTest, many_booleans_are_written_in_parts) {
   std::string bytes(50'000, '\0');
   bytes[49'999] = '\1';
   const auto text = inlined_entry("bool", "[50000]", bytes);
@@ -140,7 +140,7 @@ TEST_F(MlirElementsTest, many_truth_values_come_in_parts) {
   EXPECT_EQ(std::ranges::count(text, ','), 49'999);
 }
 
-TEST_F(MlirElementsTest, pages_that_are_gone_are_told) {
+TEST_F(MlirElementsTest, unreadable_pages_are_errors) {
   const auto model = open(npy_file("|u1", false, "(65536,)", std::string(65536, 'x')));
   std::filesystem::resize_file(path_, 4096);
   std::string text;

@@ -1,7 +1,7 @@
 // For mlir_opt_test.py: writes a model as an MLIR module. mlir_writer iree|generic FILE INLINE_BELOW [SCOPE].
 #include <cstdio>
 #include <cstdlib>
-#include <htensor/convert/mlir.hpp>
+#include <htensor/convert/save.hpp>
 
 int main(int argc, char** argv) {
   if (argc < 4) return 2;

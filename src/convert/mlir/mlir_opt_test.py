@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What MLIR's own mlir-opt makes of the modules: it reads them, and finds the names and values that were meant.
 
-Usage: mlir_opt_test.py MLIR_WRITER. Ends with 77, and says why, where it is skipped. A newer mlir-opt knows more
+Usage: mlir_opt_test.py MLIR_WRITER. Ends with 77, and says why, where it is skipped. A newer mlir-opt supports more
 types; those that it does not know are left out, with a line.
 """
 
@@ -86,7 +86,7 @@ def run(*command, text=None):
     return subprocess.run(command, input=text, capture_output=True, text=True, encoding="utf-8", check=False)
 
 
-def knows(element):
+def supports(element):
     return element is None or run(MLIR_OPT, "--allow-unregistered-dialect", text=f'"a.b"() {{t = tensor<1x{element}>}} : () -> ()').returncode == 0
 
 
@@ -111,10 +111,10 @@ class MlirOpt(unittest.TestCase):
         return [line for line in read.stdout.splitlines() if "util.global" in line]
 
     def known(self):
-        rows = [row for row in DTYPES if knows(row[1])]
+        rows = [row for row in DTYPES if supports(row[1])]
         for row in DTYPES:
             if row not in rows:
-                print(f"left out: {MLIR_OPT} knows no {row[1]}")
+                print(f"left out: {MLIR_OPT} supports no {row[1]}")
         return rows
 
     def test_every_dtype_inlined_has_its_values(self):
@@ -128,7 +128,7 @@ class MlirOpt(unittest.TestCase):
             self.assertIn(f'initial_value = dense<{values}> : {tensor}, sym_name = "{dtype}"', line)
             self.assertIn(f"type = {tensor}}}>", line)
 
-    def test_every_dtype_outside_points_at_its_key(self):
+    def test_every_external_dtype_names_its_key(self):
         rows = self.known()
         lines = self.read_by_mlir(self.emitted("generic", [(d, note(d, shape), data) for d, _, data, shape, _ in rows], "0", 'sc"ope'))
         self.assertEqual(len(lines), len(rows))
@@ -156,14 +156,14 @@ class MlirOpt(unittest.TestCase):
                                        "dense<[1, 2, 1]> : tensor<3xi8>", "dense<7> : tensor<1099511627776xi8>"], strict=True):
             self.assertIn(f"initial_value = {value}", line)
 
-    def test_names_come_through(self):
+    def test_names_are_kept(self):
         text = self.emitted("generic", [(name, "", b"x") for name in NAMES], "0")
         for name, line in zip(NAMES, self.read_by_mlir(text), strict=True):
             found = re.search(r'named<("(?:[^"\\]|\\.)*")> : tensor<1xi8>, sym_name = ("(?:[^"\\]|\\.)*"), sym_vis', line)
             self.assertIsNotNone(found, line)
             self.assertEqual([unescaped(part[1:-1]) for part in found.groups()], [name, name])
 
-    def test_symbols_are_spelled_as_mlir_spells_them(self):
+    def test_symbols_are_quoted_as_by_mlir(self):
         text = self.emitted("iree", [(name, "", b"x") for name in NAMES], "0")
         symbols = re.findall(r'(?m)^  util\.global private (@.*) = #stream\.parameter\.named<".*"> : tensor<1xi8>$', text)
         self.assertEqual(len(symbols), len(NAMES))
@@ -172,7 +172,7 @@ class MlirOpt(unittest.TestCase):
         self.assertEqual(read.returncode, 0, read.stderr)
         self.assertEqual(re.findall(r'"private" (@.*) : memref', read.stdout), symbols)
 
-    def test_long_data_is_all_there(self):
+    def test_long_data_is_complete(self):
         data = bytes(i * 7 % 251 for i in range(400_000))
         text = self.emitted("generic", [("t", note("float32", [100, 1000]), data)], ALL)
         self.assertIn(f'dense<"0x{data.hex().upper()}"> : tensor<100x1000xf32>', self.read_by_mlir(text)[0])

@@ -1,7 +1,7 @@
 #include "convert/mlir/mlir_test.hpp"
 
 #include <array>
-#include <htensor/convert/write.hpp>
+#include <htensor/convert/save.hpp>
 
 #include "format/gguf/gguf_test_file.hpp"
 #include "model/test_models.hpp"
@@ -54,7 +54,7 @@ constexpr Sample samples[] = {
 };
 static_assert(std::size(samples) == AllDTypes::size);
 
-TEST_F(Mlir, every_dtype_has_the_type_that_is_stored_like_it) {
+TEST_F(Mlir, every_dtype_has_an_mlir_type_of_the_same_storage) {
   std::vector<IrpaEntry> entries;
   std::string expected;
   for (const auto& [dtype, bytes, type] : samples) {
@@ -103,7 +103,7 @@ TEST_F(Mlir, parameters_may_be_of_the_flow_dialect) {
             "  util.global private @t = #flow.parameter.named<\"m\"::\"t\"> : tensor<1xi8>\n");
 }
 
-TEST_F(Mlir, names_are_quoted_and_escaped_where_they_have_to_be) {
+TEST_F(Mlir, names_are_quoted_and_escaped_if_necessary) {
   const auto expect = [&](std::string_view name, const std::string& symbol, const std::string& key) {
     EXPECT_EQ(named(name), "  util.global private @" + symbol + " = #stream.parameter.named<\"" + key +
                                "\"> : tensor<1xi8>\n");
@@ -131,7 +131,7 @@ TEST_F(Mlir, scopes_are_escaped_and_may_be_left_out) {
   EXPECT_EQ(named("t"), "  util.global private @t = #stream.parameter.named<\"t\"> : tensor<1xi8>\n");
 }
 
-TEST_F(Mlir, generic_form_has_names_as_texts) {
+TEST_F(Mlir, generic_form_has_names_as_strings) {
   const auto text =
       mlir_text(open(irpa_file({{.name = "a b\"", .length = 1}}, "x")), {.form = Form::generic}).value();
   EXPECT_THAT(text, ::testing::HasSubstr(R"(sym_name = "a b\22", sym_visibility)"));
@@ -150,7 +150,7 @@ TEST_F(Mlir, symbol_has_a_name) {
   }
 }
 
-TEST_F(Mlir, what_is_smaller_than_told_is_inlined) {
+TEST_F(Mlir, tensors_below_the_limit_are_inlined) {
   const auto file = irpa_file(
       {{.name = "none", .length = 0}, {.name = "two", .length = 2}, {.name = "three", .length = 3}}, "abc");
   const auto is_inside = [&](std::uint64_t below) {
@@ -175,8 +175,8 @@ TEST_F(Mlir, untyped_entries_and_block_encodings_are_bytes) {
             "  util.global private @q = #stream.parameter.named<\"q\"> : tensor<68xi8>\n");
 }
 
-struct Mine {
-  using Family = Mine;
+struct CustomDType {
+  using Family = CustomDType;
   using Element = std::uint16_t;
   static constexpr std::string_view name = "MINE";
   static constexpr int bits = 16;
@@ -185,12 +185,12 @@ struct Mine {
 
 TEST_F(Mlir, dtypes_of_users_are_bytes) {
   const std::array<std::byte, 4> data{};
-  ASSERT_TRUE(write(path_, dtype_info<Mine>(), std::array<std::int64_t, 2>{2, 1}, data));
-  const auto model = Model::open(path_, {.dtypes = {dtype_info<Mine>()}}).value();
+  ASSERT_TRUE(write(path_, dtype_info<CustomDType>(), std::array<std::int64_t, 2>{2, 1}, data));
+  const auto model = Model::open(path_, {.dtypes = {dtype_info<CustomDType>()}}).value();
   EXPECT_THAT(mlir_text(model).value(), ::testing::HasSubstr("> : tensor<4xi8>\n"));
 }
 
-TEST_F(Mlir, splats_are_parameters_like_others) {
+TEST_F(Mlir, splats_are_parameters) {
   EXPECT_EQ(globals(irpa_file({{.name = "t",
                                 .note = tensor_note("float32", "[2, 3]"),
                                 .length = 24,
@@ -202,13 +202,13 @@ TEST_F(Mlir, dimensions_fit_63_bits) {
   const auto splat_of = [&](std::uint64_t length) {
     return mlir_text(open(irpa_file({{.name = "t", .length = length, .pattern = "\7"}})));
   };
-  constexpr auto most = std::uint64_t{1} << 63U;
-  EXPECT_THAT(splat_of(most - 1).value(), ::testing::HasSubstr("tensor<9223372036854775807xi8>"));
-  for (const auto length : {most, inline_all})
+  constexpr auto max_extent = std::uint64_t{1} << 63U;
+  EXPECT_THAT(splat_of(max_extent - 1).value(), ::testing::HasSubstr("tensor<9223372036854775807xi8>"));
+  for (const auto length : {max_extent, inline_all})
     EXPECT_EQ(refusal(splat_of(length), ErrorCode::size_overflow, "dimensions_fit_63_bits").tensor(), "t");
 }
 
-TEST_F(Mlir, what_the_sink_fails_with_ends_it) {
+TEST_F(Mlir, returns_the_error_of_the_sink) {
   const auto model = open(npy_file("|u1", false, "(300, 300)", std::string(90'000, 'x')));
   int calls = 0;
   const auto done = emit_mlir(model, {.inline_below = inline_all}, [&](std::string_view) -> Result<void> {
@@ -219,7 +219,7 @@ TEST_F(Mlir, what_the_sink_fails_with_ends_it) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST_F(Mlir, can_be_stopped_while_it_is_written) {
+TEST_F(Mlir, can_be_cancelled_during_the_write) {
   const testing::TemporaryFolder folder;
   testing::write_file(folder / "s.irpa",
                       testing::irpa_file({{.name = "s", .length = std::uint64_t{1} << 40, .pattern = "ab"}}));
@@ -233,7 +233,7 @@ TEST_F(Mlir, can_be_stopped_while_it_is_written) {
   EXPECT_EQ(folder.names(), std::vector<std::string>{"s.irpa"});
 }
 
-TEST_F(Mlir, a_catalog_is_enough_where_nothing_is_inlined) {
+TEST_F(Mlir, catalog_suffices_without_inlining) {
   const auto model = open(safetensors_file(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1),
                           {.catalog_only = true});
   EXPECT_TRUE(mlir_text(model));

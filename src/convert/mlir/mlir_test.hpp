@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <htensor/convert/mlir.hpp>
+#include <htensor/convert/save.hpp>
 #include <limits>
 #include <string>
 #include <utility>

@@ -1,12 +1,11 @@
 #include <algorithm>
 #include <array>
-#include <htensor/base/utf8.hpp>
+#include <htensor/dtype/packed.hpp>
 #include <htensor/dtype/relations.hpp>
-#include <htensor/dtype/sizes.hpp>
-#include <htensor/dtype/visit.hpp>
 #include <memory>
 
 #include "base/format_text.hpp"
+#include "base/utf8.hpp"
 #include "convert/plan/target_catalog.hpp"
 #include "format/irpa/irpa.hpp"
 #include "model/relayout.hpp"
@@ -59,7 +58,7 @@ struct Rule {
 };
 
 // Whether a rule with a wildcard applies to the tensor.
-bool is_usual(const TargetTensor& tensor, const ElementType& from, const ElementType& to) {
+bool applies_by_wildcard(const TargetTensor& tensor, const ElementType& from, const ElementType& to) {
   if (!values::can_convert(from, to)) return false;
   const Entry& entry = tensor.entry;
   if (to.is_blocks()) {
@@ -112,11 +111,11 @@ Result<void> change_type(TargetTensor& tensor, const ElementType& to, const Roun
     HT_TRY(change_splat(tensor, from, to, rounding));
   } else {
     auto relayout = HT_TRY(relayout_of(entry));
-    tensor.change = ValueChange{.from = from,
-                                .to = to,
-                                .rounding = rounding,
-                                .elements = static_cast<std::uint64_t>(elements),
-                                .relayout = std::move(relayout)};
+    tensor.change = PlannedFile::ValueChange{.from = from,
+                                             .to = to,
+                                             .rounding = rounding,
+                                             .elements = static_cast<std::uint64_t>(elements),
+                                             .relayout = std::move(relayout)};
   }
   entry.dtype = to.dtype;
   entry.encoding = to.encoding;
@@ -131,7 +130,7 @@ Result<void> change_type(TargetTensor& tensor, const ElementType& to, const Roun
 }  // namespace
 
 Result<void> change_types(std::span<TargetTensor> tensors, const ConvertOptions& options,
-                          const std::function<void(const TargetTensor&, LossKind, const Error&)>& lost) {
+                          const std::function<void(const TargetTensor&, Loss::Kind, const Error&)>& lost) {
   std::vector<Rule> rules;
   for (const auto& rule : options.types) {
     const auto type = HT_TRY(type_named(rule.type));
@@ -145,7 +144,8 @@ Result<void> change_types(std::span<TargetTensor> tensors, const ConvertOptions&
   for (auto& tensor : tensors) {
     const ElementType from = type_of(tensor.entry);
     const auto rule = std::ranges::find_if(rules, [&](const Rule& each) {
-      return each.filter.matches(tensor.entry.name) && (each.is_exact || is_usual(tensor, from, each.type));
+      return each.filter.matches(tensor.entry.name) &&
+             (each.is_exact || applies_by_wildcard(tensor, from, each.type));
     });
     const bool has_rule = rule != rules.end();
     if (has_rule) rule->is_used = true;
@@ -156,14 +156,14 @@ Result<void> change_types(std::span<TargetTensor> tensors, const ConvertOptions&
     const bool has_note = !format_irpa::note_beyond_type(tensor.entry).empty();
     HT_TRY(change_type(tensor, to, options.rounding));
     if (has_note) {
-      lost(tensor, LossKind::metadata,
+      lost(tensor, Loss::Kind::metadata,
            Error(ErrorCode::would_lose, "changed_tensor_has_no_note",
                  format_text("tensor '{}' changes its type, and its note names the old one",
                              to_utf8(tensor.name)))
                .with_hint("leave the tensor out of --cast, --dequantize and --quantize"));
     }
     if (!loses) continue;
-    lost(tensor, LossKind::rounding,
+    lost(tensor, Loss::Kind::rounding,
          Error(ErrorCode::would_lose, "cast_keeps_every_value",
                format_text("tensor '{}' is {}, and {} does not hold every {} value", to_utf8(tensor.name),
                            from.name, to.name, from.is_blocks() ? F32::name : from.name))

@@ -4,7 +4,6 @@
 #include <htensor/convert/convert.hpp>
 #include <htensor/convert/diff.hpp>
 #include <htensor/integrity/seal.hpp>
-#include <htensor/integrity/verify.hpp>
 #include <htensor/values/cast.hpp>
 
 #include "convert/diff/diff_test.hpp"
@@ -13,11 +12,11 @@ namespace ht::change_types_test {
 namespace {
 
 using testing::Diff;
-using testing::GivenTensor;
 using testing::irpa_file;
 using testing::refusal;
 using testing::stored;
 using testing::tensor_note;
+using testing::TestTensor;
 
 // Converts models that change dtypes on the way.
 class ChangeTypes : public Diff {
@@ -28,7 +27,7 @@ class ChangeTypes : public Diff {
     return data;
   }
 
-  static GivenTensor f32(std::string name, std::vector<std::int64_t> dims) {
+  static TestTensor f32(std::string name, std::vector<std::int64_t> dims) {
     std::int64_t count = 1;
     for (const auto dim : dims) count *= dim;
     return {.name = std::move(name), .dtype = F32::tag, .dims = std::move(dims), .data = floats(count)};
@@ -67,13 +66,13 @@ TEST_F(ChangeTypes, changed_tensor_has_no_note) {
   const ConvertOptions options{.types = {{"t", "F64"}}};
   const auto plan = plan_conversion(source, folder_ / "b.irpa", options).value();
   ASSERT_EQ(plan.losses.size(), 1U);
-  EXPECT_EQ(plan.losses[0].kind, LossKind::metadata);
+  EXPECT_EQ(plan.losses[0].kind, Loss::Kind::metadata);
   testing::expect_refusal(convert(source, folder_ / "b.irpa", options), ErrorCode::would_lose,
-                          "nothing_is_lost_unasked");
+                          "losses_are_allowed");
   EXPECT_EQ(type_of(converted(source, "b.irpa", options, {.drop_metadata = true}), "t"), "F64");
 }
 
-TEST_F(ChangeTypes, notes_that_say_only_dtype_and_shape_are_no_loss) {
+TEST_F(ChangeTypes, notes_of_only_dtype_and_shape_are_not_a_loss) {
   const auto source = noted("a", R"(TENSORv0:{"dtype":"torch.float32","shape":[2,3],"type":"Tensor"})");
   expect_same(source, converted(source, "b.safetensors", {}));
   EXPECT_EQ(type_of(converted(source, "c.irpa", {.types = {{"t", "F64"}}}), "t"), "F64");
@@ -83,7 +82,7 @@ TEST_F(ChangeTypes, rounding_is_a_loss) {
   const auto source = made("a", "safetensors", {f32("w", {3, 5})});
   const ConvertOptions options{.types = {{"w", "BF16"}}};
   const auto error = refusal(convert(source, folder_ / "b.safetensors", options), ErrorCode::would_lose,
-                             "nothing_is_lost_unasked");
+                             "losses_are_allowed");
   EXPECT_NE(error.hint().find("--round"), std::string_view::npos) << error.hint();
   EXPECT_FALSE(exists(folder_ / "b.safetensors"));
   const auto rounded = converted(source, "b.safetensors", options, {.round = true});
@@ -93,7 +92,7 @@ TEST_F(ChangeTypes, rounding_is_a_loss) {
   EXPECT_EQ(values_of(rounded, "w"), std::vector<float>(expected.begin(), expected.end()));
 }
 
-TEST_F(ChangeTypes, wildcards_leave_integers_alone) {
+TEST_F(ChangeTypes, wildcards_skip_integers) {
   const auto source =
       made("a", "safetensors",
            {f32("w", {4}), {.name = "ids", .dtype = I64::tag, .dims = {1}, .data = std::string(8, '\1')}});
@@ -104,7 +103,7 @@ TEST_F(ChangeTypes, wildcards_leave_integers_alone) {
   EXPECT_EQ(type_of(named, "w"), "F32");
 }
 
-TEST_F(ChangeTypes, quantizing_leaves_out_norms_biases_and_vectors) {
+TEST_F(ChangeTypes, quantization_skips_norms_biases_and_vectors) {
   const auto source = made("a", "gguf",
                            {f32("blk.0.ffn.weight", {4, 64}), f32("blk.0.attn_norm.weight", {2, 32}),
                             f32("blk.0.ffn.bias", {2, 32}), f32("output_scale", {32}), f32("odd", {2, 33})});
@@ -180,11 +179,11 @@ TEST_F(ChangeTypes, splats_stay_splats) {
 TEST_F(ChangeTypes, large_tensors_are_converted_in_pieces_and_sealed) {
   const auto source = made("a", "safetensors", {f32("first", {3}), f32("w", {1031, 1024}), f32("last", {7})});
   const auto small = converted(source, "b.gguf", {.types = {{"w", "Q8_0"}}}, {.seal = true});
-  EXPECT_TRUE(verify(folder_ / "b.gguf").value().ok());
+  EXPECT_TRUE(compare_with_seal(folder_ / "b.gguf").value().ok());
   expect_same(source, small, 1.0 / 127);
   const auto half =
       converted(source, "c.safetensors", {.types = {{"*", "BF16"}}}, {.round = true, .seal = true});
-  EXPECT_TRUE(verify(folder_ / "c.safetensors").value().ok());
+  EXPECT_TRUE(compare_with_seal(folder_ / "c.safetensors").value().ok());
   const auto expected = cast_lossy<BF16>(source.tensor<F32, Rank<2>>("w").value()).value();
   const auto found = half.tensor<BF16, Rank<2>>("w").value();
   EXPECT_TRUE(std::ranges::equal(expected.bytes().value(), found.bytes().value()));
@@ -198,7 +197,7 @@ TEST_F(ChangeTypes, random_rounding_depends_on_the_seed_alone) {
   const auto with_seed = [&](const std::string& name, std::uint64_t seed) {
     return values_of(
         converted(source, name,
-                  {.types = {{"w", "BF16"}}, .rounding = {RoundingMode::stochastic, false, seed}},
+                  {.types = {{"w", "BF16"}}, .rounding = {Rounding::Mode::stochastic, false, seed}},
                   {.round = true}),
         "w");
   };

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
-#include <htensor/integrity/verify.hpp>
+#include <htensor/integrity/seal.hpp>
 
 #include "convert/convert_pairs_test.hpp"
 
@@ -53,7 +53,7 @@ TEST(Relayout, reads_few_units_of_a_column_major_tensor_at_once) {
       }));
 }
 
-TEST(Relayout, is_nothing_for_tensors_in_the_usual_order) {
+TEST(Relayout, is_empty_for_row_major_little_endian_tensors) {
   const std::int64_t matrix[] = {2, 2};
   const std::int64_t none[] = {0, 2};
   const Entry plain{.name = "t", .dtype = F32::tag, .dims = matrix, .bytes = 16};
@@ -75,7 +75,7 @@ TEST(Relayout, is_nothing_for_tensors_in_the_usual_order) {
   EXPECT_EQ(relayout_of(empty).value(), nullptr);
 }
 
-TEST(Relayout, turns_numbers_of_every_size) {
+TEST(Relayout, byte_swaps_elements_of_every_size) {
   const std::int64_t two[] = {2};
   const auto entry = [&](DTypeTag dtype, std::uint64_t bytes) {
     return Entry{.name = "t", .dtype = dtype, .dims = two, .byte_order = ByteOrder::big, .bytes = bytes};
@@ -86,7 +86,7 @@ TEST(Relayout, turns_numbers_of_every_size) {
   EXPECT_EQ(relaid(entry(C64::tag, 16), "abcdefghijklmnop"), "dcbahgfelkjiponm") << "two numbers each";
 }
 
-TEST(Relayout, makes_rows_of_columns) {
+TEST(Relayout, transposes_column_major_tensors) {
   const std::int64_t dims[] = {2, 3};
   Entry entry{.name = "t",
               .dtype = I16::tag,
@@ -102,7 +102,7 @@ TEST(Relayout, makes_rows_of_columns) {
 }
 
 // The places are those of ggml's structs.
-TEST(Relayout, turns_the_scales_of_blocks_alone) {
+TEST(Relayout, byte_swaps_only_the_scales_of_blocks) {
   struct Case {
     std::string_view encoding;
     std::vector<std::size_t> halves;
@@ -127,7 +127,7 @@ TEST(Relayout, turns_the_scales_of_blocks_alone) {
   EXPECT_EQ(relayout_of(big_blocks(bytes, dims)).value(), nullptr);
 }
 
-RC_GTEST_PROP(Relayout, gives_any_stretch_as_it_is_in_the_whole, ()) {
+RC_GTEST_PROP(Relayout, any_range_equals_the_same_range_of_the_whole, ()) {
   const auto encoding = find_encoding(*rc::gen::element<std::string_view>("Q4_0", "Q6_K")).value();
   const std::int64_t rows[] = {2, encoding.block_elements};
   const std::int64_t cube[] = {3, 4, 5};
@@ -144,7 +144,7 @@ RC_GTEST_PROP(Relayout, gives_any_stretch_as_it_is_in_the_whole, ()) {
   RC_ASSERT(relaid(entry, data, first, count) == relaid(entry, data).substr(first, count));
 }
 
-class ConvertTurned : public testing::ConvertPairs {
+class ConvertRelayout : public testing::ConvertPairs {
  protected:
   // More than what is copied at once, in rows that do not fit into it.
   Model large_columns() {
@@ -152,7 +152,7 @@ class ConvertTurned : public testing::ConvertPairs {
   }
 };
 
-TEST_F(ConvertTurned, large_tensors_are_the_same_wherever_they_begin) {
+TEST_F(ConvertRelayout, large_tensors_are_equal_at_any_offset) {
   const auto columns = large_columns();
   for (const std::string to : {"safetensors", "irpa", "gguf", "ht"}) {
     const auto target = folder_ / ("t." + to);
@@ -165,7 +165,7 @@ TEST_F(ConvertTurned, large_tensors_are_the_same_wherever_they_begin) {
   }
 }
 
-TEST_F(ConvertTurned, usual_order_is_had_by_who_asks_for_it) {
+TEST_F(ConvertRelayout, normalizes_the_layout_on_request) {
   const auto encoding = find_encoding("Q4_K").value();
   const auto gguf = made(
       "big.gguf", "gguf",
@@ -185,7 +185,7 @@ TEST_F(ConvertTurned, usual_order_is_had_by_who_asks_for_it) {
   expect_same(large_columns(), rows.model);
 }
 
-TEST_F(ConvertTurned, a_gguf_gets_one_order_for_all) {
+TEST_F(ConvertRelayout, gguf_has_one_byte_order) {
   const std::int64_t one[] = {1};
   CatalogBuilder builder("gguf");
   for (const auto order : {ByteOrder::big, ByteOrder::little}) {
@@ -197,11 +197,11 @@ TEST_F(ConvertTurned, a_gguf_gets_one_order_for_all) {
   }
   const auto plan = plan_from(std::move(builder).build().value(), {}, "x.gguf", {});
   ASSERT_TRUE(plan) << to_string(plan.error());
-  EXPECT_TRUE(std::holds_alternative<RelaidBytes>(plan->files[0].parts[0].from));
-  EXPECT_TRUE(std::holds_alternative<StoredBytes>(plan->files[0].parts[1].from));
+  EXPECT_TRUE(std::holds_alternative<PartOrigin::Relaid>(plan->files[0].parts[0].from));
+  EXPECT_TRUE(std::holds_alternative<PartOrigin::Stored>(plan->files[0].parts[1].from));
 }
 
-TEST_F(ConvertTurned, what_becomes_mere_bytes_is_in_the_usual_order_too) {
+TEST_F(ConvertRelayout, normalizes_tensors_stored_as_bytes) {
   const auto encoding = find_encoding("Q4_0").value();
   const auto gguf = made("big.gguf", "gguf",
                          {{.name = "q",
@@ -209,24 +209,24 @@ TEST_F(ConvertTurned, what_becomes_mere_bytes_is_in_the_usual_order_too) {
                            .data = "xy" + std::string(16, 'q'),
                            .encoding = encoding.tag,
                            .byte_order = ByteOrder::big}});
-  const auto there = moved(gguf, "safetensors", "q").value();
-  EXPECT_TRUE(there.lost_tensors.contains("q"));
+  const auto intermediate = moved(gguf, "safetensors", "q").value();
+  EXPECT_TRUE(intermediate.lost_tensors.contains("q"));
   const auto plain =
       made("plain", "safetensors",
            {{.name = "q", .dtype = U8::tag, .dims = {18}, .data = "yx" + std::string(16, 'q')}});
-  expect_same(there.model, plain);
+  expect_same(intermediate.model, plain);
 }
 
-TEST_F(ConvertTurned, what_is_turned_and_becomes_mere_bytes_is_turned_once) {
+TEST_F(ConvertRelayout, byte_swaps_tensors_stored_as_bytes_once) {
   const auto numbers =
       opened("t.npy", testing::npy_file(">u4", true, "(2, 2)", stored<std::uint32_t>({1, 3, 2, 4}, true)));
-  const auto there = moved(numbers, "gguf", "t").value();
-  EXPECT_TRUE(there.lost_tensors.contains("t"));
-  const auto raw = there.model.raw("t").value();
+  const auto intermediate = moved(numbers, "gguf", "t").value();
+  EXPECT_TRUE(intermediate.lost_tensors.contains("t"));
+  const auto raw = intermediate.model.raw("t").value();
   EXPECT_TRUE(std::ranges::equal(raw.bytes(), bytes_of(stored<std::uint32_t>({1, 2, 3, 4}))));
 }
 
-TEST_F(ConvertTurned, a_source_that_is_cut_meanwhile_is_told) {
+TEST_F(ConvertRelayout, reports_a_source_truncated_during_the_conversion) {
   const auto columns = large_columns();
   const auto plan = plan_conversion(columns, folder_ / "x.irpa").value();
   std::filesystem::resize_file(folder_ / "t.npy", 4096);

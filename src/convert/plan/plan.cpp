@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <htensor/base/utf8.hpp>
 #include <htensor/dtype/encoding.hpp>
-#include <htensor/dtype/visit.hpp>
-#include <htensor/format/encode.hpp>
-#include <htensor/format/metadata_edit.hpp>
+#include <htensor/dtype/relations.hpp>
+#include <htensor/format/format.hpp>
+#include <htensor/format/metadata.hpp>
 #include <numeric>
 #include <utility>
 
 #include "base/format_text.hpp"
+#include "base/utf8.hpp"
 #include "convert/plan/target_catalog.hpp"
 #include "format/irpa/irpa.hpp"
 #include "format/shards/numbered_name.hpp"
@@ -33,18 +33,19 @@ Result<const Format*> chosen_format(const Path& target, const ConvertOptions& op
         format_text("name the format with --to, or use the extension of one of {}", fmt::join(names, ", "))));
   }
   if (const auto* const found = find_format(options.format, options.formats)) return found;
-  return fail(Error(ErrorCode::not_found, "format_has_a_name",
+  return fail(Error(ErrorCode::not_found, "format_name_is_known",
                     format_text("format '{}' does not exist", to_utf8(options.format)))
                   .with_hint(format_text("choose one of {}", fmt::join(names, ", "))));
 }
 
-using From = decltype(PlannedPart::from);
+using From = decltype(PlannedFile::Part::from);
 
 From from_of(const TargetTensor& tensor) {
   const Entry& entry = tensor.entry;
   if (tensor.memory) return *tensor.memory;
-  if (!entry.is_splat()) return StoredBytes{entry.file, entry.offset};
-  RepeatedBytes repeated{.pattern = {}, .pattern_bytes = static_cast<std::uint8_t>(entry.splat.size())};
+  if (!entry.is_splat()) return PartOrigin::Stored{entry.file, entry.offset};
+  PartOrigin::Repeated repeated{.pattern = {},
+                                .pattern_bytes = static_cast<std::uint8_t>(entry.splat.size())};
   std::ranges::copy(entry.splat, repeated.pattern.begin());
   return repeated;
 }
@@ -76,9 +77,10 @@ class Planner {
   Result<ConversionPlan> run() {
     HT_TRY(check_options());
     tensors_ = HT_TRY(target_tensors(source_, memory_, options_));
-    HT_TRY(change_types(tensors_, options_, [&](const TargetTensor& tensor, LossKind kind, const Error& why) {
-      lose(tensor.name, kind, why);
-    }));
+    HT_TRY(
+        change_types(tensors_, options_, [&](const TargetTensor& tensor, Loss::Kind kind, const Error& why) {
+          lose(tensor.name, kind, why);
+        }));
     if (options_.normalize_layout) {
       for (auto& tensor : tensors_) HT_TRY(normalize_layout(tensor));
     } else {
@@ -109,7 +111,7 @@ class Planner {
                             format_.max_alignment_reason.empty() ? "" : ": ", format_.max_alignment_reason))
               .with_hint(format_text("use --align {} or less", format_.max_alignment)));
     }
-    if (options_.shard_bytes != 0 && format_.sharding == Sharding::none) {
+    if (options_.shard_bytes != 0 && format_.sharding == Format::Sharding::none) {
       return fail(Error(ErrorCode::would_lose, "format_has_shards",
                         format_text("the format {} has no shards", format_.name))
                       .with_hint("convert to safetensors or GGUF, or leave out --shard-size"));
@@ -121,7 +123,7 @@ class Planner {
   [[nodiscard]] Result<Metadata> metadata_to_carry() const {
     Metadata metadata;
     if (!options_.metadata) return metadata;
-    const bool is_part = source_format_ != nullptr && source_format_->sharding == Sharding::parts;
+    const bool is_part = source_format_ != nullptr && source_format_->sharding == Format::Sharding::parts;
     for (const auto& item : source_.metadata()) {
       const bool is_of_a_part = is_part && item.key.starts_with(split_prefix);
       if (!is_padding(item) && !is_of_a_part) HT_TRY(metadata.add(item.key, item.value));
@@ -166,7 +168,7 @@ class Planner {
       if (refused->code() != ErrorCode::would_lose) return fail(*refused);
       // The target has a layout of its own.
       if (describes_layout(item)) continue;
-      lose(key, LossKind::metadata, *refused).is_tensor = false;
+      lose(key, Loss::Kind::metadata, *refused).is_tensor = false;
     }
     return metadata_.index();
   }
@@ -179,7 +181,7 @@ class Planner {
     if (const auto note = std::exchange(tensor.entry.note, {}); !note.empty()) {
       auto other = refusal(tensor);
       if (!other) {
-        if (has_note) lose(tensor.name, LossKind::metadata, *refused);
+        if (has_note) lose(tensor.name, Loss::Kind::metadata, *refused);
         return {};
       }
       tensor.entry.note = note;
@@ -189,7 +191,7 @@ class Planner {
     HT_TRY(keep_raw_bytes(tensor, *refused));
     auto again = refusal(tensor);
     if (again && !tensor.entry.note.empty()) {
-      if (has_note) lose(tensor.name, LossKind::metadata, *again);
+      if (has_note) lose(tensor.name, Loss::Kind::metadata, *again);
       tensor.entry.note = {};
       again = refusal(tensor);
     }
@@ -205,12 +207,12 @@ class Planner {
     tensor.entry.dtype = format_.raw_dtype;
     tensor.entry.encoding = EncodingTag::dense;
     tensor.entry.dims = std::span(&raw_dims_.back(), 1);
-    lose(tensor.name, LossKind::raw_bytes, refused).change =
+    lose(tensor.name, Loss::Kind::raw_bytes, refused).change =
         format_text("{} → {}", before, type_and_shape(tensor.entry));
     return {};
   }
 
-  Loss& lose(std::string_view name, LossKind kind, const Error& error) {
+  Loss& lose(std::string_view name, Loss::Kind kind, const Error& error) {
     return plan_.losses.emplace_back(Loss{.name = std::string(name),
                                           .kind = kind,
                                           .is_tensor = true,
@@ -248,18 +250,18 @@ class Planner {
                                           : from_of(tensor);
       file.parts.push_back({.offset = *encoded.offsets[i], .bytes = catalog[i].bytes, .from = from});
     }
-    std::ranges::sort(file.parts, {}, &PlannedPart::offset);
+    std::ranges::sort(file.parts, {}, &PlannedFile::Part::offset);
     return file;
   }
 
-  static RelaidBytes relaid(const TargetTensor& tensor, PlannedFile& file) {
+  static PartOrigin::Relaid relaid(const TargetTensor& tensor, PlannedFile& file) {
     file.relayouts.push_back(tensor.relayout);
     return {.file = tensor.entry.file,
             .offset = tensor.entry.offset,
             .relayout = static_cast<std::uint32_t>(file.relayouts.size() - 1)};
   }
 
-  static ConvertedBytes converted(const TargetTensor& tensor, PlannedFile& file) {
+  static PartOrigin::Retyped converted(const TargetTensor& tensor, PlannedFile& file) {
     file.changes.push_back(*tensor.change);
     return {.file = tensor.entry.file,
             .offset = tensor.entry.offset,
@@ -303,7 +305,7 @@ class Planner {
       const auto catalog = HT_TRY(catalog_of(shards[i], metadata, source_, format_));
       plan_.files.push_back(HT_TRY(plan_file(target_.parent_path() / name.of(i + 1), shards[i], catalog)));
     }
-    if (format_.sharding == Sharding::index) plan_index(shards, name);
+    if (format_.sharding == Format::Sharding::index) plan_index(shards, name);
     return {};
   }
 
@@ -313,7 +315,7 @@ class Planner {
     const bool is_found = named == &format_ && target_.has_stem();
     if (is_found && is_utf8(target_.filename().string())) return {};
     return fail(
-        Error(ErrorCode::bad_name, "shards_are_found_by_their_names",
+        Error(ErrorCode::bad_name, "shard_names_can_be_found",
               is_found ? "names of shards must be valid UTF-8"
                        : format_text("shards of {} need a name that ends with its extension", format_.name))
             .at_path(target_.native())
@@ -345,7 +347,7 @@ class Planner {
   Path target_;
   const ConvertOptions& options_;
   const Format& format_;
-  Layout layout_;
+  EncodeOptions layout_;
   std::vector<TargetTensor> tensors_;
   Metadata metadata_;
   std::vector<std::int64_t> raw_dims_;  // shapes of tensors that are kept as raw bytes: entries point at them

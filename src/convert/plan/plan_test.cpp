@@ -9,7 +9,7 @@
 namespace ht::plan_test {
 namespace {
 
-struct Made {
+struct TensorSpec {
   std::string name;
   DTypeTag dtype = F32::tag;
   std::vector<std::int64_t> dims{4, 8};
@@ -17,7 +17,7 @@ struct Made {
   EncodingTag encoding = EncodingTag::dense;
 };
 
-Catalog catalog(const std::vector<Made>& tensors,
+Catalog catalog(const std::vector<TensorSpec>& tensors,
                 const std::vector<std::pair<std::string, std::string>>& texts = {},
                 std::optional<std::uint32_t> number = {}) {
   CatalogBuilder builder("safetensors");
@@ -57,7 +57,7 @@ std::vector<std::string> names_in(const PlannedFile& file) {
   return names;
 }
 
-TEST(PlanConversion, says_where_every_byte_comes_from) {
+TEST(PlanConversion, maps_every_byte_to_its_source) {
   const auto source = catalog({{"a"}, {"b"}, {"c", F32::tag, {0, 3}, 0}});
   const auto plan = planned(source, "x.safetensors").value();
   EXPECT_EQ(plan.format, "safetensors");
@@ -67,14 +67,14 @@ TEST(PlanConversion, says_where_every_byte_comes_from) {
   const auto& file = plan.files[0];
   EXPECT_EQ(file.path, "x.safetensors");
   ASSERT_EQ(file.parts.size(), 2U) << "one without bytes is no part";
-  EXPECT_EQ(std::get<StoredBytes>(file.parts[1].from), (StoredBytes{0, 1128}));
+  EXPECT_EQ(std::get<PartOrigin::Stored>(file.parts[1].from), (PartOrigin::Stored{0, 1128}));
   EXPECT_EQ(file.parts[1].offset, file.header.size() + 128);
   EXPECT_EQ(file.bytes, file.header.size() + 256);
   EXPECT_EQ(plan.bytes(), file.bytes);
 }
 
-TEST(PlanConversion, format_has_a_name) {
-  EXPECT_EQ(planned(catalog({}), "x", {.format = "zip"}).error().rule(), "format_has_a_name");
+TEST(PlanConversion, format_name_is_known) {
+  EXPECT_EQ(planned(catalog({}), "x", {.format = "zip"}).error().rule(), "format_name_is_known");
   EXPECT_EQ(planned(catalog({}), "x", {.format = "irpa"}).value().format, "irpa");
 }
 
@@ -113,7 +113,7 @@ TEST(PlanConversion, has_the_canonical_order_of_a_format) {
             (std::vector<std::string>{"b", "a", "c", "d"}));
 }
 
-TEST(PlanConversion, aligns_every_tensor_in_that_order) {
+TEST(PlanConversion, aligns_every_tensor_in_canonical_order) {
   const auto source = catalog({{"a", Bool::tag, {3}, 3}, {"b", F64::tag, {1}, 8}, {"c", F16::tag, {3}, 6}});
   const auto file = planned(source, "x.safetensors", {.canonical = true}).value().files[0];
   ASSERT_EQ(file.parts.size(), 3U);
@@ -121,31 +121,31 @@ TEST(PlanConversion, aligns_every_tensor_in_that_order) {
   EXPECT_EQ(file.parts[1].offset % 2, 0U);
 }
 
-TEST(PlanConversion, orders_mere_bytes_as_what_they_are_now) {
+TEST(PlanConversion, orders_tensors_stored_as_bytes_as_bytes) {
   const auto source = catalog({{"a", F4::tag, {4}, 2}, {"b", I4::tag, {4}, 2}});
   EXPECT_EQ(names_in(planned(source, "x.safetensors", {.canonical = true}).value().files[0]),
             (std::vector<std::string>{"b", "a"}));
 }
 
-TEST(PlanConversion, shards_are_found_by_their_names) {
+TEST(PlanConversion, shard_names_can_be_found) {
   const auto source = catalog({{"a"}, {"b"}});
   for (const std::string format : {"gguf", "safetensors"}) {
     for (const auto& name : std::vector<std::string>{"m", "folder/", "m.bin", "m\xFF." + format}) {
       const auto plan = planned(source, name, {.format = format, .shard_bytes = 128});
       ASSERT_FALSE(plan) << name;
-      EXPECT_EQ(plan.error().rule(), "shards_are_found_by_their_names") << name;
+      EXPECT_EQ(plan.error().rule(), "shard_names_can_be_found") << name;
     }
     EXPECT_TRUE(planned(source, "m." + format, {.shard_bytes = 128}));
     EXPECT_TRUE(planned(source, "m", {.format = format, .shard_bytes = 1000})) << "one is no shard";
   }
 }
 
-TEST(PlanConversion, says_of_which_target_it_is_an_error) {
+TEST(PlanConversion, errors_name_the_target) {
   const auto refused = planned(catalog({{"a"}, {"b"}}), "x.npy");
   EXPECT_EQ(refused.error().path(), "x.npy");
 }
 
-TEST(PlanConversion, takes_how_a_gguf_was_laid_out_for_no_metadata) {
+TEST(PlanConversion, ignores_layout_keys_of_gguf) {
   CatalogBuilder builder("gguf");
   ASSERT_TRUE(
       builder.add({.name = "a", .dtype = F32::tag, .dims = std::array<std::int64_t, 1>{1}, .bytes = 4}));
@@ -159,7 +159,7 @@ TEST(PlanConversion, takes_how_a_gguf_was_laid_out_for_no_metadata) {
   EXPECT_NE(text.find("general.alignment"), std::string_view::npos);
 }
 
-TEST(PlanConversion, loses_the_note_of_what_becomes_mere_bytes) {
+TEST(PlanConversion, loses_the_note_of_a_tensor_stored_as_bytes) {
   CatalogBuilder builder("irpa");
   ASSERT_TRUE(builder.add({.name = "a", .bytes = 4, .note = "hello"}));
   const auto plan = planned(std::move(builder).build().value(), "x.safetensors");
@@ -183,7 +183,7 @@ TEST(PlanConversion, rename_changes_a_name) {
   EXPECT_TRUE(planned(source, "x.safetensors", {.renames = {{"a", "c"}, {"*", "x.*"}}}));
 }
 
-TEST(PlanConversion, cuts_a_gguf_that_tells_of_an_earlier_cut) {
+TEST(PlanConversion, splits_a_gguf_with_keys_of_an_earlier_split) {
   CatalogBuilder builder("gguf");
   for (const std::string name : {"a", "b"}) {
     ASSERT_TRUE(
@@ -196,13 +196,13 @@ TEST(PlanConversion, cuts_a_gguf_that_tells_of_an_earlier_cut) {
   EXPECT_EQ(plan->files.size(), 2U);
 }
 
-TEST(PlanConversion, leaves_out_what_an_edit_has_filled_the_header_up_with) {
+TEST(PlanConversion, leaves_out_header_padding) {
   const auto padded = catalog({{"a"}}, {{"htensor.pad", "    "}, {"name", "x"}});
   const auto plain = catalog({{"a"}}, {{"name", "x"}});
   EXPECT_EQ(planned(padded, "x.gguf").value().files[0].header,
             planned(plain, "x.gguf").value().files[0].header);
-  const auto said = catalog({{"a"}}, {{"htensor.pad", "mine"}, {"name", "x"}});
-  EXPECT_NE(planned(said, "x.gguf").value().files[0].header,
+  const auto own_pad = catalog({{"a"}}, {{"htensor.pad", "mine"}, {"name", "x"}});
+  EXPECT_NE(planned(own_pad, "x.gguf").value().files[0].header,
             planned(plain, "x.gguf").value().files[0].header);
 }
 
@@ -222,7 +222,7 @@ TEST(PlanConversion, warns_of_a_gguf_that_llama_cpp_refuses) {
   EXPECT_EQ(rules(good, "x.gguf"), std::vector<std::string>{});
 }
 
-TEST(PlanConversion, lists_all_that_would_be_lost) {
+TEST(PlanConversion, lists_every_loss) {
   const auto source = catalog({{"a"}, {"b", I4::tag, {256}, 128}}, {{"text", "stays"}}, 7);
   const auto plan = planned(source, "x.safetensors").value();
   ASSERT_EQ(plan.losses.size(), 2U);
@@ -236,12 +236,12 @@ TEST(PlanConversion, lists_all_that_would_be_lost) {
   EXPECT_NE(text.find(R"("b":{"dtype":"U8","shape":[128])"), std::string::npos);
 }
 
-TEST(PlanConversion, refuses_what_cannot_be_left_out) {
+TEST(PlanConversion, refuses_losses_that_cannot_be_allowed) {
   const auto two = catalog({{"a"}, {"b"}});
   EXPECT_EQ(planned(two, "x.npy").error().rule(), "npy_holds_one_tensor");
   EXPECT_TRUE(planned(two, "x.npy", {.glob = "a"}));
   const auto hidden = catalog({{"__metadata__"}});
-  EXPECT_EQ(planned(hidden, "x.safetensors").error().rule(), "safetensors_keeps_a_name_for_metadata");
+  EXPECT_EQ(planned(hidden, "x.safetensors").error().rule(), "safetensors_name_is_not_reserved");
 }
 
 TEST(PlanConversion, format_has_shards) {
@@ -252,12 +252,12 @@ TEST(PlanConversion, format_has_shards) {
 }
 
 TEST(PlanConversion, shards_can_be_numbered) {
-  std::vector<Made> many;
+  std::vector<TensorSpec> many;
   for (int i = 0; i < 100'000; ++i) many.push_back({std::to_string(i), I8::tag, {1}, 1});
   EXPECT_EQ(planned(catalog(many), "x.gguf", {.shard_bytes = 1}).error().rule(), "shards_can_be_numbered");
 }
 
-TEST(PlanConversion, cuts_into_shards_with_an_index) {
+TEST(PlanConversion, writes_shards_with_an_index) {
   const auto source = catalog({{"a"}, {"b"}, {"c"}, {"d", F32::tag, {100}, 400}}, {{"format", "pt"}});
   const auto plan = planned(source, "dir/m.safetensors", {.shard_bytes = 256}).value();
   ASSERT_EQ(plan.files.size(), 4U);
@@ -268,12 +268,12 @@ TEST(PlanConversion, cuts_into_shards_with_an_index) {
   EXPECT_EQ(plan.files[3].path, "dir/m.safetensors.index.json");
 }
 
-TEST(PlanConversion, places_data_so_that_blocks_can_be_shared) {
+TEST(PlanConversion, aligns_data_to_share_blocks) {
   const auto source = catalog({{"a", F32::tag, {4096}, 16384}, {"b", F32::tag, {4096}, 16384}});
   for (const auto* const target : {"x.irpa", "x.safetensors"}) {
     const auto plan = planned(source, target, {.share_blocks = true}).value();
     for (const auto& part : plan.files[0].parts) {
-      EXPECT_EQ(part.offset % 4096, std::get<StoredBytes>(part.from).offset % 4096) << target;
+      EXPECT_EQ(part.offset % 4096, std::get<PartOrigin::Stored>(part.from).offset % 4096) << target;
     }
   }
 }

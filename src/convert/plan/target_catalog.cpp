@@ -1,16 +1,15 @@
 #include "convert/plan/target_catalog.hpp"
+#include "base/format_text.hpp"
+#include "base/utf8.hpp"
+#include "model/relayout.hpp"
 
 #include <algorithm>
-#include <htensor/base/utf8.hpp>
-
-#include "base/format_text.hpp"
-#include "model/relayout.hpp"
 
 namespace ht::inline v1 {
 namespace {
 
 // nullopt if the rename does not match the name. A star stands for the same text on both sides.
-std::optional<std::string> renamed(std::string_view name, const Rename& rename) {
+std::optional<std::string> renamed(std::string_view name, const ConvertOptions::Rename& rename) {
   const std::string_view from = rename.from;
   const std::string_view to = rename.to;
   const auto star = from.find('*');
@@ -86,9 +85,9 @@ Result<void> normalize_layouts(std::span<TargetTensor> tensors, const Format& fo
   // Most readers of a format with one byte order for a file refuse big-endian files: only a source that is
   // such a file already stays one.
   const bool big_endian =
-      format.byte_orders == ByteOrders::any ||
-      (format.byte_orders == ByteOrders::one_per_file && source != nullptr &&
-       source->byte_orders == ByteOrders::one_per_file && std::ranges::all_of(tensors, is_big));
+      format.byte_orders == Format::ByteOrders::any ||
+      (format.byte_orders == Format::ByteOrders::one_per_file && source != nullptr &&
+       source->byte_orders == Format::ByteOrders::one_per_file && std::ranges::all_of(tensors, is_big));
   for (auto& tensor : tensors) {
     const Entry& entry = tensor.entry;
     const bool is_column_major = entry.order == ElementOrder::column_major && entry.dims.size() > 1;

@@ -18,7 +18,7 @@ struct TargetTensor {
   /// The conversion to the layout of `entry`, if the source has another layout.
   std::shared_ptr<const Relayout> relayout{};
   /// The conversion to the type of `entry`, if the source has another type.
-  std::optional<ValueChange> change{};
+  std::optional<PlannedFile::ValueChange> change{};
   /// The pattern of a splat whose type was changed: `entry` points at it.
   std::shared_ptr<const std::array<std::byte, 16>> pattern{};
 
@@ -38,7 +38,7 @@ struct TargetTensor {
 /// for each tensor that may be rounded without being quantized, and for each that loses its note.
 [[nodiscard]] Result<void> change_types(
     std::span<TargetTensor> tensors, const ConvertOptions& options,
-    const std::function<void(const TargetTensor&, LossKind, const Error&)>& lost);
+    const std::function<void(const TargetTensor&, Loss::Kind, const Error&)>& lost);
 
 /// Sorts the tensors as `ConvertOptions::canonical` requires.
 void sort_canonically(std::span<TargetTensor> tensors, const Format& format);

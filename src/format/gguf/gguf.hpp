@@ -13,8 +13,7 @@
 #include <cstdint>
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/result.hpp>
-#include <htensor/format/encode.hpp>
-#include <htensor/format/parse.hpp>
+#include <htensor/format/format.hpp>
 #include <string_view>
 #include <vector>
 
@@ -35,7 +34,7 @@ inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{256} << 
                                    const ParseOptions& options = {});
 
 /// Big-endian if the tensors are. An alignment that the layout requires is stored in the metadata.
-[[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const Layout& layout);
+[[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout);
 
 /// The key of a string of spaces after all other values. It pads a header whose data must not move. Edits use
 /// it as free space and keep the rest.
@@ -47,7 +46,7 @@ inline constexpr std::string_view pad_key = "htensor.pad";
 
 /// Version, byte order, tensor table and unedited values are kept byte for byte. `bad_name` for values that
 /// describe the layout of the file.
-[[nodiscard]] Result<EditedHeader> edit(const HeaderEdit& edit);
+[[nodiscard]] Result<Format::EditedHeader> edit(const Format::HeaderEdit& edit);
 
 /// The next multiple of the alignment. A file may end there or have more bytes after it.
 [[nodiscard]] std::uint64_t file_end(const Catalog& catalog, std::uint64_t data_end);
@@ -61,11 +60,11 @@ inline constexpr Format format{
     .edit = edit,
     .warnings = warnings,
     .file_end = file_end,
-    .sharding = Sharding::parts,
+    .sharding = Format::Sharding::parts,
     // `split.count` has 16 bits.
     .max_shards = UINT16_MAX,
-    .byte_orders = ByteOrders::one_per_file,
-    .metadata = MetadataTypes::all,
+    .byte_orders = Format::ByteOrders::one_per_file,
+    .metadata = Format::MetadataTypes::all,
     .raw_dtype = I8::tag,
 };
 

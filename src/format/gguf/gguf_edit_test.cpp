@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <htensor/format/metadata_edit.hpp>
+#include <htensor/format/metadata.hpp>
 
 #include "format/gguf/gguf_test_file.hpp"
 
@@ -63,19 +63,19 @@ TEST(GgufEdit, keeps_everything_else_byte_for_byte) {
     const auto now = after(file.bytes(), {{.key = "u32", .value = "17"}}).value();
     EXPECT_EQ(now.header.size(), now.old_bytes);
     EXPECT_EQ(now.catalog.metadata().find("u32")->natural(), 17U);
-    auto wanted = file.bytes();
-    wanted.resize(now.old_bytes);
+    auto expected = file.bytes();
+    expected.resize(now.old_bytes);
     std::size_t differences = 0;
-    for (std::size_t i = 0; i < wanted.size(); ++i) differences += wanted[i] == now.header[i] ? 0 : 1;
+    for (std::size_t i = 0; i < expected.size(); ++i) differences += expected[i] == now.header[i] ? 0 : 1;
     EXPECT_LE(differences, 4U);
     // And back again: the very bytes.
     auto whole = file.bytes();
     std::ranges::copy(now.header, whole.begin());
-    EXPECT_EQ(after(whole, {{.key = "u32", .value = "4000000000"}})->header, wanted);
+    EXPECT_EQ(after(whole, {{.key = "u32", .value = "4000000000"}})->header, expected);
   }
 }
 
-TEST(GgufEdit, fills_up_what_gets_shorter_and_takes_it_again) {
+TEST(GgufEdit, pads_a_shorter_header_and_reuses_the_padding) {
   for (const auto order : {std::endian::little, std::endian::big}) {
     for (std::size_t length = 0; length <= 200; ++length) {
       const auto file = with_text(std::string(200, 'x'), order);
@@ -110,23 +110,23 @@ TEST(GgufEdit, metadata_fits_the_slack) {
   EXPECT_EQ(without_padding(grown.catalog.metadata()).size(), 1U);
 }
 
-TEST(GgufEdit, header_can_be_filled_up) {
+TEST(GgufEdit, header_can_be_padded) {
   // Aligned to less than the shortest value that fills up.
   const auto file = with_text(std::string(40, 'x'), std::endian::little, 8);
   const std::vector<MetadataEdit> shorter{{.key = "text", .value = std::string(24, 'y')}};
   const auto refused = after(file.bytes(), shorter);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ErrorCode::misaligned);
-  EXPECT_EQ(refused.error().rule(), "header_can_be_filled_up");
+  EXPECT_EQ(refused.error().rule(), "header_can_be_padded");
   EXPECT_EQ(after(file.bytes(), shorter, true)->catalog.metadata().find("text")->text()->size(), 24U);
   EXPECT_TRUE(after(file.bytes(), {{.key = "text", .value = std::string(39, 'y')}}));
   EXPECT_TRUE(after(file.bytes(), {{.key = "text", .value = ""}}));
 }
 
-TEST(GgufEdit, edits_leave_the_layout_alone) {
+TEST(GgufEdit, edits_keep_the_layout) {
   const auto plain = with_text(std::string(100, 'x'));
   const auto aligned = with_text(std::string(100, 'x'), std::endian::little, 64);
-  const ValueType u32{MetaType::u32};
+  const MetadataEdit::Type u32{MetaType::u32};
   const auto rule = [](const GgufFile& file, const MetadataEdit& edit) {
     const auto refused = after(file.bytes(), {{.key = "text", .value = ""}, edit}, true);
     return refused ? "" : std::string(refused.error().rule());
@@ -134,19 +134,19 @@ TEST(GgufEdit, edits_leave_the_layout_alone) {
   for (const auto& edit : {MetadataEdit{.key = "general.alignment", .value = "32", .type = u32},
                            MetadataEdit{.key = "split.no", .value = "0", .type = u32},
                            MetadataEdit{.key = "htensor.pad", .value = " "}}) {
-    EXPECT_EQ(rule(plain, edit), "edits_leave_the_layout_alone") << edit.key;
+    EXPECT_EQ(rule(plain, edit), "edits_keep_the_layout") << edit.key;
   }
-  EXPECT_EQ(rule(aligned, {.key = "general.alignment"}), "edits_leave_the_layout_alone");
-  EXPECT_EQ(rule(aligned, {.key = "general.alignment", .value = "128"}), "edits_leave_the_layout_alone");
+  EXPECT_EQ(rule(aligned, {.key = "general.alignment"}), "edits_keep_the_layout");
+  EXPECT_EQ(rule(aligned, {.key = "general.alignment", .value = "128"}), "edits_keep_the_layout");
   EXPECT_EQ(rule(aligned, {.key = "general.alignment", .value = "64"}), "") << "as it is";
 }
 
-TEST(GgufEdit, takes_nothing_for_padding_that_is_none) {
+TEST(GgufEdit, does_not_mistake_other_keys_for_padding) {
   GgufFile file;
   file.header(1, 2).key(pad_key, MetaType::string).text("mine");
   file.key("text", MetaType::string).text(std::string(100, 'x'));
   file.tensor("t", {16}, 0, 0).pad().zeros(64);
-  EXPECT_EQ(after(file.bytes(), {{.key = "text"}}).error().rule(), "header_can_be_filled_up");
+  EXPECT_EQ(after(file.bytes(), {{.key = "text"}}).error().rule(), "header_can_be_padded");
   EXPECT_EQ(after(file.bytes(), {{.key = "text", .value = std::string(90, 'y')}})
                 ->catalog.metadata()
                 .find(pad_key)
@@ -169,11 +169,11 @@ TEST(GgufEdit, has_no_data_to_move_without_a_tensor) {
   EXPECT_TRUE(after(GgufFile().header(0, 0).bytes(), {{.key = "text", .value = "x"}}));
 }
 
-TEST(GgufEdit, refuses_what_gguf_cannot_hold) {
+TEST(GgufEdit, refuses_values_that_gguf_cannot_store) {
   const auto file = with_text(std::string(100, 'x'));
   for (const auto* const key : {"", "\xFF"}) {
     EXPECT_EQ(after(file.bytes(), {{.key = key, .value = "v"}}, true).error().rule(),
-              "gguf_can_hold_the_value");
+              "gguf_can_store_the_value");
   }
   EXPECT_EQ(after(file.bytes(), {{.key = "k", .value = "\xFF"}}, true)->catalog.metadata().find("k")->text(),
             "\xFF");

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <array>
-#include <htensor/base/utf8.hpp>
-#include <htensor/format/metadata_edit.hpp>
+#include <htensor/format/metadata.hpp>
 #include <ranges>
 
+#include "base/utf8.hpp"
 #include "format/gguf/gguf_wire.hpp"
 
 namespace ht::inline v1::format_gguf {
@@ -41,25 +41,26 @@ Result<TensorType> check_type(const Entry& entry) {
   const auto type = type_of(entry);
   if (!type) {
     const auto dtype = find_dtype(entry.dtype).value_or(DTypeInfo{.name = "this dtype"});
-    return fail(lost("gguf_has_a_type_for_it", entry, "convert to safetensors or IRPA instead",
+    return fail(lost("gguf_has_the_dtype", entry, "convert to safetensors or IRPA instead",
                      "tensor '{}': GGUF cannot store {}", entry.name, dtype.name));
   }
   if (block_bytes(entry.dims, type->encoding) != entry.bytes) {
-    return fail(Error(ErrorCode::size_mismatch, "data_bytes_follow_from_the_shape",
+    return fail(Error(ErrorCode::size_mismatch, "data_size_matches_the_shape",
                       format_text("tensor '{}': data of {} bytes does not match {} [{}]", entry.name,
                                   entry.bytes, type->encoding.name, fmt::join(entry.dims, ", ")))
-                    .at_tensor(entry.name));
+                    .at_tensor(entry.name)
+                    .with_hint("pass the dtype and shape of the data"));
   }
   return *type;
 }
 
 /// The alignment of the layout, otherwise the one in the metadata.
-Result<std::uint64_t> choose_alignment(const Catalog& catalog, const Layout& layout) {
+Result<std::uint64_t> choose_alignment(const Catalog& catalog, const EncodeOptions& layout) {
   std::uint64_t alignment = default_alignment;
   if (const auto stored = catalog.metadata().find(alignment_key)) {
     if (stored->type() != MetaType::u32 || !std::has_single_bit(*stored->natural())) {
       return fail(
-          Error(ErrorCode::would_lose, "gguf_alignment_is_free_to_be_set",
+          Error(ErrorCode::would_lose, "gguf_alignment_key_is_a_u32_power_of_two",
                 format_text("metadata key '{}' is not a u32 power of two, as GGUF requires", alignment_key))
               .with_hint("remove the key from the source with `htensor meta SRC rm general.alignment`"));
     }
@@ -67,8 +68,9 @@ Result<std::uint64_t> choose_alignment(const Catalog& catalog, const Layout& lay
   }
   if (layout.alignment == 0) return alignment;
   if (!std::has_single_bit(layout.alignment) || !checked::narrow<std::uint32_t>(layout.alignment)) {
-    return fail(ErrorCode::misaligned, "gguf_alignment_fits_32_bits",
-                format_text("alignment {} is not a power of two below 2^32", layout.alignment));
+    return fail(Error(ErrorCode::misaligned, "gguf_alignment_fits_32_bits",
+                      format_text("alignment {} is not a power of two below 2^32", layout.alignment))
+                    .with_hint("use 64 or 4096"));
   }
   return layout.alignment;
 }
@@ -76,7 +78,7 @@ Result<std::uint64_t> choose_alignment(const Catalog& catalog, const Layout& lay
 /// Writes the pair; `would_lose` if GGUF cannot store it.
 Result<void> write_pair(Writer& out, const Metadata::Item& item) {
   if (const auto fault = pair_fault(item); !fault.empty()) {
-    return fail(Error(ErrorCode::would_lose, "gguf_can_hold_the_value",
+    return fail(Error(ErrorCode::would_lose, "gguf_can_store_the_value",
                       format_text("metadata key '{}' cannot be stored in GGUF: {}", to_utf8(item.key), fault))
                     .with_hint("remove the key from the source with `htensor meta SRC rm KEY`"));
   }
@@ -88,18 +90,19 @@ Result<void> write_metadata(const Metadata& metadata, std::uint64_t alignment, W
   std::array<std::byte, sizeof(std::uint32_t)> bytes{};
   store_le(MutableBytes(bytes), static_cast<std::uint32_t>(alignment));
   const MetaValue chosen(MetaType::u32, bytes);
-  const bool is_said = metadata.find(alignment_key).has_value();
-  const bool has_to_be_said = !is_said && alignment != default_alignment;
-  out.number(static_cast<std::uint64_t>(metadata.size() + (has_to_be_said ? 1 : 0)));
+  const bool has_alignment = metadata.find(alignment_key).has_value();
+  const bool must_add_alignment = !has_alignment && alignment != default_alignment;
+  out.number(static_cast<std::uint64_t>(metadata.size() + (must_add_alignment ? 1 : 0)));
   for (const auto& item : metadata) {
     HT_TRY(write_pair(out, item.key == alignment_key ? Metadata::Item{item.key, chosen} : item));
   }
-  if (has_to_be_said) out.pair(alignment_key, chosen);
+  if (must_add_alignment) out.pair(alignment_key, chosen);
   return {};
 }
 
 Result<void> overflows() {
-  return fail(ErrorCode::size_overflow, "encoded_size_fits_64_bits", "file size exceeds 2^63-1 bytes");
+  return fail(Error(ErrorCode::size_overflow, "encoded_size_fits_64_bits", "file size exceeds 2^63-1 bytes")
+                  .with_hint("write fewer or smaller tensors to one file"));
 }
 
 /// Writes the table. Offsets are relative to the start of the data.
@@ -142,7 +145,7 @@ struct OldHeader {
   std::uint64_t data_begin = 0;
 };
 
-std::optional<OldHeader> read_header(const HeaderEdit& edit) {
+std::optional<OldHeader> read_header(const Format::HeaderEdit& edit) {
   Reader reader(edit.seen, edit.file_bytes, UINT64_MAX);
   OldHeader old;
   reader.take(magic.size(), "magic");
@@ -178,7 +181,7 @@ Result<void> check_layout(const Metadata& metadata, const Metadata& other) {
     const bool is_layout = key == pad_key || describes_layout(item);
     if (!is_layout || same(value, other.find(key))) continue;
     return fail(
-        Error(ErrorCode::bad_name, "edits_leave_the_layout_alone",
+        Error(ErrorCode::bad_name, "edits_keep_the_layout",
               format_text("metadata key '{}' describes the file's layout and cannot be edited", to_utf8(key)))
             .with_hint("convert the model with --align or --shard-size"));
   }
@@ -212,7 +215,7 @@ Result<std::optional<std::uint64_t>> choose_pad(std::uint64_t free, const OldHea
   const bool can_be = free >= pad_overhead && (!taken || is_padding({pad_key, *taken}));
   if (can_be) return free - pad_overhead;
   return fail(
-      Error(ErrorCode::misaligned, "header_can_be_filled_up",
+      Error(ErrorCode::misaligned, "header_can_be_padded",
             format_text("the header would end {} bytes before the data, and padding takes {} at least", free,
                         pad_overhead))
           .with_hint("leave out --no-grow: the data then moves by a multiple of 4096 bytes"));
@@ -249,7 +252,7 @@ std::vector<Error> warnings(const Catalog& catalog) {
   return found;
 }
 
-Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
+Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout) {
   const auto alignment = HT_TRY(choose_alignment(catalog, layout));
   const ByteOrder order = catalog.empty() ? ByteOrder::little : catalog[0].byte_order;
   Writer out(order);
@@ -272,12 +275,12 @@ std::uint64_t file_end(const Catalog& catalog, std::uint64_t data_end) {
   return checked::align_up(data_end, multiple.value_or(default_alignment)).value_or(UINT64_MAX);
 }
 
-Result<EditedHeader> edit(const HeaderEdit& edit) {
+Result<Format::EditedHeader> edit(const Format::HeaderEdit& edit) {
   const auto old = read_header(edit);
   if (!old) return fail(Error(ErrorCode::internal));
   HT_TRY(check_layout(edit.metadata, edit.catalog.metadata()));
   HT_TRY(check_layout(edit.catalog.metadata(), edit.metadata));
-  EditedHeader header{.bytes = {}, .old_bytes = old->data_begin};
+  Format::EditedHeader header{.bytes = {}, .old_bytes = old->data_begin};
   header.bytes = HT_TRY(write_values(*old, edit.metadata, std::nullopt));
   const std::uint64_t needed = header.bytes.size() + old->table.size();
   auto begin = HT_TRY(data_begin_for(needed, old->data_begin, edit));

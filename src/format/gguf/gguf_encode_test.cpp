@@ -22,7 +22,7 @@ Catalog catalog_of(const std::vector<Entry>& entries, const std::vector<Metadata
   return std::move(builder).build().value();
 }
 
-std::string_view rule_of_encoding(const Catalog& catalog, const Layout& layout = {},
+std::string_view rule_of_encoding(const Catalog& catalog, const EncodeOptions& layout = {},
                                   ErrorCode code = ErrorCode::would_lose) {
   static std::string rule;
   const auto encoded = encode(catalog, layout);
@@ -38,7 +38,7 @@ Catalog parsed_again(const Encoded& encoded) {
   return std::get<Catalog>(std::move(parsed).value());
 }
 
-TEST(GgufEncode, both_byte_orders_come_back_byte_for_byte) {
+TEST(GgufEncode, both_byte_orders_round_trip_exactly) {
   for (const auto order : {std::endian::little, std::endian::big}) {
     const auto file = all_values(order);
     const auto encoded = encode(parse_gguf(file).value(), {});
@@ -49,7 +49,7 @@ TEST(GgufEncode, both_byte_orders_come_back_byte_for_byte) {
   }
 }
 
-TEST(GgufEncode, file_is_filled_up_behind_the_last_tensor) {
+TEST(GgufEncode, file_is_padded_after_the_last_tensor) {
   const std::vector<std::int64_t> dims{3};
   const auto catalog = catalog_of({{.name = "a", .dtype = F32::tag, .dims = dims, .bytes = 12},
                                    {.name = "b", .dtype = BF16::tag, .dims = dims, .bytes = 6}});
@@ -60,7 +60,7 @@ TEST(GgufEncode, file_is_filled_up_behind_the_last_tensor) {
   EXPECT_TRUE(testing::same_tensors(parsed_again(encoded), catalog));
 }
 
-TEST(GgufEncode, splats_take_room_like_data) {
+TEST(GgufEncode, splats_take_space_like_data) {
   const std::vector<std::int64_t> dims{100};
   const std::array pattern{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
   const auto encoded =
@@ -72,7 +72,7 @@ TEST(GgufEncode, splats_take_room_like_data) {
   EXPECT_EQ(parsed_again(encoded)[0].bytes, 400U);
 }
 
-TEST(GgufEncode, alignment_of_the_layout_goes_into_the_metadata) {
+TEST(GgufEncode, alignment_of_the_layout_is_written_to_the_metadata) {
   const std::vector<std::int64_t> dims{1};
   const std::vector<Entry> entries{{.name = "a", .dtype = F32::tag, .dims = dims, .bytes = 4},
                                    {.name = "b", .dtype = F32::tag, .dims = dims, .bytes = 4}};
@@ -112,15 +112,15 @@ TEST(GgufEncode, gguf_alignment_fits_32_bits) {
   }
 }
 
-TEST(GgufEncode, gguf_alignment_is_free_to_be_set) {
+TEST(GgufEncode, gguf_alignment_key_is_a_u32_power_of_two) {
   std::array<std::byte, 4> thirteen{};
   store_le(MutableBytes(thirteen), std::uint32_t{13});
   CatalogBuilder text("safetensors");
   EXPECT_TRUE(text.metadata().add(alignment_key, "left"));
   for (const auto& catalog : {std::move(text).build().value(),
                               catalog_of({}, {{alignment_key, MetaValue(MetaType::u32, thirteen)}})}) {
-    EXPECT_EQ(rule_of_encoding(catalog), "gguf_alignment_is_free_to_be_set");
-    EXPECT_EQ(rule_of_encoding(catalog, {.alignment = 64}), "gguf_alignment_is_free_to_be_set");
+    EXPECT_EQ(rule_of_encoding(catalog), "gguf_alignment_key_is_a_u32_power_of_two");
+    EXPECT_EQ(rule_of_encoding(catalog, {.alignment = 64}), "gguf_alignment_key_is_a_u32_power_of_two");
   }
 }
 
@@ -131,7 +131,7 @@ TEST(GgufEncode, gguf_has_one_byte_order) {
             "gguf_has_one_byte_order");
 }
 
-TEST(GgufEncode, gguf_has_a_type_for_it) {
+TEST(GgufEncode, gguf_has_the_dtype) {
   for (const auto& dtype : library_dtypes()) {
     static constexpr std::array known{F32::tag, F16::tag, BF16::tag, F64::tag,
                                       I8::tag,  I16::tag, I32::tag,  I64::tag};
@@ -141,14 +141,14 @@ TEST(GgufEncode, gguf_has_a_type_for_it) {
     if (std::ranges::find(known, dtype.tag) != known.end()) {
       EXPECT_TRUE(encode(catalog, {})) << dtype.name;
     } else {
-      EXPECT_EQ(rule_of_encoding(catalog), "gguf_has_a_type_for_it") << dtype.name;
+      EXPECT_EQ(rule_of_encoding(catalog), "gguf_has_the_dtype") << dtype.name;
     }
   }
   EXPECT_EQ(rule_of_encoding(catalog_of({{.name = "t", .encoding = static_cast<EncodingTag>(24)}})),
-            "gguf_has_a_type_for_it");
+            "gguf_has_the_dtype");
 }
 
-TEST(GgufEncode, what_no_format_carries_is_refused) {
+TEST(GgufEncode, unsupported_tensor_features_are_refused) {
   const std::vector<std::int64_t> dims{2, 2};
   EXPECT_EQ(rule_of_encoding(catalog_of({{.name = "t", .bytes = 4}})), "format_carries_untyped_bytes");
   EXPECT_EQ(rule_of_encoding(catalog_of({{.name = "t",
@@ -168,30 +168,30 @@ TEST(GgufEncode, gguf_carries_at_most_4_dimensions) {
             "gguf_carries_at_most_4_dimensions");
 }
 
-TEST(GgufEncode, names_have_to_be_utf8) {
+TEST(GgufEncode, names_must_be_utf8) {
   EXPECT_EQ(rule_of_encoding(catalog_of({{.name = "\xFF", .dtype = F32::tag, .bytes = 4}}), {},
                              ErrorCode::bad_utf8),
             "gguf_names_are_utf8");
 }
 
-TEST(GgufEncode, data_bytes_follow_from_the_shape) {
+TEST(GgufEncode, data_size_matches_the_shape) {
   EXPECT_EQ(rule_of_encoding(catalog_of({{.name = "t", .dtype = F32::tag, .bytes = 5}}), {},
                              ErrorCode::size_mismatch),
-            "data_bytes_follow_from_the_shape");
+            "data_size_matches_the_shape");
 }
 
-TEST(GgufEncode, gguf_can_hold_the_value) {
+TEST(GgufEncode, gguf_can_store_the_value) {
   const std::array zero{std::byte{0}};
   const MetaValue byte(MetaType::u8, zero);
-  EXPECT_EQ(rule_of_encoding(catalog_of({}, {{"", byte}})), "gguf_can_hold_the_value");
-  EXPECT_EQ(rule_of_encoding(catalog_of({}, {{"\xFF", byte}})), "gguf_can_hold_the_value");
+  EXPECT_EQ(rule_of_encoding(catalog_of({}, {{"", byte}})), "gguf_can_store_the_value");
+  EXPECT_EQ(rule_of_encoding(catalog_of({}, {{"\xFF", byte}})), "gguf_can_store_the_value");
   GgufFile nested;
   for (int i = 0; i < 9; ++i) nested.array(MetaType::array, i == 8 ? 0 : 1);
   EXPECT_EQ(rule_of_encoding(catalog_of({}, {{"deep", MetaValue(MetaType::array, nested.bytes())}})),
-            "gguf_can_hold_the_value");
+            "gguf_can_store_the_value");
 }
 
-TEST(GgufEncode, sizes_that_cannot_be_counted_are_refused) {
+TEST(GgufEncode, sizes_beyond_64_bits_are_refused) {
   const std::vector<std::int64_t> dims{std::int64_t{1} << 62};
   const auto bytes = std::uint64_t{1} << 62;
   EXPECT_EQ(rule_of_encoding(catalog_of({{.name = "a", .dtype = I8::tag, .dims = dims, .bytes = bytes},

@@ -19,8 +19,8 @@ constexpr std::size_t counts_end = 24;
 
 void expect_refusal(const GgufFile& file, ErrorCode code, std::string_view rule,
                     std::optional<std::uint64_t> offset, std::string_view tensor = "") {
-  for (const bool headers_only : {false, true}) {
-    const auto parsed = parse_gguf(file, {.headers_only = headers_only});
+  for (const bool allow_incomplete : {false, true}) {
+    const auto parsed = parse_gguf(file, {.allow_incomplete = allow_incomplete});
     ASSERT_FALSE(parsed) << rule;
     const Error& error = parsed.error();
     EXPECT_EQ(error.code(), code) << to_string(error);
@@ -55,7 +55,7 @@ constexpr std::uint64_t at_dims = counts_end + 8 + 1 + 4;
 constexpr std::uint64_t at_type = at_dims + 8;  // of a tensor of rank 1
 constexpr std::uint64_t at_offset = at_type + 4;
 
-TEST(GgufHostile, the_good_file_is_good) {
+TEST(GgufHostile, the_valid_file_is_accepted) {
   EXPECT_TRUE(parse_gguf(good_file()));
   EXPECT_TRUE(parse_gguf(good_file(std::endian::big)));
 }
@@ -98,20 +98,20 @@ TEST(GgufHostile, gguf_counts_fit_in_the_file) {
   }
 }
 
-TEST(GgufHostile, header_is_all_there) {
+TEST(GgufHostile, header_is_complete) {
   for (const std::size_t size : {0U, 3U, 4U, 7U, 23U}) {
     const auto file = good_file();
     const auto parsed = parse(Bytes(file.bytes()).first(size), size);
     ASSERT_FALSE(parsed);
-    EXPECT_EQ(parsed.error().rule(), "header_is_all_there");
+    EXPECT_EQ(parsed.error().rule(), "header_is_complete");
     EXPECT_EQ(parsed.error().offset(), size);
   }
   GgufFile key;
   key.header(0, 1).number(std::uint64_t{1'000'000}).raw("not as long as that");
-  expect_refusal(key, ErrorCode::truncated, "header_is_all_there", key.size());
+  expect_refusal(key, ErrorCode::truncated, "header_is_complete", key.size());
 }
 
-TEST(GgufHostile, cut_at_any_byte_it_is_truncated) {
+TEST(GgufHostile, a_prefix_of_any_length_is_truncated) {
   for (const auto order : {std::endian::little, std::endian::big}) {
     const auto file = good_file(order);
     const std::size_t data = file.size() - 128;
@@ -122,7 +122,7 @@ TEST(GgufHostile, cut_at_any_byte_it_is_truncated) {
       const auto parsed = parse(cut, size);
       ASSERT_FALSE(parsed) << size;
       EXPECT_EQ(parsed.error().code(), ErrorCode::truncated) << size << to_string(parsed.error());
-      EXPECT_EQ(parse(cut, size, {.headers_only = true}).has_value(), size >= data) << size;
+      EXPECT_EQ(parse(cut, size, {.allow_incomplete = true}).has_value(), size >= data) << size;
     }
   }
 }
@@ -212,7 +212,7 @@ TEST(GgufHostile, metadata_keys_are_unique_and_the_error_names_the_key) {
   EXPECT_NE(parse_gguf(file).error().message().find("'twice'"), std::string::npos);
 }
 
-TEST(GgufHostile, two_alignments_are_told_as_a_duplicate_key) {
+TEST(GgufHostile, two_alignments_are_reported_as_a_duplicate_key) {
   GgufFile file;
   file.header(1, 2).pair("general.alignment", MetaType::u32, std::uint32_t{64});
   file.pair("general.alignment", MetaType::u32, std::uint32_t{13}).tensor("t", {1}, f32, 3);
@@ -356,22 +356,22 @@ TEST(GgufHostile, gguf_data_begins_in_the_file) {
   EXPECT_TRUE(parse_gguf(file.pad()));
 }
 
-TEST(GgufHostile, data_is_all_there) {
+TEST(GgufHostile, data_is_complete) {
   for (const std::size_t bytes : {0U, 4U, 31U, 32U, 33U}) {
     GgufFile file;
     file.header(1, 0).tensor("t", {1}, f32, 0).pad().zeros(bytes);
-    EXPECT_TRUE(parse_gguf(file, {.headers_only = true}));
+    EXPECT_TRUE(parse_gguf(file, {.allow_incomplete = true}));
     const auto parsed = parse_gguf(file);
     // What it is filled up with belongs to the data; what follows that is nobody's business.
     ASSERT_EQ(parsed.has_value(), bytes >= 32);
     if (parsed) continue;
     EXPECT_EQ(parsed.error().code(), ErrorCode::truncated);
-    EXPECT_EQ(parsed.error().rule(), "data_is_all_there");
+    EXPECT_EQ(parsed.error().rule(), "data_is_complete");
     EXPECT_EQ(parsed.error().offset(), file.size());
   }
 }
 
-TEST(GgufHostile, a_claim_costs_nothing) {
+TEST(GgufHostile, declared_counts_are_checked_before_use) {
   // 2^40 bytes are claimed and 100 are there: all that is asked for is seen before it is believed.
   GgufFile file;
   file.header(std::int64_t{1} << 34, std::int64_t{1} << 34).zeros(100);

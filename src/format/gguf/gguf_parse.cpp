@@ -1,7 +1,7 @@
 #include <array>
-#include <htensor/base/utf8.hpp>
-#include <htensor/dtype/sizes.hpp>
+#include <htensor/dtype/packed.hpp>
 
+#include "base/utf8.hpp"
 #include "format/gguf/gguf_wire.hpp"
 
 namespace ht::inline v1::format_gguf {
@@ -47,8 +47,8 @@ Counts read_counts(Reader& reader) {
   Counts counts;
   counts.tensors = read_count(reader, "tensor count");
   counts.values = read_count(reader, "metadata count");
-  reader.check_room_for(counts.tensors, least_tensor_bytes, "tensors");
-  reader.check_room_for(counts.values, least_pair_bytes, "metadata values");
+  reader.check_room_for(counts.tensors, min_tensor_bytes, "tensors");
+  reader.check_room_for(counts.values, min_pair_bytes, "metadata values");
   return counts;
 }
 
@@ -113,7 +113,7 @@ struct Row {
   std::uint64_t at = 0;
 
   [[nodiscard]] std::span<const std::int64_t> dims() const noexcept { return std::span(extents).first(rank); }
-  [[nodiscard]] std::uint64_t at_rank() const noexcept { return at + least_text_bytes + name.size(); }
+  [[nodiscard]] std::uint64_t at_rank() const noexcept { return at + min_text_bytes + name.size(); }
   [[nodiscard]] std::uint64_t at_dims() const noexcept { return at_rank() + sizeof(rank); }
   [[nodiscard]] std::uint64_t at_type() const noexcept { return at_dims() + rank * sizeof(extents[0]); }
   [[nodiscard]] std::uint64_t at_offset() const noexcept { return at_type() + sizeof(type); }
@@ -244,7 +244,8 @@ Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOpti
   }
   reader.go_back(table);
   HT_TRY(read_tensors(reader, counts.tensors, plan, builder));
-  if (any_tensor && !options.headers_only) HT_TRY(check_data_is_there(plan.next_in_file(), file_bytes));
+  if (any_tensor && !options.allow_incomplete)
+    HT_TRY(check_data_is_complete(plan.next_in_file(), file_bytes));
   return std::move(builder).build();
 }
 

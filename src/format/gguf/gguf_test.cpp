@@ -21,7 +21,7 @@ constexpr std::uint32_t f16 = 1;
 constexpr std::uint32_t q4_0 = 2;
 constexpr std::uint32_t i8 = 24;
 
-MetaArray array_of(const Catalog& catalog, std::string_view key) {
+MetaValue::Array array_of(const Catalog& catalog, std::string_view key) {
   return catalog.metadata().find(key)->array().value();
 }
 
@@ -143,7 +143,7 @@ TEST(Gguf, ranks_0_to_4_are_read_outermost_first) {
   }
 }
 
-TEST(Gguf, tensors_without_elements_take_no_room) {
+TEST(Gguf, tensors_without_elements_take_no_space) {
   GgufFile file;
   file.header(3, 0).tensor("a", {7, 0}, f32, 0).tensor("b", {0, 256}, q4_0, 0).tensor("c", {1}, f32, 0);
   const std::uint64_t data = file.pad().size();
@@ -177,12 +177,12 @@ TEST(Gguf, without_tensors_nothing_follows_the_metadata) {
   EXPECT_EQ(encode(*catalog, {})->file_bytes, file.size());
 }
 
-TEST(Gguf, bytes_behind_the_data_are_let_be) {
+TEST(Gguf, bytes_after_the_data_are_ignored) {
   auto file = all_values(std::endian::little);
   EXPECT_TRUE(parse_gguf(file.zeros(1000)));
 }
 
-TEST(Gguf, names_longer_than_ggml_takes_are_read) {
+TEST(Gguf, names_longer_than_the_ggml_limit_are_read) {
   GgufFile file;
   const std::string name(500, 'n');
   const auto catalog = parse_gguf(file.header(1, 0).tensor(name, {1}, f32, 0).pad().zeros(32));
@@ -191,7 +191,7 @@ TEST(Gguf, names_longer_than_ggml_takes_are_read) {
 }
 
 /// The catalog of a file that is shown as the parser asks for it; what it asked for is added to `needs`.
-Result<Catalog> parse_as_asked(const GgufFile& file, std::vector<std::uint64_t>& needs) {
+Result<Catalog> parse_on_request(const GgufFile& file, std::vector<std::uint64_t>& needs) {
   std::vector<std::byte> prefix;
   while (true) {
     auto parsed = parse(prefix, file.size());
@@ -210,7 +210,7 @@ bool part_of(Bytes whole, Bytes part) {
   return part.data() >= whole.data() && part.data() + part.size() <= whole.data() + whole.size();
 }
 
-TEST(Gguf, large_values_stay_in_the_memory_of_an_owner) {
+TEST(Gguf, large_values_refer_to_the_memory_of_an_owner) {
   const std::string large(5'000, 'x');
   for (const auto order : {std::endian::little, std::endian::big}) {
     testing::GgufFile file(order);
@@ -229,15 +229,15 @@ TEST(Gguf, large_values_stay_in_the_memory_of_an_owner) {
   }
 }
 
-TEST(Gguf, small_files_are_asked_for_whole) {
+TEST(Gguf, small_files_are_requested_completely) {
   std::vector<std::uint64_t> needs;
   const auto file = all_values(std::endian::big);
-  const auto catalog = parse_as_asked(file, needs);
+  const auto catalog = parse_on_request(file, needs);
   ASSERT_TRUE(catalog);
   EXPECT_EQ(needs, std::vector<std::uint64_t>{file.size()});
 }
 
-TEST(Gguf, any_beginning_leads_to_the_same_catalog) {
+TEST(Gguf, any_prefix_leads_to_the_same_catalog) {
   for (const auto order : orders) {
     auto file = all_values(order);
     const auto whole = parse_gguf(file).value();
@@ -255,28 +255,28 @@ TEST(Gguf, any_beginning_leads_to_the_same_catalog) {
   }
 }
 
-TEST(Gguf, arrays_of_numbers_are_asked_for_at_once) {
+TEST(Gguf, arrays_of_numbers_are_requested_at_once) {
   GgufFile file;
   file.header(0, 1).key("a", MetaType::array).array(MetaType::f32, 1'000'000).zeros(4'000'000);
   std::vector<std::uint64_t> needs;
-  ASSERT_TRUE(parse_as_asked(file, needs));
+  ASSERT_TRUE(parse_on_request(file, needs));
   EXPECT_EQ(needs, (std::vector<std::uint64_t>{64 * 1024, file.size()}));
 }
 
-TEST(Gguf, vocabularies_and_tables_are_asked_for_in_few_rounds) {
+TEST(Gguf, vocabularies_and_tables_are_requested_in_few_rounds) {
   GgufFile file;
   constexpr int tensors = 20'000;
   file.header(tensors, 1).key("tokens", MetaType::array).array(MetaType::string, 150'000);
   for (int i = 0; i < 150'000; ++i) file.text("token" + std::to_string(i));
   for (int i = 0; i < tensors; ++i) file.tensor("tensor" + std::to_string(i), {0}, f32, 0);
   std::vector<std::uint64_t> needs;
-  const auto catalog = parse_as_asked(file.pad(), needs);
+  const auto catalog = parse_on_request(file.pad(), needs);
   ASSERT_TRUE(catalog);
   EXPECT_EQ(catalog->size(), 20'000U);
   EXPECT_LE(needs.size(), 4U);
 }
 
-TEST(Gguf, vocabulary_with_types_and_merges_is_asked_for_at_once) {
+TEST(Gguf, vocabulary_with_types_and_merges_is_requested_at_once) {
   GgufFile file;
   constexpr int tokens = 20'000;
   file.header(1, 3).key("tokens", MetaType::array).array(MetaType::string, tokens);
@@ -288,13 +288,13 @@ TEST(Gguf, vocabulary_with_types_and_merges_is_asked_for_at_once) {
   const std::uint64_t header_bytes = file.size();
   file.pad().zeros(4'000'000);
   std::vector<std::uint64_t> needs;
-  ASSERT_TRUE(parse_as_asked(file, needs));
+  ASSERT_TRUE(parse_on_request(file, needs));
   ASSERT_EQ(needs.size(), 2U);
   EXPECT_EQ(needs[0], 64U * 1024);
   EXPECT_LE(needs[1], 2 * header_bytes);
 }
 
-TEST(Gguf, array_count_decides_about_64_mib_at_most) {
+TEST(Gguf, array_count_requests_at_most_64_mib) {
   GgufFile file;
   file.header(0, 1).key("tokens", MetaType::array).array(MetaType::string, 100'000'000);
   file.zeros(100'000);

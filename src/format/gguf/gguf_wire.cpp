@@ -1,7 +1,7 @@
 #include "format/gguf/gguf_wire.hpp"
+#include "base/utf8.hpp"
 
 #include <array>
-#include <htensor/base/utf8.hpp>
 
 namespace ht::inline v1::format_gguf {
 namespace {
@@ -26,8 +26,8 @@ MetaType read_type(Reader& reader) {
   return {};
 }
 
-std::uint64_t least_bytes(MetaType type) noexcept {
-  if (type == MetaType::string) return least_text_bytes;
+std::uint64_t min_bytes(MetaType type) noexcept {
+  if (type == MetaType::string) return min_text_bytes;
   if (type == MetaType::array) return array_header_bytes;
   return fixed_bytes(type);
 }
@@ -39,7 +39,7 @@ std::uint64_t read_array_count(Reader& reader, MetaType type) {
     reader.stop(broken(ErrorCode::bad_header, "gguf_arrays_have_at_most_2_30_elements", {begin},
                        "metadata array has {} elements but the limit is {}", count, max_array_elements));
   }
-  reader.check_room_for(count, least_bytes(type), "array elements");
+  reader.check_room_for(count, min_bytes(type), "array elements");
   return count;
 }
 
@@ -120,7 +120,7 @@ void skip_row(Reader& reader) {
 Bytes Reader::take(std::uint64_t bytes, std::string_view what) {
   if (!ok()) return {};
   if (bytes > left()) {
-    stop(broken(ErrorCode::truncated, "header_is_all_there", {file_bytes_},
+    stop(broken(ErrorCode::truncated, "header_is_complete", {file_bytes_},
                 "header is incomplete: {} at byte {} needs {} bytes but the file has {} bytes", what, at_,
                 bytes, file_bytes_));
   } else if (!checked::range_fits(at_, bytes, max_header_bytes_)) {
@@ -128,7 +128,7 @@ Bytes Reader::take(std::uint64_t bytes, std::string_view what) {
                 "header exceeds the limit of {} bytes: {} at byte {} has {} bytes", max_header_bytes_, what,
                 at_, bytes));
   } else if (bytes > seen_left()) {
-    wanted_ = at_ + bytes;
+    needed_ = at_ + bytes;
   } else {
     const Bytes taken = seen_.subspan(at_, static_cast<std::size_t>(bytes));
     at_ += taken.size();
@@ -158,13 +158,13 @@ std::uint64_t Reader::pass_texts(std::uint64_t count) noexcept {
   std::size_t at = at_;
   std::uint64_t passed = 0;
   for (; passed < count; ++passed) {
-    const std::size_t begin = at + passed * least_text_bytes;
-    if (begin + least_text_bytes > seen.size()) break;
-    const auto length = load<std::uint64_t, Order>(seen.subspan(begin, least_text_bytes));
-    if (length > std::min<std::uint64_t>(seen.size() - begin - least_text_bytes, max_text_bytes)) break;
+    const std::size_t begin = at + passed * min_text_bytes;
+    if (begin + min_text_bytes > seen.size()) break;
+    const auto length = load<std::uint64_t, Order>(seen.subspan(begin, min_text_bytes));
+    if (length > std::min<std::uint64_t>(seen.size() - begin - min_text_bytes, max_text_bytes)) break;
     at += static_cast<std::size_t>(length);
   }
-  at_ = at + passed * least_text_bytes;
+  at_ = at + passed * min_text_bytes;
   return passed;
 }
 
@@ -174,7 +174,7 @@ void Reader::skip_texts(std::uint64_t count, std::string_view what) {
   const std::uint64_t passed =
       order_ == ByteOrder::big ? pass_texts<std::endian::big>(count) : pass_texts<std::endian::little>(count);
   if (passed == count) return;
-  const std::uint64_t average = passed == 0 ? least_text_bytes : (at_ - begin) / passed + 1;
+  const std::uint64_t average = passed == 0 ? min_text_bytes : (at_ - begin) / passed + 1;
   const std::uint64_t rest = (count - passed) * average;
   // The next string cannot be read; `text` records the reason.
   text(what);
@@ -191,20 +191,19 @@ void Reader::check_room_for(std::uint64_t count, std::uint64_t least, std::strin
 }
 
 void Reader::guess(std::uint64_t bytes) noexcept {
-  if (wanted_ != 0) wanted_ = std::max(wanted_, checked::add<std::uint64_t>(at_, bytes).value_or(0));
+  if (needed_ != 0) needed_ = std::max(needed_, checked::add<std::uint64_t>(at_, bytes).value_or(0));
 }
 
 Result<Parsed> Reader::stopped() && {
   if (error_) return fail(*std::move(error_));
   const std::uint64_t larger = std::max<std::uint64_t>(first_bytes, 2 * seen_.size());
-  return Need{0, std::min({std::max(wanted_, larger), file_bytes_, max_header_bytes_})};
+  return Need{0, std::min({std::max(needed_, larger), file_bytes_, max_header_bytes_})};
 }
 
 std::vector<Pair> read_pairs(Reader& reader, std::uint64_t count) {
   std::vector<Pair> pairs;
   // Bounded by the bytes read so far, whatever count the file declares.
-  pairs.reserve(
-      std::min<std::size_t>(static_cast<std::size_t>(count), reader.seen_left() / least_pair_bytes));
+  pairs.reserve(std::min<std::size_t>(static_cast<std::size_t>(count), reader.seen_left() / min_pair_bytes));
   for (std::uint64_t i = 0; i < count && reader.ok(); ++i) {
     const auto key = read_key(reader);
     const MetaType type = read_type(reader);
@@ -231,7 +230,7 @@ std::size_t reverse_value(MetaType type, MutableBytes value, ByteOrder from) noe
     return bytes;
   }
   if (type == MetaType::string) {
-    return least_text_bytes + static_cast<std::size_t>(reverse_number<std::uint64_t>(value, from));
+    return min_text_bytes + static_cast<std::size_t>(reverse_number<std::uint64_t>(value, from));
   }
   const auto element = static_cast<MetaType>(reverse_number<std::uint32_t>(value, from));
   const auto count = reverse_number<std::uint64_t>(value.subspan(sizeof(std::uint32_t)), from);
@@ -261,7 +260,7 @@ void skip_tensors(Reader& reader, std::uint64_t count) {
     skip_row(reader);
     if (reader.ok()) continue;
     // Rows have similar sizes. They fit in the file, so the product does not overflow.
-    reader.guess((count - i) * least_tensor_bytes);
+    reader.guess((count - i) * min_tensor_bytes);
     if (i > 0) reader.guess(passed / i * (count - i));
   }
 }

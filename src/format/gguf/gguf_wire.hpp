@@ -8,8 +8,8 @@
 #include <htensor/base/result.hpp>
 #include <htensor/dtype/encoding.hpp>
 #include <htensor/format/catalog.hpp>
+#include <htensor/format/format.hpp>
 #include <htensor/format/metadata.hpp>
-#include <htensor/format/parse.hpp>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -24,11 +24,11 @@ inline constexpr std::uint64_t max_text_bytes = std::uint64_t{1} << 30;
 inline constexpr std::uint64_t max_array_elements = std::uint64_t{1} << 30;
 inline constexpr int max_array_depth = 8;
 /// Minimum size of a string: its length field.
-inline constexpr std::uint64_t least_text_bytes = 8;
+inline constexpr std::uint64_t min_text_bytes = 8;
 /// Minimum size of a pair: a key of one byte and a value of one byte.
-inline constexpr std::uint64_t least_pair_bytes = 8 + 1 + 4 + 1;
+inline constexpr std::uint64_t min_pair_bytes = 8 + 1 + 4 + 1;
 /// Minimum size of a table row: empty name, rank 0, type and offset.
-inline constexpr std::uint64_t least_tensor_bytes = 8 + 4 + 4 + 8;
+inline constexpr std::uint64_t min_tensor_bytes = 8 + 4 + 4 + 8;
 
 /// The byte order, derived from the version field: the byte-swapped form of a known version is not a known
 /// version.
@@ -57,7 +57,7 @@ class Reader {
   [[nodiscard]] ByteOrder order() const noexcept { return order_; }
 
   /// Whether the reader has not stopped.
-  [[nodiscard]] bool ok() const noexcept { return wanted_ == 0 && !error_; }
+  [[nodiscard]] bool ok() const noexcept { return needed_ == 0 && !error_; }
   [[nodiscard]] std::size_t at() const noexcept { return at_; }
   /// Bytes left in the file, and bytes left in the prefix read so far.
   [[nodiscard]] std::uint64_t left() const noexcept { return file_bytes_ - at_; }
@@ -97,7 +97,7 @@ class Reader {
   std::uint64_t max_header_bytes_;
   ByteOrder order_ = ByteOrder::little;
   std::size_t at_ = 0;  // at most seen_.size()
-  std::uint64_t wanted_ = 0;
+  std::uint64_t needed_ = 0;
   std::optional<Error> error_;
 };
 

@@ -1,8 +1,8 @@
 #include "format/ht/ht.hpp"
 
 #include <algorithm>
-#include <htensor/dtype/sizes.hpp>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/dtype/packed.hpp>
+#include <htensor/hash/digest.hpp>
 
 #include "format/common.hpp"
 
@@ -97,7 +97,7 @@ Result<void> check_data_bytes(const Header& header, const DTypeInfo& dtype) {
                        dtype.name));
   }
   if (header.data_bytes != *expected) {
-    return fail(broken(ErrorCode::size_mismatch, "data_bytes_follow_from_the_shape", {at_data_bytes},
+    return fail(broken(ErrorCode::size_mismatch, "data_size_matches_the_shape", {at_data_bytes},
                        "data size field is {} bytes but {} [{}] needs {}", header.data_bytes, dtype.name,
                        fmt::join(header.extents(), ", "), *expected));
   }
@@ -123,9 +123,9 @@ Result<void> read_data_offset(Bytes bytes, Header& header) {
 }
 
 // Checks the file size against the header.
-Result<void> check_length(const Header& header, std::uint64_t file_bytes, bool headers_only) {
+Result<void> check_length(const Header& header, std::uint64_t file_bytes, bool allow_incomplete) {
   const std::uint64_t end = header.data_offset + header.data_bytes;
-  if (!headers_only) HT_TRY(check_data_is_there(end, file_bytes));
+  if (!allow_incomplete) HT_TRY(check_data_is_complete(end, file_bytes));
   if (file_bytes > end) {
     return fail(broken(ErrorCode::trailing_bytes, "nothing_follows_the_data", {end},
                        "{} bytes follow the data, which ends at byte {}", file_bytes - end, end));
@@ -138,17 +138,20 @@ Result<void> check_length(const Header& header, std::uint64_t file_bytes, bool h
 Result<Header> describe(const DTypeInfo& dtype, std::span<const std::int64_t> dims) {
   Header header{.dtype = dtype.tag};
   if (dims.size() > header.dims.size()) {
-    return fail(ErrorCode::bad_shape, "rank_is_at_most_8",
-                format_text("rank {} exceeds the limit of 8", dims.size()));
+    return fail(Error(ErrorCode::bad_shape, "rank_is_at_most_8",
+                      format_text("rank {} exceeds the limit of 8", dims.size()))
+                    .with_hint("reshape the tensor to at most 8 dimensions"));
   }
   if (std::ranges::any_of(dims, [](std::int64_t dim) { return dim < 0; })) {
-    return fail(ErrorCode::bad_shape, "dims_are_not_negative",
-                format_text("shape [{}] has a negative dimension", fmt::join(dims, ", ")));
+    return fail(Error(ErrorCode::bad_shape, "dims_are_not_negative",
+                      format_text("shape [{}] has a negative dimension", fmt::join(dims, ", ")))
+                    .with_hint("pass dimensions of 0 or more"));
   }
   const auto bytes = dense_bytes(dims, dtype.bits);
   if (!bytes) {
-    return fail(ErrorCode::size_overflow, "data_size_fits_63_bits",
-                format_text("shape [{}] of {} exceeds 2^63-1 bytes", fmt::join(dims, ", "), dtype.name));
+    return fail(Error(ErrorCode::size_overflow, "data_size_fits_63_bits",
+                      format_text("shape [{}] of {} exceeds 2^63-1 bytes", fmt::join(dims, ", "), dtype.name))
+                    .with_hint("pass a smaller shape"));
   }
   header.rank = static_cast<std::uint8_t>(dims.size());
   std::ranges::copy(dims, header.dims.begin());
@@ -157,13 +160,13 @@ Result<Header> describe(const DTypeInfo& dtype, std::span<const std::int64_t> di
 }
 
 Result<Header> decode(std::span<const std::byte, header_bytes> bytes, std::span<const DTypeInfo> users,
-                      bool users_are_known) {
+                      bool require_known_dtype) {
   HT_TRY(check_frame(bytes));
   HT_TRY(check_flags(bytes));
   Header header{.dtype = static_cast<DTypeTag>(bytes[at_dtype])};
   const auto dtype = find_dtype(header.dtype, users);
   const bool is_of_users = static_cast<std::uint8_t>(header.dtype) >= first_user_tag;
-  if (!dtype && (users_are_known || !is_of_users))
+  if (!dtype && (require_known_dtype || !is_of_users))
     return fail(unknown_dtype(header.dtype).at_offset(at_dtype));
   HT_TRY(read_dims(bytes, header));
   const Bytes all = bytes;
@@ -176,14 +179,14 @@ Result<Header> decode(std::span<const std::byte, header_bytes> bytes, std::span<
   return header;
 }
 
-Result<std::optional<OwnChecksum>> own_checksum(Bytes prefix) {
+Result<std::optional<Format::OwnChecksum>> own_checksum(Bytes prefix) {
   if (prefix.size() < header_bytes) return std::nullopt;
   const auto header = HT_TRY(decode(prefix.first<header_bytes>(), {}, false));
   if (!header.payload_crc) return std::nullopt;
-  return OwnChecksum{.header_bytes = header_bytes,
-                     .offset = header.data_offset,
-                     .bytes = header.data_bytes,
-                     .crc = *header.payload_crc};
+  return Format::OwnChecksum{.header_bytes = header_bytes,
+                             .offset = header.data_offset,
+                             .bytes = header.data_bytes,
+                             .crc = *header.payload_crc};
 }
 
 void finish(MutableBytes header, std::uint64_t crc) {
@@ -209,12 +212,12 @@ std::array<std::byte, header_bytes> encode(const Header& header) noexcept {
 
 Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& options) {
   if (file_bytes < header_bytes) {
-    return fail(broken(ErrorCode::truncated, "header_is_all_there", {file_bytes},
+    return fail(broken(ErrorCode::truncated, "header_is_complete", {file_bytes},
                        "header ends at byte {} but the file has {} bytes", header_bytes, file_bytes));
   }
   if (seen.prefix().size() < header_bytes) return Need{0, header_bytes};
   const auto header = HT_TRY(decode(seen.prefix().first<header_bytes>(), options.dtypes));
-  HT_TRY(check_length(header, file_bytes, options.headers_only));
+  HT_TRY(check_length(header, file_bytes, options.allow_incomplete));
   CatalogBuilder builder("ht");
   HT_TRY(builder.add({.name = options.stem,
                       .dtype = header.dtype,
@@ -224,7 +227,7 @@ Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOpti
   return std::move(builder).build();
 }
 
-Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
+Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout) {
   if (catalog.size() != 1) {
     return fail(
         Error(ErrorCode::would_lose, "ht_holds_one_tensor",

@@ -9,8 +9,7 @@
 #include <cstdint>
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/result.hpp>
-#include <htensor/format/encode.hpp>
-#include <htensor/format/parse.hpp>
+#include <htensor/format/format.hpp>
 #include <optional>
 
 #include "format/sniff.hpp"
@@ -43,7 +42,7 @@ struct Header {
 /// Checks every rule that the 128 bytes can violate, the checksum first. The data size of a user dtype that
 /// is not in the list is not compared with the shape.
 [[nodiscard]] Result<Header> decode(std::span<const std::byte, header_bytes> bytes,
-                                    std::span<const DTypeInfo> users = {}, bool users_are_known = true);
+                                    std::span<const DTypeInfo> users = {}, bool require_known_dtype = true);
 
 /// The inverse of `decode`.
 [[nodiscard]] std::array<std::byte, header_bytes> encode(const Header& header) noexcept;
@@ -53,14 +52,14 @@ struct Header {
                                    const ParseOptions& options = {});
 
 /// The file for a catalog of one dense tensor. The tensor name is not stored: the file name stands for it.
-[[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const Layout& layout);
+[[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout);
 
 /// Stores the checksum of the data in a header, and updates the checksum of the header.
 void finish(MutableBytes header, std::uint64_t crc);
 
 /// The checksum of the data; nullopt if the header has none. The header's own checksum is checked. User
 /// dtypes need not be known: their data size is not compared with the shape.
-[[nodiscard]] Result<std::optional<OwnChecksum>> own_checksum(Bytes prefix);
+[[nodiscard]] Result<std::optional<Format::OwnChecksum>> own_checksum(Bytes prefix);
 
 inline constexpr Format format{.name = "ht",
                                .extension = ".ht",

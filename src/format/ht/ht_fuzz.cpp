@@ -1,5 +1,5 @@
 #include <htensor/base/bytes.hpp>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
 #include <vector>
 
 #include "testing/fuzz_format.hpp"

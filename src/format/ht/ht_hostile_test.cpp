@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
 #include <vector>
 
 #include "format/ht/ht.hpp"
@@ -39,7 +39,7 @@ void expect_refusal(const Error& error, ErrorCode code, std::string_view rule, s
   EXPECT_FALSE(error.hint().empty()) << to_string(error);
 }
 
-TEST(HtHostile, the_good_file_is_good) { EXPECT_TRUE(parse(good_file(), good_file().size())); }
+TEST(HtHostile, the_valid_file_is_accepted) { EXPECT_TRUE(parse(good_file(), good_file().size())); }
 
 TEST(HtHostile, magic_is_htensor) {
   expect_refusal(error_with<std::uint8_t>(6, 'X'), ErrorCode::bad_magic, "magic_is_htensor", 0);
@@ -124,9 +124,9 @@ TEST(HtHostile, dims_are_not_negative) {
   EXPECT_EQ(header.error().rule(), "dims_are_not_negative");
 }
 
-TEST(HtHostile, data_bytes_follow_from_the_shape) {
+TEST(HtHostile, data_size_matches_the_shape) {
   for (const std::uint64_t bytes : {std::uint64_t{0}, data_bytes - 1, data_bytes + 1, UINT64_MAX}) {
-    expect_refusal(error_with(24, bytes), ErrorCode::size_mismatch, "data_bytes_follow_from_the_shape", 24);
+    expect_refusal(error_with(24, bytes), ErrorCode::size_mismatch, "data_size_matches_the_shape", 24);
   }
 }
 
@@ -143,7 +143,7 @@ TEST(HtHostile, data_offset_is_a_multiple_of_64) {
 }
 
 TEST(HtHostile, data_end_fits_64_bits) {
-  expect_refusal(error_with(16, UINT64_MAX - 63), ErrorCode::truncated, "data_is_all_there",
+  expect_refusal(error_with(16, UINT64_MAX - 63), ErrorCode::truncated, "data_is_complete",
                  header_bytes + data_bytes);
   auto file = good_file();
   Header header = decode(Bytes(file).first<header_bytes>()).value();
@@ -153,18 +153,18 @@ TEST(HtHostile, data_end_fits_64_bits) {
   expect_refusal(decode(encode(header)).error(), ErrorCode::size_overflow, "data_end_fits_64_bits", 16);
 }
 
-TEST(HtHostile, data_is_all_there) {
+TEST(HtHostile, data_is_complete) {
   const auto file = good_file();
   for (std::uint64_t size = header_bytes; size < file.size(); ++size) {
-    expect_refusal(parse(Bytes(file).first(size), size).error(), ErrorCode::truncated, "data_is_all_there",
+    expect_refusal(parse(Bytes(file).first(size), size).error(), ErrorCode::truncated, "data_is_complete",
                    size);
   }
 }
 
-TEST(HtHostile, headers_only_takes_a_file_that_was_cut_short) {
+TEST(HtHostile, headers_only_accepts_a_truncated_file) {
   const auto file = good_file();
-  EXPECT_TRUE(parse(Bytes(file).first(header_bytes), header_bytes, {.headers_only = true}));
-  EXPECT_FALSE(parse(Bytes(file).first(header_bytes), file.size() + 1, {.headers_only = true}));
+  EXPECT_TRUE(parse(Bytes(file).first(header_bytes), header_bytes, {.allow_incomplete = true}));
+  EXPECT_FALSE(parse(Bytes(file).first(header_bytes), file.size() + 1, {.allow_incomplete = true}));
 }
 
 TEST(HtHostile, nothing_follows_the_data) {
@@ -174,10 +174,10 @@ TEST(HtHostile, nothing_follows_the_data) {
                  header_bytes + data_bytes);
 }
 
-TEST(HtHostile, header_is_all_there) {
+TEST(HtHostile, header_is_complete) {
   const auto file = good_file();
   for (std::uint64_t size = 0; size < header_bytes; ++size) {
-    expect_refusal(parse(Bytes(file).first(size), size).error(), ErrorCode::truncated, "header_is_all_there",
+    expect_refusal(parse(Bytes(file).first(size), size).error(), ErrorCode::truncated, "header_is_complete",
                    size);
   }
 }
@@ -194,7 +194,7 @@ TEST(HtHostile, every_flipped_bit_of_the_header_is_refused) {
   }
 }
 
-TEST(HtHostile, same_file_gives_the_same_error_byte_for_byte) {
+TEST(HtHostile, same_file_has_the_same_error_text) {
   const auto first = error_with(24, std::uint64_t{7});
   const auto second = error_with(24, std::uint64_t{7});
   EXPECT_EQ(to_string(first), to_string(second));

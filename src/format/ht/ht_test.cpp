@@ -2,8 +2,8 @@
 #include <rapidcheck/gtest.h>
 
 #include <array>
-#include <htensor/dtype/sizes.hpp>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/dtype/packed.hpp>
+#include <htensor/hash/digest.hpp>
 #include <vector>
 
 #include "format/ht/ht.hpp"
@@ -65,7 +65,7 @@ TEST(HtFormat, tensor_is_named_by_the_stem) {
   EXPECT_EQ(catalog[0].bytes, 2U);
 }
 
-TEST(HtFormat, users_tags_are_read_when_they_are_named) {
+TEST(HtFormat, user_tags_are_read_if_passed) {
   const DTypeInfo mine{user_tag(5), "F24", 24};
   const auto bytes = encode(header_of(mine, {8}));
   EXPECT_EQ(decode(bytes).error().code(), ErrorCode::bad_dtype);

@@ -1,14 +1,13 @@
 #include "format/irpa/irpa.hpp"
+#include "base/utf8.hpp"
+#include "format/common.hpp"
+#include "format/irpa/irpa_note.hpp"
+#include "format/irpa/irpa_wire.hpp"
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <htensor/base/utf8.hpp>
 #include <map>
-
-#include "format/common.hpp"
-#include "format/irpa/irpa_note.hpp"
-#include "format/irpa/irpa_wire.hpp"
 
 namespace ht::inline v1::format_irpa {
 namespace {
@@ -63,7 +62,7 @@ Result<Range> segment(Bytes header, std::uint64_t base, std::size_t field, std::
 
 Result<void> check_table(const Range& table, std::uint64_t file_bytes, std::string_view what) {
   if (checked::range_fits(table.offset, table.length, file_bytes)) return {};
-  return fail(broken(ErrorCode::truncated, "irpa_tables_are_all_there", {file_bytes},
+  return fail(broken(ErrorCode::truncated, "irpa_tables_are_complete", {file_bytes},
                      "{} ends at byte {} but the file has {} bytes", what, table.end(), file_bytes));
 }
 
@@ -78,7 +77,7 @@ Result<void> check_count(const Header& header, std::uint64_t base) {
                      header.entry_count, header.entries.length, room));
 }
 
-Result<Header> read_header(Bytes bytes, std::uint64_t base, std::uint64_t file_bytes, bool headers_only) {
+Result<Header> read_header(Bytes bytes, std::uint64_t base, std::uint64_t file_bytes, bool allow_incomplete) {
   HT_TRY(check_frame(bytes, base));
   Header header{.entry_count = load_le<std::uint64_t>(bytes.subspan(at_entry_count))};
   header.entries = HT_TRY(segment(bytes, base, at_entries, "entry table"));
@@ -87,8 +86,8 @@ Result<Header> read_header(Bytes bytes, std::uint64_t base, std::uint64_t file_b
   HT_TRY(check_table(header.entries, file_bytes, "entry table"));
   HT_TRY(check_table(header.metadata, file_bytes, "metadata"));
   const Range& storage = header.storage;
-  if (!headers_only && !checked::range_fits(storage.offset, storage.length, file_bytes)) {
-    return fail(broken(ErrorCode::truncated, "irpa_storage_is_all_there", {file_bytes},
+  if (!allow_incomplete && !checked::range_fits(storage.offset, storage.length, file_bytes)) {
+    return fail(broken(ErrorCode::truncated, "irpa_storage_is_complete", {file_bytes},
                        "storage ends at byte {} but the file has {} bytes", storage.end(), file_bytes));
   }
   HT_TRY(check_count(header, base));
@@ -136,13 +135,13 @@ Result<std::variant<Need, std::vector<Header>>> read_headers(const Seen& seen, s
   std::optional<std::uint64_t> base = 0;
   while (base) {
     if (!checked::range_fits(*base, header_bytes, file_bytes)) {
-      return fail(broken(ErrorCode::truncated, "irpa_headers_are_all_there", {file_bytes},
+      return fail(broken(ErrorCode::truncated, "irpa_headers_are_complete", {file_bytes},
                          "header at byte {} needs {} bytes but the file has {} bytes", *base, header_bytes,
                          file_bytes));
     }
     const auto bytes = seen.range(*base, header_bytes);
     if (!bytes) return Need{*base, header_bytes};
-    headers.push_back(HT_TRY(read_header(*bytes, *base, file_bytes, options.headers_only)));
+    headers.push_back(HT_TRY(read_header(*bytes, *base, file_bytes, options.allow_incomplete)));
     HT_TRY(count_read(headers.back(), *base, limit, read));
     base = HT_TRY(next_header(*bytes, *base, headers.size()));
   }
@@ -404,8 +403,8 @@ Result<void> reserve(const std::vector<Header>& headers, CatalogBuilder& builder
     entries += static_cast<std::size_t>(header.entry_count);
     metadata_bytes += static_cast<std::size_t>(header.metadata.length);
   }
-  constexpr std::size_t usual_rank = 2;
-  return builder.reserve(entries, metadata_bytes / 2, usual_rank * entries);
+  constexpr std::size_t typical_rank = 2;
+  return builder.reserve(entries, metadata_bytes / 2, typical_rank * entries);
 }
 
 }  // namespace

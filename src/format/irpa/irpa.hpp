@@ -22,8 +22,7 @@
 #include <cstdint>
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/result.hpp>
-#include <htensor/format/encode.hpp>
-#include <htensor/format/parse.hpp>
+#include <htensor/format/format.hpp>
 #include <string_view>
 
 #include "format/sniff.hpp"
@@ -43,7 +42,7 @@ inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{256} << 
 
 /// The archive in the layout of IREE's own builder, with one header. External entries of an IRPA catalog stay
 /// external; data of other formats is stored in the archive.
-[[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const Layout& layout);
+[[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout);
 
 /// The note of an entry; empty if it only spells its type and shape differently.
 [[nodiscard]] std::string_view note_beyond_type(const Entry& entry);
@@ -53,6 +52,6 @@ inline constexpr Format format{.name = "irpa",
                                .looks_like = has_magic<magic>,
                                .parse = parse,
                                .encode = encode,
-                               .metadata = MetadataTypes::all};
+                               .metadata = Format::MetadataTypes::all};
 
 }  // namespace ht::inline v1::format_irpa

@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <htensor/base/utf8.hpp>
 #include <htensor/dtype/dtypes.hpp>
 #include <string>
 
+#include "base/utf8.hpp"
 #include "format/common.hpp"
 #include "format/irpa/irpa.hpp"
 #include "format/irpa/irpa_note.hpp"
@@ -40,20 +40,21 @@ Result<std::string> metadata_of(const Entry& entry, bool tensor_notes) {
     json::Scratch scratch;
     if (is_described(entry, read_description(entry.note, entry.bytes, scratch)))
       return std::string(entry.note);
-    return fail(lost("irpa_notes_tell_the_type", entry, "remove the tensor's note",
+    return fail(lost("irpa_note_matches_the_type", entry, "remove the tensor's note",
                      "tensor '{}': its note contradicts its dtype or shape, and IRPA has one field for both",
                      entry.name));
   }
   if (!entry.is_typed() || !tensor_notes) return std::string();
   if (auto described = describe(entry)) return *std::move(described);
-  return fail(lost("irpa_knows_the_type", entry, "write the archive without dtypes and shapes (--plain)",
+  return fail(lost("irpa_can_describe_the_type", entry,
+                   "write the archive without dtypes and shapes (--plain)",
                    "tensor '{}': IRPA has no notation for its dtype or shape", entry.name));
 }
 
 // Builds the parts of an archive entry by entry.
 class ArchiveWriter {
  public:
-  ArchiveWriter(const Catalog& catalog, const Layout& layout)
+  ArchiveWriter(const Catalog& catalog, const EncodeOptions& layout)
       : catalog_(catalog),
         tensor_notes_(layout.tensor_notes),
         keep_external_(layout.keep_external),
@@ -183,7 +184,7 @@ class ArchiveWriter {
 
 }  // namespace
 
-Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
+Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout) {
   // A plain archive has no entries beyond IREE's own, so metadata has no place.
   if (!layout.tensor_notes) HT_TRY(check_no_metadata(catalog, "plain IRPA"));
   ArchiveWriter writer(catalog, layout);

@@ -112,7 +112,7 @@ TEST(IrpaGolden, entries_are_written) {
   EXPECT_TRUE(std::ranges::all_of(file, [](std::byte byte) { return byte == std::byte{0}; }));
 }
 
-TEST(IrpaGolden, data_is_where_the_entries_say) {
+TEST(IrpaGolden, data_is_at_the_offsets_of_the_entries) {
   const auto file = golden();
   const auto catalog = catalog_of(file);
   EXPECT_EQ(load_le<float>(Bytes(file).subspan(catalog[1].offset + 12)), 4.0F);

@@ -59,7 +59,7 @@ std::vector<std::byte> linked(std::vector<std::byte> first, Bytes second) {
   return first;
 }
 
-TEST(IrpaHostile, the_good_file_is_good) {
+TEST(IrpaHostile, the_valid_file_is_accepted) {
   const auto file = good_file();
   ASSERT_EQ(file.size(), storage_at + storage_bytes);
   const auto parsed = format_irpa::parse(file, file.size());
@@ -92,17 +92,17 @@ TEST(IrpaHostile, irpa_header_size_is_88) {
   }
 }
 
-TEST(IrpaHostile, irpa_headers_are_all_there) {
+TEST(IrpaHostile, irpa_headers_are_complete) {
   const auto file = good_file();
   for (std::size_t size = 0; size < 88; ++size) {
-    expect_refusal(error_of(Bytes(file).first(size)), ErrorCode::truncated, "irpa_headers_are_all_there",
+    expect_refusal(error_of(Bytes(file).first(size)), ErrorCode::truncated, "irpa_headers_are_complete",
                    size);
   }
   // A linked one that the file ends before or within.
   for (const std::uint64_t next : {file.size() - 87, file.size(), std::size_t{1} << 63}) {
-    expect_refusal(error_with(16, next), ErrorCode::truncated, "irpa_headers_are_all_there", file.size());
-    expect_refusal(error_with(16, next, {.headers_only = true}), ErrorCode::truncated,
-                   "irpa_headers_are_all_there", file.size());
+    expect_refusal(error_with(16, next), ErrorCode::truncated, "irpa_headers_are_complete", file.size());
+    expect_refusal(error_with(16, next, {.allow_incomplete = true}), ErrorCode::truncated,
+                   "irpa_headers_are_complete", file.size());
   }
 }
 
@@ -110,7 +110,7 @@ TEST(IrpaHostile, irpa_segments_end_in_64_bits) {
   for (const std::size_t segment : {40U, 56U, 72U}) {
     expect_refusal(error_with(segment, UINT64_MAX), ErrorCode::bad_offset, "irpa_segments_end_in_64_bits",
                    segment);
-    expect_refusal(error_with(segment + 8, UINT64_MAX, {.headers_only = true}), ErrorCode::bad_offset,
+    expect_refusal(error_with(segment + 8, UINT64_MAX, {.allow_incomplete = true}), ErrorCode::bad_offset,
                    "irpa_segments_end_in_64_bits", segment);
   }
   // The base of a linked header counts too.
@@ -121,26 +121,25 @@ TEST(IrpaHostile, irpa_segments_end_in_64_bits) {
                  first.size() + 72);
 }
 
-TEST(IrpaHostile, irpa_tables_are_all_there) {
+TEST(IrpaHostile, irpa_tables_are_complete) {
   const auto file = good_file();
   for (std::size_t size = 88; size < metadata_at + metadata_bytes; ++size) {
-    for (const bool headers_only : {false, true}) {
-      expect_refusal(error_of(Bytes(file).first(size), {.headers_only = headers_only}), ErrorCode::truncated,
-                     "irpa_tables_are_all_there", size);
+    for (const bool allow_incomplete : {false, true}) {
+      expect_refusal(error_of(Bytes(file).first(size), {.allow_incomplete = allow_incomplete}),
+                     ErrorCode::truncated, "irpa_tables_are_complete", size);
     }
   }
 }
 
-TEST(IrpaHostile, irpa_storage_is_all_there) {
+TEST(IrpaHostile, irpa_storage_is_complete) {
   const auto file = good_file();
   for (std::size_t size = metadata_at + metadata_bytes; size < file.size(); ++size) {
-    expect_refusal(error_of(Bytes(file).first(size)), ErrorCode::truncated, "irpa_storage_is_all_there",
-                   size);
-    EXPECT_TRUE(format_irpa::parse(Bytes(file).first(size), size, {.headers_only = true})) << size;
+    expect_refusal(error_of(Bytes(file).first(size)), ErrorCode::truncated, "irpa_storage_is_complete", size);
+    EXPECT_TRUE(format_irpa::parse(Bytes(file).first(size), size, {.allow_incomplete = true})) << size;
   }
 }
 
-TEST(IrpaHostile, segments_without_bytes_may_be_anywhere) {
+TEST(IrpaHostile, empty_segments_can_be_anywhere) {
   auto file = archive({});
   for (const std::size_t segment : {40U, 56U, 72U}) store_le(MutableBytes(file).subspan(segment), UINT64_MAX);
   EXPECT_TRUE(format_irpa::parse(file, file.size()));
@@ -264,7 +263,7 @@ TEST(IrpaHostile, irpa_names_are_in_the_metadata) {
   expect_refusal(error_of(file), ErrorCode::bad_offset, "irpa_names_are_in_the_metadata", data_at + 20);
 }
 
-TEST(IrpaHostile, a_little_metadata_may_be_shared) {
+TEST(IrpaHostile, little_shared_metadata_is_accepted) {
   // The second entry's name is the first one's and its own.
   auto file = good_file();
   store_le(MutableBytes(file).subspan(splat_at + 20), std::uint64_t{0});
@@ -318,9 +317,9 @@ TEST(IrpaHostile, splat_bytes_are_multiple_of_pattern) {
 TEST(IrpaHostile, irpa_data_is_in_the_storage) {
   for (const std::uint64_t offset :
        {std::uint64_t{9}, storage_bytes, std::uint64_t{1} << 63, UINT64_MAX - 15, UINT64_MAX}) {
-    for (const bool headers_only : {false, true}) {
-      expect_refusal(error_with(data_at + 60, offset, {.headers_only = headers_only}), ErrorCode::bad_offset,
-                     "irpa_data_is_in_the_storage", data_at + 60);
+    for (const bool allow_incomplete : {false, true}) {
+      expect_refusal(error_with(data_at + 60, offset, {.allow_incomplete = allow_incomplete}),
+                     ErrorCode::bad_offset, "irpa_data_is_in_the_storage", data_at + 60);
     }
   }
   expect_refusal(error_with(data_at + 68, UINT64_MAX), ErrorCode::bad_offset, "irpa_data_is_in_the_storage",
@@ -342,7 +341,7 @@ TEST(IrpaHostile, irpa_external_paths_stay_inside) {
   }
 }
 
-TEST(IrpaHostile, parsing_in_parts_gives_the_same_error_at_every_cut) {
+TEST(IrpaHostile, parsing_in_parts_reports_the_same_error_at_every_split) {
   const auto whole = good_file();
   for (std::size_t size = 0; size < whole.size(); ++size) {
     const auto file = Bytes(whole).first(size);

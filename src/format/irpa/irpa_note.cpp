@@ -1,14 +1,13 @@
 #include "format/irpa/irpa_note.hpp"
-
-#include <algorithm>
-#include <htensor/base/utf8.hpp>
-#include <htensor/dtype/sizes.hpp>
-#include <htensor/dtype/visit.hpp>
-
+#include "base/utf8.hpp"
 #include "format/common.hpp"
 #include "format/gguf/gguf_wire.hpp"
 #include "format/irpa/irpa.hpp"
 #include "format/plain_json.hpp"
+
+#include <algorithm>
+#include <htensor/dtype/packed.hpp>
+#include <htensor/dtype/relations.hpp>
 
 namespace ht::inline v1::format_irpa {
 namespace {
@@ -229,7 +228,7 @@ Result<std::string> metadata_text(const Metadata& metadata) {
   for (const auto& item : metadata) {
     if (const auto fault = format_gguf::pair_fault(item); !fault.empty()) {
       return fail(
-          Error(ErrorCode::would_lose, "irpa_can_hold_the_value",
+          Error(ErrorCode::would_lose, "irpa_can_store_the_value",
                 format_text("metadata key '{}' cannot be stored in IRPA: {}", to_utf8(item.key), fault))
               .with_hint("remove the key from the source with `htensor meta SRC rm KEY`"));
     }
@@ -247,7 +246,7 @@ Result<void> read_metadata_text(std::string_view text, std::uint64_t offset, Met
   const Bytes bytes = bytes_of(text.substr(metadata_prefix.size()));
   format_gguf::Reader reader(bytes, bytes.size(), UINT64_MAX);
   const auto count = reader.number<std::uint64_t>("value count");
-  reader.check_room_for(count, format_gguf::least_pair_bytes, "values");
+  reader.check_room_for(count, format_gguf::min_pair_bytes, "values");
   if (!reader.ok()) return malformed("text ends before its last value");
   const auto pairs = format_gguf::read_pairs(reader, count);
   if (!reader.ok()) return malformed("a value is truncated or of an unknown type");

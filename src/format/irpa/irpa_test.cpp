@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <htensor/dtype/sizes.hpp>
-#include <htensor/dtype/visit.hpp>
+#include <htensor/dtype/packed.hpp>
+#include <htensor/dtype/relations.hpp>
 #include <vector>
 
 #include "format/irpa/irpa.hpp"
@@ -32,7 +32,7 @@ Catalog catalog_of(const std::vector<Entry>& entries) {
 }
 
 // Encodes, parses what came out, and finds the same.
-Encoded encode_and_compare(const Catalog& catalog, const Layout& layout = {}) {
+Encoded encode_and_compare(const Catalog& catalog, const EncodeOptions& layout = {}) {
   const auto encoded = encode(catalog, layout);
   EXPECT_TRUE(encoded) << (encoded ? "" : to_string(encoded.error()));
   const auto parsed = parse(encoded->header, encoded->file_bytes);
@@ -43,7 +43,7 @@ Encoded encode_and_compare(const Catalog& catalog, const Layout& layout = {}) {
   return *encoded;
 }
 
-TEST(Irpa, data_lies_in_the_storage_segment) {
+TEST(Irpa, data_is_in_the_storage_segment) {
   const auto catalog = catalog_of(
       archive({{.name = "a", .offset = 0, .length = 16}, {.name = "b", .offset = 64, .length = 5}}, 69));
   ASSERT_EQ(catalog.size(), 2U);
@@ -56,7 +56,7 @@ TEST(Irpa, data_lies_in_the_storage_segment) {
   encode_and_compare(catalog);
 }
 
-TEST(Irpa, data_without_bytes_may_be_anywhere) {
+TEST(Irpa, empty_data_can_be_anywhere) {
   const auto catalog = catalog_of(archive({{.name = "a", .offset = UINT64_MAX, .length = 0}}));
   EXPECT_EQ(catalog[0].offset, 0U);
   EXPECT_EQ(catalog[0].bytes, 0U);
@@ -72,7 +72,7 @@ TEST(Irpa, splats_of_every_pattern_length_are_read) {
   }
 }
 
-TEST(Irpa, entries_to_be_skipped_are_left_out) {
+TEST(Irpa, skip_entries_are_omitted) {
   const auto catalog = catalog_of(archive({{.kind = 0, .name = "old"},
                                            {.kind = 1, .name = "s", .length = 4, .pattern = "x"},
                                            {.kind = 0, .name = "s"}}));
@@ -82,7 +82,7 @@ TEST(Irpa, entries_to_be_skipped_are_left_out) {
 
 TEST(Irpa, names_may_be_empty) { EXPECT_EQ(catalog_of(archive({{.name = ""}}))[0].name, ""); }
 
-TEST(Irpa, external_entries_lie_in_the_files_they_name) {
+TEST(Irpa, external_entries_refer_to_their_files) {
   const auto catalog =
       catalog_of(archive({{.kind = 3, .name = "a", .offset = 7, .length = 9, .path = "w/x.bin"},
                           {.kind = 3, .name = "b", .offset = 0, .length = 1, .path = "y.bin"},
@@ -98,7 +98,7 @@ TEST(Irpa, external_entries_lie_in_the_files_they_name) {
   EXPECT_EQ(std::get<Catalog>(*again)[0].offset, 7U);
 }
 
-TEST(Irpa, shards_of_other_formats_are_brought_in) {
+TEST(Irpa, shards_of_other_formats_are_included) {
   CatalogBuilder builder("safetensors");
   const auto shard = builder.add_file("b.safetensors").value();
   const std::vector<std::int64_t> dims{8};
@@ -124,7 +124,7 @@ TEST(Irpa, linked_headers_count_from_their_own_base) {
   encode_and_compare(catalog);
 }
 
-TEST(Irpa, tables_are_asked_for_wherever_they_lie) {
+TEST(Irpa, tables_are_requested_at_any_offset) {
   constexpr std::uint64_t far = std::uint64_t{10} << 30;
   constexpr std::uint64_t file_bytes = far + (std::uint64_t{1} << 20);
   const auto prefix = archive({{.name = "a", .length = 8}}, 8, far);
@@ -132,7 +132,7 @@ TEST(Irpa, tables_are_asked_for_wherever_they_lie) {
   // Its metadata is moved away from its entry table.
   store_le(MutableBytes(second).subspan(56), std::uint64_t{1} << 16);
   const auto name = bytes_of("b");
-  const std::vector<SeenPart> all{
+  const std::vector<Seen::Part> all{
       {far, Bytes(second).first(88)}, {far + 96, Bytes(second).subspan(96, 76)}, {far + (1 << 16), name}};
   for (std::size_t parts = 0; parts < all.size(); ++parts) {
     const auto parsed = format_irpa::parse(Seen(prefix, std::span(all).first(parts)), file_bytes);
@@ -146,7 +146,7 @@ TEST(Irpa, tables_are_asked_for_wherever_they_lie) {
   EXPECT_EQ(std::get<Catalog>(*parsed)[1].name, "b");
 }
 
-TEST(Irpa, tables_side_by_side_are_asked_for_at_once) {
+TEST(Irpa, adjacent_tables_are_requested_together) {
   const auto file = archive({{.name = "a"}, {.name = "b"}, {.name = "c"}});
   const auto parsed = parse(Bytes(file).first(88), file.size());
   const auto need = std::get<Need>(*parsed);
@@ -154,7 +154,7 @@ TEST(Irpa, tables_side_by_side_are_asked_for_at_once) {
   EXPECT_EQ(need.bytes, 80U + 80 + 76 + 3);
 }
 
-TEST(Irpa, descriptions_give_dtype_and_shape) {
+TEST(Irpa, descriptions_define_dtype_and_shape) {
   for (const std::string_view note :
        {R"(TENSORv0:{"type": "Tensor", "dtype": "float32", "shape": [2, 3]})",
         R"(PYTORCH:{"type": "Tensor", "dtype": "float32", "shape": [2, 3], "dtype_desc": {"itemsize": 4}})",
@@ -171,7 +171,7 @@ TEST(Irpa, descriptions_give_dtype_and_shape) {
   }
 }
 
-TEST(Irpa, same_description_of_other_sizes_is_read_each_time) {
+TEST(Irpa, equal_descriptions_with_different_sizes_are_each_read) {
   const auto note = [](int rows) {
     return R"(TENSORv0:{"type": "Tensor", "dtype": "float32", "shape": [)" + std::to_string(rows) + "]}";
   };
@@ -196,7 +196,7 @@ TEST(Irpa, same_description_of_other_sizes_is_read_each_time) {
   }
 }
 
-TEST(Irpa, metadata_that_describes_nothing_is_kept_word_for_word) {
+TEST(Irpa, metadata_without_a_description_is_kept_verbatim) {
   const std::string deep(1000, '[');
   for (const std::string& note :
        {std::string("what is this"), std::string("\xff\x00\xfe", 3), std::string("TENSORv0:"),
@@ -236,7 +236,7 @@ TEST(Irpa, description_has_at_most_64_dimensions_and_16_kib) {
       read_description(small + std::string(max_description_bytes + 1 - small.size(), ' '), 1, scratch));
 }
 
-TEST(Irpa, every_dtype_of_the_library_comes_back) {
+TEST(Irpa, every_library_dtype_round_trips) {
   const std::vector<std::int64_t> dims{3, 5};
   for (const auto& dtype : library_dtypes()) {
     const auto bytes = dense_bytes(dims, dtype.bits).value();
@@ -246,7 +246,7 @@ TEST(Irpa, every_dtype_of_the_library_comes_back) {
   }
 }
 
-TEST(Irpa, every_block_encoding_comes_back) {
+TEST(Irpa, every_block_encoding_round_trips) {
   for (const auto& encoding : library_encodings()) {
     const std::vector<std::int64_t> dims{3, 2 * encoding.block_elements};
     const auto catalog = catalog_of({{.name = "t",
@@ -257,7 +257,7 @@ TEST(Irpa, every_block_encoding_comes_back) {
   }
 }
 
-TEST(Irpa, metadata_is_what_python_would_write) {
+TEST(Irpa, metadata_matches_the_python_writer) {
   const std::vector<std::int64_t> dims{2, 256};
   EXPECT_EQ(describe({.dtype = BF16::tag, .dims = dims, .bytes = 1024}),
             R"(TENSORv0:{"type": "Tensor", "dtype": "bfloat16", "shape": [2, 256]})");
@@ -266,7 +266,7 @@ TEST(Irpa, metadata_is_what_python_would_write) {
             R"("logical_shape": [2, 256]})");
 }
 
-TEST(Irpa, types_may_be_left_out) {
+TEST(Irpa, types_can_be_omitted) {
   const std::vector<std::int64_t> dims{4};
   const auto catalog = catalog_of({{.name = "t", .dtype = F32::tag, .dims = dims, .bytes = 16}});
   const auto encoded = encode(catalog, {.tensor_notes = false});
@@ -286,7 +286,7 @@ TEST(Irpa, alignment_can_be_raised_and_not_lowered) {
   EXPECT_EQ(load_le<std::uint64_t>(Bytes(encoded->header).subspan(96 + 52)), 8192U);
 }
 
-TEST(Irpa, irpa_notes_tell_the_type) {
+TEST(Irpa, irpa_note_matches_the_type) {
   const std::vector<std::int64_t> dims{4};
   const std::string_view note = R"(TENSORv0:{"type": "Tensor", "dtype": "int8", "shape": [4], "by": "me"})";
   const std::array wrong{Entry{.name = "t", .dtype = U8::tag, .dims = dims, .bytes = 4, .note = note},
@@ -296,12 +296,12 @@ TEST(Irpa, irpa_notes_tell_the_type) {
     const auto encoded = encode(catalog_of({entry}), {});
     ASSERT_FALSE(encoded);
     EXPECT_EQ(encoded.error().code(), ErrorCode::would_lose);
-    EXPECT_EQ(encoded.error().rule(), "irpa_notes_tell_the_type");
+    EXPECT_EQ(encoded.error().rule(), "irpa_note_matches_the_type");
     EXPECT_EQ(encoded.error().tensor(), "t");
   }
 }
 
-TEST(Irpa, irpa_knows_the_type) {
+TEST(Irpa, irpa_can_describe_the_type) {
   const std::vector<std::int64_t> dims{4};
   const std::vector<std::int64_t> deep(65, 1);
   const std::array wrong{Entry{.name = "t", .dtype = user_tag(3), .dims = dims, .bytes = 4},
@@ -311,12 +311,12 @@ TEST(Irpa, irpa_knows_the_type) {
     const auto encoded = encode(catalog_of({entry}), {});
     ASSERT_FALSE(encoded);
     EXPECT_EQ(encoded.error().code(), ErrorCode::would_lose);
-    EXPECT_EQ(encoded.error().rule(), "irpa_knows_the_type");
+    EXPECT_EQ(encoded.error().rule(), "irpa_can_describe_the_type");
     EXPECT_TRUE(encode(catalog_of({entry}), {.tensor_notes = false}));
   }
 }
 
-TEST(Irpa, metadata_is_carried_in_an_entry_that_others_skip) {
+TEST(Irpa, metadata_is_stored_in_an_entry_that_other_readers_skip) {
   CatalogBuilder builder("irpa");
   const std::vector<std::int64_t> dims{4};
   ASSERT_TRUE(builder.add({.name = "a", .dtype = U8::tag, .dims = dims, .bytes = 4}));
@@ -333,16 +333,16 @@ TEST(Irpa, metadata_is_carried_in_an_entry_that_others_skip) {
   EXPECT_EQ(load_le<std::uint32_t>(Bytes(file).subspan(second_entry + 8)), 0U) << "of the kind to be skipped";
 }
 
-TEST(Irpa, irpa_can_hold_the_value) {
+TEST(Irpa, irpa_can_store_the_value) {
   CatalogBuilder builder("irpa");
   ASSERT_TRUE(builder.metadata().add("", "a key without a name"));
   const auto encoded = encode(std::move(builder).build().value(), {});
   ASSERT_FALSE(encoded);
   EXPECT_EQ(encoded.error().code(), ErrorCode::would_lose);
-  EXPECT_EQ(encoded.error().rule(), "irpa_can_hold_the_value");
+  EXPECT_EQ(encoded.error().rule(), "irpa_can_store_the_value");
 }
 
-TEST(Irpa, what_no_archive_carries_is_refused) {
+TEST(Irpa, unsupported_features_are_refused) {
   const std::vector<std::int64_t> dims{2, 2};
   const auto rule = [](const Catalog& catalog) {
     const auto encoded = encode(catalog, {});
@@ -378,7 +378,7 @@ void expect_readers_agree(std::string_view text, std::uint64_t bytes) {
   EXPECT_EQ(describe(entry), text);
 }
 
-TEST(IrpaNote, reads_directly_what_is_written) {
+TEST(IrpaNote, reads_written_notes_without_json) {
   const std::array<std::int64_t, 2> dims{3, 256};
   json::Scratch scratch;
   for (const auto& dtype : library_dtypes()) {
@@ -395,7 +395,7 @@ TEST(IrpaNote, reads_directly_what_is_written) {
   expect_readers_agree(text, bytes);
 }
 
-TEST(IrpaNote, readers_agree_on_texts_that_are_nearly_canonical) {
+TEST(IrpaNote, readers_agree_on_nearly_canonical_texts) {
   const std::string start = R"(TENSORv0:{"type": "Tensor", "dtype": ")";
   for (const std::string_view rest :
        {R"(uint8", "shape": []})",

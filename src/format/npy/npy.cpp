@@ -1,12 +1,11 @@
 #include "format/npy/npy.hpp"
+#include "base/utf8.hpp"
+#include "format/common.hpp"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <htensor/base/utf8.hpp>
-#include <htensor/dtype/sizes.hpp>
-
-#include "format/common.hpp"
+#include <htensor/dtype/packed.hpp>
 
 namespace ht::inline v1::format_npy {
 namespace {
@@ -18,9 +17,9 @@ enum Field : std::size_t { at_magic = 0, at_major = 6, at_minor = 7, at_length =
 constexpr std::uint64_t short_preamble = at_length + sizeof(std::uint16_t);
 constexpr std::uint64_t long_preamble = at_length + sizeof(std::uint32_t);
 
-Error cut_short(std::uint64_t file_bytes, std::uint64_t wanted) {
-  return broken(ErrorCode::truncated, "header_is_all_there", {file_bytes},
-                "header ends at byte {} but the file has {} bytes", wanted, file_bytes);
+Error truncated_header(std::uint64_t file_bytes, std::uint64_t header_end) {
+  return broken(ErrorCode::truncated, "header_is_complete", {file_bytes},
+                "header ends at byte {} but the file has {} bytes", header_end, file_bytes);
 }
 
 /// Like `broken`, with the hint to save the array again.
@@ -53,16 +52,16 @@ Result<int> read_version(Bytes start) {
   return major;
 }
 
-Result<void> check_limit(std::uint64_t data_offset, std::uint64_t wanted_limit) {
-  const std::uint64_t limit = wanted_limit == 0 ? default_header_limit : wanted_limit;
+Result<void> check_limit(std::uint64_t data_offset, std::uint64_t requested_limit) {
+  const std::uint64_t limit = requested_limit == 0 ? default_header_limit : requested_limit;
   if (data_offset <= limit) return {};
   return fail(broken(ErrorCode::header_too_large, "npy_header_is_within_the_limit", {at_length},
                      "header ends at byte {} but the limit is {} bytes", data_offset, limit));
 }
 
 // Checks the file size against the header.
-Result<void> check_length(std::uint64_t end, std::uint64_t file_bytes, bool headers_only) {
-  if (!headers_only) HT_TRY(check_data_is_there(end, file_bytes));
+Result<void> check_length(std::uint64_t end, std::uint64_t file_bytes, bool allow_incomplete) {
+  if (!allow_incomplete) HT_TRY(check_data_is_complete(end, file_bytes));
   if (file_bytes > end) {
     return fail(malformed(ErrorCode::trailing_bytes, "nothing_follows_the_data", {end},
                           "{} bytes follow the array, which ends at byte {}", file_bytes - end, end)
@@ -121,11 +120,11 @@ class LiteralReader {
     const std::string_view key = HT_TRY(read_string());
     const auto known = static_cast<std::size_t>(std::ranges::find(keys, key) - keys.begin());
     if (known == keys.size()) {
-      return fail(malformed(ErrorCode::bad_header, "npy_header_has_no_other_keys", {key_at},
+      return fail(malformed(ErrorCode::bad_header, "npy_header_keys_are_known", {key_at},
                             "header key '{}' is unknown", shown(key)));
     }
     if (has_[known]) {
-      return fail(malformed(ErrorCode::duplicate_key, "npy_header_has_each_key_once", {key_at},
+      return fail(malformed(ErrorCode::duplicate_key, "npy_header_keys_are_unique", {key_at},
                             "header key '{}' occurs twice", key));
     }
     has_[known] = true;
@@ -163,7 +162,7 @@ class LiteralReader {
 
   Result<void> read_shape() {
     literal_.shape_at = here();
-    if (!take('(')) return fail(no_tuple());
+    if (!take('(')) return fail(not_a_tuple());
     auto& shape = literal_.shape;
     while (!take(')')) {
       if (shape.size() == max_rank) {
@@ -174,7 +173,7 @@ class LiteralReader {
       if (take(',')) continue;
       if (!take(')')) return fail(expected("',' or ')'"));
       // In Python, (3) is the number 3.
-      if (shape.size() == 1) return fail(no_tuple());
+      if (shape.size() == 1) return fail(not_a_tuple());
       break;
     }
     return {};
@@ -197,8 +196,8 @@ class LiteralReader {
     const std::size_t digits = at_ - begin;
     // Python 2 wrote long numbers as 3L.
     if (digits > 0 && front() == 'L') ++at_;
-    const bool goes_on = is_digit(front()) || is_letter(front()) || front() == '.';
-    if (digits == 0 || goes_on || (digits > 1 && text_[begin] == '0')) {
+    const bool has_suffix = is_digit(front()) || is_letter(front()) || front() == '.';
+    if (digits == 0 || has_suffix || (digits > 1 && text_[begin] == '0')) {
       return fail(malformed(ErrorCode::bad_shape, "npy_dims_are_whole_numbers", {begin_ + begin},
                             "dimension {} of the shape is not an integer: '{}'", literal_.shape.size(),
                             shown(text_.substr(begin, at_ - begin + 1))));
@@ -216,7 +215,7 @@ class LiteralReader {
     const auto end = text_.find_first_of(std::string_view(stops.data(), stops.size()), begin);
     at_ = std::min(end, text_.size());
     if (front() != quote) {
-      return fail(malformed(ErrorCode::bad_header, "npy_texts_are_closed_and_plain", {here()},
+      return fail(malformed(ErrorCode::bad_header, "npy_strings_are_closed_and_plain", {here()},
                             "string at byte {} has {} before its closing quote", begin_ + begin - 1,
                             found()));
     }
@@ -224,7 +223,7 @@ class LiteralReader {
     return text_.substr(begin, end - begin);
   }
 
-  Error no_tuple() const {
+  Error not_a_tuple() const {
     return malformed(ErrorCode::bad_shape, "npy_shape_is_a_tuple", {literal_.shape_at},
                      "shape is not a tuple of integers such as (2, 3), (3,) or ()");
   }
@@ -244,9 +243,9 @@ class LiteralReader {
   void skip_space() {
     while (is_space(front())) ++at_;
   }
-  bool take(char wanted) {
+  bool take(char character) {
     skip_space();
-    if (at_ == text_.size() || front() != wanted) return false;
+    if (at_ == text_.size() || front() != character) return false;
     ++at_;
     return true;
   }
@@ -297,7 +296,7 @@ std::string_view hint_for(std::string_view code) {
 
 Error unknown(std::string_view text, std::string_view code, std::uint64_t offset) {
   if (code.starts_with('O')) {
-    return malformed(ErrorCode::bad_dtype, "npy_elements_are_no_pickled_objects", {offset},
+    return malformed(ErrorCode::bad_dtype, "npy_elements_are_not_pickled", {offset},
                      "array holds pickled Python objects, which can run code when loaded")
         .with_hint("if you trust the file, load it with numpy and save its numbers with a plain dtype");
   }
@@ -351,7 +350,7 @@ Result<Catalog> read_array(Bytes header, int version, std::uint64_t file_bytes, 
                           descr.dtype.name));
   }
   // Cannot overflow: the data size has 63 bits and the header size 32.
-  HT_TRY(check_length(header.size() + *bytes, file_bytes, options.headers_only));
+  HT_TRY(check_length(header.size() + *bytes, file_bytes, options.allow_incomplete));
   const bool column_major = literal.fortran_order && literal.shape.size() > 1;
   CatalogBuilder builder("npy");
   HT_TRY(builder.add({.name = options.stem,
@@ -429,25 +428,25 @@ std::vector<std::byte> wrapped(std::string_view dict, std::uint64_t data_offset,
 }  // namespace
 
 Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& options) {
-  if (file_bytes < short_preamble) return fail(cut_short(file_bytes, short_preamble));
+  if (file_bytes < short_preamble) return fail(truncated_header(file_bytes, short_preamble));
   const auto start = seen.range(0, short_preamble);
   if (!start) return Need{0, short_preamble};
   const int version = HT_TRY(read_version(*start));
   const std::uint64_t preamble = version == 1 ? short_preamble : long_preamble;
-  if (file_bytes < preamble) return fail(cut_short(file_bytes, preamble));
+  if (file_bytes < preamble) return fail(truncated_header(file_bytes, preamble));
   const auto fields = seen.range(0, preamble);
   if (!fields) return Need{0, preamble};
   const Bytes length = fields->subspan(at_length);
   const std::uint64_t data_offset =
       preamble + (version == 1 ? load_le<std::uint16_t>(length) : load_le<std::uint32_t>(length));
   HT_TRY(check_limit(data_offset, options.max_header_bytes));
-  if (file_bytes < data_offset) return fail(cut_short(file_bytes, data_offset));
+  if (file_bytes < data_offset) return fail(truncated_header(file_bytes, data_offset));
   const auto header = seen.range(0, data_offset);
   if (!header) return Need{0, data_offset};
   return read_array(*header, version, file_bytes, options);
 }
 
-Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
+Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout) {
   if (catalog.size() != 1) {
     return fail(
         Error(ErrorCode::would_lose, "npy_holds_one_tensor",
@@ -465,9 +464,9 @@ Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
   const auto data_offset = [&](std::uint64_t preamble) {
     return checked::align_up(preamble + dict.size() + std::string_view(" \n").size(), alignment);
   };
-  const auto if_short = data_offset(short_preamble);
-  const bool is_long = if_short && *if_short - short_preamble > UINT16_MAX;
-  const auto begin = is_long ? data_offset(long_preamble) : if_short;
+  const auto offset_if_short = data_offset(short_preamble);
+  const bool is_long = offset_if_short && *offset_if_short - short_preamble > UINT16_MAX;
+  const auto begin = is_long ? data_offset(long_preamble) : offset_if_short;
   const auto end = begin ? checked::add(*begin, entry.bytes) : std::nullopt;
   if (!end) return fail(file_too_large());
   return Encoded{.header = wrapped(dict, *begin, is_long), .offsets = {begin}, .file_bytes = *end};

@@ -7,8 +7,7 @@
 #pragma once
 
 #include <cstdint>
-#include <htensor/format/encode.hpp>
-#include <htensor/format/parse.hpp>
+#include <htensor/format/format.hpp>
 #include <string_view>
 
 #include "format/sniff.hpp"
@@ -30,7 +29,7 @@ inline constexpr std::size_t max_rank = 64;
 
 /// The file for a catalog of one dense tensor, byte for byte as numpy writes it. The tensor name is not
 /// stored: the file name stands for it.
-[[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const Layout& layout);
+[[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout);
 
 inline constexpr Format format{
     .name = "npy",
@@ -41,7 +40,7 @@ inline constexpr Format format{
     // The header is as long as the alignment, and numpy.load limits its size.
     .max_alignment = 8192,
     .max_alignment_reason = "numpy.load accepts headers of at most 10000 bytes by default",
-    .byte_orders = ByteOrders::any,
+    .byte_orders = Format::ByteOrders::any,
     .column_major = true,
 };
 

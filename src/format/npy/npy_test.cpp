@@ -51,7 +51,7 @@ std::string header_of(const Entry& entry) {
 
 using Dims = std::vector<std::int64_t>;
 
-TEST(Npy, writes_the_bytes_that_numpy_writes) {
+TEST(Npy, writes_the_same_bytes_as_numpy) {
   const Dims matrix{2, 3};
   EXPECT_EQ(header_of({.name = "w", .dtype = F32::tag, .dims = matrix, .bytes = 24}),
             as_numpy_writes("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 118));
@@ -69,7 +69,7 @@ TEST(Npy, writes_the_bytes_that_numpy_writes) {
             as_numpy_writes("{'descr': '<f8', 'fortran_order': False, 'shape': (), }", 118));
 }
 
-TEST(Npy, leaves_the_room_that_numpy_leaves) {
+TEST(Npy, pads_the_header_like_numpy) {
   // 14 ones leave just enough of 128 bytes for the first to grow to 21 digits; 15 do not.
   Dims dims(14, 1);
   Entry entry{.name = "w", .dtype = U8::tag, .dims = dims, .bytes = 1};
@@ -91,7 +91,7 @@ TEST(Npy, leaves_the_room_that_numpy_leaves) {
   EXPECT_EQ(header_of(entry).size(), 128U);
 }
 
-TEST(Npy, alignment_may_be_raised) {
+TEST(Npy, alignment_can_be_raised) {
   const auto catalog = catalog_of({.name = "w", .dtype = U8::tag, .bytes = 1});
   for (const std::uint64_t alignment : {1U, 64U, 4096U, 65536U, 131072U, 1U << 20}) {
     const auto encoded = encode(catalog, {.alignment = alignment});
@@ -105,7 +105,7 @@ TEST(Npy, alignment_may_be_raised) {
   }
 }
 
-TEST(Npy, reads_what_numpy_writes) {
+TEST(Npy, reads_files_of_numpy) {
   const auto file = as_numpy_writes("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 118) +
                     std::string(24, 'x');
   const auto catalog = parsed(file);
@@ -157,7 +157,7 @@ TEST(Npy, versions_2_and_3_have_long_lengths) {
   }
 }
 
-TEST(Npy, dict_is_read_as_python_reads_it) {
+TEST(Npy, dict_is_read_like_in_python) {
   for (const char* dict : {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}",
                            "{\"shape\":(2,3,),\"fortran_order\":False,\"descr\":\"<f4\"}",
                            " { 'shape' : ( 2 , 3 ) , 'descr' : '<f4' ,\n\t'fortran_order' : False\r\n}\f ",
@@ -187,17 +187,17 @@ TEST(Npy, ranks_up_to_64_and_empty_dims_are_read) {
   EXPECT_EQ(catalog[0].bytes, 0U);
 }
 
-TEST(Npy, headers_only_takes_a_file_without_its_data) {
+TEST(Npy, headers_only_accepts_a_file_without_data) {
   const auto file = as_numpy_writes("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 118);
   EXPECT_FALSE(format_npy::parse(bytes_of(file), file.size()));
-  const auto result = format_npy::parse(bytes_of(file), file.size(), {.stem = "w", .headers_only = true});
+  const auto result = format_npy::parse(bytes_of(file), file.size(), {.stem = "w", .allow_incomplete = true});
   ASSERT_TRUE(result);
   EXPECT_EQ(std::get<Catalog>(*result)[0].bytes, 24U);
 }
 
-TEST(Npy, asks_for_its_header_and_no_data) {
+TEST(Npy, requests_only_the_header) {
   const auto file = as_numpy_writes("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 118);
-  std::vector<std::uint64_t> asked;
+  std::vector<std::uint64_t> requested;
   std::uint64_t seen = 0;
   while (true) {
     const auto result = format_npy::parse(bytes_of(file).first(seen), file.size() + 24, {.stem = "w"});
@@ -205,10 +205,10 @@ TEST(Npy, asks_for_its_header_and_no_data) {
     if (std::holds_alternative<Catalog>(*result)) break;
     const Need need = std::get<Need>(*result);
     EXPECT_EQ(need.offset, 0U);
-    asked.push_back(need.bytes);
+    requested.push_back(need.bytes);
     seen = need.bytes;
   }
-  EXPECT_EQ(asked, (std::vector<std::uint64_t>{10, 128}));
+  EXPECT_EQ(requested, (std::vector<std::uint64_t>{10, 128}));
 }
 
 TEST(Npy, splats_are_written_like_data) {
@@ -247,7 +247,7 @@ TEST(Npy, npy_carries_at_most_64_dims) {
               "safetensors");
 }
 
-TEST(Npy, what_no_format_carries_is_refused) {
+TEST(Npy, unsupported_tensor_features_are_refused) {
   expect_lost({.name = "w", .bytes = 1}, "format_carries_untyped_bytes", "IRPA");
   expect_lost({.name = "w", .dtype = U8::tag, .bytes = 1, .note = "x"}, "format_carries_the_note", "IRPA");
   CatalogBuilder builder("npy");

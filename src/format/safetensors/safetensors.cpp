@@ -1,7 +1,7 @@
 #include "format/safetensors/safetensors.hpp"
 
 #include <algorithm>
-#include <htensor/dtype/sizes.hpp>
+#include <htensor/dtype/packed.hpp>
 #include <numeric>
 #include <tuple>
 
@@ -127,9 +127,9 @@ Result<std::uint64_t> check_tiling(const CatalogBuilder& tensors, std::uint64_t 
 }
 
 // Checks that the data ends at the end of the file: with the tiling, no tensor is outside the file.
-Result<void> check_end(std::uint64_t end, std::uint64_t file_bytes, bool headers_only) {
-  if (end > file_bytes && !headers_only) {
-    return fail(broken(ErrorCode::truncated, "safetensors_data_is_all_there", {file_bytes},
+Result<void> check_end(std::uint64_t end, std::uint64_t file_bytes, bool allow_incomplete) {
+  if (end > file_bytes && !allow_incomplete) {
+    return fail(broken(ErrorCode::truncated, "safetensors_data_is_complete", {file_bytes},
                        "data ends at byte {} but the file has {} bytes", end, file_bytes));
   }
   if (end < file_bytes) {
@@ -144,11 +144,11 @@ Result<std::uint64_t> read_length(Bytes prefix, std::uint64_t file_bytes, const 
   const std::uint64_t limit =
       options.max_header_bytes != 0 ? options.max_header_bytes : default_max_header_bytes;
   if (length > limit) {
-    return fail(broken(ErrorCode::header_too_large, "safetensors_header_is_not_too_large", {0},
+    return fail(broken(ErrorCode::header_too_large, "safetensors_header_is_within_the_limit", {0},
                        "header has {} bytes but the limit is {}", length, limit));
   }
   if (!checked::range_fits(length_bytes, length, file_bytes)) {
-    return fail(broken(ErrorCode::truncated, "safetensors_header_is_all_there", {file_bytes},
+    return fail(broken(ErrorCode::truncated, "safetensors_header_is_complete", {file_bytes},
                        "header ends at byte {} but the file has {} bytes", length_bytes + length,
                        file_bytes));
   }
@@ -178,7 +178,7 @@ bool looks_like(Bytes prefix, std::uint64_t file_bytes) {
 Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& options) {
   const Bytes prefix = seen.prefix();
   if (file_bytes < length_bytes) {
-    return fail(broken(ErrorCode::truncated, "safetensors_length_is_all_there", {file_bytes},
+    return fail(broken(ErrorCode::truncated, "safetensors_length_is_complete", {file_bytes},
                        "header size field ends at byte 8 but the file has {} bytes", file_bytes));
   }
   if (prefix.size() < length_bytes) return Need{0, length_bytes};
@@ -192,7 +192,7 @@ Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOpti
   auto tensors = HT_TRY(TensorPlacer(HT_TRY(read_header(text, follows, options)), text).place());
   const std::uint64_t end =
       tensors.data_end ? *tensors.data_end : HT_TRY(check_tiling(tensors.builder, data_begin));
-  HT_TRY(check_end(end, file_bytes, options.headers_only));
+  HT_TRY(check_end(end, file_bytes, options.allow_incomplete));
   return std::move(tensors.builder).build();
 }
 

@@ -5,8 +5,7 @@
 // {"__metadata__":{"format":"pt"},"w":{"dtype":"BF16","shape":[2,3],"data_offsets":[0,12]}}
 #pragma once
 
-#include <htensor/format/encode.hpp>
-#include <htensor/format/parse.hpp>
+#include <htensor/format/format.hpp>
 
 namespace ht::inline v1::format_safetensors {
 
@@ -24,13 +23,13 @@ inline constexpr std::size_t max_rank = 64;
                                    const ParseOptions& options = {});
 
 /// The bytes that the reference writer produces for tensors in this order.
-[[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const Layout& layout = {});
+[[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout = {});
 
 /// Appends `"__metadata__":{…}`. `would_lose` for values that are not strings.
 [[nodiscard]] Result<void> append_metadata(std::string& out, const Metadata& metadata);
 
 /// Keeps all of the JSON but its metadata, and pads the header with spaces.
-[[nodiscard]] Result<EditedHeader> edit(const HeaderEdit& edit);
+[[nodiscard]] Result<Format::EditedHeader> edit(const Format::HeaderEdit& edit);
 
 /// The order of the reference crate: by dtype, the largest alignment first, then by name.
 [[nodiscard]] bool precedes(const Entry& a, const Entry& b);
@@ -42,7 +41,7 @@ inline constexpr Format format{.name = "safetensors",
                                .encode = encode,
                                .edit = edit,
                                .precedes = precedes,
-                               .sharding = Sharding::index,
-                               .metadata = MetadataTypes::text};
+                               .sharding = Format::Sharding::index,
+                               .metadata = Format::MetadataTypes::text};
 
 }  // namespace ht::inline v1::format_safetensors

@@ -38,7 +38,7 @@ std::string object(std::string_view members, std::size_t spaces = 0) {
   return "{" + std::string(members) + "}" + std::string(spaces, ' ');
 }
 
-TEST(SafetensorsEdit, replaces_metadata_wherever_it_stands) {
+TEST(SafetensorsEdit, replaces_metadata_at_any_position) {
   const std::string old = R"("__metadata__":{"k":"long value"})";
   const std::string now = R"("__metadata__":{"k":"v"})";
   // What stands before it and behind it.
@@ -65,7 +65,7 @@ TEST(SafetensorsEdit, adds_the_first_and_removes_the_last) {
             object(member + "," + t).substr(0, 30));
 }
 
-TEST(SafetensorsEdit, knows_the_key_by_what_it_means) {
+TEST(SafetensorsEdit, recognizes_the_escaped_key) {
   const std::string t(tensor);
   const std::string escaped = "\"__meta\\u0064ata__\":{}," + t;
   EXPECT_EQ(after(object(escaped), {}), object(t, escaped.size() - t.size()));
@@ -73,7 +73,7 @@ TEST(SafetensorsEdit, knows_the_key_by_what_it_means) {
   EXPECT_EQ(after(object(other), {}), object(other));
 }
 
-TEST(SafetensorsEdit, writes_texts_so_that_they_can_be_read) {
+TEST(SafetensorsEdit, escapes_strings) {
   const Pairs pairs{{"quote \" and \\", "line\nbreak"}, {"\u00e9\u4e2d", "}{\",:"}, {"", ""}};
   EXPECT_TRUE(after(object(tensor, 200), pairs));
 }
@@ -93,7 +93,7 @@ TEST(SafetensorsEdit, metadata_fits_the_slack) {
   EXPECT_NE(refused.error().hint().find("--no-grow"), std::string_view::npos);
 }
 
-TEST(SafetensorsEdit, grows_by_whole_blocks_with_room_for_more) {
+TEST(SafetensorsEdit, grows_by_whole_blocks_with_slack) {
   for (const std::size_t begin :
        {std::size_t{101}, std::size_t{128}, std::size_t{4096}, std::size_t{65536}}) {
     const std::string json = object(tensor, begin - 8 - tensor.size() - 2);
@@ -108,17 +108,17 @@ TEST(SafetensorsEdit, grows_by_whole_blocks_with_room_for_more) {
   }
 }
 
-TEST(SafetensorsEdit, has_no_data_to_move_where_there_is_none) {
+TEST(SafetensorsEdit, has_no_data_to_move_without_tensors) {
   EXPECT_TRUE(after("{}", {{"k", "v"}}, false, 0));
 }
 
-TEST(SafetensorsEdit, refuses_what_safetensors_cannot_hold) {
+TEST(SafetensorsEdit, refuses_values_that_safetensors_cannot_store) {
   const auto file = safetensors_file(object(tensor, 100), 4);
   const auto catalog = std::get<Catalog>(parse(file, file.size()).value());
   Metadata metadata;
   EXPECT_TRUE(metadata.add("n", std::uint8_t{1}));
   EXPECT_EQ(edit({file, file.size(), catalog, metadata, true}).error().rule(),
-            "safetensors_metadata_is_texts");
+            "safetensors_metadata_values_are_strings");
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <array>
-#include <htensor/base/utf8.hpp>
-#include <htensor/dtype/sizes.hpp>
+#include <htensor/dtype/packed.hpp>
 
+#include "base/utf8.hpp"
 #include "format/common.hpp"
 #include "format/json.hpp"
 #include "format/safetensors/safetensors.hpp"
@@ -27,8 +27,8 @@ constexpr int canonical_rank(DTypeTag tag) noexcept {
   return found == canonical_dtypes.end() ? -1 : static_cast<int>(found - canonical_dtypes.begin());
 }
 
-Error no_utf8(std::string_view what, std::string_view name, std::string_view hint) {
-  return Error(ErrorCode::would_lose, "safetensors_texts_are_utf8",
+Error invalid_utf8(std::string_view what, std::string_view name, std::string_view hint) {
+  return Error(ErrorCode::would_lose, "safetensors_strings_are_utf8",
                format_text("{} '{}' is not valid UTF-8, as safetensors requires", what, to_utf8(name)))
       .with_hint(hint);
 }
@@ -42,9 +42,9 @@ Result<void> append_tensor(std::string& out, const Entry& entry, std::uint64_t b
                      dtype ? dtype->name : "a user-defined dtype"));
   }
   if (!is_utf8(entry.name))
-    return fail(no_utf8("tensor name", entry.name, rename_tensor).at_tensor(entry.name));
+    return fail(invalid_utf8("tensor name", entry.name, rename_tensor).at_tensor(entry.name));
   if (entry.name == metadata_key) {
-    return fail(lost("safetensors_keeps_a_name_for_metadata", entry, rename_tensor,
+    return fail(lost("safetensors_name_is_not_reserved", entry, rename_tensor,
                      "tensor name '__metadata__' is reserved in safetensors"));
   }
   if (entry.dims.size() > max_rank) {
@@ -54,7 +54,7 @@ Result<void> append_tensor(std::string& out, const Entry& entry, std::uint64_t b
   }
   const auto bytes = dense_bytes(entry.dims, dtype->bits);
   if (bytes != entry.bytes) {
-    return fail(Error(ErrorCode::size_mismatch, "data_bytes_follow_from_the_shape",
+    return fail(Error(ErrorCode::size_mismatch, "data_size_matches_the_shape",
                       format_text("tensor '{}', {} [{}]: data of {} bytes does not match the shape",
                                   entry.name, dtype->name, fmt::join(entry.dims, ", "), entry.bytes))
                     .at_tensor(entry.name)
@@ -82,7 +82,7 @@ Result<void> append_tensor(std::string& out, const Entry& entry, std::uint64_t b
 }
 
 std::optional<std::uint64_t> begin_of_data(const Catalog& catalog, std::uint64_t header_end,
-                                           const Layout& layout) {
+                                           const EncodeOptions& layout) {
   if (layout.block_bytes == 0)
     return checked::align_up(header_end, std::max<std::uint64_t>(layout.alignment, 8));
   for (const Entry& first : catalog) {
@@ -161,11 +161,11 @@ std::optional<Stretch> find_metadata(std::string_view text) {
   while (walk.next() == '"') {
     const std::size_t begin = walk.at();
     walk.pass_string();
-    const bool is_it = is_metadata_key(text.substr(begin, walk.at() - begin));
+    const bool is_metadata_entry = is_metadata_key(text.substr(begin, walk.at() - begin));
     walk.next();
     walk.pass();
     walk.pass_value();
-    if (is_it) return Stretch{begin, walk.at()};
+    if (is_metadata_entry) return Stretch{begin, walk.at()};
     if (walk.next() != ',') break;
     walk.pass();
   }
@@ -209,9 +209,9 @@ Result<void> append_metadata(std::string& out, const Metadata& metadata) {
     const auto [key, value] = metadata[i];
     const auto text = value.text();
     if (!is_utf8(key) || (text && !is_utf8(*text)))
-      return fail(no_utf8("metadata key or value", key, "convert to GGUF or IRPA instead"));
+      return fail(invalid_utf8("metadata key or value", key, "convert to GGUF or IRPA instead"));
     if (!text) {
-      return fail(Error(ErrorCode::would_lose, "safetensors_metadata_is_texts",
+      return fail(Error(ErrorCode::would_lose, "safetensors_metadata_values_are_strings",
                         format_text("metadata key '{}' has type {} but safetensors stores only strings", key,
                                     to_string(value.type())))
                       .with_hint("convert to GGUF or IRPA instead"));
@@ -225,7 +225,7 @@ Result<void> append_metadata(std::string& out, const Metadata& metadata) {
   return {};
 }
 
-Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
+Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout) {
   Encoded encoded;
   encoded.offsets.reserve(catalog.size());
   // Reserves the length field, which is stored at the end.
@@ -264,12 +264,12 @@ Result<Encoded> encode(const Catalog& catalog, const Layout& layout) {
   return encoded;
 }
 
-Result<EditedHeader> edit(const HeaderEdit& edit) {
+Result<Format::EditedHeader> edit(const Format::HeaderEdit& edit) {
   const auto length = load_le<std::uint64_t>(edit.seen);
   const auto old = part(edit.seen, length_bytes, length);
   if (!old) return fail(Error(ErrorCode::internal));
   const std::string text = HT_TRY(with_metadata(as_text(*old), edit.metadata));
-  EditedHeader header{.bytes = {}, .old_bytes = length_bytes + length};
+  Format::EditedHeader header{.bytes = {}, .old_bytes = length_bytes + length};
   const auto begin = HT_TRY(data_begin_for(length_bytes + text.size(), header.old_bytes, edit));
   header.bytes.resize(static_cast<std::size_t>(begin), std::byte{' '});
   store_le(MutableBytes(header.bytes), begin - length_bytes);

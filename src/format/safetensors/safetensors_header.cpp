@@ -69,7 +69,7 @@ class HeaderReader {
 
   Failure read_metadata(json::Value& value) {
     if (std::exchange(has_metadata_, true)) {
-      return broken(ErrorCode::duplicate_key, "metadata_is_there_once",
+      return broken(ErrorCode::duplicate_key, "metadata_occurs_once",
                     "__metadata__ occurs twice in the header");
     }
     if (const auto null = value.is_null(); null.error() == simdjson::SUCCESS && null.value_unsafe())
@@ -81,7 +81,7 @@ class HeaderReader {
         value,
         [&](std::string_view key, json::Value& inner) -> Failure {
           if (!document_.is(inner, json::Type::string)) {
-            return broken(ErrorCode::bad_header, "metadata_is_texts",
+            return broken(ErrorCode::bad_header, "metadata_values_are_strings",
                           "metadata key '{}': value is not a string", key);
           }
           const auto text = document_.text(inner);
@@ -110,7 +110,7 @@ class HeaderReader {
     if (info_.dtype) return twice("dtype");
     const auto text = document_.text(value);
     if (!text)
-      return broken(ErrorCode::bad_dtype, "dtype_is_a_text", "tensor '{}': dtype is not a string", *name_);
+      return broken(ErrorCode::bad_dtype, "dtype_is_a_string", "tensor '{}': dtype is not a string", *name_);
     info_.dtype = pack_.number_of_dtype(*text);
     if (info_.dtype) return {};
     return broken(ErrorCode::bad_dtype, "safetensors_dtype_is_known", "tensor '{}': dtype '{}' is unknown",
@@ -119,7 +119,7 @@ class HeaderReader {
 
   Failure read_shape(json::Value& value) {
     if (std::exchange(info_.has_shape, true)) return twice("shape");
-    const auto no_list = [&](const json::Problem&) {
+    const auto not_a_list = [&](const json::Problem&) {
       return broken(ErrorCode::bad_shape, "shape_is_a_list_of_sizes",
                     "tensor '{}': shape is not a list of integers from 0 to 2^64-1", *name_);
     };
@@ -132,7 +132,7 @@ class HeaderReader {
                           "tensor '{}': the shape has more than {} dimensions", *name_, max_rank);
           }
           const auto size = document_.natural(element);
-          if (!size) return no_list(size.error());
+          if (!size) return not_a_list(size.error());
           if (!checked::narrow<std::int64_t>(*size)) {
             return broken(ErrorCode::size_overflow, "safetensors_dims_fit_63_bits",
                           "tensor '{}': dimension {} exceeds 2^63-1", *name_, *size);
@@ -140,14 +140,14 @@ class HeaderReader {
           pack_.dim(*size);
           return {};
         },
-        no_list);
+        not_a_list);
     pack_.end_dims();
     return failure;
   }
 
   Failure read_offsets(json::Value& value) {
     if (std::exchange(info_.has_offsets, true)) return twice("data_offsets");
-    const auto no_pair = [&](const json::Problem&) {
+    const auto not_a_pair = [&](const json::Problem&) {
       return broken(ErrorCode::bad_offset, "data_offsets_are_a_pair",
                     "tensor '{}': data_offsets are not a pair of integers from 0 to 2^64-1", *name_);
     };
@@ -156,13 +156,13 @@ class HeaderReader {
         value,
         [&](json::Value& element) -> Failure {
           const auto offset = document_.natural(element);
-          if (!offset) return no_pair(offset.error());
-          if (count == info_.offsets.size()) return no_pair({});
+          if (!offset) return not_a_pair(offset.error());
+          if (count == info_.offsets.size()) return not_a_pair({});
           info_.offsets[count++] = *offset;
           return {};
         },
-        no_pair);
-    if (!failure && count != info_.offsets.size()) return no_pair({});
+        not_a_pair);
+    if (!failure && count != info_.offsets.size()) return not_a_pair({});
     return failure;
   }
 

@@ -5,9 +5,9 @@
 #include <array>
 #include <cstdint>
 #include <htensor/base/result.hpp>
-#include <htensor/dtype/sizes.hpp>
-#include <htensor/dtype/visit.hpp>
-#include <htensor/format/parse.hpp>
+#include <htensor/dtype/packed.hpp>
+#include <htensor/dtype/relations.hpp>
+#include <htensor/format/format.hpp>
 #include <optional>
 #include <span>
 #include <string_view>

@@ -14,8 +14,8 @@ using testing::safetensors_file;
 void expect_refusal(std::string_view json, ErrorCode code, std::string_view rule,
                     std::size_t data_bytes = 4) {
   const auto file = safetensors_file(json, data_bytes);
-  for (const bool headers_only : {false, true}) {
-    const auto parsed = parse(file, file.size(), {.headers_only = headers_only});
+  for (const bool allow_incomplete : {false, true}) {
+    const auto parsed = parse(file, file.size(), {.allow_incomplete = allow_incomplete});
     ASSERT_FALSE(parsed) << json;
     EXPECT_EQ(parsed.error().code(), code) << json << ": " << to_string(parsed.error());
     EXPECT_EQ(parsed.error().rule(), rule) << json;
@@ -36,47 +36,47 @@ std::string one(std::string_view dtype, std::string_view shape, std::string_view
   return "{" + tensor("a", dtype, shape, offsets) + "}";
 }
 
-TEST(SafetensorsHostile, the_good_file_is_good) {
+TEST(SafetensorsHostile, the_valid_file_is_accepted) {
   const auto file = safetensors_file(one(R"("F32")", "[1]", "[0,4]"), 4);
   EXPECT_TRUE(parse(file, file.size()));
 }
 
-TEST(SafetensorsHostile, safetensors_length_is_all_there) {
+TEST(SafetensorsHostile, safetensors_length_is_complete) {
   for (std::size_t size = 0; size < 8; ++size) {
     const std::vector<std::byte> file(size);
     const auto error = parse(file, size).error();
     EXPECT_EQ(error.code(), ErrorCode::truncated);
-    EXPECT_EQ(error.rule(), "safetensors_length_is_all_there");
+    EXPECT_EQ(error.rule(), "safetensors_length_is_complete");
   }
 }
 
-TEST(SafetensorsHostile, safetensors_header_is_all_there) {
+TEST(SafetensorsHostile, safetensors_header_is_complete) {
   const auto file = safetensors_file(one(R"("F32")", "[1]", "[0,4]"), 4);
   for (std::size_t size = 8; size < file.size() - 4; ++size) {
     const auto error = parse(Bytes(file).first(size), size).error();
     EXPECT_EQ(error.code(), ErrorCode::truncated);
-    EXPECT_EQ(error.rule(), "safetensors_header_is_all_there");
+    EXPECT_EQ(error.rule(), "safetensors_header_is_complete");
     EXPECT_EQ(error.offset(), size);
   }
 }
 
-TEST(SafetensorsHostile, safetensors_data_is_all_there) {
+TEST(SafetensorsHostile, safetensors_data_is_complete) {
   const auto file = safetensors_file(one(R"("F32")", "[1]", "[0,4]"), 4);
   for (std::size_t size = file.size() - 4; size < file.size(); ++size) {
     const auto error = parse(Bytes(file).first(size), size).error();
     EXPECT_EQ(error.code(), ErrorCode::truncated);
-    EXPECT_EQ(error.rule(), "safetensors_data_is_all_there");
-    EXPECT_TRUE(parse(Bytes(file).first(size), size, {.headers_only = true}));
+    EXPECT_EQ(error.rule(), "safetensors_data_is_complete");
+    EXPECT_TRUE(parse(Bytes(file).first(size), size, {.allow_incomplete = true}));
   }
 }
 
-TEST(SafetensorsHostile, safetensors_header_is_not_too_large) {
+TEST(SafetensorsHostile, safetensors_header_is_within_the_limit) {
   std::vector<std::byte> file(100, std::byte{'{'});
   for (const std::uint64_t length : {std::uint64_t{100'000'001}, UINT64_MAX, UINT64_MAX - 7}) {
     store_le(MutableBytes(file), length);
     const auto error = parse(file, UINT64_MAX).error();
     EXPECT_EQ(error.code(), ErrorCode::header_too_large);
-    EXPECT_EQ(error.rule(), "safetensors_header_is_not_too_large");
+    EXPECT_EQ(error.rule(), "safetensors_header_is_within_the_limit");
   }
   store_le(MutableBytes(file), std::uint64_t{100'000'000});
   EXPECT_TRUE(std::holds_alternative<Need>(*parse(file, UINT64_MAX)));
@@ -133,9 +133,9 @@ TEST(SafetensorsHostile, tensor_names_are_unique) {
                  ErrorCode::duplicate_tensor, "names_are_unique");
 }
 
-TEST(SafetensorsHostile, metadata_is_there_once) {
-  expect_refusal(R"({"__metadata__":{},"__metadata__":{}})", ErrorCode::duplicate_key,
-                 "metadata_is_there_once", 0);
+TEST(SafetensorsHostile, metadata_occurs_once) {
+  expect_refusal(R"({"__metadata__":{},"__metadata__":{}})", ErrorCode::duplicate_key, "metadata_occurs_once",
+                 0);
 }
 
 TEST(SafetensorsHostile, metadata_is_an_object) {
@@ -145,10 +145,10 @@ TEST(SafetensorsHostile, metadata_is_an_object) {
   }
 }
 
-TEST(SafetensorsHostile, metadata_is_texts) {
+TEST(SafetensorsHostile, metadata_values_are_strings) {
   for (const auto* value : {"1", "null", "{}", "[\"x\"]", "false"}) {
     expect_refusal(R"({"__metadata__":{"a":)" + std::string(value) + "}}", ErrorCode::bad_header,
-                   "metadata_is_texts", 0);
+                   "metadata_values_are_strings", 0);
   }
 }
 
@@ -157,9 +157,9 @@ TEST(SafetensorsHostile, metadata_keys_are_unique_in_the_header) {
   EXPECT_EQ(parse(file, file.size()).error().code(), ErrorCode::duplicate_key);
 }
 
-TEST(SafetensorsHostile, dtype_is_a_text) {
+TEST(SafetensorsHostile, dtype_is_a_string) {
   for (const auto* dtype : {"1", "null", "[\"F32\"]", "{}"}) {
-    expect_refusal(one(dtype, "[1]", "[0,4]"), ErrorCode::bad_dtype, "dtype_is_a_text");
+    expect_refusal(one(dtype, "[1]", "[0,4]"), ErrorCode::bad_dtype, "dtype_is_a_string");
   }
 }
 
@@ -255,7 +255,7 @@ TEST(SafetensorsHostile, nothing_follows_the_tensors) {
   expect_refusal("{}", ErrorCode::trailing_bytes, "nothing_follows_the_tensors", 1);
 }
 
-TEST(SafetensorsHostile, digits_behind_the_header_are_not_read_into_it) {
+TEST(SafetensorsHostile, digits_after_the_header_are_not_part_of_it) {
   // The data goes on where a number of a broken header ends.
   std::vector<std::byte> file = safetensors_file(R"({"a":{"dtype":"U8","shape":[1)", 0);
   file.insert(file.end(), 300, std::byte{'1'});
@@ -263,7 +263,7 @@ TEST(SafetensorsHostile, digits_behind_the_header_are_not_read_into_it) {
   EXPECT_EQ(error.rule(), "safetensors_header_is_json");
 }
 
-TEST(SafetensorsHostile, same_file_gives_the_same_error_byte_for_byte) {
+TEST(SafetensorsHostile, same_file_has_the_same_error_text) {
   const auto file = safetensors_file(one(R"("U8")", "[3]", "[1,4]"), 4);
   EXPECT_EQ(to_string(parse(file, file.size()).error()), to_string(parse(file, file.size()).error()));
 }

@@ -22,7 +22,7 @@ void expect_readers_agree(std::string_view text) {
   EXPECT_TRUE(testing::same_items(*plain, *by_json)) << text;
 }
 
-TEST(SafetensorsPlain, the_spelling_of_the_library_is_read_directly) {
+TEST(SafetensorsPlain, canonical_spelling_is_read_directly) {
   for (const std::string_view text :
        {R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})",
         R"({"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}    )",
@@ -36,7 +36,7 @@ TEST(SafetensorsPlain, the_spelling_of_the_library_is_read_directly) {
   }
 }
 
-TEST(SafetensorsPlain, any_other_spelling_is_left_to_the_json_parser) {
+TEST(SafetensorsPlain, other_spellings_are_read_by_the_json_parser) {
   for (const std::string_view text :
        {"",
         " ",
@@ -70,7 +70,7 @@ TEST(SafetensorsPlain, any_other_spelling_is_left_to_the_json_parser) {
   }
 }
 
-TEST(SafetensorsPlain, a_special_character_is_found_at_every_place_of_a_name) {
+TEST(SafetensorsPlain, a_special_character_is_found_at_every_position_of_a_name) {
   for (std::size_t length = 1; length < 20; ++length) {
     for (std::size_t at = 0; at < length; ++at) {
       for (int code = 0; code < 256; ++code) {

@@ -36,7 +36,7 @@ TEST(Safetensors, reads_tensors_in_the_order_of_the_header) {
   EXPECT_EQ(catalog[1].offset, 8 + json.size());
 }
 
-TEST(Safetensors, knows_all_22_dtypes) {
+TEST(Safetensors, supports_all_22_dtypes) {
   std::size_t count = 0;
   for (const auto& dtype : library_dtypes()) {
     const auto bytes = static_cast<std::size_t>(dtype.bits);  // eight elements
@@ -66,7 +66,7 @@ TEST(Safetensors, keeps_metadata) {
   EXPECT_TRUE(catalog_of(R"({"__metadata__":null})", 0).metadata().empty());
 }
 
-TEST(Safetensors, takes_white_space_as_the_reference_reader_does) {
+TEST(Safetensors, accepts_white_space_like_the_reference_reader) {
   for (const auto* json : {"{}", "\t\n{}\r ", "{}\r \t\n", "{ }", "{}      "})
     EXPECT_TRUE(catalog_of(json, 0).empty());
   EXPECT_EQ(
@@ -75,14 +75,14 @@ TEST(Safetensors, takes_white_space_as_the_reference_reader_does) {
       1U);
 }
 
-TEST(Safetensors, passes_over_fields_that_it_does_not_know) {
+TEST(Safetensors, skips_unknown_fields) {
   const auto catalog = catalog_of(
       R"({"a":{"x":{"y":[1,-2.5e3,null,true,"\u00e4"]},"dtype":"U8","shape":[1],"data_offsets":[0,1],"z":""}})",
       1);
   EXPECT_EQ(catalog.size(), 1U);
 }
 
-TEST(Safetensors, names_may_be_anything_that_json_can_say) {
+TEST(Safetensors, names_can_be_any_json_string) {
   const auto catalog = catalog_of(
       R"({"":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"a\u0000\"\\\/b":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"dt\u0079pe":{"d\u0074ype":"U8","shape":[0],"data_offsets":[0,0]}})",
       0);
@@ -92,7 +92,7 @@ TEST(Safetensors, names_may_be_anything_that_json_can_say) {
   EXPECT_TRUE(catalog.find("dtype"));
 }
 
-TEST(Safetensors, empty_tensors_may_lie_anywhere_between_others) {
+TEST(Safetensors, empty_tensors_can_be_anywhere_between_others) {
   EXPECT_EQ(
       catalog_of(
           R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"e":{"dtype":"F32","shape":[0,3],"data_offsets":[2,2]},
@@ -118,7 +118,7 @@ TEST(Safetensors, a_rank_of_64_is_read) {
       64U);
 }
 
-TEST(Safetensors, users_dtype_is_read_when_it_is_named) {
+TEST(Safetensors, user_dtype_is_read_if_passed) {
   const std::vector<DTypeInfo> users{{user_tag(1), "F24", 24}};
   const auto catalog =
       catalog_of(R"({"a":{"dtype":"F24","shape":[2],"data_offsets":[0,6]}})", 6, {.dtypes = users});
@@ -132,7 +132,7 @@ TEST(Safetensors, limit_on_the_header_can_be_set) {
   EXPECT_TRUE(parse(file, file.size(), {.max_header_bytes = 502}));
 }
 
-TEST(Safetensors, asks_for_the_header_and_a_little_more) {
+TEST(Safetensors, requests_the_header_and_a_little_more) {
   const auto file = safetensors_file(R"({"a":{"dtype":"U8","shape":[1000],"data_offsets":[0,1000]}})", 1000);
   const auto first = parse(Bytes(file).first(7), file.size());
   EXPECT_EQ(std::get<Need>(*first).bytes, 8U);
@@ -143,7 +143,7 @@ TEST(Safetensors, asks_for_the_header_and_a_little_more) {
   EXPECT_EQ(std::get<Catalog>(*parse(Bytes(file).first(need.bytes), file.size())).size(), 1U);
 }
 
-TEST(Safetensors, is_recognised_by_its_length_and_brace) {
+TEST(Safetensors, is_recognized_by_its_length_and_brace) {
   const auto file = safetensors_file("{}");
   EXPECT_TRUE(looks_like(file, file.size()));
   EXPECT_TRUE(looks_like(Bytes(file).first(8), 8));                           // cut off behind the length
@@ -157,12 +157,12 @@ TEST(Safetensors, is_recognised_by_its_length_and_brace) {
   gzip[1] = std::byte{0x8B};
   gzip[2] = std::byte{0x08};
   EXPECT_FALSE(looks_like(gzip, 1 << 30));
-  EXPECT_EQ(ht::parse(gzip, 1 << 30).error().rule(), "file_is_no_gzip");
+  EXPECT_EQ(ht::parse(gzip, 1 << 30).error().rule(), "file_is_not_gzip");
   std::vector<std::byte> tar(512);
   tar[0] = std::byte{'.'};
   tar[1] = std::byte{'/'};
   std::ranges::copy(bytes_of("ustar"), tar.begin() + 257);
-  EXPECT_EQ(ht::parse(tar, 1 << 30).error().rule(), "file_is_no_tar");
+  EXPECT_EQ(ht::parse(tar, 1 << 30).error().rule(), "file_is_not_a_tar_archive");
 }
 
 TEST(Safetensors, encodes_to_the_bytes_of_the_reference_writer) {
@@ -177,7 +177,7 @@ TEST(Safetensors, encodes_to_the_bytes_of_the_reference_writer) {
             (std::vector<std::optional<std::uint64_t>>{8 + padded.size(), 8 + padded.size() + 8}));
 }
 
-TEST(Safetensors, data_begins_where_the_layout_wants) {
+TEST(Safetensors, data_begins_at_the_requested_alignment) {
   const auto catalog = catalog_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1);
   const auto encoded = encode(catalog, {.alignment = 4096}).value();
   EXPECT_EQ(encoded.offsets[0], 4096U);
@@ -186,14 +186,14 @@ TEST(Safetensors, data_begins_where_the_layout_wants) {
   EXPECT_TRUE(testing::same_tensors(std::get<Catalog>(*parsed), catalog));
 }
 
-TEST(Safetensors, safetensors_metadata_is_texts) {
+TEST(Safetensors, safetensors_metadata_values_are_strings) {
   CatalogBuilder builder("gguf");
   const std::byte one{1};
   EXPECT_TRUE(builder.metadata().add("n", MetaValue(MetaType::u8, std::span(&one, 1))));
   const auto encoded = encode(std::move(builder).build().value());
   ASSERT_FALSE(encoded);
   EXPECT_EQ(encoded.error().code(), ErrorCode::would_lose);
-  EXPECT_EQ(encoded.error().rule(), "safetensors_metadata_is_texts");
+  EXPECT_EQ(encoded.error().rule(), "safetensors_metadata_values_are_strings");
 }
 
 TEST(Safetensors, safetensors_has_the_dtype) {
@@ -207,28 +207,28 @@ TEST(Safetensors, safetensors_has_the_dtype) {
   }
 }
 
-Error refusal(const Entry& entry, const Layout& layout = {}) {
+Error refusal(const Entry& entry, const EncodeOptions& layout = {}) {
   CatalogBuilder builder("irpa");
   EXPECT_TRUE(builder.add(entry));
   const auto encoded = encode(std::move(builder).build().value(), layout);
   return encoded ? Error(ErrorCode::internal) : encoded.error();
 }
 
-TEST(Safetensors, safetensors_texts_are_utf8) {
+TEST(Safetensors, safetensors_strings_are_utf8) {
   const auto error = refusal({.name = "a\xFF", .dtype = U8::tag, .bytes = 1});
   EXPECT_EQ(error.code(), ErrorCode::would_lose);
-  EXPECT_EQ(error.rule(), "safetensors_texts_are_utf8");
+  EXPECT_EQ(error.rule(), "safetensors_strings_are_utf8");
   for (const bool in_key : {false, true}) {
     CatalogBuilder builder("gguf");
     EXPECT_TRUE(builder.metadata().add(in_key ? "\xFF" : "k", in_key ? "v" : "\xFF"));
-    EXPECT_EQ(encode(std::move(builder).build().value()).error().rule(), "safetensors_texts_are_utf8");
+    EXPECT_EQ(encode(std::move(builder).build().value()).error().rule(), "safetensors_strings_are_utf8");
   }
 }
 
-TEST(Safetensors, safetensors_keeps_a_name_for_metadata) {
+TEST(Safetensors, safetensors_name_is_not_reserved) {
   const auto error = refusal({.name = "__metadata__", .dtype = U8::tag, .bytes = 1});
   EXPECT_EQ(error.code(), ErrorCode::would_lose);
-  EXPECT_EQ(error.rule(), "safetensors_keeps_a_name_for_metadata");
+  EXPECT_EQ(error.rule(), "safetensors_name_is_not_reserved");
 }
 
 TEST(Safetensors, safetensors_has_whole_bytes) {

@@ -31,7 +31,7 @@ Result<void> check_keys(const Catalog& catalog) {
   for (const auto& [name, type] : split_keys) {
     const auto value = catalog.metadata().find(name);
     if (!value) {
-      return fail(Error(ErrorCode::bad_header, "split_keys_are_there",
+      return fail(Error(ErrorCode::bad_header, "split_keys_exist",
                         format_text("is a part of a split model without the key '{}'", name))
                       .with_hint(hint));
     }
@@ -88,7 +88,7 @@ std::optional<SplitInfo> split_info(const Catalog& catalog) {
 
 Result<std::optional<SplitInfo>> checked_split_info(const Catalog& catalog, const Format* format,
                                                     std::string_view file_name) {
-  if (format == nullptr || format->sharding != Sharding::parts) return std::nullopt;
+  if (format == nullptr || format->sharding != Format::Sharding::parts) return std::nullopt;
   const auto name = parse_numbered_name(file_name);
   const bool is_named_as_part = name && name->count > 1;
   const auto count = catalog.metadata().find("split.count");
@@ -105,8 +105,8 @@ Result<std::optional<SplitInfo>> checked_split_info(const Catalog& catalog, cons
   return split_info(catalog);
 }
 
-Result<Metadata> metadata_of_shard(Sharding sharding, const Metadata& all, const SplitInfo& info) {
-  if (sharding != Sharding::parts) return all;
+Result<Metadata> metadata_of_shard(Format::Sharding sharding, const Metadata& all, const SplitInfo& info) {
+  if (sharding != Format::Sharding::parts) return all;
   Metadata metadata;
   if (info.number == 0) {
     // The model may still have the keys of an earlier split.

@@ -45,7 +45,7 @@ struct SplitInfo {
 /// nullopt for a file that is not one of several parts. Accepts integers of any type.
 [[nodiscard]] std::optional<SplitInfo> split_info(const Catalog& catalog);
 
-/// The same, checked; nullopt for a format without `Sharding::parts`. A file is a part if its name
+/// The same, checked; nullopt for a format without `Format::Sharding::parts`. A file is a part if its name
 /// (`-00001-of-00003`) or its keys say so. Then all three keys must exist, have the types that llama.cpp
 /// reads, and agree with the name.
 [[nodiscard]] Result<std::optional<SplitInfo>> checked_split_info(const Catalog& catalog,
@@ -54,7 +54,7 @@ struct SplitInfo {
 
 /// The metadata of one shard of a model. With an index, each shard has all of it. With parts, the first part
 /// has it, and each part has the split keys. `info.number` starts at 0.
-[[nodiscard]] Result<Metadata> metadata_of_shard(Sharding sharding, const Metadata& all,
+[[nodiscard]] Result<Metadata> metadata_of_shard(Format::Sharding sharding, const Metadata& all,
                                                  const SplitInfo& info);
 
 }  // namespace ht::inline v1

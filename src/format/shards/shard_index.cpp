@@ -1,12 +1,11 @@
 #include "format/shards/shard_index.hpp"
-
-#include <algorithm>
-#include <htensor/base/utf8.hpp>
-#include <numeric>
-
+#include "base/utf8.hpp"
 #include "format/common.hpp"
 #include "format/json.hpp"
 #include "format/packed.hpp"
+
+#include <algorithm>
+#include <numeric>
 
 namespace ht::inline v1 {
 namespace {
@@ -52,7 +51,7 @@ class IndexReader {
   Failure read_member(std::string_view key, json::Value& value) {
     if (key == "weight_map") {
       if (std::exchange(has_map_, true)) {
-        return broken(ErrorCode::duplicate_key, "weight_map_is_there_once", "the index has two weight_maps");
+        return broken(ErrorCode::duplicate_key, "weight_map_occurs_once", "the index has two weight_maps");
       }
       if (!document_.is(value, json::Type::object))
         return broken(ErrorCode::bad_header, "weight_map_is_an_object", "the weight_map is not an object");
@@ -102,7 +101,7 @@ class IndexReader {
 
 // Maps each run to the number of its file in the sorted list `files`. `runs` has file names in order of
 // appearance, with duplicates.
-std::vector<std::uint32_t> number_files(const NameStore& runs, std::vector<std::string>& files) {
+std::vector<std::uint32_t> number_files(const detail::NameStore& runs, std::vector<std::string>& files) {
   std::vector<std::uint32_t> order(runs.size());
   std::iota(order.begin(), order.end(), 0U);
   const auto name = [&](std::uint32_t run) { return runs[run]; };
@@ -122,7 +121,7 @@ Result<ShardIndex> unpack(PackedMap map) {
   ShardIndex index;
   index.tensors.reserve(map.tensors, map.name_bytes);
   index.file_of.reserve(map.tensors);
-  NameStore runs;
+  detail::NameStore runs;
   runs.reserve(map.runs, map.file_bytes);
   for (Unpacker in(map.packed.bytes()); !in.done();) {
     index.tensors.add(in.text(in.number()));

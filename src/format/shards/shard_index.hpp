@@ -6,7 +6,7 @@
 
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/result.hpp>
-#include <htensor/format/name_store.hpp>
+#include <htensor/format/metadata.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ struct ShardIndex {
   /// Paths below the index's folder and relative to it, sorted, each once.
   std::vector<std::string> files;
   /// Every tensor, and which of the files has it.
-  NameStore tensors;
+  detail::NameStore tensors;
   std::vector<std::uint32_t> file_of;
 };
 

@@ -2,9 +2,9 @@
 // folder.
 #include <cstdint>
 #include <cstdlib>
-#include <htensor/base/utf8.hpp>
 #include <vector>
 
+#include "base/utf8.hpp"
 #include "format/shards/shard_index.hpp"
 #include "testing/fuzz_format.hpp"
 

@@ -26,7 +26,7 @@ TEST(ShardIndex, names_each_tensor_and_its_file) {
   EXPECT_EQ(read.tensors.find("c"), 2U);
 }
 
-TEST(ShardIndex, json_without_a_weight_map_is_none) {
+TEST(ShardIndex, json_without_a_weight_map_is_not_an_index) {
   EXPECT_FALSE(parse_shard_index(bytes_of("{}"))->has_value());
   EXPECT_FALSE(
       parse_shard_index(bytes_of(R"({"architectures":["LlamaForCausalLM"],"metadata":1})"))->has_value());
@@ -43,9 +43,8 @@ TEST(ShardIndex, weight_map_is_an_object) {
   expect_refusal(R"({"weight_map":[]})", ErrorCode::bad_header, "weight_map_is_an_object");
 }
 
-TEST(ShardIndex, weight_map_is_there_once) {
-  expect_refusal(R"({"weight_map":{},"weight_map":{}})", ErrorCode::duplicate_key,
-                 "weight_map_is_there_once");
+TEST(ShardIndex, weight_map_occurs_once) {
+  expect_refusal(R"({"weight_map":{},"weight_map":{}})", ErrorCode::duplicate_key, "weight_map_occurs_once");
 }
 
 TEST(ShardIndex, weight_map_names_files) {

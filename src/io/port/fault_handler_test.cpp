@@ -18,9 +18,9 @@ constexpr std::size_t page = 4096;
 class FaultHandlers : public FaultFixture {
  protected:
   template <class Body>
-  int signal_that_ends_after_cut(FaultPolicy policy, const Body& body) {
+  int terminating_signal_after_truncation(FaultPolicy policy, const Body& body) {
     write_file(path_, std::string(pages * page, '\1'));
-    return signal_that_ends([&] {
+    return terminating_signal([&] {
       const auto mapped = map({.faults = policy}).value();
       cut_to(page);
       body(mapped.bytes());
@@ -30,27 +30,27 @@ class FaultHandlers : public FaultFixture {
 
 TEST_F(FaultHandlers, a_fault_outside_of_sections_ends_the_process) {
   const auto walk = [](Bytes bytes) { sum_of(bytes); };
-  EXPECT_EQ(signal_that_ends_after_cut(FaultPolicy::guarded, walk), SIGBUS);
-  EXPECT_EQ(signal_that_ends_after_cut(FaultPolicy::off, walk), SIGBUS);
-  EXPECT_EQ(signal_that_ends_after_cut(FaultPolicy::zero_fill, walk), 0);
+  EXPECT_EQ(terminating_signal_after_truncation(FaultPolicy::guarded, walk), SIGBUS);
+  EXPECT_EQ(terminating_signal_after_truncation(FaultPolicy::off, walk), SIGBUS);
+  EXPECT_EQ(terminating_signal_after_truncation(FaultPolicy::zero_fill, walk), 0);
   // Also after a section that was told.
-  EXPECT_EQ(signal_that_ends_after_cut(FaultPolicy::guarded,
-                                       [](Bytes bytes) {
-                                         if (guarded_sum(bytes)) abort();
-                                         sum_of(bytes);
-                                       }),
+  EXPECT_EQ(terminating_signal_after_truncation(FaultPolicy::guarded,
+                                                [](Bytes bytes) {
+                                                  if (guarded_sum(bytes)) abort();
+                                                  sum_of(bytes);
+                                                }),
             SIGBUS);
 }
 
 TEST_F(FaultHandlers, a_fault_in_a_section_over_other_bytes_ends_the_process) {
-  EXPECT_EQ(signal_that_ends_after_cut(FaultPolicy::guarded,
-                                       [](Bytes bytes) {
-                                         static_cast<void>(
-                                             guarded(bytes.first(2 * page), [&] { sum_of(bytes.last(1)); }));
-                                       }),
+  EXPECT_EQ(terminating_signal_after_truncation(FaultPolicy::guarded,
+                                                [](Bytes bytes) {
+                                                  static_cast<void>(guarded(bytes.first(2 * page),
+                                                                            [&] { sum_of(bytes.last(1)); }));
+                                                }),
             SIGBUS);
   EXPECT_EQ(
-      signal_that_ends_after_cut(
+      terminating_signal_after_truncation(
           FaultPolicy::off, [](Bytes bytes) { static_cast<void>(guarded(bytes, [&] { sum_of(bytes); })); }),
       SIGBUS);
 }
@@ -65,30 +65,30 @@ const volatile char* foreign_pages(const std::filesystem::path& path) {
   return static_cast<const volatile char*>(data);
 }
 
-TEST_F(FaultHandlers, leave_foreign_faults_to_the_default) {
-  EXPECT_EQ(signal_that_ends([&] {
+TEST_F(FaultHandlers, leave_unrelated_faults_to_the_default_handler) {
+  EXPECT_EQ(terminating_signal([&] {
               const auto mapped = map().value();
               static_cast<void>(foreign_pages(folder_ / "foreign")[page]);
             }),
             SIGBUS);
-  EXPECT_EQ(signal_that_ends([&] {
+  EXPECT_EQ(terminating_signal([&] {
               const auto mapped = map().value();
               raise(SIGBUS);
             }),
             SIGBUS);
 }
 
-std::atomic<int> seen_by_earlier = 0;
+std::atomic<int> earlier_calls = 0;
 std::atomic<const volatile char*> bad_page = nullptr;
 
-void put_a_page_there() {
-  ++seen_by_earlier;
+void map_page() {
+  ++earlier_calls;
   mmap(const_cast<char*>(bad_page.load()), page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 void earlier_with_info(int, siginfo_t* info, void*) {
-  if (info->si_addr == bad_page) put_a_page_there();
+  if (info->si_addr == bad_page) map_page();
 }
-void earlier_plain(int) { put_a_page_there(); }
+void earlier_plain(int) { map_page(); }
 
 TEST_F(FaultHandlers, chain_to_an_earlier_handler_and_restore_it) {
   struct sigaction at_first{};
@@ -104,19 +104,19 @@ TEST_F(FaultHandlers, chain_to_an_earlier_handler_and_restore_it) {
     sigaction(SIGBUS, &earlier, nullptr);
     const volatile char* const foreign = foreign_pages(folder_ / "foreign");
     bad_page = foreign + page;
-    seen_by_earlier = 0;
+    earlier_calls = 0;
     write_file(path_, std::string(pages * page, '\1'));
     {
       const auto mapped = map().value();
       EXPECT_EQ(foreign[page], 0);
-      EXPECT_EQ(seen_by_earlier, 1);
+      EXPECT_EQ(earlier_calls, 1);
       cut_to(page);
       EXPECT_FALSE(guarded_sum(mapped.bytes()));
-      EXPECT_EQ(seen_by_earlier, 1);
+      EXPECT_EQ(earlier_calls, 1);
       // A page of the mapping itself, without a section.
       bad_page = reinterpret_cast<const volatile char*>(mapped.bytes().data()) + page;
       EXPECT_EQ(*bad_page.load(), 0);
-      EXPECT_EQ(seen_by_earlier, 2);
+      EXPECT_EQ(earlier_calls, 2);
     }
     struct sigaction now{};
     sigaction(SIGBUS, nullptr, &now);
@@ -135,36 +135,36 @@ void install(void (*handler)(int), int flags = 0) {
   sigaction(SIGBUS, &earlier, nullptr);
 }
 
-void raise_again(int signal) {
-  if (++seen_by_earlier > 1) _exit(0);
+void reraise(int signal) {
+  if (++earlier_calls > 1) _exit(0);
   raise(signal);
 }
 void fault_again(int) {
-  if (++seen_by_earlier > 1) _exit(0);
+  if (++earlier_calls > 1) _exit(0);
   static_cast<void>(*bad_page.load());
 }
 void expect_mask(int) {
   sigset_t blocked;
   pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
   if (sigismember(&blocked, SIGBUS) == 0 || sigismember(&blocked, SIGUSR1) == 0) abort();
-  put_a_page_there();
+  map_page();
 }
 
 TEST_F(FaultHandlers, call_an_earlier_handler_as_the_system_does) {
   const auto signal_under = [&](void (*handler)(int), int flags) {
     write_file(path_, std::string(pages * page, '\1'));
-    return signal_that_ends([&] {
+    return terminating_signal([&] {
       install(handler, flags);
       const auto mapped = map().value();
       cut_to(page);
       bad_page = reinterpret_cast<const volatile char*>(mapped.bytes().data()) + page;
-      seen_by_earlier = 0;
+      earlier_calls = 0;
       static_cast<void>(*bad_page.load());
     });
   };
   // The second signal has the default action.
-  EXPECT_EQ(signal_under(raise_again, static_cast<int>(SA_RESETHAND)), SIGBUS);
-  EXPECT_EQ(signal_under(raise_again, static_cast<int>(SA_RESETHAND | SA_NODEFER)), SIGBUS);
+  EXPECT_EQ(signal_under(reraise, static_cast<int>(SA_RESETHAND)), SIGBUS);
+  EXPECT_EQ(signal_under(reraise, static_cast<int>(SA_RESETHAND | SA_NODEFER)), SIGBUS);
   EXPECT_EQ(signal_under(fault_again, 0), SIGBUS);
   EXPECT_EQ(signal_under(expect_mask, 0), 0);
   EXPECT_EQ(signal_under(SIG_IGN, 0), SIGBUS);
@@ -172,7 +172,7 @@ TEST_F(FaultHandlers, call_an_earlier_handler_as_the_system_does) {
 }
 
 TEST_F(FaultHandlers, ignore_a_sent_signal_that_was_ignored_before) {
-  EXPECT_EQ(signal_that_ends([&] {
+  EXPECT_EQ(terminating_signal([&] {
               install(SIG_IGN);
               const auto mapped = map().value();
               raise(SIGBUS);
@@ -185,26 +185,27 @@ TEST_F(FaultHandlers, ignore_a_sent_signal_that_was_ignored_before) {
 struct sigaction below{};
 void make_the_page_readable(int signal, siginfo_t* info, void* context) {
   below.sa_sigaction(signal, info, context);
-  put_a_page_there();
+  map_page();
 }
 
-TEST_F(FaultHandlers, end_the_process_also_where_the_page_can_be_read_again) {
-  EXPECT_EQ(signal_that_ends_after_cut(FaultPolicy::guarded,
-                                       [](Bytes bytes) {
-                                         struct sigaction later{};
-                                         later.sa_sigaction = make_the_page_readable;
-                                         later.sa_flags = SA_SIGINFO;
-                                         sigaction(SIGBUS, &later, &below);
-                                         bad_page = reinterpret_cast<const volatile char*>(&bytes[page]);
-                                         static_cast<void>(*bad_page.load());
-                                       }),
+TEST_F(FaultHandlers, end_the_process_even_if_the_page_is_readable_again) {
+  EXPECT_EQ(terminating_signal_after_truncation(FaultPolicy::guarded,
+                                                [](Bytes bytes) {
+                                                  struct sigaction later{};
+                                                  later.sa_sigaction = make_the_page_readable;
+                                                  later.sa_flags = SA_SIGINFO;
+                                                  sigaction(SIGBUS, &later, &below);
+                                                  bad_page =
+                                                      reinterpret_cast<const volatile char*>(&bytes[page]);
+                                                  static_cast<void>(*bad_page.load());
+                                                }),
             SIGBUS);
 }
 
 void on_top(int, siginfo_t*, void*) {}
 
 TEST_F(FaultHandlers, leave_a_later_handler_installed) {
-  EXPECT_EQ(signal_that_ends([&] {
+  EXPECT_EQ(terminating_signal([&] {
               {
                 const auto mapped = map().value();
                 struct sigaction later{};
@@ -254,7 +255,7 @@ TEST_F(FaultHandlers, a_forked_child_has_no_sections_of_other_threads) {
   sigaction(SIGBUS, &at_first, nullptr);
 }
 
-TEST_F(FaultHandlers, tell_many_mappings_apart) {
+TEST_F(FaultHandlers, distinguish_many_mappings) {
   std::vector<Mapped> mappings;
   for (int i = 0; i < 200; ++i) {
     const auto path = folder_ / std::to_string(i);
@@ -273,7 +274,7 @@ TEST_F(FaultHandlers, tell_many_mappings_apart) {
 
 // Some threads fault in mappings of their own while others map, fault, unmap, and put memory where the file
 // was. Zero pages over that memory would be a handler that has come too late.
-TEST_F(FaultHandlers, never_replace_memory_that_took_the_place_of_a_mapping) {
+TEST_F(FaultHandlers, never_replace_memory_at_a_reused_address) {
   constexpr int rounds = 100;
   constexpr int threads = 2;
   const auto fault = [](Bytes bytes) { return guarded(bytes, [&] { return sum_of(bytes.last(1)); }); };

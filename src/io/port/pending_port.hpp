@@ -5,12 +5,12 @@
 #pragma once
 
 #include <filesystem>
-#include <htensor/io/port.hpp>
 #include <map>
 #include <set>
 #include <span>
 
 #include "io/atomic_file.hpp"
+#include "io/port/port.hpp"
 
 namespace ht::inline v1::io {
 
@@ -60,7 +60,9 @@ class PendingPort final : public Port {
   IoResult<void> map_over(Region region, FileHandle file, std::uint64_t offset) override {
     return port_.map_over(region, file, offset);
   }
-  IoResult<void> advise(Region region, Advice advice) override { return port_.advise(region, advice); }
+  IoResult<void> advise(Region region, Strategy::Advice advice) override {
+    return port_.advise(region, advice);
+  }
   [[nodiscard]] std::uint64_t page_bytes() const noexcept override { return port_.page_bytes(); }
   IoResult<FileHandle> reopen_direct(FileHandle file, Access access) override {
     return port_.reopen_direct(file, access);
@@ -71,7 +73,7 @@ class PendingPort final : public Port {
   IoResult<std::unique_ptr<ReadQueue>> read_queue(std::uint32_t depth) override {
     return port_.read_queue(depth);
   }
-  IoResult<void> cached(FileHandle file, std::span<CacheQuery> parts) override {
+  IoResult<void> cached(FileHandle file, std::span<Source::CacheQuery> parts) override {
     return port_.cached(file, parts);
   }
   IoResult<void> forget(FileHandle file, std::uint64_t offset, std::uint64_t bytes) override {
@@ -86,11 +88,12 @@ class PendingPort final : public Port {
   IoResult<std::uint64_t> next_hole(FileHandle file, std::uint64_t offset) override {
     return port_.next_hole(file, offset);
   }
-  IoResult<FileHandle> create(const std::filesystem::path& path, std::optional<FileRights> rights) override {
+  IoResult<FileHandle> create(const std::filesystem::path& path,
+                              std::optional<Source::Rights> rights) override {
     return port_.create(path, rights);
   }
   IoResult<FileHandle> create_nameless(const std::filesystem::path& folder,
-                                       std::optional<FileRights> rights) override {
+                                       std::optional<Source::Rights> rights) override {
     return port_.create_nameless(folder, rights);
   }
   IoResult<void> name(FileHandle file, const std::filesystem::path& path) override {

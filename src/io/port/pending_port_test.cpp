@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "io/file_source.hpp"
 #include "io/strategy/mapped_file.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
@@ -28,8 +29,8 @@ class Pending : public ::testing::TestWithParam<bool> {
   testing::FaultyPort port_;
 };
 
-TEST_P(Pending, files_are_read_under_the_names_that_they_will_have) {
-  std::array files{AtomicFile::create(folder_ / "new", io::IfExists::replace, port_).value()};
+TEST_P(Pending, files_are_read_under_their_final_names) {
+  std::array files{AtomicFile::create(folder_ / "new", IfExists::replace, port_).value()};
   ASSERT_TRUE(files[0].write(0, bytes_of("new")));
   const std::array removed{folder_ / "gone"};
   {

@@ -1,6 +1,6 @@
 // The port for unsupported systems (-DHT_PORT=none): every call fails with `function_not_supported`.
-#include <htensor/io/port.hpp>
 
+#include "io/port/port.hpp"
 #include "io/port/port_parts.hpp"
 #include "io/port/system_error.hpp"
 
@@ -27,12 +27,14 @@ class NoPort final : public Port {
   IoResult<void> map_over(Region /*region*/, FileHandle /*file*/, std::uint64_t /*offset*/) override {
     return no();
   }
-  IoResult<void> advise(Region /*region*/, Advice /*advice*/) override { return no(); }
+  IoResult<void> advise(Region /*region*/, Strategy::Advice /*advice*/) override { return no(); }
   [[nodiscard]] std::uint64_t page_bytes() const noexcept override { return 4096; }
   IoResult<FileHandle> reopen_direct(FileHandle /*file*/, Access /*access*/) override { return no(); }
   IoResult<DirectAlignment> direct_alignment(FileHandle /*file*/) override { return no(); }
   IoResult<std::unique_ptr<ReadQueue>> read_queue(std::uint32_t /*depth*/) override { return no(); }
-  IoResult<void> cached(FileHandle /*file*/, std::span<CacheQuery> /*parts*/) override { return no(); }
+  IoResult<void> cached(FileHandle /*file*/, std::span<Source::CacheQuery> /*parts*/) override {
+    return no();
+  }
   IoResult<void> forget(FileHandle /*file*/, std::uint64_t /*offset*/, std::uint64_t /*bytes*/) override {
     return no();
   }
@@ -42,11 +44,11 @@ class NoPort final : public Port {
   IoResult<std::uint64_t> next_data(FileHandle /*file*/, std::uint64_t /*offset*/) override { return no(); }
   IoResult<std::uint64_t> next_hole(FileHandle /*file*/, std::uint64_t /*offset*/) override { return no(); }
   IoResult<FileHandle> create(const std::filesystem::path& /*path*/,
-                              std::optional<FileRights> /*rights*/) override {
+                              std::optional<Source::Rights> /*rights*/) override {
     return no();
   }
   IoResult<FileHandle> create_nameless(const std::filesystem::path& /*folder*/,
-                                       std::optional<FileRights> /*rights*/) override {
+                                       std::optional<Source::Rights> /*rights*/) override {
     return no();
   }
   IoResult<void> name(FileHandle /*file*/, const std::filesystem::path& /*path*/) override { return no(); }

@@ -2,14 +2,15 @@
 #pragma once
 
 #include <cstdint>
-#include <htensor/io/port.hpp>
 #include <memory>
 #include <optional>
 #include <string_view>
 
+#include "io/port/port.hpp"
+
 namespace ht::inline v1::io {
 
-[[nodiscard]] inline tl::unexpected<std::error_code> said(int error_number) {
+[[nodiscard]] inline tl::unexpected<std::error_code> failed_with(int error_number) {
   return tl::unexpected(std::error_code(error_number, std::generic_category()));
 }
 
@@ -47,8 +48,9 @@ class FaultHandler {
 
 /// Returns the free memory of a group; nullopt if it has no limit. Page cache counts as free: the system
 /// includes it in `used`, but reclaims it when needed.
-[[nodiscard]] std::optional<std::uint64_t> left_of_limit(std::string_view limit, std::string_view used,
-                                                         std::uint64_t in_page_cache) noexcept;
+[[nodiscard]] std::optional<std::uint64_t> available_below_limit(std::string_view limit,
+                                                                 std::string_view used,
+                                                                 std::uint64_t in_page_cache) noexcept;
 
 /// Returns the minimum of the free memory of the machine and of all groups of this process.
 [[nodiscard]] IoResult<std::uint64_t> available_memory();

@@ -15,26 +15,26 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <htensor/io/port.hpp>
 #include <memory>
 
+#include "io/port/port.hpp"
 #include "io/port/port_parts.hpp"
 
 namespace ht::inline v1::io {
 namespace {
 
 IoResult<void> done_if(bool good) {
-  if (!good) return said(errno);
+  if (!good) return failed_with(errno);
   return {};
 }
 
 IoResult<FileHandle> opened(int fd) {
-  if (fd < 0) return said(errno);
+  if (fd < 0) return failed_with(errno);
   return FileHandle{fd};
 }
 
 IoResult<std::uint64_t> counted(std::int64_t count) {
-  if (count < 0) return said(errno);
+  if (count < 0) return failed_with(errno);
   return static_cast<std::uint64_t>(count);
 }
 
@@ -65,20 +65,20 @@ FileStat to_file_stat(const struct stat& raw) {
 
 // A user other than root cannot change the owner of a file, but can set one of the user's own groups. Some
 // file systems do not support permissions and fail with EPERM, which is ignored.
-bool give_rights(int fd, const FileRights& rights) {
-  constexpr auto as_it_is = static_cast<uid_t>(-1);
+bool set_rights(int fd, const Source::Rights& rights) {
+  constexpr auto unchanged_owner = static_cast<uid_t>(-1);
   const bool given =
-      ::fchown(fd, rights.owner, rights.group) == 0 || ::fchown(fd, as_it_is, rights.group) == 0;
+      ::fchown(fd, rights.owner, rights.group) == 0 || ::fchown(fd, unchanged_owner, rights.group) == 0;
   if (!given && errno != EPERM && errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) return false;
   return ::fchmod(fd, rights.permissions) == 0 || errno == EPERM;
 }
 
 // Returns a new file with its owner and permissions set; closes the file if they cannot be set.
-IoResult<FileHandle> with_rights(int fd, const std::optional<FileRights>& rights) {
-  if (fd < 0 || !rights || give_rights(fd, *rights)) return opened(fd);
+IoResult<FileHandle> with_rights(int fd, const std::optional<Source::Rights>& rights) {
+  if (fd < 0 || !rights || set_rights(fd, *rights)) return opened(fd);
   const int error_number = errno;
   ::close(fd);
-  return said(error_number);
+  return failed_with(error_number);
 }
 
 // A write past this limit would raise SIGXFSZ, whose default action terminates the process.
@@ -105,16 +105,16 @@ void* address_of(Region region) {
   return const_cast<std::byte*>(region.data);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
 }
 
-int madvise_number(Advice advice) {
+int madvise_number(Strategy::Advice advice) {
   switch (advice) {
-    case Advice::normal: return MADV_NORMAL;
-    case Advice::random: return MADV_RANDOM;
-    case Advice::will_need: return MADV_WILLNEED;
-    case Advice::populate: return MADV_POPULATE_READ;
-    case Advice::allocate: return MADV_POPULATE_WRITE;
-    case Advice::drop: return MADV_DONTNEED;
-    case Advice::huge_pages: return MADV_HUGEPAGE;
-    case Advice::evict: break;  // works on files, see `forget`
+    case Strategy::Advice::normal: return MADV_NORMAL;
+    case Strategy::Advice::random: return MADV_RANDOM;
+    case Strategy::Advice::will_need: return MADV_WILLNEED;
+    case Strategy::Advice::populate: return MADV_POPULATE_READ;
+    case Strategy::Advice::allocate: return MADV_POPULATE_WRITE;
+    case Strategy::Advice::drop: return MADV_DONTNEED;
+    case Strategy::Advice::huge_pages: return MADV_HUGEPAGE;
+    case Strategy::Advice::evict: break;  // works on files, see `forget`
   }
   return -1;
 }
@@ -170,13 +170,13 @@ class PosixPort final : public Port {
 
   IoResult<FileStat> stat(FileHandle file) override {
     struct stat raw{};
-    if (::fstat(file.value, &raw) != 0) return said(errno);
+    if (::fstat(file.value, &raw) != 0) return failed_with(errno);
     return to_file_stat(raw);
   }
 
   IoResult<FileStat> stat(const std::filesystem::path& path) override {
     struct stat raw{};
-    if (::stat(path.c_str(), &raw) != 0) return said(errno);
+    if (::stat(path.c_str(), &raw) != 0) return failed_with(errno);
     return to_file_stat(raw);
   }
 
@@ -192,7 +192,7 @@ class PosixPort final : public Port {
       void operator()(DIR* folder) const { ::closedir(folder); }
     };
     const std::unique_ptr<DIR, Close> folder(::opendir(path.c_str()));
-    if (!folder) return said(errno);
+    if (!folder) return failed_with(errno);
     std::vector<std::string> names;
     while (true) {
       errno = 0;
@@ -202,19 +202,19 @@ class PosixPort final : public Port {
       const std::string_view name = entry->d_name;
       if (name != "." && name != "..") names.emplace_back(name);
     }
-    if (errno != 0) return said(errno);
+    if (errno != 0) return failed_with(errno);
     return names;
   }
 
   IoResult<std::uint64_t> read_at(FileHandle file, std::uint64_t offset, MutableBytes into) override {
-    if (!fits_off_t(offset)) return said(EINVAL);
+    if (!fits_off_t(offset)) return failed_with(EINVAL);
     return counted(::pread(file.value, into.data(), into.size(), static_cast<off_t>(offset)));
   }
 
   IoResult<Region> map(FileHandle file, std::uint64_t offset, std::uint64_t bytes) override {
-    if (!fits_off_t(offset)) return said(EINVAL);
+    if (!fits_off_t(offset)) return failed_with(EINVAL);
     void* data = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.value, static_cast<off_t>(offset));
-    if (data == MAP_FAILED) return said(errno);
+    if (data == MAP_FAILED) return failed_with(errno);
     return Region{static_cast<const std::byte*>(data), bytes};
   }
 
@@ -223,12 +223,12 @@ class PosixPort final : public Port {
   }
 
   IoResult<void> map_over(Region region, FileHandle file, std::uint64_t offset) override {
-    if (!fits_off_t(offset)) return said(EINVAL);
+    if (!fits_off_t(offset)) return failed_with(EINVAL);
     const auto address = reinterpret_cast<std::uintptr_t>(region.data);
     return done_if(map_fixed(address, region.bytes, MAP_SHARED, file.value, static_cast<off_t>(offset)));
   }
 
-  IoResult<void> advise(Region region, Advice advice) override {
+  IoResult<void> advise(Region region, Strategy::Advice advice) override {
     return done_if(::madvise(address_of(region), region.bytes, madvise_number(advice)) == 0);
   }
 
@@ -244,10 +244,10 @@ class PosixPort final : public Port {
 
   IoResult<DirectAlignment> direct_alignment(FileHandle file) override {
     struct ::statx raw{};
-    if (::statx(file.value, "", AT_EMPTY_PATH, STATX_DIOALIGN, &raw) != 0) return said(errno);
+    if (::statx(file.value, "", AT_EMPTY_PATH, STATX_DIOALIGN, &raw) != 0) return failed_with(errno);
     // Kernels before 6.1 do not report it; page alignment works on all of them.
     if ((raw.stx_mask & STATX_DIOALIGN) == 0) return DirectAlignment{page_bytes(), page_bytes()};
-    if (raw.stx_dio_offset_align == 0) return said(EINVAL);
+    if (raw.stx_dio_offset_align == 0) return failed_with(EINVAL);
     return DirectAlignment{raw.stx_dio_offset_align, raw.stx_dio_mem_align};
   }
 
@@ -255,11 +255,11 @@ class PosixPort final : public Port {
 #if HT_HAVE_URING
     return uring_queue(depth);
 #else
-    return said(ENOSYS);
+    return failed_with(ENOSYS);
 #endif
   }
 
-  IoResult<void> cached(FileHandle file, std::span<CacheQuery> parts) override {
+  IoResult<void> cached(FileHandle file, std::span<Source::CacheQuery> parts) override {
     for (auto& part : parts) {
       part.cached_bytes = 0;
       if (part.bytes == 0) continue;
@@ -270,25 +270,25 @@ class PosixPort final : public Port {
         continue;
       }
       // A sandbox that does not know the call also returns EPERM.
-      if (errno != ENOSYS && errno != EPERM && errno != EOPNOTSUPP) return said(errno);
-      if (!mincore_reports(file)) return said(EPERM);
+      if (errno != ENOSYS && errno != EPERM && errno != EOPNOTSUPP) return failed_with(errno);
+      if (!mincore_reports(file)) return failed_with(EPERM);
       return cached_by_mincore(file, parts);
     }
     return {};
   }
 
   IoResult<void> forget(FileHandle file, std::uint64_t offset, std::uint64_t bytes) override {
-    if (!fits_off_t(offset) || !fits_off_t(bytes)) return said(EINVAL);
+    if (!fits_off_t(offset) || !fits_off_t(bytes)) return failed_with(EINVAL);
     if (bytes == 0) return {};  // the system call takes length 0 as the whole file
     const int error_number = ::posix_fadvise(file.value, static_cast<off_t>(offset),
                                              static_cast<off_t>(bytes), POSIX_FADV_DONTNEED);
-    if (error_number != 0) return said(error_number);
+    if (error_number != 0) return failed_with(error_number);
     return {};
   }
 
   IoResult<FileSystem> file_system(FileHandle file) override {
     struct statfs raw{};
-    if (::fstatfs(file.value, &raw) != 0) return said(errno);
+    if (::fstatfs(file.value, &raw) != 0) return failed_with(errno);
     return file_system_of(static_cast<std::uint64_t>(raw.f_type));
   }
 
@@ -302,7 +302,8 @@ class PosixPort final : public Port {
     return sought(file, offset, SEEK_HOLE);
   }
 
-  IoResult<FileHandle> create(const std::filesystem::path& path, std::optional<FileRights> rights) override {
+  IoResult<FileHandle> create(const std::filesystem::path& path,
+                              std::optional<Source::Rights> rights) override {
     const int fd =
         above_standard(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
     auto created = with_rights(fd, rights);
@@ -311,10 +312,10 @@ class PosixPort final : public Port {
   }
 
   IoResult<FileHandle> create_nameless(const std::filesystem::path& folder,
-                                       std::optional<FileRights> rights) override {
+                                       std::optional<Source::Rights> rights) override {
     const int fd = above_standard(::open(folder.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0666));
     // Kernels without O_TMPFILE see O_DIRECTORY in it and fail with EISDIR or ENOENT.
-    if (fd < 0) return said(errno == EISDIR || errno == ENOENT ? EOPNOTSUPP : errno);
+    if (fd < 0) return failed_with(errno == EISDIR || errno == ENOENT ? EOPNOTSUPP : errno);
     return with_rights(fd, rights);
   }
 
@@ -325,10 +326,10 @@ class PosixPort final : public Port {
 
   IoResult<void> claim(FileHandle file) override {
     if (::flock(file.value, LOCK_EX | LOCK_NB) == 0) return {};
-    if (errno != EBADF) return said(errno);
+    if (errno != EBADF) return failed_with(errno);
     // NFS locks only writable descriptors, so the file is reopened for writing by its descriptor.
     const int writable = ::open(path_of(file).c_str(), O_RDWR | O_CLOEXEC);
-    if (writable < 0) return said(errno);
+    if (writable < 0) return failed_with(errno);
     auto done =
         done_if(::flock(writable, LOCK_EX | LOCK_NB) == 0 && ::dup3(writable, file.value, O_CLOEXEC) >= 0);
     ::close(writable);
@@ -336,7 +337,7 @@ class PosixPort final : public Port {
   }
 
   IoResult<void> clone_range(const CopyRequest& request) override {
-    if (exceeds_size_limit(request.to_offset + request.bytes)) return said(EFBIG);
+    if (exceeds_size_limit(request.to_offset + request.bytes)) return failed_with(EFBIG);
     const file_clone_range range{.src_fd = request.from.value,
                                  .src_offset = request.from_offset,
                                  .src_length = request.bytes,
@@ -346,8 +347,8 @@ class PosixPort final : public Port {
 
   IoResult<std::uint64_t> copy_range(const CopyRequest& request) override {
     const auto end = checked::add(request.to_offset, request.bytes);
-    if (!end || !fits_off_t(*end) || exceeds_size_limit(*end)) return said(EFBIG);
-    if (!fits_off_t(request.from_offset)) return said(EINVAL);
+    if (!end || !fits_off_t(*end) || exceeds_size_limit(*end)) return failed_with(EFBIG);
+    if (!fits_off_t(request.from_offset)) return failed_with(EINVAL);
     auto from = static_cast<off_t>(request.from_offset);
     auto to = static_cast<off_t>(request.to_offset);
     return counted(::copy_file_range(request.from.value, &from, request.to.value, &to, request.bytes, 0));
@@ -355,18 +356,18 @@ class PosixPort final : public Port {
 
   IoResult<std::uint64_t> write_at(FileHandle file, std::uint64_t offset, Bytes from) override {
     const auto end = checked::add(offset, from.size());
-    if (!end || !fits_off_t(*end) || exceeds_size_limit(*end)) return said(EFBIG);
+    if (!end || !fits_off_t(*end) || exceeds_size_limit(*end)) return failed_with(EFBIG);
     return counted(::pwrite(file.value, from.data(), from.size(), static_cast<off_t>(offset)));
   }
 
   IoResult<void> allocate(FileHandle file, std::uint64_t bytes) override {
-    if (!fits_off_t(bytes) || exceeds_size_limit(bytes)) return said(EFBIG);
+    if (!fits_off_t(bytes) || exceeds_size_limit(bytes)) return failed_with(EFBIG);
     if (bytes == 0) return {};
     return done_if(::fallocate(file.value, 0, 0, static_cast<off_t>(bytes)) == 0);
   }
 
   IoResult<void> resize(FileHandle file, std::uint64_t bytes) override {
-    if (!fits_off_t(bytes) || exceeds_size_limit(bytes)) return said(EFBIG);
+    if (!fits_off_t(bytes) || exceeds_size_limit(bytes)) return failed_with(EFBIG);
     return done_if(::ftruncate(file.value, static_cast<off_t>(bytes)) == 0);
   }
 
@@ -376,12 +377,12 @@ class PosixPort final : public Port {
                         IfExists if_exists) override {
     if (if_exists == IfExists::replace) return done_if(::rename(from.c_str(), to.c_str()) == 0);
     if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return {};
-    if (errno != EINVAL && errno != ENOSYS) return said(errno);
+    if (errno != EINVAL && errno != ENOSYS) return failed_with(errno);
     // A file system without RENAME_NOREPLACE: link does not overwrite either.
     if (::link(from.c_str(), to.c_str()) == 0) return unlink(from);
-    if (errno != EPERM && errno != ENOSYS && errno != EOPNOTSUPP) return said(errno);
+    if (errno != EPERM && errno != ENOSYS && errno != EOPNOTSUPP) return failed_with(errno);
     // A file system without hard links: check and rename, which leaves a short race.
-    if (::faccessat(AT_FDCWD, to.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) return said(EEXIST);
+    if (::faccessat(AT_FDCWD, to.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) return failed_with(EEXIST);
     return done_if(::rename(from.c_str(), to.c_str()) == 0);
   }
 
@@ -395,7 +396,7 @@ class PosixPort final : public Port {
 
   // Moves the file position, which no other function uses.
   static IoResult<std::uint64_t> sought(FileHandle file, std::uint64_t offset, int what) {
-    if (!fits_off_t(offset)) return said(EINVAL);
+    if (!fits_off_t(offset)) return failed_with(EINVAL);
     return counted(::lseek(file.value, static_cast<off_t>(offset), what));
   }
 
@@ -416,19 +417,19 @@ class PosixPort final : public Port {
   }
 
   // For kernels before 6.5: maps 256 MiB at a time and answers all queries in that range.
-  IoResult<void> cached_by_mincore(FileHandle file, std::span<CacheQuery> parts) {
+  IoResult<void> cached_by_mincore(FileHandle file, std::span<Source::CacheQuery> parts) {
     constexpr std::uint64_t stretch = std::uint64_t{1} << 28;
     const std::uint64_t page = page_bytes();
     std::vector<unsigned char> resident(static_cast<std::size_t>(stretch / page));
     std::uint64_t begin = 0;
     std::uint64_t end = 0;  // empty: nothing queried yet
-    const auto look_at = [&](std::uint64_t offset) -> IoResult<void> {
+    const auto query_window = [&](std::uint64_t offset) -> IoResult<void> {
       const auto region = map(file, offset, stretch);
       if (!region) return tl::unexpected(region.error());
       const bool good = ::mincore(address_of(*region), region->bytes, resident.data()) == 0;
       const int error_number = errno;
       unmap(*region);
-      if (!good) return said(error_number);
+      if (!good) return failed_with(error_number);
       begin = offset;
       end = offset + stretch;
       return {};
@@ -437,7 +438,7 @@ class PosixPort final : public Port {
       std::uint64_t pages = 0;
       for (std::uint64_t at = part.offset / page * page; at < part.offset + part.bytes; at += page) {
         if (at < begin || at >= end) {
-          if (const auto looked = look_at(at); !looked) return looked;
+          if (const auto queried = query_window(at); !queried) return queried;
         }
         pages += resident[static_cast<std::size_t>((at - begin) / page)] & 1U;
       }

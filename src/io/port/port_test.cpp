@@ -14,10 +14,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <htensor/io/port.hpp>
 #include <memory>
 #include <vector>
 
+#include "io/port/port.hpp"
 #include "testing/temporary_folder.hpp"
 
 namespace ht::io::port_test {
@@ -37,7 +37,7 @@ TEST(PosixPort, opens_close_on_exec) {
   }
 }
 
-TEST(PosixPort, tells_kinds_apart) {
+TEST(PosixPort, distinguishes_file_kinds) {
   const TemporaryFolder folder;
   write_file(folder / "f", "12345");
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
@@ -50,7 +50,7 @@ TEST(PosixPort, tells_kinds_apart) {
   EXPECT_EQ(port.stat(folder / "none").error(), std::errc::no_such_file_or_directory);
 }
 
-TEST(PosixPort, reads_up_to_the_end_and_then_nothing) {
+TEST(PosixPort, returns_no_bytes_after_the_end) {
   const TemporaryFolder folder;
   write_file(folder / "f", "12345");
   auto& port = system_port();
@@ -84,8 +84,8 @@ bool drop_capabilities() {
 }
 
 // What a process of its own gets from `cached` of the whole file, which is not in the page cache.
-enum class Answer { none_cached, not_permitted, other, not_set_up };
-Answer ask_about(const std::filesystem::path& path, bool with_cachestat) {
+enum class Answer { nothing_cached, not_permitted, other, not_set_up };
+Answer query_page_cache_as_user(const std::filesystem::path& path, bool with_cachestat) {
   const pid_t child = fork();
   if (child == 0) {
     const auto answer = [&] {
@@ -93,11 +93,11 @@ Answer ask_about(const std::filesystem::path& path, bool with_cachestat) {
       auto& port = system_port();
       const auto file = port.open(path);
       if (!file) return Answer::other;
-      CacheQuery query{.offset = 0, .bytes = 1 << 16};
+      Source::CacheQuery query{.offset = 0, .bytes = 1 << 16};
       const auto cached = port.cached(*file, std::span(&query, 1));
       if (!cached)
         return cached.error() == std::errc::operation_not_permitted ? Answer::not_permitted : Answer::other;
-      return query.cached_bytes == 0 ? Answer::none_cached : Answer::other;
+      return query.cached_bytes == 0 ? Answer::nothing_cached : Answer::other;
     };
     _exit(static_cast<int>(answer()));
   }
@@ -119,15 +119,16 @@ TEST(PosixPort, reports_the_page_cache_to_the_owner_alone) {
   ASSERT_TRUE(port.close(file));
   if (in_memory) GTEST_SKIP() << "the folder for temporary files is a memory file system";
   constexpr uid_t nobody = 65534;
-  if (geteuid() != 0 || ask_about(path, false) == Answer::not_set_up)
+  if (geteuid() != 0 || query_page_cache_as_user(path, false) == Answer::not_set_up)
     GTEST_SKIP() << "needs root and seccomp filters";
   for (const bool with_cachestat : {true, false})
-    EXPECT_EQ(ask_about(path, with_cachestat), Answer::none_cached);
+    EXPECT_EQ(query_page_cache_as_user(path, with_cachestat), Answer::nothing_cached);
   ASSERT_EQ(chown(path.c_str(), nobody, nobody), 0);
-  EXPECT_EQ(ask_about(path, false), Answer::not_permitted);
+  EXPECT_EQ(query_page_cache_as_user(path, false), Answer::not_permitted);
   // cachestat answers everybody before Linux 6.16; that answer is true as well.
-  const auto answer = ask_about(path, true);
-  EXPECT_TRUE(answer == Answer::not_permitted || answer == Answer::none_cached) << static_cast<int>(answer);
+  const auto answer = query_page_cache_as_user(path, true);
+  EXPECT_TRUE(answer == Answer::not_permitted || answer == Answer::nothing_cached)
+      << static_cast<int>(answer);
 }
 
 TEST(PosixPort, allocates_the_pages_of_private_memory) {
@@ -137,25 +138,25 @@ TEST(PosixPort, allocates_the_pages_of_private_memory) {
       static_cast<std::byte*>(std::aligned_alloc(static_cast<std::size_t>(port.page_bytes()), bytes)),
       &std::free);
   std::vector<unsigned char> resident(16);
-  const auto allocated = port.advise({memory.get(), bytes}, Advice::allocate);
+  const auto allocated = port.advise({memory.get(), bytes}, Strategy::Advice::allocate);
   if (!allocated) GTEST_SKIP() << "needs Linux 5.14: " << allocated.error().message();
   ASSERT_EQ(mincore(memory.get(), bytes, resident.data()), 0);
   for (const auto page : resident) EXPECT_EQ(page & 1U, 1U);
 }
 
-TEST(PosixPort, creates_only_what_is_not_there) {
+TEST(PosixPort, creates_only_missing_files) {
   const TemporaryFolder folder;
   write_file(folder / "f", "old");
   auto& port = system_port();
   EXPECT_EQ(port.create(folder / "f", std::nullopt).error(), std::errc::file_exists);
-  const auto handle =
-      port.create(folder / "g", io::FileRights{.permissions = 0640, .owner = getuid(), .group = getgid()});
+  const auto handle = port.create(
+      folder / "g", io::Source::Rights{.permissions = 0640, .owner = getuid(), .group = getgid()});
   ASSERT_TRUE(handle);
   EXPECT_EQ(port.stat(*handle)->rights.permissions, 0640U);
   EXPECT_TRUE(port.close(*handle));
 }
 
-TEST(PosixPort, renames_over_another_only_when_told) {
+TEST(PosixPort, renames_over_another_file_only_if_requested) {
   const TemporaryFolder folder;
   write_file(folder / "new", "new");
   write_file(folder / "old", "old");
@@ -182,7 +183,7 @@ TEST(PosixPort, lists_the_names_in_a_folder) {
   EXPECT_EQ(*names, (std::vector<std::string>{".hidden", "f", "inner", "link"}));
 }
 
-TEST(PosixPort, lists_nothing_but_folders) {
+TEST(PosixPort, lists_only_folders) {
   const TemporaryFolder folder;
   write_file(folder / "f", "x");
   auto& port = system_port();
@@ -200,7 +201,7 @@ int in_child(Body body) {
   return status;
 }
 
-TEST(PosixPort, size_limit_is_an_error_and_no_signal) {
+TEST(PosixPort, size_limit_is_an_error_not_a_signal) {
   const TemporaryFolder folder;
   const int status = in_child([&] {
     const rlimit limit{4096, 4096};
@@ -224,7 +225,7 @@ TEST(PosixPort, syncs_a_folder) {
   EXPECT_TRUE(system_port().close(*handle));
 }
 
-TEST(PosixPort, no_file_takes_the_place_of_a_standard_stream) {
+TEST(PosixPort, descriptors_of_standard_streams_are_not_used) {
   const TemporaryFolder folder;
   const int status = in_child([&] {
     close(STDERR_FILENO);
@@ -237,11 +238,11 @@ TEST(PosixPort, no_file_takes_the_place_of_a_standard_stream) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(PosixPort, files_without_a_name_are_gone_with_their_handle) {
+TEST(PosixPort, unnamed_files_are_removed_on_close) {
   const TemporaryFolder folder;
   auto& port = system_port();
   const auto file = port.create_nameless(
-      folder.path(), io::FileRights{.permissions = 0640, .owner = getuid(), .group = getgid()});
+      folder.path(), io::Source::Rights{.permissions = 0640, .owner = getuid(), .group = getgid()});
   if (!file) {
     EXPECT_EQ(file.error(), std::errc::operation_not_supported);
     GTEST_SKIP() << "the folder for temporary files has none without a name";
@@ -254,7 +255,7 @@ TEST(PosixPort, files_without_a_name_are_gone_with_their_handle) {
   EXPECT_TRUE(port.close(*file));
 }
 
-TEST(PosixPort, one_at_a_time_claims_a_file) {
+TEST(PosixPort, a_file_has_at_most_one_lock) {
   const TemporaryFolder folder;
   write_file(folder / "f", "x");
   auto& port = system_port();
@@ -285,7 +286,7 @@ TEST(PosixPort, copies_from_file_to_file) {
   EXPECT_TRUE(port.close(to));
 }
 
-TEST(PosixPort, tells_holes_from_data) {
+TEST(PosixPort, distinguishes_holes_from_data) {
   const TemporaryFolder folder;
   auto& port = system_port();
   const auto file = port.create(folder / "f", std::nullopt).value();

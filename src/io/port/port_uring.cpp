@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "io/port/port.hpp"
 #include "io/port/port_parts.hpp"
 
 namespace ht::inline v1::io {
@@ -14,7 +15,7 @@ class UringQueue final : public ReadQueue {
 
   ~UringQueue() override {
     // Wait for reads in flight: they write into the caller's memory, which may be freed next.
-    while (under_way_ > 0 && complete()) continue;
+    while (in_flight_ > 0 && complete()) continue;
     if (open_) io_uring_queue_exit(&ring_);
   }
 
@@ -26,14 +27,14 @@ class UringQueue final : public ReadQueue {
   }
 
   IoResult<void> submit(const ReadRequest& request) override {
-    io_uring_sqe* const entry = under_way_ < depth_ ? io_uring_get_sqe(&ring_) : nullptr;
-    if (entry == nullptr) return said(EAGAIN);
+    io_uring_sqe* const entry = in_flight_ < depth_ ? io_uring_get_sqe(&ring_) : nullptr;
+    if (entry == nullptr) return failed_with(EAGAIN);
     // A request has a 32-bit size; a larger one becomes a short read, which callers handle.
     constexpr std::size_t most = std::size_t{1} << 30;
     const auto bytes = static_cast<unsigned>(std::min(request.into.size(), most));
     io_uring_prep_read(entry, request.file.value, request.into.data(), bytes, request.offset);
     entry->user_data = request.tag;
-    ++under_way_;
+    ++in_flight_;
     // Entries that are not submitted now are submitted again while waiting, which reports a permanent
     // failure.
     static_cast<void>(io_uring_submit(&ring_));
@@ -41,28 +42,28 @@ class UringQueue final : public ReadQueue {
   }
 
   IoResult<ReadDone> complete() override {
-    if (under_way_ == 0) return said(EINVAL);
+    if (in_flight_ == 0) return failed_with(EINVAL);
     io_uring_cqe* done = nullptr;
     int result = 0;
     do {
       result = io_uring_submit_and_wait(&ring_, 1);
     } while (result == -EINTR);
     if (result >= 0) result = io_uring_wait_cqe(&ring_, &done);
-    if (result < 0) return said(-result);
+    if (result < 0) return failed_with(-result);
     ReadDone answer{.tag = done->user_data, .bytes = 0};
     if (done->res >= 0) {
       answer.bytes = static_cast<std::uint64_t>(done->res);
     } else {
-      answer.bytes = said(-done->res);
+      answer.bytes = failed_with(-done->res);
     }
     io_uring_cqe_seen(&ring_, done);
-    --under_way_;
+    --in_flight_;
     return answer;
   }
 
  private:
   std::uint32_t depth_;
-  std::uint32_t under_way_ = 0;
+  std::uint32_t in_flight_ = 0;
   bool open_ = false;
   io_uring ring_{};
 };
@@ -73,8 +74,8 @@ IoResult<std::unique_ptr<ReadQueue>> uring_queue(std::uint32_t depth) {
   auto queue = std::make_unique<UringQueue>(depth);
   const int error_number = queue->open();
   // Containers forbid io_uring with EPERM; a kernel without it returns ENOSYS.
-  if (error_number == EPERM || error_number == EACCES) return said(ENOSYS);
-  if (error_number != 0) return said(error_number);
+  if (error_number == EPERM || error_number == EACCES) return failed_with(ENOSYS);
+  if (error_number != 0) return failed_with(error_number);
   return queue;
 }
 

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "io/port/port.hpp"
 #include "io/port/thread_queue.hpp"
 #include "testing/blocked_signal.hpp"
 #include "testing/faulty_port.hpp"
@@ -53,7 +54,7 @@ class ReadQueues : public ::testing::TestWithParam<Kind> {
   std::unique_ptr<ReadQueue> queue_;
 };
 
-TEST_P(ReadQueues, read_what_was_asked_for_in_any_order) {
+TEST_P(ReadQueues, read_the_requested_ranges_in_any_order) {
   std::array<std::string, 3> texts{std::string(10, '.'), std::string(10, '.'), std::string(10, '.')};
   for (std::uint64_t i = 0; i < 3; ++i) ASSERT_TRUE(submit(100 * i, i, texts[i]));
   std::map<std::uint64_t, std::uint64_t> bytes;
@@ -89,13 +90,13 @@ TEST_P(ReadQueues, refuse_more_than_their_depth) {
   queue_.reset();  // before what is read into goes
 }
 
-TEST_P(ReadQueues, have_nothing_to_wait_for_when_nothing_is_under_way) {
+TEST_P(ReadQueues, return_no_completion_without_a_read_in_flight) {
   const auto nothing = queue_->complete();
   ASSERT_FALSE(nothing);
   EXPECT_EQ(nothing.error(), std::errc::invalid_argument);
 }
 
-TEST_P(ReadQueues, tell_what_the_system_says_of_a_read) {
+TEST_P(ReadQueues, report_the_error_of_a_read) {
   std::string text(1, '.');
   ASSERT_TRUE(queue_->submit({FileHandle{-1}, 0, std::as_writable_bytes(std::span(text)), 7}));
   const auto done = queue_->complete();
@@ -105,14 +106,14 @@ TEST_P(ReadQueues, tell_what_the_system_says_of_a_read) {
   EXPECT_EQ(done->bytes.error(), std::errc::bad_file_descriptor);
 }
 
-TEST_P(ReadQueues, wait_for_what_is_under_way_when_they_go) {
+TEST_P(ReadQueues, wait_for_reads_in_flight_on_destruction) {
   std::array<std::string, 4> texts;
   texts.fill(std::string(100, '.'));
   for (std::uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(submit(0, i, texts[i]));
   queue_.reset();  // a sanitizer would tell of a read into what is freed next
 }
 
-TEST_P(ReadQueues, can_be_used_over_and_over) {
+TEST_P(ReadQueues, can_be_reused) {
   std::string text(100, '.');
   for (int i = 0; i < 200; ++i) {
     ASSERT_TRUE(submit(static_cast<std::uint64_t>(i % 3) * 100, 0, text));
@@ -126,7 +127,7 @@ INSTANTIATE_TEST_SUITE_P(Both, ReadQueues, ::testing::Values(Kind::the_systems, 
                            return each.param == Kind::threads ? "threads" : "the_systems";
                          });
 
-TEST(ThreadQueues, meet_faults_whatever_the_caller_blocks) {
+TEST(ThreadQueues, receive_faults_with_signals_blocked_in_the_caller) {
   const ht::testing::BlockedSigbus blocked;
   const auto read = [](const ReadRequest&) -> IoResult<std::uint64_t> {
     return ht::testing::BlockedSigbus::is_blocked() ? 1 : 0;
@@ -155,7 +156,7 @@ TEST(ThreadQueues, read_even_without_a_thread) {
   EXPECT_TRUE(port.close(file));
 }
 
-TEST(DirectReads, go_past_the_page_cache_where_they_can) {
+TEST(DirectReads, bypass_the_page_cache_if_supported) {
   const TemporaryFolder folder;
   write_file(folder / "f", std::string(3 * 4096, 'x'));
   auto& port = system_port();

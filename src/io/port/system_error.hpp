@@ -2,7 +2,7 @@
 #pragma once
 
 #include <filesystem>
-#include <htensor/base/error.hpp>
+#include <htensor/base/result.hpp>
 #include <string_view>
 #include <system_error>
 

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "io/port/port.hpp"
 #include "io/port/port_parts.hpp"
 
 namespace ht::inline v1::io {
@@ -47,12 +48,12 @@ constexpr std::array generations{
            "total_cache"},
 };
 
-std::optional<std::uint64_t> left_in(const std::filesystem::path& folder, const Groups& names) {
+std::optional<std::uint64_t> available_in(const std::filesystem::path& folder, const Groups& names) {
   const auto limit = text_of(folder / names.limit);
   const auto used = text_of(folder / names.used);
   if (!limit || !used) return std::nullopt;
   const auto stat = text_of(folder / "memory.stat").value_or("");
-  return left_of_limit(*limit, *used, number_behind(stat, names.cache).value_or(0));
+  return available_below_limit(*limit, *used, number_behind(stat, names.cache).value_or(0));
 }
 
 }  // namespace
@@ -80,20 +81,20 @@ std::optional<std::string_view> control_group(std::string_view cgroups,
   return std::nullopt;
 }
 
-std::optional<std::uint64_t> left_of_limit(std::string_view limit, std::string_view used,
-                                           std::uint64_t in_page_cache) noexcept {
-  const auto most = leading_number(limit);  // nullopt for "max"
+std::optional<std::uint64_t> available_below_limit(std::string_view limit, std::string_view used,
+                                                   std::uint64_t in_page_cache) noexcept {
+  const auto limit_bytes = leading_number(limit);  // nullopt for "max"
   const auto all = leading_number(used);
-  if (!most || !all) return std::nullopt;
-  const std::uint64_t kept = *all - std::min(*all, in_page_cache);
-  return *most - std::min(*most, kept);
+  if (!limit_bytes || !all) return std::nullopt;
+  const std::uint64_t used_bytes = *all - std::min(*all, in_page_cache);
+  return *limit_bytes - std::min(*limit_bytes, used_bytes);
 }
 
 IoResult<std::uint64_t> available_memory() {
   const auto meminfo = text_of("/proc/meminfo").value_or("");
   const auto kib = number_behind(meminfo, "MemAvailable:");
   if (!kib) return tl::unexpected(std::make_error_code(std::errc::function_not_supported));
-  std::uint64_t least = *kib * 1024;
+  std::uint64_t available = *kib * 1024;
   const auto cgroups = text_of("/proc/self/cgroup").value_or("");
   for (const auto& names : generations) {
     const auto group = control_group(cgroups, names.controller);
@@ -102,10 +103,10 @@ IoResult<std::uint64_t> available_memory() {
     const std::filesystem::path root = names.root;
     for (auto folder = root / std::filesystem::path(*group).relative_path(); folder > root;
          folder = folder.parent_path()) {
-      least = std::min(least, left_in(folder, names).value_or(least));
+      available = std::min(available, available_in(folder, names).value_or(available));
     }
   }
-  return least;
+  return available;
 }
 
 IoResult<std::uint64_t> peak_memory() {

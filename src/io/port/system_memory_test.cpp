@@ -1,3 +1,4 @@
+#include "io/port/port.hpp"
 #include "io/port/port_parts.hpp"
 
 #include <gtest/gtest.h>
@@ -7,7 +8,7 @@
 namespace ht::io::system_memory_test {
 namespace {
 
-TEST(SystemMemory, numbers_stand_behind_the_word_that_begins_their_line) {
+TEST(SystemMemory, numbers_follow_the_key_at_the_start_of_the_line) {
   EXPECT_EQ(number_behind("MemFree:  7 kB\nMemAvailable:   42 kB\n", "MemAvailable:"), 42U);
   EXPECT_EQ(number_behind("file_mapped 1\nfile 2", "file"), 2U);
   EXPECT_EQ(number_behind("unfile 1\n", "file"), std::nullopt);
@@ -15,27 +16,27 @@ TEST(SystemMemory, numbers_stand_behind_the_word_that_begins_their_line) {
   EXPECT_EQ(number_behind("", "file"), std::nullopt);
 }
 
-TEST(SystemMemory, control_groups_of_both_generations_are_found) {
+TEST(SystemMemory, control_groups_of_both_versions_are_found) {
   EXPECT_EQ(control_group("0::/user/a\n", ""), "/user/a");
   EXPECT_EQ(control_group("5:cpu:/\n4:memory:/box\n0::/\n", "memory"), "/box");
   EXPECT_EQ(control_group("5:cpu:/\n", "memory"), std::nullopt);
   EXPECT_EQ(control_group("nonsense", ""), std::nullopt);
 }
 
-TEST(SystemMemory, the_page_cache_counts_as_left) {
-  EXPECT_EQ(left_of_limit("100\n", "60\n", 20), 60U);
-  EXPECT_EQ(left_of_limit("100", "150", 0), 0U);
-  EXPECT_EQ(left_of_limit("100", "50", 70), 100U);
-  EXPECT_EQ(left_of_limit("max\n", "60", 0), std::nullopt);
+TEST(SystemMemory, the_page_cache_counts_as_available) {
+  EXPECT_EQ(available_below_limit("100\n", "60\n", 20), 60U);
+  EXPECT_EQ(available_below_limit("100", "150", 0), 0U);
+  EXPECT_EQ(available_below_limit("100", "50", 70), 100U);
+  EXPECT_EQ(available_below_limit("max\n", "60", 0), std::nullopt);
 }
 
-TEST(SystemMemory, there_is_some) {
+TEST(SystemMemory, available_memory_is_positive) {
   const auto bytes = system_port().available_memory();
   ASSERT_TRUE(bytes);
   EXPECT_GT(*bytes, 0U);
 }
 
-TEST(SystemMemory, peak_grows_with_what_is_touched) {
+TEST(SystemMemory, peak_grows_with_touched_memory) {
   const auto before = system_port().peak_memory().value();
   const std::vector<char> memory(before + (std::size_t{8} << 20), 1);
   EXPECT_GE(system_port().peak_memory().value(), before + memory.size() / 2);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/jobs.hpp"
+#include "io/port/port.hpp"
 
 namespace ht::inline v1::io {
 namespace {
@@ -16,11 +17,11 @@ T take_first(std::vector<T>& items) noexcept {
 
 }  // namespace
 
-ThreadQueue::ThreadQueue(Reading reading, std::uint32_t depth, std::uint32_t most_threads)
+ThreadQueue::ThreadQueue(Reading reading, std::uint32_t depth, std::uint32_t max_threads)
     : reading_(std::move(reading)), depth_(depth) {
   to_do_.reserve(depth);
   done_.reserve(depth);
-  threads_ = start_threads(std::min(depth, most_threads), [this](std::size_t) { work(); });
+  threads_ = start_threads(std::min(depth, max_threads), [this](std::size_t) { work(); });
 }
 
 ThreadQueue::~ThreadQueue() {
@@ -49,11 +50,11 @@ void ThreadQueue::work() {
 IoResult<void> ThreadQueue::submit(const ReadRequest& request) {
   {
     const std::lock_guard lock(mutex_);
-    if (under_way_ == depth_) {
+    if (in_flight_ == depth_) {
       return tl::unexpected(std::make_error_code(std::errc::resource_unavailable_try_again));
     }
     to_do_.push_back(request);
-    ++under_way_;
+    ++in_flight_;
   }
   to_do_added_.notify_one();
   return {};
@@ -61,8 +62,8 @@ IoResult<void> ThreadQueue::submit(const ReadRequest& request) {
 
 IoResult<ReadDone> ThreadQueue::complete() {
   std::unique_lock lock(mutex_);
-  if (under_way_ == 0) return tl::unexpected(std::make_error_code(std::errc::invalid_argument));
-  --under_way_;
+  if (in_flight_ == 0) return tl::unexpected(std::make_error_code(std::errc::invalid_argument));
+  --in_flight_;
   if (threads_.empty()) {
     const ReadRequest request = take_first(to_do_);
     return ReadDone{request.tag, reading_(request)};

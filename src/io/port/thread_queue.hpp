@@ -3,10 +3,11 @@
 
 #include <condition_variable>
 #include <functional>
-#include <htensor/io/port.hpp>
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "io/port/port.hpp"
 
 namespace ht::inline v1::io {
 
@@ -14,9 +15,9 @@ class ThreadQueue final : public ReadQueue {
  public:
   /// Reads as `Port::read_at` does; called from many threads at once.
   using Reading = std::function<IoResult<std::uint64_t>(const ReadRequest&)>;
-  /// Takes at most `depth` requests (not 0), with one thread each up to `most_threads`. If no thread can be
+  /// Takes at most `depth` requests (not 0), with one thread each up to `max_threads`. If no thread can be
   /// started, `complete` does the reads.
-  ThreadQueue(Reading reading, std::uint32_t depth, std::uint32_t most_threads);
+  ThreadQueue(Reading reading, std::uint32_t depth, std::uint32_t max_threads);
   ~ThreadQueue() override;
 
   IoResult<void> submit(const ReadRequest& request) override;
@@ -27,7 +28,7 @@ class ThreadQueue final : public ReadQueue {
 
   Reading reading_;
   std::uint32_t depth_;
-  std::uint32_t under_way_ = 0;
+  std::uint32_t in_flight_ = 0;
   std::mutex mutex_;
   std::condition_variable to_do_added_;
   std::condition_variable done_added_;

@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::uint64_t page = 4096;
 
-TEST(ArenaLayout, reads_neighbours_as_one) {
-  const std::vector<LoadRequest> requests{
+TEST(ArenaLayout, merges_adjacent_reads) {
+  const std::vector<Strategy::LoadRequest> requests{
       {{0, 4096 + 64, 100}, 4}, {{0, 4096 + 192, 64}, 4}, {{1, 8, 8}, 8}, {{0, 1 << 20, 16}, 4}};
   const auto layout = lay_out(requests).value();
   const std::vector<FileRange> reads{{0, 4096 + 64, 192}, {0, 1 << 20, 16}, {1, 8, 8}};
@@ -22,40 +22,41 @@ TEST(ArenaLayout, reads_neighbours_as_one) {
   EXPECT_EQ(layout.read_of, (std::vector<std::size_t>{0, 0, 2, 1}));
 }
 
-TEST(ArenaLayout, tells_of_shared_bytes) {
-  const std::vector<LoadRequest> requests{{{0, 0, 100}, 4}, {{0, 96, 8}, 4}, {{1, 0, 100}, 4}};
+TEST(ArenaLayout, reports_shared_bytes) {
+  const std::vector<Strategy::LoadRequest> requests{{{0, 0, 100}, 4}, {{0, 96, 8}, 4}, {{1, 0, 100}, 4}};
   EXPECT_EQ(lay_out(requests).value().shared, (std::vector<bool>{true, false}));
 }
 
-TEST(ArenaLayout, does_not_read_large_gaps_along_for_small_tensors) {
-  const std::vector<LoadRequest> requests{{{0, 0, 64}, 4}, {{0, 16384, 64}, 4}, {{0, 32768, 64}, 4}};
+TEST(ArenaLayout, does_not_read_large_gaps_between_small_tensors) {
+  const std::vector<Strategy::LoadRequest> requests{
+      {{0, 0, 64}, 4}, {{0, 16384, 64}, 4}, {{0, 32768, 64}, 4}};
   const auto layout = lay_out(requests).value();
   EXPECT_EQ(layout.reads.size(), 3U);
   EXPECT_EQ(layout.bytes, 2 * page + 64);
 }
 
-TEST(ArenaLayout, of_nothing_is_nothing) {
+TEST(ArenaLayout, of_no_ranges_is_empty) {
   EXPECT_EQ(lay_out({}).value().bytes, 0U);
-  const std::vector<LoadRequest> empty{{{0, 5, 0}, 4}};
+  const std::vector<Strategy::LoadRequest> empty{{{0, 5, 0}, 4}};
   EXPECT_EQ(lay_out(empty).value().bytes, 0U);
   EXPECT_TRUE(lay_out(empty).value().reads.empty());
 }
 
-TEST(ArenaLayout, aligns_what_is_not) {
-  const std::vector<LoadRequest> requests{{{0, 13, 8}, 4}, {{0, 21, 8}, 4}};
+TEST(ArenaLayout, aligns_unaligned_ranges) {
+  const std::vector<Strategy::LoadRequest> requests{{{0, 13, 8}, 4}, {{0, 21, 8}, 4}};
   EXPECT_EQ(lay_out(requests).value().positions, (std::vector<std::uint64_t>{0, 64}));
 }
 
-TEST(ArenaLayout, loaded_bytes_can_be_counted) {
-  const std::vector<LoadRequest> requests(5, {{0, 1, std::uint64_t{1} << 62}, 4});
+TEST(ArenaLayout, loaded_size_fits_64_bits) {
+  const std::vector<Strategy::LoadRequest> requests(5, {{0, 1, std::uint64_t{1} << 62}, 4});
   const auto layout = lay_out(requests);
   ASSERT_FALSE(layout);
   EXPECT_EQ(layout.error().code(), ErrorCode::size_overflow);
-  EXPECT_EQ(layout.error().rule(), "loaded_bytes_can_be_counted");
+  EXPECT_EQ(layout.error().rule(), "loaded_size_fits_64_bits");
 }
 
-RC_GTEST_PROP(ArenaLayout, has_room_for_every_byte_in_its_place, ()) {
-  std::vector<LoadRequest> requests;
+RC_GTEST_PROP(ArenaLayout, has_space_for_every_byte, ()) {
+  std::vector<Strategy::LoadRequest> requests;
   for (int i = *rc::gen::inRange(0, 12); i > 0; --i) {
     requests.push_back({{*rc::gen::inRange(0U, 2U), *rc::gen::inRange<std::uint64_t>(0, 100'000),
                          *rc::gen::inRange<std::uint64_t>(0, 30'000)},

@@ -24,7 +24,7 @@ TEST(Chunks, head_and_tail_are_not_direct) {
   EXPECT_EQ(chunks_of({{0, 10, 57}}, {16}, 32), expected);
 }
 
-TEST(Chunks, of_files_without_direct_reads_are_as_large_as_they_may_be) {
+TEST(Chunks, of_files_without_direct_reads_have_the_maximum_size) {
   const std::vector<Chunk> expected{{{0, 10, 32}, false, 0, 0}, {{0, 42, 25}, false, 0, 32}};
   EXPECT_EQ(chunks_of({{0, 10, 57}}, {0}, 32), expected);
 }

@@ -1,8 +1,9 @@
 // A second handle of an open file, for direct reads or writes, which bypass the page cache.
 #pragma once
 
-#include <htensor/io/port.hpp>
 #include <utility>
+
+#include "io/port/port.hpp"
 
 namespace ht::inline v1::io {
 

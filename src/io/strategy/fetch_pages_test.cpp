@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "io/file_source.hpp"
 #include "io/strategy/mapped_file.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
@@ -54,8 +55,8 @@ class FetchPages : public ::testing::Test {
   std::vector<FileRange> pieces_;
 };
 
-TEST_F(FetchPages, hands_over_every_piece_in_order) {
-  ASSERT_TRUE(mapped_->advise(0, file_bytes, Advice::evict));
+TEST_F(FetchPages, delivers_every_piece_in_order) {
+  ASSERT_TRUE(mapped_->advise(0, file_bytes, Strategy::Advice::evict));
   const auto fetched = fetch();
   ASSERT_TRUE(fetched);
   expect_all_pieces();
@@ -64,7 +65,7 @@ TEST_F(FetchPages, hands_over_every_piece_in_order) {
   EXPECT_GT(port_.count(Call::advise), 1900);
 }
 
-TEST_F(FetchPages, does_without_advice_that_the_system_refuses) {
+TEST_F(FetchPages, continues_if_advice_is_refused) {
   port_.fail_from(Call::advise, 0, std::errc::invalid_argument);
   ASSERT_TRUE(fetch());
   expect_all_pieces();
@@ -81,7 +82,7 @@ TEST_F(FetchPages, reports_the_lowest_page_that_cannot_be_read) {
   }
 }
 
-TEST_F(FetchPages, ends_with_the_error_of_its_caller) {
+TEST_F(FetchPages, returns_the_error_of_its_caller) {
   const std::vector<FileRange> ranges{{0, 0, file_bytes}};
   const auto fetched = fetch_pages(files_, ranges,
                                    [&](const FileRange& piece) -> Result<void> {
@@ -94,7 +95,7 @@ TEST_F(FetchPages, ends_with_the_error_of_its_caller) {
   EXPECT_EQ(fetched.error().rule(), "test");
 }
 
-TEST_F(FetchPages, a_stop_ends_it) {
+TEST_F(FetchPages, ends_on_a_stop_request) {
   std::stop_source source;
   source.request_stop();
   for (const bool cached : {false, true}) {
@@ -104,7 +105,7 @@ TEST_F(FetchPages, a_stop_ends_it) {
   }
 }
 
-TEST_F(FetchPages, nothing_is_fetched_for_no_ranges) {
+TEST_F(FetchPages, fetches_nothing_for_no_ranges) {
   EXPECT_TRUE(fetch_pages(files_, {}, [](const FileRange&) -> Result<void> { return {}; }));
 }
 

@@ -1,10 +1,11 @@
 #include "io/strategy/mapped_file.hpp"
 
 #include <algorithm>
-#include <htensor/base/checked.hpp>
+#include <htensor/base/bytes.hpp>
 
 #include "base/fault_registry.hpp"
 #include "base/format_text.hpp"
+#include "io/file_source.hpp"
 #include "io/port/port_parts.hpp"
 #include "io/port/system_error.hpp"
 
@@ -85,7 +86,7 @@ struct MappedFile::Mapping final : fault::Source {
     const auto now = file->port().stat(file->handle());
     const bool is_shorter = now && now->bytes < file->stat().bytes && now->bytes <= at;
     auto error =
-        is_shorter ? Error(ErrorCode::changed_underfoot, "mapped_pages_are_still_there",
+        is_shorter ? Error(ErrorCode::changed_underfoot, "mapped_pages_are_in_the_file",
                            format_text("file shrank from {} to {} bytes while in use; byte {} cannot be read",
                                        file->stat().bytes, now->bytes, at))
                          .with_hint("retry when no other program writes to the file")
@@ -114,33 +115,34 @@ Result<void> MappedFile::check_range(std::uint64_t offset, std::uint64_t bytes) 
                     format_text("{} bytes at byte {} are outside the file of {} bytes", bytes, offset,
                                 source_->size()))
                   .at_path(source_->path().native())
-                  .at_offset(offset));
+                  .at_offset(offset)
+                  .with_hint("download the file again: its header describes more bytes"));
 }
 
-MapDone MappedFile::view(const Range& range) const {
+Strategy::MapDone MappedFile::view(const Range& range) const {
   return {
       {memory_.bytes.subspan(static_cast<std::size_t>(range.offset), static_cast<std::size_t>(range.bytes)),
        memory_.owner},
       true};
 }
 
-Result<MapDone> MappedFile::map(std::uint64_t offset, std::uint64_t bytes) {
+Result<Strategy::MapDone> MappedFile::map(std::uint64_t offset, std::uint64_t bytes) {
   HT_TRY(check_range(offset, bytes));
   // The mapping of the whole source does not change once made, so a view of it needs no lock.
   if (is_mapped()) return view({offset, bytes});
   return perform({offset, bytes}, mapped::Map{});
 }
 
-Result<void> MappedFile::advise(std::uint64_t offset, std::uint64_t bytes, Advice advice) {
+Result<void> MappedFile::advise(std::uint64_t offset, std::uint64_t bytes, Strategy::Advice advice) {
   HT_TRY(check_range(offset, bytes));
-  const bool drops = advice == Advice::drop || advice == Advice::evict;
+  const bool drops = advice == Strategy::Advice::drop || advice == Strategy::Advice::evict;
   HT_TRY(perform({offset, bytes, advice},
                  drops ? mapped::Event(mapped::Drop{}) : mapped::Event(mapped::Advise{})));
   return {};
 }
 
-Result<MapDone> MappedFile::perform(const Range& range, const mapped::Event& request) {
-  return without_bad_alloc([&]() -> Result<MapDone> {
+Result<Strategy::MapDone> MappedFile::perform(const Range& range, const mapped::Event& request) {
+  return without_bad_alloc([&]() -> Result<Strategy::MapDone> {
     std::unique_lock lock(mutex_);
     mapped::Event event = request;
     for (;;) {
@@ -155,7 +157,7 @@ Result<MapDone> MappedFile::perform(const Range& range, const mapped::Event& req
       } else if (std::holds_alternative<mapped::GiveView>(effect)) {
         return view(range);
       } else if (std::holds_alternative<mapped::GiveWindow>(effect)) {
-        return give_window(range);
+        return map_window(range);
       } else if (auto* const refused = std::get_if<mapped::Refuse>(&effect)) {
         return fail(std::move(refused->error));
       } else {
@@ -169,7 +171,7 @@ Result<MapDone> MappedFile::perform(const Range& range, const mapped::Event& req
         } else if (mapping) {
           HT_TRY(advise_pages(*mapping, range));
         }
-        return MapDone{};
+        return Strategy::MapDone{};
       }
     }
   });
@@ -212,18 +214,18 @@ Result<std::shared_ptr<MappedFile::Mapping>> MappedFile::map_part(const Range& r
   return mapping;
 }
 
-Result<MapDone> MappedFile::give_window(const Range& range) {
+Result<Strategy::MapDone> MappedFile::map_window(const Range& range) {
   const auto window = HT_TRY(map_part(range));
   std::erase_if(windows_, [](const auto& watched) { return watched.expired(); });
   windows_.push_back(window);
-  return MapDone{{window->bytes, window}, false};
+  return Strategy::MapDone{{window->bytes, window}, false};
 }
 
 // Only advice that fetches pages has an effect that outlasts a window. Windows are small because the address
 // space has no room for large ones.
 Result<void> MappedFile::advise_windows(const Range& range) const {
   constexpr std::uint64_t window_bytes = std::uint64_t{64} << 20;
-  if (range.advice != Advice::populate && range.advice != Advice::will_need) return {};
+  if (range.advice != Strategy::Advice::populate && range.advice != Strategy::Advice::will_need) return {};
   for (std::uint64_t done = 0; done < range.bytes; done += window_bytes) {
     const Range part{range.offset + done, std::min(window_bytes, range.bytes - done), range.advice};
     HT_TRY(advise_pages(*HT_TRY(map_part(part)), part));
@@ -233,9 +235,9 @@ Result<void> MappedFile::advise_windows(const Range& range) const {
 
 Result<void> MappedFile::advise_pages(const Mapping& mapping, const Range& range) const {
   // Do not drop a page that another range shares.
-  const Region region = mapping.pages_of(range, range.advice == Advice::drop);
+  const Region region = mapping.pages_of(range, range.advice == Strategy::Advice::drop);
   if (region.bytes == 0) return {};
-  if (range.advice == Advice::populate) {
+  if (range.advice == Strategy::Advice::populate) {
     const Bytes pages(region.data, static_cast<std::size_t>(region.bytes));
     // Guarded even if no page is touched: a section restores pages that an earlier fault replaced by zeros,
     // which the system would count as populated.
@@ -250,18 +252,18 @@ Result<void> MappedFile::advise_pages(const Mapping& mapping, const Range& range
   }
   const auto done = local_->port().advise(region, range.advice);
   if (done) return {};
-  return fail(system_error(ErrorCode::unsupported_strategy, "system_takes_the_advice", "apply memory advice",
-                           local_->path(), done.error())
+  return fail(system_error(ErrorCode::unsupported_strategy, "memory_advice_is_accepted",
+                           "apply memory advice", local_->path(), done.error())
                   .at_offset(range.offset));
 }
 
 Result<void> MappedFile::drop_pages(const Mapping* mapping, const Range& range) const {
   // The page cache keeps mapped pages, so the pages of this mapping are dropped first.
-  if (mapping != nullptr) HT_TRY(advise_pages(*mapping, {range.offset, range.bytes, Advice::drop}));
-  if (range.advice != Advice::evict || !local_) return {};
+  if (mapping != nullptr) HT_TRY(advise_pages(*mapping, {range.offset, range.bytes, Strategy::Advice::drop}));
+  if (range.advice != Strategy::Advice::evict || !local_) return {};
   const auto done = local_->port().forget(local_->handle(), range.offset, range.bytes);
   if (done) return {};
-  return fail(system_error(ErrorCode::unsupported_strategy, "page_cache_can_be_emptied",
+  return fail(system_error(ErrorCode::unsupported_strategy, "page_cache_can_be_evicted",
                            "evict from the page cache", local_->path(), done.error()));
 }
 
@@ -273,12 +275,12 @@ Result<bool> MappedFile::release(Memory& memory) {
     memory.owner.reset();
     std::optional<Error> refusal;
     if (window.use_count() > 1) {
-      refusal = Error(ErrorCode::in_use, "nobody_holds_the_mapping",
+      refusal = Error(ErrorCode::in_use, "mapping_is_not_in_use",
                       format_text("mapping is still in use: {} references", window.use_count() - 1))
                     .at_path(local_->path().native())
                     .with_hint("release all tensors of this file first");
     } else if (const auto done = window->unmap(); !done) {
-      refusal = system_error(ErrorCode::unmap_failed, "mapping_can_be_given_back", "unmap", local_->path(),
+      refusal = system_error(ErrorCode::unmap_failed, "mapping_can_be_unmapped", "unmap", local_->path(),
                              done.error());
     }
     if (refusal) {

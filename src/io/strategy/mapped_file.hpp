@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "io/file_source.hpp"
 #include "io/strategy/mapped_machine.hpp"
 
 namespace ht::inline v1::io {
@@ -59,11 +60,11 @@ class MappedFile {
 
   /// Maps the range. `map_failed`, `unsupported_platform`; `unsupported_strategy` for a source that is
   /// neither a file nor memory.
-  [[nodiscard]] Result<MapDone> map(std::uint64_t offset, std::uint64_t bytes);
+  [[nodiscard]] Result<Strategy::MapDone> map(std::uint64_t offset, std::uint64_t bytes);
   /// Applies the advice. `drop` acts only on whole pages inside the range, so that adjacent ranges keep
   /// theirs; other advice acts on every page that the range touches. `unsupported_strategy` if the system
   /// refuses, `read_failed` if pages to populate cannot be read.
-  [[nodiscard]] Result<void> advise(std::uint64_t offset, std::uint64_t bytes, Advice advice);
+  [[nodiscard]] Result<void> advise(std::uint64_t offset, std::uint64_t bytes, Strategy::Advice advice);
   /// Unmaps a window and resets `memory`. Returns false for memory that is not a window of this file.
   /// `unmap_failed` leaves the memory unchanged, so that the request can be retried; `in_use` while it has
   /// other owners.
@@ -79,15 +80,15 @@ class MappedFile {
   struct Range {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
-    Advice advice = Advice::normal;
+    Strategy::Advice advice = Strategy::Advice::normal;
   };
 
   [[nodiscard]] Result<void> check_range(std::uint64_t offset, std::uint64_t bytes) const;
-  [[nodiscard]] MapDone view(const Range& range) const;
-  [[nodiscard]] Result<MapDone> perform(const Range& range, const mapped::Event& request);
+  [[nodiscard]] Strategy::MapDone view(const Range& range) const;
+  [[nodiscard]] Result<Strategy::MapDone> perform(const Range& range, const mapped::Event& request);
   [[nodiscard]] mapped::Event map_whole();
   [[nodiscard]] Result<std::shared_ptr<Mapping>> map_part(const Range& range) const;
-  [[nodiscard]] Result<MapDone> give_window(const Range& range);
+  [[nodiscard]] Result<Strategy::MapDone> map_window(const Range& range);
   [[nodiscard]] Result<void> advise_windows(const Range& range) const;
   [[nodiscard]] Result<void> advise_pages(const Mapping& mapping, const Range& range) const;
   [[nodiscard]] Result<void> drop_pages(const Mapping* mapping, const Range& range) const;

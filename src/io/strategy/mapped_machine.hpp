@@ -2,7 +2,7 @@
 // and effect, and has no side effects. Each effect is followed by one event or by the answer to the request.
 #pragma once
 
-#include <htensor/base/error.hpp>
+#include <htensor/base/result.hpp>
 #include <variant>
 
 #include "base/format_text.hpp"
@@ -74,7 +74,7 @@ inline Step on(const Windowed& state, const Drop& /*event*/) { return {state, Dr
 [[nodiscard]] inline Step step(const State& state, const Event& event) {
   return step_of<Step>(state, event, [&]() -> Step {
     const Error error(
-        ErrorCode::bad_state, "event_belongs_to_the_state",
+        ErrorCode::bad_state, "event_is_valid_in_the_state",
         format_text("a mapping in state {} got the unexpected event {}", name_of(state), name_of(event)));
     return {Failed{error}, Refuse{error}};
   });

@@ -20,10 +20,10 @@ std::vector<Event> events() {
 
 bool is_unknown_pair(const Step& step) {
   const auto* const refused = std::get_if<Refuse>(&step.effect);
-  return refused != nullptr && refused->error.rule() == "event_belongs_to_the_state";
+  return refused != nullptr && refused->error.rule() == "event_is_valid_in_the_state";
 }
 
-TEST(MappedMachine, event_belongs_to_the_state) {
+TEST(MappedMachine, event_is_valid_in_the_state) {
   std::size_t known = 0;
   for (const auto& state : states()) {
     for (const auto& event : events()) {
@@ -53,7 +53,7 @@ TEST(MappedMachine, maps_the_whole_source_once) {
   }
 }
 
-TEST(MappedMachine, maps_windows_where_the_address_space_has_no_room) {
+TEST(MappedMachine, maps_windows_if_the_address_space_is_too_small) {
   auto at = step(step(Unmapped{}, Advise{}).next, NoRoom{});
   EXPECT_TRUE(std::holds_alternative<Repeat>(at.effect));
   at = step(at.next, Advise{});
@@ -64,7 +64,7 @@ TEST(MappedMachine, maps_windows_where_the_address_space_has_no_room) {
   EXPECT_TRUE(std::holds_alternative<DropPages>(at.effect));
 }
 
-TEST(MappedMachine, tries_again_after_a_failure) {
+TEST(MappedMachine, retries_after_a_failure) {
   const auto at = step(Mapping{}, MapFailed{some_error});
   EXPECT_EQ(std::get<Refuse>(at.effect).error.code(), ErrorCode::map_failed);
   EXPECT_TRUE(std::holds_alternative<MapWhole>(step(at.next, Map{}).effect));

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "io/file_source.hpp"
 #include "io/strategy/mapped_file.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
@@ -64,7 +65,7 @@ TEST_F(Mapping, shows_the_whole_file) {
   EXPECT_TRUE(std::ranges::equal(map_all(*file).value().bytes, bytes_));
 }
 
-TEST_F(Mapping, takes_any_offset_and_any_size) {
+TEST_F(Mapping, accepts_any_offset_and_size) {
   for (const bool is_windowed : {false, true}) {
     const auto file = is_windowed ? open_windowed() : open();
     for (const std::uint64_t offset : {0U, 1U, 4095U, 4096U, 4097U, 8191U, 12410U}) {
@@ -93,20 +94,21 @@ TEST_F(Mapping, mapped_range_is_in_the_file) {
     EXPECT_EQ(mapped.error().code(), ErrorCode::out_of_bounds);
     EXPECT_EQ(mapped.error().rule(), "mapped_range_is_in_the_file");
     EXPECT_EQ(mapped.error().offset(), offset);
-    EXPECT_EQ(file->advise(offset, bytes, Advice::drop).error().rule(), "mapped_range_is_in_the_file");
+    EXPECT_EQ(file->advise(offset, bytes, Strategy::Advice::drop).error().rule(),
+              "mapped_range_is_in_the_file");
   }
   EXPECT_EQ(port_.count(Call::map), 0);
 }
 
-TEST_F(Mapping, empty_file_is_fine) {
+TEST_F(Mapping, empty_file_is_mapped) {
   write_file(path_, "");
   const auto file = open();
   EXPECT_TRUE(map_all(*file).value().bytes.empty());
-  EXPECT_TRUE(file->advise(0, 0, Advice::populate));
+  EXPECT_TRUE(file->advise(0, 0, Strategy::Advice::populate));
   EXPECT_EQ(port_.count(Call::map), 0);
 }
 
-TEST_F(Mapping, process_map_is_as_before_after_the_last_owner) {
+TEST_F(Mapping, process_map_is_restored_after_the_last_owner) {
   ASSERT_EQ(traces_of(path_), 0U);
   std::shared_ptr<const void> owner;
   {
@@ -138,35 +140,35 @@ TEST_F(Mapping, system_without_mappings_is_unsupported) {
   EXPECT_EQ(map_all(*open()).error().code(), ErrorCode::unsupported_platform);
 }
 
-TEST_F(Mapping, nobody_holds_the_mapping) {
+TEST_F(Mapping, mapping_is_not_in_use) {
   const auto file = open_windowed();
   auto memory = map_all(*file).value();
   auto owner = memory.owner;
   const auto done = file->release(memory);
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code(), ErrorCode::in_use);
-  EXPECT_EQ(done.error().rule(), "nobody_holds_the_mapping");
+  EXPECT_EQ(done.error().rule(), "mapping_is_not_in_use");
   owner.reset();
   EXPECT_EQ(file->release(memory), true);
   EXPECT_TRUE(memory.bytes.empty());
   EXPECT_EQ(port_.mapped_regions(), 0);
 }
 
-TEST_F(Mapping, mapping_can_be_given_back) {
+TEST_F(Mapping, mapping_can_be_unmapped) {
   port_.fail_at(Call::unmap, 0, std::errc::not_enough_memory);
   const auto file = open_windowed();
   auto memory = map_all(*file).value();
   const auto done = file->release(memory);
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code(), ErrorCode::unmap_failed);
-  EXPECT_EQ(done.error().rule(), "mapping_can_be_given_back");
+  EXPECT_EQ(done.error().rule(), "mapping_can_be_unmapped");
   // It still stands, and the second try succeeds.
   EXPECT_TRUE(std::ranges::equal(memory.bytes, bytes_));
   EXPECT_EQ(file->release(memory), true);
   EXPECT_EQ(port_.mapped_regions(), 0);
 }
 
-TEST_F(Mapping, every_failing_call_leaves_nothing_open) {
+TEST_F(Mapping, no_handle_leaks_if_a_call_fails) {
   for (const Call call : {Call::open, Call::stat, Call::map}) {
     FaultyPort port;
     port.fail_at(call, 0, std::errc::io_error);
@@ -205,11 +207,12 @@ TEST_F(Mapping, advice_is_rounded_inward_to_drop_and_outward_to_fetch) {
   ASSERT_TRUE(file->map(0, 0));
   const int before = port_.count(Call::advise);
   // No whole page inside: nothing is dropped.
-  EXPECT_TRUE(file->advise(10, 4096, Advice::drop));
+  EXPECT_TRUE(file->advise(10, 4096, Strategy::Advice::drop));
   EXPECT_EQ(port_.count(Call::advise), before);
-  EXPECT_TRUE(file->advise(10, 2 * 4096, Advice::drop));
+  EXPECT_TRUE(file->advise(10, 2 * 4096, Strategy::Advice::drop));
   EXPECT_EQ(port_.count(Call::advise), before + 1);
-  for (const auto advice : {Advice::normal, Advice::random, Advice::will_need, Advice::populate}) {
+  for (const auto advice : {Strategy::Advice::normal, Strategy::Advice::random, Strategy::Advice::will_need,
+                            Strategy::Advice::populate}) {
     EXPECT_TRUE(file->advise(10, 4096 + 10, advice)) << static_cast<int>(advice);
   }
 }

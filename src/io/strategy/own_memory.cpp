@@ -1,11 +1,12 @@
 #include "io/strategy/own_memory.hpp"
 
 #include <algorithm>
-#include <htensor/base/checked.hpp>
+#include <htensor/base/bytes.hpp>
 #include <numeric>
 #include <tuple>
 
 #include "base/format_text.hpp"
+#include "io/port/port.hpp"
 
 namespace ht::inline v1::io {
 namespace {
@@ -13,32 +14,33 @@ namespace {
 constexpr std::uint64_t large_page_bytes = std::uint64_t{2} << 20;
 constexpr std::uint64_t buffer_alignment = 4096;
 // Gaps up to this size are cheaper to read than to skip by starting another read.
-constexpr std::uint64_t most_gap_bytes = 16384;
-constexpr std::uint64_t least_gap_bytes = 64;
+constexpr std::uint64_t max_gap_bytes = 16384;
+constexpr std::uint64_t min_gap_bytes = 64;
 // Minimum alignment of tensors, for kernels that compute on them.
-constexpr std::uint64_t least_alignment = 64;
+constexpr std::uint64_t min_alignment = 64;
 
-bool is_aligned(const LoadRequest& request) {
+bool is_aligned(const Strategy::LoadRequest& request) {
   return request.alignment <= 1 || request.range.offset % request.alignment == 0;
 }
 
 // Returns the position of the next read after `end`; nullopt on overflow.
-std::optional<std::uint64_t> place_behind(std::uint64_t end, const LoadRequest& request) {
+std::optional<std::uint64_t> place_behind(std::uint64_t end, const Strategy::LoadRequest& request) {
   const auto alignment =
-      is_aligned(request) ? buffer_alignment : std::max<std::uint64_t>(request.alignment, least_alignment);
+      is_aligned(request) ? buffer_alignment : std::max<std::uint64_t>(request.alignment, min_alignment);
   const auto up = checked::align_up(end, alignment);
   if (!up || !is_aligned(request)) return up;
   return checked::add(*up, request.range.offset % buffer_alignment);
 }
 
 Error too_many_bytes() {
-  return Error(ErrorCode::size_overflow, "loaded_bytes_can_be_counted",
-               "total size to load exceeds 2^64-1 bytes");
+  return Error(ErrorCode::size_overflow, "loaded_size_fits_64_bits",
+               "total size to load exceeds 2^64-1 bytes")
+      .with_hint("load fewer tensors at once");
 }
 
 // Returns the largest gap to read. Small relative to the read, because the gap takes memory too.
 std::uint64_t gap_behind(const FileRange& read) {
-  return std::clamp(read.bytes / 8, least_gap_bytes, most_gap_bytes);
+  return std::clamp(read.bytes / 8, min_gap_bytes, max_gap_bytes);
 }
 
 }  // namespace
@@ -51,7 +53,7 @@ Result<std::shared_ptr<OwnMemory>> OwnMemory::allocate(std::uint64_t bytes, Port
       std::aligned_alloc(static_cast<std::size_t>(alignment), static_cast<std::size_t>(*rounded))));
   if (!memory) return fail(out_of_memory(bytes));
   // A failure is ignored: without large pages the memory only gets slower.
-  static_cast<void>(port.advise({memory.get(), *rounded}, Advice::huge_pages));
+  static_cast<void>(port.advise({memory.get(), *rounded}, Strategy::Advice::huge_pages));
   return std::shared_ptr<OwnMemory>(new OwnMemory(std::move(memory), static_cast<std::size_t>(bytes), port));
 }
 
@@ -59,7 +61,7 @@ bool OwnMemory::allocate_pages(std::uint64_t offset, std::uint64_t bytes) const 
   const std::uint64_t page = port_.page_bytes();
   const std::uint64_t first = offset / page * page;
   const std::uint64_t last = (offset + bytes + page - 1) / page * page;
-  return port_.advise({memory_.get() + first, last - first}, Advice::allocate).has_value();
+  return port_.advise({memory_.get() + first, last - first}, Strategy::Advice::allocate).has_value();
 }
 
 void OwnMemory::drop(Bytes part) noexcept {
@@ -69,18 +71,20 @@ void OwnMemory::drop(Bytes part) noexcept {
   const std::uint64_t first = (begin + page - 1) / page * page;
   const std::uint64_t last = (begin + part.size()) / page * page;
   // On failure the pages are freed with the whole memory.
-  if (first < last) static_cast<void>(port_.advise({memory_.get() + first, last - first}, Advice::drop));
+  if (first < last)
+    static_cast<void>(port_.advise({memory_.get() + first, last - first}, Strategy::Advice::drop));
 }
 
 std::shared_ptr<const void> own_part(std::shared_ptr<OwnMemory> memory, Bytes part,
                                      std::shared_ptr<const void> within, bool shared) {
-  const auto give_back = [memory = std::move(memory), part, within = std::move(within), shared](const void*) {
+  const auto release_pages = [memory = std::move(memory), part, within = std::move(within),
+                              shared](const void*) {
     if (!shared) memory->drop(part);
   };
-  return {part.data(), give_back};
+  return {part.data(), release_pages};
 }
 
-Result<ArenaLayout> lay_out(std::span<const LoadRequest> requests) {
+Result<ArenaLayout> lay_out(std::span<const Strategy::LoadRequest> requests) {
   ArenaLayout layout;
   layout.positions.resize(requests.size());
   layout.read_of.resize(requests.size());
@@ -92,7 +96,7 @@ Result<ArenaLayout> lay_out(std::span<const LoadRequest> requests) {
     return std::tuple(!is_aligned(requests[i]), range.file, range.offset, i);
   });
   for (const std::size_t i : order) {
-    const LoadRequest& request = requests[i];
+    const Strategy::LoadRequest& request = requests[i];
     const FileRange& range = request.range;
     if (range.bytes == 0) continue;
     auto* const last = layout.reads.empty() ? nullptr : &layout.reads.back();

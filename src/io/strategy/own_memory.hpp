@@ -6,11 +6,12 @@
 #include <cstdlib>
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/result.hpp>
-#include <htensor/io/port.hpp>
 #include <htensor/io/strategy.hpp>
 #include <memory>
 #include <span>
 #include <vector>
+
+#include "io/port/port.hpp"
 
 namespace ht::inline v1::io {
 
@@ -67,6 +68,6 @@ struct ArenaLayout {
 /// Computes the layout for ranges that are within their files. A request that is aligned in its file gets the
 /// same offset in a page as in the file, so that direct reads are possible; others are placed at an aligned
 /// position. `size_overflow` if the total exceeds 64 bits.
-[[nodiscard]] Result<ArenaLayout> lay_out(std::span<const LoadRequest> requests);
+[[nodiscard]] Result<ArenaLayout> lay_out(std::span<const Strategy::LoadRequest> requests);
 
 }  // namespace ht::inline v1::io

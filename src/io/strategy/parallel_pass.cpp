@@ -16,7 +16,7 @@ constexpr std::uint64_t trial_share = 8;
 constexpr double clear_lead = 1.25;
 // Trials per candidate in a round, interleaved with the other candidates, so that one slow moment does not
 // decide.
-constexpr int turns_per_round = 2;
+constexpr int trials_per_round = 2;
 // Keeps rates finite if the clock measures 0.
 constexpr double min_seconds = 1e-9;
 
@@ -25,7 +25,7 @@ constexpr std::size_t half_of(std::size_t count) noexcept { return (count + 1) /
 // Returns the number of trials: the warm-up and all rounds from `ways` candidates down to one.
 std::uint64_t trials_for(std::size_t ways) noexcept {
   std::uint64_t trials = 1;
-  for (std::size_t left = ways; left > 1; left = half_of(left)) trials += turns_per_round * left;
+  for (std::size_t left = ways; left > 1; left = half_of(left)) trials += trials_per_round * left;
   return trials;
 }
 
@@ -64,9 +64,9 @@ double Tuner::Candidate::rate() const noexcept {
 
 Tuner::Tuner(std::span<const Way> ways, std::uint64_t total_bytes, std::uint64_t trial_bytes)
     : trial_bytes_(std::max<std::uint64_t>(trial_bytes, 1)) {
-  const std::uint64_t most_trials = total_bytes / trial_share / trial_bytes_;
+  const std::uint64_t max_trials = total_bytes / trial_share / trial_bytes_;
   std::size_t count = ways.size();
-  while (count > 1 && trials_for(count) > most_trials) --count;
+  while (count > 1 && trials_for(count) > max_trials) --count;
   candidates_.reserve(count);
   for (const Way& way : ways.first(count)) candidates_.push_back({.way = way});
   is_warm_ = count == 1;
@@ -80,7 +80,7 @@ void Tuner::record(std::uint64_t bytes, double seconds) {
   candidate.seconds += std::max(seconds, 0.0);
   if (candidates_.size() == 1 || ++current_ != candidates_.size()) return;
   current_ = 0;
-  if (++turns_ == turns_per_round) end_round();
+  if (++trials_in_round_ == trials_per_round) end_round();
 }
 
 void Tuner::end_round() {
@@ -99,7 +99,7 @@ void Tuner::end_round() {
   // The default, if it is left, stays first: the next round compares with the first candidate.
   const auto stays = std::ranges::find(candidates_, preferred, &Candidate::way);
   if (stays != candidates_.end()) std::rotate(candidates_.begin(), stays, stays + 1);
-  turns_ = 0;
+  trials_in_round_ = 0;
 }
 
 ParallelPass::ParallelPass(std::vector<std::uint64_t> piece_bytes, Work work, const PassOptions& options)
@@ -128,7 +128,7 @@ ParallelPass::~ParallelPass() {
 // Requires the lock, as do `begin_batch` and `finish`.
 bool ParallelPass::can_begin(std::size_t number) const {
   if (number >= tuner_.way().threads || next_ == batch_end_ || error_) return false;
-  return next_ < wanted_ || next_ - wanted_ < max_ahead_;
+  return next_ < awaited_ || next_ - awaited_ < max_ahead_;
 }
 
 void ParallelPass::begin_batch() {
@@ -140,7 +140,7 @@ void ParallelPass::begin_batch() {
 }
 
 void ParallelPass::finish(std::size_t piece, Result<void> result) {
-  --under_way_;
+  --in_flight_;
   if (result) {
     done_[piece] = true;
     while (done_before_ < done_.size() && done_[done_before_]) ++done_before_;
@@ -148,7 +148,7 @@ void ParallelPass::finish(std::size_t piece, Result<void> result) {
     error_ = std::move(result).error();
     failed_piece_ = piece;
   }
-  if (under_way_ != 0 || next_ != batch_end_ || error_) return;
+  if (in_flight_ != 0 || next_ != batch_end_ || error_) return;
   tuner_.record(batch_bytes_, std::chrono::duration<double>(Clock::now() - batch_begin_).count());
   if (next_ != piece_bytes_.size()) begin_batch();
 }
@@ -161,7 +161,7 @@ void ParallelPass::work(std::size_t number) {
     const std::size_t piece = next_++;
     const std::size_t end = batch_end_;
     const Way way = tuner_.way();
-    ++under_way_;
+    ++in_flight_;
     lock.unlock();
     auto result = without_bad_alloc([&] { return work_(piece, end, way); });
     lock.lock();
@@ -176,7 +176,7 @@ Result<void> ParallelPass::work_here(std::size_t piece) {
   while (done_before_ <= piece) {
     if (error_) return fail(*error_);
     if (stop_.stop_requested()) return fail(Error(ErrorCode::cancelled));
-    ++under_way_;
+    ++in_flight_;
     const std::size_t next = next_++;
     finish(next, work_(next, batch_end_, tuner_.way()));
   }
@@ -187,7 +187,7 @@ Result<void> ParallelPass::wait_for(std::size_t piece) {
   if (threads_.empty()) return work_here(piece);
   if (stop_.stop_requested()) return fail(Error(ErrorCode::cancelled));
   std::unique_lock lock(mutex_);
-  wanted_ = piece;
+  awaited_ = piece;
   if (max_ahead_ != SIZE_MAX) may_begin_.notify_all();
   // Waits for the pieces before a failed one, so that the lowest failure is reported.
   const auto is_known = [&] { return done_before_ > piece || done_before_ == failed_piece_; };
@@ -215,16 +215,16 @@ Result<FetchedBy> fetch_pages(MappedFiles files, std::span<const FileRange> rang
   std::vector<std::uint64_t> sizes;
   sizes.reserve(pieces.size());
   for (const auto& piece : pieces) sizes.push_back(piece.bytes);
-  const auto advise = [&](const FileRange& piece, Advice advice) {
+  const auto advise = [&](const FileRange& piece, Strategy::Advice advice) {
     return files[piece.file]->advise(piece.offset, piece.bytes, advice);
   };
   const auto fetch = [&](std::size_t number, std::size_t end, Way way) -> Result<void> {
     const std::size_t later = number + read_ahead_pieces;
     if (way.engine == Engine::read_ahead && later < end) {
       // A failure is reported when that piece is populated.
-      static_cast<void>(advise(pieces[later], Advice::will_need));
+      static_cast<void>(advise(pieces[later], Strategy::Advice::will_need));
     }
-    return advise(pieces[number], Advice::populate);
+    return advise(pieces[number], Strategy::Advice::populate);
   };
   ParallelPass pass(std::move(sizes), fetch,
                     {.ways = ways_for(options),

@@ -66,7 +66,7 @@ class Tuner {
 
   std::vector<Candidate> candidates_;  // the default comes first while it is a candidate
   std::size_t current_ = 0;
-  int turns_ = 0;  // completed by all candidates in this round
+  int trials_in_round_ = 0;  // completed by all candidates in this round
   bool is_warm_ = false;
   std::uint64_t trial_bytes_;
 };
@@ -121,10 +121,10 @@ class ParallelPass {
   std::condition_variable_any finished_;
   Tuner tuner_;
   std::size_t next_ = 0;         // the next piece to start
-  std::size_t wanted_ = 0;       // the awaited piece
+  std::size_t awaited_ = 0;      // the awaited piece
   std::size_t done_before_ = 0;  // all pieces before this one are done
   std::vector<bool> done_;
-  std::size_t under_way_ = 0;
+  std::size_t in_flight_ = 0;
   std::size_t batch_end_ = 0;  // pieces before it use the current way
   std::uint64_t batch_bytes_ = 0;
   Clock::time_point batch_begin_;

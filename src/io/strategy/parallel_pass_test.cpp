@@ -21,7 +21,7 @@ Error broken(std::size_t piece) {
   return Error(ErrorCode::read_failed, "test", "piece " + std::to_string(piece));
 }
 
-TEST(ParallelPass, does_every_piece_once_whatever_the_way) {
+TEST(ParallelPass, processes_every_piece_once_with_any_method) {
   for (const auto& ways : {std::vector<Way>{one}, std::vector<Way>{two}, std::vector<Way>{two, one, four}}) {
     for (const std::size_t pieces : {0U, 1U, 2U, 100U}) {
       std::vector<std::atomic<int>> times(pieces);
@@ -45,7 +45,7 @@ TEST(ParallelPass, does_every_piece_once_whatever_the_way) {
   }
 }
 
-TEST(ParallelPass, meets_faults_whatever_the_caller_blocks) {
+TEST(ParallelPass, receives_faults_with_signals_blocked_in_the_caller) {
   const testing::BlockedSigbus blocked;
   const auto expect_unblocked = [](std::size_t, std::size_t, Way) -> Result<void> {
     EXPECT_FALSE(testing::BlockedSigbus::is_blocked());
@@ -55,7 +55,7 @@ TEST(ParallelPass, meets_faults_whatever_the_caller_blocks) {
   EXPECT_TRUE(pass.wait_for(1));
 }
 
-TEST(ParallelPass, tries_each_way_that_there_is_room_for) {
+TEST(ParallelPass, tries_each_candidate_that_fits) {
   const std::vector<Way> ways{two, one, four};
   std::mutex mutex;
   std::set<std::uint32_t> threads;
@@ -114,7 +114,7 @@ TEST(ParallelPass, fails_alike_without_threads) {
   EXPECT_EQ(pass.way(), one);
 }
 
-TEST(ParallelPass, begins_no_more_than_it_may) {
+TEST(ParallelPass, starts_at_most_max_ahead_pieces) {
   std::atomic<std::size_t> highest = 0;
   ParallelPass pass(std::vector<std::uint64_t>(100, 10),
                     [&](std::size_t piece, std::size_t, Way) -> Result<void> {
@@ -147,7 +147,7 @@ TEST(ParallelPass, a_stop_ends_the_wait) {
   }
 }
 
-TEST(ParallelPass, going_ends_its_threads) {
+TEST(ParallelPass, destruction_joins_its_threads) {
   std::atomic<int> times = 0;
   {
     const ParallelPass pass(std::vector<std::uint64_t>(100'000, 10),

@@ -1,4 +1,4 @@
-#include "io/strategy/choice.hpp"
+#include "io/strategy/automatic.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,13 +9,13 @@ namespace {
 
 constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
 
-TEST(SampledCache, what_is_not_large_is_its_own_sample) {
+TEST(SampledCache, small_ranges_are_sampled_completely) {
   const std::vector<FileRange> ranges{{0, 5, mebibyte}, {1, 0, 3}};
   EXPECT_EQ(samples_of(ranges), ranges);
   EXPECT_TRUE(samples_of({}).empty());
 }
 
-TEST(SampledCache, samples_of_what_is_large_are_few_and_lie_within_it) {
+TEST(SampledCache, samples_of_large_ranges_are_few_and_inside_the_range) {
   const std::vector<FileRange> ranges{
       {0, 4096, 700 * mebibyte}, {0, 900 * mebibyte, 3}, {1, 77, 1u << 30}, {3, 0, mebibyte / 2}};
   const auto samples = samples_of(ranges);

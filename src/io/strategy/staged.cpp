@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "base/format_text.hpp"
+#include "io/file_source.hpp"
+#include "io/port/system_error.hpp"
+#include "io/port/thread_queue.hpp"
 #include "io/strategy/direct_file.hpp"
 #include "io/strategy/mapped_file.hpp"
 #include "io/strategy/own_memory.hpp"
 #include "io/strategy/staged_machine.hpp"
-#include "io/port/system_error.hpp"
-#include "io/port/thread_queue.hpp"
 
 namespace ht::inline v1::io {
 namespace {
@@ -31,7 +32,7 @@ std::vector<bool> files_read(std::size_t files, std::span<const FileRange> range
 bool copy_mapped(MappedFile& mapped, const ReadRequest& request) {
   const MutableBytes into = request.into;
   // Populates all pages at once instead of one by one at first touch.
-  if (!mapped.advise(request.offset, into.size(), Advice::populate)) return false;
+  if (!mapped.advise(request.offset, into.size(), Strategy::Advice::populate)) return false;
   return mapped
       .visit(request.offset, into.size(),
              [&](Bytes from) -> Result<void> {
@@ -61,9 +62,9 @@ class Shell {
     for (std::size_t i = 0; i < sources_.size(); ++i) {
       if (read[i]) files_[i] = dynamic_cast<const FileSource*>(sources_[i].get());
       if (read[i] && files_[i] == nullptr) only_files_ = false;
-      const bool wanted = options_.direct && files_[i] != nullptr && files_[i]->capabilities().direct;
-      direct_.push_back(wanted ? DirectFile(files_[i]->handle(), Access::read, files_[i]->port())
-                               : DirectFile());
+      const bool use_direct = options_.direct && files_[i] != nullptr && files_[i]->capabilities().direct;
+      direct_.push_back(use_direct ? DirectFile(files_[i]->handle(), Access::read, files_[i]->port())
+                                   : DirectFile());
       alignments_.push_back(direct_.back().alignment().both());
     }
     plan_ = ChunkPlan(ranges, alignments_, options_.chunk_bytes);
@@ -220,7 +221,7 @@ class Shell {
     Slot& slot = slots_[number];
     if (!done->bytes) return after_failure(number, done->bytes.error());
     if (*done->bytes == 0) {
-      return staged::ReadFailed{Error(ErrorCode::truncated, "file_is_as_long_as_it_was",
+      return staged::ReadFailed{Error(ErrorCode::truncated, "file_size_is_unchanged",
                                       format_text("ends at byte {} but {} bytes at byte {} were to be read",
                                                   slot.chunk.range.offset + slot.done, slot.chunk.range.bytes,
                                                   slot.chunk.range.offset))
@@ -339,11 +340,11 @@ std::optional<Chunk> ChunkPlan::next() noexcept {
 }
 
 Result<void> check_ring(std::uint32_t chunks, std::uint64_t chunk_bytes) {
-  if (chunks != 0 && chunks <= staged::Ring::most_slots && chunk_bytes != 0 &&
+  if (chunks != 0 && chunks <= staged::Ring::max_slots && chunk_bytes != 0 &&
       chunk_bytes % read_alignment == 0) {
     return {};
   }
-  return fail(Error(ErrorCode::bad_state, "ring_can_be",
+  return fail(Error(ErrorCode::bad_state, "ring_size_is_valid",
                     format_text("a ring of {} chunks of {} bytes is not possible", chunks, chunk_bytes))
                   .with_hint("use 1 to 64 chunks, each a multiple of 4096 bytes"));
 }
@@ -354,9 +355,10 @@ Result<void> check_ranges(const Sources& sources, std::span<const FileRange> ran
         checked::range_fits(range.offset, range.bytes, sources[range.file]->size())) {
       continue;
     }
-    return fail(ErrorCode::out_of_bounds, "staged_ranges_are_in_their_files",
-                format_text("{} bytes at byte {} are outside of file {} of {}", range.bytes, range.offset,
-                            range.file, sources.size()));
+    return fail(Error(ErrorCode::out_of_bounds, "staged_ranges_are_in_their_files",
+                      format_text("{} bytes at byte {} are outside of file {} of {}", range.bytes,
+                                  range.offset, range.file, sources.size()))
+                    .with_hint("download missing or incomplete files again"));
   }
   return {};
 }
@@ -372,8 +374,9 @@ Result<Staged> load_into(std::span<const MutableBytes> into, const Sources& sour
     return memory.size() == range.bytes;
   };
   if (!std::ranges::equal(into, ranges, as_large)) {
-    return fail(ErrorCode::size_mismatch, "memory_is_as_large_as_the_ranges",
-                "the memory and the ranges to read into it differ in size");
+    return fail(Error(ErrorCode::size_mismatch, "memory_size_equals_the_ranges",
+                      "the memory and the ranges to read into it differ in size")
+                    .with_hint("pass memory of the size of each range"));
   }
   const bool by_ring = options.direct && options.ring_for_memory && !is_aligned_like_files(into, ranges);
   const auto take = [&](const Chunk& chunk, Bytes bytes) -> Result<void> {

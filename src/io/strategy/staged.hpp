@@ -70,7 +70,7 @@ struct StagedOptions {
   /// Called in order before the read of each chunk starts; may wait for its memory.
   std::function<void(const Chunk& chunk)> before_read{};
   /// The budget is not used here: callers allocate the memory. `on_loaded` is only used by `load_into`.
-  LoadWork work{};
+  Strategy::LoadWork work{};
 };
 
 /// Bytes read, and how many of them bypassed the page cache.

@@ -5,7 +5,7 @@
 
 #include <concepts>
 #include <cstdint>
-#include <htensor/base/error.hpp>
+#include <htensor/base/result.hpp>
 #include <optional>
 #include <variant>
 
@@ -16,12 +16,12 @@ namespace ht::inline v1::io::staged {
 
 /// A chunk uses the slot of its number modulo the number of slots.
 struct Ring {
-  static constexpr std::uint32_t most_slots = 64;
+  static constexpr std::uint32_t max_slots = 64;
 
   std::uint32_t slots = 0;
   std::uint64_t begun = 0;      ///< chunks whose read was started
   std::uint64_t handed = 0;     ///< chunks that the consumer has processed
-  std::uint32_t under_way = 0;  ///< reads in flight
+  std::uint32_t in_flight = 0;  ///< reads in flight
   std::uint64_t filled = 0;     ///< a bit for each slot that is ready for the consumer
   bool all_begun = false;
 
@@ -91,10 +91,10 @@ struct Step {
 inline Step go_on(const Ring& ring, bool queue_is_full = false) {
   if (ring.has_room() && !queue_is_full) return {Running{ring}, Begin{ring.slot_of(ring.begun)}};
   if (ring.is_filled(ring.slot_of(ring.handed))) return {Running{ring}, Hand{ring.slot_of(ring.handed)}};
-  if (ring.under_way > 0) return {Running{ring}, Await{}};
+  if (ring.in_flight > 0) return {Running{ring}, Await{}};
   if (!queue_is_full) return {Done{}, {}};
   return {
-      Failed{Error(ErrorCode::internal, "queue_takes_a_read", "read queue is full with no read in flight")},
+      Failed{Error(ErrorCode::internal, "queue_accepts_a_read", "read queue is full with no read in flight")},
       {}};
 }
 
@@ -102,24 +102,24 @@ inline Step go_on(const Ring& ring, bool queue_is_full = false) {
 inline Step start(std::uint32_t slots) { return go_on({.slots = slots}); }
 
 inline Step drain(const Ring& ring, const Error& error) {
-  if (ring.under_way > 0) return {Draining{ring, error}, Await{}};
+  if (ring.in_flight > 0) return {Draining{ring, error}, Await{}};
   return {Failed{error}, {}};
 }
 
-inline Ring with_one_less(Ring ring) {
-  --ring.under_way;
+inline Ring without_one_read(Ring ring) {
+  --ring.in_flight;
   return ring;
 }
 
 // The transition table.
 inline Step on(Running state, const Begun& /*event*/) {
   ++state.ring.begun;
-  ++state.ring.under_way;
+  ++state.ring.in_flight;
   return go_on(state.ring);
 }
 
 inline Step on(Running state, const BegunRest& /*event*/) {
-  ++state.ring.under_way;
+  ++state.ring.in_flight;
   return go_on(state.ring);
 }
 
@@ -131,17 +131,17 @@ inline Step on(Running state, const NothingLeft& /*event*/) {
 inline Step on(const Running& state, const NoRoom& /*event*/) { return go_on(state.ring, true); }
 
 inline Step on(const Running& state, const Arrived& event) {
-  Ring ring = with_one_less(state.ring);
+  Ring ring = without_one_read(state.ring);
   ring.filled |= std::uint64_t{1} << event.slot;
   return go_on(ring);
 }
 
 inline Step on(const Running& state, const ShortRead& event) {
-  return {Running{with_one_less(state.ring)}, BeginRest{event.slot}};
+  return {Running{without_one_read(state.ring)}, BeginRest{event.slot}};
 }
 
 inline Step on(const Running& state, const ReadFailed& event) {
-  return drain(with_one_less(state.ring), event.error);
+  return drain(without_one_read(state.ring), event.error);
 }
 
 inline Step on(const Running& state, const Handed& /*event*/) {
@@ -156,7 +156,7 @@ inline Step on(const Running& state, const Broke& event) { return drain(state.ri
 template <class Event>
   requires std::same_as<Event, Arrived> || std::same_as<Event, ShortRead> || std::same_as<Event, ReadFailed>
 inline Step on(const Draining& state, const Event& /*event*/) {
-  return drain(with_one_less(state.ring), state.error);
+  return drain(without_one_read(state.ring), state.error);
 }
 // The wait itself failed: the queue's destructor waits for the remaining reads.
 inline Step on(const Draining& state, const Broke& /*event*/) { return {Failed{state.error}, {}}; }
@@ -164,7 +164,7 @@ inline Step on(const Draining& state, const Broke& /*event*/) { return {Failed{s
 /// Calls `on` if the table has the pair, else returns `Failed{bad_state}`.
 [[nodiscard]] inline Step step(const State& state, const Event& event) {
   return step_of<Step>(state, event, [&]() -> Step {
-    return {Failed{Error(ErrorCode::bad_state, "event_belongs_to_the_state",
+    return {Failed{Error(ErrorCode::bad_state, "event_is_valid_in_the_state",
                          format_text("staged load in state {} got the unexpected event {}", name_of(state),
                                      name_of(event)))},
             {}};

@@ -14,7 +14,7 @@ Error some_error() { return Error(ErrorCode::read_failed, "test", "it failed"); 
 
 // One of each, such that every pair makes sense if the table has it.
 std::vector<State> states() {
-  const Ring ring{.slots = 2, .begun = 2, .under_way = 2};
+  const Ring ring{.slots = 2, .begun = 2, .in_flight = 2};
   return {Running{ring}, Draining{ring, some_error()}, Done{}, Failed{some_error()}};
 }
 std::vector<Event> events() {
@@ -31,10 +31,10 @@ std::vector<Event> events() {
 
 bool is_unknown_pair(const Step& step) {
   const auto* const failed = std::get_if<Failed>(&step.next);
-  return failed != nullptr && failed->error.rule() == "event_belongs_to_the_state";
+  return failed != nullptr && failed->error.rule() == "event_is_valid_in_the_state";
 }
 
-TEST(StagedMachine, event_belongs_to_the_state) {
+TEST(StagedMachine, event_is_valid_in_the_state) {
   int known = 0;
   for (const auto& state : states()) {
     for (const auto& event : events()) {
@@ -53,13 +53,13 @@ TEST(StagedMachine, event_belongs_to_the_state) {
   EXPECT_EQ(known, 13);
 }
 
-TEST(StagedMachine, over_is_over) {
+TEST(StagedMachine, final_states_refuse_events) {
   for (const State& state : {State(Done{}), State(Failed{some_error()})}) {
     for (const auto& event : events()) EXPECT_TRUE(is_unknown_pair(step(state, event)));
   }
 }
 
-TEST(StagedMachine, reads_before_it_hands_on) {
+TEST(StagedMachine, reads_before_it_delivers) {
   auto at = start(2);
   EXPECT_EQ(std::get<Begin>(at.effect.value()).slot, 0U);
   at = step(at.next, Begun{});
@@ -80,22 +80,22 @@ TEST(StagedMachine, reads_before_it_hands_on) {
   EXPECT_FALSE(at.effect);
 }
 
-TEST(StagedMachine, nothing_to_do_is_done) {
+TEST(StagedMachine, no_ranges_is_done) {
   EXPECT_TRUE(std::holds_alternative<Done>(step(start(3).next, NothingLeft{}).next));
 }
 
-TEST(StagedMachine, what_came_short_is_begun_again) {
-  const Running running{{.slots = 1, .begun = 1, .under_way = 1}};
+TEST(StagedMachine, short_reads_are_continued) {
+  const Running running{{.slots = 1, .begun = 1, .in_flight = 1}};
   auto at = step(running, ShortRead{0});
   EXPECT_EQ(std::get<BeginRest>(at.effect.value()).slot, 0U);
-  EXPECT_EQ(std::get<Running>(at.next).ring.under_way, 0U);
+  EXPECT_EQ(std::get<Running>(at.next).ring.in_flight, 0U);
   at = step(at.next, BegunRest{});
-  EXPECT_EQ(std::get<Running>(at.next).ring.under_way, 1U);
+  EXPECT_EQ(std::get<Running>(at.next).ring.in_flight, 1U);
   EXPECT_EQ(std::get<Running>(at.next).ring.begun, 1U);
 }
 
-TEST(StagedMachine, waits_for_all_that_is_under_way_before_it_fails) {
-  auto at = step(Running{{.slots = 3, .begun = 3, .under_way = 3}}, ReadFailed{some_error()});
+TEST(StagedMachine, waits_for_reads_in_flight_before_it_fails) {
+  auto at = step(Running{{.slots = 3, .begun = 3, .in_flight = 3}}, ReadFailed{some_error()});
   EXPECT_TRUE(std::holds_alternative<Draining>(at.next));
   at = step(at.next, Arrived{1});
   EXPECT_TRUE(std::holds_alternative<Await>(at.effect.value()));
@@ -104,10 +104,10 @@ TEST(StagedMachine, waits_for_all_that_is_under_way_before_it_fails) {
   EXPECT_EQ(std::get<Failed>(at.next).error.rule(), "test");
 }
 
-TEST(StagedMachine, queue_takes_a_read) {
+TEST(StagedMachine, queue_accepts_a_read) {
   const auto full = step(Running{{.slots = 2}}, NoRoom{});
-  EXPECT_EQ(std::get<Failed>(full.next).error.rule(), "queue_takes_a_read");
-  const auto busy = step(Running{{.slots = 2, .begun = 1, .under_way = 1}}, NoRoom{});
+  EXPECT_EQ(std::get<Failed>(full.next).error.rule(), "queue_accepts_a_read");
+  const auto busy = step(Running{{.slots = 2, .begun = 1, .in_flight = 1}}, NoRoom{});
   EXPECT_TRUE(std::holds_alternative<Await>(busy.effect.value()));
 }
 
@@ -116,12 +116,12 @@ std::string diagram() {
   std::set<std::string> arrows;
   std::vector<State> all;
   for (std::uint32_t begun = 0; begun <= 2; ++begun) {
-    for (std::uint32_t under_way = 0; under_way <= begun; ++under_way) {
+    for (std::uint32_t in_flight = 0; in_flight <= begun; ++in_flight) {
       for (std::uint64_t filled = 0; filled < 4; ++filled) {
         for (const bool all_begun : {false, true}) {
-          const Ring ring{2, begun, 0, under_way, filled, all_begun};
+          const Ring ring{2, begun, 0, in_flight, filled, all_begun};
           all.emplace_back(Running{ring});
-          if (under_way > 0) all.emplace_back(Draining{ring, some_error()});
+          if (in_flight > 0) all.emplace_back(Draining{ring, some_error()});
         }
       }
     }
@@ -129,10 +129,10 @@ std::string diagram() {
   for (const auto& state : all) {
     for (const auto& event : events()) {
       const auto* const running = std::get_if<Running>(&state);
-      const bool read_came = std::holds_alternative<Arrived>(event) ||
-                             std::holds_alternative<ShortRead>(event) ||
-                             std::holds_alternative<ReadFailed>(event);
-      if (running != nullptr && read_came && running->ring.under_way == 0) continue;
+      const bool read_completed = std::holds_alternative<Arrived>(event) ||
+                                  std::holds_alternative<ShortRead>(event) ||
+                                  std::holds_alternative<ReadFailed>(event);
+      if (running != nullptr && read_completed && running->ring.in_flight == 0) continue;
       const Step next = step(state, event);
       if (is_unknown_pair(next)) continue;
       arrows.insert("    " + std::string(name_of(state)) + " --> " + std::string(name_of(next.next)) + " : " +
@@ -144,7 +144,7 @@ std::string diagram() {
   return text + "    Done --> [*]\n    Failed --> [*]\n";
 }
 
-TEST(StagedMachine, diagram_is_the_one_in_the_docs) {
+TEST(StagedMachine, diagram_matches_the_docs) {
   std::ifstream file("docs/io.md");
   std::stringstream docs;
   docs << file.rdbuf();

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "io/file_source.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
@@ -87,7 +88,7 @@ class StagedLoad : public ::testing::Test {
   std::function<Result<void>()> on_chunk_;
 };
 
-TEST_F(StagedLoad, gives_all_bytes_in_order) {
+TEST_F(StagedLoad, delivers_all_bytes_in_order) {
   for (const bool direct : {true, false}) {
     for (const std::uint32_t chunks : {1U, 2U, 3U}) {
       const auto staged = load(ranges(), {.chunks = chunks, .direct = direct});
@@ -101,12 +102,12 @@ TEST_F(StagedLoad, gives_all_bytes_in_order) {
   }
 }
 
-TEST_F(StagedLoad, of_nothing_is_nothing) {
+TEST_F(StagedLoad, of_no_ranges_is_empty) {
   EXPECT_EQ(load({}).value().bytes, 0U);
   EXPECT_EQ(load({{0, file_bytes, 0}, {1, 3, 0}}).value().bytes, 0U);
 }
 
-TEST_F(StagedLoad, goes_on_without_direct_reads_and_without_io_uring) {
+TEST_F(StagedLoad, works_without_direct_reads_and_without_io_uring) {
   for (const auto call : {Call::reopen_direct, Call::direct_alignment, Call::read_queue}) {
     for (int i = 0; i < 2; ++i) port_.fail_at(call, port_.count(call) + i, std::errc::invalid_argument);
     const auto staged = load(ranges());
@@ -118,8 +119,8 @@ TEST_F(StagedLoad, goes_on_without_direct_reads_and_without_io_uring) {
   }
 }
 
-TEST_F(StagedLoad, goes_on_after_short_reads_and_interruptions) {
-  port_.set_most_bytes(1000);
+TEST_F(StagedLoad, continues_after_short_reads_and_interruptions) {
+  port_.set_max_bytes(1000);
   for (int i = 0; i < 20; ++i) {
     port_.fail_at(Call::complete, 3 * i,
                   i % 2 == 0 ? std::errc::interrupted : std::errc::resource_unavailable_try_again);
@@ -129,7 +130,7 @@ TEST_F(StagedLoad, goes_on_after_short_reads_and_interruptions) {
   EXPECT_EQ(loaded_, expected());
 }
 
-TEST_F(StagedLoad, reads_anew_what_was_refused_as_direct) {
+TEST_F(StagedLoad, retries_refused_direct_reads_with_buffering) {
   port_.fail_at(Call::complete, 1, std::errc::invalid_argument);
   const auto direct = load({{0, 0, 8 * page}});
   if (direct && direct->direct_bytes == 0)
@@ -159,7 +160,7 @@ TEST_F(StagedLoad, bytes_can_be_read) {
   EXPECT_EQ(loaded_, expected());
 }
 
-TEST_F(StagedLoad, every_begin_may_fail) {
+TEST_F(StagedLoad, reports_failure_of_any_submission) {
   for (int nth = 0;; ++nth) {
     port_.fail_at(Call::submit, port_.count(Call::submit) + nth, std::errc::bad_file_descriptor);
     const auto staged = load(ranges());
@@ -187,22 +188,22 @@ TEST_F(StagedLoad, reads_can_be_awaited) {
   EXPECT_EQ(loaded_, expected());
 }
 
-TEST_F(StagedLoad, waits_where_the_queue_is_full) {
+TEST_F(StagedLoad, waits_if_the_queue_is_full) {
   for (int i = 1; i < 40; i += 2) port_.fail_at(Call::submit, i, std::errc::resource_unavailable_try_again);
   const auto staged = load(ranges());
   ASSERT_TRUE(staged) << to_string(staged.error());
   EXPECT_EQ(loaded_, expected());
 }
 
-TEST_F(StagedLoad, what_the_consumer_says_ends_it) {
+TEST_F(StagedLoad, an_error_of_the_consumer_ends_it) {
   int left = 4;
   on_chunk_ = [&]() -> Result<void> {
-    if (--left == 0) return fail(ErrorCode::no_space, "there_is_room", "there is none");
+    if (--left == 0) return fail(ErrorCode::no_space, "space_is_left", "there is none");
     return {};
   };
   const auto staged = load(ranges());
   ASSERT_FALSE(staged);
-  EXPECT_EQ(staged.error().rule(), "there_is_room");
+  EXPECT_EQ(staged.error().rule(), "space_is_left");
   EXPECT_EQ(left, 0);
 }
 
@@ -225,7 +226,7 @@ TEST_F(StagedLoad, work_is_not_stopped) {
   EXPECT_EQ(loaded_, expected());
 }
 
-TEST_F(StagedLoad, file_is_as_long_as_it_was) {
+TEST_F(StagedLoad, file_size_is_unchanged) {
   on_chunk_ = [&]() -> Result<void> {
     std::filesystem::resize_file(folder_ / "b", 3 * page);
     return {};
@@ -233,28 +234,28 @@ TEST_F(StagedLoad, file_is_as_long_as_it_was) {
   const auto staged = load({{1, 0, file_bytes}}, {.chunks = 1});
   ASSERT_FALSE(staged);
   EXPECT_EQ(staged.error().code(), ErrorCode::truncated);
-  EXPECT_EQ(staged.error().rule(), "file_is_as_long_as_it_was");
+  EXPECT_EQ(staged.error().rule(), "file_size_is_unchanged");
   EXPECT_EQ(staged.error().path(), (folder_ / "b").string());
   EXPECT_EQ(staged.error().offset(), 3 * page);
 }
 
-TEST_F(StagedLoad, file_is_as_it_was) {
+TEST_F(StagedLoad, file_is_unchanged) {
   on_chunk_ = [&]() -> Result<void> {
     std::filesystem::last_write_time(folder_ / "a",
                                      std::filesystem::file_time_type::clock::now() + std::chrono::hours(1));
     return {};
   };
-  EXPECT_EQ(load(ranges()).error().rule(), "file_is_as_it_was");
+  EXPECT_EQ(load(ranges()).error().rule(), "file_is_unchanged");
   EXPECT_EQ(load(ranges()).error().code(), ErrorCode::changed_underfoot);
 }
 
-TEST_F(StagedLoad, into_memory_has_everything_in_its_place) {
+TEST_F(StagedLoad, into_memory_places_every_range) {
   for (const bool by_threads : {false, true}) {
     if (by_threads) port_.fail_from(Call::read_queue, 0, std::errc::function_not_supported);
     const int reads = port_.count(Call::read_at);
     std::string memory(expected().size(), '.');
     std::uint64_t last = 0;
-    LoadWork work;
+    Strategy::LoadWork work;
     work.on_progress = [&](std::uint64_t done) {
       EXPECT_GT(done, last);
       last = done;
@@ -270,7 +271,7 @@ TEST_F(StagedLoad, into_memory_has_everything_in_its_place) {
   }
 }
 
-TEST_F(StagedLoad, into_memory_is_direct_where_it_is_aligned) {
+TEST_F(StagedLoad, into_memory_is_direct_if_aligned) {
   const Sources files{files_[0]};
   const std::vector<FileRange> range{{0, page, 4 * page}};
   alignas(4096) static std::array<std::byte, 4 * page + 1> memory;
@@ -288,26 +289,26 @@ TEST_F(StagedLoad, into_memory_is_direct_where_it_is_aligned) {
   EXPECT_EQ(aligned->direct_bytes, 4 * page);
 }
 
-TEST_F(StagedLoad, memory_is_as_large_as_the_ranges) {
+TEST_F(StagedLoad, memory_size_equals_the_ranges) {
   const Sources files{files_[0]};
   std::vector<std::byte> memory(10);
   const std::vector<MutableBytes> into{memory};
   for (const std::uint64_t bytes : {9U, 11U}) {
     const std::vector<FileRange> range{{0, 0, bytes}};
-    EXPECT_EQ(load_into(into, files, range).error().rule(), "memory_is_as_large_as_the_ranges");
+    EXPECT_EQ(load_into(into, files, range).error().rule(), "memory_size_equals_the_ranges");
   }
   const std::vector<FileRange> two{{0, 0, 5}, {0, 0, 5}};
   EXPECT_EQ(load_into(into, files, two).error().code(), ErrorCode::size_mismatch);
   EXPECT_TRUE(load_into({}, files, {}));
 }
 
-TEST_F(StagedLoad, ring_can_be) {
+TEST_F(StagedLoad, ring_size_is_valid) {
   const Sources files{files_[0]};
   const auto take = [](const Chunk&, Bytes) -> Result<void> { return {}; };
   const std::vector<FileRange> range{{0, 0, 1}};
   for (const auto& options : {StagedOptions{.chunks = 0}, StagedOptions{.chunks = 65},
                               StagedOptions{.chunk_bytes = 0}, StagedOptions{.chunk_bytes = 4097}}) {
-    EXPECT_EQ(load_staged(files, range, take, options).error().rule(), "ring_can_be");
+    EXPECT_EQ(load_staged(files, range, take, options).error().rule(), "ring_size_is_valid");
   }
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/format_text.hpp"
+#include "io/file_source.hpp"
 #include "io/strategy/own_memory.hpp"
 #include "io/strategy/parallel_pass.hpp"
 
@@ -53,26 +54,29 @@ class PagesAhead {
 
 }  // namespace
 
-RequestFailed request_failed(Error error) { return {std::make_shared<const Error>(std::move(error))}; }
+Strategy::RequestFailed request_failed(Error error) {
+  return {std::make_shared<const Error>(std::move(error))};
+}
 
-RequestFailed not_supported(const Strategy& strategy, std::string_view request) {
+Strategy::RequestFailed not_supported(const Strategy& strategy, std::string_view request) {
   return request_failed(
-      Error(ErrorCode::unsupported_strategy, "strategy_knows_the_request",
+      Error(ErrorCode::unsupported_strategy, "strategy_supports_the_request",
             format_text("the strategy '{}' cannot {}", strategy.name(), request))
           .with_hint("use `mapped` to map files, and `read`, `staged` or `external` to load them"));
 }
 
-std::vector<Answer> Strategy::load(std::span<const LoadRequest> requests, const LoadWork& work) {
-  std::vector<Answer> answers;
+std::vector<Strategy::Answer> Strategy::load(std::span<const Strategy::LoadRequest> requests,
+                                             const Strategy::LoadWork& work) {
+  std::vector<Strategy::Answer> answers;
   answers.reserve(requests.size());
   std::uint64_t done_bytes = 0;
-  const auto load_one = [&](const LoadRequest& request) -> Answer {
+  const auto load_one = [&](const Strategy::LoadRequest& request) -> Strategy::Answer {
     if (work.stop.stop_requested()) {
       return request_failed(Error(ErrorCode::cancelled, "work_is_not_stopped",
                                   format_text("stopped: {} bytes loaded", done_bytes)));
     }
     auto answered = answer(request);
-    const auto* const loaded = std::get_if<LoadDone>(&answered);
+    const auto* const loaded = std::get_if<Strategy::LoadDone>(&answered);
     if (loaded == nullptr) return answered;
     const auto seen = work.on_loaded ? work.on_loaded(request.range, loaded->memory.bytes) : Result<void>();
     if (!seen) return request_failed(seen.error());
@@ -82,8 +86,8 @@ std::vector<Answer> Strategy::load(std::span<const LoadRequest> requests, const 
   };
   for (const auto& request : requests) {
     answers.push_back(load_one(request));
-    if (!std::holds_alternative<RequestFailed>(answers.back())) continue;
-    const Answer failed = answers.back();
+    if (!std::holds_alternative<Strategy::RequestFailed>(answers.back())) continue;
+    const Strategy::Answer failed = answers.back();
     answers.assign(requests.size(), failed);
     break;
   }
@@ -97,22 +101,24 @@ Error not_answered(const Strategy& strategy) {
       .with_hint("return one answer for each request, with memory of the size of its range");
 }
 
-Error error_of(const Strategy& strategy, const RequestFailed& failed) {
+Error error_of(const Strategy& strategy, const Strategy::RequestFailed& failed) {
   return failed.error ? *failed.error : not_answered(strategy);
 }
 
-Result<void> advise(Strategy& strategy, const FileRange& range, Advice advice) {
-  HT_TRY(ask<AdviseDone>(strategy, AdviseRequest{range, advice}));
+Result<void> advise(Strategy& strategy, const FileRange& range, Strategy::Advice advice) {
+  HT_TRY(send_request<Strategy::AdviseDone>(strategy, Strategy::AdviseRequest{range, advice}));
   return {};
 }
 
-Result<std::vector<LoadDone>> ask_to_load(Strategy& strategy, std::span<const LoadRequest> requests,
-                                          const LoadWork& work) {
+Result<std::vector<Strategy::LoadDone>> request_load(Strategy& strategy,
+                                                     std::span<const Strategy::LoadRequest> requests,
+                                                     const Strategy::LoadWork& work) {
   auto answers = strategy.load(requests, work);
   if (answers.size() != requests.size()) return fail(not_answered(strategy));
-  std::vector<LoadDone> loaded;
+  std::vector<Strategy::LoadDone> loaded;
   loaded.reserve(answers.size());
-  for (auto& answer : answers) loaded.push_back(HT_TRY(done_or_error<LoadDone>(strategy, std::move(answer))));
+  for (auto& answer : answers)
+    loaded.push_back(HT_TRY(done_or_error<Strategy::LoadDone>(strategy, std::move(answer))));
   return loaded;
 }
 
@@ -134,71 +140,76 @@ std::vector<MappedFile*> MappedStrategy::files() const {
   return files;
 }
 
-Answer MappedStrategy::answer(const Request& request) {
-  if (const auto* const asked = std::get_if<MapRequest>(&request)) {
-    const auto& [number, offset, bytes] = asked->range;
-    const auto file = file_of(asked->range);
+Strategy::Answer MappedStrategy::answer(const Strategy::Request& request) {
+  if (const auto* const map_request = std::get_if<Strategy::MapRequest>(&request)) {
+    const auto& [number, offset, bytes] = map_request->range;
+    const auto file = file_of(map_request->range);
     auto done = file ? (*file)->map(offset, bytes) : fail(file.error());
     return done ? Answer(*std::move(done)) : request_failed(std::move(done).error());
   }
-  if (const auto* const asked = std::get_if<AdviseRequest>(&request)) {
-    const auto& [number, offset, bytes] = asked->range;
-    const auto file = file_of(asked->range);
-    auto done = file ? (*file)->advise(offset, bytes, asked->advice) : fail(file.error());
-    return done ? Answer(AdviseDone{}) : request_failed(std::move(done).error());
+  if (const auto* const advise_request = std::get_if<Strategy::AdviseRequest>(&request)) {
+    const auto& [number, offset, bytes] = advise_request->range;
+    const auto file = file_of(advise_request->range);
+    auto done = file ? (*file)->advise(offset, bytes, advise_request->advice) : fail(file.error());
+    return done ? Strategy::Answer(Strategy::AdviseDone{}) : request_failed(std::move(done).error());
   }
-  if (const auto* const asked = std::get_if<ReleaseRequest>(&request)) {
+  if (const auto* const release_request = std::get_if<Strategy::ReleaseRequest>(&request)) {
     for (const auto& file : files_) {
-      const auto is_released = file ? file->release(*asked->memory) : false;
+      const auto is_released = file ? file->release(*release_request->memory) : false;
       if (!is_released) return request_failed(is_released.error());
-      if (*is_released) return ReleaseDone{};
+      if (*is_released) return Strategy::ReleaseDone{};
     }
-    *asked->memory = {};  // the mapping itself stays
-    return ReleaseDone{};
+    *release_request->memory = {};  // the mapping itself stays
+    return Strategy::ReleaseDone{};
   }
   return not_supported(*this, "load into memory");
 }
 
 Result<MappedFile*> MappedStrategy::file_of(const FileRange& range) const {
   if (range.file < files_.size() && files_[range.file]) return files_[range.file].get();
-  return fail(ErrorCode::missing_shard, "mapped_file_is_there",
-              format_text("file {} of {} is missing and cannot be mapped", range.file, files_.size()));
+  return fail(Error(ErrorCode::missing_shard, "mapped_file_exists",
+                    format_text("file {} of {} is missing and cannot be mapped", range.file, files_.size()))
+                  .with_hint("download the missing files into the same folder"));
 }
 
-Answer ReadStrategy::answer(const Request& request) {
-  if (const auto* const asked = std::get_if<LoadRequest>(&request))
-    return load(std::span(asked, 1), {}).front();
-  const auto* const asked = std::get_if<ReleaseRequest>(&request);
-  if (asked == nullptr)
-    return not_supported(*this, std::holds_alternative<MapRequest>(request) ? "map files" : "take advice");
-  if (asked->memory->owner.use_count() > 1) {
-    return request_failed(Error(ErrorCode::in_use, "nobody_holds_the_memory", "is still in use")
+Strategy::Answer ReadStrategy::answer(const Strategy::Request& request) {
+  if (const auto* const load_request = std::get_if<Strategy::LoadRequest>(&request))
+    return load(std::span(load_request, 1), {}).front();
+  const auto* const release_request = std::get_if<Strategy::ReleaseRequest>(&request);
+  if (release_request == nullptr)
+    return not_supported(*this,
+                         std::holds_alternative<Strategy::MapRequest>(request) ? "map files" : "take advice");
+  if (release_request->memory->owner.use_count() > 1) {
+    return request_failed(Error(ErrorCode::in_use, "memory_is_not_in_use", "is still in use")
                               .with_hint("destroy all tensors of that name first"));
   }
-  *asked->memory = {};
-  return ReleaseDone{};
+  *release_request->memory = {};
+  return Strategy::ReleaseDone{};
 }
 
-std::vector<Answer> ReadStrategy::load(std::span<const LoadRequest> requests, const LoadWork& work) {
+std::vector<Strategy::Answer> ReadStrategy::load(std::span<const Strategy::LoadRequest> requests,
+                                                 const Strategy::LoadWork& work) {
   // Allocated first, so that each request gets an answer even when out of memory.
-  std::vector<Answer> answers(requests.size());
+  std::vector<Strategy::Answer> answers(requests.size());
   auto memory = without_bad_alloc([&] { return run(requests, work); });
   if (memory) {
-    std::ranges::transform(*memory, answers.begin(), [](Memory& each) { return LoadDone{std::move(each)}; });
+    std::ranges::transform(*memory, answers.begin(),
+                           [](Memory& each) { return Strategy::LoadDone{std::move(each)}; });
   } else {
-    std::ranges::fill(answers, Answer(request_failed(std::move(memory).error())));
+    std::ranges::fill(answers, Strategy::Answer(request_failed(std::move(memory).error())));
   }
   return answers;
 }
 
-Result<std::vector<Memory>> ReadStrategy::run(std::span<const LoadRequest> requests, const LoadWork& work) {
+Result<std::vector<Memory>> ReadStrategy::run(std::span<const Strategy::LoadRequest> requests,
+                                              const Strategy::LoadWork& work) {
   std::vector<FileRange> ranges;
   ranges.reserve(requests.size());
   for (const auto& request : requests) ranges.push_back(request.range);
   HT_TRY(check_ranges(sources_, ranges));
   const auto layout = HT_TRY(lay_out(requests));
   if (layout.bytes > work.budget_bytes) {
-    return fail(Error(ErrorCode::budget_too_small, "what_is_read_fits_into_the_budget",
+    return fail(Error(ErrorCode::budget_too_small, "loaded_bytes_fit_the_budget",
                       format_text("needs {} bytes of memory but the budget is {} bytes; 0 bytes were loaded",
                                   layout.bytes, work.budget_bytes))
                     .with_hint("raise the budget, load fewer tensors, or use the strategy `staged`"));

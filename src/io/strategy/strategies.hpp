@@ -32,9 +32,9 @@ class MappedStrategy final : public Strategy {
   /// Null for missing sources.
   [[nodiscard]] std::vector<MappedFile*> files() const;
 
-  [[nodiscard]] std::string_view name() const noexcept override { return to_string(StrategyKind::mapped); }
+  [[nodiscard]] std::string_view name() const noexcept override { return to_string(Strategy::Kind::mapped); }
   /// `missing_shard` if the source is missing.
-  Answer answer(const Request& request) override;
+  Strategy::Answer answer(const Strategy::Request& request) override;
 
  private:
   [[nodiscard]] Result<MappedFile*> file_of(const FileRange& range) const;
@@ -43,16 +43,17 @@ class MappedStrategy final : public Strategy {
   std::vector<std::unique_ptr<MappedFile>> files_;
 };
 
-/// Loads into its own memory, which a ReleaseRequest frees. All requests of a load fail together.
+/// Loads into its own memory, which a Strategy::ReleaseRequest frees. All requests of a load fail together.
 /// `budget_too_small`.
 class ReadStrategy final : public Strategy {
  public:
   explicit ReadStrategy(const Sources& sources, StagedOptions reading = {})
       : sources_(sources), reading_(std::move(reading)) {}
 
-  [[nodiscard]] std::string_view name() const noexcept override { return to_string(StrategyKind::read); }
-  Answer answer(const Request& request) override;
-  std::vector<Answer> load(std::span<const LoadRequest> requests, const LoadWork& work) override;
+  [[nodiscard]] std::string_view name() const noexcept override { return to_string(Strategy::Kind::read); }
+  Strategy::Answer answer(const Strategy::Request& request) override;
+  std::vector<Strategy::Answer> load(std::span<const Strategy::LoadRequest> requests,
+                                     const Strategy::LoadWork& work) override;
 
   /// Totals of all loads.
   [[nodiscard]] const Staged& done() const noexcept { return done_; }
@@ -61,7 +62,8 @@ class ReadStrategy final : public Strategy {
 
  private:
   /// Returns the memory of each request.
-  [[nodiscard]] Result<std::vector<Memory>> run(std::span<const LoadRequest> requests, const LoadWork& work);
+  [[nodiscard]] Result<std::vector<Memory>> run(std::span<const Strategy::LoadRequest> requests,
+                                                const Strategy::LoadWork& work);
 
   const Sources& sources_;
   StagedOptions reading_;
@@ -72,27 +74,27 @@ class ReadStrategy final : public Strategy {
 /// Returns the `bad_state` error for an answer that does not match its request.
 [[nodiscard]] Error not_answered(const Strategy& strategy);
 /// Returns the Error of a failed request.
-[[nodiscard]] Error error_of(const Strategy& strategy, const RequestFailed& failed);
+[[nodiscard]] Error error_of(const Strategy& strategy, const Strategy::RequestFailed& failed);
 
 /// Returns the expected event, or the Error of the answer.
 template <class Done>
-[[nodiscard]] Result<Done> done_or_error(const Strategy& strategy, Answer answer) {
+[[nodiscard]] Result<Done> done_or_error(const Strategy& strategy, Strategy::Answer answer) {
   if (auto* const done = std::get_if<Done>(&answer)) return std::move(*done);
-  const auto* const failed = std::get_if<RequestFailed>(&answer);
+  const auto* const failed = std::get_if<Strategy::RequestFailed>(&answer);
   return fail(failed != nullptr ? error_of(strategy, *failed) : not_answered(strategy));
 }
 
-/// Sends a request and returns the event that answers it: `ask<MapDone>(strategy, MapRequest{range})`.
+/// Sends a request and returns the event that answers it: `send_request<Strategy::MapDone>(strategy,
+/// Strategy::MapRequest{range})`.
 template <class Done>
-[[nodiscard]] Result<Done> ask(Strategy& strategy, const Request& request) {
+[[nodiscard]] Result<Done> send_request(Strategy& strategy, const Strategy::Request& request) {
   return done_or_error<Done>(strategy, strategy.answer(request));
 }
 
-[[nodiscard]] Result<void> advise(Strategy& strategy, const FileRange& range, Advice advice);
+[[nodiscard]] Result<void> advise(Strategy& strategy, const FileRange& range, Strategy::Advice advice);
 
-/// Returns the LoadDone of each request, or the first failure; `bad_state` if answers are missing.
-[[nodiscard]] Result<std::vector<LoadDone>> ask_to_load(Strategy& strategy,
-                                                        std::span<const LoadRequest> requests,
-                                                        const LoadWork& work);
+/// Returns the Strategy::LoadDone of each request, or the first failure; `bad_state` if answers are missing.
+[[nodiscard]] Result<std::vector<Strategy::LoadDone>> request_load(
+    Strategy& strategy, std::span<const Strategy::LoadRequest> requests, const Strategy::LoadWork& work);
 
 }  // namespace ht::inline v1::io

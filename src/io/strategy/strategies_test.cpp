@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "io/file_source.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
@@ -36,19 +37,19 @@ class Strategies : public ::testing::Test {
     EXPECT_EQ(port_.open_queues(), 0);
   }
 
-  static Memory done(const Answer& answer) {
-    if (const auto* const mapped = std::get_if<MapDone>(&answer)) return mapped->memory;
-    if (const auto* const loaded = std::get_if<LoadDone>(&answer)) return loaded->memory;
-    ADD_FAILURE() << "failed: " << to_string(*std::get<RequestFailed>(answer).error);
+  static Memory done(const Strategy::Answer& answer) {
+    if (const auto* const mapped = std::get_if<Strategy::MapDone>(&answer)) return mapped->memory;
+    if (const auto* const loaded = std::get_if<Strategy::LoadDone>(&answer)) return loaded->memory;
+    ADD_FAILURE() << "failed: " << to_string(*std::get<Strategy::RequestFailed>(answer).error);
     return {};
   }
-  static Error error_of(const Answer& answer) {
-    const auto* const failed = std::get_if<RequestFailed>(&answer);
+  static Error error_of(const Strategy::Answer& answer) {
+    const auto* const failed = std::get_if<Strategy::RequestFailed>(&answer);
     EXPECT_NE(failed, nullptr);
     return failed != nullptr ? *failed->error : Error(ErrorCode::internal);
   }
   static bool is_released(Strategy& strategy, Memory& memory) {
-    return std::holds_alternative<ReleaseDone>(strategy.answer(ReleaseRequest{&memory}));
+    return std::holds_alternative<Strategy::ReleaseDone>(strategy.answer(Strategy::ReleaseRequest{&memory}));
   }
   static std::string text_of(Bytes bytes) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -60,16 +61,16 @@ class Strategies : public ::testing::Test {
   Sources sources_;
 };
 
-TEST_F(Strategies, mapped_makes_one_mapping_when_the_first_request_needs_it) {
+TEST_F(Strategies, mapped_creates_one_mapping_at_the_first_request) {
   MappedStrategy mapped(sources_);
   EXPECT_EQ(port_.count(Call::map), 0);
-  const auto a = done(mapped.answer(MapRequest{{0, 1, 5}}));
-  const auto b = done(mapped.answer(MapRequest{{0, 20'000, 20'000}}));
+  const auto a = done(mapped.answer(Strategy::MapRequest{{0, 1, 5}}));
+  const auto b = done(mapped.answer(Strategy::MapRequest{{0, 20'000, 20'000}}));
   EXPECT_EQ(text_of(a.bytes), contents().substr(1, 5));
   EXPECT_EQ(text_of(b.bytes), contents().substr(20'000));
   EXPECT_EQ(a.owner, b.owner);
-  EXPECT_TRUE(std::holds_alternative<AdviseDone>(
-      mapped.answer(AdviseRequest{{0, 30'000, 10'000}, Advice::populate})));
+  EXPECT_TRUE(std::holds_alternative<Strategy::AdviseDone>(
+      mapped.answer(Strategy::AdviseRequest{{0, 30'000, 10'000}, Strategy::Advice::populate})));
   EXPECT_EQ(port_.count(Call::map), 1);
   EXPECT_TRUE(mapped.file(0).is_mapped());
 }
@@ -78,44 +79,45 @@ TEST_F(Strategies, mapping_outlives_the_strategy_with_its_owner) {
   Memory memory;
   {
     MappedStrategy mapped(sources_);
-    memory = done(mapped.answer(MapRequest{{0, 0, file_bytes}}));
+    memory = done(mapped.answer(Strategy::MapRequest{{0, 0, file_bytes}}));
   }
   EXPECT_EQ(text_of(memory.bytes), contents());
 }
 
 TEST_F(Strategies, eviction_needs_no_mapping) {
   MappedStrategy mapped(sources_);
-  EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Advice::drop));
+  EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Strategy::Advice::drop));
   EXPECT_EQ(port_.count(Call::forget), 0);
-  EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Advice::evict));
+  EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Strategy::Advice::evict));
   EXPECT_EQ(port_.count(Call::forget), 1);
   EXPECT_EQ(port_.count(Call::map), 0);
   port_.fail_at(Call::forget, 1, std::errc::io_error);
-  EXPECT_EQ(advise(mapped, {0, 0, file_bytes}, Advice::evict).error().rule(), "page_cache_can_be_emptied");
+  EXPECT_EQ(advise(mapped, {0, 0, file_bytes}, Strategy::Advice::evict).error().rule(),
+            "page_cache_can_be_evicted");
 }
 
-TEST_F(Strategies, mapping_is_tried_again_after_a_failure) {
+TEST_F(Strategies, mapping_is_retried_after_a_failure) {
   MappedStrategy mapped(sources_);
   port_.fail_at(Call::map, 0, std::errc::io_error);
-  EXPECT_EQ(error_of(mapped.answer(MapRequest{{0, 0, 1}})).code(), ErrorCode::map_failed);
-  EXPECT_EQ(text_of(done(mapped.answer(MapRequest{{0, 0, 1}})).bytes), contents().substr(0, 1));
+  EXPECT_EQ(error_of(mapped.answer(Strategy::MapRequest{{0, 0, 1}})).code(), ErrorCode::map_failed);
+  EXPECT_EQ(text_of(done(mapped.answer(Strategy::MapRequest{{0, 0, 1}})).bytes), contents().substr(0, 1));
 }
 
-TEST_F(Strategies, mapped_maps_windows_where_the_file_does_not_fit) {
+TEST_F(Strategies, mapped_uses_windows_if_the_file_does_not_fit) {
   MappedStrategy mapped(sources_);
   port_.fail_at(Call::map, 0, std::errc::not_enough_memory);
-  auto window = ask<MapDone>(mapped, MapRequest{{0, 5000, 10'000}}).value();
+  auto window = send_request<Strategy::MapDone>(mapped, Strategy::MapRequest{{0, 5000, 10'000}}).value();
   EXPECT_FALSE(window.is_whole);
   EXPECT_EQ(text_of(window.memory.bytes), contents().substr(5000, 10'000));
   EXPECT_FALSE(mapped.file(0).is_mapped());
-  auto other = ask<MapDone>(mapped, MapRequest{{0, 20'000, 1}}).value();
+  auto other = send_request<Strategy::MapDone>(mapped, Strategy::MapRequest{{0, 20'000, 1}}).value();
   EXPECT_EQ(port_.mapped_regions(), 2);
   // Pages are fetched through a window of their own, which goes again.
-  EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Advice::populate));
+  EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Strategy::Advice::populate));
   EXPECT_EQ(port_.mapped_regions(), 2);
   // Other advice has nothing to act on.
   const int maps = port_.count(Call::map);
-  EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Advice::random));
+  EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Strategy::Advice::random));
   EXPECT_EQ(port_.count(Call::map), maps);
   std::string seen;
   EXPECT_TRUE(mapped.file(0).visit(100, 200, [&](Bytes bytes) -> Result<void> {
@@ -132,28 +134,30 @@ TEST_F(Strategies, mapped_maps_windows_where_the_file_does_not_fit) {
 TEST_F(Strategies, window_that_cannot_be_unmapped_can_be_released_again) {
   MappedStrategy mapped(sources_);
   port_.fail_at(Call::map, 0, std::errc::not_enough_memory);
-  auto window = ask<MapDone>(mapped, MapRequest{{0, 0, 100}}).value().memory;
+  auto window = send_request<Strategy::MapDone>(mapped, Strategy::MapRequest{{0, 0, 100}}).value().memory;
   port_.fail_at(Call::unmap, 0, std::errc::not_enough_memory);
-  EXPECT_EQ(error_of(mapped.answer(ReleaseRequest{&window})).code(), ErrorCode::unmap_failed);
+  EXPECT_EQ(error_of(mapped.answer(Strategy::ReleaseRequest{&window})).code(), ErrorCode::unmap_failed);
   EXPECT_EQ(text_of(window.bytes), contents().substr(0, 100));
   {
     const auto held = window.owner;
-    EXPECT_EQ(error_of(mapped.answer(ReleaseRequest{&window})).code(), ErrorCode::in_use);
+    EXPECT_EQ(error_of(mapped.answer(Strategy::ReleaseRequest{&window})).code(), ErrorCode::in_use);
   }
   EXPECT_TRUE(is_released(mapped, window));
   EXPECT_EQ(port_.mapped_regions(), 0);
   EXPECT_TRUE(window.bytes.empty());
 }
 
-TEST_F(Strategies, mapped_file_is_there) {
+TEST_F(Strategies, mapped_file_exists) {
   MappedStrategy mapped(sources_);
   for (const std::uint32_t file : {1U, 2U}) {
-    const auto error = error_of(mapped.answer(MapRequest{{file, 0, 1}}));
+    const auto error = error_of(mapped.answer(Strategy::MapRequest{{file, 0, 1}}));
     EXPECT_EQ(error.code(), ErrorCode::missing_shard);
-    EXPECT_EQ(error.rule(), "mapped_file_is_there");
+    EXPECT_EQ(error.rule(), "mapped_file_exists");
   }
-  EXPECT_EQ(error_of(mapped.answer(MapRequest{{0, 1, file_bytes}})).rule(), "mapped_range_is_in_the_file");
-  EXPECT_EQ(error_of(mapped.answer(AdviseRequest{{0, UINT64_MAX, 2}})).code(), ErrorCode::out_of_bounds);
+  EXPECT_EQ(error_of(mapped.answer(Strategy::MapRequest{{0, 1, file_bytes}})).rule(),
+            "mapped_range_is_in_the_file");
+  EXPECT_EQ(error_of(mapped.answer(Strategy::AdviseRequest{{0, UINT64_MAX, 2}})).code(),
+            ErrorCode::out_of_bounds);
 }
 
 // Neither a file nor memory.
@@ -161,8 +165,8 @@ class Remote final : public Source {
  public:
   const std::filesystem::path& path() const noexcept override { return path_; }
   std::uint64_t size() const noexcept override { return file_bytes; }
-  SourceIdentity identity() const noexcept override { return {.object = 1, .bytes = file_bytes}; }
-  Capabilities capabilities() const override { return {}; }
+  Source::Identity identity() const noexcept override { return {.object = 1, .bytes = file_bytes}; }
+  Source::Capabilities capabilities() const override { return {}; }
   Result<void> read(std::uint64_t offset, MutableBytes into) const override {
     if (offset == fails_at_) {
       return fail(Error(ErrorCode::network_failed, "test", "the network is gone").at_offset(offset));
@@ -179,7 +183,7 @@ class Remote final : public Source {
 
 TEST_F(Strategies, source_can_be_mapped) {
   MappedStrategy mapped({std::make_shared<Remote>()});
-  const auto error = error_of(mapped.answer(MapRequest{{0, 0, 1}}));
+  const auto error = error_of(mapped.answer(Strategy::MapRequest{{0, 0, 1}}));
   EXPECT_EQ(error.code(), ErrorCode::unsupported_strategy);
   EXPECT_EQ(error.rule(), "source_can_be_mapped");
   EXPECT_EQ(error.path(), "remote");
@@ -192,19 +196,19 @@ TEST_F(Strategies, source_can_be_mapped) {
   EXPECT_EQ(seen, contents().substr(7, 9));
 }
 
-TEST_F(Strategies, memory_is_mapped_as_it_is) {
+TEST_F(Strategies, memory_is_mapped_without_a_copy) {
   const std::string text = contents();
   MappedStrategy mapped({std::make_shared<MemorySource>(bytes_of(text), nullptr)});
-  const auto memory = done(mapped.answer(MapRequest{{0, 3, 10}}));
+  const auto memory = done(mapped.answer(Strategy::MapRequest{{0, 3, 10}}));
   EXPECT_EQ(static_cast<const void*>(memory.bytes.data()), text.data() + 3);
-  EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Advice::populate));
-  EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Advice::evict));
+  EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Strategy::Advice::populate));
+  EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Strategy::Advice::evict));
 }
 
 TEST_F(Strategies, any_source_can_be_loaded) {
   const auto remote = std::make_shared<Remote>();
   const Sources sources{sources_[0], remote};
-  const std::vector<LoadRequest> requests{{{1, 100, 30'000}, 8}, {{0, 5, 1000}, 8}};
+  const std::vector<Strategy::LoadRequest> requests{{{1, 100, 30'000}, 8}, {{0, 5, 1000}, 8}};
   ReadStrategy read(sources, {.chunk_bytes = 4096});
   const auto answers = read.load(requests, {});
   EXPECT_EQ(text_of(done(answers[0]).bytes), contents().substr(100, 30'000));
@@ -215,9 +219,9 @@ TEST_F(Strategies, any_source_can_be_loaded) {
   EXPECT_EQ(failed.code(), ErrorCode::network_failed);
 }
 
-TEST_F(Strategies, read_has_the_bytes_in_memory_of_its_own) {
+TEST_F(Strategies, read_uses_owned_memory) {
   ReadStrategy read(sources_);
-  const std::vector<LoadRequest> requests{
+  const std::vector<Strategy::LoadRequest> requests{
       {{0, 8, 1000}, 4}, {{0, 13, 4096}, 4}, {{0, 3, 0}, 4}, {{0, 20'000, 20'000}, 8}};
   const auto answers = read.load(requests, {});
   ASSERT_EQ(answers.size(), requests.size());
@@ -237,63 +241,64 @@ TEST_F(Strategies, staged_ranges_are_in_their_files) {
   std::vector<std::byte> memory(1);
   const std::vector<MutableBytes> into{memory};
   for (const FileRange& range : {FileRange{1, 0, 1}, FileRange{7, 0, 1}, FileRange{0, file_bytes, 1}}) {
-    EXPECT_EQ(error_of(read.answer(LoadRequest{.range = range})).rule(), "staged_ranges_are_in_their_files");
+    EXPECT_EQ(error_of(read.answer(Strategy::LoadRequest{.range = range})).rule(),
+              "staged_ranges_are_in_their_files");
     EXPECT_EQ(load_into(into, sources_, std::vector{range}).error().rule(),
               "staged_ranges_are_in_their_files");
   }
 }
 
-TEST_F(Strategies, nobody_holds_the_memory) {
+TEST_F(Strategies, memory_is_not_in_use) {
   ReadStrategy read(sources_);
-  auto memory = done(read.answer(LoadRequest{.range = {0, 0, file_bytes}}));
+  auto memory = done(read.answer(Strategy::LoadRequest{.range = {0, 0, file_bytes}}));
   auto held = memory.owner;
-  const auto error = error_of(read.answer(ReleaseRequest{&memory}));
+  const auto error = error_of(read.answer(Strategy::ReleaseRequest{&memory}));
   EXPECT_EQ(error.code(), ErrorCode::in_use);
-  EXPECT_EQ(error.rule(), "nobody_holds_the_memory");
+  EXPECT_EQ(error.rule(), "memory_is_not_in_use");
   EXPECT_EQ(text_of(memory.bytes), contents());
   held.reset();
   EXPECT_TRUE(is_released(read, memory));
   EXPECT_EQ(memory.owner, nullptr);
 }
 
-TEST_F(Strategies, read_gives_pages_of_a_part_back) {
+TEST_F(Strategies, read_releases_the_pages_of_a_part) {
   ReadStrategy read(sources_);
-  const std::vector<LoadRequest> requests{{{0, 0, 20'000}, 4}, {{0, 20'000, 20'000}, 4}};
+  const std::vector<Strategy::LoadRequest> requests{{{0, 0, 20'000}, 4}, {{0, 20'000, 20'000}, 4}};
   auto answers = read.load(requests, {});
   const int before = port_.count(Call::advise);
-  EXPECT_TRUE(is_released(read, std::get<LoadDone>(answers[0]).memory));
+  EXPECT_TRUE(is_released(read, std::get<Strategy::LoadDone>(answers[0]).memory));
   EXPECT_EQ(port_.count(Call::advise), before + 1);
   EXPECT_EQ(text_of(done(answers[1]).bytes), contents().substr(20'000));
 }
 
-TEST_F(Strategies, read_keeps_bytes_that_another_part_has_too) {
+TEST_F(Strategies, read_keeps_bytes_shared_with_another_part) {
   ReadStrategy read(sources_);
-  const std::vector<LoadRequest> requests{{{0, 0, 40'000}, 4}, {{0, 8192, 8192}, 4}};
+  const std::vector<Strategy::LoadRequest> requests{{{0, 0, 40'000}, 4}, {{0, 8192, 8192}, 4}};
   auto answers = read.load(requests, {});
-  EXPECT_TRUE(is_released(read, std::get<LoadDone>(answers[0]).memory));
+  EXPECT_TRUE(is_released(read, std::get<Strategy::LoadDone>(answers[0]).memory));
   EXPECT_EQ(text_of(done(answers[1]).bytes), contents().substr(8192, 8192));
 }
 
-TEST_F(Strategies, what_is_read_fits_into_the_budget) {
+TEST_F(Strategies, loaded_bytes_fit_the_budget) {
   ReadStrategy read(sources_);
-  const std::vector<LoadRequest> requests{{{0, 0, 4096}, 4}};
-  LoadWork work{.budget_bytes = 4095};
+  const std::vector<Strategy::LoadRequest> requests{{{0, 0, 4096}, 4}};
+  Strategy::LoadWork work{.budget_bytes = 4095};
   const auto error = error_of(read.load(requests, work).front());
   EXPECT_EQ(error.code(), ErrorCode::budget_too_small);
-  EXPECT_EQ(error.rule(), "what_is_read_fits_into_the_budget");
+  EXPECT_EQ(error.rule(), "loaded_bytes_fit_the_budget");
   work.budget_bytes = 4096;
-  EXPECT_TRUE(std::holds_alternative<LoadDone>(read.load(requests, work).front()));
+  EXPECT_TRUE(std::holds_alternative<Strategy::LoadDone>(read.load(requests, work).front()));
 }
 
-TEST_F(Strategies, read_fails_together_and_can_be_asked_again) {
+TEST_F(Strategies, read_fails_as_a_whole_and_can_be_retried) {
   ReadStrategy read(sources_, {.direct = false});
-  const std::vector<LoadRequest> requests{{{0, 0, 100}, 4}, {{0, 30'000, 100}, 4}};
+  const std::vector<Strategy::LoadRequest> requests{{{0, 0, 100}, 4}, {{0, 30'000, 100}, 4}};
   for (int nth = 0;; ++nth) {
     port_.fail_at(Call::complete, port_.count(Call::complete) + nth, std::errc::io_error);
     const auto answers = read.load(requests, {});
     port_.clear_faults();
     ASSERT_EQ(answers.size(), 2U);
-    if (std::holds_alternative<LoadDone>(answers[0])) {
+    if (std::holds_alternative<Strategy::LoadDone>(answers[0])) {
       EXPECT_GT(nth, 0);
       break;
     }
@@ -302,18 +307,18 @@ TEST_F(Strategies, read_fails_together_and_can_be_asked_again) {
   }
 }
 
-TEST_F(Strategies, strategy_knows_the_request) {
+TEST_F(Strategies, strategy_supports_the_request) {
   MappedStrategy mapped(sources_);
   ReadStrategy read(sources_);
-  const auto expect_refused = [&](Strategy& strategy, const Request& request) {
+  const auto expect_refused = [&](Strategy& strategy, const Strategy::Request& request) {
     const auto error = error_of(strategy.answer(request));
     EXPECT_EQ(error.code(), ErrorCode::unsupported_strategy);
-    EXPECT_EQ(error.rule(), "strategy_knows_the_request");
+    EXPECT_EQ(error.rule(), "strategy_supports_the_request");
     EXPECT_NE(error.message().find(strategy.name()), std::string_view::npos);
   };
-  expect_refused(mapped, LoadRequest{.range = {0, 0, 1}});
-  expect_refused(read, MapRequest{{0, 0, 1}});
-  expect_refused(read, AdviseRequest{{0, 0, 1}, Advice::drop});
+  expect_refused(mapped, Strategy::LoadRequest{.range = {0, 0, 1}});
+  expect_refused(read, Strategy::MapRequest{{0, 0, 1}});
+  expect_refused(read, Strategy::AdviseRequest{{0, 0, 1}, Strategy::Advice::drop});
 }
 
 // A strategy of a caller's that only knows single loads.
@@ -321,24 +326,24 @@ class OneByOne final : public Strategy {
  public:
   explicit OneByOne(const Sources& sources) : sources_(sources) {}
   std::string_view name() const noexcept override { return "one by one"; }
-  Answer answer(const Request& request) override {
-    const auto* const asked = std::get_if<LoadRequest>(&request);
-    if (asked == nullptr) return not_supported(*this, "do that");
-    const auto bytes = std::make_shared<std::vector<std::byte>>(asked->range.bytes);
-    auto done = sources_[asked->range.file]->read(asked->range.offset, *bytes);
+  Strategy::Answer answer(const Strategy::Request& request) override {
+    const auto* const load_request = std::get_if<Strategy::LoadRequest>(&request);
+    if (load_request == nullptr) return not_supported(*this, "do that");
+    const auto bytes = std::make_shared<std::vector<std::byte>>(load_request->range.bytes);
+    auto done = sources_[load_request->range.file]->read(load_request->range.offset, *bytes);
     if (!done) return request_failed(std::move(done).error());
-    return LoadDone{{*bytes, bytes}};
+    return Strategy::LoadDone{{*bytes, bytes}};
   }
 
  private:
   const Sources& sources_;
 };
 
-TEST_F(Strategies, default_load_answers_one_by_one_and_fails_together) {
+TEST_F(Strategies, default_load_answers_each_request_and_fails_as_a_whole) {
   OneByOne strategy(sources_);
-  std::vector<LoadRequest> requests{{{0, 0, 100}}, {{0, 30'000, 100}}};
+  std::vector<Strategy::LoadRequest> requests{{{0, 0, 100}}, {{0, 30'000, 100}}};
   std::vector<std::uint64_t> progress;
-  LoadWork work;
+  Strategy::LoadWork work;
   work.on_progress = [&](std::uint64_t bytes) { progress.push_back(bytes); };
   auto answers = strategy.load(requests, work);
   EXPECT_EQ(text_of(done(answers[1]).bytes), contents().substr(30'000, 100));

@@ -36,7 +36,7 @@ Settled settle(Tuner& tuner, const std::function<double(const Way&)>& rate) {
   return settled;
 }
 
-TEST(Tuner, chooses_the_fastest_way) {
+TEST(Tuner, chooses_the_fastest_candidate) {
   for (const Way& best : six) {
     Tuner tuner(six, large, trial);
     const auto settled = settle(tuner, [&](const Way& way) { return way == best ? 3e9 : 2e9; });
@@ -45,7 +45,7 @@ TEST(Tuner, chooses_the_fastest_way) {
   }
 }
 
-TEST(Tuner, keeps_the_default_unless_another_way_is_clearly_faster) {
+TEST(Tuner, keeps_the_default_unless_another_candidate_is_clearly_faster) {
   Tuner close(six, large, trial);
   EXPECT_EQ(settle(close, [&](const Way& way) { return way == six[0] ? 2e9 : 2.4e9; }).way, six[0]);
   Tuner equal(six, large, trial);
@@ -81,14 +81,14 @@ TEST(Tuner, tolerates_noise_of_a_third) {
   EXPECT_EQ(right, 200);
 }
 
-TEST(Tuner, spends_an_eighth_at_most_on_trials) {
+TEST(Tuner, spends_at_most_an_eighth_on_trials) {
   for (const std::uint64_t total : {large, 2048 * mib, 1024 * mib, 600 * mib, 512 * mib, 100 * mib, mib}) {
     Tuner tuner(six, total, trial);
     EXPECT_LE(settle(tuner, [](const Way&) { return 2e9; }).trial_bytes, total / 8);
   }
 }
 
-TEST(Tuner, takes_the_default_for_a_small_file) {
+TEST(Tuner, uses_the_default_for_a_small_file) {
   for (const std::uint64_t total : {std::uint64_t{0}, std::uint64_t{1}, 1279 * mib}) {
     Tuner tuner(six, total, trial);
     EXPECT_FALSE(tuner.trial_bytes());
@@ -101,7 +101,7 @@ TEST(Tuner, takes_the_default_for_a_small_file) {
   EXPECT_TRUE(two.trial_bytes());
 }
 
-TEST(Tuner, ends_whatever_the_clock_says) {
+TEST(Tuner, ends_with_any_clock) {
   for (const double seconds : {0.0, -1.0, 1e300}) {
     Tuner tuner(six, large, trial);
     int trials = 0;
@@ -114,7 +114,7 @@ TEST(Tuner, ends_whatever_the_clock_says) {
   }
 }
 
-TEST(Tuner, adds_the_rest_to_the_rate) {
+TEST(Tuner, includes_the_rest_in_the_rate) {
   Tuner tuner(std::vector<Way>{{}}, large, trial);
   EXPECT_EQ(tuner.rate(), 0);
   tuner.record(3000, 1);

@@ -46,67 +46,67 @@ TEST_F(ExternalFiles, are_opened_with_the_file_that_names_them) {
   }
 }
 
-TEST_F(ExternalFiles, external_files_are_there) {
+TEST_F(ExternalFiles, external_files_exist) {
   std::filesystem::remove(folder_ / "data/y.bin");
-  const auto error = refusal(Model::open(archive_), ErrorCode::missing_shard, "external_files_are_there");
+  const auto error = refusal(Model::open(archive_), ErrorCode::missing_shard, "external_files_exist");
   EXPECT_EQ(error.path(), archive_.string());
   EXPECT_EQ(error.cause(), std::errc::no_such_file_or_directory);
   EXPECT_TRUE(says(error, "'data/y.bin'"));
   std::filesystem::create_directory(folder_ / "data/y.bin");
-  for (const bool headers_only : {false, true}) {
-    EXPECT_EQ(Model::open(archive_, {.headers_only = headers_only}).error().code(),
+  for (const bool allow_incomplete : {false, true}) {
+    EXPECT_EQ(Model::open(archive_, {.allow_incomplete = allow_incomplete}).error().code(),
               ErrorCode::not_regular_file);
   }
 }
 
-TEST_F(ExternalFiles, that_are_missing_are_listed_where_headers_are_enough) {
+TEST_F(ExternalFiles, missing_files_are_listed_with_headers_only) {
   std::filesystem::remove(folder_ / "x.bin");
   for (const auto& path : {archive_, folder_.path()}) {
-    const auto model = Model::open(path, {.headers_only = true});
+    const auto model = Model::open(path, {.allow_incomplete = true});
     ASSERT_TRUE(model) << to_string(model.error());
     EXPECT_EQ(model->catalog().size(), 3U);
     EXPECT_EQ(model->files(), (std::vector{archive_, folder_ / "x.bin", folder_ / "data/y.bin"}));
-    const auto error = refusal(model->raw("x"), ErrorCode::missing_shard, "external_files_are_there");
+    const auto error = refusal(model->raw("x"), ErrorCode::missing_shard, "external_files_exist");
     EXPECT_EQ(error.path(), (folder_ / "x.bin").string());
     EXPECT_EQ(error.tensor(), "x");
-    expect_refusal(model->tensor<U8, Rank<1>>("x"), ErrorCode::missing_shard, "external_files_are_there");
+    expect_refusal(model->tensor<U8, Rank<1>>("x"), ErrorCode::missing_shard, "external_files_exist");
     EXPECT_EQ((model->tensor<U8, Rank<1>>("own").value()(0)), 'i');
     EXPECT_EQ((model->copy<U8, Rank<1>>("y").value()(3)), 'h');
   }
 }
 
-TEST_F(ExternalFiles, that_are_missing_are_listed_of_numbered_archives) {
+TEST_F(ExternalFiles, missing_files_of_numbered_archives_are_listed) {
   const auto note = tensor_note("uint8", "[4]");
   std::filesystem::rename(archive_, folder_ / "m-00001-of-00002.irpa");
   write_file(folder_ / "m-00002-of-00002.irpa",
              irpa_file({{.name = "more", .note = note, .length = 4}}, "mnop"));
   std::filesystem::remove(folder_ / "x.bin");
-  const auto model = Model::open(folder_.path(), {.headers_only = true});
+  const auto model = Model::open(folder_.path(), {.allow_incomplete = true});
   ASSERT_TRUE(model) << to_string(model.error());
-  expect_refusal(model->raw("x"), ErrorCode::missing_shard, "external_files_are_there");
+  expect_refusal(model->raw("x"), ErrorCode::missing_shard, "external_files_exist");
   EXPECT_EQ((model->tensor<U8, Rank<1>>("y").value()(0)), 'e');
   EXPECT_EQ((model->tensor<U8, Rank<1>>("more").value()(0)), 'm');
 }
 
-TEST_F(ExternalFiles, external_files_lie_beside_a_file) {
+TEST_F(ExternalFiles, external_files_have_a_folder) {
   // An archive that came as bytes must not open files of the current folder.
   const auto bytes = testing::read_file(archive_);
-  for (const bool headers_only : {false, true}) {
-    const auto error = refusal(Model::from_bytes(bytes, nullptr, {.headers_only = headers_only}),
-                               ErrorCode::missing_shard, "external_files_lie_beside_a_file");
+  for (const bool allow_incomplete : {false, true}) {
+    const auto error = refusal(Model::from_bytes(bytes, nullptr, {.allow_incomplete = allow_incomplete}),
+                               ErrorCode::missing_shard, "external_files_have_a_folder");
     EXPECT_TRUE(says(error, "x.bin"));
   }
 }
 
-TEST_F(ExternalFiles, external_data_is_all_there) {
+TEST_F(ExternalFiles, external_data_is_complete) {
   write_file(folder_ / "x.bin", "..abc");
-  const auto error = refusal(Model::open(archive_), ErrorCode::truncated, "external_data_is_all_there");
+  const auto error = refusal(Model::open(archive_), ErrorCode::truncated, "external_data_is_complete");
   EXPECT_EQ(error.tensor(), "x");
   EXPECT_TRUE(says(error, "ends at byte 6 of 'x.bin', which has 5"));
-  const auto model = Model::open(archive_, {.headers_only = true});
+  const auto model = Model::open(archive_, {.allow_incomplete = true});
   ASSERT_TRUE(model) << to_string(model.error());
   EXPECT_TRUE(model->raw("y"));
-  expect_refusal(model->raw("x"), ErrorCode::truncated, "tensor_is_all_there");
+  expect_refusal(model->raw("x"), ErrorCode::truncated, "tensor_is_within_the_file");
 }
 
 TEST_F(ExternalFiles, numbered_archives_keep_their_files_apart) {
@@ -129,7 +129,7 @@ TEST_F(ExternalFiles, numbered_archives_keep_their_files_apart) {
   EXPECT_EQ((model->tensor<U8, Rank<1>>("y").value()(0)), 'e');
 }
 
-TEST_F(ExternalFiles, every_failing_call_leaves_nothing_open) {
+TEST_F(ExternalFiles, no_handle_leaks_if_a_call_fails) {
   for (const auto call : {Call::open, Call::stat, Call::map}) {
     for (int nth = 0; nth < 3; ++nth) {
       FaultyPort port;

@@ -1,12 +1,12 @@
 #include "model/files/model_files.hpp"
-
-#include <algorithm>
-#include <htensor/base/utf8.hpp>
-#include <htensor/format/metadata_edit.hpp>
-
 #include "base/format_text.hpp"
+#include "base/utf8.hpp"
 #include "format/shards/numbered_name.hpp"
 #include "format/sniff.hpp"
+#include "io/file_source.hpp"
+
+#include <algorithm>
+#include <htensor/format/metadata.hpp>
 
 namespace ht::inline v1 {
 namespace {
@@ -48,7 +48,7 @@ Result<std::optional<ShardIndex>> read_index(const Path& path, const OpenOptions
     return fail(not_an_index(text, file_bytes).at_path(path.native()));
   }
   if (file_bytes > max_bytes) {
-    return fail(Error(ErrorCode::header_too_large, "index_is_not_too_large",
+    return fail(Error(ErrorCode::header_too_large, "index_size_within_limit",
                       format_text("the index has {} bytes, more than the limit of {}", file_bytes, max_bytes))
                     .at_path(path.native())
                     .with_hint("raise the limit with --max-header if the model has that many tensors"));
@@ -94,7 +94,7 @@ Result<ModelFiles> join_split(const Path& path, const SplitInfo& info, std::vect
   }
   if (info.tensors && tensors != *info.tensors) {
     return fail(
-        Error(ErrorCode::stale_index, "split_tensors_are_all_there",
+        Error(ErrorCode::stale_index, "split_tensor_count_matches",
               format_text("the parts have {} tensors, but split.tensors.count is {}", tensors, *info.tensors))
             .at_path(path.native())
             .with_hint("download all parts again"));
@@ -220,7 +220,7 @@ Result<ModelFiles> open_model_files(const Path& path, const OpenOptions& options
     const bool retries = i + 1 < tries && (has_writer || (i == 0 && may_be_passing(model.error(), attempt)));
     if (!model && !retries) return model;
   }
-  return fail(Error(ErrorCode::changed_underfoot, "set_stays_while_it_is_opened",
+  return fail(Error(ErrorCode::changed_underfoot, "set_is_unchanged_while_opening",
                     format_text("the set was replaced {} times while it was opened", tries))
                   .at_path(path.native())
                   .with_hint("retry when no other program writes the set"));
@@ -246,7 +246,7 @@ Result<std::vector<Path>> models_in(const Path& path, const OpenOptions& options
       const auto first = is_numbered ? open_model_files(files[0], headers)
                                      : Result<ModelFiles>(fail(Error(ErrorCode::not_found)));
       const bool opens_all = first && first->files.size() == files.size();
-      if (is_numbered && !opens_all) HT_TRY(check_all_there(files, options, view));
+      if (is_numbered && !opens_all) HT_TRY(check_all_exist(files, options, view));
       paths.insert(paths.end(), files.begin(), opens_all ? files.begin() + 1 : files.end());
     }
     return paths;

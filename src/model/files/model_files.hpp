@@ -12,13 +12,14 @@
 #include <vector>
 
 #include "format/shards/shard_index.hpp"
+#include "io/port/port.hpp"
 #include "model/journal/set_journal.hpp"
 
 namespace ht::inline v1 {
 
 struct ModelFile {
   std::filesystem::path path;
-  /// Null if the file is missing, which `headers_only` allows for external data files.
+  /// Null if the file is missing, which `allow_incomplete` allows for external data files.
   std::shared_ptr<const io::Source> source;
 };
 
@@ -49,7 +50,7 @@ struct ModelFiles {
 // Files that are one model (shard_set.cpp).
 
 /// Fails with `missing_shard`, which names the files, if some do not exist.
-[[nodiscard]] Result<void> check_all_there(const std::vector<std::filesystem::path>& paths,
+[[nodiscard]] Result<void> check_all_exist(const std::vector<std::filesystem::path>& paths,
                                            const OpenOptions& options, const SetView& view);
 /// Opens one file with its own catalog, and the files that it refers to. `name` is the final path of a file
 /// that is stored under a temporary one. A format without tensor names uses the stem of the path.
@@ -84,7 +85,7 @@ struct FolderModels {
 
 /// Returns all models of a folder, sorted by name; at least one. An index is preferred to the files that it
 /// may name, and `model.safetensors.index.json` to indexes of variants. Without an index, numbered files are
-/// one model, and so are all files without a number of a format with `Sharding::index`.
+/// one model, and so are all files without a number of a format with `Format::Sharding::index`.
 ///
 /// `not_found` if the folder has no model: the hint names a subfolder with weights, or how to convert files
 /// of other formats.

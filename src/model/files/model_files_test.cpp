@@ -32,7 +32,7 @@ class ModelFolder : public ::testing::Test {
   testing::TemporaryFolder folder_;
 };
 
-TEST_F(ModelFolder, may_hold_one_file_and_much_that_is_no_weights) {
+TEST_F(ModelFolder, may_hold_one_file_among_other_files) {
   write_file(folder_ / "model.safetensors", shard_file({"a"}));
   write_file(folder_ / "config.json", "{}");
   write_file(folder_ / "tokenizer.model", "x");
@@ -49,20 +49,20 @@ TEST_F(ModelFolder, numbered_files_are_one_model_without_an_index) {
   EXPECT_EQ(tensors(), (Names{"b", "a"}));
 }
 
-TEST_F(ModelFolder, numbered_file_that_is_missing_is_missed) {
+TEST_F(ModelFolder, missing_numbered_file_is_reported) {
   for (const auto* there : {"m-00001-of-00003.safetensors", "m-00003-of-00003.safetensors"}) {
     const testing::TemporaryFolder folder;
     write_file(folder / there, shard_file({"a"}));
-    const auto error = refusal(Model::open(folder.path()), ErrorCode::missing_shard, "shards_are_all_there");
+    const auto error = refusal(Model::open(folder.path()), ErrorCode::missing_shard, "shards_exist");
     EXPECT_TRUE(says(error, "2 of 3 files"));
     EXPECT_TRUE(says(error, "m-00002-of-00003.safetensors"));
     EXPECT_EQ(error.path(), folder.path().string());
   }
 }
 
-TEST_F(ModelFolder, numbered_files_of_any_format_are_missed_alike) {
+TEST_F(ModelFolder, missing_numbered_files_of_any_format_are_reported) {
   write_file(folder_ / "m-00002-of-00002.ht", "x");
-  const auto error = refusal(Model::open(folder_.path()), ErrorCode::missing_shard, "shards_are_all_there");
+  const auto error = refusal(Model::open(folder_.path()), ErrorCode::missing_shard, "shards_exist");
   EXPECT_TRUE(says(error, "m-00001-of-00002.ht"));
 }
 
@@ -89,7 +89,7 @@ TEST_F(ModelFolder, ten_of_many_models_are_named) {
       "the folder holds 12 models: a.ht, b.ht, c.ht, d.ht, e.ht, f.ht, g.ht, h.ht, i.ht, j.ht … and 2 more");
 }
 
-TEST_F(ModelFolder, of_several_indexes_the_usual_one_counts) {
+TEST_F(ModelFolder, the_default_index_is_chosen_among_several) {
   write_file(folder_ / "m-00001-of-00001.safetensors", shard_file({"a"}));
   write_file(folder_ / "m.fp16-00001-of-00001.safetensors", shard_file({"a"}));
   write_file(folder_ / "model.fp16.safetensors.index.json",
@@ -103,14 +103,14 @@ TEST_F(ModelFolder, of_several_indexes_the_usual_one_counts) {
   EXPECT_EQ(Model::open(folder_.path())->files(), std::vector{folder_ / "m-00001-of-00001.safetensors"});
 }
 
-TEST_F(ModelFolder, index_of_a_format_that_is_not_read_is_passed_over) {
+TEST_F(ModelFolder, index_of_an_unsupported_format_is_skipped) {
   write_file(folder_ / "model.safetensors", shard_file({"a"}));
   write_file(folder_ / "pytorch_model.bin.index.json",
              index_text({{"a", "pytorch_model-00001-of-00002.bin"}}));
   EXPECT_EQ(tensors(), Names{"a"});
 }
 
-TEST_F(ModelFolder, hidden_files_and_folders_in_it_are_passed_over) {
+TEST_F(ModelFolder, hidden_files_and_folders_are_skipped) {
   write_file(folder_ / "model.safetensors", shard_file({"a"}));
   write_file(folder_ / "._model.safetensors", shard_file({"b"}));
   write_file(folder_ / ".safetensors", "x");
@@ -196,12 +196,12 @@ TEST_F(ModelFolder, folder_can_be_listed) {
   EXPECT_EQ(port.open_files(), 0);
 }
 
-TEST_F(ModelFolder, link_that_leads_nowhere_is_a_missing_file) {
+TEST_F(ModelFolder, dangling_link_is_a_missing_file) {
   std::filesystem::create_symlink("../gone", folder_ / "model.safetensors");
-  expect_refusal(Model::open(folder_.path()), ErrorCode::missing_shard, "shards_are_all_there");
+  expect_refusal(Model::open(folder_.path()), ErrorCode::missing_shard, "shards_exist");
 }
 
-TEST_F(ModelFolder, snapshot_of_links_opens_as_hugging_face_leaves_it) {
+TEST_F(ModelFolder, hugging_face_snapshot_of_links_opens) {
   const auto blobs = folder_ / "blobs";
   const auto snapshot = folder_ / "snapshots/abc";
   std::filesystem::create_directories(blobs);
@@ -225,10 +225,10 @@ TEST_F(ModelFolder, snapshot_of_links_opens_as_hugging_face_leaves_it) {
   }
   EXPECT_TRUE(Model::open(folder_ / "snapshots/main"));
   std::filesystem::remove(blobs / "2c3d");
-  expect_refusal(Model::open(snapshot), ErrorCode::missing_shard, "shards_are_all_there");
+  expect_refusal(Model::open(snapshot), ErrorCode::missing_shard, "shards_exist");
 }
 
-TEST_F(ModelFolder, json_that_is_no_index_is_of_no_known_format) {
+TEST_F(ModelFolder, json_that_is_not_an_index_has_no_known_format) {
   for (const auto* text : {"{}", "{ }\n", R"({"architectures":["LlamaForCausalLM"],"hidden_size":4096})",
                            R"(["weight_map"])", R"({"metadata":{"weight_map":{}}})"}) {
     write_file(folder_ / "config.json", text);
@@ -239,7 +239,7 @@ TEST_F(ModelFolder, json_that_is_no_index_is_of_no_known_format) {
   }
 }
 
-TEST_F(ModelFolder, index_is_recognised_by_what_it_says_and_not_by_its_name) {
+TEST_F(ModelFolder, index_is_recognised_by_content_not_by_name) {
   write_file(folder_ / "a", shard_file({"a"}));
   write_file(folder_ / "index", index_text({{"a", "a"}}));
   const auto model = Model::open(folder_ / "index");
@@ -247,7 +247,7 @@ TEST_F(ModelFolder, index_is_recognised_by_what_it_says_and_not_by_its_name) {
   EXPECT_EQ(model->files(), std::vector{folder_ / "a"});
 }
 
-TEST_F(ModelFolder, index_that_is_broken_says_where) {
+TEST_F(ModelFolder, broken_index_reports_the_offset) {
   const auto path = folder_ / "model.safetensors.index.json";
   write_file(path, R"({"weight_map":{"a":"m.safetensors")");
   for (const auto& opened : {path, folder_.path()}) {
@@ -266,8 +266,8 @@ TEST_F(ModelFolder, a_file_named_as_an_index_has_to_be_one) {
   };
   expect("", ErrorCode::bad_magic, "file_is_not_empty");
   expect("version https://git-lfs.github.com/spec/v1\noid sha256:8ed0\nsize 3587\n", ErrorCode::bad_magic,
-         "file_is_no_lfs_pointer");
-  expect("<!doctype html><html>", ErrorCode::bad_magic, "file_is_no_html_page");
+         "file_is_not_an_lfs_pointer");
+  expect("<!doctype html><html>", ErrorCode::bad_magic, "file_is_not_html");
   expect("[1]", ErrorCode::bad_header, "index_is_json");
   expect("words", ErrorCode::bad_header, "index_is_json");
   expect(R"({"metadata":{"total_size":4},"wei)", ErrorCode::bad_header, "index_is_json");
@@ -286,7 +286,7 @@ TEST_F(ModelFolder, index_has_a_weight_map) {
   }
 }
 
-TEST_F(ModelFolder, index_is_not_too_large) {
+TEST_F(ModelFolder, index_size_within_limit) {
   const auto path = folder_ / "model.safetensors.index.json";
   // A long name, so that the shard's header is shorter than the index.
   const std::string shard = "shard-with-a-name-of-some-length.safetensors";
@@ -295,7 +295,7 @@ TEST_F(ModelFolder, index_is_not_too_large) {
   const auto bytes = std::filesystem::file_size(path);
   for (const auto& opened : {path, folder_.path()}) {
     const auto error = refusal(Model::open(opened, {.max_header_bytes = bytes - 1}),
-                               ErrorCode::header_too_large, "index_is_not_too_large");
+                               ErrorCode::header_too_large, "index_size_within_limit");
     EXPECT_TRUE(says(error, std::to_string(bytes)));
     EXPECT_EQ(error.path(), path.string());
     const auto model = Model::open(opened, {.max_header_bytes = bytes});

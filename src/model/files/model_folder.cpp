@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <array>
-#include <htensor/base/utf8.hpp>
 #include <htensor/format/format.hpp>
 #include <map>
 
 #include "base/format_text.hpp"
+#include "base/utf8.hpp"
 #include "format/shards/numbered_name.hpp"
 #include "format/sniff.hpp"
+#include "io/file_source.hpp"
 #include "io/port/system_error.hpp"
 #include "model/files/model_files.hpp"
 
@@ -148,7 +149,7 @@ std::vector<FolderModel> group_files(const Path& folder, const Names& weights, c
     if (!numbered) {
       // Files of a format with indexes form one model even without an index.
       const auto* const format = format_of_extension(Path(name).extension().string(), options.formats);
-      const bool joins = format != nullptr && format->sharding == Sharding::index;
+      const bool joins = format != nullptr && format->sharding == Format::Sharding::index;
       models[joins ? "*" + std::string(format->extension) : name].files.push_back(folder / name);
       continue;
     }

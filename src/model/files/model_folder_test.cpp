@@ -59,7 +59,7 @@ TEST_F(ModelsIn, every_model_is_listed) {
             (Paths{folder_ / "c.safetensors", folder_ / "a.npy", folder_ / "b.ht",
                    folder_ / "m-00001-of-00002.safetensors", folder_ / "m-00002-of-00002.safetensors"}));
   std::filesystem::remove(folder_ / "m-00002-of-00002.safetensors");
-  EXPECT_TRUE(says(refusal(models_in(folder_.path()), ErrorCode::missing_shard, "shards_are_all_there"),
+  EXPECT_TRUE(says(refusal(models_in(folder_.path()), ErrorCode::missing_shard, "shards_exist"),
                    "m-00002-of-00002.safetensors"));
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/format_text.hpp"
+#include "io/file_source.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -41,7 +42,8 @@ class Buffer {
                                                    : std::malloc(capacity)));
     if (!larger) throw std::bad_alloc();
     // If large pages are refused, small ones are used.
-    if (is_large) static_cast<void>(port_->advise({larger.get(), capacity}, io::Advice::huge_pages));
+    if (is_large)
+      static_cast<void>(port_->advise({larger.get(), capacity}, io::Strategy::Advice::huge_pages));
     std::copy_n(data_.get(), size_, larger.get());
     data_ = std::move(larger);
     capacity_ = capacity;
@@ -84,7 +86,7 @@ class FileReader {
   io::Port& port_;
   std::shared_ptr<Buffer> prefix_ = std::make_shared<Buffer>(port_);
   std::vector<Buffer> buffers_;
-  std::vector<SeenPart> parts_;
+  std::vector<Seen::Part> parts_;
 };
 
 }  // namespace
@@ -101,9 +103,10 @@ Result<FileHeader> read_header(const io::Source& file, Parser parser, const Pars
     const Need need = std::get<Need>(parsed);
     if (!checked::range_fits(need.offset, need.bytes, file_bytes) ||
         reader.seen().range(need.offset, need.bytes)) {
-      return fail(ErrorCode::internal, "parser_asks_for_more_that_is_there",
-                  format_text("parser requested {} bytes at byte {} of a file of {} bytes", need.bytes,
-                              need.offset, file_bytes));
+      return fail(Error(ErrorCode::internal, "parser_requests_unread_bytes",
+                        format_text("parser requested {} bytes at byte {} of a file of {} bytes", need.bytes,
+                                    need.offset, file_bytes))
+                      .with_hint("let the parser of the format request unread bytes of the file"));
     }
     HT_TRY(reader.read(need));
   }

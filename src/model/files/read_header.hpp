@@ -1,7 +1,7 @@
 // Reads the parts of a file that its parser requests.
 #pragma once
 
-#include <htensor/format/parse.hpp>
+#include <htensor/format/format.hpp>
 #include <htensor/io/source.hpp>
 
 namespace ht::inline v1 {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "io/file_source.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
@@ -14,12 +15,12 @@ Result<Parsed> catalog_of(std::uint64_t bytes) {
   return std::move(builder).build();
 }
 
-Result<Parsed> asks_for_all(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& /*options*/) {
+Result<Parsed> requests_all(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& /*options*/) {
   if (seen.prefix().size() < file_bytes) return Need{0, file_bytes};
   return catalog_of(seen.prefix().size());
 }
 
-Result<Parsed> asks_for_parts(const Seen& seen, std::uint64_t /*file_bytes*/,
+Result<Parsed> requests_parts(const Seen& seen, std::uint64_t /*file_bytes*/,
                               const ParseOptions& /*options*/) {
   for (const std::uint64_t offset : {9'000U, 6'000U}) {
     const auto part = seen.range(offset, 10);
@@ -30,18 +31,18 @@ Result<Parsed> asks_for_parts(const Seen& seen, std::uint64_t /*file_bytes*/,
   return catalog_of(seen.prefix().size());
 }
 
-Result<Parsed> asks_for_what_it_saw(const Seen& seen, std::uint64_t /*file_bytes*/,
-                                    const ParseOptions& /*options*/) {
+Result<Parsed> requests_bytes_read_before(const Seen& seen, std::uint64_t /*file_bytes*/,
+                                          const ParseOptions& /*options*/) {
   return Need{0, seen.prefix().size()};
 }
 
-Result<Parsed> asks_beyond_the_end(const Seen& /*seen*/, std::uint64_t file_bytes,
-                                   const ParseOptions& /*options*/) {
+Result<Parsed> requests_beyond_the_end(const Seen& /*seen*/, std::uint64_t file_bytes,
+                                       const ParseOptions& /*options*/) {
   return Need{0, file_bytes + 1};
 }
 
-Result<Parsed> asks_where_offsets_wrap(const Seen& /*seen*/, std::uint64_t /*file_bytes*/,
-                                       const ParseOptions& /*options*/) {
+Result<Parsed> requests_an_overflowing_range(const Seen& /*seen*/, std::uint64_t /*file_bytes*/,
+                                             const ParseOptions& /*options*/) {
   return Need{UINT64_MAX, 2};
 }
 
@@ -55,8 +56,8 @@ class ReadCatalog : public ::testing::Test {
   testing::TemporaryFolder folder_;
 };
 
-TEST_F(ReadCatalog, shows_a_parser_what_it_needs) {
-  const auto catalog = read(asks_for_all);
+TEST_F(ReadCatalog, reads_the_bytes_that_a_parser_needs) {
+  const auto catalog = read(requests_all);
   ASSERT_TRUE(catalog);
   EXPECT_EQ((*catalog)[0].bytes, 10'000U);
 }
@@ -90,17 +91,18 @@ TEST_F(ReadCatalog, reads_a_large_header_with_and_without_large_pages) {
 }
 
 TEST_F(ReadCatalog, reads_far_parts_alone) {
-  const auto catalog = read(asks_for_parts);
+  const auto catalog = read(requests_parts);
   ASSERT_TRUE(catalog);
   EXPECT_EQ((*catalog)[0].bytes, 4096U);  // the prefix did not grow
 }
 
-TEST_F(ReadCatalog, parser_asks_for_more_that_is_there) {
-  for (const Parser parser : {asks_for_what_it_saw, asks_beyond_the_end, asks_where_offsets_wrap}) {
+TEST_F(ReadCatalog, parser_requests_unread_bytes) {
+  for (const Parser parser :
+       {requests_bytes_read_before, requests_beyond_the_end, requests_an_overflowing_range}) {
     const auto catalog = read(parser);
     ASSERT_FALSE(catalog);
     EXPECT_EQ(catalog.error().code(), ErrorCode::internal);
-    EXPECT_EQ(catalog.error().rule(), "parser_asks_for_more_that_is_there");
+    EXPECT_EQ(catalog.error().rule(), "parser_requests_unread_bytes");
   }
 }
 

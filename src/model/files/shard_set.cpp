@@ -1,9 +1,10 @@
 #include <algorithm>
-#include <htensor/base/utf8.hpp>
 #include <set>
 
 #include "base/format_text.hpp"
+#include "base/utf8.hpp"
 #include "format/shards/numbered_name.hpp"
+#include "io/file_source.hpp"
 #include "model/files/model_files.hpp"
 #include "model/files/read_header.hpp"
 
@@ -22,7 +23,7 @@ Result<void> open_external(ModelFiles& model, const OpenOptions& options) {
   const auto folder = model.files[0].path.parent_path();
   const auto& names = model.catalog.files();
   if (names.size() > 1 && !has_path_in_folder(*model.files[0].source)) {
-    return fail(Error(ErrorCode::missing_shard, "external_files_lie_beside_a_file",
+    return fail(Error(ErrorCode::missing_shard, "external_files_have_a_folder",
                       format_text("has tensors in '{}', and bytes or a descriptor have no folder", names[1]))
                     .at_path(model.files[0].path.native())
                     .with_hint("open the archive by its path"));
@@ -34,21 +35,21 @@ Result<void> open_external(ModelFiles& model, const OpenOptions& options) {
       model.files.push_back({path, *std::move(opened)});
     } else if (!is_missing(opened.error())) {
       return fail(std::move(opened).error());
-    } else if (options.headers_only) {
+    } else if (options.allow_incomplete) {
       model.files.push_back({path, nullptr});
     } else {
-      return fail(Error(ErrorCode::missing_shard, "external_files_are_there",
+      return fail(Error(ErrorCode::missing_shard, "external_files_exist",
                         format_text("has tensors in '{}', which is missing", names[i]))
                       .at_path(model.files[0].path.native())
                       .because(opened.error().cause())
                       .with_hint("download the missing file into the same folder"));
     }
   }
-  if (names.size() == 1 || options.headers_only) return {};
+  if (names.size() == 1 || options.allow_incomplete) return {};
   for (const Entry& entry : model.catalog) {
     const auto file_bytes = model.files[entry.file].source->size();
     if (entry.file == 0 || checked::range_fits(entry.offset, entry.bytes, file_bytes)) continue;
-    return fail(Error(ErrorCode::truncated, "external_data_is_all_there",
+    return fail(Error(ErrorCode::truncated, "external_data_is_complete",
                       format_text("tensor '{}' ends at byte {} of '{}', which has {} bytes", entry.name,
                                   entry.offset + entry.bytes, names[entry.file], file_bytes))
                     .at_path(model.files[0].path.native())
@@ -60,7 +61,7 @@ Result<void> open_external(ModelFiles& model, const OpenOptions& options) {
 
 Error missing_files(const std::vector<std::filesystem::path>& paths, const std::vector<std::string>& missing,
                     std::error_code cause) {
-  return Error(ErrorCode::missing_shard, "shards_are_all_there",
+  return Error(ErrorCode::missing_shard, "shards_exist",
                format_text("{} of {} files of this model are missing: {}", missing.size(), paths.size(),
                            name_list(missing)))
       .at_path(folder_of(paths[0]))
@@ -120,7 +121,7 @@ bool has_path_in_folder(const io::Source& source) noexcept {
   return file != nullptr && file->has_path();
 }
 
-Result<void> check_all_there(const std::vector<std::filesystem::path>& paths, const OpenOptions& options,
+Result<void> check_all_exist(const std::vector<std::filesystem::path>& paths, const OpenOptions& options,
                              const SetView& view) {
   std::vector<std::string> missing;
   std::error_code cause;
@@ -142,7 +143,7 @@ Result<ModelFiles> open_one(std::shared_ptr<const io::Source> source, const Open
                             {.stem = stem,
                              .dtypes = options.dtypes,
                              .formats = options.formats,
-                             .headers_only = options.headers_only,
+                             .allow_incomplete = options.allow_incomplete,
                              .max_header_bytes = options.max_header_bytes});
   if (!header) return fail(std::move(header).error().at_path(source->path().native()));
   ModelFiles model{std::move(header->catalog), {}};
@@ -207,8 +208,8 @@ Result<ModelFiles> merge(std::vector<ModelFiles> shards, std::string_view left_o
     }
     // The first file that has a key decides its value.
     for (const auto& [key, value] : shard.catalog.metadata()) {
-      const bool wanted = left_out.empty() || !key.starts_with(left_out);
-      if (wanted && keys.insert(key).second) HT_TRY(builder.metadata().add(key, value));
+      const bool is_kept = left_out.empty() || !key.starts_with(left_out);
+      if (is_kept && keys.insert(key).second) HT_TRY(builder.metadata().add(key, value));
     }
   }
   auto catalog = std::move(builder).build();
@@ -242,7 +243,7 @@ Result<ModelFiles> open_indexed(const std::filesystem::path& path, const ShardIn
     const auto name = index.tensors[i];
     const auto file = index.file_of[i];
     if (shards[file].catalog.find(name)) continue;
-    return stale(Error(ErrorCode::stale_index, "index_names_tensors_that_are_there",
+    return stale(Error(ErrorCode::stale_index, "indexed_tensors_exist",
                        format_text("the index has tensor '{}' in '{}', which does not have it", name,
                                    index.files[file])),
                  name);

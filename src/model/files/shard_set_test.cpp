@@ -47,7 +47,7 @@ TEST_F(ShardSet, opens_by_its_index_and_by_its_folder) {
   }
 }
 
-TEST_F(ShardSet, what_an_earlier_file_says_of_the_model_counts) {
+TEST_F(ShardSet, metadata_of_an_earlier_file_wins) {
   const auto model = Model::open(index_).value();
   const auto& metadata = model.catalog().metadata();
   ASSERT_EQ(metadata.size(), 3U);
@@ -56,7 +56,7 @@ TEST_F(ShardSet, what_an_earlier_file_says_of_the_model_counts) {
   EXPECT_EQ(metadata.find("more")->text(), "yes");
 }
 
-TEST_F(ShardSet, tensor_that_is_not_there_is_missed_in_what_the_user_opened) {
+TEST_F(ShardSet, error_of_a_missing_tensor_names_the_opened_path) {
   EXPECT_EQ(Model::open(index_)->raw("zzz").error().path(), index_.string());
   const auto wrong = Model::open(index_)->tensor<F32, Rank<1>>("c");
   EXPECT_EQ(wrong.error().path(), two_.string());
@@ -72,14 +72,14 @@ TEST_F(ShardSet, index_may_name_files_in_folders_below_its_own) {
   EXPECT_EQ(names_of(model->catalog()), (Names{"x", "c"}));
 }
 
-TEST_F(ShardSet, shards_are_all_there) {
+TEST_F(ShardSet, shards_exist) {
   std::filesystem::remove(two_);
-  const auto error = refusal(Model::open(index_), ErrorCode::missing_shard, "shards_are_all_there");
+  const auto error = refusal(Model::open(index_), ErrorCode::missing_shard, "shards_exist");
   EXPECT_EQ(error.message(), "1 of 2 files of this model are missing: m-00002-of-00002.safetensors");
   EXPECT_EQ(error.path(), folder_.path().string());
   EXPECT_EQ(error.cause(), std::errc::no_such_file_or_directory);
   std::filesystem::create_symlink("gone", two_);
-  expect_refusal(Model::open(index_), ErrorCode::missing_shard, "shards_are_all_there");
+  expect_refusal(Model::open(index_), ErrorCode::missing_shard, "shards_exist");
 }
 
 TEST_F(ShardSet, ten_missing_files_are_named_and_the_others_counted) {
@@ -97,12 +97,12 @@ TEST_F(ShardSet, ten_missing_files_are_named_and_the_others_counted) {
   EXPECT_EQ(message(), "12 of 13 files of this model are missing: " + ten + " … and 2 more");
 }
 
-TEST_F(ShardSet, file_named_without_a_folder_is_missed_in_this_one) {
+TEST_F(ShardSet, missing_file_without_a_folder_is_reported_in_the_current_one) {
   const auto shards = open_shards({"no-such-1.safetensors", "no-such-2.safetensors"}, {}, {});
-  EXPECT_EQ(refusal(shards, ErrorCode::missing_shard, "shards_are_all_there").path(), ".");
+  EXPECT_EQ(refusal(shards, ErrorCode::missing_shard, "shards_exist").path(), ".");
 }
 
-TEST_F(ShardSet, shard_that_is_there_but_no_file_is_not_called_missing) {
+TEST_F(ShardSet, shard_that_is_not_a_regular_file_is_not_reported_as_missing) {
   std::filesystem::remove(two_);
   std::filesystem::create_directory(two_);
   EXPECT_EQ(Model::open(index_).error().code(), ErrorCode::not_regular_file);
@@ -115,16 +115,15 @@ TEST_F(ShardSet, broken_shard_is_named) {
   EXPECT_EQ(error.path(), two_.string());
 }
 
-TEST_F(ShardSet, index_names_tensors_that_are_there) {
+TEST_F(ShardSet, indexed_tensors_exist) {
   write_file(one_, shard_file({"b"}));
-  const auto error =
-      refusal(Model::open(index_), ErrorCode::stale_index, "index_names_tensors_that_are_there");
+  const auto error = refusal(Model::open(index_), ErrorCode::stale_index, "indexed_tensors_exist");
   EXPECT_EQ(error.tensor(), "a");
   EXPECT_EQ(error.path(), index_.string());
   EXPECT_TRUE(says(error, "'m-00001-of-00002.safetensors'"));
   // In another file than the index says is not there either.
   write_file(two_, shard_file({"c", "a"}));
-  expect_refusal(Model::open(index_), ErrorCode::stale_index, "index_names_tensors_that_are_there");
+  expect_refusal(Model::open(index_), ErrorCode::stale_index, "indexed_tensors_exist");
 }
 
 TEST_F(ShardSet, index_names_every_tensor) {
@@ -146,10 +145,10 @@ TEST_F(ShardSet, shards_share_no_tensor) {
 }
 
 TEST_F(ShardSet, index_names_all_numbered_files) {
-  for (const bool is_there : {true, false}) {
+  for (const bool exists : {true, false}) {
     write_file(index_,
                index_text({{"a", "m-00001-of-00002.safetensors"}, {"b", "m-00001-of-00002.safetensors"}}));
-    if (!is_there) std::filesystem::remove(two_);
+    if (!exists) std::filesystem::remove(two_);
     for (const auto& path : {index_, folder_.path()}) {
       const auto error =
           refusal(Model::open(path), ErrorCode::missing_shard, "index_names_all_numbered_files");
@@ -164,7 +163,7 @@ TEST_F(ShardSet, a_numbered_file_opens_alone_by_its_path) {
   std::filesystem::remove(index_);
   std::filesystem::remove(two_);
   EXPECT_EQ(names_of(Model::open(one_)->catalog()), (Names{"b", "a"}));
-  expect_refusal(Model::open(folder_.path()), ErrorCode::missing_shard, "shards_are_all_there");
+  expect_refusal(Model::open(folder_.path()), ErrorCode::missing_shard, "shards_exist");
 }
 
 TEST_F(ShardSet, index_names_files) {
@@ -188,17 +187,17 @@ TEST_F(ShardSet, shard_path_stays_in_the_folder) {
   }
 }
 
-TEST_F(ShardSet, one_cut_short_opens_for_its_headers) {
+TEST_F(ShardSet, truncated_shard_opens_for_its_headers) {
   std::filesystem::resize_file(two_, std::filesystem::file_size(two_) - 1);
   EXPECT_EQ(Model::open(index_).error().code(), ErrorCode::truncated);
-  const auto model = Model::open(index_, {.headers_only = true});
+  const auto model = Model::open(index_, {.allow_incomplete = true});
   ASSERT_TRUE(model) << to_string(model.error());
   EXPECT_TRUE(model->raw("a"));
-  const auto error = refusal(model->raw("c"), ErrorCode::truncated, "tensor_is_all_there");
+  const auto error = refusal(model->raw("c"), ErrorCode::truncated, "tensor_is_within_the_file");
   EXPECT_EQ(error.path(), two_.string());
 }
 
-TEST_F(ShardSet, every_failing_call_leaves_nothing_open) {
+TEST_F(ShardSet, no_handle_leaks_if_a_call_fails) {
   const std::vector<std::pair<Call, ErrorCode>> cases{{Call::open, ErrorCode::open_failed},
                                                       {Call::stat, ErrorCode::open_failed},
                                                       {Call::read_at, ErrorCode::read_failed},
@@ -226,7 +225,7 @@ TEST_F(ShardSet, every_failing_call_leaves_nothing_open) {
   }
 }
 
-TEST_F(ShardSet, files_whose_names_are_no_utf8_are_told_apart) {
+TEST_F(ShardSet, files_with_non_utf8_names_are_distinguished) {
   const auto other = folder_ / "other";
   std::filesystem::create_directory(other);
   write_file(other / "a.safetensors", shard_file({"x"}));

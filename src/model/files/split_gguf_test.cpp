@@ -30,12 +30,12 @@ struct Part {
 constexpr std::array<std::string_view, 3> split_keys{"split.no", "split.count", "split.tensors.count"};
 
 // GGUF v3 with F32 [1] tensors, each the position of its letter in the alphabet.
-std::vector<std::byte> gguf(const Part& part, bool says_split = true) {
+std::vector<std::byte> gguf(const Part& part, bool has_split_keys = true) {
   Written file;
   const auto text = [&](std::string_view words) -> Written& { return file.u64(words.size()).text(words); };
-  const bool has_number = says_split && part.left_out != "split.no";
-  const bool has_count = says_split && part.left_out != "split.count";
-  const bool has_tensors = says_split && part.left_out != "split.tensors.count";
+  const bool has_number = has_split_keys && part.left_out != "split.no";
+  const bool has_count = has_split_keys && part.left_out != "split.count";
+  const bool has_tensors = has_split_keys && part.left_out != "split.tensors.count";
   file.text("GGUF").u32(3).u64(part.names.size());
   file.u64(std::uint64_t{has_number} + std::uint64_t{has_count} + std::uint64_t{has_tensors});
   const auto number = [&](std::string_view key, auto value) {
@@ -67,8 +67,8 @@ class SplitGguf : public ::testing::Test {
   std::filesystem::path path(std::uint32_t number) const {
     return folder_.path() / NumberedName{"m", number, 3, ".gguf"}.of(number);
   }
-  void write(std::uint32_t number, const Part& part, bool says_split = true) {
-    write_file(path(number), gguf(part, says_split));
+  void write(std::uint32_t number, const Part& part, bool has_split_keys = true) {
+    write_file(path(number), gguf(part, has_split_keys));
   }
   testing::TemporaryFolder folder_;
 };
@@ -95,14 +95,14 @@ TEST_F(SplitGguf, first_part_may_hold_no_tensor) {
   EXPECT_EQ(names_of(model->catalog()), (Names{"c", "d"}));
 }
 
-TEST_F(SplitGguf, parts_that_are_missing_are_missed_whatever_is_opened) {
+TEST_F(SplitGguf, missing_parts_are_reported_for_any_opened_path) {
   std::filesystem::remove(path(1));
   for (const auto& opened : {path(2), path(3), folder_.path()}) {
-    const auto error = refusal(Model::open(opened), ErrorCode::missing_shard, "shards_are_all_there");
+    const auto error = refusal(Model::open(opened), ErrorCode::missing_shard, "shards_exist");
     EXPECT_TRUE(says(error, "m-00001-of-00003.gguf"));
   }
   std::filesystem::create_symlink("gone", path(1));
-  expect_refusal(Model::open(folder_.path()), ErrorCode::missing_shard, "shards_are_all_there");
+  expect_refusal(Model::open(folder_.path()), ErrorCode::missing_shard, "shards_exist");
 }
 
 TEST_F(SplitGguf, split_part_is_named_by_its_number) {
@@ -117,7 +117,7 @@ TEST_F(SplitGguf, split_part_is_named_by_its_number) {
   }
 }
 
-TEST_F(SplitGguf, file_alone_in_a_folder_is_refused_like_the_file) {
+TEST_F(SplitGguf, single_file_in_a_folder_is_rejected_like_the_file) {
   const testing::TemporaryFolder other;
   std::filesystem::copy_file(path(1), other / "model.gguf");
   expect_refusal(Model::open(other.path()), ErrorCode::missing_shard, "split_part_is_named_by_its_number");
@@ -136,9 +136,9 @@ TEST_F(SplitGguf, split_parts_belong_together) {
   expect_refusal(Model::open(path(1)), ErrorCode::stale_index, "split_parts_belong_together");
 }
 
-TEST_F(SplitGguf, split_tensors_are_all_there) {
+TEST_F(SplitGguf, split_tensor_count_matches) {
   write(2, {.number = 1});
-  const auto error = refusal(Model::open(path(3)), ErrorCode::stale_index, "split_tensors_are_all_there");
+  const auto error = refusal(Model::open(path(3)), ErrorCode::stale_index, "split_tensor_count_matches");
   EXPECT_TRUE(says(error, "the parts have 3 tensors, but split.tensors.count is 4"));
 }
 
@@ -148,19 +148,19 @@ TEST_F(SplitGguf, parts_share_no_tensor) {
   EXPECT_EQ(error.tensor(), "a");
 }
 
-TEST_F(SplitGguf, one_part_of_one_is_a_file_like_any_other) {
+TEST_F(SplitGguf, one_part_of_one_is_an_ordinary_file) {
   const testing::TemporaryFolder other;
   write_file(other / "m.gguf", gguf({.number = 0, .count = 1, .tensors = 1, .names = {"a"}}));
   EXPECT_TRUE(Model::open(other / "m.gguf"));
   EXPECT_TRUE(Model::open(other.path()));
 }
 
-TEST_F(SplitGguf, split_keys_are_there) {
+TEST_F(SplitGguf, split_keys_exist) {
   for (const auto key : split_keys) {
     for (const std::uint32_t part : {1U, 2U}) {
       SetUp();
       write(part, {.number = static_cast<std::uint16_t>(part - 1), .names = {"x"}, .left_out = key});
-      const auto error = refusal(Model::open(path(part)), ErrorCode::bad_header, "split_keys_are_there");
+      const auto error = refusal(Model::open(path(part)), ErrorCode::bad_header, "split_keys_exist");
       EXPECT_TRUE(says(error, "'" + std::string(key) + "'"));
       EXPECT_EQ(error.path(), path(part).string());
       EXPECT_FALSE(Model::open(path(3)));
@@ -169,7 +169,7 @@ TEST_F(SplitGguf, split_keys_are_there) {
   }
   for (const std::uint32_t part : {1U, 2U, 3U}) write(part, {.names = {"abc"}}, false);
   for (const auto& opened : {path(2), folder_.path()})
-    expect_refusal(Model::open(opened), ErrorCode::bad_header, "split_keys_are_there");
+    expect_refusal(Model::open(opened), ErrorCode::bad_header, "split_keys_exist");
 }
 
 TEST_F(SplitGguf, split_keys_have_their_types) {
@@ -198,7 +198,7 @@ TEST_F(SplitGguf, one_of_one_needs_no_split_keys) {
                  "split_part_is_named_by_its_number");
 }
 
-TEST_F(SplitGguf, every_failing_call_leaves_nothing_open) {
+TEST_F(SplitGguf, no_handle_leaks_if_a_call_fails) {
   for (const auto call :
        {testing::Call::open, testing::Call::stat, testing::Call::read_at, testing::Call::map}) {
     for (int nth = 0; nth < 3; ++nth) {

@@ -1,16 +1,16 @@
 #include "model/journal/set_journal.hpp"
+#include "base/format_text.hpp"
+#include "base/utf8.hpp"
+#include "format/shards/numbered_name.hpp"
+#include "io/atomic_file.hpp"
+#include "io/file_source.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <htensor/base/utf8.hpp>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
 #include <set>
-
-#include "base/format_text.hpp"
-#include "format/shards/numbered_name.hpp"
-#include "io/atomic_file.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -126,7 +126,7 @@ Result<SetJournal> parse_journal(Bytes bytes, std::string_view set_name) {
 
 Result<std::shared_ptr<const io::FileSource>> open_journal(const Path& path, io::Port& port) {
   // An Error created when out of memory has no cause, so check with stat first.
-  if (const auto there = port.stat(path); !there && is_missing(there.error())) return nullptr;
+  if (const auto stat = port.stat(path); !stat && is_missing(stat.error())) return nullptr;
   auto file = io::FileSource::open(path, port);
   if (!file && is_missing(file.error().cause())) return nullptr;
   return file;
@@ -150,11 +150,12 @@ Result<SetJournal> read_journal(const io::Source& file, std::string_view set_nam
 Result<bool> is_in_effect(const SetJournal& journal, const Path& folder, io::Port& port) {
   if (journal.old_files.empty()) return true;
   const auto exists = [&](const std::string& name) -> Result<bool> {
-    const auto there = port.stat(folder / name);
-    if (there || is_missing(there.error())) return there.has_value();
+    const auto stat = port.stat(folder / name);
+    if (stat || is_missing(stat.error())) return stat.has_value();
     return fail(Error(ErrorCode::open_failed, "file_can_be_examined", "cannot stat")
                     .at_path((folder / name).native())
-                    .because(there.error()));
+                    .because(stat.error())
+                    .with_hint("change the permissions of the folder, or ask the owner"));
   };
   if (HT_TRY(exists(journal.old_files[0].temporary))) return true;
   // Old files are removed only after the last new file was renamed into place.
@@ -197,8 +198,8 @@ Result<SetView> SetView::of_folder(const Path& folder, std::vector<std::string>&
 }
 
 Result<SetView> SetView::around(const Path& path, io::Port& port) {
-  const auto there = port.stat(path);
-  if (!there || there->kind != io::FileKind::folder) return of_set(path, port);
+  const auto stat = port.stat(path);
+  if (!stat || stat->kind != io::FileKind::folder) return of_set(path, port);
   auto names = port.list(path);
   if (!names) return SetView();
   return of_folder(path, *names, port);

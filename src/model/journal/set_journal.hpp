@@ -16,13 +16,15 @@
 #include <filesystem>
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/result.hpp>
-#include <htensor/io/port.hpp>
 #include <htensor/io/source.hpp>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "io/file_source.hpp"
+#include "io/port/port.hpp"
 
 namespace ht::inline v1 {
 

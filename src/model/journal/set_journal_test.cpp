@@ -3,10 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
 #include <htensor/model/model.hpp>
 
 #include "base/format_text.hpp"
+#include "io/port/port.hpp"
 #include "model/journal/set_replacement.hpp"
 #include "model/test_models.hpp"
 #include "testing/faulty_port.hpp"
@@ -41,7 +42,7 @@ TEST(SetJournal, is_found_by_any_file_of_its_set) {
     EXPECT_EQ(journal_path(std::filesystem::path("f") / member), "f/.htensor-m.gguf.journal");
 }
 
-TEST(SetJournal, is_read_as_it_was_written) {
+TEST(SetJournal, round_trips) {
   EXPECT_EQ(parse_journal(encode_journal(example), "m.safetensors").value(), example);
 }
 
@@ -94,7 +95,7 @@ class Unfinished : public ::testing::Test {
   FaultyPort port_;
 };
 
-TEST_F(Unfinished, malformed_journal_is_an_error_where_it_matters) {
+TEST_F(Unfinished, malformed_journal_is_an_error_for_readers_and_writers) {
   write_file(folder_ / ".htensor-m.safetensors.journal", "anything");
   const auto index = folder_ / "m.safetensors.index.json";
   EXPECT_EQ(Model::open(index).error().rule(), "journal_is_well_formed");
@@ -104,7 +105,7 @@ TEST_F(Unfinished, malformed_journal_is_an_error_where_it_matters) {
   EXPECT_EQ(folder_.names(), std::vector<std::string>{".htensor-m.safetensors.journal"});
 }
 
-TEST_F(Unfinished, journaled_files_are_there) {
+TEST_F(Unfinished, journaled_files_exist) {
   write_file(folder_ / ".htensor-1.part", "the old index");
   write_file(folder_ / "m-00001-of-00002.safetensors", "an old shard");
   write_file(folder_ / ".htensor-4.part", "the new seal");
@@ -114,7 +115,7 @@ TEST_F(Unfinished, journaled_files_are_there) {
   const auto done = finish_set(folder_ / "m.safetensors.index.json", port_);
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code(), ErrorCode::missing_shard);
-  EXPECT_EQ(done.error().rule(), "journaled_files_are_there");
+  EXPECT_EQ(done.error().rule(), "journaled_files_exist");
   EXPECT_EQ(folder_.names(), before) << "nothing is touched";
 }
 
@@ -132,7 +133,7 @@ TEST_F(Unfinished, set_has_one_writer) {
   EXPECT_TRUE(SetLock::acquire(folder_ / "n.safetensors", port_)) << "another set";
 }
 
-TEST_F(Unfinished, set_stays_while_it_is_opened) {
+TEST_F(Unfinished, set_is_unchanged_while_opening) {
   const auto index = folder_ / "m.safetensors.index.json";
   const std::string text = R"({"weight_map":{"a":"m-00001-of-00001.safetensors"}})";
   write_file(folder_ / "m-00001-of-00001.safetensors", testing::shard_file({"a"}));
@@ -148,13 +149,13 @@ TEST_F(Unfinished, set_stays_while_it_is_opened) {
   const auto opened = Model::open(index, {.port = &port_});
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code(), ErrorCode::changed_underfoot);
-  EXPECT_EQ(opened.error().rule(), "set_stays_while_it_is_opened");
+  EXPECT_EQ(opened.error().rule(), "set_is_unchanged_while_opening");
   EXPECT_GT(replaced, 1) << "tried again";
   port_.before_each({});
   EXPECT_TRUE(Model::open(index, {.port = &port_}));
 }
 
-TEST_F(Unfinished, costs_one_stat_where_there_is_no_journal) {
+TEST_F(Unfinished, costs_one_stat_without_a_journal) {
   const auto index = folder_ / "m.safetensors.index.json";
   write_file(folder_ / "m-00001-of-00001.safetensors", testing::shard_file({"a"}));
   write_file(index, R"({"weight_map":{"a":"m-00001-of-00001.safetensors"}})");
@@ -172,18 +173,18 @@ void write_names(const TemporaryFolder& folder, std::initializer_list<std::strin
   for (const auto name : names) write_file(folder / name, name);
 }
 
-TEST_F(Unfinished, old_files_stay_unless_all_new_ones_have_their_names) {
+TEST_F(Unfinished, old_files_stay_until_all_new_files_are_renamed) {
   // A user removed the seal, which was renamed before the kill.
   write_names(folder_, {".htensor-1.part", ".htensor-2.part", "m-00001-of-00001.safetensors",
                         "m.safetensors.index.json"});
   write_journal(example);
   const auto before = folder_.names();
   const auto done = finish_set(folder_ / "m.safetensors.index.json", port_);
-  testing::expect_refusal(done, ErrorCode::missing_shard, "journaled_files_are_there");
+  testing::expect_refusal(done, ErrorCode::missing_shard, "journaled_files_exist");
   EXPECT_EQ(folder_.names(), before) << "nothing is touched";
 }
 
-TEST_F(Unfinished, old_files_go_when_the_last_name_is_on_the_disk) {
+TEST_F(Unfinished, old_files_are_removed_after_the_last_rename_is_synced) {
   write_names(folder_, {"m.safetensors.index.json", "m-00001-of-00002.safetensors", ".htensor-3.part",
                         ".htensor-4.part", ".htensor-5.part"});
   std::filesystem::rename(folder_ / "m.safetensors.index.json", folder_ / ".htensor-1.part");
@@ -199,7 +200,7 @@ TEST_F(Unfinished, old_files_go_when_the_last_name_is_on_the_disk) {
   EXPECT_EQ(*std::prev(removed), testing::Call::sync);
 }
 
-TEST_F(Unfinished, journal_goes_before_the_files_of_a_replacement_that_never_began) {
+TEST_F(Unfinished, journal_is_removed_before_the_files_of_an_unstarted_replacement) {
   for (int nth = 0; nth < 4; ++nth) {
     write_names(folder_, {"m.safetensors.index.json", "m-00001-of-00002.safetensors", ".htensor-3.part",
                           ".htensor-4.part", ".htensor-5.part"});
@@ -249,7 +250,7 @@ TEST_F(Unfinished, lock_without_claims_is_the_file_itself) {
 }
 
 // A writer of another file claims the lock of a killed one for a moment, to remove it.
-TEST_F(Unfinished, lock_that_is_claimed_for_a_moment_is_waited_for) {
+TEST_F(Unfinished, waits_for_a_briefly_held_lock) {
   write_file(folder_ / ".htensor-m.safetensors.part", "");
   const auto other = io::system_port().open(folder_ / ".htensor-m.safetensors.part").value();
   ASSERT_TRUE(io::system_port().claim(other));
@@ -269,7 +270,7 @@ class ReplacedSet : public Unfinished {
     auto lock = HT_TRY(SetLock::acquire(folder_ / "m.safetensors", port_));
     std::vector<io::AtomicFile> files;
     for (const auto* const name : {"m-00001-of-00001.safetensors", "m.safetensors.index.json"}) {
-      files.push_back(HT_TRY(io::AtomicFile::create(folder_ / name, io::IfExists::replace, port_)));
+      files.push_back(HT_TRY(io::AtomicFile::create(folder_ / name, IfExists::replace, port_)));
       HT_TRY(files.back().write(0, bytes_of("new")));
       HT_TRY(files.back().sync());
     }
@@ -279,7 +280,7 @@ class ReplacedSet : public Unfinished {
   }
 };
 
-TEST_F(ReplacedSet, is_old_again_after_any_failure_and_each_name_reaches_the_disk_in_order) {
+TEST_F(ReplacedSet, is_restored_after_any_failure_and_syncs_names_in_order) {
   using testing::Call;
   ASSERT_TRUE(replace());
   const int renames = port_.count(Call::rename);
@@ -328,7 +329,7 @@ class LiveWriter : public Unfinished {
                                           {std::string(index_name), ".htensor-4.part"}}};
 };
 
-TEST_F(LiveWriter, that_finishes_beside_a_reader_is_no_error) {
+TEST_F(LiveWriter, may_finish_during_a_read) {
   for (const bool by_folder : {false, true}) {
     bool is_done = false;
     for (int call = 0; !is_done; ++call) {
@@ -353,7 +354,7 @@ TEST_F(LiveWriter, that_finishes_beside_a_reader_is_no_error) {
   }
 }
 
-TEST_F(LiveWriter, that_replaces_a_set_beside_a_reader_is_no_error) {
+TEST_F(LiveWriter, may_replace_a_set_during_a_read) {
   for (const bool by_folder : {false, true}) {
     bool is_done = false;
     for (int call = 0; !is_done; ++call) {
@@ -380,7 +381,7 @@ TEST_F(LiveWriter, that_replaces_a_set_beside_a_reader_is_no_error) {
 }
 
 // A name of 255 bytes is legal, and a journal's would be longer.
-TEST_F(Unfinished, file_whose_name_is_too_long_for_a_journal_has_none) {
+TEST_F(Unfinished, file_with_a_name_too_long_for_a_journal_has_none) {
   const auto path = folder_ / (std::string(243, 'n') + ".safetensors");
   EXPECT_TRUE(finish_set(path, port_));
   EXPECT_EQ(Model::open(path).error().cause(), std::errc::no_such_file_or_directory);

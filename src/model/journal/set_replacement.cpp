@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/format_text.hpp"
+#include "io/port/port.hpp"
 #include "io/port/system_error.hpp"
 
 namespace ht::inline v1 {
@@ -24,7 +25,7 @@ Error in_use(const Path& member) {
 // set complete.
 class Replacement {
  public:
-  Replacement(Path journal, const SetJournal& files, io::IfExists if_exists, io::Port& port)
+  Replacement(Path journal, const SetJournal& files, IfExists if_exists, io::Port& port)
       : journal_(std::move(journal)),
         old_(paths_of(files.old_files)),
         new_(paths_of(files.new_files)),
@@ -51,7 +52,7 @@ class Replacement {
       HT_TRY(check_new_files());
       HT_TRY(sync());
       for (const auto& old : old_) {
-        if (!HT_TRY(exists(old.temporary))) HT_TRY(rename(old.name, old.temporary, io::IfExists::replace));
+        if (!HT_TRY(exists(old.temporary))) HT_TRY(rename(old.name, old.temporary, IfExists::replace));
         // From here on the journal is in effect. Without this fsync a disk may keep later renames and lose
         // this one.
         if (&old == &old_.front()) HT_TRY(sync());
@@ -77,12 +78,12 @@ class Replacement {
   /// Undoes `forward` in this process, and removes the new files.
   Result<void> back() {
     for (; placed_ > 0; --placed_)
-      HT_TRY(rename(new_[placed_ - 1].name, new_[placed_ - 1].temporary, io::IfExists::replace));
+      HT_TRY(rename(new_[placed_ - 1].name, new_[placed_ - 1].temporary, IfExists::replace));
     HT_TRY(sync());
     for (auto old = old_.rbegin(); old != old_.rend(); ++old) {
       // Once the first old file has its name again, the journal is no longer in effect.
       if (&*old == &old_.front()) HT_TRY(sync());
-      HT_TRY(rename(old->temporary, old->name, io::IfExists::replace));
+      HT_TRY(rename(old->temporary, old->name, IfExists::replace));
     }
     HT_TRY(sync());
     return drop();
@@ -112,16 +113,16 @@ class Replacement {
   }
 
   [[nodiscard]] Result<bool> exists(const Path& path) const {
-    const auto there = port_.stat(path);
-    if (!there && !is_missing(there.error())) {
+    const auto stat = port_.stat(path);
+    if (!stat && !is_missing(stat.error())) {
       return fail(
-          io::system_error(ErrorCode::write_failed, "target_can_be_examined", "stat", path, there.error()));
+          io::system_error(ErrorCode::write_failed, "target_can_be_examined", "stat", path, stat.error()));
     }
-    return there.has_value();
+    return stat.has_value();
   }
 
   [[nodiscard]] Error missing(const File& file) const {
-    return Error(ErrorCode::missing_shard, "journaled_files_are_there",
+    return Error(ErrorCode::missing_shard, "journaled_files_exist",
                  format_text("the set was being replaced, and its new file '{}' is missing",
                              file.temporary.filename().native()))
         .at_path(journal_.native())
@@ -146,7 +147,7 @@ class Replacement {
                             cause);
   }
 
-  Result<void> rename(const Path& from, const Path& to, io::IfExists if_exists) {
+  Result<void> rename(const Path& from, const Path& to, IfExists if_exists) {
     const auto done = port_.rename(from, to, if_exists);
     if (done || is_missing(done.error())) return {};
     if (done.error() == std::errc::file_exists) return fail(io::target_exists(to));
@@ -177,14 +178,14 @@ class Replacement {
       if (!done && done.error() == std::errc::interrupted) continue;
       // EINVAL: the file system cannot fsync folders, which is ignored.
       if (done || done.error() == std::errc::invalid_argument) return {};
-      return fail(failed("name_reaches_the_disk", "fsync its folder", journal_, done.error()));
+      return fail(failed("folder_can_be_synced", "fsync its folder", journal_, done.error()));
     }
   }
 
   Path journal_;
   std::vector<File> old_;
   std::vector<File> new_;
-  io::IfExists if_exists_;  // for the names of new files
+  IfExists if_exists_;  // for the names of new files
   io::Port& port_;
   io::FileHandle handle_;
   std::size_t placed_ = 0;  // number of new files that this process renamed into place
@@ -222,8 +223,8 @@ Result<void> finish_set(const Path& member, io::Port& port) {
         return fail(in_use(member));
       // Another writer may have finished the journal before the claim.
       const auto& opened = file->stat();
-      const auto there = port.stat(path);
-      if (!there || there->device != opened.device || there->inode != opened.inode) continue;
+      const auto stat = port.stat(path);
+      if (!stat || stat->device != opened.device || stat->inode != opened.inode) continue;
       if (!claimed) {
         return fail(io::system_error(ErrorCode::in_use, "lock_can_be_claimed",
                                      "find out whether another program is writing the set", path,
@@ -232,7 +233,7 @@ Result<void> finish_set(const Path& member, io::Port& port) {
                                    "name, then remove this file"));
       }
       const auto journal = HT_TRY(read_journal(*file, set_name_of(member)));
-      Replacement replacement(path, journal, io::IfExists::replace, port);
+      Replacement replacement(path, journal, IfExists::replace, port);
       HT_TRY(replacement.open());
       return HT_TRY(is_in_effect(journal, path.parent_path(), port)) ? replacement.forward()
                                                                      : replacement.drop();
@@ -265,7 +266,7 @@ Result<void> SetLock::replace(std::span<const Path> old_files,
   for (const auto& path : old_files)
     files.old_files.push_back({path.filename().string(), io::new_temporary_name(path).filename().string()});
   for (auto* const file : new_files) {
-    HT_TRY(file->give_temporary_name());
+    HT_TRY(file->link_temporary_name());
     files.new_files.push_back({file->target().filename().string(), file->temporary().filename().string()});
   }
   const auto bytes = encode_journal(files);
@@ -274,7 +275,7 @@ Result<void> SetLock::replace(std::span<const Path> old_files,
   HT_TRY(journal_.write(0, bytes));
   HT_TRY(journal_.sync());
   // `IfExists::fail`: old files are renamed first, so a file with a new name was created by another program.
-  Replacement replacement(journal_.target(), files, io::IfExists::fail, journal_.port());
+  Replacement replacement(journal_.target(), files, IfExists::fail, journal_.port());
   HT_TRY(replacement.open());
   // The journal must not reach the disk before the names in it.
   HT_TRY(journal_.sync_folder());

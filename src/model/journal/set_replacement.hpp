@@ -9,6 +9,7 @@
 #include <string>
 
 #include "io/atomic_file.hpp"
+#include "io/port/port.hpp"
 #include "model/journal/set_journal.hpp"
 
 namespace ht::inline v1 {

@@ -4,9 +4,9 @@
 #pragma once
 
 #include <concepts>
-#include <htensor/base/error.hpp>
+#include <htensor/base/result.hpp>
 #include <htensor/io/strategy.hpp>
-#include <htensor/model/residency.hpp>
+#include <htensor/model/model.hpp>
 #include <memory>
 #include <optional>
 #include <variant>
@@ -39,17 +39,17 @@ struct LoadDone {
   std::shared_ptr<io::Strategy> strategy;
 };
 struct MapDone {};
-using io::AdviseDone;
-using io::ReleaseDone;
-using io::RequestFailed;
+using AdviseDone = io::Strategy::AdviseDone;
+using ReleaseDone = io::Strategy::ReleaseDone;
+using RequestFailed = io::Strategy::RequestFailed;
 using Event = std::variant<Map, Load, Evict, MapDone, LoadDone, AdviseDone, ReleaseDone, RequestFailed>;
 
 /// A request to the strategy, which answers with one event.
-enum class Ask : std::uint8_t { map, load, drop_pages, release };
+enum class Request : std::uint8_t { map, load, drop_pages, release };
 
 struct Step {
   State next;
-  std::optional<Ask> effect{};
+  std::optional<Request> effect{};
   /// The error returned to the user if the request cannot be carried out.
   std::shared_ptr<const Error> refusal{};
 };
@@ -70,7 +70,7 @@ Step on(const S& state, const RequestFailed& event) {
 
 template <NotInMemory S>
 Step on(const S& state, const Map& /*event*/) {
-  return {state, Ask::map};
+  return {state, Request::map};
 }
 template <NotInMemory S>
 Step on(const S& /*state*/, const MapDone& /*event*/) {
@@ -79,12 +79,12 @@ Step on(const S& /*state*/, const MapDone& /*event*/) {
 // A failed load can be retried.
 template <NotLoading S>
 Step on(const S& /*state*/, const Load& /*event*/) {
-  return {Loading{}, Ask::load};
+  return {Loading{}, Request::load};
 }
 // Drops pages and keeps the mapping.
 template <NotLoading S>
 Step on(const S& state, const Evict& /*event*/) {
-  return {state, Ask::drop_pages};
+  return {state, Request::drop_pages};
 }
 template <NotLoading S>
 Step on(const S& state, const AdviseDone& /*event*/) {
@@ -113,21 +113,21 @@ inline Step on(const Loading& /*state*/, const RequestFailed& event) {
 
 inline Step on(const Resident& state, const Map& /*event*/) { return {state}; }
 inline Step on(const Resident& state, const Load& /*event*/) { return {state}; }
-inline Step on(const Resident& state, const Evict& /*event*/) { return {state, Ask::release}; }
+inline Step on(const Resident& state, const Evict& /*event*/) { return {state, Request::release}; }
 inline Step on(const Resident& /*state*/, const ReleaseDone& /*event*/) { return {Evicted{}}; }
 
 /// Calls `on` if the table has the pair, else returns `Failed{bad_state}`.
 [[nodiscard]] inline Step step(const State& state, const Event& event) {
   return step_of<Step>(state, event, [&]() -> Step {
     const auto error = std::make_shared<const Error>(
-        ErrorCode::bad_state, "event_belongs_to_the_state",
+        ErrorCode::bad_state, "event_is_valid_in_the_state",
         format_text("tensor in state {} got the unexpected event {}", name_of(state), name_of(event)));
     return {Failed{error}, {}, error};
   });
 }
 
-[[nodiscard]] inline Residence residence_of(const State& state) noexcept {
-  return static_cast<Residence>(state.index());
+[[nodiscard]] inline TensorResidency::Residence residence_of(const State& state) noexcept {
+  return static_cast<TensorResidency::Residence>(state.index());
 }
 
 }  // namespace ht::inline v1::tensor_state

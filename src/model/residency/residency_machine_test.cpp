@@ -23,10 +23,10 @@ std::vector<Event> events() {
 }
 
 bool is_unknown_pair(const Step& step) {
-  return step.refusal && step.refusal->rule() == "event_belongs_to_the_state";
+  return step.refusal && step.refusal->rule() == "event_is_valid_in_the_state";
 }
 
-TEST(ResidencyMachine, event_belongs_to_the_state) {
+TEST(ResidencyMachine, event_is_valid_in_the_state) {
   std::set<std::pair<std::string_view, std::string_view>> known;
   for (const auto& state : states()) {
     for (const auto& event : events()) {
@@ -45,33 +45,33 @@ TEST(ResidencyMachine, event_belongs_to_the_state) {
   EXPECT_EQ(known.size(), 33U);
 }
 
-TEST(ResidencyMachine, goes_the_way_of_a_tensor) {
+TEST(ResidencyMachine, follows_the_life_of_a_tensor) {
   auto at = step(Unbound{}, Map{});
-  EXPECT_EQ(at.effect, Ask::map);
+  EXPECT_EQ(at.effect, Request::map);
   at = step(at.next, MapDone{});
-  EXPECT_EQ(residence_of(at.next), Residence::mapped);
+  EXPECT_EQ(residence_of(at.next), TensorResidency::Residence::mapped);
   at = step(at.next, Load{});
-  EXPECT_EQ(at.effect, Ask::load);
+  EXPECT_EQ(at.effect, Request::load);
   const auto owner = std::make_shared<const int>(7);
   at = step(at.next, LoadDone{{{}, owner}, nullptr});
-  EXPECT_EQ(residence_of(at.next), Residence::resident);
+  EXPECT_EQ(residence_of(at.next), TensorResidency::Residence::resident);
   EXPECT_EQ(std::get<Resident>(at.next).memory.owner, owner);
   at = step(at.next, Evict{});
-  EXPECT_EQ(at.effect, Ask::release);
-  EXPECT_EQ(residence_of(at.next), Residence::resident);
+  EXPECT_EQ(at.effect, Request::release);
+  EXPECT_EQ(residence_of(at.next), TensorResidency::Residence::resident);
   at = step(at.next, ReleaseDone{});
-  EXPECT_EQ(residence_of(at.next), Residence::evicted);
+  EXPECT_EQ(residence_of(at.next), TensorResidency::Residence::evicted);
   at = step(step(at.next, Map{}).next, MapDone{});
-  EXPECT_EQ(residence_of(at.next), Residence::mapped);
+  EXPECT_EQ(residence_of(at.next), TensorResidency::Residence::mapped);
 }
 
 TEST(ResidencyMachine, eviction_drops_pages_and_keeps_the_mapping) {
   auto at = step(Mapped{}, Evict{});
-  EXPECT_EQ(at.effect, Ask::drop_pages);
+  EXPECT_EQ(at.effect, Request::drop_pages);
   at = step(at.next, AdviseDone{});
-  EXPECT_EQ(residence_of(at.next), Residence::mapped);
+  EXPECT_EQ(residence_of(at.next), TensorResidency::Residence::mapped);
   at = step(at.next, RequestFailed{some_error()});
-  EXPECT_EQ(residence_of(at.next), Residence::mapped);
+  EXPECT_EQ(residence_of(at.next), TensorResidency::Residence::mapped);
   EXPECT_EQ(at.refusal->rule(), "test");
 }
 
@@ -86,15 +86,16 @@ TEST(ResidencyMachine, failed_load_can_be_repeated) {
   const auto at = step(Loading{}, RequestFailed{some_error()});
   EXPECT_EQ(std::get<Failed>(at.next).error->rule(), "test");
   const State failed = at.next;
-  EXPECT_EQ(residence_of(step(failed, Load{}).next), Residence::loading);
-  EXPECT_EQ(residence_of(step(step(failed, Map{}).next, MapDone{}).next), Residence::mapped);
-  EXPECT_EQ(residence_of(step(step(failed, Evict{}).next, AdviseDone{}).next), Residence::evicted);
+  EXPECT_EQ(residence_of(step(failed, Load{}).next), TensorResidency::Residence::loading);
+  EXPECT_EQ(residence_of(step(step(failed, Map{}).next, MapDone{}).next), TensorResidency::Residence::mapped);
+  EXPECT_EQ(residence_of(step(step(failed, Evict{}).next, AdviseDone{}).next),
+            TensorResidency::Residence::evicted);
 }
 
 TEST(ResidencyMachine, tensor_is_not_being_loaded) {
   for (const Event& event : {Event(Evict{}), Event(Load{})}) {
     const auto at = step(Loading{}, event);
-    EXPECT_EQ(residence_of(at.next), Residence::loading);
+    EXPECT_EQ(residence_of(at.next), TensorResidency::Residence::loading);
     EXPECT_EQ(at.refusal->code(), ErrorCode::in_use);
     EXPECT_EQ(at.refusal->rule(), "tensor_is_not_being_loaded");
     EXPECT_FALSE(at.effect);
@@ -102,12 +103,12 @@ TEST(ResidencyMachine, tensor_is_not_being_loaded) {
 }
 
 TEST(ResidencyMachine, has_a_residence_for_every_state) {
-  EXPECT_EQ(residence_of(Unbound{}), Residence::unbound);
-  EXPECT_EQ(residence_of(Mapped{}), Residence::mapped);
-  EXPECT_EQ(residence_of(Loading{}), Residence::loading);
-  EXPECT_EQ(residence_of(Resident{}), Residence::resident);
-  EXPECT_EQ(residence_of(Evicted{}), Residence::evicted);
-  EXPECT_EQ(residence_of(Failed{}), Residence::failed);
+  EXPECT_EQ(residence_of(Unbound{}), TensorResidency::Residence::unbound);
+  EXPECT_EQ(residence_of(Mapped{}), TensorResidency::Residence::mapped);
+  EXPECT_EQ(residence_of(Loading{}), TensorResidency::Residence::loading);
+  EXPECT_EQ(residence_of(Resident{}), TensorResidency::Residence::resident);
+  EXPECT_EQ(residence_of(Evicted{}), TensorResidency::Residence::evicted);
+  EXPECT_EQ(residence_of(Failed{}), TensorResidency::Residence::failed);
 }
 
 std::string diagram() {
@@ -125,7 +126,7 @@ std::string diagram() {
   return text;
 }
 
-TEST(ResidencyMachine, diagram_is_the_one_in_the_docs) {
+TEST(ResidencyMachine, diagram_matches_the_docs) {
   std::ifstream file("docs/io.md");
   std::stringstream docs;
   docs << file.rdbuf();

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "io/strategy/choice.hpp"
+#include "io/strategy/automatic.hpp"
 #include "io/strategy/own_memory.hpp"
 #include "model/model_access.hpp"
 
@@ -54,16 +54,17 @@ ResidencyShell::Applied ResidencyShell::apply(std::size_t tensor, const tensor_s
   return {step.effect, std::move(step.refusal)};
 }
 
-Result<io::MapDone> ResidencyShell::map(std::size_t tensor, std::uint64_t bytes) {
+Result<io::Strategy::MapDone> ResidencyShell::map(std::size_t tensor, std::uint64_t bytes) {
   const Entry entry = catalog_[tensor];
   // Until a tensor is loaded, its state is that of its file, which the strategy tracks.
-  bool is_asked = false;
+  bool is_requested = false;
   if (any_loaded_.load(std::memory_order_acquire)) {
     const std::lock_guard lock(mutex_);
-    is_asked = apply(tensor, tensor_state::Map{}).effect.has_value();
+    is_requested = apply(tensor, tensor_state::Map{}).effect.has_value();
   }
-  auto mapped = io::ask<io::MapDone>(mapped_, io::MapRequest{{entry.file, entry.offset, bytes}});
-  if (is_asked) {
+  auto mapped = io::send_request<io::Strategy::MapDone>(
+      mapped_, io::Strategy::MapRequest{{entry.file, entry.offset, bytes}});
+  if (is_requested) {
     const std::lock_guard lock(mutex_);
     // Another thread may have begun to load the tensor meanwhile.
     if (!std::holds_alternative<tensor_state::Loading>(states_[tensor])) {
@@ -103,13 +104,13 @@ void ResidencyShell::keep_states() {
   any_loaded_.store(true, std::memory_order_release);
 }
 
-io::LoadRequest ResidencyShell::request_for(std::size_t tensor) const {
+io::Strategy::LoadRequest ResidencyShell::request_for(std::size_t tensor) const {
   const Entry entry = catalog_[tensor];
   return {.range = {entry.file, entry.offset, entry.bytes}, .alignment = alignment_of(entry)};
 }
 
 Result<std::uint64_t> ResidencyShell::memory_for(std::span<const std::size_t> tensors) const {
-  std::vector<io::LoadRequest> requests;
+  std::vector<io::Strategy::LoadRequest> requests;
   requests.reserve(tensors.size());
   for (const std::size_t tensor : tensors) requests.push_back(request_for(tensor));
   return HT_TRY(io::lay_out(requests)).bytes;
@@ -117,7 +118,7 @@ Result<std::uint64_t> ResidencyShell::memory_for(std::span<const std::size_t> te
 
 Result<std::vector<std::size_t>> ResidencyShell::load(std::span<const std::size_t> tensors,
                                                       const std::shared_ptr<io::Strategy>& strategy,
-                                                      io::LoadWork work) {
+                                                      io::Strategy::LoadWork work) {
   if (tensors.empty()) return std::vector<std::size_t>();
   std::unique_lock lock(mutex_);
   if (loader_ == std::this_thread::get_id()) {
@@ -147,15 +148,15 @@ Result<std::vector<std::size_t>> ResidencyShell::load(std::span<const std::size_
 
 Result<std::vector<std::size_t>> ResidencyShell::load_alone(std::span<const std::size_t> tensors,
                                                             const std::shared_ptr<io::Strategy>& strategy,
-                                                            io::LoadWork work) {
+                                                            io::Strategy::LoadWork work) {
   if (work.budget_bytes == 0) {
     // Queried here, because no other load can allocate now.
     const auto available = port_.available_memory();
-    work.budget_bytes = available ? io::most_of(*available) : UINT64_MAX;
+    work.budget_bytes = available ? io::usable_memory(*available) : UINT64_MAX;
   }
   std::vector<std::size_t> loading;
   std::vector<std::size_t> resident;
-  std::vector<io::LoadRequest> requests;
+  std::vector<io::Strategy::LoadRequest> requests;
   loading.reserve(tensors.size());
   resident.reserve(tensors.size());
   requests.reserve(tensors.size());
@@ -173,11 +174,11 @@ Result<std::vector<std::size_t>> ResidencyShell::load_alone(std::span<const std:
   }
   const auto fail_all = [&](const std::shared_ptr<const Error>& error) {
     const std::lock_guard lock(mutex_);
-    for (const std::size_t tensor : loading) apply(tensor, io::RequestFailed{error});
+    for (const std::size_t tensor : loading) apply(tensor, io::Strategy::RequestFailed{error});
   };
   try {
     // Without the lock: other threads may look up tensors meanwhile.
-    auto loaded = io::ask_to_load(*strategy, requests, work);
+    auto loaded = io::request_load(*strategy, requests, work);
     for (std::size_t i = 0; loaded && i < loading.size(); ++i) {
       const auto& memory = (*loaded)[i].memory;
       const auto bytes = requests[i].range.bytes;
@@ -222,9 +223,10 @@ std::vector<io::FileRange> ResidencyShell::pages_of(std::span<const std::size_t>
 std::shared_ptr<const Error> ResidencyShell::release(std::size_t tensor) {
   auto& resident = std::get<tensor_state::Resident>(states_[tensor]);
   const auto strategy = resident.strategy;
-  const auto done = io::ask<io::ReleaseDone>(*strategy, io::ReleaseRequest{&resident.memory});
+  const auto done =
+      io::send_request<io::Strategy::ReleaseDone>(*strategy, io::Strategy::ReleaseRequest{&resident.memory});
   if (!done) return apply(tensor, io::request_failed(done.error())).refusal;
-  return apply(tensor, io::ReleaseDone{}).refusal;
+  return apply(tensor, io::Strategy::ReleaseDone{}).refusal;
 }
 
 Result<void> ResidencyShell::evict(std::span<const std::size_t> tensors) {
@@ -243,8 +245,8 @@ Result<void> ResidencyShell::evict(std::span<const std::size_t> tensors) {
       const std::lock_guard lock(mutex_);
       const auto step = apply(tensor, tensor_state::Evict{});
       keep_first(step.refusal, tensor);
-      if (step.effect == tensor_state::Ask::drop_pages) losing_pages.push_back(tensor);
-      if (step.effect != tensor_state::Ask::release) continue;
+      if (step.effect == tensor_state::Request::drop_pages) losing_pages.push_back(tensor);
+      if (step.effect != tensor_state::Request::release) continue;
       const auto error = release(tensor);
       keep_first(error, tensor);
       if (!error) released.push_back(tensor);
@@ -255,7 +257,7 @@ Result<void> ResidencyShell::evict(std::span<const std::size_t> tensors) {
   // Adjacent ranges are evicted together.
   std::vector<std::shared_ptr<const Error>> of_file(mapped_.sources().size());
   for (const auto& range : pages_of(tensors)) {
-    const auto done = io::advise(mapped_, range, io::Advice::evict);
+    const auto done = io::advise(mapped_, range, io::Strategy::Advice::evict);
     if (done) continue;
     if (!refusal) refusal = done.error();
     of_file[range.file] = std::make_shared<const Error>(done.error());
@@ -264,9 +266,11 @@ Result<void> ResidencyShell::evict(std::span<const std::size_t> tensors) {
   for (const std::size_t tensor : losing_pages) {
     const auto residence = tensor_state::residence_of(states_[tensor]);
     // Another thread has loaded the tensor meanwhile or is loading it; its state is not changed.
-    if (residence == Residence::loading || residence == Residence::resident) continue;
+    if (residence == TensorResidency::Residence::loading || residence == TensorResidency::Residence::resident)
+      continue;
     const auto& error = of_file[catalog_[tensor].file];
-    apply(tensor, error ? tensor_state::Event(io::RequestFailed{error}) : io::AdviseDone{});
+    apply(tensor,
+          error ? tensor_state::Event(io::Strategy::RequestFailed{error}) : io::Strategy::AdviseDone{});
   }
   if (refusal) return fail(*std::move(refusal));
   return {};

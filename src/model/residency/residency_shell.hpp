@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "io/port/port.hpp"
 #include "io/strategy/strategies.hpp"
 #include "model/residency/residency_machine.hpp"
 
@@ -28,7 +29,7 @@ class ResidencyShell {
   [[nodiscard]] io::Memory resident_memory(std::size_t tensor) const noexcept;
 
   /// Maps the first `bytes` of a tensor that is not resident. The tensor has a file and is not a splat.
-  [[nodiscard]] Result<io::MapDone> map(std::size_t tensor, std::uint64_t bytes);
+  [[nodiscard]] Result<io::Strategy::MapDone> map(std::size_t tensor, std::uint64_t bytes);
   /// Keeps a window of the tensor until the model is destroyed, unless one is kept already. Returns the kept
   /// window.
   [[nodiscard]] io::Memory keep_window(std::size_t tensor, const io::Memory& window);
@@ -44,7 +45,7 @@ class ResidencyShell {
   /// contract.
   [[nodiscard]] Result<std::vector<std::size_t>> load(std::span<const std::size_t> tensors,
                                                       const std::shared_ptr<io::Strategy>& strategy,
-                                                      io::LoadWork work);
+                                                      io::Strategy::LoadWork work);
 
   /// Returns the ranges to evict from the page cache with the tensors.
   [[nodiscard]] std::vector<io::FileRange> pages_of(std::span<const std::size_t> tensors) const;
@@ -54,19 +55,19 @@ class ResidencyShell {
 
  private:
   struct Applied {
-    std::optional<tensor_state::Ask> effect;
+    std::optional<tensor_state::Request> effect;
     std::shared_ptr<const Error> refusal;
   };
 
   [[nodiscard]] tensor_state::State initial(std::size_t tensor) const;
-  [[nodiscard]] io::LoadRequest request_for(std::size_t tensor) const;
+  [[nodiscard]] io::Strategy::LoadRequest request_for(std::size_t tensor) const;
   /// Moves the tensor to its next state.
   Applied apply(std::size_t tensor, const tensor_state::Event& event);
   /// Allocates `states_` before the first load.
   void keep_states();
   [[nodiscard]] Result<std::vector<std::size_t>> load_alone(std::span<const std::size_t> tensors,
                                                             const std::shared_ptr<io::Strategy>& strategy,
-                                                            io::LoadWork work);
+                                                            io::Strategy::LoadWork work);
   [[nodiscard]] std::shared_ptr<const Error> release(std::size_t tensor);
 
   const Catalog& catalog_;

@@ -13,7 +13,7 @@
 
 namespace ht::inline v1 {
 
-struct Measured {
+struct HashJob {
   /// Null for missing files, which must not have a range.
   io::MappedFiles files;
   HashAlgorithm algorithm = HashAlgorithm::crc64nvme;
@@ -25,8 +25,9 @@ struct Measured {
 /// Returns the digest of each range, which has to be within its file. Cached bytes are read from the page
 /// cache; others are read directly if that is faster and the ranges are in order. `changed_underfoot` if a
 /// file changed since it was opened, `cancelled`, `read_failed`.
-[[nodiscard]] Result<std::vector<Digest>> measure(const Measured& what, std::span<const io::FileRange> ranges,
-                                                  const WorkOptions& work = {});
+[[nodiscard]] Result<std::vector<Digest>> hash_ranges(const HashJob& job,
+                                                      std::span<const io::FileRange> ranges,
+                                                      const WorkOptions& work = {});
 
 /// Returns the digest of bytes in memory, computed on this thread. `cancelled` soon after a stop request.
 [[nodiscard]] Result<Digest> digest_in_memory(HashAlgorithm algorithm, Bytes bytes,

@@ -24,11 +24,11 @@ struct BlockSums {
 
 inline constexpr std::int64_t max_blocks_per_call = 16;
 
-/// Measures `count` blocks, at most `max_blocks_per_call`, and extends `range` to their values. Returns false
-/// if a scale is not finite; `sums` and `range` are then unspecified.
+/// Summarizes `count` blocks, at most `max_blocks_per_call`, and extends `range` to their values. Returns
+/// false if a scale is not finite; `sums` and `range` are then unspecified.
 ///
 /// Sums are of elements before rounding to F32. Values are never subnormal.
-[[nodiscard]] bool measure_q4_k(const std::byte* blocks, std::int64_t count, BlockSums& sums,
-                                ValueRange& range) noexcept;
+[[nodiscard]] bool summarize_q4_k(const std::byte* blocks, std::int64_t count, BlockSums& sums,
+                                  ValueRange& range) noexcept;
 
 }  // namespace ht::inline v1::values

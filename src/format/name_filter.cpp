@@ -1,12 +1,12 @@
-#include <htensor/base/glob.hpp>
+#include <htensor/format/names.hpp>
 
 #include <algorithm>
-#include <htensor/base/utf8.hpp>
 #include <iterator>
 #include <span>
 #include <utility>
 
 #include "base/format_text.hpp"
+#include "base/utf8.hpp"
 
 namespace ht::inline v1 {
 namespace {

@@ -1,8 +1,8 @@
-#include "convert/copy/passing_sums.hpp"
+#include "convert/copy/copy_checksums.hpp"
 
 #include <algorithm>
 #include <array>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
 
 namespace ht::inline v1 {
 namespace {
@@ -23,7 +23,7 @@ std::uint64_t sum_of_zeros(std::uint64_t bytes) {
 
 // Splits the bytes at the cuts and adds the pieces; `sum` returns the checksum of a piece.
 template <class Sum>
-void PassingSums::add(std::uint64_t offset, std::uint64_t bytes, Sum sum) {
+void CopyChecksums::add(std::uint64_t offset, std::uint64_t bytes, Sum sum) {
   auto cut = std::ranges::upper_bound(cuts_, offset);
   while (bytes != 0) {
     const std::uint64_t room = cut == cuts_.end() ? UINT64_MAX : *cut++ - offset;
@@ -36,13 +36,13 @@ void PassingSums::add(std::uint64_t offset, std::uint64_t bytes, Sum sum) {
   }
 }
 
-void PassingSums::add_bytes(std::uint64_t offset, Bytes bytes) {
+void CopyChecksums::add_bytes(std::uint64_t offset, Bytes bytes) {
   add(offset, bytes.size(), [&](std::uint64_t at, std::uint64_t count) {
     return crc64nvme(bytes.subspan(static_cast<std::size_t>(at - offset), static_cast<std::size_t>(count)));
   });
 }
 
-void PassingSums::add_zeros(std::uint64_t offset, std::uint64_t bytes) {
+void CopyChecksums::add_zeros(std::uint64_t offset, std::uint64_t bytes) {
   // All pieces but the first and the last have the same length, so their checksum is computed once.
   std::uint64_t summed_bytes = 0;
   std::uint64_t sum = sum_of_zeros(summed_bytes);
@@ -52,7 +52,7 @@ void PassingSums::add_zeros(std::uint64_t offset, std::uint64_t bytes) {
   });
 }
 
-void PassingSums::replace(std::uint64_t offset, Bytes bytes) {
+void CopyChecksums::replace(std::uint64_t offset, Bytes bytes) {
   {
     const std::scoped_lock lock(mutex_);
     std::erase_if(pieces_, [&](const Piece& piece) {
@@ -62,7 +62,7 @@ void PassingSums::replace(std::uint64_t offset, Bytes bytes) {
   add_bytes(offset, bytes);
 }
 
-Result<std::uint64_t> PassingSums::sum_of(std::uint64_t offset, std::uint64_t bytes) {
+Result<std::uint64_t> CopyChecksums::sum_of(std::uint64_t offset, std::uint64_t bytes) {
   const std::scoped_lock lock(mutex_);
   if (!sorted_) std::ranges::sort(pieces_, {}, &Piece::offset);
   sorted_ = true;
@@ -74,7 +74,7 @@ Result<std::uint64_t> PassingSums::sum_of(std::uint64_t offset, std::uint64_t by
     offset += piece->bytes;
   }
   if (offset == end) return sum;
-  return fail(ErrorCode::internal, "bytes_were_seen_as_they_were_cut",
+  return fail(ErrorCode::internal, "checksummed_ranges_were_copied",
               "checksum requested for bytes that were not copied");
 }
 

@@ -12,7 +12,7 @@ inline constexpr std::int64_t interleaved_sums = 16;
 
 /// Valid only if `squares` is finite. Otherwise a value is infinite or NaN, or a sum of squares overflowed.
 /// Extremes compare bit patterns with integer instructions, which do not delay the sums.
-struct StripMeasure {
+struct StripStatistics {
   double sum = 0;
   double squares = 0;
   /// The largest bit pattern as a signed integer: the maximum, if its sign is positive.
@@ -41,10 +41,11 @@ enum class Summation : std::uint8_t {
   groups_of_floats,
 };
 
-/// Measures at least one value.
-[[nodiscard]] StripMeasure measure_f32(const float* values, std::int64_t count, Summation summation) noexcept;
+/// Summarizes at least one value.
+[[nodiscard]] StripStatistics summarize_f32(const float* values, std::int64_t count,
+                                            Summation summation) noexcept;
 /// The same for unaligned BF16 codes, by `groups_of_floats`.
-[[nodiscard]] StripMeasure measure_bf16(const std::byte* codes, std::int64_t count) noexcept;
+[[nodiscard]] StripStatistics summarize_bf16(const std::byte* codes, std::int64_t count) noexcept;
 
 struct SmallCounts {
   std::uint64_t zeros = 0;

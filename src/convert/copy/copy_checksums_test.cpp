@@ -1,20 +1,20 @@
-#include "convert/copy/passing_sums.hpp"
+#include "convert/copy/copy_checksums.hpp"
 
 #include <gtest/gtest.h>
 
-#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
 #include <random>
 
-namespace ht::passing_sums_test {
+namespace ht::copy_checksums_test {
 namespace {
 
-TEST(PassingSums, are_those_of_the_parts_whatever_the_order_of_the_pieces) {
+TEST(CopyChecksums, do_not_depend_on_the_order_of_the_pieces) {
   std::mt19937 random(1);
   std::vector<std::byte> bytes(5000);
   for (auto& each : bytes) each = static_cast<std::byte>(random());
   const Bytes all(bytes);
   const std::vector<std::uint64_t> cuts{0, 100, 101, 3000};
-  PassingSums sums(cuts);
+  CopyChecksums sums(cuts);
   for (const std::size_t at : {4000U, 50U, 0U, 2500U}) {
     const std::size_t end = at == 0 ? 50 : at == 50 ? 2500 : at == 2500 ? 4000 : 5000;
     sums.add_bytes(at, all.subspan(at, end - at));
@@ -30,25 +30,25 @@ TEST(PassingSums, are_those_of_the_parts_whatever_the_order_of_the_pieces) {
   EXPECT_EQ(sums.sum_of(0, 100), crc64nvme(other));
 }
 
-TEST(PassingSums, of_zeros_are_those_of_the_zeros) {
+TEST(CopyChecksums, include_zeros) {
   const std::vector<std::byte> zeros(10'000);
   for (const std::size_t count : {1U, 2U, 3U, 64U, 1000U, 4095U, 9000U}) {
-    PassingSums sums({0, 100, 1100, 2100, 3100});
+    CopyChecksums sums({0, 100, 1100, 2100, 3100});
     sums.add_bytes(0, Bytes(zeros).first(50));
     sums.add_zeros(50, count);
     EXPECT_EQ(sums.sum_of(0, 50 + count), crc64nvme(Bytes(zeros).first(50 + count)));
   }
-  PassingSums sums({0});
+  CopyChecksums sums({0});
   sums.add_zeros(0, UINT64_MAX);  // whatever their number
   sums.add_zeros(0, 0);
 }
 
-TEST(PassingSums, bytes_were_seen_as_they_were_cut) {
-  PassingSums sums({});
+TEST(CopyChecksums, checksummed_ranges_were_copied) {
+  CopyChecksums sums({});
   sums.add_bytes(0, std::vector<std::byte>(10));
-  EXPECT_EQ(sums.sum_of(0, 11).error().rule(), "bytes_were_seen_as_they_were_cut");
-  EXPECT_EQ(sums.sum_of(1, 9).error().rule(), "bytes_were_seen_as_they_were_cut");
+  EXPECT_EQ(sums.sum_of(0, 11).error().rule(), "checksummed_ranges_were_copied");
+  EXPECT_EQ(sums.sum_of(1, 9).error().rule(), "checksummed_ranges_were_copied");
 }
 
 }  // namespace
-}  // namespace ht::passing_sums_test
+}  // namespace ht::copy_checksums_test

@@ -1,12 +1,12 @@
-#include "integrity/measure.hpp"
+#include "integrity/hash_ranges.hpp"
 
 #include <algorithm>
 #include <atomic>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
 
 #include "base/format_text.hpp"
 #include "base/jobs.hpp"
-#include "io/strategy/choice.hpp"
+#include "io/strategy/automatic.hpp"
 #include "io/strategy/staged.hpp"
 
 namespace ht::inline v1 {
@@ -14,19 +14,19 @@ namespace {
 
 // Bytes fetched and hashed between two polls of the stop token.
 constexpr std::uint64_t piece_bytes = std::uint64_t{4} << 20;
-constexpr std::uint64_t least_fetch_bytes = std::uint64_t{1} << 16;
+constexpr std::uint64_t min_fetch_bytes = std::uint64_t{1} << 16;
 
-class Measuring {
+class RangeHasher {
  public:
-  Measuring(const Measured& what, std::span<const io::FileRange> ranges, const WorkOptions& work)
-      : what_(what), ranges_(ranges), work_(work) {
+  RangeHasher(const HashJob& job, std::span<const io::FileRange> ranges, const WorkOptions& work)
+      : job_(job), ranges_(ranges), work_(work) {
     progress_.total_bytes = io::sum_of(ranges);
   }
 
   Result<std::vector<Digest>> run() {
-    digests_.assign(ranges_.size(), HT_TRY(digest(what_.algorithm, {})));
+    digests_.assign(ranges_.size(), HT_TRY(digest(job_.algorithm, {})));
     HT_TRY(check_unchanged());
-    HT_TRY(is_for_one_pass() ? by_one_pass() : by_all_processors());
+    HT_TRY(prefers_one_pass() ? hash_in_one_pass() : hash_in_parallel());
     HT_TRY(check_unchanged());
     return std::move(digests_);
   }
@@ -34,8 +34,8 @@ class Measuring {
  private:
   // One pass of large direct reads is fastest for data that is not in the page cache. All processors are
   // faster if the hash is slower than a disk, or if ranges overlap.
-  [[nodiscard]] bool is_for_one_pass() const {
-    if (what_.algorithm == HashAlgorithm::sha256 || what_.wait_for) return false;
+  [[nodiscard]] bool prefers_one_pass() const {
+    if (job_.algorithm == HashAlgorithm::sha256 || job_.wait_for) return false;
     const auto overtakes = [](const io::FileRange& first, const io::FileRange& second) {
       return std::tuple(first.file, io::end_of(first)) > std::tuple(second.file, second.offset);
     };
@@ -46,19 +46,19 @@ class Measuring {
   [[nodiscard]] Result<void> check_unchanged() const {
     io::MappedFile* last = nullptr;
     for (const auto& range : ranges_) {
-      io::MappedFile* const file = what_.files[range.file];
+      io::MappedFile* const file = job_.files[range.file];
       if (file != last) HT_TRY(file->source().check_unchanged());
       last = file;
     }
     return {};
   }
 
-  Result<void> by_all_processors() {
-    Jobs jobs{.count = ranges_.size(), .threads = 0, .run = {}, .meanwhile = [this] { return look_up(); }};
+  Result<void> hash_in_parallel() {
+    Jobs jobs{.count = ranges_.size(), .threads = 0, .run = {}, .meanwhile = [this] { return poll_stop(); }};
     std::vector<Hasher> hashers;
     hashers.reserve(workers_for(jobs));
     for (std::size_t i = 0; i < workers_for(jobs); ++i) {
-      hashers.push_back(HT_TRY(Hasher::make(what_.algorithm)));
+      hashers.push_back(HT_TRY(Hasher::make(job_.algorithm)));
     }
     jobs.run = [&](std::size_t job, std::size_t worker) { return hash_range(job, hashers[worker]); };
     return run_all(jobs);
@@ -66,13 +66,13 @@ class Measuring {
 
   Result<void> hash_range(std::size_t number, Hasher& hasher) {
     const auto& [file, offset, bytes] = ranges_[number];
-    io::MappedFile& mapped = *what_.files[file];
-    if (what_.wait_for) HT_TRY(what_.wait_for(number));
+    io::MappedFile& mapped = *job_.files[file];
+    if (job_.wait_for) HT_TRY(job_.wait_for(number));
     for (std::uint64_t done = 0; done < bytes;) {
       const std::uint64_t count = std::min(piece_bytes, bytes - done);
       // Populates all pages at once instead of one by one at first touch; not worth the call for a few pages.
-      if (count >= least_fetch_bytes && !what_.wait_for && !mapped.must_read())
-        HT_TRY(mapped.advise(offset + done, count, io::Advice::populate));
+      if (count >= min_fetch_bytes && !job_.wait_for && !mapped.must_read())
+        HT_TRY(mapped.advise(offset + done, count, io::Strategy::Advice::populate));
       HT_TRY(mapped.visit(offset + done, count, [&](Bytes piece) -> Result<void> {
         hasher.update(piece);
         return {};
@@ -85,8 +85,8 @@ class Measuring {
     return {};
   }
 
-  Result<void> by_one_pass() {
-    auto hasher = HT_TRY(Hasher::make(what_.algorithm));
+  Result<void> hash_in_one_pass() {
+    auto hasher = HT_TRY(Hasher::make(job_.algorithm));
     std::size_t number = 0;
     std::uint64_t done = 0;  // of that range
     // Adjacent ranges are read as one, so a chunk may end anywhere in a range.
@@ -110,19 +110,19 @@ class Measuring {
       done_bytes_ = bytes;
       report_progress();
     };
-    HT_TRY(io::load_staged(sources(), touching_as_one(), take, how));
+    HT_TRY(io::load_staged(sources(), merge_adjacent(), take, how));
     return {};
   }
 
   [[nodiscard]] io::Sources sources() const {
     io::Sources sources;
-    sources.reserve(what_.files.size());
-    for (const auto* const file : what_.files)
+    sources.reserve(job_.files.size());
+    for (const auto* const file : job_.files)
       sources.push_back(file != nullptr ? file->shared_source() : nullptr);
     return sources;
   }
 
-  [[nodiscard]] std::vector<io::FileRange> touching_as_one() const {
+  [[nodiscard]] std::vector<io::FileRange> merge_adjacent() const {
     std::vector<io::FileRange> merged;
     for (const auto& range : ranges_) {
       if (range.bytes == 0) continue;
@@ -138,10 +138,10 @@ class Measuring {
   [[nodiscard]] Error stopped() const {
     return Error(ErrorCode::cancelled, "work_is_not_stopped",
                  format_text("stopped: {} of {} bytes hashed", done_bytes_.load(), progress_.total_bytes))
-        .at_path(what_.files[ranges_[0].file]->source().path().native());
+        .at_path(job_.files[ranges_[0].file]->source().path().native());
   }
 
-  Result<void> look_up() {
+  Result<void> poll_stop() {
     report_progress();
     if (work_.stop.stop_requested() && done_bytes_ < progress_.total_bytes) return fail(stopped());
     return {};
@@ -154,7 +154,7 @@ class Measuring {
     work_.on_progress(progress_);
   }
 
-  const Measured& what_;
+  const HashJob& job_;
   std::span<const io::FileRange> ranges_;
   const WorkOptions& work_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
@@ -176,9 +176,9 @@ std::uint64_t crc_of_repeated(Bytes pattern, std::uint64_t times) {
 
 }  // namespace
 
-Result<std::vector<Digest>> measure(const Measured& what, std::span<const io::FileRange> ranges,
-                                    const WorkOptions& work) {
-  return without_bad_alloc([&] { return Measuring(what, ranges, work).run(); });
+Result<std::vector<Digest>> hash_ranges(const HashJob& job, std::span<const io::FileRange> ranges,
+                                        const WorkOptions& work) {
+  return without_bad_alloc([&] { return RangeHasher(job, ranges, work).run(); });
 }
 
 Result<Digest> digest_in_memory(HashAlgorithm algorithm, Bytes bytes, const std::stop_token& stop) {

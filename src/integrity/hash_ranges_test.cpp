@@ -1,21 +1,22 @@
-#include "integrity/measure.hpp"
+#include "integrity/hash_ranges.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
-#include <htensor/hash/crc64.hpp>
+#include <htensor/hash/digest.hpp>
 #include <random>
 
+#include "io/file_source.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht::measure_test {
+namespace ht::hash_ranges_test {
 namespace {
 
 using testing::Call;
 
-class Measuring : public ::testing::Test {
+class HashRanges : public ::testing::Test {
  protected:
   static constexpr std::size_t file_bytes = 9'000'001;
 
@@ -46,11 +47,11 @@ class Measuring : public ::testing::Test {
     const auto file = io::system_port().open(folder_ / "data").value();
     ASSERT_TRUE(io::system_port().sync(file));
     ASSERT_TRUE(io::system_port().close(file));
-    ASSERT_TRUE(mapped_->advise(0, file_bytes, io::Advice::evict));
+    ASSERT_TRUE(mapped_->advise(0, file_bytes, io::Strategy::Advice::evict));
   }
 
-  Result<std::vector<Digest>> measured(HashAlgorithm algorithm, const WorkOptions& work = {}) {
-    return measure({.files = files_, .algorithm = algorithm}, ranges_, work);
+  Result<std::vector<Digest>> hash_all(HashAlgorithm algorithm, const WorkOptions& work = {}) {
+    return hash_ranges({.files = files_, .algorithm = algorithm}, ranges_, work);
   }
   void expect_right(const Result<std::vector<Digest>>& found, HashAlgorithm algorithm) {
     ASSERT_TRUE(found) << to_string(found.error());
@@ -69,29 +70,29 @@ class Measuring : public ::testing::Test {
   std::vector<io::FileRange> ranges_;
 };
 
-TEST_F(Measuring, gives_the_digest_of_each_range_warm_and_cold) {
+TEST_F(HashRanges, returns_the_digest_of_each_range_cached_or_not) {
   for (const auto algorithm : all_hash_algorithms) {
-    expect_right(measured(algorithm), algorithm);
+    expect_right(hash_all(algorithm), algorithm);
     make_cold();
-    expect_right(measured(algorithm), algorithm);
+    expect_right(hash_all(algorithm), algorithm);
   }
 }
 
-TEST_F(Measuring, takes_ranges_in_any_order_over_each_other_and_empty_ones) {
+TEST_F(HashRanges, accepts_unsorted_overlapping_and_empty_ranges) {
   ranges_ = {{0, 5'000'000, 4'000'001}, {0, 0, 0}, {0, 17, 9}, {0, 0, file_bytes}, {0, file_bytes, 0}};
-  for (const auto algorithm : all_hash_algorithms) expect_right(measured(algorithm), algorithm);
+  for (const auto algorithm : all_hash_algorithms) expect_right(hash_all(algorithm), algorithm);
   ranges_ = {{0, 0, 0}, {0, 100, 50}, {0, 150, 0}, {0, 150, 7}, {0, 4'000'000, 4'500'000}, {0, 8'500'000, 0}};
   make_cold();
-  expect_right(measured(HashAlgorithm::crc64nvme), HashAlgorithm::crc64nvme);
+  expect_right(hash_all(HashAlgorithm::crc64nvme), HashAlgorithm::crc64nvme);
   ranges_.clear();
-  expect_right(measured(HashAlgorithm::crc64nvme), HashAlgorithm::crc64nvme);
+  expect_right(hash_all(HashAlgorithm::crc64nvme), HashAlgorithm::crc64nvme);
 }
 
-TEST_F(Measuring, tells_how_far_it_has_got) {
+TEST_F(HashRanges, reports_progress) {
   for (const bool cold : {false, true}) {
     if (cold) make_cold();
     Progress last;
-    ASSERT_TRUE(measured(HashAlgorithm::crc64nvme, {.stop = {}, .on_progress = [&](const Progress& progress) {
+    ASSERT_TRUE(hash_all(HashAlgorithm::crc64nvme, {.stop = {}, .on_progress = [&](const Progress& progress) {
                                                       EXPECT_GE(progress.done_bytes, last.done_bytes);
                                                       last = progress;
                                                     }}));
@@ -100,32 +101,32 @@ TEST_F(Measuring, tells_how_far_it_has_got) {
   }
 }
 
-TEST_F(Measuring, work_is_not_stopped) {
+TEST_F(HashRanges, work_is_not_stopped) {
   for (const bool cold : {false, true}) {
     if (cold) make_cold();
     std::stop_source stop;
     stop.request_stop();
-    const auto found = measured(HashAlgorithm::crc64nvme, {.stop = stop.get_token(), .on_progress = {}});
+    const auto found = hash_all(HashAlgorithm::crc64nvme, {.stop = stop.get_token(), .on_progress = {}});
     ASSERT_FALSE(found);
     EXPECT_EQ(found.error().code(), ErrorCode::cancelled);
   }
 }
 
-TEST_F(Measuring, of_a_file_that_was_changed_is_changed_underfoot) {
+TEST_F(HashRanges, reports_a_changed_file) {
   contents_[5] ^= std::byte{1};
   testing::write_file(folder_ / "data", "short");
-  const auto found = measured(HashAlgorithm::crc64nvme);
+  const auto found = hash_all(HashAlgorithm::crc64nvme);
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().code(), ErrorCode::changed_underfoot);
 }
 
-TEST_F(Measuring, of_a_file_that_is_truncated_meanwhile_is_changed_underfoot) {
+TEST_F(HashRanges, reports_a_file_truncated_meanwhile) {
   std::atomic<int> looked = 0;
   port_.before_each([&](Call call, int) {
     // After the first look at it, before its pages are touched.
     if (call == Call::advise && looked++ == 0) std::filesystem::resize_file(folder_ / "data", 4096);
   });
-  const auto found = measured(HashAlgorithm::crc64nvme);
+  const auto found = hash_all(HashAlgorithm::crc64nvme);
   port_.before_each({});
   ASSERT_FALSE(found);
   EXPECT_TRUE(found.error().code() == ErrorCode::changed_underfoot ||
@@ -133,14 +134,14 @@ TEST_F(Measuring, of_a_file_that_is_truncated_meanwhile_is_changed_underfoot) {
       << to_string(found.error());
 }
 
-TEST_F(Measuring, survives_each_call_that_fails_once) {
+TEST_F(HashRanges, survives_each_call_that_fails_once) {
   for (const bool cold : {false, true}) {
     for (const auto call : {Call::stat, Call::advise, Call::cached, Call::submit, Call::complete,
                             Call::read_at, Call::reopen_direct, Call::direct_alignment, Call::read_queue}) {
       for (int nth = 0; nth < 3; ++nth) {
         if (cold) make_cold();
         port_.fail_at(call, port_.count(call) + nth, std::errc::io_error);
-        const auto found = measured(HashAlgorithm::crc64nvme);
+        const auto found = hash_all(HashAlgorithm::crc64nvme);
         port_.clear_faults();
         if (found) {
           expect_right(found, HashAlgorithm::crc64nvme);
@@ -150,8 +151,8 @@ TEST_F(Measuring, survives_each_call_that_fails_once) {
       }
     }
   }
-  expect_right(measured(HashAlgorithm::crc64nvme), HashAlgorithm::crc64nvme);
+  expect_right(hash_all(HashAlgorithm::crc64nvme), HashAlgorithm::crc64nvme);
 }
 
 }  // namespace
-}  // namespace ht::measure_test
+}  // namespace ht::hash_ranges_test

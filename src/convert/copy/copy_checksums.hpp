@@ -11,10 +11,10 @@
 
 namespace ht::inline v1 {
 
-class PassingSums {
+class CopyChecksums {
  public:
   /// Offsets at which the parts passed to `sum_of` may begin and end, in ascending order.
-  explicit PassingSums(std::vector<std::uint64_t> cuts) noexcept : cuts_(std::move(cuts)) {}
+  explicit CopyChecksums(std::vector<std::uint64_t> cuts) noexcept : cuts_(std::move(cuts)) {}
 
   /// Adds bytes. Every byte of the file must be added once.
   void add_bytes(std::uint64_t offset, Bytes bytes);

@@ -1,4 +1,4 @@
-#include "io/strategy/choice.hpp"
+#include "io/strategy/automatic.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,38 +11,38 @@ constexpr std::uint64_t gib = std::uint64_t{1} << 30;
 
 // A cold file of 4 GiB on a disk, with room for it.
 Facts cold() {
-  return {.latency = Latency::near, .bytes = 4 * gib, .cached_bytes = 0, .budget_bytes = 16 * gib};
+  return {.latency = Source::Latency::near, .bytes = 4 * gib, .cached_bytes = 0, .budget_bytes = 16 * gib};
 }
 
 std::string_view code_of(Facts facts) { return choose(facts).code; }
 
 TEST(Choice, of_a_cold_file_depends_on_its_use) {
   auto facts = cold();
-  EXPECT_EQ(choose(facts).strategy, StrategyKind::mapped);
+  EXPECT_EQ(choose(facts).strategy, Strategy::Kind::mapped);
   EXPECT_EQ(code_of(facts), "near_and_fits");
-  facts.use = Use::few;
-  EXPECT_EQ(choose(facts).strategy, StrategyKind::mapped);
+  facts.use = Strategy::Use::few;
+  EXPECT_EQ(choose(facts).strategy, Strategy::Kind::mapped);
   EXPECT_EQ(code_of(facts), "only_a_few");
-  facts.use = Use::one_pass;
-  EXPECT_EQ(choose(facts).strategy, StrategyKind::staged);
+  facts.use = Strategy::Use::one_pass;
+  EXPECT_EQ(choose(facts).strategy, Strategy::Kind::staged);
   EXPECT_EQ(code_of(facts), "one_pass");
 }
 
-TEST(Choice, of_what_is_in_memory_already_is_to_map_it) {
-  for (const auto use : {Use::all, Use::one_pass}) {
+TEST(Choice, of_a_cached_file_is_to_map) {
+  for (const auto use : {Strategy::Use::all, Strategy::Use::one_pass}) {
     auto facts = cold();
     facts.use = use;
     facts.cached_bytes = facts.bytes;
     EXPECT_EQ(code_of(facts), "already_cached");
     facts.cached_bytes = 0;
-    facts.latency = Latency::memory;
+    facts.latency = Source::Latency::memory;
     EXPECT_EQ(code_of(facts), "file_is_memory");
-    EXPECT_EQ(choose(facts).strategy, StrategyKind::mapped);
+    EXPECT_EQ(choose(facts).strategy, Strategy::Kind::mapped);
   }
 }
 
-TEST(Choice, takes_an_unknown_page_cache_for_an_empty_one_and_says_so) {
-  for (const auto use : {Use::all, Use::one_pass}) {
+TEST(Choice, treats_an_unknown_page_cache_as_empty_and_reports_it) {
+  for (const auto use : {Strategy::Use::all, Strategy::Use::one_pass}) {
     auto facts = cold();
     facts.use = use;
     const auto known = choose(facts);
@@ -57,35 +57,35 @@ TEST(Choice, takes_an_unknown_page_cache_for_an_empty_one_and_says_so) {
   }
 }
 
-TEST(Choice, of_what_does_not_fit_is_to_stream_it) {
+TEST(Choice, of_a_file_beyond_memory_is_to_stream) {
   auto facts = cold();
   facts.budget_bytes = 3 * gib;
-  EXPECT_EQ(choose(facts).strategy, StrategyKind::staged);
+  EXPECT_EQ(choose(facts).strategy, Strategy::Kind::staged);
   EXPECT_EQ(code_of(facts), "larger_than_memory");
   // A budget that was set counts for pages that are there, an estimate of free memory does not.
   facts.cached_bytes = facts.bytes;
   EXPECT_EQ(code_of(facts), "already_cached");
   facts.budget_is_set = true;
   EXPECT_EQ(code_of(facts), "larger_than_memory");
-  facts.latency = Latency::memory;
+  facts.latency = Source::Latency::memory;
   EXPECT_EQ(code_of(facts), "larger_than_memory");
   facts.budget_is_set = false;
   EXPECT_EQ(code_of(facts), "file_is_memory");
   // The padding of `read` does not count for pages.
   facts = cold();
-  facts.latency = Latency::far;
+  facts.latency = Source::Latency::far;
   facts.budget_bytes = facts.bytes;
-  EXPECT_EQ(choose(facts).strategy, StrategyKind::read);
+  EXPECT_EQ(choose(facts).strategy, Strategy::Kind::read);
   facts.memory_bytes = facts.bytes + 1;
-  EXPECT_EQ(choose(facts).strategy, StrategyKind::mapped);
+  EXPECT_EQ(choose(facts).strategy, Strategy::Kind::mapped);
   facts.can_map = false;
-  EXPECT_EQ(choose(facts).strategy, StrategyKind::staged);
+  EXPECT_EQ(choose(facts).strategy, Strategy::Kind::staged);
 }
 
-TEST(Choice, of_what_is_far_away_is_to_read_it) {
+TEST(Choice, of_a_network_file_is_to_read) {
   auto facts = cold();
-  facts.latency = Latency::far;
-  EXPECT_EQ(choose(facts).strategy, StrategyKind::read);
+  facts.latency = Source::Latency::far;
+  EXPECT_EQ(choose(facts).strategy, Strategy::Kind::read);
   EXPECT_EQ(code_of(facts), "far_away");
 }
 
@@ -94,16 +94,16 @@ TEST(Choice, without_mappings_never_maps) {
   facts.can_map = false;
   EXPECT_EQ(code_of(facts), "no_mapping_read");
   facts.budget_bytes = 0;
-  EXPECT_EQ(choose(facts).strategy, StrategyKind::staged);
-  facts.use = Use::one_pass;
+  EXPECT_EQ(choose(facts).strategy, Strategy::Kind::staged);
+  facts.use = Strategy::Use::one_pass;
   EXPECT_EQ(code_of(facts), "no_mapping_streamed");
-  EXPECT_EQ(choose(facts).strategy, StrategyKind::staged);
+  EXPECT_EQ(choose(facts).strategy, Strategy::Kind::staged);
 }
 
-TEST(Choice, always_has_words) {
+TEST(Choice, always_has_a_reason) {
   std::set<std::string_view> codes;
-  for (const auto latency : {Latency::near, Latency::memory, Latency::far}) {
-    for (const auto use : {Use::few, Use::all, Use::one_pass}) {
+  for (const auto latency : {Source::Latency::near, Source::Latency::memory, Source::Latency::far}) {
+    for (const auto use : {Strategy::Use::few, Strategy::Use::all, Strategy::Use::one_pass}) {
       for (const std::uint64_t cached : {std::uint64_t{0}, 4 * gib}) {
         for (const std::uint64_t memory : {std::uint64_t{0}, 16 * gib}) {
           for (const bool can_map : {true, false}) {
@@ -115,7 +115,7 @@ TEST(Choice, always_has_words) {
                                         .can_map = can_map,
                                         .use = use});
             EXPECT_FALSE(choice.reason.empty());
-            EXPECT_EQ(choice.strategy == StrategyKind::mapped && !can_map, false);
+            EXPECT_EQ(choice.strategy == Strategy::Kind::mapped && !can_map, false);
             EXPECT_NE(to_string(choice.strategy), "unknown");
             codes.insert(choice.code);
           }

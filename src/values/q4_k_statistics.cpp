@@ -1,19 +1,19 @@
-#include "values/measure_q4_k.hpp"
+#include "values/q4_k_statistics.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <htensor/dtype/encodings.hpp>
+#include <htensor/dtype/encoding.hpp>
 
 #include "base/prefetch.hpp"
 #include "values/convert_kernels.hpp"
 #include "values/decode_blocks.hpp"
 #include "values/kernel_targets.hpp"
-#include "values/measure_strip.hpp"
+#include "values/strip_statistics.hpp"
 #include "values/targets.hpp"
 
-#ifndef HT_MEASURE_Q4_K_ONCE
-#define HT_MEASURE_Q4_K_ONCE
+#ifndef HT_Q4_K_STATISTICS_ONCE
+#define HT_Q4_K_STATISTICS_ONCE
 
 namespace ht::inline v1::values {
 namespace {
@@ -59,7 +59,7 @@ struct GroupBytes {
 #endif
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "values/measure_q4_k.cpp"
+#define HWY_TARGET_INCLUDE "values/q4_k_statistics.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -213,13 +213,13 @@ HWY_INLINE bool may_extend(const GroupBytes& bytes, float d, float dmin, const V
   return may;
 }
 
-/// Sums the integers of `count` blocks. Sets `each[i]` if the elements of block i must be measured one by
+/// Sums the integers of `count` blocks. Sets `each[i]` if the elements of block i must be summary one by
 /// one.
 void add_blocks(const std::uint8_t* blocks, std::int64_t count, const float* scales, const ValueRange& range,
                 Integers* integers, bool* each) {
   for (std::int64_t i = 0; i < count; ++i) {
     const std::uint8_t* const block = blocks + i * Q4_K::block_bytes;
-    for (std::int64_t line = 0; line < Q4_K::block_bytes; line += 64) prefetch_again(block + line);
+    for (std::int64_t line = 0; line < Q4_K::block_bytes; line += 64) prefetch_reused(block + line);
     const GroupBytes bytes(block);
     integers[i] = add_integers(block, bytes);
     each[i] = may_extend(bytes, scales[2 * i], scales[2 * i + 1], range);
@@ -237,17 +237,18 @@ namespace {
 void add_elements(const std::byte* block, BlockSums& sums, ValueRange& range) noexcept {
   alignas(64) float elements[Q4_K::block_elements];
   decode_blocks(Q4_K::tag, block, 1, elements);
-  const StripMeasure measured = measure_f32(elements, Q4_K::block_elements, Summation::doubles);
-  sums.sum += measured.sum;
-  sums.squares += measured.squares;
-  if (measured.min_magnitude == 0) sums.zeros += count_small(elements, Q4_K::block_elements, 1).zeros;
-  range.min = std::min(range.min, measured.min());
-  range.max = std::max(range.max, measured.max());
+  const StripStatistics summary = summarize_f32(elements, Q4_K::block_elements, Summation::doubles);
+  sums.sum += summary.sum;
+  sums.squares += summary.squares;
+  if (summary.min_magnitude == 0) sums.zeros += count_small(elements, Q4_K::block_elements, 1).zeros;
+  range.min = std::min(range.min, summary.min());
+  range.max = std::max(range.max, summary.max());
 }
 
 }  // namespace
 
-bool measure_q4_k(const std::byte* blocks, std::int64_t count, BlockSums& sums, ValueRange& range) noexcept {
+bool summarize_q4_k(const std::byte* blocks, std::int64_t count, BlockSums& sums,
+                    ValueRange& range) noexcept {
   std::uint16_t codes[2 * max_blocks_per_call];
   for (std::int64_t i = 0; i < count; ++i)
     std::memcpy(codes + 2 * i, blocks + i * Q4_K::block_bytes, 2 * sizeof(codes[0]));

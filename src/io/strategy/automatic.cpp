@@ -1,4 +1,4 @@
-#include "io/strategy/choice.hpp"
+#include "io/strategy/automatic.hpp"
 
 #include <algorithm>
 #include <array>
@@ -17,54 +17,57 @@ bool is_cached(const Facts& facts) {
 }
 
 // Returns the choice for data that is in memory; nullopt if pages have to be read first.
-std::optional<Choice> choose_in_memory(const Facts& facts) {
-  if (facts.latency == Latency::memory) {
-    return Choice{StrategyKind::mapped, "file_is_memory", "in memory already: mapped without a copy"};
+std::optional<Strategy::Choice> choose_in_memory(const Facts& facts) {
+  if (facts.latency == Source::Latency::memory) {
+    return Strategy::Choice{Strategy::Kind::mapped, "file_is_memory",
+                            "in memory already: mapped without a copy"};
   }
   if (is_cached(facts)) {
-    return Choice{StrategyKind::mapped, "already_cached", "already in the page cache: mapped without a copy"};
+    return Strategy::Choice{Strategy::Kind::mapped, "already_cached",
+                            "already in the page cache: mapped without a copy"};
   }
   return std::nullopt;
 }
 
-Choice choose_for_all(const Facts& facts) {
+Strategy::Choice choose_for_all(const Facts& facts) {
   const bool is_over = facts.bytes > facts.budget_bytes && (facts.budget_is_set || !choose_in_memory(facts));
   const bool cannot_read = std::max(facts.bytes, facts.memory_bytes) > facts.budget_bytes;
   if (is_over || (cannot_read && !facts.can_map)) {
-    return {StrategyKind::staged, "larger_than_memory",
+    return {Strategy::Kind::staged, "larger_than_memory",
             "exceeds the memory budget: streamed through a ring and not kept"};
   }
-  if (!facts.can_map) return {StrategyKind::read, "no_mapping_read", "the source cannot be mapped"};
+  if (!facts.can_map) return {Strategy::Kind::read, "no_mapping_read", "the source cannot be mapped"};
   if (auto choice = choose_in_memory(facts)) return *std::move(choice);
-  if (facts.latency == Latency::far && !cannot_read) {
-    return {StrategyKind::read, "far_away",
+  if (facts.latency == Source::Latency::far && !cannot_read) {
+    return {Strategy::Kind::read, "far_away",
             "on a network, user-space or unknown file system: large reads wait less often than page faults"};
   }
   // The kernel clears newly allocated memory before a read fills it; the page cache has no such cost.
-  return {StrategyKind::mapped, "near_and_fits", "fits into memory"};
+  return {Strategy::Kind::mapped, "near_and_fits", "fits into memory"};
 }
 
-Choice choose_for_one_pass(const Facts& facts) {
-  if (!facts.can_map) return {StrategyKind::staged, "no_mapping_streamed", "the source cannot be mapped"};
+Strategy::Choice choose_for_one_pass(const Facts& facts) {
+  if (!facts.can_map) return {Strategy::Kind::staged, "no_mapping_streamed", "the source cannot be mapped"};
   if (auto choice = choose_in_memory(facts)) return *std::move(choice);
-  return {StrategyKind::staged, "one_pass", "each byte is needed once: large reads past the page cache"};
+  return {Strategy::Kind::staged, "one_pass", "each byte is needed once: large reads past the page cache"};
 }
 
 }  // namespace
 
-Choice choose(const Facts& facts) {
-  if (facts.use == Use::few && facts.can_map) {
-    return {StrategyKind::mapped, "only_a_few",
+Strategy::Choice choose(const Facts& facts) {
+  if (facts.use == Strategy::Use::few && facts.can_map) {
+    return {Strategy::Kind::mapped, "only_a_few",
             "few tensors are needed: pages are read when they are touched"};
   }
-  Choice choice = facts.use == Use::one_pass ? choose_for_one_pass(facts) : choose_for_all(facts);
-  if (!facts.cached_bytes && facts.latency != Latency::memory) {
+  Strategy::Choice choice =
+      facts.use == Strategy::Use::one_pass ? choose_for_one_pass(facts) : choose_for_all(facts);
+  if (!facts.cached_bytes && facts.latency != Source::Latency::memory) {
     choice.reason += "; page cache unknown (the kernel reports it to owners and writers of the file only)";
   }
   return choice;
 }
 
-std::string_view to_string(StrategyKind kind) noexcept {
+std::string_view to_string(Strategy::Kind kind) noexcept {
   constexpr std::array<std::string_view, 5> names{"automatic", "mapped", "read", "staged", "external"};
   const auto number = static_cast<std::size_t>(kind);
   return number < names.size() ? names[number] : "unknown";
@@ -93,7 +96,7 @@ std::optional<double> cached_share(const Sources& sources, std::span<const FileR
   const auto samples_here = samples_of(ranges);
   std::uint64_t cached = 0;
   // Samples are in the order of the sources, so each source is queried once.
-  std::vector<CacheQuery> queries;
+  std::vector<Source::CacheQuery> queries;
   for (std::size_t i = 0; i < samples_here.size();) {
     const std::uint32_t file = samples_here[i].file;
     queries.clear();
@@ -106,8 +109,8 @@ std::optional<double> cached_share(const Sources& sources, std::span<const FileR
     if (!known || !*known) return std::nullopt;
     for (const auto& query : queries) cached += query.cached_bytes;
   }
-  const std::uint64_t asked = sum_of(samples_here);
-  return asked == 0 ? 0 : static_cast<double>(cached) / static_cast<double>(asked);
+  const std::uint64_t sampled = sum_of(samples_here);
+  return sampled == 0 ? 0 : static_cast<double>(cached) / static_cast<double>(sampled);
 }
 
 }  // namespace ht::inline v1::io

@@ -1,4 +1,4 @@
-#include "values/measure_strip.hpp"
+#include "values/strip_statistics.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -11,7 +11,7 @@
 #include "values/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "values/measure_strip.cpp"
+#define HWY_TARGET_INCLUDE "values/strip_statistics.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -55,7 +55,7 @@ struct Extremes {
     const auto magnitude = hn::And(bits, hn::Set(Unsigned(), static_cast<Word>(~sign)));
     min_magnitude = hn::Min(min_magnitude, magnitude);
   }
-  HWY_INLINE void store(StripMeasure& strip) const {
+  HWY_INLINE void store(StripStatistics& strip) const {
     alignas(32) hn::TFromD<Signed> of_signed[hn::MaxLanes(Signed())];
     alignas(32) Word of_unsigned[hn::MaxLanes(Unsigned())];
     alignas(32) Word of_magnitude[hn::MaxLanes(Unsigned())];
@@ -101,7 +101,7 @@ struct Sums {
 struct Interleaved {
   alignas(64) double sums[interleaved_sums]{};
   alignas(64) double squares[interleaved_sums]{};
-  StripMeasure strip;
+  StripStatistics strip;
 
   HWY_INLINE void add(std::int64_t i, std::uint32_t bits) {
     const auto value = static_cast<double>(std::bit_cast<float>(bits));
@@ -111,14 +111,14 @@ struct Interleaved {
     strip.max_unsigned = std::max(strip.max_unsigned, bits);
     strip.min_magnitude = std::min(strip.min_magnitude, bits & 0x7FFFFFFF);
   }
-  HWY_INLINE StripMeasure result() {
+  HWY_INLINE StripStatistics result() {
     strip.sum = add_pairwise(sums);
     strip.squares = add_pairwise(squares);
     return strip;
   }
 };
 
-StripMeasure measure_doubles(const float* values, std::int64_t count) {
+StripStatistics summarize_doubles(const float* values, std::int64_t count) {
   const Doubles doubles;
   const hn::Rebind<float, Doubles> halves;
   Extremes<Words> extremes;
@@ -126,7 +126,7 @@ StripMeasure measure_doubles(const float* values, std::int64_t count) {
   Sums squares;
   const std::int64_t whole = count - count % interleaved_sums;
   for (std::int64_t i = 0; i < whole; i += interleaved_sums) {
-    prefetch_again(values + i);
+    prefetch_reused(values + i);
     for (std::int64_t at = 0; at < interleaved_sums; at += lanes)
       extremes.add(hn::BitCast(Words(), hn::LoadU(Floats(), values + i + at)));
     for (std::int64_t v = 0; v < double_vectors; ++v) {
@@ -167,7 +167,7 @@ constexpr std::int64_t group = 64;
 constexpr std::int64_t group_lanes = 8;
 
 // Adds the elements i, i + 8, …, i + 56 of each group of 64 in F32.
-StripMeasure measure_groups(const float* values, std::int64_t count) {
+StripStatistics summarize_groups(const float* values, std::int64_t count) {
   Extremes<Words> extremes;
   Sums sums;
   Sums squares;
@@ -193,7 +193,7 @@ StripMeasure measure_groups(const float* values, std::int64_t count) {
 }
 
 // The same for BF16 in pairs of codes: both elements of the words i, i + 8, i + 16 and i + 24 of a group.
-StripMeasure measure_codes(const std::byte* codes, std::int64_t count) {
+StripStatistics summarize_codes(const std::byte* codes, std::int64_t count) {
 #if HWY_TARGET == HWY_SCALAR
   using Codes = Words;  // a vector of one word cannot be split
 #else
@@ -205,8 +205,8 @@ StripMeasure measure_codes(const std::byte* codes, std::int64_t count) {
   const std::int64_t whole = count - count % group;
   const auto upper = hn::Set(Words(), 0xFFFF0000U);
   for (std::int64_t i = 0; i < whole; i += group) {
-    prefetch_again(codes + i * 2);
-    prefetch_again(codes + i * 2 + 64);
+    prefetch_reused(codes + i * 2);
+    prefetch_reused(codes + i * 2 + 64);
     for (std::int64_t part = 0; part < group_lanes; part += lanes) {
       const auto load = [&](int v) HWY_ATTR {
         const std::byte* const words = codes + i * 2 + (v / 2 * group_lanes + part) * 4;
@@ -273,13 +273,13 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ht::inline v1::values {
 
-StripMeasure measure_f32(const float* values, std::int64_t count, Summation summation) noexcept {
-  return summation == Summation::doubles ? HT_CHOOSE_TARGET(measure_doubles)(values, count)
-                                         : HT_CHOOSE_TARGET(measure_groups)(values, count);
+StripStatistics summarize_f32(const float* values, std::int64_t count, Summation summation) noexcept {
+  return summation == Summation::doubles ? HT_CHOOSE_TARGET(summarize_doubles)(values, count)
+                                         : HT_CHOOSE_TARGET(summarize_groups)(values, count);
 }
 
-StripMeasure measure_bf16(const std::byte* codes, std::int64_t count) noexcept {
-  return HT_CHOOSE_TARGET(measure_codes)(codes, count);
+StripStatistics summarize_bf16(const std::byte* codes, std::int64_t count) noexcept {
+  return HT_CHOOSE_TARGET(summarize_codes)(codes, count);
 }
 
 SmallCounts count_small(const float* values, std::int64_t count, std::uint32_t tiny_below) noexcept {

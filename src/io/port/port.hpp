@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <htensor/base/bytes.hpp>
+#include <htensor/base/work.hpp>
+#include <htensor/io/strategy.hpp>
 #include <memory>
 #include <optional>
 #include <span>
@@ -23,15 +25,6 @@ using IoResult = tl::expected<T, std::error_code>;
 
 enum class FileKind : std::uint8_t { regular, folder, pipe, socket, device, other };
 
-/// Permissions, owner and group of a file.
-struct FileRights {
-  std::uint32_t permissions = 0;
-  std::uint32_t owner = 0;
-  std::uint32_t group = 0;
-
-  friend bool operator==(const FileRights&, const FileRights&) = default;
-};
-
 struct FileStat {
   FileKind kind = FileKind::other;
   std::uint64_t bytes = 0;
@@ -43,7 +36,7 @@ struct FileStat {
   /// The last change of contents, links, rights or name (ctime), which cannot be set back.
   std::int64_t changed_ns = 0;
   std::uint64_t links = 1;
-  FileRights rights{};
+  Source::Rights rights{};
 
   friend bool operator==(const FileStat&, const FileStat&) = default;
 };
@@ -59,22 +52,8 @@ struct Region {
   std::uint64_t bytes = 0;
 };
 
-/// The expected use of mapped pages, or an action on them (madvise).
-enum class Advice : std::uint8_t {
-  normal,
-  random,      ///< do not read ahead
-  will_need,   ///< start to read them in, without waiting
-  populate,    ///< read them in now, so that later access does not wait for the disk
-  allocate,    ///< for private memory: allocate pages now, so that writes do not fault
-  drop,        ///< drop them from this process; the page cache keeps them
-  evict,       ///< drop them from this process and, unless mapped elsewhere, from the page cache
-  huge_pages,  ///< for private memory: use huge pages
-};
-
 /// The kind of file system that a file is on; it determines the cost of reads.
 enum class FileSystem : std::uint8_t { local, memory, network, user_space, unknown };
-
-enum class IfExists : std::uint8_t { replace, fail };
 
 enum class Access : std::uint8_t { read, write };
 
@@ -84,13 +63,6 @@ struct DirectAlignment {
   std::uint64_t memory = 0;  ///< of addresses
 
   [[nodiscard]] constexpr std::uint64_t both() const noexcept { return offset > memory ? offset : memory; }
-};
-
-/// A part of a file, and how many of its bytes are in the page cache.
-struct CacheQuery {
-  std::uint64_t offset = 0;
-  std::uint64_t bytes = 0;
-  std::uint64_t cached_bytes = 0;
 };
 
 /// A part of one file to copy to another.
@@ -164,7 +136,7 @@ class Port {
   [[nodiscard]] virtual IoResult<void> map_over(Region region, FileHandle file, std::uint64_t offset) = 0;
   /// The region begins and ends at page boundaries. `invalid_argument` for advice that the system does not
   /// support.
-  [[nodiscard]] virtual IoResult<void> advise(Region region, Advice advice) = 0;
+  [[nodiscard]] virtual IoResult<void> advise(Region region, Strategy::Advice advice) = 0;
   [[nodiscard]] virtual std::uint64_t page_bytes() const noexcept = 0;
 
   /// Opens the same file again, for reads or writes that bypass the page cache. `invalid_argument` if that is
@@ -178,7 +150,7 @@ class Port {
   /// Fills in how many bytes of each part of a file are in the page cache, counted by the pages that the part
   /// touches. `operation_not_permitted` if the kernel does not report it to this user: Linux reports it to
   /// the file's owner, to users that may write to the file, and with CAP_FOWNER.
-  [[nodiscard]] virtual IoResult<void> cached(FileHandle file, std::span<CacheQuery> parts) = 0;
+  [[nodiscard]] virtual IoResult<void> cached(FileHandle file, std::span<Source::CacheQuery> parts) = 0;
   /// Drops the whole pages of that part of a file from the page cache, except pages that are mapped or not
   /// yet written to disk.
   [[nodiscard]] virtual IoResult<void> forget(FileHandle file, std::uint64_t offset, std::uint64_t bytes) = 0;
@@ -198,11 +170,11 @@ class Port {
   /// Creates a file for writing; `file_exists` if the path exists. Rights are the user's default unless
   /// given; given rights are set as far as this process may set them.
   [[nodiscard]] virtual IoResult<FileHandle> create(const std::filesystem::path& path,
-                                                    std::optional<FileRights> rights) = 0;
+                                                    std::optional<Source::Rights> rights) = 0;
   /// Creates a file without a name (O_TMPFILE), which is removed on close unless `name` was called.
   /// `operation_not_supported` if the file system does not support that.
   [[nodiscard]] virtual IoResult<FileHandle> create_nameless(const std::filesystem::path& folder,
-                                                             std::optional<FileRights> rights) = 0;
+                                                             std::optional<Source::Rights> rights) = 0;
   /// Gives a nameless file a name. `file_exists` if the path exists.
   [[nodiscard]] virtual IoResult<void> name(FileHandle file, const std::filesystem::path& path) = 0;
   /// Takes an exclusive advisory lock on the file (flock) until the file is closed.

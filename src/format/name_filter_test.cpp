@@ -1,4 +1,4 @@
-#include <htensor/base/glob.hpp>
+#include <htensor/format/names.hpp>
 
 #include <fnmatch.h>
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ TEST(Glob, question_mark_and_sets_are_one_character) {
   EXPECT_FALSE(glob_matches("[c-a]", "b"));
 }
 
-TEST(Glob, backslash_takes_the_meaning_away) {
+TEST(Glob, backslash_escapes_a_character) {
   EXPECT_TRUE(glob_matches(R"(\*\?\[\a\\)", R"(*?[a\)"));
   EXPECT_FALSE(glob_matches(R"(\*)", "a"));
   EXPECT_TRUE(glob_matches(R"([\]])", "]"));
@@ -92,7 +92,7 @@ TEST(Glob, braces_are_alternatives) {
   EXPECT_TRUE(glob_matches("{[,}],b}", "}"));
 }
 
-TEST(Glob, backslash_takes_the_meaning_of_braces_away) {
+TEST(Glob, backslash_escapes_braces) {
   EXPECT_TRUE(glob_matches(R"(\{a,b})", "{a,b}"));
   EXPECT_TRUE(glob_matches(R"({a\,b,c\}})", "a,b"));
   EXPECT_TRUE(glob_matches(R"({a\,b,c\}})", "c}"));
@@ -115,14 +115,14 @@ TEST(Glob, braces_expand_within_limit) {
   EXPECT_TRUE(glob_matches(long_name, long_name));
 }
 
-TEST(Glob, an_escaped_name_matches_itself_alone) {
+TEST(Glob, an_escaped_name_matches_only_itself) {
   for (const auto* name : {"a", "*", "a?", "[a]", "{a,b}", R"(\)", R"(a\b)", "a]}", "é"}) {
     EXPECT_TRUE(glob_matches(escape_glob(name), name)) << name;
     EXPECT_FALSE(glob_matches(escape_glob(name), "b")) << name;
   }
 }
 
-TEST(NameFilter, matches_what_is_included_and_not_excluded) {
+TEST(NameFilter, matches_included_names_that_are_not_excluded) {
   EXPECT_TRUE(NameFilter().matches(""));
   EXPECT_TRUE(NameFilter().is_everything());
   EXPECT_TRUE(NameFilter("*").is_everything());
@@ -157,7 +157,7 @@ TEST(NameFilter, filter_matches_a_tensor) {
   EXPECT_EQ(message_of(NameFilter({}, {"*"})), "every tensor is excluded by '*'");
 }
 
-TEST(Glob, nul_is_a_character_like_others) {
+TEST(Glob, nul_is_an_ordinary_character) {
   EXPECT_FALSE(glob_matches("a", "a\0b"sv));
   EXPECT_TRUE(glob_matches("a?b", "a\0b"sv));
   EXPECT_TRUE(glob_matches("*b", "a\0b"sv));
@@ -165,7 +165,7 @@ TEST(Glob, nul_is_a_character_like_others) {
   EXPECT_TRUE(glob_matches("[\0]"sv, "\0"sv));
 }
 
-TEST(Glob, characters_are_those_of_utf8) {
+TEST(Glob, characters_are_utf8_code_points) {
   EXPECT_TRUE(glob_matches("?", "é"));
   EXPECT_TRUE(glob_matches("?", "\U0001F600"));
   EXPECT_FALSE(glob_matches("??", "é"));
@@ -180,7 +180,7 @@ TEST(Glob, characters_are_those_of_utf8) {
   EXPECT_FALSE(glob_matches("*\xA9", "é"));
 }
 
-TEST(Glob, many_stars_take_no_longer_than_the_product_of_lengths) {
+TEST(Glob, many_stars_take_at_most_the_product_of_lengths) {
   std::string pattern;
   for (int i = 0; i < 300; ++i) pattern += "*a";
   const std::string text(5000, 'a');
@@ -207,7 +207,7 @@ constexpr std::array pieces{
     Piece{"^", "^"},      Piece{"[b-\\d]", "c"},
 };
 
-RC_GTEST_PROP(Glob, is_what_fnmatch_does, ()) {
+RC_GTEST_PROP(Glob, matches_like_fnmatch, ()) {
   for (int i = 0; i < 100; ++i) {
     std::string pattern;
     std::string text;

@@ -14,7 +14,7 @@ namespace ht::inline v1::io {
 
 struct Facts {
   /// Latency of the slowest source.
-  Latency latency = Latency::far;
+  Source::Latency latency = Source::Latency::far;
   std::uint64_t bytes = 0;
   /// nullopt if unknown (see `Source::cached`); the choice then does not depend on it.
   std::optional<std::uint64_t> cached_bytes = 0;
@@ -26,16 +26,16 @@ struct Facts {
   bool budget_is_set = false;
   /// Whether all sources can be mapped.
   bool can_map = true;
-  Use use = Use::all;
+  Strategy::Use use = Strategy::Use::all;
 };
 
 /// The share of the available memory that one load may use; the rest is for other processes.
-[[nodiscard]] constexpr std::uint64_t most_of(std::uint64_t available_memory) noexcept {
+[[nodiscard]] constexpr std::uint64_t usable_memory(std::uint64_t available_memory) noexcept {
   return available_memory / 8 * 7;
 }
 
 /// Returns one of `mapped`, `read` and `staged`.
-[[nodiscard]] Choice choose(const Facts& facts);
+[[nodiscard]] Strategy::Choice choose(const Facts& facts);
 
 /// Returns evenly spread pieces of the ranges, the same in every call; the ranges themselves if they are
 /// small. Querying every page of a large file takes too long.

@@ -1,0 +1,205 @@
+// Weights as operands: the types that operations take, and weights whose type is known at run time.
+//
+// A neural network operation calculates in F32 or F64, the dtype D of its input. Its weights may be stored in
+// another dtype or encoding whose values D holds: BF16, Q8_0, or a lazy view `as<F32>(w)` on the host; on
+// other devices a dense dtype that the device supports.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <htensor/base/bytes.hpp>
+#include <htensor/base/result.hpp>
+#include <htensor/dtype/encoding.hpp>
+#include <htensor/tensor/tensor.hpp>
+#include <htensor/values/cast.hpp>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace ht::inline v1 {
+
+/// The device can run the operation of a slice in D: by its own `run` if it has one for these types, else by
+/// host kernels, if the host can read its memory.
+template <class Dev, class Slice, class D, class Op, class Out, class... In>
+concept CanRun = Computes<Dev, Slice, D> && placement::CanAllocate<Dev> &&
+                 ((HostAccessible<Dev> && Computes<Host, Slice, D>) || HasOperation<Dev, Op, Out, In...>);
+
+namespace detail {
+
+template <class T>
+inline constexpr bool is_as_view = false;
+template <class To, class T>
+inline constexpr bool is_as_view<AsView<To, T>> = true;
+
+template <class W>
+[[nodiscard]] const auto& stored_of(const W& weight) noexcept {
+  if constexpr (is_as_view<W>) {
+    return weight.stored();
+  } else {
+    return weight;
+  }
+}
+
+template <class W>
+using StoredOf = std::remove_cvref_t<decltype(stored_of(std::declval<const W&>()))>;
+
+}  // namespace detail
+
+/// Weights that an operation in D reads on the host: a tensor, a tensor of blocks or a lazy view whose values
+/// D holds.
+template <class W, class D>
+concept HostWeightOf =
+    (detail::is_as_view<W> || detail::is_block_tensor<W> || detail::is_dense_tensor<W>) &&
+    ReadableAs<detail::StoredOf<W>, D> && placement::CanAllocate<typename detail::StoredOf<W>::Device> &&
+    (!detail::is_as_view<W> || std::same_as<typename W::DType, D>);
+
+/// The same on a device whose memory the host cannot read: dense weights on that device.
+template <class W, class D, class Dev>
+concept DeviceWeightOf = detail::is_dense_tensor<W> && std::same_as<typename W::Device, Dev> &&
+                         LosslessTo<typename W::DType, D> && Computes<Dev, slice::Core, typename W::DType>;
+
+/// Weights of an operation in D on a device.
+template <class W, class D, class Dev>
+concept WeightOf = (HostAccessible<Dev> && HostWeightOf<W, std::remove_const_t<D>>) ||
+                   (!HostAccessible<Dev> && DeviceWeightOf<W, std::remove_const_t<D>, Dev>);
+
+namespace detail {
+
+/// Whether extents of static shapes may be equal; `dynamic` matches any extent.
+consteval bool extents_may_match(std::int64_t a, std::int64_t b) {
+  return a == dynamic || b == dynamic || a == b;
+}
+
+/// Elements of F32 or F64 at any strides in memory of this process. Extents and strides belong to the caller.
+template <class T>
+struct HostView {
+  const T* data;
+  layout::Extents extents;
+  layout::Extents strides;
+};
+
+template <class D, class S, class Dev>
+using Like = Tensor<std::remove_const_t<D>, S, Dev>;
+
+/// A new tensor that the device calculates by its own function.
+template <class Out, class Op, class... In>
+[[nodiscard]] Result<Out> run_on_device(const Op& op, typename Out::ShapeType shape,
+                                        const ComputeOptions& options, const In&... in) {
+  auto result = HT_TRY(Out::zeros(shape, options));
+  HT_TRY(Out::Device::run(op, options, result, in...));
+  return result;
+}
+
+/// Contiguous elements of D with the values of a weight: the stored elements if they have that form, else a
+/// converted copy.
+template <class D, class W>
+[[nodiscard]] auto dense_weight(const W& weight)
+    -> Result<Tensor<const D, typename W::ShapeType, typename StoredOf<W>::Device>> {
+  const auto& stored = stored_of(weight);
+  if constexpr (std::same_as<typename StoredOf<W>::DType, D> && !is_block_tensor<StoredOf<W>>) {
+    if (stored.is_contiguous()) return stored;
+    return HT_TRY(stored.copy());
+  } else {
+    return HT_TRY(cast<D>(stored));
+  }
+}
+
+}  // namespace detail
+
+// Weights whose type is known at run time, as operands: the AnyTensor of a Model.
+//
+//   const auto w = HT_TRY(model["blk.0.attn_q.weight"]);     // Q4_K, BF16, F32, …: as in the file
+//   const auto x = HT_TRY(ht::embedding(HT_TRY(model["token_embd.weight"]), ids));
+//   const auto q = HT_TRY(ht::linear(x, w));                 // same bits as the typed overload
+//   const auto norm = HT_TRY(HT_TRY(model["output_norm.weight"]).cast<ht::F32>());   // small: copy it
+//
+// Row-major, little-endian weights are read in place. Each call casts the following weights to new memory, so
+// cast them once if they are used often: splats, column-major and big-endian weights, dense weights that are
+// not aligned for their dtype, weights in a file that is not mapped as a whole or was opened with
+// FaultPolicy::off. `would_lose` if the dtype of the operation does not hold their values.
+
+/// Stored weights whose type is known at run time. `view` returns stored bytes, in place or in a buffer;
+/// `is_plain` is true if they are row-major and little-endian. `cast<D>` returns all elements as D in
+/// row-major order, `slice` some of the rows.
+template <class W>
+concept RuntimeWeights = requires(const W& weights, std::int64_t row, std::vector<std::byte>& buffer) {
+  { weights.name() } -> std::convertible_to<std::string_view>;
+  { weights.type() } -> std::same_as<ElementType>;
+  { weights.dims() } -> std::convertible_to<std::span<const std::int64_t>>;
+  { weights.is_plain() } -> std::convertible_to<bool>;
+  { weights.byte_size() } -> std::same_as<std::uint64_t>;
+  { weights.view(std::uint64_t{}, std::uint64_t{}, buffer) } -> std::same_as<Result<Bytes>>;
+  { weights.template cast<F32>() } -> std::same_as<Result<Tensor<F32, Rank<1>>>>;
+  { weights.template cast<F64>() } -> std::same_as<Result<Tensor<F64, Rank<1>>>>;
+  { weights.slice(row, row) } -> std::same_as<Result<W>>;
+};
+
+namespace detail {
+
+/// `shape_mismatch` unless the weights have two dimensions, `would_lose` or `unsupported_encoding` unless
+/// `wanted` holds every value of their type.
+[[nodiscard]] Result<void> check_runtime_weights(std::string_view name, const ElementType& type,
+                                                 std::span<const std::int64_t> dims,
+                                                 const ElementType& wanted);
+/// The size of a row that kernels read in place; nullopt unless rows are whole bytes and aligned.
+[[nodiscard]] std::optional<std::int64_t> plain_row_bytes(const ElementType& type, Bytes stored,
+                                                          std::int64_t columns) noexcept;
+
+/// A matrix of weights in memory, with the interface of a tensor that `linear` and `embedding` need.
+struct RuntimeMatrix {
+  using ShapeType = Rank<2>;
+
+  ElementType type;
+  const std::byte* first = nullptr;
+  std::int64_t row_bytes = 0;
+  Rank<2> extents{0, 0};
+  Bytes touched{};
+  Storage owner{};  // of a copy
+
+  [[nodiscard]] Rank<2> shape() const noexcept { return extents; }
+  [[nodiscard]] std::int64_t extent(std::size_t i) const noexcept { return extents.extents()[i]; }
+};
+
+/// Rows of `weights` that kernels of D read in place; nullopt if they have to be cast first.
+template <class D, RuntimeWeights W>
+[[nodiscard]] Result<std::optional<RuntimeMatrix>> rows_in_place(const W& weights) {
+  HT_TRY(check_runtime_weights(weights.name(), weights.type(), weights.dims(), element_type_of<D>()));
+  if (!weights.is_plain()) return std::nullopt;
+  const auto dims = weights.dims();
+  // A view that is not in place fills the buffer; one byte is enough to detect that.
+  std::vector<std::byte> buffer;
+  HT_TRY(weights.view(0, std::min<std::uint64_t>(weights.byte_size(), 1), buffer));
+  if (!buffer.empty()) return std::nullopt;
+  const Bytes stored = HT_TRY(weights.view(0, weights.byte_size(), buffer));
+  const auto row_bytes = plain_row_bytes(weights.type(), stored, dims[1]);
+  if (!row_bytes) return std::nullopt;
+  return RuntimeMatrix{.type = weights.type(),
+                       .first = stored.data(),
+                       .row_bytes = *row_bytes,
+                       .extents = Rank<2>(dims[0], dims[1]),
+                       .touched = stored};
+}
+
+/// The same, or the rows of a copy in D.
+template <class D, RuntimeWeights W>
+[[nodiscard]] Result<RuntimeMatrix> matrix_of(const W& weights) {
+  if (auto rows = HT_TRY(rows_in_place<D>(weights))) return *std::move(rows);
+  const auto dims = weights.dims();
+  const auto copy = HT_TRY(weights.template cast<D>());
+  const Bytes bytes = HT_TRY(copy.bytes());
+  return RuntimeMatrix{.type = element_type_of<D>(),
+                       .first = bytes.data(),
+                       .row_bytes = bytes.empty() ? 0 : dims[1] * D::bits / 8,
+                       .extents = Rank<2>(dims[0], dims[1]),
+                       .touched = bytes,
+                       .owner = copy.storage()};
+}
+
+}  // namespace detail
+
+}  // namespace ht::inline v1

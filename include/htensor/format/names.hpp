@@ -1,0 +1,185 @@
+// Names of tensors: patterns that select some of them, as in shells, and the containers behind catalogs.
+//
+//   *        zero or more characters              [a-z]    one character of the set
+//   ?        one character                        [!a-z]   one character outside the set, also [^a-z]
+//   {a,b*}   one of the alternatives, each a      \x       the character x itself
+//            pattern; braces may nest
+//
+// A pattern must match the whole name. Characters are UTF-8 characters; each byte of malformed UTF-8 counts
+// as one character. Dots, slashes and NUL are ordinary characters. Classes such as `[:digit:]` are not
+// supported.
+#pragma once
+
+#include <compare>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <htensor/base/bytes.hpp>
+#include <htensor/base/result.hpp>
+#include <htensor/hash/digest.hpp>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace ht::inline v1 {
+
+/// Selects names: a name matches if one of the `include` patterns matches it and no `exclude` pattern does.
+/// Without `include` patterns every name is included.
+///
+/// The constructor compiles the patterns. Functions that take a filter first return the Error of `check()`,
+/// so a filter can be constructed in place: `ht::prefetch(model, "blk.{0,1}.*")`.
+class NameFilter {
+ public:
+  /// Matches every name.
+  NameFilter() noexcept = default;
+
+  /// Matches the names that the pattern matches.
+  template <std::convertible_to<std::string_view> Text>
+  NameFilter(const Text& pattern)  // NOLINT(google-explicit-constructor): a pattern is a filter
+      : NameFilter(std::vector{std::string(std::string_view(pattern))}) {}
+
+  explicit NameFilter(std::vector<std::string> include, std::vector<std::string> exclude = {});
+
+  /// `bad_state` for the first malformed pattern: an unclosed bracket or brace, a backslash at the end, or
+  /// braces that expand to more than 1024 patterns.
+  [[nodiscard]] Result<void> check() const;
+
+  /// Whether the filter selects the name; false if `check()` fails. For each alternative, time is at most
+  /// proportional to the product of the lengths of pattern and name.
+  [[nodiscard]] bool matches(std::string_view name) const noexcept;
+
+  /// Whether the filter matches every name.
+  [[nodiscard]] bool is_everything() const noexcept;
+
+  /// The Error for a model in which no name matches: `not_found`, with the patterns in its message.
+  [[nodiscard]] Error no_match() const;
+
+ private:
+  struct Patterns {
+    std::vector<std::string> given;
+    std::vector<std::string> expanded;  // without braces
+
+    [[nodiscard]] bool match(std::string_view name) const noexcept;
+  };
+  void compile(Patterns& patterns);
+
+  Patterns include_;
+  Patterns exclude_;
+  std::optional<Error> error_;
+};
+
+/// The pattern that matches this name and no other.
+[[nodiscard]] std::string escape_glob(std::string_view name);
+
+}  // namespace ht::inline v1
+
+// Iterators over containers whose `operator[]` returns values: catalogs, metadata, models.
+
+namespace ht::inline v1::detail {
+
+/// A random-access iterator over `container[0]`, `container[1]`, … The container must outlive the iterator
+/// and must not move.
+template <class Container>
+class IndexIterator {
+ public:
+  using value_type = std::remove_cvref_t<decltype(std::declval<const Container&>()[std::size_t{0}])>;
+  using difference_type = std::ptrdiff_t;
+  using reference = value_type;
+  using iterator_concept = std::random_access_iterator_tag;
+  // Pre-C++20 algorithms require a true reference from every category above input iterator.
+  using iterator_category = std::input_iterator_tag;
+
+  IndexIterator() = default;
+  IndexIterator(const Container& container, std::size_t index) noexcept
+      : container_(&container), index_(static_cast<std::ptrdiff_t>(index)) {}
+
+  [[nodiscard]] value_type operator*() const { return (*container_)[static_cast<std::size_t>(index_)]; }
+  [[nodiscard]] value_type operator[](std::ptrdiff_t n) const { return *(*this + n); }
+
+  IndexIterator& operator++() noexcept { return *this += 1; }
+  IndexIterator& operator--() noexcept { return *this -= 1; }
+  IndexIterator operator++(int) noexcept {
+    auto before = *this;
+    ++*this;
+    return before;
+  }
+  IndexIterator operator--(int) noexcept {
+    auto before = *this;
+    --*this;
+    return before;
+  }
+  IndexIterator& operator+=(std::ptrdiff_t n) noexcept {
+    index_ += n;
+    return *this;
+  }
+  IndexIterator& operator-=(std::ptrdiff_t n) noexcept { return *this += -n; }
+  friend IndexIterator operator+(IndexIterator at, std::ptrdiff_t n) noexcept { return at += n; }
+  friend IndexIterator operator+(std::ptrdiff_t n, IndexIterator at) noexcept { return at += n; }
+  friend IndexIterator operator-(IndexIterator at, std::ptrdiff_t n) noexcept { return at -= n; }
+  friend std::ptrdiff_t operator-(const IndexIterator& a, const IndexIterator& b) noexcept {
+    return a.index_ - b.index_;
+  }
+  friend bool operator==(const IndexIterator& a, const IndexIterator& b) noexcept {
+    return a.index_ == b.index_;
+  }
+  friend auto operator<=>(const IndexIterator& a, const IndexIterator& b) noexcept {
+    return a.index_ <=> b.index_;
+  }
+
+ private:
+  const Container* container_ = nullptr;
+  std::ptrdiff_t index_ = 0;
+};
+
+// Many names in one block of memory, with look-up in constant time.
+
+/// Shrinks a container that is less than half full. For a fuller container, the copy would cost more than it
+/// saves.
+template <class Container>
+void trim(Container& container) {
+  if (container.size() < container.capacity() / 2) container.shrink_to_fit();
+}
+
+/// Names in the order in which they were added, accessible by position and, after `index`, by name. No
+/// allocation per name.
+class NameStore {
+ public:
+  void reserve(std::size_t names, std::size_t bytes = 0);
+  void add(std::string_view name);
+
+  [[nodiscard]] std::size_t size() const noexcept { return ends_.size(); }
+  /// `index` must be less than `size`. The view is valid while the store is alive and unchanged.
+  [[nodiscard]] std::string_view operator[](std::size_t index) const noexcept {
+    const std::uint64_t begin = index == 0 ? 0 : ends_[index - 1];
+    return std::string_view(text_).substr(begin, ends_[index] - begin);
+  }
+
+  /// Builds the index for `find`, in linear time for any names. Returns the position of the first duplicate,
+  /// if there is one; `find` must not be used then. Throws std::length_error at 2^32 names.
+  [[nodiscard]] std::optional<std::size_t> index();
+  /// The position of a name, in constant time. Requires `index` after the last `add`.
+  [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const noexcept;
+
+  /// Releases unused capacity, if it is large.
+  void trim();
+  /// Bytes of memory in use.
+  [[nodiscard]] std::uint64_t memory_bytes() const noexcept;
+
+  friend bool operator==(const NameStore& a, const NameStore& b) noexcept {
+    return a.text_ == b.text_ && a.ends_ == b.ends_;
+  }
+
+ private:
+  std::string text_;
+  std::vector<std::uint64_t> ends_;
+  // Open addressing, two thirds full. A slot is 0 if free, else half of the hash in the upper bits and the
+  // position + 1 in the lower bits. The other half of the hash selects the slot.
+  std::vector<std::uint64_t> slots_;
+  KeyedHash hash_;
+};
+
+}  // namespace ht::inline v1::detail
