@@ -12,7 +12,7 @@ namespace ht::result_test {
 namespace {
 
 Result<int> number(int value) { return value; }
-Result<int> no_number() { return fail(ErrorCode::not_found, "number_exists", "there is no number"); }
+Result<int> no_number() { return fail(ErrorCode::not_found, "number_exists", "number does not exist"); }
 Result<void> fine() { return {}; }
 Result<void> not_fine() { return fail(Error(ErrorCode::bad_state)); }
 

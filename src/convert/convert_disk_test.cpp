@@ -88,7 +88,8 @@ TEST_F(Disks, full_disk_is_reported_and_cleaned_up) {
       for (const auto* const name : {"new.irpa", "new.safetensors", "new.ht", "old.irpa"}) {
         const ApplyOptions how{.if_exists = IfExists::replace, .lossy = true, .seal = seal};
         good = is_refused(source_, disk / name, ErrorCode::no_space, how) && good;
-        good = check(names_in(disk) == std::vector<std::string>{"old.irpa"}, "no litter") && good;
+        good = check(names_in(disk) == std::vector<std::string>{"old.irpa"}, "no temporary files remain") &&
+               good;
       }
     }
     // With holes, the room is not promised ahead.
@@ -111,10 +112,12 @@ TEST_F(Disks, file_size_limit_is_reported) {
       good =
           is_refused(source_, folder_ / name, ErrorCode::write_failed, {.lossy = true, .seal = true}) && good;
     }
-    return good && check(folder_.names() == std::vector<std::string>{"source.safetensors"}, "no litter") ? 0
-                                                                                                         : 1;
+    return good && check(folder_.names() == std::vector<std::string>{"source.safetensors"},
+                         "no temporary files remain")
+               ? 0
+               : 1;
   });
-  if (status == skipped_status) GTEST_SKIP() << "there are no limits here";
+  if (status == skipped_status) GTEST_SKIP() << "the system does not limit file sizes";
   EXPECT_EQ(status, 0);
 }
 
@@ -152,7 +155,7 @@ bool shares_blocks(const Path& disk) {
     const auto at = static_cast<off_t>(target.catalog()[0].offset + tensor_bytes / 2);
     good = check(pwrite(file, "changed", 7, at) == 7 && close(file) == 0, "it can be written to") && good;
     good =
-        check(ht::hash(model, {.per_tensor = true}).value().tensors == digests, "the source is as it was") &&
+        check(ht::hash(model, {.per_tensor = true}).value().tensors == digests, "the source is unchanged") &&
         good;
   }
   return good;

@@ -129,8 +129,8 @@ TEST_F(Killed, at_200_random_times_leaves_the_old_or_new_file) {
     renewed += static_cast<int>(after != before);
     before = after;
   }
-  EXPECT_LT(finished, moments) << "nobody was killed at work";
-  EXPECT_GE(renewed, finished) << "who was done has done it";
+  EXPECT_LT(finished, moments) << "no process was killed during its work";
+  EXPECT_GE(renewed, finished) << "a finished process replaced the file";
   expect_no_temporary_files();
 }
 
@@ -157,7 +157,7 @@ TEST_F(KilledAtCalls, leaves_the_old_or_new_file_and_no_temporary_files) {
       });
       const int after = read_target_version();
       expect_documented_seal(before, after);
-      EXPECT_TRUE(!finished || after != before) << "who was done has done it";
+      EXPECT_TRUE(!finished || after != before) << "a finished process replaced the file";
       expect_no_temporary_files();
     }
     EXPECT_GT(call, 20);

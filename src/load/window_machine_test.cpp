@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <functional>
 #include <map>
 #include <set>
-#include <sstream>
 #include <string>
+
+#include "testing/state_diagram.hpp"
 
 namespace ht::window::window_machine_test {
 namespace {
@@ -302,29 +302,19 @@ TEST(WindowMachine, stop_answers_the_pending_enter_and_waits_for_the_effect) {
   EXPECT_EQ(after(at.next, Enter{0}).answer.value().error.value().rule(), "test");
 }
 
-// The table as a diagram, tried out.
-std::string diagram() {
-  std::set<std::string> arrows;
+// Every transition from a reachable state.
+TEST(WindowMachine, diagram_matches_the_docs) {
+  testing::StateDiagram diagram("Idle", {"Stopped", "Failed"});
   const auto add = [&](const State& state) {
     for (const auto& event : events(small_layers.size())) {
       const Step next = after(state, event);
       if (is_unknown_pair(next)) continue;
-      arrows.insert("    " + std::string(name_of(state)) + " --> " + std::string(name_of(next.next)) + " : " +
-                    std::string(name_of(event)) + "\n");
+      diagram.add(name_of(state), name_of(next.next), name_of(event));
     }
   };
   for_each_reachable([&](const State& state, std::uint64_t) { add(state); });
   add(Failed{some_error()});
-  std::string text = "stateDiagram-v2\n    [*] --> Idle\n";
-  for (const auto& arrow : arrows) text += arrow;
-  return text + "    Stopped --> [*]\n    Failed --> [*]\n";
-}
-
-TEST(WindowMachine, diagram_matches_the_docs) {
-  const std::ifstream file("docs/io.md");
-  std::stringstream docs;
-  docs << file.rdbuf();
-  EXPECT_NE(docs.str().find(diagram()), std::string::npos) << "docs/io.md should have:\n" << diagram();
+  diagram.expect_in_docs();
 }
 
 }  // namespace

@@ -49,8 +49,8 @@ Verdicts expected(const std::vector<std::string>& row) {
   return {row[1] == "accept", row[2] == "accept"};
 }
 
-// The safetensors crate has no verdict on headers alone: it refuses what it calls incomplete, be it too short
-// or too long. Here a file that is too short is one of those that `allow_incomplete` is for.
+// The safetensors crate reports one error for files that are too short or too long. This library accepts a
+// file that is too short if `allow_incomplete` is set.
 bool is_truncated(const Result<Model>& strict, const std::string& reason) {
   return !strict && strict.error().code() == ErrorCode::truncated &&
          reason.find("MetadataIncompleteBuffer") != reason.npos;

@@ -205,8 +205,8 @@ struct VerifyOptions {
 [[nodiscard]] Result<Verification> compare_with_seal(const std::filesystem::path& path,
                                                      const VerifyOptions& options = {});
 
-/// The same for the open files of a model. The Error names the first bad tensor (`checksum_mismatch`,
-/// `truncated`, …), or says that there is no seal (`not_sealed`).
+/// The same for the open files of a model, but damage is an Error that names the first bad tensor:
+/// `checksum_mismatch`, `truncated`, `trailing_bytes`, `missing_shard`. `not_sealed` without a seal.
 [[nodiscard]] Result<void> verify(const Model& model, const VerifyOptions& options = {});
 
 /// Compares the tensor's bytes in memory, mapped or loaded, with its seal: `checksum_mismatch`, `not_sealed`.

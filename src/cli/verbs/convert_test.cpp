@@ -206,7 +206,7 @@ TEST_F(CliConvert, module_is_a_separate_file) {
     EXPECT_THAT(refused.err, HasSubstr("[already_exists]"));
     EXPECT_FALSE(std::filesystem::exists(folder_ / "n.irpa"));
   }
-  EXPECT_EQ(run("ls m.safetensors").status, 0) << "the source is as it was";
+  EXPECT_EQ(run("ls m.safetensors").status, 0) << "the source is unchanged";
 }
 
 TEST_F(CliConvert, module_can_be_written) {

@@ -2,11 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <set>
-#include <sstream>
 #include <string>
 #include <vector>
+
+#include "testing/state_diagram.hpp"
 
 namespace ht::io::mapped::mapped_machine_test {
 namespace {
@@ -72,22 +71,15 @@ TEST(MappedMachine, retries_after_a_failure) {
 
 // The diagram of docs/io.md.
 TEST(MappedMachine, is_documented) {
-  std::set<std::string> arrows;
+  testing::StateDiagram diagram("Unmapped");
   for (const auto& state : states()) {
     for (const auto& event : events()) {
       const Step next = step(state, event);
       if (is_unknown_pair(next)) continue;
-      arrows.insert("    " + std::string(name_of(state)) + " --> " + std::string(name_of(next.next)) + " : " +
-                    std::string(name_of(event)) + "\n");
+      diagram.add(name_of(state), name_of(next.next), name_of(event));
     }
   }
-  std::string diagram = "```mermaid\nstateDiagram-v2\n    [*] --> Unmapped\n";
-  for (const auto& arrow : arrows) diagram += arrow;
-  diagram += "```\n";
-  std::ifstream file("docs/io.md");
-  std::ostringstream text;
-  text << file.rdbuf();
-  EXPECT_NE(text.str().find(diagram), std::string::npos) << diagram;
+  diagram.expect_in_docs();
 }
 
 }  // namespace

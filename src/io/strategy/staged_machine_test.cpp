@@ -2,10 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <set>
-#include <sstream>
 #include <vector>
+
+#include "testing/state_diagram.hpp"
 
 namespace ht::io::staged::staged_machine_test {
 namespace {
@@ -111,9 +110,9 @@ TEST(StagedMachine, queue_accepts_a_read) {
   EXPECT_TRUE(std::holds_alternative<Await>(busy.effect.value()));
 }
 
-// The table as a diagram, tried out: every pair that it has, from all that a ring of two may look like.
-std::string diagram() {
-  std::set<std::string> arrows;
+// Every pair of the table, from every state that a ring of two can have.
+TEST(StagedMachine, diagram_matches_the_docs) {
+  testing::StateDiagram diagram("Running", {"Done", "Failed"});
   std::vector<State> all;
   for (std::uint32_t begun = 0; begun <= 2; ++begun) {
     for (std::uint32_t in_flight = 0; in_flight <= begun; ++in_flight) {
@@ -135,20 +134,10 @@ std::string diagram() {
       if (running != nullptr && read_completed && running->ring.in_flight == 0) continue;
       const Step next = step(state, event);
       if (is_unknown_pair(next)) continue;
-      arrows.insert("    " + std::string(name_of(state)) + " --> " + std::string(name_of(next.next)) + " : " +
-                    std::string(name_of(event)) + "\n");
+      diagram.add(name_of(state), name_of(next.next), name_of(event));
     }
   }
-  std::string text = "stateDiagram-v2\n    [*] --> Running\n";
-  for (const auto& arrow : arrows) text += arrow;
-  return text + "    Done --> [*]\n    Failed --> [*]\n";
-}
-
-TEST(StagedMachine, diagram_matches_the_docs) {
-  std::ifstream file("docs/io.md");
-  std::stringstream docs;
-  docs << file.rdbuf();
-  EXPECT_NE(docs.str().find(diagram()), std::string::npos) << "docs/io.md should have:\n" << diagram();
+  diagram.expect_in_docs();
 }
 
 }  // namespace

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <set>
-#include <sstream>
 #include <vector>
+
+#include "testing/state_diagram.hpp"
 
 namespace ht::tensor_state::residency_machine_test {
 namespace {
@@ -111,26 +111,16 @@ TEST(ResidencyMachine, has_a_residence_for_every_state) {
   EXPECT_EQ(residence_of(Failed{}), TensorResidency::Residence::failed);
 }
 
-std::string diagram() {
-  std::set<std::string> arrows;
+TEST(ResidencyMachine, diagram_matches_the_docs) {
+  testing::StateDiagram diagram("Unbound");
   for (const auto& state : states()) {
     for (const auto& event : events()) {
       const Step next = step(state, event);
       if (is_unknown_pair(next)) continue;
-      arrows.insert("    " + std::string(name_of(state)) + " --> " + std::string(name_of(next.next)) + " : " +
-                    std::string(name_of(event)) + "\n");
+      diagram.add(name_of(state), name_of(next.next), name_of(event));
     }
   }
-  std::string text = "stateDiagram-v2\n    [*] --> Unbound\n";
-  for (const auto& arrow : arrows) text += arrow;
-  return text;
-}
-
-TEST(ResidencyMachine, diagram_matches_the_docs) {
-  std::ifstream file("docs/io.md");
-  std::stringstream docs;
-  docs << file.rdbuf();
-  EXPECT_NE(docs.str().find(diagram()), std::string::npos) << "docs/io.md should have:\n" << diagram();
+  diagram.expect_in_docs();
 }
 
 }  // namespace
