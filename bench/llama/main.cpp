@@ -52,7 +52,11 @@ void add_cell(Cells& cells, const std::string& name, const Path& path) {
   };
   add("htensor", Kind::ours, [=] { return run_tokens(file, {}); });
   add("htensor, int8", Kind::ours, [=] { return run_tokens(file, {.int8_activations = true}); });
-  add("read loop", Kind::limit, [=] { return run_limit(read, {}, Stores::none); });
+  add("read loop", Kind::limit, [=] {
+    // Untimed, as the prompt is: the first read of idle memory is slow in a virtual machine.
+    static_cast<void>(run_limit(read, {}, Stores::none));
+    return run_limit(read, {}, Stores::none);
+  });
 }
 
 bool run_all(const Options& options) {

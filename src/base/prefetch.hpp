@@ -13,8 +13,8 @@ namespace ht::inline v1 {
 inline constexpr std::uintptr_t prefetch_distance = 8192;
 
 /// Prefetches the line for memory that is read once: only the first-level cache keeps it.
-inline void prefetch_once(const void* reading) noexcept {
-  const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(reading) + prefetch_distance;
+inline void prefetch_once(const void* reading, std::uintptr_t distance = prefetch_distance) noexcept {
+  const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(reading) + distance;
   // NOLINTNEXTLINE(performance-no-int-to-ptr): the address is only a hint.
   const auto* const line = reinterpret_cast<const char*>(address);
 #if defined(__x86_64__)
@@ -28,8 +28,8 @@ inline void prefetch_once(const void* reading) noexcept {
 }
 
 /// Prefetches the line into the second-level cache, for memory that is read again soon.
-inline void prefetch_reused(const void* reading) noexcept {
-  const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(reading) + prefetch_distance;
+inline void prefetch_reused(const void* reading, std::uintptr_t distance = prefetch_distance) noexcept {
+  const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(reading) + distance;
   // NOLINTNEXTLINE(performance-no-int-to-ptr): the address is only a hint.
   const auto* const line = reinterpret_cast<const char*>(address);
 #if defined(__x86_64__)

@@ -1,12 +1,12 @@
 // Kernels for F32 vectors. Highway compiles them once per target, and the processor selects the target.
 //
-// `unpack` widens one step of a row (a block, or 32 dense elements) in element order. It passes 8 elements at
-// a time to a sink, which multiplies and adds. src/values/decode_reference.hpp has the byte maps. Except in
-// Q8_0, each element is multiplied by its scale, not the sum of its group. Where scale · q and the offset of
-// Q4_K nearly cancel, the error of such a sum would not be bounded by the products.
+// `unpack` widens one step of a row (a block, or 32 dense elements) in element order. It passes 16 elements
+// at a time to a sink, which multiplies and adds. src/values/decode_reference.hpp has the byte maps. Except
+// in Q8_0, each element is multiplied by its scale, not the sum of its group. Where scale · q and the offset
+// of Q4_K nearly cancel, the error of such a sum would not be bounded by the products.
 #include "compute/dot_rows.hpp"
 
-#include "values/kernel_targets.hpp"
+#include "compute/dot_targets.hpp"
 #include "values/targets.hpp"
 
 #include <algorithm>
@@ -36,125 +36,139 @@ constexpr std::size_t max_batch = 4;
 /// Number of steps whose scales are prepared together.
 constexpr std::size_t max_prepared = 8;
 
+/// 16 elements of a row.
+using Sixteen = Floats<16>;
+
 /// The sums of one row with B vectors.
 template <std::size_t B>
 struct Sink {
   const float* x[B];
-  Floats sums[B][2];
+  Sixteen sums[B];
 
-  /// Adds the products of 8 elements, from element `at` of the row on, to the sums 8 · Half and following.
-  template <std::size_t Half>
-  HT_DOT_INLINE void add(std::size_t at, Floats elements) {
+  /// Adds the products of 16 elements, from element `at` of the row on.
+  HT_DOT_INLINE void add(std::size_t at, Sixteen elements) {
 #pragma GCC unroll 4
-    for (std::size_t b = 0; b < B; ++b)
-      sums[b][Half] = multiply_add(elements, load_floats(x[b] + at), sums[b][Half]);
+    for (std::size_t b = 0; b < B; ++b) sums[b] = multiply_add(elements, load_floats<16>(x[b] + at), sums[b]);
   }
 };
 
-/// Passes 32 elements to the sink.
-template <std::size_t B>
-HT_DOT_INLINE void add_all(Sink<B>& sink, std::size_t at, Floats a, Floats b, Floats c, Floats d) {
-  sink.template add<0>(at, a);
-  sink.template add<1>(at + 8, b);
-  sink.template add<0>(at + 16, c);
-  sink.template add<1>(at + 24, d);
-}
-
-HT_DOT_INLINE Floats floats_at(F32, Block b) {
-  Floats result;
-  for (std::size_t i = 0; i < parts; ++i) result.part[i] = load_bytes(FloatTag(), b + 4 * lanes * i);
+HT_DOT_INLINE Sixteen floats_at(F32, Block b) {
+  Sixteen result;
+  for (std::size_t i = 0; i < parts<16>; ++i)
+    result.part[i] = load_bytes(FloatTag<16>(), b + 4 * lanes<16> * i);
   return result;
 }
 
-HT_DOT_INLINE Floats floats_at(BF16, Block b) {
-  Floats result;
-  for (std::size_t i = 0; i < parts; ++i) {
-    const auto words = hn::PromoteTo(WordTag(), load_bytes(HalfTag(), b + 2 * lanes * i));
-    result.part[i] = hn::BitCast(FloatTag(), hn::ShiftLeft<16>(words));
+HT_DOT_INLINE Sixteen floats_at(BF16, Block b) {
+  Sixteen result;
+  for (std::size_t i = 0; i < parts<16>; ++i) {
+    const auto words = hn::PromoteTo(WordTag<16>(), load_bytes(HalfTag<16>(), b + 2 * lanes<16> * i));
+    result.part[i] = hn::BitCast(FloatTag<16>(), hn::ShiftLeft<16>(words));
   }
   return result;
 }
 
-HT_DOT_INLINE Floats floats_at(F16, Block b) {
-  Floats result;
-  for (std::size_t i = 0; i < parts; ++i)
-    result.part[i] = half_floats(load_bytes(HalfTag(), b + 2 * lanes * i));
+HT_DOT_INLINE Sixteen floats_at(F16, Block b) {
+  Sixteen result;
+  for (std::size_t i = 0; i < parts<16>; ++i)
+    result.part[i] = half_floats<16>(load_bytes(HalfTag<16>(), b + 2 * lanes<16> * i));
   return result;
 }
 
 // F8_E5M2 is the upper byte of an F16.
-HT_DOT_INLINE Floats floats_at(F8_E5M2, Block b) {
-  Floats result;
-  for (std::size_t i = 0; i < parts; ++i) {
-    const auto codes = hn::PromoteTo(HalfTag(), hn::LoadU(ByteTag(), b + lanes * i));
-    result.part[i] = half_floats(hn::ShiftLeft<8>(codes));
+HT_DOT_INLINE Sixteen floats_at(F8_E5M2, Block b) {
+  Sixteen result;
+  for (std::size_t i = 0; i < parts<16>; ++i) {
+    const auto codes = hn::PromoteTo(HalfTag<16>(), hn::LoadU(ByteTag<16>(), b + lanes<16> * i));
+    result.part[i] = half_floats<16>(hn::ShiftLeft<8>(codes));
   }
   return result;
 }
 
 // The code without its sign, shifted below one additional exponent bit, is an F16 of 2^-8 times the value.
 // The largest code is NaN.
-HT_DOT_INLINE Floats floats_at(F8_E4M3, Block b) {
-  const hn::Rebind<std::int16_t, FloatTag> words;
-  Floats result;
-  for (std::size_t i = 0; i < parts; ++i) {
-    const auto extended = hn::PromoteTo(words, hn::LoadU(SignedByteTag(), as_int8(b) + lanes * i));
+HT_DOT_INLINE Sixteen floats_at(F8_E4M3, Block b) {
+  const hn::Rebind<std::int16_t, FloatTag<16>> words;
+  Sixteen result;
+  for (std::size_t i = 0; i < parts<16>; ++i) {
+    const auto extended = hn::PromoteTo(words, hn::LoadU(SignedByteTag<16>(), as_int8(b) + lanes<16> * i));
     const auto moved = hn::ShiftLeft<7>(extended);
     const auto magnitude = hn::And(moved, hn::Set(words, std::int16_t{0x3F80}));
     const auto sign = hn::And(extended, hn::Set(words, INT16_MIN));
     const auto is_nan = hn::Eq(magnitude, hn::Set(words, std::int16_t{0x3F80}));
     const auto code = hn::Or(hn::Or(magnitude, sign), hn::VecFromMask(words, is_nan));
-    const auto small = half_floats(hn::BitCast(HalfTag(), code));
-    result.part[i] = hn::Mul(small, hn::Set(FloatTag(), 256.F));
+    const auto small = half_floats<16>(hn::BitCast(HalfTag<16>(), code));
+    result.part[i] = hn::Mul(small, hn::Set(FloatTag<16>(), 256.F));
   }
   return result;
 }
 
 template <class D, std::size_t B>
 HT_DOT_INLINE void unpack(D dtype, Block b, std::size_t at, Sink<B>& sink) {
-  constexpr std::size_t bytes = D::bits;  // of 8 elements
-  add_all(sink, at, floats_at(dtype, b), floats_at(dtype, b + bytes), floats_at(dtype, b + 2 * bytes),
-          floats_at(dtype, b + 3 * bytes));
-}
-
-/// 32 elements as int8 times a scale.
-template <std::size_t B>
-HT_DOT_INLINE void add_scaled(Sink<B>& sink, std::size_t at, const std::int8_t* elements, Floats scale) {
-  add_all(sink, at, to_floats(widen_signed(elements)) * scale, to_floats(widen_signed(elements + 8)) * scale,
-          to_floats(widen_signed(elements + 16)) * scale, to_floats(widen_signed(elements + 24)) * scale);
+  sink.add(at, floats_at(dtype, b));
+  sink.add(at + 16, floats_at(dtype, b + 2 * D::bits));
 }
 
 template <std::size_t B>
 HT_DOT_INLINE void unpack(Q8_0, Block b, std::size_t at, Sink<B>& sink) {
-  const Floats scale = set_half(b);
+  const Sixteen scale = set_half<16>(b);
   const std::int8_t* const elements = as_int8(b + 2);
-  const Floats quarters[4] = {to_floats(widen_signed(elements)), to_floats(widen_signed(elements + 8)),
-                              to_floats(widen_signed(elements + 16)), to_floats(widen_signed(elements + 24))};
+  const Sixteen first = to_floats(widen_signed<16>(elements));
+  const Sixteen second = to_floats(widen_signed<16>(elements + 16));
 #pragma GCC unroll 4
   for (std::size_t v = 0; v < B; ++v) {
     const float* const x = sink.x[v] + at;
-#pragma GCC unroll 2
-    for (std::size_t half = 0; half < 2; ++half) {
-      const Floats first = quarters[half] * load_floats(x + 8 * half);
-      const Floats both = multiply_add(quarters[half + 2], load_floats(x + 8 * half + 16), first);
-      sink.sums[v][half] = multiply_add(both, scale, sink.sums[v][half]);
-    }
+    const Sixteen both = multiply_add(second, load_floats<16>(x + 16), first * load_floats<16>(x));
+    sink.sums[v] = multiply_add(both, scale, sink.sums[v]);
   }
 }
 
+#if HWY_TARGET == HWY_AVX3
+/// The values of all 16 nibbles. A lookup is one instruction that ignores the upper bits of its index.
+using NibbleValues = Sixteen;
+
+HT_DOT_INLINE Sixteen low_values(Ints<16> bytes, NibbleValues values) {
+  Sixteen result;
+  result.part[0].raw = _mm512_permutexvar_ps(bytes.part[0].raw, values.part[0].raw);
+  return result;
+}
+HT_DOT_INLINE Sixteen high_values(Ints<16> bytes, NibbleValues values) {
+  return low_values(shift_right<4>(bytes), values);
+}
+/// The numbers 0 to 15.
+HT_DOT_INLINE Sixteen all_nibbles() {
+  Sixteen result;
+  result.part[0] = hn::Iota(FloatTag<16>(), 0.F);
+  return result;
+}
+#endif
+
 template <std::size_t B>
 HT_DOT_INLINE void unpack(Q4_0, Block b, std::size_t at, Sink<B>& sink) {
-  const Floats scale = set_half(b);
-  const Ints mask = set_ints(15);
-  const Ints zero = set_ints(8);
-  const Ints first = widen_unsigned(b + 2);
-  const Ints second = widen_unsigned(b + 10);
-  add_all(sink, at, to_floats((first & mask) - zero) * scale, to_floats((second & mask) - zero) * scale,
-          to_floats(shift_right<4>(first) - zero) * scale, to_floats(shift_right<4>(second) - zero) * scale);
+  const Sixteen scale = set_half<16>(b);
+  const Ints<16> both = widen_unsigned<16>(b + 2);
+#if HWY_TARGET == HWY_AVX3
+  const NibbleValues values = (all_nibbles() - set_floats<16>(8.F)) * scale;
+  sink.add(at, low_values(both, values));
+  sink.add(at + 16, high_values(both, values));
+#else
+  const Ints<16> zero = set_ints<16>(8);
+  sink.add(at, to_floats((both & set_ints<16>(15)) - zero) * scale);
+  sink.add(at + 16, to_floats(shift_right<4>(both) - zero) * scale);
+#endif
 }
 
 template <std::size_t B>
 HT_DOT_INLINE void unpack(MXFP4, Block b, std::size_t at, Sink<B>& sink) {
+  const std::uint32_t exponent = b[0];
+  const auto scale =
+      set_floats<16>(std::bit_cast<float>(exponent < 2 ? 0x00200000U << exponent : (exponent - 1) << 23));
+#if HWY_TARGET == HWY_AVX3
+  const NibbleValues values = to_floats(widen_signed<16>(iq::fp4_values.data())) * scale;
+  const Ints<16> codes = widen_unsigned<16>(b + 1);
+  sink.add(at, low_values(codes, values));
+  sink.add(at + 16, high_values(codes, values));
+#else
   alignas(32) std::int8_t elements[32];
 #if HWY_TARGET == HWY_SCALAR
   for (std::size_t i = 0; i < 16; ++i) {
@@ -163,7 +177,7 @@ HT_DOT_INLINE void unpack(MXFP4, Block b, std::size_t at, Sink<B>& sink) {
   }
 #else
   const BytesTag<16> tag;
-  const hn::RebindToSigned<BytesTag<16> > integers;
+  const hn::RebindToSigned<BytesTag<16>> integers;
   const auto values = hn::LoadDup128(integers, iq::fp4_values.data());
   const auto both = hn::LoadU(tag, b + 1);
   const auto low = hn::BitCast(integers, hn::And(both, hn::Set(tag, std::uint8_t{15})));
@@ -171,37 +185,35 @@ HT_DOT_INLINE void unpack(MXFP4, Block b, std::size_t at, Sink<B>& sink) {
   hn::StoreU(hn::TableLookupBytes(values, low), integers, elements);
   hn::StoreU(hn::TableLookupBytes(values, high), integers, elements + 16);
 #endif
-  const std::uint32_t exponent = b[0];
-  const auto scale = std::bit_cast<float>(exponent < 2 ? 0x00200000U << exponent : (exponent - 1) << 23);
-  add_scaled(sink, at, elements, set_floats(scale));
+  sink.add(at, to_floats(widen_signed<16>(elements)) * scale);
+  sink.add(at + 16, to_floats(widen_signed<16>(elements + 16)) * scale);
+#endif
 }
 
 /// q · scale - offset. Products have at most 22 significant bits in Q4_K and Q5_K, so a fused instruction
 /// gives the same result.
 struct GroupScale {
-  HT_DOT_INLINE Floats operator()(Ints q) const {
-    Floats result = to_floats(q);
-    for (std::size_t i = 0; i < parts; ++i)
-      result.part[i] = hn::MulSub(result.part[i], scale.part[i], offset.part[i]);
-    return result;
+  HT_DOT_INLINE Sixteen operator()(Sixteen q) const {
+    for (std::size_t i = 0; i < parts<16>; ++i)
+      q.part[i] = hn::MulSub(q.part[i], scale.part[i], offset.part[i]);
+    return q;
   }
-  Floats scale;
-  Floats offset;
+  Sixteen scale;
+  Sixteen offset;
 };
 
-/// The scales and offsets of the groups of a block of Q4_K or Q5_K.
+/// The scales of the eight groups of a block of Q4_K or Q5_K, followed by their offsets.
 struct GroupScales {
-  alignas(32) float scales[8];
-  alignas(32) float offsets[8];
+  alignas(64) float numbers[16];
 
   HT_DOT_INLINE GroupScale operator[](std::size_t group) const {
-    return {set_floats(scales[group]), set_floats(offsets[group])};
+    return {set_floats<16>(numbers[group]), set_floats<16>(numbers[8 + group])};
   }
 };
 
 /// The scales of a block of Q6_K, for 16 elements each.
 struct SixteenScales {
-  alignas(32) float scales[16];
+  alignas(64) float scales[16];
 };
 
 struct Nothing {};
@@ -211,16 +223,16 @@ struct Nothing {};
 template <class T>
 HT_DOT_INLINE void prepare(T /*type*/, Block /*b*/, Nothing& /*into*/) {}
 HT_DOT_INLINE void prepare(Q4_K, Block b, GroupScales& into) {
-  k_scales(b, into.scales, into.offsets);
+  k_scales(b, into.numbers);
+#if HWY_TARGET != HWY_AVX3
   // High nibbles are masked, not shifted, because more execution units can do that. Both factors are exact.
   alignas(32) constexpr float factors[8] = {1.F, 0x1p-4F, 1.F, 0x1p-4F, 1.F, 0x1p-4F, 1.F, 0x1p-4F};
-  store_floats(load_floats(into.scales) * load_floats(factors), into.scales);
+  store_floats(load_floats<8>(into.numbers) * load_floats<8>(factors), into.numbers);
+#endif
 }
-HT_DOT_INLINE void prepare(Q5_K, Block b, GroupScales& into) { k_scales(b, into.scales, into.offsets); }
+HT_DOT_INLINE void prepare(Q5_K, Block b, GroupScales& into) { k_scales(b, into.numbers); }
 HT_DOT_INLINE void prepare(Q6_K, Block b, SixteenScales& into) {
-  const Floats d = set_half(b + 208);
-  store_floats(to_floats(widen_signed(as_int8(b + 192))) * d, into.scales);
-  store_floats(to_floats(widen_signed(as_int8(b + 200))) * d, into.scales + 8);
+  store_floats(to_floats(widen_signed<16>(as_int8(b + 192))) * set_half<16>(b + 208), into.scales);
 }
 
 template <class T>
@@ -252,46 +264,51 @@ constexpr std::size_t parts_of<Q4_K> = 4;
 template <std::size_t B>
 HT_DOT_INLINE void unpack_part(Q4_K, Block b, const GroupScales& groups, std::size_t part, std::size_t at,
                                Sink<B>& sink) {
-  const Ints mask = set_ints(15);
   const Block nibbles = b + 16 + 32 * part;
-  Ints both[4];
-  for (std::size_t j = 0; j < 4; ++j) both[j] = widen_unsigned(nibbles + 8 * j);
+  const Ints<16> first = widen_unsigned<16>(nibbles);
+  const Ints<16> second = widen_unsigned<16>(nibbles + 16);
   const GroupScale low = groups[2 * part];
-  add_all(sink, at + 64 * part, low(both[0] & mask), low(both[1] & mask), low(both[2] & mask),
-          low(both[3] & mask));
-  // The masked nibble is 16 times the element; its scale is divided by 16.
   const GroupScale high = groups[2 * part + 1];
-  const Ints high_mask = set_ints(0xF0);
-  add_all(sink, at + 64 * part + 32, high(both[0] & high_mask), high(both[1] & high_mask),
-          high(both[2] & high_mask), high(both[3] & high_mask));
+  const std::size_t from = at + 64 * part;
+#if HWY_TARGET == HWY_AVX3
+  const NibbleValues low_table = low(all_nibbles());
+  const NibbleValues high_table = high(all_nibbles());
+  sink.add(from, low_values(first, low_table));
+  sink.add(from + 16, low_values(second, low_table));
+  sink.add(from + 32, high_values(first, high_table));
+  sink.add(from + 48, high_values(second, high_table));
+#else
+  const Ints<16> mask = set_ints<16>(15);
+  sink.add(from, low(to_floats(first & mask)));
+  sink.add(from + 16, low(to_floats(second & mask)));
+  // The masked nibble is 16 times the element; its scale is divided by 16.
+  const Ints<16> high_mask = set_ints<16>(0xF0);
+  sink.add(from + 32, high(to_floats(first & high_mask)));
+  sink.add(from + 48, high(to_floats(second & high_mask)));
+#endif
 }
 
 template <std::size_t B>
 HT_DOT_INLINE void unpack_part(Q5_K, Block b, const GroupScales& groups, std::size_t /*part*/, std::size_t at,
                                Sink<B>& sink) {
-  alignas(32) std::int8_t elements[256];
+  alignas(64) std::int8_t elements[256];
   q5_k_elements(b, elements);
   for (std::size_t i = 0; i < 8; ++i) {
-    const std::int8_t* const from = elements + 32 * i;
     const GroupScale group = groups[i];
-    add_all(sink, at + 32 * i, group(widen_signed(from)), group(widen_signed(from + 8)),
-            group(widen_signed(from + 16)), group(widen_signed(from + 24)));
+    sink.add(at + 32 * i, group(to_floats(widen_signed<16>(elements + 32 * i))));
+    sink.add(at + 32 * i + 16, group(to_floats(widen_signed<16>(elements + 32 * i + 16))));
   }
 }
 
 template <std::size_t B>
 HT_DOT_INLINE void unpack_part(Q6_K, Block b, const SixteenScales& scales, std::size_t /*part*/,
                                std::size_t at, Sink<B>& sink) {
-  alignas(32) std::int8_t elements[256];
+  alignas(64) std::int8_t elements[256];
   q6_k_elements(b, b + 128, elements);
   q6_k_elements(b + 64, b + 160, elements + 128);
-  for (std::size_t i = 0; i < 16; i += 2) {
-    const std::int8_t* const from = elements + 16 * i;
-    const Floats first = set_floats(scales.scales[i]);
-    const Floats second = set_floats(scales.scales[i + 1]);
-    add_all(sink, at + 16 * i, to_floats(widen_signed(from)) * first,
-            to_floats(widen_signed(from + 8)) * first, to_floats(widen_signed(from + 16)) * second,
-            to_floats(widen_signed(from + 24)) * second);
+  for (std::size_t i = 0; i < 16; ++i) {
+    const Sixteen scale = set_floats<16>(scales.scales[i]);
+    sink.add(at + 16 * i, to_floats(widen_signed<16>(elements + 16 * i)) * scale);
   }
 }
 
@@ -322,8 +339,7 @@ struct Sinks {
 #pragma GCC unroll 4
       for (auto& sink : row) {
         sink.x[b] = vectors[b];
-        sink.sums[b][0] = set_floats(0.F);
-        sink.sums[b][1] = set_floats(0.F);
+        sink.sums[b] = set_floats<16>(0.F);
       }
     }
   }
@@ -336,13 +352,12 @@ struct Sinks {
     constexpr std::size_t bytes = step_bytes<T>();
     std::size_t at = 0;
     std::size_t offset = 0;
+    const Prefetch<R, B> prefetch(rows, columns / step * bytes);
     if constexpr (std::is_same_v<Prepared<T>, Nothing>) {
       for (; at + step <= columns; at += step) {
+        prefetch.template step<bytes>(rows, offset);
 #pragma GCC unroll 4
-        for (std::size_t r = 0; r < R; ++r) {
-          prefetch_step<bytes, B>(rows[r] + offset);
-          unpack(type, rows[r] + offset, from + at, row[r]);
-        }
+        for (std::size_t r = 0; r < R; ++r) unpack(type, rows[r] + offset, from + at, row[r]);
         offset += bytes;
       }
     } else {
@@ -354,8 +369,7 @@ struct Sinks {
         }
         reload(prepared);
         for (std::size_t i = 0; i < steps; ++i) {
-#pragma GCC unroll 4
-          for (std::size_t r = 0; r < R; ++r) prefetch_step<bytes, B>(rows[r] + offset);
+          prefetch.template step<bytes>(rows, offset);
 #pragma GCC unroll 1
           for (std::size_t part = 0; part < parts_of<T>; ++part) {
 #pragma GCC unroll 4
@@ -381,18 +395,14 @@ struct Sinks {
       Sink<B> rest = row[r];
       for (std::size_t b = 0; b < B; ++b) rest.x[b] = rest_of_vectors + b * dense_step;
       unpack(type, elements, 0, rest);
-      for (std::size_t b = 0; b < B; ++b) {
-        row[r].sums[b][0] = rest.sums[b][0];
-        row[r].sums[b][1] = rest.sums[b][1];
-      }
+      for (std::size_t b = 0; b < B; ++b) row[r].sums[b] = rest.sums[b];
     }
   }
 
   /// Stores the sums row by row.
   HT_DOT_INLINE void store(float* into) const {
     for (std::size_t r = 0; r < R; ++r) {
-      for (std::size_t b = 0; b < B; ++b)
-        into[r * B + b] = sum_of_lanes(row[r].sums[b][0] + row[r].sums[b][1]);
+      for (std::size_t b = 0; b < B; ++b) into[r * B + b] = sum_of_lanes(row[r].sums[b]);
     }
   }
 
@@ -473,7 +483,7 @@ Block row_at(const Rows& rows, std::int64_t row) {
 void dot_panel(const Dots& dots, const Rows& rows, std::int64_t first, std::int64_t end,
                const float* const* x, std::size_t batch, float* into, std::int64_t into_stride) {
   const auto columns = static_cast<std::size_t>(rows.columns);
-  alignas(32) float rest[max_batch * dense_step] = {};
+  alignas(64) float rest[max_batch * dense_step] = {};
   const std::size_t whole = columns / dense_step * dense_step;
   for (std::size_t b = 0; b < max_batch && whole < columns; ++b)
     std::memcpy(rest + b * dense_step, x[b] + whole, (columns - whole) * sizeof(float));

@@ -18,7 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <htensor/dtype/encoding.hpp>
-#include <span>
+#include <new>
 #include <vector>
 
 namespace ht::inline v1::compute {
@@ -40,6 +40,21 @@ struct Rows {
 void dot_rows(const Rows& rows, const float* x, std::int64_t x_stride, std::int64_t batch, float* into,
               std::int64_t into_stride) noexcept;
 
+/// Aligns vectors to cache lines, so that no load of a kernel crosses two.
+template <class T>
+struct LineAllocator {
+  using value_type = T;
+  LineAllocator() = default;
+  template <class U>
+  explicit LineAllocator(const LineAllocator<U>& /*other*/) {}
+  T* allocate(std::size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), alignment)); }
+  void deallocate(T* from, std::size_t /*count*/) noexcept { ::operator delete(from, alignment); }
+  bool operator==(const LineAllocator&) const = default;
+
+ private:
+  static constexpr std::align_val_t alignment{64};
+};
+
 /// Vectors rounded to int8, with one scale per group of 32 or 256 elements, the block size of the weights.
 ///
 /// The scale is the largest magnitude of the group divided by 127. So an element changes by at most half a
@@ -55,10 +70,10 @@ struct Int8Vectors {
   std::int64_t batch;
   std::int64_t columns;
   /// From -127 to 127.
-  std::vector<std::int8_t> elements;
+  std::vector<std::int8_t, LineAllocator<std::int8_t>> elements;
   std::vector<float> scales;
   /// The sum of every 16 elements.
-  std::vector<std::int16_t> sums;
+  std::vector<std::int16_t, LineAllocator<std::int16_t>> sums;
 };
 
 /// True for Q8_0, Q4_0, Q4_K, Q5_K and Q6_K.

@@ -5,7 +5,7 @@
 // and multiplied by the scales of both sides.
 #include "compute/dot_rows.hpp"
 
-#include "values/kernel_targets.hpp"
+#include "compute/dot_targets.hpp"
 #include "values/targets.hpp"
 
 #include <algorithm>
@@ -62,7 +62,7 @@ HT_DOT_INLINE Bytes32 nibbles_of_16(Block bytes) {
   const auto both = hn::LoadU(tag, bytes);
   const auto low = hn::And(both, hn::Set(tag, std::uint8_t{15}));
   const auto high = hn::ShiftRight<4>(both);
-#if HWY_TARGET == HWY_AVX2
+#if HT_DOT_AVX2
   result.part[0] = hn::Combine(Bytes32Tag(), high, low);
 #else
   result.part[0] = low;
@@ -73,7 +73,7 @@ HT_DOT_INLINE Bytes32 nibbles_of_16(Block bytes) {
 }
 
 /// Products of pairs of bytes, as int16.
-#if HWY_TARGET == HWY_AVX2
+#if HT_DOT_AVX2
 HT_DOT_INLINE __m256i multiply_pairs(__m256i unsigned_bytes, __m256i signed_bytes) {
   return _mm256_maddubs_epi16(unsigned_bytes, signed_bytes);
 }
@@ -104,9 +104,9 @@ HT_DOT_INLINE std::int32_t load_pair(const std::int16_t* pair) {
 using ShortTag = hn::Repartition<std::int16_t, Bytes32Tag>;
 
 /// Σ a · b for int8 a and b. b is never -128.
-HT_DOT_INLINE Ints dot_signed(Bytes32 a, const std::int8_t* b) {
+HT_DOT_INLINE Ints<8> dot_signed(Bytes32 a, const std::int8_t* b) {
   const auto ones = hn::Set(ShortTag(), std::int16_t{1});
-  Ints result;
+  Ints<8> result;
   for (std::size_t i = 0; i < byte_parts; ++i) {
     const auto x = hn::LoadU(Signed32Tag(), b + byte_lanes * i);
     // The magnitude of -128 is 128 as an unsigned byte; a pair of products fits 16 bits.
@@ -119,10 +119,10 @@ HT_DOT_INLINE Ints dot_signed(Bytes32 a, const std::int8_t* b) {
 
 /// Σ (a - Zero) · b.
 template <std::uint8_t Zero>
-HT_DOT_INLINE Ints dot_centred(Bytes32 a, const std::int8_t* b) {
+HT_DOT_INLINE Ints<8> dot_centred(Bytes32 a, const std::int8_t* b) {
   const auto ones = hn::Set(ShortTag(), std::int16_t{1});
   const auto zero = hn::Set(Bytes32Tag(), Zero);
-  Ints result;
+  Ints<8> result;
   for (std::size_t i = 0; i < byte_parts; ++i) {
     const auto x = hn::LoadU(Signed32Tag(), b + byte_lanes * i);
     const auto pairs = subtract_shorts(multiply_pairs(a.part[i].raw, x.raw), multiply_pairs(zero.raw, x.raw));
@@ -132,10 +132,10 @@ HT_DOT_INLINE Ints dot_centred(Bytes32 a, const std::int8_t* b) {
 }
 
 /// Adds neighbouring products: lane 0 is a[0] · b[0] + a[1] · b[1].
-HT_DOT_INLINE Ints dot_shorts(const std::int16_t* a, const std::int16_t* b) {
+HT_DOT_INLINE Ints<8> dot_shorts(const std::int16_t* a, const std::int16_t* b) {
   constexpr std::size_t short_lanes = hn::MaxLanes(ShortTag());
-  Ints result;
-  for (std::size_t i = 0; i < parts; ++i) {
+  Ints<8> result;
+  for (std::size_t i = 0; i < parts<8>; ++i) {
     const auto left = hn::LoadU(ShortTag(), a + short_lanes * i);
     const auto right = hn::LoadU(ShortTag(), b + short_lanes * i);
     result.part[i].raw = add_pairs(left.raw, right.raw);
@@ -144,10 +144,11 @@ HT_DOT_INLINE Ints dot_shorts(const std::int16_t* a, const std::int16_t* b) {
 }
 
 /// Σ a · b · scale for group `group` of a block. a has unsigned bytes of at most 64, b has int8.
-HT_DOT_INLINE Ints dot_scaled(Bytes32 a, const std::int8_t* b, const std::int16_t* pairs, std::size_t group) {
+HT_DOT_INLINE Ints<8> dot_scaled(Bytes32 a, const std::int8_t* b, const std::int16_t* pairs,
+                                 std::size_t group) {
   const hn::Repartition<std::int32_t, ShortTag> words;
   const auto scale = hn::BitCast(ShortTag(), hn::Set(words, load_pair(pairs + 2 * group)));
-  Ints result;
+  Ints<8> result;
   for (std::size_t i = 0; i < byte_parts; ++i) {
     const auto x = hn::LoadU(Signed32Tag(), b + byte_lanes * i);
     result.part[i].raw = add_pairs(multiply_pairs(a.part[i].raw, x.raw), scale.raw);
@@ -156,12 +157,12 @@ HT_DOT_INLINE Ints dot_scaled(Bytes32 a, const std::int8_t* b, const std::int16_
 }
 
 /// The same with one scale per half of a group. Even scales are stored before odd ones.
-HT_DOT_INLINE Ints dot_two_scales(Bytes32 a, const std::int8_t* b, const std::int16_t* scales,
-                                  std::size_t group) {
+HT_DOT_INLINE Ints<8> dot_two_scales(Bytes32 a, const std::int8_t* b, const std::int16_t* scales,
+                                     std::size_t group) {
   const hn::Repartition<std::uint8_t, ShortTag> bytes;
   const auto index = hn::Set(hn::Repartition<std::uint16_t, ShortTag>(),
                              static_cast<std::uint16_t>(0x0100U + 0x0202U * group));
-  Ints result;
+  Ints<8> result;
   for (std::size_t i = 0; i < byte_parts; ++i) {
     const auto x = hn::LoadU(Signed32Tag(), b + byte_lanes * i);
     const auto all = hn::LoadU(bytes, reinterpret_cast<Block>(scales) + byte_lanes * i);
@@ -177,7 +178,7 @@ HT_DOT_INLINE Ints dot_two_scales(Bytes32 a, const std::int8_t* b, const std::in
 
 /// `Element` is the type as which the bytes of `a` are read.
 template <class Element>
-HT_DOT_INLINE Ints dot_each(Bytes32 a, const std::int8_t* b, int zero, int low_scale, int high_scale) {
+HT_DOT_INLINE Ints<8> dot_each(Bytes32 a, const std::int8_t* b, int zero, int low_scale, int high_scale) {
   std::uint8_t bytes[32];
   for (std::size_t i = 0; i < byte_parts; ++i) hn::StoreU(a.part[i], Bytes32Tag(), bytes + byte_lanes * i);
   alignas(32) std::int32_t sums[8];
@@ -186,30 +187,31 @@ HT_DOT_INLINE Ints dot_each(Bytes32 a, const std::int8_t* b, int zero, int low_s
     for (std::size_t j = 4 * i; j < 4 * i + 4; ++j)
       sums[i] += (static_cast<Element>(bytes[j]) - zero) * b[j] * (i < 4 ? low_scale : high_scale);
   }
-  return load_ints(sums);
+  return load_ints<8>(sums);
 }
 
-HT_DOT_INLINE Ints dot_signed(Bytes32 a, const std::int8_t* b) {
+HT_DOT_INLINE Ints<8> dot_signed(Bytes32 a, const std::int8_t* b) {
   return dot_each<std::int8_t>(a, b, 0, 1, 1);
 }
 
 template <std::uint8_t Zero>
-HT_DOT_INLINE Ints dot_centred(Bytes32 a, const std::int8_t* b) {
+HT_DOT_INLINE Ints<8> dot_centred(Bytes32 a, const std::int8_t* b) {
   return dot_each<std::uint8_t>(a, b, Zero, 1, 1);
 }
 
-HT_DOT_INLINE Ints dot_shorts(const std::int16_t* a, const std::int16_t* b) {
+HT_DOT_INLINE Ints<8> dot_shorts(const std::int16_t* a, const std::int16_t* b) {
   alignas(32) std::int32_t sums[8];
   for (std::size_t i = 0; i < 8; ++i) sums[i] = a[2 * i] * b[2 * i] + a[2 * i + 1] * b[2 * i + 1];
-  return load_ints(sums);
+  return load_ints<8>(sums);
 }
 
-HT_DOT_INLINE Ints dot_scaled(Bytes32 a, const std::int8_t* b, const std::int16_t* pairs, std::size_t group) {
+HT_DOT_INLINE Ints<8> dot_scaled(Bytes32 a, const std::int8_t* b, const std::int16_t* pairs,
+                                 std::size_t group) {
   return dot_each<std::uint8_t>(a, b, 0, pairs[2 * group], pairs[2 * group]);
 }
 
-HT_DOT_INLINE Ints dot_two_scales(Bytes32 a, const std::int8_t* b, const std::int16_t* scales,
-                                  std::size_t group) {
+HT_DOT_INLINE Ints<8> dot_two_scales(Bytes32 a, const std::int8_t* b, const std::int16_t* scales,
+                                     std::size_t group) {
   return dot_each<std::uint8_t>(a, b, 0, scales[group], scales[8 + group]);
 }
 
@@ -227,8 +229,8 @@ struct IntVectors {
 /// Sums of the products of a row with B vectors.
 template <std::size_t B>
 struct IntSink {
-  Floats products[B];
-  Floats offsets[B];
+  Floats<8> products[B];
+  Floats<8> offsets[B];
 };
 
 /// Adds the products of a block of 32 elements, which starts at element `at` of the row, times the F16 at
@@ -236,10 +238,10 @@ struct IntSink {
 template <std::size_t B, class Dot>
 HT_DOT_INLINE void add_block(Block scale, std::size_t at, const IntVectors<B>& vectors, IntSink<B>& sink,
                              Dot dot) {
-  const Floats d = set_half(scale);
+  const Floats<8> d = set_half<8>(scale);
 #pragma GCC unroll 4
   for (std::size_t b = 0; b < B; ++b) {
-    const Floats both = d * set_floats(vectors.scales[b][at / 32]);
+    const Floats<8> both = d * set_floats<8>(vectors.scales[b][at / 32]);
     sink.products[b] = multiply_add(to_floats(dot(vectors.x[b] + at)), both, sink.products[b]);
   }
 }
@@ -273,7 +275,7 @@ struct Prepared {
 HT_DOT_INLINE void repeat_k_scales(Block block, std::int16_t* scales, std::int16_t* offsets) {
   alignas(16) std::uint8_t bytes[16];
   k_scale_bytes(block, bytes);
-#if HWY_TARGET == HWY_AVX2
+#if HT_DOT_AVX2
   const __m128i all = _mm_load_si128(reinterpret_cast<const __m128i*>(bytes));
   const __m256i twice_scales = _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(all, all));
   const __m256i twice_offsets = _mm256_cvtepu8_epi16(_mm_unpackhi_epi8(all, all));
@@ -298,9 +300,9 @@ HT_DOT_INLINE void prepare_k(Block block, std::size_t at, const IntVectors<B>& v
 #pragma GCC unroll 4
   for (std::size_t b = 0; b < B; ++b) {
     into.factors[b] = d * vectors.scales[b][at / 256];
-    const Ints sums = dot_shorts(offsets, vectors.sums[b] + at / 16);
+    const Ints<8> sums = dot_shorts(offsets, vectors.sums[b] + at / 16);
     sink.offsets[b] =
-        multiply_add(to_floats(sums), set_floats(offset * vectors.scales[b][at / 256]), sink.offsets[b]);
+        multiply_add(to_floats(sums), set_floats<8>(offset * vectors.scales[b][at / 256]), sink.offsets[b]);
   }
 }
 template <std::size_t B>
@@ -317,7 +319,7 @@ template <std::size_t B>
 HT_DOT_INLINE void prepare(Q6_K, Block block, std::size_t at, const IntVectors<B>& vectors,
                            IntSink<B>& /*sink*/, Prepared<B>& into) {
   const std::int8_t* const scales = as_int8(block + 192);
-#if HWY_TARGET == HWY_AVX2
+#if HT_DOT_AVX2
   const hn::Full128<std::int8_t> tag;
   const hn::CappedTag<std::int16_t, 16> shorts;
   alignas(16) static constexpr std::int8_t even_first[16] = {0, 2, 4, 6, 8, 10, 12, 14,
@@ -336,22 +338,22 @@ HT_DOT_INLINE void prepare(Q6_K, Block block, std::size_t at, const IntVectors<B
 }
 
 template <std::size_t B>
-HT_DOT_INLINE void add_sums(const Prepared<B>& prepared, const Ints* sums, IntSink<B>& sink) {
+HT_DOT_INLINE void add_sums(const Prepared<B>& prepared, const Ints<8>* sums, IntSink<B>& sink) {
 #pragma GCC unroll 4
   for (std::size_t b = 0; b < B; ++b)
-    sink.products[b] = multiply_add(to_floats(sums[b]), set_floats(prepared.factors[b]), sink.products[b]);
+    sink.products[b] = multiply_add(to_floats(sums[b]), set_floats<8>(prepared.factors[b]), sink.products[b]);
 }
 
 template <std::size_t B>
-HT_DOT_INLINE void clear(Ints* sums) {
+HT_DOT_INLINE void clear(Ints<8>* sums) {
 #pragma GCC unroll 4
-  for (std::size_t b = 0; b < B; ++b) sums[b] = set_ints(0);
+  for (std::size_t b = 0; b < B; ++b) sums[b] = set_ints<8>(0);
 }
 
 template <std::size_t B>
 HT_DOT_INLINE void unpack(Q4_K, Block block, std::size_t at, const Prepared<B>& prepared,
                           const IntVectors<B>& vectors, IntSink<B>& sink) {
-  Ints sums[B];
+  Ints<8> sums[B];
   clear<B>(sums);
 #pragma GCC unroll 4
   for (std::size_t i = 0; i < 8; i += 2) {
@@ -373,7 +375,7 @@ HT_DOT_INLINE void unpack(Q5_K, Block block, std::size_t at, const Prepared<B>& 
                           const IntVectors<B>& vectors, IntSink<B>& sink) {
   alignas(32) std::int8_t elements[256];
   q5_k_elements(block, elements);
-  Ints sums[B];
+  Ints<8> sums[B];
   clear<B>(sums);
   for (std::size_t i = 0; i < 8; ++i) {
     const Bytes32 group = load_32(reinterpret_cast<Block>(elements) + 32 * i);
@@ -415,10 +417,10 @@ HT_DOT_INLINE Bytes32 sixes(Bytes32 low, Bytes32 high) {
 template <std::size_t B>
 HT_DOT_INLINE void unpack(Q6_K, Block block, std::size_t at, const Prepared<B>& prepared,
                           const IntVectors<B>& vectors, IntSink<B>& sink) {
-  Ints sums[B];
+  Ints<8> sums[B];
 #pragma GCC unroll 4
   for (std::size_t b = 0; b < B; ++b)
-    sums[b] = set_ints(0) - shift_left<5>(dot_shorts(prepared.in_order, vectors.sums[b] + at / 16));
+    sums[b] = set_ints<8>(0) - shift_left<5>(dot_shorts(prepared.in_order, vectors.sums[b] + at / 16));
 #pragma GCC unroll 2
   for (std::size_t half = 0; half < 2; ++half) {
     const Bytes32 first = load_32(block + 64 * half);
@@ -449,9 +451,10 @@ HT_DOT_INLINE void int_dot(const Block* rows, const IntVectors<B>& vectors, std:
 #pragma GCC unroll 4
   for (auto& sink : sinks) {
 #pragma GCC unroll 4
-    for (std::size_t b = 0; b < B; ++b) sink.products[b] = sink.offsets[b] = set_floats(0.F);
+    for (std::size_t b = 0; b < B; ++b) sink.products[b] = sink.offsets[b] = set_floats<8>(0.F);
   }
   std::size_t offset = 0;
+  const Prefetch<R, B> prefetch(rows, columns / E::block_elements * E::block_bytes);
   if constexpr (E::block_elements == 256) {
     for (std::size_t at = 0; at < columns;) {
       const std::size_t blocks = std::min(max_prepared, (columns - at) / E::block_elements);
@@ -465,22 +468,19 @@ HT_DOT_INLINE void int_dot(const Block* rows, const IntVectors<B>& vectors, std:
       }
       reload(prepared);
       for (std::size_t i = 0; i < blocks; ++i) {
+        prefetch.template step<E::block_bytes>(rows, offset);
 #pragma GCC unroll 4
-        for (std::size_t r = 0; r < R; ++r) {
-          prefetch_step<E::block_bytes, B>(rows[r] + offset);
+        for (std::size_t r = 0; r < R; ++r)
           unpack(E{}, rows[r] + offset, at, prepared[i][r], vectors, sinks[r]);
-        }
         at += E::block_elements;
         offset += E::block_bytes;
       }
     }
   } else {
     for (std::size_t at = 0; at < columns; at += E::block_elements) {
+      prefetch.template step<E::block_bytes>(rows, offset);
 #pragma GCC unroll 4
-      for (std::size_t r = 0; r < R; ++r) {
-        prefetch_step<E::block_bytes, B>(rows[r] + offset);
-        unpack(E{}, rows[r] + offset, at, vectors, sinks[r]);
-      }
+      for (std::size_t r = 0; r < R; ++r) unpack(E{}, rows[r] + offset, at, vectors, sinks[r]);
       offset += E::block_bytes;
     }
   }
@@ -561,11 +561,11 @@ void int_dot_all(const Rows& rows, const Int8Vectors& x, float* into, std::int64
 
 /// Rounds `group` elements of x to int8 with one common scale, to nearest, ties to even. Returns the scale.
 float round_group(const float* x, std::int64_t group, std::int8_t* into) {
-  Floats largest = set_floats(0.F);
-  Floats check = set_floats(0.F);
-  const Floats zero = set_floats(0.F);
+  Floats<8> largest = set_floats<8>(0.F);
+  Floats<8> check = set_floats<8>(0.F);
+  const Floats<8> zero = set_floats<8>(0.F);
   for (std::int64_t i = 0; i < group; i += 8) {
-    const Floats numbers = load_floats(x + i);
+    const Floats<8> numbers = load_floats<8>(x + i);
     largest = max_of(largest, abs_of(numbers));
     check = check + numbers * zero;  // NaN if an element is NaN or infinite
   }
@@ -580,8 +580,8 @@ float round_group(const float* x, std::int64_t group, std::int8_t* into) {
   // Rounded up, so that all elements are at most 127; this matters for subnormal scales.
   float scale = maximum / 127.F;
   if (scale * 127.F < maximum) scale = std::nextafter(scale, std::numeric_limits<float>::infinity());
-  const Floats divisor = set_floats(scale);
-  for (std::int64_t i = 0; i < group; i += 8) store_rounded(load_floats(x + i) / divisor, into + i);
+  const Floats<8> divisor = set_floats<8>(scale);
+  for (std::int64_t i = 0; i < group; i += 8) store_rounded(load_floats<8>(x + i) / divisor, into + i);
   return scale;
 }
 

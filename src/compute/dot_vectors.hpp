@@ -1,4 +1,4 @@
-// Vectors of 8 floats for the kernels of dot products, on every target of Highway.
+// Vectors of N floats, 8 or 16, for the kernels of dot products, on every target of Highway.
 //
 // A target with shorter registers uses several of them for one vector, so lanes and the order of sums are the
 // same on all targets. Highway includes this file once per target.
@@ -20,6 +20,10 @@
 #define HT_DOT_INLINE HWY_INLINE
 #endif
 
+// AVX2, alone or as a part of AVX-512.
+#undef HT_DOT_AVX2
+#define HT_DOT_AVX2 (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3)
+
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -36,86 +40,106 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using Block = const std::uint8_t*;
 
-using FloatTag = hn::CappedTag<float, 8>;
-using IntTag = hn::Rebind<std::int32_t, FloatTag>;
-using WordTag = hn::Rebind<std::uint32_t, FloatTag>;
-using HalfTag = hn::Rebind<std::uint16_t, FloatTag>;
-using ByteTag = hn::Rebind<std::uint8_t, FloatTag>;
-using SignedByteTag = hn::Rebind<std::int8_t, FloatTag>;
+template <std::size_t N>
+using FloatTag = hn::CappedTag<float, N>;
+template <std::size_t N>
+using IntTag = hn::Rebind<std::int32_t, FloatTag<N>>;
+template <std::size_t N>
+using WordTag = hn::Rebind<std::uint32_t, FloatTag<N>>;
+template <std::size_t N>
+using HalfTag = hn::Rebind<std::uint16_t, FloatTag<N>>;
+template <std::size_t N>
+using ByteTag = hn::Rebind<std::uint8_t, FloatTag<N>>;
+template <std::size_t N>
+using SignedByteTag = hn::Rebind<std::int8_t, FloatTag<N>>;
 
-constexpr std::size_t lanes = hn::MaxLanes(FloatTag());
-constexpr std::size_t parts = 8 / lanes;
+/// Lanes of one register, and registers of one vector.
+template <std::size_t N>
+constexpr std::size_t lanes = hn::MaxLanes(FloatTag<N>());
+template <std::size_t N>
+constexpr std::size_t parts = N / lanes<N>;
 
+template <std::size_t N>
 struct Floats {
-  hn::Vec<FloatTag> part[parts];
+  hn::Vec<FloatTag<N>> part[parts<N>];
 };
+template <std::size_t N>
 struct Ints {
-  hn::Vec<IntTag> part[parts];
+  hn::Vec<IntTag<N>> part[parts<N>];
 };
 
-HT_DOT_INLINE Floats set_floats(float value) {
-  Floats result;
-  for (auto& part : result.part) part = hn::Set(FloatTag(), value);
+template <std::size_t N>
+HT_DOT_INLINE Floats<N> set_floats(float value) {
+  Floats<N> result;
+  for (auto& part : result.part) part = hn::Set(FloatTag<N>(), value);
   return result;
 }
 
-HT_DOT_INLINE Floats load_floats(const float* from) {
-  Floats result;
-  for (std::size_t i = 0; i < parts; ++i) result.part[i] = hn::LoadU(FloatTag(), from + lanes * i);
+template <std::size_t N>
+HT_DOT_INLINE Floats<N> load_floats(const float* from) {
+  Floats<N> result;
+  for (std::size_t i = 0; i < parts<N>; ++i) result.part[i] = hn::LoadU(FloatTag<N>(), from + lanes<N> * i);
   return result;
 }
 
-HT_DOT_INLINE void store_floats(Floats floats, float* into) {
-  for (std::size_t i = 0; i < parts; ++i) hn::StoreU(floats.part[i], FloatTag(), into + lanes * i);
+template <std::size_t N>
+HT_DOT_INLINE void store_floats(Floats<N> floats, float* into) {
+  for (std::size_t i = 0; i < parts<N>; ++i) hn::StoreU(floats.part[i], FloatTag<N>(), into + lanes<N> * i);
 }
 
-HT_DOT_INLINE Floats operator+(Floats a, Floats b) {
-  for (std::size_t i = 0; i < parts; ++i) a.part[i] = hn::Add(a.part[i], b.part[i]);
+template <std::size_t N>
+HT_DOT_INLINE Floats<N> operator+(Floats<N> a, Floats<N> b) {
+  for (std::size_t i = 0; i < parts<N>; ++i) a.part[i] = hn::Add(a.part[i], b.part[i]);
   return a;
 }
-HT_DOT_INLINE Floats operator-(Floats a, Floats b) {
-  for (std::size_t i = 0; i < parts; ++i) a.part[i] = hn::Sub(a.part[i], b.part[i]);
+template <std::size_t N>
+HT_DOT_INLINE Floats<N> operator-(Floats<N> a, Floats<N> b) {
+  for (std::size_t i = 0; i < parts<N>; ++i) a.part[i] = hn::Sub(a.part[i], b.part[i]);
   return a;
 }
-HT_DOT_INLINE Floats operator*(Floats a, Floats b) {
-  for (std::size_t i = 0; i < parts; ++i) a.part[i] = hn::Mul(a.part[i], b.part[i]);
+template <std::size_t N>
+HT_DOT_INLINE Floats<N> operator*(Floats<N> a, Floats<N> b) {
+  for (std::size_t i = 0; i < parts<N>; ++i) a.part[i] = hn::Mul(a.part[i], b.part[i]);
   return a;
 }
-
-HT_DOT_INLINE Floats operator/(Floats a, Floats b) {
-  for (std::size_t i = 0; i < parts; ++i) a.part[i] = hn::Div(a.part[i], b.part[i]);
+template <std::size_t N>
+HT_DOT_INLINE Floats<N> operator/(Floats<N> a, Floats<N> b) {
+  for (std::size_t i = 0; i < parts<N>; ++i) a.part[i] = hn::Div(a.part[i], b.part[i]);
   return a;
 }
-HT_DOT_INLINE Floats abs_of(Floats a) {
+template <std::size_t N>
+HT_DOT_INLINE Floats<N> abs_of(Floats<N> a) {
   for (auto& part : a.part) part = hn::Abs(part);
   return a;
 }
-HT_DOT_INLINE Floats max_of(Floats a, Floats b) {
-  for (std::size_t i = 0; i < parts; ++i) a.part[i] = hn::Max(a.part[i], b.part[i]);
+template <std::size_t N>
+HT_DOT_INLINE Floats<N> max_of(Floats<N> a, Floats<N> b) {
+  for (std::size_t i = 0; i < parts<N>; ++i) a.part[i] = hn::Max(a.part[i], b.part[i]);
   return a;
 }
 
 /// a · b + c with one rounding. Targets without a fused instruction call std::fma, so all targets give the
 /// same bits.
-HT_DOT_INLINE Floats multiply_add(Floats a, Floats b, Floats c) {
-#if HWY_TARGET == HWY_AVX2 || HWY_ARCH_ARM_A64
-  for (std::size_t i = 0; i < parts; ++i) c.part[i] = hn::MulAdd(a.part[i], b.part[i], c.part[i]);
+template <std::size_t N>
+HT_DOT_INLINE Floats<N> multiply_add(Floats<N> a, Floats<N> b, Floats<N> c) {
+#if HT_DOT_AVX2 || HWY_ARCH_ARM_A64
+  for (std::size_t i = 0; i < parts<N>; ++i) c.part[i] = hn::MulAdd(a.part[i], b.part[i], c.part[i]);
 #else
-  float factors[8];
-  float others[8];
-  float sums[8];
+  float factors[N];
+  float others[N];
+  float sums[N];
   store_floats(a, factors);
   store_floats(b, others);
   store_floats(c, sums);
-  for (std::size_t i = 0; i < 8; ++i) sums[i] = std::fma(factors[i], others[i], sums[i]);
-  c = load_floats(sums);
+  for (std::size_t i = 0; i < N; ++i) sums[i] = std::fma(factors[i], others[i], sums[i]);
+  c = load_floats<N>(sums);
 #endif
   return c;
 }
 
 /// Adds lanes i and i + 4 first, then i and i + 2, then the last two.
-HT_DOT_INLINE float sum_of_lanes(Floats floats) {
-#if HWY_TARGET == HWY_AVX2
+HT_DOT_INLINE float sum_of_lanes(Floats<8> floats) {
+#if HT_DOT_AVX2
   const __m256 all = floats.part[0].raw;
   const __m128 four = _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
   const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
@@ -129,70 +153,93 @@ HT_DOT_INLINE float sum_of_lanes(Floats floats) {
   return at[0];
 #endif
 }
+/// Adds lanes i and i + 8 before.
+HT_DOT_INLINE float sum_of_lanes(Floats<16> floats) {
+#if HWY_TARGET == HWY_AVX3
+  Floats<8> sums;
+  sums.part[0].raw = _mm256_add_ps(_mm512_castps512_ps256(floats.part[0].raw),
+                                   _mm512_extractf32x8_ps(floats.part[0].raw, 1));
+  return sum_of_lanes(sums);
+#else
+  Floats<8> sums;
+  for (std::size_t i = 0; i < parts<8>; ++i)
+    sums.part[i] = hn::Add(floats.part[i], floats.part[i + parts<8>]);
+  return sum_of_lanes(sums);
+#endif
+}
 
-HT_DOT_INLINE Ints set_ints(std::int32_t value) {
-  Ints result;
-  for (auto& part : result.part) part = hn::Set(IntTag(), value);
+template <std::size_t N>
+HT_DOT_INLINE Ints<N> set_ints(std::int32_t value) {
+  Ints<N> result;
+  for (auto& part : result.part) part = hn::Set(IntTag<N>(), value);
   return result;
 }
-HT_DOT_INLINE Ints load_ints(const std::int32_t* from) {
-  Ints result;
-  for (std::size_t i = 0; i < parts; ++i) result.part[i] = hn::LoadU(IntTag(), from + lanes * i);
+template <std::size_t N>
+HT_DOT_INLINE Ints<N> load_ints(const std::int32_t* from) {
+  Ints<N> result;
+  for (std::size_t i = 0; i < parts<N>; ++i) result.part[i] = hn::LoadU(IntTag<N>(), from + lanes<N> * i);
   return result;
 }
-HT_DOT_INLINE Ints operator+(Ints a, Ints b) {
-  for (std::size_t i = 0; i < parts; ++i) a.part[i] = hn::Add(a.part[i], b.part[i]);
+template <std::size_t N>
+HT_DOT_INLINE Ints<N> operator+(Ints<N> a, Ints<N> b) {
+  for (std::size_t i = 0; i < parts<N>; ++i) a.part[i] = hn::Add(a.part[i], b.part[i]);
   return a;
 }
-HT_DOT_INLINE Ints operator&(Ints a, Ints b) {
-  for (std::size_t i = 0; i < parts; ++i) a.part[i] = hn::And(a.part[i], b.part[i]);
+template <std::size_t N>
+HT_DOT_INLINE Ints<N> operator&(Ints<N> a, Ints<N> b) {
+  for (std::size_t i = 0; i < parts<N>; ++i) a.part[i] = hn::And(a.part[i], b.part[i]);
   return a;
 }
-HT_DOT_INLINE Ints operator-(Ints a, Ints b) {
-  for (std::size_t i = 0; i < parts; ++i) a.part[i] = hn::Sub(a.part[i], b.part[i]);
+template <std::size_t N>
+HT_DOT_INLINE Ints<N> operator-(Ints<N> a, Ints<N> b) {
+  for (std::size_t i = 0; i < parts<N>; ++i) a.part[i] = hn::Sub(a.part[i], b.part[i]);
   return a;
 }
-template <int Bits>
-HT_DOT_INLINE Ints shift_left(Ints a) {
+template <int Bits, std::size_t N>
+HT_DOT_INLINE Ints<N> shift_left(Ints<N> a) {
   for (auto& part : a.part) part = hn::ShiftLeft<Bits>(part);
   return a;
 }
-template <int Bits>
-HT_DOT_INLINE Ints shift_right(Ints a) {
+template <int Bits, std::size_t N>
+HT_DOT_INLINE Ints<N> shift_right(Ints<N> a) {
   for (auto& part : a.part) part = hn::ShiftRight<Bits>(part);
   return a;
 }
 
-HT_DOT_INLINE Floats to_floats(Ints ints) {
-  Floats result;
-  for (std::size_t i = 0; i < parts; ++i) result.part[i] = hn::ConvertTo(FloatTag(), ints.part[i]);
+template <std::size_t N>
+HT_DOT_INLINE Floats<N> to_floats(Ints<N> ints) {
+  Floats<N> result;
+  for (std::size_t i = 0; i < parts<N>; ++i) result.part[i] = hn::ConvertTo(FloatTag<N>(), ints.part[i]);
   return result;
 }
 
 /// Rounds numbers from -127 to 127 to nearest, ties to even. Other numbers are clamped to that range.
-HT_DOT_INLINE void store_rounded(Floats numbers, std::int8_t* into) {
+template <std::size_t N>
+HT_DOT_INLINE void store_rounded(Floats<N> numbers, std::int8_t* into) {
   // Adding this constant shifts the fraction bits out of the float; the integer part remains.
   constexpr float magic = 12582912.F;
-  for (std::size_t i = 0; i < parts; ++i) {
-    const auto limit = hn::Set(FloatTag(), 127.F);
+  for (std::size_t i = 0; i < parts<N>; ++i) {
+    const auto limit = hn::Set(FloatTag<N>(), 127.F);
     const auto inside = hn::Max(hn::Min(numbers.part[i], limit), hn::Neg(limit));
-    const auto moved = hn::BitCast(IntTag(), hn::Add(inside, hn::Set(FloatTag(), magic)));
-    const auto rounded = hn::Sub(moved, hn::BitCast(IntTag(), hn::Set(FloatTag(), magic)));
-    hn::StoreU(hn::DemoteTo(SignedByteTag(), rounded), SignedByteTag(), into + lanes * i);
+    const auto moved = hn::BitCast(IntTag<N>(), hn::Add(inside, hn::Set(FloatTag<N>(), magic)));
+    const auto rounded = hn::Sub(moved, hn::BitCast(IntTag<N>(), hn::Set(FloatTag<N>(), magic)));
+    hn::StoreU(hn::DemoteTo(SignedByteTag<N>(), rounded), SignedByteTag<N>(), into + lanes<N> * i);
   }
 }
 
-/// 8 bytes as integers.
-HT_DOT_INLINE Ints widen_unsigned(Block bytes) {
-  Ints result;
-  for (std::size_t i = 0; i < parts; ++i)
-    result.part[i] = hn::PromoteTo(IntTag(), hn::LoadU(ByteTag(), bytes + lanes * i));
+/// N bytes as integers.
+template <std::size_t N>
+HT_DOT_INLINE Ints<N> widen_unsigned(Block bytes) {
+  Ints<N> result;
+  for (std::size_t i = 0; i < parts<N>; ++i)
+    result.part[i] = hn::PromoteTo(IntTag<N>(), hn::LoadU(ByteTag<N>(), bytes + lanes<N> * i));
   return result;
 }
-HT_DOT_INLINE Ints widen_signed(const std::int8_t* bytes) {
-  Ints result;
-  for (std::size_t i = 0; i < parts; ++i)
-    result.part[i] = hn::PromoteTo(IntTag(), hn::LoadU(SignedByteTag(), bytes + lanes * i));
+template <std::size_t N>
+HT_DOT_INLINE Ints<N> widen_signed(const std::int8_t* bytes) {
+  Ints<N> result;
+  for (std::size_t i = 0; i < parts<N>; ++i)
+    result.part[i] = hn::PromoteTo(IntTag<N>(), hn::LoadU(SignedByteTag<N>(), bytes + lanes<N> * i));
   return result;
 }
 
@@ -205,18 +252,37 @@ HT_DOT_INLINE T number_at(Block bytes) {
   return value;
 }
 
-/// Prefetches the step of `Bytes` bytes that is read some steps later. With one vector, each byte is read
-/// once.
-template <std::size_t Bytes, std::size_t Vectors>
-HT_DOT_INLINE void prefetch_step(Block step) {
-  for (std::size_t line = 0; line < Bytes; line += 64) {
-    if constexpr (Vectors == 1) {
-      prefetch_once(step + line);
-    } else {
-      prefetch_reused(step + line);
+/// Prefetches steps of R neighbouring rows, so that each line is prefetched once: at the end of a row, the
+/// prefetch goes on in the row that follows after all R.
+///
+/// With one vector, each byte is read once. Processors with AVX-512 still read such bytes faster by way of
+/// the second-level cache; others do not.
+template <std::size_t R, std::size_t Vectors>
+struct Prefetch {
+  HT_DOT_INLINE Prefetch(const Block* rows, std::size_t bytes)
+      : row_bytes(bytes), other_rows(static_cast<std::uintptr_t>(rows[R - 1] - rows[0])) {}
+
+  /// For the step of `Bytes` bytes that starts at `offset` of each row.
+  template <std::size_t Bytes>
+  HT_DOT_INLINE void step(const Block* rows, std::size_t offset) const {
+    const std::uintptr_t distance =
+        prefetch_distance / R + (offset + prefetch_distance / R < row_bytes ? 0 : other_rows);
+#pragma GCC unroll 4
+    for (std::size_t r = 0; r < R; ++r) {
+#pragma GCC unroll 8
+      for (std::size_t line = 0; line < Bytes; line += 64) {
+        if constexpr (Vectors == 1 && HWY_TARGET != HWY_AVX3) {
+          prefetch_once(rows[r] + offset + line, distance);
+        } else {
+          prefetch_reused(rows[r] + offset + line, distance);
+        }
+      }
     }
   }
-}
+
+  std::size_t row_bytes;
+  std::uintptr_t other_rows;
+};
 
 /// Loads a register of elements from an unaligned address.
 template <class Tag>
@@ -229,40 +295,46 @@ HT_DOT_INLINE hn::Vec<Tag> load_bytes(Tag tag, Block bytes) {
 }
 
 /// Converts F16 codes to floats.
-HT_DOT_INLINE hn::Vec<FloatTag> half_floats(hn::Vec<HalfTag> codes) {
-#if HWY_TARGET == HWY_AVX2
-  return hn::PromoteTo(FloatTag(), hn::BitCast(hn::Rebind<hwy::float16_t, FloatTag>(), codes));
+template <std::size_t N>
+HT_DOT_INLINE hn::Vec<FloatTag<N>> half_floats(hn::Vec<HalfTag<N>> codes) {
+  const FloatTag<N> floats;
+#if HT_DOT_AVX2
+  return hn::PromoteTo(floats, hn::BitCast(hn::Rebind<hwy::float16_t, FloatTag<N>>(), codes));
 #else
   // Without an F16 instruction, Highway's promotion does not support infinities.
-  const WordTag words;
+  const WordTag<N> words;
   const auto code = hn::PromoteTo(words, codes);
   const auto sign = hn::ShiftLeft<16>(hn::And(code, hn::Set(words, 0x8000U)));
   const auto magnitude = hn::And(code, hn::Set(words, 0x7FFFU));
   const auto moved = hn::ShiftLeft<13>(magnitude);
   const auto normal = hn::Add(moved, hn::Set(words, 112U << 23));
   // An integer below 2^10 times 2^-24: exact, and no operand is subnormal.
-  const auto small =
-      hn::Mul(hn::ConvertTo(FloatTag(), hn::BitCast(IntTag(), magnitude)), hn::Set(FloatTag(), 0x1p-24F));
+  const IntTag<N> ints;
+  const auto small = hn::Mul(hn::ConvertTo(floats, hn::BitCast(ints, magnitude)), hn::Set(floats, 0x1p-24F));
   const auto large = hn::Or(moved, hn::Set(words, 0x7F800000U));
-  const IntTag ints;
   const auto number = hn::BitCast(ints, magnitude);
   const auto is_small = hn::RebindMask(words, hn::Lt(number, hn::Set(ints, 0x0400)));
   const auto is_large = hn::RebindMask(words, hn::Gt(number, hn::Set(ints, 0x7BFF)));
   const auto finite = hn::IfThenElse(is_small, hn::BitCast(words, small), normal);
-  return hn::BitCast(FloatTag(), hn::Or(sign, hn::IfThenElse(is_large, large, finite)));
+  return hn::BitCast(floats, hn::Or(sign, hn::IfThenElse(is_large, large, finite)));
 #endif
 }
 
 /// The F16 at `bytes`.
 HT_DOT_INLINE float half_at(Block bytes) {
-  return hn::GetLane(half_floats(hn::Set(HalfTag(), number_at<std::uint16_t>(bytes))));
+#if HT_DOT_AVX2
+  return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(number_at<std::uint16_t>(bytes))));
+#else
+  return hn::GetLane(half_floats<8>(hn::Set(HalfTag<8>(), number_at<std::uint16_t>(bytes))));
+#endif
 }
 
 /// The same, in all lanes.
-HT_DOT_INLINE Floats set_half(Block bytes) {
+template <std::size_t N>
+HT_DOT_INLINE Floats<N> set_half(Block bytes) {
   const auto code = number_at<std::uint16_t>(bytes);
-  Floats result;
-  const auto value = half_floats(hn::Set(HalfTag(), code));
+  Floats<N> result;
+  const auto value = half_floats<N>(hn::Set(HalfTag<N>(), code));
   for (auto& part : result.part) part = value;
   return result;
 }
@@ -278,7 +350,7 @@ HT_DOT_INLINE void reload(T& object) {
 
 /// The eight 6-bit scales of Q4_K or Q5_K, followed by the eight offsets.
 HT_DOT_INLINE void k_scale_bytes(Block b, std::uint8_t* bytes) {
-#if HWY_TARGET == HWY_AVX2
+#if HT_DOT_AVX2
   // Words 1 and 2 have the first four scales and offsets, with the upper bits of the last four above them.
   // Word 3 has the lower bits of the last four.
   const __m128i stored = _mm_loadu_si128(reinterpret_cast<const __m128i*>(b));
@@ -299,13 +371,13 @@ HT_DOT_INLINE void k_scale_bytes(Block b, std::uint8_t* bytes) {
 #endif
 }
 
-/// The scales times d and the offsets times dmin.
-HT_DOT_INLINE void k_scales(Block b, float* scales, float* offsets) {
+/// The eight scales times d, followed by the eight offsets times dmin.
+HT_DOT_INLINE void k_scales(Block b, float* into) {
   std::uint8_t bytes[16];
   k_scale_bytes(b, bytes);
   reload(bytes);
-  store_floats(to_floats(widen_unsigned(bytes)) * set_half(b), scales);
-  store_floats(to_floats(widen_unsigned(bytes + 8)) * set_half(b + 2), offsets);
+  store_floats(to_floats(widen_unsigned<8>(bytes)) * set_half<8>(b), into);
+  store_floats(to_floats(widen_unsigned<8>(bytes + 8)) * set_half<8>(b + 2), into + 8);
 }
 
 template <std::size_t Count>
