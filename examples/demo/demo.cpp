@@ -125,8 +125,8 @@ ht::Result<void> detect_flipped_bit(const std::filesystem::path& folder) {
   const auto start = std::chrono::steady_clock::now();
   const auto before = HT_TRY(ht::compare_with_seal(copy));
   const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
-  std::printf("  a copy of it is %s, as found in %.1f ms\n", std::string(to_string(before.verdict)).c_str(),
-              elapsed.count());
+  std::printf("  copy verified in %.1f ms: %s\n", elapsed.count(),
+              std::string(to_string(before.verdict)).c_str());
 
   const std::uint64_t at = model.catalog()[5].offset + 1234;
   std::fstream file(copy, std::ios::in | std::ios::out | std::ios::binary);
@@ -139,10 +139,10 @@ ht::Result<void> detect_flipped_bit(const std::filesystem::path& folder) {
   if (!before.ok() || after.bad.size() != 1 || after.bad[0].tensor != model.catalog()[5].name) {
     return ht::fail(ht::ErrorCode::internal, "flipped_bit_is_found", "the flipped bit was not found");
   }
-  std::printf("  one bit flipped: %s, in tensor %s, within %llu bytes from byte %llu on\n",
+  std::printf("  one bit flipped: %s, in tensor %s, bytes %llu to %llu\n",
               std::string(to_string(after.verdict)).c_str(), after.bad[0].tensor.c_str(),
-              static_cast<unsigned long long>(after.bad[0].bytes),
-              static_cast<unsigned long long>(after.bad[0].offset));
+              static_cast<unsigned long long>(after.bad[0].offset),
+              static_cast<unsigned long long>(after.bad[0].offset + after.bad[0].bytes - 1));
   return {};
 }
 
@@ -163,7 +163,7 @@ ht::Result<void> convert_and_compare(const std::filesystem::path& folder) {
     if (!differences.same()) {
       return ht::fail(ht::ErrorCode::internal, "converted_tensors_are_equal", "a tensor is not what it was");
     }
-    std::printf("  %-17s to %-14s in %5.1f ms, on the disk: every tensor is the same\n", from, to,
+    std::printf("  %-17s to %-14s written and synced in %5.1f ms, all tensors equal\n", from, to,
                 elapsed.count());
   }
   return {};
